@@ -1,0 +1,169 @@
+import { defineConfig } from "oxlint";
+
+/**
+ * The architecture's import rules, as lint rules (ARCHITECTURE.md, "What may import what").
+ *
+ * Each library has one home, each layer a list of layers it may see. An override replaces the
+ * rule it overrides, so every folder's full list is composed here and stated once.
+ */
+
+/** A library and the only files that may import it. */
+const HOMES: Record<string, { names: string[]; at: string[] }> = {
+  express: { names: ["express"], at: ["src/edge/**", "src/sandbox/**"] },
+  bottleneck: { names: ["bottleneck"], at: ["src/budget/throttle.ts"] },
+  proxy: { names: ["http-proxy-middleware"], at: ["src/upstream/pass-through.ts"] },
+  prometheus: { names: ["prom-client"], at: ["src/observe/**"] },
+  pino: { names: ["pino"], at: ["src/observe/**"] },
+  yaml: { names: ["yaml"], at: ["src/platform/**"] },
+  zod: { names: ["zod"], at: ["src/platform/**"] },
+  lru: { names: ["lru-cache"], at: ["src/cache/**"] },
+};
+
+const IO_MODULES = [
+  "node:fs",
+  "node:fs/promises",
+  "node:net",
+  "node:http",
+  "node:https",
+  "node:http2",
+  "node:tls",
+  "node:child_process",
+  "node:dgram",
+  "node:dns",
+  "node:worker_threads",
+  "node:cluster",
+  "node:sqlite",
+  "node:timers",
+  "node:timers/promises",
+  "node:process",
+];
+
+/** A folder (or file) of src/ and the folders of src/ it may not see; `pure`: nothing with I/O. */
+const LAYERS: { files: string[]; mayNotSee: string[]; pure?: boolean }[] = [
+  {
+    files: ["src/interface/**"],
+    mayNotSee: ["edge", "query", "cache", "coalesce", "budget", "upstream", "observe", "platform", "sandbox"],
+    pure: true,
+  },
+  {
+    files: ["src/query/**"],
+    mayNotSee: ["edge", "cache", "coalesce", "budget", "upstream", "observe", "platform", "sandbox"],
+    pure: true,
+  },
+  {
+    files: ["src/cache/policy.ts", "src/budget/windows.ts"],
+    mayNotSee: ["edge", "coalesce", "upstream", "observe", "platform", "sandbox"],
+    pure: true,
+  },
+  { files: ["src/cache/**"], mayNotSee: ["edge", "coalesce", "budget", "upstream", "observe", "sandbox"] },
+  { files: ["src/coalesce/**"], mayNotSee: ["edge", "cache", "budget", "upstream", "observe", "sandbox"] },
+  { files: ["src/budget/**"], mayNotSee: ["edge", "cache", "coalesce", "upstream", "observe", "sandbox"] },
+  { files: ["src/upstream/**"], mayNotSee: ["edge", "cache", "coalesce", "budget", "observe", "sandbox"] },
+  { files: ["src/edge/**"], mayNotSee: ["cache", "coalesce", "budget", "upstream", "platform", "sandbox"] },
+  {
+    files: ["src/observe/**"],
+    mayNotSee: ["edge", "query", "cache", "coalesce", "budget", "upstream", "sandbox"],
+  },
+  {
+    files: ["src/platform/**"],
+    mayNotSee: ["edge", "query", "cache", "coalesce", "upstream", "observe", "sandbox"],
+  },
+  {
+    files: ["src/sandbox/**"],
+    mayNotSee: ["edge", "query", "cache", "coalesce", "budget", "upstream", "observe"],
+  },
+];
+
+function restrictedImports(layer: { mayNotSee: string[]; pure?: boolean }, libraries: string[]): unknown {
+  return [
+    "error",
+    {
+      paths: [
+        ...libraries.map((name) => ({ name, message: "This library has one home: see ARCHITECTURE.md." })),
+        ...(layer.pure ? IO_MODULES.map((name) => ({ name, message: "Pure layer: no I/O here." })) : []),
+      ],
+      patterns: layer.mayNotSee.map((folder) => ({
+        group: [`**/${folder}/**`],
+        message: `This layer does not see ${folder}/: see ARCHITECTURE.md.`,
+      })),
+    },
+  ];
+}
+
+const everyLibrary = Object.values(HOMES).flatMap((home) => home.names);
+
+/** Libraries whose home is neither this folder nor inside it. */
+function librariesForbiddenIn(files: string[]): string[] {
+  return Object.values(HOMES)
+    .filter((home) => !home.at.some((at) => files.includes(at)))
+    .flatMap((home) => home.names);
+}
+
+/** Homes that are one file inside a layer: the layer's rule, minus the library that lives there. */
+const SINGLE_FILE_HOMES = Object.values(HOMES).flatMap((home) =>
+  home.at.filter((at) => at.endsWith(".ts")).map((file) => ({ file, names: home.names })),
+);
+
+export default defineConfig({
+  plugins: ["eslint", "typescript", "unicorn", "import", "node", "promise", "oxc"],
+  categories: { correctness: "error", suspicious: "error", perf: "error" },
+  ignorePatterns: ["node_modules"],
+  rules: {
+    "no-console": "error",
+    "no-var": "error",
+    "prefer-const": "error",
+    eqeqeq: "error",
+    "max-lines-per-function": ["error", { max: 60, skipBlankLines: true, skipComments: true }],
+    "max-lines": ["error", { max: 400, skipBlankLines: true, skipComments: true }],
+    complexity: ["error", { max: 16 }],
+    "import/no-cycle": "error",
+    "node/no-process-env": "error",
+    "no-restricted-imports": restrictedImports({ mayNotSee: [] }, everyLibrary) as never,
+    "typescript/no-explicit-any": "error",
+    "typescript/no-floating-promises": "error",
+    "typescript/switch-exhaustiveness-check": "error",
+    "typescript/explicit-module-boundary-types": "error",
+    "typescript/consistent-type-imports": "error",
+    "no-await-in-loop": "off",
+    "no-shadow": "off",
+    "unicorn/consistent-function-scoping": "off",
+    // tsc (noImplicitReturns) knows exhaustive switches; this rule does not.
+    "typescript/consistent-return": "off",
+    "unicorn/no-array-sort": "off",
+    "import/no-unassigned-import": "off",
+  },
+  overrides: [
+    ...LAYERS.map((layer) => ({
+      files: layer.files,
+      rules: {
+        "no-restricted-imports": restrictedImports(layer, librariesForbiddenIn(layer.files)) as never,
+      },
+    })),
+    ...SINGLE_FILE_HOMES.map(({ file, names }) => {
+      const layer = LAYERS.find((candidate) =>
+        candidate.files.some((glob) => file.startsWith(glob.replace("/**", "/"))),
+      );
+      return {
+        files: [file],
+        rules: {
+          "no-restricted-imports": restrictedImports(
+            layer ?? { mayNotSee: [] },
+            everyLibrary.filter((name) => !names.includes(name)),
+          ) as never,
+        },
+      };
+    }),
+    { files: ["src/platform/environment.ts"], rules: { "node/no-process-env": "off" } },
+    { files: ["src/start.mjs"], rules: { "no-console": "off" } },
+    {
+      files: ["test/**", "bench/**", "tools/**", "*.config.ts"],
+      rules: {
+        "no-restricted-imports": "off",
+        "node/no-process-env": "off",
+        "max-lines-per-function": "off",
+        "no-console": "off",
+        "typescript/explicit-module-boundary-types": "off",
+      },
+    },
+  ],
+});

@@ -1,0 +1,36 @@
+import { LRUCache } from "lru-cache";
+
+import type { Entry } from "../exchange.ts";
+import { sizeOf } from "./entry.ts";
+import { mayReplace } from "./policy.ts";
+import type { Store } from "./store.ts";
+
+export interface MemoryStore extends Store {
+  /** What is held now. */
+  readonly stats: { readonly entries: number; readonly bytes: number };
+}
+
+/**
+ * Entries in this process' memory, the least recently used ones leaving first.
+ * @param maxBytes the bound on everything held; an entry of its own may weigh an eighth of it
+ */
+export function createMemoryStore(maxBytes: number): MemoryStore {
+  const entries = new LRUCache<string, Entry>({
+    maxSize: maxBytes,
+    // One giant must not empty the cache of everything else.
+    maxEntrySize: Math.ceil(maxBytes / 8),
+    sizeCalculation: (entry, key) => sizeOf(key, entry),
+  });
+
+  return {
+    get stats() {
+      return { entries: entries.size, bytes: entries.calculatedSize };
+    },
+    get: async (key) => entries.get(key),
+    async set(key, entry) {
+      if (!mayReplace(entries.peek(key), entry)) return "newer-stored";
+      entries.set(key, entry);
+      return entries.peek(key) === entry ? true : "too-large";
+    },
+  };
+}

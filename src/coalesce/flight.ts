@@ -1,0 +1,144 @@
+/**
+ * Coalescing: one flight for one key.
+ *
+ * The flight owns the upstream call, never the first caller's socket. Each waiter has its own deadline
+ * and may hang up; the flight goes on for the others, and for the cache. Only a flight that nobody
+ * waits for any more is told so (`abandoned`): what is still in a queue is then withdrawn, what has
+ * been sent comes home.
+ */
+import { Problem } from "../errors.ts";
+import type { Waiting } from "../exchange.ts";
+import type { Clock } from "../platform/clock.ts";
+
+/** One who waits for a flight. */
+export interface Waiter {
+  /** Epoch milliseconds. */
+  readonly deadlineAt: number;
+  /** Aborted when this one hangs up. */
+  readonly gone: AbortSignal;
+}
+
+export interface Landed<T> {
+  readonly value: T;
+  /** Whether somebody else's flight was joined. */
+  readonly collapsed: boolean;
+}
+
+/** Makes the call that a flight is about. */
+export type Launch<T> = (waiting: Waiting) => Promise<T>;
+
+export interface Flights<T> {
+  /**
+   * Waits for the flight of a key, launching it where there is none.
+   * Rejects with what the flight rejects with, or with `deadline-exceeded`, or, where the waiter hangs
+   * up, with `CallerGone`.
+   */
+  readonly join: (key: string, waiter: Waiter, launch: Launch<T>) => Promise<Landed<T>>;
+  /** Flights in the air. */
+  readonly size: number;
+}
+
+/** The waiter hung up; there is nobody to tell. */
+export class CallerGone extends Error {
+  override readonly name = "CallerGone";
+}
+
+interface Flight<T> {
+  readonly landing: Promise<T>;
+  readonly waiters: Set<Waiter>;
+  /** Aborted when the last waiter has left. */
+  readonly abandoned: AbortController;
+}
+
+export function createFlights<T>(clock: Clock): Flights<T> {
+  const flights = new Map<string, Flight<T>>();
+
+  function launchFlight(key: string, launch: Launch<T>): Flight<T> {
+    const abandoned = new AbortController();
+    const waiters = new Set<Waiter>();
+    const waiting: Waiting = { abandoned: abandoned.signal, deadlineAt: () => latestDeadline(waiters) };
+    // A tick later, so that the first waiter is aboard when the launch asks for the deadline.
+    const landing = Promise.resolve()
+      .then(() => launch(waiting))
+      .finally(() => flights.delete(key));
+    // Everyone may have left before it fails; that is no unhandled rejection.
+    landing.catch(() => undefined);
+    const flight: Flight<T> = { landing, waiters, abandoned };
+    flights.set(key, flight);
+    return flight;
+  }
+
+  return {
+    get size() {
+      return flights.size;
+    },
+    async join(key, waiter, launch) {
+      const patience = createPatience(waiter, clock);
+      try {
+        for (;;) {
+          const inTheAir = flights.get(key);
+          const flight = inTheAir ?? launchFlight(key, launch);
+          const joinedAbandoned = flight.abandoned.signal.aborted;
+          const ride = await rideAlong(flight, waiter, patience.exhausted);
+          if (ride.ok) return { value: ride.value, collapsed: inTheAir !== undefined };
+          // Joined after everyone had left: it may have been withdrawn for just that. Launch anew.
+          if (!joinedAbandoned || patience.isExhausted()) throw ride.error;
+        }
+      } finally {
+        patience.stop();
+      }
+    },
+  };
+}
+
+type Ride<T> = { readonly ok: true; readonly value: T } | { readonly ok: false; readonly error: unknown };
+
+async function rideAlong<T>(flight: Flight<T>, waiter: Waiter, exhausted: Promise<never>): Promise<Ride<T>> {
+  flight.waiters.add(waiter);
+  try {
+    return { ok: true, value: await Promise.race([flight.landing, exhausted]) };
+  } catch (error) {
+    return { ok: false, error };
+  } finally {
+    flight.waiters.delete(waiter);
+    if (flight.waiters.size === 0) flight.abandoned.abort();
+  }
+}
+
+function latestDeadline(waiters: ReadonlySet<Waiter>): number {
+  let latest = Number.NEGATIVE_INFINITY;
+  for (const waiter of waiters) latest = Math.max(latest, waiter.deadlineAt);
+  return latest;
+}
+
+interface Patience {
+  readonly exhausted: Promise<never>;
+  isExhausted(): boolean;
+  stop(): void;
+}
+
+/** A promise that rejects when a waiter's deadline passes or it hangs up, until stopped. */
+function createPatience(waiter: Waiter, clock: Clock): Patience {
+  const { promise, reject } = Promise.withResolvers<never>();
+  let ended = false;
+  const end = (error: Error): void => {
+    ended = true;
+    reject(error);
+  };
+  const onGone = (): void => end(new CallerGone());
+  const cancel = clock.after(waiter.deadlineAt - clock.now(), () =>
+    end(new Problem("deadline-exceeded", { internal: "the flight was still in the air" })),
+  );
+  // Nobody may be racing it at the time.
+  promise.catch(() => undefined);
+  if (waiter.gone.aborted) onGone();
+  else waiter.gone.addEventListener("abort", onGone, { once: true });
+  return {
+    exhausted: promise,
+    isExhausted: () => ended,
+    stop: () => {
+      cancel();
+      waiter.gone.removeEventListener("abort", onGone);
+    },
+  };
+}

@@ -1,0 +1,71 @@
+/**
+ * admit: who asks, which method, which path, which format, until when. What can be refused without
+ * reading a parameter is refused here, and costs nothing upstream.
+ */
+import type { IncomingMessage } from "node:http";
+
+import { Problem } from "../errors.ts";
+import type { GatewayRequest } from "../exchange.ts";
+import type { Route } from "../query/route.ts";
+import { splitTarget } from "../query/wire.ts";
+import type { Arrival } from "./arrival.ts";
+import { negotiateCoding, negotiateFormat } from "./negotiate.ts";
+
+export interface AdmitOptions {
+  readonly route: (path: string) => Route;
+  readonly service: string;
+  readonly maxUrlBytes: number;
+  /** Time from arrival within which a caller is answered, in milliseconds. */
+  readonly maxWaitMs: number;
+}
+
+export type Admit = (arrival: Arrival, message: IncomingMessage) => GatewayRequest;
+
+/** @returns the stage; it throws a `Problem` for what is not admitted. */
+export function createAdmit(options: AdmitOptions): Admit {
+  return function admit(arrival, message) {
+    const target = message.url ?? "/";
+    if (target.length > options.maxUrlBytes) {
+      throw new Problem("uri-too-long", { detail: `URLs may be ${options.maxUrlBytes} bytes long.` });
+    }
+    if (message.headers.expect !== undefined) throw new Problem("expectation-failed");
+
+    const { path, search } = splitTarget(target);
+    const route = options.route(path);
+    if (route.kind === "unknown") throw unknownPath(route.near);
+    arrival.resource = route.resource;
+
+    const { method, headers } = message;
+    if (method !== "GET" && method !== "HEAD") {
+      throw new Problem("method-not-allowed", { headers: { allow: "GET, HEAD" } });
+    }
+    const format = negotiateFormat(headers.accept, route.resource === "images", options.service);
+    if (format === undefined) throw new Problem("not-acceptable");
+
+    return {
+      id: arrival.id,
+      method,
+      app: arrival.app,
+      route,
+      search,
+      format,
+      coding: negotiateCoding(headers["accept-encoding"]?.toString()),
+      ifNoneMatch: headers["if-none-match"],
+      noStore: hasNoStore(headers["cache-control"]),
+      receivedAt: arrival.receivedAt,
+      deadlineAt: arrival.receivedAt + options.maxWaitMs,
+      gone: arrival.gone,
+    };
+  };
+}
+
+function unknownPath(near: string | undefined): Problem {
+  return new Problem("unknown-path", near === undefined ? {} : { detail: `Did you mean ${near}?` });
+}
+
+function hasNoStore(cacheControl: string | undefined): boolean {
+  return (
+    cacheControl !== undefined &&
+    cacheControl.split(",").some((part) => part.trim().toLowerCase() === "no-store")
+  );
+}

@@ -1,0 +1,29 @@
+/**
+ * understand: from the query string to what is meant, or to every mistake in it at once.
+ */
+import { Problem } from "../errors.ts";
+import type { GatewayRequest, Question } from "../exchange.ts";
+import { cacheKey } from "../query/key.ts";
+import { parseQuery, type ParseOptions } from "../query/parse.ts";
+import type { Query, StreamedQuery } from "../query/query.ts";
+import { canonicalText } from "../query/text.ts";
+
+export type Understand = (request: GatewayRequest) => Question<Query | StreamedQuery>;
+
+/** @returns the stage; it throws `invalid-query` naming every mistake. */
+export function createUnderstand(options: ParseOptions): Understand {
+  return function understand(request) {
+    const parsed = parseQuery(request.route, request.search, options);
+    if (!parsed.ok)
+      throw new Problem("invalid-query", { detail: inWords(parsed.faults.length), errors: parsed.faults });
+    const { query } = parsed;
+    const text = query.kind === "streamed" ? query.path : canonicalText(query);
+    return { request, query, text, key: cacheKey(request.format, text) };
+  };
+}
+
+function inWords(count: number): string {
+  return count === 1
+    ? "One parameter is not as the interface documents it."
+    : `${count} parameters are not as the interface documents them.`;
+}

@@ -1,0 +1,194 @@
+/**
+ * Everything that can go wrong for a caller: stable codes, public text, and the internal text apart.
+ *
+ * A `Problem` is what a caller gets as `application/problem+json` (RFC 9457). `internal` is for the log
+ * only; nothing in `publicBody` may name the upstream, a key, a signature or a stack. Every code has a
+ * section in docs/problems.md.
+ */
+
+/** Where the type URIs of our own problems live; the code follows. */
+const TYPE_PREFIX = "urn:property-gateway:problem:";
+
+/** Problem types registered by the IETF HTTPAPI working group (draft-ietf-httpapi-ratelimit-headers). */
+const REGISTERED = "https://iana.org/assignments/http-problem-types#";
+
+interface ProblemKind {
+  readonly status: number;
+  readonly title: string;
+  /** What the caller can do next. */
+  readonly remedy: string;
+  /** Where the type is somebody else's standard one. */
+  readonly registered?: true;
+}
+
+const KINDS = {
+  // Answered here, at no cost to the upstream.
+  "malformed-request": {
+    status: 400,
+    title: "The request is not valid HTTP",
+    remedy: "Send a well-formed HTTP/1.1 request; percent-encode every byte outside ASCII in the URL.",
+  },
+  "invalid-query": {
+    status: 400,
+    title: "The query has a mistake",
+    remedy: "Correct the parameters listed in `errors` and ask again.",
+  },
+  "unknown-path": {
+    status: 404,
+    title: "There is nothing at this path",
+    remedy:
+      "Use /listings, /listings/{serviceId}, /sold, /sold/{serviceId}, /areas or /cache/primary_{serviceId}_{width}x{height}.jpg.",
+  },
+  "method-not-allowed": {
+    status: 405,
+    title: "This method is not allowed",
+    remedy: "Use GET or HEAD: everything here is read-only.",
+  },
+  "not-acceptable": {
+    status: 406,
+    title: "None of the formats in Accept can be served",
+    remedy: "Leave Accept out, or accept application/json or the version-2 media type (images: image/jpeg).",
+  },
+  "request-timeout": {
+    status: 408,
+    title: "The request took too long to arrive",
+    remedy: "Send the whole request at once.",
+  },
+  "uri-too-long": {
+    status: 414,
+    title: "The URL is too long",
+    remedy: "Split the question, for example into fewer area ids per request.",
+  },
+  "expectation-failed": {
+    status: 417,
+    title: "Expectations are not supported",
+    remedy: "Leave the Expect header out.",
+  },
+  "headers-too-large": {
+    status: 431,
+    title: "The request headers are too large",
+    remedy: "Send fewer or shorter headers.",
+  },
+  // The upstream's own answers.
+  "upstream-rejected": {
+    status: 400,
+    title: "The property service refused the query",
+    remedy: "Correct the query as the explanation says; asking again unchanged gives the same answer.",
+  },
+  "not-found": {
+    status: 404,
+    title: "The property service knows no such record",
+    remedy: "The record may have been sold or withdrawn: look under /sold, or search again.",
+  },
+  // The upstream, or the way to it, failed.
+  "upstream-authentication-failed": {
+    status: 502,
+    title: "The property service did not accept the gateway's credentials",
+    remedy: "Nothing is wrong with your request. The gateway's operators have been told in the log.",
+  },
+  "upstream-error": {
+    status: 502,
+    title: "The property service failed",
+    remedy: "Nothing is wrong with your request. Try again in a while.",
+  },
+  "upstream-unreachable": {
+    status: 502,
+    title: "The property service cannot be reached",
+    remedy: "Nothing is wrong with your request. Try again in a while.",
+  },
+  "upstream-invalid-response": {
+    status: 502,
+    title: "The property service gave an unusable answer",
+    remedy: "Nothing is wrong with your request. Try again; if it persists, tell the gateway's operators.",
+  },
+  "upstream-unavailable": {
+    status: 503,
+    title: "The property service is temporarily unavailable",
+    remedy: "Try again after the seconds in Retry-After.",
+  },
+  "upstream-timeout": {
+    status: 504,
+    title: "The property service did not answer in time",
+    remedy: "Nothing is wrong with your request. Try again in a while.",
+  },
+  // The gateway's own limits.
+  "temporary-reduced-capacity": {
+    status: 503,
+    title: "The agreed volume of requests to the property service is used up for now",
+    remedy: "Try again after the seconds in Retry-After; answers already known are still served.",
+    registered: true,
+  },
+  "deadline-exceeded": {
+    status: 504,
+    title: "No answer within this request's deadline",
+    remedy: "Try again: the answer may be here by then.",
+  },
+  "internal-error": {
+    status: 500,
+    title: "The gateway made a mistake",
+    remedy: "Tell the gateway's operators the X-Request-Id of this response.",
+  },
+} as const satisfies Record<string, ProblemKind>;
+
+export type ProblemCode = keyof typeof KINDS;
+export const PROBLEM_CODES: readonly ProblemCode[] = Object.keys(KINDS).filter(
+  (code): code is ProblemCode => code in KINDS,
+);
+
+/** What one request adds to its kind of problem. */
+export interface ProblemDetails {
+  /** Public: a sentence on this very case. */
+  readonly detail?: string;
+  /** Public: what is wrong with each parameter. */
+  readonly errors?: readonly { parameter: string; value: string; expected: string; hint?: string }[];
+  /** Public: seconds, sent as `Retry-After`. */
+  readonly retryAfterSeconds?: number;
+  /** Public: further response headers, e.g. `Allow`. */
+  readonly headers?: Readonly<Record<string, string>>;
+  /** For the log alone. */
+  readonly internal?: string;
+}
+
+/** A failure that a caller is told of. */
+export class Problem extends Error {
+  readonly code: ProblemCode;
+  readonly details: ProblemDetails;
+
+  constructor(code: ProblemCode, details: ProblemDetails = {}) {
+    super(details.internal ?? details.detail ?? KINDS[code].title);
+    this.name = "Problem";
+    this.code = code;
+    this.details = details;
+  }
+
+  get status(): number {
+    return KINDS[this.code].status;
+  }
+}
+
+/** Sent with every body made by `problemBody` (RFC 9457, section 3). */
+export const PROBLEM_CONTENT_TYPE = "application/problem+json";
+
+/** @returns the RFC 9457 document: `type`, `title`, `status`, `detail`, and `remedy`, `errors` beside them. */
+export function problemBody(problem: Problem): Buffer {
+  const kind: ProblemKind = KINDS[problem.code];
+  const { detail, errors } = problem.details;
+  return Buffer.from(
+    JSON.stringify({
+      type: `${kind.registered ? REGISTERED : TYPE_PREFIX}${problem.code}`,
+      title: kind.title,
+      status: kind.status,
+      ...(detail !== undefined && { detail }),
+      remedy: kind.remedy,
+      ...(errors !== undefined && { errors: errors.map(withShortValue) }),
+    }),
+  );
+}
+
+const LONGEST_ECHO = 100;
+
+function withShortValue<T extends { value: string }>(error: T): T {
+  return error.value.length > LONGEST_ECHO
+    ? { ...error, value: `${error.value.slice(0, LONGEST_ECHO)}…` }
+    : error;
+}

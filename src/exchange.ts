@@ -1,0 +1,146 @@
+/**
+ * What travels through the stages: the request as admitted, the question understood, the answer.
+ * Closed unions name every way it can go, so that metrics and headers speak of the same things.
+ */
+import type { Format } from "./interface/media-types.ts";
+import type { Resource } from "./interface/resources.ts";
+import type { Query, StreamedQuery } from "./query/query.ts";
+import type { Route } from "./query/route.ts";
+
+/** A content coding the gateway can send (RFC 9110, section 8.4.1; zstd: RFC 8878). */
+export type ContentCoding = "identity" | "gzip" | "br" | "zstd";
+
+/** A request as the edge admitted it. Instants are epoch milliseconds. */
+export interface GatewayRequest {
+  readonly id: string;
+  readonly method: "GET" | "HEAD";
+  /** The app that asks, as registered, or `other`: safe as a label. */
+  readonly app: string;
+  readonly route: Exclude<Route, { kind: "unknown" }>;
+  /** The query string, still percent-encoded and unread. */
+  readonly search: string;
+  readonly format: Format;
+  readonly coding: ContentCoding;
+  readonly ifNoneMatch: string | undefined;
+  /** `Cache-Control: no-store`: to be streamed from the upstream, not kept (RFC 9111, section 5.2.1.5). */
+  readonly noStore: boolean;
+  readonly receivedAt: number;
+  /** The caller has an answer, or a refusal, by then. */
+  readonly deadlineAt: number;
+  /** Aborted when the caller hangs up. */
+  readonly gone: AbortSignal;
+}
+
+/** A request whose meaning is known. */
+export interface Question<Q extends Query | StreamedQuery = Query> {
+  readonly request: GatewayRequest;
+  readonly query: Q;
+  /** Canonical text; for a streamed query its path. Safe to log and show. */
+  readonly text: string;
+  readonly key: string;
+}
+
+/** What an upstream call brought: a good body, or a 404 with the problem that says so. */
+export interface Fetched {
+  readonly status: 200 | 404;
+  readonly contentType: string;
+  readonly body: Buffer;
+  readonly lastModified: string | undefined;
+}
+
+/** A stored answer, or one that could have been. Instants are epoch milliseconds. */
+export interface Entry {
+  readonly status: 200 | 404;
+  readonly contentType: string;
+  readonly body: Buffer;
+  /** The body in further codings, each made once. */
+  readonly encoded: Readonly<Partial<Record<ContentCoding, Buffer>>>;
+  /** Opaque part of the strong validator of the uncoded body (RFC 9110, section 8.8.3), without quotes. */
+  readonly etag: string;
+  readonly lastModified: string | undefined;
+  readonly storedAt: number;
+  readonly freshUntil: number;
+}
+
+/** Why a good answer was not kept. */
+export type WhyNotStored = "too-large" | "newer-stored";
+
+/** How the cache came by an answer (RFC 9211, sections 2.1 and 2.2). */
+export type CacheOutcome = "hit" | "miss" | "collapsed";
+
+/** What becomes of a request: a cache outcome, or that the cache had no part in it. */
+export type Outcome = CacheOutcome | "bypass" | "refused" | "failed" | "abandoned";
+
+/** An answer from the cache stage. */
+export interface Answer {
+  readonly entry: Entry;
+  readonly outcome: CacheOutcome;
+  readonly stored: true | WhyNotStored;
+}
+
+/** Who waits for an upstream call, as far as the queue in front of it needs to know. */
+export interface Waiting {
+  /** Aborted when nobody waits any more: a queued call is then withdrawn and spends nothing. */
+  readonly abandoned: AbortSignal;
+  /** Epoch milliseconds: when the last one who waits gives up. */
+  readonly deadlineAt: () => number;
+}
+
+/**
+ * Runs a job when its turn has come. Rejects with `temporary-reduced-capacity`, without running it, where
+ * the turn cannot come before the deadline or everyone who waited has gone.
+ */
+export type Throttled = <T>(job: () => Promise<T>, waiting: Waiting) => Promise<T>;
+
+/** Why an upstream call was made; the closed set of the metric label `cause`. */
+export type Cause = "miss" | "retry" | "bypass";
+
+/** One upstream call, for the log and the metrics. Durations in milliseconds. */
+export interface UpstreamCallRecord {
+  readonly resource: Resource;
+  readonly text: string;
+  readonly cause: Cause;
+  /** HTTP status, or the kind of failure where there was none. */
+  readonly status: number | UpstreamFaultKind;
+  readonly durationMs: number;
+  readonly bytes: number;
+  /** For the log alone: never holds a signed URL. */
+  readonly note?: string;
+}
+
+/** How an upstream call can fail without a usable answer. */
+export type UpstreamFaultKind =
+  | "connect-timeout"
+  | "header-timeout"
+  | "body-timeout"
+  | "total-timeout"
+  | "unreachable"
+  | "reset"
+  | "malformed"
+  | "stale-connection"
+  | "cut-body"
+  | "too-large"
+  | "bad-encoding";
+
+/** One request of a caller, for the log and the metrics. */
+export interface RequestRecord {
+  readonly id: string;
+  readonly app: string;
+  readonly method: string;
+  readonly resource: Resource | "none";
+  readonly text: string | undefined;
+  readonly status: number;
+  readonly outcome: Outcome;
+  readonly problem: string | undefined;
+  readonly durationMs: number;
+  readonly bytes: number;
+}
+
+/** Who watches: handed to the stages, so that none of them knows how it is written down. */
+export interface Observer {
+  request(record: RequestRecord): void;
+  upstreamCall(record: UpstreamCallRecord): void;
+  /** Something an operator should look at; `fields` never hold a secret. */
+  warn(message: string, fields: Readonly<Record<string, unknown>>): void;
+  error(message: string, fields: Readonly<Record<string, unknown>>): void;
+}

@@ -1,0 +1,21 @@
+/**
+ * What the upstream can be asked for (interface, section 9).
+ */
+
+/** `json`: the format without a version; `v2`: frozen to version 2; `jpeg`: a thumbnail. */
+export type Format = "json" | "v2" | "jpeg";
+
+/**
+ * The media type that asks for a format.
+ * @param service the service's neutral media-type name (`<service>` in section 9)
+ */
+export function mediaTypeOf(format: Format, service: string): string {
+  switch (format) {
+    case "json":
+      return "application/json";
+    case "v2":
+      return `application/vnd.${service.toLowerCase()}-v2+json`;
+    case "jpeg":
+      return "image/jpeg";
+  }
+}

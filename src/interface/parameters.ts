@@ -1,0 +1,209 @@
+/**
+ * The query parameters of the upstream's three searches, as data (interface, sections 4.1 to 4.3).
+ *
+ * The tables are the only place that knows which parameters exist; the order of a table is the order
+ * of the canonical text. A value's shape says how a value is read, what is refused, and when two
+ * spellings of it are one value (src/query/shapes.ts).
+ */
+
+/** Filter values of `objectType`, in the interface's order (section 2.6). */
+export const OBJECT_TYPES = [
+  "villa",
+  "lägenhet",
+  "gård",
+  "tomt-mark",
+  "fritidshus",
+  "parhus",
+  "radhus",
+  "kedjehus",
+] as const;
+
+/** Highest page size the upstream allows (section 4.4, item 2). */
+export const MAX_LIMIT = 500;
+
+/** How a parameter's value is written and what it may be. Bounds are inclusive. */
+export type Shape =
+  | { readonly kind: "text" }
+  | { readonly kind: "integer"; readonly min?: number; readonly max?: number }
+  | { readonly kind: "decimal"; readonly min?: number; readonly max?: number }
+  /** A calendar day, written `YYYYMMDD`. */
+  | { readonly kind: "date" }
+  /** `1` or `0`. */
+  | { readonly kind: "switch" }
+  /** One or more non-negative integers: a set, so order and repeats mean nothing. */
+  | { readonly kind: "idSet" }
+  /** One or more of the given words: a set too, case ignored. */
+  | { readonly kind: "wordSet"; readonly words: readonly string[] }
+  /** A fixed number of comma-separated decimals, each with its own name and bounds. */
+  | { readonly kind: "tuple"; readonly parts: readonly TuplePart[] };
+
+export interface TuplePart {
+  readonly name: string;
+  readonly min?: number;
+  readonly max?: number;
+}
+
+export interface Parameter {
+  readonly name: string;
+  readonly meaning: string;
+  readonly shape: Shape;
+  /** The canonical value that means the same as leaving the parameter out. */
+  readonly sameAsAbsent?: string;
+  /** The parameter says nothing, and is left out, unless this one is given too. */
+  readonly onlyWith?: string;
+  /** The parameter cannot stand without this one. */
+  readonly requires?: string;
+}
+
+const LATITUDE = { min: -90, max: 90 } as const;
+const LONGITUDE = { min: -180, max: 180 } as const;
+
+const integer: Shape = { kind: "integer" };
+const decimal: Shape = { kind: "decimal" };
+const date: Shape = { kind: "date" };
+const onOff: Shape = { kind: "switch" };
+const year: Shape = { kind: "integer", min: 0, max: 9999 };
+
+/** Where a property lies, and free text: the first part of both property searches. */
+const place: readonly Parameter[] = [
+  { name: "q", meaning: "Search string", shape: { kind: "text" } },
+  {
+    name: "center",
+    meaning: "A coordinate",
+    shape: {
+      kind: "tuple",
+      parts: [
+        { name: "lat", ...LATITUDE },
+        { name: "lng", ...LONGITUDE },
+      ],
+    },
+  },
+  {
+    name: "dim",
+    meaning: "Size of a rectangle around `center`, in metres",
+    shape: {
+      kind: "tuple",
+      parts: [
+        { name: "a", min: 0 },
+        { name: "b", min: 0 },
+      ],
+    },
+    onlyWith: "center",
+  },
+  {
+    name: "bbox",
+    meaning: "Rectangular area: south-west corner, then north-east corner",
+    shape: {
+      kind: "tuple",
+      parts: [
+        { name: "lat_lo", ...LATITUDE },
+        { name: "lng_lo", ...LONGITUDE },
+        { name: "lat_hi", ...LATITUDE },
+        { name: "lng_hi", ...LONGITUDE },
+      ],
+    },
+  },
+  { name: "areaId", meaning: "Area id, or several", shape: { kind: "idSet" } },
+];
+
+/** What a property is: the middle part of both property searches. */
+const attributes: readonly Parameter[] = [
+  { name: "minRooms", meaning: "Fewest rooms", shape: decimal },
+  { name: "maxRooms", meaning: "Most rooms", shape: decimal },
+  { name: "maxRent", meaning: "Highest monthly fee", shape: decimal },
+  { name: "minLivingArea", meaning: "Smallest living area", shape: decimal },
+  { name: "maxLivingArea", meaning: "Largest living area", shape: decimal },
+  { name: "minPlotArea", meaning: "Smallest plot area", shape: decimal },
+  { name: "maxPlotArea", meaning: "Largest plot area", shape: decimal },
+  {
+    name: "objectType",
+    meaning: "Property type, or several",
+    shape: { kind: "wordSet", words: OBJECT_TYPES },
+  },
+  { name: "minConstructionYear", meaning: "Earliest year built", shape: year },
+  { name: "maxConstructionYear", meaning: "Latest year built", shape: year },
+  { name: "minPublished", meaning: "Earliest date the ad was published", shape: date },
+  { name: "maxPublished", meaning: "Latest date the ad was published", shape: date },
+];
+
+const isNewConstruction: Parameter = {
+  name: "isNewConstruction",
+  meaning: "`1` shows only new construction; `0` excludes new construction",
+  shape: onOff,
+};
+
+/** Documented default: true (section 4.1), so `1` says nothing. */
+const includeUnset: Parameter = {
+  name: "includeUnset",
+  meaning: "Whether other filters also include properties lacking the filtered attribute",
+  shape: onOff,
+  sameAsAbsent: "1",
+};
+
+/** The default limit is not documented (section 4.4), so an absent limit equals no given one. */
+const limit: Parameter = {
+  name: "limit",
+  meaning: "Number of results; at most 500",
+  shape: { kind: "integer", min: 0, max: MAX_LIMIT },
+};
+
+const offset: Parameter = {
+  name: "offset",
+  meaning: "Start position",
+  shape: { kind: "integer", min: 0, max: Number.MAX_SAFE_INTEGER },
+  sameAsAbsent: "0",
+};
+
+/** GET /listings (section 4.1). */
+const LISTINGS_PARAMETERS: readonly Parameter[] = [
+  ...place,
+  { name: "minListPrice", meaning: "Lowest price", shape: integer },
+  { name: "maxListPrice", meaning: "Highest price", shape: integer },
+  { name: "minListSqmPrice", meaning: "Lowest price per square metre", shape: integer },
+  { name: "maxListSqmPrice", meaning: "Highest price per square metre", shape: integer },
+  ...attributes,
+  { name: "priceDecrease", meaning: "Only ads with a reduced price", shape: onOff, sameAsAbsent: "0" },
+  isNewConstruction,
+  includeUnset,
+  limit,
+  offset,
+];
+
+/** GET /sold (section 4.2). */
+const SOLD_PARAMETERS: readonly Parameter[] = [
+  ...place,
+  { name: "minSoldPrice", meaning: "Lowest sold price", shape: integer },
+  { name: "maxSoldPrice", meaning: "Highest sold price", shape: integer },
+  { name: "minSoldSqmPrice", meaning: "Lowest sold price per square metre", shape: integer },
+  { name: "maxSoldSqmPrice", meaning: "Highest sold price per square metre", shape: integer },
+  ...attributes,
+  { name: "minSoldDate", meaning: "Earliest sale date", shape: date },
+  { name: "maxSoldDate", meaning: "Latest sale date", shape: date },
+  isNewConstruction,
+  includeUnset,
+  limit,
+  offset,
+];
+
+/**
+ * GET /areas (section 4.3). `listings` and `transactions` are documented with the one value `1`; the
+ * sample echo shows `0` where they were not given, so `0` says nothing, as for `priceDecrease`.
+ */
+const AREAS_PARAMETERS: readonly Parameter[] = [
+  { name: "q", meaning: "Search string", shape: { kind: "text" } },
+  { name: "lat", meaning: "Latitude", shape: { kind: "decimal", ...LATITUDE }, requires: "lng" },
+  { name: "lng", meaning: "Longitude", shape: { kind: "decimal", ...LONGITUDE }, requires: "lat" },
+  { name: "listings", meaning: "Only areas with properties for sale", shape: onOff, sameAsAbsent: "0" },
+  { name: "transactions", meaning: "Only areas with sold properties", shape: onOff, sameAsAbsent: "0" },
+  limit,
+];
+
+/** The searches' parameters, by resource. */
+export const PARAMETERS = {
+  listings: LISTINGS_PARAMETERS,
+  sold: SOLD_PARAMETERS,
+  areas: AREAS_PARAMETERS,
+} as const;
+
+/** What a signed request carries besides its question (section 5). Never part of a question. */
+export const CREDENTIAL_PARAMETERS = ["callerId", "time", "unique", "hash"] as const;

@@ -1,0 +1,53 @@
+/**
+ * The journey of a request, top to bottom. Each stage is handed in; none knows the others.
+ */
+import type { IncomingMessage, ServerResponse } from "node:http";
+
+import type { Cache } from "./cache/cache.ts";
+import type { Admit } from "./edge/admit.ts";
+import type { Arrive } from "./edge/arrival.ts";
+import type { Refuse } from "./edge/refuse.ts";
+import type { Respond } from "./edge/respond.ts";
+import type { Understand } from "./edge/understand.ts";
+import type { Question } from "./exchange.ts";
+import type { Query, StreamedQuery } from "./query/query.ts";
+import type { PassThrough } from "./upstream/pass-through.ts";
+
+export interface Stages {
+  readonly arrive: Arrive;
+  readonly admit: Admit;
+  readonly understand: Understand;
+  /** Lookup and store; behind it coalesce, and behind that attempt [ throttle, sign, fetch ]. */
+  readonly cache: Cache;
+  readonly passThrough: PassThrough;
+  readonly respond: Respond;
+  readonly refuse: Refuse;
+}
+
+export type Journey = (message: IncomingMessage, response: ServerResponse) => Promise<void>;
+
+export function createPipeline(stages: Stages): Journey {
+  return async function journey(message, response) {
+    const arrival = stages.arrive(message, response);
+    try {
+      const request = stages.admit(arrival, message);
+      const question = stages.understand(request);
+      arrival.text = question.text;
+      if (isKept(question)) {
+        const answer = await stages.cache(question);
+        await stages.respond.answer(arrival, question, answer, response);
+      } else {
+        arrival.bytes = await stages.passThrough(question, message, response, (headers) =>
+          stages.respond.streamHead(arrival, question, headers, response),
+        );
+      }
+    } catch (error) {
+      stages.refuse(arrival, error, response);
+    }
+  };
+}
+
+/** Whether the answer may come from the cache and be kept; else it is streamed. */
+function isKept(question: Question<Query | StreamedQuery>): question is Question {
+  return question.query.kind !== "streamed" && !question.request.noStore;
+}

@@ -1,0 +1,32 @@
+/** Time as an argument: the process' own clock, or a test's. */
+export interface Clock {
+  /** Epoch milliseconds. */
+  readonly now: () => number;
+  /** Calls back once, `delayMs` from now; the returned function cancels. */
+  readonly after: (delayMs: number, callback: () => void) => () => void;
+}
+
+/** Node fires a timer of more than this at once, so longer waits are cut and checked again by the caller. */
+const LONGEST_TIMER_MS = 2_147_483_647;
+
+export const systemClock: Clock = {
+  now: () => Date.now(),
+  after(delayMs, callback) {
+    const timer = setTimeout(callback, Math.min(Math.max(delayMs, 0), LONGEST_TIMER_MS));
+    return () => clearTimeout(timer);
+  },
+};
+
+/** Resolves after `delayMs`, or as soon as `signal` aborts; it never rejects. */
+export function pause(clock: Clock, delayMs: number, signal?: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    if (signal?.aborted) return resolve();
+    const cancel = clock.after(delayMs, done);
+    function done(): void {
+      cancel();
+      signal?.removeEventListener("abort", done);
+      resolve();
+    }
+    signal?.addEventListener("abort", done, { once: true });
+  });
+}

@@ -1,0 +1,50 @@
+import { readFileSync } from "node:fs";
+import { relative } from "node:path";
+
+import { settingsSchema } from "./config-schema.ts";
+import { type ExaminedConfig, examineConfig } from "./config.ts";
+import { processEnvironment } from "./environment.ts";
+import { SECRET_TEXT } from "./secret.ts";
+import { settingsOf } from "./setting-check.ts";
+import { describeValue } from "./setting-faults.ts";
+import { formatPath, hasPath, type SettingPath, valueAt } from "./setting-path.ts";
+import { metaOf } from "./setting-shapes.ts";
+
+/** `npm run config:check`: checks the settings a start would use. Exit code 1 where it would refuse. */
+export async function main(): Promise<void> {
+  const examined = examineConfig({
+    env: processEnvironment(),
+    readFile: (path) => readFileSync(path, "utf8"),
+  });
+  if (examined.config) process.stdout.write(`${report(examined).join("\n")}\n`);
+  else {
+    process.stderr.write(`${examined.problems.join("\n")}\n`);
+    process.exitCode = 1;
+  }
+}
+
+/** @returns what the check says of valid settings: a line per setting that is not left at its default. */
+export function report({ defaultFile, overlay, assignments }: ExaminedConfig): string[] {
+  const files = [relative(process.cwd(), defaultFile), ...(overlay ? [overlay.name] : [])];
+  const lines = ["configuration is valid", `  defaults from ${files[0] ?? defaultFile}`];
+  if (overlay) {
+    const { settings } = overlay;
+    const given = settingsOf(settingsSchema).filter(({ path }) => hasPath(settings, path));
+    const wins = new Set(assignments.map((assignment) => formatPath(assignment.path)));
+    for (const { path } of given.filter((setting) => !wins.has(formatPath(setting.path)))) {
+      const line = overlay.lineOf(path);
+      const source = line === undefined ? overlay.name : `${overlay.name}:${line}`;
+      lines.push(`  ${source}: ${formatPath(path)} = ${show(path, valueAt(settings, path))}`);
+    }
+  }
+  for (const { variable, path, value } of assignments) {
+    lines.push(`  environment variable ${variable}: ${formatPath(path)} = ${show(path, value)}`);
+  }
+  return lines;
+}
+
+function show(path: SettingPath, value: unknown): string {
+  const leaf = settingsOf(settingsSchema).find((setting) => formatPath(setting.path) === formatPath(path));
+  if (leaf && metaOf(leaf.shape)?.secret && value !== null) return SECRET_TEXT;
+  return Array.isArray(value) ? JSON.stringify(value) : describeValue(value);
+}

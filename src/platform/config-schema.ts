@@ -1,0 +1,104 @@
+import * as z from "zod";
+
+import {
+  appId,
+  baseUrl,
+  budget,
+  duration,
+  headerName,
+  headerUrl,
+  headerValue,
+  host,
+  integer,
+  mediaTypeToken,
+  oneOf,
+  optionalSecret,
+  optionalSecretFile,
+  passThroughPath,
+  port,
+  recordPath,
+  setting,
+  size,
+  text,
+} from "./setting-shapes.ts";
+
+/**
+ * Every setting and its shape. Defaults and meanings are in `config/default.yaml`, environment names
+ * in `environment.ts`; `npm run generate` writes the JSON Schema and the documentation from all three.
+ */
+
+const YEAR_MS = 365 * 86_400_000;
+
+/** Only compared with the clock, never a timer: so a lifetime may be longer than timers can be. */
+const lifetime = (): ReturnType<typeof duration> => duration({ maxMs: YEAR_MS });
+
+const server = z.strictObject({
+  host: host(),
+  port: port(),
+  appIdHeader: headerName(),
+  maxUrlLength: integer(256, 65_536),
+  drainTimeout: duration(),
+});
+
+const upstream = z.strictObject({
+  url: baseUrl(),
+  imageUrl: baseUrl(),
+  service: mediaTypeToken(),
+  callerId: text({ required: true }),
+  privateKey: optionalSecret(),
+  privateKeyFile: optionalSecretFile(),
+  userAgent: headerValue(),
+  referrer: headerUrl(),
+  recordPath: recordPath(),
+  passThrough: setting(z.array(passThroughPath()), {
+    expected: "a list of paths below /listings, /sold or /areas",
+  }),
+  maxBody: size(),
+  connections: integer(1, 1_000),
+  connectTimeout: duration(),
+  headerTimeout: duration(),
+  bodyTimeout: duration(),
+  totalTimeout: duration(),
+  retryDelay: duration({ minMs: 0 }),
+});
+
+const query = z.strictObject({
+  unknown: oneOf("forward", "drop", "reject"),
+  ignored: setting(z.array(text({ required: false })), { expected: "a list of parameter names" }),
+});
+
+const cache = z.strictObject({
+  maxBytes: size(),
+  ttl: z.strictObject({
+    listings: lifetime(),
+    sold: lifetime(),
+    areas: lifetime(),
+    records: lifetime(),
+    images: lifetime(),
+  }),
+  negativeTtl: lifetime(),
+});
+
+/** The settings as they are written (input) and as they are read (output). */
+export const settingsSchema = z.strictObject({
+  server,
+  admin: z.strictObject({ host: host(), port: port() }),
+  upstream,
+  query,
+  apps: setting(z.array(z.strictObject({ id: appId() })), {
+    expected: "a list of apps, each with an id of 1 to 64 letters, digits, '.', '_' or '-'",
+  }),
+  cache,
+  budget: z.strictObject({
+    limit: budget(),
+    concurrency: integer(1, 1_000),
+    maxWait: duration(),
+    images: budget(),
+  }),
+  redis: z.strictObject({ url: optionalSecret("a redis:// or rediss:// URL") }),
+  dataDir: setting(z.string().nullable(), { expected: "the path of a directory" }),
+  log: z.strictObject({ level: oneOf("trace", "debug", "info", "warn", "error", "silent") }),
+});
+
+/** The settings after reading: numbers in milliseconds and bytes, still under their written names. */
+export type Settings = z.output<typeof settingsSchema>;

@@ -1,0 +1,240 @@
+import { fileURLToPath } from "node:url";
+
+import { type Settings, settingsSchema } from "./config-schema.ts";
+import { type Conflict, crossCheck, type ReadableSettings } from "./cross-check.ts";
+import { type Assignment, CONFIG_FILE, type Environment, readEnvironment } from "./environment.ts";
+import { choosePrivateKey, KEY_PATH } from "./private-key.ts";
+import { Secret, SECRET_TEXT } from "./secret.ts";
+import { checkSettings, type SettingFault } from "./setting-check.ts";
+import { describeFault } from "./setting-faults.ts";
+import { formatPath, isMapping, valueAt } from "./setting-path.ts";
+import { mergeSources, type SettingSources } from "./setting-sources.ts";
+import { parseSettingsFile, type SettingsFile } from "./settings-file.ts";
+import type { BudgetWindow } from "./units.ts";
+
+/** The settings the gateway runs with: checked, frozen to the last leaf, units in the names. */
+export interface Config {
+  readonly server: {
+    readonly host: string;
+    /** 0 takes any free port. */
+    readonly port: number;
+    /** In lower case, as Node spells the names of incoming headers. */
+    readonly appIdHeader: string;
+    readonly maxUrlBytes: number;
+    readonly drainTimeoutMs: number;
+  };
+  readonly admin: {
+    readonly host: string;
+    /** 0 takes any free port. */
+    readonly port: number;
+  };
+  readonly upstream: {
+    /** Without a trailing slash. */
+    readonly url: string;
+    /** Without a trailing slash. */
+    readonly imageUrl: string;
+    readonly service: string;
+    readonly callerId: string;
+    readonly privateKey: Secret;
+    readonly userAgent: string;
+    readonly referrer: string;
+    /** Holds `{resource}` and `{serviceId}`, once each, as whole segments. */
+    readonly recordPath: string;
+    /** `{name}` stands for one segment, a final `*` for one or more. */
+    readonly passThrough: readonly string[];
+    readonly maxBodyBytes: number;
+    readonly connections: number;
+    readonly connectTimeoutMs: number;
+    readonly headerTimeoutMs: number;
+    /** Longest silence between two chunks. */
+    readonly bodyTimeoutMs: number;
+    /** The whole call, retries included. */
+    readonly totalTimeoutMs: number;
+    readonly retryDelayMs: number;
+  };
+  readonly query: {
+    readonly unknown: "forward" | "drop" | "reject";
+    readonly ignored: readonly string[];
+  };
+  /** Ids are distinct, and none is `other`. */
+  readonly apps: readonly { readonly id: string }[];
+  readonly cache: {
+    readonly maxBytes: number;
+    readonly ttlMs: Readonly<Record<"listings" | "sold" | "areas" | "records" | "images", number>>;
+    readonly negativeTtlMs: number;
+  };
+  readonly budget: {
+    /** At least one window; lengths are distinct. */
+    readonly limit: readonly BudgetWindow[];
+    readonly concurrency: number;
+    /** From a request's arrival to its answer. */
+    readonly maxWaitMs: number;
+    readonly images: readonly BudgetWindow[];
+  };
+  /** A secret, because an address of this kind holds a password. */
+  readonly redis: { readonly url: Secret | null };
+  /** `null`: nothing is kept on disk. */
+  readonly dataDir: string | null;
+  readonly log: { readonly level: "trace" | "debug" | "info" | "warn" | "error" | "silent" };
+}
+
+/** Where the settings come from. */
+export interface ConfigInput {
+  readonly env: Environment;
+  /** Reads a file as UTF-8 text, or throws. */
+  readonly readFile: (path: string) => string;
+  /** Holds every setting with its default; `config/default.yaml` of this project where absent. */
+  readonly defaultFile?: string;
+}
+
+/** The settings cannot be used; the message has a line per problem. */
+export class ConfigError extends Error {
+  override readonly name = "ConfigError";
+  readonly problems: readonly string[];
+
+  constructor(problems: readonly string[]) {
+    super(["the configuration is not valid:", ...problems].join("\n  "));
+    this.problems = problems;
+  }
+}
+
+/** The settings, what is wrong with them, and which source gave what. */
+export interface ExaminedConfig {
+  /** Absent where there are problems. */
+  readonly config?: Config;
+  readonly problems: readonly string[];
+  readonly defaultFile: string;
+  readonly overlay?: SettingsFile;
+  readonly assignments: readonly Assignment[];
+}
+
+/**
+ * Loads the settings: defaults, overlaid by the file that `CONFIG_FILE` names, overlaid by the
+ * environment.
+ * @throws {ConfigError} with every problem there is
+ */
+export function loadConfig(input: ConfigInput): Config {
+  const { config, problems } = examineConfig(input);
+  if (!config) throw new ConfigError(problems);
+  return config;
+}
+
+/** Does what {@link loadConfig} does, and tells instead of throwing. */
+export function examineConfig({ env, readFile, defaultFile = DEFAULT_FILE }: ConfigInput): ExaminedConfig {
+  const { assignments, problems } = readEnvironment(env);
+  const defaults = readSettingsFile(defaultFile, "the defaults", readFile);
+  const overlay = env[CONFIG_FILE]
+    ? readSettingsFile(env[CONFIG_FILE], `environment variable ${CONFIG_FILE}`, readFile)
+    : undefined;
+  const unreadable = [...defaults.problems, ...(overlay?.problems ?? [])];
+  const sources = mergeSources(defaults, overlay, assignments);
+  const { settings, faults } = readSettings(sources.merged);
+  const key = choosePrivateKey(settings, faults, sources, readFile);
+  // What is missing may well be in the file that could not be read.
+  const mayBeMissing = unreadable.length === 0;
+  const lines = [
+    ...unreadable,
+    ...problems,
+    ...faults
+      .filter((fault) => mayBeMissing || fault.kind !== "missing")
+      .map((fault) => describeFault(fault, sources)),
+    ...(key && "problem" in key && (mayBeMissing || !key.missing) ? [key.problem] : []),
+    ...crossCheck(settings).map((conflict) => describeConflict(conflict, sources)),
+  ].map((line) => withoutKey(line, sources.merged));
+  const examined = { problems: lines, defaultFile, ...(overlay && { overlay }), assignments };
+  if (lines.length > 0 || !key || !("key" in key) || !isComplete(settings, faults)) return examined;
+  return { ...examined, config: deepFreeze(toConfig(settings, key.key)) };
+}
+
+const DEFAULT_FILE = fileURLToPath(new URL("../../config/default.yaml", import.meta.url));
+
+function readSettingsFile(path: string, role: string, readFile: (path: string) => string): SettingsFile {
+  try {
+    return parseSettingsFile(path, readFile(path));
+  } catch (error) {
+    const code = error instanceof Error && "code" in error ? ` (${String(error.code)})` : "";
+    const fault = `${role}: ${JSON.stringify(path)} cannot be read${code}; expected a YAML file of settings`;
+    return { name: path, settings: {}, problems: [fault], lineOf: () => undefined };
+  }
+}
+
+function readSettings(merged: unknown): { settings: ReadableSettings; faults: SettingFault[] } {
+  const faults: SettingFault[] = [];
+  const settings = checkSettings(settingsSchema, merged, [], faults);
+  return { settings: isReadable(settings) ? settings : {}, faults };
+}
+
+/** What the check returns has the schema's form by construction. */
+function isReadable(checked: unknown): checked is ReadableSettings {
+  return isMapping(checked);
+}
+
+/** Without faults every setting was read. */
+function isComplete(settings: ReadableSettings, faults: readonly SettingFault[]): settings is Settings {
+  return isReadable(settings) && faults.length === 0;
+}
+
+function describeConflict({ paths, explanation }: Conflict, sources: SettingSources): string {
+  const places = paths.map((path) => `${sources.nameOf(path)}: ${formatPath(path)}`);
+  return `${places.join(", ")}: ${explanation}`;
+}
+
+/** The key may also stand where it does not belong; a message about that place must not show it. */
+function withoutKey(line: string, merged: unknown): string {
+  const key = valueAt(merged, KEY_PATH);
+  const tooShortToTell = 6;
+  return typeof key === "string" && key.length >= tooShortToTell ? line.replaceAll(key, SECRET_TEXT) : line;
+}
+
+/** Gives the settings the names of their units. */
+function toConfig(settings: Settings, privateKey: Secret): Config {
+  const { server, upstream, cache, budget } = settings;
+  return {
+    server: {
+      host: server.host,
+      port: server.port,
+      appIdHeader: server.appIdHeader,
+      maxUrlBytes: server.maxUrlLength,
+      drainTimeoutMs: server.drainTimeout,
+    },
+    admin: settings.admin,
+    upstream: {
+      url: upstream.url,
+      imageUrl: upstream.imageUrl,
+      service: upstream.service,
+      callerId: upstream.callerId,
+      privateKey,
+      userAgent: upstream.userAgent,
+      referrer: upstream.referrer,
+      recordPath: upstream.recordPath,
+      passThrough: upstream.passThrough,
+      maxBodyBytes: upstream.maxBody,
+      connections: upstream.connections,
+      connectTimeoutMs: upstream.connectTimeout,
+      headerTimeoutMs: upstream.headerTimeout,
+      bodyTimeoutMs: upstream.bodyTimeout,
+      totalTimeoutMs: upstream.totalTimeout,
+      retryDelayMs: upstream.retryDelay,
+    },
+    query: settings.query,
+    apps: settings.apps,
+    cache: { maxBytes: cache.maxBytes, ttlMs: cache.ttl, negativeTtlMs: cache.negativeTtl },
+    budget: {
+      limit: budget.limit,
+      concurrency: budget.concurrency,
+      maxWaitMs: budget.maxWait,
+      images: budget.images,
+    },
+    redis: { url: settings.redis.url === null ? null : new Secret(settings.redis.url) },
+    dataDir: settings.dataDir === "" ? null : settings.dataDir,
+    log: settings.log,
+  };
+}
+
+function deepFreeze<T>(value: T): T {
+  if (isMapping(value) || Array.isArray(value)) {
+    for (const inner of Object.values(value)) deepFreeze(inner);
+    Object.freeze(value);
+  }
+  return value;
+}

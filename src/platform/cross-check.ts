@@ -1,0 +1,47 @@
+import type { Settings } from "./config-schema.ts";
+import type { SettingPath } from "./setting-path.ts";
+
+/** Settings of which any may have been unreadable. */
+export type ReadableSettings = {
+  [Section in keyof Settings]?: Settings[Section] extends readonly unknown[]
+    ? Settings[Section]
+    : Settings[Section] extends object
+      ? Partial<Settings[Section]>
+      : Settings[Section];
+};
+
+/** Settings that are right by themselves and wrong together. */
+export interface Conflict {
+  /** The settings concerned; the first is the one to look at first. */
+  readonly paths: readonly [SettingPath, ...SettingPath[]];
+  readonly explanation: string;
+}
+
+/** Checks settings against one another; those that could not be read are left out. */
+export function crossCheck(settings: ReadableSettings): Conflict[] {
+  return [...portConflict(settings), ...repeatedApps(settings)];
+}
+
+function portConflict({ server, admin }: ReadableSettings): Conflict[] {
+  const port = server?.port;
+  if (port === undefined || port === 0 || port !== admin?.port) return [];
+  return [
+    {
+      paths: [
+        ["admin", "port"],
+        ["server", "port"],
+      ],
+      explanation: `both ports are ${port}; expected two different ones, or 0 for any free port`,
+    },
+  ];
+}
+
+function repeatedApps({ apps }: ReadableSettings): Conflict[] {
+  const ids = (apps ?? []).map((app) => app?.id);
+  return ids.flatMap((id, index): Conflict[] => {
+    const first = ids.indexOf(id);
+    if (id === undefined || first === index) return [];
+    const explanation = `${JSON.stringify(id)} is the id of apps[${first}] already; expected each id once`;
+    return [{ paths: [["apps", index, "id"]], explanation }];
+  });
+}

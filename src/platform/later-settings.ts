@@ -1,0 +1,32 @@
+/**
+ * Settings with a fixed name and meaning that this version does not have yet. They are refused when
+ * set, because a setting that is silently ignored is believed to work. A name covers all below it.
+ */
+export const LATER_SETTINGS: ReadonlySet<string> = new Set([
+  "redis.url",
+  "redis.mode",
+  "redis.nodes",
+  "redis.sentinel",
+  "dataDir",
+  "budget.degradedShare",
+  "budget.maxCoolOff",
+  "budget.mode",
+  "budget.reserve",
+  "ledger",
+  "apps[].weight",
+  "apps[].perDay",
+  "apps[].priority",
+  "apps[].mayForceRefresh",
+  "cache.staleWhileRevalidate",
+  "cache.staleIfError",
+  "cache.honourUpstream",
+  "cache.minRefreshInterval",
+  "cache.ttlMin",
+  "cache.ttlMax",
+  "cache.earlyRefreshAbove",
+  "cache.maxAgeEver",
+  "cache.retention",
+]);
+
+/** Environment variables of the same kind; those of a setting above are covered by it. */
+export const LATER_VARIABLES: readonly string[] = ["ADMIN_TOKEN", "REPLICAS"];

@@ -1,0 +1,34 @@
+import { inspect } from "node:util";
+
+/** What stands for a secret wherever one would otherwise be printed. */
+export const SECRET_TEXT = "[secret]";
+
+/**
+ * A value that shows itself only when asked by name. Logging, JSON, template strings and
+ * `util.inspect` of anything that holds it print `[secret]`.
+ */
+export class Secret {
+  readonly #value: string;
+
+  constructor(value: string) {
+    this.#value = value;
+    Object.freeze(this);
+  }
+
+  /** The value itself: for signing and connecting only. */
+  reveal(): string {
+    return this.#value;
+  }
+
+  toString(): string {
+    return SECRET_TEXT;
+  }
+
+  toJSON(): string {
+    return SECRET_TEXT;
+  }
+
+  [inspect.custom](): string {
+    return SECRET_TEXT;
+  }
+}

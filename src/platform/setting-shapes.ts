@@ -1,0 +1,226 @@
+import * as z from "zod";
+
+import { SEARCH_RESOURCES } from "../interface/resources.ts";
+import {
+  BUDGET_PATTERN,
+  type BudgetWindow,
+  DURATION_PATTERN,
+  formatDuration,
+  parseBudget,
+  parseDuration,
+  parseSize,
+  SIZE_PATTERN,
+} from "./units.ts";
+
+/**
+ * The shapes a setting can have. Each says in words what it expects, because that, and not the
+ * validator's own text, is what a person with a wrong setting gets to read.
+ */
+
+/** What is known of a setting besides its shape. */
+export interface SettingMeta {
+  /** Completes the sentence "expected …". */
+  readonly expected: string;
+  /** There is no default: the start is refused without it. */
+  readonly required?: boolean;
+  /** The value is never shown in a message. */
+  readonly secret?: boolean;
+  /** What it means, where `config/default.yaml` has no line to say so (parts of list items). */
+  readonly meaning?: string;
+}
+
+/** A shape that reads `Input` and yields `Output`. */
+type Shape<Output, Input = string> = z.ZodType<Output, Input>;
+
+const metas = z.registry<SettingMeta>();
+
+/** Attaches what is known of a setting to its shape. Keep it the outermost call: wrappers lose it. */
+export function setting<S extends z.ZodType>(shape: S, meta: SettingMeta): S {
+  metas.add(shape, meta);
+  return shape;
+}
+
+/** @returns what {@link setting} attached; sections have none. */
+export function metaOf(shape: z.core.$ZodType): SettingMeta | undefined {
+  return metas.get(shape);
+}
+
+/** Timers beyond this many milliseconds fire at once: a 32-bit count. */
+const LONGEST_TIMER_MS = 24 * 86_400_000;
+
+/** A duration, read to milliseconds; bounds inclusive. */
+export function duration({ minMs = 1, maxMs = LONGEST_TIMER_MS } = {}): Shape<number> {
+  return setting(
+    z
+      .string()
+      .regex(DURATION_PATTERN)
+      .transform((text) => parseDuration(text) ?? Number.NaN)
+      .pipe(z.number().min(minMs).max(maxMs)),
+    {
+      expected: `a duration from ${formatDuration(minMs)} to ${formatDuration(maxMs)}, such as 250ms, 5m or 1h`,
+    },
+  );
+}
+
+/** A size above zero, read to bytes. */
+export function size(): Shape<number> {
+  return setting(
+    z
+      .string()
+      .regex(SIZE_PATTERN)
+      .transform((text) => parseSize(text) ?? Number.NaN)
+      .pipe(z.number().min(1)),
+    { expected: "a size above zero with its unit, such as 512KiB or 256MiB" },
+  );
+}
+
+/** A whole number; bounds inclusive. */
+export function integer(min: number, max: number): Shape<number, number> {
+  return setting(z.int().min(min).max(max), { expected: `a whole number from ${min} to ${max}` });
+}
+
+export function port(): Shape<number, number> {
+  return setting(z.int().min(0).max(65_535), {
+    expected: "a port number from 0 to 65535, where 0 means any free port",
+  });
+}
+
+export function host(): Shape<string> {
+  return setting(z.string().regex(/^[^\s/]+$/), { expected: "a host name or an IP address to listen on" });
+}
+
+export function oneOf<const Words extends readonly string[]>(
+  ...words: Words
+): Shape<Words[number], Words[number]> {
+  return setting(z.enum(words), { expected: `one of ${words.join(", ")}` });
+}
+
+/** Requests per window. */
+export function budget(): Shape<readonly BudgetWindow[]> {
+  return setting(
+    z
+      .string()
+      .regex(BUDGET_PATTERN)
+      .transform((text, context) => {
+        const windows = parseBudget(text);
+        if (windows) return windows;
+        context.addIssue("not a budget");
+        return z.NEVER;
+      }),
+    { expected: 'requests per window such as "60/1m,10000/1d": whole numbers above zero, each window once' },
+  );
+}
+
+/** An address to build request URLs on: read without a trailing slash. */
+export function baseUrl(): Shape<string> {
+  return setting(
+    z
+      .string()
+      .regex(/^https?:\/\/[^\s?#@\\]+$/)
+      .refine((text) => URL.canParse(text))
+      .transform((text) => text.replace(/\/+$/, "")),
+    { expected: "an http:// or https:// URL without user name, query and fragment", required: true },
+  );
+}
+
+/** A URL that is sent in a header. */
+export function headerUrl(): Shape<string> {
+  return setting(
+    z
+      .string()
+      .regex(/^https?:\/\/[!-"$-?A-~]+$/)
+      .refine((text) => URL.canParse(text)),
+    { expected: "an http:// or https:// URL in ASCII without user name and fragment", required: true },
+  );
+}
+
+/** A value of an HTTP header. */
+export function headerValue(): Shape<string> {
+  return setting(z.string().regex(/^[!-~]([ -~]*[!-~])?$/), {
+    expected: "one line of ASCII text without blanks around it",
+    required: true,
+  });
+}
+
+/** A header's name: read in lower case, as Node spells the names of incoming headers. */
+export function headerName(): Shape<string> {
+  return setting(
+    z
+      .string()
+      .regex(/^[A-Za-z0-9!#$%&'*+.^_`|~-]+$/)
+      .transform((text) => text.toLowerCase()),
+    { expected: "a header name such as X-App-Id" },
+  );
+}
+
+/** Text with nothing in it that could break a line, and no blanks at its ends to be missed. */
+export const ONE_LINE_PATTERN = /^[^\s\p{Cc}]([^\p{Cc}]*[^\s\p{Cc}])?$/u;
+
+const oneLine = "one line of text without blanks around it; quote it if it looks like a number";
+
+export function text({ required }: { required: boolean }): Shape<string> {
+  return setting(z.string().regex(ONE_LINE_PATTERN), { expected: oneLine, required });
+}
+
+export function optionalSecret(expected = oneLine): Shape<string | null, string | null> {
+  return setting(z.string().regex(ONE_LINE_PATTERN).nullable(), { expected, secret: true });
+}
+
+/**
+ * The path of a file that holds a secret. It counts as one too: people put the secret itself here by
+ * mistake, and then a message with "the path" would print it.
+ */
+export function optionalSecretFile(): Shape<string | null, string | null> {
+  return setting(z.string().min(1).nullable(), { expected: "the path of a file", secret: true });
+}
+
+/** The neutral service name inside `application/vnd.<service>-v2+json`. */
+export function mediaTypeToken(): Shape<string> {
+  return setting(z.string().regex(/^[A-Za-z0-9][A-Za-z0-9!#$&^_.-]{0,62}$/), {
+    expected: "a media-type name of 1 to 63 letters, digits, '.', '_' or '-', such as propertyservice",
+    required: true,
+  });
+}
+
+/** Where one record is found. */
+export function recordPath(): Shape<string> {
+  const path = /^(\/([A-Za-z0-9._~-]+|\{resource\}|\{serviceId\}))+$/;
+  return setting(
+    z.string().refine((text) => {
+      const once = (part: string): boolean => text.split(part).length === 2;
+      return path.test(text) && once("{resource}") && once("{serviceId}");
+    }),
+    { expected: "a path with {resource} and {serviceId} as segments, such as /{resource}/{serviceId}" },
+  );
+}
+
+/** A path below a resource: literal segments, `{name}` for any one, a final `*` for any rest. */
+export function passThroughPath(): Shape<string> {
+  const pattern = new RegExp(
+    `^/(${SEARCH_RESOURCES.join("|")})(/([A-Za-z0-9._~-]+|\\{[A-Za-z][A-Za-z0-9]*\\}))*(/\\*)?$`,
+  );
+  return setting(
+    z
+      .string()
+      .regex(pattern)
+      .regex(/\/.+\//),
+    {
+      expected: "a path below /listings, /sold or /areas, such as /listings/{serviceId}/similar or /areas/*",
+    },
+  );
+}
+
+/** An app's id. `other` is taken: it stands for every app that is not registered. */
+export function appId(): Shape<string> {
+  return setting(
+    z
+      .string()
+      .regex(/^[A-Za-z0-9._-]{1,64}$/)
+      .refine((text) => text !== "other"),
+    {
+      expected: "1 to 64 letters, digits, '.', '_' or '-', and not the word other",
+      required: true,
+      meaning: "The app's name, as its requests say it",
+    },
+  );
+}

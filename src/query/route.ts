@@ -1,0 +1,122 @@
+/**
+ * From a path to what it addresses, before any parameter is looked at.
+ */
+import {
+  IMAGE_PATH,
+  isRecordResource,
+  isSearchResource,
+  SEARCH_RESOURCES,
+  type RecordResource,
+  type Resource,
+  type SearchResource,
+} from "../interface/resources.ts";
+import { nearest } from "../nearest.ts";
+import { encode } from "./wire.ts";
+
+/** What a path addresses; ids and sizes are still as the caller wrote them. */
+export type Route =
+  | { readonly kind: "search"; readonly resource: SearchResource }
+  | { readonly kind: "record"; readonly resource: RecordResource; readonly serviceId: string }
+  | {
+      readonly kind: "image";
+      readonly resource: "images";
+      readonly serviceId: string;
+      readonly width: string;
+      readonly height: string;
+    }
+  | { readonly kind: "streamed"; readonly resource: Resource; readonly path: string }
+  | { readonly kind: "unknown"; readonly near?: string };
+
+export interface RouteOptions {
+  /** Path of one record, with the placeholders `{resource}` and `{serviceId}` (`upstream.recordPath`). */
+  readonly recordPath: string;
+  /**
+   * Path patterns to stream (`upstream.passThrough`): `{name}` stands for one segment, a final `*` for
+   * one or more.
+   */
+  readonly passThrough: readonly string[];
+}
+
+/** @returns a function from a percent-encoded path to its route. */
+export function createRouter(options: RouteOptions): (path: string) => Route {
+  const recordSegments = segmentsOf(options.recordPath);
+  const streamedPatterns = options.passThrough.map(segmentsOf);
+
+  return function route(path) {
+    const segments = decodeSegments(path);
+    if (segments === undefined) return { kind: "unknown" };
+    const [first = "", ...below] = segments;
+
+    if (below.length === 0 && isSearchResource(first)) return { kind: "search", resource: first };
+    return (
+      imageRoute(segments) ??
+      recordRoute(recordSegments, segments) ??
+      streamedRoute(streamedPatterns, segments) ??
+      unknownRoute(first)
+    );
+  };
+}
+
+/** Splits a path; empty segments (doubled and trailing slashes) say nothing. */
+function segmentsOf(path: string): string[] {
+  return path.split("/").filter((segment) => segment !== "");
+}
+
+/** `undefined` where a segment is broken, climbs (`..`) or hides a slash: no such path exists. */
+function decodeSegments(path: string): string[] | undefined {
+  const decoded: string[] = [];
+  for (const segment of segmentsOf(path)) {
+    let text: string;
+    try {
+      text = decodeURIComponent(segment);
+    } catch {
+      return undefined;
+    }
+    if (text === "." || text === ".." || /[/\\]/.test(text)) return undefined;
+    decoded.push(text);
+  }
+  return decoded;
+}
+
+function matches(pattern: readonly string[], segments: readonly string[]): boolean {
+  const open = pattern.at(-1) === "*";
+  const lengthFits = open ? segments.length >= pattern.length : segments.length === pattern.length;
+  return (
+    lengthFits &&
+    pattern.every((part, index) => part === "*" || part.startsWith("{") || part === segments[index])
+  );
+}
+
+function imageRoute(segments: readonly string[]): Route | undefined {
+  const match = IMAGE_PATH.exec(`/${segments.join("/")}`);
+  if (!match) return undefined;
+  const [, serviceId = "", width = "", height = ""] = match;
+  return { kind: "image", resource: "images", serviceId, width, height };
+}
+
+function recordRoute(pattern: readonly string[], segments: readonly string[]): Route | undefined {
+  if (!matches(pattern, segments)) return undefined;
+  const resource = segments[pattern.indexOf("{resource}")] ?? "";
+  const serviceId = segments[pattern.indexOf("{serviceId}")] ?? "";
+  return isRecordResource(resource) ? { kind: "record", resource, serviceId } : undefined;
+}
+
+function streamedRoute(
+  patterns: readonly (readonly string[])[],
+  segments: readonly string[],
+): Route | undefined {
+  const resource = segments[0] ?? "";
+  if (!isSearchResource(resource) || !patterns.some((pattern) => matches(pattern, segments)))
+    return undefined;
+  return { kind: "streamed", resource, path: `/${segments.map(encode).join("/")}` };
+}
+
+function unknownRoute(first: string): Route {
+  const near = nearest(first, SEARCH_RESOURCES);
+  return near === undefined ? { kind: "unknown" } : { kind: "unknown", near: `/${near}` };
+}
+
+/** @returns the upstream's path of one record, from the template in the settings. */
+export function recordPathOf(template: string, resource: RecordResource, serviceId: string): string {
+  return template.replace("{resource}", resource).replace("{serviceId}", serviceId);
+}

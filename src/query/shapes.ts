@@ -1,0 +1,197 @@
+/**
+ * Reads one value by its documented shape and gives its canonical text (interface, sections 4.1 to 4.3).
+ *
+ * Everything is text arithmetic: a number never passes through floating point on its way into a key.
+ */
+import type { Shape, TuplePart } from "../interface/parameters.ts";
+import { nearest } from "../nearest.ts";
+
+/** A value read: its canonical text, nothing said at all, or why it is refused. */
+export type Reading =
+  | { readonly ok: true; readonly text: string }
+  | { readonly ok: true; readonly text: undefined }
+  | { readonly ok: false; readonly expected: string; readonly hint?: string };
+
+const SAYS_NOTHING: Reading = { ok: true, text: undefined };
+
+/** What sloppy clients send for "no value": the text of a JavaScript variable that held none. */
+const NO_VALUE = new Set(["", "undefined", "null", "NaN"]);
+
+/** @returns whether a trimmed value says nothing, so that leaving it out means the same. */
+function saysNothing(text: string): boolean {
+  return NO_VALUE.has(text);
+}
+
+/**
+ * Reads a value.
+ * @param shape the parameter's documented shape
+ * @param raw the decoded value, blanks and all
+ */
+export function readValue(shape: Shape, raw: string): Reading {
+  const text = raw.normalize("NFC").trim();
+  if (saysNothing(text)) return SAYS_NOTHING;
+  switch (shape.kind) {
+    case "text":
+      return readText(text);
+    case "integer":
+    case "decimal":
+      return readNumber(shape, text);
+    case "date":
+      return readDate(text);
+    case "switch":
+      return readSwitch(text);
+    case "idSet":
+      return readIdSet(text);
+    case "wordSet":
+      return readWordSet(shape.words, text);
+    case "tuple":
+      return readTuple(shape.parts, text);
+  }
+}
+
+// eslint-disable-next-line no-control-regex -- control characters are just what is looked for
+const CONTROL = /[\u0000-\u001f\u007f]/;
+
+function readText(text: string): Reading {
+  if (CONTROL.test(text)) return { ok: false, expected: "text without control characters" };
+  return { ok: true, text };
+}
+
+const NUMBER = /^([+-]?)(\d*)(?:\.(\d*))?$/;
+
+/**
+ * The one text of a decimal number: no plus sign, no leading zeros, no trailing zeros of a fraction,
+ * no minus before zero. `undefined` where the text is not a decimal number.
+ */
+function canonicalDecimal(text: string): string | undefined {
+  const match = NUMBER.exec(text);
+  if (!match) return undefined;
+  const [, sign = "", wholePart = "", fractionPart = ""] = match;
+  if (wholePart === "" && fractionPart === "") return undefined;
+  const whole = wholePart.replace(/^0+(?=\d)/, "") || "0";
+  const fraction = fractionPart.replace(/0+$/, "");
+  const digits = fraction === "" ? whole : `${whole}.${fraction}`;
+  return sign === "-" && digits !== "0" ? `-${digits}` : digits;
+}
+
+function readNumber(shape: Extract<Shape, { kind: "integer" | "decimal" }>, text: string): Reading {
+  const canonical = canonicalDecimal(text);
+  const wrongKind = canonical === undefined || (shape.kind === "integer" && canonical.includes("."));
+  if (wrongKind || outOfBounds(canonical, shape)) {
+    return {
+      ok: false,
+      expected: `${shape.kind === "integer" ? "a whole number" : "a decimal number"}${boundsInWords(shape)}`,
+    };
+  }
+  return { ok: true, text: canonical };
+}
+
+function outOfBounds(canonical: string, { min, max }: { min?: number; max?: number }): boolean {
+  const value = Number(canonical);
+  return (min !== undefined && value < min) || (max !== undefined && value > max);
+}
+
+function boundsInWords({ min, max }: { min?: number; max?: number }): string {
+  if (min !== undefined && max !== undefined) return ` from ${min} to ${max}`;
+  if (min !== undefined) return ` of at least ${min}`;
+  if (max !== undefined) return ` of at most ${max}`;
+  return "";
+}
+
+const DATE = /^(\d{4})(-?)(\d{2})\2(\d{2})$/;
+
+function readDate(text: string): Reading {
+  const [, year = "", , month = "", day = ""] = DATE.exec(text) ?? [];
+  const instant = new Date(`${year}-${month}-${day}T00:00:00Z`);
+  // A day that does not exist (30 February) either fails to parse or comes back as another day.
+  if (Number.isNaN(instant.getTime()) || instant.getUTCDate() !== Number(day)) {
+    return { ok: false, expected: "a calendar day as YYYYMMDD" };
+  }
+  return { ok: true, text: `${year}${month}${day}` };
+}
+
+const SWITCH = new Map([
+  ["1", "1"],
+  ["true", "1"],
+  ["0", "0"],
+  ["false", "0"],
+]);
+
+function readSwitch(text: string): Reading {
+  const value = SWITCH.get(text.toLowerCase()) ?? SWITCH.get(canonicalDecimal(text) ?? "");
+  return value === undefined ? { ok: false, expected: "1 or 0" } : { ok: true, text: value };
+}
+
+function items(text: string): string[] {
+  return text
+    .split(",")
+    .map((item) => item.trim())
+    .filter((item) => !saysNothing(item));
+}
+
+/** Shorter numbers first, equal lengths by their digits: numeric order of canonical whole numbers. */
+function byNumber(a: string, b: string): number {
+  return a.length - b.length || (a < b ? -1 : Number(a > b));
+}
+
+function readIdSet(text: string): Reading {
+  const ids = new Set<string>();
+  for (const item of items(text)) {
+    const id = canonicalDecimal(item);
+    if (id === undefined || !/^\d+$/.test(id)) {
+      return { ok: false, expected: "a whole number, or several separated by commas" };
+    }
+    ids.add(id);
+  }
+  return ids.size === 0 ? SAYS_NOTHING : { ok: true, text: [...ids].sort(byNumber).join(",") };
+}
+
+function readWordSet(words: readonly string[], text: string): Reading {
+  const given = new Set<string>();
+  for (const item of items(text)) {
+    const word = item.toLowerCase();
+    if (!words.includes(word)) {
+      const near = nearest(word, words);
+      return {
+        ok: false,
+        expected: `one or more of ${words.join(", ")}, separated by commas`,
+        ...(near !== undefined && { hint: `did you mean ${near}?` }),
+      };
+    }
+    given.add(word);
+  }
+  // In the interface's own order, which is as good as any and the one people know.
+  return given.size === 0
+    ? SAYS_NOTHING
+    : { ok: true, text: words.filter((word) => given.has(word)).join(",") };
+}
+
+function readTuple(parts: readonly TuplePart[], text: string): Reading {
+  const given = text.split(",").map((part) => canonicalDecimal(part.trim()));
+  const fits = given.length === parts.length && parts.every((part, i) => inPart(part, given[i]));
+  if (!fits) {
+    const names = parts.map((part) => part.name).join(",");
+    const bounds = parts.map((part) => `${part.name}${boundsInWords(part)}`).join(", ");
+    return {
+      ok: false,
+      expected: `${parts.length} decimal numbers ${names} separated by commas (${bounds})`,
+    };
+  }
+  return { ok: true, text: given.join(",") };
+}
+
+function inPart(part: TuplePart, value: string | undefined): boolean {
+  return value !== undefined && !outOfBounds(value, part);
+}
+
+/**
+ * Joins the values of a parameter that was given several times.
+ * @returns the canonical text, or `undefined` where scalars contradict each other
+ */
+export function joinValues(shape: Shape, texts: readonly string[]): string | undefined {
+  const [first, ...rest] = texts;
+  if (first === undefined || rest.every((text) => text === first)) return first;
+  if (shape.kind !== "idSet" && shape.kind !== "wordSet") return undefined;
+  const joined = readValue(shape, texts.join(","));
+  return joined.ok ? joined.text : undefined;
+}

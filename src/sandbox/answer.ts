@@ -1,0 +1,112 @@
+/**
+ * Answers one request from the data set: routes, methods, authentication, formats (interface, sections 4 to 9).
+ */
+import {
+  MAX_IMAGE_HEIGHT,
+  MAX_IMAGE_WIDTH,
+  isRecordResource,
+  isSearchResource,
+} from "../interface/resources.ts";
+import type { RecordResource } from "../interface/resources.ts";
+import { acceptedType } from "./accept.ts";
+import type { Authenticator } from "./auth.ts";
+import type { PropertyRow, SandboxData } from "./dataset/model.ts";
+import { listBody, singleBody } from "./envelope.ts";
+import type { OffsetSpelling } from "./envelope.ts";
+import { drawJpeg } from "./jpeg.ts";
+import { search } from "./search.ts";
+import { BadParameter } from "./values.ts";
+
+export interface Question {
+  readonly method: string;
+  readonly path: string;
+  readonly params: URLSearchParams;
+  readonly accept: string | undefined;
+  /** The sandbox's clock, skew included. */
+  readonly nowSeconds: number;
+}
+
+export interface Answer {
+  readonly status: number;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: Buffer;
+}
+
+/** What answers are made from. `offsetSpelling` may change between requests. */
+export interface Source {
+  readonly data: SandboxData;
+  readonly service: string;
+  readonly authenticator: Authenticator;
+  offsetSpelling: OffsetSpelling;
+}
+
+const THUMBNAIL = /^primary_(\d+)_(\d+)x(\d+)\.jpg$/;
+
+/** A short explanation in plain text, as the upstream gives with most errors (section 7). */
+export function explained(status: number, text: string, headers: Record<string, string> = {}): Answer {
+  return {
+    status,
+    headers: { "Content-Type": "text/plain; charset=utf-8", ...headers },
+    body: Buffer.from(text),
+  };
+}
+
+function unknownAddress(): Answer {
+  return explained(404, "FAILURE_NOT_FOUND - no such resource");
+}
+
+/** Section 4.5: no authentication; a picture for every listing and sold record. */
+function answerThumbnail(file: string, data: SandboxData): Answer {
+  const [, id, width, height] = (THUMBNAIL.exec(file) ?? []).map(Number);
+  if (id === undefined || width === undefined || height === undefined) return unknownAddress();
+  if (width < 1 || height < 1 || width > MAX_IMAGE_WIDTH || height > MAX_IMAGE_HEIGHT) {
+    return explained(400, `FAILURE_INVALID_SIZE - at most ${MAX_IMAGE_WIDTH}x${MAX_IMAGE_HEIGHT} pixels`);
+  }
+  if (!data.listingById.has(id) && !data.soldById.has(id)) return unknownAddress();
+  return { status: 200, headers: { "Content-Type": "image/jpeg" }, body: drawJpeg(width, height, id) };
+}
+
+function findRow(data: SandboxData, resource: RecordResource, id: string): PropertyRow | undefined {
+  const rows = resource === "listings" ? data.listingById : data.soldById;
+  return /^\d{1,15}$/.test(id) ? rows.get(Number(id)) : undefined;
+}
+
+/** The body for an address, or `undefined` where there is nothing at it. */
+function bodyAt(parts: readonly string[], params: URLSearchParams, source: Source): string | undefined {
+  const [resource = "", id] = parts;
+  if (!isSearchResource(resource) || parts.length > 2) return undefined;
+  if (id === undefined) {
+    return listBody(resource, search(source.data, resource, params), source.offsetSpelling);
+  }
+  if (!isRecordResource(resource)) return undefined;
+  const row = findRow(source.data, resource, id);
+  return row && singleBody(resource, row);
+}
+
+/**
+ * Answers a question. What is wrong is told in this order: address (404), method (405), authentication (403),
+ * `Accept` (406), then an unknown record (404) or a malformed value (400).
+ */
+export function answer(question: Question, source: Source): Answer {
+  const parts = question.path.split("/").filter((part) => part !== "");
+  const [first = ""] = parts;
+  const isImage = first === "cache" && parts.length === 2;
+  if (!isImage && !isSearchResource(first)) return unknownAddress();
+  if (question.method !== "GET") {
+    return explained(405, "FAILURE_METHOD_NOT_ALLOWED - only GET is allowed", { Allow: "GET" });
+  }
+  if (isImage) return answerThumbnail(parts[1] ?? "", source.data);
+  const refusal = source.authenticator.refusal(question.params, question.nowSeconds);
+  // Plain text under the JSON type is how the upstream has been seen to refuse.
+  if (refusal) return explained(403, refusal, { "Content-Type": "application/json" });
+  const type = acceptedType(question.accept, source.service);
+  if (!type) return explained(406, "FAILURE_NOT_ACCEPTABLE - give the format in the Accept header");
+  try {
+    const body = bodyAt(parts, question.params, source);
+    if (body === undefined) return unknownAddress();
+    return { status: 200, headers: { "Content-Type": type }, body: Buffer.from(body) };
+  } catch (error) {
+    if (error instanceof BadParameter) return explained(400, error.message);
+    throw error;
+  }
+}

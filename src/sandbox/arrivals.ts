@@ -1,0 +1,160 @@
+/**
+ * Remembers the requests that came, so that tests can count and read them. Credentials are left out.
+ */
+import type { IncomingMessage } from "node:http";
+
+import { CREDENTIAL_PARAMETERS } from "../interface/parameters.ts";
+
+/** A request as it came. What it did not carry is null. */
+export interface Arrival {
+  /** Epoch milliseconds, by the sandbox's clock without skew. */
+  readonly at: number;
+  readonly method: string;
+  readonly path: string;
+  /** As spelled by the caller, without `?` and without credentials. */
+  readonly query: string;
+  /** Null until answered, and for ever where it never was. */
+  readonly status: number | null;
+  readonly userAgent: string | null;
+  readonly referer: string | null;
+  readonly referrer: string | null;
+  readonly accept: string | null;
+  /** Lower case, in the order they came. */
+  readonly headerNames: readonly string[];
+}
+
+/** How many requests came since the start or the last clearing; the list may hold fewer. */
+export interface ArrivalCounts {
+  readonly total: number;
+  readonly byResource: Readonly<Record<string, number>>;
+  readonly byPath: Readonly<Record<string, number>>;
+}
+
+export interface ArrivalLog {
+  /** @returns what to call with the status once it is known */
+  readonly record: (request: IncomingMessage, at: number) => (status: number) => void;
+  /** Oldest first. */
+  readonly list: () => Arrival[];
+  readonly counts: () => ArrivalCounts;
+  readonly clear: () => void;
+  /** Resolves when at least so many have come since the start or the last clearing. */
+  readonly waitFor: (total: number) => Promise<void>;
+}
+
+const REMEMBERED = 10_000;
+const COUNTED_PATHS = 10_000;
+const OTHER_PATHS = "(others)";
+
+/** What callers have been seen to send by mistake belongs to the credentials too. */
+const SECRET_NAMES = new Set(
+  [...CREDENTIAL_PARAMETERS, "key", "privateKey"].map((name) => name.toLowerCase()),
+);
+
+function decoded(name: string): string {
+  try {
+    return decodeURIComponent(name.replaceAll("+", " "));
+  } catch {
+    return name;
+  }
+}
+
+/** A query without the credential parameters, else as spelled. */
+function withoutCredentials(query: string): string {
+  return query
+    .split("&")
+    .filter(
+      (pair) =>
+        !SECRET_NAMES.has(
+          decoded(pair.split("=", 1)[0] ?? "")
+            .trim()
+            .toLowerCase(),
+        ),
+    )
+    .join("&");
+}
+
+/**
+ * An address cut into path and query. An `&` before any `?` ends the path too: some callers write
+ * `/listings/1&callerId=…`, and a credential must not get into the list that way.
+ */
+function splitAddress(address: string): { path: string; query: string } {
+  const end = address.search(/[?&]/);
+  if (end === -1) return { path: address, query: "" };
+  const query = address.slice(end + 1).replaceAll("?", "&");
+  return { path: address.slice(0, end), query: withoutCredentials(query) };
+}
+
+function withoutCredentialsIn(referrer: string | string[] | undefined): string | null {
+  if (referrer === undefined) return null;
+  const { path, query } = splitAddress(String(referrer));
+  return query === "" ? path : `${path}?${query}`;
+}
+
+function resourceOf(path: string): string {
+  const first = path.split("/").find((part) => part !== "") ?? "";
+  if (first === "cache") return "images";
+  return ["listings", "sold", "areas"].includes(first) ? first : "other";
+}
+
+function describe(request: IncomingMessage, at: number): Arrival {
+  const { headers } = request;
+  return {
+    at,
+    method: request.method ?? "",
+    ...splitAddress(request.url ?? ""),
+    status: null,
+    userAgent: headers["user-agent"] ?? null,
+    referer: withoutCredentialsIn(headers.referer),
+    referrer: withoutCredentialsIn(headers["referrer"]),
+    accept: headers.accept ?? null,
+    headerNames: request.rawHeaders.filter((_, index) => index % 2 === 0).map((name) => name.toLowerCase()),
+  };
+}
+
+export function createArrivalLog(): ArrivalLog {
+  let list: { arrival: Arrival }[] = [];
+  let total = 0;
+  const byResource = new Map<string, number>();
+  const byPath = new Map<string, number>();
+  let waiters: { total: number; resolve: () => void }[] = [];
+
+  function count(counter: Map<string, number>, name: string): void {
+    counter.set(name, (counter.get(name) ?? 0) + 1);
+  }
+
+  return {
+    record(request, at) {
+      const entry = { arrival: describe(request, at) };
+      list.push(entry);
+      // Cut in big pieces: shifting one by one would cost as much as the list is long.
+      if (list.length > REMEMBERED * 2) list = list.slice(-REMEMBERED);
+      total += 1;
+      const { path } = entry.arrival;
+      count(byResource, resourceOf(path));
+      count(byPath, byPath.has(path) || byPath.size < COUNTED_PATHS ? path : OTHER_PATHS);
+      for (const waiter of waiters) if (waiter.total <= total) waiter.resolve();
+      waiters = waiters.filter((waiter) => waiter.total > total);
+      return (status) => {
+        entry.arrival = { ...entry.arrival, status };
+      };
+    },
+    list: () => list.slice(-REMEMBERED).map(({ arrival }) => arrival),
+    counts: () => ({
+      total,
+      byResource: Object.fromEntries(byResource),
+      byPath: Object.fromEntries(byPath),
+    }),
+    clear() {
+      list = [];
+      total = 0;
+      byResource.clear();
+      byPath.clear();
+    },
+    waitFor(wanted) {
+      const { promise, resolve } = Promise.withResolvers<void>();
+      if (total >= wanted) resolve();
+      else waiters.push({ total: wanted, resolve });
+      return promise;
+    },
+  };
+}

@@ -1,0 +1,99 @@
+/**
+ * Checks the four authentication parameters to the letter (interface, section 5).
+ */
+import { createHash } from "node:crypto";
+
+export interface Caller {
+  readonly callerId: string;
+  readonly privateKey: string;
+}
+
+export interface Authenticator {
+  /**
+   * @param params the request's query
+   * @param nowSeconds the sandbox's clock
+   * @returns why the request is refused, fit for the caller, or `undefined` where it is genuine
+   */
+  readonly refusal: (params: URLSearchParams, nowSeconds: number) => string | undefined;
+  /** Turns the key or the callerId: what was signed with the old one fails from now on. */
+  readonly setCaller: (change: Partial<Caller>) => void;
+  readonly setTimeWindow: (seconds: number) => void;
+  /** As made: first caller, first window, every `unique` free again. */
+  readonly reset: () => void;
+  readonly callerId: string;
+}
+
+const UNIQUE_LENGTH = 16;
+
+/** Uniques remembered; beyond, the oldest is forgotten, its time being long past the window. */
+const REMEMBERED_UNIQUES = 500_000;
+
+const REQUIRED = ["callerId", "time", "unique", "hash"] as const;
+
+/** SHA-1 of callerId, time, private key and unique, as 40 hexadecimal characters. */
+export function signatureOf(caller: Caller, time: string, unique: string): string {
+  return createHash("sha1").update(`${caller.callerId}${time}${caller.privateKey}${unique}`).digest("hex");
+}
+
+/** PHP keeps the last of a repeated name. */
+function last(params: URLSearchParams, name: string): string {
+  return params.getAll(name).at(-1) ?? "";
+}
+
+function withinWindow(time: string, nowSeconds: number, windowSeconds: number): boolean {
+  return /^\d{1,12}$/.test(time) && Math.abs(Number(time) - nowSeconds) <= windowSeconds;
+}
+
+/** @param timeWindowSeconds how far a request's `time` may be from the sandbox's clock, either way */
+export function createAuthenticator(original: Caller, timeWindowSeconds: number): Authenticator {
+  let caller = original;
+  let windowSeconds = timeWindowSeconds;
+  const used = new Set<string>();
+
+  function spend(unique: string): void {
+    used.add(unique);
+    if (used.size > REMEMBERED_UNIQUES) {
+      for (const oldest of used) {
+        used.delete(oldest);
+        break;
+      }
+    }
+  }
+
+  return {
+    refusal(params, nowSeconds) {
+      const missing = REQUIRED.find((name) => last(params, name) === "");
+      if (missing) return `FAILURE_MISSING_PARAM - ${missing} is missing`;
+      const [time, unique] = [last(params, "time"), last(params, "unique")];
+      if (last(params, "callerId") !== caller.callerId)
+        return "FAILURE_UNKNOWN_CALLER - callerId is not known";
+      if (!withinWindow(time, nowSeconds, windowSeconds)) {
+        return "FAILURE_INVALID_TIME - time must be the current UNIX timestamp in seconds";
+      }
+      if (unique.length !== UNIQUE_LENGTH) {
+        return `FAILURE_INVALID_UNIQUE - unique must be ${UNIQUE_LENGTH} characters`;
+      }
+      if (last(params, "hash").toLowerCase() !== signatureOf(caller, time, unique)) {
+        return "FAILURE_INVALID_HASH - hash does not match";
+      }
+      if (used.has(unique)) return "FAILURE_UNIQUE_USED - unique has been used before";
+      // Only a genuine request spends its unique: a forged one must not be able to burn it.
+      spend(unique);
+      return undefined;
+    },
+    setCaller(change) {
+      caller = { ...caller, ...change };
+    },
+    setTimeWindow(seconds) {
+      windowSeconds = seconds;
+    },
+    reset() {
+      caller = original;
+      windowSeconds = timeWindowSeconds;
+      used.clear();
+    },
+    get callerId() {
+      return caller.callerId;
+    },
+  };
+}

@@ -1,0 +1,44 @@
+/**
+ * Makes requests wait until they are let go, so that tests decide what happens first.
+ */
+
+export interface Barrier {
+  /** From now on requests wait; with a prefix, only those whose path starts so. */
+  readonly hold: (pathPrefix?: string) => void;
+  /** Lets those that wait go, and holds no longer; with a count, lets the first so many go and keeps holding. */
+  readonly release: (count?: number) => void;
+  /** How many wait. */
+  readonly waiting: () => number;
+  readonly isHolding: () => boolean;
+  /** Resolves when the request may go on, or when its signal says that its caller has gone. */
+  readonly pass: (path: string, signal: AbortSignal) => Promise<void>;
+}
+
+export function createBarrier(): Barrier {
+  let heldPrefix: string | undefined;
+  const waiters = new Set<() => void>();
+
+  return {
+    hold(pathPrefix = "") {
+      heldPrefix = pathPrefix;
+    },
+    release(count) {
+      if (count === undefined) heldPrefix = undefined;
+      for (const letGo of [...waiters].slice(0, count)) letGo();
+    },
+    waiting: () => waiters.size,
+    isHolding: () => heldPrefix !== undefined,
+    async pass(path, signal) {
+      if (heldPrefix === undefined || !path.startsWith(heldPrefix) || signal.aborted) return;
+      const { promise, resolve } = Promise.withResolvers<void>();
+      const letGo = (): void => {
+        waiters.delete(letGo);
+        signal.removeEventListener("abort", letGo);
+        resolve();
+      };
+      waiters.add(letGo);
+      signal.addEventListener("abort", letGo);
+      await promise;
+    },
+  };
+}

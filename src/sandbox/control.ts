@@ -1,0 +1,162 @@
+/**
+ * The control port: the sandbox's faults, barrier, settings and list of arrivals as JSON over HTTP.
+ *
+ * Keys, hashes and uniques are never shown.
+ */
+import { createServer } from "node:http";
+import type { IncomingMessage, Server, ServerResponse } from "node:http";
+
+import type { Caller } from "./auth.ts";
+import { BadFault, checkedFault } from "./faults.ts";
+import type { Sandbox, SandboxSettings } from "./types.ts";
+
+/** What the control port needs of a sandbox. */
+type Controlled = Omit<Sandbox, "data" | "listen" | "listenControl" | "close">;
+
+type Json = Readonly<Record<string, unknown>>;
+
+/** Answers a call, given its JSON body ({} where there is none) and its query. */
+type Action = (body: unknown, query: URLSearchParams) => unknown;
+
+/** A call that is not well formed (400). */
+class BadCall extends Error {}
+
+const MAX_BODY_BYTES = 64 * 1024;
+const DONE = { done: true };
+
+async function readBody(request: IncomingMessage): Promise<unknown> {
+  const chunks: Buffer[] = [];
+  let size = 0;
+  for await (const chunk of request as AsyncIterable<Buffer>) {
+    size += chunk.length;
+    if (size > MAX_BODY_BYTES) throw new BadCall("the body is too long");
+    chunks.push(chunk);
+  }
+  const text = Buffer.concat(chunks).toString();
+  if (text.trim() === "") return {};
+  try {
+    return JSON.parse(text) as unknown;
+  } catch {
+    throw new BadCall("the body is not JSON");
+  }
+}
+
+/** The body as an object that has only the named members. */
+function members(body: unknown, known: readonly string[]): Json {
+  if (typeof body !== "object" || body === null || Array.isArray(body)) {
+    throw new BadCall("the body must be an object");
+  }
+  const unknown = Object.keys(body).find((name) => !known.includes(name));
+  if (unknown !== undefined) throw new BadCall(`${unknown} is not known; known: ${known.join(", ")}`);
+  return Object.fromEntries(Object.entries(body));
+}
+
+function optionalText(from: Json, name: string): string | undefined {
+  const value = from[name];
+  if (value !== undefined && typeof value !== "string") throw new BadCall(`${name} must be a string`);
+  return value;
+}
+
+function optionalCount(from: Json, name: string): number | undefined {
+  const value = from[name];
+  if (value === undefined) return undefined;
+  if (typeof value !== "number" || !Number.isSafeInteger(value) || value < 0) {
+    throw new BadCall(`${name} must be an integer, zero or more`);
+  }
+  return value;
+}
+
+function readCaller(body: unknown): Partial<Caller> {
+  const given = members(body, ["callerId", "privateKey"]);
+  const callerId = optionalText(given, "callerId");
+  const privateKey = optionalText(given, "privateKey");
+  return { ...(callerId !== undefined && { callerId }), ...(privateKey !== undefined && { privateKey }) };
+}
+
+function readSettings(body: unknown): SandboxSettings {
+  const given = members(body, ["offsetSpelling", "timeWindowSeconds"]);
+  const offsetSpelling = optionalText(given, "offsetSpelling");
+  const timeWindowSeconds = optionalCount(given, "timeWindowSeconds");
+  if (offsetSpelling !== undefined && offsetSpelling !== "offset" && offsetSpelling !== "offSet") {
+    throw new BadCall('offsetSpelling must be "offset" or "offSet"');
+  }
+  return {
+    ...(offsetSpelling !== undefined && { offsetSpelling }),
+    ...(timeWindowSeconds !== undefined && { timeWindowSeconds }),
+  };
+}
+
+/** Calls by path, then by method. */
+function actionsOn(sandbox: Controlled): Readonly<Record<string, Readonly<Record<string, Action>>>> {
+  const after =
+    (act: (body: unknown) => void): Action =>
+    (body) => {
+      act(body);
+      return DONE;
+    };
+  return {
+    "/": { GET: () => sandbox.state() },
+    "/faults": {
+      GET: () => sandbox.faults.list(),
+      POST: (body) => {
+        const faults = (Array.isArray(body) ? (body as unknown[]) : [body]).map((fault) =>
+          checkedFault(fault),
+        );
+        sandbox.faults.add(...faults);
+        return sandbox.faults.list();
+      },
+      DELETE: after(() => sandbox.faults.clear()),
+    },
+    "/requests": {
+      GET: async (_body, query) => {
+        // `?atLeast=n` answers when so many have come: callers need not ask again and again.
+        await sandbox.waitForRequests(Number(query.get("atLeast") ?? 0) || 0);
+        return { counts: sandbox.counts(), requests: sandbox.requests() };
+      },
+      DELETE: after(() => sandbox.clearRequests()),
+    },
+    "/auth": { POST: after((body) => sandbox.setCaller(readCaller(body))) },
+    "/settings": { POST: after((body) => sandbox.set(readSettings(body))) },
+    "/hold": {
+      POST: after((body) => sandbox.hold(optionalText(members(body, ["pathPrefix"]), "pathPrefix"))),
+    },
+    "/release": {
+      POST: after((body) => sandbox.release(optionalCount(members(body, ["count"]), "count"))),
+    },
+    "/reset": { POST: after(() => sandbox.reset()) },
+  };
+}
+
+function sendJson(response: ServerResponse, status: number, body: unknown): void {
+  response.writeHead(status, { "Content-Type": "application/json" });
+  response.end(`${JSON.stringify(body, undefined, 2)}\n`);
+}
+
+/** A server for the control port of a sandbox. */
+export function createControlServer(sandbox: Controlled): Server {
+  const actions = actionsOn(sandbox);
+
+  async function serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const [path = "/", query = ""] = (request.url ?? "/").split("?");
+    const methods = Object.hasOwn(actions, path) ? actions[path] : undefined;
+    if (!methods) {
+      sendJson(response, 404, { error: `no such call; known: ${Object.keys(actions).join(", ")}` });
+      return;
+    }
+    const action = methods[request.method ?? ""];
+    if (!action) {
+      response.setHeader("Allow", Object.keys(methods).join(", "));
+      sendJson(response, 405, { error: `${path} takes ${Object.keys(methods).join(", ")}` });
+      return;
+    }
+    const body = await readBody(request);
+    sendJson(response, 200, await action(body, new URLSearchParams(query)));
+  }
+
+  return createServer((request, response) => {
+    serve(request, response).catch((error: unknown) => {
+      const isOurs = error instanceof BadCall || error instanceof BadFault;
+      if (!response.headersSent) sendJson(response, isOurs ? 400 : 500, { error: String(error) });
+    });
+  });
+}

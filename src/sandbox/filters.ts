@@ -1,0 +1,212 @@
+/**
+ * The filters of the two property searches (interface, sections 4.1 and 4.2): a parameter's name, how its
+ * value is read, and which records it lets through.
+ */
+import type { Facts, PropertyRow } from "./dataset/model.ts";
+import { METRES_PER_DEGREE, metresPerLongitude } from "./geo.ts";
+import {
+  checkedPoint,
+  readDay,
+  readDecimal,
+  readIds,
+  readInteger,
+  readObjectTypes,
+  readSwitch,
+  readTuple,
+} from "./values.ts";
+import type { Corner, Reader } from "./values.ts";
+
+/** The parameters given, without the empty ones. */
+export type Given = ReadonlyMap<string, string>;
+
+type Predicate = (row: PropertyRow) => boolean;
+
+export interface Filter {
+  readonly name: string;
+  /**
+   * @returns which records match, or `undefined` where the value asks for nothing
+   * @throws BadParameter
+   */
+  readonly compile: (text: string, given: Given) => Predicate | undefined;
+}
+
+/** Side of the rectangle around `center` where `dim` is not given: our choice, the interface names none. */
+const DEFAULT_DIM_METRES = 2000;
+
+type Attribute = (facts: Facts) => number | undefined;
+
+/** Whether records that lack the filtered attribute match: yes, unless told otherwise. */
+function includesUnset(given: Given): boolean {
+  const text = given.get("includeUnset");
+  return text === undefined || readSwitch("includeUnset", text);
+}
+
+function atLeast(name: string, read: Reader<number>, attribute: Attribute): Filter {
+  return {
+    name,
+    compile: (text, given) => {
+      const bound = read(name, text);
+      const unset = includesUnset(given);
+      return ({ facts }) => {
+        const value = attribute(facts);
+        return value === undefined ? unset : value >= bound;
+      };
+    },
+  };
+}
+
+function atMost(name: string, read: Reader<number>, attribute: Attribute): Filter {
+  return {
+    name,
+    compile: (text, given) => {
+      const bound = read(name, text);
+      const unset = includesUnset(given);
+      return ({ facts }) => {
+        const value = attribute(facts);
+        return value === undefined ? unset : value <= bound;
+      };
+    },
+  };
+}
+
+/** `min<Name>` and `max<Name>`, both inclusive. */
+function between(name: string, read: Reader<number>, attribute: Attribute): Filter[] {
+  return [atLeast(`min${name}`, read, attribute), atMost(`max${name}`, read, attribute)];
+}
+
+function within(southWest: Corner, northEast: Corner): Predicate {
+  return ({ facts: { latitude, longitude } }) =>
+    latitude >= southWest.latitude &&
+    latitude <= northEast.latitude &&
+    longitude >= southWest.longitude &&
+    longitude <= northEast.longitude;
+}
+
+/** The words of a search string; a text matches where it has them all. */
+export function searchWords(text: string): string[] {
+  return text
+    .normalize("NFC")
+    .toLowerCase()
+    .split(/[\s,]+/)
+    .filter((word) => word !== "");
+}
+
+const q: Filter = {
+  name: "q",
+  compile: (text) => {
+    const words = searchWords(text);
+    return (row) => words.every((word) => row.text.includes(word));
+  },
+};
+
+/** `dim` is width (west to east), then height (south to north), of a rectangle centred on `center`. */
+const center: Filter = {
+  name: "center",
+  compile: (text, given) => {
+    const [latitude = 0, longitude = 0] = readTuple("center", text, 2);
+    checkedPoint("center", latitude, longitude);
+    const dim = given.get("dim");
+    const [width = 0, height = 0] =
+      dim === undefined ? [DEFAULT_DIM_METRES, DEFAULT_DIM_METRES] : readTuple("dim", dim, 2);
+    const north = height / 2 / METRES_PER_DEGREE;
+    const east = width / 2 / metresPerLongitude(latitude);
+    return within(
+      { latitude: latitude - north, longitude: longitude - east },
+      { latitude: latitude + north, longitude: longitude + east },
+    );
+  },
+};
+
+/** Says nothing by itself, but must be well formed. */
+const dim: Filter = {
+  name: "dim",
+  compile: (text) => {
+    readTuple("dim", text, 2);
+    return undefined;
+  },
+};
+
+const bbox: Filter = {
+  name: "bbox",
+  compile: (text) => {
+    const [south = 0, west = 0, north = 0, east = 0] = readTuple("bbox", text, 4);
+    return within(checkedPoint("bbox", south, west), checkedPoint("bbox", north, east));
+  },
+};
+
+/** A county's records are its municipalities', for a record knows every area it lies in. */
+const areaId: Filter = {
+  name: "areaId",
+  compile: (text) => {
+    const ids = readIds("areaId", text);
+    return (row) => row.areaIds.some((id) => ids.has(id));
+  },
+};
+
+const objectType: Filter = {
+  name: "objectType",
+  compile: (text) => {
+    const types = readObjectTypes("objectType", text);
+    return ({ facts }) => types.has(facts.objectType);
+  },
+};
+
+/** A mark, not an attribute: where it is absent the building is not new, whatever `includeUnset` says. */
+const isNewConstruction: Filter = {
+  name: "isNewConstruction",
+  compile: (text) => {
+    const wanted = readSwitch("isNewConstruction", text);
+    return ({ facts }) => facts.isNew === wanted;
+  },
+};
+
+const priceDecrease: Filter = {
+  name: "priceDecrease",
+  compile: (text) => (readSwitch("priceDecrease", text) ? ({ facts }) => facts.isReduced : undefined),
+};
+
+const includeUnset: Filter = {
+  name: "includeUnset",
+  compile: (text) => {
+    readSwitch("includeUnset", text);
+    return undefined;
+  },
+};
+
+function perSquareMetre(price: number | undefined, livingArea: number | undefined): number | undefined {
+  return price === undefined || livingArea === undefined ? undefined : price / livingArea;
+}
+
+const place: readonly Filter[] = [q, center, dim, bbox, areaId];
+
+const attributes: readonly Filter[] = [
+  ...between("Rooms", readDecimal, (facts) => facts.rooms),
+  atMost("maxRent", readDecimal, (facts) => facts.rent),
+  ...between("LivingArea", readDecimal, (facts) => facts.livingArea),
+  ...between("PlotArea", readDecimal, (facts) => facts.plotArea),
+  objectType,
+  ...between("ConstructionYear", readInteger, (facts) => facts.constructionYear),
+  ...between("Published", readDay, (facts) => facts.publishedDay),
+];
+
+/** Section 4.1. */
+export const LISTINGS_FILTERS: readonly Filter[] = [
+  ...place,
+  ...between("ListPrice", readInteger, (facts) => facts.listPrice),
+  ...between("ListSqmPrice", readInteger, (facts) => perSquareMetre(facts.listPrice, facts.livingArea)),
+  ...attributes,
+  priceDecrease,
+  isNewConstruction,
+  includeUnset,
+];
+
+/** Section 4.2. */
+export const SOLD_FILTERS: readonly Filter[] = [
+  ...place,
+  ...between("SoldPrice", readInteger, (facts) => facts.soldPrice),
+  ...between("SoldSqmPrice", readInteger, (facts) => perSquareMetre(facts.soldPrice, facts.livingArea)),
+  ...attributes,
+  ...between("SoldDate", readDay, (facts) => facts.soldDay),
+  isNewConstruction,
+  includeUnset,
+];

@@ -1,0 +1,119 @@
+/**
+ * A complete upstream to run against: the interface over made-up data, with faults on demand.
+ */
+import type { Server } from "node:http";
+
+import { listen as listenOn } from "../platform/listen.ts";
+import type { Source } from "./answer.ts";
+import { createArrivalLog } from "./arrivals.ts";
+import { createAuthenticator } from "./auth.ts";
+import { createBarrier } from "./barrier.ts";
+import { createControlServer } from "./control.ts";
+import { generateData } from "./dataset/generate.ts";
+import type { SandboxData } from "./dataset/model.ts";
+import { createFaultQueue } from "./faults.ts";
+import { createDataServer } from "./server.ts";
+import type { Listening, Sandbox, SandboxOptions } from "./types.ts";
+
+export type { Sandbox, SandboxOptions } from "./types.ts";
+
+const DEFAULT_SIZES = { listings: 12_000, sold: 24_000 } as const;
+const DEFAULT_TIME_WINDOW_SECONDS = 300;
+
+/** The data set to answer from: the one given, or a new one. */
+function dataOf(options: SandboxOptions): SandboxData {
+  return (
+    options.data ??
+    generateData({
+      seed: options.seed ?? 1,
+      service: options.service,
+      ...(options.sizes ?? DEFAULT_SIZES),
+    })
+  );
+}
+
+async function closePort(server: Server): Promise<void> {
+  const { promise, resolve } = Promise.withResolvers<void>();
+  server.close(() => resolve());
+  server.closeAllConnections();
+  await promise;
+}
+
+/** The sandbox apart from its ports. */
+type Core = Omit<Sandbox, "listen" | "listenControl" | "close">;
+
+function createCore(options: SandboxOptions): { core: Core; dataServer: () => Server } {
+  const now = options.now ?? Date.now;
+  const authenticator = createAuthenticator(
+    options,
+    options.timeWindowSeconds ?? DEFAULT_TIME_WINDOW_SECONDS,
+  );
+  const source: Source = {
+    data: dataOf(options),
+    service: options.service,
+    authenticator,
+    offsetSpelling: options.offsetSpelling ?? "offset",
+  };
+  const [faults, barrier, arrivals] = [createFaultQueue(), createBarrier(), createArrivalLog()];
+  const { data } = source;
+  const parts = { source, faults, barrier, arrivals, now, unanswered: new Set<() => void>() };
+  const core: Core = {
+    data,
+    faults,
+    requests: arrivals.list,
+    counts: arrivals.counts,
+    clearRequests: arrivals.clear,
+    waitForRequests: arrivals.waitFor,
+    hold: barrier.hold,
+    release: barrier.release,
+    waiting: barrier.waiting,
+    setCaller: authenticator.setCaller,
+    set(settings) {
+      if (settings.offsetSpelling) source.offsetSpelling = settings.offsetSpelling;
+      if (settings.timeWindowSeconds !== undefined) authenticator.setTimeWindow(settings.timeWindowSeconds);
+    },
+    reset() {
+      faults.clear();
+      for (const breakOff of parts.unanswered) breakOff();
+      barrier.release();
+      arrivals.clear();
+      authenticator.reset();
+      source.offsetSpelling = options.offsetSpelling ?? "offset";
+    },
+    state: () => ({
+      service: options.service,
+      callerId: authenticator.callerId,
+      sizes: { listings: data.listings.length, sold: data.sold.length, areas: data.areas.length },
+      offsetSpelling: source.offsetSpelling,
+      faults: faults.list(),
+      holding: barrier.isHolding(),
+      waiting: barrier.waiting(),
+      arrivals: arrivals.counts(),
+    }),
+  };
+  return { core, dataServer: () => createDataServer(parts) };
+}
+
+/** Makes a sandbox. It opens no port until told to. */
+export function createSandbox(options: SandboxOptions): Sandbox {
+  const { core, dataServer } = createCore(options);
+  const servers = new Set<Server>();
+
+  async function open(server: Server, port: number, host: string): Promise<Listening> {
+    const listening = await listenOn(server, port, host);
+    servers.add(server);
+    return listening;
+  }
+
+  const sandbox: Sandbox = {
+    ...core,
+    listen: (port = 0, host = "127.0.0.1") => open(dataServer(), port, host),
+    listenControl: (port = 0, host = "127.0.0.1") => open(createControlServer(sandbox), port, host),
+    async close() {
+      const open = [...servers];
+      servers.clear();
+      await Promise.all(open.map(closePort));
+    },
+  };
+  return sandbox;
+}

@@ -1,0 +1,151 @@
+/**
+ * The data port: takes requests off the wire, lets them meet their faults, and sends the answers.
+ */
+import { createServer } from "node:http";
+import type { IncomingMessage, Server, ServerResponse } from "node:http";
+import { setTimeout as delay } from "node:timers/promises";
+import { promisify } from "node:util";
+import { gzip } from "node:zlib";
+
+import { acceptsGzip } from "./accept.ts";
+import { answer, explained } from "./answer.ts";
+import type { Answer, Source } from "./answer.ts";
+import type { ArrivalLog } from "./arrivals.ts";
+import type { Barrier } from "./barrier.ts";
+import type { Effects, FaultQueue } from "./faults.ts";
+
+export interface ServerParts {
+  readonly source: Source;
+  readonly faults: FaultQueue;
+  readonly barrier: Barrier;
+  readonly arrivals: ArrivalLog;
+  /** Epoch milliseconds. */
+  readonly now: () => number;
+  /** How to break off each request that is not answered in full yet. */
+  readonly unanswered: Set<() => void>;
+}
+
+const compress = promisify(gzip);
+const WORTH_COMPRESSING_BYTES = 200;
+
+/** Where a redirect leads: nothing is there, so a client that follows shows in the list of arrivals. */
+const REDIRECT_TARGET = "/redirected";
+
+const STATUS_TEXT: Readonly<Record<number, string>> = {
+  429: "FAILURE_QUOTA_EXCEEDED - too many requests",
+  500: "FAILURE_INTERNAL - something went wrong",
+  503: "FAILURE_UNAVAILABLE - temporarily unreachable",
+};
+
+/** The answer, unless a fault gives another. */
+function faultyAnswer(effects: Effects, proper: () => Answer): Answer {
+  const retry: Record<string, string> =
+    effects.retryAfter === undefined ? {} : { "Retry-After": effects.retryAfter };
+  if (effects.redirect) return explained(302, "moved", { Location: REDIRECT_TARGET, ...retry });
+  if (effects.status !== undefined) {
+    return explained(effects.status, STATUS_TEXT[effects.status] ?? `FAILURE - ${effects.status}`, retry);
+  }
+  const answered = proper();
+  return {
+    ...answered,
+    headers: { ...answered.headers, ...retry },
+    body: faultyBody(effects, answered.body),
+  };
+}
+
+function faultyBody(effects: Effects, body: Buffer): Buffer {
+  // What PHP prints when a warning gets in before the answer.
+  if (effects.wrongJson)
+    return Buffer.from(`<br />\n<b>Warning</b>:  out of order<br />\n${body.toString()}`);
+  if (effects.wrongEnvelope) return Buffer.from('{"totalCount":1,"count":1,"result":[{"id":1}]}');
+  const missing = (effects.oversizeBytes ?? 0) - body.length;
+  return missing > 0 ? Buffer.concat([body, Buffer.alloc(missing, " ")]) : body;
+}
+
+/** Compresses what is worth it, where the caller takes it. */
+async function encoded(given: Answer, acceptEncoding: string | undefined): Promise<Answer> {
+  const isText = given.headers["Content-Type"] !== "image/jpeg";
+  if (!isText || given.body.length < WORTH_COMPRESSING_BYTES || !acceptsGzip(acceptEncoding)) return given;
+  return {
+    ...given,
+    headers: { ...given.headers, "Content-Encoding": "gzip", Vary: "Accept, Accept-Encoding" },
+    body: await compress(given.body),
+  };
+}
+
+/** Sends the whole answer, or the part of it that a fault lets through. */
+function send(response: ServerResponse, effects: Effects, given: Answer): void {
+  response.writeHead(given.status, { ...given.headers, "Content-Length": given.body.length });
+  const half = given.body.subarray(0, Math.floor(given.body.length / 2));
+  if (effects.hang === "body") {
+    response.write(half);
+  } else if (effects.cutBody) {
+    response.write(half, () => response.destroy());
+  } else {
+    response.end(given.body);
+  }
+}
+
+/** A signal for as long as somebody waits for the answer; until then it can be broken off from here. */
+function whileWaitedFor(response: ServerResponse, unanswered: Set<() => void>): AbortSignal {
+  const controller = new AbortController();
+  const breakOff = (): void => {
+    response.destroy();
+  };
+  unanswered.add(breakOff);
+  response.once("close", () => {
+    unanswered.delete(breakOff);
+    controller.abort();
+  });
+  return controller.signal;
+}
+
+async function wait(ms: number, signal: AbortSignal): Promise<void> {
+  if (ms <= 0 || signal.aborted) return;
+  // The caller going away ends the wait, and nothing else can.
+  await delay(ms, undefined, { signal }).catch(() => undefined);
+}
+
+async function serve(request: IncomingMessage, response: ServerResponse, parts: ServerParts): Promise<void> {
+  const answeredWith = parts.arrivals.record(request, parts.now());
+  request.resume();
+  const signal = whileWaitedFor(response, parts.unanswered);
+  const [path = "", ...query] = (request.url ?? "").split("?");
+  const effects = parts.faults.take(path);
+  await parts.barrier.pass(path, signal);
+  await wait(effects.latencyMs ?? 0, signal);
+  if (signal.aborted || effects.hang === "headers") return;
+  if (effects.disconnect) {
+    response.destroy();
+    return;
+  }
+  const nowMs = parts.now() + (effects.clockSkewSeconds ?? 0) * 1000;
+  const made = faultyAnswer(effects, () =>
+    answer(
+      {
+        method: request.method ?? "",
+        path,
+        params: new URLSearchParams(query.join("?")),
+        accept: request.headers.accept,
+        nowSeconds: Math.floor(nowMs / 1000),
+      },
+      parts.source,
+    ),
+  );
+  const sent = await encoded(made, request.headers["accept-encoding"]);
+  // Somebody may have left while the body was compressed.
+  if (signal.aborted) return;
+  answeredWith(sent.status);
+  response.setHeader("Date", new Date(nowMs).toUTCString());
+  send(response, effects, sent);
+}
+
+/** A server for the interface and the thumbnails alike. */
+export function createDataServer(parts: ServerParts): Server {
+  return createServer((request, response) => {
+    serve(request, response, parts).catch((error: unknown) => {
+      process.stderr.write(`sandbox: ${error instanceof Error ? error.stack : String(error)}\n`);
+      response.destroy();
+    });
+  });
+}

@@ -1,0 +1,85 @@
+/**
+ * What a sandbox can be told and what it tells.
+ */
+import type { Arrival, ArrivalCounts } from "./arrivals.ts";
+import type { Caller } from "./auth.ts";
+import type { SandboxData } from "./dataset/model.ts";
+import type { OffsetSpelling } from "./envelope.ts";
+import type { Fault, FaultQueue } from "./faults.ts";
+
+export interface SandboxOptions {
+  /** The service's neutral name, as in `application/vnd.<service>-v2+json`. */
+  readonly service: string;
+  readonly callerId: string;
+  readonly privateKey: string;
+  /** The same seed and sizes give the same data. Default 1. */
+  readonly seed?: number;
+  /** How many records are made. Default 12,000 listings and 24,000 sold. */
+  readonly sizes?: { readonly listings: number; readonly sold: number };
+  /** A data set made before, instead of a new one: tests share it. */
+  readonly data?: SandboxData;
+  /** Epoch milliseconds. Default: the machine's clock. */
+  readonly now?: () => number;
+  /** How the envelope spells it. Default `offset`. */
+  readonly offsetSpelling?: OffsetSpelling;
+  /** How far a request's `time` may be off, either way. Default 300. */
+  readonly timeWindowSeconds?: number;
+}
+
+/** What can be changed while it runs. */
+export interface SandboxSettings {
+  readonly offsetSpelling?: OffsetSpelling;
+  readonly timeWindowSeconds?: number;
+}
+
+/** What the control port shows at `GET /`. */
+interface SandboxState {
+  readonly service: string;
+  readonly callerId: string;
+  readonly sizes: { readonly listings: number; readonly sold: number; readonly areas: number };
+  readonly offsetSpelling: OffsetSpelling;
+  readonly faults: readonly Fault[];
+  readonly holding: boolean;
+  readonly waiting: number;
+  readonly arrivals: ArrivalCounts;
+}
+
+/** Where a server listens. */
+export interface Listening {
+  readonly port: number;
+  /** Without a trailing slash. */
+  readonly url: string;
+}
+
+export interface Sandbox {
+  readonly data: SandboxData;
+  readonly faults: FaultQueue;
+  /**
+   * Opens a data port: interface and thumbnails. May be called again, for a second address.
+   * @param port 0, the default: any free one
+   * @param host default 127.0.0.1
+   */
+  readonly listen: (port?: number, host?: string) => Promise<Listening>;
+  /** Opens the control port. */
+  readonly listenControl: (port?: number, host?: string) => Promise<Listening>;
+  /** Closes every port and breaks every connection, held ones too. */
+  readonly close: () => Promise<void>;
+  /** The requests that came, oldest first (the last 10,000). */
+  readonly requests: () => Arrival[];
+  readonly counts: () => ArrivalCounts;
+  readonly clearRequests: () => void;
+  /** Resolves when so many requests have come since the start or the last clearing. */
+  readonly waitForRequests: (total: number) => Promise<void>;
+  /** Requests that come from now on wait, after being recorded; with a prefix, only those on such a path. */
+  readonly hold: (pathPrefix?: string) => void;
+  /** Lets all go and holds no longer; with a count, lets the first so many go and keeps holding. */
+  readonly release: (count?: number) => void;
+  /** How many requests wait. */
+  readonly waiting: () => number;
+  /** Turns the key or the callerId, so that what is signed with the old one gets 403. */
+  readonly setCaller: (change: Partial<Caller>) => void;
+  readonly set: (settings: SandboxSettings) => void;
+  /** Everything as at the start, data and ports excepted; requests that hang or wait are broken off. */
+  readonly reset: () => void;
+  readonly state: () => SandboxState;
+}

@@ -1,0 +1,151 @@
+/**
+ * The innermost part of the journey: attempt [ throttle → sign → fetch ], at most twice.
+ *
+ * Every attempt waits its turn, is signed afresh after the wait, and goes out. What comes back is
+ * judged; a judgement that may be retried is retried once.
+ */
+import { problemBody, PROBLEM_CONTENT_TYPE } from "../errors.ts";
+import type { Cause, Fetched, Observer, UpstreamFaultKind, Waiting } from "../exchange.ts";
+import { mediaTypeOf, type Format } from "../interface/media-types.ts";
+import type { Resource } from "../interface/resources.ts";
+import { pause, type Clock } from "../platform/clock.ts";
+import type { Random } from "../platform/random.ts";
+import { reportRefusedCredentials } from "./credentials-check.ts";
+import { UpstreamFault } from "./fetch.ts";
+import type { Origin } from "./origin.ts";
+import { judgeAnswer, judgeFault, type Verdict } from "./verdict.ts";
+
+/** What is asked of the upstream. */
+export interface UpstreamQuestion {
+  readonly resource: Resource;
+  /** Canonical text, for the log. */
+  readonly text: string;
+  /** Path and query, unsigned. */
+  readonly target: string;
+  /** Whether one record is asked for. */
+  readonly single: boolean;
+  readonly format: Format;
+}
+
+export interface AttemptOptions {
+  readonly originOf: (resource: Resource) => Origin;
+  readonly identity: Identity;
+  readonly hosts: readonly string[];
+  readonly totalTimeoutMs: number;
+  readonly retryDelayMs: number;
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly observer: Observer;
+}
+
+/** How the company makes itself known (terms of use, interface section 1). */
+export interface Identity {
+  readonly service: string;
+  readonly userAgent: string;
+  readonly referrer: string;
+}
+
+/** @returns what came back; rejects with a `Problem` where there is nothing to keep. */
+export type Attempt = (question: UpstreamQuestion, waiting: Waiting) => Promise<Fetched>;
+
+const MOST_ATTEMPTS = 2;
+
+export function createAttempt(options: AttemptOptions): Attempt {
+  const { clock, random, retryDelayMs } = options;
+
+  return async function attempt(question, waiting) {
+    const origin = options.originOf(question.resource);
+    const total = createTotalTimeout(options);
+    try {
+      for (let number = 1; ; number++) {
+        const cause = number === 1 ? "miss" : "retry";
+        const verdict = await origin.throttled(() => {
+          total.start();
+          return call(question, origin, cause, total.signal, options);
+        }, waiting);
+        if (verdict.kind !== "failed") return fetchedOf(verdict);
+        if (!verdict.mayRetry || number === MOST_ATTEMPTS) throw verdict.problem;
+        // Half to one and a half of the delay, so that many callers do not come back as one.
+        await pause(clock, retryDelayMs * (0.5 + random.fraction()), waiting.abandoned);
+      }
+    } finally {
+      total.stop();
+    }
+  };
+}
+
+function fetchedOf(verdict: Exclude<Verdict, { kind: "failed" }>): Fetched {
+  if (verdict.kind === "answer") return { status: 200, ...verdict };
+  const body = problemBody(verdict.problem);
+  return { status: 404, contentType: PROBLEM_CONTENT_TYPE, body, lastModified: undefined };
+}
+
+/** The limit on a whole call, retries included: it runs from the first departure, not from the queue. */
+function createTotalTimeout({ clock, totalTimeoutMs }: AttemptOptions): {
+  signal: AbortSignal;
+  start(): void;
+  stop(): void;
+} {
+  const controller = new AbortController();
+  let cancel: (() => void) | undefined;
+  return {
+    signal: controller.signal,
+    start: () => {
+      cancel ??= clock.after(totalTimeoutMs, () => controller.abort());
+    },
+    stop: () => cancel?.(),
+  };
+}
+
+/** One exchange, signed now, judged and recorded. */
+async function call(
+  question: UpstreamQuestion,
+  origin: Origin,
+  cause: Cause,
+  timedOut: AbortSignal,
+  options: AttemptOptions,
+): Promise<Verdict> {
+  const startedAt = options.clock.now();
+  const url = origin.baseUrl + origin.sign(question.target);
+  const record = (status: number | UpstreamFaultKind, bytes: number, verdict: Verdict): Verdict => {
+    const { resource, text } = question;
+    const durationMs = options.clock.now() - startedAt;
+    const note = verdict.kind === "failed" ? verdict.problem.message : undefined;
+    options.observer.upstreamCall({
+      resource,
+      text,
+      cause,
+      status,
+      durationMs,
+      bytes,
+      ...(note !== undefined && { note }),
+    });
+    return verdict;
+  };
+  try {
+    const answer = await origin.fetch({
+      url,
+      headers: outgoingHeaders(question.format, options.identity),
+      timedOut,
+    });
+    reportRefusedCredentials(answer.status, answer.headers.date, options.observer, options.clock.now());
+    const verdict = judgeAnswer(answer, { ...question, hosts: options.hosts, now: options.clock.now() });
+    return record(answer.status, answer.body.length, verdict);
+  } catch (error) {
+    if (!(error instanceof UpstreamFault)) throw error;
+    return record(error.kind, 0, judgeFault(error));
+  }
+}
+
+/**
+ * All headers that go out: who asks, on whose behalf, in which format. `Referrer` is the interface's
+ * spelling (section 1), `Referer` the standard's (RFC 9110, section 10.1.3).
+ */
+export function outgoingHeaders(format: Format, identity: Identity): Record<string, string> {
+  return {
+    accept: mediaTypeOf(format, identity.service),
+    "user-agent": identity.userAgent,
+    referer: identity.referrer,
+    referrer: identity.referrer,
+  };
+}

@@ -1,0 +1,179 @@
+/**
+ * One HTTP exchange with the upstream: a GET over a kept-alive connection, four time limits, a size
+ * limit, and an answer that is whole or a named fault. No retries, no redirects followed.
+ */
+import http from "node:http";
+import https from "node:https";
+import { promisify } from "node:util";
+import { gunzip } from "node:zlib";
+
+import type { UpstreamFaultKind } from "../exchange.ts";
+import type { Clock } from "../platform/clock.ts";
+
+/** The exchange failed; there is no answer. */
+export class UpstreamFault extends Error {
+  readonly kind: UpstreamFaultKind;
+  constructor(kind: UpstreamFaultKind, why: string) {
+    super(why);
+    this.name = "UpstreamFault";
+    this.kind = kind;
+  }
+}
+
+/** A whole answer, decoded. Header names are lower case. */
+export interface RawAnswer {
+  readonly status: number;
+  readonly headers: http.IncomingHttpHeaders;
+  readonly body: Buffer;
+}
+
+export interface FetchLimits {
+  readonly clock: Clock;
+  /** Until the connection stands, TLS included. */
+  readonly connectTimeoutMs: number;
+  /** From there until the response headers are in. */
+  readonly headerTimeoutMs: number;
+  /** Between two pieces of the body. */
+  readonly bodyTimeoutMs: number;
+  /** Largest body, sent or decoded. */
+  readonly maxBodyBytes: number;
+}
+
+export interface OutgoingRequest {
+  /** Base address and, appended, the signed path and query. */
+  readonly url: string;
+  readonly headers: Readonly<Record<string, string>>;
+  /** Ends the exchange with `total-timeout`. */
+  readonly timedOut: AbortSignal;
+}
+
+export type Fetch = (request: OutgoingRequest) => Promise<RawAnswer>;
+
+const unzip = promisify(gunzip);
+
+/** @returns a function that makes one exchange; it rejects with an `UpstreamFault` only. */
+export function createFetch(agent: http.Agent | https.Agent, limits: FetchLimits): Fetch {
+  return async (request) => {
+    const { response, received } = await exchange(request, agent, limits);
+    const body = await decoded(received, response.headers["content-encoding"], limits.maxBodyBytes);
+    return { status: response.statusCode ?? 0, headers: response.headers, body };
+  };
+}
+
+interface Received {
+  readonly response: http.IncomingMessage;
+  readonly received: Buffer;
+}
+
+function exchange(
+  request: OutgoingRequest,
+  agent: http.Agent | https.Agent,
+  limits: FetchLimits,
+): Promise<Received> {
+  return new Promise((resolve, reject) => {
+    const { clock } = limits;
+    const client = request.url.startsWith("https:") ? https : http;
+    const outgoing = client.request(request.url, {
+      agent,
+      headers: { ...request.headers, "accept-encoding": "gzip" },
+    });
+
+    let settled = false;
+    let cancelTimer = clock.after(limits.connectTimeoutMs, () => fail("connect-timeout"));
+    const onTotal = (): void => fail("total-timeout");
+    request.timedOut.addEventListener("abort", onTotal, { once: true });
+
+    function wait(limitMs: number, kind: UpstreamFaultKind): void {
+      cancelTimer();
+      if (!settled) cancelTimer = clock.after(limitMs, () => fail(kind));
+    }
+    function settle(): void {
+      settled = true;
+      cancelTimer();
+      request.timedOut.removeEventListener("abort", onTotal);
+    }
+    function failWith(fault: UpstreamFault): void {
+      settle();
+      reject(fault);
+      outgoing.destroy();
+    }
+    function fail(kind: UpstreamFaultKind): void {
+      failWith(new UpstreamFault(kind, kind));
+    }
+
+    outgoing.on("error", (error) => failWith(faultOf(error, outgoing.reusedSocket)));
+    outgoing.on("socket", (socket) => {
+      const connected = (): void => wait(limits.headerTimeoutMs, "header-timeout");
+      if (!socket.connecting) connected();
+      else socket.once(client === https ? "secureConnect" : "connect", connected);
+    });
+    outgoing.on("response", (response) => {
+      const waitForMore = (): void => wait(limits.bodyTimeoutMs, "body-timeout");
+      waitForMore();
+      collect(response, limits.maxBodyBytes, waitForMore).then((received) => {
+        settle();
+        return resolve({ response, received });
+      }, failWith);
+    });
+    if (request.timedOut.aborted) onTotal();
+    else outgoing.end();
+  });
+}
+
+/** The whole body; rejects with `cut-body` or `too-large`. */
+function collect(response: http.IncomingMessage, maxBytes: number, onChunk: () => void): Promise<Buffer> {
+  const { promise, resolve, reject } = Promise.withResolvers<Buffer>();
+  const cutOff = (): void => reject(new UpstreamFault("cut-body", "cut-body"));
+  const chunks: Buffer[] = [];
+  let bytes = 0;
+  response.on("data", (chunk: Buffer) => {
+    onChunk();
+    chunks.push(chunk);
+    bytes += chunk.length;
+    if (bytes > maxBytes) reject(new UpstreamFault("too-large", "too-large"));
+  });
+  response.on("error", cutOff);
+  response.on("end", () => {
+    // A body without its last chunk can end like a whole one: only `complete` tells.
+    if (response.complete) resolve(Buffer.concat(chunks, bytes));
+    else cutOff();
+  });
+  return promise;
+}
+
+const CLOSED = new Set(["ECONNRESET", "EPIPE", "ECONNABORTED"]);
+
+/**
+ * What an error of the connection is called. Its reason is the system's code alone: a message could
+ * hold the address.
+ * @param reusedSocket whether the connection had served another request before
+ */
+export function faultOf(error: Error, reusedSocket: boolean): UpstreamFault {
+  const code = "code" in error && typeof error.code === "string" ? error.code : error.name;
+  if (code.startsWith("HPE_")) return new UpstreamFault("malformed", code);
+  if (!CLOSED.has(code)) return new UpstreamFault("unreachable", code);
+  // A kept connection that the upstream closed just as we used it: nothing was wrong with the request.
+  return new UpstreamFault(reusedSocket ? "stale-connection" : "reset", code);
+}
+
+async function decoded(received: Buffer, coding: string | undefined, maxBytes: number): Promise<Buffer> {
+  switch (coding?.trim().toLowerCase() ?? "identity") {
+    case "identity":
+    case "":
+      return received;
+    case "gzip":
+    case "x-gzip":
+      return unzipped(received, maxBytes);
+    default:
+      throw new UpstreamFault("bad-encoding", "a content coding that was not asked for");
+  }
+}
+
+async function unzipped(received: Buffer, maxBytes: number): Promise<Buffer> {
+  try {
+    return await unzip(received, { maxOutputLength: maxBytes });
+  } catch (error) {
+    const tooLarge = error instanceof Error && "code" in error && error.code === "ERR_BUFFER_TOO_LARGE";
+    throw new UpstreamFault(tooLarge ? "too-large" : "bad-encoding", "the gzip body cannot be decoded");
+  }
+}

@@ -1,0 +1,235 @@
+/**
+ * Streams what is not kept: paths the interface may add later, and requests with `no-store`.
+ *
+ * The request is signed into its path before the proxy sees it, because a proxy's own hooks come too
+ * late or not at all; its headers are replaced as a whole, because the proxy would pass the caller's
+ * on; none of the proxy's own plugins is loaded, because they print URLs. One attempt is made: a
+ * stream cannot be taken back.
+ */
+import type { ClientRequest, IncomingHttpHeaders, IncomingMessage, ServerResponse } from "node:http";
+import { Readable, Transform } from "node:stream";
+import { pipeline } from "node:stream/promises";
+
+import { createProxyMiddleware, type RequestHandler } from "http-proxy-middleware";
+
+import { Problem } from "../errors.ts";
+import type { Observer, Question, UpstreamFaultKind } from "../exchange.ts";
+import type { Resource } from "../interface/resources.ts";
+import type { Clock } from "../platform/clock.ts";
+import type { Query, StreamedQuery } from "../query/query.ts";
+import { outgoingHeaders, type Identity } from "./attempt.ts";
+import { reportRefusedCredentials } from "./credentials-check.ts";
+import { faultOf, UpstreamFault } from "./fetch.ts";
+import type { Origin } from "./origin.ts";
+import { judgeAnswer, judgeFault } from "./verdict.ts";
+
+export interface PassThroughOptions {
+  readonly originOf: (resource: Resource) => Origin;
+  /** The path and query to ask for, unsigned. */
+  readonly targetOf: (query: Query | StreamedQuery) => string;
+  readonly identity: Identity;
+  readonly hosts: readonly string[];
+  readonly connectTimeoutMs: number;
+  readonly headerTimeoutMs: number;
+  readonly totalTimeoutMs: number;
+  readonly maxBodyBytes: number;
+  readonly clock: Clock;
+  readonly observer: Observer;
+}
+
+/**
+ * Streams the upstream's answer to a question.
+ * @param startStream sends the response's head, given the upstream's headers
+ * @returns the bytes of the body sent; rejects with a `Problem` where no answer came, and with another
+ *   error where one broke off after the head was sent
+ */
+export type PassThrough = (
+  question: Question<Query | StreamedQuery>,
+  message: IncomingMessage,
+  response: ServerResponse,
+  startStream: (headers: IncomingHttpHeaders) => void,
+) => Promise<number>;
+
+export function createPassThrough(options: PassThroughOptions): PassThrough {
+  const send = createSend(options);
+
+  return async function passThrough(question, message, response, startStream) {
+    const { request, query } = question;
+    const origin = options.originOf(query.resource);
+    const waiting = { abandoned: request.gone, deadlineAt: () => request.deadlineAt };
+    return await origin.throttled(async () => {
+      const record = createRecord(question, options);
+      try {
+        const answer = await send(question, origin, message, response);
+        const status = answer.statusCode ?? 0;
+        if (status !== 200) {
+          const problem = await problemIn(answer, status, question, options);
+          record(status, 0, problem.message);
+          throw problem;
+        }
+        startStream(answer.headers);
+        const bytes = await pour(answer, response, request.method === "HEAD", options);
+        record(status, bytes);
+        return bytes;
+      } catch (error) {
+        if (!(error instanceof UpstreamFault)) throw error;
+        record(error.kind, 0, error.message);
+        throw judgeFault(error).problem;
+      }
+    }, waiting);
+  };
+}
+
+function createRecord(
+  { query, text }: Question<Query | StreamedQuery>,
+  { clock, observer }: PassThroughOptions,
+): (status: number | UpstreamFaultKind, bytes: number, note?: string) => void {
+  const startedAt = clock.now();
+  return (status, bytes, note) => {
+    const durationMs = clock.now() - startedAt;
+    const call = { resource: query.resource, text, cause: "bypass", status, durationMs, bytes } as const;
+    observer.upstreamCall(note === undefined ? call : { ...call, note });
+  };
+}
+
+/** The proxy's events of one request, which it knows by the caller's message only. */
+interface Exchange {
+  readonly departed: (request: ClientRequest) => void;
+  readonly answered: (response: IncomingMessage) => void;
+  readonly failed: (error: Error) => void;
+}
+
+type Send = (
+  question: Question<Query | StreamedQuery>,
+  origin: Origin,
+  message: IncomingMessage,
+  response: ServerResponse,
+) => Promise<IncomingMessage>;
+
+/** @returns a function that sends a request through the proxy and waits for the head of the answer. */
+function createSend(options: PassThroughOptions): Send {
+  const exchanges = new WeakMap<IncomingMessage, Exchange>();
+  const proxies = new Map<Origin, RequestHandler>();
+
+  return async function send({ request, query }, origin, message, response) {
+    const proxy = proxies.get(origin) ?? createProxy(origin, exchanges);
+    proxies.set(origin, proxy);
+
+    const { promise, resolve, reject } = Promise.withResolvers<IncomingMessage>();
+    let outgoing: ClientRequest | undefined;
+    exchanges.set(message, {
+      departed: (sent) => (outgoing = sent),
+      answered: resolve,
+      failed: (error) => reject(faultOf(error, outgoing?.reusedSocket ?? false)),
+    });
+    const patienceMs = Math.min(
+      options.connectTimeoutMs + options.headerTimeoutMs,
+      request.deadlineAt - options.clock.now(),
+    );
+    const cancel = options.clock.after(patienceMs, () => {
+      reject(new UpstreamFault("header-timeout", "header-timeout"));
+      outgoing?.destroy();
+    });
+    message.url = origin.sign(options.targetOf(query));
+    message.headers = outgoingHeaders(request.format, options.identity);
+    // HEAD is answered from a GET: the interface documents no other method (section 4).
+    message.method = "GET";
+    try {
+      void proxy(message, response, (error) => {
+        reject(faultOf(error instanceof Error ? error : new Error("the proxy gave up"), false));
+      });
+      return await promise;
+    } finally {
+      // Nothing that looks at the message later may find a signature.
+      message.url = "/";
+      message.method = request.method;
+      cancel();
+    }
+  };
+}
+
+function createProxy(origin: Origin, exchanges: WeakMap<IncomingMessage, Exchange>): RequestHandler {
+  return createProxyMiddleware({
+    target: origin.baseUrl,
+    agent: origin.agent,
+    changeOrigin: true,
+    selfHandleResponse: true,
+    // A GET has no content; what a caller sends as one must not reach the upstream unframed.
+    router: (_message, _response, options) => {
+      if (options) options.buffer = Readable.from([]);
+      return origin.baseUrl;
+    },
+    ejectPlugins: true,
+    plugins: [
+      (proxy) => {
+        proxy.on("proxyReq", (request, message) => exchanges.get(message)?.departed(request));
+        proxy.on("proxyRes", (answer, message) => exchanges.get(message)?.answered(answer));
+        proxy.on("error", (error, message) => message && exchanges.get(message)?.failed(error));
+      },
+    ],
+  });
+}
+
+/** An answer that is not a 200, read whole and judged as for the cache. */
+async function problemIn(
+  answer: IncomingMessage,
+  status: number,
+  { query }: Question<Query | StreamedQuery>,
+  { hosts, clock, observer }: PassThroughOptions,
+): Promise<Problem> {
+  reportRefusedCredentials(status, answer.headers.date, observer, clock.now());
+  const body = await firstBytes(answer);
+  const asked = { resource: query.resource, single: query.kind === "record", hosts, now: clock.now() };
+  const verdict = judgeAnswer({ status, headers: answer.headers, body }, asked);
+  return verdict.kind === "answer" ? new Problem("upstream-invalid-response") : verdict.problem;
+}
+
+const ENOUGH_TO_EXPLAIN_BYTES = 16 * 1024;
+
+async function firstBytes(answer: IncomingMessage): Promise<Buffer> {
+  const chunks: Buffer[] = [];
+  let bytes = 0;
+  try {
+    for await (const chunk of answer) {
+      chunks.push(chunk);
+      bytes += chunk.length;
+      if (bytes > ENOUGH_TO_EXPLAIN_BYTES) break;
+    }
+  } catch {
+    // Cut off: the status says enough.
+  }
+  return Buffer.concat(chunks).subarray(0, ENOUGH_TO_EXPLAIN_BYTES);
+}
+
+/** Sends the body on, within the limits of size and time. A breach breaks the response off. */
+async function pour(
+  answer: IncomingMessage,
+  response: ServerResponse,
+  headOnly: boolean,
+  { maxBodyBytes, totalTimeoutMs, clock }: PassThroughOptions,
+): Promise<number> {
+  if (headOnly) {
+    answer.resume();
+    response.end();
+    return 0;
+  }
+  let bytes = 0;
+  const limit = new Transform({
+    transform(chunk: Buffer, _encoding, done) {
+      bytes += chunk.length;
+      if (bytes > maxBodyBytes) done(new UpstreamFault("too-large", "too-large"));
+      else done(null, chunk);
+    },
+  });
+  const cancel = clock.after(totalTimeoutMs, () =>
+    limit.destroy(new UpstreamFault("total-timeout", "total-timeout")),
+  );
+  try {
+    await pipeline(answer, limit, response);
+  } catch (error) {
+    throw error instanceof UpstreamFault ? error : new UpstreamFault("cut-body", "cut-body");
+  } finally {
+    cancel();
+  }
+  return bytes;
+}

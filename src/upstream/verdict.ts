@@ -1,0 +1,150 @@
+/**
+ * What an answer, or a fault, of the upstream means for the caller. Pure.
+ *
+ * | upstream                     | caller gets                          | asked again? |
+ * |------------------------------|--------------------------------------|--------------|
+ * | 200, whole and of the shape  | the body                             |              |
+ * | 404                          | 404 not-found with its explanation   | no           |
+ * | 400                          | 400 upstream-rejected, likewise      | no           |
+ * | 401, 403                     | 502 upstream-authentication-failed   | no           |
+ * | 500                          | 502 upstream-error                   | once         |
+ * | 503, 429                     | 503 upstream-unavailable             | 503 once, unless it names a wait |
+ * | anything else, wrong body    | 502 upstream-invalid-response        | no           |
+ * | closed a kept connection     | 502 upstream-unreachable             | once         |
+ * | no connection                | 502 upstream-unreachable             | no           |
+ * | too slow                     | 504 upstream-timeout                 | no           |
+ */
+import { Problem, type ProblemCode } from "../errors.ts";
+import type { UpstreamFaultKind } from "../exchange.ts";
+import { envelopeFault } from "../interface/envelope.ts";
+import type { Resource } from "../interface/resources.ts";
+import { explanationIn } from "./explanation.ts";
+import type { RawAnswer, UpstreamFault } from "./fetch.ts";
+import { retryAfterMs } from "./retry-after.ts";
+
+export type Verdict =
+  | {
+      readonly kind: "answer";
+      readonly body: Buffer;
+      readonly contentType: string;
+      readonly lastModified: string | undefined;
+    }
+  | { readonly kind: "not-found"; readonly problem: Problem }
+  | Failed;
+
+export interface Failed {
+  readonly kind: "failed";
+  readonly problem: Problem;
+  readonly mayRetry: boolean;
+}
+
+export interface Asked {
+  readonly resource: Resource;
+  /** Whether one record was asked for. */
+  readonly single: boolean;
+  /** Host names of the upstream, kept out of what callers see. */
+  readonly hosts: readonly string[];
+  /** Epoch milliseconds. */
+  readonly now: number;
+}
+
+/** Seconds a caller is told to wait where the upstream names none. */
+const DEFAULT_RETRY_AFTER_SECONDS = 5;
+/** What a caller is told at the most, whatever the upstream says. */
+const LONGEST_RETRY_AFTER_SECONDS = 3600;
+
+function failed(code: ProblemCode, internal: string, mayRetry = false): Failed {
+  return { kind: "failed", problem: new Problem(code, { internal }), mayRetry };
+}
+
+/** Judges a whole answer. */
+export function judgeAnswer(answer: RawAnswer, asked: Asked): Verdict {
+  const { status } = answer;
+  switch (status) {
+    case 200:
+      return judgeBody(answer, asked);
+    case 400:
+      return {
+        kind: "failed",
+        problem: withExplanation("upstream-rejected", answer, asked),
+        mayRetry: false,
+      };
+    case 404:
+      return { kind: "not-found", problem: withExplanation("not-found", answer, asked) };
+    case 401:
+    case 403:
+      return failed("upstream-authentication-failed", `the upstream answered ${status}`);
+    case 500:
+      return failed("upstream-error", "the upstream answered 500", true);
+    case 429:
+    case 503:
+      return unavailable(answer, asked);
+    default:
+      return failed("upstream-invalid-response", `the upstream answered ${status}`);
+  }
+}
+
+function withExplanation(code: ProblemCode, answer: RawAnswer, asked: Asked): Problem {
+  const explanation = explanationIn(answer.body, asked.hosts);
+  return new Problem(code, explanation === undefined ? {} : { detail: explanation });
+}
+
+function unavailable(answer: RawAnswer, { now }: Asked): Verdict {
+  const wait = retryAfterMs(answer.headers["retry-after"], now);
+  const seconds = wait === undefined ? DEFAULT_RETRY_AFTER_SECONDS : Math.max(1, Math.ceil(wait / 1000));
+  const problem = new Problem("upstream-unavailable", {
+    retryAfterSeconds: Math.min(seconds, LONGEST_RETRY_AFTER_SECONDS),
+    internal: `the upstream answered ${answer.status}`,
+  });
+  return { kind: "failed", problem, mayRetry: answer.status === 503 && wait === undefined };
+}
+
+function judgeBody({ body, headers }: RawAnswer, { resource, single }: Asked): Verdict {
+  const lastModified = headers["last-modified"];
+  if (resource === "images") {
+    const jpeg =
+      body.length > 3 && body[0] === 0xff && body[1] === 0xd8 && body.at(-2) === 0xff && body.at(-1) === 0xd9;
+    return jpeg
+      ? { kind: "answer", body, contentType: "image/jpeg", lastModified }
+      : failed("upstream-invalid-response", "the body is not a whole JPEG");
+  }
+  let parsed: unknown;
+  try {
+    parsed = JSON.parse(body.toString("utf8"));
+  } catch {
+    return failed("upstream-invalid-response", "the body is not JSON");
+  }
+  const fault = envelopeFault(parsed, resource, single);
+  if (fault !== undefined) return failed("upstream-invalid-response", `envelope: ${fault}`);
+  return { kind: "answer", body, contentType: jsonContentType(headers["content-type"]), lastModified };
+}
+
+/** The upstream's own media type where it is a JSON one; the body has been seen to be JSON either way. */
+function jsonContentType(given: string | undefined): string {
+  return given !== undefined && /^application\/(?:[\w.-]+\+)?json\s*(?:;.*)?$/i.test(given)
+    ? given
+    : "application/json; charset=utf-8";
+}
+
+const FAULT_CODES: Record<UpstreamFaultKind, ProblemCode> = {
+  "connect-timeout": "upstream-timeout",
+  "header-timeout": "upstream-timeout",
+  "body-timeout": "upstream-timeout",
+  "total-timeout": "upstream-timeout",
+  unreachable: "upstream-unreachable",
+  reset: "upstream-unreachable",
+  "stale-connection": "upstream-unreachable",
+  malformed: "upstream-invalid-response",
+  "cut-body": "upstream-invalid-response",
+  "too-large": "upstream-invalid-response",
+  "bad-encoding": "upstream-invalid-response",
+};
+
+/** Judges an exchange that gave no answer. */
+export function judgeFault(fault: UpstreamFault): Failed {
+  return failed(
+    FAULT_CODES[fault.kind],
+    `${fault.kind}: ${fault.message}`,
+    fault.kind === "stale-connection",
+  );
+}

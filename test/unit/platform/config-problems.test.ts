@@ -1,0 +1,306 @@
+import { describe, expect, it } from "vitest";
+
+import { MINIMAL, problemsOf, problemsOfFile } from "./config-fixture.ts";
+
+const DURATION = "a duration from 1ms to 24d, such as 250ms, 5m or 1h";
+const LIFETIME = "a duration from 1ms to 365d, such as 250ms, 5m or 1h";
+const BUDGET = 'requests per window such as "60/1m,10000/1d": whole numbers above zero, each window once';
+
+it("says everything that is missing, and how to set it", () => {
+  expect(problemsOf({})).toEqual([
+    expect.stringMatching(
+      /^upstream\.url is missing: set UPSTREAM_URL, or upstream\.url in the conf.*; expected/,
+    ),
+    expect.stringMatching(/^upstream\.imageUrl is missing: set UPSTREAM_IMAGE_URL, /),
+    expect.stringMatching(/^upstream\.service is missing: set UPSTREAM_SERVICE, /),
+    expect.stringMatching(/^upstream\.callerId is missing: set UPSTREAM_CALLER_ID, /),
+    expect.stringMatching(/^upstream\.userAgent is missing: set UPSTREAM_USER_AGENT, /),
+    expect.stringMatching(/^upstream\.referrer is missing: set UPSTREAM_REFERRER, /),
+    "upstream.privateKey is missing: set UPSTREAM_PRIVATE_KEY to the key, or UPSTREAM_PRIVATE_KEY_FILE to the " +
+      "path of a file that holds it",
+  ]);
+});
+
+describe("in the environment", () => {
+  const at = "environment variable";
+  it.each([
+    [
+      "PORT",
+      "abc",
+      'server.port: found "abc"; expected a port number from 0 to 65535, where 0 means any free port',
+    ],
+    [
+      "PORT",
+      "70000",
+      "server.port: found 70000; expected a port number from 0 to 65535, where 0 means any free port",
+    ],
+    ["BUDGET_MAX_WAIT", "10", `budget.maxWait: found "10"; expected ${DURATION}`],
+    ["BUDGET_CONCURRENCY", "0", "budget.concurrency: found 0; expected a whole number from 1 to 1000"],
+    ["BUDGET", "60", `budget.limit: found "60"; expected ${BUDGET}`],
+    ["BUDGET", "60/1m,5/60s", `budget.limit: found "60/1m,5/60s"; expected ${BUDGET}`],
+    ["LOG_LEVEL", "INFO", 'log.level: found "INFO"; expected one of trace, debug, info, warn, error, silent'],
+    ["CACHE_TTL", "listings=0s", `cache.ttl.listings: found "0s"; expected ${LIFETIME}`],
+    ["CACHE_TTL", "listing=5m", "cache.ttl.listing: unknown setting; did you mean cache.ttl.listings?"],
+    [
+      "CACHE_TTL",
+      "listings:5m",
+      'cache.ttl: found "listings:5m"; expected key=value pairs, each key once, such as listings=5m,sold=1h',
+    ],
+    [
+      "CACHE_TTL",
+      "sold=5m,sold=6m",
+      'cache.ttl: given twice: "sold=6m"; expected key=value pairs, each key once, such as listings=5m,sold=1h',
+    ],
+    [
+      "UPSTREAM_SERVICE",
+      "a/b",
+      "upstream.service: found \"a/b\"; expected a media-type name of 1 to 63 letters, digits, '.', '_' or '-', " +
+        "such as propertyservice",
+    ],
+    [
+      "UPSTREAM_REFERRER",
+      "acme.example.com",
+      'upstream.referrer: found "acme.example.com"; expected an http:// or https:// URL in ASCII without user ' +
+        "name and fragment",
+    ],
+    [
+      "UPSTREAM_USER_AGENT",
+      "a\r\nX: y",
+      String.raw`upstream.userAgent: found "a\r\nX: y"; expected one line of ASCII text without blanks around it`,
+    ],
+  ])("%s=%s", (name, value, line) => {
+    expect(problemsOf({ ...MINIMAL, [name]: value })).toEqual([`${at} ${name}: ${line}`]);
+  });
+
+  it.each([
+    ["UPSTREAM_REFERER", "UPSTREAM_REFERRER"],
+    ["UPSTREAM_CALLERID", "UPSTREAM_CALLER_ID"],
+    ["CACHE_TTLS", "CACHE_TTL"],
+    ["CONFIGFILE_", "CONFIG_FILE"],
+  ])("takes %s for a misspelling", (name, meant) => {
+    expect(problemsOf({ ...MINIMAL, [name]: "x" })).toEqual([
+      `${at} ${name}: unknown; did you mean ${meant}?`,
+    ]);
+  });
+
+  it.each(["PATH", "POST", "HOSTNAME", "LOG", "UPSTREAM_PORT", "UPSTREAM_SERVICE_HOST", "REDIS_PORT"])(
+    "leaves %s to others",
+    (name) => {
+      expect(problemsOf({ ...MINIMAL, [name]: "x" })).toEqual([]);
+    },
+  );
+});
+
+describe("in the file", () => {
+  it.each([
+    [
+      "a misspelled key",
+      "server:\n  prot: 1",
+      "gateway.yaml:2: server.prot: unknown setting; did you mean server.port?",
+    ],
+    [
+      "another spelling",
+      "cache:\n  max-bytes: 1GiB",
+      "gateway.yaml:2: cache.max-bytes: unknown setting; did you mean cache.maxBytes?",
+    ],
+    [
+      "a key in the wrong section",
+      "port: 1",
+      "gateway.yaml:1: port: unknown setting; did you mean server.port or admin.port?",
+    ],
+    [
+      "a key like no other",
+      "log:\n  colour: red",
+      "gateway.yaml:2: log.colour: unknown setting; known in log: level",
+    ],
+    [
+      "a prototype",
+      "log:\n  __proto__: { level: debug }",
+      "gateway.yaml:2: log.__proto__: unknown setting; known in log: level",
+    ],
+    [
+      "text for a number",
+      "server:\n\n  port: '80'",
+      'gateway.yaml:3: server.port: found "80"; expected a port number from 0 to 65535, where 0 means any free port',
+    ],
+    [
+      "a number without a unit",
+      "cache:\n  ttl:\n    sold: 300",
+      `gateway.yaml:3: cache.ttl.sold: found 300; expected ${LIFETIME}`,
+    ],
+    [
+      "a lifetime of zero",
+      "cache: { negativeTtl: 0s }",
+      `gateway.yaml:1: cache.negativeTtl: found "0s"; expected ${LIFETIME}`,
+    ],
+    [
+      "nothing",
+      "server:\n  port:",
+      "gateway.yaml:2: server.port: found nothing; expected a port number from 0 to 65535, where 0 means any free port",
+    ],
+    [
+      "a value for a section",
+      "cache: 5m",
+      'gateway.yaml:1: cache: found "5m"; expected a section with settings below it',
+    ],
+    [
+      "a list for a section",
+      "log: [info]",
+      "gateway.yaml:1: log: found a list; expected a section with settings below it",
+    ],
+    [
+      "a section for a value",
+      "server:\n  port: { a: 1 }",
+      "gateway.yaml:2: server.port: found a section; expected a port number from 0 to 65535, where 0 means any free port",
+    ],
+    [
+      "a timer that is too long",
+      "upstream: { connectTimeout: 25d }",
+      `gateway.yaml:1: upstream.connectTimeout: found "25d"; expected ${DURATION}`,
+    ],
+    [
+      "a record path with a part missing",
+      "upstream:\n  recordPath: /{resource}",
+      'gateway.yaml:2: upstream.recordPath: found "/{resource}"; expected a path with {resource} and {serviceId} as segments, such as /{resource}/{serviceId}',
+    ],
+    [
+      "a path outside the resources",
+      "upstream:\n  passThrough:\n    - /areas/*\n    - /admin/x",
+      'gateway.yaml:4: upstream.passThrough[1]: found "/admin/x"; expected a path below /listings, /sold or /areas, such as /listings/{serviceId}/similar or /areas/*',
+    ],
+    [
+      "a resource itself as a path",
+      "upstream: { passThrough: [/areas] }",
+      'gateway.yaml:1: upstream.passThrough[0]: found "/areas"; expected a path below /listings, /sold or /areas, such as /listings/{serviceId}/similar or /areas/*',
+    ],
+    [
+      "a reserved app",
+      "apps:\n  - id: web\n  - id: other",
+      "gateway.yaml:3: apps[1].id: found \"other\"; expected 1 to 64 letters, digits, '.', '_' or '-', and not the word other",
+    ],
+    [
+      "an app without an id",
+      "apps:\n  - {}",
+      "gateway.yaml:2: apps[0].id: missing; expected 1 to 64 letters, digits, '.', '_' or '-', and not the word other",
+    ],
+    [
+      "an app twice",
+      "apps:\n  - id: web\n  - id: web",
+      'gateway.yaml:3: apps[1].id: "web" is the id of apps[0] already; expected each id once',
+    ],
+    [
+      "an unknown key of an app",
+      "apps:\n  - id: web\n    name: Web",
+      "gateway.yaml:3: apps[0].name: unknown setting; known in apps[0]: id",
+    ],
+    [
+      "a list of settings",
+      "- server",
+      'gateway.yaml: expected settings, as in "server:" and below it "port: 8080"',
+    ],
+    ["a key twice", "log: {}\nlog: {}", "gateway.yaml:2: not valid YAML: a key is given twice"],
+    ["a tab", "log:\n\tlevel: info", "gateway.yaml:2: not valid YAML: a tab is used to indent"],
+    [
+      "an alias of nothing",
+      "log: *none",
+      "gateway.yaml: not valid YAML: an alias (*name) has no anchor, or there are too many",
+    ],
+  ])("%s", (_, yaml, line) => {
+    expect(problemsOfFile(yaml)).toEqual([line]);
+  });
+
+  it("reports every problem, in the file and in the environment", () => {
+    const yaml = "server: { port: x }\nquery: { unknown: ignore }\nledgers: 1\nbudget: { limit: 1 }";
+    expect(problemsOfFile(yaml, { ...MINIMAL, LOG_LEVEL: "loud", UPSTREAM_URL: "ftp://x" })).toHaveLength(6);
+  });
+
+  it("does not let the environment paper over a broken section", () => {
+    expect(problemsOfFile("server: 5", { ...MINIMAL, PORT: "80" })).toEqual([
+      "gateway.yaml:1: server: found 5; expected a section with settings below it",
+    ]);
+  });
+
+  it("says when it cannot be read, and does not call missing what it may hold", () => {
+    expect(problemsOf({ CONFIG_FILE: "/etc/none.yaml", PORT: "x" })).toEqual([
+      'environment variable CONFIG_FILE: "/etc/none.yaml" cannot be read (ENOENT); expected a YAML file of settings',
+      expect.stringContaining("PORT"),
+    ]);
+  });
+});
+
+describe("settings that do not go together", () => {
+  it("one port for two listeners", () => {
+    expect(problemsOf({ ...MINIMAL, PORT: "7000", ADMIN_PORT: "7000" })).toEqual([
+      "environment variable ADMIN_PORT: admin.port, environment variable PORT: server.port: both ports are 7000; " +
+        "expected two different ones, or 0 for any free port",
+    ]);
+  });
+
+  it("a key and a file of the key", () => {
+    expect(problemsOfFile("upstream:\n  privateKeyFile: /run/key")).toEqual([
+      "environment variable UPSTREAM_PRIVATE_KEY: upstream.privateKey, gateway.yaml:2: upstream.privateKeyFile: " +
+        "both are set; expected exactly one of the two",
+    ]);
+  });
+});
+
+describe("the private key's file", () => {
+  const { UPSTREAM_PRIVATE_KEY: _, ...rest } = MINIMAL;
+  const at = "environment variable UPSTREAM_PRIVATE_KEY_FILE: upstream.privateKeyFile:";
+  it.each([
+    ["is not there", {}, "the file cannot be read (ENOENT); expected the path of a file that holds the key"],
+    ["is empty", { "/key": "\n" }, "the file is empty; expected it to hold the key"],
+    [
+      "holds more",
+      { "/key": "a\nb\n" },
+      "the file holds more than a key; expected one line of text without blanks around it",
+    ],
+  ])("%s", (_, files, line) => {
+    expect(problemsOf({ ...rest, UPSTREAM_PRIVATE_KEY_FILE: "/key" }, files)).toEqual([`${at} ${line}`]);
+  });
+});
+
+describe("what is not available in this version", () => {
+  it.each([
+    ["REDIS_URL", "redis://h", "environment variable REDIS_URL: redis.url is not available in this version"],
+    ["DATA_DIR", "./data", "environment variable DATA_DIR: dataDir is not available in this version"],
+    ["ADMIN_TOKEN", "t0ken", "environment variable ADMIN_TOKEN: is not available in this version"],
+    ["REPLICAS", "3", "environment variable REPLICAS: is not available in this version"],
+  ])("%s", (name, value, line) => {
+    expect(problemsOf({ ...MINIMAL, [name]: value })).toEqual([line]);
+  });
+
+  it.each([
+    ["redis:\n  mode: cluster", "redis.mode"],
+    ["redis:\n  sentinel: { name: m }", "redis.sentinel"],
+    ["budget:\n  reserve: 10%", "budget.reserve"],
+    ["# \nledger: { retention: 35d }", "ledger"],
+    ["cache:\n  staleIfError: 24h", "cache.staleIfError"],
+    ["cache:\n  ttlMin: 1m", "cache.ttlMin"],
+    ["apps:\n  - { id: web, weight: 2 }", "apps[0].weight"],
+  ])("%j", (yaml, name) => {
+    expect(problemsOfFile(yaml)).toEqual([`gateway.yaml:2: ${name} is not available in this version`]);
+  });
+});
+
+describe("a secret is in no message", () => {
+  const secret = "pr1vate-0f-acme";
+  it.each<[string, Record<string, string>, string]>([
+    ["malformed", { UPSTREAM_PRIVATE_KEY: ` ${secret}` }, ""],
+    ["of the wrong type", { UPSTREAM_PRIVATE_KEY: "" }, `upstream: { privateKey: [${secret}] }`],
+    ["under a misspelled key", {}, `upstream: { privatKey: ${secret} }`],
+    ["given as the file", { UPSTREAM_PRIVATE_KEY: "", UPSTREAM_PRIVATE_KEY_FILE: secret }, ""],
+    ["given in another setting too", { UPSTREAM_PRIVATE_KEY: secret, UPSTREAM_SERVICE: `${secret}/x` }, ""],
+    ["in an address", { UPSTREAM_URL: `https://me:${secret}@h/` }, ""],
+    ["in an address' query", { UPSTREAM_URL: `https://h/?key=${secret}` }, ""],
+    ["in an address not available yet", { REDIS_URL: `redis://:${secret}@h` }, ""],
+    ["in a token not available yet", { ADMIN_TOKEN: secret }, ""],
+    ["in a broken file", {}, `upstream: { privateKey: "${secret}`],
+    ["taken for an alias", {}, `upstream: { privateKey: *${secret} }`],
+    ["taken for a tag", {}, `upstream: { privateKey: !${secret} }`],
+  ])("%s", (_, env, yaml) => {
+    const problems = problemsOfFile(yaml, { ...MINIMAL, ...env });
+    expect(problems).not.toEqual([]);
+    expect(problems.join("\n")).not.toContain(secret);
+  });
+});

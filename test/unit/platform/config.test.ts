@@ -1,0 +1,159 @@
+import { inspect } from "node:util";
+
+import { describe, expect, it } from "vitest";
+
+import { load, MINIMAL } from "./config-fixture.ts";
+
+const overlay = (yaml: string): ReturnType<typeof load> =>
+  load({ ...MINIMAL, CONFIG_FILE: "gateway.yaml" }, { "gateway.yaml": yaml });
+
+describe("defaults", () => {
+  it("are all there, in the units of their names", () => {
+    const { privateKey, ...upstream } = load(MINIMAL).upstream;
+    expect(privateKey.reveal()).toBe("k3y-of-acme");
+    expect({ ...load(MINIMAL), upstream }).toEqual({
+      server: {
+        host: "0.0.0.0",
+        port: 8080,
+        appIdHeader: "x-app-id",
+        maxUrlBytes: 8192,
+        drainTimeoutMs: 10_000,
+      },
+      admin: { host: "127.0.0.1", port: 9090 },
+      upstream: {
+        url: "https://api.example.com",
+        imageUrl: "https://images.example.com",
+        service: "propertyservice",
+        callerId: "acme",
+        userAgent: "acme-gateway/1.0",
+        referrer: "https://acme.example.com/",
+        recordPath: "/{resource}/{serviceId}",
+        passThrough: [],
+        maxBodyBytes: 4_194_304,
+        connections: 8,
+        connectTimeoutMs: 2_000,
+        headerTimeoutMs: 5_000,
+        bodyTimeoutMs: 5_000,
+        totalTimeoutMs: 8_000,
+        retryDelayMs: 200,
+      },
+      query: { unknown: "forward", ignored: ["_", "key"] },
+      apps: [],
+      cache: {
+        maxBytes: 268_435_456,
+        ttlMs: {
+          listings: 300_000,
+          sold: 3_600_000,
+          areas: 86_400_000,
+          records: 600_000,
+          images: 86_400_000,
+        },
+        negativeTtlMs: 60_000,
+      },
+      budget: {
+        limit: [
+          { limit: 60, windowMs: 60_000, name: "1m" },
+          { limit: 10_000, windowMs: 86_400_000, name: "1d" },
+        ],
+        concurrency: 4,
+        maxWaitMs: 10_000,
+        images: [{ limit: 300, windowMs: 60_000, name: "1m" }],
+      },
+      redis: { url: null },
+      dataDir: null,
+      log: { level: "info" },
+    });
+  });
+});
+
+describe("precedence", () => {
+  it("lays the file over the defaults key by key, and replaces lists", () => {
+    const config = overlay(
+      "server:\n  port: 81\nquery:\n  ignored: [utm]\napps:\n  - id: web\n  - id: app.2\n",
+    );
+    expect(config.server).toMatchObject({ host: "0.0.0.0", port: 81 });
+    expect(config.query).toEqual({ unknown: "forward", ignored: ["utm"] });
+    expect(config.apps).toEqual([{ id: "web" }, { id: "app.2" }]);
+  });
+
+  it("lets the environment win over the file", () => {
+    const env = { ...MINIMAL, CONFIG_FILE: "gateway.yaml", PORT: "82", BUDGET: "5/1s" };
+    const config = load(env, {
+      "gateway.yaml": "server: { port: 81 }\nbudget: { limit: 9/1m, concurrency: 2 }",
+    });
+    expect(config.server.port).toBe(82);
+    expect(config.budget).toMatchObject({
+      concurrency: 2,
+      limit: [{ limit: 5, windowMs: 1_000, name: "1s" }],
+    });
+  });
+
+  it("takes single lifetimes from CACHE_TTL and leaves the others", () => {
+    const { ttlMs } = load({ ...MINIMAL, CACHE_TTL: "listings=2m, sold=3h" }).cache;
+    expect(ttlMs).toMatchObject({ listings: 120_000, sold: 10_800_000, areas: 86_400_000 });
+  });
+
+  it("counts an empty variable as unset", () => {
+    const empty = { CONFIG_FILE: "", PORT: "", BUDGET: "", REDIS_URL: "", DATA_DIR: "", ADMIN_TOKEN: "" };
+    expect(load({ ...MINIMAL, ...empty, UPSTREAM_PRIVATE_KEY_FILE: "" })).toEqual(load(MINIMAL));
+  });
+
+  it.each([
+    ["is empty", ""],
+    ["has only comments", "# nothing yet\n"],
+    ["has a section with nothing in it", "server:\n  # port: 81\nupstream:\n"],
+    ["names what is to come without a value", "redis:\n  url:\n  mode:\nledger:\n"],
+  ])("lets the defaults stand where the file %s", (_, yaml) => {
+    expect(overlay(yaml)).toEqual(load(MINIMAL));
+  });
+});
+
+describe("values", () => {
+  it("reads base addresses without a trailing slash, and keeps a path", () => {
+    const env = {
+      ...MINIMAL,
+      UPSTREAM_URL: "https://api.example.com/",
+      UPSTREAM_IMAGE_URL: "http://h:81/i/",
+    };
+    expect(load(env).upstream).toMatchObject({ url: "https://api.example.com", imageUrl: "http://h:81/i" });
+  });
+
+  it("allows both ports to be any free one", () => {
+    expect(load({ ...MINIMAL, PORT: "0", ADMIN_PORT: "0" })).toMatchObject({
+      server: { port: 0 },
+      admin: { port: 0 },
+    });
+  });
+
+  it.each(["/listings/{serviceId}/similar", "/areas/*", "/sold/statistics"])("passes %s through", (path) => {
+    expect(overlay(`upstream: { passThrough: ["${path}"] }`).upstream.passThrough).toEqual([path]);
+  });
+});
+
+describe("the private key", () => {
+  const { UPSTREAM_PRIVATE_KEY: _, ...rest } = MINIMAL;
+
+  it.each([
+    ["as it is", "from-file"],
+    ["without the newline at its end", "from-file\n"],
+    ["without the newline of Windows", "from-file\r\n"],
+  ])("is read from a file %s", (_, content) => {
+    const config = load({ ...rest, UPSTREAM_PRIVATE_KEY_FILE: "/run/key" }, { "/run/key": content });
+    expect(config.upstream.privateKey.reveal()).toBe("from-file");
+  });
+
+  it("is not shown by any way of printing the configuration", () => {
+    const config = load(MINIMAL);
+    const shown = [JSON.stringify(config), inspect(config, { depth: Infinity, showHidden: true })].join();
+    expect(shown).not.toContain("k3y-of-acme");
+    expect(shown).toContain("[secret]");
+  });
+});
+
+it("is frozen to the last leaf", () => {
+  const frozen = (value: unknown): boolean =>
+    typeof value !== "object" ||
+    value === null ||
+    (Object.isFrozen(value) && Object.values(value).every((inner) => frozen(inner)));
+  expect(frozen(overlay("apps: [{ id: web }]"))).toBe(true);
+});

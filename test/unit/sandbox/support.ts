@@ -1,0 +1,94 @@
+/**
+ * What the sandbox's tests share: a small data set, a caller, and a client that hides nothing.
+ */
+import { request } from "node:http";
+import type { IncomingHttpHeaders, OutgoingHttpHeaders } from "node:http";
+
+import { onTestFinished } from "vitest";
+
+import { signatureOf } from "../../../src/sandbox/auth.ts";
+import { generateData } from "../../../src/sandbox/dataset/generate.ts";
+import { createSandbox } from "../../../src/sandbox/sandbox.ts";
+import type { Sandbox, SandboxOptions } from "../../../src/sandbox/sandbox.ts";
+
+export const CALLER = { callerId: "tester", privateKey: "a-key-of-no-worth" };
+export const NOW_MS = Date.UTC(2026, 5, 2, 8, 30, 15);
+export const NOW_SECONDS = NOW_MS / 1000;
+
+/** Small, but with some of everything. */
+export const DATA = generateData({ seed: 7, listings: 900, sold: 1200, service: "propertyservice" });
+
+let uniques = 0;
+
+/** Sixteen characters, new each time. */
+export function newUnique(): string {
+  uniques += 1;
+  return `u${String(uniques).padStart(15, "0")}`;
+}
+
+/** The four authentication parameters, any of which can be given another value. */
+export function credentials(change: Partial<Record<string, string>> = {}): Record<string, string> {
+  const time = change["time"] ?? String(NOW_SECONDS);
+  const unique = change["unique"] ?? newUnique();
+  return { callerId: CALLER.callerId, time, unique, hash: signatureOf(CALLER, time, unique), ...change };
+}
+
+/** A path with its question and its signature. */
+export function signed(path: string, change?: Partial<Record<string, string>>): string {
+  return `${path}${path.includes("?") ? "&" : "?"}${new URLSearchParams(credentials(change)).toString()}`;
+}
+
+export interface Reply {
+  readonly status: number;
+  readonly headers: IncomingHttpHeaders;
+  readonly body: Buffer;
+  readonly text: string;
+}
+
+interface CallOptions {
+  readonly method?: string;
+  readonly headers?: OutgoingHttpHeaders;
+  readonly body?: string;
+  readonly signal?: AbortSignal;
+}
+
+/** A request as given: no header is added but those that HTTP needs. Rejects where the answer breaks off. */
+export async function call(url: string, options: CallOptions = {}): Promise<Reply> {
+  const { promise, resolve, reject } = Promise.withResolvers<Reply>();
+  const { method = "GET", headers = { Accept: "application/json" }, signal } = options;
+  const sent = request(url, { method, headers, agent: false, ...(signal && { signal }) }, (response) => {
+    const chunks: Buffer[] = [];
+    response.on("data", (chunk: Buffer) => chunks.push(chunk));
+    response.on("error", reject);
+    response.on("end", () => {
+      const body = Buffer.concat(chunks);
+      resolve({ status: response.statusCode ?? 0, headers: response.headers, body, text: body.toString() });
+    });
+  });
+  sent.on("error", reject);
+  sent.end(options.body);
+  return promise;
+}
+
+/** A listening sandbox over `DATA`, closed when the test ends. */
+export async function started(
+  options: Partial<SandboxOptions> = {},
+): Promise<{ sandbox: Sandbox; url: string }> {
+  const sandbox = createSandbox({
+    service: "propertyservice",
+    ...CALLER,
+    data: DATA,
+    now: () => NOW_MS,
+    ...options,
+  });
+  onTestFinished(() => sandbox.close());
+  const { url } = await sandbox.listen();
+  return { sandbox, url };
+}
+
+/** What a JSON body holds. */
+export function parsed(reply: Reply): Record<string, unknown> {
+  const value: unknown = JSON.parse(reply.text);
+  if (typeof value !== "object" || value === null) throw new TypeError("the body is not an object");
+  return Object.fromEntries(Object.entries(value));
+}

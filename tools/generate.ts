@@ -1,0 +1,44 @@
+import { readFile, writeFile } from "node:fs/promises";
+
+import { format } from "oxfmt";
+
+import { configJsonSchema } from "./config-json-schema.ts";
+import { configReference } from "./config-reference.ts";
+
+/** A file that is written by this tool and committed. */
+export interface GeneratedFile {
+  /** From the project's folder. */
+  readonly path: string;
+  readonly content: string;
+}
+
+/** All generated files as they should be; `npm run generate` writes them. */
+export async function generatedFiles(): Promise<GeneratedFile[]> {
+  const defaults = await readFile(inProject("config/default.yaml"), "utf8");
+  return [
+    {
+      path: "config/property-gateway.schema.json",
+      content: await formatted("schema.json", JSON.stringify(configJsonSchema(defaults))),
+    },
+    { path: "docs/configuration.md", content: configReference(defaults) },
+  ];
+}
+
+/** @returns the place of a file given from the project's folder */
+export function inProject(path: string): URL {
+  return new URL(`../${path}`, import.meta.url);
+}
+
+async function formatted(name: string, text: string): Promise<string> {
+  // Typed as any by the library; the formatter itself checks its settings.
+  const options = JSON.parse(await readFile(inProject(".oxfmtrc.json"), "utf8"));
+  const { code, errors } = await format(name, text, options);
+  if (errors.length > 0) throw new Error(`${name}: ${errors.map((error) => error.message).join(", ")}`);
+  return code;
+}
+
+if (import.meta.main) {
+  const files = await generatedFiles();
+  await Promise.all(files.map(({ path, content }) => writeFile(inProject(path), content)));
+  process.stdout.write(`${files.map(({ path }) => `wrote ${path}`).join("\n")}\n`);
+}
