@@ -55,7 +55,8 @@ export function createGateway(surroundings: Surroundings): Gateway {
 
   const journey = drawJourney(surroundings, { store, flights, observer });
   let stopping = false;
-  const callers = createGatewayServer({ journey, maxUrlBytes: config.server.maxUrlBytes });
+  const { maxUrlBytes } = config.server;
+  const callers = createGatewayServer({ journey, maxUrlBytes, requestId: surroundings.random.requestId });
   const admin = createAdminServer({ renderMetrics: metrics.render, isReady: () => !stopping });
   const started: Listening[] = [];
 

@@ -2,6 +2,8 @@
  * What travels through the stages: the request as admitted, the question understood, the answer.
  * Closed unions name every way it can go, so that metrics and headers speak of the same things.
  */
+import type { IncomingHttpHeaders, ServerResponse } from "node:http";
+
 import type { Format } from "./interface/media-types.ts";
 import type { Resource } from "./interface/resources.ts";
 import type { Query, StreamedQuery } from "./query/query.ts";
@@ -91,6 +93,15 @@ export interface Waiting {
  * the turn cannot come before the deadline or everyone who waited has gone.
  */
 export type Throttled = <T>(job: () => Promise<T>, waiting: Waiting) => Promise<T>;
+
+/** Where an answer that is not kept goes: its head through `start`, its body into `response`. */
+export interface StreamSink {
+  readonly response: ServerResponse;
+  /** Sends the response's head, given the upstream's headers. */
+  readonly start: (headers: IncomingHttpHeaders) => void;
+  /** Told of each piece of the body, in bytes. */
+  readonly passed: (bytes: number) => void;
+}
 
 /** Why an upstream call was made; the closed set of the metric label `cause`. */
 export type Cause = "miss" | "retry" | "bypass";

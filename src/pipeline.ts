@@ -37,9 +37,8 @@ export function createPipeline(stages: Stages): Journey {
         const answer = await stages.cache(question);
         await stages.respond.answer(arrival, question, answer, response);
       } else {
-        arrival.bytes = await stages.passThrough(question, message, response, (headers) =>
-          stages.respond.streamHead(arrival, question, headers, response),
-        );
+        const sink = stages.respond.stream(arrival, question, response);
+        await stages.passThrough(question, message, sink);
       }
     } catch (error) {
       stages.refuse(arrival, error, response);

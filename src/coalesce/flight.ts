@@ -39,7 +39,7 @@ export interface Flights<T> {
 }
 
 /** The waiter hung up; there is nobody to tell. */
-export class CallerGone extends Error {
+class CallerGone extends Error {
   override readonly name = "CallerGone";
 }
 

@@ -28,6 +28,9 @@ export function createAdmit(options: AdmitOptions): Admit {
     if (target.length > options.maxUrlBytes) {
       throw new Problem("uri-too-long", { detail: `URLs may be ${options.maxUrlBytes} bytes long.` });
     }
+    if (message.headers.host === undefined && message.httpVersion === "1.1") {
+      throw new Problem("malformed-request", { detail: "The Host header is missing." });
+    }
     if (message.headers.expect !== undefined) throw new Problem("expectation-failed");
 
     const { path, search } = splitTarget(target);
@@ -37,7 +40,7 @@ export function createAdmit(options: AdmitOptions): Admit {
 
     const { method, headers } = message;
     if (method !== "GET" && method !== "HEAD") {
-      throw new Problem("method-not-allowed", { headers: { allow: "GET, HEAD" } });
+      throw new Problem("method-not-allowed", { headers: { Allow: "GET, HEAD" } });
     }
     const format = negotiateFormat(headers.accept, route.resource === "images", options.service);
     if (format === undefined) throw new Problem("not-acceptable");

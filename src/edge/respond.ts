@@ -3,7 +3,7 @@
  */
 import type { IncomingHttpHeaders, ServerResponse } from "node:http";
 
-import { type Problem, problemBody, PROBLEM_CONTENT_TYPE } from "../errors.ts";
+import type { Problem } from "../errors.ts";
 import type {
   Answer,
   CacheOutcome,
@@ -12,13 +12,12 @@ import type {
   GatewayRequest,
   Outcome,
   Question,
+  StreamSink,
 } from "../exchange.ts";
 import type { Query, StreamedQuery } from "../query/query.ts";
 import type { Arrival } from "./arrival.ts";
 import { noneMatchNames } from "./negotiate.ts";
-
-/** This cache's name in `Cache-Status` (RFC 9211, section 2). */
-const CACHE_NAME = "property-gateway";
+import { CACHE_NAME, problemMessage } from "./problem-message.ts";
 
 export interface RespondOptions {
   readonly now: () => number;
@@ -30,13 +29,8 @@ export interface RespondOptions {
 export interface Respond {
   /** Sends an answer from the cache stage. */
   answer(arrival: Arrival, question: Question, answer: Answer, response: ServerResponse): Promise<void>;
-  /** Sends the head of an answer that is streamed; its body follows from elsewhere. */
-  streamHead(
-    arrival: Arrival,
-    question: Question<Query | StreamedQuery>,
-    headers: IncomingHttpHeaders,
-    response: ServerResponse,
-  ): void;
+  /** Where an answer that is not kept is streamed to. */
+  stream(arrival: Arrival, question: Question<Query | StreamedQuery>, response: ServerResponse): StreamSink;
   /** Sends a problem. */
   problem(arrival: Arrival, problem: Problem, response: ServerResponse): void;
 }
@@ -59,35 +53,21 @@ export function createRespond(options: RespondOptions): Respond {
       send(arrival, request, response, entry.status, body);
     },
 
-    streamHead(arrival, question, headers, response) {
-      arrival.outcome = "bypass";
-      const why = question.query.kind === "streamed" ? "bypass" : "request";
-      response.setHeader(
-        "Cache-Status",
-        `${CACHE_NAME}; fwd=${why}; fwd-status=200; key="${shown(question.text)}"`,
-      );
-      response.setHeader("Cache-Control", "no-store");
-      response.setHeader("Age", "0");
-      for (const name of ["content-type", "content-length", "last-modified", "etag"]) {
-        const value = headers[name];
-        if (value !== undefined) response.setHeader(name, value);
-      }
-      response.statusCode = 200;
-    },
+    stream: (arrival, question, response) => ({
+      response,
+      start: (headers) => setStreamHeaders(arrival, question, headers, response),
+      passed: (bytes) => {
+        arrival.bytes += bytes;
+      },
+    }),
 
     problem(arrival, problem, response) {
       arrival.problem = problem.code;
       arrival.outcome = outcomeOf(problem);
-      const body = problemBody(problem);
-      const { headers = {}, retryAfterSeconds } = problem.details;
+      const forwarded = arrival.outcome !== "refused";
+      const { status, headers, body } = problemMessage(problem, arrival.id, forwarded);
       for (const [name, value] of Object.entries(headers)) response.setHeader(name, value);
-      if (retryAfterSeconds !== undefined) response.setHeader("Retry-After", String(retryAfterSeconds));
-      const forwarded = arrival.outcome === "refused" ? "" : "; fwd=miss";
-      response.setHeader("Cache-Status", `${CACHE_NAME}${forwarded}; detail=${problem.code}`);
-      response.setHeader("Cache-Control", "no-store");
-      response.setHeader("Content-Type", PROBLEM_CONTENT_TYPE);
-      response.setHeader("Content-Length", String(body.length));
-      response.statusCode = problem.status;
+      response.statusCode = status;
       arrival.bytes = body.length;
       response.end(body);
     },
@@ -106,6 +86,28 @@ function send(
   response.statusCode = status;
   arrival.bytes = request.method === "HEAD" ? 0 : body.length;
   response.end(body);
+}
+
+/** The head of an answer that is streamed; its body follows from elsewhere. */
+function setStreamHeaders(
+  arrival: Arrival,
+  question: Question<Query | StreamedQuery>,
+  headers: IncomingHttpHeaders,
+  response: ServerResponse,
+): void {
+  arrival.outcome = "bypass";
+  const why = question.query.kind === "streamed" ? "bypass" : "request";
+  response.setHeader(
+    "Cache-Status",
+    `${CACHE_NAME}; fwd=${why}; fwd-status=200; key="${shown(question.text)}"`,
+  );
+  response.setHeader("Cache-Control", "no-store");
+  response.setHeader("Age", "0");
+  for (const name of ["content-type", "content-length", "last-modified", "etag"]) {
+    const value = headers[name];
+    if (value !== undefined) response.setHeader(name, value);
+  }
+  response.statusCode = 200;
 }
 
 /** `max-age` is what is left, as the contract with callers says; `Age` is the entry's true age. */

@@ -1,5 +1,5 @@
 /**
- * The callers' HTTP server: Express around the journey, and Node's own refusals in our words.
+ * The callers' HTTP server: Express around the journey, and the parser's own refusals in our words.
  */
 import {
   createServer,
@@ -8,17 +8,18 @@ import {
   type Server,
   type ServerResponse,
 } from "node:http";
-import type { Socket } from "node:net";
 import type { Duplex } from "node:stream";
 
 import express from "express";
 
-import { Problem, problemBody, PROBLEM_CONTENT_TYPE } from "../errors.ts";
+import { Problem } from "../errors.ts";
+import { problemMessage } from "./problem-message.ts";
 
 export interface ServerOptions {
   readonly journey: (message: IncomingMessage, response: ServerResponse) => Promise<void>;
   /** Longest URL the journey answers for; the parser takes some more, so that it can be told apart. */
   readonly maxUrlBytes: number;
+  readonly requestId: () => string;
 }
 
 /** Room for headers beside the longest URL. */
@@ -29,43 +30,47 @@ const REQUEST_TIMEOUT_MS = 30_000;
 const KEEP_ALIVE_TIMEOUT_MS = 75_000;
 
 /** @returns the server, not yet listening. */
-export function createGatewayServer({ journey, maxUrlBytes }: ServerOptions): Server {
+export function createGatewayServer({ journey, maxUrlBytes, requestId }: ServerOptions): Server {
   const app = express();
   app.disable("x-powered-by");
   app.disable("etag");
   app.set("query parser", false);
   app.use((message, response) => journey(message, response));
 
-  const server = createServer(
-    {
-      maxHeaderSize: maxUrlBytes * 2 + HEADER_BYTES,
-      headersTimeout: HEADERS_TIMEOUT_MS,
-      requestTimeout: REQUEST_TIMEOUT_MS,
-      keepAliveTimeout: KEEP_ALIVE_TIMEOUT_MS,
-      // A missing Host is refused below, in the same form as everything else.
-      requireHostHeader: false,
-    },
-    (message, response) => {
-      if (message.headers.host === undefined && message.httpVersion === "1.1") {
-        endSocket(
-          message.socket,
-          new Problem("malformed-request", { detail: "The Host header is missing." }),
-        );
-      } else app(message, response);
-    },
-  );
-  // Both would be answered by Node itself; the journey refuses them with a problem.
-  server.on("checkContinue", app);
-  server.on("checkExpectation", app);
-  server.on("clientError", (error, socket) => endSocket(socket, problemOf(error, maxUrlBytes)));
-  server.on("connect", (_message, socket) =>
-    endSocket(socket, new Problem("method-not-allowed", { headers: { allow: "GET, HEAD" } })),
-  );
+  /** The response under way on a connection; a later, pipelined one takes the place of an earlier. */
+  const underWay = new WeakMap<Duplex, ServerResponse>();
+  const serve = (message: IncomingMessage, response: ServerResponse): void => {
+    underWay.set(message.socket, response);
+    // A connection that becomes idle after the server has stopped accepting would keep it from closing.
+    response.once("finish", () => {
+      if (!server.listening) setImmediate(() => server.closeIdleConnections());
+    });
+    app(message, response);
+  };
+  const server = createServer({
+    maxHeaderSize: maxUrlBytes * 2 + HEADER_BYTES,
+    headersTimeout: HEADERS_TIMEOUT_MS,
+    requestTimeout: REQUEST_TIMEOUT_MS,
+    keepAliveTimeout: KEEP_ALIVE_TIMEOUT_MS,
+    // Node would refuse a missing Host with an empty body; admit refuses it with a problem.
+    requireHostHeader: false,
+  });
+  server.on("request", serve);
+  // Node would answer both by itself; admit refuses them with a problem.
+  server.on("checkContinue", serve);
+  server.on("checkExpectation", serve);
+  server.on("clientError", (error, socket) => {
+    refuseOn(socket, underWay.get(socket), parserProblem(error, maxUrlBytes), requestId());
+  });
+  server.on("connect", (_message, socket) => {
+    const problem = new Problem("method-not-allowed", { headers: { Allow: "GET, HEAD" } });
+    refuseOn(socket, underWay.get(socket), problem, requestId());
+  });
   return server;
 }
 
 /** What Node's parser refused, in our words. */
-function problemOf(error: Error, maxUrlBytes: number): Problem {
+function parserProblem(error: Error, maxUrlBytes: number): Problem {
   const code: unknown = Reflect.get(error, "code");
   if (code === "ERR_HTTP_REQUEST_TIMEOUT") return new Problem("request-timeout");
   if (code !== "HPE_HEADER_OVERFLOW") return new Problem("malformed-request");
@@ -80,21 +85,23 @@ function isStillInUrl(error: Error): boolean {
   return Buffer.isBuffer(packet) && !packet.includes("\r\n");
 }
 
-/** Answers on a socket for which there is no response object, and closes it. */
-function endSocket(socket: Duplex | Socket, problem: Problem): void {
+/**
+ * Refuses what is no request, on the bare connection, and closes it. A response under way goes first:
+ * the refusal would otherwise be taken for its beginning.
+ */
+function refuseOn(socket: Duplex, earlier: ServerResponse | undefined, problem: Problem, id: string): void {
+  if (earlier !== undefined && !earlier.writableFinished && !earlier.destroyed) {
+    earlier.once("close", () => refuseOn(socket, undefined, problem, id));
+    return;
+  }
   if (!socket.writable || socket.destroyed) {
     socket.destroy();
     return;
   }
-  const body = problemBody(problem);
-  const head = [
-    `HTTP/1.1 ${problem.status} ${STATUS_CODES[problem.status] ?? ""}`,
-    `Content-Type: ${PROBLEM_CONTENT_TYPE}`,
-    `Content-Length: ${body.length}`,
-    `Cache-Status: property-gateway; detail=${problem.code}`,
-    "Cache-Control: no-store",
-    ...Object.entries(problem.details.headers ?? {}).map(([name, value]) => `${name}: ${value}`),
-    "Connection: close",
-  ].join("\r\n");
-  socket.end(Buffer.concat([Buffer.from(`${head}\r\n\r\n`, "latin1"), body]));
+  const { status, headers, body } = problemMessage(problem, id, false);
+  const lines = Object.entries({ ...headers, Connection: "close" }).map(
+    ([name, value]) => `${name}: ${value}`,
+  );
+  const head = [`HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ""}`, ...lines, "", ""].join("\r\n");
+  socket.end(Buffer.concat([Buffer.from(head, "latin1"), body]));
 }

@@ -6,14 +6,14 @@
  * on; none of the proxy's own plugins is loaded, because they print URLs. One attempt is made: a
  * stream cannot be taken back.
  */
-import type { ClientRequest, IncomingHttpHeaders, IncomingMessage, ServerResponse } from "node:http";
+import type { ClientRequest, IncomingMessage, ServerResponse } from "node:http";
 import { Readable, Transform } from "node:stream";
 import { pipeline } from "node:stream/promises";
 
 import { createProxyMiddleware, type RequestHandler } from "http-proxy-middleware";
 
 import { Problem } from "../errors.ts";
-import type { Observer, Question, UpstreamFaultKind } from "../exchange.ts";
+import type { Observer, Question, StreamSink, UpstreamFaultKind } from "../exchange.ts";
 import type { Resource } from "../interface/resources.ts";
 import type { Clock } from "../platform/clock.ts";
 import type { Query, StreamedQuery } from "../query/query.ts";
@@ -38,39 +38,34 @@ export interface PassThroughOptions {
 }
 
 /**
- * Streams the upstream's answer to a question.
- * @param startStream sends the response's head, given the upstream's headers
- * @returns the bytes of the body sent; rejects with a `Problem` where no answer came, and with another
- *   error where one broke off after the head was sent
+ * Streams the upstream's answer to a question. Rejects with a `Problem` where no answer came, and where
+ * one broke off after the head was sent.
  */
 export type PassThrough = (
   question: Question<Query | StreamedQuery>,
   message: IncomingMessage,
-  response: ServerResponse,
-  startStream: (headers: IncomingHttpHeaders) => void,
-) => Promise<number>;
+  sink: StreamSink,
+) => Promise<void>;
 
 export function createPassThrough(options: PassThroughOptions): PassThrough {
   const send = createSend(options);
 
-  return async function passThrough(question, message, response, startStream) {
+  return async function passThrough(question, message, sink) {
     const { request, query } = question;
     const origin = options.originOf(query.resource);
     const waiting = { abandoned: request.gone, deadlineAt: () => request.deadlineAt };
     return await origin.throttled(async () => {
       const record = createRecord(question, options);
       try {
-        const answer = await send(question, origin, message, response);
+        const answer = await send(question, origin, message, sink.response);
         const status = answer.statusCode ?? 0;
         if (status !== 200) {
           const problem = await problemIn(answer, status, question, options);
           record(status, 0, problem.message);
           throw problem;
         }
-        startStream(answer.headers);
-        const bytes = await pour(answer, response, request.method === "HEAD", options);
-        record(status, bytes);
-        return bytes;
+        sink.start(answer.headers);
+        record(status, await pour(answer, sink, request.method === "HEAD", options));
       } catch (error) {
         if (!(error instanceof UpstreamFault)) throw error;
         record(error.kind, 0, error.message);
@@ -99,6 +94,8 @@ interface Exchange {
   readonly failed: (error: Error) => void;
 }
 
+const MOST_LISTENERS = 30;
+
 type Send = (
   question: Question<Query | StreamedQuery>,
   origin: Origin,
@@ -112,6 +109,8 @@ function createSend(options: PassThroughOptions): Send {
   const proxies = new Map<Origin, RequestHandler>();
 
   return async function send({ request, query }, origin, message, response) {
+    // The proxy, the stream and Express each listen for its end, which is no leak.
+    response.setMaxListeners(MOST_LISTENERS);
     const proxy = proxies.get(origin) ?? createProxy(origin, exchanges);
     proxies.set(origin, proxy);
 
@@ -204,7 +203,7 @@ async function firstBytes(answer: IncomingMessage): Promise<Buffer> {
 /** Sends the body on, within the limits of size and time. A breach breaks the response off. */
 async function pour(
   answer: IncomingMessage,
-  response: ServerResponse,
+  { response, passed }: StreamSink,
   headOnly: boolean,
   { maxBodyBytes, totalTimeoutMs, clock }: PassThroughOptions,
 ): Promise<number> {
@@ -217,6 +216,7 @@ async function pour(
   const limit = new Transform({
     transform(chunk: Buffer, _encoding, done) {
       bytes += chunk.length;
+      passed(chunk.length);
       if (bytes > maxBodyBytes) done(new UpstreamFault("too-large", "too-large"));
       else done(null, chunk);
     },
