@@ -131,6 +131,7 @@ export default defineConfig({
     "typescript/consistent-return": "off",
     "unicorn/no-array-sort": "off",
     "import/no-unassigned-import": "off",
+    "import/no-named-as-default-member": "off",
   },
   overrides: [
     ...LAYERS.map((layer) => ({
