@@ -29,6 +29,7 @@ export interface TestGateway {
   readonly port: number;
   readonly adminUrl: string;
   readonly sandbox: Sandbox;
+  readonly sandboxUrl: string;
   /** Every line logged so far. */
   readonly log: string[];
   /** Asks the gateway. */
@@ -87,6 +88,7 @@ export async function startGateway(options: TestGatewayOptions = {}): Promise<Te
     port: callers.port,
     adminUrl: admin.url,
     sandbox,
+    sandboxUrl: upstream.url,
     log,
     get: (path, askOptions) => ask(callers.url + path, askOptions),
     metric: async (series) => valueOf(series, (await ask(`${admin.url}/metrics`)).text),
