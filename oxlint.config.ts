@@ -74,7 +74,10 @@ const LAYERS: { files: string[]; mayNotSee: string[]; pure?: boolean }[] = [
   },
 ];
 
-function restrictedImports(layer: { mayNotSee: string[]; pure?: boolean }, libraries: string[]): unknown {
+function restrictedImports(
+  layer: { mayNotSee: string[]; pure?: boolean },
+  libraries: string[],
+): ["error", ...unknown[]] {
   return [
     "error",
     {
@@ -118,7 +121,7 @@ export default defineConfig({
     complexity: ["error", { max: 16 }],
     "import/no-cycle": "error",
     "node/no-process-env": "error",
-    "no-restricted-imports": restrictedImports({ mayNotSee: [] }, everyLibrary) as never,
+    "no-restricted-imports": restrictedImports({ mayNotSee: [] }, everyLibrary),
     "typescript/no-explicit-any": "error",
     "typescript/no-floating-promises": "error",
     "typescript/switch-exhaustiveness-check": "error",
@@ -137,7 +140,7 @@ export default defineConfig({
     ...LAYERS.map((layer) => ({
       files: layer.files,
       rules: {
-        "no-restricted-imports": restrictedImports(layer, librariesForbiddenIn(layer.files)) as never,
+        "no-restricted-imports": restrictedImports(layer, librariesForbiddenIn(layer.files)),
       },
     })),
     ...SINGLE_FILE_HOMES.map(({ file, names }) => {
@@ -150,7 +153,7 @@ export default defineConfig({
           "no-restricted-imports": restrictedImports(
             layer ?? { mayNotSee: [] },
             everyLibrary.filter((name) => !names.includes(name)),
-          ) as never,
+          ),
         },
       };
     }),

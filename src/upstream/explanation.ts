@@ -14,7 +14,7 @@ export function explanationIn(body: Buffer, hosts: readonly string[]): string | 
   const text = messageIn(body.subarray(0, 64 * 1024).toString("utf8"));
   if (text === undefined || text.trimStart().startsWith("<")) return undefined;
   const clean = withoutHosts(text.replaceAll(/https?:\/\/\S+/gi, "(address)"), hosts)
-    .replaceAll(/\b(callerId|time|unique|hash|key)=[^&\s"']*/gi, "")
+    .replaceAll(/(?:callerId|unique|hash|\btime|\bkey)(?:=|%3D)[^&\s"']*/gi, "")
     .replaceAll(/[0-9a-f]{40,}/gi, "(hash)")
     // Controls, and what turns text around or hides in it.
     .replaceAll(/[\p{Cc}\p{Cf}\p{Cs}\s]+/gu, " ")

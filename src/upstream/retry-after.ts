@@ -1,5 +1,6 @@
 /** The three forms of an HTTP date, the last of which names no zone and means GMT (RFC 9110, section 5.6.7). */
-const HTTP_DATE = /^(?:[A-Z][a-z]{2}, \d.* GMT|[A-Z][a-z]+day, \d.* GMT|(?<zoneless>[A-Z][a-z]{2} [A-Z][a-z]{2} .*\d))$/;
+const HTTP_DATE =
+  /^(?:[A-Z][a-z]{2}, \d.* GMT|[A-Z][a-z]+day, \d.* GMT|(?<zoneless>[A-Z][a-z]{2} [A-Z][a-z]{2} .*\d))$/;
 
 /**
  * Reads `Retry-After`: seconds, or an HTTP date (RFC 9110, section 10.2.3).

@@ -54,7 +54,7 @@ export function exchangeRaw(port: number, bytes: string | Buffer): Promise<strin
   const { promise, resolve, reject } = Promise.withResolvers<string>();
   const socket = net.connect(port, "127.0.0.1");
   const chunks: Buffer[] = [];
-  socket.on("data", (chunk) => chunks.push(chunk));
+  socket.on("data", (chunk: Buffer) => chunks.push(chunk));
   socket.on("error", reject);
   socket.on("close", () => resolve(Buffer.concat(chunks).toString("latin1")));
   socket.write(bytes);

@@ -27,5 +27,5 @@ export function problemCode(reply: Reply): string {
     remedy: expect.stringMatching(/^[A-Z].{10,}/),
   });
   expect(reply.headers["x-request-id"]).toMatch(/^[\w.:/+=@-]+$/);
-  return /[a-z-]+$/.exec((problem as { type: string }).type)?.[0] ?? "";
+  return /"type":"[^"]*?([a-z-]+)"/.exec(reply.text)?.[1] ?? "";
 }

@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import { reportRefusedCredentials } from "../../../src/upstream/credentials-check.ts";
 import { createWatcher } from "./support.ts";
 
-const NOW = Date.UTC(2026, 0, 15, 12, 0, 0, 400);
+const NOW = Date.UTC(2026, 0, 15, 12);
 
 describe("refused credentials", () => {
   it.each([

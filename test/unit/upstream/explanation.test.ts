@@ -59,6 +59,7 @@ describe("the upstream's words on a failure", () => {
       `{"message":"GET /sold?areaId=1&${signature} failed"}`,
       `'${signature.toUpperCase()}' failed`,
       `key=k3y ${signature}" failed`,
+      `url=%2Fsold%3F${encodeURIComponent(signature)} failed`,
     ]) {
       const text = shown(body) ?? "";
       expect(text).toContain("failed");
@@ -75,7 +76,16 @@ describe("the upstream's words on a failure", () => {
   it("are one line of well-formed text without addresses, whatever bytes come", () => {
     const piece = fc.oneof(
       fc.string({ unit: "binary" }),
-      fc.constantFrom(...HOSTS, `http://${HOSTS[0]}/x?`, HASH, `hash=${HASH}`, "\u0000", "\u2028", "<b>", "🏠"),
+      fc.constantFrom(
+        ...HOSTS,
+        `http://${HOSTS[0]}/x?`,
+        HASH,
+        `hash=${HASH}`,
+        "\u0000",
+        "\u2028",
+        "<b>",
+        "🏠",
+      ),
     );
     const body = fc.oneof(
       fc.array(piece).map((pieces) => Buffer.from(pieces.join(" "))),

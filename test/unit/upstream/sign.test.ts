@@ -33,7 +33,12 @@ describe("a signature", () => {
   });
 
   it("stands behind any question and changes nothing of it", async () => {
-    const target = fc.constantFrom("/listings", "/listings?q=a%26b&limit=5", "/sold/7?x=%3D", "/areas?q=S%C3%B6");
+    const target = fc.constantFrom(
+      "/listings",
+      "/listings?q=a%26b&limit=5",
+      "/sold/7?x=%3D",
+      "/areas?q=S%C3%B6",
+    );
     const text = fc.string({ unit: "grapheme", minLength: 1 });
     const instant = fc.integer({ min: 0, max: 4_102_444_800_000 });
     await fc.assert(
@@ -62,7 +67,12 @@ describe("a signature", () => {
   it("is made with the key and the time of the moment of signing", () => {
     let key = "first";
     let now = NOW;
-    const sign = createSigner({ callerId: "acme", privateKey: () => key, now: () => now, unique16: () => UNIQUE });
+    const sign = createSigner({
+      callerId: "acme",
+      privateKey: () => key,
+      now: () => now,
+      unique16: () => UNIQUE,
+    });
     const first = parametersOf(sign("/areas"));
     key = "second";
     const second = parametersOf(sign("/areas"));
