@@ -16,7 +16,7 @@ export interface Kept {
 }
 
 /** Waits for the one flight of a key, launching it where there is none. */
-export type Coalesce = (
+type Coalesce = (
   key: string,
   waiter: Question["request"],
   launch: (waiting: Waiting) => Promise<Kept>,

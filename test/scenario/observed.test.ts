@@ -107,7 +107,7 @@ describe("no secret", () => {
   it("is in any log line, header, body, metric or anything the upstream sees but its own signature", async () => {
     const gateway = await startGateway({
       settings:
-        "upstream: { headerTimeout: 60ms, totalTimeout: 100ms, retryDelay: 1ms }\nlog: { level: trace }",
+        "upstream: { connectTimeout: 40ms, headerTimeout: 40ms, totalTimeout: 100ms, retryDelay: 1ms }\nlog: { level: trace }",
     });
     const outputs: string[] = [];
     const hash = "fedcba9876543210fedcba9876543210fedcba98";

@@ -5,7 +5,7 @@ import { afterEach, beforeEach, describe, expect, it } from "vitest";
 
 import { Problem } from "../../../src/errors.ts";
 import type { Fetched } from "../../../src/exchange.ts";
-import { outgoingHeaders, type UpstreamQuestion } from "../../../src/upstream/attempt.ts";
+import type { UpstreamQuestion } from "../../../src/upstream/attempt.ts";
 import { attempting, IDENTITY, LIMITS, LISTINGS, PAGE, PATIENT } from "./support.ts";
 
 const UPSTREAM = "http://upstream.test";
@@ -24,14 +24,17 @@ async function asked(
   result: Fetched | Problem;
   times: number;
   queries: URLSearchParams[];
+  heads: Record<string, string>[];
   watcher: ReturnType<typeof attempting>["watcher"];
 }> {
   const queries: URLSearchParams[] = [];
+  const heads: Record<string, string>[] = [];
   for (const { status, body = "", headers = {} } of answers) {
     nock(UPSTREAM)
       .get((uri) => uri.startsWith(question.target))
-      .reply(function (this: nock.ReplyFnContext) {
-        queries.push(new URL(this.req.path, UPSTREAM).searchParams);
+      .reply(({ url, headers: sent }: Request) => {
+        queries.push(new URL(url).searchParams);
+        heads.push(Object.fromEntries(sent));
         return [status, body, headers];
       });
   }
@@ -40,7 +43,7 @@ async function asked(
     if (error instanceof Problem) return error;
     throw error;
   });
-  return { result, times: queries.length, queries, watcher };
+  return { result, times: queries.length, queries, heads, watcher };
 }
 
 function problemIn({ result }: { result: Fetched | Problem }): Problem {
@@ -53,13 +56,19 @@ describe("what goes out", () => {
     ["json", "application/json"],
     ["v2", "application/vnd.propertyservice-v2+json"],
     ["jpeg", "image/jpeg"],
-  ] as const)("asks for %s as %s, and says who asks", (format, accept) => {
-    expect(outgoingHeaders(format, IDENTITY)).toEqual({
-      accept,
-      "user-agent": IDENTITY.userAgent,
-      referer: IDENTITY.referrer,
-      referrer: IDENTITY.referrer,
-    });
+  ] as const)("asks for %s as %s, says who asks, and nothing else", async (format, accept) => {
+    const { heads } = await asked([{ status: 200, body: PAGE }], { ...LISTINGS, format });
+    expect(heads).toEqual([
+      {
+        accept,
+        "accept-encoding": "gzip",
+        connection: "keep-alive",
+        host: "upstream.test",
+        "user-agent": IDENTITY.userAgent,
+        referer: IDENTITY.referrer,
+        referrer: IDENTITY.referrer,
+      },
+    ]);
   });
 
   it("carries the question, the four parameters of the signature and nothing else", async () => {
