@@ -15,10 +15,10 @@ export interface MemoryStore extends Store {
  * @param maxBytes the bound on everything held; an entry of its own may weigh an eighth of it
  */
 export function createMemoryStore(maxBytes: number): MemoryStore {
+  // One giant must not empty the cache of everything else.
+  const maxEntryBytes = Math.ceil(maxBytes / 8);
   const entries = new LRUCache<string, Entry>({
     maxSize: maxBytes,
-    // One giant must not empty the cache of everything else.
-    maxEntrySize: Math.ceil(maxBytes / 8),
     sizeCalculation: (entry, key) => sizeOf(key, entry),
   });
 
@@ -29,8 +29,10 @@ export function createMemoryStore(maxBytes: number): MemoryStore {
     get: async (key) => entries.get(key),
     async set(key, entry) {
       if (!mayReplace(entries.peek(key), entry)) return "newer-stored";
+      // Not left to lru-cache, which would take the entry that is there away.
+      if (sizeOf(key, entry) > maxEntryBytes) return "too-large";
       entries.set(key, entry);
-      return entries.peek(key) === entry ? true : "too-large";
+      return true;
     },
   };
 }
