@@ -31,7 +31,7 @@ export const IDENTITY = {
   referrer: "https://www.example.com/",
 } as const;
 
-export const CREDENTIALS = { callerId: "acme ab & söner", privateKey: "k3y-nobody-may-see" } as const;
+const CREDENTIALS = { callerId: "acme ab & söner", privateKey: "k3y-nobody-may-see" } as const;
 
 export const LISTINGS: UpstreamQuestion = {
   resource: "listings",
@@ -56,7 +56,7 @@ export const PATIENT = {
 };
 
 /** Lets every job go at once. */
-export const unthrottled: Throttled = (job) => job();
+const unthrottled: Throttled = (job) => job();
 
 export interface Watcher extends Observer {
   readonly calls: UpstreamCallRecord[];
