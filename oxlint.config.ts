@@ -131,6 +131,10 @@ export default defineConfig({
     "typescript/consistent-return": "off",
     "unicorn/no-array-sort": "off",
     "import/no-unassigned-import": "off",
+    "import/no-named-as-default-member": "off",
+    // Express 5 hands a rejection to the error handler.
+    "oxc/no-async-endpoint-handlers": "off",
+    "oxc/no-map-spread": "off",
   },
   overrides: [
     ...LAYERS.map((layer) => ({
