@@ -16,6 +16,7 @@ const HOMES: Record<string, { names: string[]; at: string[] }> = {
   pino: { names: ["pino"], at: ["src/observe/**"] },
   yaml: { names: ["yaml"], at: ["src/platform/**"] },
   zod: { names: ["zod"], at: ["src/platform/**"] },
+  redis: { names: ["ioredis"], at: ["src/platform/redis*.ts", "src/cache/redis-*.ts"] },
   lru: { names: ["lru-cache"], at: ["src/cache/**"] },
 };
 
