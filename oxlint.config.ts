@@ -75,7 +75,15 @@ const LAYERS: { files: string[]; mayNotSee: string[]; pure?: boolean }[] = [
   },
 ];
 
-function restrictedImports(layer: { mayNotSee: string[]; pure?: boolean }, libraries: string[]): unknown {
+type RestrictedImports = [
+  "error",
+  { paths: { name: string; message: string }[]; patterns: { group: string[]; message: string }[] },
+];
+
+function restrictedImports(
+  layer: { mayNotSee: string[]; pure?: boolean },
+  libraries: string[],
+): RestrictedImports {
   return [
     "error",
     {
@@ -119,7 +127,7 @@ export default defineConfig({
     complexity: ["error", { max: 16 }],
     "import/no-cycle": "error",
     "node/no-process-env": "error",
-    "no-restricted-imports": restrictedImports({ mayNotSee: [] }, everyLibrary) as never,
+    "no-restricted-imports": restrictedImports({ mayNotSee: [] }, everyLibrary),
     "typescript/no-explicit-any": "error",
     "typescript/no-floating-promises": "error",
     "typescript/switch-exhaustiveness-check": "error",
@@ -141,7 +149,7 @@ export default defineConfig({
     ...LAYERS.map((layer) => ({
       files: layer.files,
       rules: {
-        "no-restricted-imports": restrictedImports(layer, librariesForbiddenIn(layer.files)) as never,
+        "no-restricted-imports": restrictedImports(layer, librariesForbiddenIn(layer.files)),
       },
     })),
     ...SINGLE_FILE_HOMES.map(({ file, names }) => {
@@ -154,7 +162,7 @@ export default defineConfig({
           "no-restricted-imports": restrictedImports(
             layer ?? { mayNotSee: [] },
             everyLibrary.filter((name) => !names.includes(name)),
-          ) as never,
+          ),
         },
       };
     }),

@@ -11,21 +11,21 @@ import type { Waiting } from "../exchange.ts";
 import type { Clock } from "../platform/clock.ts";
 
 /** One who waits for a flight. */
-export interface Waiter {
+interface Waiter {
   /** Epoch milliseconds. */
   readonly deadlineAt: number;
   /** Aborted when this one hangs up. */
   readonly gone: AbortSignal;
 }
 
-export interface Landed<T> {
+interface Landed<T> {
   readonly value: T;
   /** Whether somebody else's flight was joined. */
   readonly collapsed: boolean;
 }
 
 /** Makes the call that a flight is about. */
-export type Launch<T> = (waiting: Waiting) => Promise<T>;
+type Launch<T> = (waiting: Waiting) => Promise<T>;
 
 export interface Flights<T> {
   /**

@@ -93,7 +93,7 @@ function saneId(given: string | string[] | undefined): string | undefined {
 }
 
 /** The label of apps that are not registered, and of callers that do not say which they are. */
-export const OTHER_APP = "other";
+const OTHER_APP = "other";
 
 function appOf({ headers }: IncomingMessage, { appIdHeader, apps }: ArrivalOptions): string {
   const named = headers[appIdHeader];

@@ -79,10 +79,13 @@ function parserProblem(error: Error, maxUrlBytes: number): Problem {
     : new Problem("headers-too-large");
 }
 
-/** Whether the parser gave up before the first line had ended. */
+/** Whether the parser gave up before the first line had ended, as far as the last packet tells. */
 function isStillInUrl(error: Error): boolean {
   const packet: unknown = Reflect.get(error, "rawPacket");
-  return Buffer.isBuffer(packet) && !packet.includes("\r\n");
+  const parsed: unknown = Reflect.get(error, "bytesParsed");
+  return (
+    Buffer.isBuffer(packet) && typeof parsed === "number" && !packet.subarray(0, parsed).includes("\r\n")
+  );
 }
 
 /**

@@ -112,9 +112,11 @@ function searchQuery(
   const table: readonly Parameter[] = PARAMETERS[resource];
   const values = readParameters(table, pairs, faults);
   dropWhatSaysNothing(table, values);
+  const isGiven = (name: string): boolean =>
+    values.has(name) || faults.some(({ parameter }) => parameter === name);
   for (const { name, requires } of table) {
     const value = values.get(name);
-    if (value !== undefined && requires !== undefined && !values.has(requires)) {
+    if (value !== undefined && requires !== undefined && !isGiven(requires)) {
       faults.push({ parameter: name, value, expected: `to be given together with ${requires}` });
     }
   }

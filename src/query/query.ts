@@ -11,7 +11,7 @@ import type { RecordResource, Resource, SearchResource } from "../interface/reso
 export type Pair = readonly [name: string, value: string];
 
 /** A search, `/listings`, `/sold` or `/areas` (interface, sections 4.1 to 4.3). */
-export interface SearchQuery {
+interface SearchQuery {
   readonly kind: "search";
   readonly resource: SearchResource;
   /** Documented parameters but `limit` and `offset`, canonical values, in the order of the table. */
@@ -25,7 +25,7 @@ export interface SearchQuery {
 }
 
 /** One record, `/{resource}/{serviceId}`. */
-export interface RecordQuery {
+interface RecordQuery {
   readonly kind: "record";
   readonly resource: RecordResource;
   readonly serviceId: string;
@@ -33,7 +33,7 @@ export interface RecordQuery {
 }
 
 /** A thumbnail (interface, section 4.5); width and height in pixels. */
-export interface ImageQuery {
+interface ImageQuery {
   readonly kind: "image";
   readonly resource: "images";
   readonly serviceId: string;

@@ -75,7 +75,10 @@ export function createAttempt(options: AttemptOptions): Attempt {
 }
 
 function fetchedOf(verdict: Exclude<Verdict, { kind: "failed" }>): Fetched {
-  if (verdict.kind === "answer") return { status: 200, ...verdict };
+  if (verdict.kind === "answer") {
+    const { body, contentType, lastModified, recordIds } = verdict;
+    return { status: 200, body, contentType, lastModified, recordIds };
+  }
   const body = problemBody(verdict.problem);
   return { status: 404, contentType: PROBLEM_CONTENT_TYPE, body, lastModified: undefined, recordIds: [] };
 }

@@ -13,16 +13,24 @@ const LONGEST_EXPLANATION = 300;
 export function explanationIn(body: Buffer, hosts: readonly string[]): string | undefined {
   const text = messageIn(body.subarray(0, 64 * 1024).toString("utf8"));
   if (text === undefined || text.trimStart().startsWith("<")) return undefined;
-  const clean = hosts
-    .reduce((shown, host) => shown.replaceAll(host, "the service"), text)
-    .replaceAll(/https?:\/\/\S+/gi, "(address)")
-    .replaceAll(/\b(callerId|time|unique|hash|key)=[^&\s"']*/gi, "")
-    .replaceAll(/\b[0-9a-f]{40}\b/gi, "(hash)")
-    // eslint-disable-next-line no-control-regex -- control characters are just what is removed
-    .replaceAll(/[\u0000-\u001f\u007f-\u009f\s]+/g, " ")
+  const clean = withoutHosts(text.replaceAll(/https?:\/\/\S+/gi, "(address)"), hosts)
+    .replaceAll(/(?:callerId|unique|hash|\btime|\bkey)(?:=|%3D)[^&\s"']*/gi, "")
+    .replaceAll(/[0-9a-f]{40,}/gi, "(hash)")
+    // Controls, and what turns text around or hides in it.
+    .replaceAll(/[\p{Cc}\p{Cf}\p{Cs}\s]+/gu, " ")
     .trim();
   if (clean === "") return undefined;
-  return clean.length > LONGEST_EXPLANATION ? `${clean.slice(0, LONGEST_EXPLANATION)}…` : clean;
+  if (clean.length <= LONGEST_EXPLANATION) return clean;
+  // A character may be two code units: half of one is no character.
+  return `${clean.slice(0, LONGEST_EXPLANATION).replace(/\p{Cs}$/u, "")}…`;
+}
+
+/** Hosts are written in either case, with their port and without. */
+function withoutHosts(text: string, hosts: readonly string[]): string {
+  return hosts
+    .flatMap((host) => [host, host.replace(/:\d+$/, "")])
+    .map((host) => host.replaceAll(/[^\w]/g, String.raw`\$&`))
+    .reduce((shown, host) => shown.replaceAll(new RegExp(host, "gi"), "the service"), text);
 }
 
 /** The text itself, or the member of a JSON object that people put the message in. */

@@ -39,7 +39,7 @@ export interface FetchLimits {
   readonly maxBodyBytes: number;
 }
 
-export interface OutgoingRequest {
+interface OutgoingRequest {
   /** Base address and, appended, the signed path and query. */
   readonly url: string;
   readonly headers: Readonly<Record<string, string>>;

@@ -76,7 +76,14 @@ export function judgeAnswer(answer: RawAnswer, asked: Asked): Verdict {
     case 403:
       return failed("upstream-authentication-failed", `the upstream answered ${status}`);
     case 500:
-      return failed("upstream-error", "the upstream answered 500", true);
+      return {
+        kind: "failed",
+        problem: new Problem("upstream-error", {
+          retryAfterSeconds: DEFAULT_RETRY_AFTER_SECONDS,
+          internal: "the upstream answered 500",
+        }),
+        mayRetry: true,
+      };
     case 429:
     case 503:
       return unavailable(answer, asked);

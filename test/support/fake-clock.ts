@@ -1,46 +1,98 @@
 import type { Clock } from "../../src/platform/clock.ts";
 
-/** A clock that only moves when told. */
+/** A clock that stands still until it is told to move. */
 export interface FakeClock extends Clock {
-  /** Moves on, calling back what falls due, in order, and lets what follows from it happen. */
-  readonly advance: (ms: number) => Promise<void>;
-  /** Sets the clock to another time, as an operator might, without anything falling due. */
-  readonly setTo: (instant: number) => void;
+  /** Callbacks that are still to come. */
+  readonly pending: number;
+  /**
+   * Lets time pass: calls back what falls due, each at its own instant and in order, what is armed on
+   * the way included, and lets what follows from it run.
+   */
+  advance(ms: number): Promise<void>;
+  /** Sets the time, as an operator or a time service does: nothing is called back. */
+  set(epochMs: number): void;
+  /**
+   * Resolves once callbacks have been armed with this delay so many times in all: a test waits for the
+   * code under test to be waiting.
+   */
+  armed(delayMs: number, times?: number): Promise<void>;
 }
 
-export function createFakeClock(startAt = 1_000_000): FakeClock {
+interface Timer {
+  readonly dueAt: number;
+  readonly callback: () => void;
+}
+
+/** @param startAt epoch milliseconds */
+export function createFakeClock(startAt = Date.UTC(2026, 0, 15, 12)): FakeClock {
   let now = startAt;
-  let timers: { readonly at: number; readonly callback: () => void }[] = [];
+  const timers = new Set<Timer>();
+  const armings = createCounter();
+
+  function nextDue(until: number): Timer | undefined {
+    let next: Timer | undefined;
+    for (const timer of timers) {
+      // The one armed first goes first among equals: a set keeps their order.
+      if (timer.dueAt <= until && (next === undefined || timer.dueAt < next.dueAt)) next = timer;
+    }
+    return next;
+  }
 
   return {
     now: () => now,
     after(delayMs, callback) {
-      const timer = { at: now + delayMs, callback };
-      timers.push(timer);
-      return () => {
-        timers = timers.filter((other) => other !== timer);
-      };
+      const timer: Timer = { dueAt: now + Math.max(0, delayMs), callback };
+      timers.add(timer);
+      armings.add(delayMs);
+      return () => void timers.delete(timer);
     },
-    setTo: (instant) => {
-      now = instant;
+    get pending() {
+      return timers.size;
     },
     async advance(ms) {
-      const end = now + ms;
+      const until = now + ms;
       await settled();
-      for (;;) {
-        const [next] = timers.filter(({ at }) => at <= end).toSorted((a, b) => a.at - b.at);
-        if (next === undefined) break;
-        timers = timers.filter((other) => other !== next);
-        now = Math.max(now, next.at);
-        next.callback();
+      for (let timer = nextDue(until); timer !== undefined; timer = nextDue(until)) {
+        timers.delete(timer);
+        now = Math.max(now, timer.dueAt);
+        timer.callback();
         await settled();
       }
-      now = end;
+      now = Math.max(now, until);
     },
+    set(epochMs) {
+      now = epochMs;
+    },
+    armed: (delayMs, times = 1) => armings.reached(delayMs, times),
   };
 }
 
-/** Lets everything run that does not wait for time or the outside. */
-async function settled(): Promise<void> {
-  for (let turn = 0; turn < 10; turn++) await new Promise((resolve) => void setImmediate(resolve));
+/** Resolves when every promise that can go on has gone on. */
+export function settled(): Promise<void> {
+  return new Promise((resolve) => setImmediate(resolve));
+}
+
+interface Counter {
+  add(key: number): void;
+  reached(key: number, times: number): Promise<void>;
+}
+
+function createCounter(): Counter {
+  const counts = new Map<number, number>();
+  const awaited = new Set<{ key: number; times: number; resolve: () => void }>();
+  return {
+    add(key) {
+      const count = (counts.get(key) ?? 0) + 1;
+      counts.set(key, count);
+      for (const wish of awaited) {
+        if (wish.key === key && count >= wish.times) wish.resolve();
+      }
+    },
+    reached(key, times) {
+      return new Promise((resolve) => {
+        if ((counts.get(key) ?? 0) >= times) resolve();
+        else awaited.add({ key, times, resolve });
+      });
+    },
+  };
 }

@@ -1,0 +1,157 @@
+import { describe, expect, it } from "vitest";
+
+import type { Fault } from "../../src/sandbox/faults.ts";
+import { startGateway, type TestGateway } from "../support/gateway.ts";
+import { cacheStatus, problemCode } from "../support/reply.ts";
+
+const PATH = "/listings?areaId=76&limit=5";
+const QUICK = {
+  settings:
+    "upstream: { connectTimeout: 300ms, headerTimeout: 300ms, bodyTimeout: 300ms, totalTimeout: 600ms, retryDelay: 1ms }",
+};
+
+/** The answer when all is well again, to see that nothing of the fault was kept. */
+async function afterwards(gateway: TestGateway): Promise<void> {
+  gateway.sandbox.faults.clear();
+  const healthy = await gateway.get(PATH);
+  expect([healthy.status, cacheStatus(healthy).fwd]).toEqual([200, "miss"]);
+}
+
+describe("an upstream that", () => {
+  it.each<[string, Fault, number, string, number]>([
+    ["fails", { status: 500 }, 502, "upstream-error", 2],
+    ["is unavailable", { status: 503 }, 503, "upstream-unavailable", 2],
+    [
+      "is unavailable and says for how long",
+      { status: 503, retryAfter: "30" },
+      503,
+      "upstream-unavailable",
+      1,
+    ],
+    ["is asked too much", { status: 429, retryAfter: "7" }, 503, "upstream-unavailable", 1],
+    ["refuses the method", { status: 405 }, 502, "upstream-invalid-response", 1],
+    ["refuses the format", { status: 406 }, 502, "upstream-invalid-response", 1],
+    ["sends elsewhere", { redirect: true }, 502, "upstream-invalid-response", 1],
+    ["cuts the body", { cutBody: true }, 502, "upstream-invalid-response", 1],
+    ["sends no JSON", { wrongJson: true }, 502, "upstream-invalid-response", 1],
+    ["sends JSON of another shape", { wrongEnvelope: true }, 502, "upstream-invalid-response", 1],
+    ["sends too much", { oversizeBytes: 5_000_000 }, 502, "upstream-invalid-response", 1],
+    ["does not answer", { hang: "headers" }, 504, "upstream-timeout", 1],
+    ["stops in the middle", { hang: "body" }, 504, "upstream-timeout", 1],
+    ["refuses the query", { status: 400 }, 400, "upstream-rejected", 1],
+  ])(
+    "%s (%o) gives %i %s after %i calls, and nothing of it is kept",
+    async (_name, fault, status, code, calls) => {
+      const gateway = await startGateway(QUICK);
+      gateway.sandbox.faults.add(fault);
+      const reply = await gateway.get(PATH);
+      expect([reply.status, problemCode(reply)]).toEqual([status, code]);
+      expect(cacheStatus(reply)).toEqual({ fwd: "miss", detail: code });
+      expect(gateway.sandbox.requests()).toHaveLength(calls);
+      await afterwards(gateway);
+    },
+  );
+
+  it("names a wait is obeyed in what the caller is told, within reason", async () => {
+    const gateway = await startGateway(QUICK);
+    gateway.sandbox.faults.add(
+      { status: 503, retryAfter: "30", times: 1 },
+      { status: 503, retryAfter: "99999999", times: 1 },
+    );
+    expect((await gateway.get(PATH)).headers["retry-after"]).toBe("30");
+    expect((await gateway.get(PATH)).headers["retry-after"]).toBe("3600");
+  });
+
+  it("fails once is asked again, with another signature, and the caller hardly notices", async () => {
+    const gateway = await startGateway(QUICK);
+    gateway.sandbox.faults.add({ status: 500, times: 1 });
+    expect((await gateway.get(PATH)).status).toBe(200);
+    // The sandbox takes no `unique` twice: the second 200 is itself the proof of a fresh one.
+    expect(gateway.sandbox.requests().map((request) => request.status)).toEqual([500, 200]);
+    expect(
+      await gateway.metric('gateway_upstream_requests_total{resource="listings",cause="retry",status="200"}'),
+    ).toBe(1);
+  });
+
+  it("refuses our key: callers learn nothing of it, operators what to check", async () => {
+    const gateway = await startGateway(QUICK);
+    gateway.sandbox.setCaller({ privateKey: "another" });
+    const reply = await gateway.get(PATH);
+    expect([reply.status, problemCode(reply)]).toEqual([502, "upstream-authentication-failed"]);
+    expect(reply.text).not.toMatch(/FAILURE|hash|callerId|127\.0\.0\.1/);
+    const line = gateway.log
+      .map((text): { level: string; msg: string } => JSON.parse(text))
+      .find(({ level }) => level === "error");
+    expect(line).toMatchObject({
+      msg: expect.stringMatching(/privateKey.*callerId.*clock/),
+      status: 403,
+      clockSkewSeconds: 0,
+    });
+  });
+
+  it("has another clock: the log says by how much", async () => {
+    const gateway = await startGateway(QUICK);
+    gateway.sandbox.faults.add({ clockSkewSeconds: 7_200 });
+    expect(problemCode(await gateway.get(PATH))).toBe("upstream-authentication-failed");
+    expect(gateway.log.join("")).toMatch(/"clockSkewSeconds":7(199|200|201)\b/);
+  });
+
+  it("is gone: callers get a problem, and what is known goes on", async () => {
+    const gateway = await startGateway(QUICK);
+    await gateway.get(PATH);
+    await gateway.sandbox.close();
+    const replies = await Promise.all(
+      ["/areas?q=a", "/areas?q=b", "/areas?q=a"].map((path) => gateway.get(path)),
+    );
+    expect(replies.map(problemCode)).toEqual(Array(3).fill("upstream-unreachable"));
+    expect(cacheStatus(await gateway.get(PATH))).toMatchObject({ hit: true });
+  });
+
+  it("closed a kept connection just as we used it is asked again at once", async () => {
+    const gateway = await startGateway(QUICK);
+    await gateway.get("/areas?q=first");
+    gateway.sandbox.faults.add({ disconnect: true, times: 1 });
+    expect((await gateway.get(PATH)).status).toBe(200);
+    expect(gateway.log.join("")).toContain('"status":"stale-connection"');
+  });
+
+  it("stalls leaves no caller without an answer within its deadline", async () => {
+    const gateway = await startGateway({ env: { BUDGET_MAX_WAIT: "250ms" } });
+    gateway.sandbox.hold();
+    const replies = await Promise.all(
+      Array.from({ length: 40 }, (_, i) => gateway.get(`/areas?q=${i % 20}`)),
+    );
+    expect(new Set(replies.map(problemCode))).toEqual(new Set(["deadline-exceeded"]));
+    gateway.sandbox.release();
+  });
+});
+
+describe("an allowance that is used up", () => {
+  it("refuses at once, says when to come back, and goes on with what is known", async () => {
+    const gateway = await startGateway({ env: { BUDGET: "3/1h" } });
+    for (const q of ["a", "b", "c"]) expect((await gateway.get(`/areas?q=${q}`)).status).toBe(200);
+    const refused = await gateway.get("/areas?q=d");
+    expect([refused.status, problemCode(refused)]).toEqual([503, "temporary-reduced-capacity"]);
+    expect(Number(refused.headers["retry-after"])).toBeGreaterThan(3_500);
+    expect(cacheStatus(refused)).toEqual({ detail: "temporary-reduced-capacity" });
+    expect(cacheStatus(await gateway.get("/areas?q=a"))).toMatchObject({ hit: true });
+    expect(gateway.sandbox.requests()).toHaveLength(3);
+  });
+
+  it("is charged for retries and streams as for anything else", async () => {
+    const gateway = await startGateway({ env: { BUDGET: "3/1h" }, ...QUICK });
+    gateway.sandbox.faults.add({ status: 500, times: 1 });
+    expect((await gateway.get("/areas?q=a")).status).toBe(200);
+    expect((await gateway.get("/areas?q=a", { headers: { "cache-control": "no-store" } })).status).toBe(200);
+    expect((await gateway.get("/areas?q=b")).status).toBe(503);
+    expect(gateway.sandbox.requests()).toHaveLength(3);
+  });
+
+  it("of thumbnails is their own", async () => {
+    const gateway = await startGateway({ env: { BUDGET: "1/1h" } });
+    expect((await gateway.get("/areas?q=a")).status).toBe(200);
+    expect((await gateway.get("/areas?q=b")).status).toBe(503);
+    const id = [...gateway.sandbox.data.listingById.keys()][0];
+    expect((await gateway.get(`/cache/primary_${id}_10x10.jpg`)).status).toBe(200);
+  });
+});

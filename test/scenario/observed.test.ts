@@ -1,0 +1,204 @@
+import { describe, expect, it } from "vitest";
+
+import { ask, exchangeRaw } from "../support/ask.ts";
+import { CALLER, startGateway } from "../support/gateway.ts";
+
+const PATH = "/listings?areaId=76&limit=5";
+const APPS = "apps: [{ id: web }, { id: mailer }]";
+
+interface Line {
+  readonly msg: string;
+  readonly [field: string]: unknown;
+}
+
+describe("an app", () => {
+  it.each([
+    [{ "x-app-id": "web" }, "web"],
+    [{ "x-app-id": " web " }, "web"],
+    [{ "user-agent": "mailer/2.1 (linux)" }, "mailer"],
+    [{ "x-app-id": "", "user-agent": "web" }, "web"],
+    [{ "x-app-id": "unheard-of", "user-agent": "web/1" }, "other"],
+    [{ "user-agent": "curl/8" }, "other"],
+    [{}, "other"],
+  ])("that says %o is counted as %s", async (headers, app) => {
+    const gateway = await startGateway({ settings: APPS });
+    await gateway.get(PATH, { headers });
+    expect(
+      await gateway.metric(
+        `gateway_requests_total{app="${app}",resource="listings",outcome="miss",status="200"}`,
+      ),
+    ).toBe(1);
+    expect(gateway.log.join("")).toContain(`"app":"${app}"`);
+  });
+
+  it("may say so in another header", async () => {
+    const gateway = await startGateway({ settings: `${APPS}\nserver: { appIdHeader: X-Team }` });
+    await gateway.get(PATH, { headers: { "x-team": "web", "x-app-id": "mailer" } });
+    expect(gateway.log.join("")).toContain('"app":"web"');
+  });
+});
+
+describe("a request id", () => {
+  it.each([
+    ["abc-123_4.5:6/7+8=9@x", true],
+    ["a".repeat(128), true],
+    ["a".repeat(129), false],
+    ["with blank", false],
+    ['quo"te', false],
+    ["", false],
+  ])("%s is taken over: %s", async (id, taken) => {
+    const gateway = await startGateway();
+    const reply = await gateway.get(PATH, { headers: { "x-request-id": id } });
+    expect(reply.headers["x-request-id"] === id).toBe(taken);
+    expect(gateway.log.join("")).toContain(`"id":${JSON.stringify(reply.headers["x-request-id"])}`);
+  });
+});
+
+describe("the log", () => {
+  it("has a line per request and per upstream call, with what happened and in what time", async () => {
+    const gateway = await startGateway();
+    await gateway.get(PATH);
+    await gateway.get(PATH);
+    await gateway.get("/listings?limit=501");
+    await expect.poll(() => gateway.log.length).toBe(4);
+    const lines = gateway.log.map((text): Line => JSON.parse(text));
+    const text = "listings?areaId=76&limit=5&offset=0";
+    const at = { level: "info", time: expect.stringMatching(/^\d{4}-/), durationMs: expect.any(Number) };
+    expect(lines[0]).toMatchObject({
+      ...at,
+      msg: "upstream call",
+      resource: "listings",
+      text,
+      cause: "miss",
+      status: 200,
+    });
+    expect(lines[1]).toMatchObject({
+      ...at,
+      msg: "request",
+      method: "GET",
+      text,
+      outcome: "miss",
+      status: 200,
+    });
+    expect(lines[2]).toMatchObject({ ...at, msg: "request", outcome: "hit" });
+    expect(lines[3]).toMatchObject({
+      ...at,
+      msg: "request",
+      outcome: "refused",
+      problem: "invalid-query",
+      status: 400,
+    });
+  });
+
+  it("tells of a caller who left", async () => {
+    const gateway = await startGateway();
+    gateway.sandbox.hold();
+    const hangUp = new AbortController();
+    const left = gateway.get(PATH, { signal: hangUp.signal });
+    await gateway.sandbox.waitForRequests(1);
+    hangUp.abort();
+    await expect(left).rejects.toThrow();
+    await expect.poll(() => gateway.log.join("")).toContain('"status":499,"outcome":"abandoned"');
+    gateway.sandbox.release();
+  });
+});
+
+describe("no secret", () => {
+  it("is in any log line, header, body, metric or anything the upstream sees but its own signature", async () => {
+    const gateway = await startGateway({
+      settings:
+        "upstream: { connectTimeout: 40ms, headerTimeout: 40ms, totalTimeout: 100ms, retryDelay: 1ms }\nlog: { level: trace }",
+    });
+    const outputs: string[] = [];
+    const hash = "fedcba9876543210fedcba9876543210fedcba98";
+    const paths = [
+      PATH,
+      `${PATH}&hash=${hash}&unique=0123456789abcdef&callerId=old&time=1`,
+      `${PATH}&HASH=${hash}`,
+      `${PATH}&key=${CALLER.privateKey}`,
+      `${PATH}&apiKey=${CALLER.privateKey}`,
+      `/listings/1&hash=${hash}`,
+      `/nowhere?hash=${hash}`,
+      `/listings?limit=501&hash=${hash}`,
+      "/sold/999999999",
+    ];
+    const faults = [
+      {},
+      { status: 500 },
+      { status: 403 },
+      { wrongJson: true },
+      { hang: "headers" },
+      { cutBody: true },
+      { disconnect: true },
+    ] as const;
+    for (const fault of faults) {
+      gateway.sandbox.faults.clear();
+      gateway.sandbox.faults.add(fault);
+      for (const path of paths) {
+        for (const cacheControl of ["max-age=0", "no-store"]) {
+          const target = `${path}${path.includes("?") ? "&" : "?"}n=${outputs.length}`;
+          const reply = await gateway
+            .get(target, { headers: { "cache-control": cacheControl } })
+            .catch(() => undefined);
+          outputs.push(reply === undefined ? "" : JSON.stringify(reply.headers) + reply.text);
+        }
+      }
+    }
+    outputs.push(await exchangeRaw(gateway.port, `GET /areas?hash=${hash} HTTP/9\r\nHost: x\r\n\r\n`));
+    outputs.push(
+      (await ask(`${gateway.adminUrl}/metrics`)).text,
+      JSON.stringify(gateway.sandbox.requests()),
+      ...gateway.log,
+    );
+    await gateway.stop();
+    expect(outputs.length).toBeGreaterThan(250);
+    const told = outputs.join("\n");
+    expect(told).not.toContain(CALLER.privateKey);
+    expect(told).not.toMatch(/hash(=|%3D)/i);
+    expect(told).not.toMatch(/\b[0-9a-f]{40}\b/i);
+    expect(told).not.toContain("0123456789abcdef");
+  });
+});
+
+describe("the admin port", () => {
+  it("tells of life and readiness, and of everything else what there is", async () => {
+    const gateway = await startGateway();
+    expect((await ask(`${gateway.adminUrl}/livez`)).text).toBe("alive\n");
+    expect((await ask(`${gateway.adminUrl}/readyz`)).status).toBe(200);
+    expect((await ask(`${gateway.adminUrl}/listings`)).status).toBe(404);
+    for (const path of ["/metrics", "/livez", "/readyz"]) expect((await gateway.get(path)).status).toBe(404);
+  });
+
+  it("has the metrics, whose labels no caller can invent", async () => {
+    const gateway = await startGateway({ settings: APPS });
+    const series = async (): Promise<string[]> =>
+      (await ask(`${gateway.adminUrl}/metrics`)).text
+        .split("\n")
+        .filter((line) => line.startsWith("gateway_"))
+        .map((line) => line.replace(/ .*/, ""));
+    const round = async (n: number): Promise<void> => {
+      const headers = {
+        "x-app-id": `app-${n}`,
+        "user-agent": `agent-${n}/1`,
+        "x-request-id": `id-${n}`,
+        accept: "*/*",
+      };
+      await gateway.get(`/areas?q=word-${n}`, { headers });
+      await gateway.get(`/areas?q=word-${n}`, { headers });
+      await gateway.get(`/nowhere-${n}`, { headers });
+      await gateway.get(`/areas?limit=x${n}`, { headers, method: n % 2 === 0 ? "GET" : "HEAD" });
+      await gateway.get(`/sold/${900_000_000 + n}`, { headers });
+      await gateway.get(`/areas?q=word-${n}`, { headers, method: `PUT` });
+    };
+    await round(0);
+    const before = await series();
+    for (let n = 1; n < 20; n++) await round(n);
+    expect(await series()).toEqual(before);
+    expect(before).toContain(
+      'gateway_requests_total{app="other",resource="areas",outcome="hit",status="200"}',
+    );
+    expect(before).toContain('gateway_request_duration_seconds_count{resource="areas",outcome="miss"}');
+    expect(before).toContain('gateway_upstream_requests_total{resource="areas",cause="miss",status="200"}');
+    expect(before).toContain('gateway_upstream_request_duration_seconds_count{resource="areas"}');
+  });
+});

@@ -1,0 +1,126 @@
+import http from "node:http";
+import { describe, expect, it, onTestFinished } from "vitest";
+
+import { createSandbox, type Sandbox } from "../../src/sandbox/sandbox.ts";
+import { ask } from "../support/ask.ts";
+import { CALLER } from "../support/gateway.ts";
+import { run } from "../support/process.ts";
+
+async function settingsFor(sandbox: Sandbox): Promise<Record<string, string>> {
+  onTestFinished(sandbox.close);
+  const { url } = await sandbox.listen();
+  return {
+    HOST: "127.0.0.1",
+    PORT: "0",
+    ADMIN_PORT: "0",
+    UPSTREAM_URL: url,
+    UPSTREAM_IMAGE_URL: url,
+    UPSTREAM_SERVICE: CALLER.service,
+    UPSTREAM_CALLER_ID: CALLER.callerId,
+    UPSTREAM_PRIVATE_KEY: CALLER.privateKey,
+    UPSTREAM_USER_AGENT: "test/1.0",
+    UPSTREAM_REFERRER: "https://www.example.com/",
+  };
+}
+
+const READY = /"callers":"(http:[^"]+)","admin":"(http:[^"]+)"/;
+
+describe("the gateway's process", () => {
+  it("without its settings ends with one line for each that is missing", async () => {
+    const gateway = run(["gateway"]);
+    expect(await gateway.ended).toBe(1);
+    const missing = ["url", "imageUrl", "service", "callerId", "userAgent", "referrer"];
+    for (const name of missing) {
+      const lines = gateway
+        .output()
+        .split("\n")
+        .filter((line) => new RegExp(`upstream\\.${name}\\b`).test(line));
+      expect([name, lines.length]).toEqual([name, 1]);
+    }
+    expect(gateway.output()).toMatch(/privateKey/);
+  });
+
+  it("stopped in the middle of a request finishes it, takes no more, and ends well", async () => {
+    const sandbox = createSandbox({ ...CALLER, sizes: { listings: 50, sold: 50 } });
+    const gateway = run(["gateway"], await settingsFor(sandbox));
+    const [, url = "", admin = ""] = await gateway.says(READY);
+    const agent = new http.Agent({ keepAlive: true });
+    onTestFinished(() => agent.destroy());
+    // An idle kept connection must not hold up the end.
+    expect((await ask(`${url}/areas?q=idle`, { agent })).status).toBe(200);
+    sandbox.hold();
+    const inFlight = ask(`${url}/listings?limit=3`, { agent: new http.Agent({ keepAlive: true }) });
+    await sandbox.waitForRequests(2);
+    gateway.child.kill("SIGTERM");
+    await gateway.says(/"signal":"SIGTERM"/);
+    await expect(ask(`${url}/areas?q=late`)).rejects.toThrow(/ECONNREFUSED/);
+    sandbox.release();
+    expect((await inFlight).status).toBe(200);
+    expect(await gateway.ended).toBe(0);
+    await expect(ask(`${admin}/livez`)).rejects.toThrow();
+  });
+
+  it("told twice ends at once", async () => {
+    const sandbox = createSandbox({ ...CALLER, sizes: { listings: 50, sold: 50 } });
+    const gateway = run(["gateway"], await settingsFor(sandbox));
+    const [, url = ""] = await gateway.says(READY);
+    sandbox.hold();
+    const broken = ask(`${url}/listings?limit=3`);
+    broken.catch(() => undefined);
+    await sandbox.waitForRequests(1);
+    gateway.child.kill("SIGINT");
+    await gateway.says(/"signal":"SIGINT"/);
+    gateway.child.kill("SIGINT");
+    expect(await gateway.ended).toBe(1);
+    await expect(broken).rejects.toThrow();
+  });
+
+  it("that cannot have its port says so and ends", async () => {
+    const sandbox = createSandbox({ ...CALLER, sizes: { listings: 5, sold: 5 } });
+    const settings = await settingsFor(sandbox);
+    const taken = new URL(settings["UPSTREAM_URL"] ?? "").port;
+    const gateway = run(["gateway"], { ...settings, PORT: taken });
+    expect(await gateway.ended).toBe(1);
+    expect(gateway.output()).toMatch(/cannot listen.*|EADDRINUSE/);
+  });
+
+  it("started by an unknown name says which are known", async () => {
+    const nothing = run(["gatway"]);
+    expect(await nothing.ended).toBe(1);
+    expect(nothing.output()).toContain("Known: gateway, demo, sandbox, config-check");
+  });
+});
+
+describe("the demo", () => {
+  it("shows addresses and three lines to try, answers, and stops on Ctrl-C", async () => {
+    const demo = run(["demo"], { PORT: "0", ADMIN_PORT: "0" });
+    await demo.says(/Ctrl-C/);
+    const lines = demo.output().match(/curl .*'(http:[^']+)'/g) ?? [];
+    expect(lines).toHaveLength(3);
+    const [, url = ""] = /property-gateway +(http:\S+)/.exec(demo.output()) ?? [];
+    expect((await ask(`${url}/listings?areaId=76&limit=3`)).status).toBe(200);
+    expect(demo.output()).toContain("6 requests, 2 upstream calls");
+    demo.child.kill("SIGINT");
+    expect(await demo.ended).toBe(0);
+  });
+});
+
+describe("the sandbox's process", () => {
+  it("stands alone, and stops when told", async () => {
+    const sandbox = run([
+      "sandbox",
+      "--port",
+      "0",
+      "--control-port",
+      "0",
+      "--listings",
+      "10",
+      "--sold",
+      "10",
+    ]);
+    const [, url = ""] = await sandbox.says(/interface +(http:\S+)/);
+    expect((await ask(`${url}/listings`)).status).toBe(403);
+    sandbox.child.kill("SIGTERM");
+    expect(await sandbox.ended).toBe(0);
+  });
+});

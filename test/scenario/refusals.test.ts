@@ -1,0 +1,197 @@
+import http from "node:http";
+import { describe, expect, it } from "vitest";
+
+import { exchangeRaw } from "../support/ask.ts";
+import { createDice } from "../support/dice.ts";
+import { startGateway } from "../support/gateway.ts";
+import { cacheStatus, problemCode } from "../support/reply.ts";
+
+describe("a request that cannot be served", () => {
+  it.each([
+    ["/", "GET", {}, 404, "unknown-path"],
+    ["/listing", "GET", {}, 404, "unknown-path"],
+    ["/metrics", "GET", {}, 404, "unknown-path"],
+    ["/listings/../areas", "GET", {}, 404, "unknown-path"],
+    ["/listings", "POST", {}, 405, "method-not-allowed"],
+    ["/areas", "DELETE", {}, 405, "method-not-allowed"],
+    ["/areas", "OPTIONS", {}, 405, "method-not-allowed"],
+    ["/listings", "GET", { accept: "text/html" }, 406, "not-acceptable"],
+    ["/listings", "GET", { accept: "application/xml, image/*" }, 406, "not-acceptable"],
+    ["/listings", "GET", { accept: "application/vnd.propertyservice-v3+json" }, 406, "not-acceptable"],
+    ["/listings", "GET", { accept: "application/json;q=0" }, 406, "not-acceptable"],
+    ["/cache/primary_1_10x10.jpg", "GET", { accept: "application/json" }, 406, "not-acceptable"],
+    ["/cache/primary_1_141x10.jpg", "GET", {}, 400, "invalid-query"],
+    ["/listings?limit=501", "GET", {}, 400, "invalid-query"],
+    ["/areas?q=%E4", "GET", {}, 400, "invalid-query"],
+    ["/listings", "GET", { expect: "100-continue" }, 417, "expectation-failed"],
+    ["/listings", "GET", { expect: "200-ok" }, 417, "expectation-failed"],
+    [`/listings?q=${"x".repeat(9_000)}`, "GET", {}, 414, "uri-too-long"],
+    [`/listings?q=${"x".repeat(30_000)}`, "GET", {}, 414, "uri-too-long"],
+  ] as const)("%s by %s with %o gets %i %s, at no cost", async (target, method, headers, status, code) => {
+    const gateway = await startGateway();
+    const reply = await gateway.get(target, { method, headers });
+    expect([reply.status, problemCode(reply)]).toEqual([status, code]);
+    expect(cacheStatus(reply)).toEqual({ detail: code });
+    expect(reply.headers).toMatchObject({ "cache-control": "no-store", age: "0", etag: expect.any(String) });
+    if (status === 405) expect(reply.headers.allow).toBe("GET, HEAD");
+    expect(gateway.sandbox.requests()).toEqual([]);
+  });
+
+  it("is told of every mistake at once, with the value, what is expected and a hint", async () => {
+    const gateway = await startGateway();
+    const reply = await gateway.get("/listings?limit=501&objectType=vila&lat=1");
+    expect(reply.json()).toMatchObject({
+      errors: [
+        { parameter: "objectType", value: "vila", expected: expect.any(String), hint: "did you mean villa?" },
+        { parameter: "limit", value: "501", expected: "a whole number from 0 to 500" },
+      ],
+    });
+  });
+
+  it("is told the next nearest path", async () => {
+    const gateway = await startGateway();
+    expect((await gateway.get("/listing/")).json()).toMatchObject({ detail: "Did you mean /listings?" });
+  });
+});
+
+describe("what is no request at all", () => {
+  it.each([
+    ["raw bytes in the target", "GET /areas?q=\u00e5 HTTP/1.1\r\nHost: x\r\n\r\n", 400, "malformed-request"],
+    ["a header without a name", "GET /areas HTTP/1.1\r\nHost: x\r\n: v\r\n\r\n", 400, "malformed-request"],
+    [
+      "a header that is folded",
+      "GET /areas HTTP/1.1\r\nHost: x\r\nA: 1\r\n 2\r\n\r\n",
+      400,
+      "malformed-request",
+    ],
+    ["a blank in the target", "GET /areas?q=a b HTTP/1.1\r\nHost: x\r\n\r\n", 400, "malformed-request"],
+    ["an unknown method", "FETCH /areas HTTP/1.1\r\nHost: x\r\n\r\n", 400, "malformed-request"],
+    ["no HTTP", "hello\r\n\r\n", 400, "malformed-request"],
+    ["no Host", "GET /areas HTTP/1.1\r\nConnection: close\r\n\r\n", 400, "malformed-request"],
+    [
+      "two lengths",
+      "GET /areas HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+      400,
+      "malformed-request",
+    ],
+    ["a tunnel", "CONNECT example.com:443 HTTP/1.1\r\nHost: x\r\n\r\n", 405, "method-not-allowed"],
+    [
+      "too many headers",
+      `GET /areas HTTP/1.1\r\nHost: x\r\nA: ${"a".repeat(60_000)}\r\n\r\n`,
+      431,
+      "headers-too-large",
+    ],
+    [
+      "a URL beyond the parser's own limit",
+      `GET /areas?q=${"a".repeat(60_000)} HTTP/1.1\r\nHost: x\r\n\r\n`,
+      414,
+      "uri-too-long",
+    ],
+  ])("%s is refused in the same form", async (_name, bytes, status, code) => {
+    const gateway = await startGateway();
+    const raw = await exchangeRaw(gateway.port, Buffer.from(bytes, "latin1"));
+    const [head = "", body = ""] = raw.split("\r\n\r\n");
+    expect(head).toMatch(new RegExp(`^HTTP/1.1 ${status} `));
+    expect(head).toMatch(/^content-type: application\/problem\+json$/im);
+    expect(head).toMatch(/^x-request-id: \S+$/im);
+    expect(JSON.parse(body)).toMatchObject({ type: `urn:property-gateway:problem:${code}`, status });
+    expect(gateway.sandbox.requests()).toEqual([]);
+  });
+
+  it("does not get in front of the answer to the request before it on the same connection", async () => {
+    const gateway = await startGateway();
+    gateway.sandbox.hold();
+    const raw = exchangeRaw(gateway.port, "GET /areas?q=Nacka HTTP/1.1\r\nHost: x\r\n\r\nnonsense\r\n\r\n");
+    await gateway.sandbox.waitForRequests(1);
+    gateway.sandbox.release();
+    const [head = "", body = ""] = (await raw).split("\r\n\r\n");
+    expect(head).toMatch(/^HTTP\/1.1 200 /);
+    expect(body.slice(0, Number(/^content-length: (\d+)$/im.exec(head)?.[1]))).toMatch(
+      /^\{"totalCount".*\}$/,
+    );
+  });
+
+  it("an absolute-form target is a request like any other", async () => {
+    const gateway = await startGateway();
+    const raw = await exchangeRaw(
+      gateway.port,
+      "GET http://elsewhere.example/areas?q=Nacka HTTP/1.1\r\nHost: elsewhere.example\r\nConnection: close\r\n\r\n",
+    );
+    expect(raw).toMatch(/^HTTP\/1.1 200 /);
+    expect(gateway.sandbox.requests()).toHaveLength(1);
+  });
+
+  it("a GET with content is answered, and its content read by nobody", async () => {
+    const gateway = await startGateway();
+    const smuggled = "GET /sold HTTP/1.1\r\nHost: x\r\n\r\n";
+    const raw = await exchangeRaw(
+      gateway.port,
+      `GET /areas?q=Nacka HTTP/1.1\r\nHost: x\r\nCache-Control: no-store\r\nConnection: close\r\nContent-Length: ${smuggled.length}\r\n\r\n${smuggled}`,
+    );
+    expect(raw.match(/^HTTP\/1.1 \d+/gm)).toEqual(["HTTP/1.1 200"]);
+    expect(gateway.sandbox.requests().map(({ path }) => path)).toEqual(["/areas"]);
+  });
+});
+
+describe("a fuzz of bad input", () => {
+  it("is answered with problems, every one, and costs no upstream call", async () => {
+    const seed = 20_261_121;
+    const dice = createDice(seed);
+    const gateway = await startGateway();
+    const agent = new http.Agent({ keepAlive: true, maxSockets: 8 });
+    const values = [
+      "501",
+      "-1",
+      "x",
+      "1,2,3",
+      "99999999999999999999999",
+      "1e9",
+      "0x10",
+      "%00",
+      "%ff",
+      "2026-13-01",
+      "[]",
+      "a,b,c,d",
+      "';--",
+      "NaN1",
+    ];
+    const names = [
+      "limit",
+      "offset",
+      "minRooms",
+      "bbox",
+      "center",
+      "areaId",
+      "minPublished",
+      "isNewConstruction",
+      "maxRent",
+    ];
+    const paths = ["/listings", "/sold"];
+    const bad = [
+      "/nowhere",
+      "/listings/x",
+      "/sold/-1",
+      "/cache/primary_1_999x1.jpg",
+      "/areas?lat=1",
+      "/areas/1",
+      "/%zz",
+      "/..",
+    ];
+    const codes = new Set<string>();
+    for (let round = 0; round < 400; round++) {
+      const target = dice.chance(0.2)
+        ? dice.pick(bad)
+        : `${dice.pick(paths)}?${dice.pick(names)}=${dice.pick(values)}&limit=x`;
+      const reply = await gateway.get(target, { agent });
+      expect([seed, target, reply.status]).toEqual([
+        seed,
+        target,
+        expect.toSatisfy((status) => status === 400 || status === 404),
+      ]);
+      codes.add(problemCode(reply));
+    }
+    agent.destroy();
+    expect([...codes].toSorted()).toEqual(["invalid-query", "unknown-path"]);
+    expect(gateway.sandbox.requests()).toEqual([]);
+  });
+});

@@ -1,0 +1,126 @@
+import { describe, expect, it } from "vitest";
+
+import { startGateway } from "../support/gateway.ts";
+import { cacheStatus, problemCode } from "../support/reply.ts";
+
+const PATH = "/listings?areaId=76&limit=5";
+const NO_STORE = {
+  headers: { "cache-control": "no-cache, No-Store", cookie: "a=b", "user-agent": "internal/1" },
+};
+const QUICK =
+  "upstream: { connectTimeout: 300ms, headerTimeout: 300ms, bodyTimeout: 300ms, totalTimeout: 600ms }\n";
+
+describe("a request with no-store", () => {
+  it("is answered by the upstream itself, and nothing of it is kept", async () => {
+    const gateway = await startGateway();
+    const kept = await gateway.get(PATH);
+    const streamed = await gateway.get(PATH, NO_STORE);
+    expect(streamed.text).toBe(kept.text);
+    expect(cacheStatus(streamed)).toEqual({
+      fwd: "request",
+      "fwd-status": "200",
+      key: "listings?areaId=76&limit=5&offset=0",
+    });
+    expect(streamed.headers).toMatchObject({
+      "cache-control": "no-store",
+      age: "0",
+      "content-type": "application/json",
+    });
+    await gateway.get("/areas?q=Nacka", NO_STORE);
+    expect(cacheStatus(await gateway.get("/areas?q=Nacka"))).toMatchObject({ fwd: "miss" });
+    expect(gateway.sandbox.requests()).toHaveLength(4);
+  });
+
+  it("carries the company's headers and none of the caller's", async () => {
+    const gateway = await startGateway();
+    await gateway.get(PATH, NO_STORE);
+    const [arrival] = gateway.sandbox.requests();
+    expect(arrival?.userAgent).toBe("property-gateway-test/1.0 (ops@example.com)");
+    expect(arrival?.headerNames.toSorted()).toEqual(
+      ["accept", "connection", "host", "referer", "referrer", "user-agent"].toSorted(),
+    );
+  });
+
+  it("is understood first: a mistake costs nothing", async () => {
+    const gateway = await startGateway();
+    expect(problemCode(await gateway.get("/listings?limit=501", NO_STORE))).toBe("invalid-query");
+    expect(gateway.sandbox.requests()).toEqual([]);
+  });
+
+  it("by HEAD has the length and no body", async () => {
+    const gateway = await startGateway();
+    const get = await gateway.get(PATH, NO_STORE);
+    const head = await gateway.get(PATH, { ...NO_STORE, method: "HEAD" });
+    expect([head.status, head.body.length, head.headers["content-length"]]).toEqual([
+      200,
+      0,
+      String(get.body.length),
+    ]);
+  });
+
+  it.each([
+    [{ status: 500 }, 502, "upstream-error"],
+    [{ status: 503, retryAfter: "9" }, 503, "upstream-unavailable"],
+    [{ status: 404 }, 404, "not-found"],
+    [{ redirect: true }, 502, "upstream-invalid-response"],
+    [{ hang: "headers" }, 504, "upstream-timeout"],
+    [{ disconnect: true }, 502, "upstream-unreachable"],
+  ] as const)("that meets %o gets %i %s", async (fault, status, code) => {
+    const gateway = await startGateway({ settings: QUICK });
+    gateway.sandbox.faults.add(fault);
+    const reply = await gateway.get(PATH, NO_STORE);
+    expect([reply.status, problemCode(reply)]).toEqual([status, code]);
+    expect(reply.text).not.toMatch(/127\.0\.0\.1|hash=/);
+  });
+
+  it("is refused our key like any other", async () => {
+    const gateway = await startGateway();
+    gateway.sandbox.setCaller({ privateKey: "another" });
+    expect(problemCode(await gateway.get(PATH, NO_STORE))).toBe("upstream-authentication-failed");
+    expect(gateway.log.join("")).toContain("upstream.privateKey");
+  });
+
+  it.each([{ cutBody: true }, { hang: "body" }, { oversizeBytes: 5_000_000 }] as const)(
+    "that breaks off (%o) is broken off for the caller too, never passed for whole",
+    async (fault) => {
+      const gateway = await startGateway({ settings: QUICK });
+      gateway.sandbox.faults.add(fault);
+      await expect(gateway.get(PATH, NO_STORE)).rejects.toThrow();
+    },
+  );
+
+  it("whose caller hangs up in the queue is never sent", async () => {
+    const gateway = await startGateway({ env: { BUDGET_CONCURRENCY: "1" } });
+    gateway.sandbox.hold();
+    const inFront = gateway.get("/areas?q=front");
+    await gateway.sandbox.waitForRequests(1);
+    const hangUp = new AbortController();
+    const left = gateway.get("/areas?q=left", { ...NO_STORE, signal: hangUp.signal });
+    left.catch(() => undefined);
+    // Sent after it and answered: by now it waits behind the one in front.
+    await gateway.get("/nowhere");
+    hangUp.abort();
+    await expect(left).rejects.toThrow();
+    gateway.sandbox.release();
+    expect((await inFront).status).toBe(200);
+    expect((await gateway.get("/areas?q=behind")).status).toBe(200);
+    expect(gateway.sandbox.requests().map(({ query }) => query)).toEqual(["q=front", "q=behind"]);
+  });
+});
+
+describe("a path passed through", () => {
+  const settings = 'upstream: { passThrough: ["/listings/{serviceId}/similar", "/areas/*"] }';
+
+  it("is streamed with its parameters, signed, and never kept", async () => {
+    const gateway = await startGateway({ settings });
+    for (let round = 0; round < 2; round++) {
+      // The sandbox knows no such path: what counts is that it was asked, and let us in.
+      const reply = await gateway.get("/listings/7/similar/?b=2&a=%c3%a5&hash=x&key=y");
+      expect([reply.status, problemCode(reply)]).toEqual([404, "not-found"]);
+    }
+    expect(gateway.sandbox.requests().map(({ path, query }) => `${path}?${query}`)).toEqual([
+      "/listings/7/similar?a=%C3%A5&b=2",
+      "/listings/7/similar?a=%C3%A5&b=2",
+    ]);
+  });
+});

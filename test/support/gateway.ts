@@ -1,0 +1,102 @@
+/**
+ * A gateway in this process, in front of a sandbox upstream, over real sockets on free ports.
+ */
+import { readFileSync } from "node:fs";
+
+import { onTestFinished } from "vitest";
+
+import { createGateway } from "../../src/app.ts";
+import { createLogger } from "../../src/observe/log.ts";
+import { systemClock, type Clock } from "../../src/platform/clock.ts";
+import { loadConfig } from "../../src/platform/config.ts";
+import { systemRandom } from "../../src/platform/random.ts";
+import { createSandbox, type Sandbox, type SandboxOptions } from "../../src/sandbox/sandbox.ts";
+import { generateData } from "../../src/sandbox/dataset/generate.ts";
+import { ask, type AskOptions, type Reply } from "./ask.ts";
+
+/** Who the sandbox lets in; the key is a text that stands nowhere else, so that it can be searched for. */
+export const CALLER = {
+  service: "propertyservice",
+  callerId: "test-caller",
+  privateKey: "K3y-that-nobody-may-ever-see",
+} as const;
+
+const SMALL_DATA = generateData({ seed: 1, listings: 1500, sold: 1500, service: CALLER.service });
+
+export interface TestGateway {
+  /** Callers' address. */
+  readonly url: string;
+  readonly port: number;
+  readonly adminUrl: string;
+  readonly sandbox: Sandbox;
+  readonly sandboxUrl: string;
+  /** Every line logged so far. */
+  readonly log: string[];
+  /** Asks the gateway. */
+  readonly get: (path: string, options?: AskOptions) => Promise<Reply>;
+  /** One series of the metrics by name and labels, as in `gateway_x_total{app="a"}`; 0 where absent. */
+  readonly metric: (series: string) => Promise<number>;
+  readonly stop: () => Promise<void>;
+}
+
+export interface TestGatewayOptions {
+  /** Environment variables over those of the test. */
+  readonly env?: Readonly<Record<string, string>>;
+  /** A settings file's text. */
+  readonly settings?: string;
+  readonly sandbox?: Partial<SandboxOptions>;
+  readonly clock?: Clock;
+}
+
+/** Starts sandbox and gateway; both stop when the test ends. The budget is ample unless a test sets it. */
+export async function startGateway(options: TestGatewayOptions = {}): Promise<TestGateway> {
+  const sandbox = createSandbox({ ...CALLER, data: SMALL_DATA, ...options.sandbox });
+  const upstream = await sandbox.listen();
+  const config = loadConfig({
+    env: {
+      HOST: "127.0.0.1",
+      PORT: "0",
+      ADMIN_PORT: "0",
+      UPSTREAM_URL: upstream.url,
+      UPSTREAM_IMAGE_URL: upstream.url,
+      UPSTREAM_SERVICE: CALLER.service,
+      UPSTREAM_CALLER_ID: CALLER.callerId,
+      UPSTREAM_PRIVATE_KEY: CALLER.privateKey,
+      UPSTREAM_USER_AGENT: "property-gateway-test/1.0 (ops@example.com)",
+      UPSTREAM_REFERRER: "https://www.example.com/",
+      BUDGET: "1000000/1m",
+      ...(options.settings !== undefined && { CONFIG_FILE: "test.yaml" }),
+      ...options.env,
+    },
+    readFile: (path) => (path === "test.yaml" ? (options.settings ?? "") : readFileSync(path, "utf8")),
+  });
+  const log: string[] = [];
+  const logger = createLogger({
+    level: config.log.level,
+    secrets: [CALLER.privateKey],
+    destination: { write: (line) => void log.push(line) },
+  });
+  const clock = options.clock ?? systemClock;
+  const gateway = createGateway({ config, clock, random: systemRandom, log: logger });
+  const { callers, admin } = await gateway.start();
+
+  let stopped: Promise<void> | undefined;
+  const stop = (): Promise<void> => (stopped ??= sandbox.close().then(() => gateway.stop()));
+  onTestFinished(stop);
+  return {
+    url: callers.url,
+    port: callers.port,
+    adminUrl: admin.url,
+    sandbox,
+    sandboxUrl: upstream.url,
+    log,
+    get: (path, askOptions) => ask(callers.url + path, askOptions),
+    metric: async (series) => valueOf(series, (await ask(`${admin.url}/metrics`)).text),
+    stop,
+  };
+}
+
+function valueOf(series: string, exposition: string): number {
+  const line = exposition.split("\n").find((candidate) => candidate.startsWith(`${series} `));
+  return line === undefined ? 0 : Number(line.slice(series.length + 1));
+}

@@ -1,0 +1,52 @@
+/** The project's own commands as processes, with the project's own Node. */
+import { spawn, type ChildProcess } from "node:child_process";
+
+import { onTestFinished } from "vitest";
+
+export interface Running {
+  readonly child: ChildProcess;
+  /** Everything written so far. */
+  readonly output: () => string;
+  /** Resolves with the match as soon as the output has it; rejects where the process ends without. */
+  readonly says: (pattern: RegExp) => Promise<RegExpExecArray>;
+  /** Exit code, or the signal that ended it. */
+  readonly ended: Promise<number | NodeJS.Signals | null>;
+}
+
+/** Runs `src/start.mjs` with arguments and nothing of this process' environment but what is given. */
+export function run(args: readonly string[], env: Readonly<Record<string, string>> = {}): Running {
+  const child = spawn(process.execPath, ["src/start.mjs", ...args], {
+    env,
+    stdio: ["ignore", "pipe", "pipe"],
+  });
+  let written = "";
+  const listeners = new Set<() => void>();
+  const onData = (chunk: Buffer): void => {
+    written += chunk.toString();
+    for (const listener of listeners) listener();
+  };
+  child.stdout.on("data", onData);
+  child.stderr.on("data", onData);
+  const ended = new Promise<number | NodeJS.Signals | null>((resolve) => {
+    child.on("close", (code, signal) => resolve(code ?? signal));
+  });
+  onTestFinished(() => void child.kill("SIGKILL"));
+  return {
+    child,
+    ended,
+    output: () => written,
+    says(pattern) {
+      const { promise, resolve, reject } = Promise.withResolvers<RegExpExecArray>();
+      const look = (): void => {
+        const match = pattern.exec(written);
+        if (match) resolve(match);
+      };
+      listeners.add(look);
+      look();
+      void ended.then((code) =>
+        reject(new Error(`ended with ${code} before saying ${pattern}:\n${written}`)),
+      );
+      return promise;
+    },
+  };
+}

@@ -1,0 +1,35 @@
+/** The gateway's understanding of a request target, without a gateway. */
+import { parseQuery, type Parsed, type ParseOptions } from "../../src/query/parse.ts";
+import type { Query, StreamedQuery } from "../../src/query/query.ts";
+import { createRouter, type RouteOptions } from "../../src/query/route.ts";
+import { canonicalText } from "../../src/query/text.ts";
+import { splitTarget } from "../../src/query/wire.ts";
+
+const DEFAULTS = {
+  unknown: "forward",
+  ignored: ["_", "key"],
+  isSecret: () => false,
+  recordPath: "/{resource}/{serviceId}",
+  passThrough: [],
+} as const;
+
+export type Understanding = Partial<ParseOptions & RouteOptions>;
+
+/** What a target is parsed to; `undefined` where there is nothing at its path. */
+export function parsedTarget(
+  target: string,
+  options: Understanding = {},
+): Parsed<Query | StreamedQuery> | undefined {
+  const all = { ...DEFAULTS, ...options };
+  const { path, search } = splitTarget(target);
+  const route = createRouter(all)(path);
+  return route.kind === "unknown" ? undefined : parseQuery(route, search, all);
+}
+
+/** The canonical text of a target, or the names of the parameters that are refused, or `nothing there`. */
+export function understood(target: string, options?: Understanding): string {
+  const parsed = parsedTarget(target, options);
+  if (parsed === undefined) return "nothing there";
+  if (!parsed.ok) return `refused: ${parsed.faults.map((fault) => fault.parameter).join(", ")}`;
+  return parsed.query.kind === "streamed" ? `streamed: ${parsed.query.path}` : canonicalText(parsed.query);
+}

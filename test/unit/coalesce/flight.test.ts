@@ -1,0 +1,120 @@
+import { describe, expect, it } from "vitest";
+
+import { createFlights } from "../../../src/coalesce/flight.ts";
+import type { Waiting } from "../../../src/exchange.ts";
+import { createFakeClock } from "../../support/fake-clock.ts";
+
+function setup(): {
+  clock: ReturnType<typeof createFakeClock>;
+  launches: { waiting: Waiting; landing: PromiseWithResolvers<string> }[];
+  join: (deadlineMs?: number, gone?: AbortSignal) => Promise<{ value: string; collapsed: boolean }>;
+} {
+  const clock = createFakeClock(1_000_000);
+  const flights = createFlights<string>(clock);
+  const launches: { waiting: Waiting; landing: PromiseWithResolvers<string> }[] = [];
+  const join = (
+    deadlineMs = 10_000,
+    gone = new AbortController().signal,
+  ): Promise<{ value: string; collapsed: boolean }> =>
+    flights.join("key", { deadlineAt: clock.now() + deadlineMs, gone }, (waiting) => {
+      const landing = Promise.withResolvers<string>();
+      launches.push({ waiting, landing });
+      return landing.promise;
+    });
+  return { clock, launches, join };
+}
+
+describe("a flight", () => {
+  it("is one for all who ask for its key while it is in the air", async () => {
+    const { clock, launches, join } = setup();
+    const all = Promise.all([join(), join(), join()]);
+    await clock.advance(0);
+    launches[0]?.landing.resolve("landed");
+    expect((await all).map(({ value, collapsed }) => `${value} ${collapsed}`)).toEqual([
+      "landed false",
+      "landed true",
+      "landed true",
+    ]);
+    expect(launches).toHaveLength(1);
+  });
+
+  it("fails for all its waiters, and the next to ask launches a new one", async () => {
+    const { clock, launches, join } = setup();
+    const both = Promise.allSettled([join(), join()]);
+    await clock.advance(0);
+    launches[0]?.landing.reject(new Error("lost"));
+    expect((await both).map(({ status }) => status)).toEqual(["rejected", "rejected"]);
+    const next = join();
+    await clock.advance(0);
+    launches[1]?.landing.resolve("second");
+    expect(await next).toEqual({ value: "second", collapsed: false });
+  });
+
+  it("goes on for the others when the one who launched it hangs up", async () => {
+    const { clock, launches, join } = setup();
+    const hangUp = new AbortController();
+    const leader = join(10_000, hangUp.signal);
+    const follower = join();
+    await clock.advance(0);
+    hangUp.abort();
+    await expect(leader).rejects.toMatchObject({ name: "CallerGone" });
+    expect(launches[0]?.waiting.abandoned.aborted).toBe(false);
+    launches[0]?.landing.resolve("landed");
+    expect((await follower).value).toBe("landed");
+  });
+
+  it("has the latest of its waiters' deadlines, and each waiter its own", async () => {
+    const { clock, launches, join } = setup();
+    const patient = join(5_000);
+    const hasty = join(1_000);
+    hasty.catch(() => undefined);
+    await clock.advance(0);
+    expect(launches[0]?.waiting.deadlineAt()).toBe(clock.now() + 5_000);
+    await clock.advance(1_000);
+    await expect(hasty).rejects.toMatchObject({ code: "deadline-exceeded" });
+    launches[0]?.landing.resolve("landed");
+    expect((await patient).value).toBe("landed");
+  });
+
+  it("is abandoned when the last has left, and not before", async () => {
+    const { clock, launches, join } = setup();
+    const settled = Promise.allSettled([join(1_000), join(2_000)]);
+    await clock.advance(1_500);
+    expect(launches[0]?.waiting.abandoned.aborted).toBe(false);
+    await clock.advance(500);
+    await settled;
+    expect(launches[0]?.waiting.abandoned.aborted).toBe(true);
+  });
+
+  it("that was abandoned and comes home all the same serves who joined it meanwhile", async () => {
+    const { clock, launches, join } = setup();
+    await Promise.all([
+      expect(join(1_000)).rejects.toMatchObject({ code: "deadline-exceeded" }),
+      clock.advance(1_000),
+    ]);
+    const late = join();
+    await clock.advance(0);
+    launches[0]?.landing.resolve("came home");
+    expect(await late).toEqual({ value: "came home", collapsed: true });
+    expect(launches).toHaveLength(1);
+  });
+
+  it("that was abandoned and withdrawn is launched anew for who joined it meanwhile", async () => {
+    const { clock, launches, join } = setup();
+    await Promise.all([
+      expect(join(1_000)).rejects.toMatchObject({ code: "deadline-exceeded" }),
+      clock.advance(1_000),
+    ]);
+    const late = join();
+    await clock.advance(0);
+    launches[0]?.landing.reject(new Error("withdrawn"));
+    await clock.advance(0);
+    launches[1]?.landing.resolve("anew");
+    expect(await late).toEqual({ value: "anew", collapsed: false });
+  });
+
+  it("is not waited for by one who is gone already", async () => {
+    const { join } = setup();
+    await expect(join(10_000, AbortSignal.abort())).rejects.toMatchObject({ name: "CallerGone" });
+  });
+});

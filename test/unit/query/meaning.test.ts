@@ -1,0 +1,242 @@
+import { describe, expect, it } from "vitest";
+
+import { cacheKey } from "../../../src/query/key.ts";
+import { parsedTarget, understood } from "../../support/understood.ts";
+
+const HASH = "0123456789abcdef0123456789abcdef01234567";
+
+describe("spellings of one question", () => {
+  it.each<[string, string, string[]]>([
+    [
+      "order, encoding, lists, numbers",
+      "listings?areaId=1,76&minRooms=3&objectType=villa,radhus&limit=50&offset=0",
+      [
+        "/listings?offset=0&limit=50&objectType=radhus,villa&minRooms=3&areaId=76,1",
+        "/listings?areaId=76%2C1&minRooms=3.0&objectType=Villa%2cRADHUS&limit=50",
+        "/listings?areaId=1&areaId=76&areaId=1&minRooms=%2B3&objectType=villa&objectType=radhus&limit=050",
+        "/listings/?&areaId=+76+,+1+&minRooms=03&objectType=radhus,%20villa&limit=50&&offset=",
+        "//listings//?limit=50&minRooms=3.&areaId=01,76.0&objectType=villa,villa,radhus",
+        "http://old.example/listings?areaId=1,76&minRooms=3&objectType=villa,radhus&limit=50",
+        "/list%69ngs?areaId=1,,76,&minRooms=3&objectType=villa,undefined,radhus&limit=50",
+      ],
+    ],
+    [
+      "an empty query",
+      "listings?offset=0",
+      ["/listings", "/listings?", "/listings/?&", "/listings?&&", "/listings&", "/listings?=1"],
+    ],
+    [
+      "what says nothing",
+      "listings?offset=0",
+      [
+        "/listings?q=&areaId=undefined&minRooms=null&maxRent=NaN&limit=%20",
+        "/listings?includeUnset=1&offset=0&priceDecrease=0&dim=100,200",
+        "/listings?includeUnset=true&priceDecrease=false&areaId=,",
+        `/listings?callerId=x&time=1700000000000&unique=abc&hash=${HASH}&_=1&key=k`,
+      ],
+    ],
+    [
+      "coordinates and dates",
+      "listings?center=59.3,18&dim=100,200&minPublished=20260131&offset=0",
+      [
+        "/listings?center=59.30,18.0&dim=100,200&minPublished=2026-01-31",
+        "/listings?center=%2B59.3,+018.00&dim=100.0,%20200&minPublished=20260131",
+      ],
+    ],
+    [
+      "unicode",
+      "areas?q=S%C3%B6dermalm",
+      ["/areas?q=S%c3%b6dermalm", "/areas?q=So%CC%88dermalm", "/areas?q=+Södermalm+"],
+    ],
+    [
+      "switches",
+      "sold?isNewConstruction=0&offset=0",
+      ["/sold?isNewConstruction=false", "/sold?isNewConstruction=0.0"],
+    ],
+    [
+      "areas without properties named",
+      "areas?q=x",
+      ["/areas?q=x&listings=0&transactions=false", "/areas?q=x&limit="],
+    ],
+    [
+      "an `&` for the `?` behind an id",
+      "listings/4711?format=json",
+      ["/listings/4711&format=json", "/listings/04711?format=json"],
+    ],
+    ["a record", "sold/4711", ["/sold/4711", "/sold/4711/", `/sold/4711?hash=${HASH}`, "/sold/%34711"]],
+    [
+      "a thumbnail",
+      "images/4711_140x94",
+      ["/cache/primary_4711_140x94.jpg", "/cache//primary_04711_0140x094.jpg?"],
+    ],
+  ])("%s", (_name, text, targets) => {
+    for (const target of targets) expect([target, understood(target)]).toEqual([target, text]);
+  });
+});
+
+describe("different questions", () => {
+  it.each([
+    ["case of q", "/areas?q=Nacka", "/areas?q=nacka"],
+    ["inner words of q", "/areas?q=a+b", "/areas?q=a++b"],
+    ["new construction excluded, or not asked about", "/listings?isNewConstruction=0", "/listings"],
+    ["a limit, or none", "/listings", "/listings?limit=35"],
+    [
+      "a range that is upside down, or not",
+      "/listings?minRooms=5&maxRooms=2",
+      "/listings?minRooms=2&maxRooms=5",
+    ],
+    ["unset included, or not", "/listings?includeUnset=0", "/listings"],
+    [
+      "numbers beyond floating point",
+      "/listings?minListPrice=9007199254740993",
+      "/listings?minListPrice=9007199254740992",
+    ],
+    ["an undocumented flag, empty or absent", "/listings?beta=", "/listings"],
+    ["order of an undocumented parameter's values", "/listings?x=1&x=2", "/listings?x=2&x=1"],
+    ["an encoded ampersand in a value", "/areas?q=a%26limit=5", "/areas?q=a&limit=5"],
+    ["resources", "/listings?q=a", "/sold?q=a"],
+    ["areas' offset, which is not documented", "/areas?q=a&offset=10", "/areas?q=a"],
+  ])("%s", (_name, one, other) => {
+    expect(understood(one)).not.toMatch(/^refused|^nothing/);
+    expect(understood(one)).not.toBe(understood(other));
+  });
+
+  it("of one text in two versions have two keys", () => {
+    expect(cacheKey("json", "areas?q=a")).not.toBe(cacheKey("v2", "areas?q=a"));
+  });
+});
+
+describe("values that break the documented shape", () => {
+  it.each([
+    ["/listings?limit=501", "limit", "501", "from 0 to 500"],
+    ["/listings?limit=-1", "limit", "-1", "from 0 to 500"],
+    ["/listings?limit=ten", "limit", "ten", "whole number"],
+    ["/listings?limit=2.5", "limit", "2.5", "whole number"],
+    ["/listings?limit=1e2", "limit", "1e2", "whole number"],
+    ["/listings?offset=-1", "offset", "-1", "from 0"],
+    ["/listings?minRooms=three", "minRooms", "three", "decimal number"],
+    ["/listings?minRooms=1,5", "minRooms", "1,5", "decimal number"],
+    ["/listings?bbox=59,18,60", "bbox", "59,18,60", "4 decimal numbers lat_lo,lng_lo,lat_hi,lng_hi"],
+    ["/listings?center=200,18", "center", "200,18", "lat from -90 to 90"],
+    ["/listings?center=59.3,181", "center", "59.3,181", "lng from -180 to 180"],
+    ["/listings?center=59.3,18&dim=100", "dim", "100", "2 decimal numbers"],
+    ["/areas?lat=91&lng=18", "lat", "91", "from -90 to 90"],
+    ["/areas?lat=59.3", "lat", "59.3", "together with lng"],
+    ["/areas?lng=18&lat=", "lng", "18", "together with lat"],
+    ["/listings?areaId=1,x", "areaId", "1,x", "several separated by commas"],
+    ["/listings?areaId=-1", "areaId", "-1", "whole number"],
+    ["/sold?minSoldDate=20260230", "minSoldDate", "20260230", "calendar day as YYYYMMDD"],
+    ["/sold?minSoldDate=2026-0101", "minSoldDate", "2026-0101", "calendar day as YYYYMMDD"],
+    ["/listings?isNewConstruction=2", "isNewConstruction", "2", "1 or 0"],
+    ["/listings?priceDecrease=yes", "priceDecrease", "yes", "1 or 0"],
+    ["/listings?minRooms=2&minRooms=3", "minRooms", "2 and 3", "given twice"],
+    ["/areas?q=a%00b", "q", "a\u0000b", "control characters"],
+    ["/areas?q=%E4", "q", "", "percent-encoded UTF-8"],
+    ["/listings/4711x", "serviceId", "4711x", "whole number"],
+    ["/cache/primary_4711_141x94.jpg", "width", "141", "from 1 to 140"],
+    ["/cache/primary_4711_140x95.jpg", "height", "95", "from 1 to 94"],
+    ["/cache/primary_4711_0x94.jpg", "width", "0", "from 1 to 140"],
+    ["/cache/primary_a_10x10.jpg", "serviceId", "a", "whole number"],
+  ])("%s is refused naming %s, its value and what is expected", (target, parameter, value, expected) => {
+    const parsed = parsedTarget(target);
+    expect(parsed?.ok).toBe(false);
+    const faults = parsed?.ok === false ? parsed.faults : [];
+    expect(faults).toEqual([
+      expect.objectContaining({ parameter, value, expected: expect.stringContaining(expected) }),
+    ]);
+  });
+
+  it("are all named at once", () => {
+    expect(understood("/listings?limit=501&bbox=1,2,3&objectType=slott&minRooms=x")).toBe(
+      "refused: bbox, minRooms, objectType, limit",
+    );
+  });
+
+  it.each([
+    ["/listings?objectType=vila", "did you mean villa?"],
+    ["/listings?objectType=radhuss", "did you mean radhus?"],
+    ["/listings?objectType=Tomt/Mark", "did you mean tomt-mark?"],
+  ])("%s comes with a hint", (target, hint) => {
+    const parsed = parsedTarget(target);
+    expect(parsed?.ok === false && parsed.faults[0]?.hint).toBe(hint);
+  });
+
+  it("an equal scalar given twice in two spellings is no contradiction", () => {
+    expect(understood("/listings?minRooms=3&minRooms=3.0&minRooms=")).toBe("listings?minRooms=3&offset=0");
+  });
+});
+
+describe("parameters the interface does not document", () => {
+  it("are sorted into the question, before the page", () => {
+    expect(understood("/listings?z=1&limit=5&a=2&areaId=3")).toBe(
+      "listings?areaId=3&a=2&z=1&limit=5&offset=0",
+    );
+  });
+
+  it("are dropped where the settings say so", () => {
+    expect(understood("/listings?z=1&areaId=3", { unknown: "drop" })).toBe("listings?areaId=3&offset=0");
+  });
+
+  it.each([
+    ["/listings?objectTypes=villa", "objectType"],
+    ["/listings?minroms=3", "minRooms"],
+    ["/areas?lattitude=3", undefined],
+  ])("%s is refused where the settings say so, with a hint where one is near", (target, near) => {
+    const parsed = parsedTarget(target, { unknown: "reject" });
+    const fault = parsed?.ok === false ? parsed.faults[0] : undefined;
+    expect(fault?.expected).toBe("a documented parameter");
+    expect(fault?.hint).toBe(near && `did you mean ${near}?`);
+  });
+
+  it("are dropped by the names in the settings, exactly", () => {
+    expect(understood("/listings?trace=1&Trace=2", { ignored: ["trace"] })).toBe("listings?Trace=2&offset=0");
+  });
+
+  it("that carry the company's own key are dropped whatever their name", () => {
+    const isSecret = (value: string): boolean => value === "s3cret";
+    expect(understood("/listings?apikey=s3cret&q=s3cret&x=1", { isSecret })).toBe("listings?x=1&offset=0");
+  });
+
+  it("may have the names of a language's own things", () => {
+    expect(understood("/listings?__proto__=1&constructor=2&toString=3")).toBe(
+      "listings?__proto__=1&constructor=2&toString=3&offset=0",
+    );
+  });
+});
+
+describe("paths", () => {
+  it.each([
+    "/",
+    "/Listings",
+    "/listing",
+    "/listings/1/2",
+    "/areas/1",
+    "/listings/..",
+    "/x/../listings",
+    "/listings%2F1",
+    "/listings\\1",
+    "/listings/%zz",
+    "/cache",
+    "/cache/primary_1_10x10.png",
+    "/cache/secondary_1_10x10.jpg",
+    "/metrics",
+    "/*",
+  ])("%s leads nowhere", (target) => {
+    expect(understood(target)).toBe("nothing there");
+  });
+
+  it("of records follow the setting", () => {
+    const recordPath = "/{resource}/id/{serviceId}";
+    expect(understood("/sold/id/7", { recordPath })).toBe("sold/7");
+    expect(understood("/sold/7", { recordPath })).toBe("nothing there");
+  });
+
+  it("that are passed through follow the setting, below known resources only", () => {
+    const passThrough = ["/listings/{serviceId}/similar", "/areas/*", "/other/*"];
+    expect(understood("/listings/7/similar/", { passThrough })).toBe("streamed: /listings/7/similar");
+    expect(understood("/areas/a%20b/c", { passThrough })).toBe("streamed: /areas/a%20b/c");
+    expect(understood("/listings/7/other", { passThrough })).toBe("nothing there");
+    expect(understood("/other/x", { passThrough })).toBe("nothing there");
+    expect(understood("/listings/7", { passThrough: ["/listings/*"] })).toBe("listings/7");
+  });
+});

@@ -1,0 +1,246 @@
+import { gzipSync } from "node:zlib";
+
+import nock from "nock";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+
+import { Problem } from "../../../src/errors.ts";
+import type { Fetched } from "../../../src/exchange.ts";
+import type { UpstreamQuestion } from "../../../src/upstream/attempt.ts";
+import { attempting, IDENTITY, LIMITS, LISTINGS, PAGE, PATIENT } from "./support.ts";
+
+const UPSTREAM = "http://upstream.test";
+
+beforeEach(() => nock.disableNetConnect());
+afterEach(() => {
+  nock.cleanAll();
+  nock.enableNetConnect();
+});
+
+/** What becomes of one question, given what the upstream answers each time it is asked. */
+async function asked(
+  answers: { status: number; body?: string | Buffer; headers?: Record<string, string> }[],
+  question: UpstreamQuestion = LISTINGS,
+): Promise<{
+  result: Fetched | Problem;
+  times: number;
+  queries: URLSearchParams[];
+  heads: Record<string, string>[];
+  watcher: ReturnType<typeof attempting>["watcher"];
+}> {
+  const queries: URLSearchParams[] = [];
+  const heads: Record<string, string>[] = [];
+  for (const { status, body = "", headers = {} } of answers) {
+    nock(UPSTREAM)
+      .get((uri) => uri.startsWith(question.target))
+      .reply(({ url, headers: sent }: Request) => {
+        queries.push(new URL(url).searchParams);
+        heads.push(Object.fromEntries(sent));
+        return [status, body, headers];
+      });
+  }
+  const { attempt, watcher } = attempting({ baseUrl: UPSTREAM });
+  const result = await attempt(question, PATIENT).catch((error: unknown) => {
+    if (error instanceof Problem) return error;
+    throw error;
+  });
+  return { result, times: queries.length, queries, heads, watcher };
+}
+
+function problemIn({ result }: { result: Fetched | Problem }): Problem {
+  if (!(result instanceof Problem)) throw new TypeError("an answer where a problem was expected");
+  return result;
+}
+
+describe("what goes out", () => {
+  it.each([
+    ["json", "application/json"],
+    ["v2", "application/vnd.propertyservice-v2+json"],
+    ["jpeg", "image/jpeg"],
+  ] as const)("asks for %s as %s, says who asks, and nothing else", async (format, accept) => {
+    const { heads } = await asked([{ status: 200, body: PAGE }], { ...LISTINGS, format });
+    expect(heads).toEqual([
+      {
+        accept,
+        "accept-encoding": "gzip",
+        connection: "keep-alive",
+        host: "upstream.test",
+        "user-agent": IDENTITY.userAgent,
+        referer: IDENTITY.referrer,
+        referrer: IDENTITY.referrer,
+      },
+    ]);
+  });
+
+  it("carries the question, the four parameters of the signature and nothing else", async () => {
+    const { queries } = await asked([{ status: 200, body: PAGE }]);
+    expect(queries.map((query) => [...query.keys()])).toEqual([
+      ["areaId", "offset", "callerId", "time", "unique", "hash"],
+    ]);
+  });
+});
+
+describe("an upstream that answers", () => {
+  it("200 is asked once, and its body comes home as it is", async () => {
+    const { result, times, watcher } = await asked([
+      { status: 200, body: PAGE, headers: { "content-type": "application/json" } },
+    ]);
+    expect(result).toMatchObject({ status: 200, contentType: "application/json", body: Buffer.from(PAGE) });
+    expect(times).toBe(1);
+    expect(watcher.calls).toEqual([
+      expect.objectContaining({ cause: "miss", status: 200, bytes: PAGE.length, text: LISTINGS.text }),
+    ]);
+  });
+
+  it("404 is asked once, and comes home as a problem that can be kept", async () => {
+    const { result, times } = await asked([{ status: 404, body: "No such area" }]);
+    expect(result).toMatchObject({ status: 404, contentType: "application/problem+json" });
+    expect(JSON.parse(result instanceof Problem ? "" : result.body.toString())).toMatchObject({
+      type: "urn:property-gateway:problem:not-found",
+      detail: "No such area",
+    });
+    expect(times).toBe(1);
+  });
+
+  it.each([
+    [400, 400, "upstream-rejected"],
+    [401, 502, "upstream-authentication-failed"],
+    [403, 502, "upstream-authentication-failed"],
+    [405, 502, "upstream-invalid-response"],
+    [406, 502, "upstream-invalid-response"],
+    [429, 503, "upstream-unavailable"],
+    [302, 502, "upstream-invalid-response"],
+  ])("%i is asked once, and the caller gets %i %s", async (status, expected, code) => {
+    const outcome = await asked([
+      { status, body: "FAILURE" },
+      { status: 200, body: PAGE },
+    ]);
+    expect(problemIn(outcome)).toMatchObject({ status: expected, code });
+    expect(outcome.times).toBe(1);
+  });
+
+  it("with a redirect is not followed, to wherever it points", async () => {
+    const elsewhere = nock("http://elsewhere.test").get(/.*/).reply(200, PAGE);
+    const headers = { location: "http://elsewhere.test/listings" };
+    const outcome = await asked([{ status: 301, headers }]);
+    expect(problemIn(outcome).code).toBe("upstream-invalid-response");
+    expect(elsewhere.isDone()).toBe(false);
+  });
+
+  it("403 is reported with the skew of its clock", async () => {
+    const date = new Date(Date.now() + 3_600_000).toUTCString();
+    const { watcher } = await asked([{ status: 403, body: "FAILURE_AUTH", headers: { date } }]);
+    expect(watcher.errors).toHaveLength(1);
+    const skew = Number(watcher.errors[0]?.fields["clockSkewSeconds"]);
+    // An hour, but for the second the header is cut to and the time the exchange took.
+    expect(Math.round(skew / 60)).toBe(60);
+  });
+});
+
+describe("an upstream that fails for a moment", () => {
+  it.each([500, 503])("(%i) is asked once more, signed afresh", async (status) => {
+    const { result, queries, watcher } = await asked([{ status }, { status: 200, body: PAGE }]);
+    expect(result).toMatchObject({ status: 200 });
+    expect(queries).toHaveLength(2);
+    for (const parameter of ["unique", "hash"]) {
+      expect(new Set(queries.map((query) => query.get(parameter))).size).toBe(2);
+    }
+    expect(watcher.calls.map(({ cause, status }) => [cause, status])).toEqual([
+      ["miss", status],
+      ["retry", 200],
+    ]);
+  });
+
+  it.each([
+    [[500, 500, 200], 502, "upstream-error"],
+    [[503, 503, 200], 503, "upstream-unavailable"],
+    [[500, 503, 200], 503, "upstream-unavailable"],
+    [[503, 500, 200], 502, "upstream-error"],
+    [[500, 400, 200], 400, "upstream-rejected"],
+  ])("%j is not asked a third time: %i %s", async (statuses, expected, code) => {
+    const outcome = await asked(statuses.map((status) => ({ status, body: PAGE })));
+    expect(problemIn(outcome)).toMatchObject({ status: expected, code });
+    expect(outcome.times).toBe(2);
+  });
+
+  it.each([
+    ["30", 30],
+    ["0", 1],
+    ["86400", 3600],
+  ])("and names a wait (%s) is not asked again; the caller is told %i seconds", async (value, seconds) => {
+    const outcome = await asked([
+      { status: 503, headers: { "retry-after": value } },
+      { status: 200, body: PAGE },
+    ]);
+    expect(problemIn(outcome).details.retryAfterSeconds).toBe(seconds);
+    expect(outcome.times).toBe(1);
+  });
+});
+
+describe("a body that cannot be used", () => {
+  const bomb = gzipSync(Buffer.alloc(LIMITS.maxBodyBytes + 1, " "));
+  const gzip = { "content-encoding": "gzip" };
+  it.each<[string, string | Buffer, Record<string, string>, number | string]>([
+    ["not JSON", "<html></html>", {}, 200],
+    ["of the wrong envelope", '{"count":1,"sold":[{}]}', {}, 200],
+    ["of the wrong count", '{"count":2,"listings":[{}]}', {}, 200],
+    ["too large", Buffer.alloc(LIMITS.maxBodyBytes + 1, " "), {}, "too-large"],
+    ["small, but a bomb", bomb, gzip, "too-large"],
+    ["broken gzip", Buffer.from("not gzip at all"), gzip, "bad-encoding"],
+    ["gzip cut short", gzipSync(PAGE).subarray(0, -9), gzip, "bad-encoding"],
+    ["of an unknown coding", PAGE, { "content-encoding": "br" }, "bad-encoding"],
+    ["coded twice", gzipSync(gzipSync(PAGE)), { "content-encoding": "gzip, gzip" }, "bad-encoding"],
+  ])("%s: 502, asked once, and recorded as what it is", async (_name, body, headers, recorded) => {
+    const outcome = await asked([
+      { status: 200, body, headers },
+      { status: 200, body: PAGE },
+    ]);
+    expect(problemIn(outcome)).toMatchObject({ status: 502, code: "upstream-invalid-response" });
+    expect(outcome.times).toBe(1);
+    expect(outcome.watcher.calls).toEqual([
+      expect.objectContaining({ status: recorded, note: expect.any(String) }),
+    ]);
+  });
+
+  it.each([
+    ["gzip", gzipSync(PAGE)],
+    ["GZIP", gzipSync(PAGE)],
+    ["x-gzip", gzipSync(PAGE)],
+    ["identity", Buffer.from(PAGE)],
+    ["", Buffer.from(PAGE)],
+  ])("is not one that is coded as %s", async (coding, body) => {
+    const { result } = await asked([{ status: 200, body, headers: { "content-encoding": coding } }]);
+    expect(result).toMatchObject({ status: 200, body: Buffer.from(PAGE) });
+  });
+
+  it("is not one of exactly the largest size", async () => {
+    const body = PAGE.padEnd(LIMITS.maxBodyBytes, " ");
+    const plain = await asked([{ status: 200, body }]);
+    expect(plain.result).toMatchObject({ status: 200 });
+    const coded = await asked([{ status: 200, body: gzipSync(body), headers: gzip }]);
+    expect(coded.result).toMatchObject({ status: 200 });
+  });
+});
+
+describe("thumbnails", () => {
+  const QUESTION: UpstreamQuestion = {
+    resource: "images",
+    text: "images/7_140x94",
+    target: "/cache/primary_7_140x94.jpg",
+    single: false,
+    format: "jpeg",
+  };
+  const JPEG = Buffer.from([0xff, 0xd8, 0xff, 0xe0, 0, 255, 10, 13, 0xff, 0xd9]);
+
+  it("come home byte for byte", async () => {
+    const { result } = await asked([{ status: 200, body: JPEG }], QUESTION);
+    expect(result).toMatchObject({ status: 200, contentType: "image/jpeg", body: JPEG });
+  });
+
+  it.each([
+    ["cut short", JPEG.subarray(0, -2)],
+    ["a page that says it is a picture", "<html></html>"],
+  ])("are refused where they are %s", async (_name, body) => {
+    const headers = { "content-type": "image/jpeg" };
+    expect(problemIn(await asked([{ status: 200, body, headers }], QUESTION)).status).toBe(502);
+  });
+});

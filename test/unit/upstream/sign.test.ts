@@ -1,0 +1,96 @@
+import { webcrypto } from "node:crypto";
+
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+
+import { systemRandom } from "../../../src/platform/random.ts";
+import { createSigner } from "../../../src/upstream/sign.ts";
+
+const UNIQUE = "abcdefghijklmnop";
+const NOW = 1_700_000_000_999;
+
+function signer(callerId: string, key: string, now = NOW, unique = UNIQUE): (target: string) => string {
+  return createSigner({ callerId, privateKey: () => key, now: () => now, unique16: () => unique });
+}
+
+function parametersOf(signed: string): URLSearchParams {
+  return new URL(signed, "http://upstream.test").searchParams;
+}
+
+/** The interface's rule (section 5), by another implementation of SHA-1 than the one under test. */
+async function expectedHash(callerId: string, time: string, key: string, unique: string): Promise<string> {
+  const bytes = new TextEncoder().encode(callerId + time + key + unique);
+  return Buffer.from(await webcrypto.subtle.digest("SHA-1", bytes)).toString("hex");
+}
+
+describe("a signature", () => {
+  it.each([
+    ["acme", "secret", "66e468ec86195328b0520fb610b57b1bb05c853c"],
+    ["acme ab & söner", "nyckel-åäö-🔑", "d9b8161a1d2313b9723ce7ceafaf1907ed84bfe6"],
+  ])("of the caller %s is the one that sha1sum gives", (callerId, key, hash) => {
+    const parameters = parametersOf(signer(callerId, key)("/listings"));
+    expect(Object.fromEntries(parameters)).toEqual({ callerId, time: "1700000000", unique: UNIQUE, hash });
+  });
+
+  it("stands behind any question and changes nothing of it", async () => {
+    const target = fc.constantFrom(
+      "/listings",
+      "/listings?q=a%26b&limit=5",
+      "/sold/7?x=%3D",
+      "/areas?q=S%C3%B6",
+    );
+    const text = fc.string({ unit: "grapheme", minLength: 1 });
+    const instant = fc.integer({ min: 0, max: 4_102_444_800_000 });
+    await fc.assert(
+      fc.asyncProperty(target, text, text, instant, async (target, callerId, key, now) => {
+        const unique = systemRandom.unique16();
+        const signed = signer(callerId, key, now, unique)(target);
+        const time = String(Math.floor(now / 1000));
+        const hash = await expectedHash(callerId, time, key, unique);
+
+        expect(signed.startsWith(target)).toBe(true);
+        const added = new URLSearchParams(signed.slice(target.length + 1));
+        expect([...added]).toEqual([
+          ["callerId", callerId],
+          ["time", time],
+          ["unique", unique],
+          ["hash", hash],
+        ]);
+        expect(signed[target.length]).toBe(target.includes("?") ? "&" : "?");
+        // What goes on the wire is ASCII without blanks, and never the key.
+        expect(signed).toMatch(/^[!-~]+$/);
+        if (key.length > 3 && !(callerId + target).includes(key)) expect(signed).not.toContain(key);
+      }),
+    );
+  });
+
+  it("is made with the key and the time of the moment of signing", () => {
+    let key = "first";
+    let now = NOW;
+    const sign = createSigner({
+      callerId: "acme",
+      privateKey: () => key,
+      now: () => now,
+      unique16: () => UNIQUE,
+    });
+    const first = parametersOf(sign("/areas"));
+    key = "second";
+    const second = parametersOf(sign("/areas"));
+    now += 1;
+    const third = parametersOf(sign("/areas"));
+    expect(second.get("hash")).not.toBe(first.get("hash"));
+    expect([first, second, third].map((each) => each.get("time"))).toEqual([
+      "1700000000",
+      "1700000000",
+      "1700000001",
+    ]);
+  });
+});
+
+describe("the process' source of unique characters", () => {
+  it("gives 16 characters that need no encoding, and never the same twice", () => {
+    const made = Array.from({ length: 100_000 }, systemRandom.unique16);
+    expect(made.filter((unique) => !/^[\w-]{16}$/.test(unique))).toEqual([]);
+    expect(new Set(made).size).toBe(made.length);
+  });
+});
