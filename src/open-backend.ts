@@ -43,6 +43,7 @@ export function openBackend({
   return createSqliteBackend({
     dataDir,
     maxBytes: cache.maxDiskBytes,
+    retentionMs: cache.retentionMs,
     clock,
     log: observer,
     onOperation: timed("sqlite"),

@@ -55,6 +55,12 @@ export async function transcode(entry: Entry, coding: ContentCoding): Promise<Bu
   return await COMPRESS[coding](await DECOMPRESS[source](body));
 }
 
+/** @returns the entry as a store behind memory keeps it: with one body, compressed where that is worth it */
+export async function inStoredCoding(entry: Entry): Promise<Entry> {
+  const coding = isCompressible(entry) ? "zstd" : "identity";
+  return { ...entry, bodies: { [coding]: await transcode(entry, coding) } };
+}
+
 /** An entry's body in a coding. */
 export type Encode = (key: string, entry: Entry, coding: ContentCoding) => Promise<Buffer>;
 

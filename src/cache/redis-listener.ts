@@ -56,7 +56,10 @@ export function createRedisListener(options: RedisListenerOptions): RedisListene
       const message = readMessage(text);
       if (message !== undefined) options.onMessage(message);
     },
-    onUp: replay,
+    onUp() {
+      heart.startAfresh();
+      replay();
+    },
     onDown: options.onDown,
   });
   const heart = createHeart(options, beatChannel, subscription.renew);
@@ -113,6 +116,8 @@ export function createRedisListener(options: RedisListenerOptions): RedisListene
 interface Heart {
   readonly beat: () => Promise<void>;
   readonly heard: (text: string) => void;
+  /** What was sent so far may go unheard. */
+  readonly startAfresh: () => void;
   readonly stop: () => void;
 }
 
@@ -124,7 +129,7 @@ function createHeart(
   let beats = 0;
   let lastHeard = 0;
   let isStopped = false;
-  let cancelListening = (): void => undefined;
+  let cancelListening: (() => void) | undefined;
   return {
     async beat() {
       const sent = ++beats;
@@ -134,16 +139,18 @@ function createHeart(
         // Not sent, so nothing can be concluded.
         return;
       }
-      cancelListening();
-      if (isStopped) return;
+      // One at a time: a later beat does not put off the verdict on an earlier one.
+      if (isStopped || cancelListening !== undefined) return;
       cancelListening = clock.after(BEAT_TIMEOUTS * commandTimeoutMs, () => {
+        cancelListening = undefined;
         if (lastHeard < sent) onDeaf();
       });
     },
     heard: (text) => void (lastHeard = Number(text)),
+    startAfresh: () => void (lastHeard = beats),
     stop() {
       isStopped = true;
-      cancelListening();
+      cancelListening?.();
     },
   };
 }

@@ -1,6 +1,6 @@
 import type { Clock } from "../platform/clock.ts";
 import { fromBlob, toBlob } from "./blob.ts";
-import { isCompressible, transcode } from "./encoder.ts";
+import { inStoredCoding } from "./encoder.ts";
 import { type RedisCalls, RedisRefusal } from "./redis-calls.ts";
 import { CHANNEL, type RedisMessage } from "./redis-messages.ts";
 import { MAX_BODY_BYTES, type Store, StoreUnavailable } from "./store.ts";
@@ -18,20 +18,25 @@ export interface RedisStoreOptions {
  * how much it holds, and what it evicts, is Redis' own affair.
  */
 export function createRedisStore({ calls, clock, replica, close }: RedisStoreOptions): Store {
+  async function drop(key: string): Promise<void> {
+    await calls.run("remove", key, (client) => client.unlink(key));
+  }
+
   return {
     tier: "redis",
     stats: () => undefined,
     close,
     async get(key) {
       const blob = await calls.run("get", key, (client) => client.getBuffer(key)).catch(asMiss);
-      const entry = blob ? fromBlob(ownMemory(blob)) : undefined;
+      if (!blob) return undefined;
+      const entry = fromBlob(ownMemory(blob));
+      // When it says it was stored cannot be relied on either, and it may pass for newer than any other.
+      if (entry === undefined) void drop(key).catch(() => undefined);
       return entry !== undefined && clock.now() < entry.keepUntil ? entry : undefined;
     },
     async set(key, entry) {
       if (entry.bodyBytes > MAX_BODY_BYTES) return "too-large";
-      const coding = isCompressible(entry) ? "zstd" : "identity";
-      const body = await transcode(entry, coding);
-      const blob = toBlob({ ...entry, bodies: { [coding]: body } });
+      const blob = toBlob(await inStoredCoding(entry));
       const keptForMs = Math.max(1, Math.ceil(entry.keepUntil - clock.now()));
       const message: RedisMessage = { kind: "stored", from: replica, key, storedAt: entry.storedAt };
       try {
@@ -45,9 +50,7 @@ export function createRedisStore({ calls, clock, replica, close }: RedisStoreOpt
         throw error;
       }
     },
-    async remove(key) {
-      await calls.run("remove", key, (client) => client.unlink(key)).catch(asUnavailable);
-    },
+    remove: (key) => drop(key).catch(asUnavailable),
   };
 }
 

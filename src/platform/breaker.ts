@@ -148,10 +148,11 @@ function createWatch(
   onTimeout: (error: Error, about: string) => void,
 ): Watch {
   const all = new Set<InFlight>();
-  let isTicking = false;
+  /** Cancels the next tick; absent where nobody waits. */
+  let cancelTick: (() => void) | undefined;
 
   function tick(): void {
-    isTicking = false;
+    cancelTick = undefined;
     let overdue: InFlight | undefined;
     for (const inFlight of all) if (--inFlight.ticksLeft <= 0) overdue ??= inFlight;
     if (overdue === undefined) keepTicking();
@@ -159,9 +160,7 @@ function createWatch(
   }
 
   function keepTicking(): void {
-    if (isTicking || all.size === 0) return;
-    isTicking = true;
-    clock.after(timeoutMs / TICKS, tick);
+    if (all.size > 0) cancelTick ??= clock.after(timeoutMs / TICKS, tick);
   }
 
   return {
@@ -179,6 +178,8 @@ function createWatch(
     releaseAll(error) {
       for (const { release } of all) release(error);
       all.clear();
+      cancelTick?.();
+      cancelTick = undefined;
     },
   };
 }

@@ -8,6 +8,8 @@ import { readFileSync } from "node:fs";
 
 import { Cluster, Redis, type RedisOptions } from "ioredis";
 
+import type { Secret } from "./secret.ts";
+
 /** A connection that takes commands. */
 export type RedisClient = Redis | Cluster;
 
@@ -18,14 +20,14 @@ export interface RedisAddress {
 
 export interface RedisSettings {
   /** `redis://` or `rediss://`, with user, password and (not on a Cluster) database. */
-  readonly url: string;
+  readonly url: string | Secret;
   readonly mode: "single" | "cluster" | "sentinel";
   /** Nodes of a Cluster to begin with; where there are none, the URL's. */
   readonly nodes: readonly RedisAddress[];
   /** Where the Sentinels are, and what they call the master. The URL's credentials are the master's. */
-  readonly sentinel?: { readonly name: string; readonly nodes: readonly RedisAddress[] } | undefined;
+  readonly sentinel?: { readonly name: string; readonly nodes: readonly RedisAddress[] } | null;
   /** PEM file with the certificate authorities to trust instead of the system's. */
-  readonly caFile?: string | undefined;
+  readonly caFile?: string | null;
 }
 
 /** Lua scripts by the name of the method that runs them. */
@@ -89,14 +91,16 @@ type ClientOptions = Omit<RedisOptions, "replyMapping">;
 type Options = Omit<ReturnType<typeof optionsOf>, "address">;
 
 function optionsOf({ url, mode, caFile }: RedisSettings) {
-  const { protocol, hostname, port, username, password, pathname } = new URL(url);
-  const ca = caFile === undefined ? undefined : readFileSync(caFile);
+  const parsed = URL.parse(typeof url === "string" ? url : url.reveal());
+  // Not the error that URL throws: it holds the text, and so the password.
+  if (parsed === null) throw new Error("the address of Redis is not a URL");
+  const { protocol, hostname, port, username, password, pathname } = parsed;
   return {
     address: { host: hostname.replace(/^\[|\]$/g, ""), port: port === "" ? DEFAULT_PORT : Number(port) },
     ...(username !== "" && { username: decodeURIComponent(username) }),
     ...(password !== "" && { password: decodeURIComponent(password) }),
     ...(mode !== "cluster" && pathname.length > 1 && { db: Number(pathname.slice(1)) }),
-    ...(protocol === "rediss:" && { tls: ca === undefined ? {} : { ca } }),
+    ...(protocol === "rediss:" && { tls: caFile ? { ca: readFileSync(caFile) } : {} }),
     connectionName: "property-gateway",
     disableClientInfo: true,
     connectTimeout: CONNECT_TIMEOUT_MS,

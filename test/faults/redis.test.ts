@@ -4,6 +4,7 @@
  */
 import { afterEach, describe, expect, it, vi } from "vitest";
 
+import { toBlob } from "../../src/cache/blob.ts";
 import { StoreUnavailable } from "../../src/cache/store.ts";
 import type { RedisSettings } from "../../src/platform/redis.ts";
 import { cacheKey } from "../../src/query/key.ts";
@@ -121,10 +122,14 @@ describe("Redis", () => {
     await expectUnavailable(backend);
 
     server.thaw();
-    await vi.waitFor(async () => {
-      await clock.advance(50);
-      expect(backend.states.at(-1)).toBe("closed");
-    });
+    await vi.waitFor(
+      async () => {
+        // While it is asking, only Redis' own time passes.
+        if (backend.states.at(-1) === "open") await clock.advance(1000);
+        expect(backend.states.at(-1)).toBe("closed");
+      },
+      { timeout: 10_000 },
+    );
     expect(await backend.store.get(KEY)).toMatchObject({ bodyBytes: "before".length });
     expect(backend.infos).toEqual(["Redis is back"]);
   });
@@ -231,16 +236,11 @@ describe("Redis", () => {
   it("with a foreign value, or one of another version, or a damaged one under our key: a miss, then ours", async () => {
     const server = await redis();
     const { store, states } = backendOf(server.settings);
-    await store.set(KEY, entryOf("before"));
-    const blob = Buffer.from(String(await server.command("GET", KEY)), "latin1");
-    for (const value of [
-      "foreign",
-      Buffer.concat([
-        Buffer.from("PGE\u0002\u00ff\u00ff\u00ff\u00ff\u00ff\u00ff\u00ff\u00ff", "latin1"),
-        blob,
-      ]),
-      Buffer.concat([Buffer.from("PGE\u0001", "latin1"), Buffer.alloc(40)]),
-    ]) {
+    const otherVersion = toBlob(entryOf("before", { storedAt: Date.now() + 86_400_000 }));
+    otherVersion[3] = 2;
+    const damaged = toBlob(entryOf("before", { storedAt: Date.now() - 1 }));
+    damaged[damaged.length - 1] = 0;
+    for (const value of ["foreign", "PGE\u0001 but no more", otherVersion, damaged]) {
       await server.command("SET", KEY, value);
       expect(await store.get(KEY)).toBeUndefined();
       expect(await store.set(KEY, entryOf("after"))).toBe(true);
@@ -252,6 +252,24 @@ describe("Redis", () => {
     expect(await store.set(KEY, entryOf("after"))).toBe(true);
     expect(await store.get(KEY)).toMatchObject({ bodyBytes: "after".length });
     expect(states).toEqual([]);
+  });
+
+  it("closed: nothing is left that would keep the process alive", async () => {
+    const server = await redis();
+    const clock = createFakeClock(Date.now());
+    const backend = backendOf(server.settings, { clock });
+    await vi.waitFor(() => expect(backend.events).toContainEqual({ kind: "gap" }));
+    await backend.store.set(KEY, entryOf("one"));
+    expect((await backend.claims?.claim(KEY))?.kind).toBe("leader");
+    const following = await backend.claims?.claim(KEY);
+    await clock.advance(1_000);
+    await backend.close();
+    expect(await (following?.kind === "follower" && following.ended)).toEqual({ kind: "vacant" });
+    expect(clock.pending).toBe(0);
+    await vi.waitFor(async () =>
+      expect(await server.command("CLIENT", "LIST")).not.toContain("name=property-gateway"),
+    );
+    await expectUnavailable(backend);
   });
 
   it("shared with others: nothing of theirs is touched", async () => {

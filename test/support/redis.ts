@@ -36,12 +36,8 @@ export async function startRedis(...options: string[]): Promise<RedisServer> {
   let server: ChildProcess | undefined;
 
   async function kill(): Promise<void> {
-    const killed = server;
+    await killed(server);
     server = undefined;
-    if (killed === undefined || killed.exitCode !== null || killed.signalCode !== null) return;
-    const exited = once(killed, "exit");
-    killed.kill("SIGKILL");
-    await exited;
   }
   const command: RedisServer["command"] = async (...words) => {
     const client = new Redis({ port, retryStrategy: () => null, disableClientInfo: true });
@@ -173,9 +169,7 @@ export async function startRedisSentinel(): Promise<RedisSentinel> {
     },
     switchMaster: async () => void (await ask("failover", MASTER_NAME)),
     async close() {
-      const exited = once(sentinel, "exit");
-      sentinel.kill("SIGKILL");
-      await exited;
+      await killed(sentinel);
       await Promise.all(servers.map((server) => server.close()));
       rmSync(dir, { recursive: true, force: true });
     },
@@ -198,6 +192,13 @@ function spawnServer(program: string, words: readonly string[]): ChildProcess {
   running.add(server);
   server.on("exit", () => running.delete(server));
   return server;
+}
+
+async function killed(server: ChildProcess | undefined): Promise<void> {
+  if (server === undefined || !running.has(server)) return;
+  const exited = once(server, "exit");
+  server.kill("SIGKILL");
+  await exited;
 }
 
 /** Resolves when something takes connections there; whether it takes commands is another question. */

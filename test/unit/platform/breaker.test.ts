@@ -117,7 +117,7 @@ describe("a breaker", () => {
     const answer = Promise.withResolvers<string>();
     const ended = outcome(breaker.run("a key", () => answer.promise));
     // The event loop stood still for ten timeouts: the timer fires, late, and once.
-    clock.setTo(clock.now() + 10 * TIMEOUT_MS);
+    clock.set(clock.now() + 10 * TIMEOUT_MS);
     await clock.advance(0);
     answer.resolve("was in the socket all the time");
     expect(await ended).toBe("was in the socket all the time");

@@ -51,6 +51,7 @@ function setup(): Attempted {
     observer: {
       request: () => undefined,
       upstreamCall: (record) => void calls.push(record),
+      info: () => undefined,
       warn: () => undefined,
       error: (message) => void errors.push(message),
     },

@@ -1,0 +1,35 @@
+import { describe, expect, it } from "vitest";
+
+import { createMemoryStore } from "../../src/cache/memory-store.ts";
+import { createDice } from "../support/dice.ts";
+import { entryWith, keyOf } from "../support/entries.ts";
+import { createFakeClock } from "../support/fake-clock.ts";
+import { storeContract } from "./store-contract.ts";
+
+storeContract("memory", async (clock) => {
+  const store = createMemoryStore(256 * 1024 * 1024, clock);
+  return { store, close: store.close };
+});
+
+describe("memory", () => {
+  it("never holds more than it may, and drops what was used longest ago", async () => {
+    const dice = createDice(1);
+    const store = createMemoryStore(1_000_000, createFakeClock());
+    await store.set(keyOf("hot"), entryWith("hot"));
+    for (let round = 0; round < 500; round++) {
+      await store.set(keyOf(`sold/${round}`), entryWith(Buffer.alloc(dice.between(1, 50_000))));
+      await store.get(keyOf("hot"));
+      expect(store.stats().bytes).toBeLessThanOrEqual(1_000_000);
+    }
+    expect(await store.get(keyOf("hot"))).toBeDefined();
+    expect(await store.get(keyOf("sold/0"))).toBeUndefined();
+    expect(store.stats().evictions).toBeGreaterThan(300);
+  });
+
+  it("is not emptied by one giant", async () => {
+    const store = createMemoryStore(1_000_000, createFakeClock());
+    await store.set(keyOf("small"), entryWith("small"));
+    expect(await store.set(keyOf("giant"), entryWith(Buffer.alloc(200_000)))).toBe("too-large");
+    expect(await store.get(keyOf("small"))).toBeDefined();
+  });
+});

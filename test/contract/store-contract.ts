@@ -1,0 +1,124 @@
+import { randomBytes } from "node:crypto";
+
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+
+import { transcode } from "../../src/cache/encoder.ts";
+import type { Store } from "../../src/cache/store.ts";
+import type { Clock } from "../../src/platform/clock.ts";
+import { createDice } from "../support/dice.ts";
+import { entryWith, keyOf } from "../support/entries.ts";
+import { createFakeClock, type FakeClock } from "../support/fake-clock.ts";
+
+/** A store that is empty, and how to be rid of it. */
+export interface StoreUnderTest {
+  readonly store: Store;
+  readonly close: () => Promise<void>;
+}
+
+/** What every store keeps to, whatever it is made of. */
+export function storeContract(name: string, create: (clock: Clock) => Promise<StoreUnderTest>): void {
+  describe(`${name} keeps to the contract of stores:`, () => {
+    let clock: FakeClock;
+    let store: Store;
+    let close: () => Promise<void>;
+
+    beforeEach(async () => {
+      // Stores with a clock of their own, such as Redis, count from now: the tests' time begins there.
+      clock = createFakeClock(Date.now());
+      ({ store, close } = await create(clock));
+    });
+    afterEach(() => close());
+
+    /** The body of what is stored, uncoded. */
+    async function bodyOf(key: string): Promise<Buffer | undefined> {
+      const entry = await store.get(key);
+      return entry && (await transcode(entry, "identity"));
+    }
+
+    it("what was never stored is a miss", async () => {
+      expect(await store.get(keyOf("sold/1"))).toBeUndefined();
+    });
+
+    it("what is stored comes back with every field", async () => {
+      const entries = [
+        entryWith("{}", clock.now()),
+        entryWith("gone", clock.now(), { status: 404, contentType: "application/problem+json" }),
+        entryWith("x", clock.now(), {
+          lastModified: "Thu, 01 Jan 2026 00:00:00 GMT",
+          tags: ["area:76", "record:1"],
+          purgeEpoch: 7,
+        }),
+      ];
+      for (const [index, entry] of entries.entries()) {
+        expect(await store.set(keyOf(`sold/${index}`), entry)).toBe(true);
+        const { bodies: _given, ...fields } = entry;
+        const { bodies: _found, ...found } = (await store.get(keyOf(`sold/${index}`))) ?? { bodies: {} };
+        expect(found).toEqual(fields);
+      }
+    });
+
+    it.each([
+      ["no bytes", Buffer.alloc(0)],
+      ["a few", Buffer.from([0, 255, 13, 10, 0])],
+      ["text", Buffer.from("räksmörgås ".repeat(2_000))],
+      ["noise", randomBytes(150_000)],
+    ])("a body of %s comes back byte for byte", async (_name, body) => {
+      const type = body.length === 150_000 ? "image/jpeg" : "application/json";
+      await store.set(keyOf("sold/1"), entryWith(body, clock.now(), { contentType: type }));
+      expect((await bodyOf(keyOf("sold/1")))?.equals(body)).toBe(true);
+    });
+
+    it.each(["listings?q=%C3%A5", "räk/smörgås 🦐", "a".repeat(8_000), "listings?areaId=1,76&q=%22%7B%7D*"])(
+      "the key %# is kept apart from its neighbours",
+      async (text) => {
+        await store.set(keyOf(text), entryWith("this", clock.now()));
+        await store.set(keyOf(`${text}x`), entryWith("that", clock.now()));
+        expect((await bodyOf(keyOf(text)))?.toString()).toBe("this");
+      },
+    );
+
+    it("what has expired is still there, until it is of no use to anybody", async () => {
+      const entry = entryWith("{}", clock.now());
+      await store.set(keyOf("sold/1"), entry);
+      clock.set(entry.freshUntil + 1);
+      expect(await store.get(keyOf("sold/1"))).toBeDefined();
+      clock.set(entry.keepUntil);
+      expect(await store.get(keyOf("sold/1"))).toBeUndefined();
+    });
+
+    it("20 MB are refused, and harm nothing that is there", async () => {
+      await store.set(keyOf("sold/1"), entryWith("kept", clock.now()));
+      expect(await store.set(keyOf("sold/2"), entryWith(Buffer.alloc(20_000_000), clock.now()))).toBe(
+        "too-large",
+      );
+      expect(await store.get(keyOf("sold/2"))).toBeUndefined();
+      expect((await bodyOf(keyOf("sold/1")))?.toString()).toBe("kept");
+    });
+
+    it("a newer entry takes the place of an older one, and never the other way round", async () => {
+      const at = clock.now();
+      expect(await store.set(keyOf("sold/1"), entryWith("2", at + 2))).toBe(true);
+      expect(await store.set(keyOf("sold/1"), entryWith("1", at + 1))).toBe("newer-stored");
+      expect((await bodyOf(keyOf("sold/1")))?.toString()).toBe("2");
+      expect(await store.set(keyOf("sold/1"), entryWith("3", at + 3))).toBe(true);
+      expect((await bodyOf(keyOf("sold/1")))?.toString()).toBe("3");
+    });
+
+    it("of many who write at once the newest wins, whatever the order", async () => {
+      const seed = 20_260_115;
+      const at = clock.now();
+      const ages = createDice(seed).shuffled(Array.from({ length: 60 }, (_, index) => index));
+      await Promise.all(ages.map((age) => store.set(keyOf("sold/1"), entryWith(`version ${age}`, at + age))));
+      expect((await bodyOf(keyOf("sold/1")))?.toString()).toBe("version 59");
+    });
+
+    it("what is removed is gone, and removing nothing is no mistake", async () => {
+      await store.set(keyOf("sold/1"), entryWith("1", clock.now()));
+      await store.set(keyOf("sold/2"), entryWith("2", clock.now()));
+      await store.remove(keyOf("sold/1"));
+      await store.remove(keyOf("sold/3"));
+      expect(await store.get(keyOf("sold/1"))).toBeUndefined();
+      expect((await bodyOf(keyOf("sold/2")))?.toString()).toBe("2");
+    });
+  });
+}
