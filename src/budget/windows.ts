@@ -27,23 +27,22 @@ export function noSends(): Sends {
  * @returns an instant, not before `now`
  */
 export function earliestSend(windows: readonly Window[], sends: Sends, now: number, ahead = 0): number {
-  return Math.max(now, ...windows.map((window) => placeIn(window, sends, now, ahead)));
-}
+  const { instants, first } = sends;
+  const held = instants.length - first;
+  if (windows.every(({ limit }) => held + ahead < limit)) return now;
 
-/**
- * In one window a send takes the place of the one `limit` sends before it. Where that one is itself
- * among those ahead, whole windows pass first.
- */
-function placeIn(
-  { limit, windowMs }: Window,
-  { instants, first }: Sends,
-  now: number,
-  ahead: number,
-): number {
-  const wholeWindows = Math.floor(ahead / limit);
-  const predecessor = instants.length - limit + (ahead % limit);
-  const place = predecessor < first ? now : Math.max(now, (instants[predecessor] ?? now) + windowMs);
-  return place + wholeWindows * windowMs;
+  // The place of each one ahead, and then one's own. Every window counts from the places that all of
+  // them allow, so none can be reckoned by itself.
+  const places: number[] = [];
+  const instantOf = (index: number): number =>
+    index < first ? Number.NEGATIVE_INFINITY : (instants[index] ?? places[index - instants.length] ?? now);
+  for (let index = instants.length; index <= instants.length + ahead; index++) {
+    // In a window a send takes the place of the one `limit` sends before it.
+    places.push(
+      windows.reduce((at, { limit, windowMs }) => Math.max(at, instantOf(index - limit) + windowMs), now),
+    );
+  }
+  return places.at(-1) ?? now;
 }
 
 /** Enters a send. Instants come in order; one that does not, because a clock was set back, counts as the latest. */

@@ -115,6 +115,11 @@ function exchange(
         return resolve({ response, received });
       }, failWith);
     });
+    outgoing.on("upgrade", (_response, socket) => {
+      // Node would end it without a word, and the wait would go on.
+      socket.destroy();
+      failWith(new UpstreamFault("malformed", "a protocol that was not asked for"));
+    });
     if (request.timedOut.aborted) onTotal();
     else outgoing.end();
   });

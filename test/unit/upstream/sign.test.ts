@@ -42,7 +42,8 @@ describe("a signature", () => {
     const text = fc.string({ unit: "grapheme", minLength: 1 });
     const instant = fc.integer({ min: 0, max: 4_102_444_800_000 });
     await fc.assert(
-      fc.asyncProperty(target, text, text, instant, async (target, callerId, key, now) => {
+      fc.asyncProperty(target, text, text, instant, async (target, callerId, end, now) => {
+        const key = `nobody-may-see-${end}`;
         const unique = systemRandom.unique16();
         const signed = signer(callerId, key, now, unique)(target);
         const time = String(Math.floor(now / 1000));
@@ -59,7 +60,7 @@ describe("a signature", () => {
         expect(signed[target.length]).toBe(target.includes("?") ? "&" : "?");
         // What goes on the wire is ASCII without blanks, and never the key.
         expect(signed).toMatch(/^[!-~]+$/);
-        if (key.length > 3 && !(callerId + target).includes(key)) expect(signed).not.toContain(key);
+        expect(signed).not.toContain("nobody-may-see");
       }),
     );
   });

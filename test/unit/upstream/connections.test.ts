@@ -1,0 +1,273 @@
+import { once } from "node:events";
+import http from "node:http";
+import https from "node:https";
+import type { Socket } from "node:net";
+
+import { describe, expect, it } from "vitest";
+
+import type { Fetch, RawAnswer } from "../../../src/upstream/fetch.ts";
+import { createFakeClock, type FakeClock } from "../../support/fake-clock.ts";
+import {
+  closedAddress,
+  fetching,
+  httpUpstream,
+  LIMITS,
+  NEVER_TIMED_OUT,
+  outcomeOf,
+  PAGE,
+  rawUpstream,
+} from "./support.ts";
+
+function request(url: string, timedOut = NEVER_TIMED_OUT): Parameters<Fetch>[0] {
+  return { url: `${url}/listings?x=1`, headers: { accept: "application/json" }, timedOut };
+}
+
+/** One exchange with an upstream that does this with the connection. */
+async function outcome(
+  onRequest: (socket: Socket) => void,
+): Promise<{ outcome: RawAnswer | string; pending: number }> {
+  const url = await rawUpstream(onRequest);
+  const clock = createFakeClock();
+  const result = await outcomeOf(fetching(clock)(request(url)));
+  return { outcome: result, pending: clock.pending };
+}
+
+const HEAD = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n";
+
+describe("an exchange", () => {
+  it("sends the headers given, those that HTTP needs, and nothing else", async () => {
+    let head = "";
+    const url = await rawUpstream((socket, received) => {
+      head = received;
+      socket.end(`${HEAD}Content-Length: 2\r\n\r\n{}`);
+    });
+    await fetching(createFakeClock())(request(url));
+    expect(head.split("\r\n").map((line) => line.toLowerCase())).toEqual([
+      "get /listings?x=1 http/1.1",
+      "accept: application/json",
+      "accept-encoding: gzip",
+      `host: ${new URL(url).host}`,
+      "connection: keep-alive",
+    ]);
+  });
+
+  it("brings a whole body home, in as many pieces as it comes, and leaves no timer behind", async () => {
+    const chunks = Array.from({ length: 50 }, (_, index) => `${index},`);
+    const url = await httpUpstream((_request, response) => {
+      for (const chunk of chunks) response.write(chunk);
+      response.end();
+    });
+    const clock = createFakeClock();
+    const answer = await fetching(clock)(request(url));
+    expect(answer.body.toString()).toBe(chunks.join(""));
+    expect(clock.pending).toBe(0);
+  });
+
+  it("uses the connection of the one before", async () => {
+    const sockets = new Set<Socket>();
+    const url = await httpUpstream((incoming, response) => {
+      sockets.add(incoming.socket);
+      response.end(PAGE);
+    });
+    const fetch = fetching(createFakeClock());
+    for (let times = 0; times < 5; times++) await fetch(request(url));
+    expect(sockets.size).toBe(1);
+  });
+
+  it("ends with a body that is ended by closing, where no length is given", async () => {
+    const { outcome: result } = await outcome((socket) => socket.end(`${HEAD}Connection: close\r\n\r\n{}`));
+    expect(result).toMatchObject({ status: 200, body: Buffer.from("{}") });
+  });
+
+  it("takes no notice of a status on the way to the answer", async () => {
+    const { outcome: result } = await outcome((socket) =>
+      socket.end(`HTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n${HEAD}Content-Length: 2\r\n\r\n{}`),
+    );
+    expect(result).toMatchObject({ status: 200, body: Buffer.from("{}") });
+  });
+});
+
+describe("an upstream that breaks off", () => {
+  it.each<[string, (socket: Socket) => void, string]>([
+    ["resets at once", (socket) => socket.resetAndDestroy(), "reset"],
+    ["closes without a word", (socket) => socket.end(), "reset"],
+    ["closes within the head", (socket) => socket.end("HTTP/1.1 200 OK\r\nContent-"), "reset"],
+    [
+      "wants another protocol",
+      (socket) => socket.write("HTTP/1.1 101 Hello\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n"),
+      "malformed",
+    ],
+    ["does not speak HTTP", (socket) => socket.end("SSH-2.0-OpenSSH_9.6\r\n"), "malformed"],
+    [
+      "gives two lengths",
+      (socket) => socket.end(`${HEAD}Content-Length: 2\r\nContent-Length: 3\r\n\r\n{}`),
+      "malformed",
+    ],
+    ["gives endless headers", (socket) => socket.end(`${HEAD}X: ${"x".repeat(70_000)}\r\n\r\n`), "malformed"],
+    [
+      "sends less than its Content-Length",
+      (socket) => socket.end(`${HEAD}Content-Length: 3\r\n\r\n{}`),
+      "cut-body",
+    ],
+    [
+      "sends nothing of its Content-Length",
+      (socket) => socket.end(`${HEAD}Content-Length: 3\r\n\r\n`),
+      "cut-body",
+    ],
+    [
+      "sends no last chunk",
+      (socket) => socket.end(`${HEAD}Transfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n`),
+      "cut-body",
+    ],
+    ["cuts a chunk", (socket) => socket.end(`${HEAD}Transfer-Encoding: chunked\r\n\r\n9\r\n{}`), "cut-body"],
+    [
+      "sends a chunk of no size",
+      (socket) => socket.end(`${HEAD}Transfer-Encoding: chunked\r\n\r\nzz\r\n`),
+      "malformed",
+    ],
+  ])("%s", async (_name, onRequest, kind) => {
+    expect(await outcome(onRequest)).toEqual({ outcome: kind, pending: 0 });
+  });
+
+  it("resets within the body", async () => {
+    const { outcome: result } = await outcome((socket) => {
+      socket.write(`${HEAD}Content-Length: 100\r\n\r\n{`, () => socket.resetAndDestroy());
+    });
+    // The reset may overtake what was sent before it.
+    expect(["cut-body", "reset"]).toContain(result);
+  });
+
+  it("refuses the connection", async () => {
+    const clock = createFakeClock();
+    expect(await outcomeOf(fetching(clock)(request(await closedAddress())))).toBe("unreachable");
+    expect(clock.pending).toBe(0);
+  });
+
+  it("has no address", async () => {
+    const clock = createFakeClock();
+    expect(await outcomeOf(fetching(clock)(request("http://nowhere.invalid")))).toBe("unreachable");
+    expect(clock.pending).toBe(0);
+  });
+});
+
+describe("an upstream that sends too much", () => {
+  it("is cut off, whether it said so before or never stops", async () => {
+    for (const framing of ["Content-Length: 99999999", "Connection: close"]) {
+      const { promise: closed, resolve } = Promise.withResolvers<void>();
+      const { outcome: result, pending } = await outcome((socket) => {
+        socket.write(`${HEAD}${framing}\r\n\r\n`);
+        const pour = (): boolean => socket.write("x".repeat(16_384));
+        socket.on("drain", pour);
+        socket.once("close", () => resolve());
+        while (pour());
+      });
+      expect([framing, result, pending]).toEqual([framing, "too-large", 0]);
+      await closed;
+    }
+  });
+});
+
+describe("an upstream that is slow", () => {
+  /** Lets time pass up to a limit, then over it. */
+  async function endsAt(clock: FakeClock, limitMs: number, result: Promise<unknown>): Promise<void> {
+    let ended = false;
+    void result.then(() => (ended = true));
+    await clock.armed(limitMs);
+    await clock.advance(limitMs - 1);
+    expect(ended).toBe(false);
+    await clock.advance(1);
+  }
+
+  it("to shake hands is given up after the connect timeout", async () => {
+    // A server that takes the connection and answers nothing to TLS.
+    const connected = Promise.withResolvers<Socket>();
+    const url = await rawUpstream((socket) => connected.resolve(socket));
+    const clock = createFakeClock();
+    const fetch = fetching(clock, new https.Agent({ keepAlive: true }));
+    const result = outcomeOf(fetch(request(url.replace("http:", "https:"))));
+    await endsAt(clock, LIMITS.connectTimeoutMs, result);
+    expect(await result).toBe("connect-timeout");
+    expect(clock.pending).toBe(0);
+  });
+
+  it("to give a connection is given up after the connect timeout", async () => {
+    const url = await rawUpstream(() => undefined);
+    const clock = createFakeClock();
+    const fetch = fetching(clock, new http.Agent({ keepAlive: true, maxSockets: 1 }));
+    const first = outcomeOf(fetch(request(url)));
+    await clock.armed(LIMITS.headerTimeoutMs);
+    const second = outcomeOf(fetch(request(url)));
+    await clock.advance(LIMITS.connectTimeoutMs);
+    expect(await second).toBe("connect-timeout");
+    await clock.advance(LIMITS.headerTimeoutMs);
+    expect(await first).toBe("header-timeout");
+  });
+
+  it("to answer is given up after the header timeout, and hung up on", async () => {
+    const closed = Promise.withResolvers<void>();
+    const url = await rawUpstream((socket) => socket.once("close", () => closed.resolve()));
+    const clock = createFakeClock();
+    const result = outcomeOf(fetching(clock)(request(url)));
+    await endsAt(clock, LIMITS.headerTimeoutMs, result);
+    expect(await result).toBe("header-timeout");
+    expect(clock.pending).toBe(0);
+    await closed.promise;
+  });
+
+  it("to go on within the head is given up likewise", async () => {
+    const url = await rawUpstream((socket) => void socket.write("HTTP/1.1 200 OK\r\nContent-"));
+    const clock = createFakeClock();
+    const result = outcomeOf(fetching(clock)(request(url)));
+    await endsAt(clock, LIMITS.headerTimeoutMs, result);
+    expect(await result).toBe("header-timeout");
+  });
+
+  it("to go on within the body is given up after the body timeout, and hung up on", async () => {
+    const closed = Promise.withResolvers<void>();
+    const url = await rawUpstream((socket) => {
+      socket.once("close", () => closed.resolve());
+      socket.write(`${HEAD}Content-Length: 100\r\n\r\n`);
+    });
+    const clock = createFakeClock();
+    const result = outcomeOf(fetching(clock)(request(url)));
+    await endsAt(clock, LIMITS.bodyTimeoutMs, result);
+    expect(await result).toBe("body-timeout");
+    expect(clock.pending).toBe(0);
+    await closed.promise;
+  });
+
+  it("but steady is waited for until the total timeout", async () => {
+    const response = Promise.withResolvers<http.ServerResponse>();
+    const url = await httpUpstream((_request, trickling) => {
+      trickling.flushHeaders();
+      response.resolve(trickling);
+    });
+    const clock = createFakeClock();
+    const total = new AbortController();
+    const result = outcomeOf(fetching(clock)(request(url, total.signal)));
+    const trickling = await response.promise;
+    for (let pieces = 1; pieces <= 10; pieces++) {
+      await clock.armed(LIMITS.bodyTimeoutMs, pieces);
+      await clock.advance(LIMITS.bodyTimeoutMs - 1);
+      trickling.write("x");
+    }
+    await clock.armed(LIMITS.bodyTimeoutMs, 11);
+    const closed = once(trickling, "close");
+    total.abort();
+    expect(await result).toBe("total-timeout");
+    expect(clock.pending).toBe(0);
+    await closed;
+  });
+
+  it("is not asked at all where the total timeout has passed", async () => {
+    let requests = 0;
+    const url = await httpUpstream((_request, response) => {
+      requests += 1;
+      response.end(PAGE);
+    });
+    const fetch = fetching(createFakeClock());
+    expect(await outcomeOf(fetch(request(url, AbortSignal.abort())))).toBe("total-timeout");
+    await fetch(request(url));
+    expect(requests).toBe(1);
+  });
+});

@@ -1,0 +1,167 @@
+import type http from "node:http";
+
+import { describe, expect, it } from "vitest";
+
+import { Problem } from "../../../src/errors.ts";
+import type { Throttled } from "../../../src/exchange.ts";
+import { createFakeClock } from "../../support/fake-clock.ts";
+import { attempting, httpUpstream, LIMITS, LISTINGS, PAGE, PATIENT, rawUpstream } from "./support.ts";
+
+const RETRY_DELAY_MS = 5_005;
+
+function parameterOf(head: string | undefined, name: string): string | null {
+  return new URL(head?.split(" ")[1] ?? "", "http://upstream.test").searchParams.get(name);
+}
+
+function answerIn(body: string): string {
+  return `HTTP/1.1 200 OK\r\nContent-Length: ${body.length}\r\n\r\n${body}`;
+}
+
+describe("a kept connection that the upstream has closed", () => {
+  it("is no failure: the request goes out once more, signed afresh, on a new one", async () => {
+    const heads: string[] = [];
+    const url = await rawUpstream((socket, head, number) => {
+      heads.push(head);
+      if (number === 2) socket.resetAndDestroy();
+      else socket.write(answerIn(PAGE));
+    });
+    const { attempt, watcher } = attempting({ baseUrl: url });
+    await attempt(LISTINGS, PATIENT);
+    const { status } = await attempt(LISTINGS, PATIENT);
+    expect(status).toBe(200);
+    expect(heads).toHaveLength(3);
+    expect(new Set(heads.map((head) => parameterOf(head, "unique"))).size).toBe(3);
+    expect(watcher.calls.map((call) => [call.cause, call.status])).toEqual([
+      ["miss", 200],
+      ["miss", "stale-connection"],
+      ["retry", 200],
+    ]);
+  });
+
+  it("is one once only: a new connection that is reset too is not tried again", async () => {
+    const url = await rawUpstream((socket, _head, number) => {
+      if (number === 1) socket.write(answerIn(PAGE));
+      else socket.resetAndDestroy();
+    });
+    const { attempt, watcher } = attempting({ baseUrl: url });
+    await attempt(LISTINGS, PATIENT);
+    await expect(attempt(LISTINGS, PATIENT)).rejects.toMatchObject({ code: "upstream-unreachable" });
+    expect(watcher.calls.map((call) => call.status)).toEqual([200, "stale-connection", "reset"]);
+  });
+
+  it("is told from a new one that is reset, which is not tried again", async () => {
+    const url = await rawUpstream((socket) => socket.resetAndDestroy());
+    const { attempt, watcher } = attempting({ baseUrl: url });
+    await expect(attempt(LISTINGS, PATIENT)).rejects.toMatchObject({ code: "upstream-unreachable" });
+    expect(watcher.calls.map((call) => call.status)).toEqual(["reset"]);
+  });
+});
+
+describe("the second attempt", () => {
+  it("comes after the delay, and is signed then and not before", async () => {
+    const heads: string[] = [];
+    const url = await httpUpstream((request, response) => {
+      heads.push(`GET ${request.url ?? ""}`);
+      response.statusCode = heads.length === 1 ? 500 : 200;
+      response.end(PAGE);
+    });
+    const clock = createFakeClock();
+    const { attempt } = attempting({ baseUrl: url, clock, retryDelayMs: RETRY_DELAY_MS });
+    const fetched = attempt(LISTINGS, PATIENT);
+    // The test's random fraction is a half, and so is the delay's least.
+    await clock.armed(RETRY_DELAY_MS);
+    await clock.advance(RETRY_DELAY_MS - 1);
+    expect(heads).toHaveLength(1);
+    await clock.advance(1);
+    expect((await fetched).status).toBe(200);
+    const [first, second] = heads.map((head) => Number(parameterOf(head, "time")));
+    expect((second ?? 0) - (first ?? 0)).toBe(5);
+  });
+
+  it("waits its turn and pays as the first did", async () => {
+    let paid = 0;
+    const throttled: Throttled = (job) => {
+      paid += 1;
+      return job();
+    };
+    const url = await httpUpstream((_request, response) => {
+      response.statusCode = 503;
+      response.end();
+    });
+    const { attempt } = attempting({ baseUrl: url, throttled });
+    await expect(attempt(LISTINGS, PATIENT)).rejects.toMatchObject({ code: "upstream-unavailable" });
+    expect(paid).toBe(2);
+  });
+
+  it("is not made where there is no place for it", async () => {
+    let turns = 0;
+    const throttled: Throttled = (job) => {
+      turns += 1;
+      return turns === 1 ? job() : Promise.reject(new Problem("temporary-reduced-capacity"));
+    };
+    let requests = 0;
+    const url = await httpUpstream((_request, response) => {
+      requests += 1;
+      response.statusCode = 500;
+      response.end();
+    });
+    const { attempt } = attempting({ baseUrl: url, throttled });
+    await expect(attempt(LISTINGS, PATIENT)).rejects.toMatchObject({ code: "temporary-reduced-capacity" });
+    expect(requests).toBe(1);
+  });
+});
+
+describe("the total timeout", () => {
+  it("runs from the departure, not from the queue, and ends a trickle", async () => {
+    const response = Promise.withResolvers<http.ServerResponse>();
+    const url = await httpUpstream((_request, trickling) => {
+      trickling.flushHeaders();
+      response.resolve(trickling);
+    });
+    const clock = createFakeClock();
+    const turn = Promise.withResolvers<void>();
+    const throttled: Throttled = async (job) => {
+      await turn.promise;
+      return await job();
+    };
+    const { attempt, watcher } = attempting({ baseUrl: url, clock, throttled });
+    const failed = attempt(LISTINGS, PATIENT).catch((error: unknown) => error);
+    await clock.advance(LIMITS.totalTimeoutMs);
+    turn.resolve();
+
+    const trickling = await response.promise;
+    // 3 × (3003 - 1) ms, and then the rest.
+    for (let pieces = 1; pieces <= 3; pieces++) {
+      await clock.armed(LIMITS.bodyTimeoutMs, pieces);
+      await clock.advance(LIMITS.bodyTimeoutMs - 1);
+      trickling.write("x");
+    }
+    await clock.armed(LIMITS.bodyTimeoutMs, 4);
+    await clock.advance(LIMITS.totalTimeoutMs - 3 * (LIMITS.bodyTimeoutMs - 1));
+    expect(await failed).toMatchObject({ status: 504, code: "upstream-timeout" });
+    expect(watcher.calls).toEqual([
+      expect.objectContaining({ status: "total-timeout", durationMs: LIMITS.totalTimeoutMs }),
+    ]);
+    expect(clock.pending).toBe(0);
+  });
+
+  it("spans both attempts", async () => {
+    let requests = 0;
+    const url = await httpUpstream((_request, response) => {
+      requests += 1;
+      response.statusCode = 500;
+      if (requests === 1) response.end();
+    });
+    const clock = createFakeClock();
+    // So late that the second attempt cannot use up its header timeout.
+    const retryDelayMs = LIMITS.totalTimeoutMs - 1_000;
+    const { attempt, watcher } = attempting({ baseUrl: url, clock, retryDelayMs });
+    const failed = attempt(LISTINGS, PATIENT).catch((error: unknown) => error);
+    await clock.armed(retryDelayMs);
+    await clock.advance(retryDelayMs);
+    await clock.armed(LIMITS.headerTimeoutMs, 2);
+    await clock.advance(1_000);
+    expect(await failed).toMatchObject({ code: "upstream-timeout" });
+    expect(watcher.calls.map((call) => call.status)).toEqual([500, "total-timeout"]);
+  });
+});
