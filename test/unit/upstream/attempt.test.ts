@@ -103,6 +103,7 @@ describe("an attempt", () => {
       body: Buffer.from(BODY),
       contentType: "application/json; charset=utf-8",
       lastModified: "yesterday",
+      recordIds: ["76"],
     });
   });
 
