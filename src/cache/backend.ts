@@ -6,8 +6,6 @@ import type { Claims } from "../exchange.ts";
 import type { Purge, PurgeScope } from "./purges.ts";
 import type { Store } from "./store.ts";
 
-export type { Claim, ClaimEnd, Claims } from "../exchange.ts";
-
 /** Something that happened in another replica, or before this process began. */
 export type BackendEvent =
   /** An entry was stored: an older one under the key is out of date. */

@@ -16,7 +16,7 @@ import { crc32 } from "node:zlib";
 import type { ContentCoding, Entry } from "../exchange.ts";
 
 const MAGIC = Buffer.from("PGE\u0001", "latin1");
-export const STORED_AT_OFFSET = 8;
+const STORED_AT_OFFSET = 8;
 const HEADER_LENGTH_AT = 16;
 const HEADER_AT = 20;
 

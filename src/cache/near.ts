@@ -17,7 +17,7 @@ export interface Near {
 }
 
 /** A question on its way to the store behind. */
-export interface Read {
+interface Read {
   /** Keeps what came back in memory, unless something newer was heard of meanwhile. */
   readonly found: (entry: Entry) => void;
   /** Nothing was found, or nothing could be asked. */

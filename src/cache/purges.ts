@@ -26,7 +26,7 @@ export interface Purge {
 }
 
 /** What becomes of an entry under the purges known. */
-export type Purged = "kept" | "stale" | "gone";
+type Purged = "kept" | "stale" | "gone";
 
 /** What of an entry a purge can name. */
 interface Purgeable {

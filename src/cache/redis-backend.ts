@@ -14,7 +14,7 @@ import type { Backend, BackendEvent } from "./backend.ts";
 import { createRedisCalls, type RedisObserver, type RedisOperation } from "./redis-calls.ts";
 import { createRedisClaims, type RedisClaims } from "./redis-claims.ts";
 import { createRedisListener } from "./redis-listener.ts";
-import type { RedisMessage } from "./redis-messages.ts";
+import { readMessage } from "./redis-messages.ts";
 import { createRedisPurges, type RedisPurges } from "./redis-purges.ts";
 import { SCRIPTS } from "./redis-scripts.ts";
 import { asUnavailable, createRedisStore } from "./redis-store.ts";
@@ -65,7 +65,7 @@ export function createRedisBackend(options: RedisBackendOptions): Backend {
     replica,
     commandTimeoutMs,
     intervalMs: probeIntervalMs,
-    onMessage: (message) => dispatch(message, { replica, purges, claims, tell }),
+    onMessage: (text) => dispatch(text, { replica, purges, claims, tell }),
     onGap: () => tell({ kind: "gap" }),
     onDown: () => claims.vacateAll(),
     async readPurges(which) {
@@ -106,8 +106,11 @@ interface Addressees {
   readonly tell: (event: BackendEvent) => void;
 }
 
-function dispatch(message: RedisMessage, { replica, purges, claims, tell }: Addressees): void {
-  switch (message.kind) {
+function dispatch(text: string, { replica, purges, claims, tell }: Addressees): void {
+  const message = readMessage(text);
+  switch (message?.kind) {
+    case undefined:
+      return;
     case "stored": {
       const { from, key, storedAt } = message;
       if (from !== replica) tell({ kind: "stored", key, storedAt });

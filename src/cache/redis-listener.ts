@@ -7,7 +7,7 @@ import { subscribeRedis } from "../platform/redis-subscription.ts";
 import type { RedisFactory } from "../platform/redis.ts";
 import { NAMESPACE } from "../query/key.ts";
 import type { RedisCalls } from "./redis-calls.ts";
-import { CHANNEL, readMessage, type RedisMessage } from "./redis-messages.ts";
+import { CHANNEL } from "./redis-messages.ts";
 
 /** How often purges are read although no message says so. */
 const REREAD_MS = 10_000;
@@ -34,7 +34,8 @@ export interface RedisListenerOptions {
   readonly commandTimeoutMs: number;
   /** How often a beat is sent, in milliseconds. */
   readonly intervalMs: number;
-  readonly onMessage: (message: RedisMessage) => void;
+  /** Told of every message on the channel of all replicas. */
+  readonly onMessage: (text: string) => void;
   /** Messages may have been lost; from now on they arrive. */
   readonly onGap: () => void;
   /** Messages may be lost from now on. */
@@ -51,11 +52,7 @@ export function createRedisListener(options: RedisListenerOptions): RedisListene
     nodes: calls.nodes,
     channels: [CHANNEL, beatChannel],
     clock,
-    onMessage(channel, text) {
-      if (channel === beatChannel) return heart.heard(text);
-      const message = readMessage(text);
-      if (message !== undefined) options.onMessage(message);
-    },
+    onMessage: (channel, text) => (channel === beatChannel ? heart.heard(text) : options.onMessage(text)),
     onUp() {
       heart.startAfresh();
       replay();
@@ -66,7 +63,7 @@ export function createRedisListener(options: RedisListenerOptions): RedisListene
   let intervalsDown = 0;
   let isReplayDue = false;
   let rereadAt = clock.now() + REREAD_MS;
-  let cancelNext = clock.after(intervalMs, next);
+  let cancelNext = clock.after(intervalMs, onInterval);
 
   function replay(): void {
     if (!subscription.isUp()) return;
@@ -96,8 +93,8 @@ export function createRedisListener(options: RedisListenerOptions): RedisListene
     }
   }
 
-  function next(): void {
-    cancelNext = clock.after(intervalMs, next);
+  function onInterval(): void {
+    cancelNext = clock.after(intervalMs, onInterval);
     check();
   }
 

@@ -9,13 +9,13 @@ import { Problem } from "../errors.ts";
 import type { Claim, Claims, Waiting } from "../exchange.ts";
 
 /** How a flight came by its value. */
-export interface Flown<T> {
+interface Flown<T> {
   readonly value: T;
   /** `found`: it was there already; `fetched`: asked of the upstream; `followed`: another replica asked. */
   readonly how: "found" | "fetched" | "followed";
 }
 
-export interface Steps<T> {
+interface Steps<T> {
   /** Looks for the value in the shared store. */
   readonly look: () => Promise<T | undefined>;
   /** Asks the upstream and stores. */

@@ -61,8 +61,9 @@ describe("an entry stored by one replica", () => {
 
   it("is announced only where it was stored", async () => {
     const [one, other] = [await replica(), await replica()];
-    await one.store.set(KEY, entryOf("newer", { storedAt: 2_000 }));
-    expect(await one.store.set(KEY, entryOf("older", { storedAt: 1_000 }))).toBe("newer-stored");
+    const storedAt = Date.now();
+    await one.store.set(KEY, entryOf("newer", { storedAt }));
+    expect(await one.store.set(KEY, entryOf("older", { storedAt: storedAt - 1 }))).toBe("newer-stored");
     await one.purge({ kind: "all" }, HARD);
     await vi.waitFor(() => expect(purgesIn(other.events)).toHaveLength(1));
     expect(other.events.flatMap((event) => (event.kind === "stored" ? [event.storedAt] : []))).toEqual([
@@ -108,7 +109,11 @@ describe("a purge", () => {
 
   it("reaches a replica whose message was lost without a trace", async () => {
     const clock = createFakeClock(Date.now());
-    const listening = await replica(server.settings, { clock });
+    const listening = await replica(server.settings, {
+      clock,
+      commandTimeoutMs: 1e12,
+      probeIntervalMs: 1_000,
+    });
     // As if declared elsewhere, and the message never sent.
     const lost = { epoch: Date.now(), scope: { kind: "all" }, hard: true };
     await server.command("ZADD", "property-gateway:1:{purges}", lost.epoch, JSON.stringify(lost));

@@ -29,11 +29,11 @@ async function replica(): Promise<WatchedBackend> {
 
 /** Reads and writes without a pause until stopped. */
 function traffic({ store }: WatchedBackend): { stop: () => Promise<{ errors: unknown[]; writes: number }> } {
-  let isRunning = true;
+  const stopping = new AbortController();
   const errors: unknown[] = [];
   let writes = 0;
   async function caller(first: number): Promise<void> {
-    for (let turn = first; isRunning; turn++) {
+    for (let turn = first; !stopping.signal.aborted; turn++) {
       const key = KEYS[turn % KEYS.length] ?? "";
       try {
         await store.get(key);
@@ -48,7 +48,7 @@ function traffic({ store }: WatchedBackend): { stop: () => Promise<{ errors: unk
   const callers = [0, 5, 10, 15].map(caller);
   return {
     async stop() {
-      isRunning = false;
+      stopping.abort();
       await Promise.all(callers);
       return { errors, writes };
     },

@@ -4,7 +4,7 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { createServer, type AddressInfo } from "node:net";
+import { createServer, type Server } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
@@ -51,8 +51,9 @@ export async function startRedis(...options: string[]): Promise<RedisServer> {
   };
   async function restart(...more: string[]): Promise<void> {
     server = spawnServer("redis-server", [
-      ...["--port", String(port), "--cluster-port", String(busPort), "--bind", "127.0.0.1", "--dir", dir],
-      ...["--save", "", "--appendonly", "no", "--enable-debug-command", "yes", "--daemonize", "no"],
+      ...`--port ${port} --cluster-port ${busPort} --bind 127.0.0.1 --dir ${dir}`.split(" "),
+      ...`--appendonly no --enable-debug-command yes --daemonize no --save`.split(" "),
+      "",
       ...options,
       ...more,
     ]);
@@ -216,12 +217,19 @@ async function listening(port: number, server: ChildProcess): Promise<void> {
   });
 }
 
+/** @returns where a server listens */
+export function portOf(server: Server): number {
+  const address = server.address();
+  if (address === null || typeof address === "string") throw new Error("listens at no port");
+  return address.port;
+}
+
 async function freePorts(count: number): Promise<number[]> {
   const servers = Array.from({ length: count }, () => createServer());
   await Promise.all(
     servers.map((server) => new Promise<void>((resolve) => void server.listen(0, "127.0.0.1", resolve))),
   );
-  const ports = servers.map((server) => (server.address() as AddressInfo).port);
+  const ports = servers.map(portOf);
   await Promise.all(servers.map((server) => new Promise((resolve) => void server.close(resolve))));
   return ports;
 }

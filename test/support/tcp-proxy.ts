@@ -1,7 +1,9 @@
 /**
  * A TCP proxy that can be slow, cut its connections, or swallow everything without a word.
  */
-import { connect, createServer, type AddressInfo, type Socket } from "node:net";
+import { connect, createServer, type Socket } from "node:net";
+
+import { portOf } from "./redis.ts";
 
 export interface TcpProxy {
   readonly port: number;
@@ -57,7 +59,7 @@ export async function startTcpProxy(targetPort: number): Promise<TcpProxy> {
   }
 
   return {
-    port: (server.address() as AddressInfo).port,
+    port: portOf(server),
     connections: () => pairs.size,
     delay: (ms) => void (delayMs = ms),
     cut,
