@@ -34,7 +34,6 @@ const IO_MODULES = [
   "node:dns",
   "node:worker_threads",
   "node:cluster",
-  "node:sqlite",
   "node:timers",
   "node:timers/promises",
   "node:process",

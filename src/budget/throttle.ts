@@ -10,6 +10,7 @@ import Bottleneck from "bottleneck";
 import { Problem } from "../errors.ts";
 import type { Throttled, Waiting } from "../exchange.ts";
 import { pause, type Clock } from "../platform/clock.ts";
+import { unfailing, type SendLog, type Warn } from "./send-log.ts";
 import { earliestSend, forgetOld, noSends, recordSend, type Window } from "./windows.ts";
 
 export interface ThrottleOptions {
@@ -17,6 +18,10 @@ export interface ThrottleOptions {
   /** Calls on their way at once. */
   readonly concurrency: number;
   readonly clock: Clock;
+  /** What was sent before this process began, and what the next one is to know; without it, each starts at zero. */
+  readonly sendLog?: SendLog | undefined;
+  /** Told when that log fails, and when it works again; calls go out all the same. */
+  readonly warn?: Warn | undefined;
 }
 
 /**
@@ -24,9 +29,12 @@ export interface ThrottleOptions {
  *   `temporary-reduced-capacity` at once where the predicted turn is after the deadline, and as soon as
  *   everyone who waited has gone.
  */
-export function createThrottle({ windows, concurrency, clock }: ThrottleOptions): Throttled {
+export function createThrottle(options: ThrottleOptions): Throttled {
+  const { windows, concurrency, clock, warn = () => undefined } = options;
   const queue = new Bottleneck({ maxConcurrent: concurrency });
   const sends = noSends();
+  const sendLog = options.sendLog && unfailing(options.sendLog, warn);
+  for (const at of sendLog?.load(clock.now()) ?? []) recordSend(sends, at);
   let waitingForPlace = 0;
 
   function nextPlace(ahead: number): number {
@@ -50,7 +58,10 @@ export function createThrottle({ windows, concurrency, clock }: ThrottleOptions)
       if (waitMs <= 0) break;
       await pause(clock, waitMs, waiting.abandoned);
     }
-    recordSend(sends, clock.now());
+    const at = clock.now();
+    recordSend(sends, at);
+    // Before the call departs: a process that is killed during it has spent it.
+    sendLog?.record(at);
   }
 
   return async function throttled(job, waiting) {

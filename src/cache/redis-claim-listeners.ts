@@ -53,7 +53,7 @@ export function createListeners(): Listeners {
           const end = ear.isVacated ? VACANT : ear.heard.get(holder);
           if (end !== undefined) return listen(end);
           ear.tell = (ender, end) => {
-            listen(end);
+            if (ender === holder) listen(end);
           };
           ear.vacate = () => listen(VACANT);
         },

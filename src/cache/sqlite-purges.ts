@@ -10,8 +10,11 @@ interface SqlitePurges {
 /** Purges in a table of their own, so that a restart forgets none of them. */
 export function createSqlitePurges(database: Database, clock: Clock, retentionMs: number): SqlitePurges {
   const select = database.prepare("SELECT epoch, purge FROM purges ORDER BY epoch");
-  const latest = database.prepare("SELECT max(epoch) AS epoch FROM purges");
-  const insert = database.prepare("INSERT INTO purges (epoch, at, purge) VALUES (?, ?, ?)");
+  // One statement, so that two processes never take the same epoch.
+  const insert = database.prepare(
+    `INSERT INTO purges (epoch, at, purge)
+     SELECT max(coalesce(max(epoch), 0) + 1, :now), :now, :purge FROM purges RETURNING epoch`,
+  );
   // The latest stays: epochs must go on growing.
   const trim = database.prepare(
     "DELETE FROM purges WHERE at < ? AND epoch < (SELECT max(epoch) FROM purges)",
@@ -25,10 +28,9 @@ export function createSqlitePurges(database: Database, clock: Clock, retentionMs
       }),
     add(scope, hard) {
       const now = clock.now();
-      const epoch = Math.max(Number(latest.get()?.["epoch"] ?? 0) + 1, now);
-      insert.run(epoch, now, JSON.stringify({ scope, hard }));
+      const row = insert.get({ now, purge: JSON.stringify({ scope, hard }) });
       trim.run(now - retentionMs);
-      return { epoch, scope, hard };
+      return { epoch: Number(row?.["epoch"]), scope, hard };
     },
   };
 }

@@ -1,13 +1,15 @@
 import type { Entry } from "../exchange.ts";
 import type { Clock } from "../platform/clock.ts";
-import type { Database, StatementSync } from "../platform/sqlite.ts";
+import type { Database } from "../platform/sqlite.ts";
 import { fromBlob, toBlob } from "./blob.ts";
 import { inStoredCoding } from "./encoder.ts";
-import type { Run } from "./sqlite-backend.ts";
+import { createSqliteRoom } from "./sqlite-room.ts";
+import type { Run } from "./sqlite-run.ts";
 import { MAX_BODY_BYTES, type Store } from "./store.ts";
 
 export interface SqliteStoreOptions {
   readonly database: Database;
+  /** The bound on the file, in bytes; an entry of its own may take an eighth of it. */
   readonly maxBytes: number;
   readonly clock: Clock;
   readonly run: Run;
@@ -15,92 +17,55 @@ export interface SqliteStoreOptions {
 
 /** A use is noted at most this often per entry: a hit is a read, not a write. */
 const USE_NOTED_EVERY_MS = 60_000;
-/** Room is made in steps of this share of the bound, so that not every write has to make some. */
-const EVICTION_SHARE = 0.05;
-const ROW_OVERHEAD_BYTES = 200;
 
 /** Entries in a table, the least recently used ones leaving first. */
 export function createSqliteStore({ database, maxBytes, clock, run }: SqliteStoreOptions): Store {
-  const statements = prepare(database);
-  let evictions = 0;
+  const select = database.prepare("SELECT blob, used_at FROM entries WHERE key = ? AND keep_until > ?");
+  const upsert = database.prepare(
+    `INSERT INTO entries (key, stored_at, keep_until, used_at, blob) VALUES (?, ?, ?, ?, ?)
+     ON CONFLICT (key) DO UPDATE SET stored_at = excluded.stored_at, keep_until = excluded.keep_until,
+       used_at = excluded.used_at, blob = excluded.blob
+     WHERE excluded.stored_at >= entries.stored_at`,
+  );
+  const use = database.prepare("UPDATE entries SET used_at = ? WHERE key = ?");
+  const remove = database.prepare("DELETE FROM entries WHERE key = ?");
+  const room = createSqliteRoom(database, maxBytes, clock);
 
-  /** What is past its end goes first, then what was used longest ago. */
-  function makeRoom(): void {
-    statements.expire.run(clock.now());
-    for (
-      let held = statements.totals();
-      held.bytes > maxBytes && held.entries > 0;
-      held = statements.totals()
-    ) {
-      evictions += Number(
-        statements.evict.run(Math.max(1, Math.ceil(held.entries * EVICTION_SHARE))).changes,
-      );
+  function read(key: string): Entry | undefined {
+    const now = clock.now();
+    const row = select.get(key, now);
+    const blob = row?.["blob"];
+    if (row === undefined || !(blob instanceof Uint8Array)) return undefined;
+    if (Number(row["used_at"]) < now - USE_NOTED_EVERY_MS) noteUse(key, now);
+    return fromBlob(Buffer.from(blob.buffer, blob.byteOffset, blob.length));
+  }
+
+  function noteUse(key: string, now: number): void {
+    try {
+      use.run(now, key);
+    } catch {
+      // What cannot be written can still be read; the next entry to be stored says what is the matter.
     }
   }
 
-  function write(key: string, entry: Entry): true | "newer-stored" {
+  function write(key: string, entry: Entry): true | "too-large" | "newer-stored" {
     const blob = toBlob(entry);
-    const size = blob.length + key.length + ROW_OVERHEAD_BYTES;
-    const { storedAt, keepUntil } = entry;
-    if (statements.put.run(key, storedAt, keepUntil, clock.now(), size, blob).changes === 0)
-      return "newer-stored";
-    if (statements.totals().bytes > maxBytes) makeRoom();
-    return true;
+    // One giant must not empty the cache of everything else.
+    if (blob.length > maxBytes / 8) return "too-large";
+    room.make(blob.length + 2 * Buffer.byteLength(key));
+    const { changes } = upsert.run(key, entry.storedAt, entry.keepUntil, clock.now(), blob);
+    return changes === 0 ? "newer-stored" : true;
   }
 
   return {
     tier: "sqlite",
-    stats: () => (database.isOpen ? { ...statements.totals(), evictions } : undefined),
-    get: (key) =>
-      run("get", () => {
-        const row = statements.get.get(key, clock.now());
-        if (row === undefined) return undefined;
-        if (Number(row["used_at"]) < clock.now() - USE_NOTED_EVERY_MS) statements.use.run(clock.now(), key);
-        const blob = row["blob"];
-        return blob instanceof Uint8Array
-          ? fromBlob(Buffer.from(blob.buffer, blob.byteOffset, blob.length))
-          : undefined;
-      }),
-    set: (key, entry) =>
-      run("set", async () => {
-        if (entry.bodyBytes > MAX_BODY_BYTES) return "too-large";
-        return write(key, await inStoredCoding(entry));
-      }),
-    remove: (key) => run("remove", () => void statements.remove.run(key)),
-    close: async () => undefined,
-  };
-}
-
-interface Statements {
-  readonly get: StatementSync;
-  readonly put: StatementSync;
-  readonly use: StatementSync;
-  readonly remove: StatementSync;
-  readonly expire: StatementSync;
-  readonly evict: StatementSync;
-  /** Kept up to date by triggers: nothing is counted here. */
-  readonly totals: () => { readonly entries: number; readonly bytes: number };
-}
-
-function prepare(database: Database): Statements {
-  const totals = database.prepare("SELECT entries, bytes FROM totals");
-  return {
-    get: database.prepare("SELECT blob, used_at FROM entries WHERE key = ? AND keep_until > ?"),
-    put: database.prepare(
-      `INSERT INTO entries (key, stored_at, keep_until, used_at, bytes, blob) VALUES (?, ?, ?, ?, ?, ?)
-       ON CONFLICT (key) DO UPDATE SET stored_at = excluded.stored_at, keep_until = excluded.keep_until,
-         used_at = excluded.used_at, bytes = excluded.bytes, blob = excluded.blob
-       WHERE excluded.stored_at >= entries.stored_at`,
-    ),
-    use: database.prepare("UPDATE entries SET used_at = ? WHERE key = ?"),
-    remove: database.prepare("DELETE FROM entries WHERE key = ?"),
-    expire: database.prepare("DELETE FROM entries WHERE keep_until <= ?"),
-    evict: database.prepare(
-      "DELETE FROM entries WHERE key IN (SELECT key FROM entries ORDER BY used_at LIMIT ?)",
-    ),
-    totals: () => {
-      const row = totals.get();
-      return { entries: Number(row?.["entries"]), bytes: Number(row?.["bytes"]) };
+    stats: room.stats,
+    get: (key) => run("get", () => read(key)),
+    async set(key, entry) {
+      if (entry.bodyBytes > MAX_BODY_BYTES) return "too-large";
+      return await run("set", async () => write(key, await inStoredCoding(entry)));
     },
+    remove: (key) => run("remove", () => void remove.run(key)),
+    close: async () => undefined,
   };
 }

@@ -136,7 +136,7 @@ export async function startRedisSentinel(): Promise<RedisSentinel> {
       "",
     ].join("\n"),
   );
-  const sentinel = spawnServer("redis-sentinel", [file]);
+  const sentinel = spawnServer("redis-server", [file, "--sentinel"]);
   await listening(port, sentinel);
   const ask = async (...words: string[]): Promise<unknown> => {
     const client = new Redis({ port, retryStrategy: () => null, enableReadyCheck: false });
