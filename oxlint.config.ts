@@ -34,6 +34,7 @@ const IO_MODULES = [
   "node:dns",
   "node:worker_threads",
   "node:cluster",
+  "node:sqlite",
   "node:timers",
   "node:timers/promises",
   "node:process",

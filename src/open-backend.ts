@@ -27,6 +27,8 @@ export function openBackend({
   const timed = (tier: Tier) => (operation: string, durationMs: number) =>
     metrics.storeOperation(tier, operation, durationMs);
   if (redis !== null) {
+    // Seen from the first scrape on, not from the first fault.
+    metrics.breakerState("redis", "closed");
     return createRedisBackend({
       connect: redis,
       clock,

@@ -105,9 +105,7 @@ function makeTables(database: Database, layout: DatabaseLayout): void {
     // Another process may have made them since this one looked.
     if (checkOwner(database, layout)) {
       const { schema, applicationId, version } = layout;
-      database.exec(
-        `${schema}; PRAGMA application_id = ${applicationId}; PRAGMA user_version = ${version}`,
-      );
+      database.exec(`${schema}; PRAGMA application_id = ${applicationId}; PRAGMA user_version = ${version}`);
     }
     database.exec("COMMIT");
   } catch (error) {

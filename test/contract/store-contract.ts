@@ -4,6 +4,7 @@ import { afterEach, beforeEach, describe, expect, it } from "vitest";
 
 import { transcode } from "../../src/cache/encoder.ts";
 import type { Store } from "../../src/cache/store.ts";
+import type { ContentCoding, Entry } from "../../src/exchange.ts";
 import type { Clock } from "../../src/platform/clock.ts";
 import { createDice } from "../support/dice.ts";
 import { entryWith, keyOf } from "../support/entries.ts";
@@ -68,6 +69,24 @@ export function storeContract(name: string, create: (clock: Clock) => Promise<St
       expect((await bodyOf(keyOf("sold/1")))?.equals(body)).toBe(true);
     });
 
+    it.each<[string, readonly ContentCoding[]]>([
+      ["gzip", ["gzip"]],
+      ["br", ["br"]],
+      ["zstd", ["zstd"]],
+      ["several codings", ["br", "identity", "gzip"]],
+    ])("an entry that is held in %s is the same answer afterwards", async (_name, codings) => {
+      const entry = entryWith("räksmörgås ".repeat(2_000), clock.now());
+      const bodies: Entry["bodies"] = Object.fromEntries(
+        await Promise.all(codings.map(async (coding) => [coding, await transcode(entry, coding)] as const)),
+      );
+      await store.set(keyOf("sold/1"), { ...entry, bodies });
+      expect((await bodyOf(keyOf("sold/1")))?.toString()).toBe("räksmörgås ".repeat(2_000));
+      expect(await store.get(keyOf("sold/1"))).toMatchObject({
+        bodyBytes: entry.bodyBytes,
+        etag: entry.etag,
+      });
+    });
+
     it.each(["listings?q=%C3%A5", "räk/smörgås 🦐", "a".repeat(8_000), "listings?areaId=1,76&q=%22%7B%7D*"])(
       "the key %# is kept apart from its neighbours",
       async (text) => {
@@ -81,6 +100,8 @@ export function storeContract(name: string, create: (clock: Clock) => Promise<St
       const entry = entryWith("{}", clock.now());
       await store.set(keyOf("sold/1"), entry);
       clock.set(entry.freshUntil + 1);
+      expect(await store.get(keyOf("sold/1"))).toBeDefined();
+      clock.set(entry.keepUntil - 1);
       expect(await store.get(keyOf("sold/1"))).toBeDefined();
       clock.set(entry.keepUntil);
       expect(await store.get(keyOf("sold/1"))).toBeUndefined();
@@ -104,13 +125,24 @@ export function storeContract(name: string, create: (clock: Clock) => Promise<St
       expect((await bodyOf(keyOf("sold/1")))?.toString()).toBe("3");
     });
 
-    it("of many who write at once the newest wins, whatever the order", async () => {
-      const seed = 20_260_115;
-      const at = clock.now();
-      const ages = createDice(seed).shuffled(Array.from({ length: 60 }, (_, index) => index));
-      await Promise.all(ages.map((age) => store.set(keyOf("sold/1"), entryWith(`version ${age}`, at + age))));
-      expect((await bodyOf(keyOf("sold/1")))?.toString()).toBe("version 59");
+    it("an entry as new as the one that is there takes its place", async () => {
+      await store.set(keyOf("sold/1"), entryWith("first", clock.now()));
+      expect(await store.set(keyOf("sold/1"), entryWith("second", clock.now()))).toBe(true);
+      expect((await bodyOf(keyOf("sold/1")))?.toString()).toBe("second");
     });
+
+    // Large and small bodies side by side: a compressed one is longer on its way than those after it.
+    it.each([1, 2, 3, 4])(
+      "of many who write at once the newest wins, whatever the order (seed %i)",
+      async (seed) => {
+        const at = clock.now();
+        const dice = createDice(seed);
+        const ages = dice.shuffled(Array.from({ length: 60 }, (_, index) => index));
+        const bodyOfAge = (age: number): string => `version ${age} `.repeat(age % 3 === 0 ? 20_000 : 1);
+        await Promise.all(ages.map((age) => store.set(keyOf("sold/1"), entryWith(bodyOfAge(age), at + age))));
+        expect((await bodyOf(keyOf("sold/1")))?.toString()).toBe(bodyOfAge(59));
+      },
+    );
 
     it("what is removed is gone, and removing nothing is no mistake", async () => {
       await store.set(keyOf("sold/1"), entryWith("1", clock.now()));
