@@ -27,7 +27,8 @@ export interface ThrottleOptions {
 /**
  * @returns a function that runs a job when its turn has come. It rejects, without running the job, with
  *   `temporary-reduced-capacity` at once where the predicted turn is after the deadline, and as soon as
- *   everyone who waited has gone.
+ *   everyone who waited has gone; with `deadline-exceeded` where the turn has not come by the deadline
+ *   all the same, because those ahead take their time.
  */
 export function createThrottle(options: ThrottleOptions): Throttled {
   const { windows, concurrency, clock, warn = () => undefined } = options;
@@ -36,6 +37,8 @@ export function createThrottle(options: ThrottleOptions): Throttled {
   const sendLog = options.sendLog && unfailing(options.sendLog, warn);
   for (const at of sendLog?.load(clock.now()) ?? []) recordSend(sends, at);
   let waitingForPlace = 0;
+  /** Those out of the queue take their places one by one: timers would not keep their order. */
+  let line: Promise<unknown> = Promise.resolve();
 
   function nextPlace(ahead: number): number {
     const now = clock.now();
@@ -51,12 +54,12 @@ export function createThrottle(options: ThrottleOptions): Throttled {
     });
   }
 
-  async function takePlace(waiting: Waiting): Promise<void> {
+  async function takePlace(patience: Patience): Promise<void> {
     for (;;) {
-      if (waiting.abandoned.aborted) throw reducedCapacity();
+      if (patience.over.aborted) throw reducedCapacity();
       const waitMs = nextPlace(0) - clock.now();
       if (waitMs <= 0) break;
-      await pause(clock, waitMs, waiting.abandoned);
+      await pause(clock, waitMs, patience.over);
     }
     const at = clock.now();
     recordSend(sends, at);
@@ -72,35 +75,71 @@ export function createThrottle(options: ThrottleOptions): Throttled {
       if (!placed) waitingForPlace--;
       placed = true;
     };
-    const withdrawn = whenAborted(waiting.abandoned, reducedCapacity);
+    const patience = createPatience(waiting, clock, reducedCapacity);
     const turn = queue.schedule(async () => {
+      const place = line.then(() => takePlace(patience));
+      line = place.catch(() => undefined);
       try {
-        await takePlace(waiting);
+        await place;
       } finally {
         leaveQueue();
       }
-      withdrawn.disarm();
+      patience.stop();
       return await job();
     });
     try {
       // A job cannot be taken out of Bottleneck's queue: its caller leaves at once, and the job, when
       // its turn comes, sees that and returns without spending.
-      return await Promise.race([turn, withdrawn.rejected]);
+      return await Promise.race([turn, patience.rejected]);
     } catch (error) {
       turn.catch(() => undefined);
       throw error;
     } finally {
       leaveQueue();
-      withdrawn.disarm();
+      patience.stop();
     }
   };
 }
 
-/** A promise that rejects when the signal aborts, until disarmed. */
-function whenAborted(signal: AbortSignal, reason: () => Error): { rejected: Promise<never>; disarm(): void } {
+interface Patience {
+  /** Aborted when nobody waits any more. */
+  readonly over: AbortSignal;
+  /** Rejects at the same time. */
+  readonly rejected: Promise<never>;
+  /** From now on it does not end. */
+  stop(): void;
+}
+
+/** How long a place is waited for: until everyone has gone, or the last one's deadline has passed. */
+function createPatience({ abandoned, deadlineAt }: Waiting, clock: Clock, whyGone: () => Error): Patience {
   const { promise, reject } = Promise.withResolvers<never>();
-  const onAbort = (): void => reject(reason());
-  if (signal.aborted) onAbort();
-  else signal.addEventListener("abort", onAbort, { once: true });
-  return { rejected: promise, disarm: () => signal.removeEventListener("abort", onAbort) };
+  const over = new AbortController();
+  let cancel = (): void => undefined;
+  const stop = (): void => {
+    cancel();
+    abandoned.removeEventListener("abort", onAbandoned);
+  };
+  function end(reason: Error): void {
+    stop();
+    over.abort();
+    reject(reason);
+  }
+  function onAbandoned(): void {
+    end(whyGone());
+  }
+  function watchDeadline(): void {
+    const leftMs = deadlineAt() - clock.now();
+    if (leftMs < 0) end(new Problem("deadline-exceeded", { internal: "still in the throttle's queue" }));
+    // The deadline moves when others join, so it is looked at again; past it, so that whoever has a
+    // deadline of their own goes by that.
+    else cancel = clock.after(leftMs + 1, watchDeadline);
+  }
+  // Nobody may be racing it at the time.
+  promise.catch(() => undefined);
+  if (abandoned.aborted) onAbandoned();
+  else {
+    abandoned.addEventListener("abort", onAbandoned, { once: true });
+    watchDeadline();
+  }
+  return { over: over.signal, rejected: promise, stop };
 }

@@ -11,7 +11,7 @@ export interface Window {
   readonly windowMs: number;
 }
 
-/** What was sent, oldest first. Mutated only by `recordSend` and `forgetBefore`. */
+/** What was sent, oldest first. Mutated only by `recordSend` and `forgetOld`. */
 export interface Sends {
   readonly instants: number[];
   /** Index of the oldest instant that still counts: the ones before it are dropped in bulk. */

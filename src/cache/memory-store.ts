@@ -21,10 +21,10 @@ export interface MemoryStore extends Store {
  */
 export function createMemoryStore(maxBytes: number, clock: Clock): MemoryStore {
   let evictions = 0;
+  // One giant must not empty the cache of everything else.
+  const maxEntryBytes = Math.ceil(maxBytes / 8);
   const entries = new LRUCache<string, Entry>({
     maxSize: maxBytes,
-    // One giant must not empty the cache of everything else.
-    maxEntrySize: Math.ceil(maxBytes / 8),
     sizeCalculation: (entry, key) => sizeOf(key, entry),
     dispose: (_entry, _key, reason) => {
       if (reason === "evict") evictions++;
@@ -41,8 +41,10 @@ export function createMemoryStore(maxBytes: number, clock: Clock): MemoryStore {
   function put(key: string, entry: Entry): true | WhyNotStored {
     if (entry.bodyBytes > MAX_BODY_BYTES) return "too-large";
     if (!mayReplace(entries.peek(key), entry)) return "newer-stored";
+    // Not left to lru-cache, which would take the entry that is there away.
+    if (sizeOf(key, entry) > maxEntryBytes) return "too-large";
     entries.set(key, entry);
-    return entries.peek(key) === entry ? true : "too-large";
+    return true;
   }
 
   return {

@@ -11,7 +11,7 @@ export interface Store {
   readonly tier: Tier;
   /** The entry of a key, fresh or stale; `undefined` where there is none, or it is past its `keepUntil`. */
   readonly get: (key: string) => Promise<Entry | undefined>;
-  /** Keeps an entry, unless it is too large or a newer one is there. */
+  /** Keeps an entry, unless it is too large or a newer one is there: then what is there stays. */
   readonly set: (key: string, entry: Entry) => Promise<true | WhyNotStored>;
   /** Drops an entry. */
   readonly remove: (key: string) => Promise<void>;

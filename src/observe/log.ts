@@ -17,13 +17,14 @@ export interface LogOptions {
   readonly secrets: readonly string[];
 }
 
-const SIGNATURE = /\b(hash|unique)(=|%3D)[^&\s"\\]+/gi;
+const SIGNATURE = /(hash|unique)(=|%3D)[^&\s"\\]*/gi;
 
 export function createLogger({ level, destination, secrets }: LogOptions): Logger {
   const sink = destination ?? process.stdout;
+  const unwanted = secrets.flatMap(spellingsOf);
   const write = (line: string): void => {
     let clean = line.replaceAll(SIGNATURE, "$1:[redacted]");
-    for (const secret of secrets) clean = clean.replaceAll(secret, "[redacted]");
+    for (const text of unwanted) clean = clean.replaceAll(text, "[redacted]");
     sink.write(clean);
   };
   const options = {
@@ -33,4 +34,12 @@ export function createLogger({ level, destination, secrets }: LogOptions): Logge
     formatters: { level: (label: string) => ({ level: label }) },
   };
   return pino(options, { write });
+}
+
+/** The ways a text can stand in a line: as it is and as part of a URL, each as JSON escapes it. */
+function spellingsOf(secret: string): string[] {
+  if (secret === "") return [];
+  const form = new URLSearchParams([["", secret]]).toString().slice(1);
+  const spellings = [secret, encodeURIComponent(secret), form];
+  return [...new Set(spellings.map((spelling) => JSON.stringify(spelling).slice(1, -1)))];
 }

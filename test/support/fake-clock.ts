@@ -23,8 +23,14 @@ interface Timer {
   readonly callback: () => void;
 }
 
-/** @param startAt epoch milliseconds */
-export function createFakeClock(startAt = Date.UTC(2026, 0, 15, 12)): FakeClock {
+/**
+ * @param startAt epoch milliseconds
+ * @param ties which goes first of those due at one instant: real timers promise nothing about that
+ */
+export function createFakeClock(
+  startAt = Date.UTC(2026, 0, 15, 12),
+  ties: "first-armed" | "last-armed" = "first-armed",
+): FakeClock {
   let now = startAt;
   const timers = new Set<Timer>();
   const armings = createCounter();
@@ -32,8 +38,10 @@ export function createFakeClock(startAt = Date.UTC(2026, 0, 15, 12)): FakeClock 
   function nextDue(until: number): Timer | undefined {
     let next: Timer | undefined;
     for (const timer of timers) {
-      // The one armed first goes first among equals: a set keeps their order.
-      if (timer.dueAt <= until && (next === undefined || timer.dueAt < next.dueAt)) next = timer;
+      if (timer.dueAt > until) continue;
+      // A set keeps the order of arming.
+      const sooner = next === undefined || timer.dueAt < next.dueAt;
+      if (sooner || (timer.dueAt === next?.dueAt && ties === "last-armed")) next = timer;
     }
     return next;
   }

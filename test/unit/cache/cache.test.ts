@@ -1,0 +1,155 @@
+import { describe, expect, it } from "vitest";
+
+import { createCache, type Kept } from "../../../src/cache/cache.ts";
+import { createMemoryStore } from "../../../src/cache/memory-store.ts";
+import type { Store } from "../../../src/cache/store.ts";
+import { createFlights } from "../../../src/coalesce/flight.ts";
+import { Problem } from "../../../src/errors.ts";
+import type { Answer, Fetched, Question } from "../../../src/exchange.ts";
+import { createFakeClock, settled, type FakeClock } from "../../support/fake-clock.ts";
+
+const LIFETIMES = {
+  ttlMs: { listings: 300_000, sold: 1, areas: 1, images: 1, records: 1 },
+  negativeTtlMs: 60_000,
+};
+
+function question(clock: FakeClock, text = "listings?offset=0"): Question {
+  return {
+    text,
+    key: `property-gateway:1:json:${text}`,
+    query: { kind: "search", resource: "listings", filters: [], extras: [], limit: undefined, offset: 0 },
+    request: {
+      id: "request",
+      method: "GET",
+      app: "other",
+      route: { kind: "search", resource: "listings" },
+      search: "",
+      format: "json",
+      coding: "identity",
+      ifNoneMatch: undefined,
+      noStore: false,
+      receivedAt: clock.now(),
+      deadlineAt: clock.now() + 10_000,
+      gone: new AbortController().signal,
+    },
+  };
+}
+
+const FOUND: Fetched = {
+  status: 200,
+  contentType: "application/json",
+  body: Buffer.from("{}"),
+  lastModified: undefined,
+};
+const NOT_FOUND: Fetched = { ...FOUND, status: 404, contentType: "application/problem+json" };
+
+interface Setup {
+  readonly clock: FakeClock;
+  readonly store: Store;
+  /** What the upstream brings; each question takes the next, the last for ever. */
+  readonly ask: (text?: string) => Promise<Answer>;
+  readonly fetches: () => number;
+}
+
+function setup(upstream: (nth: number) => Promise<Fetched>, store: Store = createMemoryStore(80_000)): Setup {
+  const clock = createFakeClock();
+  let fetches = 0;
+  const cache = createCache({
+    store,
+    coalesce: createFlights<Kept>(clock).join,
+    fetch: () => upstream((fetches += 1)),
+    lifetimes: LIFETIMES,
+    clock,
+  });
+  return { clock, store, ask: (text) => cache(question(clock, text)), fetches: () => fetches };
+}
+
+describe("a question", () => {
+  it("asked first is a miss and stored; asked again it is a hit, until its lifetime is over", async () => {
+    const { clock, ask, fetches } = setup(async () => FOUND);
+    const storedAt = clock.now();
+    expect(await ask()).toMatchObject({ outcome: "miss", stored: true, entry: { storedAt } });
+    await clock.advance(299_999);
+    expect(await ask()).toMatchObject({ outcome: "hit", stored: true, entry: { storedAt } });
+    expect(fetches()).toBe(1);
+    await clock.advance(1);
+    expect(await ask()).toMatchObject({ outcome: "miss", entry: { storedAt: storedAt + 300_000 } });
+    expect(fetches()).toBe(2);
+  });
+
+  it("asked by many at once is a miss for one and collapsed for the rest", async () => {
+    const { ask, fetches } = setup(async () => FOUND);
+    const outcomes = (await Promise.all([ask(), ask(), ask()])).map(({ outcome }) => outcome);
+    expect(outcomes).toEqual(["miss", "collapsed", "collapsed"]);
+    expect(fetches()).toBe(1);
+  });
+
+  it("that differs is another question", async () => {
+    const { ask, fetches } = setup(async () => FOUND);
+    const both = await Promise.all([ask("listings?areaId=1&offset=0"), ask("listings?areaId=2&offset=0")]);
+    expect(both.map(({ outcome }) => outcome)).toEqual(["miss", "miss"]);
+    expect(fetches()).toBe(2);
+  });
+
+  it("without an answer is remembered as such, for the shorter time", async () => {
+    const { clock, ask, fetches } = setup(async () => NOT_FOUND);
+    expect(await ask()).toMatchObject({ outcome: "miss", entry: { status: 404 } });
+    await clock.advance(59_999);
+    expect(await ask()).toMatchObject({ outcome: "hit", entry: { status: 404 } });
+    await clock.advance(1);
+    expect(await ask()).toMatchObject({ outcome: "miss" });
+    expect(fetches()).toBe(2);
+  });
+
+  it("that fails is not remembered: the next is asked anew", async () => {
+    const { ask, store } = setup(async (nth) => {
+      if (nth === 1) throw new Problem("upstream-error");
+      return FOUND;
+    });
+    await expect(ask()).rejects.toMatchObject({ code: "upstream-error" });
+    expect(await store.get("property-gateway:1:json:listings?offset=0")).toBeUndefined();
+    expect(await ask()).toMatchObject({ outcome: "miss" });
+  });
+
+  it("whose answer is too large is answered, and says that it is not stored", async () => {
+    const { ask, fetches } = setup(async () => ({ ...FOUND, body: Buffer.alloc(50_000) }));
+    const answers = [await ask(), await ask()];
+    expect(answers).toMatchObject([
+      { outcome: "miss", stored: "too-large" },
+      { outcome: "miss", stored: "too-large" },
+    ]);
+    expect(answers[0]?.entry.body.length).toBe(50_000);
+    expect(fetches()).toBe(2);
+  });
+
+  it("is dated when its answer comes, not when it is asked", async () => {
+    const door = Promise.withResolvers<Fetched>();
+    const { clock, ask } = setup(() => door.promise);
+    const asked = ask();
+    await clock.advance(4_000);
+    door.resolve(FOUND);
+    expect((await asked).entry.storedAt).toBe(clock.now());
+  });
+
+  it("is not asked upstream where its answer arrives between the look-up and the flight", async () => {
+    const inner = createMemoryStore(80_000);
+    const firstLook = Promise.withResolvers<void>();
+    let looks = 0;
+    // A store whose first look-up takes so long that another has asked and got its answer meanwhile.
+    const store: Store = {
+      async get(key) {
+        const found = await inner.get(key);
+        if ((looks += 1) === 1) await firstLook.promise;
+        return found;
+      },
+      set: (key, entry) => inner.set(key, entry),
+    };
+    const { ask, fetches } = setup(async () => FOUND, store);
+    const slow = ask();
+    expect(await ask()).toMatchObject({ outcome: "miss" });
+    firstLook.resolve();
+    await settled();
+    expect(await slow).toMatchObject({ outcome: "hit", stored: true });
+    expect(fetches()).toBe(1);
+  });
+});
