@@ -193,6 +193,7 @@ describe("a flight", () => {
     const now = await leader(other);
     const following = await follower(third);
     await lost.release({ kind: "failed", problem: new Problem("upstream-error") });
+    expect((await claim(one)).kind).toBe("follower");
     await now.release({ kind: "landed" });
     expect(await following.ended).toEqual({ kind: "landed" });
   });

@@ -1,13 +1,23 @@
-import type { Backend } from "../../src/cache/backend.ts";
-import { createSqliteBackend, type SqliteBackendOptions } from "../../src/cache/sqlite-backend.ts";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+
+import { onTestFinished } from "vitest";
+
+import {
+  createSqliteBackend,
+  type SqliteBackend,
+  type SqliteBackendOptions,
+} from "../../src/cache/sqlite-backend.ts";
 import { systemClock } from "../../src/platform/clock.ts";
 
-/** A backend that must open; what it logs goes to `warnings`. */
-export function openSqliteBackend(
-  dataDir: string,
-  options: Partial<SqliteBackendOptions> & { readonly warnings?: string[] } = {},
-): Backend {
-  const backend = createSqliteBackend({
+export const SQLITE_FILE = "property-gateway.sqlite";
+
+type Options = Partial<SqliteBackendOptions> & { readonly warnings?: string[] };
+
+/** A backend, or nothing where there can be none; what it logs goes to `warnings`. */
+export function tryOpenSqliteBackend(dataDir: string, options: Options = {}): SqliteBackend | undefined {
+  return createSqliteBackend({
     dataDir,
     maxBytes: 256 * 1024 * 1024,
     retentionMs: 86_400_000,
@@ -16,6 +26,18 @@ export function openSqliteBackend(
     onOperation: () => undefined,
     ...options,
   });
+}
+
+/** A backend that must open. */
+export function openSqliteBackend(dataDir: string, options: Options = {}): SqliteBackend {
+  const backend = tryOpenSqliteBackend(dataDir, options);
   if (backend === undefined) throw new Error("the database could not be opened");
   return backend;
+}
+
+/** A directory that is gone when the test is over. */
+export function temporaryDirectory(): string {
+  const directory = mkdtempSync(join(tmpdir(), "property-gateway-"));
+  onTestFinished(() => rmSync(directory, { recursive: true, force: true }));
+  return directory;
 }
