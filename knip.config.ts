@@ -11,6 +11,8 @@ const config: KnipConfig = {
     "tools/generate.ts",
   ],
   project: ["{src,test,bench,tools}/**/*.{ts,mjs}"],
+  // `npm test` sees to it that they are there.
+  ignoreBinaries: ["redis-server", "redis-cli"],
   // The runtime itself: npm puts its `node` on the path of every script.
   ignoreDependencies: [/^node-/],
 };

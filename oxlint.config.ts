@@ -16,6 +16,8 @@ const HOMES: Record<string, { names: string[]; at: string[] }> = {
   pino: { names: ["pino"], at: ["src/observe/**"] },
   yaml: { names: ["yaml"], at: ["src/platform/**"] },
   zod: { names: ["zod"], at: ["src/platform/**"] },
+  sqlite: { names: ["node:sqlite"], at: ["src/platform/sqlite.ts"] },
+  redis: { names: ["ioredis"], at: ["src/platform/redis*.ts", "src/cache/redis-*.ts"] },
   lru: { names: ["lru-cache"], at: ["src/cache/**"] },
 };
 
@@ -50,11 +52,6 @@ const LAYERS: { files: string[]; mayNotSee: string[]; pure?: boolean }[] = [
     mayNotSee: ["edge", "cache", "coalesce", "budget", "upstream", "observe", "platform", "sandbox"],
     pure: true,
   },
-  {
-    files: ["src/cache/policy.ts", "src/budget/windows.ts"],
-    mayNotSee: ["edge", "coalesce", "upstream", "observe", "platform", "sandbox"],
-    pure: true,
-  },
   { files: ["src/cache/**"], mayNotSee: ["edge", "coalesce", "budget", "upstream", "observe", "sandbox"] },
   { files: ["src/coalesce/**"], mayNotSee: ["edge", "cache", "budget", "upstream", "observe", "sandbox"] },
   { files: ["src/budget/**"], mayNotSee: ["edge", "cache", "coalesce", "upstream", "observe", "sandbox"] },
@@ -71,6 +68,12 @@ const LAYERS: { files: string[]; mayNotSee: string[]; pure?: boolean }[] = [
   {
     files: ["src/sandbox/**"],
     mayNotSee: ["edge", "query", "cache", "coalesce", "budget", "upstream", "observe"],
+  },
+  // Last, because the last override that matches a file is the one that counts.
+  {
+    files: ["src/cache/policy.ts", "src/budget/windows.ts"],
+    mayNotSee: ["edge", "coalesce", "upstream", "observe", "platform", "sandbox"],
+    pure: true,
   },
 ];
 

@@ -2,10 +2,15 @@
  * The composition root: the stack is drawn here, in the order of the journey.
  */
 import { createThrottle } from "./budget/throttle.ts";
-import { createCache, type Kept } from "./cache/cache.ts";
+import type { Backend } from "./cache/backend.ts";
+import { createCache, type Flown, type Kept } from "./cache/cache.ts";
 import { createEncoder, isCompressible } from "./cache/encoder.ts";
+import { createInspect } from "./cache/inspect.ts";
 import { createMemoryStore } from "./cache/memory-store.ts";
-import { createFlights } from "./coalesce/flight.ts";
+import { StoreUnavailable, type Store, type StoreStats } from "./cache/store.ts";
+import { createTiers, type Tiers } from "./cache/tiers.ts";
+import { createFly } from "./coalesce/across.ts";
+import { createFlights, type Flights } from "./coalesce/flight.ts";
 import { createAdminServer } from "./edge/admin.ts";
 import { createAdmit } from "./edge/admit.ts";
 import { createArrive } from "./edge/arrival.ts";
@@ -13,16 +18,19 @@ import { createRefuse } from "./edge/refuse.ts";
 import { createRespond } from "./edge/respond.ts";
 import { createGatewayServer } from "./edge/server.ts";
 import { createUnderstand } from "./edge/understand.ts";
-import type { Observer } from "./exchange.ts";
+import { Problem } from "./errors.ts";
+import type { Observer, Tier } from "./exchange.ts";
 import type { Resource } from "./interface/resources.ts";
 import type { Logger } from "./observe/log.ts";
 import { createMetrics } from "./observe/metrics.ts";
 import { createObserver } from "./observe/observer.ts";
+import { openBackend } from "./open-backend.ts";
 import { createPipeline, type Journey } from "./pipeline.ts";
 import type { Clock } from "./platform/clock.ts";
 import type { Config } from "./platform/config.ts";
 import { listen, type Listening } from "./platform/listen.ts";
 import type { Random } from "./platform/random.ts";
+import type { ParseOptions } from "./query/parse.ts";
 import type { Query, StreamedQuery } from "./query/query.ts";
 import { createRouter } from "./query/route.ts";
 import { upstreamTarget } from "./query/text.ts";
@@ -41,23 +49,43 @@ export interface Surroundings {
 
 export interface Gateway {
   /** Starts both servers. */
-  start(): Promise<{ readonly callers: Listening; readonly admin: Listening }>;
+  readonly start: () => Promise<{ readonly callers: Listening; readonly admin: Listening }>;
   /** Stops accepting, lets what is in flight finish within `server.drainTimeout`, closes the rest. */
-  stop(): Promise<void>;
+  readonly stop: () => Promise<void>;
 }
 
 export function createGateway(surroundings: Surroundings): Gateway {
-  const { config, clock, log } = surroundings;
-  const store = createMemoryStore(config.cache.maxBytes);
-  const flights = createFlights<Kept>(clock);
-  const metrics = createMetrics({ cache: () => store.stats, flights: () => flights.size });
+  const { config, clock, random, log } = surroundings;
+  const memory = createMemoryStore(config.cache.maxBytes, clock);
+  const flights = createFlights<Flown>(clock);
+  const metrics = createMetrics({
+    tiers: () => [memory, backend?.store].flatMap(statsOf),
+    flights: () => flights.size,
+  });
   const observer = createObserver(log, metrics);
+  const backend = openBackend({ config, clock, random, observer, metrics });
+  const tiers = createTiers({ memory, backend, clock });
 
-  const journey = drawJourney(surroundings, { store, flights, observer });
+  const parse = {
+    ...config.query,
+    isSecret: (value: string) => value === config.upstream.privateKey.reveal(),
+  };
+  const callers = createGatewayServer({
+    journey: drawJourney(surroundings, { tiers, flights, backend, observer, parse }),
+    maxUrlBytes: config.server.maxUrlBytes,
+    requestId: random.requestId,
+  });
   let stopping = false;
-  const { maxUrlBytes } = config.server;
-  const callers = createGatewayServer({ journey, maxUrlBytes, requestId: surroundings.random.requestId });
-  const admin = createAdminServer({ renderMetrics: metrics.render, isReady: () => !stopping });
+  const admin = createAdminServer({
+    renderMetrics: metrics.render,
+    isReady: () => !stopping,
+    route: createRouter(config.upstream),
+    parse,
+    inspect: createInspect(tiers, clock.now),
+    purge: (scope, hard) => tiers.purge(scope, hard).catch(asProblem),
+    requestId: random.requestId,
+    observer,
+  });
   const started: Listening[] = [];
 
   return {
@@ -72,35 +100,49 @@ export function createGateway(surroundings: Surroundings): Gateway {
     async stop() {
       stopping = true;
       await Promise.all(started.map((server) => server.close(clock, config.server.drainTimeoutMs)));
+      await backend?.close();
     },
   };
 }
 
+/** A store's part in the metrics; nothing where there is none, or it cannot tell. */
+function statsOf(store: Store | undefined): (StoreStats & { readonly tier: Tier })[] {
+  const stats = store?.stats();
+  return store && stats ? [{ tier: store.tier, ...stats }] : [];
+}
+
+function asProblem(error: unknown): never {
+  if (error instanceof StoreUnavailable) throw new Problem("store-unavailable", { internal: error.message });
+  throw error;
+}
+
 interface Parts {
-  readonly store: ReturnType<typeof createMemoryStore>;
-  readonly flights: ReturnType<typeof createFlights<Kept>>;
+  readonly tiers: Tiers;
+  readonly flights: Flights<Flown>;
+  readonly backend: Backend | undefined;
   readonly observer: Observer;
+  readonly parse: ParseOptions;
 }
 
 /** admit → understand → cache → coalesce → attempt [ throttle → sign → fetch ] → respond */
-function drawJourney(surroundings: Surroundings, { store, flights, observer }: Parts): Journey {
+function drawJourney(surroundings: Surroundings, parts: Parts): Journey {
   const { config, clock, random } = surroundings;
-  const { server, upstream, query, budget } = config;
+  const { tiers, flights, backend, observer, parse } = parts;
+  const { server, upstream, budget } = config;
   const { now } = clock;
 
-  const targetOf = (asked: Query | StreamedQuery): string => upstreamTarget(asked, upstream.recordPath);
   const outward = {
     ...upstream,
     originOf: drawOrigins(surroundings),
     identity: upstream,
     hosts: [upstream.url, upstream.imageUrl].map((url) => new URL(url).host),
-    targetOf,
+    targetOf: (asked: Query | StreamedQuery): string => upstreamTarget(asked, upstream.recordPath),
     clock,
     random,
     observer,
   };
   const attempt = createAttempt(outward);
-  const respond = createRespond({ now, encode: createEncoder(store), isCompressible });
+  const respond = createRespond({ now, encode: createEncoder(tiers.keepInMemory), isCompressible });
 
   return createPipeline({
     arrive: createArrive({
@@ -116,18 +158,18 @@ function drawJourney(surroundings: Surroundings, { store, flights, observer }: P
       maxUrlBytes: server.maxUrlBytes,
       maxWaitMs: budget.maxWaitMs,
     }),
-    understand: createUnderstand({ ...query, isSecret: (value) => value === upstream.privateKey.reveal() }),
+    understand: createUnderstand(parse),
     cache: createCache({
-      store,
+      tiers,
       coalesce: flights.join,
+      fly: createFly<Kept>(backend?.claims),
       fetch: ({ query: asked, text, request: { format } }, waiting) => {
         const { resource, kind } = asked;
-        return attempt(
-          { resource, text, target: targetOf(asked), single: kind === "record", format },
-          waiting,
-        );
+        const target = outward.targetOf(asked);
+        return attempt({ resource, text, target, single: kind === "record", format }, waiting);
       },
       lifetimes: config.cache,
+      retentionMs: config.cache.retentionMs,
       clock,
     }),
     passThrough: createPassThrough(outward),

@@ -2,6 +2,10 @@
  * `npm run demo`: a sandbox upstream, a gateway in front of it, and a little traffic, in one process
  * with nothing to set up.
  */
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+
 import { createGateway } from "./app.ts";
 import { createLogger } from "./observe/log.ts";
 import { systemClock } from "./platform/clock.ts";
@@ -26,21 +30,23 @@ const SAMPLE_PATHS = [
 
 export async function main(): Promise<void> {
   const sandbox = createSandbox(CALLER);
+  const dataDir = mkdtempSync(join(tmpdir(), "property-gateway-demo-"));
   try {
-    await run(sandbox);
+    await run(sandbox, dataDir);
   } finally {
     await sandbox.close();
+    rmSync(dataDir, { recursive: true, force: true });
   }
 }
 
-async function run(sandbox: Sandbox): Promise<void> {
+async function run(sandbox: Sandbox, dataDir: string): Promise<void> {
   const upstream = await sandbox.listen();
   const control = await sandbox.listenControl();
   const config = readConfig({
     LOG_LEVEL: "warn",
     HOST: "127.0.0.1",
     ...processEnvironment(),
-    ...settingsFor(upstream.url),
+    ...settingsFor(upstream.url, dataDir),
   });
   if (config === undefined) return;
   const log = createLogger({ level: config.log.level, secrets: [CALLER.privateKey] });
@@ -67,7 +73,7 @@ async function run(sandbox: Sandbox): Promise<void> {
 }
 
 /** What a company would set for its upstream; here the upstream is the sandbox. */
-function settingsFor(upstreamUrl: string): Record<string, string> {
+function settingsFor(upstreamUrl: string, dataDir: string): Record<string, string> {
   return {
     UPSTREAM_URL: upstreamUrl,
     UPSTREAM_IMAGE_URL: upstreamUrl,
@@ -77,6 +83,8 @@ function settingsFor(upstreamUrl: string): Record<string, string> {
     UPSTREAM_PRIVATE_KEY_FILE: "",
     UPSTREAM_USER_AGENT: "property-gateway-demo/1.0",
     UPSTREAM_REFERRER: "https://www.example.com/",
+    REDIS_URL: "",
+    DATA_DIR: dataDir,
   };
 }
 

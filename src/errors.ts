@@ -111,6 +111,17 @@ const KINDS = {
     title: "The property service did not answer in time",
     remedy: "Nothing is wrong with your request. Try again in a while.",
   },
+  // On the admin port.
+  "invalid-admin-request": {
+    status: 400,
+    title: "The admin request has a mistake",
+    remedy: "Correct what the detail names; docs/operations.md has the forms.",
+  },
+  "store-unavailable": {
+    status: 503,
+    title: "The shared store cannot be reached",
+    remedy: "Nothing was changed. Try again when the store is back; gateway_store_breaker_state tells.",
+  },
   // The gateway's own limits.
   "temporary-reduced-capacity": {
     status: 503,

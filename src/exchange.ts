@@ -4,6 +4,7 @@
  */
 import type { IncomingHttpHeaders, ServerResponse } from "node:http";
 
+import type { Problem } from "./errors.ts";
 import type { Format } from "./interface/media-types.ts";
 import type { Resource } from "./interface/resources.ts";
 import type { Query, StreamedQuery } from "./query/query.ts";
@@ -45,6 +46,8 @@ export interface Question<Q extends Query | StreamedQuery = Query> {
 /** What an upstream call brought: a good body, or a 404 with the problem that says so. */
 export interface Fetched {
   readonly status: 200 | 404;
+  /** Ids of the records in the body. */
+  readonly recordIds: readonly string[];
   readonly contentType: string;
   readonly body: Buffer;
   readonly lastModified: string | undefined;
@@ -54,18 +57,28 @@ export interface Fetched {
 export interface Entry {
   readonly status: 200 | 404;
   readonly contentType: string;
-  readonly body: Buffer;
-  /** The body in further codings, each made once. */
-  readonly encoded: Readonly<Partial<Record<ContentCoding, Buffer>>>;
+  /** The body in the codings it is held in, at least one; each further one is made once. */
+  readonly bodies: Readonly<Partial<Record<ContentCoding, Buffer>>>;
+  /** Length of the uncoded body. */
+  readonly bodyBytes: number;
   /** Opaque part of the strong validator of the uncoded body (RFC 9110, section 8.8.3), without quotes. */
   readonly etag: string;
   readonly lastModified: string | undefined;
+  /** What the answer is about, for purging: `area:76`, `record:123`. */
+  readonly tags: readonly string[];
+  /** The last purge known when its fetch began: any later one that names it applies (src/cache/purges.ts). */
+  readonly purgeEpoch: number;
   readonly storedAt: number;
   readonly freshUntil: number;
+  /** After this it is of no use to anybody. */
+  readonly keepUntil: number;
 }
 
 /** Why a good answer was not kept. */
-export type WhyNotStored = "too-large" | "newer-stored";
+export type WhyNotStored = "too-large" | "newer-stored" | "store-unavailable";
+
+/** The tiers entries are kept in; also the closed set of the metric label `tier`. */
+export type Tier = "memory" | "sqlite" | "redis";
 
 /** How the cache came by an answer (RFC 9211, sections 2.1 and 2.2). */
 export type CacheOutcome = "hit" | "miss" | "collapsed";
@@ -77,6 +90,8 @@ export type Outcome = CacheOutcome | "bypass" | "refused" | "failed" | "abandone
 export interface Answer {
   readonly entry: Entry;
   readonly outcome: CacheOutcome;
+  /** Where a hit was found. */
+  readonly tier: Tier | undefined;
   readonly stored: true | WhyNotStored;
 }
 
@@ -93,6 +108,26 @@ export interface Waiting {
  * the turn cannot come before the deadline or everyone who waited has gone.
  */
 export type Throttled = <T>(job: () => Promise<T>, waiting: Waiting) => Promise<T>;
+
+/** How another replica's flight ended, or that it has ended without saying so. */
+export type ClaimEnd =
+  | { readonly kind: "landed" }
+  | { readonly kind: "failed"; readonly problem: Problem }
+  /** Withdrawn, or its replica died: whoever still wants the answer claims anew. */
+  | { readonly kind: "vacant" };
+
+/** The claim to be the one replica that fetches a key. */
+export type Claim =
+  | { readonly kind: "leader"; readonly release: (end: ClaimEnd) => Promise<void> }
+  /** `ended` resolves by message, or when the leader's lease runs out; it never rejects. */
+  | { readonly kind: "follower"; readonly ended: Promise<ClaimEnd>; readonly stop: () => void }
+  /** The service of claims is out of order: everyone for himself. */
+  | { readonly kind: "unavailable" };
+
+export interface Claims {
+  /** Never rejects. */
+  readonly claim: (key: string) => Promise<Claim>;
+}
 
 /** Where an answer that is not kept goes: its head through `start`, its body into `response`. */
 export interface StreamSink {
@@ -142,6 +177,8 @@ export interface RequestRecord {
   readonly text: string | undefined;
   readonly status: number;
   readonly outcome: Outcome;
+  /** Where a hit was found. */
+  readonly tier: Tier | undefined;
   readonly problem: string | undefined;
   readonly durationMs: number;
   readonly bytes: number;
@@ -152,6 +189,7 @@ export interface Observer {
   request(record: RequestRecord): void;
   upstreamCall(record: UpstreamCallRecord): void;
   /** Something an operator should look at; `fields` never hold a secret. */
+  info(message: string, fields: Readonly<Record<string, unknown>>): void;
   warn(message: string, fields: Readonly<Record<string, unknown>>): void;
   error(message: string, fields: Readonly<Record<string, unknown>>): void;
 }

@@ -10,6 +10,7 @@ import Bottleneck from "bottleneck";
 import { Problem } from "../errors.ts";
 import type { Throttled, Waiting } from "../exchange.ts";
 import { pause, type Clock } from "../platform/clock.ts";
+import { unfailing, type SendLog, type Warn } from "./send-log.ts";
 import { earliestSend, forgetOld, noSends, recordSend, type Window } from "./windows.ts";
 
 export interface ThrottleOptions {
@@ -17,6 +18,10 @@ export interface ThrottleOptions {
   /** Calls on their way at once. */
   readonly concurrency: number;
   readonly clock: Clock;
+  /** What was sent before this process began, and what the next one is to know; without it, each starts at zero. */
+  readonly sendLog?: SendLog | undefined;
+  /** Told when that log fails, and when it works again; calls go out all the same. */
+  readonly warn?: Warn | undefined;
 }
 
 /**
@@ -25,9 +30,12 @@ export interface ThrottleOptions {
  *   everyone who waited has gone; with `deadline-exceeded` where the turn has not come by the deadline
  *   all the same, because those ahead take their time.
  */
-export function createThrottle({ windows, concurrency, clock }: ThrottleOptions): Throttled {
+export function createThrottle(options: ThrottleOptions): Throttled {
+  const { windows, concurrency, clock, warn = () => undefined } = options;
   const queue = new Bottleneck({ maxConcurrent: concurrency });
   const sends = noSends();
+  const sendLog = options.sendLog && unfailing(options.sendLog, warn);
+  for (const at of sendLog?.load(clock.now()) ?? []) recordSend(sends, at);
   let waitingForPlace = 0;
   /** Those out of the queue take their places one by one: timers would not keep their order. */
   let line: Promise<unknown> = Promise.resolve();
@@ -53,7 +61,10 @@ export function createThrottle({ windows, concurrency, clock }: ThrottleOptions)
       if (waitMs <= 0) break;
       await pause(clock, waitMs, patience.over);
     }
-    recordSend(sends, clock.now());
+    const at = clock.now();
+    recordSend(sends, at);
+    // Before the call departs: a process that is killed during it has spent it.
+    sendLog?.record(at);
   }
 
   return async function throttled(job, waiting) {

@@ -1,18 +1,28 @@
 /**
- * The operators' HTTP server: metrics and health. Nothing of it is on the callers' port.
+ * The operators' HTTP server: metrics, health, and the cache. Nothing of it is on the callers' port.
  */
 import { createServer, type Server } from "node:http";
 
-import express from "express";
+import express, { type NextFunction, type Request, type Response } from "express";
 
-export interface AdminOptions {
+import { Problem } from "../errors.ts";
+import type { Observer } from "../exchange.ts";
+import { createAdminCache, type AdminCacheOptions } from "./admin-cache.ts";
+import { problemMessage } from "./problem-message.ts";
+
+export interface AdminOptions extends AdminCacheOptions {
   readonly renderMetrics: () => Promise<{ contentType: string; text: string }>;
   /** Whether requests are being served; false once the process is told to stop. */
   readonly isReady: () => boolean;
+  readonly requestId: () => string;
+  readonly observer: Observer;
 }
 
+const KNOWN = "GET /metrics, /livez, /readyz, /cache/entry?url=…, POST /cache/purge";
+
 /** @returns the server, not yet listening. */
-export function createAdminServer({ renderMetrics, isReady }: AdminOptions): Server {
+export function createAdminServer(options: AdminOptions): Server {
+  const { renderMetrics, isReady } = options;
   const app = express();
   app.disable("x-powered-by");
   app.set("query parser", false);
@@ -28,8 +38,30 @@ export function createAdminServer({ renderMetrics, isReady }: AdminOptions): Ser
       .type("text/plain")
       .send(ready ? "ready\n" : "stopping\n");
   });
+  app.use(createAdminCache(options));
   app.use((_request, response) => {
-    response.status(404).type("text/plain").send("Known: /metrics, /livez, /readyz\n");
+    refuse(new Problem("unknown-path", { detail: `On this port: ${KNOWN}.` }), response, options);
+  });
+  // Express tells an error handler by its four parameters.
+  app.use((error: unknown, _request: Request, response: Response, _next: NextFunction) => {
+    refuse(problemOf(error, options), response, options);
   });
   return createServer(app);
+}
+
+function problemOf(error: unknown, { observer }: AdminOptions): Problem {
+  if (error instanceof Problem) return error;
+  // What the JSON parser refuses carries a status; its message may quote the body, which is the operator's own.
+  const status: unknown =
+    typeof error === "object" && error !== null ? Reflect.get(error, "status") : undefined;
+  if (typeof status === "number" && status < 500) {
+    return new Problem("invalid-admin-request", { detail: "The body is not JSON, or is too large." });
+  }
+  observer.error("An admin request ended in an unexpected error.", { err: error });
+  return new Problem("internal-error");
+}
+
+function refuse(problem: Problem, response: Response, { requestId }: AdminOptions): void {
+  const { status, headers, body } = problemMessage(problem, requestId(), false);
+  response.status(status).set(headers).end(body);
 }

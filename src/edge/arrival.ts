@@ -4,7 +4,7 @@
  */
 import type { IncomingMessage, ServerResponse } from "node:http";
 
-import type { Observer, Outcome } from "../exchange.ts";
+import type { Observer, Outcome, Tier } from "../exchange.ts";
 import type { Resource } from "../interface/resources.ts";
 
 /** Filled in as the journey goes on; read once, when the response has ended. */
@@ -17,6 +17,7 @@ export interface Arrival {
   resource: Resource | "none";
   text: string | undefined;
   outcome: Outcome;
+  tier: Tier | undefined;
   problem: string | undefined;
   bytes: number;
 }
@@ -48,6 +49,7 @@ export function createArrive(options: ArrivalOptions): Arrive {
       resource: "none",
       text: undefined,
       outcome: "refused",
+      tier: undefined,
       problem: undefined,
       bytes: 0,
     };
@@ -69,7 +71,7 @@ function recordOf(
   response: ServerResponse,
   now: number,
 ): Parameters<Observer["request"]>[0] {
-  const { id, app, resource, text, outcome, problem, bytes, receivedAt } = arrival;
+  const { id, app, resource, text, outcome, tier, problem, bytes, receivedAt } = arrival;
   return {
     id,
     app,
@@ -78,6 +80,7 @@ function recordOf(
     text,
     status: outcome === "abandoned" ? CLIENT_CLOSED_REQUEST : response.statusCode,
     outcome,
+    tier,
     problem,
     durationMs: now - receivedAt,
     bytes,

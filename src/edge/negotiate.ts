@@ -32,7 +32,7 @@ export function negotiateFormat(
 
 /** Drops parameters but the weight: `application/json; charset=utf-8` means the one JSON there is. */
 function withoutParameters(accept: string): string {
-  return accept.replaceAll(/;\s*(?!q\s*=)[^;,]*/g, "");
+  return accept.replaceAll(/;(?!\s*q\s*=)[^;,]*/g, "");
 }
 
 /** Quick to make first: each is made once and kept. */

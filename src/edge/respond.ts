@@ -22,7 +22,7 @@ import { CACHE_NAME, problemMessage } from "./problem-message.ts";
 export interface RespondOptions {
   readonly now: () => number;
   /** An entry's body in a coding, made once and kept. */
-  readonly encode: (key: string, entry: Entry, coding: Exclude<ContentCoding, "identity">) => Promise<Buffer>;
+  readonly encode: (key: string, entry: Entry, coding: ContentCoding) => Promise<Buffer>;
   readonly isCompressible: (entry: Entry) => boolean;
 }
 
@@ -41,13 +41,14 @@ export function createRespond(options: RespondOptions): Respond {
       const { request, key } = question;
       const { entry } = answer;
       arrival.outcome = answer.outcome;
+      arrival.tier = answer.tier;
       const coding = options.isCompressible(entry) ? request.coding : "identity";
       setEntryHeaders(response, question, answer, coding, options.now());
       if (entry.status === 200 && noneMatchNames(request.ifNoneMatch, tagsOf(entry))) {
         response.writeHead(304).end();
         return;
       }
-      const body = coding === "identity" ? entry.body : await options.encode(key, entry, coding);
+      const body = await options.encode(key, entry, coding);
       response.setHeader("Content-Type", entry.contentType);
       if (coding !== "identity") response.setHeader("Content-Encoding", coding);
       send(arrival, request, response, entry.status, body);
@@ -145,11 +146,13 @@ const FORWARDED: Record<CacheOutcome, string> = {
 };
 
 function cacheStatus(answer: Answer, ttlSeconds: number, text: string): string {
-  const { outcome, stored, entry } = answer;
+  const { outcome, stored, tier, entry } = answer;
   const parts = [CACHE_NAME, FORWARDED[outcome]];
-  if (outcome !== "hit")
-    parts.push(`fwd-status=${entry.status}`, stored === true ? "stored" : `detail=${stored}`);
+  if (outcome !== "hit") parts.push(`fwd-status=${entry.status}`);
+  if (outcome !== "hit" && stored === true) parts.push("stored");
   parts.push(`ttl=${ttlSeconds}`, `key="${shown(text)}"`);
+  const detail = stored === true ? tier : stored;
+  if (detail !== undefined) parts.push(`detail=${detail}`);
   return parts.join("; ");
 }
 

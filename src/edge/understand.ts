@@ -12,14 +12,24 @@ export type Understand = (request: GatewayRequest) => Question<Query | StreamedQ
 
 /** @returns the stage; it throws `invalid-query` naming every mistake. */
 export function createUnderstand(options: ParseOptions): Understand {
-  return function understand(request) {
-    const parsed = parseQuery(request.route, request.search, options);
-    if (!parsed.ok)
-      throw new Problem("invalid-query", { detail: inWords(parsed.faults.length), errors: parsed.faults });
-    const { query } = parsed;
-    const text = query.kind === "streamed" ? query.path : canonicalText(query);
-    return { request, query, text, key: cacheKey(request.format, text) };
-  };
+  return (request) => ({ request, ...meaningOf(request, options) });
+}
+
+/** What of a request its meaning depends on. */
+type Asked = Pick<GatewayRequest, "route" | "search" | "format">;
+
+/** @throws {Problem} `invalid-query`, naming every mistake */
+export function meaningOf(
+  asked: Asked,
+  options: ParseOptions,
+): Omit<Question<Query | StreamedQuery>, "request"> {
+  const parsed = parseQuery(asked.route, asked.search, options);
+  if (!parsed.ok) {
+    throw new Problem("invalid-query", { detail: inWords(parsed.faults.length), errors: parsed.faults });
+  }
+  const { query } = parsed;
+  const text = query.kind === "streamed" ? query.path : canonicalText(query);
+  return { query, text, key: cacheKey(asked.format, text) };
 }
 
 function inWords(count: number): string {

@@ -25,3 +25,19 @@ export function envelopeFault(body: unknown, resource: string, single: boolean):
   if (typeof count === "number" && count !== records.length) return "count is not the number of records";
   return undefined;
 }
+
+/**
+ * The ids of the records in a body.
+ * @param body the parsed JSON, without an envelope fault
+ */
+export function recordIdsIn(body: unknown, resource: string): string[] {
+  const records: unknown =
+    typeof body === "object" && body !== null ? Reflect.get(body, resource) : undefined;
+  if (!Array.isArray(records)) return [];
+  const ids = records.map((record: unknown) => {
+    const id: unknown =
+      typeof record === "object" && record !== null ? Reflect.get(record, "serviceId") : undefined;
+    return typeof id === "number" || typeof id === "string" ? String(id) : undefined;
+  });
+  return ids.filter((id) => id !== undefined);
+}

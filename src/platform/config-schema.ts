@@ -1,6 +1,7 @@
 import * as z from "zod";
 
 import {
+  address,
   appId,
   baseUrl,
   budget,
@@ -11,12 +12,15 @@ import {
   host,
   integer,
   mediaTypeToken,
+  ONE_LINE_PATTERN,
   oneOf,
+  optionalPath,
   optionalSecret,
   optionalSecretFile,
   passThroughPath,
   port,
   recordPath,
+  redisUrl,
   setting,
   size,
   text,
@@ -69,6 +73,8 @@ const query = z.strictObject({
 
 const cache = z.strictObject({
   maxBytes: size(),
+  maxDiskBytes: size(),
+  retention: lifetime(),
   ttl: z.strictObject({
     listings: lifetime(),
     sold: lifetime(),
@@ -95,8 +101,19 @@ export const settingsSchema = z.strictObject({
     maxWait: duration(),
     images: budget(),
   }),
-  redis: z.strictObject({ url: optionalSecret("a redis:// or rediss:// URL") }),
-  dataDir: setting(z.string().nullable(), { expected: "the path of a directory" }),
+  redis: z.strictObject({
+    url: redisUrl(),
+    mode: oneOf("single", "cluster", "sentinel"),
+    nodes: setting(z.array(address()), { expected: "a list of nodes, each as host:port" }),
+    sentinel: z.strictObject({
+      master: setting(z.string().regex(ONE_LINE_PATTERN).nullable(), { expected: "the name of the master" }),
+      nodes: setting(z.array(address()), { expected: "a list of Sentinels, each as host:port" }),
+    }),
+    caFile: optionalPath("file"),
+    timeout: duration(),
+    probeInterval: duration(),
+  }),
+  dataDir: optionalPath("directory"),
   log: z.strictObject({ level: oneOf("trace", "debug", "info", "warn", "error", "silent") }),
 });
 

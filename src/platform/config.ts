@@ -59,7 +59,12 @@ export interface Config {
   /** Ids are distinct, and none is `other`. */
   readonly apps: readonly { readonly id: string }[];
   readonly cache: {
+    /** Most memory for stored answers. */
     readonly maxBytes: number;
+    /** Most disk for stored answers, where they are kept on disk. */
+    readonly maxDiskBytes: number;
+    /** How long an answer is kept at all, fresh or not. */
+    readonly retentionMs: number;
     readonly ttlMs: Readonly<Record<"listings" | "sold" | "areas" | "records" | "images", number>>;
     readonly negativeTtlMs: number;
   };
@@ -71,11 +76,28 @@ export interface Config {
     readonly maxWaitMs: number;
     readonly images: readonly BudgetWindow[];
   };
-  /** A secret, because an address of this kind holds a password. */
-  readonly redis: { readonly url: Secret | null };
+  /** `null`: no Redis. */
+  readonly redis: null | {
+    /** A secret, because an address of this kind holds a password. */
+    readonly url: Secret;
+    readonly mode: "single" | "cluster" | "sentinel";
+    readonly nodes: readonly RedisNode[];
+    /** `null` unless the mode is `sentinel`. */
+    readonly sentinel: null | { readonly name: string; readonly nodes: readonly RedisNode[] };
+    readonly caFile: string | null;
+    /** The longest a command may take. */
+    readonly timeoutMs: number;
+    /** How often Redis is tried while it is out of order. */
+    readonly probeIntervalMs: number;
+  };
   /** `null`: nothing is kept on disk. */
   readonly dataDir: string | null;
   readonly log: { readonly level: "trace" | "debug" | "info" | "warn" | "error" | "silent" };
+}
+
+interface RedisNode {
+  readonly host: string;
+  readonly port: number;
 }
 
 /** Where the settings come from. */
@@ -218,16 +240,46 @@ function toConfig(settings: Settings, privateKey: Secret): Config {
     },
     query: settings.query,
     apps: settings.apps,
-    cache: { maxBytes: cache.maxBytes, ttlMs: cache.ttl, negativeTtlMs: cache.negativeTtl },
+    cache: {
+      maxBytes: cache.maxBytes,
+      maxDiskBytes: cache.maxDiskBytes,
+      retentionMs: cache.retention,
+      ttlMs: cache.ttl,
+      negativeTtlMs: cache.negativeTtl,
+    },
     budget: {
       limit: budget.limit,
       concurrency: budget.concurrency,
       maxWaitMs: budget.maxWait,
       images: budget.images,
     },
-    redis: { url: settings.redis.url === null ? null : new Secret(settings.redis.url) },
+    redis: toRedis(settings.redis),
     dataDir: settings.dataDir === "" ? null : settings.dataDir,
     log: settings.log,
+  };
+}
+
+function toRedis({
+  url,
+  mode,
+  nodes,
+  sentinel,
+  caFile,
+  timeout,
+  probeInterval,
+}: Settings["redis"]): Config["redis"] {
+  if (url === null) return null;
+  return {
+    url: new Secret(url),
+    mode,
+    nodes,
+    sentinel:
+      mode === "sentinel" && sentinel.master !== null
+        ? { name: sentinel.master, nodes: sentinel.nodes }
+        : null,
+    caFile,
+    timeoutMs: timeout,
+    probeIntervalMs: probeInterval,
   };
 }
 

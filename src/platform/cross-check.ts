@@ -19,7 +19,7 @@ export interface Conflict {
 
 /** Checks settings against one another; those that could not be read are left out. */
 export function crossCheck(settings: ReadableSettings): Conflict[] {
-  return [...portConflict(settings), ...repeatedApps(settings)];
+  return [...portConflict(settings), ...redisConflicts(settings), ...repeatedApps(settings)];
 }
 
 function portConflict({ server, admin }: ReadableSettings): Conflict[] {
@@ -34,6 +34,29 @@ function portConflict({ server, admin }: ReadableSettings): Conflict[] {
       explanation: `both ports are ${port}; expected two different ones, or 0 for any free port`,
     },
   ];
+}
+
+/** Each way of running Redis, and what it needs. */
+function redisConflicts({ redis }: ReadableSettings): Conflict[] {
+  if (redis?.mode === undefined) return [];
+  const { mode, url, nodes = [], sentinel } = redis;
+  const conflict = (explanation: string, ...path: string[]): Conflict[] => [
+    { paths: [["redis", ...path]], explanation },
+  ];
+  const isElsewhere = mode !== "single" || nodes.length > 0 || (sentinel?.nodes ?? []).length > 0;
+  if (url === null && isElsewhere) {
+    return conflict(
+      `expected redis.url (REDIS_URL) too: it switches Redis on and holds user and password`,
+      "url",
+    );
+  }
+  if (mode === "sentinel" && (sentinel?.master === null || sentinel?.nodes?.length === 0)) {
+    return conflict(
+      "expected the master's name and at least one Sentinel, because redis.mode is sentinel",
+      "sentinel",
+    );
+  }
+  return [];
 }
 
 function repeatedApps({ apps }: ReadableSettings): Conflict[] {

@@ -3,11 +3,6 @@
  * set, because a setting that is silently ignored is believed to work. A name covers all below it.
  */
 export const LATER_SETTINGS: ReadonlySet<string> = new Set([
-  "redis.url",
-  "redis.mode",
-  "redis.nodes",
-  "redis.sentinel",
-  "dataDir",
   "budget.degradedShare",
   "budget.maxCoolOff",
   "budget.mode",
@@ -25,7 +20,6 @@ export const LATER_SETTINGS: ReadonlySet<string> = new Set([
   "cache.ttlMax",
   "cache.earlyRefreshAbove",
   "cache.maxAgeEver",
-  "cache.retention",
 ]);
 
 /** Environment variables of the same kind; those of a setting above are covered by it. */

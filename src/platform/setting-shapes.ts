@@ -174,6 +174,40 @@ export function optionalSecretFile(): Shape<string | null, string | null> {
   return setting(z.string().min(1).nullable(), { expected: "the path of a file", secret: true });
 }
 
+/** A Redis address. */
+export function redisUrl(): Shape<string | null, string | null> {
+  return setting(
+    z
+      .string()
+      .regex(/^rediss?:\/\/[^\s]+$/)
+      .refine((text) => URL.canParse(text))
+      .nullable(),
+    {
+      expected: "a redis:// or rediss:// URL, with user and password where needed",
+      secret: true,
+    },
+  );
+}
+
+/** `host:port`, read to its parts. */
+export function address(): Shape<{ readonly host: string; readonly port: number }> {
+  return setting(
+    z
+      .string()
+      .regex(/^(\[[0-9A-Fa-f:.]+\]|[^\s:/[\]]+):\d{1,5}$/)
+      .transform((text) => {
+        const colon = text.lastIndexOf(":");
+        return { host: text.slice(0, colon).replaceAll(/[[\]]/g, ""), port: Number(text.slice(colon + 1)) };
+      }),
+    { expected: "a host and a port, such as redis-0.example:6379", meaning: "One node, as host:port" },
+  );
+}
+
+/** The path of a file or directory. */
+export function optionalPath(what: string): z.ZodType<string | null, string | null> {
+  return setting(z.string().nullable(), { expected: `the path of a ${what}` });
+}
+
 /** The neutral service name inside `application/vnd.<service>-v2+json`. */
 export function mediaTypeToken(): Shape<string> {
   return setting(z.string().regex(/^[A-Za-z0-9][A-Za-z0-9!#$&^_.-]{0,62}$/), {

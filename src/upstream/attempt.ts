@@ -76,11 +76,11 @@ export function createAttempt(options: AttemptOptions): Attempt {
 
 function fetchedOf(verdict: Exclude<Verdict, { kind: "failed" }>): Fetched {
   if (verdict.kind === "answer") {
-    const { body, contentType, lastModified } = verdict;
-    return { status: 200, body, contentType, lastModified };
+    const { body, contentType, lastModified, recordIds } = verdict;
+    return { status: 200, body, contentType, lastModified, recordIds };
   }
   const body = problemBody(verdict.problem);
-  return { status: 404, contentType: PROBLEM_CONTENT_TYPE, body, lastModified: undefined };
+  return { status: 404, contentType: PROBLEM_CONTENT_TYPE, body, lastModified: undefined, recordIds: [] };
 }
 
 /** The limit on a whole call, retries included: it runs from the first departure, not from the queue. */

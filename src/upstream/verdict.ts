@@ -16,7 +16,7 @@
  */
 import { Problem, type ProblemCode } from "../errors.ts";
 import type { UpstreamFaultKind } from "../exchange.ts";
-import { envelopeFault } from "../interface/envelope.ts";
+import { envelopeFault, recordIdsIn } from "../interface/envelope.ts";
 import type { Resource } from "../interface/resources.ts";
 import { explanationIn } from "./explanation.ts";
 import type { RawAnswer, UpstreamFault } from "./fetch.ts";
@@ -28,6 +28,7 @@ export type Verdict =
       readonly body: Buffer;
       readonly contentType: string;
       readonly lastModified: string | undefined;
+      readonly recordIds: readonly string[];
     }
   | { readonly kind: "not-found"; readonly problem: Problem }
   | Failed;
@@ -112,7 +113,7 @@ function judgeBody({ body, headers }: RawAnswer, { resource, single }: Asked): V
     const jpeg =
       body.length > 3 && body[0] === 0xff && body[1] === 0xd8 && body.at(-2) === 0xff && body.at(-1) === 0xd9;
     return jpeg
-      ? { kind: "answer", body, contentType: "image/jpeg", lastModified }
+      ? { kind: "answer", body, contentType: "image/jpeg", lastModified, recordIds: [] }
       : failed("upstream-invalid-response", "the body is not a whole JPEG");
   }
   let parsed: unknown;
@@ -123,7 +124,13 @@ function judgeBody({ body, headers }: RawAnswer, { resource, single }: Asked): V
   }
   const fault = envelopeFault(parsed, resource, single);
   if (fault !== undefined) return failed("upstream-invalid-response", `envelope: ${fault}`);
-  return { kind: "answer", body, contentType: jsonContentType(headers["content-type"]), lastModified };
+  return {
+    kind: "answer",
+    body,
+    contentType: jsonContentType(headers["content-type"]),
+    lastModified,
+    recordIds: recordIdsIn(parsed, resource),
+  };
 }
 
 /** The upstream's own media type where it is a JSON one; the body has been seen to be JSON either way. */

@@ -1,46 +1,35 @@
 import { describe, expect, it } from "vitest";
 
 import { createMemoryStore } from "../../src/cache/memory-store.ts";
-import { entryWith, storeContract } from "./store-contract.ts";
+import { createDice } from "../support/dice.ts";
+import { entryWith, keyOf } from "../support/entries.ts";
+import { createFakeClock } from "../support/fake-clock.ts";
+import { storeContract } from "./store-contract.ts";
 
-const MAX_BYTES = 256 * 1024;
+storeContract("memory", async (clock) => {
+  const store = createMemoryStore(256 * 1024 * 1024, clock);
+  return { store, close: store.close };
+});
 
-storeContract(
-  "the store in memory",
-  async () => ({ store: createMemoryStore(MAX_BYTES), close: async () => undefined }),
-  { totalBytes: MAX_BYTES, refusedBytes: MAX_BYTES / 8 },
-);
-
-describe("the store in memory: its own account", () => {
-  it("names the entries it holds and the bytes they weigh, codings included", async () => {
-    const store = createMemoryStore(MAX_BYTES);
-    expect(store.stats).toEqual({ entries: 0, bytes: 0 });
-    const entry = entryWith({ body: Buffer.alloc(1_000) });
-    await store.set("one", entry);
-    const { bytes } = store.stats;
-    expect(bytes).toBeGreaterThan(1_000);
-    await store.set("two", entry);
-    expect(store.stats.entries).toBe(2);
-    await store.set("one", { ...entry, encoded: { gzip: Buffer.alloc(500) } });
-    expect(store.stats).toEqual({ entries: 2, bytes: 2 * bytes + 500 });
+describe("memory", () => {
+  it("never holds more than it may, and drops what was used longest ago", async () => {
+    const dice = createDice(1);
+    const store = createMemoryStore(1_000_000, createFakeClock());
+    await store.set(keyOf("hot"), entryWith("hot"));
+    for (let round = 0; round < 500; round++) {
+      await store.set(keyOf(`sold/${round}`), entryWith(Buffer.alloc(dice.between(1, 50_000))));
+      await store.get(keyOf("hot"));
+      expect(store.stats().bytes).toBeLessThanOrEqual(1_000_000);
+    }
+    expect(await store.get(keyOf("hot"))).toBeDefined();
+    expect(await store.get(keyOf("sold/0"))).toBeUndefined();
+    expect(store.stats().evictions).toBeGreaterThan(300);
   });
 
-  it("never goes over the bound", async () => {
-    const store = createMemoryStore(MAX_BYTES);
-    for (let index = 0; index < 2_000; index++) {
-      await store.set(`key${index}`, entryWith({ body: Buffer.alloc((index * 37) % 20_000) }));
-      expect(store.stats.bytes).toBeLessThanOrEqual(MAX_BYTES);
-    }
-  });
-
-  it("lets go first of what was not asked for", async () => {
-    const store = createMemoryStore(MAX_BYTES);
-    const body = Buffer.alloc(20_000);
-    await store.set("asked for", entryWith({ body }));
-    for (let index = 0; index < 100; index++) {
-      await store.set(`key${index}`, entryWith({ body }));
-      expect(await store.get("asked for")).toBeDefined();
-    }
-    expect(await store.get("key0")).toBeUndefined();
+  it("is not emptied by one giant", async () => {
+    const store = createMemoryStore(1_000_000, createFakeClock());
+    await store.set(keyOf("small"), entryWith("small"));
+    expect(await store.set(keyOf("giant"), entryWith(Buffer.alloc(200_000)))).toBe("too-large");
+    expect(await store.get(keyOf("small"))).toBeDefined();
   });
 });

@@ -20,6 +20,7 @@ async function settingsFor(sandbox: Sandbox): Promise<Record<string, string>> {
     UPSTREAM_PRIVATE_KEY: CALLER.privateKey,
     UPSTREAM_USER_AGENT: "test/1.0",
     UPSTREAM_REFERRER: "https://www.example.com/",
+    DATA_DIR: "",
   };
 }
 

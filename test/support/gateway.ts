@@ -65,6 +65,7 @@ export async function startGateway(options: TestGatewayOptions = {}): Promise<Te
       UPSTREAM_USER_AGENT: "property-gateway-test/1.0 (ops@example.com)",
       UPSTREAM_REFERRER: "https://www.example.com/",
       BUDGET: "1000000/1m",
+      DATA_DIR: "",
       ...(options.settings !== undefined && { CONFIG_FILE: "test.yaml" }),
       ...options.env,
     },

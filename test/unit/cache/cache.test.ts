@@ -1,11 +1,13 @@
 import { describe, expect, it } from "vitest";
 
-import { createCache, type Kept } from "../../../src/cache/cache.ts";
+import { createCache, type Flown, type Kept } from "../../../src/cache/cache.ts";
 import { createMemoryStore } from "../../../src/cache/memory-store.ts";
-import type { Store } from "../../../src/cache/store.ts";
+import { createTiers, type Tiers } from "../../../src/cache/tiers.ts";
+import { createFly } from "../../../src/coalesce/across.ts";
 import { createFlights } from "../../../src/coalesce/flight.ts";
 import { Problem } from "../../../src/errors.ts";
 import type { Answer, Fetched, Question } from "../../../src/exchange.ts";
+import { cacheKey } from "../../../src/query/key.ts";
 import { createFakeClock, settled, type FakeClock } from "../../support/fake-clock.ts";
 
 const LIFETIMES = {
@@ -13,10 +15,12 @@ const LIFETIMES = {
   negativeTtlMs: 60_000,
 };
 
+const KEY = cacheKey("json", "listings?offset=0");
+
 function question(clock: FakeClock, text = "listings?offset=0"): Question {
   return {
     text,
-    key: `property-gateway:1:json:${text}`,
+    key: cacheKey("json", text),
     query: { kind: "search", resource: "listings", filters: [], extras: [], limit: undefined, offset: 0 },
     request: {
       id: "request",
@@ -40,28 +44,35 @@ const FOUND: Fetched = {
   contentType: "application/json",
   body: Buffer.from("{}"),
   lastModified: undefined,
+  recordIds: ["4711"],
 };
 const NOT_FOUND: Fetched = { ...FOUND, status: 404, contentType: "application/problem+json" };
 
 interface Setup {
   readonly clock: FakeClock;
-  readonly store: Store;
+  readonly tiers: Tiers;
   /** What the upstream brings; each question takes the next, the last for ever. */
   readonly ask: (text?: string) => Promise<Answer>;
   readonly fetches: () => number;
 }
 
-function setup(upstream: (nth: number) => Promise<Fetched>, store: Store = createMemoryStore(80_000)): Setup {
+function setup(
+  upstream: (nth: number) => Promise<Fetched>,
+  adapt: (tiers: Tiers) => Tiers = (tiers) => tiers,
+): Setup {
   const clock = createFakeClock();
   let fetches = 0;
+  const tiers = adapt(createTiers({ memory: createMemoryStore(80_000, clock), backend: undefined, clock }));
   const cache = createCache({
-    store,
-    coalesce: createFlights<Kept>(clock).join,
+    tiers,
+    coalesce: createFlights<Flown>(clock).join,
+    fly: createFly<Kept>(undefined),
+    retentionMs: 3_600_000,
     fetch: () => upstream((fetches += 1)),
     lifetimes: LIFETIMES,
     clock,
   });
-  return { clock, store, ask: (text) => cache(question(clock, text)), fetches: () => fetches };
+  return { clock, tiers, ask: (text) => cache(question(clock, text)), fetches: () => fetches };
 }
 
 describe("a question", () => {
@@ -102,12 +113,12 @@ describe("a question", () => {
   });
 
   it("that fails is not remembered: the next is asked anew", async () => {
-    const { ask, store } = setup(async (nth) => {
+    const { ask, tiers } = setup(async (nth) => {
       if (nth === 1) throw new Problem("upstream-error");
       return FOUND;
     });
     await expect(ask()).rejects.toMatchObject({ code: "upstream-error" });
-    expect(await store.get("property-gateway:1:json:listings?offset=0")).toBeUndefined();
+    expect(await tiers.lookup(KEY)).toBeUndefined();
     expect(await ask()).toMatchObject({ outcome: "miss" });
   });
 
@@ -118,7 +129,31 @@ describe("a question", () => {
       { outcome: "miss", stored: "too-large" },
       { outcome: "miss", stored: "too-large" },
     ]);
-    expect(answers[0]?.entry.body.length).toBe(50_000);
+    expect(answers[0]?.entry.bodyBytes).toBe(50_000);
+    expect(fetches()).toBe(2);
+  });
+
+  it.each([false, true])(
+    "purged (hard: %s) is asked anew, and its new answer is not purged",
+    async (hard) => {
+      const { ask, fetches, tiers } = setup(async () => FOUND);
+      await ask();
+      await tiers.purge({ kind: "tag", tag: "record:4711" }, hard);
+      expect(await ask()).toMatchObject({ outcome: "miss" });
+      expect(await ask()).toMatchObject({ outcome: "hit", tier: "memory" });
+      expect(fetches()).toBe(2);
+    },
+  );
+
+  it("purged while its answer is on its way is asked anew: that answer may be from before", async () => {
+    const door = Promise.withResolvers<Fetched>();
+    const { ask, fetches, tiers } = setup((nth) => (nth === 1 ? door.promise : Promise.resolve(FOUND)));
+    const first = ask();
+    await settled();
+    await tiers.purge({ kind: "all" }, false);
+    door.resolve(FOUND);
+    await first;
+    expect(await ask()).toMatchObject({ outcome: "miss" });
     expect(fetches()).toBe(2);
   });
 
@@ -132,19 +167,20 @@ describe("a question", () => {
   });
 
   it("is not asked upstream where its answer arrives between the look-up and the flight", async () => {
-    const inner = createMemoryStore(80_000);
     const firstLook = Promise.withResolvers<void>();
     let looks = 0;
     // A store whose first look-up takes so long that another has asked and got its answer meanwhile.
-    const store: Store = {
-      async get(key) {
-        const found = await inner.get(key);
-        if ((looks += 1) === 1) await firstLook.promise;
-        return found;
-      },
-      set: (key, entry) => inner.set(key, entry),
-    };
-    const { ask, fetches } = setup(async () => FOUND, store);
+    const { ask, fetches } = setup(
+      async () => FOUND,
+      (tiers) => ({
+        ...tiers,
+        async lookup(key) {
+          const found = await tiers.lookup(key);
+          if ((looks += 1) === 1) await firstLook.promise;
+          return found;
+        },
+      }),
+    );
     const slow = ask();
     expect(await ask()).toMatchObject({ outcome: "miss" });
     firstLook.resolve();

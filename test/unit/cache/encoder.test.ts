@@ -3,23 +3,31 @@ import { brotliDecompressSync, gunzipSync, zstdDecompressSync } from "node:zlib"
 import { describe, expect, it } from "vitest";
 
 import { createEncoder, isCompressible } from "../../../src/cache/encoder.ts";
-import { createMemoryStore } from "../../../src/cache/memory-store.ts";
-import type { Store } from "../../../src/cache/store.ts";
+import { createMemoryStore, type MemoryStore } from "../../../src/cache/memory-store.ts";
+import { createTiers, type Tiers } from "../../../src/cache/tiers.ts";
+import { createFakeClock } from "../../support/fake-clock.ts";
 import type { Entry } from "../../../src/exchange.ts";
-import { entryWith } from "../../contract/store-contract.ts";
+import { entryWith } from "../../support/entries.ts";
 
 const CODINGS = ["gzip", "br", "zstd"] as const;
 const DECODERS = { gzip: gunzipSync, br: brotliDecompressSync, zstd: zstdDecompressSync };
 const KEY = "listings?offset=0";
 const BODY = Buffer.from(JSON.stringify(Array.from({ length: 500 }, (_, serviceId) => ({ serviceId }))));
 
-async function stored(entry: Entry): Promise<Store> {
-  const store = createMemoryStore(1024 * 1024);
+const clock = createFakeClock(1_000);
+
+function memoryOf(maxBytes = 1024 * 1024): MemoryStore & Pick<Tiers, "keepInMemory"> {
+  const memory = createMemoryStore(maxBytes, clock);
+  return { ...memory, keepInMemory: createTiers({ memory, backend: undefined, clock }).keepInMemory };
+}
+
+async function stored(entry: Entry): Promise<ReturnType<typeof memoryOf>> {
+  const store = memoryOf();
   await store.set(KEY, entry);
   return store;
 }
 
-async function kept(store: Store): Promise<Entry> {
+async function kept(store: MemoryStore): Promise<Entry> {
   const entry = await store.get(KEY);
   if (entry === undefined) throw new Error("the entry is gone");
   return entry;
@@ -27,56 +35,56 @@ async function kept(store: Store): Promise<Entry> {
 
 describe("a body in a coding", () => {
   it.each(CODINGS)("%s is the body, smaller", async (coding) => {
-    const entry = entryWith({ body: BODY });
-    const encoded = await createEncoder(await stored(entry))(KEY, entry, coding);
+    const entry = entryWith(BODY, 1_000);
+    const encoded = await createEncoder((await stored(entry)).keepInMemory)(KEY, entry, coding);
     expect(DECODERS[coding](encoded).equals(BODY)).toBe(true);
     expect(encoded.length).toBeLessThan(BODY.length / 2);
   });
 
   it("is made once, kept with the entry, and then taken from it", async () => {
-    const store = await stored(entryWith({ body: BODY }));
-    const encode = createEncoder(store);
+    const store = await stored(entryWith(BODY, 1_000));
+    const encode = createEncoder(store.keepInMemory);
     for (const coding of CODINGS) {
       const first = await encode(KEY, await kept(store), coding);
-      expect((await kept(store)).encoded[coding]).toBe(first);
+      expect((await kept(store)).bodies[coding]).toBe(first);
       expect(await encode(KEY, await kept(store), coding)).toBe(first);
     }
-    expect(Object.keys((await kept(store)).encoded).sort()).toEqual(["br", "gzip", "zstd"]);
+    expect(Object.keys((await kept(store)).bodies).sort()).toEqual(["br", "gzip", "identity", "zstd"]);
   });
 
   it("is made once for all who want it at the same time", async () => {
-    const entry = entryWith({ body: BODY });
+    const entry = entryWith(BODY, 1_000);
     const store = await stored(entry);
-    const encode = createEncoder(store);
+    const encode = createEncoder(store.keepInMemory);
     const made = await Promise.all(Array.from({ length: 50 }, () => encode(KEY, entry, "br")));
     expect(new Set(made).size).toBe(1);
   });
 
   it("is made of each kind where several are wanted at the same time, and all are kept", async () => {
-    const entry = entryWith({ body: BODY });
+    const entry = entryWith(BODY, 1_000);
     const store = await stored(entry);
-    const encode = createEncoder(store);
+    const encode = createEncoder(store.keepInMemory);
     const made = await Promise.all(CODINGS.map((coding) => encode(KEY, entry, coding)));
-    const { encoded } = await kept(store);
-    expect(CODINGS.map((coding) => encoded[coding])).toEqual(made);
+    const { bodies } = await kept(store);
+    expect(CODINGS.map((coding) => bodies[coding])).toEqual(made);
   });
 
   it.each<[string, Partial<Entry>]>([
     ["newer", { storedAt: 2_000 }],
     ["of the same instant with another body", { etag: "another" }],
   ])("is not kept with an entry that is %s", async (_name, change) => {
-    const entry = entryWith({ body: BODY, storedAt: 1_000 });
+    const entry = entryWith(BODY, 1_000);
     const store = await stored(entry);
-    const encoding = createEncoder(store)(KEY, entry, "gzip");
-    const newer = entryWith({ body: Buffer.from("newer"), storedAt: 1_000, ...change });
+    const encoding = createEncoder(store.keepInMemory)(KEY, entry, "gzip");
+    const newer = entryWith("newer", 1_000, change);
     await store.set(KEY, newer);
     expect(gunzipSync(await encoding).equals(BODY)).toBe(true);
     expect(await kept(store)).toEqual(newer);
   });
 
   it("does not bring an entry back that has left the store", async () => {
-    const store = createMemoryStore(1024 * 1024);
-    const encoded = await createEncoder(store)(KEY, entryWith({ body: BODY }), "gzip");
+    const store = memoryOf();
+    const encoded = await createEncoder(store.keepInMemory)(KEY, entryWith(BODY, 1_000), "gzip");
     expect(gunzipSync(encoded).equals(BODY)).toBe(true);
     expect(await store.get(KEY)).toBeUndefined();
   });
@@ -84,12 +92,23 @@ describe("a body in a coding", () => {
   it("that the store has no room for is served all the same, and the entry stays", async () => {
     // Random bytes do not shrink: with the coding the entry is twice as large.
     const body = Buffer.from(crypto.getRandomValues(new Uint8Array(10_000)));
-    const entry = entryWith({ body });
-    const store = createMemoryStore(8 * 15_000);
+    const entry = entryWith(body, 1_000);
+    const store = memoryOf(8 * 15_000);
     expect(await store.set(KEY, entry)).toBe(true);
-    const encoded = await createEncoder(store)(KEY, entry, "gzip");
+    const encoded = await createEncoder(store.keepInMemory)(KEY, entry, "gzip");
     expect(gunzipSync(encoded).equals(body)).toBe(true);
     expect(await store.get(KEY)).toEqual(entry);
+  });
+});
+
+describe("a body held in one coding", () => {
+  it.each(CODINGS)("%s is to be had in any other", async (held) => {
+    const encode = createEncoder(() => undefined);
+    const compressed = await encode(KEY, entryWith(BODY, 1_000), held);
+    const entry = entryWith(BODY, 1_000, { bodies: { [held]: compressed } });
+    expect((await encode(KEY, entry, "identity")).equals(BODY)).toBe(true);
+    for (const coding of CODINGS)
+      expect(DECODERS[coding](await encode(KEY, entry, coding)).equals(BODY)).toBe(true);
   });
 });
 
@@ -101,6 +120,6 @@ describe("compressing", () => {
     ["application/problem+json", 200, false],
     ["image/jpeg", 5_000, false],
   ])("%s of %i bytes is worth it: %s", (contentType, bytes, worth) => {
-    expect(isCompressible(entryWith({ contentType, body: Buffer.alloc(bytes) }))).toBe(worth);
+    expect(isCompressible(entryWith(Buffer.alloc(bytes), 0, { contentType }))).toBe(worth);
   });
 });

@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 
 import { freshnessLifetimeMs, isFresh, mayReplace, type Lifetimes } from "../../../src/cache/policy.ts";
 import type { Query } from "../../../src/query/query.ts";
-import { entryWith } from "../../contract/store-contract.ts";
+import { entryWith } from "../../support/entries.ts";
 
 const LIFETIMES: Lifetimes = {
   ttlMs: { listings: 1, sold: 2, areas: 3, images: 4, records: 5 },
@@ -47,7 +47,7 @@ describe("how long an answer is fresh", () => {
 });
 
 describe("an entry", () => {
-  const entry = entryWith({ storedAt: 1_000, freshUntil: 2_000 });
+  const entry = entryWith("", 0, { storedAt: 1_000, freshUntil: 2_000 });
 
   it.each([
     [999, true],
@@ -61,16 +61,16 @@ describe("an entry", () => {
   });
 
   it("with a lifetime of nothing is never fresh", () => {
-    expect(isFresh(entryWith({ storedAt: 1_000, freshUntil: 1_000 }), 1_000)).toBe(false);
+    expect(isFresh(entryWith("", 0, { storedAt: 1_000, freshUntil: 1_000 }), 1_000)).toBe(false);
   });
 
   it.each([
     ["nothing", undefined, true],
-    ["an older one", entryWith({ storedAt: 999 }), true],
+    ["an older one", entryWith("", 0, { storedAt: 999 }), true],
     ["itself", entry, true],
-    ["one of the same instant", entryWith({ storedAt: 1_000 }), true],
-    ["a newer one", entryWith({ storedAt: 1_001 }), false],
-    ["a newer one that is stale", entryWith({ storedAt: 1_001, freshUntil: 1_001 }), false],
+    ["one of the same instant", entryWith("", 0, { storedAt: 1_000 }), true],
+    ["a newer one", entryWith("", 0, { storedAt: 1_001 }), false],
+    ["a newer one that is stale", entryWith("", 0, { storedAt: 1_001, freshUntil: 1_001 }), false],
   ])("may take the place of %s: %s", (_name, stored, may) => {
     expect(mayReplace(stored, entry)).toBe(may);
   });

@@ -26,6 +26,7 @@ function arrivalOf(): Arrival {
     resource: "none",
     text: undefined,
     outcome: "refused",
+    tier: undefined,
     problem: undefined,
     bytes: 0,
   };

@@ -236,6 +236,22 @@ describe("settings that do not go together", () => {
     ]);
   });
 
+  it.each([
+    [
+      "redis: { mode: cluster }",
+      {},
+      "gateway.yaml:1: redis.url: expected redis.url (REDIS_URL) too: it switches Redis on and holds user and password",
+    ],
+    [
+      "redis: { mode: sentinel }",
+      { REDIS_URL: "redis://h" },
+      "gateway.yaml:1: redis.sentinel: expected the master's name and at least one Sentinel, because redis.mode is sentinel",
+    ],
+  ])("a way of running Redis without what it needs: %s", (yaml, env, line) => {
+    const [problem = ""] = problemsOfFile(yaml, { ...MINIMAL, ...env });
+    expect(problem.replace(/^[^:]+(:\d+)?: /, "")).toBe(line.replace(/^[^:]+(:\d+)?: /, ""));
+  });
+
   it("a key and a file of the key", () => {
     expect(problemsOfFile("upstream:\n  privateKeyFile: /run/key")).toEqual([
       "environment variable UPSTREAM_PRIVATE_KEY: upstream.privateKey, gateway.yaml:2: upstream.privateKeyFile: " +
@@ -262,8 +278,6 @@ describe("the private key's file", () => {
 
 describe("what is not available in this version", () => {
   it.each([
-    ["REDIS_URL", "redis://h", "environment variable REDIS_URL: redis.url is not available in this version"],
-    ["DATA_DIR", "./data", "environment variable DATA_DIR: dataDir is not available in this version"],
     ["ADMIN_TOKEN", "t0ken", "environment variable ADMIN_TOKEN: is not available in this version"],
     ["REPLICAS", "3", "environment variable REPLICAS: is not available in this version"],
   ])("%s", (name, value, line) => {
@@ -271,8 +285,6 @@ describe("what is not available in this version", () => {
   });
 
   it.each([
-    ["redis:\n  mode: cluster", "redis.mode"],
-    ["redis:\n  sentinel: { name: m }", "redis.sentinel"],
     ["budget:\n  reserve: 10%", "budget.reserve"],
     ["# \nledger: { retention: 35d }", "ledger"],
     ["cache:\n  staleIfError: 24h", "cache.staleIfError"],
@@ -293,7 +305,7 @@ describe("a secret is in no message", () => {
     ["given in another setting too", { UPSTREAM_PRIVATE_KEY: secret, UPSTREAM_SERVICE: `${secret}/x` }, ""],
     ["in an address", { UPSTREAM_URL: `https://me:${secret}@h/` }, ""],
     ["in an address' query", { UPSTREAM_URL: `https://h/?key=${secret}` }, ""],
-    ["in an address not available yet", { REDIS_URL: `redis://:${secret}@h` }, ""],
+    ["in a malformed address of Redis", { REDIS_URL: `http://:${secret}@h` }, ""],
     ["in a token not available yet", { ADMIN_TOKEN: secret }, ""],
     ["in a broken file", {}, `upstream: { privateKey: "${secret}`],
     ["taken for an alias", {}, `upstream: { privateKey: *${secret} }`],

@@ -49,6 +49,8 @@ describe("defaults", () => {
           images: 86_400_000,
         },
         negativeTtlMs: 60_000,
+        maxDiskBytes: 1_073_741_824,
+        retentionMs: 172_800_000,
       },
       budget: {
         limit: [
@@ -59,8 +61,8 @@ describe("defaults", () => {
         maxWaitMs: 10_000,
         images: [{ limit: 300, windowMs: 60_000, name: "1m" }],
       },
-      redis: { url: null },
-      dataDir: null,
+      redis: null,
+      dataDir: "./data",
       log: { level: "info" },
     });
   });
@@ -94,15 +96,41 @@ describe("precedence", () => {
   });
 
   it("counts an empty variable as unset", () => {
-    const empty = { CONFIG_FILE: "", PORT: "", BUDGET: "", REDIS_URL: "", DATA_DIR: "", ADMIN_TOKEN: "" };
+    const empty = { CONFIG_FILE: "", PORT: "", BUDGET: "", REDIS_URL: "", ADMIN_TOKEN: "" };
     expect(load({ ...MINIMAL, ...empty, UPSTREAM_PRIVATE_KEY_FILE: "" })).toEqual(load(MINIMAL));
+  });
+
+  it("takes an empty DATA_DIR to mean memory only", () => {
+    expect(load({ ...MINIMAL, DATA_DIR: "" }).dataDir).toBeNull();
+  });
+
+  it("reads Redis with its nodes, the address a secret", () => {
+    const file = 'redis: { mode: sentinel, sentinel: { master: main, nodes: ["s1:26379", "[::1]:26380"] } }';
+    const { redis } = load(
+      { ...MINIMAL, REDIS_URL: "rediss://app:pw@redis.example/0", CONFIG_FILE: "gateway.yaml" },
+      { "gateway.yaml": file },
+    );
+    expect(redis).toMatchObject({
+      mode: "sentinel",
+      sentinel: {
+        name: "main",
+        nodes: [
+          { host: "s1", port: 26_379 },
+          { host: "::1", port: 26_380 },
+        ],
+      },
+      timeoutMs: 50,
+      probeIntervalMs: 1_000,
+    });
+    expect(redis?.url.reveal()).toBe("rediss://app:pw@redis.example/0");
+    expect(JSON.stringify(redis)).not.toContain("pw");
   });
 
   it.each([
     ["is empty", ""],
     ["has only comments", "# nothing yet\n"],
     ["has a section with nothing in it", "server:\n  # port: 81\nupstream:\n"],
-    ["names what is to come without a value", "redis:\n  url:\n  mode:\nledger:\n"],
+    ["names what is to come without a value", "ledger:\n"],
   ])("lets the defaults stand where the file %s", (_, yaml) => {
     expect(overlay(yaml)).toEqual(load(MINIMAL));
   });

@@ -51,6 +51,7 @@ function setup(): Attempted {
     observer: {
       request: () => undefined,
       upstreamCall: (record) => void calls.push(record),
+      info: () => undefined,
       warn: () => undefined,
       error: (message) => void errors.push(message),
     },
@@ -102,6 +103,7 @@ describe("an attempt", () => {
       body: Buffer.from(BODY),
       contentType: "application/json; charset=utf-8",
       lastModified: "yesterday",
+      recordIds: ["76"],
     });
   });
 

@@ -71,6 +71,7 @@ export function createWatcher(): Watcher {
     errors,
     request: () => undefined,
     upstreamCall: (call) => void calls.push(call),
+    info: () => undefined,
     warn: () => undefined,
     error: (message, fields) => void errors.push({ message, fields }),
   };

@@ -1,0 +1,15 @@
+/**
+ * `npm run bench`: what things cost, as ratios within one run. `--short` is a quick one for CI.
+ *
+ * Absolute figures are this machine's at this moment; only the ratios mean anything, and a wide spread
+ * between runs means that the machine was busy.
+ */
+import { benchHits } from "./hits.ts";
+import { benchStores } from "./stores.ts";
+import { benchUnderstanding } from "./understanding.ts";
+
+const isShort = process.argv.includes("--short");
+
+await benchUnderstanding(isShort ? 50 : 500);
+await benchHits(isShort ? 500 : 4_000);
+await benchStores(isShort ? 100 : 1_000);

@@ -1,0 +1,39 @@
+import type { Database } from "../platform/sqlite.ts";
+import type { SendLog } from "./send-log.ts";
+
+/** Old sends are dropped each time so many new ones were entered. */
+const TIDY_EVERY = 256;
+
+/**
+ * The sends to one origin, in a table of the gateway's file.
+ * @param origin whose allowance they are counted against
+ * @param horizonMs how long a send counts: the longest window
+ */
+export function createSqliteSends(database: Database, origin: string, horizonMs: number): SendLog {
+  // A clock that was ahead when it was noted must not hold everything back until then.
+  const select = database.prepare(
+    "SELECT min(at, :now) AS at FROM sends WHERE origin = :origin AND at > :horizon ORDER BY sends.at",
+  );
+  const insert = database.prepare("INSERT INTO sends (origin, at) VALUES (?, ?)");
+  const drop = database.prepare("DELETE FROM sends WHERE origin = ? AND at <= ?");
+  const correct = database.prepare("UPDATE sends SET at = :now WHERE origin = :origin AND at > :now");
+  let untidy = 0;
+
+  function tidy(now: number): void {
+    drop.run(origin, now - horizonMs);
+    correct.run({ origin, now });
+  }
+
+  return {
+    load(now) {
+      const instants = select.all({ now, origin, horizon: now - horizonMs });
+      return instants.map((row) => Number(row["at"]));
+    },
+    record(at) {
+      insert.run(origin, at);
+      // At the first one too: processes that live briefly must not leave it all to each other.
+      if (untidy === 0) tidy(at);
+      untidy = (untidy + 1) % TIDY_EVERY;
+    },
+  };
+}

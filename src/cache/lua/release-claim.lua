@@ -1,0 +1,11 @@
+-- Gives a claim up, for its holder alone, and tells those who wait how its flight ended.
+-- KEYS[1]  the claim's key
+-- ARGV[1]  the holder
+-- ARGV[2]  the channel
+-- ARGV[3]  the message
+-- Returns 1, or 0 where somebody else or nobody holds it.
+
+if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
+redis.call('DEL', KEYS[1])
+redis.call('PUBLISH', ARGV[2], ARGV[3])
+return 1

@@ -1,0 +1,126 @@
+/**
+ * The shared store: entries, purges and flights of all replicas, in Redis.
+ *
+ * Two connections: one for commands, behind a breaker, and one that listens. What one replica tells the
+ * others goes by ordinary PUBLISH, which is alike on a single server, on a Cluster and behind Sentinel.
+ * PUBLISH promises nothing, so it is not relied on: after every interruption the listeners are told that
+ * they may have missed something, and purges are read again now and then in any case.
+ */
+import type { BreakerState } from "../platform/breaker.ts";
+import type { Clock } from "../platform/clock.ts";
+import type { Random } from "../platform/random.ts";
+import { redisFactory, type RedisSettings } from "../platform/redis.ts";
+import type { Backend, BackendEvent } from "./backend.ts";
+import { createRedisCalls, type RedisObserver, type RedisOperation } from "./redis-calls.ts";
+import { createRedisClaims, type RedisClaims } from "./redis-claims.ts";
+import { createRedisListener } from "./redis-listener.ts";
+import { readMessage } from "./redis-messages.ts";
+import { createRedisPurges, type RedisPurges } from "./redis-purges.ts";
+import { SCRIPTS } from "./redis-scripts.ts";
+import { asUnavailable, createRedisStore } from "./redis-store.ts";
+
+export interface RedisBackendOptions {
+  readonly connect: RedisSettings;
+  readonly clock: Clock;
+  /** For the name of this replica and its claims. */
+  readonly random: Pick<Random, "unique16">;
+  /** The longest a caller waits for Redis, in milliseconds; 50 by default. */
+  readonly commandTimeoutMs?: number;
+  /** How often Redis is asked whether it is back, in milliseconds; 1000 by default. */
+  readonly probeIntervalMs?: number;
+  /** The longest time that any entry is kept, in milliseconds: purges are remembered for it. */
+  readonly retentionMs: number;
+  readonly observer: RedisObserver;
+  readonly onOperation: (operation: RedisOperation, durationMs: number) => void;
+  readonly onBreaker: (state: BreakerState) => void;
+}
+
+const COMMAND_TIMEOUT_MS = 50;
+const PROBE_INTERVAL_MS = 1_000;
+
+/**
+ * @returns at once, whether Redis is up or not
+ * @throws where the settings cannot be used at all: a malformed URL, a CA file that cannot be read
+ */
+export function createRedisBackend(options: RedisBackendOptions): Backend {
+  const { connect, clock, random, retentionMs } = options;
+  const { commandTimeoutMs = COMMAND_TIMEOUT_MS, probeIntervalMs = PROBE_INTERVAL_MS } = options;
+  const factory = redisFactory(connect, SCRIPTS);
+  const replica = random.unique16();
+  let tell = (_event: BackendEvent): void => undefined;
+
+  const calls = createRedisCalls({
+    ...options,
+    factory,
+    commandTimeoutMs,
+    probeIntervalMs,
+    onOutage: () => claims.vacateAll(),
+    onRecovery: () => listener.check(),
+  });
+  const purges = createRedisPurges(calls, retentionMs);
+  const listener = createRedisListener({
+    factory,
+    calls,
+    clock,
+    replica,
+    commandTimeoutMs,
+    intervalMs: probeIntervalMs,
+    onMessage: (text) => dispatch(text, { replica, purges, claims, tell }),
+    onGap: () => tell({ kind: "gap" }),
+    onDown: () => claims.vacateAll(),
+    async readPurges(which) {
+      const { all, news } = await purges.read();
+      const toTell = which === "all" ? all : news;
+      if (toTell.length > 0) tell({ kind: "purged", purges: toTell });
+    },
+  });
+  const claims = createRedisClaims({
+    calls,
+    clock,
+    newHolder: random.unique16,
+    isListening: listener.isUp,
+  });
+
+  async function close(): Promise<void> {
+    claims.close();
+    listener.close();
+    calls.close();
+  }
+
+  return {
+    store: createRedisStore({ calls, clock, replica, close }),
+    claims,
+    close,
+    purge: (scope, hard) => purges.declare(scope, hard).catch(asUnavailable),
+    onEvent(listen) {
+      tell = listen;
+      listener.replay();
+    },
+  };
+}
+
+interface Addressees {
+  readonly replica: string;
+  readonly purges: RedisPurges;
+  readonly claims: RedisClaims;
+  readonly tell: (event: BackendEvent) => void;
+}
+
+function dispatch(text: string, { replica, purges, claims, tell }: Addressees): void {
+  const message = readMessage(text);
+  switch (message?.kind) {
+    case undefined:
+      return;
+    case "stored": {
+      const { from, key, storedAt } = message;
+      if (from !== replica) tell({ kind: "stored", key, storedAt });
+      return;
+    }
+    case "purged":
+      purges.heard(message.purges);
+      tell({ kind: "purged", purges: message.purges });
+      return;
+    case "ended":
+      claims.onEnded(message);
+  }
+}

@@ -1,0 +1,60 @@
+/**
+ * The embedded backend: one SQLite file, so that a restart empties nothing. There are no other
+ * replicas, so there are no events but past purges, and no claims.
+ */
+import type { Clock } from "../platform/clock.ts";
+import { LAYOUT } from "../platform/sqlite-layout.ts";
+import { openDatabase, type Database } from "../platform/sqlite.ts";
+import type { Backend } from "./backend.ts";
+import { createSqlitePurges } from "./sqlite-purges.ts";
+import { createRun, type RunOptions } from "./sqlite-run.ts";
+import { createSqliteStore } from "./sqlite-store.ts";
+
+export interface SqliteBackendOptions extends Omit<RunOptions, "database"> {
+  readonly dataDir: string;
+  /** The bound on the file, in bytes; the log of writes beside it takes a few MiB more. */
+  readonly maxBytes: number;
+  /** Purges older than this, in milliseconds, concern no entry any more. */
+  readonly retentionMs: number;
+  readonly clock: Clock;
+}
+
+export interface SqliteBackend extends Backend {
+  /** For what else is to outlive a restart (src/budget/sqlite-sends.ts); closed with the backend. */
+  readonly database: Database;
+}
+
+/** @returns the backend, or `undefined` where nothing can be kept on disk; the log says why */
+export function createSqliteBackend(options: SqliteBackendOptions): SqliteBackend | undefined {
+  const { dataDir: directory, maxBytes, retentionMs, clock, log } = options;
+  const database = openDatabase({ directory, layout: LAYOUT, now: clock.now(), warn: log.warn });
+  if (database === undefined) return undefined;
+
+  const run = createRun({ ...options, database });
+  const purges = createSqlitePurges(database, clock, retentionMs);
+  return {
+    database,
+    store: createSqliteStore({ database, maxBytes, clock, run }),
+    purge: (scope, hard) => run("purge", () => purges.add(scope, hard)),
+    onEvent(listener) {
+      // Told at once, not a turn later: an entry must not be looked up before what was purged is known.
+      const tell = (): void => {
+        const past = purges.all();
+        if (past.length > 0) listener({ kind: "purged", purges: past });
+      };
+      run("purges", tell).catch(() => undefined);
+    },
+    claims: undefined,
+    close: async () => close(database),
+  };
+}
+
+function close(database: Database): void {
+  if (!database.isOpen) return;
+  try {
+    database.exec("PRAGMA wal_checkpoint(TRUNCATE)");
+  } catch {
+    // Another process reads it: the log of writes stays beside the file, and loses nothing.
+  }
+  database.close();
+}

@@ -1,0 +1,116 @@
+/**
+ * The tiers as one: this process' memory in front of what is shared or durable.
+ *
+ * A hot key never leaves the process. What another replica stored or purged reaches this one by event;
+ * after a gap in the events nothing in memory is trusted until the backend has confirmed it. A backend
+ * that is out of order costs nothing but itself: memory goes on.
+ */
+import type { Entry, Tier, WhyNotStored } from "../exchange.ts";
+import type { Clock } from "../platform/clock.ts";
+import type { Backend } from "./backend.ts";
+import type { MemoryStore } from "./memory-store.ts";
+import { createNear } from "./near.ts";
+import { createPurges, type Purge, type PurgeScope } from "./purges.ts";
+import { StoreUnavailable } from "./store.ts";
+
+/** An entry found, and what later purges make of it. */
+export interface Found {
+  readonly entry: Entry;
+  readonly tier: Tier;
+  /** A soft purge concerns it: whatever its age, it is stale. */
+  readonly isPurged: boolean;
+}
+
+export interface Tiers {
+  /** Never rejects: a store out of order is a miss. */
+  readonly lookup: (key: string) => Promise<Found | undefined>;
+  /** Keeps an entry in every tier; memory alone will do where the backend is out of order. */
+  readonly keep: (key: string, entry: Entry) => Promise<true | WhyNotStored>;
+  /** Replaces an entry in memory by the same one with more bodies. */
+  readonly keepInMemory: (key: string, replace: (current: Entry) => Entry | undefined) => void;
+  /** The latest purge known; to be remembered by every fetch that begins now. */
+  readonly purgeEpoch: () => number;
+  /** Declares something out of date in every tier and replica. Rejects with `StoreUnavailable`. */
+  readonly purge: (scope: PurgeScope, hard: boolean) => Promise<Purge>;
+}
+
+export interface TiersOptions {
+  readonly memory: MemoryStore;
+  /** Absent: memory only. */
+  readonly backend: Backend | undefined;
+  readonly clock: Clock;
+}
+
+export function createTiers({ memory, backend, clock }: TiersOptions): Tiers {
+  const purges = createPurges();
+  const near = createNear(memory);
+  backend?.onEvent((event) => (event.kind === "purged" ? purges.add(event.purges) : near.onEvent(event)));
+
+  function judged(key: string, entry: Entry | undefined, tier: Tier): Found | undefined {
+    const verdict = entry && purges.verdict(key, entry);
+    return entry === undefined || verdict === "gone"
+      ? undefined
+      : { entry, tier, isPurged: verdict === "stale" };
+  }
+
+  async function lookupBehind(
+    key: string,
+    { store }: Backend,
+    held: Entry | undefined,
+  ): Promise<Found | undefined> {
+    const read = near.startRead(key);
+    const far = await orUnavailable(store.get(key));
+    if (far === UNAVAILABLE || far === undefined) read.end();
+    else read.found(far);
+    if (far === undefined && held !== undefined) {
+      // The backend lost it, as after a restart without its data: it gets it back.
+      near.confirm(key);
+      void orUnavailable(store.set(key, held));
+    }
+    return far === UNAVAILABLE || far === undefined
+      ? judged(key, held, "memory")
+      : judged(key, far, store.tier);
+  }
+
+  return {
+    async lookup(key) {
+      const held = near.find(key);
+      if (backend === undefined || held?.isConfirmed) return judged(key, held?.entry, "memory");
+      return await lookupBehind(key, backend, held?.entry);
+    },
+    async keep(key, entry) {
+      near.confirm(key);
+      const inMemory = memory.put(key, entry);
+      if (backend === undefined) return inMemory;
+      const behind = await orUnavailable(backend.store.set(key, entry));
+      if (behind === UNAVAILABLE) return inMemory === true ? true : "store-unavailable";
+      // Another replica's newer answer is there: this one's must not outlive it here.
+      if (behind === "newer-stored") await memory.remove(key);
+      return behind;
+    },
+    keepInMemory(key, replace) {
+      const current = memory.find(key);
+      const next = current && replace(current);
+      if (next !== undefined) memory.put(key, next);
+    },
+    purgeEpoch: () => purges.epoch,
+    async purge(scope, hard) {
+      const purge = backend
+        ? await backend.purge(scope, hard)
+        : { epoch: Math.max(purges.epoch + 1, clock.now()), scope, hard };
+      purges.add([purge]);
+      return purge;
+    },
+  };
+}
+
+const UNAVAILABLE = Symbol("unavailable");
+
+async function orUnavailable<T>(operation: Promise<T>): Promise<T | typeof UNAVAILABLE> {
+  try {
+    return await operation;
+  } catch (error) {
+    if (error instanceof StoreUnavailable) return UNAVAILABLE;
+    throw error;
+  }
+}

@@ -1,0 +1,171 @@
+/**
+ * The SQLite file: opened, or, where what is there cannot be used, set aside and begun anew.
+ */
+import { closeSync, mkdirSync, openSync, renameSync } from "node:fs";
+import { join } from "node:path";
+import { DatabaseSync } from "node:sqlite";
+
+export type Database = DatabaseSync;
+export type { StatementSync } from "node:sqlite";
+
+/** What is in the file. */
+export interface DatabaseLayout {
+  readonly fileName: string;
+  /** Marks the file as ours (`PRAGMA application_id`): no other application's file is ever written to. */
+  readonly applicationId: number;
+  /** Raised whenever the tables change; a file of another version is set aside. */
+  readonly version: number;
+  /** Statements that make the tables in an empty file. */
+  readonly schema: string;
+}
+
+export interface OpenDatabaseOptions {
+  /** Made where it is not there yet. */
+  readonly directory: string;
+  readonly layout: DatabaseLayout;
+  /** Epoch milliseconds, for the name of what is set aside. */
+  readonly now: number;
+  readonly warn: (message: string, fields: Readonly<Record<string, unknown>>) => void;
+}
+
+/** How long another process on the same file is waited for while opening it. */
+const OPENING_TIMEOUT_MS = 2_000;
+/** The same later on, where every millisecond of waiting holds up all callers. */
+const BUSY_TIMEOUT_MS = 100;
+/** What the log of writes is cut down to when it has been worked off, in bytes. */
+const WRITE_LOG_BYTES = 8 * 1024 * 1024;
+
+/**
+ * Opens the database, and begins a new one where what is there is damaged or not ours.
+ * @returns `undefined` where nothing can be kept on disk; either way the log says why
+ */
+export function openDatabase(options: OpenDatabaseOptions): Database | undefined {
+  const file = join(options.directory, options.layout.fileName);
+  try {
+    return tryOpen(file, options);
+  } catch (error) {
+    if (!isFaultOfFile(error) || !setAside(file, error, options)) return giveUp(file, error, options);
+  }
+  try {
+    return tryOpen(file, options);
+  } catch (error) {
+    return giveUp(file, error, options);
+  }
+}
+
+/** What is in the file is of no use to this version of this application. */
+class UnusableFile extends Error {}
+
+/** @throws where the file cannot be opened, is damaged, is somebody else's, or has other tables */
+function tryOpen(file: string, { directory, layout }: OpenDatabaseOptions): Database {
+  mkdirSync(directory, { recursive: true, mode: 0o700 });
+  createPrivately(file);
+  const database = new DatabaseSync(file);
+  try {
+    database.exec(`PRAGMA busy_timeout = ${OPENING_TIMEOUT_MS}`);
+    const isNew = checkOwner(database, layout);
+    // Free pages can be given back only where this is said before the first table is made.
+    if (isNew) database.exec("PRAGMA auto_vacuum = INCREMENTAL");
+    database.exec(
+      `PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA journal_size_limit = ${WRITE_LOG_BYTES}`,
+    );
+    if (isNew) makeTables(database, layout);
+    else if (firstValue(database, "PRAGMA quick_check(1)") !== "ok") throw new UnusableFile("a damaged file");
+    database.exec(`PRAGMA busy_timeout = ${BUSY_TIMEOUT_MS}`);
+    return database;
+  } catch (error) {
+    database.close();
+    throw error;
+  }
+}
+
+/** SQLite itself would let everybody read the file; its companions get the same mode as the file. */
+function createPrivately(file: string): void {
+  try {
+    closeSync(openSync(file, "wx", 0o600));
+  } catch (error) {
+    if (!(error instanceof Error && "code" in error && error.code === "EEXIST")) throw error;
+  }
+}
+
+/** @returns whether the file is empty; throws where it is neither that nor ours */
+function checkOwner(database: Database, { applicationId, version }: DatabaseLayout): boolean {
+  const owner = firstValue(database, "PRAGMA application_id");
+  if (owner === 0 && firstValue(database, "SELECT count(*) FROM sqlite_schema") === 0) return true;
+  if (owner !== applicationId) throw new UnusableFile("a file of another application");
+  const found = firstValue(database, "PRAGMA user_version");
+  if (found !== version) throw new UnusableFile(`a file of version ${String(found)}, not ${version}`);
+  return false;
+}
+
+/** All or nothing: a process that is killed here, or two that begin at once, leave no half of it behind. */
+function makeTables(database: Database, layout: DatabaseLayout): void {
+  database.exec("BEGIN IMMEDIATE");
+  try {
+    // Another process may have made them since this one looked.
+    if (checkOwner(database, layout)) {
+      const { schema, applicationId, version } = layout;
+      database.exec(`${schema}; PRAGMA application_id = ${applicationId}; PRAGMA user_version = ${version}`);
+    }
+    database.exec("COMMIT");
+  } catch (error) {
+    if (database.isTransaction) database.exec("ROLLBACK");
+    throw error;
+  }
+}
+
+function firstValue(database: Database, sql: string): unknown {
+  const row = database.prepare(sql).get();
+  return row === undefined ? undefined : Object.values(row)[0];
+}
+
+/**
+ * Primary result codes that say nothing against the file: BUSY, LOCKED, NOMEM, INTERRUPT, IOERR, FULL,
+ * PROTOCOL. To set it aside for one of these would throw away what is sound, or in use elsewhere.
+ */
+const FAULTS_ELSEWHERE: ReadonlySet<number> = new Set([5, 6, 7, 9, 10, 13, 15]);
+
+function isFaultOfFile(error: unknown): boolean {
+  if (error instanceof UnusableFile) return true;
+  return (
+    error instanceof Error &&
+    "errcode" in error &&
+    typeof error.errcode === "number" &&
+    // The lower byte of an extended code is the primary one.
+    !FAULTS_ELSEWHERE.has(error.errcode & 0xff)
+  );
+}
+
+/** @returns whether there is room for a new file now */
+function setAside(file: string, error: unknown, { now, warn }: OpenDatabaseOptions): boolean {
+  const aside = `${file}.set-aside-${now}`;
+  try {
+    renameSync(file, aside);
+  } catch {
+    return false;
+  }
+  for (const suffix of ["-wal", "-shm"]) {
+    try {
+      renameSync(file + suffix, aside + suffix);
+    } catch {
+      // There is no such part.
+    }
+  }
+  warn("What is kept on disk cannot be used: it was set aside and a new file begun.", {
+    file,
+    setAside: aside,
+    reason: reasonOf(error),
+  });
+  return true;
+}
+
+function giveUp(file: string, error: unknown, { warn }: OpenDatabaseOptions): undefined {
+  warn("Nothing can be kept on disk: answers are kept in memory only, until the next start.", {
+    file,
+    reason: reasonOf(error),
+  });
+}
+
+function reasonOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}

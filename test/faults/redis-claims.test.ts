@@ -1,0 +1,243 @@
+/**
+ * Flights among replicas, with real leases in a real Redis.
+ */
+import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from "vitest";
+
+import { Problem } from "../../src/errors.ts";
+import type { Claim, ClaimEnd } from "../../src/exchange.ts";
+import { cacheKey } from "../../src/query/key.ts";
+import { createFakeClock } from "../support/fake-clock.ts";
+import { openRedisBackend, type WatchedBackend } from "../support/redis-backend.ts";
+import { type RedisServer, startRedis } from "../support/redis.ts";
+import { startTcpProxy, type TcpProxy } from "../support/tcp-proxy.ts";
+
+const KEY = cacheKey("json", "listings?areaId=76&offset=0");
+
+type Leader = Extract<Claim, { kind: "leader" }>;
+type Follower = Extract<Claim, { kind: "follower" }>;
+
+/** For a clock that a test moves: nothing but what is tested falls due. */
+const PATIENT = { commandTimeoutMs: 1e12, probeIntervalMs: 1e12 };
+
+let server: RedisServer;
+const opened: { close: () => Promise<void> }[] = [];
+beforeAll(async () => {
+  server = await startRedis();
+});
+afterEach(async () => {
+  for (const one of opened.splice(0).toReversed()) await one.close();
+  await server.command("FLUSHALL");
+});
+afterAll(() => server.close());
+
+async function replica(...parameters: Partial<Parameters<typeof openRedisBackend>>): Promise<WatchedBackend> {
+  const [settings = server.settings, options] = parameters;
+  const backend = openRedisBackend(settings, options);
+  opened.push(backend);
+  await vi.waitFor(() => expect(backend.events).toContainEqual({ kind: "gap" }));
+  return backend;
+}
+
+async function remoteReplica(
+  ...options: [Parameters<typeof openRedisBackend>[1]?]
+): Promise<{ proxy: TcpProxy; backend: WatchedBackend }> {
+  const proxy = await startTcpProxy(server.port);
+  opened.push(proxy);
+  const settings = { ...server.settings, url: `redis://127.0.0.1:${proxy.port}` };
+  return { proxy, backend: await replica(settings, ...options) };
+}
+
+async function claim(backend: WatchedBackend, key = KEY): Promise<Claim> {
+  const claimed = await backend.claims?.claim(key);
+  if (claimed === undefined) throw new Error("no claims");
+  return claimed;
+}
+
+async function leader(backend: WatchedBackend, key = KEY): Promise<Leader> {
+  const claimed = await claim(backend, key);
+  if (claimed.kind !== "leader") throw new Error(`not the leader: ${claimed.kind}`);
+  return claimed;
+}
+
+async function follower(backend: WatchedBackend, key = KEY): Promise<Follower> {
+  const claimed = await claim(backend, key);
+  if (claimed.kind !== "follower") throw new Error(`not a follower: ${claimed.kind}`);
+  return claimed;
+}
+
+describe("a flight", () => {
+  it("has one leader among many replicas, and among many flights one each", async () => {
+    const replicas = await Promise.all([1, 2, 3, 4].map(() => replica()));
+    const keys = Array.from({ length: 25 }, (_, index) => cacheKey("json", `listings?areaId=${index}`));
+    for (const key of keys) {
+      const claims = await Promise.all(replicas.map((backend) => claim(backend, key)));
+      expect(claims.map(({ kind }) => kind).toSorted()).toEqual([
+        "follower",
+        "follower",
+        "follower",
+        "leader",
+      ]);
+    }
+  });
+
+  it.each<[string, ClaimEnd]>([
+    ["landed", { kind: "landed" }],
+    ["was withdrawn", { kind: "vacant" }],
+  ])("that %s wakes those who follow it", async (_how, end) => {
+    const [one, other, third] = [await replica(), await replica(), await replica()];
+    const leading = await leader(one);
+    const following = [await follower(other), await follower(third)];
+    await leading.release(end);
+    for (const { ended } of following) expect(await ended).toEqual(end);
+    expect((await claim(other)).kind).toBe("leader");
+  });
+
+  it("that failed fails for those who follow it as it did for its leader", async () => {
+    const [one, other] = [await replica(), await replica()];
+    const leading = await leader(one);
+    const following = await follower(other);
+    const problem = new Problem("upstream-unavailable", {
+      detail: "Maintenance until noon.",
+      retryAfterSeconds: 120,
+      internal: "not for others: 10.0.0.7",
+    });
+    await leading.release({ kind: "failed", problem });
+    const end = await following.ended;
+    if (end.kind !== "failed") throw new Error(`not failed: ${end.kind}`);
+    expect(end.problem).toBeInstanceOf(Problem);
+    expect(end.problem.code).toBe("upstream-unavailable");
+    expect(end.problem.details).toMatchObject({ detail: "Maintenance until noon.", retryAfterSeconds: 120 });
+    expect(JSON.stringify(end.problem.details)).not.toContain("10.0.0.7");
+  });
+
+  it("wakes its followers whenever it ends: also in the moment in which they begin to follow", async () => {
+    const [one, other] = [await replica(), await replica()];
+    for (let round = 0; round < 300; round++) {
+      const key = cacheKey("json", `listings?areaId=${round}`);
+      const leading = await leader(one, key);
+      const [claimed] = await Promise.all([claim(other, key), leading.release({ kind: "landed" })]);
+      if (claimed.kind === "follower") expect(await claimed.ended).toEqual({ kind: "landed" });
+      else expect(claimed.kind).toBe("leader");
+    }
+  });
+
+  it("is not taken for the one after it under the same key, though the message comes late", async () => {
+    const [one, other] = [await replica(), await replica()];
+    const leading = await leader(one);
+    const following = await follower(other);
+    const late = { kind: "ended", key: KEY, holder: "of an earlier flight", end: { kind: "landed" } };
+    await server.command("PUBLISH", "property-gateway:1:events", JSON.stringify(late));
+    await leading.release({ kind: "failed", problem: new Problem("upstream-error") });
+    expect((await following.ended).kind).toBe("failed");
+  });
+
+  it("is vacant for its followers where another has taken over from a leader that died", async () => {
+    const clock = createFakeClock(Date.now());
+    const [one, other] = [await replica(), await replica(server.settings, { clock, ...PATIENT })];
+    await leader(one);
+    const following = await follower(other);
+    await server.command("SET", `${KEY}:flight`, "another", "PX", 60_000);
+    await clock.advance(3_100);
+    expect(await following.ended).toEqual({ kind: "vacant" });
+  });
+
+  it("whose leader has died is free when its lease has run out", async () => {
+    const { proxy, backend: dying } = await remoteReplica();
+    const other = await replica();
+    await leader(dying);
+    const following = await follower(other);
+    proxy.blackHole();
+    expect(await following.ended).toEqual({ kind: "vacant" });
+    expect((await claim(other)).kind).toBe("leader");
+  });
+
+  it("that takes longer than a lease is still its leader's", async () => {
+    const [one, other] = [await replica(), await replica()];
+    const leading = await leader(one);
+    const following = await follower(other);
+    let hasEnded = false;
+    void following.ended.then(() => (hasEnded = true));
+    // The lease as Redis sees it: never far from full, although more than one has passed by now.
+    const renewals = async (): Promise<number> => {
+      const stats = String(await server.command("INFO", "commandstats"));
+      return Number(/cmdstat_pexpire:calls=(\d+)/.exec(stats)?.[1] ?? 0);
+    };
+    const before = await renewals();
+    await vi.waitFor(async () => expect((await renewals()) - before).toBeGreaterThanOrEqual(4), {
+      timeout: 20_000,
+    });
+    expect(hasEnded).toBe(false);
+    expect((await claim(await replica())).kind).toBe("follower");
+    await leading.release({ kind: "landed" });
+    expect(await following.ended).toEqual({ kind: "landed" });
+  });
+
+  it("is looked after again no sooner than its lease has run out", async () => {
+    const clock = createFakeClock(Date.now());
+    const one = await replica();
+    const waiting = await replica(server.settings, { clock, ...PATIENT });
+    await leader(one);
+    const following = await follower(waiting);
+    const before = waiting.operations();
+    await clock.advance(2_900);
+    expect(waiting.operations()).toBe(before);
+    following.stop();
+    await clock.advance(10_000);
+    expect(waiting.operations()).toBe(before);
+  });
+
+  it("of a leader that has lost it to another is not ended by it", async () => {
+    const [one, other, third] = [await replica(), await replica(), await replica()];
+    const lost = await leader(one);
+    await server.command("DEL", `${KEY}:flight`);
+    const now = await leader(other);
+    const following = await follower(third);
+    await lost.release({ kind: "failed", problem: new Problem("upstream-error") });
+    expect((await claim(one)).kind).toBe("follower");
+    await now.release({ kind: "landed" });
+    expect(await following.ended).toEqual({ kind: "landed" });
+  });
+
+  it("is everyone's own for whom Redis is out of order, at once also for those who follow already", async () => {
+    const clock = createFakeClock(Date.now());
+    const { proxy, backend: remote } = await remoteReplica({ clock, ...PATIENT, commandTimeoutMs: 200 });
+    await leader(await replica());
+    const following = await follower(remote);
+    proxy.blackHole();
+    const claiming = claim(remote, cacheKey("json", "sold?areaId=1"));
+    await clock.advance(200);
+    // No time passes any more.
+    expect((await claiming).kind).toBe("unavailable");
+    expect(await following.ended).toEqual({ kind: "vacant" });
+    expect((await claim(remote)).kind).toBe("unavailable");
+  });
+
+  it("is vacant at once for those who can no longer hear how it ends", async () => {
+    const clock = createFakeClock(Date.now());
+    const [one, other] = [await replica(), await replica(server.settings, { clock, ...PATIENT })];
+    await leader(one);
+    const following = await follower(other);
+    await server.command("CLIENT", "KILL", "TYPE", "pubsub");
+    expect(await following.ended).toEqual({ kind: "vacant" });
+  });
+
+  it("is not waited for where its end could not be heard", async () => {
+    await server.command("ACL", "SETUSER", "deaf", "on", "nopass", "~*", "&*", "+@all", "-subscribe");
+    const deaf = openRedisBackend({ ...server.settings, url: `redis://deaf:x@127.0.0.1:${server.port}` });
+    opened.push(deaf);
+    const one = await replica();
+    await leader(one);
+    expect((await claim(deaf)).kind).toBe("unavailable");
+    const other = cacheKey("json", "sold?areaId=1");
+    expect((await claim(deaf, other)).kind).toBe("leader");
+  });
+
+  it("is vacant for its followers when they close", async () => {
+    const [one, other] = [await replica(), await replica()];
+    await leader(one);
+    const following = await follower(other);
+    await other.close();
+    expect(await following.ended).toEqual({ kind: "vacant" });
+    expect((await claim(other)).kind).toBe("unavailable");
+  });
+});

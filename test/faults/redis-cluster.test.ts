@@ -1,0 +1,113 @@
+/**
+ * A Cluster of three masters: keys lie anywhere, replicas listen at different nodes, and it may break in part.
+ */
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+
+import { StoreUnavailable } from "../../src/cache/store.ts";
+import { cacheKey } from "../../src/query/key.ts";
+import { entryOf, openRedisBackend, type WatchedBackend } from "../support/redis-backend.ts";
+import { type RedisCluster, startRedisCluster } from "../support/redis.ts";
+
+const KEYS = Array.from({ length: 60 }, (_, index) => cacheKey("json", `listings?areaId=${index}&offset=0`));
+
+let cluster: RedisCluster;
+const opened: WatchedBackend[] = [];
+beforeEach(async () => {
+  cluster = await startRedisCluster();
+});
+afterEach(async () => {
+  await Promise.all(opened.splice(0).map((backend) => backend.close()));
+  await cluster.close();
+});
+
+/** @param listensAt which node it subscribes at first */
+async function replica(listensAt = 0): Promise<WatchedBackend> {
+  const { settings } = cluster;
+  const nodes = [...settings.nodes.slice(listensAt), ...settings.nodes.slice(0, listensAt)];
+  const backend = openRedisBackend({ ...settings, nodes });
+  opened.push(backend);
+  await vi.waitFor(() => expect(backend.events).toContainEqual({ kind: "gap" }));
+  return backend;
+}
+
+describe("a Cluster", () => {
+  it("holds entries on all its nodes, looked up at the same time", async () => {
+    const { store, states } = await replica();
+    await Promise.all(KEYS.map((key) => store.set(key, entryOf(key))));
+    for (const { command } of cluster.servers) expect(await command("DBSIZE")).toBeGreaterThan(5);
+    const found = await Promise.all(KEYS.map((key) => store.get(key)));
+    expect(found.map((entry) => entry?.bodies.identity?.toString())).toEqual(KEYS);
+    expect(states).toEqual([]);
+  });
+
+  it("carries events, purges and flights, whichever node a replica listens at", async () => {
+    const replicas = [await replica(0), await replica(1), await replica(2)] as const;
+    for (const [index, key] of KEYS.slice(0, 12).entries()) {
+      const leading = replicas[index % 3] ?? replicas[0];
+      const following = replicas[(index + 1) % 3] ?? replicas[1];
+      const lead = await leading.claims?.claim(key);
+      const follow = await following.claims?.claim(key);
+      if (lead?.kind !== "leader" || follow?.kind !== "follower")
+        throw new Error(`${lead?.kind}, ${follow?.kind}`);
+      const entry = entryOf(key);
+      await leading.store.set(key, entry);
+      await lead.release({ kind: "landed" });
+      expect(await follow.ended).toEqual({ kind: "landed" });
+      await vi.waitFor(() =>
+        expect(following.events).toContainEqual({ kind: "stored", key, storedAt: entry.storedAt }),
+      );
+    }
+    const purge = await replicas[0].purge({ kind: "all" }, true);
+    for (const { events } of replicas) {
+      await vi.waitFor(() => expect(events).toContainEqual({ kind: "purged", purges: [purge] }));
+    }
+  });
+
+  it("of which slots move to another node goes on without a fault", async () => {
+    const { store, states } = await replica();
+    await Promise.all(KEYS.map((key) => store.set(key, entryOf(key))));
+    const [from, to] = cluster.servers;
+    if (from === undefined || to === undefined) throw new Error("no servers");
+    const moved: number[] = [];
+    for (const key of KEYS) {
+      const slot = Number(await from.command("CLUSTER", "KEYSLOT", key));
+      if (slot > 5460) continue;
+      const [fromId, toId] = [await from.command("CLUSTER", "MYID"), await to.command("CLUSTER", "MYID")];
+      await to.command("CLUSTER", "SETSLOT", slot, "IMPORTING", String(fromId));
+      await from.command("CLUSTER", "SETSLOT", slot, "MIGRATING", String(toId));
+      await from.command("MIGRATE", "127.0.0.1", to.port, key, 0, 1000);
+      // Asked for while the slot is on its way, and again when it has arrived.
+      expect(await store.get(key)).toBeDefined();
+      for (const { command } of [to, from]) await command("CLUSTER", "SETSLOT", slot, "NODE", String(toId));
+      moved.push(slot);
+    }
+    expect(moved.length).toBeGreaterThan(5);
+    const found = await Promise.all(KEYS.map((key) => store.get(key)));
+    expect(found.filter((entry) => entry === undefined)).toEqual([]);
+    expect(await Promise.all(KEYS.map((key) => store.set(key, entryOf("new"))))).not.toContain(
+      "newer-stored",
+    );
+    expect(states).toEqual([]);
+  });
+
+  it("with a node down is out of order until that is back, and a replica that listened there hears again", async () => {
+    const { store, states, events, infos, warnings } = await replica(2);
+    await Promise.all(KEYS.map((key) => store.set(key, entryOf(key))));
+    const gaps = (): number => events.filter(({ kind }) => kind === "gap").length;
+    const gapsBefore = gaps();
+    await cluster.servers[2]?.kill();
+    const attempts = await Promise.allSettled(KEYS.map((key) => store.get(key)));
+    for (const attempt of attempts) {
+      if (attempt.status === "rejected") expect(attempt.reason).toBeInstanceOf(StoreUnavailable);
+    }
+    await vi.waitFor(() => expect(states).toContain("open"));
+    // It finds another node to listen at without being told.
+    await vi.waitFor(() => expect(gaps()).toBeGreaterThan(gapsBefore));
+    await cluster.servers[2]?.restart();
+    await vi.waitFor(() => expect(states.at(-1)).toBe("closed"), { timeout: 30_000 });
+    await vi.waitFor(async () => {
+      for (const key of KEYS) expect(await store.set(key, entryOf("after"))).toBe(true);
+    });
+    expect(warnings.length).toBe(infos.length);
+  });
+});

@@ -1,0 +1,205 @@
+/**
+ * What replicas tell each other through one Redis, and what they miss when they are cut off from it.
+ */
+import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from "vitest";
+
+import type { BackendEvent } from "../../src/cache/backend.ts";
+import type { Purge } from "../../src/cache/purges.ts";
+import { StoreUnavailable } from "../../src/cache/store.ts";
+import { cacheKey } from "../../src/query/key.ts";
+import { createFakeClock } from "../support/fake-clock.ts";
+import { entryOf, openRedisBackend, type WatchedBackend } from "../support/redis-backend.ts";
+import { type RedisServer, startRedis } from "../support/redis.ts";
+import { startTcpProxy } from "../support/tcp-proxy.ts";
+
+const KEY = cacheKey("json", "listings?areaId=76&offset=0");
+const HARD = true;
+
+let server: RedisServer;
+const opened: { close: () => Promise<void> }[] = [];
+beforeAll(async () => {
+  server = await startRedis();
+});
+afterEach(async () => {
+  for (const one of opened.splice(0).toReversed()) await one.close();
+  await server.command("FLUSHALL");
+});
+afterAll(() => server.close());
+
+/** A replica that is listening. */
+async function replica(...parameters: Partial<Parameters<typeof openRedisBackend>>): Promise<WatchedBackend> {
+  const [settings = server.settings, options] = parameters;
+  const backend = openRedisBackend(settings, options);
+  opened.push(backend);
+  await vi.waitFor(() => expect(backend.events).toContainEqual({ kind: "gap" }));
+  return backend;
+}
+
+/** A replica that is listening, through a proxy of its own. */
+async function remoteReplica(...options: [Parameters<typeof openRedisBackend>[1]?]) {
+  const proxy = await startTcpProxy(server.port);
+  opened.push(proxy);
+  const settings = { ...server.settings, url: `redis://127.0.0.1:${proxy.port}` };
+  return { proxy, backend: await replica(settings, ...options) };
+}
+
+function purgesIn(events: readonly BackendEvent[]): Purge[] {
+  return events.flatMap((event) => (event.kind === "purged" ? event.purges : []));
+}
+
+describe("an entry stored by one replica", () => {
+  it("is announced to the others, and not to itself", async () => {
+    const [one, other] = [await replica(), await replica()];
+    const entry = entryOf("new");
+    await one.store.set(KEY, entry);
+    const announced = { kind: "stored", key: KEY, storedAt: entry.storedAt };
+    await vi.waitFor(() => expect(other.events).toContainEqual(announced));
+    await other.purge({ kind: "all" }, HARD);
+    await vi.waitFor(() => expect(purgesIn(one.events)).toHaveLength(1));
+    expect(one.events).not.toContainEqual(announced);
+  });
+
+  it("is announced only where it was stored", async () => {
+    const [one, other] = [await replica(), await replica()];
+    const storedAt = Date.now();
+    await one.store.set(KEY, entryOf("newer", { storedAt }));
+    expect(await one.store.set(KEY, entryOf("older", { storedAt: storedAt - 1 }))).toBe("newer-stored");
+    await one.purge({ kind: "all" }, HARD);
+    await vi.waitFor(() => expect(purgesIn(other.events)).toHaveLength(1));
+    expect(other.events.flatMap((event) => (event.kind === "stored" ? [event.storedAt] : []))).toEqual([
+      storedAt,
+    ]);
+  });
+});
+
+describe("a purge", () => {
+  it("reaches every replica, numbered later than every one before", async () => {
+    const [one, other] = [await replica(), await replica()];
+    const declared: Purge[] = [];
+    for (const backend of [one, other, one]) {
+      declared.push(await backend.purge({ kind: "tag", tag: 'area:"76"' }, !HARD));
+      declared.push(await backend.purge({ kind: "key", key: KEY }, HARD));
+    }
+    await vi.waitFor(() => expect(purgesIn(other.events)).toEqual(declared));
+    await vi.waitFor(() => expect(purgesIn(one.events)).toEqual(declared));
+    const epochs = declared.map(({ epoch }) => epoch);
+    expect(epochs).toEqual([...new Set(epochs)].toSorted((a, b) => a - b));
+  });
+
+  it("reaches a replica that begins after it", async () => {
+    const purge = await (await replica()).purge({ kind: "resource", resource: "sold" }, !HARD);
+    const late = await replica();
+    await vi.waitFor(() => expect(purgesIn(late.events)).toEqual([purge]));
+  });
+
+  it("reaches a replica that was cut off, after it was told that it may have missed something", async () => {
+    const one = await replica();
+    const { proxy, backend: remote } = await remoteReplica();
+    const before = await one.purge({ kind: "tag", tag: "area:1" }, HARD);
+    await vi.waitFor(() => expect(purgesIn(remote.events)).toEqual([before]));
+    proxy.blackHole();
+    const missed = await one.purge({ kind: "tag", tag: "area:2" }, HARD);
+    remote.events.length = 0;
+    proxy.cut();
+    proxy.heal();
+    await vi.waitFor(() => expect(purgesIn(remote.events)).toContainEqual(missed));
+    expect(remote.events[0]).toEqual({ kind: "gap" });
+    expect(purgesIn(remote.events)).toEqual([before, missed]);
+  });
+
+  it("reaches a replica whose message was lost without a trace", async () => {
+    const clock = createFakeClock(Date.now());
+    const listening = await replica(server.settings, {
+      clock,
+      commandTimeoutMs: 1e12,
+      probeIntervalMs: 1_000,
+    });
+    // As if declared elsewhere, and the message never sent.
+    const lost = { epoch: Date.now(), scope: { kind: "all" }, hard: true };
+    await server.command("ZADD", "property-gateway:1:{purges}", lost.epoch, JSON.stringify(lost));
+    expect(purgesIn(listening.events)).toEqual([]);
+    for (let second = 0; second < 11; second++) await clock.advance(1_000);
+    await vi.waitFor(() => expect(purgesIn(listening.events)).toEqual([lost]));
+    // Once is enough.
+    for (let second = 0; second < 11; second++) await clock.advance(1_000);
+    expect(purgesIn(listening.events)).toEqual([lost]);
+  });
+
+  it("is not forgotten where Redis loses its data, and its number stays behind the next one's", async () => {
+    const one = await replica();
+    const purge = await one.purge({ kind: "all" }, HARD);
+    await server.kill();
+    await server.restart();
+    // Redis has never heard of it; the replica that has gives it back.
+    await vi.waitFor(async () =>
+      expect(await server.command("ZCARD", "property-gateway:1:{purges}")).toBe(1),
+    );
+    const late = await replica();
+    await vi.waitFor(() => expect(purgesIn(late.events)).toEqual([purge]));
+    expect((await late.purge({ kind: "all" }, HARD)).epoch).toBeGreaterThan(purge.epoch);
+  });
+
+  it("has a number later than all its replica knows, even where Redis knows none and its clock is behind", async () => {
+    const one = await replica();
+    const ahead = { epoch: Date.now() + 3_600_000, scope: { kind: "all" }, hard: false } as const;
+    await server.command(
+      "PUBLISH",
+      "property-gateway:1:events",
+      JSON.stringify({ kind: "purged", purges: [ahead] }),
+    );
+    await vi.waitFor(() => expect(purgesIn(one.events)).toEqual([ahead]));
+    expect((await one.purge({ kind: "all" }, HARD)).epoch).toBe(ahead.epoch + 1);
+  });
+
+  it("is kept in mind for as long as an entry from before it can be, and in a bounded space", async () => {
+    const one = await replica(server.settings, { retentionMs: 3_600_000 });
+    const now = Date.now();
+    const marks = Array.from({ length: 2_000 }, (_, index) => {
+      const epoch = index < 10 ? index + 1 : now - 2_000 + index;
+      return [
+        epoch,
+        JSON.stringify({ epoch, scope: { kind: "tag", tag: `area:${index}` }, hard: index === 42 }),
+      ];
+    });
+    await server.command("ZADD", "property-gateway:1:{purges}", ...marks.flat());
+    const late = await replica();
+    await vi.waitFor(() => expect(purgesIn(late.events).length).toBeGreaterThan(0));
+    const told = purgesIn(late.events);
+    expect(told.length).toBeLessThanOrEqual(500);
+    // What was folded is covered by a purge of everything that is not older, and as hard.
+    const [folded] = told;
+    expect(folded).toMatchObject({ scope: { kind: "all" }, hard: true });
+    expect(told.slice(1).map(({ scope }) => (scope.kind === "tag" ? scope.tag : ""))).toEqual(
+      Array.from({ length: told.length - 1 }, (_, index) => `area:${2_000 - (told.length - 1) + index}`),
+    );
+    expect(folded?.epoch).toBe(now - 2_000 + (2_000 - told.length));
+    expect((await one.purge({ kind: "all" }, HARD)).epoch).toBeGreaterThan(now - 1);
+  });
+
+  it("that Redis cannot take is not declared", async () => {
+    const { proxy, backend } = await remoteReplica({ commandTimeoutMs: 200 });
+    proxy.blackHole();
+    await expect(backend.purge({ kind: "all" }, HARD)).rejects.toBeInstanceOf(StoreUnavailable);
+  });
+});
+
+describe("what others say on the channel", () => {
+  it.each([
+    "no JSON",
+    "[]",
+    "null",
+    '{"kind":"stored"}',
+    '{"kind":"purged","purges":[{"epoch":1}]}',
+    '{"kind":"new"}',
+  ])("is ignored where it is not understood: %s", async (message) => {
+    const [one, other] = [await replica(), await replica()];
+    const before = [...one.events];
+    await server.command("PUBLISH", "property-gateway:1:events", message);
+    const entry = entryOf("new");
+    await other.store.set(KEY, entry);
+    const stored = { kind: "stored", key: KEY, storedAt: entry.storedAt };
+    await vi.waitFor(() => expect(one.events).toContainEqual(stored));
+    expect(one.events.slice(before.length).filter(({ kind }) => kind !== "purged")).toEqual([stored]);
+    expect(purgesIn(one.events)).toEqual([]);
+  });
+});

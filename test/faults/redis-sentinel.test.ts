@@ -1,0 +1,100 @@
+/**
+ * Sentinel: the master changes while there is traffic. A caller sees an answer or `StoreUnavailable`.
+ */
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+
+import { StoreUnavailable } from "../../src/cache/store.ts";
+import { cacheKey } from "../../src/query/key.ts";
+import { entryOf, openRedisBackend, type WatchedBackend } from "../support/redis-backend.ts";
+import { type RedisSentinel, startRedisSentinel } from "../support/redis.ts";
+
+const KEYS = Array.from({ length: 20 }, (_, index) => cacheKey("json", `listings?areaId=${index}&offset=0`));
+
+let sentinel: RedisSentinel;
+const opened: WatchedBackend[] = [];
+beforeEach(async () => {
+  sentinel = await startRedisSentinel();
+});
+afterEach(async () => {
+  await Promise.all(opened.splice(0).map((backend) => backend.close()));
+  await sentinel.close();
+});
+
+async function replica(): Promise<WatchedBackend> {
+  const backend = openRedisBackend(sentinel.settings);
+  opened.push(backend);
+  await vi.waitFor(() => expect(backend.events).toContainEqual({ kind: "gap" }));
+  return backend;
+}
+
+/** Reads and writes without a pause until stopped. */
+function traffic({ store }: WatchedBackend): { stop: () => Promise<{ errors: unknown[]; writes: number }> } {
+  const stopping = new AbortController();
+  const errors: unknown[] = [];
+  let writes = 0;
+  async function caller(first: number): Promise<void> {
+    for (let turn = first; !stopping.signal.aborted; turn++) {
+      const key = KEYS[turn % KEYS.length] ?? "";
+      try {
+        await store.get(key);
+        if ((await store.set(key, entryOf("body"))) === true) writes++;
+      } catch (error) {
+        if (!(error instanceof StoreUnavailable)) errors.push(error);
+        // What is refused is refused at once: let the rest of the process live.
+        await new Promise((resolve) => void setTimeout(resolve, 5));
+      }
+    }
+  }
+  const callers = [0, 5, 10, 15].map(caller);
+  return {
+    async stop() {
+      stopping.abort();
+      await Promise.all(callers);
+      return { errors, writes };
+    },
+  };
+}
+
+describe("a failover", () => {
+  it.each<[string, (sentinel: RedisSentinel) => Promise<void>]>([
+    ["because the master was killed", ({ killMaster }) => killMaster()],
+    ["by order, the old master living on as a replica", ({ switchMaster }) => switchMaster()],
+  ])("%s: everything recovers by itself", async (_why, fail) => {
+    const [one, other] = [await replica(), await replica()];
+    const before = await sentinel.masterPort();
+    const running = [traffic(one), traffic(other)];
+    await fail(sentinel);
+    await vi.waitFor(async () => expect(await sentinel.masterPort()).not.toBe(before), {
+      timeout: 30_000,
+      interval: 100,
+    });
+    // Written by one, seen by the other, and announced to it: commands and messages are back at both.
+    await vi.waitFor(
+      async () => {
+        const entry = entryOf("after", { storedAt: Date.now() + 1_000 });
+        const key = cacheKey("json", "sold?areaId=1");
+        expect(await one.store.set(key, entry)).toBe(true);
+        expect((await other.store.get(key))?.storedAt).toBe(entry.storedAt);
+        await vi.waitFor(() =>
+          expect(other.events).toContainEqual({ kind: "stored", key, storedAt: entry.storedAt }),
+        );
+      },
+      { timeout: 30_000, interval: 100 },
+    );
+    for (const { stop } of running) {
+      const { errors, writes } = await stop();
+      expect(errors).toEqual([]);
+      expect(writes).toBeGreaterThan(0);
+    }
+    expect((await one.purge({ kind: "all" }, true)).epoch).toBeGreaterThan(0);
+    for (const { warnings, infos } of [one, other]) expect(infos.length).toBe(warnings.length);
+  });
+
+  it("leaves no Sentinel to ask: the gateway starts all the same", async () => {
+    await sentinel.close();
+    const backend = openRedisBackend(sentinel.settings);
+    opened.push(backend);
+    await expect(backend.store.get(KEYS[0] ?? "")).rejects.toBeInstanceOf(StoreUnavailable);
+    await vi.waitFor(() => expect(backend.warnings).toHaveLength(1));
+  });
+});

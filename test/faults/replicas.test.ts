@@ -1,0 +1,226 @@
+/**
+ * Three gateway processes in front of one Redis and one upstream, as in production.
+ */
+import http from "node:http";
+import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest";
+
+import { createSandbox, type Sandbox } from "../../src/sandbox/sandbox.ts";
+import { ask, type Reply } from "../support/ask.ts";
+import { CALLER } from "../support/gateway.ts";
+import { run, type Running } from "../support/process.ts";
+import { startRedis, type RedisServer } from "../support/redis.ts";
+import { cacheStatus } from "../support/reply.ts";
+
+interface Replica {
+  readonly process: Running;
+  readonly url: string;
+  readonly admin: string;
+}
+
+const READY = /"callers":"(http:[^"]+)","admin":"(http:[^"]+)"/;
+
+let redis: RedisServer;
+let sandbox: Sandbox;
+let settings: Record<string, string>;
+
+beforeAll(async () => {
+  redis = await startRedis();
+  sandbox = createSandbox({ ...CALLER, sizes: { listings: 500, sold: 500 } });
+  const { url } = await sandbox.listen();
+  settings = {
+    HOST: "127.0.0.1",
+    PORT: "0",
+    ADMIN_PORT: "0",
+    REDIS_URL: `redis://127.0.0.1:${redis.port}`,
+    UPSTREAM_URL: url,
+    UPSTREAM_IMAGE_URL: url,
+    UPSTREAM_SERVICE: CALLER.service,
+    UPSTREAM_CALLER_ID: CALLER.callerId,
+    UPSTREAM_PRIVATE_KEY: CALLER.privateKey,
+    UPSTREAM_USER_AGENT: "test/1.0",
+    UPSTREAM_REFERRER: "https://www.example.com/",
+    BUDGET: "100000/1m",
+  };
+});
+afterAll(async () => {
+  await Promise.all([sandbox.close(), redis.close()]);
+});
+
+async function startReplica(env: Record<string, string> = {}): Promise<Replica> {
+  const process = run(["gateway"], { ...settings, ...env });
+  const [, url = "", admin = ""] = await process.says(READY);
+  // Redis is asked in the background; a replica that has a store works without it until then.
+  await expect
+    .poll(async () => (await ask(`${admin}/metrics`)).text)
+    .toMatch(/operation="purges"\} [1-9][^]*breaker_state\{store="redis"\} 0/);
+  return { process, url, admin };
+}
+
+const startThree = (): Promise<Replica[]> => Promise.all([startReplica(), startReplica(), startReplica()]);
+
+async function purge(replica: Replica, body: object): Promise<Reply> {
+  const { promise, resolve, reject } = Promise.withResolvers<Reply>();
+  const request = http.request(`${replica.admin}/cache/purge`, { method: "POST" }, (response) => {
+    response.setEncoding("utf8");
+    let text = "";
+    response.on("data", (chunk: string) => (text += chunk));
+    response.on("end", () =>
+      resolve({
+        status: response.statusCode ?? 0,
+        headers: response.headers,
+        body: Buffer.from(text),
+        text,
+        json: () => JSON.parse(text),
+      }),
+    );
+  });
+  request.on("error", reject);
+  request.end(JSON.stringify(body));
+  return promise;
+}
+
+describe("three replicas", () => {
+  it("who are asked the same cold question at once cost one upstream call", async () => {
+    const replicas = await startThree();
+    sandbox.clearRequests();
+    sandbox.hold();
+    const path = "/listings?areaId=76&limit=7";
+    const replies = replicas.flatMap(({ url }) => Array.from({ length: 20 }, () => ask(url + path)));
+    await sandbox.waitForRequests(1);
+    for (const { admin } of replicas) {
+      await expect.poll(async () => (await ask(`${admin}/metrics`)).text).toContain("gateway_flights 1");
+    }
+    sandbox.release();
+    const statuses = (await Promise.all(replies)).map((reply) => {
+      expect(reply.status).toBe(200);
+      const { hit, fwd, collapsed } = cacheStatus(reply);
+      return hit ? "hit" : collapsed ? "collapsed" : fwd;
+    });
+    expect(statuses.filter((status) => status === "miss")).toHaveLength(1);
+    expect(sandbox.requests()).toHaveLength(1);
+    for (const { url } of replicas)
+      expect(cacheStatus(await ask(url + path))).toMatchObject({ hit: true, detail: "memory" });
+  });
+
+  it("share answers: what one has fetched the others find in Redis", async () => {
+    const [first, second] = await startThree();
+    await ask(`${first?.url}/areas?q=shared`);
+    expect(cacheStatus(await ask(`${second?.url}/areas?q=shared`))).toMatchObject({
+      hit: true,
+      detail: "redis",
+    });
+  });
+
+  it("all hear of a purge that one is told of, and fetch anew once", async () => {
+    const replicas = await startThree();
+    const [first] = replicas;
+    if (first === undefined) throw new Error("no replica");
+    const path = "/listings?areaId=1&limit=3";
+    for (const { url } of replicas) await ask(url + path);
+    sandbox.clearRequests();
+    const reply = await purge(first, { tag: "area:1" });
+    expect([reply.status, reply.json()]).toMatchObject([
+      200,
+      { purged: { kind: "tag", tag: "area:1" }, hard: false },
+    ]);
+    for (const { url, admin } of replicas) {
+      const entry = `${admin}/cache/entry?url=${encodeURIComponent(path)}`;
+      await expect
+        .poll(async () => (await ask(entry)).json(), { timeout: 1_000 })
+        .toMatchObject({ key: expect.any(String) });
+      await ask(url + path);
+    }
+    expect(sandbox.requests()).toHaveLength(1);
+  });
+
+  it("one of which dies in the middle of a flight: the others have the answer all the same", async () => {
+    const replicas = await startThree();
+    const [leader, other] = replicas;
+    sandbox.clearRequests();
+    sandbox.hold();
+    const path = "/sold?areaId=76&limit=3";
+    const lost = ask(`${leader?.url}${path}`);
+    lost.catch(() => undefined);
+    await sandbox.waitForRequests(1);
+    const followed = ask(`${other?.url}${path}`);
+    await expect.poll(async () => (await ask(`${other?.admin}/metrics`)).text).toContain("gateway_flights 1");
+    leader?.process.child.kill("SIGKILL");
+    await expect(lost).rejects.toThrow();
+    sandbox.release();
+    expect((await followed).status).toBe(200);
+  });
+
+  it("restarted one after the other under traffic lose no request", async () => {
+    const agent = new http.Agent({ keepAlive: true, maxSockets: 16 });
+    onTestFinished(() => agent.destroy());
+    const pool = await startThree();
+    const failures: string[] = [];
+    let answered = 0;
+    let stop = false;
+    /** A small balancer: a replica that refuses the connection is passed over. */
+    const traffic = async (worker: number): Promise<void> => {
+      for (let round = worker; !stop; round++) {
+        const path = `/areas?q=word-${round % 40}`;
+        const reply = await askAny(pool, round, path, agent);
+        answered++;
+        if (reply?.status !== 200)
+          failures.push(`${path}: ${reply?.status ?? "no answer"} ${reply?.text ?? ""}`);
+      }
+    };
+    const workers = Array.from({ length: 8 }, (_, index) => traffic(index));
+    for (const [index, old] of [...pool.entries()]) {
+      const fresh = await startReplica();
+      const seen = answered;
+      await expect.poll(() => answered).toBeGreaterThan(seen + 50);
+      // Out of the balancer first, as readiness would do it; then stopped.
+      pool[index] = fresh;
+      old.process.child.kill("SIGTERM");
+      expect(await old.process.ended).toBe(0);
+    }
+    stop = true;
+    await Promise.all(workers);
+    expect(failures).toEqual([]);
+    expect(answered).toBeGreaterThan(150);
+  });
+});
+
+/** Asks one replica, and the next where that one takes no connection (any more). */
+async function askAny(
+  pool: readonly Replica[],
+  first: number,
+  path: string,
+  agent: http.Agent,
+): Promise<Reply | undefined> {
+  for (let attempt = 0; attempt < pool.length; attempt++) {
+    const replica = pool[(first + attempt) % pool.length];
+    const reply = await ask(`${replica?.url}${path}`, { agent }).catch(() => undefined);
+    if (reply !== undefined) return reply;
+  }
+  return undefined;
+}
+
+describe("a replica whose Redis", () => {
+  it("is killed, frozen or restarted empty goes on answering, and uses it again by itself", async () => {
+    const own = await startRedis();
+    onTestFinished(() => own.close());
+    const replica = await startReplica({ REDIS_URL: `redis://127.0.0.1:${own.port}` });
+    const known = `${replica.url}/areas?q=known`;
+    await ask(known);
+    const state = async (): Promise<string> => (await ask(`${replica.admin}/metrics`)).text;
+    const faults: readonly (readonly [() => unknown, () => unknown])[] = [
+      [own.kill, own.restart],
+      [own.freeze, own.thaw],
+    ];
+    for (const [index, [breakIt, mendIt]] of faults.entries()) {
+      await breakIt();
+      for (let round = 0; round < 30; round++) {
+        expect(cacheStatus(await ask(known))).toMatchObject({ hit: true, detail: "memory" });
+        expect((await ask(`${replica.url}/areas?q=new-${index}-${round}`)).status).toBe(200);
+      }
+      expect(await state()).toMatch(/breaker_state\{store="redis"\} [12]/);
+      await mendIt();
+      await expect.poll(state, { timeout: 10_000 }).toMatch(/breaker_state\{store="redis"\} 0/);
+      expect((await ask(`${replica.url}/areas?q=after-${index}`)).status).toBe(200);
+    }
+  });
+});

@@ -1,0 +1,236 @@
+/**
+ * What the gateway finds where its file should be, and makes of it.
+ */
+import {
+  appendFileSync,
+  chmodSync,
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  truncateSync,
+  writeFileSync,
+} from "node:fs";
+import { join } from "node:path";
+import { DatabaseSync } from "node:sqlite";
+
+import { describe, expect, it } from "vitest";
+
+import { createFakeClock } from "../support/fake-clock.ts";
+import { entryWith, keyOf } from "../support/entries.ts";
+import {
+  openSqliteBackend,
+  SQLITE_FILE,
+  temporaryDirectory,
+  tryOpenSqliteBackend,
+} from "../support/sqlite.ts";
+
+const KEY = keyOf("sold/1");
+const NOW = Date.UTC(2026, 0, 15, 12);
+const ASIDE = `${SQLITE_FILE}.set-aside-${NOW}`;
+
+/** A file of ours with a few hundred pages in it. */
+async function filledFile(directory: string): Promise<string> {
+  const backend = openSqliteBackend(directory);
+  for (let index = 0; index < 200; index++) {
+    const picture = { contentType: "image/jpeg", keepUntil: Number.MAX_SAFE_INTEGER };
+    await backend.store.set(keyOf(`sold/${index}`), entryWith(Buffer.alloc(10_000, index), NOW, picture));
+  }
+  await backend.close();
+  return join(directory, SQLITE_FILE);
+}
+
+/** Overwrites bytes in the middle, page after page: nothing a checksum of ours would have to find. */
+function overwrite(file: string): void {
+  const content = readFileSync(file);
+  for (let at = 4096; at < content.length; at += 4096) content.fill(0xa5, at, at + 64);
+  writeFileSync(file, content);
+}
+
+function withDatabase(file: string, sql: string): void {
+  const database = new DatabaseSync(file);
+  database.exec(sql);
+  database.close();
+}
+
+describe("a file that is of no use is set aside and a new one begun:", () => {
+  it.each<[string, RegExp, (directory: string) => unknown]>([
+    [
+      "text",
+      /not a database/,
+      (directory) => writeFileSync(join(directory, SQLITE_FILE), "räksmörgås ".repeat(1_000)),
+    ],
+    [
+      "damaged in the middle",
+      /malformed|damaged/,
+      async (directory) => overwrite(await filledFile(directory)),
+    ],
+    [
+      "damaged in its first page",
+      /not a database|malformed|damaged/,
+      async (directory) => {
+        const file = await filledFile(directory);
+        writeFileSync(file, readFileSync(file).fill(0xff, 0, 200));
+      },
+    ],
+    [
+      "cut off",
+      /malformed|damaged/,
+      async (directory) => truncateSync(await filledFile(directory), 100 * 4096),
+    ],
+    [
+      "cut off within its header",
+      /not a database|malformed/,
+      async (directory) => truncateSync(await filledFile(directory), 60),
+    ],
+    [
+      "another application's",
+      /another application/,
+      (directory) =>
+        withDatabase(
+          join(directory, SQLITE_FILE),
+          "CREATE TABLE letters (text TEXT); INSERT INTO letters VALUES ('dear'); PRAGMA application_id = 7",
+        ),
+    ],
+    [
+      "another application's that gives no name",
+      /another application/,
+      (directory) => withDatabase(join(directory, SQLITE_FILE), "CREATE TABLE entries (key TEXT)"),
+    ],
+    [
+      "a newer version's",
+      /version 99/,
+      async (directory) => withDatabase(await filledFile(directory), "PRAGMA user_version = 99"),
+    ],
+    ["a directory", /unable to open/, (directory) => mkdirSync(join(directory, SQLITE_FILE))],
+  ])("%s", async (_name, reason, prepare) => {
+    const directory = temporaryDirectory();
+    await prepare(directory);
+    const file = join(directory, SQLITE_FILE);
+    const isDirectory = statSync(file).isDirectory();
+    const before = isDirectory ? undefined : readFileSync(file);
+
+    const warnings: string[] = [];
+    const backend = openSqliteBackend(directory, { warnings, clock: createFakeClock(NOW) });
+    expect(warnings).toEqual([expect.stringContaining("set aside")]);
+    expect(warnings[0]).toMatch(reason);
+    expect(warnings[0]).toContain(ASIDE);
+    expect(await backend.store.get(KEY)).toBeUndefined();
+    expect(await backend.store.set(KEY, entryWith("new", NOW))).toBe(true);
+    await backend.close();
+
+    // Somebody may want to have a look at it, or it is somebody's.
+    if (isDirectory) expect(statSync(join(directory, ASIDE)).isDirectory()).toBe(true);
+    else expect(readFileSync(join(directory, ASIDE)).equals(before ?? Buffer.alloc(0))).toBe(true);
+    const again = openSqliteBackend(directory, { warnings, clock: createFakeClock(NOW) });
+    expect(await again.store.get(KEY)).toBeDefined();
+    expect(warnings).toHaveLength(1);
+    await again.close();
+  });
+
+  it("with the writes that were logged beside it", async () => {
+    const directory = temporaryDirectory();
+    const file = await filledFile(directory);
+    const open = new DatabaseSync(file);
+    open.exec("PRAGMA application_id = 7");
+    for (const suffix of ["", "-wal", "-shm"]) copyFileSync(file + suffix, join(directory, `copy${suffix}`));
+    open.close();
+    for (const suffix of ["", "-wal", "-shm"]) copyFileSync(join(directory, `copy${suffix}`), file + suffix);
+
+    const backend = openSqliteBackend(directory, { clock: createFakeClock(NOW) });
+    await backend.store.set(KEY, entryWith("new", NOW));
+    expect(await backend.store.get(KEY)).toBeDefined();
+    await backend.close();
+    const aside = new DatabaseSync(join(directory, ASIDE));
+    expect(aside.prepare("SELECT count(*) AS n FROM entries").get()).toEqual({ n: 200 });
+    expect(aside.prepare("PRAGMA application_id").get()).toEqual({ application_id: 7 });
+    aside.close();
+  });
+});
+
+describe("a file that is sound is kept:", () => {
+  it("while another process has it to itself", () => {
+    const directory = temporaryDirectory();
+    const file = join(directory, SQLITE_FILE);
+    const other = new DatabaseSync(file);
+    other.exec("CREATE TABLE t (n INTEGER); PRAGMA locking_mode = EXCLUSIVE; BEGIN EXCLUSIVE");
+    const warnings: string[] = [];
+    expect(tryOpenSqliteBackend(directory, { warnings })).toBeUndefined();
+    expect(warnings).toEqual([expect.stringMatching(/in memory only.*locked/)]);
+    other.exec("ROLLBACK");
+    other.close();
+    expect(readdirSync(directory).filter((name) => name.includes("set-aside"))).toEqual([]);
+  });
+
+  it("with an empty file, and one whose log of writes was left behind alone", async () => {
+    const directory = temporaryDirectory();
+    writeFileSync(join(directory, SQLITE_FILE), "");
+    appendFileSync(join(directory, `${SQLITE_FILE}-wal`), Buffer.alloc(5_000, 7));
+    const warnings: string[] = [];
+    const backend = openSqliteBackend(directory, { warnings });
+    expect(await backend.store.set(KEY, entryWith("1", Date.now()))).toBe(true);
+    expect(await backend.store.get(KEY)).toBeDefined();
+    expect(warnings).toEqual([]);
+    await backend.close();
+  });
+});
+
+describe("where nothing can be kept on disk there is no backend, and the log says why once:", () => {
+  it("the directory is below a file", () => {
+    const directory = temporaryDirectory();
+    writeFileSync(join(directory, "file"), "");
+    const warnings: string[] = [];
+    expect(tryOpenSqliteBackend(join(directory, "file", "data"), { warnings })).toBeUndefined();
+    expect(warnings).toEqual([expect.stringMatching(/in memory only.*ENOTDIR/)]);
+  });
+
+  it("the directory is a file", () => {
+    const directory = temporaryDirectory();
+    writeFileSync(join(directory, "data"), "mine");
+    const warnings: string[] = [];
+    expect(tryOpenSqliteBackend(join(directory, "data"), { warnings })).toBeUndefined();
+    expect(warnings).toEqual([expect.stringContaining("in memory only")]);
+    expect(readFileSync(join(directory, "data"), "utf8")).toBe("mine");
+  });
+
+  it("the directory leads to itself", () => {
+    const warnings: string[] = [];
+    expect(tryOpenSqliteBackend("/proc/self/nothing", { warnings })).toBeUndefined();
+    expect(warnings).toEqual([expect.stringContaining("in memory only")]);
+  });
+});
+
+describe("what is made on disk", () => {
+  it("can be read by nobody else, nor the directories that were made for it", async () => {
+    const directory = temporaryDirectory();
+    chmodSync(directory, 0o755);
+    const dataDir = join(directory, "var", "data");
+    const backend = openSqliteBackend(dataDir);
+    await backend.store.set(KEY, entryWith("1", Date.now()));
+    const modeOf = (path: string): string => (statSync(path).mode & 0o777).toString(8);
+    expect(modeOf(dataDir)).toBe("700");
+    for (const suffix of ["", "-wal", "-shm"])
+      expect(modeOf(join(dataDir, SQLITE_FILE + suffix))).toBe("600");
+    await backend.close();
+  });
+
+  it("is one file once it is closed", async () => {
+    const directory = temporaryDirectory();
+    await filledFile(directory);
+    expect(readdirSync(directory)).toEqual([SQLITE_FILE]);
+  });
+
+  it("is begun anew after somebody deleted it", async () => {
+    const directory = temporaryDirectory();
+    rmSync(await filledFile(directory));
+    const warnings: string[] = [];
+    const backend = openSqliteBackend(directory, { warnings });
+    expect(await backend.store.get(KEY)).toBeUndefined();
+    expect(existsSync(join(directory, SQLITE_FILE))).toBe(true);
+    expect(warnings).toEqual([]);
+    await backend.close();
+  });
+});

@@ -1,0 +1,235 @@
+/**
+ * Real Redis servers for the tests: on free ports of 127.0.0.1, each in a directory of its own.
+ */
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { createServer, type Server } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+
+import { Redis } from "ioredis";
+
+import type { RedisAddress, RedisSettings } from "../../src/platform/redis.ts";
+
+export interface RedisServer {
+  readonly port: number;
+  readonly settings: RedisSettings;
+  /** One command, over a connection of its own. */
+  readonly command: (...words: (string | number | Buffer)[]) => Promise<unknown>;
+  /** SIGKILL. */
+  readonly kill: () => Promise<void>;
+  /** SIGSTOP: alive, and answering nobody. */
+  readonly freeze: () => void;
+  /** SIGCONT. */
+  readonly thaw: () => void;
+  /** Starts it again after `kill`, at the same port, with what was saved. */
+  readonly restart: (...options: string[]) => Promise<void>;
+  /** Kills it, and nothing is left behind. */
+  readonly close: () => Promise<void>;
+}
+
+/** @param options further options, as on the command line */
+export async function startRedis(...options: string[]): Promise<RedisServer> {
+  const dir = mkdtempSync(join(tmpdir(), "redis-"));
+  const [port = 0, busPort = 0] = await freePorts(2);
+  let server: ChildProcess | undefined;
+
+  async function kill(): Promise<void> {
+    await killed(server);
+    server = undefined;
+  }
+  const command: RedisServer["command"] = async (...words) => {
+    const client = new Redis({ port, retryStrategy: () => null, disableClientInfo: true });
+    client.on("error", () => undefined);
+    try {
+      const [name = "", ...rest] = words;
+      return await client.call(String(name), ...rest);
+    } finally {
+      client.disconnect();
+    }
+  };
+  async function restart(...more: string[]): Promise<void> {
+    server = spawnServer("redis-server", [
+      ...`--port ${port} --cluster-port ${busPort} --bind 127.0.0.1 --dir ${dir}`.split(" "),
+      ...`--appendonly no --enable-debug-command yes --daemonize no --save`.split(" "),
+      "",
+      ...options,
+      ...more,
+    ]);
+    await listening(port, server);
+  }
+
+  await restart();
+  return {
+    port,
+    settings: { url: `redis://127.0.0.1:${port}`, mode: "single", nodes: [] },
+    command,
+    kill,
+    restart,
+    freeze: () => void server?.kill("SIGSTOP"),
+    thaw: () => void server?.kill("SIGCONT"),
+    async close() {
+      await kill();
+      rmSync(dir, { recursive: true, force: true });
+    },
+  };
+}
+
+export interface RedisCluster {
+  readonly servers: readonly RedisServer[];
+  readonly settings: RedisSettings;
+  readonly close: () => Promise<void>;
+}
+
+/** Three masters that share the slots. */
+export async function startRedisCluster(): Promise<RedisCluster> {
+  const servers = await Promise.all(
+    [0, 1, 2].map(() => startRedis("--cluster-enabled", "yes", "--cluster-node-timeout", "2000")),
+  );
+  const addresses = servers.map(({ port }) => `127.0.0.1:${port}`);
+  const creation = spawn("redis-cli", ["--cluster", "create", ...addresses, "--cluster-yes"], {
+    stdio: ["ignore", "ignore", "inherit"],
+  });
+  await once(creation, "exit");
+  for (const { command } of servers) {
+    await until(async () => String(await command("CLUSTER", "INFO")).includes("cluster_state:ok"));
+  }
+  const nodes = servers.map(({ port }) => ({ host: "127.0.0.1", port }));
+  return {
+    servers,
+    settings: { url: `redis://127.0.0.1:${nodes[0]?.port}`, mode: "cluster", nodes },
+    close: async () => void (await Promise.all(servers.map((server) => server.close()))),
+  };
+}
+
+export interface RedisSentinel {
+  readonly settings: RedisSettings;
+  /** What the Sentinel takes for the master now. */
+  readonly masterPort: () => Promise<number>;
+  /** Kills the master, as far as there is one, without a word to anybody. */
+  readonly killMaster: () => Promise<void>;
+  /** Has the master changed by order: the old one lives on as a replica. */
+  readonly switchMaster: () => Promise<void>;
+  readonly close: () => Promise<void>;
+}
+
+const MASTER_NAME = "the-master";
+
+/** A master with a replica, and a Sentinel that watches over them. */
+export async function startRedisSentinel(): Promise<RedisSentinel> {
+  const first = await startRedis("--repl-diskless-sync-delay", "0");
+  const second = await startRedis("--replicaof", "127.0.0.1", String(first.port));
+  const servers = [first, second];
+  const dir = mkdtempSync(join(tmpdir(), "redis-sentinel-"));
+  const [port = 0] = await freePorts(1);
+  const file = join(dir, "sentinel.conf");
+  writeFileSync(
+    file,
+    [
+      `port ${port}`,
+      "bind 127.0.0.1",
+      `dir ${dir}`,
+      `sentinel monitor ${MASTER_NAME} 127.0.0.1 ${first.port} 1`,
+      `sentinel down-after-milliseconds ${MASTER_NAME} 500`,
+      `sentinel failover-timeout ${MASTER_NAME} 2000`,
+      "",
+    ].join("\n"),
+  );
+  const sentinel = spawnServer("redis-server", [file, "--sentinel"]);
+  await listening(port, sentinel);
+  const ask = async (...words: string[]): Promise<unknown> => {
+    const client = new Redis({ port, retryStrategy: () => null, enableReadyCheck: false });
+    client.on("error", () => undefined);
+    try {
+      return await client.call("SENTINEL", ...words);
+    } finally {
+      client.disconnect();
+    }
+  };
+  const masterPort = async (): Promise<number> => {
+    const answer = await ask("get-master-addr-by-name", MASTER_NAME);
+    return Number(Array.isArray(answer) ? answer[1] : 0);
+  };
+  await until(async () => {
+    const replicas = JSON.stringify(await ask("replicas", MASTER_NAME));
+    return replicas.includes('"master-link-status","ok"');
+  });
+
+  return {
+    settings: {
+      url: "redis://127.0.0.1",
+      mode: "sentinel",
+      nodes: [],
+      sentinel: { name: MASTER_NAME, nodes: [{ host: "127.0.0.1", port } satisfies RedisAddress] },
+    },
+    masterPort,
+    async killMaster() {
+      const master = await masterPort();
+      await servers.find((server) => server.port === master)?.kill();
+    },
+    switchMaster: async () => void (await ask("failover", MASTER_NAME)),
+    async close() {
+      await killed(sentinel);
+      await Promise.all(servers.map((server) => server.close()));
+      rmSync(dir, { recursive: true, force: true });
+    },
+  };
+}
+
+/** Polls, for the state of another process. */
+async function until(holds: () => Promise<boolean>): Promise<void> {
+  while (!(await holds().catch(() => false))) await new Promise((resolve) => void setTimeout(resolve, 20));
+}
+
+const running = new Set<ChildProcess>();
+// Also where a test run is cut short.
+process.on("exit", () => {
+  for (const server of running) server.kill("SIGKILL");
+});
+
+function spawnServer(program: string, words: readonly string[]): ChildProcess {
+  const server = spawn(program, words, { stdio: "ignore" });
+  running.add(server);
+  server.on("exit", () => running.delete(server));
+  return server;
+}
+
+async function killed(server: ChildProcess | undefined): Promise<void> {
+  if (server === undefined || !running.has(server)) return;
+  const exited = once(server, "exit");
+  server.kill("SIGKILL");
+  await exited;
+}
+
+/** Resolves when something takes connections there; whether it takes commands is another question. */
+async function listening(port: number, server: ChildProcess): Promise<void> {
+  await until(async () => {
+    if (server.exitCode !== null) throw new Error(`Redis ended with ${server.exitCode} instead of listening`);
+    const client = new Redis({ port, lazyConnect: true, retryStrategy: () => null, enableReadyCheck: false });
+    client.on("error", () => undefined);
+    try {
+      await client.connect();
+      return true;
+    } finally {
+      client.disconnect();
+    }
+  });
+}
+
+/** @returns where a server listens */
+export function portOf(server: Server): number {
+  const address = server.address();
+  if (address === null || typeof address === "string") throw new Error("listens at no port");
+  return address.port;
+}
+
+async function freePorts(count: number): Promise<number[]> {
+  const servers = Array.from({ length: count }, () => createServer());
+  await Promise.all(
+    servers.map((server) => new Promise<void>((resolve) => void server.listen(0, "127.0.0.1", resolve))),
+  );
+  const ports = servers.map(portOf);
+  await Promise.all(servers.map((server) => new Promise((resolve) => void server.close(resolve))));
+  return ports;
+}

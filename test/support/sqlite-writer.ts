@@ -1,0 +1,50 @@
+/**
+ * A process that does nothing but write to the file: entries, purges and sends, in a fixed order. It says
+ * `opened`, then after each entry that is stored its number; and `done` where there is an end to it.
+ *
+ * Arguments: the directory, the first number, how many (0: until killed).
+ */
+import { createSqliteSends } from "../../src/budget/sqlite-sends.ts";
+import type { Entry } from "../../src/exchange.ts";
+import { createDice } from "./dice.ts";
+import { entryWith, keyOf } from "./entries.ts";
+import { openSqliteBackend } from "./sqlite.ts";
+
+/** Written under `keyOfNumber`: a few bytes or many, compressible or not. */
+export function entryOfNumber(number: number): Entry {
+  const dice = createDice(number);
+  const bytes = dice.between(1, 30_000);
+  const isPicture = number % 3 === 0;
+  const body = Buffer.from(`number ${number} `.repeat(Math.ceil(bytes / 10)));
+  if (isPicture) for (let at = 0; at < body.length; at++) body[at] = dice.between(0, 255);
+  return entryWith(body, WRITTEN_AT + number, {
+    contentType: isPicture ? "image/jpeg" : "application/json",
+    keepUntil: Number.MAX_SAFE_INTEGER,
+  });
+}
+
+/** Several numbers share a key, the higher one being the newer entry. */
+export const keyOfNumber = (number: number): string => keyOf(`sold/${number % 500}`);
+/** A purge is declared before each entry whose number this divides. */
+export const PURGE_EVERY = 10;
+export const ORIGIN = "test";
+export const WRITTEN_AT = Date.UTC(2026, 0, 15);
+
+if (import.meta.main) {
+  const [directory = "", first = "0", count = "0"] = process.argv.slice(2);
+  const backend = openSqliteBackend(directory, {
+    // Anything it warns of is a failure of the test.
+    log: { warn: (message, fields) => console.log(`warning: ${message} ${JSON.stringify(fields)}`) },
+  });
+  console.log("opened");
+  const sends = createSqliteSends(backend.database, ORIGIN, 86_400_000);
+  const end = Number(count) === 0 ? Number.POSITIVE_INFINITY : Number(first) + Number(count);
+  for (let number = Number(first); number < end; number++) {
+    sends.record(WRITTEN_AT + number);
+    if (number % PURGE_EVERY === 0) await backend.purge({ kind: "tag", tag: `record:${number}` }, false);
+    await backend.store.set(keyOfNumber(number), entryOfNumber(number));
+    console.log(String(number));
+  }
+  await backend.close();
+  console.log("done");
+}

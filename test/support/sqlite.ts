@@ -1,0 +1,43 @@
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+
+import { onTestFinished } from "vitest";
+
+import {
+  createSqliteBackend,
+  type SqliteBackend,
+  type SqliteBackendOptions,
+} from "../../src/cache/sqlite-backend.ts";
+import { systemClock } from "../../src/platform/clock.ts";
+
+export const SQLITE_FILE = "property-gateway.sqlite";
+
+type Options = Partial<SqliteBackendOptions> & { readonly warnings?: string[] };
+
+/** A backend, or nothing where there can be none; what it logs goes to `warnings`. */
+export function tryOpenSqliteBackend(dataDir: string, options: Options = {}): SqliteBackend | undefined {
+  return createSqliteBackend({
+    dataDir,
+    maxBytes: 256 * 1024 * 1024,
+    retentionMs: 86_400_000,
+    clock: systemClock,
+    log: { warn: (message, fields) => void options.warnings?.push(`${message} ${JSON.stringify(fields)}`) },
+    onOperation: () => undefined,
+    ...options,
+  });
+}
+
+/** A backend that must open. */
+export function openSqliteBackend(dataDir: string, options: Options = {}): SqliteBackend {
+  const backend = tryOpenSqliteBackend(dataDir, options);
+  if (backend === undefined) throw new Error("the database could not be opened");
+  return backend;
+}
+
+/** A directory that is gone when the test is over. */
+export function temporaryDirectory(): string {
+  const directory = mkdtempSync(join(tmpdir(), "property-gateway-"));
+  onTestFinished(() => rmSync(directory, { recursive: true, force: true }));
+  return directory;
+}

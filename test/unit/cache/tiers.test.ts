@@ -1,0 +1,162 @@
+import { describe, expect, it } from "vitest";
+
+import type { Backend, BackendEvent } from "../../../src/cache/backend.ts";
+import { entryOf } from "../../../src/cache/entry.ts";
+import { createMemoryStore, type MemoryStore } from "../../../src/cache/memory-store.ts";
+import { StoreUnavailable } from "../../../src/cache/store.ts";
+import { createTiers, type Tiers } from "../../../src/cache/tiers.ts";
+import type { Entry } from "../../../src/exchange.ts";
+import { cacheKey } from "../../../src/query/key.ts";
+
+const clock = { now: () => 1_000_000, after: () => () => undefined };
+const KEY = cacheKey("json", "sold/4711");
+
+function entryStoredAt(now: number, text = `stored at ${now}`, purgeEpoch = 0): Entry {
+  const body = Buffer.from(text);
+  return entryOf(
+    { kind: "record", resource: "sold", serviceId: "4711", extras: [] },
+    { status: 200, contentType: "application/json", body, lastModified: undefined, recordIds: [] },
+    { now, lifetimeMs: 60_000, retentionMs: 3_600_000, purgeEpoch },
+  );
+}
+
+/** A backend over a store of its own, whose events and breakdowns the test decides. */
+function backendOf(): {
+  backend: Backend;
+  behind: MemoryStore;
+  tell: (event: BackendEvent) => void;
+  lookups: () => number;
+  breakDown: () => void;
+} {
+  const behind = createMemoryStore(1_000_000, clock);
+  let tell: (event: BackendEvent) => void = () => undefined;
+  let broken = false;
+  let lookups = 0;
+  const orBroken = async <T>(operation: () => Promise<T>): Promise<T> => {
+    if (broken) throw new StoreUnavailable("broken by the test");
+    return await operation();
+  };
+  const backend: Backend = {
+    store: {
+      ...behind,
+      tier: "redis",
+      get: (key) => {
+        lookups++;
+        return orBroken(() => behind.get(key));
+      },
+      set: (key, entry) => orBroken(() => behind.set(key, entry)),
+    },
+    purge: (scope, hard) => orBroken(async () => ({ epoch: 7, scope, hard })),
+    onEvent: (listener) => {
+      tell = listener;
+    },
+    claims: undefined,
+    close: async () => undefined,
+  };
+  return {
+    backend,
+    behind,
+    tell: (event) => tell(event),
+    lookups: () => lookups,
+    breakDown: () => (broken = true),
+  };
+}
+
+function setup(): ReturnType<typeof backendOf> & { tiers: Tiers; memory: MemoryStore } {
+  const memory = createMemoryStore(1_000_000, clock);
+  const parts = backendOf();
+  return { ...parts, memory, tiers: createTiers({ memory, backend: parts.backend, clock }) };
+}
+
+describe("the tiers", () => {
+  it("find in memory what was kept, without asking behind", async () => {
+    const { tiers, lookups } = setup();
+    await tiers.keep(KEY, entryStoredAt(1));
+    expect(await tiers.lookup(KEY)).toMatchObject({ tier: "memory", isPurged: false });
+    expect(lookups()).toBe(0);
+  });
+
+  it("find behind what another replica kept, once; then in memory", async () => {
+    const { tiers, behind } = setup();
+    await behind.set(KEY, entryStoredAt(1));
+    expect((await tiers.lookup(KEY))?.tier).toBe("redis");
+    expect((await tiers.lookup(KEY))?.tier).toBe("memory");
+  });
+
+  it("drop from memory what another replica has stored newer, and nothing that is as new", async () => {
+    const { tiers, behind, tell } = setup();
+    await tiers.keep(KEY, entryStoredAt(5));
+    tell({ kind: "stored", key: KEY, storedAt: 5 });
+    expect((await tiers.lookup(KEY))?.tier).toBe("memory");
+    await behind.set(KEY, entryStoredAt(6));
+    tell({ kind: "stored", key: KEY, storedAt: 6 });
+    expect(await tiers.lookup(KEY)).toMatchObject({ tier: "redis", entry: { storedAt: 6 } });
+  });
+
+  it.each(["stored", "gap"] as const)(
+    "keep nothing in memory that was overtaken on its way here (%s)",
+    async (kind) => {
+      const { tiers, behind, tell } = setup();
+      await behind.set(KEY, entryStoredAt(5));
+      const reading = tiers.lookup(KEY);
+      tell(kind === "gap" ? { kind } : { kind, key: KEY, storedAt: 6 });
+      expect((await reading)?.entry.storedAt).toBe(5);
+      await behind.set(KEY, entryStoredAt(6));
+      expect((await tiers.lookup(KEY))?.entry.storedAt).toBe(6);
+    },
+  );
+
+  it("keep nothing in memory that is older than what is behind", async () => {
+    const { tiers, behind } = setup();
+    await behind.set(KEY, entryStoredAt(9));
+    expect(await tiers.keep(KEY, entryStoredAt(8))).toBe("newer-stored");
+    expect((await tiers.lookup(KEY))?.entry.storedAt).toBe(9);
+  });
+
+  it("trust memory after a gap in the events only when confirmed", async () => {
+    const { tiers, behind, tell } = setup();
+    await tiers.keep(KEY, entryStoredAt(1));
+    await behind.set(KEY, entryStoredAt(2));
+    tell({ kind: "gap" });
+    expect((await tiers.lookup(KEY))?.entry.storedAt).toBe(2);
+    expect((await tiers.lookup(KEY))?.tier).toBe("memory");
+  });
+
+  it("give back to a store that lost everything what memory still has", async () => {
+    const { tiers, behind, tell } = setup();
+    await tiers.keep(KEY, entryStoredAt(1));
+    await behind.remove(KEY);
+    tell({ kind: "gap" });
+    expect((await tiers.lookup(KEY))?.tier).toBe("memory");
+    expect(await behind.get(KEY)).toBeDefined();
+  });
+
+  it("go on from memory while the store behind is out of order", async () => {
+    const { tiers, tell, breakDown } = setup();
+    breakDown();
+    expect(await tiers.keep(KEY, entryStoredAt(1))).toBe(true);
+    tell({ kind: "gap" });
+    expect((await tiers.lookup(KEY))?.tier).toBe("memory");
+    expect(await tiers.lookup(cacheKey("json", "sold/1"))).toBeUndefined();
+  });
+
+  it("refuse a purge that cannot reach the other replicas", async () => {
+    const { tiers, breakDown } = setup();
+    await tiers.keep(KEY, entryStoredAt(1));
+    breakDown();
+    await expect(tiers.purge({ kind: "all" }, true)).rejects.toBeInstanceOf(StoreUnavailable);
+    expect(await tiers.lookup(KEY)).toMatchObject({ isPurged: false });
+  });
+
+  it("show a purge in both tiers at once, and not on what is fetched after it", async () => {
+    const { tiers, behind, tell } = setup();
+    await tiers.keep(KEY, entryStoredAt(1));
+    tell({ kind: "purged", purges: [{ epoch: 3, scope: { kind: "tag", tag: "record:4711" }, hard: false }] });
+    expect((await tiers.lookup(KEY))?.isPurged).toBe(true);
+    tell({ kind: "purged", purges: [{ epoch: 4, scope: { kind: "all" }, hard: true }] });
+    expect(await tiers.lookup(KEY)).toBeUndefined();
+    expect(await behind.get(KEY)).toBeDefined();
+    await tiers.keep(KEY, entryStoredAt(2, "new", tiers.purgeEpoch()));
+    expect((await tiers.lookup(KEY))?.isPurged).toBe(false);
+  });
+});

@@ -1,0 +1,86 @@
+import { spawnSync } from "node:child_process";
+import { cpSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+
+/** A file that breaks a rule, and what of the rule's message is to be seen. */
+const OFFENDERS: readonly [file: string, code: string, message: string][] = [
+  ["src/query/a.ts", 'export * from "express";', "'express' import is restricted"],
+  ["src/cache/a.ts", 'export * from "express";', "'express' import is restricted"],
+  ["src/edge/a.ts", 'export * from "bottleneck";', "'bottleneck' import is restricted"],
+  ["src/budget/a.ts", 'export * from "bottleneck";', "'bottleneck' import is restricted"],
+  [
+    "src/upstream/a.ts",
+    'export * from "http-proxy-middleware";',
+    "'http-proxy-middleware' import is restricted",
+  ],
+  ["src/edge/b.ts", 'export * from "prom-client";', "'prom-client' import is restricted"],
+  ["src/upstream/b.ts", 'export * from "pino";', "'pino' import is restricted"],
+  ["src/coalesce/a.ts", 'export * from "lru-cache";', "'lru-cache' import is restricted"],
+  ["src/cache/b.ts", 'export * from "ioredis";', "'ioredis' import is restricted"],
+  ["src/cache/c.ts", 'export * from "node:sqlite";', "'node:sqlite' import is restricted"],
+  ["src/edge/c.ts", 'export * from "zod";', "'zod' import is restricted"],
+  ["src/query/b.ts", 'export * from "node:fs";', "'node:fs' import is restricted"],
+  ["src/interface/a.ts", 'export * from "node:http";', "'node:http' import is restricted"],
+  ["src/cache/policy.ts", 'export * from "node:net";', "'node:net' import is restricted"],
+  ["src/budget/windows.ts", 'export * from "node:timers";', "'node:timers' import is restricted"],
+  ["src/query/c.ts", 'export * from "../cache/cache.ts";', "'../cache/cache.ts' import is restricted"],
+  ["src/interface/b.ts", 'export * from "../query/parse.ts";', "'../query/parse.ts' import is restricted"],
+  ["src/cache/d.ts", 'export * from "../upstream/fetch.ts";', "'../upstream/fetch.ts' import is restricted"],
+  ["src/coalesce/b.ts", 'export * from "../cache/cache.ts";', "'../cache/cache.ts' import is restricted"],
+  [
+    "src/upstream/c.ts",
+    'export * from "../budget/throttle.ts";',
+    "'../budget/throttle.ts' import is restricted",
+  ],
+  ["src/edge/d.ts", 'export * from "../cache/cache.ts";', "'../cache/cache.ts' import is restricted"],
+  ["src/observe/a.ts", 'export * from "../edge/admit.ts";', "'../edge/admit.ts' import is restricted"],
+  ["src/platform/a.ts", 'export * from "../observe/log.ts";', "'../observe/log.ts' import is restricted"],
+  ["src/sandbox/a.ts", 'export * from "../query/parse.ts";', "'../query/parse.ts' import is restricted"],
+  ["src/edge/e.ts", "export const home = process.env;", "node(no-process-env)"],
+  ["src/edge/f.ts", 'export { g } from "./g.ts"; export const f = 1;', "import(no-cycle)"],
+  ["src/edge/g.ts", 'export { f } from "./f.ts"; export const g = 1;', "import(no-cycle)"],
+];
+
+const ALLOWED: readonly [file: string, code: string][] = [
+  ["src/edge/ok.ts", 'export * from "express";'],
+  ["src/budget/throttle.ts", 'export { default } from "bottleneck";'],
+  ["src/upstream/pass-through.ts", 'export * from "http-proxy-middleware";'],
+  ["src/observe/ok.ts", 'export * from "prom-client";'],
+  ["src/cache/redis-ok.ts", 'export * from "ioredis";'],
+  ["src/platform/sqlite.ts", 'export * from "node:sqlite";'],
+  ["src/cache/ok.ts", 'export * from "../query/key.ts";'],
+  ["src/platform/environment.ts", "export const environment = process.env;"],
+];
+
+describe("the import rules", () => {
+  const tree = mkdtempSync(join(tmpdir(), "import-rules-"));
+  const findings = new Map<string, string[]>();
+
+  beforeAll(() => {
+    for (const file of ["oxlint.config.ts", "package.json", "tsconfig.json"]) cpSync(file, join(tree, file));
+    symlinkSync(join(process.cwd(), "node_modules"), join(tree, "node_modules"));
+    for (const [file, code] of [...OFFENDERS, ...ALLOWED]) {
+      mkdirSync(dirname(join(tree, file)), { recursive: true });
+      writeFileSync(join(tree, file), `${code}\n`);
+    }
+    const { stdout } = spawnSync("node_modules/.bin/oxlint", ["--format=unix", "src"], {
+      cwd: tree,
+      encoding: "utf8",
+    });
+    for (const line of stdout.split("\n")) {
+      const [, file = ""] = /^(?:\.\/)?(src\/[^:]+):/.exec(line) ?? [];
+      findings.set(file, [...(findings.get(file) ?? []), line]);
+    }
+  });
+  afterAll(() => rmSync(tree, { recursive: true }));
+
+  it.each(OFFENDERS)("%s may not hold %s", (file, _code, message) => {
+    expect((findings.get(file) ?? []).join("\n")).toContain(message);
+  });
+
+  it.each(ALLOWED)("%s may hold %s", (file) => {
+    expect(findings.get(file) ?? []).toEqual([]);
+  });
+});
