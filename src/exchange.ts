@@ -104,8 +104,9 @@ export interface Waiting {
 }
 
 /**
- * Runs a job when its turn has come. Rejects with `temporary-reduced-capacity`, without running it, where
- * the turn cannot come before the deadline or everyone who waited has gone.
+ * Runs a job when its turn has come. Rejects, without running it, with `temporary-reduced-capacity` where the
+ * turn cannot come before the deadline or everyone who waited has gone, and with `deadline-exceeded` where it
+ * has not come by the deadline all the same.
  */
 export type Throttled = <T>(job: () => Promise<T>, waiting: Waiting) => Promise<T>;
 

@@ -46,13 +46,7 @@ export function createThrottle(options: ThrottleOptions): Throttled {
     return earliestSend(windows, sends, now, ahead);
   }
 
-  function reducedCapacity(): Problem {
-    const waitMs = nextPlace(waitingForPlace) - clock.now();
-    return new Problem("temporary-reduced-capacity", {
-      retryAfterSeconds: Math.max(1, Math.ceil(waitMs / 1000)),
-      internal: "no place in the budget's windows before the deadline",
-    });
-  }
+  const reducedCapacity = (): Problem => noPlaceFor(nextPlace(waitingForPlace) - clock.now());
 
   async function takePlace(patience: Patience): Promise<void> {
     for (;;) {
@@ -99,6 +93,14 @@ export function createThrottle(options: ThrottleOptions): Throttled {
       patience.stop();
     }
   };
+}
+
+/** @param waitMs until there is a place again, behind all who wait */
+function noPlaceFor(waitMs: number): Problem {
+  return new Problem("temporary-reduced-capacity", {
+    retryAfterSeconds: Math.max(1, Math.ceil(waitMs / 1000)),
+    internal: "no place in the budget's windows before the deadline",
+  });
 }
 
 interface Patience {

@@ -4,7 +4,7 @@
  * Every attempt waits its turn, is signed afresh after the wait, and goes out. What comes back is
  * judged; a judgement that may be retried is retried once.
  */
-import { problemBody, PROBLEM_CONTENT_TYPE } from "../errors.ts";
+import { Problem, problemBody, PROBLEM_CONTENT_TYPE } from "../errors.ts";
 import type { Cause, Fetched, Observer, UpstreamFaultKind, Waiting } from "../exchange.ts";
 import { mediaTypeOf, type Format } from "../interface/media-types.ts";
 import type { Resource } from "../interface/resources.ts";
@@ -48,26 +48,30 @@ export interface Identity {
 /** @returns what came back; rejects with a `Problem` where there is nothing to keep. */
 export type Attempt = (question: UpstreamQuestion, waiting: Waiting) => Promise<Fetched>;
 
-const MOST_ATTEMPTS = 2;
-
 export function createAttempt(options: AttemptOptions): Attempt {
   const { clock, random, retryDelayMs } = options;
 
   return async function attempt(question, waiting) {
     const origin = options.originOf(question.resource);
     const total = createTotalTimeout(options);
+    const depart = (cause: Cause): Promise<Verdict> =>
+      origin.throttled(() => {
+        total.start();
+        return call(question, origin, cause, total.signal, options);
+      }, waiting);
     try {
-      for (let number = 1; ; number++) {
-        const cause = number === 1 ? "miss" : "retry";
-        const verdict = await origin.throttled(() => {
-          total.start();
-          return call(question, origin, cause, total.signal, options);
-        }, waiting);
-        if (verdict.kind !== "failed") return fetchedOf(verdict);
-        if (!verdict.mayRetry || number === MOST_ATTEMPTS) throw verdict.problem;
-        // Half to one and a half of the delay, so that many callers do not come back as one.
-        await pause(clock, retryDelayMs * (0.5 + random.fraction()), waiting.abandoned);
-      }
+      const first = await depart("miss");
+      if (first.kind !== "failed") return fetchedOf(first);
+      if (!first.mayRetry) throw first.problem;
+      // Half to one and a half of the delay, so that many callers do not come back as one.
+      await pause(clock, retryDelayMs * (0.5 + random.fraction()), waiting.abandoned);
+      // Where there is no place for another try, how the first one failed is what counts.
+      const second = await depart("retry").catch((error: unknown) => {
+        if (error instanceof Problem) return first;
+        throw error;
+      });
+      if (second.kind !== "failed") return fetchedOf(second);
+      throw second.problem;
     } finally {
       total.stop();
     }

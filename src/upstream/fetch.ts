@@ -55,8 +55,14 @@ const unzip = promisify(gunzip);
 export function createFetch(agent: http.Agent | https.Agent, limits: FetchLimits): Fetch {
   return async (request) => {
     const { response, received } = await exchange(request, agent, limits);
-    const body = await decoded(received, response.headers["content-encoding"], limits.maxBodyBytes);
-    return { status: response.statusCode ?? 0, headers: response.headers, body };
+    const status = response.statusCode ?? 0;
+    const body = decoded(received, response.headers["content-encoding"], limits.maxBodyBytes);
+    // What a failure says of itself is worth less than its status and headers.
+    return {
+      status,
+      headers: response.headers,
+      body: await (status === 200 ? body : body.catch(() => Buffer.alloc(0))),
+    };
   };
 }
 

@@ -32,4 +32,13 @@ describe("memory", () => {
     expect(await store.set(keyOf("giant"), entryWith(Buffer.alloc(200_000)))).toBe("too-large");
     expect(await store.get(keyOf("small"))).toBeDefined();
   });
+
+  it("keeps the entry that is there when one too large would take its place", async () => {
+    const store = createMemoryStore(1_000_000, createFakeClock());
+    const small = entryWith("small");
+    await store.set(keyOf("sold/1"), small);
+    const giant = entryWith(Buffer.alloc(200_000), small.storedAt + 1);
+    expect(await store.set(keyOf("sold/1"), giant)).toBe("too-large");
+    expect(await store.get(keyOf("sold/1"))).toEqual(small);
+  });
 });

@@ -46,6 +46,12 @@ async function advanceUntil(work: Promise<unknown>, clock: FakeClock, stepMs: nu
   while (!end.signal.aborted) await clock.advance(stepMs);
 }
 
+/** Lasts as long as a queue of the same kind takes for many jobs one after the other. */
+async function manyTurnsElsewhere(): Promise<void> {
+  const throttled = createThrottle({ windows: AMPLE, concurrency: 1, clock: createFakeClock() });
+  await Promise.all(Array.from({ length: 20 }, () => throttled(atOnce, waiting())));
+}
+
 /** How a job ends that should not get its turn: the code of the problem. */
 async function refusalOf(throttled: Throttled, who: Waiting): Promise<unknown> {
   return await throttled(async () => "ran", who).catch((error: unknown) => error);
@@ -143,7 +149,9 @@ describe("jobs that wait for a place", () => {
     const jobs = Array.from({ length: 6 }, (_, index) =>
       throttled(async () => void order.push(index), waiting()),
     );
-    // Only the first in line watches for a place; the others would race it.
+    await clock.armed(MINUTE);
+    // All that the concurrency allows are out of the queue by then, and could race for the place.
+    await manyTurnsElsewhere();
     for (let times = 1; times <= 5; times++) {
       await clock.armed(MINUTE, times);
       await clock.advance(MINUTE);

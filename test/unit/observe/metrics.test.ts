@@ -18,6 +18,7 @@ const REQUEST: RequestRecord = {
   text: "listings?offset=0",
   status: 200,
   outcome: "hit",
+  tier: "memory",
   problem: undefined,
   durationMs: 20,
   bytes: 1_000,
@@ -32,8 +33,8 @@ const CALL: UpstreamCallRecord = {
   bytes: 10,
 };
 
-function metricsWith(entries = 0, bytes = 0, flights = 0): Metrics {
-  return createMetrics({ cache: () => ({ entries, bytes }), flights: () => flights });
+function metricsWith(): Metrics {
+  return createMetrics({ tiers: () => [], flights: () => 0 });
 }
 
 async function linesOf(metrics: Metrics): Promise<string[]> {
@@ -76,14 +77,54 @@ describe("the metrics", () => {
 
   it("show what is held now, at each scrape", async () => {
     let entries = 1;
-    const metrics = createMetrics({ cache: () => ({ entries, bytes: entries * 100 }), flights: () => 7 });
+    const metrics = createMetrics({
+      tiers: () => [
+        { tier: "memory", entries, bytes: entries * 100, evictions: 3 },
+        { tier: "redis", entries: 9, bytes: 900, evictions: 0 },
+      ],
+      flights: () => 7,
+    });
     expect(await linesOf(metrics)).toEqual(
-      expect.arrayContaining(["gateway_cache_entries 1", "gateway_cache_bytes 100", "gateway_flights 7"]),
+      expect.arrayContaining([
+        'gateway_cache_entries{tier="memory"} 1',
+        'gateway_cache_bytes{tier="memory"} 100',
+        'gateway_cache_evictions_total{tier="memory"} 3',
+        'gateway_cache_entries{tier="redis"} 9',
+        "gateway_flights 7",
+      ]),
     );
     entries = 2;
     expect(await linesOf(metrics)).toEqual(
-      expect.arrayContaining(["gateway_cache_entries 2", "gateway_cache_bytes 200"]),
+      expect.arrayContaining([
+        'gateway_cache_entries{tier="memory"} 2',
+        'gateway_cache_bytes{tier="memory"} 200',
+      ]),
     );
+  });
+
+  it("count hits by the tier they were found in, and nothing where there was none", async () => {
+    const metrics = metricsWith();
+    metrics.request(REQUEST);
+    metrics.request({ ...REQUEST, tier: "redis" });
+    metrics.request({ ...REQUEST, outcome: "miss", tier: undefined });
+    const hits = (await linesOf(metrics)).filter((line) => line.startsWith("gateway_cache_hits_total"));
+    expect(hits).toEqual([
+      'gateway_cache_hits_total{tier="memory"} 1',
+      'gateway_cache_hits_total{tier="redis"} 1',
+    ]);
+  });
+
+  it("time what stores do, and tell which are in use", async () => {
+    const metrics = metricsWith();
+    metrics.storeOperation("redis", "get", 2);
+    metrics.breakerState("redis", "open");
+    const lines = await linesOf(metrics);
+    expect(lines).toContain(
+      'gateway_store_operation_duration_seconds_sum{store="redis",operation="get"} 0.002',
+    );
+    expect(lines).toContain('gateway_store_breaker_state{store="redis"} 2');
+    metrics.breakerState("redis", "closed");
+    expect(await linesOf(metrics)).toContain('gateway_store_breaker_state{store="redis"} 0');
   });
 
   it("of two gateways in one process are two", async () => {
@@ -187,6 +228,9 @@ const CLOSED: Record<string, RegExp> = {
   outcome: /^(hit|miss|collapsed|bypass|refused|failed|abandoned)$/,
   cause: /^(miss|retry|bypass)$/,
   status: /^\d{3}$/,
+  tier: /^(memory|sqlite|redis)$/,
+  store: /^(memory|sqlite|redis)$/,
+  operation: /^(get|set|remove|purge|purges|claim|release|renew|beat)$/,
   le: /^(\d+(\.\d+)?|\+Inf)$/,
 };
 

@@ -76,6 +76,7 @@ describe("the second attempt", () => {
     expect((await fetched).status).toBe(200);
     const [first, second] = heads.map((head) => Number(parameterOf(head, "time")));
     expect((second ?? 0) - (first ?? 0)).toBe(5);
+    expect(clock.pending).toBe(0);
   });
 
   it("waits its turn and pays as the first did", async () => {
@@ -106,7 +107,7 @@ describe("the second attempt", () => {
       response.end();
     });
     const { attempt } = attempting({ baseUrl: url, throttled });
-    await expect(attempt(LISTINGS, PATIENT)).rejects.toMatchObject({ code: "temporary-reduced-capacity" });
+    await expect(attempt(LISTINGS, PATIENT)).rejects.toMatchObject({ code: "upstream-error" });
     expect(requests).toBe(1);
   });
 });
