@@ -3,7 +3,18 @@ import type { Database } from "../platform/sqlite.ts";
 import { StoreUnavailable } from "./store.ts";
 
 /** What is done to the database; a closed set, as it labels a metric. */
-export type SqliteOperation = "get" | "set" | "remove" | "purge" | "purges";
+export type SqliteOperation = "get" | "use" | "set" | "remove" | "purge" | "purges";
+
+/** Told apart because reads go on while a full disk, or another process, keeps from writing. */
+const KINDS = {
+  get: "read",
+  purges: "read",
+  use: "write",
+  set: "write",
+  remove: "write",
+  purge: "write",
+} as const satisfies Record<SqliteOperation, string>;
+type Kind = (typeof KINDS)[SqliteOperation];
 
 export interface RunOptions {
   readonly database: Database;
@@ -15,22 +26,21 @@ export interface RunOptions {
 /** Runs an operation on the database: timed, and rejecting with `StoreUnavailable` wherever it fails. */
 export type Run = <T>(operation: SqliteOperation, work: () => T | Promise<T>) => Promise<T>;
 
-/** How long an operation that failed is left alone: waiting for a lock, say, holds up every caller. */
-const REST_MS = 1_000;
+/** How long it is left alone after a failure: waiting for a lock, say, holds up every caller. */
+const REST_MS = 2_000;
 
 /** One fault makes one line in the log, and one more when all works again. */
 export function createRun({ database, clock, log, onOperation }: RunOptions): Run {
-  // Apart from each other, because reads go on while a full disk refuses writes.
-  const failedAt = new Map<SqliteOperation, number>();
+  const failedAt = new Map<Kind, number>();
 
   function isResting(operation: SqliteOperation): boolean {
-    const sinceMs = clock.now() - (failedAt.get(operation) ?? Number.NEGATIVE_INFINITY);
+    const sinceMs = clock.now() - (failedAt.get(KINDS[operation]) ?? Number.NEGATIVE_INFINITY);
     // A clock that was set back is no reason to rest for longer.
     return sinceMs >= 0 && sinceMs < REST_MS;
   }
 
   function succeeded(operation: SqliteOperation): void {
-    if (failedAt.delete(operation) && failedAt.size === 0)
+    if (failedAt.delete(KINDS[operation]) && failedAt.size === 0)
       log.warn("The database on disk works again.", { operation });
   }
 
@@ -39,7 +49,7 @@ export function createRun({ database, clock, log, onOperation }: RunOptions): Ru
     if (!database.isOpen) return;
     if (failedAt.size === 0)
       log.warn("The database on disk failed; answers are kept in memory meanwhile.", { operation, reason });
-    failedAt.set(operation, clock.now());
+    failedAt.set(KINDS[operation], clock.now());
   }
 
   return async (operation, work) => {

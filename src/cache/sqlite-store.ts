@@ -21,6 +21,7 @@ const USE_NOTED_EVERY_MS = 60_000;
 /** Entries in a table, the least recently used ones leaving first. */
 export function createSqliteStore({ database, maxBytes, clock, run }: SqliteStoreOptions): Store {
   const select = database.prepare("SELECT blob, used_at FROM entries WHERE key = ? AND keep_until > ?");
+  const newer = database.prepare("SELECT 1 FROM entries WHERE key = ? AND stored_at > ?");
   const upsert = database.prepare(
     `INSERT INTO entries (key, stored_at, keep_until, used_at, blob) VALUES (?, ?, ?, ?, ?)
      ON CONFLICT (key) DO UPDATE SET stored_at = excluded.stored_at, keep_until = excluded.keep_until,
@@ -36,22 +37,18 @@ export function createSqliteStore({ database, maxBytes, clock, run }: SqliteStor
     const row = select.get(key, now);
     const blob = row?.["blob"];
     if (row === undefined || !(blob instanceof Uint8Array)) return undefined;
-    if (Number(row["used_at"]) < now - USE_NOTED_EVERY_MS) noteUse(key, now);
+    if (Number(row["used_at"]) < now - USE_NOTED_EVERY_MS)
+      // What cannot be written can still be read.
+      run("use", () => void use.run(now, key)).catch(() => undefined);
     return fromBlob(Buffer.from(blob.buffer, blob.byteOffset, blob.length));
-  }
-
-  function noteUse(key: string, now: number): void {
-    try {
-      use.run(now, key);
-    } catch {
-      // What cannot be written can still be read; the next entry to be stored says what is the matter.
-    }
   }
 
   function write(key: string, entry: Entry): true | "too-large" | "newer-stored" {
     const blob = toBlob(entry);
     // One giant must not empty the cache of everything else.
     if (blob.length > maxBytes / 8) return "too-large";
+    // Nothing is to leave for what does not stay; the upsert looks again, as there may be other processes.
+    if (newer.get(key, entry.storedAt) !== undefined) return "newer-stored";
     room.make(blob.length + 2 * Buffer.byteLength(key));
     const { changes } = upsert.run(key, entry.storedAt, entry.keepUntil, clock.now(), blob);
     return changes === 0 ? "newer-stored" : true;

@@ -36,7 +36,8 @@ export function describeValue(value: unknown): string {
   if (typeof value === "object") return "a section";
   if (typeof value === "number" || typeof value === "boolean") return String(value);
   if (typeof value !== "string") return typeof value;
-  const shown = value.replace(/:\/\/.*@/s, `://${SECRET_TEXT}@`).replace(/\?.*$/s, "?…");
+  // Also where the scheme was left out: `user:password@host`.
+  const shown = value.replace(/^(.*?:\/\/)?.*@/s, `$1${SECRET_TEXT}@`).replace(/\?.*$/s, "?…");
   return JSON.stringify(shown.length > LONGEST_FOUND ? `${shown.slice(0, LONGEST_FOUND)}…` : shown);
 }
 

@@ -174,19 +174,36 @@ export function optionalSecretFile(): Shape<string | null, string | null> {
   return setting(z.string().min(1).nullable(), { expected: "the path of a file", secret: true });
 }
 
-/** A Redis address. */
+/** A Redis address: as far as a mistake in it can be told before connecting. */
 export function redisUrl(): Shape<string | null, string | null> {
   return setting(
     z
       .string()
       .regex(/^rediss?:\/\/[^\s]+$/)
-      .refine((text) => URL.canParse(text))
+      .refine(isRedisAddress)
       .nullable(),
     {
-      expected: "a redis:// or rediss:// URL, with user and password where needed",
+      expected:
+        "a redis:// or rediss:// URL with a host, special characters in user and password percent-encoded",
       secret: true,
     },
   );
+}
+
+/** What is behind the host can only be a database's number; a `#` or `/` there is a password not encoded. */
+function isRedisAddress(text: string): boolean {
+  const url = URL.parse(text);
+  if (url === null || url.hostname === "" || url.search + url.hash !== "") return false;
+  return /^\/?\d*$/.test(url.pathname) && isDecodable(url.username) && isDecodable(url.password);
+}
+
+function isDecodable(text: string): boolean {
+  try {
+    decodeURIComponent(text);
+    return true;
+  } catch {
+    return false;
+  }
 }
 
 /** `host:port`, read to its parts. */
@@ -198,7 +215,8 @@ export function address(): Shape<{ readonly host: string; readonly port: number 
       .transform((text) => {
         const colon = text.lastIndexOf(":");
         return { host: text.slice(0, colon).replaceAll(/[[\]]/g, ""), port: Number(text.slice(colon + 1)) };
-      }),
+      })
+      .refine(({ port }) => port > 0 && port <= 65_535),
     { expected: "a host and a port, such as redis-0.example:6379", meaning: "One node, as host:port" },
   );
 }

@@ -1,8 +1,8 @@
 /**
  * The SQLite file: opened, or, where what is there cannot be used, set aside and begun anew.
  */
-import { closeSync, mkdirSync, openSync, renameSync } from "node:fs";
-import { join } from "node:path";
+import { closeSync, existsSync, mkdirSync, openSync, renameSync } from "node:fs";
+import { dirname, join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 
 export type Database = DatabaseSync;
@@ -31,7 +31,7 @@ export interface OpenDatabaseOptions {
 /** How long another process on the same file is waited for while opening it. */
 const OPENING_TIMEOUT_MS = 2_000;
 /** The same later on, where every millisecond of waiting holds up all callers. */
-const BUSY_TIMEOUT_MS = 100;
+const BUSY_TIMEOUT_MS = 250;
 /** What the log of writes is cut down to when it has been worked off, in bytes. */
 const WRITE_LOG_BYTES = 8 * 1024 * 1024;
 
@@ -58,7 +58,7 @@ class UnusableFile extends Error {}
 
 /** @throws where the file cannot be opened, is damaged, is somebody else's, or has other tables */
 function tryOpen(file: string, { directory, layout }: OpenDatabaseOptions): Database {
-  mkdirSync(directory, { recursive: true, mode: 0o700 });
+  makeDirectory(directory);
   createPrivately(file);
   const database = new DatabaseSync(file);
   try {
@@ -70,7 +70,8 @@ function tryOpen(file: string, { directory, layout }: OpenDatabaseOptions): Data
       `PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA journal_size_limit = ${WRITE_LOG_BYTES}`,
     );
     if (isNew) makeTables(database, layout);
-    else if (firstValue(database, "PRAGMA quick_check(1)") !== "ok") throw new UnusableFile("a damaged file");
+    else if (database.prepare("PRAGMA quick_check(1)").get()?.["quick_check"] !== "ok")
+      throw new UnusableFile("a damaged file");
     database.exec(`PRAGMA busy_timeout = ${BUSY_TIMEOUT_MS}`);
     return database;
   } catch (error) {
@@ -79,22 +80,40 @@ function tryOpen(file: string, { directory, layout }: OpenDatabaseOptions): Data
   }
 }
 
+/** Not Node's `recursive`: where the system says that a parent is missing which is there, as in /proc, that never ends. */
+function makeDirectory(directory: string): void {
+  try {
+    mkdirSync(directory, { mode: 0o700 });
+  } catch (error) {
+    if (codeOf(error) === "EEXIST") return;
+    if (codeOf(error) !== "ENOENT" || existsSync(dirname(directory))) throw error;
+    makeDirectory(dirname(directory));
+    mkdirSync(directory, { mode: 0o700 });
+  }
+}
+
 /** SQLite itself would let everybody read the file; its companions get the same mode as the file. */
 function createPrivately(file: string): void {
   try {
     closeSync(openSync(file, "wx", 0o600));
   } catch (error) {
-    if (!(error instanceof Error && "code" in error && error.code === "EEXIST")) throw error;
+    if (codeOf(error) !== "EEXIST") throw error;
   }
 }
 
 /** @returns whether the file is empty; throws where it is neither that nor ours */
 function checkOwner(database: Database, { applicationId, version }: DatabaseLayout): boolean {
-  const owner = firstValue(database, "PRAGMA application_id");
-  if (owner === 0 && firstValue(database, "SELECT count(*) FROM sqlite_schema") === 0) return true;
-  if (owner !== applicationId) throw new UnusableFile("a file of another application");
-  const found = firstValue(database, "PRAGMA user_version");
-  if (found !== version) throw new UnusableFile(`a file of version ${String(found)}, not ${version}`);
+  // One statement, and so one moment: another process may be making the tables.
+  const found = database
+    .prepare(
+      `SELECT (SELECT application_id FROM pragma_application_id) AS owner,
+         (SELECT user_version FROM pragma_user_version) AS version, count(*) AS tables FROM sqlite_schema`,
+    )
+    .get();
+  if (found?.["owner"] === 0 && found["tables"] === 0) return true;
+  if (found?.["owner"] !== applicationId) throw new UnusableFile("a file of another application");
+  if (found["version"] !== version)
+    throw new UnusableFile(`a file of version ${String(found["version"])}, not ${version}`);
   return false;
 }
 
@@ -112,11 +131,6 @@ function makeTables(database: Database, layout: DatabaseLayout): void {
     if (database.isTransaction) database.exec("ROLLBACK");
     throw error;
   }
-}
-
-function firstValue(database: Database, sql: string): unknown {
-  const row = database.prepare(sql).get();
-  return row === undefined ? undefined : Object.values(row)[0];
 }
 
 /**
@@ -164,6 +178,10 @@ function giveUp(file: string, error: unknown, { warn }: OpenDatabaseOptions): un
     file,
     reason: reasonOf(error),
   });
+}
+
+function codeOf(error: unknown): unknown {
+  return error instanceof Error && "code" in error ? error.code : undefined;
 }
 
 function reasonOf(error: unknown): string {

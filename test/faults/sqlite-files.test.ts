@@ -11,6 +11,7 @@ import {
   readFileSync,
   rmSync,
   statSync,
+  symlinkSync,
   truncateSync,
   writeFileSync,
 } from "node:fs";
@@ -196,10 +197,14 @@ describe("where nothing can be kept on disk there is no backend, and the log say
     expect(readFileSync(join(directory, "data"), "utf8")).toBe("mine");
   });
 
-  it("the directory leads to itself", () => {
-    const warnings: string[] = [];
-    expect(tryOpenSqliteBackend("/proc/self/nothing", { warnings })).toBeUndefined();
-    expect(warnings).toEqual([expect.stringContaining("in memory only")]);
+  it("the directory cannot be made", () => {
+    const directory = temporaryDirectory();
+    symlinkSync("loop", join(directory, "loop"));
+    for (const dataDir of [join(directory, "loop", "data"), "/proc/none/data"]) {
+      const warnings: string[] = [];
+      expect(tryOpenSqliteBackend(dataDir, { warnings })).toBeUndefined();
+      expect(warnings).toEqual([expect.stringMatching(/in memory only.*E[A-Z]+/)]);
+    }
   });
 });
 

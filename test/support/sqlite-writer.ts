@@ -36,6 +36,8 @@ if (import.meta.main) {
     // Anything it warns of is a failure of the test.
     log: { warn: (message, fields) => console.log(`warning: ${message} ${JSON.stringify(fields)}`) },
   });
+  // Nobody waits for an answer of this process, so it can wait for its turn.
+  backend.database.exec("PRAGMA busy_timeout = 30000");
   console.log("opened");
   const sends = createSqliteSends(backend.database, ORIGIN, 86_400_000);
   const end = Number(count) === 0 ? Number.POSITIVE_INFINITY : Number(first) + Number(count);

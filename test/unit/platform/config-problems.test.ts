@@ -91,6 +91,48 @@ describe("in the environment", () => {
   );
 });
 
+describe("an address of Redis", () => {
+  const expected =
+    "a redis:// or rediss:// URL with a host, special characters in user and password percent-encoded";
+
+  it.each([
+    ["another scheme", "http://h"],
+    ["no scheme", "h:6379"],
+    ["no host", "redis:///0"],
+    ["a password that is cut at its #", "redis://:pa#ss@h"],
+    ["a password that is cut at its /", "redis://h/pa/ss"],
+    ["a password with a lone %", "redis://:100%@h"],
+    ["a password that is not UTF-8", "redis://:%ff@h"],
+    ["a database with a name", "redis://h/cache"],
+    ["an option", "redis://h?db=1"],
+    ["an impossible port", "redis://h:65536"],
+  ])("with %s is refused, and not shown", (_, url) => {
+    expect(problemsOf({ ...MINIMAL, REDIS_URL: url })).toEqual([
+      `environment variable REDIS_URL: redis.url: found [secret]; expected ${expected}`,
+    ]);
+  });
+
+  it.each([
+    "redis://h",
+    "rediss://app:p%40ss%2Fw%C3%B6rd@redis.example:6380/3",
+    "redis://:pw@[::1]:6379/",
+    "redis://10.0.0.1",
+  ])("may be %s", (url) => {
+    expect(problemsOf({ ...MINIMAL, REDIS_URL: url })).toEqual([]);
+  });
+
+  it.each(["h", "h:", ":6379", "h:0", "h:65536", "h:123456", "redis://h:6379", "::1:6379"])(
+    "of one node is not %s",
+    (node) => {
+      expect(problemsOfFile(`redis: { nodes: ["${node}"] }`, { ...MINIMAL, REDIS_URL: "redis://h" })).toEqual(
+        [
+          `gateway.yaml:1: redis.nodes[0]: found "${node}"; expected a host and a port, such as redis-0.example:6379`,
+        ],
+      );
+    },
+  );
+});
+
 describe("in the file", () => {
   it.each([
     [
@@ -306,6 +348,14 @@ describe("a secret is in no message", () => {
     ["in an address", { UPSTREAM_URL: `https://me:${secret}@h/` }, ""],
     ["in an address' query", { UPSTREAM_URL: `https://h/?key=${secret}` }, ""],
     ["in a malformed address of Redis", { REDIS_URL: `http://:${secret}@h` }, ""],
+    ["in the address of a node", { REDIS_URL: "redis://h" }, `redis: { nodes: ["app:${secret}@h:6379"] }`],
+    [
+      "in the URL of a Sentinel",
+      { REDIS_URL: "redis://h" },
+      `redis: { sentinel: { nodes: ["redis://:${secret}@h:26379"] } }`,
+    ],
+    ["in an address of Redis that cannot be decoded", { REDIS_URL: `redis://:${secret}%@h` }, ""],
+    ["in a good address with a bad mode", { REDIS_URL: `redis://:${secret}@h` }, "redis: { mode: sentinel }"],
     ["in a token not available yet", { ADMIN_TOKEN: secret }, ""],
     ["in a broken file", {}, `upstream: { privateKey: "${secret}`],
     ["taken for an alias", {}, `upstream: { privateKey: *${secret} }`],

@@ -1,0 +1,147 @@
+/**
+ * What a restart keeps, and what a kill at any moment leaves behind.
+ */
+import { once } from "node:events";
+import { spawn } from "node:child_process";
+import { createInterface } from "node:readline";
+import { fileURLToPath } from "node:url";
+
+import { describe, expect, it } from "vitest";
+
+import { createSqliteSends } from "../../src/budget/sqlite-sends.ts";
+import type { BackendEvent } from "../../src/cache/backend.ts";
+import { transcode } from "../../src/cache/encoder.ts";
+import type { Purge } from "../../src/cache/purges.ts";
+import type { Store } from "../../src/cache/store.ts";
+import { entryWith, keyOf } from "../support/entries.ts";
+import { createFakeClock } from "../support/fake-clock.ts";
+import { entryOfNumber, keyOfNumber, ORIGIN, PURGE_EVERY, WRITTEN_AT } from "../support/sqlite-writer.ts";
+import { openSqliteBackend, temporaryDirectory } from "../support/sqlite.ts";
+
+const DAY_MS = 86_400_000;
+
+async function bodyOf(store: Store, key: string): Promise<string | undefined> {
+  const entry = await store.get(key);
+  return entry && (await transcode(entry, "identity")).toString("latin1");
+}
+
+/** What a backend tells of the past. */
+function pastPurges(backend: ReturnType<typeof openSqliteBackend>): readonly Purge[] {
+  const events: BackendEvent[] = [];
+  backend.onEvent((event) => events.push(event));
+  return events.flatMap((event) => (event.kind === "purged" ? event.purges : []));
+}
+
+describe("a restart", () => {
+  it("keeps what was stored, what was purged and what was sent", async () => {
+    const directory = temporaryDirectory();
+    const clock = createFakeClock();
+    const first = openSqliteBackend(directory, { clock });
+    await first.store.set(keyOf("sold/1"), entryWith("kept", clock.now()));
+    const purges = [
+      await first.purge({ kind: "tag", tag: "area:76" }, false),
+      await first.purge({ kind: "key", key: keyOf("räksmörgås") }, true),
+      await first.purge({ kind: "all" }, false),
+    ];
+    createSqliteSends(first.database, "api", DAY_MS).record(clock.now());
+    await first.close();
+
+    const second = openSqliteBackend(directory, { clock });
+    expect(pastPurges(second)).toEqual(purges);
+    expect(await bodyOf(second.store, keyOf("sold/1"))).toBe("kept");
+    expect(createSqliteSends(second.database, "api", DAY_MS).load(clock.now())).toEqual([clock.now()]);
+    expect(second.store.stats()).toMatchObject({ entries: 1 });
+    await second.close();
+  });
+
+  it("does not let epochs fall back, whatever the clock says and however old the last purge", async () => {
+    const directory = temporaryDirectory();
+    const clock = createFakeClock();
+    const first = openSqliteBackend(directory, { clock, retentionMs: 1_000 });
+    const { epoch } = await first.purge({ kind: "all" }, false);
+    await first.close();
+    clock.set(clock.now() - 30 * DAY_MS);
+    const second = openSqliteBackend(directory, { clock, retentionMs: 1_000 });
+    expect((await second.purge({ kind: "all" }, false)).epoch).toBeGreaterThan(epoch);
+    clock.set(clock.now() + 60 * DAY_MS);
+    const last = await second.purge({ kind: "all" }, true);
+    expect(pastPurges(second)).toEqual([last]);
+    await second.close();
+  });
+});
+
+describe("a process that is killed in the middle of writing", () => {
+  // At another moment each time: the number of entries after which the kill is sent.
+  it.each([1, 40, 173, 600])(
+    "loses nothing that was stored, and leaves no damage (after %i)",
+    async (after) => {
+      const directory = temporaryDirectory();
+      const script = fileURLToPath(new URL("../support/sqlite-writer.ts", import.meta.url));
+      const writer = spawn(process.execPath, [script, directory, "1"], {
+        stdio: ["ignore", "pipe", "inherit"],
+      });
+      const exited = once(writer, "exit");
+      let stored = 0;
+      for await (const line of createInterface(writer.stdout)) {
+        expect(line).toMatch(/^(opened|\d+)$/);
+        if (line !== "opened") stored = Number(line);
+        if (stored === after) writer.kill("SIGKILL");
+      }
+      expect(await exited).toEqual([null, "SIGKILL"]);
+      expect(stored).toBeGreaterThanOrEqual(after);
+
+      const warnings: string[] = [];
+      const backend = openSqliteBackend(directory, { warnings });
+      expect(warnings).toEqual([]);
+      const newest = new Map<string, number>();
+      for (let number = 1; number <= stored; number++) newest.set(keyOfNumber(number), number);
+      for (const [key, number] of newest) {
+        const body = await bodyOf(backend.store, key);
+        const expected = [number, number + 500].map((one) =>
+          entryOfNumber(one).bodies.identity?.toString("latin1"),
+        );
+        // It may have got on a little between its last word and its death.
+        expect(body === expected[0] || (number + 500 > stored && body === expected[1])).toBe(true);
+      }
+      expect(pastPurges(backend).length).toBeGreaterThanOrEqual(Math.floor(stored / PURGE_EVERY));
+      const sends = createSqliteSends(backend.database, ORIGIN, DAY_MS).load(WRITTEN_AT + stored);
+      expect(sends.slice(0, stored)).toEqual(Array.from({ length: stored }, (_, at) => WRITTEN_AT + 1 + at));
+      expect(await backend.store.set(keyOf("sold/new"), entryWith("new", Date.now()))).toBe(true);
+      await backend.close();
+    },
+  );
+});
+
+describe("several processes on one file", () => {
+  it("begin it together, wait for each other, and never put an older entry over a newer one", async () => {
+    const directory = temporaryDirectory();
+    const script = fileURLToPath(new URL("../support/sqlite-writer.ts", import.meta.url));
+    // The same 500 keys in each, the first one started with the newest entries.
+    const runs = [3, 2, 1, 0].map(async (which) => {
+      const words = [script, directory, String(1 + which * 500), "500"];
+      const writer = spawn(process.execPath, words, { stdio: ["ignore", "pipe", "inherit"] });
+      const lines: string[] = [];
+      for await (const line of createInterface(writer.stdout)) lines.push(line);
+      return lines;
+    });
+    const outputs = await Promise.all(runs);
+    for (const lines of outputs) {
+      expect(lines.filter((line) => line.startsWith("warning"))).toEqual([]);
+      expect(lines.at(-1)).toBe("done");
+    }
+
+    const warnings: string[] = [];
+    const backend = openSqliteBackend(directory, { warnings });
+    for (let number = 1501; number <= 2000; number++) {
+      expect(await bodyOf(backend.store, keyOfNumber(number))).toBe(
+        entryOfNumber(number).bodies.identity?.toString("latin1"),
+      );
+    }
+    expect(backend.store.stats()?.entries).toBe(500);
+    const purges = pastPurges(backend);
+    expect(new Set(purges.map((purge) => purge.epoch)).size).toBe(2000 / PURGE_EVERY);
+    expect(createSqliteSends(backend.database, ORIGIN, DAY_MS).load(WRITTEN_AT + 3_000)).toHaveLength(2000);
+    expect(warnings).toEqual([]);
+    await backend.close();
+  });
+});

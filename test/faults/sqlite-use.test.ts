@@ -1,0 +1,230 @@
+/**
+ * The file in use: within its bound, and out of order.
+ */
+import { closeSync, openSync, statSync, writeSync } from "node:fs";
+import { join } from "node:path";
+import { DatabaseSync } from "node:sqlite";
+
+import { describe, expect, it } from "vitest";
+
+import type { SqliteBackend } from "../../src/cache/sqlite-backend.ts";
+import { StoreUnavailable } from "../../src/cache/store.ts";
+import type { Entry } from "../../src/exchange.ts";
+import { createDice } from "../support/dice.ts";
+import { entryWith, keyOf } from "../support/entries.ts";
+import { createFakeClock, type FakeClock } from "../support/fake-clock.ts";
+import { openSqliteBackend, SQLITE_FILE, temporaryDirectory } from "../support/sqlite.ts";
+
+const HOUR_MS = 3_600_000;
+const PICTURE = { contentType: "image/jpeg" };
+
+interface Setup {
+  readonly backend: SqliteBackend;
+  readonly clock: FakeClock;
+  readonly warnings: string[];
+  readonly file: string;
+  /** A picture of so many bytes, stored now. */
+  readonly picture: (bytes: number, changes?: Partial<Entry>) => Entry;
+}
+
+function setup(maxBytes?: number): Setup {
+  const directory = temporaryDirectory();
+  const clock = createFakeClock();
+  const warnings: string[] = [];
+  const backend = openSqliteBackend(directory, {
+    clock,
+    warnings,
+    ...(maxBytes !== undefined && { maxBytes }),
+  });
+  return {
+    backend,
+    clock,
+    warnings,
+    file: join(directory, SQLITE_FILE),
+    picture: (bytes, changes) => entryWith(Buffer.alloc(bytes, 7), clock.now(), { ...PICTURE, ...changes }),
+  };
+}
+
+describe("the bound", () => {
+  it.each([1, 2, 3])("holds for the file itself under random writes (seed %i)", async (seed) => {
+    const maxBytes = 2_000_000;
+    const { backend, clock, file, picture } = setup(maxBytes);
+    const dice = createDice(seed);
+    for (let round = 0; round < 1_500; round++) {
+      await clock.advance(dice.between(0, 20_000));
+      const bytes = dice.chance(0.1) ? dice.between(30_000, 200_000) : dice.between(1, 12_000);
+      const key = keyOf(`${"k".repeat(dice.pick([1, 1, 1, 4_000]))}/${dice.between(1, 600)}`);
+      await backend.store.set(key, picture(bytes, { keepUntil: clock.now() + dice.between(1, HOUR_MS) }));
+      if (dice.chance(0.2)) await backend.store.remove(key);
+      expect(backend.store.stats()?.bytes).toBeLessThanOrEqual(maxBytes);
+    }
+    expect(backend.store.stats()?.entries).toBeGreaterThan(50);
+    await backend.close();
+    expect(statSync(file).size).toBeLessThanOrEqual(maxBytes);
+  });
+
+  it("is kept by dropping first what is past its end, then what was used longest ago", async () => {
+    const { backend, clock, picture } = setup(1_000_000);
+    const { store } = backend;
+    await store.set(keyOf("hot"), picture(10_000));
+    await store.set(keyOf("cold"), picture(10_000));
+    for (let index = 0; index < 40; index++) {
+      await store.set(keyOf(`brief/${index}`), picture(10_000, { keepUntil: clock.now() + 60_000 }));
+    }
+    await clock.advance(120_000);
+    // Room for all of these is in the place of the brief ones.
+    for (let index = 0; index < 70; index++) await store.set(keyOf(`new/${index}`), picture(10_000));
+    expect(store.stats()?.evictions).toBe(0);
+    expect(await store.get(keyOf("cold"))).toBeDefined();
+    for (let index = 70; index < 300; index++) {
+      await clock.advance(10_000);
+      await store.set(keyOf(`new/${index}`), picture(10_000));
+      expect(await store.get(keyOf("hot"))).toBeDefined();
+    }
+    expect(await store.get(keyOf("cold"))).toBeUndefined();
+    expect(await store.get(keyOf("new/299"))).toBeDefined();
+    expect(store.stats()?.evictions).toBeGreaterThan(100);
+    await backend.close();
+  });
+
+  it("is not used up by one giant", async () => {
+    const { backend, picture } = setup(1_000_000);
+    await backend.store.set(keyOf("small"), picture(10_000));
+    expect(await backend.store.set(keyOf("giant"), picture(200_000))).toBe("too-large");
+    expect(await backend.store.get(keyOf("small"))).toBeDefined();
+    await backend.close();
+  });
+
+  it("that was lowered is reached again after some writes", async () => {
+    const directory = temporaryDirectory();
+    const file = join(directory, SQLITE_FILE);
+    const large = openSqliteBackend(directory);
+    for (let index = 0; index < 800; index++)
+      await large.store.set(keyOf(`old/${index}`), entryWith(Buffer.alloc(10_000, 7), undefined, PICTURE));
+    await large.close();
+    expect(statSync(file).size).toBeGreaterThan(8_000_000);
+    const small = openSqliteBackend(directory, { maxBytes: 1_000_000 });
+    for (let index = 0; index < 60; index++)
+      await small.store.set(keyOf(`new/${index}`), entryWith(Buffer.alloc(10_000, 7), Date.now(), PICTURE));
+    expect(await small.store.get(keyOf("new/59"))).toBeDefined();
+    await small.close();
+    expect(statSync(file).size).toBeLessThanOrEqual(1_000_000);
+  });
+
+  it("costs a hit no write but one a minute", async () => {
+    const { backend, clock, picture } = setup();
+    await backend.store.set(keyOf("hot"), picture(1_000));
+    const writes = (): unknown => backend.database.prepare("SELECT total_changes() AS n").get()?.["n"];
+    const before = Number(writes());
+    for (let round = 0; round < 300; round++) {
+      await clock.advance(1_000);
+      expect(await backend.store.get(keyOf("hot"))).toBeDefined();
+    }
+    expect(writes()).toBe(before + 4);
+    await backend.close();
+  });
+});
+
+describe("a disk that is full", () => {
+  it("is a store out of order for what is written and none for what is read, and one line in the log", async () => {
+    const { backend, clock, warnings, picture } = setup();
+    const { store, database } = backend;
+    await store.set(keyOf("sold/1"), picture(50_000));
+    const pages = Number(database.prepare("PRAGMA page_count").get()?.["page_count"]);
+    // SQLite then says the very same as of a disk without room.
+    database.exec(`PRAGMA max_page_count = ${pages}`);
+    for (let round = 0; round < 5; round++) {
+      await expect(store.set(keyOf("sold/2"), picture(50_000))).rejects.toThrow(StoreUnavailable);
+      expect(await store.get(keyOf("sold/1"))).toBeDefined();
+      await clock.advance(90_000);
+    }
+    expect(warnings).toEqual([expect.stringMatching(/failed.*full/)]);
+
+    database.exec("PRAGMA max_page_count = 1000000");
+    expect(await store.set(keyOf("sold/2"), picture(50_000))).toBe(true);
+    expect(await store.get(keyOf("sold/2"))).toBeDefined();
+    expect(warnings).toHaveLength(2);
+    expect(warnings[1]).toContain("works again");
+    await backend.close();
+  });
+});
+
+describe("a file that another process does not let go of", () => {
+  it("is tried now and then, not at each write, and is read meanwhile", async () => {
+    const { backend, clock, warnings, file, picture } = setup();
+    const { store } = backend;
+    await store.set(keyOf("sold/1"), picture(1_000));
+    const other = new DatabaseSync(file);
+    other.exec("BEGIN IMMEDIATE");
+    await expect(store.set(keyOf("sold/2"), picture(1_000))).rejects.toThrow(/locked/);
+    await expect(store.set(keyOf("sold/3"), picture(1_000))).rejects.toThrow(/just failed/);
+    expect(await store.get(keyOf("sold/1"))).toBeDefined();
+    // Also where the use would have to be noted.
+    await clock.advance(HOUR_MS / 2);
+    expect(await store.get(keyOf("sold/1"))).toBeDefined();
+    expect(warnings).toHaveLength(1);
+    other.exec("ROLLBACK");
+    other.close();
+    await clock.advance(2_000);
+    expect(await store.set(keyOf("sold/2"), picture(1_000))).toBe(true);
+    expect(warnings).toHaveLength(2);
+    await backend.close();
+  });
+});
+
+describe("a file that is damaged under the process", () => {
+  it("gives right answers, misses, or a store out of order, and is begun anew at the next start", async () => {
+    const { backend, clock, warnings, file, picture } = setup();
+    const { store } = backend;
+    for (let index = 0; index < 300; index++) {
+      const body = Buffer.alloc(10_000, index);
+      await store.set(keyOf(`sold/${index}`), entryWith(body, clock.now(), PICTURE));
+    }
+    backend.database.exec("PRAGMA wal_checkpoint(TRUNCATE); PRAGMA cache_size = 1; PRAGMA shrink_memory");
+    const dice = createDice(1);
+    const descriptor = openSync(file, "r+");
+    for (let at = 4096 * 3; at < statSync(file).size; at += dice.between(4096, 40_960))
+      writeSync(descriptor, Buffer.alloc(64, 0xa5), 0, 64, at);
+    closeSync(descriptor);
+
+    const seen = { right: 0, missed: 0, refused: 0 };
+    for (let index = 0; index < 300; index++) {
+      const found = await store.get(keyOf(`sold/${index}`)).catch((error: unknown) => {
+        expect(error).toBeInstanceOf(StoreUnavailable);
+        return "refused" as const;
+      });
+      await clock.advance(2_000);
+      if (found === "refused") seen.refused++;
+      else if (found === undefined) seen.missed++;
+      else {
+        seen.right++;
+        expect(found.bodies.identity?.equals(Buffer.alloc(10_000, index))).toBe(true);
+      }
+    }
+    expect(seen.missed + seen.refused).toBeGreaterThan(20);
+    await store.set(keyOf("new"), picture(1_000)).catch((error: unknown) => {
+      expect(error).toBeInstanceOf(StoreUnavailable);
+    });
+    await backend.close();
+    const again = openSqliteBackend(join(file, ".."), { warnings, clock });
+    expect(warnings.at(-1)).toContain("set aside");
+    expect(await again.store.set(keyOf("sold/1"), picture(1_000))).toBe(true);
+    await again.close();
+  });
+});
+
+describe("a backend that was closed", () => {
+  it("is a store out of order, without a word in the log", async () => {
+    const { backend, warnings, picture } = setup();
+    const late = backend.store.set(keyOf("sold/1"), entryWith("x".repeat(100_000)));
+    await backend.close();
+    await backend.close();
+    await expect(late).rejects.toThrow(StoreUnavailable);
+    await expect(backend.store.get(keyOf("sold/1"))).rejects.toThrow(StoreUnavailable);
+    await expect(backend.store.set(keyOf("sold/1"), picture(1))).rejects.toThrow(StoreUnavailable);
+    await expect(backend.store.remove(keyOf("sold/1"))).rejects.toThrow(StoreUnavailable);
+    await expect(backend.purge({ kind: "all" }, true)).rejects.toThrow(StoreUnavailable);
+    expect(backend.store.stats()).toBeUndefined();
+    expect(warnings).toEqual([]);
+  });
+});
