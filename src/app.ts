@@ -2,6 +2,7 @@
  * The composition root: the stack is drawn here, in the order of the journey.
  */
 import { createThrottle } from "./budget/throttle.ts";
+import type { Window } from "./budget/windows.ts";
 import type { Backend } from "./cache/backend.ts";
 import { createCache, type Flown, type Kept } from "./cache/cache.ts";
 import { createEncoder, isCompressible } from "./cache/encoder.ts";
@@ -19,12 +20,12 @@ import { createRespond } from "./edge/respond.ts";
 import { createGatewayServer } from "./edge/server.ts";
 import { createUnderstand } from "./edge/understand.ts";
 import { Problem } from "./errors.ts";
-import type { Observer, Tier } from "./exchange.ts";
+import type { Observer, Throttled, Tier } from "./exchange.ts";
 import type { Resource } from "./interface/resources.ts";
 import type { Logger } from "./observe/log.ts";
 import { createMetrics } from "./observe/metrics.ts";
 import { createObserver } from "./observe/observer.ts";
-import { openBackend } from "./open-backend.ts";
+import { openBackend, type OpenedBackend } from "./open-backend.ts";
 import { createPipeline, type Journey } from "./pipeline.ts";
 import type { Clock } from "./platform/clock.ts";
 import type { Config } from "./platform/config.ts";
@@ -63,7 +64,7 @@ export function createGateway(surroundings: Surroundings): Gateway {
     flights: () => flights.size,
   });
   const observer = createObserver(log, metrics);
-  const backend = openBackend({ config, clock, random, observer, metrics });
+  const { backend, sendLog } = openBackend({ config, clock, random, observer, metrics });
   const tiers = createTiers({ memory, backend, clock });
 
   const parse = {
@@ -71,7 +72,7 @@ export function createGateway(surroundings: Surroundings): Gateway {
     isSecret: (value: string) => value === config.upstream.privateKey.reveal(),
   };
   const callers = createGatewayServer({
-    journey: drawJourney(surroundings, { tiers, flights, backend, observer, parse }),
+    journey: drawJourney(surroundings, { tiers, flights, backend, sendLog, observer, parse }),
     maxUrlBytes: config.server.maxUrlBytes,
     requestId: random.requestId,
   });
@@ -120,6 +121,7 @@ interface Parts {
   readonly tiers: Tiers;
   readonly flights: Flights<Flown>;
   readonly backend: Backend | undefined;
+  readonly sendLog: OpenedBackend["sendLog"];
   readonly observer: Observer;
   readonly parse: ParseOptions;
 }
@@ -133,7 +135,7 @@ function drawJourney(surroundings: Surroundings, parts: Parts): Journey {
 
   const outward = {
     ...upstream,
-    originOf: drawOrigins(surroundings),
+    originOf: drawOrigins(surroundings, parts),
     identity: upstream,
     hosts: [upstream.url, upstream.imageUrl].map((url) => new URL(url).host),
     targetOf: (asked: Query | StreamedQuery): string => upstreamTarget(asked, upstream.recordPath),
@@ -179,14 +181,24 @@ function drawJourney(surroundings: Surroundings, parts: Parts): Journey {
 }
 
 /** The JSON interface is signed; the thumbnails are not (interface, sections 4.5 and 5). Each has its allowance. */
-function drawOrigins({ config, clock, random }: Surroundings): (resource: Resource) => Origin {
+function drawOrigins(
+  { config, clock, random }: Surroundings,
+  { sendLog, observer }: Parts,
+): (resource: Resource) => Origin {
   const { upstream, budget } = config;
-  const { concurrency } = budget;
+  const throttled = (origin: "api" | "images", windows: readonly Window[]): Throttled =>
+    createThrottle({
+      windows,
+      concurrency: budget.concurrency,
+      clock,
+      sendLog: sendLog(origin, Math.max(...windows.map(({ windowMs }) => windowMs))),
+      warn: observer.warn,
+    });
   const api = createOrigin({
     ...upstream,
     clock,
     baseUrl: upstream.url,
-    throttled: createThrottle({ windows: budget.limit, concurrency, clock }),
+    throttled: throttled("api", budget.limit),
     sign: createSigner({
       callerId: upstream.callerId,
       privateKey: () => upstream.privateKey.reveal(),
@@ -198,7 +210,7 @@ function drawOrigins({ config, clock, random }: Surroundings): (resource: Resour
     ...upstream,
     clock,
     baseUrl: upstream.imageUrl,
-    throttled: createThrottle({ windows: budget.images, concurrency, clock }),
+    throttled: throttled("images", budget.images),
     sign: (target) => target,
   });
   return (resource) => (resource === "images" ? images : api);

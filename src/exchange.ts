@@ -187,10 +187,10 @@ export interface RequestRecord {
 
 /** Who watches: handed to the stages, so that none of them knows how it is written down. */
 export interface Observer {
-  request(record: RequestRecord): void;
-  upstreamCall(record: UpstreamCallRecord): void;
+  readonly request: (record: RequestRecord) => void;
+  readonly upstreamCall: (record: UpstreamCallRecord) => void;
   /** Something an operator should look at; `fields` never hold a secret. */
-  info(message: string, fields: Readonly<Record<string, unknown>>): void;
-  warn(message: string, fields: Readonly<Record<string, unknown>>): void;
-  error(message: string, fields: Readonly<Record<string, unknown>>): void;
+  readonly info: (message: string, fields: Readonly<Record<string, unknown>>) => void;
+  readonly warn: (message: string, fields: Readonly<Record<string, unknown>>) => void;
+  readonly error: (message: string, fields: Readonly<Record<string, unknown>>) => void;
 }

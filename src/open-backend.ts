@@ -1,6 +1,8 @@
+import type { SendLog } from "./budget/send-log.ts";
+import { createSqliteSends } from "./budget/sqlite-sends.ts";
 import type { Backend } from "./cache/backend.ts";
 import { createRedisBackend } from "./cache/redis-backend.ts";
-import { createSqliteBackend } from "./cache/sqlite-backend.ts";
+import { createSqliteBackend, type SqliteBackend } from "./cache/sqlite-backend.ts";
 import type { Observer, Tier } from "./exchange.ts";
 import type { Metrics } from "./observe/metrics.ts";
 import type { Clock } from "./platform/clock.ts";
@@ -15,39 +17,54 @@ export interface OpenBackendOptions {
   readonly metrics: Metrics;
 }
 
+/** What stands behind the memory of this process. */
+export interface OpenedBackend {
+  /** Absent: memory only. */
+  readonly backend: Backend | undefined;
+  /** Remembers what was sent to an origin over a restart; absent where nothing does. */
+  readonly sendLog: (origin: "api" | "images", horizonMs: number) => SendLog | undefined;
+}
+
 /** @returns Redis where it is set, else SQLite where there is a directory, else nothing: memory only */
-export function openBackend({
-  config,
-  clock,
-  random,
-  observer,
-  metrics,
-}: OpenBackendOptions): Backend | undefined {
-  const { redis, dataDir, cache } = config;
-  const timed = (tier: Tier) => (operation: string, durationMs: number) =>
-    metrics.storeOperation(tier, operation, durationMs);
-  if (redis !== null) {
-    // Seen from the first scrape on, not from the first fault.
-    metrics.breakerState("redis", "closed");
-    return createRedisBackend({
-      connect: redis,
-      clock,
-      random,
-      commandTimeoutMs: redis.timeoutMs,
-      probeIntervalMs: redis.probeIntervalMs,
-      retentionMs: cache.retentionMs,
-      observer,
-      onOperation: timed("redis"),
-      onBreaker: (state) => metrics.breakerState("redis", state),
-    });
-  }
-  if (dataDir === null) return undefined;
+export function openBackend(options: OpenBackendOptions): OpenedBackend {
+  const { redis, dataDir } = options.config;
+  if (redis !== null) return { backend: openRedis(redis, options), sendLog: () => undefined };
+  const sqlite = dataDir === null ? undefined : openSqlite(dataDir, options);
+  return {
+    backend: sqlite,
+    sendLog: (origin, horizonMs) => sqlite && createSqliteSends(sqlite.database, origin, horizonMs),
+  };
+}
+
+function openRedis(redis: NonNullable<Config["redis"]>, options: OpenBackendOptions): Backend {
+  const { config, clock, random, observer, metrics } = options;
+  // Seen from the first scrape on, not from the first fault.
+  metrics.breakerState("redis", "closed");
+  return createRedisBackend({
+    connect: redis,
+    clock,
+    random,
+    commandTimeoutMs: redis.timeoutMs,
+    probeIntervalMs: redis.probeIntervalMs,
+    retentionMs: config.cache.retentionMs,
+    observer,
+    onOperation: timed("redis", metrics),
+    onBreaker: (state) => metrics.breakerState("redis", state),
+  });
+}
+
+function openSqlite(dataDir: string, options: OpenBackendOptions): SqliteBackend | undefined {
+  const { config, clock, observer, metrics } = options;
   return createSqliteBackend({
     dataDir,
-    maxBytes: cache.maxDiskBytes,
-    retentionMs: cache.retentionMs,
+    maxBytes: config.cache.maxDiskBytes,
+    retentionMs: config.cache.retentionMs,
     clock,
     log: observer,
-    onOperation: timed("sqlite"),
+    onOperation: timed("sqlite", metrics),
   });
+}
+
+function timed(tier: Tier, metrics: Metrics): (operation: string, durationMs: number) => void {
+  return (operation, durationMs) => metrics.storeOperation(tier, operation, durationMs);
 }

@@ -3,7 +3,7 @@ import type { Database } from "../platform/sqlite.ts";
 import { StoreUnavailable } from "./store.ts";
 
 /** What is done to the database; a closed set, as it labels a metric. */
-export type SqliteOperation = "get" | "use" | "set" | "remove" | "purge" | "purges";
+type SqliteOperation = "get" | "use" | "set" | "remove" | "purge" | "purges";
 
 /** Told apart because reads go on while a full disk, or another process, keeps from writing. */
 const KINDS = {

@@ -1,12 +1,11 @@
 /**
  * The SQLite file: opened, or, where what is there cannot be used, set aside and begun anew.
  */
-import { closeSync, existsSync, mkdirSync, openSync, renameSync } from "node:fs";
+import { closeSync, mkdirSync, openSync, renameSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 
 export type Database = DatabaseSync;
-export type { StatementSync } from "node:sqlite";
 
 /** What is in the file. */
 export interface DatabaseLayout {
@@ -86,8 +85,9 @@ function makeDirectory(directory: string): void {
     mkdirSync(directory, { mode: 0o700 });
   } catch (error) {
     if (codeOf(error) === "EEXIST") return;
-    if (codeOf(error) !== "ENOENT" || existsSync(dirname(directory))) throw error;
-    makeDirectory(dirname(directory));
+    const parent = dirname(directory);
+    if (codeOf(error) !== "ENOENT" || parent === directory) throw error;
+    makeDirectory(parent);
     mkdirSync(directory, { mode: 0o700 });
   }
 }

@@ -7,6 +7,7 @@ import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vites
 import { createSandbox, type Sandbox } from "../../src/sandbox/sandbox.ts";
 import { ask, type Reply } from "../support/ask.ts";
 import { CALLER } from "../support/gateway.ts";
+import { post } from "../support/post.ts";
 import { run, type Running } from "../support/process.ts";
 import { startRedis, type RedisServer } from "../support/redis.ts";
 import { cacheStatus } from "../support/reply.ts";
@@ -58,27 +59,6 @@ async function startReplica(env: Record<string, string> = {}): Promise<Replica> 
 
 const startThree = (): Promise<Replica[]> => Promise.all([startReplica(), startReplica(), startReplica()]);
 
-async function purge(replica: Replica, body: object): Promise<Reply> {
-  const { promise, resolve, reject } = Promise.withResolvers<Reply>();
-  const request = http.request(`${replica.admin}/cache/purge`, { method: "POST" }, (response) => {
-    response.setEncoding("utf8");
-    let text = "";
-    response.on("data", (chunk: string) => (text += chunk));
-    response.on("end", () =>
-      resolve({
-        status: response.statusCode ?? 0,
-        headers: response.headers,
-        body: Buffer.from(text),
-        text,
-        json: () => JSON.parse(text),
-      }),
-    );
-  });
-  request.on("error", reject);
-  request.end(JSON.stringify(body));
-  return promise;
-}
-
 describe("three replicas", () => {
   it("who are asked the same cold question at once cost one upstream call", async () => {
     const replicas = await startThree();
@@ -118,7 +98,7 @@ describe("three replicas", () => {
     const path = "/listings?areaId=1&limit=3";
     for (const { url } of replicas) await ask(url + path);
     sandbox.clearRequests();
-    const reply = await purge(first, { tag: "area:1" });
+    const reply = await post(`${first.admin}/cache/purge`, '{"tag":"area:1"}');
     expect([reply.status, reply.json()]).toMatchObject([
       200,
       { purged: { kind: "tag", tag: "area:1" }, hard: false },
@@ -156,10 +136,10 @@ describe("three replicas", () => {
     const pool = await startThree();
     const failures: string[] = [];
     let answered = 0;
-    let stop = false;
+    const stop = new AbortController();
     /** A small balancer: a replica that refuses the connection is passed over. */
     const traffic = async (worker: number): Promise<void> => {
-      for (let round = worker; !stop; round++) {
+      for (let round = worker; !stop.signal.aborted; round++) {
         const path = `/areas?q=word-${round % 40}`;
         const reply = await askAny(pool, round, path, agent);
         answered++;
@@ -168,7 +148,7 @@ describe("three replicas", () => {
       }
     };
     const workers = Array.from({ length: 8 }, (_, index) => traffic(index));
-    for (const [index, old] of [...pool.entries()]) {
+    for (const [index, old] of pool.entries()) {
       const fresh = await startReplica();
       const seen = answered;
       await expect.poll(() => answered).toBeGreaterThan(seen + 50);
@@ -177,7 +157,7 @@ describe("three replicas", () => {
       old.process.child.kill("SIGTERM");
       expect(await old.process.ended).toBe(0);
     }
-    stop = true;
+    stop.abort();
     await Promise.all(workers);
     expect(failures).toEqual([]);
     expect(answered).toBeGreaterThan(150);

@@ -95,6 +95,22 @@ describe("the bound", () => {
     await backend.close();
   });
 
+  it("drops nothing for an entry that is older than the one that is there", async () => {
+    const { backend, clock, picture } = setup(1_000_000);
+    const { store } = backend;
+    for (let index = 0; store.stats()?.evictions === 0; index++)
+      await store.set(keyOf(`${index}`), picture(10_000));
+    await clock.advance(1_000);
+    await store.set(keyOf("newest"), picture(100_000));
+    const before = store.stats();
+    for (let round = 0; round < 20; round++) {
+      const older = picture(100_000, { storedAt: clock.now() - 1 });
+      expect(await store.set(keyOf("newest"), older)).toBe("newer-stored");
+    }
+    expect(store.stats()).toEqual(before);
+    await backend.close();
+  });
+
   it("that was lowered is reached again after some writes", async () => {
     const directory = temporaryDirectory();
     const file = join(directory, SQLITE_FILE);

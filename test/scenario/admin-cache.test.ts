@@ -1,0 +1,153 @@
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { describe, expect, it, onTestFinished } from "vitest";
+
+import { ask, type Reply } from "../support/ask.ts";
+import { startGateway, type TestGateway } from "../support/gateway.ts";
+import { post } from "../support/post.ts";
+import { cacheStatus, problemCode } from "../support/reply.ts";
+
+const PATH = "/listings?areaId=76&limit=5";
+const OTHER = "/sold?areaId=76&limit=5";
+
+const entry = (gateway: TestGateway, url: string, more = ""): Promise<Reply> =>
+  ask(`${gateway.adminUrl}/cache/entry?url=${encodeURIComponent(url)}${more}`);
+const purge = (gateway: TestGateway, body: object): Promise<Reply> =>
+  post(`${gateway.adminUrl}/cache/purge`, JSON.stringify(body));
+
+describe("what is known of a URL", () => {
+  it("is its canonical query, its key, and what would happen next, and costs nothing", async () => {
+    const gateway = await startGateway();
+    const before = await entry(gateway, "/listings/?limit=5.0&areaId=76&hash=x");
+    expect(before.json()).toEqual({
+      query: "listings?areaId=76&limit=5&offset=0",
+      key: "property-gateway:1:{json:listings?areaId=76&limit=5&offset=0}",
+      next: "fetch",
+      why: "not stored",
+      entry: null,
+    });
+    expect(gateway.sandbox.requests()).toEqual([]);
+    const { headers, body } = await gateway.get(PATH);
+    expect((await entry(gateway, PATH)).json()).toMatchObject({
+      next: "hit",
+      why: "fresh",
+      entry: {
+        tier: "memory",
+        status: 200,
+        ageSeconds: 0,
+        freshForSeconds: expect.toSatisfy((seconds: number) => seconds > 290 && seconds <= 300),
+        bodyBytes: body.length,
+        codings: ["identity"],
+        etag: String(headers.etag).replaceAll('"', ""),
+        tags: expect.arrayContaining(["area:76"]),
+      },
+    });
+    expect((await entry(gateway, PATH, "&format=v2")).json()).toMatchObject({ why: "not stored" });
+  });
+
+  it.each([
+    ["", "invalid-admin-request"],
+    ["?url=", "invalid-admin-request"],
+    ["?url=/nowhere", "invalid-admin-request"],
+    ["?url=/listings%3Flimit=900", "invalid-query"],
+  ])("is asked for properly: %j is a problem", async (search, code) => {
+    const gateway = await startGateway();
+    const reply = await ask(`${gateway.adminUrl}/cache/entry${search}`);
+    expect([reply.status, problemCode(reply)]).toEqual([400, code]);
+  });
+});
+
+describe("a purge", () => {
+  it.each<[string, object, boolean, boolean]>([
+    ["a URL in any spelling", { url: "/listings?limit=5&areaId=76" }, true, false],
+    ["a key", { key: "property-gateway:1:{json:listings?areaId=76&limit=5&offset=0}" }, true, false],
+    ["a resource", { resource: "listings" }, true, false],
+    ["an area", { tag: "area:76" }, true, true],
+    ["everything", { all: true }, true, true],
+    ["everything, hard", { all: true, hard: true }, true, true],
+    ["another resource", { resource: "areas" }, false, false],
+    ["the frozen version of a URL", { url: PATH, format: "v2" }, false, false],
+  ])("of %s (%o) concerns what it names and nothing else", async (_name, body, listings, sold) => {
+    const gateway = await startGateway();
+    for (const path of [PATH, OTHER]) await gateway.get(path);
+    expect((await purge(gateway, body)).status).toBe(200);
+    for (const [path, concerned] of [
+      [PATH, listings],
+      [OTHER, sold],
+    ] as const) {
+      const next = concerned ? "fetch" : "hit";
+      expect((await entry(gateway, path)).json()).toMatchObject({ next });
+      expect(cacheStatus(await gateway.get(path))).toMatchObject(concerned ? { fwd: "miss" } : { hit: true });
+      expect(cacheStatus(await gateway.get(path))).toMatchObject({ hit: true });
+    }
+  });
+
+  it("of a record concerns the record, its picture, and every list it is in", async () => {
+    const gateway = await startGateway();
+    const [id] = gateway.sandbox.data.listingById.keys();
+    const paths = [
+      `/listings/${id}`,
+      `/cache/primary_${id}_10x10.jpg`,
+      "/listings?limit=500",
+      "/areas?q=Nacka",
+    ];
+    for (const path of paths) await gateway.get(path);
+    const first = (await gateway.get("/listings?limit=500")).text.includes(`"serviceId":${id},`);
+    await purge(gateway, { tag: `record:${id}` });
+    const after = await Promise.all(
+      paths.map(async (path) => cacheStatus(await gateway.get(path)).hit ?? false),
+    );
+    expect(after).toEqual([false, false, !first, true]);
+    expect(first).toBe(true);
+  });
+
+  it("all at once costs no call until somebody asks", async () => {
+    const gateway = await startGateway();
+    await gateway.get(PATH);
+    await purge(gateway, { all: true });
+    expect(gateway.sandbox.requests()).toHaveLength(1);
+  });
+
+  it.each([
+    "",
+    "no json",
+    "[]",
+    "{}",
+    '{"all":false}',
+    '{"all":true,"resource":"sold"}',
+    '{"tag":"colour:red"}',
+    '{"resource":"houses"}',
+    '{"key":"session:1"}',
+    '{"all":true,"hard":"yes"}',
+    '{"everything":true}',
+    '{"tag":7}',
+  ])("that is not properly named (%s) is a problem, and nothing is purged", async (body) => {
+    const gateway = await startGateway();
+    await gateway.get(PATH);
+    const reply = await post(`${gateway.adminUrl}/cache/purge`, body);
+    expect([reply.status, problemCode(reply)]).toEqual([400, "invalid-admin-request"]);
+    expect(cacheStatus(await gateway.get(PATH))).toMatchObject({ hit: true });
+  });
+});
+
+describe("a restart on the embedded store", () => {
+  it("forgets no answer, no purge, and nothing of what was spent", async () => {
+    const dataDir = mkdtempSync(join(tmpdir(), "property-gateway-"));
+    onTestFinished(() => rmSync(dataDir, { recursive: true, force: true }));
+    const env = { DATA_DIR: dataDir, BUDGET: "2/1h" };
+    const before = await startGateway({ env });
+    const answer = await before.get(PATH);
+    await before.get(OTHER);
+    await purge(before, { resource: "sold" });
+    await before.stop();
+
+    const after = await startGateway({ env });
+    const again = await after.get(PATH);
+    expect(cacheStatus(again)).toMatchObject({ hit: true, detail: "sqlite" });
+    expect([again.text, again.headers.etag]).toEqual([answer.text, answer.headers.etag]);
+    expect((await entry(after, OTHER)).json()).toMatchObject({ why: "purged" });
+    expect(problemCode(await after.get("/areas?q=new"))).toBe("temporary-reduced-capacity");
+    expect(after.sandbox.requests()).toEqual([]);
+  });
+});
