@@ -46,7 +46,7 @@ function openRedis(redis: NonNullable<Config["redis"]>, options: OpenBackendOpti
     random,
     commandTimeoutMs: redis.timeoutMs,
     probeIntervalMs: redis.probeIntervalMs,
-    retentionMs: config.cache.retentionMs,
+    retentionMs: longestKeptMs(config.cache),
     observer,
     onOperation: timed("redis", metrics),
     onBreaker: (state) => metrics.breakerState("redis", state),
@@ -58,11 +58,16 @@ function openSqlite(dataDir: string, options: OpenBackendOptions): SqliteBackend
   return createSqliteBackend({
     dataDir,
     maxBytes: config.cache.maxDiskBytes,
-    retentionMs: config.cache.retentionMs,
+    retentionMs: longestKeptMs(config.cache),
     clock,
     log: observer,
     onOperation: timed("sqlite", metrics),
   });
+}
+
+/** How long a purge must be remembered: as long as an entry from before it can be kept. */
+function longestKeptMs({ retentionMs, ttlMs, negativeTtlMs }: Config["cache"]): number {
+  return Math.max(retentionMs, negativeTtlMs, ...Object.values(ttlMs));
 }
 
 function timed(tier: Tier, metrics: Metrics): (operation: string, durationMs: number) => void {
