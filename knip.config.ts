@@ -5,16 +5,12 @@ const config: KnipConfig = {
     "src/{main,demo}.ts",
     "src/sandbox/main.ts",
     "src/platform/config-check.ts",
-    "test/run.ts",
     "test/**/*.test.ts",
-    "bench/run.ts",
-    "tools/generate.ts",
+    "bench/hits-server.ts",
   ],
   project: ["{src,test,bench,tools}/**/*.{ts,mjs}"],
   // `npm test` sees to it that they are there.
   ignoreBinaries: ["redis-server", "redis-cli"],
-  // The runtime itself: npm puts its `node` on the path of every script.
-  ignoreDependencies: [/^node-/],
 };
 
 export default config;
