@@ -33,13 +33,16 @@ export function parseQuery(
   options: ParseOptions,
 ): Parsed<Query | StreamedQuery> {
   const { pairs, undecodable } = readPairs(search);
-  const faults: ParameterFault[] = undecodable.map((name) => ({
-    parameter: name,
-    value: "",
-    expected: "percent-encoded UTF-8",
-    hint: "ä is %C3%A4; a percent sign itself is %25",
-  }));
-  const asked = pairs.filter((pair) => !saysNothingToUs(pair, options));
+  const counts = (pair: Pair): boolean => !saysNothingToUs(pair, options);
+  const faults: ParameterFault[] = undecodable
+    .filter((pair) => counts(pair) && !isDroppedAsUnknown(pair, route, options))
+    .map(([parameter, value]) => ({
+      parameter,
+      value,
+      expected: "percent-encoded UTF-8",
+      hint: "ä is %C3%A4; a percent sign itself is %25",
+    }));
+  const asked = pairs.filter(counts);
   const query = buildQuery(route, asked, options, faults);
   return faults.length > 0 || query === undefined ? { ok: false, faults } : { ok: true, query };
 }
@@ -48,8 +51,24 @@ const CREDENTIALS = new Set(CREDENTIAL_PARAMETERS.map((name) => name.toLowerCase
 
 /** Old clients' signatures, the ignored names, and secrets: gone before anything else sees them. */
 function saysNothingToUs([name, value]: Pair, options: ParseOptions): boolean {
-  const bare = name.replace(/\[.*$/, "").toLowerCase();
-  return CREDENTIALS.has(bare) || options.ignored.includes(name) || options.isSecret(value);
+  // PHP, which reads these at the other end, ends a name at its bracket or its zero byte.
+  const [bare = ""] = name.toLowerCase().split(/[[\0]/, 1);
+  return (
+    CREDENTIALS.has(bare.trim()) || options.ignored.includes(name) || holdsSecret([name, value], options)
+  );
+}
+
+/** A secret may also stand where the name should be, between blanks, or with its `+` unencoded. */
+function holdsSecret(pair: Pair, { isSecret }: ParseOptions): boolean {
+  return pair
+    .map((text) => text.trim())
+    .some((text) => isSecret(text) || isSecret(text.replaceAll(" ", "+")));
+}
+
+function isDroppedAsUnknown([name]: Pair, route: KnownRoute, { unknown }: ParseOptions): boolean {
+  if (unknown !== "drop" || route.kind === "streamed") return false;
+  const table: readonly Parameter[] = route.kind === "search" ? PARAMETERS[route.resource] : [];
+  return !table.some((parameter) => parameter.name === name);
 }
 
 function buildQuery(

@@ -48,14 +48,15 @@ export function createRouter(options: RouteOptions): (path: string) => Route {
     const [first = "", ...below] = segments;
 
     if (below.length === 0 && isSearchResource(first)) return { kind: "search", resource: first };
-    return (
-      imageRoute(segments) ??
-      recordRoute(recordSegments, segments) ??
-      streamedRoute(streamedPatterns, segments) ??
-      unknownRoute(first)
-    );
+    const record = recordRoute(recordSegments, segments);
+    const streamed = streamedRoute(streamedPatterns, segments);
+    // `/listings/statistics` may be passed through although a record's path looks just like it.
+    const isRecord = record !== undefined && (streamed === undefined || NUMERIC.test(record.serviceId));
+    return imageRoute(segments) ?? (isRecord ? record : streamed) ?? unknownRoute(first);
   };
 }
+
+const NUMERIC = /^\s*\+?\d/;
 
 /** Splits a path; empty segments (doubled and trailing slashes) say nothing. */
 function segmentsOf(path: string): string[] {
@@ -64,6 +65,7 @@ function segmentsOf(path: string): string[] {
 
 /** `undefined` where a segment is broken, climbs (`..`) or hides a slash: no such path exists. */
 function decodeSegments(path: string): string[] | undefined {
+  if (!path.isWellFormed()) return undefined;
   const decoded: string[] = [];
   for (const segment of segmentsOf(path)) {
     let text: string;
@@ -94,7 +96,10 @@ function imageRoute(segments: readonly string[]): Route | undefined {
   return { kind: "image", resource: "images", serviceId, width, height };
 }
 
-function recordRoute(pattern: readonly string[], segments: readonly string[]): Route | undefined {
+function recordRoute(
+  pattern: readonly string[],
+  segments: readonly string[],
+): Extract<Route, { kind: "record" }> | undefined {
   if (!matches(pattern, segments)) return undefined;
   const resource = segments[pattern.indexOf("{resource}")] ?? "";
   const serviceId = segments[pattern.indexOf("{serviceId}")] ?? "";

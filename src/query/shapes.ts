@@ -69,9 +69,16 @@ function canonicalDecimal(text: string): string | undefined {
   const [, sign = "", wholePart = "", fractionPart = ""] = match;
   if (wholePart === "" && fractionPart === "") return undefined;
   const whole = wholePart.replace(/^0+(?=\d)/, "") || "0";
-  const fraction = fractionPart.replace(/0+$/, "");
+  const fraction = withoutTrailingZeros(fractionPart);
   const digits = fraction === "" ? whole : `${whole}.${fraction}`;
   return sign === "-" && digits !== "0" ? `-${digits}` : digits;
+}
+
+/** By a loop: a regular expression takes quadratic time over many zeros that are not at the end. */
+function withoutTrailingZeros(digits: string): string {
+  let end = digits.length;
+  while (digits[end - 1] === "0") end -= 1;
+  return digits.slice(0, end);
 }
 
 function readNumber(shape: Extract<Shape, { kind: "integer" | "decimal" }>, text: string): Reading {

@@ -22,8 +22,12 @@ export function splitTarget(target: string): Target {
   return { path: rest.slice(0, end), search: rest.slice(end + 1) };
 }
 
-/** Decodes one name or value; `undefined` where the percent-encoding is broken or is not UTF-8. */
+/**
+ * Decodes one name or value; `undefined` where the percent-encoding is broken or is not UTF-8. Half a
+ * surrogate pair is no character either, and could not be encoded again.
+ */
 function decode(text: string): string | undefined {
+  if (!text.isWellFormed()) return undefined;
   if (!/[%+]/.test(text)) return text;
   try {
     return decodeURIComponent(text.replaceAll("+", " "));
@@ -32,10 +36,11 @@ function decode(text: string): string | undefined {
   }
 }
 
-/** A query string read: the pairs in the order given, and the names whose text cannot be decoded. */
+/** A query string read: the pairs in the order given, and those whose name or value cannot be decoded. */
 export interface WirePairs {
   readonly pairs: readonly Pair[];
-  readonly undecodable: readonly string[];
+  /** With the raw text in place of what cannot be decoded. */
+  readonly undecodable: readonly Pair[];
 }
 
 /**
@@ -44,14 +49,15 @@ export interface WirePairs {
  */
 export function readPairs(search: string): WirePairs {
   const pairs: Pair[] = [];
-  const undecodable: string[] = [];
+  const undecodable: Pair[] = [];
   for (const part of search.replace(/^[?&]+/, "").split("&")) {
     const equals = part.indexOf("=");
     const rawName = equals === -1 ? part : part.slice(0, equals);
     const name = decode(rawName)?.trim();
-    const value = decode(equals === -1 ? "" : part.slice(equals + 1));
+    const rawValue = equals === -1 ? "" : part.slice(equals + 1);
+    const value = decode(rawValue);
     if (name === "") continue;
-    if (name === undefined || value === undefined) undecodable.push(name ?? rawName);
+    if (name === undefined || value === undefined) undecodable.push([name ?? rawName, value ?? rawValue]);
     else pairs.push([name, value]);
   }
   return { pairs, undecodable };

@@ -49,14 +49,18 @@ export function ask(
   return promise;
 }
 
-/** Sends bytes as they are and returns all that comes back until the other side closes. */
-export function exchangeRaw(port: number, bytes: string | Buffer): Promise<string> {
+/**
+ * Sends bytes as they are and returns all that comes back until the other side closes.
+ * @param end whether to say that nothing more follows
+ */
+export function exchangeRaw(port: number, bytes: string | Buffer, { end = false } = {}): Promise<string> {
   const { promise, resolve, reject } = Promise.withResolvers<string>();
   const socket = net.connect(port, "127.0.0.1");
   const chunks: Buffer[] = [];
   socket.on("data", (chunk: Buffer) => chunks.push(chunk));
   socket.on("error", reject);
   socket.on("close", () => resolve(Buffer.concat(chunks).toString("latin1")));
-  socket.write(bytes);
+  if (end) socket.end(bytes);
+  else socket.write(bytes);
   return promise;
 }

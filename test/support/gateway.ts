@@ -23,6 +23,16 @@ export const CALLER = {
 
 const SMALL_DATA = generateData({ seed: 1, listings: 1500, sold: 1500, service: CALLER.service });
 
+/** A listing that the sandbox has. */
+export const LISTING_ID = String([...SMALL_DATA.listingById.keys()][0]);
+
+/** A line of the log, parsed. */
+export interface LogLine {
+  readonly level: string;
+  readonly msg: string;
+  readonly [field: string]: unknown;
+}
+
 export interface TestGateway {
   /** Callers' address. */
   readonly url: string;
@@ -32,6 +42,8 @@ export interface TestGateway {
   readonly sandboxUrl: string;
   /** Every line logged so far. */
   readonly log: string[];
+  /** Resolves with a line, written or still to come, that has these texts in it. */
+  readonly logged: (...texts: string[]) => Promise<LogLine>;
   /** Asks the gateway. */
   readonly get: (path: string, options?: AskOptions) => Promise<Reply>;
   /** One series of the metrics by name and labels, as in `gateway_x_total{app="a"}`; 0 where absent. */
@@ -71,11 +83,11 @@ export async function startGateway(options: TestGatewayOptions = {}): Promise<Te
     },
     readFile: (path) => (path === "test.yaml" ? (options.settings ?? "") : readFileSync(path, "utf8")),
   });
-  const log: string[] = [];
+  const { log, write, logged } = createLogKeeper();
   const logger = createLogger({
     level: config.log.level,
     secrets: [CALLER.privateKey],
-    destination: { write: (line) => void log.push(line) },
+    destination: { write },
   });
   const clock = options.clock ?? systemClock;
   const gateway = createGateway({ config, clock, random: systemRandom, log: logger });
@@ -91,9 +103,35 @@ export async function startGateway(options: TestGatewayOptions = {}): Promise<Te
     sandbox,
     sandboxUrl: upstream.url,
     log,
+    logged,
     get: (path, askOptions) => ask(callers.url + path, askOptions),
     metric: async (series) => valueOf(series, (await ask(`${admin.url}/metrics`)).text),
     stop,
+  };
+}
+
+/** Keeps the lines of a log, and tells those who wait for one. */
+function createLogKeeper(): Pick<TestGateway, "log" | "logged"> & { write: (line: string) => void } {
+  const log: string[] = [];
+  const awaited = new Set<(line: string) => void>();
+  return {
+    log,
+    write(line) {
+      log.push(line);
+      for (const tell of awaited) tell(line);
+    },
+    logged(...texts) {
+      const { promise, resolve } = Promise.withResolvers<LogLine>();
+      const look = (line: string): void => {
+        if (!texts.every((text) => line.includes(text))) return;
+        awaited.delete(look);
+        const parsed: LogLine = JSON.parse(line);
+        resolve(parsed);
+      };
+      awaited.add(look);
+      log.forEach(look);
+      return promise;
+    },
   };
 }
 

@@ -4,11 +4,11 @@
  * Written from the interface's tables, independently of the gateway's own canonicaliser, so that the
  * two can be held against each other.
  */
-import { OBJECT_TYPES, PARAMETERS, type Parameter } from "../../src/interface/parameters.ts";
+import { OBJECT_TYPES, PARAMETERS, type Parameter, type Shape } from "../../src/interface/parameters.ts";
 import { SEARCH_RESOURCES, type SearchResource } from "../../src/interface/resources.ts";
 import { createDice, type Dice } from "./dice.ts";
 
-/** A search and its parameters, each in the documented spelling. */
+/** A search and its parameters, documented or not, each in its straightforward spelling. */
 export interface Meaning {
   readonly resource: SearchResource;
   readonly parameters: ReadonlyMap<string, string>;
@@ -43,8 +43,12 @@ function randomMeaning(dice: Dice): Meaning {
     parameters.set("lat", parameters.get("lat") ?? "59.3");
     parameters.set("lng", parameters.get("lng") ?? "18.05");
   }
+  if (dice.chance(0.15)) parameters.set(dice.pick(UNDOCUMENTED), dice.pick(["", " ", "1", ...TEXTS]));
   return { resource, parameters };
 }
+
+/** Names the interface may know one day; some look like names it knows, some like things of JavaScript. */
+const UNDOCUMENTED = ["format", "Q", "areaIds", "areaId[]", "__proto__", "constructor", "från & till", "="];
 
 const TEXTS = [
   "Nacka",
@@ -54,43 +58,74 @@ const TEXTS = [
   "a&limit=5",
   "q=1",
   "100%",
+  "%26limit%3D5",
   "a+b",
   "två  blanksteg",
   "#1?x=y",
   "{a}*",
+  "}",
+  '"\\"',
+  "a,b",
+  "a, b",
+  "03",
+  "Null",
+  "İstanbul",
+  "istanbul",
+  "🏠",
+  "e\u0301x\u0338".normalize("NFC"),
 ];
+
+/** Characters that mean something somewhere, and some that only mean themselves. */
+const LETTERS = ["a", "A", "å", "\u0308", " ", "&", "=", "%", "+", ",", "?", "#", "/", ";", "'", "1", "🏠"];
+
+/** Some text or other, composed and without blanks around it; `x` keeps it from saying nothing. */
+function randomText(dice: Dice): string {
+  const letters = Array.from({ length: dice.between(1, 6) }, () => dice.pick(LETTERS));
+  return `x${letters.join("")}`.normalize("NFC").trim();
+}
 
 function randomValue({ name, shape }: Parameter, dice: Dice): string {
   switch (shape.kind) {
     case "text":
-      return dice.pick(TEXTS);
+      return dice.chance(0.5) ? dice.pick(TEXTS) : randomText(dice);
     case "switch":
       return dice.pick(["0", "1"]);
     case "date":
-      return `20${dice.between(10, 26)}0${dice.between(1, 9)}${dice.between(10, 28)}`;
+      return `20${dice.between(10, 26)}${dice.pick(["01", "09", "12"])}${dice.between(10, 28)}`;
     case "idSet":
       return [...new Set(dice.some([1, 2, 76, 100, 4711]))].sort((a, b) => a - b).join(",");
-    case "wordSet":
-      return OBJECT_TYPES.filter((word) => dice.some([...OBJECT_TYPES]).includes(word)).join(",") || "villa";
+    case "wordSet": {
+      const words = dice.some(OBJECT_TYPES);
+      return OBJECT_TYPES.filter((word) => words.includes(word)).join(",");
+    }
     case "tuple":
       return shape.parts
         .map((part) => decimal(dice, part.min ?? 0, Math.min(part.max ?? 9000, 9000)))
         .join(",");
     case "decimal":
       return decimal(dice, shape.min ?? 0, shape.max ?? 200);
-    case "integer":
+    case "integer": {
+      if (shape.max === undefined && dice.chance(0.2))
+        return dice.pick(["0", "-5", "999999999999998", "999999999999999"]);
       return String(dice.between(name === "offset" ? 1 : 0, Math.min(shape.max ?? 5_000_000, 5_000_000)));
+    }
   }
 }
 
 /** Without trailing zeros, as one would write it. */
 function decimal(dice: Dice, min: number, max: number): string {
-  return String(Number((dice.between(min * 10, max * 10) / 10).toFixed(1)));
+  const digits = dice.pick([0, 1, 1, 4]);
+  // The sum has no minus before a zero.
+  return String(
+    Number((dice.between(min * 10 ** digits, max * 10 ** digits) / 10 ** digits).toFixed(digits)) + 0,
+  );
 }
 
 /** The straightforward way to ask for a meaning, as the interface documents it. */
 export function plainTarget({ resource, parameters }: Meaning): string {
-  const query = [...parameters].map(([name, value]) => `${name}=${encodeURIComponent(value)}`).join("&");
+  const query = [...parameters]
+    .map((pair) => pair.map((text) => encodeURIComponent(text)).join("="))
+    .join("&");
   return query === "" ? `/${resource}` : `/${resource}?${query}`;
 }
 
@@ -101,42 +136,55 @@ export function spell({ resource, parameters }: Meaning, seed: number): string {
   const pairs: [string, string][] = [];
   for (const [name, value] of parameters) {
     const parameter = table.find((candidate) => candidate.name === name);
-    if (parameter) for (const written of spellValue(parameter, value, dice)) pairs.push([name, written]);
+    // Of what is not documented nobody knows which values mean the same.
+    const spellings = parameter ? spellParameter(parameter, value, dice) : [value];
+    for (const written of spellings) pairs.push([blanksAround(name, dice), written]);
   }
   pairs.push(...noise(table, parameters, dice));
   // Values of one name may come in any order: lists are sets, and repeats of a scalar are equal.
-  const query = dice.shuffled(pairs).map(([name, value]) => `${encode(name, dice)}=${encode(value, dice)}`);
+  const written = pairs.map(([name, value]) => `${encode(name, dice)}=${encode(value, dice)}`);
+  const query = dice.shuffled([...written, ...(dice.chance(0.2) ? [dice.pick(NAMELESS_OR_BROKEN)] : [])]);
   const separators = dice.pick(["?", "?", "?", "?&", "&", "??"]);
-  const path = dice.pick(["/", "//"]) + resource + dice.pick(["", "", "/", "//"]);
+  const path = dice.pick(["/", "//"]) + encode(resource, dice) + dice.pick(["", "", "/", "//"]);
+  const target = (dice.chance(0.1) ? "http://old.example:8080" : "") + path;
   return query.length === 0 && dice.chance(0.5)
-    ? path
-    : path + separators + query.join(dice.pick(["&", "&&"]));
+    ? target
+    : target + separators + query.join(dice.pick(["&", "&&"]));
 }
 
-/** A value in one of its spellings; several where the parameter is repeated. */
-function spellValue({ shape }: Parameter, value: string, dice: Dice): string[] {
+/** Parts of a query string that say nothing, although there is no right way to read them. */
+const NAMELESS_OR_BROKEN = ["=1", "%20=x", "=", "unique=%FF%00%fe", "hash=%zz", "_=100%", "HASH[%0A]=x"];
+
+/** A value in one of its spellings, in several where the parameter is repeated; some may say nothing. */
+function spellParameter({ shape }: Parameter, value: string, dice: Dice): string[] {
+  const isSet = shape.kind === "idSet" || shape.kind === "wordSet";
+  const spellings = isSet
+    ? spellSet(value.split(","), shape.kind === "idSet", dice)
+    : Array.from({ length: dice.pick([1, 1, 1, 2]) }, () =>
+        blanksAround(spellOnce(shape, value, dice), dice),
+      );
+  return dice.chance(0.1) ? [...spellings, dice.pick(UNSET)] : spellings;
+}
+
+/** What sloppy clients send where they have no value. */
+const UNSET = ["", " ", "undefined", "null", " NaN "];
+
+function spellOnce(shape: Shape, value: string, dice: Dice): string {
   switch (shape.kind) {
     case "text":
-      return [blanksAround(dice.pick([value, value.normalize("NFD")]), dice)];
+      return dice.pick([value, value.normalize("NFD")]);
     case "switch":
-      return [
-        blanksAround(value === "1" ? dice.pick(["1", "true", "True"]) : dice.pick(["0", "false"]), dice),
-      ];
+      return dice.pick(value === "1" ? ["1", "true", "True", "1.0", "+1"] : ["0", "false", "FALSE", "-0"]);
     case "date":
-      return [dice.pick([value, `${value.slice(0, 4)}-${value.slice(4, 6)}-${value.slice(6)}`])];
+      return dice.pick([value, `${value.slice(0, 4)}-${value.slice(4, 6)}-${value.slice(6)}`]);
     case "integer":
     case "decimal":
-      return Array.from({ length: dice.pick([1, 1, 2]) }, () => blanksAround(spellNumber(value, dice), dice));
-    case "tuple":
-      return [
-        value
-          .split(",")
-          .map((part) => blanksAround(spellNumber(part, dice), dice))
-          .join(","),
-      ];
-    case "idSet":
-    case "wordSet":
-      return spellSet(value.split(","), shape.kind === "idSet", dice);
+      return spellNumber(value, dice);
+    default:
+      return value
+        .split(",")
+        .map((part) => blanksAround(spellNumber(part, dice), dice))
+        .join(",");
   }
 }
 
@@ -146,10 +194,13 @@ function spellNumber(value: string, dice: Dice): string {
   const longer = digits.includes(".")
     ? `${digits}${dice.pick(["", "0", "00"])}`
     : `${digits}${dice.pick(["", "", ".0", "."])}`;
-  return (negative ? "-" : dice.pick(["", "", "+"])) + dice.pick(["", "", "0", "00"]) + longer;
+  if (longer.startsWith("0.") && longer.length > 2 && dice.chance(0.3))
+    return `${negative ? "-" : ""}${longer.slice(1)}`;
+  const sign = negative ? "-" : dice.pick(["", "", "+", ...(digits === "0" ? ["-"] : [])]);
+  return sign + dice.pick(["", "", "0", "00"]) + longer;
 }
 
-/** Any order, repeats, repeated keys, blanks, empty items, and for words any case. */
+/** Any order, repeats, repeated keys, blanks, items that say nothing, and for words any case. */
 function spellSet(items: readonly string[], areNumbers: boolean, dice: Dice): string[] {
   const written = dice
     .shuffled([...items, ...dice.some([...items])])
@@ -157,13 +208,14 @@ function spellSet(items: readonly string[], areNumbers: boolean, dice: Dice): st
       areNumbers ? spellNumber(item, dice) : dice.pick([item, item.toUpperCase(), item.normalize("NFD")]),
     )
     .map((item) => blanksAround(item, dice));
+  if (dice.chance(0.1)) written.splice(dice.between(0, written.length), 0, dice.pick(UNSET));
   const cut = dice.between(0, written.length - 1);
   const parts = cut === 0 ? [written] : [written.slice(0, cut), written.slice(cut)];
   return parts.map((part) => dice.pick(["", "", ","]) + part.join(","));
 }
 
 function blanksAround(text: string, dice: Dice): string {
-  return dice.pick(["", "", "", " "]) + text + dice.pick(["", "", "", " ", "  "]);
+  return dice.pick(["", "", "", " ", "\t"]) + text + dice.pick(["", "", "", " ", "  ", "\u00a0", "\r\n"]);
 }
 
 /** What says nothing: unset values, defaults, signatures, ignored names, `dim` without `center`. */
@@ -175,7 +227,7 @@ function noise(
   const unset = dice.some(table.filter(({ name }) => !given.has(name)));
   const pairs = unset.map(({ name, sameAsAbsent }): [string, string] => [
     name,
-    dice.pick(["", " ", "undefined", "null", "NaN", sameAsAbsent ?? ""]),
+    dice.pick([...UNSET, sameAsAbsent ?? ""]),
   ]);
   if (table.some(({ name }) => name === "dim") && !given.has("center") && dice.chance(0.2))
     pairs.push(["dim", "100,200"]);
@@ -183,8 +235,9 @@ function noise(
     ["callerId", "old-client"],
     ["time", String(dice.between(0, 9_999_999))],
     ["unique", "whatever"],
+    ["unique[]", "a&b"],
     ["hash", "0123456789abcdef0123456789abcdef01234567"],
-    ["Hash", "ABC"],
+    [" Hash", "ABC"],
     ["_", "1700000000"],
     ["key", "a-key-sent-by-mistake"],
   ];

@@ -2,16 +2,41 @@ import { expect } from "vitest";
 
 import type { Reply } from "./ask.ts";
 
-/** `Cache-Status` (RFC 9211) of this gateway as its parameters; a parameter without a value is `true`. */
+/** What a parameter of `Cache-Status` may hold (RFC 9211, section 2), as written (RFC 9651, section 3.3). */
+const PARAMETERS: Readonly<Record<string, RegExp>> = {
+  hit: /^$/,
+  fwd: /^=(bypass|method|uri-miss|vary-miss|miss|request|stale|partial)$/,
+  "fwd-status": /^=[1-5]\d\d$/,
+  ttl: /^=-?\d{1,15}$/,
+  stored: /^$/,
+  collapsed: /^$/,
+  key: /^="[\x20\x21\x23-\x5b\x5d-\x7e]*"$/,
+  detail: /^=[A-Za-z*][\w!#$%&'*+.^`|~:/-]*$/,
+};
+
+/**
+ * `Cache-Status` of this gateway as its parameters, after checking that it is one that RFC 9211 allows; a
+ * parameter without a value is `true`.
+ */
 export function cacheStatus(reply: Reply): Record<string, string | true> {
-  const [name, ...parameters] = String(reply.headers["cache-status"]).split("; ");
-  expect(name).toBe("property-gateway");
-  return Object.fromEntries(
-    parameters.map((parameter) => {
-      const [key = "", value] = parameter.split(/=(.*)/s);
-      return [key, value === undefined ? true : value.replaceAll('"', "")];
+  const header = String(reply.headers["cache-status"]);
+  const [name, ...written] = header.split("; ");
+  expect([header, name]).toEqual([header, "property-gateway"]);
+  const parameters = Object.fromEntries(
+    written.map((parameter) => {
+      const [, key = "", value = ""] = /^([a-z-]+)(.*)$/.exec(parameter) ?? [];
+      expect([header, key, value]).toEqual([header, key, expect.stringMatching(PARAMETERS[key] ?? /(?!)/)]);
+      return [key, value === "" ? (true as const) : value.slice(1).replaceAll('"', "")];
     }),
   );
+  expect([header, Object.keys(parameters).length]).toEqual([header, written.length]);
+  // A hit was not forwarded, and what was not forwarded brought no status, was not stored and joined nobody.
+  if (parameters["hit"]) expect([header, parameters["fwd"]]).toEqual([header, undefined]);
+  if (parameters["fwd"] === undefined) {
+    for (const key of ["fwd-status", "stored", "collapsed"])
+      expect([header, parameters[key]]).toEqual([header, undefined]);
+  }
+  return parameters;
 }
 
 /** The code of a problem, after checking that it is one a caller can use (RFC 9457). */

@@ -131,7 +131,7 @@ describe("values that break the documented shape", () => {
     ["/listings?priceDecrease=yes", "priceDecrease", "yes", "1 or 0"],
     ["/listings?minRooms=2&minRooms=3", "minRooms", "2 and 3", "given twice"],
     ["/areas?q=a%00b", "q", "a\u0000b", "control characters"],
-    ["/areas?q=%E4", "q", "", "percent-encoded UTF-8"],
+    ["/areas?q=%E4", "q", "%E4", "percent-encoded UTF-8"],
     ["/listings/4711x", "serviceId", "4711x", "whole number"],
     ["/cache/primary_4711_141x94.jpg", "width", "141", "from 1 to 140"],
     ["/cache/primary_4711_140x95.jpg", "height", "95", "from 1 to 94"],

@@ -1,0 +1,75 @@
+import { describe, expect, it } from "vitest";
+
+import { ask } from "../support/ask.ts";
+import { startGateway } from "../support/gateway.ts";
+import { cacheStatus } from "../support/reply.ts";
+import { NO_AREAS, signatureOf, startUpstream } from "../support/upstream.ts";
+
+const HASH = "fedcba9876543210fedcba9876543210fedcba98";
+const UNIQUE = "an-old-client's-";
+const SIGNED = `callerId=old-client&time=1600000000&unique=${encodeURIComponent(UNIQUE)}&hash=${HASH}`;
+
+/** What of an old signature may stand nowhere. */
+const TRACES = /old-client|1600000000|fedcba98/i;
+
+describe("a client that still signs", () => {
+  it.each([
+    ["as the interface says", `/areas?q=Nacka&${SIGNED}`],
+    ["before its question", `/areas?${SIGNED}&q=Nacka`],
+    ["with time in milliseconds", `/areas?q=Nacka&${SIGNED.replace("0000000&", "0000000000&")}`],
+    ["with a unique of any length", `/areas?q=Nacka&callerId=old-client&unique=x&hash=${HASH}`],
+    ["with a wrong or empty hash", "/areas?q=Nacka&callerId=&time=&unique=&hash=wrong"],
+    ["twice over", `/areas?${SIGNED}&q=Nacka&${SIGNED}`],
+    ["in capitals", `/areas?q=Nacka&CALLERID=old-client&Time=1600000000&Unique=x&HASH=${HASH.toUpperCase()}`],
+    ["as PHP arrays", `/areas?q=Nacka&callerId[]=old-client&hash[]=${HASH}&unique%5B0%5D=x&time[a]=1`],
+    ["percent-encoded", `/areas?q=Nacka&c%61llerId=old-client&h%61sh=${HASH}&%75nique=x&%74ime=1`],
+    ["with blanks around the names", `/areas?q=Nacka&+hash+=${HASH}&callerId%20=old-client`],
+    ["with a key sent by mistake", `/areas?q=Nacka&${SIGNED}&key=old-client`],
+  ])("%s is answered like any other, and its signature goes nowhere", async (_name, target) => {
+    const upstream = await startUpstream();
+    const gateway = await startGateway({ env: upstream.env });
+    const reply = await gateway.get(target);
+    expect([reply.status, reply.text]).toEqual([200, NO_AREAS]);
+    expect(cacheStatus(reply)).toMatchObject({ fwd: "miss", key: "areas?q=Nacka" });
+
+    // What went out is the question, and a signature that is ours.
+    expect(upstream.seen.map((seen) => signatureOf(seen).question)).toEqual(["/areas?q=Nacka"]);
+    // And it is the same question as without a signature.
+    expect(cacheStatus(await gateway.get("/areas?q=Nacka"))).toMatchObject({ hit: true });
+    expect(upstream.seen).toHaveLength(1);
+
+    const { text: metrics } = await ask(`${gateway.adminUrl}/metrics`);
+    await gateway.logged('"outcome":"hit"');
+    for (const told of [
+      JSON.stringify(upstream.seen),
+      JSON.stringify(reply.headers),
+      metrics,
+      ...gateway.log,
+    ])
+      expect(told).not.toMatch(TRACES);
+  });
+
+  it.each([
+    ["a record, the `?` forgotten", "/listings/7&", { listings: [{ serviceId: 7 }] }, "/listings/7"],
+    ["a record", "/sold/7?", { sold: [{ serviceId: 7 }] }, "/sold/7"],
+    ["a path passed through", "/areas/7/near?", {}, "/areas/7/near"],
+  ])("is so for %s", async (_name, asked, body, question) => {
+    const upstream = await startUpstream((response) => void response.end(JSON.stringify(body)));
+    const settings = 'upstream: { passThrough: ["/areas/*"] }';
+    const gateway = await startGateway({ env: upstream.env, settings });
+    for (const cacheControl of ["no-store", "max-age=0"]) {
+      const headers = { "cache-control": cacheControl };
+      expect((await gateway.get(asked + SIGNED, { headers })).status).toBe(200);
+    }
+    expect(upstream.seen.map((seen) => signatureOf(seen).question)).toEqual([question, question]);
+  });
+
+  it("is so for a thumbnail, which is asked for without any signature", async () => {
+    const upstream = await startUpstream((response) => {
+      response.end(Buffer.from([0xff, 0xd8, 0, 0xff, 0xd9]));
+    });
+    const gateway = await startGateway({ env: upstream.env });
+    expect((await gateway.get(`/cache/primary_7_10x10.jpg?${SIGNED}`)).status).toBe(200);
+    expect(upstream.seen.map(({ target }) => target)).toEqual(["/cache/primary_7_10x10.jpg"]);
+  });
+});

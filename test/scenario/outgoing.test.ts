@@ -1,0 +1,252 @@
+import http from "node:http";
+import { describe, expect, it, onTestFinished } from "vitest";
+
+import { createFakeClock } from "../support/fake-clock.ts";
+import { startGateway } from "../support/gateway.ts";
+import { cacheStatus, problemCode } from "../support/reply.ts";
+import { createSteppingClock } from "../support/stepping-clock.ts";
+import { NO_AREAS, signatureOf, startUpstream, type Seen } from "../support/upstream.ts";
+
+const NO_STORE = { "cache-control": "no-store" };
+const PASS_AREAS = 'upstream: { passThrough: ["/areas/*"] }';
+
+const COMPANY = [
+  ["accept", "application/json"],
+  ["user-agent", "property-gateway-test/1.0 (ops@example.com)"],
+  ["referer", "https://www.example.com/"],
+  ["referrer", "https://www.example.com/"],
+];
+
+/** A caller that says all it can. */
+const TALKATIVE = {
+  accept: "application/json;q=0.9, text/html;q=0.1",
+  "accept-language": "sv",
+  "accept-encoding": "br",
+  authorization: "Bearer caller",
+  cookie: "session=caller",
+  "content-type": "text/caller",
+  forwarded: "for=10.0.0.1",
+  "if-modified-since": "Sat, 01 Jan 2000 00:00:00 GMT",
+  "if-none-match": '"caller"',
+  origin: "https://caller.example",
+  range: "bytes=0-1",
+  referer: "https://caller.example/",
+  "user-agent": "caller/1",
+  via: "1.1 caller",
+  "x-app-id": "caller",
+  "x-forwarded-for": "10.0.0.1",
+  "x-request-id": "caller-1",
+  "x-private-key": "caller",
+  te: "trailers",
+  connection: "keep-alive, x-hop",
+  "x-hop": "caller",
+};
+
+function withoutConnection({ headers }: Seen): unknown[] {
+  return headers.filter(([name]) => !["host", "connection", "accept-encoding"].includes(name));
+}
+
+describe("every call that goes out", () => {
+  it("has a signature of its own, right by the interface's rule, never with the same unique", async () => {
+    const upstream = await startUpstream();
+    const clock = createSteppingClock();
+    const gateway = await startGateway({ clock, env: upstream.env, settings: PASS_AREAS });
+    const asks = Array.from({ length: 120 }, (_, n) => {
+      const path = n % 3 === 0 ? `/areas/${n}/near` : `/areas?q=${n}`;
+      return gateway.get(path, n % 3 === 1 ? { headers: NO_STORE } : {});
+    });
+    for (const reply of await Promise.all(asks)) expect(reply.status).toBe(200);
+    const signatures = upstream.seen.map(signatureOf);
+    expect(new Set(signatures.map(({ unique }) => unique)).size).toBe(120);
+    expect(new Set(signatures.map(({ question }) => question)).size).toBe(120);
+    expect(new Set(signatures.map(({ time }) => time))).toEqual(new Set([Math.floor(clock.now() / 1000)]));
+  });
+
+  it("is signed when it is sent, not when it was asked for", async () => {
+    const clock = createFakeClock();
+    const start = clock.now() / 1000;
+    const upstream = await startUpstream();
+    const gateway = await startGateway({ clock, env: { ...upstream.env, BUDGET: "1/4s" } });
+    await gateway.get("/areas?q=first");
+    const second = gateway.get("/areas?q=second");
+    // It waits for its place in the budget.
+    await clock.armed(4_000);
+    await clock.advance(4_000);
+    expect((await second).status).toBe(200);
+    expect(upstream.seen.map((seen) => signatureOf(seen).time)).toEqual([start, start + 4]);
+  });
+
+  it("again, because the first one failed, is signed afresh", async () => {
+    const upstream = await startUpstream((response, number) => {
+      response.statusCode = number === 1 ? 500 : 200;
+      response.end(NO_AREAS);
+    });
+    const gateway = await startGateway({ env: upstream.env, settings: "upstream: { retryDelay: 1ms }" });
+    expect((await gateway.get("/areas?q=Nacka")).status).toBe(200);
+    const [first, again] = upstream.seen.map(signatureOf);
+    expect(first?.question).toBe(again?.question);
+    expect(first?.unique).not.toBe(again?.unique);
+  });
+
+  it.each([
+    ["fetched", "/areas?q=Nacka", {}],
+    ["streamed", "/areas?q=Nacka", NO_STORE],
+    ["passed through", "/areas/76/near", {}],
+  ])("says who the company is and nothing of the caller, when %s", async (_name, path, headers) => {
+    const upstream = await startUpstream();
+    const gateway = await startGateway({ env: upstream.env, settings: PASS_AREAS });
+    expect((await gateway.get(path, { headers: { ...TALKATIVE, ...headers } })).status).toBe(200);
+    const [seen] = upstream.seen;
+    expect(seen && [seen.method, withoutConnection(seen).toSorted()]).toEqual(["GET", COMPANY.toSorted()]);
+    expect(JSON.stringify(seen)).not.toMatch(/caller(?!Id)(?!&time)/);
+  });
+
+  it("goes by one kept connection where one is enough, and by no more than may be under way at once", async () => {
+    const upstream = await startUpstream();
+    const gateway = await startGateway({ env: { ...upstream.env, BUDGET_CONCURRENCY: "3" } });
+    for (let n = 0; n < 6; n++) {
+      expect((await gateway.get(`/areas?q=${n}`, n % 2 === 0 ? {} : { headers: NO_STORE })).status).toBe(200);
+    }
+    expect([upstream.seen.length, upstream.connections()]).toEqual([6, 1]);
+    await Promise.all(Array.from({ length: 30 }, (_, n) => gateway.get(`/areas?q=many-${n}`)));
+    expect(upstream.connections()).toBeLessThanOrEqual(3);
+  });
+
+  it("asks for the version frozen to, kept or streamed, each version with an answer of its own", async () => {
+    const upstream = await startUpstream();
+    const gateway = await startGateway({ env: upstream.env });
+    const frozen = "application/vnd.propertyservice-v2+json";
+    for (const accept of [frozen, "application/json", "*/*", "APPLICATION/VND.PropertyService-v2+json"])
+      await gateway.get("/areas?q=Nacka", { headers: { accept } });
+    await gateway.get("/areas?q=Nacka", { headers: { accept: frozen, ...NO_STORE } });
+    const accepts = upstream.seen.map(({ headers }) => new Map(headers).get("accept"));
+    expect(accepts).toEqual([frozen, "application/json", frozen]);
+  });
+});
+
+describe("what comes back", () => {
+  const INTERNAL = {
+    "set-cookie": "internal=1",
+    server: "Apache internal",
+    "x-powered-by": "PHP internal",
+    via: "1.1 internal",
+    "x-internal-host": "internal",
+    "x-debug-token": "internal",
+    "proxy-authenticate": "Basic realm=internal",
+    "access-control-allow-origin": "https://internal.example",
+    "cache-control": "private, max-age=1",
+    expires: "Sat, 01 Jan 2000 00:00:00 GMT",
+    age: "77",
+    "cache-status": "internal; hit",
+    "x-request-id": "internal",
+    vary: "x-internal",
+    connection: "keep-alive, x-hop",
+    "x-hop": "internal",
+    trailer: "x-internal-trailer",
+  };
+  const OURS = new Set([
+    ...["x-request-id", "cache-status", "age", "cache-control", "etag", "vary", "content-type"],
+    ...["content-length", "transfer-encoding", "date", "connection", "keep-alive", "last-modified"],
+    "retry-after",
+  ]);
+
+  it.each([
+    ["fetched", 200, {}, 200],
+    ["streamed", 200, NO_STORE, 200],
+    ["fetched", 404, {}, 404],
+    ["streamed", 400, NO_STORE, 400],
+    ["fetched", 500, {}, 502],
+    ["streamed", 503, NO_STORE, 503],
+  ])("%s, of a %i, has nothing that is between the upstream and us", async (_how, status, headers, given) => {
+    const upstream = await startUpstream((response) => {
+      response.writeHead(status, { ...INTERNAL, "content-type": "application/json" });
+      response.write(NO_AREAS);
+      response.addTrailers({ "x-internal-trailer": "internal" });
+      response.end();
+    });
+    const gateway = await startGateway({ env: upstream.env, settings: "upstream: { retryDelay: 1ms }" });
+    const reply = await gateway.get("/areas?q=Nacka", { headers });
+    expect(reply.status).toBe(given);
+    expect(Object.keys(reply.headers).filter((name) => !OURS.has(name))).toEqual([]);
+    expect(JSON.stringify(reply.headers)).not.toContain("internal");
+    expect(reply.headers.age).toBe("0");
+  });
+
+  it.each([{}, NO_STORE])(
+    "has the upstream's own Last-Modified and media type (%o)",
+    async (headers: Record<string, string>) => {
+      const lastModified = "Sat, 01 Jan 2000 00:00:00 GMT";
+      const upstream = await startUpstream((response) => {
+        response.writeHead(200, {
+          "last-modified": lastModified,
+          "content-type": "application/json; charset=utf-8",
+        });
+        response.end(NO_AREAS);
+      });
+      const gateway = await startGateway({ env: upstream.env });
+      const reply = await gateway.get("/areas?q=Nacka", { headers });
+      expect(reply.headers).toMatchObject({
+        "last-modified": lastModified,
+        "content-type": "application/json; charset=utf-8",
+      });
+    },
+  );
+
+  it("of a stream comes piece by piece, as the upstream sends it", async () => {
+    const { promise: seenHalf, resolve: goOn } = Promise.withResolvers<void>();
+    const upstream = await startUpstream((response) => {
+      response.write("first half, ");
+      void seenHalf.then(() => response.end("second half"));
+    });
+    const gateway = await startGateway({ env: upstream.env, settings: PASS_AREAS });
+    const request = http.get(`${gateway.url}/areas/76/near`);
+    onTestFinished(() => void request.destroy());
+    const text = await new Promise((resolve, reject) => {
+      request.on("error", reject);
+      request.on("response", (response) => {
+        let received = "";
+        response.on("data", (piece: Buffer) => {
+          received += piece.toString();
+          // The upstream has not sent the rest yet, nor will it before this.
+          if (received === "first half, ") goOn();
+        });
+        response.on("end", () => resolve(received));
+      });
+    });
+    expect(text).toBe("first half, second half");
+  });
+
+  it.each([
+    ["of a path passed through is asked for each time", "/areas/76/near", {}, 2],
+    ["with no-store leaves what is kept as it was", "/areas?q=Nacka", NO_STORE, 3],
+  ])("%s", async (_name, path, headers, calls) => {
+    const upstream = await startUpstream();
+    const gateway = await startGateway({ env: upstream.env, settings: PASS_AREAS });
+    if (calls === 3) await gateway.get(path);
+    for (let round = 0; round < 2; round++) {
+      const reply = await gateway.get(path, { headers });
+      expect([reply.text, reply.headers["cache-control"]]).toEqual([NO_AREAS, "no-store"]);
+      expect(cacheStatus(reply)["fwd"]).toBe(calls === 3 ? "request" : "bypass");
+    }
+    expect(upstream.seen).toHaveLength(calls);
+    if (calls === 3) expect(cacheStatus(await gateway.get(path))).toMatchObject({ hit: true });
+  });
+
+  it("with a protocol nobody asked for, or no HTTP at all, is no answer", async () => {
+    const upstream = await startUpstream((response, number) => {
+      response.socket?.end(
+        number === 1
+          ? "HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n"
+          : "SSH-2.0-internal\r\n",
+      );
+    });
+    const gateway = await startGateway({ env: upstream.env });
+    for (const path of ["/areas?q=a", "/areas?q=b"]) {
+      const reply = await gateway.get(path);
+      expect([problemCode(reply), reply.text.includes("internal")]).toEqual([
+        "upstream-invalid-response",
+        false,
+      ]);
+    }
+  });
+});

@@ -1,0 +1,177 @@
+import { describe, expect, it } from "vitest";
+
+import { createFakeClock, type FakeClock } from "../support/fake-clock.ts";
+import { startGateway, type TestGateway, type TestGatewayOptions } from "../support/gateway.ts";
+import { cacheStatus, problemCode } from "../support/reply.ts";
+
+const PATH = "/areas?q=Nacka";
+const NO_STORE = { "cache-control": "no-store" };
+/** The upstream may take its time: what ends is the callers' patience. */
+const PATIENT = "upstream: { connectTimeout: 1h, headerTimeout: 1h, bodyTimeout: 1h, totalTimeout: 1h }";
+const MAX_WAIT_MS = 10_000;
+
+interface Timed {
+  readonly gateway: TestGateway;
+  readonly clock: FakeClock;
+}
+
+/** A gateway in whose time nothing happens until the test says so. */
+async function startTimed(options: TestGatewayOptions = {}): Promise<Timed> {
+  const clock = createFakeClock();
+  const gateway = await startGateway({ settings: PATIENT, clock, sandbox: { now: clock.now }, ...options });
+  return { gateway, clock };
+}
+
+/** Resolves once all that was sent before it has been admitted: requests are read in the order they came. */
+async function admitted(gateway: TestGateway): Promise<void> {
+  await gateway.get("/nowhere");
+}
+
+describe("each caller", () => {
+  it("has a deadline of its own: the first's passes, the second still gets the answer of the same call", async () => {
+    const { gateway, clock } = await startTimed();
+    gateway.sandbox.hold();
+    const first = gateway.get(PATH);
+    await gateway.sandbox.waitForRequests(1);
+    await clock.advance(6_000);
+    const second = gateway.get(PATH);
+    await admitted(gateway);
+    await clock.advance(4_000);
+    const late = await first;
+    expect([late.status, problemCode(late)]).toEqual([504, "deadline-exceeded"]);
+    gateway.sandbox.release();
+    expect(cacheStatus(await second)).toMatchObject({ fwd: "miss", collapsed: true, stored: true });
+    expect(gateway.sandbox.requests()).toHaveLength(1);
+  });
+
+  it("is answered by its deadline whatever the upstream does, one and many, kept or streamed", async () => {
+    const { gateway, clock } = await startTimed({ env: { BUDGET_CONCURRENCY: "2" } });
+    gateway.sandbox.hold();
+    // The first two take both places and keep them: for the upstream there is time.
+    const asks = Array.from({ length: 30 }, (_, n) =>
+      gateway.get(`/areas?q=${n % 10}`, n % 3 === 2 ? { headers: NO_STORE } : {}),
+    );
+    await gateway.sandbox.waitForRequests(2);
+    await admitted(gateway);
+    // Those in the queue go by the queue's timer, which is a millisecond later.
+    await clock.advance(MAX_WAIT_MS + 1);
+    for (const reply of await Promise.all(asks)) {
+      expect([reply.status, problemCode(reply)]).toEqual([504, "deadline-exceeded"]);
+    }
+    // Nothing of those that were still in the queue was sent after all.
+    gateway.sandbox.release();
+    expect((await gateway.get("/areas?q=next")).status).toBe(200);
+    expect(gateway.sandbox.requests()).toHaveLength(3);
+  });
+
+  it("past its deadline leaves a call that comes home and is kept", async () => {
+    const { gateway, clock } = await startTimed();
+    gateway.sandbox.hold();
+    const late = gateway.get(PATH);
+    await gateway.sandbox.waitForRequests(1);
+    await clock.advance(MAX_WAIT_MS);
+    expect((await late).status).toBe(504);
+    gateway.sandbox.release();
+    // It may be still on its way; in either case it is not asked for again.
+    expect((await gateway.get(PATH)).status).toBe(200);
+    expect(cacheStatus(await gateway.get(PATH))).toMatchObject({ hit: true });
+    expect(gateway.sandbox.requests()).toHaveLength(1);
+  });
+
+  it("who hangs up in the queue costs nothing; those who asked the same still get it", async () => {
+    const { gateway } = await startTimed({ env: { BUDGET_CONCURRENCY: "1" } });
+    gateway.sandbox.hold();
+    const inFront = gateway.get("/areas?q=front");
+    await gateway.sandbox.waitForRequests(1);
+    const hangUp = new AbortController();
+    const shared = gateway.get("/areas?q=shared", { signal: hangUp.signal });
+    const alone = gateway.get("/areas?q=alone", { signal: hangUp.signal });
+    const stayed = gateway.get("/areas?q=shared");
+    await admitted(gateway);
+    hangUp.abort();
+    await expect(Promise.allSettled([shared, alone])).resolves.toMatchObject([
+      { status: "rejected" },
+      { status: "rejected" },
+    ]);
+    await gateway.logged('"outcome":"abandoned"', "q=alone");
+    gateway.sandbox.release();
+    expect((await inFront).status).toBe(200);
+    expect((await stayed).status).toBe(200);
+    expect((await gateway.get("/areas?q=next")).status).toBe(200);
+    expect(gateway.sandbox.requests().map(({ query }) => query)).toEqual(["q=front", "q=shared", "q=next"]);
+  });
+});
+
+describe("the allowance", () => {
+  it("is waited for where its next place comes before the deadline, and refused at once where not", async () => {
+    const { gateway, clock } = await startTimed({ env: { BUDGET: "2/1m" } });
+    for (const q of ["a", "b"]) expect((await gateway.get(`/areas?q=${q}`)).status).toBe(200);
+
+    const refused = await gateway.get("/areas?q=c");
+    expect([problemCode(refused), refused.headers["retry-after"]]).toEqual([
+      "temporary-reduced-capacity",
+      "60",
+    ]);
+    await clock.advance(49_999);
+    expect((await gateway.get("/areas?q=c")).headers["retry-after"]).toBe("11");
+
+    await clock.advance(1_001);
+    const waited = gateway.get("/areas?q=c");
+    await clock.armed(9_000);
+    expect(gateway.sandbox.requests()).toHaveLength(2);
+    await clock.advance(9_000);
+    expect((await waited).status).toBe(200);
+  });
+
+  it("of several windows holds each of them", async () => {
+    const { gateway, clock } = await startTimed({ env: { BUDGET: "1/20s,2/1h" } });
+    expect((await gateway.get("/areas?q=a")).status).toBe(200);
+    expect((await gateway.get("/areas?q=b")).headers["retry-after"]).toBe("20");
+    await clock.advance(20_000);
+    expect((await gateway.get("/areas?q=b")).status).toBe(200);
+    await clock.advance(20_000);
+    expect((await gateway.get("/areas?q=c")).headers["retry-after"]).toBe(String(3_600 - 40));
+    expect(gateway.sandbox.requests()).toHaveLength(2);
+  });
+
+  it("of calls at once is never exceeded, by fetches and streams together", async () => {
+    const { gateway } = await startTimed({ env: { BUDGET_CONCURRENCY: "3" } });
+    gateway.sandbox.hold();
+    const asks = Array.from({ length: 12 }, (_, n) =>
+      gateway.get(`/areas?q=${n}`, n % 2 === 0 ? {} : { headers: NO_STORE }),
+    );
+    await admitted(gateway);
+    for (let sent = 3; sent <= 12; sent++) {
+      await gateway.sandbox.waitForRequests(sent);
+      expect(gateway.sandbox.waiting()).toBeLessThanOrEqual(3);
+      gateway.sandbox.release(1);
+    }
+    gateway.sandbox.release();
+    for (const ask of asks) expect((await ask).status).toBe(200);
+    expect(gateway.sandbox.requests()).toHaveLength(12);
+  });
+});
+
+describe("an upstream that stalls", () => {
+  it.each(["headers", "body"] as const)(
+    "(%s) takes no place for longer than its time limit: afterwards all is as before",
+    async (hang) => {
+      const clock = createFakeClock();
+      const settings = "upstream: { headerTimeout: 3s, bodyTimeout: 3s, totalTimeout: 4s }";
+      const gateway = await startGateway({
+        clock,
+        settings,
+        sandbox: { now: clock.now },
+        env: { BUDGET_CONCURRENCY: "2" },
+      });
+      gateway.sandbox.faults.add({ hang, times: 2 });
+      const stalled = ["a", "b"].map((q) => gateway.get(`/areas?q=${q}`));
+      // The limit on headers is armed at the connection; the one on the body as each piece of it comes.
+      await clock.armed(3_000, hang === "headers" ? 2 : 6);
+      await clock.advance(3_000);
+      for (const reply of await Promise.all(stalled)) expect(problemCode(reply)).toBe("upstream-timeout");
+      const after = await Promise.all(["a", "b", "c"].map((q) => gateway.get(`/areas?q=${q}`)));
+      expect(after.map(({ status }) => status)).toEqual([200, 200, 200]);
+    },
+  );
+});

@@ -1,0 +1,150 @@
+import { describe, expect, it } from "vitest";
+
+import { askDirectly } from "../support/direct.ts";
+import { LISTING_ID, startGateway, type TestGateway } from "../support/gateway.ts";
+import { cacheStatus, problemCode } from "../support/reply.ts";
+import { createSteppingClock } from "../support/stepping-clock.ts";
+import { signatureOf, startUpstream } from "../support/upstream.ts";
+
+/** What the upstream was asked, without signatures. */
+function asked({ sandbox }: TestGateway): string[] {
+  return sandbox.requests().map(({ path, query }) => `${path}?${query}`);
+}
+
+describe("a parameter that the interface does not document", () => {
+  const TARGET = "/areas?zoom=3&q=Nacka&a%C3%A4=x%26y&zoom=1&_=17&key=k";
+
+  it.each([
+    [
+      "is passed on, sorted by name, and part of the question",
+      "",
+      "/areas?q=Nacka&a%C3%A4=x%26y&zoom=3&zoom=1",
+    ],
+    ["may be dropped instead (query.unknown)", "query: { unknown: drop }", "/areas?q=Nacka"],
+  ])("%s", async (_name, settings, sent) => {
+    const gateway = await startGateway({ settings });
+    const reply = await gateway.get(TARGET);
+    expect(cacheStatus(reply)).toMatchObject({ fwd: "miss", key: sent.slice(1) });
+    const otherOrder = await gateway.get("/areas?a%c3%a4=x%26y&zoom=3&key=other&q=Nacka&zoom=1");
+    expect(cacheStatus(otherOrder)).toMatchObject({ hit: true });
+    expect(asked(gateway)).toEqual([sent]);
+  });
+
+  it("is a question of its own with each value", async () => {
+    const gateway = await startGateway();
+    for (const extra of ["", "&zoom=1", "&zoom=01", "&zoom=", "&Zoom=1", "&zoom=1&zoom=1"])
+      expect(cacheStatus(await gateway.get(`/areas?q=Nacka${extra}`))).toMatchObject({ fwd: "miss" });
+  });
+
+  it("may be refused, with the name that was probably meant (query.unknown)", async () => {
+    const gateway = await startGateway({ settings: "query: { unknown: reject }" });
+    const reply = await gateway.get("/listings?objectTypes=villa&zoom=3&_=1&hash=x");
+    expect(problemCode(reply)).toBe("invalid-query");
+    expect(reply.json()).toMatchObject({
+      errors: [
+        {
+          parameter: "objectTypes",
+          value: "villa",
+          expected: "a documented parameter",
+          hint: "did you mean objectType?",
+        },
+        { parameter: "zoom", value: "3", expected: "a documented parameter" },
+      ],
+    });
+    expect(asked(gateway)).toEqual([]);
+  });
+
+  it("is always dropped where the settings say so (query.ignored)", async () => {
+    const gateway = await startGateway({ settings: "query: { ignored: [utm_source, format] }" });
+    await gateway.get("/areas?q=Nacka&format=json&utm_source=mail&_=1");
+    expect(asked(gateway)).toEqual(["/areas?q=Nacka&_=1"]);
+  });
+});
+
+describe("the path of a single record", () => {
+  it("is a setting, for callers and for the upstream (upstream.recordPath)", async () => {
+    const upstream = await startUpstream((response) => void response.end('{"sold":[{"serviceId":7}]}'));
+    const settings = 'upstream: { recordPath: "/{resource}/show/{serviceId}" }';
+    const gateway = await startGateway({ env: upstream.env, settings });
+    expect((await gateway.get("/sold/show/07")).text).toBe('{"sold":[{"serviceId":7}]}');
+    expect(upstream.seen.map((seen) => signatureOf(seen).question)).toEqual(["/sold/show/7"]);
+    expect(problemCode(await gateway.get("/sold/7"))).toBe("unknown-path");
+  });
+});
+
+describe("how long an answer is kept", () => {
+  it.each([
+    ["listings", "/listings?limit=1", 300],
+    ["sold", "/sold?limit=1", 3_600],
+    ["areas", "/areas?limit=1", 86_400],
+    ["single records", `/listings/${LISTING_ID}`, 600],
+    ["thumbnails", `/cache/primary_${LISTING_ID}_10x10.jpg`, 86_400],
+    ["what is not there", "/sold/1", 60],
+  ])("is that of %s", async (_name, path, seconds) => {
+    const clock = createSteppingClock();
+    const gateway = await startGateway({ clock, sandbox: { now: clock.now } });
+    expect((await gateway.get(path)).headers["cache-control"]).toBe(`max-age=${seconds}`);
+    clock.pass(seconds * 1000 - 1);
+    const last = await gateway.get(path);
+    expect(cacheStatus(last)).toMatchObject({ hit: true, ttl: "0" });
+    expect(last.headers).toMatchObject({ age: String(seconds - 1), "cache-control": "max-age=0" });
+    clock.pass(1);
+    expect(cacheStatus(await gateway.get(path))).toMatchObject({ fwd: "miss", ttl: String(seconds) });
+    expect(gateway.sandbox.requests()).toHaveLength(2);
+  });
+
+  it("is a setting for each of them (CACHE_TTL, cache.negativeTtl)", async () => {
+    const gateway = await startGateway({
+      clock: createSteppingClock(),
+      env: { CACHE_TTL: "listings=7s,records=8s,images=9s" },
+      settings: "cache: { negativeTtl: 3s }",
+    });
+    const lives = await Promise.all(
+      ["/listings", `/listings/${LISTING_ID}`, `/cache/primary_${LISTING_ID}_1x1.jpg`, "/sold/1"].map(
+        async (path) => (await gateway.get(path)).headers["cache-control"],
+      ),
+    );
+    expect(lives).toEqual(["max-age=7", "max-age=8", "max-age=9", "max-age=3"]);
+  });
+
+  it("ends early where memory has no room for more, the least used first (cache.maxBytes)", async () => {
+    const gateway = await startGateway({ settings: "cache: { maxBytes: 1MiB }" });
+    const path = (n: number): string => `/listings?limit=100&offset=${n}`;
+    await gateway.get(path(0));
+    for (let n = 1; n < 25; n++) {
+      expect((await gateway.get(path(n))).status).toBe(200);
+      // Used again and again, it stays.
+      expect(cacheStatus(await gateway.get(path(0)))).toMatchObject({ hit: true });
+    }
+    expect(await gateway.metric('gateway_cache_bytes{tier="memory"}')).toBeLessThanOrEqual(1_048_576);
+    expect(await gateway.metric('gateway_cache_evictions_total{tier="memory"}')).toBeGreaterThan(0);
+    expect(cacheStatus(await gateway.get(path(1)))).toMatchObject({ fwd: "miss" });
+    // What would take the place of many others is passed on and not kept.
+    const giant = await gateway.get("/listings?limit=500");
+    expect([giant.status, cacheStatus(giant)]).toEqual([
+      200,
+      expect.objectContaining({ detail: "too-large" }),
+    ]);
+    expect(cacheStatus(giant)["stored"]).toBeUndefined();
+    expect(cacheStatus(await gateway.get(path(0)))).toMatchObject({ hit: true });
+  });
+});
+
+describe("the interface's two spellings of the offset", () => {
+  it.each(["offset", "offSet"] as const)("%s passes as it is", async (offsetSpelling) => {
+    const gateway = await startGateway({ sandbox: { offsetSpelling } });
+    const reply = await gateway.get("/sold?limit=2&offset=4");
+    expect(reply.text).toContain(`"${offsetSpelling}":4`);
+    expect(reply.text).toBe((await askDirectly(gateway.sandboxUrl, "/sold?limit=2&offset=4")).text);
+  });
+});
+
+describe("the longest URL", () => {
+  it("is a setting, counted to the byte (server.maxUrlLength)", async () => {
+    const gateway = await startGateway({ settings: "server: { maxUrlLength: 1024 }" });
+    const target = `/areas?q=${"x".repeat(1024 - "/areas?q=".length)}`;
+    expect((await gateway.get(target)).status).toBe(200);
+    expect(problemCode(await gateway.get(`${target}x`))).toBe("uri-too-long");
+    expect(gateway.sandbox.requests()).toHaveLength(1);
+  });
+});
