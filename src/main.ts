@@ -26,4 +26,6 @@ export async function main(): Promise<void> {
   log.info({ signal }, "stopping: no new connections, requests in flight are finished");
   await gateway.stop();
   log.info("stopped");
+  // A call to the upstream that nobody waits for any more would keep the process for as long as it takes.
+  process.exit();
 }

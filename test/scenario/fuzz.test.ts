@@ -80,7 +80,9 @@ function elsewhere(dice: Dice): {
   codes: string[];
 } {
   const path = dice.pick(["/listings", "/sold", "/areas", "/sold/7", "/cache/primary_7_10x10.jpg"]);
-  const junk = Array.from({ length: dice.between(1, 8) }, () => dice.pick([..."abz09/%.:;=?&{}~!*'()|^`é"]));
+  const junk = Array.from({ length: dice.between(1, 8) }, () =>
+    dice.pick("abz09/%.:;=?&{}~!*'()|^`é".split("")),
+  );
   const unknown = `/${encodeURI(junk.join("")).replaceAll("%25", dice.pick(["%25", "%"]))}x`;
   return dice.pick([
     { target: unknown, method: "GET", headers: {}, codes: ["unknown-path"] },

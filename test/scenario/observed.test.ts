@@ -1,15 +1,10 @@
 import { describe, expect, it } from "vitest";
 
 import { ask, exchangeRaw } from "../support/ask.ts";
-import { CALLER, startGateway } from "../support/gateway.ts";
+import { CALLER, startGateway, type LogLine } from "../support/gateway.ts";
 
 const PATH = "/listings?areaId=76&limit=5";
 const APPS = "apps: [{ id: web }, { id: mailer }]";
-
-interface Line {
-  readonly msg: string;
-  readonly [field: string]: unknown;
-}
 
 describe("an app", () => {
   it.each([
@@ -23,18 +18,18 @@ describe("an app", () => {
   ])("that says %o is counted as %s", async (headers, app) => {
     const gateway = await startGateway({ settings: APPS });
     await gateway.get(PATH, { headers });
+    await gateway.logged('"msg":"request"', `"app":"${app}"`);
     expect(
       await gateway.metric(
         `gateway_requests_total{app="${app}",resource="listings",outcome="miss",status="200"}`,
       ),
     ).toBe(1);
-    expect(gateway.log.join("")).toContain(`"app":"${app}"`);
   });
 
   it("may say so in another header", async () => {
     const gateway = await startGateway({ settings: `${APPS}\nserver: { appIdHeader: X-Team }` });
     await gateway.get(PATH, { headers: { "x-team": "web", "x-app-id": "mailer" } });
-    expect(gateway.log.join("")).toContain('"app":"web"');
+    expect((await gateway.logged('"msg":"request"'))["app"]).toBe("web");
   });
 });
 
@@ -50,7 +45,7 @@ describe("a request id", () => {
     const gateway = await startGateway();
     const reply = await gateway.get(PATH, { headers: { "x-request-id": id } });
     expect(reply.headers["x-request-id"] === id).toBe(taken);
-    expect(gateway.log.join("")).toContain(`"id":${JSON.stringify(reply.headers["x-request-id"])}`);
+    expect((await gateway.logged('"msg":"request"'))["id"]).toBe(reply.headers["x-request-id"]);
   });
 });
 
@@ -60,8 +55,9 @@ describe("the log", () => {
     await gateway.get(PATH);
     await gateway.get(PATH);
     await gateway.get("/listings?limit=501");
-    await expect.poll(() => gateway.log.length).toBe(4);
-    const lines = gateway.log.map((text): Line => JSON.parse(text));
+    await gateway.logged('"problem":"invalid-query"');
+    const lines = gateway.log.map((text): LogLine => JSON.parse(text));
+    expect(lines).toHaveLength(4);
     const text = "listings?areaId=76&limit=5&offset=0";
     const at = { level: "info", time: expect.stringMatching(/^\d{4}-/), durationMs: expect.any(Number) };
     expect(lines[0]).toMatchObject({
@@ -98,7 +94,7 @@ describe("the log", () => {
     await gateway.sandbox.waitForRequests(1);
     hangUp.abort();
     await expect(left).rejects.toThrow();
-    await expect.poll(() => gateway.log.join("")).toContain('"status":499,"outcome":"abandoned"');
+    expect(await gateway.logged('"outcome":"abandoned"')).toMatchObject({ msg: "request", status: 499 });
     gateway.sandbox.release();
   });
 });
@@ -152,6 +148,10 @@ describe("no secret", () => {
     );
     await gateway.stop();
     expect(outputs.length).toBeGreaterThan(250);
+    // And of all that happened each request and each call has its line.
+    const messages = gateway.log.map((text): unknown => Reflect.get(Object(JSON.parse(text)), "msg"));
+    expect(messages.filter((msg) => msg === "request")).toHaveLength(faults.length * paths.length * 2);
+    expect(messages.filter((msg) => msg === "upstream call")).toHaveLength(gateway.sandbox.counts().total);
     const told = outputs.join("\n");
     expect(told).not.toContain(CALLER.privateKey);
     expect(told).not.toMatch(/hash(=|%3D)/i);
@@ -167,6 +167,21 @@ describe("the admin port", () => {
     expect((await ask(`${gateway.adminUrl}/readyz`)).status).toBe(200);
     expect((await ask(`${gateway.adminUrl}/listings`)).status).toBe(404);
     for (const path of ["/metrics", "/livez", "/readyz"]) expect((await gateway.get(path)).status).toBe(404);
+  });
+
+  it.each([
+    ["gateway_requests_total", ["app", "outcome", "resource", "status"]],
+    ["gateway_request_duration_seconds_count", ["outcome", "resource"]],
+    ["gateway_upstream_requests_total", ["cause", "resource", "status"]],
+    ["gateway_upstream_request_duration_seconds_count", ["resource"]],
+  ])("has %s by %o", async (name, labels) => {
+    const gateway = await startGateway();
+    await gateway.get(PATH);
+    const { headers, text } = await ask(`${gateway.adminUrl}/metrics`);
+    expect(headers["content-type"]).toMatch(/^text\/plain; version=0\.0\.4/);
+    const series = text.split("\n").find((line) => line.startsWith(`${name}{`)) ?? "";
+    expect(new Set([...series.matchAll(/(\w+)="/g)].map(([, label]) => label))).toEqual(new Set(labels));
+    expect(series).toMatch(/ 1$/);
   });
 
   it("has the metrics, whose labels no caller can invent", async () => {

@@ -97,7 +97,8 @@ describe("every call that goes out", () => {
     const gateway = await startGateway({ env: upstream.env, settings: PASS_AREAS });
     expect((await gateway.get(path, { headers: { ...TALKATIVE, ...headers } })).status).toBe(200);
     const [seen] = upstream.seen;
-    expect(seen && [seen.method, withoutConnection(seen).toSorted()]).toEqual(["GET", COMPANY.toSorted()]);
+    expect(seen?.method).toBe("GET");
+    expect(new Set(seen && withoutConnection(seen).map(String))).toEqual(new Set(COMPANY.map(String)));
     expect(JSON.stringify(seen)).not.toMatch(/caller(?!Id)(?!&time)/);
   });
 
@@ -145,8 +146,19 @@ describe("what comes back", () => {
     trailer: "x-internal-trailer",
   };
   const OURS = new Set([
-    ...["x-request-id", "cache-status", "age", "cache-control", "etag", "vary", "content-type"],
-    ...["content-length", "transfer-encoding", "date", "connection", "keep-alive", "last-modified"],
+    "x-request-id",
+    "cache-status",
+    "age",
+    "cache-control",
+    "etag",
+    "vary",
+    "content-type",
+    "content-length",
+    "transfer-encoding",
+    "date",
+    "connection",
+    "keep-alive",
+    "last-modified",
     "retry-after",
   ]);
 

@@ -1,8 +1,6 @@
-import http from "node:http";
 import { describe, expect, it } from "vitest";
 
 import { exchangeRaw } from "../support/ask.ts";
-import { createDice } from "../support/dice.ts";
 import { startGateway } from "../support/gateway.ts";
 import { cacheStatus, problemCode } from "../support/reply.ts";
 
@@ -46,6 +44,48 @@ describe("a request that cannot be served", () => {
         { parameter: "limit", value: "501", expected: "a whole number from 0 to 500" },
       ],
     });
+  });
+
+  it.each([
+    ["/listings?limit=501", "limit", "501", "a whole number from 0 to 500"],
+    ["/areas?limit=501", "limit", "501", "a whole number from 0 to 500"],
+    ["/listings?offset=-1", "offset", "-1", /^a whole number from 0 to/],
+    ["/listings?bbox=59,18,60", "bbox", "59,18,60", /^4 decimal numbers lat_lo,lng_lo,lat_hi,lng_hi/],
+    ["/listings?center=200,18", "center", "200,18", /lat from -90 to 90/],
+    ["/areas?lat=200&lng=18", "lat", "200", "a decimal number from -90 to 90"],
+    ["/areas?lat=59", "lat", "59", "to be given together with lng"],
+    ["/areas?lng=18&lat=undefined", "lng", "18", "to be given together with lat"],
+    ["/sold?objectType=villa,house", "objectType", "villa,house", /^one or more of villa, lägenhet/],
+    ["/listings?minRooms=2&minRooms=3", "minRooms", "2 and 3", "one value: it was given twice"],
+    ["/listings?minListPrice=1.5", "minListPrice", "1.5", "a whole number"],
+    ["/listings?minPublished=20260230", "minPublished", "20260230", "a calendar day as YYYYMMDD"],
+    ["/listings?isNewConstruction=2", "isNewConstruction", "2", "1 or 0"],
+    ["/listings?areaId=Nacka", "areaId", "Nacka", "a whole number, or several separated by commas"],
+    ["/cache/primary_7_141x94.jpg", "width", "141", "a whole number from 1 to 140"],
+    ["/cache/primary_7_140x95.jpg", "height", "95", "a whole number from 1 to 94"],
+    ["/listings/abc", "serviceId", "abc", "a whole number of at least 0"],
+  ])("by %s is told that %s is %s, and what it should be", async (target, parameter, value, expected) => {
+    const gateway = await startGateway();
+    const reply = await gateway.get(target);
+    expect(problemCode(reply)).toBe("invalid-query");
+    expect(reply.json()).toMatchObject({
+      errors: [{ parameter, value, expected: expect.stringMatching(expected) }],
+    });
+    expect(gateway.sandbox.requests()).toEqual([]);
+  });
+
+  it("is not refused for what only looks like a mistake", async () => {
+    const gateway = await startGateway();
+    const lookAlikes = [
+      // With unset attributes included, a lowest above the highest still matches records.
+      "/listings?minRooms=5&maxRooms=2",
+      "/listings?minRooms=2&minRooms=2.0",
+      "/listings?limit=0",
+      "/listings?limit=&offset=NaN&areaId=undefined&dim=1,2",
+      "/sold?objectType=VILLA,L%C3%84GENHET",
+      "/areas?lat=-0&lng=0",
+    ];
+    for (const path of lookAlikes) expect([path, (await gateway.get(path)).status]).toEqual([path, 200]);
   });
 
   it("is told the next nearest path", async () => {
@@ -130,68 +170,5 @@ describe("what is no request at all", () => {
     );
     expect(raw.match(/^HTTP\/1.1 \d+/gm)).toEqual(["HTTP/1.1 200"]);
     expect(gateway.sandbox.requests().map(({ path }) => path)).toEqual(["/areas"]);
-  });
-});
-
-describe("a fuzz of bad input", () => {
-  it("is answered with problems, every one, and costs no upstream call", async () => {
-    const seed = 20_261_121;
-    const dice = createDice(seed);
-    const gateway = await startGateway();
-    const agent = new http.Agent({ keepAlive: true, maxSockets: 8 });
-    const values = [
-      "501",
-      "-1",
-      "x",
-      "1,2,3",
-      "99999999999999999999999",
-      "1e9",
-      "0x10",
-      "%00",
-      "%ff",
-      "2026-13-01",
-      "[]",
-      "a,b,c,d",
-      "';--",
-      "NaN1",
-    ];
-    const names = [
-      "limit",
-      "offset",
-      "minRooms",
-      "bbox",
-      "center",
-      "areaId",
-      "minPublished",
-      "isNewConstruction",
-      "maxRent",
-    ];
-    const paths = ["/listings", "/sold"];
-    const bad = [
-      "/nowhere",
-      "/listings/x",
-      "/sold/-1",
-      "/cache/primary_1_999x1.jpg",
-      "/areas?lat=1",
-      "/areas/1",
-      "/%zz",
-      "/..",
-    ];
-    const codes = new Set<string>();
-    for (let round = 0; round < 400; round++) {
-      const target = dice.chance(0.2)
-        ? dice.pick(bad)
-        : `${dice.pick(paths)}?${dice.pick(names)}=${dice.pick(values)}&limit=x`;
-      const reply = await gateway.get(target, { agent });
-      expect([seed, target, reply.status]).toEqual([
-        seed,
-        target,
-        expect.toSatisfy((status) => status === 400 || status === 404),
-      ]);
-      codes.add(problemCode(reply));
-    }
-    agent.destroy();
-    expect([...codes].toSorted()).toEqual(["invalid-query", "unknown-path"]);
-    expect(gateway.sandbox.requests()).toEqual([]);
   });
 });

@@ -180,7 +180,9 @@ function spellOnce(shape: Shape, value: string, dice: Dice): string {
     case "integer":
     case "decimal":
       return spellNumber(value, dice);
-    default:
+    case "idSet":
+    case "wordSet":
+    case "tuple":
       return value
         .split(",")
         .map((part) => blanksAround(spellNumber(part, dice), dice))

@@ -1,7 +1,6 @@
 /** An upstream of the test's own making, which sees requests as they come off the wire, signature and all. */
 import { createHash } from "node:crypto";
 import http from "node:http";
-import type { AddressInfo } from "node:net";
 
 import { expect, onTestFinished } from "vitest";
 
@@ -49,7 +48,8 @@ export async function startUpstream(
     server.close();
     server.closeAllConnections();
   });
-  const { port } = server.address() as AddressInfo;
+  const address = server.address();
+  const port = typeof address === "object" && address !== null ? address.port : 0;
   const url = `http://127.0.0.1:${port}`;
   return { env: { UPSTREAM_URL: url, UPSTREAM_IMAGE_URL: url }, seen, connections: () => connections };
 }

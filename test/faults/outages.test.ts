@@ -1,0 +1,159 @@
+import { describe, expect, it } from "vitest";
+
+import { createFakeClock } from "../support/fake-clock.ts";
+import { LISTING_ID, startGateway, type TestGateway } from "../support/gateway.ts";
+import { cacheStatus, problemCode } from "../support/reply.ts";
+import { NO_AREAS, startUpstream } from "../support/upstream.ts";
+
+const NO_STORE = { "cache-control": "no-store" };
+const QUICK = { settings: "upstream: { retryDelay: 1ms }" };
+
+/** Forty callers with ten questions among them, some of them streamed. */
+function askByMany(gateway: TestGateway): Promise<string[]> {
+  const asks = Array.from({ length: 40 }, async (_, n) => {
+    const reply = await gateway.get(`/areas?q=${n % 10}`, n % 4 === 0 ? { headers: NO_STORE } : {});
+    return `${reply.status} ${reply.status === 200 ? "" : problemCode(reply)}`;
+  });
+  return Promise.all(asks);
+}
+
+describe("an upstream that is killed", () => {
+  it("in the middle of many calls leaves every caller with a problem, and is used again when it is back", async () => {
+    const gateway = await startGateway(QUICK);
+    const port = Number(new URL(gateway.sandboxUrl).port);
+    await gateway.get("/areas?q=known");
+    gateway.sandbox.hold();
+    const answers = askByMany(gateway);
+    await gateway.sandbox.waitForRequests(5);
+    await gateway.sandbox.close();
+    expect(new Set(await answers)).toEqual(new Set(["502 upstream-unreachable"]));
+    expect(cacheStatus(await gateway.get("/areas?q=known"))).toMatchObject({ hit: true });
+
+    gateway.sandbox.release();
+    await gateway.sandbox.listen(port);
+    expect(new Set(await askByMany(gateway))).toEqual(new Set(["200 "]));
+  });
+
+  it("in the middle of an answer gives a problem: nothing of what came is passed on or kept", async () => {
+    const gateway = await startGateway(QUICK);
+    gateway.sandbox.faults.add({ hang: "body", times: 1 });
+    const port = Number(new URL(gateway.sandboxUrl).port);
+    const broken = gateway.get("/listings?limit=100");
+    await gateway.sandbox.waitForRequests(1);
+    await gateway.sandbox.close();
+    expect(["upstream-invalid-response", "upstream-unreachable"]).toContain(problemCode(await broken));
+    await gateway.sandbox.listen(port);
+    expect(cacheStatus(await gateway.get("/listings?limit=100"))).toMatchObject({ fwd: "miss" });
+  });
+});
+
+describe("a failure", () => {
+  it("is everyone's who waited for the same answer: many callers do not make many calls of it", async () => {
+    const gateway = await startGateway(QUICK);
+    gateway.sandbox.faults.add({ status: 500 });
+    gateway.sandbox.hold();
+    const replies = Array.from({ length: 50 }, () => gateway.get("/areas?q=Nacka"));
+    await gateway.sandbox.waitForRequests(1);
+    // Sent after them and answered: by now they are all aboard.
+    await gateway.get("/nowhere");
+    gateway.sandbox.release();
+    const codes = (await Promise.all(replies)).map(problemCode);
+    expect(new Set(codes)).toEqual(new Set(["upstream-error"]));
+    expect(gateway.sandbox.requests()).toHaveLength(2);
+  });
+
+  it.each([
+    ["cuts it short", { cutBody: true }],
+    ["puts something before it", { wrongJson: true }],
+    ["gives JSON instead", { wrongEnvelope: true }],
+    ["has no end", { oversizeBytes: 5_000_000 }],
+  ])("of a thumbnail where the upstream %s is no picture, and none is kept", async (_name, fault) => {
+    const gateway = await startGateway(QUICK);
+    gateway.sandbox.faults.add({ ...fault, times: 1 });
+    const path = `/cache/primary_${LISTING_ID}_100x60.jpg`;
+    expect(problemCode(await gateway.get(path))).toBe("upstream-invalid-response");
+    const healthy = await gateway.get(path);
+    expect([cacheStatus(healthy)["fwd"], healthy.headers["content-type"]]).toEqual(["miss", "image/jpeg"]);
+  });
+
+  it.each([
+    ["of two records", '{"listings":[{"serviceId":1},{"serviceId":2}]}', "/listings/7"],
+    ["of another resource", '{"sold":[{"serviceId":7}]}', "/listings/7"],
+    ["empty", "", "/areas"],
+    ["a list", "[]", "/areas"],
+    ["a text", '"areas"', "/areas"],
+    ["nothing", "null", "/areas"],
+    ["one record fewer than it says", '{"count":2,"areas":[{"serviceId":1}]}', "/areas"],
+    ["cut within its JSON, though whole by its length", NO_AREAS.slice(0, -2), "/areas"],
+  ])("is an answer that is %s", async (_name, body, path) => {
+    const upstream = await startUpstream((response) => void response.end(body));
+    const gateway = await startGateway({ env: upstream.env });
+    for (let calls = 1; calls <= 2; calls++) {
+      const reply = await gateway.get(path);
+      expect([reply.status, problemCode(reply)]).toEqual([502, "upstream-invalid-response"]);
+      expect(upstream.seen).toHaveLength(calls);
+    }
+  });
+});
+
+describe("an answer that trickles in", () => {
+  it("is waited for no longer than a whole call may take", async () => {
+    const clock = createFakeClock();
+    const pieces: (() => void)[] = [];
+    const upstream = await startUpstream((response) => {
+      response.flushHeaders();
+      pieces.push(() => void response.write(" "));
+    });
+    const settings = "upstream: { bodyTimeout: 3s, totalTimeout: 8s }";
+    const gateway = await startGateway({ env: upstream.env, clock, settings });
+    const trickled = gateway.get("/areas?q=Nacka");
+    // Two seconds between any two pieces: never as long as the upstream may be silent.
+    for (let piece = 1; piece <= 4; piece++) {
+      await clock.armed(3_000, piece);
+      pieces[0]?.();
+      await clock.armed(3_000, piece + 1);
+      await clock.advance(2_000);
+    }
+    const reply = await trickled;
+    expect([reply.status, problemCode(reply)]).toEqual([504, "upstream-timeout"]);
+    expect((await gateway.logged('"msg":"upstream call"'))["status"]).toBe("total-timeout");
+  });
+});
+
+describe("what the upstream explains", () => {
+  const PREFIX = "FAILURE_INVALID - see ";
+
+  it.each([
+    [400, {}, "upstream-rejected"],
+    [404, {}, "not-found"],
+    [400, NO_STORE, "upstream-rejected"],
+    [404, NO_STORE, "not-found"],
+  ])("with %i (%o) is passed on without addresses and credentials", async (status, headers, code) => {
+    const upstream = await startUpstream((response) => {
+      response.statusCode = status;
+      response.end(
+        `${PREFIX}http://api.internal.example/doc?hash=${"a".repeat(40)} ${upstream.env.UPSTREAM_URL} callerId=test-caller`,
+      );
+    });
+    const gateway = await startGateway({ env: upstream.env });
+    const reply = await gateway.get("/sold/7", { headers });
+    expect([reply.status, problemCode(reply)]).toEqual([status, code]);
+    const detail: unknown = Reflect.get(Object(reply.json()), "detail");
+    expect(detail).toMatch(new RegExp(`^${PREFIX}`));
+    expect(detail).not.toMatch(/internal|127\.0\.0\.1|aaaa|test-caller/);
+  });
+
+  it.each([500, 503, 403, 405, 406, 302, 418])("with %i is for nobody but itself", async (status) => {
+    const upstream = await startUpstream((response) => {
+      response.statusCode = status;
+      response.end("FAILURE_INTERNAL - db7.internal.example is down");
+    });
+    const gateway = await startGateway({ env: upstream.env, ...QUICK });
+    for (const headers of [{}, NO_STORE]) {
+      const reply = await gateway.get("/areas?q=Nacka", { headers });
+      expect(reply.status).toBeOneOf([502, 503]);
+      expect(reply.text).not.toMatch(/internal\.example|FAILURE/);
+    }
+    expect(gateway.log.join("")).not.toMatch(/internal\.example|FAILURE/);
+  });
+});

@@ -1,0 +1,124 @@
+import http from "node:http";
+import net from "node:net";
+import { describe, expect, it, onTestFinished } from "vitest";
+
+import { exchangeRaw } from "../support/ask.ts";
+import { startGateway, type TestGateway } from "../support/gateway.ts";
+
+/** The status lines and request ids in what came back on one connection, in order. */
+function answersIn(raw: string): string[] {
+  const ids = [...raw.matchAll(/^x-request-id: (\S+)\r$/gim)].map(([, id]) => id);
+  return [...raw.matchAll(/HTTP\/1\.1 (\d{3}) /g)].map(([, status], at) => `${status} ${ids[at]}`);
+}
+
+function request(target: string, id: string, ...more: string[]): string {
+  return [`GET ${target} HTTP/1.1`, "Host: x", `X-Request-Id: ${id}`, ...more, "", ""].join("\r\n");
+}
+
+async function stillAnswers(gateway: TestGateway): Promise<void> {
+  expect((await gateway.get("/areas?q=Nacka")).status).toBe(200);
+}
+
+describe("requests sent one upon another on one connection", () => {
+  it("are answered in their order, whichever is ready first", async () => {
+    const gateway = await startGateway();
+    gateway.sandbox.hold("/sold");
+    const raw = exchangeRaw(
+      gateway.port,
+      request("/sold?limit=1", "slow") +
+        request("/nowhere", "local") +
+        request("/areas?limit=1", "quick") +
+        request("/areas?limit=1", "same", "Connection: close"),
+    );
+    await gateway.logged('"msg":"upstream call"', '"resource":"areas"');
+    gateway.sandbox.release();
+    expect(answersIn(await raw)).toEqual(["200 slow", "404 local", "200 quick", "200 same"]);
+    expect(gateway.sandbox.requests()).toHaveLength(2);
+  });
+
+  it("are each refused or answered by themselves, what is no request ending the connection", async () => {
+    const gateway = await startGateway();
+    const raw = await exchangeRaw(
+      gateway.port,
+      `${request("/areas?limit=x", "bad")}${request("/areas?limit=1", "good")}GET /areas?q=\u00e5 HTTP/1.1\r\n\r\n`,
+    );
+    expect(answersIn(raw).slice(0, 2)).toEqual(["400 bad", "200 good"]);
+    expect(raw.match(/HTTP\/1\.1 \d{3}/g)).toEqual(["HTTP/1.1 400", "HTTP/1.1 200", "HTTP/1.1 400"]);
+  });
+});
+
+describe("a connection", () => {
+  it("is kept for the next request after an answer, a problem, 304 and HEAD alike", async () => {
+    const gateway = await startGateway();
+    const agent = new http.Agent({ keepAlive: true, maxSockets: 1 });
+    onTestFinished(() => agent.destroy());
+    const ports = new Set<unknown>();
+    agent.on("free", (socket: net.Socket) => ports.add(socket.localPort));
+    const asks = [
+      ["/areas?q=Nacka", "GET", {}],
+      ["/areas?q=Nacka", "GET", { "if-none-match": "*" }],
+      ["/areas?q=Nacka", "HEAD", {}],
+      ["/areas?q=Nacka", "GET", { "cache-control": "no-store" }],
+      ["/areas?limit=x", "GET", {}],
+      ["/nowhere", "HEAD", {}],
+      ["/areas", "POST", {}],
+      ["/areas", "GET", { accept: "text/html" }],
+      ["/areas?q=Nacka", "GET", {}],
+    ] as const;
+    for (const [path, method, headers] of asks) await gateway.get(path, { method, headers, agent });
+    expect(ports.size).toBe(1);
+  });
+
+  it.each([
+    ["HTTP/1.0, without Host,", "GET /areas?q=Nacka HTTP/1.0\r\n\r\n", 200],
+    [
+      "an offer to speak something else,",
+      request("/areas?q=Nacka", "x", "Connection: Upgrade, close", "Upgrade: h2c"),
+      200,
+    ],
+    [
+      "a method that only proxies know,",
+      "TRACE /areas HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n",
+      405,
+    ],
+    ["OPTIONS for the server as a whole", "OPTIONS * HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", 404],
+    [
+      "content in chunks",
+      request("/areas?q=Nacka", "x", "Connection: close", "Transfer-Encoding: chunked") +
+        "3\r\nabc\r\n0\r\n\r\n",
+      200,
+    ],
+    [
+      "a header given twice",
+      request("/areas?q=Nacka", "x", "Connection: close", "Accept: text/html", "Accept: application/json"),
+      200,
+    ],
+  ])("that brings %s is answered", async (_name, bytes, status) => {
+    const gateway = await startGateway();
+    const raw = await exchangeRaw(gateway.port, bytes);
+    expect(raw).toMatch(new RegExp(`^HTTP/1\\.1 ${status} `));
+    expect(raw.match(/^HTTP\/1/gm)).toHaveLength(1);
+  });
+
+  it.each([
+    ["before it has said anything", ""],
+    ["in the middle of a request", "GET /areas?q=Na"],
+    ["after what is no request", "nonsense\r\n\r\n"],
+    ["with its answer on the way", request("/areas?q=held", "x")],
+    ["with a stream on the way", request("/areas?q=held", "x", "Cache-Control: no-store")],
+    ["with several requests on the way", request("/areas?q=held", "x") + request("/sold?q=held", "y")],
+  ])("that breaks off %s harms nobody else", async (_name, bytes) => {
+    const gateway = await startGateway();
+    gateway.sandbox.hold();
+    const socket = net.connect(gateway.port, "127.0.0.1");
+    socket.on("error", () => undefined);
+    await new Promise((resolve) => void socket.once("connect", resolve));
+    socket.write(bytes);
+    // Sent after it and answered: by now it has arrived.
+    await gateway.get("/nowhere");
+    if (bytes.includes("held")) await gateway.sandbox.waitForRequests(1);
+    socket.resetAndDestroy();
+    gateway.sandbox.release();
+    await stillAnswers(gateway);
+  });
+});

@@ -1,0 +1,113 @@
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+
+import { describe, expect, it, onTestFinished } from "vitest";
+
+import { createSandbox } from "../../src/sandbox/sandbox.ts";
+import { ask } from "../support/ask.ts";
+import { CALLER } from "../support/gateway.ts";
+import { run } from "../support/process.ts";
+
+/** All that a start asks for; nothing is there to be reached. */
+const COMPLETE = {
+  HOST: "127.0.0.1",
+  PORT: "0",
+  ADMIN_PORT: "0",
+  UPSTREAM_URL: "http://127.0.0.1:9",
+  UPSTREAM_IMAGE_URL: "http://127.0.0.1:9",
+  UPSTREAM_SERVICE: CALLER.service,
+  UPSTREAM_CALLER_ID: CALLER.callerId,
+  UPSTREAM_PRIVATE_KEY: CALLER.privateKey,
+  UPSTREAM_USER_AGENT: "test/1.0",
+  UPSTREAM_REFERRER: "https://www.example.com/",
+  DATA_DIR: "",
+};
+
+function fileWith(name: string, text: string): string {
+  const folder = mkdtempSync(join(tmpdir(), "property-gateway-test-"));
+  onTestFinished(() => rmSync(folder, { recursive: true }));
+  const path = join(folder, name);
+  writeFileSync(path, text);
+  return path;
+}
+
+function linesOf(output: string): string[] {
+  return output.split("\n").filter((line) => line !== "");
+}
+
+const MISTAKES = `
+cache:
+  ttl: { listings: 5 minutes }
+  staleIfError: 1h
+sever: { port: 80 }
+query: { unknown: forwards }
+`;
+
+describe.each(["gateway", "config-check"])("%s", (command) => {
+  it("refuses mistaken settings with one line for each: where it is, and what is expected", async () => {
+    const file = fileWith("mine.yaml", MISTAKES);
+    const checked = run([command], {
+      ...COMPLETE,
+      CONFIG_FILE: file,
+      BUDGET: "many",
+      PORT: "http",
+      ADMIN_TOKEN: "x",
+    });
+    expect(await checked.ended).toBe(1);
+    const lines = linesOf(checked.output()).filter((line) => line !== "the configuration is not valid:");
+    for (const [place, path, expected] of [
+      [`${file}:3`, "cache.ttl.listings", /expected .*5m/],
+      [`${file}:4`, "cache.staleIfError", /not available in this version/],
+      [`${file}:5`, "sever", /did you mean server\?/],
+      [`${file}:6`, "query.unknown", /expected .*forward.*drop.*reject/],
+      ["BUDGET", "budget.limit", /expected .*60\/1m/],
+      ["environment variable PORT", "server.port", /expected/],
+      ["ADMIN_TOKEN", "", /not available in this version/],
+    ] as const) {
+      const [line = "none", ...others] = lines.filter((text) => text.includes(place) && text.includes(path));
+      expect([place, line, others]).toEqual([place, expect.stringMatching(expected), []]);
+    }
+    expect(lines).toHaveLength(7);
+    expect(checked.output()).not.toContain(CALLER.privateKey);
+  });
+});
+
+describe("config-check", () => {
+  it("tells of valid settings what they are and where they come from, and shows no key", async () => {
+    const file = fileWith("mine.yaml", "cache: { ttl: { sold: 2h } }\nbudget: { maxWait: 3s }\n");
+    const checked = run(["config-check"], { ...COMPLETE, CONFIG_FILE: file, BUDGET_MAX_WAIT: "4s" });
+    expect(await checked.ended).toBe(0);
+    const output = checked.output();
+    expect(output).toMatch(/^configuration is valid$/m);
+    expect(output).toContain(`${file}:1: cache.ttl.sold = `);
+    // The environment wins: the file's own value is not what counts.
+    expect(output).toMatch(/environment variable BUDGET_MAX_WAIT: budget\.maxWait = .*4s/);
+    expect(output).not.toMatch(/3s/);
+    expect(output).toMatch(/UPSTREAM_PRIVATE_KEY: upstream\.privateKey = /);
+    expect(output).not.toContain(CALLER.privateKey);
+  });
+});
+
+describe("gateway", () => {
+  it("takes the private key from a file that holds nothing else, and never shows it", async () => {
+    const sandbox = createSandbox({ ...CALLER, sizes: { listings: 5, sold: 5 } });
+    onTestFinished(sandbox.close);
+    const { url: upstream } = await sandbox.listen();
+    const { UPSTREAM_PRIVATE_KEY: _key, ...others } = COMPLETE;
+    const gateway = run(["gateway"], {
+      ...others,
+      UPSTREAM_URL: upstream,
+      UPSTREAM_PRIVATE_KEY_FILE: fileWith("key", `${CALLER.privateKey}\n`),
+      LOG_LEVEL: "trace",
+    });
+    const [, url = ""] = await gateway.says(/"callers":"(http:[^"]+)"/);
+    expect((await ask(`${url}/areas?q=Nacka`)).status).toBe(200);
+    sandbox.setCaller({ privateKey: "turned" });
+    expect((await ask(`${url}/areas?q=Lund&key=${CALLER.privateKey}`)).status).toBe(502);
+    await gateway.says(/Check upstream\.privateKey, upstream\.callerId, and this machine's clock/);
+    gateway.child.kill("SIGTERM");
+    expect(await gateway.ended).toBe(0);
+    expect(gateway.output()).not.toContain(CALLER.privateKey);
+  });
+});

@@ -1,0 +1,55 @@
+import { describe, expect, it } from "vitest";
+
+import { CREDENTIAL_PARAMETERS, PARAMETERS, type Parameter } from "../../../src/interface/parameters.ts";
+import { SEARCH_RESOURCES } from "../../../src/interface/resources.ts";
+
+/** Sections 4.1 to 4.3, copied from the interface by hand: names by the shape of their values. */
+const COMMON = {
+  text: "q",
+  tuple: "center dim bbox",
+  idSet: "areaId",
+  decimal: "minRooms maxRooms maxRent minLivingArea maxLivingArea minPlotArea maxPlotArea",
+  wordSet: "objectType",
+  integer: "minConstructionYear maxConstructionYear limit offset",
+  date: "minPublished maxPublished",
+  switch: "isNewConstruction includeUnset",
+};
+const DOCUMENTED: Record<keyof typeof PARAMETERS, Record<string, string>> = {
+  listings: {
+    ...COMMON,
+    integer: `${COMMON.integer} minListPrice maxListPrice minListSqmPrice maxListSqmPrice`,
+    switch: `${COMMON.switch} priceDecrease`,
+  },
+  sold: {
+    ...COMMON,
+    integer: `${COMMON.integer} minSoldPrice maxSoldPrice minSoldSqmPrice maxSoldSqmPrice`,
+    date: `${COMMON.date} minSoldDate maxSoldDate`,
+  },
+  areas: { text: "q", decimal: "lat lng", switch: "listings transactions", integer: "limit" },
+};
+
+describe("the tables of parameters", () => {
+  it.each(SEARCH_RESOURCES)("name all that the interface documents for %s, and nothing else", (resource) => {
+    const table: readonly Parameter[] = PARAMETERS[resource];
+    const inTable = Map.groupBy(table, ({ shape }) => shape.kind);
+    const documented = Object.entries(DOCUMENTED[resource]).map(([kind, names]) => [kind, names.split(" ")]);
+    expect(
+      Object.fromEntries([...inTable].map(([kind, found]) => [kind, found.map(({ name }) => name).sort()])),
+    ).toEqual(
+      Object.fromEntries(documented.map(([kind, names]) => [kind, Array.isArray(names) && names.sort()])),
+    );
+  });
+
+  it.each(SEARCH_RESOURCES)("never name a parameter of %s twice, nor a credential", (resource) => {
+    const names: string[] = PARAMETERS[resource].map(({ name }) => name);
+    expect(new Set([...names, ...CREDENTIAL_PARAMETERS]).size).toBe(
+      names.length + CREDENTIAL_PARAMETERS.length,
+    );
+  });
+
+  it.each(SEARCH_RESOURCES)("lean only on parameters that %s has", (resource) => {
+    const table: readonly Parameter[] = PARAMETERS[resource];
+    const leant = table.flatMap(({ onlyWith = [], requires = [] }) => [onlyWith, requires].flat());
+    expect(table.map(({ name }) => name)).toEqual(expect.arrayContaining(leant));
+  });
+});
