@@ -98,6 +98,11 @@ describe("the company's own key", () => {
     expect(leavings(`/listings?${mistake}`, options)).toBe(leavings("/listings"));
   });
 
+  it("leaves nothing behind where it has blanks in it", () => {
+    const isSecret = (text: string): boolean => text === "open sesame";
+    expect(understood("/areas?apikey=+open%20sesame&x=open", { isSecret })).toBe("areas?x=open");
+  });
+
   it("leaves nothing behind where it cannot even be decoded", () => {
     expect(understood("/listings?apikey=100%zz", { isSecret: (text) => text === "100%zz" })).toBe(
       "listings?offset=0",

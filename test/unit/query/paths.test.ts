@@ -187,6 +187,8 @@ describe("a path that is passed through", () => {
   });
 
   it("is refused where a parameter cannot be decoded", () => {
-    expect(understood("/areas/x?a=%E4", options)).toBe("refused: a");
+    for (const unknown of ["forward", "drop", "reject"] as const) {
+      expect(understood("/areas/x?a=%E4", { ...options, unknown })).toBe("refused: a");
+    }
   });
 });

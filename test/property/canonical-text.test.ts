@@ -1,0 +1,252 @@
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+
+import { cacheKey } from "../../src/query/key.ts";
+import type { Query, StreamedQuery } from "../../src/query/query.ts";
+import { canonicalText, upstreamTarget } from "../../src/query/text.ts";
+import { plainTarget, randomMeanings, spell } from "../support/meanings.ts";
+import { parsedTarget, understood, type Understanding } from "../support/understood.ts";
+
+const seed = fc.nat(0xffff_ffff);
+const meaning = seed.map((number) => randomMeanings(number, 1)[0]).filter((found) => found !== undefined);
+
+/** The characters of an ASCII text. */
+function lettersOf(text: string): string[] {
+  return text.split("");
+}
+
+/** Any text a caller could put into a name or a value: all of Unicode, and what could pass for syntax. */
+const anyText = fc.oneof(
+  fc.string({ unit: "grapheme", maxLength: 12 }),
+  fc.string({ unit: "binary", maxLength: 6 }).map((text) => text.toWellFormed()),
+  fc
+    .array(
+      fc.constantFrom(
+        ...lettersOf("&=?#+%,;/*{}[]()'\"\\ \n\0"),
+        "%26",
+        "limit=5",
+        "q=a",
+        "\u0308",
+        "\u0338",
+        "null",
+      ),
+      { maxLength: 6 },
+    )
+    .map((parts) => parts.join("")),
+);
+const anyName = fc.oneof(
+  { weight: 4, arbitrary: anyText },
+  fc.constantFrom("__proto__", "constructor", "toString", "q", "limit", "offset", "areaId", "Q", "[]"),
+);
+const anyPairs = fc.array(fc.tuple(anyName, anyText), { maxLength: 4 });
+type Pairs = readonly (readonly [string, string])[];
+
+const encoded = (pairs: Pairs): string =>
+  pairs.map((pair) => pair.map((text) => encodeURIComponent(text)).join("=")).join("&");
+
+/** Of a record, a thumbnail and a path passed through. */
+const path = fc.oneof(
+  fc.tuple(fc.constantFrom("listings", "sold"), fc.bigInt({ min: 0n })).map((parts) => `/${parts.join("/")}`),
+  fc
+    .tuple(fc.nat(), fc.integer({ min: 1, max: 140 }), fc.integer({ min: 1, max: 94 }))
+    .map(([id, width, height]) => `/cache/primary_${id}_${width}x${height}.jpg`),
+  anyText
+    .filter((text) => !/^$|^\.\.?$|[/\\]/.test(text))
+    .map((text) => `/areas/${encodeURIComponent(text)}`),
+);
+
+/** A target of any kind, with parameters of any kind. */
+const target = fc
+  .tuple(fc.oneof(meaning.map(plainTarget), path), anyPairs)
+  .map(([start, pairs]) => `${start}${start.includes("?") ? "&" : "?"}${encoded(pairs)}`);
+
+const options: Understanding = { passThrough: ["/areas/*"] };
+const RECORD_PATH = "/{resource}/{serviceId}";
+
+/** The query of a target, where it is not refused: an arbitrary name may by chance be a documented one. */
+function queryOf(asked: string, given: Understanding = options): Query | StreamedQuery {
+  const parsed = parsedTarget(asked, given);
+  fc.pre(parsed?.ok === true);
+  return parsed.query;
+}
+
+/** Where to ask for what a canonical text says. */
+function targetOf(text: string): string {
+  return `/${text.replace(/^images\/([^?]+)/, "cache/primary_$1.jpg")}`;
+}
+
+describe("canonical text", () => {
+  it("parses back to the same query, and is its own canonical text", () => {
+    fc.assert(
+      fc.property(target, (asked) => {
+        const query = queryOf(asked);
+        fc.pre(query.kind !== "streamed");
+        const text = canonicalText(query);
+        expect(queryOf(targetOf(text))).toEqual(query);
+        expect(understood(targetOf(text))).toBe(text);
+      }),
+      { numRuns: 2000 },
+    );
+  });
+
+  it("is what the upstream is asked for: that parses back to the same query too", () => {
+    fc.assert(
+      fc.property(
+        target,
+        fc.constantFrom(RECORD_PATH, "/v1/{serviceId}/of/{resource}"),
+        (asked, recordPath) => {
+          const query = queryOf(asked);
+          expect(queryOf(upstreamTarget(query, recordPath), { ...options, recordPath })).toEqual(query);
+        },
+      ),
+      { numRuns: 2000 },
+    );
+  });
+
+  it("can stand in a key, a header's string and a URL, and is no pattern and no hash tag", () => {
+    fc.assert(
+      fc.property(target, (asked) => {
+        const query = queryOf(asked);
+        const sent = upstreamTarget(query, RECORD_PATH);
+        expect(query.kind === "streamed" ? "x" : canonicalText(query)).toMatch(/^[\w/?&=%,.~!()-]+$/);
+        expect(sent).toMatch(/^\/[\w/?&=%,.~!()-]+$/);
+        const url = new URL(sent, "http://upstream.example");
+        expect(url.pathname + url.search).toBe(sent);
+      }),
+      { numRuns: 2000 },
+    );
+  });
+
+  it("is one text to one query: two that differ have two keys, in each format", () => {
+    fc.assert(
+      fc.property(target, target, (one, other) => {
+        const [first, second] = [queryOf(one), queryOf(other)];
+        fc.pre(first.kind !== "streamed" && second.kind !== "streamed");
+        const isSame = JSON.stringify(first) === JSON.stringify(second);
+        expect(canonicalText(first) === canonicalText(second)).toBe(isSame);
+        expect(cacheKey("json", canonicalText(first))).not.toBe(cacheKey("v2", canonicalText(second)));
+      }),
+    );
+  });
+});
+
+describe("a value cannot pass for anything else", () => {
+  it("in q: the upstream is asked for just that text, and two texts are two keys", () => {
+    fc.assert(
+      fc.property(anyText, anyText, (one, other) => {
+        const asked = (text: string): string => understood(`/areas?q=${encodeURIComponent(text)}`);
+        fc.pre(!asked(one).startsWith("refused"));
+        const meant = one.normalize("NFC").trim();
+        const sent = new URLSearchParams(asked(one).split("?")[1] ?? "").get("q");
+        expect(sent).toBe(["", "undefined", "null", "NaN"].includes(meant) ? null : meant);
+        if (meant !== other.normalize("NFC").trim() && sent !== null)
+          expect(asked(other)).not.toBe(asked(one));
+      }),
+      { numRuns: 2000 },
+    );
+  });
+
+  it("in an undocumented parameter: its pairs come out as they went in, sorted by name", () => {
+    fc.assert(
+      fc.property(anyPairs, (pairs) => {
+        const sent = new URLSearchParams(
+          upstreamTarget(queryOf(`/listings/1?${encoded(pairs)}`), RECORD_PATH).split("?")[1] ?? "",
+        );
+        const kept = pairs
+          .map(([name, value]) => [name.trim(), value])
+          .filter(([name = ""]) => !["", "_", "key"].includes(name) && !CREDENTIAL.test(name))
+          .sort(([a = ""], [b = ""]) => (a < b ? -1 : Number(a > b)));
+        expect([...sent]).toEqual(kept);
+      }),
+      { numRuns: 2000 },
+    );
+  });
+});
+
+const CREDENTIAL = /^(callerid|time|unique|hash)\s*($|[[\0])/i;
+
+describe("a caller's signature", () => {
+  const spelling = fc
+    .tuple(
+      fc.constantFrom("callerId", "time", "unique", "hash"),
+      fc.constantFrom("", " ", "\t", "[]", "[a]", "[\n]", "\0", "\0x"),
+      fc.constantFrom("", " ", "\n"),
+      fc.nat(),
+    )
+    .map(([name, after, before, bits]) => {
+      const mixed = lettersOf(name).map((letter, at) => ((bits >> at) & 1 ? letter.toUpperCase() : letter));
+      return encodeHere(before + mixed.join("") + after, bits);
+    });
+
+  it("never reaches a key or the upstream, however it is spelled", () => {
+    fc.assert(
+      fc.property(target, spelling, fc.stringMatching(/^[0-9a-f]{40}(%FF)?$/), (asked, credential, value) => {
+        const signed = queryOf(`${asked}&${credential}=${value}`);
+        expect(signed).toEqual(queryOf(asked));
+        expect(upstreamTarget(signed, RECORD_PATH)).not.toContain(value.slice(0, 40));
+      }),
+      { numRuns: 1000 },
+    );
+  });
+});
+
+/** Percent-encodes the letters that the bits choose, and all that is not a letter. */
+function encodeHere(text: string, bits: number): string {
+  return lettersOf(text)
+    .map((letter, at) =>
+      /\w/.test(letter) && !((bits >> (at + 8)) & 1)
+        ? letter
+        : `%${letter.charCodeAt(0).toString(16).padStart(2, "0")}`,
+    )
+    .join("");
+}
+
+describe("whatever is sent", () => {
+  const junk = fc.string({ unit: "binary", maxLength: 40 });
+  const bytes = fc
+    .uint8Array({ maxLength: 12 })
+    .map((codes) => [...codes].map((code) => `%${code.toString(16).padStart(2, "0")}`).join(""));
+  // Two halves of a surrogate pair among them: neither is a character.
+  const unit = fc.constantFrom(...lettersOf("%&=?+,/.[]0aE4"), "\ud83c", "\udfe0");
+  const broken = fc.string({ unit, maxLength: 20 });
+  const start = fc.constantFrom(
+    "",
+    "/",
+    "/listings?",
+    "/areas?q=",
+    "/sold/",
+    "/sold/7?",
+    "/areas?lat=",
+    "/cache/",
+  );
+
+  it("is understood and can be sent on, or has at least one fault, and is never an accident", () => {
+    const anything = fc.tuple(start, fc.oneof(junk, bytes, broken)).map((parts) => parts.join(""));
+    fc.assert(
+      fc.property(anything, fc.constantFrom("forward", "drop", "reject"), (asked, unknown) => {
+        const parsed = parsedTarget(asked, { ...options, unknown });
+        if (parsed?.ok === false) expect(parsed.faults).not.toEqual([]);
+        if (parsed?.ok === true) {
+          const sent = upstreamTarget(parsed.query, RECORD_PATH);
+          expect(queryOf(sent, { ...options, unknown })).toEqual(parsed.query);
+        }
+      }),
+      { numRuns: 5000 },
+    );
+  });
+
+  it("in a spelling of something meant is never an accident either, wherever it stands", () => {
+    fc.assert(
+      fc.property(meaning, seed, fc.oneof(junk, bytes, broken), fc.nat(), (meant, spelling, what, where) => {
+        const proper = spell(meant, spelling);
+        const at = where % (proper.length + 1);
+        const parsed = parsedTarget(proper.slice(0, at) + what + proper.slice(at), options);
+        if (parsed?.ok === false) expect(parsed.faults).not.toEqual([]);
+        if (parsed?.ok === true) {
+          expect(upstreamTarget(parsed.query, RECORD_PATH)).toMatch(/^\/[\w/?&=%,.~!()-]+$/);
+        }
+      }),
+      { numRuns: 2000 },
+    );
+  });
+});
