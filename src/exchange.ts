@@ -103,12 +103,49 @@ export interface Waiting {
   readonly deadlineAt: () => number;
 }
 
+/** Whose turn comes first: callers' own requests, then those of background apps, then work nobody waits for. */
+export const PRIORITIES = ["interactive", "background", "refresh", "prefetch"] as const;
+export type Priority = (typeof PRIORITIES)[number];
+
+/** The parts of the upstream, each with a budget of its own (interface, sections 1 and 4.5). */
+export type OriginName = "api" | "images";
+
+/** What is wanted of the upstream, as far as the budget needs to know. */
+export interface Order {
+  /** Whose share pays: the app that started it. */
+  readonly app: string;
+  readonly priority: Priority;
+  readonly cause: Cause;
+  readonly resource: Resource;
+  /** Canonical text of the query; the ledger keeps a hash of it. */
+  readonly text: string;
+  readonly waiting: Waiting;
+}
+
+/** Why the upstream is to be left alone for a while. */
+export type SlowDownCause = "too-many-requests" | "unavailable" | "unreachable";
+
+/** How a send ended. Durations in milliseconds from the departure. */
+export interface SendEnd {
+  /** HTTP status, or the kind of failure where there was none. */
+  readonly status: number | UpstreamFaultKind;
+  /** By then it had reached the upstream, or never would: the head of the answer was here, or it had failed. */
+  readonly arrivedAfterMs: number;
+  readonly durationMs: number;
+  /** What the upstream said, or showed, of its state. */
+  readonly slowDown?: {
+    readonly cause: SlowDownCause;
+    /** For how long, where it said so. */
+    readonly forMs: number | undefined;
+  };
+}
+
 /**
- * Runs a job when its turn has come. Rejects, without running it, with `temporary-reduced-capacity` where the
- * turn cannot come before the deadline or everyone who waited has gone, and with `deadline-exceeded` where it
- * has not come by the deadline all the same.
+ * Runs a job when its turn has come. Rejects, without running it, with `temporary-reduced-capacity`,
+ * `quota-exceeded` or `upstream-unavailable` where the turn cannot come before the deadline, and with
+ * `deadline-exceeded` where it has not come by the deadline all the same. The job says how its send ended.
  */
-export type Throttled = <T>(job: () => Promise<T>, waiting: Waiting) => Promise<T>;
+export type Throttled = <T>(order: Order, job: (ended: (end: SendEnd) => void) => Promise<T>) => Promise<T>;
 
 /** How another replica's flight ended, or that it has ended without saying so. */
 export type ClaimEnd =

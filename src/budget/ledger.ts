@@ -1,0 +1,56 @@
+import { hash } from "node:crypto";
+
+import type { Cause, OriginName, UpstreamFaultKind } from "../exchange.ts";
+import type { Resource } from "../interface/resources.ts";
+
+/** A send, as it is entered before it goes. */
+export interface LedgerEntry {
+  /** Unlike any other's. */
+  readonly id: string;
+  readonly origin: OriginName;
+  /** Epoch milliseconds: when it was allowed to go. */
+  readonly at: number;
+  readonly app: string;
+  readonly resource: Resource;
+  readonly cause: Cause;
+  /** Hash of the canonical query (`queryHash`). */
+  readonly query: string;
+}
+
+/** What is added when it has ended. */
+export interface LedgerCompletion {
+  /** HTTP status, or the kind of failure; `unsent` where it never went and its place was given back. */
+  readonly status: number | UpstreamFaultKind | "unsent";
+  readonly durationMs: number;
+  /** Epoch milliseconds: by then it had reached the upstream. It counts in the windows from here. */
+  readonly arrivedAt: number;
+}
+
+/** A line of the ledger: an entry, completed or not. A crash before its completion counts as sent. */
+export interface LedgerLine extends LedgerEntry {
+  readonly completion: LedgerCompletion | undefined;
+}
+
+/** Where the ledger is read. */
+export interface LedgerReader {
+  /**
+   * Lines with `from <= at < to` (epoch milliseconds), oldest first, in pieces, so that a long period does
+   * not have to be held in memory at once. Rejects with `StoreUnavailable` where it cannot be read.
+   */
+  readonly read: (from: number, to: number) => AsyncIterable<readonly LedgerLine[]>;
+  /** Epoch milliseconds from which on it is known to be complete; what is older was dropped, or never entered. */
+  readonly completeSince: () => Promise<number>;
+}
+
+/** A ledger that this process alone writes. */
+export interface Ledger extends LedgerReader {
+  /** May throw: then the entry is not there. */
+  readonly enter: (entry: LedgerEntry) => void;
+  /** May throw. */
+  readonly complete: (id: string, completion: LedgerCompletion) => void;
+}
+
+/** @returns what the ledger keeps of a canonical query: enough to tell questions apart, nothing to read them from */
+export function queryHash(text: string): string {
+  return hash("sha256", text, "base64url").slice(0, 16);
+}
