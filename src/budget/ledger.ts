@@ -50,6 +50,12 @@ export interface Ledger extends LedgerReader {
   readonly complete: (id: string, completion: LedgerCompletion) => void;
 }
 
+/** A ledger in this process, which can be asked at once. */
+export interface OwnLedger extends Ledger {
+  /** Lines of an origin with `at` or `arrivedAt` from `since` on (epoch milliseconds), oldest first. May throw. */
+  readonly recent: (origin: OriginName, since: number) => readonly LedgerLine[];
+}
+
 /** @returns what the ledger keeps of a canonical query: enough to tell questions apart, nothing to read them from */
 export function queryHash(text: string): string {
   return hash("sha256", text, "base64url").slice(0, 16);

@@ -1,6 +1,12 @@
 /**
- * Rolling windows, as pure arithmetic: at most `limit` sends in any `windowMs`, for several windows at
- * once. Instants are epoch milliseconds; nothing here knows what time it is.
+ * Rolling windows, as pure arithmetic: at most `limit` sends in any `windowMs` milliseconds, for several
+ * windows at once. Instants are whole milliseconds of one clock that never goes back; nothing here knows
+ * what time it is.
+ *
+ * A send is allowed at one instant and reaches the upstream at a later one, and the upstream counts from
+ * there. So a place is held as if the send were always just arriving, from the moment it is allowed until
+ * it is known to have arrived; from then on the window runs. Where that never becomes known, because the
+ * process died, the latest possible instant counts (`until`).
  */
 
 /** An allowance: at most `limit` sends within any `windowMs` milliseconds. */
@@ -11,53 +17,103 @@ export interface Window {
   readonly windowMs: number;
 }
 
-/** What was sent, oldest first. Mutated only by `recordSend` and `forgetOld`. */
-export interface Sends {
-  readonly instants: number[];
-  /** Index of the oldest instant that still counts: the ones before it are dropped in bulk. */
+/** As much of a window as its arithmetic needs. */
+export type Limit = Pick<Window, "limit" | "windowMs">;
+
+/** The places taken by sends. Mutated only by the functions below. */
+export interface Places {
+  /** When sends arrived at the latest, oldest first. */
+  readonly arrived: number[];
+  /** Index of the oldest that still counts: the ones before it are dropped in bulk. */
   first: number;
+  /** Sends on their way: by id, the latest instant at which each can arrive. */
+  readonly onTheirWay: Map<string, number>;
 }
 
-export function noSends(): Sends {
-  return { instants: [], first: 0 };
+export function noPlaces(): Places {
+  return { arrived: [], first: 0, onTheirWay: new Map() };
+}
+
+/** Takes a place for a send that will have arrived by `until`. */
+export function takePlace(places: Places, id: string, until: number): void {
+  places.onTheirWay.set(id, until);
+}
+
+/** The send has arrived by `at`; one that was not on its way is entered all the same. */
+export function settlePlace(places: Places, id: string, at: number): void {
+  places.onTheirWay.delete(id);
+  enter(places, at);
+}
+
+/** The send never went. */
+export function giveBackPlace(places: Places, id: string): void {
+  places.onTheirWay.delete(id);
+}
+
+function enter({ arrived, first }: Places, at: number): void {
+  // Nearly always the latest; else its place is close to the end.
+  let index = arrived.length;
+  while (index > first && (arrived[index - 1] ?? at) > at) index--;
+  if (index === arrived.length) arrived.push(at);
+  else arrived.splice(index, 0, at);
 }
 
 /**
- * When the next send may go, if `ahead` others go before it, each as early as it may.
- * @returns an instant, not before `now`
+ * Settles what must have arrived by now, and drops what no window can see any more.
+ * @param horizonMs the longest window
  */
-export function earliestSend(windows: readonly Window[], sends: Sends, now: number, ahead = 0): number {
-  const { instants, first } = sends;
-  const held = instants.length - first;
-  if (windows.every(({ limit }) => held + ahead < limit)) return now;
+export function tidyPlaces(places: Places, horizonMs: number, now: number): void {
+  const { arrived, onTheirWay } = places;
+  for (const [id, until] of onTheirWay) {
+    if (until <= now) settlePlace(places, id, until);
+  }
+  while (places.first < arrived.length && (arrived[places.first] ?? 0) < now - horizonMs) places.first++;
+  // Cutting the array costs its length, so it is done when half of it is dead.
+  if (places.first > 1024 && places.first * 2 > arrived.length) {
+    arrived.splice(0, places.first);
+    places.first = 0;
+  }
+}
+
+/** How many sends count in the window that ends now. Expects tidy places. */
+export function spentIn({ arrived, first, onTheirWay }: Places, windowMs: number, now: number): number {
+  let low = first;
+  let high = arrived.length;
+  while (low < high) {
+    const middle = (low + high) >>> 1;
+    if ((arrived[middle] ?? 0) >= now - windowMs) high = middle;
+    else low = middle + 1;
+  }
+  return arrived.length - low + onTheirWay.size;
+}
+
+/**
+ * When there is a place in all windows, if `ahead` others go before, each as early as it may.
+ * A send on its way is taken to arrive now: it cannot free its place earlier than a window after that.
+ * @returns an instant, not before `now`; infinity where a limit is 0
+ */
+export function freeAt(places: Places, windows: readonly Limit[], now: number, ahead = 0): number {
+  if (windows.some(({ limit }) => limit <= 0)) return Number.POSITIVE_INFINITY;
+  const { arrived, first, onTheirWay } = places;
+  const taken = arrived.length + onTheirWay.size;
+  if (windows.every(({ limit }) => taken - first + ahead < limit)) return now;
 
   // The place of each one ahead, and then one's own. Every window counts from the places that all of
   // them allow, so none can be reckoned by itself.
-  const places: number[] = [];
-  const instantOf = (index: number): number =>
-    index < first ? Number.NEGATIVE_INFINITY : (instants[index] ?? places[index - instants.length] ?? now);
-  for (let index = instants.length; index <= instants.length + ahead; index++) {
-    // In a window a send takes the place of the one `limit` sends before it.
-    places.push(
-      windows.reduce((at, { limit, windowMs }) => Math.max(at, instantOf(index - limit) + windowMs), now),
+  const next: number[] = [];
+  const instantOf = (index: number): number => {
+    if (index < first) return Number.NEGATIVE_INFINITY;
+    return index < arrived.length
+      ? (arrived[index] ?? now)
+      : index < taken
+        ? now
+        : (next[index - taken] ?? now);
+  };
+  for (let index = taken; index <= taken + ahead; index++) {
+    // In a window a send takes the place of the one `limit` sends before it, a moment after that is free.
+    next.push(
+      windows.reduce((at, { limit, windowMs }) => Math.max(at, instantOf(index - limit) + windowMs + 1), now),
     );
   }
-  return places.at(-1) ?? now;
-}
-
-/** Enters a send. Instants come in order; one that does not, because a clock was set back, counts as the latest. */
-export function recordSend(sends: Sends, at: number): void {
-  sends.instants.push(Math.max(at, sends.instants.at(-1) ?? at));
-}
-
-/** Drops what no window can see any more. */
-export function forgetOld(windows: readonly Window[], sends: Sends, now: number): void {
-  const horizon = now - Math.max(...windows.map((window) => window.windowMs));
-  const { instants } = sends;
-  while (sends.first < instants.length && (instants[sends.first] ?? 0) <= horizon) sends.first++;
-  // Cutting the array costs its length, so it is done when half of it is dead.
-  if (sends.first > 1024 && sends.first * 2 > instants.length) {
-    instants.splice(0, sends.first);
-    sends.first = 0;
-  }
+  return next.at(-1) ?? now;
 }

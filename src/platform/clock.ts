@@ -2,6 +2,11 @@
 export interface Clock {
   /** Epoch milliseconds. */
   readonly now: () => number;
+  /**
+   * Whole milliseconds by a clock that only ever runs forward, whatever becomes of the time of day: to
+   * tell how long something is ago. It began as epoch milliseconds.
+   */
+  readonly steady: () => number;
   /** Calls back once, `delayMs` from now; the returned function cancels. */
   readonly after: (delayMs: number, callback: () => void) => () => void;
 }
@@ -11,6 +16,7 @@ const LONGEST_TIMER_MS = 2_147_483_647;
 
 export const systemClock: Clock = {
   now: () => Date.now(),
+  steady: () => Math.floor(performance.timeOrigin + performance.now()),
   after(delayMs, callback) {
     const timer = setTimeout(callback, Math.min(Math.max(delayMs, 0), LONGEST_TIMER_MS));
     return () => clearTimeout(timer);

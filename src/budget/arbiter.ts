@@ -1,0 +1,342 @@
+/**
+ * Who may send next, and when: the rolling windows, the shares of the apps, the reserve, the circuits,
+ * put together. Pure but for the state it is given; instants are whole milliseconds of one clock that
+ * never goes back.
+ *
+ * It decides for a process that keeps its budget by itself, it predicts waits, and it says what the Lua
+ * script that decides for all replicas (lua/take.lua) has to answer: both are held to one another by
+ * test/property/budget-script.test.ts.
+ *
+ * The order among those who wait is by priority, and within one by start-time fair queueing (Goyal, Vin
+ * and Cheng, SIGCOMM 1996): each send moves its app's tag on by 1/weight, and the app with the lowest tag
+ * goes first; one that was idle begins where the others are. What an app leaves, others may use. But in
+ * a rolling window what is taken at once comes back at once, a window later: an app that takes more than
+ * its share while others are about takes what it borrows evenly, so that a place comes free all the time
+ * and nobody has to wait out a burst of somebody else's.
+ */
+import { PRIORITIES, type Priority, type SendEnd } from "../exchange.ts";
+import type { Resource } from "../interface/resources.ts";
+import { type Circuit, opened, passableAt, REFUSED_IN_A_ROW, SCOPE_OF } from "./circuit.ts";
+import {
+  freeAt,
+  giveBackPlace,
+  type Limit,
+  noPlaces,
+  type Places,
+  settlePlace,
+  spentIn,
+  takePlace,
+  tidyPlaces,
+  type Window,
+} from "./windows.ts";
+
+export const DAY_MS = 86_400_000;
+/** An app that asked so long ago, or within the window where that is longer, is still about. */
+export const ABOUT_MS = 60_000;
+
+/** What the settings say of an app. */
+export interface AppTerms {
+  readonly weight: number;
+  /** Most sends in any 24 hours, whatever others leave. */
+  readonly perDay: number | null;
+}
+
+export interface Terms {
+  readonly windows: readonly Window[];
+  /** Part of each window, 0 up to 1, that background work never touches. */
+  readonly reserve: number;
+  readonly apps: ReadonlyMap<string, AppTerms>;
+  /** By then a send that was allowed has arrived, or never will. */
+  readonly leaseMs: number;
+  readonly maxCoolOffMs: number;
+}
+
+/** One who wants to send. */
+export interface Candidate {
+  readonly app: string;
+  readonly priority: Priority;
+  readonly resource: Resource;
+}
+
+interface AppState {
+  /** Where it stands in the fair order. */
+  tag: number;
+  askedAt: number;
+  borrowedAt: number;
+  /** All its sends, and those of its own share. */
+  readonly all: Places;
+  readonly own: Places;
+}
+
+/** Mutated only by the functions below. */
+export interface Standing {
+  readonly places: Places;
+  readonly apps: Map<string, AppState>;
+  /** The tag of the app served last. */
+  tag: number;
+  readonly circuits: Map<"origin" | Resource, Circuit>;
+  refusedInARow: number;
+}
+
+export function newStanding(): Standing {
+  return { places: noPlaces(), apps: new Map(), tag: 0, circuits: new Map(), refusedInARow: 0 };
+}
+
+/** What keeps a candidate waiting. */
+export type Hindrance = "budget" | "share" | "per-day" | "cool-off";
+
+export type Decision =
+  /** `index` of the candidate that may send now. */
+  | { readonly kind: "granted"; readonly index: number }
+  /** None may, before `at`. */
+  | { readonly kind: "wait"; readonly at: number };
+
+/**
+ * Lets one of the candidates send now, and enters its place under `id`, or says when to ask again.
+ * @param limitOf what is left of a window's limit, where something is held back for others
+ */
+export function decide(
+  standing: Standing,
+  terms: Terms,
+  { id, candidates }: { readonly id: string; readonly candidates: readonly Candidate[] },
+  now: number,
+  limitOf: (window: Window) => number = limitOfWindow,
+): Decision {
+  tidy(standing, terms, now);
+  for (const { app } of candidates) appOf(standing, app).askedAt = now;
+  let at = Number.POSITIVE_INFINITY;
+  for (const index of inFairOrder(standing, candidates)) {
+    const candidate = candidates[index];
+    if (candidate === undefined) continue;
+    const admission = admit(standing, terms, candidate, now, limitOf);
+    if (admission.at <= now) {
+      grant(standing, terms, candidate, id, now);
+      return { kind: "granted", index };
+    }
+    at = Math.min(at, admission.at);
+  }
+  return { kind: "wait", at };
+}
+
+const limitOfWindow = ({ limit }: Window): number => limit;
+
+/** Enters a send whatever the limits say: one that was decided elsewhere, or that is only watched. */
+export function grant(
+  standing: Standing,
+  terms: Terms,
+  { app, resource }: Candidate,
+  id: string,
+  now: number,
+): void {
+  const state = appOf(standing, app);
+  const until = now + terms.leaseMs;
+  if (!isOverShare(standing, terms, app, now)) takePlace(state.own, id, until);
+  else state.borrowedAt = now;
+  takePlace(state.all, id, until);
+  takePlace(standing.places, id, until);
+  const start = Math.max(standing.tag, state.tag);
+  standing.tag = start;
+  state.tag = start + 1 / weightOf(terms, app);
+  for (const scope of ["origin", resource] as const) {
+    const circuit = standing.circuits.get(scope);
+    if (circuit === undefined) continue;
+    circuit.probe = id;
+    circuit.probeUntil = until;
+  }
+}
+
+/**
+ * The send has ended.
+ * @param arrivedAt by then it had arrived
+ */
+export function settle(
+  standing: Standing,
+  terms: Terms,
+  send: { readonly id: string; readonly app: string; readonly resource: Resource },
+  { end, arrivedAt }: { readonly end: SendEnd; readonly arrivedAt: number },
+  now: number,
+): void {
+  const state = appOf(standing, send.app);
+  if (state.own.onTheirWay.has(send.id)) settlePlace(state.own, send.id, arrivedAt);
+  settlePlace(state.all, send.id, arrivedAt);
+  settlePlace(standing.places, send.id, arrivedAt);
+  turnCircuits(standing, terms, send, end, now);
+}
+
+/** Enters a send of before this process began, or one that another process made. */
+export function remember(
+  standing: Standing,
+  terms: Terms,
+  app: string,
+  arrivedAt: number,
+  now: number,
+): void {
+  const state = appOf(standing, app);
+  if (!isOverShare(standing, terms, app, now)) settlePlace(state.own, "", arrivedAt);
+  settlePlace(state.all, "", arrivedAt);
+  settlePlace(standing.places, "", arrivedAt);
+}
+
+/** The send never went: its place is free again. */
+export function giveBack(
+  standing: Standing,
+  { id, app }: { readonly id: string; readonly app: string },
+): void {
+  const state = appOf(standing, app);
+  giveBackPlace(state.own, id);
+  giveBackPlace(state.all, id);
+  giveBackPlace(standing.places, id);
+  for (const circuit of standing.circuits.values()) {
+    if (circuit.probe === id) circuit.probe = undefined;
+  }
+}
+
+function turnCircuits(
+  standing: Standing,
+  terms: Terms,
+  { id, resource }: { readonly id: string; readonly resource: Resource },
+  { status, slowDown }: SendEnd,
+  now: number,
+): void {
+  const { circuits } = standing;
+  const answered = typeof status === "number" && slowDown === undefined;
+  standing.refusedInARow = slowDown?.cause === "unreachable" ? standing.refusedInARow + 1 : 0;
+  for (const scope of ["origin", resource] as const) {
+    const circuit = circuits.get(scope);
+    if (circuit === undefined || circuit.probe !== id) continue;
+    if (answered) circuits.delete(scope);
+    else {
+      const cause = slowDown?.cause ?? circuit.cause;
+      circuits.set(scope, opened(circuit, { cause, forMs: slowDown?.forMs }, now, terms.maxCoolOffMs));
+    }
+  }
+  if (slowDown === undefined) return;
+  if (slowDown.cause === "unreachable" && standing.refusedInARow < REFUSED_IN_A_ROW) return;
+  const scope = SCOPE_OF[slowDown.cause] === "origin" ? "origin" : resource;
+  const circuit = circuits.get(scope);
+  // What was sent before it opened says nothing new.
+  if (circuit !== undefined && now < circuit.openUntil && slowDown.forMs === undefined) return;
+  circuits.set(scope, opened(circuit, slowDown, now, terms.maxCoolOffMs));
+}
+
+/** When a candidate may send behind `ahead` others, `ownAhead` of them of its app, and what it waits for. */
+export function expect(
+  standing: Standing,
+  terms: Terms,
+  candidate: Candidate,
+  { ahead, ownAhead }: { readonly ahead: number; readonly ownAhead: number },
+  now: number,
+  limitOf: (window: Window) => number = limitOfWindow,
+): { readonly at: number; readonly why: Hindrance } {
+  tidy(standing, terms, now);
+  return admit(standing, terms, candidate, now, limitOf, { ahead, ownAhead });
+}
+
+interface Admission {
+  readonly at: number;
+  readonly why: Hindrance;
+}
+
+function admit(
+  standing: Standing,
+  terms: Terms,
+  { app, priority, resource }: Candidate,
+  now: number,
+  limitOf: (window: Window) => number,
+  { ahead, ownAhead } = { ahead: 0, ownAhead: 0 },
+): Admission {
+  const state = appOf(standing, app);
+  const limits = terms.windows.map((window) => ({
+    windowMs: window.windowMs,
+    limit: priority === "interactive" ? limitOf(window) : limitOf(window) - reserved(terms, window),
+  }));
+  const reasons: Admission[] = [{ at: freeAt(standing.places, limits, now, ahead), why: "budget" }];
+  const perDay = terms.apps.get(app)?.perDay ?? null;
+  if (perDay !== null) {
+    const limit: Limit = { limit: perDay, windowMs: DAY_MS };
+    reasons.push({ at: freeAt(state.all, [limit], now, ownAhead), why: "per-day" });
+  }
+  reasons.push({ at: paceOf(standing, terms, app, ownAhead, now), why: "share" });
+  for (const scope of ["origin", resource] as const) {
+    reasons.push({ at: passableAt(standing.circuits.get(scope), now), why: "cool-off" });
+  }
+  return reasons.reduce((latest, reason) => (reason.at > latest.at ? reason : latest));
+}
+
+/**
+ * When an app may send as far as its shares are concerned: at once within them, or where nobody else is
+ * about; else evenly, so that what it borrows of a window takes the whole window.
+ */
+function paceOf(standing: Standing, terms: Terms, app: string, ownAhead: number, now: number): number {
+  const { own, borrowedAt } = appOf(standing, app);
+  return terms.windows.reduce((at, window) => {
+    const { limit, windowMs } = window;
+    const share = shareOf(terms, window, app);
+    const over = spentIn(own, windowMs, now) + ownAhead - share;
+    if (over < 0 || share >= limit) return at;
+    if (!othersAbout(standing, app, Math.max(windowMs, ABOUT_MS), now)) return at;
+    const interval = Math.ceil(windowMs / (limit - share));
+    const first = Math.max(now, borrowedAt + interval);
+    return Math.max(at, first + interval * Math.min(over, ownAhead));
+  }, now);
+}
+
+/** Whether an app has used up its share of a window. */
+export function isOverShare(standing: Standing, terms: Terms, app: string, now: number): boolean {
+  const { own } = appOf(standing, app);
+  return terms.windows.some((window) => {
+    const share = shareOf(terms, window, app);
+    return share < window.limit && spentIn(own, window.windowMs, now) >= share;
+  });
+}
+
+function othersAbout({ apps }: Standing, app: string, withinMs: number, now: number): boolean {
+  for (const [other, { askedAt }] of apps) {
+    if (other !== app && askedAt >= now - withinMs) return true;
+  }
+  return false;
+}
+
+/** An app's part of a window, by weight among all apps that are known; at least 1. */
+export function shareOf(terms: Terms, { limit }: Limit, app: string): number {
+  let total = 0;
+  for (const { weight } of terms.apps.values()) total += weight;
+  return Math.max(1, Math.floor((limit * weightOf(terms, app)) / Math.max(total, weightOf(terms, app))));
+}
+
+function weightOf({ apps }: Terms, app: string): number {
+  return apps.get(app)?.weight ?? 1;
+}
+
+/** The part of a window that background work leaves alone. */
+export function reserved({ reserve }: Terms, { limit }: Limit): number {
+  return Math.floor(limit * reserve);
+}
+
+/** Indexes of candidates, the one whose turn is first first. */
+function inFairOrder(standing: Standing, candidates: readonly Candidate[]): number[] {
+  const rank = (index: number): number => PRIORITIES.indexOf(candidates[index]?.priority ?? "prefetch");
+  const tag = (index: number): number =>
+    Math.max(standing.tag, appOf(standing, candidates[index]?.app ?? "").tag);
+  return candidates.map((_, index) => index).toSorted((a, b) => rank(a) - rank(b) || tag(a) - tag(b));
+}
+
+export function appOf({ apps }: Standing, app: string): AppState {
+  let state = apps.get(app);
+  if (state === undefined) {
+    const never = Number.NEGATIVE_INFINITY;
+    state = { tag: 0, askedAt: never, borrowedAt: never, all: noPlaces(), own: noPlaces() };
+    apps.set(app, state);
+  }
+  return state;
+}
+
+/** Drops what no window can see any more. */
+function tidy(standing: Standing, { windows }: Terms, now: number): void {
+  const horizonMs = Math.max(...windows.map(({ windowMs }) => windowMs));
+  tidyPlaces(standing.places, horizonMs, now);
+  for (const { all, own } of standing.apps.values()) {
+    tidyPlaces(all, Math.max(horizonMs, DAY_MS), now);
+    tidyPlaces(own, horizonMs, now);
+  }
+}

@@ -1,0 +1,79 @@
+/** How a budget stands, in the forms in which it is shown. Pure. */
+import type { Ahead, Expectation, Overview, ShareOfWindow } from "./allowance.ts";
+import { type Candidate, expect, isOverShare, shareOf, type Standing, type Terms } from "./arbiter.ts";
+import { stateOf } from "./circuit.ts";
+import { freeAt, spentIn, tidyPlaces, type Window } from "./windows.ts";
+
+type LimitOf = (window: Window) => number;
+
+/** See `Allowance.expect`. */
+export function expectation(
+  standing: Standing,
+  terms: Terms,
+  candidate: Candidate,
+  ahead: Ahead,
+  now: number,
+  limitOf?: LimitOf,
+): Expectation {
+  const { at, why } = expect(standing, terms, candidate, ahead, now, limitOf);
+  return { forMs: at - now, why, isOverShare: isOverShare(standing, terms, candidate.app, now) };
+}
+
+/** @param limitOf what may be spent of a window now, where that is less than its limit */
+export function overviewOf(
+  standing: Standing,
+  terms: Terms,
+  mode: Overview["mode"],
+  now: number,
+  limitOf: LimitOf = ({ limit }) => limit,
+): Overview {
+  tidyPlaces(standing.places, Math.max(...terms.windows.map(({ windowMs }) => windowMs)), now);
+  return {
+    mode,
+    windows: terms.windows.map((window) => {
+      const spent = spentIn(standing.places, window.windowMs, now);
+      const byApp = [...standing.apps].map(
+        ([app, { all }]) => [app, spentIn(all, window.windowMs, now)] as const,
+      );
+      return {
+        ...window,
+        spent,
+        remaining: Math.max(0, limitOf(window) - spent),
+        heldBack: window.limit - limitOf(window),
+        byApp: Object.fromEntries(byApp.filter(([, sends]) => sends > 0)),
+      };
+    }),
+    circuits: [...standing.circuits].map(([scope, circuit]) => ({
+      scope,
+      state: stateOf(circuit, now),
+      cause: circuit.cause,
+      forMs: Math.max(0, circuit.openUntil - now),
+    })),
+  };
+}
+
+/** An app's share of each window, and what is left of it: never more than is left at all. */
+export function sharesOf(
+  standing: Standing,
+  terms: Terms,
+  app: string,
+  now: number,
+): readonly ShareOfWindow[] {
+  const all = standing.apps.get(app)?.all;
+  return terms.windows.map((window) => {
+    const { name, windowMs } = window;
+    const limit = shareOf(terms, window, app);
+    const used = all === undefined ? 0 : spentIn(all, windowMs, now);
+    const left = window.limit - spentIn(standing.places, windowMs, now);
+    const remaining = Math.max(0, Math.min(limit - used, left));
+    const freesAt =
+      all === undefined || used === 0 ? now + windowMs : freeAt(all, [{ limit: used, windowMs }], now);
+    return {
+      name,
+      limit,
+      windowSeconds: Math.ceil(windowMs / 1000),
+      remaining,
+      resetSeconds: Math.max(1, Math.ceil((freesAt - now) / 1000)),
+    };
+  });
+}

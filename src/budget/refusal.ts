@@ -1,0 +1,41 @@
+/** What a caller is told where its request cannot be sent in time. Pure. */
+import { Problem } from "../errors.ts";
+import type { Expectation } from "./allowance.ts";
+
+/** Why a request was refused; the closed set of the metric label `reason`. */
+export const REFUSAL_REASONS = ["budget", "share", "per-day", "cool-off"] as const;
+export type RefusalReason = (typeof REFUSAL_REASONS)[number];
+
+export interface Refusal {
+  readonly reason: RefusalReason;
+  readonly problem: Problem;
+}
+
+/** The longest that a caller is told to wait, in seconds: by then much may have changed. */
+const LONGEST_SECONDS = 86_400;
+
+/**
+ * `quota-exceeded` (429) where the app's own share, or its limit for a day, is what it has used up;
+ * `upstream-unavailable` where the upstream asked to be left alone; else `temporary-reduced-capacity`.
+ */
+export function refusalOf({ forMs, why, isOverShare }: Expectation): Refusal {
+  const retryAfterSeconds = Math.min(LONGEST_SECONDS, Math.max(1, Math.ceil(forMs / 1000)));
+  const reason = why === "budget" && isOverShare ? "share" : why;
+  const details = {
+    retryAfterSeconds,
+    refusedHere: true,
+    internal: `no turn before the deadline: ${reason}`,
+  };
+  switch (reason) {
+    case "share":
+      return { reason, problem: new Problem("quota-exceeded", details) };
+    case "per-day": {
+      const detail = "This app has used up its requests to the property service for any 24 hours.";
+      return { reason, problem: new Problem("quota-exceeded", { ...details, detail }) };
+    }
+    case "cool-off":
+      return { reason, problem: new Problem("upstream-unavailable", details) };
+    case "budget":
+      return { reason, problem: new Problem("temporary-reduced-capacity", details) };
+  }
+}

@@ -1,0 +1,87 @@
+/**
+ * Those who wait for their turn, by app, priority and resource: first come, first served within each;
+ * whose turn it is among them is for the allowance to say.
+ */
+import { PRIORITIES, type Priority } from "../exchange.ts";
+import type { Ahead, Wish } from "./allowance.ts";
+
+/** One in the line. */
+export interface InLine {
+  readonly wish: Wish;
+}
+
+export interface WaitingLine<W extends InLine> {
+  /** @returns whether it is the first of its kind, so that whose turn is next may have changed */
+  readonly join: (waiter: W) => boolean;
+  readonly leave: (waiter: W) => void;
+  /** The first of each kind, in the order in which they came. */
+  readonly heads: (mayGo: (priority: Priority) => boolean) => readonly W[];
+  /** How many go before one that would join now, the apps taking turns by weight. */
+  readonly ahead: (wish: Wish, weightOf: (app: string) => number) => Ahead;
+  readonly length: (priority: Priority) => number;
+  /** Everyone, in no order. */
+  readonly all: () => readonly W[];
+}
+
+export function createWaitingLine<W extends InLine>(): WaitingLine<W> {
+  /** Sets keep the order of joining; a number per waiter tells it across kinds. */
+  const kinds = new Map<string, Set<W>>();
+  const arrivals = new WeakMap<W, number>();
+  let arrived = 0;
+
+  const kindOf = ({ app, priority, resource }: Wish): string => `${app} ${priority} ${resource}`;
+
+  function counts(app: string, until: number): Map<string, number> {
+    const waiting = new Map<string, number>([[app, 0]]);
+    for (const kind of kinds.values()) {
+      const [first] = kind;
+      if (first === undefined || PRIORITIES.indexOf(first.wish.priority) > until) continue;
+      waiting.set(first.wish.app, (waiting.get(first.wish.app) ?? 0) + kind.size);
+    }
+    return waiting;
+  }
+
+  return {
+    join(waiter) {
+      const name = kindOf(waiter.wish);
+      const kind = kinds.get(name) ?? new Set();
+      kinds.set(name, kind.add(waiter));
+      arrivals.set(waiter, arrived++);
+      return kind.size === 1;
+    },
+    leave(waiter) {
+      const name = kindOf(waiter.wish);
+      const kind = kinds.get(name);
+      kind?.delete(waiter);
+      if (kind?.size === 0) kinds.delete(name);
+    },
+    heads(mayGo) {
+      const heads: W[] = [];
+      for (const kind of kinds.values()) {
+        const [first] = kind;
+        if (first !== undefined && mayGo(first.wish.priority)) heads.push(first);
+      }
+      return heads.toSorted((a, b) => (arrivals.get(a) ?? 0) - (arrivals.get(b) ?? 0));
+    },
+    ahead({ app, priority }, weightOf) {
+      const waiting = counts(app, PRIORITIES.indexOf(priority));
+      const ownAhead = waiting.get(app) ?? 0;
+      let ahead = ownAhead;
+      for (const [other, length] of waiting) {
+        // While this app is served so often, another one is in proportion to its weight.
+        const turns = Math.ceil(((ownAhead + 1) * weightOf(other)) / weightOf(app));
+        if (other !== app) ahead += Math.min(length, turns);
+      }
+      return { ahead, ownAhead };
+    },
+    length(priority) {
+      let length = 0;
+      for (const kind of kinds.values()) {
+        const [first] = kind;
+        if (first?.wish.priority === priority) length += kind.size;
+      }
+      return length;
+    },
+    all: () => [...kinds.values()].flatMap((kind) => [...kind]),
+  };
+}
