@@ -13,12 +13,15 @@ export interface InLine {
 export interface WaitingLine<W extends InLine> {
   /** @returns whether it is the first of its kind, so that whose turn is next may have changed */
   readonly join: (waiter: W) => boolean;
-  readonly leave: (waiter: W) => void;
+  /** @returns whether it was still there */
+  readonly leave: (waiter: W) => boolean;
+  readonly has: (waiter: W) => boolean;
   /** The first of each kind, in the order in which they came. */
   readonly heads: (mayGo: (priority: Priority) => boolean) => readonly W[];
   /** How many go before one that would join now, the apps taking turns by weight. */
   readonly ahead: (wish: Wish, weightOf: (app: string) => number) => Ahead;
   readonly length: (priority: Priority) => number;
+  readonly isEmpty: () => boolean;
   /** Everyone, in no order. */
   readonly all: () => readonly W[];
 }
@@ -52,9 +55,11 @@ export function createWaitingLine<W extends InLine>(): WaitingLine<W> {
     leave(waiter) {
       const name = kindOf(waiter.wish);
       const kind = kinds.get(name);
-      kind?.delete(waiter);
+      const wasThere = kind?.delete(waiter) ?? false;
       if (kind?.size === 0) kinds.delete(name);
+      return wasThere;
     },
+    has: (waiter) => kinds.get(kindOf(waiter.wish))?.has(waiter) ?? false,
     heads(mayGo) {
       const heads: W[] = [];
       for (const kind of kinds.values()) {
@@ -82,6 +87,7 @@ export function createWaitingLine<W extends InLine>(): WaitingLine<W> {
       }
       return length;
     },
+    isEmpty: () => kinds.size === 0,
     all: () => [...kinds.values()].flatMap((kind) => [...kind]),
   };
 }

@@ -5,7 +5,7 @@
  * judged; a judgement that may be retried is retried once.
  */
 import { Problem, problemBody, PROBLEM_CONTENT_TYPE } from "../errors.ts";
-import type { Cause, Fetched, Observer, UpstreamFaultKind, Waiting } from "../exchange.ts";
+import type { Cause, Fetched, Observer, Order, SendEnd, UpstreamFaultKind, Waiting } from "../exchange.ts";
 import { mediaTypeOf, type Format } from "../interface/media-types.ts";
 import type { Resource } from "../interface/resources.ts";
 import { pause, type Clock } from "../platform/clock.ts";
@@ -13,6 +13,7 @@ import type { Random } from "../platform/random.ts";
 import { reportRefusedCredentials } from "./credentials-check.ts";
 import { UpstreamFault } from "./fetch.ts";
 import type { Origin } from "./origin.ts";
+import { slowDownAfter, slowDownIn } from "./slow-down.ts";
 import { judgeAnswer, judgeFault, type Verdict } from "./verdict.ts";
 
 /** What is asked of the upstream. */
@@ -25,6 +26,9 @@ export interface UpstreamQuestion {
   /** Whether one record is asked for. */
   readonly single: boolean;
   readonly format: Format;
+  /** Who pays, and whose turn comes first. */
+  readonly app: string;
+  readonly priority: Order["priority"];
 }
 
 export interface AttemptOptions {
@@ -55,10 +59,10 @@ export function createAttempt(options: AttemptOptions): Attempt {
     const origin = options.originOf(question.resource);
     const total = createTotalTimeout(options);
     const depart = (cause: Cause): Promise<Verdict> =>
-      origin.throttled(() => {
+      origin.throttled({ ...question, cause, waiting }, (ended) => {
         total.start();
-        return call(question, origin, cause, total.signal, options);
-      }, waiting);
+        return call(question, origin, { cause, timedOut: total.signal, ended }, options);
+      });
     try {
       const first = await depart("miss");
       if (first.kind !== "failed") return fetchedOf(first);
@@ -104,21 +108,34 @@ function createTotalTimeout({ clock, totalTimeoutMs }: AttemptOptions): {
   };
 }
 
+interface Departure {
+  readonly cause: Cause;
+  readonly timedOut: AbortSignal;
+  readonly ended: (end: SendEnd) => void;
+}
+
 /** One exchange, signed now, judged and recorded. */
 async function call(
   question: UpstreamQuestion,
   origin: Origin,
-  cause: Cause,
-  timedOut: AbortSignal,
+  { cause, timedOut, ended }: Departure,
   options: AttemptOptions,
 ): Promise<Verdict> {
-  const startedAt = options.clock.now();
+  const { clock, observer } = options;
+  const startedAt = clock.steady();
   const url = origin.baseUrl + origin.sign(question.target);
-  const record = (status: number | UpstreamFaultKind, bytes: number, verdict: Verdict): Verdict => {
+  const record = (
+    status: number | UpstreamFaultKind,
+    bytes: number,
+    verdict: Verdict,
+    end: Pick<SendEnd, "slowDown"> & { headAt?: number },
+  ): Verdict => {
     const { resource, text } = question;
-    const durationMs = options.clock.now() - startedAt;
+    const durationMs = clock.steady() - startedAt;
+    const { headAt = clock.steady(), slowDown } = end;
+    ended({ status, durationMs, arrivedAfterMs: headAt - startedAt, ...(slowDown && { slowDown }) });
     const note = verdict.kind === "failed" ? verdict.problem.message : undefined;
-    options.observer.upstreamCall({
+    observer.upstreamCall({
       resource,
       text,
       cause,
@@ -135,12 +152,15 @@ async function call(
       headers: outgoingHeaders(question.format, options.identity),
       timedOut,
     });
-    reportRefusedCredentials(answer.status, answer.headers.date, options.observer, options.clock.now());
-    const verdict = judgeAnswer(answer, { ...question, hosts: options.hosts, now: options.clock.now() });
-    return record(answer.status, answer.body.length, verdict);
+    const now = clock.now();
+    reportRefusedCredentials(answer.status, answer.headers.date, observer, now);
+    const verdict = judgeAnswer(answer, { ...question, hosts: options.hosts, now });
+    const slowDown = slowDownIn(answer, now);
+    return record(answer.status, answer.body.length, verdict, { headAt: answer.headAt, ...(slowDown && { slowDown }) });
   } catch (error) {
     if (!(error instanceof UpstreamFault)) throw error;
-    return record(error.kind, 0, judgeFault(error));
+    const slowDown = slowDownAfter(error.kind);
+    return record(error.kind, 0, judgeFault(error), slowDown ? { slowDown } : {});
   }
 }
 

@@ -25,6 +25,8 @@ export interface RawAnswer {
   readonly status: number;
   readonly headers: http.IncomingHttpHeaders;
   readonly body: Buffer;
+  /** When the head was here, by the steady clock. */
+  readonly headAt: number;
 }
 
 export interface FetchLimits {
@@ -54,13 +56,14 @@ const unzip = promisify(gunzip);
 /** @returns a function that makes one exchange; it rejects with an `UpstreamFault` only. */
 export function createFetch(agent: http.Agent | https.Agent, limits: FetchLimits): Fetch {
   return async (request) => {
-    const { response, received } = await exchange(request, agent, limits);
+    const { response, received, headAt } = await exchange(request, agent, limits);
     const status = response.statusCode ?? 0;
     const body = decoded(received, response.headers["content-encoding"], limits.maxBodyBytes);
     // What a failure says of itself is worth less than its status and headers.
     return {
       status,
       headers: response.headers,
+      headAt,
       body: await (status === 200 ? body : body.catch(() => Buffer.alloc(0))),
     };
   };
@@ -69,6 +72,7 @@ export function createFetch(agent: http.Agent | https.Agent, limits: FetchLimits
 interface Received {
   readonly response: http.IncomingMessage;
   readonly received: Buffer;
+  readonly headAt: number;
 }
 
 function exchange(
@@ -114,11 +118,12 @@ function exchange(
       else socket.once(client === https ? "secureConnect" : "connect", connected);
     });
     outgoing.on("response", (response) => {
+      const headAt = clock.steady();
       const waitForMore = (): void => wait(limits.bodyTimeoutMs, "body-timeout");
       waitForMore();
       collect(response, limits.maxBodyBytes, waitForMore).then((received) => {
         settle();
-        return resolve({ response, received });
+        return resolve({ response, received, headAt });
       }, failWith);
     });
     outgoing.on("upgrade", (_response, socket) => {

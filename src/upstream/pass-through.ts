@@ -13,7 +13,7 @@ import { pipeline } from "node:stream/promises";
 import { createProxyMiddleware, type RequestHandler } from "http-proxy-middleware";
 
 import { Problem } from "../errors.ts";
-import type { Observer, Question, StreamSink, UpstreamFaultKind } from "../exchange.ts";
+import type { Observer, Order, Question, SendEnd, StreamSink, UpstreamFaultKind } from "../exchange.ts";
 import type { Resource } from "../interface/resources.ts";
 import type { Clock } from "../platform/clock.ts";
 import type { Query, StreamedQuery } from "../query/query.ts";
@@ -21,12 +21,14 @@ import { outgoingHeaders, type Identity } from "./attempt.ts";
 import { reportRefusedCredentials } from "./credentials-check.ts";
 import { faultOf, UpstreamFault } from "./fetch.ts";
 import type { Origin } from "./origin.ts";
+import { slowDownAfter, slowDownIn } from "./slow-down.ts";
 import { judgeAnswer, judgeFault } from "./verdict.ts";
 
 export interface PassThroughOptions {
   readonly originOf: (resource: Resource) => Origin;
   /** The path and query to ask for, unsigned. */
   readonly targetOf: (query: Query | StreamedQuery) => string;
+  readonly priorityOf: (app: string) => Order["priority"];
   readonly identity: Identity;
   readonly hosts: readonly string[];
   readonly connectTimeoutMs: number;
@@ -53,35 +55,54 @@ export function createPassThrough(options: PassThroughOptions): PassThrough {
   return async function passThrough(question, message, sink) {
     const { request, query } = question;
     const origin = options.originOf(query.resource);
-    const waiting = { abandoned: request.gone, deadlineAt: () => request.deadlineAt };
-    return await origin.throttled(async () => {
-      const record = createRecord(question, options);
+    const { app, gone, deadlineAt } = request;
+    const order: Order = {
+      app,
+      priority: options.priorityOf(app),
+      cause: "bypass",
+      resource: query.resource,
+      text: question.text,
+      waiting: { abandoned: gone, deadlineAt: () => deadlineAt },
+    };
+    return await origin.throttled(order, async (ended) => {
+      const record = createRecord(question, ended, options);
       try {
         const answer = await send(question, origin, message, sink.response);
+        const headAt = options.clock.steady();
         const status = answer.statusCode ?? 0;
         if (status !== 200) {
           const problem = await problemIn(answer, status, question, options);
-          record(status, 0, problem.message);
+          const slowDown = slowDownIn({ status, headers: answer.headers }, options.clock.now());
+          record(status, 0, { note: problem.message, headAt, ...(slowDown && { slowDown }) });
           throw problem;
         }
         sink.start(answer.headers);
-        record(status, await pour(answer, sink, request.method === "HEAD", options));
+        record(status, await pour(answer, sink, request.method === "HEAD", options), { headAt });
       } catch (error) {
         if (!(error instanceof UpstreamFault)) throw error;
-        record(error.kind, 0, error.message);
+        const slowDown = slowDownAfter(error.kind);
+        record(error.kind, 0, { note: error.message, ...(slowDown && { slowDown }) });
         throw judgeFault(error).problem;
       }
-    }, waiting);
+    });
   };
+}
+
+interface StreamEnd extends Pick<SendEnd, "slowDown"> {
+  /** When the head was here, by the steady clock. */
+  readonly headAt?: number;
+  readonly note?: string;
 }
 
 function createRecord(
   { query, text }: Question<Query | StreamedQuery>,
+  ended: (end: SendEnd) => void,
   { clock, observer }: PassThroughOptions,
-): (status: number | UpstreamFaultKind, bytes: number, note?: string) => void {
-  const startedAt = clock.now();
-  return (status, bytes, note) => {
-    const durationMs = clock.now() - startedAt;
+): (status: number | UpstreamFaultKind, bytes: number, end: StreamEnd) => void {
+  const startedAt = clock.steady();
+  return (status, bytes, { headAt = clock.steady(), note, slowDown }) => {
+    const durationMs = clock.steady() - startedAt;
+    ended({ status, durationMs, arrivedAfterMs: headAt - startedAt, ...(slowDown && { slowDown }) });
     const call = { resource: query.resource, text, cause: "bypass", status, durationMs, bytes } as const;
     observer.upstreamCall(note === undefined ? call : { ...call, note });
   };

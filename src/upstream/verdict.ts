@@ -49,6 +49,8 @@ export interface Asked {
   readonly now: number;
 }
 
+type WholeAnswer = Pick<RawAnswer, "status" | "headers" | "body">;
+
 /** Seconds a caller is told to wait where the upstream names none. */
 const DEFAULT_RETRY_AFTER_SECONDS = 5;
 /** What a caller is told at the most, whatever the upstream says. */
@@ -59,7 +61,7 @@ function failed(code: ProblemCode, internal: string, mayRetry = false): Failed {
 }
 
 /** Judges a whole answer. */
-export function judgeAnswer(answer: RawAnswer, asked: Asked): Verdict {
+export function judgeAnswer(answer: WholeAnswer, asked: Asked): Verdict {
   const { status } = answer;
   switch (status) {
     case 200:
@@ -92,12 +94,12 @@ export function judgeAnswer(answer: RawAnswer, asked: Asked): Verdict {
   }
 }
 
-function withExplanation(code: ProblemCode, answer: RawAnswer, asked: Asked): Problem {
+function withExplanation(code: ProblemCode, answer: WholeAnswer, asked: Asked): Problem {
   const explanation = explanationIn(answer.body, asked.hosts);
   return new Problem(code, explanation === undefined ? {} : { detail: explanation });
 }
 
-function unavailable(answer: RawAnswer, { now }: Asked): Verdict {
+function unavailable(answer: WholeAnswer, { now }: Asked): Verdict {
   const wait = retryAfterMs(answer.headers["retry-after"], now);
   const seconds = wait === undefined ? DEFAULT_RETRY_AFTER_SECONDS : Math.max(1, Math.ceil(wait / 1000));
   const problem = new Problem("upstream-unavailable", {
@@ -107,7 +109,7 @@ function unavailable(answer: RawAnswer, { now }: Asked): Verdict {
   return { kind: "failed", problem, mayRetry: answer.status === 503 && wait === undefined };
 }
 
-function judgeBody({ body, headers }: RawAnswer, { resource, single }: Asked): Verdict {
+function judgeBody({ body, headers }: WholeAnswer, { resource, single }: Asked): Verdict {
   const lastModified = headers["last-modified"];
   if (resource === "images") {
     const jpeg =
