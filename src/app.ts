@@ -1,8 +1,6 @@
 /**
  * The composition root: the stack is drawn here, in the order of the journey.
  */
-import { createThrottle } from "./budget/throttle.ts";
-import type { Window } from "./budget/windows.ts";
 import type { Backend } from "./cache/backend.ts";
 import { createCache, type Flown, type Kept } from "./cache/cache.ts";
 import { createEncoder, isCompressible } from "./cache/encoder.ts";
@@ -12,6 +10,7 @@ import { StoreUnavailable, type Store, type StoreStats } from "./cache/store.ts"
 import { createTiers, type Tiers } from "./cache/tiers.ts";
 import { createFly } from "./coalesce/across.ts";
 import { createFlights, type Flights } from "./coalesce/flight.ts";
+import { type Budgets, budgetSources, drawBudgets } from "./draw-budgets.ts";
 import { createAdminServer } from "./edge/admin.ts";
 import { createAdmit } from "./edge/admit.ts";
 import { createArrive } from "./edge/arrival.ts";
@@ -20,12 +19,12 @@ import { createRespond } from "./edge/respond.ts";
 import { createGatewayServer } from "./edge/server.ts";
 import { createUnderstand } from "./edge/understand.ts";
 import { Problem } from "./errors.ts";
-import type { Observer, Throttled, Tier } from "./exchange.ts";
+import { type Observer, ORIGINS, type Priority, type Tier } from "./exchange.ts";
 import type { Resource } from "./interface/resources.ts";
 import type { Logger } from "./observe/log.ts";
 import { createMetrics } from "./observe/metrics.ts";
 import { createObserver } from "./observe/observer.ts";
-import { openBackend, type OpenedBackend } from "./open-backend.ts";
+import { openBackend } from "./open-backend.ts";
 import { createPipeline, type Journey } from "./pipeline.ts";
 import type { Clock } from "./platform/clock.ts";
 import type { Config } from "./platform/config.ts";
@@ -62,9 +61,19 @@ export function createGateway(surroundings: Surroundings): Gateway {
   const metrics = createMetrics({
     tiers: () => [memory, backend?.store].flatMap(statsOf),
     flights: () => flights.size,
+    budget: budgetSources(() => budgets),
   });
   const observer = createObserver(log, metrics);
-  const { backend, sendLog } = openBackend({ config, clock, random, observer, metrics });
+  const { backend, allowanceOf } = openBackend({ config, clock, random, observer, metrics });
+  const budgets = drawBudgets({
+    config,
+    clock,
+    allowanceOf,
+    observer: {
+      refused: metrics.budget.refused,
+      departed: ({ app, cause }, waitedMs) => metrics.budget.spent(app, cause, waitedMs),
+    },
+  });
   const tiers = createTiers({ memory, backend, clock });
 
   const parse = {
@@ -72,7 +81,7 @@ export function createGateway(surroundings: Surroundings): Gateway {
     isSecret: (value: string) => value === config.upstream.privateKey.reveal(),
   };
   const callers = createGatewayServer({
-    journey: drawJourney(surroundings, { tiers, flights, backend, sendLog, observer, parse }),
+    journey: drawJourney(surroundings, { tiers, flights, backend, budgets, observer, parse }),
     maxUrlBytes: config.server.maxUrlBytes,
     requestId: random.requestId,
   });
@@ -101,6 +110,8 @@ export function createGateway(surroundings: Surroundings): Gateway {
     async stop() {
       stopping = true;
       await Promise.all(started.map((server) => server.close(clock, config.server.drainTimeoutMs)));
+      // Before the store: what was sent is told there.
+      await Promise.all(ORIGINS.map((origin) => budgets[origin].allowance.close()));
       await backend?.close();
     },
   };
@@ -121,7 +132,7 @@ interface Parts {
   readonly tiers: Tiers;
   readonly flights: Flights<Flown>;
   readonly backend: Backend | undefined;
-  readonly sendLog: OpenedBackend["sendLog"];
+  readonly budgets: Budgets;
   readonly observer: Observer;
   readonly parse: ParseOptions;
 }
@@ -139,6 +150,7 @@ function drawJourney(surroundings: Surroundings, parts: Parts): Journey {
     identity: upstream,
     hosts: [upstream.url, upstream.imageUrl].map((url) => new URL(url).host),
     targetOf: (asked: Query | StreamedQuery): string => upstreamTarget(asked, upstream.recordPath),
+    priorityOf: createPriorityOf(config.apps),
     clock,
     random,
     observer,
@@ -165,10 +177,11 @@ function drawJourney(surroundings: Surroundings, parts: Parts): Journey {
       tiers,
       coalesce: flights.join,
       fly: createFly<Kept>(backend?.claims),
-      fetch: ({ query: asked, text, request: { format } }, waiting) => {
+      fetch: ({ query: asked, text, request: { app, format } }, waiting) => {
         const { resource, kind } = asked;
         const target = outward.targetOf(asked);
-        return attempt({ resource, text, target, single: kind === "record", format }, waiting);
+        const priority = outward.priorityOf(app);
+        return attempt({ resource, text, target, single: kind === "record", format, app, priority }, waiting);
       },
       lifetimes: config.cache,
       retentionMs: config.cache.retentionMs,
@@ -180,25 +193,22 @@ function drawJourney(surroundings: Surroundings, parts: Parts): Journey {
   });
 }
 
-/** The JSON interface is signed; the thumbnails are not (interface, sections 4.5 and 5). Each has its allowance. */
+function createPriorityOf(apps: Config["apps"]): (app: string) => Priority {
+  const priorities = new Map(apps.map(({ id, priority }) => [id, priority]));
+  return (app) => priorities.get(app) ?? "interactive";
+}
+
+/** The JSON interface is signed; the thumbnails are not (interface, sections 4.5 and 5). Each has its budget. */
 function drawOrigins(
   { config, clock, random }: Surroundings,
-  { sendLog, observer }: Parts,
+  { budgets }: Parts,
 ): (resource: Resource) => Origin {
-  const { upstream, budget } = config;
-  const throttled = (origin: "api" | "images", windows: readonly Window[]): Throttled =>
-    createThrottle({
-      windows,
-      concurrency: budget.concurrency,
-      clock,
-      sendLog: sendLog(origin, Math.max(...windows.map(({ windowMs }) => windowMs))),
-      warn: observer.warn,
-    });
+  const { upstream } = config;
   const api = createOrigin({
     ...upstream,
     clock,
     baseUrl: upstream.url,
-    throttled: throttled("api", budget.limit),
+    throttled: budgets.api.throttle.throttled,
     sign: createSigner({
       callerId: upstream.callerId,
       privateKey: () => upstream.privateKey.reveal(),
@@ -210,7 +220,7 @@ function drawOrigins(
     ...upstream,
     clock,
     baseUrl: upstream.imageUrl,
-    throttled: throttled("images", budget.images),
+    throttled: budgets.images.throttle.throttled,
     sign: (target) => target,
   });
   return (resource) => (resource === "images" ? images : api);

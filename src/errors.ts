@@ -129,6 +129,13 @@ const KINDS = {
     remedy: "Try again after the seconds in Retry-After; answers already known are still served.",
     registered: true,
   },
+  "quota-exceeded": {
+    status: 429,
+    title: "Your app's share of the requests to the property service is used up for now",
+    remedy:
+      "Try again after the seconds in Retry-After; answers already known are still served, and other apps are not affected.",
+    registered: true,
+  },
   "deadline-exceeded": {
     status: 504,
     title: "No answer within this request's deadline",
@@ -156,6 +163,8 @@ export interface ProblemDetails {
   readonly retryAfterSeconds?: number;
   /** Public: further response headers, e.g. `Allow`. */
   readonly headers?: Readonly<Record<string, string>>;
+  /** For the gateway: it refused by itself, and the upstream was not asked. */
+  readonly refusedHere?: boolean;
   /** For the log alone. */
   readonly internal?: string;
 }

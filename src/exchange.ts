@@ -108,7 +108,8 @@ export const PRIORITIES = ["interactive", "background", "refresh", "prefetch"] a
 export type Priority = (typeof PRIORITIES)[number];
 
 /** The parts of the upstream, each with a budget of its own (interface, sections 1 and 4.5). */
-export type OriginName = "api" | "images";
+export const ORIGINS = ["api", "images"] as const;
+export type OriginName = (typeof ORIGINS)[number];
 
 /** What is wanted of the upstream, as far as the budget needs to know. */
 export interface Order {
@@ -177,7 +178,8 @@ export interface StreamSink {
 }
 
 /** Why an upstream call was made; the closed set of the metric label `cause`. */
-export type Cause = "miss" | "retry" | "bypass";
+export const CAUSES = ["miss", "retry", "bypass"] as const;
+export type Cause = (typeof CAUSES)[number];
 
 /** One upstream call, for the log and the metrics. Durations in milliseconds. */
 export interface UpstreamCallRecord {
@@ -193,18 +195,20 @@ export interface UpstreamCallRecord {
 }
 
 /** How an upstream call can fail without a usable answer. */
-export type UpstreamFaultKind =
-  | "connect-timeout"
-  | "header-timeout"
-  | "body-timeout"
-  | "total-timeout"
-  | "unreachable"
-  | "reset"
-  | "malformed"
-  | "stale-connection"
-  | "cut-body"
-  | "too-large"
-  | "bad-encoding";
+export const UPSTREAM_FAULTS = [
+  "connect-timeout",
+  "header-timeout",
+  "body-timeout",
+  "total-timeout",
+  "unreachable",
+  "reset",
+  "malformed",
+  "stale-connection",
+  "cut-body",
+  "too-large",
+  "bad-encoding",
+] as const;
+export type UpstreamFaultKind = (typeof UPSTREAM_FAULTS)[number];
 
 /** One request of a caller, for the log and the metrics. */
 export interface RequestRecord {

@@ -1,13 +1,23 @@
-import type { SendLog } from "./budget/send-log.ts";
-import { createSqliteSends } from "./budget/sqlite-sends.ts";
+import type { Allowance } from "./budget/allowance.ts";
+import type { Terms } from "./budget/arbiter.ts";
+import type { LedgerReader } from "./budget/ledger.ts";
+import { createLocalAllowance } from "./budget/local-allowance.ts";
+import { createMemoryLedger } from "./budget/memory-ledger.ts";
+import { budgetKeys, createRedisBudget, readNews } from "./budget/redis-budget.ts";
+import { createRedisLedger } from "./budget/redis-ledger.ts";
+import { BUDGET_SCRIPTS } from "./budget/redis-scripts.ts";
+import { createSharedAllowance, type SharedAllowance } from "./budget/shared-allowance.ts";
+import { createSqliteLedger } from "./budget/sqlite-ledger.ts";
+import { createUnfailingLedger } from "./budget/unfailing-ledger.ts";
 import type { Backend } from "./cache/backend.ts";
 import { createRedisBackend } from "./cache/redis-backend.ts";
 import { createSqliteBackend, type SqliteBackend } from "./cache/sqlite-backend.ts";
-import type { Observer, Tier } from "./exchange.ts";
+import type { Observer, OriginName, Tier } from "./exchange.ts";
 import type { Metrics } from "./observe/metrics.ts";
 import type { Clock } from "./platform/clock.ts";
 import type { Config } from "./platform/config.ts";
 import type { Random } from "./platform/random.ts";
+import { NAMESPACE } from "./query/key.ts";
 
 export interface OpenBackendOptions {
   readonly config: Config;
@@ -21,26 +31,48 @@ export interface OpenBackendOptions {
 export interface OpenedBackend {
   /** Absent: memory only. */
   readonly backend: Backend | undefined;
-  /** Remembers what was sent to an origin over a restart; absent where nothing does. */
-  readonly sendLog: (origin: "api" | "images", horizonMs: number) => SendLog | undefined;
+  /** The budget of an origin; to be asked for once each. */
+  readonly allowanceOf: (origin: OriginName, terms: Terms) => Allowance;
+  /** What was sent, to all origins, by all replicas. */
+  readonly ledger: LedgerReader;
 }
 
 /** @returns Redis where it is set, else SQLite where there is a directory, else nothing: memory only */
 export function openBackend(options: OpenBackendOptions): OpenedBackend {
   const { redis, dataDir } = options.config;
-  if (redis !== null) return { backend: openRedis(redis, options), sendLog: () => undefined };
+  if (redis !== null) return openShared(redis, options);
   const sqlite = dataDir === null ? undefined : openSqlite(dataDir, options);
+  return openAlone(sqlite, options);
+}
+
+/** Everything in this process, and in its file where there is one. */
+function openAlone(
+  sqlite: SqliteBackend | undefined,
+  { config, clock, random, observer }: OpenBackendOptions,
+): OpenedBackend {
+  const bounds = { ...config.ledger, now: clock.now };
+  const ledger =
+    sqlite === undefined
+      ? createMemoryLedger(bounds)
+      : createUnfailingLedger(createSqliteLedger(sqlite.database, bounds), {
+          now: clock.now,
+          warn: observer.warn,
+        });
+  const replica = random.unique16();
   return {
     backend: sqlite,
-    sendLog: (origin, horizonMs) => sqlite && createSqliteSends(sqlite.database, origin, horizonMs),
+    ledger,
+    allowanceOf: (origin, terms) => createLocalAllowance({ origin, terms, ledger, clock, replica }),
   };
 }
 
-function openRedis(redis: NonNullable<Config["redis"]>, options: OpenBackendOptions): Backend {
+function openShared(redis: NonNullable<Config["redis"]>, options: OpenBackendOptions): OpenedBackend {
   const { config, clock, random, observer, metrics } = options;
   // Seen from the first scrape on, not from the first fault.
   metrics.breakerState("redis", "closed");
-  return createRedisBackend({
+  const allowances = new Map<string, SharedAllowance>();
+  const channelOf = (origin: OriginName): string => budgetKeys(NAMESPACE, origin).channel;
+  const backend = createRedisBackend({
     connect: redis,
     clock,
     random,
@@ -50,7 +82,42 @@ function openRedis(redis: NonNullable<Config["redis"]>, options: OpenBackendOpti
     observer,
     onOperation: timed("redis", metrics),
     onBreaker: (state) => metrics.breakerState("redis", state),
+    guest: {
+      scripts: BUDGET_SCRIPTS,
+      channels: [channelOf("api"), channelOf("images")],
+      onMessage(channel, text) {
+        const news = readNews(text);
+        if (news !== undefined) allowances.get(channel)?.hear(news);
+      },
+      onGap() {
+        for (const allowance of allowances.values()) allowance.check();
+      },
+    },
   });
+  const replica = random.unique16();
+  return {
+    backend,
+    ledger: createRedisLedger(backend.run, NAMESPACE),
+    allowanceOf(origin, terms) {
+      const { replicas, degradedShare, degradedForMs } = config.budget;
+      const common = { origin, terms, replicas, degradedForMs };
+      const allowance = createSharedAllowance({
+        ...common,
+        shared: createRedisBudget({
+          ...common,
+          run: backend.run,
+          namespace: NAMESPACE,
+          ledger: config.ledger,
+        }),
+        clock,
+        replica,
+        degradedShare,
+        report: observer.warn,
+      });
+      allowances.set(channelOf(origin), allowance);
+      return allowance;
+    },
+  };
 }
 
 function openSqlite(dataDir: string, options: OpenBackendOptions): SqliteBackend | undefined {

@@ -92,13 +92,13 @@ export type Decision =
   | { readonly kind: "wait"; readonly at: number };
 
 /**
- * Lets one of the candidates send now, and enters its place under `id`, or says when to ask again.
+ * Lets one of the candidates send now, and enters its place, or says when to ask again.
  * @param limitOf what is left of a window's limit, where something is held back for others
  */
 export function decide(
   standing: Standing,
   terms: Terms,
-  { id, candidates }: { readonly id: string; readonly candidates: readonly Candidate[] },
+  { idOf, candidates }: { readonly idOf: (app: string) => string; readonly candidates: readonly Candidate[] },
   now: number,
   limitOf: (window: Window) => number = limitOfWindow,
 ): Decision {
@@ -110,7 +110,7 @@ export function decide(
     if (candidate === undefined) continue;
     const admission = admit(standing, terms, candidate, now, limitOf);
     if (admission.at <= now) {
-      grant(standing, terms, candidate, id, now);
+      grant(standing, terms, candidate, idOf(candidate.app), now);
       return { kind: "granted", index };
     }
     at = Math.min(at, admission.at);
@@ -120,7 +120,7 @@ export function decide(
 
 const limitOfWindow = ({ limit }: Window): number => limit;
 
-/** Enters a send whatever the limits say: one that was decided elsewhere, or that is only watched. */
+/** Lets a candidate send whatever the limits say: where they have been looked at, or are only watched. */
 export function grant(
   standing: Standing,
   terms: Terms,
@@ -128,12 +128,10 @@ export function grant(
   id: string,
   now: number,
 ): void {
-  const state = appOf(standing, app);
   const until = now + terms.leaseMs;
-  if (!isOverShare(standing, terms, app, now)) takePlace(state.own, id, until);
-  else state.borrowedAt = now;
-  takePlace(state.all, id, until);
-  takePlace(standing.places, id, until);
+  if (isOverShare(standing, terms, app, now)) appOf(standing, app).borrowedAt = now;
+  enter(standing, terms, { id, app, until }, now);
+  const state = appOf(standing, app);
   const start = Math.max(standing.tag, state.tag);
   standing.tag = start;
   state.tag = start + 1 / weightOf(terms, app);
@@ -145,6 +143,33 @@ export function grant(
   }
 }
 
+/** A send that has a place. */
+interface Placed {
+  readonly id: string;
+  readonly app: string;
+}
+
+/** Enters a send that was decided on, here or elsewhere, and will have arrived by `until`. */
+export function enter(
+  standing: Standing,
+  terms: Terms,
+  { id, app, until }: Placed & { readonly until: number },
+  now: number,
+): void {
+  const state = appOf(standing, app);
+  if (!isOverShare(standing, terms, app, now)) takePlace(state.own, id, until);
+  takePlace(state.all, id, until);
+  takePlace(standing.places, id, until);
+}
+
+/** A send has arrived by `at`. One that is not on its way is known to have arrived already. */
+export function arrive(standing: Standing, { id, app }: Placed, at: number): void {
+  const state = appOf(standing, app);
+  for (const places of [state.own, state.all, standing.places]) {
+    if (places.onTheirWay.has(id)) settlePlace(places, id, at);
+  }
+}
+
 /**
  * The send has ended.
  * @param arrivedAt by then it had arrived
@@ -152,40 +177,18 @@ export function grant(
 export function settle(
   standing: Standing,
   terms: Terms,
-  send: { readonly id: string; readonly app: string; readonly resource: Resource },
+  send: Placed & { readonly resource: Resource },
   { end, arrivedAt }: { readonly end: SendEnd; readonly arrivedAt: number },
   now: number,
 ): void {
-  const state = appOf(standing, send.app);
-  if (state.own.onTheirWay.has(send.id)) settlePlace(state.own, send.id, arrivedAt);
-  settlePlace(state.all, send.id, arrivedAt);
-  settlePlace(standing.places, send.id, arrivedAt);
+  arrive(standing, send, arrivedAt);
   turnCircuits(standing, terms, send, end, now);
 }
 
-/** Enters a send of before this process began, or one that another process made. */
-export function remember(
-  standing: Standing,
-  terms: Terms,
-  app: string,
-  arrivedAt: number,
-  now: number,
-): void {
-  const state = appOf(standing, app);
-  if (!isOverShare(standing, terms, app, now)) settlePlace(state.own, "", arrivedAt);
-  settlePlace(state.all, "", arrivedAt);
-  settlePlace(standing.places, "", arrivedAt);
-}
-
 /** The send never went: its place is free again. */
-export function giveBack(
-  standing: Standing,
-  { id, app }: { readonly id: string; readonly app: string },
-): void {
+export function giveBack(standing: Standing, { id, app }: Placed): void {
   const state = appOf(standing, app);
-  giveBackPlace(state.own, id);
-  giveBackPlace(state.all, id);
-  giveBackPlace(standing.places, id);
+  for (const places of [state.own, state.all, standing.places]) giveBackPlace(places, id);
   for (const circuit of standing.circuits.values()) {
     if (circuit.probe === id) circuit.probe = undefined;
   }

@@ -6,17 +6,19 @@ import type { OriginName } from "../exchange.ts";
 import type { Clock } from "../platform/clock.ts";
 import type { Allowance, Grant, Wish } from "./allowance.ts";
 import {
+  arrive,
   decide,
+  enter,
   giveBack,
   grant,
   newStanding,
-  remember,
   settle,
   type Standing,
   type Terms,
 } from "./arbiter.ts";
 import type { LedgerCompletion, OwnLedger } from "./ledger.ts";
 import { expectation, overviewOf, sharesOf } from "./overview.ts";
+import { longestMs } from "./terms.ts";
 
 export interface LocalAllowanceOptions {
   readonly origin: OriginName;
@@ -35,7 +37,7 @@ export function createLocalAllowance(options: LocalAllowanceOptions): Allowance 
   const nextId = (): string => `${replica}.${origin}.${++sends}`;
 
   /** Before the send departs: a process that is killed during it has spent it. */
-  function enter(id: string, { app, resource, cause, query }: Wish): void {
+  function note(id: string, { app, resource, cause, query }: Wish): void {
     ledger.enter({ id, origin, at: clock.now(), app, resource, cause, query });
   }
 
@@ -51,17 +53,17 @@ export function createLocalAllowance(options: LocalAllowanceOptions): Allowance 
   return {
     async take(wishes) {
       const id = nextId();
-      const decision = decide(standing, terms, { id, candidates: wishes }, clock.steady());
+      const decision = decide(standing, terms, { idOf: () => id, candidates: wishes }, clock.steady());
       if (decision.kind === "wait") return { kind: "wait", forMs: decision.at - clock.steady() };
       const wish = wishes[decision.index];
       if (wish === undefined) throw new Error("a place was given to nobody");
-      enter(id, wish);
+      note(id, wish);
       return { kind: "granted", grant: { id, wish } };
     },
     async takeAnyway(wish) {
       const id = nextId();
       grant(standing, terms, wish, id, clock.steady());
-      enter(id, wish);
+      note(id, wish);
       return { id, wish };
     },
     settle(granted, end) {
@@ -92,17 +94,13 @@ function rememberedStanding({ origin, terms, ledger, clock }: LocalAllowanceOpti
   const standing = newStanding();
   const [now, steadyNow] = [clock.now(), clock.steady()];
   const horizonMs = longestMs(terms) + terms.leaseMs;
-  for (const { app, at, completion } of ledger.recent(origin, now - horizonMs)) {
+  for (const { id, app, at, completion } of ledger.recent(origin, now - horizonMs)) {
     if (completion?.status === "unsent") continue;
     // A clock that was ahead when it was entered must not hold everything back until then.
     const arrivedAt = Math.min(completion?.arrivedAt ?? at + terms.leaseMs, now);
-    remember(standing, terms, app, steadyNow - (now - arrivedAt), steadyNow);
+    const until = steadyNow - (now - arrivedAt);
+    enter(standing, terms, { id, app, until }, steadyNow);
+    arrive(standing, { id, app }, until);
   }
   return standing;
-}
-
-/** The longest span of time that anything in the terms looks back. */
-export function longestMs({ windows, apps }: Terms): number {
-  const perDay = [...apps.values()].some((app) => app.perDay !== null);
-  return Math.max(...windows.map(({ windowMs }) => windowMs), perDay ? 86_400_000 : 0);
 }

@@ -19,6 +19,9 @@ import { createPatience, type Patience } from "./patience.ts";
 import { type RefusalReason, refusalOf } from "./refusal.ts";
 import { createWaitingLine, type InLine } from "./waiting-line.ts";
 
+/** A place that took longer to come is not used: a send departs soon after it was allowed. */
+const LONGEST_ASKING_MS = 1_000;
+
 export interface ThrottleObserver {
   /** A request was refused, or, where the budget is only watched, would have been. */
   readonly refused: (app: string, reason: RefusalReason | "deadline", isEnforced: boolean) => void;
@@ -73,14 +76,16 @@ export function createThrottle(options: ThrottleOptions): Throttle {
       if (line.isEmpty()) return undefined;
       const changed = change.next();
       const heads = line.heads(background.mayGo);
+      const askedAt = clock.steady();
       const taken = heads.length > 0 ? await take(heads) : ({ kind: "wait", forMs: Infinity } as const);
       if (taken.kind === "wait") {
         await pause(clock, taken.forMs, changed);
         continue;
       }
       const waiter = heads.find(({ wish }) => wish === taken.grant.wish);
-      if (waiter !== undefined && line.leave(waiter)) return { waiter, grant: taken.grant };
-      // Withdrawn while it was being asked for.
+      const isPrompt = clock.steady() - askedAt <= LONGEST_ASKING_MS;
+      if (isPrompt && waiter !== undefined && line.leave(waiter)) return { waiter, grant: taken.grant };
+      // Withdrawn while it was being asked for; or this process was stopped, and the place may be stale.
       allowance.giveBack(taken.grant);
     }
   }
@@ -110,7 +115,8 @@ export function createThrottle(options: ThrottleOptions): Throttle {
     if (options.mode === "observe") return;
     for (const { wish, order, patience } of line.all()) {
       const expectation = allowance.expect(wish, { ahead: 0, ownAhead: 0 });
-      if (expectation.why !== "cool-off" || clock.now() + expectation.forMs <= order.waiting.deadlineAt()) continue;
+      if (expectation.why !== "cool-off" || clock.now() + expectation.forMs <= order.waiting.deadlineAt())
+        continue;
       patience.end(refuse(order.app, expectation));
     }
   }

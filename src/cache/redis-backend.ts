@@ -9,12 +9,12 @@
 import type { BreakerState } from "../platform/breaker.ts";
 import type { Clock } from "../platform/clock.ts";
 import type { Random } from "../platform/random.ts";
-import { redisFactory, type RedisSettings } from "../platform/redis.ts";
+import { redisFactory, type RedisScripts, type RedisSettings } from "../platform/redis.ts";
 import type { Backend, BackendEvent } from "./backend.ts";
-import { createRedisCalls, type RedisObserver, type RedisOperation } from "./redis-calls.ts";
+import { createRedisCalls, type RedisCalls, type RedisObserver, type RedisOperation } from "./redis-calls.ts";
 import { createRedisClaims, type RedisClaims } from "./redis-claims.ts";
 import { createRedisListener } from "./redis-listener.ts";
-import { readMessage } from "./redis-messages.ts";
+import { CHANNEL, readMessage } from "./redis-messages.ts";
 import { createRedisPurges, type RedisPurges } from "./redis-purges.ts";
 import { SCRIPTS } from "./redis-scripts.ts";
 import { asUnavailable, createRedisStore } from "./redis-store.ts";
@@ -33,6 +33,22 @@ export interface RedisBackendOptions {
   readonly observer: RedisObserver;
   readonly onOperation: (operation: RedisOperation, durationMs: number) => void;
   readonly onBreaker: (state: BreakerState) => void;
+  /** Others who share the connections. */
+  readonly guest?: Guest;
+}
+
+/** Who shares the connections: the budget, which is none of the cache's business. */
+export interface Guest {
+  readonly scripts: RedisScripts;
+  readonly channels: readonly string[];
+  readonly onMessage: (channel: string, text: string) => void;
+  /** Messages may have been missed, or Redis may be there again. */
+  readonly onGap: () => void;
+}
+
+export interface RedisBackend extends Backend {
+  /** Gives Redis a command, behind the same breaker. */
+  readonly run: RedisCalls["run"];
 }
 
 const COMMAND_TIMEOUT_MS = 50;
@@ -42,10 +58,10 @@ const PROBE_INTERVAL_MS = 1_000;
  * @returns at once, whether Redis is up or not
  * @throws where the settings cannot be used at all: a malformed URL, a CA file that cannot be read
  */
-export function createRedisBackend(options: RedisBackendOptions): Backend {
-  const { connect, clock, random, retentionMs } = options;
+export function createRedisBackend(options: RedisBackendOptions): RedisBackend {
+  const { connect, clock, random, retentionMs, guest } = options;
   const { commandTimeoutMs = COMMAND_TIMEOUT_MS, probeIntervalMs = PROBE_INTERVAL_MS } = options;
-  const factory = redisFactory(connect, SCRIPTS);
+  const factory = redisFactory(connect, { ...SCRIPTS, ...guest?.scripts });
   const replica = random.unique16();
   let tell = (_event: BackendEvent): void => undefined;
 
@@ -55,7 +71,10 @@ export function createRedisBackend(options: RedisBackendOptions): Backend {
     commandTimeoutMs,
     probeIntervalMs,
     onOutage: () => claims.vacateAll(),
-    onRecovery: () => listener.check(),
+    onRecovery() {
+      listener.check();
+      guest?.onGap();
+    },
   });
   const purges = createRedisPurges(calls, retentionMs);
   const listener = createRedisListener({
@@ -65,8 +84,15 @@ export function createRedisBackend(options: RedisBackendOptions): Backend {
     replica,
     commandTimeoutMs,
     intervalMs: probeIntervalMs,
-    onMessage: (text) => dispatch(text, { replica, purges, claims, tell }),
-    onGap: () => tell({ kind: "gap" }),
+    channels: guest?.channels ?? [],
+    onMessage(channel, text) {
+      if (channel === CHANNEL) dispatch(text, { replica, purges, claims, tell });
+      else guest?.onMessage(channel, text);
+    },
+    onGap() {
+      tell({ kind: "gap" });
+      guest?.onGap();
+    },
     onDown: () => claims.vacateAll(),
     async readPurges(which) {
       const { all, news } = await purges.read();
@@ -90,6 +116,7 @@ export function createRedisBackend(options: RedisBackendOptions): Backend {
   return {
     store: createRedisStore({ calls, clock, replica, close }),
     claims,
+    run: calls.run,
     close,
     purge: (scope, hard) => purges.declare(scope, hard).catch(asUnavailable),
     onEvent(listen) {

@@ -24,7 +24,13 @@ export type RedisOperation =
   | "claim"
   | "release"
   | "renew"
-  | "beat";
+  | "beat"
+  // Those of the budget (src/budget/redis-budget.ts).
+  | "take"
+  | "settle"
+  | "look"
+  | "join"
+  | "ledger";
 
 /** Redis is there, but refused this very command. */
 export class RedisRefusal extends Error {

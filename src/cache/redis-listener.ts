@@ -34,8 +34,10 @@ export interface RedisListenerOptions {
   readonly commandTimeoutMs: number;
   /** How often a beat is sent, in milliseconds. */
   readonly intervalMs: number;
-  /** Told of every message on the channel of all replicas. */
-  readonly onMessage: (text: string) => void;
+  /** Channels of others who share this subscription. */
+  readonly channels: readonly string[];
+  /** Told of every message that is for all replicas. */
+  readonly onMessage: (channel: string, text: string) => void;
   /** Messages may have been lost; from now on they arrive. */
   readonly onGap: () => void;
   /** Messages may be lost from now on. */
@@ -50,9 +52,10 @@ export function createRedisListener(options: RedisListenerOptions): RedisListene
   const subscription = subscribeRedis({
     factory,
     nodes: calls.nodes,
-    channels: [CHANNEL, beatChannel],
+    channels: [CHANNEL, beatChannel, ...options.channels],
     clock,
-    onMessage: (channel, text) => (channel === beatChannel ? heart.heard(text) : options.onMessage(text)),
+    onMessage: (channel, text) =>
+      channel === beatChannel ? heart.heard(text) : options.onMessage(channel, text),
     onUp() {
       heart.startAfresh();
       replay();

@@ -11,7 +11,8 @@ const RECORD_RESOURCES = ["listings", "sold"] as const;
 export type RecordResource = (typeof RECORD_RESOURCES)[number];
 
 /** Everything the gateway answers for. Also the closed set of the metric label `resource`. */
-export type Resource = SearchResource | "images";
+export const RESOURCES = [...SEARCH_RESOURCES, "images"] as const;
+export type Resource = (typeof RESOURCES)[number];
 
 /** Thumbnail limits in pixels (sections 4.5 and 8). */
 export const MAX_IMAGE_WIDTH = 140;

@@ -5,6 +5,7 @@
 import { Registry } from "prom-client";
 
 import type { RequestRecord, Tier, UpstreamCallRecord } from "../exchange.ts";
+import { type BudgetMetrics, type BudgetSources, registerBudgetMetrics } from "./budget-metrics.ts";
 import { sampledGauge } from "./sampled.ts";
 import { registerStoreMetrics, type BreakerState, type TierStats } from "./store-metrics.ts";
 import { registerTrafficMetrics } from "./traffic-metrics.ts";
@@ -15,6 +16,7 @@ export interface Metrics {
   /** A store's operation, in milliseconds, done or failed. */
   readonly storeOperation: (store: Tier, operation: string, durationMs: number) => void;
   readonly breakerState: (store: Tier, state: BreakerState) => void;
+  readonly budget: BudgetMetrics;
   /** The exposition text and its media type. */
   readonly render: () => Promise<{ contentType: string; text: string }>;
 }
@@ -24,6 +26,7 @@ export interface MetricSources {
   /** What each tier holds, as far as this process knows. */
   readonly tiers: () => readonly TierStats[];
   readonly flights: () => number;
+  readonly budget: BudgetSources;
 }
 
 export function createMetrics(sources: MetricSources): Metrics {
@@ -31,6 +34,7 @@ export function createMetrics(sources: MetricSources): Metrics {
   const registry = new Registry();
   const traffic = registerTrafficMetrics(registry);
   const stores = registerStoreMetrics(registry, sources.tiers);
+  const budget = registerBudgetMetrics(registry, sources.budget);
   sampledGauge(registry, "gateway_flights", "Upstream calls in progress or in the queue.", sources.flights);
   sampledGauge(registry, "process_resident_memory_bytes", "Resident memory.", () =>
     process.memoryUsage.rss(),
@@ -44,6 +48,7 @@ export function createMetrics(sources: MetricSources): Metrics {
     upstreamCall: traffic.upstreamCall,
     storeOperation: stores.operation,
     breakerState: stores.breakerState,
+    budget,
     async render() {
       return { contentType: registry.contentType, text: await registry.metrics() };
     },

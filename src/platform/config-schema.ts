@@ -3,9 +3,13 @@ import * as z from "zod";
 import {
   address,
   appId,
+  appPerDay,
+  appPriority,
+  appWeight,
   baseUrl,
   budget,
   duration,
+  fraction,
   headerName,
   headerUrl,
   headerValue,
@@ -14,6 +18,7 @@ import {
   mediaTypeToken,
   ONE_LINE_PATTERN,
   oneOf,
+  optionalFraction,
   optionalPath,
   optionalSecret,
   optionalSecretFile,
@@ -75,6 +80,7 @@ const cache = z.strictObject({
   maxBytes: size(),
   maxDiskBytes: size(),
   retention: lifetime(),
+  maxAgeEver: lifetime(),
   ttl: z.strictObject({
     listings: lifetime(),
     sold: lifetime(),
@@ -91,16 +97,28 @@ export const settingsSchema = z.strictObject({
   admin: z.strictObject({ host: host(), port: port() }),
   upstream,
   query,
-  apps: setting(z.array(z.strictObject({ id: appId() })), {
-    expected: "a list of apps, each with an id of 1 to 64 letters, digits, '.', '_' or '-'",
-  }),
+  apps: setting(
+    z.array(
+      z.strictObject({ id: appId(), weight: appWeight(), perDay: appPerDay(), priority: appPriority() }),
+    ),
+    {
+      expected: "a list of apps, each with an id of 1 to 64 letters, digits, '.', '_' or '-'",
+    },
+  ),
   cache,
   budget: z.strictObject({
     limit: budget(),
     concurrency: integer(1, 1_000),
     maxWait: duration(),
     images: budget(),
+    mode: oneOf("enforce", "observe"),
+    reserve: fraction(0, 0.9),
+    maxCoolOff: duration(),
+    replicas: integer(1, 1_000),
+    degradedShare: optionalFraction(0, 1),
+    degradedFor: duration(),
   }),
+  ledger: z.strictObject({ retention: lifetime(), maxRecords: integer(1_000, 10_000_000) }),
   redis: z.strictObject({
     url: redisUrl(),
     mode: oneOf("single", "cluster", "sentinel"),

@@ -57,7 +57,13 @@ export interface Config {
     readonly ignored: readonly string[];
   };
   /** Ids are distinct, and none is `other`. */
-  readonly apps: readonly { readonly id: string }[];
+  readonly apps: readonly {
+    readonly id: string;
+    readonly weight: number;
+    /** Most requests in any 24 hours; `null`: as many as its share and what others leave. */
+    readonly perDay: number | null;
+    readonly priority: "interactive" | "background";
+  }[];
   readonly cache: {
     /** Most memory for stored answers. */
     readonly maxBytes: number;
@@ -65,6 +71,8 @@ export interface Config {
     readonly maxDiskBytes: number;
     /** How long an answer is kept at all, fresh or not. */
     readonly retentionMs: number;
+    /** How old an answer may be that a caller is given, whatever else is set. */
+    readonly maxAgeEverMs: number;
     readonly ttlMs: Readonly<Record<"listings" | "sold" | "areas" | "records" | "images", number>>;
     readonly negativeTtlMs: number;
   };
@@ -75,7 +83,18 @@ export interface Config {
     /** From a request's arrival to its answer. */
     readonly maxWaitMs: number;
     readonly images: readonly BudgetWindow[];
+    /** `observe`: nothing is refused, only reported. */
+    readonly mode: "enforce" | "observe";
+    /** Part of each window, 0 up to 1, that background work leaves alone. */
+    readonly reserve: number;
+    readonly maxCoolOffMs: number;
+    /** Most replicas at once. */
+    readonly replicas: number;
+    /** Part of each window for a replica that Redis is out of reach of. */
+    readonly degradedShare: number;
+    readonly degradedForMs: number;
   };
+  readonly ledger: { readonly retentionMs: number; readonly maxRecords: number };
   /** `null`: no Redis. */
   readonly redis: null | {
     /** A secret, because an address of this kind holds a password. */
@@ -244,6 +263,7 @@ function toConfig(settings: Settings, privateKey: Secret): Config {
       maxBytes: cache.maxBytes,
       maxDiskBytes: cache.maxDiskBytes,
       retentionMs: cache.retention,
+      maxAgeEverMs: cache.maxAgeEver,
       ttlMs: cache.ttl,
       negativeTtlMs: cache.negativeTtl,
     },
@@ -252,7 +272,14 @@ function toConfig(settings: Settings, privateKey: Secret): Config {
       concurrency: budget.concurrency,
       maxWaitMs: budget.maxWait,
       images: budget.images,
+      mode: budget.mode,
+      reserve: budget.reserve,
+      maxCoolOffMs: budget.maxCoolOff,
+      replicas: budget.replicas,
+      degradedShare: budget.degradedShare ?? 1 / budget.replicas,
+      degradedForMs: budget.degradedFor,
     },
+    ledger: { retentionMs: settings.ledger.retention, maxRecords: settings.ledger.maxRecords },
     redis: toRedis(settings.redis),
     dataDir: settings.dataDir === "" ? null : settings.dataDir,
     log: settings.log,

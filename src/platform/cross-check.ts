@@ -1,5 +1,6 @@
 import type { Settings } from "./config-schema.ts";
 import type { SettingPath } from "./setting-path.ts";
+import { formatDuration } from "./units.ts";
 
 /** Settings of which any may have been unreadable. */
 export type ReadableSettings = {
@@ -19,7 +20,13 @@ export interface Conflict {
 
 /** Checks settings against one another; those that could not be read are left out. */
 export function crossCheck(settings: ReadableSettings): Conflict[] {
-  return [...portConflict(settings), ...redisConflicts(settings), ...repeatedApps(settings)];
+  return [
+    ...portConflict(settings),
+    ...redisConflicts(settings),
+    ...repeatedApps(settings),
+    ...shareConflict(settings),
+    ...ledgerConflict(settings),
+  ];
 }
 
 function portConflict({ server, admin }: ReadableSettings): Conflict[] {
@@ -67,4 +74,35 @@ function repeatedApps({ apps }: ReadableSettings): Conflict[] {
     const explanation = `${JSON.stringify(id)} is the id of apps[${first}] already; expected each id once`;
     return [{ paths: [["apps", index, "id"]], explanation }];
   });
+}
+
+/** Replicas that cannot reach Redis know nothing of each other: their shares together must fit. */
+function shareConflict({ budget }: ReadableSettings): Conflict[] {
+  const { degradedShare: share, replicas } = budget ?? {};
+  if (share === undefined || share === null || replicas === undefined || share * replicas <= 1) return [];
+  return [
+    {
+      paths: [
+        ["budget", "degradedShare"],
+        ["budget", "replicas"],
+      ],
+      explanation: `${replicas} times ${share} is more than the whole budget; expected at most ${1 / replicas}`,
+    },
+  ];
+}
+
+/** What a window counts must still be known after a restart. */
+function ledgerConflict({ budget, ledger }: ReadableSettings): Conflict[] {
+  const { retention } = ledger ?? {};
+  const longestMs = Math.max(
+    ...[...(budget?.limit ?? []), ...(budget?.images ?? [])].map((w) => w.windowMs),
+    0,
+  );
+  if (retention === undefined || retention >= longestMs) return [];
+  return [
+    {
+      paths: [["ledger", "retention"]],
+      explanation: `is shorter than the longest span of the budget; expected at least ${formatDuration(longestMs)}`,
+    },
+  ];
 }

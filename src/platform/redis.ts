@@ -30,8 +30,8 @@ export interface RedisSettings {
   readonly caFile?: string | null;
 }
 
-/** Lua scripts by the name of the method that runs them. */
-export type RedisScripts = Readonly<Record<string, { readonly lua: string; readonly numberOfKeys: number }>>;
+/** Lua scripts by the name of the method that runs them; without a number of keys, each call begins with it. */
+export type RedisScripts = Readonly<Record<string, { readonly lua: string; readonly numberOfKeys?: number }>>;
 
 const DEFAULT_PORT = 6379;
 /** How long connecting, TLS not included, may take. */

@@ -156,7 +156,10 @@ async function call(
     reportRefusedCredentials(answer.status, answer.headers.date, observer, now);
     const verdict = judgeAnswer(answer, { ...question, hosts: options.hosts, now });
     const slowDown = slowDownIn(answer, now);
-    return record(answer.status, answer.body.length, verdict, { headAt: answer.headAt, ...(slowDown && { slowDown }) });
+    return record(answer.status, answer.body.length, verdict, {
+      headAt: answer.headAt,
+      ...(slowDown && { slowDown }),
+    });
   } catch (error) {
     if (!(error instanceof UpstreamFault)) throw error;
     const slowDown = slowDownAfter(error.kind);

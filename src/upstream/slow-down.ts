@@ -9,7 +9,10 @@ type SlowDown = NonNullable<SendEnd["slowDown"]>;
  * A 429 asks to slow down; a 503 does where it names a time (RFC 9110, section 15.6.4; RFC 6585, section 4).
  * @param now epoch milliseconds
  */
-export function slowDownIn({ status, headers }: Pick<RawAnswer, "status" | "headers">, now: number): SlowDown | undefined {
+export function slowDownIn(
+  { status, headers }: Pick<RawAnswer, "status" | "headers">,
+  now: number,
+): SlowDown | undefined {
   const forMs = retryAfterMs(headers["retry-after"], now);
   if (status === 429) return { cause: "too-many-requests", forMs };
   return status === 503 && forMs !== undefined ? { cause: "unavailable", forMs } : undefined;

@@ -67,7 +67,7 @@ describe("an answer", () => {
 
   it("ages by the clock, and is asked for again at the end of its life", async () => {
     let now = Date.now();
-    const clock = { now: () => now, after: () => () => undefined };
+    const clock = { now: () => now, steady: () => now, after: () => () => undefined };
     const gateway = await startGateway({
       clock,
       env: { CACHE_TTL: "listings=5m" },

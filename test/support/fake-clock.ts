@@ -32,6 +32,8 @@ export function createFakeClock(
   ties: "first-armed" | "last-armed" = "first-armed",
 ): FakeClock {
   let now = startAt;
+  /** How far the time of day was set, all in all. */
+  let setBy = 0;
   const timers = new Set<Timer>();
   const armings = createCounter();
 
@@ -48,6 +50,7 @@ export function createFakeClock(
 
   return {
     now: () => now,
+    steady: () => now - setBy,
     after(delayMs, callback) {
       const timer: Timer = { dueAt: now + Math.max(0, delayMs), callback };
       timers.add(timer);
@@ -69,6 +72,7 @@ export function createFakeClock(
       now = Math.max(now, until);
     },
     set(epochMs) {
+      setBy += epochMs - now;
       now = epochMs;
     },
     armed: (delayMs, times = 1) => armings.reached(delayMs, times),

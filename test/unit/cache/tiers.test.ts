@@ -8,7 +8,7 @@ import { createTiers, type Tiers } from "../../../src/cache/tiers.ts";
 import type { Entry } from "../../../src/exchange.ts";
 import { cacheKey } from "../../../src/query/key.ts";
 
-const clock = { now: () => 1_000_000, after: () => () => undefined };
+const clock = { now: () => 1_000_000, steady: () => 1_000_000, after: () => () => undefined };
 const KEY = cacheKey("json", "sold/4711");
 
 function entryStoredAt(now: number, text = `stored at ${now}`, purgeEpoch = 0): Entry {

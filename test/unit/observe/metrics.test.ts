@@ -34,8 +34,10 @@ const CALL: UpstreamCallRecord = {
 };
 
 function metricsWith(): Metrics {
-  return createMetrics({ tiers: () => [], flights: () => 0 });
+  return createMetrics({ tiers: () => [], flights: () => 0, budget: NO_BUDGET });
 }
+
+const NO_BUDGET = { windows: () => [], queue: () => [], circuits: () => [] };
 
 async function linesOf(metrics: Metrics): Promise<string[]> {
   return seriesIn((await metrics.render()).text);
@@ -83,6 +85,7 @@ describe("the metrics", () => {
         { tier: "redis", entries: 9, bytes: 900, evictions: 0 },
       ],
       flights: () => 7,
+      budget: NO_BUDGET,
     });
     expect(await linesOf(metrics)).toEqual(
       expect.arrayContaining([

@@ -228,6 +228,8 @@ describe("thumbnails", () => {
     target: "/cache/primary_7_140x94.jpg",
     single: false,
     format: "jpeg",
+    app: "other",
+    priority: "interactive",
   };
   const JPEG = Buffer.from([0xff, 0xd8, 0xff, 0xe0, 0, 255, 10, 13, 0xff, 0xd9]);
 

@@ -81,9 +81,9 @@ describe("the second attempt", () => {
 
   it("waits its turn and pays as the first did", async () => {
     let paid = 0;
-    const throttled: Throttled = (job) => {
+    const throttled: Throttled = (_order, job) => {
       paid += 1;
-      return job();
+      return job(() => undefined);
     };
     const url = await httpUpstream((_request, response) => {
       response.statusCode = 503;
@@ -96,9 +96,9 @@ describe("the second attempt", () => {
 
   it("is not made where there is no place for it", async () => {
     let turns = 0;
-    const throttled: Throttled = (job) => {
+    const throttled: Throttled = (_order, job) => {
       turns += 1;
-      return turns === 1 ? job() : Promise.reject(new Problem("temporary-reduced-capacity"));
+      return turns === 1 ? job(() => undefined) : Promise.reject(new Problem("temporary-reduced-capacity"));
     };
     let requests = 0;
     const url = await httpUpstream((_request, response) => {
@@ -121,9 +121,9 @@ describe("the total timeout", () => {
     });
     const clock = createFakeClock();
     const turn = Promise.withResolvers<void>();
-    const throttled: Throttled = async (job) => {
+    const throttled: Throttled = async (_order, job) => {
       await turn.promise;
-      return await job();
+      return await job(() => undefined);
     };
     const { attempt, watcher } = attempting({ baseUrl: url, clock, throttled });
     const failed = attempt(LISTINGS, PATIENT).catch((error: unknown) => error);

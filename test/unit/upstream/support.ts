@@ -39,6 +39,8 @@ export const LISTINGS: UpstreamQuestion = {
   target: "/listings?areaId=76&offset=0",
   single: false,
   format: "json",
+  app: "other",
+  priority: "interactive",
 };
 
 export const PAGE = JSON.stringify({
@@ -56,7 +58,7 @@ export const PATIENT = {
 };
 
 /** Lets every job go at once. */
-const unthrottled: Throttled = (job) => job();
+const unthrottled: Throttled = (_order, job) => job(() => undefined);
 
 export interface Watcher extends Observer {
   readonly calls: UpstreamCallRecord[];

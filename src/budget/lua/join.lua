@@ -1,0 +1,58 @@
+-- A replica joins, or joins anew after it was cut off or the server was restarted, and brings the sends it
+-- knows of: what is missing here is entered, what arrived later than is known here is corrected. Sends are
+-- told by how long ago they were, so that no other clock than this one's matters.
+--
+-- request  sends       id, app's keys, ageMs, and, where it is the replica's own and not in the
+--                      ledger, resource, cause, query, sentMs (how long ago it went), status, durationMs
+--          others      the replicas it knows of
+--          isLast      no more sends follow
+--          page        instead of all that: the sends that are kept here, from this one on
+-- Answers  more: go on; joined: gen, seq, entry; page: sends as id, instant, id, instant …
+
+if request.page then
+  local last = request.page + request.most - 1
+  return reply({ kind = 'page', sends = redis.call('ZRANGE', sends, int(request.page), int(last), 'WITHSCORES') })
+end
+
+local run = runOfServer()
+local gen, knownRun = unpack(redis.call('HMGET', state, 'gen', 'run'))
+
+-- A new generation: whoever else there is has to bring what it knows, and until then, like one that has
+-- gone silent, may be sending by itself.
+if not gen or knownRun ~= run then
+  gen = int(now) .. '.' .. request.replica
+  redis.call('HSET', state, 'gen', gen, 'run', run)
+  if redis.call('EXISTS', ledger) == 0 then redis.call('HSET', state, 'since', int(now)) end
+  local absent = int(now - request.silentMs - 1) .. '|0|0|0|0'
+  local known = redis.call('HKEYS', replicas)
+  for _, name in ipairs(known) do redis.call('HSET', replicas, name, absent) end
+  for _, name in ipairs(request.others) do
+    if name ~= request.replica then redis.call('HSET', replicas, name, absent) end
+  end
+  tell({ kind = 'generation', gen = gen })
+end
+
+for _, send in ipairs(request.sends) do
+  local instant = int(now - send.ageMs)
+  local all = KEYS[4 + send.keys * 2]
+  -- GT keeps the later instant; a send that is not there is added by it too.
+  local isNew = redis.call('ZADD', sends, 'GT', instant, send.id) == 1
+  redis.call('ZADD', all, 'GT', instant, send.id)
+  if isNew then
+    local seq = redis.call('HINCRBY', state, 'seq', 1)
+    if send.cause then
+      local sentAt = now - send.sentMs
+      redis.call('XADD', ledger, '*', 'k', 's', 'i', send.id, 't', int(sentAt), 'r', send.resource,
+        'c', send.cause, 'q', send.query)
+      if send.status then
+        redis.call('XADD', ledger, '*', 'k', 'e', 'i', send.id, 's', send.status, 'd', int(send.durationMs), 't', instant)
+      end
+    end
+    tell({ kind = 'sent', seq = seq, id = send.id, ageMs = send.ageMs })
+  end
+end
+if not request.isLast then return reply({ kind = 'more' }) end
+
+-- Not yet one of those who are heard: first it reads what others sent (look.lua).
+local last = redis.call('XREVRANGE', ledger, '+', '-', 'COUNT', 1)[1]
+return reply({ kind = 'joined', gen = gen, seq = field('seq') or 0, entry = last and last[1] or '0-0' })

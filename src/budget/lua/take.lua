@@ -1,0 +1,184 @@
+-- Takes a place in the windows for the one of the candidates whose turn it is, or says when to ask again.
+-- Recorded before it is answered: a replica that dies now has spent it.
+--
+-- request  replica, gen, known        who asks, and what it knows of
+--          id                         of the send; the app of the candidate is appended
+--          windows, reserve           as in the settings of the replica that asks
+--          share                      the part of each window that a replica may use when it is cut off
+--          slack                      how many sends a replica may not yet know of
+--          candidates                 app, rank, resource, cause, query, weight, perDay, share of each window
+--          leaseMs                    by then a send has arrived, or never will
+--          anyway                     whatever the limits say
+-- Answers  lost: join first; granted: index, id, seq; wait: forMs
+
+if not isJoined() then return reply({ kind = 'lost' }) end
+
+local others = readReplicas()
+local seq = field('seq') or 0
+
+local function limitOf(window)
+  local held = others.held * math.floor(window.limit * request.share)
+  if others.held > 0 then held = held + request.slack end
+  return window.limit - held
+end
+
+-- How many sends count in the window that ends now.
+local function spentIn(set, ms) return redis.call('ZCOUNT', set, int(now - ms), '+inf') end
+
+-- When there is a place; a send on its way is taken to arrive now.
+local function freeAt(set, limit, ms)
+  if limit <= 0 then return now + request.silentMs end
+  local blocker = redis.call('ZREVRANGE', set, int(limit - 1), int(limit - 1), 'WITHSCORES')
+  if #blocker == 0 then return now end
+  return math.max(now, math.min(tonumber(blocker[2]), now) + ms + 1)
+end
+
+local function ownOf(candidate) return KEYS[3 + candidate.keys * 2] end
+local function allOf(candidate) return KEYS[4 + candidate.keys * 2] end
+
+local function isOverShare(candidate)
+  for i, window in ipairs(request.windows) do
+    local share = candidate.shares[i]
+    if share < window.limit and spentIn(ownOf(candidate), window.ms) >= share then return true end
+  end
+  return false
+end
+
+local function othersAbout(app, within)
+  local fields = redis.call('HGETALL', state)
+  for i = 1, #fields, 2 do
+    local other = string.match(fields[i], '^asked:(.*)$')
+    if other and other ~= app and tonumber(fields[i + 1]) >= now - within then return true end
+  end
+  return false
+end
+
+-- What is borrowed while others are about is spread over the window.
+local function paceOf(candidate)
+  local at = now
+  for i, window in ipairs(request.windows) do
+    local share = candidate.shares[i]
+    if share < window.limit and spentIn(ownOf(candidate), window.ms) >= share
+      and othersAbout(candidate.app, math.max(window.ms, request.aboutMs)) then
+      local borrowedAt = field('borrowed:' .. candidate.app)
+      local interval = math.ceil(window.ms / (window.limit - share))
+      if borrowedAt then at = math.max(at, borrowedAt + interval) end
+    end
+  end
+  return at
+end
+
+local function passableAt(scope)
+  local circuit = readCircuit(scope)
+  if not circuit then return now end
+  if now < circuit.openUntil then return circuit.openUntil end
+  if circuit.probe == '' then return now end
+  return math.max(now, circuit.probeUntil)
+end
+
+local function admittedAt(candidate)
+  local at = now
+  for _, window in ipairs(request.windows) do
+    local limit = limitOf(window)
+    if candidate.rank > 0 then limit = limit - math.floor(window.limit * request.reserve) end
+    at = math.max(at, freeAt(sends, limit, window.ms))
+  end
+  if candidate.perDay then at = math.max(at, freeAt(allOf(candidate), candidate.perDay, DAY)) end
+  return math.max(at, paceOf(candidate), passableAt('origin'), passableAt(candidate.resource))
+end
+
+local served = field('tag') or 0
+local function tagOf(candidate)
+  return math.max(served, field('tag:' .. candidate.app) or 0)
+end
+
+-- Whether replicas that are waiting, and were told to come by now, go before; as many as there are places.
+local function isOthersTurn(candidate)
+  local before = 0
+  for name, wait in pairs(others.live) do
+    local isDue = wait.at > 0 and wait.at <= now and now <= wait.at + request.graceMs
+    local isBefore = wait.rank < candidate.rank or (wait.rank == candidate.rank and wait.tag < candidate.tag)
+    if name ~= request.replica and isDue and isBefore then before = before + 1 end
+  end
+  if before == 0 then return false end
+  for _, window in ipairs(request.windows) do
+    if limitOf(window) - spentIn(sends, window.ms) <= before then return true end
+  end
+  return false
+end
+
+local function grant(candidate)
+  local id = request.id .. '@' .. candidate.app
+  local untilInstant = int(now + request.leaseMs)
+  if isOverShare(candidate) then
+    redis.call('HSET', state, 'borrowed:' .. candidate.app, int(now))
+  else
+    redis.call('ZADD', ownOf(candidate), untilInstant, id)
+  end
+  redis.call('ZADD', allOf(candidate), untilInstant, id)
+  redis.call('ZADD', sends, untilInstant, id)
+  local start = tagOf(candidate)
+  redis.call('HSET', state, 'tag', string.format('%.17g', start),
+    'tag:' .. candidate.app, string.format('%.17g', start + 1 / candidate.weight))
+  for _, scope in ipairs({ 'origin', candidate.resource }) do
+    local circuit = readCircuit(scope)
+    if circuit then
+      circuit.probe, circuit.probeUntil = id, now + request.leaseMs
+      writeCircuit(scope, circuit)
+    end
+  end
+  local entered = redis.call('HINCRBY', state, 'seq', 1)
+  redis.call('XADD', ledger, '*', 'k', 's', 'i', id, 't', int(now), 'r', candidate.resource,
+    'c', candidate.cause, 'q', candidate.query)
+  -- Now and then, what is too old to count is dropped.
+  if entered % 64 == 0 then
+    for _, set in ipairs({ sends, ownOf(candidate), allOf(candidate) }) do
+      redis.call('ZREMRANGEBYSCORE', set, '-inf', '(' .. int(horizon()))
+    end
+  end
+  tell({ kind = 'sent', seq = entered, id = id, resource = candidate.resource, ageMs = -request.leaseMs })
+  return { kind = 'granted', id = id, seq = entered }
+end
+
+local order = {}
+for i, candidate in ipairs(request.candidates) do
+  redis.call('HSET', state, 'asked:' .. candidate.app, int(now))
+  candidate.index, candidate.tag = i - 1, tagOf(candidate)
+  order[i] = candidate
+end
+table.sort(order, function(a, b)
+  if a.rank ~= b.rank then return a.rank < b.rank end
+  if a.tag ~= b.tag then return a.tag < b.tag end
+  return a.index < b.index
+end)
+
+local function answer(granted, candidate)
+  granted.index = candidate.index
+  granted.live, granted.held = others.liveCount, others.held
+  hear(request.replica, request.known)
+  return reply(granted)
+end
+
+if request.anyway then return answer(grant(order[1]), order[1]) end
+
+local function wait(at, why)
+  local first = order[1]
+  hear(request.replica, request.known, { at = at, rank = first.rank, tag = first.tag })
+  return reply({ kind = 'wait', forMs = at - now, why = why, live = others.liveCount, held = others.held })
+end
+
+-- What a replica does not know of it could spend a second time when it is cut off now: so no more is
+-- entered before it has caught up, which it does as soon as it hears of it, or has gone silent.
+local oldest = math.min(others.oldest or seq, request.known)
+if others.liveCount + others.held > 1 and seq - oldest >= request.slack then
+  return wait(now + request.catchUpMs, 'news')
+end
+
+local earliest = nil
+for _, candidate in ipairs(order) do
+  local at = admittedAt(candidate)
+  if at <= now and isOthersTurn(candidate) then at = now + request.graceMs end
+  if at <= now then return answer(grant(candidate), candidate) end
+  if not earliest or at < earliest then earliest = at end
+end
+return wait(earliest, 'place')

@@ -1,0 +1,79 @@
+/**
+ * What a replica knows of the shared budget: a copy that follows the news. It is for predictions, and for
+ * what may be spent when the budget cannot be reached; who may send is decided there.
+ *
+ * Instants are by this process' steady clock. What is heard of others is entered as late as it can have
+ * been: news takes time to arrive, so the copy errs on the side of what is spent.
+ */
+import { arrive, enter, giveBack, newStanding, type Standing, type Terms } from "./arbiter.ts";
+import type { KnownSend, SharedCircuit } from "./shared-budget.ts";
+import { longestMs } from "./terms.ts";
+
+export interface Mirror {
+  readonly standing: Standing;
+  /** Enters a send, or corrects when it arrived. @returns whether it was new */
+  readonly sent: (id: string, ageMs: number, now: number) => boolean;
+  readonly settled: (id: string, ageMs: number, isUnsent: boolean, now: number) => void;
+  readonly circuits: (circuits: readonly SharedCircuit[], now: number) => void;
+  /** Everything that counts in a window, to be told by its age. */
+  readonly known: (now: number) => KnownSend[];
+}
+
+/** The app that an id ends with. */
+export function appIn(id: string): string {
+  return id.slice(id.lastIndexOf("@") + 1);
+}
+
+export function createMirror(terms: Terms): Mirror {
+  const standing = newStanding();
+  /** When each arrives, or has arrived; roughly in order of time. */
+  const instants = new Map<string, number>();
+  const horizonMs = longestMs(terms);
+
+  function forgetOld(now: number): void {
+    for (const [id, at] of instants) {
+      if (at >= now - horizonMs) return;
+      instants.delete(id);
+    }
+  }
+
+  return {
+    standing,
+    sent(id, ageMs, now) {
+      if (instants.has(id)) return false;
+      forgetOld(now);
+      const at = now - ageMs;
+      instants.set(id, at);
+      enter(standing, terms, { id, app: appIn(id), until: at }, now);
+      if (at <= now) arrive(standing, { id, app: appIn(id) }, at);
+      return true;
+    },
+    settled(id, ageMs, isUnsent, now) {
+      if (!instants.has(id) && isUnsent) return;
+      // One that was overlooked: it can move while all are read, a page at a time.
+      if (!instants.has(id)) enter(standing, terms, { id, app: appIn(id), until: now - ageMs }, now);
+      instants.delete(id);
+      if (isUnsent) return giveBack(standing, { id, app: appIn(id) });
+      instants.set(id, now - ageMs);
+      arrive(standing, { id, app: appIn(id) }, now - ageMs);
+    },
+    circuits(circuits, now) {
+      standing.circuits.clear();
+      for (const { scope, cause, coolOffMs, openForMs, probe, probeForMs } of circuits) {
+        const openUntil = now + openForMs;
+        const probing = probe === "" ? undefined : probe;
+        standing.circuits.set(scope, {
+          cause,
+          coolOffMs,
+          openUntil,
+          probe: probing,
+          probeUntil: now + probeForMs,
+        });
+      }
+    },
+    known(now) {
+      forgetOld(now);
+      return [...instants].map(([id, at]) => ({ id, ageMs: now - at }));
+    },
+  };
+}

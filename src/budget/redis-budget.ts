@@ -1,0 +1,294 @@
+/**
+ * The shared budget in Redis: what each script is asked, and what it answers (lua/prelude.lua has the keys).
+ */
+import type { OriginName } from "../exchange.ts";
+import type { RedisClient } from "../platform/redis.ts";
+import type { Wish } from "./allowance.ts";
+import { ABOUT_MS, shareOf, type Terms } from "./arbiter.ts";
+import { appIn } from "./mirror.ts";
+import type {
+  Asker,
+  Joined,
+  KnownSend,
+  LookReply,
+  News,
+  SharedBudget,
+  SharedCircuit,
+  TakeReply,
+} from "./shared-budget.ts";
+import { PRIORITIES } from "../exchange.ts";
+import { longestMs } from "./terms.ts";
+import { SILENT_MS } from "./shared-allowance.ts";
+import { slackOf } from "./view.ts";
+
+/** What the budget measures of its commands; a closed set, as it labels a metric. */
+export type BudgetOperation = "take" | "settle" | "look" | "join" | "ledger";
+
+/** Gives Redis a command. Rejects where Redis is out of order, or refuses. */
+export type RunOnRedis = <T>(
+  operation: BudgetOperation,
+  key: string,
+  command: (client: RedisClient) => Promise<T>,
+) => Promise<T>;
+
+export interface RedisBudgetOptions {
+  readonly run: RunOnRedis;
+  /** What all keys begin with, those of both origins in one slot. */
+  readonly namespace: string;
+  readonly origin: OriginName;
+  readonly terms: Terms;
+  readonly replicas: number;
+  readonly degradedForMs: number;
+  readonly ledger: { readonly retentionMs: number; readonly maxRecords: number };
+  /** For tests: Redis' time, in milliseconds. */
+  readonly redisNow?: () => number;
+}
+
+/** Replicas that were there before a restart of Redis are waited for at least so long. */
+const REJOIN_GRACE_MS = 5_000;
+/** One whose turn it is has so long to come and take its place. */
+const GRACE_MS = 50;
+const MOST_LINES = 500;
+const MOST_SENDS = 500;
+
+/** @returns what the budgets of a gateway begin their keys with; the braces keep them in one slot of a Cluster */
+export function budgetKeys(
+  namespace: string,
+  origin: OriginName,
+): { readonly [name in "state" | "sends" | "replicas" | "ledger" | "channel" | "own" | "all"]: string } {
+  const prefix = `${namespace}{budget}:${origin}:`;
+  const key = (name: string): string => prefix + name;
+  return {
+    state: key("state"),
+    sends: key("sends"),
+    replicas: key("replicas"),
+    ledger: key("ledger"),
+    channel: key("news"),
+    own: key("own:"),
+    all: key("all:"),
+  };
+}
+
+export function createRedisBudget(options: RedisBudgetOptions): SharedBudget {
+  const { run, terms, origin } = options;
+  const keys = budgetKeys(options.namespace, origin);
+  const common = {
+    channel: keys.channel,
+    windows: terms.windows.map(({ limit, windowMs }) => ({ limit, ms: windowMs })),
+    reserve: terms.reserve,
+    leaseMs: terms.leaseMs,
+    maxCoolOffMs: terms.maxCoolOffMs,
+    slack: slackOf(terms),
+    replicas: options.replicas,
+    degradedForMs: options.degradedForMs,
+    silentMs: SILENT_MS,
+    rejoinMs: REJOIN_GRACE_MS,
+    graceMs: GRACE_MS,
+    aboutMs: ABOUT_MS,
+    horizonMs: longestMs(terms) + terms.leaseMs,
+    retentionMs: options.ledger.retentionMs,
+    maxRecords: options.ledger.maxRecords,
+  };
+
+  async function call<T>(
+    operation: "take" | "settle" | "look" | "join",
+    request: object,
+    apps: readonly string[] = [],
+  ): Promise<T> {
+    const names = [keys.state, keys.sends, keys.replicas, keys.ledger];
+    for (const app of apps) names.push(keys.own + app, keys.all + app);
+    const now = options.redisNow && { now: options.redisNow() };
+    const args = [...names, JSON.stringify({ ...common, ...request, ...now })];
+    const text = await run(operation, keys.state, (client) => {
+      switch (operation) {
+        case "take":
+          return client.takePlace(names.length, ...args);
+        case "settle":
+          return client.settleSends(names.length, ...args);
+        case "look":
+          return client.lookAtBudget(names.length, ...args);
+        case "join":
+          return client.joinBudget(names.length, ...args);
+      }
+    });
+    // The scripts beside this file are the only ones who write it.
+    const answer: T = JSON.parse(text);
+    return answer;
+  }
+
+  return {
+    async take({ wishes, ...request }) {
+      const apps = [...new Set(wishes.map(({ app }) => app))];
+      const candidates = wishes.map((wish) => candidateOf(wish, terms, apps));
+      return await call<TakeReply>("take", { ...request, candidates }, apps);
+    },
+    async settle(asker, ends) {
+      const apps = [...new Set(ends.map(({ app }) => app))];
+      const reply = await call<SettleAnswer>(
+        "settle",
+        { ...asker, ends: ends.map((end) => ({ ...end, keys: apps.indexOf(end.app) + 1 })) },
+        apps,
+      );
+      return reply.kind === "lost" ? reply : { ...reply, circuits: listIn(reply.circuits) };
+    },
+    async look(asker, entry) {
+      const reply = await call<LookAnswer>("look", { ...asker, entry, most: MOST_LINES });
+      return reply.kind === "lost" ? reply : newsIn(reply, entry, terms.leaseMs);
+    },
+    join: (replica, known) => join(replica, known, { call }),
+    async leave(asker: Asker) {
+      await call("look", { ...asker, leaves: true });
+    },
+  };
+}
+
+function candidateOf(
+  { app, priority, resource, cause, query }: Wish,
+  terms: Terms,
+  apps: readonly string[],
+): object {
+  const { weight = 1, perDay = null } = terms.apps.get(app) ?? {};
+  return {
+    app,
+    resource,
+    cause,
+    query,
+    weight,
+    rank: PRIORITIES.indexOf(priority),
+    keys: apps.indexOf(app) + 1,
+    shares: terms.windows.map((window) => shareOf(terms, window, app)),
+    ...(perDay !== null && { perDay }),
+  };
+}
+
+/** Lua has no empty lists: one comes as an empty object. */
+function listIn<T>(list: readonly T[] | object | undefined): readonly T[] {
+  return Array.isArray(list) ? list : [];
+}
+
+type SettleAnswer =
+  | { readonly kind: "lost" }
+  | { readonly kind: "settled"; readonly circuits: readonly SharedCircuit[] };
+
+interface News_ {
+  readonly kind: "news";
+  readonly now: number;
+  readonly seq: number;
+  readonly lines: readonly (readonly [entry: string, fields: readonly string[]])[];
+  readonly isAll: boolean;
+  readonly circuits: readonly SharedCircuit[];
+  readonly live: number;
+  readonly held: number;
+  readonly replicas: readonly string[];
+}
+type LookAnswer = { readonly kind: "lost" } | News_;
+
+function newsIn(reply: News_, after: string, leaseMs: number): LookReply {
+  const lines = listIn<(typeof reply.lines)[number]>(reply.lines);
+  return {
+    ...reply,
+    news: lines.flatMap(([, fields]) => newsOf(fieldsIn(fields), reply.now, leaseMs)),
+    entry: lines.at(-1)?.[0] ?? after,
+    circuits: listIn(reply.circuits),
+    replicas: listIn(reply.replicas),
+  };
+}
+
+/** A stream's entry as a mapping; its fields come as a flat list. */
+export function fieldsIn(flat: readonly string[]): Readonly<Record<string, string | undefined>> {
+  const fields: Record<string, string> = {};
+  for (let index = 0; index + 1 < flat.length; index += 2) fields[flat[index] ?? ""] = flat[index + 1] ?? "";
+  return fields;
+}
+
+/** A line of the ledger as news. */
+function newsOf(
+  { k, i = "", t, s }: Readonly<Record<string, string | undefined>>,
+  now: number,
+  leaseMs: number,
+): News[] {
+  const ageMs = now - Number(t);
+  if (k === "s") return [{ kind: "sent", id: i, ageMs: ageMs - leaseMs, seq: undefined }];
+  return k === "e" ? [{ kind: "settled", id: i, ageMs, isUnsent: s === "unsent" }] : [];
+}
+
+interface Joining {
+  readonly call: <T>(operation: "join", request: object, apps: readonly string[]) => Promise<T>;
+}
+
+interface JoinAnswer {
+  readonly gen: string;
+  readonly seq: number;
+  readonly entry: string;
+}
+
+async function join(
+  replica: string,
+  { sends, others }: { readonly sends: readonly KnownSend[]; readonly others: readonly string[] },
+  joining: Joining,
+): Promise<Joined> {
+  for (let from = 0; ; from += MOST_SENDS) {
+    const part = sends.slice(from, from + MOST_SENDS);
+    const apps = [...new Set(part.map(({ id }) => appIn(id)))];
+    const isLast = from + MOST_SENDS >= sends.length;
+    const request = { replica, others, isLast, sends: part.map((send) => broughtSend(send, apps)) };
+    const { gen, seq, entry } = await joining.call<JoinAnswer>("join", request, apps);
+    if (isLast) return { gen, seq, entry, sends: await readSends(joining) };
+  }
+}
+
+function broughtSend({ id, ageMs, late }: KnownSend, apps: readonly string[]): object {
+  const { wish, sentMs, end } = late ?? {};
+  return {
+    id,
+    ageMs,
+    keys: apps.indexOf(appIn(id)) + 1,
+    ...(wish && { resource: wish.resource, cause: wish.cause, query: wish.query, sentMs }),
+    ...end,
+  };
+}
+
+async function readSends({ call }: Joining): Promise<{ id: string; ageMs: number }[]> {
+  const sends: { id: string; ageMs: number }[] = [];
+  for (let page = 0; ; page += MOST_SENDS) {
+    const answer = await call<{ now: number; sends: unknown }>("join", { page, most: MOST_SENDS }, []);
+    const flat = Array.isArray(answer.sends) ? answer.sends.map(String) : [];
+    for (let index = 0; index + 1 < flat.length; index += 2) {
+      sends.push({ id: flat[index] ?? "", ageMs: answer.now - Number(flat[index + 1]) });
+    }
+    if (flat.length < MOST_SENDS * 2) return sends;
+  }
+}
+
+/** @returns what a message on the channel says, or `undefined` where it is none that is understood here */
+export function readNews(text: string): News | undefined {
+  let message: unknown;
+  try {
+    message = JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+  if (typeof message !== "object" || message === null) return undefined;
+  const field = (name: string): unknown => Reflect.get(message, name);
+  const id = String(field("id"));
+  const ageMs = Number(field("ageMs"));
+  switch (field("kind")) {
+    case "sent":
+      return { kind: "sent", id, ageMs, seq: Number(field("seq")) };
+    case "settled":
+      return { kind: "settled", id, ageMs, isUnsent: field("isUnsent") === true };
+    case "circuits": {
+      const circuits: unknown = field("circuits");
+      return {
+        kind: "circuits",
+        circuits: listIn<SharedCircuit>(typeof circuits === "object" && circuits !== null ? circuits : []),
+      };
+    }
+    case "generation":
+      return { kind: "generation", gen: String(field("gen")) };
+    case "changed":
+      return { kind: "changed" };
+    default:
+      return undefined;
+  }
+}

@@ -1,0 +1,351 @@
+/**
+ * A replica's side of the budget that all replicas share.
+ *
+ * | phase   | who decides                                     | becomes                                  |
+ * |---------|-------------------------------------------------|------------------------------------------|
+ * | joining | nobody: those who want to send wait             | shared; cut off, where joining fails     |
+ * | shared  | the shared budget                               | cut off, when it cannot be reached; joining, when it was restarted |
+ * | cut off | this replica, within its safe part (cut-off.ts) | joining, as soon as it can be reached    |
+ *
+ * To join is to bring what one knows: what this replica sent while it was cut off, and, because the shared
+ * budget may have lost its memory, every send that still counts.
+ */
+import type { OriginName, SendEnd } from "../exchange.ts";
+import { type Clock, pause } from "../platform/clock.ts";
+import type { Allowance, Grant, Taken, Wish } from "./allowance.ts";
+import { giveBack, grant as grantIn, settle as settleIn, type Standing, type Terms } from "./arbiter.ts";
+import { createCutOff, type CutOff } from "./cut-off.ts";
+import { createEnds, endReport, type Ends, unsentReport } from "./ends.ts";
+import { createLateSends, type LateSends } from "./late-sends.ts";
+import { expectation, overviewOf, sharesOf } from "./overview.ts";
+import type { News, SharedBudget } from "./shared-budget.ts";
+import { againAfter, oneAtATime } from "./single-flight.ts";
+import { createView, type View } from "./view.ts";
+
+export interface SharedAllowanceOptions {
+  readonly origin: OriginName;
+  readonly terms: Terms;
+  readonly shared: SharedBudget;
+  readonly clock: Clock;
+  /** A name for this replica, unlike any other's, past ones included. */
+  readonly replica: string;
+  /** Most replicas at once, as far as the settings know. */
+  readonly replicas: number;
+  /** The part of each window for a replica that is cut off. */
+  readonly degradedShare: number;
+  /** For how long a replica that is cut off goes on. */
+  readonly degradedForMs: number;
+  readonly report: (message: string, fields: Readonly<Record<string, unknown>>) => void;
+}
+
+export interface SharedAllowance extends Allowance {
+  /** Told of what is told to all replicas. */
+  readonly hear: (news: News) => void;
+  /** News may have been missed, or the shared budget may be there again. */
+  readonly check: () => void;
+}
+
+/** How often a replica says that it is there. */
+const BEAT_MS = 250;
+/** One that is cut off tries to join at every so many beats. */
+const BEATS_TO_REJOIN = 4;
+/** So long after it was last heard, others stop waiting for a replica to catch up. */
+export const SILENT_MS = 1_000;
+/** Others that have to catch up are waited for so long at first, then for twice as long. */
+const FIRST_CATCH_UP_MS = 4;
+const LONGEST_CATCH_UP_MS = 250;
+
+type Phase = "joining" | "shared" | "cut-off";
+
+/** One replica's side. Mutated by the functions below. */
+interface Side {
+  readonly options: SharedAllowanceOptions;
+  readonly view: View;
+  readonly late: LateSends;
+  readonly ends: Ends;
+  phase: Phase;
+  cutOff: CutOff | undefined;
+  /** By the steady clock. */
+  cutOffAt: number;
+  /** Whether the shared budget was ever reached. */
+  wasReached: boolean;
+  catchUpMs: number;
+  sends: number;
+  isClosed: boolean;
+  changed: () => void;
+}
+
+export function createSharedAllowance(options: SharedAllowanceOptions): SharedAllowance {
+  const side = createSide(options);
+  const { clock, terms } = options;
+  const join = oneAtATime(() => joinOnce(side));
+  const look = againAfter(() => lookOnce(side, join));
+  const flush = againAfter(() => flushOnce(side, join));
+  const stopBeating = keepBeating(side, join, look);
+  void join().then(flush);
+
+  async function take(wishes: readonly Wish[], anyway: boolean): Promise<Taken> {
+    if (side.phase === "shared") {
+      try {
+        const taken = await takeTogether(side, wishes, anyway);
+        if (taken === "lost") void join().then(flush);
+        else if (taken === "news") void look();
+        else return taken;
+        return { kind: "wait", forMs: side.catchUpMs };
+      } catch (error) {
+        becomeCutOff(side, error);
+      }
+    }
+    if (side.phase === "cut-off" && side.cutOff) return takeAlone(side, side.cutOff, wishes, anyway);
+    // Joining: it tells when it has, or has failed to.
+    return { kind: "wait", forMs: BEAT_MS };
+  }
+
+  function end(granted: Grant, how: SendEnd | undefined): void {
+    noteEnd(side, granted, how);
+    void flush();
+    side.changed();
+  }
+
+  return {
+    take: (wishes) => take(wishes, false),
+    async takeAnyway(wish) {
+      for (;;) {
+        const taken = await take([wish], true);
+        if (taken.kind === "granted") return taken.grant;
+        await pause(clock, taken.forMs);
+      }
+    },
+    settle: end,
+    giveBack: (granted) => end(granted, undefined),
+    expect(candidate, ahead) {
+      const { standing, terms: current, limitOf } = inForce(side);
+      const expected = expectation(standing, current, candidate, ahead, clock.steady(), limitOf);
+      const longest = Math.max(...terms.windows.map(({ windowMs }) => windowMs));
+      return { ...expected, forMs: Math.min(expected.forMs, longest) };
+    },
+    onChange(listen) {
+      side.changed = listen;
+    },
+    overview() {
+      const { standing, limitOf } = inForce(side);
+      return overviewOf(
+        standing,
+        terms,
+        side.phase === "cut-off" ? "cut-off" : "shared",
+        clock.steady(),
+        limitOf,
+      );
+    },
+    shareOf: (app) => sharesOf(inForce(side).standing, terms, app, clock.steady()),
+    hear(news) {
+      if (side.phase !== "shared") return;
+      if (side.view.hear(news)) void look();
+      if (news.kind !== "sent") side.changed();
+    },
+    check: () => void (side.phase === "shared" ? look() : join().then(flush)),
+    async close() {
+      side.isClosed = true;
+      stopBeating();
+      await flush();
+      if (side.phase === "shared") await options.shared.leave(side.view.asker()).catch(() => undefined);
+    },
+  };
+}
+
+function createSide(options: SharedAllowanceOptions): Side {
+  const { origin, report } = options;
+  const side: Side = {
+    options,
+    view: createView({
+      ...options,
+      steady: options.clock.steady,
+      onTooMany: (replicas) =>
+        report("There are more replicas than the settings say (REPLICAS)", { origin, replicas }),
+      onRelief: () => side.changed(),
+    }),
+    late: createLateSends(),
+    ends: createEnds(),
+    phase: "joining",
+    cutOff: undefined,
+    cutOffAt: Number.NEGATIVE_INFINITY,
+    wasReached: false,
+    catchUpMs: FIRST_CATCH_UP_MS,
+    sends: 0,
+    isClosed: false,
+    changed: () => undefined,
+  };
+  return side;
+}
+
+// The phases.
+
+function enterPhase(side: Side, phase: Phase): void {
+  if (side.phase === phase) return;
+  side.phase = phase;
+  side.changed();
+}
+
+function becomeCutOff(side: Side, error: unknown): void {
+  if (side.isClosed) return;
+  const { view, options } = side;
+  if (side.cutOff === undefined) {
+    const now = options.clock.steady();
+    const reason = error instanceof Error ? error.message : String(error);
+    options.report("The shared budget cannot be reached; going on with a safe part of it", {
+      origin: options.origin,
+      reason,
+      share: view.share(),
+    });
+    // Others may enter sends that this replica does not hear of until it counts as silent.
+    const at = side.wasReached ? now + SILENT_MS : Number.NEGATIVE_INFINITY;
+    const last = { at, held: view.held(), share: view.share(), slack: view.slack() };
+    side.cutOff = createCutOff(view.mirror().standing, options.terms, last, options.clock.steady);
+    side.cutOffAt = now;
+  }
+  enterPhase(side, "cut-off");
+}
+
+async function joinOnce(side: Side): Promise<void> {
+  const { view, late, options } = side;
+  if (side.isClosed) return;
+  const wasCutOff = side.phase === "cut-off";
+  // From here on nothing is sent that would not be told.
+  enterPhase(side, "joining");
+  try {
+    await view.join(late.known(options.clock.steady()));
+    side.cutOff = undefined;
+    late.clear();
+    if (!(await view.catchUp())) throw new Error("restarted while it was being joined");
+    side.wasReached = true;
+    if (wasCutOff) {
+      const cutOffMs = options.clock.steady() - side.cutOffAt;
+      options.report("The shared budget is there again", { origin: options.origin, cutOffMs });
+    }
+    enterPhase(side, "shared");
+  } catch (error) {
+    becomeCutOff(side, error);
+  }
+}
+
+async function lookOnce(side: Side, join: () => Promise<void>): Promise<void> {
+  if (side.phase !== "shared" || side.isClosed) return;
+  try {
+    if (!(await side.view.catchUp())) void join();
+  } catch (error) {
+    becomeCutOff(side, error);
+  }
+}
+
+function keepBeating(side: Side, join: () => Promise<void>, look: () => Promise<void>): () => void {
+  const { clock } = side.options;
+  let beats = 0;
+  let cancel = clock.after(BEAT_MS, beat);
+  function beat(): void {
+    cancel = clock.after(BEAT_MS, beat);
+    if (side.phase === "shared") void look();
+    else if (side.phase === "cut-off" && ++beats % BEATS_TO_REJOIN === 0) void join();
+  }
+  return () => cancel();
+}
+
+// Places.
+
+function nextId({ options: { replica, origin }, sends }: Side): string {
+  return `${replica}.${origin}.${sends}`;
+}
+
+async function takeTogether(
+  side: Side,
+  wishes: readonly Wish[],
+  anyway: boolean,
+): Promise<Taken | "lost" | "news"> {
+  const { view, options } = side;
+  side.sends++;
+  const id = nextId(side);
+  const request = { ...view.asker(), id, wishes, anyway, share: view.share(), catchUpMs: side.catchUpMs };
+  const reply = await options.shared.take(request).catch((error: unknown) => {
+    // It may have been given all the same: then it is given back.
+    const now = options.clock.steady();
+    for (const { app, resource } of wishes) side.ends.add(unsentReport(`${id}@${app}`, app, resource), now);
+    throw error;
+  });
+  if (reply.kind === "lost") return "lost";
+  view.learnOthers(reply);
+  if (reply.kind === "wait" && reply.why === "news") {
+    side.catchUpMs = Math.min(side.catchUpMs * 2, LONGEST_CATCH_UP_MS);
+    return "news";
+  }
+  side.catchUpMs = FIRST_CATCH_UP_MS;
+  if (reply.kind === "wait") return { kind: "wait", forMs: reply.forMs };
+  const wish = wishes[reply.index];
+  if (wish === undefined) throw new Error("the shared budget gave a place to nobody");
+  view.granted(reply.id, reply.seq);
+  return { kind: "granted", grant: { id: reply.id, wish } };
+}
+
+function takeAlone(side: Side, cutOff: CutOff, wishes: readonly Wish[], anyway: boolean): Taken {
+  const { terms, clock, degradedForMs } = side.options;
+  const now = clock.steady();
+  if (now > side.cutOffAt + degradedForMs) return { kind: "wait", forMs: BEAT_MS * BEATS_TO_REJOIN };
+  side.sends++;
+  const bare = nextId(side);
+  const idOf = (app: string): string => `${bare}@${app}`;
+  const decision = anyway ? { kind: "granted" as const, index: 0 } : cutOff.decide(idOf, wishes);
+  if (decision.kind === "wait") return { kind: "wait", forMs: decision.at - now };
+  const wish = wishes[decision.index];
+  if (wish === undefined) throw new Error("a place was given to nobody");
+  const id = idOf(wish.app);
+  if (anyway) grantIn(cutOff.standing, terms, wish, id, now);
+  side.late.sent({ id, wish, sentAt: now, until: now + terms.leaseMs });
+  return { kind: "granted", grant: { id, wish } };
+}
+
+/** @param how absent where nothing was sent */
+function noteEnd(side: Side, granted: Grant, how: SendEnd | undefined): void {
+  const { id, wish } = granted;
+  const now = side.options.clock.steady();
+  const arrivedAt = how === undefined ? now : now - (how.durationMs - how.arrivedAfterMs);
+  side.view.mirror().settled(id, now - arrivedAt, how === undefined, now);
+  const alone = side.cutOff?.standing;
+  if (alone?.places.onTheirWay.has(id)) {
+    if (how === undefined) giveBack(alone, { id, app: wish.app });
+    else settleIn(alone, side.options.terms, { id, ...wish }, { end: how, arrivedAt }, now);
+  }
+  const isLate = side.late.ended(id, how, arrivedAt);
+  // What was sent while cut off is told when it joins; while it is joining that may be too late.
+  if (isLate && side.phase === "cut-off") return;
+  side.ends.add(
+    how === undefined ? unsentReport(id, wish.app, wish.resource) : endReport(granted, how),
+    arrivedAt,
+  );
+}
+
+async function flushOnce(side: Side, join: () => Promise<void>): Promise<void> {
+  const { ends, view, options } = side;
+  while (side.phase === "shared" && ends.size > 0) {
+    const batch = ends.next(options.clock.steady());
+    try {
+      const reply = await options.shared.settle(view.asker(), batch.reports);
+      if (reply.kind === "lost") return void join();
+      batch.done();
+      view.mirror().circuits(reply.circuits, options.clock.steady());
+      side.changed();
+    } catch (error) {
+      return becomeCutOff(side, error);
+    }
+  }
+}
+
+interface InForce {
+  readonly standing: Standing;
+  readonly terms: Terms;
+  readonly limitOf: View["limitOf"];
+}
+
+/** What decides now, as far as it is known here. */
+function inForce({ phase, cutOff, view, options }: Side): InForce {
+  return phase === "cut-off" && cutOff
+    ? { standing: cutOff.standing, terms: cutOff.terms(), limitOf: cutOff.limitOf }
+    : { standing: view.mirror().standing, terms: options.terms, limitOf: view.limitOf };
+}

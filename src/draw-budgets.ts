@@ -1,0 +1,106 @@
+/**
+ * The budgets of both origins, wired: allowance and throttle, and how they are shown.
+ */
+import type { Allowance, Overview } from "./budget/allowance.ts";
+import type { AppTerms, Terms } from "./budget/arbiter.ts";
+import { createThrottle, type Throttle, type ThrottleObserver } from "./budget/throttle.ts";
+import type { Window } from "./budget/windows.ts";
+import { type OriginName, ORIGINS, PRIORITIES } from "./exchange.ts";
+import type { BudgetSources } from "./observe/budget-metrics.ts";
+import type { Clock } from "./platform/clock.ts";
+import type { Config } from "./platform/config.ts";
+
+export interface Budget {
+  readonly allowance: Allowance;
+  readonly throttle: Throttle;
+}
+
+export type Budgets = Readonly<Record<OriginName, Budget>>;
+
+export interface DrawBudgetsOptions {
+  readonly config: Config;
+  readonly clock: Clock;
+  readonly allowanceOf: (origin: OriginName, terms: Terms) => Allowance;
+  readonly observer: ThrottleObserver;
+}
+
+/** The app of all callers that are not registered. */
+const OTHER_APP: AppTerms & { readonly id: string } = { id: "other", weight: 1, perDay: null };
+/** From when a send is allowed until it departs, at the most; one that takes longer asks anew. */
+const DEPARTURE_MS = 2_000;
+
+export function drawBudgets(options: DrawBudgetsOptions): Budgets {
+  const { config, clock, allowanceOf, observer } = options;
+  const apps = new Map([...config.apps, OTHER_APP].map((app) => [app.id, app]));
+  const draw = (origin: OriginName, windows: readonly Window[]): Budget => {
+    const allowance = allowanceOf(
+      origin,
+      termsOf(config, windows, origin === "api" ? apps : withoutDays(apps)),
+    );
+    const throttle = createThrottle({
+      allowance,
+      concurrency: config.budget.concurrency,
+      mode: config.budget.mode,
+      weightOf: (app) => apps.get(app)?.weight ?? OTHER_APP.weight,
+      clock,
+      observer,
+    });
+    return { allowance, throttle };
+  };
+  return { api: draw("api", config.budget.limit), images: draw("images", config.budget.images) };
+}
+
+function termsOf({ budget, upstream }: Config, windows: readonly Window[], apps: Terms["apps"]): Terms {
+  return {
+    windows,
+    apps,
+    reserve: budget.reserve,
+    maxCoolOffMs: budget.maxCoolOffMs,
+    leaseMs: DEPARTURE_MS + upstream.connectTimeoutMs + upstream.headerTimeoutMs,
+  };
+}
+
+/** What an app may ask for in a day is about the API. */
+function withoutDays(apps: ReadonlyMap<string, AppTerms>): Terms["apps"] {
+  return new Map([...apps].map(([id, { weight }]) => [id, { weight, perDay: null }]));
+}
+
+/** How the budgets stand, as metrics show it. */
+export function budgetSources(budgets: () => Budgets): BudgetSources {
+  const overviews = (): (Overview & { origin: OriginName })[] =>
+    ORIGINS.map((origin) => ({ origin, ...budgets()[origin].allowance.overview() }));
+  return {
+    windows: () =>
+      overviews().flatMap(({ origin, windows }) =>
+        windows.map(({ name, limit, remaining }) => ({
+          window: windowLabel(origin, name),
+          limit,
+          remaining,
+        })),
+      ),
+    queue: () =>
+      PRIORITIES.map((priority) => ({
+        priority,
+        length: ORIGINS.reduce((sum, origin) => sum + budgets()[origin].throttle.queueLength(priority), 0),
+      })),
+    circuits: () => overviews().flatMap(circuitsOf),
+  };
+}
+
+/** Every circuit there can be, so that each is seen before it opens for the first time. */
+function circuitsOf({
+  origin,
+  circuits,
+}: Overview & { origin: OriginName }): ReturnType<BudgetSources["circuits"]> {
+  const scopes =
+    origin === "api" ? (["origin", "listings", "sold", "areas"] as const) : (["origin", "images"] as const);
+  return scopes.map((scope) => ({
+    circuit: scope === "origin" ? `${origin}/all` : `${origin}/${scope}`,
+    state: circuits.find((circuit) => circuit.scope === scope)?.state ?? "closed",
+  }));
+}
+
+/** The API's windows go by their names; those of the images say so. */
+export function windowLabel(origin: OriginName, name: string): string {
+  return origin === "api" ? name : `${origin}/${name}`;
+}
