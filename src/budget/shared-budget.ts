@@ -14,6 +14,8 @@ export interface Asker {
   readonly gen: string;
   /** It knows of the sends up to this number. */
   readonly known: number;
+  /** The most replicas it has seen at once. */
+  readonly mostSeen: number;
 }
 
 export interface TakeRequest extends Asker {

@@ -82,7 +82,7 @@ export function createView(options: ViewOptions): View {
 
   return {
     mirror: () => mirror,
-    asker: () => ({ replica, gen, known }),
+    asker: () => ({ replica, gen, known, mostSeen }),
     held: () => held,
     share,
     slack: () => (atMost() > 1 ? slack : 0),
@@ -99,7 +99,7 @@ export function createView(options: ViewOptions): View {
     async catchUp() {
       for (;;) {
         const saying = known;
-        const reply = await shared.look({ replica, gen, known: saying }, entry);
+        const reply = await shared.look({ replica, gen, known: saying, mostSeen }, entry);
         if (reply.kind === "lost") return false;
         said = saying;
         learn(reply);

@@ -70,13 +70,15 @@ local function hear(name, known, wait)
     int(now) .. '|' .. int(known) .. '|' .. int(wait.at) .. '|' .. int(wait.rank) .. '|' .. string.format('%.17g', wait.tag))
 end
 
--- The replicas: those heard of lately, how many have gone silent, and the oldest news among the others.
--- A silent one may be cut off and go on with its share, which is held back for it: until it comes back or
--- says that it stops, until as many others are there as there can be, or until it has to stop by itself.
+-- The replicas: those heard of lately, how many that have gone silent are reckoned with, and the oldest
+-- news among the others. A silent one may be cut off and go on with its share, which is held back for it,
+-- until it comes back, says that it stops, or has to stop by itself. Of so many replicas as there can be,
+-- those that are not heard of are the silent ones, so that one that was replaced is not waited for. Where
+-- the settings do not say how many there are, what was seen has to do, and for a short while only.
 local function readReplicas()
   local all = redis.call('HGETALL', replicas)
-  local live, silent, oldest = {}, {}, nil
-  local liveCount = 0
+  local live, oldest = {}, nil
+  local liveCount, silent, justSilent = 0, 0, 0
   for i = 1, #all, 2 do
     local parts = split(all[i + 1])
     local heardAt, known = tonumber(parts[1]), tonumber(parts[2])
@@ -87,17 +89,13 @@ local function readReplicas()
     elseif heardAt < now - request.degradedForMs then
       redis.call('HDEL', replicas, all[i])
     else
-      silent[#silent + 1] = { name = all[i], heardAt = heardAt }
+      silent = silent + 1
+      if heardAt >= now - request.rejoinMs then justSilent = justSilent + 1 end
     end
   end
-  local held = 0
-  for _, replica in ipairs(silent) do
-    if liveCount >= request.replicas and replica.heardAt < now - request.rejoinMs then
-      redis.call('HDEL', replicas, replica.name)
-    else
-      held = held + 1
-    end
-  end
+  local held = math.max(
+    math.min(silent, math.max(0, request.replicas - liveCount)),
+    math.min(justSilent, math.max(0, request.mostSeen - liveCount)))
   return { live = live, liveCount = liveCount, held = held, oldest = oldest }
 end
 
