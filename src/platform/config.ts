@@ -57,7 +57,14 @@ export interface Config {
     readonly ignored: readonly string[];
   };
   /** Ids are distinct, and none is `other`. */
-  readonly apps: readonly { readonly id: string }[];
+  readonly apps: readonly {
+    readonly id: string;
+    /** How large its share of the budget is, next to the others'. */
+    readonly weight: number;
+    /** Most upstream requests in any day; `null`: no limit of its own. */
+    readonly perDay: number | null;
+    readonly priority: "interactive" | "background";
+  }[];
   readonly cache: {
     /** Most memory for stored answers. */
     readonly maxBytes: number;
@@ -67,6 +74,8 @@ export interface Config {
     readonly retentionMs: number;
     readonly ttlMs: Readonly<Record<"listings" | "sold" | "areas" | "records" | "images", number>>;
     readonly negativeTtlMs: number;
+    /** No caller is given an answer older than this, fresh or stale. */
+    readonly maxAgeEverMs: number;
   };
   readonly budget: {
     /** At least one window; lengths are distinct. */
@@ -75,6 +84,24 @@ export interface Config {
     /** From a request's arrival to its answer. */
     readonly maxWaitMs: number;
     readonly images: readonly BudgetWindow[];
+    /** `observe`: counted and reported, and nothing refused. */
+    readonly mode: "enforce" | "observe";
+    /** Part of each window that background work never touches, from 0 to 0.9. */
+    readonly reserve: number;
+    /** Most replicas that run at once. */
+    readonly replicas: number;
+    /** Part of each window that a replica may use while Redis is out of reach; all shares make at most 1. */
+    readonly degradedShare: number;
+    /** How long a replica cut off from Redis goes on with that share. */
+    readonly degradedForMs: number;
+    /** The longest the upstream is left alone because it asked for it. */
+    readonly maxCoolOffMs: number;
+  };
+  readonly ledger: {
+    /** How long a send is remembered; at least as long as the longest window. */
+    readonly retentionMs: number;
+    /** Most sends remembered, the oldest dropped first. */
+    readonly maxRecords: number;
   };
   /** `null`: no Redis. */
   readonly redis: null | {
@@ -210,7 +237,7 @@ function withoutKey(line: string, merged: unknown): string {
 
 /** Gives the settings the names of their units. */
 function toConfig(settings: Settings, privateKey: Secret): Config {
-  const { server, upstream, cache, budget } = settings;
+  const { server, upstream, cache, ledger } = settings;
   return {
     server: {
       host: server.host,
@@ -246,16 +273,28 @@ function toConfig(settings: Settings, privateKey: Secret): Config {
       retentionMs: cache.retention,
       ttlMs: cache.ttl,
       negativeTtlMs: cache.negativeTtl,
+      maxAgeEverMs: cache.maxAgeEver,
     },
-    budget: {
-      limit: budget.limit,
-      concurrency: budget.concurrency,
-      maxWaitMs: budget.maxWait,
-      images: budget.images,
-    },
+    budget: toBudget(settings.budget),
+    ledger: { retentionMs: ledger.retention, maxRecords: ledger.maxRecords },
     redis: toRedis(settings.redis),
     dataDir: settings.dataDir === "" ? null : settings.dataDir,
     log: settings.log,
+  };
+}
+
+function toBudget(budget: Settings["budget"]): Config["budget"] {
+  return {
+    limit: budget.limit,
+    concurrency: budget.concurrency,
+    maxWaitMs: budget.maxWait,
+    images: budget.images,
+    mode: budget.mode,
+    reserve: budget.reserve,
+    replicas: budget.replicas,
+    degradedShare: budget.degradedShare ?? 1 / budget.replicas,
+    degradedForMs: budget.degradedFor,
+    maxCoolOffMs: budget.maxCoolOff,
   };
 }
 

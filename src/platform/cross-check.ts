@@ -1,5 +1,6 @@
 import type { Settings } from "./config-schema.ts";
 import type { SettingPath } from "./setting-path.ts";
+import { formatDuration } from "./units.ts";
 
 /** Settings of which any may have been unreadable. */
 export type ReadableSettings = {
@@ -19,7 +20,13 @@ export interface Conflict {
 
 /** Checks settings against one another; those that could not be read are left out. */
 export function crossCheck(settings: ReadableSettings): Conflict[] {
-  return [...portConflict(settings), ...redisConflicts(settings), ...repeatedApps(settings)];
+  return [
+    ...portConflict(settings),
+    ...redisConflicts(settings),
+    ...repeatedApps(settings),
+    ...shareConflict(settings),
+    ...retentionConflicts(settings),
+  ];
 }
 
 function portConflict({ server, admin }: ReadableSettings): Conflict[] {
@@ -66,5 +73,48 @@ function repeatedApps({ apps }: ReadableSettings): Conflict[] {
     if (id === undefined || first === index) return [];
     const explanation = `${JSON.stringify(id)} is the id of apps[${first}] already; expected each id once`;
     return [{ paths: [["apps", index, "id"]], explanation }];
+  });
+}
+
+/** What 0.1 times 10 may differ from 1 by, in floating point. */
+const ROUNDING = 1e-9;
+
+/** Replicas cut off from Redis do not see one another's sends: only shares that make up one whole are safe. */
+function shareConflict({ budget }: ReadableSettings): Conflict[] {
+  const { degradedShare, replicas } = budget ?? {};
+  if (typeof degradedShare !== "number" || replicas === undefined) return [];
+  if (degradedShare * replicas <= 1 + ROUNDING) return [];
+  return [
+    {
+      paths: [
+        ["budget", "degradedShare"],
+        ["budget", "replicas"],
+      ],
+      explanation:
+        `${degradedShare} of each window for each of ${replicas} replicas is more than there is, and without Redis ` +
+        "none sees what the others send; expected at most 1 in all, or no degradedShare, for equal parts",
+    },
+  ];
+}
+
+/** A send that the ledger has dropped cannot be counted in a window that it is still in. */
+function retentionConflicts({ budget, ledger }: ReadableSettings): Conflict[] {
+  const retentionMs = ledger?.retention;
+  if (retentionMs === undefined) return [];
+  return (["limit", "images"] as const).flatMap((name): Conflict[] => {
+    const longestMs = Math.max(0, ...(budget?.[name] ?? []).map(({ windowMs }) => windowMs));
+    if (retentionMs >= longestMs) return [];
+    const explanation =
+      `what is sent is forgotten after ${formatDuration(retentionMs)}, within the window of ` +
+      `${formatDuration(longestMs)} it counts in; expected a retention of at least that window`;
+    return [
+      {
+        paths: [
+          ["ledger", "retention"],
+          ["budget", name],
+        ],
+        explanation,
+      },
+    ];
   });
 }

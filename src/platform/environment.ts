@@ -35,6 +35,7 @@ export const VARIABLES: readonly Variable[] = [
   { name: "BUDGET", path: ["budget", "limit"] },
   { name: "BUDGET_CONCURRENCY", path: ["budget", "concurrency"], kind: "integer" },
   { name: "BUDGET_MAX_WAIT", path: ["budget", "maxWait"] },
+  { name: "REPLICAS", path: ["budget", "replicas"], kind: "integer" },
   { name: "REDIS_URL", path: ["redis", "url"] },
   { name: "DATA_DIR", path: ["dataDir"], emptyCounts: true },
   { name: "LOG_LEVEL", path: ["log", "level"] },

@@ -3,14 +3,6 @@
  * set, because a setting that is silently ignored is believed to work. A name covers all below it.
  */
 export const LATER_SETTINGS: ReadonlySet<string> = new Set([
-  "budget.degradedShare",
-  "budget.maxCoolOff",
-  "budget.mode",
-  "budget.reserve",
-  "ledger",
-  "apps[].weight",
-  "apps[].perDay",
-  "apps[].priority",
   "apps[].mayForceRefresh",
   "cache.staleWhileRevalidate",
   "cache.staleIfError",
@@ -19,8 +11,7 @@ export const LATER_SETTINGS: ReadonlySet<string> = new Set([
   "cache.ttlMin",
   "cache.ttlMax",
   "cache.earlyRefreshAbove",
-  "cache.maxAgeEver",
 ]);
 
 /** Environment variables of the same kind; those of a setting above are covered by it. */
-export const LATER_VARIABLES: readonly string[] = ["ADMIN_TOKEN", "REPLICAS"];
+export const LATER_VARIABLES: readonly string[] = ["ADMIN_TOKEN"];

@@ -79,6 +79,11 @@ export function integer(min: number, max: number): Shape<number, number> {
   return setting(z.int().min(min).max(max), { expected: `a whole number from ${min} to ${max}` });
 }
 
+/** A part of a whole; bounds inclusive. */
+export function fraction(min: number, max: number): Shape<number, number> {
+  return setting(z.number().min(min).max(max), { expected: `a number from ${min} to ${max}, such as 0.1` });
+}
+
 export function port(): Shape<number, number> {
   return setting(z.int().min(0).max(65_535), {
     expected: "a port number from 0 to 65535, where 0 means any free port",
