@@ -25,8 +25,9 @@ const KINDS = {
   // Answered here, at no cost to the upstream.
   "malformed-request": {
     status: 400,
-    title: "The request is not valid HTTP",
-    remedy: "Send a well-formed HTTP/1.1 request; percent-encode every byte outside ASCII in the URL.",
+    title: "The request is malformed",
+    remedy:
+      "Correct what the detail names; send well-formed HTTP/1.1, with every byte outside ASCII in the URL percent-encoded.",
   },
   "invalid-query": {
     status: 400,
@@ -123,17 +124,17 @@ const KINDS = {
     remedy: "Nothing was changed. Try again when the store is back; gateway_store_breaker_state tells.",
   },
   // The gateway's own limits.
+  "quota-exceeded": {
+    status: 429,
+    title: "This app's share of the requests to the property service is used up for now",
+    remedy:
+      "Ask again after the seconds in Retry-After; until then answers already known are still served. The shares of other apps are not touched.",
+    registered: true,
+  },
   "temporary-reduced-capacity": {
     status: 503,
     title: "The agreed volume of requests to the property service is used up for now",
     remedy: "Try again after the seconds in Retry-After; answers already known are still served.",
-    registered: true,
-  },
-  "quota-exceeded": {
-    status: 429,
-    title: "Your app's share of the requests to the property service is used up for now",
-    remedy:
-      "Try again after the seconds in Retry-After; answers already known are still served, and other apps are not affected.",
     registered: true,
   },
   "deadline-exceeded": {
@@ -163,7 +164,7 @@ export interface ProblemDetails {
   readonly retryAfterSeconds?: number;
   /** Public: further response headers, e.g. `Allow`. */
   readonly headers?: Readonly<Record<string, string>>;
-  /** For the gateway: it refused by itself, and the upstream was not asked. */
+  /** Refused by the gateway itself: the upstream was not asked. Not shown; it decides what else may be given. */
   readonly refusedHere?: boolean;
   /** For the log alone. */
   readonly internal?: string;

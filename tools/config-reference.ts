@@ -54,7 +54,7 @@ export function configReference(defaults: string): string {
 const ENDING = `## Not available in this version
 
 Some names are reserved for settings to come. They are refused when set, because a setting that is silently
-ignored is believed to work. Among environment variables these are ${LATER_VARIABLES.map(code).join(" and ")}.
+ignored is believed to work. The environment variables among them: ${LATER_VARIABLES.map(code).join(", ")}.
 `;
 
 function table(rows: readonly DocumentedSetting[]): string[] {

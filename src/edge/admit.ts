@@ -9,13 +9,14 @@ import type { GatewayRequest } from "../exchange.ts";
 import type { Route } from "../query/route.ts";
 import { splitTarget } from "../query/wire.ts";
 import type { Arrival } from "./arrival.ts";
+import { patienceOf } from "./deadline.ts";
 import { negotiateCoding, negotiateFormat } from "./negotiate.ts";
 
 export interface AdmitOptions {
   readonly route: (path: string) => Route;
   readonly service: string;
   readonly maxUrlBytes: number;
-  /** Time from arrival within which a caller is answered, in milliseconds. */
+  /** Time from arrival within which a caller is answered, in milliseconds; a caller may ask for less. */
   readonly maxWaitMs: number;
 }
 
@@ -44,6 +45,8 @@ export function createAdmit(options: AdmitOptions): Admit {
     }
     const format = negotiateFormat(headers.accept, route.resource === "images", options.service);
     if (format === undefined) throw new Problem("not-acceptable");
+    const { waitMs, preferenceApplied } = patienceOf(headers, options.maxWaitMs);
+    arrival.preferenceApplied = preferenceApplied;
 
     return {
       id: arrival.id,
@@ -56,7 +59,7 @@ export function createAdmit(options: AdmitOptions): Admit {
       ifNoneMatch: headers["if-none-match"],
       noStore: hasNoStore(headers["cache-control"]),
       receivedAt: arrival.receivedAt,
-      deadlineAt: arrival.receivedAt + options.maxWaitMs,
+      deadlineAt: arrival.receivedAt + waitMs,
       gone: arrival.gone,
     };
   };

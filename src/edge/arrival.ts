@@ -14,7 +14,10 @@ export interface Arrival {
   readonly receivedAt: number;
   /** Aborted when the caller hangs up before the response is complete. */
   readonly gone: AbortSignal;
+  /** Not `none` once it is admitted to a route. */
   resource: Resource | "none";
+  /** Value of `Preference-Applied` (RFC 7240, section 3). */
+  preferenceApplied: string | undefined;
   text: string | undefined;
   outcome: Outcome;
   tier: Tier | undefined;
@@ -47,6 +50,7 @@ export function createArrive(options: ArrivalOptions): Arrive {
       receivedAt: options.now(),
       gone: controller.signal,
       resource: "none",
+      preferenceApplied: undefined,
       text: undefined,
       outcome: "refused",
       tier: undefined,

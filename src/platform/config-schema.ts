@@ -3,9 +3,6 @@ import * as z from "zod";
 import {
   address,
   appId,
-  appPerDay,
-  appPriority,
-  appWeight,
   baseUrl,
   budget,
   duration,
@@ -18,7 +15,6 @@ import {
   mediaTypeToken,
   ONE_LINE_PATTERN,
   oneOf,
-  optionalFraction,
   optionalPath,
   optionalSecret,
   optionalSecretFile,
@@ -36,7 +32,8 @@ import {
  * in `environment.ts`; `npm run generate` writes the JSON Schema and the documentation from all three.
  */
 
-const YEAR_MS = 365 * 86_400_000;
+const DAY_MS = 86_400_000;
+const YEAR_MS = 365 * DAY_MS;
 
 /** Only compared with the clock, never a timer: so a lifetime may be longer than timers can be. */
 const lifetime = (): ReturnType<typeof duration> => duration({ maxMs: YEAR_MS });
@@ -80,7 +77,6 @@ const cache = z.strictObject({
   maxBytes: size(),
   maxDiskBytes: size(),
   retention: lifetime(),
-  maxAgeEver: lifetime(),
   ttl: z.strictObject({
     listings: lifetime(),
     sold: lifetime(),
@@ -89,6 +85,38 @@ const cache = z.strictObject({
     images: lifetime(),
   }),
   negativeTtl: lifetime(),
+  maxAgeEver: lifetime(),
+});
+
+const app = z.strictObject({
+  id: appId(),
+  weight: setting(z.number().gt(0).max(1_000).default(1), {
+    expected: "a number above 0, at most 1000",
+    meaning: "How large its share of the budget is, next to the others' weights",
+  }),
+  perDay: setting(z.int().min(1).max(1_000_000_000).nullable().default(null), {
+    expected: "a whole number above zero",
+    meaning: "Most upstream requests it may cause in any day; no limit of its own where absent",
+  }),
+  priority: setting(z.enum(["interactive", "background"]).default("interactive"), {
+    expected: "one of interactive, background",
+    meaning: "Whose turn comes first; background requests also leave budget.reserve alone",
+  }),
+});
+
+const budgets = z.strictObject({
+  limit: budget(),
+  concurrency: integer(1, 1_000),
+  maxWait: duration(),
+  images: budget(),
+  mode: oneOf("enforce", "observe"),
+  reserve: fraction(0, 0.9),
+  replicas: integer(1, 1_000),
+  degradedShare: setting(fraction(0, 1).nullable(), {
+    expected: "a number from 0 to 1, such as 0.1, or nothing for 1/replicas",
+  }),
+  degradedFor: duration({ maxMs: DAY_MS }),
+  maxCoolOff: duration(),
 });
 
 /** The settings as they are written (input) and as they are read (output). */
@@ -97,28 +125,18 @@ export const settingsSchema = z.strictObject({
   admin: z.strictObject({ host: host(), port: port() }),
   upstream,
   query,
-  apps: setting(
-    z.array(
-      z.strictObject({ id: appId(), weight: appWeight(), perDay: appPerDay(), priority: appPriority() }),
-    ),
-    {
-      expected: "a list of apps, each with an id of 1 to 64 letters, digits, '.', '_' or '-'",
-    },
-  ),
-  cache,
-  budget: z.strictObject({
-    limit: budget(),
-    concurrency: integer(1, 1_000),
-    maxWait: duration(),
-    images: budget(),
-    mode: oneOf("enforce", "observe"),
-    reserve: fraction(0, 0.9),
-    maxCoolOff: duration(),
-    replicas: integer(1, 1_000),
-    degradedShare: optionalFraction(0, 1),
-    degradedFor: duration(),
+  apps: setting(z.array(app), {
+    expected:
+      "a list of apps, each with an id of 1 to 64 letters, digits, '.', '_' or '-', and where wanted with weight " +
+      "(above 0, at most 1000; 1), perDay (requests in any day; unlimited) and priority (interactive or background; " +
+      "interactive)",
   }),
-  ledger: z.strictObject({ retention: lifetime(), maxRecords: integer(1_000, 10_000_000) }),
+  cache,
+  budget: budgets,
+  ledger: z.strictObject({
+    retention: lifetime(),
+    maxRecords: integer(1_000, 10_000_000),
+  }),
   redis: z.strictObject({
     url: redisUrl(),
     mode: oneOf("single", "cluster", "sentinel"),

@@ -59,8 +59,9 @@ export interface Config {
   /** Ids are distinct, and none is `other`. */
   readonly apps: readonly {
     readonly id: string;
+    /** How large its share of the budget is, next to the others'. */
     readonly weight: number;
-    /** Most requests in any 24 hours; `null`: as many as its share and what others leave. */
+    /** Most upstream requests in any day; `null`: no limit of its own. */
     readonly perDay: number | null;
     readonly priority: "interactive" | "background";
   }[];
@@ -71,10 +72,10 @@ export interface Config {
     readonly maxDiskBytes: number;
     /** How long an answer is kept at all, fresh or not. */
     readonly retentionMs: number;
-    /** How old an answer may be that a caller is given, whatever else is set. */
-    readonly maxAgeEverMs: number;
     readonly ttlMs: Readonly<Record<"listings" | "sold" | "areas" | "records" | "images", number>>;
     readonly negativeTtlMs: number;
+    /** No caller is given an answer older than this, fresh or stale. */
+    readonly maxAgeEverMs: number;
   };
   readonly budget: {
     /** At least one window; lengths are distinct. */
@@ -83,18 +84,25 @@ export interface Config {
     /** From a request's arrival to its answer. */
     readonly maxWaitMs: number;
     readonly images: readonly BudgetWindow[];
-    /** `observe`: nothing is refused, only reported. */
+    /** `observe`: counted and reported, and nothing refused. */
     readonly mode: "enforce" | "observe";
-    /** Part of each window, 0 up to 1, that background work leaves alone. */
+    /** Part of each window that background work never touches, from 0 to 0.9. */
     readonly reserve: number;
-    readonly maxCoolOffMs: number;
-    /** Most replicas at once. */
+    /** Most replicas that run at once. */
     readonly replicas: number;
-    /** Part of each window for a replica that Redis is out of reach of. */
+    /** Part of each window that a replica may use while Redis is out of reach; all shares make at most 1. */
     readonly degradedShare: number;
+    /** How long a replica cut off from Redis goes on with that share. */
     readonly degradedForMs: number;
+    /** The longest the upstream is left alone because it asked for it. */
+    readonly maxCoolOffMs: number;
   };
-  readonly ledger: { readonly retentionMs: number; readonly maxRecords: number };
+  readonly ledger: {
+    /** How long a send is remembered; at least as long as the longest window. */
+    readonly retentionMs: number;
+    /** Most sends remembered, the oldest dropped first. */
+    readonly maxRecords: number;
+  };
   /** `null`: no Redis. */
   readonly redis: null | {
     /** A secret, because an address of this kind holds a password. */
@@ -229,7 +237,7 @@ function withoutKey(line: string, merged: unknown): string {
 
 /** Gives the settings the names of their units. */
 function toConfig(settings: Settings, privateKey: Secret): Config {
-  const { server, upstream, cache, budget } = settings;
+  const { server, upstream, cache, ledger } = settings;
   return {
     server: {
       host: server.host,
@@ -263,26 +271,30 @@ function toConfig(settings: Settings, privateKey: Secret): Config {
       maxBytes: cache.maxBytes,
       maxDiskBytes: cache.maxDiskBytes,
       retentionMs: cache.retention,
-      maxAgeEverMs: cache.maxAgeEver,
       ttlMs: cache.ttl,
       negativeTtlMs: cache.negativeTtl,
+      maxAgeEverMs: cache.maxAgeEver,
     },
-    budget: {
-      limit: budget.limit,
-      concurrency: budget.concurrency,
-      maxWaitMs: budget.maxWait,
-      images: budget.images,
-      mode: budget.mode,
-      reserve: budget.reserve,
-      maxCoolOffMs: budget.maxCoolOff,
-      replicas: budget.replicas,
-      degradedShare: budget.degradedShare ?? 1 / budget.replicas,
-      degradedForMs: budget.degradedFor,
-    },
-    ledger: { retentionMs: settings.ledger.retention, maxRecords: settings.ledger.maxRecords },
+    budget: toBudget(settings.budget),
+    ledger: { retentionMs: ledger.retention, maxRecords: ledger.maxRecords },
     redis: toRedis(settings.redis),
     dataDir: settings.dataDir === "" ? null : settings.dataDir,
     log: settings.log,
+  };
+}
+
+function toBudget(budget: Settings["budget"]): Config["budget"] {
+  return {
+    limit: budget.limit,
+    concurrency: budget.concurrency,
+    maxWaitMs: budget.maxWait,
+    images: budget.images,
+    mode: budget.mode,
+    reserve: budget.reserve,
+    replicas: budget.replicas,
+    degradedShare: budget.degradedShare ?? 1 / budget.replicas,
+    degradedForMs: budget.degradedFor,
+    maxCoolOffMs: budget.maxCoolOff,
   };
 }
 

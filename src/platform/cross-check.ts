@@ -25,7 +25,7 @@ export function crossCheck(settings: ReadableSettings): Conflict[] {
     ...redisConflicts(settings),
     ...repeatedApps(settings),
     ...shareConflict(settings),
-    ...ledgerConflict(settings),
+    ...retentionConflicts(settings),
   ];
 }
 
@@ -76,33 +76,45 @@ function repeatedApps({ apps }: ReadableSettings): Conflict[] {
   });
 }
 
-/** Replicas that cannot reach Redis know nothing of each other: their shares together must fit. */
+/** What 0.1 times 10 may differ from 1 by, in floating point. */
+const ROUNDING = 1e-9;
+
+/** Replicas cut off from Redis do not see one another's sends: only shares that make up one whole are safe. */
 function shareConflict({ budget }: ReadableSettings): Conflict[] {
-  const { degradedShare: share, replicas } = budget ?? {};
-  if (share === undefined || share === null || replicas === undefined || share * replicas <= 1) return [];
+  const { degradedShare, replicas } = budget ?? {};
+  if (typeof degradedShare !== "number" || replicas === undefined) return [];
+  if (degradedShare * replicas <= 1 + ROUNDING) return [];
   return [
     {
       paths: [
         ["budget", "degradedShare"],
         ["budget", "replicas"],
       ],
-      explanation: `${replicas} times ${share} is more than the whole budget; expected at most ${1 / replicas}`,
+      explanation:
+        `${degradedShare} of each window for each of ${replicas} replicas is more than there is, and without Redis ` +
+        "none sees what the others send; expected at most 1 in all, or no degradedShare, for equal parts",
     },
   ];
 }
 
-/** What a window counts must still be known after a restart. */
-function ledgerConflict({ budget, ledger }: ReadableSettings): Conflict[] {
-  const { retention } = ledger ?? {};
-  const longestMs = Math.max(
-    ...[...(budget?.limit ?? []), ...(budget?.images ?? [])].map((w) => w.windowMs),
-    0,
-  );
-  if (retention === undefined || retention >= longestMs) return [];
-  return [
-    {
-      paths: [["ledger", "retention"]],
-      explanation: `is shorter than the longest span of the budget; expected at least ${formatDuration(longestMs)}`,
-    },
-  ];
+/** A send that the ledger has dropped cannot be counted in a window that it is still in. */
+function retentionConflicts({ budget, ledger }: ReadableSettings): Conflict[] {
+  const retentionMs = ledger?.retention;
+  if (retentionMs === undefined) return [];
+  return (["limit", "images"] as const).flatMap((name): Conflict[] => {
+    const longestMs = Math.max(0, ...(budget?.[name] ?? []).map(({ windowMs }) => windowMs));
+    if (retentionMs >= longestMs) return [];
+    const explanation =
+      `what is sent is forgotten after ${formatDuration(retentionMs)}, within the window of ` +
+      `${formatDuration(longestMs)} it counts in; expected a retention of at least that window`;
+    return [
+      {
+        paths: [
+          ["ledger", "retention"],
+          ["budget", name],
+        ],
+        explanation,
+      },
+    ];
+  });
 }

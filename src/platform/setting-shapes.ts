@@ -79,26 +79,9 @@ export function integer(min: number, max: number): Shape<number, number> {
   return setting(z.int().min(min).max(max), { expected: `a whole number from ${min} to ${max}` });
 }
 
-/** A part of something, as a number or in per cent, read to a number; bounds inclusive. */
-export function fraction(min: number, max: number): Shape<number, number | string> {
-  return setting(fractionShape(min, max), { expected: expectedFraction(min, max) });
-}
-
-/** The same, or nothing. */
-export function optionalFraction(min: number, max: number): Shape<number | null, number | string | null> {
-  return setting(fractionShape(min, max).nullable(), { expected: expectedFraction(min, max) });
-}
-
-function fractionShape(min: number, max: number): Shape<number, number | string> {
-  const percent = z
-    .string()
-    .regex(/^\d{1,3}(\.\d{1,6})?%$/)
-    .transform((text) => Number(text.slice(0, -1)) / 100);
-  return z.union([z.number(), percent]).pipe(z.number().min(min).max(max));
-}
-
-function expectedFraction(min: number, max: number): string {
-  return `a number from ${min} to ${max}, or ${min * 100}% to ${max * 100}%`;
+/** A part of a whole; bounds inclusive. */
+export function fraction(min: number, max: number): Shape<number, number> {
+  return setting(z.number().min(min).max(max), { expected: `a number from ${min} to ${max}, such as 0.1` });
 }
 
 export function port(): Shape<number, number> {
@@ -297,28 +280,4 @@ export function appId(): Shape<string> {
       meaning: "The app's name, as its requests say it",
     },
   );
-}
-
-/** An app's weight among the others. */
-export function appWeight(): Shape<number, number | undefined> {
-  return setting(z.number().min(0.001).max(1_000).default(1), {
-    expected: "a number above zero, up to 1000",
-    meaning: "Its part of the budget, in proportion to those of the others; 1 where it is not given",
-  });
-}
-
-/** Most requests of an app in any 24 hours. */
-export function appPerDay(): Shape<number | null, number | null | undefined> {
-  return setting(z.int().min(1).max(999_999_999).nullable().default(null), {
-    expected: "a whole number above zero",
-    meaning: "Most requests to the API in any 24 hours that may be made for it, whatever others leave",
-  });
-}
-
-/** Whether people wait for an app's requests. */
-export function appPriority(): Shape<"interactive" | "background", "interactive" | "background" | undefined> {
-  return setting(z.enum(["interactive", "background"]).default("interactive"), {
-    expected: "one of interactive, background",
-    meaning: "background: its requests come after those of all others, and leave the reserve alone",
-  });
 }

@@ -24,6 +24,7 @@ function arrivalOf(): Arrival {
     receivedAt: RECEIVED_AT,
     gone: new AbortController().signal,
     resource: "none",
+    preferenceApplied: undefined,
     text: undefined,
     outcome: "refused",
     tier: undefined,
@@ -45,6 +46,7 @@ const admit = createAdmit({
 function admitted(
   url: string,
   { method = "GET", httpVersion = "1.1", headers = {} }: Asked = {},
+  arrival = arrivalOf(),
 ): GatewayRequest {
   const message = Object.assign(new IncomingMessage(new Socket()), {
     url,
@@ -52,7 +54,7 @@ function admitted(
     httpVersion,
     headers: { host: "gateway.example", ...headers },
   });
-  return admit(arrivalOf(), message);
+  return admit(arrival, message);
 }
 
 /** The problem that a request is refused with. */
@@ -124,6 +126,19 @@ describe("a request that is admitted", () => {
   });
 });
 
+describe("a request whose caller has less time", () => {
+  it.each([
+    ["by the deadline header", { "x-request-deadline-ms": "1500" }, 1_500, undefined],
+    ["by its preference, and is told so", { prefer: "wait=2" }, 2_000, "wait=2"],
+    ["by the shorter of both", { "x-request-deadline-ms": "2500", prefer: "wait=3" }, 2_500, undefined],
+    ["but never more than the settings allow", { "x-request-deadline-ms": "60000" }, 10_000, undefined],
+  ])("has an earlier deadline: %s", (_name, headers, waitMs, preferenceApplied) => {
+    const arrival = arrivalOf();
+    expect(admitted("/listings", { headers }, arrival).deadlineAt).toBe(RECEIVED_AT + waitMs);
+    expect(arrival.preferenceApplied).toBe(preferenceApplied);
+  });
+});
+
 describe("a request that is refused", () => {
   it.each([
     ["/", undefined],
@@ -156,6 +171,7 @@ describe("a request that is refused", () => {
     ],
     ["it expects something", "/listings", { headers: { expect: "100-continue" } }, 417],
     ["it names no Host", "/listings", { headers: { host: undefined } }, 400],
+    ["its deadline is no number", "/listings", { headers: { "x-request-deadline-ms": "soon" } }, 400],
     ["its path is unknown, whatever its method", "/nowhere", { method: "POST" }, 404],
     [
       "its method is not allowed, whatever it accepts",

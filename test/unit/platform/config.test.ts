@@ -51,6 +51,7 @@ describe("defaults", () => {
         negativeTtlMs: 60_000,
         maxDiskBytes: 1_073_741_824,
         retentionMs: 172_800_000,
+        maxAgeEverMs: 86_400_000,
       },
       budget: {
         limit: [
@@ -60,7 +61,14 @@ describe("defaults", () => {
         concurrency: 4,
         maxWaitMs: 10_000,
         images: [{ limit: 300, windowMs: 60_000, name: "1m" }],
+        mode: "enforce",
+        reserve: 0.1,
+        replicas: 1,
+        degradedShare: 1,
+        degradedForMs: 3_600_000,
+        maxCoolOffMs: 300_000,
       },
+      ledger: { retentionMs: 3_024_000_000, maxRecords: 500_000 },
       redis: null,
       dataDir: "./data",
       log: { level: "info" },
@@ -75,7 +83,7 @@ describe("precedence", () => {
     );
     expect(config.server).toMatchObject({ host: "0.0.0.0", port: 81 });
     expect(config.query).toEqual({ unknown: "forward", ignored: ["utm"] });
-    expect(config.apps).toEqual([{ id: "web" }, { id: "app.2" }]);
+    expect(config.apps.map(({ id }) => id)).toEqual(["web", "app.2"]);
   });
 
   it("lets the environment win over the file", () => {
@@ -156,6 +164,49 @@ describe("values", () => {
   it.each(["/listings/{serviceId}/similar", "/areas/*", "/sold/statistics"])("passes %s through", (path) => {
     expect(overlay(`upstream: { passThrough: ["${path}"] }`).upstream.passThrough).toEqual([path]);
   });
+});
+
+describe("an app", () => {
+  it("has a weight of 1, no limit of its own and callers who wait, unless it says otherwise", () => {
+    const yaml = "apps:\n  - id: web\n  - { id: sync, weight: 0.5, perDay: 2000, priority: background }\n";
+    expect(overlay(yaml).apps).toEqual([
+      { id: "web", weight: 1, perDay: null, priority: "interactive" },
+      { id: "sync", weight: 0.5, perDay: 2_000, priority: "background" },
+    ]);
+  });
+});
+
+describe("the part of the budget a replica has without Redis", () => {
+  it.each([
+    ["an equal one for each replica", {}, "{ replicas: 4 }", 0.25],
+    ["an equal one for each replica (REPLICAS)", { REPLICAS: "8" }, "{ replicas: 4 }", 0.125],
+    ["an equal one where it is left empty", { REPLICAS: "2" }, "{ degradedShare: }", 0.5],
+    ["what the settings say", { REPLICAS: "2" }, "{ degradedShare: 0.3 }", 0.3],
+    ["nothing, where they say so", {}, "{ degradedShare: 0 }", 0],
+    ["the whole, for a single replica", {}, "{ degradedShare: 1 }", 1],
+    ["a tenth for each of ten", { REPLICAS: "10" }, "{ degradedShare: 0.1 }", 0.1],
+  ])("is %s: %j, %s", (_, env, yaml, share) => {
+    const config = load(
+      { ...MINIMAL, ...env, CONFIG_FILE: "gateway.yaml" },
+      { "gateway.yaml": `budget: ${yaml}` },
+    );
+    expect(config.budget.degradedShare).toBe(share);
+  });
+});
+
+it("reads what the budget, the ledger and the cache are bounded by", () => {
+  const config = overlay(
+    "budget: { mode: observe, reserve: 0, degradedFor: 24h, maxCoolOff: 90s }\n" +
+      "ledger: { retention: 365d, maxRecords: 1000 }\ncache: { maxAgeEver: 30d }",
+  );
+  expect(config.budget).toMatchObject({
+    mode: "observe",
+    reserve: 0,
+    degradedForMs: 86_400_000,
+    maxCoolOffMs: 90_000,
+  });
+  expect(config.ledger).toEqual({ retentionMs: 31_536_000_000, maxRecords: 1_000 });
+  expect(config.cache.maxAgeEverMs).toBe(2_592_000_000);
 });
 
 describe("the private key", () => {

@@ -1,0 +1,68 @@
+import { describe, expect, it } from "vitest";
+
+import { MINIMAL, problemsOf, problemsOfFile } from "./config-fixture.ts";
+
+describe("settings that do not go together", () => {
+  it("one port for two listeners", () => {
+    expect(problemsOf({ ...MINIMAL, PORT: "7000", ADMIN_PORT: "7000" })).toEqual([
+      "environment variable ADMIN_PORT: admin.port, environment variable PORT: server.port: both ports are 7000; " +
+        "expected two different ones, or 0 for any free port",
+    ]);
+  });
+
+  it.each([
+    [
+      "redis: { mode: cluster }",
+      {},
+      "gateway.yaml:1: redis.url: expected redis.url (REDIS_URL) too: it switches Redis on and holds user and password",
+    ],
+    [
+      "redis: { mode: sentinel }",
+      { REDIS_URL: "redis://h" },
+      "gateway.yaml:1: redis.sentinel: expected the master's name and at least one Sentinel, because redis.mode is sentinel",
+    ],
+  ])("a way of running Redis without what it needs: %s", (yaml, env, line) => {
+    const [problem = ""] = problemsOfFile(yaml, { ...MINIMAL, ...env });
+    expect(problem.replace(/^[^:]+(:\d+)?: /, "")).toBe(line.replace(/^[^:]+(:\d+)?: /, ""));
+  });
+
+  it("parts of the budget that are more than the whole, because replicas without Redis add them up", () => {
+    expect(problemsOfFile("budget: { degradedShare: 0.4 }", { ...MINIMAL, REPLICAS: "3" })).toEqual([
+      "gateway.yaml:1: budget.degradedShare, environment variable REPLICAS: budget.replicas: 0.4 of each window for " +
+        "each of 3 replicas is more than there is, and without Redis none sees what the others send; expected at most " +
+        "1 in all, or no degradedShare, for equal parts",
+    ]);
+  });
+
+  it.each([
+    ["BUDGET", "60/1m,100/36d", "budget.limit"],
+    ["budget.images", "300/1m,100/36d", "budget.images"],
+  ])("a ledger that forgets what a window of %s still counts", (where, windows, name) => {
+    const isVariable = where === "BUDGET";
+    const env = { ...MINIMAL, ...(isVariable && { BUDGET: windows }) };
+    const [problem, ...others] = problemsOfFile(isVariable ? "" : `budget: { images: "${windows}" }`, env);
+    expect(others).toEqual([]);
+    expect(problem).toMatch(/^\S+default.yaml:\d+: ledger.retention, /);
+    expect(problem).toContain(
+      `: ${name}: what is sent is forgotten after 35d, within the window of 36d it counts in; expected a retention ` +
+        "of at least that window",
+    );
+    expect(problemsOfFile("ledger: { retention: 36d }", { ...MINIMAL, BUDGET: "100/36d" })).toEqual([]);
+  });
+
+  it("and says nothing of how they go together where one of them is wrong by itself", () => {
+    const yaml = "budget: { degradedShare: 0.4, limit: none }\nledger: { retention: 1s }";
+    const problems = problemsOfFile(yaml, { ...MINIMAL, REPLICAS: "many" });
+    expect(new Set(problems.map((problem) => /(budget|ledger)\.\w+/.exec(problem)?.[0]))).toEqual(
+      new Set(["budget.limit", "budget.replicas", "ledger.retention"]),
+    );
+    expect(problems).toHaveLength(3);
+  });
+
+  it("a key and a file of the key", () => {
+    expect(problemsOfFile("upstream:\n  privateKeyFile: /run/key")).toEqual([
+      "environment variable UPSTREAM_PRIVATE_KEY: upstream.privateKey, gateway.yaml:2: upstream.privateKeyFile: " +
+        "both are set; expected exactly one of the two",
+    ]);
+  });
+});
