@@ -19,7 +19,8 @@ const LONGEST_SECONDS = 86_400;
  * `upstream-unavailable` where the upstream asked to be left alone; else `temporary-reduced-capacity`.
  */
 export function refusalOf({ forMs, why, isOverShare }: Expectation): Refusal {
-  const retryAfterSeconds = Math.min(LONGEST_SECONDS, Math.max(1, Math.ceil(forMs / 1000)));
+  // A place comes free a moment after its window has passed.
+  const retryAfterSeconds = Math.min(LONGEST_SECONDS, Math.max(1, Math.ceil((forMs - 1) / 1000)));
   const reason = why === "budget" && isOverShare ? "share" : why;
   const details = {
     retryAfterSeconds,

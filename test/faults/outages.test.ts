@@ -26,7 +26,10 @@ describe("an upstream that is killed", () => {
     const answers = askByMany(gateway);
     await gateway.sandbox.waitForRequests(5);
     await gateway.sandbox.close();
-    expect(new Set(await answers)).toEqual(new Set(["502 upstream-unreachable"]));
+    // Those who come after a few refused connections are not sent into the void any more.
+    const problems = new Set(await answers);
+    expect(problems).toContain("502 upstream-unreachable");
+    for (const problem of problems) expect(problem).toMatch(/^502 upstream-unreachable$|^503 upstream-unavailable$/);
     expect(cacheStatus(await gateway.get("/areas?q=known"))).toMatchObject({ hit: true });
 
     gateway.sandbox.release();

@@ -7,9 +7,11 @@ import { startUpstream } from "../support/upstream.ts";
 
 const NO_STORE = { "cache-control": "no-store" };
 const PATH = "/listings?areaId=76&limit=5";
+/** An upstream that asks to be left alone is asked again at once: what that does is tested elsewhere. */
 const QUICK = {
-  settings:
-    'upstream: { connectTimeout: 200ms, headerTimeout: 200ms, bodyTimeout: 200ms, totalTimeout: 400ms, passThrough: ["/areas/*"] }',
+  settings: `
+upstream: { connectTimeout: 200ms, headerTimeout: 200ms, bodyTimeout: 200ms, totalTimeout: 400ms, passThrough: ["/areas/*"] }
+budget: { maxCoolOff: 1ms }`,
 };
 
 describe("a stream that meets an upstream that", () => {

@@ -117,9 +117,10 @@ describe("the allowance", () => {
 
     await clock.advance(1_001);
     const waited = gateway.get("/areas?q=c");
-    await clock.armed(9_000);
+    // A moment past the minute, so that no minute, its ends included, has three.
+    await clock.armed(9_001);
     expect(gateway.sandbox.requests()).toHaveLength(2);
-    await clock.advance(9_000);
+    await clock.advance(9_001);
     expect((await waited).status).toBe(200);
   });
 
@@ -127,9 +128,9 @@ describe("the allowance", () => {
     const { gateway, clock } = await startTimed({ env: { BUDGET: "1/20s,2/1h" } });
     expect((await gateway.get("/areas?q=a")).status).toBe(200);
     expect((await gateway.get("/areas?q=b")).headers["retry-after"]).toBe("20");
-    await clock.advance(20_000);
+    await clock.advance(20_001);
     expect((await gateway.get("/areas?q=b")).status).toBe(200);
-    await clock.advance(20_000);
+    await clock.advance(20_001);
     expect((await gateway.get("/areas?q=c")).headers["retry-after"]).toBe(String(3_600 - 40));
     expect(gateway.sandbox.requests()).toHaveLength(2);
   });
