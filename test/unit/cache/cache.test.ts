@@ -13,6 +13,7 @@ import { createFakeClock, settled, type FakeClock } from "../../support/fake-clo
 const LIFETIMES = {
   ttlMs: { listings: 300_000, sold: 1, areas: 1, images: 1, records: 1 },
   negativeTtlMs: 60_000,
+  maxAgeEverMs: 1_000_000,
 };
 
 const KEY = cacheKey("json", "listings?offset=0");
@@ -188,4 +189,116 @@ describe("a question", () => {
     expect(await slow).toMatchObject({ outcome: "hit", stored: true });
     expect(fetches()).toBe(1);
   });
+});
+
+describe("a question that the gateway refuses to ask", () => {
+  const refusal = new Problem("quota-exceeded", { retryAfterSeconds: 40 });
+  const LIFETIME_MS = LIFETIMES.ttlMs.listings;
+
+  /** Answers the first time, and then not. */
+  function refusing(first: Fetched = FOUND, problem: Error = refusal): Setup {
+    return setup(async (nth) => {
+      if (nth === 1) return first;
+      throw problem;
+    });
+  }
+
+  it("gets the stale answer that is held, each time, and is not remembered as refused", async () => {
+    const { clock, ask, fetches } = refusing();
+    const storedAt = clock.now();
+    await ask();
+    await clock.advance(LIFETIME_MS);
+    const stale = { outcome: "stale", insteadOf: "quota-exceeded", tier: "memory", entry: { storedAt } };
+    expect(await ask()).toMatchObject(stale);
+    expect(await ask()).toMatchObject(stale);
+    expect(fetches()).toBe(3);
+  });
+
+  it("gets it however many ask at once", async () => {
+    const { clock, ask, fetches } = refusing();
+    await ask();
+    await clock.advance(LIFETIME_MS);
+    const answers = await Promise.all([ask(), ask(), ask()]);
+    expect(answers.map(({ outcome }) => outcome)).toEqual(["stale", "stale", "stale"]);
+    expect(fetches()).toBe(2);
+  });
+
+  it("is refused where nothing is held", async () => {
+    const { ask } = refusing();
+    await ask();
+    await expect(ask("listings?areaId=1&offset=0")).rejects.toBe(refusal);
+  });
+
+  it("is refused where what is held says that there is nothing", async () => {
+    const { clock, ask } = refusing(NOT_FOUND);
+    await ask();
+    await clock.advance(LIFETIMES.negativeTtlMs);
+    await expect(ask()).rejects.toBe(refusal);
+  });
+
+  it("gets no answer older than any may be", async () => {
+    const { clock, ask } = refusing();
+    await ask();
+    await clock.advance(LIFETIMES.maxAgeEverMs);
+    expect(await ask()).toMatchObject({ outcome: "stale" });
+    await clock.advance(1);
+    await expect(ask()).rejects.toBe(refusal);
+  });
+
+  it("gets what was purged softly, and not what was purged hard", async () => {
+    const { ask, tiers } = refusing();
+    await ask();
+    await tiers.purge({ kind: "tag", tag: "record:4711" }, false);
+    expect(await ask()).toMatchObject({ outcome: "stale", insteadOf: "quota-exceeded" });
+    await tiers.purge({ kind: "tag", tag: "record:4711" }, true);
+    await expect(ask()).rejects.toBe(refusal);
+  });
+
+  it("does not get what was purged hard while it waited for its turn", async () => {
+    const turn = Promise.withResolvers<Fetched>();
+    const { clock, ask, tiers } = setup((nth) => (nth === 1 ? Promise.resolve(FOUND) : turn.promise));
+    await ask();
+    await clock.advance(LIFETIME_MS);
+    const waiting = ask();
+    await settled();
+    await tiers.purge({ kind: "key", key: KEY }, true);
+    turn.reject(refusal);
+    await expect(waiting).rejects.toBe(refusal);
+  });
+
+  it.each([
+    ["the upstream failed", new Problem("upstream-error")],
+    ["the upstream itself said that it is not available", new Problem("upstream-unavailable")],
+    ["the gateway made a mistake", new TypeError("a mistake")],
+  ])("is told apart: no stale answer where %s", async (_name, failure) => {
+    const { clock, ask } = refusing(FOUND, failure);
+    await ask();
+    await clock.advance(LIFETIME_MS);
+    await expect(ask()).rejects.toBe(failure);
+  });
+
+  it("gets the new answer as soon as it may be asked again", async () => {
+    const { clock, ask } = setup(async (nth) => {
+      if (nth === 2) throw new Problem("upstream-unavailable", { refusedHere: true });
+      return FOUND;
+    });
+    await ask();
+    await clock.advance(LIFETIME_MS);
+    expect(await ask()).toMatchObject({ outcome: "stale", insteadOf: "upstream-unavailable" });
+    expect(await ask()).toMatchObject({ outcome: "miss", insteadOf: undefined });
+    expect(await ask()).toMatchObject({ outcome: "hit", insteadOf: undefined });
+  });
+});
+
+it("an answer kept when longer lifetimes were set is not given beyond the bound on all ages", async () => {
+  const { clock, ask, tiers, fetches } = setup(async () => FOUND);
+  await ask();
+  const entry = (await tiers.lookup(KEY))?.entry;
+  if (entry === undefined) throw new Error("nothing was kept");
+  await tiers.keep(KEY, { ...entry, freshUntil: entry.storedAt + 2_000_000 });
+  await clock.advance(LIFETIMES.maxAgeEverMs);
+  expect(await ask()).toMatchObject({ outcome: "hit" });
+  await clock.advance(1);
+  expect(await ask()).toMatchObject({ outcome: "miss" });
+  expect(fetches()).toBe(2);
 });
