@@ -6,7 +6,7 @@ import { createTiers, type Tiers } from "../../../src/cache/tiers.ts";
 import { createFly } from "../../../src/coalesce/across.ts";
 import { createFlights } from "../../../src/coalesce/flight.ts";
 import { Problem } from "../../../src/errors.ts";
-import type { Answer, Fetched, Question } from "../../../src/exchange.ts";
+import type { Answer, Claim, Claims, Fetched, Question } from "../../../src/exchange.ts";
 import { cacheKey } from "../../../src/query/key.ts";
 import { createFakeClock, settled, type FakeClock } from "../../support/fake-clock.ts";
 
@@ -60,6 +60,7 @@ interface Setup {
 function setup(
   upstream: (nth: number) => Promise<Fetched>,
   adapt: (tiers: Tiers) => Tiers = (tiers) => tiers,
+  claims?: Claims,
 ): Setup {
   const clock = createFakeClock();
   let fetches = 0;
@@ -67,7 +68,7 @@ function setup(
   const cache = createCache({
     tiers,
     coalesce: createFlights<Flown>(clock).join,
-    fly: createFly<Kept>(undefined),
+    fly: createFly<Kept>(claims),
     retentionMs: 3_600_000,
     fetch: () => upstream((fetches += 1)),
     lifetimes: LIFETIMES,
@@ -275,6 +276,22 @@ describe("a question that the gateway refuses to ask", () => {
     await ask();
     await clock.advance(LIFETIME_MS);
     await expect(ask()).rejects.toBe(failure);
+  });
+
+  it("gets it as well where another replica's flight was refused", async () => {
+    const ended = Promise.resolve({ kind: "failed", problem: refusal } as const);
+    const roles: Claim[] = [
+      { kind: "unavailable" },
+      { kind: "follower", ended, stop: () => undefined },
+      { kind: "follower", ended, stop: () => undefined },
+    ];
+    const claims: Claims = { claim: async () => roles.shift() ?? { kind: "unavailable" } };
+    const { clock, ask, fetches } = setup(async () => FOUND, undefined, claims);
+    await ask();
+    await clock.advance(LIFETIME_MS);
+    expect(await ask()).toMatchObject({ outcome: "stale", insteadOf: "quota-exceeded" });
+    await expect(ask("listings?areaId=1&offset=0")).rejects.toBe(refusal);
+    expect(fetches()).toBe(1);
   });
 
   it("gets the new answer as soon as it may be asked again", async () => {
