@@ -91,7 +91,7 @@ export function createGateway(surroundings: Surroundings): Gateway {
     isReady: () => !stopping,
     route: createRouter(config.upstream),
     parse,
-    inspect: createInspect(tiers, clock.now),
+    inspect: createInspect(tiers, config.cache, clock.now),
     purge: (scope, hard) => tiers.purge(scope, hard).catch(asProblem),
     requestId: random.requestId,
     observer,
@@ -156,7 +156,13 @@ function drawJourney(surroundings: Surroundings, parts: Parts): Journey {
     observer,
   };
   const attempt = createAttempt(outward);
-  const respond = createRespond({ now, encode: createEncoder(tiers.keepInMemory), isCompressible });
+  const respond = createRespond({
+    now,
+    encode: createEncoder(tiers.keepInMemory),
+    isCompressible,
+    // Nothing counts the apps' shares yet.
+    share: () => [],
+  });
 
   return createPipeline({
     arrive: createArrive({

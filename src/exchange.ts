@@ -4,7 +4,7 @@
  */
 import type { IncomingHttpHeaders, ServerResponse } from "node:http";
 
-import type { Problem } from "./errors.ts";
+import type { Problem, ProblemCode } from "./errors.ts";
 import type { Format } from "./interface/media-types.ts";
 import type { Resource } from "./interface/resources.ts";
 import type { Query, StreamedQuery } from "./query/query.ts";
@@ -80,8 +80,8 @@ export type WhyNotStored = "too-large" | "newer-stored" | "store-unavailable";
 /** The tiers entries are kept in; also the closed set of the metric label `tier`. */
 export type Tier = "memory" | "sqlite" | "redis";
 
-/** How the cache came by an answer (RFC 9211, sections 2.1 and 2.2). */
-export type CacheOutcome = "hit" | "miss" | "collapsed";
+/** How the cache came by an answer (RFC 9211, sections 2.1 and 2.2); `stale`: a stale one, where no fresh was to be had. */
+export type CacheOutcome = "hit" | "stale" | "miss" | "collapsed";
 
 /** What becomes of a request: a cache outcome, or that the cache had no part in it. */
 export type Outcome = CacheOutcome | "bypass" | "refused" | "failed" | "abandoned";
@@ -90,9 +90,11 @@ export type Outcome = CacheOutcome | "bypass" | "refused" | "failed" | "abandone
 export interface Answer {
   readonly entry: Entry;
   readonly outcome: CacheOutcome;
-  /** Where a hit was found. */
+  /** Where it was found, if it was. */
   readonly tier: Tier | undefined;
   readonly stored: true | WhyNotStored;
+  /** Why a stale one is given: the problem it takes the place of. */
+  readonly insteadOf: ProblemCode | undefined;
 }
 
 /** Who waits for an upstream call, as far as the queue in front of it needs to know. */
@@ -110,6 +112,19 @@ export type Priority = (typeof PRIORITIES)[number];
 /** The parts of the upstream, each with a budget of its own (interface, sections 1 and 4.5). */
 export const ORIGINS = ["api", "images"] as const;
 export type OriginName = (typeof ORIGINS)[number];
+
+/** What an app has of one window of a budget. Numbers may have fractions; whoever shows them rounds. */
+export interface ShareOfWindow {
+  /** As written in the settings, e.g. `1m`. */
+  readonly name: string;
+  /** Requests. */
+  readonly limit: number;
+  readonly windowSeconds: number;
+  /** Requests that may go now. */
+  readonly remaining: number;
+  /** Until more may go than now. */
+  readonly resetSeconds: number;
+}
 
 /** What is wanted of the upstream, as far as the budget needs to know. */
 export interface Order {

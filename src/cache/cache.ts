@@ -1,10 +1,11 @@
 /**
  * The cache stage: lookup on the way down, store on the way up.
  */
+import { Problem } from "../errors.ts";
 import type { Answer, Entry, Fetched, Question, Tier, Waiting, WhyNotStored } from "../exchange.ts";
 import type { Clock } from "../platform/clock.ts";
 import { entryOf } from "./entry.ts";
-import { freshnessLifetimeMs, isFresh, type Lifetimes } from "./policy.ts";
+import { type Bounds, freshnessLifetimeMs, isFresh, type Lifetimes, mayServeStale } from "./policy.ts";
 import type { Found, Tiers } from "./tiers.ts";
 
 /** An entry, and where it is kept or why not. */
@@ -38,7 +39,7 @@ export interface CacheOptions {
   readonly fly: (key: string, waiting: Waiting, steps: Steps) => Promise<Flown>;
   /** What a flight is about: asks the upstream, or rejects with a `Problem`. */
   readonly fetch: (question: Question, waiting: Waiting) => Promise<Fetched>;
-  readonly lifetimes: Lifetimes;
+  readonly lifetimes: Lifetimes & Bounds;
   /** How long an answer is kept at all, in milliseconds. */
   readonly retentionMs: number;
   readonly clock: Clock;
@@ -56,12 +57,14 @@ export function createCache({
   retentionMs,
   clock,
 }: CacheOptions): Cache {
-  async function look(key: string): Promise<Kept | undefined> {
-    const found = await tiers.lookup(key);
-    return found !== undefined && isUsable(found, clock.now())
+  /** @returns what was found, where it is fresh and no purge concerns it */
+  function usable(found: Found | undefined): Kept | undefined {
+    return found !== undefined && !found.isPurged && isFresh(found.entry, clock.now(), lifetimes)
       ? { entry: found.entry, stored: true, tier: found.tier }
       : undefined;
   }
+
+  const look = async (key: string): Promise<Kept | undefined> => usable(await tiers.lookup(key));
 
   async function fetchAndKeep(question: Question, waiting: Waiting): Promise<Kept> {
     const purgeEpoch = tiers.purgeEpoch();
@@ -71,20 +74,38 @@ export function createCache({
     return { entry, stored: await tiers.keep(question.key, entry), tier: undefined };
   }
 
-  return async function answer(question) {
+  async function waitForFlight(question: Question): Promise<Answer> {
     const { key, request } = question;
-    const hit = await look(key);
-    if (hit !== undefined) return { ...hit, outcome: "hit" };
     const { value: flown, collapsed } = await coalesce(key, request, (waiting) =>
       fly(key, waiting, { look: () => look(key), fetch: () => fetchAndKeep(question, waiting) }),
     );
     const outcome = collapsed ? "collapsed" : OUTCOMES[flown.how];
-    return { ...flown.value, outcome, tier: outcome === "hit" ? flown.value.tier : undefined };
+    const tier = outcome === "hit" ? flown.value.tier : undefined;
+    return { ...flown.value, outcome, tier, insteadOf: undefined };
+  }
+
+  /** @returns the answer found before the flight, where it may take the place of what the flight ended in */
+  function staleInsteadOf(error: unknown, key: string, before: Found | undefined): Answer | undefined {
+    if (before === undefined || !(error instanceof Problem)) return undefined;
+    // It may have been purged while its caller waited.
+    const found = tiers.judge(key, before);
+    if (found === undefined || !mayServeStale(found.entry, error, clock.now(), lifetimes)) return undefined;
+    const { entry, tier } = found;
+    return { entry, tier, stored: true, outcome: "stale", insteadOf: error.code };
+  }
+
+  return async function answer(question) {
+    const found = await tiers.lookup(question.key);
+    const hit = usable(found);
+    if (hit !== undefined) return { ...hit, outcome: "hit", insteadOf: undefined };
+    try {
+      return await waitForFlight(question);
+    } catch (error) {
+      const stale = staleInsteadOf(error, question.key, found);
+      if (stale === undefined) throw error;
+      return stale;
+    }
   };
 }
 
 const OUTCOMES = { found: "hit", fetched: "miss", followed: "collapsed" } as const;
-
-function isUsable({ entry, isPurged }: Found, now: number): boolean {
-  return !isPurged && isFresh(entry, now);
-}

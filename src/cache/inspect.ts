@@ -1,5 +1,5 @@
 import type { ContentCoding, Entry, Tier } from "../exchange.ts";
-import { isFresh } from "./policy.ts";
+import { type Bounds, isFresh } from "./policy.ts";
 import type { Tiers } from "./tiers.ts";
 
 /** What is known of a question's answer, for an operator. Times in seconds. */
@@ -25,12 +25,16 @@ interface InspectedEntry {
 }
 
 /** @returns a function that says what is known of a key; it asks the stores and nobody else */
-export function createInspect(tiers: Tiers, now: () => number): (key: string) => Promise<Inspection> {
+export function createInspect(
+  tiers: Tiers,
+  bounds: Bounds,
+  now: () => number,
+): (key: string) => Promise<Inspection> {
   return async function inspect(key) {
     const found = await tiers.lookup(key);
     if (found === undefined) return { key, next: "fetch", why: "not stored", entry: null };
     const { entry, tier, isPurged } = found;
-    const fresh = isFresh(entry, now());
+    const fresh = isFresh(entry, now(), bounds);
     return {
       key,
       next: fresh && !isPurged ? "hit" : "fetch",

@@ -16,7 +16,7 @@ export type RedisMessage =
   /** A flight ended, whose claim was `holder`'s. */
   | { readonly kind: "ended"; readonly key: string; readonly holder: string; readonly end: ClaimEnd };
 
-/** The message that a flight has ended. Of a problem what is public goes along. */
+/** The message that a flight has ended. Of a problem what is public goes along, and who refused. */
 export function endedMessage(key: string, holder: string, end: ClaimEnd): string {
   return JSON.stringify({
     kind: "ended",
@@ -26,8 +26,8 @@ export function endedMessage(key: string, holder: string, end: ClaimEnd): string
   });
 }
 
-function failed({ code, details: { detail, retryAfterSeconds } }: Problem): object {
-  return { kind: "failed", code, detail, retryAfterSeconds };
+function failed({ code, details: { detail, retryAfterSeconds, refusedHere } }: Problem): object {
+  return { kind: "failed", code, detail, retryAfterSeconds, refusedHere };
 }
 
 /** @returns the message, or `undefined` where it is none that is understood here */
@@ -93,12 +93,13 @@ function scopeOf(value: unknown): PurgeScope | undefined {
 }
 
 /** An end that is not understood is one that says nothing: whoever waits claims anew. */
-function endOf({ kind, code, detail, retryAfterSeconds }: Fields): ClaimEnd {
+function endOf({ kind, code, detail, retryAfterSeconds, refusedHere }: Fields): ClaimEnd {
   if (kind === "landed") return { kind };
   if (kind !== "failed" || !isProblemCode(code)) return { kind: "vacant" };
   const problem = new Problem(code, {
     ...(typeof detail === "string" && { detail }),
     ...(typeof retryAfterSeconds === "number" && { retryAfterSeconds }),
+    ...(refusedHere === true && { refusedHere }),
     internal: "another replica's flight failed",
   });
   return { kind, problem };

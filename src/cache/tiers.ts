@@ -24,6 +24,8 @@ export interface Found {
 export interface Tiers {
   /** Never rejects: a store out of order is a miss. */
   readonly lookup: (key: string) => Promise<Found | undefined>;
+  /** What the purges known by now make of an entry that was found before; `undefined` where it is gone. */
+  readonly judge: (key: string, found: Found) => Found | undefined;
   /** Keeps an entry in every tier; memory alone will do where the backend is out of order. */
   readonly keep: (key: string, entry: Entry) => Promise<true | WhyNotStored>;
   /** Replaces an entry in memory by the same one with more bodies. */
@@ -78,6 +80,7 @@ export function createTiers({ memory, backend, clock }: TiersOptions): Tiers {
       if (backend === undefined || held?.isConfirmed) return judged(key, held?.entry, "memory");
       return await lookupBehind(key, backend, held?.entry);
     },
+    judge: (key, { entry, tier }) => judged(key, entry, tier),
     async keep(key, entry) {
       near.confirm(key);
       const inMemory = memory.put(key, entry);

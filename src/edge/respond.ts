@@ -12,18 +12,26 @@ import type {
   GatewayRequest,
   Outcome,
   Question,
+  ShareOfWindow,
   StreamSink,
 } from "../exchange.ts";
+import type { Resource } from "../interface/resources.ts";
 import type { Query, StreamedQuery } from "../query/query.ts";
 import type { Arrival } from "./arrival.ts";
 import { noneMatchNames } from "./negotiate.ts";
 import { CACHE_NAME, problemMessage } from "./problem-message.ts";
+import { createRateLimitHeaders } from "./rate-limit.ts";
 
 export interface RespondOptions {
   readonly now: () => number;
   /** An entry's body in a coding, made once and kept. */
   readonly encode: (key: string, entry: Entry, coding: ContentCoding) => Promise<Buffer>;
   readonly isCompressible: (entry: Entry) => boolean;
+  /**
+   * What an app has of each window of the budget that pays for a resource; none: nothing is said of it.
+   * The same array stands for the same share, and is rendered once.
+   */
+  readonly share: (app: string, resource: Resource) => readonly ShareOfWindow[];
 }
 
 export interface Respond {
@@ -36,6 +44,17 @@ export interface Respond {
 }
 
 export function createRespond(options: RespondOptions): Respond {
+  const rateLimitHeaders = createRateLimitHeaders();
+
+  /** What every response says of the agreement with its caller. */
+  function setTerms({ app, resource, preferenceApplied }: Arrival, response: ServerResponse): void {
+    if (preferenceApplied !== undefined) response.setHeader("Preference-Applied", preferenceApplied);
+    const headers = resource === "none" ? undefined : rateLimitHeaders(options.share(app, resource));
+    if (headers === undefined) return;
+    response.setHeader("RateLimit-Policy", headers.policy);
+    response.setHeader("RateLimit", headers.limit);
+  }
+
   return {
     async answer(arrival, question, answer, response) {
       const { request, key } = question;
@@ -43,6 +62,7 @@ export function createRespond(options: RespondOptions): Respond {
       arrival.outcome = answer.outcome;
       arrival.tier = answer.tier;
       const coding = options.isCompressible(entry) ? request.coding : "identity";
+      setTerms(arrival, response);
       setEntryHeaders(response, question, answer, coding, options.now());
       if (entry.status === 200 && noneMatchNames(request.ifNoneMatch, tagsOf(entry))) {
         response.writeHead(304).end();
@@ -56,7 +76,10 @@ export function createRespond(options: RespondOptions): Respond {
 
     stream: (arrival, question, response) => ({
       response,
-      start: (headers) => setStreamHeaders(arrival, question, headers, response),
+      start: (headers) => {
+        setTerms(arrival, response);
+        setStreamHeaders(arrival, question, headers, response);
+      },
       passed: (bytes) => {
         arrival.bytes += bytes;
       },
@@ -67,6 +90,7 @@ export function createRespond(options: RespondOptions): Respond {
       arrival.outcome = outcomeOf(problem);
       const forwarded = arrival.outcome !== "refused";
       const { status, headers, body } = problemMessage(problem, arrival.id, forwarded);
+      setTerms(arrival, response);
       for (const [name, value] of Object.entries(headers)) response.setHeader(name, value);
       response.statusCode = status;
       arrival.bytes = body.length;
@@ -111,7 +135,11 @@ function setStreamHeaders(
   response.statusCode = 200;
 }
 
-/** `max-age` is what is left, as the contract with callers says; `Age` is the entry's true age. */
+/**
+ * `max-age` is what is left, as the contract with callers says; `Age` is the entry's true age. Of a stale
+ * answer nothing is left, also where a purge and not its age made it stale; then `ttl` is 0, else negative:
+ * how long ago it expired (RFC 9211, section 2.5).
+ */
 function setEntryHeaders(
   response: ServerResponse,
   question: Question,
@@ -121,10 +149,11 @@ function setEntryHeaders(
 ): void {
   const { entry } = answer;
   const ageSeconds = Math.max(0, Math.floor((now - entry.storedAt) / 1000));
-  const leftSeconds = Math.max(0, Math.floor((entry.freshUntil - now) / 1000));
-  response.setHeader("Cache-Status", cacheStatus(answer, leftSeconds, question.text));
+  const leftSeconds = Math.floor((entry.freshUntil - now) / 1000);
+  const ttlSeconds = answer.outcome === "stale" ? Math.min(0, leftSeconds) : Math.max(0, leftSeconds);
+  response.setHeader("Cache-Status", cacheStatus(answer, ttlSeconds, question.text));
   response.setHeader("Age", String(ageSeconds));
-  response.setHeader("Cache-Control", `max-age=${leftSeconds}`);
+  response.setHeader("Cache-Control", `max-age=${Math.max(0, ttlSeconds)}`);
   response.setHeader("ETag", `"${tagFor(entry, coding)}"`);
   response.setHeader("Vary", "Accept, Accept-Encoding");
   if (entry.lastModified !== undefined) response.setHeader("Last-Modified", entry.lastModified);
@@ -141,17 +170,19 @@ function tagsOf(entry: Entry): string[] {
 
 const FORWARDED: Record<CacheOutcome, string> = {
   hit: "hit",
+  stale: "hit",
   miss: "fwd=miss",
   collapsed: "fwd=miss; collapsed",
 };
 
 function cacheStatus(answer: Answer, ttlSeconds: number, text: string): string {
-  const { outcome, stored, tier, entry } = answer;
+  const { outcome, stored, tier, entry, insteadOf } = answer;
   const parts = [CACHE_NAME, FORWARDED[outcome]];
-  if (outcome !== "hit") parts.push(`fwd-status=${entry.status}`);
-  if (outcome !== "hit" && stored === true) parts.push("stored");
+  const isForwarded = outcome === "miss" || outcome === "collapsed";
+  if (isForwarded) parts.push(`fwd-status=${entry.status}`);
+  if (isForwarded && stored === true) parts.push("stored");
   parts.push(`ttl=${ttlSeconds}`, `key="${shown(text)}"`);
-  const detail = stored === true ? tier : stored;
+  const detail = insteadOf ?? (stored === true ? tier : stored);
   if (detail !== undefined) parts.push(`detail=${detail}`);
   return parts.join("; ");
 }

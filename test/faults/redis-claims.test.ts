@@ -108,6 +108,18 @@ describe("a flight", () => {
     expect(end.problem.code).toBe("upstream-unavailable");
     expect(end.problem.details).toMatchObject({ detail: "Maintenance until noon.", retryAfterSeconds: 120 });
     expect(JSON.stringify(end.problem.details)).not.toContain("10.0.0.7");
+    expect(end.problem.details.refusedHere).toBeUndefined();
+  });
+
+  it("that was refused by its leader is known to its followers as refused, not as failed", async () => {
+    const [one, other] = [await replica(), await replica()];
+    const leading = await leader(one);
+    const following = await follower(other);
+    const problem = new Problem("upstream-unavailable", { refusedHere: true, retryAfterSeconds: 5 });
+    await leading.release({ kind: "failed", problem });
+    expect(await following.ended).toMatchObject({
+      problem: { code: "upstream-unavailable", details: { refusedHere: true, retryAfterSeconds: 5 } },
+    });
   });
 
   it("wakes its followers whenever it ends: also in the moment in which they begin to follow", async () => {

@@ -27,6 +27,56 @@ async function admitted(gateway: TestGateway): Promise<void> {
   await gateway.get("/nowhere");
 }
 
+describe("a caller that has less time than the settings allow", () => {
+  it.each<[string, Readonly<Record<string, string | string[]>>, string | undefined]>([
+    ["X-Request-Deadline-Ms", { "x-request-deadline-ms": "2000" }, undefined],
+    ["Prefer", { prefer: ["handling=lenient", "respond-async, Wait=2"] }, "wait=2"],
+  ])("is answered by then, and the others by their own deadlines: %s", async (_name, headers, applied) => {
+    const { gateway, clock } = await startTimed();
+    gateway.sandbox.hold();
+    const others = gateway.get(PATH);
+    await gateway.sandbox.waitForRequests(1);
+    const kept = gateway.get(PATH, { headers });
+    const streamed = gateway.get("/areas?q=x", { headers: { ...headers, ...NO_STORE } });
+    await gateway.sandbox.waitForRequests(2);
+    await admitted(gateway);
+    await clock.advance(1_999);
+    // Nobody's time is over: this one is admitted, waits, and is answered with the rest.
+    const late = gateway.get(PATH);
+    await admitted(gateway);
+    await clock.advance(1);
+    expect(problemCode(await kept)).toBe("deadline-exceeded");
+    for (const reply of [await kept, await streamed]) {
+      expect([reply.status, reply.headers["preference-applied"]]).toEqual([504, applied]);
+    }
+    gateway.sandbox.release();
+    for (const reply of [await others, await late]) {
+      expect([reply.status, reply.headers["preference-applied"]]).toEqual([200, undefined]);
+    }
+  });
+
+  it("is told that its preference was applied with an answer as well", async () => {
+    const gateway = await startGateway();
+    const headers = { prefer: "wait=3" };
+    for (const options of [{ headers }, { headers }, { headers: { ...headers, ...NO_STORE } }]) {
+      const reply = await gateway.get(PATH, options);
+      expect([reply.status, reply.headers["preference-applied"]]).toEqual([200, "wait=3"]);
+    }
+  });
+
+  it.each<[string, string | string[]]>([
+    ["no number", "soon"],
+    ["zero", "0"],
+    ["repeated", ["1500", "1500"]],
+  ])("and says so with a deadline that is %s is refused, at no cost", async (_name, value) => {
+    const gateway = await startGateway();
+    const reply = await gateway.get(PATH, { headers: { "x-request-deadline-ms": value } });
+    expect([reply.status, problemCode(reply)]).toEqual([400, "malformed-request"]);
+    expect(reply.json()).toMatchObject({ detail: expect.stringContaining("X-Request-Deadline-Ms") });
+    expect(gateway.sandbox.requests()).toEqual([]);
+  });
+});
+
 describe("each caller", () => {
   it("has a deadline of its own: the first's passes, the second still gets the answer of the same call", async () => {
     const { gateway, clock } = await startTimed();

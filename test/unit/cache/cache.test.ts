@@ -6,13 +6,14 @@ import { createTiers, type Tiers } from "../../../src/cache/tiers.ts";
 import { createFly } from "../../../src/coalesce/across.ts";
 import { createFlights } from "../../../src/coalesce/flight.ts";
 import { Problem } from "../../../src/errors.ts";
-import type { Answer, Fetched, Question } from "../../../src/exchange.ts";
+import type { Answer, Claim, Claims, Fetched, Question } from "../../../src/exchange.ts";
 import { cacheKey } from "../../../src/query/key.ts";
 import { createFakeClock, settled, type FakeClock } from "../../support/fake-clock.ts";
 
 const LIFETIMES = {
   ttlMs: { listings: 300_000, sold: 1, areas: 1, images: 1, records: 1 },
   negativeTtlMs: 60_000,
+  maxAgeEverMs: 1_000_000,
 };
 
 const KEY = cacheKey("json", "listings?offset=0");
@@ -59,6 +60,7 @@ interface Setup {
 function setup(
   upstream: (nth: number) => Promise<Fetched>,
   adapt: (tiers: Tiers) => Tiers = (tiers) => tiers,
+  claims?: Claims,
 ): Setup {
   const clock = createFakeClock();
   let fetches = 0;
@@ -66,7 +68,7 @@ function setup(
   const cache = createCache({
     tiers,
     coalesce: createFlights<Flown>(clock).join,
-    fly: createFly<Kept>(undefined),
+    fly: createFly<Kept>(claims),
     retentionMs: 3_600_000,
     fetch: () => upstream((fetches += 1)),
     lifetimes: LIFETIMES,
@@ -188,4 +190,132 @@ describe("a question", () => {
     expect(await slow).toMatchObject({ outcome: "hit", stored: true });
     expect(fetches()).toBe(1);
   });
+});
+
+describe("a question that the gateway refuses to ask", () => {
+  const refusal = new Problem("quota-exceeded", { retryAfterSeconds: 40 });
+  const LIFETIME_MS = LIFETIMES.ttlMs.listings;
+
+  /** Answers the first time, and then not. */
+  function refusing(first: Fetched = FOUND, problem: Error = refusal): Setup {
+    return setup(async (nth) => {
+      if (nth === 1) return first;
+      throw problem;
+    });
+  }
+
+  it("gets the stale answer that is held, each time, and is not remembered as refused", async () => {
+    const { clock, ask, fetches } = refusing();
+    const storedAt = clock.now();
+    await ask();
+    await clock.advance(LIFETIME_MS);
+    const stale = { outcome: "stale", insteadOf: "quota-exceeded", tier: "memory", entry: { storedAt } };
+    expect(await ask()).toMatchObject(stale);
+    expect(await ask()).toMatchObject(stale);
+    expect(fetches()).toBe(3);
+  });
+
+  it("gets it however many ask at once", async () => {
+    const { clock, ask, fetches } = refusing();
+    await ask();
+    await clock.advance(LIFETIME_MS);
+    const answers = await Promise.all([ask(), ask(), ask()]);
+    expect(answers.map(({ outcome }) => outcome)).toEqual(["stale", "stale", "stale"]);
+    expect(fetches()).toBe(2);
+  });
+
+  it("is refused where nothing is held", async () => {
+    const { ask } = refusing();
+    await ask();
+    await expect(ask("listings?areaId=1&offset=0")).rejects.toBe(refusal);
+  });
+
+  it("is refused where what is held says that there is nothing", async () => {
+    const { clock, ask } = refusing(NOT_FOUND);
+    await ask();
+    await clock.advance(LIFETIMES.negativeTtlMs);
+    await expect(ask()).rejects.toBe(refusal);
+  });
+
+  it("gets no answer older than any may be", async () => {
+    const { clock, ask } = refusing();
+    await ask();
+    await clock.advance(LIFETIMES.maxAgeEverMs);
+    expect(await ask()).toMatchObject({ outcome: "stale" });
+    await clock.advance(1);
+    await expect(ask()).rejects.toBe(refusal);
+  });
+
+  it("gets what was purged softly, and not what was purged hard", async () => {
+    const { ask, tiers } = refusing();
+    await ask();
+    await tiers.purge({ kind: "tag", tag: "record:4711" }, false);
+    expect(await ask()).toMatchObject({ outcome: "stale", insteadOf: "quota-exceeded" });
+    await tiers.purge({ kind: "tag", tag: "record:4711" }, true);
+    await expect(ask()).rejects.toBe(refusal);
+  });
+
+  it("does not get what was purged hard while it waited for its turn", async () => {
+    const turn = Promise.withResolvers<Fetched>();
+    const { clock, ask, tiers } = setup((nth) => (nth === 1 ? Promise.resolve(FOUND) : turn.promise));
+    await ask();
+    await clock.advance(LIFETIME_MS);
+    const waiting = ask();
+    await settled();
+    await tiers.purge({ kind: "key", key: KEY }, true);
+    turn.reject(refusal);
+    await expect(waiting).rejects.toBe(refusal);
+  });
+
+  it.each([
+    ["the upstream failed", new Problem("upstream-error")],
+    ["the upstream itself said that it is not available", new Problem("upstream-unavailable")],
+    ["the gateway made a mistake", new TypeError("a mistake")],
+  ])("is told apart: no stale answer where %s", async (_name, failure) => {
+    const { clock, ask } = refusing(FOUND, failure);
+    await ask();
+    await clock.advance(LIFETIME_MS);
+    await expect(ask()).rejects.toBe(failure);
+  });
+
+  it("gets it as well where another replica's flight was refused", async () => {
+    const ended = Promise.resolve({ kind: "failed", problem: refusal } as const);
+    const roles: Claim[] = [
+      { kind: "unavailable" },
+      { kind: "follower", ended, stop: () => undefined },
+      { kind: "follower", ended, stop: () => undefined },
+    ];
+    const claims: Claims = { claim: async () => roles.shift() ?? { kind: "unavailable" } };
+    const { clock, ask, fetches } = setup(async () => FOUND, undefined, claims);
+    await ask();
+    await clock.advance(LIFETIME_MS);
+    expect(await ask()).toMatchObject({ outcome: "stale", insteadOf: "quota-exceeded" });
+    await expect(ask("listings?areaId=1&offset=0")).rejects.toBe(refusal);
+    expect(fetches()).toBe(1);
+  });
+
+  it("gets the new answer as soon as it may be asked again", async () => {
+    const { clock, ask } = setup(async (nth) => {
+      if (nth === 2) throw new Problem("upstream-unavailable", { refusedHere: true });
+      return FOUND;
+    });
+    await ask();
+    await clock.advance(LIFETIME_MS);
+    expect(await ask()).toMatchObject({ outcome: "stale", insteadOf: "upstream-unavailable" });
+    expect(await ask()).toMatchObject({ outcome: "miss", insteadOf: undefined });
+    expect(await ask()).toMatchObject({ outcome: "hit", insteadOf: undefined });
+  });
+});
+
+it("an answer kept when longer lifetimes were set is not given beyond the bound on all ages", async () => {
+  const { clock, ask, tiers, fetches } = setup(async () => FOUND);
+  await ask();
+  const entry = (await tiers.lookup(KEY))?.entry;
+  if (entry === undefined) throw new Error("nothing was kept");
+  await tiers.keep(KEY, { ...entry, freshUntil: entry.storedAt + 2_000_000 });
+  await clock.advance(LIFETIMES.maxAgeEverMs);
+  expect(await ask()).toMatchObject({ outcome: "hit" });
+  await clock.advance(1);
+  expect(await ask()).toMatchObject({ outcome: "miss" });
+  expect(fetches()).toBe(2);
 });

@@ -1,13 +1,17 @@
 import { describe, expect, it } from "vitest";
 
-import { freshnessLifetimeMs, isFresh, mayReplace, type Lifetimes } from "../../../src/cache/policy.ts";
+import { freshnessLifetimeMs, isFresh, mayReplace, mayServeStale } from "../../../src/cache/policy.ts";
+import { Problem, PROBLEM_CODES } from "../../../src/errors.ts";
+import type { Entry } from "../../../src/exchange.ts";
 import type { Query } from "../../../src/query/query.ts";
 import { entryWith } from "../../support/entries.ts";
 
-const LIFETIMES: Lifetimes = {
+const LIFETIMES = {
   ttlMs: { listings: 1, sold: 2, areas: 3, images: 4, records: 5 },
   negativeTtlMs: 6,
+  maxAgeEverMs: 100,
 };
+const BOUNDS = { maxAgeEverMs: 10_000 };
 
 const search = (resource: "listings" | "sold" | "areas"): Query => ({
   kind: "search",
@@ -44,6 +48,16 @@ describe("how long an answer is fresh", () => {
     expect(freshnessLifetimeMs(LIFETIMES, query, 200)).toBe(lifetimeMs);
     expect(freshnessLifetimeMs(LIFETIMES, query, 404)).toBe(6);
   });
+
+  it.each([
+    [3, 3, 3],
+    [2, 2, 2],
+    [1, 1, 1],
+  ])("is never longer than the bound on all ages, %i ms", (maxAgeEverMs, found, notFound) => {
+    const lifetimes = { ...LIFETIMES, maxAgeEverMs };
+    expect(freshnessLifetimeMs(lifetimes, search("areas"), 200)).toBe(found);
+    expect(freshnessLifetimeMs(lifetimes, search("areas"), 404)).toBe(notFound);
+  });
 });
 
 describe("an entry", () => {
@@ -57,11 +71,19 @@ describe("an entry", () => {
     [2_001, false],
     [Number.MAX_SAFE_INTEGER, false],
   ])("stored at 1000 for 1000 ms is fresh at %i: %s", (now, fresh) => {
-    expect(isFresh(entry, now)).toBe(fresh);
+    expect(isFresh(entry, now, BOUNDS)).toBe(fresh);
   });
 
   it("with a lifetime of nothing is never fresh", () => {
-    expect(isFresh(entryWith("", 0, { storedAt: 1_000, freshUntil: 1_000 }), 1_000)).toBe(false);
+    expect(isFresh(entryWith("", 0, { storedAt: 1_000, freshUntil: 1_000 }), 1_000, BOUNDS)).toBe(false);
+  });
+
+  it.each([
+    [1_000, true],
+    [1_500, true],
+    [1_501, false],
+  ])("kept when longer lifetimes were set is fresh at %i within the bound on all ages: %s", (now, fresh) => {
+    expect(isFresh(entry, now, { maxAgeEverMs: 500 })).toBe(fresh);
   });
 
   it.each([
@@ -73,5 +95,37 @@ describe("an entry", () => {
     ["a newer one that is stale", entryWith("", 0, { storedAt: 1_001, freshUntil: 1_001 }), false],
   ])("may take the place of %s: %s", (_name, stored, may) => {
     expect(mayReplace(stored, entry)).toBe(may);
+  });
+});
+
+describe("a stale entry", () => {
+  const stale = entryWith("", 0, { storedAt: 1_000, freshUntil: 2_000, keepUntil: 9_000 });
+  const refused = new Problem("quota-exceeded");
+
+  it("takes the place of a refusal of the gateway itself, and of nothing else", () => {
+    const replaced = PROBLEM_CODES.filter((code) => mayServeStale(stale, new Problem(code), 3_000, BOUNDS));
+    expect(replaced).toEqual(["quota-exceeded", "temporary-reduced-capacity"]);
+  });
+
+  it.each([
+    [true, true],
+    [false, false],
+    [undefined, false],
+  ])("takes the place of what else was refused here (%s): %s", (refusedHere, may) => {
+    const problem = new Problem("upstream-unavailable", refusedHere === undefined ? {} : { refusedHere });
+    expect(mayServeStale(stale, problem, 3_000, BOUNDS)).toBe(may);
+  });
+
+  it.each<[string, Partial<Entry>, number, boolean]>([
+    ["just expired", {}, 2_000, true],
+    ["at the end of what it is kept for", {}, 8_999, true],
+    ["no longer kept", {}, 9_000, false],
+    ["as old as any may be", { keepUntil: 99_000 }, 11_000, true],
+    ["older than any may be", { keepUntil: 99_000 }, 11_001, false],
+    ["purged softly before it expired", { freshUntil: 8_000 }, 3_000, true],
+    ["one that there is nothing", { status: 404 }, 2_000, false],
+    ["of a replica whose clock is ahead", { storedAt: 4_000 }, 3_000, true],
+  ])("that is %s: %j at %i may be given: %s", (_name, changes, now, may) => {
+    expect(mayServeStale({ ...stale, ...changes }, refused, now, BOUNDS)).toBe(may);
   });
 });

@@ -1,0 +1,173 @@
+import { describe, expect, it } from "vitest";
+
+import { LISTING_ID, startGateway, type TestGateway, type TestGatewayOptions } from "../support/gateway.ts";
+import { post } from "../support/post.ts";
+import { cacheStatus, problemCode } from "../support/reply.ts";
+import { createSteppingClock, type SteppingClock } from "../support/stepping-clock.ts";
+
+/** Fresh for 300 s. */
+const PATH = "/listings?areaId=76&limit=20";
+const KEY = "listings?areaId=76&limit=20&offset=0";
+
+/** A gateway that may ask the upstream once in a day. */
+async function startPoor(
+  options: TestGatewayOptions = {},
+): Promise<{ gateway: TestGateway; clock: SteppingClock }> {
+  const clock = createSteppingClock();
+  const gateway = await startGateway({
+    clock,
+    sandbox: { now: clock.now },
+    ...options,
+    env: { BUDGET: "1/1d", ...options.env },
+  });
+  return { gateway, clock };
+}
+
+describe("where the budget is spent", () => {
+  it("a caller gets the stale answer, and is told how old it is and why it got it", async () => {
+    const { gateway, clock } = await startPoor();
+    const first = await gateway.get(PATH);
+    clock.pass(712_000);
+    const stale = await gateway.get(PATH);
+    expect(stale.status).toBe(200);
+    expect(stale.text).toBe(first.text);
+    expect(cacheStatus(stale)["hit"]).toBe(true);
+    expect(stale.headers).toMatchObject({
+      "cache-status": `property-gateway; hit; ttl=-412; key="${KEY}"; detail=temporary-reduced-capacity`,
+      age: "712",
+      "cache-control": "max-age=0",
+      etag: first.headers.etag,
+      vary: "Accept, Accept-Encoding",
+    });
+    expect(stale.headers["retry-after"]).toBeUndefined();
+    expect(gateway.sandbox.requests()).toHaveLength(1);
+    // Counted when a response has ended, which may be after its caller has read it.
+    const series = 'gateway_requests_total{app="other",resource="listings",outcome="stale",status="200"}';
+    await expect.poll(() => gateway.metric(series)).toBe(1);
+  });
+
+  it("it is stale from the first millisecond on, and a hit until then", async () => {
+    const { gateway, clock } = await startPoor();
+    await gateway.get(PATH);
+    clock.pass(299_999);
+    expect(cacheStatus(await gateway.get(PATH))).toMatchObject({ hit: true, ttl: "0", detail: "memory" });
+    clock.pass(1);
+    expect(cacheStatus(await gateway.get(PATH))).toMatchObject({
+      ttl: "0",
+      detail: "temporary-reduced-capacity",
+    });
+    clock.pass(1);
+    expect(cacheStatus(await gateway.get(PATH))).toMatchObject({ hit: true, ttl: "-1" });
+  });
+
+  it("a caller that has the answer already is told that it has not changed", async () => {
+    const { gateway, clock } = await startPoor();
+    const { headers } = await gateway.get(PATH);
+    clock.pass(400_000);
+    const unchanged = await gateway.get(PATH, { headers: { "if-none-match": headers.etag } });
+    expect([unchanged.status, cacheStatus(unchanged)]).toEqual([
+      304,
+      expect.objectContaining({ ttl: "-100" }),
+    ]);
+  });
+
+  it("all who ask at once get it", async () => {
+    const { gateway, clock } = await startPoor();
+    await gateway.get(PATH);
+    clock.pass(400_000);
+    const replies = await Promise.all(Array.from({ length: 20 }, () => gateway.get(PATH)));
+    for (const reply of replies) {
+      expect([reply.status, cacheStatus(reply)]).toEqual([200, expect.objectContaining({ ttl: "-100" })]);
+    }
+    expect(gateway.sandbox.requests()).toHaveLength(1);
+  });
+
+  it("what was purged softly is given, and what was purged hard is not", async () => {
+    const { gateway } = await startPoor();
+    await gateway.get(PATH);
+    await post(`${gateway.adminUrl}/cache/purge`, '{"tag":"area:76"}');
+    const stale = await gateway.get(PATH);
+    // Its time was not over: how long ago it went out of date is known to nobody.
+    expect(cacheStatus(stale)).toMatchObject({ hit: true, ttl: "0", detail: "temporary-reduced-capacity" });
+    expect(stale.headers["cache-control"]).toBe("max-age=0");
+    await post(`${gateway.adminUrl}/cache/purge`, '{"tag":"area:76","hard":true}');
+    expect(problemCode(await gateway.get(PATH))).toBe("temporary-reduced-capacity");
+  });
+
+  it("a caller is refused where nothing is held", async () => {
+    const { gateway } = await startPoor();
+    await gateway.get(PATH);
+    const refused = await gateway.get("/listings?areaId=1");
+    expect([refused.status, problemCode(refused)]).toEqual([503, "temporary-reduced-capacity"]);
+    expect(Number(refused.headers["retry-after"])).toBeGreaterThan(80_000);
+  });
+
+  it("a caller is refused where it is only known that there was nothing", async () => {
+    const { gateway, clock } = await startPoor();
+    expect((await gateway.get("/sold/1")).status).toBe(404);
+    clock.pass(60_000);
+    expect(problemCode(await gateway.get("/sold/1"))).toBe("temporary-reduced-capacity");
+  });
+
+  it("thumbnails, which have an allowance of their own, are given stale as well", async () => {
+    const { gateway, clock } = await startPoor({
+      settings: 'budget: { images: "1/2d" }\ncache: { ttl: { images: 1h } }',
+    });
+    const path = `/cache/primary_${LISTING_ID}_10x10.jpg`;
+    const first = await gateway.get(path);
+    clock.pass(3_601_000);
+    const stale = await gateway.get(path);
+    expect(cacheStatus(stale)).toMatchObject({ hit: true, ttl: "-1" });
+    expect(stale.body.equals(first.body)).toBe(true);
+  });
+
+  it("a stream has no stale answer to fall back on", async () => {
+    const { gateway, clock } = await startPoor();
+    await gateway.get(PATH);
+    clock.pass(400_000);
+    const streamed = await gateway.get(PATH, { headers: { "cache-control": "no-store" } });
+    expect(problemCode(streamed)).toBe("temporary-reduced-capacity");
+  });
+
+  it("the new answer is there as soon as there is a place again", async () => {
+    const { gateway, clock } = await startPoor({ env: { BUDGET: "1/10m" } });
+    await gateway.get(PATH);
+    clock.pass(400_000);
+    expect(cacheStatus(await gateway.get(PATH))).toMatchObject({ hit: true, ttl: "-100" });
+    clock.pass(200_000);
+    expect(cacheStatus(await gateway.get(PATH))).toMatchObject({ fwd: "miss", stored: true, ttl: "300" });
+  });
+});
+
+describe("the bound on all ages (cache.maxAgeEver)", () => {
+  it("ends what may be given stale", async () => {
+    const { gateway, clock } = await startPoor({ settings: "cache: { maxAgeEver: 10m }" });
+    await gateway.get(PATH);
+    clock.pass(600_000);
+    expect((await gateway.get(PATH)).headers.age).toBe("600");
+    clock.pass(1);
+    expect(problemCode(await gateway.get(PATH))).toBe("temporary-reduced-capacity");
+  });
+
+  it("ends longer lifetimes, and callers are promised no more", async () => {
+    const { gateway, clock } = await startPoor({
+      env: { BUDGET: "9/1d" },
+      settings: "cache: { maxAgeEver: 2m, negativeTtl: 5m }",
+    });
+    expect((await gateway.get(PATH)).headers["cache-control"]).toBe("max-age=120");
+    expect((await gateway.get("/sold/1")).headers["cache-control"]).toBe("max-age=120");
+    clock.pass(120_000);
+    expect(cacheStatus(await gateway.get(PATH))).toMatchObject({ fwd: "miss" });
+  });
+});
+
+it("no stale answer is given in place of what the upstream itself said", async () => {
+  const { gateway, clock } = await startPoor({
+    env: { BUDGET: "9/1d" },
+    settings: "upstream: { retryDelay: 1ms }",
+  });
+  await gateway.get(PATH);
+  clock.pass(400_000);
+  gateway.sandbox.faults.add({ status: 503, retryAfter: "9" });
+  expect(problemCode(await gateway.get(PATH))).toBe("upstream-unavailable");
+});

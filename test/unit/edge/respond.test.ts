@@ -1,0 +1,162 @@
+import { IncomingMessage, ServerResponse } from "node:http";
+import { Socket } from "node:net";
+
+import { describe, expect, it } from "vitest";
+
+import type { Arrival } from "../../../src/edge/arrival.ts";
+import { createRespond } from "../../../src/edge/respond.ts";
+import { Problem, type ProblemDetails } from "../../../src/errors.ts";
+import type { Answer, Question, ShareOfWindow } from "../../../src/exchange.ts";
+import { entryWith, keyOf } from "../../support/entries.ts";
+
+const NOW = 1_768_478_400_000;
+const SHARES: Readonly<Record<string, readonly ShareOfWindow[]>> = {
+  "web listings": [{ name: "1m", limit: 30, windowSeconds: 60, remaining: 12, resetSeconds: 7 }],
+  "web images": [{ name: "1h", limit: 100, windowSeconds: 3_600, remaining: 99, resetSeconds: 3_000 }],
+};
+
+const respond = createRespond({
+  now: () => NOW,
+  encode: async (_key, entry) => entry.bodies.identity ?? Buffer.alloc(0),
+  isCompressible: () => false,
+  share: (app, resource) => SHARES[`${app} ${resource}`] ?? [],
+});
+
+function arrivalWith(changes: Partial<Arrival> = {}): Arrival {
+  return {
+    id: "request-1",
+    app: "web",
+    receivedAt: NOW,
+    gone: new AbortController().signal,
+    resource: "listings",
+    preferenceApplied: undefined,
+    text: undefined,
+    outcome: "refused",
+    tier: undefined,
+    problem: undefined,
+    bytes: 0,
+    ...changes,
+  };
+}
+
+const newResponse = (): ServerResponse => new ServerResponse(new IncomingMessage(new Socket()));
+
+const QUESTION: Question = {
+  text: "listings?offset=0",
+  key: keyOf("listings?offset=0"),
+  query: { kind: "search", resource: "listings", filters: [], extras: [], limit: undefined, offset: 0 },
+  request: {
+    id: "request-1",
+    method: "GET",
+    app: "web",
+    route: { kind: "search", resource: "listings" },
+    search: "",
+    format: "json",
+    coding: "identity",
+    ifNoneMatch: undefined,
+    noStore: false,
+    receivedAt: NOW,
+    deadlineAt: NOW + 10_000,
+    gone: new AbortController().signal,
+  },
+};
+
+function answerWith(changes: Partial<Answer> = {}): Answer {
+  const entry = entryWith("{}", NOW - 1_000);
+  return { entry, outcome: "hit", tier: "memory", stored: true, insteadOf: undefined, ...changes };
+}
+
+const TERMS = { "ratelimit-policy": '"1m";q=30;w=60', ratelimit: '"1m";r=12;t=7' };
+
+describe("an app's share", () => {
+  it.each<[string, Partial<Answer>]>([
+    ["a hit", {}],
+    ["a miss", { outcome: "miss", tier: undefined }],
+    ["a stale answer", { outcome: "stale", insteadOf: "quota-exceeded" }],
+  ])("is told with %s", async (_name, changes) => {
+    const response = newResponse();
+    await respond.answer(arrivalWith(), QUESTION, answerWith(changes), response);
+    expect(response.getHeaders()).toMatchObject(TERMS);
+  });
+
+  it("is told with 304", async () => {
+    const response = newResponse();
+    const question = { ...QUESTION, request: { ...QUESTION.request, ifNoneMatch: "*" } };
+    await respond.answer(arrivalWith(), question, answerWith(), response);
+    expect([response.statusCode, response.getHeaders()]).toMatchObject([304, TERMS]);
+  });
+
+  it("is told with a stream and with a problem", () => {
+    const streamed = newResponse();
+    respond.stream(arrivalWith(), QUESTION, streamed).start({});
+    expect(streamed.getHeaders()).toMatchObject(TERMS);
+    const refused = newResponse();
+    respond.problem(arrivalWith(), new Problem("quota-exceeded", { retryAfterSeconds: 7 }), refused);
+    expect([refused.statusCode, refused.getHeaders()]).toMatchObject([429, { ...TERMS, "retry-after": "7" }]);
+  });
+
+  it("is that of the budget which pays for the resource", () => {
+    const response = newResponse();
+    respond.problem(arrivalWith({ resource: "images" }), new Problem("invalid-query"), response);
+    expect(response.getHeader("ratelimit")).toBe('"1h";r=99;t=3000');
+  });
+
+  it.each([
+    ["where there is none", { app: "other" }],
+    ["where the request led nowhere", { resource: "none" as const }],
+  ])("is not told of %s", (_name, changes) => {
+    const response = newResponse();
+    respond.problem(arrivalWith(changes), new Problem("unknown-path"), response);
+    expect(response.getHeaderNames().filter((name) => name.startsWith("ratelimit"))).toEqual([]);
+  });
+});
+
+describe("a preference that was applied", () => {
+  it("is told with an answer, a stream and a problem", async () => {
+    const arrival = arrivalWith({ preferenceApplied: "wait=2" });
+    const responses = [newResponse(), newResponse(), newResponse()] as const;
+    await respond.answer(arrival, QUESTION, answerWith(), responses[0]);
+    respond.stream(arrival, QUESTION, responses[1]).start({});
+    respond.problem(arrival, new Problem("deadline-exceeded"), responses[2]);
+    expect(responses.map((response) => response.getHeader("preference-applied"))).toEqual([
+      "wait=2",
+      "wait=2",
+      "wait=2",
+    ]);
+  });
+
+  it("is not told of where there was none", async () => {
+    const response = newResponse();
+    await respond.answer(arrivalWith(), QUESTION, answerWith(), response);
+    expect(response.hasHeader("preference-applied")).toBe(false);
+  });
+});
+
+describe("what a problem says of how the request went", () => {
+  it.each<[string, Problem["code"], ProblemDetails, string, string]>([
+    ["an app's share is used up", "quota-exceeded", {}, "refused", "detail=quota-exceeded"],
+    [
+      "the budget has no place",
+      "temporary-reduced-capacity",
+      {},
+      "refused",
+      "detail=temporary-reduced-capacity",
+    ],
+    [
+      "the upstream is left alone",
+      "upstream-unavailable",
+      { refusedHere: true },
+      "failed",
+      "fwd=miss; detail=upstream-unavailable",
+    ],
+    ["the upstream failed", "upstream-error", {}, "failed", "fwd=miss; detail=upstream-error"],
+    ["the upstream knows no such record", "not-found", {}, "miss", "fwd=miss; detail=not-found"],
+  ])("%s", (_name, code, details, outcome, cacheStatus) => {
+    const [arrival, response] = [arrivalWith(), newResponse()];
+    respond.problem(arrival, new Problem(code, details), response);
+    expect([arrival.outcome, response.getHeader("cache-status")]).toEqual([
+      outcome,
+      `property-gateway; ${cacheStatus}`,
+    ]);
+  });
+});
