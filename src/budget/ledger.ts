@@ -50,6 +50,38 @@ export interface Ledger extends LedgerReader {
   readonly complete: (id: string, completion: LedgerCompletion) => void;
 }
 
+/** A ledger of this process' own sends, from which its windows are filled when it begins. */
+export interface OwnLedger extends Ledger {
+  /**
+   * Sends to an origin whose instant (`instantOf`) is `since` (epoch milliseconds) or later, in the order of
+   * their instants, oldest first; what was never sent is left out. What a clock that was ahead has entered
+   * in the future counts as sent now, so that it does not hold everything back until then. May throw.
+   */
+  readonly recent: (origin: OriginName, since: number) => readonly LedgerLine[];
+}
+
+/** How much a ledger keeps. */
+export interface LedgerBounds {
+  /** Lines older than this, in milliseconds, are dropped, */
+  readonly retentionMs: number;
+  /** and the oldest ones where there are more than so many. */
+  readonly maxRecords: number;
+  /** Epoch milliseconds. */
+  readonly now: () => number;
+}
+
+/**
+ * No send takes longer from when it was allowed to go until it has reached the upstream: that is a matter
+ * of connecting and waiting for the head of the answer. Whoever looks for instants reads lines from so many
+ * milliseconds before.
+ */
+export const LONGEST_ARRIVAL_MS = 3_600_000;
+
+/** @returns when a send counts in the windows, in epoch milliseconds */
+export function instantOf({ at, completion }: LedgerLine): number {
+  return completion?.arrivedAt ?? at;
+}
+
 /** @returns what the ledger keeps of a canonical query: enough to tell questions apart, nothing to read them from */
 export function queryHash(text: string): string {
   return hash("sha256", text, "base64url").slice(0, 16);

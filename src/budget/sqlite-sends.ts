@@ -1,3 +1,5 @@
+import { randomUUID } from "node:crypto";
+
 import type { Database } from "../platform/sqlite.ts";
 import type { SendLog } from "./send-log.ts";
 
@@ -5,18 +7,22 @@ import type { SendLog } from "./send-log.ts";
 const TIDY_EVERY = 256;
 
 /**
- * The sends to one origin, in a table of the gateway's file.
+ * The sends to one origin, in the ledger of the gateway's file, with nothing but their instants: until the
+ * throttle writes whole lines.
  * @param origin whose allowance they are counted against
  * @param horizonMs how long a send counts: the longest window
  */
 export function createSqliteSends(database: Database, origin: string, horizonMs: number): SendLog {
   // A clock that was ahead when it was noted must not hold everything back until then.
   const select = database.prepare(
-    "SELECT min(at, :now) AS at FROM sends WHERE origin = :origin AND at > :horizon ORDER BY sends.at",
+    "SELECT min(at, :now) AS at FROM ledger WHERE origin = :origin AND at > :horizon ORDER BY ledger.at",
   );
-  const insert = database.prepare("INSERT INTO sends (origin, at) VALUES (?, ?)");
-  const drop = database.prepare("DELETE FROM sends WHERE origin = ? AND at <= ?");
-  const correct = database.prepare("UPDATE sends SET at = :now WHERE origin = :origin AND at > :now");
+  const insert = database.prepare(
+    `INSERT INTO ledger (id, origin, at, app, resource, cause, query)
+     VALUES (:id, :origin, :at, 'other', iif(:origin = 'images', 'images', 'listings'), 'miss', '')`,
+  );
+  const drop = database.prepare("DELETE FROM ledger WHERE origin = ? AND at <= ?");
+  const correct = database.prepare("UPDATE ledger SET at = :now WHERE origin = :origin AND at > :now");
   let untidy = 0;
 
   function tidy(now: number): void {
@@ -30,7 +36,7 @@ export function createSqliteSends(database: Database, origin: string, horizonMs:
       return instants.map((row) => Number(row["at"]));
     },
     record(at) {
-      insert.run(origin, at);
+      insert.run({ id: randomUUID(), origin, at });
       // At the first one too: processes that live briefly must not leave it all to each other.
       if (untidy === 0) tidy(at);
       untidy = (untidy + 1) % TIDY_EVERY;

@@ -30,7 +30,5 @@ export interface StoreStats {
 /** The largest body any store takes, uncoded. */
 export const MAX_BODY_BYTES = 16 * 1024 * 1024;
 
-/** The store cannot be used at present. To the caller of the gateway this is at most a miss. */
-export class StoreUnavailable extends Error {
-  override readonly name = "StoreUnavailable";
-}
+/** To the caller of the gateway this is at most a miss. */
+export { StoreUnavailable } from "../platform/store-unavailable.ts";

@@ -12,10 +12,12 @@ export interface DatabaseLayout {
   readonly fileName: string;
   /** Marks the file as ours (`PRAGMA application_id`): no other application's file is ever written to. */
   readonly applicationId: number;
-  /** Raised whenever the tables change; a file of another version is set aside. */
+  /** Raised whenever the tables change; a file of another version is upgraded, or else set aside. */
   readonly version: number;
   /** Statements that make the tables in an empty file. */
   readonly schema: string;
+  /** By version: statements that bring a file of it to the next one. Without them it is set aside. */
+  readonly upgrades: Readonly<Partial<Record<number, string>>>;
 }
 
 export interface OpenDatabaseOptions {
@@ -62,15 +64,15 @@ function tryOpen(file: string, { directory, layout }: OpenDatabaseOptions): Data
   const database = new DatabaseSync(file);
   try {
     database.exec(`PRAGMA busy_timeout = ${OPENING_TIMEOUT_MS}`);
-    const isNew = checkOwner(database, layout);
+    const { isNew } = stateOf(database, layout);
     // Free pages can be given back only where this is said before the first table is made.
     if (isNew) database.exec("PRAGMA auto_vacuum = INCREMENTAL");
     database.exec(
       `PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA journal_size_limit = ${WRITE_LOG_BYTES}`,
     );
-    if (isNew) makeTables(database, layout);
-    else if (database.prepare("PRAGMA quick_check(1)").get()?.["quick_check"] !== "ok")
+    if (!isNew && database.prepare("PRAGMA quick_check(1)").get()?.["quick_check"] !== "ok")
       throw new UnusableFile("a damaged file");
+    bringUpToDate(database, layout);
     database.exec(`PRAGMA busy_timeout = ${BUSY_TIMEOUT_MS}`);
     return database;
   } catch (error) {
@@ -101,8 +103,15 @@ function createPrivately(file: string): void {
   }
 }
 
-/** @returns whether the file is empty; throws where it is neither that nor ours */
-function checkOwner(database: Database, { applicationId, version }: DatabaseLayout): boolean {
+interface FileState {
+  /** There is nothing in it yet. */
+  readonly isNew: boolean;
+  /** What brings its tables to this version, in this order; none where they are of this version. */
+  readonly steps: readonly string[];
+}
+
+/** @throws where the file is neither empty, nor ours and of a version that can be used */
+function stateOf(database: Database, layout: DatabaseLayout): FileState {
   // One statement, and so one moment: another process may be making the tables.
   const found = database
     .prepare(
@@ -110,21 +119,37 @@ function checkOwner(database: Database, { applicationId, version }: DatabaseLayo
          (SELECT user_version FROM pragma_user_version) AS version, count(*) AS tables FROM sqlite_schema`,
     )
     .get();
-  if (found?.["owner"] === 0 && found["tables"] === 0) return true;
-  if (found?.["owner"] !== applicationId) throw new UnusableFile("a file of another application");
-  if (found["version"] !== version)
-    throw new UnusableFile(`a file of version ${String(found["version"])}, not ${version}`);
-  return false;
+  if (found?.["owner"] === 0 && found["tables"] === 0) return { isNew: true, steps: [layout.schema] };
+  if (found?.["owner"] !== layout.applicationId) throw new UnusableFile("a file of another application");
+  return { isNew: false, steps: upgradesFrom(Number(found["version"]), layout) };
 }
 
-/** All or nothing: a process that is killed here, or two that begin at once, leave no half of it behind. */
-function makeTables(database: Database, layout: DatabaseLayout): void {
+function upgradesFrom(found: number, { version, upgrades }: DatabaseLayout): string[] {
+  const unusable = new UnusableFile(`a file of version ${found}, not ${version}`);
+  if (found > version) throw unusable;
+  const steps: string[] = [];
+  for (let from = found; from < version; from++) {
+    const step = upgrades[from];
+    if (step === undefined) throw unusable;
+    steps.push(step);
+  }
+  return steps;
+}
+
+/**
+ * Makes the tables, or brings them from an older version to this one. All or nothing: a process that is
+ * killed here, or two that begin at once, leave no half of it behind.
+ */
+function bringUpToDate(database: Database, layout: DatabaseLayout): void {
+  if (stateOf(database, layout).steps.length === 0) return;
   database.exec("BEGIN IMMEDIATE");
   try {
-    // Another process may have made them since this one looked.
-    if (checkOwner(database, layout)) {
-      const { schema, applicationId, version } = layout;
-      database.exec(`${schema}; PRAGMA application_id = ${applicationId}; PRAGMA user_version = ${version}`);
+    // Another process may have done it since this one looked.
+    const { steps } = stateOf(database, layout);
+    for (const step of steps) database.exec(step);
+    if (steps.length > 0) {
+      const { applicationId, version } = layout;
+      database.exec(`PRAGMA application_id = ${applicationId}; PRAGMA user_version = ${version}`);
     }
     database.exec("COMMIT");
   } catch (error) {

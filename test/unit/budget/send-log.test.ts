@@ -144,7 +144,7 @@ describe("sends on disk", () => {
     const database = openDatabase();
     const sends = createSqliteSends(database, "api", 1_000);
     for (let at = 0; at < 20_000; at++) sends.record(at);
-    const held = Number(database.prepare("SELECT count(*) AS n FROM sends").get()?.["n"]);
+    const held = Number(database.prepare("SELECT count(*) AS n FROM ledger").get()?.["n"]);
     expect(held).toBeLessThan(1_500);
     expect(sends.load(20_000)).toHaveLength(999);
   });

@@ -1,0 +1,132 @@
+import { StoreUnavailable } from "../platform/store-unavailable.ts";
+import type { Database } from "../platform/sqlite.ts";
+import { LONGEST_ARRIVAL_MS, type LedgerBounds, type LedgerLine, type OwnLedger } from "./ledger.ts";
+
+/** What is too old or too much is dropped each time so many lines were entered, */
+const TIDY_EVERY = 256;
+/** no more than so many at a time, because every caller waits meanwhile. */
+const TIDY_MOST = 1_024;
+/** Lines read at a time; for the same reason. */
+const PIECE = 1_000;
+
+/**
+ * The ledger in the gateway's file, for all origins. Between two tidyings it holds a few hundred lines more
+ * than its bounds say.
+ */
+export function createSqliteLedger(database: Database, bounds: LedgerBounds): OwnLedger {
+  const { now } = bounds;
+  const begunAt = now();
+  const insert = database.prepare(
+    `INSERT INTO ledger (id, origin, at, app, resource, cause, query)
+     VALUES (:id, :origin, :at, :app, :resource, :cause, :query) ON CONFLICT (id) DO NOTHING`,
+  );
+  const update = database.prepare(
+    "UPDATE ledger SET status = :status, duration_ms = :durationMs, arrived_at = :arrivedAt WHERE id = :id",
+  );
+  const selectSince = database.prepare("SELECT at FROM ledger_since");
+  const selectRecent = database.prepare(
+    `SELECT ${lineWith("min(at, :now)", "min(arrived_at, :now)")} AS line FROM ledger
+     WHERE origin = :origin AND at >= :reach AND coalesce(arrived_at, at) >= :since
+       AND status IS NOT 'unsent' ORDER BY coalesce(arrived_at, at), rowid`,
+  );
+  const selectPiece = database.prepare(
+    `SELECT at, rowid AS number, ${lineWith("at", "arrived_at")} AS line FROM ledger
+     WHERE at >= :from AND at < :to AND (at, rowid) > (:at, :number) ORDER BY at, rowid LIMIT ${PIECE}`,
+  );
+  const tidy = createTidy(database, bounds, begunAt);
+  let untidy = 0;
+
+  return {
+    enter({ id, origin, at, app, resource, cause, query }) {
+      // At the first one too: processes that live briefly must not leave it all to each other. And before
+      // the line goes in: if this throws, the line is not there.
+      if (untidy === 0) tidy();
+      insert.run({ id, origin, at: Math.round(at), app, resource, cause, query });
+      untidy = (untidy + 1) % TIDY_EVERY;
+    },
+    complete(id, { status, durationMs, arrivedAt }) {
+      update.run({
+        id,
+        status: String(status),
+        durationMs: Math.round(durationMs),
+        arrivedAt: Math.round(arrivedAt),
+      });
+    },
+    recent(origin, since) {
+      const rows = selectRecent.all({ origin, since, reach: since - LONGEST_ARRIVAL_MS, now: now() });
+      return rows.map((row) => lineOf(row["line"]));
+    },
+    async *read(from, to) {
+      let after = { at: from, number: Number.NEGATIVE_INFINITY };
+      for (;;) {
+        const rows = readable(() => selectPiece.all({ from, to, ...after }));
+        const last = rows.at(-1);
+        if (last === undefined) return;
+        after = { at: Number(last["at"]), number: Number(last["number"]) };
+        yield rows.map((row) => lineOf(row["line"]));
+      }
+    },
+    completeSince: async () =>
+      readable(() => {
+        // Before its first use nothing is missing but what was sent before this process.
+        const since = Number(selectSince.get()?.["at"] ?? begunAt);
+        return Math.min(since, now());
+      }),
+  };
+}
+
+/** @returns a function that drops what is too old or too much, some of it at a time */
+function createTidy(
+  database: Database,
+  { retentionMs, maxRecords, now }: LedgerBounds,
+  begunAt: number,
+): () => void {
+  const begin = database.prepare(
+    "INSERT INTO ledger_since (at) SELECT ? WHERE NOT EXISTS (SELECT 1 FROM ledger_since)",
+  );
+  // A clock that was ahead when they were entered: they would count, and be kept, for too long.
+  const correct = database.prepare(
+    "UPDATE ledger SET at = :now, arrived_at = min(arrived_at, :now) WHERE at > :now",
+  );
+  const correctSince = database.prepare("UPDATE ledger_since SET at = :now WHERE at > :now");
+  const dropOld = database.prepare(
+    `DELETE FROM ledger WHERE rowid IN
+       (SELECT rowid FROM ledger WHERE at <= ? ORDER BY at, rowid LIMIT ${TIDY_MOST})`,
+  );
+  const count = database.prepare("SELECT count(*) AS lines FROM ledger");
+  const dropOldest = database.prepare(
+    "DELETE FROM ledger WHERE rowid IN (SELECT rowid FROM ledger ORDER BY at, rowid LIMIT ?)",
+  );
+
+  return () => {
+    begin.run(begunAt);
+    correct.run({ now: now() });
+    correctSince.run({ now: now() });
+    dropOld.run(now() - retentionMs);
+    const excess = Number(count.get()?.["lines"]) - maxRecords;
+    if (excess > 0) dropOldest.run(Math.min(excess, TIDY_MOST));
+  };
+}
+
+/** @returns an expression for a line as JSON, with these as its instants */
+function lineWith(at: string, arrivedAt: string): string {
+  return `json_object('id', id, 'origin', origin, 'at', ${at}, 'app', app, 'resource', resource,
+    'cause', cause, 'query', query, 'completion', json(CASE WHEN status IS NOT NULL THEN json_object(
+      'status', CASE WHEN status GLOB '[0-9]*' THEN CAST(status AS INTEGER) ELSE status END,
+      'durationMs', duration_ms, 'arrivedAt', ${arrivedAt}) END))`;
+}
+
+function lineOf(json: unknown): LedgerLine {
+  const line: Omit<LedgerLine, "completion"> & { completion: LedgerLine["completion"] | null } = JSON.parse(
+    String(json),
+  );
+  return { ...line, completion: line.completion ?? undefined };
+}
+
+function readable<T>(work: () => T): T {
+  try {
+    return work();
+  } catch (error) {
+    throw new StoreUnavailable("the ledger cannot be read", { cause: error });
+  }
+}
