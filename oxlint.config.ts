@@ -71,7 +71,7 @@ const LAYERS: { files: string[]; mayNotSee: string[]; pure?: boolean }[] = [
   },
   // Last, because the last override that matches a file is the one that counts.
   {
-    files: ["src/cache/policy.ts", "src/budget/windows.ts"],
+    files: ["src/cache/policy.ts", "src/budget/windows.ts", "src/budget/usage.ts"],
     mayNotSee: ["edge", "coalesce", "upstream", "observe", "platform", "sandbox"],
     pure: true,
   },

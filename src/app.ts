@@ -10,7 +10,7 @@ import { StoreUnavailable, type Store, type StoreStats } from "./cache/store.ts"
 import { createTiers, type Tiers } from "./cache/tiers.ts";
 import { createFly } from "./coalesce/across.ts";
 import { createFlights, type Flights } from "./coalesce/flight.ts";
-import { type Budgets, budgetSources, drawBudgets } from "./draw-budgets.ts";
+import { type Budgets, budgetSources, createShares, drawBudgets } from "./draw-budgets.ts";
 import { createAdminServer } from "./edge/admin.ts";
 import { createAdmit } from "./edge/admit.ts";
 import { createArrive } from "./edge/arrival.ts";
@@ -160,8 +160,7 @@ function drawJourney(surroundings: Surroundings, parts: Parts): Journey {
     now,
     encode: createEncoder(tiers.keepInMemory),
     isCompressible,
-    // Nothing counts the apps' shares yet.
-    share: () => [],
+    share: createShares(parts.budgets, clock),
   });
 
   return createPipeline({

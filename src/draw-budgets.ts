@@ -1,11 +1,12 @@
 /**
  * The budgets of both origins, wired: allowance and throttle, and how they are shown.
  */
-import type { Allowance, Overview } from "./budget/allowance.ts";
+import type { Allowance, Overview, ShareOfWindow } from "./budget/allowance.ts";
 import type { AppTerms, Terms } from "./budget/arbiter.ts";
 import { createThrottle, type Throttle, type ThrottleObserver } from "./budget/throttle.ts";
 import type { Window } from "./budget/windows.ts";
 import { type OriginName, ORIGINS, PRIORITIES } from "./exchange.ts";
+import type { Resource } from "./interface/resources.ts";
 import type { BudgetSources } from "./observe/budget-metrics.ts";
 import type { Clock } from "./platform/clock.ts";
 import type { Config } from "./platform/config.ts";
@@ -63,6 +64,27 @@ function termsOf({ budget, upstream }: Config, windows: readonly Window[], apps:
 /** What an app may ask for in a day is about the API. */
 function withoutDays(apps: ReadonlyMap<string, AppTerms>): Terms["apps"] {
   return new Map([...apps].map(([id, { weight }]) => [id, { weight, perDay: null }]));
+}
+
+/** What is left of a share changes with every send; it is told again after so long. */
+const SHARES_FOR_MS = 500;
+
+/** @returns what an app has left of its share of a resource's budget; the same array for a while */
+export function createShares(
+  budgets: Budgets,
+  { steady }: Clock,
+): (app: string, resource: Resource) => readonly ShareOfWindow[] {
+  const known = new Map<string, { readonly until: number; readonly shares: readonly ShareOfWindow[] }>();
+  return (app, resource) => {
+    const origin = resource === "images" ? "images" : "api";
+    const key = `${origin} ${app}`;
+    const now = steady();
+    const held = known.get(key);
+    if (held !== undefined && now < held.until) return held.shares;
+    const shares = budgets[origin].allowance.shareOf(app);
+    known.set(key, { until: now + SHARES_FOR_MS, shares });
+    return shares;
+  };
 }
 
 /** How the budgets stand, as metrics show it. */

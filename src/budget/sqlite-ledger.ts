@@ -23,7 +23,7 @@ export function createSqliteLedger(database: Database, bounds: LedgerBounds): Ow
   const update = database.prepare(
     "UPDATE ledger SET status = :status, duration_ms = :durationMs, arrived_at = :arrivedAt WHERE id = :id",
   );
-  const selectSince = database.prepare("SELECT min(at, ?) AS at FROM ledger_since");
+  const selectSince = database.prepare("SELECT at FROM ledger_since");
   const selectRecent = database.prepare(
     `SELECT ${lineWith("min(at, :now)", "min(arrived_at, :now)")} AS line FROM ledger
      WHERE origin = :origin AND at >= :reach AND coalesce(arrived_at, at) >= :since
@@ -68,9 +68,9 @@ export function createSqliteLedger(database: Database, bounds: LedgerBounds): Ow
     },
     completeSince: async () =>
       readable(() => {
-        const row = selectSince.get(now());
         // Before its first use nothing is missing but what was sent before this process.
-        return Number(row?.["at"] ?? begunAt);
+        const since = Number(selectSince.get()?.["at"] ?? begunAt);
+        return Math.min(since, now());
       }),
   };
 }

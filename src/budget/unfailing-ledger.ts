@@ -13,6 +13,8 @@ export interface UnfailingOptions {
 const REST_MS = 2_000;
 /** More operations than this are not remembered while it fails. */
 const MOST_OWED = 100_000;
+/** When it works again it is given no more than so many at a time: everybody waits meanwhile. */
+const MOST_PAID = 1_000;
 
 /** What the ledger could not take. */
 interface Owed {
@@ -23,7 +25,7 @@ interface Owed {
 
 /**
  * The same ledger, but one whose `enter`, `complete` and `recent` never throw: that it fails is reported
- * once, and once more when it works again; what it could not take it is given then, in order. A budget that
+ * once, and once more when it works again; what it could not take it is given then, in order and by and by. A budget that
  * this process alone remembers is better than no answers. Reading rejects where the ledger's own does; while
  * something is owed, the ledger is not complete since any time but now.
  */
@@ -50,7 +52,7 @@ export function createUnfailingLedger(ledger: OwnLedger, { now, warn }: Unfailin
   function payOff(): void {
     let paid = 0;
     try {
-      for (const { pay } of owed) {
+      for (const { pay } of owed.slice(0, MOST_PAID)) {
         pay();
         paid++;
       }

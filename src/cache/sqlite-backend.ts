@@ -20,7 +20,7 @@ export interface SqliteBackendOptions extends Omit<RunOptions, "database"> {
 }
 
 export interface SqliteBackend extends Backend {
-  /** For what else is to outlive a restart (src/budget/sqlite-sends.ts); closed with the backend. */
+  /** For what else is to outlive a restart (src/budget/sqlite-ledger.ts); closed with the backend. */
   readonly database: Database;
 }
 

@@ -8,14 +8,15 @@ import { fileURLToPath } from "node:url";
 
 import { describe, expect, it } from "vitest";
 
-import { createSqliteSends } from "../../src/budget/sqlite-sends.ts";
+import { createSqliteLedger } from "../../src/budget/sqlite-ledger.ts";
 import type { BackendEvent } from "../../src/cache/backend.ts";
 import { transcode } from "../../src/cache/encoder.ts";
 import type { Purge } from "../../src/cache/purges.ts";
 import type { Store } from "../../src/cache/store.ts";
 import { entryWith, keyOf } from "../support/entries.ts";
 import { createFakeClock } from "../support/fake-clock.ts";
-import { entryOfNumber, keyOfNumber, ORIGIN, PURGE_EVERY, WRITTEN_AT } from "../support/sqlite-writer.ts";
+import { ledgerEntry } from "../support/ledger.ts";
+import { entryOfNumber, keyOfNumber, ledgerOn, PURGE_EVERY, WRITTEN_AT } from "../support/sqlite-writer.ts";
 import { openSqliteBackend, temporaryDirectory } from "../support/sqlite.ts";
 
 const DAY_MS = 86_400_000;
@@ -43,13 +44,16 @@ describe("a restart", () => {
       await first.purge({ kind: "key", key: keyOf("räksmörgås") }, true),
       await first.purge({ kind: "all" }, false),
     ];
-    createSqliteSends(first.database, "api", DAY_MS).record(clock.now());
+    const bounds = { retentionMs: DAY_MS, maxRecords: 1_000, now: clock.now };
+    createSqliteLedger(first.database, bounds).enter(ledgerEntry({ at: clock.now() }));
     await first.close();
 
     const second = openSqliteBackend(directory, { clock });
     expect(pastPurges(second)).toEqual(purges);
     expect(await bodyOf(second.store, keyOf("sold/1"))).toBe("kept");
-    expect(createSqliteSends(second.database, "api", DAY_MS).load(clock.now())).toEqual([clock.now()]);
+    expect(createSqliteLedger(second.database, bounds).recent("api", 0)).toEqual([
+      { ...ledgerEntry({ at: clock.now() }), completion: undefined },
+    ]);
     expect(second.store.stats()).toMatchObject({ entries: 1 });
     await second.close();
   });
@@ -104,8 +108,11 @@ describe("a process that is killed in the middle of writing", () => {
         expect(body === expected[0] || (number + 500 > stored && body === expected[1])).toBe(true);
       }
       expect(pastPurges(backend).length).toBeGreaterThanOrEqual(Math.floor(stored / PURGE_EVERY));
-      const sends = createSqliteSends(backend.database, ORIGIN, DAY_MS).load(WRITTEN_AT + stored);
-      expect(sends.slice(0, stored)).toEqual(Array.from({ length: stored }, (_, at) => WRITTEN_AT + 1 + at));
+      const lines = ledgerOn(backend.database).recent("api", 0).slice(0, stored);
+      expect(lines.map(({ at }) => at)).toEqual(
+        Array.from({ length: stored }, (_, at) => WRITTEN_AT + 1 + at),
+      );
+      expect(lines.every(({ completion }) => completion?.status === 200)).toBe(true);
       expect(await backend.store.set(keyOf("sold/new"), entryWith("new", Date.now()))).toBe(true);
       await backend.close();
     },
@@ -140,7 +147,7 @@ describe("several processes on one file", () => {
     expect(backend.store.stats()?.entries).toBe(500);
     const purges = pastPurges(backend);
     expect(new Set(purges.map((purge) => purge.epoch)).size).toBe(2000 / PURGE_EVERY);
-    expect(createSqliteSends(backend.database, ORIGIN, DAY_MS).load(WRITTEN_AT + 3_000)).toHaveLength(2000);
+    expect(ledgerOn(backend.database).recent("api", 0)).toHaveLength(2000);
     expect(warnings).toEqual([]);
     await backend.close();
   });

@@ -4,10 +4,13 @@
  *
  * Arguments: the directory, the first number, how many (0: until killed).
  */
-import { createSqliteSends } from "../../src/budget/sqlite-sends.ts";
+import type { OwnLedger } from "../../src/budget/ledger.ts";
+import { createSqliteLedger } from "../../src/budget/sqlite-ledger.ts";
 import type { Entry } from "../../src/exchange.ts";
+import type { Database } from "../../src/platform/sqlite.ts";
 import { createDice } from "./dice.ts";
 import { entryWith, keyOf } from "./entries.ts";
+import { ledgerEntry } from "./ledger.ts";
 import { openSqliteBackend } from "./sqlite.ts";
 
 /** Written under `keyOfNumber`: a few bytes or many, compressible or not. */
@@ -27,8 +30,15 @@ export function entryOfNumber(number: number): Entry {
 export const keyOfNumber = (number: number): string => keyOf(`sold/${number % 500}`);
 /** A purge is declared before each entry whose number this divides. */
 export const PURGE_EVERY = 10;
-export const ORIGIN = "test";
 export const WRITTEN_AT = Date.UTC(2026, 0, 15);
+
+/** A ledger that has no reason to drop or correct anything. */
+export const ledgerOn = (database: Database): OwnLedger =>
+  createSqliteLedger(database, {
+    retentionMs: 86_400_000,
+    maxRecords: 1_000_000,
+    now: () => WRITTEN_AT + 100_000,
+  });
 
 if (import.meta.main) {
   const [directory = "", first = "0", count = "0"] = process.argv.slice(2);
@@ -39,10 +49,12 @@ if (import.meta.main) {
   // Nobody waits for an answer of this process, so it can wait for its turn.
   backend.database.exec("PRAGMA busy_timeout = 30000");
   console.log("opened");
-  const sends = createSqliteSends(backend.database, ORIGIN, 86_400_000);
+  const ledger = ledgerOn(backend.database);
   const end = Number(count) === 0 ? Number.POSITIVE_INFINITY : Number(first) + Number(count);
   for (let number = Number(first); number < end; number++) {
-    sends.record(WRITTEN_AT + number);
+    const at = WRITTEN_AT + number;
+    ledger.enter(ledgerEntry({ id: String(number), at }));
+    ledger.complete(String(number), { status: 200, durationMs: 1, arrivedAt: at });
     if (number % PURGE_EVERY === 0) await backend.purge({ kind: "tag", tag: `record:${number}` }, false);
     await backend.store.set(keyOfNumber(number), entryOfNumber(number));
     console.log(String(number));

@@ -25,6 +25,7 @@ const OFFENDERS: readonly [file: string, code: string, message: string][] = [
   ["src/interface/a.ts", 'export * from "node:http";', "'node:http' import is restricted"],
   ["src/cache/policy.ts", 'export * from "node:net";', "'node:net' import is restricted"],
   ["src/budget/windows.ts", 'export * from "node:timers";', "'node:timers' import is restricted"],
+  ["src/budget/usage.ts", 'export * from "node:timers";', "'node:timers' import is restricted"],
   ["src/query/c.ts", 'export * from "../cache/cache.ts";', "'../cache/cache.ts' import is restricted"],
   ["src/interface/b.ts", 'export * from "../query/parse.ts";', "'../query/parse.ts' import is restricted"],
   ["src/cache/d.ts", 'export * from "../upstream/fetch.ts";', "'../upstream/fetch.ts' import is restricted"],
