@@ -12,6 +12,8 @@ import { entryWith, keyOf } from "../../support/entries.ts";
 const NOW = 1_768_478_400_000;
 const SHARES: Readonly<Record<string, readonly ShareOfWindow[]>> = {
   "web listings": [{ name: "1m", limit: 30, windowSeconds: 60, remaining: 12, resetSeconds: 7 }],
+  // Not to be asked for.
+  "web none": [{ name: "1m", limit: 1, windowSeconds: 60, remaining: 1, resetSeconds: 1 }],
   "web images": [{ name: "1h", limit: 100, windowSeconds: 3_600, remaining: 99, resetSeconds: 3_000 }],
 };
 
