@@ -166,6 +166,8 @@ export interface ProblemDetails {
   readonly headers?: Readonly<Record<string, string>>;
   /** Refused by the gateway itself: the upstream was not asked. Not shown; it decides what else may be given. */
   readonly refusedHere?: boolean;
+  /** Whose share is used up, where it is one app's alone. Not shown. */
+  readonly ofApp?: string;
   /** For the log alone. */
   readonly internal?: string;
 }

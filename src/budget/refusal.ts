@@ -18,7 +18,7 @@ const LONGEST_SECONDS = 86_400;
  * `quota-exceeded` (429) where the app's own share, or its limit for a day, is what it has used up;
  * `upstream-unavailable` where the upstream asked to be left alone; else `temporary-reduced-capacity`.
  */
-export function refusalOf({ forMs, why, isOverShare }: Expectation): Refusal {
+export function refusalOf({ forMs, why, isOverShare }: Expectation, app: string): Refusal {
   // A place comes free a moment after its window has passed.
   const retryAfterSeconds = Math.min(LONGEST_SECONDS, Math.max(1, Math.ceil((forMs - 1) / 1000)));
   const reason = why === "budget" && isOverShare ? "share" : why;
@@ -29,10 +29,10 @@ export function refusalOf({ forMs, why, isOverShare }: Expectation): Refusal {
   };
   switch (reason) {
     case "share":
-      return { reason, problem: new Problem("quota-exceeded", details) };
+      return { reason, problem: new Problem("quota-exceeded", { ...details, ofApp: app }) };
     case "per-day": {
       const detail = "This app has used up its requests to the property service for any 24 hours.";
-      return { reason, problem: new Problem("quota-exceeded", { ...details, detail }) };
+      return { reason, problem: new Problem("quota-exceeded", { ...details, detail, ofApp: app }) };
     }
     case "cool-off":
       return { reason, problem: new Problem("upstream-unavailable", details) };

@@ -122,7 +122,7 @@ export function createThrottle(options: ThrottleOptions): Throttle {
   }
 
   function refuse(app: string, expectation: Expectation): Problem {
-    const { reason, problem } = refusalOf(expectation);
+    const { reason, problem } = refusalOf(expectation, app);
     observer.refused(app, reason, options.mode === "enforce");
     return problem;
   }
@@ -140,7 +140,7 @@ export function createThrottle(options: ThrottleOptions): Throttle {
     const waiter: Waiter = {
       wish,
       order,
-      patience: createPatience(order.waiting, clock, () => refusalOf(expectFor(order)).problem),
+      patience: createPatience(order.waiting, clock, () => refusalOf(expectFor(order), order.app).problem),
       depart: (grant) => {
         observer.departed(order, clock.now() - arrivedAt);
         return run(grant, job).then(resolve, reject);

@@ -41,7 +41,7 @@ export interface WindowUsage {
   readonly limit: number;
   /**
    * The most sends that any window of this length held that ended within the period; it may have begun
-   * before. As in the budget, two sends exactly its length apart are in one window.
+   * before. Two sends exactly its length apart are never in one window.
    */
   readonly maximum: number;
   /** Epoch milliseconds: the end of the first window that held so many; absent where none held any. */
@@ -179,8 +179,9 @@ function createRollingMaxima(windows: readonly Window[], { from, to }: UsageOpti
   /** Looks at the windows that end here. */
   function look(now: number): void {
     for (const peak of peaks) {
-      tidyPlaces(peak.sends, peak.window.windowMs, now);
-      const held = spentIn(peak.sends, peak.window.windowMs, now);
+      // Without its very beginning: two sends exactly its length apart are in no window together.
+      tidyPlaces(peak.sends, peak.window.windowMs - 1, now);
+      const held = spentIn(peak.sends, peak.window.windowMs - 1, now);
       if (held <= peak.maximum || now < from) continue;
       peak.maximum = held;
       peak.reachedAt = now;

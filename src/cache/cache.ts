@@ -76,9 +76,15 @@ export function createCache({
 
   async function waitForFlight(question: Question): Promise<Answer> {
     const { key, request } = question;
-    const { value: flown, collapsed } = await coalesce(key, request, (waiting) =>
+    const flight = await coalesce(key, request, (waiting) =>
       fly(key, waiting, { look: () => look(key), fetch: () => fetchAndKeep(question, waiting) }),
-    );
+    ).catch((error: unknown) => {
+      if (isAnotherAppsShare(error, request.app)) return undefined;
+      throw error;
+    });
+    // The app that launched it has used up its share; this one may have a place.
+    if (flight === undefined) return await waitForFlight(question);
+    const { value: flown, collapsed } = flight;
     const outcome = collapsed ? "collapsed" : OUTCOMES[flown.how];
     const tier = outcome === "hit" ? flown.value.tier : undefined;
     return { ...flown.value, outcome, tier, insteadOf: undefined };
@@ -106,6 +112,10 @@ export function createCache({
       return stale;
     }
   };
+}
+
+function isAnotherAppsShare(error: unknown, app: string): boolean {
+  return error instanceof Problem && error.details.ofApp !== undefined && error.details.ofApp !== app;
 }
 
 const OUTCOMES = { found: "hit", fetched: "miss", followed: "collapsed" } as const;

@@ -65,7 +65,9 @@ async function lead<T>(
     await release({ kind: "landed" });
     return { value, how: "fetched" };
   } catch (error) {
-    const isEveryones = error instanceof Problem && !waiting.abandoned.aborted;
+    // An app's share is its own affair: another app may have a place.
+    const isEveryones =
+      error instanceof Problem && error.code !== "quota-exceeded" && !waiting.abandoned.aborted;
     await release(isEveryones ? { kind: "failed", problem: error } : { kind: "vacant" });
     throw error;
   }

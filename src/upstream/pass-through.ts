@@ -79,6 +79,8 @@ export function createPassThrough(options: PassThroughOptions): PassThrough {
         sink.start(answer.headers);
         record(status, await pour(answer, sink, request.method === "HEAD", options), { headAt });
       } catch (error) {
+        if (error instanceof Problem && error.code === "deadline-exceeded")
+          record("header-timeout", 0, { note: error.message });
         if (!(error instanceof UpstreamFault)) throw error;
         const slowDown = slowDownAfter(error.kind);
         record(error.kind, 0, { note: error.message, ...(slowDown && { slowDown }) });
@@ -142,12 +144,15 @@ function createSend(options: PassThroughOptions): Send {
       answered: resolve,
       failed: (error) => reject(faultOf(error, outgoing?.reusedSocket ?? false)),
     });
-    const patienceMs = Math.min(
-      options.connectTimeoutMs + options.headerTimeoutMs,
-      request.deadlineAt - options.clock.now(),
-    );
-    const cancel = options.clock.after(patienceMs, () => {
-      reject(new UpstreamFault("header-timeout", "header-timeout"));
+    const limitMs = options.connectTimeoutMs + options.headerTimeoutMs;
+    const leftMs = request.deadlineAt - options.clock.now();
+    const cancel = options.clock.after(Math.min(limitMs, leftMs), () => {
+      // Who runs out of time: the caller, or the upstream.
+      reject(
+        leftMs < limitMs
+          ? new Problem("deadline-exceeded", { internal: "the upstream had not answered yet" })
+          : new UpstreamFault("header-timeout", "header-timeout"),
+      );
       outgoing?.destroy();
     });
     message.url = origin.sign(options.targetOf(query));

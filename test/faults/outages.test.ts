@@ -29,7 +29,8 @@ describe("an upstream that is killed", () => {
     // Those who come after a few refused connections are not sent into the void any more.
     const problems = new Set(await answers);
     expect(problems).toContain("502 upstream-unreachable");
-    for (const problem of problems) expect(problem).toMatch(/^502 upstream-unreachable$|^503 upstream-unavailable$/);
+    for (const problem of problems)
+      expect(problem).toMatch(/^502 upstream-unreachable$|^503 upstream-unavailable$/);
     expect(cacheStatus(await gateway.get("/areas?q=known"))).toMatchObject({ hit: true });
 
     gateway.sandbox.release();

@@ -221,6 +221,8 @@ describe("what goes out", () => {
       "vary",
       "content-type",
       "content-length",
+      "ratelimit-policy",
+      "ratelimit",
     ];
     expect(
       Object.keys(headers)

@@ -185,6 +185,8 @@ const MAY_BE_THERE = new Set([
   "content-length",
   "last-modified",
   "retry-after",
+  "ratelimit-policy",
+  "ratelimit",
 ]);
 
 describe.each(Object.entries(KINDS))("the head of %s", (_name, kind) => {

@@ -160,6 +160,8 @@ describe("what comes back", () => {
     "keep-alive",
     "last-modified",
     "retry-after",
+    "ratelimit-policy",
+    "ratelimit",
   ]);
 
   it.each([

@@ -134,7 +134,7 @@ describe("where the budget is spent", () => {
     await gateway.get(PATH);
     clock.pass(400_000);
     expect(cacheStatus(await gateway.get(PATH))).toMatchObject({ hit: true, ttl: "-100" });
-    clock.pass(200_000);
+    clock.pass(200_001);
     expect(cacheStatus(await gateway.get(PATH))).toMatchObject({ fwd: "miss", stored: true, ttl: "300" });
   });
 });
