@@ -10,7 +10,14 @@ import { StoreUnavailable, type Store, type StoreStats } from "./cache/store.ts"
 import { createTiers, type Tiers } from "./cache/tiers.ts";
 import { createFly } from "./coalesce/across.ts";
 import { createFlights, type Flights } from "./coalesce/flight.ts";
-import { type Budgets, budgetSources, createShares, drawBudgets } from "./draw-budgets.ts";
+import {
+  type Budgets,
+  budgetSources,
+  createExpect,
+  createShares,
+  describeBudgets,
+  drawBudgets,
+} from "./draw-budgets.ts";
 import { createAdminServer } from "./edge/admin.ts";
 import { createAdmit } from "./edge/admit.ts";
 import { createArrive } from "./edge/arrival.ts";
@@ -92,6 +99,9 @@ export function createGateway(surroundings: Surroundings): Gateway {
     route: createRouter(config.upstream),
     parse,
     inspect: createInspect(tiers, config.cache, clock.now),
+    budget: () => describeBudgets(budgets, config),
+    expect: createExpect(budgets, config),
+    apps: new Set(config.apps.map((app) => app.id)),
     purge: (scope, hard) => tiers.purge(scope, hard).catch(asProblem),
     requestId: random.requestId,
     observer,

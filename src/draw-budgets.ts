@@ -3,6 +3,7 @@
  */
 import type { Allowance, Overview, ShareOfWindow } from "./budget/allowance.ts";
 import type { AppTerms, Terms } from "./budget/arbiter.ts";
+import { refusalOf } from "./budget/refusal.ts";
 import { createThrottle, type Throttle, type ThrottleObserver } from "./budget/throttle.ts";
 import type { Window } from "./budget/windows.ts";
 import { type OriginName, ORIGINS, PRIORITIES } from "./exchange.ts";
@@ -84,6 +85,45 @@ export function createShares(
     const shares = budgets[origin].allowance.shareOf(app);
     known.set(key, { until: now + SHARES_FOR_MS, shares });
     return shares;
+  };
+}
+
+/** How the budgets stand, as operators are shown it. Times in milliseconds. */
+export function describeBudgets(budgets: Budgets, { budget }: Config): object {
+  const origins = ORIGINS.map((origin) => {
+    const { allowance, throttle } = budgets[origin];
+    const { mode, windows, circuits } = allowance.overview();
+    const queue = PRIORITIES.map((priority) => [priority, throttle.queueLength(priority)] as const);
+    const resource = origin === "images" ? "images" : "listings";
+    const { forMs, why } = throttle.expect({ app: OTHER_APP.id, priority: "interactive", resource });
+    const predictedWaitMs = Math.round(forMs);
+    return [
+      origin,
+      {
+        mode,
+        windows,
+        queue: Object.fromEntries(queue),
+        predictedWaitMs,
+        waitsFor: forMs > 0 ? why : null,
+        circuits,
+      },
+    ] as const;
+  });
+  return { mode: budget.mode, reserve: budget.reserve, ...Object.fromEntries(origins) };
+}
+
+/** What a request of an app would wait now, and with which problem it would be refused. */
+export function createExpect(
+  budgets: Budgets,
+  { budget, apps }: Config,
+): (app: string, resource: Resource) => { waitMs: number; why: string; refusal: string | undefined } {
+  return (app, resource) => {
+    const priority = apps.find(({ id }) => id === app)?.priority ?? "interactive";
+    const { throttle } = budgets[resource === "images" ? "images" : "api"];
+    const expectation = throttle.expect({ app, priority, resource });
+    const isRefused = budget.mode === "enforce" && expectation.forMs > budget.maxWaitMs;
+    const refusal = isRefused ? refusalOf(expectation, app).problem.code : undefined;
+    return { waitMs: expectation.forMs, why: expectation.why, refusal };
   };
 }
 

@@ -4,13 +4,9 @@
 import express, { type Request, type Response, type Router } from "express";
 
 import { Problem } from "../errors.ts";
-import { type Format } from "../interface/media-types.ts";
 import { SEARCH_RESOURCES } from "../interface/resources.ts";
-import type { ParseOptions } from "../query/parse.ts";
 import { NAMESPACE } from "../query/key.ts";
-import type { Route } from "../query/route.ts";
-import { splitTarget } from "../query/wire.ts";
-import { meaningOf } from "./understand.ts";
+import { askedFor, formatOf, parameter, type Understanding } from "./admin-parameters.ts";
 
 /** What a purge names; the same forms as in src/cache/purges.ts. */
 type Scope =
@@ -19,9 +15,7 @@ type Scope =
   | { readonly kind: "tag"; readonly tag: string }
   | { readonly kind: "all" };
 
-export interface AdminCacheOptions {
-  readonly route: (path: string) => Route;
-  readonly parse: ParseOptions;
+export interface AdminCacheOptions extends Understanding {
   /** What is known of a key. */
   readonly inspect: (key: string) => Promise<object>;
   /** Rejects with `store-unavailable` where it cannot reach every replica. */
@@ -43,32 +37,6 @@ export function createAdminCache(options: AdminCacheOptions): Router {
     },
   );
   return router;
-}
-
-function parameter(request: Request, name: string): string {
-  const value = new URL(request.url, "http://admin").searchParams.get(name);
-  if (value === null || value === "") {
-    throw new Problem("invalid-admin-request", { detail: `Give the parameter ${name}, percent-encoded.` });
-  }
-  return value;
-}
-
-/** `format=v2` asks for answers frozen to version 2; they have entries of their own. */
-function formatOf(request: Request): "json" | "v2" {
-  return new URL(request.url, "http://admin").searchParams.get("format") === "v2" ? "v2" : "json";
-}
-
-function askedFor(
-  url: string,
-  jsonFormat: Format,
-  { route, parse }: AdminCacheOptions,
-): { text: string; key: string } {
-  const { path, search } = splitTarget(url);
-  const to = route(path);
-  if (to.kind === "unknown" || to.kind === "streamed") {
-    throw new Problem("invalid-admin-request", { detail: "Nothing at this URL is ever kept." });
-  }
-  return meaningOf({ route: to, search, format: to.kind === "image" ? "jpeg" : jsonFormat }, parse);
 }
 
 async function purge(request: Request, response: Response, options: AdminCacheOptions): Promise<void> {

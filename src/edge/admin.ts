@@ -7,10 +7,11 @@ import express, { type NextFunction, type Request, type Response } from "express
 
 import { Problem } from "../errors.ts";
 import type { Observer } from "../exchange.ts";
+import { type AdminBudgetOptions, createAdminBudget } from "./admin-budget.ts";
 import { createAdminCache, type AdminCacheOptions } from "./admin-cache.ts";
 import { problemMessage } from "./problem-message.ts";
 
-export interface AdminOptions extends AdminCacheOptions {
+export interface AdminOptions extends Omit<AdminCacheOptions, "inspect">, AdminBudgetOptions {
   readonly renderMetrics: () => Promise<{ contentType: string; text: string }>;
   /** Whether requests are being served; false once the process is told to stop. */
   readonly isReady: () => boolean;
@@ -18,7 +19,7 @@ export interface AdminOptions extends AdminCacheOptions {
   readonly observer: Observer;
 }
 
-const KNOWN = "GET /metrics, /livez, /readyz, /cache/entry?url=…, POST /cache/purge";
+const KNOWN = "GET /metrics, /livez, /readyz, /budget, /quote?url=…, /cache/entry?url=…, POST /cache/purge";
 
 /** @returns the server, not yet listening. */
 export function createAdminServer(options: AdminOptions): Server {
@@ -39,6 +40,7 @@ export function createAdminServer(options: AdminOptions): Server {
       .send(ready ? "ready\n" : "stopping\n");
   });
   app.use(createAdminCache(options));
+  app.use(createAdminBudget(options));
   app.use((_request, response) => {
     refuse(new Problem("unknown-path", { detail: `On this port: ${KNOWN}.` }), response, options);
   });

@@ -1,0 +1,53 @@
+/** What requests on the admin port name: parameters, and URLs of the callers' port. */
+import type { Request } from "express";
+
+import { Problem } from "../errors.ts";
+import type { Format } from "../interface/media-types.ts";
+import type { Resource } from "../interface/resources.ts";
+import type { ParseOptions } from "../query/parse.ts";
+import type { Route } from "../query/route.ts";
+import { splitTarget } from "../query/wire.ts";
+import { meaningOf } from "./understand.ts";
+
+/** @returns a parameter's value, `undefined` where it is absent or empty */
+export function optionalParameter(request: Request, name: string): string | undefined {
+  return new URL(request.url, "http://admin").searchParams.get(name) || undefined;
+}
+
+/** @throws {Problem} `invalid-admin-request` where it is absent */
+export function parameter(request: Request, name: string): string {
+  const value = optionalParameter(request, name);
+  if (value === undefined) {
+    throw new Problem("invalid-admin-request", { detail: `Give the parameter ${name}, percent-encoded.` });
+  }
+  return value;
+}
+
+/** `format=v2` asks for answers frozen to version 2; they have entries of their own. */
+export function formatOf(request: Request): "json" | "v2" {
+  return optionalParameter(request, "format") === "v2" ? "v2" : "json";
+}
+
+export interface Understanding {
+  readonly route: (path: string) => Route;
+  readonly parse: ParseOptions;
+}
+
+/**
+ * @returns what a URL of the callers' port asks for
+ * @throws {Problem} `invalid-query` where it has a mistake, `invalid-admin-request` where nothing at it is
+ *   ever kept
+ */
+export function askedFor(
+  url: string,
+  jsonFormat: Format,
+  { route, parse }: Understanding,
+): { text: string; key: string; resource: Resource } {
+  const { path, search } = splitTarget(url);
+  const to = route(path);
+  if (to.kind === "unknown" || to.kind === "streamed") {
+    throw new Problem("invalid-admin-request", { detail: "Nothing at this URL is ever kept." });
+  }
+  const format = to.kind === "image" ? "jpeg" : jsonFormat;
+  return { ...meaningOf({ route: to, search, format }, parse), resource: to.resource };
+}
