@@ -1,7 +1,9 @@
 /**
  * The composition root: the stack is drawn here, in the order of the journey.
  */
+import { createMemoryLedger } from "./budget/memory-ledger.ts";
 import { createThrottle } from "./budget/throttle.ts";
+import { reportUsage } from "./budget/usage-report.ts";
 import type { Window } from "./budget/windows.ts";
 import type { Backend } from "./cache/backend.ts";
 import { createCache, type Flown, type Kept } from "./cache/cache.ts";
@@ -55,6 +57,8 @@ export interface Gateway {
   readonly stop: () => Promise<void>;
 }
 
+const LEDGER_BOUNDS = { retentionMs: 35 * 86_400_000, maxRecords: 1_000_000 };
+
 export function createGateway(surroundings: Surroundings): Gateway {
   const { config, clock, random, log } = surroundings;
   const memory = createMemoryStore(config.cache.maxBytes, clock);
@@ -76,6 +80,9 @@ export function createGateway(surroundings: Surroundings): Gateway {
     maxUrlBytes: config.server.maxUrlBytes,
     requestId: random.requestId,
   });
+  // Nothing is entered in it yet: that is for the throttle to do.
+  const ledger = createMemoryLedger({ ...LEDGER_BOUNDS, now: clock.now });
+  const windows = { api: config.budget.limit, images: config.budget.images };
   let stopping = false;
   const admin = createAdminServer({
     renderMetrics: metrics.render,
@@ -84,6 +91,8 @@ export function createGateway(surroundings: Surroundings): Gateway {
     parse,
     inspect: createInspect(tiers, clock.now),
     purge: (scope, hard) => tiers.purge(scope, hard).catch(asProblem),
+    usage: (query) => reportUsage({ ...query, ledger, windows }).catch(asProblem),
+    now: clock.now,
     requestId: random.requestId,
     observer,
   });

@@ -1,5 +1,5 @@
 /**
- * The operators' HTTP server: metrics, health, and the cache. Nothing of it is on the callers' port.
+ * The operators' HTTP server: metrics, health, the cache, and what was sent upstream. Nothing of it is on the callers' port.
  */
 import { createServer, type Server } from "node:http";
 
@@ -8,9 +8,10 @@ import express, { type NextFunction, type Request, type Response } from "express
 import { Problem } from "../errors.ts";
 import type { Observer } from "../exchange.ts";
 import { createAdminCache, type AdminCacheOptions } from "./admin-cache.ts";
+import { createAdminUsage, type AdminUsageOptions } from "./admin-usage.ts";
 import { problemMessage } from "./problem-message.ts";
 
-export interface AdminOptions extends AdminCacheOptions {
+export interface AdminOptions extends AdminCacheOptions, AdminUsageOptions {
   readonly renderMetrics: () => Promise<{ contentType: string; text: string }>;
   /** Whether requests are being served; false once the process is told to stop. */
   readonly isReady: () => boolean;
@@ -18,7 +19,8 @@ export interface AdminOptions extends AdminCacheOptions {
   readonly observer: Observer;
 }
 
-const KNOWN = "GET /metrics, /livez, /readyz, /cache/entry?url=…, POST /cache/purge";
+const KNOWN =
+  "GET /metrics, /livez, /readyz, /cache/entry?url=…, POST /cache/purge, GET /usage?from=…&to=…&by=…";
 
 /** @returns the server, not yet listening. */
 export function createAdminServer(options: AdminOptions): Server {
@@ -39,6 +41,7 @@ export function createAdminServer(options: AdminOptions): Server {
       .send(ready ? "ready\n" : "stopping\n");
   });
   app.use(createAdminCache(options));
+  app.use(createAdminUsage(options));
   app.use((_request, response) => {
     refuse(new Problem("unknown-path", { detail: `On this port: ${KNOWN}.` }), response, options);
   });
