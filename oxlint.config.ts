@@ -17,7 +17,7 @@ const HOMES: Record<string, { names: string[]; at: string[] }> = {
   yaml: { names: ["yaml"], at: ["src/platform/**"] },
   zod: { names: ["zod"], at: ["src/platform/**"] },
   sqlite: { names: ["node:sqlite"], at: ["src/platform/sqlite.ts"] },
-  redis: { names: ["ioredis"], at: ["src/platform/redis*.ts", "src/cache/redis-*.ts"] },
+  redis: { names: ["ioredis"], at: ["src/platform/redis*.ts", "src/cache/redis-*.ts", "src/budget/redis-scripts.ts"] },
   lru: { names: ["lru-cache"], at: ["src/cache/**"] },
 };
 
@@ -71,7 +71,15 @@ const LAYERS: { files: string[]; mayNotSee: string[]; pure?: boolean }[] = [
   },
   // Last, because the last override that matches a file is the one that counts.
   {
-    files: ["src/cache/policy.ts", "src/budget/windows.ts", "src/budget/usage.ts"],
+    files: [
+      "src/cache/policy.ts",
+      "src/budget/windows.ts",
+      "src/budget/circuit.ts",
+      "src/budget/arbiter.ts",
+      "src/budget/cut-off.ts",
+      "src/budget/overview.ts",
+      "src/budget/usage.ts",
+    ],
     mayNotSee: ["edge", "coalesce", "upstream", "observe", "platform", "sandbox"],
     pure: true,
   },

@@ -1,58 +1,21 @@
 /**
- * The composition root: the stack is drawn here, in the order of the journey.
+ * The composition root: everything is made here, and handed to those who draw the parts of it.
  */
-import type { Backend } from "./cache/backend.ts";
-import { createCache, type Flown, type Kept } from "./cache/cache.ts";
-import { createEncoder, isCompressible } from "./cache/encoder.ts";
-import { createInspect } from "./cache/inspect.ts";
+import type { Flown } from "./cache/cache.ts";
 import { createMemoryStore } from "./cache/memory-store.ts";
-import { StoreUnavailable, type Store, type StoreStats } from "./cache/store.ts";
-import { createTiers, type Tiers } from "./cache/tiers.ts";
-import { createFly } from "./coalesce/across.ts";
-import { createFlights, type Flights } from "./coalesce/flight.ts";
-import {
-  type Budgets,
-  budgetSources,
-  createExpect,
-  createShares,
-  describeBudgets,
-  drawBudgets,
-} from "./draw-budgets.ts";
-import { createAdminServer } from "./edge/admin.ts";
-import { createAdmit } from "./edge/admit.ts";
-import { createArrive } from "./edge/arrival.ts";
-import { createRefuse } from "./edge/refuse.ts";
-import { createRespond } from "./edge/respond.ts";
+import type { Store, StoreStats } from "./cache/store.ts";
+import { createTiers } from "./cache/tiers.ts";
+import { createFlights } from "./coalesce/flight.ts";
+import { drawAdmin } from "./draw-admin.ts";
+import { budgetSources, drawBudgets } from "./draw-budgets.ts";
+import { drawJourney } from "./draw-journey.ts";
 import { createGatewayServer } from "./edge/server.ts";
-import { createUnderstand } from "./edge/understand.ts";
-import { Problem } from "./errors.ts";
-import { type Observer, ORIGINS, type Priority, type Tier } from "./exchange.ts";
-import type { Resource } from "./interface/resources.ts";
-import type { Logger } from "./observe/log.ts";
+import { ORIGINS, type Tier } from "./exchange.ts";
 import { createMetrics } from "./observe/metrics.ts";
 import { createObserver } from "./observe/observer.ts";
 import { openBackend } from "./open-backend.ts";
-import { createPipeline, type Journey } from "./pipeline.ts";
-import type { Clock } from "./platform/clock.ts";
-import type { Config } from "./platform/config.ts";
 import { listen, type Listening } from "./platform/listen.ts";
-import type { Random } from "./platform/random.ts";
-import type { ParseOptions } from "./query/parse.ts";
-import type { Query, StreamedQuery } from "./query/query.ts";
-import { createRouter } from "./query/route.ts";
-import { upstreamTarget } from "./query/text.ts";
-import { createAttempt } from "./upstream/attempt.ts";
-import { createOrigin, type Origin } from "./upstream/origin.ts";
-import { createPassThrough } from "./upstream/pass-through.ts";
-import { createSigner } from "./upstream/sign.ts";
-
-/** What the process has that the rest is not to reach for. */
-export interface Surroundings {
-  readonly config: Config;
-  readonly clock: Clock;
-  readonly random: Random;
-  readonly log: Logger;
-}
+import type { Surroundings } from "./surroundings.ts";
 
 export interface Gateway {
   /** Starts both servers. */
@@ -71,7 +34,7 @@ export function createGateway(surroundings: Surroundings): Gateway {
     budget: budgetSources(() => budgets),
   });
   const observer = createObserver(log, metrics);
-  const { backend, allowanceOf } = openBackend({ config, clock, random, observer, metrics });
+  const { backend, allowanceOf, ledger } = openBackend({ config, clock, random, observer, metrics });
   const budgets = drawBudgets({
     config,
     clock,
@@ -93,19 +56,8 @@ export function createGateway(surroundings: Surroundings): Gateway {
     requestId: random.requestId,
   });
   let stopping = false;
-  const admin = createAdminServer({
-    renderMetrics: metrics.render,
-    isReady: () => !stopping,
-    route: createRouter(config.upstream),
-    parse,
-    inspect: createInspect(tiers, config.cache, clock.now),
-    budget: () => describeBudgets(budgets, config),
-    expect: createExpect(budgets, config),
-    apps: new Set(config.apps.map((app) => app.id)),
-    purge: (scope, hard) => tiers.purge(scope, hard).catch(asProblem),
-    requestId: random.requestId,
-    observer,
-  });
+  const isReady = (): boolean => !stopping;
+  const admin = drawAdmin(surroundings, { tiers, budgets, ledger, metrics, observer, parse, isReady });
   const started: Listening[] = [];
 
   return {
@@ -131,112 +83,4 @@ export function createGateway(surroundings: Surroundings): Gateway {
 function statsOf(store: Store | undefined): (StoreStats & { readonly tier: Tier })[] {
   const stats = store?.stats();
   return store && stats ? [{ tier: store.tier, ...stats }] : [];
-}
-
-function asProblem(error: unknown): never {
-  if (error instanceof StoreUnavailable) throw new Problem("store-unavailable", { internal: error.message });
-  throw error;
-}
-
-interface Parts {
-  readonly tiers: Tiers;
-  readonly flights: Flights<Flown>;
-  readonly backend: Backend | undefined;
-  readonly budgets: Budgets;
-  readonly observer: Observer;
-  readonly parse: ParseOptions;
-}
-
-/** admit → understand → cache → coalesce → attempt [ throttle → sign → fetch ] → respond */
-function drawJourney(surroundings: Surroundings, parts: Parts): Journey {
-  const { config, clock, random } = surroundings;
-  const { tiers, flights, backend, observer, parse } = parts;
-  const { server, upstream, budget } = config;
-  const { now } = clock;
-
-  const outward = {
-    ...upstream,
-    originOf: drawOrigins(surroundings, parts),
-    identity: upstream,
-    hosts: [upstream.url, upstream.imageUrl].map((url) => new URL(url).host),
-    targetOf: (asked: Query | StreamedQuery): string => upstreamTarget(asked, upstream.recordPath),
-    priorityOf: createPriorityOf(config.apps),
-    clock,
-    random,
-    observer,
-  };
-  const attempt = createAttempt(outward);
-  const respond = createRespond({
-    now,
-    encode: createEncoder(tiers.keepInMemory),
-    isCompressible,
-    share: createShares(parts.budgets, clock),
-  });
-
-  return createPipeline({
-    arrive: createArrive({
-      appIdHeader: server.appIdHeader,
-      apps: new Set(config.apps.map((app) => app.id)),
-      now,
-      requestId: random.requestId,
-      observer,
-    }),
-    admit: createAdmit({
-      route: createRouter(upstream),
-      service: upstream.service,
-      maxUrlBytes: server.maxUrlBytes,
-      maxWaitMs: budget.maxWaitMs,
-    }),
-    understand: createUnderstand(parse),
-    cache: createCache({
-      tiers,
-      coalesce: flights.join,
-      fly: createFly<Kept>(backend?.claims),
-      fetch: ({ query: asked, text, request: { app, format } }, waiting) => {
-        const { resource, kind } = asked;
-        const target = outward.targetOf(asked);
-        const priority = outward.priorityOf(app);
-        return attempt({ resource, text, target, single: kind === "record", format, app, priority }, waiting);
-      },
-      lifetimes: config.cache,
-      retentionMs: config.cache.retentionMs,
-      clock,
-    }),
-    passThrough: createPassThrough(outward),
-    respond,
-    refuse: createRefuse(respond, observer),
-  });
-}
-
-function createPriorityOf(apps: Config["apps"]): (app: string) => Priority {
-  const priorities = new Map(apps.map(({ id, priority }) => [id, priority]));
-  return (app) => priorities.get(app) ?? "interactive";
-}
-
-/** The JSON interface is signed; the thumbnails are not (interface, sections 4.5 and 5). Each has its budget. */
-function drawOrigins(
-  { config, clock, random }: Surroundings,
-  { budgets }: Parts,
-): (resource: Resource) => Origin {
-  const { upstream } = config;
-  const api = createOrigin({
-    ...upstream,
-    clock,
-    baseUrl: upstream.url,
-    throttled: budgets.api.throttle.throttled,
-    sign: createSigner({
-      callerId: upstream.callerId,
-      privateKey: () => upstream.privateKey.reveal(),
-      now: clock.now,
-      unique16: random.unique16,
-    }),
-  });
-  const images = createOrigin({
-    ...upstream,
-    clock,
-    baseUrl: upstream.imageUrl,
-    throttled: budgets.images.throttle.throttled,
-    sign: (target) => target,
-  });
-  return (resource) => (resource === "images" ? images : api);
 }

@@ -72,8 +72,11 @@ export interface ShareOfWindow {
 
 /** How an origin's budget stands. */
 export interface Overview {
-  /** `shared`: with all replicas; `alone`: this process' own; `cut-off`: a safe part of what should be shared. */
-  readonly mode: "shared" | "alone" | "cut-off";
+  /**
+   * `alone`: this process' own; `shared`: with all replicas, or about to be (`joining`); `cut-off`: a safe part of
+   * what should be shared.
+   */
+  readonly mode: "alone" | "joining" | "shared" | "cut-off";
   readonly windows: readonly (Window & {
     readonly spent: number;
     readonly remaining: number;

@@ -53,7 +53,7 @@ async function* entries(run: RunOnRedis, key: string, from: number, to: number):
     for (const [, fields] of part) yield fieldsIn(fields.map(String));
     const last = part.at(-1)?.[0];
     if (last === undefined || part.length < LINES_AT_ONCE) return;
-    start = `(${String(last)}`;
+    start = `(${last}`;
   }
 }
 

@@ -129,13 +129,7 @@ export function createSharedAllowance(options: SharedAllowanceOptions): SharedAl
     },
     overview() {
       const { standing, limitOf } = inForce(side);
-      return overviewOf(
-        standing,
-        terms,
-        side.phase === "cut-off" ? "cut-off" : "shared",
-        clock.steady(),
-        limitOf,
-      );
+      return overviewOf(standing, terms, side.phase, clock.steady(), limitOf);
     },
     shareOf: (app) => sharesOf(inForce(side).standing, terms, app, clock.steady()),
     hear(news) {
@@ -306,19 +300,17 @@ function noteEnd(side: Side, granted: Grant, how: SendEnd | undefined): void {
   const { id, wish } = granted;
   const now = side.options.clock.steady();
   const arrivedAt = how === undefined ? now : now - (how.durationMs - how.arrivedAfterMs);
-  side.view.mirror().settled(id, now - arrivedAt, how === undefined, now);
+  const isLate = side.late.ended(id, how, arrivedAt);
+  if (!isLate) side.view.mirror().settled(id, now - arrivedAt, how === undefined, now);
   const alone = side.cutOff?.standing;
   if (alone?.places.onTheirWay.has(id)) {
     if (how === undefined) giveBack(alone, { id, app: wish.app });
     else settleIn(alone, side.options.terms, { id, ...wish }, { end: how, arrivedAt }, now);
   }
-  const isLate = side.late.ended(id, how, arrivedAt);
   // What was sent while cut off is told when it joins; while it is joining that may be too late.
   if (isLate && side.phase === "cut-off") return;
-  side.ends.add(
-    how === undefined ? unsentReport(id, wish.app, wish.resource) : endReport(granted, how),
-    arrivedAt,
-  );
+  const report = how === undefined ? unsentReport(id, wish.app, wish.resource) : endReport(granted, how);
+  side.ends.add(report, arrivedAt);
 }
 
 async function flushOnce(side: Side, join: () => Promise<void>): Promise<void> {

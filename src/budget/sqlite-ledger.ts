@@ -7,7 +7,7 @@ const TIDY_EVERY = 256;
 /** no more than so many at a time, because every caller waits meanwhile. */
 const TIDY_MOST = 1_024;
 /** Lines read at a time; for the same reason. */
-const PIECE = 1_000;
+const PIECE = 500;
 
 /**
  * The ledger in the gateway's file, for all origins. Between two tidyings it holds a few hundred lines more

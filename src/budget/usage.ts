@@ -6,7 +6,7 @@ import type { OriginName } from "../exchange.ts";
 import { instantOf, LONGEST_ARRIVAL_MS, type LedgerLine } from "./ledger.ts";
 import { noPlaces, type Places, settlePlace, spentIn, tidyPlaces, type Window } from "./windows.ts";
 
-export type UsageGrouping = "app" | "resource" | "hour";
+type UsageGrouping = "app" | "resource" | "hour";
 
 export interface UsageOptions {
   readonly windows: Readonly<Record<OriginName, readonly Window[]>>;
@@ -17,7 +17,7 @@ export interface UsageOptions {
 }
 
 /** Sends by how they ended. */
-export interface SendCounts {
+interface SendCounts {
   readonly sends: number;
   readonly "2xx": number;
   readonly "3xx": number;
@@ -29,7 +29,7 @@ export interface SendCounts {
   readonly uncompleted: number;
 }
 
-export interface UsageRow extends SendCounts {
+interface UsageRow extends SendCounts {
   /** The app, the resource, or the hour's beginning, as `2026-11-21T07:00Z`. */
   readonly key: string;
 }

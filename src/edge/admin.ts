@@ -9,9 +9,11 @@ import { Problem } from "../errors.ts";
 import type { Observer } from "../exchange.ts";
 import { type AdminBudgetOptions, createAdminBudget } from "./admin-budget.ts";
 import { createAdminCache, type AdminCacheOptions } from "./admin-cache.ts";
+import { type AdminUsageOptions, createAdminUsage } from "./admin-usage.ts";
 import { problemMessage } from "./problem-message.ts";
 
-export interface AdminOptions extends Omit<AdminCacheOptions, "inspect">, AdminBudgetOptions {
+export interface AdminOptions
+  extends Omit<AdminCacheOptions, "inspect">, AdminBudgetOptions, AdminUsageOptions {
   readonly renderMetrics: () => Promise<{ contentType: string; text: string }>;
   /** Whether requests are being served; false once the process is told to stop. */
   readonly isReady: () => boolean;
@@ -19,7 +21,8 @@ export interface AdminOptions extends Omit<AdminCacheOptions, "inspect">, AdminB
   readonly observer: Observer;
 }
 
-const KNOWN = "GET /metrics, /livez, /readyz, /budget, /quote?url=…, /cache/entry?url=…, POST /cache/purge";
+const KNOWN =
+  "GET /metrics, /livez, /readyz, /budget, /usage?from=…&to=…&by=…, /quote?url=…, /cache/entry?url=…, POST /cache/purge";
 
 /** @returns the server, not yet listening. */
 export function createAdminServer(options: AdminOptions): Server {
@@ -41,6 +44,7 @@ export function createAdminServer(options: AdminOptions): Server {
   });
   app.use(createAdminCache(options));
   app.use(createAdminBudget(options));
+  app.use(createAdminUsage(options));
   app.use((_request, response) => {
     refuse(new Problem("unknown-path", { detail: `On this port: ${KNOWN}.` }), response, options);
   });

@@ -1,0 +1,52 @@
+/**
+ * The operators' port, wired.
+ */
+import type { Server } from "node:http";
+
+import type { LedgerReader } from "./budget/ledger.ts";
+import { reportUsage } from "./budget/usage-report.ts";
+import { createInspect } from "./cache/inspect.ts";
+import { StoreUnavailable } from "./cache/store.ts";
+import type { Tiers } from "./cache/tiers.ts";
+import { type Budgets, createExpect, describeBudgets } from "./draw-budgets.ts";
+import { createAdminServer } from "./edge/admin.ts";
+import { Problem } from "./errors.ts";
+import type { Observer } from "./exchange.ts";
+import type { Metrics } from "./observe/metrics.ts";
+import type { ParseOptions } from "./query/parse.ts";
+import { createRouter } from "./query/route.ts";
+import type { Surroundings } from "./surroundings.ts";
+
+export interface AdminParts {
+  readonly tiers: Tiers;
+  readonly budgets: Budgets;
+  readonly ledger: LedgerReader;
+  readonly metrics: Metrics;
+  readonly observer: Observer;
+  readonly parse: ParseOptions;
+  readonly isReady: () => boolean;
+}
+
+/** @returns the server, not yet listening */
+export function drawAdmin({ config, clock, random }: Surroundings, parts: AdminParts): Server {
+  const { tiers, budgets, ledger } = parts;
+  const windows = { api: config.budget.limit, images: config.budget.images };
+  return createAdminServer({
+    ...parts,
+    renderMetrics: parts.metrics.render,
+    route: createRouter(config.upstream),
+    inspect: createInspect(tiers, config.cache, clock.now),
+    budget: () => describeBudgets(budgets, config),
+    expect: createExpect(budgets, config),
+    apps: new Set(config.apps.map((app) => app.id)),
+    usage: (query) => reportUsage({ ...query, ledger, windows }).catch(asProblem),
+    purge: (scope, hard) => tiers.purge(scope, hard).catch(asProblem),
+    now: clock.now,
+    requestId: random.requestId,
+  });
+}
+
+function asProblem(error: unknown): never {
+  if (error instanceof StoreUnavailable) throw new Problem("store-unavailable", { internal: error.message });
+  throw error;
+}

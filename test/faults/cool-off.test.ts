@@ -1,0 +1,133 @@
+/** An upstream that asks to be left alone, or cannot be reached. */
+import { describe, expect, it } from "vitest";
+
+import { ask } from "../support/ask.ts";
+import { createFakeClock, type FakeClock } from "../support/fake-clock.ts";
+import { startGateway, type TestGateway } from "../support/gateway.ts";
+import { cacheStatus, problemCode } from "../support/reply.ts";
+
+interface Timed {
+  readonly gateway: TestGateway;
+  readonly clock: FakeClock;
+}
+
+async function startTimed(settings = ""): Promise<Timed> {
+  const clock = createFakeClock();
+  const gateway = await startGateway({
+    clock,
+    sandbox: { now: clock.now },
+    env: { CACHE_TTL: "listings=1s,areas=1s" },
+    settings,
+  });
+  return { gateway, clock };
+}
+
+const circuit = (gateway: TestGateway, name: string): Promise<number> =>
+  gateway.metric(`gateway_circuit_state{circuit="${name}"}`);
+
+describe("an upstream that asks to slow down", () => {
+  it("is left alone for as long as it said, tried with one request, and used again", async () => {
+    const { gateway, clock } = await startTimed();
+    gateway.sandbox.faults.add({ status: 429, retryAfter: "60", times: 1 });
+    expect(problemCode(await gateway.get("/areas?q=a"))).toBe("upstream-unavailable");
+    expect(await circuit(gateway, "api/all")).toBe(2);
+
+    const refused = await gateway.get("/listings?areaId=76");
+    expect([refused.status, problemCode(refused)]).toEqual([503, "upstream-unavailable"]);
+    expect(refused.headers["retry-after"]).toBe("60");
+    await clock.advance(30_000);
+    expect((await gateway.get("/sold?areaId=76")).headers["retry-after"]).toBe("30");
+    expect(gateway.sandbox.requests()).toHaveLength(1);
+
+    await clock.advance(30_000);
+    expect(await circuit(gateway, "api/all")).toBe(1);
+    gateway.sandbox.hold();
+    const asks = ["b", "c", "d"].map((q) => gateway.get(`/areas?q=${q}`));
+    await gateway.sandbox.waitForRequests(2);
+    await gateway.get("/nowhere");
+    // One tries; the others wait for what it finds.
+    expect(gateway.sandbox.requests()).toHaveLength(2);
+    gateway.sandbox.release();
+    for (const reply of await Promise.all(asks)) expect(reply.status).toBe(200);
+    expect(await circuit(gateway, "api/all")).toBe(0);
+  });
+
+  it("with an absurd time is tried again after the longest that is set", async () => {
+    const { gateway, clock } = await startTimed("budget: { maxCoolOff: 2m }");
+    gateway.sandbox.faults.add({ status: 429, retryAfter: "99999999", times: 1 });
+    await gateway.get("/areas?q=a");
+    expect((await gateway.get("/areas?q=b")).headers["retry-after"]).toBe("120");
+    await clock.advance(120_000);
+    expect((await gateway.get("/areas?q=b")).status).toBe(200);
+  });
+
+  it("for one resource is still asked for the others, and for pictures", async () => {
+    const { gateway } = await startTimed();
+    gateway.sandbox.faults.add({ status: 503, retryAfter: "60", times: 1 });
+    expect(problemCode(await gateway.get("/sold?areaId=76"))).toBe("upstream-unavailable");
+    expect(problemCode(await gateway.get("/sold?areaId=1"))).toBe("upstream-unavailable");
+    expect((await gateway.get("/listings?areaId=76")).status).toBe(200);
+    expect(await circuit(gateway, "api/sold")).toBe(2);
+    expect(await circuit(gateway, "api/listings")).toBe(0);
+    expect(gateway.sandbox.requests()).toHaveLength(2);
+  });
+
+  it("once more when it is tried is left alone for longer", async () => {
+    const { gateway, clock } = await startTimed();
+    gateway.sandbox.faults.add({ status: 429, times: 3 });
+    await gateway.get("/areas?q=a");
+    for (const [index, seconds] of [1, 2].entries()) {
+      await clock.advance(seconds * 1_000);
+      expect(problemCode(await gateway.get(`/areas?q=again-${index}`))).toBe("upstream-unavailable");
+    }
+    await clock.advance(3_999);
+    expect(await circuit(gateway, "api/all")).toBe(2);
+    await clock.advance(1);
+    expect((await gateway.get("/areas?q=b")).status).toBe(200);
+    expect(gateway.sandbox.requests()).toHaveLength(4);
+  });
+
+  it("leaves callers what was known before, marked as old", async () => {
+    const { gateway, clock } = await startTimed();
+    await gateway.get("/areas?q=known");
+    await clock.advance(100_000);
+    gateway.sandbox.faults.add({ status: 429, retryAfter: "60", times: 1 });
+    await gateway.get("/areas?q=other");
+    const stale = await gateway.get("/areas?q=known");
+    expect(stale.status).toBe(200);
+    expect(stale.headers.age).toBe("100");
+    expect(cacheStatus(stale)).toMatchObject({ hit: true, ttl: "-99", detail: "upstream-unavailable" });
+    const budget = (await ask(`${gateway.adminUrl}/budget`)).json();
+    expect(budget).toMatchObject({
+      api: { circuits: [{ scope: "origin", state: "open", cause: "too-many-requests" }] },
+    });
+  });
+});
+
+describe("an upstream that takes no connections", () => {
+  it("is left alone after a few in a row, and found again by itself", async () => {
+    const gateway = await startGateway();
+    const port = Number(new URL(gateway.sandboxUrl).port);
+    await gateway.sandbox.close();
+    for (const q of ["a", "b", "c"])
+      expect(problemCode(await gateway.get(`/areas?q=${q}`))).toBe("upstream-unreachable");
+    expect(await circuit(gateway, "api/all")).toBe(2);
+    await gateway.sandbox.listen(port);
+    // Its caller waits for the trial, which is less than it can wait.
+    expect((await gateway.get("/areas?q=d")).status).toBe(200);
+    expect(await circuit(gateway, "api/all")).toBe(0);
+  });
+
+  it("now and then is no reason to leave it alone", async () => {
+    const gateway = await startGateway();
+    const port = Number(new URL(gateway.sandboxUrl).port);
+    for (let round = 0; round < 3; round++) {
+      await gateway.sandbox.close();
+      for (const q of ["a", "b"])
+        expect(problemCode(await gateway.get(`/areas?q=${q}-${round}`))).toBe("upstream-unreachable");
+      await gateway.sandbox.listen(port);
+      expect((await gateway.get(`/areas?q=c-${round}`)).status).toBe(200);
+    }
+    expect(await circuit(gateway, "api/all")).toBe(0);
+  });
+});

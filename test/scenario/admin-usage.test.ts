@@ -1,0 +1,284 @@
+/**
+ * What operators are told of what was sent upstream, over a real socket and from a real ledger.
+ */
+import { describe, expect, it, onTestFinished } from "vitest";
+
+import type { LedgerEntry } from "../../src/budget/ledger.ts";
+import { createMemoryLedger } from "../../src/budget/memory-ledger.ts";
+import { reportUsage } from "../../src/budget/usage-report.ts";
+import type { UsageOptions } from "../../src/budget/usage.ts";
+import { createAdminServer, type AdminOptions } from "../../src/edge/admin.ts";
+import { Problem } from "../../src/errors.ts";
+import { systemClock } from "../../src/platform/clock.ts";
+import { listen } from "../../src/platform/listen.ts";
+import { appId } from "../../src/platform/setting-shapes.ts";
+import { ask, type AskOptions, type Reply } from "../support/ask.ts";
+import { createFakeClock, type FakeClock } from "../support/fake-clock.ts";
+import { startGateway } from "../support/gateway.ts";
+import { ledgerEntry } from "../support/ledger.ts";
+import { problemCode } from "../support/reply.ts";
+
+const NOON = Date.UTC(2026, 10, 21, 12);
+const HOUR_MS = 3_600_000;
+const DAY_MS = 86_400_000;
+const WINDOWS: UsageOptions["windows"] = {
+  api: [
+    { name: "1m", limit: 2, windowMs: 60_000 },
+    { name: "1d", limit: 100, windowMs: DAY_MS },
+  ],
+  images: [{ name: "1m", limit: 100, windowMs: 60_000 }],
+};
+
+interface Desk {
+  readonly clock: FakeClock;
+  /** Enters a send that arrived at once, so long before noon. */
+  readonly sent: (beforeMs: number, status?: number | "reset", fields?: Partial<LedgerEntry>) => void;
+  readonly ask: (search: string, options?: AskOptions) => Promise<Reply>;
+}
+
+/** An admin server with a ledger behind it, complete since 40 days; it is noon. */
+async function openDesk(options: Partial<AdminOptions> = {}): Promise<Desk> {
+  const clock = createFakeClock(NOON - 40 * DAY_MS);
+  const ledger = createMemoryLedger({ retentionMs: 50 * DAY_MS, maxRecords: 1_000, now: clock.now });
+  clock.set(NOON);
+  let ids = 0;
+  const ignore = (): void => undefined;
+  const server = createAdminServer({
+    usage: (query) => reportUsage({ ...query, ledger, windows: WINDOWS }),
+    now: clock.now,
+    renderMetrics: async () => ({ contentType: "text/plain", text: "" }),
+    isReady: () => true,
+    requestId: () => "request-1",
+    observer: { request: ignore, upstreamCall: ignore, info: ignore, warn: ignore, error: ignore },
+    route: () => ({ kind: "unknown" }),
+    parse: { unknown: "forward", ignored: [], isSecret: () => false },
+    inspect: async () => ({ next: "fetch", why: "not stored", entry: null }),
+    budget: () => ({}),
+    expect: () => ({ waitMs: 0, why: "budget", refusal: undefined }),
+    apps: new Set(),
+    purge: async () => ({ epoch: 1 }),
+    ...options,
+  });
+  const { url, close } = await listen(server, 0, "127.0.0.1");
+  onTestFinished(() => close(systemClock, 0));
+  return {
+    clock,
+    sent(beforeMs, status = 200, fields = {}) {
+      const entry = ledgerEntry({ id: String(ids++), at: NOON - beforeMs, ...fields });
+      ledger.enter(entry);
+      ledger.complete(entry.id, { status, durationMs: 10, arrivedAt: entry.at });
+    },
+    ask: (search, asked) => ask(`${url}/usage${search}`, asked),
+  };
+}
+
+/** The period of an answer, as it was understood. */
+async function periodOf(desk: Desk, search: string): Promise<unknown[]> {
+  const { from, to }: { from?: unknown; to?: unknown } = Object((await desk.ask(search)).json());
+  return [from, to];
+}
+
+describe("what was sent", () => {
+  it("is told for the last 24 hours by app, if nothing else is asked", async () => {
+    const desk = await openDesk();
+    desk.sent(DAY_MS + 1);
+    desk.sent(HOUR_MS);
+    desk.sent(HOUR_MS - 10, 404, { app: "app" });
+    desk.sent(HOUR_MS - 20, "reset");
+    desk.sent(10, 200, { origin: "images", resource: "images" });
+    const reply = await desk.ask("");
+    expect(reply.status).toBe(200);
+    expect(reply.headers).toMatchObject({
+      "content-type": "application/json; charset=utf-8",
+      "cache-control": "no-store",
+      vary: "Accept",
+    });
+    const none = { "2xx": 0, "3xx": 0, "4xx": 0, "5xx": 0, failed: 0, uncompleted: 0 };
+    expect(reply.json()).toEqual({
+      from: "2026-11-20T12:00:00.000Z",
+      to: "2026-11-21T12:00:00.000Z",
+      by: "app",
+      totals: { ...none, sends: 4, "2xx": 2, "4xx": 1, failed: 1 },
+      rows: [
+        { ...none, app: "app", sends: 1, "4xx": 1 },
+        { ...none, app: "web", sends: 3, "2xx": 2, failed: 1 },
+      ],
+      windows: [
+        { name: "1m", limit: 2, maximum: 3, reachedAt: "2026-11-21T11:00:00.020Z", kept: false },
+        // With the one that was sent just before the period began.
+        { name: "1d", limit: 100, maximum: 4, reachedAt: "2026-11-21T11:00:00.020Z", kept: true },
+        { name: "images/1m", limit: 100, maximum: 1, reachedAt: "2026-11-21T11:59:59.990Z", kept: true },
+      ],
+    });
+  });
+
+  it("is told by resource and by hour", async () => {
+    const desk = await openDesk();
+    desk.sent(3 * HOUR_MS, 200, { resource: "sold" });
+    desk.sent(1);
+    const rowsBy = async (by: string): Promise<unknown> => (await desk.ask(`?by=${by}`)).json();
+    expect(await rowsBy("resource")).toMatchObject({
+      rows: [{ resource: "listings" }, { resource: "sold" }],
+    });
+    expect(await rowsBy("hour")).toMatchObject({
+      by: "hour",
+      rows: [
+        { hour: "2026-11-21T09:00Z", sends: 1 },
+        { hour: "2026-11-21T11:00Z", sends: 1 },
+      ],
+    });
+  });
+
+  it.each([
+    [
+      "?from=2026-11-20T07:30:00Z&to=2026-11-20T08:00Z",
+      "2026-11-20T07:30:00.000Z",
+      "2026-11-20T08:00:00.000Z",
+    ],
+    ["?from=2026-11-20T07:30:00.125Z", "2026-11-20T07:30:00.125Z", "2026-11-21T12:00:00.000Z"],
+    ["?from=2026-11-20T07:30%2B01:00", "2026-11-20T06:30:00.000Z", "2026-11-21T12:00:00.000Z"],
+    ["?from=2026-11-20T07:30+01:00", "2026-11-20T06:30:00.000Z", "2026-11-21T12:00:00.000Z"],
+    ["?from=2026-11-20t07:30-01:30", "2026-11-20T09:00:00.000Z", "2026-11-21T12:00:00.000Z"],
+    ["?from=2026-11-19&to=2026-11-21", "2026-11-19T00:00:00.000Z", "2026-11-21T00:00:00.000Z"],
+    ["?from=2024-02-29&to=2024-03-01", "2024-02-29T00:00:00.000Z", "2024-03-01T00:00:00.000Z"],
+    ["?from=-7d&to=-24h", "2026-11-14T12:00:00.000Z", "2026-11-20T12:00:00.000Z"],
+    ["?from=-90m&to=-30s", "2026-11-21T10:30:00.000Z", "2026-11-21T11:59:30.000Z"],
+    ["?from=1795089600&to=1795176000", "2026-11-19T12:00:00.000Z", "2026-11-20T12:00:00.000Z"],
+    ["?from=0", "1970-01-01T00:00:00.000Z", "2026-11-21T12:00:00.000Z"],
+    ["?to=2026-11-21", "2026-11-20T00:00:00.000Z", "2026-11-21T00:00:00.000Z"],
+  ])("is told for the period %s", async (search, from, to) => {
+    expect(await periodOf(await openDesk(), search)).toEqual([from, to]);
+  });
+
+  it("of a time that the ledger does not go back to is told with when it begins", async () => {
+    const desk = await openDesk();
+    const begun = "2026-10-12T12:00:00.000Z";
+    expect((await desk.ask("?from=-41d")).json()).toMatchObject({ completeSince: begun });
+    // The longest window of the period's first day reaches back to before it.
+    expect((await desk.ask("?from=-40d")).json()).toMatchObject({ completeSince: begun });
+    expect((await desk.ask("?from=-39d")).json()).not.toHaveProperty("completeSince");
+  });
+});
+
+describe("what was sent, as CSV,", () => {
+  it.each<[string, AskOptions]>([
+    ["?format=csv", {}],
+    ["", { headers: { accept: "text/csv" } }],
+    ["", { headers: { accept: "application/json;q=0.5, text/csv" } }],
+    ["?format=csv", { headers: { accept: "application/json" } }],
+  ])("is asked for with %j and %j", async (search, options) => {
+    const desk = await openDesk();
+    desk.sent(10);
+    desk.sent(5, 503, { app: "a.b_c-d" });
+    const reply = await desk.ask(search, options);
+    expect(reply.headers).toMatchObject({
+      "content-type": "text/csv; charset=utf-8; header=present",
+      "cache-control": "no-store",
+      vary: "Accept",
+    });
+    expect(reply.text).toBe(
+      "app,sends,2xx,3xx,4xx,5xx,failed,uncompleted\r\na.b_c-d,1,0,0,0,1,0,0\r\nweb,1,1,0,0,0,0,0\r\n",
+    );
+  });
+
+  it.each<[string, AskOptions]>([
+    ["", {}],
+    ["", { headers: { accept: "*/*" } }],
+    ["", { headers: { accept: "text/html, application/json;q=0.9, text/csv;q=0.8" } }],
+    ["", { headers: { accept: "image/png" } }],
+    ["?format=json", { headers: { accept: "text/csv" } }],
+  ])("is not sent where %j and %j do not ask for it", async (search, options) => {
+    const reply = await (await openDesk()).ask(search, options);
+    expect([reply.status, reply.headers["content-type"]]).toEqual([200, "application/json; charset=utf-8"]);
+  });
+
+  it("has the grouping in its header, and nothing below where nothing was sent", async () => {
+    const { text } = await (await openDesk()).ask("?by=hour&format=csv");
+    expect(text).toBe("hour,sends,2xx,3xx,4xx,5xx,failed,uncompleted\r\n");
+  });
+
+  it("quotes what would break it", async () => {
+    const desk = await openDesk();
+    desk.sent(1, 200, { app: 'a,"b"\r\nc' });
+    expect((await desk.ask("?format=csv")).text).toContain('\r\n"a,""b""\r\nc",1,1,');
+  });
+
+  it.each(["=1+1", "+1", "@SUM(1)", "\t1", "\r1", "-1+A1", "a|b", "a!b", 'a"b', "a,b", "a;b", "(1)"])(
+    "needs no care for formulas: %j cannot be the name of an app",
+    (id) => {
+      expect(appId().safeParse("web").success).toBe(true);
+      expect(appId().safeParse(id).success).toBe(false);
+    },
+  );
+});
+
+describe("a question with a mistake", () => {
+  it.each([
+    ["?from=", "from"],
+    ["?from=yesterday", "from"],
+    ["?to=tomorrow", "to"],
+    ["?from=2026-11-20T07:30:00", "from"],
+    ["?from=2026-02-30", "from"],
+    ["?from=2026-02-30T00:00Z", "from"],
+    ["?from=2026-13-01", "from"],
+    ["?from=2026-11-20T25:00Z", "from"],
+    ["?from=20261120", "from"],
+    ["?from=2026", "from"],
+    ["?from=1795089600000", "from"],
+    ["?from=-99999d", "from"],
+    ["?from=-999999999d", "from"],
+    ["?from=-1w", "from"],
+    ["?from=24h", "from"],
+    ["?to=1969-12-31", "to"],
+    ["?from=-1h&to=-2h", "from"],
+    ["?from=2026-11-20&to=2026-11-20", "from"],
+    ["?from=2026-11-22", "from"],
+    ["?from=-1h&from=-2h", "from"],
+    ["?by=day", "by"],
+    ["?by=", "by"],
+    ["?by=toString", "by"],
+    ["?format=xml", "format"],
+    ["?form=-1h", "form"],
+    ["?FROM=-1h", "FROM"],
+  ])("is a problem that names it: %s", async (search, name) => {
+    const reply = await (await openDesk()).ask(search);
+    expect([reply.status, problemCode(reply)]).toEqual([400, "invalid-admin-request"]);
+    expect(reply.json()).toMatchObject({
+      detail: expect.stringMatching(new RegExp(`parameter "?${name}\\b`)),
+    });
+  });
+
+  it("is not read back at length", async () => {
+    const reply = await (await openDesk()).ask(`?${"x".repeat(5_000)}=1`);
+    expect(problemCode(reply)).toBe("invalid-admin-request");
+    expect(reply.text.length).toBeLessThan(600);
+  });
+
+  it("of the method is told what there is on the port", async () => {
+    const reply = await (await openDesk()).ask("", { method: "POST" });
+    expect([reply.status, problemCode(reply)]).toEqual([404, "unknown-path"]);
+    expect(reply.text).toContain("GET /usage");
+  });
+});
+
+describe("a ledger that cannot be read", () => {
+  it("is a problem that says so", async () => {
+    const desk = await openDesk({
+      usage: async () => {
+        throw new Problem("store-unavailable", { internal: "disk I/O error" });
+      },
+    });
+    const reply = await desk.ask("?format=csv");
+    expect([reply.status, problemCode(reply)]).toEqual([503, "store-unavailable"]);
+    expect(reply.text).not.toContain("disk");
+  });
+});
+
+describe("the gateway", () => {
+  it("tells it on the admin port, and to no caller", async () => {
+    const gateway = await startGateway({ env: { BUDGET: "60/1m,10000/1d" } });
+    const reply = await ask(`${gateway.adminUrl}/usage?from=-1h&by=resource`);
+    expect(reply.json()).toMatchObject({ by: "resource", windows: [{ name: "1m" }, { name: "1d" }, {}] });
+    expect((await gateway.get("/usage")).status).toBe(404);
+  });
+});

@@ -1,0 +1,178 @@
+/** The budget as callers and operators see it. */
+import { describe, expect, it } from "vitest";
+
+import { ask } from "../support/ask.ts";
+import { startGateway, type TestGateway } from "../support/gateway.ts";
+import { cacheStatus, problemCode } from "../support/reply.ts";
+import { createSteppingClock } from "../support/stepping-clock.ts";
+
+const PATH = "/listings?areaId=76&limit=5";
+const APPS = "apps: [{ id: web, weight: 2 }, { id: batch, priority: background }]";
+
+async function admin(gateway: TestGateway, path: string): Promise<unknown> {
+  return (await ask(gateway.adminUrl + path)).json();
+}
+
+const from = (app: string): { headers: Record<string, string> } => ({ headers: { "x-app-id": app } });
+
+describe("what is charged", () => {
+  it("is every request that goes upstream, retries too, and nothing else", async () => {
+    const gateway = await startGateway({ settings: `upstream: { retryDelay: 1ms }\n${APPS}` });
+    gateway.sandbox.faults.add({ status: 500, times: 1 });
+    gateway.sandbox.hold();
+    const asked = [gateway.get(PATH, from("web")), gateway.get(PATH, from("web"))];
+    await gateway.sandbox.waitForRequests(1);
+    gateway.sandbox.release();
+    const [first] = await Promise.all(asked);
+    const etag = first?.headers.etag ?? "";
+    expect((await gateway.get(PATH)).status).toBe(200);
+    expect((await gateway.get(PATH, { headers: { "if-none-match": etag } })).status).toBe(304);
+    expect((await gateway.get("/listings?limit=501")).status).toBe(400);
+    expect((await gateway.get("/nowhere")).status).toBe(404);
+    expect(gateway.sandbox.requests()).toHaveLength(2);
+    expect(await gateway.metric('gateway_budget_spent_total{app="web",cause="miss"}')).toBe(1);
+    expect(await gateway.metric('gateway_budget_spent_total{app="web",cause="retry"}')).toBe(1);
+    expect(await gateway.metric('gateway_budget_spent_total{app="other",cause="miss"}')).toBe(0);
+    expect(await gateway.metric('gateway_budget_remaining{window="1m"}')).toBe(1_000_000 - 2);
+    expect(await gateway.metric('gateway_budget_limit{window="images/1m"}')).toBe(300);
+  });
+});
+
+describe("the headers of an answer", () => {
+  it("tell an app its share of each window and what is left of it", async () => {
+    const gateway = await startGateway({ env: { BUDGET: "40/1m,400/1d" }, settings: APPS });
+    const { headers } = await gateway.get(PATH, from("web"));
+    expect(headers["ratelimit-policy"]).toBe('"1m";q=20;w=60, "1d";q=200;w=86400');
+    expect(headers["ratelimit"]).toMatch(/^"1m";r=(20|19);t=\d+, "1d";r=(200|199);t=\d+$/);
+    expect((await gateway.get(PATH, from("batch"))).headers["ratelimit-policy"]).toMatch(/^"1m";q=10;w=60,/);
+    const image = await gateway.get("/cache/primary_1_40x30.jpg", from("web"));
+    expect(image.headers["ratelimit-policy"]).toBe('"1m";q=150;w=60');
+  });
+});
+
+describe("an app", () => {
+  it("that has used up its share is told so; others are still served", async () => {
+    const clock = createSteppingClock();
+    const gateway = await startGateway({ clock, env: { BUDGET: "8/1h" }, settings: APPS });
+    expect((await gateway.get("/areas?q=a", from("somebody"))).status).toBe(200);
+    // Its share, and one of what others leave; of that it gets no more at once while others are about.
+    for (const q of ["1", "2", "3", "4", "5"])
+      expect((await gateway.get(`/areas?q=${q}`, from("web"))).status).toBe(200);
+    const refused = await gateway.get("/areas?q=d", from("web"));
+    expect([refused.status, problemCode(refused)]).toEqual([429, "quota-exceeded"]);
+    expect(refused.headers["retry-after"]).toBe("900");
+    expect(cacheStatus(refused)).toMatchObject({ detail: "quota-exceeded" });
+    expect((await gateway.get("/areas?q=d", from("batch"))).status).toBe(200);
+    expect(await gateway.metric('gateway_refused_total{app="web",reason="share"}')).toBe(1);
+  });
+
+  it("has no more in any 24 hours than is set for it, whatever others leave", async () => {
+    const gateway = await startGateway({ settings: "apps: [{ id: cheap, perDay: 2 }]" });
+    for (const q of ["a", "b"]) expect((await gateway.get(`/areas?q=${q}`, from("cheap"))).status).toBe(200);
+    const refused = await gateway.get("/areas?q=c", from("cheap"));
+    expect([refused.status, problemCode(refused)]).toEqual([429, "quota-exceeded"]);
+    expect(Number(refused.headers["retry-after"])).toBeGreaterThan(86_000);
+    expect((await gateway.get("/areas?q=c")).status).toBe(200);
+    // What others have asked for is there for it, too.
+    expect((await gateway.get("/areas?q=c", from("cheap"))).status).toBe(200);
+  });
+
+  it("whose share is used up does not fail those who joined its flight", async () => {
+    const gateway = await startGateway({
+      env: { BUDGET_CONCURRENCY: "1" },
+      settings: "apps: [{ id: cheap, perDay: 1 }]",
+    });
+    await gateway.get("/areas?q=a", from("cheap"));
+    const [refused, served] = await Promise.all([
+      gateway.get("/areas?q=b", from("cheap")),
+      gateway.get("/areas?q=b"),
+    ]);
+    expect([refused.status, served.status]).toEqual([429, 200]);
+  });
+
+  it("that works in the background leaves the reserve alone", async () => {
+    const gateway = await startGateway({
+      env: { BUDGET: "10/1h" },
+      settings: `${APPS}\nbudget: { reserve: 0.8 }`,
+    });
+    for (const q of ["a", "b"]) expect((await gateway.get(`/areas?q=${q}`, from("batch"))).status).toBe(200);
+    expect((await gateway.get("/areas?q=c", from("batch"))).status).toBeGreaterThan(400);
+    expect((await gateway.get("/areas?q=c")).status).toBe(200);
+  });
+});
+
+describe("a budget that is only observed", () => {
+  it("refuses nothing, and says what it would have refused", async () => {
+    const gateway = await startGateway({ env: { BUDGET: "1/1h" }, settings: "budget: { mode: observe }" });
+    for (const q of ["a", "b", "c"]) expect((await gateway.get(`/areas?q=${q}`)).status).toBe(200);
+    expect(gateway.sandbox.requests()).toHaveLength(3);
+    expect(await gateway.metric('gateway_would_be_refused_total{app="other",reason="budget"}')).toBe(2);
+    expect(await gateway.metric('gateway_refused_total{app="other",reason="budget"}')).toBe(0);
+    expect(await gateway.metric('gateway_budget_remaining{window="1h"}')).toBe(0);
+  });
+});
+
+describe("operators", () => {
+  it("see how the budget stands", async () => {
+    const gateway = await startGateway({ env: { BUDGET: "3/1h" }, settings: APPS });
+    await gateway.get("/areas?q=a", from("web"));
+    await gateway.get("/areas?q=b", from("batch"));
+    expect(await admin(gateway, "/budget")).toMatchObject({
+      mode: "enforce",
+      reserve: 0.1,
+      api: {
+        mode: "alone",
+        windows: [{ name: "1h", limit: 3, spent: 2, remaining: 1, heldBack: 0, byApp: { web: 1, batch: 1 } }],
+        queue: { interactive: 0, background: 0, refresh: 0, prefetch: 0 },
+        predictedWaitMs: 0,
+        circuits: [],
+      },
+      images: { windows: [{ name: "1m", limit: 300, spent: 0 }] },
+    });
+    await gateway.get("/areas?q=c");
+    expect(await admin(gateway, "/budget")).toMatchObject({ api: { waitsFor: "budget" } });
+    expect(Object(await admin(gateway, "/budget")).api.predictedWaitMs).toBeGreaterThan(3_500_000);
+  });
+
+  it("learn what a request would cost, and it costs nothing", async () => {
+    const gateway = await startGateway({ env: { BUDGET: "1/1h" }, settings: APPS });
+    const quote = (path: string, app = "web"): Promise<unknown> =>
+      admin(gateway, `/quote?app=${app}&url=${encodeURIComponent(path)}`);
+    expect(await quote("/areas?q=Nacka")).toMatchObject({
+      query: "areas?q=Nacka",
+      app: "web",
+      cached: false,
+      upstreamCalls: 1,
+      predictedWaitMs: 0,
+      refusal: null,
+    });
+    expect(gateway.sandbox.requests()).toHaveLength(0);
+    await gateway.get("/areas?q=Nacka");
+    // Another spelling of the same question.
+    expect(await quote("/areas/?q=+Nacka&")).toMatchObject({ cached: true, upstreamCalls: 0 });
+    expect(await quote("/areas?q=Solna", "nobody")).toMatchObject({
+      app: "other",
+      upstreamCalls: 0,
+      waitsFor: "budget",
+      refusal: expect.stringMatching(/quota-exceeded|temporary-reduced-capacity/),
+    });
+    expect(gateway.sandbox.requests()).toHaveLength(1);
+    expect(await gateway.metric('gateway_budget_remaining{window="1h"}')).toBe(0);
+  });
+
+  it("can prove from the ledger that the limit was kept", async () => {
+    const gateway = await startGateway({ env: { BUDGET: "5/1h" }, settings: APPS });
+    for (const q of ["a", "b", "c"]) await gateway.get(`/areas?q=${q}`, from("web"));
+    await gateway.get(PATH, from("batch"));
+    expect(await admin(gateway, "/usage?from=-1h&by=app")).toMatchObject({
+      rows: [
+        { app: "batch", sends: 1, "2xx": 1 },
+        { app: "web", sends: 3, "2xx": 3 },
+      ],
+      windows: [
+        { name: "1h", limit: 5, maximum: 4, kept: true },
+        { name: "images/1m", maximum: 0, kept: true },
+      ],
+    });
+  });
+});

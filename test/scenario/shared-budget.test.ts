@@ -1,0 +1,121 @@
+/** One budget of several gateways, by way of Redis. */
+import { beforeAll, describe, expect, it, onTestFinished } from "vitest";
+
+import { ask } from "../support/ask.ts";
+import { startGateway, type TestGateway } from "../support/gateway.ts";
+import { startRedis, type RedisServer } from "../support/redis.ts";
+import { problemCode } from "../support/reply.ts";
+
+const APPS = "apps: [{ id: web }, { id: batch }]";
+let redis: RedisServer;
+
+beforeAll(async () => {
+  redis = await startRedis();
+  return redis.close;
+});
+
+async function startTwo(
+  env: Record<string, string>,
+  settings = APPS,
+): Promise<readonly [TestGateway, TestGateway]> {
+  await redis.command("flushall");
+  const shared = { REDIS_URL: `redis://127.0.0.1:${redis.port}`, REPLICAS: "2", ...env };
+  const first = await startGateway({ env: shared, settings });
+  const second = await startGateway({
+    env: { ...shared, UPSTREAM_URL: first.sandboxUrl, UPSTREAM_IMAGE_URL: first.sandboxUrl },
+    settings,
+  });
+  for (const gateway of [first, second]) await expect.poll(() => modeOf(gateway)).toBe("shared");
+  return [first, second];
+}
+
+async function budgetOf(
+  gateway: TestGateway,
+): Promise<{ api: { mode: string; windows: { spent: number }[] } }> {
+  return Object((await ask(`${gateway.adminUrl}/budget`)).json());
+}
+
+/** `shared` as soon as it has joined. */
+async function modeOf(gateway: TestGateway): Promise<string> {
+  return (await budgetOf(gateway)).api.mode;
+}
+
+describe("two gateways on one Redis", () => {
+  it("spend one budget, and each knows what the other has spent", async () => {
+    const [first, second] = await startTwo({ BUDGET: "4/1h" }, "");
+    for (const [index, gateway] of [first, second, first, second].entries())
+      expect((await gateway.get(`/areas?q=${index}`)).status).toBe(200);
+    for (const gateway of [first, second]) {
+      await expect.poll(async () => (await budgetOf(gateway)).api.windows[0]?.spent).toBe(4);
+      const refused = await gateway.get("/areas?q=more");
+      expect([refused.status, problemCode(refused)]).toEqual([503, "temporary-reduced-capacity"]);
+      expect(Number(refused.headers["retry-after"])).toBeGreaterThan(3_500);
+    }
+    expect(first.sandbox.requests()).toHaveLength(4);
+  });
+
+  it("leave the upstream alone together when one of them is asked to", async () => {
+    const [first, second] = await startTwo({});
+    first.sandbox.faults.add({ status: 429, retryAfter: "60", times: 1 });
+    expect(problemCode(await first.get("/areas?q=a"))).toBe("upstream-unavailable");
+    await expect.poll(() => second.metric('gateway_circuit_state{circuit="api/all"}')).toBe(2);
+    const refused = await second.get("/areas?q=b");
+    expect([problemCode(refused), Number(refused.headers["retry-after"]) > 50]).toEqual([
+      "upstream-unavailable",
+      true,
+    ]);
+    expect(first.sandbox.requests()).toHaveLength(1);
+  });
+
+  it("keep one ledger, which outlives them", async () => {
+    const [first, second] = await startTwo({ BUDGET: "100/1h" });
+    const headers = { "x-app-id": "web" };
+    for (const q of ["a", "b", "c"]) await first.get(`/areas?q=${q}`, { headers });
+    first.sandbox.faults.add({ status: 400, times: 1 });
+    await second.get("/areas?q=d", { headers: { "x-app-id": "batch" } });
+    const usage = async (gateway: TestGateway): Promise<unknown> =>
+      (await ask(`${gateway.adminUrl}/usage?from=-1h&by=app`)).json();
+    const expected = {
+      rows: [
+        { app: "batch", sends: 1, "4xx": 1, uncompleted: 0 },
+        { app: "web", sends: 3, "2xx": 3, uncompleted: 0 },
+      ],
+      windows: [{ name: "1h", limit: 100, maximum: 4, kept: true }, { name: "images/1m" }],
+    };
+    await expect.poll(() => usage(first)).toMatchObject(expected);
+    expect(await usage(second)).toMatchObject(expected);
+
+    const env = {
+      REDIS_URL: `redis://127.0.0.1:${redis.port}`,
+      BUDGET: "4/1h",
+      UPSTREAM_URL: first.sandboxUrl,
+    };
+    const third = await startGateway({ env, settings: APPS });
+    await expect.poll(() => modeOf(third)).toBe("shared");
+    expect(await usage(third)).toMatchObject({ rows: [{ sends: 1 }, { sends: 3 }] });
+    // What was spent before it began counts.
+    expect((await third.get("/areas?q=new")).status).toBe(503);
+  });
+});
+
+describe("a gateway without its Redis", () => {
+  it("goes on within its share less what was spent, says so, and is back in order by itself", async () => {
+    const own = await startRedis();
+    onTestFinished(() => own.close());
+    const gateway = await startGateway({
+      env: { REDIS_URL: `redis://127.0.0.1:${own.port}`, REPLICAS: "2", BUDGET: "20/1h" },
+    });
+    await expect.poll(() => modeOf(gateway)).toBe("shared");
+    for (const q of ["a", "b"]) expect((await gateway.get(`/areas?q=${q}`)).status).toBe(200);
+    await own.kill();
+    // (20 spent by nobody - 2 known - 2 that others may have sent meanwhile) / 2
+    for (let n = 0; n < 8; n++) expect((await gateway.get(`/areas?q=off-${n}`)).status).toBe(200);
+    expect((await gateway.get("/areas?q=one-too-many")).status).toBeGreaterThan(400);
+    expect(await modeOf(gateway)).toBe("cut-off");
+    await own.restart();
+    await expect.poll(() => modeOf(gateway)).toBe("shared");
+    // Redis has lost everything; the gateway has brought it what it knew.
+    await expect.poll(async () => (await budgetOf(gateway)).api.windows[0]?.spent).toBe(10);
+    expect(gateway.sandbox.requests()).toHaveLength(10);
+  });
+});
