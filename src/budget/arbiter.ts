@@ -16,7 +16,7 @@
  */
 import { PRIORITIES, type Priority, type SendEnd } from "../exchange.ts";
 import type { Resource } from "../interface/resources.ts";
-import { type Circuit, opened, passableAt, REFUSED_IN_A_ROW, SCOPE_OF } from "./circuit.ts";
+import { type Circuit, opened, passableAt, REFUSED_IN_A_ROW, SCOPE_OF, stateOf } from "./circuit.ts";
 import {
   freeAt,
   giveBackPlace,
@@ -194,32 +194,39 @@ export function giveBack(standing: Standing, { id, app }: Placed): void {
   }
 }
 
+/** What was sent says something of the upstream's state: a probe about its circuit, and any that was told to slow down. */
 function turnCircuits(
   standing: Standing,
   terms: Terms,
   { id, resource }: { readonly id: string; readonly resource: Resource },
-  { status, slowDown }: SendEnd,
+  end: SendEnd,
   now: number,
 ): void {
-  const { circuits } = standing;
-  const answered = typeof status === "number" && slowDown === undefined;
+  const { status, slowDown } = end;
   standing.refusedInARow = slowDown?.cause === "unreachable" ? standing.refusedInARow + 1 : 0;
   for (const scope of ["origin", resource] as const) {
-    const circuit = circuits.get(scope);
-    if (circuit === undefined || circuit.probe !== id) continue;
-    if (answered) circuits.delete(scope);
-    else {
-      const cause = slowDown?.cause ?? circuit.cause;
-      circuits.set(scope, opened(circuit, { cause, forMs: slowDown?.forMs }, now, terms.maxCoolOffMs));
-    }
+    const circuit = standing.circuits.get(scope);
+    if (circuit?.probe !== id) continue;
+    const isAnswered = typeof status === "number" && slowDown === undefined;
+    if (isAnswered) standing.circuits.delete(scope);
+    else open(standing, terms, scope, slowDown ?? { cause: circuit.cause, forMs: undefined }, now);
   }
   if (slowDown === undefined) return;
   if (slowDown.cause === "unreachable" && standing.refusedInARow < REFUSED_IN_A_ROW) return;
   const scope = SCOPE_OF[slowDown.cause] === "origin" ? "origin" : resource;
-  const circuit = circuits.get(scope);
   // What was sent before it opened says nothing new.
-  if (circuit !== undefined && now < circuit.openUntil && slowDown.forMs === undefined) return;
-  circuits.set(scope, opened(circuit, slowDown, now, terms.maxCoolOffMs));
+  const isOpen = stateOf(standing.circuits.get(scope), now) === "open";
+  if (!isOpen || slowDown.forMs !== undefined) open(standing, terms, scope, slowDown, now);
+}
+
+function open(
+  { circuits }: Standing,
+  { maxCoolOffMs }: Terms,
+  scope: "origin" | Resource,
+  slowDown: NonNullable<SendEnd["slowDown"]>,
+  now: number,
+): void {
+  circuits.set(scope, opened(circuits.get(scope), slowDown, now, maxCoolOffMs));
 }
 
 /** When a candidate may send behind `ahead` others, `ownAhead` of them of its app, and what it waits for. */

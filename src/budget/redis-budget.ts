@@ -19,7 +19,7 @@ import type {
 import { PRIORITIES } from "../exchange.ts";
 import { longestMs } from "./terms.ts";
 import { SILENT_MS } from "./shared-allowance.ts";
-import { slackOf } from "./view.ts";
+import { slackOf } from "./others.ts";
 
 /** What the budget measures of its commands; a closed set, as it labels a metric. */
 export type BudgetOperation = "take" | "settle" | "look" | "join" | "ledger";
@@ -70,52 +70,8 @@ export function budgetKeys(
 }
 
 export function createRedisBudget(options: RedisBudgetOptions): SharedBudget {
-  const { run, terms, origin } = options;
-  const keys = budgetKeys(options.namespace, origin);
-  const common = {
-    channel: keys.channel,
-    windows: terms.windows.map(({ limit, windowMs }) => ({ limit, ms: windowMs })),
-    reserve: terms.reserve,
-    leaseMs: terms.leaseMs,
-    maxCoolOffMs: terms.maxCoolOffMs,
-    slack: slackOf(terms),
-    replicas: options.replicas,
-    degradedForMs: options.degradedForMs,
-    silentMs: SILENT_MS,
-    rejoinMs: REJOIN_GRACE_MS,
-    graceMs: GRACE_MS,
-    aboutMs: ABOUT_MS,
-    horizonMs: longestMs(terms) + terms.leaseMs,
-    retentionMs: options.ledger.retentionMs,
-    maxRecords: options.ledger.maxRecords,
-  };
-
-  async function call<T>(
-    operation: "take" | "settle" | "look" | "join",
-    request: object,
-    apps: readonly string[] = [],
-  ): Promise<T> {
-    const names = [keys.state, keys.sends, keys.replicas, keys.ledger];
-    for (const app of apps) names.push(keys.own + app, keys.all + app);
-    const now = options.redisNow && { now: options.redisNow() };
-    const args = [...names, JSON.stringify({ ...common, ...request, ...now })];
-    const text = await run(operation, keys.state, (client) => {
-      switch (operation) {
-        case "take":
-          return client.takePlace(names.length, ...args);
-        case "settle":
-          return client.settleSends(names.length, ...args);
-        case "look":
-          return client.lookAtBudget(names.length, ...args);
-        case "join":
-          return client.joinBudget(names.length, ...args);
-      }
-    });
-    // The scripts beside this file are the only ones who write it.
-    const answer: T = JSON.parse(text);
-    return answer;
-  }
-
+  const { terms } = options;
+  const call = createCall(options);
   return {
     async take({ wishes, ...request }) {
       const apps = [...new Set(wishes.map(({ app }) => app))];
@@ -135,10 +91,60 @@ export function createRedisBudget(options: RedisBudgetOptions): SharedBudget {
       const reply = await call<LookAnswer>("look", { ...asker, entry, most: MOST_LINES });
       return reply.kind === "lost" ? reply : newsIn(reply, entry, terms.leaseMs);
     },
-    join: (replica, known) => join(replica, known, { call }),
+    join: (replica, known) => join(replica, known, call),
     async leave(asker: Asker) {
       await call("look", { ...asker, leaves: true });
     },
+  };
+}
+
+type Call = <T>(operation: keyof typeof COMMANDS, request: object, apps?: readonly string[]) => Promise<T>;
+
+const COMMANDS = {
+  take: (client, numberOfKeys, args) => client.takePlace(numberOfKeys, ...args),
+  settle: (client, numberOfKeys, args) => client.settleSends(numberOfKeys, ...args),
+  look: (client, numberOfKeys, args) => client.lookAtBudget(numberOfKeys, ...args),
+  join: (client, numberOfKeys, args) => client.joinBudget(numberOfKeys, ...args),
+} as const satisfies Record<
+  string,
+  (client: RedisClient, numberOfKeys: number, args: readonly string[]) => Promise<string>
+>;
+
+/** @returns a function that runs a script; `apps`: those whose keys it needs */
+function createCall(options: RedisBudgetOptions): Call {
+  const { run, terms, origin, namespace, redisNow } = options;
+  const keys = budgetKeys(namespace, origin);
+  const common = {
+    channel: keys.channel,
+    windows: terms.windows.map(({ limit, windowMs }) => ({ limit, ms: windowMs })),
+    reserve: terms.reserve,
+    leaseMs: terms.leaseMs,
+    maxCoolOffMs: terms.maxCoolOffMs,
+    slack: slackOf(terms),
+    replicas: options.replicas,
+    degradedForMs: options.degradedForMs,
+    silentMs: SILENT_MS,
+    rejoinMs: REJOIN_GRACE_MS,
+    graceMs: GRACE_MS,
+    aboutMs: ABOUT_MS,
+    horizonMs: longestMs(terms) + terms.leaseMs,
+    ...options.ledger,
+  };
+  return async function call<T>(
+    operation: keyof typeof COMMANDS,
+    request: object,
+    apps: readonly string[] = [],
+  ): Promise<T> {
+    const names = [keys.state, keys.sends, keys.replicas, keys.ledger];
+    for (const app of apps) names.push(keys.own + app, keys.all + app);
+    const now = redisNow && { now: redisNow() };
+    const args = [...names, JSON.stringify({ ...common, ...request, ...now })];
+    const text = await run(operation, keys.state, (client) =>
+      COMMANDS[operation](client, names.length, args),
+    );
+    // The scripts beside this file are the only ones who write it.
+    const answer: T = JSON.parse(text);
+    return answer;
   };
 }
 
@@ -212,10 +218,6 @@ function newsOf(
   return k === "e" ? [{ kind: "settled", id: i, ageMs, isUnsent: s === "unsent" }] : [];
 }
 
-interface Joining {
-  readonly call: <T>(operation: "join", request: object, apps: readonly string[]) => Promise<T>;
-}
-
 interface JoinAnswer {
   readonly gen: string;
   readonly seq: number;
@@ -225,15 +227,15 @@ interface JoinAnswer {
 async function join(
   replica: string,
   { sends, others }: { readonly sends: readonly KnownSend[]; readonly others: readonly string[] },
-  joining: Joining,
+  call: Call,
 ): Promise<Joined> {
   for (let from = 0; ; from += MOST_SENDS) {
     const part = sends.slice(from, from + MOST_SENDS);
     const apps = [...new Set(part.map(({ id }) => appIn(id)))];
     const isLast = from + MOST_SENDS >= sends.length;
     const request = { replica, others, isLast, sends: part.map((send) => broughtSend(send, apps)) };
-    const { gen, seq, entry } = await joining.call<JoinAnswer>("join", request, apps);
-    if (isLast) return { gen, seq, entry, sends: await readSends(joining) };
+    const { gen, seq, entry } = await call<JoinAnswer>("join", request, apps);
+    if (isLast) return { gen, seq, entry, sends: await readSends(call) };
   }
 }
 
@@ -248,7 +250,7 @@ function broughtSend({ id, ageMs, late }: KnownSend, apps: readonly string[]): o
   };
 }
 
-async function readSends({ call }: Joining): Promise<{ id: string; ageMs: number }[]> {
+async function readSends(call: Call): Promise<{ id: string; ageMs: number }[]> {
   const sends: { id: string; ageMs: number }[] = [];
   for (let page = 0; ; page += MOST_SENDS) {
     const answer = await call<{ now: number; sends: unknown }>("join", { page, most: MOST_SENDS }, []);

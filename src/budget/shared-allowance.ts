@@ -18,6 +18,7 @@ import { createCutOff, type CutOff } from "./cut-off.ts";
 import { createEnds, endReport, type Ends, unsentReport } from "./ends.ts";
 import { createLateSends, type LateSends } from "./late-sends.ts";
 import { expectation, overviewOf, sharesOf } from "./overview.ts";
+import type { Others } from "./others.ts";
 import type { News, SharedBudget } from "./shared-budget.ts";
 import { againAfter, oneAtATime } from "./single-flight.ts";
 import { createView, type View } from "./view.ts";
@@ -65,53 +66,37 @@ interface Side {
   readonly ends: Ends;
   phase: Phase;
   cutOff: CutOff | undefined;
-  /** By the steady clock. */
-  cutOffAt: number;
+  /** When it last reached the shared budget, or began, by the steady clock. */
+  heardAt: number;
   /** Whether the shared budget was ever reached. */
   wasReached: boolean;
   catchUpMs: number;
   sends: number;
   isClosed: boolean;
   changed: () => void;
+  /** Each at most once at a time. */
+  readonly join: () => Promise<void>;
+  readonly look: () => Promise<void>;
+  readonly flush: () => Promise<void>;
 }
 
 export function createSharedAllowance(options: SharedAllowanceOptions): SharedAllowance {
   const side = createSide(options);
   const { clock, terms } = options;
-  const join = oneAtATime(() => joinOnce(side));
-  const look = againAfter(() => lookOnce(side, join));
-  const flush = againAfter(() => flushOnce(side, join));
-  const stopBeating = keepBeating(side, join, look);
-  void join().then(flush);
-
-  async function take(wishes: readonly Wish[], anyway: boolean): Promise<Taken> {
-    if (side.phase === "shared") {
-      try {
-        const taken = await takeTogether(side, wishes, anyway);
-        if (taken === "lost") void join().then(flush);
-        else if (taken === "news") void look();
-        else return taken;
-        return { kind: "wait", forMs: side.catchUpMs };
-      } catch (error) {
-        becomeCutOff(side, error);
-      }
-    }
-    if (side.phase === "cut-off" && side.cutOff) return takeAlone(side, side.cutOff, wishes, anyway);
-    // Joining: it tells when it has, or has failed to.
-    return { kind: "wait", forMs: BEAT_MS };
-  }
+  const stopBeating = keepBeating(side);
+  void side.join();
 
   function end(granted: Grant, how: SendEnd | undefined): void {
     noteEnd(side, granted, how);
-    void flush();
+    void side.flush();
     side.changed();
   }
 
   return {
-    take: (wishes) => take(wishes, false),
+    take: (wishes) => take(side, wishes, false),
     async takeAnyway(wish) {
       for (;;) {
-        const taken = await take([wish], true);
+        const taken = await take(side, [wish], true);
         if (taken.kind === "granted") return taken.grant;
         await pause(clock, taken.forMs);
       }
@@ -134,14 +119,14 @@ export function createSharedAllowance(options: SharedAllowanceOptions): SharedAl
     shareOf: (app) => sharesOf(inForce(side).standing, terms, app, clock.steady()),
     hear(news) {
       if (side.phase !== "shared") return;
-      if (side.view.hear(news)) void look();
+      if (side.view.hear(news)) void side.look();
       if (news.kind !== "sent") side.changed();
     },
-    check: () => void (side.phase === "shared" ? look() : join().then(flush)),
+    check: () => void (side.phase === "shared" ? side.look() : side.join()),
     async close() {
       side.isClosed = true;
       stopBeating();
-      await flush();
+      await side.flush();
       if (side.phase === "shared") await options.shared.leave(side.view.asker()).catch(() => undefined);
     },
   };
@@ -162,12 +147,15 @@ function createSide(options: SharedAllowanceOptions): Side {
     ends: createEnds(),
     phase: "joining",
     cutOff: undefined,
-    cutOffAt: Number.NEGATIVE_INFINITY,
+    heardAt: options.clock.steady(),
     wasReached: false,
     catchUpMs: FIRST_CATCH_UP_MS,
     sends: 0,
     isClosed: false,
     changed: () => undefined,
+    join: oneAtATime(() => joinOnce(side)),
+    look: againAfter(() => lookOnce(side)),
+    flush: againAfter(() => flushOnce(side)),
   };
   return side;
 }
@@ -189,13 +177,12 @@ function becomeCutOff(side: Side, error: unknown): void {
     options.report("The shared budget cannot be reached; going on with a safe part of it", {
       origin: options.origin,
       reason,
-      share: view.share(),
+      share: view.others.share(),
     });
     // Others may enter sends that this replica does not hear of until it counts as silent.
     const at = side.wasReached ? now + SILENT_MS : Number.NEGATIVE_INFINITY;
-    const last = { at, held: view.held(), share: view.share(), slack: view.slack() };
+    const last = { at, held: view.others.held(), share: view.others.share(), slack: view.others.slack() };
     side.cutOff = createCutOff(view.mirror().standing, options.terms, last, options.clock.steady);
-    side.cutOffAt = now;
   }
   enterPhase(side, "cut-off");
 }
@@ -204,46 +191,72 @@ async function joinOnce(side: Side): Promise<void> {
   const { view, late, options } = side;
   if (side.isClosed) return;
   const wasCutOff = side.phase === "cut-off";
+  const lastHeardAt = side.heardAt;
   // From here on nothing is sent that would not be told.
   enterPhase(side, "joining");
   try {
     await view.join(late.known(options.clock.steady()));
     side.cutOff = undefined;
     late.clear();
-    if (!(await view.catchUp())) throw new Error("restarted while it was being joined");
+    if (!(await catchUp(side))) throw new Error("restarted while it was being joined");
     side.wasReached = true;
     if (wasCutOff) {
-      const cutOffMs = options.clock.steady() - side.cutOffAt;
+      const cutOffMs = options.clock.steady() - lastHeardAt;
       options.report("The shared budget is there again", { origin: options.origin, cutOffMs });
     }
     enterPhase(side, "shared");
+    void side.flush();
   } catch (error) {
     becomeCutOff(side, error);
   }
 }
 
-async function lookOnce(side: Side, join: () => Promise<void>): Promise<void> {
+async function lookOnce(side: Side): Promise<void> {
   if (side.phase !== "shared" || side.isClosed) return;
   try {
-    if (!(await side.view.catchUp())) void join();
+    if (!(await catchUp(side))) void side.join();
   } catch (error) {
     becomeCutOff(side, error);
   }
 }
 
-function keepBeating(side: Side, join: () => Promise<void>, look: () => Promise<void>): () => void {
+/** @returns false where it has to join first */
+async function catchUp(side: Side): Promise<boolean> {
+  const askedAt = side.options.clock.steady();
+  const isJoined = await side.view.catchUp();
+  if (isJoined) side.heardAt = askedAt;
+  return isJoined;
+}
+
+function keepBeating(side: Side): () => void {
   const { clock } = side.options;
   let beats = 0;
   let cancel = clock.after(BEAT_MS, beat);
   function beat(): void {
     cancel = clock.after(BEAT_MS, beat);
-    if (side.phase === "shared") void look();
-    else if (side.phase === "cut-off" && ++beats % BEATS_TO_REJOIN === 0) void join();
+    if (side.phase === "shared") void side.look();
+    else if (side.phase === "cut-off" && ++beats % BEATS_TO_REJOIN === 0) void side.join();
   }
   return () => cancel();
 }
 
 // Places.
+
+async function take(side: Side, wishes: readonly Wish[], anyway: boolean): Promise<Taken> {
+  if (side.phase === "shared") {
+    try {
+      const taken = await takeTogether(side, wishes, anyway);
+      if (taken !== "lost" && taken !== "news") return taken;
+      void (taken === "lost" ? side.join() : side.look());
+      return { kind: "wait", forMs: side.catchUpMs };
+    } catch (error) {
+      becomeCutOff(side, error);
+    }
+  }
+  if (side.phase === "cut-off" && side.cutOff) return takeAlone(side, side.cutOff, wishes, anyway);
+  // Joining: it tells when it has, or has failed to.
+  return { kind: "wait", forMs: BEAT_MS };
+}
 
 function nextId({ options: { replica, origin }, sends }: Side): string {
   return `${replica}.${origin}.${sends}`;
@@ -257,7 +270,15 @@ async function takeTogether(
   const { view, options } = side;
   side.sends++;
   const id = nextId(side);
-  const request = { ...view.asker(), id, wishes, anyway, share: view.share(), catchUpMs: side.catchUpMs };
+  const request = {
+    ...view.asker(),
+    id,
+    wishes,
+    anyway,
+    share: view.others.share(),
+    catchUpMs: side.catchUpMs,
+  };
+  const askedAt = options.clock.steady();
   const reply = await options.shared.take(request).catch((error: unknown) => {
     // It may have been given all the same: then it is given back.
     const now = options.clock.steady();
@@ -265,7 +286,8 @@ async function takeTogether(
     throw error;
   });
   if (reply.kind === "lost") return "lost";
-  view.learnOthers(reply);
+  side.heardAt = askedAt;
+  view.others.learn(reply);
   if (reply.kind === "wait" && reply.why === "news") {
     side.catchUpMs = Math.min(side.catchUpMs * 2, LONGEST_CATCH_UP_MS);
     return "news";
@@ -281,7 +303,7 @@ async function takeTogether(
 function takeAlone(side: Side, cutOff: CutOff, wishes: readonly Wish[], anyway: boolean): Taken {
   const { terms, clock, degradedForMs } = side.options;
   const now = clock.steady();
-  if (now > side.cutOffAt + degradedForMs) return { kind: "wait", forMs: BEAT_MS * BEATS_TO_REJOIN };
+  if (now > side.heardAt + degradedForMs) return { kind: "wait", forMs: BEAT_MS * BEATS_TO_REJOIN };
   side.sends++;
   const bare = nextId(side);
   const idOf = (app: string): string => `${bare}@${app}`;
@@ -313,13 +335,13 @@ function noteEnd(side: Side, granted: Grant, how: SendEnd | undefined): void {
   side.ends.add(report, arrivedAt);
 }
 
-async function flushOnce(side: Side, join: () => Promise<void>): Promise<void> {
+async function flushOnce(side: Side): Promise<void> {
   const { ends, view, options } = side;
   while (side.phase === "shared" && ends.size > 0) {
     const batch = ends.next(options.clock.steady());
     try {
       const reply = await options.shared.settle(view.asker(), batch.reports);
-      if (reply.kind === "lost") return void join();
+      if (reply.kind === "lost") return void side.join();
       batch.done();
       view.mirror().circuits(reply.circuits, options.clock.steady());
       side.changed();
@@ -332,12 +354,12 @@ async function flushOnce(side: Side, join: () => Promise<void>): Promise<void> {
 interface InForce {
   readonly standing: Standing;
   readonly terms: Terms;
-  readonly limitOf: View["limitOf"];
+  readonly limitOf: Others["limitOf"];
 }
 
 /** What decides now, as far as it is known here. */
 function inForce({ phase, cutOff, view, options }: Side): InForce {
   return phase === "cut-off" && cutOff
     ? { standing: cutOff.standing, terms: cutOff.terms(), limitOf: cutOff.limitOf }
-    : { standing: view.mirror().standing, terms: options.terms, limitOf: view.limitOf };
+    : { standing: view.mirror().standing, terms: options.terms, limitOf: view.others.limitOf };
 }

@@ -12,15 +12,15 @@ import Bottleneck from "bottleneck";
 
 import { Problem } from "../errors.ts";
 import type { Order, Priority, SendEnd, Throttled } from "../exchange.ts";
-import { pause, type Clock } from "../platform/clock.ts";
-import type { Allowance, Expectation, Grant, Wish } from "./allowance.ts";
+import type { Clock } from "../platform/clock.ts";
+import type { Allowance, Expectation, Grant } from "./allowance.ts";
+import type { Candidate } from "./arbiter.ts";
+import { createBackground } from "./background.ts";
 import { queryHash } from "./ledger.ts";
 import { createPatience, type Patience } from "./patience.ts";
 import { type RefusalReason, refusalOf } from "./refusal.ts";
-import { createWaitingLine, type InLine } from "./waiting-line.ts";
-
-/** A place that took longer to come is not used: a send departs soon after it was allowed. */
-const LONGEST_ASKING_MS = 1_000;
+import { createTurns } from "./turns.ts";
+import { createWaitingLine, type InLine, type WaitingLine } from "./waiting-line.ts";
 
 export interface ThrottleObserver {
   /** A request was refused, or, where the budget is only watched, would have been. */
@@ -44,7 +44,7 @@ export interface Throttle {
   readonly throttled: Throttled;
   readonly queueLength: (priority: Priority) => number;
   /** How long a request would wait that came now. */
-  readonly expect: (order: Pick<Order, "app" | "priority" | "resource">) => Expectation;
+  readonly expect: (candidate: Candidate) => Expectation;
 }
 
 interface Waiter extends InLine {
@@ -53,100 +53,54 @@ interface Waiter extends InLine {
   readonly depart: (grant: Grant) => Promise<void>;
 }
 
+type Job<T> = (ended: (end: SendEnd) => void) => Promise<T>;
+
 export function createThrottle(options: ThrottleOptions): Throttle {
-  const { allowance, concurrency, clock, observer } = options;
+  const { allowance, concurrency, clock, observer, weightOf } = options;
+  const isEnforced = options.mode === "enforce";
   const queue = new Bottleneck({ maxConcurrent: concurrency });
   const line = createWaitingLine<Waiter>();
-  const change = createSignal();
-  const background = createBackground(concurrency);
-  /** Turns ask for places one after the other: a place is for whoever is first then. */
-  let asking: Promise<unknown> = Promise.resolve();
+  const { mayGo, began, ended } = createBackground(concurrency);
+  const turns = createTurns({ allowance, line, clock, mayGo, isUnlimited: !isEnforced });
+
+  const expect = (candidate: Candidate): Expectation =>
+    allowance.expect(candidate, line.ahead(candidate, weightOf));
+  const { refuse, isTooLong, refuseHopeless } = createRefusals(options, line);
 
   allowance.onChange(() => {
     refuseHopeless();
-    change.raise();
+    turns.changed();
   });
 
-  const expectFor = (wish: Pick<Wish, "app" | "priority" | "resource">): Expectation =>
-    allowance.expect(wish, line.ahead({ cause: "miss", query: "", ...wish }, options.weightOf));
-
-  /** Waits until somebody in the line may send. @returns nothing where nobody waits any more */
-  async function nextDeparture(): Promise<{ waiter: Waiter; grant: Grant } | undefined> {
-    for (;;) {
-      if (line.isEmpty()) return undefined;
-      const changed = change.next();
-      const heads = line.heads(background.mayGo);
-      const askedAt = clock.steady();
-      const taken = heads.length > 0 ? await take(heads) : ({ kind: "wait", forMs: Infinity } as const);
-      if (taken.kind === "wait") {
-        await pause(clock, taken.forMs, changed);
-        continue;
-      }
-      const waiter = heads.find(({ wish }) => wish === taken.grant.wish);
-      const isPrompt = clock.steady() - askedAt <= LONGEST_ASKING_MS;
-      if (isPrompt && waiter !== undefined && line.leave(waiter)) return { waiter, grant: taken.grant };
-      // Withdrawn while it was being asked for; or this process was stopped, and the place may be stale.
-      allowance.giveBack(taken.grant);
-    }
-  }
-
-  async function take(heads: readonly Waiter[]): ReturnType<Allowance["take"]> {
-    const [first] = heads;
-    if (options.mode === "observe" && first !== undefined)
-      return { kind: "granted", grant: await allowance.takeAnyway(first.wish) };
-    return await allowance.take(heads.map(({ wish }) => wish));
-  }
-
   async function turn(): Promise<void> {
-    const next = asking.then(nextDeparture);
-    asking = next.catch(() => undefined);
-    const departure = await next;
+    const departure = await turns.next();
     if (departure === undefined) return;
     const { waiter, grant } = departure;
     waiter.patience.stop();
-    background.began(waiter.wish.priority);
+    began(waiter.order.priority);
     await waiter.depart(grant);
-    background.ended(waiter.wish.priority);
-    change.raise();
+    ended(waiter.order.priority);
+    turns.changed();
   }
 
-  /** Those whose wait has become longer than they can wait. */
-  function refuseHopeless(): void {
-    if (options.mode === "observe") return;
-    for (const { wish, order, patience } of line.all()) {
-      const expectation = allowance.expect(wish, { ahead: 0, ownAhead: 0 });
-      if (expectation.why !== "cool-off" || clock.now() + expectation.forMs <= order.waiting.deadlineAt())
-        continue;
-      patience.end(refuse(order.app, expectation));
-    }
-  }
-
-  function refuse(app: string, expectation: Expectation): Problem {
-    const { reason, problem } = refusalOf(expectation, app);
-    observer.refused(app, reason, options.mode === "enforce");
-    return problem;
-  }
-
-  async function throttled<T>(order: Order, job: (ended: (end: SendEnd) => void) => Promise<T>): Promise<T> {
-    const expectation = expectFor(order);
-    if (clock.now() + expectation.forMs > order.waiting.deadlineAt()) {
+  async function throttled<T>(order: Order, job: Job<T>): Promise<T> {
+    const expectation = expect(order);
+    if (isTooLong(expectation, order)) {
       const problem = refuse(order.app, expectation);
-      if (options.mode === "enforce") throw problem;
+      if (isEnforced) throw problem;
     }
-    const { app, priority, cause, resource, text } = order;
-    const wish = { app, priority, cause, resource, query: queryHash(text) };
-    const arrivedAt = clock.now();
+    const cameAt = clock.now();
     const { promise, resolve, reject } = Promise.withResolvers<T>();
     const waiter: Waiter = {
-      wish,
+      wish: wishOf(order),
       order,
-      patience: createPatience(order.waiting, clock, () => refusalOf(expectFor(order), order.app).problem),
+      patience: createPatience(order.waiting, clock, () => refusalOf(expect(order), order.app).problem),
       depart: (grant) => {
-        observer.departed(order, clock.now() - arrivedAt);
-        return run(grant, job).then(resolve, reject);
+        observer.departed(order, clock.now() - cameAt);
+        return run(allowance, clock, grant, job).then(resolve, reject);
       },
     };
-    if (line.join(waiter)) change.raise();
+    if (line.join(waiter)) turns.changed();
     queue.schedule(turn).catch((error: unknown) => {
       // Nobody else would tell those who wait.
       for (const { patience } of line.all()) patience.end(asError(error));
@@ -154,62 +108,72 @@ export function createThrottle(options: ThrottleOptions): Throttle {
     try {
       return await Promise.race([promise, waiter.patience.rejected]);
     } catch (error) {
-      if (error instanceof Problem && error.code === "deadline-exceeded" && line.has(waiter))
-        observer.refused(app, "deadline", true);
+      if (line.has(waiter) && error instanceof Problem && error.code === "deadline-exceeded")
+        observer.refused(order.app, "deadline", true);
       throw error;
     } finally {
       waiter.patience.stop();
-      if (line.leave(waiter)) change.raise();
+      if (line.leave(waiter)) turns.changed();
     }
   }
 
-  /** Runs a job in its place, and sees to it that the place is settled whatever becomes of it. */
-  async function run<T>(grant: Grant, job: (ended: (end: SendEnd) => void) => Promise<T>): Promise<T> {
-    const startedAt = clock.now();
-    let isSettled = false;
-    const ended = (end: SendEnd): void => {
-      if (!isSettled) allowance.settle(grant, end);
-      isSettled = true;
-    };
-    try {
-      return await job(ended);
-    } finally {
-      const durationMs = clock.now() - startedAt;
-      ended({ status: "reset", arrivedAfterMs: durationMs, durationMs });
-    }
-  }
-
-  return { throttled, queueLength: line.length, expect: expectFor };
+  return { throttled, queueLength: line.length, expect };
 }
 
-function asError(error: unknown): Error {
-  return error instanceof Error ? error : new Error(String(error));
+interface Refusals {
+  /** Whether an order cannot wait so long. */
+  readonly isTooLong: (expectation: Expectation, order: Order) => boolean;
+  /** Reports a refusal. @returns what the caller is to be told */
+  readonly refuse: (app: string, expectation: Expectation) => Problem;
+  /** Refuses those whose wait has become too long: a cool-off has begun, say. */
+  readonly refuseHopeless: () => void;
 }
 
-/** Something that happens now and then; who waits for it gets a signal of its own, raised the next time. */
-function createSignal(): { readonly next: () => AbortSignal; readonly raise: () => void } {
-  let controller = new AbortController();
+function createRefusals(
+  { allowance, clock, mode, observer }: ThrottleOptions,
+  line: WaitingLine<Waiter>,
+): Refusals {
+  const isEnforced = mode === "enforce";
+  const isTooLong: Refusals["isTooLong"] = ({ forMs }, { waiting }) =>
+    clock.now() + forMs > waiting.deadlineAt();
+  const refuse: Refusals["refuse"] = (app, expectation) => {
+    const { reason, problem } = refusalOf(expectation, app);
+    observer.refused(app, reason, isEnforced);
+    return problem;
+  };
   return {
-    next: () => controller.signal,
-    raise() {
-      const raised = controller;
-      controller = new AbortController();
-      raised.abort();
+    isTooLong,
+    refuse,
+    refuseHopeless() {
+      for (const { order, patience } of isEnforced ? line.all() : []) {
+        const expectation = allowance.expect(order, { ahead: 0, ownAhead: 0 });
+        const isHopeless = expectation.why === "cool-off" && isTooLong(expectation, order);
+        if (isHopeless) patience.end(refuse(order.app, expectation));
+      }
     },
   };
 }
 
-/** Work that nobody waits for leaves one of the calls at once to those that somebody waits for. */
-function createBackground(concurrency: number): {
-  readonly mayGo: (priority: Priority) => boolean;
-  readonly began: (priority: Priority) => void;
-  readonly ended: (priority: Priority) => void;
-} {
-  const most = Math.max(1, concurrency - 1);
-  let onTheirWay = 0;
-  return {
-    mayGo: (priority) => priority === "interactive" || onTheirWay < most,
-    began: (priority) => void (onTheirWay += priority === "interactive" ? 0 : 1),
-    ended: (priority) => void (onTheirWay -= priority === "interactive" ? 0 : 1),
+function wishOf({ app, priority, cause, resource, text }: Order): InLine["wish"] {
+  return { app, priority, cause, resource, query: queryHash(text) };
+}
+
+/** Runs a job in its place, and sees to it that the place is settled whatever becomes of it. */
+async function run<T>(allowance: Allowance, clock: Clock, grant: Grant, job: Job<T>): Promise<T> {
+  const startedAt = clock.steady();
+  let isSettled = false;
+  const settle = (end: SendEnd): void => {
+    if (!isSettled) allowance.settle(grant, end);
+    isSettled = true;
   };
+  try {
+    return await job(settle);
+  } finally {
+    const durationMs = clock.steady() - startedAt;
+    settle({ status: "reset", arrivedAfterMs: durationMs, durationMs });
+  }
+}
+
+function asError(error: unknown): Error {
+  return error instanceof Error ? error : new Error(String(error));
 }

@@ -4,6 +4,7 @@
  */
 import { PRIORITIES, type Priority } from "../exchange.ts";
 import type { Ahead, Wish } from "./allowance.ts";
+import type { Candidate } from "./arbiter.ts";
 
 /** One in the line. */
 export interface InLine {
@@ -19,7 +20,7 @@ export interface WaitingLine<W extends InLine> {
   /** The first of each kind, in the order in which they came. */
   readonly heads: (mayGo: (priority: Priority) => boolean) => readonly W[];
   /** How many go before one that would join now, the apps taking turns by weight. */
-  readonly ahead: (wish: Wish, weightOf: (app: string) => number) => Ahead;
+  readonly ahead: (candidate: Candidate, weightOf: (app: string) => number) => Ahead;
   readonly length: (priority: Priority) => number;
   readonly isEmpty: () => boolean;
   /** Everyone, in no order. */

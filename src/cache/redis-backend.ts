@@ -46,6 +46,8 @@ export interface Guest {
   readonly onGap: () => void;
 }
 
+const NOBODY: Guest = { scripts: {}, channels: [], onMessage: () => undefined, onGap: () => undefined };
+
 export interface RedisBackend extends Backend {
   /** Gives Redis a command, behind the same breaker. */
   readonly run: RedisCalls["run"];
@@ -59,9 +61,9 @@ const PROBE_INTERVAL_MS = 1_000;
  * @throws where the settings cannot be used at all: a malformed URL, a CA file that cannot be read
  */
 export function createRedisBackend(options: RedisBackendOptions): RedisBackend {
-  const { connect, clock, random, retentionMs, guest } = options;
+  const { connect, clock, random, retentionMs, guest = NOBODY } = options;
   const { commandTimeoutMs = COMMAND_TIMEOUT_MS, probeIntervalMs = PROBE_INTERVAL_MS } = options;
-  const factory = redisFactory(connect, { ...SCRIPTS, ...guest?.scripts });
+  const factory = redisFactory(connect, { ...SCRIPTS, ...guest.scripts });
   const replica = random.unique16();
   let tell = (_event: BackendEvent): void => undefined;
 
@@ -71,10 +73,7 @@ export function createRedisBackend(options: RedisBackendOptions): RedisBackend {
     commandTimeoutMs,
     probeIntervalMs,
     onOutage: () => claims.vacateAll(),
-    onRecovery() {
-      listener.check();
-      guest?.onGap();
-    },
+    onRecovery: both(() => listener.check(), guest.onGap),
   });
   const purges = createRedisPurges(calls, retentionMs);
   const listener = createRedisListener({
@@ -84,15 +83,12 @@ export function createRedisBackend(options: RedisBackendOptions): RedisBackend {
     replica,
     commandTimeoutMs,
     intervalMs: probeIntervalMs,
-    channels: guest?.channels ?? [],
-    onMessage(channel, text) {
-      if (channel === CHANNEL) dispatch(text, { replica, purges, claims, tell });
-      else guest?.onMessage(channel, text);
-    },
-    onGap() {
-      tell({ kind: "gap" });
-      guest?.onGap();
-    },
+    channels: guest.channels,
+    onMessage: (channel, text) =>
+      channel === CHANNEL
+        ? dispatch(text, { replica, purges, claims, tell })
+        : guest.onMessage(channel, text),
+    onGap: both(() => tell({ kind: "gap" }), guest.onGap),
     onDown: () => claims.vacateAll(),
     async readPurges(which) {
       const { all, news } = await purges.read();
@@ -108,9 +104,7 @@ export function createRedisBackend(options: RedisBackendOptions): RedisBackend {
   });
 
   async function close(): Promise<void> {
-    claims.close();
-    listener.close();
-    calls.close();
+    for (const part of [claims, listener, calls]) part.close();
   }
 
   return {
@@ -123,6 +117,13 @@ export function createRedisBackend(options: RedisBackendOptions): RedisBackend {
       tell = listen;
       listener.replay();
     },
+  };
+}
+
+function both(one: () => void, other: () => void): () => void {
+  return () => {
+    one();
+    other();
   };
 }
 

@@ -1,0 +1,55 @@
+/** What a replica knows of the others, and what follows for what it may spend. */
+import type { Terms } from "./arbiter.ts";
+import type { Window } from "./windows.ts";
+
+export interface OthersOptions {
+  readonly terms: Terms;
+  /** Most replicas at once, as far as the settings know. */
+  readonly replicas: number;
+  readonly degradedShare: number;
+  /** There are more replicas than the settings say. */
+  readonly onTooMany: (replicas: number) => void;
+  /** Something is no longer held back. */
+  readonly onRelief: () => void;
+}
+
+export interface Others {
+  readonly learn: (others: { readonly live: number; readonly held: number }) => void;
+  /** The most replicas seen at once. */
+  readonly mostSeen: () => number;
+  /** Replicas that have gone silent, for which something is held back. */
+  readonly held: () => number;
+  /** The part of each window for one replica that is cut off. */
+  readonly share: () => number;
+  /** How many sends may be entered that a replica does not know of; none where it is the only one. */
+  readonly slack: () => number;
+  /** What may be spent of a window while something is held back. */
+  readonly limitOf: (window: Window) => number;
+}
+
+/** A twentieth of the smallest limit, so that catching up never holds up much. */
+export function slackOf({ windows }: Terms): number {
+  return Math.max(2, Math.floor(Math.min(...windows.map(({ limit }) => limit)) / 20));
+}
+
+export function createOthers(options: OthersOptions): Others {
+  const slack = slackOf(options.terms);
+  let mostSeen = 1;
+  let held = 0;
+  const atMost = (): number => Math.max(options.replicas, mostSeen);
+  const share = (): number => Math.min(options.degradedShare, 1 / atMost());
+  return {
+    learn(others) {
+      if (others.live > atMost()) options.onTooMany(others.live);
+      mostSeen = Math.max(mostSeen, others.live);
+      const isRelief = others.held < held;
+      ({ held } = others);
+      if (isRelief) options.onRelief();
+    },
+    mostSeen: () => mostSeen,
+    held: () => held,
+    share,
+    slack: () => (atMost() > 1 ? slack : 0),
+    limitOf: ({ limit }) => (held === 0 ? limit : limit - held * Math.floor(limit * share()) - slack),
+  };
+}
