@@ -64,14 +64,14 @@ let questions = 0;
 
 /** Callers who ask, again and again, for what nobody has asked for before. */
 export function crowd(
-  replicas: () => readonly Replica[],
+  replicas: () => readonly Pick<Replica, "url">[],
   callers: number,
   headers: Readonly<Record<string, string>> = {},
 ): Crowd {
   const statuses: number[] = [];
-  let isStopped = false;
+  const stop = new AbortController();
   async function caller(index: number): Promise<void> {
-    for (let round = index; !isStopped; round++) {
+    for (let round = index; !stop.signal.aborted; round++) {
       const pool = replicas();
       const replica = pool[round % pool.length];
       const reply = await ask(`${replica?.url}/areas?q=question-${questions++}`, { headers }).catch(
@@ -86,7 +86,7 @@ export function crowd(
   return {
     statuses,
     async stop() {
-      isStopped = true;
+      stop.abort();
       await Promise.all(all);
     },
   };

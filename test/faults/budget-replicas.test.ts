@@ -1,0 +1,226 @@
+/**
+ * Replicas that share one budget, under saturation, as the upstream counts it: it is never overrun, and
+ * hardly anything of it is left unused.
+ */
+import { describe, expect, it } from "vitest";
+
+import { ask } from "../support/ask.ts";
+import {
+  expectKept,
+  expectServed,
+  expectStoreInUse,
+  lasting,
+  redisForTest,
+  spentBy,
+  startMany,
+  total,
+  urlOf,
+  usedFrom,
+} from "../support/budget-watch.ts";
+import { crowd, startFleet, type Replica } from "../support/fleet.ts";
+import { startTcpProxy } from "../support/tcp-proxy.ts";
+
+const SECOND = { limit: 20, windowMs: 1_000 } as const;
+const TWO_SECONDS = { limit: 20, windowMs: 2_000 } as const;
+
+describe("the shared budget, saturated", () => {
+  it.each([1, 3, 5])("for ten windows, is used up and not overrun by %i replicas", async (count) => {
+    const redis = await redisForTest();
+    const fleet = await startFleet({
+      REDIS_URL: urlOf(redis),
+      BUDGET: "20/1s",
+      REPLICAS: String(count),
+    });
+    const replicas = await startMany(fleet, count);
+    await Promise.all(replicas.map(expectStoreInUse));
+    const callers = crowd(() => replicas, 15);
+    await fleet.sandbox.waitForRequests(1);
+    await lasting(10.3 * SECOND.windowMs);
+    await callers.stop();
+    const arrivals = fleet.arrivals();
+    expectKept(arrivals, SECOND);
+    expect(usedFrom(arrivals, SECOND, 0, 10)).toBeGreaterThanOrEqual(0.95);
+  });
+
+  it("keeps two windows at once", async () => {
+    const redis = await redisForTest();
+    const fleet = await startFleet({ REDIS_URL: urlOf(redis), BUDGET: "8/1s,14/3s", REPLICAS: "2" });
+    const replicas = await startMany(fleet, 2);
+    const callers = crowd(() => replicas, 12);
+    await fleet.sandbox.waitForRequests(1);
+    await lasting(6_300);
+    await callers.stop();
+    const arrivals = fleet.arrivals();
+    expectKept(arrivals, { limit: 8, windowMs: 1_000 });
+    expectKept(arrivals, { limit: 14, windowMs: 3_000 });
+    expect(usedFrom(arrivals, { limit: 14, windowMs: 3_000 }, 0, 2)).toBeGreaterThanOrEqual(0.95);
+  });
+
+  it("is kept where the upstream is slow to answer", async () => {
+    const redis = await redisForTest();
+    const fleet = await startFleet({
+      REDIS_URL: urlOf(redis),
+      BUDGET: "20/2s",
+      // More on their way at once than the budget has places.
+      BUDGET_CONCURRENCY: "12",
+      REPLICAS: "2",
+    });
+    const replicas = await startMany(fleet, 2);
+    fleet.sandbox.faults.add({ latencyMs: 1_500 });
+    const callers = crowd(() => replicas, 30);
+    await fleet.sandbox.waitForRequests(1);
+    await lasting(3.5 * TWO_SECONDS.windowMs);
+    fleet.sandbox.faults.clear();
+    await callers.stop();
+    expectKept(fleet.arrivals(), TWO_SECONDS);
+  });
+});
+
+describe("replicas under saturation", () => {
+  it("that are killed and started anew overrun nothing, and callers go on being served", async () => {
+    const redis = await redisForTest();
+    const fleet = await startFleet({ REDIS_URL: urlOf(redis), BUDGET: "20/2s", REPLICAS: "3" });
+    const replicas = await startMany(fleet, 3);
+    const callers = crowd(() => replicas, 15);
+    for (const [index, old] of replicas.entries()) {
+      await expectServed(callers);
+      old.process.child.kill("SIGKILL");
+      await old.process.ended;
+      await expectServed(callers);
+      replicas[index] = await fleet.start();
+    }
+    await lasting(2 * TWO_SECONDS.windowMs);
+    await expectServed(callers);
+    await callers.stop();
+    expectKept(fleet.arrivals(), TWO_SECONDS);
+  });
+
+  it("that stand still for a while overrun nothing when they go on", async () => {
+    const redis = await redisForTest();
+    const fleet = await startFleet({ REDIS_URL: urlOf(redis), BUDGET: "20/2s", REPLICAS: "3" });
+    const replicas = await startMany(fleet, 3);
+    const [frozen, ...others] = replicas;
+    // The callers of the frozen one hang; the others have callers of their own.
+    const callers = crowd(() => others, 12);
+    const stuck = crowd(() => replicas.slice(0, 1), 6);
+    await expectServed(stuck);
+    for (let round = 0; round < 2; round++) {
+      frozen?.process.child.kill("SIGSTOP");
+      await lasting(3_000);
+      await expectServed(callers);
+      frozen?.process.child.kill("SIGCONT");
+      await expectServed(stuck);
+    }
+    await lasting(TWO_SECONDS.windowMs);
+    await Promise.all([callers.stop(), stuck.stop()]);
+    expectKept(fleet.arrivals(), TWO_SECONDS);
+  });
+
+  it("that are replaced one by one by such with a smaller budget keep to the larger, then to the smaller", async () => {
+    const redis = await redisForTest();
+    const fleet = await startFleet({ REDIS_URL: urlOf(redis), BUDGET: "20/2s", REPLICAS: "3" });
+    const replicas = await startMany(fleet, 3);
+    const callers = crowd(() => replicas, 15);
+    let lastEnded = 0;
+    for (const [index, old] of replicas.entries()) {
+      await expectServed(callers);
+      replicas[index] = await fleet.start({ BUDGET: "12/2s" });
+      old.process.child.kill("SIGTERM");
+      expect(await old.process.ended).toBe(0);
+      lastEnded = Date.now();
+    }
+    await lasting(3.2 * TWO_SECONDS.windowMs);
+    await callers.stop();
+    const arrivals = fleet.arrivals();
+    const smaller = { limit: 12, windowMs: TWO_SECONDS.windowMs };
+    expectKept(arrivals, TWO_SECONDS);
+    const since = lastEnded + smaller.windowMs;
+    expectKept(
+      arrivals.filter((at) => at >= since),
+      smaller,
+    );
+    expect(usedFrom(arrivals, smaller, since, 2)).toBeGreaterThanOrEqual(0.9);
+  });
+
+  it("one of which is cut off from Redis overrun nothing, and all go on serving", async () => {
+    const redis = await redisForTest();
+    const proxy = await startTcpProxy(redis.port);
+    const fleet = await startFleet({ REDIS_URL: urlOf(redis), BUDGET: "20/2s", REPLICAS: "3" });
+    const lonely = await fleet.start({ REDIS_URL: urlOf(proxy) });
+    const others = await startMany(fleet, 2);
+    await Promise.all([lonely, ...others].map(expectStoreInUse));
+    const [ofLonely, ofOthers] = [crowd(() => [lonely], 6), crowd(() => others, 10)];
+    await expectServed(ofLonely);
+    await lasting(TWO_SECONDS.windowMs);
+    proxy.blackHole();
+    proxy.cut();
+    await lasting(2 * TWO_SECONDS.windowMs);
+    await Promise.all([expectServed(ofLonely), expectServed(ofOthers)]);
+    await lasting(TWO_SECONDS.windowMs);
+    proxy.heal();
+    proxy.cut();
+    await expectStoreInUse(lonely);
+    await lonely.process.says(/The shared budget is there again/);
+    const mended = Date.now();
+    await lasting(3.5 * TWO_SECONDS.windowMs);
+    await Promise.all([ofLonely.stop(), ofOthers.stop()]);
+    await proxy.close();
+    const arrivals = fleet.arrivals();
+    expectKept(arrivals, TWO_SECONDS);
+    expect(usedFrom(arrivals, TWO_SECONDS, mended + TWO_SECONDS.windowMs, 2)).toBeGreaterThanOrEqual(0.9);
+  });
+});
+
+describe("what is charged to the budget", () => {
+  it("is every call that arrives, retries too, and nothing else", async () => {
+    const redis = await redisForTest();
+    const fleet = await startFleet({ REDIS_URL: urlOf(redis), BUDGET: "20/1s", REPLICAS: "2" });
+    const replicas: readonly Replica[] = await startMany(fleet, 2);
+    await Promise.all(replicas.map(expectStoreInUse));
+    // Of three calls, one fails and is tried again.
+    const failing = setInterval(() => fleet.sandbox.faults.add({ status: 500, times: 2 }), 250);
+    const callers = crowd(() => replicas, 15, { "x-app-id": "any" });
+    await lasting(4 * SECOND.windowMs);
+    clearInterval(failing);
+    await callers.stop();
+    fleet.sandbox.faults.clear();
+    const spent = await spentBy(replicas);
+    const arrivals = fleet.arrivals();
+    expectKept(arrivals, SECOND);
+    expect(Object.keys(spent).toSorted()).toEqual(['app="other",cause="miss"', 'app="other",cause="retry"']);
+    expect(total(spent)).toBe(arrivals.length);
+
+    // Hits, 304s and those who join a flight.
+    fleet.sandbox.hold();
+    const [first] = replicas;
+    const url = `${first?.url}/areas?q=asked-by-many`;
+    const together = Array.from({ length: 10 }, () => ask(url));
+    await fleet.sandbox.waitForRequests(arrivals.length + 1);
+    fleet.sandbox.release();
+    const [reply] = await Promise.all(together);
+    const headers = { "if-none-match": String(reply?.headers.etag) };
+    expect((await ask(url)).status).toBe(200);
+    expect((await ask(url, { headers })).status).toBe(304);
+    expect(total(await spentBy(replicas))).toBe(arrivals.length + 1);
+    expect(fleet.arrivals()).toHaveLength(arrivals.length + 1);
+  });
+
+  it("is nothing where a caller is refused", async () => {
+    const redis = await redisForTest();
+    const fleet = await startFleet({
+      REDIS_URL: urlOf(redis),
+      BUDGET: "5/1s",
+      BUDGET_MAX_WAIT: "200ms",
+      REPLICAS: "2",
+    });
+    const replicas = await startMany(fleet, 2);
+    const callers = crowd(() => replicas, 10);
+    await lasting(3_000);
+    await callers.stop();
+    const arrivals = fleet.arrivals();
+    expectKept(arrivals, { limit: 5, windowMs: 1_000 });
+    expect(callers.statuses.filter((status) => status !== 200).length).toBeGreaterThan(20);
+    expect(callers.statuses).not.toContain(0);
+    expect(total(await spentBy(replicas))).toBe(arrivals.length);
+  });
+});
