@@ -4,6 +4,7 @@
  * Absolute figures are this machine's at this moment; only the ratios mean anything, and a wide spread
  * between runs means that the machine was busy.
  */
+import { benchBudget } from "./budget.ts";
 import { benchHits } from "./hits.ts";
 import { benchStores } from "./stores.ts";
 import { benchUnderstanding } from "./understanding.ts";
@@ -13,3 +14,4 @@ const isShort = process.argv.includes("--short");
 await benchUnderstanding(isShort ? 50 : 500);
 await benchHits(isShort ? 500 : 4_000);
 await benchStores(isShort ? 100 : 1_000);
+await benchBudget(isShort ? 200 : 1_000);
