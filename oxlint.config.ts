@@ -17,7 +17,10 @@ const HOMES: Record<string, { names: string[]; at: string[] }> = {
   yaml: { names: ["yaml"], at: ["src/platform/**"] },
   zod: { names: ["zod"], at: ["src/platform/**"] },
   sqlite: { names: ["node:sqlite"], at: ["src/platform/sqlite.ts"] },
-  redis: { names: ["ioredis"], at: ["src/platform/redis*.ts", "src/cache/redis-*.ts", "src/budget/redis-scripts.ts"] },
+  redis: {
+    names: ["ioredis"],
+    at: ["src/platform/redis*.ts", "src/cache/redis-*.ts", "src/budget/redis-scripts.ts"],
+  },
   lru: { names: ["lru-cache"], at: ["src/cache/**"] },
 };
 
