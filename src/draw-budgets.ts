@@ -12,7 +12,7 @@ import type { BudgetSources } from "./observe/budget-metrics.ts";
 import type { Clock } from "./platform/clock.ts";
 import type { Config } from "./platform/config.ts";
 
-export interface Budget {
+interface Budget {
   readonly allowance: Allowance;
   readonly throttle: Throttle;
 }
@@ -163,6 +163,6 @@ function circuitsOf({
 }
 
 /** The API's windows go by their names; those of the images say so. */
-export function windowLabel(origin: OriginName, name: string): string {
+function windowLabel(origin: OriginName, name: string): string {
   return origin === "api" ? name : `${origin}/${name}`;
 }

@@ -30,7 +30,7 @@ import {
   type Window,
 } from "./windows.ts";
 
-export const DAY_MS = 86_400_000;
+const DAY_MS = 86_400_000;
 /** An app that asked so long ago, or within the window where that is longer, is still about. */
 export const ABOUT_MS = 60_000;
 
@@ -319,7 +319,7 @@ function weightOf({ apps }: Terms, app: string): number {
 }
 
 /** The part of a window that background work leaves alone. */
-export function reserved({ reserve }: Terms, { limit }: Limit): number {
+function reserved({ reserve }: Terms, { limit }: Limit): number {
   return Math.floor(limit * reserve);
 }
 
@@ -331,7 +331,7 @@ function inFairOrder(standing: Standing, candidates: readonly Candidate[]): numb
   return candidates.map((_, index) => index).toSorted((a, b) => rank(a) - rank(b) || tag(a) - tag(b));
 }
 
-export function appOf({ apps }: Standing, app: string): AppState {
+function appOf({ apps }: Standing, app: string): AppState {
   let state = apps.get(app);
   if (state === undefined) {
     const never = Number.NEGATIVE_INFINITY;

@@ -43,7 +43,7 @@ export interface LedgerReader {
 }
 
 /** A ledger that this process alone writes. */
-export interface Ledger extends LedgerReader {
+interface Ledger extends LedgerReader {
   /** May throw: then the entry is not there. */
   readonly enter: (entry: LedgerEntry) => void;
   /** May throw. */

@@ -22,7 +22,7 @@ import { SILENT_MS } from "./shared-allowance.ts";
 import { slackOf } from "./others.ts";
 
 /** What the budget measures of its commands; a closed set, as it labels a metric. */
-export type BudgetOperation = "take" | "settle" | "look" | "join" | "ledger";
+type BudgetOperation = "take" | "settle" | "look" | "join" | "ledger";
 
 /** Gives Redis a command. Rejects where Redis is out of order, or refuses. */
 export type RunOnRedis = <T>(

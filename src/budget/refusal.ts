@@ -2,9 +2,8 @@
 import { Problem } from "../errors.ts";
 import type { Expectation } from "./allowance.ts";
 
-/** Why a request was refused; the closed set of the metric label `reason`. */
-export const REFUSAL_REASONS = ["budget", "share", "per-day", "cool-off"] as const;
-export type RefusalReason = (typeof REFUSAL_REASONS)[number];
+/** Why a request was refused; a closed set, as it labels a metric. */
+export type RefusalReason = "budget" | "share" | "per-day" | "cool-off";
 
 export interface Refusal {
   readonly reason: RefusalReason;

@@ -18,7 +18,7 @@ export interface Asker {
   readonly mostSeen: number;
 }
 
-export interface TakeRequest extends Asker {
+interface TakeRequest extends Asker {
   /** Of the send; the shared budget appends `@` and the app. */
   readonly id: string;
   readonly wishes: readonly Wish[];

@@ -17,7 +17,7 @@ export interface TurnsOptions<W extends InLine> {
 }
 
 /** Somebody who may send, and the place. */
-export interface Departure<W> {
+interface Departure<W> {
   readonly waiter: W;
   readonly grant: Grant;
 }

@@ -1,7 +1,7 @@
 import type { OwnLedger } from "./ledger.ts";
 
 /** Says something an operator should look at. */
-export type Warn = (message: string, fields: Readonly<Record<string, unknown>>) => void;
+type Warn = (message: string, fields: Readonly<Record<string, unknown>>) => void;
 
 export interface UnfailingOptions {
   /** Epoch milliseconds. */

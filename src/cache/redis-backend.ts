@@ -38,7 +38,7 @@ export interface RedisBackendOptions {
 }
 
 /** Who shares the connections: the budget, which is none of the cache's business. */
-export interface Guest {
+interface Guest {
   readonly scripts: RedisScripts;
   readonly channels: readonly string[];
   readonly onMessage: (channel: string, text: string) => void;

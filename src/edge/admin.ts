@@ -22,7 +22,8 @@ export interface AdminOptions
 }
 
 const KNOWN =
-  "GET /metrics, /livez, /readyz, /budget, /usage?from=…&to=…&by=…, /quote?url=…, /cache/entry?url=…, POST /cache/purge";
+  "GET /metrics, /livez, /readyz, GET /budget, GET /usage?from=…&to=…&by=…, GET /quote?url=…, " +
+  "GET /cache/entry?url=…, POST /cache/purge";
 
 /** @returns the server, not yet listening. */
 export function createAdminServer(options: AdminOptions): Server {

@@ -5,7 +5,7 @@ import { sampledByLabel } from "./sampled.ts";
 
 /** A circuit, and the values of its gauge. */
 const CIRCUIT_STATES = { closed: 0, "half-open": 1, open: 2 } as const;
-export type CircuitState = keyof typeof CIRCUIT_STATES;
+type CircuitState = keyof typeof CIRCUIT_STATES;
 
 /** How the budget stands at the moment of a scrape. */
 export interface BudgetSources {

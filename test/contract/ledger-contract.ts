@@ -14,7 +14,7 @@ import { createFakeClock, type FakeClock } from "../support/fake-clock.ts";
 import { ledgerEntry, linesOf, piecesOf } from "../support/ledger.ts";
 
 /** A ledger that is empty, how lines come into it, and how to be rid of it. */
-export interface LedgerUnderTest {
+interface LedgerUnderTest {
   readonly reader: LedgerReader;
   readonly enter: (entry: LedgerEntry) => Promise<void> | void;
   readonly complete: (id: string, completion: LedgerCompletion) => Promise<void> | void;
@@ -34,7 +34,7 @@ function uncompleted(entry: LedgerEntry): LedgerLine {
 }
 
 /** What every ledger keeps to, whatever it is made of. */
-export function ledgerContract(name: string, create: CreateLedger<LedgerUnderTest>): void {
+function ledgerContract(name: string, create: CreateLedger<LedgerUnderTest>): void {
   describe(`${name} keeps to the contract of ledgers:`, () => {
     let clock: FakeClock;
     let start: number;

@@ -233,7 +233,11 @@ const CLOSED: Record<string, RegExp> = {
   status: /^\d{3}$/,
   tier: /^(memory|sqlite|redis)$/,
   store: /^(memory|sqlite|redis)$/,
-  operation: /^(get|set|remove|purge|purges|claim|release|renew|beat)$/,
+  operation: /^(get|set|remove|purge|purges|claim|release|renew|beat|take|settle|look|join|ledger)$/,
+  window: /^(images\/)?\d+(ms|s|m|h|d)$/,
+  priority: /^(interactive|background|refresh|prefetch)$/,
+  reason: /^(budget|share|per-day|cool-off|deadline)$/,
+  circuit: /^(api\/(all|listings|sold|areas)|images\/(all|images))$/,
   le: /^(\d+(\.\d+)?|\+Inf)$/,
 };
 
