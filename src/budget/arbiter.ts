@@ -30,7 +30,7 @@ import {
   type Window,
 } from "./windows.ts";
 
-const DAY_MS = 86_400_000;
+export const DAY_MS = 86_400_000;
 /** An app that asked so long ago, or within the window where that is longer, is still about. */
 export const ABOUT_MS = 60_000;
 
@@ -266,7 +266,7 @@ function admit(
     const limit: Limit = { limit: perDay, windowMs: DAY_MS };
     reasons.push({ at: freeAt(state.all, [limit], now, ownAhead), why: "per-day" });
   }
-  reasons.push({ at: paceOf(standing, terms, app, ownAhead, now), why: "share" });
+  reasons.push({ at: paceOf(standing, terms, app, { ahead, ownAhead }, now, limitOf), why: "share" });
   for (const scope of ["origin", resource] as const) {
     reasons.push({ at: passableAt(standing.circuits.get(scope), now), why: "cool-off" });
   }
@@ -275,20 +275,48 @@ function admit(
 
 /**
  * When an app may send as far as its shares are concerned: at once within them, or where nobody else is
- * about; else evenly, so that what it borrows of a window takes the whole window.
+ * about; else evenly, so that what it borrows of a window takes the whole window, and not the last places:
+ * those are for apps that are about and have not had their share, so that they need not wait for one.
  */
-function paceOf(standing: Standing, terms: Terms, app: string, ownAhead: number, now: number): number {
+function paceOf(
+  standing: Standing,
+  terms: Terms,
+  app: string,
+  { ahead, ownAhead }: { readonly ahead: number; readonly ownAhead: number },
+  now: number,
+  limitOf: (window: Window) => number,
+): number {
   const { own, borrowedAt } = appOf(standing, app);
   return terms.windows.reduce((at, window) => {
     const { limit, windowMs } = window;
     const share = shareOf(terms, window, app);
     const over = spentIn(own, windowMs, now) + ownAhead - share;
     if (over < 0 || share >= limit) return at;
-    if (!othersAbout(standing, app, Math.max(windowMs, ABOUT_MS), now)) return at;
+    const others = othersAbout(standing, app, Math.max(windowMs, ABOUT_MS), now);
+    if (others.length === 0) return at;
     const interval = Math.ceil(windowMs / (limit - share));
     const first = Math.max(now, borrowedAt + interval);
-    return Math.max(at, first + interval * Math.min(over, ownAhead));
+    const left = { limit: limitOf(window) - headroomFor(standing, terms, others, window, now), windowMs };
+    return Math.max(
+      at,
+      first + interval * Math.min(over, ownAhead),
+      freeAt(standing.places, [left], now, ahead),
+    );
   }, now);
+}
+
+/** One place for each app that has not had its share, and together no more than a tenth of the window. */
+function headroomFor(
+  standing: Standing,
+  terms: Terms,
+  others: readonly string[],
+  window: Window,
+  now: number,
+): number {
+  const wanting = others.filter(
+    (other) => spentIn(appOf(standing, other).own, window.windowMs, now) < shareOf(terms, window, other),
+  );
+  return Math.min(wanting.length, Math.floor(window.limit / 10));
 }
 
 /** Whether an app has used up its share of a window. */
@@ -300,11 +328,11 @@ export function isOverShare(standing: Standing, terms: Terms, app: string, now: 
   });
 }
 
-function othersAbout({ apps }: Standing, app: string, withinMs: number, now: number): boolean {
-  for (const [other, { askedAt }] of apps) {
-    if (other !== app && askedAt >= now - withinMs) return true;
-  }
-  return false;
+/** Other apps that have asked lately. */
+function othersAbout({ apps }: Standing, app: string, withinMs: number, now: number): string[] {
+  return [...apps].flatMap(([other, { askedAt }]) =>
+    other !== app && askedAt >= now - withinMs ? [other] : [],
+  );
 }
 
 /** An app's part of a window, by weight among all apps that are known; at least 1. */

@@ -72,11 +72,16 @@ export function budgetKeys(
 export function createRedisBudget(options: RedisBudgetOptions): SharedBudget {
   const { terms } = options;
   const call = createCall(options);
+  const shares = {
+    own: budgetKeys(options.namespace, options.origin).own,
+    shares: Object.fromEntries([...terms.apps.keys()].map((app) => [app, sharesOf(terms, app)])),
+    strangers: sharesOf(terms, ""),
+  };
   return {
     async take({ wishes, ...request }) {
       const apps = [...new Set(wishes.map(({ app }) => app))];
       const candidates = wishes.map((wish) => candidateOf(wish, terms, apps));
-      return await call<TakeReply>("take", { ...request, candidates }, apps);
+      return await call<TakeReply>("take", { ...request, ...shares, candidates }, apps);
     },
     async settle(asker, ends) {
       const apps = [...new Set(ends.map(({ app }) => app))];
@@ -148,6 +153,11 @@ function createCall(options: RedisBudgetOptions): Call {
   };
 }
 
+/** An app's share of each window. */
+function sharesOf(terms: Terms, app: string): number[] {
+  return terms.windows.map((window) => shareOf(terms, window, app));
+}
+
 function candidateOf(
   { app, priority, resource, cause, query }: Wish,
   terms: Terms,
@@ -162,7 +172,7 @@ function candidateOf(
     weight,
     rank: PRIORITIES.indexOf(priority),
     keys: apps.indexOf(app) + 1,
-    shares: terms.windows.map((window) => shareOf(terms, window, app)),
+    shares: sharesOf(terms, app),
     ...(perDay !== null && { perDay }),
   };
 }

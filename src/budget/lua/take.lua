@@ -6,6 +6,8 @@
 --          windows, reserve           as in the settings of the replica that asks
 --          share                      the part of each window that a replica may use when it is cut off
 --          slack                      how many sends a replica may not yet know of
+--          own                        what the keys of apps' own sends begin with
+--          shares, strangers          of each window: by app; of one that is not known
 --          candidates                 app, rank, resource, cause, query, weight, perDay, share of each window
 --          leaseMs                    by then a send has arrived, or never will
 --          anyway                     whatever the limits say
@@ -44,25 +46,40 @@ local function isOverShare(candidate)
   return false
 end
 
+-- Other apps that have asked lately.
 local function othersAbout(app, within)
   local fields = redis.call('HGETALL', state)
+  local about = {}
   for i = 1, #fields, 2 do
     local other = string.match(fields[i], '^asked:(.*)$')
-    if other and other ~= app and tonumber(fields[i + 1]) >= now - within then return true end
+    if other and other ~= app and tonumber(fields[i + 1]) >= now - within then about[#about + 1] = other end
   end
-  return false
+  return about
 end
 
--- What is borrowed while others are about is spread over the window.
+-- One place for each app that has not had its share. Its key is none of KEYS, but in the same slot.
+local function headroomFor(about, i, window)
+  local wanting = 0
+  for _, other in ipairs(about) do
+    local shares = request.shares[other] or request.strangers
+    if spentIn(request.own .. other, window.ms) < shares[i] then wanting = wanting + 1 end
+  end
+  return math.min(wanting, math.floor(window.limit / 10))
+end
+
+-- What is borrowed while others are about is spread over the window, and leaves them the last places.
 local function paceOf(candidate)
   local at = now
   for i, window in ipairs(request.windows) do
     local share = candidate.shares[i]
-    if share < window.limit and spentIn(ownOf(candidate), window.ms) >= share
-      and othersAbout(candidate.app, math.max(window.ms, request.aboutMs)) then
-      local borrowedAt = field('borrowed:' .. candidate.app)
-      local interval = math.ceil(window.ms / (window.limit - share))
-      if borrowedAt then at = math.max(at, borrowedAt + interval) end
+    if share < window.limit and spentIn(ownOf(candidate), window.ms) >= share then
+      local about = othersAbout(candidate.app, math.max(window.ms, request.aboutMs))
+      if #about > 0 then
+        local borrowedAt = field('borrowed:' .. candidate.app)
+        local interval = math.ceil(window.ms / (window.limit - share))
+        if borrowedAt then at = math.max(at, borrowedAt + interval) end
+        at = math.max(at, freeAt(sends, limitOf(window) - headroomFor(about, i, window), window.ms))
+      end
     end
   end
   return at
