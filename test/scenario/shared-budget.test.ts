@@ -3,7 +3,7 @@ import { beforeAll, describe, expect, it, onTestFinished } from "vitest";
 
 import { ask } from "../support/ask.ts";
 import { startGateway, type TestGateway } from "../support/gateway.ts";
-import { startRedis, type RedisServer } from "../support/redis.ts";
+import { startRedis, startRedisCluster, type RedisServer } from "../support/redis.ts";
 import { problemCode } from "../support/reply.ts";
 
 const APPS = "apps: [{ id: web }, { id: batch }]";
@@ -95,6 +95,27 @@ describe("two gateways on one Redis", () => {
     expect(await usage(third)).toMatchObject({ rows: [{ sends: 1 }, { sends: 3 }] });
     // What was spent before it began counts.
     expect((await third.get("/areas?q=new")).status).toBe(503);
+  });
+});
+
+describe("two gateways on a Cluster", () => {
+  it("spend one budget, and leave the upstream alone together", async () => {
+    const cluster = await startRedisCluster();
+    onTestFinished(() => cluster.close());
+    const nodes = cluster.settings.nodes.map(({ host, port }) => `${host}:${port}`);
+    const settings = `redis: { mode: cluster, nodes: ${JSON.stringify(nodes)} }\n${APPS}`;
+    const env = { REDIS_URL: `redis://${nodes[0]}`, REPLICAS: "2", BUDGET: "5/1h" };
+    const first = await startGateway({ env, settings });
+    const second = await startGateway({ env: { ...env, UPSTREAM_URL: first.sandboxUrl }, settings });
+    for (const gateway of [first, second]) await expect.poll(() => modeOf(gateway)).toBe("shared");
+    for (const [index, gateway] of [first, second, first].entries())
+      expect((await gateway.get(`/areas?q=${index}`)).status).toBe(200);
+    for (const gateway of [first, second])
+      await expect.poll(async () => (await budgetOf(gateway)).api.windows[0]?.spent).toBe(3);
+    first.sandbox.faults.add({ status: 429, retryAfter: "60", times: 1 });
+    expect(problemCode(await second.get("/areas?q=slow"))).toBe("upstream-unavailable");
+    await expect.poll(() => first.metric('gateway_circuit_state{circuit="api/all"}')).toBe(2);
+    expect(Object((await ask(`${first.adminUrl}/usage?from=-1h`)).json()).totals.sends).toBe(4);
   });
 });
 
