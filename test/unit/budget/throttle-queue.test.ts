@@ -115,7 +115,7 @@ describe("jobs that wait for a place", () => {
     const behind = 3 * (MINUTE + 1);
     expect(await errorOf(throttled(atOnce, waiting(clock.now() + behind - 1)))).toMatchObject({
       code: "temporary-reduced-capacity",
-      details: { retryAfterSeconds: 181 },
+      details: { retryAfterSeconds: 180 },
     });
     const admitted = throttled(atOnce, waiting(clock.now() + behind));
     await advanceUntil(Promise.all([...queued, admitted]), clock, 10_000);
@@ -144,7 +144,7 @@ describe("jobs that wait for a place", () => {
     await throttled(atOnce);
     for (let times = 0; times < 20; times++) {
       expect(await errorOf(throttled(atOnce, waiting(clock.now() + MINUTE)))).toMatchObject({
-        details: { retryAfterSeconds: 61 },
+        details: { retryAfterSeconds: 60 },
       });
     }
     await clock.advance(MINUTE + 1);

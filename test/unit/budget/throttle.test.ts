@@ -58,7 +58,7 @@ describe("the throttle", () => {
     const refused = throttled(async () => expect.unreachable(), waiting(clock.now() + MINUTE));
     await expect(refused).rejects.toMatchObject({
       code: "temporary-reduced-capacity",
-      details: { retryAfterSeconds: 61, refusedHere: true },
+      details: { retryAfterSeconds: 60, refusedHere: true },
     });
     expect(reports.refused).toEqual(["app: budget"]);
     expect(clock.pending).toBe(0);
