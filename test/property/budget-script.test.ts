@@ -220,7 +220,8 @@ describe("the script answers as the arbiter does", () => {
           await stated.take(`${index}`, wishes, now),
           await scripted.take(`${index}`, wishes, now),
         ];
-        log.push(`${now} take ${wishes.map((one) => `${one.app}/${one.priority}/${one.resource}`)}: ${a}`);
+        const asked = wishes.map((one) => `${one.app}/${one.priority}/${one.resource}`).join(" ");
+        log.push(`${now} take ${asked}: ${a}`);
         expect(b, log.join("\n")).toBe(a);
         const sent = a.startsWith("granted ") ? wishes[Number(a.slice(8))] : undefined;
         if (sent !== undefined) sends.push({ id: `${index}@${sent.app}`, wish: sent, at: now });

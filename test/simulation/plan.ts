@@ -1,0 +1,71 @@
+/** What is thrown for one history: how big everything is, and what may go wrong in it. */
+import type { Terms } from "../../src/budget/arbiter.ts";
+import type { Window } from "../../src/budget/windows.ts";
+import type { Dice } from "../support/dice.ts";
+
+export const FAULTS = [
+  "slow",
+  "loss",
+  "news-loss",
+  "outage-of-one",
+  "outage-of-all",
+  "restart-kept",
+  "restart-partly",
+  "restart-lost",
+  "kill",
+  "stop",
+  "slow-down",
+] as const;
+export type Fault = (typeof FAULTS)[number];
+
+export interface Plan {
+  readonly replicas: number;
+  readonly terms: Terms;
+  /** From the middle of the faults on, new replicas start with these. */
+  readonly laterTerms: Terms;
+  readonly degradedForMs: number;
+  readonly faults: readonly Fault[];
+}
+
+const WINDOWS: readonly (readonly (readonly [limit: number, windowMs: number])[])[] = [
+  [[6, 2_000]],
+  [[20, 3_000]],
+  [[50, 4_000]],
+  [
+    [6, 1_500],
+    [14, 6_000],
+  ],
+];
+
+export const LEASE_MS = 2_500;
+export const APPS = ["web", "batch", "mobile"] as const;
+
+export function drawPlan(dice: Dice, allowed: readonly Fault[] = FAULTS): Plan {
+  const windows = dice
+    .pick(WINDOWS)
+    .map(([limit, windowMs]): Window => ({ name: `${windowMs}`, limit, windowMs }));
+  const terms: Terms = {
+    windows,
+    reserve: dice.pick([0, 0, 0.2]),
+    apps: new Map(APPS.map((app) => [app, { weight: dice.between(1, 3), perDay: null }])),
+    leaseMs: LEASE_MS,
+    maxCoolOffMs: 2_000,
+  };
+  const factor = dice.pick([1, 1, 0.5, 2]);
+  const later = windows.map((window) => ({ ...window, limit: window.limit * factor }));
+  return {
+    replicas: dice.between(1, 5),
+    terms,
+    laterTerms: { ...terms, windows: later },
+    degradedForMs: dice.pick([3_000, 20_000, 60_000]),
+    faults: dice.some(allowed),
+  };
+}
+
+/** The most that may be sent in each window. */
+export function agreed({ terms, laterTerms }: Plan): readonly { limit: number; windowMs: number }[] {
+  return terms.windows.map(({ limit, windowMs }, index) => ({
+    windowMs,
+    limit: Math.max(limit, laterTerms.windows[index]?.limit ?? limit),
+  }));
+}

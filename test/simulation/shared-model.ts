@@ -1,0 +1,381 @@
+/**
+ * The shared budget as the scripts in src/budget/lua keep it, in this process and in virtual time: the same
+ * rules, put together from the arbiter, which test/property/budget-script.test.ts holds to the scripts.
+ */
+import {
+  expect,
+  giveBack,
+  isOverShare,
+  type Standing,
+  settle,
+  type Terms,
+} from "../../src/budget/arbiter.ts";
+import type { Circuit } from "../../src/budget/circuit.ts";
+import { appIn } from "../../src/budget/mirror.ts";
+import { SILENT_MS } from "../../src/budget/shared-allowance.ts";
+import type {
+  Asker,
+  EndReport,
+  Joined,
+  KnownSend,
+  LookReply,
+  News,
+  SharedCircuit,
+  TakeReply,
+  TakeRequest,
+} from "../../src/budget/shared-budget.ts";
+import { longestMs } from "../../src/budget/terms.ts";
+import { slackOf } from "../../src/budget/view.ts";
+import { noPlaces, spentIn, type Places, type Window } from "../../src/budget/windows.ts";
+import { PRIORITIES } from "../../src/exchange.ts";
+import { type Heard, readReplicas } from "./heard.ts";
+
+const GRACE_MS = 50;
+const MOST_LINES = 500;
+
+interface AppMemory {
+  tag: number;
+  askedAt: number;
+  borrowedAt: number;
+  readonly own: Set<string>;
+}
+
+type Line = { readonly entry: number; readonly id: string; readonly at: number } & (
+  | { readonly kind: "sent" }
+  | { readonly kind: "end"; readonly isUnsent: boolean }
+);
+
+/** What is kept; what is left of it after a restart is for the test to say. */
+export interface Memory {
+  gen: string;
+  run: number;
+  seq: number;
+  latest: number;
+  tag: number;
+  refused: number;
+  entries: number;
+  readonly sends: Map<string, number>;
+  readonly apps: Map<string, AppMemory>;
+  readonly circuits: Map<SharedCircuit["scope"], Circuit>;
+  readonly replicas: Map<string, Heard>;
+  readonly ledger: Line[];
+}
+
+export interface ModelOptions {
+  /** The server's own clock. */
+  readonly now: () => number;
+  readonly replicas: number;
+  readonly degradedForMs: number;
+  /** Hears what is told to all replicas. */
+  readonly tell: (news: News) => void;
+}
+
+type Bring = Pick<Joined, "gen" | "seq" | "entry">;
+
+/** What a replica with these terms asks of it. */
+export interface SharedModel {
+  readonly take: (terms: Terms, request: TakeRequest) => TakeReply;
+  readonly settle: (
+    terms: Terms,
+    asker: Asker,
+    ends: readonly EndReport[],
+  ) => { readonly kind: "lost" } | { readonly kind: "settled"; readonly circuits: readonly SharedCircuit[] };
+  readonly look: (terms: Terms, asker: Asker, after: string) => LookReply;
+  /** Joining takes two steps: to bring what is known, and to read what there is. */
+  readonly bring: (
+    terms: Terms,
+    replica: string,
+    known: { readonly sends: readonly KnownSend[]; readonly others: readonly string[] },
+  ) => Bring;
+  readonly read: () => Joined["sends"];
+  readonly leave: (asker: Asker) => void;
+  readonly snapshot: () => Memory;
+  /** The server starts anew, with this left of its memory. */
+  readonly restart: (left: Memory) => void;
+}
+
+export function emptyMemory(): Memory {
+  return {
+    gen: "",
+    run: 0,
+    seq: 0,
+    latest: Number.NEGATIVE_INFINITY,
+    tag: 0,
+    refused: 0,
+    entries: 0,
+    sends: new Map(),
+    apps: new Map(),
+    circuits: new Map(),
+    replicas: new Map(),
+    ledger: [],
+  };
+}
+
+export function createSharedModel(options: ModelOptions): SharedModel {
+  let memory = emptyMemory();
+  let run = 0;
+  const { tell } = options;
+
+  function readClock(): number {
+    memory.latest = Math.max(memory.latest, options.now());
+    return memory.latest;
+  }
+
+  const isJoined = ({ gen }: Asker): boolean => memory.gen !== "" && gen === memory.gen && memory.run === run;
+
+  function hear({ replica, known }: Asker, now: number, wait: Heard["wait"]): void {
+    memory.replicas.set(replica, { heardAt: now, known, wait });
+  }
+
+  const others = (asker: Asker, now: number) => readReplicas(memory.replicas, asker, now, options);
+
+  function circuitsAt(now: number): SharedCircuit[] {
+    return [...memory.circuits].map(([scope, { cause, coolOffMs, openUntil, probe, probeUntil }]) => ({
+      scope,
+      cause,
+      coolOffMs,
+      openForMs: openUntil - now,
+      probe: probe ?? "",
+      probeForMs: probeUntil - now,
+    }));
+  }
+
+  function addLine(line: Omit<Line, "entry"> & { kind: Line["kind"]; isUnsent?: boolean }): void {
+    const { id, at, isUnsent = false } = line;
+    const entry = ++memory.entries;
+    memory.ledger.push(
+      line.kind === "sent" ? { kind: "sent", entry, id, at } : { kind: "end", entry, id, at, isUnsent },
+    );
+    if (memory.ledger.length > 4_000) memory.ledger.splice(0, 2_000);
+  }
+
+  function take(terms: Terms, request: TakeRequest): TakeReply {
+    const now = readClock();
+    if (!isJoined(request)) return { kind: "lost" };
+    const { live, liveCount, held, oldest } = others(request, now);
+    const slack = slackOf(terms);
+    for (const { app } of request.wishes) appIn_(memory, app).askedAt = now;
+    const standing = standingOf(memory, terms, now);
+    const ranked = request.wishes.map((wish, index) => ({
+      wish,
+      index,
+      rank: PRIORITIES.indexOf(wish.priority),
+      tag: Math.max(memory.tag, appIn_(memory, wish.app).tag),
+    }));
+    ranked.sort((a, b) => a.rank - b.rank || a.tag - b.tag || a.index - b.index);
+    const [first] = ranked;
+    if (first === undefined) throw new Error("nobody asks");
+
+    const wait = (at: number, why: "place" | "news"): TakeReply => {
+      hear(request, now, { at, rank: first.rank, tag: first.tag });
+      return { kind: "wait", forMs: at - now, why, live: liveCount, held };
+    };
+    const known = Math.min(oldest ?? memory.seq, request.known);
+    if (!request.anyway && liveCount + held > 1 && memory.seq - known >= slack)
+      return wait(now + request.catchUpMs, "news");
+
+    const limitOf = ({ limit }: Window): number =>
+      held === 0 ? limit : limit - held * Math.floor(limit * request.share) - slack;
+    const isOthersTurn = ({ rank, tag }: (typeof ranked)[number]): boolean => {
+      let before = 0;
+      for (const [name, { at, rank: theirs, tag: their }] of live) {
+        const isDue = at > 0 && at <= now && now <= at + GRACE_MS;
+        if (name !== request.replica && isDue && (theirs < rank || (theirs === rank && their < tag)))
+          before++;
+      }
+      if (before === 0) return false;
+      return terms.windows.some(
+        (window) => limitOf(window) - spentIn(standing.places, window.windowMs, now) <= before,
+      );
+    };
+    let earliest = Number.POSITIVE_INFINITY;
+    for (const candidate of ranked) {
+      let { at } = expect(standing, terms, candidate.wish, { ahead: 0, ownAhead: 0 }, now, limitOf);
+      // "Never", while something is held back for others.
+      if (at === Number.POSITIVE_INFINITY) at = now + SILENT_MS;
+      if (at <= now && isOthersTurn(candidate)) at = now + GRACE_MS;
+      if (request.anyway || at <= now) {
+        const { id, seq } = grant(terms, request.id, candidate, standing, now);
+        hear(request, now, undefined);
+        return { kind: "granted", index: candidate.index, id, seq, live: liveCount, held };
+      }
+      earliest = Math.min(earliest, at);
+    }
+    return wait(earliest, "place");
+  }
+
+  function grant(
+    terms: Terms,
+    bare: string,
+    { wish, tag }: { readonly wish: TakeRequest["wishes"][number]; readonly tag: number },
+    standing: Standing,
+    now: number,
+  ): { id: string; seq: number } {
+    const id = `${bare}@${wish.app}`;
+    const until = now + terms.leaseMs;
+    const app = appIn_(memory, wish.app);
+    if (isOverShare(standing, terms, wish.app, now)) app.borrowedAt = now;
+    else app.own.add(id);
+    memory.sends.set(id, until);
+    memory.tag = tag;
+    app.tag = tag + 1 / (terms.apps.get(wish.app)?.weight ?? 1);
+    for (const scope of ["origin", wish.resource] as const) {
+      const circuit = memory.circuits.get(scope);
+      if (circuit !== undefined) [circuit.probe, circuit.probeUntil] = [id, until];
+    }
+    const seq = ++memory.seq;
+    addLine({ kind: "sent", id, at: now });
+    tell({ kind: "sent", seq, id, ageMs: -terms.leaseMs });
+    return { id, seq };
+  }
+
+  return {
+    take,
+    settle(terms, asker, ends) {
+      const now = readClock();
+      if (!isJoined(asker)) return { kind: "lost" };
+      for (const { id, app, resource, isUnsent, isAnswered, slowDown, sinceArrivalMs, durationMs } of ends) {
+        const arrivedAt = now - sinceArrivalMs;
+        const isKnown = memory.sends.has(id);
+        const standing = standingOf(memory, terms, now);
+        if (isUnsent) {
+          giveBack(standing, { id, app });
+          memory.sends.delete(id);
+          appIn_(memory, app).own.delete(id);
+        } else {
+          const end = { status: isAnswered ? 200 : ("reset" as const), arrivedAfterMs: 0, durationMs };
+          settle(
+            standing,
+            terms,
+            { id, app, resource },
+            { end: { ...end, ...(slowDown && { slowDown }) }, arrivedAt },
+            now,
+          );
+          memory.refused = standing.refusedInARow;
+          if (isKnown) memory.sends.set(id, arrivedAt);
+        }
+        if (isKnown) addLine({ kind: "end", id, at: arrivedAt, isUnsent });
+        tell({ kind: "settled", id, ageMs: sinceArrivalMs, isUnsent });
+      }
+      tell({ kind: "circuits", circuits: circuitsAt(now) });
+      return { kind: "settled", circuits: circuitsAt(now) };
+    },
+    look(terms, asker, after) {
+      const now = readClock();
+      if (!isJoined(asker)) return { kind: "lost" };
+      const lines = memory.ledger
+        .filter(({ entry }) => entry > Number(after.split("-")[0]))
+        .slice(0, MOST_LINES);
+      const { live, liveCount, held } = others(asker, now);
+      hear(asker, now, live.get(asker.replica));
+      return {
+        kind: "news",
+        seq: memory.seq,
+        news: lines.map((line): News => {
+          const { id, at } = line;
+          return line.kind === "sent"
+            ? { kind: "sent", id, ageMs: now - at - terms.leaseMs, seq: undefined }
+            : { kind: "settled", id, ageMs: now - at, isUnsent: line.isUnsent };
+        }),
+        entry: `${lines.at(-1)?.entry ?? Number(after.split("-")[0])}-0`,
+        isAll: lines.length < MOST_LINES,
+        circuits: circuitsAt(now),
+        live: liveCount,
+        held,
+        replicas: [...memory.replicas.keys()],
+      };
+    },
+    bring(terms, replica, { sends, others: known }) {
+      const now = readClock();
+      if (memory.gen === "" || memory.run !== run) {
+        memory.gen = `${now}.${replica}`;
+        memory.run = run;
+        const absent = { heardAt: now - SILENT_MS - 1, known: 0, wait: undefined };
+        for (const name of memory.replicas.keys()) memory.replicas.set(name, absent);
+        for (const name of known) if (name !== replica) memory.replicas.set(name, absent);
+        tell({ kind: "generation", gen: memory.gen });
+      }
+      for (const { id, ageMs, late } of sends) {
+        const at = now - ageMs;
+        const before = memory.sends.get(id);
+        memory.sends.set(id, Math.max(at, before ?? at));
+        if (before !== undefined) continue;
+        const seq = ++memory.seq;
+        if (late !== undefined) {
+          addLine({ kind: "sent", id, at: now - late.sentMs });
+          if (late.end !== undefined) addLine({ kind: "end", id, at });
+        }
+        tell({ kind: "sent", seq, id, ageMs });
+      }
+      forgetOld(memory, now - longestMs(terms) - terms.leaseMs - 1);
+      return { gen: memory.gen, seq: memory.seq, entry: `${memory.entries}-0` };
+    },
+    read() {
+      const now = readClock();
+      return [...memory.sends].map(([id, at]) => ({ id, ageMs: now - at }));
+    },
+    leave(asker) {
+      if (!isJoined(asker)) return;
+      memory.replicas.delete(asker.replica);
+      tell({ kind: "changed" });
+    },
+    snapshot: () => structuredClone(memory),
+    restart(left) {
+      memory = left;
+      run++;
+    },
+  };
+}
+
+function appIn_({ apps }: Memory, app: string): AppMemory {
+  let found = apps.get(app);
+  if (found === undefined) {
+    const never = Number.NEGATIVE_INFINITY;
+    found = { tag: 0, askedAt: never, borrowedAt: never, own: new Set() };
+    apps.set(app, found);
+  }
+  return found;
+}
+
+function forgetOld({ sends, apps }: Memory, horizon: number): void {
+  for (const [id, at] of sends) {
+    if (at >= horizon) continue;
+    sends.delete(id);
+    apps.get(appIn(id))?.own.delete(id);
+  }
+}
+
+/** What is kept, as the arbiter takes it. */
+function standingOf(memory: Memory, terms: Terms, now: number): Standing {
+  forgetOld(memory, now - longestMs(terms) - terms.leaseMs - 1);
+  const sends = [...memory.sends].toSorted(([, a], [, b]) => a - b);
+  const placesOf = (counts: (id: string) => boolean): Places => {
+    const places = noPlaces();
+    for (const [id, at] of sends) {
+      if (!counts(id)) continue;
+      if (at <= now) places.arrived.push(at);
+      else places.onTheirWay.set(id, at);
+    }
+    return places;
+  };
+  const apps = [...memory.apps].map(
+    ([app, { tag, askedAt, borrowedAt, own }]) =>
+      [
+        app,
+        {
+          tag,
+          askedAt,
+          borrowedAt,
+          all: placesOf((id) => appIn(id) === app),
+          own: placesOf((id) => own.has(id)),
+        },
+      ] as const,
+  );
+  return {
+    places: placesOf(() => true),
+    apps: new Map(apps),
+    tag: memory.tag,
+    circuits: memory.circuits,
+    refusedInARow: memory.refused,
+  };
+}
