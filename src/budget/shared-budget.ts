@@ -18,7 +18,7 @@ export interface Asker {
   readonly mostSeen: number;
 }
 
-interface TakeRequest extends Asker {
+export interface TakeRequest extends Asker {
   /** Of the send; the shared budget appends `@` and the app. */
   readonly id: string;
   readonly wishes: readonly Wish[];

@@ -25,7 +25,7 @@ import type {
   TakeRequest,
 } from "../../src/budget/shared-budget.ts";
 import { longestMs } from "../../src/budget/terms.ts";
-import { slackOf } from "../../src/budget/view.ts";
+import { slackOf } from "../../src/budget/others.ts";
 import { noPlaces, spentIn, type Places, type Window } from "../../src/budget/windows.ts";
 import { PRIORITIES } from "../../src/exchange.ts";
 import { type Heard, readReplicas } from "./heard.ts";

@@ -115,7 +115,7 @@ describe("jobs that wait for a place", () => {
     const behind = 3 * (MINUTE + 1);
     expect(await errorOf(throttled(atOnce, waiting(clock.now() + behind - 1)))).toMatchObject({
       code: "temporary-reduced-capacity",
-      details: { retryAfterSeconds: 180 },
+      details: { retryAfterSeconds: 181 },
     });
     const admitted = throttled(atOnce, waiting(clock.now() + behind));
     await advanceUntil(Promise.all([...queued, admitted]), clock, 10_000);
