@@ -50,6 +50,11 @@ export interface SharedAllowance extends Allowance {
 const BEAT_MS = 250;
 /** One that is cut off tries to join at every so many beats. */
 const BEATS_TO_REJOIN = 4;
+/**
+ * One that has just begun knows nothing of what was spent before it, and goes on by itself only when the
+ * shared budget could not be reached for so long.
+ */
+const PATIENCE_AT_START_MS = 3_000;
 /** So long after it was last heard, others stop waiting for a replica to catch up. */
 export const SILENT_MS = 1_000;
 /** Others that have to catch up are waited for so long at first, then for twice as long. */
@@ -171,8 +176,10 @@ function enterPhase(side: Side, phase: Phase): void {
 function becomeCutOff(side: Side, error: unknown): void {
   if (side.isClosed) return;
   const { view, options } = side;
+  const now = options.clock.steady();
+  // It is tried again at the next beat.
+  if (!side.wasReached && now < side.heardAt + PATIENCE_AT_START_MS) return;
   if (side.cutOff === undefined) {
-    const now = options.clock.steady();
     const reason = error instanceof Error ? error.message : String(error);
     options.report("The shared budget cannot be reached; going on with a safe part of it", {
       origin: options.origin,
@@ -235,7 +242,7 @@ function keepBeating(side: Side): () => void {
   function beat(): void {
     cancel = clock.after(BEAT_MS, beat);
     if (side.phase === "shared") void side.look();
-    else if (side.phase === "cut-off" && ++beats % BEATS_TO_REJOIN === 0) void side.join();
+    else if (side.phase === "joining" || ++beats % BEATS_TO_REJOIN === 0) void side.join();
   }
   return () => cancel();
 }

@@ -127,7 +127,6 @@ export function startReplica(options: ReplicaOptions): Replica {
   }
 
   function send(grant: Grant): void {
-    const departedAt = base.steady();
     onTheirWay++;
     const wayMs = dice.between(0, upstream.slowestMs);
     const isLost = dice.chance(upstream.loss);
