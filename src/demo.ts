@@ -101,7 +101,7 @@ function triesFor(gateway: string, admin: string): string[] {
   return [
     `curl -i '${gateway}/listings?areaId=76&objectType=villa&limit=3'`,
     `curl -i '${gateway}/listings?areaId=76&limit=900'`,
-    `curl -s '${admin}/metrics' | grep gateway_`,
+    `curl -s '${admin}/usage?by=hour'`,
   ];
 }
 

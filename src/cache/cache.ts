@@ -5,7 +5,15 @@ import { Problem } from "../errors.ts";
 import type { Answer, Entry, Fetched, Question, Tier, Waiting, WhyNotStored } from "../exchange.ts";
 import type { Clock } from "../platform/clock.ts";
 import { entryOf } from "./entry.ts";
-import { type Bounds, freshnessLifetimeMs, isFresh, type Lifetimes, mayServeStale } from "./policy.ts";
+import { createFailures } from "./failures.ts";
+import {
+  freshnessLifetimeMs,
+  isFresh,
+  type Lifetimes,
+  mayServeStale,
+  type StaleBounds,
+  wasRefusedHere,
+} from "./policy.ts";
 import type { Found, Tiers } from "./tiers.ts";
 
 /** An entry, and where it is kept or why not. */
@@ -39,7 +47,7 @@ export interface CacheOptions {
   readonly fly: (key: string, waiting: Waiting, steps: Steps) => Promise<Flown>;
   /** What a flight is about: asks the upstream, or rejects with a `Problem`. */
   readonly fetch: (question: Question, waiting: Waiting) => Promise<Fetched>;
-  readonly lifetimes: Lifetimes & Bounds;
+  readonly lifetimes: Lifetimes & StaleBounds;
   /** How long an answer is kept at all, in milliseconds. */
   readonly retentionMs: number;
   readonly clock: Clock;
@@ -57,6 +65,8 @@ export function createCache({
   retentionMs,
   clock,
 }: CacheOptions): Cache {
+  const failures = createFailures();
+
   /** @returns what was found, where it is fresh and no purge concerns it */
   function usable(found: Found | undefined): Kept | undefined {
     return found !== undefined && !found.isPurged && isFresh(found.entry, clock.now(), lifetimes)
@@ -91,26 +101,40 @@ export function createCache({
   }
 
   /** @returns the answer found before the flight, where it may take the place of what the flight ended in */
-  function staleInsteadOf(error: unknown, key: string, before: Found | undefined): Answer | undefined {
-    if (before === undefined || !(error instanceof Problem)) return undefined;
+  function staleInsteadOf(error: unknown, question: Question, before: Found): Answer | undefined {
+    if (!(error instanceof Problem)) return undefined;
     // It may have been purged while its caller waited.
-    const found = tiers.judge(key, before);
-    if (found === undefined || !mayServeStale(found.entry, error, clock.now(), lifetimes)) return undefined;
+    const found = tiers.judge(question.key, before);
+    if (found === undefined) return undefined;
+    if (!mayServeStale(found.entry, question.query, error, clock.now(), lifetimes)) return undefined;
     const { entry, tier } = found;
     return { entry, tier, stored: true, outcome: "stale", insteadOf: error.code };
+  }
+
+  async function fetchOrStale(question: Question, found: Found): Promise<Answer> {
+    const { key } = question;
+    const failed = failures.standing(key, clock.now());
+    const withoutTrying = failed && staleInsteadOf(failed, question, found);
+    if (withoutTrying !== undefined) return withoutTrying;
+    try {
+      const answer = await waitForFlight(question);
+      failures.succeeded(key);
+      return answer;
+    } catch (error) {
+      const stale = staleInsteadOf(error, question, found);
+      if (stale === undefined) throw error;
+      // What was refused here cost the upstream nothing: it may be tried at any time.
+      if (error instanceof Problem && stale.insteadOf !== undefined && !wasRefusedHere(error))
+        failures.failed(key, error, clock.now());
+      return stale;
+    }
   }
 
   return async function answer(question) {
     const found = await tiers.lookup(question.key);
     const hit = usable(found);
     if (hit !== undefined) return { ...hit, outcome: "hit", insteadOf: undefined };
-    try {
-      return await waitForFlight(question);
-    } catch (error) {
-      const stale = staleInsteadOf(error, question.key, found);
-      if (stale === undefined) throw error;
-      return stale;
-    }
+    return await (found === undefined ? waitForFlight(question) : fetchOrStale(question, found));
   };
 }
 

@@ -73,17 +73,18 @@ const query = z.strictObject({
   ignored: setting(z.array(text({ required: false })), { expected: "a list of parameter names" }),
 });
 
+/** One for each kind of answer; `minMs` 0: none at all. */
+const lifetimes = (minMs = 1) => {
+  const each = (): ReturnType<typeof duration> => duration({ minMs, maxMs: YEAR_MS });
+  return z.strictObject({ listings: each(), sold: each(), areas: each(), records: each(), images: each() });
+};
+
 const cache = z.strictObject({
   maxBytes: size(),
   maxDiskBytes: size(),
   retention: lifetime(),
-  ttl: z.strictObject({
-    listings: lifetime(),
-    sold: lifetime(),
-    areas: lifetime(),
-    records: lifetime(),
-    images: lifetime(),
-  }),
+  ttl: lifetimes(),
+  staleIfError: lifetimes(0),
   negativeTtl: lifetime(),
   maxAgeEver: lifetime(),
 });

@@ -74,6 +74,8 @@ export interface Config {
     readonly retentionMs: number;
     readonly ttlMs: Readonly<Record<"listings" | "sold" | "areas" | "records" | "images", number>>;
     readonly negativeTtlMs: number;
+    /** How long after its life an answer may stand in for one that cannot be had. */
+    readonly staleIfErrorMs: Readonly<Record<"listings" | "sold" | "areas" | "records" | "images", number>>;
     /** No caller is given an answer older than this, fresh or stale. */
     readonly maxAgeEverMs: number;
   };
@@ -273,6 +275,7 @@ function toConfig(settings: Settings, privateKey: Secret): Config {
       retentionMs: cache.retention,
       ttlMs: cache.ttl,
       negativeTtlMs: cache.negativeTtl,
+      staleIfErrorMs: cache.staleIfError,
       maxAgeEverMs: cache.maxAgeEver,
     },
     budget: toBudget(settings.budget),

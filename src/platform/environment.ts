@@ -32,6 +32,7 @@ export const VARIABLES: readonly Variable[] = [
   { name: "UPSTREAM_USER_AGENT", path: ["upstream", "userAgent"] },
   { name: "UPSTREAM_REFERRER", path: ["upstream", "referrer"] },
   { name: "CACHE_TTL", path: ["cache", "ttl"], kind: "pairs" },
+  { name: "CACHE_STALE_IF_ERROR", path: ["cache", "staleIfError"], kind: "pairs" },
   { name: "BUDGET", path: ["budget", "limit"] },
   { name: "BUDGET_CONCURRENCY", path: ["budget", "concurrency"], kind: "integer" },
   { name: "BUDGET_MAX_WAIT", path: ["budget", "maxWait"] },

@@ -5,7 +5,6 @@
 export const LATER_SETTINGS: ReadonlySet<string> = new Set([
   "apps[].mayForceRefresh",
   "cache.staleWhileRevalidate",
-  "cache.staleIfError",
   "cache.honourUpstream",
   "cache.minRefreshInterval",
   "cache.ttlMin",

@@ -160,14 +160,3 @@ describe("the bound on all ages (cache.maxAgeEver)", () => {
     expect(cacheStatus(await gateway.get(PATH))).toMatchObject({ fwd: "miss" });
   });
 });
-
-it("no stale answer is given in place of what the upstream itself said", async () => {
-  const { gateway, clock } = await startPoor({
-    env: { BUDGET: "9/1d" },
-    settings: "upstream: { retryDelay: 1ms }",
-  });
-  await gateway.get(PATH);
-  clock.pass(400_000);
-  gateway.sandbox.faults.add({ status: 503, retryAfter: "9" });
-  expect(problemCode(await gateway.get(PATH))).toBe("upstream-unavailable");
-});

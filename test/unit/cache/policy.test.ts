@@ -11,7 +11,10 @@ const LIFETIMES = {
   negativeTtlMs: 6,
   maxAgeEverMs: 100,
 };
-const BOUNDS = { maxAgeEverMs: 10_000 };
+const BOUNDS = {
+  maxAgeEverMs: 10_000,
+  staleIfErrorMs: { listings: 50_000, sold: 1_000, areas: 0, images: 2, records: 3 },
+};
 
 const search = (resource: "listings" | "sold" | "areas"): Query => ({
   kind: "search",
@@ -102,18 +105,38 @@ describe("a stale entry", () => {
   const stale = entryWith("", 0, { storedAt: 1_000, freshUntil: 2_000, keepUntil: 9_000 });
   const refused = new Problem("quota-exceeded");
 
-  it("takes the place of a refusal of the gateway itself, and of nothing else", () => {
-    const replaced = PROBLEM_CODES.filter((code) => mayServeStale(stale, new Problem(code), 3_000, BOUNDS));
-    expect(replaced).toEqual(["quota-exceeded", "temporary-reduced-capacity"]);
+  it("takes the place of a refusal of the gateway itself, and of a failure of the upstream", () => {
+    const replaced = PROBLEM_CODES.filter((code) =>
+      mayServeStale(stale, search("listings"), new Problem(code), 3_000, BOUNDS),
+    );
+    expect(replaced).toEqual([
+      "upstream-authentication-failed",
+      "upstream-error",
+      "upstream-unreachable",
+      "upstream-invalid-response",
+      "upstream-unavailable",
+      "upstream-timeout",
+      "quota-exceeded",
+      "temporary-reduced-capacity",
+      "deadline-exceeded",
+    ]);
   });
 
-  it.each([
-    [true, true],
-    [false, false],
-    [undefined, false],
-  ])("takes the place of what else was refused here (%s): %s", (refusedHere, may) => {
-    const problem = new Problem("upstream-unavailable", refusedHere === undefined ? {} : { refusedHere });
-    expect(mayServeStale(stale, problem, 3_000, BOUNDS)).toBe(may);
+  it.each<[string, Query, number]>([
+    ["sold", search("sold"), 1_000],
+    ["areas", search("areas"), 0],
+    ["a thumbnail", image, 2],
+    ["one record", record("listings"), 3],
+  ])("of %s does so for as long after its life as is set for it", (_name, query, forMs) => {
+    const may = (sinceMs: number): boolean => mayServeStale(stale, query, refused, 2_000 + sinceMs, BOUNDS);
+    expect([may(0), may(forMs), may(forMs + 1)]).toEqual([true, true, false]);
+  });
+
+  it("takes the place of whatever else was refused here", () => {
+    const problem = (refusedHere: boolean): Problem => new Problem("internal-error", { refusedHere });
+    const may = (refusedHere: boolean): boolean =>
+      mayServeStale(stale, search("listings"), problem(refusedHere), 3_000, BOUNDS);
+    expect([may(true), may(false)]).toEqual([true, false]);
   });
 
   it.each<[string, Partial<Entry>, number, boolean]>([
@@ -126,6 +149,6 @@ describe("a stale entry", () => {
     ["one that there is nothing", { status: 404 }, 2_000, false],
     ["of a replica whose clock is ahead", { storedAt: 4_000 }, 3_000, true],
   ])("that is %s: %j at %i may be given: %s", (_name, changes, now, may) => {
-    expect(mayServeStale({ ...stale, ...changes }, refused, now, BOUNDS)).toBe(may);
+    expect(mayServeStale({ ...stale, ...changes }, search("listings"), refused, now, BOUNDS)).toBe(may);
   });
 });

@@ -357,7 +357,7 @@ describe("what is not available in this version", () => {
   );
 
   it.each([
-    ["cache:\n  staleIfError: 24h", "cache.staleIfError"],
+    ["cache:\n  staleWhileRevalidate: 24h", "cache.staleWhileRevalidate"],
     ["cache:\n  ttlMin: 1m", "cache.ttlMin"],
     ["apps:\n  - { id: web, mayForceRefresh: true }", "apps[0].mayForceRefresh"],
   ])("%j", (yaml, name) => {

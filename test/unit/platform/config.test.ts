@@ -7,6 +7,8 @@ import { load, MINIMAL } from "./config-fixture.ts";
 const overlay = (yaml: string): ReturnType<typeof load> =>
   load({ ...MINIMAL, CONFIG_FILE: "gateway.yaml" }, { "gateway.yaml": yaml });
 
+const DAY = 86_400_000;
+
 describe("defaults", () => {
   it("are all there, in the units of their names", () => {
     const { privateKey, ...upstream } = load(MINIMAL).upstream;
@@ -49,6 +51,7 @@ describe("defaults", () => {
           images: 86_400_000,
         },
         negativeTtlMs: 60_000,
+        staleIfErrorMs: { listings: DAY, sold: DAY, areas: DAY, records: DAY, images: DAY },
         maxDiskBytes: 1_073_741_824,
         retentionMs: 172_800_000,
         maxAgeEverMs: 86_400_000,

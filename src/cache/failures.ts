@@ -1,0 +1,45 @@
+/**
+ * Keys whose fetch failed a moment ago: until their next try they are answered from what is held, so that a
+ * sick upstream is asked less, never more.
+ */
+import type { Problem } from "../errors.ts";
+
+export interface Failures {
+  /** The failure that still stands, so that it is not tried again yet. */
+  readonly standing: (key: string, now: number) => Problem | undefined;
+  readonly failed: (key: string, problem: Problem, now: number) => void;
+  readonly succeeded: (key: string) => void;
+}
+
+/** A key is tried again after so long, then twice as long each time. */
+const FIRST_MS = 5_000;
+const LONGEST_MS = 60_000;
+/** More keys than this are not remembered: the oldest are forgotten, and tried again sooner. */
+const MOST_KEYS = 10_000;
+
+interface Failure {
+  readonly problem: Problem;
+  readonly waitMs: number;
+  readonly nextTryAt: number;
+}
+
+export function createFailures(): Failures {
+  /** In the order in which they failed. */
+  const failures = new Map<string, Failure>();
+  return {
+    standing(key, now) {
+      const failure = failures.get(key);
+      return failure !== undefined && now < failure.nextTryAt ? failure.problem : undefined;
+    },
+    failed(key, problem, now) {
+      const before = failures.get(key);
+      // Those who waited for the same flight fail together.
+      if (before !== undefined && now < before.nextTryAt) return;
+      const waitMs = before === undefined ? FIRST_MS : Math.min(before.waitMs * 2, LONGEST_MS);
+      failures.delete(key);
+      failures.set(key, { problem, waitMs, nextTryAt: now + waitMs });
+      if (failures.size > MOST_KEYS) failures.delete(failures.keys().next().value ?? "");
+    },
+    succeeded: (key) => void failures.delete(key),
+  };
+}
