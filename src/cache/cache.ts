@@ -5,15 +5,8 @@ import { Problem } from "../errors.ts";
 import type { Answer, Entry, Fetched, Question, Tier, Waiting, WhyNotStored } from "../exchange.ts";
 import type { Clock } from "../platform/clock.ts";
 import { entryOf } from "./entry.ts";
-import { createFailures } from "./failures.ts";
-import {
-  freshnessLifetimeMs,
-  isFresh,
-  type Lifetimes,
-  mayServeStale,
-  type StaleBounds,
-  wasRefusedHere,
-} from "./policy.ts";
+import { freshnessLifetimeMs, isFresh, type Lifetimes, type StaleBounds } from "./policy.ts";
+import { createStandIn } from "./stand-in.ts";
 import type { Found, Tiers } from "./tiers.ts";
 
 /** An entry, and where it is kept or why not. */
@@ -65,7 +58,7 @@ export function createCache({
   retentionMs,
   clock,
 }: CacheOptions): Cache {
-  const failures = createFailures();
+  const standIn = createStandIn({ tiers, bounds: lifetimes, now: clock.now });
 
   /** @returns what was found, where it is fresh and no purge concerns it */
   function usable(found: Found | undefined): Kept | undefined {
@@ -100,41 +93,13 @@ export function createCache({
     return { ...flown.value, outcome, tier, insteadOf: undefined };
   }
 
-  /** @returns the answer found before the flight, where it may take the place of what the flight ended in */
-  function staleInsteadOf(error: unknown, question: Question, before: Found): Answer | undefined {
-    if (!(error instanceof Problem)) return undefined;
-    // It may have been purged while its caller waited.
-    const found = tiers.judge(question.key, before);
-    if (found === undefined) return undefined;
-    if (!mayServeStale(found.entry, question.query, error, clock.now(), lifetimes)) return undefined;
-    const { entry, tier } = found;
-    return { entry, tier, stored: true, outcome: "stale", insteadOf: error.code };
-  }
-
-  async function fetchOrStale(question: Question, found: Found): Promise<Answer> {
-    const { key } = question;
-    const failed = failures.standing(key, clock.now());
-    const withoutTrying = failed && staleInsteadOf(failed, question, found);
-    if (withoutTrying !== undefined) return withoutTrying;
-    try {
-      const answer = await waitForFlight(question);
-      failures.succeeded(key);
-      return answer;
-    } catch (error) {
-      const stale = staleInsteadOf(error, question, found);
-      if (stale === undefined) throw error;
-      // What was refused here cost the upstream nothing: it may be tried at any time.
-      if (error instanceof Problem && stale.insteadOf !== undefined && !wasRefusedHere(error))
-        failures.failed(key, error, clock.now());
-      return stale;
-    }
-  }
-
   return async function answer(question) {
     const found = await tiers.lookup(question.key);
     const hit = usable(found);
     if (hit !== undefined) return { ...hit, outcome: "hit", insteadOf: undefined };
-    return await (found === undefined ? waitForFlight(question) : fetchOrStale(question, found));
+    return await (found === undefined
+      ? waitForFlight(question)
+      : standIn(question, found, () => waitForFlight(question)));
   };
 }
 
