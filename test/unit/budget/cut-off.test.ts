@@ -115,6 +115,20 @@ describe("what a replica may send while it is cut off", () => {
     now = NOW + 1_000;
     expect(cutOff.decide(() => "probe", [APP]).kind).toBe("granted");
   });
+
+  it("is one that tries, whoever was trying when it was cut off: that would never be heard of", () => {
+    const before = newStanding();
+    before.circuits.set("origin", {
+      openUntil: NOW,
+      cause: "unreachable",
+      coolOffMs: 1_000,
+      probe: "another replica's",
+      probeUntil: NOW + 5_000,
+    });
+    const cutOff = createCutOff(before, { ...terms, leaseMs: 5_000 }, KNOWN, () => NOW);
+    expect(cutOff.decide(() => "own", [APP]).kind).toBe("granted");
+    expect(cutOff.decide(() => "next", [APP]).kind).toBe("wait");
+  });
 });
 
 /** A send: after how long it was wanted, and how long it travels. */

@@ -58,7 +58,9 @@ function createMachine(terms: Terms = ONE_A_MINUTE): {
 }
 
 async function linesOf(ledger: OwnLedger): Promise<LedgerLine[]> {
-  return (await Array.fromAsync(ledger.read(0, Number.MAX_SAFE_INTEGER))).flat();
+  const lines: LedgerLine[] = [];
+  for await (const piece of ledger.read(0, Number.MAX_SAFE_INTEGER)) lines.push(...piece);
+  return lines;
 }
 
 describe("a process that keeps its budget by itself", () => {
