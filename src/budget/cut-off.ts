@@ -45,10 +45,13 @@ export function createCutOff(
   for (const [scope, circuit] of before.circuits)
     standing.circuits.set(scope, { ...circuit, probe: undefined });
 
+  /** Until then what is not known of may count: it was entered by then, and can have arrived a lease later. */
+  const knownAgainAt = ({ windowMs }: Window): number => at + terms.leaseMs + windowMs;
+
   /** What may have been sent from before, at the most. */
   function sentBefore(window: Window): number {
     tidyPlaces(before.places, Math.max(...terms.windows.map(({ windowMs }) => windowMs)), now());
-    const unknown = now() <= at + window.windowMs ? slack : 0;
+    const unknown = now() <= knownAgainAt(window) ? slack : 0;
     return spentIn(before.places, window.windowMs, now()) + unknown + held * Math.floor(window.limit * share);
   }
 
@@ -69,9 +72,10 @@ export function createCutOff(
   /** The next instant at which less is from before. */
   function nextRelief(): number {
     const { arrived, first } = before.places;
-    const instants = terms.windows.flatMap(({ windowMs }) => {
+    const instants = terms.windows.flatMap((window) => {
+      const { windowMs } = window;
       const oldest = arrived.slice(first).find((sentAt) => sentAt >= now() - windowMs);
-      return [at + windowMs + 1, ...(oldest === undefined ? [] : [oldest + windowMs + 1])];
+      return [knownAgainAt(window) + 1, ...(oldest === undefined ? [] : [oldest + windowMs + 1])];
     });
     return Math.min(now() + LOOK_AGAIN_MS, ...instants.filter((instant) => instant > now()));
   }

@@ -127,6 +127,9 @@ describe("work that nobody waits for", () => {
       expect(jobs.map(({ runs }) => runs())).toEqual([1, 1, 0, 0]);
       expect(await throttled(bringing(() => "ran"))).toBe("ran");
       expect(jobs.map(({ runs }) => runs())).toEqual([1, 1, 0, 0]);
+      jobs[0]?.finish();
+      await turnsElsewhere(10);
+      expect(jobs.map(({ runs }) => runs())).toEqual([1, 1, 1, 0]);
       for (const { finish } of jobs) finish();
       await Promise.all(all);
       expect(jobs.map(({ runs }) => runs())).toEqual([1, 1, 1, 1]);
@@ -313,12 +316,15 @@ describe("a place that comes too late", () => {
     const order: number[] = [];
     const all = [0, 1].map((index) => throttled(bringing(() => void order.push(index))));
     await slow.asked(1);
+    await turnsElsewhere(5);
     slow.answer(placeFor("a"));
     await slow.asked(2);
     expect(order).toEqual([0]);
     slow.answer(placeFor("b"));
     await Promise.all(all);
     expect(order).toEqual([0, 1]);
+    // Nothing was asked for the first one twice.
+    expect(slow.givenBack).toEqual([]);
   });
 });
 

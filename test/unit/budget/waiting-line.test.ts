@@ -1,0 +1,130 @@
+import { describe, expect, it } from "vitest";
+
+import type { Wish } from "../../../src/budget/allowance.ts";
+import { createWaitingLine, type InLine, type WaitingLine } from "../../../src/budget/waiting-line.ts";
+import type { Priority } from "../../../src/exchange.ts";
+import type { Resource } from "../../../src/interface/resources.ts";
+
+interface Named extends InLine {
+  readonly name: string;
+}
+
+const wishOf = (app: string, priority: Priority = "interactive", resource: Resource = "listings"): Wish => ({
+  app,
+  priority,
+  resource,
+  cause: "miss",
+  query: "",
+});
+
+const named = (name: string, ...wish: Parameters<typeof wishOf>): Named => ({ name, wish: wishOf(...wish) });
+
+function lineOf(...waiters: Named[]): WaitingLine<Named> {
+  const line = createWaitingLine<Named>();
+  for (const waiter of waiters) line.join(waiter);
+  return line;
+}
+
+const namesOf = (waiters: readonly Named[]): string[] => waiters.map(({ name }) => name);
+const anyone = (): boolean => true;
+const evenly = (): number => 1;
+
+describe("a line of those who wait", () => {
+  it("offers the first of each kind, in the order in which they came", () => {
+    const line = lineOf(
+      named("b1", "b"),
+      named("a1", "a"),
+      named("b2", "b"),
+      named("a background", "a", "background"),
+      named("a2", "a"),
+      named("a sold", "a", "interactive", "sold"),
+    );
+    expect(namesOf(line.heads(anyone))).toEqual(["b1", "a1", "a background", "a sold"]);
+  });
+
+  it("offers the next one where the first has left, in the order in which that one came", () => {
+    const first = named("b1", "b");
+    const line = lineOf(first, named("a1", "a"), named("b2", "b"));
+    expect(line.leave(first)).toBe(true);
+    expect(namesOf(line.heads(anyone))).toEqual(["a1", "b2"]);
+  });
+
+  it("offers nobody who may not go yet", () => {
+    const line = lineOf(named("later", "a", "background"), named("now", "a"));
+    expect(namesOf(line.heads((priority) => priority === "interactive"))).toEqual(["now"]);
+  });
+
+  it("says whether one who joins is the first of a kind, and whether one who leaves was there", () => {
+    const line = createWaitingLine<Named>();
+    const [one, other, elsewhere] = [named("1", "a"), named("2", "a"), named("3", "a", "refresh")];
+    expect([line.join(one), line.join(other), line.join(elsewhere)]).toEqual([true, false, true]);
+    expect(line.has(one)).toBe(true);
+    expect([line.leave(one), line.leave(one)]).toEqual([true, false]);
+    expect([line.has(one), line.has(other)]).toEqual([false, true]);
+    line.leave(other);
+    expect(line.join(one)).toBe(true);
+  });
+
+  it("is as long as those who wait, by priority, and empty when all have left", () => {
+    const waiters = [named("1", "a"), named("2", "b"), named("3", "b", "background", "sold")];
+    const line = lineOf(...waiters);
+    expect([line.length("interactive"), line.length("background"), line.length("refresh")]).toEqual([
+      2, 1, 0,
+    ]);
+    expect(namesOf(line.all()).toSorted((one, other) => one.localeCompare(other))).toEqual(["1", "2", "3"]);
+    expect(line.isEmpty()).toBe(false);
+    for (const waiter of waiters) line.leave(waiter);
+    expect(line.isEmpty()).toBe(true);
+    expect(line.heads(anyone)).toEqual([]);
+  });
+});
+
+describe("how many go before one who would join", () => {
+  const many = (count: number, ...wish: Parameters<typeof wishOf>): Named[] =>
+    Array.from({ length: count }, (_, index) => named(`${index}`, ...wish));
+
+  it.each<[string, Named[], Wish, { ahead: number; ownAhead: number }]>([
+    ["is nobody where nobody waits", [], wishOf("a"), { ahead: 0, ownAhead: 0 }],
+    ["is all of its own app", many(5, "a"), wishOf("a"), { ahead: 5, ownAhead: 5 }],
+    [
+      "is all of its own app, whatever they want",
+      [...many(2, "a"), ...many(3, "a", "interactive", "sold")],
+      wishOf("a"),
+      { ahead: 5, ownAhead: 5 },
+    ],
+    [
+      "is one of another app, with which it takes turns",
+      many(9, "b"),
+      wishOf("a"),
+      { ahead: 1, ownAhead: 0 },
+    ],
+    [
+      "is as many of another app as of its own, and one more",
+      [...many(3, "a"), ...many(9, "b")],
+      wishOf("a"),
+      { ahead: 7, ownAhead: 3 },
+    ],
+    [
+      "is no more of another app than there are",
+      [...many(3, "a"), ...many(2, "b")],
+      wishOf("a"),
+      { ahead: 5, ownAhead: 3 },
+    ],
+    ["is nobody with less precedence", many(4, "a", "background"), wishOf("a"), { ahead: 0, ownAhead: 0 }],
+    [
+      "is everybody of its app with more precedence",
+      [...many(4, "a"), ...many(2, "a", "background"), ...many(8, "a", "prefetch")],
+      wishOf("a", "background"),
+      { ahead: 6, ownAhead: 6 },
+    ],
+  ])("%s", (_name, waiters, wish, expected) => {
+    expect(lineOf(...waiters).ahead(wish, evenly)).toEqual(expected);
+  });
+
+  it("is of another app in proportion to its weight", () => {
+    const line = lineOf(...many(1, "a"), ...many(90, "heavy"), ...many(90, "light"));
+    const weights: Record<string, number> = { a: 2, heavy: 5, light: 1 };
+    // While it is served twice, the heavy app is served five times and the light one once.
+    expect(line.ahead(wishOf("a"), (app) => weights[app] ?? 1)).toEqual({ ahead: 7, ownAhead: 1 });
+  });
+});
