@@ -18,7 +18,7 @@ import type {
 } from "./shared-budget.ts";
 import { PRIORITIES } from "../exchange.ts";
 import { longestMs } from "./terms.ts";
-import { SILENT_MS } from "./shared-allowance.ts";
+import { absentForMs, SILENT_MS } from "./shared-allowance.ts";
 import { slackOf } from "./view.ts";
 
 /** What the budget measures of its commands; a closed set, as it labels a metric. */
@@ -80,7 +80,7 @@ export function createRedisBudget(options: RedisBudgetOptions): SharedBudget {
     maxCoolOffMs: terms.maxCoolOffMs,
     slack: slackOf(terms),
     replicas: options.replicas,
-    degradedForMs: options.degradedForMs,
+    absentForMs: absentForMs(terms, options.degradedForMs),
     silentMs: SILENT_MS,
     rejoinMs: REJOIN_GRACE_MS,
     graceMs: GRACE_MS,

@@ -51,6 +51,13 @@ const BEAT_MS = 250;
 const BEATS_TO_REJOIN = 4;
 /** So long after it was last heard, others stop waiting for a replica to catch up. */
 export const SILENT_MS = 1_000;
+/**
+ * For how long others reckon with a replica that they do not hear of: until it notices that it is cut off,
+ * as long as it goes on then, and until what it sent last has arrived and counts in no window any more.
+ */
+export function absentForMs({ windows, leaseMs }: Terms, degradedForMs: number): number {
+  return SILENT_MS + degradedForMs + leaseMs + Math.max(...windows.map(({ windowMs }) => windowMs));
+}
 /** Others that have to catch up are waited for so long at first, then for twice as long. */
 const FIRST_CATCH_UP_MS = 4;
 const LONGEST_CATCH_UP_MS = 250;
@@ -216,8 +223,8 @@ async function joinOnce(side: Side): Promise<void> {
     await view.join(late.known(options.clock.steady()));
     side.cutOff = undefined;
     late.clear();
-    if (!(await view.catchUp())) throw new Error("restarted while it was being joined");
     side.wasReached = true;
+    if (!(await view.catchUp())) throw new Error("restarted while it was being joined");
     if (wasCutOff) {
       const cutOffMs = options.clock.steady() - side.cutOffAt;
       options.report("The shared budget is there again", { origin: options.origin, cutOffMs });

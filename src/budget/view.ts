@@ -95,6 +95,8 @@ export function createView(options: ViewOptions): View {
       for (const { id, ageMs } of joined.sends) fresh.sent(id, ageMs, now);
       mirror = fresh;
       ({ gen, entry, seq: known } = joined);
+      // Until it is told how many there are: all others may have gone silent.
+      held = atMost() - 1;
     },
     async catchUp() {
       for (;;) {

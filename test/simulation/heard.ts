@@ -22,7 +22,7 @@ export function readReplicas(
   replicas: Map<string, Heard>,
   { replica, mostSeen }: Asker,
   now: number,
-  options: { readonly replicas: number; readonly degradedForMs: number },
+  options: { readonly replicas: number; readonly absentForMs: number },
 ): Others {
   const live: Others["live"] = new Map();
   let oldest: number | undefined;
@@ -32,7 +32,7 @@ export function readReplicas(
       live.set(name, wait ?? { at: 0, rank: 0, tag: 0 });
       liveCount++;
       if (name !== replica) oldest = Math.min(oldest ?? known, known);
-    } else if (heardAt < now - options.degradedForMs) replicas.delete(name);
+    } else if (heardAt < now - options.absentForMs) replicas.delete(name);
     else {
       silent++;
       if (heardAt >= now - REJOIN_GRACE_MS) justSilent++;

@@ -65,7 +65,7 @@ export interface ModelOptions {
   /** The server's own clock. */
   readonly now: () => number;
   readonly replicas: number;
-  readonly degradedForMs: number;
+  readonly absentForMs: number;
   /** Hears what is told to all replicas. */
   readonly tell: (news: News) => void;
 }
@@ -308,6 +308,7 @@ export function createSharedModel(options: ModelOptions): SharedModel {
         tell({ kind: "sent", seq, id, ageMs });
       }
       forgetOld(memory, now - longestMs(terms) - terms.leaseMs - 1);
+      memory.replicas.set(replica, { heardAt: now - SILENT_MS - 1, known: 0, wait: undefined });
       return { gen: memory.gen, seq: memory.seq, entry: `${memory.entries}-0` };
     },
     read() {

@@ -53,6 +53,8 @@ for _, send in ipairs(request.sends) do
 end
 if not request.isLast then return reply({ kind = 'more' }) end
 
--- Not yet one of those who are heard: first it reads what others sent (look.lua).
+-- Not yet one of those who are heard: first it reads what others sent (look.lua). Until then, like one that
+-- has gone silent, it may be cut off and send by itself.
+redis.call('HSET', replicas, request.replica, int(now - request.silentMs - 1) .. '|0|0|0|0')
 local last = redis.call('XREVRANGE', ledger, '+', '-', 'COUNT', 1)[1]
 return reply({ kind = 'joined', gen = gen, seq = field('seq') or 0, entry = last and last[1] or '0-0' })

@@ -72,7 +72,7 @@ end
 
 -- The replicas: those heard of lately, how many that have gone silent are reckoned with, and the oldest
 -- news among the others. A silent one may be cut off and go on with its share, which is held back for it,
--- until it comes back, says that it stops, or has to stop by itself. Of so many replicas as there can be,
+-- until it comes back, says that it stops, or has stopped by itself and what it sent counts no more. Of so many replicas as there can be,
 -- those that are not heard of are the silent ones, so that one that was replaced is not waited for. Where
 -- the settings do not say how many there are, what was seen has to do, and for a short while only.
 local function readReplicas()
@@ -86,7 +86,7 @@ local function readReplicas()
       live[all[i]] = { at = tonumber(parts[3]), rank = tonumber(parts[4]), tag = tonumber(parts[5]) }
       liveCount = liveCount + 1
       if all[i] ~= request.replica and (not oldest or known < oldest) then oldest = known end
-    elseif heardAt < now - request.degradedForMs then
+    elseif heardAt < now - request.absentForMs then
       redis.call('HDEL', replicas, all[i])
     else
       silent = silent + 1
