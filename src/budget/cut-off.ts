@@ -16,8 +16,8 @@ import { spentIn, tidyPlaces, type Window } from "./windows.ts";
 export interface LastKnown {
   /** By the steady clock; minus infinity where it was never reached. */
   readonly at: number;
-  /** Replicas that had gone silent. */
-  readonly held: number;
+  /** Replicas that had gone silent and were reckoned with, by window. */
+  readonly held: readonly number[];
   /** The part of each window for one replica. */
   readonly share: number;
   /** Sends that may not be known of: none where there is no other replica. */
@@ -52,7 +52,10 @@ export function createCutOff(
   function sentBefore(window: Window): number {
     tidyPlaces(before.places, Math.max(...terms.windows.map(({ windowMs }) => windowMs)), now());
     const unknown = now() <= knownAgainAt(window) ? slack : 0;
-    return spentIn(before.places, window.windowMs, now()) + unknown + held * Math.floor(window.limit * share);
+    const absent = held[terms.windows.indexOf(window)] ?? 0;
+    return (
+      spentIn(before.places, window.windowMs, now()) + unknown + absent * Math.floor(window.limit * share)
+    );
   }
 
   const limitOf = (window: Window): number =>

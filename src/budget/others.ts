@@ -14,11 +14,13 @@ export interface OthersOptions {
 }
 
 export interface Others {
-  readonly learn: (others: { readonly live: number; readonly held: number }) => void;
+  readonly learn: (others: { readonly live: number; readonly held: readonly number[] }) => void;
+  /** It is not known how they are: all of them may have gone silent. */
+  readonly unknown: () => void;
   /** The most replicas seen at once. */
   readonly mostSeen: () => number;
-  /** Replicas that have gone silent, for which something is held back. */
-  readonly held: () => number;
+  /** For how many replicas that have gone silent something is held back, by window. */
+  readonly held: () => readonly number[];
   /** The part of each window for one replica that is cut off. */
   readonly share: () => number;
   /** How many sends may be entered that a replica does not know of; none where it is the only one. */
@@ -35,21 +37,27 @@ export function slackOf({ windows }: Terms): number {
 export function createOthers(options: OthersOptions): Others {
   const slack = slackOf(options.terms);
   let mostSeen = 1;
-  let held = 0;
+  let held: readonly number[] = [];
   const atMost = (): number => Math.max(options.replicas, mostSeen);
   const share = (): number => Math.min(options.degradedShare, 1 / atMost());
   return {
     learn(others) {
       if (others.live > atMost()) options.onTooMany(others.live);
       mostSeen = Math.max(mostSeen, others.live);
-      const isRelief = others.held < held;
+      const isRelief = others.held.some((count, index) => count < (held[index] ?? 0));
       ({ held } = others);
       if (isRelief) options.onRelief();
+    },
+    unknown() {
+      held = options.terms.windows.map(() => atMost() - 1);
     },
     mostSeen: () => mostSeen,
     held: () => held,
     share,
     slack: () => (atMost() > 1 ? slack : 0),
-    limitOf: ({ limit }) => (held === 0 ? limit : limit - held * Math.floor(limit * share()) - slack),
+    limitOf(window) {
+      const absent = held[options.terms.windows.indexOf(window)] ?? 0;
+      return absent === 0 ? window.limit : window.limit - absent * Math.floor(window.limit * share()) - slack;
+    },
   };
 }

@@ -18,7 +18,7 @@ import type {
 } from "./shared-budget.ts";
 import { PRIORITIES } from "../exchange.ts";
 import { longestMs } from "./terms.ts";
-import { SILENT_MS } from "./shared-allowance.ts";
+import { absentForMs, SILENT_MS } from "./shared-allowance.ts";
 import { slackOf } from "./others.ts";
 
 /** What the budget measures of its commands; a closed set, as it labels a metric. */
@@ -127,7 +127,7 @@ function createCall(options: RedisBudgetOptions): Call {
     maxCoolOffMs: terms.maxCoolOffMs,
     slack: slackOf(terms),
     replicas: options.replicas,
-    degradedForMs: options.degradedForMs,
+    absentForMs: absentForMs(terms, options.degradedForMs),
     silentMs: SILENT_MS,
     rejoinMs: REJOIN_GRACE_MS,
     graceMs: GRACE_MS,
@@ -194,7 +194,7 @@ interface News_ {
   readonly isAll: boolean;
   readonly circuits: readonly SharedCircuit[];
   readonly live: number;
-  readonly held: number;
+  readonly held: readonly number[];
   readonly replicas: readonly string[];
 }
 type LookAnswer = { readonly kind: "lost" } | News_;

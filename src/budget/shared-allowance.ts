@@ -57,6 +57,13 @@ const BEATS_TO_REJOIN = 4;
 const PATIENCE_AT_START_MS = 3_000;
 /** So long after it was last heard, others stop waiting for a replica to catch up. */
 export const SILENT_MS = 1_000;
+/**
+ * For how long others reckon with a replica that they do not hear of: until it notices that it is cut off,
+ * and as long as it goes on then, and until what it sent last has arrived. That counts for a window more.
+ */
+export function absentForMs({ leaseMs }: Pick<Terms, "leaseMs">, degradedForMs: number): number {
+  return SILENT_MS + degradedForMs + leaseMs;
+}
 /** Others that have to catch up are waited for so long at first, then for twice as long. */
 const FIRST_CATCH_UP_MS = 4;
 const LONGEST_CATCH_UP_MS = 250;
@@ -110,7 +117,9 @@ export function createSharedAllowance(options: SharedAllowanceOptions): SharedAl
     giveBack: (granted) => end(granted, undefined),
     expect(candidate, ahead) {
       const { standing, terms: current, limitOf } = inForce(side);
-      const expected = expectation(standing, current, candidate, ahead, clock.steady(), limitOf);
+      // What is held back for others for the moment may be free in the next: nobody is refused for that.
+      const limits = side.phase === "cut-off" ? limitOf : undefined;
+      const expected = expectation(standing, current, candidate, ahead, clock.steady(), limits);
       const longest = Math.max(...terms.windows.map(({ windowMs }) => windowMs));
       return { ...expected, forMs: Math.min(expected.forMs, longest) };
     },
@@ -205,8 +214,8 @@ async function joinOnce(side: Side): Promise<void> {
     await view.join(late.known(options.clock.steady()));
     side.cutOff = undefined;
     late.clear();
-    if (!(await catchUp(side))) throw new Error("restarted while it was being joined");
     side.wasReached = true;
+    if (!(await catchUp(side))) throw new Error("restarted while it was being joined");
     if (wasCutOff) {
       const cutOffMs = options.clock.steady() - lastHeardAt;
       options.report("The shared budget is there again", { origin: options.origin, cutOffMs });

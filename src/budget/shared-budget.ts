@@ -35,10 +35,10 @@ interface Lost {
   readonly kind: "lost";
 }
 
-/** How many replicas there are, and for how many that have gone silent something is held back. */
+/** How many replicas there are, and, by window, for how many that have gone silent something is held back. */
 interface Others {
   readonly live: number;
-  readonly held: number;
+  readonly held: readonly number[];
 }
 
 export type TakeReply =

@@ -58,6 +58,7 @@ export function createView(options: ViewOptions): View {
       for (const { id, ageMs } of joined.sends) fresh.sent(id, ageMs, now);
       mirror = fresh;
       ({ gen, entry, seq: known } = joined);
+      others.unknown();
     },
     async catchUp() {
       for (;;) {
@@ -77,6 +78,7 @@ export function createView(options: ViewOptions): View {
     hear(news) {
       if (news.kind === "circuits") mirror.circuits(news.circuits, steady());
       if (news.kind === "generation") return news.gen !== gen;
+      if (news.kind === "changed") return true;
       follow(mirror, news, steady());
       if (news.kind !== "sent" || news.seq === undefined || news.seq <= known) return false;
       const isNext = news.seq === known + 1;

@@ -1,5 +1,6 @@
 /** Which replicas there are, as readReplicas in src/budget/lua/prelude.lua reckons. */
 import { SILENT_MS } from "../../src/budget/shared-allowance.ts";
+import type { Terms } from "../../src/budget/arbiter.ts";
 import type { Asker } from "../../src/budget/shared-budget.ts";
 
 const REJOIN_GRACE_MS = 5_000;
@@ -9,12 +10,16 @@ export interface Heard {
   readonly known: number;
   /** It waits for its turn. */
   readonly wait: { readonly at: number; readonly rank: number; readonly tag: number } | undefined;
+  /** It was lost in a restart, and has not come back. */
+  readonly isLost?: boolean;
 }
 
 export interface Others {
   readonly live: Map<string, NonNullable<Heard["wait"]>>;
   readonly liveCount: number;
-  readonly held: number;
+  readonly silentCount: number;
+  /** By window. */
+  readonly held: readonly number[];
   readonly oldest: number | undefined;
 }
 
@@ -22,25 +27,35 @@ export function readReplicas(
   replicas: Map<string, Heard>,
   { replica, mostSeen }: Asker,
   now: number,
-  options: { readonly replicas: number; readonly degradedForMs: number },
+  options: { readonly replicas: number; readonly absentForMs: number },
+  { windows, leaseMs }: Terms,
 ): Others {
   const live: Others["live"] = new Map();
+  const silent: (Heard & { readonly name: string })[] = [];
   let oldest: number | undefined;
-  let [liveCount, silent, justSilent] = [0, 0, 0];
-  for (const [name, { heardAt, known, wait }] of replicas) {
-    if (heardAt >= now - SILENT_MS || name === replica) {
-      live.set(name, wait ?? { at: 0, rank: 0, tag: 0 });
-      liveCount++;
-      if (name !== replica) oldest = Math.min(oldest ?? known, known);
-    } else if (heardAt < now - options.degradedForMs) replicas.delete(name);
-    else {
-      silent++;
-      if (heardAt >= now - REJOIN_GRACE_MS) justSilent++;
-    }
+  for (const [name, heard] of replicas) {
+    if (heard.heardAt >= now - SILENT_MS || name === replica) {
+      live.set(name, heard.wait ?? { at: 0, rank: 0, tag: 0 });
+      if (name !== replica) oldest = Math.min(oldest ?? heard.known, heard.known);
+    } else silent.push({ ...heard, name });
   }
-  const held = Math.max(
-    Math.min(silent, Math.max(0, options.replicas - liveCount)),
-    Math.min(justSilent, Math.max(0, mostSeen - liveCount)),
+  const longestMs = Math.max(...windows.map(({ windowMs }) => windowMs));
+  for (const { name, heardAt, isLost } of silent) {
+    const isReplaced = live.size >= options.replicas && heardAt < now - REJOIN_GRACE_MS;
+    const replacedMs = isLost ? leaseMs + longestMs : 0;
+    if (now > heardAt + (isReplaced ? replacedMs : options.absentForMs + longestMs)) replicas.delete(name);
+  }
+  const count = (is: (one: Heard) => boolean): number => silent.filter(is).length;
+  const justSilent = count(({ heardAt }) => heardAt >= now - REJOIN_GRACE_MS);
+  const held = windows.map(({ windowMs }) =>
+    Math.max(
+      Math.min(
+        count(({ heardAt }) => now <= heardAt + options.absentForMs + windowMs),
+        Math.max(0, options.replicas - live.size),
+      ),
+      Math.min(justSilent, Math.max(0, mostSeen - live.size)),
+      count(({ heardAt, isLost }) => isLost === true && now <= heardAt + leaseMs + windowMs),
+    ),
   );
-  return { live, liveCount, held, oldest };
+  return { live, liveCount: live.size, silentCount: silent.length, held, oldest };
 }

@@ -3,6 +3,7 @@
  * nothing does. Its number decides everything in it.
  */
 import { shareOf } from "../../src/budget/arbiter.ts";
+import { absentForMs } from "../../src/budget/shared-allowance.ts";
 import { PRIORITIES } from "../../src/exchange.ts";
 import { mostWithin, utilisation } from "../support/arrivals.ts";
 import { createDice, type Dice } from "../support/dice.ts";
@@ -82,7 +83,7 @@ function createWorld(plan: Plan, dice: Dice): World & { readonly log: readonly s
   const model = createSharedModel({
     now: () => clock.steady() + offsetMs,
     replicas: plan.replicas,
-    degradedForMs: plan.degradedForMs,
+    absentForMs: absentForMs(plan.terms, plan.degradedForMs),
     tell: (news) => {
       for (const replica of alive) replica.hear(news);
     },

@@ -65,7 +65,7 @@ export interface ModelOptions {
   /** The server's own clock. */
   readonly now: () => number;
   readonly replicas: number;
-  readonly degradedForMs: number;
+  readonly absentForMs: number;
   /** Hears what is told to all replicas. */
   readonly tell: (news: News) => void;
 }
@@ -127,7 +127,8 @@ export function createSharedModel(options: ModelOptions): SharedModel {
     memory.replicas.set(replica, { heardAt: now, known, wait });
   }
 
-  const others = (asker: Asker, now: number) => readReplicas(memory.replicas, asker, now, options);
+  const others = (asker: Asker, now: number, terms: Terms) =>
+    readReplicas(memory.replicas, asker, now, options, terms);
 
   function circuitsAt(now: number): SharedCircuit[] {
     return [...memory.circuits].map(([scope, { cause, coolOffMs, openUntil, probe, probeUntil }]) => ({
@@ -152,7 +153,7 @@ export function createSharedModel(options: ModelOptions): SharedModel {
   function take(terms: Terms, request: TakeRequest): TakeReply {
     const now = readClock();
     if (!isJoined(request)) return { kind: "lost" };
-    const { live, liveCount, held, oldest } = others(request, now);
+    const { live, liveCount, silentCount, held, oldest } = others(request, now, terms);
     const slack = slackOf(terms);
     for (const { app } of request.wishes) appIn_(memory, app).askedAt = now;
     const standing = standingOf(memory, terms, now);
@@ -171,11 +172,14 @@ export function createSharedModel(options: ModelOptions): SharedModel {
       return { kind: "wait", forMs: at - now, why, live: liveCount, held };
     };
     const known = Math.min(oldest ?? memory.seq, request.known);
-    if (!request.anyway && liveCount + held > 1 && memory.seq - known >= slack)
+    if (!request.anyway && liveCount + silentCount > 1 && memory.seq - known >= slack)
       return wait(now + request.catchUpMs, "news");
 
-    const limitOf = ({ limit }: Window): number =>
-      held === 0 ? limit : limit - held * Math.floor(limit * request.share) - slack;
+    const limitOf = (window: Window): number => {
+      const absent = held[terms.windows.indexOf(window)] ?? 0;
+      const { limit } = window;
+      return absent === 0 ? limit : limit - absent * Math.floor(limit * request.share) - slack;
+    };
     const isOthersTurn = ({ rank, tag }: (typeof ranked)[number]): boolean => {
       let before = 0;
       for (const [name, { at, rank: theirs, tag: their }] of live) {
@@ -266,7 +270,7 @@ export function createSharedModel(options: ModelOptions): SharedModel {
       const lines = memory.ledger
         .filter(({ entry }) => entry > Number(after.split("-")[0]))
         .slice(0, MOST_LINES);
-      const { live, liveCount, held } = others(asker, now);
+      const { live, liveCount, held } = others(asker, now, terms);
       hear(asker, now, live.get(asker.replica));
       return {
         kind: "news",
@@ -290,7 +294,7 @@ export function createSharedModel(options: ModelOptions): SharedModel {
       if (memory.gen === "" || memory.run !== run) {
         memory.gen = `${now}.${replica}`;
         memory.run = run;
-        const absent = { heardAt: now - SILENT_MS - 1, known: 0, wait: undefined };
+        const absent = { heardAt: now - SILENT_MS - 1, known: 0, wait: undefined, isLost: true };
         for (const name of memory.replicas.keys()) memory.replicas.set(name, absent);
         for (const name of known) if (name !== replica) memory.replicas.set(name, absent);
         tell({ kind: "generation", gen: memory.gen });
@@ -308,6 +312,7 @@ export function createSharedModel(options: ModelOptions): SharedModel {
         tell({ kind: "sent", seq, id, ageMs });
       }
       forgetOld(memory, now - longestMs(terms) - terms.leaseMs - 1);
+      memory.replicas.set(replica, { heardAt: now - SILENT_MS - 1, known: 0, wait: undefined });
       return { gen: memory.gen, seq: memory.seq, entry: `${memory.entries}-0` };
     },
     read() {

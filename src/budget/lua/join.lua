@@ -23,7 +23,7 @@ if not gen or knownRun ~= run then
   gen = int(now) .. '.' .. request.replica
   redis.call('HSET', state, 'gen', gen, 'run', run)
   if redis.call('EXISTS', ledger) == 0 then redis.call('HSET', state, 'since', int(now)) end
-  local absent = int(now - request.silentMs - 1) .. '|0|0|0|0'
+  local absent = int(now - request.silentMs - 1) .. '|0|0|0|0|1'
   local known = redis.call('HKEYS', replicas)
   for _, name in ipairs(known) do redis.call('HSET', replicas, name, absent) end
   for _, name in ipairs(request.others) do
@@ -53,6 +53,8 @@ for _, send in ipairs(request.sends) do
 end
 if not request.isLast then return reply({ kind = 'more' }) end
 
--- Not yet one of those who are heard: first it reads what others sent (look.lua).
+-- Not yet one of those who are heard: first it reads what others sent (look.lua). Until then, like one that
+-- has gone silent, it may be cut off and send by itself.
+redis.call('HSET', replicas, request.replica, int(now - request.silentMs - 1) .. '|0|0|0|0')
 local last = redis.call('XREVRANGE', ledger, '+', '-', 'COUNT', 1)[1]
 return reply({ kind = 'joined', gen = gen, seq = field('seq') or 0, entry = last and last[1] or '0-0' })

@@ -15,6 +15,9 @@ end
 local lines = redis.call('XRANGE', ledger, '(' .. request.entry, '+', 'COUNT', request.most)
 local others = readReplicas()
 local wait = others.live[request.replica]
+-- It is back, or new: what was held back for it no longer is.
+local heardAt = tonumber(split(redis.call('HGET', replicas, request.replica) or '0')[1])
+if heardAt < now - request.silentMs then tell({ kind = 'changed' }) end
 hear(request.replica, request.known, wait)
 return reply({
   kind = 'news', seq = field('seq') or 0, lines = lines, isAll = #lines < request.most,

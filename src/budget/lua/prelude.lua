@@ -14,7 +14,7 @@
 --            tag:APP, asked:APP, borrowed:APP
 --            circuit:SCOPE    openUntil|coolOffMs|probeUntil|probe|cause
 -- KEYS[2]  sends, a sorted set of ids by instant; an id ends with @ and its app
--- KEYS[3]  replicas, a hash: heardAt|seq known|wakes at|rank|tag
+-- KEYS[3]  replicas, a hash: heardAt|seq known|wakes at|rank|tag|lost
 -- KEYS[4]  ledger, a stream
 -- then, where apps are concerned, two sorted sets for each: the sends of its own share, and all of them
 -- ARGV[1]  the request, as JSON
@@ -70,15 +70,16 @@ local function hear(name, known, wait)
     int(now) .. '|' .. int(known) .. '|' .. int(wait.at) .. '|' .. int(wait.rank) .. '|' .. string.format('%.17g', wait.tag))
 end
 
--- The replicas: those heard of lately, how many that have gone silent are reckoned with, and the oldest
--- news among the others. A silent one may be cut off and go on with its share, which is held back for it,
--- until it comes back, says that it stops, or has to stop by itself. Of so many replicas as there can be,
--- those that are not heard of are the silent ones, so that one that was replaced is not waited for. Where
--- the settings do not say how many there are, what was seen has to do, and for a short while only.
+-- The replicas: those heard of lately, the oldest news among the others, and those that have gone silent.
+-- A silent one may be cut off and go on with its share. So that is held back for it: until it comes back,
+-- says that it stops, or has had to stop by itself, and what it sent last counts in no window any more. Of so
+-- many replicas as there can be, those that are not heard of are the silent ones: one that was replaced is not
+-- waited for, unless it was lost in a restart of this server, in which it may have been sending by itself.
+-- Where the settings do not say how many there are, what was seen has to do, and for a short while only.
 local function readReplicas()
   local all = redis.call('HGETALL', replicas)
-  local live, oldest = {}, nil
-  local liveCount, silent, justSilent = 0, 0, 0
+  local live, silent, oldest = {}, {}, nil
+  local liveCount, justSilent = 0, 0
   for i = 1, #all, 2 do
     local parts = split(all[i + 1])
     local heardAt, known = tonumber(parts[1]), tonumber(parts[2])
@@ -86,17 +87,36 @@ local function readReplicas()
       live[all[i]] = { at = tonumber(parts[3]), rank = tonumber(parts[4]), tag = tonumber(parts[5]) }
       liveCount = liveCount + 1
       if all[i] ~= request.replica and (not oldest or known < oldest) then oldest = known end
-    elseif heardAt < now - request.degradedForMs then
-      redis.call('HDEL', replicas, all[i])
     else
-      silent = silent + 1
+      silent[#silent + 1] = { name = all[i], heardAt = heardAt, isLost = parts[6] == '1' }
       if heardAt >= now - request.rejoinMs then justSilent = justSilent + 1 end
     end
   end
-  local held = math.max(
-    math.min(silent, math.max(0, request.replicas - liveCount)),
-    math.min(justSilent, math.max(0, request.mostSeen - liveCount)))
-  return { live = live, liveCount = liveCount, held = held, oldest = oldest }
+  local longest = 0
+  for _, window in ipairs(request.windows) do longest = math.max(longest, window.ms) end
+  for _, replica in ipairs(silent) do
+    local isReplaced = liveCount >= request.replicas and replica.heardAt < now - request.rejoinMs
+    local reckonedMs = request.absentForMs + longest
+    if isReplaced then reckonedMs = replica.isLost and request.leaseMs + longest or 0 end
+    if now > replica.heardAt + reckonedMs then redis.call('HDEL', replicas, replica.name) end
+  end
+
+  -- For how many something is held back in a window.
+  local function heldIn(ms)
+    local absent, lost = 0, 0
+    for _, replica in ipairs(silent) do
+      if now <= replica.heardAt + request.absentForMs + ms then absent = absent + 1 end
+      if replica.isLost and now <= replica.heardAt + request.leaseMs + ms then lost = lost + 1 end
+    end
+    return math.max(
+      math.min(absent, math.max(0, request.replicas - liveCount)),
+      math.min(justSilent, math.max(0, request.mostSeen - liveCount)),
+      lost)
+  end
+
+  local held = {}
+  for i, window in ipairs(request.windows) do held[i] = heldIn(window.ms) end
+  return { live = live, liveCount = liveCount, silentCount = #silent, held = held, heldIn = heldIn, oldest = oldest }
 end
 
 local function tell(message)

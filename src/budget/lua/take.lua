@@ -19,9 +19,9 @@ local others = readReplicas()
 local seq = field('seq') or 0
 
 local function limitOf(window)
-  local held = others.held * math.floor(window.limit * request.share)
-  if others.held > 0 then held = held + request.slack end
-  return window.limit - held
+  local held = others.heldIn(window.ms)
+  if held == 0 then return window.limit end
+  return window.limit - held * math.floor(window.limit * request.share) - request.slack
 end
 
 -- How many sends count in the window that ends now.
@@ -187,7 +187,7 @@ end
 -- What a replica does not know of it could spend a second time when it is cut off now: so no more is
 -- entered before it has caught up, which it does as soon as it hears of it, or has gone silent.
 local oldest = math.min(others.oldest or seq, request.known)
-if others.liveCount + others.held > 1 and seq - oldest >= request.slack then
+if others.liveCount + others.silentCount > 1 and seq - oldest >= request.slack then
   return wait(now + request.catchUpMs, 'news')
 end
 

@@ -33,7 +33,7 @@ function sentBefore(terms: Terms, instants: readonly number[]): Standing {
   return standing;
 }
 
-const KNOWN: LastKnown = { at: NOW, held: 0, share: 0.5, slack: 0 };
+const KNOWN: LastKnown = { at: NOW, held: [0], share: 0.5, slack: 0 };
 
 /** Sends as often as it may at this instant. */
 function sendAll(cutOff: CutOff, now: number): number {
@@ -53,7 +53,7 @@ describe("what a replica may send while it is cut off", () => {
     ["is its share of what is left", many(20), {}, 20],
     ["is rounded down", many(21), {}, 19],
     ["is less by what it may not know of", many(20), { slack: 4 }, 18],
-    ["is less by the shares of those that had gone silent", many(20), { held: 1 }, 5],
+    ["is less by the shares of those that had gone silent", many(20), { held: [1] }, 5],
     ["is nothing where nothing is left", many(60), {}, 0],
     ["is nothing where less than nothing is left", many(59), { slack: 4 }, 0],
   ])("%s", (_name, before, changes, expected) => {
@@ -196,7 +196,7 @@ describe("replicas that are all cut off at once", () => {
           let now = at;
           const share = 1 / missed.length;
           const replicas = standings.map((standing) => ({
-            cutOff: createCutOff(standing, terms, { at, held: 0, share, slack: 2 }, () => now),
+            cutOff: createCutOff(standing, terms, { at, held: [], share, slack: 2 }, () => now),
             own: [] as Arrival[],
           }));
           let sent = 0;

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 
-import { REFUSAL_REASONS, refusalOf } from "../../../src/budget/refusal.ts";
+import { refusalOf } from "../../../src/budget/refusal.ts";
 import { problemBody } from "../../../src/errors.ts";
 
 const REGISTERED = "https://iana.org/assignments/http-problem-types#";
@@ -21,30 +21,31 @@ describe("one whose turn cannot come in time", () => {
   ] as const)(
     "because of %s, over its share: %s, is refused for %s with %i",
     (why, isOverShare, reason, status, type) => {
-      const refusal = refusalOf({ forMs: 5_000, why, isOverShare });
+      const refusal = refusalOf({ forMs: 5_000, why, isOverShare }, "web");
       expect(refusal.reason).toBe(reason);
       expect(refusal.problem.status).toBe(status);
       expect(typeOf(problemBody(refusal.problem))).toBe(type);
       expect(refusal.problem.details).toMatchObject({ retryAfterSeconds: 5, refusedHere: true });
-      expect(REFUSAL_REASONS).toContain(refusal.reason);
+      // One app's share is no concern of those of other apps who joined its flight.
+      expect(refusal.problem.details.ofApp).toBe(status === 429 ? "web" : undefined);
     },
   );
 
   it.each([
     ["a second at least", 0, 1],
     ["a second at least, whatever is left of it", 1, 1],
-    ["no less than it takes", 1_001, 2],
+    ["no less than it takes", 1_002, 2],
     ["just what it takes", 60_000, 60],
     ["a day at most", 200_000_000, 86_400],
     ["a day where it never comes", Number.POSITIVE_INFINITY, 86_400],
   ])("is told to come back after %s", (_name, forMs, seconds) => {
-    const { problem } = refusalOf({ forMs, why: "budget", isOverShare: false });
+    const { problem } = refusalOf({ forMs, why: "budget", isOverShare: false }, "web");
     expect(problem.details.retryAfterSeconds).toBe(seconds);
   });
 
   it("is told that it is its limit for a day, where it is", () => {
     const [perDay, share] = (["per-day", "share"] as const).map(
-      (why) => refusalOf({ forMs: 1, why, isOverShare: false }).problem.details.detail,
+      (why) => refusalOf({ forMs: 1, why, isOverShare: false }, "web").problem.details.detail,
     );
     expect(perDay).toContain("24 hours");
     expect(share).toBeUndefined();
