@@ -313,13 +313,14 @@ function noteEnd(side: Side, granted: Grant, how: SendEnd | undefined): void {
   const { id, wish } = granted;
   const now = side.options.clock.steady();
   const arrivedAt = how === undefined ? now : now - (how.durationMs - how.arrivedAfterMs);
-  side.view.mirror().settled(id, now - arrivedAt, how === undefined, now);
   const alone = side.cutOff?.standing;
   if (alone?.places.onTheirWay.has(id)) {
     if (how === undefined) giveBack(alone, { id, app: wish.app });
     else settleIn(alone, side.options.terms, { id, ...wish }, { end: how, arrivedAt }, now);
   }
   const isLate = side.late.ended(id, how, arrivedAt);
+  // What was sent while cut off is not from before: it counts in this replica's part alone.
+  if (!isLate) side.view.mirror().settled(id, now - arrivedAt, how === undefined, now);
   // What was sent while cut off is told when it joins; while it is joining that may be too late.
   if (isLate && side.phase === "cut-off") return;
   side.ends.add(
