@@ -152,8 +152,10 @@ export function createSharedAllowance(options: SharedAllowanceOptions): SharedAl
     },
     check: () => void (side.phase === "shared" ? look() : join().then(flush)),
     async close() {
-      side.isClosed = true;
       stopBeating();
+      // What it sent while it was cut off nobody else can tell.
+      if (side.phase === "cut-off") await join();
+      side.isClosed = true;
       await flush();
       if (side.phase === "shared") await options.shared.leave(side.view.asker()).catch(() => undefined);
     },

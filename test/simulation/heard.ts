@@ -15,6 +15,8 @@ export interface Others {
   readonly live: Map<string, NonNullable<Heard["wait"]>>;
   readonly liveCount: number;
   readonly held: number;
+  /** These, and the ones that have not caught up. */
+  readonly apart: number;
   readonly oldest: number | undefined;
 }
 
@@ -22,16 +24,23 @@ export function readReplicas(
   replicas: Map<string, Heard>,
   { replica, mostSeen }: Asker,
   now: number,
-  options: { readonly replicas: number; readonly absentForMs: number },
+  options: {
+    readonly replicas: number;
+    readonly absentForMs: number;
+    readonly seq: number;
+    readonly slack: number;
+  },
 ): Others {
   const live: Others["live"] = new Map();
   let oldest: number | undefined;
-  let [liveCount, silent, justSilent] = [0, 0, 0];
+  let [liveCount, silent, justSilent, behind] = [0, 0, 0, 0];
   for (const [name, { heardAt, known, wait }] of replicas) {
     if (heardAt >= now - SILENT_MS || name === replica) {
       live.set(name, wait ?? { at: 0, rank: 0, tag: 0 });
       liveCount++;
-      if (name !== replica) oldest = Math.min(oldest ?? known, known);
+      if (name === replica) continue;
+      oldest = Math.min(oldest ?? known, known);
+      if (options.seq - known > options.slack) behind++;
     } else if (heardAt < now - options.absentForMs) replicas.delete(name);
     else {
       silent++;
@@ -42,5 +51,5 @@ export function readReplicas(
     Math.min(silent, Math.max(0, options.replicas - liveCount)),
     Math.min(justSilent, Math.max(0, mostSeen - liveCount)),
   );
-  return { live, liveCount, held, oldest };
+  return { live, liveCount, held, apart: held + behind, oldest };
 }

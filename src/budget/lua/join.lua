@@ -47,6 +47,9 @@ for _, send in ipairs(request.sends) do
       if send.status then
         redis.call('XADD', ledger, '*', 'k', 'e', 'i', send.id, 's', send.status, 'd', int(send.durationMs), 't', instant)
       end
+    else
+      -- Known of, and lost here: whoever misses the message reads it all the same.
+      redis.call('XADD', ledger, '*', 'k', 'n', 'i', send.id, 't', instant)
     end
     tell({ kind = 'sent', seq = seq, id = send.id, ageMs = send.ageMs })
   end

@@ -75,17 +75,23 @@ end
 -- until it comes back, says that it stops, or has stopped by itself and what it sent counts no more. Of so many replicas as there can be,
 -- those that are not heard of are the silent ones, so that one that was replaced is not waited for. Where
 -- the settings do not say how many there are, what was seen has to do, and for a short while only.
+-- When somebody brings what it sent while it was cut off, others may know of less than they are allowed to,
+-- and be cut off themselves without having gone silent yet: to a replica that is cut off next, they are apart.
 local function readReplicas()
   local all = redis.call('HGETALL', replicas)
   local live, oldest = {}, nil
-  local liveCount, silent, justSilent = 0, 0, 0
+  local liveCount, silent, justSilent, behind = 0, 0, 0, 0
+  local seq = field('seq') or 0
   for i = 1, #all, 2 do
     local parts = split(all[i + 1])
     local heardAt, known = tonumber(parts[1]), tonumber(parts[2])
     if heardAt >= now - request.silentMs or all[i] == request.replica then
       live[all[i]] = { at = tonumber(parts[3]), rank = tonumber(parts[4]), tag = tonumber(parts[5]) }
       liveCount = liveCount + 1
-      if all[i] ~= request.replica and (not oldest or known < oldest) then oldest = known end
+      if all[i] ~= request.replica then
+        if not oldest or known < oldest then oldest = known end
+        if seq - known > request.slack then behind = behind + 1 end
+      end
     elseif heardAt < now - request.absentForMs then
       redis.call('HDEL', replicas, all[i])
     else
@@ -96,7 +102,7 @@ local function readReplicas()
   local held = math.max(
     math.min(silent, math.max(0, request.replicas - liveCount)),
     math.min(justSilent, math.max(0, request.mostSeen - liveCount)))
-  return { live = live, liveCount = liveCount, held = held, oldest = oldest }
+  return { live = live, liveCount = liveCount, held = held, apart = held + behind, oldest = oldest }
 end
 
 local function tell(message)
