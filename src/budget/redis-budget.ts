@@ -225,6 +225,8 @@ function newsOf(
 ): News[] {
   const ageMs = now - Number(t);
   if (k === "s") return [{ kind: "sent", id: i, ageMs: ageMs - leaseMs, seq: undefined }];
+  if (k === "n") return [{ kind: "sent", id: i, ageMs, seq: undefined }];
+  if (k === "n") return [{ kind: "sent", id: i, ageMs, seq: undefined }];
   return k === "e" ? [{ kind: "settled", id: i, ageMs, isUnsent: s === "unsent" }] : [];
 }
 

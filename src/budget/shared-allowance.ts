@@ -138,8 +138,10 @@ export function createSharedAllowance(options: SharedAllowanceOptions): SharedAl
     },
     check: () => void (side.phase === "shared" ? side.look() : side.join()),
     async close() {
-      side.isClosed = true;
       stopBeating();
+      // What it sent while it was cut off nobody else can tell.
+      if (side.phase === "cut-off") await side.join();
+      side.isClosed = true;
       await side.flush();
       if (side.phase === "shared") await options.shared.leave(side.view.asker()).catch(() => undefined);
     },

@@ -35,7 +35,10 @@ interface Lost {
   readonly kind: "lost";
 }
 
-/** How many replicas there are, and, by window, for how many that have gone silent something is held back. */
+/**
+ * How many replicas there are, and, by window, how many may be sending by themselves: those that have gone
+ * silent, for whom something is held back, and those that have not caught up with what others brought.
+ */
 interface Others {
   readonly live: number;
   readonly held: readonly number[];

@@ -52,7 +52,8 @@ export function createView(options: ViewOptions): View {
     others,
     asker,
     async join(late) {
-      const sends = [...mirror.known(steady()), ...late];
+      // Its own late sends first: the one that brings a send is the one that enters it in the ledger.
+      const sends = [...late, ...mirror.known(steady())];
       const joined = await shared.join(replica, { sends, others: names });
       const [fresh, now] = [createMirror(terms), steady()];
       for (const { id, ageMs } of joined.sends) fresh.sent(id, ageMs, now);

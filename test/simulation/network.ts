@@ -30,6 +30,8 @@ export interface Link {
   isDead: boolean;
   /** It has joined; until then nothing goes wrong: one that starts in the dark is a hole that is accepted. */
   hasJoined: boolean;
+  /** When it last heard how things stand. */
+  lookedAt: number;
 }
 
 export interface LinkOptions {
@@ -70,12 +72,13 @@ export function createLink({ clock, dice, weather, model, terms, hear }: LinkOpt
     isUp: true,
     isDead: false,
     hasJoined: false,
+    lookedAt: Number.NEGATIVE_INFINITY,
     shared: {
       take: (request) => call(() => model.take(terms, request)),
       settle: (asker, ends) => call(() => model.settle(terms, asker, ends)),
       async look(asker, after) {
         const reply = await call(() => model.look(terms, asker, after));
-        link.hasJoined ||= reply.kind === "news";
+        if (reply.kind === "news") [link.hasJoined, link.lookedAt] = [true, clock.steady()];
         return reply;
       },
       async join(replica, known) {

@@ -37,7 +37,8 @@ export interface Replica {
   readonly terms: Terms;
   readonly hear: (news: News) => void;
   readonly check: () => void;
-  readonly mode: () => string;
+  /** Whether it has sent something, while it was cut off, that it has not told. */
+  readonly hasSecrets: () => boolean;
   /** So many more sends are wanted for an app. */
   readonly want: (app: string, priority: Priority, sends: number) => void;
   /** Nothing is wanted any more. */
@@ -68,8 +69,9 @@ export interface ReplicaOptions {
 export function startReplica(options: ReplicaOptions): Replica {
   const { name, terms, dice, upstream, note } = options;
   let isDead = false;
-  let isStopping = false;
-  let onTheirWay = 0;
+  const stopping = new AbortController();
+  const onTheirWay = new Set<string>();
+  let aloneAt = Number.NEGATIVE_INFINITY;
   const base = options.clock;
   const clock: Clock = {
     now: () => base.now() + options.offsetMs,
@@ -100,7 +102,7 @@ export function startReplica(options: ReplicaOptions): Replica {
   allowance.onChange(changed);
 
   async function keepAsking(): Promise<void> {
-    while (!isStopping) {
+    while (!stopping.signal.aborted) {
       const { signal } = change;
       const wishes = [...demand.values()].filter(({ sends }) => sends > 0).map(({ wish }) => wish);
       if (wishes.length === 0) {
@@ -127,10 +129,11 @@ export function startReplica(options: ReplicaOptions): Replica {
   }
 
   function send(grant: Grant): void {
-    onTheirWay++;
+    onTheirWay.add(grant.id);
     const wayMs = dice.between(0, upstream.slowestMs);
     const isLost = dice.chance(upstream.loss);
-    const mode = allowance.overview().mode;
+    const { mode } = allowance.overview();
+    if (mode === "cut-off") aloneAt = base.steady();
     note(`${name}: sends ${grant.id} (${mode}), which arrives ${wayMs} ms later`);
     // On its way it lives on without the replica.
     base.after(wayMs, () => {
@@ -139,7 +142,7 @@ export function startReplica(options: ReplicaOptions): Replica {
     const headMs = wayMs + dice.between(0, Math.min(30, upstream.slowestMs));
     const durationMs = headMs + dice.between(0, 60);
     clock.after(durationMs, () => {
-      onTheirWay--;
+      onTheirWay.delete(grant.id);
       const slowDown: SendEnd["slowDown"] = dice.chance(upstream.slowDown)
         ? { cause: dice.pick(["too-many-requests", "unavailable", "unreachable"]), forMs: undefined }
         : undefined;
@@ -160,7 +163,7 @@ export function startReplica(options: ReplicaOptions): Replica {
     terms,
     hear: link.tell,
     check: allowance.check,
-    mode: () => allowance.overview().mode,
+    hasSecrets: () => aloneAt >= link.lookedAt,
     want(app, priority, sends) {
       const wish: Wish = { app, priority, resource: "listings", cause: "miss", query: "" };
       const entry = demand.get(keyOf(wish)) ?? { wish, sends: 0 };
@@ -174,11 +177,11 @@ export function startReplica(options: ReplicaOptions): Replica {
     kill() {
       isDead = true;
       link.isDead = true;
-      isStopping = true;
+      stopping.abort();
     },
     async stop() {
-      isStopping = true;
-      while (onTheirWay > 0) await pause(clock, 20);
+      stopping.abort();
+      while (onTheirWay.size > 0) await pause(clock, 20);
       await allowance.close();
       isDead = true;
       link.isDead = true;

@@ -41,7 +41,7 @@ interface AppMemory {
 }
 
 type Line = { readonly entry: number; readonly id: string; readonly at: number } & (
-  | { readonly kind: "sent" }
+  | { readonly kind: "sent" | "known" }
   | { readonly kind: "end"; readonly isUnsent: boolean }
 );
 
@@ -49,6 +49,8 @@ type Line = { readonly entry: number; readonly id: string; readonly at: number }
 export interface Memory {
   gen: string;
   run: number;
+  /** When this generation began. */
+  begun: number;
   seq: number;
   latest: number;
   tag: number;
@@ -98,6 +100,7 @@ export function emptyMemory(): Memory {
   return {
     gen: "",
     run: 0,
+    begun: Number.NEGATIVE_INFINITY,
     seq: 0,
     latest: Number.NEGATIVE_INFINITY,
     tag: 0,
@@ -127,8 +130,14 @@ export function createSharedModel(options: ModelOptions): SharedModel {
     memory.replicas.set(replica, { heardAt: now, known, wait });
   }
 
-  const others = (asker: Asker, now: number, terms: Terms) =>
-    readReplicas(memory.replicas, asker, now, options, terms);
+  const others = (terms: Terms, asker: Asker, now: number) =>
+    readReplicas(
+      memory.replicas,
+      asker,
+      now,
+      { ...options, seq: memory.seq, begun: memory.begun, slack: slackOf(terms) },
+      terms,
+    );
 
   function circuitsAt(now: number): SharedCircuit[] {
     return [...memory.circuits].map(([scope, { cause, coolOffMs, openUntil, probe, probeUntil }]) => ({
@@ -145,7 +154,7 @@ export function createSharedModel(options: ModelOptions): SharedModel {
     const { id, at, isUnsent = false } = line;
     const entry = ++memory.entries;
     memory.ledger.push(
-      line.kind === "sent" ? { kind: "sent", entry, id, at } : { kind: "end", entry, id, at, isUnsent },
+      line.kind !== "end" ? { kind: line.kind, entry, id, at } : { kind: "end", entry, id, at, isUnsent },
     );
     if (memory.ledger.length > 4_000) memory.ledger.splice(0, 2_000);
   }
@@ -153,15 +162,15 @@ export function createSharedModel(options: ModelOptions): SharedModel {
   function take(terms: Terms, request: TakeRequest): TakeReply {
     const now = readClock();
     if (!isJoined(request)) return { kind: "lost" };
-    const { live, liveCount, silentCount, held, oldest } = others(request, now, terms);
+    const { live, liveCount, silentCount, held, apart, oldest } = others(terms, request, now);
     const slack = slackOf(terms);
-    for (const { app } of request.wishes) appIn_(memory, app).askedAt = now;
+    for (const { app } of request.wishes) memoryOf(memory, app).askedAt = now;
     const standing = standingOf(memory, terms, now);
     const ranked = request.wishes.map((wish, index) => ({
       wish,
       index,
       rank: PRIORITIES.indexOf(wish.priority),
-      tag: Math.max(memory.tag, appIn_(memory, wish.app).tag),
+      tag: Math.max(memory.tag, memoryOf(memory, wish.app).tag),
     }));
     ranked.sort((a, b) => a.rank - b.rank || a.tag - b.tag || a.index - b.index);
     const [first] = ranked;
@@ -169,7 +178,7 @@ export function createSharedModel(options: ModelOptions): SharedModel {
 
     const wait = (at: number, why: "place" | "news"): TakeReply => {
       hear(request, now, { at, rank: first.rank, tag: first.tag });
-      return { kind: "wait", forMs: at - now, why, live: liveCount, held };
+      return { kind: "wait", forMs: at - now, why, live: liveCount, held: apart };
     };
     const known = Math.min(oldest ?? memory.seq, request.known);
     if (!request.anyway && liveCount + silentCount > 1 && memory.seq - known >= slack)
@@ -201,7 +210,7 @@ export function createSharedModel(options: ModelOptions): SharedModel {
       if (request.anyway || at <= now) {
         const { id, seq } = grant(terms, request.id, candidate, standing, now);
         hear(request, now, undefined);
-        return { kind: "granted", index: candidate.index, id, seq, live: liveCount, held };
+        return { kind: "granted", index: candidate.index, id, seq, live: liveCount, held: apart };
       }
       earliest = Math.min(earliest, at);
     }
@@ -217,7 +226,7 @@ export function createSharedModel(options: ModelOptions): SharedModel {
   ): { id: string; seq: number } {
     const id = `${bare}@${wish.app}`;
     const until = now + terms.leaseMs;
-    const app = appIn_(memory, wish.app);
+    const app = memoryOf(memory, wish.app);
     if (isOverShare(standing, terms, wish.app, now)) app.borrowedAt = now;
     else app.own.add(id);
     memory.sends.set(id, until);
@@ -245,7 +254,7 @@ export function createSharedModel(options: ModelOptions): SharedModel {
         if (isUnsent) {
           giveBack(standing, { id, app });
           memory.sends.delete(id);
-          appIn_(memory, app).own.delete(id);
+          memoryOf(memory, app).own.delete(id);
         } else {
           const end = { status: isAnswered ? 200 : ("reset" as const), arrivedAfterMs: 0, durationMs };
           settle(
@@ -270,22 +279,22 @@ export function createSharedModel(options: ModelOptions): SharedModel {
       const lines = memory.ledger
         .filter(({ entry }) => entry > Number(after.split("-")[0]))
         .slice(0, MOST_LINES);
-      const { live, liveCount, held } = others(asker, now, terms);
+      const { live, liveCount, apart } = others(terms, asker, now);
       hear(asker, now, live.get(asker.replica));
       return {
         kind: "news",
         seq: memory.seq,
         news: lines.map((line): News => {
           const { id, at } = line;
-          return line.kind === "sent"
-            ? { kind: "sent", id, ageMs: now - at - terms.leaseMs, seq: undefined }
-            : { kind: "settled", id, ageMs: now - at, isUnsent: line.isUnsent };
+          if (line.kind === "end") return { kind: "settled", id, ageMs: now - at, isUnsent: line.isUnsent };
+          const untilMs = line.kind === "sent" ? terms.leaseMs : 0;
+          return { kind: "sent", id, ageMs: now - at - untilMs, seq: undefined };
         }),
         entry: `${lines.at(-1)?.entry ?? Number(after.split("-")[0])}-0`,
         isAll: lines.length < MOST_LINES,
         circuits: circuitsAt(now),
         live: liveCount,
-        held,
+        held: apart,
         replicas: [...memory.replicas.keys()],
       };
     },
@@ -293,6 +302,7 @@ export function createSharedModel(options: ModelOptions): SharedModel {
       const now = readClock();
       if (memory.gen === "" || memory.run !== run) {
         memory.gen = `${now}.${replica}`;
+        memory.begun = now;
         memory.run = run;
         const absent = { heardAt: now - SILENT_MS - 1, known: 0, wait: undefined, isLost: true };
         for (const name of memory.replicas.keys()) memory.replicas.set(name, absent);
@@ -305,7 +315,8 @@ export function createSharedModel(options: ModelOptions): SharedModel {
         memory.sends.set(id, Math.max(at, before ?? at));
         if (before !== undefined) continue;
         const seq = ++memory.seq;
-        if (late !== undefined) {
+        if (late === undefined) addLine({ kind: "known", id, at });
+        else {
           addLine({ kind: "sent", id, at: now - late.sentMs });
           if (late.end !== undefined) addLine({ kind: "end", id, at });
         }
@@ -332,7 +343,7 @@ export function createSharedModel(options: ModelOptions): SharedModel {
   };
 }
 
-function appIn_({ apps }: Memory, app: string): AppMemory {
+function memoryOf({ apps }: Memory, app: string): AppMemory {
   let found = apps.get(app);
   if (found === undefined) {
     const never = Number.NEGATIVE_INFINITY;

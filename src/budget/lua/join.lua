@@ -21,7 +21,7 @@ local gen, knownRun = unpack(redis.call('HMGET', state, 'gen', 'run'))
 -- gone silent, may be sending by itself.
 if not gen or knownRun ~= run then
   gen = int(now) .. '.' .. request.replica
-  redis.call('HSET', state, 'gen', gen, 'run', run)
+  redis.call('HSET', state, 'gen', gen, 'run', run, 'begun', int(now))
   if redis.call('EXISTS', ledger) == 0 then redis.call('HSET', state, 'since', int(now)) end
   local absent = int(now - request.silentMs - 1) .. '|0|0|0|0|1'
   local known = redis.call('HKEYS', replicas)
@@ -47,6 +47,9 @@ for _, send in ipairs(request.sends) do
       if send.status then
         redis.call('XADD', ledger, '*', 'k', 'e', 'i', send.id, 's', send.status, 'd', int(send.durationMs), 't', instant)
       end
+    else
+      -- Known of, and lost here: whoever misses the message reads it all the same.
+      redis.call('XADD', ledger, '*', 'k', 'n', 'i', send.id, 't', instant)
     end
     tell({ kind = 'sent', seq = seq, id = send.id, ageMs = send.ageMs })
   end

@@ -21,5 +21,5 @@ if heardAt < now - request.silentMs then tell({ kind = 'changed' }) end
 hear(request.replica, request.known, wait)
 return reply({
   kind = 'news', seq = field('seq') or 0, lines = lines, isAll = #lines < request.most,
-  circuits = readCircuits(), live = others.liveCount, held = others.held, replicas = redis.call('HKEYS', replicas)
+  circuits = readCircuits(), live = others.liveCount, held = others.apart, replicas = redis.call('HKEYS', replicas)
 })

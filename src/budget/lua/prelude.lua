@@ -7,6 +7,7 @@
 --
 -- KEYS[1]  state, a hash
 --            gen, run         the generation of what is kept here, and the run of the server it began with
+--            begun            when this generation began
 --            seq              how many sends were entered; every replica says which it knows of
 --            now              the latest instant seen
 --            since            from when on the ledger is complete
@@ -76,17 +77,23 @@ end
 -- many replicas as there can be, those that are not heard of are the silent ones: one that was replaced is not
 -- waited for, unless it was lost in a restart of this server, in which it may have been sending by itself.
 -- Where the settings do not say how many there are, what was seen has to do, and for a short while only.
+-- When somebody brings what it sent while it was cut off, others may know of less than they are allowed to,
+-- and be cut off themselves without having gone silent yet: to a replica that is cut off next, they are apart.
 local function readReplicas()
   local all = redis.call('HGETALL', replicas)
   local live, silent, oldest = {}, {}, nil
-  local liveCount, justSilent = 0, 0
+  local liveCount, justSilent, behind = 0, 0, 0
+  local seq = field('seq') or 0
   for i = 1, #all, 2 do
     local parts = split(all[i + 1])
     local heardAt, known = tonumber(parts[1]), tonumber(parts[2])
     if heardAt >= now - request.silentMs or all[i] == request.replica then
       live[all[i]] = { at = tonumber(parts[3]), rank = tonumber(parts[4]), tag = tonumber(parts[5]) }
       liveCount = liveCount + 1
-      if all[i] ~= request.replica and (not oldest or known < oldest) then oldest = known end
+      if all[i] ~= request.replica then
+        if not oldest or known < oldest then oldest = known end
+        if seq - known > request.slack then behind = behind + 1 end
+      end
     else
       silent[#silent + 1] = { name = all[i], heardAt = heardAt, isLost = parts[6] == '1' }
       if heardAt >= now - request.rejoinMs then justSilent = justSilent + 1 end
@@ -108,15 +115,17 @@ local function readReplicas()
       if now <= replica.heardAt + request.absentForMs + ms then absent = absent + 1 end
       if replica.isLost and now <= replica.heardAt + request.leaseMs + ms then lost = lost + 1 end
     end
+    -- Who began the generation may not have known the others: they have so long to come.
+    if now < (field('begun') or 0) + request.rejoinMs then absent = request.replicas end
     return math.max(
       math.min(absent, math.max(0, request.replicas - liveCount)),
       math.min(justSilent, math.max(0, request.mostSeen - liveCount)),
       lost)
   end
 
-  local held = {}
-  for i, window in ipairs(request.windows) do held[i] = heldIn(window.ms) end
-  return { live = live, liveCount = liveCount, silentCount = #silent, held = held, heldIn = heldIn, oldest = oldest }
+  local apart = {}
+  for i, window in ipairs(request.windows) do apart[i] = heldIn(window.ms) + behind end
+  return { live = live, liveCount = liveCount, silentCount = #silent, apart = apart, heldIn = heldIn, oldest = oldest }
 end
 
 local function tell(message)

@@ -171,7 +171,7 @@ end)
 
 local function answer(granted, candidate)
   granted.index = candidate.index
-  granted.live, granted.held = others.liveCount, others.held
+  granted.live, granted.held = others.liveCount, others.apart
   hear(request.replica, request.known)
   return reply(granted)
 end
@@ -181,7 +181,7 @@ if request.anyway then return answer(grant(order[1]), order[1]) end
 local function wait(at, why)
   local first = order[1]
   hear(request.replica, request.known, { at = at, rank = first.rank, tag = first.tag })
-  return reply({ kind = 'wait', forMs = at - now, why = why, live = others.liveCount, held = others.held })
+  return reply({ kind = 'wait', forMs = at - now, why = why, live = others.liveCount, held = others.apart })
 end
 
 -- What a replica does not know of it could spend a second time when it is cut off now: so no more is
