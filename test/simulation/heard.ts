@@ -28,6 +28,7 @@ export function readReplicas(
     readonly replicas: number;
     readonly absentForMs: number;
     readonly seq: number;
+    readonly begunAt: number;
     readonly slack: number;
   },
 ): Others {
@@ -47,6 +48,7 @@ export function readReplicas(
       if (heardAt >= now - REJOIN_GRACE_MS) justSilent++;
     }
   }
+  if (now < options.begunAt + REJOIN_GRACE_MS) silent = Math.max(silent, options.replicas - liveCount);
   const held = Math.max(
     Math.min(silent, Math.max(0, options.replicas - liveCount)),
     Math.min(justSilent, Math.max(0, mostSeen - liveCount)),

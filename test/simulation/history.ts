@@ -2,8 +2,9 @@
  * One history: replicas that share a budget, in virtual time, while things go wrong; then a while in which
  * nothing does. Its number decides everything in it.
  */
-import { shareOf } from "../../src/budget/arbiter.ts";
+import { shareOf, type Terms } from "../../src/budget/arbiter.ts";
 import { absentForMs } from "../../src/budget/shared-allowance.ts";
+import type { Window } from "../../src/budget/windows.ts";
 import { PRIORITIES } from "../../src/exchange.ts";
 import { mostWithin, utilisation } from "../support/arrivals.ts";
 import { createDice, type Dice } from "../support/dice.ts";
@@ -256,9 +257,7 @@ async function checkUse(world: World, longestMs: number): Promise<void> {
   for (const app of APPS) {
     const sent = arrivals.filter((arrival) => arrival.app === app && arrival.at >= from && arrival.at < to);
     const share = Math.min(
-      ...windows.map((window) =>
-        terms[0] === undefined ? 0 : (shareOf(terms[0], window, app) * (to - from)) / window.windowMs,
-      ),
+      ...windows.map((window) => (shareIn(terms[0], window, app) * (to - from)) / window.windowMs),
     );
     if (sent.length < Math.floor(share * 0.9) - 1)
       problems.push(`${app} has sent ${sent.length}, its share is ${share}`);
@@ -289,4 +288,11 @@ async function checkPromise(world: World, longestMs: number): Promise<void> {
     if (other.wanted() > 0) problems.push("one who waits alone is never let through");
   } else if (arrival.at > promisedAt + 300 && other.promises.length > asked + 1)
     problems.push(`promised at ${promisedAt}, let through at ${arrival.at}`);
+}
+
+/** An app's share as its weight has it: where the limit is small, one that is rounded up to 1 is more than that. */
+function shareIn(terms: Terms | undefined, window: Window, app: string): number {
+  if (terms === undefined) return 0;
+  const total = [...terms.apps.values()].reduce((sum, { weight }) => sum + weight, 0);
+  return Math.min(shareOf(terms, window, app), (window.limit * (terms.apps.get(app)?.weight ?? 1)) / total);
 }

@@ -49,6 +49,7 @@ type Line = { readonly entry: number; readonly id: string; readonly at: number }
 export interface Memory {
   gen: string;
   run: number;
+  begunAt: number;
   seq: number;
   latest: number;
   tag: number;
@@ -98,6 +99,7 @@ export function emptyMemory(): Memory {
   return {
     gen: "",
     run: 0,
+    begunAt: 0,
     seq: 0,
     latest: Number.NEGATIVE_INFINITY,
     tag: 0,
@@ -128,7 +130,12 @@ export function createSharedModel(options: ModelOptions): SharedModel {
   }
 
   const others = (terms: Terms, asker: Asker, now: number) =>
-    readReplicas(memory.replicas, asker, now, { ...options, seq: memory.seq, slack: slackOf(terms) });
+    readReplicas(memory.replicas, asker, now, {
+      ...options,
+      seq: memory.seq,
+      begunAt: memory.begunAt,
+      slack: slackOf(terms),
+    });
 
   function circuitsAt(now: number): SharedCircuit[] {
     return [...memory.circuits].map(([scope, { cause, coolOffMs, openUntil, probe, probeUntil }]) => ({
@@ -291,6 +298,7 @@ export function createSharedModel(options: ModelOptions): SharedModel {
       if (memory.gen === "" || memory.run !== run) {
         memory.gen = `${now}.${replica}`;
         memory.run = run;
+        memory.begunAt = now;
         const absent = { heardAt: now - SILENT_MS - 1, known: 0, wait: undefined };
         for (const name of memory.replicas.keys()) memory.replicas.set(name, absent);
         for (const name of known) if (name !== replica) memory.replicas.set(name, absent);

@@ -21,7 +21,7 @@ local gen, knownRun = unpack(redis.call('HMGET', state, 'gen', 'run'))
 -- gone silent, may be sending by itself.
 if not gen or knownRun ~= run then
   gen = int(now) .. '.' .. request.replica
-  redis.call('HSET', state, 'gen', gen, 'run', run)
+  redis.call('HSET', state, 'gen', gen, 'run', run, 'begun', int(now))
   if redis.call('EXISTS', ledger) == 0 then redis.call('HSET', state, 'since', int(now)) end
   local absent = int(now - request.silentMs - 1) .. '|0|0|0|0'
   local known = redis.call('HKEYS', replicas)

@@ -7,6 +7,7 @@
 --
 -- KEYS[1]  state, a hash
 --            gen, run         the generation of what is kept here, and the run of the server it began with
+--            begun            when this generation began
 --            seq              how many sends were entered; every replica says which it knows of
 --            now              the latest instant seen
 --            since            from when on the ledger is complete
@@ -99,6 +100,8 @@ local function readReplicas()
       if heardAt >= now - request.rejoinMs then justSilent = justSilent + 1 end
     end
   end
+  -- Who began the generation may not have known the others: they have so long to come.
+  if now < (field('begun') or 0) + request.rejoinMs then silent = math.max(silent, request.replicas - liveCount) end
   local held = math.max(
     math.min(silent, math.max(0, request.replicas - liveCount)),
     math.min(justSilent, math.max(0, request.mostSeen - liveCount)))
