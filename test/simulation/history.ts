@@ -6,7 +6,7 @@ import { shareOf, type Terms } from "../../src/budget/arbiter.ts";
 import { absentForMs } from "../../src/budget/shared-allowance.ts";
 import type { Window } from "../../src/budget/windows.ts";
 import { PRIORITIES } from "../../src/exchange.ts";
-import { mostWithin, utilisation } from "../support/arrivals.ts";
+import { mostWithin } from "../support/arrivals.ts";
 import { createDice, type Dice } from "../support/dice.ts";
 import { createFakeClock, type FakeClock } from "../support/fake-clock.ts";
 import type { Weather } from "./network.ts";
@@ -18,7 +18,7 @@ const FAULTY_MS = 15_000;
 const STEP_MS = 100;
 /** Rejoining, and until those that were replaced are not waited for any more. */
 const RECOVERY_MS = 7_000;
-/** For how many windows it is seen whether all that there is gets used. */
+/** Over how many windows it is seen whether all that there is gets used. */
 const WINDOWS_OF_USE = 5;
 const NOTICED_MS = 100;
 /** A wait as short as this is for others to catch up; no place is promised with it. */
@@ -237,15 +237,20 @@ async function heal(world: World): Promise<void> {
 async function checkUse(world: World, longestMs: number): Promise<void> {
   const { clock, arrivals, problems, alive } = world;
   const from = clock.steady();
-  await clock.advance(longestMs * WINDOWS_OF_USE);
+  await clock.advance(longestMs * (WINDOWS_OF_USE + 1));
   const to = clock.steady();
   const terms = [...alive].map((replica) => replica.terms);
   // While limits are being changed, who has the lower ones goes by those.
   const windows = terms[0]?.windows ?? [];
   if (terms.some((other) => other.windows.some(({ limit }, index) => limit !== windows[index]?.limit)))
     return;
-  const instants = arrivals.map(({ at }) => at);
-  const used = Math.max(...windows.map((window) => utilisation(instants, window, from, to)));
+  const instants = arrivals.map(({ at }) => at).filter((at) => at >= from && at < to);
+  // Sends come in bursts, a window apart: the best stretch is the one that cuts none of them in two.
+  const used = Math.max(
+    ...windows.map(
+      ({ limit, windowMs }) => mostWithin(instants, windowMs * WINDOWS_OF_USE) / (limit * WINDOWS_OF_USE),
+    ),
+  );
   // One more or less at either end says nothing, and in windows as short as these it weighs how long it
   // takes until who waits has heard of a free place.
   const least = Math.min(
