@@ -19,7 +19,8 @@ export function createRedisLedger(run: RunOnRedis, namespace: string): LedgerRea
       const line = lineOf(origin, fields);
       const known = lines.get(fields["i"] ?? "");
       if (line === undefined) {
-        if (known !== undefined && fields["k"] === "e") lines.set(known.id, { ...known, completion: completionOf(fields) });
+        if (known !== undefined && fields["k"] === "e")
+          lines.set(known.id, { ...known, completion: completionOf(fields) });
       } else if (line.at >= from && line.at < to) lines.set(line.id, line);
     }
     return [...lines.values()];

@@ -184,7 +184,12 @@ function enterPhase(side: Side, phase: Phase): void {
   side.changed();
 }
 
+/** The shared budget could not be reached. While it is being joined, that is for the joining to find out. */
 function becomeCutOff(side: Side, error: unknown): void {
+  if (side.phase !== "joining") goOnAlone(side, error);
+}
+
+function goOnAlone(side: Side, error: unknown): void {
   if (side.isClosed) return;
   const { view, options } = side;
   const now = options.clock.steady();
@@ -225,7 +230,7 @@ async function joinOnce(side: Side): Promise<void> {
     enterPhase(side, "shared");
     void side.flush();
   } catch (error) {
-    becomeCutOff(side, error);
+    goOnAlone(side, error);
   }
 }
 

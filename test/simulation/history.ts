@@ -2,10 +2,11 @@
  * One history: replicas that share a budget, in virtual time, while things go wrong; then a while in which
  * nothing does. Its number decides everything in it.
  */
-import { shareOf } from "../../src/budget/arbiter.ts";
+import { shareOf, type Terms } from "../../src/budget/arbiter.ts";
 import { absentForMs } from "../../src/budget/shared-allowance.ts";
+import type { Window } from "../../src/budget/windows.ts";
 import { PRIORITIES } from "../../src/exchange.ts";
-import { mostWithin, utilisation } from "../support/arrivals.ts";
+import { mostWithin } from "../support/arrivals.ts";
 import { createDice, type Dice } from "../support/dice.ts";
 import { createFakeClock, type FakeClock } from "../support/fake-clock.ts";
 import type { Weather } from "./network.ts";
@@ -17,7 +18,7 @@ const FAULTY_MS = 15_000;
 const STEP_MS = 100;
 /** Rejoining, and until those that were replaced are not waited for any more. */
 const RECOVERY_MS = 7_000;
-/** For how many windows it is seen whether all that there is gets used. */
+/** Over how many windows it is seen whether all that there is gets used. */
 const WINDOWS_OF_USE = 5;
 const NOTICED_MS = 100;
 /** A wait as short as this is for others to catch up; no place is promised with it. */
@@ -236,15 +237,20 @@ async function heal(world: World): Promise<void> {
 async function checkUse(world: World, longestMs: number): Promise<void> {
   const { clock, arrivals, problems, alive } = world;
   const from = clock.steady();
-  await clock.advance(longestMs * WINDOWS_OF_USE);
+  await clock.advance(longestMs * (WINDOWS_OF_USE + 1));
   const to = clock.steady();
   const terms = [...alive].map((replica) => replica.terms);
   // While limits are being changed, who has the lower ones goes by those.
   const windows = terms[0]?.windows ?? [];
   if (terms.some((other) => other.windows.some(({ limit }, index) => limit !== windows[index]?.limit)))
     return;
-  const instants = arrivals.map(({ at }) => at);
-  const used = Math.max(...windows.map((window) => utilisation(instants, window, from, to)));
+  const instants = arrivals.map(({ at }) => at).filter((at) => at >= from && at < to);
+  // Sends come in bursts, a window apart: the best stretch is the one that cuts none of them in two.
+  const used = Math.max(
+    ...windows.map(
+      ({ limit, windowMs }) => mostWithin(instants, windowMs * WINDOWS_OF_USE) / (limit * WINDOWS_OF_USE),
+    ),
+  );
   // One more or less at either end says nothing, and in windows as short as these it weighs how long it
   // takes until who waits has heard of a free place.
   const least = Math.min(
@@ -256,9 +262,7 @@ async function checkUse(world: World, longestMs: number): Promise<void> {
   for (const app of APPS) {
     const sent = arrivals.filter((arrival) => arrival.app === app && arrival.at >= from && arrival.at < to);
     const share = Math.min(
-      ...windows.map((window) =>
-        terms[0] === undefined ? 0 : (shareOf(terms[0], window, app) * (to - from)) / window.windowMs,
-      ),
+      ...windows.map((window) => (shareIn(terms[0], window, app) * (to - from)) / window.windowMs),
     );
     if (sent.length < Math.floor(share * 0.9) - 1)
       problems.push(`${app} has sent ${sent.length}, its share is ${share}`);
@@ -289,4 +293,11 @@ async function checkPromise(world: World, longestMs: number): Promise<void> {
     if (other.wanted() > 0) problems.push("one who waits alone is never let through");
   } else if (arrival.at > promisedAt + 300 && other.promises.length > asked + 1)
     problems.push(`promised at ${promisedAt}, let through at ${arrival.at}`);
+}
+
+/** An app's share as its weight has it: where the limit is small, one that is rounded up to 1 is more than that. */
+function shareIn(terms: Terms | undefined, window: Window, app: string): number {
+  if (terms === undefined) return 0;
+  const total = [...terms.apps.values()].reduce((sum, { weight }) => sum + weight, 0);
+  return Math.min(shareOf(terms, window, app), (window.limit * (terms.apps.get(app)?.weight ?? 1)) / total);
 }
