@@ -3,7 +3,7 @@ import type { Terms } from "../../src/budget/arbiter.ts";
 import type { Window } from "../../src/budget/windows.ts";
 import type { Dice } from "../support/dice.ts";
 
-export const FAULTS = [
+const FAULTS = [
   "slow",
   "loss",
   "news-loss",

@@ -16,7 +16,7 @@ export function waiting(deadlineAt = NEVER, abandoned = new AbortController().si
   return { deadlineAt: () => deadlineAt, abandoned };
 }
 
-export function orderOf(who: Waiting = waiting(), changes: Partial<Order> = {}): Order {
+function orderOf(who: Waiting = waiting(), changes: Partial<Order> = {}): Order {
   return {
     app: "app",
     priority: "interactive",
@@ -71,7 +71,7 @@ export function heldJob(end: SendEnd = HOME): HeldJob {
 }
 
 /** What the throttle reported, in words. */
-export interface Reports {
+interface Reports {
   readonly refused: string[];
   readonly waited: number[];
 }
