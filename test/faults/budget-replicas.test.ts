@@ -7,6 +7,7 @@ import { describe, expect, it } from "vitest";
 import { ask } from "../support/ask.ts";
 import {
   expectKept,
+  expectShared,
   expectStoreInUse,
   lasting,
   redisForTest,
@@ -30,7 +31,7 @@ describe("the shared budget, saturated", () => {
       REPLICAS: String(count),
     });
     const replicas = await startMany(fleet, count);
-    await Promise.all(replicas.map(expectStoreInUse));
+    await Promise.all(replicas.map(expectShared));
     const callers = crowd(() => replicas, 15);
     await fleet.sandbox.waitForRequests(1);
     await lasting(10.3 * SECOND.windowMs);
@@ -44,6 +45,7 @@ describe("the shared budget, saturated", () => {
     const redis = await redisForTest();
     const fleet = await startFleet({ REDIS_URL: urlOf(redis), BUDGET: "8/1s,14/3s", REPLICAS: "2" });
     const replicas = await startMany(fleet, 2);
+    await Promise.all(replicas.map(expectShared));
     const callers = crowd(() => replicas, 12);
     await fleet.sandbox.waitForRequests(1);
     await lasting(6_300);

@@ -71,6 +71,16 @@ export async function spentBy(replicas: readonly Replica[]): Promise<Record<stri
 export const total = (spent: Readonly<Record<string, number>>): number =>
   Object.values(spent).reduce((sum, value) => sum + value, 0);
 
+/** Resolves when a replica spends the shared budget, and nothing of it is held back for one that is missing. */
+export async function expectShared({ admin }: Replica): Promise<void> {
+  await expect
+    .poll(async () => {
+      const { mode, windows } = Object((await ask(`${admin}/budget`)).json()).api;
+      return [mode, ...windows.map(({ heldBack }: { heldBack: number }) => heldBack)].join(" ");
+    })
+    .toMatch(/^shared( 0)+$/);
+}
+
 /** Resolves when a replica has its Redis (again). */
 export async function expectStoreInUse({ admin }: Replica): Promise<void> {
   await expect
