@@ -1,7 +1,7 @@
 /**
  * The composition root: everything is made here, and handed to those who draw the parts of it.
  */
-import type { Flown } from "./cache/cache.ts";
+import type { Flown } from "./cache/obtain.ts";
 import { createMemoryStore } from "./cache/memory-store.ts";
 import type { Store, StoreStats } from "./cache/store.ts";
 import { createTiers } from "./cache/tiers.ts";

@@ -78,7 +78,7 @@ function openShared(redis: NonNullable<Config["redis"]>, options: OpenBackendOpt
     random,
     commandTimeoutMs: redis.timeoutMs,
     probeIntervalMs: redis.probeIntervalMs,
-    retentionMs: longestKeptMs(config.cache),
+    retentionMs: config.cache.retentionMs,
     observer,
     onOperation: timed("redis", metrics),
     onBreaker: (state) => metrics.breakerState("redis", state),
@@ -125,16 +125,11 @@ function openSqlite(dataDir: string, options: OpenBackendOptions): SqliteBackend
   return createSqliteBackend({
     dataDir,
     maxBytes: config.cache.maxDiskBytes,
-    retentionMs: longestKeptMs(config.cache),
+    retentionMs: config.cache.retentionMs,
     clock,
     log: observer,
     onOperation: timed("sqlite", metrics),
   });
-}
-
-/** How long a purge must be remembered: as long as an entry from before it can be kept. */
-function longestKeptMs({ retentionMs, ttlMs, negativeTtlMs }: Config["cache"]): number {
-  return Math.max(retentionMs, negativeTtlMs, ...Object.values(ttlMs));
 }
 
 function timed(tier: Tier, metrics: Metrics): (operation: string, durationMs: number) => void {
