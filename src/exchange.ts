@@ -78,13 +78,16 @@ export interface Entry {
 export type WhyNotStored = "too-large" | "newer-stored" | "store-unavailable";
 
 /** The tiers entries are kept in; also the closed set of the metric label `tier`. */
-export type Tier = "memory" | "sqlite" | "redis";
+export const TIERS = ["memory", "sqlite", "redis"] as const;
+export type Tier = (typeof TIERS)[number];
 
 /** How the cache came by an answer (RFC 9211, sections 2.1 and 2.2); `stale`: a stale one, where no fresh was to be had. */
-export type CacheOutcome = "hit" | "stale" | "miss" | "collapsed";
+const CACHE_OUTCOMES = ["hit", "stale", "miss", "collapsed"] as const;
+export type CacheOutcome = (typeof CACHE_OUTCOMES)[number];
 
 /** What becomes of a request: a cache outcome, or that the cache had no part in it. */
-export type Outcome = CacheOutcome | "bypass" | "refused" | "failed" | "abandoned";
+export const OUTCOMES = [...CACHE_OUTCOMES, "bypass", "refused", "failed", "abandoned"] as const;
+export type Outcome = (typeof OUTCOMES)[number];
 
 /** An answer from the cache stage. */
 export interface Answer {
