@@ -163,13 +163,15 @@ export interface Entry {
 export type WhyNotStored = "too-large" | "newer-stored" | "store-unavailable" | "upstream-no-store";
 
 /** The tiers entries are kept in; also the closed set of the metric label `tier`. */
-export type Tier = "memory" | "sqlite" | "redis";
+export const TIERS = ["memory", "sqlite", "redis"] as const;
+export type Tier = (typeof TIERS)[number];
 
 /**
  * How the cache came by an answer (RFC 9211, sections 2.1 and 2.2). `stale`: a stale one, where no fresh was to
  * be had, or the caller accepted it; `updating`: a stale one, while it is refreshed.
  */
-export type CacheOutcome = "hit" | "stale" | "updating" | "miss" | "collapsed";
+const CACHE_OUTCOMES = ["hit", "stale", "updating", "miss", "collapsed"] as const;
+export type CacheOutcome = (typeof CACHE_OUTCOMES)[number];
 
 /** Why the upstream was asked (RFC 9211, section 2.2): nothing was held, it was stale, the caller wanted newer. */
 export type Forwarded = "miss" | "stale" | "request";
@@ -183,7 +185,8 @@ export type ServeNote =
   | ProblemCode;
 
 /** What becomes of a request: a cache outcome, or that the cache had no part in it. */
-export type Outcome = CacheOutcome | "bypass" | "refused" | "failed" | "abandoned";
+export const OUTCOMES = [...CACHE_OUTCOMES, "bypass", "refused", "failed", "abandoned"] as const;
+export type Outcome = (typeof OUTCOMES)[number];
 
 /** An answer from the cache stage. */
 export interface Answer {

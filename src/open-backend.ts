@@ -13,6 +13,7 @@ import type { Backend } from "./cache/backend.ts";
 import { createRedisBackend } from "./cache/redis-backend.ts";
 import { createSqliteBackend, type SqliteBackend } from "./cache/sqlite-backend.ts";
 import type { Observer, OriginName, Tier } from "./exchange.ts";
+import type { StoreOperation } from "./observe/labels.ts";
 import type { Metrics } from "./observe/metrics.ts";
 import type { Clock } from "./platform/clock.ts";
 import type { Config } from "./platform/config.ts";
@@ -132,6 +133,6 @@ function openSqlite(dataDir: string, options: OpenBackendOptions): SqliteBackend
   });
 }
 
-function timed(tier: Tier, metrics: Metrics): (operation: string, durationMs: number) => void {
+function timed(tier: Tier, metrics: Metrics): (operation: StoreOperation, durationMs: number) => void {
   return (operation, durationMs) => metrics.storeOperation(tier, operation, durationMs);
 }
