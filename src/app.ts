@@ -9,19 +9,24 @@ import { createFlights } from "./coalesce/flight.ts";
 import { drawAdmin } from "./draw-admin.ts";
 import { budgetSources, drawBudgets } from "./draw-budgets.ts";
 import { drawJourney } from "./draw-journey.ts";
+import { drawLife, type StopOptions } from "./draw-life.ts";
 import { createGatewayServer } from "./edge/server.ts";
-import { ORIGINS, type Tier } from "./exchange.ts";
+import { createUnderWay } from "./edge/under-way.ts";
+import type { Tier } from "./exchange.ts";
 import { createMetrics } from "./observe/metrics.ts";
 import { createObserver } from "./observe/observer.ts";
 import { openBackend } from "./open-backend.ts";
-import { listen, type Listening } from "./platform/listen.ts";
+import type { Listening } from "./platform/listen.ts";
 import type { Surroundings } from "./surroundings.ts";
 
 export interface Gateway {
   /** Starts both servers. */
   readonly start: () => Promise<{ readonly callers: Listening; readonly admin: Listening }>;
-  /** Stops accepting, lets what is in flight finish within `server.drainTimeout`, closes the rest. */
-  readonly stop: () => Promise<void>;
+  /**
+   * Stops accepting, lets what is in flight finish within `server.drainTimeout`, refuses the rest, and gives
+   * back what it holds of what replicas share.
+   */
+  readonly stop: (options?: StopOptions) => Promise<void>;
 }
 
 export function createGateway(surroundings: Surroundings): Gateway {
@@ -34,7 +39,7 @@ export function createGateway(surroundings: Surroundings): Gateway {
     budget: budgetSources(() => budgets),
   });
   const observer = createObserver(log, metrics);
-  const { backend, allowanceOf, ledger } = openBackend({ config, clock, random, observer, metrics });
+  const { backend, allowanceOf, ledger, close: closeStore } = openBackend({ config, clock, random, observer, metrics });
   const budgets = drawBudgets({
     config,
     clock,
@@ -50,32 +55,19 @@ export function createGateway(surroundings: Surroundings): Gateway {
     ...config.query,
     isSecret: (value: string) => value === config.upstream.privateKey.reveal(),
   };
+  const underWay = createUnderWay();
   const callers = createGatewayServer({
-    journey: drawJourney(surroundings, { tiers, flights, backend, budgets, observer, parse }),
+    journey: drawJourney(surroundings, { tiers, flights, backend, budgets, observer, parse, underWay }),
     maxUrlBytes: config.server.maxUrlBytes,
     requestId: random.requestId,
   });
-  let stopping = false;
-  const isReady = (): boolean => !stopping;
-  const admin = drawAdmin(surroundings, { tiers, budgets, ledger, metrics, observer, parse, isReady });
-  const started: Listening[] = [];
+  const life = drawLife(() => ({ clock, callers, admin, budgets, flights, underWay, closeStore }));
+  const { readiness } = life;
+  const admin = drawAdmin(surroundings, { tiers, budgets, ledger, metrics, observer, parse, readiness });
 
   return {
-    async start() {
-      const addresses = {
-        callers: await listen(callers, config.server.port, config.server.host),
-        admin: await listen(admin, config.admin.port, config.admin.host),
-      };
-      started.push(addresses.callers, addresses.admin);
-      return addresses;
-    },
-    async stop() {
-      stopping = true;
-      await Promise.all(started.map((server) => server.close(clock, config.server.drainTimeoutMs)));
-      // Before the store: what was sent is told there.
-      await Promise.all(ORIGINS.map((origin) => budgets[origin].allowance.close()));
-      await backend?.close();
-    },
+    start: () => life.start(config),
+    stop: (options) => life.stop(config, options),
   };
 }
 

@@ -9,7 +9,7 @@ import { createInspect } from "./cache/inspect.ts";
 import { StoreUnavailable } from "./cache/store.ts";
 import type { Tiers } from "./cache/tiers.ts";
 import { type Budgets, createExpect, describeBudgets } from "./draw-budgets.ts";
-import { createAdminServer } from "./edge/admin.ts";
+import { type AdminOptions, createAdminServer } from "./edge/admin.ts";
 import { Problem } from "./errors.ts";
 import type { Observer } from "./exchange.ts";
 import type { Metrics } from "./observe/metrics.ts";
@@ -24,7 +24,7 @@ export interface AdminParts {
   readonly metrics: Metrics;
   readonly observer: Observer;
   readonly parse: ParseOptions;
-  readonly isReady: () => boolean;
+  readonly readiness: AdminOptions["readiness"];
 }
 
 /** @returns the server, not yet listening */

@@ -13,6 +13,7 @@ import { createArrive } from "./edge/arrival.ts";
 import { createRefuse } from "./edge/refuse.ts";
 import { createRespond } from "./edge/respond.ts";
 import { createUnderstand } from "./edge/understand.ts";
+import type { UnderWay } from "./edge/under-way.ts";
 import type { Observer, Priority } from "./exchange.ts";
 import type { Resource } from "./interface/resources.ts";
 import { createPipeline, type Journey } from "./pipeline.ts";
@@ -34,6 +35,7 @@ export interface JourneyParts {
   readonly budgets: Budgets;
   readonly observer: Observer;
   readonly parse: ParseOptions;
+  readonly underWay: UnderWay;
 }
 
 /** admit → understand → cache → coalesce → attempt [ throttle → sign → fetch ] → respond */
@@ -62,14 +64,17 @@ export function drawJourney(surroundings: Surroundings, parts: JourneyParts): Jo
     share: createShares(parts.budgets, clock),
   });
 
+  const refuse = createRefuse(respond, observer);
+  const arrive = createArrive({
+    appIdHeader: server.appIdHeader,
+    apps: new Set(config.apps.map((app) => app.id)),
+    now,
+    requestId: random.requestId,
+    observer,
+  });
+
   return createPipeline({
-    arrive: createArrive({
-      appIdHeader: server.appIdHeader,
-      apps: new Set(config.apps.map((app) => app.id)),
-      now,
-      requestId: random.requestId,
-      observer,
-    }),
+    arrive: parts.underWay.noting(arrive, refuse),
     admit: createAdmit({
       route: createRouter(upstream),
       service: upstream.service,
@@ -93,7 +98,7 @@ export function drawJourney(surroundings: Surroundings, parts: JourneyParts): Jo
     }),
     passThrough: createPassThrough(outward),
     respond,
-    refuse: createRefuse(respond, observer),
+    refuse,
   });
 }
 

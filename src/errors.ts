@@ -137,6 +137,11 @@ const KINDS = {
     remedy: "Try again after the seconds in Retry-After; answers already known are still served.",
     registered: true,
   },
+  "shutting-down": {
+    status: 503,
+    title: "This process of the gateway is being stopped",
+    remedy: "Ask again at once, on a new connection: another process answers, or this one's successor.",
+  },
   "deadline-exceeded": {
     status: 504,
     title: "No answer within this request's deadline",

@@ -45,6 +45,8 @@ export interface Throttle {
   readonly queueLength: (priority: Priority) => number;
   /** How long a request would wait that came now. */
   readonly expect: (candidate: Candidate) => Expectation;
+  /** Lets nobody go any more: those who wait, and those who come, are told why. */
+  readonly close: (why: Problem) => void;
 }
 
 interface Waiter extends InLine {
@@ -66,6 +68,7 @@ export function createThrottle(options: ThrottleOptions): Throttle {
   const expect = (candidate: Candidate): Expectation =>
     allowance.expect(candidate, line.ahead(candidate, weightOf));
   const { refuse, isTooLong, refuseHopeless } = createRefusals(options, line);
+  let closedBecause: Problem | undefined;
 
   allowance.onChange(() => {
     refuseHopeless();
@@ -84,6 +87,7 @@ export function createThrottle(options: ThrottleOptions): Throttle {
   }
 
   async function throttled<T>(order: Order, job: Job<T>): Promise<T> {
+    if (closedBecause !== undefined) throw closedBecause;
     const expectation = expect(order);
     if (isTooLong(expectation, order)) {
       const problem = refuse(order.app, expectation);
@@ -117,7 +121,15 @@ export function createThrottle(options: ThrottleOptions): Throttle {
     }
   }
 
-  return { throttled, queueLength: line.length, expect };
+  return {
+    throttled,
+    queueLength: line.length,
+    expect,
+    close(why) {
+      closedBecause = why;
+      for (const { patience } of line.all()) patience.end(why);
+    },
+  };
 }
 
 interface Refusals {

@@ -16,6 +16,11 @@ const MOST_OWED = 100_000;
 /** When it works again it is given no more than so many at a time: everybody waits meanwhile. */
 const MOST_PAID = 1_000;
 
+export interface UnfailingLedger extends OwnLedger {
+  /** Gives the ledger all it is owed, whether it rests or not: the process is about to end. */
+  readonly flush: () => void;
+}
+
 /** What the ledger could not take. */
 interface Owed {
   readonly pay: () => void;
@@ -29,7 +34,7 @@ interface Owed {
  * this process alone remembers is better than no answers. Reading rejects where the ledger's own does; while
  * something is owed, the ledger is not complete since any time but now.
  */
-export function createUnfailingLedger(ledger: OwnLedger, { now, warn }: UnfailingOptions): OwnLedger {
+export function createUnfailingLedger(ledger: OwnLedger, { now, warn }: UnfailingOptions): UnfailingLedger {
   let failedAt: number | undefined;
   let owed: Owed[] = [];
   /** Epoch milliseconds: before it, something was forgotten. */
@@ -79,6 +84,14 @@ export function createUnfailingLedger(ledger: OwnLedger, { now, warn }: Unfailin
   return {
     enter: (entry) => give({ pay: () => ledger.enter(entry), entryAt: entry.at }),
     complete: (id, completion) => give({ pay: () => ledger.complete(id, completion) }),
+    flush() {
+      let left = Number.POSITIVE_INFINITY;
+      while (owed.length > 0 && owed.length < left) {
+        left = owed.length;
+        attempt(payOff, undefined);
+      }
+      if (owed.length > 0) warn("Sends are missing from what is remembered.", { operations: owed.length });
+    },
     recent: (origin, since) => attempt(() => ledger.recent(origin, since), []),
     read(from, to) {
       payOffUnlessResting();

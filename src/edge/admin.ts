@@ -12,11 +12,13 @@ import { createAdminCache, type AdminCacheOptions } from "./admin-cache.ts";
 import { type AdminUsageOptions, createAdminUsage } from "./admin-usage.ts";
 import { problemMessage } from "./problem-message.ts";
 
+export type Readiness = "starting" | "ready" | "stopping";
+
 export interface AdminOptions
   extends Omit<AdminCacheOptions, "inspect">, AdminBudgetOptions, AdminUsageOptions {
   readonly renderMetrics: () => Promise<{ contentType: string; text: string }>;
-  /** Whether requests are being served; false once the process is told to stop. */
-  readonly isReady: () => boolean;
+  /** Whether requests can be served: not yet, yes, or no more, because the process is told to stop. */
+  readonly readiness: () => Readiness;
   readonly requestId: () => string;
   readonly observer: Observer;
 }
@@ -27,7 +29,7 @@ const KNOWN =
 
 /** @returns the server, not yet listening. */
 export function createAdminServer(options: AdminOptions): Server {
-  const { renderMetrics, isReady } = options;
+  const { renderMetrics, readiness } = options;
   const app = express();
   app.disable("x-powered-by");
   app.set("query parser", false);
@@ -37,11 +39,12 @@ export function createAdminServer(options: AdminOptions): Server {
   });
   app.get("/livez", (_request, response) => void response.type("text/plain").send("alive\n"));
   app.get("/readyz", (_request, response) => {
-    const ready = isReady();
+    const state = readiness();
     response
-      .status(ready ? 200 : 503)
+      .status(state === "ready" ? 200 : 503)
+      .set("Cache-Control", "no-store")
       .type("text/plain")
-      .send(ready ? "ready\n" : "stopping\n");
+      .send(`${state}\n`);
   });
   app.use(createAdminCache(options));
   app.use(createAdminBudget(options));

@@ -21,6 +21,9 @@ export interface Config {
     /** In lower case, as Node spells the names of incoming headers. */
     readonly appIdHeader: string;
     readonly maxUrlBytes: number;
+    /** From the signal to stop until no more requests are taken. */
+    readonly stopDelayMs: number;
+    /** From then until what is left is refused. */
     readonly drainTimeoutMs: number;
   };
   readonly admin: {
@@ -246,6 +249,7 @@ function toConfig(settings: Settings, privateKey: Secret): Config {
       port: server.port,
       appIdHeader: server.appIdHeader,
       maxUrlBytes: server.maxUrlLength,
+      stopDelayMs: server.stopDelay,
       drainTimeoutMs: server.drainTimeout,
     },
     admin: settings.admin,

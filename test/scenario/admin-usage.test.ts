@@ -47,7 +47,7 @@ async function openDesk(options: Partial<AdminOptions> = {}): Promise<Desk> {
     usage: (query) => reportUsage({ ...query, ledger, windows: WINDOWS }),
     now: clock.now,
     renderMetrics: async () => ({ contentType: "text/plain", text: "" }),
-    isReady: () => true,
+    readiness: () => "ready",
     requestId: () => "request-1",
     observer: { request: ignore, upstreamCall: ignore, info: ignore, warn: ignore, error: ignore },
     route: () => ({ kind: "unknown" }),
