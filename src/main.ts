@@ -37,13 +37,13 @@ export async function main(): Promise<void> {
     await gateway?.stop();
     return await exit(1);
   }
-  const { isPatient } = await end.begins;
+  const how = await end.begins;
   const { stopDelayMs, drainTimeoutMs } = config.server;
   systemClock.after(stopDelayMs + drainTimeoutMs + LAST_MS, () => {
     log.fatal("stopping took too long");
     void exit(1);
   });
-  await gateway.stop({ isPatient });
+  await gateway.stop(how);
   log.info("stopped");
   await exit(end.hasFailed() ? 1 : 0);
 }
