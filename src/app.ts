@@ -9,6 +9,7 @@ import { createFlights } from "./coalesce/flight.ts";
 import { drawAdmin } from "./draw-admin.ts";
 import { budgetSources, drawBudgets } from "./draw-budgets.ts";
 import { drawJourney } from "./draw-journey.ts";
+import { drawReload, restartReasons } from "./draw-reload.ts";
 import { drawLife, type StopOptions } from "./draw-life.ts";
 import { createGatewayServer } from "./edge/server.ts";
 import { createUnderWay } from "./edge/under-way.ts";
@@ -17,7 +18,15 @@ import { createMetrics } from "./observe/metrics.ts";
 import { createObserver } from "./observe/observer.ts";
 import { openBackend } from "./open-backend.ts";
 import type { Listening } from "./platform/listen.ts";
+import { createLiveSettings } from "./platform/live-settings.ts";
+import { followKeyFile, type KeyFile } from "./platform/private-key-file.ts";
+import type { SettingsSource } from "./platform/settings-source.ts";
 import type { Surroundings } from "./surroundings.ts";
+
+/** What a gateway is made of. */
+export interface GatewayOptions extends Pick<Surroundings, "keys" | "clock" | "random" | "log"> {
+  readonly source: SettingsSource;
+}
 
 export interface Gateway {
   /** Starts both servers. */
@@ -27,10 +36,15 @@ export interface Gateway {
    * back what it holds of what replicas share.
    */
   readonly stop: (options?: StopOptions) => Promise<void>;
+  /** Reads the settings again; the log says what came of it. */
+  readonly reload: () => void;
 }
 
-export function createGateway(surroundings: Surroundings): Gateway {
-  const { config, clock, random, log } = surroundings;
+export function createGateway(options: GatewayOptions): Gateway {
+  const { source, keys, clock, random, log } = options;
+  const { config } = source.first;
+  const settings = createLiveSettings(source, restartReasons(config));
+  const surroundings: Surroundings = { ...options, config, settings };
   const memory = createMemoryStore(config.cache.maxBytes, clock);
   const flights = createFlights<Flown>(clock);
   const metrics = createMetrics({
@@ -39,9 +53,14 @@ export function createGateway(surroundings: Surroundings): Gateway {
     budget: budgetSources(() => budgets),
   });
   const observer = createObserver(log, metrics);
-  const { backend, allowanceOf, ledger, close: closeStore } = openBackend({ config, clock, random, observer, metrics });
+  const {
+    backend,
+    allowanceOf,
+    ledger,
+    close: closeStore,
+  } = openBackend({ config, clock, random, observer, metrics });
   const budgets = drawBudgets({
-    config,
+    settings,
     clock,
     allowanceOf,
     observer: {
@@ -53,21 +72,51 @@ export function createGateway(surroundings: Surroundings): Gateway {
 
   const parse = {
     ...config.query,
-    isSecret: (value: string) => value === config.upstream.privateKey.reveal(),
+    isSecret: (value: string) => keys.known.includes(value),
   };
   const underWay = createUnderWay();
   const callers = createGatewayServer({
-    journey: drawJourney(surroundings, { tiers, flights, backend, budgets, observer, parse, underWay }),
+    journey: drawJourney(surroundings, {
+      tiers,
+      flights,
+      backend,
+      budgets,
+      observer,
+      parse,
+      underWay,
+      lookForKey: () => keyFile?.check(),
+    }),
     maxUrlBytes: config.server.maxUrlBytes,
     requestId: random.requestId,
   });
   const life = drawLife(() => ({ clock, callers, admin, budgets, flights, underWay, closeStore }));
-  const { readiness } = life;
-  const admin = drawAdmin(surroundings, { tiers, budgets, ledger, metrics, observer, parse, readiness });
+  const reload = drawReload({ settings, keys, budgets, metrics, log, clock });
+  const admin = drawAdmin(surroundings, {
+    tiers,
+    budgets,
+    ledger,
+    metrics,
+    observer,
+    parse,
+    readiness: life.readiness,
+    reload: () => reload("request"),
+  });
+  const { privateKeyFile } = config.upstream;
+  let keyFile: KeyFile | undefined;
 
   return {
-    start: () => life.start(config),
-    stop: (options) => life.stop(config, options),
+    start() {
+      const { readFile } = source;
+      const { info, warn } = observer;
+      if (privateKeyFile !== null)
+        keyFile = followKeyFile({ path: privateKeyFile, keys, clock, readFile, info, warn });
+      return life.start(config);
+    },
+    async stop(how) {
+      await life.stop(settings.current(), how);
+      keyFile?.close();
+    },
+    reload: () => reload("SIGHUP"),
   };
 }
 

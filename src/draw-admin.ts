@@ -24,22 +24,29 @@ export interface AdminParts {
   readonly metrics: Metrics;
   readonly observer: Observer;
   readonly parse: ParseOptions;
+  readonly reload: AdminOptions["reload"];
   readonly readiness: AdminOptions["readiness"];
 }
 
 /** @returns the server, not yet listening */
-export function drawAdmin({ config, clock, random }: Surroundings, parts: AdminParts): Server {
+export function drawAdmin({ config, settings, clock, random }: Surroundings, parts: AdminParts): Server {
   const { tiers, budgets, ledger } = parts;
-  const windows = { api: config.budget.limit, images: config.budget.images };
+  const budget = settings.section("budget");
+  const apps = settings.derive((now) => new Set(now.apps.map((app) => app.id)));
   return createAdminServer({
     ...parts,
     renderMetrics: parts.metrics.render,
     route: createRouter(config.upstream),
-    inspect: createInspect(tiers, config.cache, clock.now),
-    budget: () => describeBudgets(budgets, config),
-    expect: createExpect(budgets, config),
-    apps: new Set(config.apps.map((app) => app.id)),
-    usage: (query) => reportUsage({ ...query, ledger, windows }).catch(asProblem),
+    inspect: createInspect(tiers, settings.section("cache"), clock.now),
+    budget: () => describeBudgets(budgets, settings.current()),
+    expect: createExpect(budgets, settings.current),
+    get apps() {
+      return apps();
+    },
+    usage: (query) =>
+      reportUsage({ ...query, ledger, windows: { api: budget.limit, images: budget.images } }).catch(
+        asProblem,
+      ),
     purge: (scope, hard) => tiers.purge(scope, hard).catch(asProblem),
     now: clock.now,
     requestId: random.requestId,

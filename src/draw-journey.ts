@@ -17,7 +17,7 @@ import type { UnderWay } from "./edge/under-way.ts";
 import type { Observer, Priority } from "./exchange.ts";
 import type { Resource } from "./interface/resources.ts";
 import { createPipeline, type Journey } from "./pipeline.ts";
-import type { Config } from "./platform/config.ts";
+import type { LiveSettings } from "./platform/live-settings.ts";
 import type { ParseOptions } from "./query/parse.ts";
 import type { Query, StreamedQuery } from "./query/query.ts";
 import { createRouter } from "./query/route.ts";
@@ -36,13 +36,17 @@ export interface JourneyParts {
   readonly observer: Observer;
   readonly parse: ParseOptions;
   readonly underWay: UnderWay;
+  /** There may be a new private key: looks now. */
+  readonly lookForKey: () => void;
 }
 
 /** admit → understand → cache → coalesce → attempt [ throttle → sign → fetch ] → respond */
 export function drawJourney(surroundings: Surroundings, parts: JourneyParts): Journey {
-  const { config, clock, random } = surroundings;
+  const { config, settings, keys, clock, random } = surroundings;
   const { tiers, flights, backend, observer, parse } = parts;
-  const { server, upstream, budget } = config;
+  const { server, upstream } = config;
+  const [budget, rules] = [settings.section("budget"), settings.section("cache")];
+  const apps = settings.derive((now) => new Set(now.apps.map((app) => app.id)));
   const { now } = clock;
 
   const outward = {
@@ -51,7 +55,8 @@ export function drawJourney(surroundings: Surroundings, parts: JourneyParts): Jo
     identity: upstream,
     hosts: [upstream.url, upstream.imageUrl].map((url) => new URL(url).host),
     targetOf: (asked: Query | StreamedQuery): string => upstreamTarget(asked, upstream.recordPath),
-    priorityOf: createPriorityOf(config.apps),
+    priorityOf: createPriorityOf(settings),
+    credentials: { version: keys.version, lookAgain: parts.lookForKey },
     clock,
     random,
     observer,
@@ -67,7 +72,9 @@ export function drawJourney(surroundings: Surroundings, parts: JourneyParts): Jo
   const refuse = createRefuse(respond, observer);
   const arrive = createArrive({
     appIdHeader: server.appIdHeader,
-    apps: new Set(config.apps.map((app) => app.id)),
+    get apps() {
+      return apps();
+    },
     now,
     requestId: random.requestId,
     observer,
@@ -79,7 +86,9 @@ export function drawJourney(surroundings: Surroundings, parts: JourneyParts): Jo
       route: createRouter(upstream),
       service: upstream.service,
       maxUrlBytes: server.maxUrlBytes,
-      maxWaitMs: budget.maxWaitMs,
+      get maxWaitMs() {
+        return budget.maxWaitMs;
+      },
     }),
     understand: createUnderstand(parse),
     cache: createCache({
@@ -92,8 +101,8 @@ export function drawJourney(surroundings: Surroundings, parts: JourneyParts): Jo
         const priority = outward.priorityOf(app);
         return attempt({ resource, text, target, single: kind === "record", format, app, priority }, waiting);
       },
-      lifetimes: config.cache,
-      retentionMs: config.cache.retentionMs,
+      lifetimes: rules,
+      retentionMs: rules.retentionMs,
       clock,
     }),
     passThrough: createPassThrough(outward),
@@ -102,14 +111,14 @@ export function drawJourney(surroundings: Surroundings, parts: JourneyParts): Jo
   });
 }
 
-function createPriorityOf(apps: Config["apps"]): (app: string) => Priority {
-  const priorities = new Map(apps.map(({ id, priority }) => [id, priority]));
-  return (app) => priorities.get(app) ?? "interactive";
+function createPriorityOf(settings: LiveSettings): (app: string) => Priority {
+  const priorities = settings.derive(({ apps }) => new Map(apps.map(({ id, priority }) => [id, priority])));
+  return (app) => priorities().get(app) ?? "interactive";
 }
 
 /** The JSON interface is signed; the thumbnails are not (interface, sections 4.5 and 5). Each has its budget. */
 function drawOrigins(
-  { config, clock, random }: Surroundings,
+  { config, keys, clock, random }: Surroundings,
   { budgets }: JourneyParts,
 ): (resource: Resource) => Origin {
   const { upstream } = config;
@@ -120,7 +129,7 @@ function drawOrigins(
     throttled: budgets.api.throttle.throttled,
     sign: createSigner({
       callerId: upstream.callerId,
-      privateKey: () => upstream.privateKey.reveal(),
+      privateKey: keys.current,
       now: clock.now,
       unique16: random.unique16,
     }),

@@ -5,10 +5,11 @@ import { createGateway, type Gateway } from "./app.ts";
 import type { StopOptions } from "./draw-life.ts";
 import { createLogger, type Logger } from "./observe/log.ts";
 import { systemClock } from "./platform/clock.ts";
-import { readConfig } from "./platform/read-config.ts";
 import { systemRandom } from "./platform/random.ts";
+import { createPrivateKeys } from "./platform/private-keys.ts";
 import { describeError, whenFailed } from "./platform/fatal-errors.ts";
-import { whenToldToStop } from "./platform/signals.ts";
+import { readSettings } from "./platform/settings-source.ts";
+import { whenToldToReload, whenToldToStop } from "./platform/signals.ts";
 
 /** Beyond what the settings allow for stopping, the process ends all the same: half dead is worse than dead. */
 const LAST_MS = 5_000;
@@ -21,14 +22,17 @@ const FLUSH_MS = 1_000;
  * stop and has; 1 where it cannot start, an error was caught by nobody, or stopping took too long.
  */
 export async function main(): Promise<void> {
-  const config = readConfig();
-  if (config === undefined) return;
-  const log = createLogger({ level: config.log.level, secrets: [config.upstream.privateKey.reveal()] });
+  const source = readSettings();
+  if (source === undefined) return;
+  const { config } = source.first;
+  const keys = createPrivateKeys(config.upstream.privateKey);
+  const log = createLogger({ level: config.log.level, secrets: keys.known });
   const end = watchForEnd(log);
   let gateway: Gateway | undefined;
+  whenToldToReload(() => gateway?.reload());
   let what = "property-gateway cannot start";
   try {
-    gateway = createGateway({ config, clock: systemClock, random: systemRandom, log });
+    gateway = createGateway({ source, keys, clock: systemClock, random: systemRandom, log });
     what = "property-gateway cannot listen";
     const { callers, admin } = await gateway.start();
     log.info({ callers: callers.url, admin: admin.url, node: process.version }, "property-gateway listens");

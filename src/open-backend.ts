@@ -139,8 +139,8 @@ function openSqlite(dataDir: string, options: OpenBackendOptions): SqliteBackend
   });
 }
 
-/** How long a purge must be remembered: as long as an entry from before it can be kept. */
-function longestKeptMs({ retentionMs, ttlMs, negativeTtlMs }: Config["cache"]): number {
+/** In milliseconds, how long a purge must be remembered: as long as an entry from before it can be kept. */
+export function longestKeptMs({ retentionMs, ttlMs, negativeTtlMs }: Config["cache"]): number {
   return Math.max(retentionMs, negativeTtlMs, ...Object.values(ttlMs));
 }
 

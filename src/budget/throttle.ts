@@ -29,6 +29,7 @@ export interface ThrottleObserver {
   readonly departed: (order: Order, waitedMs: number) => void;
 }
 
+/** `concurrency` and `mode` may change; `retune` is to be called then. */
 export interface ThrottleOptions {
   readonly allowance: Allowance;
   /** Calls on their way at once. */
@@ -45,6 +46,8 @@ export interface Throttle {
   readonly queueLength: (priority: Priority) => number;
   /** How long a request would wait that came now. */
   readonly expect: (candidate: Candidate) => Expectation;
+  /** The settings have changed: those who wait go on under the new ones. */
+  readonly retune: () => void;
   /** Lets nobody go any more: those who wait, and those who come, are told why. */
   readonly close: (why: Problem) => void;
 }
@@ -58,12 +61,12 @@ interface Waiter extends InLine {
 type Job<T> = (ended: (end: SendEnd) => void) => Promise<T>;
 
 export function createThrottle(options: ThrottleOptions): Throttle {
-  const { allowance, concurrency, clock, observer, weightOf } = options;
-  const isEnforced = options.mode === "enforce";
-  const queue = new Bottleneck({ maxConcurrent: concurrency });
+  const { allowance, clock, observer, weightOf } = options;
+  const isEnforced = (): boolean => options.mode === "enforce";
+  const queue = new Bottleneck({ maxConcurrent: options.concurrency });
   const line = createWaitingLine<Waiter>();
-  const { mayGo, began, ended } = createBackground(concurrency);
-  const turns = createTurns({ allowance, line, clock, mayGo, isUnlimited: !isEnforced });
+  const { mayGo, began, ended } = createBackground(() => options.concurrency);
+  const turns = createTurns({ allowance, line, clock, mayGo, isUnlimited: () => !isEnforced() });
 
   const expect = (candidate: Candidate): Expectation =>
     allowance.expect(candidate, line.ahead(candidate, weightOf));
@@ -91,7 +94,7 @@ export function createThrottle(options: ThrottleOptions): Throttle {
     const expectation = expect(order);
     if (isTooLong(expectation, order)) {
       const problem = refuse(order.app, expectation);
-      if (isEnforced) throw problem;
+      if (isEnforced()) throw problem;
     }
     const cameAt = clock.now();
     const { promise, resolve, reject } = Promise.withResolvers<T>();
@@ -125,6 +128,10 @@ export function createThrottle(options: ThrottleOptions): Throttle {
     throttled,
     queueLength: line.length,
     expect,
+    retune() {
+      queue.updateSettings({ maxConcurrent: options.concurrency });
+      turns.changed();
+    },
     close(why) {
       closedBecause = why;
       for (const { patience } of line.all()) patience.end(why);
@@ -141,23 +148,21 @@ interface Refusals {
   readonly refuseHopeless: () => void;
 }
 
-function createRefusals(
-  { allowance, clock, mode, observer }: ThrottleOptions,
-  line: WaitingLine<Waiter>,
-): Refusals {
-  const isEnforced = mode === "enforce";
+function createRefusals(options: ThrottleOptions, line: WaitingLine<Waiter>): Refusals {
+  const { allowance, clock, observer } = options;
+  const isEnforced = (): boolean => options.mode === "enforce";
   const isTooLong: Refusals["isTooLong"] = ({ forMs }, { waiting }) =>
     clock.now() + forMs > waiting.deadlineAt();
   const refuse: Refusals["refuse"] = (app, expectation) => {
     const { reason, problem } = refusalOf(expectation, app);
-    observer.refused(app, reason, isEnforced);
+    observer.refused(app, reason, isEnforced());
     return problem;
   };
   return {
     isTooLong,
     refuse,
     refuseHopeless() {
-      for (const { order, patience } of isEnforced ? line.all() : []) {
+      for (const { order, patience } of isEnforced() ? line.all() : []) {
         const expectation = allowance.expect(order, { ahead: 0, ownAhead: 0 });
         const isHopeless = expectation.why === "cool-off" && isTooLong(expectation, order);
         if (isHopeless) patience.end(refuse(order.app, expectation));

@@ -8,6 +8,7 @@ import express, { type NextFunction, type Request, type Response } from "express
 import { Problem } from "../errors.ts";
 import type { Observer } from "../exchange.ts";
 import { type AdminBudgetOptions, createAdminBudget } from "./admin-budget.ts";
+import { type AdminReloadOptions, createAdminReload } from "./admin-reload.ts";
 import { createAdminCache, type AdminCacheOptions } from "./admin-cache.ts";
 import { type AdminUsageOptions, createAdminUsage } from "./admin-usage.ts";
 import { problemMessage } from "./problem-message.ts";
@@ -15,7 +16,7 @@ import { problemMessage } from "./problem-message.ts";
 export type Readiness = "starting" | "ready" | "stopping";
 
 export interface AdminOptions
-  extends Omit<AdminCacheOptions, "inspect">, AdminBudgetOptions, AdminUsageOptions {
+  extends Omit<AdminCacheOptions, "inspect">, AdminBudgetOptions, AdminUsageOptions, AdminReloadOptions {
   readonly renderMetrics: () => Promise<{ contentType: string; text: string }>;
   /** Whether requests can be served: not yet, yes, or no more, because the process is told to stop. */
   readonly readiness: () => Readiness;
@@ -25,7 +26,7 @@ export interface AdminOptions
 
 const KNOWN =
   "GET /metrics, /livez, /readyz, GET /budget, GET /usage?from=…&to=…&by=…, GET /quote?url=…, " +
-  "GET /cache/entry?url=…, POST /cache/purge";
+  "GET /cache/entry?url=…, POST /cache/purge, POST /config/reload";
 
 /** @returns the server, not yet listening. */
 export function createAdminServer(options: AdminOptions): Server {
@@ -49,6 +50,7 @@ export function createAdminServer(options: AdminOptions): Server {
   app.use(createAdminCache(options));
   app.use(createAdminBudget(options));
   app.use(createAdminUsage(options));
+  app.use(createAdminReload(options));
   app.use((_request, response) => {
     refuse(new Problem("unknown-path", { detail: `On this port: ${KNOWN}.` }), response, options);
   });

@@ -6,6 +6,7 @@ import { Registry } from "prom-client";
 
 import type { RequestRecord, Tier, UpstreamCallRecord } from "../exchange.ts";
 import { type BudgetMetrics, type BudgetSources, registerBudgetMetrics } from "./budget-metrics.ts";
+import { type ConfigMetrics, registerConfigMetrics } from "./config-metrics.ts";
 import { sampledGauge } from "./sampled.ts";
 import { registerStoreMetrics, type BreakerState, type TierStats } from "./store-metrics.ts";
 import { registerTrafficMetrics } from "./traffic-metrics.ts";
@@ -17,6 +18,7 @@ export interface Metrics {
   readonly storeOperation: (store: Tier, operation: string, durationMs: number) => void;
   readonly breakerState: (store: Tier, state: BreakerState) => void;
   readonly budget: BudgetMetrics;
+  readonly config: ConfigMetrics;
   /** The exposition text and its media type. */
   readonly render: () => Promise<{ contentType: string; text: string }>;
 }
@@ -49,6 +51,7 @@ export function createMetrics(sources: MetricSources): Metrics {
     storeOperation: stores.operation,
     breakerState: stores.breakerState,
     budget,
+    config: registerConfigMetrics(registry),
     async render() {
       return { contentType: registry.contentType, text: await registry.metrics() };
     },

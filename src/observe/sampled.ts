@@ -19,6 +19,8 @@ export function sampledByLabel(registry: Registry, { type, name, help, label, re
   const common = { name, help, labelNames: [...label], registers: [] };
   if (type === "gauge") {
     const collect = function (this: Gauge): void {
+      // What is no longer there, a window of earlier settings say, is no longer shown.
+      this.reset();
       for (const [labels, value] of read()) this.set(labels, value);
     };
     registry.registerMetric(new Gauge({ ...common, collect }));

@@ -48,6 +48,7 @@ async function openDesk(options: Partial<AdminOptions> = {}): Promise<Desk> {
     now: clock.now,
     renderMetrics: async () => ({ contentType: "text/plain", text: "" }),
     readiness: () => "ready",
+    reload: () => ({ kind: "applied", changes: [] }),
     requestId: () => "request-1",
     observer: { request: ignore, upstreamCall: ignore, info: ignore, warn: ignore, error: ignore },
     route: () => ({ kind: "unknown" }),
