@@ -1,6 +1,7 @@
 /**
  * The composition root: everything is made here, and handed to those who draw the parts of it.
  */
+import type { ThrottleObserver } from "./budget/throttle.ts";
 import type { Flown } from "./cache/cache.ts";
 import { createMemoryStore } from "./cache/memory-store.ts";
 import type { Store, StoreStats } from "./cache/store.ts";
@@ -13,8 +14,8 @@ import { drawReload, restartReasons } from "./draw-reload.ts";
 import { drawLife, type StopOptions } from "./draw-life.ts";
 import { createGatewayServer } from "./edge/server.ts";
 import { createUnderWay } from "./edge/under-way.ts";
-import type { Tier } from "./exchange.ts";
-import { createMetrics } from "./observe/metrics.ts";
+import type { Observer, Tier } from "./exchange.ts";
+import { createMetrics, type Metrics } from "./observe/metrics.ts";
 import { createObserver } from "./observe/observer.ts";
 import { openBackend } from "./open-backend.ts";
 import type { Listening } from "./platform/listen.ts";
@@ -53,27 +54,13 @@ export function createGateway(options: GatewayOptions): Gateway {
     budget: budgetSources(() => budgets),
   });
   const observer = createObserver(log, metrics);
-  const {
-    backend,
-    allowanceOf,
-    ledger,
-    close: closeStore,
-  } = openBackend({ config, clock, random, observer, metrics });
-  const budgets = drawBudgets({
-    settings,
-    clock,
-    allowanceOf,
-    observer: {
-      refused: metrics.budget.refused,
-      departed: ({ app, cause }, waitedMs) => metrics.budget.spent(app, cause, waitedMs),
-    },
-  });
+  const opened = openBackend({ config, clock, random, observer, metrics });
+  const { backend, allowanceOf, ledger } = opened;
+  const budgets = drawBudgets({ settings, clock, allowanceOf, observer: throttleObserver(metrics) });
   const tiers = createTiers({ memory, backend, clock });
 
-  const parse = {
-    ...config.query,
-    isSecret: (value: string) => keys.known.includes(value),
-  };
+  const parse = { ...config.query, isSecret: (value: string) => keys.known.includes(value) };
+  const keyFile = drawKeyFile(options, observer);
   const underWay = createUnderWay();
   const callers = createGatewayServer({
     journey: drawJourney(surroundings, {
@@ -89,7 +76,15 @@ export function createGateway(options: GatewayOptions): Gateway {
     maxUrlBytes: config.server.maxUrlBytes,
     requestId: random.requestId,
   });
-  const life = drawLife(() => ({ clock, callers, admin, budgets, flights, underWay, closeStore }));
+  const life = drawLife(() => ({
+    clock,
+    callers,
+    admin,
+    budgets,
+    flights,
+    underWay,
+    closeStore: opened.close,
+  }));
   const reload = drawReload({ settings, keys, budgets, metrics, log, clock });
   const admin = drawAdmin(surroundings, {
     tiers,
@@ -101,22 +96,28 @@ export function createGateway(options: GatewayOptions): Gateway {
     readiness: life.readiness,
     reload: () => reload("request"),
   });
-  const { privateKeyFile } = config.upstream;
-  let keyFile: KeyFile | undefined;
 
   return {
-    start() {
-      const { readFile } = source;
-      const { info, warn } = observer;
-      if (privateKeyFile !== null)
-        keyFile = followKeyFile({ path: privateKeyFile, keys, clock, readFile, info, warn });
-      return life.start(config);
-    },
+    start: () => life.start(config),
     async stop(how) {
       await life.stop(settings.current(), how);
       keyFile?.close();
     },
     reload: () => reload("SIGHUP"),
+  };
+}
+
+/** Follows the file that the private key is in, where it is in one. */
+function drawKeyFile({ source, keys, clock }: GatewayOptions, { info, warn }: Observer): KeyFile | undefined {
+  const { readFile, first } = source;
+  const path = first.config.upstream.privateKeyFile;
+  return path === null ? undefined : followKeyFile({ path, keys, clock, readFile, info, warn });
+}
+
+function throttleObserver({ budget }: Metrics): ThrottleObserver {
+  return {
+    refused: budget.refused,
+    departed: ({ app, cause }, waitedMs) => budget.spent(app, cause, waitedMs),
   };
 }
 

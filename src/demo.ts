@@ -54,7 +54,7 @@ async function run(sandbox: Sandbox, dataDir: string): Promise<void> {
   const keys = createPrivateKeys(config.upstream.privateKey);
   const log = createLogger({ level: config.log.level, secrets: keys.known });
   const gateway = createGateway({ source, keys, clock: systemClock, random: systemRandom, log });
-  const stopped = whenToldToStop();
+  const stopped = new Promise<void>((resolve) => whenToldToStop(() => resolve()));
   try {
     const { callers, admin } = await gateway.start();
     say(`\nproperty-gateway  ${callers.url}`);

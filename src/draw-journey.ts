@@ -9,7 +9,7 @@ import { createFly } from "./coalesce/across.ts";
 import type { Flights } from "./coalesce/flight.ts";
 import { type Budgets, createShares } from "./draw-budgets.ts";
 import { createAdmit } from "./edge/admit.ts";
-import { createArrive } from "./edge/arrival.ts";
+import { type Arrive, createArrive } from "./edge/arrival.ts";
 import { createRefuse } from "./edge/refuse.ts";
 import { createRespond } from "./edge/respond.ts";
 import { createUnderstand } from "./edge/understand.ts";
@@ -46,7 +46,6 @@ export function drawJourney(surroundings: Surroundings, parts: JourneyParts): Jo
   const { tiers, flights, backend, observer, parse } = parts;
   const { server, upstream } = config;
   const [budget, rules] = [settings.section("budget"), settings.section("cache")];
-  const apps = settings.derive((now) => new Set(now.apps.map((app) => app.id)));
   const { now } = clock;
 
   const outward = {
@@ -70,18 +69,9 @@ export function drawJourney(surroundings: Surroundings, parts: JourneyParts): Jo
   });
 
   const refuse = createRefuse(respond, observer);
-  const arrive = createArrive({
-    appIdHeader: server.appIdHeader,
-    get apps() {
-      return apps();
-    },
-    now,
-    requestId: random.requestId,
-    observer,
-  });
 
   return createPipeline({
-    arrive: parts.underWay.noting(arrive, refuse),
+    arrive: parts.underWay.noting(drawArrive(surroundings, observer), refuse),
     admit: createAdmit({
       route: createRouter(upstream),
       service: upstream.service,
@@ -108,6 +98,19 @@ export function drawJourney(surroundings: Surroundings, parts: JourneyParts): Jo
     passThrough: createPassThrough(outward),
     respond,
     refuse,
+  });
+}
+
+function drawArrive({ config, settings, clock, random }: Surroundings, observer: Observer): Arrive {
+  const apps = settings.derive((now) => new Set(now.apps.map((app) => app.id)));
+  return createArrive({
+    appIdHeader: config.server.appIdHeader,
+    get apps() {
+      return apps();
+    },
+    now: clock.now,
+    requestId: random.requestId,
+    observer,
   });
 }
 

@@ -67,7 +67,7 @@ function watchForEnd(log: Logger): EndWatch {
     resolve({ isPatient: true });
     log.fatal({ err: describeError(error), origin }, "an error was caught by nobody: stopping");
   });
-  void whenToldToStop().then((signal) => {
+  whenToldToStop((signal) => {
     log.info({ signal }, "stopping: not ready any more, requests in flight are finished");
     // At a terminal there is no balancer that would have to notice.
     resolve({ isPatient: signal === "SIGTERM" });

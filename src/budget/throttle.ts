@@ -15,11 +15,11 @@ import type { Order, Priority, SendEnd, Throttled } from "../exchange.ts";
 import type { Clock } from "../platform/clock.ts";
 import type { Allowance, Expectation, Grant } from "./allowance.ts";
 import type { Candidate } from "./arbiter.ts";
-import { createBackground } from "./background.ts";
+import { type Background, createBackground } from "./background.ts";
 import { queryHash } from "./ledger.ts";
 import { createPatience, type Patience } from "./patience.ts";
 import { type RefusalReason, refusalOf } from "./refusal.ts";
-import { createTurns } from "./turns.ts";
+import { createTurns, type Turns } from "./turns.ts";
 import { createWaitingLine, type InLine, type WaitingLine } from "./waiting-line.ts";
 
 export interface ThrottleObserver {
@@ -65,8 +65,9 @@ export function createThrottle(options: ThrottleOptions): Throttle {
   const isEnforced = (): boolean => options.mode === "enforce";
   const queue = new Bottleneck({ maxConcurrent: options.concurrency });
   const line = createWaitingLine<Waiter>();
-  const { mayGo, began, ended } = createBackground(() => options.concurrency);
-  const turns = createTurns({ allowance, line, clock, mayGo, isUnlimited: () => !isEnforced() });
+  const background = createBackground(() => options.concurrency);
+  const isUnlimited = (): boolean => !isEnforced();
+  const turns = createTurns({ allowance, line, clock, mayGo: background.mayGo, isUnlimited });
 
   const expect = (candidate: Candidate): Expectation =>
     allowance.expect(candidate, line.ahead(candidate, weightOf));
@@ -77,17 +78,6 @@ export function createThrottle(options: ThrottleOptions): Throttle {
     refuseHopeless();
     turns.changed();
   });
-
-  async function turn(): Promise<void> {
-    const departure = await turns.next();
-    if (departure === undefined) return;
-    const { waiter, grant } = departure;
-    waiter.patience.stop();
-    began(waiter.order.priority);
-    await waiter.depart(grant);
-    ended(waiter.order.priority);
-    turns.changed();
-  }
 
   async function throttled<T>(order: Order, job: Job<T>): Promise<T> {
     if (closedBecause !== undefined) throw closedBecause;
@@ -108,7 +98,7 @@ export function createThrottle(options: ThrottleOptions): Throttle {
       },
     };
     if (line.join(waiter)) turns.changed();
-    queue.schedule(turn).catch((error: unknown) => {
+    queue.schedule(takeTurn, turns, background).catch((error: unknown) => {
       // Nobody else would tell those who wait.
       for (const { patience } of line.all()) patience.end(asError(error));
     });
@@ -137,6 +127,18 @@ export function createThrottle(options: ThrottleOptions): Throttle {
       for (const { patience } of line.all()) patience.end(why);
     },
   };
+}
+
+/** Waits for a turn, and for the departure of whoever gets it to have come to its end. */
+async function takeTurn(turns: Turns<Waiter>, { began, ended }: Background): Promise<void> {
+  const departure = await turns.next();
+  if (departure === undefined) return;
+  const { waiter, grant } = departure;
+  waiter.patience.stop();
+  began(waiter.order.priority);
+  await waiter.depart(grant);
+  ended(waiter.order.priority);
+  turns.changed();
 }
 
 interface Refusals {

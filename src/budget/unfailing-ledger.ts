@@ -66,10 +66,12 @@ export function createUnfailingLedger(ledger: OwnLedger, { now, warn }: Unfailin
     }
   }
 
+  const pay = (): void => attempt(payOff, undefined);
+
   function payOffUnlessResting(): void {
     const sinceMs = now() - (failedAt ?? Number.NEGATIVE_INFINITY);
     // A clock that was set back is no reason to rest for longer.
-    if (owed.length > 0 && (sinceMs < 0 || sinceMs >= REST_MS)) attempt(payOff, undefined);
+    if (owed.length > 0 && (sinceMs < 0 || sinceMs >= REST_MS)) pay();
   }
 
   function give(operation: Owed): void {
@@ -84,14 +86,7 @@ export function createUnfailingLedger(ledger: OwnLedger, { now, warn }: Unfailin
   return {
     enter: (entry) => give({ pay: () => ledger.enter(entry), entryAt: entry.at }),
     complete: (id, completion) => give({ pay: () => ledger.complete(id, completion) }),
-    flush() {
-      let left = Number.POSITIVE_INFINITY;
-      while (owed.length > 0 && owed.length < left) {
-        left = owed.length;
-        attempt(payOff, undefined);
-      }
-      if (owed.length > 0) warn("Sends are missing from what is remembered.", { operations: owed.length });
-    },
+    flush: () => flush(pay, () => owed.length, warn),
     recent: (origin, since) => attempt(() => ledger.recent(origin, since), []),
     read(from, to) {
       payOffUnlessResting();
@@ -103,4 +98,13 @@ export function createUnfailingLedger(ledger: OwnLedger, { now, warn }: Unfailin
       return owed.length > 0 ? Math.max(since, now()) : Math.max(since, forgottenUntil);
     },
   };
+}
+
+/** Pays for as long as it becomes less. */
+function flush(pay: () => void, owed: () => number, warn: Warn): void {
+  for (let before = Number.POSITIVE_INFINITY; owed() > 0 && owed() < before;) {
+    before = owed();
+    pay();
+  }
+  if (owed() > 0) warn("Sends are missing from what is remembered.", { operations: owed() });
 }

@@ -53,7 +53,7 @@ export function createLiveSettings(
       if (next === undefined) return { kind: "invalid", problems: examined.problems };
       const changes = changesBetween(inForce, next);
       const problems = [
-        ...changes.filter(({ path }) => !isLive(path)).map((change) => `${describeChange(change)}`),
+        ...changes.filter(({ path }) => !isLive(path)).map(describeChange),
         ...restartFor(current(), next.config),
       ];
       if (problems.length > 0) return { kind: "restart-needed", problems };
@@ -65,10 +65,12 @@ export function createLiveSettings(
 
 /** An object with the members of what stands there now; their names are always the same. */
 function following<T extends object>(current: () => T): T {
-  const members = Object.keys(current()).map((name) => [
-    name,
-    { enumerable: true, get: (): unknown => Reflect.get(current(), name) },
-  ]);
-  // Its members are those of T, by construction.
-  return Object.defineProperties({}, Object.fromEntries(members)) as T;
+  const followed = { ...current() };
+  for (const name of Object.keys(followed)) {
+    Object.defineProperty(followed, name, {
+      enumerable: true,
+      get: (): unknown => Reflect.get(current(), name),
+    });
+  }
+  return followed;
 }

@@ -237,6 +237,7 @@ const CLOSED: Record<string, RegExp> = {
   window: /^(images\/)?\d+(ms|s|m|h|d)$/,
   priority: /^(interactive|background|refresh|prefetch)$/,
   reason: /^(budget|share|per-day|cool-off|deadline)$/,
+  result: /^(applied|invalid|restart-needed)$/,
   circuit: /^(api\/(all|listings|sold|areas)|images\/(all|images))$/,
   le: /^(\d+(\.\d+)?|\+Inf)$/,
 };
