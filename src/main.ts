@@ -37,7 +37,7 @@ export async function main(): Promise<void> {
     const { callers, admin } = await gateway.start();
     log.info({ callers: callers.url, admin: admin.url, node: process.version }, "property-gateway listens");
   } catch (error) {
-    log.fatal({ err: describeError(error) }, what);
+    log.fatal({ error: describeError(error) }, what);
     await gateway?.stop();
     return await exit(1);
   }
@@ -65,7 +65,7 @@ function watchForEnd(log: Logger): EndWatch {
   whenFailed(({ error, origin }) => {
     hasFailed = true;
     resolve({ isPatient: true });
-    log.fatal({ err: describeError(error), origin }, "an error was caught by nobody: stopping");
+    log.fatal({ error: describeError(error), origin }, "an error was caught by nobody: stopping");
   });
   whenToldToStop((signal) => {
     log.info({ signal }, "stopping: not ready any more, requests in flight are finished");

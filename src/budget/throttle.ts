@@ -62,16 +62,15 @@ type Job<T> = (ended: (end: SendEnd) => void) => Promise<T>;
 
 export function createThrottle(options: ThrottleOptions): Throttle {
   const { allowance, clock, observer, weightOf } = options;
-  const isEnforced = (): boolean => options.mode === "enforce";
   const queue = new Bottleneck({ maxConcurrent: options.concurrency });
   const line = createWaitingLine<Waiter>();
   const background = createBackground(() => options.concurrency);
-  const isUnlimited = (): boolean => !isEnforced();
+  const isUnlimited = (): boolean => options.mode === "observe";
   const turns = createTurns({ allowance, line, clock, mayGo: background.mayGo, isUnlimited });
 
   const expect = (candidate: Candidate): Expectation =>
     allowance.expect(candidate, line.ahead(candidate, weightOf));
-  const { refuse, isTooLong, refuseHopeless } = createRefusals(options, line);
+  const { refuseIfHopeless, refuseHopeless } = createRefusals(options, line);
   let closedBecause: Problem | undefined;
 
   allowance.onChange(() => {
@@ -81,11 +80,7 @@ export function createThrottle(options: ThrottleOptions): Throttle {
 
   async function throttled<T>(order: Order, job: Job<T>): Promise<T> {
     if (closedBecause !== undefined) throw closedBecause;
-    const expectation = expect(order);
-    if (isTooLong(expectation, order)) {
-      const problem = refuse(order.app, expectation);
-      if (isEnforced()) throw problem;
-    }
+    refuseIfHopeless(order, expect(order));
     const cameAt = clock.now();
     const { promise, resolve, reject } = Promise.withResolvers<T>();
     const waiter: Waiter = {
@@ -142,10 +137,8 @@ async function takeTurn(turns: Turns<Waiter>, { began, ended }: Background): Pro
 }
 
 interface Refusals {
-  /** Whether an order cannot wait so long. */
-  readonly isTooLong: (expectation: Expectation, order: Order) => boolean;
-  /** Reports a refusal. @returns what the caller is to be told */
-  readonly refuse: (app: string, expectation: Expectation) => Problem;
+  /** Refuses one that comes and cannot wait so long; where the budget is only watched, that is reported alone. */
+  readonly refuseIfHopeless: (order: Order, expectation: Expectation) => void;
   /** Refuses those whose wait has become too long: a cool-off has begun, say. */
   readonly refuseHopeless: () => void;
 }
@@ -153,16 +146,19 @@ interface Refusals {
 function createRefusals(options: ThrottleOptions, line: WaitingLine<Waiter>): Refusals {
   const { allowance, clock, observer } = options;
   const isEnforced = (): boolean => options.mode === "enforce";
-  const isTooLong: Refusals["isTooLong"] = ({ forMs }, { waiting }) =>
+  const isTooLong = ({ forMs }: Expectation, { waiting }: Order): boolean =>
     clock.now() + forMs > waiting.deadlineAt();
-  const refuse: Refusals["refuse"] = (app, expectation) => {
+  const refuse = (app: string, expectation: Expectation): Problem => {
     const { reason, problem } = refusalOf(expectation, app);
     observer.refused(app, reason, isEnforced());
     return problem;
   };
   return {
-    isTooLong,
-    refuse,
+    refuseIfHopeless(order, expectation) {
+      if (!isTooLong(expectation, order)) return;
+      const problem = refuse(order.app, expectation);
+      if (isEnforced()) throw problem;
+    },
     refuseHopeless() {
       for (const { order, patience } of isEnforced() ? line.all() : []) {
         const expectation = allowance.expect(order, { ahead: 0, ownAhead: 0 });

@@ -13,10 +13,13 @@ const MOST_ERRORS = 20;
  */
 export function whenFailed(onError: (error: FatalError) => void): void {
   let errors = 0;
+  let isMute = false;
   process.on("uncaughtException", (error: unknown, origin) => {
-    // Nobody reads the log any more: that fails again with every line, to say so would be one.
-    const isMute = error instanceof Error && Reflect.get(error, "code") === "EPIPE";
-    if (!isMute) errors++;
+    const isOfLog = error instanceof Error && Reflect.get(error, "code") === "EPIPE";
+    // Nobody reads the log any more. That fails again with every line, and to say so would be one.
+    if (isOfLog && isMute) return;
+    isMute ||= isOfLog;
+    errors++;
     if (errors > MOST_ERRORS) process.exit(1);
     onError({ error, origin });
   });
