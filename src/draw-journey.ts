@@ -12,14 +12,16 @@ import { createFly } from "./coalesce/across.ts";
 import type { Flights } from "./coalesce/flight.ts";
 import { type Budgets, createBudgetLeft, createShares } from "./draw-budgets.ts";
 import { type AdmitOptions, createAdmit } from "./edge/admit.ts";
-import { createArrive } from "./edge/arrival.ts";
+import { type Arrive, createArrive } from "./edge/arrival.ts";
 import { createRefuse } from "./edge/refuse.ts";
 import { createRespond } from "./edge/respond.ts";
 import { createUnderstand } from "./edge/understand.ts";
+import type { UnderWay } from "./edge/under-way.ts";
 import type { Observer } from "./exchange.ts";
 import type { Resource } from "./interface/resources.ts";
 import { createPipeline, type Journey } from "./pipeline.ts";
 import type { Config } from "./platform/config.ts";
+import type { LiveSettings } from "./platform/live-settings.ts";
 import type { ParseOptions } from "./query/parse.ts";
 import type { Query, StreamedQuery } from "./query/query.ts";
 import { createRouter } from "./query/route.ts";
@@ -37,13 +39,17 @@ export interface JourneyParts {
   readonly budgets: Budgets;
   readonly observer: Observer;
   readonly parse: ParseOptions;
+  readonly underWay: UnderWay;
+  /** There may be a new private key: looks now. */
+  readonly lookForKey: () => void;
 }
 
 /** admit → understand → cache → coalesce → attempt [ throttle → sign → fetch ] → respond */
 export function drawJourney(surroundings: Surroundings, parts: JourneyParts): Journey {
-  const { config, clock, random } = surroundings;
+  const { config, settings, keys, clock, random } = surroundings;
   const { tiers, flights, backend, observer, parse } = parts;
-  const { server, upstream, budget } = config;
+  const { server, upstream } = config;
+  const budget = settings.section("budget");
   const { now } = clock;
 
   const outward = {
@@ -52,6 +58,7 @@ export function drawJourney(surroundings: Surroundings, parts: JourneyParts): Jo
     identity: upstream,
     hosts: [upstream.url, upstream.imageUrl].map((url) => new URL(url).host),
     targetOf: (asked: Query | StreamedQuery): string => upstreamTarget(asked, upstream.recordPath),
+    credentials: { version: keys.version, lookAgain: parts.lookForKey },
     clock,
     random,
     observer,
@@ -64,7 +71,7 @@ export function drawJourney(surroundings: Surroundings, parts: JourneyParts): Jo
     share: createShares(parts.budgets, clock),
   });
 
-  const rules = (): Config["cache"] => config.cache;
+  const rules = (): Config["cache"] => settings.current().cache;
   const failures = createFailures();
   const obtain = createObtain({
     tiers,
@@ -80,21 +87,18 @@ export function drawJourney(surroundings: Surroundings, parts: JourneyParts): Jo
     clock,
     observer,
   });
+  const refuse = createRefuse(respond, observer);
 
   return createPipeline({
-    arrive: createArrive({
-      appIdHeader: server.appIdHeader,
-      apps: new Set(config.apps.map((app) => app.id)),
-      now,
-      requestId: random.requestId,
-      observer,
-    }),
+    arrive: parts.underWay.noting(drawArrive(surroundings, observer), refuse),
     admit: createAdmit({
       route: createRouter(upstream),
       service: upstream.service,
       maxUrlBytes: server.maxUrlBytes,
-      maxWaitMs: budget.maxWaitMs,
-      termsOf: createTermsOf(config.apps),
+      get maxWaitMs() {
+        return budget.maxWaitMs;
+      },
+      termsOf: createTermsOf(settings),
     }),
     understand: createUnderstand(parse),
     cache: createCache({
@@ -109,13 +113,26 @@ export function drawJourney(surroundings: Surroundings, parts: JourneyParts): Jo
     }),
     passThrough: createPassThrough(outward),
     respond,
-    refuse: createRefuse(respond, observer),
+    refuse,
   });
 }
 
-function createTermsOf(apps: Config["apps"]): AdmitOptions["termsOf"] {
-  const terms = new Map(apps.map((app) => [app.id, app]));
-  return (app) => terms.get(app) ?? OTHER_TERMS;
+function drawArrive({ config, settings, clock, random }: Surroundings, observer: Observer): Arrive {
+  const apps = settings.derive((now) => new Set(now.apps.map((app) => app.id)));
+  return createArrive({
+    appIdHeader: config.server.appIdHeader,
+    get apps() {
+      return apps();
+    },
+    now: clock.now,
+    requestId: random.requestId,
+    observer,
+  });
+}
+
+function createTermsOf(settings: LiveSettings): AdmitOptions["termsOf"] {
+  const terms = settings.derive(({ apps }) => new Map(apps.map((app) => [app.id, app])));
+  return (app) => terms().get(app) ?? OTHER_TERMS;
 }
 
 /** Of callers that are not registered. */
@@ -123,7 +140,7 @@ const OTHER_TERMS = { priority: "interactive", mayForceRefresh: false } as const
 
 /** The JSON interface is signed; the thumbnails are not (interface, sections 4.5 and 5). Each has its budget. */
 function drawOrigins(
-  { config, clock, random }: Surroundings,
+  { config, keys, clock, random }: Surroundings,
   { budgets }: JourneyParts,
 ): (resource: Resource) => Origin {
   const { upstream } = config;
@@ -134,7 +151,7 @@ function drawOrigins(
     throttled: budgets.api.throttle.throttled,
     sign: createSigner({
       callerId: upstream.callerId,
-      privateKey: () => upstream.privateKey.reveal(),
+      privateKey: keys.current,
       now: clock.now,
       unique16: random.unique16,
     }),

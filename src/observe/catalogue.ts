@@ -145,6 +145,24 @@ export const FRESHNESS = {
   ),
 };
 
+export const SETTINGS = {
+  reloads: counter(
+    "gateway_config_reloads_total",
+    "Times the settings were read again, by what came of it.",
+    { result: label.RELOAD_RESULT },
+  ),
+  lastReloadSuccessful: gauge(
+    "gateway_config_last_reload_successful",
+    "Whether the settings were applied when they were read last: 1, or 0 where the earlier ones stay.",
+    {},
+  ),
+  lastReloadSuccess: gauge(
+    "gateway_config_last_reload_success_timestamp_seconds",
+    "When the settings in force were read, in epoch seconds.",
+    {},
+  ),
+};
+
 export const PROCESS = {
   buildInfo: gauge("gateway_build_info", "Always 1: what runs, by its labels.", {
     version: label.VERSION,
@@ -169,5 +187,6 @@ export const CATALOGUE: readonly { readonly title: string; readonly metrics: rea
   { title: "The budget", metrics: Object.values<Metric>(BUDGET) },
   { title: "The stores", metrics: Object.values<Metric>(STORES) },
   { title: "Freshness", metrics: Object.values<Metric>(FRESHNESS) },
+  { title: "The settings", metrics: Object.values<Metric>(SETTINGS) },
   { title: "The process", metrics: Object.values<Metric>(PROCESS) },
 ];

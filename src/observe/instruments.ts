@@ -31,6 +31,8 @@ export function createInstruments(registry: Registry): Instruments {
       return;
     }
     const collect = function (this: Gauge): void {
+      // What is no longer there, a window of earlier settings say, is no longer shown.
+      this.reset();
       for (const [labels, value] of read()) this.set(labels, value);
     };
     registry.registerMetric(new Gauge({ ...settings, registers: [], collect }));

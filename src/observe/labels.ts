@@ -46,6 +46,10 @@ export type StoreOperation = (typeof STORE_OPERATIONS)[number];
 const REFUSAL_REASONS = ["budget", "share", "per-day", "cool-off", "deadline"] as const;
 export type RefusalReason = (typeof REFUSAL_REASONS)[number];
 
+/** What may come of reading the settings again. */
+export const RELOAD_RESULTS = ["applied", "invalid", "restart-needed"] as const;
+export type ReloadResult = (typeof RELOAD_RESULTS)[number];
+
 const HTTP_STATUS = /^[1-9]\d\d$/;
 
 export const APP: LabelValues = {
@@ -99,6 +103,10 @@ export const CHANGE: LabelValues = {
 export const SHADOW_EFFECT: LabelValues = {
   says: "`saved`: it would rightly not have been made; `outdated`: not made, though the answer had changed; `extra`: there would have been one before",
   values: SHADOW_EFFECTS,
+};
+export const RELOAD_RESULT: LabelValues = {
+  says: "`invalid`, `restart-needed`: nothing was changed",
+  values: RELOAD_RESULTS,
 };
 export const VERSION: LabelValues = { says: "as in package.json", pattern: /^\d+\.\d+\.\d+/ };
 export const NODE: LabelValues = { says: "the version of Node", pattern: /^v\d+\.\d+\.\d+/ };

@@ -7,6 +7,7 @@ import { Registry } from "prom-client";
 import type { RefreshRecord, RequestRecord, Tier, UpstreamCallRecord } from "../exchange.ts";
 import { type BudgetMetrics, type BudgetSources, registerBudgetMetrics } from "./budget-metrics.ts";
 import { TRAFFIC } from "./catalogue.ts";
+import { type ConfigMetrics, registerConfigMetrics } from "./config-metrics.ts";
 import { createInstruments } from "./instruments.ts";
 import type { StoreOperation } from "./labels.ts";
 import { type Build, registerProcessMetrics } from "./process-metrics.ts";
@@ -22,6 +23,7 @@ export interface Metrics {
   readonly breakerState: (store: Tier, state: BreakerState) => void;
   readonly budget: BudgetMetrics;
   readonly eventLoopDelay: (delayMs: number) => void;
+  readonly config: ConfigMetrics;
   /** The exposition text and its media type. */
   readonly render: () => Promise<{ contentType: string; text: string }>;
 }
@@ -33,7 +35,7 @@ export interface MetricSources {
   readonly flights: () => number;
   readonly budget: BudgetSources;
   /** How many apps the settings name. */
-  readonly appsRegistered: number;
+  readonly appsRegistered: () => number;
   readonly build: Build;
 }
 
@@ -46,7 +48,7 @@ export function createMetrics(sources: MetricSources): Metrics {
   const budget = registerBudgetMetrics(instruments, sources.budget);
   const { eventLoopDelay } = registerProcessMetrics(instruments, sources.build);
   instruments.sampledAlone(TRAFFIC.flights, sources.flights);
-  instruments.sampledAlone(TRAFFIC.appsRegistered, () => sources.appsRegistered);
+  instruments.sampledAlone(TRAFFIC.appsRegistered, sources.appsRegistered);
 
   return {
     request(record) {
@@ -59,6 +61,7 @@ export function createMetrics(sources: MetricSources): Metrics {
     breakerState: stores.breakerState,
     budget,
     eventLoopDelay,
+    config: registerConfigMetrics(instruments),
     async render() {
       return { contentType: registry.contentType, text: await registry.metrics() };
     },

@@ -8,7 +8,7 @@
  * | 304 otherwise                | 502 upstream-invalid-response        | once, unconditionally |
  * | 404                          | 404 not-found with its explanation   | no           |
  * | 400                          | 400 upstream-rejected, likewise      | no           |
- * | 401, 403                     | 502 upstream-authentication-failed   | no           |
+ * | 401, 403                     | 502 upstream-authentication-failed   | once, where the key has changed |
  * | 500                          | 502 upstream-error                   | once         |
  * | 503, 429                     | 503 upstream-unavailable             | 503 once, unless it names a wait |
  * | anything else, wrong body    | 502 upstream-invalid-response        | no           |
