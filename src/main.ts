@@ -14,6 +14,9 @@ export async function main(): Promise<void> {
   if (config === undefined) return;
   const log = createLogger({ level: config.log.level, secrets: [config.upstream.privateKey.reveal()] });
   const gateway = createGateway({ config, clock: systemClock, random: systemRandom, log });
+  // From here on, not from when it is ready: process 1 of a container does not even notice a signal it has no
+  // handler for, and would have to be killed.
+  const toldToStop = whenToldToStop();
   try {
     const { callers, admin } = await gateway.start();
     log.info({ callers: callers.url, admin: admin.url, node: process.version }, "property-gateway is ready");
@@ -22,7 +25,7 @@ export async function main(): Promise<void> {
     process.exitCode = 1;
     return await gateway.stop();
   }
-  const signal = await whenToldToStop();
+  const signal = await toldToStop;
   log.info({ signal }, "stopping: no new connections, requests in flight are finished");
   await gateway.stop();
   log.info("stopped");
