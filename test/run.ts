@@ -6,6 +6,8 @@ import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 
+import { installFromDebian } from "./support/debian.ts";
+
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
 const OLDEST_NODE = 24;
 const OLDEST_REDIS = 7;
@@ -38,15 +40,7 @@ function findRedis(): void {
   if (redisVersion() === undefined) {
     console.log("redis     not found: installing Debian's package redis-server");
     how = "installed";
-    const sudo = process.getuid?.() === 0 ? [] : ["sudo", "-n"];
-    const env = { ...process.env, DEBIAN_FRONTEND: "noninteractive", RUNLEVEL: "1" };
-    for (const args of [
-      ["update", "-qq"],
-      ["install", "-qq", "-y", "--no-install-recommends", "redis-server"],
-    ]) {
-      const [command = "", ...rest] = [...sudo, "apt-get", ...args];
-      spawnSync(command, rest, { env, stdio: ["ignore", "ignore", "inherit"] });
-    }
+    installFromDebian("redis-server");
   }
   const version = redisVersion();
   if (version === undefined || Number.parseInt(version, 10) < OLDEST_REDIS) {
