@@ -9,6 +9,7 @@ import { loadConfig } from "../../src/platform/config.ts";
 import { VARIABLES } from "../../src/platform/environment.ts";
 import { parseDuration } from "../../src/platform/units.ts";
 import { composeFile, type Service } from "../support/compose.ts";
+import { startRedis } from "../support/redis.ts";
 import { checkJsonschema, promtool } from "../support/tools.ts";
 
 // The tools are obtained once, over the network.
@@ -37,7 +38,10 @@ describe("compose.yaml", () => {
     const check = (file: string): unknown => checkJsonschema("--builtin-schema", "vendor.compose-spec", file);
     expect(check("compose.yaml")).toMatchObject({ status: 0 });
     const wrong = temporaryFile("compose.yaml", "services: { a: { image: b, read_onyl: true } }\n");
-    expect(check(wrong)).toMatchObject({ status: 1, output: expect.stringContaining("read_onyl") as unknown });
+    expect(check(wrong)).toMatchObject({
+      status: 1,
+      output: expect.stringContaining("read_onyl") as unknown,
+    });
   });
 
   it("starts a gateway, a sandbox, a Redis, a Prometheus and a Grafana", () => {
@@ -50,14 +54,17 @@ describe("compose.yaml", () => {
     ]);
   });
 
-  it.each(services)("gives %s no more rights than it needs", (name, { read_only, cap_drop, security_opt }) => {
-    expect([name, read_only, cap_drop, security_opt]).toEqual([
-      name,
-      true,
-      ["ALL"],
-      ["no-new-privileges:true"],
-    ]);
-  });
+  it.each(services)(
+    "gives %s no more rights than it needs",
+    (name, { read_only, cap_drop, security_opt }) => {
+      expect([name, read_only, cap_drop, security_opt]).toEqual([
+        name,
+        true,
+        ["ALL"],
+        ["no-new-privileges:true"],
+      ]);
+    },
+  );
 
   it.each(services)("publishes no port of %s beyond this machine", (_, { ports = [] }) => {
     for (const port of ports) expect(port).toMatch(/^127\.0\.0\.1:\d+:\d+$/);
@@ -72,7 +79,9 @@ describe("compose.yaml", () => {
     "mounts only what is there into %s, and no file so that it could be changed",
     (_, { volumes = [] }) => {
       for (const { source, isFile, readOnly } of volumes.map(toMount)) {
-        expect(isFile ? existsSync(source) : Object.keys(compose.volumes).includes(source), source).toBe(true);
+        expect(isFile ? existsSync(source) : Object.keys(compose.volumes).includes(source), source).toBe(
+          true,
+        );
         expect(readOnly, source).toBe(isFile);
       }
     },
@@ -99,7 +108,7 @@ describe("the gateway in compose.yaml", () => {
     expect(names).toEqual(expect.arrayContaining(Object.keys(service("gateway").environment ?? {})));
     const { admin, redis } = gatewayConfig();
     expect(admin.host).toBe("0.0.0.0");
-    expect(redis.url?.reveal()).toBe("redis://redis:6379");
+    expect(redis?.url?.reveal()).toBe("redis://redis:6379");
   });
 
   it("is let in by the sandbox, without any account", () => {
@@ -133,17 +142,38 @@ describe("the gateway in compose.yaml", () => {
   });
 });
 
+describe("Redis in compose.yaml", () => {
+  it("starts as it is told to, keeps what it is given, and makes room only by what has an expiry", async () => {
+    const { command: [program, ...options] = [], volumes } = service("redis");
+    const redis = await startRedis(...options);
+    onTestFinished(redis.close);
+    const setting = (name: string): Promise<unknown> => redis.command("CONFIG", "GET", name);
+    expect(await setting("appendonly")).toEqual(["appendonly", "yes"]);
+    expect(await setting("maxmemory-policy")).toEqual(["maxmemory-policy", "volatile-lru"]);
+    expect([program, volumes]).toEqual(["redis-server", ["redis:/data"]]);
+    await redis.command("SET", "key", "value");
+    await redis.kill();
+    await redis.restart();
+    expect(await redis.command("GET", "key")).toBe("value");
+  });
+});
+
 describe("Prometheus in compose.yaml", () => {
   it("takes its settings and rules", { timeout: OBTAINING_MS }, () => {
-    const file = temporaryFile("prometheus.yml", withOurPaths(readFileSync("deploy/prometheus/prometheus.yml", "utf8")));
+    const file = temporaryFile(
+      "prometheus.yml",
+      withOurPaths(readFileSync("deploy/prometheus/prometheus.yml", "utf8")),
+    );
     const { status, output } = promtool("check", "config", file);
     expect([status, output]).toEqual([0, expect.stringMatching(/SUCCESS: \d+ rules found/)]);
   });
 
   it("scrapes the gateway where its metrics are", () => {
-    const { scrape_configs: jobs } = parse(readFileSync("deploy/prometheus/prometheus.yml", "utf8")) as {
-      scrape_configs: { dns_sd_configs: { names: string[]; port: number }[] }[];
-    };
+    const {
+      scrape_configs: jobs,
+    }: { scrape_configs: { dns_sd_configs: { names: string[]; port: number }[] }[] } = parse(
+      readFileSync("deploy/prometheus/prometheus.yml", "utf8"),
+    );
     const targets = jobs.flatMap(({ dns_sd_configs }) => dns_sd_configs);
     expect(targets).toMatchObject([{ names: ["gateway"], port: gatewayConfig().admin.port }]);
   });
@@ -153,19 +183,21 @@ describe("Grafana in compose.yaml", () => {
   const mounts = (service("grafana").volumes ?? []).map(toMount);
 
   it("asks the Prometheus that is there", () => {
-    const { datasources } = parse(
+    const { datasources }: { datasources: unknown } = parse(
       readFileSync("deploy/grafana/provisioning/datasources/prometheus.yaml", "utf8"),
-    ) as { datasources: { url: string; isDefault: boolean }[] };
+    );
     expect(datasources).toMatchObject([{ url: "http://prometheus:9090", isDefault: true }]);
     expect(service("prometheus").ports).toEqual([expect.stringMatching(/:9090$/)]);
   });
 
   it("finds the dashboard where it looks for it", () => {
-    const { providers } = parse(
+    const { providers }: { providers: { options: { path: string } }[] } = parse(
       readFileSync("deploy/grafana/provisioning/dashboards/property-gateway.yaml", "utf8"),
-    ) as { providers: { options: { path: string } }[] };
+    );
     const dashboard = mounts.find(({ source }) => source.endsWith("dashboard.json"));
-    expect(providers.map(({ options }) => `${options.path}/property-gateway.json`)).toEqual([dashboard?.target]);
+    expect(providers.map(({ options }) => `${options.path}/property-gateway.json`)).toEqual([
+      dashboard?.target,
+    ]);
     expect(service("grafana").environment).toMatchObject({
       GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH: dashboard?.target,
     });

@@ -22,7 +22,10 @@ describe("the Dockerfile", () => {
     onTestFinished(() => rmSync(directory, { recursive: true }));
     const bad = join(directory, "Dockerfile");
     writeFileSync(bad, "FROM debian:latest\nRUN cd /tmp && apt-get install curl\n");
-    expect(found(bad)).toMatchObject({ status: 1, output: expect.stringMatching(/DL3007.*DL3008/s) as unknown });
+    expect(found(bad)).toMatchObject({
+      status: 1,
+      output: expect.stringMatching(/DL3007.*DL3008/s) as unknown,
+    });
   });
 
   it("has the Node that the project pins, whole version and all, in every stage", () => {

@@ -2,7 +2,7 @@ import { chmodSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync } f
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
-import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest";
+import { beforeAll, describe, expect, it, onTestFinished } from "vitest";
 
 import { loadConfig } from "../../src/platform/config.ts";
 import { createSandbox, type Sandbox } from "../../src/sandbox/sandbox.ts";
@@ -24,14 +24,16 @@ interface Manifest {
 
 const manifest: Manifest = JSON.parse(readFileSync("package.json", "utf8"));
 
-const who = IS_ROOT ? "as the image's user" : "as the user who runs the tests, because only root can be another";
+const who = IS_ROOT
+  ? "as the image's user"
+  : "as the user who runs the tests, because only root can be another";
 const how = HAS_NAMESPACES ? "as process 1" : "not as process 1, which this machine does not allow";
 
 let image: Image;
 beforeAll(() => {
   image = buildImage({ REVISION: "0123abc" });
+  return image.remove;
 }, BUILD_MS);
-afterAll(() => image.remove());
 
 describe("the image", () => {
   it("holds the code, its settings and what it depends on, and nothing else", () => {

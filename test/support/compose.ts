@@ -27,5 +27,6 @@ export interface Compose {
 
 export function composeFile(): Compose {
   const text = readFileSync("compose.yaml", "utf8").replace(/\$\{\w+:-([^}]*)\}/g, "$1");
-  return parse(text, { merge: true }) as Compose;
+  const compose: Compose = parse(text, { merge: true });
+  return compose;
 }

@@ -33,7 +33,8 @@ export function parseDockerfile(text: string): Dockerfile {
   for (const instruction of instructions) {
     const stage = stages.at(-1);
     if (instruction.name === "FROM") {
-      const [, base = "", name] = /^(\S+)(?:\s+AS\s+(\S+))?$/.exec(substitute(instruction.text, globals)) ?? [];
+      const [, base = "", name] =
+        /^(\S+)(?:\s+AS\s+(\S+))?$/.exec(substitute(instruction.text, globals)) ?? [];
       stages.push({ base, name, instructions: [] });
     } else if (stage) stage.instructions.push(instruction);
     else Object.assign(globals, assignments(instruction.text));
@@ -44,13 +45,12 @@ export function parseDockerfile(text: string): Dockerfile {
 function toInstruction(line: string): Instruction {
   const [, name = "", flags = "", text = ""] =
     /^\s*([A-Za-z]+)\s+((?:--[a-z-]+=\S+\s+)*)(.*?)\s*$/.exec(line) ?? [];
-  const pairs = [...flags.matchAll(/--([a-z-]+)=(\S+)/g)].map(([, key = "", value = ""]) => [key, value]);
-  return { name: name.toUpperCase(), flags: Object.fromEntries(pairs) as Record<string, string>, text };
+  return { name: name.toUpperCase(), flags: assignments(flags.replaceAll("--", "")), text };
 }
 
 /** `A=1 B="two words"` as an object. */
 export function assignments(text: string): Record<string, string> {
-  const pairs = [...text.matchAll(/([\w.]+)=(?:"([^"]*)"|(\S*))/g)];
+  const pairs = [...text.matchAll(/([\w.-]+)=(?:"([^"]*)"|(\S*))/g)];
   return Object.fromEntries(pairs.map(([, name = "", quoted, plain = ""]) => [name, quoted ?? plain]));
 }
 
@@ -66,7 +66,8 @@ export function substitute(text: string, values: Readonly<Record<string, string>
 /** A command in exec form: a JSON array. @throws where it is one for a shell, through which no signal comes */
 export function execForm(text: string): string[] {
   if (!/^\[.*\]$/.test(text)) throw new Error(`not in exec form: ${text}`);
-  return JSON.parse(text) as string[];
+  const words: string[] = JSON.parse(text);
+  return words;
 }
 
 /** @returns whether a path, relative to the context, is kept out of it. The last pattern that fits decides. */

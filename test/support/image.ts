@@ -3,15 +3,32 @@
  * directories, one a stage. Its commands then run from there, with its settings, its user and nothing else.
  */
 import { spawn, spawnSync } from "node:child_process";
-import { chmodSync, chownSync, cpSync, existsSync, lstatSync, mkdirSync, mkdtempSync, readdirSync } from "node:fs";
-import { readFileSync, rmSync } from "node:fs";
+import {
+  chmodSync,
+  chownSync,
+  cpSync,
+  existsSync,
+  lstatSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
-import { dirname, join, relative, resolve } from "node:path";
+import { dirname, join, relative } from "node:path";
 
 import { onTestFinished } from "vitest";
 
-import { assignments, execForm, ignoredBy, type Instruction } from "./dockerfile.ts";
-import { parseDockerfile, type Stage, substitute } from "./dockerfile.ts";
+import {
+  assignments,
+  execForm,
+  ignoredBy,
+  type Instruction,
+  parseDockerfile,
+  type Stage,
+  substitute,
+} from "./dockerfile.ts";
 import { follow, type Running } from "./process.ts";
 
 export const IS_ROOT = process.getuid?.() === 0;
@@ -29,13 +46,16 @@ export interface Image {
   readonly ports: readonly number[];
   readonly entrypoint: readonly string[];
   readonly command: readonly string[];
-  readonly healthCheck: { readonly flags: Readonly<Record<string, string>>; readonly command: readonly string[] };
+  readonly healthCheck: {
+    readonly flags: Readonly<Record<string, string>>;
+    readonly command: readonly string[];
+  };
   /** Runs a command as the image's user where that can be (as root), its own files read-only, as process 1. */
   readonly run: (command: readonly string[], env?: Readonly<Record<string, string>>) => Contained;
   readonly remove: () => void;
 }
 
-export interface Contained extends Running {
+interface Contained extends Running {
   /** To the process itself, not to what stands around it. */
   readonly signal: (signal: NodeJS.Signals) => void;
 }
@@ -64,6 +84,15 @@ interface Context {
 export function buildImage(buildArgs: Readonly<Record<string, string>> = {}): Image {
   const parent = mkdtempSync(join(tmpdir(), "property-gateway-image-"));
   chmodSync(parent, 0o755);
+  try {
+    return buildBelow(parent, buildArgs);
+  } catch (error) {
+    rmSync(parent, { recursive: true });
+    throw error;
+  }
+}
+
+function buildBelow(parent: string, buildArgs: Context["buildArgs"]): Image {
   const context: Context = { stages: new Map(), buildArgs };
   let built: Built | undefined;
   for (const [index, stage] of parseDockerfile(readFileSync("Dockerfile", "utf8")).stages.entries()) {
@@ -71,17 +100,18 @@ export function buildImage(buildArgs: Readonly<Record<string, string>> = {}): Im
     context.stages.set(stage.name ?? String(index), built);
   }
   if (!built) throw new Error("The Dockerfile has no stage.");
-  const { root } = built;
+  const last = built;
+  const { root } = last;
   // What the base image brings, as far as it is used.
   mkdirSync(join(root, "usr/local/bin"), { recursive: true });
   cpSync(process.execPath, join(root, "usr/local/bin/node"));
-  const app = join(root, built.workdir);
-  if (!IS_ROOT) setWritable(app, false);
+  // Root's files are read-only for any other user as they are.
+  if (!IS_ROOT) setMode(root, 0o555);
   return {
-    ...built,
-    run: (command, env = {}) => contain(built, command, env),
+    ...last,
+    run: (command, env = {}) => contain(last, command, env),
     remove() {
-      if (!IS_ROOT) setWritable(app, true);
+      if (!IS_ROOT) setMode(root, 0o755);
       rmSync(parent, { recursive: true });
     },
   };
@@ -108,7 +138,8 @@ function buildStage({ base, instructions }: Stage, root: string, context: Contex
 
 function carryOut(instruction: Instruction, built: Built, context: Context): void {
   const { name, flags } = instruction;
-  const text = name === "RUN" ? instruction.text : substitute(instruction.text, { ...built.args, ...built.env });
+  const text =
+    name === "RUN" ? instruction.text : substitute(instruction.text, { ...built.args, ...built.env });
   if (name === "ARG") takeArguments(text, built, context.buildArgs);
   else if (name === "ENV") Object.assign(built.env, assignments(text));
   else if (name === "LABEL") Object.assign(built.labels, assignments(text));
@@ -131,7 +162,8 @@ function takeArguments(text: string, { args }: Built, buildArgs: Context["buildA
 }
 
 function runStep(script: string, { root, workdir, env }: Built): void {
-  if (/(^|[\s=])\//.test(script)) throw new Error(`a path of the image in \`${script}\` would be one of this machine`);
+  if (/(^|[\s=])\//.test(script))
+    throw new Error(`a path of the image in \`${script}\` would be one of this machine`);
   const PATH = `${dirname(process.execPath)}:${process.env["PATH"] ?? ""}`;
   const { status, stdout, stderr } = spawnSync("sh", ["-c", script], {
     cwd: join(root, workdir),
@@ -163,12 +195,14 @@ function copy(flags: Instruction["flags"], text: string, { root, workdir }: Buil
   if (IS_ROOT && uid !== undefined && gid !== undefined) chownSync(destination, uid, gid);
 }
 
-function setWritable(directory: string, writable: boolean): void {
-  chmodSync(directory, writable ? 0o755 : 0o555);
-  for (const entry of readdirSync(directory, { recursive: true, withFileTypes: true })) {
-    const path = join(entry.parentPath, entry.name);
-    if (entry.isDirectory()) chmodSync(path, writable ? 0o755 : 0o555);
-    else if (entry.isFile()) chmodSync(path, writable ? 0o644 : 0o444);
+/** Of the root and all directories of the code: who may not write to them can neither add nor replace a file. */
+function setMode(root: string, mode: number): void {
+  chmodSync(root, mode);
+  for (const top of readdirSync(root).filter((name) => name !== "data")) {
+    chmodSync(join(root, top), mode);
+    for (const entry of readdirSync(join(root, top), { recursive: true, withFileTypes: true })) {
+      if (entry.isDirectory()) chmodSync(join(entry.parentPath, entry.name), mode);
+    }
   }
 }
 
@@ -204,6 +238,6 @@ function childOf(pid: number | undefined): number | undefined {
 /** Directories of the image as they are found on this machine. */
 function placed(env: Readonly<Record<string, string>>, root: string): Record<string, string> {
   const place = (value: string): string =>
-    value.startsWith("/") && existsSync(join(root, value)) ? resolve(root, `.${value}`) : value;
+    value.startsWith("/") && existsSync(join(root, value)) ? join(root, value) : value;
   return Object.fromEntries(Object.entries(env).map(([name, value]) => [name, place(value)]));
 }
