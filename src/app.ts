@@ -1,7 +1,7 @@
 /**
  * The composition root: everything is made here, and handed to those who draw the parts of it.
  */
-import type { Flown } from "./cache/cache.ts";
+import type { Flown } from "./cache/obtain.ts";
 import { createMemoryStore } from "./cache/memory-store.ts";
 import type { Store, StoreStats } from "./cache/store.ts";
 import { createTiers } from "./cache/tiers.ts";
@@ -11,9 +11,11 @@ import { budgetSources, drawBudgets } from "./draw-budgets.ts";
 import { drawJourney } from "./draw-journey.ts";
 import { createGatewayServer } from "./edge/server.ts";
 import { ORIGINS, type Tier } from "./exchange.ts";
+import { watchEventLoop } from "./observe/event-loop.ts";
 import { createMetrics } from "./observe/metrics.ts";
 import { createObserver } from "./observe/observer.ts";
 import { openBackend } from "./open-backend.ts";
+import { build } from "./platform/build.ts";
 import { listen, type Listening } from "./platform/listen.ts";
 import type { Surroundings } from "./surroundings.ts";
 
@@ -32,7 +34,10 @@ export function createGateway(surroundings: Surroundings): Gateway {
     tiers: () => [memory, backend?.store].flatMap(statsOf),
     flights: () => flights.size,
     budget: budgetSources(() => budgets),
+    appsRegistered: config.apps.length,
+    build,
   });
+  const stopWatching = watchEventLoop(metrics.eventLoopDelay);
   const observer = createObserver(log, metrics);
   const { backend, allowanceOf, ledger } = openBackend({ config, clock, random, observer, metrics });
   const budgets = drawBudgets({
@@ -71,6 +76,7 @@ export function createGateway(surroundings: Surroundings): Gateway {
     },
     async stop() {
       stopping = true;
+      stopWatching();
       await Promise.all(started.map((server) => server.close(clock, config.server.drainTimeoutMs)));
       // Before the store: what was sent is told there.
       await Promise.all(ORIGINS.map((origin) => budgets[origin].allowance.close()));

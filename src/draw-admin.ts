@@ -35,7 +35,7 @@ export function drawAdmin({ config, clock, random }: Surroundings, parts: AdminP
     ...parts,
     renderMetrics: parts.metrics.render,
     route: createRouter(config.upstream),
-    inspect: createInspect(tiers, config.cache, clock.now),
+    inspect: createInspect(tiers, () => config.cache, clock.now),
     budget: () => describeBudgets(budgets, config),
     expect: createExpect(budgets, config),
     apps: new Set(config.apps.map((app) => app.id)),

@@ -88,6 +88,20 @@ export function createShares(
   };
 }
 
+/** @returns what part is left of a resource's budget, from 0 to 1, in the window that has least; told anew after a while */
+export function createBudgetLeft(budgets: Budgets, { steady }: Clock): (resource: Resource) => number {
+  const known = new Map<OriginName, { readonly until: number; readonly left: number }>();
+  return (resource) => {
+    const origin = resource === "images" ? "images" : "api";
+    const held = known.get(origin);
+    if (held !== undefined && steady() < held.until) return held.left;
+    const { windows } = budgets[origin].allowance.overview();
+    const left = Math.min(...windows.map(({ remaining, limit }) => remaining / limit));
+    known.set(origin, { until: steady() + SHARES_FOR_MS, left });
+    return left;
+  };
+}
+
 /** How the budgets stand, as operators are shown it. Times in milliseconds. */
 export function describeBudgets(budgets: Budgets, { budget }: Config): object {
   const origins = ORIGINS.map((origin) => {

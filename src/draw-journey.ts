@@ -2,18 +2,21 @@
  * The stack, drawn in the order of the journey.
  */
 import type { Backend } from "./cache/backend.ts";
-import { createCache, type Flown, type Kept } from "./cache/cache.ts";
+import { createCache } from "./cache/cache.ts";
 import { createEncoder, isCompressible } from "./cache/encoder.ts";
+import { createFailures } from "./cache/failures.ts";
+import { createObtain, type Flown, type Kept } from "./cache/obtain.ts";
+import { createRefresh } from "./cache/refresh.ts";
 import type { Tiers } from "./cache/tiers.ts";
 import { createFly } from "./coalesce/across.ts";
 import type { Flights } from "./coalesce/flight.ts";
-import { type Budgets, createShares } from "./draw-budgets.ts";
-import { createAdmit } from "./edge/admit.ts";
+import { type Budgets, createBudgetLeft, createShares } from "./draw-budgets.ts";
+import { type AdmitOptions, createAdmit } from "./edge/admit.ts";
 import { createArrive } from "./edge/arrival.ts";
 import { createRefuse } from "./edge/refuse.ts";
 import { createRespond } from "./edge/respond.ts";
 import { createUnderstand } from "./edge/understand.ts";
-import type { Observer, Priority } from "./exchange.ts";
+import type { Observer } from "./exchange.ts";
 import type { Resource } from "./interface/resources.ts";
 import { createPipeline, type Journey } from "./pipeline.ts";
 import type { Config } from "./platform/config.ts";
@@ -49,7 +52,6 @@ export function drawJourney(surroundings: Surroundings, parts: JourneyParts): Jo
     identity: upstream,
     hosts: [upstream.url, upstream.imageUrl].map((url) => new URL(url).host),
     targetOf: (asked: Query | StreamedQuery): string => upstreamTarget(asked, upstream.recordPath),
-    priorityOf: createPriorityOf(config.apps),
     clock,
     random,
     observer,
@@ -60,6 +62,23 @@ export function drawJourney(surroundings: Surroundings, parts: JourneyParts): Jo
     encode: createEncoder(tiers.keepInMemory),
     isCompressible,
     share: createShares(parts.budgets, clock),
+  });
+
+  const rules = (): Config["cache"] => config.cache;
+  const failures = createFailures();
+  const obtain = createObtain({
+    tiers,
+    coalesce: flights.join,
+    fly: createFly<Kept>(backend?.claims),
+    fetch: ({ query: asked, text, request: { app, format } }, waiting, { cause, held }) => {
+      const { resource, kind } = asked;
+      const target = outward.targetOf(asked);
+      return attempt({ resource, text, target, single: kind === "record", format, app, cause, held }, waiting);
+    },
+    failures,
+    rules,
+    clock,
+    observer,
   });
 
   return createPipeline({
@@ -75,21 +94,18 @@ export function drawJourney(surroundings: Surroundings, parts: JourneyParts): Jo
       service: upstream.service,
       maxUrlBytes: server.maxUrlBytes,
       maxWaitMs: budget.maxWaitMs,
+      termsOf: createTermsOf(config.apps),
     }),
     understand: createUnderstand(parse),
     cache: createCache({
       tiers,
-      coalesce: flights.join,
-      fly: createFly<Kept>(backend?.claims),
-      fetch: ({ query: asked, text, request: { app, format } }, waiting) => {
-        const { resource, kind } = asked;
-        const target = outward.targetOf(asked);
-        const priority = outward.priorityOf(app);
-        return attempt({ resource, text, target, single: kind === "record", format, app, priority }, waiting);
-      },
-      lifetimes: config.cache,
-      retentionMs: config.cache.retentionMs,
+      obtain,
+      refresh: createRefresh({ obtain, clock, observer }),
+      failures,
+      budgetLeft: createBudgetLeft(parts.budgets, clock),
+      rules,
       clock,
+      random,
     }),
     passThrough: createPassThrough(outward),
     respond,
@@ -97,10 +113,13 @@ export function drawJourney(surroundings: Surroundings, parts: JourneyParts): Jo
   });
 }
 
-function createPriorityOf(apps: Config["apps"]): (app: string) => Priority {
-  const priorities = new Map(apps.map(({ id, priority }) => [id, priority]));
-  return (app) => priorities.get(app) ?? "interactive";
+function createTermsOf(apps: Config["apps"]): AdmitOptions["termsOf"] {
+  const terms = new Map(apps.map((app) => [app.id, app]));
+  return (app) => terms.get(app) ?? OTHER_TERMS;
 }
+
+/** Of callers that are not registered. */
+const OTHER_TERMS = { priority: "interactive", mayForceRefresh: false } as const;
 
 /** The JSON interface is signed; the thumbnails are not (interface, sections 4.5 and 5). Each has its budget. */
 function drawOrigins(

@@ -142,6 +142,11 @@ const KINDS = {
     title: "No answer within this request's deadline",
     remedy: "Try again: the answer may be here by then.",
   },
+  "not-in-cache": {
+    status: 504,
+    title: "There is no kept answer that meets the request's Cache-Control",
+    remedy: "Leave only-if-cached out, or ask for less: a request that may be fetched is answered.",
+  },
   "internal-error": {
     status: 500,
     title: "The gateway made a mistake",
@@ -168,6 +173,8 @@ export interface ProblemDetails {
   readonly refusedHere?: boolean;
   /** Whose share is used up, where it is one app's alone. Not shown. */
   readonly ofApp?: string;
+  /** Refused as work that nobody waits for. Not shown. */
+  readonly ofBackground?: boolean;
   /** For the log alone. */
   readonly internal?: string;
 }

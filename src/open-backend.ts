@@ -13,6 +13,7 @@ import type { Backend } from "./cache/backend.ts";
 import { createRedisBackend } from "./cache/redis-backend.ts";
 import { createSqliteBackend, type SqliteBackend } from "./cache/sqlite-backend.ts";
 import type { Observer, OriginName, Tier } from "./exchange.ts";
+import type { StoreOperation } from "./observe/labels.ts";
 import type { Metrics } from "./observe/metrics.ts";
 import type { Clock } from "./platform/clock.ts";
 import type { Config } from "./platform/config.ts";
@@ -78,7 +79,7 @@ function openShared(redis: NonNullable<Config["redis"]>, options: OpenBackendOpt
     random,
     commandTimeoutMs: redis.timeoutMs,
     probeIntervalMs: redis.probeIntervalMs,
-    retentionMs: longestKeptMs(config.cache),
+    retentionMs: config.cache.retentionMs,
     observer,
     onOperation: timed("redis", metrics),
     onBreaker: (state) => metrics.breakerState("redis", state),
@@ -125,18 +126,13 @@ function openSqlite(dataDir: string, options: OpenBackendOptions): SqliteBackend
   return createSqliteBackend({
     dataDir,
     maxBytes: config.cache.maxDiskBytes,
-    retentionMs: longestKeptMs(config.cache),
+    retentionMs: config.cache.retentionMs,
     clock,
     log: observer,
     onOperation: timed("sqlite", metrics),
   });
 }
 
-/** How long a purge must be remembered: as long as an entry from before it can be kept. */
-function longestKeptMs({ retentionMs, ttlMs, negativeTtlMs }: Config["cache"]): number {
-  return Math.max(retentionMs, negativeTtlMs, ...Object.values(ttlMs));
-}
-
-function timed(tier: Tier, metrics: Metrics): (operation: string, durationMs: number) => void {
+function timed(tier: Tier, metrics: Metrics): (operation: StoreOperation, durationMs: number) => void {
   return (operation, durationMs) => metrics.storeOperation(tier, operation, durationMs);
 }

@@ -13,7 +13,7 @@ import Bottleneck from "bottleneck";
 import { Problem } from "../errors.ts";
 import type { Order, Priority, SendEnd, Throttled } from "../exchange.ts";
 import type { Clock } from "../platform/clock.ts";
-import type { Allowance, Expectation, Grant } from "./allowance.ts";
+import type { Allowance, Expectation, Grant, Wish } from "./allowance.ts";
 import type { Candidate } from "./arbiter.ts";
 import { createBackground } from "./background.ts";
 import { queryHash } from "./ledger.ts";
@@ -48,6 +48,7 @@ export interface Throttle {
 }
 
 interface Waiter extends InLine {
+  wish: Wish;
   readonly order: Order;
   readonly patience: Patience;
   readonly depart: (grant: Grant) => Promise<void>;
@@ -77,14 +78,22 @@ export function createThrottle(options: ThrottleOptions): Throttle {
     if (departure === undefined) return;
     const { waiter, grant } = departure;
     waiter.patience.stop();
-    began(waiter.order.priority);
+    const { priority } = grant.wish;
+    began(priority);
     await waiter.depart(grant);
-    ended(waiter.order.priority);
+    ended(priority);
     turns.changed();
   }
 
+  /** Somebody more urgent waits for it now: it goes to the end of a line further ahead. */
+  function hurry(waiter: Waiter): void {
+    if (!line.leave(waiter)) return;
+    waiter.wish = wishOf(waiter.order);
+    if (line.join(waiter)) turns.changed();
+  }
+
   async function throttled<T>(order: Order, job: Job<T>): Promise<T> {
-    const expectation = expect(order);
+    const expectation = expect(candidateOf(order));
     if (isTooLong(expectation, order)) {
       const problem = refuse(order.app, expectation);
       if (isEnforced) throw problem;
@@ -94,13 +103,14 @@ export function createThrottle(options: ThrottleOptions): Throttle {
     const waiter: Waiter = {
       wish: wishOf(order),
       order,
-      patience: createPatience(order.waiting, clock, () => refusalOf(expect(order), order.app).problem),
+      patience: createPatience(order.waiting, clock, () => refusalOf(expect(candidateOf(order)), order.app).problem),
       depart: (grant) => {
         observer.departed(order, clock.now() - cameAt);
         return run(allowance, clock, grant, job).then(resolve, reject);
       },
     };
     if (line.join(waiter)) turns.changed();
+    order.waiting.onMoreUrgent(() => hurry(waiter));
     queue.schedule(turn).catch((error: unknown) => {
       // Nobody else would tell those who wait.
       for (const { patience } of line.all()) patience.end(asError(error));
@@ -146,7 +156,7 @@ function createRefusals(
     refuse,
     refuseHopeless() {
       for (const { order, patience } of isEnforced ? line.all() : []) {
-        const expectation = allowance.expect(order, { ahead: 0, ownAhead: 0 });
+        const expectation = allowance.expect(candidateOf(order), { ahead: 0, ownAhead: 0 });
         const isHopeless = expectation.why === "cool-off" && isTooLong(expectation, order);
         if (isHopeless) patience.end(refuse(order.app, expectation));
       }
@@ -154,8 +164,13 @@ function createRefusals(
   };
 }
 
-function wishOf({ app, priority, cause, resource, text }: Order): InLine["wish"] {
-  return { app, priority, cause, resource, query: queryHash(text) };
+/** An order as far as its turn is concerned, by how urgent it is now. */
+function candidateOf({ app, resource, waiting }: Order): Candidate {
+  return { app, resource, priority: waiting.priority() };
+}
+
+function wishOf(order: Order): Wish {
+  return { ...candidateOf(order), cause: order.cause, query: queryHash(order.text) };
 }
 
 /** Runs a job in its place, and sees to it that the place is settled whatever becomes of it. */

@@ -64,6 +64,8 @@ export interface Config {
     /** Most upstream requests in any day; `null`: no limit of its own. */
     readonly perDay: number | null;
     readonly priority: "interactive" | "background";
+    /** Whether its requests may have a fresh answer fetched anew. */
+    readonly mayForceRefresh: boolean;
   }[];
   readonly cache: {
     /** Most memory for stored answers. */
@@ -72,12 +74,31 @@ export interface Config {
     readonly maxDiskBytes: number;
     /** How long an answer is kept at all, fresh or not. */
     readonly retentionMs: number;
-    readonly ttlMs: Readonly<Record<"listings" | "sold" | "areas" | "records" | "images", number>>;
-    readonly negativeTtlMs: number;
+    readonly ttlMs: PerKind;
+    /** Whether lifetimes follow what was seen of each answer; `shadow`: only counted what that would have saved. */
+    readonly adaptiveTtl: "off" | "shadow" | "on";
+    readonly ttlMinMs: PerKind;
+    readonly ttlMaxMs: PerKind;
+    /** How long "not found" and "refused by the upstream" are remembered. */
+    readonly negativeTtlMs: PerKind;
+    /** How long after its life an answer is given at once while a new one is fetched. */
+    readonly staleWhileRevalidateMs: PerKind;
     /** How long after its life an answer may stand in for one that cannot be had. */
-    readonly staleIfErrorMs: Readonly<Record<"listings" | "sold" | "areas" | "records" | "images", number>>;
+    readonly staleIfErrorMs: PerKind;
+    /** How long a caller waits for a new answer where a stale one may be given instead. */
+    readonly maxWaitForFreshMs: number;
     /** No caller is given an answer older than this, fresh or stale. */
     readonly maxAgeEverMs: number;
+    /** Whether what the upstream says of caching can shorten our times. */
+    readonly honourUpstream: boolean;
+    /** An answer younger than this is not fetched anew because a caller asks for it. */
+    readonly minRefreshIntervalMs: number;
+    /** Answers are refreshed before their time only while more than this part of the budget is left, from 0 to 1. */
+    readonly earlyRefreshAbove: number;
+  };
+  readonly warm: {
+    /** `null`: config/warm.yaml of this project. */
+    readonly file: string | null;
   };
   readonly budget: {
     /** At least one window; lengths are distinct. */
@@ -123,6 +144,9 @@ export interface Config {
   readonly dataDir: string | null;
   readonly log: { readonly level: "trace" | "debug" | "info" | "warn" | "error" | "silent" };
 }
+
+/** Milliseconds, for searches and images by resource, and for single records. */
+type PerKind = Readonly<Record<"listings" | "sold" | "areas" | "records" | "images", number>>;
 
 interface RedisNode {
   readonly host: string;
@@ -274,10 +298,19 @@ function toConfig(settings: Settings, privateKey: Secret): Config {
       maxDiskBytes: cache.maxDiskBytes,
       retentionMs: cache.retention,
       ttlMs: cache.ttl,
+      adaptiveTtl: cache.adaptiveTtl,
+      ttlMinMs: cache.ttlMin,
+      ttlMaxMs: cache.ttlMax,
       negativeTtlMs: cache.negativeTtl,
+      staleWhileRevalidateMs: cache.staleWhileRevalidate,
       staleIfErrorMs: cache.staleIfError,
+      maxWaitForFreshMs: cache.maxWaitForFresh,
       maxAgeEverMs: cache.maxAgeEver,
+      honourUpstream: cache.honourUpstream,
+      minRefreshIntervalMs: cache.minRefreshInterval,
+      earlyRefreshAbove: cache.earlyRefreshAbove,
     },
+    warm: { file: settings.warm.file === "" ? null : settings.warm.file },
     budget: toBudget(settings.budget),
     ledger: { retentionMs: ledger.retention, maxRecords: ledger.maxRecords },
     redis: toRedis(settings.redis),

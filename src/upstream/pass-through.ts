@@ -28,7 +28,6 @@ export interface PassThroughOptions {
   readonly originOf: (resource: Resource) => Origin;
   /** The path and query to ask for, unsigned. */
   readonly targetOf: (query: Query | StreamedQuery) => string;
-  readonly priorityOf: (app: string) => Order["priority"];
   readonly identity: Identity;
   readonly hosts: readonly string[];
   readonly connectTimeoutMs: number;
@@ -55,14 +54,18 @@ export function createPassThrough(options: PassThroughOptions): PassThrough {
   return async function passThrough(question, message, sink) {
     const { request, query } = question;
     const origin = options.originOf(query.resource);
-    const { app, gone, deadlineAt } = request;
+    const { app, gone, deadlineAt, priority } = request;
     const order: Order = {
       app,
-      priority: options.priorityOf(app),
       cause: "bypass",
       resource: query.resource,
       text: question.text,
-      waiting: { abandoned: gone, deadlineAt: () => deadlineAt },
+      waiting: {
+        abandoned: gone,
+        deadlineAt: () => deadlineAt,
+        priority: () => priority,
+        onMoreUrgent: () => undefined,
+      },
     };
     return await origin.throttled(order, async (ended) => {
       const record = createRecord(question, ended, options);
@@ -206,7 +209,7 @@ async function problemIn(
   const body = await firstBytes(answer);
   const asked = { resource: query.resource, single: query.kind === "record", hosts, now: clock.now() };
   const verdict = judgeAnswer({ status, headers: answer.headers, body }, asked);
-  return verdict.kind === "answer" ? new Problem("upstream-invalid-response") : verdict.problem;
+  return "problem" in verdict ? verdict.problem : new Problem("upstream-invalid-response");
 }
 
 const ENOUGH_TO_EXPLAIN_BYTES = 16 * 1024;

@@ -30,9 +30,9 @@ export function checkJsonschema(...args: string[]): Said {
   return call("python3", ["-m", "check_jsonschema", ...args], { ...process.env, PYTHONPATH });
 }
 
-/** Prometheus' own check of its files. */
+/** Prometheus' own check of its files; `npm test` sees to it that it is there. */
 export function promtool(...args: string[]): Said {
-  return call(findPromtool(), args);
+  return call("promtool", args);
 }
 
 function call(command: string, args: readonly string[], env = process.env): Said {
@@ -59,20 +59,6 @@ function python(): string {
   }
   if (!hasPip()) throw new Error("The tests need python3 with pip (`apt-get install python3-pip`).");
   return call("python3", ["--version"]).output.trim().toLowerCase();
-}
-
-function findPromtool(): string {
-  if (spawnSync("promtool", ["--version"]).status === 0) return "promtool";
-  const directory = cached("prometheus-debian", (into) => {
-    // Unpacked, not installed: nobody wants a Prometheus started by its package.
-    const unpack = "apt-get download -qq prometheus && dpkg-deb -x prometheus_*.deb . && rm prometheus_*.deb";
-    const inside = (): Said => call("sh", ["-c", `cd "$0" && ${unpack}`, into]);
-    const first = inside();
-    if (first.status === 0) return first;
-    installFromDebian();
-    return inside();
-  });
-  return join(directory, "usr/bin/promtool");
 }
 
 /** @returns the directory of that name, filled the first time it is asked for; whole, or not there at all */
