@@ -129,7 +129,7 @@ describe("revised data", () => {
       faults: [{ headers: { age: "5" }, respell: true, times: 1 }],
     });
     const after = await call(url + signed("/sold"));
-    expect(after.headers).toMatchObject({ age: "5", etag: expect.any(String) as string });
+    expect(after.headers).toMatchObject({ age: "5", etag: expect.stringMatching(/^".+"$/) as unknown });
     expect(parsed(after)).not.toEqual(parsed(before));
     await post("/reset", {});
     expect(sandbox.state()).toMatchObject({ validators: "none", revisions: [], faults: [] });
