@@ -24,6 +24,7 @@ export interface AdminParts {
   readonly metrics: Metrics;
   readonly observer: Observer;
   readonly parse: ParseOptions;
+  readonly warm: AdminOptions["warm"];
   readonly reload: AdminOptions["reload"];
   readonly readiness: AdminOptions["readiness"];
 }

@@ -94,7 +94,11 @@ export function createThrottle(options: ThrottleOptions): Throttle {
     const waiter: Waiter = {
       wish: wishOf(order),
       order,
-      patience: createPatience(order.waiting, clock, () => refusalOf(expect(candidateOf(order)), order.app).problem),
+      patience: createPatience(
+        order.waiting,
+        clock,
+        () => refusalOf(expect(candidateOf(order)), order.app).problem,
+      ),
       depart: (grant) => {
         observer.departed(order, clock.now() - cameAt);
         return run(allowance, clock, grant, job).then(resolve, reject);

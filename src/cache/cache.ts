@@ -42,7 +42,9 @@ export function createCache(options: CacheOptions): Cache {
     const standing = held && failures.standing(question.key, clock.now());
     const decision = ruling(question, held, standing);
     // Where nothing can be given in its place, what failed a moment ago is tried again.
-    return standing !== undefined && decision.kind === "refuse" ? ruling(question, held, undefined) : decision;
+    return standing !== undefined && decision.kind === "refuse"
+      ? ruling(question, held, undefined)
+      : decision;
   }
 
   /** What is held; whether that is a hit or stale shows in its time. */

@@ -70,7 +70,8 @@ function withFresh(
   rules: CacheRules,
   now: number,
 ): Decision {
-  const isNewEnough = isYoungEnough(entry, directives, now) && leftMs(entry, now) >= (directives.minFreshMs ?? 0);
+  const isNewEnough =
+    isYoungEnough(entry, directives, now) && leftMs(entry, now) >= (directives.minFreshMs ?? 0);
   if (isNewEnough) {
     const isDue = entry.status === 200 && failed === undefined && isDueEarly(entry, dice, now);
     return isDue && budgetLeft() > rules.earlyRefreshAbove

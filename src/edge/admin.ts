@@ -26,7 +26,7 @@ export interface AdminOptions
 
 const KNOWN =
   "GET /metrics, /livez, /readyz, GET /budget, GET /usage?from=…&to=…&by=…, GET /quote?url=…, " +
-  "GET /cache/entry?url=…, POST /cache/purge, POST /config/reload";
+  "GET /cache/entry?url=…, GET /cache/warm, POST /cache/purge, POST /config/reload";
 
 /** @returns the server, not yet listening. */
 export function createAdminServer(options: AdminOptions): Server {

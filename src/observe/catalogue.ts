@@ -138,6 +138,11 @@ export const FRESHNESS = {
     "Answers fetched where one was held already, by resource and whether the new one said something else.",
     { resource: label.RESOURCE, change: label.CHANGE },
   ),
+  warmFetches: counter(
+    "gateway_warm_fetches_total",
+    "Answers that are kept warm and were due, by resource and what came of it.",
+    { resource: label.RESOURCE, result: label.REFRESH_END },
+  ),
   adaptiveShadow: counter(
     "gateway_adaptive_ttl_shadow_total",
     "What refreshes would have been if lifetimes followed how fast answers change (cache.adaptiveTtl: shadow).",

@@ -8,6 +8,7 @@ import {
   ORIGINS,
   OUTCOMES,
   PRIORITIES,
+  REFRESH_ENDS,
   SHADOW_EFFECTS,
   TIERS,
   UPSTREAM_FAULTS,
@@ -99,6 +100,10 @@ export const CIRCUIT: LabelValues = {
 export const CHANGE: LabelValues = {
   says: "`not-modified`: the API said so; `unchanged`: its answer says the same as the one held",
   values: CHANGES,
+};
+export const REFRESH_END: LabelValues = {
+  says: "`refused`: for want of budget; `skipped`: another was under way",
+  values: REFRESH_ENDS,
 };
 export const SHADOW_EFFECT: LabelValues = {
   says: "`saved`: it would rightly not have been made; `outdated`: not made, though the answer had changed; `extra`: there would have been one before",

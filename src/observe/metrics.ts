@@ -4,7 +4,8 @@
  */
 import { Registry } from "prom-client";
 
-import type { RefreshRecord, RequestRecord, Tier, UpstreamCallRecord } from "../exchange.ts";
+import type { RefreshEnd, RefreshRecord, RequestRecord, Tier, UpstreamCallRecord } from "../exchange.ts";
+import type { Resource } from "../interface/resources.ts";
 import { type BudgetMetrics, type BudgetSources, registerBudgetMetrics } from "./budget-metrics.ts";
 import { TRAFFIC } from "./catalogue.ts";
 import { type ConfigMetrics, registerConfigMetrics } from "./config-metrics.ts";
@@ -18,6 +19,7 @@ export interface Metrics {
   readonly request: (record: RequestRecord) => void;
   readonly upstreamCall: (record: UpstreamCallRecord) => void;
   readonly refreshed: (record: RefreshRecord) => void;
+  readonly warmed: (resource: Resource, end: RefreshEnd) => void;
   /** A store's operation, in milliseconds, done or failed. */
   readonly storeOperation: (store: Tier, operation: StoreOperation, durationMs: number) => void;
   readonly breakerState: (store: Tier, state: BreakerState) => void;
@@ -57,6 +59,7 @@ export function createMetrics(sources: MetricSources): Metrics {
     },
     upstreamCall: traffic.upstreamCall,
     refreshed: traffic.refreshed,
+    warmed: traffic.warmed,
     storeOperation: stores.operation,
     breakerState: stores.breakerState,
     budget,

@@ -107,7 +107,14 @@ function fetchedOf(outcome: Exclude<Outcome, Failed>): Fetched {
     case "negative": {
       const { status, problem } = outcome;
       const body = problemBody(problem);
-      return { status, contentType: PROBLEM_CONTENT_TYPE, body, recordIds: [], validators: NO_VALIDATORS, terms };
+      return {
+        status,
+        contentType: PROBLEM_CONTENT_TYPE,
+        body,
+        recordIds: [],
+        validators: NO_VALIDATORS,
+        terms,
+      };
     }
     case "answer": {
       const { body, contentType, recordIds } = outcome;
@@ -188,7 +195,8 @@ async function call(
     const slowDown = slowDownIn(answer, now);
     const terms = termsIn(answer.headers, answer.headAt - startedAt, now);
     const { etag, "last-modified": lastModified } = answer.headers;
-    const outcome = verdict.kind === "failed" ? verdict : { ...verdict, validators: { etag, lastModified }, terms };
+    const outcome =
+      verdict.kind === "failed" ? verdict : { ...verdict, validators: { etag, lastModified }, terms };
     return record(answer.status, answer.body.length, outcome, {
       headAt: answer.headAt,
       ...(slowDown && { slowDown }),

@@ -103,7 +103,11 @@ function judgeNotModified({ headers }: WholeAnswer, { held }: Asked): Verdict {
   const isHeld = held !== undefined && (named === undefined || opaque(named) === opaque(held.etag ?? named));
   return isHeld
     ? { kind: "not-modified" }
-    : failed("upstream-invalid-response", "the upstream answered 304 to what is not held", held !== undefined);
+    : failed(
+        "upstream-invalid-response",
+        "the upstream answered 304 to what is not held",
+        held !== undefined,
+      );
 }
 
 /** Weak and strong are one here (RFC 9110, section 8.8.3.2). */
