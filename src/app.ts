@@ -9,13 +9,9 @@ import { createTiers } from "./cache/tiers.ts";
 import { createFlights } from "./coalesce/flight.ts";
 import { drawAdmin } from "./draw-admin.ts";
 import { budgetSources, drawBudgets } from "./draw-budgets.ts";
-import { drawCache } from "./draw-cache.ts";
-import { drawJourney } from "./draw-journey.ts";
+import { drawCallers } from "./draw-callers.ts";
 import { drawReload, restartReasons } from "./draw-reload.ts";
 import { drawLife, type StopOptions } from "./draw-life.ts";
-import { drawUpstream } from "./draw-upstream.ts";
-import { drawWarm } from "./draw-warm.ts";
-import { createGatewayServer } from "./edge/server.ts";
 import { createUnderWay } from "./edge/under-way.ts";
 import type { Observer, Tier } from "./exchange.ts";
 import { watchEventLoop } from "./observe/event-loop.ts";
@@ -70,28 +66,21 @@ export function createGateway(options: GatewayOptions): Gateway {
   const parse = { ...config.query, isSecret: (value: string) => keys.known.includes(value) };
   const keyFile = drawKeyFile(options, observer);
   const underWay = createUnderWay();
-  const lookForKey = (): void => keyFile?.check();
-  const upstream = drawUpstream(surroundings, { budgets, observer, lookForKey });
-  const { passThrough, ask: fetch } = upstream;
-  const { cache, refresh } = drawCache(surroundings, { tiers, flights, backend, budgets, observer, fetch });
-  const warm = drawWarm(surroundings, source.readFile, { tiers, refresh, observer, parse });
-  const { keepInMemory } = tiers;
-  const callers = createGatewayServer({
-    journey: drawJourney(surroundings, {
-      cache,
-      passThrough,
-      keepInMemory,
-      budgets,
-      observer,
-      parse,
-      underWay,
-    }),
-    maxUrlBytes: config.server.maxUrlBytes,
-    requestId: random.requestId,
+  const callers = drawCallers(surroundings, {
+    tiers,
+    memory,
+    flights,
+    backend,
+    budgets,
+    observer,
+    parse,
+    underWay,
+    readFile: source.readFile,
+    lookForKey: () => keyFile?.check(),
   });
   const life = drawLife(() => ({
     clock,
-    callers,
+    callers: callers.server,
     admin,
     budgets,
     flights,
@@ -106,7 +95,7 @@ export function createGateway(options: GatewayOptions): Gateway {
     metrics,
     observer,
     parse,
-    warm: warm.states,
+    warm: callers.warm.states,
     readiness: life.readiness,
     reload: () => reload("request"),
   });
@@ -114,11 +103,11 @@ export function createGateway(options: GatewayOptions): Gateway {
   return {
     async start() {
       const addresses = await life.start(config);
-      warm.start();
+      callers.start();
       return addresses;
     },
     async stop(how) {
-      warm.stop();
+      callers.stop();
       await life.stop(settings.current(), how);
       keyFile?.close();
       stopWatching();

@@ -79,33 +79,23 @@ export function createThrottle(options: ThrottleOptions): Throttle {
     turns.changed();
   });
 
-  /** Somebody more urgent waits for it now: it goes to the end of a line further ahead. */
-  function hurry(waiter: Waiter): void {
-    if (!line.leave(waiter)) return;
-    waiter.wish = wishOf(waiter.order);
-    if (line.join(waiter)) turns.changed();
-  }
-
   async function throttled<T>(order: Order, job: Job<T>): Promise<T> {
     if (closedBecause !== undefined) throw closedBecause;
     refuseIfHopeless(order, expect(candidateOf(order)));
     const cameAt = clock.now();
+    const whyGone = (): Problem => refusalOf(expect(candidateOf(order)), order.app).problem;
     const { promise, resolve, reject } = Promise.withResolvers<T>();
     const waiter: Waiter = {
       wish: wishOf(order),
       order,
-      patience: createPatience(
-        order.waiting,
-        clock,
-        () => refusalOf(expect(candidateOf(order)), order.app).problem,
-      ),
+      patience: createPatience(order.waiting, clock, whyGone),
       depart: (grant) => {
         observer.departed(order, clock.now() - cameAt);
         return run(allowance, clock, grant, job).then(resolve, reject);
       },
     };
     if (line.join(waiter)) turns.changed();
-    order.waiting.onMoreUrgent(() => hurry(waiter));
+    order.waiting.onMoreUrgent(() => hurry(waiter, line, turns));
     queue.schedule(takeTurn, turns, background).catch((error: unknown) => {
       // Nobody else would tell those who wait.
       for (const { patience } of line.all()) patience.end(asError(error));
@@ -135,6 +125,13 @@ export function createThrottle(options: ThrottleOptions): Throttle {
       for (const { patience } of line.all()) patience.end(why);
     },
   };
+}
+
+/** Somebody more urgent waits for it now: it goes to the end of a line further ahead. */
+function hurry(waiter: Waiter, line: WaitingLine<Waiter>, turns: Turns<Waiter>): void {
+  if (!line.leave(waiter)) return;
+  waiter.wish = wishOf(waiter.order);
+  if (line.join(waiter)) turns.changed();
 }
 
 /** Waits for a turn, and for the departure of whoever gets it to have come to its end. */

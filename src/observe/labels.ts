@@ -29,6 +29,7 @@ const STORE_OPERATIONS = [
   "use",
   "set",
   "remove",
+  "sweep",
   "purge",
   "purges",
   "claim",
