@@ -27,7 +27,7 @@ describe("a stale entry", () => {
   const RECORD: Query = { kind: "record", resource: "listings", serviceId: "7", extras: [] };
   const IMAGE: Query = { kind: "image", resource: "images", serviceId: "7", width: 1, height: 1, extras: [] };
 
-  function isGivenInPlaceOf(failed: Problem, query = SEARCH, now = 3_000, entry = stale): boolean {
+  function isGivenInPlaceOf(failed: Problem, query: Query = SEARCH, now = 3_000, entry = stale): boolean {
     const asked = { query, directives: NO_DIRECTIVES, mayForceRefresh: false };
     const upstream = { failed, budgetLeft: () => 1, dice: 0 };
     return decide({ entry, isPurged: false }, asked, upstream, rules, now).kind === "serve";
