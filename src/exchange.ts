@@ -369,11 +369,17 @@ export interface RefreshRecord {
   readonly shadow: ShadowEffect | undefined;
 }
 
+/** How a refresh ended; `skipped`: it was not tried, because another was under way. */
+export const REFRESH_ENDS = ["refreshed", "refused", "failed", "skipped"] as const;
+export type RefreshEnd = (typeof REFRESH_ENDS)[number];
+
 /** Who watches: handed to the stages, so that none of them knows how it is written down. */
 export interface Observer {
   readonly request: (record: RequestRecord) => void;
   readonly upstreamCall: (record: UpstreamCallRecord) => void;
   readonly refreshed: (record: RefreshRecord) => void;
+  /** An answer that is kept warm was due. */
+  readonly warmed: (resource: Resource, end: RefreshEnd) => void;
   /** Something an operator should look at; `fields` never hold a secret. */
   readonly info: (message: string, fields: Readonly<Record<string, unknown>>) => void;
   readonly warn: (message: string, fields: Readonly<Record<string, unknown>>) => void;

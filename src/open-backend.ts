@@ -36,6 +36,8 @@ export interface OpenedBackend {
   readonly allowanceOf: (origin: OriginName, terms: Terms) => Allowance;
   /** What was sent, to all origins, by all replicas. */
   readonly ledger: LedgerReader;
+  /** Writes down what is not yet, and closes what is open. Never rejects. */
+  readonly close: () => Promise<void>;
 }
 
 /** @returns Redis where it is set, else SQLite where there is a directory, else nothing: memory only */
@@ -52,17 +54,21 @@ function openAlone(
   { config, clock, random, observer }: OpenBackendOptions,
 ): OpenedBackend {
   const bounds = { ...config.ledger, now: clock.now };
-  const ledger =
-    sqlite === undefined
-      ? createMemoryLedger(bounds)
-      : createUnfailingLedger(createSqliteLedger(sqlite.database, bounds), {
-          now: clock.now,
-          warn: observer.warn,
-        });
+  const onDisk =
+    sqlite &&
+    createUnfailingLedger(createSqliteLedger(sqlite.database, bounds), {
+      now: clock.now,
+      warn: observer.warn,
+    });
+  const ledger = onDisk ?? createMemoryLedger(bounds);
   const replica = random.unique16();
   return {
     backend: sqlite,
     ledger,
+    async close() {
+      onDisk?.flush();
+      await sqlite?.close();
+    },
     allowanceOf: (origin, terms) => createLocalAllowance({ origin, terms, ledger, clock, replica }),
   };
 }
@@ -99,6 +105,7 @@ function openShared(redis: NonNullable<Config["redis"]>, options: OpenBackendOpt
   return {
     backend,
     ledger: createRedisLedger(backend.run, NAMESPACE),
+    close: backend.close,
     allowanceOf(origin, terms) {
       const { replicas, degradedShare, degradedForMs } = config.budget;
       const common = { origin, terms, replicas, degradedForMs };

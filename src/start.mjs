@@ -7,6 +7,7 @@ const COMMANDS = {
   demo: "./demo.ts",
   sandbox: "./sandbox/main.ts",
   "config-check": "./platform/config-check.ts",
+  "health-check": "./health-check.ts",
 };
 
 const OLDEST_NODE = 24;

@@ -64,7 +64,8 @@ function allowOneForAll(schema: JsonSchema): void {
     const parts = Object.values(part.properties ?? {});
     const [one] = parts;
     const areDurations = parts.every(({ pattern }) => pattern === DURATION_PATTERN.source);
-    if (one !== undefined && areDurations) schema.properties = { ...schema.properties, [name]: { anyOf: [{ ...one }, part] } };
+    if (one !== undefined && areDurations)
+      schema.properties = { ...schema.properties, [name]: { anyOf: [{ ...one }, part] } };
     else allowOneForAll(part);
   }
 }

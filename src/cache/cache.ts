@@ -29,21 +29,9 @@ export interface CacheOptions {
 export type Cache = (question: Question) => Promise<Answer>;
 
 export function createCache(options: CacheOptions): Cache {
-  const { tiers, obtain, refresh, failures, budgetLeft, rules, clock, random } = options;
-
-  /** The rules' word, given how fetching failed where it did. */
-  function ruling(question: Question, held: Found | undefined, failed: Problem | undefined): Decision {
-    const { query } = question;
-    const upstream = { failed, budgetLeft: () => budgetLeft(query.resource), dice: random.fraction() };
-    return decide(held, askedBy(question), upstream, rules(), clock.now());
-  }
-
-  function firstRuling(question: Question, held: Found | undefined): Decision {
-    const standing = held && failures.standing(question.key, clock.now());
-    const decision = ruling(question, held, standing);
-    // Where nothing can be given in its place, what failed a moment ago is tried again.
-    return standing !== undefined && decision.kind === "refuse" ? ruling(question, held, undefined) : decision;
-  }
+  const { tiers, refresh, failures, rules, clock } = options;
+  const { ruling, firstRuling } = createRulings(options);
+  const waitForFlight = createWaitForFlight(options.obtain);
 
   /** What is held; whether that is a hit or stale shows in its time. */
   function served(held: Found, note: ServeNote | undefined, isUpdating: boolean): Answer {
@@ -53,29 +41,7 @@ export function createCache(options: CacheOptions): Cache {
     return { entry, tier, stored: true, outcome, forwarded: undefined, note };
   }
 
-  async function waitForFlight(
-    question: Question,
-    held: Found | undefined,
-    why: Forwarded,
-    deadlineAt: number,
-  ): Promise<Answer> {
-    const { gone, priority, app } = question.request;
-    const waiter = { deadlineAt, gone, priority };
-    const flight = await obtain({ question, held: held?.entry, cause: CAUSES[why], waiter }).catch(
-      (error: unknown) => {
-        if (isAnothersRefusal(error, app)) return undefined;
-        throw error;
-      },
-    );
-    // Who launched it had no place for it; this one may have.
-    if (flight === undefined) return await waitForFlight(question, held, why, deadlineAt);
-    const { flown, collapsed } = flight;
-    const outcome = collapsed ? "collapsed" : OUTCOMES[flown.how];
-    const isHit = outcome === "hit";
-    const tier = isHit ? flown.value.tier : undefined;
-    return { ...flown.value, outcome, tier, forwarded: isHit ? undefined : why, note: undefined };
-  }
-
+  /** What a flight brings, or what is held where it brings nothing. */
   async function fetched(question: Question, held: Found | undefined, why: Forwarded): Promise<Answer> {
     const { key, request } = question;
     const giveUpAt = clock.now() + rules().maxWaitForFreshMs;
@@ -98,18 +64,69 @@ export function createCache(options: CacheOptions): Cache {
   return async function answer(question) {
     const held = await tiers.lookup(question.key);
     const decision = firstRuling(question, held);
-    switch (decision.kind) {
-      case "refuse":
-        throw decision.problem;
-      case "fetch":
-        return await fetched(question, held, decision.why);
-      case "serveAndRefresh":
-        void refresh(question, held?.entry, "refresh");
-        break;
-      case "serve":
-    }
-    if (held === undefined) throw new Error("there is nothing to serve");
-    return served(held, decision.note, decision.kind === "serveAndRefresh");
+    if (decision.kind === "refuse") throw decision.problem;
+    // What is served is held; where nothing is, the rules say nothing else.
+    if (decision.kind === "fetch" || held === undefined)
+      return await fetched(question, held, decision.kind === "fetch" ? decision.why : "miss");
+    const isUpdating = decision.kind === "serveAndRefresh";
+    if (isUpdating) void refresh(question, held.entry, "refresh");
+    return served(held, decision.note, isUpdating);
+  };
+}
+
+interface Rulings {
+  /** The rules' word on what is held, given how fetching failed where it did. */
+  readonly ruling: (question: Question, held: Found | undefined, failed: Problem | undefined) => Decision;
+  /** The same where nothing was tried yet. */
+  readonly firstRuling: (question: Question, held: Found | undefined) => Decision;
+}
+
+function createRulings({ failures, budgetLeft, rules, clock, random }: CacheOptions): Rulings {
+  const ruling: Rulings["ruling"] = (question, held, failed) => {
+    const { resource } = question.query;
+    const upstream = { failed, budgetLeft: () => budgetLeft(resource), dice: random.fraction() };
+    return decide(held, askedBy(question), upstream, rules(), clock.now());
+  };
+  return {
+    ruling,
+    firstRuling(question, held) {
+      const standing = held && failures.standing(question.key, clock.now());
+      const decision = ruling(question, held, standing);
+      // Where nothing can be given in its place, what failed a moment ago is tried again.
+      return standing !== undefined && decision.kind === "refuse"
+        ? ruling(question, held, undefined)
+        : decision;
+    },
+  };
+}
+
+type WaitForFlight = (
+  question: Question,
+  held: Found | undefined,
+  why: Forwarded,
+  deadlineAt: number,
+) => Promise<Answer>;
+
+function createWaitForFlight(obtain: Obtain): WaitForFlight {
+  return async function waitForFlight(question, held, why, deadlineAt) {
+    const { gone, priority, app } = question.request;
+    const wanted = {
+      question,
+      held: held?.entry,
+      cause: CAUSES[why],
+      waiter: { deadlineAt, gone, priority },
+    };
+    const flight = await obtain(wanted).catch((error: unknown) => {
+      if (isAnothersRefusal(error, app)) return undefined;
+      throw error;
+    });
+    // Who launched it had no place for it; this one may have.
+    if (flight === undefined) return await waitForFlight(question, held, why, deadlineAt);
+    const { flown, collapsed } = flight;
+    const outcome = collapsed ? "collapsed" : OUTCOMES[flown.how];
+    const isHit = outcome === "hit";
+    const tier = isHit ? flown.value.tier : undefined;
+    return { ...flown.value, outcome, tier, forwarded: isHit ? undefined : why, note: undefined };
   };
 }
 

@@ -56,7 +56,10 @@ export function pacedLifetimeMs(rules: CacheRules, query: Query, pace: Pace, now
 export function freshnessLifetimeMs(
   rules: CacheRules,
   query: Query,
-  { status, terms }: { readonly status: Entry["status"]; readonly terms: (FetchedAnswer | NotModified)["terms"] },
+  {
+    status,
+    terms,
+  }: { readonly status: Entry["status"]; readonly terms: (FetchedAnswer | NotModified)["terms"] },
   pace: Pace,
   now: number,
 ): number {

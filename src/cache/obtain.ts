@@ -3,7 +3,17 @@
  * all replicas, and what it brings is kept.
  */
 import { Problem } from "../errors.ts";
-import type { Cause, Entry, Fetched, Observer, Question, Tier, Validators, Waiting, WhyNotStored } from "../exchange.ts";
+import type {
+  Cause,
+  Entry,
+  Fetched,
+  Observer,
+  Question,
+  Tier,
+  Validators,
+  Waiting,
+  WhyNotStored,
+} from "../exchange.ts";
 import type { Clock } from "../platform/clock.ts";
 import type { Failures } from "./failures.ts";
 import { type CacheRules, isFresh } from "./freshness.ts";
@@ -76,7 +86,8 @@ export function createObtain(options: ObtainOptions): Obtain {
   /** Looks for what another flight may have brought meanwhile. */
   async function look({ question: { key }, held }: Wanted): Promise<Kept | undefined> {
     const found = await tiers.lookup(key);
-    if (found === undefined || found.isPurged || !isFresh(found.entry, rules(), clock.now())) return undefined;
+    if (found === undefined || found.isPurged || !isFresh(found.entry, rules(), clock.now()))
+      return undefined;
     const isNewer = held === undefined || found.entry.storedAt > held.storedAt;
     return isNewer ? { entry: found.entry, stored: true, tier: found.tier } : undefined;
   }

@@ -43,7 +43,11 @@ export function learn(pace: Pace, changed: boolean, elapsedMs: number, bounds: P
  * The lifetime for a pace, in milliseconds.
  * @param isSettled whether answers of this kind are known to hardly ever change
  */
-export function lifetimeAt(pace: Pace, { ttlMs, ttlMinMs, ttlMaxMs }: PaceBounds, isSettled: boolean): number {
+export function lifetimeAt(
+  pace: Pace,
+  { ttlMs, ttlMinMs, ttlMaxMs }: PaceBounds,
+  isSettled: boolean,
+): number {
   const expectedMs = (ttlMs * (isSettled ? SETTLED : 1)) / CHANGES_PER_LIFETIME;
   const betweenChangesMs = (expectedMs + pace.watchedMs) / (1 + pace.changes);
   return Math.min(Math.max(betweenChangesMs * CHANGES_PER_LIFETIME, ttlMinMs), Math.max(ttlMaxMs, ttlMinMs));

@@ -70,7 +70,8 @@ function withFresh(
   rules: CacheRules,
   now: number,
 ): Decision {
-  const isNewEnough = isYoungEnough(entry, directives, now) && leftMs(entry, now) >= (directives.minFreshMs ?? 0);
+  const isNewEnough =
+    isYoungEnough(entry, directives, now) && leftMs(entry, now) >= (directives.minFreshMs ?? 0);
   if (isNewEnough) {
     const isDue = entry.status === 200 && failed === undefined && isDueEarly(entry, dice, now);
     return isDue && budgetLeft() > rules.earlyRefreshAbove
@@ -92,25 +93,31 @@ function withStale(
   now: number,
 ): Decision {
   const { query, directives } = asked;
-  const staleMs = now - entry.freshUntil;
   // What was purged is known to be wrong, and what was not there may be by now.
-  const isAcceptable =
-    !isPurged &&
-    entry.status === 200 &&
-    directives.minFreshMs === undefined &&
-    isYoungEnough(entry, directives, now);
-  const { whileRevalidateMs = Number.POSITIVE_INFINITY } = entry.upstreamStale;
-  if (isAcceptable && staleMs < Math.min(rules.staleWhileRevalidateMs[kindOf(query)], whileRevalidateMs)) {
+  const isGood = !isPurged && entry.status === 200 && isAcceptable(entry, directives, now);
+  const staleMs = now - entry.freshUntil;
+  if (isGood && staleMs < whileRevalidateMs(entry, query, rules)) {
     if (failed !== undefined) return { kind: "serve", note: failed.code };
     const kind = directives.onlyIfCached ? "serve" : "serveAndRefresh";
     return { kind, note: "stale-while-revalidate" };
   }
-  if (isAcceptable && staleMs <= (directives.maxStaleMs ?? -1) && !mustBeRevalidated(entry))
+  if (isGood && staleMs <= (directives.maxStaleMs ?? -1) && !mustBeRevalidated(entry))
     return { kind: "serve", note: "max-stale" };
   if (failed !== undefined && mayServeStale(entry, asked, failed, rules, now))
     return { kind: "serve", note: failed.code };
   if (directives.onlyIfCached) return NOT_IN_CACHE;
   return failed === undefined ? { kind: "fetch", why: "stale" } : { kind: "refuse", problem: failed };
+}
+
+/** Whether a caller has nothing against an answer but that it may be stale. */
+function isAcceptable(entry: Entry, directives: CallerDirectives, now: number): boolean {
+  return directives.minFreshMs === undefined && isYoungEnough(entry, directives, now);
+}
+
+/** How long an answer may be given while it is refreshed: as the settings say, or the upstream, if that is shorter. */
+function whileRevalidateMs({ upstreamStale }: Entry, query: Query, rules: CacheRules): number {
+  const theirs = upstreamStale.whileRevalidateMs ?? Number.POSITIVE_INFINITY;
+  return Math.min(rules.staleWhileRevalidateMs[kindOf(query)], theirs);
 }
 
 const NOT_IN_CACHE: Decision = { kind: "refuse", problem: new Problem("not-in-cache") };

@@ -3,7 +3,7 @@
  * the reserve. What has no place soon is left for later.
  */
 import { Problem } from "../errors.ts";
-import type { Entry, Observer, Priority, Question } from "../exchange.ts";
+import type { Entry, Observer, Priority, Question, RefreshEnd } from "../exchange.ts";
 import type { Clock } from "../platform/clock.ts";
 import type { Obtain } from "./obtain.ts";
 import { wasRefusedHere } from "./policy.ts";
@@ -11,11 +11,12 @@ import { wasRefusedHere } from "./policy.ts";
 /** Why it is refreshed: it was asked for, or is to be kept warm. */
 export type RefreshCause = "refresh" | "warm";
 
-/** How a refresh ended; `skipped`: it was not tried. */
-export type RefreshEnd = "refreshed" | "refused" | "failed" | "skipped";
-
 /** Never rejects. */
-export type Refresh = (question: Question, held: Entry | undefined, cause: RefreshCause) => Promise<RefreshEnd>;
+export type Refresh = (
+  question: Question,
+  held: Entry | undefined,
+  cause: RefreshCause,
+) => Promise<RefreshEnd>;
 
 export interface RefreshOptions {
   readonly obtain: Obtain;

@@ -38,6 +38,8 @@ export interface Flights<T> {
   readonly join: (key: string, waiter: Waiter, launch: Launch<T>) => Promise<Landed<T>>;
   /** Flights in the air. */
   readonly size: number;
+  /** Resolves when none is in the air any more, those launched meanwhile included. */
+  readonly landed: () => Promise<void>;
 }
 
 /** The waiter hung up; there is nobody to tell. */
@@ -80,6 +82,9 @@ export function createFlights<T>(clock: Clock): Flights<T> {
   return {
     get size() {
       return flights.size;
+    },
+    async landed() {
+      while (flights.size > 0) await Promise.allSettled([...flights.values()].map(({ landing }) => landing));
     },
     async join(key, waiter, launch) {
       const patience = createPatience(waiter, clock);

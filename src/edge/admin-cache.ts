@@ -19,17 +19,20 @@ type Scope =
 export interface AdminCacheOptions extends Understanding {
   /** What is known of a key. */
   readonly inspect: (query: Query, key: string) => Promise<object>;
+  /** How what is kept warm stands. */
+  readonly warm: () => readonly object[];
   /** Rejects with `store-unavailable` where it cannot reach every replica. */
   readonly purge: (scope: Scope, hard: boolean) => Promise<{ readonly epoch: number }>;
 }
 
-/** @returns `GET /cache/entry` and `POST /cache/purge` */
+/** @returns `GET /cache/entry`, `GET /cache/warm` and `POST /cache/purge` */
 export function createAdminCache(options: AdminCacheOptions): Router {
   const router = express.Router();
   router.get("/cache/entry", async (request, response) => {
     const { text, key, query } = askedFor(parameter(request, "url"), formatOf(request), options);
     response.json({ query: text, ...(await options.inspect(query, key)) });
   });
+  router.get("/cache/warm", (_request, response) => void response.json({ urls: options.warm() }));
   router.post(
     "/cache/purge",
     express.json({ limit: "16kb", type: () => true }),

@@ -31,6 +31,8 @@ export function createInstruments(registry: Registry): Instruments {
       return;
     }
     const collect = function (this: Gauge): void {
+      // What is no longer there, a window of earlier settings say, is no longer shown.
+      this.reset();
       for (const [labels, value] of read()) this.set(labels, value);
     };
     registry.registerMetric(new Gauge({ ...settings, registers: [], collect }));
@@ -54,6 +56,6 @@ function common<L extends string>({
   help: string;
   labelNames: L[];
 } {
-  // The keys of a record are of its key type: it is made in the catalogue and holds nothing else.
-  return { name, help, labelNames: Object.keys(labels) as L[] };
+  const isLabel = (key: string): key is L => key in labels;
+  return { name, help, labelNames: Object.keys(labels).filter(isLabel) };
 }

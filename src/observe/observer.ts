@@ -14,6 +14,7 @@ export function createObserver(log: Logger, metrics: Metrics): Observer {
       log.info(record, "upstream call");
     },
     refreshed: metrics.refreshed,
+    warmed: metrics.warmed,
     info: (message, fields) => log.info(fields, message),
     warn: (message, fields) => log.warn(fields, message),
     error: (message, fields) => log.error(fields, message),

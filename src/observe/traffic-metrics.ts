@@ -1,4 +1,5 @@
-import type { RefreshRecord, RequestRecord, UpstreamCallRecord } from "../exchange.ts";
+import type { RefreshEnd, RefreshRecord, RequestRecord, UpstreamCallRecord } from "../exchange.ts";
+import type { Resource } from "../interface/resources.ts";
 import { FRESHNESS, TRAFFIC, UPSTREAM } from "./catalogue.ts";
 import type { Instruments } from "./instruments.ts";
 
@@ -6,6 +7,7 @@ interface TrafficMetrics {
   readonly request: (record: RequestRecord) => void;
   readonly upstreamCall: (record: UpstreamCallRecord) => void;
   readonly refreshed: (record: RefreshRecord) => void;
+  readonly warmed: (resource: Resource, end: RefreshEnd) => void;
 }
 
 /** What callers asked of us, and we of the upstream. */
@@ -16,6 +18,7 @@ export function registerTrafficMetrics({ counter, histogram }: Instruments): Tra
   const upstreamSeconds = histogram(UPSTREAM.requestSeconds);
   const credentialsRefused = counter(UPSTREAM.credentialsRefused);
   const refreshes = counter(FRESHNESS.refreshes);
+  const warmFetches = counter(FRESHNESS.warmFetches);
   const adaptiveShadow = counter(FRESHNESS.adaptiveShadow);
   return {
     request({ app, resource, outcome, status, durationMs }) {
@@ -27,6 +30,7 @@ export function registerTrafficMetrics({ counter, histogram }: Instruments): Tra
       upstreamSeconds.observe({ resource }, durationMs / 1000);
       if (status === 401 || status === 403) credentialsRefused.inc();
     },
+    warmed: (resource, result) => warmFetches.inc({ resource, result }),
     refreshed({ resource, change, shadow }) {
       refreshes.inc({ resource, change });
       if (shadow !== undefined) adaptiveShadow.inc({ resource, effect: shadow });

@@ -44,6 +44,7 @@ const server = z.strictObject({
   port: port(),
   appIdHeader: headerName(),
   maxUrlLength: integer(256, 65_536),
+  stopDelay: duration({ minMs: 0 }),
   drainTimeout: duration(),
 });
 

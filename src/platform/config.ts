@@ -21,6 +21,9 @@ export interface Config {
     /** In lower case, as Node spells the names of incoming headers. */
     readonly appIdHeader: string;
     readonly maxUrlBytes: number;
+    /** From the signal to stop until no more requests are taken. */
+    readonly stopDelayMs: number;
+    /** From then until what is left is refused. */
     readonly drainTimeoutMs: number;
   };
   readonly admin: {
@@ -36,6 +39,8 @@ export interface Config {
     readonly service: string;
     readonly callerId: string;
     readonly privateKey: Secret;
+    /** Where the key came from, and a new one is to be looked for; `null`: from the settings themselves. */
+    readonly privateKeyFile: string | null;
     readonly userAgent: string;
     readonly referrer: string;
     /** Holds `{resource}` and `{serviceId}`, once each, as whole segments. */
@@ -177,6 +182,10 @@ export class ConfigError extends Error {
 export interface ExaminedConfig {
   /** Absent where there are problems. */
   readonly config?: Config;
+  /** The same as it was read, under the written names; holds secrets. Absent where there are problems. */
+  readonly settings?: Settings;
+  /** All sources together, as they are written; holds secrets. */
+  readonly written: unknown;
   readonly problems: readonly string[];
   readonly defaultFile: string;
   readonly overlay?: SettingsFile;
@@ -216,9 +225,15 @@ export function examineConfig({ env, readFile, defaultFile = DEFAULT_FILE }: Con
     ...(key && "problem" in key && (mayBeMissing || !key.missing) ? [key.problem] : []),
     ...crossCheck(settings).map((conflict) => describeConflict(conflict, sources)),
   ].map((line) => withoutKey(line, sources.merged));
-  const examined = { problems: lines, defaultFile, ...(overlay && { overlay }), assignments };
+  const examined = {
+    problems: lines,
+    defaultFile,
+    ...(overlay && { overlay }),
+    assignments,
+    written: sources.merged,
+  };
   if (lines.length > 0 || !key || !("key" in key) || !isComplete(settings, faults)) return examined;
-  return { ...examined, config: deepFreeze(toConfig(settings, key.key)) };
+  return { ...examined, settings, config: deepFreeze(toConfig(settings, key.key)) };
 }
 
 const DEFAULT_FILE = fileURLToPath(new URL("../../config/default.yaml", import.meta.url));
@@ -270,6 +285,7 @@ function toConfig(settings: Settings, privateKey: Secret): Config {
       port: server.port,
       appIdHeader: server.appIdHeader,
       maxUrlBytes: server.maxUrlLength,
+      stopDelayMs: server.stopDelay,
       drainTimeoutMs: server.drainTimeout,
     },
     admin: settings.admin,
@@ -279,6 +295,7 @@ function toConfig(settings: Settings, privateKey: Secret): Config {
       service: upstream.service,
       callerId: upstream.callerId,
       privateKey,
+      privateKeyFile: upstream.privateKeyFile,
       userAgent: upstream.userAgent,
       referrer: upstream.referrer,
       recordPath: upstream.recordPath,

@@ -21,6 +21,7 @@ interface Variable {
 export const VARIABLES: readonly Variable[] = [
   { name: "HOST", path: ["server", "host"] },
   { name: "PORT", path: ["server", "port"], kind: "integer" },
+  { name: "STOP_DELAY", path: ["server", "stopDelay"] },
   { name: "ADMIN_HOST", path: ["admin", "host"] },
   { name: "ADMIN_PORT", path: ["admin", "port"], kind: "integer" },
   { name: "UPSTREAM_URL", path: ["upstream", "url"] },

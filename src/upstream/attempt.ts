@@ -18,7 +18,7 @@ import { mediaTypeOf, type Format } from "../interface/media-types.ts";
 import type { Resource } from "../interface/resources.ts";
 import { pause, type Clock } from "../platform/clock.ts";
 import type { Random } from "../platform/random.ts";
-import { reportRefusedCredentials } from "./credentials-check.ts";
+import { areRenewed, type Credentials } from "./credentials-check.ts";
 import { UpstreamFault } from "./fetch.ts";
 import type { Origin } from "./origin.ts";
 import { slowDownAfter, slowDownIn } from "./slow-down.ts";
@@ -45,6 +45,7 @@ export interface UpstreamQuestion {
 
 export interface AttemptOptions {
   readonly originOf: (resource: Resource) => Origin;
+  readonly credentials: Credentials;
   readonly identity: Identity;
   readonly hosts: readonly string[];
   readonly totalTimeoutMs: number;
@@ -106,7 +107,14 @@ function fetchedOf(outcome: Exclude<Outcome, Failed>): Fetched {
     case "negative": {
       const { status, problem } = outcome;
       const body = problemBody(problem);
-      return { status, contentType: PROBLEM_CONTENT_TYPE, body, recordIds: [], validators: NO_VALIDATORS, terms };
+      return {
+        status,
+        contentType: PROBLEM_CONTENT_TYPE,
+        body,
+        recordIds: [],
+        validators: NO_VALIDATORS,
+        terms,
+      };
     }
     case "answer": {
       const { body, contentType, recordIds } = outcome;
@@ -149,6 +157,7 @@ async function call(
 ): Promise<Outcome> {
   const { clock, observer } = options;
   const startedAt = clock.steady();
+  const signedWith = options.credentials.version();
   const url = origin.baseUrl + origin.sign(question.target);
   const record = (
     status: number | UpstreamFaultKind,
@@ -179,12 +188,15 @@ async function call(
       timedOut,
     });
     const now = clock.now();
-    reportRefusedCredentials(answer.status, answer.headers.date, observer, now);
-    const verdict = judgeAnswer(answer, { ...question, hosts: options.hosts, now });
+    const { status, headers } = answer;
+    const mayRetry = areRenewed({ status, date: headers.date, signedWith }, options, now);
+    const judged = judgeAnswer(answer, { ...question, hosts: options.hosts, now });
+    const verdict = judged.kind === "failed" && mayRetry ? { ...judged, mayRetry } : judged;
     const slowDown = slowDownIn(answer, now);
     const terms = termsIn(answer.headers, answer.headAt - startedAt, now);
     const { etag, "last-modified": lastModified } = answer.headers;
-    const outcome = verdict.kind === "failed" ? verdict : { ...verdict, validators: { etag, lastModified }, terms };
+    const outcome =
+      verdict.kind === "failed" ? verdict : { ...verdict, validators: { etag, lastModified }, terms };
     return record(answer.status, answer.body.length, outcome, {
       headAt: answer.headAt,
       ...(slowDown && { slowDown }),

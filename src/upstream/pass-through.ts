@@ -18,7 +18,7 @@ import type { Resource } from "../interface/resources.ts";
 import type { Clock } from "../platform/clock.ts";
 import type { Query, StreamedQuery } from "../query/query.ts";
 import { outgoingHeaders, type Identity } from "./attempt.ts";
-import { reportRefusedCredentials } from "./credentials-check.ts";
+import { areRenewed, type Credentials } from "./credentials-check.ts";
 import { faultOf, UpstreamFault } from "./fetch.ts";
 import type { Origin } from "./origin.ts";
 import { slowDownAfter, slowDownIn } from "./slow-down.ts";
@@ -28,6 +28,7 @@ export interface PassThroughOptions {
   readonly originOf: (resource: Resource) => Origin;
   /** The path and query to ask for, unsigned. */
   readonly targetOf: (query: Query | StreamedQuery) => string;
+  readonly credentials: Credentials;
   readonly identity: Identity;
   readonly hosts: readonly string[];
   readonly connectTimeoutMs: number;
@@ -69,12 +70,13 @@ export function createPassThrough(options: PassThroughOptions): PassThrough {
     };
     return await origin.throttled(order, async (ended) => {
       const record = createRecord(question, ended, options);
+      const signedWith = options.credentials.version();
       try {
         const answer = await send(question, origin, message, sink.response);
         const headAt = options.clock.steady();
         const status = answer.statusCode ?? 0;
         if (status !== 200) {
-          const problem = await problemIn(answer, status, question, options);
+          const problem = await problemIn(answer, status, question, signedWith, options);
           const slowDown = slowDownIn({ status, headers: answer.headers }, options.clock.now());
           record(status, 0, { note: problem.message, headAt, ...(slowDown && { slowDown }) });
           throw problem;
@@ -203,9 +205,11 @@ async function problemIn(
   answer: IncomingMessage,
   status: number,
   { query }: Question<Query | StreamedQuery>,
-  { hosts, clock, observer }: PassThroughOptions,
+  signedWith: number,
+  options: PassThroughOptions,
 ): Promise<Problem> {
-  reportRefusedCredentials(status, answer.headers.date, observer, clock.now());
+  const { hosts, clock } = options;
+  areRenewed({ status, date: answer.headers.date, signedWith }, options, clock.now());
   const body = await firstBytes(answer);
   const asked = { resource: query.resource, single: query.kind === "record", hosts, now: clock.now() };
   const verdict = judgeAnswer({ status, headers: answer.headers, body }, asked);

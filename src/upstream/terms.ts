@@ -16,10 +16,13 @@ export function termsIn(headers: Headers, delayMs: number, now: number): Upstrea
   const ageMs = (secondsIn(text(headers["age"])) ?? 0) + Math.max(0, delayMs);
   const lifetimeMs = lifetimeIn(directives, headers, now);
   // A shared cache must not give these stale (sections 5.2.2.2, 5.2.2.8 and 5.2.2.10).
-  const isStrict = ["must-revalidate", "proxy-revalidate", "s-maxage", "no-cache"].some((name) => directives.has(name));
+  const isStrict = ["must-revalidate", "proxy-revalidate", "s-maxage", "no-cache"].some((name) =>
+    directives.has(name),
+  );
   return {
     // `Vary: *` matches no later request (section 4.1); a shared cache keeps nothing private (section 5.2.2.7).
-    mayStore: !directives.has("no-store") && !directives.has("private") && text(headers["vary"])?.trim() !== "*",
+    mayStore:
+      !directives.has("no-store") && !directives.has("private") && text(headers["vary"])?.trim() !== "*",
     ageMs,
     freshForMs: lifetimeMs === undefined ? undefined : Math.max(0, lifetimeMs - ageMs),
     staleWhileRevalidateMs: isStrict ? 0 : secondsIn(directives.get("stale-while-revalidate")),
@@ -28,7 +31,11 @@ export function termsIn(headers: Headers, delayMs: number, now: number): Upstrea
 }
 
 /** The first that says something (section 4.2.1); what says nonsense says that it is over already. */
-function lifetimeIn(directives: ReadonlyMap<string, string>, headers: Headers, now: number): number | undefined {
+function lifetimeIn(
+  directives: ReadonlyMap<string, string>,
+  headers: Headers,
+  now: number,
+): number | undefined {
   if (directives.has("no-cache")) return 0;
   for (const name of ["s-maxage", "max-age"]) {
     const value = directives.get(name);

@@ -8,7 +8,7 @@
  * | 304 otherwise                | 502 upstream-invalid-response        | once, unconditionally |
  * | 404                          | 404 not-found with its explanation   | no           |
  * | 400                          | 400 upstream-rejected, likewise      | no           |
- * | 401, 403                     | 502 upstream-authentication-failed   | no           |
+ * | 401, 403                     | 502 upstream-authentication-failed   | once, where the key has changed |
  * | 500                          | 502 upstream-error                   | once         |
  * | 503, 429                     | 503 upstream-unavailable             | 503 once, unless it names a wait |
  * | anything else, wrong body    | 502 upstream-invalid-response        | no           |
@@ -103,7 +103,11 @@ function judgeNotModified({ headers }: WholeAnswer, { held }: Asked): Verdict {
   const isHeld = held !== undefined && (named === undefined || opaque(named) === opaque(held.etag ?? named));
   return isHeld
     ? { kind: "not-modified" }
-    : failed("upstream-invalid-response", "the upstream answered 304 to what is not held", held !== undefined);
+    : failed(
+        "upstream-invalid-response",
+        "the upstream answered 304 to what is not held",
+        held !== undefined,
+      );
 }
 
 /** Weak and strong are one here (RFC 9110, section 8.8.3.2). */

@@ -47,7 +47,8 @@ async function openDesk(options: Partial<AdminOptions> = {}): Promise<Desk> {
     usage: (query) => reportUsage({ ...query, ledger, windows: WINDOWS }),
     now: clock.now,
     renderMetrics: async () => ({ contentType: "text/plain", text: "" }),
-    isReady: () => true,
+    readiness: () => "ready",
+    reload: () => ({ kind: "applied", changes: [] }),
     requestId: () => "request-1",
     observer: {
       request: ignore,

@@ -12,6 +12,7 @@ import type { Clock } from "../../../src/platform/clock.ts";
 import { systemClock } from "../../../src/platform/clock.ts";
 import { systemRandom } from "../../../src/platform/random.ts";
 import { createAttempt, type Attempt, type UpstreamQuestion } from "../../../src/upstream/attempt.ts";
+import type { Credentials } from "../../../src/upstream/credentials-check.ts";
 import { createFetch, UpstreamFault, type Fetch, type RawAnswer } from "../../../src/upstream/fetch.ts";
 import { createOrigin } from "../../../src/upstream/origin.ts";
 import { createSigner } from "../../../src/upstream/sign.ts";
@@ -89,6 +90,7 @@ export interface AttemptingOptions {
   readonly clock?: Clock;
   readonly throttled?: Throttled;
   readonly retryDelayMs?: number;
+  readonly credentials?: Credentials;
 }
 
 /** The attempt stage as it is wired in the application, in front of one address. */
@@ -105,6 +107,7 @@ export function attempting(options: AttemptingOptions): Attempting {
   const watcher = createWatcher();
   const attempt = createAttempt({
     originOf: () => origin,
+    credentials: options.credentials ?? { version: () => 1, lookAgain: () => undefined },
     identity: IDENTITY,
     hosts: [new URL(baseUrl).host],
     totalTimeoutMs: LIMITS.totalTimeoutMs,
