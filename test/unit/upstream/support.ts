@@ -16,6 +16,7 @@ import type { Credentials } from "../../../src/upstream/credentials-check.ts";
 import { createFetch, UpstreamFault, type Fetch, type RawAnswer } from "../../../src/upstream/fetch.ts";
 import { createOrigin } from "../../../src/upstream/origin.ts";
 import { createSigner } from "../../../src/upstream/sign.ts";
+import { waitingOf } from "../../support/waiting.ts";
 
 export const LIMITS = {
   connectTimeoutMs: 1_001,
@@ -41,7 +42,8 @@ export const LISTINGS: UpstreamQuestion = {
   single: false,
   format: "json",
   app: "other",
-  priority: "interactive",
+  cause: "miss",
+  held: undefined,
 };
 
 export const PAGE = JSON.stringify({
@@ -53,10 +55,7 @@ export const PAGE = JSON.stringify({
 });
 
 /** One who waits for ever. */
-export const PATIENT = {
-  abandoned: new AbortController().signal,
-  deadlineAt: () => Number.POSITIVE_INFINITY,
-};
+export const PATIENT = waitingOf();
 
 /** Lets every job go at once. */
 const unthrottled: Throttled = (_order, job) => job(() => undefined);
@@ -74,6 +73,7 @@ export function createWatcher(): Watcher {
     errors,
     request: () => undefined,
     upstreamCall: (call) => void calls.push(call),
+    refreshed: () => undefined,
     info: () => undefined,
     warn: () => undefined,
     error: (message, fields) => void errors.push({ message, fields }),
