@@ -4,7 +4,7 @@ const config: KnipConfig = {
   entry: [
     "src/{main,demo,health-check}.ts",
     "src/sandbox/main.ts",
-    "src/platform/config-check.ts",
+    "src/config-check.ts",
     "test/**/*.test.ts",
     "bench/hits-server.ts",
   ],

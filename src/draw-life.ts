@@ -36,7 +36,7 @@ export interface LifeParts {
 }
 
 /** Where the servers listen, and how long stopping may take. */
-export type LifeTerms = Pick<Config, "server" | "admin">;
+type LifeTerms = Pick<Config, "server" | "admin">;
 
 export interface StopOptions {
   /** Requests are still taken for `server.stopDelay`: there may be balancers that have yet to notice. */
