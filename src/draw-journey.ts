@@ -65,7 +65,7 @@ export function drawJourney(surroundings: Surroundings, parts: JourneyParts): Jo
     now,
     encode: createEncoder(tiers.keepInMemory),
     isCompressible,
-    share: createShares(parts.budgets, clock),
+    share: createShares(parts.budgets, settings, clock),
   });
 
   const refuse = createRefuse(respond, observer);
