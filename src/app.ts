@@ -11,7 +11,7 @@ import { drawAdmin } from "./draw-admin.ts";
 import { budgetSources, drawBudgets } from "./draw-budgets.ts";
 import { drawJourney } from "./draw-journey.ts";
 import { drawReload, restartReasons } from "./draw-reload.ts";
-import { drawLife, type StopOptions } from "./draw-life.ts";
+import { drawLife, longestStopMs, type StopOptions } from "./draw-life.ts";
 import { createGatewayServer } from "./edge/server.ts";
 import { createUnderWay } from "./edge/under-way.ts";
 import type { Observer, Tier } from "./exchange.ts";
@@ -37,6 +37,8 @@ export interface Gateway {
    * back what it holds of what replicas share.
    */
   readonly stop: (options?: StopOptions) => Promise<void>;
+  /** The longest that stopping takes, in milliseconds; what takes longer hangs. */
+  readonly longestStopMs: () => number;
   /** Reads the settings again; the log says what came of it. */
   readonly reload: () => void;
 }
@@ -60,16 +62,14 @@ export function createGateway(options: GatewayOptions): Gateway {
   const tiers = createTiers({ memory, backend, clock });
 
   const parse = { ...config.query, isSecret: (value: string) => keys.known.includes(value) };
+  const common = { tiers, budgets, observer, parse };
   const keyFile = drawKeyFile(options, observer);
   const underWay = createUnderWay();
   const callers = createGatewayServer({
     journey: drawJourney(surroundings, {
-      tiers,
+      ...common,
       flights,
       backend,
-      budgets,
-      observer,
-      parse,
       underWay,
       lookForKey: () => keyFile?.check(),
     }),
@@ -87,12 +87,9 @@ export function createGateway(options: GatewayOptions): Gateway {
   }));
   const reload = drawReload({ settings, keys, budgets, metrics, log, clock });
   const admin = drawAdmin(surroundings, {
-    tiers,
-    budgets,
+    ...common,
     ledger,
     metrics,
-    observer,
-    parse,
     readiness: life.readiness,
     reload: () => reload("request"),
   });
@@ -104,6 +101,7 @@ export function createGateway(options: GatewayOptions): Gateway {
       keyFile?.close();
     },
     reload: () => reload("SIGHUP"),
+    longestStopMs: () => longestStopMs(settings.current()),
   };
 }
 

@@ -45,7 +45,7 @@ export function drawJourney(surroundings: Surroundings, parts: JourneyParts): Jo
   const { config, settings, keys, clock, random } = surroundings;
   const { tiers, flights, backend, observer, parse } = parts;
   const { server, upstream } = config;
-  const [budget, rules] = [settings.section("budget"), settings.section("cache")];
+  const budget = settings.section("budget");
   const { now } = clock;
 
   const outward = {
@@ -70,6 +70,23 @@ export function drawJourney(surroundings: Surroundings, parts: JourneyParts): Jo
 
   const refuse = createRefuse(respond, observer);
 
+  const cache = settings.derive(({ cache }) =>
+    createCache({
+      tiers,
+      coalesce: flights.join,
+      fly: createFly<Kept>(backend?.claims),
+      fetch: ({ query: asked, text, request: { app, format } }, waiting) => {
+        const { resource, kind } = asked;
+        const target = outward.targetOf(asked);
+        const priority = outward.priorityOf(app);
+        return attempt({ resource, text, target, single: kind === "record", format, app, priority }, waiting);
+      },
+      lifetimes: cache,
+      retentionMs: cache.retentionMs,
+      clock,
+    }),
+  );
+
   return createPipeline({
     arrive: parts.underWay.noting(drawArrive(surroundings, observer), refuse),
     admit: createAdmit({
@@ -81,20 +98,7 @@ export function drawJourney(surroundings: Surroundings, parts: JourneyParts): Jo
       },
     }),
     understand: createUnderstand(parse),
-    cache: createCache({
-      tiers,
-      coalesce: flights.join,
-      fly: createFly<Kept>(backend?.claims),
-      fetch: ({ query: asked, text, request: { app, format } }, waiting) => {
-        const { resource, kind } = asked;
-        const target = outward.targetOf(asked);
-        const priority = outward.priorityOf(app);
-        return attempt({ resource, text, target, single: kind === "record", format, app, priority }, waiting);
-      },
-      lifetimes: rules,
-      retentionMs: rules.retentionMs,
-      clock,
-    }),
+    cache: (question) => cache()(question),
     passThrough: createPassThrough(outward),
     respond,
     refuse,

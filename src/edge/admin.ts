@@ -13,7 +13,7 @@ import { createAdminCache, type AdminCacheOptions } from "./admin-cache.ts";
 import { type AdminUsageOptions, createAdminUsage } from "./admin-usage.ts";
 import { problemMessage } from "./problem-message.ts";
 
-export type Readiness = "starting" | "ready" | "stopping";
+type Readiness = "starting" | "ready" | "stopping";
 
 export interface AdminOptions
   extends Omit<AdminCacheOptions, "inspect">, AdminBudgetOptions, AdminUsageOptions, AdminReloadOptions {

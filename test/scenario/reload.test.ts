@@ -14,7 +14,7 @@ async function startWith(text: string, env: Record<string, string> = {}) {
   const gateway = await startGateway({ settings: () => settings, env: { BUDGET: "", ...env } });
   return {
     gateway,
-    reload(next: string): Promise<Reply> {
+    reload: (next: string): Promise<Reply> => {
       settings = next;
       return ask(`${gateway.adminUrl}/config/reload`, { method: "POST" });
     },
@@ -54,6 +54,24 @@ describe("settings that are read again", () => {
     expect(after.headers["cache-status"]).toMatch(/ttl=(59|60)/);
     expect(after.headers["ratelimit-policy"]).toBe('"1m";q=10;w=60');
     expect(await gateway.metric('gateway_config_reloads_total{result="applied"}')).toBe(1);
+  });
+
+  it("say how long answers are kept from now on, and for how long they may be given", async () => {
+    const { gateway, reload } = await startWith(`budget: { ${AMPLE} }\ncache: { retention: 40h }`);
+    const keptFor = async (path: string): Promise<unknown> => {
+      expect((await gateway.get(path)).status).toBe(200);
+      const reply = await ask(`${gateway.adminUrl}/cache/entry?url=${encodeURIComponent(path)}`);
+      return Object(reply.json()).entry.keptForSeconds;
+    };
+    expect(await keptFor("/listings?limit=1")).toBeGreaterThan(39 * 3600);
+    expect((await reload(`budget: { ${AMPLE} }\ncache: { retention: 30h, maxAgeEver: 1ms }`)).status).toBe(
+      200,
+    );
+    const later = await keptFor("/listings?limit=2");
+    expect(later).toBeGreaterThan(29 * 3600);
+    expect(later).toBeLessThanOrEqual(30 * 3600);
+    // Too old for everybody now, those from before too.
+    expect(await cacheStatus(gateway, "/listings?limit=1")).toContain("fwd=miss");
   });
 
   it("the same say that nothing has changed", async () => {
