@@ -12,6 +12,7 @@ import { systemClock } from "./platform/clock.ts";
 import { processEnvironment } from "./platform/environment.ts";
 import { systemRandom } from "./platform/random.ts";
 import { readConfig } from "./platform/read-config.ts";
+import { secretsIn } from "./platform/secret.ts";
 import { whenToldToStop } from "./platform/signals.ts";
 import { createSandbox } from "./sandbox/sandbox.ts";
 import type { Sandbox } from "./sandbox/types.ts";
@@ -49,7 +50,7 @@ async function run(sandbox: Sandbox, dataDir: string): Promise<void> {
     ...settingsFor(upstream.url, dataDir),
   });
   if (config === undefined) return;
-  const log = createLogger({ level: config.log.level, secrets: [CALLER.privateKey] });
+  const log = createLogger({ level: config.log.level, secrets: secretsIn(config) });
   const gateway = createGateway({ config, clock: systemClock, random: systemRandom, log });
   const stopped = whenToldToStop();
   try {

@@ -6,13 +6,14 @@ import { createLogger } from "./observe/log.ts";
 import { systemClock } from "./platform/clock.ts";
 import { readConfig } from "./platform/read-config.ts";
 import { systemRandom } from "./platform/random.ts";
+import { secretsIn } from "./platform/secret.ts";
 import { whenToldToStop } from "./platform/signals.ts";
 
 /** `npm start`: runs until SIGTERM or SIGINT. Exit code 1 where it cannot start. */
 export async function main(): Promise<void> {
   const config = readConfig();
   if (config === undefined) return;
-  const log = createLogger({ level: config.log.level, secrets: [config.upstream.privateKey.reveal()] });
+  const log = createLogger({ level: config.log.level, secrets: secretsIn(config) });
   const gateway = createGateway({ config, clock: systemClock, random: systemRandom, log });
   try {
     const { callers, admin } = await gateway.start();

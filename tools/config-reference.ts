@@ -1,5 +1,4 @@
 import { settingsSchema } from "../src/platform/config-schema.ts";
-import { LATER_VARIABLES } from "../src/platform/later-settings.ts";
 import { type DocumentedSetting, documentedSettings } from "./settings-table.ts";
 
 const INTRODUCTION = `# Configuration
@@ -54,7 +53,7 @@ export function configReference(defaults: string): string {
 const ENDING = `## Not available in this version
 
 Some names are reserved for settings to come. They are refused when set, because a setting that is silently
-ignored is believed to work. The environment variables among them: ${LATER_VARIABLES.map(code).join(", ")}.
+ignored is believed to work.
 `;
 
 function table(rows: readonly DocumentedSetting[]): string[] {

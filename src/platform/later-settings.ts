@@ -11,6 +11,3 @@ export const LATER_SETTINGS: ReadonlySet<string> = new Set([
   "cache.ttlMax",
   "cache.earlyRefreshAbove",
 ]);
-
-/** Environment variables of the same kind; those of a setting above are covered by it. */
-export const LATER_VARIABLES: readonly string[] = ["ADMIN_TOKEN"];

@@ -10,6 +10,7 @@ import { createLogger } from "../../src/observe/log.ts";
 import { systemClock, type Clock } from "../../src/platform/clock.ts";
 import { loadConfig } from "../../src/platform/config.ts";
 import { systemRandom } from "../../src/platform/random.ts";
+import { secretsIn } from "../../src/platform/secret.ts";
 import { createSandbox, type Sandbox, type SandboxOptions } from "../../src/sandbox/sandbox.ts";
 import { generateData } from "../../src/sandbox/dataset/generate.ts";
 import { ask, type AskOptions, type Reply } from "./ask.ts";
@@ -86,7 +87,7 @@ export async function startGateway(options: TestGatewayOptions = {}): Promise<Te
   const { log, write, logged } = createLogKeeper();
   const logger = createLogger({
     level: config.log.level,
-    secrets: [CALLER.privateKey],
+    secrets: secretsIn(config),
     destination: { write },
   });
   const clock = options.clock ?? systemClock;
