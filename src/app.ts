@@ -52,8 +52,11 @@ export function createGateway(surroundings: Surroundings): Gateway {
   };
   const callers = createGatewayServer({
     journey: drawJourney(surroundings, { tiers, flights, backend, budgets, observer, parse }),
-    maxUrlBytes: config.server.maxUrlBytes,
+    limits: config.server,
     requestId: random.requestId,
+    after: clock.after,
+    now: clock.now,
+    warn: observer.warn,
   });
   let stopping = false;
   const isReady = (): boolean => !stopping;

@@ -9,6 +9,7 @@ import { createInspect } from "./cache/inspect.ts";
 import { StoreUnavailable } from "./cache/store.ts";
 import type { Tiers } from "./cache/tiers.ts";
 import { type Budgets, createExpect, describeBudgets } from "./draw-budgets.ts";
+import { isOwnMachine } from "./edge/admin-guard.ts";
 import { createAdminServer } from "./edge/admin.ts";
 import { Problem } from "./errors.ts";
 import type { Observer } from "./exchange.ts";
@@ -40,6 +41,11 @@ export function drawAdmin({ config, clock, random }: Surroundings, parts: AdminP
     expect: createExpect(budgets, config),
     apps: new Set(config.apps.map((app) => app.id)),
     usage: (query) => reportUsage({ ...query, ledger, windows }).catch(asProblem),
+    limits: config.server,
+    after: clock.after,
+    token: config.admin.token?.reveal(),
+    openMetrics: config.admin.openMetrics,
+    ownMachineOnly: config.admin.token === null && isOwnMachine(config.admin.host),
     purge: (scope, hard) => tiers.purge(scope, hard).catch(asProblem),
     now: clock.now,
     requestId: random.requestId,

@@ -73,7 +73,7 @@ export function drawJourney(surroundings: Surroundings, parts: JourneyParts): Jo
     admit: createAdmit({
       route: createRouter(upstream),
       service: upstream.service,
-      maxUrlBytes: server.maxUrlBytes,
+      head: server,
       maxWaitMs: budget.maxWaitMs,
     }),
     understand: createUnderstand(parse),
