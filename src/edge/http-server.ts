@@ -94,8 +94,13 @@ export function createHttpServer(options: HttpServerOptions): Server {
   // Node would answer both by itself; the check of the head refuses them with a problem.
   server.on("checkContinue", listener);
   server.on("checkExpectation", listener);
-  const refuseRaw = (socket: Duplex, problem: Problem): void =>
-    refuseOn(socket, talks.get(socket)?.latest, problemHead(problem, requestId()), after);
+  const refused = new WeakSet<Duplex>();
+  const refuseRaw = (socket: Duplex, problem: Problem): void => {
+    // Whatever else comes is in error too, and was to be expected.
+    if (refused.has(socket)) return;
+    refused.add(socket);
+    refuseOn(socket, talks.get(socket)?.latest, problemBytes(problem, requestId()), after);
+  };
   server.on("clientError", (error, socket) => refuseRaw(socket, parserProblem(error, limits.maxUrlBytes)));
   server.on("connect", (_message, socket) =>
     refuseRaw(socket, new Problem("method-not-allowed", { headers: { Allow: "GET, HEAD" } })),
@@ -154,8 +159,8 @@ function isStillInUrl(error: Error): boolean {
   );
 }
 
-/** A problem as bytes. */
-function problemHead(problem: Problem, id: string): Buffer {
+/** A whole response with a problem. */
+function problemBytes(problem: Problem, id: string): Buffer {
   const { status, headers, body } = problemMessage(problem, id, false);
   const lines = Object.entries({ ...headers, Connection: "close" }).map(
     ([name, value]) => `${name}: ${value}`,
