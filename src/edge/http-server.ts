@@ -72,10 +72,11 @@ export function createHttpServer(options: HttpServerOptions): Server {
   const talks = new WeakMap<Duplex, Talk>();
   const listener = (message: IncomingMessage, response: ServerResponse): void => {
     const { socket } = message;
-    const talk = talks.get(socket) ?? { underWay: 0, latest: response, isLast: false };
+    const talk = talks.get(socket) ?? { underWay: 0, message, latest: response, isLast: false };
     talks.set(socket, talk);
     // Nobody may answer what comes after the last request (RFC 9112, section 9.6): the connection is about to end.
     if (talk.isLast) return;
+    talk.message = message;
     talk.latest = response;
     talk.underWay++;
     talk.isLast = isBeyond(socket) || (options.withoutContent === true && hasContent(message));
@@ -101,7 +102,16 @@ export function createHttpServer(options: HttpServerOptions): Server {
     refused.add(socket);
     refuseOn(socket, talks.get(socket)?.latest, problemBytes(problem, requestId()), after);
   };
-  server.on("clientError", (error, socket) => refuseRaw(socket, parserProblem(error, limits.maxUrlBytes)));
+  server.on("clientError", (error, socket) => {
+    const talk = talks.get(socket);
+    const problem = parserProblem(error, limits.maxUrlBytes);
+    // The answer under way waits for content that does not come: it is that request which is refused.
+    if (problem.code === "request-timeout" && talk?.message.complete === false && !options.withoutContent) {
+      if (talk.latest.headersSent) return void socket.destroy();
+      talks.delete(socket);
+    }
+    refuseRaw(socket, problem);
+  });
   server.on("connect", (_message, socket) =>
     refuseRaw(socket, new Problem("method-not-allowed", { headers: { Allow: "GET, HEAD" } })),
   );
@@ -112,7 +122,9 @@ export function createHttpServer(options: HttpServerOptions): Server {
 interface Talk {
   /** Requests without a whole answer. */
   underWay: number;
-  /** The answer to the latest of them; pipelined ones wait for one another. */
+  /** The latest of them. */
+  message: IncomingMessage;
+  /** The answer to it; pipelined ones wait for one another. */
   latest: ServerResponse;
   /** No request after the latest is read. */
   isLast: boolean;
