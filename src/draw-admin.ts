@@ -30,7 +30,14 @@ export interface AdminParts {
 
 /** @returns the server, not yet listening */
 export function drawAdmin({ config, clock, random }: Surroundings, parts: AdminParts): Server {
-  const { tiers, budgets, ledger } = parts;
+  const { tiers, budgets, ledger, observer } = parts;
+  const isForOwnMachine = isOwnMachine(config.admin.host);
+  const isGuarded = config.admin.token !== null;
+  if (!isGuarded && !isForOwnMachine) {
+    observer.warn("The admin port is open to whoever reaches it, purges included; ADMIN_TOKEN guards it.", {
+      host: config.admin.host,
+    });
+  }
   const windows = { api: config.budget.limit, images: config.budget.images };
   return createAdminServer({
     ...parts,
@@ -45,7 +52,7 @@ export function drawAdmin({ config, clock, random }: Surroundings, parts: AdminP
     after: clock.after,
     token: config.admin.token?.reveal(),
     openMetrics: config.admin.openMetrics,
-    ownMachineOnly: config.admin.token === null && isOwnMachine(config.admin.host),
+    ownMachineOnly: !isGuarded && isForOwnMachine,
     purge: (scope, hard) => tiers.purge(scope, hard).catch(asProblem),
     now: clock.now,
     requestId: random.requestId,

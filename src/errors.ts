@@ -73,7 +73,8 @@ const KINDS = {
   "too-many-connections": {
     status: 503,
     title: "The gateway has too many connections",
-    remedy: "Use connections again instead of making new ones, and try again after the seconds in Retry-After.",
+    remedy:
+      "Use connections again instead of making new ones, and try again after the seconds in Retry-After.",
   },
   // The upstream's own answers.
   "upstream-rejected": {
@@ -131,7 +132,8 @@ const KINDS = {
   "foreign-page": {
     status: 403,
     title: "The admin port takes no requests of other sites' pages",
-    remedy: "Ask from outside a browser, by the address the port listens on; to use other names, set a token.",
+    remedy:
+      "Ask from outside a browser, by the address the port listens on; to use other names, set a token.",
   },
   "store-unavailable": {
     status: 503,

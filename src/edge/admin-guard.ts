@@ -66,5 +66,7 @@ const OWN_MACHINE = /^(?:localhost|127(?:\.\d{1,3}){3}|\[::1\])(?::\d*)?$/i;
 
 /** @param host a name or address, with or without a port; HTTP/1.0 may leave it out, which no browser speaks */
 export function isOwnMachine(host: string | undefined): boolean {
-  return host === undefined || OWN_MACHINE.test(host.includes("::") && !host.startsWith("[") ? `[${host}]` : host);
+  return (
+    host === undefined || OWN_MACHINE.test(host.includes("::") && !host.startsWith("[") ? `[${host}]` : host)
+  );
 }

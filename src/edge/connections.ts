@@ -32,7 +32,10 @@ export function limitConnections(server: Server, options: ConnectionsOptions): (
     socket.once("close", () => open--);
     if (open <= maxConnections) return;
     beyond.add(socket);
-    socket.once("close", after(TO_BE_REFUSED_MS, () => socket.destroy()));
+    socket.once(
+      "close",
+      after(TO_BE_REFUSED_MS, () => socket.destroy()),
+    );
     onCrowded();
   });
   return (socket) => beyond.has(socket);

@@ -32,7 +32,8 @@ export function checkHead(message: IncomingMessage, limits: HeadLimits): void {
     throw new Problem("uri-too-long", { detail: `URLs may be ${limits.maxUrlBytes} bytes long.` });
   }
   // The parser takes a line without a version for one of HTTP/0.9, and the number 2.0 for a version like others.
-  if (httpVersion !== "1.1" && httpVersion !== "1.0") throw malformed("The version is not HTTP/1.1 or HTTP/1.0.");
+  if (httpVersion !== "1.1" && httpVersion !== "1.0")
+    throw malformed("The version is not HTTP/1.1 or HTTP/1.0.");
   checkSize(rawHeaders, limits);
   checkHost(message);
   const framing = headers["transfer-encoding"];
@@ -49,7 +50,9 @@ function checkSize(rawHeaders: readonly string[], { maxHeaders, maxHeaderBytes }
   let bytes = 0;
   for (const text of rawHeaders) bytes += text.length;
   if (bytes + (rawHeaders.length / 2) * AROUND_HEADER_BYTES > maxHeaderBytes) {
-    throw new Problem("headers-too-large", { detail: `All headers together may be ${maxHeaderBytes} bytes long.` });
+    throw new Problem("headers-too-large", {
+      detail: `All headers together may be ${maxHeaderBytes} bytes long.`,
+    });
   }
 }
 

@@ -17,7 +17,7 @@ import { problemMessage } from "./problem-message.ts";
 import { seldom } from "./seldom.ts";
 
 /** Times in milliseconds. */
-export interface ServerLimits extends HeadLimits {
+interface ServerLimits extends HeadLimits {
   readonly maxConnections: number;
   /** From a connection, or the end of the answer before, until a request's headers are here. */
   readonly headersTimeoutMs: number;
@@ -47,7 +47,7 @@ const MOST_UNDER_WAY = 100;
 
 /** @returns the server, not yet listening. */
 export function createHttpServer(options: HttpServerOptions): Server {
-  const { limits, serve, after, requestId } = options;
+  const { limits } = options;
   const server = createServer({
     maxHeaderSize: limits.maxUrlBytes * 2 + limits.maxHeaderBytes,
     headersTimeout: limits.headersTimeoutMs,
@@ -62,15 +62,30 @@ export function createHttpServer(options: HttpServerOptions): Server {
   // Node drops headers beyond this number without a word; one more is read, so that it can be told.
   server.maxHeadersCount = limits.maxHeaders + 1;
 
+  const talks = new WeakMap<Duplex, Talk>();
+  const listener = createListener(server, talks, options);
+  server.on("request", listener);
+  // Node would answer both by itself; the check of the head refuses them with a problem.
+  server.on("checkContinue", listener);
+  server.on("checkExpectation", listener);
+  refuseNonRequests(server, talks, options);
+  return server;
+}
+
+/** @returns what serves the requests that may be served, each connection's apart */
+function createListener(
+  server: Server,
+  talks: WeakMap<Duplex, Talk>,
+  { limits, serve, withoutContent, after, requestId, now, warn }: HttpServerOptions,
+): (message: IncomingMessage, response: ServerResponse) => void {
   const isBeyond = limitConnections(server, {
     maxConnections: limits.maxConnections,
     after,
-    onCrowded: seldom(WARN_EVERY_MS, options.now, (times) =>
-      options.warn("All connections are taken; further ones are refused (server.maxConnections).", { times }),
+    onCrowded: seldom(WARN_EVERY_MS, now, (times) =>
+      warn("All connections are taken; further ones are refused (server.maxConnections).", { times }),
     ),
   });
-  const talks = new WeakMap<Duplex, Talk>();
-  const listener = (message: IncomingMessage, response: ServerResponse): void => {
+  return (message, response) => {
     const { socket } = message;
     const talk = talks.get(socket) ?? { underWay: 0, message, latest: response, isLast: false };
     talks.set(socket, talk);
@@ -79,7 +94,7 @@ export function createHttpServer(options: HttpServerOptions): Server {
     talk.message = message;
     talk.latest = response;
     talk.underWay++;
-    talk.isLast = isBeyond(socket) || (options.withoutContent === true && hasContent(message));
+    talk.isLast = isBeyond(socket) || (withoutContent === true && hasContent(message));
     response.once("close", () => talk.underWay--);
     if (talk.underWay > MOST_UNDER_WAY) return void socket.destroy();
     if (talk.isLast) response.shouldKeepAlive = false;
@@ -91,10 +106,14 @@ export function createHttpServer(options: HttpServerOptions): Server {
     if (isBeyond(socket)) refuse(response, requestId());
     else serve(message, response);
   };
-  server.on("request", listener);
-  // Node would answer both by itself; the check of the head refuses them with a problem.
-  server.on("checkContinue", listener);
-  server.on("checkExpectation", listener);
+}
+
+/** Refuses, on the bare connection, what Node's parser takes for no request, or for none to be answered. */
+function refuseNonRequests(
+  server: Server,
+  talks: WeakMap<Duplex, Talk>,
+  { limits, withoutContent, after, requestId }: HttpServerOptions,
+): void {
   const refused = new WeakSet<Duplex>();
   const refuseRaw = (socket: Duplex, problem: Problem): void => {
     // Whatever else comes is in error too, and was to be expected.
@@ -106,7 +125,7 @@ export function createHttpServer(options: HttpServerOptions): Server {
     const talk = talks.get(socket);
     const problem = parserProblem(error, limits.maxUrlBytes);
     // The answer under way waits for content that does not come: it is that request which is refused.
-    if (problem.code === "request-timeout" && talk?.message.complete === false && !options.withoutContent) {
+    if (problem.code === "request-timeout" && talk?.message.complete === false && !withoutContent) {
       if (talk.latest.headersSent) return void socket.destroy();
       talks.delete(socket);
     }
@@ -115,7 +134,6 @@ export function createHttpServer(options: HttpServerOptions): Server {
   server.on("connect", (_message, socket) =>
     refuseRaw(socket, new Problem("method-not-allowed", { headers: { Allow: "GET, HEAD" } })),
   );
-  return server;
 }
 
 /** What is known of a connection. */
@@ -203,6 +221,9 @@ function refuseOn(
     return;
   }
   socket.resume();
-  socket.once("close", after(LINGER_MS, () => socket.destroy()));
+  socket.once(
+    "close",
+    after(LINGER_MS, () => socket.destroy()),
+  );
   socket.end(refusal);
 }

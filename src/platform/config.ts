@@ -1,10 +1,10 @@
 import { fileURLToPath } from "node:url";
 
 import { type Settings, settingsSchema } from "./config-schema.ts";
-import { type Authorities, readAuthorities } from "./certificates.ts";
 import { type Conflict, crossCheck, type ReadableSettings } from "./cross-check.ts";
 import { type Assignment, CONFIG_FILE, type Environment, readEnvironment } from "./environment.ts";
-import { ADMIN_TOKEN, chooseSecret, PRIVATE_KEY } from "./given-secret.ts";
+import { type Given, readGiven } from "./given.ts";
+import { ADMIN_TOKEN, PRIVATE_KEY } from "./given-secret.ts";
 import { Secret, SECRET_TEXT } from "./secret.ts";
 import { checkSettings, type SettingFault } from "./setting-check.ts";
 import { describeFault } from "./setting-faults.ts";
@@ -200,26 +200,20 @@ export function examineConfig({ env, readFile, defaultFile = DEFAULT_FILE }: Con
   const unreadable = [...defaults.problems, ...(overlay?.problems ?? [])];
   const sources = mergeSources(defaults, overlay, assignments);
   const { settings, faults } = readSettings(sources.merged);
-  const key = chooseSecret(PRIVATE_KEY, settings, faults, sources, readFile);
-  const token = chooseSecret(ADMIN_TOKEN, settings, faults, sources, readFile);
-  const authorities = readAuthorities(settings, sources, readFile);
   // What is missing may well be in the file that could not be read.
   const mayBeMissing = unreadable.length === 0;
+  const { given, problems: notGiven } = readGiven(settings, faults, sources, readFile, mayBeMissing);
   const lines = [
     ...unreadable,
     ...problems,
     ...faults
       .filter((fault) => mayBeMissing || fault.kind !== "missing")
       .map((fault) => describeFault(fault, sources)),
-    ...(key && "problem" in key && (mayBeMissing || !key.missing) ? [key.problem] : []),
-    ...(token && "problem" in token ? [token.problem] : []),
-    ...authorities.problems,
+    ...notGiven,
     ...crossCheck(settings).map((conflict) => describeConflict(conflict, sources)),
   ].map((line) => withoutSecrets(line, sources.merged));
   const examined = { problems: lines, defaultFile, ...(overlay && { overlay }), assignments };
-  if (lines.length > 0 || !isComplete(settings, faults)) return examined;
-  if (!key || !("secret" in key) || key.secret === null || !token || !("secret" in token)) return examined;
-  const given = { privateKey: key.secret, token: token.secret, authorities };
+  if (lines.length > 0 || !given || !isComplete(settings, faults)) return examined;
   return { ...examined, config: deepFreeze(toConfig(settings, given)) };
 }
 
@@ -263,13 +257,6 @@ function withoutSecrets(line: string, merged: unknown): string {
     .map(({ path }) => valueAt(merged, path))
     .filter((secret) => typeof secret === "string" && secret.length >= tooShortToTell)
     .reduce((clean: string, secret) => clean.replaceAll(String(secret), SECRET_TEXT), line);
-}
-
-/** What the settings name and do not hold themselves. */
-interface Given {
-  readonly privateKey: Secret;
-  readonly token: Secret | null;
-  readonly authorities: Authorities;
 }
 
 /** Gives the settings the names of their units. */

@@ -31,7 +31,7 @@ export const PRIVATE_KEY: SecretSetting = {
   expected: "one line of text without blanks around it",
   missing:
     "upstream.privateKey is missing: set UPSTREAM_PRIVATE_KEY to the key, or " +
-    "UPSTREAM_PRIVATE_KEY_FILE to the path of a file that holds the key",
+    "UPSTREAM_PRIVATE_KEY_FILE to the path of a file that holds it",
 };
 
 export const ADMIN_TOKEN: SecretSetting = {

@@ -70,7 +70,12 @@ export function size({ maxBytes }: { maxBytes?: number } = {}): Shape<number> {
       .string()
       .regex(SIZE_PATTERN)
       .transform((text) => parseSize(text) ?? Number.NaN)
-      .pipe(z.number().min(1).max(maxBytes ?? Number.MAX_SAFE_INTEGER)),
+      .pipe(
+        z
+          .number()
+          .min(1)
+          .max(maxBytes ?? Number.MAX_SAFE_INTEGER),
+      ),
     { expected: `a size above zero with its unit, such as 512KiB or 256MiB${most}` },
   );
 }
@@ -181,7 +186,8 @@ export const TOKEN_PATTERN = /^[A-Za-z0-9._~+/-]+=*$/;
 
 export function optionalToken(): Shape<string | null, string | null> {
   return setting(z.string().regex(TOKEN_PATTERN).nullable(), {
-    expected: "letters, digits and any of -._~+/, with = at the end at most; quote it if it looks like a number",
+    expected:
+      "letters, digits and any of -._~+/, with = at the end at most; quote it if it looks like a number",
     secret: true,
   });
 }

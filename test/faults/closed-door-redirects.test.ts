@@ -12,7 +12,9 @@ const WAYS = [
 ] as const;
 
 it.each(
-  [301, 302, 303, 307, 308].flatMap((status) => WAYS.map(([way, ...asked]) => [status, way, ...asked] as const)),
+  [301, 302, 303, 307, 308].flatMap((status) =>
+    WAYS.map(([way, ...asked]) => [status, way, ...asked] as const),
+  ),
 )("a %i in place of %s is not followed", async (status, _way, path, headers) => {
   const elsewhere = await startUpstream();
   const upstream = await startUpstream((response) => {

@@ -72,7 +72,11 @@ async function startSecured(certificate: Certificate, env: Record<string, string
 }
 
 /** Nothing was said to whoever it was, and the log says why. */
-async function expectUnsaid({ gateway, sandbox, front, ask }: Secured, way: Way, reason: string): Promise<void> {
+async function expectUnsaid(
+  { gateway, sandbox, front, ask }: Secured,
+  way: Way,
+  reason: string,
+): Promise<void> {
   const reply = await ask(way);
   expect([reply.status, problemCode(reply)]).toEqual([502, "upstream-unreachable"]);
   expect(reply.text).not.toMatch(/certificate|CERT|127\.0\.0\.1/);
@@ -129,7 +133,9 @@ describe("a start that asks Node to trust anybody", () => {
   it.each(["gateway", "config-check"])("is refused by %s, which says what to do instead", async (command) => {
     const started = run([command], { NODE_TLS_REJECT_UNAUTHORIZED: "0" });
     expect(await started.ended).toBe(1);
-    expect(started.output()).toMatch(/NODE_TLS_REJECT_UNAUTHORIZED: .* expected it unset, .*UPSTREAM_CA_FILE/);
+    expect(started.output()).toMatch(
+      /NODE_TLS_REJECT_UNAUTHORIZED: .* expected it unset, .*UPSTREAM_CA_FILE/,
+    );
   });
 });
 
@@ -157,14 +163,18 @@ describe("Redis over TLS", () => {
     const env = { REDIS_URL: url, REDIS_CA_FILE: fileWith(AUTHORITY.cert) };
     const gateway = await startGateway({ env, settings: "redis: { timeout: 5s }" });
     expect((await gateway.get("/areas?q=Nacka")).status).toBe(200);
-    await expect.poll(async () => JSON.stringify(await redis.command("KEYS", "*"))).toContain("areas?q=Nacka");
+    await expect
+      .poll(async () => JSON.stringify(await redis.command("KEYS", "*")))
+      .toContain("areas?q=Nacka");
   });
 
   it.each([...BAD, ["whose authority is not set", () => AUTHORITY.issue(), "certificate"] as const])(
     "is not used with a certificate %s: the gateway goes on without it",
     async (name, make) => {
       const { redis, url } = await startSecuredRedis(AUTHORITY, make());
-      const trusted = name.includes("authority is not set") ? {} : { REDIS_CA_FILE: fileWith(AUTHORITY.cert) };
+      const trusted = name.includes("authority is not set")
+        ? {}
+        : { REDIS_CA_FILE: fileWith(AUTHORITY.cert) };
       const gateway = await startGateway({ env: { REDIS_URL: url, ...trusted } });
       expect((await gateway.get("/areas?q=Nacka")).status).toBe(200);
       const { cause } = await gateway.logged("Redis is out of order; going on without it");

