@@ -13,7 +13,8 @@ const { status, stdout } = spawnSync("npm", ["audit", "--json", `--audit-level=$
 const report = parsed(stdout);
 if (report === undefined || !("vulnerabilities" in report)) {
   const code: unknown = report === undefined ? undefined : Reflect.get(report, "statusCode");
-  console.log(`audit     not checked: this registry answers no audits (${String(code ?? "not reached")})`);
+  const reason = typeof code === "number" ? `HTTP ${code}` : "not reached";
+  console.log(`audit     not checked: this registry answers no audits (${reason})`);
 } else if (status === 0) {
   console.log(`audit     nothing known at level ${LEVEL} or above`);
 } else {

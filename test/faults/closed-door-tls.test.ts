@@ -52,6 +52,16 @@ interface Secured {
 type Way = "answer" | "thumbnail" | "stream";
 const WAYS: readonly Way[] = ["answer", "thumbnail", "stream"];
 
+/** As an operator's environment may, at any time after the start. */
+function tellNodeToTrustAnybody(): void {
+  const before = process.env["NODE_TLS_REJECT_UNAUTHORIZED"];
+  process.env["NODE_TLS_REJECT_UNAUTHORIZED"] = "0";
+  onTestFinished(() => {
+    if (before === undefined) delete process.env["NODE_TLS_REJECT_UNAUTHORIZED"];
+    else process.env["NODE_TLS_REJECT_UNAUTHORIZED"] = before;
+  });
+}
+
 /** A gateway whose upstream speaks TLS and shows a certificate. */
 async function startSecured(certificate: Certificate, env: Record<string, string>): Promise<Secured> {
   const sandbox = createSandbox({ ...CALLER, sizes: { listings: 50, sold: 50 } });
@@ -105,12 +115,7 @@ describe.each(WAYS)("the upstream over TLS, for an %s,", (way) => {
   });
 
   it("is not talked to where Node is told to trust anybody", async () => {
-    const before = process.env["NODE_TLS_REJECT_UNAUTHORIZED"];
-    process.env["NODE_TLS_REJECT_UNAUTHORIZED"] = "0";
-    onTestFinished(() => {
-      if (before === undefined) delete process.env["NODE_TLS_REJECT_UNAUTHORIZED"];
-      else process.env["NODE_TLS_REJECT_UNAUTHORIZED"] = before;
-    });
+    tellNodeToTrustAnybody();
     const secured = await startSecured(STRANGER.issue(), { UPSTREAM_CA_FILE: fileWith(AUTHORITY.cert) });
     await expectUnsaid(secured, way, "of no authority that is trusted");
   });
@@ -182,4 +187,14 @@ describe("Redis over TLS", () => {
       expect(await redis.command("KEYS", "*")).toEqual([]);
     },
   );
+
+  it("is not used with a stranger's certificate where Node is told to trust anybody", async () => {
+    tellNodeToTrustAnybody();
+    const { redis, url } = await startSecuredRedis(STRANGER, STRANGER.issue());
+    const gateway = await startGateway({ env: { REDIS_URL: url, REDIS_CA_FILE: fileWith(AUTHORITY.cert) } });
+    const { cause } = await gateway.logged("Redis is out of order; going on without it");
+    expect(cause).toMatch(/certificate/);
+    expect((await gateway.get("/areas?q=Nacka")).status).toBe(200);
+    expect(await redis.command("KEYS", "*")).toEqual([]);
+  });
 });

@@ -140,6 +140,8 @@ describe("a slow caller", () => {
     gateway.sandbox.hold();
     const raw = exchangeRaw(gateway.port, GOOD + GOOD.replace("Nacka", "Lund"));
     await gateway.sandbox.waitForRequests(2);
+    gateway.sandbox.release(1);
+    await gateway.logged('"msg":"request"', '"outcome":"miss"');
     // Others come and go for longer than any of the limits.
     const silent = await dial(gateway.port);
     await silent.closed;
