@@ -72,7 +72,7 @@ function certificate({ subject, issuer, publicKey, signWith, from, until, extens
   );
   const signature = createSign("sha256").update(toBeSigned).sign(signWith);
   const whole = sequence(toBeSigned, algorithm, bits(signature)).toString("base64");
-  return `-----BEGIN CERTIFICATE-----\n${whole.replace(/.{64}/g, "$&\n")}\n-----END CERTIFICATE-----\n`;
+  return `-----BEGIN CERTIFICATE-----\n${whole.match(/.{1,64}/g)?.join("\n")}\n-----END CERTIFICATE-----\n`;
 }
 
 function pemOf(key: KeyObject): string {
