@@ -10,7 +10,7 @@ import { StoreUnavailable } from "./cache/store.ts";
 import type { Tiers } from "./cache/tiers.ts";
 import { type Budgets, createExpect, describeBudgets } from "./draw-budgets.ts";
 import { isOwnMachine } from "./edge/admin-guard.ts";
-import { createAdminServer } from "./edge/admin.ts";
+import { type AdminOptions, createAdminServer } from "./edge/admin.ts";
 import { Problem } from "./errors.ts";
 import type { Observer } from "./exchange.ts";
 import type { Metrics } from "./observe/metrics.ts";
@@ -25,12 +25,16 @@ export interface AdminParts {
   readonly metrics: Metrics;
   readonly observer: Observer;
   readonly parse: ParseOptions;
-  readonly isReady: () => boolean;
+  readonly warm: AdminOptions["warm"];
+  readonly reload: AdminOptions["reload"];
+  readonly readiness: AdminOptions["readiness"];
 }
 
 /** @returns the server, not yet listening */
-export function drawAdmin({ config, clock, random }: Surroundings, parts: AdminParts): Server {
+export function drawAdmin({ config, settings, clock, random }: Surroundings, parts: AdminParts): Server {
   const { tiers, budgets, ledger, observer } = parts;
+  const budget = settings.section("budget");
+  const apps = settings.derive((now) => new Set(now.apps.map((app) => app.id)));
   const isForOwnMachine = isOwnMachine(config.admin.host);
   const isGuarded = config.admin.token !== null;
   if (!isGuarded && !isForOwnMachine) {
@@ -38,16 +42,20 @@ export function drawAdmin({ config, clock, random }: Surroundings, parts: AdminP
       host: config.admin.host,
     });
   }
-  const windows = { api: config.budget.limit, images: config.budget.images };
   return createAdminServer({
     ...parts,
     renderMetrics: parts.metrics.render,
     route: createRouter(config.upstream),
-    inspect: createInspect(tiers, config.cache, clock.now),
-    budget: () => describeBudgets(budgets, config),
-    expect: createExpect(budgets, config),
-    apps: new Set(config.apps.map((app) => app.id)),
-    usage: (query) => reportUsage({ ...query, ledger, windows }).catch(asProblem),
+    inspect: createInspect(tiers, () => settings.current().cache, clock.now),
+    budget: () => describeBudgets(budgets, settings.current()),
+    expect: createExpect(budgets, settings.current),
+    get apps() {
+      return apps();
+    },
+    usage: (query) =>
+      reportUsage({ ...query, ledger, windows: { api: budget.limit, images: budget.images } }).catch(
+        asProblem,
+      ),
     limits: config.server,
     after: clock.after,
     token: config.admin.token?.reveal(),

@@ -47,14 +47,8 @@ export function configReference(defaults: string): string {
     const rows = settings.filter((setting) => setting.path[0] === name);
     return [`## ${name}`, "", ...table(rows), ""].join("\n");
   });
-  return [INTRODUCTION, ...sections, ENDING].join("\n");
+  return [INTRODUCTION, ...sections].join("\n");
 }
-
-const ENDING = `## Not available in this version
-
-Some names are reserved for settings to come. They are refused when set, because a setting that is silently
-ignored is believed to work.
-`;
 
 function table(rows: readonly DocumentedSetting[]): string[] {
   return [

@@ -4,6 +4,7 @@ import { format } from "oxfmt";
 
 import { configJsonSchema } from "./config-json-schema.ts";
 import { configReference } from "./config-reference.ts";
+import { metricsReference } from "./metrics-reference.ts";
 
 /** A file that is written by this tool and committed. */
 export interface GeneratedFile {
@@ -21,6 +22,7 @@ export async function generatedFiles(): Promise<GeneratedFile[]> {
       content: await formatted("schema.json", JSON.stringify(configJsonSchema(defaults))),
     },
     { path: "docs/configuration.md", content: configReference(defaults) },
+    { path: "docs/metrics.md", content: metricsReference() },
   ];
 }
 

@@ -8,6 +8,7 @@ import express, { type NextFunction, type Request, type Response, type Router } 
 import { Problem } from "../errors.ts";
 import type { Observer } from "../exchange.ts";
 import { type AdminBudgetOptions, createAdminBudget } from "./admin-budget.ts";
+import { type AdminReloadOptions, createAdminReload } from "./admin-reload.ts";
 import { createAdminCache, type AdminCacheOptions } from "./admin-cache.ts";
 import { type AdminGuardOptions, createPageGuard, createTokenGuard } from "./admin-guard.ts";
 import { type AdminUsageOptions, createAdminUsage } from "./admin-usage.ts";
@@ -15,11 +16,13 @@ import { checkHead } from "./head.ts";
 import { createHttpServer, type HttpServerOptions } from "./http-server.ts";
 import { problemMessage } from "./problem-message.ts";
 
+type Readiness = "starting" | "ready" | "stopping";
+
 export interface AdminOptions
-  extends Omit<AdminCacheOptions, "inspect">, AdminBudgetOptions, AdminUsageOptions {
+  extends Omit<AdminCacheOptions, "inspect">, AdminBudgetOptions, AdminUsageOptions, AdminReloadOptions {
   readonly renderMetrics: () => Promise<{ contentType: string; text: string }>;
-  /** Whether requests are being served; false once the process is told to stop. */
-  readonly isReady: () => boolean;
+  /** Whether requests can be served: not yet, yes, or no more, because the process is told to stop. */
+  readonly readiness: () => Readiness;
   readonly requestId: () => string;
   readonly observer: Observer;
   /** Those of the callers' server; but for URLs, because one may hold a caller's, percent-encoded. */
@@ -34,7 +37,7 @@ export interface AdminOptions
 
 const KNOWN =
   "GET /metrics, /livez, /readyz, GET /budget, GET /usage?from=…&to=…&by=…, GET /quote?url=…, " +
-  "GET /cache/entry?url=…, POST /cache/purge";
+  "GET /cache/entry?url=…, GET /cache/warm, POST /cache/purge, POST /config/reload";
 
 /** What percent-encoding makes of a byte, and some room for what stands around a caller's URL. */
 const ENCODED_BYTES = 3;
@@ -66,6 +69,7 @@ export function createAdminServer(options: AdminOptions): Server {
   app.use(createAdminCache(options));
   app.use(createAdminBudget(options));
   app.use(createAdminUsage(options));
+  app.use(createAdminReload(options));
   app.use((_request, response) => {
     refuse(new Problem("unknown-path", { detail: `On this port: ${KNOWN}.` }), response, options);
   });
@@ -85,15 +89,16 @@ function createMetrics({ renderMetrics }: AdminOptions): Router {
   return router;
 }
 
-function createHealth({ isReady }: AdminOptions): Router {
+function createHealth({ readiness }: AdminOptions): Router {
   const router = express.Router();
   router.get("/livez", (_request, response) => void response.type("text/plain").send("alive\n"));
   router.get("/readyz", (_request, response) => {
-    const ready = isReady();
+    const state = readiness();
     response
-      .status(ready ? 200 : 503)
+      .status(state === "ready" ? 200 : 503)
+      .set("Cache-Control", "no-store")
       .type("text/plain")
-      .send(ready ? "ready\n" : "stopping\n");
+      .send(`${state}\n`);
   });
   return router;
 }

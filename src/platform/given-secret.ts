@@ -76,6 +76,11 @@ export function chooseSecret(
   return missing === undefined ? { secret: null } : { missing: true, problem: missing };
 }
 
+/** @returns the private key, or in words why the file holds none */
+export function readPrivateKeyFile(path: string, readFile: (path: string) => string): Secret | string {
+  return readSecretFile(path, PRIVATE_KEY, readFile);
+}
+
 /**
  * One newline at the file's end is dropped: editors and `echo` leave it there. The path is kept out
  * of messages, because the secret itself may have been given in its place.

@@ -80,10 +80,6 @@ export function size({ maxBytes }: { maxBytes?: number } = {}): Shape<number> {
   );
 }
 
-export function flag(): Shape<boolean, boolean> {
-  return setting(z.boolean(), { expected: "true or false" });
-}
-
 /** A whole number; bounds inclusive. */
 export function integer(min: number, max: number): Shape<number, number> {
   return setting(z.int().min(min).max(max), { expected: `a whole number from ${min} to ${max}` });
@@ -92,6 +88,10 @@ export function integer(min: number, max: number): Shape<number, number> {
 /** A part of a whole; bounds inclusive. */
 export function fraction(min: number, max: number): Shape<number, number> {
   return setting(z.number().min(min).max(max), { expected: `a number from ${min} to ${max}, such as 0.1` });
+}
+
+export function flag(): Shape<boolean, boolean> {
+  return setting(z.boolean(), { expected: "true or false" });
 }
 
 export function port(): Shape<number, number> {

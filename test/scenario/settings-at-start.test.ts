@@ -22,6 +22,7 @@ const COMPLETE = {
   UPSTREAM_USER_AGENT: "test/1.0",
   UPSTREAM_REFERRER: "https://www.example.com/",
   DATA_DIR: "",
+  STOP_DELAY: "0s",
 };
 
 function fileWith(name: string, text: string): string {
@@ -58,7 +59,7 @@ describe.each(["gateway", "config-check"])("%s", (command) => {
     const lines = linesOf(checked.output()).filter((line) => line !== "the configuration is not valid:");
     for (const [place, path, expected] of [
       [`${file}:3`, "cache.ttl.listings", /expected .*5m/],
-      [`${file}:4`, "cache.staleWhileRevalidate", /not available in this version/],
+      [`${file}:4`, "cache.staleWhileRevalidate", /expected a section/],
       [`${file}:5`, "sever", /did you mean server\?/],
       [`${file}:6`, "query.unknown", /expected .*forward.*drop.*reject/],
       ["BUDGET", "budget.limit", /expected .*60\/1m/],

@@ -348,16 +348,6 @@ describe("the private key's file", () => {
   });
 });
 
-describe("what is not available in this version", () => {
-  it.each([
-    ["cache:\n  staleWhileRevalidate: 24h", "cache.staleWhileRevalidate"],
-    ["cache:\n  ttlMin: 1m", "cache.ttlMin"],
-    ["apps:\n  - { id: web, mayForceRefresh: true }", "apps[0].mayForceRefresh"],
-  ])("%j", (yaml, name) => {
-    expect(problemsOfFile(yaml)).toEqual([`gateway.yaml:2: ${name} is not available in this version`]);
-  });
-});
-
 describe("a secret is in no message", () => {
   const secret = "pr1vate-0f-acme";
   it.each<[string, Record<string, string>, string]>([
