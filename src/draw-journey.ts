@@ -49,7 +49,7 @@ export function drawJourney(surroundings: Surroundings, parts: JourneyParts): Jo
     admit: createAdmit({
       route: createRouter(upstream),
       service: upstream.service,
-      maxUrlBytes: server.maxUrlBytes,
+      head: server,
       get maxWaitMs() {
         return budget.maxWaitMs;
       },

@@ -8,6 +8,7 @@ import { systemClock } from "./platform/clock.ts";
 import { systemRandom } from "./platform/random.ts";
 import { createPrivateKeys } from "./platform/private-keys.ts";
 import { describeError, whenFailed } from "./platform/fatal-errors.ts";
+import { secretsIn } from "./platform/secret.ts";
 import { readSettings } from "./platform/settings-source.ts";
 import { whenToldToReload, whenToldToStop } from "./platform/signals.ts";
 
@@ -22,7 +23,7 @@ export async function main(): Promise<void> {
   const source = readSettings();
   if (source === undefined) return;
   const { config } = source.first;
-  const keys = createPrivateKeys(config.upstream.privateKey);
+  const keys = createPrivateKeys(config.upstream.privateKey, secretsIn(config));
   const log = createLogger({ level: config.log.level, secrets: keys.known });
   const end = watchForEnd(log);
   let gateway: Gateway | undefined;

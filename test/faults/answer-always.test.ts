@@ -54,7 +54,7 @@ describe("with the upstream dead, Redis dead, the budget spent, and any of them 
         clock,
         sandbox: { now: clock.now },
         env: {
-          REDIS_URL: redis.settings.url,
+          REDIS_URL: `redis://127.0.0.1:${redis.port}`,
           BUDGET: isSpent ? `${PATHS.length - images}/30d` : "1000/1m",
           CACHE_TTL: "listings=60s,sold=60s,areas=60s,records=60s,images=60s",
           CACHE_STALE_WHILE_REVALIDATE: "listings=0s,sold=0s,areas=0s,records=0s,images=0s",

@@ -131,11 +131,15 @@ describe("all flights", () => {
     const gone = new AbortController().signal;
     const [one, other] = [Promise.withResolvers<string>(), Promise.withResolvers<string>()];
     let landed = false;
-    void flights.join("one", { deadlineAt: clock.now() + 1_000, gone }, () => one.promise);
+    void flights.join(
+      "one",
+      { deadlineAt: clock.now() + 1_000, gone, priority: "interactive" },
+      () => one.promise,
+    );
     void flights.landed().then(() => (landed = true));
     await clock.advance(0);
     void flights
-      .join("other", { deadlineAt: clock.now() + 1_000, gone }, () => other.promise)
+      .join("other", { deadlineAt: clock.now() + 1_000, gone, priority: "interactive" }, () => other.promise)
       .catch(() => undefined);
     one.resolve("landed");
     await clock.advance(0);
