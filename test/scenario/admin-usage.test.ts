@@ -54,6 +54,7 @@ async function openDesk(options: Partial<AdminOptions> = {}): Promise<Desk> {
       request: ignore,
       upstreamCall: ignore,
       refreshed: ignore,
+      warmed: ignore,
       info: ignore,
       warn: ignore,
       error: ignore,

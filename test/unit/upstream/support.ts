@@ -74,6 +74,7 @@ export function createWatcher(): Watcher {
     request: () => undefined,
     upstreamCall: (call) => void calls.push(call),
     refreshed: () => undefined,
+    warmed: () => undefined,
     info: () => undefined,
     warn: () => undefined,
     error: (message, fields) => void errors.push({ message, fields }),
