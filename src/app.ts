@@ -1,24 +1,14 @@
 /**
  * The composition root: everything is made here, and handed to those who draw the parts of it.
  */
-import type { ThrottleObserver } from "./budget/throttle.ts";
-import { createMemoryStore } from "./cache/memory-store.ts";
-import type { Flown } from "./cache/obtain.ts";
-import type { Store, StoreStats } from "./cache/store.ts";
-import { createTiers } from "./cache/tiers.ts";
-import { createFlights } from "./coalesce/flight.ts";
 import { drawAdmin } from "./draw-admin.ts";
-import { budgetSources, drawBudgets } from "./draw-budgets.ts";
 import { drawCallers } from "./draw-callers.ts";
-import { drawReload, restartReasons } from "./draw-reload.ts";
+import { drawFoundation } from "./draw-foundation.ts";
 import { drawLife, type StopOptions } from "./draw-life.ts";
+import { drawReload, restartReasons } from "./draw-reload.ts";
 import { createUnderWay } from "./edge/under-way.ts";
-import type { Observer, Tier } from "./exchange.ts";
+import type { Observer } from "./exchange.ts";
 import { watchEventLoop } from "./observe/event-loop.ts";
-import { createMetrics, type Metrics } from "./observe/metrics.ts";
-import { createObserver } from "./observe/observer.ts";
-import { openBackend } from "./open-backend.ts";
-import { build } from "./platform/build.ts";
 import type { Listening } from "./platform/listen.ts";
 import { createLiveSettings } from "./platform/live-settings.ts";
 import { followKeyFile, type KeyFile } from "./platform/private-key-file.ts";
@@ -43,36 +33,17 @@ export interface Gateway {
 }
 
 export function createGateway(options: GatewayOptions): Gateway {
-  const { source, keys, clock, random, log } = options;
+  const { source, keys, clock, log } = options;
   const { config } = source.first;
   const settings = createLiveSettings(source, restartReasons(config));
   const surroundings: Surroundings = { ...options, config, settings };
-  const memory = createMemoryStore(config.cache.maxBytes, clock);
-  const flights = createFlights<Flown>(clock);
-  const metrics = createMetrics({
-    tiers: () => [memory, backend?.store].flatMap(statsOf),
-    flights: () => flights.size,
-    budget: budgetSources(() => budgets),
-    appsRegistered: () => settings.current().apps.length,
-    build,
-  });
-  const stopWatching = watchEventLoop(metrics.eventLoopDelay);
-  const observer = createObserver(log, metrics);
-  const opened = openBackend({ config, clock, random, observer, metrics });
-  const { backend, allowanceOf, ledger } = opened;
-  const budgets = drawBudgets({ settings, clock, allowanceOf, observer: throttleObserver(metrics) });
-  const tiers = createTiers({ memory, backend, clock });
-
+  const foundation = drawFoundation(surroundings);
+  const { flights, metrics, observer, budgets } = foundation;
   const parse = { ...config.query, isSecret: (value: string) => keys.known.includes(value) };
   const keyFile = drawKeyFile(options, observer);
   const underWay = createUnderWay();
   const callers = drawCallers(surroundings, {
-    tiers,
-    memory,
-    flights,
-    backend,
-    budgets,
-    observer,
+    ...foundation,
     parse,
     underWay,
     readFile: source.readFile,
@@ -85,20 +56,17 @@ export function createGateway(options: GatewayOptions): Gateway {
     budgets,
     flights,
     underWay,
-    closeStore: opened.close,
+    closeStore: foundation.closeStore,
   }));
   const reload = drawReload({ settings, keys, budgets, metrics, log, clock });
   const admin = drawAdmin(surroundings, {
-    tiers,
-    budgets,
-    ledger,
-    metrics,
-    observer,
+    ...foundation,
     parse,
     warm: callers.warm.states,
     readiness: life.readiness,
     reload: () => reload("request"),
   });
+  const stopWatching = watchEventLoop(metrics.eventLoopDelay);
 
   return {
     async start() {
@@ -121,17 +89,4 @@ function drawKeyFile({ source, keys, clock }: GatewayOptions, { info, warn }: Ob
   const { readFile, first } = source;
   const path = first.config.upstream.privateKeyFile;
   return path === null ? undefined : followKeyFile({ path, keys, clock, readFile, info, warn });
-}
-
-function throttleObserver({ budget }: Metrics): ThrottleObserver {
-  return {
-    refused: budget.refused,
-    departed: ({ app, cause }, waitedMs) => budget.spent(app, cause, waitedMs),
-  };
-}
-
-/** A store's part in the metrics; nothing where there is none, or it cannot tell. */
-function statsOf(store: Store | undefined): (StoreStats & { readonly tier: Tier })[] {
-  const stats = store?.stats();
-  return store && stats ? [{ tier: store.tier, ...stats }] : [];
 }
