@@ -62,6 +62,7 @@ async function openDesk(options: Partial<AdminOptions> = {}): Promise<Desk> {
     },
     route: () => ({ kind: "unknown" }),
     parse: { unknown: "forward", ignored: [], isSecret: () => false },
+    warm: () => [],
     inspect: async () => ({ next: "fetch", why: "not stored", entry: null }),
     budget: () => ({}),
     expect: () => ({ waitMs: 0, why: "budget", refusal: undefined }),

@@ -40,7 +40,7 @@ function linesOf(output: string): string[] {
 const MISTAKES = `
 cache:
   ttl: { listings: 5 minutes }
-  staleWhileRevalidate: soon
+  staleWhileRevalidate: { listings: never }
 sever: { port: 80 }
 query: { unknown: forwards }
 `;
@@ -59,7 +59,7 @@ describe.each(["gateway", "config-check"])("%s", (command) => {
     const lines = linesOf(checked.output()).filter((line) => line !== "the configuration is not valid:");
     for (const [place, path, expected] of [
       [`${file}:3`, "cache.ttl.listings", /expected .*5m/],
-      [`${file}:4`, "cache.staleWhileRevalidate", /expected/],
+      [`${file}:4`, "cache.staleWhileRevalidate.listings", /expected .*5m/],
       [`${file}:5`, "sever", /did you mean server\?/],
       [`${file}:6`, "query.unknown", /expected .*forward.*drop.*reject/],
       ["BUDGET", "budget.limit", /expected .*60\/1m/],

@@ -174,8 +174,8 @@ describe("in the file", () => {
     ],
     [
       "a lifetime of zero",
-      "cache: { negativeTtl: 0s }",
-      `gateway.yaml:1: cache.negativeTtl: found "0s"; expected ${LIFETIME}`,
+      "cache: { ttl: { sold: 0s } }",
+      `gateway.yaml:1: cache.ttl.sold: found "0s"; expected ${LIFETIME}`,
     ],
     [
       "nothing",
@@ -235,7 +235,8 @@ describe("in the file", () => {
     [
       "an unknown key of an app",
       "apps:\n  - id: web\n    name: Web",
-      "gateway.yaml:3: apps[0].name: unknown setting; known in apps[0]: id, weight, perDay, priority",
+      "gateway.yaml:3: apps[0].name: unknown setting; known in apps[0]: id, weight, perDay, priority, " +
+        "mayForceRefresh",
     ],
     [
       "an app without weight",

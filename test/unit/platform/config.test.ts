@@ -61,12 +61,33 @@ describe("defaults", () => {
           records: 600_000,
           images: 86_400_000,
         },
-        negativeTtlMs: 60_000,
+        adaptiveTtl: "shadow",
+        ttlMinMs: {
+          listings: 60_000,
+          sold: 900_000,
+          areas: 21_600_000,
+          records: 120_000,
+          images: 21_600_000,
+        },
+        ttlMaxMs: { listings: 1_800_000, sold: 43_200_000, areas: DAY, records: 3_600_000, images: DAY },
+        negativeTtlMs: { listings: 60_000, sold: 60_000, areas: 60_000, records: 60_000, images: 60_000 },
+        staleWhileRevalidateMs: {
+          listings: 60_000,
+          sold: 900_000,
+          areas: 43_200_000,
+          records: 120_000,
+          images: 43_200_000,
+        },
         staleIfErrorMs: { listings: DAY, sold: DAY, areas: DAY, records: DAY, images: DAY },
         maxDiskBytes: 1_073_741_824,
         retentionMs: 172_800_000,
+        maxWaitForFreshMs: 1_000,
         maxAgeEverMs: 86_400_000,
+        honourUpstream: true,
+        minRefreshIntervalMs: 10_000,
+        earlyRefreshAbove: 0.5,
       },
+      warm: { file: null },
       budget: {
         limit: [
           { limit: 60, windowMs: 60_000, name: "1m" },
@@ -115,6 +136,27 @@ describe("precedence", () => {
   it("takes single lifetimes from CACHE_TTL and leaves the others", () => {
     const { ttlMs } = load({ ...MINIMAL, CACHE_TTL: "listings=2m, sold=3h" }).cache;
     expect(ttlMs).toMatchObject({ listings: 120_000, sold: 10_800_000, areas: 86_400_000 });
+  });
+
+  it("takes one duration for every kind of answer, in each section of such", () => {
+    const { cache } = overlay(
+      "cache: { ttl: 7s, ttlMin: 1s, ttlMax: 9s, staleWhileRevalidate: 0s, staleIfError: 8s, negativeTtl: 2s }",
+    );
+    const all = (ms: number): object => ({ listings: ms, sold: ms, areas: ms, records: ms, images: ms });
+    expect(cache).toMatchObject({
+      ttlMs: all(7_000),
+      ttlMinMs: all(1_000),
+      ttlMaxMs: all(9_000),
+      staleWhileRevalidateMs: all(0),
+      staleIfErrorMs: all(8_000),
+      negativeTtlMs: all(2_000),
+    });
+  });
+
+  it("lets the environment change one kind where the file has one duration for all", () => {
+    const env = { ...MINIMAL, CONFIG_FILE: "gateway.yaml", CACHE_TTL: "sold=3h" };
+    const { ttlMs } = load(env, { "gateway.yaml": "cache: { ttl: 7s }" }).cache;
+    expect(ttlMs).toEqual({ listings: 7_000, sold: 10_800_000, areas: 7_000, records: 7_000, images: 7_000 });
   });
 
   it("counts an empty variable as unset", () => {
@@ -181,11 +223,13 @@ describe("values", () => {
 });
 
 describe("an app", () => {
-  it("has a weight of 1, no limit of its own and callers who wait, unless it says otherwise", () => {
-    const yaml = "apps:\n  - id: web\n  - { id: sync, weight: 0.5, perDay: 2000, priority: background }\n";
+  it("has a weight of 1, no limit of its own, callers who wait and take what is fresh, unless it says otherwise", () => {
+    const yaml =
+      "apps:\n  - id: web\n" +
+      "  - { id: sync, weight: 0.5, perDay: 2000, priority: background, mayForceRefresh: true }\n";
     expect(overlay(yaml).apps).toEqual([
-      { id: "web", weight: 1, perDay: null, priority: "interactive" },
-      { id: "sync", weight: 0.5, perDay: 2_000, priority: "background" },
+      { id: "web", weight: 1, perDay: null, priority: "interactive", mayForceRefresh: false },
+      { id: "sync", weight: 0.5, perDay: 2_000, priority: "background", mayForceRefresh: true },
     ]);
   });
 });
