@@ -54,6 +54,6 @@ function common<L extends string>({
   help: string;
   labelNames: L[];
 } {
-  // The keys of a record are of its key type: it is made in the catalogue and holds nothing else.
-  return { name, help, labelNames: Object.keys(labels) as L[] };
+  const labelNames = Object.keys(labels).filter((label): label is L => label in labels);
+  return { name, help, labelNames };
 }

@@ -16,13 +16,13 @@ export function promtool(args: readonly string[], input = ""): { isContent: bool
   return { isContent: status === 0, said: stdout + stderr };
 }
 
-export interface Result {
+interface Result {
   readonly metric: Readonly<Record<string, string>>;
   readonly value: number;
 }
 
 /** A rule as Prometheus has it. */
-export interface RuleState {
+interface RuleState {
   readonly name: string;
   readonly query: string;
   /** `ok` once it was evaluated without an error, `unknown` before. */
@@ -84,22 +84,28 @@ export async function startPrometheus({ target, ruleFile }: PrometheusOptions): 
     server.on("exit", () => reject(new Error(`Prometheus ended:\n${log}`)));
   });
 
-  async function api(path: string): Promise<unknown> {
+  /** @returns the `data` of the answer, of the form that the HTTP interface documents for that path */
+  async function api<T>(path: string): Promise<T> {
     const reply = await ask(`http://127.0.0.1:${port}/api/v1/${path}`);
-    const { status, data, error } = reply.json() as { status: string; data: unknown; error?: string };
-    if (status !== "success") throw new Error(error ?? reply.text);
-    return data;
+    const answer: { status: "success"; data: T } | { status: "error"; error: string } = JSON.parse(
+      reply.text,
+    );
+    if (answer.status === "error") throw new Error(answer.error);
+    return answer.data;
   }
   return {
     async query(expression) {
-      const { result } = (await api(`query?query=${encodeURIComponent(expression)}`)) as {
-        result: { metric: Record<string, string>; value: [number, string] }[];
-      };
+      const path = `query?query=${encodeURIComponent(expression)}`;
+      const { result } = await api<QueryData>(path);
       return result.map(({ metric, value: [, value] }) => ({ metric, value: Number(value) }));
     },
     async rules() {
-      const { groups } = (await api("rules")) as { groups: { rules: RuleState[] }[] };
+      const { groups } = await api<{ groups: { rules: RuleState[] }[] }>("rules");
       return groups.flatMap(({ rules }) => rules);
     },
   };
+}
+
+interface QueryData {
+  readonly result: readonly { metric: Record<string, string>; value: [at: number, value: string] }[];
 }

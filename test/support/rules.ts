@@ -7,7 +7,7 @@ import { parse } from "yaml";
 export const RULE_FILE = "helm/property-gateway/files/rules.yaml";
 const CASES_DIR = "test/delivery/rules";
 
-export interface Rule {
+interface Rule {
   readonly alert?: string;
   readonly record?: string;
   readonly expr: string;
@@ -30,9 +30,8 @@ interface Moment {
   readonly exp_alerts: readonly unknown[];
 }
 
-export const RULE_GROUPS: readonly RuleGroup[] = (
-  parse(readFileSync(RULE_FILE, "utf8")) as { groups: RuleGroup[] }
-).groups;
+const ruleFile: { groups: RuleGroup[] } = parse(readFileSync(RULE_FILE, "utf8"));
+export const RULE_GROUPS: readonly RuleGroup[] = ruleFile.groups;
 
 export const ALERTS: readonly Alert[] = RULE_GROUPS.flatMap(({ rules }) =>
   rules.flatMap((rule) => (rule.alert === undefined ? [] : [{ ...rule, alert: rule.alert }])),
@@ -45,7 +44,7 @@ export const CASE_FILES: readonly {
   readonly moments: readonly Moment[];
 }[] = readdirSync(CASES_DIR).map((name) => {
   const file = join(CASES_DIR, name);
-  const { tests } = parse(readFileSync(file, "utf8")) as { tests: { alert_rule_test: Moment[] }[] };
+  const { tests }: { tests: { alert_rule_test: Moment[] }[] } = parse(readFileSync(file, "utf8"));
   return {
     group: name.replace(/\.yaml$/, ""),
     file,
