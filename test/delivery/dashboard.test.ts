@@ -11,7 +11,7 @@ import { RULE_FILE, RULE_GROUPS } from "../support/rules.ts";
 const RULES = RULE_GROUPS.flatMap(({ rules }) => rules);
 const RECORDED = RULES.flatMap(({ record }) => record ?? []);
 /** Long enough for a few scrapes, so short that what was counted before is soon behind. */
-const RATE_INTERVAL = "5s";
+const RATE_INTERVAL = "10s";
 
 /** Names of metrics in an expression or a variable's definition. */
 function namesIn(text: string): string[] {
