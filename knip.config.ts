@@ -2,9 +2,9 @@ import type { KnipConfig } from "knip";
 
 const config: KnipConfig = {
   entry: [
-    "src/{main,demo}.ts",
+    "src/{main,demo,health-check}.ts",
     "src/sandbox/main.ts",
-    "src/platform/config-check.ts",
+    "src/config-check.ts",
     "test/**/*.test.ts",
     "bench/hits-server.ts",
   ],

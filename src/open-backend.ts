@@ -36,6 +36,8 @@ export interface OpenedBackend {
   readonly allowanceOf: (origin: OriginName, terms: Terms) => Allowance;
   /** What was sent, to all origins, by all replicas. */
   readonly ledger: LedgerReader;
+  /** Writes down what is not yet, and closes what is open. Never rejects. */
+  readonly close: () => Promise<void>;
 }
 
 /** @returns Redis where it is set, else SQLite where there is a directory, else nothing: memory only */
@@ -52,17 +54,21 @@ function openAlone(
   { config, clock, random, observer }: OpenBackendOptions,
 ): OpenedBackend {
   const bounds = { ...config.ledger, now: clock.now };
-  const ledger =
-    sqlite === undefined
-      ? createMemoryLedger(bounds)
-      : createUnfailingLedger(createSqliteLedger(sqlite.database, bounds), {
-          now: clock.now,
-          warn: observer.warn,
-        });
+  const onDisk =
+    sqlite &&
+    createUnfailingLedger(createSqliteLedger(sqlite.database, bounds), {
+      now: clock.now,
+      warn: observer.warn,
+    });
+  const ledger = onDisk ?? createMemoryLedger(bounds);
   const replica = random.unique16();
   return {
     backend: sqlite,
     ledger,
+    async close() {
+      onDisk?.flush();
+      await sqlite?.close();
+    },
     allowanceOf: (origin, terms) => createLocalAllowance({ origin, terms, ledger, clock, replica }),
   };
 }
@@ -79,7 +85,7 @@ function openShared(redis: NonNullable<Config["redis"]>, options: OpenBackendOpt
     random,
     commandTimeoutMs: redis.timeoutMs,
     probeIntervalMs: redis.probeIntervalMs,
-    retentionMs: longestKeptMs(config.cache),
+    retentionMs: config.cache.retentionMs,
     observer,
     onOperation: timed("redis", metrics),
     onBreaker: (state) => metrics.breakerState("redis", state),
@@ -99,6 +105,7 @@ function openShared(redis: NonNullable<Config["redis"]>, options: OpenBackendOpt
   return {
     backend,
     ledger: createRedisLedger(backend.run, NAMESPACE),
+    close: backend.close,
     allowanceOf(origin, terms) {
       const { replicas, degradedShare, degradedForMs } = config.budget;
       const common = { origin, terms, replicas, degradedForMs };
@@ -126,16 +133,11 @@ function openSqlite(dataDir: string, options: OpenBackendOptions): SqliteBackend
   return createSqliteBackend({
     dataDir,
     maxBytes: config.cache.maxDiskBytes,
-    retentionMs: longestKeptMs(config.cache),
+    retentionMs: config.cache.retentionMs,
     clock,
     log: observer,
     onOperation: timed("sqlite", metrics),
   });
-}
-
-/** How long a purge must be remembered: as long as an entry from before it can be kept. */
-function longestKeptMs({ retentionMs, ttlMs, negativeTtlMs }: Config["cache"]): number {
-  return Math.max(retentionMs, negativeTtlMs, ...Object.values(ttlMs));
 }
 
 function timed(tier: Tier, metrics: Metrics): (operation: StoreOperation, durationMs: number) => void {

@@ -120,10 +120,12 @@ const TRAFFIC: RowSpec = {
     },
     {
       title: "Answers from the cache, and stale ones",
-      description: "As parts of all requests that had an answer.",
+      description:
+        "As parts of all requests that had an answer; `updating`: out of date, and being refreshed.",
       unit: "percentunit",
       queries: [
         { expr: shareOf("gateway_requests_total", 'outcome=~"hit|updating"', ANSWERED), legend: "hits" },
+        { expr: shareOf("gateway_requests_total", 'outcome="updating"', ANSWERED), legend: "updating" },
         { expr: shareOf("gateway_requests_total", 'outcome="stale"', ANSWERED), legend: "stale" },
       ],
     },
@@ -133,6 +135,13 @@ const TRAFFIC: RowSpec = {
       unit: "reqps",
       as: "stacked",
       queries: [rateBy("status", "gateway_requests_total", 'status=~"[45].."')],
+    },
+    {
+      title: "Refreshes",
+      description: "Answers fetched where one was held already, by whether the new one said something else.",
+      unit: "reqps",
+      as: "stacked",
+      queries: [rateBy("change", "gateway_refreshes_total")],
     },
     {
       title: "Time to answer",
@@ -367,6 +376,17 @@ const PROCESSES: RowSpec = {
         {
           expr: `count by (version, node) (${series("gateway_build_info")})`,
           legend: "{{version}}, Node {{node}}",
+        },
+      ],
+    },
+    {
+      title: "Settings",
+      description: "How long the settings in force have been so.",
+      unit: "s",
+      queries: [
+        {
+          expr: `time() - ${series("gateway_config_last_reload_success_timestamp_seconds")}`,
+          legend: "{{instance}}",
         },
       ],
     },

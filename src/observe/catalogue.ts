@@ -132,6 +132,42 @@ export const STORES = {
   ),
 };
 
+export const FRESHNESS = {
+  refreshes: counter(
+    "gateway_refreshes_total",
+    "Answers fetched where one was held already, by resource and whether the new one said something else.",
+    { resource: label.RESOURCE, change: label.CHANGE },
+  ),
+  warmFetches: counter(
+    "gateway_warm_fetches_total",
+    "Answers that are kept warm and were due, by resource and what came of it.",
+    { resource: label.RESOURCE, result: label.REFRESH_END },
+  ),
+  adaptiveShadow: counter(
+    "gateway_adaptive_ttl_shadow_total",
+    "What refreshes would have been if lifetimes followed how fast answers change (cache.adaptiveTtl: shadow).",
+    { resource: label.RESOURCE, effect: label.SHADOW_EFFECT },
+  ),
+};
+
+export const SETTINGS = {
+  reloads: counter(
+    "gateway_config_reloads_total",
+    "Times the settings were read again, by what came of it.",
+    { result: label.RELOAD_RESULT },
+  ),
+  lastReloadSuccessful: gauge(
+    "gateway_config_last_reload_successful",
+    "Whether the settings were applied when they were read last: 1, or 0 where the earlier ones stay.",
+    {},
+  ),
+  lastReloadSuccess: gauge(
+    "gateway_config_last_reload_success_timestamp_seconds",
+    "When the settings in force were read, in epoch seconds.",
+    {},
+  ),
+};
+
 export const PROCESS = {
   buildInfo: gauge("gateway_build_info", "Always 1: what runs, by its labels.", {
     version: label.VERSION,
@@ -155,5 +191,7 @@ export const CATALOGUE: readonly { readonly title: string; readonly metrics: rea
   { title: "The upstream", metrics: Object.values<Metric>(UPSTREAM) },
   { title: "The budget", metrics: Object.values<Metric>(BUDGET) },
   { title: "The stores", metrics: Object.values<Metric>(STORES) },
+  { title: "Freshness", metrics: Object.values<Metric>(FRESHNESS) },
+  { title: "The settings", metrics: Object.values<Metric>(SETTINGS) },
   { title: "The process", metrics: Object.values<Metric>(PROCESS) },
 ];

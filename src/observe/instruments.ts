@@ -31,6 +31,8 @@ export function createInstruments(registry: Registry): Instruments {
       return;
     }
     const collect = function (this: Gauge): void {
+      // What is no longer there, a window of earlier settings say, is no longer shown.
+      this.reset();
       for (const [labels, value] of read()) this.set(labels, value);
     };
     registry.registerMetric(new Gauge({ ...settings, registers: [], collect }));
@@ -54,6 +56,6 @@ function common<L extends string>({
   help: string;
   labelNames: L[];
 } {
-  const labelNames = Object.keys(labels).filter((label): label is L => label in labels);
-  return { name, help, labelNames };
+  const isLabel = (key: string): key is L => key in labels;
+  return { name, help, labelNames: Object.keys(labels).filter(isLabel) };
 }

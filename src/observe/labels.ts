@@ -2,7 +2,17 @@
  * The labels of the metrics, each with the values it can have: a closed set, or what the settings name.
  * Nothing that a caller sends can become one.
  */
-import { CAUSES, ORIGINS, OUTCOMES, PRIORITIES, TIERS, UPSTREAM_FAULTS } from "../exchange.ts";
+import {
+  CAUSES,
+  CHANGES,
+  ORIGINS,
+  OUTCOMES,
+  PRIORITIES,
+  REFRESH_ENDS,
+  SHADOW_EFFECTS,
+  TIERS,
+  UPSTREAM_FAULTS,
+} from "../exchange.ts";
 import { RESOURCES } from "../interface/resources.ts";
 
 export interface LabelValues {
@@ -19,6 +29,7 @@ const STORE_OPERATIONS = [
   "use",
   "set",
   "remove",
+  "sweep",
   "purge",
   "purges",
   "claim",
@@ -36,6 +47,10 @@ export type StoreOperation = (typeof STORE_OPERATIONS)[number];
 /** Why a request gets no part of the budget. */
 const REFUSAL_REASONS = ["budget", "share", "per-day", "cool-off", "deadline"] as const;
 export type RefusalReason = (typeof REFUSAL_REASONS)[number];
+
+/** What may come of reading the settings again. */
+export const RELOAD_RESULTS = ["applied", "invalid", "restart-needed"] as const;
+export type ReloadResult = (typeof RELOAD_RESULTS)[number];
 
 const HTTP_STATUS = /^[1-9]\d\d$/;
 
@@ -81,6 +96,22 @@ export const CIRCUIT: LabelValues = {
       (scope) => `${origin}/${scope}`,
     ),
   ),
+};
+export const CHANGE: LabelValues = {
+  says: "`not-modified`: the API said so; `unchanged`: its answer says the same as the one held",
+  values: CHANGES,
+};
+export const REFRESH_END: LabelValues = {
+  says: "`refused`: for want of budget; `skipped`: another was under way",
+  values: REFRESH_ENDS,
+};
+export const SHADOW_EFFECT: LabelValues = {
+  says: "`saved`: it would rightly not have been made; `outdated`: not made, though the answer had changed; `extra`: there would have been one before",
+  values: SHADOW_EFFECTS,
+};
+export const RELOAD_RESULT: LabelValues = {
+  says: "`invalid`, `restart-needed`: nothing was changed",
+  values: RELOAD_RESULTS,
 };
 export const VERSION: LabelValues = { says: "as in package.json", pattern: /^\d+\.\d+\.\d+/ };
 export const NODE: LabelValues = { says: "the version of Node", pattern: /^v\d+\.\d+\.\d+/ };

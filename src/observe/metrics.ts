@@ -4,9 +4,11 @@
  */
 import { Registry } from "prom-client";
 
-import type { RequestRecord, Tier, UpstreamCallRecord } from "../exchange.ts";
+import type { RefreshEnd, RefreshRecord, RequestRecord, Tier, UpstreamCallRecord } from "../exchange.ts";
+import type { Resource } from "../interface/resources.ts";
 import { type BudgetMetrics, type BudgetSources, registerBudgetMetrics } from "./budget-metrics.ts";
 import { TRAFFIC } from "./catalogue.ts";
+import { type ConfigMetrics, registerConfigMetrics } from "./config-metrics.ts";
 import { createInstruments } from "./instruments.ts";
 import type { StoreOperation } from "./labels.ts";
 import { type Build, registerProcessMetrics } from "./process-metrics.ts";
@@ -16,11 +18,14 @@ import { registerTrafficMetrics } from "./traffic-metrics.ts";
 export interface Metrics {
   readonly request: (record: RequestRecord) => void;
   readonly upstreamCall: (record: UpstreamCallRecord) => void;
+  readonly refreshed: (record: RefreshRecord) => void;
+  readonly warmed: (resource: Resource, end: RefreshEnd) => void;
   /** A store's operation, in milliseconds, done or failed. */
   readonly storeOperation: (store: Tier, operation: StoreOperation, durationMs: number) => void;
   readonly breakerState: (store: Tier, state: BreakerState) => void;
   readonly budget: BudgetMetrics;
   readonly eventLoopDelay: (delayMs: number) => void;
+  readonly config: ConfigMetrics;
   /** The exposition text and its media type. */
   readonly render: () => Promise<{ contentType: string; text: string }>;
 }
@@ -32,7 +37,7 @@ export interface MetricSources {
   readonly flights: () => number;
   readonly budget: BudgetSources;
   /** How many apps the settings name. */
-  readonly appsRegistered: number;
+  readonly appsRegistered: () => number;
   readonly build: Build;
 }
 
@@ -45,7 +50,7 @@ export function createMetrics(sources: MetricSources): Metrics {
   const budget = registerBudgetMetrics(instruments, sources.budget);
   const { eventLoopDelay } = registerProcessMetrics(instruments, sources.build);
   instruments.sampledAlone(TRAFFIC.flights, sources.flights);
-  instruments.sampledAlone(TRAFFIC.appsRegistered, () => sources.appsRegistered);
+  instruments.sampledAlone(TRAFFIC.appsRegistered, sources.appsRegistered);
 
   return {
     request(record) {
@@ -53,10 +58,13 @@ export function createMetrics(sources: MetricSources): Metrics {
       if (record.tier !== undefined) stores.hit(record.tier);
     },
     upstreamCall: traffic.upstreamCall,
+    refreshed: traffic.refreshed,
+    warmed: traffic.warmed,
     storeOperation: stores.operation,
     breakerState: stores.breakerState,
     budget,
     eventLoopDelay,
+    config: registerConfigMetrics(instruments),
     async render() {
       return { contentType: registry.contentType, text: await registry.metrics() };
     },

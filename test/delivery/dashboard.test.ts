@@ -6,7 +6,7 @@ import { startBusy } from "../support/busy-gateway.ts";
 import { asSent, DASHBOARD, PANELS } from "../support/dashboard.ts";
 import { QUERY_NAMES } from "../support/exposition.ts";
 import { type PrometheusServer, startPrometheus } from "../support/prometheus.ts";
-import { RULE_FILE, RULE_GROUPS } from "../support/rules.ts";
+import { RULE_FILE, RULE_GROUPS } from "../support/alert-rules.ts";
 
 const RULES = RULE_GROUPS.flatMap(({ rules }) => rules);
 const RECORDED = RULES.flatMap(({ record }) => record ?? []);

@@ -1,6 +1,6 @@
 import { onTestFinished } from "vitest";
 
-import { startGateway, type TestGateway } from "./gateway.ts";
+import { LISTING_ID, startGateway, type TestGateway } from "./gateway.ts";
 import { startRedis } from "./redis.ts";
 
 const SETTINGS = `
@@ -18,7 +18,12 @@ export async function startBusy(): Promise<{ gateway: TestGateway; traffic: () =
   onTestFinished(() => redis.close());
   const gateway = await startGateway({
     settings: SETTINGS,
-    env: { REDIS_URL: `redis://127.0.0.1:${redis.port}`, CACHE_TTL: "listings=200ms" },
+    env: {
+      REDIS_URL: `redis://127.0.0.1:${redis.port}`,
+      CACHE_TTL: "listings=200ms,records=200ms",
+      // So that an expired search stands in for a refusal, and is not just refreshed.
+      CACHE_STALE_WHILE_REVALIDATE: "listings=1ms",
+    },
   });
   let round = 0;
   const as = (app: string): { headers: Record<string, string> } => ({ headers: { "x-app-id": app } });
@@ -32,6 +37,8 @@ export async function startBusy(): Promise<{ gateway: TestGateway; traffic: () =
       await gateway.get(`/sold?areaId=${round}`, as("unheard-of"));
       await gateway.get("/areas?q=Nacka", { headers: { "cache-control": "no-store" } });
       await gateway.get(`/cache/primary_${round}_100x60.jpg`, as("web"));
+      // Expired since the last round: given while it is refreshed.
+      await gateway.get(`/listings/${LISTING_ID}`, as("web"));
       // Mistakes.
       await gateway.get("/listings?limit=900", as("web"));
       await gateway.get("/nowhere");

@@ -1,5 +1,5 @@
-/** A real Prometheus, on a free port of 127.0.0.1, in a directory of its own; and promtool. */
-import { spawn, spawnSync } from "node:child_process";
+/** A real Prometheus, on a free port of 127.0.0.1, in a directory of its own. */
+import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -8,13 +8,6 @@ import { join } from "node:path";
 import { onTestFinished } from "vitest";
 
 import { ask } from "./ask.ts";
-
-/** What promtool said, on either stream, and whether it was content. */
-export function promtool(args: readonly string[], input = ""): { isContent: boolean; said: string } {
-  const { status, stdout, stderr, error } = spawnSync("promtool", args, { encoding: "utf8", input });
-  if (error) throw error;
-  return { isContent: status === 0, said: stdout + stderr };
-}
 
 interface Result {
   readonly metric: Readonly<Record<string, string>>;

@@ -32,7 +32,7 @@ const SOURCES: MetricSources = {
   tiers: () => [],
   flights: () => 0,
   budget: { windows: () => [], queue: () => [], circuits: () => [] },
-  appsRegistered: 0,
+  appsRegistered: () => 0,
   build: { version: "1.2.3", node: "v26.0.0" },
 };
 
@@ -135,7 +135,7 @@ describe("the metrics", () => {
   });
 
   it("say what runs, how many apps it knows, and how late its timers are", async () => {
-    const metrics = metricsWith({ appsRegistered: 2 });
+    const metrics = metricsWith({ appsRegistered: () => 2 });
     metrics.eventLoopDelay(300);
     const lines = await linesOf(metrics);
     expect(lines).toEqual(
