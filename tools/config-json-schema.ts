@@ -5,7 +5,7 @@ import { metaOf } from "../src/platform/setting-shapes.ts";
 import { documentedSettings } from "./settings-table.ts";
 
 /** A JSON Schema, as far as it is touched here. */
-interface JsonSchema {
+export interface JsonSchema {
   properties?: Record<string, JsonSchema>;
   required?: string[];
   description?: string;
