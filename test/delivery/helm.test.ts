@@ -88,6 +88,7 @@ describe("an install", () => {
     ["two admin tokens", { adminToken: { value: "t", existingSecret: "t" } }, /adminToken\.value are both set/],
     ["a volume beside Redis", { redis: { url: "redis://r" }, persistence: { enabled: true } }, /persistence is for a gateway without Redis/],
     ["fewer replicas for the budget than run", { redis: { url: "redis://r" }, replicaCount: 3, config: { budget: { replicas: 2 } } }, /config\.budget\.replicas is less than the 3/],
+    ["a relative directory", { config: { dataDir: "./data" } }, /config\.dataDir is not absolute/],
     ["any free port", { config: { server: { port: 0 } } }, /config\.server\.port is 0/],
   ])("is refused with %s", (_, values, message) => {
     expect(refusal(minimalWith(values))).toMatch(message);

@@ -66,5 +66,9 @@
 {{- $faults = append $faults (printf "config.%s.port is 0, any free port: a Service needs a fixed one" $section) -}}
 {{- end -}}
 {{- end -}}
+{{- $dataDir := include "property-gateway.dataDir" . -}}
+{{- if and $dataDir (not (hasPrefix "/" $dataDir)) -}}
+{{- $faults = append $faults "config.dataDir is not absolute: a volume is mounted there" -}}
+{{- end -}}
 {{- toYaml $faults -}}
 {{- end -}}
