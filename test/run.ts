@@ -6,6 +6,8 @@ import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 
+import { obtainHelmTools } from "./support/helm-tools.ts";
+
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
 const OLDEST_NODE = 24;
 const OLDEST_REDIS = 7;
@@ -60,6 +62,7 @@ function findRedis(): void {
 
 checkNode();
 findRedis();
+console.log(`helm      ${obtainHelmTools()}`);
 console.log("upstream  the sandbox, started by the tests on free ports of 127.0.0.1");
 const vitest = join(dirname(createRequire(import.meta.url).resolve("vitest/package.json")), "vitest.mjs");
 const { status } = spawnSync(process.execPath, [vitest, "run", ...process.argv.slice(2)], {

@@ -110,9 +110,21 @@ describe("the gateway's pod", () => {
 
   it.each<[string, Values, string]>([
     ["one pod, which stops before the next starts", {}, "1"],
-    ["as many as there are, and one more while rolling", { replicaCount: 3, redis: { url: "redis://r" } }, "4"],
-    ["the most that scaling makes, and one more", { autoscaling: { enabled: true, maxReplicas: 7 }, redis: { url: "redis://r" } }, "8"],
-    ["what is said, where it is more", { config: { budget: { replicas: 20 } }, redis: { url: "redis://r" } }, "20"],
+    [
+      "as many as there are, and one more while rolling",
+      { replicaCount: 3, redis: { url: "redis://r" } },
+      "4",
+    ],
+    [
+      "the most that scaling makes, and one more",
+      { autoscaling: { enabled: true, maxReplicas: 7 }, redis: { url: "redis://r" } },
+      "8",
+    ],
+    [
+      "what is said, where it is more",
+      { config: { budget: { replicas: 20 } }, redis: { url: "redis://r" } },
+      "20",
+    ],
   ])("is told how many replicas run at once: %s", (_, values, replicas) => {
     expect(environment(render(minimalWith(values)))["REPLICAS"]).toBe(replicas);
   });
@@ -142,7 +154,9 @@ describe("the gateway's pod", () => {
     const config = checksums({ redis: { url: "redis://r" }, config: { cache: { ttl: { sold: "2h" } } } });
     expect(config["checksum/config"]).not.toBe(one["checksum/config"]);
     expect(config["checksum/secret"]).toBe(one["checksum/secret"]);
-    expect(checksums({ redis: { url: "redis://other" } })["checksum/secret"]).not.toBe(one["checksum/secret"]);
+    expect(checksums({ redis: { url: "redis://other" } })["checksum/secret"]).not.toBe(
+      one["checksum/secret"],
+    );
   });
 
   it("is spread over zones and nodes among those of its own version", () => {
@@ -162,9 +176,11 @@ describe("the gateway's pod", () => {
       pod(manifests).spec.volumes.find(({ name }: Anything) => name === "data");
     expect(volume(few).emptyDir).toEqual({});
     const kept = render(valuesOf("no-redis"));
-    expect(volume(kept).persistentVolumeClaim.claimName).toBe(find(kept, "PersistentVolumeClaim").metadata.name);
+    expect(volume(kept).persistentVolumeClaim.claimName).toBe(
+      find(kept, "PersistentVolumeClaim").metadata.name,
+    );
     expect(volume(trial)).toBeUndefined();
-    const [mount] = pod(few).spec.containers[0].volumeMounts.filter(({ name }: Anything) => name === "data");
+    const mount = pod(few).spec.containers[0].volumeMounts.find(({ name }: Anything) => name === "data");
     expect(mount.mountPath).toBe(environment(few)["DATA_DIR"]);
     expect(volume(render(minimalWith({ config: { dataDir: "" } })))).toBeUndefined();
   });
@@ -172,14 +188,23 @@ describe("the gateway's pod", () => {
   it("takes everything else from the values as it is", () => {
     const values: Anything = valuesOf("full");
     const { spec, metadata } = pod(full);
-    for (const name of ["nodeSelector", "tolerations", "affinity", "topologySpreadConstraints", "priorityClassName", "imagePullSecrets"]) {
+    for (const name of [
+      "nodeSelector",
+      "tolerations",
+      "affinity",
+      "topologySpreadConstraints",
+      "priorityClassName",
+      "imagePullSecrets",
+    ]) {
       expect([name, spec[name]]).toEqual([name, values[name]]);
     }
     expect(spec.containers[0].resources).toEqual(values.resources);
     expect(spec.containers[0].env).toContainEqual({ name: "TZ", value: "UTC" });
     expect(spec.containers[0].volumeMounts).toContainEqual(values.extraVolumeMounts[0]);
     expect(spec.volumes).toContainEqual(values.extraVolumes[0]);
-    expect(spec.containers[0].image).toMatch(/^registry\.example\.com\/platform\/property-gateway@sha256:e3b0/);
+    expect(spec.containers[0].image).toMatch(
+      /^registry\.example\.com\/platform\/property-gateway@sha256:e3b0/,
+    );
     expect(metadata.annotations).toMatchObject(values.podAnnotations);
     expect(metadata.labels).toMatchObject(values.podLabels);
   });
@@ -212,7 +237,9 @@ describe("secrets", () => {
     expect(environment(full)).toMatchObject({ REDIS_URL: { name: "redis", key: "address" } });
     const { secret } = pod(full).spec.volumes.find(({ name }: Anything) => name === "private-key");
     expect(secret).toMatchObject({ secretName: "upstream", items: [{ key: "key", path: "private-key" }] });
-    const [mount] = pod(full).spec.containers[0].volumeMounts.filter(({ name }: Anything) => name === "private-key");
+    const mount = pod(full).spec.containers[0].volumeMounts.find(
+      ({ name }: Anything) => name === "private-key",
+    );
     expect(environment(full)["UPSTREAM_PRIVATE_KEY_FILE"]).toBe(`${mount.mountPath}/private-key`);
     // A file mounted by itself would never change.
     expect(mount).not.toHaveProperty("subPath");
@@ -226,7 +253,10 @@ describe("secrets", () => {
       "UPSTREAM_PRIVATE_KEY_FILE",
     ]);
     const elsewhere = render(
-      minimalWith({ config: { upstream: { privateKeyFile: "/vault/key" } }, privateKey: { existingSecret: "" } }),
+      minimalWith({
+        config: { upstream: { privateKeyFile: "/vault/key" } },
+        privateKey: { existingSecret: "" },
+      }),
     );
     expect(environment(elsewhere)).not.toHaveProperty("UPSTREAM_PRIVATE_KEY_FILE");
     expect(settingsFile(elsewhere).upstream.privateKeyFile).toBe("/vault/key");
@@ -236,7 +266,10 @@ describe("secrets", () => {
 describe("the network policy", () => {
   const portsOf = (rule: Anything): number[] => rule.ports.map(({ port }: Anything) => port);
   const policy = (values: Values): Anything =>
-    find(render(values).filter(({ metadata }) => !metadata.name.endsWith("-redis")), "NetworkPolicy").spec;
+    find(
+      render(values).filter(({ metadata }) => !metadata.name.endsWith("-redis")),
+      "NetworkPolicy",
+    ).spec;
 
   it("lets callers in, and operators from its own namespace", () => {
     const { policyTypes, ingress, podSelector } = policy(valuesOf("minimal"));
@@ -251,7 +284,13 @@ describe("the network policy", () => {
 
   it.each<[string, number[][]]>([
     ["minimal", [[53, 53], [443]]],
-    ["no-redis", [[53, 53], [443, 8443]]],
+    [
+      "no-redis",
+      [
+        [53, 53],
+        [443, 8443],
+      ],
+    ],
     ["trial", [[53, 53], [443], [6379]]],
     ["sentinel", [[53, 53], [443], [26379, 6380]]],
     ["cluster", [[53, 53], [443], [7000, 7001]]],
@@ -294,7 +333,9 @@ describe("monitoring", () => {
     expect(isPartOf(spec.selector.matchLabels, find(full, "Service", "gateway").metadata.labels)).toBe(false);
     expect(spec.endpoints[0]).toMatchObject({ port: admin.spec.ports[0].name, path: "/metrics" });
     expect(spec.endpoints[0]).not.toHaveProperty("authorization");
-    const guarded = render(minimalWith({ serviceMonitor: { enabled: true }, adminToken: { existingSecret: "a" } }));
+    const guarded = render(
+      minimalWith({ serviceMonitor: { enabled: true }, adminToken: { existingSecret: "a" } }),
+    );
     expect(find(guarded, "ServiceMonitor").spec.endpoints[0].authorization).toEqual({
       type: "Bearer",
       credentials: { name: "a", key: "admin-token" },
@@ -304,8 +345,13 @@ describe("monitoring", () => {
   it("installs the rules and the dashboard as they are", () => {
     const rules = parse(readFileSync(`${CHART}/files/rules.yaml`, "utf8"));
     expect(find(full, "PrometheusRule").spec).toEqual(rules);
-    const dashboard = find(full.filter(({ metadata }) => metadata.name.endsWith("-dashboard")), "ConfigMap");
-    expect(dashboard.data["property-gateway.json"]).toBe(readFileSync(`${CHART}/files/dashboard.json`, "utf8"));
+    const dashboard = find(
+      full.filter(({ metadata }) => metadata.name.endsWith("-dashboard")),
+      "ConfigMap",
+    );
+    expect(dashboard.data["property-gateway.json"]).toBe(
+      readFileSync(`${CHART}/files/dashboard.json`, "utf8"),
+    );
     expect(dashboard.metadata.labels["grafana_dashboard"]).toBe("1");
   });
 

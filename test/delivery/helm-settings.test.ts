@@ -143,19 +143,17 @@ const BESIDE: Readonly<Record<string, Values>> = {
   dataDir: { redis: { url: "redis://redis.example" } },
 };
 
-/** One of these is valid for any setting, and not its default. */
-const CANDIDATES: readonly unknown[] = [
-  ["_", "utm"],
-  ["redis-0.example:6379"],
-  ["/areas/*"],
-  [{ id: "web", weight: 2 }],
-  ...["/elsewhere/{resource}/{serviceId}", "https://other.example/api", "redis://redis.example:6380", "127.0.0.2"],
-  ...["36d", "7s", "17MiB", "7/1m", "X-Other", "other"],
-  ...["drop", "observe", "background", "cluster", "warn"],
-  ...[17, 1_700, 0.17],
-  true,
-  false,
+const LISTS = [["_", "utm"], ["redis-0.example:6379"], ["/areas/*"], [{ id: "web", weight: 2 }]];
+const ADDRESSES = [
+  "/elsewhere/{resource}/{serviceId}",
+  "https://other.example/api",
+  "redis://redis.example:6380",
+  "127.0.0.2",
 ];
+const WORDS = ["drop", "observe", "background", "cluster", "warn"];
+const AMOUNTS = ["36d", "7s", "17MiB", "7/1m", "X-Other", "other", 17, 1_700, 0.17, true, false];
+/** One of these is valid for any setting, and not its default. */
+const CANDIDATES: readonly unknown[] = [...LISTS, ...ADDRESSES, ...WORDS, ...AMOUNTS];
 
 /** The settings, each with another value than its default. */
 const OTHERS = documentedSettings(readFileSync("config/default.yaml", "utf8")).map((documented) => {
@@ -182,7 +180,9 @@ function settingAt(values: Values, name: string): unknown {
 describe("every setting can be said in the values:", () => {
   it.each(OTHERS)("$name", ({ name, value, isSecret }) => {
     expect(value).toBeDefined();
-    const inConfig = { config: name.split(".").reduceRight<unknown>((inner, key) => ({ [key]: inner }), value) };
+    const inConfig = {
+      config: name.split(".").reduceRight<unknown>((inner, key) => ({ [key]: inner }), value),
+    };
     const said = isSecret ? SECRETS[name]?.(value) : overlaid(inConfig, BESIDE[name] ?? {});
     if (said === undefined) throw new Error(`no value is known to say ${name}`);
     expect(settingAt(minimalWith(said), name)).toEqual(value);

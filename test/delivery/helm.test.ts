@@ -1,6 +1,16 @@
 import { describe, expect, it } from "vitest";
 
-import { type Anything, CHART, find, helm, minimalWith, refusal, render, VALUE_FILES, valuesOf } from "../support/chart.ts";
+import {
+  type Anything,
+  CHART,
+  find,
+  helm,
+  minimalWith,
+  refusal,
+  render,
+  VALUE_FILES,
+  valuesOf,
+} from "../support/chart.ts";
 import { KUBERNETES_VERSIONS } from "../support/helm-tools.ts";
 import { isOfOperator, kubernetesCheck, operatorFaults } from "../support/kubernetes-check.ts";
 
@@ -75,26 +85,69 @@ describe("an install", () => {
   });
 
   it.each<[string, Anything, RegExp]>([
-    ["a setting that is misspelled", { config: { budget: { limitt: "1/1m" } } }, /'\/config\/budget'.*'limitt' not allowed/],
-    ["a setting of the wrong type", { config: { cache: { ttl: { sold: 60 } } } }, /'\/config\/cache\/ttl\/sold': got number, want string/],
+    [
+      "a setting that is misspelled",
+      { config: { budget: { limitt: "1/1m" } } },
+      /'\/config\/budget'.*'limitt' not allowed/,
+    ],
+    [
+      "a setting of the wrong type",
+      { config: { cache: { ttl: { sold: 60 } } } },
+      /'\/config\/cache\/ttl\/sold': got number, want string/,
+    ],
     ["a value that is misspelled", { privateKy: {} }, /'privateKy' not allowed/],
     ["a value of the wrong type", { replicaCount: "two" }, /'\/replicaCount': got string, want integer/],
-    ["replicas without Redis", { replicaCount: 2 }, /2 replicas without Redis: each would have the whole budget/],
+    [
+      "replicas without Redis",
+      { replicaCount: 2 },
+      /2 replicas without Redis: each would have the whole budget/,
+    ],
     ["scaling without Redis", { autoscaling: { enabled: true } }, /5 replicas without Redis/],
-    ["scaling from more to fewer", { redis: { url: "redis://r" }, autoscaling: { enabled: true, minReplicas: 6 } }, /maxReplicas is less than/],
-    ["two places for Redis", { redis: { url: "redis://r", trial: { enabled: true } } }, /expected one of redis\.existingSecret/],
-    ["two private keys", { privateKey: { value: "k" } }, /privateKey\.existingSecret and privateKey\.value are both set/],
-    ["a key file and a key", { config: { upstream: { privateKeyFile: "/vault/key" } } }, /privateKeyFile and privateKey are both set/],
-    ["two admin tokens", { adminToken: { value: "t", existingSecret: "t" } }, /adminToken\.value are both set/],
-    ["a volume beside Redis", { redis: { url: "redis://r" }, persistence: { enabled: true } }, /persistence is for a gateway without Redis/],
-    ["fewer replicas for the budget than run", { redis: { url: "redis://r" }, replicaCount: 3, config: { budget: { replicas: 2 } } }, /config\.budget\.replicas is less than the 3/],
+    [
+      "scaling from more to fewer",
+      { redis: { url: "redis://r" }, autoscaling: { enabled: true, minReplicas: 6 } },
+      /maxReplicas is less than/,
+    ],
+    [
+      "two places for Redis",
+      { redis: { url: "redis://r", trial: { enabled: true } } },
+      /expected one of redis\.existingSecret/,
+    ],
+    [
+      "two private keys",
+      { privateKey: { value: "k" } },
+      /privateKey\.existingSecret and privateKey\.value are both set/,
+    ],
+    [
+      "a key file and a key",
+      { config: { upstream: { privateKeyFile: "/vault/key" } } },
+      /privateKeyFile and privateKey are both set/,
+    ],
+    [
+      "two admin tokens",
+      { adminToken: { value: "t", existingSecret: "t" } },
+      /adminToken\.value are both set/,
+    ],
+    [
+      "a volume beside Redis",
+      { redis: { url: "redis://r" }, persistence: { enabled: true } },
+      /persistence is for a gateway without Redis/,
+    ],
+    [
+      "fewer replicas for the budget than run",
+      { redis: { url: "redis://r" }, replicaCount: 3, config: { budget: { replicas: 2 } } },
+      /config\.budget\.replicas is less than the 3/,
+    ],
     ["a relative directory", { config: { dataDir: "./data" } }, /config\.dataDir is not absolute/],
     ["any free port", { config: { server: { port: 0 } } }, /config\.server\.port is 0/],
   ])("is refused with %s", (_, values, message) => {
     expect(refusal(minimalWith(values))).toMatch(message);
   });
 
-  it.each([["upstream", "privateKey"], ["redis", "url"]])("never takes config.%s.%s, which would be for many to read", (section, name) => {
+  it.each([
+    ["upstream", "privateKey"],
+    ["redis", "url"],
+  ])("never takes config.%s.%s, which would be for many to read", (section, name) => {
     const secret = "redis://:secret@redis.example";
     const message = refusal(minimalWith({ config: { [section]: { [name]: secret } } }));
     expect(message).toMatch(`config.${section}.${name} would stand in a ConfigMap`);
@@ -102,10 +155,13 @@ describe("an install", () => {
 
   it("says in its notes what was assumed, and what one pod without Redis means", () => {
     const notes = (values: Anything): string =>
-      helm(["install", "gw", CHART, "--dry-run=client", "--namespace", "apps"], values).stdout.split("NOTES:")[1] ?? "";
+      helm(["install", "gw", CHART, "--dry-run=client", "--namespace", "apps"], values).stdout.split(
+        "NOTES:",
+      )[1] ?? "";
     const few = notes(valuesOf("minimal"));
     expect(few).toMatch(/http:\/\/gw-property-gateway\.apps:80/);
-    for (const name of ["imageUrl", "referrer", "userAgent", "service"]) expect(few).toMatch(`config.upstream.${name}: `);
+    for (const name of ["imageUrl", "referrer", "userAgent", "service"])
+      expect(few).toMatch(`config.upstream.${name}: `);
     expect(few).toMatch(/spent of the budget is forgotten/);
     expect(notes(valuesOf("no-redis"))).not.toMatch(/assumed|forgotten/);
     expect(notes(valuesOf("trial"))).toMatch(/for trials/);

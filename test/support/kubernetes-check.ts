@@ -77,11 +77,9 @@ function typeFaults(manifests: readonly Manifest[]): string[] {
         `export const m${index}: import(${module(manifest.kind)}).I${manifest.kind} = ${JSON.stringify(manifest)};`,
     );
     writeFileSync(join(directory, "manifests.ts"), `${lines.join("\n")}\n`);
-    const tsc = join(
-      dirname(createRequire(import.meta.url).resolve("typescript/package.json")),
-      "bin/tsc",
-    );
-    const how = "--ignoreConfig --noEmit --strict --skipLibCheck --target esnext --module esnext --moduleResolution bundler";
+    const tsc = join(dirname(createRequire(import.meta.url).resolve("typescript/package.json")), "bin/tsc");
+    const how =
+      "--ignoreConfig --noEmit --strict --skipLibCheck --target esnext --module esnext --moduleResolution bundler";
     const { stdout } = spawnSync(process.execPath, [tsc, ...how.split(" "), "--types", "", "manifests.ts"], {
       cwd: directory,
       encoding: "utf8",
