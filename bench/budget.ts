@@ -88,9 +88,14 @@ function termsOf(limit: number, windowMs: number, weights: Readonly<Record<strin
   };
 }
 
-function orderOf(app: string): Order {
-  const waiting = { abandoned: new AbortController().signal, deadlineAt: () => Number.POSITIVE_INFINITY };
-  return { app, priority: "interactive", cause: "miss", resource: "areas", text: "areas?q=bench", waiting };
+function orderOf(app: string, abandoned = new AbortController().signal): Order {
+  const waiting: Order["waiting"] = {
+    abandoned,
+    deadlineAt: () => Number.POSITIVE_INFINITY,
+    priority: () => "interactive",
+    onMoreUrgent: () => undefined,
+  };
+  return { app, cause: "miss", resource: "areas", text: "areas?q=bench", waiting };
 }
 
 /** A place for one request after the other, none of which has to wait for another. */
@@ -172,10 +177,9 @@ async function saturate(
   const gone = new AbortController();
   const end = performance.now() + windowMs * WINDOWS;
   const asker = async (app: string): Promise<void> => {
-    const waiting = { abandoned: gone.signal, deadlineAt: () => Number.POSITIVE_INFINITY };
     while (performance.now() < end) {
       await throttle
-        .throttled({ ...orderOf(app), waiting }, async (ended) => {
+        .throttled(orderOf(app, gone.signal), async (ended) => {
           if (performance.now() < end) sent[app] = (sent[app] ?? 0) + 1;
           ended({ status: 200, arrivedAfterMs: 0, durationMs: 0 });
         })

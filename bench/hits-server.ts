@@ -6,7 +6,8 @@ import http from "node:http";
 import { createGateway } from "../src/app.ts";
 import { createLogger } from "../src/observe/log.ts";
 import { systemClock } from "../src/platform/clock.ts";
-import { loadConfig } from "../src/platform/config.ts";
+import { createPrivateKeys } from "../src/platform/private-keys.ts";
+import { openSettings } from "../src/platform/settings-source.ts";
 import { systemRandom } from "../src/platform/random.ts";
 import { createSandbox } from "../src/sandbox/sandbox.ts";
 
@@ -16,7 +17,7 @@ const PATH = "/listings?areaId=76&limit=25";
 async function startGateway(): Promise<string> {
   const sandbox = createSandbox({ ...CALLER, sizes: { listings: 2_000, sold: 10 } });
   const { url } = await sandbox.listen();
-  const config = loadConfig({
+  const source = openSettings({
     env: {
       HOST: "127.0.0.1",
       PORT: "0",
@@ -33,8 +34,10 @@ async function startGateway(): Promise<string> {
     },
     readFile: (path) => readFileSync(path, "utf8"),
   });
-  const log = createLogger({ level: config.log.level, secrets: [] });
-  const gateway = createGateway({ config, clock: systemClock, random: systemRandom, log });
+  const { config } = source.first;
+  const keys = createPrivateKeys(config.upstream.privateKey);
+  const log = createLogger({ level: config.log.level, secrets: keys.known });
+  const gateway = createGateway({ source, keys, clock: systemClock, random: systemRandom, log });
   const { callers } = await gateway.start();
   return callers.url + PATH;
 }

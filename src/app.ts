@@ -1,86 +1,92 @@
 /**
  * The composition root: everything is made here, and handed to those who draw the parts of it.
  */
-import type { Flown } from "./cache/cache.ts";
-import { createMemoryStore } from "./cache/memory-store.ts";
-import type { Store, StoreStats } from "./cache/store.ts";
-import { createTiers } from "./cache/tiers.ts";
-import { createFlights } from "./coalesce/flight.ts";
 import { drawAdmin } from "./draw-admin.ts";
-import { budgetSources, drawBudgets } from "./draw-budgets.ts";
-import { drawJourney } from "./draw-journey.ts";
-import { createGatewayServer } from "./edge/server.ts";
-import { ORIGINS, type Tier } from "./exchange.ts";
-import { createMetrics } from "./observe/metrics.ts";
-import { createObserver } from "./observe/observer.ts";
-import { openBackend } from "./open-backend.ts";
-import { listen, type Listening } from "./platform/listen.ts";
+import { drawCallers } from "./draw-callers.ts";
+import { drawFoundation } from "./draw-foundation.ts";
+import { drawLife, type StopOptions } from "./draw-life.ts";
+import { drawReload, restartReasons } from "./draw-reload.ts";
+import { createUnderWay } from "./edge/under-way.ts";
+import type { Observer } from "./exchange.ts";
+import { watchEventLoop } from "./observe/event-loop.ts";
+import type { Listening } from "./platform/listen.ts";
+import { createLiveSettings } from "./platform/live-settings.ts";
+import { followKeyFile, type KeyFile } from "./platform/private-key-file.ts";
+import type { SettingsSource } from "./platform/settings-source.ts";
 import type { Surroundings } from "./surroundings.ts";
+
+/** What a gateway is made of. */
+export interface GatewayOptions extends Pick<Surroundings, "keys" | "clock" | "random" | "log"> {
+  readonly source: SettingsSource;
+}
 
 export interface Gateway {
   /** Starts both servers. */
   readonly start: () => Promise<{ readonly callers: Listening; readonly admin: Listening }>;
-  /** Stops accepting, lets what is in flight finish within `server.drainTimeout`, closes the rest. */
-  readonly stop: () => Promise<void>;
+  /**
+   * Stops accepting, lets what is in flight finish within `server.drainTimeout`, refuses the rest, and gives
+   * back what it holds of what replicas share.
+   */
+  readonly stop: (options?: StopOptions) => Promise<void>;
+  /** Reads the settings again; the log says what came of it. */
+  readonly reload: () => void;
 }
 
-export function createGateway(surroundings: Surroundings): Gateway {
-  const { config, clock, random, log } = surroundings;
-  const memory = createMemoryStore(config.cache.maxBytes, clock);
-  const flights = createFlights<Flown>(clock);
-  const metrics = createMetrics({
-    tiers: () => [memory, backend?.store].flatMap(statsOf),
-    flights: () => flights.size,
-    budget: budgetSources(() => budgets),
+export function createGateway(options: GatewayOptions): Gateway {
+  const { source, keys, clock, log } = options;
+  const { config } = source.first;
+  const settings = createLiveSettings(source, restartReasons(config));
+  const surroundings: Surroundings = { ...options, config, settings };
+  const foundation = drawFoundation(surroundings);
+  const { flights, metrics, observer, budgets } = foundation;
+  const parse = { ...config.query, isSecret: (value: string) => keys.known.includes(value) };
+  const keyFile = drawKeyFile(options, observer);
+  const underWay = createUnderWay();
+  const callers = drawCallers(surroundings, {
+    ...foundation,
+    parse,
+    underWay,
+    readFile: source.readFile,
+    lookForKey: () => keyFile?.check(),
   });
-  const observer = createObserver(log, metrics);
-  const { backend, allowanceOf, ledger } = openBackend({ config, clock, random, observer, metrics });
-  const budgets = drawBudgets({
-    config,
+  const life = drawLife(() => ({
     clock,
-    allowanceOf,
-    observer: {
-      refused: metrics.budget.refused,
-      departed: ({ app, cause }, waitedMs) => metrics.budget.spent(app, cause, waitedMs),
-    },
+    callers: callers.server,
+    admin,
+    budgets,
+    flights,
+    underWay,
+    closeStore: foundation.closeStore,
+  }));
+  const reload = drawReload({ settings, keys, budgets, metrics, log, clock });
+  const admin = drawAdmin(surroundings, {
+    ...foundation,
+    parse,
+    warm: callers.warm.states,
+    readiness: life.readiness,
+    reload: () => reload("request"),
   });
-  const tiers = createTiers({ memory, backend, clock });
-
-  const parse = {
-    ...config.query,
-    isSecret: (value: string) => value === config.upstream.privateKey.reveal(),
-  };
-  const callers = createGatewayServer({
-    journey: drawJourney(surroundings, { tiers, flights, backend, budgets, observer, parse }),
-    maxUrlBytes: config.server.maxUrlBytes,
-    requestId: random.requestId,
-  });
-  let stopping = false;
-  const isReady = (): boolean => !stopping;
-  const admin = drawAdmin(surroundings, { tiers, budgets, ledger, metrics, observer, parse, isReady });
-  const started: Listening[] = [];
+  const stopWatching = watchEventLoop(metrics.eventLoopDelay);
 
   return {
     async start() {
-      const addresses = {
-        callers: await listen(callers, config.server.port, config.server.host),
-        admin: await listen(admin, config.admin.port, config.admin.host),
-      };
-      started.push(addresses.callers, addresses.admin);
+      const addresses = await life.start(config);
+      callers.start();
       return addresses;
     },
-    async stop() {
-      stopping = true;
-      await Promise.all(started.map((server) => server.close(clock, config.server.drainTimeoutMs)));
-      // Before the store: what was sent is told there.
-      await Promise.all(ORIGINS.map((origin) => budgets[origin].allowance.close()));
-      await backend?.close();
+    async stop(how) {
+      callers.stop();
+      await life.stop(settings.current(), how);
+      keyFile?.close();
+      stopWatching();
     },
+    reload: () => reload("SIGHUP"),
   };
 }
 
-/** A store's part in the metrics; nothing where there is none, or it cannot tell. */
-function statsOf(store: Store | undefined): (StoreStats & { readonly tier: Tier })[] {
-  const stats = store?.stats();
-  return store && stats ? [{ tier: store.tier, ...stats }] : [];
+/** Follows the file that the private key is in, where it is in one. */
+function drawKeyFile({ source, keys, clock }: GatewayOptions, { info, warn }: Observer): KeyFile | undefined {
+  const { readFile, first } = source;
+  const path = first.config.upstream.privateKeyFile;
+  return path === null ? undefined : followKeyFile({ path, keys, clock, readFile, info, warn });
 }

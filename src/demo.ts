@@ -11,7 +11,8 @@ import { createLogger } from "./observe/log.ts";
 import { systemClock } from "./platform/clock.ts";
 import { processEnvironment } from "./platform/environment.ts";
 import { systemRandom } from "./platform/random.ts";
-import { readConfig } from "./platform/read-config.ts";
+import { createPrivateKeys } from "./platform/private-keys.ts";
+import { readSettings } from "./platform/settings-source.ts";
 import { whenToldToStop } from "./platform/signals.ts";
 import { createSandbox } from "./sandbox/sandbox.ts";
 import type { Sandbox } from "./sandbox/types.ts";
@@ -42,16 +43,18 @@ export async function main(): Promise<void> {
 async function run(sandbox: Sandbox, dataDir: string): Promise<void> {
   const upstream = await sandbox.listen();
   const control = await sandbox.listenControl();
-  const config = readConfig({
+  const source = readSettings({
     LOG_LEVEL: "warn",
     HOST: "127.0.0.1",
     ...processEnvironment(),
     ...settingsFor(upstream.url, dataDir),
   });
-  if (config === undefined) return;
-  const log = createLogger({ level: config.log.level, secrets: [CALLER.privateKey] });
-  const gateway = createGateway({ config, clock: systemClock, random: systemRandom, log });
-  const stopped = whenToldToStop();
+  if (source === undefined) return;
+  const { config } = source.first;
+  const keys = createPrivateKeys(config.upstream.privateKey);
+  const log = createLogger({ level: config.log.level, secrets: keys.known });
+  const gateway = createGateway({ source, keys, clock: systemClock, random: systemRandom, log });
+  const stopped = new Promise<void>((resolve) => whenToldToStop(() => resolve()));
   try {
     const { callers, admin } = await gateway.start();
     say(`\nproperty-gateway  ${callers.url}`);

@@ -9,7 +9,7 @@ import { createInspect } from "./cache/inspect.ts";
 import { StoreUnavailable } from "./cache/store.ts";
 import type { Tiers } from "./cache/tiers.ts";
 import { type Budgets, createExpect, describeBudgets } from "./draw-budgets.ts";
-import { createAdminServer } from "./edge/admin.ts";
+import { type AdminOptions, createAdminServer } from "./edge/admin.ts";
 import { Problem } from "./errors.ts";
 import type { Observer } from "./exchange.ts";
 import type { Metrics } from "./observe/metrics.ts";
@@ -24,22 +24,30 @@ export interface AdminParts {
   readonly metrics: Metrics;
   readonly observer: Observer;
   readonly parse: ParseOptions;
-  readonly isReady: () => boolean;
+  readonly warm: AdminOptions["warm"];
+  readonly reload: AdminOptions["reload"];
+  readonly readiness: AdminOptions["readiness"];
 }
 
 /** @returns the server, not yet listening */
-export function drawAdmin({ config, clock, random }: Surroundings, parts: AdminParts): Server {
+export function drawAdmin({ config, settings, clock, random }: Surroundings, parts: AdminParts): Server {
   const { tiers, budgets, ledger } = parts;
-  const windows = { api: config.budget.limit, images: config.budget.images };
+  const budget = settings.section("budget");
+  const apps = settings.derive((now) => new Set(now.apps.map((app) => app.id)));
   return createAdminServer({
     ...parts,
     renderMetrics: parts.metrics.render,
     route: createRouter(config.upstream),
-    inspect: createInspect(tiers, config.cache, clock.now),
-    budget: () => describeBudgets(budgets, config),
-    expect: createExpect(budgets, config),
-    apps: new Set(config.apps.map((app) => app.id)),
-    usage: (query) => reportUsage({ ...query, ledger, windows }).catch(asProblem),
+    inspect: createInspect(tiers, () => settings.current().cache, clock.now),
+    budget: () => describeBudgets(budgets, settings.current()),
+    expect: createExpect(budgets, settings.current),
+    get apps() {
+      return apps();
+    },
+    usage: (query) =>
+      reportUsage({ ...query, ledger, windows: { api: budget.limit, images: budget.images } }).catch(
+        asProblem,
+      ),
     purge: (scope, hard) => tiers.purge(scope, hard).catch(asProblem),
     now: clock.now,
     requestId: random.requestId,

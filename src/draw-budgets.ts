@@ -5,12 +5,13 @@ import type { Allowance, Overview, ShareOfWindow } from "./budget/allowance.ts";
 import type { AppTerms, Terms } from "./budget/arbiter.ts";
 import { refusalOf } from "./budget/refusal.ts";
 import { createThrottle, type Throttle, type ThrottleObserver } from "./budget/throttle.ts";
-import type { Window } from "./budget/windows.ts";
+import { followingTerms } from "./budget/terms.ts";
 import { type OriginName, ORIGINS, PRIORITIES } from "./exchange.ts";
 import type { Resource } from "./interface/resources.ts";
 import type { BudgetSources } from "./observe/budget-metrics.ts";
 import type { Clock } from "./platform/clock.ts";
 import type { Config } from "./platform/config.ts";
+import type { LiveSettings } from "./platform/live-settings.ts";
 
 interface Budget {
   readonly allowance: Allowance;
@@ -20,7 +21,7 @@ interface Budget {
 export type Budgets = Readonly<Record<OriginName, Budget>>;
 
 export interface DrawBudgetsOptions {
-  readonly config: Config;
+  readonly settings: LiveSettings;
   readonly clock: Clock;
   readonly allowanceOf: (origin: OriginName, terms: Terms) => Allowance;
   readonly observer: ThrottleObserver;
@@ -32,30 +33,33 @@ const OTHER_APP: AppTerms & { readonly id: string } = { id: "other", weight: 1, 
 const DEPARTURE_MS = 2_000;
 
 export function drawBudgets(options: DrawBudgetsOptions): Budgets {
-  const { config, clock, allowanceOf, observer } = options;
-  const apps = new Map([...config.apps, OTHER_APP].map((app) => [app.id, app]));
-  const draw = (origin: OriginName, windows: readonly Window[]): Budget => {
-    const allowance = allowanceOf(
-      origin,
-      termsOf(config, windows, origin === "api" ? apps : withoutDays(apps)),
-    );
+  const { settings, clock, allowanceOf, observer } = options;
+  const budget = settings.section("budget");
+  const draw = (origin: OriginName): Budget => {
+    const terms = followingTerms(settings.derive((config) => termsOf(origin, config)));
+    const allowance = allowanceOf(origin, terms);
     const throttle = createThrottle({
       allowance,
-      concurrency: config.budget.concurrency,
-      mode: config.budget.mode,
-      weightOf: (app) => apps.get(app)?.weight ?? OTHER_APP.weight,
+      get concurrency() {
+        return budget.concurrency;
+      },
+      get mode() {
+        return budget.mode;
+      },
+      weightOf: (app) => terms.apps.get(app)?.weight ?? OTHER_APP.weight,
       clock,
       observer,
     });
     return { allowance, throttle };
   };
-  return { api: draw("api", config.budget.limit), images: draw("images", config.budget.images) };
+  return { api: draw("api"), images: draw("images") };
 }
 
-function termsOf({ budget, upstream }: Config, windows: readonly Window[], apps: Terms["apps"]): Terms {
+function termsOf(origin: OriginName, { apps, budget, upstream }: Config): Terms {
+  const known = new Map([...apps, OTHER_APP].map((app) => [app.id, app]));
   return {
-    windows,
-    apps,
+    windows: origin === "api" ? budget.limit : budget.images,
+    apps: origin === "api" ? known : withoutDays(known),
     reserve: budget.reserve,
     maxCoolOffMs: budget.maxCoolOffMs,
     leaseMs: DEPARTURE_MS + upstream.connectTimeoutMs + upstream.headerTimeoutMs,
@@ -88,6 +92,20 @@ export function createShares(
   };
 }
 
+/** @returns what part is left of a resource's budget, from 0 to 1, in the window that has least; told anew after a while */
+export function createBudgetLeft(budgets: Budgets, { steady }: Clock): (resource: Resource) => number {
+  const known = new Map<OriginName, { readonly until: number; readonly left: number }>();
+  return (resource) => {
+    const origin = resource === "images" ? "images" : "api";
+    const held = known.get(origin);
+    if (held !== undefined && steady() < held.until) return held.left;
+    const { windows } = budgets[origin].allowance.overview();
+    const left = Math.min(...windows.map(({ remaining, limit }) => remaining / limit));
+    known.set(origin, { until: steady() + SHARES_FOR_MS, left });
+    return left;
+  };
+}
+
 /** How the budgets stand, as operators are shown it. Times in milliseconds. */
 export function describeBudgets(budgets: Budgets, { budget }: Config): object {
   const origins = ORIGINS.map((origin) => {
@@ -115,9 +133,10 @@ export function describeBudgets(budgets: Budgets, { budget }: Config): object {
 /** What a request of an app would wait now, and with which problem it would be refused. */
 export function createExpect(
   budgets: Budgets,
-  { budget, apps }: Config,
+  current: () => Config,
 ): (app: string, resource: Resource) => { waitMs: number; why: string; refusal: string | undefined } {
   return (app, resource) => {
+    const { budget, apps } = current();
     const priority = apps.find(({ id }) => id === app)?.priority ?? "interactive";
     const { throttle } = budgets[resource === "images" ? "images" : "api"];
     const expectation = throttle.expect({ app, priority, resource });

@@ -123,6 +123,17 @@ const KINDS = {
     title: "The shared store cannot be reached",
     remedy: "Nothing was changed. Try again when the store is back; gateway_store_breaker_state tells.",
   },
+  "invalid-settings": {
+    status: 422,
+    title: "The settings cannot be used",
+    remedy: "Nothing was changed. Correct what `problems` lists, and have them read again.",
+  },
+  "restart-needed": {
+    status: 409,
+    title: "Some of these settings cannot change while the process runs",
+    remedy:
+      "Nothing was changed. Take back what `problems` lists, or restart the replicas one after the other.",
+  },
   // The gateway's own limits.
   "quota-exceeded": {
     status: 429,
@@ -137,10 +148,20 @@ const KINDS = {
     remedy: "Try again after the seconds in Retry-After; answers already known are still served.",
     registered: true,
   },
+  "shutting-down": {
+    status: 503,
+    title: "This process of the gateway is being stopped",
+    remedy: "Ask again at once, on a new connection: another process answers, or this one's successor.",
+  },
   "deadline-exceeded": {
     status: 504,
     title: "No answer within this request's deadline",
     remedy: "Try again: the answer may be here by then.",
+  },
+  "not-in-cache": {
+    status: 504,
+    title: "There is no kept answer that meets the request's Cache-Control",
+    remedy: "Leave only-if-cached out, or ask for less: a request that may be fetched is answered.",
   },
   "internal-error": {
     status: 500,
@@ -160,6 +181,8 @@ export interface ProblemDetails {
   readonly detail?: string;
   /** Public: what is wrong with each parameter. */
   readonly errors?: readonly { parameter: string; value: string; expected: string; hint?: string }[];
+  /** Public, on the admin port: a line for each of several. */
+  readonly problems?: readonly string[];
   /** Public: seconds, sent as `Retry-After`. */
   readonly retryAfterSeconds?: number;
   /** Public: further response headers, e.g. `Allow`. */
@@ -168,6 +191,8 @@ export interface ProblemDetails {
   readonly refusedHere?: boolean;
   /** Whose share is used up, where it is one app's alone. Not shown. */
   readonly ofApp?: string;
+  /** Refused as work that nobody waits for. Not shown. */
+  readonly ofBackground?: boolean;
   /** For the log alone. */
   readonly internal?: string;
 }
@@ -192,10 +217,10 @@ export class Problem extends Error {
 /** Sent with every body made by `problemBody` (RFC 9457, section 3). */
 export const PROBLEM_CONTENT_TYPE = "application/problem+json";
 
-/** @returns the RFC 9457 document: `type`, `title`, `status`, `detail`, and `remedy`, `errors` beside them. */
+/** @returns the RFC 9457 document: `type`, `title`, `status`, `detail`, and `remedy`, `errors`, `problems` beside them. */
 export function problemBody(problem: Problem): Buffer {
   const kind: ProblemKind = KINDS[problem.code];
-  const { detail, errors } = problem.details;
+  const { detail, errors, problems } = problem.details;
   return Buffer.from(
     JSON.stringify({
       type: `${kind.registered ? REGISTERED : TYPE_PREFIX}${problem.code}`,
@@ -204,6 +229,7 @@ export function problemBody(problem: Problem): Buffer {
       ...(detail !== undefined && { detail }),
       remedy: kind.remedy,
       ...(errors !== undefined && { errors: errors.map(withShortValue) }),
+      ...(problems !== undefined && { problems }),
     }),
   );
 }

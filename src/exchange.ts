@@ -19,20 +19,53 @@ export interface GatewayRequest {
   readonly method: "GET" | "HEAD";
   /** The app that asks, as registered, or `other`: safe as a label. */
   readonly app: string;
+  /** How urgent the app's requests are. */
+  readonly priority: Priority;
+  /** Whether the app may have a fresh answer fetched anew. */
+  readonly mayForceRefresh: boolean;
   readonly route: Exclude<Route, { kind: "unknown" }>;
   /** The query string, still percent-encoded and unread. */
   readonly search: string;
   readonly format: Format;
   readonly coding: ContentCoding;
   readonly ifNoneMatch: string | undefined;
-  /** `Cache-Control: no-store`: to be streamed from the upstream, not kept (RFC 9111, section 5.2.1.5). */
-  readonly noStore: boolean;
+  readonly ifModifiedSince: string | undefined;
+  readonly directives: CallerDirectives;
   readonly receivedAt: number;
   /** The caller has an answer, or a refusal, by then. */
   readonly deadlineAt: number;
   /** Aborted when the caller hangs up. */
   readonly gone: AbortSignal;
 }
+
+/** What a caller asks of the cache (RFC 9111, section 5.2.1). Milliseconds; `undefined`: nothing is asked. */
+export interface CallerDirectives {
+  /** To be streamed from the upstream, not kept. */
+  readonly noStore: boolean;
+  /** No answer without asking the upstream. */
+  readonly noCache: boolean;
+  /** No answer that has to be fetched. */
+  readonly onlyIfCached: boolean;
+  /** The oldest answer accepted. */
+  readonly maxAgeMs: number | undefined;
+  /** How long the answer is to be fresh yet. */
+  readonly minFreshMs: number | undefined;
+  /** For how long it may have been stale; infinity: for any time. */
+  readonly maxStaleMs: number | undefined;
+  /** For how long it may have been stale where there is no new one (RFC 5861, section 4). */
+  readonly staleIfErrorMs: number | undefined;
+}
+
+/** What a request without any asks for. */
+export const NO_DIRECTIVES: CallerDirectives = {
+  noStore: false,
+  noCache: false,
+  onlyIfCached: false,
+  maxAgeMs: undefined,
+  minFreshMs: undefined,
+  maxStaleMs: undefined,
+  staleIfErrorMs: undefined,
+};
 
 /** A request whose meaning is known. */
 export interface Question<Q extends Query | StreamedQuery = Query> {
@@ -43,19 +76,59 @@ export interface Question<Q extends Query | StreamedQuery = Query> {
   readonly key: string;
 }
 
-/** What an upstream call brought: a good body, or a 404 with the problem that says so. */
-export interface Fetched {
-  readonly status: 200 | 404;
+/** By what the upstream tells one version of an answer from another (RFC 9110, section 8.8); as it writes them. */
+export interface Validators {
+  readonly etag: string | undefined;
+  readonly lastModified: string | undefined;
+}
+
+/** What the upstream says of how its answer may be used. Milliseconds; `undefined`: it says nothing. */
+export interface UpstreamTerms {
+  readonly mayStore: boolean;
+  /** How old the answer was when it came. */
+  readonly ageMs: number;
+  /** How long it is fresh yet. */
+  readonly freshForMs: number | undefined;
+  readonly staleWhileRevalidateMs: number | undefined;
+  readonly staleIfErrorMs: number | undefined;
+}
+
+/** What every answer of the upstream has. */
+interface FetchedHead {
+  readonly validators: Validators;
+  readonly terms: UpstreamTerms;
+}
+
+/** A good body, or a 400 or 404 with the problem that says so. */
+export interface FetchedAnswer extends FetchedHead {
+  readonly status: 200 | 400 | 404;
   /** Ids of the records in the body. */
   readonly recordIds: readonly string[];
   readonly contentType: string;
   readonly body: Buffer;
-  readonly lastModified: string | undefined;
+}
+
+/** What is held has not changed (RFC 9110, section 15.4.5). */
+export interface NotModified extends FetchedHead {
+  readonly status: 304;
+}
+
+/** What an upstream call brought. */
+export type Fetched = FetchedAnswer | NotModified;
+
+/** How an answer was seen to change. */
+export interface Pace {
+  /** Changes seen, the older ones weighing less. */
+  readonly changes: number;
+  /** How long it was watched for them, in milliseconds, weighed likewise. */
+  readonly watchedMs: number;
+  /** Until when it would be fresh if its lifetime followed its pace, where that is only tried out. */
+  readonly shadowUntil?: number;
 }
 
 /** A stored answer, or one that could have been. Instants are epoch milliseconds. */
 export interface Entry {
-  readonly status: 200 | 404;
+  readonly status: 200 | 400 | 404;
   readonly contentType: string;
   /** The body in the codings it is held in, at least one; each further one is made once. */
   readonly bodies: Readonly<Partial<Record<ContentCoding, Buffer>>>;
@@ -63,28 +136,57 @@ export interface Entry {
   readonly bodyBytes: number;
   /** Opaque part of the strong validator of the uncoded body (RFC 9110, section 8.8.3), without quotes. */
   readonly etag: string;
-  readonly lastModified: string | undefined;
+  /** The upstream's own, to ask it whether the answer has changed. */
+  readonly validators: Validators;
   /** What the answer is about, for purging: `area:76`, `record:123`. */
   readonly tags: readonly string[];
   /** The last purge known when its fetch began: any later one that names it applies (src/cache/purges.ts). */
   readonly purgeEpoch: number;
+  /** When it was received, or last confirmed by the upstream. */
   readonly storedAt: number;
+  /** When the upstream made it: what its age counts from. */
+  readonly bornAt: number;
+  /** How long it took to be fetched, in milliseconds. */
+  readonly fetchMs: number;
   readonly freshUntil: number;
+  /** The longest it may be given stale, by the upstream's own word. Milliseconds; absent: it says nothing. */
+  readonly upstreamStale: {
+    readonly whileRevalidateMs?: number | undefined;
+    readonly ifErrorMs?: number | undefined;
+  };
+  readonly pace: Pace;
   /** After this it is of no use to anybody. */
   readonly keepUntil: number;
 }
 
 /** Why a good answer was not kept. */
-export type WhyNotStored = "too-large" | "newer-stored" | "store-unavailable";
+export type WhyNotStored = "too-large" | "newer-stored" | "store-unavailable" | "upstream-no-store";
 
 /** The tiers entries are kept in; also the closed set of the metric label `tier`. */
-export type Tier = "memory" | "sqlite" | "redis";
+export const TIERS = ["memory", "sqlite", "redis"] as const;
+export type Tier = (typeof TIERS)[number];
 
-/** How the cache came by an answer (RFC 9211, sections 2.1 and 2.2); `stale`: a stale one, where no fresh was to be had. */
-export type CacheOutcome = "hit" | "stale" | "miss" | "collapsed";
+/**
+ * How the cache came by an answer (RFC 9211, sections 2.1 and 2.2). `stale`: a stale one, where no fresh was to
+ * be had, or the caller accepted it; `updating`: a stale one, while it is refreshed.
+ */
+const CACHE_OUTCOMES = ["hit", "stale", "updating", "miss", "collapsed"] as const;
+type CacheOutcome = (typeof CACHE_OUTCOMES)[number];
+
+/** Why the upstream was asked (RFC 9211, section 2.2): nothing was held, it was stale, the caller wanted newer. */
+export type Forwarded = "miss" | "stale" | "request";
+
+/** Why a caller gets what is held although it, or the rules, would have liked something newer. */
+export type ServeNote =
+  | "stale-while-revalidate"
+  | "max-stale"
+  | "refresh-not-allowed"
+  | "refreshed-recently"
+  | ProblemCode;
 
 /** What becomes of a request: a cache outcome, or that the cache had no part in it. */
-export type Outcome = CacheOutcome | "bypass" | "refused" | "failed" | "abandoned";
+export const OUTCOMES = [...CACHE_OUTCOMES, "bypass", "refused", "failed", "abandoned"] as const;
+export type Outcome = (typeof OUTCOMES)[number];
 
 /** An answer from the cache stage. */
 export interface Answer {
@@ -93,8 +195,10 @@ export interface Answer {
   /** Where it was found, if it was. */
   readonly tier: Tier | undefined;
   readonly stored: true | WhyNotStored;
-  /** Why a stale one is given: the problem it takes the place of. */
-  readonly insteadOf: ProblemCode | undefined;
+  /** Why the upstream was asked, where it was. */
+  readonly forwarded: Forwarded | undefined;
+  /** Why it is not newer; a problem's code: what it takes the place of. */
+  readonly note: ServeNote | undefined;
 }
 
 /** Who waits for an upstream call, as far as the queue in front of it needs to know. */
@@ -103,6 +207,10 @@ export interface Waiting {
   readonly abandoned: AbortSignal;
   /** Epoch milliseconds: when the last one who waits gives up. */
   readonly deadlineAt: () => number;
+  /** That of the most urgent one who waits, or waited. */
+  readonly priority: () => Priority;
+  /** Calls back whenever `priority` becomes more urgent. */
+  readonly onMoreUrgent: (listen: () => void) => void;
 }
 
 /** Whose turn comes first: callers' own requests, then those of background apps, then work nobody waits for. */
@@ -130,7 +238,6 @@ export interface ShareOfWindow {
 export interface Order {
   /** Whose share pays: the app that started it. */
   readonly app: string;
-  readonly priority: Priority;
   readonly cause: Cause;
   readonly resource: Resource;
   /** Canonical text of the query; the ledger keeps a hash of it. */
@@ -192,8 +299,11 @@ export interface StreamSink {
   readonly passed: (bytes: number) => void;
 }
 
-/** Why an upstream call was made; the closed set of the metric label `cause`. */
-export const CAUSES = ["miss", "retry", "bypass"] as const;
+/**
+ * Why an upstream call was made; the closed set of the metric label `cause`. `refresh`: in the background, for
+ * an answer that was asked for; `forced`: because a caller asked for a newer one; `warm`: to keep it warm.
+ */
+export const CAUSES = ["miss", "retry", "bypass", "refresh", "forced", "warm"] as const;
 export type Cause = (typeof CAUSES)[number];
 
 /** One upstream call, for the log and the metrics. Durations in milliseconds. */
@@ -241,10 +351,35 @@ export interface RequestRecord {
   readonly bytes: number;
 }
 
+/** What fetching brought where something was held before. */
+export const CHANGES = ["changed", "unchanged", "not-modified"] as const;
+export type Change = (typeof CHANGES)[number];
+
+/**
+ * What a refresh would have been if lifetimes followed how fast answers change: `saved`: it would not have been
+ * made, and rightly so; `outdated`: likewise, but the answer had changed; `extra`: there would have been one before.
+ */
+export const SHADOW_EFFECTS = ["saved", "outdated", "extra"] as const;
+export type ShadowEffect = (typeof SHADOW_EFFECTS)[number];
+
+/** A refresh, for the metrics. */
+export interface RefreshRecord {
+  readonly resource: Resource;
+  readonly change: Change;
+  readonly shadow: ShadowEffect | undefined;
+}
+
+/** How a refresh ended; `skipped`: it was not tried, because another was under way. */
+export const REFRESH_ENDS = ["refreshed", "refused", "failed", "skipped"] as const;
+export type RefreshEnd = (typeof REFRESH_ENDS)[number];
+
 /** Who watches: handed to the stages, so that none of them knows how it is written down. */
 export interface Observer {
   readonly request: (record: RequestRecord) => void;
   readonly upstreamCall: (record: UpstreamCallRecord) => void;
+  readonly refreshed: (record: RefreshRecord) => void;
+  /** An answer that is kept warm was due. */
+  readonly warmed: (resource: Resource, end: RefreshEnd) => void;
   /** Something an operator should look at; `fields` never hold a secret. */
   readonly info: (message: string, fields: Readonly<Record<string, unknown>>) => void;
   readonly warn: (message: string, fields: Readonly<Record<string, unknown>>) => void;

@@ -1,31 +1,83 @@
 /**
- * The process: settings, start, signals, drain.
+ * The process: settings, start, signals, drain, exit code.
  */
-import { createGateway } from "./app.ts";
-import { createLogger } from "./observe/log.ts";
+import { createGateway, type Gateway } from "./app.ts";
+import type { StopOptions } from "./draw-life.ts";
+import { createLogger, type Logger } from "./observe/log.ts";
 import { systemClock } from "./platform/clock.ts";
-import { readConfig } from "./platform/read-config.ts";
 import { systemRandom } from "./platform/random.ts";
-import { whenToldToStop } from "./platform/signals.ts";
+import { createPrivateKeys } from "./platform/private-keys.ts";
+import { describeError, whenFailed } from "./platform/fatal-errors.ts";
+import { readSettings } from "./platform/settings-source.ts";
+import { whenToldToReload, whenToldToStop } from "./platform/signals.ts";
 
-/** `npm start`: runs until SIGTERM or SIGINT. Exit code 1 where it cannot start. */
+/** Beyond what the settings allow for stopping, the process ends all the same: half dead is worse than dead. */
+const LAST_MS = 5_000;
+
+/** How long the log's last lines may take to be written. */
+const FLUSH_MS = 1_000;
+
+/**
+ * `npm start`: runs until SIGTERM or SIGINT; a second one ends it at once. Exit code 0 where it was told to
+ * stop and has; 1 where it cannot start, an error was caught by nobody, or stopping took too long.
+ */
 export async function main(): Promise<void> {
-  const config = readConfig();
-  if (config === undefined) return;
-  const log = createLogger({ level: config.log.level, secrets: [config.upstream.privateKey.reveal()] });
-  const gateway = createGateway({ config, clock: systemClock, random: systemRandom, log });
+  const source = readSettings();
+  if (source === undefined) return;
+  const { config } = source.first;
+  const keys = createPrivateKeys(config.upstream.privateKey);
+  const log = createLogger({ level: config.log.level, secrets: keys.known });
+  const end = watchForEnd(log);
+  let gateway: Gateway | undefined;
+  whenToldToReload(() => gateway?.reload());
+  let what = "property-gateway cannot start";
   try {
+    gateway = createGateway({ source, keys, clock: systemClock, random: systemRandom, log });
+    what = "property-gateway cannot listen";
     const { callers, admin } = await gateway.start();
-    log.info({ callers: callers.url, admin: admin.url, node: process.version }, "property-gateway is ready");
+    log.info({ callers: callers.url, admin: admin.url, node: process.version }, "property-gateway listens");
   } catch (error) {
-    log.fatal({ err: error }, "property-gateway cannot listen");
-    process.exitCode = 1;
-    return await gateway.stop();
+    log.fatal({ error: describeError(error) }, what);
+    await gateway?.stop();
+    return await exit(1);
   }
-  const signal = await whenToldToStop();
-  log.info({ signal }, "stopping: no new connections, requests in flight are finished");
-  await gateway.stop();
+  const how = await end.begins;
+  const { stopDelayMs, drainTimeoutMs } = config.server;
+  systemClock.after(stopDelayMs + drainTimeoutMs + LAST_MS, () => {
+    log.fatal("stopping took too long");
+    void exit(1);
+  });
+  await gateway.stop(how);
   log.info("stopped");
-  // A call to the upstream that nobody waits for any more would keep the process for as long as it takes.
-  process.exit();
+  await exit(end.hasFailed() ? 1 : 0);
+}
+
+interface EndWatch {
+  /** The process was told to stop, or something failed that nobody has caught. */
+  readonly begins: Promise<StopOptions>;
+  /** Something has failed by now. */
+  readonly hasFailed: () => boolean;
+}
+
+function watchForEnd(log: Logger): EndWatch {
+  const { promise, resolve } = Promise.withResolvers<StopOptions>();
+  let hasFailed = false;
+  whenFailed(({ error, origin }) => {
+    hasFailed = true;
+    resolve({ isPatient: true });
+    log.fatal({ error: describeError(error), origin }, "an error was caught by nobody: stopping");
+  });
+  whenToldToStop((signal) => {
+    log.info({ signal }, "stopping: not ready any more, requests in flight are finished");
+    // At a terminal there is no balancer that would have to notice.
+    resolve({ isPatient: signal === "SIGTERM" });
+  });
+  return { begins: promise, hasFailed: () => hasFailed };
+}
+
+/** Ends the process when all that was logged is written. */
+async function exit(code: number): Promise<never> {
+  systemClock.after(FLUSH_MS, () => process.exit(code));
+  await new Promise<void>((resolve) => void process.stdout.write("", () => resolve()));
+  process.exit(code);
 }

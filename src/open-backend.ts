@@ -13,6 +13,7 @@ import type { Backend } from "./cache/backend.ts";
 import { createRedisBackend } from "./cache/redis-backend.ts";
 import { createSqliteBackend, type SqliteBackend } from "./cache/sqlite-backend.ts";
 import type { Observer, OriginName, Tier } from "./exchange.ts";
+import type { StoreOperation } from "./observe/labels.ts";
 import type { Metrics } from "./observe/metrics.ts";
 import type { Clock } from "./platform/clock.ts";
 import type { Config } from "./platform/config.ts";
@@ -35,6 +36,8 @@ export interface OpenedBackend {
   readonly allowanceOf: (origin: OriginName, terms: Terms) => Allowance;
   /** What was sent, to all origins, by all replicas. */
   readonly ledger: LedgerReader;
+  /** Writes down what is not yet, and closes what is open. Never rejects. */
+  readonly close: () => Promise<void>;
 }
 
 /** @returns Redis where it is set, else SQLite where there is a directory, else nothing: memory only */
@@ -51,17 +54,21 @@ function openAlone(
   { config, clock, random, observer }: OpenBackendOptions,
 ): OpenedBackend {
   const bounds = { ...config.ledger, now: clock.now };
-  const ledger =
-    sqlite === undefined
-      ? createMemoryLedger(bounds)
-      : createUnfailingLedger(createSqliteLedger(sqlite.database, bounds), {
-          now: clock.now,
-          warn: observer.warn,
-        });
+  const onDisk =
+    sqlite &&
+    createUnfailingLedger(createSqliteLedger(sqlite.database, bounds), {
+      now: clock.now,
+      warn: observer.warn,
+    });
+  const ledger = onDisk ?? createMemoryLedger(bounds);
   const replica = random.unique16();
   return {
     backend: sqlite,
     ledger,
+    async close() {
+      onDisk?.flush();
+      await sqlite?.close();
+    },
     allowanceOf: (origin, terms) => createLocalAllowance({ origin, terms, ledger, clock, replica }),
   };
 }
@@ -78,7 +85,7 @@ function openShared(redis: NonNullable<Config["redis"]>, options: OpenBackendOpt
     random,
     commandTimeoutMs: redis.timeoutMs,
     probeIntervalMs: redis.probeIntervalMs,
-    retentionMs: longestKeptMs(config.cache),
+    retentionMs: config.cache.retentionMs,
     observer,
     onOperation: timed("redis", metrics),
     onBreaker: (state) => metrics.breakerState("redis", state),
@@ -98,6 +105,7 @@ function openShared(redis: NonNullable<Config["redis"]>, options: OpenBackendOpt
   return {
     backend,
     ledger: createRedisLedger(backend.run, NAMESPACE),
+    close: backend.close,
     allowanceOf(origin, terms) {
       const { replicas, degradedShare, degradedForMs } = config.budget;
       const common = { origin, terms, replicas, degradedForMs };
@@ -125,18 +133,13 @@ function openSqlite(dataDir: string, options: OpenBackendOptions): SqliteBackend
   return createSqliteBackend({
     dataDir,
     maxBytes: config.cache.maxDiskBytes,
-    retentionMs: longestKeptMs(config.cache),
+    retentionMs: config.cache.retentionMs,
     clock,
     log: observer,
     onOperation: timed("sqlite", metrics),
   });
 }
 
-/** How long a purge must be remembered: as long as an entry from before it can be kept. */
-function longestKeptMs({ retentionMs, ttlMs, negativeTtlMs }: Config["cache"]): number {
-  return Math.max(retentionMs, negativeTtlMs, ...Object.values(ttlMs));
-}
-
-function timed(tier: Tier, metrics: Metrics): (operation: string, durationMs: number) => void {
+function timed(tier: Tier, metrics: Metrics): (operation: StoreOperation, durationMs: number) => void {
   return (operation, durationMs) => metrics.storeOperation(tier, operation, durationMs);
 }

@@ -48,5 +48,6 @@ export function createPipeline(stages: Stages): Journey {
 
 /** Whether the answer may come from the cache and be kept; else it is streamed. */
 function isKept(question: Question<Query | StreamedQuery>): question is Question {
-  return question.query.kind !== "streamed" && !question.request.noStore;
+  const { noStore, onlyIfCached } = question.request.directives;
+  return question.query.kind !== "streamed" && (!noStore || onlyIfCached);
 }

@@ -6,11 +6,11 @@ import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 
+import { installFromDebian } from "./support/debian.ts";
 import { obtainHelmTools } from "./support/helm-tools.ts";
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
 const OLDEST_NODE = 24;
-const OLDEST_REDIS = 7;
 
 function giveUp(message: string): never {
   console.error(message);
@@ -25,45 +25,62 @@ function checkNode(): void {
     );
   }
   const whose = process.execPath.startsWith(root) ? "the project's own" : "this machine's";
-  console.log(`node      ${process.version} (${whose})`);
+  console.log(`node       ${process.version} (${whose})`);
 }
 
-/** The version of the Redis on the path; `undefined` where there is none. */
-function redisVersion(): string | undefined {
-  const { status, stdout } = spawnSync("redis-server", ["--version"], { encoding: "utf8" });
-  return status === 0 ? /v=(\d[\d.]*)/.exec(stdout)?.[1] : undefined;
+/** A program the tests use that npm does not have. */
+interface Program {
+  readonly title: string;
+  readonly command: string;
+  /** Debian's, and most other systems'. */
+  readonly package: string;
+  /** Where the version stands in what `--version` says. */
+  readonly version: RegExp;
+  readonly oldest: number;
 }
 
-/** Finds a real Redis, or installs Debian's. The tests start their own servers, on free ports of 127.0.0.1. */
-function findRedis(): void {
+/** The tests start their own servers, on free ports of 127.0.0.1. */
+const PROGRAMS: readonly Program[] = [
+  { title: "redis", command: "redis-server", package: "redis-server", version: /v=(\d[\d.]*)/, oldest: 7 },
+  ...["prometheus", "promtool"].map((command) => ({
+    title: command,
+    command,
+    package: "prometheus",
+    version: /version (\d[\d.]*)/,
+    oldest: 2,
+  })),
+];
+
+/** The version of a program on the path; `undefined` where there is none. */
+function versionOf({ command, version }: Program): string | undefined {
+  // Some say it on the standard output, some on the other.
+  const { status, stdout, stderr } = spawnSync(command, ["--version"], { encoding: "utf8" });
+  return status === 0 ? version.exec(stdout + stderr)?.[1] : undefined;
+}
+
+/** Finds a program, or installs Debian's. */
+function find(program: Program): void {
+  const title = program.title.padEnd(11);
   let how = "found";
-  if (redisVersion() === undefined) {
-    console.log("redis     not found: installing Debian's package redis-server");
+  if (versionOf(program) === undefined) {
+    console.log(`${title}not found: installing Debian's package ${program.package}`);
     how = "installed";
-    const sudo = process.getuid?.() === 0 ? [] : ["sudo", "-n"];
-    const env = { ...process.env, DEBIAN_FRONTEND: "noninteractive", RUNLEVEL: "1" };
-    for (const args of [
-      ["update", "-qq"],
-      ["install", "-qq", "-y", "--no-install-recommends", "redis-server"],
-    ]) {
-      const [command = "", ...rest] = [...sudo, "apt-get", ...args];
-      spawnSync(command, rest, { env, stdio: ["ignore", "ignore", "inherit"] });
-    }
+    installFromDebian(program.package);
   }
-  const version = redisVersion();
-  if (version === undefined || Number.parseInt(version, 10) < OLDEST_REDIS) {
+  const version = versionOf(program);
+  if (version === undefined || Number.parseInt(version, 10) < program.oldest) {
     giveUp(
-      `The tests need redis-server ${OLDEST_REDIS} or newer on the path (found: ${version ?? "none"}). Install it with ` +
-        "your system's package manager (`apt-get install redis-server`, `brew install redis`), and run this again.",
+      `The tests need ${program.command} ${program.oldest} or newer on the path (found: ${version ?? "none"}). Install ` +
+        `it with your system's package manager (\`apt-get install ${program.package}\`, say), and run this again.`,
     );
   }
-  console.log(`redis     ${version} (${how})`);
+  console.log(`${title}${version} (${how})`);
 }
 
 checkNode();
-findRedis();
-console.log(`helm      ${obtainHelmTools()}`);
-console.log("upstream  the sandbox, started by the tests on free ports of 127.0.0.1");
+for (const program of PROGRAMS) find(program);
+console.log(`helm       ${obtainHelmTools()}`);
+console.log("upstream   the sandbox, started by the tests on free ports of 127.0.0.1");
 const vitest = join(dirname(createRequire(import.meta.url).resolve("vitest/package.json")), "vitest.mjs");
 const { status } = spawnSync(process.execPath, [vitest, "run", ...process.argv.slice(2)], {
   cwd: root,

@@ -44,7 +44,13 @@ const redis = z.strictObject({
   trial: trial.partial(),
 });
 
+const warmUrl = z
+  .strictObject({ every: z.string(), app: z.string(), format: z.enum(["json", "v2"]) })
+  .partial()
+  .extend({ url: z.string().startsWith("/") });
+
 const values = z.strictObject({
+  warmUrls: z.array(warmUrl),
   privateKey: secret(),
   adminToken: secret(),
   redis: redis.partial(),
@@ -86,7 +92,6 @@ const values = z.strictObject({
     })
     .partial(),
   strategy: kubernetes(),
-  preStopSleepSeconds: count(0),
   persistence: z.strictObject({ ...persistence, existingClaim: name() }).partial(),
   networkPolicy: z
     .strictObject({

@@ -2,12 +2,15 @@ import * as z from "zod";
 
 import { settingsSchema } from "../src/platform/config-schema.ts";
 import { metaOf } from "../src/platform/setting-shapes.ts";
+import { DURATION_PATTERN } from "../src/platform/units.ts";
 import { documentedSettings } from "./settings-table.ts";
 
 /** A JSON Schema, as far as it is touched here. */
 export interface JsonSchema {
   properties?: Record<string, JsonSchema>;
   required?: string[];
+  anyOf?: JsonSchema[];
+  pattern?: string;
   description?: string;
   default?: unknown;
   $schema?: string;
@@ -30,8 +33,12 @@ export function configJsonSchema(defaults: string): JsonSchema {
     }),
   );
   allowLeavingOut(schema);
+  allowOneForAll(schema);
   for (const setting of documentedSettings(defaults)) {
-    const at = setting.path.reduce<JsonSchema | undefined>((part, key) => part?.properties?.[key], schema);
+    const at = setting.path.reduce<JsonSchema | undefined>(
+      (part, key) => (part?.anyOf?.[1] ?? part)?.properties?.[key],
+      schema,
+    );
     if (!at) throw new Error(`${setting.path.join(".")} is not in the JSON Schema`);
     at.description = `${setting.meaning}. Expected: ${setting.expected}.`;
     if (setting.default !== null) at.default = setting.default;
@@ -49,4 +56,16 @@ function plain(schema: unknown): JsonSchema {
 function allowLeavingOut(schema: JsonSchema): void {
   delete schema.required;
   for (const part of Object.values(schema.properties ?? {})) allowLeavingOut(part);
+}
+
+/** Where there is a duration for each kind of answer, one for all may stand in their place. */
+function allowOneForAll(schema: JsonSchema): void {
+  for (const [name, part] of Object.entries(schema.properties ?? {})) {
+    const parts = Object.values(part.properties ?? {});
+    const [one] = parts;
+    const areDurations = parts.every(({ pattern }) => pattern === DURATION_PATTERN.source);
+    if (one !== undefined && areDurations)
+      schema.properties = { ...schema.properties, [name]: { anyOf: [{ ...one }, part] } };
+    else allowOneForAll(part);
+  }
 }

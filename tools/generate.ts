@@ -5,6 +5,7 @@ import { format } from "oxfmt";
 import { chartValuesSchema } from "./chart-values.ts";
 import { configJsonSchema } from "./config-json-schema.ts";
 import { configReference } from "./config-reference.ts";
+import { metricsReference } from "./metrics-reference.ts";
 
 /** A file that is written by this tool and committed. */
 export interface GeneratedFile {
@@ -29,6 +30,7 @@ export async function generatedFiles(): Promise<GeneratedFile[]> {
     // A chart sees no file outside its own folder.
     { path: "helm/property-gateway/files/defaults.yaml", content: defaults },
     { path: "docs/configuration.md", content: configReference(defaults) },
+    { path: "docs/metrics.md", content: metricsReference() },
   ];
 }
 

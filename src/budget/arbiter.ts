@@ -18,8 +18,10 @@ import { PRIORITIES, type Priority, type SendEnd } from "../exchange.ts";
 import type { Resource } from "../interface/resources.ts";
 import { type Circuit, opened, passableAt, REFUSED_IN_A_ROW, SCOPE_OF, stateOf } from "./circuit.ts";
 import {
+  DAY_MS,
   freeAt,
   giveBackPlace,
+  keptMs,
   type Limit,
   noPlaces,
   type Places,
@@ -30,7 +32,6 @@ import {
   type Window,
 } from "./windows.ts";
 
-export const DAY_MS = 86_400_000;
 /** An app that asked so long ago, or within the window where that is longer, is still about. */
 export const ABOUT_MS = 60_000;
 
@@ -371,10 +372,10 @@ function appOf({ apps }: Standing, app: string): AppState {
 
 /** Drops what no window can see any more. */
 function tidy(standing: Standing, { windows }: Terms, now: number): void {
-  const horizonMs = Math.max(...windows.map(({ windowMs }) => windowMs));
+  const horizonMs = keptMs(windows);
   tidyPlaces(standing.places, horizonMs, now);
   for (const { all, own } of standing.apps.values()) {
-    tidyPlaces(all, Math.max(horizonMs, DAY_MS), now);
+    tidyPlaces(all, horizonMs, now);
     tidyPlaces(own, horizonMs, now);
   }
 }

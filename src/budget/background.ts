@@ -8,11 +8,11 @@ export interface Background {
 }
 
 /** @param concurrency calls at once, in all */
-export function createBackground(concurrency: number): Background {
-  const most = Math.max(1, concurrency - 1);
+export function createBackground(concurrency: () => number): Background {
+  const most = (): number => Math.max(1, concurrency() - 1);
   let onTheirWay = 0;
   return {
-    mayGo: (priority) => priority === "interactive" || onTheirWay < most,
+    mayGo: (priority) => priority === "interactive" || onTheirWay < most(),
     began: (priority) => void (onTheirWay += priority === "interactive" ? 0 : 1),
     ended: (priority) => void (onTheirWay -= priority === "interactive" ? 0 : 1),
   };

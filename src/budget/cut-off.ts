@@ -10,7 +10,8 @@
  */
 import type { Candidate, Decision, Standing, Terms } from "./arbiter.ts";
 import { decide, newStanding } from "./arbiter.ts";
-import { spentIn, tidyPlaces, type Window } from "./windows.ts";
+import { heldOf } from "./held.ts";
+import { keptMs, spentIn, tidyPlaces, type Window } from "./windows.ts";
 
 /** How things stood when the shared budget was last reached. */
 export interface LastKnown {
@@ -42,6 +43,7 @@ export function createCutOff(
   now: () => number,
 ): CutOff {
   const standing = newStanding();
+  const heldIn = terms.windows;
   for (const [scope, circuit] of before.circuits)
     standing.circuits.set(scope, { ...circuit, probe: undefined });
 
@@ -50,9 +52,9 @@ export function createCutOff(
 
   /** What may have been sent from before, at the most. */
   function sentBefore(window: Window): number {
-    tidyPlaces(before.places, Math.max(...terms.windows.map(({ windowMs }) => windowMs)), now());
+    tidyPlaces(before.places, keptMs(terms.windows), now());
     const unknown = now() <= knownAgainAt(window) ? slack : 0;
-    const absent = held[terms.windows.indexOf(window)] ?? 0;
+    const absent = heldOf(window, held, heldIn, terms.windows);
     return (
       spentIn(before.places, window.windowMs, now()) + unknown + absent * Math.floor(window.limit * share)
     );

@@ -18,7 +18,7 @@ import {
 } from "./arbiter.ts";
 import type { LedgerCompletion, OwnLedger } from "./ledger.ts";
 import { expectation, overviewOf, sharesOf } from "./overview.ts";
-import { longestMs } from "./terms.ts";
+import { keptMs } from "./windows.ts";
 
 export interface LocalAllowanceOptions {
   readonly origin: OriginName;
@@ -93,7 +93,7 @@ export function createLocalAllowance(options: LocalAllowanceOptions): Allowance 
 function rememberedStanding({ origin, terms, ledger, clock }: LocalAllowanceOptions): Standing {
   const standing = newStanding();
   const [now, steadyNow] = [clock.now(), clock.steady()];
-  const horizonMs = longestMs(terms) + terms.leaseMs;
+  const horizonMs = keptMs(terms.windows) + terms.leaseMs;
   for (const { id, app, at, completion } of ledger.recent(origin, now - horizonMs)) {
     if (completion?.status === "unsent") continue;
     // A clock that was ahead when it was entered must not hold everything back until then.

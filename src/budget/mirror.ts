@@ -7,7 +7,7 @@
  */
 import { arrive, enter, giveBack, newStanding, type Standing, type Terms } from "./arbiter.ts";
 import type { KnownSend, SharedCircuit } from "./shared-budget.ts";
-import { longestMs } from "./terms.ts";
+import { keptMs } from "./windows.ts";
 
 export interface Mirror {
   readonly standing: Standing;
@@ -28,9 +28,9 @@ export function createMirror(terms: Terms): Mirror {
   const standing = newStanding();
   /** When each arrives, or has arrived; roughly in order of time. */
   const instants = new Map<string, number>();
-  const horizonMs = longestMs(terms);
 
   function forgetOld(now: number): void {
+    const horizonMs = keptMs(terms.windows);
     for (const [id, at] of instants) {
       if (at >= now - horizonMs) return;
       instants.delete(id);

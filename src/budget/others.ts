@@ -1,5 +1,6 @@
 /** What a replica knows of the others, and what follows for what it may spend. */
 import type { Terms } from "./arbiter.ts";
+import { heldOf } from "./held.ts";
 import type { Window } from "./windows.ts";
 
 export interface OthersOptions {
@@ -14,7 +15,11 @@ export interface OthersOptions {
 }
 
 export interface Others {
-  readonly learn: (others: { readonly live: number; readonly held: readonly number[] }) => void;
+  /** @param askedOf the windows it was asked about */
+  readonly learn: (
+    others: { readonly live: number; readonly held: readonly number[] },
+    askedOf: readonly Window[],
+  ) => void;
   /** It is not known how they are: all of them may have gone silent. */
   readonly unknown: () => void;
   /** The most replicas seen at once. */
@@ -35,29 +40,34 @@ export function slackOf({ windows }: Terms): number {
 }
 
 export function createOthers(options: OthersOptions): Others {
-  const slack = slackOf(options.terms);
+  const { terms } = options;
   let mostSeen = 1;
   let held: readonly number[] = [];
+  let heldIn = terms.windows;
+  const absentIn = (window: Window): number => heldOf(window, held, heldIn, terms.windows);
   const atMost = (): number => Math.max(options.replicas, mostSeen);
   const share = (): number => Math.min(options.degradedShare, 1 / atMost());
   return {
-    learn(others) {
+    learn(others, askedOf) {
       if (others.live > atMost()) options.onTooMany(others.live);
       mostSeen = Math.max(mostSeen, others.live);
       const isRelief = others.held.some((count, index) => count < (held[index] ?? 0));
       ({ held } = others);
+      heldIn = askedOf;
       if (isRelief) options.onRelief();
     },
     unknown() {
-      held = options.terms.windows.map(() => atMost() - 1);
+      heldIn = terms.windows;
+      held = heldIn.map(() => atMost() - 1);
     },
     mostSeen: () => mostSeen,
-    held: () => held,
+    held: () => terms.windows.map(absentIn),
     share,
-    slack: () => (atMost() > 1 ? slack : 0),
+    slack: () => (atMost() > 1 ? slackOf(terms) : 0),
     limitOf(window) {
-      const absent = held[options.terms.windows.indexOf(window)] ?? 0;
-      return absent === 0 ? window.limit : window.limit - absent * Math.floor(window.limit * share()) - slack;
+      const absent = absentIn(window);
+      const { limit } = window;
+      return absent === 0 ? limit : limit - absent * Math.floor(limit * share()) - slackOf(terms);
     },
   };
 }

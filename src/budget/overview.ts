@@ -2,7 +2,7 @@
 import type { Ahead, Expectation, Overview, ShareOfWindow } from "./allowance.ts";
 import { type Candidate, expect, isOverShare, shareOf, type Standing, type Terms } from "./arbiter.ts";
 import { stateOf } from "./circuit.ts";
-import { freeAt, spentIn, tidyPlaces, type Window } from "./windows.ts";
+import { freeAt, keptMs, spentIn, tidyPlaces, type Window } from "./windows.ts";
 
 type LimitOf = (window: Window) => number;
 
@@ -27,7 +27,7 @@ export function overviewOf(
   now: number,
   limitOf: LimitOf = ({ limit }) => limit,
 ): Overview {
-  tidyPlaces(standing.places, Math.max(...terms.windows.map(({ windowMs }) => windowMs)), now);
+  tidyPlaces(standing.places, keptMs(terms.windows), now);
   return {
     mode,
     windows: terms.windows.map((window) => {

@@ -17,7 +17,7 @@ import type {
   TakeReply,
 } from "./shared-budget.ts";
 import { PRIORITIES } from "../exchange.ts";
-import { longestMs } from "./terms.ts";
+import { keptMs } from "./windows.ts";
 import { absentForMs, SILENT_MS } from "./shared-allowance.ts";
 import { slackOf } from "./others.ts";
 
@@ -72,16 +72,13 @@ export function budgetKeys(
 export function createRedisBudget(options: RedisBudgetOptions): SharedBudget {
   const { terms } = options;
   const call = createCall(options);
-  const shares = {
-    own: budgetKeys(options.namespace, options.origin).own,
-    shares: Object.fromEntries([...terms.apps.keys()].map((app) => [app, sharesOf(terms, app)])),
-    strangers: sharesOf(terms, ""),
-  };
+  const { own } = budgetKeys(options.namespace, options.origin);
+  const shares = createShares(terms);
   return {
     async take({ wishes, ...request }) {
       const apps = [...new Set(wishes.map(({ app }) => app))];
       const candidates = wishes.map((wish) => candidateOf(wish, terms, apps));
-      return await call<TakeReply>("take", { ...request, ...shares, candidates }, apps);
+      return await call<TakeReply>("take", { ...request, own, ...shares(), candidates }, apps);
     },
     async settle(asker, ends) {
       const apps = [...new Set(ends.map(({ app }) => app))];
@@ -119,7 +116,8 @@ const COMMANDS = {
 function createCall(options: RedisBudgetOptions): Call {
   const { run, terms, origin, namespace, redisNow } = options;
   const keys = budgetKeys(namespace, origin);
-  const common = {
+  // Of the moment: the terms may change.
+  const common = (): object => ({
     channel: keys.channel,
     windows: terms.windows.map(({ limit, windowMs }) => ({ limit, ms: windowMs })),
     reserve: terms.reserve,
@@ -132,9 +130,9 @@ function createCall(options: RedisBudgetOptions): Call {
     rejoinMs: REJOIN_GRACE_MS,
     graceMs: GRACE_MS,
     aboutMs: ABOUT_MS,
-    horizonMs: longestMs(terms) + terms.leaseMs,
+    horizonMs: keptMs(terms.windows) + terms.leaseMs,
     ...options.ledger,
-  };
+  });
   return async function call<T>(
     operation: keyof typeof COMMANDS,
     request: object,
@@ -143,13 +141,29 @@ function createCall(options: RedisBudgetOptions): Call {
     const names = [keys.state, keys.sends, keys.replicas, keys.ledger];
     for (const app of apps) names.push(keys.own + app, keys.all + app);
     const now = redisNow && { now: redisNow() };
-    const args = [...names, JSON.stringify({ ...common, ...request, ...now })];
+    const args = [...names, JSON.stringify({ ...common(), ...request, ...now })];
     const text = await run(operation, keys.state, (client) =>
       COMMANDS[operation](client, names.length, args),
     );
     // The scripts beside this file are the only ones who write it.
     const answer: T = JSON.parse(text);
     return answer;
+  };
+}
+
+/** The shares of all apps that are known, and of one that is not; reckoned again when the terms have changed. */
+function createShares(terms: Terms): () => object {
+  const reckon = ({ windows, apps }: Terms) => ({
+    of: { windows, apps },
+    shares: Object.fromEntries([...apps.keys()].map((app) => [app, sharesOf(terms, app)])),
+    strangers: sharesOf(terms, ""),
+  });
+  let reckoned = reckon(terms);
+  return () => {
+    const { of } = reckoned;
+    if (of.windows !== terms.windows || of.apps !== terms.apps) reckoned = reckon(terms);
+    const { shares, strangers } = reckoned;
+    return { shares, strangers };
   };
 }
 

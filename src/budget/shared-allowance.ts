@@ -302,6 +302,7 @@ async function takeTogether(
     catchUpMs: side.catchUpMs,
   };
   const askedAt = options.clock.steady();
+  const askedOf = options.terms.windows;
   const reply = await options.shared.take(request).catch((error: unknown) => {
     // It may have been given all the same: then it is given back.
     const now = options.clock.steady();
@@ -310,7 +311,7 @@ async function takeTogether(
   });
   if (reply.kind === "lost") return "lost";
   side.heardAt = askedAt;
-  view.others.learn(reply);
+  view.others.learn(reply, askedOf);
   if (reply.kind === "wait" && reply.why === "news") {
     side.catchUpMs = Math.min(side.catchUpMs * 2, LONGEST_CATCH_UP_MS);
     return "news";

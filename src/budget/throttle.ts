@@ -13,13 +13,13 @@ import Bottleneck from "bottleneck";
 import { Problem } from "../errors.ts";
 import type { Order, Priority, SendEnd, Throttled } from "../exchange.ts";
 import type { Clock } from "../platform/clock.ts";
-import type { Allowance, Expectation, Grant } from "./allowance.ts";
+import type { Allowance, Expectation, Grant, Wish } from "./allowance.ts";
 import type { Candidate } from "./arbiter.ts";
-import { createBackground } from "./background.ts";
+import { type Background, createBackground } from "./background.ts";
 import { queryHash } from "./ledger.ts";
 import { createPatience, type Patience } from "./patience.ts";
 import { type RefusalReason, refusalOf } from "./refusal.ts";
-import { createTurns } from "./turns.ts";
+import { createTurns, type Turns } from "./turns.ts";
 import { createWaitingLine, type InLine, type WaitingLine } from "./waiting-line.ts";
 
 export interface ThrottleObserver {
@@ -29,6 +29,7 @@ export interface ThrottleObserver {
   readonly departed: (order: Order, waitedMs: number) => void;
 }
 
+/** `concurrency` and `mode` may change; `retune` is to be called then. */
 export interface ThrottleOptions {
   readonly allowance: Allowance;
   /** Calls on their way at once. */
@@ -45,9 +46,14 @@ export interface Throttle {
   readonly queueLength: (priority: Priority) => number;
   /** How long a request would wait that came now. */
   readonly expect: (candidate: Candidate) => Expectation;
+  /** The settings have changed: those who wait go on under the new ones. */
+  readonly retune: () => void;
+  /** Lets nobody go any more: those who wait, and those who come, are told why. */
+  readonly close: (why: Problem) => void;
 }
 
 interface Waiter extends InLine {
+  wish: Wish;
   readonly order: Order;
   readonly patience: Patience;
   readonly depart: (grant: Grant) => Promise<void>;
@@ -56,52 +62,41 @@ interface Waiter extends InLine {
 type Job<T> = (ended: (end: SendEnd) => void) => Promise<T>;
 
 export function createThrottle(options: ThrottleOptions): Throttle {
-  const { allowance, concurrency, clock, observer, weightOf } = options;
-  const isEnforced = options.mode === "enforce";
-  const queue = new Bottleneck({ maxConcurrent: concurrency });
+  const { allowance, clock, observer, weightOf } = options;
+  const queue = new Bottleneck({ maxConcurrent: options.concurrency });
   const line = createWaitingLine<Waiter>();
-  const { mayGo, began, ended } = createBackground(concurrency);
-  const turns = createTurns({ allowance, line, clock, mayGo, isUnlimited: !isEnforced });
+  const background = createBackground(() => options.concurrency);
+  const isUnlimited = (): boolean => options.mode === "observe";
+  const turns = createTurns({ allowance, line, clock, mayGo: background.mayGo, isUnlimited });
 
   const expect = (candidate: Candidate): Expectation =>
     allowance.expect(candidate, line.ahead(candidate, weightOf));
-  const { refuse, isTooLong, refuseHopeless } = createRefusals(options, line);
+  const { refuseIfHopeless, refuseHopeless } = createRefusals(options, line);
+  let closedBecause: Problem | undefined;
 
   allowance.onChange(() => {
     refuseHopeless();
     turns.changed();
   });
 
-  async function turn(): Promise<void> {
-    const departure = await turns.next();
-    if (departure === undefined) return;
-    const { waiter, grant } = departure;
-    waiter.patience.stop();
-    began(waiter.order.priority);
-    await waiter.depart(grant);
-    ended(waiter.order.priority);
-    turns.changed();
-  }
-
   async function throttled<T>(order: Order, job: Job<T>): Promise<T> {
-    const expectation = expect(order);
-    if (isTooLong(expectation, order)) {
-      const problem = refuse(order.app, expectation);
-      if (isEnforced) throw problem;
-    }
+    if (closedBecause !== undefined) throw closedBecause;
+    refuseIfHopeless(order, expect(candidateOf(order)));
     const cameAt = clock.now();
+    const whyGone = (): Problem => refusalOf(expect(candidateOf(order)), order.app).problem;
     const { promise, resolve, reject } = Promise.withResolvers<T>();
     const waiter: Waiter = {
       wish: wishOf(order),
       order,
-      patience: createPatience(order.waiting, clock, () => refusalOf(expect(order), order.app).problem),
+      patience: createPatience(order.waiting, clock, whyGone),
       depart: (grant) => {
         observer.departed(order, clock.now() - cameAt);
         return run(allowance, clock, grant, job).then(resolve, reject);
       },
     };
     if (line.join(waiter)) turns.changed();
-    queue.schedule(turn).catch((error: unknown) => {
+    order.waiting.onMoreUrgent(() => hurry(waiter, line, turns));
+    queue.schedule(takeTurn, turns, background).catch((error: unknown) => {
       // Nobody else would tell those who wait.
       for (const { patience } of line.all()) patience.end(asError(error));
     });
@@ -117,36 +112,67 @@ export function createThrottle(options: ThrottleOptions): Throttle {
     }
   }
 
-  return { throttled, queueLength: line.length, expect };
+  return {
+    throttled,
+    queueLength: line.length,
+    expect,
+    retune() {
+      queue.updateSettings({ maxConcurrent: options.concurrency });
+      turns.changed();
+    },
+    close(why) {
+      closedBecause = why;
+      for (const { patience } of line.all()) patience.end(why);
+    },
+  };
+}
+
+/** Somebody more urgent waits for it now: it goes to the end of a line further ahead. */
+function hurry(waiter: Waiter, line: WaitingLine<Waiter>, turns: Turns<Waiter>): void {
+  if (!line.leave(waiter)) return;
+  waiter.wish = wishOf(waiter.order);
+  if (line.join(waiter)) turns.changed();
+}
+
+/** Waits for a turn, and for the departure of whoever gets it to have come to its end. */
+async function takeTurn(turns: Turns<Waiter>, { began, ended }: Background): Promise<void> {
+  const departure = await turns.next();
+  if (departure === undefined) return;
+  const { waiter, grant } = departure;
+  waiter.patience.stop();
+  const { priority } = grant.wish;
+  began(priority);
+  await waiter.depart(grant);
+  ended(priority);
+  turns.changed();
 }
 
 interface Refusals {
-  /** Whether an order cannot wait so long. */
-  readonly isTooLong: (expectation: Expectation, order: Order) => boolean;
-  /** Reports a refusal. @returns what the caller is to be told */
-  readonly refuse: (app: string, expectation: Expectation) => Problem;
+  /** Refuses one that comes and cannot wait so long; where the budget is only watched, that is reported alone. */
+  readonly refuseIfHopeless: (order: Order, expectation: Expectation) => void;
   /** Refuses those whose wait has become too long: a cool-off has begun, say. */
   readonly refuseHopeless: () => void;
 }
 
-function createRefusals(
-  { allowance, clock, mode, observer }: ThrottleOptions,
-  line: WaitingLine<Waiter>,
-): Refusals {
-  const isEnforced = mode === "enforce";
-  const isTooLong: Refusals["isTooLong"] = ({ forMs }, { waiting }) =>
+function createRefusals(options: ThrottleOptions, line: WaitingLine<Waiter>): Refusals {
+  const { allowance, clock, observer } = options;
+  const isEnforced = (): boolean => options.mode === "enforce";
+  const isTooLong = ({ forMs }: Expectation, { waiting }: Order): boolean =>
     clock.now() + forMs > waiting.deadlineAt();
-  const refuse: Refusals["refuse"] = (app, expectation) => {
+  const refuse = (app: string, expectation: Expectation): Problem => {
     const { reason, problem } = refusalOf(expectation, app);
-    observer.refused(app, reason, isEnforced);
+    observer.refused(app, reason, isEnforced());
     return problem;
   };
   return {
-    isTooLong,
-    refuse,
+    refuseIfHopeless(order, expectation) {
+      if (!isTooLong(expectation, order)) return;
+      const problem = refuse(order.app, expectation);
+      if (isEnforced()) throw problem;
+    },
     refuseHopeless() {
-      for (const { order, patience } of isEnforced ? line.all() : []) {
-        const expectation = allowance.expect(order, { ahead: 0, ownAhead: 0 });
+      for (const { order, patience } of isEnforced() ? line.all() : []) {
+        const expectation = allowance.expect(candidateOf(order), { ahead: 0, ownAhead: 0 });
         const isHopeless = expectation.why === "cool-off" && isTooLong(expectation, order);
         if (isHopeless) patience.end(refuse(order.app, expectation));
       }
@@ -154,8 +180,13 @@ function createRefusals(
   };
 }
 
-function wishOf({ app, priority, cause, resource, text }: Order): InLine["wish"] {
-  return { app, priority, cause, resource, query: queryHash(text) };
+/** An order as far as its turn is concerned, by how urgent it is now. */
+function candidateOf({ app, resource, waiting }: Order): Candidate {
+  return { app, resource, priority: waiting.priority() };
+}
+
+function wishOf(order: Order): Wish {
+  return { ...candidateOf(order), cause: order.cause, query: queryHash(order.text) };
 }
 
 /** Runs a job in its place, and sees to it that the place is settled whatever becomes of it. */

@@ -13,7 +13,7 @@ export interface TurnsOptions<W extends InLine> {
   readonly clock: Clock;
   readonly mayGo: (priority: Priority) => boolean;
   /** Nothing waits for a place. */
-  readonly isUnlimited: boolean;
+  readonly isUnlimited: () => boolean;
 }
 
 /** Somebody who may send, and the place. */
@@ -40,7 +40,7 @@ export function createTurns<W extends InLine>(options: TurnsOptions<W>): Turns<W
   async function take(heads: readonly W[]): Promise<Taken> {
     const [first] = heads;
     if (first === undefined) return { kind: "wait", forMs: Number.POSITIVE_INFINITY };
-    if (isUnlimited) return { kind: "granted", grant: await allowance.takeAnyway(first.wish) };
+    if (isUnlimited()) return { kind: "granted", grant: await allowance.takeAnyway(first.wish) };
     return await allowance.take(heads.map(({ wish }) => wish));
   }
 

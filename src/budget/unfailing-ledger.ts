@@ -16,6 +16,11 @@ const MOST_OWED = 100_000;
 /** When it works again it is given no more than so many at a time: everybody waits meanwhile. */
 const MOST_PAID = 1_000;
 
+export interface UnfailingLedger extends OwnLedger {
+  /** Gives the ledger all it is owed, whether it rests or not: the process is about to end. */
+  readonly flush: () => void;
+}
+
 /** What the ledger could not take. */
 interface Owed {
   readonly pay: () => void;
@@ -29,7 +34,7 @@ interface Owed {
  * this process alone remembers is better than no answers. Reading rejects where the ledger's own does; while
  * something is owed, the ledger is not complete since any time but now.
  */
-export function createUnfailingLedger(ledger: OwnLedger, { now, warn }: UnfailingOptions): OwnLedger {
+export function createUnfailingLedger(ledger: OwnLedger, { now, warn }: UnfailingOptions): UnfailingLedger {
   let failedAt: number | undefined;
   let owed: Owed[] = [];
   /** Epoch milliseconds: before it, something was forgotten. */
@@ -61,10 +66,12 @@ export function createUnfailingLedger(ledger: OwnLedger, { now, warn }: Unfailin
     }
   }
 
+  const pay = (): void => attempt(payOff, undefined);
+
   function payOffUnlessResting(): void {
     const sinceMs = now() - (failedAt ?? Number.NEGATIVE_INFINITY);
     // A clock that was set back is no reason to rest for longer.
-    if (owed.length > 0 && (sinceMs < 0 || sinceMs >= REST_MS)) attempt(payOff, undefined);
+    if (owed.length > 0 && (sinceMs < 0 || sinceMs >= REST_MS)) pay();
   }
 
   function give(operation: Owed): void {
@@ -79,6 +86,7 @@ export function createUnfailingLedger(ledger: OwnLedger, { now, warn }: Unfailin
   return {
     enter: (entry) => give({ pay: () => ledger.enter(entry), entryAt: entry.at }),
     complete: (id, completion) => give({ pay: () => ledger.complete(id, completion) }),
+    flush: () => flush(pay, () => owed.length, warn),
     recent: (origin, since) => attempt(() => ledger.recent(origin, since), []),
     read(from, to) {
       payOffUnlessResting();
@@ -90,4 +98,13 @@ export function createUnfailingLedger(ledger: OwnLedger, { now, warn }: Unfailin
       return owed.length > 0 ? Math.max(since, now()) : Math.max(since, forgottenUntil);
     },
   };
+}
+
+/** Pays for as long as it becomes less. */
+function flush(pay: () => void, owed: () => number, warn: Warn): void {
+  for (let before = Number.POSITIVE_INFINITY; owed() > 0 && owed() < before;) {
+    before = owed();
+    pay();
+  }
+  if (owed() > 0) warn("Sends are missing from what is remembered.", { operations: owed() });
 }

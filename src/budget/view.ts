@@ -2,6 +2,7 @@
  * What a replica knows of the shared budget, and how it keeps up: it reads what is told to all, says that
  * it has, and reads again what it may have missed.
  */
+import type { Terms } from "./arbiter.ts";
 import { createMirror, type Mirror } from "./mirror.ts";
 import { createOthers, type Others, type OthersOptions, slackOf } from "./others.ts";
 import type { Asker, KnownSend, LookReply, News, SharedBudget } from "./shared-budget.ts";
@@ -38,13 +39,13 @@ export function createView(options: ViewOptions): View {
   let names: readonly string[] = [];
   const asker = (): Asker => ({ replica, gen, known, mostSeen: others.mostSeen() });
 
-  function learn(reply: Extract<LookReply, { kind: "news" }>): void {
+  function learn(reply: Extract<LookReply, { kind: "news" }>, askedOf: Terms["windows"]): void {
     for (const news of reply.news) follow(mirror, news, steady());
     ({ entry } = reply);
     if (reply.isAll) known = Math.max(known, reply.seq);
     mirror.circuits(reply.circuits, steady());
     names = reply.replicas;
-    others.learn(reply);
+    others.learn(reply, askedOf);
   }
 
   return {
@@ -64,10 +65,11 @@ export function createView(options: ViewOptions): View {
     async catchUp() {
       for (;;) {
         const saying = asker();
+        const askedOf = terms.windows;
         const reply = await shared.look(saying, entry);
         if (reply.kind === "lost") return false;
         said = saying.known;
-        learn(reply);
+        learn(reply, askedOf);
         // What was just read has yet to be said.
         if (reply.isAll && known === saying.known) return true;
       }

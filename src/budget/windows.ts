@@ -17,6 +17,16 @@ export interface Window {
   readonly windowMs: number;
 }
 
+export const DAY_MS = 86_400_000;
+
+/**
+ * For how long sends are remembered, in milliseconds: as long as they count in a window, and for a day at
+ * least, because apps may have a limit for a day, and windows of other lengths may be set at any time.
+ */
+export function keptMs(windows: readonly Limit[]): number {
+  return Math.max(DAY_MS, ...windows.map(({ windowMs }) => windowMs));
+}
+
 /** As much of a window as its arithmetic needs. */
 export type Limit = Pick<Window, "limit" | "windowMs">;
 

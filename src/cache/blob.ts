@@ -15,7 +15,7 @@ import { crc32 } from "node:zlib";
 
 import type { ContentCoding, Entry } from "../exchange.ts";
 
-const MAGIC = Buffer.from("PGE\u0001", "latin1");
+const MAGIC = Buffer.from("PGE\u0002", "latin1");
 const STORED_AT_OFFSET = 8;
 const HEADER_LENGTH_AT = 16;
 const HEADER_AT = 20;
@@ -50,8 +50,9 @@ export function fromBlob(blob: Buffer): Entry | undefined {
   const header = parseHeader(blob.toString("utf8", HEADER_AT, bodyAt));
   if (header === undefined) return undefined;
   const { coding, ...fields } = header;
+  const { etag, lastModified } = fields.validators;
   // JSON has no `undefined`: what was so is absent.
-  return { ...fields, lastModified: fields.lastModified, bodies: { [coding]: blob.subarray(bodyAt) } };
+  return { ...fields, validators: { etag, lastModified }, bodies: { [coding]: blob.subarray(bodyAt) } };
 }
 
 function parseHeader(text: string): Header | undefined {
@@ -60,5 +61,5 @@ function parseHeader(text: string): Header | undefined {
 }
 
 function isHeader(value: unknown): value is Header {
-  return typeof value === "object" && value !== null && "coding" in value && "etag" in value;
+  return typeof value === "object" && value !== null && "coding" in value && "validators" in value;
 }

@@ -1,110 +1,142 @@
 /**
- * The cache stage: lookup on the way down, store on the way up.
+ * The cache stage: what is held where the rules allow it, else what one flight brings.
  */
 import { Problem } from "../errors.ts";
-import type { Answer, Entry, Fetched, Question, Tier, Waiting, WhyNotStored } from "../exchange.ts";
+import type { Answer, Cause, Forwarded, Question, ServeNote } from "../exchange.ts";
 import type { Clock } from "../platform/clock.ts";
-import { entryOf } from "./entry.ts";
-import { freshnessLifetimeMs, isFresh, type Lifetimes, type StaleBounds } from "./policy.ts";
-import { createStandIn } from "./stand-in.ts";
+import type { Random } from "../platform/random.ts";
+import type { Failures } from "./failures.ts";
+import { type CacheRules, isFresh } from "./freshness.ts";
+import { isAnothersRefusal, type Obtain } from "./obtain.ts";
+import { type Asked, decide, type Decision } from "./policy.ts";
+import type { Refresh } from "./refresh.ts";
 import type { Found, Tiers } from "./tiers.ts";
 
-/** An entry, and where it is kept or why not. */
-export interface Kept {
-  readonly entry: Entry;
-  readonly stored: true | WhyNotStored;
-  /** Where it was found; absent where it was fetched. */
-  readonly tier: Tier | undefined;
-}
-
-/** What a flight brings home, and how. */
-export interface Flown {
-  readonly value: Kept;
-  readonly how: "found" | "fetched" | "followed";
-}
-
-interface Steps {
-  readonly look: () => Promise<Kept | undefined>;
-  readonly fetch: () => Promise<Kept>;
-}
-
 export interface CacheOptions {
-  readonly tiers: Tiers;
-  /** What comes next: waits for the one flight of a key, launching it where there is none. */
-  readonly coalesce: (
-    key: string,
-    waiter: Question["request"],
-    launch: (waiting: Waiting) => Promise<Flown>,
-  ) => Promise<{ readonly value: Flown; readonly collapsed: boolean }>;
-  /** Flies a key, once among all replicas. */
-  readonly fly: (key: string, waiting: Waiting, steps: Steps) => Promise<Flown>;
-  /** What a flight is about: asks the upstream, or rejects with a `Problem`. */
-  readonly fetch: (question: Question, waiting: Waiting) => Promise<Fetched>;
-  readonly lifetimes: Lifetimes & StaleBounds;
-  /** How long an answer is kept at all, in milliseconds. */
-  readonly retentionMs: number;
+  readonly tiers: Pick<Tiers, "lookup" | "judge">;
+  /** What comes next: one flight for whoever wants a key. */
+  readonly obtain: Obtain;
+  readonly refresh: Refresh;
+  readonly failures: Failures;
+  /** The part of the budget that is left for a resource, from 0 to 1. */
+  readonly budgetLeft: (resource: Question["query"]["resource"]) => number;
+  readonly rules: () => CacheRules;
   readonly clock: Clock;
+  readonly random: Pick<Random, "fraction">;
 }
 
 /** @returns the answer to a question, from the cache or from one flight; rejects with a `Problem`. */
 export type Cache = (question: Question) => Promise<Answer>;
 
-export function createCache({
-  tiers,
-  coalesce,
-  fly,
-  fetch,
-  lifetimes,
-  retentionMs,
-  clock,
-}: CacheOptions): Cache {
-  const standIn = createStandIn({ tiers, bounds: lifetimes, now: clock.now });
+export function createCache(options: CacheOptions): Cache {
+  const { tiers, refresh, failures, rules, clock } = options;
+  const { ruling, firstRuling } = createRulings(options);
+  const waitForFlight = createWaitForFlight(options.obtain);
 
-  /** @returns what was found, where it is fresh and no purge concerns it */
-  function usable(found: Found | undefined): Kept | undefined {
-    return found !== undefined && !found.isPurged && isFresh(found.entry, clock.now(), lifetimes)
-      ? { entry: found.entry, stored: true, tier: found.tier }
-      : undefined;
+  /** What is held; whether that is a hit or stale shows in its time. */
+  function served(held: Found, note: ServeNote | undefined, isUpdating: boolean): Answer {
+    const { entry, tier, isPurged } = held;
+    const isHit = !isPurged && isFresh(entry, rules(), clock.now());
+    const outcome = isHit ? "hit" : isUpdating ? "updating" : "stale";
+    return { entry, tier, stored: true, outcome, forwarded: undefined, note };
   }
 
-  const look = async (key: string): Promise<Kept | undefined> => usable(await tiers.lookup(key));
-
-  async function fetchAndKeep(question: Question, waiting: Waiting): Promise<Kept> {
-    const purgeEpoch = tiers.purgeEpoch();
-    const fetched = await fetch(question, waiting);
-    const lifetimeMs = freshnessLifetimeMs(lifetimes, question.query, fetched.status);
-    const entry = entryOf(question.query, fetched, { now: clock.now(), lifetimeMs, retentionMs, purgeEpoch });
-    return { entry, stored: await tiers.keep(question.key, entry), tier: undefined };
-  }
-
-  async function waitForFlight(question: Question): Promise<Answer> {
+  /** What a flight brings, or what is held where it brings nothing. */
+  async function fetched(question: Question, held: Found | undefined, why: Forwarded): Promise<Answer> {
     const { key, request } = question;
-    const flight = await coalesce(key, request, (waiting) =>
-      fly(key, waiting, { look: () => look(key), fetch: () => fetchAndKeep(question, waiting) }),
-    ).catch((error: unknown) => {
-      if (isAnotherAppsShare(error, request.app)) return undefined;
-      throw error;
-    });
-    // The app that launched it has used up its share; this one may have a place.
-    if (flight === undefined) return await waitForFlight(question);
-    const { value: flown, collapsed } = flight;
-    const outcome = collapsed ? "collapsed" : OUTCOMES[flown.how];
-    const tier = outcome === "hit" ? flown.value.tier : undefined;
-    return { ...flown.value, outcome, tier, insteadOf: undefined };
+    const giveUpAt = clock.now() + rules().maxWaitForFreshMs;
+    const hasStandIn = why === "stale" && ruling(question, held, TOO_LATE).kind === "serve";
+    const deadlineAt = hasStandIn ? Math.min(request.deadlineAt, giveUpAt) : request.deadlineAt;
+    try {
+      return await waitForFlight(question, held, why, deadlineAt);
+    } catch (error) {
+      if (!(error instanceof Problem)) throw error;
+      // It may have been purged while its caller waited.
+      const left = held && tiers.judge(key, held);
+      const decision = ruling(question, left, error);
+      if (left === undefined || decision.kind !== "serve") throw error;
+      const wasTooSlow = error.code === "deadline-exceeded" && deadlineAt === giveUpAt;
+      if (wasTooSlow) failures.tooSlow(key, error, clock.now());
+      return served(left, decision.note, false);
+    }
   }
 
   return async function answer(question) {
-    const found = await tiers.lookup(question.key);
-    const hit = usable(found);
-    if (hit !== undefined) return { ...hit, outcome: "hit", insteadOf: undefined };
-    return await (found === undefined
-      ? waitForFlight(question)
-      : standIn(question, found, () => waitForFlight(question)));
+    const held = await tiers.lookup(question.key);
+    const decision = firstRuling(question, held);
+    if (decision.kind === "refuse") throw decision.problem;
+    // What is served is held; where nothing is, the rules say nothing else.
+    if (decision.kind === "fetch" || held === undefined)
+      return await fetched(question, held, decision.kind === "fetch" ? decision.why : "miss");
+    const isUpdating = decision.kind === "serveAndRefresh";
+    if (isUpdating) void refresh(question, held.entry, "refresh");
+    return served(held, decision.note, isUpdating);
   };
 }
 
-function isAnotherAppsShare(error: unknown, app: string): boolean {
-  return error instanceof Problem && error.details.ofApp !== undefined && error.details.ofApp !== app;
+interface Rulings {
+  /** The rules' word on what is held, given how fetching failed where it did. */
+  readonly ruling: (question: Question, held: Found | undefined, failed: Problem | undefined) => Decision;
+  /** The same where nothing was tried yet. */
+  readonly firstRuling: (question: Question, held: Found | undefined) => Decision;
 }
+
+function createRulings({ failures, budgetLeft, rules, clock, random }: CacheOptions): Rulings {
+  const ruling: Rulings["ruling"] = (question, held, failed) => {
+    const { resource } = question.query;
+    const upstream = { failed, budgetLeft: () => budgetLeft(resource), dice: random.fraction() };
+    return decide(held, askedBy(question), upstream, rules(), clock.now());
+  };
+  return {
+    ruling,
+    firstRuling(question, held) {
+      const standing = held && failures.standing(question.key, clock.now());
+      const decision = ruling(question, held, standing);
+      // Where nothing can be given in its place, what failed a moment ago is tried again.
+      return standing !== undefined && decision.kind === "refuse"
+        ? ruling(question, held, undefined)
+        : decision;
+    },
+  };
+}
+
+type WaitForFlight = (
+  question: Question,
+  held: Found | undefined,
+  why: Forwarded,
+  deadlineAt: number,
+) => Promise<Answer>;
+
+function createWaitForFlight(obtain: Obtain): WaitForFlight {
+  return async function waitForFlight(question, held, why, deadlineAt) {
+    const { gone, priority, app } = question.request;
+    const wanted = {
+      question,
+      held: held?.entry,
+      cause: CAUSES[why],
+      waiter: { deadlineAt, gone, priority },
+    };
+    const flight = await obtain(wanted).catch((error: unknown) => {
+      if (isAnothersRefusal(error, app)) return undefined;
+      throw error;
+    });
+    // Who launched it had no place for it; this one may have.
+    if (flight === undefined) return await waitForFlight(question, held, why, deadlineAt);
+    const { flown, collapsed } = flight;
+    const outcome = collapsed ? "collapsed" : OUTCOMES[flown.how];
+    const isHit = outcome === "hit";
+    const tier = isHit ? flown.value.tier : undefined;
+    return { ...flown.value, outcome, tier, forwarded: isHit ? undefined : why, note: undefined };
+  };
+}
+
+function askedBy({ query, request: { directives, mayForceRefresh } }: Question): Asked {
+  return { query, directives, mayForceRefresh };
+}
+
+/** What a caller would be told who waited in vain. */
+const TOO_LATE = new Problem("deadline-exceeded");
+
+const CAUSES: Record<Forwarded, Cause> = { miss: "miss", stale: "miss", request: "forced" };
 
 const OUTCOMES = { found: "hit", fetched: "miss", followed: "collapsed" } as const;

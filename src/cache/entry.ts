@@ -1,35 +1,71 @@
 import { hash } from "node:crypto";
 
-import type { ContentCoding, Entry, Fetched } from "../exchange.ts";
+import type { ContentCoding, Entry, FetchedAnswer, Pace, Validators } from "../exchange.ts";
 import type { Query } from "../query/query.ts";
 
-export interface EntryTimes {
-  /** When the answer was received, epoch milliseconds. */
+/** How an answer was come by, and what was made of that. */
+export interface Receipt {
+  /** When it was received, epoch milliseconds. */
   readonly now: number;
+  /** How old it was by then, in milliseconds. */
+  readonly ageMs: number;
+  /** How long it took to come, in milliseconds. */
+  readonly fetchMs: number;
   /** How long it is fresh, in milliseconds. */
   readonly lifetimeMs: number;
-  /** How long it is kept, in milliseconds; not shorter than it is fresh. */
+  /** How long it is kept, in milliseconds. */
   readonly retentionMs: number;
   /** The latest purge known when the fetch began. */
   readonly purgeEpoch: number;
+  readonly pace: Pace;
+  readonly upstreamStale: Entry["upstreamStale"];
 }
 
 /** Makes the entry of an answer. */
-export function entryOf(query: Query, fetched: Fetched, times: EntryTimes): Entry {
-  const { status, contentType, body, lastModified } = fetched;
-  const { now, lifetimeMs, retentionMs, purgeEpoch } = times;
+export function entryOf(query: Query, fetched: FetchedAnswer, receipt: Receipt): Entry {
+  const { status, contentType, body, validators } = fetched;
   return {
     status,
     contentType,
     bodies: { identity: body },
     bodyBytes: body.length,
     etag: hash("sha256", body, "base64url").slice(0, 22),
-    lastModified,
+    validators,
     tags: tagsOf(query, fetched.recordIds),
+    ...received(receipt),
+  };
+}
+
+/**
+ * The entry of an answer that says the same as the one held: its body stays, and with it its validator, so
+ * that callers go on being told that nothing has changed.
+ */
+export function confirmed(held: Entry, validators: Validators, receipt: Receipt): Entry {
+  return { ...held, validators, ...received(receipt) };
+}
+
+function received({
+  now,
+  ageMs,
+  fetchMs,
+  lifetimeMs,
+  retentionMs,
+  purgeEpoch,
+  pace,
+  upstreamStale,
+}: Receipt): Pick<
+  Entry,
+  "purgeEpoch" | "storedAt" | "bornAt" | "fetchMs" | "freshUntil" | "keepUntil" | "pace" | "upstreamStale"
+> {
+  return {
     purgeEpoch,
     storedAt: now,
-    freshUntil: now + lifetimeMs,
-    keepUntil: now + Math.max(lifetimeMs, retentionMs),
+    bornAt: now - ageMs,
+    fetchMs,
+    freshUntil: now + Math.min(lifetimeMs, retentionMs),
+    keepUntil: now + retentionMs,
+    pace,
+    upstreamStale,
   };
 }
 

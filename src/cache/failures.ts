@@ -7,7 +7,10 @@ import type { Problem } from "../errors.ts";
 export interface Failures {
   /** The failure that still stands, so that it is not tried again yet. */
   readonly standing: (key: string, now: number) => Problem | undefined;
+  /** A flight ended so. */
   readonly failed: (key: string, problem: Problem, now: number) => void;
+  /** A flight takes so long that nobody else is to wait for it. */
+  readonly tooSlow: (key: string, problem: Problem, now: number) => void;
   readonly succeeded: (key: string) => void;
 }
 
@@ -19,6 +22,7 @@ const MOST_KEYS = 10_000;
 
 interface Failure {
   readonly problem: Problem;
+  /** Before the next try; 0 where nothing has failed yet. */
   readonly waitMs: number;
   readonly nextTryAt: number;
 }
@@ -26,19 +30,26 @@ interface Failure {
 export function createFailures(): Failures {
   /** In the order in which they failed. */
   const failures = new Map<string, Failure>();
+
+  function note(key: string, failure: Failure): void {
+    failures.delete(key);
+    failures.set(key, failure);
+    if (failures.size > MOST_KEYS) failures.delete(failures.keys().next().value ?? "");
+  }
+
   return {
     standing(key, now) {
       const failure = failures.get(key);
       return failure !== undefined && now < failure.nextTryAt ? failure.problem : undefined;
     },
     failed(key, problem, now) {
-      const before = failures.get(key);
-      // Those who waited for the same flight fail together.
-      if (before !== undefined && now < before.nextTryAt) return;
-      const waitMs = before === undefined ? FIRST_MS : Math.min(before.waitMs * 2, LONGEST_MS);
-      failures.delete(key);
-      failures.set(key, { problem, waitMs, nextTryAt: now + waitMs });
-      if (failures.size > MOST_KEYS) failures.delete(failures.keys().next().value ?? "");
+      const before = failures.get(key)?.waitMs ?? 0;
+      const waitMs = Math.min(Math.max(FIRST_MS, before * 2), LONGEST_MS);
+      note(key, { problem, waitMs, nextTryAt: now + waitMs });
+    },
+    tooSlow(key, problem, now) {
+      const waitMs = failures.get(key)?.waitMs ?? 0;
+      note(key, { problem, waitMs, nextTryAt: now + FIRST_MS });
     },
     succeeded: (key) => void failures.delete(key),
   };

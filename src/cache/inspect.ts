@@ -1,12 +1,14 @@
-import type { ContentCoding, Entry, Tier } from "../exchange.ts";
-import { type Bounds, isFresh } from "./policy.ts";
+import { type ContentCoding, type Entry, NO_DIRECTIVES, type Tier } from "../exchange.ts";
+import type { Query } from "../query/query.ts";
+import { ageMs, type CacheRules, isFresh } from "./freshness.ts";
+import { decide } from "./policy.ts";
 import type { Tiers } from "./tiers.ts";
 
 /** What is known of a question's answer, for an operator. Times in seconds. */
 export interface Inspection {
   readonly key: string;
-  /** What a request for it would do now. */
-  readonly next: "hit" | "fetch";
+  /** What a request for it would do now; `update`: be given the stale one while it is refreshed. */
+  readonly next: "hit" | "update" | "fetch";
   readonly why: "fresh" | "not stored" | "expired" | "purged";
   readonly entry: InspectedEntry | null;
 }
@@ -27,22 +29,27 @@ interface InspectedEntry {
 /** @returns a function that says what is known of a key; it asks the stores and nobody else */
 export function createInspect(
   tiers: Tiers,
-  bounds: Bounds,
+  rules: () => CacheRules,
   now: () => number,
-): (key: string) => Promise<Inspection> {
-  return async function inspect(key) {
+): (query: Query, key: string) => Promise<Inspection> {
+  return async function inspect(query, key) {
     const found = await tiers.lookup(key);
     if (found === undefined) return { key, next: "fetch", why: "not stored", entry: null };
     const { entry, tier, isPurged } = found;
-    const fresh = isFresh(entry, now(), bounds);
+    const asked = { query, directives: NO_DIRECTIVES, mayForceRefresh: false };
+    // The dice never say that it is refreshed before its time.
+    const upstream = { failed: undefined, budgetLeft: () => 0, dice: 0 };
+    const decision = decide(found, asked, upstream, rules(), now());
     return {
       key,
-      next: fresh && !isPurged ? "hit" : "fetch",
-      why: isPurged ? "purged" : fresh ? "fresh" : "expired",
+      next: NEXT[decision.kind],
+      why: isPurged ? "purged" : isFresh(entry, rules(), now()) ? "fresh" : "expired",
       entry: inspected(entry, tier, now()),
     };
   };
 }
+
+const NEXT = { serve: "hit", serveAndRefresh: "update", fetch: "fetch", refuse: "fetch" } as const;
 
 function inspected(entry: Entry, tier: Tier, now: number): InspectedEntry {
   const { status, bodyBytes, etag, tags } = entry;
@@ -50,7 +57,7 @@ function inspected(entry: Entry, tier: Tier, now: number): InspectedEntry {
   return {
     tier,
     status,
-    ageSeconds: seconds(now - entry.storedAt),
+    ageSeconds: seconds(ageMs(entry, now)),
     freshForSeconds: seconds(entry.freshUntil - now),
     keptForSeconds: seconds(entry.keepUntil - now),
     bodyBytes,

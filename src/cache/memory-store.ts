@@ -56,6 +56,10 @@ export function createMemoryStore(maxBytes: number, clock: Clock): MemoryStore {
     get: async (key) => find(key),
     set: async (key, entry) => put(key, entry),
     remove: async (key) => void entries.delete(key),
+    async sweep() {
+      const now = clock.now();
+      for (const [key, { keepUntil }] of entries.entries()) if (keepUntil <= now) entries.delete(key);
+    },
     close: async () => entries.clear(),
   };
 }

@@ -1,53 +1,139 @@
 /**
- * The cache's rules as pure functions of the entry, the query and the time (RFC 9111, section 4.2).
+ * The cache's rules: what becomes of a request, given what is held, what the caller asks for, and what is
+ * known of the upstream (RFC 9111, sections 4 and 5.2.1; RFC 5861). Pure. docs/caching.md has them as a table,
+ * and the tests read that table.
  */
-import type { Problem, ProblemCode } from "../errors.ts";
-import type { Entry } from "../exchange.ts";
-import type { Resource } from "../interface/resources.ts";
+import { Problem, type ProblemCode } from "../errors.ts";
+import type { CallerDirectives, Entry, Forwarded, ServeNote } from "../exchange.ts";
 import type { Query } from "../query/query.ts";
+import { isDueEarly } from "./early.ts";
+import { ageMs, type CacheRules, isFresh, isWithinBounds, kindOf } from "./freshness.ts";
 
-/** Freshness lifetimes in milliseconds. */
-export interface Lifetimes {
-  /** For searches and images by resource, and for single records. */
-  readonly ttlMs: Readonly<Record<Resource | "records", number>>;
-  /** For 404s, whatever was asked. */
-  readonly negativeTtlMs: number;
+/** What is held under a key. */
+export interface Held {
+  readonly entry: Entry;
+  /** It was declared out of date: whatever its age, it is stale. */
+  readonly isPurged: boolean;
 }
 
-/** What holds for every answer, whatever else is agreed. */
-export interface Bounds {
-  /** No caller is given an answer older than this, in milliseconds from when it was received. */
-  readonly maxAgeEverMs: number;
+/** What is asked, as far as the rules need to know. */
+export interface Asked {
+  readonly query: Query;
+  readonly directives: CallerDirectives;
+  readonly mayForceRefresh: boolean;
 }
 
-/** How long after its life an answer may stand in for one that cannot be had (RFC 5861, section 4). */
-export interface StaleBounds extends Bounds {
-  /** In milliseconds, for the kind of answer; see `Lifetimes.ttlMs`. */
-  readonly staleIfErrorMs: Readonly<Record<Resource | "records", number>>;
+/** What is known of the upstream. */
+export interface UpstreamState {
+  /** How fetching this failed, or was refused: just now, or so recently that it is not to be tried again yet. */
+  readonly failed: Problem | undefined;
+  /** The part of the budget that is left, from 0 to 1; only asked for where it counts. */
+  readonly budgetLeft: () => number;
+  /** From 0 up to, not including, 1: drawn anew for every request. */
+  readonly dice: number;
 }
 
-/**
- * How long an answer is fresh, in milliseconds from when it was received. A lifetime beyond the bound on
- * all ages ends with it, so that `max-age` never promises a caller more.
- */
-export function freshnessLifetimeMs(lifetimes: Lifetimes & Bounds, query: Query, status: number): number {
-  const { ttlMs, negativeTtlMs, maxAgeEverMs } = lifetimes;
-  const lifetimeMs = status === 404 ? negativeTtlMs : ttlMs[kindOf(query)];
-  return Math.min(lifetimeMs, maxAgeEverMs);
-}
-
-function kindOf(query: Query): Resource | "records" {
-  return query.kind === "record" ? "records" : query.resource;
-}
+export type Decision =
+  /** With what is held. */
+  | { readonly kind: "serve"; readonly note: ServeNote | undefined }
+  /** Likewise, and have it fetched anew while nobody waits. */
+  | { readonly kind: "serveAndRefresh"; readonly note: ServeNote | undefined }
+  /** Ask the upstream, and wait for it. */
+  | { readonly kind: "fetch"; readonly why: Forwarded }
+  | { readonly kind: "refuse"; readonly problem: Problem };
 
 /** @param now epoch milliseconds */
-export function isFresh(entry: Entry, now: number, bounds: Bounds): boolean {
-  return now < entry.freshUntil && isWithin(bounds, entry, now);
+export function decide(
+  held: Held | undefined,
+  asked: Asked,
+  upstream: UpstreamState,
+  rules: CacheRules,
+  now: number,
+): Decision {
+  if (held === undefined || !isWithinBounds(held.entry, rules, now))
+    return withNothing(held, asked, upstream);
+  return !held.isPurged && isFresh(held.entry, rules, now)
+    ? withFresh(held.entry, asked, upstream, rules, now)
+    : withStale(held, asked, upstream, rules, now);
 }
 
-/** An entry may be from before a restart, when longer lifetimes were set: the bound is today's. */
-function isWithin({ maxAgeEverMs }: Bounds, { storedAt }: Entry, now: number): boolean {
-  return now - storedAt <= maxAgeEverMs;
+function withNothing(held: Held | undefined, { directives }: Asked, { failed }: UpstreamState): Decision {
+  if (directives.onlyIfCached) return NOT_IN_CACHE;
+  if (failed !== undefined) return { kind: "refuse", problem: failed };
+  return { kind: "fetch", why: held === undefined ? "miss" : "stale" };
+}
+
+function withFresh(
+  entry: Entry,
+  { directives, mayForceRefresh }: Asked,
+  { failed, budgetLeft, dice }: UpstreamState,
+  rules: CacheRules,
+  now: number,
+): Decision {
+  const isNewEnough =
+    isYoungEnough(entry, directives, now) && leftMs(entry, now) >= (directives.minFreshMs ?? 0);
+  if (isNewEnough) {
+    const isDue = entry.status === 200 && failed === undefined && isDueEarly(entry, dice, now);
+    return isDue && budgetLeft() > rules.earlyRefreshAbove
+      ? { kind: "serveAndRefresh", note: undefined }
+      : { kind: "serve", note: undefined };
+  }
+  if (directives.onlyIfCached) return NOT_IN_CACHE;
+  if (!mayForceRefresh) return { kind: "serve", note: "refresh-not-allowed" };
+  if (now - entry.storedAt < rules.minRefreshIntervalMs) return { kind: "serve", note: "refreshed-recently" };
+  if (failed === undefined) return { kind: "fetch", why: "request" };
+  return isStandInFor(failed) ? { kind: "serve", note: failed.code } : { kind: "refuse", problem: failed };
+}
+
+function withStale(
+  { entry, isPurged }: Held,
+  asked: Asked,
+  { failed }: UpstreamState,
+  rules: CacheRules,
+  now: number,
+): Decision {
+  const { query, directives } = asked;
+  // What was purged is known to be wrong, and what was not there may be by now.
+  const isGood = !isPurged && entry.status === 200 && isAcceptable(entry, directives, now);
+  const staleMs = now - entry.freshUntil;
+  if (isGood && staleMs < whileRevalidateMs(entry, query, rules)) {
+    if (failed !== undefined) return { kind: "serve", note: failed.code };
+    const kind = directives.onlyIfCached ? "serve" : "serveAndRefresh";
+    return { kind, note: "stale-while-revalidate" };
+  }
+  if (isGood && staleMs <= (directives.maxStaleMs ?? -1) && !mustBeRevalidated(entry))
+    return { kind: "serve", note: "max-stale" };
+  if (failed !== undefined && mayServeStale(entry, asked, failed, rules, now))
+    return { kind: "serve", note: failed.code };
+  if (directives.onlyIfCached) return NOT_IN_CACHE;
+  return failed === undefined ? { kind: "fetch", why: "stale" } : { kind: "refuse", problem: failed };
+}
+
+/** Whether a caller has nothing against an answer but that it may be stale. */
+function isAcceptable(entry: Entry, directives: CallerDirectives, now: number): boolean {
+  return directives.minFreshMs === undefined && isYoungEnough(entry, directives, now);
+}
+
+/** How long an answer may be given while it is refreshed: as the settings say, or the upstream, if that is shorter. */
+function whileRevalidateMs({ upstreamStale }: Entry, query: Query, rules: CacheRules): number {
+  const theirs = upstreamStale.whileRevalidateMs ?? Number.POSITIVE_INFINITY;
+  return Math.min(rules.staleWhileRevalidateMs[kindOf(query)], theirs);
+}
+
+const NOT_IN_CACHE: Decision = { kind: "refuse", problem: new Problem("not-in-cache") };
+
+function leftMs({ freshUntil }: Entry, now: number): number {
+  return freshUntil - now;
+}
+
+/** Whether an answer is as young as a caller wants it. */
+function isYoungEnough(entry: Entry, { noCache, maxAgeMs }: CallerDirectives, now: number): boolean {
+  return !noCache && ageMs(entry, now) <= (maxAgeMs ?? Number.POSITIVE_INFINITY);
+}
+
+/** By the upstream's word: `must-revalidate` and its like. */
+function mustBeRevalidated({ upstreamStale }: Entry): boolean {
+  return upstreamStale.whileRevalidateMs === 0 && upstreamStale.ifErrorMs === 0;
 }
 
 /**
@@ -56,28 +142,36 @@ function isWithin({ maxAgeEverMs }: Bounds, { storedAt }: Entry, now: number): b
  *
  * | why there is no new answer                                | may it stand in                                  |
  * |-----------------------------------------------------------|--------------------------------------------------|
- * | the gateway refused to ask: budget, share, cool-off       | within `staleIfError` and the bound on all ages  |
+ * | the gateway refused to ask: budget, share, cool-off       | within `staleIfError`, the caller's own, the upstream's, and the bound on all ages |
  * | the upstream failed, was not reached, was too slow        | the same                                         |
  * | the upstream refused the question, or knows no such thing | no: that is the answer                           |
  * | the gateway made a mistake                                | no: it should be seen                            |
- * @param now epoch milliseconds
  */
-export function mayServeStale(
+function mayServeStale(
   entry: Entry,
-  query: Query,
+  { query, directives }: Asked,
   problem: Problem,
+  rules: CacheRules,
   now: number,
-  bounds: StaleBounds,
 ): boolean {
-  if (entry.status !== 200 || now >= entry.keepUntil || !isWithin(bounds, entry, now)) return false;
-  const isStandIn = wasRefusedHere(problem) || FAILURES.has(problem.code);
-  return isStandIn && now - entry.freshUntil <= bounds.staleIfErrorMs[kindOf(query)];
+  if (entry.status !== 200 || !isStandInFor(problem)) return false;
+  const longestMs = Math.min(
+    rules.staleIfErrorMs[kindOf(query)],
+    entry.upstreamStale.ifErrorMs ?? Number.POSITIVE_INFINITY,
+    directives.staleIfErrorMs ?? Number.POSITIVE_INFINITY,
+  );
+  // Nothing at all, where nothing is allowed: also in the very moment in which it expires.
+  return longestMs > 0 && now - entry.freshUntil <= longestMs;
+}
+
+function isStandInFor(problem: Problem): boolean {
+  return wasRefusedHere(problem) || isFailureOfUpstream(problem) || problem.code === "deadline-exceeded";
 }
 
 /** What the gateway refuses without having asked the upstream. */
 const REFUSALS: ReadonlySet<ProblemCode> = new Set(["quota-exceeded", "temporary-reduced-capacity"]);
 
-/** Whether the gateway itself refused to ask the upstream: what is held says more than that refusal. */
+/** Whether the gateway itself refused to ask the upstream: that cost nothing. */
 export function wasRefusedHere({ code, details }: Problem): boolean {
   return REFUSALS.has(code) || details.refusedHere === true;
 }
@@ -90,8 +184,12 @@ const FAILURES: ReadonlySet<ProblemCode> = new Set([
   "upstream-invalid-response",
   "upstream-unavailable",
   "upstream-timeout",
-  "deadline-exceeded",
 ]);
+
+/** Whether the upstream was asked, and failed: it is not to be asked the same again at once. */
+export function isFailureOfUpstream(problem: Problem): boolean {
+  return FAILURES.has(problem.code) && !wasRefusedHere(problem);
+}
 
 /** Whether an entry may take the place of the one that is there: never an older over a newer. */
 export function mayReplace(stored: Entry | undefined, entry: Entry): boolean {

@@ -50,6 +50,8 @@ export function createRedisStore({ calls, clock, replica, close }: RedisStoreOpt
         throw error;
       }
     },
+    // Redis does that by itself.
+    sweep: async () => undefined,
     remove: (key) => drop(key).catch(asUnavailable),
   };
 }

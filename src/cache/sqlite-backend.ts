@@ -32,6 +32,11 @@ export function createSqliteBackend(options: SqliteBackendOptions): SqliteBacken
 
   const run = createRun({ ...options, database });
   const purges = createSqlitePurges(database, clock, retentionMs);
+  // What an earlier start kept for longer than is allowed now.
+  const shorten = database.prepare(
+    "UPDATE entries SET keep_until = stored_at + ?1 WHERE keep_until > stored_at + ?1",
+  );
+  run("sweep", () => void shorten.run(retentionMs)).catch(() => undefined);
   return {
     database,
     store: createSqliteStore({ database, maxBytes, clock, run }),

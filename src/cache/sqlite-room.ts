@@ -5,6 +5,8 @@ import type { StoreStats } from "./store.ts";
 interface SqliteRoom {
   /** Drops entries until so many more bytes fit in. */
   readonly make: (bytes: number) => void;
+  /** Drops some of what is past its end. @returns how many entries */
+  readonly expire: () => number;
   /** `undefined` where the database cannot tell. */
   readonly stats: () => StoreStats | undefined;
 }
@@ -44,9 +46,11 @@ export function createSqliteRoom(database: Database, maxBytes: number, clock: Cl
 
   const entries = (): number => Number(count.get()?.["entries"]);
 
+  const dropExpired = (): number => Number(expire.run(clock.now(), STEP_MOST_ENTRIES).changes);
+
   /** @returns whether there was anything to drop */
   function step(): boolean {
-    if (expire.run(clock.now(), STEP_MOST_ENTRIES).changes > 0) return true;
+    if (dropExpired() > 0) return true;
     const some = Math.min(STEP_MOST_ENTRIES, Math.ceil(entries() * STEP_SHARE));
     const { changes } = evict.run(some);
     evictions += Number(changes);
@@ -63,6 +67,7 @@ export function createSqliteRoom(database: Database, maxBytes: number, clock: Cl
       }
       if (bytes().inFile > maxBytes) database.exec(`PRAGMA incremental_vacuum(${PAGES_GIVEN_BACK})`);
     },
+    expire: dropExpired,
     stats() {
       try {
         return { entries: entries(), bytes: bytes().inUse, evictions };

@@ -3,7 +3,7 @@ import type { Database } from "../platform/sqlite.ts";
 import { StoreUnavailable } from "./store.ts";
 
 /** What is done to the database; a closed set, as it labels a metric. */
-type SqliteOperation = "get" | "use" | "set" | "remove" | "purge" | "purges";
+type SqliteOperation = "get" | "use" | "set" | "remove" | "sweep" | "purge" | "purges";
 
 /** Told apart because reads go on while a full disk, or another process, keeps from writing. */
 const KINDS = {
@@ -12,6 +12,7 @@ const KINDS = {
   use: "write",
   set: "write",
   remove: "write",
+  sweep: "write",
   purge: "write",
 } as const satisfies Record<SqliteOperation, string>;
 type Kind = (typeof KINDS)[SqliteOperation];

@@ -1,3 +1,5 @@
+import { setImmediate } from "node:timers/promises";
+
 import type { Entry } from "../exchange.ts";
 import type { Clock } from "../platform/clock.ts";
 import type { Database } from "../platform/sqlite.ts";
@@ -63,6 +65,10 @@ export function createSqliteStore({ database, maxBytes, clock, run }: SqliteStor
       return await run("set", async () => write(key, await inStoredCoding(entry)));
     },
     remove: (key) => run("remove", () => void remove.run(key)),
+    async sweep() {
+      // A few at a time: every caller waits meanwhile.
+      while ((await run("sweep", () => room.expire())) > 0) await setImmediate();
+    },
     close: async () => undefined,
   };
 }

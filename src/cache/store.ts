@@ -15,6 +15,8 @@ export interface Store {
   readonly set: (key: string, entry: Entry) => Promise<true | WhyNotStored>;
   /** Drops an entry. */
   readonly remove: (key: string) => Promise<void>;
+  /** Drops what is past its `keepUntil`, whether or not it is ever asked for again. */
+  readonly sweep: () => Promise<void>;
   /** What is held now, as far as this process knows; `undefined` where it cannot tell. */
   readonly stats: () => StoreStats | undefined;
   readonly close: () => Promise<void>;

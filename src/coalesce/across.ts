@@ -65,9 +65,12 @@ async function lead<T>(
     await release({ kind: "landed" });
     return { value, how: "fetched" };
   } catch (error) {
-    // An app's share is its own affair: another app may have a place.
+    // An app's share is its own affair: another app may have a place, and callers where a refresh had none.
     const isEveryones =
-      error instanceof Problem && error.code !== "quota-exceeded" && !waiting.abandoned.aborted;
+      error instanceof Problem &&
+      error.code !== "quota-exceeded" &&
+      error.details.ofBackground !== true &&
+      !waiting.abandoned.aborted;
     await release(isEveryones ? { kind: "failed", problem: error } : { kind: "vacant" });
     throw error;
   }

@@ -4,10 +4,11 @@
  * The flight owns the upstream call, never the first caller's socket. Each waiter has its own deadline
  * and may hang up; the flight goes on for the others, and for the cache. Only a flight that nobody
  * waits for any more is told so (`abandoned`): what is still in a queue is then withdrawn, what has
- * been sent comes home.
+ * been sent comes home. In the queue a flight is as urgent as the most urgent of its waiters, so that nobody
+ * who waits is held up by having joined a refresh that nobody was waiting for.
  */
 import { Problem } from "../errors.ts";
-import type { Waiting } from "../exchange.ts";
+import { PRIORITIES, type Priority, type Waiting } from "../exchange.ts";
 import type { Clock } from "../platform/clock.ts";
 
 /** One who waits for a flight. */
@@ -16,6 +17,7 @@ interface Waiter {
   readonly deadlineAt: number;
   /** Aborted when this one hangs up. */
   readonly gone: AbortSignal;
+  readonly priority: Priority;
 }
 
 interface Landed<T> {
@@ -36,6 +38,8 @@ export interface Flights<T> {
   readonly join: (key: string, waiter: Waiter, launch: Launch<T>) => Promise<Landed<T>>;
   /** Flights in the air. */
   readonly size: number;
+  /** Resolves when none is in the air any more, those launched meanwhile included. */
+  readonly landed: () => Promise<void>;
 }
 
 /** The waiter hung up; there is nobody to tell. */
@@ -46,6 +50,7 @@ class CallerGone extends Error {
 interface Flight<T> {
   readonly landing: Promise<T>;
   readonly waiters: Set<Waiter>;
+  readonly urgency: Urgency;
   /** Aborted when the last waiter has left. */
   readonly abandoned: AbortController;
 }
@@ -53,17 +58,23 @@ interface Flight<T> {
 export function createFlights<T>(clock: Clock): Flights<T> {
   const flights = new Map<string, Flight<T>>();
 
-  function launchFlight(key: string, launch: Launch<T>): Flight<T> {
+  function launchFlight(key: string, launch: Launch<T>, first: Waiter): Flight<T> {
     const abandoned = new AbortController();
     const waiters = new Set<Waiter>();
-    const waiting: Waiting = { abandoned: abandoned.signal, deadlineAt: () => latestDeadline(waiters) };
+    const urgency = createUrgency(first.priority);
+    const waiting: Waiting = {
+      abandoned: abandoned.signal,
+      deadlineAt: () => latestDeadline(waiters),
+      priority: urgency.priority,
+      onMoreUrgent: urgency.onMoreUrgent,
+    };
     // A tick later, so that the first waiter is aboard when the launch asks for the deadline.
     const landing = Promise.resolve()
       .then(() => launch(waiting))
       .finally(() => flights.delete(key));
     // Everyone may have left before it fails; that is no unhandled rejection.
     landing.catch(() => undefined);
-    const flight: Flight<T> = { landing, waiters, abandoned };
+    const flight: Flight<T> = { landing, waiters, urgency, abandoned };
     flights.set(key, flight);
     return flight;
   }
@@ -72,12 +83,15 @@ export function createFlights<T>(clock: Clock): Flights<T> {
     get size() {
       return flights.size;
     },
+    async landed() {
+      while (flights.size > 0) await Promise.allSettled([...flights.values()].map(({ landing }) => landing));
+    },
     async join(key, waiter, launch) {
       const patience = createPatience(waiter, clock);
       try {
         for (;;) {
           const inTheAir = flights.get(key);
-          const flight = inTheAir ?? launchFlight(key, launch);
+          const flight = inTheAir ?? launchFlight(key, launch, waiter);
           const joinedAbandoned = flight.abandoned.signal.aborted;
           const ride = await rideAlong(flight, waiter, patience.exhausted);
           if (ride.ok) return { value: ride.value, collapsed: inTheAir !== undefined };
@@ -95,6 +109,7 @@ type Ride<T> = { readonly ok: true; readonly value: T } | { readonly ok: false; 
 
 async function rideAlong<T>(flight: Flight<T>, waiter: Waiter, exhausted: Promise<never>): Promise<Ride<T>> {
   flight.waiters.add(waiter);
+  flight.urgency.joinedBy(waiter.priority);
   try {
     return { ok: true, value: await Promise.race([flight.landing, exhausted]) };
   } catch (error) {
@@ -109,6 +124,26 @@ function latestDeadline(waiters: ReadonlySet<Waiter>): number {
   let latest = Number.NEGATIVE_INFINITY;
   for (const waiter of waiters) latest = Math.max(latest, waiter.deadlineAt);
   return latest;
+}
+
+/** How urgent a flight is: as the most urgent of those who wait, or waited, for it. */
+interface Urgency extends Pick<Waiting, "priority" | "onMoreUrgent"> {
+  readonly joinedBy: (priority: Priority) => void;
+}
+
+function createUrgency(first: Priority): Urgency {
+  let rank = PRIORITIES.indexOf(first);
+  const listeners: (() => void)[] = [];
+  return {
+    priority: () => PRIORITIES[rank] ?? first,
+    onMoreUrgent: (listen) => void listeners.push(listen),
+    joinedBy(priority) {
+      const joined = PRIORITIES.indexOf(priority);
+      if (joined >= rank) return;
+      rank = joined;
+      for (const tell of listeners) tell();
+    },
+  };
 }
 
 interface Patience {

@@ -4,11 +4,12 @@
 import express, { type Router } from "express";
 
 import type { Resource } from "../interface/resources.ts";
+import type { Query } from "../query/query.ts";
 import { askedFor, formatOf, optionalParameter, parameter, type Understanding } from "./admin-parameters.ts";
 
 /** What is known of a key; the same form as in src/cache/inspect.ts. */
 interface Inspection {
-  readonly next: "hit" | "fetch";
+  readonly next: "hit" | "update" | "fetch";
   readonly why: string;
   readonly entry: { readonly ageSeconds: number } | null;
 }
@@ -25,7 +26,7 @@ interface Expectation {
 export interface AdminBudgetOptions extends Understanding {
   /** How the budgets stand. */
   readonly budget: () => object;
-  readonly inspect: (key: string) => Promise<Inspection>;
+  readonly inspect: (query: Query, key: string) => Promise<Inspection>;
   /** What an app's request for a resource would wait; nothing is spent. */
   readonly expect: (app: string, resource: Resource) => Expectation;
   /** Ids of the registered apps; a request of any other is of `other`. */
@@ -37,18 +38,20 @@ export function createAdminBudget(options: AdminBudgetOptions): Router {
   const router = express.Router();
   router.get("/budget", (_request, response) => void response.json(options.budget()));
   router.get("/quote", async (request, response) => {
-    const { text, key, resource } = askedFor(parameter(request, "url"), formatOf(request), options);
+    const { text, key, query } = askedFor(parameter(request, "url"), formatOf(request), options);
     const named = optionalParameter(request, "app");
     const app = named !== undefined && options.apps.has(named) ? named : "other";
-    const inspection = await options.inspect(key);
-    response.json({ query: text, app, ...quoteOf(inspection, options.expect(app, resource)) });
+    const inspection = await options.inspect(query, key);
+    response.json({ query: text, app, ...quoteOf(inspection, options.expect(app, query.resource)) });
   });
   return router;
 }
 
 function quoteOf({ next, why, entry }: Inspection, { waitMs, why: waitsFor, refusal }: Expectation): object {
-  const cached = { cached: next === "hit", why, ageSeconds: entry?.ageSeconds ?? null };
+  const cached = { cached: next !== "fetch", why, ageSeconds: entry?.ageSeconds ?? null };
   if (next === "hit") return { ...cached, upstreamCalls: 0, predictedWaitMs: 0, refusal: null };
+  // Nobody waits for the refresh, which is made if there is a place for it.
+  if (next === "update") return { ...cached, upstreamCalls: 1, predictedWaitMs: 0, refusal: null };
   return {
     ...cached,
     upstreamCalls: refusal === undefined ? 1 : 0,

@@ -6,6 +6,7 @@ import express, { type Request, type Response, type Router } from "express";
 import { Problem } from "../errors.ts";
 import { SEARCH_RESOURCES } from "../interface/resources.ts";
 import { NAMESPACE } from "../query/key.ts";
+import type { Query } from "../query/query.ts";
 import { askedFor, formatOf, parameter, type Understanding } from "./admin-parameters.ts";
 
 /** What a purge names; the same forms as in src/cache/purges.ts. */
@@ -17,18 +18,21 @@ type Scope =
 
 export interface AdminCacheOptions extends Understanding {
   /** What is known of a key. */
-  readonly inspect: (key: string) => Promise<object>;
+  readonly inspect: (query: Query, key: string) => Promise<object>;
+  /** How what is kept warm stands. */
+  readonly warm: () => readonly object[];
   /** Rejects with `store-unavailable` where it cannot reach every replica. */
   readonly purge: (scope: Scope, hard: boolean) => Promise<{ readonly epoch: number }>;
 }
 
-/** @returns `GET /cache/entry` and `POST /cache/purge` */
+/** @returns `GET /cache/entry`, `GET /cache/warm` and `POST /cache/purge` */
 export function createAdminCache(options: AdminCacheOptions): Router {
   const router = express.Router();
   router.get("/cache/entry", async (request, response) => {
-    const { text, key } = askedFor(parameter(request, "url"), formatOf(request), options);
-    response.json({ query: text, ...(await options.inspect(key)) });
+    const { text, key, query } = askedFor(parameter(request, "url"), formatOf(request), options);
+    response.json({ query: text, ...(await options.inspect(query, key)) });
   });
+  router.get("/cache/warm", (_request, response) => void response.json({ urls: options.warm() }));
   router.post(
     "/cache/purge",
     express.json({ limit: "16kb", type: () => true }),

@@ -3,8 +3,8 @@ import type { Request } from "express";
 
 import { Problem } from "../errors.ts";
 import type { Format } from "../interface/media-types.ts";
-import type { Resource } from "../interface/resources.ts";
 import type { ParseOptions } from "../query/parse.ts";
+import type { Query } from "../query/query.ts";
 import type { Route } from "../query/route.ts";
 import { splitTarget } from "../query/wire.ts";
 import { meaningOf } from "./understand.ts";
@@ -42,12 +42,14 @@ export function askedFor(
   url: string,
   jsonFormat: Format,
   { route, parse }: Understanding,
-): { text: string; key: string; resource: Resource } {
+): { text: string; key: string; query: Query } {
   const { path, search } = splitTarget(url);
   const to = route(path);
   if (to.kind === "unknown" || to.kind === "streamed") {
     throw new Problem("invalid-admin-request", { detail: "Nothing at this URL is ever kept." });
   }
   const format = to.kind === "image" ? "jpeg" : jsonFormat;
-  return { ...meaningOf({ route: to, search, format }, parse), resource: to.resource };
+  const { text, key, query } = meaningOf({ route: to, search, format }, parse);
+  if (query.kind === "streamed") throw new Problem("internal-error");
+  return { text, key, query };
 }

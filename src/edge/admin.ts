@@ -8,26 +8,29 @@ import express, { type NextFunction, type Request, type Response } from "express
 import { Problem } from "../errors.ts";
 import type { Observer } from "../exchange.ts";
 import { type AdminBudgetOptions, createAdminBudget } from "./admin-budget.ts";
+import { type AdminReloadOptions, createAdminReload } from "./admin-reload.ts";
 import { createAdminCache, type AdminCacheOptions } from "./admin-cache.ts";
 import { type AdminUsageOptions, createAdminUsage } from "./admin-usage.ts";
 import { problemMessage } from "./problem-message.ts";
 
+type Readiness = "starting" | "ready" | "stopping";
+
 export interface AdminOptions
-  extends Omit<AdminCacheOptions, "inspect">, AdminBudgetOptions, AdminUsageOptions {
+  extends Omit<AdminCacheOptions, "inspect">, AdminBudgetOptions, AdminUsageOptions, AdminReloadOptions {
   readonly renderMetrics: () => Promise<{ contentType: string; text: string }>;
-  /** Whether requests are being served; false once the process is told to stop. */
-  readonly isReady: () => boolean;
+  /** Whether requests can be served: not yet, yes, or no more, because the process is told to stop. */
+  readonly readiness: () => Readiness;
   readonly requestId: () => string;
   readonly observer: Observer;
 }
 
 const KNOWN =
   "GET /metrics, /livez, /readyz, GET /budget, GET /usage?from=…&to=…&by=…, GET /quote?url=…, " +
-  "GET /cache/entry?url=…, POST /cache/purge";
+  "GET /cache/entry?url=…, GET /cache/warm, POST /cache/purge, POST /config/reload";
 
 /** @returns the server, not yet listening. */
 export function createAdminServer(options: AdminOptions): Server {
-  const { renderMetrics, isReady } = options;
+  const { renderMetrics, readiness } = options;
   const app = express();
   app.disable("x-powered-by");
   app.set("query parser", false);
@@ -37,15 +40,17 @@ export function createAdminServer(options: AdminOptions): Server {
   });
   app.get("/livez", (_request, response) => void response.type("text/plain").send("alive\n"));
   app.get("/readyz", (_request, response) => {
-    const ready = isReady();
+    const state = readiness();
     response
-      .status(ready ? 200 : 503)
+      .status(state === "ready" ? 200 : 503)
+      .set("Cache-Control", "no-store")
       .type("text/plain")
-      .send(ready ? "ready\n" : "stopping\n");
+      .send(`${state}\n`);
   });
   app.use(createAdminCache(options));
   app.use(createAdminBudget(options));
   app.use(createAdminUsage(options));
+  app.use(createAdminReload(options));
   app.use((_request, response) => {
     refuse(new Problem("unknown-path", { detail: `On this port: ${KNOWN}.` }), response, options);
   });

@@ -10,6 +10,7 @@ import type { Route } from "../query/route.ts";
 import { splitTarget } from "../query/wire.ts";
 import type { Arrival } from "./arrival.ts";
 import { patienceOf } from "./deadline.ts";
+import { directivesOf } from "./directives.ts";
 import { negotiateCoding, negotiateFormat } from "./negotiate.ts";
 
 export interface AdmitOptions {
@@ -18,6 +19,8 @@ export interface AdmitOptions {
   readonly maxUrlBytes: number;
   /** Time from arrival within which a caller is answered, in milliseconds; a caller may ask for less. */
   readonly maxWaitMs: number;
+  /** What an app may. */
+  readonly termsOf: (app: string) => Pick<GatewayRequest, "priority" | "mayForceRefresh">;
 }
 
 export type Admit = (arrival: Arrival, message: IncomingMessage) => GatewayRequest;
@@ -57,7 +60,9 @@ export function createAdmit(options: AdmitOptions): Admit {
       format,
       coding: negotiateCoding(headers["accept-encoding"]?.toString()),
       ifNoneMatch: headers["if-none-match"],
-      noStore: hasNoStore(headers["cache-control"]),
+      ifModifiedSince: headers["if-modified-since"],
+      directives: directivesOf(headers),
+      ...options.termsOf(arrival.app),
       receivedAt: arrival.receivedAt,
       deadlineAt: arrival.receivedAt + waitMs,
       gone: arrival.gone,
@@ -67,11 +72,4 @@ export function createAdmit(options: AdmitOptions): Admit {
 
 function unknownPath(near: string | undefined): Problem {
   return new Problem("unknown-path", near === undefined ? {} : { detail: `Did you mean ${near}?` });
-}
-
-function hasNoStore(cacheControl: string | undefined): boolean {
-  return (
-    cacheControl !== undefined &&
-    cacheControl.split(",").some((part) => part.trim().toLowerCase() === "no-store")
-  );
 }

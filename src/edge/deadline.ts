@@ -3,6 +3,7 @@
  * `wait` (RFC 7240, section 4.3). Either can only shorten what the settings allow.
  */
 import { Problem } from "../errors.ts";
+import { elementsOf } from "../http-lists.ts";
 
 /** Header with the milliseconds, from its arrival, within which a request is to be answered. */
 const DEADLINE_HEADER = "x-request-deadline-ms";
@@ -49,52 +50,6 @@ function deadlineIn(value: Headers[string]): number | undefined {
 
 /** @returns the seconds preferred; nothing can be answered in no time, so `wait=0` counts for nothing */
 function preferredWait(value: Headers[string]): number | undefined {
-  const wait = value === undefined ? undefined : preferencesIn(String(value)).get("wait");
+  const wait = value === undefined ? undefined : elementsOf(String(value)).get("wait");
   return wait !== undefined && POSITIVE.test(wait) ? Number(wait) : undefined;
-}
-
-const TOKEN = "[!#$%&'*+.^_`|~0-9A-Za-z-]+";
-/** A name, and a value where there is one. */
-const PREFERENCE = new RegExp(String.raw`^(?<name>${TOKEN})\s*(?:=\s*(?<value>.*))?$`, "s");
-const WHOLE_TOKEN = new RegExp(`^${TOKEN}$`);
-const WHOLE_QUOTED = /^"((?:[^"\\]|\\.)*)"$/s;
-
-/**
- * The preferences in a `Prefer` header (RFC 7240, section 2): names in lower case with their values, `""`
- * where there is none; their parameters are left out, as `wait` has none. Of a preference that is given
- * twice the first counts. What is malformed is left out.
- */
-function preferencesIn(header: string): ReadonlyMap<string, string> {
-  const preferences = new Map<string, string>();
-  for (const element of splitOutsideQuotes(header, ",")) {
-    const [preference = ""] = splitOutsideQuotes(element, ";");
-    const { name, value = "" } = PREFERENCE.exec(preference.trim())?.groups ?? {};
-    const read = valueOf(value);
-    if (name === undefined || read === undefined || preferences.has(name.toLowerCase())) continue;
-    preferences.set(name.toLowerCase(), read);
-  }
-  return preferences;
-}
-
-/** A token stands for itself, a quoted string for what is in it. */
-function valueOf(text: string): string | undefined {
-  if (text === "" || WHOLE_TOKEN.test(text)) return text;
-  return WHOLE_QUOTED.exec(text)?.[1]?.replaceAll(/\\(.)/gs, "$1");
-}
-
-/** One pass: a header of nothing but quotes or blanks must not take the time of its length squared. */
-function splitOutsideQuotes(text: string, separator: string): string[] {
-  const parts: string[] = [];
-  let from = 0;
-  let quoted = false;
-  for (let at = 0; at < text.length; at++) {
-    const character = text[at];
-    if (quoted && character === "\\") at++;
-    else if (character === '"') quoted = !quoted;
-    else if (character === separator && !quoted) {
-      parts.push(text.slice(from, at));
-      from = at + 1;
-    }
-  }
-  return [...parts, text.slice(from)];
 }

@@ -6,7 +6,6 @@ import type { IncomingHttpHeaders, ServerResponse } from "node:http";
 import type { Problem } from "../errors.ts";
 import type {
   Answer,
-  CacheOutcome,
   ContentCoding,
   Entry,
   GatewayRequest,
@@ -64,7 +63,7 @@ export function createRespond(options: RespondOptions): Respond {
       const coding = options.isCompressible(entry) ? request.coding : "identity";
       setTerms(arrival, response);
       setEntryHeaders(response, question, answer, coding, options.now());
-      if (entry.status === 200 && noneMatchNames(request.ifNoneMatch, tagsOf(entry))) {
+      if (entry.status === 200 && isUnchanged(request, entry)) {
         response.writeHead(304).end();
         return;
       }
@@ -148,15 +147,24 @@ function setEntryHeaders(
   now: number,
 ): void {
   const { entry } = answer;
-  const ageSeconds = Math.max(0, Math.floor((now - entry.storedAt) / 1000));
+  const ageSeconds = Math.max(0, Math.floor((now - entry.bornAt) / 1000));
   const leftSeconds = Math.floor((entry.freshUntil - now) / 1000);
-  const ttlSeconds = answer.outcome === "stale" ? Math.min(0, leftSeconds) : Math.max(0, leftSeconds);
+  const isStale = answer.outcome === "stale" || answer.outcome === "updating";
+  const ttlSeconds = isStale ? Math.min(0, leftSeconds) : Math.max(0, leftSeconds);
   response.setHeader("Cache-Status", cacheStatus(answer, ttlSeconds, question.text));
   response.setHeader("Age", String(ageSeconds));
   response.setHeader("Cache-Control", `max-age=${Math.max(0, ttlSeconds)}`);
   response.setHeader("ETag", `"${tagFor(entry, coding)}"`);
   response.setHeader("Vary", "Accept, Accept-Encoding");
-  if (entry.lastModified !== undefined) response.setHeader("Last-Modified", entry.lastModified);
+  const { lastModified } = entry.validators;
+  if (lastModified !== undefined) response.setHeader("Last-Modified", lastModified);
+}
+
+/** Whether the caller has it already; dates count only where no tags are given (RFC 9110, section 13.2.2). */
+function isUnchanged({ ifNoneMatch, ifModifiedSince }: GatewayRequest, entry: Entry): boolean {
+  if (ifNoneMatch !== undefined) return noneMatchNames(ifNoneMatch, tagsOf(entry));
+  // Not comparable where one of them is no date.
+  return Date.parse(ifModifiedSince ?? "") >= Date.parse(entry.validators.lastModified ?? "");
 }
 
 /** A strong validator differs between codings (RFC 9110, section 8.8.3.3). */
@@ -168,21 +176,18 @@ function tagsOf(entry: Entry): string[] {
   return (["identity", "gzip", "br", "zstd"] as const).map((coding) => tagFor(entry, coding));
 }
 
-const FORWARDED: Record<CacheOutcome, string> = {
-  hit: "hit",
-  stale: "hit",
-  miss: "fwd=miss",
-  collapsed: "fwd=miss; collapsed",
-};
-
+/** What became of the request, in the terms of RFC 9211, section 2. */
 function cacheStatus(answer: Answer, ttlSeconds: number, text: string): string {
-  const { outcome, stored, tier, entry, insteadOf } = answer;
-  const parts = [CACHE_NAME, FORWARDED[outcome]];
-  const isForwarded = outcome === "miss" || outcome === "collapsed";
-  if (isForwarded) parts.push(`fwd-status=${entry.status}`);
-  if (isForwarded && stored === true) parts.push("stored");
+  const { outcome, forwarded, stored, tier, entry, note } = answer;
+  const parts = [CACHE_NAME];
+  if (forwarded === undefined) parts.push("hit");
+  else {
+    parts.push(`fwd=${forwarded}`, `fwd-status=${entry.status}`);
+    if (outcome === "collapsed") parts.push("collapsed");
+    if (stored === true) parts.push("stored");
+  }
   parts.push(`ttl=${ttlSeconds}`, `key="${shown(text)}"`);
-  const detail = insteadOf ?? (stored === true ? tier : stored);
+  const detail = note ?? (stored === true ? tier : stored);
   if (detail !== undefined) parts.push(`detail=${detail}`);
   return parts.join("; ");
 }

@@ -13,7 +13,7 @@ export interface LogOptions {
   readonly level: string;
   /** Where lines go; standard output where absent. */
   readonly destination?: { write(line: string): void };
-  /** Texts that must never be written, whatever happens. */
+  /** Texts that must never be written, whatever happens. The list may grow. */
   readonly secrets: readonly string[];
 }
 
@@ -21,8 +21,10 @@ const SIGNATURE = /(hash|unique)(=|%3D)[^&\s"\\]*/gi;
 
 export function createLogger({ level, destination, secrets }: LogOptions): Logger {
   const sink = destination ?? process.stdout;
-  const unwanted = secrets.flatMap(spellingsOf);
+  const unwanted: string[] = [];
+  let spelled = 0;
   const write = (line: string): void => {
+    for (; spelled < secrets.length; spelled++) unwanted.push(...spellingsOf(secrets[spelled] ?? ""));
     let clean = line.replaceAll(SIGNATURE, "$1:[redacted]");
     for (const text of unwanted) clean = clean.replaceAll(text, "[redacted]");
     sink.write(clean);

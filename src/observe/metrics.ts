@@ -1,22 +1,31 @@
 /**
  * Metrics for Prometheus. Every label's values are a closed set or come from the settings: nothing a
- * caller sends can add a series.
+ * caller sends can add a series. What there is: src/observe/catalogue.ts.
  */
 import { Registry } from "prom-client";
 
-import type { RequestRecord, Tier, UpstreamCallRecord } from "../exchange.ts";
+import type { RefreshEnd, RefreshRecord, RequestRecord, Tier, UpstreamCallRecord } from "../exchange.ts";
+import type { Resource } from "../interface/resources.ts";
 import { type BudgetMetrics, type BudgetSources, registerBudgetMetrics } from "./budget-metrics.ts";
-import { sampledGauge } from "./sampled.ts";
+import { TRAFFIC } from "./catalogue.ts";
+import { type ConfigMetrics, registerConfigMetrics } from "./config-metrics.ts";
+import { createInstruments } from "./instruments.ts";
+import type { StoreOperation } from "./labels.ts";
+import { type Build, registerProcessMetrics } from "./process-metrics.ts";
 import { registerStoreMetrics, type BreakerState, type TierStats } from "./store-metrics.ts";
 import { registerTrafficMetrics } from "./traffic-metrics.ts";
 
 export interface Metrics {
   readonly request: (record: RequestRecord) => void;
   readonly upstreamCall: (record: UpstreamCallRecord) => void;
+  readonly refreshed: (record: RefreshRecord) => void;
+  readonly warmed: (resource: Resource, end: RefreshEnd) => void;
   /** A store's operation, in milliseconds, done or failed. */
-  readonly storeOperation: (store: Tier, operation: string, durationMs: number) => void;
+  readonly storeOperation: (store: Tier, operation: StoreOperation, durationMs: number) => void;
   readonly breakerState: (store: Tier, state: BreakerState) => void;
   readonly budget: BudgetMetrics;
+  readonly eventLoopDelay: (delayMs: number) => void;
+  readonly config: ConfigMetrics;
   /** The exposition text and its media type. */
   readonly render: () => Promise<{ contentType: string; text: string }>;
 }
@@ -27,18 +36,21 @@ export interface MetricSources {
   readonly tiers: () => readonly TierStats[];
   readonly flights: () => number;
   readonly budget: BudgetSources;
+  /** How many apps the settings name. */
+  readonly appsRegistered: () => number;
+  readonly build: Build;
 }
 
 export function createMetrics(sources: MetricSources): Metrics {
   // A registry of its own: a module-global one would carry one gateway's counts into the next.
   const registry = new Registry();
-  const traffic = registerTrafficMetrics(registry);
-  const stores = registerStoreMetrics(registry, sources.tiers);
-  const budget = registerBudgetMetrics(registry, sources.budget);
-  sampledGauge(registry, "gateway_flights", "Upstream calls in progress or in the queue.", sources.flights);
-  sampledGauge(registry, "process_resident_memory_bytes", "Resident memory.", () =>
-    process.memoryUsage.rss(),
-  );
+  const instruments = createInstruments(registry);
+  const traffic = registerTrafficMetrics(instruments);
+  const stores = registerStoreMetrics(instruments, sources.tiers);
+  const budget = registerBudgetMetrics(instruments, sources.budget);
+  const { eventLoopDelay } = registerProcessMetrics(instruments, sources.build);
+  instruments.sampledAlone(TRAFFIC.flights, sources.flights);
+  instruments.sampledAlone(TRAFFIC.appsRegistered, sources.appsRegistered);
 
   return {
     request(record) {
@@ -46,9 +58,13 @@ export function createMetrics(sources: MetricSources): Metrics {
       if (record.tier !== undefined) stores.hit(record.tier);
     },
     upstreamCall: traffic.upstreamCall,
+    refreshed: traffic.refreshed,
+    warmed: traffic.warmed,
     storeOperation: stores.operation,
     breakerState: stores.breakerState,
     budget,
+    eventLoopDelay,
+    config: registerConfigMetrics(instruments),
     async render() {
       return { contentType: registry.contentType, text: await registry.metrics() };
     },

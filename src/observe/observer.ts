@@ -13,6 +13,8 @@ export function createObserver(log: Logger, metrics: Metrics): Observer {
       metrics.upstreamCall(record);
       log.info(record, "upstream call");
     },
+    refreshed: metrics.refreshed,
+    warmed: metrics.warmed,
     info: (message, fields) => log.info(fields, message),
     warn: (message, fields) => log.warn(fields, message),
     error: (message, fields) => log.error(fields, message),

@@ -1,44 +1,25 @@
-import { Counter, Histogram, type Registry } from "prom-client";
-
-import type { RequestRecord, UpstreamCallRecord } from "../exchange.ts";
-
-const REQUEST_SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
-const UPSTREAM_SECONDS = [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2, 4, 8];
+import type { RefreshEnd, RefreshRecord, RequestRecord, UpstreamCallRecord } from "../exchange.ts";
+import type { Resource } from "../interface/resources.ts";
+import { FRESHNESS, TRAFFIC, UPSTREAM } from "./catalogue.ts";
+import type { Instruments } from "./instruments.ts";
 
 interface TrafficMetrics {
   readonly request: (record: RequestRecord) => void;
   readonly upstreamCall: (record: UpstreamCallRecord) => void;
+  readonly refreshed: (record: RefreshRecord) => void;
+  readonly warmed: (resource: Resource, end: RefreshEnd) => void;
 }
 
 /** What callers asked of us, and we of the upstream. */
-export function registerTrafficMetrics(registry: Registry): TrafficMetrics {
-  const registers = [registry];
-  const requests = new Counter({
-    name: "gateway_requests_total",
-    help: "Requests of callers, by app, resource, outcome and HTTP status.",
-    labelNames: ["app", "resource", "outcome", "status"],
-    registers,
-  });
-  const requestSeconds = new Histogram({
-    name: "gateway_request_duration_seconds",
-    help: "Time from a request's arrival to the end of its response.",
-    labelNames: ["resource", "outcome"],
-    buckets: REQUEST_SECONDS,
-    registers,
-  });
-  const upstreamRequests = new Counter({
-    name: "gateway_upstream_requests_total",
-    help: "Requests sent to the upstream, by resource, cause, and HTTP status or kind of failure.",
-    labelNames: ["resource", "cause", "status"],
-    registers,
-  });
-  const upstreamSeconds = new Histogram({
-    name: "gateway_upstream_request_duration_seconds",
-    help: "Time from sending a request to the upstream to the end of its answer.",
-    labelNames: ["resource"],
-    buckets: UPSTREAM_SECONDS,
-    registers,
-  });
+export function registerTrafficMetrics({ counter, histogram }: Instruments): TrafficMetrics {
+  const requests = counter(TRAFFIC.requests);
+  const requestSeconds = histogram(TRAFFIC.requestSeconds);
+  const upstreamRequests = counter(UPSTREAM.requests);
+  const upstreamSeconds = histogram(UPSTREAM.requestSeconds);
+  const credentialsRefused = counter(UPSTREAM.credentialsRefused);
+  const refreshes = counter(FRESHNESS.refreshes);
+  const warmFetches = counter(FRESHNESS.warmFetches);
+  const adaptiveShadow = counter(FRESHNESS.adaptiveShadow);
   return {
     request({ app, resource, outcome, status, durationMs }) {
       requests.inc({ app, resource, outcome, status });
@@ -47,6 +28,12 @@ export function registerTrafficMetrics(registry: Registry): TrafficMetrics {
     upstreamCall({ resource, cause, status, durationMs }) {
       upstreamRequests.inc({ resource, cause, status });
       upstreamSeconds.observe({ resource }, durationMs / 1000);
+      if (status === 401 || status === 403) credentialsRefused.inc();
+    },
+    warmed: (resource, result) => warmFetches.inc({ resource, result }),
+    refreshed({ resource, change, shadow }) {
+      refreshes.inc({ resource, change });
+      if (shadow !== undefined) adaptiveShadow.inc({ resource, effect: shadow });
     },
   };
 }

@@ -6,6 +6,7 @@ import {
   baseUrl,
   budget,
   duration,
+  flag,
   fraction,
   headerName,
   headerUrl,
@@ -43,6 +44,7 @@ const server = z.strictObject({
   port: port(),
   appIdHeader: headerName(),
   maxUrlLength: integer(256, 65_536),
+  stopDelay: duration({ minMs: 0 }),
   drainTimeout: duration(),
 });
 
@@ -84,9 +86,17 @@ const cache = z.strictObject({
   maxDiskBytes: size(),
   retention: lifetime(),
   ttl: lifetimes(),
+  adaptiveTtl: oneOf("off", "shadow", "on"),
+  ttlMin: lifetimes(),
+  ttlMax: lifetimes(),
+  staleWhileRevalidate: lifetimes(0),
   staleIfError: lifetimes(0),
-  negativeTtl: lifetime(),
+  maxWaitForFresh: duration(),
+  negativeTtl: lifetimes(0),
   maxAgeEver: lifetime(),
+  honourUpstream: flag(),
+  minRefreshInterval: duration({ minMs: 0, maxMs: DAY_MS }),
+  earlyRefreshAbove: fraction(0, 1),
 });
 
 const app = z.strictObject({
@@ -102,6 +112,10 @@ const app = z.strictObject({
   priority: setting(z.enum(["interactive", "background"]).default("interactive"), {
     expected: "one of interactive, background",
     meaning: "Whose turn comes first; background requests also leave budget.reserve alone",
+  }),
+  mayForceRefresh: setting(z.boolean().default(false), {
+    expected: "true or false",
+    meaning: "Whether its requests may ask for newer answers than the kept, fresh ones; that costs budget",
   }),
 });
 
@@ -129,10 +143,11 @@ export const settingsSchema = z.strictObject({
   apps: setting(z.array(app), {
     expected:
       "a list of apps, each with an id of 1 to 64 letters, digits, '.', '_' or '-', and where wanted with weight " +
-      "(above 0, at most 1000; 1), perDay (requests in any day; unlimited) and priority (interactive or background; " +
-      "interactive)",
+      "(above 0, at most 1000; 1), perDay (requests in any day; unlimited), priority (interactive or background; " +
+      "interactive) and mayForceRefresh (true or false; false)",
   }),
   cache,
+  warm: z.strictObject({ file: optionalPath("file") }),
   budget: budgets,
   ledger: z.strictObject({
     retention: lifetime(),

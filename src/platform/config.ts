@@ -21,6 +21,9 @@ export interface Config {
     /** In lower case, as Node spells the names of incoming headers. */
     readonly appIdHeader: string;
     readonly maxUrlBytes: number;
+    /** From the signal to stop until no more requests are taken. */
+    readonly stopDelayMs: number;
+    /** From then until what is left is refused. */
     readonly drainTimeoutMs: number;
   };
   readonly admin: {
@@ -36,6 +39,8 @@ export interface Config {
     readonly service: string;
     readonly callerId: string;
     readonly privateKey: Secret;
+    /** Where the key came from, and a new one is to be looked for; `null`: from the settings themselves. */
+    readonly privateKeyFile: string | null;
     readonly userAgent: string;
     readonly referrer: string;
     /** Holds `{resource}` and `{serviceId}`, once each, as whole segments. */
@@ -64,6 +69,8 @@ export interface Config {
     /** Most upstream requests in any day; `null`: no limit of its own. */
     readonly perDay: number | null;
     readonly priority: "interactive" | "background";
+    /** Whether its requests may have a fresh answer fetched anew. */
+    readonly mayForceRefresh: boolean;
   }[];
   readonly cache: {
     /** Most memory for stored answers. */
@@ -72,12 +79,31 @@ export interface Config {
     readonly maxDiskBytes: number;
     /** How long an answer is kept at all, fresh or not. */
     readonly retentionMs: number;
-    readonly ttlMs: Readonly<Record<"listings" | "sold" | "areas" | "records" | "images", number>>;
-    readonly negativeTtlMs: number;
+    readonly ttlMs: PerKind;
+    /** Whether lifetimes follow what was seen of each answer; `shadow`: only counted what that would have saved. */
+    readonly adaptiveTtl: "off" | "shadow" | "on";
+    readonly ttlMinMs: PerKind;
+    readonly ttlMaxMs: PerKind;
+    /** How long "not found" and "refused by the upstream" are remembered. */
+    readonly negativeTtlMs: PerKind;
+    /** How long after its life an answer is given at once while a new one is fetched. */
+    readonly staleWhileRevalidateMs: PerKind;
     /** How long after its life an answer may stand in for one that cannot be had. */
-    readonly staleIfErrorMs: Readonly<Record<"listings" | "sold" | "areas" | "records" | "images", number>>;
+    readonly staleIfErrorMs: PerKind;
+    /** How long a caller waits for a new answer where a stale one may be given instead. */
+    readonly maxWaitForFreshMs: number;
     /** No caller is given an answer older than this, fresh or stale. */
     readonly maxAgeEverMs: number;
+    /** Whether what the upstream says of caching can shorten our times. */
+    readonly honourUpstream: boolean;
+    /** An answer younger than this is not fetched anew because a caller asks for it. */
+    readonly minRefreshIntervalMs: number;
+    /** Answers are refreshed before their time only while more than this part of the budget is left, from 0 to 1. */
+    readonly earlyRefreshAbove: number;
+  };
+  readonly warm: {
+    /** `null`: config/warm.yaml of this project. */
+    readonly file: string | null;
   };
   readonly budget: {
     /** At least one window; lengths are distinct. */
@@ -124,6 +150,9 @@ export interface Config {
   readonly log: { readonly level: "trace" | "debug" | "info" | "warn" | "error" | "silent" };
 }
 
+/** Milliseconds, for searches and images by resource, and for single records. */
+type PerKind = Readonly<Record<"listings" | "sold" | "areas" | "records" | "images", number>>;
+
 interface RedisNode {
   readonly host: string;
   readonly port: number;
@@ -153,6 +182,10 @@ export class ConfigError extends Error {
 export interface ExaminedConfig {
   /** Absent where there are problems. */
   readonly config?: Config;
+  /** The same as it was read, under the written names; holds secrets. Absent where there are problems. */
+  readonly settings?: Settings;
+  /** All sources together, as they are written; holds secrets. */
+  readonly written: unknown;
   readonly problems: readonly string[];
   readonly defaultFile: string;
   readonly overlay?: SettingsFile;
@@ -192,9 +225,15 @@ export function examineConfig({ env, readFile, defaultFile = DEFAULT_FILE }: Con
     ...(key && "problem" in key && (mayBeMissing || !key.missing) ? [key.problem] : []),
     ...crossCheck(settings).map((conflict) => describeConflict(conflict, sources)),
   ].map((line) => withoutKey(line, sources.merged));
-  const examined = { problems: lines, defaultFile, ...(overlay && { overlay }), assignments };
+  const examined = {
+    problems: lines,
+    defaultFile,
+    ...(overlay && { overlay }),
+    assignments,
+    written: sources.merged,
+  };
   if (lines.length > 0 || !key || !("key" in key) || !isComplete(settings, faults)) return examined;
-  return { ...examined, config: deepFreeze(toConfig(settings, key.key)) };
+  return { ...examined, settings, config: deepFreeze(toConfig(settings, key.key)) };
 }
 
 const DEFAULT_FILE = fileURLToPath(new URL("../../config/default.yaml", import.meta.url));
@@ -246,6 +285,7 @@ function toConfig(settings: Settings, privateKey: Secret): Config {
       port: server.port,
       appIdHeader: server.appIdHeader,
       maxUrlBytes: server.maxUrlLength,
+      stopDelayMs: server.stopDelay,
       drainTimeoutMs: server.drainTimeout,
     },
     admin: settings.admin,
@@ -255,6 +295,7 @@ function toConfig(settings: Settings, privateKey: Secret): Config {
       service: upstream.service,
       callerId: upstream.callerId,
       privateKey,
+      privateKeyFile: upstream.privateKeyFile,
       userAgent: upstream.userAgent,
       referrer: upstream.referrer,
       recordPath: upstream.recordPath,
@@ -274,10 +315,19 @@ function toConfig(settings: Settings, privateKey: Secret): Config {
       maxDiskBytes: cache.maxDiskBytes,
       retentionMs: cache.retention,
       ttlMs: cache.ttl,
+      adaptiveTtl: cache.adaptiveTtl,
+      ttlMinMs: cache.ttlMin,
+      ttlMaxMs: cache.ttlMax,
       negativeTtlMs: cache.negativeTtl,
+      staleWhileRevalidateMs: cache.staleWhileRevalidate,
       staleIfErrorMs: cache.staleIfError,
+      maxWaitForFreshMs: cache.maxWaitForFresh,
       maxAgeEverMs: cache.maxAgeEver,
+      honourUpstream: cache.honourUpstream,
+      minRefreshIntervalMs: cache.minRefreshInterval,
+      earlyRefreshAbove: cache.earlyRefreshAbove,
     },
+    warm: { file: settings.warm.file === "" ? null : settings.warm.file },
     budget: toBudget(settings.budget),
     ledger: { retentionMs: ledger.retention, maxRecords: ledger.maxRecords },
     redis: toRedis(settings.redis),

@@ -21,6 +21,7 @@ interface Variable {
 export const VARIABLES: readonly Variable[] = [
   { name: "HOST", path: ["server", "host"] },
   { name: "PORT", path: ["server", "port"], kind: "integer" },
+  { name: "STOP_DELAY", path: ["server", "stopDelay"] },
   { name: "ADMIN_HOST", path: ["admin", "host"] },
   { name: "ADMIN_PORT", path: ["admin", "port"], kind: "integer" },
   { name: "UPSTREAM_URL", path: ["upstream", "url"] },
@@ -32,7 +33,9 @@ export const VARIABLES: readonly Variable[] = [
   { name: "UPSTREAM_USER_AGENT", path: ["upstream", "userAgent"] },
   { name: "UPSTREAM_REFERRER", path: ["upstream", "referrer"] },
   { name: "CACHE_TTL", path: ["cache", "ttl"], kind: "pairs" },
+  { name: "CACHE_STALE_WHILE_REVALIDATE", path: ["cache", "staleWhileRevalidate"], kind: "pairs" },
   { name: "CACHE_STALE_IF_ERROR", path: ["cache", "staleIfError"], kind: "pairs" },
+  { name: "WARM_FILE", path: ["warm", "file"] },
   { name: "BUDGET", path: ["budget", "limit"] },
   { name: "BUDGET_CONCURRENCY", path: ["budget", "concurrency"], kind: "integer" },
   { name: "BUDGET_MAX_WAIT", path: ["budget", "maxWait"] },

@@ -2,6 +2,12 @@ import type { Server } from "node:http";
 
 import type { Clock } from "./clock.ts";
 
+/** What is still to be said to those who would be cut. */
+type LastWords = () => void;
+
+/** So long last words may take to arrive. */
+const LAST_WORDS_MS = 500;
+
 /** A server that listens. */
 export interface Listening {
   readonly host: string;
@@ -9,7 +15,7 @@ export interface Listening {
   /** e.g. `http://127.0.0.1:8080`; a wildcard address is shown as localhost. */
   readonly url: string;
   /** Stops accepting, waits for requests in flight, and cuts what is left after `drainMs`. */
-  readonly close: (clock: Clock, drainMs: number) => Promise<void>;
+  readonly close: (clock: Clock, drainMs: number, lastWords?: LastWords) => Promise<void>;
 }
 
 /**
@@ -30,15 +36,25 @@ export async function listen(server: Server, port: number, host: string): Promis
     host,
     port: actual,
     url: `http://${shown}:${actual}`,
-    close: (clock, drainMs) => close(server, clock, drainMs),
+    close: (clock, drainMs, lastWords) => close(server, clock, drainMs, lastWords),
   };
 }
 
-async function close(server: Server, clock: Clock, drainMs: number): Promise<void> {
+async function close(
+  server: Server,
+  clock: Clock,
+  drainMs: number,
+  lastWords: LastWords | undefined,
+): Promise<void> {
   const { promise, resolve } = Promise.withResolvers<void>();
   server.close(() => resolve());
   server.closeIdleConnections();
-  const cancel = clock.after(drainMs, () => server.closeAllConnections());
+  const cut = (): void => server.closeAllConnections();
+  let cancel = clock.after(drainMs, () => {
+    lastWords?.();
+    if (lastWords === undefined) cut();
+    else cancel = clock.after(LAST_WORDS_MS, cut);
+  });
   await promise;
   cancel();
 }

@@ -46,10 +46,12 @@ export function choosePrivateKey(
 }
 
 /**
+ * @returns the key, or in words why the file holds none
+ *
  * One newline at the file's end is dropped: editors and `echo` leave it there. The path is kept out
  * of messages, because the key itself may have been given in its place.
  */
-function readPrivateKeyFile(path: string, readFile: (path: string) => string): Secret | string {
+export function readPrivateKeyFile(path: string, readFile: (path: string) => string): Secret | string {
   let content: string;
   try {
     content = readFile(path);

@@ -84,6 +84,10 @@ export function fraction(min: number, max: number): Shape<number, number> {
   return setting(z.number().min(min).max(max), { expected: `a number from ${min} to ${max}, such as 0.1` });
 }
 
+export function flag(): Shape<boolean, boolean> {
+  return setting(z.boolean(), { expected: "true or false" });
+}
+
 export function port(): Shape<number, number> {
   return setting(z.int().min(0).max(65_535), {
     expected: "a port number from 0 to 65535, where 0 means any free port",

@@ -1,6 +1,7 @@
 import type { Assignment } from "./environment.ts";
 import { formatPath, hasPath, isMapping, type SettingPath, valueAt } from "./setting-path.ts";
 import type { SettingsFile } from "./settings-file.ts";
+import { DURATION_PATTERN } from "./units.ts";
 
 /** The settings of all sources together, and where each came from. */
 export interface SettingSources {
@@ -11,7 +12,8 @@ export interface SettingSources {
 
 /**
  * Lays the sources over one another: defaults, then the overlay, then the environment. Mappings are
- * merged key by key; everything else, lists included, is replaced.
+ * merged key by key; everything else, lists included, is replaced. One duration over a mapping of durations
+ * stands for each of them: `ttl: 5m` for the same lifetime of every kind of answer.
  */
 export function mergeSources(
   defaults: SettingsFile,
@@ -27,7 +29,13 @@ export function mergeSources(
 function merge(base: unknown, over: unknown): unknown {
   // `server:` with nothing below it, as when all its lines are commented out, says nothing.
   if (isMapping(base) && over === null) return copy(base);
+  if (isMapping(base) && isDuration(over) && Object.values(base).every(isDuration))
+    return Object.fromEntries(Object.keys(base).map((key) => [key, over]));
   return isMapping(over) ? mergeMappings(isMapping(base) ? base : {}, over) : over;
+}
+
+function isDuration(value: unknown): boolean {
+  return typeof value === "string" && DURATION_PATTERN.test(value);
 }
 
 function mergeMappings(

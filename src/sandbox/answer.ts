@@ -10,10 +10,13 @@ import {
 import type { RecordResource } from "../interface/resources.ts";
 import { acceptedType } from "./accept.ts";
 import type { Authenticator } from "./auth.ts";
+import type { Validators } from "./conditional.ts";
 import type { PropertyRow, SandboxData } from "./dataset/model.ts";
 import { listBody, singleBody } from "./envelope.ts";
 import type { OffsetSpelling } from "./envelope.ts";
 import { drawJpeg } from "./jpeg.ts";
+import { revisedRecord, revisedRow } from "./revisions.ts";
+import type { Revisions, Standing } from "./revisions.ts";
 import { search } from "./search.ts";
 import { BadParameter } from "./values.ts";
 
@@ -30,14 +33,18 @@ export interface Answer {
   readonly status: number;
   readonly headers: Readonly<Record<string, string>>;
   readonly body: Buffer;
+  /** When the data behind it last changed, epoch milliseconds. Proper answers (200) have it, no others. */
+  readonly changedAt?: number;
 }
 
-/** What answers are made from. `offsetSpelling` may change between requests. */
+/** What answers are made from. What is not read-only may change between requests. */
 export interface Source {
   readonly data: SandboxData;
   readonly service: string;
   readonly authenticator: Authenticator;
+  readonly revisions: Revisions;
   offsetSpelling: OffsetSpelling;
+  validators: Validators;
 }
 
 const THUMBNAIL = /^primary_(\d+)_(\d+)x(\d+)\.jpg$/;
@@ -56,14 +63,15 @@ function unknownAddress(): Answer {
 }
 
 /** Section 4.5: no authentication; a picture for every listing and sold record. */
-function answerThumbnail(file: string, data: SandboxData): Answer {
+function answerThumbnail(file: string, data: SandboxData, { revision, changedAt }: Standing): Answer {
   const [, id, width, height] = (THUMBNAIL.exec(file) ?? []).map(Number);
   if (id === undefined || width === undefined || height === undefined) return unknownAddress();
   if (width < 1 || height < 1 || width > MAX_IMAGE_WIDTH || height > MAX_IMAGE_HEIGHT) {
     return explained(400, `FAILURE_INVALID_SIZE - at most ${MAX_IMAGE_WIDTH}x${MAX_IMAGE_HEIGHT} pixels`);
   }
   if (!data.listingById.has(id) && !data.soldById.has(id)) return unknownAddress();
-  return { status: 200, headers: { "Content-Type": "image/jpeg" }, body: drawJpeg(width, height, id) };
+  const body = drawJpeg(width, height, id, revision === 0 ? "" : `revision ${revision}`);
+  return { status: 200, headers: { "Content-Type": "image/jpeg" }, body, changedAt };
 }
 
 function findRow(data: SandboxData, resource: RecordResource, id: string): PropertyRow | undefined {
@@ -72,15 +80,22 @@ function findRow(data: SandboxData, resource: RecordResource, id: string): Prope
 }
 
 /** The body for an address, or `undefined` where there is nothing at it. */
-function bodyAt(parts: readonly string[], params: URLSearchParams, source: Source): string | undefined {
+function bodyAt(
+  parts: readonly string[],
+  params: URLSearchParams,
+  source: Source,
+  revision: number,
+): string | undefined {
   const [resource = "", id] = parts;
   if (!isSearchResource(resource) || parts.length > 2) return undefined;
   if (id === undefined) {
-    return listBody(resource, search(source.data, resource, params), source.offsetSpelling);
+    const found = search(source.data, resource, params);
+    const records = found.records.map((record) => revisedRecord(record, revision));
+    return listBody(resource, { ...found, records }, source.offsetSpelling);
   }
   if (!isRecordResource(resource)) return undefined;
   const row = findRow(source.data, resource, id);
-  return row && singleBody(resource, row);
+  return row && singleBody(resource, revisedRow(row, revision));
 }
 
 /**
@@ -95,16 +110,18 @@ export function answer(question: Question, source: Source): Answer {
   if (question.method !== "GET") {
     return explained(405, "FAILURE_METHOD_NOT_ALLOWED - only GET is allowed", { Allow: "GET" });
   }
-  if (isImage) return answerThumbnail(parts[1] ?? "", source.data);
+  const standing = source.revisions.of(`/${parts.join("/")}`);
+  if (isImage) return answerThumbnail(parts[1] ?? "", source.data, standing);
   const refusal = source.authenticator.refusal(question.params, question.nowSeconds);
   // Plain text under the JSON type is how the upstream has been seen to refuse.
   if (refusal) return explained(403, refusal, { "Content-Type": "application/json" });
   const type = acceptedType(question.accept, source.service);
   if (!type) return explained(406, "FAILURE_NOT_ACCEPTABLE - give the format in the Accept header");
   try {
-    const body = bodyAt(parts, question.params, source);
+    const body = bodyAt(parts, question.params, source, standing.revision);
     if (body === undefined) return unknownAddress();
-    return { status: 200, headers: { "Content-Type": type }, body: Buffer.from(body) };
+    const { changedAt } = standing;
+    return { status: 200, headers: { "Content-Type": type }, body: Buffer.from(body), changedAt };
   } catch (error) {
     if (error instanceof BadParameter) return explained(400, error.message);
     throw error;

@@ -19,6 +19,8 @@ export interface Arrival {
   readonly referer: string | null;
   readonly referrer: string | null;
   readonly accept: string | null;
+  /** Whether it carried `If-None-Match` or `If-Modified-Since`. */
+  readonly conditional: boolean;
   /** Lower case, in the order they came. */
   readonly headerNames: readonly string[];
 }
@@ -107,6 +109,7 @@ function describe(request: IncomingMessage, at: number): Arrival {
     referer: withoutCredentialsIn(headers.referer),
     referrer: withoutCredentialsIn(headers["referrer"]),
     accept: headers.accept ?? null,
+    conditional: (headers["if-none-match"] ?? headers["if-modified-since"]) !== undefined,
     headerNames: request.rawHeaders.filter((_, index) => index % 2 === 0).map((name) => name.toLowerCase()),
   };
 }

@@ -7,6 +7,8 @@ import { createServer } from "node:http";
 import type { IncomingMessage, Server, ServerResponse } from "node:http";
 
 import type { Caller } from "./auth.ts";
+import { VALIDATORS } from "./conditional.ts";
+import type { Validators } from "./conditional.ts";
 import { BadFault, checkedFault } from "./faults.ts";
 import type { Sandbox, SandboxSettings } from "./types.ts";
 
@@ -73,16 +75,25 @@ function readCaller(body: unknown): Partial<Caller> {
   return { ...(callerId !== undefined && { callerId }), ...(privateKey !== undefined && { privateKey }) };
 }
 
+function optionalValidators(from: Json): Validators | undefined {
+  const text = optionalText(from, "validators");
+  const known = VALIDATORS.find((name) => name === text);
+  if (text !== undefined && !known) throw new BadCall(`validators must be one of ${VALIDATORS.join(", ")}`);
+  return known;
+}
+
 function readSettings(body: unknown): SandboxSettings {
-  const given = members(body, ["offsetSpelling", "timeWindowSeconds"]);
+  const given = members(body, ["offsetSpelling", "timeWindowSeconds", "validators"]);
   const offsetSpelling = optionalText(given, "offsetSpelling");
   const timeWindowSeconds = optionalCount(given, "timeWindowSeconds");
+  const validators = optionalValidators(given);
   if (offsetSpelling !== undefined && offsetSpelling !== "offset" && offsetSpelling !== "offSet") {
     throw new BadCall('offsetSpelling must be "offset" or "offSet"');
   }
   return {
     ...(offsetSpelling !== undefined && { offsetSpelling }),
     ...(timeWindowSeconds !== undefined && { timeWindowSeconds }),
+    ...(validators && { validators }),
   };
 }
 
@@ -117,6 +128,11 @@ function actionsOn(sandbox: Controlled): Readonly<Record<string, Readonly<Record
     },
     "/auth": { POST: after((body) => sandbox.setCaller(readCaller(body))) },
     "/settings": { POST: after((body) => sandbox.set(readSettings(body))) },
+    "/revise": {
+      POST: after((body) =>
+        sandbox.revise({ pathPrefix: optionalText(members(body, ["pathPrefix"]), "pathPrefix") }),
+      ),
+    },
     "/hold": {
       POST: after((body) => sandbox.hold(optionalText(members(body, ["pathPrefix"]), "pathPrefix"))),
     },

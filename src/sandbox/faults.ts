@@ -1,6 +1,7 @@
 /**
  * Faults on demand: what a request meets instead of, or on its way to, a proper answer.
  */
+import { validateHeaderName, validateHeaderValue } from "node:http";
 
 /** What a fault does. Several members of one fault act together. */
 export interface Effects {
@@ -26,6 +27,10 @@ export interface Effects {
   readonly redirect?: boolean;
   /** The sandbox's clock, in `Date` and in the check of `time`, is ahead (or, below zero, behind). */
   readonly clockSkewSeconds?: number;
+  /** Further headers, or others than its own, on an otherwise proper answer (200 and 304). */
+  readonly headers?: Readonly<Record<string, string>>;
+  /** JSON with the same meaning in other bytes; pictures stay as they are. */
+  readonly respell?: boolean;
 }
 
 export interface Fault extends Effects {
@@ -70,6 +75,41 @@ function integerWithin(low: number, high: number): Check {
 const text: Check = { wanted: "a string", holds: (value) => typeof value === "string" };
 const mark: Check = { wanted: "true or false", holds: (value) => typeof value === "boolean" };
 
+/** What belongs to one connection (RFC 9110, section 7.6.1), or tells how the body is to be read. */
+const NOT_TO_GIVE = new Set([
+  "connection",
+  "content-encoding",
+  "content-length",
+  "keep-alive",
+  "proxy-authenticate",
+  "proxy-connection",
+  "te",
+  "trailer",
+  "transfer-encoding",
+  "upgrade",
+]);
+
+function isHeader([name, value]: [string, unknown]): boolean {
+  if (typeof value !== "string" || NOT_TO_GIVE.has(name.toLowerCase())) return false;
+  try {
+    validateHeaderName(name);
+    validateHeaderValue(name, value);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+const headersCheck: Check = {
+  wanted:
+    "an object of valid header names and strings, none of them hop-by-hop or about the body's length or encoding",
+  holds: (value) =>
+    typeof value === "object" &&
+    value !== null &&
+    !Array.isArray(value) &&
+    Object.entries(value).every(isHeader),
+};
+
 const CHECKS: Record<keyof Fault, Check> = {
   latencyMs: integerWithin(0, 3_600_000),
   status: integerWithin(200, 599),
@@ -82,6 +122,8 @@ const CHECKS: Record<keyof Fault, Check> = {
   oversizeBytes: integerWithin(0, MAX_OVERSIZE_BYTES),
   redirect: mark,
   clockSkewSeconds: integerWithin(-1e9, 1e9),
+  headers: headersCheck,
+  respell: mark,
   times: integerWithin(1, 1e9),
   pathPrefix: text,
 };
@@ -104,16 +146,24 @@ export function checkedFault(value: unknown): Fault {
   return value;
 }
 
-/** Whether a fault only slows or skews, and so goes together with those that change the answer. */
+/** Whether a fault leaves what the answer means, and so goes together with those that change it. */
 function isCondition(fault: Fault): boolean {
   const {
     latencyMs: _latency,
     clockSkewSeconds: _skew,
+    headers: _headers,
+    respell: _respell,
     times: _times,
     pathPrefix: _path,
     ...changes
   } = fault;
   return Object.keys(changes).length === 0;
+}
+
+/** The headers of several faults, names in lower case; of one name the last counts. */
+function headersOf(faults: readonly Fault[]): Record<string, string> {
+  const given = faults.flatMap((fault) => Object.entries(fault.headers ?? {}));
+  return Object.fromEntries(given.map(([name, value]) => [name.toLowerCase(), value]));
 }
 
 interface Queued {
@@ -122,8 +172,8 @@ interface Queued {
 }
 
 /**
- * A request is hit by every matching fault that only slows or skews, and of those that change the answer
- * by the first in the queue: so "twice 503, then a cut body" is three requests in a row.
+ * A request is hit by every matching fault that only slows, skews, adds headers or respells, and of those that
+ * change what the answer means by the first in the queue: so "twice 503, then a cut body" is three requests in a row.
  */
 export function createFaultQueue(): FaultQueue {
   let queue: Queued[] = [];
@@ -144,14 +194,17 @@ export function createFaultQueue(): FaultQueue {
       const conditions = matching.filter(({ fault }) => isCondition(fault));
       const change = matching.find(({ fault }) => !isCondition(fault));
       const hit = change ? [...conditions, change] : conditions;
+      const met = hit.map(({ fault }) => fault);
       for (const queued of hit) queued.left -= 1;
       queue = queue.filter(({ left }) => left > 0);
       const sum = (of: (fault: Fault) => number | undefined): number =>
-        hit.reduce((total, { fault }) => total + (of(fault) ?? 0), 0);
+        met.reduce((total, fault) => total + (of(fault) ?? 0), 0);
       return {
         ...change?.fault,
         latencyMs: sum((fault) => fault.latencyMs),
         clockSkewSeconds: sum((fault) => fault.clockSkewSeconds),
+        ...(met.some((fault) => fault.headers) && { headers: headersOf(met) }),
+        ...(met.some((fault) => fault.respell) && { respell: true }),
       };
     },
   };

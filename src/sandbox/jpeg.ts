@@ -84,13 +84,14 @@ function segment(marker: number, payload: readonly number[]): number[] {
   return [0xff, marker, length >> 8, length & 0xff, ...payload];
 }
 
-function headers(width: number, height: number): number[] {
+function headers(width: number, height: number, comment: string): number[] {
   const quantisers = Array.from({ length: 64 }, (_, index) => (index === 0 ? DC_QUANTISER : 1));
   const components = [1, 2, 3].flatMap((id) => [id, 0x11, 0]);
   return [
     0xff,
     0xd8,
     ...segment(0xe0, [...Buffer.from("JFIF\0"), 1, 1, 0, 0, 1, 0, 1, 0, 0]),
+    ...(comment === "" ? [] : segment(0xfe, [...Buffer.from(comment)])),
     ...segment(0xdb, [0, ...quantisers]),
     ...segment(0xc0, [8, height >> 8, height & 0xff, width >> 8, width & 0xff, 3, ...components]),
     ...segment(0xc4, [0x00, ...DC_CODE_COUNTS, ...DC_SIZES]),
@@ -114,8 +115,9 @@ function colourAt(across: number, down: number, seed: number): Colour {
  * @param width in pixels, 1 to 65535
  * @param height in pixels, 1 to 65535
  * @param seed the same seed gives the same picture
+ * @param comment stands in the file and is not seen; empty: none
  */
-export function drawJpeg(width: number, height: number, seed: number): Buffer {
+export function drawJpeg(width: number, height: number, seed: number, comment = ""): Buffer {
   const [columns, rows] = [Math.ceil(width / BLOCK), Math.ceil(height / BLOCK)];
   const writer = new BitWriter();
   let before: Colour = [128, 128, 128];
@@ -129,5 +131,5 @@ export function drawJpeg(width: number, height: number, seed: number): Buffer {
     }
   }
   writer.end();
-  return Buffer.from([...headers(width, height), ...writer.bytes, 0xff, 0xd9]);
+  return Buffer.from([...headers(width, height, comment), ...writer.bytes, 0xff, 0xd9]);
 }

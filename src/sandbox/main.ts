@@ -84,7 +84,7 @@ function readArguments(args: string[]): Arguments | undefined {
 }
 
 async function run(sandbox: Sandbox, { port, controlPort, host, options }: Arguments): Promise<void> {
-  const stop = whenToldToStop();
+  const stop = new Promise<void>((resolve) => whenToldToStop(() => resolve()));
   try {
     const api = await sandbox.listen(port, host);
     const control = await sandbox.listenControl(controlPort, host);

@@ -12,6 +12,7 @@ import { createControlServer } from "./control.ts";
 import { generateData } from "./dataset/generate.ts";
 import type { SandboxData } from "./dataset/model.ts";
 import { createFaultQueue } from "./faults.ts";
+import { createRevisions } from "./revisions.ts";
 import { createDataServer } from "./server.ts";
 import type { Listening, Sandbox, SandboxOptions } from "./types.ts";
 
@@ -52,10 +53,12 @@ function createCore(options: SandboxOptions): { core: Core; dataServer: () => Se
     data: dataOf(options),
     service: options.service,
     authenticator,
+    revisions: createRevisions(now),
     offsetSpelling: options.offsetSpelling ?? "offset",
+    validators: "none",
   };
   const [faults, barrier, arrivals] = [createFaultQueue(), createBarrier(), createArrivalLog()];
-  const { data } = source;
+  const { data, revisions } = source;
   const parts = { source, faults, barrier, arrivals, now, unanswered: new Set<() => void>() };
   const core: Core = {
     data,
@@ -70,21 +73,27 @@ function createCore(options: SandboxOptions): { core: Core; dataServer: () => Se
     setCaller: authenticator.setCaller,
     set(settings) {
       if (settings.offsetSpelling) source.offsetSpelling = settings.offsetSpelling;
+      if (settings.validators) source.validators = settings.validators;
       if (settings.timeWindowSeconds !== undefined) authenticator.setTimeWindow(settings.timeWindowSeconds);
     },
+    revise: (change) => revisions.add(change?.pathPrefix),
     reset() {
       faults.clear();
       for (const breakOff of parts.unanswered) breakOff();
       barrier.release();
       arrivals.clear();
       authenticator.reset();
+      revisions.clear();
       source.offsetSpelling = options.offsetSpelling ?? "offset";
+      source.validators = "none";
     },
     state: () => ({
       service: options.service,
       callerId: authenticator.callerId,
       sizes: { listings: data.listings.length, sold: data.sold.length, areas: data.areas.length },
       offsetSpelling: source.offsetSpelling,
+      validators: source.validators,
+      revisions: revisions.list(),
       faults: faults.list(),
       holding: barrier.isHolding(),
       waiting: barrier.waiting(),

@@ -2,7 +2,7 @@
  * The data port: takes requests off the wire, lets them meet their faults, and sends the answers.
  */
 import { createServer } from "node:http";
-import type { IncomingMessage, Server, ServerResponse } from "node:http";
+import type { IncomingHttpHeaders, IncomingMessage, Server, ServerResponse } from "node:http";
 import { setTimeout as delay } from "node:timers/promises";
 import { promisify } from "node:util";
 import { gzip } from "node:zlib";
@@ -12,7 +12,10 @@ import { answer, explained } from "./answer.ts";
 import type { Answer, Source } from "./answer.ts";
 import type { ArrivalLog } from "./arrivals.ts";
 import type { Barrier } from "./barrier.ts";
+import { isNotModified, notModified, validatorsOf } from "./conditional.ts";
+import type { Validators } from "./conditional.ts";
 import type { Effects, FaultQueue } from "./faults.ts";
+import { respelled } from "./respell.ts";
 
 export interface ServerParts {
   readonly source: Source;
@@ -49,7 +52,7 @@ function faultyAnswer(effects: Effects, proper: () => Answer): Answer {
   return {
     ...answered,
     headers: { ...answered.headers, ...retry },
-    body: faultyBody(effects, answered.body),
+    body: faultyBody(effects, effects.respell ? respelled(answered) : answered.body),
   };
 }
 
@@ -73,9 +76,42 @@ async function encoded(given: Answer, acceptEncoding: string | undefined): Promi
   };
 }
 
+/** Headers with others over them, whatever the case of a name. */
+function overlaid(
+  headers: Readonly<Record<string, string>>,
+  over: Readonly<Record<string, string>>,
+): Record<string, string> {
+  const kept = Object.entries(headers).filter(([name]) => !Object.hasOwn(over, name.toLowerCase()));
+  return { ...Object.fromEntries(kept), ...over };
+}
+
+/** Whether an effect is on the body: where one acts, a body is sent even to those who have it already. */
+function needsBody(effects: Effects): boolean {
+  const { wrongJson, wrongEnvelope, oversizeBytes, cutBody, hang } = effects;
+  return Boolean(wrongJson || wrongEnvelope || oversizeBytes || cutBody || hang);
+}
+
+/** Gives a proper answer its validators and further headers; who has it already gets 304 instead. */
+function finished(
+  given: Answer,
+  effects: Effects,
+  validators: Validators,
+  nowMs: number,
+  asked: IncomingHttpHeaders,
+): Answer {
+  if (given.changedAt === undefined) return given;
+  const isWrong = effects.wrongJson || effects.wrongEnvelope;
+  const own = isWrong ? {} : validatorsOf(given, given.changedAt, validators, nowMs);
+  const full = { ...given, headers: overlaid({ ...given.headers, ...own }, effects.headers ?? {}) };
+  if (validators === "none" || needsBody(effects) || !isNotModified(asked, full)) return full;
+  return notModified(full);
+}
+
 /** Sends the whole answer, or the part of it that a fault lets through. */
 function send(response: ServerResponse, effects: Effects, given: Answer): void {
-  response.writeHead(given.status, { ...given.headers, "Content-Length": given.body.length });
+  // A 304 has no body; the length it could give is that of the 200 (RFC 9110, section 8.6), so it gives none.
+  const length = given.status === 304 ? {} : { "Content-Length": given.body.length };
+  response.writeHead(given.status, { ...given.headers, ...length });
   const half = given.body.subarray(0, Math.floor(given.body.length / 2));
   if (effects.hang === "body") {
     response.write(half);
@@ -132,7 +168,8 @@ async function serve(request: IncomingMessage, response: ServerResponse, parts: 
       parts.source,
     ),
   );
-  const sent = await encoded(made, request.headers["accept-encoding"]);
+  const whole = await encoded(made, request.headers["accept-encoding"]);
+  const sent = finished(whole, effects, parts.source.validators, nowMs, request.headers);
   // Somebody may have left while the body was compressed.
   if (signal.aborted) return;
   answeredWith(sent.status);

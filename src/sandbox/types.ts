@@ -3,9 +3,11 @@
  */
 import type { Arrival, ArrivalCounts } from "./arrivals.ts";
 import type { Caller } from "./auth.ts";
+import type { Validators } from "./conditional.ts";
 import type { SandboxData } from "./dataset/model.ts";
 import type { OffsetSpelling } from "./envelope.ts";
 import type { Fault, FaultQueue } from "./faults.ts";
+import type { Revision } from "./revisions.ts";
 
 export interface SandboxOptions {
   /** The service's neutral name, as in `application/vnd.<service>-v2+json`. */
@@ -30,6 +32,8 @@ export interface SandboxOptions {
 export interface SandboxSettings {
   readonly offsetSpelling?: OffsetSpelling;
   readonly timeWindowSeconds?: number;
+  /** What proper answers carry, and conditional requests are held against. At first `none`. */
+  readonly validators?: Validators;
 }
 
 /** What the control port shows at `GET /`. */
@@ -38,6 +42,9 @@ interface SandboxState {
   readonly callerId: string;
   readonly sizes: { readonly listings: number; readonly sold: number; readonly areas: number };
   readonly offsetSpelling: OffsetSpelling;
+  readonly validators: Validators;
+  /** The last of each prefix. */
+  readonly revisions: readonly Revision[];
   readonly faults: readonly Fault[];
   readonly holding: boolean;
   readonly waiting: number;
@@ -79,6 +86,11 @@ export interface Sandbox {
   /** Turns the key or the callerId, so that what is signed with the old one gets 403. */
   readonly setCaller: (change: Partial<Caller>) => void;
   readonly set: (settings: SandboxSettings) => void;
+  /**
+   * Changes the data behind every path that starts so (absent: all): from now on answers mean something else
+   * than before, their validators are others, and `Last-Modified` is the sandbox's clock now.
+   */
+  readonly revise: (change?: { readonly pathPrefix?: string | undefined }) => void;
   /** Everything as at the start, data and ports excepted; requests that hang or wait are broken off. */
   readonly reset: () => void;
   readonly state: () => SandboxState;

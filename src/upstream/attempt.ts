@@ -5,16 +5,25 @@
  * judged; a judgement that may be retried is retried once.
  */
 import { Problem, problemBody, PROBLEM_CONTENT_TYPE } from "../errors.ts";
-import type { Cause, Fetched, Observer, Order, SendEnd, UpstreamFaultKind, Waiting } from "../exchange.ts";
+import type {
+  Cause,
+  Fetched,
+  Observer,
+  SendEnd,
+  UpstreamFaultKind,
+  Validators,
+  Waiting,
+} from "../exchange.ts";
 import { mediaTypeOf, type Format } from "../interface/media-types.ts";
 import type { Resource } from "../interface/resources.ts";
 import { pause, type Clock } from "../platform/clock.ts";
 import type { Random } from "../platform/random.ts";
-import { reportRefusedCredentials } from "./credentials-check.ts";
+import { areRenewed, type Credentials } from "./credentials-check.ts";
 import { UpstreamFault } from "./fetch.ts";
 import type { Origin } from "./origin.ts";
 import { slowDownAfter, slowDownIn } from "./slow-down.ts";
-import { judgeAnswer, judgeFault, type Verdict } from "./verdict.ts";
+import { termsIn } from "./terms.ts";
+import { type Failed, judgeAnswer, judgeFault, type Verdict } from "./verdict.ts";
 
 /** What is asked of the upstream. */
 export interface UpstreamQuestion {
@@ -26,13 +35,17 @@ export interface UpstreamQuestion {
   /** Whether one record is asked for. */
   readonly single: boolean;
   readonly format: Format;
-  /** Who pays, and whose turn comes first. */
+  /** Who pays. */
   readonly app: string;
-  readonly priority: Order["priority"];
+  /** Why it is asked, the first time. */
+  readonly cause: Cause;
+  /** What is held: the upstream may say that it has not changed. */
+  readonly held: Validators | undefined;
 }
 
 export interface AttemptOptions {
   readonly originOf: (resource: Resource) => Origin;
+  readonly credentials: Credentials;
   readonly identity: Identity;
   readonly hosts: readonly string[];
   readonly totalTimeoutMs: number;
@@ -58,19 +71,20 @@ export function createAttempt(options: AttemptOptions): Attempt {
   return async function attempt(question, waiting) {
     const origin = options.originOf(question.resource);
     const total = createTotalTimeout(options);
-    const depart = (cause: Cause): Promise<Verdict> =>
-      origin.throttled({ ...question, cause, waiting }, (ended) => {
+    const depart = (asked: UpstreamQuestion): Promise<Outcome> =>
+      origin.throttled({ ...asked, waiting }, (ended) => {
         total.start();
-        return call(question, origin, { cause, timedOut: total.signal, ended }, options);
+        return call(asked, origin, { timedOut: total.signal, ended }, options);
       });
     try {
-      const first = await depart("miss");
+      const first = await depart(question);
       if (first.kind !== "failed") return fetchedOf(first);
       if (!first.mayRetry) throw first.problem;
       // Half to one and a half of the delay, so that many callers do not come back as one.
       await pause(clock, retryDelayMs * (0.5 + random.fraction()), waiting.abandoned);
       // Where there is no place for another try, how the first one failed is what counts.
-      const second = await depart("retry").catch((error: unknown) => {
+      const again: UpstreamQuestion = { ...question, cause: "retry", held: undefined };
+      const second = await depart(again).catch((error: unknown) => {
         if (error instanceof Problem) return first;
         throw error;
       });
@@ -82,14 +96,35 @@ export function createAttempt(options: AttemptOptions): Attempt {
   };
 }
 
-function fetchedOf(verdict: Exclude<Verdict, { kind: "failed" }>): Fetched {
-  if (verdict.kind === "answer") {
-    const { body, contentType, lastModified, recordIds } = verdict;
-    return { status: 200, body, contentType, lastModified, recordIds };
+/** A verdict, and what the answer says of itself. */
+type Outcome = (Exclude<Verdict, Failed> & Pick<Fetched, "validators" | "terms">) | Failed;
+
+function fetchedOf(outcome: Exclude<Outcome, Failed>): Fetched {
+  const { validators, terms } = outcome;
+  switch (outcome.kind) {
+    case "not-modified":
+      return { status: 304, validators, terms };
+    case "negative": {
+      const { status, problem } = outcome;
+      const body = problemBody(problem);
+      return {
+        status,
+        contentType: PROBLEM_CONTENT_TYPE,
+        body,
+        recordIds: [],
+        validators: NO_VALIDATORS,
+        terms,
+      };
+    }
+    case "answer": {
+      const { body, contentType, recordIds } = outcome;
+      return { status: 200, body, contentType, recordIds, validators, terms };
+    }
   }
-  const body = problemBody(verdict.problem);
-  return { status: 404, contentType: PROBLEM_CONTENT_TYPE, body, lastModified: undefined, recordIds: [] };
 }
+
+/** A problem's body is the gateway's own. */
+const NO_VALIDATORS: Validators = { etag: undefined, lastModified: undefined };
 
 /** The limit on a whole call, retries included: it runs from the first departure, not from the queue. */
 function createTotalTimeout({ clock, totalTimeoutMs }: AttemptOptions): {
@@ -109,7 +144,6 @@ function createTotalTimeout({ clock, totalTimeoutMs }: AttemptOptions): {
 }
 
 interface Departure {
-  readonly cause: Cause;
   readonly timedOut: AbortSignal;
   readonly ended: (end: SendEnd) => void;
 }
@@ -118,23 +152,24 @@ interface Departure {
 async function call(
   question: UpstreamQuestion,
   origin: Origin,
-  { cause, timedOut, ended }: Departure,
+  { timedOut, ended }: Departure,
   options: AttemptOptions,
-): Promise<Verdict> {
+): Promise<Outcome> {
   const { clock, observer } = options;
   const startedAt = clock.steady();
+  const signedWith = options.credentials.version();
   const url = origin.baseUrl + origin.sign(question.target);
   const record = (
     status: number | UpstreamFaultKind,
     bytes: number,
-    verdict: Verdict,
+    outcome: Outcome,
     end: Pick<SendEnd, "slowDown"> & { headAt?: number },
-  ): Verdict => {
-    const { resource, text } = question;
+  ): Outcome => {
+    const { resource, text, cause } = question;
     const durationMs = clock.steady() - startedAt;
     const { headAt = clock.steady(), slowDown } = end;
     ended({ status, durationMs, arrivedAfterMs: headAt - startedAt, ...(slowDown && { slowDown }) });
-    const note = verdict.kind === "failed" ? verdict.problem.message : undefined;
+    const note = outcome.kind === "failed" ? outcome.problem.message : undefined;
     observer.upstreamCall({
       resource,
       text,
@@ -144,19 +179,25 @@ async function call(
       bytes,
       ...(note !== undefined && { note }),
     });
-    return verdict;
+    return outcome;
   };
   try {
     const answer = await origin.fetch({
       url,
-      headers: outgoingHeaders(question.format, options.identity),
+      headers: { ...outgoingHeaders(question.format, options.identity), ...conditions(question.held) },
       timedOut,
     });
     const now = clock.now();
-    reportRefusedCredentials(answer.status, answer.headers.date, observer, now);
-    const verdict = judgeAnswer(answer, { ...question, hosts: options.hosts, now });
+    const { status, headers } = answer;
+    const mayRetry = areRenewed({ status, date: headers.date, signedWith }, options, now);
+    const judged = judgeAnswer(answer, { ...question, hosts: options.hosts, now });
+    const verdict = judged.kind === "failed" && mayRetry ? { ...judged, mayRetry } : judged;
     const slowDown = slowDownIn(answer, now);
-    return record(answer.status, answer.body.length, verdict, {
+    const terms = termsIn(answer.headers, answer.headAt - startedAt, now);
+    const { etag, "last-modified": lastModified } = answer.headers;
+    const outcome =
+      verdict.kind === "failed" ? verdict : { ...verdict, validators: { etag, lastModified }, terms };
+    return record(answer.status, answer.body.length, outcome, {
       headAt: answer.headAt,
       ...(slowDown && { slowDown }),
     });
@@ -177,5 +218,13 @@ export function outgoingHeaders(format: Format, identity: Identity): Record<stri
     "user-agent": identity.userAgent,
     referer: identity.referrer,
     referrer: identity.referrer,
+  };
+}
+
+/** Asks for the body only where it is another than the one held (RFC 9110, section 13.1). */
+function conditions(held: Validators | undefined): Record<string, string> {
+  return {
+    ...(held?.etag !== undefined && { "if-none-match": held.etag }),
+    ...(held?.lastModified !== undefined && { "if-modified-since": held.lastModified }),
   };
 }

@@ -18,7 +18,7 @@ import type { Resource } from "../interface/resources.ts";
 import type { Clock } from "../platform/clock.ts";
 import type { Query, StreamedQuery } from "../query/query.ts";
 import { outgoingHeaders, type Identity } from "./attempt.ts";
-import { reportRefusedCredentials } from "./credentials-check.ts";
+import { areRenewed, type Credentials } from "./credentials-check.ts";
 import { faultOf, UpstreamFault } from "./fetch.ts";
 import type { Origin } from "./origin.ts";
 import { slowDownAfter, slowDownIn } from "./slow-down.ts";
@@ -28,7 +28,7 @@ export interface PassThroughOptions {
   readonly originOf: (resource: Resource) => Origin;
   /** The path and query to ask for, unsigned. */
   readonly targetOf: (query: Query | StreamedQuery) => string;
-  readonly priorityOf: (app: string) => Order["priority"];
+  readonly credentials: Credentials;
   readonly identity: Identity;
   readonly hosts: readonly string[];
   readonly connectTimeoutMs: number;
@@ -55,23 +55,28 @@ export function createPassThrough(options: PassThroughOptions): PassThrough {
   return async function passThrough(question, message, sink) {
     const { request, query } = question;
     const origin = options.originOf(query.resource);
-    const { app, gone, deadlineAt } = request;
+    const { app, gone, deadlineAt, priority } = request;
     const order: Order = {
       app,
-      priority: options.priorityOf(app),
       cause: "bypass",
       resource: query.resource,
       text: question.text,
-      waiting: { abandoned: gone, deadlineAt: () => deadlineAt },
+      waiting: {
+        abandoned: gone,
+        deadlineAt: () => deadlineAt,
+        priority: () => priority,
+        onMoreUrgent: () => undefined,
+      },
     };
     return await origin.throttled(order, async (ended) => {
       const record = createRecord(question, ended, options);
+      const signedWith = options.credentials.version();
       try {
         const answer = await send(question, origin, message, sink.response);
         const headAt = options.clock.steady();
         const status = answer.statusCode ?? 0;
         if (status !== 200) {
-          const problem = await problemIn(answer, status, question, options);
+          const problem = await problemIn(answer, status, question, signedWith, options);
           const slowDown = slowDownIn({ status, headers: answer.headers }, options.clock.now());
           record(status, 0, { note: problem.message, headAt, ...(slowDown && { slowDown }) });
           throw problem;
@@ -200,13 +205,15 @@ async function problemIn(
   answer: IncomingMessage,
   status: number,
   { query }: Question<Query | StreamedQuery>,
-  { hosts, clock, observer }: PassThroughOptions,
+  signedWith: number,
+  options: PassThroughOptions,
 ): Promise<Problem> {
-  reportRefusedCredentials(status, answer.headers.date, observer, clock.now());
+  const { hosts, clock } = options;
+  areRenewed({ status, date: answer.headers.date, signedWith }, options, clock.now());
   const body = await firstBytes(answer);
   const asked = { resource: query.resource, single: query.kind === "record", hosts, now: clock.now() };
   const verdict = judgeAnswer({ status, headers: answer.headers, body }, asked);
-  return verdict.kind === "answer" ? new Problem("upstream-invalid-response") : verdict.problem;
+  return "problem" in verdict ? verdict.problem : new Problem("upstream-invalid-response");
 }
 
 const ENOUGH_TO_EXPLAIN_BYTES = 16 * 1024;

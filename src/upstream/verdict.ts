@@ -4,9 +4,11 @@
  * | upstream                     | caller gets                          | asked again? |
  * |------------------------------|--------------------------------------|--------------|
  * | 200, whole and of the shape  | the body                             |              |
+ * | 304, where that was asked    | what is held                         |              |
+ * | 304 otherwise                | 502 upstream-invalid-response        | once, unconditionally |
  * | 404                          | 404 not-found with its explanation   | no           |
  * | 400                          | 400 upstream-rejected, likewise      | no           |
- * | 401, 403                     | 502 upstream-authentication-failed   | no           |
+ * | 401, 403                     | 502 upstream-authentication-failed   | once, where the key has changed |
  * | 500                          | 502 upstream-error                   | once         |
  * | 503, 429                     | 503 upstream-unavailable             | 503 once, unless it names a wait |
  * | anything else, wrong body    | 502 upstream-invalid-response        | no           |
@@ -15,7 +17,7 @@
  * | too slow                     | 504 upstream-timeout                 | no           |
  */
 import { Problem, type ProblemCode } from "../errors.ts";
-import type { UpstreamFaultKind } from "../exchange.ts";
+import type { UpstreamFaultKind, Validators } from "../exchange.ts";
 import { envelopeFault, recordIdsIn } from "../interface/envelope.ts";
 import type { Resource } from "../interface/resources.ts";
 import { explanationIn } from "./explanation.ts";
@@ -27,10 +29,11 @@ export type Verdict =
       readonly kind: "answer";
       readonly body: Buffer;
       readonly contentType: string;
-      readonly lastModified: string | undefined;
       readonly recordIds: readonly string[];
     }
-  | { readonly kind: "not-found"; readonly problem: Problem }
+  | { readonly kind: "not-modified" }
+  /** That is the answer: there is no such thing, or no such question. */
+  | { readonly kind: "negative"; readonly status: 400 | 404; readonly problem: Problem }
   | Failed;
 
 export interface Failed {
@@ -43,6 +46,8 @@ export interface Asked {
   readonly resource: Resource;
   /** Whether one record was asked for. */
   readonly single: boolean;
+  /** What is held, where it was asked whether that has changed. */
+  readonly held?: Validators | undefined;
   /** Host names of the upstream, kept out of what callers see. */
   readonly hosts: readonly string[];
   /** Epoch milliseconds. */
@@ -66,14 +71,12 @@ export function judgeAnswer(answer: WholeAnswer, asked: Asked): Verdict {
   switch (status) {
     case 200:
       return judgeBody(answer, asked);
+    case 304:
+      return judgeNotModified(answer, asked);
     case 400:
-      return {
-        kind: "failed",
-        problem: withExplanation("upstream-rejected", answer, asked),
-        mayRetry: false,
-      };
+      return { kind: "negative", status, problem: withExplanation("upstream-rejected", answer, asked) };
     case 404:
-      return { kind: "not-found", problem: withExplanation("not-found", answer, asked) };
+      return { kind: "negative", status, problem: withExplanation("not-found", answer, asked) };
     case 401:
     case 403:
       return failed("upstream-authentication-failed", `the upstream answered ${status}`);
@@ -94,6 +97,24 @@ export function judgeAnswer(answer: WholeAnswer, asked: Asked): Verdict {
   }
 }
 
+/** The validator that comes with it must be the one that was sent (RFC 9111, section 4.3.4). */
+function judgeNotModified({ headers }: WholeAnswer, { held }: Asked): Verdict {
+  const named = headers.etag;
+  const isHeld = held !== undefined && (named === undefined || opaque(named) === opaque(held.etag ?? named));
+  return isHeld
+    ? { kind: "not-modified" }
+    : failed(
+        "upstream-invalid-response",
+        "the upstream answered 304 to what is not held",
+        held !== undefined,
+      );
+}
+
+/** Weak and strong are one here (RFC 9110, section 8.8.3.2). */
+function opaque(etag: string): string {
+  return etag.replace(/^W\//, "");
+}
+
 function withExplanation(code: ProblemCode, answer: WholeAnswer, asked: Asked): Problem {
   const explanation = explanationIn(answer.body, asked.hosts);
   return new Problem(code, explanation === undefined ? {} : { detail: explanation });
@@ -110,12 +131,11 @@ function unavailable(answer: WholeAnswer, { now }: Asked): Verdict {
 }
 
 function judgeBody({ body, headers }: WholeAnswer, { resource, single }: Asked): Verdict {
-  const lastModified = headers["last-modified"];
   if (resource === "images") {
     const jpeg =
       body.length > 3 && body[0] === 0xff && body[1] === 0xd8 && body.at(-2) === 0xff && body.at(-1) === 0xd9;
     return jpeg
-      ? { kind: "answer", body, contentType: "image/jpeg", lastModified, recordIds: [] }
+      ? { kind: "answer", body, contentType: "image/jpeg", recordIds: [] }
       : failed("upstream-invalid-response", "the body is not a whole JPEG");
   }
   let parsed: unknown;
@@ -130,7 +150,6 @@ function judgeBody({ body, headers }: WholeAnswer, { resource, single }: Asked):
     kind: "answer",
     body,
     contentType: jsonContentType(headers["content-type"]),
-    lastModified,
     recordIds: recordIdsIn(parsed, resource),
   };
 }

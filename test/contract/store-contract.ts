@@ -44,10 +44,15 @@ export function storeContract(name: string, create: (clock: Clock) => Promise<St
       const entries = [
         entryWith("{}", clock.now()),
         entryWith("gone", clock.now(), { status: 404, contentType: "application/problem+json" }),
+        entryWith("wrong", clock.now(), { status: 400, contentType: "application/problem+json" }),
         entryWith("x", clock.now(), {
-          lastModified: "Thu, 01 Jan 2026 00:00:00 GMT",
+          validators: { etag: 'W/"7"', lastModified: "Thu, 01 Jan 2026 00:00:00 GMT" },
           tags: ["area:76", "record:1"],
           purgeEpoch: 7,
+          bornAt: clock.now() - 5_000,
+          fetchMs: 120,
+          upstreamStale: { whileRevalidateMs: 0, ifErrorMs: 60_000 },
+          pace: { changes: 1.8, watchedMs: 600_000, shadowUntil: clock.now() + 90_000 },
         }),
       ];
       for (const [index, entry] of entries.entries()) {

@@ -97,15 +97,18 @@ describe("the gateway's pod", () => {
     expect(settingsFile(full).admin.host).toBe("0.0.0.0");
   });
 
-  it.each<[string, Values, number, number]>([
-    ["as it is", {}, 5, 5 + 10],
-    ["longer", { config: { server: { drainTimeout: "2m" } } }, 5, 5 + 120],
-    ["in parts of a second", { config: { server: { drainTimeout: "1500ms" } } }, 5, 5 + 2],
-    ["with a longer pause before", { preStopSleepSeconds: 20 }, 20, 20 + 10],
-  ])("is given the time to drain: %s", (_, values, sleep, atLeast) => {
-    const { spec } = pod(render(minimalWith(values)));
-    expect(spec.containers[0].lifecycle).toEqual({ preStop: { sleep: { seconds: sleep } } });
-    expect(spec.terminationGracePeriodSeconds).toBe(atLeast + 10);
+  it.each<[string, Values, number]>([
+    ["as it is", {}, 5 + 10],
+    ["longer", { config: { server: { drainTimeout: "2m" } } }, 5 + 120],
+    ["in parts of a second", { config: { server: { drainTimeout: "1500ms" } } }, 5 + 2],
+    ["with a longer delay before", { config: { server: { stopDelay: "20s" } } }, 20 + 10],
+  ])("is given the time to drain, and some to spare: %s", (_, values, atLeast) => {
+    expect(pod(render(minimalWith(values))).spec.terminationGracePeriodSeconds).toBe(atLeast + 10);
+  });
+
+  it("goes on for a while when it is to stop, because other nodes hear of it later", () => {
+    expect(settingsFile(few).server).toEqual({ stopDelay: "5s" });
+    expect(settingsFile(full).server.stopDelay).toBe("8s");
   });
 
   it.each<[string, Values, string]>([
@@ -157,6 +160,11 @@ describe("the gateway's pod", () => {
     expect(checksums({ redis: { url: "redis://other" } })["checksum/secret"]).not.toBe(
       one["checksum/secret"],
     );
+    const warm = checksums({ redis: { url: "redis://r" }, warmUrls: [{ url: "/areas?q=Nacka" }] });
+    expect(warm["checksum/config"]).not.toBe(one["checksum/config"]);
+    // Running pods follow the file of the key.
+    const key = { existingSecret: "", value: "k" };
+    expect(checksums({ redis: { url: "redis://r" }, privateKey: key })).toEqual(one);
   });
 
   it("is spread over zones and nodes among those of its own version", () => {

@@ -139,6 +139,11 @@ describe("an install", () => {
       /config\.budget\.replicas is less than the 3/,
     ],
     ["a relative directory", { config: { dataDir: "./data" } }, /config\.dataDir is not absolute/],
+    [
+      "two lists of what is kept warm",
+      { warmUrls: [{ url: "/areas?q=Nacka" }], config: { warm: { file: "/w.yaml" } } },
+      /warmUrls and config\.warm\.file are both set/,
+    ],
     ["any free port", { config: { server: { port: 0 } } }, /config\.server\.port is 0/],
   ])("is refused with %s", (_, values, message) => {
     expect(refusal(minimalWith(values))).toMatch(message);

@@ -22,6 +22,7 @@ const COMPLETE = {
   UPSTREAM_USER_AGENT: "test/1.0",
   UPSTREAM_REFERRER: "https://www.example.com/",
   DATA_DIR: "",
+  STOP_DELAY: "0s",
 };
 
 function fileWith(name: string, text: string): string {

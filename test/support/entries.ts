@@ -1,5 +1,6 @@
-import { entryOf } from "../../src/cache/entry.ts";
-import type { Entry } from "../../src/exchange.ts";
+import { entryOf, type Receipt } from "../../src/cache/entry.ts";
+import { UNSEEN } from "../../src/cache/pace.ts";
+import type { Entry, FetchedAnswer, NotModified, UpstreamTerms } from "../../src/exchange.ts";
 import { cacheKey } from "../../src/query/key.ts";
 
 /** Where the tests' clocks begin. */
@@ -10,15 +11,56 @@ export function keyOf(text: string): string {
   return cacheKey("json", text);
 }
 
+/** What an upstream says of how its answer may be used that says nothing of it. */
+export const NO_TERMS: UpstreamTerms = {
+  mayStore: true,
+  ageMs: 0,
+  freshForMs: undefined,
+  staleWhileRevalidateMs: undefined,
+  staleIfErrorMs: undefined,
+};
+
+/** An answer of an upstream that says nothing of it: an empty JSON object where nothing else is given. */
+export function fetchedWith(changes: Partial<FetchedAnswer> = {}): FetchedAnswer {
+  return {
+    status: 200,
+    contentType: "application/json",
+    body: Buffer.from("{}"),
+    validators: { etag: undefined, lastModified: undefined },
+    terms: NO_TERMS,
+    recordIds: [],
+    ...changes,
+  };
+}
+
+/** An upstream's word that nothing has changed. */
+export function notModifiedWith(changes: Partial<NotModified> = {}): NotModified {
+  return {
+    status: 304,
+    validators: { etag: undefined, lastModified: undefined },
+    terms: NO_TERMS,
+    ...changes,
+  };
+}
+
+/** How an answer was come by: at once, fresh for a minute and kept for an hour where nothing else is given. */
+export function receiptWith(changes: Partial<Receipt> = {}): Receipt {
+  return {
+    now: START,
+    ageMs: 0,
+    fetchMs: 0,
+    lifetimeMs: 60_000,
+    retentionMs: 3_600_000,
+    purgeEpoch: 0,
+    pace: UNSEEN,
+    upstreamStale: {},
+    ...changes,
+  };
+}
+
 /** An entry with a body, stored at an instant, fresh for a minute and kept for an hour. */
 export function entryWith(body: Buffer | string, storedAt = START, changes: Partial<Entry> = {}): Entry {
   const query = { kind: "record", resource: "sold", serviceId: "4711", extras: [] } as const;
-  const answer = {
-    status: 200,
-    contentType: "application/json",
-    lastModified: undefined,
-    recordIds: [],
-  } as const;
-  const times = { now: storedAt, lifetimeMs: 60_000, retentionMs: 3_600_000, purgeEpoch: 0 };
-  return { ...entryOf(query, { ...answer, body: Buffer.from(body) }, times), ...changes };
+  const answer = fetchedWith({ body: Buffer.from(body) });
+  return { ...entryOf(query, answer, receiptWith({ now: storedAt })), ...changes };
 }

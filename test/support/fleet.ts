@@ -41,6 +41,7 @@ export async function startFleet(env: Readonly<Record<string, string>>): Promise
     UPSTREAM_REFERRER: "https://www.example.com/",
     LOG_LEVEL: "info",
     DATA_DIR: "",
+    STOP_DELAY: "0s",
     ...env,
   };
   return {

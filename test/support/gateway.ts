@@ -8,7 +8,8 @@ import { onTestFinished } from "vitest";
 import { createGateway } from "../../src/app.ts";
 import { createLogger } from "../../src/observe/log.ts";
 import { systemClock, type Clock } from "../../src/platform/clock.ts";
-import { loadConfig } from "../../src/platform/config.ts";
+import { createPrivateKeys } from "../../src/platform/private-keys.ts";
+import { openSettings } from "../../src/platform/settings-source.ts";
 import { systemRandom } from "../../src/platform/random.ts";
 import { createSandbox, type Sandbox, type SandboxOptions } from "../../src/sandbox/sandbox.ts";
 import { generateData } from "../../src/sandbox/dataset/generate.ts";
@@ -54,8 +55,8 @@ export interface TestGateway {
 export interface TestGatewayOptions {
   /** Environment variables over those of the test. */
   readonly env?: Readonly<Record<string, string>>;
-  /** A settings file's text. */
-  readonly settings?: string;
+  /** A settings file's text; where it is a function, what it says when the file is read. */
+  readonly settings?: string | (() => string);
   readonly sandbox?: Partial<SandboxOptions>;
   readonly clock?: Clock;
 }
@@ -64,7 +65,7 @@ export interface TestGatewayOptions {
 export async function startGateway(options: TestGatewayOptions = {}): Promise<TestGateway> {
   const sandbox = createSandbox({ ...CALLER, data: SMALL_DATA, ...options.sandbox });
   const upstream = await sandbox.listen();
-  const config = loadConfig({
+  const source = openSettings({
     env: {
       HOST: "127.0.0.1",
       PORT: "0",
@@ -81,16 +82,18 @@ export async function startGateway(options: TestGatewayOptions = {}): Promise<Te
       ...(options.settings !== undefined && { CONFIG_FILE: "test.yaml" }),
       ...options.env,
     },
-    readFile: (path) => (path === "test.yaml" ? (options.settings ?? "") : readFileSync(path, "utf8")),
+    readFile: (path) => (path === "test.yaml" ? settingsText(options) : readFileSync(path, "utf8")),
   });
+  const { config } = source.first;
+  const keys = createPrivateKeys(config.upstream.privateKey);
   const { log, write, logged } = createLogKeeper();
   const logger = createLogger({
     level: config.log.level,
-    secrets: [CALLER.privateKey],
+    secrets: keys.known,
     destination: { write },
   });
   const clock = options.clock ?? systemClock;
-  const gateway = createGateway({ config, clock, random: systemRandom, log: logger });
+  const gateway = createGateway({ source, keys, clock, random: systemRandom, log: logger });
   const { callers, admin } = await gateway.start();
 
   let stopped: Promise<void> | undefined;
@@ -108,6 +111,10 @@ export async function startGateway(options: TestGatewayOptions = {}): Promise<Te
     metric: async (series) => valueOf(series, (await ask(`${admin.url}/metrics`)).text),
     stop,
   };
+}
+
+function settingsText({ settings = "" }: TestGatewayOptions): string {
+  return typeof settings === "string" ? settings : settings();
 }
 
 /** Keeps the lines of a log, and tells those who wait for one. */

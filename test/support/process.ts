@@ -1,5 +1,6 @@
 /** The project's own commands as processes, with the project's own Node. */
-import { spawn, type ChildProcess } from "node:child_process";
+import { spawn, type ChildProcess, type ChildProcessByStdio } from "node:child_process";
+import type { Readable } from "node:stream";
 
 import { onTestFinished } from "vitest";
 
@@ -19,6 +20,12 @@ export function run(args: readonly string[], env: Readonly<Record<string, string
     env,
     stdio: ["ignore", "pipe", "pipe"],
   });
+  onTestFinished(() => void child.kill("SIGKILL"));
+  return follow(child);
+}
+
+/** Listens to a process whose output is piped. Whoever started it ends it. */
+export function follow(child: ChildProcessByStdio<null, Readable, Readable>): Running {
   let written = "";
   const listeners = new Set<() => void>();
   const onData = (chunk: Buffer): void => {
@@ -30,7 +37,6 @@ export function run(args: readonly string[], env: Readonly<Record<string, string
   const ended = new Promise<number | NodeJS.Signals | null>((resolve) => {
     child.on("close", (code, signal) => resolve(code ?? signal));
   });
-  onTestFinished(() => void child.kill("SIGKILL"));
   return {
     child,
     ended,

@@ -1,4 +1,5 @@
 import type { Backend, BackendEvent } from "../../src/cache/backend.ts";
+import { UNSEEN } from "../../src/cache/pace.ts";
 import { createRedisBackend, type RedisBackendOptions } from "../../src/cache/redis-backend.ts";
 import type { Entry } from "../../src/exchange.ts";
 import type { BreakerState } from "../../src/platform/breaker.ts";
@@ -54,10 +55,14 @@ export function entryOf(body: string, fields: Partial<Entry> = {}): Entry {
     bodies: { identity: Buffer.from(body) },
     bodyBytes: Buffer.byteLength(body),
     etag: "tag",
-    lastModified: undefined,
+    validators: { etag: undefined, lastModified: undefined },
     tags: [],
     purgeEpoch: 0,
     storedAt,
+    bornAt: storedAt,
+    fetchMs: 0,
+    upstreamStale: {},
+    pace: UNSEEN,
     freshUntil: storedAt + 60_000,
     keepUntil: storedAt + 86_400_000,
     ...fields,

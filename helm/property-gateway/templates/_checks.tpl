@@ -42,6 +42,9 @@
 {{- if and $upstream.privateKeyFile (or .Values.privateKey.existingSecret .Values.privateKey.value) -}}
 {{- $faults = append $faults "config.upstream.privateKeyFile and privateKey are both set: expected one" -}}
 {{- end -}}
+{{- if and .Values.warmUrls (dig "warm" "file" "" $config) -}}
+{{- $faults = append $faults "warmUrls and config.warm.file are both set: expected one" -}}
+{{- end -}}
 {{- with .Values.redis -}}
 {{- if gt (len (compact (list .existingSecret .url (ternary "trial" "" .trial.enabled)))) 1 -}}
 {{- $faults = append $faults "expected one of redis.existingSecret, redis.url and redis.trial.enabled" -}}

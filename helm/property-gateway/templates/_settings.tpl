@@ -12,8 +12,19 @@
 {{- $_ := set $known "referrer" $upstream.url -}}
 {{- end -}}
 {{- $_ := set $config "upstream" (merge $upstream $known) -}}
+{{- $_ := set $config "server" (merge ($config.server | default dict) (dict "stopDelay" "5s")) -}}
 {{- $_ := set $config "admin" (merge ($config.admin | default dict) (dict "host" "0.0.0.0")) -}}
 {{- toYaml $config -}}
+{{- end -}}
+
+{{/* The files that the gateway reads. */}}
+{{- define "property-gateway.files" -}}
+gateway.yaml: |
+  {{- include "property-gateway.config" . | nindent 2 }}
+{{- with .Values.warmUrls }}
+warm.yaml: |
+  {{- dict "urls" . | toYaml | nindent 2 }}
+{{- end }}
 {{- end -}}
 
 {{/* Every setting as the gateway will read it. files/defaults.yaml is config/default.yaml. */}}
@@ -39,12 +50,12 @@
 {{- end -}}
 {{- end -}}
 
-{{/* From the order to stop until the process is gone: noticed, drained, and what was sent told to the store. */}}
+{{/* From the order to stop until the process is gone: noticed, drained, and 5 s at most to close; with some to spare. */}}
 {{- define "property-gateway.gracePeriod" -}}
 {{- $server := (include "property-gateway.settings" . | fromYaml).server -}}
-{{- $delay := include "property-gateway.seconds" ($server.stopDelay | default "0s") -}}
+{{- $delay := include "property-gateway.seconds" $server.stopDelay -}}
 {{- $drain := include "property-gateway.seconds" $server.drainTimeout -}}
-{{- add .Values.preStopSleepSeconds $delay $drain 10 -}}
+{{- add $delay $drain 10 -}}
 {{- end -}}
 
 {{- define "property-gateway.hasRedis" -}}

@@ -3,7 +3,6 @@ import { describe, expect, it } from "vitest";
 
 import {
   type Candidate,
-  DAY_MS,
   enter,
   expect as expectTurn,
   giveBack,
@@ -11,6 +10,7 @@ import {
   shareOf,
   type Terms,
 } from "../../../src/budget/arbiter.ts";
+import { DAY_MS } from "../../../src/budget/windows.ts";
 import { PRIORITIES } from "../../../src/exchange.ts";
 import { candidateOf, createBench, LEASE_MS, MINUTE, termsOf } from "./arbiter-support.ts";
 

@@ -15,6 +15,7 @@ import {
   ONE_A_MINUTE,
   turnsElsewhere,
   waiting,
+  waitingAs,
 } from "./throttle-support.ts";
 
 describe("a budget that is only watched", () => {
@@ -122,7 +123,7 @@ describe("work that nobody waits for", () => {
     async (priority) => {
       const { throttled } = createSetting({ concurrency: 3 });
       const jobs = Array.from({ length: 4 }, () => heldJob());
-      const all = jobs.map(({ job }) => throttled(job, undefined, { priority }));
+      const all = jobs.map(({ job }) => throttled(job, waitingAs(priority)));
       await turnsElsewhere(10);
       expect(jobs.map(({ runs }) => runs())).toEqual([1, 1, 0, 0]);
       expect(await throttled(bringing(() => "ran"))).toBe("ran");
@@ -141,8 +142,7 @@ describe("work that nobody waits for", () => {
     expect(
       await throttled(
         bringing(() => "ran"),
-        undefined,
-        { priority: "background" },
+        waitingAs("background"),
       ),
     ).toBe("ran");
   });
@@ -157,8 +157,7 @@ describe("work that nobody waits for", () => {
     const all = priorities.map((priority) =>
       throttled(
         bringing(() => void order.push(priority)),
-        undefined,
-        { priority },
+        waitingAs(priority),
       ),
     );
     stuck.finish();

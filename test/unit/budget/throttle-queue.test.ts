@@ -2,6 +2,7 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 
 import { createFakeClock } from "../../support/fake-clock.ts";
+import { waitingOf } from "../../support/waiting.ts";
 import { MINUTE } from "./arbiter-support.ts";
 import {
   advanceUntil,
@@ -272,7 +273,8 @@ describe("whatever is asked of the throttle", () => {
             await clock.advance(afterMs);
             const controller = new AbortController();
             if (leaves) clock.after(patienceMs / 2, () => controller.abort());
-            const who = waiting(clock.now() + patienceMs, controller.signal);
+            const deadlineAt = clock.now() + patienceMs;
+            const who = waitingOf({ deadlineAt, abandoned: controller.signal, priority });
             const travel = (): Promise<void> => new Promise((resolve) => clock.after(travelsMs, resolve));
             const job = async (ended: Ended): Promise<void> => {
               await travel();
@@ -280,7 +282,7 @@ describe("whatever is asked of the throttle", () => {
               if (fails) throw new Error("job");
               ended({ status: 200, arrivedAfterMs: travelsMs, durationMs: travelsMs });
             };
-            all.push(errorOf(throttled(job, who, { app, priority })));
+            all.push(errorOf(throttled(job, who, { app })));
           }
           await advanceUntil(Promise.all(all), clock, 100);
           for (const { limit, windowMs } of windows)

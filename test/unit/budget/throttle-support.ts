@@ -4,8 +4,9 @@ import { createLocalAllowance } from "../../../src/budget/local-allowance.ts";
 import { createMemoryLedger } from "../../../src/budget/memory-ledger.ts";
 import { createThrottle, type Throttle, type ThrottleOptions } from "../../../src/budget/throttle.ts";
 import type { Limit } from "../../../src/budget/windows.ts";
-import type { Order, SendEnd, Waiting } from "../../../src/exchange.ts";
+import type { Order, Priority, SendEnd, Waiting } from "../../../src/exchange.ts";
 import { createFakeClock, type FakeClock } from "../../support/fake-clock.ts";
+import { waitingOf } from "../../support/waiting.ts";
 import { MINUTE, termsOf } from "./arbiter-support.ts";
 
 export const NEVER = Number.POSITIVE_INFINITY;
@@ -13,13 +14,17 @@ export const AMPLE: readonly Limit[] = [{ limit: 1_000, windowMs: MINUTE }];
 export const ONE_A_MINUTE: readonly Limit[] = [{ limit: 1, windowMs: MINUTE }];
 
 export function waiting(deadlineAt = NEVER, abandoned = new AbortController().signal): Waiting {
-  return { deadlineAt: () => deadlineAt, abandoned };
+  return waitingOf({ deadlineAt, abandoned });
+}
+
+/** One who waits for ever, this urgently. */
+export function waitingAs(priority: Priority): Waiting {
+  return waitingOf({ priority });
 }
 
 function orderOf(who: Waiting = waiting(), changes: Partial<Order> = {}): Order {
   return {
     app: "app",
-    priority: "interactive",
     cause: "miss",
     resource: "listings",
     text: "?",

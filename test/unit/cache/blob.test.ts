@@ -4,24 +4,34 @@ import { describe, expect, it } from "vitest";
 import { fromBlob, toBlob } from "../../../src/cache/blob.ts";
 import type { Entry } from "../../../src/exchange.ts";
 
+const orNone = (text: fc.Arbitrary<string>): fc.Arbitrary<string | undefined> =>
+  fc.option(text, { nil: undefined });
+
 const entries = fc.record({
-  status: fc.constantFrom(200 as const, 404 as const),
+  status: fc.constantFrom(200 as const, 400 as const, 404 as const),
   contentType: fc.string(),
   body: fc.uint8Array({ maxLength: 2_000 }),
   coding: fc.constantFrom("identity" as const, "zstd" as const, "br" as const, "gzip" as const),
   etag: fc.string(),
-  lastModified: fc.option(fc.string(), { nil: undefined }),
+  validators: fc.record({ etag: orNone(fc.string()), lastModified: orNone(fc.string()) }),
+  upstreamStale: fc.record({ whileRevalidateMs: fc.nat(), ifErrorMs: fc.nat() }, { requiredKeys: [] }),
+  pace: fc.record(
+    { changes: fc.double({ min: 0, max: 5 }), watchedMs: fc.nat(), shadowUntil: fc.nat() },
+    { requiredKeys: ["changes", "watchedMs"] },
+  ),
+  fetchMs: fc.double({ min: 0, max: 10_000 }),
   tags: fc.array(fc.string()),
-  times: fc.tuple(fc.nat(), fc.nat(), fc.nat(), fc.nat()),
+  times: fc.tuple(fc.nat(), fc.nat(), fc.nat(), fc.nat(), fc.nat()),
 });
 
 const entry = entries.map(({ body, coding, times, ...fields }): Entry => {
-  const [storedAt, freshUntil, keepUntil, purgeEpoch] = times;
+  const [storedAt, freshUntil, keepUntil, purgeEpoch, bornAt] = times;
   return {
     ...fields,
     bodies: { [coding]: Buffer.from(body) },
     bodyBytes: body.length,
     storedAt,
+    bornAt,
     freshUntil,
     keepUntil,
     purgeEpoch,

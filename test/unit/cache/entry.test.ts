@@ -1,44 +1,58 @@
 import { describe, expect, it } from "vitest";
 
-import { entryOf, sizeOf } from "../../../src/cache/entry.ts";
-import type { Fetched } from "../../../src/exchange.ts";
+import { confirmed, entryOf, sizeOf } from "../../../src/cache/entry.ts";
 import type { Query } from "../../../src/query/query.ts";
-import { entryWith } from "../../support/entries.ts";
-
-function fetched(change: Partial<Fetched> = {}): Fetched {
-  return {
-    status: 200,
-    contentType: "application/json",
-    body: Buffer.from("{}"),
-    lastModified: undefined,
-    recordIds: [],
-    ...change,
-  };
-}
+import { entryWith, fetchedWith, receiptWith } from "../../support/entries.ts";
 
 const RECORD: Query = { kind: "record", resource: "sold", serviceId: "7", extras: [] };
-const TIMES = { now: 1_000, lifetimeMs: 500, retentionMs: 9_000, purgeEpoch: 3 };
+const RECEIPT = receiptWith({
+  now: 1_000,
+  ageMs: 200,
+  fetchMs: 40,
+  lifetimeMs: 500,
+  retentionMs: 9_000,
+  purgeEpoch: 3,
+  pace: { changes: 2, watchedMs: 700 },
+  upstreamStale: { whileRevalidateMs: 0, ifErrorMs: 60_000 },
+});
+const VALIDATORS = { etag: '"1"', lastModified: "Thu, 15 Jan 2026 11:00:00 GMT" };
 
 describe("the entry of an answer", () => {
   it("has what came, when it came and until when it is fresh", () => {
-    const answer = fetched({ status: 404, lastModified: "Thu, 15 Jan 2026 11:00:00 GMT" });
-    expect(entryOf(RECORD, answer, TIMES)).toEqual({
+    const answer = fetchedWith({ status: 404, validators: VALIDATORS });
+    expect(entryOf(RECORD, answer, RECEIPT)).toEqual({
       status: 404,
       contentType: "application/json",
-      lastModified: "Thu, 15 Jan 2026 11:00:00 GMT",
+      validators: VALIDATORS,
       bodies: { identity: answer.body },
       bodyBytes: 2,
       etag: expect.any(String),
       tags: ["record:7"],
       purgeEpoch: 3,
       storedAt: 1_000,
+      bornAt: 800,
+      fetchMs: 40,
       freshUntil: 1_500,
       keepUntil: 10_000,
+      pace: { changes: 2, watchedMs: 700 },
+      upstreamStale: { whileRevalidateMs: 0, ifErrorMs: 60_000 },
     });
   });
 
-  it("is kept at least as long as it is fresh", () => {
-    expect(entryOf(RECORD, fetched(), { ...TIMES, retentionMs: 1 }).keepUntil).toBe(1_500);
+  it("is fresh no longer than it is kept", () => {
+    const entry = entryOf(RECORD, fetchedWith(), { ...RECEIPT, retentionMs: 100 });
+    expect([entry.freshUntil, entry.keepUntil]).toEqual([1_100, 1_100]);
+  });
+
+  it("that is confirmed keeps its body, its codings and its tag, and is otherwise as new", () => {
+    const bodies = { identity: Buffer.from("{}"), gzip: Buffer.from("zipped") };
+    const held = { ...entryOf(RECORD, fetchedWith(), RECEIPT), bodies };
+    const later = receiptWith({ now: 60_000, lifetimeMs: 500, purgeEpoch: 9 });
+    const validators = { etag: '"2"', lastModified: undefined };
+    expect(confirmed(held, validators, later)).toEqual({
+      ...entryOf(RECORD, fetchedWith({ validators }), later),
+      bodies,
+    });
   });
 
   it.each<[string, Query, string[], string[]]>([
@@ -79,22 +93,23 @@ describe("the entry of an answer", () => {
       ["area:76"],
     ],
   ])("of %s can be found by what it is about", (_name, query, recordIds, tags) => {
-    expect(entryOf(query, fetched({ recordIds }), TIMES).tags).toEqual(tags);
+    expect(entryOf(query, fetchedWith({ recordIds }), RECEIPT).tags).toEqual(tags);
   });
 
   it("has a tag that depends on the body, and on nothing else", () => {
-    const tag = entryOf(RECORD, fetched(), TIMES).etag;
+    const tag = entryOf(RECORD, fetchedWith(), RECEIPT).etag;
     expect(
-      entryOf(RECORD, fetched({ contentType: "text/plain", status: 404 }), { ...TIMES, now: 2_000 }).etag,
+      entryOf(RECORD, fetchedWith({ contentType: "text/plain", status: 404 }), { ...RECEIPT, now: 2_000 })
+        .etag,
     ).toBe(tag);
     const bodies = ["", "{}", "{} ", "[]", "\u0000"].map((text) => Buffer.from(text));
-    const tags = bodies.map((body) => entryOf(RECORD, fetched({ body }), TIMES).etag);
+    const tags = bodies.map((body) => entryOf(RECORD, fetchedWith({ body }), RECEIPT).etag);
     expect(new Set(tags).size).toBe(bodies.length);
   });
 
   it("has a tag that can stand in a header as it is", () => {
     for (let length = 0; length < 200; length++) {
-      const { etag } = entryOf(RECORD, fetched({ body: Buffer.alloc(length, length) }), TIMES);
+      const { etag } = entryOf(RECORD, fetchedWith({ body: Buffer.alloc(length, length) }), RECEIPT);
       expect(etag).toMatch(/^[\w-]{22}$/);
     }
   });

@@ -7,6 +7,7 @@ import { StoreUnavailable } from "../../../src/cache/store.ts";
 import { createTiers, type Tiers } from "../../../src/cache/tiers.ts";
 import type { Entry } from "../../../src/exchange.ts";
 import { cacheKey } from "../../../src/query/key.ts";
+import { fetchedWith, receiptWith } from "../../support/entries.ts";
 
 const clock = { now: () => 1_000_000, steady: () => 1_000_000, after: () => () => undefined };
 const KEY = cacheKey("json", "sold/4711");
@@ -15,8 +16,8 @@ function entryStoredAt(now: number, text = `stored at ${now}`, purgeEpoch = 0): 
   const body = Buffer.from(text);
   return entryOf(
     { kind: "record", resource: "sold", serviceId: "4711", extras: [] },
-    { status: 200, contentType: "application/json", body, lastModified: undefined, recordIds: [] },
-    { now, lifetimeMs: 60_000, retentionMs: 3_600_000, purgeEpoch },
+    fetchedWith({ body }),
+    receiptWith({ now, purgeEpoch }),
   );
 }
 

@@ -3,6 +3,7 @@ import { describe, expect, it } from "vitest";
 import { createFly } from "../../../src/coalesce/across.ts";
 import { Problem } from "../../../src/errors.ts";
 import type { Claim, ClaimEnd, Claims, Waiting } from "../../../src/exchange.ts";
+import { waitingOf } from "../../support/waiting.ts";
 
 /** Claims that a test hands out one after the other. */
 function claimsOf(...handed: Claim[]): Claims & { left: () => number } {
@@ -13,7 +14,7 @@ function claimsOf(...handed: Claim[]): Claims & { left: () => number } {
 }
 
 function waitingFor(abandoned = new AbortController().signal): Waiting {
-  return { abandoned, deadlineAt: () => Number.POSITIVE_INFINITY };
+  return waitingOf({ abandoned });
 }
 
 const nothing = async (): Promise<string | undefined> => undefined;

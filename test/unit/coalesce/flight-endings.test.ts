@@ -46,7 +46,11 @@ function board(
   key = "key",
 ): Passenger {
   const controller = new AbortController();
-  const waiter = { deadlineAt: clock.now() + patienceMs, gone: controller.signal };
+  const waiter = {
+    deadlineAt: clock.now() + patienceMs,
+    gone: controller.signal,
+    priority: "interactive",
+  } as const;
   const passenger: Passenger = {
     leave: () => controller.abort(),
     outcome: undefined,
@@ -113,7 +117,11 @@ describe("flights", () => {
   it("that fail are not handed to the next who asks, not even at once", async () => {
     const { launches, flights, clock } = setup();
     const launch = launchInto(launches);
-    const waiter = { deadlineAt: clock.now() + 1_000, gone: new AbortController().signal };
+    const waiter = {
+      deadlineAt: clock.now() + 1_000,
+      gone: new AbortController().signal,
+      priority: "interactive",
+    } as const;
     const again = flights.join("key", waiter, launch).catch(() => flights.join("key", waiter, launch));
     await settled();
     launches[0]?.landing.reject(new Error("failed"));

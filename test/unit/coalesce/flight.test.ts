@@ -1,13 +1,17 @@
 import { describe, expect, it } from "vitest";
 
 import { createFlights } from "../../../src/coalesce/flight.ts";
-import type { Waiting } from "../../../src/exchange.ts";
+import type { Priority, Waiting } from "../../../src/exchange.ts";
 import { createFakeClock } from "../../support/fake-clock.ts";
 
 function setup(): {
   clock: ReturnType<typeof createFakeClock>;
   launches: { waiting: Waiting; landing: PromiseWithResolvers<string> }[];
-  join: (deadlineMs?: number, gone?: AbortSignal) => Promise<{ value: string; collapsed: boolean }>;
+  join: (
+    deadlineMs?: number,
+    gone?: AbortSignal,
+    priority?: Priority,
+  ) => Promise<{ value: string; collapsed: boolean }>;
 } {
   const clock = createFakeClock(1_000_000);
   const flights = createFlights<string>(clock);
@@ -15,8 +19,9 @@ function setup(): {
   const join = (
     deadlineMs = 10_000,
     gone = new AbortController().signal,
+    priority: Priority = "interactive",
   ): Promise<{ value: string; collapsed: boolean }> =>
-    flights.join("key", { deadlineAt: clock.now() + deadlineMs, gone }, (waiting) => {
+    flights.join("key", { deadlineAt: clock.now() + deadlineMs, gone, priority }, (waiting) => {
       const landing = Promise.withResolvers<string>();
       launches.push({ waiting, landing });
       return landing.promise;

@@ -6,10 +6,11 @@ import { describe, expect, it } from "vitest";
 import { createAdmit } from "../../../src/edge/admit.ts";
 import type { Arrival } from "../../../src/edge/arrival.ts";
 import { Problem } from "../../../src/errors.ts";
-import type { GatewayRequest } from "../../../src/exchange.ts";
+import { type GatewayRequest, NO_DIRECTIVES } from "../../../src/exchange.ts";
 import { createRouter } from "../../../src/query/route.ts";
 
 const RECEIVED_AT = 1_768_478_400_000;
+const DATE = "Thu, 15 Jan 2026 11:00:00 GMT";
 
 interface Asked {
   readonly method?: string;
@@ -41,6 +42,7 @@ const admit = createAdmit({
   service: "propertyservice",
   maxUrlBytes: 200,
   maxWaitMs: 10_000,
+  termsOf: (app) => ({ priority: "background", mayForceRefresh: app === "web" }),
 });
 
 function admitted(
@@ -71,7 +73,12 @@ function refusal(url: string, asked: Asked = {}): Problem {
 describe("a request that is admitted", () => {
   it("has all that later stages ask of it, and a deadline from its arrival", () => {
     const request = admitted("/listings?areaId=76&q=%C3%A4", {
-      headers: { accept: "application/json", "accept-encoding": "br", "if-none-match": '"tag"' },
+      headers: {
+        accept: "application/json",
+        "accept-encoding": "br",
+        "if-none-match": '"tag"',
+        "if-modified-since": DATE,
+      },
     });
     expect(request).toMatchObject({
       id: "request-1",
@@ -82,7 +89,10 @@ describe("a request that is admitted", () => {
       format: "json",
       coding: "br",
       ifNoneMatch: '"tag"',
-      noStore: false,
+      ifModifiedSince: DATE,
+      directives: NO_DIRECTIVES,
+      priority: "background",
+      mayForceRefresh: true,
       receivedAt: RECEIVED_AT,
       deadlineAt: RECEIVED_AT + 10_000,
     });
@@ -116,7 +126,9 @@ describe("a request that is admitted", () => {
     ["", false],
     [undefined, false],
   ])("is not to be kept where it says so: Cache-Control %s is %s", (cacheControl, noStore) => {
-    expect(admitted("/areas", { headers: { "cache-control": cacheControl } }).noStore).toBe(noStore);
+    expect(admitted("/areas", { headers: { "cache-control": cacheControl } }).directives.noStore).toBe(
+      noStore,
+    );
   });
 
   it("may be as long as the limit, and no byte longer", () => {

@@ -6,8 +6,9 @@ import { describe, expect, it } from "vitest";
 import type { Arrival } from "../../../src/edge/arrival.ts";
 import { createRespond } from "../../../src/edge/respond.ts";
 import { Problem, type ProblemDetails } from "../../../src/errors.ts";
-import type { Answer, Question, ShareOfWindow } from "../../../src/exchange.ts";
-import { entryWith, keyOf } from "../../support/entries.ts";
+import type { Answer, Entry, GatewayRequest, ShareOfWindow } from "../../../src/exchange.ts";
+import { entryWith } from "../../support/entries.ts";
+import { questionWith, requestWith } from "../../support/question.ts";
 
 const NOW = 1_768_478_400_000;
 const SHARES: Readonly<Record<string, readonly ShareOfWindow[]>> = {
@@ -43,29 +44,12 @@ function arrivalWith(changes: Partial<Arrival> = {}): Arrival {
 
 const newResponse = (): ServerResponse => new ServerResponse(new IncomingMessage(new Socket()));
 
-const QUESTION: Question = {
-  text: "listings?offset=0",
-  key: keyOf("listings?offset=0"),
-  query: { kind: "search", resource: "listings", filters: [], extras: [], limit: undefined, offset: 0 },
-  request: {
-    id: "request-1",
-    method: "GET",
-    app: "web",
-    route: { kind: "search", resource: "listings" },
-    search: "",
-    format: "json",
-    coding: "identity",
-    ifNoneMatch: undefined,
-    noStore: false,
-    receivedAt: NOW,
-    deadlineAt: NOW + 10_000,
-    gone: new AbortController().signal,
-  },
-};
+const QUESTION = questionWith(requestWith(NOW, { app: "web" }));
 
 function answerWith(changes: Partial<Answer> = {}): Answer {
   const entry = entryWith("{}", NOW - 1_000);
-  return { entry, outcome: "hit", tier: "memory", stored: true, insteadOf: undefined, ...changes };
+  const kept = { entry, tier: "memory", stored: true } as const;
+  return { ...kept, outcome: "hit", forwarded: undefined, note: undefined, ...changes };
 }
 
 const TERMS = { "ratelimit-policy": '"1m";q=30;w=60', ratelimit: '"1m";r=12;t=7' };
@@ -73,8 +57,8 @@ const TERMS = { "ratelimit-policy": '"1m";q=30;w=60', ratelimit: '"1m";r=12;t=7'
 describe("an app's share", () => {
   it.each<[string, Partial<Answer>]>([
     ["a hit", {}],
-    ["a miss", { outcome: "miss", tier: undefined }],
-    ["a stale answer", { outcome: "stale", insteadOf: "quota-exceeded" }],
+    ["a miss", { outcome: "miss", tier: undefined, forwarded: "miss" }],
+    ["a stale answer", { outcome: "stale", note: "quota-exceeded" }],
   ])("is told with %s", async (_name, changes) => {
     const response = newResponse();
     await respond.answer(arrivalWith(), QUESTION, answerWith(changes), response);
@@ -111,6 +95,103 @@ describe("an app's share", () => {
     respond.problem(arrivalWith(changes), new Problem("unknown-path"), response);
     expect(response.getHeaderNames().filter((name) => name.startsWith("ratelimit"))).toEqual([]);
   });
+});
+
+describe("Cache-Status", () => {
+  it.each<[string, Partial<Answer>, Partial<Entry>, string]>([
+    ["a hit", {}, {}, "hit; ttl=59; KEY; detail=memory"],
+    [
+      "an expired answer while it is refreshed",
+      { outcome: "updating", note: "stale-while-revalidate" },
+      { freshUntil: NOW - 7_000 },
+      "hit; ttl=-7; KEY; detail=stale-while-revalidate",
+    ],
+    [
+      "an expired answer that the caller accepts",
+      { outcome: "stale", note: "max-stale" },
+      { freshUntil: NOW - 7_000 },
+      "hit; ttl=-7; KEY; detail=max-stale",
+    ],
+    [
+      "a purged answer",
+      { outcome: "stale", note: "upstream-error" },
+      {},
+      "hit; ttl=0; KEY; detail=upstream-error",
+    ],
+    [
+      "a fresh answer to one who wanted a newer one",
+      { note: "refresh-not-allowed" },
+      {},
+      "hit; ttl=59; KEY; detail=refresh-not-allowed",
+    ],
+    [
+      "an answer where nothing was held",
+      { outcome: "miss", forwarded: "miss", tier: undefined },
+      {},
+      "fwd=miss; fwd-status=200; stored; ttl=59; KEY",
+    ],
+    [
+      "an answer where the one held was stale",
+      { outcome: "miss", forwarded: "stale", tier: undefined },
+      {},
+      "fwd=stale; fwd-status=200; stored; ttl=59; KEY",
+    ],
+    [
+      "an answer that a caller asked to be newer, and others waited for",
+      { outcome: "collapsed", forwarded: "request", tier: undefined },
+      {},
+      "fwd=request; fwd-status=200; collapsed; stored; ttl=59; KEY",
+    ],
+    [
+      "an answer that the upstream does not want kept",
+      { outcome: "miss", forwarded: "miss", tier: undefined, stored: "upstream-no-store" },
+      { freshUntil: NOW },
+      "fwd=miss; fwd-status=200; ttl=0; KEY; detail=upstream-no-store",
+    ],
+    [
+      "a refusal of the upstream",
+      { outcome: "miss", forwarded: "miss", tier: undefined },
+      { status: 400 },
+      "fwd=miss; fwd-status=400; stored; ttl=59; KEY",
+    ],
+  ])("of %s", async (_name, answer, entry, expected) => {
+    const response = newResponse();
+    const held = entryWith("{}", NOW - 1_000, entry);
+    await respond.answer(arrivalWith(), QUESTION, answerWith({ entry: held, ...answer }), response);
+    const written = expected.replace("KEY", 'key="listings?offset=0"');
+    expect(response.getHeader("cache-status")).toBe(`property-gateway; ${written}`);
+  });
+});
+
+describe("a caller that has an answer from a date", () => {
+  const AT_ELEVEN = "Thu, 15 Jan 2026 11:00:00 GMT";
+
+  it.each<[string, Partial<GatewayRequest>, string | undefined, number]>([
+    ["the same as the answer's", { ifModifiedSince: AT_ELEVEN }, AT_ELEVEN, 304],
+    ["later than it", { ifModifiedSince: "Thu, 15 Jan 2026 11:00:01 GMT" }, AT_ELEVEN, 304],
+    ["before it", { ifModifiedSince: "Thu, 15 Jan 2026 10:59:59 GMT" }, AT_ELEVEN, 200],
+    ["that is none", { ifModifiedSince: "yesterday" }, AT_ELEVEN, 200],
+    ["where the answer has none", { ifModifiedSince: AT_ELEVEN }, undefined, 200],
+    [
+      "and another version by its tag, which counts",
+      { ifModifiedSince: AT_ELEVEN, ifNoneMatch: '"x"' },
+      AT_ELEVEN,
+      200,
+    ],
+  ])("%s (%o, of %s) gets %i", async (_name, conditions, lastModified, status) => {
+    const response = newResponse();
+    const entry = entryWith("{}", NOW - 1_000, { validators: { etag: undefined, lastModified } });
+    const question = questionWith(requestWith(NOW, conditions));
+    await respond.answer(arrivalWith(), question, answerWith({ entry }), response);
+    expect([response.statusCode, response.getHeader("last-modified")]).toEqual([status, lastModified]);
+  });
+});
+
+it("an answer's age counts from when the upstream made it", async () => {
+  const response = newResponse();
+  const entry = entryWith("{}", NOW - 1_000, { bornAt: NOW - 61_000 });
+  await respond.answer(arrivalWith(), QUESTION, answerWith({ entry }), response);
+  expect(response.getHeaders()).toMatchObject({ age: "61", "cache-control": "max-age=59" });
 });
 
 describe("a preference that was applied", () => {

@@ -1,14 +1,9 @@
-import { randomInt } from "node:crypto";
-
 import { describe, expect, it } from "vitest";
 
 import type { RequestRecord, UpstreamCallRecord } from "../../../src/exchange.ts";
 import { createLogger } from "../../../src/observe/log.ts";
-import { createMetrics, type Metrics } from "../../../src/observe/metrics.ts";
+import { createMetrics, type Metrics, type MetricSources } from "../../../src/observe/metrics.ts";
 import { createObserver } from "../../../src/observe/observer.ts";
-import { ask } from "../../support/ask.ts";
-import { createDice, type Dice } from "../../support/dice.ts";
-import { startGateway } from "../../support/gateway.ts";
 
 const REQUEST: RequestRecord = {
   id: "request-1",
@@ -33,18 +28,21 @@ const CALL: UpstreamCallRecord = {
   bytes: 10,
 };
 
-function metricsWith(): Metrics {
-  return createMetrics({ tiers: () => [], flights: () => 0, budget: NO_BUDGET });
-}
+const SOURCES: MetricSources = {
+  tiers: () => [],
+  flights: () => 0,
+  budget: { windows: () => [], queue: () => [], circuits: () => [] },
+  appsRegistered: () => 0,
+  build: { version: "1.2.3", node: "v26.0.0" },
+};
 
-const NO_BUDGET = { windows: () => [], queue: () => [], circuits: () => [] };
+function metricsWith(sources: Partial<MetricSources> = {}): Metrics {
+  return createMetrics({ ...SOURCES, ...sources });
+}
 
 async function linesOf(metrics: Metrics): Promise<string[]> {
-  return seriesIn((await metrics.render()).text);
-}
-
-function seriesIn(exposition: string): string[] {
-  return exposition.split("\n").filter((line) => line !== "" && !line.startsWith("#"));
+  const { text } = await metrics.render();
+  return text.split("\n").filter((line) => line !== "" && !line.startsWith("#"));
 }
 
 describe("the metrics", () => {
@@ -79,13 +77,12 @@ describe("the metrics", () => {
 
   it("show what is held now, at each scrape", async () => {
     let entries = 1;
-    const metrics = createMetrics({
+    const metrics = metricsWith({
       tiers: () => [
         { tier: "memory", entries, bytes: entries * 100, evictions: 3 },
         { tier: "redis", entries: 9, bytes: 900, evictions: 0 },
       ],
       flights: () => 7,
-      budget: NO_BUDGET,
     });
     expect(await linesOf(metrics)).toEqual(
       expect.arrayContaining([
@@ -128,6 +125,32 @@ describe("the metrics", () => {
     expect(lines).toContain('gateway_store_breaker_state{store="redis"} 2');
     metrics.breakerState("redis", "closed");
     expect(await linesOf(metrics)).toContain('gateway_store_breaker_state{store="redis"} 0');
+  });
+
+  it("count answers that refuse the credentials, from zero on", async () => {
+    const metrics = metricsWith();
+    expect(await linesOf(metrics)).toContain("gateway_upstream_credentials_refused_total 0");
+    for (const status of [401, 403, 404, 500] as const) metrics.upstreamCall({ ...CALL, status });
+    expect(await linesOf(metrics)).toContain("gateway_upstream_credentials_refused_total 2");
+  });
+
+  it("say what runs, how many apps it knows, and how late its timers are", async () => {
+    const metrics = metricsWith({ appsRegistered: () => 2 });
+    metrics.eventLoopDelay(300);
+    const lines = await linesOf(metrics);
+    expect(lines).toEqual(
+      expect.arrayContaining([
+        'gateway_build_info{version="1.2.3",node="v26.0.0"} 1',
+        "gateway_apps_registered 2",
+        'gateway_event_loop_delay_seconds_bucket{le="0.25"} 0',
+        'gateway_event_loop_delay_seconds_bucket{le="0.5"} 1',
+      ]),
+    );
+    const valueOf = (name: string): number =>
+      Number(lines.find((line) => line.startsWith(`${name} `))?.split(" ")[1]);
+    expect(valueOf("process_cpu_seconds_total")).toBeGreaterThan(0);
+    expect(valueOf("process_resident_memory_bytes")).toBeGreaterThan(valueOf("process_heap_bytes"));
+    expect(Math.abs(valueOf("process_start_time_seconds") * 1000 - performance.timeOrigin)).toBeLessThan(1);
   });
 
   it("of two gateways in one process are two", async () => {
@@ -174,108 +197,5 @@ describe("the observer", () => {
       { level: "error", msg: "mend this", err: { message: "broken" } },
     ]);
     expect((await linesOf(metrics)).filter((line) => /requests_total.* 1$/.test(line))).toHaveLength(2);
-  });
-});
-
-/** What callers may invent, in one request. */
-interface Invented {
-  readonly path: string;
-  readonly method: string;
-  readonly headers: Record<string, string>;
-}
-
-/** Every kind of request there is to invent, each with values of its own. */
-function inventions(dice: Dice): Invented[] {
-  const word = (): string =>
-    Array.from({ length: dice.between(1, 12) }, () => dice.pick("abcxyzABC019-_.~".split(""))).join("");
-  const number = (): number => dice.between(100_000_000, 999_999_999);
-  const paths = [
-    `/${word()}-nowhere`,
-    `/listings/${number()}`,
-    `/sold/${number()}`,
-    `/listings/${number()}/${word()}`,
-    `/listings?areaId=${number()}`,
-    `/areas?q=${word()}${number()}`,
-    `/sold?q=${number()}&${word()}=${word()}`,
-    `/listings?limit=${number()}`,
-    `/listings?objectType=${word()}-none`,
-    `/cache/primary_${number()}_${dice.between(1, 140)}x${dice.between(1, 94)}.jpg`,
-    `/cache/primary_${number()}_${number()}x${number()}.jpg`,
-  ];
-  const headers = (): Record<string, string> => ({
-    "x-app-id": `${word()}-app`,
-    "user-agent": `${word()}-agent/${number()}`,
-    "x-request-id": word(),
-    referer: `http://${word()}.example/`,
-  });
-  return [
-    ...paths.map((path) => ({ path, method: "GET", headers: headers() })),
-    ...["POST", "PUT", "DELETE"].map((method) => ({
-      path: `/areas?q=${word()}`,
-      method,
-      headers: headers(),
-    })),
-    { path: `/areas?q=${word()}`, method: "GET", headers: { ...headers(), accept: `${word()}/${word()}` } },
-    { path: `/areas?q=${word()}`, method: "GET", headers: { ...headers(), expect: word() } },
-    {
-      path: `/areas?q=${word()}${number()}`,
-      method: "GET",
-      headers: { ...headers(), "cache-control": "no-store" },
-    },
-  ];
-}
-
-const CLOSED: Record<string, RegExp> = {
-  app: /^(web|other)$/,
-  resource: /^(listings|sold|areas|images|none)$/,
-  outcome: /^(hit|miss|collapsed|bypass|refused|failed|abandoned)$/,
-  cause: /^(miss|retry|bypass)$/,
-  status: /^\d{3}$/,
-  tier: /^(memory|sqlite|redis)$/,
-  store: /^(memory|sqlite|redis)$/,
-  operation: /^(get|set|remove|purge|purges|claim|release|renew|beat|take|settle|look|join|ledger)$/,
-  window: /^(images\/)?\d+(ms|s|m|h|d)$/,
-  priority: /^(interactive|background|refresh|prefetch)$/,
-  reason: /^(budget|share|per-day|cool-off|deadline)$/,
-  circuit: /^(api\/(all|listings|sold|areas)|images\/(all|images))$/,
-  le: /^(\d+(\.\d+)?|\+Inf)$/,
-};
-
-function openLabelsIn(series: readonly string[]): string[] {
-  return series
-    .flatMap((line) => [...line.matchAll(/([a-z]+)="([^"]*)"/g)])
-    .filter(([, name = "", value = ""]) => !CLOSED[name]?.test(value))
-    .map(([label]) => label);
-}
-
-describe("what a caller invents", () => {
-  it("adds no series: not app, id, path, parameter, header or method", async () => {
-    const seed = randomInt(2 ** 31);
-    const dice = createDice(seed);
-    const gateway = await startGateway({ settings: "apps: [{ id: web }]" });
-    let asked = 0;
-
-    /** The series there are when so many more inventions have been answered and written down. */
-    async function after(rounds: number): Promise<string[]> {
-      for (let round = 0; round < rounds; round++) {
-        for (const { path, ...request } of inventions(dice)) {
-          await gateway.get(path, request);
-          asked += 1;
-        }
-      }
-      await expect.poll(countOfRequests).toBe(asked);
-      return seriesIn((await ask(`${gateway.adminUrl}/metrics`)).text);
-    }
-    async function countOfRequests(): Promise<number> {
-      const series = seriesIn((await ask(`${gateway.adminUrl}/metrics`)).text);
-      const counts = series.filter((line) => line.startsWith("gateway_requests_total"));
-      return counts.reduce((sum, line) => sum + Number(line.slice(line.lastIndexOf(" "))), 0);
-    }
-
-    const first = await after(2);
-    const later = await after(10);
-    const nameOf = (line: string): string => line.slice(0, line.lastIndexOf(" "));
-    expect(later.map(nameOf), `seed ${seed}`).toEqual(first.map(nameOf));
-    expect(openLabelsIn(later), `seed ${seed}`).toEqual([]);
   });
 });

@@ -37,6 +37,7 @@ describe("the list of arrivals", () => {
         referer: null,
         referrer: "https://example.org/x?q=a+b&limit=1",
         accept: "application/json",
+        conditional: false,
         headerNames: expect.arrayContaining(["accept", "user-agent", "referrer", "host"]) as unknown,
       },
     ]);
@@ -168,6 +169,10 @@ describe("the control port", () => {
     ["POST", "/faults", { status: 1 }, 400, "status must be"],
     ["POST", "/faults", [{ times: 1 }, { nonsense: 1 }], 400, "nonsense is not known"],
     ["POST", "/settings", { offsetSpelling: "OFFSET" }, 400, "offsetSpelling must be"],
+    ["POST", "/settings", { validators: "weak" }, 400, "validators must be one of none, etag"],
+    ["POST", "/settings", { validators: 1 }, 400, "validators must be a string"],
+    ["POST", "/revise", { path: "/sold" }, 400, "path is not known"],
+    ["POST", "/revise", { pathPrefix: 1 }, 400, "pathPrefix must be a string"],
     ["POST", "/settings", { limit: 5 }, 400, "limit is not known"],
     ["POST", "/auth", { privateKey: 5 }, 400, "privateKey must be a string"],
     ["POST", "/auth", "text", 400, "must be an object"],

@@ -47,6 +47,15 @@ describe("the queue of faults", () => {
     [{ hang: "forever" }, 'hang must be "headers" or "body"'],
     [{ times: 0 }, "times must be an integer"],
     [{ cutBody: 1 }, "cutBody must be true or false"],
+    [{ headers: "age: 5" }, "headers must be an object"],
+    [{ headers: ["age"] }, "headers must be an object"],
+    [{ headers: { age: 5 } }, "headers must be an object"],
+    [{ headers: { "cache control": "no-store" } }, "headers must be"],
+    [{ headers: { age: "5\r\nX-Other: 1" } }, "headers must be"],
+    [{ headers: { Connection: "close" } }, "none of them hop-by-hop"],
+    [{ headers: { "transfer-encoding": "chunked" } }, "none of them hop-by-hop"],
+    [{ headers: { "Content-Length": "1" } }, "body's length"],
+    [{ respell: "yes" }, "respell must be true or false"],
     [[], "a fault is an object"],
   ])("refuses %j", (fault, message) => {
     const faults = createFaultQueue();

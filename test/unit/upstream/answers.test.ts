@@ -51,6 +51,11 @@ function problemIn({ result }: { result: Fetched | Problem }): Problem {
   return result;
 }
 
+/** The body that came home; nothing where none did. */
+function bodyIn({ result }: { result: Fetched | Problem }): string {
+  return "body" in result ? result.body.toString() : "";
+}
+
 describe("what goes out", () => {
   it.each([
     ["json", "application/json"],
@@ -91,18 +96,50 @@ describe("an upstream that answers", () => {
     ]);
   });
 
-  it("404 is asked once, and comes home as a problem that can be kept", async () => {
-    const { result, times } = await asked([{ status: 404, body: "No such area" }]);
-    expect(result).toMatchObject({ status: 404, contentType: "application/problem+json" });
-    expect(JSON.parse(result instanceof Problem ? "" : result.body.toString())).toMatchObject({
-      type: "urn:property-gateway:problem:not-found",
+  it.each([
+    [404, "not-found"],
+    [400, "upstream-rejected"],
+  ])("%i is asked once, and comes home as a problem that can be kept: %s", async (status, code) => {
+    const { result, times } = await asked([
+      { status, body: "No such area", headers: { etag: '"of its own page"' } },
+      { status: 200, body: PAGE },
+    ]);
+    // The page that the validator stands for is not what is kept.
+    const validators = { etag: undefined, lastModified: undefined };
+    expect(result).toMatchObject({
+      status,
+      contentType: "application/problem+json",
+      recordIds: [],
+      validators,
+    });
+    expect(JSON.parse(bodyIn({ result }))).toMatchObject({
+      type: `urn:property-gateway:problem:${code}`,
+      status,
       detail: "No such area",
     });
     expect(times).toBe(1);
   });
 
+  it("says of the answer by what to know it again, and how it may be used", async () => {
+    const headers = {
+      etag: 'W/"7"',
+      "last-modified": "Thu, 15 Jan 2026 11:00:00 GMT",
+      "cache-control": "max-age=90, stale-if-error=30",
+      age: "60",
+    };
+    const { result } = await asked([{ status: 200, body: PAGE, headers }]);
+    expect(result).toMatchObject({
+      validators: { etag: 'W/"7"', lastModified: "Thu, 15 Jan 2026 11:00:00 GMT" },
+      terms: { mayStore: true, staleIfErrorMs: 30_000, staleWhileRevalidateMs: undefined },
+    });
+    if (result instanceof Problem) throw result;
+    const { ageMs, freshForMs } = result.terms;
+    // As old as it says, and as its head was on the way.
+    expect(ageMs).toBeGreaterThanOrEqual(60_000);
+    expect((freshForMs ?? 0) + ageMs).toBe(90_000);
+  });
+
   it.each([
-    [400, 400, "upstream-rejected"],
     [401, 502, "upstream-authentication-failed"],
     [403, 502, "upstream-authentication-failed"],
     [405, 502, "upstream-invalid-response"],
@@ -155,11 +192,15 @@ describe("an upstream that fails for a moment", () => {
     [[503, 503, 200], 503, "upstream-unavailable"],
     [[500, 503, 200], 503, "upstream-unavailable"],
     [[503, 500, 200], 502, "upstream-error"],
-    [[500, 400, 200], 400, "upstream-rejected"],
   ])("%j is not asked a third time: %i %s", async (statuses, expected, code) => {
     const outcome = await asked(statuses.map((status) => ({ status, body: PAGE })));
     expect(problemIn(outcome)).toMatchObject({ status: expected, code });
     expect(outcome.times).toBe(2);
+  });
+
+  it.each([400, 404] as const)("and then refuses (%i) has said so", async (status) => {
+    const { result, times } = await asked([{ status: 500 }, { status }, { status: 200, body: PAGE }]);
+    expect([result.status, times]).toEqual([status, 2]);
   });
 
   it.each([
@@ -172,6 +213,55 @@ describe("an upstream that fails for a moment", () => {
       { status: 200, body: PAGE },
     ]);
     expect(problemIn(outcome).details.retryAfterSeconds).toBe(seconds);
+    expect(outcome.times).toBe(1);
+  });
+});
+
+describe("an upstream that is asked whether what is held has changed", () => {
+  const held = { etag: 'W/"7"', lastModified: "Thu, 15 Jan 2026 11:00:00 GMT" };
+
+  it.each([
+    ["both", held, [held.etag, held.lastModified]],
+    ["a tag", { ...held, lastModified: undefined }, [held.etag, undefined]],
+    ["a date", { ...held, etag: undefined }, [undefined, held.lastModified]],
+  ])("is told what is held: %s", async (_name, validators, sent) => {
+    const { result, heads } = await asked([{ status: 304 }], { ...LISTINGS, held: validators });
+    expect(heads.map((head) => [head["if-none-match"], head["if-modified-since"]])).toEqual([sent]);
+    expect(result).toMatchObject({ status: 304 });
+  });
+
+  it("may say so, and for how long that holds", async () => {
+    const headers = { etag: '"8"', "cache-control": "max-age=0" };
+    const matching = { ...LISTINGS, held: { etag: '"8"', lastModified: undefined } };
+    const { result, times } = await asked([{ status: 304, headers }], matching);
+    expect(result).toMatchObject({ status: 304, validators: { etag: '"8"' }, terms: { freshForMs: 0 } });
+    expect(times).toBe(1);
+  });
+
+  it("and means another answer is asked once more, for the whole of it", async () => {
+    const { result, heads } = await asked(
+      [
+        { status: 304, headers: { etag: '"8"' } },
+        { status: 200, body: PAGE },
+      ],
+      { ...LISTINGS, held },
+    );
+    expect(heads.map((head) => head["if-none-match"])).toEqual([held.etag, undefined]);
+    expect(result).toMatchObject({ status: 200, body: Buffer.from(PAGE) });
+  });
+
+  it("is asked for the whole of it where it failed", async () => {
+    const { result, heads } = await asked([{ status: 500 }, { status: 200, body: PAGE }], {
+      ...LISTINGS,
+      held,
+    });
+    expect(heads.map((head) => head["if-none-match"])).toEqual([held.etag, undefined]);
+    expect(result).toMatchObject({ status: 200 });
+  });
+
+  it("says so without being asked is not believed", async () => {
+    const outcome = await asked([{ status: 304 }, { status: 200, body: PAGE }]);
+    expect(problemIn(outcome).code).toBe("upstream-invalid-response");
     expect(outcome.times).toBe(1);
   });
 });
@@ -229,7 +319,8 @@ describe("thumbnails", () => {
     single: false,
     format: "jpeg",
     app: "other",
-    priority: "interactive",
+    cause: "miss",
+    held: undefined,
   };
   const JPEG = Buffer.from([0xff, 0xd8, 0xff, 0xe0, 0, 255, 10, 13, 0xff, 0xd9]);
 

@@ -12,9 +12,11 @@ import type { Clock } from "../../../src/platform/clock.ts";
 import { systemClock } from "../../../src/platform/clock.ts";
 import { systemRandom } from "../../../src/platform/random.ts";
 import { createAttempt, type Attempt, type UpstreamQuestion } from "../../../src/upstream/attempt.ts";
+import type { Credentials } from "../../../src/upstream/credentials-check.ts";
 import { createFetch, UpstreamFault, type Fetch, type RawAnswer } from "../../../src/upstream/fetch.ts";
 import { createOrigin } from "../../../src/upstream/origin.ts";
 import { createSigner } from "../../../src/upstream/sign.ts";
+import { waitingOf } from "../../support/waiting.ts";
 
 export const LIMITS = {
   connectTimeoutMs: 1_001,
@@ -40,7 +42,8 @@ export const LISTINGS: UpstreamQuestion = {
   single: false,
   format: "json",
   app: "other",
-  priority: "interactive",
+  cause: "miss",
+  held: undefined,
 };
 
 export const PAGE = JSON.stringify({
@@ -52,10 +55,7 @@ export const PAGE = JSON.stringify({
 });
 
 /** One who waits for ever. */
-export const PATIENT = {
-  abandoned: new AbortController().signal,
-  deadlineAt: () => Number.POSITIVE_INFINITY,
-};
+export const PATIENT = waitingOf();
 
 /** Lets every job go at once. */
 const unthrottled: Throttled = (_order, job) => job(() => undefined);
@@ -73,6 +73,8 @@ export function createWatcher(): Watcher {
     errors,
     request: () => undefined,
     upstreamCall: (call) => void calls.push(call),
+    refreshed: () => undefined,
+    warmed: () => undefined,
     info: () => undefined,
     warn: () => undefined,
     error: (message, fields) => void errors.push({ message, fields }),
@@ -89,6 +91,7 @@ export interface AttemptingOptions {
   readonly clock?: Clock;
   readonly throttled?: Throttled;
   readonly retryDelayMs?: number;
+  readonly credentials?: Credentials;
 }
 
 /** The attempt stage as it is wired in the application, in front of one address. */
@@ -105,6 +108,7 @@ export function attempting(options: AttemptingOptions): Attempting {
   const watcher = createWatcher();
   const attempt = createAttempt({
     originOf: () => origin,
+    credentials: options.credentials ?? { version: () => 1, lookAgain: () => undefined },
     identity: IDENTITY,
     hosts: [new URL(baseUrl).host],
     totalTimeoutMs: LIMITS.totalTimeoutMs,

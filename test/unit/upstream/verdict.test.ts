@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 
 import { PROBLEM_CODES } from "../../../src/errors.ts";
-import type { UpstreamFaultKind } from "../../../src/exchange.ts";
+import type { UpstreamFaultKind, Validators } from "../../../src/exchange.ts";
 import { UpstreamFault, type RawAnswer } from "../../../src/upstream/fetch.ts";
 import { judgeAnswer, judgeFault, type Asked, type Verdict } from "../../../src/upstream/verdict.ts";
 
@@ -14,9 +14,10 @@ function judged(answer: Partial<RawAnswer>, asked = SEARCH): Verdict {
   return judgeAnswer({ status: 200, headers: {}, body: Buffer.alloc(0), ...answer }, asked);
 }
 
-/** A verdict in one line: its kind, and for a failure what the caller is told and whether to retry. */
+/** A verdict in one line: its kind, or what the caller is told and whether to keep that or to retry. */
 function inBrief(verdict: Verdict): string {
-  if (verdict.kind !== "failed") return verdict.kind;
+  if (!("problem" in verdict)) return verdict.kind;
+  if (verdict.kind === "negative") return `${verdict.status} ${verdict.problem.code}, as the answer`;
   const { status, code, details } = verdict.problem;
   const wait = details.retryAfterSeconds === undefined ? "" : ` after ${details.retryAfterSeconds} s`;
   return `${status} ${code}${wait}${verdict.mayRetry ? ", may retry" : ""}`;
@@ -30,10 +31,10 @@ const PAGE = json({ totalCount: 9, count: 2, listings: [{}, {}], limit: 2, offse
 
 describe("a status of the upstream", () => {
   it.each([
-    [400, "400 upstream-rejected"],
+    [400, "400 upstream-rejected, as the answer"],
     [401, "502 upstream-authentication-failed"],
     [403, "502 upstream-authentication-failed"],
-    [404, "not-found"],
+    [404, "404 not-found, as the answer"],
     [405, "502 upstream-invalid-response"],
     [406, "502 upstream-invalid-response"],
     [429, "503 upstream-unavailable after 5 s"],
@@ -77,7 +78,7 @@ describe("a status of the upstream", () => {
 
   it.each([400, 404])("%i passes the upstream's explanation on, without its address", (status) => {
     const verdict = judged({ status, body: json({ message: "No area 7 at upstream.test" }) });
-    expect(verdict.kind === "answer" ? undefined : verdict.problem.details.detail).toBe(
+    expect("problem" in verdict ? verdict.problem.details.detail : undefined).toBe(
       "No area 7 at the service",
     );
   });
@@ -85,6 +86,25 @@ describe("a status of the upstream", () => {
   it.each([401, 403, 405, 406, 429, 500, 503])("%i keeps the upstream's words to itself", (status) => {
     const verdict = judged({ status, body: json({ message: "disk full on db7" }) });
     expect(JSON.stringify(verdict)).not.toContain("disk full");
+  });
+});
+
+describe("a 304", () => {
+  const [held, refused] = ["not-modified", "502 upstream-invalid-response"];
+  const retried = `${refused}, may retry`;
+
+  it.each<[string, Validators | undefined, string | undefined, string]>([
+    ["to what was not held", undefined, undefined, refused],
+    ["to what was not held, with a validator", undefined, '"a"', refused],
+    ["that names no validator", { etag: '"a"', lastModified: undefined }, undefined, held],
+    ["that names the one held", { etag: '"a"', lastModified: undefined }, '"a"', held],
+    ["that names it as a weak one", { etag: '"a"', lastModified: undefined }, 'W/"a"', held],
+    ["that names a weak one as a strong one", { etag: 'W/"a"', lastModified: undefined }, '"a"', held],
+    ["that names another one", { etag: '"a"', lastModified: undefined }, '"b"', retried],
+    ["to a date", { etag: undefined, lastModified: "Thu, 15 Jan 2026 11:00:00 GMT" }, '"b"', held],
+  ])("%s (%o; %s) is: %s", (_name, validators, etag, expected) => {
+    const headers = etag === undefined ? {} : { etag };
+    expect(inBrief(judged({ status: 304, headers }, { ...SEARCH, held: validators }))).toBe(expected);
   });
 });
 
@@ -124,8 +144,7 @@ describe("a body with status 200", () => {
 
   it("is passed on byte for byte, blanks and escapes and all", () => {
     const body = Buffer.from(' {"count":1, "listings":[{"a":"http:\\/\\/x","b":"\\u00e4"}]}\n');
-    const verdict = judged({ body, headers: { "last-modified": "Thu, 15 Jan 2026 11:00:00 GMT" } });
-    expect(verdict).toMatchObject({ body, lastModified: "Thu, 15 Jan 2026 11:00:00 GMT" });
+    expect(judged({ body })).toMatchObject({ kind: "answer", body });
   });
 
   it.each([

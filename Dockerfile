@@ -1,0 +1,41 @@
+# The gateway as an image; `sandbox` as its command makes it the stand-in upstream (compose.yaml).
+# docs/delivery.md says how to build and run it. test/delivery/image.test.ts carries these steps out.
+
+# The Node that package.json pins for development and tests is the one that runs here.
+ARG NODE_VERSION=26.10.0
+
+FROM node:${NODE_VERSION}-trixie-slim AS dependencies
+WORKDIR /app
+COPY package.json package-lock.json .npmrc ./
+# The optional dependencies are Node itself, which the base image brings. No package needs its install script.
+# The empty directory becomes /data: the image below is put together by nothing but copying.
+RUN npm ci --omit=dev --omit=optional --ignore-scripts --no-audit && mkdir data
+
+FROM node:${NODE_VERSION}-trixie-slim
+ARG VERSION=0.1.0
+ARG REVISION=unknown
+LABEL org.opencontainers.image.title="property-gateway" \
+      org.opencontainers.image.description="The gateway a company puts in front of a third-party property API" \
+      org.opencontainers.image.version="${VERSION}" \
+      org.opencontainers.image.revision="${REVISION}"
+# Nothing is written but below DATA_DIR: Node's cache of compiled code would go to the directory for temporary
+# files, and with a read-only root file system nowhere.
+ENV NODE_ENV=production \
+    NODE_DISABLE_COMPILE_CACHE=1 \
+    DATA_DIR=/data
+WORKDIR /app
+# The code belongs to root: who runs it cannot change it.
+COPY --from=dependencies /app/node_modules ./node_modules
+COPY package.json ./
+COPY config ./config
+COPY src ./src
+COPY --from=dependencies --chown=65532:65532 /app/data /data
+# By number, so that Kubernetes can see that it is not root (runAsNonRoot).
+USER 65532:65532
+EXPOSE 8080 9090
+HEALTHCHECK --interval=30s --timeout=5s --start-period=30s --start-interval=1s --retries=3 \
+  CMD ["node", "src/start.mjs", "health-check"]
+# No shell in between, so that signals reach Node. As process 1 it needs no init: it handles SIGTERM and SIGINT
+# itself, and starts no children that it would have to reap.
+ENTRYPOINT ["node", "src/start.mjs"]
+CMD ["gateway"]

@@ -1,0 +1,74 @@
+/**
+ * Refreshing what is held while nobody waits for it: below callers' own requests in the queue, and never in
+ * the reserve. What has no place soon is left for later.
+ */
+import { Problem } from "../errors.ts";
+import type { Entry, Observer, Priority, Question, RefreshEnd } from "../exchange.ts";
+import type { Clock } from "../platform/clock.ts";
+import type { Obtain } from "./obtain.ts";
+import { wasRefusedHere } from "./policy.ts";
+
+/** Why it is refreshed: it was asked for, or is to be kept warm. */
+type RefreshCause = "refresh" | "warm";
+
+/** Never rejects. */
+export type Refresh = (
+  question: Question,
+  held: Entry | undefined,
+  cause: RefreshCause,
+) => Promise<RefreshEnd>;
+
+export interface RefreshOptions {
+  readonly obtain: Obtain;
+  readonly clock: Clock;
+  readonly observer: Pick<Observer, "error">;
+}
+
+const PRIORITIES: Record<RefreshCause, Priority> = { refresh: "refresh", warm: "prefetch" };
+
+/** How long a refresh waits for a place. Meanwhile it holds the flight that a caller may need. */
+const PATIENCE_MS = 2_000;
+/** Where there was none for an app, its next one is tried after so long. */
+const HOLD_OFF_MS = 1_000;
+
+export function createRefresh({ obtain, clock, observer }: RefreshOptions): Refresh {
+  const underWay = new Set<string>();
+  /** Until when there is no place for an app's refreshes, for each kind of refresh and origin. */
+  const holdOff = new Map<string, number>();
+  // Nobody hangs up.
+  const gone = new AbortController().signal;
+
+  async function fly(question: Question, held: Entry | undefined, cause: RefreshCause): Promise<RefreshEnd> {
+    const { app } = question.request;
+    const place = `${cause} ${question.query.resource === "images" ? "images" : "api"} ${app}`;
+    const now = clock.now();
+    if (now < (holdOff.get(place) ?? 0)) return "refused";
+    try {
+      const waiter = { deadlineAt: now + PATIENCE_MS, gone, priority: PRIORITIES[cause] };
+      await obtain({ question, held, cause, waiter });
+      return "refreshed";
+    } catch (error) {
+      if (!(error instanceof Problem)) {
+        observer.error("A refresh ended in an unexpected error; this is a mistake of the gateway.", {
+          text: question.text,
+          err: error,
+        });
+        return "failed";
+      }
+      if (!wasRefusedHere(error)) return "failed";
+      holdOff.set(place, clock.now() + HOLD_OFF_MS);
+      return "refused";
+    }
+  }
+
+  return async function refresh(question, held, cause) {
+    const { key } = question;
+    if (underWay.has(key)) return "skipped";
+    underWay.add(key);
+    try {
+      return await fly(question, held, cause);
+    } finally {
+      underWay.delete(key);
+    }
+  };
+}

@@ -1,0 +1,32 @@
+import type { Clock } from "../platform/clock.ts";
+import type { Store } from "./store.ts";
+
+export interface Sweep {
+  readonly start: () => void;
+  readonly stop: () => void;
+}
+
+const EVERY_MS = 60_000;
+
+/** Sees to it, every minute, that nothing is kept for longer than it may be, in any tier. */
+export function createSweep(stores: readonly Pick<Store, "sweep">[], clock: Clock): Sweep {
+  let cancel = (): void => undefined;
+  let isStopped = false;
+
+  async function sweepAll(): Promise<void> {
+    // A store that is out of order is swept when it is back.
+    await Promise.allSettled(stores.map((store) => store.sweep()));
+    if (!isStopped) start();
+  }
+  function start(): void {
+    cancel = clock.after(EVERY_MS, () => void sweepAll());
+  }
+
+  return {
+    start,
+    stop() {
+      isStopped = true;
+      cancel();
+    },
+  };
+}

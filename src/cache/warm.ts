@@ -1,0 +1,126 @@
+/**
+ * Keeping answers warm: each is fetched before anybody asks for it, and again before it expires.
+ *
+ * What is due is read off the entries themselves, which are shared by all replicas and outlive a restart:
+ * so nobody fetches what another replica, or this one before it was restarted, has just fetched.
+ */
+import type { Entry, Observer, Question, RefreshEnd } from "../exchange.ts";
+import type { Clock } from "../platform/clock.ts";
+import type { Random } from "../platform/random.ts";
+import { type CacheRules, isWithinBounds } from "./freshness.ts";
+import type { Refresh } from "./refresh.ts";
+import type { Tiers } from "./tiers.ts";
+
+/** What is kept warm. */
+export interface WarmItem {
+  readonly question: Question;
+  /** How often it is fetched, in milliseconds; `null`: shortly before it expires. */
+  readonly everyMs: number | null;
+}
+
+/** How an item stands, for operators. */
+interface WarmState {
+  readonly query: string;
+  readonly app: string;
+  readonly everySeconds: number | null;
+  /** Seconds until it is looked at again; 0: it is due. */
+  readonly dueInSeconds: number;
+  /** How its last fetch ended; `null`: none was due yet. */
+  readonly last: RefreshEnd | null;
+}
+
+export interface Warm {
+  readonly start: () => void;
+  readonly stop: () => void;
+  readonly states: () => readonly WarmState[];
+}
+
+export interface WarmOptions {
+  readonly items: readonly WarmItem[];
+  readonly tiers: Pick<Tiers, "lookup">;
+  readonly refresh: Refresh;
+  readonly rules: () => CacheRules;
+  readonly clock: Clock;
+  readonly random: Pick<Random, "fraction">;
+  readonly observer: Pick<Observer, "warmed">;
+}
+
+/** What had no place, or failed, is tried again after about so long. */
+const RETRY_MS = { refused: 15_000, failed: 60_000, skipped: 1_000 } as const;
+/** The part of its life before the end of which an answer is fetched anew. */
+const LAST_PART = 0.1;
+/** The replicas begin at different times, so that not all ask at once who is to fetch. */
+const SPREAD_MS = 2_000;
+
+interface Scheduled extends WarmItem {
+  /** Epoch milliseconds. */
+  lookAt: number;
+  last: RefreshEnd | null;
+}
+
+export function createWarm(options: WarmOptions): Warm {
+  const { tiers, refresh, rules, clock, random, observer } = options;
+  const scheduled: Scheduled[] = options.items.map((item) => ({ ...item, lookAt: 0, last: null }));
+  let cancel = (): void => undefined;
+  let isStopped = true;
+
+  /** Fetches an item if that is due; says when to look again. */
+  async function attend(item: Scheduled): Promise<void> {
+    const { question } = item;
+    const found = await tiers.lookup(question.key);
+    const dueAt =
+      found === undefined || found.isPurged
+        ? clock.now()
+        : dueAgainAt(found.entry, item, rules(), clock.now());
+    if (dueAt > clock.now()) {
+      item.lookAt = dueAt;
+      return;
+    }
+    const end = await refresh(question, found?.entry, "warm");
+    observer.warmed(question.query.resource, end);
+    item.last = end;
+    const renewed = end === "refreshed" ? await tiers.lookup(question.key) : undefined;
+    const now = clock.now();
+    // What is not kept, by the upstream's word say, is not asked for again and again.
+    const retryMs = end === "refreshed" ? RETRY_MS.failed : RETRY_MS[end];
+    const retryAt = now + retryMs * (0.5 + random.fraction());
+    item.lookAt =
+      renewed === undefined ? retryAt : Math.max(dueAgainAt(renewed.entry, item, rules(), now), now + 1_000);
+  }
+
+  /** One after the other: this is not to come in a burst. */
+  async function next(): Promise<void> {
+    const [first] = scheduled.toSorted((one, other) => one.lookAt - other.lookAt);
+    if (first === undefined) return;
+    if (first.lookAt <= clock.now()) await attend(first);
+    if (isStopped) return;
+    const soonest = Math.min(...scheduled.map(({ lookAt }) => lookAt));
+    cancel = clock.after(Math.max(0, soonest - clock.now()), () => void next());
+  }
+
+  return {
+    start() {
+      isStopped = false;
+      cancel = clock.after(random.fraction() * SPREAD_MS, () => void next());
+    },
+    stop() {
+      isStopped = true;
+      cancel();
+    },
+    states: () =>
+      scheduled.map(({ question, everyMs, lookAt, last }) => ({
+        query: question.text,
+        app: question.request.app,
+        everySeconds: everyMs === null ? null : everyMs / 1000,
+        dueInSeconds: Math.max(0, Math.ceil((lookAt - clock.now()) / 1000)),
+        last,
+      })),
+  };
+}
+
+/** When an entry is to be fetched anew, epoch milliseconds; at the latest when it expires, but for a schedule. */
+function dueAgainAt(entry: Entry, { everyMs }: WarmItem, rules: CacheRules, now: number): number {
+  if (!isWithinBounds(entry, rules, now)) return now;
+  if (everyMs !== null) return entry.storedAt + everyMs;
+  return entry.freshUntil - (entry.freshUntil - entry.storedAt) * LAST_PART;
+}

@@ -1,0 +1,48 @@
+/**
+ * The cache stage and what is behind it: one flight per key, in this process and among all replicas.
+ */
+import type { Backend } from "./cache/backend.ts";
+import { type Cache, createCache } from "./cache/cache.ts";
+import { createFailures } from "./cache/failures.ts";
+import { createObtain, type Flown, type Kept, type ObtainOptions } from "./cache/obtain.ts";
+import { createRefresh, type Refresh } from "./cache/refresh.ts";
+import type { Tiers } from "./cache/tiers.ts";
+import { createFly } from "./coalesce/across.ts";
+import type { Flights } from "./coalesce/flight.ts";
+import { type Budgets, createBudgetLeft } from "./draw-budgets.ts";
+import type { Observer } from "./exchange.ts";
+import type { Surroundings } from "./surroundings.ts";
+
+export interface CacheParts {
+  readonly tiers: Tiers;
+  readonly flights: Flights<Flown>;
+  readonly backend: Backend | undefined;
+  readonly budgets: Budgets;
+  readonly observer: Observer;
+  /** What comes next: asks the upstream. */
+  readonly fetch: ObtainOptions["fetch"];
+}
+
+export function drawCache(
+  { settings, clock, random }: Surroundings,
+  { tiers, flights, backend, budgets, observer, fetch }: CacheParts,
+): { readonly cache: Cache; readonly refresh: Refresh } {
+  const rules = (): ReturnType<ObtainOptions["rules"]> => settings.current().cache;
+  const failures = createFailures();
+  const obtain = createObtain({
+    tiers,
+    coalesce: flights.join,
+    fly: createFly<Kept>(backend?.claims),
+    fetch,
+    failures,
+    rules,
+    clock,
+    observer,
+  });
+  const refresh = createRefresh({ obtain, clock, observer });
+  const budgetLeft = createBudgetLeft(budgets, clock);
+  return {
+    cache: createCache({ tiers, obtain, refresh, failures, budgetLeft, rules, clock, random }),
+    refresh,
+  };
+}

@@ -1,0 +1,62 @@
+/**
+ * What everything else stands on: where answers are kept, what may be sent, and who watches.
+ */
+import type { LedgerReader } from "./budget/ledger.ts";
+import type { ThrottleObserver } from "./budget/throttle.ts";
+import type { Backend } from "./cache/backend.ts";
+import { createMemoryStore, type MemoryStore } from "./cache/memory-store.ts";
+import type { Flown } from "./cache/obtain.ts";
+import type { Store, StoreStats } from "./cache/store.ts";
+import { createTiers, type Tiers } from "./cache/tiers.ts";
+import { createFlights, type Flights } from "./coalesce/flight.ts";
+import { type Budgets, budgetSources, drawBudgets } from "./draw-budgets.ts";
+import type { Observer, Tier } from "./exchange.ts";
+import { createMetrics, type Metrics } from "./observe/metrics.ts";
+import { createObserver } from "./observe/observer.ts";
+import { openBackend } from "./open-backend.ts";
+import { build } from "./platform/build.ts";
+import type { Surroundings } from "./surroundings.ts";
+
+export interface Foundation {
+  readonly memory: MemoryStore;
+  /** Absent: memory only. */
+  readonly backend: Backend | undefined;
+  readonly tiers: Tiers;
+  readonly flights: Flights<Flown>;
+  readonly budgets: Budgets;
+  readonly ledger: LedgerReader;
+  readonly metrics: Metrics;
+  readonly observer: Observer;
+  /** Writes down what is not yet, and closes the store. */
+  readonly closeStore: () => Promise<void>;
+}
+
+export function drawFoundation({ config, settings, clock, random, log }: Surroundings): Foundation {
+  const memory = createMemoryStore(config.cache.maxBytes, clock);
+  const flights = createFlights<Flown>(clock);
+  const metrics = createMetrics({
+    tiers: () => [memory, backend?.store].flatMap(statsOf),
+    flights: () => flights.size,
+    budget: budgetSources(() => budgets),
+    appsRegistered: () => settings.current().apps.length,
+    build,
+  });
+  const observer = createObserver(log, metrics);
+  const { backend, allowanceOf, ledger, close } = openBackend({ config, clock, random, observer, metrics });
+  const budgets = drawBudgets({ settings, clock, allowanceOf, observer: throttleObserver(metrics) });
+  const tiers = createTiers({ memory, backend, clock });
+  return { memory, backend, tiers, flights, budgets, ledger, metrics, observer, closeStore: close };
+}
+
+function throttleObserver({ budget }: Metrics): ThrottleObserver {
+  return {
+    refused: budget.refused,
+    departed: ({ app, cause }, waitedMs) => budget.spent(app, cause, waitedMs),
+  };
+}
+
+/** A store's part in the metrics; nothing where there is none, or it cannot tell. */
+function statsOf(store: Store | undefined): (StoreStats & { readonly tier: Tier })[] {
+  const stats = store?.stats();
+  return store && stats ? [{ tier: store.tier, ...stats }] : [];
+}

@@ -1,0 +1,86 @@
+/**
+ * The way to the upstream: attempt [ throttle → sign → fetch ], and streaming what is not kept.
+ */
+import type { Budgets } from "./draw-budgets.ts";
+import type { Cause, Fetched, Observer, Question, Validators, Waiting } from "./exchange.ts";
+import type { Resource } from "./interface/resources.ts";
+import type { Query, StreamedQuery } from "./query/query.ts";
+import { upstreamTarget } from "./query/text.ts";
+import type { Surroundings } from "./surroundings.ts";
+import { createAttempt } from "./upstream/attempt.ts";
+import { createOrigin, type Origin } from "./upstream/origin.ts";
+import { createPassThrough, type PassThrough } from "./upstream/pass-through.ts";
+import { createSigner } from "./upstream/sign.ts";
+
+export interface UpstreamParts {
+  readonly budgets: Budgets;
+  readonly observer: Observer;
+  /** There may be a new private key: looks now. */
+  readonly lookForKey: () => void;
+}
+
+export interface Upstream {
+  /** Asks a question; rejects with a `Problem`. */
+  readonly ask: (
+    question: Question,
+    waiting: Waiting,
+    asking: { readonly cause: Cause; readonly held: Validators | undefined },
+  ) => Promise<Fetched>;
+  readonly passThrough: PassThrough;
+}
+
+export function drawUpstream(surroundings: Surroundings, parts: UpstreamParts): Upstream {
+  const { config, keys, clock, random } = surroundings;
+  const { upstream } = config;
+  const outward = {
+    ...upstream,
+    originOf: drawOrigins(surroundings, parts),
+    identity: upstream,
+    hosts: [upstream.url, upstream.imageUrl].map((url) => new URL(url).host),
+    targetOf: (asked: Query | StreamedQuery): string => upstreamTarget(asked, upstream.recordPath),
+    credentials: { version: keys.version, lookAgain: parts.lookForKey },
+    clock,
+    random,
+    observer: parts.observer,
+  };
+  const attempt = createAttempt(outward);
+  return {
+    ask({ query, text, request: { app, format } }, waiting, { cause, held }) {
+      const { resource, kind } = query;
+      const target = outward.targetOf(query);
+      return attempt(
+        { resource, text, target, single: kind === "record", format, app, cause, held },
+        waiting,
+      );
+    },
+    passThrough: createPassThrough(outward),
+  };
+}
+
+/** The JSON interface is signed; the thumbnails are not (interface, sections 4.5 and 5). Each has its budget. */
+function drawOrigins(
+  { config, keys, clock, random }: Surroundings,
+  { budgets }: UpstreamParts,
+): (resource: Resource) => Origin {
+  const { upstream } = config;
+  const api = createOrigin({
+    ...upstream,
+    clock,
+    baseUrl: upstream.url,
+    throttled: budgets.api.throttle.throttled,
+    sign: createSigner({
+      callerId: upstream.callerId,
+      privateKey: keys.current,
+      now: clock.now,
+      unique16: random.unique16,
+    }),
+  });
+  const images = createOrigin({
+    ...upstream,
+    clock,
+    baseUrl: upstream.imageUrl,
+    throttled: budgets.images.throttle.throttled,
+    sign: (target) => target,
+  });
+  return (resource) => (resource === "images" ? images : api);
+}

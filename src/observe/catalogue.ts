@@ -1,0 +1,197 @@
+/**
+ * Every metric, once: what is exposed, checked, and documented (docs/metrics.md) is made from this list.
+ */
+import * as label from "./labels.ts";
+import type { LabelValues } from "./labels.ts";
+
+type MetricType = "counter" | "gauge" | "histogram";
+
+/** A metric, and the values its labels can have. */
+export interface Metric<T extends MetricType = MetricType, L extends string = string> {
+  readonly type: T;
+  readonly name: string;
+  readonly help: string;
+  readonly labels: Readonly<Record<L, LabelValues>>;
+  /** Upper bounds of a histogram's buckets, in its unit. */
+  readonly buckets?: readonly number[];
+}
+
+type Labels<L extends string> = Readonly<Record<L, LabelValues>>;
+
+function counter<L extends string>(name: string, help: string, labels: Labels<L>): Metric<"counter", L> {
+  return { type: "counter", name, help, labels };
+}
+
+function gauge<L extends string>(name: string, help: string, labels: Labels<L>): Metric<"gauge", L> {
+  return { type: "gauge", name, help, labels };
+}
+
+function histogram<L extends string>(
+  name: string,
+  help: string,
+  labels: Labels<L>,
+  buckets: readonly number[],
+): Metric<"histogram", L> {
+  return { type: "histogram", name, help, labels, buckets };
+}
+
+export const TRAFFIC = {
+  requests: counter("gateway_requests_total", "Requests of callers, by app, resource, outcome and status.", {
+    app: label.APP,
+    resource: label.ADMITTED_RESOURCE,
+    outcome: label.OUTCOME,
+    status: label.STATUS,
+  }),
+  requestSeconds: histogram(
+    "gateway_request_duration_seconds",
+    "Time from a request's arrival to the end of its response.",
+    { resource: label.ADMITTED_RESOURCE, outcome: label.OUTCOME },
+    [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10],
+  ),
+  appsRegistered: gauge("gateway_apps_registered", "Apps that the settings name.", {}),
+  flights: gauge("gateway_flights", "Upstream calls in progress or in the queue.", {}),
+};
+
+export const UPSTREAM = {
+  requests: counter(
+    "gateway_upstream_requests_total",
+    "Requests sent to the upstream, by resource, cause, and HTTP status or kind of failure.",
+    { resource: label.RESOURCE, cause: label.CAUSE, status: label.CALL_STATUS },
+  ),
+  requestSeconds: histogram(
+    "gateway_upstream_request_duration_seconds",
+    "Time from sending a request to the upstream to the end of its answer.",
+    { resource: label.RESOURCE },
+    [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2, 4, 8],
+  ),
+  credentialsRefused: counter(
+    "gateway_upstream_credentials_refused_total",
+    "Answers of the upstream that refuse the gateway's credentials (status 401 or 403).",
+    {},
+  ),
+  circuitState: gauge(
+    "gateway_circuit_state",
+    "Whether requests go to a part of the upstream: 0 closed (they do), 1 half-open (one tries), 2 open (none).",
+    { circuit: label.CIRCUIT },
+  ),
+};
+
+export const BUDGET = {
+  limit: gauge("gateway_budget_limit", "Most requests to the upstream in a window.", {
+    window: label.WINDOW,
+  }),
+  remaining: gauge("gateway_budget_remaining", "Requests to the upstream left in a window.", {
+    window: label.WINDOW,
+  }),
+  spent: counter(
+    "gateway_budget_spent_total",
+    "Requests sent to the upstream, by the app that pays and the cause.",
+    { app: label.APP, cause: label.CAUSE },
+  ),
+  refused: counter("gateway_refused_total", "Requests refused for want of budget, by app and reason.", {
+    app: label.APP,
+    reason: label.REASON,
+  }),
+  wouldBeRefused: counter(
+    "gateway_would_be_refused_total",
+    "Requests that would have been refused, were the budget not only observed, by app and reason.",
+    { app: label.APP, reason: label.REASON },
+  ),
+  queueLength: gauge("gateway_throttle_queue_length", "Requests that wait for their turn, by priority.", {
+    priority: label.PRIORITY,
+  }),
+  waitSeconds: histogram(
+    "gateway_throttle_wait_seconds",
+    "Time that requests to the upstream waited for their turn.",
+    {},
+    [0.005, 0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60],
+  ),
+};
+
+export const STORES = {
+  hits: counter(
+    "gateway_cache_hits_total",
+    "Requests answered from the cache, by the tier the answer was found in.",
+    { tier: label.TIER },
+  ),
+  entries: gauge("gateway_cache_entries", "Answers held, by tier.", { tier: label.TIER }),
+  bytes: gauge("gateway_cache_bytes", "Bytes held, by tier.", { tier: label.TIER }),
+  evictions: counter("gateway_cache_evictions_total", "Answers dropped because room was needed, by tier.", {
+    tier: label.TIER,
+  }),
+  operationSeconds: histogram(
+    "gateway_store_operation_duration_seconds",
+    "Time of one operation of a store, done or failed.",
+    { store: label.STORE, operation: label.OPERATION },
+    [0.00001, 0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1],
+  ),
+  breakerState: gauge(
+    "gateway_store_breaker_state",
+    "Whether a store is used: 0 closed (in use), 1 half-open (being tried), 2 open (out of order).",
+    { store: label.STORE },
+  ),
+};
+
+export const FRESHNESS = {
+  refreshes: counter(
+    "gateway_refreshes_total",
+    "Answers fetched where one was held already, by resource and whether the new one said something else.",
+    { resource: label.RESOURCE, change: label.CHANGE },
+  ),
+  warmFetches: counter(
+    "gateway_warm_fetches_total",
+    "Answers that are kept warm and were due, by resource and what came of it.",
+    { resource: label.RESOURCE, result: label.REFRESH_END },
+  ),
+  adaptiveShadow: counter(
+    "gateway_adaptive_ttl_shadow_total",
+    "What refreshes would have been if lifetimes followed how fast answers change (cache.adaptiveTtl: shadow).",
+    { resource: label.RESOURCE, effect: label.SHADOW_EFFECT },
+  ),
+};
+
+export const SETTINGS = {
+  reloads: counter(
+    "gateway_config_reloads_total",
+    "Times the settings were read again, by what came of it.",
+    { result: label.RELOAD_RESULT },
+  ),
+  lastReloadSuccessful: gauge(
+    "gateway_config_last_reload_successful",
+    "Whether the settings were applied when they were read last: 1, or 0 where the earlier ones stay.",
+    {},
+  ),
+  lastReloadSuccess: gauge(
+    "gateway_config_last_reload_success_timestamp_seconds",
+    "When the settings in force were read, in epoch seconds.",
+    {},
+  ),
+};
+
+export const PROCESS = {
+  buildInfo: gauge("gateway_build_info", "Always 1: what runs, by its labels.", {
+    version: label.VERSION,
+    node: label.NODE,
+  }),
+  eventLoopDelay: histogram(
+    "gateway_event_loop_delay_seconds",
+    "How much later than it should a timer was called, twenty-five times a second.",
+    {},
+    [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5],
+  ),
+  cpuSeconds: counter("process_cpu_seconds_total", "CPU time used, by the user and the system together.", {}),
+  residentBytes: gauge("process_resident_memory_bytes", "Resident memory.", {}),
+  heapBytes: gauge("process_heap_bytes", "Memory in use on the JavaScript heap.", {}),
+  startTime: gauge("process_start_time_seconds", "When the process was started, in epoch seconds.", {}),
+};
+
+/** All of them, in the order in which they are documented. */
+export const CATALOGUE: readonly { readonly title: string; readonly metrics: readonly Metric[] }[] = [
+  { title: "Traffic", metrics: Object.values<Metric>(TRAFFIC) },
+  { title: "The upstream", metrics: Object.values<Metric>(UPSTREAM) },
+  { title: "The budget", metrics: Object.values<Metric>(BUDGET) },
+  { title: "The stores", metrics: Object.values<Metric>(STORES) },
+  { title: "Freshness", metrics: Object.values<Metric>(FRESHNESS) },
+  { title: "The settings", metrics: Object.values<Metric>(SETTINGS) },
+  { title: "The process", metrics: Object.values<Metric>(PROCESS) },
+];

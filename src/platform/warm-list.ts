@@ -1,0 +1,71 @@
+import { fileURLToPath } from "node:url";
+
+import * as z from "zod";
+
+import { checkSettings, type SettingFault } from "./setting-check.ts";
+import { describeFault } from "./setting-faults.ts";
+import { duration, oneOf, setting } from "./setting-shapes.ts";
+import { mergeSources } from "./setting-sources.ts";
+import { parseSettingsFile } from "./settings-file.ts";
+
+/** One URL to keep warm, as it is written. */
+export interface WarmUrl {
+  /** Path and query, as a caller writes them. */
+  readonly url: string;
+  /** How often it is fetched, in milliseconds; `null`: shortly before it expires. */
+  readonly everyMs: number | null;
+  /** The app that pays. */
+  readonly app: string;
+  readonly format: "json" | "v2";
+  /** Where it stands, for messages: `warm.yaml:7`. */
+  readonly place: string;
+}
+
+const YEAR_MS = 365 * 86_400_000;
+
+const item = z.strictObject({
+  url: setting(z.string().regex(/^\/\S*$/), { expected: "a path and query, such as /listings?areaId=76" }),
+  every: setting(duration({ minMs: 1_000, maxMs: YEAR_MS }).nullable().default(null), {
+    expected: "a duration from 1s on, such as 5m",
+  }),
+  app: setting(z.string().min(1).default("other"), { expected: "the id of an app" }),
+  format: setting(oneOf("json", "v2").default("json"), { expected: "one of json, v2" }),
+});
+
+const list = z.strictObject({
+  urls: setting(z.array(item), { expected: "a list of URLs, each as `- url: /listings?areaId=76`" }),
+});
+
+const DEFAULT_FILE = fileURLToPath(new URL("../../config/warm.yaml", import.meta.url));
+
+/**
+ * Reads the list of URLs to keep warm.
+ * @param path `null`: config/warm.yaml of this project
+ * @returns the URLs, and a line for each problem; with problems no URLs
+ */
+export function readWarmList(
+  path: string | null,
+  readFile: (path: string) => string,
+): { readonly urls: readonly WarmUrl[]; readonly problems: readonly string[] } {
+  const name = path ?? DEFAULT_FILE;
+  let text;
+  try {
+    text = readFile(name);
+  } catch (error) {
+    const code = error instanceof Error && "code" in error ? ` (${String(error.code)})` : "";
+    return { urls: [], problems: [`warm.file: ${JSON.stringify(name)} cannot be read${code}`] };
+  }
+  const file = parseSettingsFile(name, text);
+  const sources = mergeSources(file, undefined, []);
+  const faults: SettingFault[] = [];
+  const read = checkSettings(list, sources.merged, [], faults);
+  const problems = [...file.problems, ...faults.map((fault) => describeFault(fault, sources))];
+  const checked = list.safeParse(sources.merged);
+  if (problems.length > 0 || read === undefined || !checked.success) return { urls: [], problems };
+  const urls = checked.data.urls.map(({ every, ...rest }, index) => ({
+    ...rest,
+    everyMs: every,
+    place: sources.nameOf(["urls", index]),
+  }));
+  return { urls, problems: [] };
+}

@@ -1,0 +1,89 @@
+/**
+ * Data that changes while the sandbox runs: each revision changes what the answers of some paths mean.
+ *
+ * Only what is shown changes. Which records there are, which a question finds and in what order stays as the
+ * data was made, so a revised price may lie a little beyond the bound it was searched by.
+ */
+import type { AreaRecord, PropertyRecord, PropertyRow } from "./dataset/model.ts";
+
+/** A change of the data behind the paths that start with the prefix. */
+export interface Revision {
+  /** Counts from 1, over all prefixes. */
+  readonly revision: number;
+  /** Empty: every path. */
+  readonly pathPrefix: string;
+  /** Epoch milliseconds. */
+  readonly at: number;
+}
+
+/** How a path's data stand: the number of their last revision (0: as made) and when that was. */
+export interface Standing {
+  readonly revision: number;
+  /** Epoch milliseconds. */
+  readonly changedAt: number;
+}
+
+export interface Revisions {
+  readonly add: (pathPrefix?: string) => void;
+  readonly of: (path: string) => Standing;
+  /** The last of each prefix, in the order they were made. */
+  readonly list: () => Revision[];
+  /** The data as made. */
+  readonly clear: () => void;
+}
+
+/**
+ * How long before the sandbox's start its data were made: `Last-Modified` counts whole seconds, and a revision
+ * right after the start must not fall into the same one.
+ */
+const MADE_BEFORE_START_MS = 3_600_000;
+
+/** What the price of a listing without one is counted from when it becomes known. */
+const FIRST_PRICE = 1_000_000;
+
+/** @param now the sandbox's clock, epoch milliseconds */
+export function createRevisions(now: () => number): Revisions {
+  const madeAt = now() - MADE_BEFORE_START_MS;
+  const byPrefix = new Map<string, Revision>();
+  let count = 0;
+
+  return {
+    add(pathPrefix = "") {
+      count += 1;
+      // Deleted first, so that the map stays in the order of the revisions.
+      byPrefix.delete(pathPrefix);
+      byPrefix.set(pathPrefix, { revision: count, pathPrefix, at: now() });
+    },
+    of(path) {
+      const last = [...byPrefix.values()].findLast(({ pathPrefix }) => path.startsWith(pathPrefix));
+      return last ? { revision: last.revision, changedAt: last.at } : { revision: 0, changedAt: madeAt };
+    },
+    list: () => [...byPrefix.values()],
+    clear() {
+      byPrefix.clear();
+      count = 0;
+    },
+  };
+}
+
+function revisedProperty(record: PropertyRecord, revision: number): PropertyRecord {
+  if (record.soldPrice !== undefined) return { ...record, soldPrice: record.soldPrice + revision };
+  return { ...record, listPrice: (record.listPrice ?? FIRST_PRICE) + revision };
+}
+
+/** A record as a revision shows it: another price, or for an area another `fullName`. */
+export function revisedRecord(
+  record: PropertyRecord | AreaRecord,
+  revision: number,
+): PropertyRecord | AreaRecord {
+  // The very same object, whose text is remembered.
+  if (revision === 0) return record;
+  if ("fullName" in record) return { ...record, fullName: `${record.fullName} (${revision})` };
+  return revisedProperty(record, revision);
+}
+
+/** A row as a revision shows it alone: another price, more page views. */
+export function revisedRow(row: PropertyRow, revision: number): PropertyRow {
+  if (revision === 0) return row;
+  return { ...row, record: revisedProperty(row.record, revision), pageviews: row.pageviews + revision };
+}

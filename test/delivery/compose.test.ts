@@ -1,0 +1,234 @@
+import { existsSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+
+import { describe, expect, it, onTestFinished } from "vitest";
+import { parse } from "yaml";
+
+import { loadConfig } from "../../src/platform/config.ts";
+import { VARIABLES } from "../../src/platform/environment.ts";
+import { parseDuration } from "../../src/platform/units.ts";
+import { composeFile, type Service } from "../support/compose.ts";
+import { startRedis } from "../support/redis.ts";
+import { checkJsonschema, promtool } from "../support/tools.ts";
+
+// The checker is obtained once, over the network.
+const OBTAINING_MS = 300_000;
+
+const compose = composeFile();
+const services = Object.entries(compose.services);
+const OURS = ["gateway", "sandbox"];
+
+function service(name: string): Service {
+  const found = compose.services[name];
+  if (!found) throw new Error(`compose.yaml has no service ${name}`);
+  return found;
+}
+
+/** The settings the gateway of compose.yaml would start with. */
+function gatewayConfig(): ReturnType<typeof loadConfig> {
+  return loadConfig({
+    env: service("gateway").environment ?? {},
+    readFile: (path) => readFileSync(path, "utf8"),
+  });
+}
+
+describe("compose.yaml", () => {
+  it("is what the Compose Specification's own schema allows", { timeout: OBTAINING_MS }, () => {
+    const check = (file: string): unknown => checkJsonschema("--builtin-schema", "vendor.compose-spec", file);
+    expect(check("compose.yaml")).toMatchObject({ status: 0 });
+    const wrong = temporaryFile("compose.yaml", "services: { a: { image: b, read_onyl: true } }\n");
+    expect(check(wrong)).toMatchObject({
+      status: 1,
+      output: expect.stringContaining("read_onyl") as unknown,
+    });
+  });
+
+  it("starts a gateway, a sandbox, a Redis, a Prometheus and a Grafana", () => {
+    expect(services.map(([name]) => name).sort()).toEqual([
+      "gateway",
+      "grafana",
+      "prometheus",
+      "redis",
+      "sandbox",
+    ]);
+  });
+
+  it.each(services)(
+    "gives %s no more rights than it needs",
+    (name, { read_only, cap_drop, security_opt }) => {
+      expect([name, read_only, cap_drop, security_opt]).toEqual([
+        name,
+        true,
+        ["ALL"],
+        ["no-new-privileges:true"],
+      ]);
+    },
+  );
+
+  it.each(services)("publishes no port of %s beyond this machine", (_, { ports = [] }) => {
+    for (const port of ports) expect(port).toMatch(/^127\.0\.0\.1:\d+:\d+$/);
+  });
+
+  it("publishes no two services on one port", () => {
+    const published = services.flatMap(([, { ports = [] }]) => ports.map((port) => port.split(":")[1]));
+    expect(new Set(published).size).toBe(published.length);
+  });
+
+  it.each(services.filter(([, { volumes = [] }]) => volumes.length > 0))(
+    "mounts only what is there into %s, and no file so that it could be changed",
+    (_, { volumes = [] }) => {
+      for (const { source, isFile, readOnly } of volumes.map(toMount)) {
+        expect(isFile ? existsSync(source) : Object.keys(compose.volumes).includes(source), source).toBe(
+          true,
+        );
+        expect(readOnly, source).toBe(isFile);
+      }
+    },
+  );
+
+  it.each(services)("names every image of %s by its version", (_, { image, build }) => {
+    expect(image).toMatch(build ? /^property-gateway:local$/ : /:v?\d+\.\d+[\w.-]*$/);
+  });
+
+  it("waits only for services that can say how they are", () => {
+    for (const [name, { depends_on = {} }] of services) {
+      for (const [other, { condition }] of Object.entries(depends_on)) {
+        expect([name, other, condition]).toEqual([name, other, "service_healthy"]);
+        // The gateway's own check is in the image (image.test.ts).
+        expect(other === "gateway" || service(other).healthcheck !== undefined, other).toBe(true);
+      }
+    }
+  });
+});
+
+describe("the gateway in compose.yaml", () => {
+  it("is given settings by their names, and can start with them", () => {
+    const names = VARIABLES.map(({ name }) => name);
+    expect(names).toEqual(expect.arrayContaining(Object.keys(service("gateway").environment ?? {})));
+    const { admin, redis } = gatewayConfig();
+    expect(admin.host).toBe("0.0.0.0");
+    expect(redis?.url?.reveal()).toBe("redis://redis:6379");
+  });
+
+  it("is let in by the sandbox, without any account", () => {
+    const { command = [], environment = {} } = service("sandbox");
+    expect(environment).toEqual({});
+    const { upstream } = gatewayConfig();
+    for (const argument of [
+      `--service=${upstream.service}`,
+      `--caller-id=${upstream.callerId}`,
+      `--private-key=${upstream.privateKey.reveal()}`,
+      `--port=${new URL(upstream.url).port}`,
+    ]) {
+      expect(command).toContain(argument);
+    }
+    expect(new URL(upstream.url).hostname).toBe("sandbox");
+  });
+
+  it("has the ports published that it listens on", () => {
+    const { server, admin } = gatewayConfig();
+    const inside = service("gateway").ports?.map((port) => Number(port.split(":")[2]));
+    expect(inside).toEqual([server.port, admin.port]);
+  });
+
+  it("has more time to stop than it takes for requests in progress", () => {
+    const grace = parseDuration(service("gateway").stop_grace_period ?? "");
+    expect(grace).toBeGreaterThan(gatewayConfig().server.drainTimeoutMs);
+  });
+
+  it("is built from this tree, as the sandbox is", () => {
+    for (const name of OURS) expect(service(name).build?.context).toBe(".");
+  });
+});
+
+describe("Redis in compose.yaml", () => {
+  it("starts as it is told to, keeps what it is given, and makes room only by what has an expiry", async () => {
+    const { command: [program, ...options] = [], volumes } = service("redis");
+    const redis = await startRedis(...options);
+    onTestFinished(redis.close);
+    const setting = (name: string): Promise<unknown> => redis.command("CONFIG", "GET", name);
+    expect(await setting("appendonly")).toEqual(["appendonly", "yes"]);
+    expect(await setting("maxmemory-policy")).toEqual(["maxmemory-policy", "volatile-lru"]);
+    expect([program, volumes]).toEqual(["redis-server", ["redis:/data"]]);
+    await redis.command("SET", "key", "value");
+    await redis.kill();
+    await redis.restart();
+    expect(await redis.command("GET", "key")).toBe("value");
+  });
+});
+
+describe("Prometheus in compose.yaml", () => {
+  it("takes its settings and rules", () => {
+    const file = temporaryFile(
+      "prometheus.yml",
+      withOurPaths(readFileSync("deploy/prometheus/prometheus.yml", "utf8")),
+    );
+    const { status, output } = promtool("check", "config", file);
+    expect([status, output]).toEqual([0, expect.stringMatching(/SUCCESS: \d+ rules found/)]);
+  });
+
+  it("scrapes the gateway where its metrics are", () => {
+    const {
+      scrape_configs: jobs,
+    }: { scrape_configs: { dns_sd_configs: { names: string[]; port: number }[] }[] } = parse(
+      readFileSync("deploy/prometheus/prometheus.yml", "utf8"),
+    );
+    const targets = jobs.flatMap(({ dns_sd_configs }) => dns_sd_configs);
+    expect(targets).toMatchObject([{ names: ["gateway"], port: gatewayConfig().admin.port }]);
+  });
+});
+
+describe("Grafana in compose.yaml", () => {
+  const mounts = (service("grafana").volumes ?? []).map(toMount);
+
+  it("asks the Prometheus that is there", () => {
+    const { datasources }: { datasources: unknown } = parse(
+      readFileSync("deploy/grafana/provisioning/datasources/prometheus.yaml", "utf8"),
+    );
+    expect(datasources).toMatchObject([{ url: "http://prometheus:9090", isDefault: true }]);
+    expect(service("prometheus").ports).toEqual([expect.stringMatching(/:9090$/)]);
+  });
+
+  it("finds the dashboard where it looks for it", () => {
+    const { providers }: { providers: { options: { path: string } }[] } = parse(
+      readFileSync("deploy/grafana/provisioning/dashboards/property-gateway.yaml", "utf8"),
+    );
+    const dashboard = mounts.find(({ source }) => source.endsWith("dashboard.json"));
+    expect(providers.map(({ options }) => `${options.path}/property-gateway.json`)).toEqual([
+      dashboard?.target,
+    ]);
+    expect(service("grafana").environment).toMatchObject({
+      GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH: dashboard?.target,
+    });
+    expect(statSync(dashboard?.source ?? "").isFile()).toBe(true);
+  });
+});
+
+interface Mount {
+  /** A file or directory of this tree, or the name of a volume. */
+  readonly source: string;
+  readonly target: string;
+  readonly isFile: boolean;
+  readonly readOnly: boolean;
+}
+
+function toMount(volume: string): Mount {
+  const [source = "", target = "", mode] = volume.split(":");
+  return { source, target, isFile: source.startsWith("./"), readOnly: mode === "ro" };
+}
+
+/** Prometheus' settings as they would be if what is mounted into its container were at the same place here. */
+function withOurPaths(text: string): string {
+  return (service("prometheus").volumes ?? [])
+    .map(toMount)
+    .filter(({ isFile }) => isFile)
+    .reduce((changed, { source, target }) => changed.replaceAll(target, join(process.cwd(), source)), text);
+}
+
+function temporaryFile(name: string, text: string): string {
+  const directory = mkdtempSync(join(tmpdir(), "property-gateway-test-"));
+  onTestFinished(() => rmSync(directory, { recursive: true }));
+  writeFileSync(join(directory, name), text);
+  return join(directory, name);
+}

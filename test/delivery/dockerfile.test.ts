@@ -1,0 +1,58 @@
+import { readFileSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+
+import { describe, expect, it, onTestFinished } from "vitest";
+
+import { ignoredBy, parseDockerfile } from "../support/dockerfile.ts";
+import { hadolint } from "../support/tools.ts";
+
+// The linter is obtained once, over the network.
+const OBTAINING_MS = 300_000;
+
+const { optionalDependencies }: { optionalDependencies: Record<string, string> } = JSON.parse(
+  readFileSync("package.json", "utf8"),
+);
+
+describe("the Dockerfile", () => {
+  it("has nothing that hadolint would mention", { timeout: OBTAINING_MS }, () => {
+    const found = (file: string): unknown => hadolint("--no-color", "--failure-threshold", "style", file);
+    expect(found("Dockerfile")).toEqual({ status: 0, output: "" });
+    const directory = mkdtempSync(join(tmpdir(), "hadolint-"));
+    onTestFinished(() => rmSync(directory, { recursive: true }));
+    const bad = join(directory, "Dockerfile");
+    writeFileSync(bad, "FROM debian:latest\nRUN cd /tmp && apt-get install curl\n");
+    expect(found(bad)).toMatchObject({
+      status: 1,
+      output: expect.stringMatching(/DL3007.*DL3008/s) as unknown,
+    });
+  });
+
+  it("has the Node that the project pins, whole version and all, in every stage", () => {
+    const { stages, arguments: globals } = parseDockerfile(readFileSync("Dockerfile", "utf8"));
+    expect(globals).toEqual({ NODE_VERSION: expect.stringMatching(/^\d+\.\d+\.\d+$/) as unknown });
+    expect(new Set(Object.values(optionalDependencies))).toEqual(new Set([globals["NODE_VERSION"]]));
+    const bases = new Set(stages.map(({ base }) => base));
+    expect([...bases]).toEqual([`node:${globals["NODE_VERSION"]}-trixie-slim`]);
+  });
+
+  it.each([".env", "data/property-gateway.sqlite", ".git/config", "node_modules/express/index.js"])(
+    "is not even handed %s",
+    (path) => {
+      expect(ignoredBy(readFileSync(".dockerignore", "utf8"))(path)).toBe(true);
+    },
+  );
+});
+
+describe("the reading of .dockerignore", () => {
+  it.each([
+    ["*\n!src", "src/app.ts", false],
+    ["*\n!src\nsrc/*.md", "src/notes.md", true],
+    ["# a comment\n\n/data/", "data/a/b", true],
+    ["**/*.log", "a/b/c.log", true],
+    ["*.log", "a/c.log", false],
+    ["*", ".npmrc", true],
+  ])("%j keeps %s out: %s", (file, path, out) => {
+    expect(ignoredBy(file)(path)).toBe(out);
+  });
+});

@@ -1,0 +1,226 @@
+import { chmodSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+
+import { beforeAll, describe, expect, it, onTestFinished } from "vitest";
+
+import { loadConfig } from "../../src/platform/config.ts";
+import { createSandbox, type Sandbox } from "../../src/sandbox/sandbox.ts";
+import { ask } from "../support/ask.ts";
+import { composeFile } from "../support/compose.ts";
+import { CALLER } from "../support/gateway.ts";
+import { buildImage, HAS_NAMESPACES, type Image, IS_ROOT } from "../support/image.ts";
+
+const BUILD_MS = 300_000;
+const FREE_PORTS = { PORT: "0", ADMIN_PORT: "0" };
+const READY = /"callers":"(http:[^"]+)","admin":"(http:[^"]+)"/;
+
+interface Manifest {
+  readonly version: string;
+  readonly dependencies: Record<string, string>;
+  readonly devDependencies: Record<string, string>;
+  readonly optionalDependencies: Record<string, string>;
+}
+
+const manifest: Manifest = JSON.parse(readFileSync("package.json", "utf8"));
+
+const who = IS_ROOT
+  ? "as the image's user"
+  : "as the user who runs the tests, because only root can be another";
+const how = HAS_NAMESPACES ? "as process 1" : "not as process 1, which this machine does not allow";
+
+let image: Image;
+beforeAll(() => {
+  image = buildImage({ REVISION: "0123abc" });
+  return image.remove;
+}, BUILD_MS);
+
+describe("the image", () => {
+  it("holds the code, its settings and what it depends on, and nothing else", () => {
+    expect(readdirSync(image.root).sort()).toEqual(["app", "data", "usr"]);
+    expect(readdirSync(join(image.root, "app")).sort()).toEqual([
+      "config",
+      "node_modules",
+      "package.json",
+      "src",
+    ]);
+    const installed = new Set(installedPackages(join(image.root, "app/node_modules")));
+    for (const name of Object.keys(manifest.dependencies)) expect(installed).toContain(name);
+    const { devDependencies, optionalDependencies } = manifest;
+    for (const name of Object.keys({ ...devDependencies, ...optionalDependencies })) {
+      expect(installed).not.toContain(name);
+    }
+  });
+
+  it("says what it is, of which version and revision", () => {
+    expect(image.labels).toMatchObject({
+      "org.opencontainers.image.title": "property-gateway",
+      "org.opencontainers.image.version": manifest.version,
+      "org.opencontainers.image.revision": "0123abc",
+    });
+  });
+
+  it("names a user by number, who is not root, and the ports the gateway listens on", () => {
+    expect(image.user).toMatch(/^[1-9]\d*:[1-9]\d*$/);
+    const { server, admin } = loadConfig({
+      env: settings("http://upstream.example.com"),
+      readFile: (path) => readFileSync(path, "utf8"),
+    });
+    expect(image.ports).toEqual([server.port, admin.port]);
+  });
+
+  it(`runs ${who}, who cannot write to it, and ${how}`, async () => {
+    const attempts = ["/app", "/app/src", "/app/config", "/app/node_modules", "/"].map((path) =>
+      join(image.root, path, "written"),
+    );
+    const script = `
+      const { writeFileSync } = require("node:fs");
+      const attempt = (path) => { try { writeFileSync(path, ""); return "written"; } catch (e) { return e.code; } };
+      const { getuid, getgid, pid } = process;
+      const attempts = ${JSON.stringify(attempts)}.map(attempt);
+      console.log(JSON.stringify({ user: getuid() + ":" + getgid(), first: pid === 1, attempts }));`;
+    const contained = image.run(["node", "-e", script]);
+    expect(await contained.ended).toBe(0);
+    expect(JSON.parse(contained.output())).toEqual({
+      user: IS_ROOT ? image.user : `${process.getuid?.()}:${process.getgid?.()}`,
+      first: HAS_NAMESPACES,
+      attempts: attempts.map(() => "EACCES"),
+    });
+  });
+});
+
+describe(`the gateway from the image, ${who}, ${how}`, () => {
+  it("is healthy once it is ready, answers, writes below /data and nowhere else, and ends when told to", async () => {
+    const { sandbox, url: upstream } = await startSandbox();
+    const temporary = emptyDirectory();
+    const untouched = listing(image.root);
+    const env = { ...settings(upstream), ...FREE_PORTS, HOME: temporary, TMPDIR: temporary };
+    const gateway = image.run([...image.entrypoint, ...image.command], env);
+    const [, url = "", admin = ""] = await gateway.says(READY);
+    await expect.poll(() => health(admin)).toEqual({ code: 0, said: "" });
+
+    const first = await ask(`${url}/listings?limit=3`);
+    expect([first.status, first.headers["cache-status"]]).toEqual([200, expect.stringContaining("stored")]);
+    expect((await ask(`${url}/listings?limit=3`)).headers["cache-status"]).toContain("hit");
+    expect(sandbox.requests()).toHaveLength(1);
+
+    sandbox.hold();
+    const inFlight = ask(`${url}/areas?q=Nacka`);
+    await sandbox.waitForRequests(2);
+    gateway.signal("SIGTERM");
+    await gateway.says(/"signal":"SIGTERM"/);
+    expect((await health(admin)).code).toBe(1);
+    sandbox.release();
+    expect((await inFlight).status).toBe(200);
+    expect(await gateway.ended).toBe(0);
+    expect((await health(admin)).said).toMatch(/ECONNREFUSED/);
+
+    expect(readdirSync(join(image.root, "data"))).toContain("property-gateway.sqlite");
+    expect(readdirSync(temporary)).toEqual([]);
+    expect(listing(image.root)).toEqual(untouched);
+  });
+
+  it("needs nothing that can be written to: it then keeps answers in memory", async () => {
+    const { url: upstream } = await startSandbox();
+    const env = { ...settings(upstream), ...FREE_PORTS, DATA_DIR: join(image.root, "app/data") };
+    const gateway = image.run([...image.entrypoint, ...image.command], env);
+    const [, url = ""] = await gateway.says(READY);
+    expect((await ask(`${url}/listings?limit=3`)).status).toBe(200);
+    expect((await ask(`${url}/listings?limit=3`)).headers["cache-status"]).toContain("hit");
+    gateway.signal("SIGTERM");
+    expect(await gateway.ended).toBe(0);
+  });
+
+  it("told to stop before it is ready ends all the same", async () => {
+    const { url: upstream } = await startSandbox();
+    // The signal comes when the first server is about to listen.
+    const signalled = `import { Server } from "node:net";
+      const { listen } = Server.prototype;
+      Server.prototype.listen = function (...address) {
+        Server.prototype.listen = listen;
+        process.kill(process.pid, "SIGTERM");
+        return this.listen(...address);
+      };`;
+    const NODE_OPTIONS = `--import=data:text/javascript,${encodeURIComponent(signalled)}`;
+    const gateway = image.run([...image.entrypoint, ...image.command], {
+      ...settings(upstream),
+      ...FREE_PORTS,
+      NODE_OPTIONS,
+    });
+    expect(await gateway.ended).toBe(0);
+    expect(gateway.output()).toMatch(/"signal":"SIGTERM"/);
+  });
+
+  it("without its settings is not healthy, and says why", async () => {
+    const check = image.run(image.healthCheck.command);
+    expect(await check.ended).toBe(1);
+    expect(check.output()).toMatch(/upstream\.url/);
+  });
+});
+
+describe(`the sandbox from the image, ${who}, ${how}`, () => {
+  it("runs as compose.yaml runs it, healthy as compose.yaml asks it", async () => {
+    const { command = [], healthcheck } = composeFile().services["sandbox"] ?? {};
+    // Any free ports: those of compose.yaml are the container's own.
+    const anyPorts = command.map((word) => word.replace(/^(--(?:control-)?port=)\d+$/, "$10"));
+    const sandbox = image.run([...image.entrypoint, ...anyPorts]);
+    const [, port = ""] = await sandbox.says(/control\s+http:\/\/[^:]+:(\d+)/);
+    const check = healthcheck?.test.slice(1).map((word) => word.replace(/:\d+\//, `:${port}/`)) ?? [];
+    expect(healthcheck?.test[0]).toBe("CMD");
+    expect(await image.run(check).ended).toBe(0);
+    sandbox.signal("SIGTERM");
+    expect(await sandbox.ended).toBe(0);
+    expect(await image.run(check).ended).toBe(1);
+  });
+});
+
+/** The image's HEALTHCHECK, for a gateway whose admin port is not the default one. */
+async function health(admin: string): Promise<{ code: unknown; said: string }> {
+  const env = { ...settings("http://upstream.example.com"), ADMIN_PORT: new URL(admin).port };
+  const check = image.run(image.healthCheck.command, env);
+  return { code: await check.ended, said: check.output() };
+}
+
+function settings(upstream: string): Record<string, string> {
+  return {
+    HOST: "127.0.0.1",
+    UPSTREAM_URL: upstream,
+    UPSTREAM_IMAGE_URL: upstream,
+    UPSTREAM_SERVICE: CALLER.service,
+    UPSTREAM_CALLER_ID: CALLER.callerId,
+    UPSTREAM_PRIVATE_KEY: CALLER.privateKey,
+    UPSTREAM_USER_AGENT: "test/1.0",
+    UPSTREAM_REFERRER: "https://www.example.com/",
+  };
+}
+
+async function startSandbox(): Promise<{ sandbox: Sandbox; url: string }> {
+  const sandbox = createSandbox({ ...CALLER, sizes: { listings: 50, sold: 50 } });
+  onTestFinished(sandbox.close);
+  return { sandbox, url: (await sandbox.listen()).url };
+}
+
+/** Everybody may write to it. */
+function emptyDirectory(): string {
+  const directory = mkdtempSync(join(tmpdir(), "property-gateway-test-"));
+  onTestFinished(() => rmSync(directory, { recursive: true }));
+  chmodSync(directory, 0o777);
+  return directory;
+}
+
+/** Every file of the image but those below /data, with its size and when it was changed. */
+function listing(root: string): string[] {
+  return readdirSync(root, { recursive: true, encoding: "utf8" })
+    .filter((path) => !path.startsWith("data/"))
+    .map((path) => {
+      const stats = statSync(join(root, path));
+      return stats.isDirectory() ? path : `${path} ${stats.size} ${stats.mtimeMs}`;
+    })
+    .sort();
+}
+
+function installedPackages(directory: string): string[] {
+  return readdirSync(directory).flatMap((name) =>
+    name.startsWith("@") ? readdirSync(join(directory, name)).map((inner) => `${name}/${inner}`) : [name],
+  );
+}

@@ -1,0 +1,87 @@
+import { randomInt } from "node:crypto";
+
+import { describe, expect, it } from "vitest";
+
+import { createDice, type Dice } from "../support/dice.ts";
+import { scrape, type Series, strangersAmong } from "../support/exposition.ts";
+import { startGateway } from "../support/gateway.ts";
+
+/** What callers may invent, in one request. */
+interface Invented {
+  readonly path: string;
+  readonly method: string;
+  readonly headers: Record<string, string>;
+}
+
+/** Every kind of request there is to invent, each with values of its own. */
+function inventions(dice: Dice): Invented[] {
+  const word = (): string =>
+    Array.from({ length: dice.between(1, 12) }, () => dice.pick("abcxyzABC019-_.~".split(""))).join("");
+  const number = (): number => dice.between(100_000_000, 999_999_999);
+  const paths = [
+    `/${word()}-nowhere`,
+    `/listings/${number()}`,
+    `/sold/${number()}`,
+    `/listings/${number()}/${word()}`,
+    `/listings?areaId=${number()}`,
+    `/areas?q=${word()}${number()}`,
+    `/sold?q=${number()}&${word()}=${word()}`,
+    `/listings?limit=${number()}`,
+    `/listings?objectType=${word()}-none`,
+    `/cache/primary_${number()}_${dice.between(1, 140)}x${dice.between(1, 94)}.jpg`,
+    `/cache/primary_${number()}_${number()}x${number()}.jpg`,
+  ];
+  const headers = (): Record<string, string> => ({
+    "x-app-id": `${word()}-app`,
+    "user-agent": `${word()}-agent/${number()}`,
+    "x-request-id": word(),
+    referer: `http://${word()}.example/`,
+  });
+  return [
+    ...paths.map((path) => ({ path, method: "GET", headers: headers() })),
+    ...["POST", "PUT", "DELETE"].map((method) => ({
+      path: `/areas?q=${word()}`,
+      method,
+      headers: headers(),
+    })),
+    { path: `/areas?q=${word()}`, method: "GET", headers: { ...headers(), accept: `${word()}/${word()}` } },
+    { path: `/areas?q=${word()}`, method: "GET", headers: { ...headers(), expect: word() } },
+    { path: `/areas?q=${word()}`, method: "GET", headers: { ...headers(), [`x-${number()}`]: word() } },
+    {
+      path: `/areas?q=${word()}${number()}`,
+      method: "GET",
+      headers: { ...headers(), "cache-control": "no-store" },
+    },
+  ];
+}
+
+describe("what a caller invents", () => {
+  it("adds no series: not app, id, path, parameter, header or method", async () => {
+    const seed = randomInt(2 ** 31);
+    const dice = createDice(seed);
+    const gateway = await startGateway({ settings: "apps: [{ id: web }]" });
+    let asked = 0;
+
+    /** The series there are when so many more inventions have been answered and written down. */
+    async function after(rounds: number): Promise<Series[]> {
+      for (let round = 0; round < rounds; round++) {
+        for (const { path, ...request } of inventions(dice)) {
+          await gateway.get(path, request);
+          asked += 1;
+        }
+      }
+      await expect.poll(countOfRequests).toBe(asked);
+      return scrape(gateway);
+    }
+    async function countOfRequests(): Promise<number> {
+      const counts = (await scrape(gateway)).filter(({ metric }) => metric === "gateway_requests_total");
+      return counts.reduce((sum, { value }) => sum + value, 0);
+    }
+
+    const first = await after(2);
+    const later = await after(10);
+    const textOf = ({ text }: Series): string => text;
+    expect(later.map(textOf), `seed ${seed}`).toEqual(first.map(textOf));
+    expect(strangersAmong(later, ["web"]), `seed ${seed}`).toEqual([]);
+  });
+});

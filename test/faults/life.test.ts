@@ -1,0 +1,201 @@
+/** How a process begins and ends: when it says that it is ready, what becomes of those who are waiting. */
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import http from "node:http";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+
+import { describe, expect, it, onTestFinished } from "vitest";
+
+import { ask } from "../support/ask.ts";
+import { redisForTest, startMany, expectShared, urlOf } from "../support/budget-watch.ts";
+import { startFleet, type Replica } from "../support/fleet.ts";
+import { CALLER } from "../support/gateway.ts";
+
+async function readyz({ admin }: Replica): Promise<string> {
+  const { status, text } = await ask(`${admin}/readyz`);
+  return `${status} ${text.trim()}`;
+}
+
+function fileWith(text: string): string {
+  const folder = mkdtempSync(join(tmpdir(), "property-gateway-test-"));
+  onTestFinished(() => rmSync(folder, { recursive: true }));
+  const path = join(folder, "settings.yaml");
+  writeFileSync(path, text);
+  return path;
+}
+
+describe("a process that begins", () => {
+  it("is not ready before it knows the shared budget, and is when it has given it up", async () => {
+    const redis = await redisForTest();
+    const url = urlOf(redis);
+    await redis.close();
+    const fleet = await startFleet({ REDIS_URL: url });
+    const replica = await fleet.start();
+    expect(await readyz(replica)).toBe("503 starting");
+    expect((await ask(`${replica.admin}/livez`)).status).toBe(200);
+    await expect.poll(() => readyz(replica)).toBe("200 ready");
+    expect((await ask(`${replica.url}/areas?q=Nacka`)).status).toBe(200);
+  });
+
+  it("is ready as soon as it has joined the shared budget", async () => {
+    const fleet = await startFleet({ REDIS_URL: urlOf(await redisForTest()) });
+    const replica = await fleet.start();
+    await expect.poll(() => readyz(replica)).toBe("200 ready");
+    expect((await ask(`${replica.url}/areas?q=Nacka`)).status).toBe(200);
+  });
+
+  it("stays ready while Redis is away: it answers all the same", async () => {
+    const redis = await redisForTest();
+    const fleet = await startFleet({ REDIS_URL: urlOf(redis) });
+    const replica = await fleet.start();
+    await expectShared(replica);
+    expect(await readyz(replica)).toBe("200 ready");
+    await redis.close();
+    await replica.process.says(/shared budget cannot be reached/);
+    expect(await readyz(replica)).toBe("200 ready");
+  });
+
+  it("that cannot use its settings for Redis at all says why, and ends", async () => {
+    const fleet = await startFleet({
+      REDIS_URL: "rediss://127.0.0.1:6379",
+      CONFIG_FILE: fileWith("redis: { caFile: /nowhere/ca.pem }"),
+    });
+    await expect(fleet.start()).rejects.toThrow(/ended with 1 [^]*ENOENT[^]*cannot start/);
+  });
+});
+
+describe("a process that is told to stop", () => {
+  it("is not ready at once, and still serves until balancers have noticed, on connections that end", async () => {
+    const fleet = await startFleet({ STOP_DELAY: "2s" });
+    const replica = await fleet.start();
+    const agent = new http.Agent({ keepAlive: true });
+    onTestFinished(() => agent.destroy());
+    expect((await ask(`${replica.url}/areas?q=before`, { agent })).headers.connection).toBe("keep-alive");
+    fleet.sandbox.hold();
+    const inFlight = ask(`${replica.url}/listings?limit=3`);
+    await fleet.sandbox.waitForRequests(2);
+
+    replica.process.child.kill("SIGTERM");
+    await replica.process.says(/"signal":"SIGTERM"/);
+    expect(await readyz(replica)).toBe("503 stopping");
+    expect((await ask(`${replica.admin}/livez`)).status).toBe(200);
+    fleet.sandbox.release();
+    const [finished, late] = await Promise.all([inFlight, ask(`${replica.url}/areas?q=late`, { agent })]);
+    for (const { status, headers } of [finished, late]) {
+      expect([status, headers.connection]).toEqual([200, "close"]);
+    }
+    expect(await replica.process.ended).toBe(0);
+    // All that was to be said is written.
+    expect(replica.process.output().trimEnd().split("\n").at(-1)).toContain('"msg":"stopped"');
+  });
+
+  it("at a terminal, does not wait for balancers", async () => {
+    const fleet = await startFleet({ STOP_DELAY: "1h" });
+    const replica = await fleet.start();
+    replica.process.child.kill("SIGINT");
+    expect(await replica.process.ended).toBe(0);
+  });
+
+  it("refuses those who still wait when its time is over, in the queue and in flight, rather than cut them", async () => {
+    const fleet = await startFleet({
+      BUDGET: "1/1h",
+      CONFIG_FILE: fileWith("server: { drainTimeout: 500ms }\nbudget: { maxWait: 2h }\n"),
+    });
+    const replica = await fleet.start();
+    fleet.sandbox.hold();
+    const inFlight = ask(`${replica.url}/areas?q=in-flight`);
+    await fleet.sandbox.waitForRequests(1);
+    const queued = ask(`${replica.url}/areas?q=queued`);
+    await expect
+      .poll(async () => (await ask(`${replica.admin}/metrics`)).text)
+      .toMatch(/queue_length\{priority="interactive"\} 1/);
+    replica.process.child.kill("SIGTERM");
+    for (const { status, headers, json } of await Promise.all([inFlight, queued])) {
+      expect([status, headers.connection, headers["retry-after"]]).toEqual([503, "close", "1"]);
+      expect(json()).toMatchObject({ type: "urn:property-gateway:problem:shutting-down" });
+    }
+    expect(await replica.process.ended).toBe(0);
+    expect(replica.process.output().match(/"problem":"shutting-down"/g)).toHaveLength(2);
+    expect(fleet.arrivals()).toHaveLength(1);
+  });
+
+  it("brings home for the others what it has sent, though nobody waits for it any more", async () => {
+    const fleet = await startFleet({ REDIS_URL: urlOf(await redisForTest()), REPLICAS: "2" });
+    const [old, other] = await startMany(fleet, 2);
+    if (old === undefined || other === undefined) throw new Error("two were started");
+    await Promise.all([old, other].map(expectShared));
+    fleet.sandbox.hold();
+    const hangUp = new AbortController();
+    const left = ask(`${old.url}/areas?q=paid-for`, { signal: hangUp.signal });
+    left.catch(() => undefined);
+    await fleet.sandbox.waitForRequests(1);
+    hangUp.abort();
+    await old.process.says(/"outcome":"abandoned"/);
+    old.process.child.kill("SIGTERM");
+    await old.process.says(/"signal":"SIGTERM"/);
+    fleet.sandbox.release();
+    expect(await old.process.ended).toBe(0);
+    const reply = await ask(`${other.url}/areas?q=paid-for`);
+    expect(reply.headers["cache-status"]).toMatch(/; hit; .*detail=redis/);
+    expect(fleet.arrivals()).toHaveLength(1);
+    // Nothing is held back for one that has left in order.
+    await expectShared(other);
+  });
+});
+
+/** At SIGUSR2 the process does what nobody catches. */
+function failing(how: "throw" | "reject"): string {
+  const fail = how === "throw" ? "setTimeout(() => { throw failure })" : "void Promise.reject(failure)";
+  const script =
+    `const failure = Object.assign(new Error("the roof fell in, with ${CALLER.privateKey} and hash=0123456789"), ` +
+    `{ url: "https://api.example.com/?unique=abc", command: { args: ["secret value"] } });` +
+    `process.on("SIGUSR2", () => { ${fail} });`;
+  return `--import=data:text/javascript,${encodeURIComponent(script)}`;
+}
+
+describe("a process in which something fails that nobody catches", () => {
+  it.each(["throw", "reject"] as const)(
+    "says what, finishes what is in flight, and ends with 1: %s",
+    async (how) => {
+      const fleet = await startFleet({ NODE_OPTIONS: failing(how), STOP_DELAY: "500ms" });
+      const replica = await fleet.start();
+      fleet.sandbox.hold();
+      const inFlight = ask(`${replica.url}/listings?limit=3`);
+      await fleet.sandbox.waitForRequests(1);
+      replica.process.child.kill("SIGUSR2");
+      await replica.process.says(/the roof fell in/);
+      expect(await readyz(replica)).toBe("503 stopping");
+      fleet.sandbox.release();
+      expect((await inFlight).status).toBe(200);
+      expect(await replica.process.ended).toBe(1);
+      const line = /^.*the roof fell in.*$/m.exec(replica.process.output())?.[0] ?? "";
+      expect(JSON.parse(line)).toMatchObject({
+        level: "fatal",
+        origin: how === "throw" ? "uncaughtException" : "unhandledRejection",
+        error: { type: "Error", stack: expect.stringContaining("at ") },
+      });
+      for (const secret of [CALLER.privateKey, "0123456789", "unique=", "secret value"]) {
+        expect(replica.process.output()).not.toContain(secret);
+      }
+    },
+  );
+
+  it("again while it stops, stops all the same", async () => {
+    const fleet = await startFleet({ NODE_OPTIONS: failing("throw"), STOP_DELAY: "1s" });
+    const replica = await fleet.start();
+    replica.process.child.kill("SIGTERM");
+    await replica.process.says(/"signal":"SIGTERM"/);
+    replica.process.child.kill("SIGUSR2");
+    await replica.process.says(/the roof fell in/);
+    expect(await replica.process.ended).toBe(1);
+    expect(replica.process.output()).toContain('"msg":"stopped"');
+  });
+
+  it("of which nobody reads the log any more, ends too", async () => {
+    const fleet = await startFleet({});
+    const replica = await fleet.start();
+    replica.process.child.stdout?.destroy();
+    await ask(`${replica.url}/areas?q=Nacka`).catch(() => undefined);
+    expect(await replica.process.ended).toBe(1);
+  });
+});

@@ -1,0 +1,72 @@
+import { createServer } from "node:http";
+
+import { describe, expect, it, onTestFinished } from "vitest";
+
+import { listen } from "../../src/platform/listen.ts";
+import { run } from "../support/process.ts";
+
+const SETTINGS = {
+  UPSTREAM_URL: "http://upstream.example.com",
+  UPSTREAM_IMAGE_URL: "http://upstream.example.com",
+  UPSTREAM_SERVICE: "propertyservice",
+  UPSTREAM_CALLER_ID: "test",
+  UPSTREAM_PRIVATE_KEY: "test-key",
+  UPSTREAM_USER_AGENT: "test/1.0",
+  UPSTREAM_REFERRER: "https://www.example.com/",
+};
+
+/** An admin port that says a status to everything. @returns its port, and what it was asked for */
+async function adminPort(status: number | undefined): Promise<{ port: string; asked: string[] }> {
+  const asked: string[] = [];
+  const server = createServer((request, response) => {
+    asked.push(request.url ?? "");
+    if (status !== undefined) response.writeHead(status).end();
+  });
+  onTestFinished(() => {
+    server.close();
+    server.closeAllConnections();
+  });
+  const { port } = await listen(server, 0, "127.0.0.1");
+  return { port: String(port), asked };
+}
+
+describe("health-check", () => {
+  it("asks /readyz of the admin port that the settings name, and is silent where all is well", async () => {
+    const { port, asked } = await adminPort(200);
+    // An address to listen on that nobody can be asked at.
+    const check = run(["health-check"], { ...SETTINGS, ADMIN_HOST: "0.0.0.0", ADMIN_PORT: port });
+    expect([await check.ended, check.output(), asked]).toEqual([0, "", ["/readyz"]]);
+  });
+
+  it("fails where the gateway says that it is not ready", async () => {
+    const { port } = await adminPort(503);
+    const check = run(["health-check"], { ...SETTINGS, ADMIN_PORT: port });
+    expect([await check.ended, check.output()]).toEqual([1, `http://127.0.0.1:${port}/readyz: status 503\n`]);
+  });
+
+  it("fails where no answer comes, within what a container waits for it", async () => {
+    const { port } = await adminPort(undefined);
+    const check = run(["health-check"], { ...SETTINGS, ADMIN_PORT: port });
+    expect([await check.ended, check.output()]).toEqual([
+      1,
+      `http://127.0.0.1:${port}/readyz: no answer within 3000 ms\n`,
+    ]);
+  });
+
+  it.each([
+    ["::", "[::1]"],
+    ["::1", "[::1]"],
+    ["0.0.0.0", "127.0.0.1"],
+  ])("asks who listens on %s at %s", async (ADMIN_HOST, asked) => {
+    // Nobody listens there.
+    const check = run(["health-check"], { ...SETTINGS, ADMIN_HOST, ADMIN_PORT: "1" });
+    expect(await check.ended).toBe(1);
+    expect(check.output()).toContain(`http://${asked}:1/readyz: `);
+  });
+
+  it("asks the address it is given, and needs no settings for it", async () => {
+    const { port, asked } = await adminPort(204);
+    const check = run(["health-check", `http://127.0.0.1:${port}/anything`]);
+    expect([await check.ended, asked]).toEqual([0, ["/anything"]]);
+  });
+});

@@ -1,0 +1,66 @@
+/** What a scrape shows, and whether it is what the catalogue of metrics says. */
+import { CATALOGUE, type Metric } from "../../src/observe/catalogue.ts";
+import type { LabelValues } from "../../src/observe/labels.ts";
+import { ask } from "./ask.ts";
+
+export interface Series {
+  /** As it is written, without its value. */
+  readonly text: string;
+  /** Of the metric, without a histogram's suffix. */
+  readonly metric: string;
+  readonly labels: Readonly<Record<string, string>>;
+  readonly value: number;
+}
+
+export const METRICS: readonly Metric[] = CATALOGUE.flatMap(({ metrics }) => metrics);
+
+/** The names that queries may use: those of the catalogue, and a histogram's three. */
+export const QUERY_NAMES: readonly string[] = METRICS.flatMap(({ type, name }) =>
+  type === "histogram" ? [`${name}_bucket`, `${name}_sum`, `${name}_count`] : [name],
+);
+
+export async function scrape(gateway: { readonly adminUrl: string }): Promise<Series[]> {
+  return seriesIn((await ask(`${gateway.adminUrl}/metrics`)).text);
+}
+
+function seriesIn(exposition: string): Series[] {
+  const lines = exposition.split("\n").filter((line) => line !== "" && !line.startsWith("#"));
+  return lines.map((line) => {
+    const [, text = "", name = "", labels = "", value = ""] =
+      /^(([\w:]+)(?:\{(.*)\})?) (\S+)$/.exec(line) ?? [];
+    const isPart = METRICS.some(
+      (metric) => metric.type === "histogram" && name.replace(HISTOGRAM_SUFFIX, "") === metric.name,
+    );
+    return {
+      text,
+      metric: isPart ? name.replace(HISTOGRAM_SUFFIX, "") : name,
+      labels: Object.fromEntries(
+        [...labels.matchAll(/(\w+)="([^"]*)"/g)].map(([, key, said]) => [key, said]),
+      ),
+      value: Number(value),
+    };
+  });
+}
+
+const HISTOGRAM_SUFFIX = /_(bucket|sum|count)$/;
+
+/** The series that are not of the catalogue, or have a label, or a label's value, that it does not know. */
+export function strangersAmong(series: readonly Series[], apps: readonly string[]): string[] {
+  return series.filter((one) => !isKnown(one, apps)).map(({ text }) => text);
+}
+
+function isKnown({ metric: name, labels }: Series, apps: readonly string[]): boolean {
+  const metric = METRICS.find((candidate) => candidate.name === name);
+  if (metric === undefined) return false;
+  const { le, ...own } = labels;
+  const isBucket =
+    le === undefined || (metric.type === "histogram" && /^(\d+(\.\d+)?(e-\d+)?|\+Inf)$/.test(le));
+  return isBucket && Object.entries(own).every(([label, value]) => isValue(metric, label, value, apps));
+}
+
+function isValue({ labels }: Metric, label: string, value: string, apps: readonly string[]): boolean {
+  const known: LabelValues | undefined = labels[label];
+  if (label === "app" && apps.includes(value)) return true;
+  if (known?.values?.includes(value)) return true;
+  return label !== "app" && known?.pattern?.test(value) === true;
+}

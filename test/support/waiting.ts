@@ -1,0 +1,20 @@
+import type { Priority, Waiting } from "../../src/exchange.ts";
+
+export interface WaitingOptions {
+  /** Epoch milliseconds. */
+  readonly deadlineAt?: number;
+  readonly abandoned?: AbortSignal;
+  readonly priority?: Priority;
+}
+
+/** One who waits for an upstream call, unless told otherwise for ever, and no more urgently later on. */
+export function waitingOf(options: WaitingOptions = {}): Waiting {
+  const { deadlineAt = Number.POSITIVE_INFINITY, abandoned = new AbortController().signal } = options;
+  const { priority = "interactive" } = options;
+  return {
+    deadlineAt: () => deadlineAt,
+    abandoned,
+    priority: () => priority,
+    onMoreUrgent: () => undefined,
+  };
+}

@@ -1,0 +1,164 @@
+import { describe, expect, it } from "vitest";
+
+import {
+  ageMs,
+  type CacheRules,
+  freshnessLifetimeMs,
+  isFresh,
+  isWithinBounds,
+} from "../../../src/cache/freshness.ts";
+import { UNSEEN } from "../../../src/cache/pace.ts";
+import type { Entry, UpstreamTerms } from "../../../src/exchange.ts";
+import type { Query } from "../../../src/query/query.ts";
+import { entryWith, NO_TERMS } from "../../support/entries.ts";
+import { each, rulesWith } from "../../support/rules.ts";
+
+const NOW = Date.UTC(2026, 0, 15, 12);
+
+const RULES = rulesWith({
+  ttlMs: { listings: 1, sold: 2, areas: 3, images: 4, records: 5 },
+  negativeTtlMs: { listings: 11, sold: 12, areas: 13, images: 14, records: 15 },
+  maxAgeEverMs: 100,
+});
+
+const search = (resource: "listings" | "sold" | "areas"): Query => ({
+  kind: "search",
+  resource,
+  filters: [],
+  extras: [],
+  limit: undefined,
+  offset: undefined,
+});
+const record = (resource: "listings" | "sold"): Query => ({
+  kind: "record",
+  resource,
+  serviceId: "7",
+  extras: [],
+});
+const image: Query = {
+  kind: "image",
+  resource: "images",
+  serviceId: "7",
+  width: 140,
+  height: 94,
+  extras: [],
+};
+
+function lifetimeMs(
+  rules: CacheRules,
+  query = search("listings"),
+  status: Entry["status"] = 200,
+  terms: Partial<UpstreamTerms> = {},
+  pace = UNSEEN,
+): number {
+  return freshnessLifetimeMs(rules, query, { status, terms: { ...NO_TERMS, ...terms } }, pace, NOW);
+}
+
+describe("how long an answer is fresh", () => {
+  it.each<[string, Query, number]>([
+    ["listings found", search("listings"), 1],
+    ["sold found", search("sold"), 2],
+    ["areas found", search("areas"), 3],
+    ["a thumbnail", image, 4],
+    ["one listing", record("listings"), 5],
+    ["one sold", record("sold"), 5],
+  ])("%s: as the settings say for it; a 404 or 400 as they say for those", (_name, query, ms) => {
+    expect(lifetimeMs(RULES, query)).toBe(ms);
+    expect([lifetimeMs(RULES, query, 404), lifetimeMs(RULES, query, 400)]).toEqual([10 + ms, 10 + ms]);
+  });
+
+  it.each([
+    [3, 3, 3],
+    [2, 2, 2],
+    [1, 1, 1],
+  ])("is never longer than the bound on all ages, %i ms", (maxAgeEverMs, found, notFound) => {
+    const rules = { ...RULES, maxAgeEverMs };
+    expect(lifetimeMs(rules, search("areas"))).toBe(found);
+    expect(lifetimeMs(rules, search("areas"), 404)).toBe(notFound);
+  });
+
+  it("is the shorter by the age that the answer comes with, where the bound on all ages is near", () => {
+    const rules = rulesWith({ ttlMs: each(50), maxAgeEverMs: 100 });
+    const ages = [0, 50, 51, 100, 101];
+    expect(ages.map((age) => lifetimeMs(rules, undefined, 200, { ageMs: age }))).toEqual([50, 50, 49, 0, 0]);
+  });
+
+  it("is never longer than the answer is kept", () => {
+    expect(lifetimeMs(rulesWith({ retentionMs: 7 }))).toBe(7);
+  });
+
+  it.each([
+    ["shorter", 40, 40],
+    ["none at all", 0, 0],
+    ["longer", 60, 50],
+    ["unsaid", undefined, 50],
+  ])("is what the upstream says where that is shorter: %s (%s) is %i", (_name, freshForMs, expected) => {
+    const rules = rulesWith({ ttlMs: each(50), negativeTtlMs: each(50) });
+    expect(lifetimeMs(rules, undefined, 200, { freshForMs })).toBe(expected);
+    expect(lifetimeMs(rules, undefined, 404, { freshForMs })).toBe(expected);
+    expect(lifetimeMs({ ...rules, honourUpstream: false }, undefined, 200, { freshForMs })).toBe(50);
+  });
+
+  it("follows how fast the answer changes only where that is switched on, and never for a 404", () => {
+    const pace = { changes: 9, watchedMs: 0 };
+    const of = (adaptiveTtl: CacheRules["adaptiveTtl"], status: Entry["status"]): number =>
+      lifetimeMs(rulesWith({ adaptiveTtl, ttlMinMs: each(1) }), undefined, status, {}, pace);
+    expect([of("off", 200), of("shadow", 200), of("on", 200), of("on", 404)]).toEqual([
+      300_000, 300_000, 30_000, 60_000,
+    ]);
+  });
+});
+
+describe("an entry", () => {
+  const entry = entryWith("", 1_000, { freshUntil: 2_000 });
+
+  it.each([
+    [999, true],
+    [1_000, true],
+    [1_999, true],
+    [2_000, false],
+    [2_001, false],
+    [Number.MAX_SAFE_INTEGER, false],
+  ])("stored at 1000 for 1000 ms is fresh at %i: %s", (now, fresh) => {
+    expect(isFresh(entry, rulesWith(), now)).toBe(fresh);
+  });
+
+  it("with a lifetime of nothing is never fresh", () => {
+    expect(isFresh(entryWith("", 1_000, { freshUntil: 1_000 }), rulesWith(), 1_000)).toBe(false);
+  });
+
+  it.each([
+    [1_000, true],
+    [1_500, true],
+    [1_501, false],
+  ])("kept when longer lifetimes were set is fresh at %i within the bound on all ages: %s", (now, fresh) => {
+    expect(isFresh(entry, rulesWith({ maxAgeEverMs: 500 }), now)).toBe(fresh);
+  });
+
+  it.each<[string, Partial<Entry>, number, boolean]>([
+    ["within all bounds", {}, 3_000, true],
+    ["at the end of what it is kept for", {}, 8_999, true],
+    ["no longer kept", {}, 9_000, false],
+    ["as old as any may be", { keepUntil: 99_000 }, 11_000, true],
+    ["older than any may be", { keepUntil: 99_000 }, 11_001, false],
+    ["old when it came", { bornAt: -3_000 }, 7_000, true],
+    ["older when it came", { bornAt: -3_001 }, 7_000, false],
+    ["of a replica whose clock is ahead", { storedAt: 4_000, bornAt: 4_000 }, 3_000, true],
+  ])("that is %s (%o) may be given to anybody at %i: %s", (_name, changes, now, may) => {
+    const held = { ...entryWith("", 1_000, { keepUntil: 9_000 }), ...changes };
+    expect(isWithinBounds(held, rulesWith({ maxAgeEverMs: 10_000 }), now)).toBe(may);
+  });
+
+  it.each([
+    [6_000, true],
+    [6_001, false],
+  ])("kept when longer times were set is bounded by today's: at %i it may be given: %s", (now, may) => {
+    const held = entryWith("", 1_000, { keepUntil: 99_000 });
+    expect(isWithinBounds(held, rulesWith({ retentionMs: 5_000 }), now)).toBe(may);
+  });
+
+  it("is as old as the upstream's answer, and never younger than nothing", () => {
+    const held = entryWith("", 1_000, { bornAt: 400 });
+    expect([ageMs(held, 1_000), ageMs(held, 400), ageMs(held, 399)]).toEqual([600, 0, 0]);
+  });
+});

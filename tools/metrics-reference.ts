@@ -1,0 +1,66 @@
+import { CATALOGUE, type Metric } from "../src/observe/catalogue.ts";
+import type { LabelValues } from "../src/observe/labels.ts";
+
+const INTRODUCTION = `# Metrics
+
+<!-- Written by \`npm run generate\` from src/observe/catalogue.ts and src/observe/labels.ts. -->
+
+\`GET /metrics\` on the admin port shows these, in Prometheus' text format. Each process shows what it did itself;
+with Redis \`gateway_budget_limit\` and \`gateway_budget_remaining\` are those of all replicas together.
+
+Every label's values are a closed set, or stand in the settings. Nothing that a caller sends can add a series: not
+a URL, not a parameter, not a header, not an app that is not registered (all of those are \`other\`).
+
+A series with labels appears when it is counted for the first time. A histogram has three names: its own with
+\`_bucket\` (and the label \`le\`), \`_sum\` and \`_count\`.
+
+Alerts on them and a dashboard come with the gateway: [operations.md](operations.md#alerts).
+`;
+
+/** The reference of all metrics: a table per part of the gateway. */
+export function metricsReference(): string {
+  const sections = CATALOGUE.map(({ title, metrics }) =>
+    [
+      `## ${title}`,
+      "",
+      "| Metric | Type | Labels | Meaning |",
+      "| --- | --- | --- | --- |",
+      ...metrics.map(row),
+      "",
+    ].join("\n"),
+  );
+  return [INTRODUCTION, ...sections, labelsOf(CATALOGUE.flatMap(({ metrics }) => metrics))].join("\n");
+}
+
+function row({ name, type, labels, help, buckets }: Metric): string {
+  const named = Object.keys(labels).map(code).join(", ");
+  const meaning = buckets === undefined ? help : `${help} Buckets: ${buckets.join(", ")}.`;
+  return `| ${code(name)} | ${type} | ${named} | ${meaning} |`;
+}
+
+/** Where a label has other values for one metric than for another, it has a row for each. */
+function labelsOf(metrics: readonly Metric[]): string {
+  const uses = new Map<LabelValues, { label: string; names: string[] }>();
+  for (const { name, labels } of metrics) {
+    for (const [label, values] of Object.entries(labels)) {
+      const use = uses.get(values) ?? { label, names: [] };
+      use.names.push(name);
+      uses.set(values, use);
+    }
+  }
+  const rows = [...uses].map(
+    ([values, { label, names }]) =>
+      `| ${code(label)} | ${names.map(code).join(", ")} | ${valuesOf(values)} |`,
+  );
+  return ["## Labels", "", "| Label | Of | Values |", "| --- | --- | --- |", ...rows, ""].join("\n");
+}
+
+/** In words, and those values that the words do not name. */
+function valuesOf({ says = "", values = [] }: LabelValues): string {
+  const listed = values.map(code).filter((value) => !says.includes(value));
+  return [says, listed.join(", ")].filter((part) => part !== "").join(": ");
+}
+
+function code(text: string): string {
+  return `\`${text}\``;
+}
