@@ -49,6 +49,14 @@ export interface Life {
   readonly readiness: AdminOptions["readiness"];
 }
 
+/** For what comes after the drain: last words, places given back, the ledger. */
+const REST_MS = 5_000;
+
+/** @returns the longest that stopping takes, in milliseconds; what takes longer hangs */
+export function longestStopMs({ server }: LifeTerms): number {
+  return server.stopDelayMs + server.drainTimeoutMs + REST_MS;
+}
+
 /** @param parts made when they are first needed: the admin server asks for the readiness before it is made */
 export function drawLife(parts: () => LifeParts): Life {
   const started: { callers?: Listening; admin?: Listening } = {};

@@ -340,7 +340,9 @@ describe("monitoring", () => {
     expect(isPartOf(spec.selector.matchLabels, admin.metadata.labels)).toBe(true);
     expect(isPartOf(spec.selector.matchLabels, find(full, "Service", "gateway").metadata.labels)).toBe(false);
     expect(spec.endpoints[0]).toMatchObject({ port: admin.spec.ports[0].name, path: "/metrics" });
-    expect(spec.endpoints[0]).not.toHaveProperty("authorization");
+    expect(spec.endpoints[0].authorization.credentials).toEqual({ name: "operators", key: "token" });
+    const open = render(minimalWith({ serviceMonitor: { enabled: true } }));
+    expect(find(open, "ServiceMonitor").spec.endpoints[0]).not.toHaveProperty("authorization");
     const guarded = render(
       minimalWith({ serviceMonitor: { enabled: true }, adminToken: { existingSecret: "a" } }),
     );

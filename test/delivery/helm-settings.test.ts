@@ -36,6 +36,7 @@ import { startRedis } from "../support/redis.ts";
 const EXISTING = {
   upstream: { "private-key": CALLER.privateKey, key: CALLER.privateKey },
   redis: { address: "redis://127.0.0.1:1" },
+  operators: { token: "Only-for-operators-0123456789-abcdef" },
 };
 const ANY_PORTS = { HOST: "127.0.0.1", PORT: "0", ADMIN_PORT: "0" };
 const READY = /"callers":"(http:[^"]+)","admin":"http:[^"]+:(\d+)"/;
@@ -150,7 +151,7 @@ const ADDRESSES = [
   "redis://redis.example:6380",
   "127.0.0.2",
 ];
-const AMOUNTS = ["36d", "7s", "17MiB", "7/1m", "X-Other", "other", 17, 1_700, 0.17, true, false];
+const AMOUNTS = ["36d", "7s", "17KiB", "17MiB", "7/1m", "X-Other", "other", 17, 1_700, 0.17, true, false];
 /** One of these is valid for any setting that is no choice of words, and not its default. */
 const CANDIDATES: readonly unknown[] = [...LISTS, ...ADDRESSES, ...AMOUNTS];
 
@@ -179,7 +180,7 @@ function settingAt(values: Values, name: string): unknown {
 
 describe("every setting can be said in the values:", () => {
   it.each(OTHERS)("$name", ({ name, value, isSecret }) => {
-    expect(value).toBeDefined();
+    expect(value, "one of CANDIDATES must do").toBeDefined();
     const inConfig = {
       config: name.split(".").reduceRight<unknown>((inner, key) => ({ [key]: inner }), value),
     };

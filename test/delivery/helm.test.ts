@@ -152,6 +152,7 @@ describe("an install", () => {
   it.each([
     ["upstream", "privateKey"],
     ["redis", "url"],
+    ["admin", "token"],
   ])("never takes config.%s.%s, which would be for many to read", (section, name) => {
     const secret = "redis://:secret@redis.example";
     const message = refusal(minimalWith({ config: { [section]: { [name]: secret } } }));

@@ -88,7 +88,7 @@ describe("an upstream that asks to slow down", () => {
   });
 
   it("leaves callers what was known before, marked as old", async () => {
-    const { gateway, clock } = await startTimed();
+    const { gateway, clock } = await startTimed("cache: { staleWhileRevalidate: 0s }");
     await gateway.get("/areas?q=known");
     await clock.advance(100_000);
     gateway.sandbox.faults.add({ status: 429, retryAfter: "60", times: 1 });

@@ -236,11 +236,15 @@ describe("Redis", () => {
   it("with a foreign value, or one of another version, or a damaged one under our key: a miss, then ours", async () => {
     const server = await redis();
     const { store, states } = backendOf(server.settings);
-    const otherVersion = toBlob(entryOf("before", { storedAt: Date.now() + 86_400_000 }));
-    otherVersion[3] = 2;
+    // Of an earlier and of a later version of the gateway.
+    const otherVersions = [1, 3].map((version) => {
+      const blob = toBlob(entryOf("before", { storedAt: Date.now() + 86_400_000 }));
+      blob[3] = version;
+      return blob;
+    });
     const damaged = toBlob(entryOf("before", { storedAt: Date.now() - 1 }));
     damaged[damaged.length - 1] = 0;
-    for (const value of ["foreign", "PGE\u0001 but no more", otherVersion, damaged]) {
+    for (const value of ["foreign", "PGE\u0002 but no more", ...otherVersions, damaged]) {
       await server.command("SET", KEY, value);
       expect(await store.get(KEY)).toBeUndefined();
       expect(await store.set(KEY, entryOf("after"))).toBe(true);

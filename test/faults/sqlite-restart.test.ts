@@ -16,7 +16,14 @@ import type { Store } from "../../src/cache/store.ts";
 import { entryWith, keyOf } from "../support/entries.ts";
 import { createFakeClock } from "../support/fake-clock.ts";
 import { ledgerEntry } from "../support/ledger.ts";
-import { entryOfNumber, keyOfNumber, ledgerOn, PURGE_EVERY, WRITTEN_AT } from "../support/sqlite-writer.ts";
+import {
+  entryOfNumber,
+  KEPT_MS,
+  keyOfNumber,
+  ledgerOn,
+  PURGE_EVERY,
+  WRITTEN_AT,
+} from "../support/sqlite-writer.ts";
 import { openSqliteBackend, temporaryDirectory } from "../support/sqlite.ts";
 
 const DAY_MS = 86_400_000;
@@ -95,7 +102,7 @@ describe("a process that is killed in the middle of writing", () => {
       expect(stored).toBeGreaterThanOrEqual(after);
 
       const warnings: string[] = [];
-      const backend = openSqliteBackend(directory, { warnings });
+      const backend = openSqliteBackend(directory, { warnings, retentionMs: KEPT_MS });
       expect(warnings).toEqual([]);
       const newest = new Map<string, number>();
       for (let number = 1; number <= stored; number++) newest.set(keyOfNumber(number), number);
@@ -138,7 +145,7 @@ describe("several processes on one file", () => {
     }
 
     const warnings: string[] = [];
-    const backend = openSqliteBackend(directory, { warnings });
+    const backend = openSqliteBackend(directory, { warnings, retentionMs: KEPT_MS });
     for (let number = 1501; number <= 2000; number++) {
       expect(await bodyOf(backend.store, keyOfNumber(number))).toBe(
         entryOfNumber(number).bodies.identity?.toString("latin1"),

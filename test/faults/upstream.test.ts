@@ -3,6 +3,7 @@ import { describe, expect, it } from "vitest";
 import type { Fault } from "../../src/sandbox/faults.ts";
 import { startGateway, type TestGateway } from "../support/gateway.ts";
 import { cacheStatus, problemCode } from "../support/reply.ts";
+import { createSteppingClock } from "../support/stepping-clock.ts";
 
 const PATH = "/listings?areaId=76&limit=5";
 /** An upstream that asks to be left alone is asked again at once: what that does is tested elsewhere. */
@@ -40,7 +41,6 @@ describe("an upstream that", () => {
     ["sends too much", { oversizeBytes: 5_000_000 }, 502, "upstream-invalid-response", 1],
     ["does not answer", { hang: "headers" }, 504, "upstream-timeout", 1],
     ["stops in the middle", { hang: "body" }, 504, "upstream-timeout", 1],
-    ["refuses the query", { status: 400 }, 400, "upstream-rejected", 1],
   ])(
     "%s (%o) gives %i %s after %i calls, and nothing of it is kept",
     async (_name, fault, status, code, calls) => {
@@ -51,6 +51,30 @@ describe("an upstream that", () => {
       expect(cacheStatus(reply)).toEqual({ fwd: "miss", detail: code });
       expect(gateway.sandbox.requests()).toHaveLength(calls);
       await afterwards(gateway);
+    },
+  );
+
+  it.each<[string, 400 | 404, string, number]>([
+    ["refuses the query", 400, "upstream-rejected", 60],
+    ["knows no such thing", 404, "not-found", 60],
+  ])(
+    "%s (%i) gives %s, which is remembered for a while, and then asked again",
+    async (_name, status, code, seconds) => {
+      const clock = createSteppingClock();
+      const gateway = await startGateway({ ...QUICK, clock, sandbox: { now: clock.now } });
+      gateway.sandbox.faults.add({ status });
+      const first = await gateway.get(PATH);
+      expect([first.status, problemCode(first)]).toEqual([status, code]);
+      expect(cacheStatus(first)).toMatchObject({ fwd: "miss", "fwd-status": String(status), stored: true });
+      expect(first.headers["cache-control"]).toBe(`max-age=${seconds}`);
+      gateway.sandbox.faults.clear();
+      clock.pass(seconds * 1_000 - 1);
+      const second = await gateway.get(PATH);
+      expect([second.status, second.text, cacheStatus(second).hit]).toEqual([status, first.text, true]);
+      expect(gateway.sandbox.requests()).toHaveLength(1);
+      clock.pass(1);
+      const healthy = await gateway.get(PATH);
+      expect([healthy.status, cacheStatus(healthy).fwd]).toEqual([200, "stale"]);
     },
   );
 

@@ -59,26 +59,29 @@ describe("what is known of a URL", () => {
 });
 
 describe("a purge", () => {
-  it.each<[string, object, boolean, boolean]>([
-    ["a URL in any spelling", { url: "/listings?limit=5&areaId=76" }, true, false],
-    ["a key", { key: "property-gateway:1:{json:listings?areaId=76&limit=5&offset=0}" }, true, false],
-    ["a resource", { resource: "listings" }, true, false],
-    ["an area", { tag: "area:76" }, true, true],
-    ["everything", { all: true }, true, true],
-    ["everything, hard", { all: true, hard: true }, true, true],
-    ["another resource", { resource: "areas" }, false, false],
-    ["the frozen version of a URL", { url: PATH, format: "v2" }, false, false],
+  const [HELD, STALE, GONE] = [{ hit: true }, { fwd: "stale" }, { fwd: "miss" }];
+
+  it.each<[string, object, object, object]>([
+    ["a URL in any spelling", { url: "/listings?limit=5&areaId=76" }, STALE, HELD],
+    ["a key", { key: "property-gateway:1:{json:listings?areaId=76&limit=5&offset=0}" }, STALE, HELD],
+    ["a resource", { resource: "listings" }, STALE, HELD],
+    ["an area", { tag: "area:76" }, STALE, STALE],
+    ["everything", { all: true }, STALE, STALE],
+    ["everything, hard", { all: true, hard: true }, GONE, GONE],
+    ["another resource", { resource: "areas" }, HELD, HELD],
+    ["the frozen version of a URL", { url: PATH, format: "v2" }, HELD, HELD],
   ])("of %s (%o) concerns what it names and nothing else", async (_name, body, listings, sold) => {
     const gateway = await startGateway();
     for (const path of [PATH, OTHER]) await gateway.get(path);
     expect((await purge(gateway, body)).status).toBe(200);
-    for (const [path, concerned] of [
+    for (const [path, expected] of [
       [PATH, listings],
       [OTHER, sold],
     ] as const) {
-      const next = concerned ? "fetch" : "hit";
-      expect((await entry(gateway, path)).json()).toMatchObject({ next });
-      expect(cacheStatus(await gateway.get(path))).toMatchObject(concerned ? { fwd: "miss" } : { hit: true });
+      expect((await entry(gateway, path)).json()).toMatchObject({
+        next: expected === HELD ? "hit" : "fetch",
+      });
+      expect(cacheStatus(await gateway.get(path))).toMatchObject(expected);
       expect(cacheStatus(await gateway.get(path))).toMatchObject({ hit: true });
     }
   });

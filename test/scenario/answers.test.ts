@@ -1,9 +1,11 @@
 import { brotliDecompressSync, gunzipSync, zstdDecompressSync } from "node:zlib";
 import { describe, expect, it } from "vitest";
 
+import { ask } from "../support/ask.ts";
 import { askDirectly } from "../support/direct.ts";
 import { startGateway } from "../support/gateway.ts";
 import { cacheStatus, problemCode } from "../support/reply.ts";
+import { createSteppingClock } from "../support/stepping-clock.ts";
 
 const PATH = "/listings?areaId=76&limit=20";
 
@@ -65,7 +67,7 @@ describe("an answer", () => {
     expect(gateway.sandbox.requests()).toHaveLength(1);
   });
 
-  it("ages by the clock, and is asked for again at the end of its life", async () => {
+  it("ages by the clock, is given once more while it is asked for again, and is then new", async () => {
     let now = Date.now();
     const clock = { now: () => now, steady: () => now, after: () => () => undefined };
     const gateway = await startGateway({
@@ -79,8 +81,30 @@ describe("an answer", () => {
     expect(cacheStatus(old)).toMatchObject({ hit: true, ttl: "1" });
     expect(old.headers).toMatchObject({ age: "299", "cache-control": "max-age=1" });
     now += 1_000;
-    expect(cacheStatus(await gateway.get(PATH))).toMatchObject({ fwd: "miss" });
+    const updating = await gateway.get(PATH);
+    expect(cacheStatus(updating)).toMatchObject({ hit: true, ttl: "0", detail: "stale-while-revalidate" });
+    expect(updating.headers).toMatchObject({ age: "300", "cache-control": "max-age=0" });
+    // Looked at from aside: whoever asks before it is there is given the old one too.
+    const entry = `${gateway.adminUrl}/cache/entry?url=${encodeURIComponent(PATH)}`;
+    await expect.poll(async () => (await ask(entry)).json()).toMatchObject({ why: "fresh" });
+    expect(cacheStatus(await gateway.get(PATH))).toMatchObject({ hit: true, ttl: "300" });
     expect(gateway.sandbox.requests()).toHaveLength(2);
+    const series = 'gateway_requests_total{app="other",resource="listings",outcome="updating",status="200"}';
+    await expect.poll(() => gateway.metric(series)).toBe(1);
+    const calls = 'gateway_upstream_requests_total{resource="listings",cause="refresh",status="200"}';
+    expect(await gateway.metric(calls)).toBe(1);
+  });
+
+  it("is waited for where the one held has been over for long", async () => {
+    const clock = createSteppingClock();
+    const gateway = await startGateway({ clock, sandbox: { now: clock.now } });
+    await gateway.get(PATH);
+    clock.pass(359_999);
+    expect(cacheStatus(await gateway.get(PATH))).toMatchObject({ hit: true, ttl: "-60" });
+    await expect.poll(async () => cacheStatus(await gateway.get(PATH))).toMatchObject({ ttl: "300" });
+    clock.pass(360_000);
+    expect(cacheStatus(await gateway.get(PATH))).toMatchObject({ fwd: "stale", stored: true, ttl: "300" });
+    expect(gateway.sandbox.requests()).toHaveLength(3);
   });
 
   it("to HEAD is that to GET without the body, and fills the cache as well", async () => {

@@ -84,11 +84,31 @@ const KINDS: Record<string, Kind> = {
     is: "not-found",
   },
   "a 400 of the upstream": {
-    ...FAILED,
+    path: PATH,
     before: ({ sandbox }) => sandbox.faults.add({ status: 400 }),
     status: 400,
-    cacheStatus: "fwd=miss; detail=upstream-rejected",
+    cacheStatus: `fwd=miss; fwd-status=400; stored; ttl=60; ${LISTED}`,
+    cacheControl: "max-age=60",
     is: "upstream-rejected",
+  },
+  "a 400 remembered": {
+    path: PATH,
+    async before(gateway) {
+      gateway.sandbox.faults.add({ status: 400, times: 1 });
+      await gateway.get(PATH);
+    },
+    status: 400,
+    cacheStatus: `hit; ttl=60; ${LISTED}; detail=memory`,
+    cacheControl: "max-age=60",
+    is: "upstream-rejected",
+  },
+  "what only the cache is asked for, and has not": {
+    path: PATH,
+    headers: { "cache-control": "only-if-cached" },
+    status: 504,
+    cacheStatus: "detail=not-in-cache",
+    cacheControl: "no-store",
+    is: "not-in-cache",
   },
   "a stream of what could be kept": {
     path: PATH,
@@ -233,7 +253,7 @@ describe("the head of an answer that several waited for", () => {
     expect(cacheStatus(await first)).toMatchObject({ fwd: "miss", stored: true });
     expect((await first).headers["cache-status"]).not.toContain("collapsed");
     expect((await second).headers["cache-status"]).toBe(
-      `property-gateway; fwd=miss; collapsed; fwd-status=200; stored; ttl=300; ${LISTED}`,
+      `property-gateway; fwd=miss; fwd-status=200; collapsed; stored; ttl=300; ${LISTED}`,
     );
     expect((await second).headers.etag).toBe((await first).headers.etag);
   });
@@ -262,9 +282,9 @@ describe("304", () => {
     const clock = createSteppingClock();
     const gateway = await startGateway({ clock, sandbox: { now: clock.now } });
     const { headers } = await gateway.get(PATH);
-    clock.pass(300_000);
+    clock.pass(400_000);
     const again = await gateway.get(PATH, { headers: { "if-none-match": headers.etag } });
-    expect([again.status, cacheStatus(again)]).toEqual([304, expect.objectContaining({ fwd: "miss" })]);
+    expect([again.status, cacheStatus(again)]).toEqual([304, expect.objectContaining({ fwd: "stale" })]);
     expect(gateway.sandbox.requests()).toHaveLength(2);
   });
 });

@@ -40,7 +40,7 @@ function linesOf(output: string): string[] {
 const MISTAKES = `
 cache:
   ttl: { listings: 5 minutes }
-  staleWhileRevalidate: 1h
+  staleWhileRevalidate: { listings: never }
 sever: { port: 80 }
 query: { unknown: forwards }
 `;
@@ -53,18 +53,18 @@ describe.each(["gateway", "config-check"])("%s", (command) => {
       CONFIG_FILE: file,
       BUDGET: "many",
       PORT: "http",
-      ADMIN_TOKEN: "x",
+      ADMIN_TOKEN: "with blanks in it",
     });
     expect(await checked.ended).toBe(1);
     const lines = linesOf(checked.output()).filter((line) => line !== "the configuration is not valid:");
     for (const [place, path, expected] of [
       [`${file}:3`, "cache.ttl.listings", /expected .*5m/],
-      [`${file}:4`, "cache.staleWhileRevalidate", /not available in this version/],
+      [`${file}:4`, "cache.staleWhileRevalidate.listings", /expected .*5m/],
       [`${file}:5`, "sever", /did you mean server\?/],
       [`${file}:6`, "query.unknown", /expected .*forward.*drop.*reject/],
       ["BUDGET", "budget.limit", /expected .*60\/1m/],
       ["environment variable PORT", "server.port", /expected/],
-      ["ADMIN_TOKEN", "", /not available in this version/],
+      ["ADMIN_TOKEN", "admin.token", /expected letters, digits/],
     ] as const) {
       const [line = "none", ...others] = lines.filter((text) => text.includes(place) && text.includes(path));
       expect([place, line, others]).toEqual([place, expect.stringMatching(expected), []]);

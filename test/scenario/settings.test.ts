@@ -82,14 +82,15 @@ describe("how long an answer is kept", () => {
     ["what is not there", "/sold/1", 60],
   ])("is that of %s", async (_name, path, seconds) => {
     const clock = createSteppingClock();
-    const gateway = await startGateway({ clock, sandbox: { now: clock.now } });
+    const settings = "cache: { staleWhileRevalidate: 0s }";
+    const gateway = await startGateway({ clock, sandbox: { now: clock.now }, settings });
     expect((await gateway.get(path)).headers["cache-control"]).toBe(`max-age=${seconds}`);
     clock.pass(seconds * 1000 - 1);
     const last = await gateway.get(path);
     expect(cacheStatus(last)).toMatchObject({ hit: true, ttl: "0" });
     expect(last.headers).toMatchObject({ age: String(seconds - 1), "cache-control": "max-age=0" });
     clock.pass(1);
-    expect(cacheStatus(await gateway.get(path))).toMatchObject({ fwd: "miss", ttl: String(seconds) });
+    expect(cacheStatus(await gateway.get(path))).toMatchObject({ fwd: "stale", ttl: String(seconds) });
     expect(gateway.sandbox.requests()).toHaveLength(2);
   });
 
@@ -105,6 +106,38 @@ describe("how long an answer is kept", () => {
       ),
     );
     expect(lives).toEqual(["max-age=7", "max-age=8", "max-age=9", "max-age=3"]);
+  });
+
+  it("is one setting for all of them where that is enough", async () => {
+    const gateway = await startGateway({ clock: createSteppingClock(), settings: "cache: { ttl: 7s }" });
+    const paths = [
+      "/listings",
+      "/sold",
+      "/areas",
+      `/listings/${LISTING_ID}`,
+      `/cache/primary_${LISTING_ID}_1x1.jpg`,
+    ];
+    const lives = await Promise.all(
+      paths.map(async (path) => (await gateway.get(path)).headers["cache-control"]),
+    );
+    expect(lives).toEqual(paths.map(() => "max-age=7"));
+  });
+
+  it.each([
+    ["is no longer than it is kept at all (cache.retention)", "cache: { retention: 2m }", "max-age=120"],
+    [
+      "is no longer than any answer may be old (cache.maxAgeEver)",
+      "cache: { maxAgeEver: 90s }",
+      "max-age=90",
+    ],
+  ])("%s", async (_name, settings, lives) => {
+    const clock = createSteppingClock();
+    const gateway = await startGateway({ clock, sandbox: { now: clock.now }, settings });
+    const { headers } = await gateway.get("/listings?limit=1");
+    expect(headers["cache-control"]).toBe(lives);
+    clock.pass(120_001);
+    gateway.sandbox.faults.add({ status: 500 });
+    expect(problemCode(await gateway.get("/listings?limit=1"))).toBe("upstream-error");
   });
 
   it("ends early where memory has no room for more, the least used first (cache.maxBytes)", async () => {

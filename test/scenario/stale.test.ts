@@ -47,7 +47,7 @@ describe("where the budget is spent", () => {
   });
 
   it("it is stale from the first millisecond on, and a hit until then", async () => {
-    const { gateway, clock } = await startPoor();
+    const { gateway, clock } = await startPoor({ settings: "cache: { staleWhileRevalidate: 0s }" });
     await gateway.get(PATH);
     clock.pass(299_999);
     expect(cacheStatus(await gateway.get(PATH))).toMatchObject({ hit: true, ttl: "0", detail: "memory" });
@@ -58,6 +58,18 @@ describe("where the budget is spent", () => {
     });
     clock.pass(1);
     expect(cacheStatus(await gateway.get(PATH))).toMatchObject({ hit: true, ttl: "-1" });
+  });
+
+  it("an answer that has just expired is given although it cannot be refreshed, to all who ask", async () => {
+    const { gateway, clock } = await startPoor();
+    const { text } = await gateway.get(PATH);
+    clock.pass(300_000);
+    for (let request = 0; request < 5; request++) {
+      const stale = await gateway.get(PATH);
+      expect([stale.status, stale.text]).toEqual([200, text]);
+      expect(cacheStatus(stale)).toMatchObject({ hit: true, ttl: "0", detail: "stale-while-revalidate" });
+    }
+    expect(gateway.sandbox.requests()).toHaveLength(1);
   });
 
   it("a caller that has the answer already is told that it has not changed", async () => {
@@ -135,7 +147,7 @@ describe("where the budget is spent", () => {
     clock.pass(400_000);
     expect(cacheStatus(await gateway.get(PATH))).toMatchObject({ hit: true, ttl: "-100" });
     clock.pass(200_001);
-    expect(cacheStatus(await gateway.get(PATH))).toMatchObject({ fwd: "miss", stored: true, ttl: "300" });
+    expect(cacheStatus(await gateway.get(PATH))).toMatchObject({ fwd: "stale", stored: true, ttl: "300" });
   });
 });
 
@@ -152,11 +164,13 @@ describe("the bound on all ages (cache.maxAgeEver)", () => {
   it("ends longer lifetimes, and callers are promised no more", async () => {
     const { gateway, clock } = await startPoor({
       env: { BUDGET: "9/1d" },
-      settings: "cache: { maxAgeEver: 2m, negativeTtl: 5m }",
+      settings: "cache: { maxAgeEver: 2m, negativeTtl: 5m, staleWhileRevalidate: 1h }",
     });
     expect((await gateway.get(PATH)).headers["cache-control"]).toBe("max-age=120");
     expect((await gateway.get("/sold/1")).headers["cache-control"]).toBe("max-age=120");
-    clock.pass(120_000);
-    expect(cacheStatus(await gateway.get(PATH))).toMatchObject({ fwd: "miss" });
+    clock.pass(119_999);
+    expect(cacheStatus(await gateway.get(PATH))).toMatchObject({ hit: true, detail: "memory" });
+    clock.pass(2);
+    expect(cacheStatus(await gateway.get(PATH))).toMatchObject({ fwd: "stale" });
   });
 });

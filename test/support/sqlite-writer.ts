@@ -31,6 +31,8 @@ export const keyOfNumber = (number: number): string => keyOf(`sold/${number % 50
 /** A purge is declared before each entry whose number this divides. */
 export const PURGE_EVERY = 10;
 export const WRITTEN_AT = Date.UTC(2026, 0, 15);
+/** For longer than this test is going to be run. */
+export const KEPT_MS = 100 * 365 * 86_400_000;
 
 /** A ledger that has no reason to drop or correct anything. */
 export const ledgerOn = (database: Database): OwnLedger =>
@@ -43,6 +45,7 @@ export const ledgerOn = (database: Database): OwnLedger =>
 if (import.meta.main) {
   const [directory = "", first = "0", count = "0"] = process.argv.slice(2);
   const backend = openSqliteBackend(directory, {
+    retentionMs: KEPT_MS,
     // Anything it warns of is a failure of the test.
     log: { warn: (message, fields) => console.log(`warning: ${message} ${JSON.stringify(fields)}`) },
   });

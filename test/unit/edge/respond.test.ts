@@ -232,6 +232,7 @@ describe("what a problem says of how the request went", () => {
       "failed",
       "fwd=miss; detail=upstream-unavailable",
     ],
+    ["only what is held was wanted", "not-in-cache", {}, "refused", "detail=not-in-cache"],
     ["the upstream failed", "upstream-error", {}, "failed", "fwd=miss; detail=upstream-error"],
     ["the upstream knows no such record", "not-found", {}, "miss", "fwd=miss; detail=not-found"],
   ])("%s", (_name, code, details, outcome, cacheStatus) => {

@@ -174,8 +174,8 @@ describe("in the file", () => {
     ],
     [
       "a lifetime of zero",
-      "cache: { negativeTtl: 0s }",
-      `gateway.yaml:1: cache.negativeTtl: found "0s"; expected ${LIFETIME}`,
+      "cache: { ttl: { sold: 0s } }",
+      `gateway.yaml:1: cache.ttl.sold: found "0s"; expected ${LIFETIME}`,
     ],
     [
       "nothing",
@@ -235,7 +235,8 @@ describe("in the file", () => {
     [
       "an unknown key of an app",
       "apps:\n  - id: web\n    name: Web",
-      "gateway.yaml:3: apps[0].name: unknown setting; known in apps[0]: id, weight, perDay, priority",
+      "gateway.yaml:3: apps[0].name: unknown setting; known in apps[0]: id, weight, perDay, priority, " +
+        "mayForceRefresh",
     ],
     [
       "an app without weight",
@@ -348,23 +349,6 @@ describe("the private key's file", () => {
   });
 });
 
-describe("what is not available in this version", () => {
-  it.each([["ADMIN_TOKEN", "t0ken", "environment variable ADMIN_TOKEN: is not available in this version"]])(
-    "%s",
-    (name, value, line) => {
-      expect(problemsOf({ ...MINIMAL, [name]: value })).toEqual([line]);
-    },
-  );
-
-  it.each([
-    ["cache:\n  staleWhileRevalidate: 24h", "cache.staleWhileRevalidate"],
-    ["cache:\n  ttlMin: 1m", "cache.ttlMin"],
-    ["apps:\n  - { id: web, mayForceRefresh: true }", "apps[0].mayForceRefresh"],
-  ])("%j", (yaml, name) => {
-    expect(problemsOfFile(yaml)).toEqual([`gateway.yaml:2: ${name} is not available in this version`]);
-  });
-});
-
 describe("a secret is in no message", () => {
   const secret = "pr1vate-0f-acme";
   it.each<[string, Record<string, string>, string]>([
@@ -384,7 +368,10 @@ describe("a secret is in no message", () => {
     ],
     ["in an address of Redis that cannot be decoded", { REDIS_URL: `redis://:${secret}%@h` }, ""],
     ["in a good address with a bad mode", { REDIS_URL: `redis://:${secret}@h` }, "redis: { mode: sentinel }"],
-    ["in a token not available yet", { ADMIN_TOKEN: secret }, ""],
+    ["in a token that cannot stand in a header", { ADMIN_TOKEN: `${secret} ` }, ""],
+    ["in a token beside a file", { ADMIN_TOKEN: secret, ADMIN_TOKEN_FILE: "/token" }, ""],
+    ["in a token given as the file", { ADMIN_TOKEN_FILE: secret }, ""],
+    ["in a token given elsewhere too", { ADMIN_TOKEN: secret, UPSTREAM_SERVICE: `${secret}/x` }, ""],
     ["in a broken file", {}, `upstream: { privateKey: "${secret}`],
     ["taken for an alias", {}, `upstream: { privateKey: *${secret} }`],
     ["taken for a tag", {}, `upstream: { privateKey: !${secret} }`],

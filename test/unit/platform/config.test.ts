@@ -2,6 +2,7 @@ import { inspect } from "node:util";
 
 import { describe, expect, it } from "vitest";
 
+import { createAuthority } from "../../support/certificates.ts";
 import { load, MINIMAL } from "./config-fixture.ts";
 
 const overlay = (yaml: string): ReturnType<typeof load> =>
@@ -19,13 +20,21 @@ describe("defaults", () => {
         port: 8080,
         appIdHeader: "x-app-id",
         maxUrlBytes: 8192,
+        maxHeaderBytes: 16_384,
+        maxHeaders: 100,
+        maxConnections: 5_000,
+        headersTimeoutMs: 10_000,
+        requestTimeoutMs: 30_000,
+        keepAliveTimeoutMs: 75_000,
+        writeTimeoutMs: 30_000,
         stopDelayMs: 2_000,
         drainTimeoutMs: 10_000,
       },
-      admin: { host: "127.0.0.1", port: 9090 },
+      admin: { host: "127.0.0.1", port: 9090, token: null, openMetrics: false },
       upstream: {
         url: "https://api.example.com",
         imageUrl: "https://images.example.com",
+        ca: null,
         service: "propertyservice",
         callerId: "acme",
         privateKeyFile: null,
@@ -52,12 +61,33 @@ describe("defaults", () => {
           records: 600_000,
           images: 86_400_000,
         },
-        negativeTtlMs: 60_000,
+        adaptiveTtl: "shadow",
+        ttlMinMs: {
+          listings: 60_000,
+          sold: 900_000,
+          areas: 21_600_000,
+          records: 120_000,
+          images: 21_600_000,
+        },
+        ttlMaxMs: { listings: 1_800_000, sold: 43_200_000, areas: DAY, records: 3_600_000, images: DAY },
+        negativeTtlMs: { listings: 60_000, sold: 60_000, areas: 60_000, records: 60_000, images: 60_000 },
+        staleWhileRevalidateMs: {
+          listings: 60_000,
+          sold: 900_000,
+          areas: 43_200_000,
+          records: 120_000,
+          images: 43_200_000,
+        },
         staleIfErrorMs: { listings: DAY, sold: DAY, areas: DAY, records: DAY, images: DAY },
         maxDiskBytes: 1_073_741_824,
         retentionMs: 172_800_000,
+        maxWaitForFreshMs: 1_000,
         maxAgeEverMs: 86_400_000,
+        honourUpstream: true,
+        minRefreshIntervalMs: 10_000,
+        earlyRefreshAbove: 0.5,
       },
+      warm: { file: null },
       budget: {
         limit: [
           { limit: 60, windowMs: 60_000, name: "1m" },
@@ -106,6 +136,27 @@ describe("precedence", () => {
   it("takes single lifetimes from CACHE_TTL and leaves the others", () => {
     const { ttlMs } = load({ ...MINIMAL, CACHE_TTL: "listings=2m, sold=3h" }).cache;
     expect(ttlMs).toMatchObject({ listings: 120_000, sold: 10_800_000, areas: 86_400_000 });
+  });
+
+  it("takes one duration for every kind of answer, in each section of such", () => {
+    const { cache } = overlay(
+      "cache: { ttl: 7s, ttlMin: 1s, ttlMax: 9s, staleWhileRevalidate: 0s, staleIfError: 8s, negativeTtl: 2s }",
+    );
+    const all = (ms: number): object => ({ listings: ms, sold: ms, areas: ms, records: ms, images: ms });
+    expect(cache).toMatchObject({
+      ttlMs: all(7_000),
+      ttlMinMs: all(1_000),
+      ttlMaxMs: all(9_000),
+      staleWhileRevalidateMs: all(0),
+      staleIfErrorMs: all(8_000),
+      negativeTtlMs: all(2_000),
+    });
+  });
+
+  it("lets the environment change one kind where the file has one duration for all", () => {
+    const env = { ...MINIMAL, CONFIG_FILE: "gateway.yaml", CACHE_TTL: "sold=3h" };
+    const { ttlMs } = load(env, { "gateway.yaml": "cache: { ttl: 7s }" }).cache;
+    expect(ttlMs).toEqual({ listings: 7_000, sold: 10_800_000, areas: 7_000, records: 7_000, images: 7_000 });
   });
 
   it("counts an empty variable as unset", () => {
@@ -172,11 +223,13 @@ describe("values", () => {
 });
 
 describe("an app", () => {
-  it("has a weight of 1, no limit of its own and callers who wait, unless it says otherwise", () => {
-    const yaml = "apps:\n  - id: web\n  - { id: sync, weight: 0.5, perDay: 2000, priority: background }\n";
+  it("has a weight of 1, no limit of its own, callers who wait and take what is fresh, unless it says otherwise", () => {
+    const yaml =
+      "apps:\n  - id: web\n" +
+      "  - { id: sync, weight: 0.5, perDay: 2000, priority: background, mayForceRefresh: true }\n";
     expect(overlay(yaml).apps).toEqual([
-      { id: "web", weight: 1, perDay: null, priority: "interactive" },
-      { id: "sync", weight: 0.5, perDay: 2_000, priority: "background" },
+      { id: "web", weight: 1, perDay: null, priority: "interactive", mayForceRefresh: false },
+      { id: "sync", weight: 0.5, perDay: 2_000, priority: "background", mayForceRefresh: true },
     ]);
   });
 });
@@ -231,6 +284,44 @@ describe("the private key", () => {
     const shown = [JSON.stringify(config), inspect(config, { depth: Infinity, showHidden: true })].join();
     expect(shown).not.toContain("k3y-of-acme");
     expect(shown).toContain("[secret]");
+  });
+});
+
+describe("the admin port", () => {
+  it.each([
+    ["this machine, without a token", {}, "127.0.0.1"],
+    ["what callers have, with a token", { ADMIN_TOKEN: "t0ken" }, "0.0.0.0"],
+    [
+      "what callers have, with a token from a file",
+      { ADMIN_TOKEN_FILE: "/run/token", HOST: "10.0.0.1" },
+      "10.0.0.1",
+    ],
+    ["what the settings say, without a token", { ADMIN_HOST: "0.0.0.0" }, "0.0.0.0"],
+    ["what the settings say, with a token", { ADMIN_HOST: "::1", ADMIN_TOKEN: "t0ken" }, "::1"],
+  ])("is for %s", (_, env, host) => {
+    expect(load({ ...MINIMAL, ...env }, { "/run/token": "t0ken\n" }).admin.host).toBe(host);
+  });
+
+  it("has its token from a variable or a file, and shows it in no way of printing", () => {
+    const given = load({ ...MINIMAL, ADMIN_TOKEN: "t0ken-1" });
+    const read = load({ ...MINIMAL, ADMIN_TOKEN_FILE: "/run/token" }, { "/run/token": "t0ken-2\n" });
+    expect([given.admin.token?.reveal(), read.admin.token?.reveal()]).toEqual(["t0ken-1", "t0ken-2"]);
+    expect([JSON.stringify([given, read]), inspect([given, read], { depth: Infinity })].join()).not.toContain(
+      "t0ken",
+    );
+  });
+
+  it("has open metrics where a variable says so", () => {
+    expect(load({ ...MINIMAL, ADMIN_OPEN_METRICS: "true" }).admin.openMetrics).toBe(true);
+  });
+});
+
+describe("certificate authorities", () => {
+  const { cert } = createAuthority();
+  it("are read from their files", () => {
+    const env = { ...MINIMAL, REDIS_URL: "rediss://h", REDIS_CA_FILE: "/r.pem", UPSTREAM_CA_FILE: "/u.pem" };
+    const config = load(env, { "/r.pem": cert, "/u.pem": `Ours:\n${cert}${cert}` });
+    expect([config.redis?.ca, config.upstream.ca]).toEqual([cert, `Ours:\n${cert}${cert}`]);
   });
 });
 
