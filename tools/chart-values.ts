@@ -1,5 +1,8 @@
 import * as z from "zod";
 
+import { settingsSchema } from "../src/platform/config-schema.ts";
+import { settingsOf } from "../src/platform/setting-check.ts";
+import { metaOf } from "../src/platform/setting-shapes.ts";
 import { type JsonSchema } from "./config-json-schema.ts";
 
 /** What may stand in the chart's values, besides `config`. Defaults and meanings are in its values.yaml. */
@@ -12,10 +15,12 @@ const texts = (): z.ZodType => z.record(z.string(), z.string());
 const kubernetes = (): z.ZodType => z.record(z.string(), z.unknown());
 const kubernetesList = (): z.ZodType => z.array(kubernetes());
 
+/** Any text: Helm would show one that is not of the expected form. The templates see to that, and do not. */
+const secretText = (): z.ZodType => z.string();
 /** A key in a Secret, as Kubernetes allows it. */
 const secretKey = (): z.ZodType => z.string().regex(/^[-._a-zA-Z0-9]+$/);
 const secret = (): z.ZodType =>
-  z.strictObject({ existingSecret: name(), existingSecretKey: secretKey(), value: z.string() }).partial();
+  z.strictObject({ existingSecret: name(), existingSecretKey: secretKey(), value: secretText() }).partial();
 /** An amount of memory or storage. */
 const quantity = (): z.ZodType => z.string().regex(/^[0-9]+(\.[0-9]+)?([KMGT]i?)?$/);
 const persistence = { enabled: z.boolean(), size: quantity(), storageClass: name() };
@@ -30,8 +35,7 @@ const trial = z.strictObject({
   enabled: z.boolean(),
   image: name(),
   imagePullPolicy: pullPolicy(),
-  // It becomes part of a URL.
-  password: z.string().regex(/^[A-Za-z0-9]*$/),
+  password: secretText(),
   maxMemory: z.string().regex(/^[1-9][0-9]*(kb|mb|gb)$/),
   resources: kubernetes(),
   persistence: z.strictObject(persistence).partial(),
@@ -40,7 +44,7 @@ const trial = z.strictObject({
 const redis = z.strictObject({
   existingSecret: name(),
   existingSecretKey: secretKey(),
-  url: z.string().regex(/^(rediss?:\/\/\S+)?$/),
+  url: secretText(),
   trial: trial.partial(),
 });
 
@@ -138,7 +142,10 @@ const values = z.strictObject({
  */
 export function chartValuesSchema(config: JsonSchema): object {
   const { properties } = z.toJSONSchema(values.partial(), { io: "input", target: "draft-7" });
-  const { $schema: _, title: __, ...settings } = config;
+  const { $schema: _, title: __, ...settings } = structuredClone(config);
+  for (const { path, shape } of settingsOf(settingsSchema)) {
+    if (metaOf(shape)?.secret) looseTextAt(settings, path);
+  }
   return {
     // The newest that Helm 3 knows too.
     $schema: "http://json-schema.org/draft-07/schema#",
@@ -147,4 +154,12 @@ export function chartValuesSchema(config: JsonSchema): object {
     additionalProperties: false,
     properties: { config: settings, ...properties },
   };
+}
+
+/** Of a secret, the schema may not tell the form: see secretText. */
+function looseTextAt(schema: JsonSchema, [name = "", ...below]: readonly string[]): void {
+  const part = schema.properties?.[name];
+  if (!part || !schema.properties) throw new Error(`there is no ${name} in the JSON Schema`);
+  if (below.length > 0) looseTextAt(part, below);
+  else schema.properties[name] = { description: part.description ?? "", type: ["string", "null"] };
 }

@@ -11,6 +11,7 @@ export interface JsonSchema {
   required?: string[];
   anyOf?: JsonSchema[];
   pattern?: string;
+  type?: string | string[];
   description?: string;
   default?: unknown;
   $schema?: string;

@@ -9,6 +9,7 @@ import {
   refusal,
   render,
   VALUE_FILES,
+  type Values,
   valuesOf,
 } from "../support/chart.ts";
 import { KUBERNETES_VERSIONS } from "../support/helm-tools.ts";
@@ -157,6 +158,24 @@ describe("an install", () => {
     const secret = "redis://:secret@redis.example";
     const message = refusal(minimalWith({ config: { [section]: { [name]: secret } } }));
     expect(message).toMatch(`config.${section}.${name} would stand in a ConfigMap`);
+    expect(message).not.toContain(secret);
+  });
+
+  it.each<[string, Values, RegExp]>([
+    ["the address of Redis", { redis: { url: "Secret#1" } }, /redis\.url is not an address/],
+    [
+      "the password of its Redis",
+      { redis: { trial: { enabled: true, password: "Secret#1" } } },
+      /redis\.trial\.password is not of letters and digits/,
+    ],
+    [
+      "a private key file that is a number",
+      { config: { upstream: { privateKeyFile: 12_345 } } },
+      /got number/,
+    ],
+  ])("does not show %s when it is wrong", (_, values, message) => {
+    expect(refusal(minimalWith(values))).toMatch(message);
+    expect(refusal(minimalWith(values))).not.toMatch(/Secret#1|12345/);
   });
 
   it("says in its notes what was assumed, and what one pod without Redis means", () => {

@@ -50,6 +50,14 @@
 {{- $faults = append $faults "expected one of redis.existingSecret, redis.url and redis.trial.enabled" -}}
 {{- end -}}
 {{- end -}}
+{{- with .Values.redis -}}
+{{- if not (regexMatch "^(rediss?://[^ ]+)?$" .url) -}}
+{{- $faults = append $faults "redis.url is not an address such as redis://user:password@redis.example:6379" -}}
+{{- end -}}
+{{- if not (regexMatch "^[A-Za-z0-9]*$" .trial.password) -}}
+{{- $faults = append $faults "redis.trial.password is not of letters and digits alone" -}}
+{{- end -}}
+{{- end -}}
 {{- if and (gt $most 1) (not $hasRedis) -}}
 {{- $faults = append $faults (printf "%d replicas without Redis: each would have the whole budget to itself. Set redis.existingSecret, redis.url or redis.trial.enabled, or run one" $most) -}}
 {{- end -}}
