@@ -27,7 +27,7 @@ export function helmCommand(): string {
   if (process.platform !== "linux" || process.arch !== "x64") {
     const isThere = spawnSync("helm", ["version"]).status === 0;
     if (!isThere)
-      throw new Error("The tests need helm 3.18 or newer on the path. Install it, and run this again.");
+      throw new Error("The tests need helm 3.17 or newer on the path. Install it, and run this again.");
     return "helm";
   }
   const directory = cached(`helm-${HELM_LAYER.version}`, (into) => {
