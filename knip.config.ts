@@ -4,13 +4,13 @@ const config: KnipConfig = {
   entry: [
     "src/{main,demo,health-check}.ts",
     "src/sandbox/main.ts",
-    "src/platform/config-check.ts",
+    "src/config-check.ts",
     "test/**/*.test.ts",
     "bench/hits-server.ts",
   ],
   project: ["{src,test,bench,tools}/**/*.{ts,mjs}"],
   // `npm test` sees to it that they are there.
-  ignoreBinaries: ["redis-server", "redis-cli", "prometheus", "promtool"],
+  ignoreBinaries: ["redis-cli", "prometheus"],
 };
 
 export default config;

@@ -4,7 +4,7 @@
 import { drawAdmin } from "./draw-admin.ts";
 import { drawCallers } from "./draw-callers.ts";
 import { drawFoundation } from "./draw-foundation.ts";
-import { drawLife, type StopOptions } from "./draw-life.ts";
+import { drawLife, longestStopMs, type StopOptions } from "./draw-life.ts";
 import { drawReload, restartReasons } from "./draw-reload.ts";
 import { createUnderWay } from "./edge/under-way.ts";
 import type { Observer } from "./exchange.ts";
@@ -28,6 +28,8 @@ export interface Gateway {
    * back what it holds of what replicas share.
    */
   readonly stop: (options?: StopOptions) => Promise<void>;
+  /** The longest that stopping takes, in milliseconds; what takes longer hangs. */
+  readonly longestStopMs: () => number;
   /** Reads the settings again; the log says what came of it. */
   readonly reload: () => void;
 }
@@ -81,6 +83,7 @@ export function createGateway(options: GatewayOptions): Gateway {
       stopWatching();
     },
     reload: () => reload("SIGHUP"),
+    longestStopMs: () => longestStopMs(settings.current()),
   };
 }
 

@@ -12,6 +12,7 @@ import { systemClock } from "./platform/clock.ts";
 import { processEnvironment } from "./platform/environment.ts";
 import { systemRandom } from "./platform/random.ts";
 import { createPrivateKeys } from "./platform/private-keys.ts";
+import { secretsIn } from "./platform/secret.ts";
 import { readSettings } from "./platform/settings-source.ts";
 import { whenToldToStop } from "./platform/signals.ts";
 import { createSandbox } from "./sandbox/sandbox.ts";
@@ -51,7 +52,7 @@ async function run(sandbox: Sandbox, dataDir: string): Promise<void> {
   });
   if (source === undefined) return;
   const { config } = source.first;
-  const keys = createPrivateKeys(config.upstream.privateKey);
+  const keys = createPrivateKeys(config.upstream.privateKey, secretsIn(config));
   const log = createLogger({ level: config.log.level, secrets: keys.known });
   const gateway = createGateway({ source, keys, clock: systemClock, random: systemRandom, log });
   const stopped = new Promise<void>((resolve) => whenToldToStop(() => resolve()));

@@ -9,6 +9,7 @@ import { createInspect } from "./cache/inspect.ts";
 import { StoreUnavailable } from "./cache/store.ts";
 import type { Tiers } from "./cache/tiers.ts";
 import { type Budgets, createExpect, describeBudgets } from "./draw-budgets.ts";
+import { isOwnMachine } from "./edge/admin-guard.ts";
 import { type AdminOptions, createAdminServer } from "./edge/admin.ts";
 import { Problem } from "./errors.ts";
 import type { Observer } from "./exchange.ts";
@@ -31,9 +32,16 @@ export interface AdminParts {
 
 /** @returns the server, not yet listening */
 export function drawAdmin({ config, settings, clock, random }: Surroundings, parts: AdminParts): Server {
-  const { tiers, budgets, ledger } = parts;
+  const { tiers, budgets, ledger, observer } = parts;
   const budget = settings.section("budget");
   const apps = settings.derive((now) => new Set(now.apps.map((app) => app.id)));
+  const isForOwnMachine = isOwnMachine(config.admin.host);
+  const isGuarded = config.admin.token !== null;
+  if (!isGuarded && !isForOwnMachine) {
+    observer.warn("The admin port is open to whoever reaches it, purges included; ADMIN_TOKEN guards it.", {
+      host: config.admin.host,
+    });
+  }
   return createAdminServer({
     ...parts,
     renderMetrics: parts.metrics.render,
@@ -48,6 +56,11 @@ export function drawAdmin({ config, settings, clock, random }: Surroundings, par
       reportUsage({ ...query, ledger, windows: { api: budget.limit, images: budget.images } }).catch(
         asProblem,
       ),
+    limits: config.server,
+    after: clock.after,
+    token: config.admin.token?.reveal(),
+    openMetrics: config.admin.openMetrics,
+    ownMachineOnly: !isGuarded && isForOwnMachine,
     purge: (scope, hard) => tiers.purge(scope, hard).catch(asProblem),
     now: clock.now,
     requestId: random.requestId,

@@ -77,13 +77,18 @@ const SHARES_FOR_MS = 500;
 /** @returns what an app has left of its share of a resource's budget; the same array for a while */
 export function createShares(
   budgets: Budgets,
+  settings: LiveSettings,
   { steady }: Clock,
 ): (app: string, resource: Resource) => readonly ShareOfWindow[] {
-  const known = new Map<string, { readonly until: number; readonly shares: readonly ShareOfWindow[] }>();
+  // Of other settings nothing is known any more.
+  const remembered = settings.derive(
+    () => new Map<string, { readonly until: number; readonly shares: readonly ShareOfWindow[] }>(),
+  );
   return (app, resource) => {
     const origin = resource === "images" ? "images" : "api";
     const key = `${origin} ${app}`;
     const now = steady();
+    const known = remembered();
     const held = known.get(key);
     if (held !== undefined && now < held.until) return held.shares;
     const shares = budgets[origin].allowance.shareOf(app);

@@ -42,8 +42,11 @@ export function drawCallers(surroundings: Surroundings, parts: CallersParts): Ca
   const sweep = createSweep(backend === undefined ? [memory] : [memory, backend.store], clock);
   const server = createGatewayServer({
     journey: drawJourney(surroundings, { ...parts, cache, passThrough, keepInMemory: tiers.keepInMemory }),
-    maxUrlBytes: config.server.maxUrlBytes,
+    limits: config.server,
     requestId: random.requestId,
+    after: clock.after,
+    now: clock.now,
+    warn: parts.observer.warn,
   });
   return {
     server,

@@ -40,7 +40,7 @@ export function drawJourney(surroundings: Surroundings, parts: JourneyParts): Jo
     now: clock.now,
     encode: createEncoder(parts.keepInMemory),
     isCompressible,
-    share: createShares(parts.budgets, clock),
+    share: createShares(parts.budgets, settings, clock),
   });
   const refuse = createRefuse(respond, observer);
 
@@ -49,7 +49,7 @@ export function drawJourney(surroundings: Surroundings, parts: JourneyParts): Jo
     admit: createAdmit({
       route: createRouter(upstream),
       service: upstream.service,
-      maxUrlBytes: server.maxUrlBytes,
+      head: server,
       get maxWaitMs() {
         return budget.maxWaitMs;
       },

@@ -36,7 +36,7 @@ export interface LifeParts {
 }
 
 /** Where the servers listen, and how long stopping may take. */
-export type LifeTerms = Pick<Config, "server" | "admin">;
+type LifeTerms = Pick<Config, "server" | "admin">;
 
 export interface StopOptions {
   /** Requests are still taken for `server.stopDelay`: there may be balancers that have yet to notice. */
@@ -47,6 +47,14 @@ export interface Life {
   readonly start: (terms: LifeTerms) => Promise<{ readonly callers: Listening; readonly admin: Listening }>;
   readonly stop: (terms: LifeTerms, options?: StopOptions) => Promise<void>;
   readonly readiness: AdminOptions["readiness"];
+}
+
+/** For what comes after the drain: last words, places given back, the ledger. */
+const REST_MS = 5_000;
+
+/** @returns the longest that stopping takes, in milliseconds; what takes longer hangs */
+export function longestStopMs({ server }: LifeTerms): number {
+  return server.stopDelayMs + server.drainTimeoutMs + REST_MS;
 }
 
 /** @param parts made when they are first needed: the admin server asks for the readiness before it is made */

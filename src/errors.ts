@@ -70,6 +70,12 @@ const KINDS = {
     title: "The request headers are too large",
     remedy: "Send fewer or shorter headers.",
   },
+  "too-many-connections": {
+    status: 503,
+    title: "The gateway has too many connections",
+    remedy:
+      "Use connections again instead of making new ones, and try again after the seconds in Retry-After.",
+  },
   // The upstream's own answers.
   "upstream-rejected": {
     status: 400,
@@ -117,6 +123,17 @@ const KINDS = {
     status: 400,
     title: "The admin request has a mistake",
     remedy: "Correct what the detail names; docs/operations.md has the forms.",
+  },
+  "admin-token-required": {
+    status: 401,
+    title: "The admin port asks for its token",
+    remedy: "Send the token as `Authorization: Bearer …`; whoever runs the gateway has it (ADMIN_TOKEN).",
+  },
+  "foreign-page": {
+    status: 403,
+    title: "The admin port takes no requests of other sites' pages",
+    remedy:
+      "Ask from outside a browser, by the address the port listens on; to use other names, set a token.",
   },
   "store-unavailable": {
     status: 503,

@@ -171,7 +171,7 @@ export type Tier = (typeof TIERS)[number];
  * be had, or the caller accepted it; `updating`: a stale one, while it is refreshed.
  */
 const CACHE_OUTCOMES = ["hit", "stale", "updating", "miss", "collapsed"] as const;
-export type CacheOutcome = (typeof CACHE_OUTCOMES)[number];
+type CacheOutcome = (typeof CACHE_OUTCOMES)[number];
 
 /** Why the upstream was asked (RFC 9211, section 2.2): nothing was held, it was stale, the caller wanted newer. */
 export type Forwarded = "miss" | "stale" | "request";

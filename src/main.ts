@@ -8,11 +8,9 @@ import { systemClock } from "./platform/clock.ts";
 import { systemRandom } from "./platform/random.ts";
 import { createPrivateKeys } from "./platform/private-keys.ts";
 import { describeError, whenFailed } from "./platform/fatal-errors.ts";
+import { secretsIn } from "./platform/secret.ts";
 import { readSettings } from "./platform/settings-source.ts";
 import { whenToldToReload, whenToldToStop } from "./platform/signals.ts";
-
-/** Beyond what the settings allow for stopping, the process ends all the same: half dead is worse than dead. */
-const LAST_MS = 5_000;
 
 /** How long the log's last lines may take to be written. */
 const FLUSH_MS = 1_000;
@@ -25,7 +23,7 @@ export async function main(): Promise<void> {
   const source = readSettings();
   if (source === undefined) return;
   const { config } = source.first;
-  const keys = createPrivateKeys(config.upstream.privateKey);
+  const keys = createPrivateKeys(config.upstream.privateKey, secretsIn(config));
   const log = createLogger({ level: config.log.level, secrets: keys.known });
   const end = watchForEnd(log);
   let gateway: Gateway | undefined;
@@ -38,18 +36,22 @@ export async function main(): Promise<void> {
     log.info({ callers: callers.url, admin: admin.url, node: process.version }, "property-gateway listens");
   } catch (error) {
     log.fatal({ error: describeError(error) }, what);
-    await gateway?.stop();
+    if (gateway !== undefined) await stop(gateway, log);
     return await exit(1);
   }
-  const how = await end.begins;
-  const { stopDelayMs, drainTimeoutMs } = config.server;
-  systemClock.after(stopDelayMs + drainTimeoutMs + LAST_MS, () => {
+  await stop(gateway, log, await end.begins);
+  log.info("stopped");
+  await exit(end.hasFailed() ? 1 : 0);
+}
+
+/** Stops it, and ends the process where that takes too long: half dead is worse than dead. */
+async function stop(gateway: Gateway, log: Logger, options?: StopOptions): Promise<void> {
+  const cancel = systemClock.after(gateway.longestStopMs(), () => {
     log.fatal("stopping took too long");
     void exit(1);
   });
-  await gateway.stop(how);
-  log.info("stopped");
-  await exit(end.hasFailed() ? 1 : 0);
+  await gateway.stop(options);
+  cancel();
 }
 
 interface EndWatch {

@@ -6,7 +6,7 @@ const COMMANDS = {
   gateway: "./main.ts",
   demo: "./demo.ts",
   sandbox: "./sandbox/main.ts",
-  "config-check": "./platform/config-check.ts",
+  "config-check": "./config-check.ts",
   "health-check": "./health-check.ts",
 };
 

@@ -1,5 +1,4 @@
 import { settingsSchema } from "../src/platform/config-schema.ts";
-import { LATER_VARIABLES } from "../src/platform/later-settings.ts";
 import { type DocumentedSetting, documentedSettings } from "./settings-table.ts";
 
 const INTRODUCTION = `# Configuration
@@ -48,14 +47,8 @@ export function configReference(defaults: string): string {
     const rows = settings.filter((setting) => setting.path[0] === name);
     return [`## ${name}`, "", ...table(rows), ""].join("\n");
   });
-  return [INTRODUCTION, ...sections, ENDING].join("\n");
+  return [INTRODUCTION, ...sections].join("\n");
 }
-
-const ENDING = `## Not available in this version
-
-Some names are reserved for settings to come. They are refused when set, because a setting that is silently
-ignored is believed to work. The environment variables among them: ${LATER_VARIABLES.map(code).join(", ")}.
-`;
 
 function table(rows: readonly DocumentedSetting[]): string[] {
   return [

@@ -4,6 +4,7 @@ import { format } from "oxfmt";
 
 import { configJsonSchema } from "./config-json-schema.ts";
 import { configReference } from "./config-reference.ts";
+import { dashboard } from "./dashboard.ts";
 import { metricsReference } from "./metrics-reference.ts";
 
 /** A file that is written by this tool and committed. */
@@ -23,6 +24,10 @@ export async function generatedFiles(): Promise<GeneratedFile[]> {
     },
     { path: "docs/configuration.md", content: configReference(defaults) },
     { path: "docs/metrics.md", content: metricsReference() },
+    {
+      path: "helm/property-gateway/files/dashboard.json",
+      content: await formatted("dashboard.json", JSON.stringify(dashboard())),
+    },
   ];
 }
 

@@ -7,6 +7,7 @@
  */
 import { arrive, enter, giveBack, newStanding, type Standing, type Terms } from "./arbiter.ts";
 import type { KnownSend, SharedCircuit } from "./shared-budget.ts";
+import { longestMs } from "./terms.ts";
 import { keptMs } from "./windows.ts";
 
 export interface Mirror {
@@ -72,8 +73,8 @@ export function createMirror(terms: Terms): Mirror {
       }
     },
     known(now) {
-      forgetOld(now);
-      return [...instants].map(([id, at]) => ({ id, ageMs: now - at }));
+      const horizon = now - longestMs(terms);
+      return [...instants].flatMap(([id, at]) => (at < horizon ? [] : [{ id, ageMs: now - at }]));
     },
   };
 }

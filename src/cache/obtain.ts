@@ -41,7 +41,7 @@ interface Steps {
 }
 
 /** One who waits for a flight: until when, whether still, and how urgently. */
-export type Waiter = Pick<Question["request"], "deadlineAt" | "gone" | "priority">;
+type Waiter = Pick<Question["request"], "deadlineAt" | "gone" | "priority">;
 
 /** How to ask the upstream. */
 interface Asking {
@@ -69,7 +69,7 @@ export interface ObtainOptions {
 }
 
 /** What somebody wants, and who. */
-export interface Wanted {
+interface Wanted {
   readonly question: Question;
   /** What is held, and is to be replaced by something newer. */
   readonly held: Entry | undefined;

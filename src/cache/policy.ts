@@ -154,7 +154,7 @@ function mayServeStale(
   rules: CacheRules,
   now: number,
 ): boolean {
-  if (entry.status !== 200 || !isStandInFor(problem)) return false;
+  if (!isStandInFor(problem)) return false;
   const longestMs = Math.min(
     rules.staleIfErrorMs[kindOf(query)],
     entry.upstreamStale.ifErrorMs ?? Number.POSITIVE_INFINITY,

@@ -9,7 +9,7 @@ import type { Obtain } from "./obtain.ts";
 import { wasRefusedHere } from "./policy.ts";
 
 /** Why it is refreshed: it was asked for, or is to be kept warm. */
-export type RefreshCause = "refresh" | "warm";
+type RefreshCause = "refresh" | "warm";
 
 /** Never rejects. */
 export type Refresh = (

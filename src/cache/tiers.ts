@@ -5,6 +5,7 @@
  * after a gap in the events nothing in memory is trusted until the backend has confirmed it. A backend
  * that is out of order costs nothing but itself: memory goes on.
  */
+import type { Problem } from "../errors.ts";
 import type { Entry, Tier, WhyNotStored } from "../exchange.ts";
 import type { Clock } from "../platform/clock.ts";
 import type { Backend } from "./backend.ts";
@@ -41,12 +42,18 @@ export interface TiersOptions {
   /** Absent: memory only. */
   readonly backend: Backend | undefined;
   readonly clock: Clock;
+  /** Told of flights of other replicas that failed. */
+  readonly onFailed?: (key: string, problem: Problem) => void;
 }
 
-export function createTiers({ memory, backend, clock }: TiersOptions): Tiers {
+export function createTiers({ memory, backend, clock, onFailed }: TiersOptions): Tiers {
   const purges = createPurges();
   const near = createNear(memory);
-  backend?.onEvent((event) => (event.kind === "purged" ? purges.add(event.purges) : near.onEvent(event)));
+  backend?.onEvent((event) => {
+    if (event.kind === "purged") purges.add(event.purges);
+    else if (event.kind === "failed") onFailed?.(event.key, event.problem);
+    else near.onEvent(event);
+  });
 
   function judged(key: string, entry: Entry | undefined, tier: Tier): Found | undefined {
     const verdict = entry && purges.verdict(key, entry);

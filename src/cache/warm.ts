@@ -19,7 +19,7 @@ export interface WarmItem {
 }
 
 /** How an item stands, for operators. */
-export interface WarmState {
+interface WarmState {
   readonly query: string;
   readonly app: string;
   readonly everySeconds: number | null;

@@ -1,19 +1,22 @@
 /**
  * The operators' HTTP server: metrics, health, and the cache. Nothing of it is on the callers' port.
  */
-import { createServer, type Server } from "node:http";
+import type { Server } from "node:http";
 
-import express, { type NextFunction, type Request, type Response } from "express";
+import express, { type NextFunction, type Request, type Response, type Router } from "express";
 
 import { Problem } from "../errors.ts";
 import type { Observer } from "../exchange.ts";
 import { type AdminBudgetOptions, createAdminBudget } from "./admin-budget.ts";
 import { type AdminReloadOptions, createAdminReload } from "./admin-reload.ts";
 import { createAdminCache, type AdminCacheOptions } from "./admin-cache.ts";
+import { type AdminGuardOptions, createPageGuard, createTokenGuard } from "./admin-guard.ts";
 import { type AdminUsageOptions, createAdminUsage } from "./admin-usage.ts";
+import { checkHead } from "./head.ts";
+import { createHttpServer, type HttpServerOptions } from "./http-server.ts";
 import { problemMessage } from "./problem-message.ts";
 
-export type Readiness = "starting" | "ready" | "stopping";
+type Readiness = "starting" | "ready" | "stopping";
 
 export interface AdminOptions
   extends Omit<AdminCacheOptions, "inspect">, AdminBudgetOptions, AdminUsageOptions, AdminReloadOptions {
@@ -22,31 +25,47 @@ export interface AdminOptions
   readonly readiness: () => Readiness;
   readonly requestId: () => string;
   readonly observer: Observer;
+  /** Those of the callers' server; but for URLs, because one may hold a caller's, percent-encoded. */
+  readonly limits: HttpServerOptions["limits"];
+  readonly after: HttpServerOptions["after"];
+  readonly token: AdminGuardOptions["token"];
+  /** Whether metrics are open to those without the token. */
+  readonly openMetrics: boolean;
+  /** Whether it is open to this machine only, and without a token. */
+  readonly ownMachineOnly: boolean;
 }
 
 const KNOWN =
   "GET /metrics, /livez, /readyz, GET /budget, GET /usage?from=…&to=…&by=…, GET /quote?url=…, " +
   "GET /cache/entry?url=…, GET /cache/warm, POST /cache/purge, POST /config/reload";
 
-/** @returns the server, not yet listening. */
+/** What percent-encoding makes of a byte, and some room for what stands around a caller's URL. */
+const ENCODED_BYTES = 3;
+const AROUND_URL_BYTES = 1024;
+
+/**
+ * Health is open to everybody, metrics where the settings say so; what is drawn below the guard is for those with
+ * the token.
+ * @returns the server, not yet listening
+ */
 export function createAdminServer(options: AdminOptions): Server {
-  const { renderMetrics, readiness } = options;
+  const { observer, after, now, requestId } = options;
+  const limits = {
+    ...options.limits,
+    maxUrlBytes: options.limits.maxUrlBytes * ENCODED_BYTES + AROUND_URL_BYTES,
+  };
   const app = express();
   app.disable("x-powered-by");
   app.set("query parser", false);
-  app.get("/metrics", async (_request, response) => {
-    const { contentType, text } = await renderMetrics();
-    response.set("Content-Type", contentType).send(text);
+  app.use((request, _response, next) => {
+    checkHead(request, limits);
+    next();
   });
-  app.get("/livez", (_request, response) => void response.type("text/plain").send("alive\n"));
-  app.get("/readyz", (_request, response) => {
-    const state = readiness();
-    response
-      .status(state === "ready" ? 200 : 503)
-      .set("Cache-Control", "no-store")
-      .type("text/plain")
-      .send(`${state}\n`);
-  });
+  app.use(createHealth(options));
+  app.use(createPageGuard(options.ownMachineOnly));
+  if (options.openMetrics) app.use(createMetrics(options));
+  app.use(createTokenGuard({ ...options, warn: observer.warn }));
+  app.use(createMetrics(options));
   app.use(createAdminCache(options));
   app.use(createAdminBudget(options));
   app.use(createAdminUsage(options));
@@ -58,7 +77,30 @@ export function createAdminServer(options: AdminOptions): Server {
   app.use((error: unknown, _request: Request, response: Response, _next: NextFunction) => {
     refuse(problemOf(error, options), response, options);
   });
-  return createServer(app);
+  return createHttpServer({ limits, serve: app, after, now, requestId, warn: observer.warn });
+}
+
+function createMetrics({ renderMetrics }: AdminOptions): Router {
+  const router = express.Router();
+  router.get("/metrics", async (_request, response) => {
+    const { contentType, text } = await renderMetrics();
+    response.set("Content-Type", contentType).send(text);
+  });
+  return router;
+}
+
+function createHealth({ readiness }: AdminOptions): Router {
+  const router = express.Router();
+  router.get("/livez", (_request, response) => void response.type("text/plain").send("alive\n"));
+  router.get("/readyz", (_request, response) => {
+    const state = readiness();
+    response
+      .status(state === "ready" ? 200 : 503)
+      .set("Cache-Control", "no-store")
+      .type("text/plain")
+      .send(`${state}\n`);
+  });
+  return router;
 }
 
 function problemOf(error: unknown, { observer }: AdminOptions): Problem {

@@ -11,12 +11,13 @@ import { splitTarget } from "../query/wire.ts";
 import type { Arrival } from "./arrival.ts";
 import { patienceOf } from "./deadline.ts";
 import { directivesOf } from "./directives.ts";
+import { checkHead, type HeadLimits } from "./head.ts";
 import { negotiateCoding, negotiateFormat } from "./negotiate.ts";
 
 export interface AdmitOptions {
   readonly route: (path: string) => Route;
   readonly service: string;
-  readonly maxUrlBytes: number;
+  readonly head: HeadLimits;
   /** Time from arrival within which a caller is answered, in milliseconds; a caller may ask for less. */
   readonly maxWaitMs: number;
   /** What an app may. */
@@ -28,16 +29,8 @@ export type Admit = (arrival: Arrival, message: IncomingMessage) => GatewayReque
 /** @returns the stage; it throws a `Problem` for what is not admitted. */
 export function createAdmit(options: AdmitOptions): Admit {
   return function admit(arrival, message) {
-    const target = message.url ?? "/";
-    if (target.length > options.maxUrlBytes) {
-      throw new Problem("uri-too-long", { detail: `URLs may be ${options.maxUrlBytes} bytes long.` });
-    }
-    if (message.headers.host === undefined && message.httpVersion === "1.1") {
-      throw new Problem("malformed-request", { detail: "The Host header is missing." });
-    }
-    if (message.headers.expect !== undefined) throw new Problem("expectation-failed");
-
-    const { path, search } = splitTarget(target);
+    checkHead(message, options.head);
+    const { path, search } = splitTarget(message.url ?? "/");
     const route = options.route(path);
     if (route.kind === "unknown") throw unknownPath(route.near);
     arrival.resource = route.resource;

@@ -4,7 +4,7 @@
 import * as label from "./labels.ts";
 import type { LabelValues } from "./labels.ts";
 
-export type MetricType = "counter" | "gauge" | "histogram";
+type MetricType = "counter" | "gauge" | "histogram";
 
 /** A metric, and the values its labels can have. */
 export interface Metric<T extends MetricType = MetricType, L extends string = string> {

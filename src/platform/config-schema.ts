@@ -19,6 +19,7 @@ import {
   optionalPath,
   optionalSecret,
   optionalSecretFile,
+  optionalToken,
   passThroughPath,
   port,
   recordPath,
@@ -35,6 +36,7 @@ import {
 
 const DAY_MS = 86_400_000;
 const YEAR_MS = 365 * DAY_MS;
+const MIB = 1024 * 1024;
 
 /** Only compared with the clock, never a timer: so a lifetime may be longer than timers can be. */
 const lifetime = (): ReturnType<typeof duration> => duration({ maxMs: YEAR_MS });
@@ -44,13 +46,29 @@ const server = z.strictObject({
   port: port(),
   appIdHeader: headerName(),
   maxUrlLength: integer(256, 65_536),
+  maxHeaderSize: size({ maxBytes: MIB }),
+  maxHeaders: integer(10, 1_000),
+  maxConnections: integer(1, 100_000),
+  headersTimeout: duration(),
+  requestTimeout: duration(),
+  keepAliveTimeout: duration(),
+  writeTimeout: duration(),
   stopDelay: duration({ minMs: 0 }),
   drainTimeout: duration(),
+});
+
+const admin = z.strictObject({
+  host: setting(host().nullable(), { expected: "a host name or an IP address to listen on" }),
+  port: port(),
+  token: optionalToken(),
+  tokenFile: optionalSecretFile(),
+  openMetrics: flag(),
 });
 
 const upstream = z.strictObject({
   url: baseUrl(),
   imageUrl: baseUrl(),
+  caFile: optionalPath("file"),
   service: mediaTypeToken(),
   callerId: text({ required: true }),
   privateKey: optionalSecret(),
@@ -137,7 +155,7 @@ const budgets = z.strictObject({
 /** The settings as they are written (input) and as they are read (output). */
 export const settingsSchema = z.strictObject({
   server,
-  admin: z.strictObject({ host: host(), port: port() }),
+  admin,
   upstream,
   query,
   apps: setting(z.array(app), {

@@ -3,7 +3,8 @@ import { fileURLToPath } from "node:url";
 import { type Settings, settingsSchema } from "./config-schema.ts";
 import { type Conflict, crossCheck, type ReadableSettings } from "./cross-check.ts";
 import { type Assignment, CONFIG_FILE, type Environment, readEnvironment } from "./environment.ts";
-import { choosePrivateKey, KEY_PATH } from "./private-key.ts";
+import { type Given, readGiven } from "./given.ts";
+import { ADMIN_TOKEN, PRIVATE_KEY } from "./given-secret.ts";
 import { Secret, SECRET_TEXT } from "./secret.ts";
 import { checkSettings, type SettingFault } from "./setting-check.ts";
 import { describeFault } from "./setting-faults.ts";
@@ -21,6 +22,18 @@ export interface Config {
     /** In lower case, as Node spells the names of incoming headers. */
     readonly appIdHeader: string;
     readonly maxUrlBytes: number;
+    /** Of all headers together, without the URL. */
+    readonly maxHeaderBytes: number;
+    readonly maxHeaders: number;
+    /** On each of the two ports. */
+    readonly maxConnections: number;
+    /** Until a request's headers are here. */
+    readonly headersTimeoutMs: number;
+    /** Until a whole request is here; at least `headersTimeoutMs`. */
+    readonly requestTimeoutMs: number;
+    readonly keepAliveTimeoutMs: number;
+    /** Longest time in which a caller takes nothing of its answer. */
+    readonly writeTimeoutMs: number;
     /** From the signal to stop until no more requests are taken. */
     readonly stopDelayMs: number;
     /** From then until what is left is refused. */
@@ -30,12 +43,18 @@ export interface Config {
     readonly host: string;
     /** 0 takes any free port. */
     readonly port: number;
+    /** Guards all but health; `null`: nothing is guarded. */
+    readonly token: Secret | null;
+    /** Whether metrics are open to those without the token. */
+    readonly openMetrics: boolean;
   };
   readonly upstream: {
     /** Without a trailing slash. */
     readonly url: string;
     /** Without a trailing slash. */
     readonly imageUrl: string;
+    /** The certificate authorities to trust, as PEM; `null`: Node's own. */
+    readonly ca: string | null;
     readonly service: string;
     readonly callerId: string;
     readonly privateKey: Secret;
@@ -139,7 +158,8 @@ export interface Config {
     readonly nodes: readonly RedisNode[];
     /** `null` unless the mode is `sentinel`. */
     readonly sentinel: null | { readonly name: string; readonly nodes: readonly RedisNode[] };
-    readonly caFile: string | null;
+    /** The certificate authorities to trust, as PEM; `null`: Node's own. */
+    readonly ca: string | null;
     /** The longest a command may take. */
     readonly timeoutMs: number;
     /** How often Redis is tried while it is out of order. */
@@ -213,18 +233,18 @@ export function examineConfig({ env, readFile, defaultFile = DEFAULT_FILE }: Con
   const unreadable = [...defaults.problems, ...(overlay?.problems ?? [])];
   const sources = mergeSources(defaults, overlay, assignments);
   const { settings, faults } = readSettings(sources.merged);
-  const key = choosePrivateKey(settings, faults, sources, readFile);
   // What is missing may well be in the file that could not be read.
   const mayBeMissing = unreadable.length === 0;
+  const { given, problems: notGiven } = readGiven(settings, faults, sources, readFile, mayBeMissing);
   const lines = [
     ...unreadable,
     ...problems,
     ...faults
       .filter((fault) => mayBeMissing || fault.kind !== "missing")
       .map((fault) => describeFault(fault, sources)),
-    ...(key && "problem" in key && (mayBeMissing || !key.missing) ? [key.problem] : []),
+    ...notGiven,
     ...crossCheck(settings).map((conflict) => describeConflict(conflict, sources)),
-  ].map((line) => withoutKey(line, sources.merged));
+  ].map((line) => withoutSecrets(line, sources.merged));
   const examined = {
     problems: lines,
     defaultFile,
@@ -232,8 +252,8 @@ export function examineConfig({ env, readFile, defaultFile = DEFAULT_FILE }: Con
     assignments,
     written: sources.merged,
   };
-  if (lines.length > 0 || !key || !("key" in key) || !isComplete(settings, faults)) return examined;
-  return { ...examined, settings, config: deepFreeze(toConfig(settings, key.key)) };
+  if (lines.length > 0 || !given || !isComplete(settings, faults)) return examined;
+  return { ...examined, settings, config: deepFreeze(toConfig(settings, given)) };
 }
 
 const DEFAULT_FILE = fileURLToPath(new URL("../../config/default.yaml", import.meta.url));
@@ -269,29 +289,30 @@ function describeConflict({ paths, explanation }: Conflict, sources: SettingSour
   return `${places.join(", ")}: ${explanation}`;
 }
 
-/** The key may also stand where it does not belong; a message about that place must not show it. */
-function withoutKey(line: string, merged: unknown): string {
-  const key = valueAt(merged, KEY_PATH);
+/** A secret may also stand where it does not belong; a message about that place must not show it. */
+function withoutSecrets(line: string, merged: unknown): string {
   const tooShortToTell = 6;
-  return typeof key === "string" && key.length >= tooShortToTell ? line.replaceAll(key, SECRET_TEXT) : line;
+  return [PRIVATE_KEY, ADMIN_TOKEN]
+    .map(({ path }) => valueAt(merged, path))
+    .filter((secret) => typeof secret === "string" && secret.length >= tooShortToTell)
+    .reduce((clean: string, secret) => clean.replaceAll(String(secret), SECRET_TEXT), line);
 }
 
 /** Gives the settings the names of their units. */
-function toConfig(settings: Settings, privateKey: Secret): Config {
-  const { server, upstream, cache, ledger } = settings;
+function toConfig(settings: Settings, { privateKey, token, authorities }: Given): Config {
+  const { upstream, cache, ledger } = settings;
   return {
-    server: {
-      host: server.host,
-      port: server.port,
-      appIdHeader: server.appIdHeader,
-      maxUrlBytes: server.maxUrlLength,
-      stopDelayMs: server.stopDelay,
-      drainTimeoutMs: server.drainTimeout,
+    server: toServer(settings.server),
+    admin: {
+      host: settings.admin.host ?? (token === null ? LOOPBACK : settings.server.host),
+      port: settings.admin.port,
+      token,
+      openMetrics: settings.admin.openMetrics,
     },
-    admin: settings.admin,
     upstream: {
       url: upstream.url,
       imageUrl: upstream.imageUrl,
+      ca: authorities.upstream,
       service: upstream.service,
       callerId: upstream.callerId,
       privateKey,
@@ -330,9 +351,30 @@ function toConfig(settings: Settings, privateKey: Secret): Config {
     warm: { file: settings.warm.file === "" ? null : settings.warm.file },
     budget: toBudget(settings.budget),
     ledger: { retentionMs: ledger.retention, maxRecords: ledger.maxRecords },
-    redis: toRedis(settings.redis),
+    redis: toRedis(settings.redis, authorities.redis),
     dataDir: settings.dataDir === "" ? null : settings.dataDir,
     log: settings.log,
+  };
+}
+
+/** Where nothing guards the admin port, it is for this machine only, unless told otherwise. */
+const LOOPBACK = "127.0.0.1";
+
+function toServer(server: Settings["server"]): Config["server"] {
+  return {
+    host: server.host,
+    port: server.port,
+    appIdHeader: server.appIdHeader,
+    maxUrlBytes: server.maxUrlLength,
+    maxHeaderBytes: server.maxHeaderSize,
+    maxHeaders: server.maxHeaders,
+    maxConnections: server.maxConnections,
+    headersTimeoutMs: server.headersTimeout,
+    requestTimeoutMs: server.requestTimeout,
+    keepAliveTimeoutMs: server.keepAliveTimeout,
+    writeTimeoutMs: server.writeTimeout,
+    stopDelayMs: server.stopDelay,
+    drainTimeoutMs: server.drainTimeout,
   };
 }
 
@@ -351,15 +393,10 @@ function toBudget(budget: Settings["budget"]): Config["budget"] {
   };
 }
 
-function toRedis({
-  url,
-  mode,
-  nodes,
-  sentinel,
-  caFile,
-  timeout,
-  probeInterval,
-}: Settings["redis"]): Config["redis"] {
+function toRedis(
+  { url, mode, nodes, sentinel, timeout, probeInterval }: Settings["redis"],
+  ca: string | null,
+): Config["redis"] {
   if (url === null) return null;
   return {
     url: new Secret(url),
@@ -369,7 +406,7 @@ function toRedis({
       mode === "sentinel" && sentinel.master !== null
         ? { name: sentinel.master, nodes: sentinel.nodes }
         : null,
-    caFile,
+    ca,
     timeoutMs: timeout,
     probeIntervalMs: probeInterval,
   };

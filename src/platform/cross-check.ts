@@ -22,6 +22,7 @@ export interface Conflict {
 export function crossCheck(settings: ReadableSettings): Conflict[] {
   return [
     ...portConflict(settings),
+    ...timeoutConflict(settings),
     ...redisConflicts(settings),
     ...repeatedApps(settings),
     ...shareConflict(settings),
@@ -39,6 +40,24 @@ function portConflict({ server, admin }: ReadableSettings): Conflict[] {
         ["server", "port"],
       ],
       explanation: `both ports are ${port}; expected two different ones, or 0 for any free port`,
+    },
+  ];
+}
+
+/** The headers are a part of the request: Node refuses to wait longer for the part than for the whole. */
+function timeoutConflict({ server }: ReadableSettings): Conflict[] {
+  const { headersTimeout, requestTimeout } = server ?? {};
+  if (headersTimeout === undefined || requestTimeout === undefined) return [];
+  if (headersTimeout <= requestTimeout) return [];
+  return [
+    {
+      paths: [
+        ["server", "headersTimeout"],
+        ["server", "requestTimeout"],
+      ],
+      explanation:
+        `${formatDuration(headersTimeout)} for the headers is longer than ${formatDuration(requestTimeout)} for the ` +
+        "whole request; expected at most as long",
     },
   ];
 }

@@ -1,4 +1,3 @@
-import { LATER_VARIABLES } from "./later-settings.ts";
 import { almostSame } from "../nearest.ts";
 import type { SettingPath } from "./setting-path.ts";
 
@@ -13,7 +12,7 @@ interface Variable {
   readonly name: string;
   readonly path: readonly string[];
   /** `pairs`: `a=…,b=…` sets single keys of a mapping. Default `text`. */
-  readonly kind?: "text" | "integer" | "pairs";
+  readonly kind?: "text" | "integer" | "flag" | "pairs";
   /** An empty value is a value here, not the absence of one. */
   readonly emptyCounts?: true;
 }
@@ -24,8 +23,12 @@ export const VARIABLES: readonly Variable[] = [
   { name: "STOP_DELAY", path: ["server", "stopDelay"] },
   { name: "ADMIN_HOST", path: ["admin", "host"] },
   { name: "ADMIN_PORT", path: ["admin", "port"], kind: "integer" },
+  { name: "ADMIN_TOKEN", path: ["admin", "token"] },
+  { name: "ADMIN_TOKEN_FILE", path: ["admin", "tokenFile"] },
+  { name: "ADMIN_OPEN_METRICS", path: ["admin", "openMetrics"], kind: "flag" },
   { name: "UPSTREAM_URL", path: ["upstream", "url"] },
   { name: "UPSTREAM_IMAGE_URL", path: ["upstream", "imageUrl"] },
+  { name: "UPSTREAM_CA_FILE", path: ["upstream", "caFile"] },
   { name: "UPSTREAM_SERVICE", path: ["upstream", "service"] },
   { name: "UPSTREAM_CALLER_ID", path: ["upstream", "callerId"] },
   { name: "UPSTREAM_PRIVATE_KEY", path: ["upstream", "privateKey"] },
@@ -41,6 +44,7 @@ export const VARIABLES: readonly Variable[] = [
   { name: "BUDGET_MAX_WAIT", path: ["budget", "maxWait"] },
   { name: "REPLICAS", path: ["budget", "replicas"], kind: "integer" },
   { name: "REDIS_URL", path: ["redis", "url"] },
+  { name: "REDIS_CA_FILE", path: ["redis", "caFile"] },
   { name: "DATA_DIR", path: ["dataDir"], emptyCounts: true },
   { name: "LOG_LEVEL", path: ["log", "level"] },
 ];
@@ -49,7 +53,7 @@ export const VARIABLES: readonly Variable[] = [
 export interface Assignment {
   readonly variable: string;
   readonly path: SettingPath;
-  readonly value: string | number;
+  readonly value: string | number | boolean;
 }
 
 /** The environment of this process: the one place that reads it. */
@@ -70,12 +74,13 @@ export function readEnvironment(env: Environment): { assignments: Assignment[]; 
     if (variable.kind === "pairs") readPairs(variable, value, assignments, problems);
     else assignments.push({ variable: variable.name, path: variable.path, value: read(variable, value) });
   }
-  problems.push(...unavailable(env), ...misspelled(env));
+  problems.push(...unsafe(env), ...misspelled(env));
   return { assignments, problems };
 }
 
-/** A number where one is written; anything else stays text, for the check to refuse. */
-function read(variable: Variable, value: string): string | number {
+/** A number, or true or false, where one is meant and written; anything else stays text, for the check to refuse. */
+function read(variable: Variable, value: string): string | number | boolean {
+  if (variable.kind === "flag" && /^(true|false)$/.test(value)) return value === "true";
   return variable.kind === "integer" && /^\d{1,15}$/.test(value) ? Number(value) : value;
 }
 
@@ -97,10 +102,14 @@ function readPairs(variable: Variable, value: string, into: Assignment[], proble
   }
 }
 
-function unavailable(env: Environment): string[] {
-  return LATER_VARIABLES.filter((name) => env[name]).map(
-    (name) => `environment variable ${name}: is not available in this version`,
-  );
+/** Node's own switch against checking certificates: who meets a stranger there gives away what is signed. */
+function unsafe(env: Environment): string[] {
+  const name = "NODE_TLS_REJECT_UNAUTHORIZED";
+  if (env[name] !== "0") return [];
+  return [
+    `environment variable ${name}: found "0", which asks Node to trust any certificate; expected it unset, and for ` +
+      "authorities of your own upstream.caFile (UPSTREAM_CA_FILE) or redis.caFile (REDIS_CA_FILE)",
+  ];
 }
 
 /**
@@ -108,7 +117,7 @@ function unavailable(env: Environment): string[] {
  * counts. Names of one word are left alone: `POST` is near `PORT` and `HOST` and means neither.
  */
 function misspelled(env: Environment): string[] {
-  const known = [...VARIABLES.map((variable) => variable.name), CONFIG_FILE, ...LATER_VARIABLES];
+  const known = [...VARIABLES.map((variable) => variable.name), CONFIG_FILE];
   const others = Object.keys(env).filter((name) => env[name] && name.includes("_") && !known.includes(name));
   return others.flatMap((name) => {
     const meant = known.find((candidate) => candidate.includes("_") && almostSame(candidate, name));

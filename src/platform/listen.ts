@@ -3,7 +3,7 @@ import type { Server } from "node:http";
 import type { Clock } from "./clock.ts";
 
 /** What is still to be said to those who would be cut. */
-export type LastWords = () => void;
+type LastWords = () => void;
 
 /** So long last words may take to arrive. */
 const LAST_WORDS_MS = 500;

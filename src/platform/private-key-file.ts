@@ -9,7 +9,7 @@ import { watch } from "node:fs";
 import { dirname } from "node:path";
 
 import type { Clock } from "./clock.ts";
-import { readPrivateKeyFile } from "./private-key.ts";
+import { readPrivateKeyFile } from "./given-secret.ts";
 import type { PrivateKeys } from "./private-keys.ts";
 
 type Say = (message: string, fields: Readonly<Record<string, unknown>>) => void;

@@ -6,14 +6,15 @@ export interface PrivateKeys {
   readonly current: () => string;
   /** Told apart by a number, which may be shown. */
   readonly version: () => number;
-  /** Every key so far, which nobody may ever see; a new one is added at its end. */
+  /** Every key so far and every other secret, which nobody may ever see; a new key is added at its end. */
   readonly known: readonly string[];
   /** @returns whether it is another key than before */
   readonly replace: (key: Secret) => boolean;
 }
 
-export function createPrivateKeys(first: Secret): PrivateKeys {
-  const known: string[] = [first.reveal()];
+/** @param others further secrets that nobody may ever see */
+export function createPrivateKeys(first: Secret, others: readonly string[] = []): PrivateKeys {
+  const known: string[] = [...new Set([first.reveal(), ...others])];
   let current = first.reveal();
   let version = 1;
   return {

@@ -4,11 +4,10 @@
  * No client made here reconnects by itself: src/platform/redis-connection.ts replaces it as a whole, which is
  * the same for all three kinds and leaves nothing half alive behind.
  */
-import { readFileSync } from "node:fs";
-
 import { Cluster, Redis, type RedisOptions } from "ioredis";
 
 import type { Secret } from "./secret.ts";
+import { verifiedTls } from "./verified-tls.ts";
 
 /** A connection that takes commands. */
 export type RedisClient = Redis | Cluster;
@@ -26,8 +25,8 @@ export interface RedisSettings {
   readonly nodes: readonly RedisAddress[];
   /** Where the Sentinels are, and what they call the master. The URL's credentials are the master's. */
   readonly sentinel?: { readonly name: string; readonly nodes: readonly RedisAddress[] } | null;
-  /** PEM file with the certificate authorities to trust instead of the system's. */
-  readonly caFile?: string | null;
+  /** The certificate authorities to trust in place of Node's own, as PEM. */
+  readonly ca?: string | null;
 }
 
 /** Lua scripts by the name of the method that runs them; without a number of keys, each call begins with it. */
@@ -55,7 +54,7 @@ export interface RedisFactory {
   readonly subscriber: (nodes: readonly RedisAddress[], attempt: number) => Redis;
 }
 
-/** @throws where the settings cannot be used at all: a malformed URL, a CA file that cannot be read */
+/** @throws where the settings cannot be used at all: a malformed URL */
 export function redisFactory(settings: RedisSettings, scripts: RedisScripts): RedisFactory {
   const { mode } = settings;
   const { address, ...options } = optionsOf(settings);
@@ -90,7 +89,7 @@ export function knownNodes(client: RedisClient | undefined): RedisAddress[] {
 type ClientOptions = Omit<RedisOptions, "replyMapping">;
 type Options = Omit<ReturnType<typeof optionsOf>, "address">;
 
-function optionsOf({ url, mode, caFile }: RedisSettings) {
+function optionsOf({ url, mode, ca }: RedisSettings) {
   const parsed = URL.parse(typeof url === "string" ? url : url.reveal());
   // Not the error that URL throws: it holds the text, and so the password.
   if (parsed === null) throw new Error("the address of Redis is not a URL");
@@ -100,7 +99,7 @@ function optionsOf({ url, mode, caFile }: RedisSettings) {
     ...(username !== "" && { username: decodeURIComponent(username) }),
     ...(password !== "" && { password: decodeURIComponent(password) }),
     ...(mode !== "cluster" && pathname.length > 1 && { db: Number(pathname.slice(1)) }),
-    ...(protocol === "rediss:" && { tls: caFile ? { ca: readFileSync(caFile) } : {} }),
+    ...(protocol === "rediss:" && { tls: verifiedTls(ca) }),
     connectionName: "property-gateway",
     disableClientInfo: true,
     connectTimeout: CONNECT_TIMEOUT_MS,

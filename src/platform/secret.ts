@@ -32,3 +32,15 @@ export class Secret {
     return SECRET_TEXT;
   }
 }
+
+/**
+ * Everything secret in the settings, to be kept out of what is written: each secret as it is, and of one that is an
+ * address its password too.
+ */
+export function secretsIn(value: unknown): string[] {
+  if (value instanceof Secret) {
+    const password = URL.parse(value.reveal())?.password ?? "";
+    return password === "" ? [value.reveal()] : [value.reveal(), password];
+  }
+  return typeof value === "object" && value !== null ? Object.values(value).flatMap(secretsIn) : [];
+}

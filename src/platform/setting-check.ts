@@ -1,14 +1,12 @@
 import * as z from "zod";
 
-import { LATER_SETTINGS } from "./later-settings.ts";
-import { isMapping, patternOf, type SettingPath } from "./setting-path.ts";
+import { isMapping, type SettingPath } from "./setting-path.ts";
 import { metaOf, type SettingMeta } from "./setting-shapes.ts";
 
 /** What can be wrong with one setting. */
 export type SettingFault =
   | { readonly kind: "missing"; readonly path: SettingPath; readonly expected: string }
   | { readonly kind: "unknown"; readonly path: SettingPath; readonly siblings: readonly string[] }
-  | { readonly kind: "unavailable"; readonly path: SettingPath }
   | {
       readonly kind: "wrong";
       readonly path: SettingPath;
@@ -31,10 +29,6 @@ export function checkSettings(
   path: SettingPath,
   faults: SettingFault[],
 ): unknown {
-  if (LATER_SETTINGS.has(patternOf(path))) {
-    if (!isUnset(value)) faults.push({ kind: "unavailable", path });
-    return null;
-  }
   const meta = metaOf(shape) ?? SECTION;
   if (shape instanceof z.ZodObject && isMapping(value)) return checkSection(shape, value, path, faults);
   if (shape instanceof z.ZodArray && Array.isArray(value)) {
@@ -55,9 +49,7 @@ function checkSection(
 ): Record<string, unknown> {
   const siblings = Object.keys(shape.shape);
   for (const key of Object.keys(value).filter((key) => !siblings.includes(key))) {
-    const unknown = [...path, key];
-    if (!LATER_SETTINGS.has(patternOf(unknown))) faults.push({ kind: "unknown", path: unknown, siblings });
-    else if (!isUnset(value[key])) faults.push({ kind: "unavailable", path: unknown });
+    faults.push({ kind: "unknown", path: [...path, key], siblings });
   }
   return Object.fromEntries(
     partsOf(shape).map(([key, inner]) => [

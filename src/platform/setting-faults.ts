@@ -18,8 +18,6 @@ export function describeFault(fault: SettingFault, sources: SettingSources): str
       if (!variable) return `${at}: missing; expected ${fault.expected}`;
       return `${name} is missing: set ${variable}, or ${name} in the configuration file; expected ${fault.expected}`;
     }
-    case "unavailable":
-      return `${at} is not available in this version`;
     case "unknown":
       return `${at}: unknown setting; ${hint(fault)}`;
     case "wrong": {

@@ -9,11 +9,6 @@ export function formatPath(path: SettingPath): string {
     .replace(/^\./, "");
 }
 
-/** @returns the path with every position left open: `apps[].id`. */
-export function patternOf(path: SettingPath): string {
-  return formatPath(path).replaceAll(/\[\d+\]/g, "[]");
-}
-
 export function isMapping(value: unknown): value is Record<string, unknown> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }

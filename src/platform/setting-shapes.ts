@@ -62,15 +62,21 @@ export function duration({ minMs = 1, maxMs = LONGEST_TIMER_MS } = {}): Shape<nu
   );
 }
 
-/** A size above zero, read to bytes. */
-export function size(): Shape<number> {
+/** A size above zero, read to bytes; `maxBytes` inclusive. */
+export function size({ maxBytes }: { maxBytes?: number } = {}): Shape<number> {
+  const most = maxBytes === undefined ? "" : `, at most ${maxBytes / 1024}KiB`;
   return setting(
     z
       .string()
       .regex(SIZE_PATTERN)
       .transform((text) => parseSize(text) ?? Number.NaN)
-      .pipe(z.number().min(1)),
-    { expected: "a size above zero with its unit, such as 512KiB or 256MiB" },
+      .pipe(
+        z
+          .number()
+          .min(1)
+          .max(maxBytes ?? Number.MAX_SAFE_INTEGER),
+      ),
+    { expected: `a size above zero with its unit, such as 512KiB or 256MiB${most}` },
   );
 }
 
@@ -173,6 +179,17 @@ export function text({ required }: { required: boolean }): Shape<string> {
 
 export function optionalSecret(expected = oneLine): Shape<string | null, string | null> {
   return setting(z.string().regex(ONE_LINE_PATTERN).nullable(), { expected, secret: true });
+}
+
+/** What can stand in a header behind `Bearer` (RFC 6750, section 2.1). */
+export const TOKEN_PATTERN = /^[A-Za-z0-9._~+/-]+=*$/;
+
+export function optionalToken(): Shape<string | null, string | null> {
+  return setting(z.string().regex(TOKEN_PATTERN).nullable(), {
+    expected:
+      "letters, digits and any of -._~+/, with = at the end at most; quote it if it looks like a number",
+    secret: true,
+  });
 }
 
 /**

@@ -9,6 +9,7 @@ import { gunzip } from "node:zlib";
 
 import type { UpstreamFaultKind } from "../exchange.ts";
 import type { Clock } from "../platform/clock.ts";
+import { tlsReason } from "../platform/verified-tls.ts";
 
 /** The exchange failed; there is no answer. */
 export class UpstreamFault extends Error {
@@ -167,9 +168,15 @@ const CLOSED = new Set(["ECONNRESET", "EPIPE", "ECONNABORTED"]);
 export function faultOf(error: Error, reusedSocket: boolean): UpstreamFault {
   const code = "code" in error && typeof error.code === "string" ? error.code : error.name;
   if (code.startsWith("HPE_")) return new UpstreamFault("malformed", code);
-  if (!CLOSED.has(code)) return new UpstreamFault("unreachable", code);
+  if (!CLOSED.has(code)) return new UpstreamFault("unreachable", explained(code));
   // A kept connection that the upstream closed just as we used it: nothing was wrong with the request.
   return new UpstreamFault(reusedSocket ? "stale-connection" : "reset", code);
+}
+
+/** A certificate that is refused is for operators to mend, who need not know OpenSSL's words for it. */
+function explained(code: string): string {
+  const reason = tlsReason(code);
+  return reason === undefined ? code : `${reason} (${code})`;
 }
 
 async function decoded(received: Buffer, coding: string | undefined, maxBytes: number): Promise<Buffer> {

@@ -5,6 +5,7 @@ import http from "node:http";
 import https from "node:https";
 
 import type { Throttled } from "../exchange.ts";
+import { verifiedTls } from "../platform/verified-tls.ts";
 import { createFetch, type Fetch, type FetchLimits } from "./fetch.ts";
 import type { Sign } from "./sign.ts";
 
@@ -23,13 +24,17 @@ export interface OriginOptions extends FetchLimits {
   readonly baseUrl: string;
   /** Most connections at once. */
   readonly connections: number;
+  /** The certificate authorities to trust, as PEM; `null`: Node's own. */
+  readonly ca: string | null;
   readonly throttled: Throttled;
   readonly sign: Sign;
 }
 
 export function createOrigin(options: OriginOptions): Origin {
   const { baseUrl, throttled, sign } = options;
-  const Agent = baseUrl.startsWith("https:") ? https.Agent : http.Agent;
-  const agent = new Agent({ keepAlive: true, maxSockets: options.connections, scheduling: "lifo" });
+  const pool = { keepAlive: true, maxSockets: options.connections, scheduling: "lifo" } as const;
+  const agent = baseUrl.startsWith("https:")
+    ? new https.Agent({ ...pool, ...verifiedTls(options.ca) })
+    : new http.Agent(pool);
   return { baseUrl, agent, throttled, sign, fetch: createFetch(agent, options) };
 }

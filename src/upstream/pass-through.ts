@@ -183,6 +183,8 @@ function createProxy(origin: Origin, exchanges: WeakMap<IncomingMessage, Exchang
     target: origin.baseUrl,
     agent: origin.agent,
     changeOrigin: true,
+    secure: true,
+    followRedirects: false,
     selfHandleResponse: true,
     // A GET has no content; what a caller sends as one must not reach the upstream unframed.
     router: (_message, _response, options) => {

@@ -67,6 +67,20 @@ async function openDesk(options: Partial<AdminOptions> = {}): Promise<Desk> {
     expect: () => ({ waitMs: 0, why: "budget", refusal: undefined }),
     apps: new Set(),
     purge: async () => ({ epoch: 1 }),
+    limits: {
+      maxUrlBytes: 8192,
+      maxHeaderBytes: 16_384,
+      maxHeaders: 100,
+      maxConnections: 100,
+      headersTimeoutMs: 10_000,
+      requestTimeoutMs: 30_000,
+      keepAliveTimeoutMs: 75_000,
+      writeTimeoutMs: 30_000,
+    },
+    after: systemClock.after,
+    token: undefined,
+    openMetrics: false,
+    ownMachineOnly: true,
     ...options,
   });
   const { url, close } = await listen(server, 0, "127.0.0.1");

@@ -53,7 +53,7 @@ describe.each(["gateway", "config-check"])("%s", (command) => {
       CONFIG_FILE: file,
       BUDGET: "many",
       PORT: "http",
-      ADMIN_TOKEN: "x",
+      ADMIN_TOKEN: "with blanks in it",
     });
     expect(await checked.ended).toBe(1);
     const lines = linesOf(checked.output()).filter((line) => line !== "the configuration is not valid:");
@@ -64,7 +64,7 @@ describe.each(["gateway", "config-check"])("%s", (command) => {
       [`${file}:6`, "query.unknown", /expected .*forward.*drop.*reject/],
       ["BUDGET", "budget.limit", /expected .*60\/1m/],
       ["environment variable PORT", "server.port", /expected/],
-      ["ADMIN_TOKEN", "", /not available in this version/],
+      ["ADMIN_TOKEN", "admin.token", /expected letters, digits/],
     ] as const) {
       const [line = "none", ...others] = lines.filter((text) => text.includes(place) && text.includes(path));
       expect([place, line, others]).toEqual([place, expect.stringMatching(expected), []]);

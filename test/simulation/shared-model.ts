@@ -24,7 +24,7 @@ import type {
   TakeReply,
   TakeRequest,
 } from "../../src/budget/shared-budget.ts";
-import { keptMs } from "../../src/budget/windows.ts";
+import { longestMs } from "../../src/budget/terms.ts";
 import { slackOf } from "../../src/budget/others.ts";
 import { noPlaces, spentIn, type Places, type Window } from "../../src/budget/windows.ts";
 import { PRIORITIES } from "../../src/exchange.ts";
@@ -322,7 +322,7 @@ export function createSharedModel(options: ModelOptions): SharedModel {
         }
         tell({ kind: "sent", seq, id, ageMs });
       }
-      forgetOld(memory, now - keptMs(terms.windows) - terms.leaseMs - 1);
+      forgetOld(memory, now - longestMs(terms) - terms.leaseMs - 1);
       memory.replicas.set(replica, { heardAt: now - SILENT_MS - 1, known: 0, wait: undefined });
       return { gen: memory.gen, seq: memory.seq, entry: `${memory.entries}-0` };
     },
@@ -363,7 +363,7 @@ function forgetOld({ sends, apps }: Memory, horizon: number): void {
 
 /** What is kept, as the arbiter takes it. */
 function standingOf(memory: Memory, terms: Terms, now: number): Standing {
-  forgetOld(memory, now - keptMs(terms.windows) - terms.leaseMs - 1);
+  forgetOld(memory, now - longestMs(terms) - terms.leaseMs - 1);
   const sends = [...memory.sends].toSorted(([, a], [, b]) => a - b);
   const placesOf = (counts: (id: string) => boolean): Places => {
     const places = noPlaces();

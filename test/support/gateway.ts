@@ -11,6 +11,7 @@ import { systemClock, type Clock } from "../../src/platform/clock.ts";
 import { createPrivateKeys } from "../../src/platform/private-keys.ts";
 import { openSettings } from "../../src/platform/settings-source.ts";
 import { systemRandom } from "../../src/platform/random.ts";
+import { secretsIn } from "../../src/platform/secret.ts";
 import { createSandbox, type Sandbox, type SandboxOptions } from "../../src/sandbox/sandbox.ts";
 import { generateData } from "../../src/sandbox/dataset/generate.ts";
 import { ask, type AskOptions, type Reply } from "./ask.ts";
@@ -85,7 +86,7 @@ export async function startGateway(options: TestGatewayOptions = {}): Promise<Te
     readFile: (path) => (path === "test.yaml" ? settingsText(options) : readFileSync(path, "utf8")),
   });
   const { config } = source.first;
-  const keys = createPrivateKeys(config.upstream.privateKey);
+  const keys = createPrivateKeys(config.upstream.privateKey, secretsIn(config));
   const { log, write, logged } = createLogKeeper();
   const logger = createLogger({
     level: config.log.level,

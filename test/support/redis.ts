@@ -224,7 +224,7 @@ export function portOf(server: Server): number {
   return address.port;
 }
 
-async function freePorts(count: number): Promise<number[]> {
+export async function freePorts(count: number): Promise<number[]> {
   const servers = Array.from({ length: count }, () => createServer());
   await Promise.all(
     servers.map((server) => new Promise<void>((resolve) => void server.listen(0, "127.0.0.1", resolve))),

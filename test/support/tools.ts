@@ -35,8 +35,13 @@ export function promtool(...args: string[]): Said {
   return call("promtool", args);
 }
 
-function call(command: string, args: readonly string[], env = process.env): Said {
-  const { status, stdout, stderr, error } = spawnSync(command, args, { env, encoding: "utf8" });
+/** The same, of what it reads from its standard input. */
+export function promtoolOn(input: string, ...args: string[]): Said {
+  return call("promtool", args, process.env, input);
+}
+
+function call(command: string, args: readonly string[], env = process.env, input = ""): Said {
+  const { status, stdout, stderr, error } = spawnSync(command, args, { env, input, encoding: "utf8" });
   if (error) throw error;
   return { status, output: stdout + stderr };
 }

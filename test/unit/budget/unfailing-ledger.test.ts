@@ -6,7 +6,7 @@ import { describe, expect, it } from "vitest";
 import type { LedgerBounds, OwnLedger } from "../../../src/budget/ledger.ts";
 import { createMemoryLedger } from "../../../src/budget/memory-ledger.ts";
 import { createSqliteLedger } from "../../../src/budget/sqlite-ledger.ts";
-import { createUnfailingLedger } from "../../../src/budget/unfailing-ledger.ts";
+import { createUnfailingLedger, type UnfailingLedger } from "../../../src/budget/unfailing-ledger.ts";
 import { createFakeClock, type FakeClock } from "../../support/fake-clock.ts";
 import { ledgerEntry, ledgerLine, linesOf } from "../../support/ledger.ts";
 import { openSqliteBackend, SQLITE_FILE, temporaryDirectory } from "../../support/sqlite.ts";
@@ -42,7 +42,7 @@ function switched(ledger: OwnLedger): Switched {
 interface Scene {
   readonly clock: FakeClock;
   readonly inner: Switched;
-  readonly ledger: OwnLedger;
+  readonly ledger: UnfailingLedger;
   readonly warnings: string[];
 }
 
@@ -201,5 +201,26 @@ describe("a ledger that never fails", () => {
     expect(await linesOf(ledger)).toEqual([ledgerLine({ id: "a", at }), ledgerLine({ id: "b", at })]);
     expect(warnings).toEqual([expect.stringMatching(/forgotten.*locked/), expect.stringContaining("again")]);
     await close();
+  });
+});
+
+describe("at the end of a process", () => {
+  it("it is given all that it is owed, though it was to rest", async () => {
+    const scene = setUp();
+    scene.inner.takes = 0;
+    for (let index = 0; index < 3_000; index++) send(scene, `send-${index}`);
+    scene.inner.takes = Number.POSITIVE_INFINITY;
+    scene.ledger.flush();
+    expect(await linesOf(scene.inner)).toHaveLength(3_000);
+    expect(scene.warnings).toEqual([FORGETS, REMEMBERS]);
+  });
+
+  it("it is not asked for ever, and what is missing is said", async () => {
+    const scene = setUp();
+    scene.inner.takes = 1;
+    for (const id of ["a", "b"]) send(scene, id);
+    scene.ledger.flush();
+    expect(await linesOf(scene.inner)).toHaveLength(1);
+    expect(scene.warnings).toEqual([FORGETS, "Sends are missing from what is remembered."]);
   });
 });

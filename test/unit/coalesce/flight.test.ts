@@ -148,3 +148,30 @@ describe("a flight", () => {
     await expect(join(10_000, AbortSignal.abort())).rejects.toMatchObject({ name: "CallerGone" });
   });
 });
+
+describe("all flights", () => {
+  it("have landed when none is in the air, those launched meanwhile and those that fail included", async () => {
+    const clock = createFakeClock();
+    const flights = createFlights<string>(clock);
+    const gone = new AbortController().signal;
+    const [one, other] = [Promise.withResolvers<string>(), Promise.withResolvers<string>()];
+    let landed = false;
+    void flights.join(
+      "one",
+      { deadlineAt: clock.now() + 1_000, gone, priority: "interactive" },
+      () => one.promise,
+    );
+    void flights.landed().then(() => (landed = true));
+    await clock.advance(0);
+    void flights
+      .join("other", { deadlineAt: clock.now() + 1_000, gone, priority: "interactive" }, () => other.promise)
+      .catch(() => undefined);
+    one.resolve("landed");
+    await clock.advance(0);
+    expect(landed).toBe(false);
+    other.reject(new Error("lost"));
+    await clock.advance(0);
+    expect(landed).toBe(true);
+    await flights.landed();
+  });
+});

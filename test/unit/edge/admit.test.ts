@@ -40,7 +40,7 @@ const admit = createAdmit({
     passThrough: ["/listings/{serviceId}/similar"],
   }),
   service: "propertyservice",
-  maxUrlBytes: 200,
+  head: { maxUrlBytes: 200, maxHeaderBytes: 1_000, maxHeaders: 10 },
   maxWaitMs: 10_000,
   termsOf: (app) => ({ priority: "background", mayForceRefresh: app === "web" }),
 });
@@ -201,6 +201,7 @@ describe("a request that is refused", () => {
     const message = Object.assign(new IncomingMessage(new Socket()), {
       url: "/sold",
       method: "POST",
+      httpVersion: "1.1",
       headers,
     });
     expect(() => admit(arrival, message)).toThrow(Problem);

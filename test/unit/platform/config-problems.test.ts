@@ -367,15 +367,6 @@ it.each([
   ]);
 });
 
-describe("what is not available in this version", () => {
-  it.each([["ADMIN_TOKEN", "t0ken", "environment variable ADMIN_TOKEN: is not available in this version"]])(
-    "%s",
-    (name, value, line) => {
-      expect(problemsOf({ ...MINIMAL, [name]: value })).toEqual([line]);
-    },
-  );
-});
-
 describe("a secret is in no message", () => {
   const secret = "pr1vate-0f-acme";
   it.each<[string, Record<string, string>, string]>([
@@ -395,7 +386,10 @@ describe("a secret is in no message", () => {
     ],
     ["in an address of Redis that cannot be decoded", { REDIS_URL: `redis://:${secret}%@h` }, ""],
     ["in a good address with a bad mode", { REDIS_URL: `redis://:${secret}@h` }, "redis: { mode: sentinel }"],
-    ["in a token not available yet", { ADMIN_TOKEN: secret }, ""],
+    ["in a token that cannot stand in a header", { ADMIN_TOKEN: `${secret} ` }, ""],
+    ["in a token beside a file", { ADMIN_TOKEN: secret, ADMIN_TOKEN_FILE: "/token" }, ""],
+    ["in a token given as the file", { ADMIN_TOKEN_FILE: secret }, ""],
+    ["in a token given elsewhere too", { ADMIN_TOKEN: secret, UPSTREAM_SERVICE: `${secret}/x` }, ""],
     ["in a broken file", {}, `upstream: { privateKey: "${secret}`],
     ["taken for an alias", {}, `upstream: { privateKey: *${secret} }`],
     ["taken for a tag", {}, `upstream: { privateKey: !${secret} }`],

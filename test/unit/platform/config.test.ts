@@ -2,6 +2,7 @@ import { inspect } from "node:util";
 
 import { describe, expect, it } from "vitest";
 
+import { createAuthority } from "../../support/certificates.ts";
 import { load, MINIMAL } from "./config-fixture.ts";
 
 const overlay = (yaml: string): ReturnType<typeof load> =>
@@ -19,13 +20,21 @@ describe("defaults", () => {
         port: 8080,
         appIdHeader: "x-app-id",
         maxUrlBytes: 8192,
+        maxHeaderBytes: 16_384,
+        maxHeaders: 100,
+        maxConnections: 5_000,
+        headersTimeoutMs: 10_000,
+        requestTimeoutMs: 30_000,
+        keepAliveTimeoutMs: 75_000,
+        writeTimeoutMs: 30_000,
         stopDelayMs: 2_000,
         drainTimeoutMs: 10_000,
       },
-      admin: { host: "127.0.0.1", port: 9090 },
+      admin: { host: "127.0.0.1", port: 9090, token: null, openMetrics: false },
       upstream: {
         url: "https://api.example.com",
         imageUrl: "https://images.example.com",
+        ca: null,
         service: "propertyservice",
         callerId: "acme",
         privateKeyFile: null,
@@ -275,6 +284,44 @@ describe("the private key", () => {
     const shown = [JSON.stringify(config), inspect(config, { depth: Infinity, showHidden: true })].join();
     expect(shown).not.toContain("k3y-of-acme");
     expect(shown).toContain("[secret]");
+  });
+});
+
+describe("the admin port", () => {
+  it.each([
+    ["this machine, without a token", {}, "127.0.0.1"],
+    ["what callers have, with a token", { ADMIN_TOKEN: "t0ken" }, "0.0.0.0"],
+    [
+      "what callers have, with a token from a file",
+      { ADMIN_TOKEN_FILE: "/run/token", HOST: "10.0.0.1" },
+      "10.0.0.1",
+    ],
+    ["what the settings say, without a token", { ADMIN_HOST: "0.0.0.0" }, "0.0.0.0"],
+    ["what the settings say, with a token", { ADMIN_HOST: "::1", ADMIN_TOKEN: "t0ken" }, "::1"],
+  ])("is for %s", (_, env, host) => {
+    expect(load({ ...MINIMAL, ...env }, { "/run/token": "t0ken\n" }).admin.host).toBe(host);
+  });
+
+  it("has its token from a variable or a file, and shows it in no way of printing", () => {
+    const given = load({ ...MINIMAL, ADMIN_TOKEN: "t0ken-1" });
+    const read = load({ ...MINIMAL, ADMIN_TOKEN_FILE: "/run/token" }, { "/run/token": "t0ken-2\n" });
+    expect([given.admin.token?.reveal(), read.admin.token?.reveal()]).toEqual(["t0ken-1", "t0ken-2"]);
+    expect([JSON.stringify([given, read]), inspect([given, read], { depth: Infinity })].join()).not.toContain(
+      "t0ken",
+    );
+  });
+
+  it("has open metrics where a variable says so", () => {
+    expect(load({ ...MINIMAL, ADMIN_OPEN_METRICS: "true" }).admin.openMetrics).toBe(true);
+  });
+});
+
+describe("certificate authorities", () => {
+  const { cert } = createAuthority();
+  it("are read from their files", () => {
+    const env = { ...MINIMAL, REDIS_URL: "rediss://h", REDIS_CA_FILE: "/r.pem", UPSTREAM_CA_FILE: "/u.pem" };
+    const config = load(env, { "/r.pem": cert, "/u.pem": `Ours:\n${cert}${cert}` });
+    expect([config.redis?.ca, config.upstream.ca]).toEqual([cert, `Ours:\n${cert}${cert}`]);
   });
 });
 

@@ -34,6 +34,14 @@ describe("settings that do not go together", () => {
     ]);
   });
 
+  it("headers that may take longer than the request they are a part of", () => {
+    expect(problemsOfFile("server: { headersTimeout: 31s }")).toEqual([
+      expect.stringMatching(
+        /^gateway\.yaml:1: server\.headersTimeout, .*server\.requestTimeout: 31s for the headers is longer than 30s/,
+      ),
+    ]);
+  });
+
   it.each([
     ["BUDGET", "60/1m,100/36d", "budget.limit"],
     ["budget.images", "300/1m,100/36d", "budget.images"],

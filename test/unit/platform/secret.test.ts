@@ -2,7 +2,7 @@ import { inspect } from "node:util";
 
 import { expect, it } from "vitest";
 
-import { Secret } from "../../../src/platform/secret.ts";
+import { Secret, secretsIn } from "../../../src/platform/secret.ts";
 
 const holder = { key: new Secret("s3cr3t-value") };
 
@@ -18,4 +18,14 @@ it.each([
 
 it("reveals itself when asked by name", () => {
   expect(holder.key.reveal()).toBe("s3cr3t-value");
+});
+
+it("is found in settings, however deep, and an address' password with it", () => {
+  const settings = {
+    a: { b: [new Secret("one")] },
+    c: null,
+    d: new Secret("redis://me:p%40ss@h"),
+    e: "no secret",
+  };
+  expect(secretsIn(settings)).toEqual(["one", "redis://me:p%40ss@h", "p%40ss"]);
 });

@@ -166,3 +166,31 @@ describe("the total timeout", () => {
     expect(watcher.calls.map((call) => call.status)).toEqual([500, "total-timeout"]);
   });
 });
+
+describe("refused credentials", () => {
+  const refusing = (): Promise<string> =>
+    httpUpstream((_request, response) => void response.writeHead(403).end());
+
+  it("are looked at again, and tried once more where they are others by then", async () => {
+    let version = 1;
+    const credentials = { version: () => version, lookAgain: () => void version++ };
+    const { attempt, watcher } = attempting({ baseUrl: await refusing(), credentials });
+    await expect(attempt(LISTINGS, PATIENT)).rejects.toMatchObject({
+      code: "upstream-authentication-failed",
+    });
+    expect(watcher.calls.map((call) => [call.cause, call.status])).toEqual([
+      ["miss", 403],
+      ["retry", 403],
+    ]);
+  });
+
+  it("that are the same are tried no more, and reported", async () => {
+    let looks = 0;
+    const credentials = { version: () => 1, lookAgain: () => void looks++ };
+    const { attempt, watcher } = attempting({ baseUrl: await refusing(), credentials });
+    await expect(attempt(LISTINGS, PATIENT)).rejects.toMatchObject({
+      code: "upstream-authentication-failed",
+    });
+    expect([looks, watcher.calls.length, watcher.errors.length]).toEqual([1, 1, 1]);
+  });
+});

@@ -103,7 +103,7 @@ export function attempting(options: AttemptingOptions): Attempting {
     now: clock.now,
     unique16: systemRandom.unique16,
   });
-  const origin = createOrigin({ ...LIMITS, clock, baseUrl, throttled, sign });
+  const origin = createOrigin({ ...LIMITS, clock, baseUrl, ca: null, throttled, sign });
   onTestFinished(() => origin.agent.destroy());
   const watcher = createWatcher();
   const attempt = createAttempt({

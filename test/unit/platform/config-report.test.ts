@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 
 import { expect, it } from "vitest";
 
-import { report } from "../../../src/platform/config-check.ts";
+import { report } from "../../../src/platform/config-report.ts";
 import { examineConfig } from "../../../src/platform/config.ts";
 import { MINIMAL } from "./config-fixture.ts";
 

@@ -1,27 +1,12 @@
-import { readFileSync } from "node:fs";
 import { relative } from "node:path";
 
 import { settingsSchema } from "./config-schema.ts";
-import { type ExaminedConfig, examineConfig } from "./config.ts";
-import { processEnvironment } from "./environment.ts";
+import type { ExaminedConfig } from "./config.ts";
 import { SECRET_TEXT } from "./secret.ts";
 import { settingsOf } from "./setting-check.ts";
 import { describeValue } from "./setting-faults.ts";
 import { formatPath, hasPath, type SettingPath, valueAt } from "./setting-path.ts";
 import { metaOf } from "./setting-shapes.ts";
-
-/** `npm run config:check`: checks the settings a start would use. Exit code 1 where it would refuse. */
-export async function main(): Promise<void> {
-  const examined = examineConfig({
-    env: processEnvironment(),
-    readFile: (path) => readFileSync(path, "utf8"),
-  });
-  if (examined.config) process.stdout.write(`${report(examined).join("\n")}\n`);
-  else {
-    process.stderr.write(`${examined.problems.join("\n")}\n`);
-    process.exitCode = 1;
-  }
-}
 
 /** @returns what the check says of valid settings: a line per setting that is not left at its default. */
 export function report({ defaultFile, overlay, assignments }: ExaminedConfig): string[] {

@@ -1,0 +1,229 @@
+/**
+ * An HTTP server within limits: of time, size and number. What Node's parser refuses is refused in our words.
+ */
+import {
+  createServer,
+  STATUS_CODES,
+  type IncomingMessage,
+  type Server,
+  type ServerResponse,
+} from "node:http";
+import type { Duplex } from "node:stream";
+
+import { Problem } from "../errors.ts";
+import { limitConnections, type ConnectionsOptions } from "./connections.ts";
+import type { HeadLimits } from "./head.ts";
+import { problemMessage } from "./problem-message.ts";
+import { seldom } from "./seldom.ts";
+
+/** Times in milliseconds. */
+interface ServerLimits extends HeadLimits {
+  readonly maxConnections: number;
+  /** From a connection, or the end of the answer before, until a request's headers are here. */
+  readonly headersTimeoutMs: number;
+  /** Until the whole request is here. */
+  readonly requestTimeoutMs: number;
+  /** How long a connection is kept without a request. */
+  readonly keepAliveTimeoutMs: number;
+  /** Longest time in which a caller takes nothing of its answer. */
+  readonly writeTimeoutMs: number;
+}
+
+export interface HttpServerOptions extends Pick<ConnectionsOptions, "after"> {
+  readonly limits: ServerLimits;
+  readonly serve: (message: IncomingMessage, response: ServerResponse) => void;
+  /** Content is of no use to anybody here: a request that has some is the last on its connection. */
+  readonly withoutContent?: true;
+  readonly requestId: () => string;
+  readonly now: () => number;
+  readonly warn: (message: string, fields: Readonly<Record<string, unknown>>) => void;
+}
+
+/** How often time limits are checked, at the least. */
+const CHECK_MS = 1_000;
+const WARN_EVERY_MS = 60_000;
+/** Most requests under way on one connection; nobody who reads the answers sends so many ahead. */
+const MOST_UNDER_WAY = 100;
+
+/** @returns the server, not yet listening. */
+export function createHttpServer(options: HttpServerOptions): Server {
+  const { limits } = options;
+  const server = createServer({
+    maxHeaderSize: limits.maxUrlBytes * 2 + limits.maxHeaderBytes,
+    headersTimeout: limits.headersTimeoutMs,
+    requestTimeout: limits.requestTimeoutMs,
+    keepAliveTimeout: limits.keepAliveTimeoutMs,
+    connectionsCheckingInterval: Math.min(CHECK_MS, limits.headersTimeoutMs),
+    // Also where the process was started with an option that says otherwise.
+    insecureHTTPParser: false,
+    // Node would refuse a missing Host with an empty body; the check of the head refuses it with a problem.
+    requireHostHeader: false,
+  });
+  // Node drops headers beyond this number without a word; one more is read, so that it can be told.
+  server.maxHeadersCount = limits.maxHeaders + 1;
+
+  const talks = new WeakMap<Duplex, Talk>();
+  const listener = createListener(server, talks, options);
+  server.on("request", listener);
+  // Node would answer both by itself; the check of the head refuses them with a problem.
+  server.on("checkContinue", listener);
+  server.on("checkExpectation", listener);
+  refuseNonRequests(server, talks, options);
+  return server;
+}
+
+/** @returns what serves the requests that may be served, each connection's apart */
+function createListener(
+  server: Server,
+  talks: WeakMap<Duplex, Talk>,
+  { limits, serve, withoutContent, after, requestId, now, warn }: HttpServerOptions,
+): (message: IncomingMessage, response: ServerResponse) => void {
+  const isBeyond = limitConnections(server, {
+    maxConnections: limits.maxConnections,
+    after,
+    onCrowded: seldom(WARN_EVERY_MS, now, (times) =>
+      warn("All connections are taken; further ones are refused (server.maxConnections).", { times }),
+    ),
+  });
+  return (message, response) => {
+    const { socket } = message;
+    const talk = talks.get(socket) ?? { underWay: 0, message, latest: response, isLast: false };
+    talks.set(socket, talk);
+    // Nobody may answer what comes after the last request (RFC 9112, section 9.6): the connection is about to end.
+    if (talk.isLast) return;
+    talk.message = message;
+    talk.latest = response;
+    talk.underWay++;
+    talk.isLast = isBeyond(socket) || (withoutContent === true && hasContent(message));
+    response.once("close", () => talk.underWay--);
+    if (talk.underWay > MOST_UNDER_WAY) return void socket.destroy();
+    if (talk.isLast) response.shouldKeepAlive = false;
+    // A connection that becomes idle after the server has stopped accepting would keep it from closing.
+    response.once("finish", () => {
+      if (!server.listening) setImmediate(() => server.closeIdleConnections());
+    });
+    limitWriting(message, response, limits.writeTimeoutMs);
+    if (isBeyond(socket)) refuse(response, requestId());
+    else serve(message, response);
+  };
+}
+
+/** Refuses, on the bare connection, what Node's parser takes for no request, or for none to be answered. */
+function refuseNonRequests(
+  server: Server,
+  talks: WeakMap<Duplex, Talk>,
+  { limits, withoutContent, after, requestId }: HttpServerOptions,
+): void {
+  const refused = new WeakSet<Duplex>();
+  const refuseRaw = (socket: Duplex, problem: Problem): void => {
+    // Whatever else comes is in error too, and was to be expected.
+    if (refused.has(socket)) return;
+    refused.add(socket);
+    refuseOn(socket, talks.get(socket)?.latest, problemBytes(problem, requestId()), after);
+  };
+  server.on("clientError", (error, socket) => {
+    const talk = talks.get(socket);
+    const problem = parserProblem(error, limits.maxUrlBytes);
+    // The answer under way waits for content that does not come: it is that request which is refused.
+    if (problem.code === "request-timeout" && talk?.message.complete === false && !withoutContent) {
+      if (talk.latest.headersSent) return void socket.destroy();
+      talks.delete(socket);
+    }
+    refuseRaw(socket, problem);
+  });
+  server.on("connect", (_message, socket) =>
+    refuseRaw(socket, new Problem("method-not-allowed", { headers: { Allow: "GET, HEAD" } })),
+  );
+}
+
+/** What is known of a connection. */
+interface Talk {
+  /** Requests without a whole answer. */
+  underWay: number;
+  /** The latest of them. */
+  message: IncomingMessage;
+  /** The answer to it; pipelined ones wait for one another. */
+  latest: ServerResponse;
+  /** No request after the latest is read. */
+  isLast: boolean;
+}
+
+function hasContent({ headers }: IncomingMessage): boolean {
+  return headers["transfer-encoding"] !== undefined || Number(headers["content-length"] ?? 0) > 0;
+}
+
+/** A caller that does not take its answer holds a connection, and memory: from its end on, silence is limited. */
+function limitWriting({ socket }: IncomingMessage, response: ServerResponse, timeoutMs: number): void {
+  const limit = (): void => {
+    if (response.writableEnded && response.socket !== null) socket.setTimeout(timeoutMs);
+  };
+  response.once("prefinish", limit);
+  // One that was ended while an earlier answer had the connection.
+  response.once("socket", limit);
+  // Before Node's own listener: then it is the silence until the next request that is limited, by Node.
+  response.prependOnceListener("finish", () => socket.setTimeout(0));
+}
+
+function refuse(response: ServerResponse, id: string): void {
+  const problem = new Problem("too-many-connections", { retryAfterSeconds: 1 });
+  const { status, headers, body } = problemMessage(problem, id, false);
+  response.writeHead(status, headers).end(body);
+}
+
+/** What Node's parser refused, in our words. */
+function parserProblem(error: Error, maxUrlBytes: number): Problem {
+  const code: unknown = Reflect.get(error, "code");
+  if (code === "ERR_HTTP_REQUEST_TIMEOUT") return new Problem("request-timeout");
+  if (code !== "HPE_HEADER_OVERFLOW") return new Problem("malformed-request");
+  return isStillInUrl(error)
+    ? new Problem("uri-too-long", { detail: `URLs may be ${maxUrlBytes} bytes long.` })
+    : new Problem("headers-too-large");
+}
+
+/** Whether the parser gave up before the first line had ended, as far as the last packet tells. */
+function isStillInUrl(error: Error): boolean {
+  const packet: unknown = Reflect.get(error, "rawPacket");
+  const parsed: unknown = Reflect.get(error, "bytesParsed");
+  return (
+    Buffer.isBuffer(packet) && typeof parsed === "number" && !packet.subarray(0, parsed).includes("\r\n")
+  );
+}
+
+/** A whole response with a problem. */
+function problemBytes(problem: Problem, id: string): Buffer {
+  const { status, headers, body } = problemMessage(problem, id, false);
+  const lines = Object.entries({ ...headers, Connection: "close" }).map(
+    ([name, value]) => `${name}: ${value}`,
+  );
+  const head = [`HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ""}`, ...lines, "", ""].join("\r\n");
+  return Buffer.concat([Buffer.from(head, "latin1"), body]);
+}
+
+/** How long a refused caller has to close its side; until then what it goes on to send is read, and by nobody. */
+const LINGER_MS = 1_000;
+
+/**
+ * Refuses what is no request, on the bare connection, and closes it. A response under way goes first:
+ * the refusal would otherwise be taken for its beginning.
+ */
+function refuseOn(
+  socket: Duplex,
+  earlier: ServerResponse | undefined,
+  refusal: Buffer,
+  after: HttpServerOptions["after"],
+): void {
+  if (earlier !== undefined && !earlier.writableFinished && !earlier.destroyed) {
+    earlier.once("close", () => refuseOn(socket, undefined, refusal, after));
+    return;
+  }
+  if (!socket.writable || socket.destroyed) {
+    socket.destroy();
+    return;
+  }
+  socket.resume();
+  socket.once(
+    "close",
+    after(LINGER_MS, () => socket.destroy()),
+  );
+  socket.end(refusal);
+}

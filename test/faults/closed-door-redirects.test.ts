@@ -1,0 +1,30 @@
+/** Where the upstream says to go, nobody goes: the signature, and what came back, would be somebody else's. */
+import { expect, it } from "vitest";
+
+import { startGateway } from "../support/gateway.ts";
+import { problemCode } from "../support/reply.ts";
+import { startUpstream } from "../support/upstream.ts";
+
+const WAYS = [
+  ["an answer", "/areas?q=Nacka", {}],
+  ["a thumbnail", "/cache/primary_7_10x10.jpg", {}],
+  ["a stream", "/areas?q=Nacka", { "cache-control": "no-store" }],
+] as const;
+
+it.each(
+  [301, 302, 303, 307, 308].flatMap((status) =>
+    WAYS.map(([way, ...asked]) => [status, way, ...asked] as const),
+  ),
+)("a %i in place of %s is not followed", async (status, _way, path, headers) => {
+  const elsewhere = await startUpstream();
+  const upstream = await startUpstream((response) => {
+    response.writeHead(status, { location: `${elsewhere.env.UPSTREAM_URL}/areas?q=Nacka` });
+    response.end("over there");
+  });
+  const gateway = await startGateway({ env: upstream.env });
+  const reply = await gateway.get(path, { headers });
+  expect([reply.status, problemCode(reply)]).toEqual([502, "upstream-invalid-response"]);
+  expect(reply.headers.location).toBeUndefined();
+  expect(reply.text).not.toContain("127.0.0.1");
+  expect([upstream.seen.length, elsewhere.connections()]).toEqual([1, 0]);
+});

@@ -1,0 +1,200 @@
+/** Who the gateway talks to is who the settings say, or it does not talk. */
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+
+import { describe, expect, it, onTestFinished } from "vitest";
+
+import { createSandbox, type Sandbox } from "../../src/sandbox/sandbox.ts";
+import { type Authority, type Certificate, createAuthority } from "../support/certificates.ts";
+import { CALLER, startGateway, type TestGateway } from "../support/gateway.ts";
+import { run } from "../support/process.ts";
+import { freePorts, startRedis, type RedisServer } from "../support/redis.ts";
+import { problemCode } from "../support/reply.ts";
+import { startTlsFront, type TlsFront } from "../support/tls-front.ts";
+
+const HOUR_MS = 3_600_000;
+const AUTHORITY = createAuthority();
+const STRANGER = createAuthority("Somebody else's authority");
+
+/** Certificates that must not be believed, and what operators are told. */
+const BAD: readonly (readonly [name: string, make: () => Certificate, reason: string])[] = [
+  ["for another host", () => AUTHORITY.issue({ hosts: ["other.example"] }), "is for another host name"],
+  [
+    "that has expired",
+    () => AUTHORITY.issue({ from: Date.now() - 2 * HOUR_MS, until: Date.now() - HOUR_MS }),
+    "has expired",
+  ],
+  [
+    "that is not valid yet",
+    () => AUTHORITY.issue({ from: Date.now() + HOUR_MS, until: Date.now() + 2 * HOUR_MS }),
+    "is not valid yet",
+  ],
+  ["of another authority", () => STRANGER.issue(), "of no authority that is trusted"],
+];
+
+function fileWith(content: string): string {
+  const folder = mkdtempSync(join(tmpdir(), "property-gateway-test-"));
+  onTestFinished(() => rmSync(folder, { recursive: true }));
+  const path = join(folder, "file.pem");
+  writeFileSync(path, content);
+  return path;
+}
+
+interface Secured {
+  readonly gateway: TestGateway;
+  readonly sandbox: Sandbox;
+  readonly front: TlsFront;
+  /** A path of each way upstream: an answer, a thumbnail, a stream. */
+  readonly ask: (way: Way) => ReturnType<TestGateway["get"]>;
+}
+
+type Way = "answer" | "thumbnail" | "stream";
+const WAYS: readonly Way[] = ["answer", "thumbnail", "stream"];
+
+/** As an operator's environment may, at any time after the start. */
+function tellNodeToTrustAnybody(): void {
+  const before = process.env["NODE_TLS_REJECT_UNAUTHORIZED"];
+  process.env["NODE_TLS_REJECT_UNAUTHORIZED"] = "0";
+  onTestFinished(() => {
+    if (before === undefined) delete process.env["NODE_TLS_REJECT_UNAUTHORIZED"];
+    else process.env["NODE_TLS_REJECT_UNAUTHORIZED"] = before;
+  });
+}
+
+/** A gateway whose upstream speaks TLS and shows a certificate. */
+async function startSecured(certificate: Certificate, env: Record<string, string>): Promise<Secured> {
+  const sandbox = createSandbox({ ...CALLER, sizes: { listings: 50, sold: 50 } });
+  onTestFinished(() => sandbox.close());
+  const front = await startTlsFront((await sandbox.listen()).port, certificate);
+  const url = `https://127.0.0.1:${front.port}`;
+  const gateway = await startGateway({ env: { UPSTREAM_URL: url, UPSTREAM_IMAGE_URL: url, ...env } });
+  const id = String([...sandbox.data.listingById.keys()][0]);
+  return {
+    gateway,
+    sandbox,
+    front,
+    ask: (way) =>
+      way === "thumbnail"
+        ? gateway.get(`/cache/primary_${id}_10x10.jpg`)
+        : gateway.get("/areas?q=Nacka", way === "stream" ? { headers: { "cache-control": "no-store" } } : {}),
+  };
+}
+
+/** Nothing was said to whoever it was, and the log says why. */
+async function expectUnsaid(
+  { gateway, sandbox, front, ask }: Secured,
+  way: Way,
+  reason: string,
+): Promise<void> {
+  const reply = await ask(way);
+  expect([reply.status, problemCode(reply)]).toEqual([502, "upstream-unreachable"]);
+  expect(reply.text).not.toMatch(/certificate|CERT|127\.0\.0\.1/);
+  expect([front.bytes(), sandbox.requests()]).toEqual([0, []]);
+  expect(front.connections()).toBeGreaterThan(0);
+  const { note, status } = await gateway.logged('"msg":"upstream call"');
+  expect([status, note]).toEqual(["unreachable", expect.stringContaining(reason)]);
+}
+
+describe.each(WAYS)("the upstream over TLS, for an %s,", (way) => {
+  it("is talked to where its certificate is of the authority that is set", async () => {
+    const env = { UPSTREAM_CA_FILE: fileWith(STRANGER.cert + AUTHORITY.cert) };
+    const { sandbox, ask } = await startSecured(AUTHORITY.issue(), env);
+    expect((await ask(way)).status).toBe(200);
+    expect(sandbox.requests()).toHaveLength(1);
+  });
+
+  it("is not talked to where its authority is not set", async () => {
+    const secured = await startSecured(AUTHORITY.issue(), {});
+    await expectUnsaid(secured, way, "of no authority that is trusted");
+  });
+
+  it.each(BAD)("is not talked to with a certificate %s", async (_name, make, reason) => {
+    const secured = await startSecured(make(), { UPSTREAM_CA_FILE: fileWith(AUTHORITY.cert) });
+    await expectUnsaid(secured, way, reason);
+  });
+
+  it("is not talked to where Node is told to trust anybody", async () => {
+    tellNodeToTrustAnybody();
+    const secured = await startSecured(STRANGER.issue(), { UPSTREAM_CA_FILE: fileWith(AUTHORITY.cert) });
+    await expectUnsaid(secured, way, "of no authority that is trusted");
+  });
+
+  it("is not talked to where there is no TLS", async () => {
+    const sandbox = createSandbox({ ...CALLER, sizes: { listings: 5, sold: 5 } });
+    onTestFinished(() => sandbox.close());
+    const url = (await sandbox.listen()).url.replace("http:", "https:");
+    const gateway = await startGateway({ env: { UPSTREAM_URL: url, UPSTREAM_IMAGE_URL: url } });
+    const headers = way === "stream" ? { "cache-control": "no-store" } : {};
+    const reply = await gateway.get(way === "thumbnail" ? "/cache/primary_1_9x9.jpg" : "/areas", { headers });
+    expect(reply.status).toBe(502);
+    expect(sandbox.requests()).toEqual([]);
+    const { note } = await gateway.logged('"msg":"upstream call"');
+    expect(note).toMatch(/no agreement on TLS/);
+  });
+});
+
+describe("a start that asks Node to trust anybody", () => {
+  it.each(["gateway", "config-check"])("is refused by %s, which says what to do instead", async (command) => {
+    const started = run([command], { NODE_TLS_REJECT_UNAUTHORIZED: "0" });
+    expect(await started.ended).toBe(1);
+    expect(started.output()).toMatch(
+      /NODE_TLS_REJECT_UNAUTHORIZED: .* expected it unset, .*UPSTREAM_CA_FILE/,
+    );
+  });
+});
+
+interface SecuredRedis {
+  readonly redis: RedisServer;
+  readonly url: string;
+}
+
+/** A Redis that speaks TLS on one port, and on another, for the test, does not. */
+async function startSecuredRedis(authority: Authority, certificate: Certificate): Promise<SecuredRedis> {
+  const [port = 0] = await freePorts(1);
+  const files = [
+    ["--tls-cert-file", certificate.cert],
+    ["--tls-key-file", certificate.key],
+    ["--tls-ca-cert-file", authority.cert],
+  ].flatMap(([option = "", content = ""]) => [option, fileWith(content)]);
+  const redis = await startRedis("--tls-port", String(port), "--tls-auth-clients", "no", ...files);
+  onTestFinished(() => redis.close());
+  return { redis, url: `rediss://127.0.0.1:${port}` };
+}
+
+describe("Redis over TLS", () => {
+  it("is used where its certificate is of the authority that is set", async () => {
+    const { redis, url } = await startSecuredRedis(AUTHORITY, AUTHORITY.issue());
+    const env = { REDIS_URL: url, REDIS_CA_FILE: fileWith(AUTHORITY.cert) };
+    const gateway = await startGateway({ env, settings: "redis: { timeout: 5s }" });
+    expect((await gateway.get("/areas?q=Nacka")).status).toBe(200);
+    await expect
+      .poll(async () => JSON.stringify(await redis.command("KEYS", "*")))
+      .toContain("areas?q=Nacka");
+  });
+
+  it.each([...BAD, ["whose authority is not set", () => AUTHORITY.issue(), "certificate"] as const])(
+    "is not used with a certificate %s: the gateway goes on without it",
+    async (name, make) => {
+      const { redis, url } = await startSecuredRedis(AUTHORITY, make());
+      const trusted = name.includes("authority is not set")
+        ? {}
+        : { REDIS_CA_FILE: fileWith(AUTHORITY.cert) };
+      const gateway = await startGateway({ env: { REDIS_URL: url, ...trusted } });
+      expect((await gateway.get("/areas?q=Nacka")).status).toBe(200);
+      const { cause } = await gateway.logged("Redis is out of order; going on without it");
+      expect(cause).toMatch(/certificate|altnames/i);
+      expect(await redis.command("KEYS", "*")).toEqual([]);
+    },
+  );
+
+  it("is not used with a stranger's certificate where Node is told to trust anybody", async () => {
+    tellNodeToTrustAnybody();
+    const { redis, url } = await startSecuredRedis(STRANGER, STRANGER.issue());
+    const gateway = await startGateway({ env: { REDIS_URL: url, REDIS_CA_FILE: fileWith(AUTHORITY.cert) } });
+    const { cause } = await gateway.logged("Redis is out of order; going on without it");
+    expect(cause).toMatch(/certificate/);
+    expect((await gateway.get("/areas?q=Nacka")).status).toBe(200);
+    expect(await redis.command("KEYS", "*")).toEqual([]);
+  });
+});

@@ -1,0 +1,94 @@
+/** The private key changes as a mounted secret does, while callers go on asking. */
+import { mkdirSync, mkdtempSync, renameSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+
+import { describe, expect, it, onTestFinished } from "vitest";
+
+import { ask } from "../support/ask.ts";
+import { crowd, startFleet, type Fleet, type Replica } from "../support/fleet.ts";
+import { CALLER } from "../support/gateway.ts";
+
+const NEW_KEY = "N3w-key-that-nobody-may-ever-see";
+
+interface Mount {
+  /** Of the file with the key. */
+  readonly path: string;
+  /** Points the directory's link elsewhere, as the kubelet does: all at once. */
+  readonly swap: (key: string) => void;
+}
+
+function mountSecret(key: string): Mount {
+  const directory = mkdtempSync(join(tmpdir(), "property-gateway-secret-"));
+  onTestFinished(() => rmSync(directory, { recursive: true }));
+  let version = 0;
+  function swap(content: string): void {
+    const target = `..version_${++version}`;
+    mkdirSync(join(directory, target));
+    writeFileSync(join(directory, target, "key"), content);
+    symlinkSync(target, join(directory, "..data_tmp"));
+    renameSync(join(directory, "..data_tmp"), join(directory, "..data"));
+  }
+  swap(key);
+  symlinkSync(join("..data", "key"), join(directory, "key"));
+  return { path: join(directory, "key"), swap };
+}
+
+async function start(mount: Mount): Promise<{ fleet: Fleet; replica: Replica }> {
+  const fleet = await startFleet({
+    UPSTREAM_PRIVATE_KEY: "",
+    UPSTREAM_PRIVATE_KEY_FILE: mount.path,
+    BUDGET: "100000/1m",
+    LOG_LEVEL: "trace",
+  });
+  const replica = await fleet.start();
+  onTestFinished(() => {
+    for (const key of [CALLER.privateKey, NEW_KEY]) expect(replica.process.output()).not.toContain(key);
+  });
+  return { fleet, replica };
+}
+
+describe("a private key in a file", () => {
+  it("that changes is used from the next signature on, before the upstream has refused the old one", async () => {
+    const mount = mountSecret(`${CALLER.privateKey}\n`);
+    const { fleet, replica } = await start(mount);
+    expect((await ask(`${replica.url}/areas?q=old`)).status).toBe(200);
+    mount.swap(`${NEW_KEY}\n`);
+    await replica.process.says(/The private key has changed/);
+    fleet.sandbox.setCaller({ privateKey: NEW_KEY });
+    expect((await ask(`${replica.url}/areas?q=new`)).status).toBe(200);
+    expect(fleet.arrivals()).toHaveLength(2);
+    // A caller who sends either by mistake sends it to nobody.
+    const asked = `/areas?q=new&a=${NEW_KEY}&b=${CALLER.privateKey}`;
+    expect((await ask(replica.url + asked)).headers["cache-status"]).toMatch(/; hit;/);
+  });
+
+  it("that the upstream refuses is read again at once: not one of many callers is failed", async () => {
+    const mount = mountSecret(CALLER.privateKey);
+    const { fleet, replica } = await start(mount);
+    const callers = crowd(() => [replica], 6);
+    await expect.poll(() => callers.statuses.length).toBeGreaterThan(20);
+    mount.swap(NEW_KEY);
+    fleet.sandbox.setCaller({ privateKey: NEW_KEY });
+    const since = callers.statuses.length;
+    await expect.poll(() => callers.statuses.length).toBeGreaterThan(since + 50);
+    await callers.stop();
+    expect(callers.statuses.filter((status) => status !== 200)).toEqual([]);
+    expect(replica.process.output()).not.toContain("The upstream refused our credentials");
+  });
+
+  it("stays as it was where what is in the file is none, which is said without showing it", async () => {
+    const mount = mountSecret(CALLER.privateKey);
+    const { replica } = await start(mount);
+    for (const [index, content] of ["", "two\nlines", " blanks around "].entries()) {
+      mount.swap(content);
+      await replica.process.says(
+        new RegExp(`(The private key stays as it was[^]*){${Math.min(index + 1, 2)}}`),
+      );
+      expect((await ask(`${replica.url}/areas?q=still-${index}`)).status).toBe(200);
+    }
+    expect(replica.process.output()).not.toMatch(/two\\nlines|blanks around "/);
+    mount.swap(NEW_KEY);
+    await replica.process.says(/The private key has changed/);
+  });
+});

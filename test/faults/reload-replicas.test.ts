@@ -1,0 +1,62 @@
+/** Replicas that read new settings one after the other, under saturation: no caller is failed, no window overrun. */
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+
+import { expect, it, onTestFinished } from "vitest";
+
+import { mostWithin } from "../support/arrivals.ts";
+import { ask } from "../support/ask.ts";
+import {
+  expectKept,
+  expectShared,
+  lasting,
+  redisForTest,
+  startMany,
+  urlOf,
+} from "../support/budget-watch.ts";
+import { crowd, startFleet } from "../support/fleet.ts";
+
+const MANY = { limit: 20, windowMs: 1_000 } as const;
+const FEW = { limit: 10, windowMs: 1_000 } as const;
+/** What was allowed under the earlier terms has arrived by then. */
+const ARRIVED_MS = 200;
+
+it("a lower limit, and a higher one again, are kept from when all replicas know of them", async () => {
+  const folder = mkdtempSync(join(tmpdir(), "property-gateway-test-"));
+  onTestFinished(() => rmSync(folder, { recursive: true }));
+  const CONFIG_FILE = join(folder, "settings.yaml");
+  writeFileSync(CONFIG_FILE, "budget: { limit: 20/1s }");
+  const fleet = await startFleet({ REDIS_URL: urlOf(await redisForTest()), CONFIG_FILE, REPLICAS: "3" });
+  const replicas = await startMany(fleet, 3);
+  await Promise.all(replicas.map(expectShared));
+  const callers = crowd(() => replicas, 15);
+  await fleet.sandbox.waitForRequests(1);
+
+  /** Some time passes between the first and the last: for so long they go by different terms. */
+  async function reloadAll(text: string): Promise<number> {
+    writeFileSync(CONFIG_FILE, text);
+    for (const { admin } of replicas) {
+      await lasting(700);
+      expect((await ask(`${admin}/config/reload`, { method: "POST" })).status).toBe(200);
+    }
+    return Date.now();
+  }
+
+  await lasting(2_500);
+  const lowerFrom = (await reloadAll("budget: { limit: 10/1s }")) + ARRIVED_MS;
+  await lasting(4_500);
+  const lowerTo = Date.now();
+  const higherFrom = (await reloadAll("budget: { limit: 20/1s }")) + ARRIVED_MS;
+  await lasting(4_500);
+  await callers.stop();
+
+  const arrivals = fleet.arrivals();
+  const between = (from: number, to: number): number[] => arrivals.filter((at) => at >= from && at < to);
+  expectKept(arrivals, MANY);
+  expectKept(between(lowerFrom, lowerTo), FEW);
+  // The lower limit was not kept by sending nothing, and the higher one is made use of.
+  expect(mostWithin(between(lowerFrom, lowerTo), FEW.windowMs)).toBeGreaterThan(FEW.limit / 2);
+  expect(mostWithin(between(higherFrom, Date.now()), MANY.windowMs)).toBeGreaterThan(FEW.limit);
+  expect(callers.statuses.filter((status) => status !== 200)).toEqual([]);
+});

@@ -1,0 +1,240 @@
+/** Callers that are slow, silent, greedy or many: each is closed in its time, and the others are served. */
+import net from "node:net";
+
+import { describe, expect, it, onTestFinished } from "vitest";
+
+import { ask, exchangeRaw } from "../support/ask.ts";
+import { startGateway, type TestGateway } from "../support/gateway.ts";
+
+const IMPATIENT = `server:
+  headersTimeout: 200ms
+  requestTimeout: 400ms
+  keepAliveTimeout: 150ms
+  writeTimeout: 300ms
+`;
+const GOOD = "GET /areas?q=Nacka HTTP/1.1\r\nHost: x\r\n\r\n";
+
+/** A connection that can be spoken on, and what came back. */
+interface Line {
+  readonly socket: net.Socket;
+  readonly said: () => string;
+  /** Resolves with all that came, when the other side has closed. */
+  readonly closed: Promise<string>;
+}
+
+async function dial(port: number): Promise<Line> {
+  const socket = net.connect({ port, host: "127.0.0.1", allowHalfOpen: true });
+  onTestFinished(() => void socket.destroy());
+  let said = "";
+  const { promise: closed, resolve } = Promise.withResolvers<string>();
+  socket.on("data", (piece: Buffer) => (said += piece.toString("latin1")));
+  socket.on("error", () => undefined);
+  socket.on("end", () => resolve(said));
+  socket.on("close", () => resolve(said));
+  await new Promise<void>((connected) => void socket.once("connect", connected));
+  return { socket, said: () => said, closed };
+}
+
+/** Sends a byte at a time, and goes on until the other side has closed. */
+function dribble({ socket, closed }: Line, text: string): void {
+  let at = 0;
+  const timer = setInterval(() => void socket.write(text[at++ % text.length] ?? ""), 10);
+  void closed.then(() => clearInterval(timer));
+}
+
+function portOf(url: string): number {
+  return Number(new URL(url).port);
+}
+
+/** What `closed` came to: statuses, and the codes of problems. */
+function answersIn(raw: string): string[] {
+  const codes = [...raw.matchAll(/urn:property-gateway:problem:([a-z-]+)/g)].map(([, code]) => code);
+  return [...raw.matchAll(/HTTP\/1\.1 (\d{3}) /g)].map(([, status]) =>
+    Number(status) < 400 ? `${status}` : `${status} ${codes.shift()}`,
+  );
+}
+
+async function expectServed(gateway: TestGateway): Promise<void> {
+  expect((await gateway.get("/areas?q=Lund")).status).toBe(200);
+}
+
+describe("a slow caller", () => {
+  it.each([
+    ["that says nothing", "", "", ["408 request-timeout"]],
+    ["that dribbles its first line", "GET /areas?q=", "a", ["408 request-timeout"]],
+    [
+      "that dribbles its headers",
+      "GET /areas HTTP/1.1\r\nHost: x\r\n",
+      "A-b: c\r\n",
+      ["408 request-timeout"],
+    ],
+    ["that never ends its headers", "GET /areas HTTP/1.1\r\nHost: x\r\n", "", ["408 request-timeout"]],
+    ["that dribbles its second request", `${GOOD}GET /areas?q=`, "a", ["200", "408 request-timeout"]],
+    [
+      "that dribbles content nobody wants",
+      "GET /areas?q=Nacka HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n",
+      "a",
+      ["200"],
+    ],
+    [
+      "that dribbles chunks nobody wants",
+      "GET /areas?q=Nacka HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n",
+      "1\r\na\r\n",
+      ["200"],
+    ],
+    ["that keeps its connection for nothing", GOOD, "", ["200"]],
+  ])("%s is closed", async (_name, begin, then, answers) => {
+    const gateway = await startGateway({ settings: IMPATIENT });
+    const line = await dial(gateway.port);
+    line.socket.write(begin);
+    if (then !== "") dribble(line, then);
+    expect(answersIn(await line.closed)).toEqual(answers);
+    await expectServed(gateway);
+    expect(gateway.sandbox.requests()).toHaveLength(answers.includes("200") ? 2 : 1);
+  });
+
+  it.each([
+    ["that says nothing", "", ""],
+    ["that dribbles its headers", "GET /metrics HTTP/1.1\r\nHost: localhost\r\n", "A-b: c\r\n"],
+    [
+      "that dribbles its content",
+      "POST /cache/purge HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n",
+      " ",
+    ],
+  ])("%s is closed on the admin port too", async (_name, begin, then) => {
+    const gateway = await startGateway({ settings: IMPATIENT });
+    const line = await dial(portOf(gateway.adminUrl));
+    line.socket.write(begin);
+    if (then !== "") dribble(line, then);
+    expect(answersIn(await line.closed)).toEqual(["408 request-timeout"]);
+    expect((await ask(`${gateway.adminUrl}/livez`)).status).toBe(200);
+  });
+
+  it("that does not read its answers is closed", async () => {
+    const gateway = await startGateway({ settings: IMPATIENT });
+    await gateway.get("/listings?limit=500");
+    const line = await dial(gateway.port);
+    line.socket.pause();
+    // More than all buffers on the way take.
+    line.socket.write("GET /listings?limit=500 HTTP/1.1\r\nHost: x\r\n\r\n".repeat(90));
+    await gateway.logged('"outcome":"abandoned"');
+    await expectServed(gateway);
+    line.socket.resume();
+    expect(answersIn(await line.closed).length).toBeLessThan(90);
+  });
+
+  it("that reads its answers slowly gets them all the same", async () => {
+    const gateway = await startGateway({ settings: IMPATIENT.replace("300ms", "1s") });
+    await gateway.get("/listings?limit=500");
+    const line = await dial(gateway.port);
+    line.socket.write("GET /listings?limit=500 HTTP/1.1\r\nHost: x\r\n\r\n".repeat(40));
+    line.socket.on("data", () => {
+      line.socket.pause();
+      setTimeout(() => line.socket.resume(), 4);
+    });
+    expect(answersIn(await line.closed)).toEqual(Array.from({ length: 40 }, () => "200"));
+  });
+
+  it("that waits for the upstream is not taken for one", async () => {
+    const gateway = await startGateway({ settings: IMPATIENT });
+    gateway.sandbox.hold();
+    const raw = exchangeRaw(gateway.port, GOOD + GOOD.replace("Nacka", "Lund"));
+    await gateway.sandbox.waitForRequests(2);
+    gateway.sandbox.release(1);
+    await gateway.logged('"msg":"request"', '"outcome":"miss"');
+    // Others come and go for longer than any of the limits.
+    const silent = await dial(gateway.port);
+    await silent.closed;
+    const second = await dial(gateway.port);
+    await second.closed;
+    gateway.sandbox.release();
+    expect(answersIn(await raw)).toEqual(["200", "200"]);
+  });
+});
+
+describe("connections", () => {
+  it("that say nothing do not keep others from being served", async () => {
+    const gateway = await startGateway();
+    await Promise.all(Array.from({ length: 100 }, () => dial(gateway.port)));
+    await Promise.all(Array.from({ length: 20 }, () => expectServed(gateway)));
+    expect(gateway.sandbox.requests()).toHaveLength(1);
+  });
+
+  it("beyond the limit are refused with a problem, and far beyond it without a word", async () => {
+    const gateway = await startGateway({ settings: "server: { maxConnections: 10 }" });
+    const taken = await Promise.all(Array.from({ length: 10 }, () => dial(gateway.port)));
+    const reply = await gateway.get("/areas?q=Nacka");
+    expect(reply.status).toBe(503);
+    expect(reply.headers).toMatchObject({ "retry-after": "1", connection: "close" });
+    expect(reply.json()).toMatchObject({ type: "urn:property-gateway:problem:too-many-connections" });
+    expect(gateway.sandbox.requests()).toEqual([]);
+
+    const spare = await dial(gateway.port);
+    const [first, second] = [await dial(gateway.port), await dial(gateway.port)];
+    expect([await first.closed, await second.closed]).toEqual(["", ""]);
+    // The spare one is not kept for long, whatever it says or does not.
+    await spare.closed;
+    expect(gateway.log.filter((line) => line.includes("All connections are taken"))).toHaveLength(1);
+
+    // Those that were there first are served as ever, and the others as soon as there is room.
+    taken[0]?.socket.end(GOOD.replace("\r\n\r\n", "\r\nConnection: close\r\n\r\n"));
+    taken[1]?.socket.write(GOOD);
+    await expect.poll(() => answersIn(taken[1]?.said() ?? "")).toEqual(["200"]);
+    await expect.poll(async () => (await gateway.get("/areas?q=Lund")).status).toBe(200);
+  });
+
+  it("of the admin port are counted by themselves", async () => {
+    const gateway = await startGateway({ settings: "server: { maxConnections: 5 }" });
+    await Promise.all(Array.from({ length: 5 }, () => dial(gateway.port)));
+    const port = portOf(gateway.adminUrl);
+    const raw = await exchangeRaw(
+      port,
+      "GET /livez HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n",
+    );
+    expect(answersIn(raw)).toEqual(["200"]);
+    await Promise.all(Array.from({ length: 5 }, () => dial(port)));
+    expect((await ask(`${gateway.adminUrl}/livez`)).status).toBe(503);
+  });
+
+  it("with more requests sent ahead than anybody waits for are closed", async () => {
+    const gateway = await startGateway();
+    gateway.sandbox.hold();
+    const line = await dial(gateway.port);
+    line.socket.write(GOOD.repeat(101));
+    expect(await line.closed).toBe("");
+    gateway.sandbox.release();
+    await expectServed(gateway);
+  });
+
+  it("of somebody who sends what is no request, and never closes, are closed all the same", async () => {
+    const gateway = await startGateway();
+    const line = await dial(gateway.port);
+    line.socket.write("nonsense\r\n\r\n");
+    expect(answersIn(await line.closed)).toEqual(["400 malformed-request"]);
+    const reset = new Promise((resolve) => void line.socket.once("close", resolve));
+    dribble({ ...line, closed: reset.then(() => "") }, "x");
+    await reset;
+    await expectServed(gateway);
+  });
+});
+
+describe("the limits of headers", () => {
+  it.each([
+    ["as many as may be", 20, 0, 200],
+    ["one more", 21, 0, 431],
+    ["as large as may be", 3, 1024, 200],
+    ["one byte larger", 3, 1025, 431],
+  ])("%s", async (_name, count, bytes, status) => {
+    const gateway = await startGateway({ settings: "server: { maxHeaders: 20, maxHeaderSize: 1KiB }" });
+    const headers = ["Host: x", "Connection: close"];
+    while (headers.length < count - 1) headers.push(`A-${headers.length}: b`);
+    const soFar = headers.reduce((sum, header) => sum + header.length + 2, 0);
+    headers.push(`Z: ${"z".repeat(Math.max(1, bytes - soFar - "Z: \r\n".length))}`);
+    const raw = await exchangeRaw(
+      gateway.port,
+      `GET /areas?q=Nacka HTTP/1.1\r\n${headers.join("\r\n")}\r\n\r\n`,
+    );
+    expect(answersIn(raw)).toEqual([status === 200 ? "200" : "431 headers-too-large"]);
+    expect(gateway.sandbox.requests()).toHaveLength(status === 200 ? 1 : 0);
+  });
+});

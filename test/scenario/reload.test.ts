@@ -1,0 +1,228 @@
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+
+import { describe, expect, it, onTestFinished } from "vitest";
+
+import { ask, type Reply } from "../support/ask.ts";
+import { startFleet } from "../support/fleet.ts";
+import { CALLER, startGateway, type TestGateway } from "../support/gateway.ts";
+
+/** A gateway whose settings file can be written anew. */
+async function startWith(text: string, env: Record<string, string> = {}) {
+  let settings = text;
+  const gateway = await startGateway({ settings: () => settings, env: { BUDGET: "", ...env } });
+  return {
+    gateway,
+    reload: (next: string): Promise<Reply> => {
+      settings = next;
+      return ask(`${gateway.adminUrl}/config/reload`, { method: "POST" });
+    },
+  };
+}
+
+const AMPLE = "limit: 1000000/1m";
+const cacheStatus = async (gateway: TestGateway, path: string): Promise<string> =>
+  String((await gateway.get(path)).headers["cache-status"]);
+
+describe("settings that are read again", () => {
+  it("are in force at once, and the difference is told", async () => {
+    const { gateway, reload } = await startWith(`budget: { ${AMPLE} }`);
+    expect(await cacheStatus(gateway, "/areas?q=a")).toMatch(/ttl=86(399|400)/);
+    const reply = await reload(`budget: { limit: 10/1m }\ncache: { ttl: { areas: 1m }, negativeTtl: 2m }`);
+    expect([reply.status, reply.json()]).toEqual([
+      200,
+      {
+        applied: true,
+        changes: [
+          { path: "cache.ttl.areas", from: "24h", to: "1m" },
+          { path: "cache.negativeTtl", from: "1m", to: "2m" },
+          { path: "budget.limit", from: "1000000/1m", to: "10/1m" },
+        ],
+      },
+    ]);
+    expect(await gateway.logged("are in force")).toMatchObject({
+      level: "info",
+      by: "request",
+      changes: [
+        "cache.ttl.areas: 24h → 1m",
+        "cache.negativeTtl: 1m → 2m",
+        "budget.limit: 1000000/1m → 10/1m",
+      ],
+    });
+    const after = await gateway.get("/areas?q=b");
+    expect(after.headers["cache-status"]).toMatch(/ttl=(59|60)/);
+    expect(after.headers["ratelimit-policy"]).toBe('"1m";q=10;w=60');
+    expect(await gateway.metric('gateway_config_reloads_total{result="applied"}')).toBe(1);
+  });
+
+  it("say how long answers are kept from now on, and for how long they may be given", async () => {
+    const { gateway, reload } = await startWith(`budget: { ${AMPLE} }\ncache: { retention: 40h }`);
+    const keptFor = async (path: string): Promise<unknown> => {
+      expect((await gateway.get(path)).status).toBe(200);
+      const reply = await ask(`${gateway.adminUrl}/cache/entry?url=${encodeURIComponent(path)}`);
+      return Object(reply.json()).entry.keptForSeconds;
+    };
+    expect(await keptFor("/listings?limit=1")).toBeGreaterThan(39 * 3600);
+    expect((await reload(`budget: { ${AMPLE} }\ncache: { retention: 30h, maxAgeEver: 1ms }`)).status).toBe(
+      200,
+    );
+    const later = await keptFor("/listings?limit=2");
+    expect(later).toBeGreaterThan(29 * 3600);
+    expect(later).toBeLessThanOrEqual(30 * 3600);
+    // Too old for everybody now, those from before too.
+    expect(await cacheStatus(gateway, "/listings?limit=1")).toContain("fwd=miss");
+  });
+
+  it("the same say that nothing has changed", async () => {
+    const { reload } = await startWith(`budget: { ${AMPLE} }`);
+    const reply = await reload(`budget: { limit: 1000000/1m }`);
+    expect([reply.status, reply.json()]).toEqual([200, { applied: true, changes: [] }]);
+  });
+
+  it("with a mistake are refused as a whole, with every mistake there is", async () => {
+    const { gateway, reload } = await startWith(`budget: { ${AMPLE} }`);
+    const reply = await reload(`budget: { limit: many }\ncache: { ttl: { areas: 1m } }\nsever: {}`);
+    expect([reply.status, reply.headers["content-type"]]).toEqual([422, "application/problem+json"]);
+    const { type, problems } = Object(reply.json());
+    expect(type).toBe("urn:property-gateway:problem:invalid-settings");
+    expect(problems).toEqual([
+      expect.stringMatching(/^test\.yaml:3: sever: unknown setting; did you mean server\?/),
+      expect.stringMatching(/^test\.yaml:1: budget\.limit: .*60\/1m/),
+    ]);
+    expect(await gateway.logged("nothing of them was applied")).toMatchObject({
+      level: "error",
+      result: "invalid",
+      problems,
+    });
+    expect(await cacheStatus(gateway, "/areas?q=a")).toMatch(/ttl=86(399|400)/);
+    expect(await gateway.metric("gateway_config_last_reload_successful")).toBe(0);
+    expect((await reload(`budget: { ${AMPLE} }`)).status).toBe(200);
+    expect(await gateway.metric("gateway_config_last_reload_successful")).toBe(1);
+  });
+
+  it("that would need a restart are refused as a whole, by name", async () => {
+    const { gateway, reload } = await startWith(`budget: { ${AMPLE} }`);
+    const reply = await reload(
+      `budget: { limit: 5/1m, replicas: 2 }\ncache: { maxBytes: 1MiB, retention: 30d }\nserver: { maxUrlLength: 4096 }\n` +
+        `redis: { url: "redis://me:pass-word@127.0.0.1:6379" }\nledger: { retention: 60d }`,
+    );
+    expect([reply.status, Object(reply.json()).problems]).toEqual([
+      409,
+      [
+        "server.maxUrlLength: 8192 → 4096",
+        "cache.maxBytes: 256MiB → 1MiB",
+        "budget.replicas: 1 → 2",
+        "ledger.retention: 35d → 60d",
+        "redis.url: changed",
+        expect.stringMatching(/^cache: .*cache\.retention/),
+      ],
+    ]);
+    expect((await gateway.get("/areas?q=a")).headers["ratelimit-policy"]).toContain("q=1000000");
+    expect(gateway.log.join("")).not.toContain("pass-word");
+  });
+
+  it("may have windows of up to a day, or as long as there were, because so long is remembered", async () => {
+    const { gateway, reload } = await startWith("budget: { limit: 3/2s }");
+    for (const q of ["a", "b", "c"]) await gateway.get(`/areas?q=${q}`);
+    expect((await reload("budget: { limit: 3/2d, maxWait: 100ms }")).status).toBe(409);
+    expect((await reload("budget: { limit: 3/1d, maxWait: 100ms }")).status).toBe(200);
+    // What was spent stays counted, in the longer window too.
+    expect((await gateway.get("/areas?q=d")).status).toBe(503);
+    expect(gateway.sandbox.requests()).toHaveLength(3);
+    const { api } = Object((await ask(`${gateway.adminUrl}/budget`)).json());
+    expect(api.windows).toMatchObject([{ name: "1d", limit: 3, spent: 3, remaining: 0 }]);
+    // The window that is no more is not shown either.
+    expect((await ask(`${gateway.adminUrl}/metrics`)).text).not.toContain('window="2s"');
+  });
+
+  it("let those go who are waiting, where there is room for them now", async () => {
+    const { gateway, reload } = await startWith("budget: { limit: 1/1h, maxWait: 9h }");
+    expect((await gateway.get("/areas?q=first")).status).toBe(200);
+    const waiting = Promise.all(["a", "b", "c"].map((q) => gateway.get(`/areas?q=${q}`)));
+    await expect.poll(() => gateway.metric('gateway_throttle_queue_length{priority="interactive"}')).toBe(3);
+    expect((await reload("budget: { limit: 10/1h, maxWait: 9h, concurrency: 1 }")).status).toBe(200);
+    expect((await waiting).map(({ status }) => status)).toEqual([200, 200, 200]);
+  });
+
+  it("leave alone what is in flight", async () => {
+    const { gateway, reload } = await startWith(`budget: { ${AMPLE} }`);
+    gateway.sandbox.hold();
+    const inFlight = Promise.all(["a", "b"].map((q) => gateway.get(`/areas?q=${q}`)));
+    await gateway.sandbox.waitForRequests(2);
+    expect((await reload("budget: { limit: 2/1h, maxWait: 100ms, concurrency: 1 }")).status).toBe(200);
+    gateway.sandbox.release();
+    expect((await inFlight).map(({ status }) => status)).toEqual([200, 200]);
+    expect((await gateway.get("/areas?q=c")).status).toBe(503);
+  });
+
+  it("begin and end watching the budget", async () => {
+    const { gateway, reload } = await startWith("budget: { limit: 1/1h, maxWait: 100ms }");
+    const ask3 = async (name: string): Promise<number[]> => {
+      const replies = [];
+      for (const q of [1, 2]) replies.push(await gateway.get(`/areas?q=${name}${q}`));
+      return replies.map(({ status }) => status);
+    };
+    expect(await ask3("enforced")).toEqual([200, 503]);
+    await reload("budget: { limit: 1/1h, maxWait: 100ms, mode: observe }");
+    expect(await ask3("observed")).toEqual([200, 200]);
+    await reload("budget: { limit: 1/1h, maxWait: 100ms }");
+    expect(await ask3("again")).toEqual([503, 503]);
+  });
+
+  it("know new apps and forget old ones", async () => {
+    const { gateway, reload } = await startWith(`budget: { ${AMPLE} }\napps: [{ id: web }]`);
+    const appOf = async (id: string, path: string): Promise<string | undefined> => {
+      await gateway.get(path, { headers: { "x-app-id": id } });
+      const { rows } = Object((await ask(`${gateway.adminUrl}/usage?by=app`)).json());
+      return rows.find(({ app }: { app: string }) => app === id)?.app;
+    };
+    expect(await appOf("batch", "/areas?q=a")).toBeUndefined();
+    await reload(`budget: { limit: 100/1m }\napps: [{ id: batch, weight: 3, perDay: 2 }]`);
+    expect(await appOf("batch", "/areas?q=b")).toBe("batch");
+    expect(await appOf("web", "/areas?q=c")).toBeUndefined();
+    const policyOf = async (id: string): Promise<unknown> =>
+      (await gateway.get("/areas?q=c", { headers: { "x-app-id": id } })).headers["ratelimit-policy"];
+    expect(await policyOf("batch")).toBe('"1m";q=75;w=60');
+    // Its own limit for a day counts at once.
+    await gateway.get("/areas?q=d", { headers: { "x-app-id": "batch" } });
+    const refused = await gateway.get("/areas?q=e", { headers: { "x-app-id": "batch" } });
+    expect([refused.status, Object(refused.json()).title]).toEqual([429, expect.stringContaining("share")]);
+  });
+
+  it("may hold a new private key, which is not shown", async () => {
+    const { gateway, reload } = await startWith(
+      `budget: { ${AMPLE} }\nupstream: { privateKey: ${CALLER.privateKey} }`,
+      { UPSTREAM_PRIVATE_KEY: "" },
+    );
+    const reply = await reload(`budget: { ${AMPLE} }\nupstream: { privateKey: An0ther-secret-key }`);
+    expect(reply.json()).toEqual({
+      applied: true,
+      changes: [{ path: "upstream.privateKey", secret: "changed" }],
+    });
+    gateway.sandbox.setCaller({ privateKey: "An0ther-secret-key" });
+    expect((await gateway.get("/areas?q=a&x=An0ther-secret-key")).status).toBe(200);
+    expect(gateway.log.join("")).not.toContain("An0ther");
+  });
+});
+
+describe("SIGHUP", () => {
+  it("has a process read its settings again", async () => {
+    const folder = mkdtempSync(join(tmpdir(), "property-gateway-test-"));
+    onTestFinished(() => rmSync(folder, { recursive: true }));
+    const CONFIG_FILE = join(folder, "settings.yaml");
+    writeFileSync(CONFIG_FILE, "cache: { ttl: { areas: 1h } }");
+    const fleet = await startFleet({ CONFIG_FILE });
+    const replica = await fleet.start();
+    writeFileSync(CONFIG_FILE, "cache: { ttl: { areas: 1m } }");
+    replica.process.child.kill("SIGHUP");
+    await replica.process.says(/"by":"SIGHUP","changes":\["cache.ttl.areas: 1h → 1m"\]/);
+    expect((await ask(`${replica.url}/areas?q=a`)).headers["cache-control"]).toMatch(/max-age=(59|60)/);
+    writeFileSync(CONFIG_FILE, "cache: [");
+    replica.process.child.kill("SIGHUP");
+    await replica.process.says(/"by":"SIGHUP","result":"invalid"/);
+    expect((await ask(`${replica.url}/areas?q=b`)).status).toBe(200);
+    replica.process.child.kill("SIGTERM");
+    expect(await replica.process.ended).toBe(0);
+  });
+});

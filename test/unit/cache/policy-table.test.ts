@@ -1,0 +1,202 @@
+import { readFileSync } from "node:fs";
+
+import { describe, expect, it } from "vitest";
+
+import type { CacheRules } from "../../../src/cache/freshness.ts";
+import {
+  type Asked,
+  decide,
+  type Decision,
+  type Held,
+  type UpstreamState,
+} from "../../../src/cache/policy.ts";
+import { Problem } from "../../../src/errors.ts";
+import { type CallerDirectives, type Entry, NO_DIRECTIVES } from "../../../src/exchange.ts";
+import type { Query } from "../../../src/query/query.ts";
+import { entryWith } from "../../support/entries.ts";
+
+/**
+ * The rules, played from the table in docs/caching.md: the words of its columns are given meanings here, and
+ * a word without one is a mistake of the table.
+ */
+
+const SECOND = 1_000;
+const NOW = Date.UTC(2026, 0, 15, 12);
+const all = (ms: number): CacheRules["ttlMs"] => ({
+  listings: ms,
+  sold: ms,
+  areas: ms,
+  records: ms,
+  images: ms,
+});
+
+const RULES: CacheRules = {
+  ttlMs: all(100 * SECOND),
+  adaptiveTtl: "off",
+  ttlMinMs: all(10 * SECOND),
+  ttlMaxMs: all(1_000 * SECOND),
+  negativeTtlMs: all(100 * SECOND),
+  staleWhileRevalidateMs: all(50 * SECOND),
+  staleIfErrorMs: all(500 * SECOND),
+  maxWaitForFreshMs: SECOND,
+  maxAgeEverMs: 5_000 * SECOND,
+  retentionMs: 20_000 * SECOND,
+  honourUpstream: true,
+  minRefreshIntervalMs: 10 * SECOND,
+  earlyRefreshAbove: 0.5,
+};
+
+const QUERY: Query = {
+  kind: "search",
+  resource: "listings",
+  filters: [],
+  extras: [],
+  limit: undefined,
+  offset: undefined,
+};
+
+/** An answer of an age, all of them fresh for 100 s. */
+function aged(seconds: number, changes: Partial<Entry> = {}): Entry {
+  const storedAt = NOW - seconds * SECOND;
+  return entryWith("{}", storedAt, {
+    bornAt: storedAt,
+    freshUntil: storedAt + 100 * SECOND,
+    keepUntil: storedAt + RULES.retentionMs,
+    fetchMs: 2 * SECOND,
+    ...changes,
+  });
+}
+
+interface Case {
+  held: Held | undefined;
+  asked: Asked;
+  upstream: UpstreamState;
+}
+
+const FAILURE = new Problem("upstream-error");
+const REFUSAL = new Problem("temporary-reduced-capacity");
+const MISTAKE = new Problem("internal-error");
+
+function holding(seconds: number): (of: Case) => void {
+  return (of) => (of.held = { entry: aged(seconds), isPurged: false });
+}
+
+function changing(changes: Partial<Entry>): (of: Case) => void {
+  return (of) => (of.held = of.held && { ...of.held, entry: { ...of.held.entry, ...changes } });
+}
+
+function asking(changes: Partial<CallerDirectives>): (of: Case) => void {
+  return (of) => (of.asked = { ...of.asked, directives: { ...of.asked.directives, ...changes } });
+}
+
+function knowing(changes: Partial<UpstreamState>): (of: Case) => void {
+  return (of) => (of.upstream = { ...of.upstream, ...changes });
+}
+
+/** The words of the first three columns. Ages in seconds; an answer expires when it is 100 s old. */
+const WORDS: Record<string, (of: Case) => void> = {
+  nothing: (of) => (of.held = undefined),
+  fresh: holding(60),
+  updating: holding(120),
+  stale: holding(400),
+  spoiled: holding(700),
+  "too old": holding(5_001),
+  purged: (of) => (of.held = { entry: aged(60), isPurged: true }),
+  "about to expire": holding(99),
+  "just fetched": holding(9),
+  "not found": changing({ status: 404 }),
+  "upstream forbids it": changing({ upstreamStale: { whileRevalidateMs: 0, ifErrorMs: 0 } }),
+  // -2 s * ln(1 - 0.9) is more than the second that is left; with 0.1 it is less.
+  "dice high": knowing({ dice: 0.9 }),
+  "dice low": knowing({ dice: 0.1 }),
+  "budget low": knowing({ budgetLeft: () => 0.5 }),
+  "only-if-cached": asking({ onlyIfCached: true }),
+  "no-cache": asking({ noCache: true }),
+  "max-age it meets": asking({ maxAgeMs: 60 * SECOND }),
+  "max-age it exceeds": asking({ maxAgeMs: 59 * SECOND }),
+  "min-fresh it meets": asking({ minFreshMs: 40 * SECOND }),
+  "min-fresh it fails": asking({ minFreshMs: 41 * SECOND }),
+  "max-stale": asking({ maxStaleMs: Number.POSITIVE_INFINITY }),
+  "max-stale it meets": asking({ maxStaleMs: 300 * SECOND }),
+  "max-stale it exceeds": asking({ maxStaleMs: 299 * SECOND }),
+  "stale-if-error=0": asking({ staleIfErrorMs: 0 }),
+  "may force": (of) => (of.asked = { ...of.asked, mayForceRefresh: true }),
+  untried: knowing({ failed: undefined }),
+  failed: knowing({ failed: FAILURE }),
+  refused: knowing({ failed: REFUSAL }),
+  broke: knowing({ failed: MISTAKE }),
+};
+
+interface Row {
+  readonly id: string;
+  readonly words: readonly string[];
+  readonly decision: string;
+  readonly says: string;
+}
+
+function rowsOfTable(): Row[] {
+  const text = readFileSync(new URL("../../../docs/caching.md", import.meta.url), "utf8");
+  return [...text.matchAll(/^\| ([A-Z]\d+) \|(.*)\|$/gm)].map(([, id = "", rest = ""]) => {
+    const [held = "", caller = "", fetch = "", decision = "", says = ""] = rest
+      .split("|")
+      .map((cell) => cell.trim());
+    const words = [held, caller, fetch].flatMap((cell) => cell.split(", ")).filter((word) => word !== "");
+    return { id, words, decision, says };
+  });
+}
+
+function caseOf({ words }: Row): Case {
+  const of: Case = {
+    held: undefined,
+    asked: { query: QUERY, directives: NO_DIRECTIVES, mayForceRefresh: false },
+    upstream: { failed: undefined, budgetLeft: () => 0.51, dice: 0 },
+  };
+  for (const word of words) {
+    const apply = WORDS[word];
+    if (apply === undefined) throw new Error(`the table has a word without a meaning: ${word}`);
+    apply(of);
+  }
+  return of;
+}
+
+/** A decision in the words of the last two columns. */
+function inWords(decision: Decision, { upstream }: Case): { decision: string; says: string } {
+  const failure: Record<string, string> = {
+    [FAILURE.code]: "the failure",
+    [REFUSAL.code]: "the refusal",
+    [MISTAKE.code]: "the mistake",
+  };
+  switch (decision.kind) {
+    case "fetch":
+      return { decision: "fetch", says: `\`fwd=${decision.why}\`` };
+    case "refuse": {
+      const { code } = decision.problem;
+      return { decision: `refuse: ${decision.problem === upstream.failed ? failure[code] : code}`, says: "" };
+    }
+    case "serve":
+    case "serveAndRefresh": {
+      const { note } = decision;
+      const detail = note === undefined ? "`hit`" : `\`detail=${note}\``;
+      const says =
+        note !== undefined && note === upstream.failed?.code ? `\`detail=\` ${failure[note]}` : detail;
+      return { decision: decision.kind === "serve" ? "serve" : "serve and refresh", says };
+    }
+  }
+}
+
+const ROWS = rowsOfTable();
+
+describe("the table in docs/caching.md", () => {
+  it("has rows, each with an id of its own, and uses every word that has a meaning", () => {
+    expect(ROWS.length).toBeGreaterThan(50);
+    expect(new Set(ROWS.map(({ id }) => id)).size).toBe(ROWS.length);
+    const used = new Set(ROWS.flatMap(({ words }) => words));
+    expect(Object.keys(WORDS).filter((word) => !used.has(word))).toEqual([]);
+  });
+
+  it.each(ROWS.map((row) => [`${row.id}: ${row.words.join(", ")}`, row] as const))("%s", (_name, row) => {
+    const of = caseOf(row);
+    const decided = decide(of.held, of.asked, of.upstream, RULES, NOW);
+    expect(inWords(decided, of)).toEqual({ decision: row.decision, says: row.says });
+  });
+});

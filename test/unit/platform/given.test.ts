@@ -1,0 +1,56 @@
+import { describe, expect, it } from "vitest";
+
+import { createAuthority } from "../../support/certificates.ts";
+import { MINIMAL, problemsOf } from "./config-fixture.ts";
+
+describe("the admin port's token", () => {
+  it("may be in a file that holds nothing else", () => {
+    expect(problemsOf({ ...MINIMAL, ADMIN_TOKEN_FILE: "/token" }, { "/token": "two words\n" })).toEqual([
+      "environment variable ADMIN_TOKEN_FILE: admin.tokenFile: the file holds more than a token; expected one line of " +
+        "letters, digits and -._~+/",
+    ]);
+  });
+
+  it("is given once", () => {
+    const env = { ...MINIMAL, ADMIN_TOKEN: "t0ken", ADMIN_TOKEN_FILE: "/token" };
+    expect(problemsOf(env, { "/token": "t0ken" })).toEqual([
+      "environment variable ADMIN_TOKEN: admin.token, environment variable ADMIN_TOKEN_FILE: admin.tokenFile: " +
+        "both are set; expected exactly one of the two",
+    ]);
+  });
+
+  it("is all that stands before open metrics, which are open or not", () => {
+    expect(problemsOf({ ...MINIMAL, ADMIN_OPEN_METRICS: "yes" })).toEqual([
+      'environment variable ADMIN_OPEN_METRICS: admin.openMetrics: found "yes"; expected true or false',
+    ]);
+  });
+});
+
+describe("a file of certificate authorities", () => {
+  const { cert, key } = createAuthority();
+  const expected = "expected the path of a file with certificates in PEM form";
+  it.each([
+    ["is not there", {}, "cannot be read (ENOENT)"],
+    ["is empty", { "/ca.pem": "" }, "holds none, or a broken one"],
+    ["holds a key", { "/ca.pem": key }, "holds none, or a broken one"],
+    ["is cut off", { "/ca.pem": cert.slice(0, 300) }, "holds none, or a broken one"],
+    ["is cut off in the second", { "/ca.pem": cert + cert.slice(0, 300) }, "holds none, or a broken one"],
+    ["is damaged", { "/ca.pem": cert.replace(/.{64}\n/, "") }, "holds none, or a broken one"],
+  ])("%s", (_, files, found) => {
+    const at = (variable: string, path: string): string =>
+      `environment variable ${variable}: ${path}: "/ca.pem" ${found}; ${expected}`;
+    expect(problemsOf({ ...MINIMAL, UPSTREAM_CA_FILE: "/ca.pem", REDIS_CA_FILE: "/ca.pem" }, files)).toEqual([
+      at("UPSTREAM_CA_FILE", "upstream.caFile"),
+      at("REDIS_CA_FILE", "redis.caFile"),
+    ]);
+  });
+});
+
+it("is not told by Node's own variable to trust any certificate", () => {
+  expect(problemsOf({ ...MINIMAL, NODE_TLS_REJECT_UNAUTHORIZED: "0" })).toEqual([
+    expect.stringMatching(
+      /^environment variable NODE_TLS_REJECT_UNAUTHORIZED: found "0".* expected it unset/,
+    ),
+  ]);
+  expect(problemsOf({ ...MINIMAL, NODE_TLS_REJECT_UNAUTHORIZED: "1" })).toEqual([]);
+});
