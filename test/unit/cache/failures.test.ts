@@ -32,11 +32,19 @@ describe("a key whose fetch failed", () => {
   it("is like any other again when it has succeeded", () => {
     const failures = createFailures();
     failures.failed("key", FAILED, 0);
-    failures.failed("key", FAILED, 0);
+    failures.failed("key", FAILED, 5_000);
     failures.succeeded("key");
-    expect(failures.standing("key", 0)).toBeUndefined();
-    failures.failed("key", FAILED, 0);
+    expect(failures.standing("key", 5_000)).toBeUndefined();
+    failures.failed("key", FAILED, 5_000);
+    expect(pauseMs(failures, 5_000)).toBe(5_000);
+  });
+
+  it("has failed once where that is told twice: by its own replica, and by another", () => {
+    const failures = createFailures();
+    for (const now of [0, 0, 999]) failures.failed("key", FAILED, now);
     expect(pauseMs(failures, 0)).toBe(5_000);
+    failures.failed("key", FAILED, 1_000);
+    expect(pauseMs(failures, 1_000)).toBe(10_000);
   });
 
   it("says nothing of others", () => {
@@ -51,7 +59,7 @@ describe("a key whose fetch failed", () => {
 describe("a key that took too long", () => {
   it("is left alone for a while, always the same", () => {
     const failures = createFailures();
-    for (const now of [0, 5_000, 10_000]) {
+    for (const now of [0, 100, 5_000, 10_000]) {
       failures.tooSlow("key", TOO_SLOW, now);
       expect([failures.standing("key", now), pauseMs(failures, now)]).toEqual([TOO_SLOW, 5_000]);
     }
@@ -60,11 +68,18 @@ describe("a key that took too long", () => {
   it("does not forget how often it failed", () => {
     const failures = createFailures();
     failures.failed("key", FAILED, 0);
-    failures.failed("key", FAILED, 0);
+    failures.failed("key", FAILED, 5_000);
+    failures.tooSlow("key", TOO_SLOW, 15_000);
+    expect(pauseMs(failures, 15_000)).toBe(5_000);
+    failures.failed("key", FAILED, 20_000);
+    expect(pauseMs(failures, 20_000)).toBe(20_000);
+  });
+
+  it("counts as failed from when it fails, however short before it was too slow", () => {
+    const failures = createFailures();
     failures.tooSlow("key", TOO_SLOW, 0);
-    expect(pauseMs(failures, 0)).toBe(5_000);
-    failures.failed("key", FAILED, 0);
-    expect(pauseMs(failures, 0)).toBe(20_000);
+    failures.failed("key", FAILED, 1);
+    expect([failures.standing("key", 1), pauseMs(failures, 1)]).toEqual([FAILED, 5_000]);
   });
 });
 
@@ -72,10 +87,10 @@ it("of more than ten thousand keys that failed the oldest are forgotten", () => 
   const failures = createFailures();
   for (let nth = 0; nth < 10_000; nth++) failures.failed(`key ${nth}`, FAILED, 0);
   // It is the newest again.
-  failures.failed("key 0", FAILED, 0);
-  failures.failed("one more", FAILED, 0);
+  failures.failed("key 0", FAILED, 1_000);
+  failures.failed("one more", FAILED, 1_000);
   const standing = ["key 0", "key 1", "key 2", "one more"].map(
-    (key) => failures.standing(key, 0) !== undefined,
+    (key) => failures.standing(key, 1_000) !== undefined,
   );
   expect(standing).toEqual([true, false, true, true]);
 });

@@ -33,11 +33,11 @@ describe("one duration over a section of durations", () => {
   });
 
   it("is where each of them comes from, unless the environment wins", () => {
-    const { nameOf } = sourcesOf("cache:\n  retention: 1h\n  ttl: 7s\n", SOLD_IN_ENV);
-    expect(nameOf(["cache", "ttl", "listings"])).toBe("mine.yaml:3");
-    expect(nameOf(["cache", "ttl"])).toBe("mine.yaml:3");
-    expect(nameOf(["cache", "ttl", "sold"])).toBe("environment variable CACHE_TTL");
-    expect(nameOf(["server", "host"])).toBe("default.yaml:6");
+    const sources = sourcesOf("cache:\n  retention: 1h\n  ttl: 7s\n", SOLD_IN_ENV);
+    expect(sources.nameOf(["cache", "ttl", "listings"])).toBe("mine.yaml:3");
+    expect(sources.nameOf(["cache", "ttl"])).toBe("mine.yaml:3");
+    expect(sources.nameOf(["cache", "ttl", "sold"])).toBe("environment variable CACHE_TTL");
+    expect(sources.nameOf(["server", "host"])).toBe("default.yaml:6");
   });
 
   it("leaves the defaults as they were", () => {
