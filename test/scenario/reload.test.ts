@@ -29,7 +29,9 @@ describe("settings that are read again", () => {
   it("are in force at once, and the difference is told", async () => {
     const { gateway, reload } = await startWith(`budget: { ${AMPLE} }`);
     expect(await cacheStatus(gateway, "/areas?q=a")).toMatch(/ttl=86(399|400)/);
-    const reply = await reload(`budget: { limit: 10/1m }\ncache: { ttl: { areas: 1m }, negativeTtl: { sold: 2m } }`);
+    const reply = await reload(
+      `budget: { limit: 10/1m }\ncache: { ttl: { areas: 1m }, negativeTtl: { sold: 2m } }`,
+    );
     expect([reply.status, reply.json()]).toEqual([
       200,
       {
