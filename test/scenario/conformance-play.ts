@@ -1,6 +1,8 @@
 /**
  * Plays a conformance scenario over real sockets, before a sandbox, with a clock that only moves when told.
  */
+import { gunzipSync } from "node:zlib";
+
 import { expect } from "vitest";
 
 import type { Reply } from "../support/ask.ts";
@@ -66,9 +68,11 @@ async function playAsk(stage: Stage, step: Ask, where: string): Promise<void> {
 
 function check(stage: Stage, step: Ask, reply: Reply, where: string): void {
   expect(told(reply, step.gets, where)).toEqual(wanted(stage, step, where));
-  const { sameBodyAs, otherBodyThan } = step.gets;
+  const { sameBodyAs, otherBodyThan, decodesTo } = step.gets;
   if (sameBodyAs !== undefined) expect(reply.text, where).toBe(replyOf(stage, sameBodyAs).text);
   if (otherBodyThan !== undefined) expect(reply.text, where).not.toBe(replyOf(stage, otherBodyThan).text);
+  if (decodesTo !== undefined)
+    expect(gunzipSync(reply.body).toString(), where).toBe(replyOf(stage, decodesTo).text);
   if (step.as !== undefined) stage.replies.set(step.as, reply);
 }
 

@@ -69,6 +69,8 @@ export interface Expected {
   readonly headers?: Readonly<Record<string, string | Copied | null>>;
   readonly sameBodyAs?: string;
   readonly otherBodyThan?: string;
+  /** What the body is without its gzip. */
+  readonly decodesTo?: string;
 }
 
 /** How the upstream answers from now on; what is not mentioned is as at the start, but for the validators. */

@@ -1,0 +1,413 @@
+/**
+ * Asking whether what is kept is still true, being asked that, and what ends it early: RFC 9111, sections 4.3, 4.4,
+ * 6 and 7.
+ */
+import type { Scenario, Settings } from "./conformance-vocabulary.ts";
+
+/** Fresh for 300 s by default. */
+const PATH = "/listings?areaId=76&limit=20";
+const MISS = "fwd=miss; stored; ttl=300";
+const HIT = "hit; ttl=300; detail=memory";
+const CONFIRMED = "fwd=stale; stored; ttl=300";
+
+/** What has expired is not given while it is refreshed, so that validation shows at once. */
+const STRICT: Settings = { cache: { staleWhileRevalidate: { listings: "0s" } } };
+
+export const VALIDATION: readonly Scenario[] = [
+  {
+    id: "9111-4.3.1-etag",
+    title: "what has expired is asked for by the upstream's ETag",
+    settings: STRICT,
+    steps: [
+      { upstream: { validators: "etag" } },
+      { ask: PATH, gets: { cache: MISS } },
+      { asked: 1, lacks: ["if-none-match", "if-modified-since"] },
+      { pass: 300 },
+      { ask: PATH, gets: { cache: CONFIRMED } },
+      { asked: 2, has: ["if-none-match"], lacks: ["if-modified-since"] },
+    ],
+  },
+  {
+    id: "9111-4.3.1-last-modified",
+    title: "or by its Last-Modified",
+    settings: STRICT,
+    steps: [
+      { upstream: { validators: "last-modified" } },
+      { ask: PATH, gets: { cache: MISS } },
+      { pass: 300 },
+      { ask: PATH, gets: { cache: CONFIRMED } },
+      { asked: 2, has: ["if-modified-since"], lacks: ["if-none-match"] },
+    ],
+  },
+  {
+    id: "9111-4.3.1-both",
+    title: "or by both, where it gave both",
+    settings: STRICT,
+    steps: [
+      { upstream: { validators: "both" } },
+      { ask: PATH, gets: { cache: MISS } },
+      { pass: 300 },
+      { ask: PATH, gets: { cache: CONFIRMED } },
+      { asked: 2, has: ["if-none-match", "if-modified-since"] },
+    ],
+  },
+  {
+    id: "9111-4.3.1-none",
+    title: "without conditions where it gave none",
+    settings: STRICT,
+    steps: [
+      { ask: PATH, gets: { cache: MISS } },
+      { pass: 300 },
+      { ask: PATH, gets: { cache: CONFIRMED } },
+      { asked: 2, lacks: ["if-none-match", "if-modified-since"] },
+    ],
+  },
+  {
+    id: "9111-4.3.1-not-the-callers",
+    title: "a caller's own conditions go no further than the gateway",
+    steps: [
+      { upstream: { validators: "both" } },
+      {
+        ask: PATH,
+        with: { "if-none-match": '"theirs"', "if-modified-since": "Sat, 01 Jan 2022 00:00:00 GMT" },
+        gets: { cache: MISS },
+      },
+      { asked: 1, lacks: ["if-none-match", "if-modified-since"] },
+    ],
+  },
+  {
+    id: "9111-4.3.2-if-none-match",
+    title: "a caller that names the stored answer's ETag gets 304, with all that is known of it",
+    steps: [
+      { upstream: { validators: "last-modified" } },
+      { ask: PATH, as: "first", gets: { cache: MISS } },
+      { pass: 10 },
+      {
+        ask: PATH,
+        with: { "if-none-match": { of: "first", header: "etag" } },
+        gets: {
+          status: 304,
+          cache: "hit; ttl=290; detail=memory",
+          age: 10,
+          maxAge: 290,
+          headers: {
+            etag: { of: "first", header: "etag" },
+            "last-modified": { of: "first", header: "last-modified" },
+            vary: "Accept, Accept-Encoding",
+            "content-type": null,
+          },
+        },
+      },
+      { asked: 1 },
+    ],
+  },
+  {
+    id: "9111-4.3.2-other-tag",
+    title: "one that names others gets the answer",
+    steps: [
+      { ask: PATH, as: "first", gets: { cache: MISS } },
+      { ask: PATH, with: { "if-none-match": '"one", W/"two"' }, gets: { cache: HIT, sameBodyAs: "first" } },
+    ],
+  },
+  {
+    id: "9111-4.3.2-any",
+    title: "a star names whatever is stored",
+    steps: [
+      { ask: PATH, gets: { cache: MISS } },
+      { ask: PATH, with: { "if-none-match": "*" }, gets: { status: 304, cache: HIT } },
+    ],
+  },
+  {
+    id: "9111-4.3.2-fetched",
+    title: "a caller whose answer turns out to be unchanged gets 304 also where it had to be fetched",
+    steps: [
+      { ask: PATH, as: "first", gets: { cache: MISS } },
+      { purge: { all: true, hard: true } },
+      {
+        ask: PATH,
+        with: { "if-none-match": { of: "first", header: "etag" } },
+        gets: { status: 304, cache: MISS },
+      },
+      { asked: 2 },
+    ],
+  },
+  {
+    id: "9111-4.3.2-if-modified-since",
+    title: "a caller that names the answer's Last-Modified, or a later time, gets 304",
+    steps: [
+      { upstream: { validators: "last-modified" } },
+      { ask: PATH, as: "first", gets: { cache: MISS } },
+      {
+        ask: PATH,
+        with: { "if-modified-since": { of: "first", header: "last-modified" } },
+        gets: { status: 304, cache: HIT },
+      },
+      { ask: PATH, with: { "if-modified-since": "Sat, 01 Jan 2050 00:00:00 GMT" }, gets: { status: 304 } },
+      { ask: PATH, with: { "if-modified-since": "Sat, 01 Jan 2022 00:00:00 GMT" }, gets: { cache: HIT } },
+      { ask: PATH, with: { "if-modified-since": "last week" }, gets: { cache: HIT } },
+    ],
+  },
+  {
+    id: "9111-4.3.2-no-last-modified",
+    title: "where the answer has no Last-Modified, If-Modified-Since brings the whole",
+    steps: [
+      { ask: PATH, as: "first", gets: { cache: MISS, headers: { "last-modified": null } } },
+      {
+        ask: PATH,
+        with: { "if-modified-since": { of: "first", header: "date" } },
+        gets: { cache: HIT, sameBodyAs: "first" },
+      },
+    ],
+  },
+  {
+    id: "9111-4.3.2-precedence",
+    title: "If-Modified-Since does not count beside If-None-Match, and If-Match never",
+    steps: [
+      { upstream: { validators: "last-modified" } },
+      { ask: PATH, as: "first", gets: { cache: MISS } },
+      {
+        ask: PATH,
+        with: { "if-none-match": '"other"', "if-modified-since": { of: "first", header: "last-modified" } },
+        gets: { cache: HIT, sameBodyAs: "first" },
+      },
+      {
+        ask: PATH,
+        with: { "if-match": '"other"', "if-unmodified-since": "Sat, 01 Jan 2022 00:00:00 GMT" },
+        gets: { cache: HIT, sameBodyAs: "first" },
+      },
+    ],
+  },
+  {
+    id: "9111-4.3.2-problem",
+    title: "a stored 404 is no answer that a caller could have",
+    steps: [
+      { ask: "/sold/1", gets: { status: 404, cache: "fwd=miss; stored; ttl=60" } },
+      {
+        ask: "/sold/1",
+        with: { "if-none-match": "*" },
+        gets: { status: 404, cache: "hit; ttl=60; detail=memory", problem: "not-found" },
+      },
+    ],
+  },
+  {
+    id: "9111-4.3.2-stale",
+    title: "a stale answer that may be given confirms what a caller has, too",
+    env: { BUDGET: "1/1d" },
+    steps: [
+      { ask: PATH, as: "first", gets: { cache: MISS } },
+      { pass: 400 },
+      {
+        ask: PATH,
+        with: { "if-none-match": { of: "first", header: "etag" } },
+        gets: { status: 304, cache: "hit; ttl=-100; detail=temporary-reduced-capacity", maxAge: 0 },
+      },
+    ],
+  },
+  {
+    id: "9111-4.3.3-not-modified",
+    title: "304: what is stored is good again, and callers go on having it",
+    settings: STRICT,
+    steps: [
+      { upstream: { validators: "etag" } },
+      { ask: PATH, as: "first", gets: { cache: MISS } },
+      { pass: 300 },
+      {
+        ask: PATH,
+        gets: {
+          cache: "fwd=stale; fwd-status=304; stored; ttl=300",
+          headers: { etag: { of: "first", header: "etag" } },
+          sameBodyAs: "first",
+        },
+      },
+      { asked: 2, has: ["if-none-match"] },
+      {
+        ask: PATH,
+        with: { "if-none-match": { of: "first", header: "etag" } },
+        gets: { status: 304, cache: HIT },
+      },
+      { asked: 2 },
+    ],
+  },
+  {
+    id: "9111-4.3.3-changed",
+    title: "a full answer takes the place of what was stored",
+    settings: STRICT,
+    steps: [
+      { upstream: { validators: "both" } },
+      { ask: PATH, as: "first", gets: { cache: MISS } },
+      { pass: 300 },
+      { revise: true },
+      { ask: PATH, as: "second", gets: { cache: CONFIRMED, otherBodyThan: "first" } },
+      { asked: 2, has: ["if-none-match"] },
+      {
+        ask: PATH,
+        with: { "if-none-match": { of: "first", header: "etag" } },
+        gets: { cache: HIT, sameBodyAs: "second" },
+      },
+    ],
+  },
+  {
+    id: "9111-4.3.3-same-meaning",
+    title: "a full answer that means the same leaves callers the bytes and the ETag they have",
+    settings: STRICT,
+    steps: [
+      { upstream: { validators: "etag" } },
+      { ask: PATH, as: "first", gets: { cache: MISS } },
+      { pass: 300 },
+      { upstream: { fault: { respell: true } } },
+      {
+        ask: PATH,
+        gets: {
+          cache: "fwd=stale; fwd-status=200; stored; ttl=300",
+          headers: { etag: { of: "first", header: "etag" } },
+          sameBodyAs: "first",
+        },
+      },
+      { pass: 300 },
+      // The next time it is asked for by the new bytes' validator.
+      { ask: PATH, gets: { cache: "fwd=stale; fwd-status=304; stored; ttl=300", sameBodyAs: "first" } },
+    ],
+  },
+  {
+    id: "9111-4.3.3-gone",
+    title: "a 404 takes the place of what was stored as well",
+    settings: STRICT,
+    steps: [
+      { upstream: { validators: "etag" } },
+      { ask: PATH, gets: { cache: MISS } },
+      { pass: 300 },
+      { upstream: { fault: { status: 404 } } },
+      { ask: PATH, gets: { status: 404, cache: "fwd=stale; stored; ttl=60", problem: "not-found" } },
+      { ask: PATH, gets: { status: 404, cache: "hit; ttl=60; detail=memory" } },
+    ],
+  },
+  {
+    id: "9111-4.3.3-server-error",
+    title: "a 5xx, also when tried again, is as if the upstream had not answered: what is stored stands in",
+    settings: STRICT,
+    steps: [
+      { upstream: { validators: "etag" } },
+      { ask: PATH, as: "first", gets: { cache: MISS } },
+      { pass: 310 },
+      { upstream: { fault: { status: 500 } } },
+      { ask: PATH, gets: { cache: "hit; ttl=-10; detail=upstream-error", sameBodyAs: "first" } },
+      { asked: 3 },
+    ],
+  },
+  {
+    id: "9111-4.3.4-no-validator",
+    title: "a 304 that names nothing confirms the one answer that was asked about, and its validators stay",
+    settings: STRICT,
+    steps: [
+      { upstream: { validators: "both" } },
+      { ask: PATH, as: "first", gets: { cache: MISS } },
+      { pass: 300 },
+      { upstream: { fault: { status: 304 } } },
+      {
+        ask: PATH,
+        gets: {
+          cache: CONFIRMED,
+          sameBodyAs: "first",
+          headers: { "last-modified": { of: "first", header: "last-modified" } },
+        },
+      },
+      { asked: 2 },
+      { pass: 300 },
+      { ask: PATH, gets: { cache: CONFIRMED, sameBodyAs: "first" } },
+      { asked: 3, has: ["if-none-match", "if-modified-since"] },
+    ],
+  },
+  {
+    id: "9111-4.3.4-nothing-asked",
+    title: "a 304 to a question without conditions confirms nothing",
+    steps: [
+      { upstream: { fault: { status: 304 } } },
+      { ask: PATH, gets: { status: 502, problem: "upstream-invalid-response" } },
+      { upstream: {} },
+      { ask: PATH, gets: { cache: MISS } },
+    ],
+  },
+  {
+    id: "9111-4.4-unsafe",
+    title: "what is refused invalidates nothing",
+    steps: [
+      { ask: PATH, gets: { cache: MISS } },
+      { ask: PATH, method: "DELETE", gets: { status: 405, problem: "method-not-allowed" } },
+      { ask: PATH, gets: { cache: HIT } },
+      { asked: 1 },
+    ],
+  },
+  {
+    id: "9111-4.4-marked",
+    title: "what an operator declares out of date is validated before it is given again",
+    steps: [
+      { upstream: { validators: "etag" } },
+      { ask: PATH, as: "first", gets: { cache: MISS } },
+      { purge: { tag: "area:76" } },
+      { ask: PATH, gets: { cache: CONFIRMED, sameBodyAs: "first" } },
+      { asked: 2, has: ["if-none-match"] },
+    ],
+  },
+  {
+    id: "9111-4.4-removed",
+    title: "what an operator declares wrong is gone",
+    steps: [
+      { upstream: { validators: "etag" } },
+      { ask: PATH, gets: { cache: MISS } },
+      { purge: { tag: "area:76", hard: true } },
+      { ask: PATH, gets: { cache: MISS } },
+      { asked: 2, lacks: ["if-none-match"] },
+    ],
+  },
+  {
+    id: "9111-7.1-nothing-unkeyed",
+    title: "nothing of a request but its meaning reaches the upstream, so nobody can spoil what others get",
+    steps: [
+      {
+        ask: PATH,
+        with: {
+          "x-forwarded-host": "evil.example",
+          "x-forwarded-for": "203.0.113.9",
+          "x-original-url": "/areas",
+          "x-http-method-override": "DELETE",
+          origin: "https://evil.example",
+          cookie: "session=1",
+        },
+        as: "first",
+        gets: { cache: MISS },
+      },
+      {
+        asked: 1,
+        lacks: [
+          "x-forwarded-host",
+          "x-forwarded-for",
+          "x-original-url",
+          "x-http-method-override",
+          "origin",
+          "cookie",
+        ],
+      },
+      { ask: PATH, gets: { cache: HIT, sameBodyAs: "first" } },
+    ],
+  },
+  {
+    id: "9111-7.2-who-asked",
+    title: "whoever asks sees whether the answer was there: callers of one company have no secrets here",
+    settings: { apps: [{ id: "desk" }, { id: "site" }] },
+    steps: [
+      { ask: PATH, app: "desk", gets: { cache: MISS } },
+      { ask: PATH, app: "site", gets: { cache: HIT } },
+    ],
+  },
+  {
+    id: "9111-7.3-problems",
+    title: "a problem found here is kept by nobody",
+    steps: [
+      {
+        ask: "/listings?minRooms=many",
+        gets: { status: 400, problem: "invalid-query", headers: { "cache-control": "no-store" } },
+      },
+      { asked: 0 },
+    ],
+  },
+];
