@@ -81,8 +81,8 @@ export const DIRECTIVES: readonly Scenario[] = [
     ],
   },
   {
-    id: "9111-5.2.1.1-nothing-stale",
-    title: "whoever says max-age waits for a new answer rather than get a stale one that is older",
+    id: "9111-5.2.1.1-too-old",
+    title: "whoever says max-age waits for a new answer rather than get a stale one that is older than that",
     steps: [
       { ask: PATH, as: "first", gets: { cache: MISS } },
       { pass: 310 },
@@ -96,8 +96,8 @@ export const DIRECTIVES: readonly Scenario[] = [
     ],
   },
   {
-    id: "9111-5.2.1.1-nothing-stale-without-max-stale",
-    title: "a max-age that a stale answer meets does not make it wanted",
+    id: "9111-5.2.1.1-no-max-stale",
+    title: "nor does it get a stale one that is younger: who says max-age and not max-stale wants none",
     steps: [
       { ask: PATH, as: "first", gets: { cache: MISS } },
       { pass: 310 },
@@ -469,6 +469,21 @@ export const DIRECTIVES: readonly Scenario[] = [
     ],
   },
   {
+    id: "9111-5.2.2.5-from-now-on",
+    title: "one that comes in place of a stored one leaves that as it is: stale",
+    steps: [
+      { upstream: { validators: "etag" } },
+      { ask: PATH, gets: { cache: MISS } },
+      { pass: 360 },
+      { revise: true },
+      { upstream: { headers: { "cache-control": "no-store" } } },
+      { ask: PATH, as: "new", gets: { cache: "fwd=stale; ttl=300; detail=upstream-no-store" } },
+      { pass: 1 },
+      { ask: PATH, gets: { cache: "fwd=stale; ttl=300; detail=upstream-no-store", sameBodyAs: "new" } },
+      { asked: 3 },
+    ],
+  },
+  {
     id: "9111-5.2.2.5-shared-by-those-who-wait",
     title: "who waited for it already gets it; who comes later does not",
     steps: [
@@ -511,6 +526,14 @@ export const DIRECTIVES: readonly Scenario[] = [
       { ask: PATH, gets: { cache: "fwd=miss; ttl=60; detail=upstream-no-store" } },
       { ask: PATH, gets: { cache: "fwd=miss; ttl=60; detail=upstream-no-store" } },
       { asked: 2 },
+    ],
+  },
+  {
+    id: "9111-5.2.2.7-promise",
+    title: "and no shared cache behind the gateway is invited to keep it",
+    steps: [
+      { upstream: { headers: { "cache-control": "private, max-age=60" } } },
+      { ask: PATH, gets: { headers: { "cache-control": "no-store" } } },
     ],
   },
   {

@@ -130,7 +130,9 @@ function httpDate(now: number, { secondsFromNow, zone = "GMT" }: FromNow): strin
 
 async function playAsked({ gateway: { sandbox } }: Stage, step: Asked, where: string): Promise<void> {
   await expect.poll(() => sandbox.counts().total, { message: where }).toBe(step.asked);
-  const names = sandbox.requests().at(-1)?.headerNames ?? [];
+  const last = sandbox.requests().at(-1);
+  if (step.answeredWith !== undefined) expect(last?.status, where).toBe(step.answeredWith);
+  const names = last?.headerNames ?? [];
   expect(names, where).toEqual(expect.arrayContaining([...(step.has ?? [])]));
   for (const name of step.lacks ?? []) expect(names, where).not.toContain(name);
 }

@@ -104,6 +104,27 @@ export const STALE: readonly Scenario[] = [
     ],
   },
   {
+    id: "5861-3-upstream-says-nothing",
+    title: "a lifetime of 0 alone forbids nothing: the settings say what the upstream does not",
+    // The refresh has no place, so that it cannot come in between.
+    env: { BUDGET: "1/1d" },
+    steps: [
+      { upstream: { headers: { "cache-control": "max-age=0" } } },
+      { ask: PATH, gets: { cache: "fwd=miss; stored; ttl=0" } },
+      { pass: 1 },
+      { ask: PATH, gets: { cache: "hit; ttl=-1; detail=stale-while-revalidate" } },
+    ],
+  },
+  {
+    id: "5861-3-stale-when-it-came",
+    title: "for what came stale already the upstream's time has begun before",
+    steps: [
+      { upstream: { headers: { age: "250", "cache-control": "max-age=200, stale-while-revalidate=20" } } },
+      { ask: PATH, gets: { cache: "fwd=miss; stored; ttl=0", age: 250 } },
+      { ask: PATH, gets: { cache: "fwd=stale; stored; ttl=0", age: 250 } },
+    ],
+  },
+  {
     id: "5861-3-refresh-fails",
     title: "a refresh that fails leaves the stale answer, and is not tried again at every request",
     steps: [
@@ -173,6 +194,19 @@ export const STALE: readonly Scenario[] = [
       { pass: 1000 },
       { upstream: { fault: { wrongJson: true } } },
       { ask: PATH, gets: { cache: "hit; ttl=-700; detail=upstream-invalid-response", sameBodyAs: "first" } },
+    ],
+  },
+  {
+    id: "5861-4-credentials",
+    title: "or refuses the company's credentials",
+    steps: [
+      { ask: PATH, as: "first", gets: { cache: MISS } },
+      { pass: 1000 },
+      { upstream: { fault: { status: 403 } } },
+      {
+        ask: PATH,
+        gets: { cache: "hit; ttl=-700; detail=upstream-authentication-failed", sameBodyAs: "first" },
+      },
     ],
   },
   {

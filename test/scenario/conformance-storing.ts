@@ -297,8 +297,8 @@ export const STORING: readonly Scenario[] = [
     title: "the same where the star is one of several",
     steps: [
       { upstream: { headers: { vary: "Accept-Encoding, *" } } },
-      { ask: PATH, gets: {} },
-      { ask: PATH, gets: {} },
+      { ask: PATH, gets: { cache: "fwd=miss; ttl=300; detail=upstream-no-store" } },
+      { ask: PATH, gets: { cache: "fwd=miss; ttl=300; detail=upstream-no-store" } },
       { asked: 2 },
     ],
   },

@@ -144,7 +144,16 @@ export const VALIDATION: readonly Scenario[] = [
       },
       { ask: PATH, with: { "if-modified-since": "Sat, 01 Jan 2050 00:00:00 GMT" }, gets: { status: 304 } },
       { ask: PATH, with: { "if-modified-since": "Sat, 01 Jan 2022 00:00:00 GMT" }, gets: { cache: HIT } },
+    ],
+  },
+  {
+    id: "9111-4.3.2-no-date",
+    title: "what is no date is no condition (RFC 9110, section 13.1.3)",
+    steps: [
+      { upstream: { validators: "last-modified" } },
+      { ask: PATH, gets: { cache: MISS } },
       { ask: PATH, with: { "if-modified-since": "last week" }, gets: { cache: HIT } },
+      { ask: PATH, with: { "if-modified-since": "2050" }, gets: { cache: HIT } },
     ],
   },
   {
@@ -214,18 +223,29 @@ export const VALIDATION: readonly Scenario[] = [
       {
         ask: PATH,
         gets: {
-          cache: "fwd=stale; fwd-status=304; stored; ttl=300",
+          cache: CONFIRMED,
           headers: { etag: { of: "first", header: "etag" } },
           sameBodyAs: "first",
         },
       },
-      { asked: 2, has: ["if-none-match"] },
+      { asked: 2, has: ["if-none-match"], answeredWith: 304 },
       {
         ask: PATH,
         with: { "if-none-match": { of: "first", header: "etag" } },
         gets: { status: 304, cache: HIT },
       },
       { asked: 2 },
+    ],
+  },
+  {
+    id: "9111-4.3.3-told",
+    title: "Cache-Status tells of the 304 that the caller does not see (RFC 9211, section 2.3)",
+    settings: STRICT,
+    steps: [
+      { upstream: { validators: "etag" } },
+      { ask: PATH, gets: { cache: "fwd=miss; fwd-status=200; stored; ttl=300" } },
+      { pass: 300 },
+      { ask: PATH, gets: { cache: "fwd=stale; fwd-status=304; stored; ttl=300" } },
     ],
   },
   {
@@ -258,14 +278,16 @@ export const VALIDATION: readonly Scenario[] = [
       {
         ask: PATH,
         gets: {
-          cache: "fwd=stale; fwd-status=200; stored; ttl=300",
+          cache: CONFIRMED,
           headers: { etag: { of: "first", header: "etag" } },
           sameBodyAs: "first",
         },
       },
+      { asked: 2, has: ["if-none-match"], answeredWith: 200 },
       { pass: 300 },
-      // The next time it is asked for by the new bytes' validator.
-      { ask: PATH, gets: { cache: "fwd=stale; fwd-status=304; stored; ttl=300", sameBodyAs: "first" } },
+      // From then on it is the new bytes' validator that is asked for.
+      { ask: PATH, gets: { cache: CONFIRMED, sameBodyAs: "first" } },
+      { asked: 3, has: ["if-none-match"], answeredWith: 304 },
     ],
   },
   {

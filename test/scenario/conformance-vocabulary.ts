@@ -95,4 +95,6 @@ export interface Asked {
   readonly has?: readonly string[];
   /** Header fields it had not. */
   readonly lacks?: readonly string[];
+  /** What it was answered with. */
+  readonly answeredWith?: number;
 }
