@@ -251,7 +251,8 @@ export const DIRECTIVES: readonly Scenario[] = [
   },
   {
     id: "9111-5.2.1.4-failure",
-    title: "where the upstream fails, who said no-cache gets the stale answer, unless it said stale-if-error=0",
+    title:
+      "where the upstream fails, who said no-cache gets the stale answer, unless it said stale-if-error=0",
     settings: DESK,
     steps: [
       { ask: PATH, as: "first", gets: { cache: MISS } },
@@ -351,7 +352,11 @@ export const DIRECTIVES: readonly Scenario[] = [
         gets: { status: 504, problem: "not-in-cache" },
       },
       { pass: 600 },
-      { ask: PATH, with: { "cache-control": "only-if-cached" }, gets: { status: 504, problem: "not-in-cache" } },
+      {
+        ask: PATH,
+        with: { "cache-control": "only-if-cached" },
+        gets: { status: 504, problem: "not-in-cache" },
+      },
       {
         ask: PATH,
         with: { "cache-control": "only-if-cached, max-stale=400" },
@@ -375,7 +380,8 @@ export const DIRECTIVES: readonly Scenario[] = [
   },
   {
     id: "9111-5.2.2.2-no-longer",
-    title: "must-revalidate: an expired answer is given to nobody before it is validated, whatever it accepts",
+    title:
+      "must-revalidate: an expired answer is given to nobody before it is validated, whatever it accepts",
     steps: [
       { upstream: { validators: "etag", headers: { "cache-control": "max-age=30, must-revalidate" } } },
       { ask: PATH, gets: { cache: "fwd=miss; stored; ttl=30" } },
@@ -444,7 +450,12 @@ export const DIRECTIVES: readonly Scenario[] = [
     id: "9111-5.2.2.4-fields",
     title: "no-cache with the names of fields is taken for the whole",
     steps: [
-      { upstream: { validators: "etag", headers: { "cache-control": 'max-age=30, no-cache="set-cookie, etag"' } } },
+      {
+        upstream: {
+          validators: "etag",
+          headers: { "cache-control": 'max-age=30, no-cache="set-cookie, etag"' },
+        },
+      },
       { ask: PATH, gets: { cache: "fwd=miss; stored; ttl=0" } },
       { ask: PATH, gets: { cache: "fwd=stale; stored; ttl=0" } },
       { asked: 2, has: ["if-none-match"] },
@@ -507,7 +518,8 @@ export const DIRECTIVES: readonly Scenario[] = [
   },
   {
     id: "9111-5.2.2.6-no-transform",
-    title: "what the upstream wants untouched goes out in the coding its caller takes, and is the same decoded",
+    title:
+      "what the upstream wants untouched goes out in the coding its caller takes, and is the same decoded",
     steps: [
       { upstream: { headers: { "cache-control": "no-transform" } } },
       { ask: PATH, as: "plain", gets: { cache: MISS, headers: { "content-encoding": null } } },

@@ -279,7 +279,12 @@ export const FRESHNESS: readonly Scenario[] = [
     steps: [
       { ask: PATH, app: "desk", gets: { cache: MISS } },
       { pass: 20 },
-      { ask: PATH, app: "desk", with: { pragma: "no-cache" }, gets: { cache: "fwd=request; stored; ttl=300" } },
+      {
+        ask: PATH,
+        app: "desk",
+        with: { pragma: "no-cache" },
+        gets: { cache: "fwd=request; stored; ttl=300" },
+      },
       { pass: 20 },
       {
         ask: PATH,

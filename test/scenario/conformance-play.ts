@@ -59,7 +59,9 @@ async function playStep(stage: Stage, step: Step, where: string): Promise<void> 
 
 async function playAsk(stage: Stage, step: Ask, where: string): Promise<void> {
   if (step.eventually) {
-    await expect.poll(async () => told(await send(stage, step), step.gets, where)).toEqual(wanted(stage, step, where));
+    await expect
+      .poll(async () => told(await send(stage, step), step.gets, where))
+      .toEqual(wanted(stage, step, where));
     return;
   }
   const reply = step.upstreamTakes === undefined ? await send(stage, step) : await sendSlowly(stage, step);
@@ -76,7 +78,10 @@ function check(stage: Stage, step: Ask, reply: Reply, where: string): void {
   if (step.as !== undefined) stage.replies.set(step.as, reply);
 }
 
-function send({ gateway, replies }: Stage, { ask, method = "GET", app, with: given = {} }: Ask): Promise<Reply> {
+function send(
+  { gateway, replies }: Stage,
+  { ask, method = "GET", app, with: given = {} }: Ask,
+): Promise<Reply> {
   const headers = Object.entries(given).map(([name, value]) => [name, textOf(value, replies)]);
   return gateway.get(ask, {
     method,

@@ -221,7 +221,8 @@ export const STALE: readonly Scenario[] = [
   },
   {
     id: "5861-4-not-again-at-once",
-    title: "what has failed is not tried again at every request, and answers again as soon as it was tried and did",
+    title:
+      "what has failed is not tried again at every request, and answers again as soon as it was tried and did",
     steps: [
       { ask: PATH, gets: { cache: MISS } },
       { pass: 1000 },

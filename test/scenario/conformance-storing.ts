@@ -100,7 +100,10 @@ export const STORING: readonly Scenario[] = [
     title: "a failure of the upstream is not kept",
     steps: [
       { upstream: { fault: { status: 500 } } },
-      { ask: PATH, gets: { status: 502, problem: "upstream-error", headers: { "cache-control": "no-store" } } },
+      {
+        ask: PATH,
+        gets: { status: 502, problem: "upstream-error", headers: { "cache-control": "no-store" } },
+      },
       { upstream: {} },
       { ask: PATH, gets: { cache: MISS } },
       // The failed one was tried twice.
@@ -277,7 +280,11 @@ export const STORING: readonly Scenario[] = [
     title: "what the upstream's answer varies by is the gateway's own and always the same",
     steps: [
       { upstream: { headers: { vary: "User-Agent, Cookie, Accept-Language" } } },
-      { ask: PATH, with: { "user-agent": "one", cookie: "a=1", "accept-language": "sv" }, gets: { cache: MISS } },
+      {
+        ask: PATH,
+        with: { "user-agent": "one", cookie: "a=1", "accept-language": "sv" },
+        gets: { cache: MISS },
+      },
       { asked: 1, lacks: ["cookie", "accept-language"] },
       { ask: PATH, with: { "user-agent": "two" }, gets: { cache: HIT } },
     ],

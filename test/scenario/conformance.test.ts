@@ -28,7 +28,9 @@ const CLAUSES: readonly Clause[] = readFileSync("docs/http-conformance.md", "utf
   .split(/^## /m)
   .flatMap((section) => {
     const [, rfc] = /^RFC (\d+)/.exec(section) ?? [];
-    return rfc === undefined ? [] : [...section.matchAll(/^\| ([\d.]+) \|(.*)\|$/gm)].map((row) => clauseIn(rfc, row));
+    return rfc === undefined
+      ? []
+      : [...section.matchAll(/^\| ([\d.]+) \|(.*)\|$/gm)].map((row) => clauseIn(rfc, row));
   });
 
 function clauseIn(rfc: string, [, section = "", rest = ""]: RegExpExecArray): Clause {
@@ -67,8 +69,12 @@ describe("docs/http-conformance.md", () => {
 
   it("lists every deviation that a clause names, and no other", () => {
     const page = readFileSync("docs/http-conformance.md", "utf8");
-    const listed = [...page.matchAll(/^\d+\. \*\*.*?\(([\d., ]+)\)$/gms)].flatMap(([, sections = ""]) => sections.split(", "));
-    const deviating = CLAUSES.filter(({ account }) => account.includes("**Deviation:**")).map(({ name }) => name);
+    const listed = [...page.matchAll(/^\d+\. \*\*.*?\(([\d., ]+)\)$/gms)].flatMap(([, sections = ""]) =>
+      sections.split(", "),
+    );
+    const deviating = CLAUSES.filter(({ account }) => account.includes("**Deviation:**")).map(
+      ({ name }) => name,
+    );
     expect([...new Set(listed)].map((section) => `9111-${section}`).toSorted()).toEqual(deviating.toSorted());
   });
 });
