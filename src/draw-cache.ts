@@ -3,7 +3,7 @@
  */
 import type { Backend } from "./cache/backend.ts";
 import { type Cache, createCache } from "./cache/cache.ts";
-import { createFailures } from "./cache/failures.ts";
+import type { Failures } from "./cache/failures.ts";
 import { createObtain, type Flown, type Kept, type ObtainOptions } from "./cache/obtain.ts";
 import { createRefresh, type Refresh } from "./cache/refresh.ts";
 import type { Tiers } from "./cache/tiers.ts";
@@ -15,6 +15,7 @@ import type { Surroundings } from "./surroundings.ts";
 
 export interface CacheParts {
   readonly tiers: Tiers;
+  readonly failures: Failures;
   readonly flights: Flights<Flown>;
   readonly backend: Backend | undefined;
   readonly budgets: Budgets;
@@ -25,10 +26,9 @@ export interface CacheParts {
 
 export function drawCache(
   { settings, clock, random }: Surroundings,
-  { tiers, flights, backend, budgets, observer, fetch }: CacheParts,
+  { tiers, failures, flights, backend, budgets, observer, fetch }: CacheParts,
 ): { readonly cache: Cache; readonly refresh: Refresh } {
   const rules = (): ReturnType<ObtainOptions["rules"]> => settings.current().cache;
-  const failures = createFailures();
   const obtain = createObtain({
     tiers,
     coalesce: flights.join,

@@ -4,12 +4,15 @@
 import type { LedgerReader } from "./budget/ledger.ts";
 import type { ThrottleObserver } from "./budget/throttle.ts";
 import type { Backend } from "./cache/backend.ts";
+import { createFailures, type Failures } from "./cache/failures.ts";
 import { createMemoryStore, type MemoryStore } from "./cache/memory-store.ts";
 import type { Flown } from "./cache/obtain.ts";
+import { isFailureOfUpstream } from "./cache/policy.ts";
 import type { Store, StoreStats } from "./cache/store.ts";
 import { createTiers, type Tiers } from "./cache/tiers.ts";
 import { createFlights, type Flights } from "./coalesce/flight.ts";
 import { type Budgets, budgetSources, drawBudgets } from "./draw-budgets.ts";
+import type { Problem } from "./errors.ts";
 import type { Observer, Tier } from "./exchange.ts";
 import { createMetrics, type Metrics } from "./observe/metrics.ts";
 import { createObserver } from "./observe/observer.ts";
@@ -18,6 +21,8 @@ import { build } from "./platform/build.ts";
 import type { Surroundings } from "./surroundings.ts";
 
 export interface Foundation {
+  /** What failed a moment ago, here or in another replica. */
+  readonly failures: Failures;
   readonly memory: MemoryStore;
   /** Absent: memory only. */
   readonly backend: Backend | undefined;
@@ -44,8 +49,12 @@ export function drawFoundation({ config, settings, clock, random, log }: Surroun
   const observer = createObserver(log, metrics);
   const { backend, allowanceOf, ledger, close } = openBackend({ config, clock, random, observer, metrics });
   const budgets = drawBudgets({ settings, clock, allowanceOf, observer: throttleObserver(metrics) });
-  const tiers = createTiers({ memory, backend, clock });
-  return { memory, backend, tiers, flights, budgets, ledger, metrics, observer, closeStore: close };
+  const failures = createFailures();
+  const onFailed = (key: string, problem: Problem): void => {
+    if (isFailureOfUpstream(problem)) failures.failed(key, problem, clock.now());
+  };
+  const tiers = createTiers({ memory, backend, clock, onFailed });
+  return { failures, memory, backend, tiers, flights, budgets, ledger, metrics, observer, closeStore: close };
 }
 
 function throttleObserver({ budget }: Metrics): ThrottleObserver {

@@ -2,6 +2,7 @@
  * What stands behind the memory of this process: a shared store (Redis) or a durable one (SQLite), with
  * what replicas and restarts need besides entries: purges, and flights that span replicas.
  */
+import type { Problem } from "../errors.ts";
 import type { Claims } from "../exchange.ts";
 import type { Purge, PurgeScope } from "./purges.ts";
 import type { Store } from "./store.ts";
@@ -11,6 +12,8 @@ export type BackendEvent =
   /** An entry was stored: an older one under the key is out of date. */
   | { readonly kind: "stored"; readonly key: string; readonly storedAt: number }
   | { readonly kind: "purged"; readonly purges: readonly Purge[] }
+  /** A flight failed: the upstream is not to be asked the same again at once. */
+  | { readonly kind: "failed"; readonly key: string; readonly problem: Problem }
   /** Events may have been lost; those after this one arrive again. */
   | { readonly kind: "gap" };
 

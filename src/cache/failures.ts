@@ -7,7 +7,7 @@ import type { Problem } from "../errors.ts";
 export interface Failures {
   /** The failure that still stands, so that it is not tried again yet. */
   readonly standing: (key: string, now: number) => Problem | undefined;
-  /** A flight ended so. */
+  /** A flight ended so, here or in another replica; told of both ways it counts once. */
   readonly failed: (key: string, problem: Problem, now: number) => void;
   /** A flight takes so long that nobody else is to wait for it. */
   readonly tooSlow: (key: string, problem: Problem, now: number) => void;
@@ -25,7 +25,11 @@ interface Failure {
   /** Before the next try; 0 where nothing has failed yet. */
   readonly waitMs: number;
   readonly nextTryAt: number;
+  readonly failedAt: number;
 }
+
+/** What is told of again within this time is the same failure. */
+const SAME_WITHIN_MS = 1_000;
 
 export function createFailures(): Failures {
   /** In the order in which they failed. */
@@ -43,13 +47,14 @@ export function createFailures(): Failures {
       return failure !== undefined && now < failure.nextTryAt ? failure.problem : undefined;
     },
     failed(key, problem, now) {
-      const before = failures.get(key)?.waitMs ?? 0;
+      const { waitMs: before = 0, failedAt = Number.NEGATIVE_INFINITY } = failures.get(key) ?? {};
+      if (before > 0 && now - failedAt < SAME_WITHIN_MS) return;
       const waitMs = Math.min(Math.max(FIRST_MS, before * 2), LONGEST_MS);
-      note(key, { problem, waitMs, nextTryAt: now + waitMs });
+      note(key, { problem, waitMs, nextTryAt: now + waitMs, failedAt: now });
     },
     tooSlow(key, problem, now) {
-      const waitMs = failures.get(key)?.waitMs ?? 0;
-      note(key, { problem, waitMs, nextTryAt: now + FIRST_MS });
+      const { waitMs = 0, failedAt = Number.NEGATIVE_INFINITY } = failures.get(key) ?? {};
+      note(key, { problem, waitMs, nextTryAt: now + FIRST_MS, failedAt });
     },
     succeeded: (key) => void failures.delete(key),
   };

@@ -11,7 +11,7 @@ export interface Near {
   readonly find: (key: string) => { readonly entry: Entry; readonly isConfirmed: boolean } | undefined;
   /** To be called before asking behind; the result takes what came back, or that nothing did. */
   readonly startRead: (key: string) => Read;
-  readonly onEvent: (event: Exclude<BackendEvent, { kind: "purged" }>) => void;
+  readonly onEvent: (event: Exclude<BackendEvent, { kind: "purged" | "failed" }>) => void;
   /** The entry of a key was stored by this process itself. */
   readonly confirm: (key: string) => void;
 }

@@ -148,7 +148,10 @@ function dispatch(text: string, { replica, purges, claims, tell }: Addressees): 
       purges.heard(message.purges);
       tell({ kind: "purged", purges: message.purges });
       return;
-    case "ended":
+    case "ended": {
+      const { key, end } = message;
       claims.onEnded(message);
+      if (end.kind === "failed") tell({ kind: "failed", key, problem: end.problem });
+    }
   }
 }

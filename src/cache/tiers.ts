@@ -5,6 +5,7 @@
  * after a gap in the events nothing in memory is trusted until the backend has confirmed it. A backend
  * that is out of order costs nothing but itself: memory goes on.
  */
+import type { Problem } from "../errors.ts";
 import type { Entry, Tier, WhyNotStored } from "../exchange.ts";
 import type { Clock } from "../platform/clock.ts";
 import type { Backend } from "./backend.ts";
@@ -41,18 +42,23 @@ export interface TiersOptions {
   /** Absent: memory only. */
   readonly backend: Backend | undefined;
   readonly clock: Clock;
+  /** Told of flights of other replicas that failed. */
+  readonly onFailed?: (key: string, problem: Problem) => void;
 }
 
-export function createTiers({ memory, backend, clock }: TiersOptions): Tiers {
+export function createTiers({ memory, backend, clock, onFailed }: TiersOptions): Tiers {
   const purges = createPurges();
   const near = createNear(memory);
-  backend?.onEvent((event) => (event.kind === "purged" ? purges.add(event.purges) : near.onEvent(event)));
+  backend?.onEvent((event) => {
+    if (event.kind === "purged") purges.add(event.purges);
+    else if (event.kind === "failed") onFailed?.(event.key, event.problem);
+    else near.onEvent(event);
+  });
 
   function judged(key: string, entry: Entry | undefined, tier: Tier): Found | undefined {
-    const verdict = entry && purges.verdict(key, entry);
-    return entry === undefined || verdict === "gone"
-      ? undefined
-      : { entry, tier, isPurged: verdict === "stale" };
+    if (entry === undefined) return undefined;
+    const verdict = purges.verdict(key, entry);
+    return verdict === "gone" ? undefined : { entry, tier, isPurged: verdict === "stale" };
   }
 
   async function lookupBehind(
@@ -62,16 +68,15 @@ export function createTiers({ memory, backend, clock }: TiersOptions): Tiers {
   ): Promise<Found | undefined> {
     const read = near.startRead(key);
     const far = await orUnavailable(store.get(key));
-    if (far === UNAVAILABLE || far === undefined) read.end();
-    else read.found(far);
+    const isFar = far !== UNAVAILABLE && far !== undefined;
+    if (isFar) read.found(far);
+    else read.end();
     if (far === undefined && held !== undefined) {
       // The backend lost it, as after a restart without its data: it gets it back.
       near.confirm(key);
       void orUnavailable(store.set(key, held));
     }
-    return far === UNAVAILABLE || far === undefined
-      ? judged(key, held, "memory")
-      : judged(key, far, store.tier);
+    return isFar ? judged(key, far, store.tier) : judged(key, held, "memory");
   }
 
   return {

@@ -16,7 +16,7 @@ import {
 import { RESOURCES } from "../interface/resources.ts";
 
 export interface LabelValues {
-  /** For readers, where the values are not listed, or say little by themselves. */
+  /** For readers: what values there are besides, or what they mean. */
   readonly says?: string;
   readonly values?: readonly string[];
   /** What a value that is not among `values` looks like. */
@@ -57,7 +57,6 @@ const HTTP_STATUS = /^[1-9]\d\d$/;
 export const APP: LabelValues = {
   says: "the id of an app in the settings, or `other` for all others",
   values: ["other"],
-  pattern: /^.+$/,
 };
 export const RESOURCE: LabelValues = { values: RESOURCES };
 export const ADMITTED_RESOURCE: LabelValues = {

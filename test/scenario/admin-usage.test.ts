@@ -48,7 +48,6 @@ async function openDesk(options: Partial<AdminOptions> = {}): Promise<Desk> {
     now: clock.now,
     renderMetrics: async () => ({ contentType: "text/plain", text: "" }),
     readiness: () => "ready",
-    warm: () => [],
     reload: () => ({ kind: "applied", changes: [] }),
     requestId: () => "request-1",
     observer: {

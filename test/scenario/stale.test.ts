@@ -114,11 +114,13 @@ describe("where the budget is spent", () => {
     expect(Number(refused.headers["retry-after"])).toBeGreaterThan(80_000);
   });
 
-  it("a caller is refused where it is only known that there was nothing", async () => {
+  it("a caller is told what is known, where that is only that there was nothing", async () => {
     const { gateway, clock } = await startPoor();
     expect((await gateway.get("/sold/1")).status).toBe(404);
-    clock.pass(60_000);
-    expect(problemCode(await gateway.get("/sold/1"))).toBe("temporary-reduced-capacity");
+    clock.pass(61_000);
+    const stale = await gateway.get("/sold/1");
+    expect([stale.status, problemCode(stale)]).toEqual([404, "not-found"]);
+    expect(cacheStatus(stale)).toMatchObject({ hit: true, ttl: "-1", detail: "temporary-reduced-capacity" });
   });
 
   it("thumbnails, which have an allowance of their own, are given stale as well", async () => {

@@ -62,5 +62,5 @@ function isValue({ labels }: Metric, label: string, value: string, apps: readonl
   const known: LabelValues | undefined = labels[label];
   if (label === "app" && apps.includes(value)) return true;
   if (known?.values?.includes(value)) return true;
-  return label !== "app" && known?.pattern?.test(value) === true;
+  return known?.pattern?.test(value) === true;
 }

@@ -173,7 +173,8 @@ function inWords(decision: Decision, { upstream }: Case): { decision: string; sa
       const { code } = decision.problem;
       return { decision: `refuse: ${decision.problem === upstream.failed ? failure[code] : code}`, says: "" };
     }
-    default: {
+    case "serve":
+    case "serveAndRefresh": {
       const { note } = decision;
       const detail = note === undefined ? "`hit`" : `\`detail=${note}\``;
       const says =

@@ -1,0 +1,112 @@
+import { resolve } from "node:path";
+
+import { describe, expect, it } from "vitest";
+
+import { startBusy } from "../support/busy-gateway.ts";
+import { asSent, DASHBOARD, PANELS } from "../support/dashboard.ts";
+import { QUERY_NAMES } from "../support/exposition.ts";
+import { type PrometheusServer, startPrometheus } from "../support/prometheus.ts";
+import { RULE_FILE, RULE_GROUPS } from "../support/alert-rules.ts";
+
+const RULES = RULE_GROUPS.flatMap(({ rules }) => rules);
+const RECORDED = RULES.flatMap(({ record }) => record ?? []);
+/** Long enough for a few scrapes, so short that what was counted before is soon behind. */
+const RATE_INTERVAL = "10s";
+
+/** Names of metrics in an expression or a variable's definition. */
+function namesIn(text: string): string[] {
+  return text.match(/\b(?:(?:gateway|process)_\w+|\w+:[\w:]+)/g) ?? [];
+}
+
+describe("the dashboard", () => {
+  it("and the rules ask only for metrics that there are", () => {
+    const known = new Set([...QUERY_NAMES, ...RECORDED]);
+    const asked = [
+      ...PANELS.flatMap(({ targets = [] }) => targets.map(({ expr }) => expr)),
+      ...DASHBOARD.templating.list.map(({ definition = "" }) => definition),
+      ...RULES.map(({ expr }) => expr),
+    ].flatMap(namesIn);
+    expect(asked.filter((name) => !known.has(name))).toEqual([]);
+    expect(new Set(asked).size).toBeGreaterThan(20);
+  });
+
+  it("has panels with a unit and the chosen data source, of the chosen jobs and instances, none over another", () => {
+    const cells = new Set<string>();
+    for (const { title, gridPos, fieldConfig, datasource, targets = [] } of PANELS) {
+      expect(fieldConfig?.defaults.unit, title).toBeTruthy();
+      expect(targets.length, title).toBeGreaterThan(0);
+      for (const each of [datasource, ...targets.map((target) => target.datasource)]) {
+        expect(each?.uid, title).toBe("${datasource}");
+      }
+      for (const { expr } of targets) {
+        expect(expr.match(/\{job=~"\$job", instance=~"\$instance"/g)?.length, title).toBe(
+          namesIn(expr).length,
+        );
+      }
+      for (let x = gridPos.x; x < gridPos.x + gridPos.w; x++) {
+        for (let y = gridPos.y; y < gridPos.y + gridPos.h; y++) {
+          expect(cells.has(`${x},${y}`), title).toBe(false);
+          expect(x).toBeLessThan(24);
+          cells.add(`${x},${y}`);
+        }
+      }
+    }
+    const ids = DASHBOARD.panels.map(({ id }) => id);
+    expect(new Set(ids).size).toBe(ids.length);
+  });
+});
+
+async function emptyAmong(
+  prometheus: PrometheusServer,
+  queries: readonly (readonly [string, string])[],
+): Promise<string[]> {
+  const empty: string[] = [];
+  for (const [title, expr] of queries) {
+    const results = await prometheus.query(expr);
+    if (!results.some(({ value }) => Number.isFinite(value))) empty.push(`${title}: ${expr}`);
+  }
+  return empty;
+}
+
+describe("a real Prometheus that scrapes a gateway under traffic", () => {
+  it("has data for every query of every panel and every rule that records, and evaluates every alert", async () => {
+    const { gateway, traffic } = await startBusy();
+    const prometheus = await startPrometheus({
+      target: new URL(gateway.adminUrl).host,
+      ruleFile: resolve(RULE_FILE),
+    });
+    const queries = [
+      ...PANELS.flatMap(({ title, targets = [] }) =>
+        targets.map(({ expr }) => [title, asSent(expr, RATE_INTERVAL)] as const),
+      ),
+      ...RECORDED.map((name) => ["recorded", name] as const),
+    ];
+    async function empty(): Promise<string[]> {
+      await traffic();
+      return emptyAmong(prometheus, queries);
+    }
+    await expect.poll(empty, { timeout: 40_000, interval: 200 }).toEqual([]);
+    for (const { expr } of RULES) await prometheus.query(expr);
+    async function unhealthy(): Promise<string[]> {
+      return (await prometheus.rules()).filter(({ health }) => health !== "ok").map(({ name }) => name);
+    }
+    await expect.poll(unhealthy).toEqual([]);
+    expect(await prometheus.rules()).toHaveLength(RULES.length);
+  });
+
+  it("tells of a query that gives nothing, and of one that is none", async () => {
+    const { gateway } = await startBusy();
+    const prometheus = await startPrometheus({
+      target: new URL(gateway.adminUrl).host,
+      ruleFile: resolve(RULE_FILE),
+    });
+    await expect.poll(() => emptyAmong(prometheus, [["flights", "gateway_flights"]])).toEqual([]);
+    const nothing = ["refusals", 'gateway_refused_total{reason="budget"}'] as const;
+    expect(await emptyAmong(prometheus, [nothing])).toEqual([
+      'refusals: gateway_refused_total{reason="budget"}',
+    ]);
+    await expect(emptyAmong(prometheus, [["nonsense", "rate(gateway_flights)"]])).rejects.toThrow(
+      "parse error",
+    );
+  });
+});

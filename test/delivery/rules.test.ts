@@ -1,0 +1,56 @@
+import { readFileSync } from "node:fs";
+
+import { describe, expect, it } from "vitest";
+
+import { ALERTS, CASE_FILES, RULE_FILE, RULE_GROUPS } from "../support/alert-rules.ts";
+import { promtool } from "../support/tools.ts";
+
+describe("the rules", () => {
+  it("are what promtool takes for good", () => {
+    const { status, output } = promtool("check", "rules", "--lint=all", "--lint-fatal", RULE_FILE);
+    expect(status, output).toBe(0);
+  });
+
+  it("hold nothing that only Helm understands", () => {
+    // Prometheus' own templates name a label or the value; those of Helm what is in the chart.
+    const templates = readFileSync(RULE_FILE, "utf8").match(/\{\{.*?\}\}/g) ?? [];
+    expect(templates.filter((text) => !/^\{\{ \$(labels\.\w+|value \| \w+) \}\}$/.test(text))).toEqual([]);
+  });
+
+  it.each(CASE_FILES)("of $group fire when they should, and only then", ({ file }) => {
+    const { status, output } = promtool("test", "rules", file);
+    expect(status, output).toBe(0);
+  });
+});
+
+const OPERATIONS = readFileSync("docs/operations.md", "utf8");
+
+describe.each(ALERTS)("$alert", ({ alert, labels, annotations }) => {
+  const group = RULE_GROUPS.find(({ rules }) => rules.some((one) => one.alert === alert))?.name;
+  const own = CASE_FILES.filter(({ group: name }) => group === `property-gateway-${name}`);
+  const moments = own.flatMap((file) => file.moments).filter(({ alertname }) => alertname === alert);
+
+  it("is tried with its group, where it fires and where it does not", () => {
+    expect(moments.some(({ exp_alerts }) => exp_alerts.length > 0)).toBe(true);
+    expect(moments.some(({ exp_alerts }) => exp_alerts.length === 0)).toBe(true);
+  });
+
+  it("says how bad it is, what it is, and where to read on", () => {
+    expect(labels?.["severity"]).toMatch(/^(critical|warning|info)$/);
+    expect(annotations?.["summary"]).toMatch(/^.{20,80}$/);
+    expect(annotations?.["description"]).toMatch(/^.{60,}$/);
+    expect(annotations?.["runbook"]).toBe(`docs/operations.md#${alert.toLowerCase()}`);
+  });
+
+  it("is explained: what it means, how to see more, what to do", () => {
+    const [, section = ""] = new RegExp(`^#+ ${alert}$(.*?)(?=^#|$(?![^]))`, "ms").exec(OPERATIONS) ?? [];
+    expect(section).toMatch(/^\*\*Means\.\*\* \S/m);
+    expect(section).toMatch(/^\*\*See more\.\*\* \S/m);
+    expect(section).toMatch(/^\*\*Do\.\*\* \S/m);
+  });
+});
+
+it("operations.md explains no alert that there is not", () => {
+  const [, alerts = ""] = /^## Alerts$(.*?)(?=^## )/ms.exec(OPERATIONS) ?? [];
+  expect(alerts.match(/(?<=^### )\S+$/gm)?.toSorted()).toEqual(ALERTS.map(({ alert }) => alert).toSorted());
+});

@@ -1,0 +1,26 @@
+import { describe, expect, it } from "vitest";
+
+import { ask } from "../support/ask.ts";
+import { BUSY_APPS, startBusy } from "../support/busy-gateway.ts";
+import { METRICS, scrape, strangersAmong } from "../support/exposition.ts";
+import { promtoolOn } from "../support/tools.ts";
+
+describe("a real scrape", () => {
+  it("passes promtool's checks of names, types and help", async () => {
+    const { gateway, traffic } = await startBusy();
+    await traffic();
+    const { text } = await ask(`${gateway.adminUrl}/metrics`);
+    expect(promtoolOn(text, "check", "metrics")).toEqual({ status: 0, output: "" });
+  });
+
+  it("shows every metric of the catalogue as it is described there, and nothing else", async () => {
+    const { gateway, traffic } = await startBusy();
+    await traffic();
+    await traffic();
+    const { text } = await ask(`${gateway.adminUrl}/metrics`);
+    expect(text.match(/(?<=^# (?:HELP|TYPE) ).*$/gm)?.toSorted()).toEqual(
+      METRICS.flatMap(({ name, help, type }) => [`${name} ${help}`, `${name} ${type}`]).toSorted(),
+    );
+    expect(strangersAmong(await scrape(gateway), BUSY_APPS)).toEqual([]);
+  });
+});
