@@ -216,6 +216,16 @@ export const FRESHNESS: readonly Scenario[] = [
     ],
   },
   {
+    id: "9111-4.2.4-oldest-promise",
+    title: "nor is any promised to be good for longer than that",
+    settings: { cache: { maxAgeEver: "2m" } },
+    steps: [
+      { ask: PATH, gets: { cache: "fwd=miss; stored; ttl=120", maxAge: 120 } },
+      { upstream: { headers: { age: "50" } } },
+      { ask: "/listings?areaId=1", gets: { cache: "fwd=miss; stored; ttl=70", age: 50, maxAge: 70 } },
+    ],
+  },
+  {
     id: "9111-5.1-invalid",
     title: "an Age that is no number is ignored",
     steps: [

@@ -209,7 +209,10 @@ export const VALIDATION: readonly Scenario[] = [
       { upstream: { fault: { status: 304 } } },
       { ask: PATH, gets: { status: 502, problem: "upstream-invalid-response" } },
       { upstream: {} },
-      { ask: PATH, gets: { cache: MISS } },
+      { ask: PATH, as: "first", gets: { cache: MISS } },
+      { pass: 400 },
+      { upstream: { fault: { status: 304 } } },
+      { ask: PATH, gets: { cache: "hit; ttl=-100; detail=upstream-invalid-response", sameBodyAs: "first" } },
     ],
   },
   {
