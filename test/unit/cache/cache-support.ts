@@ -88,6 +88,7 @@ export function setup(
     refresh: createRefresh({ obtain, clock, observer: { error: (message) => expect.unreachable(message) } }),
     failures,
     budgetLeft,
+    isCoolingOff: () => false,
     rules: ruling,
     clock,
     random: { fraction: dice },
