@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 
-import type { Obtain, Wanted } from "../../../src/cache/obtain.ts";
+import type { Obtain } from "../../../src/cache/obtain.ts";
 import { createRefresh, type Refresh } from "../../../src/cache/refresh.ts";
 import { Problem } from "../../../src/errors.ts";
 import { entryWith } from "../../support/entries.ts";
@@ -12,6 +12,8 @@ const LANDED: Awaited<ReturnType<Obtain>> = {
   flown: { value: { entry: HELD, stored: true, tier: undefined }, how: "fetched" },
   collapsed: false,
 };
+
+type Wanted = Parameters<Obtain>[0];
 
 interface Setup {
   readonly clock: FakeClock;
