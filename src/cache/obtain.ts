@@ -69,7 +69,7 @@ export interface ObtainOptions {
 }
 
 /** What somebody wants, and who. */
-interface Wanted {
+export interface Wanted {
   readonly question: Question;
   /** What is held, and is to be replaced by something newer. */
   readonly held: Entry | undefined;
