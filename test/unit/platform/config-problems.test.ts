@@ -274,6 +274,16 @@ describe("in the file", () => {
       "gateway.yaml:2: budget.degradedShare: found 1.1; expected a number from 0 to 1, such as 0.1, or nothing for 1/replicas",
     ],
     [
+      "bounds with nothing between them",
+      "cache:\n  ttlMin: { sold: 2h }\n  ttlMax: { sold: 1h }",
+      "gateway.yaml:2: cache.ttlMin.sold, gateway.yaml:3: cache.ttlMax.sold: from 2h to 1h there is nothing; expected ttlMin to be the shorter",
+    ],
+    [
+      "a time in words for all kinds of answers",
+      "cache: { ttl: 5 minutes }",
+      'gateway.yaml:1: cache.ttl: found "5 minutes"; expected one duration for all kinds of answers, such as 5m, or a section with one for each',
+    ],
+    [
       "a way to use the budget that there is not",
       "budget: { mode: dry-run }",
       'gateway.yaml:1: budget.mode: found "dry-run"; expected one of enforce, observe',
