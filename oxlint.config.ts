@@ -182,7 +182,7 @@ export default defineConfig({
     { files: ["src/platform/environment.ts"], rules: { "node/no-process-env": "off" } },
     { files: ["src/start.mjs"], rules: { "no-console": "off" } },
     {
-      files: ["test/**", "bench/**", "tools/**", "*.config.ts"],
+      files: ["test/**", "bench/**", "tools/**", "helm/**", "*.config.ts"],
       rules: {
         "no-restricted-imports": "off",
         "node/no-process-env": "off",

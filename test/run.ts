@@ -7,6 +7,7 @@ import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 
 import { installFromDebian } from "./support/debian.ts";
+import { obtainHelmTools } from "./support/helm-tools.ts";
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
 const OLDEST_NODE = 24;
@@ -78,6 +79,7 @@ function find(program: Program): void {
 
 checkNode();
 for (const program of PROGRAMS) find(program);
+console.log(`helm       ${obtainHelmTools()}`);
 console.log("upstream   the sandbox, started by the tests on free ports of 127.0.0.1");
 const vitest = join(dirname(createRequire(import.meta.url).resolve("vitest/package.json")), "vitest.mjs");
 const { status } = spawnSync(process.execPath, [vitest, "run", ...process.argv.slice(2)], {

@@ -6,11 +6,12 @@ import { DURATION_PATTERN } from "../src/platform/units.ts";
 import { documentedSettings } from "./settings-table.ts";
 
 /** A JSON Schema, as far as it is touched here. */
-interface JsonSchema {
+export interface JsonSchema {
   properties?: Record<string, JsonSchema>;
   required?: string[];
   anyOf?: JsonSchema[];
   pattern?: string;
+  type?: string | string[];
   description?: string;
   default?: unknown;
   $schema?: string;

@@ -2,6 +2,7 @@ import { readFile, writeFile } from "node:fs/promises";
 
 import { format } from "oxfmt";
 
+import { chartValuesSchema } from "./chart-values.ts";
 import { configJsonSchema } from "./config-json-schema.ts";
 import { configReference } from "./config-reference.ts";
 import { dashboard } from "./dashboard.ts";
@@ -17,11 +18,18 @@ export interface GeneratedFile {
 /** All generated files as they should be; `npm run generate` writes them. */
 export async function generatedFiles(): Promise<GeneratedFile[]> {
   const defaults = await readFile(inProject("config/default.yaml"), "utf8");
+  const schema = configJsonSchema(defaults);
   return [
     {
       path: "config/property-gateway.schema.json",
-      content: await formatted("schema.json", JSON.stringify(configJsonSchema(defaults))),
+      content: await formatted("schema.json", JSON.stringify(schema)),
     },
+    {
+      path: "helm/property-gateway/values.schema.json",
+      content: await formatted("values.schema.json", JSON.stringify(chartValuesSchema(schema))),
+    },
+    // A chart sees no file outside its own folder.
+    { path: "helm/property-gateway/files/defaults.yaml", content: defaults },
     { path: "docs/configuration.md", content: configReference(defaults) },
     { path: "docs/metrics.md", content: metricsReference() },
     {

@@ -27,6 +27,8 @@ export interface Kept {
   readonly stored: true | WhyNotStored;
   /** Where it was found; absent where it was fetched. */
   readonly tier: Tier | undefined;
+  /** With which status it was fetched, where that is not the entry's own: 304. */
+  readonly forwardedStatus?: number;
 }
 
 /** What a flight brings home, and how. */
@@ -69,7 +71,7 @@ export interface ObtainOptions {
 }
 
 /** What somebody wants, and who. */
-interface Wanted {
+export interface Wanted {
   readonly question: Question;
   /** What is held, and is to be replaced by something newer. */
   readonly held: Entry | undefined;
@@ -126,7 +128,7 @@ async function fetchAndKeep(
   const { entry, mayStore, change, shadow } = await receive(question.query, fetched, held, receipt, rules());
   if (change !== undefined) observer.refreshed({ resource: question.query.resource, change, shadow });
   const stored = mayStore ? await tiers.keep(question.key, entry) : "upstream-no-store";
-  return { entry, stored, tier: undefined };
+  return { entry, stored, tier: undefined, forwardedStatus: fetched.status };
 }
 
 /** By which the upstream can be asked whether an entry is still true; only of a good answer. */

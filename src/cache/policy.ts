@@ -109,9 +109,11 @@ function withStale(
   return failed === undefined ? { kind: "fetch", why: "stale" } : { kind: "refuse", problem: failed };
 }
 
-/** Whether a caller has nothing against an answer but that it may be stale. */
+/** Whether a caller may want a stale answer; who says `max-age` wants none, unless it says `max-stale` too. */
 function isAcceptable(entry: Entry, directives: CallerDirectives, now: number): boolean {
-  return directives.minFreshMs === undefined && isYoungEnough(entry, directives, now);
+  const { minFreshMs, maxAgeMs, maxStaleMs } = directives;
+  const wantsFresh = minFreshMs !== undefined || (maxAgeMs !== undefined && maxStaleMs === undefined);
+  return !wantsFresh && isYoungEnough(entry, directives, now);
 }
 
 /** How long an answer may be given while it is refreshed: as the settings say, or the upstream, if that is shorter. */

@@ -56,10 +56,9 @@ export function createTiers({ memory, backend, clock, onFailed }: TiersOptions):
   });
 
   function judged(key: string, entry: Entry | undefined, tier: Tier): Found | undefined {
-    const verdict = entry && purges.verdict(key, entry);
-    return entry === undefined || verdict === "gone"
-      ? undefined
-      : { entry, tier, isPurged: verdict === "stale" };
+    if (entry === undefined) return undefined;
+    const verdict = purges.verdict(key, entry);
+    return verdict === "gone" ? undefined : { entry, tier, isPurged: verdict === "stale" };
   }
 
   async function lookupBehind(
@@ -69,16 +68,15 @@ export function createTiers({ memory, backend, clock, onFailed }: TiersOptions):
   ): Promise<Found | undefined> {
     const read = near.startRead(key);
     const far = await orUnavailable(store.get(key));
-    if (far === UNAVAILABLE || far === undefined) read.end();
-    else read.found(far);
+    const isFar = far !== UNAVAILABLE && far !== undefined;
+    if (isFar) read.found(far);
+    else read.end();
     if (far === undefined && held !== undefined) {
       // The backend lost it, as after a restart without its data: it gets it back.
       near.confirm(key);
       void orUnavailable(store.set(key, held));
     }
-    return far === UNAVAILABLE || far === undefined
-      ? judged(key, held, "memory")
-      : judged(key, far, store.tier);
+    return isFar ? judged(key, far, store.tier) : judged(key, held, "memory");
   }
 
   return {

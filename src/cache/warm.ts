@@ -47,6 +47,8 @@ export interface WarmOptions {
 
 /** What had no place, or failed, is tried again after about so long. */
 const RETRY_MS = { refused: 15_000, failed: 60_000, skipped: 1_000 } as const;
+/** What lives shorter, by the upstream's word say, is fetched no oftener than this, unless the list says so. */
+const SOONEST_AGAIN_MS = 30_000;
 /** The part of its life before the end of which an answer is fetched anew. */
 const LAST_PART = 0.1;
 /** The replicas begin at different times, so that not all ask at once who is to fetch. */
@@ -122,5 +124,6 @@ export function createWarm(options: WarmOptions): Warm {
 function dueAgainAt(entry: Entry, { everyMs }: WarmItem, rules: CacheRules, now: number): number {
   if (!isWithinBounds(entry, rules, now)) return now;
   if (everyMs !== null) return entry.storedAt + everyMs;
-  return entry.freshUntil - (entry.freshUntil - entry.storedAt) * LAST_PART;
+  const lifeMs = Math.max(0, entry.freshUntil - entry.storedAt);
+  return entry.storedAt + Math.max(lifeMs * (1 - LAST_PART), SOONEST_AGAIN_MS);
 }

@@ -14,6 +14,7 @@ import type {
   ShareOfWindow,
   StreamSink,
 } from "../exchange.ts";
+import { httpDateMs } from "../http-date.ts";
 import type { Resource } from "../interface/resources.ts";
 import type { Query, StreamedQuery } from "../query/query.ts";
 import type { Arrival } from "./arrival.ts";
@@ -153,7 +154,9 @@ function setEntryHeaders(
   const ttlSeconds = isStale ? Math.min(0, leftSeconds) : Math.max(0, leftSeconds);
   response.setHeader("Cache-Status", cacheStatus(answer, ttlSeconds, question.text));
   response.setHeader("Age", String(ageSeconds));
-  response.setHeader("Cache-Control", `max-age=${Math.max(0, ttlSeconds)}`);
+  // What is not to be kept here is not to be kept behind us either.
+  const mayBeKept = answer.stored !== "upstream-no-store";
+  response.setHeader("Cache-Control", mayBeKept ? `max-age=${Math.max(0, ttlSeconds)}` : "no-store");
   response.setHeader("ETag", `"${tagFor(entry, coding)}"`);
   response.setHeader("Vary", "Accept, Accept-Encoding");
   const { lastModified } = entry.validators;
@@ -163,8 +166,8 @@ function setEntryHeaders(
 /** Whether the caller has it already; dates count only where no tags are given (RFC 9110, section 13.2.2). */
 function isUnchanged({ ifNoneMatch, ifModifiedSince }: GatewayRequest, entry: Entry): boolean {
   if (ifNoneMatch !== undefined) return noneMatchNames(ifNoneMatch, tagsOf(entry));
-  // Not comparable where one of them is no date.
-  return Date.parse(ifModifiedSince ?? "") >= Date.parse(entry.validators.lastModified ?? "");
+  const [since, modified] = [ifModifiedSince, entry.validators.lastModified].map(httpDateMs);
+  return since !== undefined && modified !== undefined && since >= modified;
 }
 
 /** A strong validator differs between codings (RFC 9110, section 8.8.3.3). */
@@ -178,11 +181,11 @@ function tagsOf(entry: Entry): string[] {
 
 /** What became of the request, in the terms of RFC 9211, section 2. */
 function cacheStatus(answer: Answer, ttlSeconds: number, text: string): string {
-  const { outcome, forwarded, stored, tier, entry, note } = answer;
+  const { outcome, forwarded, forwardedStatus, stored, tier, entry, note } = answer;
   const parts = [CACHE_NAME];
   if (forwarded === undefined) parts.push("hit");
   else {
-    parts.push(`fwd=${forwarded}`, `fwd-status=${entry.status}`);
+    parts.push(`fwd=${forwarded}`, `fwd-status=${forwardedStatus ?? entry.status}`);
     if (outcome === "collapsed") parts.push("collapsed");
     if (stored === true) parts.push("stored");
   }

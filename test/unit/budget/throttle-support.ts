@@ -22,6 +22,28 @@ export function waitingAs(priority: Priority): Waiting {
   return waitingOf({ priority });
 }
 
+/** One for whom nobody waits, until somebody does. */
+export interface Joined {
+  readonly who: Waiting;
+  readonly joinedBy: (priority: Priority) => void;
+}
+
+export function waitingUntilJoined(): Joined {
+  const listeners: (() => void)[] = [];
+  let priority: Priority = "refresh";
+  return {
+    who: {
+      ...waitingOf(),
+      priority: () => priority,
+      onMoreUrgent: (listen) => void listeners.push(listen),
+    },
+    joinedBy(joined) {
+      priority = joined;
+      for (const tell of listeners) tell();
+    },
+  };
+}
+
 function orderOf(who: Waiting = waiting(), changes: Partial<Order> = {}): Order {
   return {
     app: "app",

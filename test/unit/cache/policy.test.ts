@@ -55,11 +55,11 @@ describe("a stale entry", () => {
     expect(sinceMs.filter((ms) => isGivenInPlaceOf(refused, query, 2_000 + ms))).toEqual(given);
   });
 
-  it("that says there is nothing, or no such question, takes the place of nothing", () => {
+  it("does so too where it says that there is nothing, or no such question", () => {
     const given = ([200, 404, 400] as const).filter((status) =>
       isGivenInPlaceOf(new Problem("upstream-error"), SEARCH, 2_000, { ...stale, status }),
     );
-    expect(given).toEqual([200]);
+    expect(given).toEqual([200, 404, 400]);
   });
 });
 

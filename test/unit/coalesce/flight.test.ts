@@ -118,6 +118,31 @@ describe("a flight", () => {
     expect(await late).toEqual({ value: "anew", collapsed: false });
   });
 
+  it("is as urgent as the most urgent who waits, or waited, for it, and says when it becomes more so", async () => {
+    const { clock, launches, join } = setup();
+    const leaving = new AbortController();
+    const ends = [join(10_000, undefined, "prefetch")];
+    await clock.advance(0);
+    const waiting = launches[0]?.waiting;
+    const told: (string | undefined)[] = [];
+    waiting?.onMoreUrgent(() => told.push(waiting.priority()));
+    expect(waiting?.priority()).toBe("prefetch");
+    for (const priority of ["refresh", "refresh", "prefetch", "interactive", "background"] as const)
+      ends.push(join(10_000, priority === "interactive" ? leaving.signal : undefined, priority));
+    expect(told).toEqual(["refresh", "interactive"]);
+    const allEnded = Promise.allSettled(ends);
+    leaving.abort();
+    await clock.advance(0);
+    expect(waiting?.priority()).toBe("interactive");
+    launches[0]?.landing.resolve("landed");
+    await allEnded;
+    const next = join(10_000, undefined, "refresh");
+    await clock.advance(0);
+    expect(launches[1]?.waiting.priority()).toBe("refresh");
+    launches[1]?.landing.resolve("landed");
+    await next;
+  });
+
   it("is not waited for by one who is gone already", async () => {
     const { join } = setup();
     await expect(join(10_000, AbortSignal.abort())).rejects.toMatchObject({ name: "CallerGone" });

@@ -349,6 +349,24 @@ describe("the private key's file", () => {
   });
 });
 
+it("tells of one duration for all kinds of answers where that stands, for each of them", () => {
+  expect(problemsOfFile("cache:\n  maxAgeEver: 1h\n  ttl: 400d")).toEqual(
+    ["listings", "sold", "areas", "records", "images"].map(
+      (kind) => `gateway.yaml:3: cache.ttl.${kind}: found "400d"; expected ${LIFETIME}`,
+    ),
+  );
+});
+
+it.each([
+  ["what is no duration", "cache: { ttl: 5 minutes }", 'cache.ttl: found "5 minutes"'],
+  ["a number", "cache: { ttl: 5 }", "cache.ttl: found 5"],
+  ["a duration over what is not durations alone", "budget: 5m", 'budget: found "5m"'],
+])("takes %s for no section of durations", (_name, yaml, fault) => {
+  expect(problemsOfFile(yaml)).toEqual([
+    `gateway.yaml:1: ${fault}; expected a section with settings below it`,
+  ]);
+});
+
 describe("a secret is in no message", () => {
   const secret = "pr1vate-0f-acme";
   it.each<[string, Record<string, string>, string]>([

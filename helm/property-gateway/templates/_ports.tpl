@@ -1,0 +1,28 @@
+{{/* The ports that the egress rules let out, each as a list in YAML. */}}
+
+{{- define "property-gateway.portOfUrl" -}}
+{{- $port := regexFind ":[0-9]+$" (urlParse . | dig "host" "") | trimPrefix ":" -}}
+{{- $port | default (ternary 443 80 (hasPrefix "https:" .)) -}}
+{{- end -}}
+
+{{- define "property-gateway.upstreamPorts" -}}
+{{- $upstream := (include "property-gateway.config" . | fromYaml).upstream -}}
+{{- $ports := list -}}
+{{- range compact (list $upstream.url $upstream.imageUrl) -}}
+{{- $ports = append $ports (include "property-gateway.portOfUrl" . | int) -}}
+{{- end -}}
+{{- .Values.networkPolicy.upstream.ports | default (uniq $ports) | toYaml -}}
+{{- end -}}
+
+{{/* Behind Sentinels is a master at a port that only they know: it is taken to be Redis' own. */}}
+{{- define "property-gateway.redisPorts" -}}
+{{- $redis := (.Values.config | default dict).redis | default dict -}}
+{{- $named := concat ($redis.nodes | default list) (($redis.sentinel | default dict).nodes | default list) -}}
+{{- $ports := list -}}
+{{- range $named -}}
+{{- $ports = append $ports (splitList ":" . | last | int) -}}
+{{- end -}}
+{{- $url := regexFind ":[0-9]+$" (urlParse .Values.redis.url | dig "host" "") | trimPrefix ":" -}}
+{{- $ports = append $ports ($url | default "6379" | int) -}}
+{{- .Values.networkPolicy.redis.ports | default (uniq $ports) | toYaml -}}
+{{- end -}}

@@ -1,0 +1,196 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { readFileSync } from "node:fs";
+import { connect } from "node:net";
+
+import { describe, expect, it, onTestFinished } from "vitest";
+import * as z from "zod";
+
+import { settingsSchema } from "../../src/platform/config-schema.ts";
+import { readEnvironment } from "../../src/platform/environment.ts";
+import { settingsOf } from "../../src/platform/setting-check.ts";
+import { valueAt } from "../../src/platform/setting-path.ts";
+import { metaOf } from "../../src/platform/setting-shapes.ts";
+import { mergeSources } from "../../src/platform/setting-sources.ts";
+import { parseSettingsFile } from "../../src/platform/settings-file.ts";
+import { createSandbox } from "../../src/sandbox/sandbox.ts";
+import { documentedSettings } from "../../tools/settings-table.ts";
+import { ask } from "../support/ask.ts";
+import {
+  type Anything,
+  containerEnvironment,
+  find,
+  minimalWith,
+  overlaid,
+  ownSecrets,
+  render,
+  type Values,
+  VALUE_FILES,
+  valuesOf,
+} from "../support/chart.ts";
+import { CALLER } from "../support/gateway.ts";
+import { run } from "../support/process.ts";
+import { startRedis } from "../support/redis.ts";
+
+/** The Secrets that the values refer to. */
+const EXISTING = {
+  upstream: { "private-key": CALLER.privateKey, key: CALLER.privateKey },
+  redis: { address: "redis://127.0.0.1:1" },
+  operators: { token: "Only-for-operators-0123456789-abcdef" },
+};
+const ANY_PORTS = { HOST: "127.0.0.1", PORT: "0", ADMIN_PORT: "0" };
+const READY = /"callers":"(http:[^"]+)","admin":"http:[^"]+:(\d+)"/;
+
+describe.each(VALUE_FILES)("the container with the values of %s", (name) => {
+  it("passes the check of its settings", async () => {
+    const check = run(["config-check"], containerEnvironment(render(valuesOf(name)), EXISTING));
+    await check.says(/configuration is valid/);
+    expect(await check.ended).toBe(0);
+    expect(check.output()).not.toContain(CALLER.privateKey);
+  });
+
+  it("starts, is ready, and ends when told", async () => {
+    const env = containerEnvironment(render(valuesOf(name)), EXISTING);
+    const gateway = run(["gateway"], { ...env, ...ANY_PORTS, STOP_DELAY: "0ms" });
+    const [, , admin] = await gateway.says(READY);
+    await expect.poll(async () => (await ask(`http://127.0.0.1:${admin}/readyz`)).status).toBe(200);
+    gateway.child.kill("SIGTERM");
+    expect(await gateway.ended).toBe(0);
+  });
+});
+
+/** The chart's gateway in front of a sandbox. */
+async function startFrom(values: Values, env: Record<string, string> = {}) {
+  const sandbox = createSandbox({ ...CALLER, sizes: { listings: 50, sold: 50 } });
+  onTestFinished(sandbox.close);
+  const { url } = await sandbox.listen();
+  const upstream = { config: { upstream: { url, callerId: CALLER.callerId, service: CALLER.service } } };
+  const manifests = render(overlaid(values, upstream));
+  const gateway = run(["gateway"], { ...containerEnvironment(manifests, EXISTING), ...ANY_PORTS, ...env });
+  const [, callers = "", admin = ""] = await gateway.says(READY);
+  return { manifests, sandbox, callers, admin: `http://127.0.0.1:${admin}` };
+}
+
+describe("the chart's gateway", () => {
+  it("with three values answers, says who asks, and passes `helm test`", async () => {
+    const { manifests, sandbox, callers, admin } = await startFrom(minimalWith({}));
+    expect((await ask(`${callers}/listings?limit=3`)).status).toBe(200);
+    const [request] = sandbox.requests();
+    expect(request).toMatchObject({ userAgent: `property-gateway/0.1.0 (${CALLER.callerId})` });
+
+    const { command, args, env } = find(manifests, "Pod", "test").spec.containers[0];
+    expect(env.map(({ name }: Anything) => name)).toEqual(["CALLERS", "ADMIN"]);
+    expect(command[0]).toBe("node");
+    const test = await node([...command.slice(1), ...args], { CALLERS: callers, ADMIN: admin });
+    expect(test).toEqual({ code: 0, output: expect.stringMatching(/readyz: 200.*\n.*no-such-path: 404/) });
+    const failed = await node([...command.slice(1), ...args], { CALLERS: callers, ADMIN: callers });
+    expect(failed.code).toBe(1);
+  });
+
+  it("shares through the chart's own Redis", async () => {
+    const values = overlaid(valuesOf("trial"), { privateKey: { value: CALLER.privateKey } });
+    const manifests = render(values);
+    const redis = await startTrialRedis(manifests);
+    const { "redis-url": url = "" } = ownSecrets(manifests)["gw-property-gateway"] ?? {};
+    const { name } = find(manifests, "Service", "redis").metadata;
+    expect(url).toBe(`redis://:notAnybodysPassword@${name}:6379`);
+    const { callers, admin } = await startFrom(values, {
+      REDIS_URL: url.replace(`${name}:6379`, `127.0.0.1:${redis.port}`),
+    });
+    expect((await ask(`${callers}/listings?limit=3`)).status).toBe(200);
+    const budget = JSON.parse((await ask(`${admin}/budget`)).text);
+    expect(JSON.stringify(budget)).toContain('"shared"');
+  });
+});
+
+/** A Redis with the arguments of the chart's, but for where it listens and writes. */
+async function startTrialRedis(manifests: Anything) {
+  const [container] = find(manifests, "Deployment", "redis").spec.template.spec.containers;
+  const [{ valueFrom }] = container.env;
+  const secret = ownSecrets(manifests)[valueFrom.secretKeyRef.name]?.[valueFrom.secretKeyRef.key] ?? "";
+  const args: string[] = container.args;
+  expect(args.slice(0, 4)).toEqual(["--port", "6379", "--dir", "/data"]);
+  expect(args.slice(-2)).toEqual(["--requirepass", "$(REDIS_PASSWORD)"]);
+  const redis = await startRedis(...args.slice(4, -2));
+  onTestFinished(redis.close);
+  // Kubernetes would put it in. Whoever waits here for the server to listen has no password.
+  await redis.command("CONFIG", "SET", "requirepass", secret);
+  const stranger = connect(redis.port, "127.0.0.1");
+  onTestFinished(() => void stranger.destroy());
+  stranger.write("PING\r\n");
+  expect(String(await once(stranger, "data"))).toMatch(/^-NOAUTH/);
+  return redis;
+}
+
+async function node(args: string[], env: Record<string, string>) {
+  const child = spawn(process.execPath, args, { env, stdio: ["ignore", "pipe", "inherit"] });
+  let output = "";
+  child.stdout.on("data", (chunk: Buffer) => (output += chunk.toString()));
+  const code = await new Promise<number | null>((resolve) => child.on("close", resolve));
+  return { code, output };
+}
+
+/** Where a secret is said, because the settings themselves become a ConfigMap. */
+const SECRETS: Readonly<Record<string, (value: unknown) => Values>> = {
+  "upstream.privateKey": (value) => ({ privateKey: { existingSecret: "", value } }),
+  "redis.url": (url) => ({ redis: { url } }),
+  "admin.token": (value) => ({ adminToken: { value } }),
+};
+
+/** What else has to be said. */
+const BESIDE: Readonly<Record<string, Values>> = {
+  "upstream.privateKeyFile": { privateKey: { existingSecret: "" } },
+  // Otherwise a volume is mounted there, which is elsewhere on this machine.
+  dataDir: { redis: { url: "redis://redis.example" } },
+};
+
+const LISTS = [["_", "utm"], ["redis-0.example:6379"], ["/areas/*"], [{ id: "web", weight: 2 }]];
+const ADDRESSES = [
+  "/elsewhere/{resource}/{serviceId}",
+  "https://other.example/api",
+  "redis://redis.example:6380",
+  "127.0.0.2",
+];
+const AMOUNTS = ["36d", "7s", "17KiB", "17MiB", "7/1m", "X-Other", "other", 17, 1_700, 0.17, true, false];
+/** One of these is valid for any setting that is no choice of words, and not its default. */
+const CANDIDATES: readonly unknown[] = [...LISTS, ...ADDRESSES, ...AMOUNTS];
+
+/** The settings, each with another value than its default. */
+const OTHERS = documentedSettings(readFileSync("config/default.yaml", "utf8")).map((documented) => {
+  const name = documented.path.join(".");
+  const leaf = settingsOf(settingsSchema).find((setting) => setting.path.join(".") === name);
+  if (!leaf) throw new Error(`there is no setting ${name}`);
+  const choices = leaf.shape instanceof z.ZodEnum ? leaf.shape.options : [];
+  const value = [...choices, ...CANDIDATES].find(
+    (candidate) => candidate !== documented.default && z.safeParse(leaf.shape, candidate).success,
+  );
+  return { name, value, isSecret: metaOf(leaf.shape)?.secret === true && !name.endsWith("File") };
+});
+
+/** A setting as the gateway in the container reads it, by its file and its environment. */
+function settingAt(values: Values, name: string): unknown {
+  const env = containerEnvironment(render(values), EXISTING);
+  if (name === "upstream.privateKey") return readFileSync(env["UPSTREAM_PRIVATE_KEY_FILE"] ?? "", "utf8");
+  const [defaults, overlay] = ["config/default.yaml", env["CONFIG_FILE"] ?? ""].map((file) =>
+    parseSettingsFile(file, readFileSync(file, "utf8")),
+  );
+  if (!defaults) throw new Error("there are no defaults");
+  return valueAt(mergeSources(defaults, overlay, readEnvironment(env).assignments).merged, name.split("."));
+}
+
+describe("every setting can be said in the values:", () => {
+  it.each(OTHERS)("$name", ({ name, value, isSecret }) => {
+    expect(value, "one of CANDIDATES must do").toBeDefined();
+    const inConfig = {
+      config: name.split(".").reduceRight<unknown>((inner, key) => ({ [key]: inner }), value),
+    };
+    const said = isSecret ? SECRETS[name]?.(value) : overlaid(inConfig, BESIDE[name] ?? {});
+    if (said === undefined) throw new Error(`no value is known to say ${name}`);
+    expect(settingAt(minimalWith(said), name)).toEqual(value);
+  });
+
+  it("a large number as well", () => {
+    const config = { ledger: { maxRecords: 5_000_000 }, cache: { maxBytes: "1GiB" } };
+    expect(settingAt(minimalWith({ config }), "ledger.maxRecords")).toBe(5_000_000);
+  });
+});

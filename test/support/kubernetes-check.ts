@@ -1,0 +1,109 @@
+/** Checks manifests as a cluster would, more strictly: of wrong types, and of fields that it would drop in silence. */
+import { spawnSync } from "node:child_process";
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import { dirname, join } from "node:path";
+import { pathToFileURL } from "node:url";
+
+import { type KUBERNETES_VERSIONS, kubernetesSchemas, operatorModels } from "./helm-tools.ts";
+
+/** A resource as it is given to a cluster. */
+export interface Manifest {
+  readonly apiVersion: string;
+  readonly kind: string;
+  readonly metadata: { readonly name: string; readonly labels: Readonly<Record<string, string>> };
+  readonly [field: string]: unknown;
+}
+
+const OPERATOR_API = "monitoring.coreos.com/v1";
+
+interface AjvError {
+  readonly instancePath: string;
+  readonly message?: string;
+  readonly params: object;
+}
+interface Validate {
+  (data: unknown): boolean;
+  readonly errors?: readonly AjvError[] | null;
+}
+interface Ajv {
+  readonly addSchema: (schema: unknown) => void;
+  readonly compile: (schema: unknown) => Validate;
+}
+
+/** Resources of Kubernetes itself, against one of its versions. @returns a line for each fault */
+export function kubernetesCheck(
+  version: (typeof KUBERNETES_VERSIONS)[number],
+): (manifest: Manifest) => string[] {
+  const directory = kubernetesSchemas(version);
+  const read = (name: string): unknown => JSON.parse(readFileSync(join(directory, name), "utf8"));
+  const { Ajv2020 } = createRequire(join(operatorModels(), "package.json"))("ajv/dist/2020.js");
+  const ajv: Ajv = new Ajv2020({ strict: false, allErrors: true, validateFormats: false });
+  ajv.addSchema(read("_definitions.json"));
+  const compiled = new Map<string, Validate>();
+  return (manifest) => {
+    const { apiVersion, kind } = manifest;
+    const file = `${kind.toLowerCase()}-${apiVersion.replace(/^([^./]*)(\.[^/]*)?\//, "$1-")}.json`;
+    if (!existsSync(join(directory, file))) return [`Kubernetes ${version} has no ${kind} of ${apiVersion}`];
+    const validate = compiled.get(file) ?? ajv.compile(read(file));
+    compiled.set(file, validate);
+    return validate(manifest) ? [] : (validate.errors ?? []).map((error) => describe(manifest, error));
+  };
+}
+
+function describe({ kind, metadata }: Manifest, { instancePath, message, params }: AjvError): string {
+  return `${kind} ${metadata.name}: ${instancePath}: ${message} ${JSON.stringify(params)}`;
+}
+
+export function isOfOperator(manifest: Manifest): boolean {
+  return manifest.apiVersion === OPERATOR_API;
+}
+
+/**
+ * Resources of the Prometheus operator, against the types of its own. The compiler sees every unknown field and wrong type;
+ * the package's validators see in addition what is a string and yet wrong, such as a duration.
+ * @returns a line for each fault
+ */
+export async function operatorFaults(manifests: readonly Manifest[]): Promise<string[]> {
+  return [...typeFaults(manifests), ...(await formFaults(manifests))];
+}
+
+function typeFaults(manifests: readonly Manifest[]): string[] {
+  const directory = mkdtempSync(join(operatorModels(), "check-"));
+  try {
+    const module = (kind: string): string => JSON.stringify(moduleOf(kind));
+    const lines = manifests.map(
+      (manifest, index) =>
+        `export const m${index}: import(${module(manifest.kind)}).I${manifest.kind} = ${JSON.stringify(manifest)};`,
+    );
+    writeFileSync(join(directory, "manifests.ts"), `${lines.join("\n")}\n`);
+    const tsc = join(dirname(createRequire(import.meta.url).resolve("typescript/package.json")), "bin/tsc");
+    const how =
+      "--ignoreConfig --noEmit --strict --skipLibCheck --target esnext --module esnext --moduleResolution bundler";
+    const { stdout } = spawnSync(process.execPath, [tsc, ...how.split(" "), "--types", "", "manifests.ts"], {
+      cwd: directory,
+      encoding: "utf8",
+    });
+    return stdout.split("\n").filter((line) => line.includes("error TS"));
+  } finally {
+    rmSync(directory, { recursive: true });
+  }
+}
+
+async function formFaults(manifests: readonly Manifest[]): Promise<string[]> {
+  const faults: string[] = [];
+  for (const manifest of manifests) {
+    const path = join(operatorModels(), "node_modules", `${moduleOf(manifest.kind)}.js`);
+    const { [manifest.kind]: Model } = await import(pathToFileURL(path).href);
+    try {
+      new Model(manifest).validate();
+    } catch (error) {
+      faults.push(`${manifest.kind} ${manifest.metadata.name}: ${String(error)}`);
+    }
+  }
+  return faults;
+}
+
+function moduleOf(kind: string): string {
+  return `@kubernetes-models/prometheus-operator/${OPERATOR_API}/${kind}`;
+}

@@ -1,0 +1,109 @@
+/** The cache stage with all that is behind it, but for the upstream, which a test makes up. */
+import { expect } from "vitest";
+
+import { createCache } from "../../../src/cache/cache.ts";
+import { createFailures } from "../../../src/cache/failures.ts";
+import type { CacheRules } from "../../../src/cache/freshness.ts";
+import { createMemoryStore } from "../../../src/cache/memory-store.ts";
+import { createObtain, type Flown, type Kept } from "../../../src/cache/obtain.ts";
+import { createRefresh } from "../../../src/cache/refresh.ts";
+import { createTiers, type Tiers } from "../../../src/cache/tiers.ts";
+import { createFly } from "../../../src/coalesce/across.ts";
+import { createFlights } from "../../../src/coalesce/flight.ts";
+import {
+  type Answer,
+  type CallerDirectives,
+  type Cause,
+  type Claims,
+  type Fetched,
+  type GatewayRequest,
+  NO_DIRECTIVES,
+  type RefreshRecord,
+  type Validators,
+  type Waiting,
+} from "../../../src/exchange.ts";
+import { cacheKey } from "../../../src/query/key.ts";
+import { fetchedWith } from "../../support/entries.ts";
+import { createFakeClock, type FakeClock } from "../../support/fake-clock.ts";
+import { questionWith, requestWith } from "../../support/question.ts";
+import { rulesWith } from "../../support/rules.ts";
+
+export const RULES = rulesWith();
+export const LIFETIME_MS = RULES.ttlMs.listings;
+export const KEY = cacheKey("json", "listings?offset=0");
+
+export const FOUND = fetchedWith({ recordIds: ["4711"] });
+export const NOT_FOUND = fetchedWith({ status: 404, contentType: "application/problem+json" });
+export const WRONG = fetchedWith({ status: 400, contentType: "application/problem+json" });
+
+/** How the upstream was asked. */
+interface Asking {
+  readonly waiting: Waiting;
+  readonly cause: Cause;
+  readonly held: Validators | undefined;
+}
+
+export interface Setup {
+  readonly clock: FakeClock;
+  readonly tiers: Tiers;
+  readonly ask: (text?: string, changes?: Partial<GatewayRequest>) => Promise<Answer>;
+  readonly fetches: () => number;
+  readonly asked: readonly Asking[];
+  readonly refreshed: readonly RefreshRecord[];
+}
+
+export interface SetupOptions {
+  readonly adapt?: (tiers: Tiers) => Tiers;
+  readonly claims?: Claims;
+  readonly rules?: Partial<CacheRules>;
+  readonly dice?: () => number;
+  readonly budgetLeft?: () => number;
+}
+
+/** @param upstream what it brings, each time it is asked */
+export function setup(
+  upstream: (nth: number, asking: Asking) => Promise<Fetched>,
+  { adapt = (tiers) => tiers, claims, rules = {}, dice = () => 0, budgetLeft = () => 1 }: SetupOptions = {},
+): Setup {
+  const clock = createFakeClock();
+  const asked: Asking[] = [];
+  const refreshed: RefreshRecord[] = [];
+  const tiers = adapt(createTiers({ memory: createMemoryStore(80_000, clock), backend: undefined, clock }));
+  const failures = createFailures();
+  const ruling = (): CacheRules => ({ ...RULES, ...rules });
+  const obtain = createObtain({
+    tiers,
+    coalesce: createFlights<Flown>(clock).join,
+    fly: createFly<Kept>(claims),
+    fetch: (_question, waiting, asking) =>
+      upstream(asked.push({ waiting, ...asking }), { waiting, ...asking }),
+    failures,
+    rules: ruling,
+    clock,
+    observer: { refreshed: (record) => void refreshed.push(record) },
+  });
+  const cache = createCache({
+    tiers,
+    obtain,
+    refresh: createRefresh({ obtain, clock, observer: { error: (message) => expect.unreachable(message) } }),
+    failures,
+    budgetLeft,
+    isCoolingOff: () => false,
+    rules: ruling,
+    clock,
+    random: { fraction: dice },
+  });
+  return {
+    clock,
+    tiers,
+    ask: (text, changes) => cache(questionWith(requestWith(clock.now(), changes), text)),
+    fetches: () => asked.length,
+    asked,
+    refreshed,
+  };
+}
+
+/** A request that asks this of the cache. */
+export function asking(directives: Partial<CallerDirectives>): Partial<GatewayRequest> {
+  return { directives: { ...NO_DIRECTIVES, ...directives } };
+}

@@ -1,0 +1,96 @@
+import { describe, expect, it } from "vitest";
+
+import { createFailures, type Failures } from "../../../src/cache/failures.ts";
+import { Problem } from "../../../src/errors.ts";
+
+const FAILED = new Problem("upstream-error");
+const TOO_SLOW = new Problem("deadline-exceeded");
+
+/** For how long after an instant a key is not tried again. */
+function pauseMs(failures: Failures, now: number, key = "key"): number {
+  let ms = 0;
+  while (failures.standing(key, now + ms) !== undefined) ms += 1_000;
+  // To the millisecond.
+  while (ms > 0 && failures.standing(key, now + ms - 1) === undefined) ms -= 1;
+  return ms;
+}
+
+describe("a key whose fetch failed", () => {
+  it("is left alone for longer and longer, up to a minute, and answers so long what failed", () => {
+    const failures = createFailures();
+    let now = 0;
+    const pauses = Array.from({ length: 6 }, () => {
+      failures.failed("key", FAILED, now);
+      expect(failures.standing("key", now)).toBe(FAILED);
+      const pause = pauseMs(failures, now);
+      now += pause;
+      return pause;
+    });
+    expect(pauses).toEqual([5_000, 10_000, 20_000, 40_000, 60_000, 60_000]);
+  });
+
+  it("is like any other again when it has succeeded", () => {
+    const failures = createFailures();
+    failures.failed("key", FAILED, 0);
+    failures.failed("key", FAILED, 5_000);
+    failures.succeeded("key");
+    expect(failures.standing("key", 5_000)).toBeUndefined();
+    failures.failed("key", FAILED, 5_000);
+    expect(pauseMs(failures, 5_000)).toBe(5_000);
+  });
+
+  it("has failed once where that is told twice: by its own replica, and by another", () => {
+    const failures = createFailures();
+    for (const now of [0, 0, 999]) failures.failed("key", FAILED, now);
+    expect(pauseMs(failures, 0)).toBe(5_000);
+    failures.failed("key", FAILED, 1_000);
+    expect(pauseMs(failures, 1_000)).toBe(10_000);
+  });
+
+  it("says nothing of others", () => {
+    const failures = createFailures();
+    failures.failed("key", FAILED, 0);
+    expect(failures.standing("other", 0)).toBeUndefined();
+    failures.succeeded("other");
+    expect(failures.standing("key", 0)).toBe(FAILED);
+  });
+});
+
+describe("a key that took too long", () => {
+  it("is left alone for a while, always the same", () => {
+    const failures = createFailures();
+    for (const now of [0, 100, 5_000, 10_000]) {
+      failures.tooSlow("key", TOO_SLOW, now);
+      expect([failures.standing("key", now), pauseMs(failures, now)]).toEqual([TOO_SLOW, 5_000]);
+    }
+  });
+
+  it("does not forget how often it failed", () => {
+    const failures = createFailures();
+    failures.failed("key", FAILED, 0);
+    failures.failed("key", FAILED, 5_000);
+    failures.tooSlow("key", TOO_SLOW, 15_000);
+    expect(pauseMs(failures, 15_000)).toBe(5_000);
+    failures.failed("key", FAILED, 20_000);
+    expect(pauseMs(failures, 20_000)).toBe(20_000);
+  });
+
+  it("counts as failed from when it fails, however short before it was too slow", () => {
+    const failures = createFailures();
+    failures.tooSlow("key", TOO_SLOW, 0);
+    failures.failed("key", FAILED, 1);
+    expect([failures.standing("key", 1), pauseMs(failures, 1)]).toEqual([FAILED, 5_000]);
+  });
+});
+
+it("of more than ten thousand keys that failed the oldest are forgotten", () => {
+  const failures = createFailures();
+  for (let nth = 0; nth < 10_000; nth++) failures.failed(`key ${nth}`, FAILED, 0);
+  // It is the newest again.
+  failures.failed("key 0", FAILED, 1_000);
+  failures.failed("one more", FAILED, 1_000);
+  const standing = ["key 0", "key 1", "key 2", "one more"].map(
+    (key) => failures.standing(key, 1_000) !== undefined,
+  );
+  expect(standing).toEqual([true, false, true, true]);
+});

@@ -1,0 +1,184 @@
+import { gzipSync } from "node:zlib";
+
+import { describe, expect, it } from "vitest";
+
+import type { CacheRules } from "../../../src/cache/freshness.ts";
+import { type Received, receive } from "../../../src/cache/receive.ts";
+import type { Entry, Fetched, FetchedAnswer } from "../../../src/exchange.ts";
+import { entryWith, fetchedWith, NO_TERMS, notModifiedWith } from "../../support/entries.ts";
+import { SEARCH } from "../../support/question.ts";
+import { each, rulesWith } from "../../support/rules.ts";
+
+const MINUTE = 60_000;
+const NOW = Date.UTC(2026, 0, 15, 12);
+const RULES = rulesWith({ ttlMs: each(5 * MINUTE) });
+const VALIDATORS = { etag: '"1"', lastModified: "Thu, 15 Jan 2026 11:00:00 GMT" };
+
+const received = (fetched: Fetched, held?: Entry, rules: CacheRules = RULES, now = NOW): Promise<Received> =>
+  receive(SEARCH, fetched, held, { now, fetchMs: 80, purgeEpoch: 4 }, rules);
+
+/** What is held since a while, of the same body as `fetchedWith` brings. */
+function heldWith(changes: Partial<Entry> = {}): Entry {
+  return entryWith("{}", NOW - 10 * MINUTE, {
+    etag: "as-callers-know-it",
+    validators: VALIDATORS,
+    ...changes,
+  });
+}
+
+describe("an answer where nothing was held", () => {
+  it("becomes an entry that is as old as it says, fresh as the rules say, and no change", async () => {
+    const fetched = fetchedWith({ validators: VALIDATORS, terms: { ...NO_TERMS, ageMs: 2_000 } });
+    const { entry, mayStore, change, shadow } = await received(fetched);
+    expect(entry).toMatchObject({
+      status: 200,
+      storedAt: NOW,
+      bornAt: NOW - 2_000,
+      freshUntil: NOW + 5 * MINUTE,
+      keepUntil: NOW + RULES.retentionMs,
+      fetchMs: 80,
+      purgeEpoch: 4,
+      validators: VALIDATORS,
+      pace: { changes: 0, watchedMs: 0 },
+    });
+    expect([mayStore, change, shadow]).toEqual([true, undefined, undefined]);
+  });
+
+  it("is fresh, and kept, and given stale, as the upstream says, where it is listened to", async () => {
+    const terms = {
+      mayStore: false,
+      ageMs: 0,
+      freshForMs: 1_000,
+      staleWhileRevalidateMs: 2_000,
+      staleIfErrorMs: 0,
+    };
+    const listened = await received(fetchedWith({ terms }));
+    expect(listened.mayStore).toBe(false);
+    expect(listened.entry.freshUntil).toBe(NOW + 1_000);
+    expect(listened.entry.upstreamStale).toEqual({ whileRevalidateMs: 2_000, ifErrorMs: 0 });
+    const ignored = await received(fetchedWith({ terms }), undefined, { ...RULES, honourUpstream: false });
+    expect(ignored.mayStore).toBe(true);
+    expect(ignored.entry.freshUntil).toBe(NOW + 5 * MINUTE);
+    expect(ignored.entry.upstreamStale).toEqual({});
+  });
+
+  it("is never a confirmation of it", async () => {
+    await expect(received(notModifiedWith())).rejects.toMatchObject({ code: "upstream-invalid-response" });
+  });
+
+  it.each([400, 404] as const)("that is a %i is fresh for as long as such are", async (status) => {
+    const { entry } = await received(fetchedWith({ status }));
+    expect([entry.status, entry.freshUntil]).toEqual([status, NOW + MINUTE]);
+  });
+});
+
+describe("an answer where one was held", () => {
+  it("that says the same keeps that one's body and tag, and is as new", async () => {
+    const held = heldWith({ bodies: { identity: Buffer.from("{}"), gzip: Buffer.from("zipped") } });
+    const newer = { etag: '"2"', lastModified: undefined };
+    const { entry, change } = await received(
+      fetchedWith({ body: Buffer.from(" { } "), validators: newer }),
+      held,
+    );
+    expect(change).toBe("unchanged");
+    expect(entry).toMatchObject({ etag: held.etag, bodies: held.bodies, bodyBytes: 2, validators: newer });
+    expect(entry).toMatchObject({ storedAt: NOW, bornAt: NOW, freshUntil: NOW + 5 * MINUTE, purgeEpoch: 4 });
+  });
+
+  it("is compared with what is held in a coding only", async () => {
+    const held = heldWith({ bodies: { gzip: gzipSync('{"a":1}') } });
+    expect((await received(fetchedWith({ body: Buffer.from('{"a":1}') }), held)).change).toBe("unchanged");
+    expect((await received(fetchedWith({ body: Buffer.from('{"a":2}') }), held)).change).toBe("changed");
+  });
+
+  it.each<[string, Partial<FetchedAnswer>]>([
+    ["another body", { body: Buffer.from('{"a":1}') }],
+    ["another status", { status: 404 }],
+    ["another media type", { contentType: "application/vnd.propertyservice-v2+json" }],
+  ])("that has %s takes its place", async (_name, differing) => {
+    const held = heldWith();
+    const fetched = fetchedWith(differing);
+    const { entry, change } = await received(fetched, held);
+    expect(change).toBe("changed");
+    expect(entry.etag).not.toBe(held.etag);
+    const { status, contentType, body } = fetched;
+    expect(entry).toMatchObject({ status, contentType, bodies: { identity: body }, bodyBytes: body.length });
+    expect(entry.validators).toEqual({ etag: undefined, lastModified: undefined });
+  });
+
+  it("that is not repeated keeps what was held, and what of its validators is not said anew", async () => {
+    const held = heldWith();
+    const { entry, change } = await received(
+      notModifiedWith({
+        validators: { etag: 'W/"1"', lastModified: undefined },
+        terms: { ...NO_TERMS, ageMs: 500, freshForMs: MINUTE },
+      }),
+      held,
+    );
+    expect(change).toBe("not-modified");
+    expect(entry).toMatchObject({
+      status: 200,
+      etag: held.etag,
+      bodies: held.bodies,
+      validators: { etag: 'W/"1"', lastModified: VALIDATORS.lastModified },
+      storedAt: NOW,
+      bornAt: NOW - 500,
+      freshUntil: NOW + MINUTE,
+      keepUntil: NOW + RULES.retentionMs,
+    });
+  });
+
+  it("that is not repeated, nor any validator with it, keeps those it had", async () => {
+    expect((await received(notModifiedWith(), heldWith())).entry.validators).toEqual(VALIDATORS);
+  });
+
+  it("tells how fast it changes", async () => {
+    const pace = { changes: 1, watchedMs: 10 * MINUTE };
+    const calm = await received(notModifiedWith(), heldWith({ pace }));
+    expect(calm.entry.pace).toEqual({ changes: 0.8, watchedMs: 18 * MINUTE });
+    const same = await received(fetchedWith(), heldWith({ pace }));
+    expect(same.entry.pace).toEqual(calm.entry.pace);
+    const busy = await received(fetchedWith({ body: Buffer.from("[]") }), heldWith({ pace }));
+    expect(busy.entry.pace.changes).toBe(1.8);
+    expect(busy.entry.pace.watchedMs).toBeLessThan(calm.entry.pace.watchedMs);
+  });
+
+  it("is fresh for longer where it did not change, only if lifetimes follow that", async () => {
+    const lifetimeMs = async (adaptiveTtl: CacheRules["adaptiveTtl"]): Promise<number> =>
+      (await received(notModifiedWith(), heldWith(), { ...RULES, adaptiveTtl })).entry.freshUntil - NOW;
+    expect(await lifetimeMs("off")).toBe(5 * MINUTE);
+    expect(await lifetimeMs("shadow")).toBe(5 * MINUTE);
+    expect(await lifetimeMs("on")).toBe(10 * MINUTE);
+  });
+});
+
+describe("a refresh while lifetimes that follow the pace are only tried out", () => {
+  const SHADOW = { ...RULES, adaptiveTtl: "shadow" } as const;
+  const pace = { changes: 0, watchedMs: 0 };
+  const changed = fetchedWith({ body: Buffer.from("[]") });
+  /** It ended five minutes ago. */
+  const freshUntil = NOW - 5 * MINUTE;
+
+  it.each<[string, Fetched, number | undefined, string | undefined]>([
+    ["would rightly not have been made", notModifiedWith(), NOW + 1, "saved"],
+    ["would not have been made although the answer had changed", changed, NOW + 1, "outdated"],
+    ["would have been made by now too", notModifiedWith(), NOW, undefined],
+    ["would have been made in its place, a bit later", changed, freshUntil, undefined],
+    ["would have been one more", changed, freshUntil - 1, "extra"],
+    ["says nothing where nothing was tried out before", changed, undefined, undefined],
+  ])("%s", async (_name, fetched, shadowUntil, expected) => {
+    const held = heldWith({ freshUntil, pace: shadowUntil === undefined ? pace : { ...pace, shadowUntil } });
+    expect((await received(fetched, held, SHADOW)).shadow).toBe(expected);
+    expect((await received(fetched, held, { ...SHADOW, adaptiveTtl: "off" })).shadow).toBeUndefined();
+  });
+
+  it("goes on with what is tried out until its end, and begins anew then", async () => {
+    const until = async (shadowUntil: number): Promise<number | undefined> =>
+      (await received(notModifiedWith(), heldWith({ pace: { ...pace, shadowUntil } }), SHADOW)).entry.pace
+        .shadowUntil;
+    expect(await until(NOW + MINUTE)).toBe(NOW + MINUTE);
+    expect(await until(NOW)).toBe(NOW + 10 * MINUTE);
+    expect((await received(fetchedWith(), undefined, SHADOW)).entry.pace.shadowUntil).toBe(NOW + 5 * MINUTE);
+    expect((await received(fetchedWith(), undefined, RULES)).entry.pace.shadowUntil).toBeUndefined();
+  });
+});

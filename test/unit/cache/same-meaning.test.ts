@@ -1,0 +1,63 @@
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+
+import { sameMeaning } from "../../../src/cache/same-meaning.ts";
+
+const JSON_TYPE = "application/json";
+
+function isSame(before: string, after: string, contentType = JSON_TYPE): boolean {
+  return sameMeaning(contentType, Buffer.from(before), Buffer.from(after));
+}
+
+describe("two bodies", () => {
+  it.each([
+    ["the same bytes", '{"a":1}', '{"a":1}', true],
+    ["the members in another order", '{"a":1,"b":{"c":2,"d":3}}', '{"b":{"d":3,"c":2},"a":1}', true],
+    ["other white space", '{"a":[1,2]}', ' {\n "a" : [ 1 , 2 ]\r\n}\t', true],
+    ["escapes written otherwise", '{"a":"\\u00e4\\/"}', '{"\\u0061":"ä/"}', true],
+    ["another value", '{"a":1}', '{"a":2}', false],
+    ["one member more", '{"a":1}', '{"a":1,"b":null}', false],
+    ["the elements in another order", "[1,2]", "[2,1]", false],
+    ["a list for an object", '{"0":1}', "[1]", false],
+    ["a text for a number", '{"a":1}', '{"a":"1"}', false],
+    ["a text that looks like a number's record", '{"a":1}', '{"a":{"digits":"1"}}', false],
+    ["nothing for a value", '{"a":null}', '{"a":0}', false],
+    ["numbers that are rounded to one", '{"a":9007199254740993}', '{"a":9007199254740992}', false],
+    ["fractions that are rounded to one", "[0.1]", "[0.1000000000000000055]", false],
+    ["a number written otherwise", '{"a":1.0}', '{"a":1}', false],
+    ["a number too large for any", "[1e400]", "[2e400]", false],
+    ["a zero with another sign", "[0]", "[-0]", false],
+    ["a member with a special name", '{"__proto__":{"a":1}}', '{"__proto__":{"a":2}}', false],
+    ["a body that is broken", '{"a":1}', '{"a":1', false],
+    ["bodies that are broken alike but for a blank", '{"a":1', '{"a":1 ', false],
+  ])("that differ in %s", (_name, before, after, same) => {
+    expect([isSame(before, after), isSame(after, before)]).toEqual([same, same]);
+  });
+
+  it.each([
+    ["application/json; charset=utf-8", true],
+    ["application/vnd.propertyservice-v2+json", true],
+    ["application/problem+json", true],
+    ["APPLICATION/JSON", true],
+    ["image/jpeg", false],
+    ["text/json", false],
+    ["application/jsonp", false],
+  ])("of type %s are compared as JSON: %s", (contentType, asJson) => {
+    expect(isSame("[1,2]", "[1, 2]", contentType)).toBe(asJson);
+  });
+
+  it("that are pictures are compared byte by byte", () => {
+    const picture = Buffer.from([0xff, 0xd8, 0, 1, 0xff, 0xd9]);
+    const other = Buffer.from([0xff, 0xd8, 0, 2, 0xff, 0xd9]);
+    expect(sameMeaning("image/jpeg", picture, Buffer.from(picture))).toBe(true);
+    expect(sameMeaning("image/jpeg", picture, other)).toBe(false);
+  });
+
+  it("say the same as themselves, however they are laid out", () => {
+    fc.assert(
+      fc.property(fc.jsonValue(), (value) => {
+        expect(isSame(JSON.stringify(value), JSON.stringify(value, null, 2))).toBe(true);
+      }),
+    );
+  });
+});
