@@ -56,8 +56,8 @@ interface WarmState {
 }
 
 async function warmStates({ adminUrl }: Pick<TestGateway, "adminUrl">): Promise<WarmState[]> {
-  const shown = (await ask(`${adminUrl}/cache/warm`)).json() as { readonly urls: WarmState[] };
-  return shown.urls;
+  const { urls }: { readonly urls: WarmState[] } = JSON.parse((await ask(`${adminUrl}/cache/warm`)).text);
+  return urls;
 }
 
 /** Lets a gateway go on until none of its answers is due. */
