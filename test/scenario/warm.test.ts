@@ -4,7 +4,7 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, onTestFinished } from "vitest";
 
 import { ask } from "../support/ask.ts";
 import { createFakeClock, type FakeClock } from "../support/fake-clock.ts";
@@ -56,8 +56,8 @@ interface WarmState {
 }
 
 async function warmStates({ adminUrl }: Pick<TestGateway, "adminUrl">): Promise<WarmState[]> {
-  const { urls }: { readonly urls: WarmState[] } = JSON.parse((await ask(`${adminUrl}/cache/warm`)).text);
-  return urls;
+  const shown: { readonly urls: WarmState[] } = JSON.parse((await ask(`${adminUrl}/cache/warm`)).text);
+  return shown.urls;
 }
 
 /** Lets a gateway go on until none of its answers is due. */
@@ -249,7 +249,8 @@ describe("what another has fetched already", () => {
 
   it("in another replica is not fetched again", async () => {
     const redis = await startRedis();
-    const env = { REDIS_URL: redis.settings.url ?? "", REPLICAS: "2", WARM_FILE: fileWith(LIST) };
+    onTestFinished(redis.close);
+    const env = { REDIS_URL: `redis://127.0.0.1:${redis.port}`, REPLICAS: "2", WARM_FILE: fileWith(LIST) };
     const first = await startGateway({ env });
     const second = await startGateway({
       env: { ...env, UPSTREAM_URL: first.sandboxUrl, UPSTREAM_IMAGE_URL: first.sandboxUrl },
