@@ -134,6 +134,23 @@ describe("a question whose answer has just expired", () => {
 });
 
 describe("a question whose new answer takes long", () => {
+  it("is refreshed once: a refresh that joins one given up, and sees it fail, does not ask again at once", async () => {
+    const door = Promise.withResolvers<Fetched>();
+    const { clock, ask, fetches } = setup((nth) => (nth === 1 ? Promise.resolve(FOUND) : door.promise), {
+      rules: { staleWhileRevalidateMs: each(60_000) },
+    });
+    await ask();
+    await clock.advance(LIFETIME_MS);
+    expect(await ask()).toMatchObject({ outcome: "updating" });
+    await clock.advance(3_000);
+    expect(await ask()).toMatchObject({ outcome: "updating" });
+    await settled();
+    door.reject(new Problem("upstream-timeout"));
+    await settled();
+    expect(await ask()).toMatchObject({ outcome: "stale", note: "upstream-timeout" });
+    expect(fetches()).toBe(2);
+  });
+
   it("gets the stale one after a while, and then at once, until the new one is there", async () => {
     const door = Promise.withResolvers<Fetched>();
     const { clock, ask, fetches } = setup((nth) => (nth === 1 ? Promise.resolve(FOUND) : door.promise));
