@@ -56,7 +56,7 @@ export function createCache(options: CacheOptions): Cache {
       const decision = ruling(question, left, error);
       if (left === undefined || decision.kind !== "serve") throw error;
       const wasTooSlow = error.code === "deadline-exceeded" && deadlineAt === giveUpAt;
-      if (wasTooSlow) failures.tooSlow(key, error, clock.now());
+      if (wasTooSlow) failures.tooSlow(key, error, clock.steady());
       return served(left, decision.note, false);
     }
   }
@@ -90,7 +90,7 @@ function createRulings({ failures, budgetLeft, rules, clock, random }: CacheOpti
   return {
     ruling,
     firstRuling(question, held) {
-      const standing = held && failures.standing(question.key, clock.now());
+      const standing = held && failures.standing(question.key, clock.steady());
       const decision = ruling(question, held, standing);
       // Where nothing can be given in its place, what failed a moment ago is tried again.
       return standing !== undefined && decision.kind === "refuse"

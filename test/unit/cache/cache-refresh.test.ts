@@ -85,6 +85,28 @@ describe("a question whose answer has just expired", () => {
     expect(fetches()).toBe(3);
   });
 
+  it.each(["upstream-error", "temporary-reduced-capacity"] as const)(
+    "is tried again in time after %s, although the time of day was set back meanwhile",
+    async (code) => {
+      const { clock, ask, fetches } = setup(
+        async (nth) => {
+          if (nth === 2) throw new Problem(code);
+          return FOUND;
+        },
+        { rules },
+      );
+      await ask();
+      await clock.advance(LIFETIME_MS + 50_000);
+      await ask();
+      await settled();
+      clock.set(clock.now() - 40_000);
+      await clock.advance(5_000);
+      await ask();
+      await settled();
+      expect(fetches()).toBe(3);
+    },
+  );
+
   it("is not held up by a refresh that finds no place: the caller has a try of its own", async () => {
     const refused = Promise.withResolvers<Fetched>();
     const { clock, ask, asked, tiers } = setup(
