@@ -125,8 +125,10 @@ async function fetchAndKeep(
   const receipt = { now: clock.now(), fetchMs: clock.steady() - startedAt, purgeEpoch };
   const { entry, mayStore, change, shadow } = await receive(question.query, fetched, held, receipt, rules());
   if (change !== undefined) observer.refreshed({ resource: question.query.resource, change, shadow });
-  const stored = mayStore ? await tiers.keep(question.key, entry) : "upstream-no-store";
-  return { entry, stored, tier: undefined };
+  if (mayStore) return { entry, stored: await tiers.keep(question.key, entry), tier: undefined };
+  // What it has overtaken is not given any more: it would be refreshed again and again, and never be newer.
+  if (held !== undefined) await tiers.drop(question.key);
+  return { entry, stored: "upstream-no-store", tier: undefined };
 }
 
 /** By which the upstream can be asked whether an entry is still true; only of a good answer. */

@@ -2,6 +2,7 @@ import { describe, expect, it } from "vitest";
 
 import { Problem } from "../../../src/errors.ts";
 import type { Answer, Fetched } from "../../../src/exchange.ts";
+import { fetchedWith, NO_TERMS } from "../../support/entries.ts";
 import { settled } from "../../support/fake-clock.ts";
 import { each } from "../../support/rules.ts";
 import { FOUND, LIFETIME_MS, NOT_FOUND, RULES, setup, type SetupOptions } from "./cache-support.ts";
@@ -131,6 +132,22 @@ describe("a question whose answer has just expired", () => {
     refused.reject(new Problem("temporary-reduced-capacity"));
     expect(await waiting).toMatchObject({ outcome: "miss", forwarded: "miss" });
     expect(asked.map(({ cause }) => cause)).toEqual(["miss", "refresh", "miss"]);
+  });
+
+  it.each([
+    ["may not be kept", fetchedWith({ terms: { ...NO_TERMS, mayStore: false } })],
+    ["is too large to be kept", fetchedWith({ body: Buffer.alloc(20_000) })],
+  ])("is not answered with what an answer has overtaken that %s", async (_why, newer) => {
+    const old = fetchedWith({ body: Buffer.from('{"old":true}') });
+    const { clock, ask, fetches } = setup(async (nth) => (nth === 1 ? old : newer), { rules });
+    const { entry } = await ask();
+    await clock.advance(LIFETIME_MS);
+    expect(await ask()).toMatchObject({ outcome: "updating", entry: { etag: entry.etag } });
+    await settled();
+    const after = await ask();
+    expect(after).toMatchObject({ outcome: "miss" });
+    expect(after.entry.etag).not.toBe(entry.etag);
+    expect(fetches()).toBe(3);
   });
 
   it("is not refreshed at every request while there is no place for that", async () => {
