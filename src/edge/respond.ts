@@ -14,6 +14,7 @@ import type {
   ShareOfWindow,
   StreamSink,
 } from "../exchange.ts";
+import { httpDateMs } from "../http-dates.ts";
 import type { Resource } from "../interface/resources.ts";
 import type { Query, StreamedQuery } from "../query/query.ts";
 import type { Arrival } from "./arrival.ts";
@@ -149,11 +150,13 @@ function setEntryHeaders(
   const { entry } = answer;
   const ageSeconds = Math.max(0, Math.floor((now - entry.bornAt) / 1000));
   const leftSeconds = Math.floor((entry.freshUntil - now) / 1000);
+  // What the gateway may not keep its callers are not told to keep either.
+  const isKept = answer.stored !== "upstream-no-store";
   const isStale = answer.outcome === "stale" || answer.outcome === "updating";
-  const ttlSeconds = isStale ? Math.min(0, leftSeconds) : Math.max(0, leftSeconds);
+  const ttlSeconds = isStale || !isKept ? Math.min(0, leftSeconds) : Math.max(0, leftSeconds);
   response.setHeader("Cache-Status", cacheStatus(answer, ttlSeconds, question.text));
   response.setHeader("Age", String(ageSeconds));
-  response.setHeader("Cache-Control", `max-age=${Math.max(0, ttlSeconds)}`);
+  response.setHeader("Cache-Control", isKept ? `max-age=${Math.max(0, ttlSeconds)}` : "no-store");
   response.setHeader("ETag", `"${tagFor(entry, coding)}"`);
   response.setHeader("Vary", "Accept, Accept-Encoding");
   const { lastModified } = entry.validators;
@@ -163,8 +166,9 @@ function setEntryHeaders(
 /** Whether the caller has it already; dates count only where no tags are given (RFC 9110, section 13.2.2). */
 function isUnchanged({ ifNoneMatch, ifModifiedSince }: GatewayRequest, entry: Entry): boolean {
   if (ifNoneMatch !== undefined) return noneMatchNames(ifNoneMatch, tagsOf(entry));
-  // Not comparable where one of them is no date.
-  return Date.parse(ifModifiedSince ?? "") >= Date.parse(entry.validators.lastModified ?? "");
+  const since = httpDateMs(ifModifiedSince);
+  const modifiedAt = httpDateMs(entry.validators.lastModified);
+  return since !== undefined && modifiedAt !== undefined && since >= modifiedAt;
 }
 
 /** A strong validator differs between codings (RFC 9110, section 8.8.3.3). */

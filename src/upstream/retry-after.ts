@@ -1,6 +1,4 @@
-/** The three forms of an HTTP date, the last of which names no zone and means GMT (RFC 9110, section 5.6.7). */
-const HTTP_DATE =
-  /^(?:[A-Z][a-z]{2}, \d.* GMT|[A-Z][a-z]+day, \d.* GMT|(?<zoneless>[A-Z][a-z]{2} [A-Z][a-z]{2} .*\d))$/;
+import { httpDateMs } from "../http-dates.ts";
 
 /**
  * Reads `Retry-After`: seconds, or an HTTP date (RFC 9110, section 10.2.3).
@@ -10,9 +8,6 @@ const HTTP_DATE =
 export function retryAfterMs(value: string | undefined, now: number): number | undefined {
   const text = value?.trim() ?? "";
   if (/^\d+$/.test(text)) return Number(text) * 1000;
-  // `Date.parse` finds a date in "tomorrow 12" too.
-  const date = HTTP_DATE.exec(text);
-  if (date === null) return undefined;
-  const instant = Date.parse(date.groups?.["zoneless"] === undefined ? text : `${text} GMT`);
-  return Number.isNaN(instant) ? undefined : Math.max(0, instant - now);
+  const instant = httpDateMs(text);
+  return instant === undefined ? undefined : Math.max(0, instant - now);
 }

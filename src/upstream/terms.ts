@@ -2,6 +2,7 @@
  * What the upstream says of how its answer may be used (RFC 9111, sections 4.2, 5.2.2 and 5.3; RFC 5861). Pure.
  */
 import type { UpstreamTerms } from "../exchange.ts";
+import { httpDateMs } from "../http-dates.ts";
 import { elementsOf, secondsIn } from "../http-lists.ts";
 
 type Headers = Readonly<Record<string, string | readonly string[] | undefined>>;
@@ -12,6 +13,7 @@ type Headers = Readonly<Record<string, string | readonly string[] | undefined>>;
  * @param now epoch milliseconds
  */
 export function termsIn(headers: Headers, delayMs: number, now: number): UpstreamTerms {
+  const vary = text(headers["vary"]) ?? "";
   const directives = elementsOf(String(headers["cache-control"] ?? ""));
   const ageMs = (secondsIn(text(headers["age"])) ?? 0) + Math.max(0, delayMs);
   const lifetimeMs = lifetimeIn(directives, headers, now);
@@ -20,9 +22,9 @@ export function termsIn(headers: Headers, delayMs: number, now: number): Upstrea
     directives.has(name),
   );
   return {
-    // `Vary: *` matches no later request (section 4.1); a shared cache keeps nothing private (section 5.2.2.7).
+    // `*` in `Vary` matches no later request (section 4.1); a shared cache keeps nothing private (section 5.2.2.7).
     mayStore:
-      !directives.has("no-store") && !directives.has("private") && text(headers["vary"])?.trim() !== "*",
+      !directives.has("no-store") && !directives.has("private") && !elementsOf(vary).has("*"),
     ageMs,
     freshForMs: lifetimeMs === undefined ? undefined : Math.max(0, lifetimeMs - ageMs),
     staleWhileRevalidateMs: isStrict ? 0 : secondsIn(directives.get("stale-while-revalidate")),
@@ -43,9 +45,8 @@ function lifetimeIn(
   }
   const expires = text(headers["expires"]);
   if (expires === undefined) return undefined;
-  const madeAt = Date.parse(text(headers["date"]) ?? "");
-  const lifetimeMs = Date.parse(expires) - (Number.isNaN(madeAt) ? now : madeAt);
-  return lifetimeMs > 0 ? lifetimeMs : 0;
+  const madeAt = httpDateMs(text(headers["date"])) ?? now;
+  return Math.max(0, (httpDateMs(expires) ?? madeAt) - madeAt);
 }
 
 function text(value: Headers[string]): string | undefined {
