@@ -103,7 +103,8 @@ export function createObtain(options: ObtainOptions): Obtain {
         return brought;
       } catch (error) {
         // Once per flight, however many wait for it.
-        if (error instanceof Problem && isFailureOfUpstream(error)) failures.failed(key, error, clock.steady());
+        if (error instanceof Problem && isFailureOfUpstream(error))
+          failures.failed(key, error, clock.steady());
         throw error;
       }
     });

@@ -23,8 +23,7 @@ export function termsIn(headers: Headers, delayMs: number, now: number): Upstrea
   );
   return {
     // `*` in `Vary` matches no later request (section 4.1); a shared cache keeps nothing private (section 5.2.2.7).
-    mayStore:
-      !directives.has("no-store") && !directives.has("private") && !elementsOf(vary).has("*"),
+    mayStore: !directives.has("no-store") && !directives.has("private") && !elementsOf(vary).has("*"),
     ageMs,
     freshForMs: lifetimeMs === undefined ? undefined : Math.max(0, lifetimeMs - ageMs),
     staleWhileRevalidateMs: isStrict ? 0 : secondsIn(directives.get("stale-while-revalidate")),

@@ -65,9 +65,9 @@ function backendOf(maxBytes: number): {
 }
 
 /** @param room most bytes in each tier */
-function setup(room: { readonly memory?: number; readonly behind?: number } = {}): ReturnType<
-  typeof backendOf
-> & { tiers: Tiers; memory: MemoryStore } {
+function setup(
+  room: { readonly memory?: number; readonly behind?: number } = {},
+): ReturnType<typeof backendOf> & { tiers: Tiers; memory: MemoryStore } {
   const memory = createMemoryStore(room.memory ?? 1_000_000, clock);
   const parts = backendOf(room.behind ?? 1_000_000);
   return { ...parts, memory, tiers: createTiers({ memory, backend: parts.backend, clock }) };
