@@ -51,7 +51,7 @@ export function drawFoundation({ config, settings, clock, random, log }: Surroun
   const budgets = drawBudgets({ settings, clock, allowanceOf, observer: throttleObserver(metrics) });
   const failures = createFailures();
   const onFailed = (key: string, problem: Problem): void => {
-    if (isFailureOfUpstream(problem)) failures.failed(key, problem, clock.now());
+    if (isFailureOfUpstream(problem)) failures.failed(key, problem, clock.steady());
   };
   const tiers = createTiers({ memory, backend, clock, onFailed });
   return { failures, memory, backend, tiers, flights, budgets, ledger, metrics, observer, closeStore: close };

@@ -2,12 +2,12 @@
 const HTTP_DATE =
   /^(?:[A-Z][a-z]{2}, \d.* GMT|[A-Z][a-z]+day, \d.* GMT|(?<zoneless>[A-Z][a-z]{2} [A-Z][a-z]{2} .*\d))$/;
 
-/** @returns epoch milliseconds; `undefined` where the text is no HTTP date */
-export function httpDateMs(text: string | undefined): number | undefined {
-  // `Date.parse` finds a date in "tomorrow 12" and in "3600" too.
-  const date = HTTP_DATE.exec(text?.trim() ?? "");
+/** @returns the instant that an HTTP date names, epoch milliseconds; `undefined` where it is none. Pure. */
+export function httpDateMs(value: string | undefined): number | undefined {
+  const text = value?.trim() ?? "";
+  // `Date.parse` finds a date in "tomorrow 12" too.
+  const date = HTTP_DATE.exec(text);
   if (date === null) return undefined;
-  const [written] = date;
-  const instant = Date.parse(date.groups?.["zoneless"] === undefined ? written : `${written} GMT`);
+  const instant = Date.parse(date.groups?.["zoneless"] === undefined ? text : `${text} GMT`);
   return Number.isNaN(instant) ? undefined : instant;
 }

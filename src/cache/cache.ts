@@ -2,7 +2,7 @@
  * The cache stage: what is held where the rules allow it, else what one flight brings.
  */
 import { Problem } from "../errors.ts";
-import type { Answer, Cause, Forwarded, Question, ServeNote } from "../exchange.ts";
+import type { Answer, Cause, Entry, Forwarded, Question, ServeNote } from "../exchange.ts";
 import type { Clock } from "../platform/clock.ts";
 import type { Random } from "../platform/random.ts";
 import type { Failures } from "./failures.ts";
@@ -13,7 +13,7 @@ import type { Refresh } from "./refresh.ts";
 import type { Found, Tiers } from "./tiers.ts";
 
 export interface CacheOptions {
-  readonly tiers: Pick<Tiers, "lookup" | "judge">;
+  readonly tiers: Pick<Tiers, "lookup" | "judge" | "purgeEpoch">;
   /** What comes next: one flight for whoever wants a key. */
   readonly obtain: Obtain;
   readonly refresh: Refresh;
@@ -33,7 +33,7 @@ export type Cache = (question: Question) => Promise<Answer>;
 export function createCache(options: CacheOptions): Cache {
   const { tiers, refresh, failures, rules, clock } = options;
   const { ruling, firstRuling } = createRulings(options);
-  const waitForFlight = createWaitForFlight(options.obtain);
+  const waitForFlight = createWaitForFlight(options);
 
   /** What is held; whether that is a hit or stale shows in its time. */
   function served(held: Found, note: ServeNote | undefined, isUpdating: boolean): Answer {
@@ -60,7 +60,7 @@ export function createCache(options: CacheOptions): Cache {
       const decision = ruling(question, left, error);
       if (left === undefined || decision.kind !== "serve") throw error;
       const wasTooSlow = error.code === "deadline-exceeded" && deadlineAt === giveUpAt;
-      if (wasTooSlow) failures.tooSlow(key, error, clock.now());
+      if (wasTooSlow) failures.tooSlow(key, error, clock.steady());
       return served(left, decision.note, false);
     }
   }
@@ -94,7 +94,7 @@ function createRulings({ failures, budgetLeft, rules, clock, random }: CacheOpti
   return {
     ruling,
     firstRuling(question, held) {
-      const standing = held && failures.standing(question.key, clock.now());
+      const standing = held && failures.standing(question.key, clock.steady());
       const decision = ruling(question, held, standing);
       // Where nothing can be given in its place, what failed a moment ago is tried again.
       return standing !== undefined && decision.kind === "refuse"
@@ -111,8 +111,11 @@ type WaitForFlight = (
   deadlineAt: number,
 ) => Promise<Answer>;
 
-function createWaitForFlight(obtain: Obtain): WaitForFlight {
+function createWaitForFlight({ obtain, tiers }: CacheOptions): WaitForFlight {
   return async function waitForFlight(question, held, why, deadlineAt) {
+    const purgeEpoch = tiers.purgeEpoch();
+    const isFromBefore = (entry: Entry): boolean =>
+      entry.purgeEpoch < purgeEpoch && isPurged(tiers, question.key, entry);
     const { gone, priority, app } = question.request;
     const wanted = {
       question,
@@ -124,14 +127,19 @@ function createWaitForFlight(obtain: Obtain): WaitForFlight {
       if (isAnothersRefusal(error, app)) return undefined;
       throw error;
     });
-    // Who launched it had no place for it; this one may have.
-    if (flight === undefined) return await waitForFlight(question, held, why, deadlineAt);
+    // Who launched it had no place for it; this one may have. What was purged before this one came, it does not get.
+    if (flight === undefined || isFromBefore(flight.flown.value.entry))
+      return await waitForFlight(question, held, why, deadlineAt);
     const { flown, collapsed } = flight;
     const outcome = collapsed ? "collapsed" : OUTCOMES[flown.how];
     const isHit = outcome === "hit";
     const tier = isHit ? flown.value.tier : undefined;
     return { ...flown.value, outcome, tier, forwarded: isHit ? undefined : why, note: undefined };
   };
+}
+
+function isPurged({ judge }: Pick<Tiers, "judge">, key: string, entry: Entry): boolean {
+  return judge(key, { entry, tier: "memory", isPurged: false })?.isPurged !== false;
 }
 
 function askedBy({ query, request: { directives, mayForceRefresh } }: Question): Asked {

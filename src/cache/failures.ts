@@ -1,6 +1,7 @@
 /**
  * Keys whose fetch failed a moment ago: until their next try they are answered from what is held, so that a
- * sick upstream is asked less, never more.
+ * sick upstream is asked less, never more. Instants are those of the steady clock: a time of day that is set back
+ * must not put off the next try.
  */
 import type { Problem } from "../errors.ts";
 

@@ -33,7 +33,7 @@ const HOLD_OFF_MS = 1_000;
 
 export function createRefresh({ obtain, clock, observer }: RefreshOptions): Refresh {
   const underWay = new Set<string>();
-  /** Until when there is no place for an app's refreshes, for each kind of refresh and origin. */
+  /** Until when, by the steady clock, there is no place for an app's refreshes, for each kind of refresh and origin. */
   const holdOff = new Map<string, number>();
   // Nobody hangs up.
   const gone = new AbortController().signal;
@@ -41,10 +41,9 @@ export function createRefresh({ obtain, clock, observer }: RefreshOptions): Refr
   async function fly(question: Question, held: Entry | undefined, cause: RefreshCause): Promise<RefreshEnd> {
     const { app } = question.request;
     const place = `${cause} ${question.query.resource === "images" ? "images" : "api"} ${app}`;
-    const now = clock.now();
-    if (now < (holdOff.get(place) ?? 0)) return "refused";
+    if (clock.steady() < (holdOff.get(place) ?? 0)) return "refused";
     try {
-      const waiter = { deadlineAt: now + PATIENCE_MS, gone, priority: PRIORITIES[cause] };
+      const waiter = { deadlineAt: clock.now() + PATIENCE_MS, gone, priority: PRIORITIES[cause] };
       await obtain({ question, held, cause, waiter });
       return "refreshed";
     } catch (error) {
@@ -56,7 +55,7 @@ export function createRefresh({ obtain, clock, observer }: RefreshOptions): Refr
         return "failed";
       }
       if (!wasRefusedHere(error)) return "failed";
-      holdOff.set(place, clock.now() + HOLD_OFF_MS);
+      holdOff.set(place, clock.steady() + HOLD_OFF_MS);
       return "refused";
     }
   }

@@ -10,7 +10,7 @@ import type { Entry, Tier, WhyNotStored } from "../exchange.ts";
 import type { Clock } from "../platform/clock.ts";
 import type { Backend } from "./backend.ts";
 import type { MemoryStore } from "./memory-store.ts";
-import { createNear } from "./near.ts";
+import { createNear, type Near } from "./near.ts";
 import { createPurges, type Purge, type PurgeScope } from "./purges.ts";
 import { StoreUnavailable } from "./store.ts";
 
@@ -29,6 +29,8 @@ export interface Tiers {
   readonly judge: (key: string, found: Found) => Found | undefined;
   /** Keeps an entry in every tier; memory alone will do where the backend is out of order. */
   readonly keep: (key: string, entry: Entry) => Promise<true | WhyNotStored>;
+  /** Drops an entry from every tier, as far as they can be reached; other replicas keep theirs until it has expired. */
+  readonly drop: (key: string) => Promise<void>;
   /** Replaces an entry in memory by the same one with more bodies. */
   readonly keepInMemory: (key: string, replace: (current: Entry) => Entry | undefined) => void;
   /** The latest purge known; to be remembered by every fetch that begins now. */
@@ -68,14 +70,17 @@ export function createTiers({ memory, backend, clock, onFailed }: TiersOptions):
   ): Promise<Found | undefined> {
     const read = near.startRead(key);
     const far = await orUnavailable(store.get(key));
-    const isFar = far !== UNAVAILABLE && far !== undefined;
-    if (isFar) read.found(far);
-    else read.end();
-    if (far === undefined && held !== undefined) {
-      // The backend lost it, as after a restart without its data: it gets it back.
+    const isBack = far !== UNAVAILABLE;
+    if (held !== undefined && isBack && (far === undefined || far.storedAt < held.storedAt)) {
+      // It lost the entry, as after a restart without its data, or was away when it was stored: it gets it back.
+      read.end();
       near.confirm(key);
       void orUnavailable(store.set(key, held));
+      return judged(key, held, "memory");
     }
+    const isFar = isBack && far !== undefined;
+    if (isFar) read.found(far);
+    else read.end();
     return isFar ? judged(key, far, store.tier) : judged(key, held, "memory");
   }
 
@@ -86,15 +91,10 @@ export function createTiers({ memory, backend, clock, onFailed }: TiersOptions):
       return await lookupBehind(key, backend, held?.entry);
     },
     judge: (key, { entry, tier }) => judged(key, entry, tier),
-    async keep(key, entry) {
-      near.confirm(key);
-      const inMemory = memory.put(key, entry);
-      if (backend === undefined) return inMemory;
-      const behind = await orUnavailable(backend.store.set(key, entry));
-      if (behind === UNAVAILABLE) return inMemory === true ? true : "store-unavailable";
-      // Another replica's newer answer is there: this one's must not outlive it here.
-      if (behind === "newer-stored") await memory.remove(key);
-      return behind;
+    keep: (key, entry) => keepEverywhere(key, entry, near, memory, backend),
+    async drop(key) {
+      await memory.remove(key);
+      if (backend !== undefined) await orUnavailable(backend.store.remove(key));
     },
     keepInMemory(key, replace) {
       const current = memory.find(key);
@@ -110,6 +110,26 @@ export function createTiers({ memory, backend, clock, onFailed }: TiersOptions):
       return purge;
     },
   };
+}
+
+async function keepEverywhere(
+  key: string,
+  entry: Entry,
+  near: Near,
+  memory: MemoryStore,
+  backend: Backend | undefined,
+): Promise<true | WhyNotStored> {
+  near.confirm(key);
+  const inMemory = memory.put(key, entry);
+  // What a tier has no room for has still overtaken what is there.
+  if (inMemory === "too-large") await memory.remove(key);
+  if (backend === undefined) return inMemory;
+  const behind = await orUnavailable(backend.store.set(key, entry));
+  if (behind === "too-large") await orUnavailable(backend.store.remove(key));
+  if (behind === UNAVAILABLE) return inMemory === true ? true : "store-unavailable";
+  // Another replica's newer answer is there: this one's must not outlive it here.
+  if (behind === "newer-stored") await memory.remove(key);
+  return behind;
 }
 
 const UNAVAILABLE = Symbol("unavailable");

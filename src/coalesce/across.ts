@@ -7,6 +7,7 @@
  */
 import { Problem } from "../errors.ts";
 import type { Claim, Claims, Waiting } from "../exchange.ts";
+import { mayBeWithdrawn } from "./withdrawn.ts";
 
 /** How a flight came by its value. */
 interface Flown<T> {
@@ -70,7 +71,7 @@ async function lead<T>(
       error instanceof Problem &&
       error.code !== "quota-exceeded" &&
       error.details.ofBackground !== true &&
-      !waiting.abandoned.aborted;
+      !(waiting.abandoned.aborted && mayBeWithdrawn(error));
     await release(isEveryones ? { kind: "failed", problem: error } : { kind: "vacant" });
     throw error;
   }

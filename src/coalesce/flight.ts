@@ -10,6 +10,7 @@
 import { Problem } from "../errors.ts";
 import { PRIORITIES, type Priority, type Waiting } from "../exchange.ts";
 import type { Clock } from "../platform/clock.ts";
+import { mayBeWithdrawn } from "./withdrawn.ts";
 
 /** One who waits for a flight. */
 interface Waiter {
@@ -96,7 +97,8 @@ export function createFlights<T>(clock: Clock): Flights<T> {
           const ride = await rideAlong(flight, waiter, patience.exhausted);
           if (ride.ok) return { value: ride.value, collapsed: inTheAir !== undefined };
           // Joined after everyone had left: it may have been withdrawn for just that. Launch anew.
-          if (!joinedAbandoned || patience.isExhausted()) throw ride.error;
+          const mayGoOn = joinedAbandoned && mayBeWithdrawn(ride.error) && !patience.isExhausted();
+          if (!mayGoOn) throw ride.error;
         }
       } finally {
         patience.stop();

@@ -150,13 +150,13 @@ function setEntryHeaders(
   const { entry } = answer;
   const ageSeconds = Math.max(0, Math.floor((now - entry.bornAt) / 1000));
   const leftSeconds = Math.floor((entry.freshUntil - now) / 1000);
+  // What the gateway may not keep its callers are not told to keep either.
+  const isKept = answer.stored !== "upstream-no-store";
   const isStale = answer.outcome === "stale" || answer.outcome === "updating";
-  const ttlSeconds = isStale ? Math.min(0, leftSeconds) : Math.max(0, leftSeconds);
+  const ttlSeconds = isStale || !isKept ? Math.min(0, leftSeconds) : Math.max(0, leftSeconds);
   response.setHeader("Cache-Status", cacheStatus(answer, ttlSeconds, question.text));
   response.setHeader("Age", String(ageSeconds));
-  // What is not to be kept here is not to be kept behind us either.
-  const mayBeKept = answer.stored !== "upstream-no-store";
-  response.setHeader("Cache-Control", mayBeKept ? `max-age=${Math.max(0, ttlSeconds)}` : "no-store");
+  response.setHeader("Cache-Control", isKept ? `max-age=${Math.max(0, ttlSeconds)}` : "no-store");
   response.setHeader("ETag", `"${tagFor(entry, coding)}"`);
   response.setHeader("Vary", "Accept, Accept-Encoding");
   const { lastModified } = entry.validators;
@@ -166,8 +166,9 @@ function setEntryHeaders(
 /** Whether the caller has it already; dates count only where no tags are given (RFC 9110, section 13.2.2). */
 function isUnchanged({ ifNoneMatch, ifModifiedSince }: GatewayRequest, entry: Entry): boolean {
   if (ifNoneMatch !== undefined) return noneMatchNames(ifNoneMatch, tagsOf(entry));
-  const [since, modified] = [ifModifiedSince, entry.validators.lastModified].map(httpDateMs);
-  return since !== undefined && modified !== undefined && since >= modified;
+  const since = httpDateMs(ifModifiedSince);
+  const modifiedAt = httpDateMs(entry.validators.lastModified);
+  return since !== undefined && modifiedAt !== undefined && since >= modifiedAt;
 }
 
 /** A strong validator differs between codings (RFC 9110, section 8.8.3.3). */

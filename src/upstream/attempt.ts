@@ -4,6 +4,8 @@
  * Every attempt waits its turn, is signed afresh after the wait, and goes out. What comes back is
  * judged; a judgement that may be retried is retried once.
  */
+import type { IncomingHttpHeaders } from "node:http";
+
 import { Problem, problemBody, PROBLEM_CONTENT_TYPE } from "../errors.ts";
 import type {
   Cause,
@@ -14,6 +16,7 @@ import type {
   Validators,
   Waiting,
 } from "../exchange.ts";
+import { httpDateMs } from "../http-date.ts";
 import { mediaTypeOf, type Format } from "../interface/media-types.ts";
 import type { Resource } from "../interface/resources.ts";
 import { pause, type Clock } from "../platform/clock.ts";
@@ -41,6 +44,8 @@ export interface UpstreamQuestion {
   readonly cause: Cause;
   /** What is held: the upstream may say that it has not changed. */
   readonly held: Validators | undefined;
+  /** Told whenever a call departs. */
+  readonly departing: () => void;
 }
 
 export interface AttemptOptions {
@@ -74,6 +79,7 @@ export function createAttempt(options: AttemptOptions): Attempt {
     const depart = (asked: UpstreamQuestion): Promise<Outcome> =>
       origin.throttled({ ...asked, waiting }, (ended) => {
         total.start();
+        asked.departing();
         return call(asked, origin, { timedOut: total.signal, ended }, options);
       });
     try {
@@ -194,9 +200,8 @@ async function call(
     const verdict = judged.kind === "failed" && mayRetry ? { ...judged, mayRetry } : judged;
     const slowDown = slowDownIn(answer, now);
     const terms = termsIn(answer.headers, answer.headAt - startedAt, now);
-    const { etag, "last-modified": lastModified } = answer.headers;
-    const outcome =
-      verdict.kind === "failed" ? verdict : { ...verdict, validators: { etag, lastModified }, terms };
+    const validators = validatorsIn(answer.headers);
+    const outcome = verdict.kind === "failed" ? verdict : { ...verdict, validators, terms };
     return record(answer.status, answer.body.length, outcome, {
       headAt: answer.headAt,
       ...(slowDown && { slowDown }),
@@ -218,6 +223,19 @@ export function outgoingHeaders(format: Format, identity: Identity): Record<stri
     "user-agent": identity.userAgent,
     referer: identity.referrer,
     referrer: identity.referrer,
+  };
+}
+
+const ENTITY_TAG = /^(?:W\/)?"[\x21\x23-\x7e\x80-\xff]*"$/;
+
+/**
+ * What of an answer's validators are such (RFC 9110, sections 8.8.2 and 8.8.3). Something else would not be sent
+ * back as what it is: `*` names whatever there is, and would confirm anything.
+ */
+function validatorsIn({ etag, "last-modified": lastModified }: IncomingHttpHeaders): Validators {
+  return {
+    etag: etag !== undefined && ENTITY_TAG.test(etag) ? etag : undefined,
+    lastModified: httpDateMs(lastModified) === undefined ? undefined : lastModified,
   };
 }
 

@@ -13,6 +13,7 @@ type Headers = Readonly<Record<string, string | readonly string[] | undefined>>;
  * @param now epoch milliseconds
  */
 export function termsIn(headers: Headers, delayMs: number, now: number): UpstreamTerms {
+  const vary = text(headers["vary"]) ?? "";
   const directives = elementsOf(String(headers["cache-control"] ?? ""));
   // Of a list the first counts (section 5.1).
   const [age] = (text(headers["age"]) ?? "").split(",");
@@ -23,9 +24,8 @@ export function termsIn(headers: Headers, delayMs: number, now: number): Upstrea
     directives.has(name),
   );
   return {
-    // `Vary: *` matches no later request (section 4.1); a shared cache keeps nothing private (section 5.2.2.7).
-    mayStore:
-      !directives.has("no-store") && !directives.has("private") && !variesOnEverything(text(headers["vary"])),
+    // `*` in `Vary` matches no later request (section 4.1); a shared cache keeps nothing private (section 5.2.2.7).
+    mayStore: !directives.has("no-store") && !directives.has("private") && !elementsOf(vary).has("*"),
     ageMs,
     freshForMs: lifetimeMs === undefined ? undefined : lifetimeMs - ageMs,
     staleWhileRevalidateMs: isStrict ? 0 : secondsIn(directives.get("stale-while-revalidate")),
@@ -48,10 +48,6 @@ function lifetimeIn(
   if (expires === undefined) return undefined;
   const madeAt = httpDateMs(text(headers["date"])) ?? now;
   return Math.max(0, (httpDateMs(expires) ?? madeAt) - madeAt);
-}
-
-function variesOnEverything(vary: string | undefined): boolean {
-  return vary?.split(",").some((name) => name.trim() === "*") ?? false;
 }
 
 function text(value: Headers[string]): string | undefined {

@@ -68,8 +68,8 @@ export const UPSTREAMS_DIRECTIVES: readonly Scenario[] = [
     title: "must-understand lifts no no-store",
     steps: [
       { upstream: { headers: { "cache-control": "no-store, must-understand, max-age=30" } } },
-      { ask: PATH, gets: { cache: "fwd=miss; ttl=30; detail=upstream-no-store" } },
-      { ask: PATH, gets: { cache: "fwd=miss; ttl=30; detail=upstream-no-store" } },
+      { ask: PATH, gets: { cache: "fwd=miss; ttl=0; detail=upstream-no-store" } },
+      { ask: PATH, gets: { cache: "fwd=miss; ttl=0; detail=upstream-no-store" } },
     ],
   },
   {
@@ -113,8 +113,8 @@ export const UPSTREAMS_DIRECTIVES: readonly Scenario[] = [
     title: "an answer with no-store is not kept",
     steps: [
       { upstream: { validators: "etag", headers: { "cache-control": "no-store" } } },
-      { ask: PATH, gets: { cache: "fwd=miss; ttl=300; detail=upstream-no-store" } },
-      { ask: PATH, gets: { cache: "fwd=miss; ttl=300; detail=upstream-no-store" } },
+      { ask: PATH, gets: { cache: "fwd=miss; ttl=0; detail=upstream-no-store" } },
+      { ask: PATH, gets: { cache: "fwd=miss; ttl=0; detail=upstream-no-store" } },
       { asked: 2, lacks: ["if-none-match"] },
     ],
   },
@@ -135,9 +135,9 @@ export const UPSTREAMS_DIRECTIVES: readonly Scenario[] = [
       { pass: 360 },
       { revise: true },
       { upstream: { headers: { "cache-control": "no-store" } } },
-      { ask: PATH, as: "new", gets: { cache: "fwd=stale; ttl=300; detail=upstream-no-store" } },
+      { ask: PATH, as: "new", gets: { cache: "fwd=stale; ttl=0; detail=upstream-no-store" } },
       { pass: 1 },
-      { ask: PATH, gets: { cache: "fwd=stale; ttl=300; detail=upstream-no-store", sameBodyAs: "new" } },
+      { ask: PATH, gets: { cache: "fwd=stale; ttl=0; detail=upstream-no-store", sameBodyAs: "new" } },
       { asked: 3 },
     ],
   },
@@ -148,18 +148,18 @@ export const UPSTREAMS_DIRECTIVES: readonly Scenario[] = [
       { upstream: { headers: { "cache-control": "no-store" } } },
       {
         together: [
-          { ask: PATH, as: "first", gets: { cache: "fwd=miss; ttl=300; detail=upstream-no-store" } },
+          { ask: PATH, as: "first", gets: { cache: "fwd=miss; ttl=0; detail=upstream-no-store" } },
           {
             ask: PATH,
             gets: {
-              cache: "fwd=miss; collapsed; ttl=300; detail=upstream-no-store",
+              cache: "fwd=miss; collapsed; ttl=0; detail=upstream-no-store",
               sameBodyAs: "first",
             },
           },
         ],
       },
       { asked: 1 },
-      { ask: PATH, gets: { cache: "fwd=miss; ttl=300; detail=upstream-no-store" } },
+      { ask: PATH, gets: { cache: "fwd=miss; ttl=0; detail=upstream-no-store" } },
       { asked: 2 },
     ],
   },
@@ -182,8 +182,8 @@ export const UPSTREAMS_DIRECTIVES: readonly Scenario[] = [
     title: "an answer meant for one is not kept",
     steps: [
       { upstream: { headers: { "cache-control": "private, max-age=60" } } },
-      { ask: PATH, gets: { cache: "fwd=miss; ttl=60; detail=upstream-no-store" } },
-      { ask: PATH, gets: { cache: "fwd=miss; ttl=60; detail=upstream-no-store" } },
+      { ask: PATH, gets: { cache: "fwd=miss; ttl=0; detail=upstream-no-store" } },
+      { ask: PATH, gets: { cache: "fwd=miss; ttl=0; detail=upstream-no-store" } },
       { asked: 2 },
     ],
   },
@@ -200,7 +200,7 @@ export const UPSTREAMS_DIRECTIVES: readonly Scenario[] = [
     title: "nor one of which only named fields are",
     steps: [
       { upstream: { headers: { "cache-control": 'private="x-user", max-age=60' } } },
-      { ask: PATH, gets: { cache: "fwd=miss; ttl=60; detail=upstream-no-store" } },
+      { ask: PATH, gets: { cache: "fwd=miss; ttl=0; detail=upstream-no-store" } },
     ],
   },
   {

@@ -2,6 +2,7 @@ import { describe, expect, it } from "vitest";
 
 import { Problem } from "../../../src/errors.ts";
 import type { Answer, Fetched } from "../../../src/exchange.ts";
+import { fetchedWith, NO_TERMS } from "../../support/entries.ts";
 import { settled } from "../../support/fake-clock.ts";
 import { each } from "../../support/rules.ts";
 import { FOUND, LIFETIME_MS, NOT_FOUND, RULES, setup, type SetupOptions } from "./cache-support.ts";
@@ -85,6 +86,28 @@ describe("a question whose answer has just expired", () => {
     expect(fetches()).toBe(3);
   });
 
+  it.each(["upstream-error", "temporary-reduced-capacity"] as const)(
+    "is tried again in time after %s, although the time of day was set back meanwhile",
+    async (code) => {
+      const { clock, ask, fetches } = setup(
+        async (nth) => {
+          if (nth === 2) throw new Problem(code);
+          return FOUND;
+        },
+        { rules },
+      );
+      await ask();
+      await clock.advance(LIFETIME_MS + 50_000);
+      await ask();
+      await settled();
+      clock.set(clock.now() - 40_000);
+      await clock.advance(5_000);
+      await ask();
+      await settled();
+      expect(fetches()).toBe(3);
+    },
+  );
+
   it("is not held up by a refresh that finds no place: the caller has a try of its own", async () => {
     const refused = Promise.withResolvers<Fetched>();
     const { clock, ask, asked, tiers } = setup(
@@ -111,6 +134,22 @@ describe("a question whose answer has just expired", () => {
     expect(asked.map(({ cause }) => cause)).toEqual(["miss", "refresh", "miss"]);
   });
 
+  it.each([
+    ["may not be kept", fetchedWith({ terms: { ...NO_TERMS, mayStore: false } })],
+    ["is too large to be kept", fetchedWith({ body: Buffer.alloc(20_000) })],
+  ])("is not answered with what an answer has overtaken that %s", async (_why, newer) => {
+    const old = fetchedWith({ body: Buffer.from('{"old":true}') });
+    const { clock, ask, fetches } = setup(async (nth) => (nth === 1 ? old : newer), { rules });
+    const { entry } = await ask();
+    await clock.advance(LIFETIME_MS);
+    expect(await ask()).toMatchObject({ outcome: "updating", entry: { etag: entry.etag } });
+    await settled();
+    const after = await ask();
+    expect(after).toMatchObject({ outcome: "miss" });
+    expect(after.entry.etag).not.toBe(entry.etag);
+    expect(fetches()).toBe(3);
+  });
+
   it("is not refreshed at every request while there is no place for that", async () => {
     const { clock, ask, fetches } = setup(
       async (nth) => {
@@ -134,6 +173,23 @@ describe("a question whose answer has just expired", () => {
 });
 
 describe("a question whose new answer takes long", () => {
+  it("is refreshed once: a refresh that joins one given up, and sees it fail, does not ask again at once", async () => {
+    const door = Promise.withResolvers<Fetched>();
+    const { clock, ask, fetches } = setup((nth) => (nth === 1 ? Promise.resolve(FOUND) : door.promise), {
+      rules: { staleWhileRevalidateMs: each(60_000) },
+    });
+    await ask();
+    await clock.advance(LIFETIME_MS);
+    expect(await ask()).toMatchObject({ outcome: "updating" });
+    await clock.advance(3_000);
+    expect(await ask()).toMatchObject({ outcome: "updating" });
+    await settled();
+    door.reject(new Problem("upstream-timeout"));
+    await settled();
+    expect(await ask()).toMatchObject({ outcome: "stale", note: "upstream-timeout" });
+    expect(fetches()).toBe(2);
+  });
+
   it("gets the stale one after a while, and then at once, until the new one is there", async () => {
     const door = Promise.withResolvers<Fetched>();
     const { clock, ask, fetches } = setup((nth) => (nth === 1 ? Promise.resolve(FOUND) : door.promise));

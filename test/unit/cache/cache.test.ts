@@ -2,6 +2,7 @@ import { describe, expect, it } from "vitest";
 
 import { Problem } from "../../../src/errors.ts";
 import type { Claim, Claims, Fetched } from "../../../src/exchange.ts";
+import { fetchedWith } from "../../support/entries.ts";
 import { settled } from "../../support/fake-clock.ts";
 import { FOUND, KEY, LIFETIME_MS, NOT_FOUND, RULES, setup, WRONG, type Setup } from "./cache-support.ts";
 
@@ -106,6 +107,24 @@ describe("a question", () => {
     expect(await ask()).toMatchObject({ outcome: "miss" });
     expect(fetches()).toBe(2);
   });
+
+  it.each([true, false])(
+    "asked after a purge does not get what was fetched before it (hard: %s)",
+    async (hard) => {
+      const before = Promise.withResolvers<Fetched>();
+      const { ask, tiers, fetches } = setup((nth) => (nth === 1 ? before.promise : Promise.resolve(FOUND)));
+      const early = ask();
+      await settled();
+      await tiers.purge({ kind: "all" }, hard);
+      const late = ask();
+      await settled();
+      before.resolve(fetchedWith({ body: Buffer.from('{"old":true}') }));
+      const [old, found] = await Promise.all([early, late]);
+      expect(found.entry.etag).not.toBe(old.entry.etag);
+      expect(await ask()).toMatchObject({ outcome: "hit", entry: { etag: found.entry.etag } });
+      expect(fetches()).toBe(2);
+    },
+  );
 
   it("is dated when its answer comes, not when it is asked", async () => {
     const door = Promise.withResolvers<Fetched>();

@@ -22,14 +22,14 @@ function entryStoredAt(now: number, text = `stored at ${now}`, purgeEpoch = 0): 
 }
 
 /** A backend over a store of its own, whose events and breakdowns the test decides. */
-function backendOf(): {
+function backendOf(maxBytes: number): {
   backend: Backend;
   behind: MemoryStore;
   tell: (event: BackendEvent) => void;
   lookups: () => number;
   breakDown: () => void;
 } {
-  const behind = createMemoryStore(1_000_000, clock);
+  const behind = createMemoryStore(maxBytes, clock);
   let tell: (event: BackendEvent) => void = () => undefined;
   let broken = false;
   let lookups = 0;
@@ -46,6 +46,7 @@ function backendOf(): {
         return orBroken(() => behind.get(key));
       },
       set: (key, entry) => orBroken(() => behind.set(key, entry)),
+      remove: (key) => orBroken(() => behind.remove(key)),
     },
     purge: (scope, hard) => orBroken(async () => ({ epoch: 7, scope, hard })),
     onEvent: (listener) => {
@@ -63,9 +64,12 @@ function backendOf(): {
   };
 }
 
-function setup(): ReturnType<typeof backendOf> & { tiers: Tiers; memory: MemoryStore } {
-  const memory = createMemoryStore(1_000_000, clock);
-  const parts = backendOf();
+/** @param room most bytes in each tier */
+function setup(
+  room: { readonly memory?: number; readonly behind?: number } = {},
+): ReturnType<typeof backendOf> & { tiers: Tiers; memory: MemoryStore } {
+  const memory = createMemoryStore(room.memory ?? 1_000_000, clock);
+  const parts = backendOf(room.behind ?? 1_000_000);
   return { ...parts, memory, tiers: createTiers({ memory, backend: parts.backend, clock }) };
 }
 
@@ -130,6 +134,40 @@ describe("the tiers", () => {
     tell({ kind: "gap" });
     expect((await tiers.lookup(KEY))?.tier).toBe("memory");
     expect(await behind.get(KEY)).toBeDefined();
+  });
+
+  it("give back to a store that was away what is newer in memory, and answer with that", async () => {
+    const { tiers, behind, tell } = setup();
+    await tiers.keep(KEY, entryStoredAt(2));
+    await behind.remove(KEY);
+    await behind.set(KEY, entryStoredAt(1));
+    tell({ kind: "gap" });
+    expect(await tiers.lookup(KEY)).toMatchObject({ tier: "memory", entry: { storedAt: 2 } });
+    expect(await behind.get(KEY)).toMatchObject({ storedAt: 2 });
+  });
+
+  it.each(["memory", "behind"] as const)(
+    "leave nothing older where a newer answer has no room (%s)",
+    async (where) => {
+      const small = 20_000;
+      const { memory, behind, tiers } = setup(where === "memory" ? { memory: small } : { behind: small });
+      await tiers.keep(KEY, entryStoredAt(1));
+      await tiers.keep(KEY, entryStoredAt(2, "x".repeat(small)));
+      const [full, roomy] = where === "memory" ? [memory, behind] : [behind, memory];
+      expect(await full.get(KEY)).toBeUndefined();
+      expect(await roomy.get(KEY)).toMatchObject({ storedAt: 2 });
+      expect(await tiers.lookup(KEY)).toMatchObject({ entry: { storedAt: 2 } });
+    },
+  );
+
+  it("drop an entry everywhere, and take no notice of a store that is out of order", async () => {
+    const { tiers, behind, breakDown } = setup();
+    await tiers.keep(KEY, entryStoredAt(1));
+    await tiers.drop(KEY);
+    expect(await behind.get(KEY)).toBeUndefined();
+    expect(await tiers.lookup(KEY)).toBeUndefined();
+    breakDown();
+    await expect(tiers.drop(KEY)).resolves.toBeUndefined();
   });
 
   it("go on from memory while the store behind is out of order", async () => {

@@ -74,6 +74,16 @@ describe("a flight among replicas", () => {
     expect(ends).toEqual([{ kind: "vacant" }]);
   });
 
+  it("tells the others why it failed, although nobody here waits any more for what had been sent", async () => {
+    const ends: ClaimEnd[] = [];
+    const problem = new Problem("upstream-timeout");
+    const fly = createFly<string>(claimsOf({ kind: "leader", release: async (end) => void ends.push(end) }));
+    const waiting = waitingFor(AbortSignal.abort());
+    const flown = fly("k", waiting, { look: nothing, fetch: () => Promise.reject(problem) });
+    await expect(flown).rejects.toBe(problem);
+    expect(ends).toEqual([{ kind: "failed", problem }]);
+  });
+
   it("is followed to its landing", async () => {
     const landing = Promise.withResolvers<ClaimEnd>();
     const stored: string[] = [];

@@ -145,7 +145,7 @@ describe("Cache-Status", () => {
     [
       "an answer that the upstream does not want kept",
       { outcome: "miss", forwarded: "miss", tier: undefined, stored: "upstream-no-store" },
-      { freshUntil: NOW },
+      {},
       "fwd=miss; fwd-status=200; ttl=0; KEY; detail=upstream-no-store",
     ],
     [
@@ -163,6 +163,13 @@ describe("Cache-Status", () => {
   });
 });
 
+it("callers are not told to keep an answer that the upstream does not want kept", async () => {
+  const response = newResponse();
+  const answer = answerWith({ entry: entryWith("{}", NOW), outcome: "miss", stored: "upstream-no-store" });
+  await respond.answer(arrivalWith(), QUESTION, answer, response);
+  expect(response.getHeader("cache-control")).toBe("no-store");
+});
+
 describe("a caller that has an answer from a date", () => {
   const AT_ELEVEN = "Thu, 15 Jan 2026 11:00:00 GMT";
 
@@ -171,6 +178,7 @@ describe("a caller that has an answer from a date", () => {
     ["later than it", { ifModifiedSince: "Thu, 15 Jan 2026 11:00:01 GMT" }, AT_ELEVEN, 304],
     ["before it", { ifModifiedSince: "Thu, 15 Jan 2026 10:59:59 GMT" }, AT_ELEVEN, 200],
     ["that is none", { ifModifiedSince: "yesterday" }, AT_ELEVEN, 200],
+    ["that is none of HTTP's", { ifModifiedSince: "2099" }, AT_ELEVEN, 200],
     ["where the answer has none", { ifModifiedSince: AT_ELEVEN }, undefined, 200],
     [
       "and another version by its tag, which counts",

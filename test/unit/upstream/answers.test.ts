@@ -217,6 +217,16 @@ describe("an upstream that fails for a moment", () => {
   });
 });
 
+it.each<Record<string, string>>([
+  { etag: "*" },
+  { etag: "unquoted" },
+  { etag: '"one", "two"' },
+  { "last-modified": "2099" },
+])("what is no validator is not sent back as one: %o", async (headers) => {
+  const { result } = await asked([{ status: 200, body: PAGE, headers }]);
+  expect(result).toMatchObject({ status: 200, validators: { etag: undefined, lastModified: undefined } });
+});
+
 describe("an upstream that is asked whether what is held has changed", () => {
   const held = { etag: 'W/"7"', lastModified: "Thu, 15 Jan 2026 11:00:00 GMT" };
 
@@ -320,6 +330,7 @@ describe("thumbnails", () => {
     format: "jpeg",
     app: "other",
     cause: "miss",
+    departing: () => undefined,
     held: undefined,
   };
   const JPEG = Buffer.from([0xff, 0xd8, 0xff, 0xe0, 0, 255, 10, 13, 0xff, 0xd9]);
