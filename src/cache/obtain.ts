@@ -71,7 +71,7 @@ export interface ObtainOptions {
 }
 
 /** What somebody wants, and who. */
-export interface Wanted {
+interface Wanted {
   readonly question: Question;
   /** What is held, and is to be replaced by something newer. */
   readonly held: Entry | undefined;

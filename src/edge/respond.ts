@@ -205,6 +205,7 @@ function shown(text: string): string {
 /** What the problem says about how the request went. */
 function outcomeOf(problem: Problem): Outcome {
   if (problem.code === "upstream-rejected" || problem.code === "not-found") return "miss";
+  if (problem.details.refusedHere === true) return "refused";
   if (problem.code === "temporary-reduced-capacity" || problem.code === "not-in-cache") return "refused";
   return problem.status < 500 ? "refused" : "failed";
 }

@@ -103,6 +103,8 @@ const WORDS: Record<string, (of: Case) => void> = {
   "too old": holding(5_001),
   purged: (of) => (of.held = { entry: aged(60), isPurged: true }),
   "about to expire": holding(99),
+  "near the end of all ages": (of) =>
+    (of.held = { entry: aged(4_500, { freshUntil: NOW + 500 * SECOND }), isPurged: false }),
   "just fetched": holding(9),
   "not found": changing({ status: 404 }),
   "upstream forbids it": changing({ upstreamStale: { whileRevalidateMs: 0, ifErrorMs: 0 } }),
