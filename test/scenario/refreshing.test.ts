@@ -262,5 +262,6 @@ describe("a caller who needs the new answer", () => {
     expect(gateway.sandbox.requests().at(-1)).toMatchObject({ path: expect.stringContaining("/areas") });
     gateway.sandbox.release();
     expect((await waiting).status).toBe(200);
+    await landed(gateway);
   });
 });
