@@ -120,7 +120,11 @@ export function createWarm(options: WarmOptions): Warm {
 
 /** When an entry is to be fetched anew, epoch milliseconds; at the latest when it expires, but for a schedule. */
 function dueAgainAt(entry: Entry, { everyMs }: WarmItem, rules: CacheRules, now: number): number {
-  if (!isWithinBounds(entry, rules, now)) return now;
-  if (everyMs !== null) return entry.storedAt + everyMs;
-  return entry.freshUntil - (entry.freshUntil - entry.storedAt) * LAST_PART;
+  const { storedAt, freshUntil } = entry;
+  // What is of no use from the first is not made warm by asking for it again and again.
+  if (!isWithinBounds(entry, rules, now)) return storedAt + RETRY_MS.failed;
+  if (everyMs !== null) return storedAt + everyMs;
+  if (freshUntil <= storedAt) return storedAt + RETRY_MS.failed;
+  const nearItsEnd = freshUntil - (freshUntil - storedAt) * LAST_PART;
+  return Math.max(nearItsEnd, storedAt + rules.minRefreshIntervalMs);
 }
