@@ -53,7 +53,7 @@ const LAST_PART = 0.1;
 const SPREAD_MS = 2_000;
 
 interface Scheduled extends WarmItem {
-  /** Epoch milliseconds. */
+  /** By the steady clock: a time of day that is set back puts nothing off. */
   lookAt: number;
   last: RefreshEnd | null;
 }
@@ -73,7 +73,7 @@ export function createWarm(options: WarmOptions): Warm {
         ? clock.now()
         : dueAgainAt(found.entry, item, rules(), clock.now());
     if (dueAt > clock.now()) {
-      item.lookAt = dueAt;
+      item.lookAt = clock.steady() + (dueAt - clock.now());
       return;
     }
     const end = await refresh(question, found?.entry, "warm");
@@ -84,18 +84,19 @@ export function createWarm(options: WarmOptions): Warm {
     // What is not kept, by the upstream's word say, is not asked for again and again.
     const retryMs = end === "refreshed" ? RETRY_MS.failed : RETRY_MS[end];
     const retryAt = now + retryMs * (0.5 + random.fraction());
-    item.lookAt =
+    const lookAt =
       renewed === undefined ? retryAt : Math.max(dueAgainAt(renewed.entry, item, rules(), now), now + 1_000);
+    item.lookAt = clock.steady() + (lookAt - now);
   }
 
   /** One after the other: this is not to come in a burst. */
   async function next(): Promise<void> {
     const [first] = scheduled.toSorted((one, other) => one.lookAt - other.lookAt);
     if (first === undefined) return;
-    if (first.lookAt <= clock.now()) await attend(first);
+    if (first.lookAt <= clock.steady()) await attend(first);
     if (isStopped) return;
     const soonest = Math.min(...scheduled.map(({ lookAt }) => lookAt));
-    cancel = clock.after(Math.max(0, soonest - clock.now()), () => void next());
+    cancel = clock.after(Math.max(0, soonest - clock.steady()), () => void next());
   }
 
   return {
@@ -112,7 +113,7 @@ export function createWarm(options: WarmOptions): Warm {
         query: question.text,
         app: question.request.app,
         everySeconds: everyMs === null ? null : everyMs / 1000,
-        dueInSeconds: Math.max(0, Math.ceil((lookAt - clock.now()) / 1000)),
+        dueInSeconds: Math.max(0, Math.ceil((lookAt - clock.steady()) / 1000)),
         last,
       })),
   };

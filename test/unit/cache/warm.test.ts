@@ -2,8 +2,11 @@
 import { expect, it } from "vitest";
 
 import { Problem } from "../../../src/errors.ts";
-import { NO_TERMS, fetchedWith } from "../../support/entries.ts";
-import { each } from "../../support/rules.ts";
+import { createWarm } from "../../../src/cache/warm.ts";
+import { entryWith, fetchedWith, NO_TERMS } from "../../support/entries.ts";
+import { createFakeClock } from "../../support/fake-clock.ts";
+import { questionWith, requestWith } from "../../support/question.ts";
+import { each, rulesWith } from "../../support/rules.ts";
 import { FOUND, LIFETIME_MS, NOT_FOUND, setup, type SetupOptions } from "./cache-support.ts";
 import type { Fetched } from "../../../src/exchange.ts";
 
@@ -37,4 +40,32 @@ it("what failed a moment ago is left alone by everyone who keeps it warm", async
   await clock.advance(HOUR_MS);
   // In the first minute more: it is tried again after five seconds, ten, and so on.
   expect(fetches()).toBeLessThanOrEqual(62);
+});
+
+it("an answer is kept warm although the time of day is set back", async () => {
+  const fake = createFakeClock();
+  let setBackMs = 0;
+  const clock = { ...fake, now: () => fake.now() - setBackMs };
+  const refreshedAt: number[] = [];
+  const warm = createWarm({
+    items: [{ question: questionWith(requestWith(clock.now())), everyMs: 60_000 }],
+    tiers: {
+      // As where entries from before the time of day was set back are not found.
+      lookup: async () =>
+        setBackMs === 0 ? { entry: entryWith("{}", fake.now()), tier: "memory", isPurged: false } : undefined,
+    },
+    refresh: async () => {
+      refreshedAt.push(clock.steady());
+      return "refreshed";
+    },
+    rules: rulesWith,
+    clock,
+    random: { fraction: () => 0 },
+    observer: { warmed: () => undefined },
+  });
+  warm.start();
+  await fake.advance(1_000);
+  setBackMs = 86_400_000;
+  await fake.advance(60_000);
+  expect(refreshedAt.length).toBeGreaterThan(0);
 });
