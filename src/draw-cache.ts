@@ -39,7 +39,7 @@ export function drawCache(
     clock,
     observer,
   });
-  const refresh = createRefresh({ obtain, clock, observer });
+  const refresh = createRefresh({ obtain, failures, clock, observer });
   const budgetLeft = createBudgetLeft(budgets, clock);
   const isCoolingOff: CacheOptions["isCoolingOff"] = ({
     query: { resource },

@@ -5,6 +5,7 @@
 import { Problem } from "../errors.ts";
 import type { Entry, Observer, Priority, Question, RefreshEnd } from "../exchange.ts";
 import type { Clock } from "../platform/clock.ts";
+import type { Failures } from "./failures.ts";
 import type { Obtain } from "./obtain.ts";
 import { wasRefusedHere } from "./policy.ts";
 
@@ -20,6 +21,7 @@ export type Refresh = (
 
 export interface RefreshOptions {
   readonly obtain: Obtain;
+  readonly failures: Pick<Failures, "standing">;
   readonly clock: Clock;
   readonly observer: Pick<Observer, "error">;
 }
@@ -31,7 +33,7 @@ const PATIENCE_MS = 2_000;
 /** Where there was none for an app, its next one is tried after so long. */
 const HOLD_OFF_MS = 1_000;
 
-export function createRefresh({ obtain, clock, observer }: RefreshOptions): Refresh {
+export function createRefresh({ obtain, failures, clock, observer }: RefreshOptions): Refresh {
   const underWay = new Set<string>();
   /** Until when, by the steady clock, there is no place for an app's refreshes, for each kind of refresh and origin. */
   const holdOff = new Map<string, number>();
@@ -41,6 +43,8 @@ export function createRefresh({ obtain, clock, observer }: RefreshOptions): Refr
   async function fly(question: Question, held: Entry | undefined, cause: RefreshCause): Promise<RefreshEnd> {
     const { app } = question.request;
     const place = `${cause} ${question.query.resource === "images" ? "images" : "api"} ${app}`;
+    // Nobody waits: what failed a moment ago, here or in another replica, is left alone until its next try.
+    if (failures.standing(question.key, clock.steady()) !== undefined) return "failed";
     if (clock.steady() < (holdOff.get(place) ?? 0)) return "refused";
     try {
       const waiter = { deadlineAt: clock.now() + PATIENCE_MS, gone, priority: PRIORITIES[cause] };

@@ -48,6 +48,9 @@ export interface TiersOptions {
   readonly onFailed?: (key: string, problem: Problem) => void;
 }
 
+/** By how much the clocks of replicas may differ, or be corrected. */
+const CLOCKS_DIFFER_MS = 60_000;
+
 export function createTiers({ memory, backend, clock, onFailed }: TiersOptions): Tiers {
   const purges = createPurges();
   const near = createNear(memory);
@@ -63,13 +66,38 @@ export function createTiers({ memory, backend, clock, onFailed }: TiersOptions):
     return verdict === "gone" ? undefined : { entry, tier, isPurged: verdict === "stale" };
   }
 
+  /**
+   * What says that it was stored at a time still to come was stored before the time of day was set back: nobody
+   * can tell how old it is, and it would pass for newer than whatever is fetched.
+   */
+  function isFromTheFuture({ storedAt }: Entry): boolean {
+    return storedAt > clock.now() + CLOCKS_DIFFER_MS;
+  }
+
+  function findNear(key: string): ReturnType<typeof near.find> {
+    const held = near.find(key);
+    if (held === undefined || !isFromTheFuture(held.entry)) return held;
+    void memory.remove(key);
+    return undefined;
+  }
+
+  async function getBehind(
+    key: string,
+    store: Backend["store"],
+  ): Promise<Entry | undefined | typeof UNAVAILABLE> {
+    const far = await orUnavailable(store.get(key));
+    if (far === UNAVAILABLE || far === undefined || !isFromTheFuture(far)) return far;
+    await orUnavailable(store.remove(key));
+    return undefined;
+  }
+
   async function lookupBehind(
     key: string,
     { store }: Backend,
     held: Entry | undefined,
   ): Promise<Found | undefined> {
     const read = near.startRead(key);
-    const far = await orUnavailable(store.get(key));
+    const far = await getBehind(key, store);
     const isBack = far !== UNAVAILABLE;
     if (held !== undefined && isBack && (far === undefined || far.storedAt < held.storedAt)) {
       // It lost the entry, as after a restart without its data, or was away when it was stored: it gets it back.
@@ -86,7 +114,7 @@ export function createTiers({ memory, backend, clock, onFailed }: TiersOptions):
 
   return {
     async lookup(key) {
-      const held = near.find(key);
+      const held = findNear(key);
       if (backend === undefined || held?.isConfirmed) return judged(key, held?.entry, "memory");
       return await lookupBehind(key, backend, held?.entry);
     },

@@ -47,15 +47,13 @@ export interface WarmOptions {
 
 /** What had no place, or failed, is tried again after about so long. */
 const RETRY_MS = { refused: 15_000, failed: 60_000, skipped: 1_000 } as const;
-/** What lives shorter, by the upstream's word say, is fetched no oftener than this, unless the list says so. */
-const SOONEST_AGAIN_MS = 30_000;
 /** The part of its life before the end of which an answer is fetched anew. */
 const LAST_PART = 0.1;
 /** The replicas begin at different times, so that not all ask at once who is to fetch. */
 const SPREAD_MS = 2_000;
 
 interface Scheduled extends WarmItem {
-  /** Epoch milliseconds. */
+  /** By the steady clock: a time of day that is set back puts nothing off. */
   lookAt: number;
   last: RefreshEnd | null;
 }
@@ -75,7 +73,7 @@ export function createWarm(options: WarmOptions): Warm {
         ? clock.now()
         : dueAgainAt(found.entry, item, rules(), clock.now());
     if (dueAt > clock.now()) {
-      item.lookAt = dueAt;
+      item.lookAt = clock.steady() + (dueAt - clock.now());
       return;
     }
     const end = await refresh(question, found?.entry, "warm");
@@ -86,18 +84,19 @@ export function createWarm(options: WarmOptions): Warm {
     // What is not kept, by the upstream's word say, is not asked for again and again.
     const retryMs = end === "refreshed" ? RETRY_MS.failed : RETRY_MS[end];
     const retryAt = now + retryMs * (0.5 + random.fraction());
-    item.lookAt =
+    const lookAt =
       renewed === undefined ? retryAt : Math.max(dueAgainAt(renewed.entry, item, rules(), now), now + 1_000);
+    item.lookAt = clock.steady() + (lookAt - now);
   }
 
   /** One after the other: this is not to come in a burst. */
   async function next(): Promise<void> {
     const [first] = scheduled.toSorted((one, other) => one.lookAt - other.lookAt);
     if (first === undefined) return;
-    if (first.lookAt <= clock.now()) await attend(first);
+    if (first.lookAt <= clock.steady()) await attend(first);
     if (isStopped) return;
     const soonest = Math.min(...scheduled.map(({ lookAt }) => lookAt));
-    cancel = clock.after(Math.max(0, soonest - clock.now()), () => void next());
+    cancel = clock.after(Math.max(0, soonest - clock.steady()), () => void next());
   }
 
   return {
@@ -114,7 +113,7 @@ export function createWarm(options: WarmOptions): Warm {
         query: question.text,
         app: question.request.app,
         everySeconds: everyMs === null ? null : everyMs / 1000,
-        dueInSeconds: Math.max(0, Math.ceil((lookAt - clock.now()) / 1000)),
+        dueInSeconds: Math.max(0, Math.ceil((lookAt - clock.steady()) / 1000)),
         last,
       })),
   };
@@ -122,8 +121,11 @@ export function createWarm(options: WarmOptions): Warm {
 
 /** When an entry is to be fetched anew, epoch milliseconds; at the latest when it expires, but for a schedule. */
 function dueAgainAt(entry: Entry, { everyMs }: WarmItem, rules: CacheRules, now: number): number {
-  if (!isWithinBounds(entry, rules, now)) return now;
-  if (everyMs !== null) return entry.storedAt + everyMs;
-  const lifeMs = Math.max(0, entry.freshUntil - entry.storedAt);
-  return entry.storedAt + Math.max(lifeMs * (1 - LAST_PART), SOONEST_AGAIN_MS);
+  const { storedAt, freshUntil } = entry;
+  // What is of no use from the first is not made warm by asking for it again and again.
+  if (!isWithinBounds(entry, rules, now)) return storedAt + RETRY_MS.failed;
+  if (everyMs !== null) return storedAt + everyMs;
+  if (freshUntil <= storedAt) return storedAt + RETRY_MS.failed;
+  const nearItsEnd = freshUntil - (freshUntil - storedAt) * LAST_PART;
+  return Math.max(nearItsEnd, storedAt + rules.minRefreshIntervalMs);
 }

@@ -128,7 +128,7 @@ export const UPSTREAMS_DIRECTIVES: readonly Scenario[] = [
   },
   {
     id: "9111-5.2.2.5-from-now-on",
-    title: "one that comes in place of a stored one leaves that as it is: stale",
+    title: "one that comes in place of a stored one takes that away: it is out of date",
     steps: [
       { upstream: { validators: "etag" } },
       { ask: PATH, gets: { cache: MISS } },
@@ -137,7 +137,7 @@ export const UPSTREAMS_DIRECTIVES: readonly Scenario[] = [
       { upstream: { headers: { "cache-control": "no-store" } } },
       { ask: PATH, as: "new", gets: { cache: "fwd=stale; ttl=0; detail=upstream-no-store" } },
       { pass: 1 },
-      { ask: PATH, gets: { cache: "fwd=stale; ttl=0; detail=upstream-no-store", sameBodyAs: "new" } },
+      { ask: PATH, gets: { cache: "fwd=miss; ttl=0; detail=upstream-no-store", sameBodyAs: "new" } },
       { asked: 3 },
     ],
   },

@@ -8,6 +8,7 @@ import { createMemoryStore } from "../../../src/cache/memory-store.ts";
 import { createObtain, type Flown, type Kept } from "../../../src/cache/obtain.ts";
 import { createRefresh } from "../../../src/cache/refresh.ts";
 import { createTiers, type Tiers } from "../../../src/cache/tiers.ts";
+import { createWarm, type Warm } from "../../../src/cache/warm.ts";
 import { createFly } from "../../../src/coalesce/across.ts";
 import { createFlights } from "../../../src/coalesce/flight.ts";
 import {
@@ -47,6 +48,8 @@ export interface Setup {
   readonly clock: FakeClock;
   readonly tiers: Tiers;
   readonly ask: (text?: string, changes?: Partial<GatewayRequest>) => Promise<Answer>;
+  /** One who keeps the question warm. */
+  readonly warm: () => Warm;
   readonly fetches: () => number;
   readonly asked: readonly Asking[];
   readonly refreshed: readonly RefreshRecord[];
@@ -82,10 +85,16 @@ export function setup(
     clock,
     observer: { refreshed: (record) => void refreshed.push(record) },
   });
+  const refresh = createRefresh({
+    obtain,
+    failures,
+    clock,
+    observer: { error: (message) => expect.unreachable(message) },
+  });
   const cache = createCache({
     tiers,
     obtain,
-    refresh: createRefresh({ obtain, clock, observer: { error: (message) => expect.unreachable(message) } }),
+    refresh,
     failures,
     budgetLeft,
     isCoolingOff: () => false,
@@ -97,6 +106,16 @@ export function setup(
     clock,
     tiers,
     ask: (text, changes) => cache(questionWith(requestWith(clock.now(), changes), text)),
+    warm: () =>
+      createWarm({
+        items: [{ question: questionWith(requestWith(clock.now())), everyMs: null }],
+        tiers,
+        refresh,
+        rules: ruling,
+        clock,
+        random: { fraction: () => 0.5 },
+        observer: { warmed: () => undefined },
+      }),
     fetches: () => asked.length,
     asked,
     refreshed,

@@ -296,3 +296,14 @@ it("an answer kept when longer lifetimes were set is not given beyond the bound 
   expect(await ask()).toMatchObject({ outcome: "miss", forwarded: "stale" });
   expect(fetches()).toBe(2);
 });
+
+it("an answer from before the time of day was set back is not given: nobody can tell how old it is", async () => {
+  const { clock, ask, fetches } = setup(async () => FOUND);
+  await ask();
+  clock.set(clock.now() - 86_400_000);
+  expect(await ask()).toMatchObject({ outcome: "miss", stored: true });
+  expect(await ask()).toMatchObject({ outcome: "hit" });
+  await clock.advance(LIFETIME_MS);
+  expect(await ask()).toMatchObject({ outcome: "miss", forwarded: "stale" });
+  expect(fetches()).toBe(3);
+});

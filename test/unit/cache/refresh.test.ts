@@ -31,6 +31,7 @@ function setup(obtain: () => ReturnType<Obtain>): Setup {
       wanted.push(one);
       return obtain();
     },
+    failures: { standing: () => undefined },
     clock,
     observer: { error: (message) => void errors.push(message) },
   });

@@ -160,6 +160,15 @@ describe("the tiers", () => {
     },
   );
 
+  it("drop what says that it was stored at a time still to come, so that new answers are kept", async () => {
+    const { tiers, behind } = setup();
+    const tomorrow = clock.now() + 86_400_000;
+    await behind.set(KEY, entryStoredAt(tomorrow));
+    expect(await tiers.lookup(KEY)).toBeUndefined();
+    expect(await tiers.keep(KEY, entryStoredAt(clock.now()))).toBe(true);
+    expect(await tiers.lookup(KEY)).toMatchObject({ tier: "memory" });
+  });
+
   it("drop an entry everywhere, and take no notice of a store that is out of order", async () => {
     const { tiers, behind, breakDown } = setup();
     await tiers.keep(KEY, entryStoredAt(1));
