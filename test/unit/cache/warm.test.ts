@@ -130,7 +130,7 @@ describe("keeping warm", () => {
     const purged = setup();
     purged.held.set(key, { entry: entryWith("{}", purged.clock.now()), isPurged: true });
     const old = setup({ rules: { maxAgeEverMs: 1_000 } });
-    old.held.set(key, { entry: entryWith("{}", old.clock.now() - 1_001), isPurged: false });
+    old.held.set(key, { entry: entryWith("{}", old.clock.now() - 61_000), isPurged: false });
     for (const all of [purged, old]) {
       all.warm.start();
       await all.clock.advance(0);
