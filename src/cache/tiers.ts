@@ -23,8 +23,12 @@ export interface Found {
 }
 
 export interface Tiers {
-  /** Never rejects: a store out of order is a miss. */
-  readonly lookup: (key: string) => Promise<Found | undefined>;
+  /**
+   * Never rejects: a store out of order is a miss.
+   * @param since epoch milliseconds: something stored after that is wanted. Where memory has none it is looked
+   * for behind: another replica's word that it has stored it may still be on its way here
+   */
+  readonly lookup: (key: string, since?: number) => Promise<Found | undefined>;
   /** What the purges known by now make of an entry that was found before; `undefined` where it is gone. */
   readonly judge: (key: string, found: Found) => Found | undefined;
   /** Keeps an entry in every tier; memory alone will do where the backend is out of order. */
@@ -80,8 +84,8 @@ export function createTiers({ memory, backend, clock, onFailed }: TiersOptions):
   }
 
   return {
-    async lookup(key) {
-      const held = near.find(key);
+    async lookup(key, since) {
+      const held = near.find(key, since);
       if (backend === undefined || held?.isConfirmed) return judged(key, held?.entry, "memory");
       return await lookupBehind(key, backend, held?.entry);
     },
