@@ -7,8 +7,14 @@ import type { BackendEvent } from "./backend.ts";
 import type { MemoryStore } from "./memory-store.ts";
 
 export interface Near {
-  /** What memory holds, and whether it may have been overtaken unheard. */
-  readonly find: (key: string) => { readonly entry: Entry; readonly isConfirmed: boolean } | undefined;
+  /**
+   * What memory holds, and whether that will do: it may have been overtaken unheard, or not be newer than wanted.
+   * @param since epoch milliseconds; absent: whatever was stored when
+   */
+  readonly find: (
+    key: string,
+    since?: number,
+  ) => { readonly entry: Entry; readonly isConfirmed: boolean } | undefined;
   /** To be called before asking behind; the result takes what came back, or that nothing did. */
   readonly startRead: (key: string) => Read;
   readonly onEvent: (event: Exclude<BackendEvent, { kind: "purged" | "failed" }>) => void;
@@ -48,9 +54,9 @@ export function createNear(memory: MemoryStore): Near {
   }
 
   return {
-    find(key) {
+    find(key, since = Number.NEGATIVE_INFINITY) {
       const entry = memory.find(key);
-      return entry && { entry, isConfirmed: !unconfirmed.has(key) };
+      return entry && { entry, isConfirmed: !unconfirmed.has(key) && entry.storedAt > since };
     },
     startRead(key) {
       const read = reads.get(key) ?? { readers: 0, overtakenBy: 0 };

@@ -89,7 +89,7 @@ export function createObtain(options: ObtainOptions): Obtain {
 
   /** Looks for what another flight may have brought meanwhile. */
   async function look({ question: { key }, held }: Wanted): Promise<Kept | undefined> {
-    const found = await tiers.lookup(key);
+    const found = await tiers.lookup(key, held?.storedAt);
     if (found === undefined || found.isPurged || !isFresh(found.entry, rules(), clock.now()))
       return undefined;
     const isNewer = held === undefined || found.entry.storedAt > held.storedAt;

@@ -23,8 +23,12 @@ export interface Found {
 }
 
 export interface Tiers {
-  /** Never rejects: a store out of order is a miss. */
-  readonly lookup: (key: string) => Promise<Found | undefined>;
+  /**
+   * Never rejects: a store out of order is a miss.
+   * @param since epoch milliseconds: something stored after that is wanted. Where memory has none it is looked
+   * for behind: another replica's word that it has stored it may still be on its way here
+   */
+  readonly lookup: (key: string, since?: number) => Promise<Found | undefined>;
   /** What the purges known by now make of an entry that was found before; `undefined` where it is gone. */
   readonly judge: (key: string, found: Found) => Found | undefined;
   /** Keeps an entry in every tier; memory alone will do where the backend is out of order. */
@@ -117,8 +121,8 @@ function createLookup({ memory, backend, clock, near, purges }: LookupOptions): 
     return verdict === "gone" ? undefined : { entry, tier, isPurged: verdict === "stale" };
   }
 
-  function findNear(key: string): ReturnType<Near["find"]> {
-    const held = near.find(key);
+  function findNear(key: string, since?: number): ReturnType<Near["find"]> {
+    const held = near.find(key, since);
     if (held === undefined || !isFromTheFuture(held.entry, clock.now())) return held;
     void memory.remove(key);
     return undefined;
@@ -147,8 +151,8 @@ function createLookup({ memory, backend, clock, near, purges }: LookupOptions): 
 
   return {
     judged,
-    async lookup(key) {
-      const held = findNear(key);
+    async lookup(key, since) {
+      const held = findNear(key, since);
       if (backend === undefined || held?.isConfirmed) return judged(key, held?.entry, "memory");
       return await lookupBehind(key, backend, held?.entry);
     },

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 
 import { createFailures } from "../../../src/cache/failures.ts";
-import { createMemoryStore } from "../../../src/cache/memory-store.ts";
+import { createMemoryStore, type MemoryStore } from "../../../src/cache/memory-store.ts";
 import {
   createObtain,
   type Flown,
@@ -35,9 +35,17 @@ interface Setup {
 
 const QUESTION = questionWith(requestWith(0));
 
-function setup(upstream: (nth: number) => Promise<Fetched>): Setup {
+/** @param shared where other replicas keep their answers too; what they say of that does not arrive */
+function setup(upstream: (nth: number) => Promise<Fetched>, shared?: MemoryStore): Setup {
   const clock = createFakeClock();
-  const tiers = createTiers({ memory: createMemoryStore(80_000, clock), backend: undefined, clock });
+  const backend = shared && {
+    store: shared,
+    purge: () => Promise.reject(new Error("not asked for")),
+    onEvent: () => undefined,
+    claims: undefined,
+    close: async () => undefined,
+  };
+  const tiers = createTiers({ memory: createMemoryStore(80_000, clock), backend, clock });
   const failures = createFailures();
   const askedBy: (Validators | undefined)[] = [];
   const refreshed: RefreshRecord[] = [];
@@ -68,6 +76,17 @@ describe("what somebody else has brought meanwhile", () => {
     await tiers.keep(QUESTION.key, entryWith("newer", clock.now()));
     const { flown } = await obtain({ held: entryWith("older", clock.now() - 1) });
     expect([flown.how, flown.value.tier, askedBy]).toEqual(["found", "memory", []]);
+  });
+
+  it("is taken from another replica, also where its message that it has it is still on its way", async () => {
+    const shared = createMemoryStore(80_000, createFakeClock());
+    const { clock, tiers, obtain, askedBy } = setup(async () => FOUND, shared);
+    const held = entryWith("older", clock.now() - 1);
+    await tiers.keep(QUESTION.key, held);
+    await shared.set(QUESTION.key, entryWith("newer", clock.now()));
+    const { flown } = await obtain({ held, cause: "refresh" });
+    expect([flown.how, flown.value.entry.storedAt, askedBy]).toEqual(["found", clock.now(), []]);
+    expect((await tiers.lookup(QUESTION.key))?.entry.storedAt).toBe(clock.now());
   });
 
   it.each<[string, number, Partial<Entry>]>([
