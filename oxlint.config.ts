@@ -76,6 +76,10 @@ const LAYERS: { files: string[]; mayNotSee: string[]; pure?: boolean }[] = [
   {
     files: [
       "src/cache/policy.ts",
+      "src/cache/freshness.ts",
+      "src/cache/pace.ts",
+      "src/cache/early.ts",
+      "src/cache/same-meaning.ts",
       "src/budget/windows.ts",
       "src/budget/circuit.ts",
       "src/budget/arbiter.ts",

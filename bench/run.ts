@@ -6,6 +6,7 @@
  */
 import { benchBudget } from "./budget.ts";
 import { benchHits } from "./hits.ts";
+import { benchOutages } from "./outages.ts";
 import { benchStores } from "./stores.ts";
 import { benchUnderstanding } from "./understanding.ts";
 
@@ -15,3 +16,4 @@ await benchUnderstanding(isShort ? 50 : 500);
 await benchHits(isShort ? 500 : 4_000);
 await benchStores(isShort ? 100 : 1_000);
 await benchBudget(isShort ? 200 : 1_000);
+await benchOutages(isShort ? 5 : 50);

@@ -2,7 +2,7 @@
  * The cache stage and what is behind it: one flight per key, in this process and among all replicas.
  */
 import type { Backend } from "./cache/backend.ts";
-import { type Cache, createCache } from "./cache/cache.ts";
+import { type Cache, type CacheOptions, createCache } from "./cache/cache.ts";
 import type { Failures } from "./cache/failures.ts";
 import { createObtain, type Flown, type Kept, type ObtainOptions } from "./cache/obtain.ts";
 import { createRefresh, type Refresh } from "./cache/refresh.ts";
@@ -41,8 +41,26 @@ export function drawCache(
   });
   const refresh = createRefresh({ obtain, failures, clock, observer });
   const budgetLeft = createBudgetLeft(budgets, clock);
+  const isCoolingOff: CacheOptions["isCoolingOff"] = ({
+    query: { resource },
+    request: { app, priority },
+  }) => {
+    const { throttle } = budgets[resource === "images" ? "images" : "api"];
+    const { forMs, why } = throttle.expect({ app, priority, resource });
+    return forMs > 0 && why === "cool-off";
+  };
   return {
-    cache: createCache({ tiers, obtain, refresh, failures, budgetLeft, rules, clock, random }),
+    cache: createCache({
+      tiers,
+      obtain,
+      refresh,
+      failures,
+      budgetLeft,
+      isCoolingOff,
+      rules,
+      clock,
+      random,
+    }),
     refresh,
   };
 }

@@ -2,12 +2,12 @@
  * The way to the upstream: attempt [ throttle → sign → fetch ], and streaming what is not kept.
  */
 import type { Budgets } from "./draw-budgets.ts";
-import type { Cause, Fetched, Observer, Question, Validators, Waiting } from "./exchange.ts";
+import type { Fetched, Observer, Question, Waiting } from "./exchange.ts";
 import type { Resource } from "./interface/resources.ts";
 import type { Query, StreamedQuery } from "./query/query.ts";
 import { upstreamTarget } from "./query/text.ts";
 import type { Surroundings } from "./surroundings.ts";
-import { createAttempt } from "./upstream/attempt.ts";
+import { createAttempt, type UpstreamQuestion } from "./upstream/attempt.ts";
 import { createOrigin, type Origin } from "./upstream/origin.ts";
 import { createPassThrough, type PassThrough } from "./upstream/pass-through.ts";
 import { createSigner } from "./upstream/sign.ts";
@@ -24,7 +24,7 @@ export interface Upstream {
   readonly ask: (
     question: Question,
     waiting: Waiting,
-    asking: { readonly cause: Cause; readonly held: Validators | undefined },
+    asking: Pick<UpstreamQuestion, "cause" | "held" | "departing">,
   ) => Promise<Fetched>;
   readonly passThrough: PassThrough;
 }
@@ -45,13 +45,10 @@ export function drawUpstream(surroundings: Surroundings, parts: UpstreamParts): 
   };
   const attempt = createAttempt(outward);
   return {
-    ask({ query, text, request: { app, format } }, waiting, { cause, held }) {
+    ask({ query, text, request: { app, format } }, waiting, asking) {
       const { resource, kind } = query;
       const target = outward.targetOf(query);
-      return attempt(
-        { resource, text, target, single: kind === "record", format, app, cause, held },
-        waiting,
-      );
+      return attempt({ resource, text, target, single: kind === "record", format, app, ...asking }, waiting);
     },
     passThrough: createPassThrough(outward),
   };

@@ -42,7 +42,9 @@ export function warmItems(
   const faults = [...problems];
   for (const url of urls) {
     const understood = understand(url, route, parse);
-    if (typeof understood === "string") faults.push(`${url.place}: ${url.url}: ${understood}`);
+    // Without the query: a signature or a key may have been copied into it.
+    if (typeof understood === "string")
+      faults.push(`${url.place}: ${splitTarget(url.url).path}: ${understood}`);
     else if (!apps.has(url.app)) faults.push(`${url.place}: ${url.app} is no app of the settings`);
     else items.push({ question: understood, everyMs: url.everyMs });
   }

@@ -87,7 +87,7 @@ export interface UpstreamTerms {
   readonly mayStore: boolean;
   /** How old the answer was when it came. */
   readonly ageMs: number;
-  /** How long it is fresh yet. */
+  /** How long it is fresh yet; below zero: for how long it has been stale. */
   readonly freshForMs: number | undefined;
   readonly staleWhileRevalidateMs: number | undefined;
   readonly staleIfErrorMs: number | undefined;
@@ -197,6 +197,8 @@ export interface Answer {
   readonly stored: true | WhyNotStored;
   /** Why the upstream was asked, where it was. */
   readonly forwarded: Forwarded | undefined;
+  /** The status the upstream answered with, where that is not the entry's own: 304. */
+  readonly forwardedStatus?: number | undefined;
   /** Why it is not newer; a problem's code: what it takes the place of. */
   readonly note: ServeNote | undefined;
 }

@@ -5,6 +5,7 @@ import { createGateway, type Gateway } from "./app.ts";
 import type { StopOptions } from "./draw-life.ts";
 import { createLogger, type Logger } from "./observe/log.ts";
 import { systemClock } from "./platform/clock.ts";
+import { ConfigError } from "./platform/config.ts";
 import { systemRandom } from "./platform/random.ts";
 import { createPrivateKeys } from "./platform/private-keys.ts";
 import { describeError, whenFailed } from "./platform/fatal-errors.ts";
@@ -35,7 +36,9 @@ export async function main(): Promise<void> {
     const { callers, admin } = await gateway.start();
     log.info({ callers: callers.url, admin: admin.url, node: process.version }, "property-gateway listens");
   } catch (error) {
-    log.fatal({ error: describeError(error) }, what);
+    // What an operator wrote is told as all mistakes in the settings are: a line each.
+    if (error instanceof ConfigError) process.stderr.write(`${error.message}\n`);
+    else log.fatal({ error: describeError(error) }, what);
     if (gateway !== undefined) await stop(gateway, log);
     return await exit(1);
   }

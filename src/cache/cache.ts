@@ -20,6 +20,8 @@ export interface CacheOptions {
   readonly failures: Failures;
   /** The part of the budget that is left for a resource, from 0 to 1. */
   readonly budgetLeft: (resource: Question["query"]["resource"]) => number;
+  /** Whether the upstream is left alone for now: it asked for that, or shows no sign of life. */
+  readonly isCoolingOff: (question: Question) => boolean;
   readonly rules: () => CacheRules;
   readonly clock: Clock;
   readonly random: Pick<Random, "fraction">;
@@ -45,7 +47,9 @@ export function createCache(options: CacheOptions): Cache {
   async function fetched(question: Question, held: Found | undefined, why: Forwarded): Promise<Answer> {
     const { key, request } = question;
     const giveUpAt = clock.now() + rules().maxWaitForFreshMs;
-    const hasStandIn = why === "stale" && ruling(question, held, TOO_LATE).kind === "serve";
+    const standIn = why === "stale" ? ruling(question, held, LEFT_ALONE) : undefined;
+    const hasStandIn = held !== undefined && standIn?.kind === "serve";
+    if (hasStandIn && options.isCoolingOff(question)) return served(held, standIn.note, false);
     const deadlineAt = hasStandIn ? Math.min(request.deadlineAt, giveUpAt) : request.deadlineAt;
     try {
       return await waitForFlight(question, held, why, deadlineAt);
@@ -142,8 +146,8 @@ function askedBy({ query, request: { directives, mayForceRefresh } }: Question):
   return { query, directives, mayForceRefresh };
 }
 
-/** What a caller would be told who waited in vain. */
-const TOO_LATE = new Problem("deadline-exceeded");
+/** What a caller would be told who had nothing else. */
+const LEFT_ALONE = new Problem("upstream-unavailable", { refusedHere: true });
 
 const CAUSES: Record<Forwarded, Cause> = { miss: "miss", stale: "miss", request: "forced" };
 

@@ -50,7 +50,7 @@ export function pacedLifetimeMs(rules: CacheRules, query: Query, pace: Pace, now
 /**
  * How long an answer is fresh, in milliseconds from when it was received: as the settings and its pace say,
  * or the upstream, where that is shorter. It ends with the bounds on age and keeping, so that `max-age` never
- * promises a caller more than is kept.
+ * promises a caller more than is kept. Below zero, it was stale already when it came.
  * @param status that of the answer; a 304's is that of what it confirms
  */
 export function freshnessLifetimeMs(
@@ -71,7 +71,7 @@ export function freshnessLifetimeMs(
         ? pacedLifetimeMs(rules, query, pace, now)
         : rules.ttlMs[kind];
   const theirs = rules.honourUpstream ? (terms.freshForMs ?? ours) : ours;
-  return Math.max(0, Math.min(ours, theirs, rules.maxAgeEverMs - terms.ageMs, rules.retentionMs));
+  return Math.min(ours, theirs, rules.maxAgeEverMs - terms.ageMs, rules.retentionMs);
 }
 
 /** How old an answer is, in milliseconds (RFC 9111, section 4.2.3). */

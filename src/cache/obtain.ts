@@ -27,6 +27,8 @@ export interface Kept {
   readonly stored: true | WhyNotStored;
   /** Where it was found; absent where it was fetched. */
   readonly tier: Tier | undefined;
+  /** With which status it was fetched, where that is not the entry's own: 304. */
+  readonly forwardedStatus?: number;
 }
 
 /** What a flight brings home, and how. */
@@ -48,6 +50,8 @@ interface Asking {
   readonly cause: Cause;
   /** What is held, if its newness can be asked for. */
   readonly held: Validators | undefined;
+  /** Told whenever a call departs: what is purged from then on, its answer may not know of. */
+  readonly departing: () => void;
 }
 
 export interface ObtainOptions {
@@ -117,19 +121,29 @@ async function fetchAndKeep(
   waiting: Waiting,
   { tiers, fetch, rules, clock, observer }: ObtainOptions,
 ): Promise<Kept> {
-  const purgeEpoch = tiers.purgeEpoch();
+  let purgeEpoch = tiers.purgeEpoch();
   const startedAt = clock.steady();
-  const asking = { cause, held: held && validatorsOf(held) };
+  const asking: Asking = {
+    cause,
+    held: held && validatorsOf(held),
+    departing() {
+      purgeEpoch = tiers.purgeEpoch();
+    },
+  };
   const fetched = await fetch(question, waiting, asking).catch((error: unknown) => {
     throw isBackground(cause) ? asBackground(error) : error;
   });
   const receipt = { now: clock.now(), fetchMs: clock.steady() - startedAt, purgeEpoch };
   const { entry, mayStore, change, shadow } = await receive(question.query, fetched, held, receipt, rules());
   if (change !== undefined) observer.refreshed({ resource: question.query.resource, change, shadow });
-  if (mayStore) return { entry, stored: await tiers.keep(question.key, entry), tier: undefined };
+  const forwardedStatus = fetched.status;
+  if (mayStore) {
+    const stored = await tiers.keep(question.key, entry);
+    return { entry, stored, tier: undefined, forwardedStatus };
+  }
   // What it has overtaken is not given any more: it would be refreshed again and again, and never be newer.
   if (held !== undefined) await tiers.drop(question.key);
-  return { entry, stored: "upstream-no-store", tier: undefined };
+  return { entry, stored: "upstream-no-store", tier: undefined, forwardedStatus };
 }
 
 /** By which the upstream can be asked whether an entry is still true; only of a good answer. */

@@ -73,7 +73,8 @@ function withFresh(
   const isNewEnough =
     isYoungEnough(entry, directives, now) && leftMs(entry, now) >= (directives.minFreshMs ?? 0);
   if (isNewEnough) {
-    const isDue = entry.status === 200 && failed === undefined && isDueEarly(entry, dice, now);
+    const isNearEnd = isDueEarly(entry, dice, now) || isLastChance(entry, rules, now);
+    const isDue = entry.status === 200 && failed === undefined && isNearEnd;
     return isDue && budgetLeft() > rules.earlyRefreshAbove
       ? { kind: "serveAndRefresh", note: undefined }
       : { kind: "serve", note: undefined };
@@ -109,15 +110,26 @@ function withStale(
   return failed === undefined ? { kind: "fetch", why: "stale" } : { kind: "refuse", problem: failed };
 }
 
-/** Whether a caller has nothing against an answer but that it may be stale. */
+/** Whether a caller may want a stale answer; who says `max-age` wants none, unless it says `max-stale` too. */
 function isAcceptable(entry: Entry, directives: CallerDirectives, now: number): boolean {
-  return directives.minFreshMs === undefined && isYoungEnough(entry, directives, now);
+  const { minFreshMs, maxAgeMs, maxStaleMs } = directives;
+  const wantsFresh = minFreshMs !== undefined || (maxAgeMs !== undefined && maxStaleMs === undefined);
+  return !wantsFresh && isYoungEnough(entry, directives, now);
 }
 
 /** How long an answer may be given while it is refreshed: as the settings say, or the upstream, if that is shorter. */
 function whileRevalidateMs({ upstreamStale }: Entry, query: Query, rules: CacheRules): number {
   const theirs = upstreamStale.whileRevalidateMs ?? Number.POSITIVE_INFINITY;
   return Math.min(rules.staleWhileRevalidateMs[kindOf(query)], theirs);
+}
+
+/** The part of the longest age in which an answer that nothing could stand in for afterwards is refreshed. */
+const LAST_CHANCE = 0.1;
+
+/** Whether an answer is fresh to the end of all ages, and near it: expired, it could not even stand in. */
+function isLastChance({ bornAt, freshUntil }: Entry, { maxAgeEverMs }: CacheRules, now: number): boolean {
+  const endsAt = bornAt + maxAgeEverMs;
+  return freshUntil >= endsAt && now >= endsAt - maxAgeEverMs * LAST_CHANCE;
 }
 
 const NOT_IN_CACHE: Decision = { kind: "refuse", problem: new Problem("not-in-cache") };

@@ -11,7 +11,7 @@ import type { Clock } from "../platform/clock.ts";
 import type { Backend } from "./backend.ts";
 import type { MemoryStore } from "./memory-store.ts";
 import { createNear, type Near } from "./near.ts";
-import { createPurges, type Purge, type Purges, type PurgeScope } from "./purges.ts";
+import { createPurges, type Purge, type PurgeScope } from "./purges.ts";
 import { StoreUnavailable } from "./store.ts";
 
 /** An entry found, and what later purges make of it. */
@@ -48,6 +48,9 @@ export interface TiersOptions {
   readonly onFailed?: (key: string, problem: Problem) => void;
 }
 
+/** By how much the clocks of replicas may differ, or be corrected. */
+const CLOCKS_DIFFER_MS = 60_000;
+
 export function createTiers({ memory, backend, clock, onFailed }: TiersOptions): Tiers {
   const purges = createPurges();
   const near = createNear(memory);
@@ -57,24 +60,66 @@ export function createTiers({ memory, backend, clock, onFailed }: TiersOptions):
     else near.onEvent(event);
   });
 
-  const { lookup, judged } = createLookup({ memory, backend, clock, near, purges });
+  function judged(key: string, entry: Entry | undefined, tier: Tier): Found | undefined {
+    if (entry === undefined) return undefined;
+    const verdict = purges.verdict(key, entry);
+    return verdict === "gone" ? undefined : { entry, tier, isPurged: verdict === "stale" };
+  }
+
+  /**
+   * What says that it was stored at a time still to come was stored before the time of day was set back: nobody
+   * can tell how old it is, and it would pass for newer than whatever is fetched.
+   */
+  function isFromTheFuture({ storedAt }: Entry): boolean {
+    return storedAt > clock.now() + CLOCKS_DIFFER_MS;
+  }
+
+  function findNear(key: string): ReturnType<typeof near.find> {
+    const held = near.find(key);
+    if (held === undefined || !isFromTheFuture(held.entry)) return held;
+    void memory.remove(key);
+    return undefined;
+  }
+
+  async function getBehind(
+    key: string,
+    store: Backend["store"],
+  ): Promise<Entry | undefined | typeof UNAVAILABLE> {
+    const far = await orUnavailable(store.get(key));
+    if (far === UNAVAILABLE || far === undefined || !isFromTheFuture(far)) return far;
+    await orUnavailable(store.remove(key));
+    return undefined;
+  }
+
+  async function lookupBehind(
+    key: string,
+    { store }: Backend,
+    held: Entry | undefined,
+  ): Promise<Found | undefined> {
+    const read = near.startRead(key);
+    const far = await getBehind(key, store);
+    const isBack = far !== UNAVAILABLE;
+    if (held !== undefined && isBack && (far === undefined || far.storedAt < held.storedAt)) {
+      // It lost the entry, as after a restart without its data, or was away when it was stored: it gets it back.
+      read.end();
+      near.confirm(key);
+      void orUnavailable(store.set(key, held));
+      return judged(key, held, "memory");
+    }
+    const isFar = isBack && far !== undefined;
+    if (isFar) read.found(far);
+    else read.end();
+    return isFar ? judged(key, far, store.tier) : judged(key, held, "memory");
+  }
 
   return {
-    lookup,
-    judge: (key, { entry, tier }) => judged(key, entry, tier),
-    async keep(key, entry) {
-      near.confirm(key);
-      const inMemory = memory.put(key, entry);
-      // What a tier has no room for has still overtaken what is there.
-      if (inMemory === "too-large") await memory.remove(key);
-      if (backend === undefined) return inMemory;
-      const behind = await orUnavailable(backend.store.set(key, entry));
-      if (behind === "too-large") await orUnavailable(backend.store.remove(key));
-      if (behind === UNAVAILABLE) return inMemory === true ? true : "store-unavailable";
-      // Another replica's newer answer is there: this one's must not outlive it here.
-      if (behind === "newer-stored") await memory.remove(key);
-      return behind;
+    async lookup(key) {
+      const held = findNear(key);
+      if (backend === undefined || held?.isConfirmed) return judged(key, held?.entry, "memory");
+      return await lookupBehind(key, backend, held?.entry);
     },
+    judge: (key, { entry, tier }) => judged(key, entry, tier),
+    keep: (key, entry) => keepEverywhere(key, entry, near, memory, backend),
     async drop(key) {
       await memory.remove(key);
       if (backend !== undefined) await orUnavailable(backend.store.remove(key));
@@ -95,56 +140,24 @@ export function createTiers({ memory, backend, clock, onFailed }: TiersOptions):
   };
 }
 
-interface LookupOptions extends Pick<TiersOptions, "memory" | "backend" | "clock"> {
-  readonly near: Near;
-  readonly purges: Purges;
-}
-
-function createLookup({ memory, backend, clock, near, purges }: LookupOptions): Pick<Tiers, "lookup"> & {
-  readonly judged: (key: string, entry: Entry | undefined, tier: Tier) => Found | undefined;
-} {
-  function judged(key: string, entry: Entry | undefined, tier: Tier): Found | undefined {
-    if (entry === undefined) return undefined;
-    const verdict = purges.verdict(key, entry);
-    return verdict === "gone" ? undefined : { entry, tier, isPurged: verdict === "stale" };
-  }
-
-  function findNear(key: string): ReturnType<Near["find"]> {
-    const held = near.find(key);
-    if (held === undefined || !isFromTheFuture(held.entry, clock.now())) return held;
-    void memory.remove(key);
-    return undefined;
-  }
-
-  async function lookupBehind(
-    key: string,
-    { store }: Backend,
-    held: Entry | undefined,
-  ): Promise<Found | undefined> {
-    const read = near.startRead(key);
-    const far = await getBehind(key, store, clock.now());
-    const isBack = far !== UNAVAILABLE;
-    if (held !== undefined && isBack && (far === undefined || far.storedAt < held.storedAt)) {
-      // It lost the entry, as after a restart without its data, or was away when it was stored: it gets it back.
-      read.end();
-      near.confirm(key);
-      void orUnavailable(store.set(key, held));
-      return judged(key, held, "memory");
-    }
-    const isFar = isBack && far !== undefined;
-    if (isFar) read.found(far);
-    else read.end();
-    return isFar ? judged(key, far, store.tier) : judged(key, held, "memory");
-  }
-
-  return {
-    judged,
-    async lookup(key) {
-      const held = findNear(key);
-      if (backend === undefined || held?.isConfirmed) return judged(key, held?.entry, "memory");
-      return await lookupBehind(key, backend, held?.entry);
-    },
-  };
+async function keepEverywhere(
+  key: string,
+  entry: Entry,
+  near: Near,
+  memory: MemoryStore,
+  backend: Backend | undefined,
+): Promise<true | WhyNotStored> {
+  near.confirm(key);
+  const inMemory = memory.put(key, entry);
+  // What a tier has no room for has still overtaken what is there.
+  if (inMemory === "too-large") await memory.remove(key);
+  if (backend === undefined) return inMemory;
+  const behind = await orUnavailable(backend.store.set(key, entry));
+  if (behind === "too-large") await orUnavailable(backend.store.remove(key));
+  if (behind === UNAVAILABLE) return inMemory === true ? true : "store-unavailable";
+  // Another replica's newer answer is there: this one's must not outlive it here.
+  if (behind === "newer-stored") await memory.remove(key);
+  return behind;
 }
 
 const UNAVAILABLE = Symbol("unavailable");
@@ -156,26 +169,4 @@ async function orUnavailable<T>(operation: Promise<T>): Promise<T | typeof UNAVA
     if (error instanceof StoreUnavailable) return UNAVAILABLE;
     throw error;
   }
-}
-
-/** By how much the clocks of replicas may differ, or be corrected. */
-const CLOCKS_DIFFER_MS = 60_000;
-
-/**
- * What says that it was stored at a time still to come was stored before the time of day was set back: nobody can
- * tell how old it is, and it would pass for newer than whatever is fetched.
- */
-function isFromTheFuture({ storedAt }: Entry, now: number): boolean {
-  return storedAt > now + CLOCKS_DIFFER_MS;
-}
-
-async function getBehind(
-  key: string,
-  store: Backend["store"],
-  now: number,
-): Promise<Entry | undefined | typeof UNAVAILABLE> {
-  const far = await orUnavailable(store.get(key));
-  if (far === UNAVAILABLE || far === undefined || !isFromTheFuture(far, now)) return far;
-  await orUnavailable(store.remove(key));
-  return undefined;
 }

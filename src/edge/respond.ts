@@ -14,7 +14,7 @@ import type {
   ShareOfWindow,
   StreamSink,
 } from "../exchange.ts";
-import { httpDateMs } from "../http-dates.ts";
+import { httpDateMs } from "../http-date.ts";
 import type { Resource } from "../interface/resources.ts";
 import type { Query, StreamedQuery } from "../query/query.ts";
 import type { Arrival } from "./arrival.ts";
@@ -182,11 +182,11 @@ function tagsOf(entry: Entry): string[] {
 
 /** What became of the request, in the terms of RFC 9211, section 2. */
 function cacheStatus(answer: Answer, ttlSeconds: number, text: string): string {
-  const { outcome, forwarded, stored, tier, entry, note } = answer;
+  const { outcome, forwarded, forwardedStatus, stored, tier, entry, note } = answer;
   const parts = [CACHE_NAME];
   if (forwarded === undefined) parts.push("hit");
   else {
-    parts.push(`fwd=${forwarded}`, `fwd-status=${entry.status}`);
+    parts.push(`fwd=${forwarded}`, `fwd-status=${forwardedStatus ?? entry.status}`);
     if (outcome === "collapsed") parts.push("collapsed");
     if (stored === true) parts.push("stored");
   }
@@ -206,6 +206,7 @@ function shown(text: string): string {
 /** What the problem says about how the request went. */
 function outcomeOf(problem: Problem): Outcome {
   if (problem.code === "upstream-rejected" || problem.code === "not-found") return "miss";
+  if (problem.details.refusedHere === true) return "refused";
   if (problem.code === "temporary-reduced-capacity" || problem.code === "not-in-cache") return "refused";
   return problem.status < 500 ? "refused" : "failed";
 }

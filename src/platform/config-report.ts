@@ -14,9 +14,8 @@ export function report({ defaultFile, overlay, assignments }: ExaminedConfig): s
   const lines = ["configuration is valid", `  defaults from ${files[0] ?? defaultFile}`];
   if (overlay) {
     const { settings } = overlay;
-    const given = settingsOf(settingsSchema).filter(({ path }) => hasPath(settings, path));
     const wins = new Set(assignments.map((assignment) => formatPath(assignment.path)));
-    for (const { path } of given.filter((setting) => !wins.has(formatPath(setting.path)))) {
+    for (const path of givenIn(settings).filter((given) => !wins.has(formatPath(given)))) {
       const line = overlay.lineOf(path);
       const source = line === undefined ? overlay.name : `${overlay.name}:${line}`;
       lines.push(`  ${source}: ${formatPath(path)} = ${show(path, valueAt(settings, path))}`);
@@ -26,6 +25,18 @@ export function report({ defaultFile, overlay, assignments }: ExaminedConfig): s
     lines.push(`  environment variable ${variable}: ${formatPath(path)} = ${show(path, value)}`);
   }
   return lines;
+}
+
+/** What is set: each setting, and what stands for several at once. */
+function givenIn(settings: unknown): SettingPath[] {
+  const given = new Map<string, SettingPath>();
+  for (const { path } of settingsOf(settingsSchema)) {
+    const section = path.slice(0, -1);
+    const isForAll = section.length > 0 && typeof valueAt(settings, section) === "string";
+    const at = isForAll ? section : path;
+    if (hasPath(settings, at)) given.set(formatPath(at), at);
+  }
+  return [...given.values()];
 }
 
 function show(path: SettingPath, value: unknown): string {

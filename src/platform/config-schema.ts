@@ -96,7 +96,10 @@ const query = z.strictObject({
 /** One for each kind of answer; `minMs` 0: none at all. */
 const lifetimes = (minMs = 1) => {
   const each = (): ReturnType<typeof duration> => duration({ minMs, maxMs: YEAR_MS });
-  return z.strictObject({ listings: each(), sold: each(), areas: each(), records: each(), images: each() });
+  return setting(
+    z.strictObject({ listings: each(), sold: each(), areas: each(), records: each(), images: each() }),
+    { expected: "one duration for all kinds of answers, such as 5m, or a section with one for each" },
+  );
 };
 
 const cache = z.strictObject({

@@ -27,6 +27,7 @@ export function crossCheck(settings: ReadableSettings): Conflict[] {
     ...repeatedApps(settings),
     ...shareConflict(settings),
     ...retentionConflicts(settings),
+    ...lifetimeConflicts(settings),
   ];
 }
 
@@ -136,4 +137,19 @@ function retentionConflicts({ budget, ledger }: ReadableSettings): Conflict[] {
       },
     ];
   });
+}
+
+/** Between its bounds there must be a lifetime to choose. */
+function lifetimeConflicts({ cache }: ReadableSettings): Conflict[] {
+  const { ttlMin, ttlMax } = cache ?? {};
+  if (ttlMin === undefined || ttlMax === undefined) return [];
+  return (["listings", "sold", "areas", "records", "images"] as const)
+    .filter((kind) => ttlMin[kind] > ttlMax[kind])
+    .map((kind) => ({
+      paths: [
+        ["cache", "ttlMin", kind],
+        ["cache", "ttlMax", kind],
+      ],
+      explanation: `from ${formatDuration(ttlMin[kind])} to ${formatDuration(ttlMax[kind])} there is nothing; expected ttlMin to be the shorter`,
+    }));
 }

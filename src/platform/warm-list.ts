@@ -56,10 +56,12 @@ export function readWarmList(
     return { urls: [], problems: [`warm.file: ${JSON.stringify(name)} cannot be read${code}`] };
   }
   const file = parseSettingsFile(name, text);
+  // Nothing is known of what it lists.
+  if (file.problems.length > 0) return { urls: [], problems: file.problems };
   const sources = mergeSources(file, undefined, []);
   const faults: SettingFault[] = [];
   const read = checkSettings(list, sources.merged, [], faults);
-  const problems = [...file.problems, ...faults.map((fault) => describeFault(fault, sources))];
+  const problems = faults.map((fault) => describeFault(fault, sources));
   const checked = list.safeParse(sources.merged);
   if (problems.length > 0 || read === undefined || !checked.success) return { urls: [], problems };
   const urls = checked.data.urls.map(({ every, ...rest }, index) => ({

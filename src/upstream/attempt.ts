@@ -16,7 +16,7 @@ import type {
   Validators,
   Waiting,
 } from "../exchange.ts";
-import { httpDateMs } from "../http-dates.ts";
+import { httpDateMs } from "../http-date.ts";
 import { mediaTypeOf, type Format } from "../interface/media-types.ts";
 import type { Resource } from "../interface/resources.ts";
 import { pause, type Clock } from "../platform/clock.ts";
@@ -44,6 +44,8 @@ export interface UpstreamQuestion {
   readonly cause: Cause;
   /** What is held: the upstream may say that it has not changed. */
   readonly held: Validators | undefined;
+  /** Told whenever a call departs. */
+  readonly departing: () => void;
 }
 
 export interface AttemptOptions {
@@ -77,6 +79,7 @@ export function createAttempt(options: AttemptOptions): Attempt {
     const depart = (asked: UpstreamQuestion): Promise<Outcome> =>
       origin.throttled({ ...asked, waiting }, (ended) => {
         total.start();
+        asked.departing();
         return call(asked, origin, { timedOut: total.signal, ended }, options);
       });
     try {

@@ -1,4 +1,4 @@
-import { httpDateMs } from "../http-dates.ts";
+import { httpDateMs } from "../http-date.ts";
 
 /**
  * Reads `Retry-After`: seconds, or an HTTP date (RFC 9110, section 10.2.3).

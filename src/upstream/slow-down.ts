@@ -18,9 +18,13 @@ export function slowDownIn(
   return status === 503 && forMs !== undefined ? { cause: "unavailable", forMs } : undefined;
 }
 
-/** No connection came about: once is nothing, several times in a row are. */
+/** No connection came about, or nothing came over it: once is nothing, several times in a row are. */
 export function slowDownAfter(fault: UpstreamFaultKind): SlowDown | undefined {
-  return fault === "unreachable" || fault === "connect-timeout"
-    ? { cause: "unreachable", forMs: undefined }
-    : undefined;
+  return NO_SIGN_OF_LIFE.has(fault) ? { cause: "unreachable", forMs: undefined } : undefined;
 }
+
+const NO_SIGN_OF_LIFE: ReadonlySet<UpstreamFaultKind> = new Set([
+  "unreachable",
+  "connect-timeout",
+  "header-timeout",
+]);

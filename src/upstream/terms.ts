@@ -2,7 +2,7 @@
  * What the upstream says of how its answer may be used (RFC 9111, sections 4.2, 5.2.2 and 5.3; RFC 5861). Pure.
  */
 import type { UpstreamTerms } from "../exchange.ts";
-import { httpDateMs } from "../http-dates.ts";
+import { httpDateMs } from "../http-date.ts";
 import { elementsOf, secondsIn } from "../http-lists.ts";
 
 type Headers = Readonly<Record<string, string | readonly string[] | undefined>>;
@@ -15,7 +15,9 @@ type Headers = Readonly<Record<string, string | readonly string[] | undefined>>;
 export function termsIn(headers: Headers, delayMs: number, now: number): UpstreamTerms {
   const vary = text(headers["vary"]) ?? "";
   const directives = elementsOf(String(headers["cache-control"] ?? ""));
-  const ageMs = (secondsIn(text(headers["age"])) ?? 0) + Math.max(0, delayMs);
+  // Of a list the first counts (section 5.1).
+  const [age] = (text(headers["age"]) ?? "").split(",");
+  const ageMs = (secondsIn(age?.trim()) ?? 0) + Math.max(0, delayMs);
   const lifetimeMs = lifetimeIn(directives, headers, now);
   // A shared cache must not give these stale (sections 5.2.2.2, 5.2.2.8 and 5.2.2.10).
   const isStrict = ["must-revalidate", "proxy-revalidate", "s-maxage", "no-cache"].some((name) =>
@@ -25,7 +27,7 @@ export function termsIn(headers: Headers, delayMs: number, now: number): Upstrea
     // `*` in `Vary` matches no later request (section 4.1); a shared cache keeps nothing private (section 5.2.2.7).
     mayStore: !directives.has("no-store") && !directives.has("private") && !elementsOf(vary).has("*"),
     ageMs,
-    freshForMs: lifetimeMs === undefined ? undefined : Math.max(0, lifetimeMs - ageMs),
+    freshForMs: lifetimeMs === undefined ? undefined : lifetimeMs - ageMs,
     staleWhileRevalidateMs: isStrict ? 0 : secondsIn(directives.get("stale-while-revalidate")),
     staleIfErrorMs: isStrict ? 0 : secondsIn(directives.get("stale-if-error")),
   };

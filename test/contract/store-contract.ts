@@ -112,6 +112,25 @@ export function storeContract(name: string, create: (clock: Clock) => Promise<St
       expect(await store.get(keyOf("sold/1"))).toBeUndefined();
     });
 
+    it("what is past its end is swept out although nobody asks for it, and nothing else is", async () => {
+      const at = clock.now();
+      const expired = Array.from({ length: 600 }, (_, index) => keyOf(`sold/${index}`));
+      await Promise.all(
+        expired.map((key) => store.set(key, entryWith("{}", at, { keepUntil: at + 60_000 }))),
+      );
+      await store.set(keyOf("listings/1"), entryWith("kept", at, { keepUntil: at + 60_001 }));
+      // A store may not be able to tell what it holds.
+      expect([601, undefined]).toContain(store.stats()?.entries);
+      clock.set(at + 59_999);
+      await store.sweep();
+      expect([601, undefined]).toContain(store.stats()?.entries);
+      clock.set(at + 60_000);
+      await store.sweep();
+      expect([1, undefined]).toContain(store.stats()?.entries);
+      expect((await bodyOf(keyOf("listings/1")))?.toString()).toBe("kept");
+      expect(await store.get(keyOf("sold/0"))).toBeUndefined();
+    });
+
     it("20 MB are refused, and harm nothing that is there", async () => {
       await store.set(keyOf("sold/1"), entryWith("kept", clock.now()));
       const giant = entryWith(Buffer.alloc(20_000_000), clock.now() + 1);

@@ -118,6 +118,23 @@ describe("an upstream that takes no connections", () => {
     expect(await circuit(gateway, "api/all")).toBe(0);
   });
 
+  it("or takes them and sends nothing is left alone as well: then nobody waits who can be given a stale answer", async () => {
+    const gateway = await startGateway({
+      settings: `upstream: { headerTimeout: 50ms, retryDelay: 1ms }
+cache: { ttl: 1ms, staleWhileRevalidate: 0s, maxWaitForFresh: 5s }`,
+    });
+    const known = ["a", "b", "c", "d"].map((q) => `/areas?q=${q}`);
+    for (const path of known) await gateway.get(path);
+    const before = gateway.sandbox.requests().length;
+    gateway.sandbox.faults.add({ hang: "headers" });
+    for (const path of known.slice(0, 3))
+      expect(cacheStatus(await gateway.get(path))).toMatchObject({ hit: true, detail: "upstream-timeout" });
+    expect(await circuit(gateway, "api/all")).toBe(2);
+    const atOnce = await gateway.get("/areas?q=d");
+    expect(cacheStatus(atOnce)).toMatchObject({ hit: true, detail: "upstream-unavailable" });
+    expect(gateway.sandbox.requests()).toHaveLength(before + 3);
+  });
+
   it("now and then is no reason to leave it alone", async () => {
     const gateway = await startGateway();
     const port = Number(new URL(gateway.sandboxUrl).port);

@@ -114,13 +114,14 @@ describe("where the budget is spent", () => {
     expect(Number(refused.headers["retry-after"])).toBeGreaterThan(80_000);
   });
 
-  it("a caller is told what is known, where that is only that there was nothing", async () => {
+  it("a caller is told that there was nothing, where that is all that is known", async () => {
     const { gateway, clock } = await startPoor();
     expect((await gateway.get("/sold/1")).status).toBe(404);
-    clock.pass(61_000);
+    clock.pass(60_000);
     const stale = await gateway.get("/sold/1");
     expect([stale.status, problemCode(stale)]).toEqual([404, "not-found"]);
-    expect(cacheStatus(stale)).toMatchObject({ hit: true, ttl: "-1", detail: "temporary-reduced-capacity" });
+    expect(cacheStatus(stale)).toMatchObject({ hit: true, ttl: "0", detail: "temporary-reduced-capacity" });
+    expect(stale.headers.age).toBe("60");
   });
 
   it("thumbnails, which have an allowance of their own, are given stale as well", async () => {

@@ -97,6 +97,7 @@ export function setup(
     refresh,
     failures,
     budgetLeft,
+    isCoolingOff: () => false,
     rules: ruling,
     clock,
     random: { fraction: dice },

@@ -103,6 +103,8 @@ const WORDS: Record<string, (of: Case) => void> = {
   "too old": holding(5_001),
   purged: (of) => (of.held = { entry: aged(60), isPurged: true }),
   "about to expire": holding(99),
+  "near the end of all ages": (of) =>
+    (of.held = { entry: aged(4_500, { freshUntil: NOW + 500 * SECOND }), isPurged: false }),
   "just fetched": holding(9),
   "not found": changing({ status: 404 }),
   "upstream forbids it": changing({ upstreamStale: { whileRevalidateMs: 0, ifErrorMs: 0 } }),
@@ -112,7 +114,7 @@ const WORDS: Record<string, (of: Case) => void> = {
   "budget low": knowing({ budgetLeft: () => 0.5 }),
   "only-if-cached": asking({ onlyIfCached: true }),
   "no-cache": asking({ noCache: true }),
-  "max-age it meets": asking({ maxAgeMs: 60 * SECOND }),
+  "max-age it meets": asking({ maxAgeMs: 130 * SECOND }),
   "max-age it exceeds": asking({ maxAgeMs: 59 * SECOND }),
   "min-fresh it meets": asking({ minFreshMs: 40 * SECOND }),
   "min-fresh it fails": asking({ minFreshMs: 41 * SECOND }),

@@ -128,6 +128,10 @@ describe("an answer where one was held", () => {
     });
   });
 
+  it("that is not repeated, nor any validator with it, keeps those it had", async () => {
+    expect((await received(notModifiedWith(), heldWith())).entry.validators).toEqual(VALIDATORS);
+  });
+
   it("tells how fast it changes", async () => {
     const pace = { changes: 1, watchedMs: 10 * MINUTE };
     const calm = await received(notModifiedWith(), heldWith({ pace }));

@@ -1,71 +1,206 @@
-/** Keeping answers warm, over the cache with all that is behind it. */
-import { expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 
-import { Problem } from "../../../src/errors.ts";
-import { createWarm } from "../../../src/cache/warm.ts";
-import { entryWith, fetchedWith, NO_TERMS } from "../../support/entries.ts";
-import { createFakeClock } from "../../support/fake-clock.ts";
+import { createWarm, type Warm, type WarmItem } from "../../../src/cache/warm.ts";
+import type { CacheRules } from "../../../src/cache/freshness.ts";
+import type { Entry, RefreshEnd } from "../../../src/exchange.ts";
+import { entryWith } from "../../support/entries.ts";
+import { createFakeClock, settled, type FakeClock } from "../../support/fake-clock.ts";
 import { questionWith, requestWith } from "../../support/question.ts";
-import { each, rulesWith } from "../../support/rules.ts";
-import { FOUND, LIFETIME_MS, NOT_FOUND, setup, type SetupOptions } from "./cache-support.ts";
-import type { Fetched } from "../../../src/exchange.ts";
+import { rulesWith } from "../../support/rules.ts";
 
-const HOUR_MS = 3_600_000;
-const STALE_AT_ONCE = fetchedWith({ terms: { ...NO_TERMS, freshForMs: 0 } });
+const TTL_MS = 300_000;
+const AGAIN_MS = TTL_MS * 0.9;
 
-it.each<[string, () => Promise<Fetched>, SetupOptions["rules"], number]>([
-  ["good, and fresh for five minutes", async () => FOUND, {}, 14],
-  ["stale at once, by the upstream's word", async () => STALE_AT_ONCE, {}, 121],
-  ["that there is nothing, which is not remembered", async () => NOT_FOUND, { negativeTtlMs: each(0) }, 121],
-  ["too old for anybody", async () => fetchedWith({ terms: { ...NO_TERMS, ageMs: 10 * HOUR_MS } }), {}, 121],
-  ["not to be kept", async () => fetchedWith({ terms: { ...NO_TERMS, mayStore: false } }), {}, 121],
-  ["a failure", () => Promise.reject(new Problem("upstream-error")), {}, 121],
-])(
-  "an answer that is %s is fetched by two who keep it warm no oftener than needed",
-  async (_what, upstream, rules, most) => {
-    const { clock, warm, fetches } = setup(upstream, { rules: rules ?? {} });
-    warm().start();
-    warm().start();
-    await clock.advance(HOUR_MS);
-    expect(fetches()).toBeGreaterThan(HOUR_MS / LIFETIME_MS);
-    expect(fetches()).toBeLessThanOrEqual(most);
-  },
-);
+interface Setup {
+  readonly clock: FakeClock;
+  readonly warm: Warm;
+  /** When which was fetched, in milliseconds from the start. */
+  readonly fetched: readonly (readonly [text: string, atMs: number])[];
+  readonly held: Map<string, { entry: Entry; isPurged: boolean }>;
+  readonly ended: readonly string[];
+}
 
-it("what failed a moment ago is left alone by everyone who keeps it warm", async () => {
-  const { clock, warm, fetches } = setup(() => Promise.reject(new Problem("upstream-error")));
-  warm().start();
-  await clock.advance(30_000);
-  warm().start();
-  await clock.advance(HOUR_MS);
-  // In the first minute more: it is tried again after five seconds, ten, and so on.
-  expect(fetches()).toBeLessThanOrEqual(62);
-});
+interface SetupOptions {
+  readonly items?: readonly Pick<WarmItem, "everyMs">[];
+  /** What a fetch brings: how it ends, after storing what it stores. */
+  readonly fetch?: (store: (lifeMs?: number) => void, nth: number) => Promise<RefreshEnd>;
+  readonly fraction?: () => number;
+  readonly rules?: Partial<CacheRules>;
+}
 
-it("an answer is kept warm although the time of day is set back", async () => {
-  const fake = createFakeClock();
-  let setBackMs = 0;
-  const clock = { ...fake, now: () => fake.now() - setBackMs };
-  const refreshedAt: number[] = [];
+const bringing: NonNullable<SetupOptions["fetch"]> = async (store) => {
+  store();
+  return "refreshed";
+};
+
+/** Items are called `0`, `1` and so on. */
+function setup(options: SetupOptions = {}): Setup {
+  const { items = [{ everyMs: null }], fetch = bringing, fraction = () => 0, rules = {} } = options;
+  const clock = createFakeClock();
+  const startAt = clock.now();
+  const held: Setup["held"] = new Map();
+  const fetched: [string, number][] = [];
+  const ended: string[] = [];
   const warm = createWarm({
-    items: [{ question: questionWith(requestWith(clock.now())), everyMs: 60_000 }],
+    items: items.map(({ everyMs }, index) => ({
+      question: questionWith(requestWith(startAt), String(index)),
+      everyMs,
+    })),
     tiers: {
-      // As where entries from before the time of day was set back are not found.
-      lookup: async () =>
-        setBackMs === 0 ? { entry: entryWith("{}", fake.now()), tier: "memory", isPurged: false } : undefined,
+      async lookup(key) {
+        const found = held.get(key);
+        return found && { ...found, tier: "memory" };
+      },
     },
-    refresh: async () => {
-      refreshedAt.push(clock.steady());
-      return "refreshed";
+    refresh({ text, key }, _held, cause) {
+      expect(cause).toBe("warm");
+      fetched.push([text, clock.now() - startAt]);
+      return fetch((lifeMs = TTL_MS) => {
+        const entry = entryWith("{}", clock.now(), { freshUntil: clock.now() + lifeMs });
+        held.set(key, { entry, isPurged: false });
+      }, fetched.length);
     },
-    rules: rulesWith,
+    rules: () => rulesWith(rules),
     clock,
-    random: { fraction: () => 0 },
-    observer: { warmed: () => undefined },
+    random: { fraction },
+    observer: { warmed: (resource, end) => void ended.push(`${resource} ${end}`) },
   });
-  warm.start();
-  await fake.advance(1_000);
-  setBackMs = 86_400_000;
-  await fake.advance(60_000);
-  expect(refreshedAt.length).toBeGreaterThan(0);
+  return { clock, warm, fetched, held, ended };
+}
+
+const timesOf = ({ fetched }: Setup): number[] => fetched.map(([, atMs]) => atMs);
+
+describe("keeping warm", () => {
+  it.each([
+    [0.25, 500],
+    [0.5, 1_000],
+    [0.999, 1_998],
+  ])("begins within two seconds, each replica at its own time (dice: %f)", async (dice, afterMs) => {
+    const all = setup({ fraction: () => dice });
+    all.warm.start();
+    await all.clock.advance(afterMs - 1);
+    expect(all.fetched).toEqual([]);
+    await all.clock.advance(1);
+    expect(timesOf(all)).toEqual([afterMs]);
+    expect(all.ended).toEqual(["listings refreshed"]);
+  });
+
+  it("fetches each shortly before its end, or as often as it says, for ever", async () => {
+    const all = setup({ items: [{ everyMs: null }, { everyMs: 100_000 }] });
+    all.warm.start();
+    await all.clock.advance(600_000);
+    const of = (item: string): number[] => all.fetched.flatMap(([text, at]) => (text === item ? [at] : []));
+    expect(of("0")).toEqual([0, AGAIN_MS, 2 * AGAIN_MS]);
+    expect(of("1")).toEqual([0, 100_000, 200_000, 300_000, 400_000, 500_000, 600_000]);
+  });
+
+  it("fetches the next only when the one before has come", async () => {
+    const doors = [Promise.withResolvers<RefreshEnd>(), Promise.withResolvers<RefreshEnd>()];
+    const all = setup({
+      items: [{ everyMs: null }, { everyMs: null }],
+      fetch: (store, nth) => {
+        store();
+        return doors[nth - 1]?.promise ?? Promise.resolve("refreshed");
+      },
+    });
+    all.warm.start();
+    await all.clock.advance(60_000);
+    expect(all.fetched.map(([text]) => text)).toEqual(["0"]);
+    doors[0]?.resolve("refreshed");
+    await settled();
+    await all.clock.advance(0);
+    expect(all.fetched.map(([text]) => text)).toEqual(["0", "1"]);
+  });
+
+  it("leaves alone what is held and not due, and looks when it is", async () => {
+    const all = setup();
+    const storedAt = all.clock.now() - 100_000;
+    const { key } = questionWith(requestWith(0), "0");
+    const entry = entryWith("{}", storedAt, { freshUntil: storedAt + TTL_MS });
+    all.held.set(key, { entry, isPurged: false });
+    all.warm.start();
+    await all.clock.advance(0);
+    expect(all.warm.states()).toMatchObject([{ dueInSeconds: 170, last: null }]);
+    await all.clock.advance(AGAIN_MS);
+    expect(timesOf(all)).toEqual([AGAIN_MS - 100_000]);
+  });
+
+  it("fetches at once what is held but purged, or older than any may be", async () => {
+    const { key } = questionWith(requestWith(0), "0");
+    const purged = setup();
+    purged.held.set(key, { entry: entryWith("{}", purged.clock.now()), isPurged: true });
+    const old = setup({ rules: { maxAgeEverMs: 1_000 } });
+    old.held.set(key, { entry: entryWith("{}", old.clock.now() - 61_000), isPurged: false });
+    for (const all of [purged, old]) {
+      all.warm.start();
+      await all.clock.advance(0);
+      expect(all.fetched).toHaveLength(1);
+      all.warm.stop();
+    }
+  });
+
+  it.each<[RefreshEnd, number]>([
+    ["refused", 15_000],
+    ["failed", 60_000],
+    ["skipped", 1_000],
+  ])("tries again after a while what was %s: after half to one and a half of %i ms", async (end, aboutMs) => {
+    for (const dice of [0, 0.5, 0.999]) {
+      const all = setup({ fetch: async () => end, fraction: () => dice });
+      const waitMs = aboutMs * (0.5 + dice);
+      all.warm.start();
+      await all.clock.advance(dice * 2_000 + waitMs - 1);
+      expect(all.warm.states()).toMatchObject([{ last: end, dueInSeconds: 1 }]);
+      expect(all.fetched).toHaveLength(1);
+      await all.clock.advance(1);
+      expect(all.fetched).toHaveLength(2);
+      all.warm.stop();
+    }
+  });
+
+  it("does not ask again and again for what may not be kept", async () => {
+    const all = setup({ fetch: async () => "refreshed", fraction: () => 0.5 });
+    all.warm.start();
+    await all.clock.advance(10 * 60_000);
+    expect(timesOf(all)).toEqual([
+      1_000, 61_000, 121_000, 181_000, 241_000, 301_000, 361_000, 421_000, 481_000, 541_000,
+    ]);
+  });
+
+  it("asks seldom for what by the upstream's word lives but shortly, unless told how often", async () => {
+    const shortly: SetupOptions["fetch"] = async (store) => {
+      store(0);
+      return "refreshed";
+    };
+    const all = setup({ fetch: shortly });
+    all.warm.start();
+    await all.clock.advance(130_000);
+    expect(timesOf(all)).toEqual([0, 60_000, 120_000]);
+    const often = setup({ fetch: shortly, items: [{ everyMs: 1_000 }] });
+    often.warm.start();
+    await often.clock.advance(3_000);
+    expect(timesOf(often)).toEqual([0, 1_000, 2_000, 3_000]);
+  });
+
+  it("ends when it is stopped, also in the middle of a fetch", async () => {
+    const door = Promise.withResolvers<RefreshEnd>();
+    const all = setup({ fetch: () => door.promise });
+    all.warm.start();
+    await all.clock.advance(0);
+    all.warm.stop();
+    door.resolve("refreshed");
+    await settled();
+    expect(all.clock.pending).toBe(0);
+    const idle = setup();
+    idle.warm.start();
+    idle.warm.stop();
+    await idle.clock.advance(10_000);
+    expect(idle.fetched).toEqual([]);
+  });
+
+  it("of nothing does nothing", async () => {
+    const all = setup({ items: [] });
+    all.warm.start();
+    await all.clock.advance(10_000);
+    expect([all.clock.pending, all.warm.states()]).toEqual([0, []]);
+  });
 });

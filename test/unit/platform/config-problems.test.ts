@@ -274,6 +274,11 @@ describe("in the file", () => {
       "gateway.yaml:2: budget.degradedShare: found 1.1; expected a number from 0 to 1, such as 0.1, or nothing for 1/replicas",
     ],
     [
+      "bounds with nothing between them",
+      "cache:\n  ttlMin: { sold: 2h }\n  ttlMax: { sold: 1h }",
+      "gateway.yaml:2: cache.ttlMin.sold, gateway.yaml:3: cache.ttlMax.sold: from 2h to 1h there is nothing; expected ttlMin to be the shorter",
+    ],
+    [
       "a way to use the budget that there is not",
       "budget: { mode: dry-run }",
       'gateway.yaml:1: budget.mode: found "dry-run"; expected one of enforce, observe',
@@ -357,14 +362,15 @@ it("tells of one duration for all kinds of answers where that stands, for each o
   );
 });
 
+const SECTION = "a section with settings below it";
+const DURATIONS = "one duration for all kinds of answers, such as 5m, or a section with one for each";
+
 it.each([
-  ["what is no duration", "cache: { ttl: 5 minutes }", 'cache.ttl: found "5 minutes"'],
-  ["a number", "cache: { ttl: 5 }", "cache.ttl: found 5"],
-  ["a duration over what is not durations alone", "budget: 5m", 'budget: found "5m"'],
-])("takes %s for no section of durations", (_name, yaml, fault) => {
-  expect(problemsOfFile(yaml)).toEqual([
-    `gateway.yaml:1: ${fault}; expected a section with settings below it`,
-  ]);
+  ["what is no duration", "cache: { ttl: 5 minutes }", 'cache.ttl: found "5 minutes"', DURATIONS],
+  ["a number", "cache: { ttl: 5 }", "cache.ttl: found 5", DURATIONS],
+  ["a duration over what is not durations alone", "budget: 5m", 'budget: found "5m"', SECTION],
+])("takes %s for no section of durations", (_name, yaml, fault, expected) => {
+  expect(problemsOfFile(yaml)).toEqual([`gateway.yaml:1: ${fault}; expected ${expected}`]);
 });
 
 describe("a secret is in no message", () => {

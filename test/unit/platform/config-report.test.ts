@@ -8,7 +8,8 @@ import { MINIMAL } from "./config-fixture.ts";
 
 it("lists what is set where, and no secret", () => {
   const { UPSTREAM_URL: _, ...rest } = MINIMAL;
-  const yaml = "server: { port: 81 }\nupstream:\n  url: https://api.example.com\napps: [{ id: web }]\n";
+  const yaml =
+    "server: { port: 81 }\nupstream:\n  url: https://api.example.com\napps: [{ id: web }]\ncache:\n  negativeTtl: 2m\n";
   const examined = examineConfig({
     env: { ...rest, PORT: "82", CACHE_TTL: "sold=2h", CONFIG_FILE: "gateway.yaml" },
     readFile: (path) => (path === "gateway.yaml" ? yaml : readFileSync(path, "utf8")),
@@ -18,6 +19,7 @@ it("lists what is set where, and no secret", () => {
     "  defaults from config/default.yaml",
     '  gateway.yaml:3: upstream.url = "https://api.example.com"',
     '  gateway.yaml:4: apps = [{"id":"web"}]',
+    '  gateway.yaml:6: cache.negativeTtl = "2m"',
     "  environment variable PORT: server.port = 82",
     '  environment variable UPSTREAM_IMAGE_URL: upstream.imageUrl = "https://images.example.com"',
     '  environment variable UPSTREAM_SERVICE: upstream.service = "propertyservice"',

@@ -29,8 +29,10 @@ describe("what an answer says of how much the upstream can take", () => {
 
 describe("what a failure says of it", () => {
   it.each(
-    UPSTREAM_FAULTS.map((fault) => [fault, ["unreachable", "connect-timeout"].includes(fault)] as const),
-  )("%s, no connection came about: %s", (fault, isUnreachable) => {
+    UPSTREAM_FAULTS.map(
+      (fault) => [fault, ["unreachable", "connect-timeout", "header-timeout"].includes(fault)] as const,
+    ),
+  )("%s, no sign of life: %s", (fault, isUnreachable) => {
     const expected = isUnreachable ? { cause: "unreachable", forMs: undefined } : undefined;
     expect(slowDownAfter(fault)).toEqual(expected);
   });

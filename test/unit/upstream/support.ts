@@ -44,6 +44,7 @@ export const LISTINGS: UpstreamQuestion = {
   app: "other",
   cause: "miss",
   held: undefined,
+  departing: () => undefined,
 };
 
 export const PAGE = JSON.stringify({

@@ -1,0 +1,130 @@
+/** docs/migration.md tells the truth: every row of its tables is played. */
+import { readFileSync } from "node:fs";
+
+import { describe, expect, it } from "vitest";
+
+import type { Fault } from "../../src/sandbox/faults.ts";
+import type { Reply } from "../support/ask.ts";
+import { CALLER, LISTING_ID, startGateway } from "../support/gateway.ts";
+import { cacheStatus, problemCode } from "../support/reply.ts";
+import { createSteppingClock } from "../support/stepping-clock.ts";
+
+const page = readFileSync("docs/migration.md", "utf8");
+
+/** The rows of the table whose head begins with these columns, as their cells. */
+function tableOf(...head: string[]): string[][] {
+  const [, rows = ""] = page.split(`| ${head.join(" | ")} |`);
+  const [table = ""] = rows.slice(rows.indexOf("\n") + 1).split("\n\n");
+  return table
+    .split("\n")
+    .slice(1)
+    .map((row) => row.split("|").map((cell) => cell.trim()))
+    .map(([, ...cells]) => cells);
+}
+
+/** The code spans of a cell, with what stands for something of the test's put in. */
+function codesIn(cell = ""): string[] {
+  return [...cell.matchAll(/`([^`]+)`/g)].map(([, code = ""]) =>
+    code.replaceAll("@ID", LISTING_ID).replaceAll("@KEY", CALLER.privateKey),
+  );
+}
+
+describe("what becomes of requests that are not quite right", () => {
+  const rows = tableOf("What is sent", "What it is");
+
+  it("is told of many", () => expect(rows.length).toBeGreaterThan(35));
+
+  it.each(rows)("%s is %s", async (sent, becomes) => {
+    const gateway = await startGateway();
+    const [target = ""] = codesIn(sent);
+    const reply = await gateway.get(target);
+    if (becomes?.startsWith("400")) {
+      expect(problemCode(reply)).toBe("invalid-query");
+      const named = codesIn(becomes).map((parameter) => expect.objectContaining({ parameter }));
+      expect(reply.json()).toMatchObject({ status: 400, errors: named });
+      expect(gateway.sandbox.requests()).toEqual([]);
+      return;
+    }
+    expect([reply.status, cacheStatus(reply)["key"]]).toEqual([200, ...codesIn(becomes)]);
+  });
+});
+
+/** How the API is made to do what the first column says. */
+const FAULTS: Readonly<Record<string, Fault>> = {
+  redirects: { redirect: true },
+  "breaks off": { cutBody: true },
+  "sends no JSON": { wrongJson: true },
+  "closes the connection": { disconnect: true },
+  "is too slow": { hang: "headers" },
+};
+
+const QUICK = "upstream: { headerTimeout: 200ms, totalTimeout: 400ms, retryDelay: 1ms }";
+
+function faultOf(api = ""): Fault {
+  const [, status] = /^answers (\d{3})$/.exec(api) ?? [];
+  const fault = status === undefined ? FAULTS[api] : { status: Number(status) };
+  if (fault === undefined) throw new Error(`no way to play: ${api}`);
+  return fault;
+}
+
+describe("an error of the API", () => {
+  const rows = tableOf("The API", "You get", "What to do");
+
+  it("is told of in many ways", () => expect(rows.length).toBeGreaterThan(12));
+
+  it.each(rows)("where it %s, is %s", async (api, becomes, whatToDo) => {
+    const gateway = await startGateway({ settings: QUICK });
+    gateway.sandbox.faults.add(faultOf(api));
+    const reply = await gateway.get("/listings?areaId=76");
+    expect(`${reply.status} \`${problemCode(reply)}\``).toBe(becomes);
+    const isToldWhen = reply.headers["retry-after"] !== undefined;
+    expect([whatToDo, whatToDo?.includes("Retry-After")]).toEqual([whatToDo, isToldWhen]);
+  });
+});
+
+/** What came of a request: how the cache says it came by the answer, or the problem. */
+function outcomeOf(reply: Reply): string {
+  if (reply.status !== 200) return `${reply.status} ${problemCode(reply)}`;
+  const { hit, fwd, detail } = cacheStatus(reply);
+  return hit ? `hit ${String(detail)}` : `fwd=${String(fwd)}`;
+}
+
+/**
+ * What comes of a request with a directive, where an answer of 100 s is held that is fresh; where it has
+ * expired 100 s ago; likewise, and the API fails; and where nothing is held.
+ */
+const PLAYS: Readonly<Record<string, readonly [string, string, string, string]>> = {
+  "max-age=60": ["hit refresh-not-allowed", "fwd=stale", "hit upstream-error", "fwd=miss"],
+  "no-cache": ["hit refresh-not-allowed", "fwd=stale", "hit upstream-error", "fwd=miss"],
+  "stale-if-error=0": ["hit memory", "fwd=stale", "502 upstream-error", "fwd=miss"],
+  "max-stale=3600": ["hit memory", "hit max-stale", "hit max-stale", "fwd=miss"],
+  "only-if-cached": ["hit memory", "504 not-in-cache", "504 not-in-cache", "504 not-in-cache"],
+  "no-store": ["fwd=request", "fwd=request", "502 upstream-error", "fwd=request"],
+};
+
+describe("a request's Cache-Control", () => {
+  const rows = tableOf("Your request says `Cache-Control:`", "You get");
+
+  it("is told of in these ways", () => {
+    expect(rows.map(([says]) => codesIn(says)[0])).toEqual(Object.keys(PLAYS));
+  });
+
+  it.each(Object.entries(PLAYS))("%s: %j", async (cacheControl, outcomes) => {
+    const clock = createSteppingClock();
+    const gateway = await startGateway({ clock, sandbox: { now: clock.now }, settings: QUICK });
+    const headers = { "cache-control": cacheControl };
+    const play = async (path: string): Promise<string> => outcomeOf(await gateway.get(path, { headers }));
+    const [held, alsoHeld] = ["/listings?areaId=76", "/listings?areaId=1"] as const;
+    await gateway.get(held);
+    await gateway.get(alsoHeld);
+
+    clock.pass(100_000);
+    const fresh = await play(held);
+    // Fresh for 300 s, and for 60 s more given while it is refreshed.
+    clock.pass(300_000);
+    const expired = await play(held);
+    const nothing = await play("/areas?q=Nacka");
+    gateway.sandbox.faults.add({ status: 500 });
+    expect([fresh, expired, await play(alsoHeld), nothing]).toEqual(outcomes);
+  });
+});

@@ -1,0 +1,267 @@
+/**
+ * An answer that has just expired is given at once, and fetched anew while nobody waits for it.
+ */
+import net from "node:net";
+
+import { describe, expect, it } from "vitest";
+
+import { createFakeClock } from "../support/fake-clock.ts";
+import { startGateway, type TestGateway, type TestGatewayOptions } from "../support/gateway.ts";
+import { post } from "../support/post.ts";
+import { cacheStatus } from "../support/reply.ts";
+import { createSteppingClock, type SteppingClock } from "../support/stepping-clock.ts";
+
+/** Fresh for 300 s, and given for another 60 s while it is refreshed. */
+const PATH = "/listings?areaId=76&limit=5";
+const OTHER = "/listings?areaId=1&limit=5";
+const TTL_MS = 300_000;
+const APPS = "apps: [{ id: web }, { id: desk, mayForceRefresh: true }]";
+
+const from = (app: string): { headers: Record<string, string> } => ({ headers: { "x-app-id": app } });
+const UPDATING = { hit: true, detail: "stale-while-revalidate" };
+
+interface Started {
+  readonly gateway: TestGateway;
+  readonly clock: SteppingClock;
+}
+
+async function start(options: TestGatewayOptions = {}): Promise<Started> {
+  const clock = createSteppingClock();
+  return { clock, gateway: await startGateway({ clock, sandbox: { now: clock.now }, ...options }) };
+}
+
+/** A gateway that holds an answer which has just expired, and what it says. */
+async function startExpired(options: TestGatewayOptions = {}): Promise<Started & { text: string }> {
+  const { gateway, clock } = await start(options);
+  const { text } = await gateway.get(PATH);
+  clock.pass(TTL_MS);
+  gateway.sandbox.revise();
+  gateway.sandbox.clearRequests();
+  return { gateway, clock, text };
+}
+
+/** Resolves when whatever was asked of the upstream has ended, a refresh that nobody waits for too. */
+async function landed(gateway: TestGateway): Promise<void> {
+  await expect.poll(() => gateway.metric("gateway_flights")).toBe(0);
+}
+
+describe("an answer that has just expired", () => {
+  it("is given to all who ask although the upstream has not answered, and is fetched once", async () => {
+    const { gateway, text } = await startExpired();
+    gateway.sandbox.hold();
+    const replies = await Promise.all(Array.from({ length: 50 }, () => gateway.get(PATH)));
+    for (const reply of replies) {
+      expect([reply.status, reply.text]).toEqual([200, text]);
+      expect(reply.headers).toMatchObject({ age: "300", "cache-control": "max-age=0" });
+      expect(cacheStatus(reply)).toMatchObject({ ...UPDATING, ttl: "0" });
+    }
+    await gateway.sandbox.waitForRequests(1);
+    expect(cacheStatus(await gateway.get(PATH))).toMatchObject(UPDATING);
+    gateway.sandbox.release();
+    await landed(gateway);
+    const next = await gateway.get(PATH);
+    expect(next.text).not.toBe(text);
+    expect(cacheStatus(next)).toMatchObject({ hit: true, ttl: "300", detail: "memory" });
+    expect(next.headers.age).toBe("0");
+    expect(gateway.sandbox.requests()).toHaveLength(1);
+    const outcome = 'gateway_requests_total{app="other",resource="listings",outcome="updating",status="200"}';
+    await expect.poll(() => gateway.metric(outcome)).toBe(51);
+    expect(await gateway.metric('gateway_refreshes_total{resource="listings",change="changed"}')).toBe(1);
+  });
+
+  it("is given so until its time for that is over; whoever asks later waits for the new one", async () => {
+    const { gateway, clock, text } = await startExpired();
+    clock.pass(59_999);
+    expect(cacheStatus(await gateway.get(PATH))).toMatchObject({ ...UPDATING, ttl: "-60" });
+    const late = await startExpired();
+    late.clock.pass(60_000);
+    const waited = await late.gateway.get(PATH);
+    expect(cacheStatus(waited)).toMatchObject({ fwd: "stale", stored: true });
+    expect(waited.text).not.toBe(text);
+  });
+
+  it("tells a caller that has it already that it has not changed, and is refreshed all the same", async () => {
+    const { gateway, clock } = await start();
+    const { headers } = await gateway.get(PATH);
+    clock.pass(TTL_MS);
+    gateway.sandbox.revise();
+    const condition = { headers: { "if-none-match": headers.etag } };
+    expect((await gateway.get(PATH, condition)).status).toBe(304);
+    await landed(gateway);
+    const next = await gateway.get(PATH, condition);
+    expect([next.status, next.headers.etag === headers.etag]).toEqual([200, false]);
+  });
+
+  it("is refreshed although whoever asked for it has hung up", async () => {
+    const { gateway, text } = await startExpired();
+    gateway.sandbox.hold();
+    const socket = net.connect(gateway.port, "127.0.0.1");
+    socket.on("error", () => undefined);
+    socket.write(`GET ${PATH} HTTP/1.1\r\nHost: gateway\r\n\r\n`);
+    await gateway.sandbox.waitForRequests(1);
+    socket.destroy();
+    gateway.sandbox.release();
+    await landed(gateway);
+    const next = await gateway.get(PATH);
+    expect(next.text).not.toBe(text);
+    expect(cacheStatus(next)).toMatchObject({ hit: true, detail: "memory" });
+    expect(gateway.sandbox.requests()).toHaveLength(1);
+  });
+});
+
+describe("a refresh", () => {
+  it("is counted as one, and charged to the app that asked", async () => {
+    const { gateway } = await startExpired({ settings: APPS });
+    await gateway.get(PATH, from("web"));
+    await landed(gateway);
+    const spent = (app: string, cause: string): Promise<number> =>
+      gateway.metric(`gateway_budget_spent_total{app="${app}",cause="${cause}"}`);
+    expect(await spent("web", "refresh")).toBe(1);
+    expect(await spent("web", "miss")).toBe(0);
+    expect(await spent("other", "miss")).toBe(1);
+    expect(await spent("other", "refresh")).toBe(0);
+    expect(await gateway.metric('gateway_budget_remaining{window="1m"}')).toBe(1_000_000 - 1);
+  });
+
+  it.each([
+    ["goes out where the budget has a place besides the reserve", 0.8, 1],
+    ["never takes a place of the reserve, which is there for callers", 0.9, 0],
+  ])("%s", async (_name, reserve, refreshes) => {
+    const { gateway, clock, text } = await startExpired({
+      env: { BUDGET: "10/1h" },
+      settings: `budget: { reserve: ${reserve} }`,
+    });
+    for (let second = 0; second < 20; second++) {
+      const reply = await gateway.get(PATH);
+      expect([reply.status, cacheStatus(reply).hit]).toEqual([200, true]);
+      await landed(gateway);
+      clock.pass(1_000);
+    }
+    expect(gateway.sandbox.requests()).toHaveLength(refreshes);
+    expect((await gateway.get(PATH)).text === text).toBe(refreshes === 0);
+    // Nine places are left for callers, or eight.
+    const statuses: number[] = [];
+    for (let asked = 0; asked < 10; asked++) statuses.push((await gateway.get(`/areas?q=${asked}`)).status);
+    expect(statuses.filter((status) => status === 200)).toHaveLength(9 - refreshes);
+  });
+
+  it("that has no place is made as soon as there is one, and callers have the old answer meanwhile", async () => {
+    const { gateway, clock, text } = await startExpired({ env: { BUDGET: "1/330s" } });
+    for (let second = 0; second < 27; second++) {
+      const reply = await gateway.get(PATH);
+      expect([reply.text, cacheStatus(reply)]).toEqual([text, expect.objectContaining(UPDATING)]);
+      await landed(gateway);
+      clock.pass(1_000);
+    }
+    expect(gateway.sandbox.requests()).toEqual([]);
+    clock.pass(4_000);
+    expect((await gateway.get(PATH)).text).toBe(text);
+    await landed(gateway);
+    expect(gateway.sandbox.requests()).toHaveLength(1);
+    expect((await gateway.get(PATH)).text).not.toBe(text);
+  });
+
+  it("that fails is tried again later and later, however often the answer is asked for", async () => {
+    const { gateway, clock, text } = await startExpired({
+      settings: "upstream: { retryDelay: 1ms }\ncache: { staleWhileRevalidate: 1h }",
+    });
+    gateway.sandbox.faults.add({ status: 500 });
+    const expiredAt = clock.now();
+    const details = new Set<unknown>();
+    for (let second = 0; second < 260; second++) {
+      const reply = await gateway.get(PATH);
+      expect([reply.status, reply.text]).toEqual([200, text]);
+      details.add(cacheStatus(reply)["detail"]);
+      await landed(gateway);
+      clock.pass(1_000);
+    }
+    const triedAt = new Set(gateway.sandbox.requests().map(({ at }) => (at - expiredAt) / 1_000));
+    expect([...triedAt]).toEqual([0, 5, 15, 35, 75, 135, 195, 255]);
+    expect([...details]).toEqual(["stale-while-revalidate", "upstream-error"]);
+    gateway.sandbox.faults.clear();
+    clock.pass(60_000);
+    await gateway.get(PATH);
+    await landed(gateway);
+    expect((await gateway.get(PATH)).text).not.toBe(text);
+  });
+});
+
+describe("a caller who needs the new answer", () => {
+  /**
+   * A gateway on which one call goes out without anybody waiting for it, with another refresh behind that in the
+   * queue. Time stands still: neither gives up.
+   */
+  async function startWithQueuedRefresh(): Promise<TestGateway> {
+    const clock = createFakeClock(Date.now());
+    const gateway = await startGateway({
+      clock,
+      sandbox: { now: clock.now },
+      env: { BUDGET_CONCURRENCY: "2" },
+      settings: APPS,
+    });
+    for (const path of [OTHER, PATH]) await gateway.get(path);
+    await clock.advance(TTL_MS);
+    gateway.sandbox.revise();
+    gateway.sandbox.clearRequests();
+    gateway.sandbox.hold();
+    await gateway.get(OTHER);
+    await gateway.sandbox.waitForRequests(1);
+    expect(cacheStatus(await gateway.get(PATH))).toMatchObject(UPDATING);
+    await expect.poll(() => gateway.metric('gateway_throttle_queue_length{priority="refresh"}')).toBe(1);
+    return gateway;
+  }
+
+  it.each<[string, (gateway: TestGateway) => Promise<unknown>, Record<string, string>, string]>([
+    [
+      "because the old one was purged meanwhile",
+      (gateway) => post(`${gateway.adminUrl}/cache/purge`, '{"resource":"listings"}'),
+      {},
+      "stale",
+    ],
+    ["and says so", async () => undefined, { "cache-control": "no-cache", "x-app-id": "desk" }, "stale"],
+  ])(
+    "%s joins the refresh that waits in the queue, and goes before others",
+    async (_name, before, headers, fwd) => {
+      const gateway = await startWithQueuedRefresh();
+      const { text } = await gateway.get(PATH);
+      await before(gateway);
+      const waiting = gateway.get(PATH, { headers });
+      // While the first refresh is still on its way.
+      await gateway.sandbox.waitForRequests(2);
+      expect(gateway.sandbox.waiting()).toBe(2);
+      gateway.sandbox.release();
+      const reply = await waiting;
+      expect(cacheStatus(reply)).toMatchObject({ fwd, collapsed: true });
+      expect(reply.text).not.toBe(text);
+      await landed(gateway);
+      expect(gateway.sandbox.requests()).toHaveLength(2);
+    },
+  );
+
+  it("and hangs up leaves a refresh that comes home and is kept", async () => {
+    const gateway = await startWithQueuedRefresh();
+    const { text } = await gateway.get(PATH);
+    const joined = new AbortController();
+    const waiting = gateway.get(PATH, { headers: { "cache-control": "no-cache" }, signal: joined.signal });
+    const hungUp = expect(waiting).rejects.toThrow("aborted");
+    await gateway.sandbox.waitForRequests(2);
+    joined.abort();
+    await hungUp;
+    gateway.sandbox.release();
+    await landed(gateway);
+    const next = await gateway.get(PATH);
+    expect(next.text).not.toBe(text);
+    expect(cacheStatus(next)).toMatchObject({ hit: true, detail: "memory" });
+    expect(gateway.sandbox.requests()).toHaveLength(2);
+  });
+
+  it("is not held up by refreshes that fill all places they may have", async () => {
+    const gateway = await startWithQueuedRefresh();
+    const waiting = gateway.get("/areas?q=new");
+    await gateway.sandbox.waitForRequests(2);
+    expect(gateway.sandbox.requests().at(-1)).toMatchObject({ path: expect.stringContaining("/areas") });
+    gateway.sandbox.release();
+    expect((await waiting).status).toBe(200);
+    await landed(gateway);
+  });
+});

@@ -1,0 +1,102 @@
+import { describe, expect, it } from "vitest";
+
+import type { Obtain } from "../../../src/cache/obtain.ts";
+import { createRefresh, type Refresh } from "../../../src/cache/refresh.ts";
+import { Problem } from "../../../src/errors.ts";
+import { entryWith } from "../../support/entries.ts";
+import { createFakeClock, type FakeClock } from "../../support/fake-clock.ts";
+import { questionWith, requestWith } from "../../support/question.ts";
+
+const HELD = entryWith("{}");
+const LANDED: Awaited<ReturnType<Obtain>> = {
+  flown: { value: { entry: HELD, stored: true, tier: undefined }, how: "fetched" },
+  collapsed: false,
+};
+
+type Wanted = Parameters<Obtain>[0];
+
+interface Setup {
+  readonly clock: FakeClock;
+  readonly refresh: (app?: string, text?: string, cause?: "refresh" | "warm") => ReturnType<Refresh>;
+  readonly wanted: readonly Wanted[];
+  readonly errors: readonly string[];
+}
+
+function setup(obtain: () => ReturnType<Obtain>): Setup {
+  const clock = createFakeClock();
+  const wanted: Wanted[] = [];
+  const errors: string[] = [];
+  const refresh = createRefresh({
+    obtain: (one) => {
+      wanted.push(one);
+      return obtain();
+    },
+    failures: { standing: () => undefined },
+    clock,
+    observer: { error: (message) => void errors.push(message) },
+  });
+  return {
+    clock,
+    wanted,
+    errors,
+    refresh: (app = "web", text, cause = "refresh") =>
+      refresh(questionWith(requestWith(clock.now(), { app }), text), HELD, cause),
+  };
+}
+
+const refused = (): ReturnType<Obtain> => Promise.reject(new Problem("temporary-reduced-capacity"));
+
+describe("a refresh", () => {
+  it("asks for what is newer than what is held, less urgently than callers do, and not for long", async () => {
+    const { clock, refresh, wanted } = setup(async () => LANDED);
+    expect(await refresh()).toBe("refreshed");
+    expect(await refresh("web", undefined, "warm")).toBe("refreshed");
+    const deadlineAt = clock.now() + 2_000;
+    expect(wanted).toMatchObject([
+      { held: HELD, cause: "refresh", waiter: { priority: "refresh", deadlineAt } },
+      { held: HELD, cause: "warm", waiter: { priority: "prefetch", deadlineAt } },
+    ]);
+  });
+
+  it("is made once at a time for a key", async () => {
+    const landing = Promise.withResolvers<typeof LANDED>();
+    const { refresh, wanted } = setup(() => landing.promise);
+    const first = refresh();
+    expect(await refresh()).toBe("skipped");
+    expect(await refresh("other")).toBe("skipped");
+    const elsewhere = refresh("web", "listings?areaId=1&offset=0");
+    landing.resolve(LANDED);
+    expect([await first, await elsewhere]).toEqual(["refreshed", "refreshed"]);
+    expect(await refresh()).toBe("refreshed");
+    expect(wanted).toHaveLength(3);
+  });
+
+  it("that has no place is not tried again at once, for any key of its app, nor held against others", async () => {
+    const { clock, refresh, wanted } = setup(refused);
+    expect([await refresh(), await refresh("web", "listings?areaId=1&offset=0")]).toEqual([
+      "refused",
+      "refused",
+    ]);
+    expect(wanted).toHaveLength(1);
+    expect([await refresh("other"), await refresh("web", undefined, "warm")]).toEqual(["refused", "refused"]);
+    expect(wanted).toHaveLength(3);
+    await clock.advance(999);
+    await refresh();
+    expect(wanted).toHaveLength(3);
+    await clock.advance(1);
+    await refresh();
+    expect(wanted).toHaveLength(4);
+  });
+
+  it("that fails is no reason to leave others alone", async () => {
+    const { refresh, wanted, errors } = setup(() => Promise.reject(new Problem("upstream-error")));
+    expect([await refresh(), await refresh()]).toEqual(["failed", "failed"]);
+    expect([wanted.length, errors]).toEqual([2, []]);
+  });
+
+  it("that ends in a mistake of the gateway is told to its operators", async () => {
+    const { refresh, errors } = setup(() => Promise.reject(new TypeError("a mistake")));
+    expect(await refresh()).toBe("failed");
+    expect(errors).toEqual([expect.stringContaining("mistake of the gateway")]);
+  });
+});

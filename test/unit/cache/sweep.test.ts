@@ -1,0 +1,84 @@
+import { describe, expect, it, onTestFinished } from "vitest";
+
+import { createMemoryStore } from "../../../src/cache/memory-store.ts";
+import { createSweep } from "../../../src/cache/sweep.ts";
+import { StoreUnavailable } from "../../../src/cache/store.ts";
+import { entryWith, keyOf } from "../../support/entries.ts";
+import { createFakeClock } from "../../support/fake-clock.ts";
+import { startGateway } from "../../support/gateway.ts";
+import { temporaryDirectory } from "../../support/sqlite.ts";
+
+const MINUTE_MS = 60_000;
+
+describe("sweeping", () => {
+  it("drops within a minute what is past its end, as long as it goes on", async () => {
+    const clock = createFakeClock();
+    const store = createMemoryStore(80_000, clock);
+    const sweep = createSweep([store], clock);
+    sweep.start();
+    for (const nth of [1, 2, 3]) {
+      const keepUntil = clock.now() + nth * MINUTE_MS;
+      await store.set(keyOf(`sold/${nth}`), entryWith("{}", clock.now(), { keepUntil }));
+    }
+    const held: number[] = [];
+    for (let minute = 1; minute <= 3; minute++) {
+      await clock.advance(MINUTE_MS);
+      held.push(store.stats().entries);
+      if (minute === 2) sweep.stop();
+    }
+    expect(held).toEqual([2, 1, 1]);
+    expect(clock.pending).toBe(0);
+  });
+
+  it("of one store goes on although another is out of order", async () => {
+    const clock = createFakeClock();
+    const store = createMemoryStore(80_000, clock);
+    let tries = 0;
+    const broken = {
+      async sweep() {
+        tries++;
+        throw new StoreUnavailable("out of order");
+      },
+    };
+    const sweep = createSweep([broken, store], clock);
+    sweep.start();
+    onTestFinished(sweep.stop);
+    await store.set(keyOf("sold/1"), entryWith("{}", clock.now(), { keepUntil: clock.now() + 90_000 }));
+    await clock.advance(MINUTE_MS);
+    expect([store.stats().entries, tries]).toEqual([1, 1]);
+    await clock.advance(MINUTE_MS);
+    expect([store.stats().entries, tries]).toEqual([0, 2]);
+  });
+
+  it("that is stopped while it sweeps does not go on", async () => {
+    const clock = createFakeClock();
+    const door = Promise.withResolvers<void>();
+    const sweep = createSweep([{ sweep: () => door.promise }], clock);
+    sweep.start();
+    await clock.advance(MINUTE_MS);
+    sweep.stop();
+    door.resolve();
+    await clock.advance(10 * MINUTE_MS);
+    expect(clock.pending).toBe(0);
+  });
+});
+
+it("a gateway keeps nothing in memory or on disk past its end, although nobody asks for it", async () => {
+  const clock = createFakeClock(Date.now());
+  const gateway = await startGateway({
+    clock,
+    sandbox: { now: clock.now },
+    env: { DATA_DIR: temporaryDirectory() },
+    settings: "cache: { retention: 10m }",
+  });
+  const held = async (): Promise<number[]> => [
+    await gateway.metric('gateway_cache_entries{tier="memory"}'),
+    await gateway.metric('gateway_cache_entries{tier="sqlite"}'),
+  ];
+  await gateway.get("/areas?q=Nacka");
+  expect(await held()).toEqual([1, 1]);
+  await clock.advance(10 * MINUTE_MS - 1);
+  expect(await held()).toEqual([1, 1]);
+  await clock.advance(MINUTE_MS);
+  await expect.poll(held).toEqual([0, 0]);
+});
