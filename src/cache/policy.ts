@@ -123,13 +123,18 @@ function whileRevalidateMs({ upstreamStale }: Entry, query: Query, rules: CacheR
   return Math.min(rules.staleWhileRevalidateMs[kindOf(query)], theirs);
 }
 
-/** The part of the longest age in which an answer that nothing could stand in for afterwards is refreshed. */
+/** The part of its time here, up to the end of all ages, in which an answer that nothing could stand in for afterwards is refreshed. */
 const LAST_CHANCE = 0.1;
 
 /** Whether an answer is fresh to the end of all ages, and near it: expired, it could not even stand in. */
-function isLastChance({ bornAt, freshUntil }: Entry, { maxAgeEverMs }: CacheRules, now: number): boolean {
+function isLastChance(
+  { bornAt, storedAt, freshUntil }: Entry,
+  { maxAgeEverMs }: CacheRules,
+  now: number,
+): boolean {
   const endsAt = bornAt + maxAgeEverMs;
-  return freshUntil >= endsAt && now >= endsAt - maxAgeEverMs * LAST_CHANCE;
+  // Not a part of all ages: one that was old when it came would be in it from the first, and so would each new one.
+  return freshUntil >= endsAt && now >= endsAt - (endsAt - storedAt) * LAST_CHANCE;
 }
 
 const NOT_IN_CACHE: Decision = { kind: "refuse", problem: new Problem("not-in-cache") };

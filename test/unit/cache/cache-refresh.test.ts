@@ -270,3 +270,14 @@ describe("an answer that is asked for near its end", () => {
     expect([answer.outcome, fetches]).toEqual(["hit", 1]);
   });
 });
+
+it("an answer that is nearly too old whenever it comes is not refreshed at every request", async () => {
+  const old = fetchedWith({ terms: { ...NO_TERMS, ageMs: RULES.maxAgeEverMs - 50_000 } });
+  const { clock, ask, fetches } = setup(async () => old);
+  for (let second = 0; second < 100; second++) {
+    await ask();
+    await settled();
+    await clock.advance(1_000);
+  }
+  expect(fetches()).toBeLessThanOrEqual(3);
+});
