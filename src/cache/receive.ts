@@ -21,7 +21,8 @@ export interface Received {
 
 /**
  * @param held what was held before, fresh or not
- * @throws {Problem} `upstream-invalid-response` where nothing is held that a 304 could confirm
+ * @throws {Problem} `upstream-invalid-response` where nothing is held that a 304 could confirm, or the answer is
+ *   older than any may be
  */
 export async function receive(
   query: Query,
@@ -30,6 +31,8 @@ export async function receive(
   { now, fetchMs, purgeEpoch }: Pick<Receipt, "now" | "fetchMs" | "purgeEpoch">,
   rules: CacheRules,
 ): Promise<Received> {
+  if (fetched.terms.ageMs > rules.maxAgeEverMs)
+    throw new Problem("upstream-invalid-response", { internal: "the answer is older than cache.maxAgeEver" });
   const change = held && (await changeIn(held, fetched));
   const seen = held === undefined ? UNSEEN : learnt(held, change !== "changed", rules, query, now);
   const shadow = held && rules.adaptiveTtl === "shadow" ? shadowEffect(held, change, now) : undefined;

@@ -23,7 +23,7 @@ interface WarmState {
   readonly query: string;
   readonly app: string;
   readonly everySeconds: number | null;
-  /** Seconds until it is looked at again; 0: it is due. */
+  /** Seconds until it is fetched; 0: it is due. */
   readonly dueInSeconds: number;
   /** How its last fetch ended; `null`: none was due yet. */
   readonly last: RefreshEnd | null;
@@ -47,6 +47,8 @@ export interface WarmOptions {
 
 /** What had no place, or failed, is tried again after about so long. */
 const RETRY_MS = { refused: 15_000, failed: 60_000, skipped: 1_000 } as const;
+/** It is looked at so often although it is not due: it may have been purged, or evicted. */
+const LOOK_EVERY_MS = 60_000;
 /** The part of its life before the end of which an answer is fetched anew. */
 const LAST_PART = 0.1;
 /** The replicas begin at different times, so that not all ask at once who is to fetch. */
@@ -55,12 +57,14 @@ const SPREAD_MS = 2_000;
 interface Scheduled extends WarmItem {
   /** By the steady clock: a time of day that is set back puts nothing off. */
   lookAt: number;
+  /** When it is to be fetched, as far as is known; likewise. */
+  dueAt: number;
   last: RefreshEnd | null;
 }
 
 export function createWarm(options: WarmOptions): Warm {
   const { tiers, refresh, rules, clock, random, observer } = options;
-  const scheduled: Scheduled[] = options.items.map((item) => ({ ...item, lookAt: 0, last: null }));
+  const scheduled: Scheduled[] = options.items.map((item) => ({ ...item, lookAt: 0, dueAt: 0, last: null }));
   let cancel = (): void => undefined;
   let isStopped = true;
 
@@ -72,8 +76,9 @@ export function createWarm(options: WarmOptions): Warm {
       found === undefined || found.isPurged
         ? clock.now()
         : dueAgainAt(found.entry, item, rules(), clock.now());
+    item.dueAt = clock.steady() + Math.max(0, dueAt - clock.now());
     if (dueAt > clock.now()) {
-      item.lookAt = clock.steady() + (dueAt - clock.now());
+      item.lookAt = Math.min(item.dueAt, clock.steady() + LOOK_EVERY_MS);
       return;
     }
     const end = await refresh(question, found?.entry, "warm");
@@ -86,7 +91,8 @@ export function createWarm(options: WarmOptions): Warm {
     const retryAt = now + retryMs * (0.5 + random.fraction());
     const lookAt =
       renewed === undefined ? retryAt : Math.max(dueAgainAt(renewed.entry, item, rules(), now), now + 1_000);
-    item.lookAt = clock.steady() + (lookAt - now);
+    item.dueAt = clock.steady() + (lookAt - now);
+    item.lookAt = renewed === undefined ? item.dueAt : Math.min(item.dueAt, clock.steady() + LOOK_EVERY_MS);
   }
 
   /** One after the other: this is not to come in a burst. */
@@ -109,11 +115,11 @@ export function createWarm(options: WarmOptions): Warm {
       cancel();
     },
     states: () =>
-      scheduled.map(({ question, everyMs, lookAt, last }) => ({
+      scheduled.map(({ question, everyMs, dueAt, last }) => ({
         query: question.text,
         app: question.request.app,
         everySeconds: everyMs === null ? null : everyMs / 1000,
-        dueInSeconds: Math.max(0, Math.ceil((lookAt - clock.steady()) / 1000)),
+        dueInSeconds: Math.max(0, Math.ceil((dueAt - clock.steady()) / 1000)),
         last,
       })),
   };

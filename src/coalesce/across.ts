@@ -66,10 +66,11 @@ async function lead<T>(
     await release({ kind: "landed" });
     return { value, how: "fetched" };
   } catch (error) {
-    // An app's share is its own affair: another app may have a place, and callers where a refresh had none.
+    // That there was no place for this one says nothing of others: they have shares, urgency and time of their own.
     const isEveryones =
       error instanceof Problem &&
       error.code !== "quota-exceeded" &&
+      error.code !== "temporary-reduced-capacity" &&
       error.details.ofBackground !== true &&
       !(waiting.abandoned.aborted && mayBeWithdrawn(error));
     await release(isEveryones ? { kind: "failed", problem: error } : { kind: "vacant" });

@@ -44,6 +44,13 @@ describe("an answer where nothing was held", () => {
     expect([mayStore, change, shadow]).toEqual([true, undefined, undefined]);
   });
 
+  it("is none where it is older than any may be", async () => {
+    const aged = (ageMs: number): Promise<Received> =>
+      received(fetchedWith({ terms: { ...NO_TERMS, ageMs } }), undefined, RULES);
+    expect((await aged(RULES.maxAgeEverMs)).entry.bornAt).toBe(NOW - RULES.maxAgeEverMs);
+    await expect(aged(RULES.maxAgeEverMs + 1)).rejects.toMatchObject({ code: "upstream-invalid-response" });
+  });
+
   it("is fresh, and kept, and given stale, as the upstream says, where it is listened to", async () => {
     const terms = {
       mayStore: false,

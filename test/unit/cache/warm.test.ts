@@ -125,6 +125,23 @@ describe("keeping warm", () => {
     expect(timesOf(all)).toEqual([AGAIN_MS - 100_000]);
   });
 
+  it("sees within a minute that what is not due yet was purged, or is gone", async () => {
+    const { key } = questionWith(requestWith(0), "0");
+    for (const lose of [
+      (held: Setup["held"]): unknown => held.delete(key),
+      (held: Setup["held"]): unknown => held.set(key, { entry: entryWith("{}", 0), isPurged: true }),
+    ]) {
+      const all = setup();
+      all.warm.start();
+      await all.clock.advance(1_000);
+      expect(all.fetched).toHaveLength(1);
+      lose(all.held);
+      await all.clock.advance(60_000);
+      expect(all.fetched).toHaveLength(2);
+      all.warm.stop();
+    }
+  });
+
   it("fetches at once what is held but purged, or older than any may be", async () => {
     const { key } = questionWith(requestWith(0), "0");
     const purged = setup();
