@@ -5,7 +5,7 @@
  */
 import type { Cause, SendEnd } from "../exchange.ts";
 import type { Resource } from "../interface/resources.ts";
-import type { Candidate, Hindrance } from "./arbiter.ts";
+import type { Ahead, Candidate, Hindrance } from "./arbiter.ts";
 import type { CircuitState } from "./circuit.ts";
 import type { Window } from "./windows.ts";
 
@@ -33,12 +33,6 @@ export interface Expectation {
   readonly why: Hindrance;
   /** The app has used up its share while others want theirs. */
   readonly isOverShare: boolean;
-}
-
-/** How many go before a wish: of all apps, and of its own. */
-export interface Ahead {
-  readonly ahead: number;
-  readonly ownAhead: number;
 }
 
 export interface Allowance {

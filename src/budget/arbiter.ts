@@ -83,13 +83,19 @@ export function newStanding(): Standing {
   return { places: noPlaces(), apps: new Map(), tag: 0, circuits: new Map(), refusedInARow: 0 };
 }
 
+/** How many go before a candidate: of all apps, and of its own. */
+export interface Ahead {
+  readonly ahead: number;
+  readonly ownAhead: number;
+}
+
 /** What keeps a candidate waiting. */
 export type Hindrance = "budget" | "share" | "per-day" | "cool-off";
 
 export type Decision =
   /** `index` of the candidate that may send now. */
   | { readonly kind: "granted"; readonly index: number }
-  /** None may, before `at`. */
+  /** None may before `at`; then one may, if nobody else sends by then. */
   | { readonly kind: "wait"; readonly at: number };
 
 /**
@@ -230,12 +236,12 @@ function open(
   circuits.set(scope, opened(circuits.get(scope), slowDown, now, maxCoolOffMs));
 }
 
-/** When a candidate may send behind `ahead` others, `ownAhead` of them of its app, and what it waits for. */
+/** When a candidate may send behind those that go before it, and what it waits for. */
 export function expect(
   standing: Standing,
   terms: Terms,
   candidate: Candidate,
-  { ahead, ownAhead }: { readonly ahead: number; readonly ownAhead: number },
+  { ahead, ownAhead }: Ahead,
   now: number,
   limitOf: (window: Window) => number = limitOfWindow,
 ): { readonly at: number; readonly why: Hindrance } {
@@ -267,57 +273,81 @@ function admit(
     const limit: Limit = { limit: perDay, windowMs: DAY_MS };
     reasons.push({ at: freeAt(state.all, [limit], now, ownAhead), why: "per-day" });
   }
-  reasons.push({ at: paceOf(standing, terms, app, { ahead, ownAhead }, now, limitOf), why: "share" });
   for (const scope of ["origin", resource] as const) {
     reasons.push({ at: passableAt(standing.circuits.get(scope), now), why: "cool-off" });
   }
-  return reasons.reduce((latest, reason) => (reason.at > latest.at ? reason : latest));
+  const latest = reasons.reduce((last, reason) => (reason.at > last.at ? reason : last));
+  const at = pacedAt(standing, terms, app, { ahead, ownAhead }, { now, from: latest.at }, limitOf);
+  return at > latest.at ? { at, why: "share" } : latest;
 }
 
+/** From when on an app may send, by what holds at an instant. A later instant never has an earlier answer. */
+type Pace = (at: number) => number;
+
 /**
- * When an app may send as far as its shares are concerned: at once within them, or where nobody else is
- * about; else evenly, so that what it borrows of a window takes the whole window, and not the last places:
- * those are for apps that are about and have not had their share, so that they need not wait for one.
+ * The first instant, not before `from`, at which an app may send in all windows as far as its shares are
+ * concerned, if nobody else sends and those who are about stay about.
+ *
+ * What holds now need not hold then: an app whose sends have left the window by then wants a place again.
+ * So the instant that is found is looked at in its turn, until one is found that still holds when it comes.
  */
-function paceOf(
+function pacedAt(
   standing: Standing,
   terms: Terms,
   app: string,
-  { ahead, ownAhead }: { readonly ahead: number; readonly ownAhead: number },
-  now: number,
+  before: Ahead,
+  { now, from }: { readonly now: number; readonly from: number },
   limitOf: (window: Window) => number,
 ): number {
-  const { own, borrowedAt } = appOf(standing, app);
-  return terms.windows.reduce((at, window) => {
-    const { limit, windowMs } = window;
-    const share = shareOf(terms, window, app);
-    const over = spentIn(own, windowMs, now) + ownAhead - share;
-    if (over < 0 || share >= limit) return at;
-    const others = othersAbout(standing, app, Math.max(windowMs, ABOUT_MS), now);
-    if (others.length === 0) return at;
-    const interval = Math.ceil(windowMs / (limit - share));
-    const first = Math.max(now, borrowedAt + interval);
-    const left = { limit: limitOf(window) - headroomFor(standing, terms, others, window, now), windowMs };
-    return Math.max(
-      at,
-      first + interval * Math.min(over, ownAhead),
-      freeAt(standing.places, [left], now, ahead),
-    );
-  }, now);
+  const paces = terms.windows.flatMap(
+    (window) => paceIn(standing, terms, { app, window, limit: limitOf(window) }, before, now) ?? [],
+  );
+  for (let at = from; ;) {
+    const next = paces.reduce((latest, pace) => Math.max(latest, pace(at)), at);
+    if (next === at) return at;
+    at = next;
+  }
 }
 
-/** One place for each app that has not had its share, and together no more than a tenth of the window. */
-function headroomFor(
+/**
+ * An app's pace in a window: at once within its share, or where nobody else is about; else evenly, so that
+ * what it borrows of a window takes the whole window, and not the last places: those are for apps that are
+ * about and have not had their share, so that they need not wait for one.
+ * @param limit what is left of the window's limit, where something is held back for others
+ * @returns nothing where it may send now
+ */
+function paceIn(
   standing: Standing,
   terms: Terms,
-  others: readonly string[],
-  window: Window,
+  { app, window, limit }: { readonly app: string; readonly window: Window; readonly limit: number },
+  { ahead, ownAhead }: Ahead,
   now: number,
-): number {
-  const wanting = others.filter(
-    (other) => spentIn(appOf(standing, other).own, window.windowMs, now) < shareOf(terms, window, other),
+): Pace | undefined {
+  const { windowMs } = window;
+  const { own, borrowedAt } = appOf(standing, app);
+  const share = shareOf(terms, window, app);
+  const withinShareAt = freeAt(own, [{ limit: share, windowMs }], now, ownAhead);
+  if (share >= window.limit || withinShareAt <= now) return undefined;
+  const others = othersAbout(standing, app, Math.max(windowMs, ABOUT_MS), now);
+  if (others.length === 0) return undefined;
+  const wantingAt = others.map((other) =>
+    freeAt(appOf(standing, other).own, [{ limit: shareOf(terms, window, other), windowMs }], now),
   );
-  return Math.min(wanting.length, Math.floor(window.limit / 10));
+  const interval = Math.ceil(windowMs / (window.limit - share));
+  const over = spentIn(own, windowMs, now) + ownAhead - share;
+  const evenly = Math.max(now, borrowedAt + interval) + interval * Math.min(over, ownAhead);
+  return (at) => {
+    const left = { limit: limit - headroomFor(wantingAt, window, at), windowMs };
+    return Math.min(withinShareAt, Math.max(evenly, freeAt(standing.places, [left], now, ahead)));
+  };
+}
+
+/**
+ * One place for each app that has not had its share, and together no more than a tenth of the window.
+ * @param wantingAt from when on each of the others has not
+ */
+function headroomFor(wantingAt: readonly number[], { limit }: Window, at: number): number {
+  return Math.min(wantingAt.filter((since) => since <= at).length, Math.floor(limit / 10));
 }
 
 /** Whether an app has used up its share of a window. */

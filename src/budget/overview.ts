@@ -1,6 +1,14 @@
 /** How a budget stands, in the forms in which it is shown. Pure. */
-import type { Ahead, Expectation, Overview, ShareOfWindow } from "./allowance.ts";
-import { type Candidate, expect, isOverShare, shareOf, type Standing, type Terms } from "./arbiter.ts";
+import type { Expectation, Overview, ShareOfWindow } from "./allowance.ts";
+import {
+  type Ahead,
+  type Candidate,
+  expect,
+  isOverShare,
+  shareOf,
+  type Standing,
+  type Terms,
+} from "./arbiter.ts";
 import { stateOf } from "./circuit.ts";
 import { freeAt, keptMs, spentIn, tidyPlaces, type Window } from "./windows.ts";
 

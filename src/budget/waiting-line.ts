@@ -3,8 +3,8 @@
  * whose turn it is among them is for the allowance to say.
  */
 import { PRIORITIES, type Priority } from "../exchange.ts";
-import type { Ahead, Wish } from "./allowance.ts";
-import type { Candidate } from "./arbiter.ts";
+import type { Wish } from "./allowance.ts";
+import type { Ahead, Candidate } from "./arbiter.ts";
 
 /** One in the line. */
 export interface InLine {

@@ -57,30 +57,54 @@ local function othersAbout(app, within)
   return about
 end
 
--- One place for each app that has not had its share. Its key is none of KEYS, but in the same slot.
-local function headroomFor(about, i, window)
-  local wanting = 0
-  for _, other in ipairs(about) do
+-- From when on each of them has not had its share. Its key is none of KEYS, but in the same slot.
+local function wantingAt(about, i, window)
+  local instants = {}
+  for j, other in ipairs(about) do
     local shares = request.shares[other] or request.strangers
-    if spentIn(request.own .. other, window.ms) < shares[i] then wanting = wanting + 1 end
+    instants[j] = freeAt(request.own .. other, shares[i], window.ms)
   end
-  return math.min(wanting, math.floor(window.limit / 10))
+  return instants
+end
+
+-- One place for each app that has not had its share by then.
+local function headroomFor(wanting, window, at)
+  local count = 0
+  for _, since in ipairs(wanting) do
+    if since <= at then count = count + 1 end
+  end
+  return math.min(count, math.floor(window.limit / 10))
 end
 
 -- What is borrowed while others are about is spread over the window, and leaves them the last places.
-local function paceOf(candidate)
-  local at = now
-  for i, window in ipairs(request.windows) do
-    local share = candidate.shares[i]
-    if share < window.limit and spentIn(ownOf(candidate), window.ms) >= share then
-      local about = othersAbout(candidate.app, math.max(window.ms, request.aboutMs))
-      if #about > 0 then
-        local borrowedAt = field('borrowed:' .. candidate.app)
-        local interval = math.ceil(window.ms / (window.limit - share))
-        if borrowedAt then at = math.max(at, borrowedAt + interval) end
-        at = math.max(at, freeAt(sends, limitOf(window) - headroomFor(about, i, window), window.ms))
-      end
-    end
+-- Answers a function: from when on it may send, by what holds at an instant; nothing where it may now.
+local function paceIn(candidate, i, window)
+  local share = candidate.shares[i]
+  if share >= window.limit then return nil end
+  local withinShareAt = freeAt(ownOf(candidate), share, window.ms)
+  if withinShareAt <= now then return nil end
+  local about = othersAbout(candidate.app, math.max(window.ms, request.aboutMs))
+  if #about == 0 then return nil end
+  local wanting = wantingAt(about, i, window)
+  local interval = math.ceil(window.ms / (window.limit - share))
+  local borrowedAt = field('borrowed:' .. candidate.app)
+  local evenly = borrowedAt and borrowedAt + interval or now
+  local limit = limitOf(window)
+  return function(at)
+    local free = freeAt(sends, limit - headroomFor(wanting, window, at), window.ms)
+    return math.min(withinShareAt, math.max(evenly, free))
+  end
+end
+
+-- The first instant, not before another, at which the shares let it send. What holds now need not hold then:
+-- an app whose sends have left the window by then wants a place again. So what is found is looked at in turn.
+local function pacedAt(candidate, from)
+  local paces = {}
+  for i, window in ipairs(request.windows) do paces[#paces + 1] = paceIn(candidate, i, window) end
+  local at, found = nil, from
+  while at ~= found do
+    at = found
+    for _, pace in ipairs(paces) do found = math.max(found, pace(at)) end
   end
   return at
 end
@@ -101,7 +125,7 @@ local function admittedAt(candidate)
     at = math.max(at, freeAt(sends, limit, window.ms))
   end
   if candidate.perDay then at = math.max(at, freeAt(allOf(candidate), candidate.perDay, DAY)) end
-  return math.max(at, paceOf(candidate), passableAt('origin'), passableAt(candidate.resource))
+  return pacedAt(candidate, math.max(at, passableAt('origin'), passableAt(candidate.resource)))
 end
 
 local served = field('tag') or 0

@@ -2,6 +2,7 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 
 import {
+  ABOUT_MS,
   type Candidate,
   enter,
   expect as expectTurn,
@@ -206,6 +207,38 @@ const anyTerms = fc
   );
 
 describe("the time when a turn is expected", () => {
+  it("is after that at which another app wants the last place again", () => {
+    const windows = [windowOf(7, 10_000), windowOf(10, 30_000)];
+    const bench = createBench(termsOf({ a: 4, b: 1, c: 1 }, { windows }));
+    bench.sendAll(candidateOf("b"), 1, NOW);
+    for (const at of [896, 1_690, 3_600, 4_357, 6_621]) bench.sendAll(candidateOf("a"), 1, NOW + at);
+    // It borrows: its share of the longer window is the one of the beginning.
+    bench.sendAll(candidateOf("b"), 1, NOW + 7_496);
+    for (const at of [10_001, 10_897, 11_691]) bench.sendAll(candidateOf("a"), 1, NOW + at);
+    // The longer window is full. The first place that comes free in it, 30,001 ms after the beginning, is
+    // b's, which has not had its share from then on; the second is there when the next send has left.
+    const at = NOW + 896 + 30_001;
+    const now = NOW + 11_691;
+    const expected = expectTurn(bench.standing, bench.terms, candidateOf("a"), NOBODY, now);
+    expect(expected).toEqual({ at, why: "share" });
+    expect(bench.ask([candidateOf("a")], now)).toEqual({ kind: "wait", at });
+    expect(bench.ask([candidateOf("a")], at - 1)).toEqual({ kind: "wait", at });
+    expect(bench.ask([candidateOf("a")], at).kind).toBe("granted");
+  });
+
+  it("is not after that at which its own share comes back", () => {
+    const bench = createBench(termsOf({ a: 1, b: 1 }, { windows: [windowOf(4)] }));
+    bench.ask([candidateOf("b")], NOW);
+    bench.sendAll(candidateOf("a"), 2, NOW);
+    // It may borrow every 30 seconds, and does so once.
+    const now = NOW + 50_000;
+    expect(bench.sendAll(candidateOf("a"), 100, now)).toBe(1);
+    const at = NOW + MINUTE + 1;
+    expect(expectTurn(bench.standing, bench.terms, candidateOf("a"), NOBODY, now).at).toBe(at);
+    expect(bench.ask([candidateOf("a")], now)).toEqual({ kind: "wait", at });
+    expect(bench.ask([candidateOf("a")], at).kind).toBe("granted");
+  });
+
   it("is when it comes, for one that waits alone and of whose sends all have arrived", () => {
     const asker = fc.record({
       app: fc.constantFrom("a", "b", "c"),
@@ -214,9 +247,11 @@ describe("the time when a turn is expected", () => {
     fc.assert(
       fc.property(anyTerms, past, asker, (terms, sends, { app, priority }) => {
         const bench = createBench(terms);
+        const asked = new Map<string, number>();
         let now = NOW;
         for (const { app, gapMs } of sends) {
           now += gapMs;
+          asked.set(app, now);
           bench.sendAll(candidateOf(app), 1, now);
         }
         const candidate = candidateOf(app, priority);
@@ -224,8 +259,9 @@ describe("the time when a turn is expected", () => {
         if (at > now) {
           const early = bench.ask([candidate], at - 1);
           if (early.kind === "granted") {
-            // The others, for whose sake it was to wait, have not asked for so long.
+            // Only where others, for whose sake it was to wait, have not asked for so long.
             expect(why).toBe("share");
+            expect([...asked].some(([other, last]) => other !== app && last < at - 1 - ABOUT_MS)).toBe(true);
             return;
           }
           expect(early.at).toBe(at);
