@@ -74,6 +74,20 @@ describe("a flight among replicas", () => {
     expect(ends).toEqual([{ kind: "vacant" }]);
   });
 
+  it.each(["quota-exceeded", "temporary-reduced-capacity"] as const)(
+    "is open to the others where there was no place for it (%s): they may have one",
+    async (code) => {
+      const ends: ClaimEnd[] = [];
+      const fly = createFly<string>(
+        claimsOf({ kind: "leader", release: async (end) => void ends.push(end) }),
+      );
+      const refusal = new Problem(code);
+      const flown = fly("k", waitingFor(), { look: nothing, fetch: () => Promise.reject(refusal) });
+      await expect(flown).rejects.toBe(refusal);
+      expect(ends).toEqual([{ kind: "vacant" }]);
+    },
+  );
+
   it("tells the others why it failed, although nobody here waits any more for what had been sent", async () => {
     const ends: ClaimEnd[] = [];
     const problem = new Problem("upstream-timeout");
