@@ -60,7 +60,7 @@ describe("settings that are read again", () => {
 
   it("say how long answers are kept from now on, and for how long they may be given", async () => {
     const { gateway, reload } = await startWith(`budget: { ${AMPLE} }\ncache: { retention: 40h }`);
-    const entryOf = async (path: string): Promise<object> =>
+    const entryOf = async (path: string): Promise<unknown> =>
       (await ask(`${gateway.adminUrl}/cache/entry?url=${encodeURIComponent(path)}`)).json();
     const keptFor = async (path: string): Promise<unknown> => {
       expect((await gateway.get(path)).status).toBe(200);
