@@ -5,17 +5,28 @@
  * Instants are by this process' steady clock. What is heard of others is entered as late as it can have
  * been: news takes time to arrive, so the copy errs on the side of what is spent.
  */
-import { arrive, enter, giveBack, newStanding, type Standing, type Terms } from "./arbiter.ts";
-import type { KnownSend, SharedCircuit } from "./shared-budget.ts";
+import {
+  arrive,
+  enter,
+  enterAs,
+  giveBack,
+  heardOf,
+  newStanding,
+  type Standing,
+  type Terms,
+} from "./arbiter.ts";
+import type { EnteredSend, KnownSend, SharedApp, SharedCircuit } from "./shared-budget.ts";
 import { longestMs } from "./terms.ts";
 import { keptMs } from "./windows.ts";
 
 export interface Mirror {
   readonly standing: Standing;
-  /** Enters a send, or corrects when it arrived. @returns whether it was new */
-  readonly sent: (id: string, ageMs: number, now: number) => boolean;
+  /** Enters a send that is not known yet. */
+  readonly sent: (send: EnteredSend, now: number) => void;
   readonly settled: (id: string, ageMs: number, isUnsent: boolean, now: number) => void;
   readonly circuits: (circuits: readonly SharedCircuit[], now: number) => void;
+  /** Who is about, and who has borrowed: by that the shared budget decides how fast an app may go. */
+  readonly apps: (apps: readonly SharedApp[], now: number) => void;
   /** Everything that counts in a window, to be told by its age. */
   readonly known: (now: number) => KnownSend[];
 }
@@ -40,14 +51,13 @@ export function createMirror(terms: Terms): Mirror {
 
   return {
     standing,
-    sent(id, ageMs, now) {
-      if (instants.has(id)) return false;
+    sent({ id, ageMs, isOwn }, now) {
+      if (instants.has(id)) return;
       forgetOld(now);
       const at = now - ageMs;
       instants.set(id, at);
-      enter(standing, terms, { id, app: appIn(id), until: at }, now);
+      enterAs(standing, { id, app: appIn(id), until: at, isOwn });
       if (at <= now) arrive(standing, { id, app: appIn(id) }, at);
-      return true;
     },
     settled(id, ageMs, isUnsent, now) {
       if (!instants.has(id) && isUnsent) return;
@@ -71,6 +81,10 @@ export function createMirror(terms: Terms): Mirror {
           probeUntil: now + probeForMs,
         });
       }
+    },
+    apps(apps, now) {
+      for (const { app, askedMs, borrowedMs = Number.POSITIVE_INFINITY } of apps)
+        heardOf(standing, app, { askedAt: now - askedMs, borrowedAt: now - borrowedMs });
     },
     known(now) {
       const horizon = now - longestMs(terms);

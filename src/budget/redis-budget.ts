@@ -8,10 +8,12 @@ import { ABOUT_MS, shareOf, type Terms } from "./arbiter.ts";
 import { appIn } from "./mirror.ts";
 import type {
   Asker,
+  EnteredSend,
   Joined,
   KnownSend,
   LookReply,
   News,
+  SharedApp,
   SharedBudget,
   SharedCircuit,
   TakeReply,
@@ -78,7 +80,8 @@ export function createRedisBudget(options: RedisBudgetOptions): SharedBudget {
     async take({ wishes, ...request }) {
       const apps = [...new Set(wishes.map(({ app }) => app))];
       const candidates = wishes.map((wish) => candidateOf(wish, terms, apps));
-      return await call<TakeReply>("take", { ...request, own, ...shares(), candidates }, apps);
+      const reply = await call<TakeReply>("take", { ...request, own, ...shares(), candidates }, apps);
+      return reply.kind === "wait" ? { ...reply, apps: listIn(reply.apps) } : reply;
     },
     async settle(asker, ends) {
       const apps = [...new Set(ends.map(({ app }) => app))];
@@ -93,7 +96,7 @@ export function createRedisBudget(options: RedisBudgetOptions): SharedBudget {
       const reply = await call<LookAnswer>("look", { ...asker, entry, most: MOST_LINES });
       return reply.kind === "lost" ? reply : newsIn(reply, entry, terms.leaseMs);
     },
-    join: (replica, known) => join(replica, known, call),
+    join: (replica, known) => join(replica, known, { own, call }),
     async leave(asker: Asker) {
       await call("look", { ...asker, leaves: true });
     },
@@ -207,6 +210,7 @@ interface News_ {
   readonly lines: readonly (readonly [entry: string, fields: readonly string[]])[];
   readonly isAll: boolean;
   readonly circuits: readonly SharedCircuit[];
+  readonly apps: readonly SharedApp[];
   readonly live: number;
   readonly held: readonly number[];
   readonly replicas: readonly string[];
@@ -220,6 +224,7 @@ function newsIn(reply: News_, after: string, leaseMs: number): LookReply {
     news: lines.flatMap(([, fields]) => newsOf(fieldsIn(fields), reply.now, leaseMs)),
     entry: lines.at(-1)?.[0] ?? after,
     circuits: listIn(reply.circuits),
+    apps: listIn(reply.apps),
     replicas: listIn(reply.replicas),
   };
 }
@@ -233,15 +238,15 @@ export function fieldsIn(flat: readonly string[]): Readonly<Record<string, strin
 
 /** A line of the ledger as news. */
 function newsOf(
-  { k, i = "", t, s }: Readonly<Record<string, string | undefined>>,
+  { k, i: id = "", t, s, o }: Readonly<Record<string, string | undefined>>,
   now: number,
   leaseMs: number,
 ): News[] {
   const ageMs = now - Number(t);
-  if (k === "s") return [{ kind: "sent", id: i, ageMs: ageMs - leaseMs, seq: undefined }];
-  if (k === "n") return [{ kind: "sent", id: i, ageMs, seq: undefined }];
-  if (k === "n") return [{ kind: "sent", id: i, ageMs, seq: undefined }];
-  return k === "e" ? [{ kind: "settled", id: i, ageMs, isUnsent: s === "unsent" }] : [];
+  const isOwn = o === "1";
+  if (k === "s") return [{ kind: "sent", id, ageMs: ageMs - leaseMs, isOwn, seq: undefined }];
+  if (k === "n") return [{ kind: "sent", id, ageMs, isOwn, seq: undefined }];
+  return k === "e" ? [{ kind: "settled", id, ageMs, isUnsent: s === "unsent" }] : [];
 }
 
 interface JoinAnswer {
@@ -253,7 +258,7 @@ interface JoinAnswer {
 async function join(
   replica: string,
   { sends, others }: { readonly sends: readonly KnownSend[]; readonly others: readonly string[] },
-  call: Call,
+  { own, call }: { readonly own: string; readonly call: Call },
 ): Promise<Joined> {
   for (let from = 0; ; from += MOST_SENDS) {
     const part = sends.slice(from, from + MOST_SENDS);
@@ -261,7 +266,7 @@ async function join(
     const isLast = from + MOST_SENDS >= sends.length;
     const request = { replica, others, isLast, sends: part.map((send) => broughtSend(send, apps)) };
     const { gen, seq, entry } = await call<JoinAnswer>("join", request, apps);
-    if (isLast) return { gen, seq, entry, sends: await readSends(call) };
+    if (isLast) return { gen, seq, entry, sends: await readSends(own, call) };
   }
 }
 
@@ -276,15 +281,19 @@ function broughtSend({ id, ageMs, late }: KnownSend, apps: readonly string[]): o
   };
 }
 
-async function readSends(call: Call): Promise<{ id: string; ageMs: number }[]> {
-  const sends: { id: string; ageMs: number }[] = [];
+type KeptSend = readonly [id: string, instant: string, isOwn: boolean];
+
+async function readSends(own: string, call: Call): Promise<readonly EnteredSend[]> {
+  const sends: EnteredSend[] = [];
   for (let page = 0; ; page += MOST_SENDS) {
-    const answer = await call<{ now: number; sends: unknown }>("join", { page, most: MOST_SENDS }, []);
-    const flat = Array.isArray(answer.sends) ? answer.sends.map(String) : [];
-    for (let index = 0; index + 1 < flat.length; index += 2) {
-      sends.push({ id: flat[index] ?? "", ageMs: answer.now - Number(flat[index + 1]) });
-    }
-    if (flat.length < MOST_SENDS * 2) return sends;
+    const answer = await call<{ now: number; sends: readonly KeptSend[] }>("join", {
+      page,
+      own,
+      most: MOST_SENDS,
+    });
+    const kept = listIn<KeptSend>(answer.sends);
+    for (const [id, instant, isOwn] of kept) sends.push({ id, ageMs: answer.now - Number(instant), isOwn });
+    if (kept.length < MOST_SENDS) return sends;
   }
 }
 
@@ -302,7 +311,7 @@ export function readNews(text: string): News | undefined {
   const ageMs = Number(field("ageMs"));
   switch (field("kind")) {
     case "sent":
-      return { kind: "sent", id, ageMs, seq: Number(field("seq")) };
+      return { kind: "sent", id, ageMs, isOwn: field("isOwn") === true, seq: Number(field("seq")) };
     case "settled":
       return { kind: "settled", id, ageMs, isUnsent: field("isUnsent") === true };
     case "circuits": {

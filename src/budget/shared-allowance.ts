@@ -303,6 +303,7 @@ async function takeTogether(
   };
   const askedAt = options.clock.steady();
   const askedOf = options.terms.windows;
+  view.learnApps(wishes.map(({ app }) => ({ app, askedMs: 0 })));
   const reply = await options.shared.take(request).catch((error: unknown) => {
     // It may have been given all the same: then it is given back.
     const now = options.clock.steady();
@@ -312,6 +313,7 @@ async function takeTogether(
   if (reply.kind === "lost") return "lost";
   side.heardAt = askedAt;
   view.others.learn(reply, askedOf);
+  if (reply.kind === "wait") view.learnApps(reply.apps);
   if (reply.kind === "wait" && reply.why === "news") {
     side.catchUpMs = Math.min(side.catchUpMs * 2, LONGEST_CATCH_UP_MS);
     return "news";
@@ -320,7 +322,7 @@ async function takeTogether(
   if (reply.kind === "wait") return { kind: "wait", forMs: reply.forMs };
   const wish = wishes[reply.index];
   if (wish === undefined) throw new Error("the shared budget gave a place to nobody");
-  view.granted(reply.id, reply.seq);
+  view.granted(reply);
   return { kind: "granted", grant: { id: reply.id, wish } };
 }
 

@@ -46,8 +46,20 @@ interface Others {
 
 export type TakeReply =
   | Lost
-  | ({ readonly kind: "granted"; readonly index: number; readonly id: string; readonly seq: number } & Others)
-  | ({ readonly kind: "wait"; readonly forMs: number; readonly why: "place" | "news" } & Others);
+  | ({
+      readonly kind: "granted";
+      readonly index: number;
+      readonly id: string;
+      readonly seq: number;
+      /** Of its app's own share; else it is borrowed. */
+      readonly isOwn: boolean;
+    } & Others)
+  | ({
+      readonly kind: "wait";
+      readonly forMs: number;
+      readonly why: "place" | "news";
+      readonly apps: readonly SharedApp[];
+    } & Others);
 
 /** How a send ended. */
 export interface EndReport {
@@ -73,16 +85,30 @@ export interface SharedCircuit {
   readonly probeForMs: number;
 }
 
+/** An app that has asked, in milliseconds ago. */
+export interface SharedApp {
+  readonly app: string;
+  readonly askedMs: number;
+  /** Since it last took more than its share; absent where it never did. */
+  readonly borrowedMs?: number;
+}
+
+/** A send that was entered. */
+export interface EnteredSend {
+  readonly id: string;
+  /** How long ago it arrived; negative while it may still be on its way. */
+  readonly ageMs: number;
+  /** It counts to its app's own share. */
+  readonly isOwn: boolean;
+}
+
 /** What happened, as it is told to all replicas, or read later. */
 export type News =
-  | {
+  | ({
       readonly kind: "sent";
-      readonly id: string;
-      /** How long ago it arrived; negative while it may still be on its way. */
-      readonly ageMs: number;
       /** Absent where it is read later. */
       readonly seq: number | undefined;
-    }
+    } & EnteredSend)
   | { readonly kind: "settled"; readonly id: string; readonly ageMs: number; readonly isUnsent: boolean }
   | { readonly kind: "circuits"; readonly circuits: readonly SharedCircuit[] }
   | { readonly kind: "generation"; readonly gen: string }
@@ -100,6 +126,7 @@ export type LookReply =
       readonly entry: string;
       readonly isAll: boolean;
       readonly circuits: readonly SharedCircuit[];
+      readonly apps: readonly SharedApp[];
       readonly replicas: readonly string[];
     } & Others);
 
@@ -121,7 +148,7 @@ export interface Joined {
   /** The last line of the ledger by then. */
   readonly entry: string;
   /** Every send that counts in a window, its own included. */
-  readonly sends: readonly { readonly id: string; readonly ageMs: number }[];
+  readonly sends: readonly EnteredSend[];
 }
 
 export interface SharedBudget {

@@ -3,9 +3,9 @@
  * it has, and reads again what it may have missed.
  */
 import type { Terms } from "./arbiter.ts";
-import { createMirror, type Mirror } from "./mirror.ts";
+import { appIn, createMirror, type Mirror } from "./mirror.ts";
 import { createOthers, type Others, type OthersOptions, slackOf } from "./others.ts";
-import type { Asker, KnownSend, LookReply, News, SharedBudget } from "./shared-budget.ts";
+import type { Asker, KnownSend, LookReply, News, SharedApp, SharedBudget } from "./shared-budget.ts";
 
 export interface ViewOptions extends OthersOptions {
   readonly shared: SharedBudget;
@@ -22,7 +22,9 @@ export interface View {
   /** Reads what was missed, and says that it was read. @returns false where it has to join first */
   readonly catchUp: () => Promise<boolean>;
   /** A send of this replica's was entered. */
-  readonly granted: (id: string, seq: number) => void;
+  readonly granted: (send: { readonly id: string; readonly seq: number; readonly isOwn: boolean }) => void;
+  /** What the shared budget says of apps, or what they do here. */
+  readonly learnApps: (apps: readonly SharedApp[]) => void;
   /** @returns whether it is time to catch up */
   readonly hear: (news: News) => boolean;
 }
@@ -32,18 +34,18 @@ export function createView(options: ViewOptions): View {
   const others = createOthers(options);
   let mirror = createMirror(terms);
   let gen = "";
-  /** Every send up to this number is in the mirror; the shared budget knows that of so many. */
-  let known = 0;
-  let said = 0;
+  const reading: Reading = { known: 0, said: 0 };
   let entry = "0-0";
   let names: readonly string[] = [];
-  const asker = (): Asker => ({ replica, gen, known, mostSeen: others.mostSeen() });
+  const learnApps = (apps: readonly SharedApp[]): void => mirror.apps(apps, steady());
+  const asker = (): Asker => ({ replica, gen, known: reading.known, mostSeen: others.mostSeen() });
 
   function learn(reply: Extract<LookReply, { kind: "news" }>, askedOf: Terms["windows"]): void {
     for (const news of reply.news) follow(mirror, news, steady());
     ({ entry } = reply);
-    if (reply.isAll) known = Math.max(known, reply.seq);
+    if (reply.isAll) reading.known = Math.max(reading.known, reply.seq);
     mirror.circuits(reply.circuits, steady());
+    learnApps(reply.apps);
     names = reply.replicas;
     others.learn(reply, askedOf);
   }
@@ -52,14 +54,15 @@ export function createView(options: ViewOptions): View {
     mirror: () => mirror,
     others,
     asker,
+    learnApps,
     async join(late) {
       // Its own late sends first: the one that brings a send is the one that enters it in the ledger.
       const sends = [...late, ...mirror.known(steady())];
       const joined = await shared.join(replica, { sends, others: names });
       const [fresh, now] = [createMirror(terms), steady()];
-      for (const { id, ageMs } of joined.sends) fresh.sent(id, ageMs, now);
+      for (const send of joined.sends) fresh.sent(send, now);
       mirror = fresh;
-      ({ gen, entry, seq: known } = joined);
+      ({ gen, entry, seq: reading.known } = joined);
       others.unknown();
     },
     async catchUp() {
@@ -68,31 +71,43 @@ export function createView(options: ViewOptions): View {
         const askedOf = terms.windows;
         const reply = await shared.look(saying, entry);
         if (reply.kind === "lost") return false;
-        said = saying.known;
+        reading.said = saying.known;
         learn(reply, askedOf);
         // What was just read has yet to be said.
-        if (reply.isAll && known === saying.known) return true;
+        if (reply.isAll && reading.known === saying.known) return true;
       }
     },
-    granted(id, seq) {
-      mirror.sent(id, -terms.leaseMs, steady());
-      if (seq === known + 1) known = seq;
+    granted({ id, seq, isOwn }) {
+      mirror.sent({ id, ageMs: -terms.leaseMs, isOwn }, steady());
+      if (!isOwn) learnApps([{ app: appIn(id), askedMs: 0, borrowedMs: 0 }]);
+      if (seq === reading.known + 1) reading.known = seq;
     },
     hear(news) {
       if (news.kind === "circuits") mirror.circuits(news.circuits, steady());
       if (news.kind === "generation") return news.gen !== gen;
       if (news.kind === "changed") return true;
       follow(mirror, news, steady());
-      if (news.kind !== "sent" || news.seq === undefined || news.seq <= known) return false;
-      const isNext = news.seq === known + 1;
-      if (isNext) known = news.seq;
-      // At half of what others may be ahead of what it is known to know.
-      return !isNext || known - said >= Math.ceil(slackOf(terms) / 2);
+      return news.kind === "sent" && news.seq !== undefined && isDue(reading, news.seq, terms);
     },
   };
 }
 
+/** How far a replica has read: every send up to a number is known here; of so many the shared budget knows that. */
+interface Reading {
+  known: number;
+  said: number;
+}
+
+/** @returns whether it is time to catch up, now that a send of this number was heard of */
+function isDue(reading: Reading, seq: number, terms: Terms): boolean {
+  if (seq <= reading.known) return false;
+  const isNext = seq === reading.known + 1;
+  if (isNext) reading.known = seq;
+  // At half of what others may be ahead of what it is known to know.
+  return !isNext || reading.known - reading.said >= Math.ceil(slackOf(terms) / 2);
+}
+
 function follow(mirror: Mirror, news: News, now: number): void {
-  if (news.kind === "sent") mirror.sent(news.id, news.ageMs, now);
+  if (news.kind === "sent") mirror.sent(news, now);
   else if (news.kind === "settled") mirror.settled(news.id, news.ageMs, news.isUnsent, now);
 }

@@ -163,6 +163,31 @@ local function readCircuits()
   return circuits
 end
 
+-- The apps that have ever asked: by name, when each asked last, and when it last took more than its share.
+local function readApps()
+  local fields = redis.call('HGETALL', state)
+  local apps = {}
+  for i = 1, #fields, 2 do
+    local what, app = string.match(fields[i], '^(%l+):(.*)$')
+    if what == 'asked' or what == 'borrowed' then
+      apps[app] = apps[app] or {}
+      apps[app][what] = tonumber(fields[i + 1])
+    end
+  end
+  return apps
+end
+
+-- The same for a replica, in milliseconds ago: nobody else's clock is this one.
+local function describeApps()
+  local described = {}
+  for app, at in pairs(readApps()) do
+    described[#described + 1] = {
+      app = app, askedMs = now - at.asked, borrowedMs = at.borrowed and now - at.borrowed
+    }
+  end
+  return described
+end
+
 local function horizon() return now - math.max(DAY, request.horizonMs) end
 
 local function reply(answer)
