@@ -141,7 +141,7 @@ async function benchLatency(forMs: number, url: string): Promise<void> {
 
 function throttleOf(allowance: Allowance, concurrency: number): ReturnType<typeof createThrottle> {
   const observer = { refused: () => undefined, departed: () => undefined };
-  return createThrottle({ allowance, concurrency, mode: "enforce", weightOf: () => 1, clock, observer });
+  return createThrottle({ allowance, concurrency, mode: "enforce", clock, observer });
 }
 
 const WINDOWS = 10;

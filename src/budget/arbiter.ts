@@ -395,7 +395,8 @@ export function shareOf(terms: Terms, { limit }: Limit, app: string): number {
   return Math.max(1, Math.floor((limit * weightOf(terms, app)) / Math.max(total, weightOf(terms, app))));
 }
 
-function weightOf({ apps }: Terms, app: string): number {
+/** @returns an app's weight; 1 where it is not known */
+export function weightOf({ apps }: Pick<Terms, "apps">, app: string): number {
   return apps.get(app)?.weight ?? 1;
 }
 

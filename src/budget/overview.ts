@@ -1,15 +1,16 @@
 /** How a budget stands, in the forms in which it is shown. Pure. */
 import type { Expectation, Overview, ShareOfWindow } from "./allowance.ts";
 import {
-  type Ahead,
   type Candidate,
   expect,
   isOverShare,
   shareOf,
   type Standing,
   type Terms,
+  weightOf,
 } from "./arbiter.ts";
 import { stateOf } from "./circuit.ts";
+import { aheadOf, type Queued } from "./queued.ts";
 import { freeAt, keptMs, spentIn, tidyPlaces, type Window } from "./windows.ts";
 
 type LimitOf = (window: Window) => number;
@@ -19,10 +20,11 @@ export function expectation(
   standing: Standing,
   terms: Terms,
   candidate: Candidate,
-  ahead: Ahead,
+  queued: readonly Queued[],
   now: number,
   limitOf?: LimitOf,
 ): Expectation {
+  const ahead = aheadOf(candidate, queued, (app) => weightOf(terms, app));
   const { at, why } = expect(standing, terms, candidate, ahead, now, limitOf);
   return { forMs: at - now, why, isOverShare: isOverShare(standing, terms, candidate.app, now) };
 }

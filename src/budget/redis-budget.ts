@@ -12,6 +12,7 @@ import type {
   Joined,
   KnownSend,
   LookReply,
+  Lost,
   News,
   SharedApp,
   SharedBudget,
@@ -22,6 +23,7 @@ import { PRIORITIES } from "../exchange.ts";
 import { keptMs } from "./windows.ts";
 import { absentForMs, SILENT_MS } from "./shared-allowance.ts";
 import { slackOf } from "./others.ts";
+import type { Queued } from "./queued.ts";
 
 /** What the budget measures of its commands; a closed set, as it labels a metric. */
 type BudgetOperation = "take" | "settle" | "look" | "join" | "ledger";
@@ -77,28 +79,36 @@ export function createRedisBudget(options: RedisBudgetOptions): SharedBudget {
   const { own } = budgetKeys(options.namespace, options.origin);
   const shares = createShares(terms);
   return {
-    async take({ wishes, ...request }) {
+    async take({ wishes, ...asker }) {
       const apps = [...new Set(wishes.map(({ app }) => app))];
       const candidates = wishes.map((wish) => candidateOf(wish, terms, apps));
-      const reply = await call<TakeReply>("take", { ...request, own, ...shares(), candidates }, apps);
-      return reply.kind === "wait" ? { ...reply, apps: listIn(reply.apps) } : reply;
+      const request = { ...asker, queued: queueText(asker.queued), own, ...shares(), candidates };
+      const reply = await call<TakeAnswer>("take", request, apps);
+      if (reply.kind === "lost") return reply;
+      const queued = queuedIn(reply.queued);
+      return reply.kind === "wait" ? { ...reply, queued, apps: listIn(reply.apps) } : { ...reply, queued };
     },
     async settle(asker, ends) {
       const apps = [...new Set(ends.map(({ app }) => app))];
       const reply = await call<SettleAnswer>(
         "settle",
-        { ...asker, ends: ends.map((end) => ({ ...end, keys: apps.indexOf(end.app) + 1 })) },
+        {
+          ...asker,
+          queued: queueText(asker.queued),
+          ends: ends.map((end) => ({ ...end, keys: apps.indexOf(end.app) + 1 })),
+        },
         apps,
       );
       return reply.kind === "lost" ? reply : { ...reply, circuits: listIn(reply.circuits) };
     },
     async look(asker, entry) {
-      const reply = await call<LookAnswer>("look", { ...asker, entry, most: MOST_LINES });
+      const request = { ...asker, queued: queueText(asker.queued), entry, most: MOST_LINES };
+      const reply = await call<LookAnswer>("look", request);
       return reply.kind === "lost" ? reply : newsIn(reply, entry, terms.leaseMs);
     },
     join: (replica, known) => join(replica, known, { own, call }),
     async leave(asker: Asker) {
-      await call("look", { ...asker, leaves: true });
+      await call("look", { ...asker, queued: "", leaves: true });
     },
   };
 }
@@ -199,9 +209,30 @@ function listIn<T>(list: readonly T[] | object | undefined): readonly T[] {
   return Array.isArray(list) ? list : [];
 }
 
-type SettleAnswer =
-  | { readonly kind: "lost" }
-  | { readonly kind: "settled"; readonly circuits: readonly SharedCircuit[] };
+/** Who waits at a replica, as it stands in Redis: `app:rank:length,…`; an app's name has no such signs. */
+function queueText(queued: readonly Queued[]): string {
+  return queued
+    .map(({ app, priority, length }) => `${app}:${PRIORITIES.indexOf(priority)}:${length}`)
+    .join(",");
+}
+
+/** Who waits at other replicas. */
+function queuedIn(texts: readonly string[] | object): readonly Queued[] {
+  const parts = listIn<string>(texts).flatMap((text) => text.split(","));
+  return parts.map((part) => {
+    const [app = "", rank, length] = part.split(":");
+    return { app, priority: PRIORITIES[Number(rank)] ?? "prefetch", length: Number(length) };
+  });
+}
+
+type TakeAnswer =
+  | Raw<Extract<TakeReply, { kind: "granted" }>>
+  | Raw<Extract<TakeReply, { kind: "wait" }>>
+  | Lost;
+/** As the script says it. */
+type Raw<T> = Omit<T, "queued"> & { readonly queued: readonly string[] };
+
+type SettleAnswer = Lost | { readonly kind: "settled"; readonly circuits: readonly SharedCircuit[] };
 
 interface News_ {
   readonly kind: "news";
@@ -213,9 +244,10 @@ interface News_ {
   readonly apps: readonly SharedApp[];
   readonly live: number;
   readonly held: readonly number[];
+  readonly queued: readonly string[];
   readonly replicas: readonly string[];
 }
-type LookAnswer = { readonly kind: "lost" } | News_;
+type LookAnswer = Lost | News_;
 
 function newsIn(reply: News_, after: string, leaseMs: number): LookReply {
   const lines = listIn<(typeof reply.lines)[number]>(reply.lines);
@@ -225,6 +257,7 @@ function newsIn(reply: News_, after: string, leaseMs: number): LookReply {
     entry: lines.at(-1)?.[0] ?? after,
     circuits: listIn(reply.circuits),
     apps: listIn(reply.apps),
+    queued: queuedIn(reply.queued),
     replicas: listIn(reply.replicas),
   };
 }

@@ -6,6 +6,7 @@
 import type { SlowDownCause } from "../exchange.ts";
 import type { Resource } from "../interface/resources.ts";
 import type { Wish } from "./allowance.ts";
+import type { Queued } from "./queued.ts";
 
 /** Who asks. */
 export interface Asker {
@@ -16,6 +17,8 @@ export interface Asker {
   readonly known: number;
   /** The most replicas it has seen at once. */
   readonly mostSeen: number;
+  /** Who waits for a place there. */
+  readonly queued: readonly Queued[];
 }
 
 export interface TakeRequest extends Asker {
@@ -31,7 +34,7 @@ export interface TakeRequest extends Asker {
 }
 
 /** Everybody who joined an earlier generation has to join anew. */
-interface Lost {
+export interface Lost {
   readonly kind: "lost";
 }
 
@@ -40,6 +43,8 @@ interface Lost {
  * silent, for whom something is held back, and those that have not caught up with what others brought.
  */
 interface Others {
+  /** Who waits for a place at other replicas. */
+  readonly queued: readonly Queued[];
   readonly live: number;
   readonly held: readonly number[];
 }

@@ -36,7 +36,6 @@ export interface ThrottleOptions {
   readonly concurrency: number;
   /** `observe`: nothing waits for a place and nothing is refused; what would have been is reported. */
   readonly mode: "enforce" | "observe";
-  readonly weightOf: (app: string) => number;
   readonly clock: Clock;
   readonly observer: ThrottleObserver;
 }
@@ -62,22 +61,19 @@ interface Waiter extends InLine {
 type Job<T> = (ended: (end: SendEnd) => void) => Promise<T>;
 
 export function createThrottle(options: ThrottleOptions): Throttle {
-  const { allowance, clock, observer, weightOf } = options;
+  const { allowance, clock, observer } = options;
   const queue = new Bottleneck({ maxConcurrent: options.concurrency });
   const line = createWaitingLine<Waiter>();
   const background = createBackground(() => options.concurrency);
   const isUnlimited = (): boolean => options.mode === "observe";
   const turns = createTurns({ allowance, line, clock, mayGo: background.mayGo, isUnlimited });
 
-  const expect = (candidate: Candidate): Expectation =>
-    allowance.expect(candidate, line.ahead(candidate, weightOf));
+  const expect = (candidate: Candidate): Expectation => allowance.expect(candidate, line.queued());
   const { refuseIfHopeless, refuseHopeless } = createRefusals(options, line);
   let closedBecause: Problem | undefined;
 
-  allowance.onChange(() => {
-    refuseHopeless();
-    turns.changed();
-  });
+  const reactions = [refuseHopeless, turns.changed];
+  allowance.attach({ queued: line.queued, changed: () => reactions.forEach((react) => react()) });
 
   async function throttled<T>(order: Order, job: Job<T>): Promise<T> {
     if (closedBecause !== undefined) throw closedBecause;
@@ -172,7 +168,7 @@ function createRefusals(options: ThrottleOptions, line: WaitingLine<Waiter>): Re
     },
     refuseHopeless() {
       for (const { order, patience } of isEnforced() ? line.all() : []) {
-        const expectation = allowance.expect(candidateOf(order), { ahead: 0, ownAhead: 0 });
+        const expectation = allowance.expect(candidateOf(order), []);
         const isHopeless = expectation.why === "cool-off" && isTooLong(expectation, order);
         if (isHopeless) patience.end(refuse(order.app, expectation));
       }

@@ -3,14 +3,17 @@
  * it has, and reads again what it may have missed.
  */
 import type { Terms } from "./arbiter.ts";
-import { appIn, createMirror, type Mirror } from "./mirror.ts";
+import { createMirror, type Mirror } from "./mirror.ts";
 import { createOthers, type Others, type OthersOptions, slackOf } from "./others.ts";
+import type { Queued } from "./queued.ts";
 import type { Asker, KnownSend, LookReply, News, SharedApp, SharedBudget } from "./shared-budget.ts";
 
 export interface ViewOptions extends OthersOptions {
   readonly shared: SharedBudget;
   readonly replica: string;
   readonly steady: () => number;
+  /** Who waits for a place here. */
+  readonly queued: () => readonly Queued[];
 }
 
 export interface View {
@@ -33,19 +36,22 @@ export function createView(options: ViewOptions): View {
   const { terms, shared, replica, steady } = options;
   const others = createOthers(options);
   let mirror = createMirror(terms);
-  let gen = "";
-  const reading: Reading = { known: 0, said: 0 };
-  let entry = "0-0";
+  const reading: Reading = { gen: "", entry: "0-0", known: 0, said: 0 };
   let names: readonly string[] = [];
-  const learnApps = (apps: readonly SharedApp[]): void => mirror.apps(apps, steady());
-  const asker = (): Asker => ({ replica, gen, known: reading.known, mostSeen: others.mostSeen() });
+  const asker = (): Asker => ({
+    replica,
+    gen: reading.gen,
+    known: reading.known,
+    mostSeen: others.mostSeen(),
+    queued: options.queued(),
+  });
 
   function learn(reply: Extract<LookReply, { kind: "news" }>, askedOf: Terms["windows"]): void {
-    for (const news of reply.news) follow(mirror, news, steady());
-    ({ entry } = reply);
+    for (const news of reply.news) mirror.follow(news, steady());
+    reading.entry = reply.entry;
     if (reply.isAll) reading.known = Math.max(reading.known, reply.seq);
     mirror.circuits(reply.circuits, steady());
-    learnApps(reply.apps);
+    mirror.apps(reply.apps, steady());
     names = reply.replicas;
     others.learn(reply, askedOf);
   }
@@ -54,22 +60,21 @@ export function createView(options: ViewOptions): View {
     mirror: () => mirror,
     others,
     asker,
-    learnApps,
+    learnApps: (apps) => mirror.apps(apps, steady()),
     async join(late) {
       // Its own late sends first: the one that brings a send is the one that enters it in the ledger.
       const sends = [...late, ...mirror.known(steady())];
       const joined = await shared.join(replica, { sends, others: names });
-      const [fresh, now] = [createMirror(terms), steady()];
-      for (const send of joined.sends) fresh.sent(send, now);
-      mirror = fresh;
-      ({ gen, entry, seq: reading.known } = joined);
+      mirror = createMirror(terms);
+      for (const send of joined.sends) mirror.sent(send, steady());
+      ({ gen: reading.gen, entry: reading.entry, seq: reading.known } = joined);
       others.unknown();
     },
     async catchUp() {
       for (;;) {
         const saying = asker();
         const askedOf = terms.windows;
-        const reply = await shared.look(saying, entry);
+        const reply = await shared.look(saying, reading.entry);
         if (reply.kind === "lost") return false;
         reading.said = saying.known;
         learn(reply, askedOf);
@@ -77,16 +82,14 @@ export function createView(options: ViewOptions): View {
         if (reply.isAll && reading.known === saying.known) return true;
       }
     },
-    granted({ id, seq, isOwn }) {
-      mirror.sent({ id, ageMs: -terms.leaseMs, isOwn }, steady());
-      if (!isOwn) learnApps([{ app: appIn(id), askedMs: 0, borrowedMs: 0 }]);
+    granted({ seq, ...send }) {
+      mirror.granted(send, steady());
       if (seq === reading.known + 1) reading.known = seq;
     },
     hear(news) {
-      if (news.kind === "circuits") mirror.circuits(news.circuits, steady());
-      if (news.kind === "generation") return news.gen !== gen;
+      if (news.kind === "generation") return news.gen !== reading.gen;
       if (news.kind === "changed") return true;
-      follow(mirror, news, steady());
+      mirror.follow(news, steady());
       return news.kind === "sent" && news.seq !== undefined && isDue(reading, news.seq, terms);
     },
   };
@@ -94,6 +97,10 @@ export function createView(options: ViewOptions): View {
 
 /** How far a replica has read: every send up to a number is known here; of so many the shared budget knows that. */
 interface Reading {
+  /** The generation it has joined. */
+  gen: string;
+  /** The last line of the ledger that was read. */
+  entry: string;
   known: number;
   said: number;
 }
@@ -105,9 +112,4 @@ function isDue(reading: Reading, seq: number, terms: Terms): boolean {
   if (isNext) reading.known = seq;
   // At half of what others may be ahead of what it is known to know.
   return !isNext || reading.known - reading.said >= Math.ceil(slackOf(terms) / 2);
-}
-
-function follow(mirror: Mirror, news: News, now: number): void {
-  if (news.kind === "sent") mirror.sent(news, now);
-  else if (news.kind === "settled") mirror.settled(news.id, news.ageMs, news.isUnsent, now);
 }

@@ -185,7 +185,7 @@ async function byScript(shared: SharedBudget): Promise<Decider> {
   const replica = "one";
   const { gen } = await shared.join(replica, { sends: [], others: [] });
   let known = 0;
-  const asker = () => ({ replica, gen, known, mostSeen: 1 });
+  const asker = () => ({ replica, gen, known, mostSeen: 1, queued: [] });
   return {
     async take(id, wishes) {
       const reply = await shared.take({
@@ -223,6 +223,7 @@ async function follower(shared: SharedBudget, current: Terms, steady: () => numb
     replicas: 2,
     degradedShare: 0.5,
     steady,
+    queued: () => [],
     onTooMany: () => undefined,
     onRelief: () => undefined,
   });

@@ -86,6 +86,24 @@ describe("two gateways on one Redis", () => {
     expect(refused.map(problemCode)).toEqual(Array.from({ length: 29 }, () => "quota-exceeded"));
   });
 
+  it("reckon with those who wait at the other one", async () => {
+    const [first, second] = await startTwo({ BUDGET: "2/10s", BUDGET_MAX_WAIT: "60s" }, "");
+    for (const gateway of [first, second])
+      expect((await gateway.get(`/areas?q=${gateway.port}`)).status).toBe(200);
+    const hangUp = new AbortController();
+    const waiting = ["a", "b", "c"].map((q) => first.get(`/areas?q=${q}`, { signal: hangUp.signal }));
+    const quoted = async (): Promise<number> =>
+      Object(await (await ask(`${second.adminUrl}/quote?url=/areas?q=d`)).json()).predictedWaitMs;
+    // Two of them go when the window has passed, the third with this one a window later.
+    await expect.poll(quoted).toBeGreaterThan(15_000);
+    const refused = await second.get("/areas?q=d", { headers: { "x-request-deadline-ms": "15000" } });
+    expect([refused.status, problemCode(refused)]).toEqual([503, "temporary-reduced-capacity"]);
+    expect(Number(refused.headers["retry-after"])).toBeGreaterThan(15);
+    hangUp.abort();
+    await Promise.allSettled(waiting);
+    await expect.poll(quoted).toBeLessThan(10_001);
+  });
+
   it("leave the upstream alone together when one of them is asked to", async () => {
     const [first, second] = await startTwo({});
     first.sandbox.faults.add({ status: 429, retryAfter: "60", times: 1 });

@@ -129,8 +129,8 @@ export function createSharedModel(options: ModelOptions): SharedModel {
 
   const isJoined = ({ gen }: Asker): boolean => memory.gen !== "" && gen === memory.gen && memory.run === run;
 
-  function hear({ replica, known }: Asker, now: number, wait: Heard["wait"]): void {
-    memory.replicas.set(replica, { heardAt: now, known, wait });
+  function hear({ replica, known, queued }: Asker, now: number, wait: Heard["wait"]): void {
+    memory.replicas.set(replica, { heardAt: now, known, wait, queued });
   }
 
   const others = (terms: Terms, asker: Asker, now: number) =>
@@ -169,7 +169,7 @@ export function createSharedModel(options: ModelOptions): SharedModel {
   function take(terms: Terms, request: TakeRequest): TakeReply {
     const now = readClock();
     if (!isJoined(request)) return { kind: "lost" };
-    const { live, liveCount, silentCount, held, apart, oldest } = others(terms, request, now);
+    const { live, liveCount, silentCount, held, apart, oldest, queued } = others(terms, request, now);
     const slack = slackOf(terms);
     for (const { app } of request.wishes) memoryOf(memory, app).askedAt = now;
     const standing = standingOf(memory, terms, now);
@@ -185,7 +185,7 @@ export function createSharedModel(options: ModelOptions): SharedModel {
 
     const wait = (at: number, why: "place" | "news"): TakeReply => {
       hear(request, now, { at, rank: first.rank, tag: first.tag });
-      return { kind: "wait", forMs: at - now, why, apps: appsAt(now), live: liveCount, held: apart };
+      return { kind: "wait", forMs: at - now, why, apps: appsAt(now), live: liveCount, held: apart, queued };
     };
     const known = Math.min(oldest ?? memory.seq, request.known);
     if (!request.anyway && liveCount + silentCount > 1 && memory.seq - known >= slack)
@@ -217,7 +217,7 @@ export function createSharedModel(options: ModelOptions): SharedModel {
       if (request.anyway || at <= now) {
         const granted = grant(terms, request.id, candidate, standing, now);
         hear(request, now, undefined);
-        return { kind: "granted", index: candidate.index, ...granted, live: liveCount, held: apart };
+        return { kind: "granted", index: candidate.index, ...granted, live: liveCount, held: apart, queued };
       }
       earliest = Math.min(earliest, at);
     }
@@ -287,7 +287,7 @@ export function createSharedModel(options: ModelOptions): SharedModel {
       const lines = memory.ledger
         .filter(({ entry }) => entry > Number(after.split("-")[0]))
         .slice(0, MOST_LINES);
-      const { live, liveCount, apart } = others(terms, asker, now);
+      const { live, liveCount, apart, queued } = others(terms, asker, now);
       hear(asker, now, live.get(asker.replica));
       return {
         kind: "news",
@@ -305,6 +305,7 @@ export function createSharedModel(options: ModelOptions): SharedModel {
         apps: appsAt(now),
         live: liveCount,
         held: apart,
+        queued,
         replicas: [...memory.replicas.keys()],
       };
     },
@@ -314,7 +315,7 @@ export function createSharedModel(options: ModelOptions): SharedModel {
         memory.gen = `${now}.${replica}`;
         memory.begun = now;
         memory.run = run;
-        const absent = { heardAt: now - SILENT_MS - 1, known: 0, wait: undefined, isLost: true };
+        const absent = { heardAt: now - SILENT_MS - 1, known: 0, wait: undefined, queued: [], isLost: true };
         for (const name of memory.replicas.keys()) memory.replicas.set(name, absent);
         for (const name of known) if (name !== replica) memory.replicas.set(name, absent);
         tell({ kind: "generation", gen: memory.gen });
@@ -333,7 +334,7 @@ export function createSharedModel(options: ModelOptions): SharedModel {
         tell({ kind: "sent", seq, id, ageMs, isOwn: false });
       }
       forgetOld(memory, now - longestMs(terms) - terms.leaseMs - 1);
-      memory.replicas.set(replica, { heardAt: now - SILENT_MS - 1, known: 0, wait: undefined });
+      memory.replicas.set(replica, { heardAt: now - SILENT_MS - 1, known: 0, wait: undefined, queued: [] });
       return { gen: memory.gen, seq: memory.seq, entry: `${memory.entries}-0` };
     },
     read() {

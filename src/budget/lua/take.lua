@@ -2,6 +2,7 @@
 -- Recorded before it is answered: a replica that dies now has spent it.
 --
 -- request  replica, gen, known        who asks, and what it knows of
+--          queued                     who waits there
 --          id                         of the send; the app of the candidate is appended
 --          windows, reserve           as in the settings of the replica that asks
 --          share                      the part of each window that a replica may use when it is cut off
@@ -11,7 +12,7 @@
 --          candidates                 app, rank, resource, cause, query, weight, perDay, share of each window
 --          leaseMs                    by then a send has arrived, or never will
 --          anyway                     whatever the limits say
--- Answers  lost: join first; granted: index, id, seq, isOwn; wait: forMs, apps
+-- Answers  lost: join first; granted: index, id, seq, isOwn; wait: forMs, apps; both: live, held, queued
 
 if not isJoined() then return reply({ kind = 'lost' }) end
 
@@ -192,9 +193,20 @@ table.sort(order, function(a, b)
   return a.index < b.index
 end)
 
+-- The one that goes now waits no longer.
+local function leaveQueue(candidate)
+  local isFound = false
+  request.queued = string.gsub(request.queued, '([^,:]+):(%d+):(%d+)', function(app, rank, length)
+    if isFound or app ~= candidate.app or tonumber(rank) ~= candidate.rank then return nil end
+    isFound = true
+    return app .. ':' .. rank .. ':' .. int(length - 1)
+  end)
+end
+
 local function answer(granted, candidate)
   granted.index = candidate.index
-  granted.live, granted.held = others.liveCount, others.apart
+  leaveQueue(candidate)
+  granted.live, granted.held, granted.queued = others.liveCount, others.apart, others.queued
   hear(request.replica, request.known)
   return reply(granted)
 end
@@ -204,7 +216,7 @@ if request.anyway then return answer(grant(order[1]), order[1]) end
 local function wait(at, why)
   local first = order[1]
   hear(request.replica, request.known, { at = at, rank = first.rank, tag = first.tag })
-  return reply({ kind = 'wait', forMs = at - now, why = why, apps = describeApps(), live = others.liveCount, held = others.apart })
+  return reply({ kind = 'wait', forMs = at - now, why = why, apps = describeApps(), live = others.liveCount, held = others.apart, queued = others.queued })
 end
 
 -- What a replica does not know of it could spend a second time when it is cut off now: so no more is
