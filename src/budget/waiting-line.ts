@@ -19,8 +19,11 @@ export interface WaitingLine<W extends InLine> {
   readonly has: (waiter: W) => boolean;
   /** The first of each kind, in the order in which they came. */
   readonly heads: (mayGo: (priority: Priority) => boolean) => readonly W[];
-  /** How many go before one that would join now, the apps taking turns by weight. */
-  readonly ahead: (candidate: Candidate, weightOf: (app: string) => number) => Ahead;
+  /**
+   * How many go before one that would join now, the apps taking turns by weight.
+   * @param without one in the line that is not to count
+   */
+  readonly ahead: (candidate: Candidate, weightOf: (app: string) => number, without?: W) => Ahead;
   readonly length: (priority: Priority) => number;
   readonly isEmpty: () => boolean;
   /** Everyone, in no order. */
@@ -35,12 +38,13 @@ export function createWaitingLine<W extends InLine>(): WaitingLine<W> {
 
   const kindOf = ({ app, priority, resource }: Wish): string => `${app} ${priority} ${resource}`;
 
-  function counts(app: string, until: number): Map<string, number> {
+  function counts(app: string, until: number, without: W | undefined): Map<string, number> {
     const waiting = new Map<string, number>([[app, 0]]);
     for (const kind of kinds.values()) {
       const [first] = kind;
       if (first === undefined || PRIORITIES.indexOf(first.wish.priority) > until) continue;
-      waiting.set(first.wish.app, (waiting.get(first.wish.app) ?? 0) + kind.size);
+      const length = without !== undefined && kind.has(without) ? kind.size - 1 : kind.size;
+      waiting.set(first.wish.app, (waiting.get(first.wish.app) ?? 0) + length);
     }
     return waiting;
   }
@@ -69,8 +73,8 @@ export function createWaitingLine<W extends InLine>(): WaitingLine<W> {
       }
       return heads.toSorted((a, b) => (arrivals.get(a) ?? 0) - (arrivals.get(b) ?? 0));
     },
-    ahead({ app, priority }, weightOf) {
-      const waiting = counts(app, PRIORITIES.indexOf(priority));
+    ahead({ app, priority }, weightOf, without) {
+      const waiting = counts(app, PRIORITIES.indexOf(priority), without);
       const ownAhead = waiting.get(app) ?? 0;
       let ahead = ownAhead;
       for (const [other, length] of waiting) {

@@ -11,6 +11,7 @@ import type {
   Question,
   Tier,
   Validators,
+  Waiter,
   Waiting,
   WhyNotStored,
 } from "../exchange.ts";
@@ -41,9 +42,6 @@ interface Steps {
   readonly look: () => Promise<Kept | undefined>;
   readonly fetch: () => Promise<Kept>;
 }
-
-/** One who waits for a flight: until when, whether still, and how urgently. */
-type Waiter = Pick<Question["request"], "deadlineAt" | "gone" | "priority">;
 
 /** How to ask the upstream. */
 interface Asking {

@@ -21,7 +21,7 @@ function setup(): {
     gone = new AbortController().signal,
     priority: Priority = "interactive",
   ): Promise<{ value: string; collapsed: boolean }> =>
-    flights.join("key", { deadlineAt: clock.now() + deadlineMs, gone, priority }, (waiting) => {
+    flights.join("key", { app: "web", deadlineAt: clock.now() + deadlineMs, gone, priority }, (waiting) => {
       const landing = Promise.withResolvers<string>();
       launches.push({ waiting, landing });
       return landing.promise;
@@ -158,13 +158,17 @@ describe("all flights", () => {
     let landed = false;
     void flights.join(
       "one",
-      { deadlineAt: clock.now() + 1_000, gone, priority: "interactive" },
+      { app: "web", deadlineAt: clock.now() + 1_000, gone, priority: "interactive" },
       () => one.promise,
     );
     void flights.landed().then(() => (landed = true));
     await clock.advance(0);
     void flights
-      .join("other", { deadlineAt: clock.now() + 1_000, gone, priority: "interactive" }, () => other.promise)
+      .join(
+        "other",
+        { app: "web", deadlineAt: clock.now() + 1_000, gone, priority: "interactive" },
+        () => other.promise,
+      )
       .catch(() => undefined);
     one.resolve("landed");
     await clock.advance(0);
