@@ -48,7 +48,7 @@ export interface Allowance {
   /** Tells when it may be worth asking before the time that `take` named, or a wait has become longer. */
   readonly onChange: (listen: () => void) => void;
   readonly overview: () => Overview;
-  /** What an app has left of its share of each window. */
+  /** What an app has left of its share of each window, and of its limit for a day. */
   readonly shareOf: (app: string) => readonly ShareOfWindow[];
   /** Settles what can be settled and stops; never rejects. */
   readonly close: () => Promise<void>;

@@ -12,7 +12,7 @@ export interface Patience {
 }
 
 /** What is said at the end; each is asked only then, and once. */
-export interface PatienceEnds {
+interface PatienceEnds {
   /** Everyone has gone; that may be so from the first. */
   readonly gone: () => Error;
   /** The last deadline has passed. */

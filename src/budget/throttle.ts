@@ -10,7 +10,7 @@
  */
 import Bottleneck from "bottleneck";
 
-import { Problem } from "../errors.ts";
+import type { Problem } from "../errors.ts";
 import type { Order, Priority, RefuseLate, SendEnd, Throttled } from "../exchange.ts";
 import type { Clock } from "../platform/clock.ts";
 import type { Allowance, Expectation, Grant, Wish } from "./allowance.ts";

@@ -38,17 +38,6 @@ export function createWaitingLine<W extends InLine>(): WaitingLine<W> {
 
   const kindOf = ({ app, priority, resource }: Wish): string => `${app} ${priority} ${resource}`;
 
-  function counts(app: string, until: number, without: W | undefined): Map<string, number> {
-    const waiting = new Map<string, number>([[app, 0]]);
-    for (const kind of kinds.values()) {
-      const [first] = kind;
-      if (first === undefined || PRIORITIES.indexOf(first.wish.priority) > until) continue;
-      const length = without !== undefined && kind.has(without) ? kind.size - 1 : kind.size;
-      waiting.set(first.wish.app, (waiting.get(first.wish.app) ?? 0) + length);
-    }
-    return waiting;
-  }
-
   return {
     join(waiter) {
       const name = kindOf(waiter.wish);
@@ -74,7 +63,7 @@ export function createWaitingLine<W extends InLine>(): WaitingLine<W> {
       return heads.toSorted((a, b) => (arrivals.get(a) ?? 0) - (arrivals.get(b) ?? 0));
     },
     ahead({ app, priority }, weightOf, without) {
-      const waiting = counts(app, PRIORITIES.indexOf(priority), without);
+      const waiting = countByApp(kinds.values(), PRIORITIES.indexOf(priority), without);
       const ownAhead = waiting.get(app) ?? 0;
       let ahead = ownAhead;
       for (const [other, length] of waiting) {
@@ -95,4 +84,20 @@ export function createWaitingLine<W extends InLine>(): WaitingLine<W> {
     isEmpty: () => kinds.size === 0,
     all: () => [...kinds.values()].flatMap((kind) => [...kind]),
   };
+}
+
+/** How many of each app wait, of those that are as urgent at least. */
+function countByApp<W extends InLine>(
+  kinds: Iterable<ReadonlySet<W>>,
+  until: number,
+  without: W | undefined,
+): Map<string, number> {
+  const waiting = new Map<string, number>();
+  for (const kind of kinds) {
+    const [first] = kind;
+    if (first === undefined || PRIORITIES.indexOf(first.wish.priority) > until) continue;
+    const length = without !== undefined && kind.has(without) ? kind.size - 1 : kind.size;
+    waiting.set(first.wish.app, (waiting.get(first.wish.app) ?? 0) + length);
+  }
+  return waiting;
 }
