@@ -80,6 +80,7 @@ export function sharesOf(
   now: number,
 ): readonly ShareOfWindow[] {
   const all = standing.apps.get(app)?.all ?? noPlaces();
+  for (const places of [standing.places, all]) tidyPlaces(places, keptMs(terms.windows), now);
   const shares = terms.windows.map((window) => {
     const left = window.limit - spentIn(standing.places, window.windowMs, now);
     return leftOf(all, { ...window, limit: shareOf(terms, window, app) }, left, now);

@@ -164,6 +164,8 @@ function asBackground(error: unknown): unknown {
 /** Whether a flight was refused for the sake of whoever launched it: another one may have a place. */
 export function isAnothersRefusal(error: unknown, app: string): boolean {
   if (!(error instanceof Problem)) return false;
-  const { ofApp, ofBackground } = error.details;
+  const { ofApp, ofBackground, late } = error.details;
+  // Who has waited in vain has no time for another one.
+  if (late === true) return false;
   return ofBackground === true || (ofApp !== undefined && ofApp !== app);
 }

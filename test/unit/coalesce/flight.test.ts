@@ -1,7 +1,8 @@
 import { describe, expect, it } from "vitest";
 
 import { createFlights } from "../../../src/coalesce/flight.ts";
-import type { Priority, Waiting } from "../../../src/exchange.ts";
+import { Problem } from "../../../src/errors.ts";
+import type { Priority, RefuseLate, Waiting } from "../../../src/exchange.ts";
 import { createFakeClock } from "../../support/fake-clock.ts";
 
 function setup(): {
@@ -28,6 +29,8 @@ function setup(): {
     });
   return { clock, launches, join };
 }
+
+const errorOf = (result: Promise<unknown>): Promise<unknown> => result.catch((error: unknown) => error);
 
 describe("a flight", () => {
   it("is one for all who ask for its key while it is in the air", async () => {
@@ -146,6 +149,87 @@ describe("a flight", () => {
   it("is not waited for by one who is gone already", async () => {
     const { join } = setup();
     await expect(join(10_000, AbortSignal.abort())).rejects.toMatchObject({ name: "CallerGone" });
+  });
+});
+
+describe("one whose deadline passes", () => {
+  const REFUSED = new Problem("temporary-reduced-capacity", { refusedHere: true });
+
+  /** A queue that a call is in, or not, and those whom it has refused. */
+  function queueWith(): { isIn: boolean; refused: string[]; refuseLate: RefuseLate } {
+    const refused: string[] = [];
+    const queue = {
+      isIn: true,
+      refused,
+      refuseLate: ({ app, priority }: Parameters<RefuseLate>[0]) => {
+        if (queue.isIn) refused.push(`${app} ${priority}`);
+        return queue.isIn ? REFUSED : undefined;
+      },
+    };
+    return queue;
+  }
+
+  it("while the call is in a queue is refused by that queue, the others wait on", async () => {
+    const { clock, launches, join } = setup();
+    const patient = join(5_000);
+    const hasty = errorOf(join(1_000, undefined, "background"));
+    await clock.advance(0);
+    const queue = queueWith();
+    launches[0]?.waiting.inQueue(queue.refuseLate);
+    await clock.advance(1_000);
+    expect(await hasty).toBe(REFUSED);
+    expect(queue.refused).toEqual(["web background"]);
+    expect(launches[0]?.waiting.abandoned.aborted).toBe(false);
+    launches[0]?.landing.resolve("landed");
+    expect((await patient).value).toBe("landed");
+    expect(queue.refused).toHaveLength(1);
+  });
+
+  it("each of several is refused for itself, and the call is withdrawn with the last", async () => {
+    const { clock, launches, join } = setup();
+    const both = [errorOf(join(1_000)), errorOf(join(1_000, undefined, "background"))];
+    await clock.advance(0);
+    const queue = queueWith();
+    launches[0]?.waiting.inQueue(queue.refuseLate);
+    await clock.advance(1_000);
+    expect(await Promise.all(both)).toEqual([REFUSED, REFUSED]);
+    expect(queue.refused).toEqual(["web interactive", "web background"]);
+    expect([launches.length, launches[0]?.waiting.abandoned.aborted]).toEqual([1, true]);
+  });
+
+  it("after the call has left the queue is told that it was too late, and in another queue by that one", async () => {
+    const { clock, launches, join } = setup();
+    const ends = [1_000, 2_000, 3_000].map((deadlineMs) => errorOf(join(deadlineMs)));
+    await clock.advance(0);
+    const [first, second] = [queueWith(), queueWith()];
+    launches[0]?.waiting.inQueue(first.refuseLate);
+    first.isIn = false;
+    await clock.advance(1_000);
+    launches[0]?.waiting.inQueue(second.refuseLate);
+    await clock.advance(1_000);
+    second.isIn = false;
+    await clock.advance(1_000);
+    const [sent, queuedAgain, sentAgain] = await Promise.all(ends);
+    for (const late of [sent, sentAgain]) expect(late).toMatchObject({ code: "deadline-exceeded" });
+    expect(queuedAgain).toBe(REFUSED);
+  });
+
+  it("but who has hung up by then is not refused: nobody would hear it", async () => {
+    const { clock, launches, join } = setup();
+    const hangUp = new AbortController();
+    const gone = errorOf(join(1_000, hangUp.signal));
+    await clock.advance(0);
+    const queue = queueWith();
+    launches[0]?.waiting.inQueue(queue.refuseLate);
+    const stays = errorOf(join(2_000));
+    await clock.advance(999);
+    hangUp.abort();
+    await clock.advance(1);
+    expect(await gone).toMatchObject({ name: "CallerGone" });
+    expect(queue.refused).toEqual([]);
+    await clock.advance(1_000);
+    await stays;
+    expect(queue.refused).toEqual(["web interactive"]);
   });
 });
 
