@@ -94,6 +94,7 @@ function orderOf(app: string, abandoned = new AbortController().signal): Order {
     deadlineAt: () => Number.POSITIVE_INFINITY,
     priority: () => "interactive",
     onMoreUrgent: () => undefined,
+    inQueue: () => undefined,
   };
   return { app, cause: "miss", resource: "areas", text: "areas?q=bench", waiting };
 }

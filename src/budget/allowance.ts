@@ -56,7 +56,7 @@ export interface Allowance {
   readonly expect: (candidate: Candidate, queued: readonly Queued[]) => Expectation;
   readonly attach: (line: Line) => void;
   readonly overview: () => Overview;
-  /** What an app has left of its share of each window. */
+  /** What an app has left of its share of each window, and of its limit for a day. */
   readonly shareOf: (app: string) => readonly ShareOfWindow[];
   /** Settles what can be settled and stops; never rejects. */
   readonly close: () => Promise<void>;

@@ -19,8 +19,11 @@ export interface WaitingLine<W extends InLine> {
   readonly has: (waiter: W) => boolean;
   /** The first of each kind, in the order in which they came. */
   readonly heads: (mayGo: (priority: Priority) => boolean) => readonly W[];
-  /** How many wait, by kind. */
-  readonly queued: () => readonly Queued[];
+  /**
+   * How many wait, by kind.
+   * @param without one in the line that is not to count
+   */
+  readonly queued: (without?: W) => readonly Queued[];
   readonly length: (priority: Priority) => number;
   readonly isEmpty: () => boolean;
   /** Everyone, in no order. */
@@ -59,12 +62,14 @@ export function createWaitingLine<W extends InLine>(): WaitingLine<W> {
       }
       return heads.toSorted((a, b) => (arrivals.get(a) ?? 0) - (arrivals.get(b) ?? 0));
     },
-    queued() {
+    queued(without) {
       const queued: Queued[] = [];
       for (const kind of kinds.values()) {
         const [first] = kind;
-        if (first !== undefined)
-          queued.push({ app: first.wish.app, priority: first.wish.priority, length: kind.size });
+        if (first === undefined) continue;
+        const { app, priority } = first.wish;
+        const counted = without !== undefined && kind.has(without) ? kind.size - 1 : kind.size;
+        queued.push({ app, priority, length: counted });
       }
       return queued;
     },

@@ -136,6 +136,27 @@ describe("a process that keeps its budget by itself", () => {
     for (let sent = 0; sent < 7; sent++) await allowance.takeAnyway(wishOf("b"));
     expect(allowance.shareOf("a")).toEqual([{ ...share, remaining: 1, resetSeconds: 41 }]);
   });
+
+  it("shows an app that has a limit for a day what is left of that, beside its share", async () => {
+    const windows = [{ name: "1m", limit: 10, windowMs: MINUTE }];
+    const { clock, start } = createMachine(termsOf({ a: { weight: 1, perDay: 3 }, b: 1 }, { windows }));
+    const { allowance, take } = start();
+    const perDay = (): unknown => allowance.shareOf("a")[1];
+    const day = { name: "per-day", limit: 3, windowSeconds: 86_400 };
+    expect(allowance.shareOf("b")).toHaveLength(1);
+    expect(perDay()).toEqual({ ...day, remaining: 3, resetSeconds: 86_400 });
+    allowance.settle(await take("a"), OK);
+    await clock.advance(MINUTE + 1);
+    allowance.settle(await take("a"), OK);
+    allowance.settle(await take("b"), OK);
+    expect(allowance.shareOf("a")[0]).toMatchObject({ remaining: 4 });
+    expect(perDay()).toEqual({ ...day, remaining: 1, resetSeconds: 86_340 });
+    // More than its limit, where that was lowered or only watched, is not less than nothing.
+    for (let sent = 0; sent < 3; sent++) await allowance.takeAnyway(wishOf("a"));
+    expect(perDay()).toMatchObject({ remaining: 0 });
+    await clock.advance(86_400_000 + 10_000);
+    expect(perDay()).toEqual({ ...day, remaining: 3, resetSeconds: 86_400 });
+  });
 });
 
 describe("a process that is started again", () => {
