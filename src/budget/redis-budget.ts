@@ -4,7 +4,7 @@
 import type { OriginName } from "../exchange.ts";
 import type { RedisClient } from "../platform/redis.ts";
 import type { Wish } from "./allowance.ts";
-import { ABOUT_MS, shareOf, type Terms } from "./arbiter.ts";
+import { ABOUT_MS, LOOKS, MOST_LOOKS, shareOf, type Terms } from "./arbiter.ts";
 import { appIn } from "./mirror.ts";
 import type {
   Asker,
@@ -143,6 +143,8 @@ function createCall(options: RedisBudgetOptions): Call {
     rejoinMs: REJOIN_GRACE_MS,
     graceMs: GRACE_MS,
     aboutMs: ABOUT_MS,
+    looks: LOOKS,
+    mostLooks: MOST_LOOKS,
     horizonMs: keptMs(terms.windows) + terms.leaseMs,
     ...options.ledger,
   });

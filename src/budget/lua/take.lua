@@ -25,8 +25,12 @@ local function limitOf(window)
   return window.limit - held * math.floor(window.limit * request.share) - request.slack
 end
 
--- How many sends count in the window that ends now.
-local function spentIn(set, ms) return redis.call('ZCOUNT', set, int(now - ms), '+inf') end
+-- How many sends count in the window that ends now; or at an instant to come, if nothing is sent until then:
+-- one on its way is taken to arrive now.
+local function spentIn(set, ms, at)
+  local from = (at or now) - ms
+  return redis.call('ZCOUNT', set, from <= now and int(from) or '(' .. int(now), '+inf')
+end
 
 -- When there is a place; a send on its way is taken to arrive now.
 local function freeAt(set, limit, ms)
@@ -56,54 +60,76 @@ local function othersAbout(app, within)
   return about
 end
 
--- From when on each of them has not had its share. Its key is none of KEYS, but in the same slot.
-local function wantingAt(about, i, window)
-  local instants = {}
-  for j, other in ipairs(about) do
-    local shares = request.shares[other] or request.strangers
-    instants[j] = freeAt(request.own .. other, shares[i], window.ms)
+local function isForeseen(window) return 2 * window.ms <= DAY end
+
+-- How many more places of a window an app is likely to want within its share: as many as it had at most in the
+-- window before; where it has just come, after its second one all that is left of its share but for what it has
+-- let pass since.
+local function wantedBy(set, share, ms, used, at)
+  local longer = spentIn(set, 2 * ms, at)
+  if longer > used then
+    local before = math.max(spentIn(set, 1.5 * ms, at) - spentIn(set, 0.5 * ms, at), longer - used)
+    return math.max(0, before - used)
   end
-  return instants
+  local first = redis.call('ZRANGEBYSCORE', set, int(at - ms), '+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2]
+  if used < 2 or not first then return 0 end
+  return share - math.max(used, math.floor(share * (at - math.min(tonumber(first), now)) / ms))
 end
 
--- One place for each app that has not had its share by then.
-local function headroomFor(wanting, window, at)
-  local count = 0
-  for _, since in ipairs(wanting) do
-    if since <= at then count = count + 1 end
+-- What is left for the others: what each is likely to want, and one more, but of those no more than a tenth.
+-- An app's key is none of KEYS, but in the same slot.
+local function wantedByAll(about, i, window, at)
+  local spare, wanted = math.floor(window.limit / 10), 0
+  for _, other in ipairs(about) do
+    local set, share = request.own .. other, (request.shares[other] or request.strangers)[i]
+    local used = spentIn(set, window.ms, at)
+    local left = share - used
+    if left > 0 then
+      local likely = isForeseen(window) and math.min(left, wantedBy(set, share, window.ms, used, at)) or 0
+      local more = (likely < left and spare > 0) and 1 or 0
+      spare, wanted = spare - more, wanted + likely + more
+    end
   end
-  return math.min(count, math.floor(window.limit / 10))
+  return wanted
 end
 
 -- What is borrowed while others are about is spread over the window, and leaves them the last places.
--- Answers a function: from when on it may send, by what holds at an instant; nothing where it may now.
+-- Answers from: a function, from when on it may send, by what holds at an instant; holdsMs: what holds may be
+-- otherwise after so long; nothing where it may now.
 local function paceIn(candidate, i, window)
   local share = candidate.shares[i]
   if share >= window.limit then return nil end
   local withinShareAt = freeAt(ownOf(candidate), share, window.ms)
   if withinShareAt <= now then return nil end
-  local about = othersAbout(candidate.app, math.max(window.ms, request.aboutMs))
+  local about = othersAbout(candidate.app, math.max(2 * window.ms, request.aboutMs))
   if #about == 0 then return nil end
-  local wanting = wantingAt(about, i, window)
   local interval = math.ceil(window.ms / (window.limit - share))
   local borrowedAt = field('borrowed:' .. candidate.app)
   local evenly = borrowedAt and borrowedAt + interval or now
   local limit = limitOf(window)
-  return function(at)
-    local free = freeAt(sends, limit - headroomFor(wanting, window, at), window.ms)
+  local function from(at)
+    local wanted = math.min(window.limit - share, wantedByAll(about, i, window, at))
+    local free = freeAt(sends, limit - wanted, window.ms)
     return math.min(withinShareAt, math.max(evenly, free))
   end
+  return { from = from, holdsMs = isForeseen(window) and math.ceil(window.ms / request.looks) or math.huge }
 end
 
 -- The first instant, not before another, at which the shares let it send. What holds now need not hold then:
--- an app whose sends have left the window by then wants a place again. So what is found is looked at in turn.
+-- an app whose sends have left the window by then wants a place again, and one that was expected to want more
+-- may not have. So one instant after the other is looked at.
 local function pacedAt(candidate, from)
   local paces = {}
   for i, window in ipairs(request.windows) do paces[#paces + 1] = paceIn(candidate, i, window) end
-  local at, found = nil, from
-  while at ~= found do
+  local at = from
+  for look = 1, request.mostLooks do
+    local found = at
+    for _, pace in ipairs(paces) do
+      local most = look < request.mostLooks and at + pace.holdsMs or math.huge
+      found = math.max(found, math.min(pace.from(at), most))
+    end
+    if found == at then break end
     at = found
-    for _, pace in ipairs(paces) do found = math.max(found, pace(at)) end
   end
   return at
 end
