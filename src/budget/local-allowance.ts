@@ -1,22 +1,14 @@
 /**
- * The budget of a process that keeps it by itself: the arbiter decides, the ledger remembers what was
- * sent over a restart.
+ * The budget of a process that keeps it without Redis: the arbiter decides, the ledger remembers what was
+ * sent over a restart. Processes on one ledger share the budget: each decides while the others cannot, and
+ * knows by then what they have sent. What is told of the circuits is this process' own.
  */
 import type { OriginName } from "../exchange.ts";
 import type { Clock } from "../platform/clock.ts";
-import type { Allowance, Grant, Wish } from "./allowance.ts";
-import {
-  arrive,
-  decide,
-  enter,
-  giveBack,
-  grant,
-  newStanding,
-  settle,
-  type Standing,
-  type Terms,
-} from "./arbiter.ts";
-import type { LedgerCompletion, OwnLedger } from "./ledger.ts";
+import type { Allowance, Grant, Taken, Wish } from "./allowance.ts";
+import { decide, giveBack, grant, newStanding, settle, type Standing, type Terms } from "./arbiter.ts";
+import type { LedgerCompletion, LedgerEntry, LedgerNews, OwnLedger } from "./ledger.ts";
+import { begin, keepUp, type Moment } from "./neighbours.ts";
 import { expectation, overviewOf, sharesOf } from "./overview.ts";
 import { keptMs } from "./windows.ts";
 
@@ -29,16 +21,25 @@ export interface LocalAllowanceOptions {
   readonly replica: string;
 }
 
+/** When it is asked again where another process does not let go of the ledger. */
+const ASK_AGAIN_MS = 100;
+
 export function createLocalAllowance(options: LocalAllowanceOptions): Allowance {
   const { origin, terms, ledger, clock, replica } = options;
-  const standing = rememberedStanding(options);
+  const standing = newStanding();
+  const following = ledger.follow({
+    origin,
+    own: `${replica}.`,
+    since: clock.now() - keptMs(terms.windows) - terms.leaseMs,
+  });
+  const learn = createLearn(standing, options);
   let sends = 0;
   let changed = (): void => undefined;
   const nextId = (): string => `${replica}.${origin}.${++sends}`;
+  learn(following.news());
 
-  /** Before the send departs: a process that is killed during it has spent it. */
-  function note(id: string, { app, resource, cause, query }: Wish): void {
-    ledger.enter({ id, origin, at: clock.now(), app, resource, cause, query });
+  function entryOf(id: string, { app, resource, cause, query }: Wish): LedgerEntry {
+    return { id, origin, at: clock.now(), app, resource, cause, query };
   }
 
   function complete(
@@ -50,20 +51,40 @@ export function createLocalAllowance(options: LocalAllowanceOptions): Allowance 
     ledger.complete(id, { status, durationMs, arrivedAt: clock.now() - sinceArrivalMs });
   }
 
+  /** What it knows, with the news. */
+  function current(): Standing {
+    learn(following.news());
+    return standing;
+  }
+
   return {
     async take(wishes) {
       const id = nextId();
-      const decision = decide(standing, terms, { idOf: () => id, candidates: wishes }, clock.steady());
-      if (decision.kind === "wait") return { kind: "wait", forMs: decision.at - clock.steady() };
-      const wish = wishes[decision.index];
-      if (wish === undefined) throw new Error("a place was given to nobody");
-      note(id, wish);
-      return { kind: "granted", grant: { id, wish } };
+      let taken: Taken = { kind: "wait", forMs: ASK_AGAIN_MS };
+      // The entry is there before the send departs: a process that is killed during it has spent it.
+      following.decide((news) => {
+        learn(news);
+        const now = clock.steady();
+        const decision = decide(standing, terms, { idOf: () => id, candidates: wishes }, now);
+        if (decision.kind === "wait") return void (taken = { kind: "wait", forMs: decision.at - now });
+        const wish = wishes[decision.index];
+        if (wish === undefined) throw new Error("a place was given to nobody");
+        taken = { kind: "granted", grant: { id, wish } };
+        return entryOf(id, wish);
+      });
+      return taken;
     },
     async takeAnyway(wish) {
       const id = nextId();
-      grant(standing, terms, wish, id, clock.steady());
-      note(id, wish);
+      const isEntered = following.decide((news) => {
+        learn(news);
+        grant(standing, terms, wish, id, clock.steady());
+        return entryOf(id, wish);
+      });
+      if (!isEntered) {
+        grant(standing, terms, wish, id, clock.steady());
+        ledger.enter(entryOf(id, wish));
+      }
       return { id, wish };
     },
     settle(granted, end) {
@@ -79,28 +100,29 @@ export function createLocalAllowance(options: LocalAllowanceOptions): Allowance 
       complete(granted, "unsent");
       changed();
     },
-    expect: (candidate, ahead) => expectation(standing, terms, candidate, ahead, clock.steady()),
+    expect: (candidate, ahead) => expectation(current(), terms, candidate, ahead, clock.steady()),
     onChange(listen) {
       changed = listen;
     },
-    overview: () => overviewOf(standing, terms, "alone", clock.steady()),
-    shareOf: (app) => sharesOf(standing, terms, app, clock.steady()),
+    overview: () => overviewOf(current(), terms, "alone", clock.steady()),
+    shareOf: (app) => sharesOf(current(), terms, app, clock.steady()),
     close: async () => undefined,
   };
 }
 
-/** What the ledger knows of the windows. A send that was never completed may have arrived as late as it could. */
-function rememberedStanding({ origin, terms, ledger, clock }: LocalAllowanceOptions): Standing {
-  const standing = newStanding();
-  const [now, steadyNow] = [clock.now(), clock.steady()];
-  const horizonMs = keptMs(terms.windows) + terms.leaseMs;
-  for (const { id, app, at, completion } of ledger.recent(origin, now - horizonMs)) {
-    if (completion?.status === "unsent") continue;
-    // A clock that was ahead when it was entered must not hold everything back until then.
-    const arrivedAt = Math.min(completion?.arrivedAt ?? at + terms.leaseMs, now);
-    const until = steadyNow - (now - arrivedAt);
-    enter(standing, terms, { id, app, until }, steadyNow);
-    arrive(standing, { id, app }, until);
-  }
-  return standing;
+/** @returns a function that enters in the standing what the ledger tells */
+function createLearn(
+  standing: Standing,
+  { terms, clock }: LocalAllowanceOptions,
+): (news: LedgerNews | undefined) => void {
+  const moment = (): Moment => ({ now: clock.now(), steady: clock.steady() });
+  /** When the ledger was read; what it tells next was written since then. */
+  let last = moment();
+  return (news) => {
+    if (news === undefined) return;
+    const current = moment();
+    if (news.isFirst) begin(standing, terms, news.entered, current);
+    else keepUp(standing, terms, news, last, current);
+    last = current;
+  };
 }

@@ -7,7 +7,7 @@ import {
   type LedgerEntry,
   type LedgerLine,
   type LedgerReader,
-  type OwnLedger,
+  type StoredLedger,
 } from "../../src/budget/ledger.ts";
 import { createDice } from "../support/dice.ts";
 import { createFakeClock, type FakeClock } from "../support/fake-clock.ts";
@@ -179,13 +179,13 @@ function ledgerContract(name: string, create: CreateLedger<LedgerUnderTest>): vo
 }
 
 /** A ledger of one process, and how to be rid of it. */
-export interface OwnLedgerUnderTest {
-  readonly ledger: OwnLedger;
+export interface StoredLedgerUnderTest {
+  readonly ledger: StoredLedger;
   readonly close: () => Promise<void>;
 }
 
 /** What a ledger keeps to from which a process' windows are filled. */
-export function ownLedgerContract(name: string, create: CreateLedger<OwnLedgerUnderTest>): void {
+export function ownLedgerContract(name: string, create: CreateLedger<StoredLedgerUnderTest>): void {
   ledgerContract(name, async (bounds) => {
     const { ledger, close } = await create(bounds);
     return { reader: ledger, enter: ledger.enter, complete: ledger.complete, close };
@@ -194,7 +194,7 @@ export function ownLedgerContract(name: string, create: CreateLedger<OwnLedgerUn
   describe(`${name} keeps to the contract of a process' own ledger:`, () => {
     const clock = createFakeClock();
     const start = clock.now();
-    let ledger: OwnLedger;
+    let ledger: StoredLedger;
     let close: () => Promise<void>;
 
     beforeEach(async () => {
