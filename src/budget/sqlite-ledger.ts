@@ -45,9 +45,6 @@ export function createSqliteLedger(database: Database, bounds: LedgerBounds): St
 
   /** @returns the number of the line, where it is new */
   function enter({ id, origin, at, app, resource, cause, query }: LedgerEntry): number {
-    // At the first one too: processes that live briefly must not leave it all to each other. And before
-    // the line goes in: if this throws, the line is not there.
-    if (untidy === 0) tidy();
     const { changes, lastInsertRowid } = insert.run({
       id,
       origin,
@@ -57,6 +54,9 @@ export function createSqliteLedger(database: Database, bounds: LedgerBounds): St
       cause,
       query,
     });
+    // At the first one too: processes that live briefly must not leave it all to each other. And after the
+    // line went in, which stays: where this throws, it may be entered again.
+    if (untidy === 0) tidy();
     untidy = (untidy + 1) % TIDY_EVERY;
     return changes === 0 ? 0 : Number(lastInsertRowid);
   }
@@ -111,17 +111,17 @@ function createTidy(
     "UPDATE ledger SET at = :now, arrived_at = min(arrived_at, :now) WHERE at > :now",
   );
   const correctSince = database.prepare("UPDATE ledger_since SET at = :now WHERE at > :now");
-  // Not the last line, though a clock that was set back may make it the oldest: its number would be given
+  // Not the last line, though a clock that was set back may make it look old: its number would be given
   // again, and processes that follow the lines by their numbers would overlook the next one.
-  const isNotLast = "rowid < (SELECT max(rowid) FROM ledger)";
   const dropOld = database.prepare(
     `DELETE FROM ledger WHERE rowid IN
-       (SELECT rowid FROM ledger WHERE at <= ? AND ${isNotLast} ORDER BY at, rowid LIMIT ${TIDY_MOST})`,
+       (SELECT rowid FROM ledger WHERE at <= ? AND rowid < (SELECT max(rowid) FROM ledger)
+        ORDER BY at, rowid LIMIT ${TIDY_MOST})`,
   );
   const count = database.prepare("SELECT count(*) AS lines FROM ledger");
-  const dropOldest = database.prepare(
-    `DELETE FROM ledger WHERE rowid IN
-       (SELECT rowid FROM ledger WHERE ${isNotLast} ORDER BY at, rowid LIMIT ?)`,
+  // In the order they came: what was just entered is news to others, whatever the clock said.
+  const dropFirst = database.prepare(
+    "DELETE FROM ledger WHERE rowid IN (SELECT rowid FROM ledger ORDER BY rowid LIMIT ?)",
   );
 
   return () => {
@@ -130,7 +130,7 @@ function createTidy(
     correctSince.run({ now: now() });
     dropOld.run(now() - retentionMs);
     const excess = Number(count.get()?.["lines"]) - maxRecords;
-    if (excess > 0) dropOldest.run(Math.min(excess, TIDY_MOST));
+    if (excess > 0) dropFirst.run(Math.min(excess, TIDY_MOST));
   };
 }
 
