@@ -26,19 +26,13 @@ const ASK_AGAIN_MS = 100;
 
 export function createLocalAllowance(options: LocalAllowanceOptions): Allowance {
   const { origin, terms, ledger, clock, replica } = options;
-  const standing = newStanding();
-  const following = ledger.follow({
-    origin,
-    own: `${replica}.`,
-    since: clock.now() - keptMs(terms.windows) - terms.leaseMs,
-  });
-  const learn = createLearn(standing, options);
+  const { standing, current, decideWith } = createKnowledge(options);
   let sends = 0;
   let changed = (): void => undefined;
   const nextId = (): string => `${replica}.${origin}.${++sends}`;
-  learn(following.news());
 
-  function entryOf(id: string, { app, resource, cause, query }: Wish): LedgerEntry {
+  /** It is entered before the send departs: a process that is killed during it has spent it. */
+  function entryOf({ id, wish: { app, resource, cause, query } }: Grant): LedgerEntry {
     return { id, origin, at: clock.now(), app, resource, cause, query };
   }
 
@@ -51,41 +45,24 @@ export function createLocalAllowance(options: LocalAllowanceOptions): Allowance 
     ledger.complete(id, { status, durationMs, arrivedAt: clock.now() - sinceArrivalMs });
   }
 
-  /** What it knows, with the news. */
-  function current(): Standing {
-    learn(following.news());
-    return standing;
-  }
-
   return {
     async take(wishes) {
       const id = nextId();
       let taken: Taken = { kind: "wait", forMs: ASK_AGAIN_MS };
-      // The entry is there before the send departs: a process that is killed during it has spent it.
-      following.decide((news) => {
-        learn(news);
-        const now = clock.steady();
-        const decision = decide(standing, terms, { idOf: () => id, candidates: wishes }, now);
-        if (decision.kind === "wait") return void (taken = { kind: "wait", forMs: decision.at - now });
-        const wish = wishes[decision.index];
-        if (wish === undefined) throw new Error("a place was given to nobody");
-        taken = { kind: "granted", grant: { id, wish } };
-        return entryOf(id, wish);
+      decideWith(() => {
+        taken = takeNow(standing, terms, { id, wishes }, clock.steady());
+        return taken.kind === "granted" ? entryOf(taken.grant) : undefined;
       });
       return taken;
     },
     async takeAnyway(wish) {
-      const id = nextId();
-      const isEntered = following.decide((news) => {
-        learn(news);
-        grant(standing, terms, wish, id, clock.steady());
-        return entryOf(id, wish);
-      });
-      if (!isEntered) {
-        grant(standing, terms, wish, id, clock.steady());
-        ledger.enter(entryOf(id, wish));
-      }
-      return { id, wish };
+      const granted = { id: nextId(), wish };
+      const take = (): LedgerEntry => {
+        grant(standing, terms, wish, granted.id, clock.steady());
+        return entryOf(granted);
+      };
+      if (!decideWith(take)) ledger.enter(take());
+      return granted;
     },
     settle(granted, end) {
       const { id, wish } = granted;
@@ -110,19 +87,61 @@ export function createLocalAllowance(options: LocalAllowanceOptions): Allowance 
   };
 }
 
-/** @returns a function that enters in the standing what the ledger tells */
-function createLearn(
+function takeNow(
   standing: Standing,
-  { terms, clock }: LocalAllowanceOptions,
-): (news: LedgerNews | undefined) => void {
+  terms: Terms,
+  { id, wishes }: { readonly id: string; readonly wishes: readonly Wish[] },
+  now: number,
+): Taken {
+  const decision = decide(standing, terms, { idOf: () => id, candidates: wishes }, now);
+  if (decision.kind === "wait") return { kind: "wait", forMs: decision.at - now };
+  const wish = wishes[decision.index];
+  if (wish === undefined) throw new Error("a place was given to nobody");
+  return { kind: "granted", grant: { id, wish } };
+}
+
+interface Knowledge {
+  readonly standing: Standing;
+  /** The same, with what others have written by now. */
+  readonly current: () => Standing;
+  /** See `Following.decide`; when `work` is called, the standing has the news. */
+  readonly decideWith: (work: () => LedgerEntry | undefined) => boolean;
+}
+
+/** How things stand by the ledger: what was sent before this process, and what others send beside it. */
+function createKnowledge({ origin, terms, ledger, clock, replica }: LocalAllowanceOptions): Knowledge {
+  const standing = newStanding();
+  const following = ledger.follow({
+    origin,
+    own: `${replica}.`,
+    since: clock.now() - keptMs(terms.windows) - terms.leaseMs,
+  });
   const moment = (): Moment => ({ now: clock.now(), steady: clock.steady() });
   /** When the ledger was read; what it tells next was written since then. */
   let last = moment();
-  return (news) => {
+
+  function learn(news: LedgerNews | undefined): void {
     if (news === undefined) return;
-    const current = moment();
-    if (news.isFirst) begin(standing, terms, news.entered, current);
-    else keepUp(standing, terms, news, last, current);
-    last = current;
+    const now = moment();
+    if (news.isFirst) begin(standing, terms, news.entered, now);
+    else keepUp(standing, terms, news, last, now);
+    last = now;
+  }
+
+  function current(): Standing {
+    learn(following.news());
+    return standing;
+  }
+
+  // So that it is read when the process begins, not when somebody waits.
+  current();
+  return {
+    standing,
+    current,
+    decideWith: (work) =>
+      following.decide((news) => {
+        learn(news);
+        return work();
+      }),
   };
 }

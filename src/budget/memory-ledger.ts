@@ -73,7 +73,11 @@ function follow(
   function news(): LedgerNews {
     if (hasBegun) return NO_NEWS;
     hasBegun = true;
-    return { isFirst: true, entered: recent(origin, since).filter(({ id }) => !id.startsWith(own)), ended: [] };
+    return {
+      isFirst: true,
+      entered: recent(origin, since).filter(({ id }) => !id.startsWith(own)),
+      ended: [],
+    };
   }
   return {
     news,

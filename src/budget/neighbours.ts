@@ -59,7 +59,8 @@ export function keepUp(
 ): void {
   const steady = (instant: number, earliest = last.steady): number =>
     steadily(instant, last, moment, earliest);
-  for (const line of ended) endOf(standing, line, (at) => steady(at, last.steady - line.completion.durationMs));
+  for (const line of ended)
+    endOf(standing, line, (at) => steady(at, last.steady - line.completion.durationMs));
   for (const line of entered) {
     if (line.completion?.status === "unsent") continue;
     const { id, app } = line;

@@ -4,6 +4,7 @@ import {
   LONGEST_ARRIVAL_MS,
   type LedgerBounds,
   type LedgerEntry,
+  type LedgerReader,
   type StoredLedger,
 } from "./ledger.ts";
 import { createSqliteFollowing } from "./sqlite-following.ts";
@@ -30,15 +31,10 @@ export function createSqliteLedger(database: Database, bounds: LedgerBounds): St
   const update = database.prepare(
     "UPDATE ledger SET status = :status, duration_ms = :durationMs, arrived_at = :arrivedAt WHERE id = :id",
   );
-  const selectSince = database.prepare("SELECT at FROM ledger_since");
   const selectRecent = database.prepare(
     `SELECT ${lineWith("min(at, :now)", "min(arrived_at, :now)")} AS line FROM ledger
      WHERE origin = :origin AND at >= :reach AND coalesce(arrived_at, at) >= :since
        AND status IS NOT 'unsent' ORDER BY coalesce(arrived_at, at), rowid`,
-  );
-  const selectPiece = database.prepare(
-    `SELECT at, rowid AS number, ${lineWith("at", "arrived_at")} AS line FROM ledger
-     WHERE at >= :from AND at < :to AND (at, rowid) > (:at, :number) ORDER BY at, rowid LIMIT ${PIECE}`,
   );
   const tidy = createTidy(database, bounds, begunAt);
   let untidy = 0;
@@ -78,6 +74,18 @@ export function createSqliteLedger(database: Database, bounds: LedgerBounds): St
     },
     recent,
     follow: (follower) => createSqliteFollowing(database, follower, { recent, enter, now }),
+    ...createReader(database, begunAt, now),
+  };
+}
+
+/** @param begunAt epoch milliseconds: when this process began */
+function createReader(database: Database, begunAt: number, now: () => number): LedgerReader {
+  const selectSince = database.prepare("SELECT at FROM ledger_since");
+  const selectPiece = database.prepare(
+    `SELECT at, rowid AS number, ${lineWith("at", "arrived_at")} AS line FROM ledger
+     WHERE at >= :from AND at < :to AND (at, rowid) > (:at, :number) ORDER BY at, rowid LIMIT ${PIECE}`,
+  );
+  return {
     async *read(from, to) {
       let after = { at: from, number: Number.NEGATIVE_INFINITY };
       for (;;) {

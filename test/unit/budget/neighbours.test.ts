@@ -47,8 +47,13 @@ const completed = (at: number, arrivedAt: number, fields: Partial<LedgerCompleti
 });
 
 describe("what others send", () => {
-  const hear = (standing: Standing, entered: LedgerLine[], ended: CompletedLine[], last = LAST, moment = LATER) =>
-    keepUp(standing, terms, { isFirst: false, entered, ended }, last, moment);
+  const hear = (
+    standing: Standing,
+    entered: LedgerLine[],
+    ended: CompletedLine[],
+    last = LAST,
+    moment = LATER,
+  ) => keepUp(standing, terms, { isFirst: false, entered, ended }, last, moment);
   const forMs = (standing: Standing, now = LATER.steady): number =>
     expectation(standing, terms, candidateOf("b"), { ahead: 0, ownAhead: 0 }, now).forMs;
 
@@ -108,7 +113,11 @@ describe("what others send", () => {
     const windows = [{ name: "1m", limit: 20, windowMs: MINUTE }];
     const shared = termsOf({ a: 1, b: 1 }, { windows });
     const standing = newStanding();
-    const many = Array.from({ length: 11 }, (_, index) => ({ ...completed(20, 30), id: `other.${index}`, app: "b" }));
+    const many = Array.from({ length: 11 }, (_, index) => ({
+      ...completed(20, 30),
+      id: `other.${index}`,
+      app: "b",
+    }));
     keepUp(standing, shared, { isFirst: false, entered: many, ended: [] }, LAST, LATER);
     const why = (): unknown =>
       expectation(standing, shared, candidateOf("b"), { ahead: 0, ownAhead: 0 }, LATER.steady).why;

@@ -111,7 +111,8 @@ async function saturate(seed: number, forMs: number, events: Events = {}): Promi
 
   function deliver(sending: Sending): boolean {
     const { allowance, grant, sentAt, arrivesAt, endsAt } = sending;
-    if (sending.arrivedAt === undefined && arrivesAt <= machine.at) arrivals.push((sending.arrivedAt = arrivesAt));
+    if (sending.arrivedAt === undefined && arrivesAt <= machine.at)
+      arrivals.push((sending.arrivedAt = arrivesAt));
     if (endsAt > machine.at) return true;
     // What was killed has arrived, and nobody says so.
     if (processes.includes(allowance)) {
@@ -127,19 +128,23 @@ async function saturate(seed: number, forMs: number, events: Events = {}): Promi
     // Some look often, one seldom.
     const index = dice.pick([0, 0, 0, 1, 1, 1, 1, 2]);
     await ask(processes[index] ?? expect.unreachable());
-    if (events.isSet && dice.chance(0.005)) machine.setBy += dice.pick([-3_600_000, -20, -2, 2, 20, 500, 3_600_000]);
+    if (events.isSet && dice.chance(0.005))
+      machine.setBy += dice.pick([-3_600_000, -20, -2, 2, 20, 500, 3_600_000]);
     if (events.isKilled && dice.chance(0.001)) processes[index] = begin();
   }
   return arrivals;
 }
 
 describe("processes on one file", () => {
-  it.each([1, 2, 3, 4])("use up what they share and no more, whatever comes between (seed %i)", async (seed) => {
-    const arrivals = await saturate(seed, 60_000);
-    for (const window of [SECOND, HALF_MINUTE])
-      expect(mostWithin(arrivals, window.windowMs)).toBeLessThanOrEqual(window.limit);
-    expect(utilisation(arrivals, HALF_MINUTE, 0, 60_000)).toBeGreaterThan(0.9);
-  });
+  it.each([1, 2, 3, 4])(
+    "use up what they share and no more, whatever comes between (seed %i)",
+    async (seed) => {
+      const arrivals = await saturate(seed, 60_000);
+      for (const window of [SECOND, HALF_MINUTE])
+        expect(mostWithin(arrivals, window.windowMs)).toBeLessThanOrEqual(window.limit);
+      expect(utilisation(arrivals, HALF_MINUTE, 0, 60_000)).toBeGreaterThan(0.9);
+    },
+  );
 
   it.each([5, 6])("overrun nothing when some are killed and others begin (seed %i)", async (seed) => {
     const arrivals = await saturate(seed, 60_000, { isKilled: true });

@@ -194,7 +194,10 @@ describe("a ledger that never fails", () => {
         },
       }),
     };
-    const ledger = createUnfailingLedger(failing, { now: clock.now, warn: (text) => void warnings.push(text) });
+    const ledger = createUnfailingLedger(failing, {
+      now: clock.now,
+      warn: (text) => void warnings.push(text),
+    });
     let decisions = 0;
     const decided = ledger.follow(ME).decide(() => ledgerEntry({ id: `me.${++decisions}`, at: clock.now() }));
     expect([decided, decisions, warnings]).toEqual([true, 1, [FORGETS]]);
@@ -240,7 +243,6 @@ describe("a ledger that never fails", () => {
     );
     expect(await ledger.completeSince()).toBe(start + 10);
   });
-
 });
 
 describe("a ledger that another process does not let go of", () => {
