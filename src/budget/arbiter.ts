@@ -3,7 +3,7 @@
  * put together. Pure but for the state it is given; instants are whole milliseconds of one clock that
  * never goes back.
  *
- * It decides for a process that keeps its budget by itself, it predicts waits, and it says what the Lua
+ * It decides for a process that keeps its budget by itself or in a file, it predicts waits, and it says what the Lua
  * script that decides for all replicas (lua/take.lua) has to answer: both are held to one another by
  * test/property/budget-script.test.ts.
  *
