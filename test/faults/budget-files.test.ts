@@ -2,12 +2,15 @@
  * Gateways that share a file and nothing else, under saturation, as the upstream counts it: together they
  * keep one budget, whoever of them is killed or replaced, and hardly anything of it is left unused.
  */
+import { join } from "node:path";
+import { DatabaseSync } from "node:sqlite";
+
 import { describe, expect, it } from "vitest";
 
 import { ask } from "../support/ask.ts";
 import { expectKept, expectServed, lasting, startMany, usedFrom } from "../support/budget-watch.ts";
 import { crowd, type Fleet, startFleet, type Replica } from "../support/fleet.ts";
-import { temporaryDirectory } from "../support/sqlite.ts";
+import { SQLITE_FILE, temporaryDirectory } from "../support/sqlite.ts";
 
 const SECOND = { limit: 20, windowMs: 1_000 } as const;
 const THREE_SECONDS = { limit: 20, windowMs: 3_000 } as const;
@@ -98,6 +101,25 @@ describe("the budget of gateways on one file, saturated", () => {
     expectKept(arrivals, SECOND);
     expect(usedFrom(arrivals, SECOND, began, windows)).toBeGreaterThanOrEqual(0.9);
     for (const replica of replicas) await expectUsage(fleet, replica);
+  });
+
+  it("is not overrun while somebody else has the file locked, and spent again when it is let go", async () => {
+    const DATA_DIR = temporaryDirectory();
+    const fleet = await startFleet({ DATA_DIR, BUDGET: "20/1s" });
+    const replicas = await startMany(fleet, 2);
+    const callers = crowd(() => replicas, 12);
+    const somebody = new DatabaseSync(join(DATA_DIR, SQLITE_FILE));
+    for (let times = 0; times < 3; times++) {
+      await fleet.sandbox.waitForRequests(fleet.arrivals().length + 13);
+      somebody.exec("PRAGMA busy_timeout = 1000; BEGIN IMMEDIATE");
+      await lasting(1.3 * SECOND.windowMs);
+      somebody.exec("ROLLBACK");
+      await expectServed(callers);
+    }
+    somebody.close();
+    await callers.stop();
+    expectKept(fleet.arrivals(), SECOND);
+    for (const { process } of replicas) expect(process.output()).not.toContain("may be forgotten");
   });
 
   it("is one budget from the first place on, with different callers at each of them", async () => {
