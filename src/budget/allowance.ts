@@ -75,7 +75,7 @@ export interface ShareOfWindow {
 /** How an origin's budget stands. */
 export interface Overview {
   /**
-   * `alone`: this process' own; `shared`: with all replicas, or about to be (`joining`); `cut-off`: a safe part of
+   * `alone`: this process' own, with those on its file; `shared`: with all replicas, or about to be (`joining`); `cut-off`: a safe part of
    * what should be shared.
    */
   readonly mode: "alone" | "joining" | "shared" | "cut-off";

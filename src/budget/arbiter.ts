@@ -3,7 +3,7 @@
  * put together. Pure but for the state it is given; instants are whole milliseconds of one clock that
  * never goes back.
  *
- * It decides for a process that keeps its budget by itself, it predicts waits, and it says what the Lua
+ * It decides for a process that keeps its budget by itself or in a file, it predicts waits, and it says what the Lua
  * script that decides for all replicas (lua/take.lua) has to answer: both are held to one another by
  * test/property/budget-script.test.ts.
  *
@@ -138,18 +138,39 @@ export function grant(
   now: number,
 ): void {
   const until = now + terms.leaseMs;
-  if (isOverShare(standing, terms, app, now)) appOf(standing, app).borrowedAt = now;
-  enter(standing, terms, { id, app, until }, now);
-  const state = appOf(standing, app);
-  const start = Math.max(standing.tag, state.tag);
-  standing.tag = start;
-  state.tag = start + 1 / weightOf(terms, app);
+  allot(standing, terms, { id, app, until, at: now }, now);
   for (const scope of ["origin", resource] as const) {
     const circuit = standing.circuits.get(scope);
     if (circuit === undefined) continue;
     circuit.probe = id;
     circuit.probeUntil = until;
   }
+}
+
+/** Enters a send that another process of this budget let go `at` an instant, whoever was ahead of it here. */
+export function enterAnothers(
+  standing: Standing,
+  terms: Terms,
+  send: Placed & { readonly until: number; readonly at: number },
+  now: number,
+): void {
+  heardOf(standing, send.app, { askedAt: send.at });
+  allot(standing, terms, send, now);
+}
+
+/** Enters a send whose app's turn it was: the app moves on in the fair order. */
+function allot(
+  standing: Standing,
+  terms: Terms,
+  { id, app, until, at }: Placed & { readonly until: number; readonly at: number },
+  now: number,
+): void {
+  const state = appOf(standing, app);
+  if (isOverShare(standing, terms, app, now)) state.borrowedAt = Math.max(state.borrowedAt, at);
+  enter(standing, terms, { id, app, until }, now);
+  const start = Math.max(standing.tag, state.tag);
+  standing.tag = start;
+  state.tag = start + 1 / weightOf(terms, app);
 }
 
 /** A send that has a place. */
