@@ -5,6 +5,7 @@
  * so nobody fetches what another replica, or this one before it was restarted, has just fetched.
  */
 import type { Entry, Observer, Question, RefreshEnd } from "../exchange.ts";
+import type { Format } from "../interface/media-types.ts";
 import type { Clock } from "../platform/clock.ts";
 import type { Random } from "../platform/random.ts";
 import { type CacheRules, isWithinBounds } from "./freshness.ts";
@@ -21,6 +22,8 @@ export interface WarmItem {
 /** How an item stands, for operators. */
 interface WarmState {
   readonly query: string;
+  /** In which it is kept: two formats of a query are two answers. */
+  readonly format: Format;
   readonly app: string;
   readonly everySeconds: number | null;
   /** Seconds until it is fetched; 0: it is due. */
@@ -117,6 +120,7 @@ export function createWarm(options: WarmOptions): Warm {
     states: () =>
       scheduled.map(({ question, everyMs, dueAt, last }) => ({
         query: question.text,
+        format: question.request.format,
         app: question.request.app,
         everySeconds: everyMs === null ? null : everyMs / 1000,
         dueInSeconds: Math.max(0, Math.ceil((dueAt - clock.steady()) / 1000)),

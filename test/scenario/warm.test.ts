@@ -276,8 +276,8 @@ describe("operators", () => {
     const list = `urls: [{ url: "/listings/?limit=5&areaId=76", app: web, every: 2m }, { url: "${AREAS}" }]`;
     const { gateway, clock } = await start(list, { settings: "apps: [{ id: web }]" });
     const [first, second] = [
-      { query: "listings?areaId=76&limit=5&offset=0", app: "web", everySeconds: 120 },
-      { query: expect.stringMatching(/^areas\?q=Nacka/), app: "other", everySeconds: null },
+      { query: "listings?areaId=76&limit=5&offset=0", format: "json", app: "web", everySeconds: 120 },
+      { query: expect.stringMatching(/^areas\?q=Nacka/), format: "json", app: "other", everySeconds: null },
     ];
     expect(await warmStates(gateway)).toEqual([
       { ...first, dueInSeconds: 0, last: null },
@@ -287,6 +287,16 @@ describe("operators", () => {
     expect(await attended({ gateway, clock })).toEqual([
       { ...first, dueInSeconds: 120, last: "refreshed" },
       { ...second, dueInSeconds: 86_400 * 0.9, last: "refreshed" },
+    ]);
+  });
+
+  it("see which format is kept warm", async () => {
+    const list = `urls: [{ url: "${NACKA}" }, { url: "${NACKA}", format: v2 }, { url: "/cache/primary_1_10x10.jpg" }]`;
+    const { gateway } = await start(list);
+    expect(await warmStates(gateway)).toMatchObject([
+      { query: "listings?areaId=76&limit=5&offset=0", format: "json" },
+      { query: "listings?areaId=76&limit=5&offset=0", format: "v2" },
+      { format: "jpeg" },
     ]);
   });
 
