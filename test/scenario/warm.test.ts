@@ -26,8 +26,8 @@ const [NACKA, STOCKHOLM, AREAS] = [
 const LIST = `urls: [{ url: "${NACKA}" }, { url: "${STOCKHOLM}" }, { url: "${AREAS}" }]`;
 
 /** A file with this text. */
-function fileWith(text: string): string {
-  const path = join(temporaryDirectory(), "list.yaml");
+function fileWith(text: string, name = "list.yaml"): string {
+  const path = join(temporaryDirectory(), name);
   writeFileSync(path, text);
   return path;
 }
@@ -321,8 +321,12 @@ const ENV = {
 };
 
 /** What a command says of a list before it ends with 1, a line for each mistake. */
-async function refusal(command: "gateway" | "config-check", file: string): Promise<string[]> {
-  const process = run([command], { ...ENV, WARM_FILE: file });
+async function refusal(
+  command: "gateway" | "config-check",
+  file: string,
+  env: Record<string, string> = {},
+): Promise<string[]> {
+  const process = run([command], { ...ENV, WARM_FILE: file, ...env });
   expect(await process.ended).toBe(1);
   expect(process.output()).not.toMatch(/K3y-that|0123456789abcdef/);
   return process
@@ -386,6 +390,33 @@ describe.each(["gateway", "config-check"] as const)("a list with mistakes is ref
     const file = text === undefined ? "/nowhere/missing.yaml" : fileWith(text);
     const said = await refusal(command, file);
     expect(said).toEqual([expect.stringMatching(expected)]);
+  });
+});
+
+describe.each(["gateway", "config-check"] as const)("with mistakes in the settings too, %s", (command) => {
+  it("tells all at once", async () => {
+    const settings = fileWith("apps: [{ id: web }]\nbudget: { limit: many }\n", "settings.yaml");
+    const list = fileWith(`urls: [{ url: /nowhere }, { url: "${NACKA}", app: web }, { url: "${AREAS}", app: desk }]`);
+    expect(await refusal(command, list, { CONFIG_FILE: settings })).toEqual([
+      expect.stringMatching(/settings\.yaml:2: budget\.limit: found "many"/),
+      expect.stringMatching(/list\.yaml:1: \/nowhere: nothing at this URL is ever kept/),
+      expect.stringMatching(/list\.yaml:1: desk is no app of the settings/),
+    ]);
+  });
+
+  it.each([
+    ["apps: 7", "urls: [{ url: /areas, app: web }]"],
+    ["apps: [{ id: 'w e b' }]", "urls: [{ url: /areas, app: web }]"],
+    ["upstream: { recordPath: 7 }", "urls: [{ url: /objects/listings/7 }]"],
+    ["warm: { file: [] }", "urls: 7"],
+    ["warm: [", "urls: [{ url: /areas, app: web }]"],
+  ])("does not blame the list for what %j leaves open", async (settings, list) => {
+    // The list in its place by default: a variable would win over the mistake.
+    const isInSettings = settings.startsWith("warm: {");
+    const lines = await refusal(command, isInSettings ? "" : fileWith(list), {
+      CONFIG_FILE: fileWith(settings, "settings.yaml"),
+    });
+    expect(lines).toEqual([expect.stringContaining("settings.yaml:1")]);
   });
 });
 
