@@ -66,11 +66,12 @@ export function createGateway(options: GatewayOptions): Gateway {
     underWay,
     closeStore: foundation.closeStore,
   }));
-  const reload = drawReload({ settings, keys, budgets, metrics, log, clock });
+  const { warm } = callers;
+  const reload = drawReload({ settings, keys, budgets, warm, readWarmItems, metrics, log, clock });
   const admin = drawAdmin(surroundings, {
     ...foundation,
     parse,
-    warm: callers.warm.states,
+    warm: warm.states,
     readiness: life.readiness,
     reload: () => reload("request"),
   });

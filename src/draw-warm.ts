@@ -6,6 +6,8 @@ import { meaningOf } from "./edge/understand.ts";
 import { type GatewayRequest, NO_DIRECTIVES } from "./exchange.ts";
 import { Problem } from "./errors.ts";
 import type { ReadableSettings } from "./platform/cross-check.ts";
+import type { SettingChange } from "./platform/setting-changes.ts";
+import { formatDuration } from "./platform/units.ts";
 import { readWarmList, type WarmUrl } from "./platform/warm-list.ts";
 import type { ParseOptions } from "./query/parse.ts";
 import { createRouter } from "./query/route.ts";
@@ -19,14 +21,14 @@ export function drawWarm({ settings, clock, random }: Surroundings, parts: WarmP
 }
 
 /** What the list of URLs to keep warm asks for; nothing where there are problems. */
-interface WarmList {
+export interface WarmList {
   readonly items: readonly WarmItem[];
   /** A line for each mistake. */
   readonly problems: readonly string[];
 }
 
 /** Reads the list that the settings name. Never throws. */
-type ReadWarmItems = (settings: ReadableSettings) => WarmList;
+export type ReadWarmItems = (settings: ReadableSettings) => WarmList;
 
 /**
  * What the settings do not tell, because there is a mistake in them, is not held against the list: then it is
@@ -63,6 +65,29 @@ export function checkWarmList(
   readFile: (path: string) => string,
 ): readonly string[] {
   return createReadWarmItems(readFile, () => false)(settings).problems;
+}
+
+/** @returns the URLs that are new, gone, or fetched otherwise */
+export function warmChanges(before: readonly WarmItem[], after: readonly WarmItem[]): SettingChange[] {
+  const [old, now] = [describedByAnswer(before), describedByAnswer(after)];
+  return [...new Set([...old.keys(), ...now.keys()])].flatMap((answer): SettingChange[] => {
+    const from = old.get(answer) ?? "nothing";
+    const to = now.get(answer) ?? "nothing";
+    return from === to ? [] : [{ path: `warm.${answer}`, from, to }];
+  });
+}
+
+/** How often, and for whom, each answer is fetched: one may stand in the list for several apps. */
+function describedByAnswer(items: readonly WarmItem[]): Map<string, string> {
+  const described = new Map<string, string>();
+  for (const { question, everyMs } of items) {
+    const { format, app } = question.request;
+    const answer = `${format}:${question.text}`;
+    const how = JSON.stringify({ every: everyMs === null ? null : formatDuration(everyMs), app });
+    const others = described.get(answer);
+    described.set(answer, others === undefined ? how : `${others}, ${how}`);
+  }
+  return described;
 }
 
 /** @returns what understands a URL; nothing is understood where the settings that it needs were not read */

@@ -35,6 +35,9 @@ interface WarmState {
 export interface Warm {
   readonly start: () => void;
   readonly stop: () => void;
+  readonly items: () => readonly WarmItem[];
+  /** From now on these are kept warm, and no others. What was kept warm already goes on as before. */
+  readonly replace: (items: readonly WarmItem[]) => void;
   readonly states: () => readonly WarmState[];
 }
 
@@ -54,7 +57,7 @@ const RETRY_MS = { refused: 15_000, failed: 60_000, skipped: 1_000 } as const;
 const LOOK_EVERY_MS = 60_000;
 /** The part of its life before the end of which an answer is fetched anew. */
 const LAST_PART = 0.1;
-/** The replicas begin at different times, so that not all ask at once who is to fetch. */
+/** The replicas begin at different times, with a new list too, so that not all ask at once who is to fetch. */
 const SPREAD_MS = 2_000;
 
 interface Scheduled extends WarmItem {
@@ -67,9 +70,10 @@ interface Scheduled extends WarmItem {
 
 export function createWarm(options: WarmOptions): Warm {
   const { tiers, refresh, rules, clock, random, observer } = options;
-  const scheduled: Scheduled[] = options.items.map((item) => ({ ...item, lookAt: 0, dueAt: 0, last: null }));
+  let scheduled = options.items.map(begun);
   let cancel = (): void => undefined;
   let isStopped = true;
+  let isAttending = false;
 
   /** Fetches an item if that is due; says when to look again. */
   async function attend(item: Scheduled): Promise<void> {
@@ -101,21 +105,37 @@ export function createWarm(options: WarmOptions): Warm {
   /** One after the other: this is not to come in a burst. */
   async function next(): Promise<void> {
     const [first] = scheduled.toSorted((one, other) => one.lookAt - other.lookAt);
-    if (first === undefined) return;
-    if (first.lookAt <= clock.steady()) await attend(first);
-    if (isStopped) return;
+    if (first !== undefined && first.lookAt <= clock.steady()) {
+      isAttending = true;
+      await attend(first);
+      isAttending = false;
+    }
+    // The list may have been replaced meanwhile.
+    if (isStopped || scheduled.length === 0) return;
     const soonest = Math.min(...scheduled.map(({ lookAt }) => lookAt));
     cancel = clock.after(Math.max(0, soonest - clock.steady()), () => void next());
+  }
+
+  function begin(): void {
+    cancel();
+    cancel = clock.after(random.fraction() * SPREAD_MS, () => void next());
   }
 
   return {
     start() {
       isStopped = false;
-      cancel = clock.after(random.fraction() * SPREAD_MS, () => void next());
+      begin();
     },
     stop() {
       isStopped = true;
       cancel();
+    },
+    items: () => scheduled,
+    replace(items) {
+      const before = scheduled;
+      scheduled = items.map((item) => before.find((old) => isSame(old, item)) ?? begun(item));
+      // Otherwise the new ones are seen to when the one that is being fetched has come.
+      if (!isStopped && !isAttending) begin();
     },
     states: () =>
       scheduled.map(({ question, everyMs, dueAt, last }) => ({
@@ -127,6 +147,19 @@ export function createWarm(options: WarmOptions): Warm {
         last,
       })),
   };
+}
+
+/** An item that is to be looked at as soon as may be. */
+function begun(item: WarmItem): Scheduled {
+  return { ...item, lookAt: 0, dueAt: 0, last: null };
+}
+
+function isSame(one: WarmItem, other: WarmItem): boolean {
+  return (
+    one.question.key === other.question.key &&
+    one.question.request.app === other.question.request.app &&
+    one.everyMs === other.everyMs
+  );
 }
 
 /** When an entry is to be fetched anew, epoch milliseconds; at the latest when it expires, but for a schedule. */

@@ -17,7 +17,10 @@ export interface ReadSettings {
 
 /** One setting; of a secret nothing is told but that it has changed. */
 export interface SettingChange {
-  /** As in `cache.ttl.sold`; of an app `apps.ID.weight`, or `apps.ID` where it is new or gone. */
+  /**
+   * As in `cache.ttl.sold`; of an app `apps.ID.weight`, or `apps.ID` where it is new or gone; of a URL that is kept
+   * warm `warm.FORMAT:QUERY`.
+   */
   readonly path: string;
   readonly from?: string;
   readonly to?: string;
@@ -81,6 +84,7 @@ const LIVE = [
   "server.drainTimeout",
   "server.stopDelay",
   "upstream.privateKey",
+  "warm",
 ];
 /** What of those is laid out at the start: it cannot grow or shrink while it is in use. */
 const LAID_OUT = ["cache.maxBytes", "cache.maxDiskBytes"];

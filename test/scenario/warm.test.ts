@@ -6,11 +6,11 @@ import { join } from "node:path";
 
 import { describe, expect, it, onTestFinished } from "vitest";
 
-import { ask } from "../support/ask.ts";
+import { ask, type Reply } from "../support/ask.ts";
 import { createFakeClock, type FakeClock } from "../support/fake-clock.ts";
 import { startGateway, type TestGateway, type TestGatewayOptions } from "../support/gateway.ts";
 import { run } from "../support/process.ts";
-import { cacheStatus } from "../support/reply.ts";
+import { cacheStatus, problemCode } from "../support/reply.ts";
 import { startRedis } from "../support/redis.ts";
 import { temporaryDirectory } from "../support/sqlite.ts";
 
@@ -268,6 +268,118 @@ describe("what another has fetched already", () => {
         expect(cacheStatus(await gateway.get(path))).toMatchObject({ hit: true });
     }
     expect(first.sandbox.requests()).toHaveLength(3);
+  });
+});
+
+describe("a list that is read again", () => {
+  interface Reloaded extends Started {
+    /** Writes the list anew, and has the settings read again. */
+    readonly reload: (list: string, settings?: string) => Promise<Reply>;
+  }
+
+  async function startWith(list: string, settings = ""): Promise<Reloaded> {
+    const WARM_FILE = fileWith(list);
+    let written = settings;
+    const started = await start(list, { settings: () => written, env: { WARM_FILE } });
+    return {
+      ...started,
+      async reload(next, nextSettings = settings) {
+        writeFileSync(WARM_FILE, next);
+        written = nextSettings;
+        return await ask(`${started.gateway.adminUrl}/config/reload`, { method: "POST" });
+      },
+    };
+  }
+
+  it("is in force: what is new is fetched, what is gone no more, and the rest goes on as before", async () => {
+    const { gateway, clock, reload } = await startWith(`urls: [{ url: "${NACKA}" }, { url: "${AREAS}" }]`);
+    await clock.advance(BEGINS_MS);
+    await attended({ gateway, clock });
+    gateway.sandbox.clearRequests();
+    const reply = await reload(`urls: [{ url: "${STOCKHOLM}", every: 2m }, { url: "${AREAS}" }]`);
+    expect([reply.status, reply.json()]).toEqual([
+      200,
+      {
+        applied: true,
+        changes: [
+          {
+            path: "warm.json:listings?areaId=76&limit=5&offset=0",
+            from: '{"every":null,"app":"other"}',
+            to: "nothing",
+          },
+          {
+            path: "warm.json:listings?areaId=1&limit=5&offset=0",
+            from: "nothing",
+            to: '{"every":"2m","app":"other"}',
+          },
+        ],
+      },
+    ]);
+    expect(await warmStates(gateway)).toMatchObject([
+      { query: "listings?areaId=1&limit=5&offset=0", last: null },
+      { query: expect.stringMatching(/^areas/), last: "refreshed" },
+    ]);
+    await clock.advance(BEGINS_MS);
+    await attended({ gateway, clock });
+    expect(cacheStatus(await gateway.get(STOCKHOLM))).toMatchObject({ hit: true });
+    await clock.advance(AGAIN_MS);
+    await expect.poll(() => gateway.metric("gateway_flights")).toBe(0);
+    await attended({ gateway, clock });
+    expect(new Set(targets(gateway))).toEqual(new Set([expect.stringContaining("areaId=1&")]));
+  });
+
+  it("may be none, and some again", async () => {
+    const { gateway, clock, reload } = await startWith("urls: []");
+    await clock.advance(BEGINS_MS);
+    expect((await reload(`urls: [{ url: "${NACKA}" }]`)).status).toBe(200);
+    await clock.advance(BEGINS_MS);
+    expect(await attended({ gateway, clock })).toMatchObject([{ last: "refreshed" }]);
+    expect((await reload("urls: []")).status).toBe(200);
+    expect(await warmStates(gateway)).toEqual([]);
+    await clock.advance(AGAIN_MS);
+    expect(gateway.sandbox.requests()).toHaveLength(1);
+  });
+
+  it("may be another file", async () => {
+    let settings = "";
+    const started = await startGateway({ settings: () => settings });
+    settings = `warm: { file: ${fileWith(`urls: [{ url: "${NACKA}" }]`)} }`;
+    const reply = await ask(`${started.adminUrl}/config/reload`, { method: "POST" });
+    expect([reply.status, Object(reply.json()).changes]).toEqual([
+      200,
+      [{ path: "warm.file", from: "nothing", to: expect.stringContaining("list.yaml") }, expect.anything()],
+    ]);
+    expect(await warmStates(started)).toMatchObject([{ query: "listings?areaId=76&limit=5&offset=0" }]);
+  });
+
+  it.each([
+    ["a mistake in it", "urls: [{ url: /nowhere }]", "", [/list\.yaml:1: \/nowhere: nothing at this URL/]],
+    ["no list in it", "urls: 7", "", [/list\.yaml:1: urls: found 7; expected a list/]],
+    [
+      "one in the settings besides",
+      "urls: [{ url: /nowhere }]",
+      "log: { level: 7 }",
+      [/log\.level/, /\/nowhere: nothing at this URL/],
+    ],
+    [
+      "an app that the settings do not know any more",
+      `urls: [{ url: "${NACKA}", app: web }]`,
+      "apps: []",
+      [/web is no app of the settings/],
+    ],
+  ])("with %s is refused with all settings, and the old one stays", async (_name, list, settings, problems) => {
+    const before = `urls: [{ url: "${NACKA}", app: web }]`;
+    const { gateway, clock, reload } = await startWith(before, "apps: [{ id: web }]");
+    await clock.advance(BEGINS_MS);
+    const states = await attended({ gateway, clock });
+    const reply = await reload(list, `${settings}\ncache: { ttl: { areas: 1m } }`);
+    expect([reply.status, problemCode(reply)]).toEqual([422, "invalid-settings"]);
+    expect(Object(reply.json()).problems).toEqual(problems.map((line) => expect.stringMatching(line)));
+    expect(await warmStates(gateway)).toEqual(states);
+    expect(String((await gateway.get("/areas?q=a")).headers["cache-status"])).toMatch(/ttl=86400/);
+    await clock.advance(AGAIN_MS);
+    await gateway.sandbox.waitForRequests(3);
+    expect(await attended({ gateway, clock })).toMatchObject([{ last: "refreshed" }]);
   });
 });
 
