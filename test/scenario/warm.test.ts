@@ -367,20 +367,23 @@ describe("a list that is read again", () => {
       "apps: []",
       [/web is no app of the settings/],
     ],
-  ])("with %s is refused with all settings, and the old one stays", async (_name, list, settings, problems) => {
-    const before = `urls: [{ url: "${NACKA}", app: web }]`;
-    const { gateway, clock, reload } = await startWith(before, "apps: [{ id: web }]");
-    await clock.advance(BEGINS_MS);
-    const states = await attended({ gateway, clock });
-    const reply = await reload(list, `${settings}\ncache: { ttl: { areas: 1m } }`);
-    expect([reply.status, problemCode(reply)]).toEqual([422, "invalid-settings"]);
-    expect(Object(reply.json()).problems).toEqual(problems.map((line) => expect.stringMatching(line)));
-    expect(await warmStates(gateway)).toEqual(states);
-    expect(String((await gateway.get("/areas?q=a")).headers["cache-status"])).toMatch(/ttl=86400/);
-    await clock.advance(AGAIN_MS);
-    await gateway.sandbox.waitForRequests(3);
-    expect(await attended({ gateway, clock })).toMatchObject([{ last: "refreshed" }]);
-  });
+  ])(
+    "with %s is refused with all settings, and the old one stays",
+    async (_name, list, settings, problems) => {
+      const before = `urls: [{ url: "${NACKA}", app: web }]`;
+      const { gateway, clock, reload } = await startWith(before, "apps: [{ id: web }]");
+      await clock.advance(BEGINS_MS);
+      const states = await attended({ gateway, clock });
+      const reply = await reload(list, `${settings}\ncache: { ttl: { areas: 1m } }`);
+      expect([reply.status, problemCode(reply)]).toEqual([422, "invalid-settings"]);
+      expect(Object(reply.json()).problems).toEqual(problems.map((line) => expect.stringMatching(line)));
+      expect(await warmStates(gateway)).toEqual(states);
+      expect(String((await gateway.get("/areas?q=a")).headers["cache-status"])).toMatch(/ttl=86400/);
+      await clock.advance(AGAIN_MS);
+      await gateway.sandbox.waitForRequests(3);
+      expect(await attended({ gateway, clock })).toMatchObject([{ last: "refreshed" }]);
+    },
+  );
 });
 
 describe("operators", () => {
@@ -508,7 +511,9 @@ describe.each(["gateway", "config-check"] as const)("a list with mistakes is ref
 describe.each(["gateway", "config-check"] as const)("with mistakes in the settings too, %s", (command) => {
   it("tells all at once", async () => {
     const settings = fileWith("apps: [{ id: web }]\nbudget: { limit: many }\n", "settings.yaml");
-    const list = fileWith(`urls: [{ url: /nowhere }, { url: "${NACKA}", app: web }, { url: "${AREAS}", app: desk }]`);
+    const list = fileWith(
+      `urls: [{ url: /nowhere }, { url: "${NACKA}", app: web }, { url: "${AREAS}", app: desk }]`,
+    );
     expect(await refusal(command, list, { CONFIG_FILE: settings })).toEqual([
       expect.stringMatching(/settings\.yaml:2: budget\.limit: found "many"/),
       expect.stringMatching(/list\.yaml:1: \/nowhere: nothing at this URL is ever kept/),
