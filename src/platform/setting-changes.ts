@@ -5,7 +5,7 @@ import { type Settings, settingsSchema } from "./config-schema.ts";
 import { settingsOf } from "./setting-check.ts";
 import { describeValue } from "./setting-faults.ts";
 import { valueAt } from "./setting-path.ts";
-import { metaOf } from "./setting-shapes.ts";
+import { isSecret } from "./setting-shapes.ts";
 
 /** Settings that can be used. */
 export interface ReadSettings {
@@ -32,7 +32,7 @@ export function changesBetween(before: ReadSettings, after: ReadSettings): Setti
     const name = path.join(".");
     if (name === "apps") return appChanges(before.settings.apps, after.settings.apps);
     if (isSame(valueAt(before.settings, path), valueAt(after.settings, path))) return [];
-    if (metaOf(shape)?.secret) return [{ path: name }];
+    if (isSecret(shape)) return [{ path: name }];
     return [
       { path: name, from: show(valueAt(before.written, path)), to: show(valueAt(after.written, path)) },
     ];
