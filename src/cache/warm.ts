@@ -69,38 +69,12 @@ interface Scheduled extends WarmItem {
 }
 
 export function createWarm(options: WarmOptions): Warm {
-  const { tiers, refresh, rules, clock, random, observer } = options;
+  const { clock, random } = options;
+  const attend = createAttend(options);
   let scheduled = options.items.map(begun);
   let cancel = (): void => undefined;
   let isStopped = true;
   let isAttending = false;
-
-  /** Fetches an item if that is due; says when to look again. */
-  async function attend(item: Scheduled): Promise<void> {
-    const { question } = item;
-    const found = await tiers.lookup(question.key);
-    const dueAt =
-      found === undefined || found.isPurged
-        ? clock.now()
-        : dueAgainAt(found.entry, item, rules(), clock.now());
-    item.dueAt = clock.steady() + Math.max(0, dueAt - clock.now());
-    if (dueAt > clock.now()) {
-      item.lookAt = Math.min(item.dueAt, clock.steady() + LOOK_EVERY_MS);
-      return;
-    }
-    const end = await refresh(question, found?.entry, "warm");
-    observer.warmed(question.query.resource, end);
-    item.last = end;
-    const renewed = end === "refreshed" ? await tiers.lookup(question.key) : undefined;
-    const now = clock.now();
-    // What is not kept, by the upstream's word say, is not asked for again and again.
-    const retryMs = end === "refreshed" ? RETRY_MS.failed : RETRY_MS[end];
-    const retryAt = now + retryMs * (0.5 + random.fraction());
-    const lookAt =
-      renewed === undefined ? retryAt : Math.max(dueAgainAt(renewed.entry, item, rules(), now), now + 1_000);
-    item.dueAt = clock.steady() + (lookAt - now);
-    item.lookAt = renewed === undefined ? item.dueAt : Math.min(item.dueAt, clock.steady() + LOOK_EVERY_MS);
-  }
 
   /** One after the other: this is not to come in a burst. */
   async function next(): Promise<void> {
@@ -146,6 +120,36 @@ export function createWarm(options: WarmOptions): Warm {
         dueInSeconds: Math.max(0, Math.ceil((dueAt - clock.steady()) / 1000)),
         last,
       })),
+  };
+}
+
+/** @returns what fetches an item if that is due, and says when to look again */
+function createAttend(options: WarmOptions): (item: Scheduled) => Promise<void> {
+  const { tiers, refresh, rules, clock, random, observer } = options;
+  return async function attend(item: Scheduled): Promise<void> {
+    const { question } = item;
+    const found = await tiers.lookup(question.key);
+    const dueAt =
+      found === undefined || found.isPurged
+        ? clock.now()
+        : dueAgainAt(found.entry, item, rules(), clock.now());
+    item.dueAt = clock.steady() + Math.max(0, dueAt - clock.now());
+    if (dueAt > clock.now()) {
+      item.lookAt = Math.min(item.dueAt, clock.steady() + LOOK_EVERY_MS);
+      return;
+    }
+    const end = await refresh(question, found?.entry, "warm");
+    observer.warmed(question.query.resource, end);
+    item.last = end;
+    const renewed = end === "refreshed" ? await tiers.lookup(question.key) : undefined;
+    const now = clock.now();
+    // What is not kept, by the upstream's word say, is not asked for again and again.
+    const retryMs = end === "refreshed" ? RETRY_MS.failed : RETRY_MS[end];
+    const retryAt = now + retryMs * (0.5 + random.fraction());
+    const lookAt =
+      renewed === undefined ? retryAt : Math.max(dueAgainAt(renewed.entry, item, rules(), now), now + 1_000);
+    item.dueAt = clock.steady() + (lookAt - now);
+    item.lookAt = renewed === undefined ? item.dueAt : Math.min(item.dueAt, clock.steady() + LOOK_EVERY_MS);
   };
 }
 

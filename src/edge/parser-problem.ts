@@ -2,7 +2,6 @@
  * What Node's parser refuses, in our words.
  */
 import { Problem } from "../errors.ts";
-import { formatDuration } from "../platform/units.ts";
 import type { HeadLimits } from "./head.ts";
 
 /** Times in milliseconds. */
@@ -43,9 +42,9 @@ export function parserProblem(error: Error, limits: ParserLimits): Problem {
 }
 
 function tooSlow({ headersTimeoutMs, requestTimeoutMs }: ParserLimits): Problem {
-  const [headers, whole] = [headersTimeoutMs, requestTimeoutMs].map(formatDuration);
+  const [headers, whole] = [headersTimeoutMs / 1000, requestTimeoutMs / 1000];
   return new Problem("request-timeout", {
-    detail: `Its headers may take ${headers} to arrive, the whole request ${whole}.`,
+    detail: `Its headers may take ${headers} s to arrive, the whole request ${whole} s.`,
   });
 }
 

@@ -108,7 +108,7 @@ describe("a slow caller", () => {
     if (then !== "") dribble(line, then);
     expect(answersIn(await line.closed)).toEqual(["408 request-timeout"]);
     expect(await line.closed).toMatch(
-      /"detail":"Its headers may take \w+ to arrive, the whole request \w+\."/,
+      /"detail":"Its headers may take [\d.]+ s to arrive, the whole request [\d.]+ s\."/,
     );
     expect((await ask(`${gateway.adminUrl}/livez`)).status).toBe(200);
   });
