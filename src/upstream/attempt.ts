@@ -75,17 +75,17 @@ export function createAttempt(options: AttemptOptions): Attempt {
   const { clock, random, retryDelayMs } = options;
   const refusedConditions = createRefusedConditions();
 
-  return async function attempt(asked, waiting) {
-    const question = refusedConditions.without(asked);
+  return async function attempt(wanted, waiting) {
+    const question = refusedConditions.without(wanted);
     const origin = options.originOf(question.resource);
     const total = createTotalTimeout(options);
-    const depart = (next: UpstreamQuestion): Promise<Outcome> =>
-      origin.throttled({ ...next, waiting }, (ended) => {
+    const depart = (asked: UpstreamQuestion): Promise<Outcome> =>
+      origin.throttled({ ...asked, waiting }, (ended) => {
         total.start();
-        next.departing();
+        asked.departing();
         const answered: Departure["answered"] = (status, isUsable) =>
-          refusedConditions.answered(next, status, isUsable);
-        return call(next, origin, { timedOut: total.signal, answered, ended }, options);
+          refusedConditions.answered(asked, status, isUsable);
+        return call(asked, origin, { timedOut: total.signal, answered, ended }, options);
       });
     try {
       const first = await depart(question);
