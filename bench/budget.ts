@@ -94,6 +94,7 @@ function orderOf(app: string, abandoned = new AbortController().signal): Order {
     deadlineAt: () => Number.POSITIVE_INFINITY,
     priority: () => "interactive",
     onMoreUrgent: () => undefined,
+    inQueue: () => undefined,
   };
   return { app, cause: "miss", resource: "areas", text: "areas?q=bench", waiting };
 }
@@ -141,7 +142,7 @@ async function benchLatency(forMs: number, url: string): Promise<void> {
 
 function throttleOf(allowance: Allowance, concurrency: number): ReturnType<typeof createThrottle> {
   const observer = { refused: () => undefined, departed: () => undefined };
-  return createThrottle({ allowance, concurrency, mode: "enforce", weightOf: () => 1, clock, observer });
+  return createThrottle({ allowance, concurrency, mode: "enforce", clock, observer });
 }
 
 const WINDOWS = 10;

@@ -210,6 +210,8 @@ export interface ProblemDetails {
   readonly refusedHere?: boolean;
   /** Whose share is used up, where it is one app's alone. Not shown. */
   readonly ofApp?: string;
+  /** Refused after it had waited in vain, not at once. Not shown. */
+  readonly late?: boolean;
   /** Refused as work that nobody waits for. Not shown. */
   readonly ofBackground?: boolean;
   /** For the log alone. */

@@ -110,7 +110,7 @@ export function decide(
   limitOf: (window: Window) => number = limitOfWindow,
 ): Decision {
   tidy(standing, terms, now);
-  for (const { app } of candidates) appOf(standing, app).askedAt = now;
+  for (const { app } of candidates) heardOf(standing, app, { askedAt: now });
   let at = Number.POSITIVE_INFINITY;
   for (const index of inFairOrder(standing, candidates)) {
     const candidate = candidates[index];
@@ -163,10 +163,32 @@ export function enter(
   { id, app, until }: Placed & { readonly until: number },
   now: number,
 ): void {
+  enterAs(standing, { id, app, until, isOwn: !isOverShare(standing, terms, app, now) });
+}
+
+/** Enters a send that was decided on elsewhere. `isOwn`: as one of its app's own share. */
+export function enterAs(
+  standing: Standing,
+  { id, app, until, isOwn }: Placed & { readonly until: number; readonly isOwn: boolean },
+): void {
   const state = appOf(standing, app);
-  if (!isOverShare(standing, terms, app, now)) takePlace(state.own, id, until);
+  if (isOwn) takePlace(state.own, id, until);
   takePlace(state.all, id, until);
   takePlace(standing.places, id, until);
+}
+
+/** When an app asked last, and when it last took more than its share; what was known and is later stands. */
+export function heardOf(
+  standing: Standing,
+  app: string,
+  {
+    askedAt,
+    borrowedAt = Number.NEGATIVE_INFINITY,
+  }: { readonly askedAt: number; readonly borrowedAt?: number },
+): void {
+  const state = appOf(standing, app);
+  state.askedAt = Math.max(state.askedAt, askedAt);
+  state.borrowedAt = Math.max(state.borrowedAt, borrowedAt);
 }
 
 /** A send has arrived by `at`. One that is not on its way is known to have arrived already. */
@@ -373,7 +395,8 @@ export function shareOf(terms: Terms, { limit }: Limit, app: string): number {
   return Math.max(1, Math.floor((limit * weightOf(terms, app)) / Math.max(total, weightOf(terms, app))));
 }
 
-function weightOf({ apps }: Terms, app: string): number {
+/** @returns an app's weight; 1 where it is not known */
+export function weightOf({ apps }: Pick<Terms, "apps">, app: string): number {
   return apps.get(app)?.weight ?? 1;
 }
 

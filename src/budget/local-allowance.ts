@@ -79,10 +79,8 @@ export function createLocalAllowance(options: LocalAllowanceOptions): Allowance 
       complete(granted, "unsent");
       changed();
     },
-    expect: (candidate, ahead) => expectation(standing, terms, candidate, ahead, clock.steady()),
-    onChange(listen) {
-      changed = listen;
-    },
+    expect: (candidate, queued) => expectation(standing, terms, candidate, queued, clock.steady()),
+    attach: (line) => ({ changed } = line),
     overview: () => overviewOf(standing, terms, "alone", clock.steady()),
     shareOf: (app) => sharesOf(standing, terms, app, clock.steady()),
     close: async () => undefined,

@@ -10,20 +10,23 @@
  */
 import Bottleneck from "bottleneck";
 
-import { Problem } from "../errors.ts";
-import type { Order, Priority, SendEnd, Throttled } from "../exchange.ts";
+import type { Problem } from "../errors.ts";
+import type { Order, Priority, RefuseLate, SendEnd, Throttled } from "../exchange.ts";
 import type { Clock } from "../platform/clock.ts";
 import type { Allowance, Expectation, Grant, Wish } from "./allowance.ts";
 import type { Candidate } from "./arbiter.ts";
 import { type Background, createBackground } from "./background.ts";
 import { queryHash } from "./ledger.ts";
 import { createPatience, type Patience } from "./patience.ts";
-import { type RefusalReason, refusalOf } from "./refusal.ts";
+import { lateRefusalOf, type RefusalReason, refusalOf } from "./refusal.ts";
 import { createTurns, type Turns } from "./turns.ts";
 import { createWaitingLine, type InLine, type WaitingLine } from "./waiting-line.ts";
 
 export interface ThrottleObserver {
-  /** A request was refused, or, where the budget is only watched, would have been. */
+  /**
+   * A request was refused, or, where the budget is only watched, would have been. `deadline`: its caller's passed in
+   * the queue.
+   */
   readonly refused: (app: string, reason: RefusalReason | "deadline", isEnforced: boolean) => void;
   /** A call departed after waiting, in milliseconds. */
   readonly departed: (order: Order, waitedMs: number) => void;
@@ -36,7 +39,6 @@ export interface ThrottleOptions {
   readonly concurrency: number;
   /** `observe`: nothing waits for a place and nothing is refused; what would have been is reported. */
   readonly mode: "enforce" | "observe";
-  readonly weightOf: (app: string) => number;
   readonly clock: Clock;
   readonly observer: ThrottleObserver;
 }
@@ -62,33 +64,32 @@ interface Waiter extends InLine {
 type Job<T> = (ended: (end: SendEnd) => void) => Promise<T>;
 
 export function createThrottle(options: ThrottleOptions): Throttle {
-  const { allowance, clock, observer, weightOf } = options;
+  const { allowance, clock, observer } = options;
   const queue = new Bottleneck({ maxConcurrent: options.concurrency });
   const line = createWaitingLine<Waiter>();
   const background = createBackground(() => options.concurrency);
   const isUnlimited = (): boolean => options.mode === "observe";
   const turns = createTurns({ allowance, line, clock, mayGo: background.mayGo, isUnlimited });
 
-  const expect = (candidate: Candidate): Expectation =>
-    allowance.expect(candidate, line.ahead(candidate, weightOf));
-  const { refuseIfHopeless, refuseHopeless } = createRefusals(options, line);
+  const expect = (candidate: Candidate): Expectation => allowance.expect(candidate, line.queued());
+  const { refuseIfHopeless, refuseHopeless, refuseLate } = createRefusals(options, line);
   let closedBecause: Problem | undefined;
 
-  allowance.onChange(() => {
-    refuseHopeless();
-    turns.changed();
-  });
+  const reactions = [refuseHopeless, turns.changed];
+  allowance.attach({ queued: line.queued, changed: () => reactions.forEach((react) => react()) });
 
   async function throttled<T>(order: Order, job: Job<T>): Promise<T> {
     if (closedBecause !== undefined) throw closedBecause;
     refuseIfHopeless(order, expect(candidateOf(order)));
     const cameAt = clock.now();
-    const whyGone = (): Problem => refusalOf(expect(candidateOf(order)), order.app).problem;
     const { promise, resolve, reject } = Promise.withResolvers<T>();
     const waiter: Waiter = {
       wish: wishOf(order),
       order,
-      patience: createPatience(order.waiting, clock, whyGone),
+      patience: createPatience(order.waiting, clock, {
+        gone: () => refusalOf(expect(candidateOf(order)), order.app).problem,
+        late: () => refuseLate(waiter, candidateOf(order)),
+      }),
       depart: (grant) => {
         observer.departed(order, clock.now() - cameAt);
         return run(allowance, clock, grant, job).then(resolve, reject);
@@ -96,16 +97,13 @@ export function createThrottle(options: ThrottleOptions): Throttle {
     };
     if (line.join(waiter)) turns.changed();
     order.waiting.onMoreUrgent(() => hurry(waiter, line, turns));
+    order.waiting.inQueue((who) => (line.has(waiter) ? refuseLate(waiter, who) : undefined));
     queue.schedule(takeTurn, turns, background).catch((error: unknown) => {
       // Nobody else would tell those who wait.
       for (const { patience } of line.all()) patience.end(asError(error));
     });
     try {
       return await Promise.race([promise, waiter.patience.rejected]);
-    } catch (error) {
-      if (line.has(waiter) && error instanceof Problem && error.code === "deadline-exceeded")
-        observer.refused(order.app, "deadline", true);
-      throw error;
     } finally {
       waiter.patience.stop();
       if (line.leave(waiter)) turns.changed();
@@ -152,6 +150,8 @@ interface Refusals {
   readonly refuseIfHopeless: (order: Order, expectation: Expectation) => void;
   /** Refuses those whose wait has become too long: a cool-off has begun, say. */
   readonly refuseHopeless: () => void;
+  /** Refuses one whose deadline has passed while its call is in the line, and says what keeps the call there. */
+  readonly refuseLate: (waiter: Waiter, who: Parameters<RefuseLate>[0]) => Problem;
 }
 
 function createRefusals(options: ThrottleOptions, line: WaitingLine<Waiter>): Refusals {
@@ -172,12 +172,27 @@ function createRefusals(options: ThrottleOptions, line: WaitingLine<Waiter>): Re
     },
     refuseHopeless() {
       for (const { order, patience } of isEnforced() ? line.all() : []) {
-        const expectation = allowance.expect(candidateOf(order), { ahead: 0, ownAhead: 0 });
+        const expectation = allowance.expect(candidateOf(order), []);
         const isHopeless = expectation.why === "cool-off" && isTooLong(expectation, order);
         if (isHopeless) patience.end(refuse(order.app, expectation));
       }
     },
+    refuseLate(waiter, { app, priority }) {
+      if (isOfCaller(priority)) observer.refused(app, "deadline", true);
+      const candidate = { app, priority, resource: waiter.order.resource };
+      // Whoever asks again will not have this call ahead of it, but all others.
+      const before = line.queued(waiter);
+      return lateRefusalOf(isEnforced() ? allowance.expect(candidate, before) : AT_ONCE, app);
+    },
   };
+}
+
+/** Where the budget is only watched, it keeps nobody. */
+const AT_ONCE: Expectation = { forMs: 0, why: "budget", isOverShare: false };
+
+/** Not work that nobody waits for: that gives up after a while and is nobody's loss. */
+function isOfCaller(priority: Priority): boolean {
+  return priority === "interactive" || priority === "background";
 }
 
 /** An order as far as its turn is concerned, by how urgent it is now. */

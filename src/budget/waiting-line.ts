@@ -2,9 +2,9 @@
  * Those who wait for their turn, by app, priority and resource: first come, first served within each;
  * whose turn it is among them is for the allowance to say.
  */
-import { PRIORITIES, type Priority } from "../exchange.ts";
+import type { Priority } from "../exchange.ts";
 import type { Wish } from "./allowance.ts";
-import type { Ahead, Candidate } from "./arbiter.ts";
+import type { Queued } from "./queued.ts";
 
 /** One in the line. */
 export interface InLine {
@@ -19,8 +19,11 @@ export interface WaitingLine<W extends InLine> {
   readonly has: (waiter: W) => boolean;
   /** The first of each kind, in the order in which they came. */
   readonly heads: (mayGo: (priority: Priority) => boolean) => readonly W[];
-  /** How many go before one that would join now, the apps taking turns by weight. */
-  readonly ahead: (candidate: Candidate, weightOf: (app: string) => number) => Ahead;
+  /**
+   * How many wait, by kind.
+   * @param without one in the line that is not to count
+   */
+  readonly queued: (without?: W) => readonly Queued[];
   readonly length: (priority: Priority) => number;
   readonly isEmpty: () => boolean;
   /** Everyone, in no order. */
@@ -34,16 +37,6 @@ export function createWaitingLine<W extends InLine>(): WaitingLine<W> {
   let arrived = 0;
 
   const kindOf = ({ app, priority, resource }: Wish): string => `${app} ${priority} ${resource}`;
-
-  function counts(app: string, until: number): Map<string, number> {
-    const waiting = new Map<string, number>([[app, 0]]);
-    for (const kind of kinds.values()) {
-      const [first] = kind;
-      if (first === undefined || PRIORITIES.indexOf(first.wish.priority) > until) continue;
-      waiting.set(first.wish.app, (waiting.get(first.wish.app) ?? 0) + kind.size);
-    }
-    return waiting;
-  }
 
   return {
     join(waiter) {
@@ -69,16 +62,16 @@ export function createWaitingLine<W extends InLine>(): WaitingLine<W> {
       }
       return heads.toSorted((a, b) => (arrivals.get(a) ?? 0) - (arrivals.get(b) ?? 0));
     },
-    ahead({ app, priority }, weightOf) {
-      const waiting = counts(app, PRIORITIES.indexOf(priority));
-      const ownAhead = waiting.get(app) ?? 0;
-      let ahead = ownAhead;
-      for (const [other, length] of waiting) {
-        // While this app is served so often, another one is in proportion to its weight.
-        const turns = Math.ceil(((ownAhead + 1) * weightOf(other)) / weightOf(app));
-        if (other !== app) ahead += Math.min(length, turns);
+    queued(without) {
+      const queued: Queued[] = [];
+      for (const kind of kinds.values()) {
+        const [first] = kind;
+        if (first === undefined) continue;
+        const { app, priority } = first.wish;
+        const counted = without !== undefined && kind.has(without) ? kind.size - 1 : kind.size;
+        queued.push({ app, priority, length: counted });
       }
-      return { ahead, ownAhead };
+      return queued;
     },
     length(priority) {
       let length = 0;

@@ -47,7 +47,7 @@ export function createRefresh({ obtain, failures, clock, observer }: RefreshOpti
     if (failures.standing(question.key, clock.steady()) !== undefined) return "failed";
     if (clock.steady() < (holdOff.get(place) ?? 0)) return "refused";
     try {
-      const waiter = { deadlineAt: clock.now() + PATIENCE_MS, gone, priority: PRIORITIES[cause] };
+      const waiter = { app, deadlineAt: clock.now() + PATIENCE_MS, gone, priority: PRIORITIES[cause] };
       await obtain({ question, held, cause, waiter });
       return "refreshed";
     } catch (error) {

@@ -8,18 +8,9 @@
  * who waits is held up by having joined a refresh that nobody was waiting for.
  */
 import { Problem } from "../errors.ts";
-import { PRIORITIES, type Priority, type Waiting } from "../exchange.ts";
+import { PRIORITIES, type Priority, type RefuseLate, type Waiter, type Waiting } from "../exchange.ts";
 import type { Clock } from "../platform/clock.ts";
 import { mayBeWithdrawn } from "./withdrawn.ts";
-
-/** One who waits for a flight. */
-interface Waiter {
-  /** Epoch milliseconds. */
-  readonly deadlineAt: number;
-  /** Aborted when this one hangs up. */
-  readonly gone: AbortSignal;
-  readonly priority: Priority;
-}
 
 interface Landed<T> {
   readonly value: T;
@@ -33,8 +24,8 @@ type Launch<T> = (waiting: Waiting) => Promise<T>;
 export interface Flights<T> {
   /**
    * Waits for the flight of a key, launching it where there is none.
-   * Rejects with what the flight rejects with, or with `deadline-exceeded`, or, where the waiter hangs
-   * up, with `CallerGone`.
+   * Rejects with what the flight rejects with. Where the waiter's deadline passes, with what kept the call in
+   * the queue, or, where it is not there, with `deadline-exceeded`; where the waiter hangs up, with `CallerGone`.
    */
   readonly join: (key: string, waiter: Waiter, launch: Launch<T>) => Promise<Landed<T>>;
   /** Flights in the air. */
@@ -54,6 +45,7 @@ interface Flight<T> {
   readonly urgency: Urgency;
   /** Aborted when the last waiter has left. */
   readonly abandoned: AbortController;
+  readonly refuseLate: RefuseLate;
 }
 
 export function createFlights<T>(clock: Clock): Flights<T> {
@@ -63,11 +55,13 @@ export function createFlights<T>(clock: Clock): Flights<T> {
     const abandoned = new AbortController();
     const waiters = new Set<Waiter>();
     const urgency = createUrgency(first.priority);
+    let refuseLate: RefuseLate = () => undefined;
     const waiting: Waiting = {
       abandoned: abandoned.signal,
       deadlineAt: () => latestDeadline(waiters),
       priority: urgency.priority,
       onMoreUrgent: urgency.onMoreUrgent,
+      inQueue: (refuse) => void (refuseLate = refuse),
     };
     // A tick later, so that the first waiter is aboard when the launch asks for the deadline.
     const landing = Promise.resolve()
@@ -75,7 +69,13 @@ export function createFlights<T>(clock: Clock): Flights<T> {
       .finally(() => flights.delete(key));
     // Everyone may have left before it fails; that is no unhandled rejection.
     landing.catch(() => undefined);
-    const flight: Flight<T> = { landing, waiters, urgency, abandoned };
+    const flight: Flight<T> = {
+      landing,
+      waiters,
+      urgency,
+      abandoned,
+      refuseLate: (waiter) => refuseLate(waiter),
+    };
     flights.set(key, flight);
     return flight;
   }
@@ -88,11 +88,12 @@ export function createFlights<T>(clock: Clock): Flights<T> {
       while (flights.size > 0) await Promise.allSettled([...flights.values()].map(({ landing }) => landing));
     },
     async join(key, waiter, launch) {
-      const patience = createPatience(waiter, clock);
+      let riding: Flight<T> | undefined;
+      const patience = createPatience(waiter, clock, () => riding?.refuseLate(waiter) ?? tooLate());
       try {
         for (;;) {
           const inTheAir = flights.get(key);
-          const flight = inTheAir ?? launchFlight(key, launch, waiter);
+          const flight = (riding = inTheAir ?? launchFlight(key, launch, waiter));
           const joinedAbandoned = flight.abandoned.signal.aborted;
           const ride = await rideAlong(flight, waiter, patience.exhausted);
           if (ride.ok) return { value: ride.value, collapsed: inTheAir !== undefined };
@@ -154,8 +155,16 @@ interface Patience {
   stop(): void;
 }
 
-/** A promise that rejects when a waiter's deadline passes or it hangs up, until stopped. */
-function createPatience(waiter: Waiter, clock: Clock): Patience {
+/** The call was sent, or nobody here can say whether it was. */
+function tooLate(): Problem {
+  return new Problem("deadline-exceeded", { internal: "the flight was still in the air" });
+}
+
+/**
+ * A promise that rejects when a waiter's deadline passes or it hangs up, until stopped.
+ * @param whyLate what is said at the deadline; asked only then, and once
+ */
+function createPatience(waiter: Waiter, clock: Clock, whyLate: () => Problem): Patience {
   const { promise, reject } = Promise.withResolvers<never>();
   let ended = false;
   const end = (error: Error): void => {
@@ -163,9 +172,9 @@ function createPatience(waiter: Waiter, clock: Clock): Patience {
     reject(error);
   };
   const onGone = (): void => end(new CallerGone());
-  const cancel = clock.after(waiter.deadlineAt - clock.now(), () =>
-    end(new Problem("deadline-exceeded", { internal: "the flight was still in the air" })),
-  );
+  const cancel = clock.after(waiter.deadlineAt - clock.now(), () => {
+    if (!ended) end(whyLate());
+  });
   // Nobody may be racing it at the time.
   promise.catch(() => undefined);
   if (waiter.gone.aborted) onGone();

@@ -79,8 +79,8 @@ export function createAttempt(options: AttemptOptions): Attempt {
     const question = refusedConditions.without(wanted);
     const origin = options.originOf(question.resource);
     const total = createTotalTimeout(options);
-    const depart = (asked: UpstreamQuestion): Promise<Outcome> =>
-      origin.throttled({ ...asked, waiting }, (ended) => {
+    const depart = (asked: UpstreamQuestion, who = waiting): Promise<Outcome> =>
+      origin.throttled({ ...asked, waiting: who }, (ended) => {
         total.start();
         asked.departing();
         const answered: Departure["answered"] = (status, isUsable) =>
@@ -95,7 +95,7 @@ export function createAttempt(options: AttemptOptions): Attempt {
       await pause(clock, retryDelayMs * (0.5 + random.fraction()), waiting.abandoned);
       // Where there is no place for another try, how the first one failed is what counts.
       const again: UpstreamQuestion = { ...question, cause: "retry", held: undefined };
-      const second = await depart(again).catch((error: unknown) => {
+      const second = await depart(again, toldInQueue(waiting, first.problem)).catch((error: unknown) => {
         if (error instanceof Problem) return first;
         throw error;
       });
@@ -104,6 +104,15 @@ export function createAttempt(options: AttemptOptions): Attempt {
     } finally {
       total.stop();
     }
+  };
+}
+
+/** Those who wait, where one whose deadline passes in the queue is told how the first try failed: that was sent. */
+function toldInQueue(waiting: Waiting, failed: Problem): Waiting {
+  return {
+    ...waiting,
+    inQueue: (refuseLate) =>
+      waiting.inQueue((waiter) => (refuseLate(waiter) === undefined ? undefined : failed)),
   };
 }
 

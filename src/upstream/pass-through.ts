@@ -66,6 +66,8 @@ export function createPassThrough(options: PassThroughOptions): PassThrough {
         deadlineAt: () => deadlineAt,
         priority: () => priority,
         onMoreUrgent: () => undefined,
+        // There is but one who waits: whose deadline is the queue's own.
+        inQueue: () => undefined,
       },
     };
     return await origin.throttled(order, async (ended) => {

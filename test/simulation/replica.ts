@@ -99,7 +99,10 @@ export function startReplica(options: ReplicaOptions): Replica {
     change = new AbortController();
     raised.abort();
   };
-  allowance.onChange(changed);
+  allowance.attach({
+    changed,
+    queued: () => [...demand.values()].map(({ wish, sends }) => ({ ...wish, length: sends })),
+  });
 
   async function keepAsking(): Promise<void> {
     while (!stopping.signal.aborted) {

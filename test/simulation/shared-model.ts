@@ -20,6 +20,7 @@ import type {
   KnownSend,
   LookReply,
   News,
+  SharedApp,
   SharedCircuit,
   TakeReply,
   TakeRequest,
@@ -40,10 +41,12 @@ interface AppMemory {
   readonly own: Set<string>;
 }
 
-type Line = { readonly entry: number; readonly id: string; readonly at: number } & (
-  | { readonly kind: "sent" | "known" }
+type NewLine = { readonly id: string; readonly at: number } & (
+  | { readonly kind: "sent"; readonly isOwn: boolean }
+  | { readonly kind: "known" }
   | { readonly kind: "end"; readonly isUnsent: boolean }
 );
+type Line = NewLine & { readonly entry: number };
 
 /** What is kept; what is left of it after a restart is for the test to say. */
 export interface Memory {
@@ -126,8 +129,8 @@ export function createSharedModel(options: ModelOptions): SharedModel {
 
   const isJoined = ({ gen }: Asker): boolean => memory.gen !== "" && gen === memory.gen && memory.run === run;
 
-  function hear({ replica, known }: Asker, now: number, wait: Heard["wait"]): void {
-    memory.replicas.set(replica, { heardAt: now, known, wait });
+  function hear({ replica, known, queued }: Asker, now: number, wait: Heard["wait"]): void {
+    memory.replicas.set(replica, { heardAt: now, known, wait, queued });
   }
 
   const others = (terms: Terms, asker: Asker, now: number) =>
@@ -150,19 +153,23 @@ export function createSharedModel(options: ModelOptions): SharedModel {
     }));
   }
 
-  function addLine(line: Omit<Line, "entry"> & { kind: Line["kind"]; isUnsent?: boolean }): void {
-    const { id, at, isUnsent = false } = line;
-    const entry = ++memory.entries;
-    memory.ledger.push(
-      line.kind !== "end" ? { kind: line.kind, entry, id, at } : { kind: "end", entry, id, at, isUnsent },
+  function appsAt(now: number): SharedApp[] {
+    return [...memory.apps].flatMap(([app, { askedAt, borrowedAt }]) =>
+      askedAt === Number.NEGATIVE_INFINITY
+        ? []
+        : [{ app, askedMs: now - askedAt, borrowedMs: now - borrowedAt }],
     );
+  }
+
+  function addLine(line: NewLine): void {
+    memory.ledger.push({ ...line, entry: ++memory.entries });
     if (memory.ledger.length > 4_000) memory.ledger.splice(0, 2_000);
   }
 
   function take(terms: Terms, request: TakeRequest): TakeReply {
     const now = readClock();
     if (!isJoined(request)) return { kind: "lost" };
-    const { live, liveCount, silentCount, held, apart, oldest } = others(terms, request, now);
+    const { live, liveCount, silentCount, held, apart, oldest, queued } = others(terms, request, now);
     const slack = slackOf(terms);
     for (const { app } of request.wishes) memoryOf(memory, app).askedAt = now;
     const standing = standingOf(memory, terms, now);
@@ -178,7 +185,7 @@ export function createSharedModel(options: ModelOptions): SharedModel {
 
     const wait = (at: number, why: "place" | "news"): TakeReply => {
       hear(request, now, { at, rank: first.rank, tag: first.tag });
-      return { kind: "wait", forMs: at - now, why, live: liveCount, held: apart };
+      return { kind: "wait", forMs: at - now, why, apps: appsAt(now), live: liveCount, held: apart, queued };
     };
     const known = Math.min(oldest ?? memory.seq, request.known);
     if (!request.anyway && liveCount + silentCount > 1 && memory.seq - known >= slack)
@@ -208,9 +215,9 @@ export function createSharedModel(options: ModelOptions): SharedModel {
       if (at === Number.POSITIVE_INFINITY) at = now + SILENT_MS;
       if (at <= now && isOthersTurn(candidate)) at = now + GRACE_MS;
       if (request.anyway || at <= now) {
-        const { id, seq } = grant(terms, request.id, candidate, standing, now);
+        const granted = grant(terms, request.id, candidate, standing, now);
         hear(request, now, undefined);
-        return { kind: "granted", index: candidate.index, id, seq, live: liveCount, held: apart };
+        return { kind: "granted", index: candidate.index, ...granted, live: liveCount, held: apart, queued };
       }
       earliest = Math.min(earliest, at);
     }
@@ -223,12 +230,13 @@ export function createSharedModel(options: ModelOptions): SharedModel {
     { wish, tag }: { readonly wish: TakeRequest["wishes"][number]; readonly tag: number },
     standing: Standing,
     now: number,
-  ): { id: string; seq: number } {
+  ): { id: string; seq: number; isOwn: boolean } {
     const id = `${bare}@${wish.app}`;
     const until = now + terms.leaseMs;
     const app = memoryOf(memory, wish.app);
-    if (isOverShare(standing, terms, wish.app, now)) app.borrowedAt = now;
-    else app.own.add(id);
+    const isOwn = !isOverShare(standing, terms, wish.app, now);
+    if (isOwn) app.own.add(id);
+    else app.borrowedAt = now;
     memory.sends.set(id, until);
     memory.tag = tag;
     app.tag = tag + 1 / (terms.apps.get(wish.app)?.weight ?? 1);
@@ -237,9 +245,9 @@ export function createSharedModel(options: ModelOptions): SharedModel {
       if (circuit !== undefined) [circuit.probe, circuit.probeUntil] = [id, until];
     }
     const seq = ++memory.seq;
-    addLine({ kind: "sent", id, at: now });
-    tell({ kind: "sent", seq, id, ageMs: -terms.leaseMs });
-    return { id, seq };
+    addLine({ kind: "sent", id, at: now, isOwn });
+    tell({ kind: "sent", seq, id, isOwn, ageMs: -terms.leaseMs });
+    return { id, seq, isOwn };
   }
 
   return {
@@ -279,7 +287,7 @@ export function createSharedModel(options: ModelOptions): SharedModel {
       const lines = memory.ledger
         .filter(({ entry }) => entry > Number(after.split("-")[0]))
         .slice(0, MOST_LINES);
-      const { live, liveCount, apart } = others(terms, asker, now);
+      const { live, liveCount, apart, queued } = others(terms, asker, now);
       hear(asker, now, live.get(asker.replica));
       return {
         kind: "news",
@@ -288,13 +296,16 @@ export function createSharedModel(options: ModelOptions): SharedModel {
           const { id, at } = line;
           if (line.kind === "end") return { kind: "settled", id, ageMs: now - at, isUnsent: line.isUnsent };
           const untilMs = line.kind === "sent" ? terms.leaseMs : 0;
-          return { kind: "sent", id, ageMs: now - at - untilMs, seq: undefined };
+          const isOwn = line.kind === "sent" && line.isOwn;
+          return { kind: "sent", id, isOwn, ageMs: now - at - untilMs, seq: undefined };
         }),
         entry: `${lines.at(-1)?.entry ?? Number(after.split("-")[0])}-0`,
         isAll: lines.length < MOST_LINES,
         circuits: circuitsAt(now),
+        apps: appsAt(now),
         live: liveCount,
         held: apart,
+        queued,
         replicas: [...memory.replicas.keys()],
       };
     },
@@ -304,7 +315,7 @@ export function createSharedModel(options: ModelOptions): SharedModel {
         memory.gen = `${now}.${replica}`;
         memory.begun = now;
         memory.run = run;
-        const absent = { heardAt: now - SILENT_MS - 1, known: 0, wait: undefined, isLost: true };
+        const absent = { heardAt: now - SILENT_MS - 1, known: 0, wait: undefined, queued: [], isLost: true };
         for (const name of memory.replicas.keys()) memory.replicas.set(name, absent);
         for (const name of known) if (name !== replica) memory.replicas.set(name, absent);
         tell({ kind: "generation", gen: memory.gen });
@@ -317,18 +328,22 @@ export function createSharedModel(options: ModelOptions): SharedModel {
         const seq = ++memory.seq;
         if (late === undefined) addLine({ kind: "known", id, at });
         else {
-          addLine({ kind: "sent", id, at: now - late.sentMs });
-          if (late.end !== undefined) addLine({ kind: "end", id, at });
+          addLine({ kind: "sent", id, at: now - late.sentMs, isOwn: false });
+          if (late.end !== undefined) addLine({ kind: "end", id, at, isUnsent: false });
         }
-        tell({ kind: "sent", seq, id, ageMs });
+        tell({ kind: "sent", seq, id, ageMs, isOwn: false });
       }
       forgetOld(memory, now - longestMs(terms) - terms.leaseMs - 1);
-      memory.replicas.set(replica, { heardAt: now - SILENT_MS - 1, known: 0, wait: undefined });
+      memory.replicas.set(replica, { heardAt: now - SILENT_MS - 1, known: 0, wait: undefined, queued: [] });
       return { gen: memory.gen, seq: memory.seq, entry: `${memory.entries}-0` };
     },
     read() {
       const now = readClock();
-      return [...memory.sends].map(([id, at]) => ({ id, ageMs: now - at }));
+      return [...memory.sends].map(([id, at]) => ({
+        id,
+        ageMs: now - at,
+        isOwn: memoryOf(memory, appIn(id)).own.has(id),
+      }));
     },
     leave(asker) {
       if (!isJoined(asker)) return;

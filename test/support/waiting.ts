@@ -16,5 +16,6 @@ export function waitingOf(options: WaitingOptions = {}): Waiting {
     abandoned,
     priority: () => priority,
     onMoreUrgent: () => undefined,
+    inQueue: () => undefined,
   };
 }

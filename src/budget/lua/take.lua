@@ -2,6 +2,7 @@
 -- Recorded before it is answered: a replica that dies now has spent it.
 --
 -- request  replica, gen, known        who asks, and what it knows of
+--          queued                     who waits there
 --          id                         of the send; the app of the candidate is appended
 --          windows, reserve           as in the settings of the replica that asks
 --          share                      the part of each window that a replica may use when it is cut off
@@ -11,7 +12,7 @@
 --          candidates                 app, rank, resource, cause, query, weight, perDay, share of each window
 --          leaseMs                    by then a send has arrived, or never will
 --          anyway                     whatever the limits say
--- Answers  lost: join first; granted: index, id, seq; wait: forMs
+-- Answers  lost: join first; granted: index, id, seq, isOwn; wait: forMs, apps; both: live, held, queued
 
 if not isJoined() then return reply({ kind = 'lost' }) end
 
@@ -48,11 +49,9 @@ end
 
 -- Other apps that have asked lately.
 local function othersAbout(app, within)
-  local fields = redis.call('HGETALL', state)
   local about = {}
-  for i = 1, #fields, 2 do
-    local other = string.match(fields[i], '^asked:(.*)$')
-    if other and other ~= app and tonumber(fields[i + 1]) >= now - within then about[#about + 1] = other end
+  for other, at in pairs(readApps()) do
+    if other ~= app and at.asked >= now - within then about[#about + 1] = other end
   end
   return about
 end
@@ -151,7 +150,8 @@ end
 local function grant(candidate)
   local id = request.id .. '@' .. candidate.app
   local untilInstant = int(now + request.leaseMs)
-  if isOverShare(candidate) then
+  local isOwn = not isOverShare(candidate)
+  if not isOwn then
     redis.call('HSET', state, 'borrowed:' .. candidate.app, int(now))
   else
     redis.call('ZADD', ownOf(candidate), untilInstant, id)
@@ -170,15 +170,15 @@ local function grant(candidate)
   end
   local entered = redis.call('HINCRBY', state, 'seq', 1)
   redis.call('XADD', ledger, '*', 'k', 's', 'i', id, 't', int(now), 'r', candidate.resource,
-    'c', candidate.cause, 'q', candidate.query)
+    'c', candidate.cause, 'q', candidate.query, 'o', isOwn and '1' or '0')
   -- Now and then, what is too old to count is dropped.
   if entered % 64 == 0 then
     for _, set in ipairs({ sends, ownOf(candidate), allOf(candidate) }) do
       redis.call('ZREMRANGEBYSCORE', set, '-inf', '(' .. int(horizon()))
     end
   end
-  tell({ kind = 'sent', seq = entered, id = id, resource = candidate.resource, ageMs = -request.leaseMs })
-  return { kind = 'granted', id = id, seq = entered }
+  tell({ kind = 'sent', seq = entered, id = id, isOwn = isOwn, ageMs = -request.leaseMs })
+  return { kind = 'granted', id = id, seq = entered, isOwn = isOwn }
 end
 
 local order = {}
@@ -193,9 +193,20 @@ table.sort(order, function(a, b)
   return a.index < b.index
 end)
 
+-- The one that goes now waits no longer.
+local function leaveQueue(candidate)
+  local isFound = false
+  request.queued = string.gsub(request.queued, '([^,:]+):(%d+):(%d+)', function(app, rank, length)
+    if isFound or app ~= candidate.app or tonumber(rank) ~= candidate.rank then return nil end
+    isFound = true
+    return app .. ':' .. rank .. ':' .. int(length - 1)
+  end)
+end
+
 local function answer(granted, candidate)
   granted.index = candidate.index
-  granted.live, granted.held = others.liveCount, others.apart
+  leaveQueue(candidate)
+  granted.live, granted.held, granted.queued = others.liveCount, others.apart, others.queued
   hear(request.replica, request.known)
   return reply(granted)
 end
@@ -205,7 +216,7 @@ if request.anyway then return answer(grant(order[1]), order[1]) end
 local function wait(at, why)
   local first = order[1]
   hear(request.replica, request.known, { at = at, rank = first.rank, tag = first.tag })
-  return reply({ kind = 'wait', forMs = at - now, why = why, live = others.liveCount, held = others.apart })
+  return reply({ kind = 'wait', forMs = at - now, why = why, apps = describeApps(), live = others.liveCount, held = others.apart, queued = others.queued })
 end
 
 -- What a replica does not know of it could spend a second time when it is cut off now: so no more is

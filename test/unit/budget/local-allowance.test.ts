@@ -10,7 +10,6 @@ import { createFakeClock, type FakeClock } from "../../support/fake-clock.ts";
 import { LEASE_MS, MINUTE, termsOf } from "./arbiter-support.ts";
 
 const DAY = 86_400_000;
-const NOBODY = { ahead: 0, ownAhead: 0 };
 const OK: SendEnd = { status: 200, arrivedAfterMs: 0, durationMs: 0 };
 const ONE_A_MINUTE = termsOf({ a: 1 }, { windows: [{ name: "1m", limit: 1, windowMs: MINUTE }] });
 
@@ -46,7 +45,7 @@ function createMachine(terms: Terms = ONE_A_MINUTE): {
       const allowance = createLocalAllowance({ origin, terms, ledger, clock, replica });
       return {
         allowance,
-        forMs: (app) => allowance.expect(wishOf(app), NOBODY).forMs,
+        forMs: (app) => allowance.expect(wishOf(app), []).forMs,
         async take(app) {
           const taken = await allowance.take([wishOf(app)]);
           if (taken.kind === "wait") expect.fail(`there is no place for ${taken.forMs} ms`);
@@ -90,7 +89,7 @@ describe("a process that keeps its budget by itself", () => {
     const { start } = createMachine();
     const { allowance, take } = start();
     let changes = 0;
-    allowance.onChange(() => changes++);
+    allowance.attach({ queued: () => [], changed: () => changes++ });
     const grant = await take();
     expect(await allowance.take([wishOf()])).toEqual({ kind: "wait", forMs: MINUTE + 1 });
     allowance.giveBack(grant);
@@ -136,6 +135,27 @@ describe("a process that keeps its budget by itself", () => {
     // What others have borrowed is not left, whatever its share says.
     for (let sent = 0; sent < 7; sent++) await allowance.takeAnyway(wishOf("b"));
     expect(allowance.shareOf("a")).toEqual([{ ...share, remaining: 1, resetSeconds: 41 }]);
+  });
+
+  it("shows an app that has a limit for a day what is left of that, beside its share", async () => {
+    const windows = [{ name: "1m", limit: 10, windowMs: MINUTE }];
+    const { clock, start } = createMachine(termsOf({ a: { weight: 1, perDay: 3 }, b: 1 }, { windows }));
+    const { allowance, take } = start();
+    const perDay = (): unknown => allowance.shareOf("a")[1];
+    const day = { name: "per-day", limit: 3, windowSeconds: 86_400 };
+    expect(allowance.shareOf("b")).toHaveLength(1);
+    expect(perDay()).toEqual({ ...day, remaining: 3, resetSeconds: 86_400 });
+    allowance.settle(await take("a"), OK);
+    await clock.advance(MINUTE + 1);
+    allowance.settle(await take("a"), OK);
+    allowance.settle(await take("b"), OK);
+    expect(allowance.shareOf("a")[0]).toMatchObject({ remaining: 4 });
+    expect(perDay()).toEqual({ ...day, remaining: 1, resetSeconds: 86_340 });
+    // More than its limit, where that was lowered or only watched, is not less than nothing.
+    for (let sent = 0; sent < 3; sent++) await allowance.takeAnyway(wishOf("a"));
+    expect(perDay()).toMatchObject({ remaining: 0 });
+    await clock.advance(86_400_000 + 10_000);
+    expect(perDay()).toEqual({ ...day, remaining: 3, resetSeconds: 86_400 });
   });
 });
 
@@ -235,6 +255,6 @@ describe("a time of day that is set", () => {
     const ahead: OwnLedger = { ...ledger, recent: () => [line] };
     const options = { origin: "api", terms: ONE_A_MINUTE, clock, replica: "here" } as const;
     const allowance = createLocalAllowance({ ...options, ledger: ahead });
-    expect(allowance.expect(wishOf(), NOBODY).forMs).toBe(MINUTE + 1);
+    expect(allowance.expect(wishOf(), []).forMs).toBe(MINUTE + 1);
   });
 });

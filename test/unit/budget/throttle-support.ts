@@ -133,7 +133,6 @@ export function createSetting(options: SettingOptions = {}): Setting {
     allowance,
     concurrency,
     mode,
-    weightOf: (app) => terms.apps.get(app)?.weight ?? 1,
     clock,
     observer: {
       refused: (app, reason, isEnforced) =>

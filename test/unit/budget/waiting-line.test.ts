@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
 
 import type { Wish } from "../../../src/budget/allowance.ts";
+import { aheadOf } from "../../../src/budget/queued.ts";
 import { createWaitingLine, type InLine, type WaitingLine } from "../../../src/budget/waiting-line.ts";
 import type { Priority } from "../../../src/exchange.ts";
 import type { Resource } from "../../../src/interface/resources.ts";
@@ -118,13 +119,28 @@ describe("how many go before one who would join", () => {
       { ahead: 6, ownAhead: 6 },
     ],
   ])("%s", (_name, waiters, wish, expected) => {
-    expect(lineOf(...waiters).ahead(wish, evenly)).toEqual(expected);
+    expect(aheadOf(wish, lineOf(...waiters).queued(), evenly)).toEqual(expected);
+  });
+
+  it("is one less without one that waits, be it of its own app or another, or of no consequence", () => {
+    const [own, others, later] = [named("own", "a"), named("others", "b"), named("later", "a", "background")];
+    const line = lineOf(own, named("2", "a"), others, later);
+    const without = (waiter?: Named): unknown => aheadOf(wishOf("a"), line.queued(waiter), evenly);
+    for (const nobody of [undefined, later, named("gone", "a")])
+      expect(without(nobody)).toEqual({ ahead: 3, ownAhead: 2 });
+    expect([without(own), without(others)]).toEqual([
+      { ahead: 2, ownAhead: 1 },
+      { ahead: 2, ownAhead: 2 },
+    ]);
   });
 
   it("is of another app in proportion to its weight", () => {
     const line = lineOf(...many(1, "a"), ...many(90, "heavy"), ...many(90, "light"));
     const weights: Record<string, number> = { a: 2, heavy: 5, light: 1 };
     // While it is served twice, the heavy app is served five times and the light one once.
-    expect(line.ahead(wishOf("a"), (app) => weights[app] ?? 1)).toEqual({ ahead: 7, ownAhead: 1 });
+    expect(aheadOf(wishOf("a"), line.queued(), (app) => weights[app] ?? 1)).toEqual({
+      ahead: 7,
+      ownAhead: 1,
+    });
   });
 });

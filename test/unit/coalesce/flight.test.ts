@@ -1,7 +1,8 @@
 import { describe, expect, it } from "vitest";
 
 import { createFlights } from "../../../src/coalesce/flight.ts";
-import type { Priority, Waiting } from "../../../src/exchange.ts";
+import { Problem } from "../../../src/errors.ts";
+import type { Priority, RefuseLate, Waiting } from "../../../src/exchange.ts";
 import { createFakeClock } from "../../support/fake-clock.ts";
 
 function setup(): {
@@ -21,13 +22,15 @@ function setup(): {
     gone = new AbortController().signal,
     priority: Priority = "interactive",
   ): Promise<{ value: string; collapsed: boolean }> =>
-    flights.join("key", { deadlineAt: clock.now() + deadlineMs, gone, priority }, (waiting) => {
+    flights.join("key", { app: "web", deadlineAt: clock.now() + deadlineMs, gone, priority }, (waiting) => {
       const landing = Promise.withResolvers<string>();
       launches.push({ waiting, landing });
       return landing.promise;
     });
   return { clock, launches, join };
 }
+
+const errorOf = (result: Promise<unknown>): Promise<unknown> => result.catch((error: unknown) => error);
 
 describe("a flight", () => {
   it("is one for all who ask for its key while it is in the air", async () => {
@@ -149,6 +152,87 @@ describe("a flight", () => {
   });
 });
 
+describe("one whose deadline passes", () => {
+  const REFUSED = new Problem("temporary-reduced-capacity", { refusedHere: true });
+
+  /** A queue that a call is in, or not, and those whom it has refused. */
+  function queueWith(): { isIn: boolean; refused: string[]; refuseLate: RefuseLate } {
+    const refused: string[] = [];
+    const queue = {
+      isIn: true,
+      refused,
+      refuseLate: ({ app, priority }: Parameters<RefuseLate>[0]) => {
+        if (queue.isIn) refused.push(`${app} ${priority}`);
+        return queue.isIn ? REFUSED : undefined;
+      },
+    };
+    return queue;
+  }
+
+  it("while the call is in a queue is refused by that queue, the others wait on", async () => {
+    const { clock, launches, join } = setup();
+    const patient = join(5_000);
+    const hasty = errorOf(join(1_000, undefined, "background"));
+    await clock.advance(0);
+    const queue = queueWith();
+    launches[0]?.waiting.inQueue(queue.refuseLate);
+    await clock.advance(1_000);
+    expect(await hasty).toBe(REFUSED);
+    expect(queue.refused).toEqual(["web background"]);
+    expect(launches[0]?.waiting.abandoned.aborted).toBe(false);
+    launches[0]?.landing.resolve("landed");
+    expect((await patient).value).toBe("landed");
+    expect(queue.refused).toHaveLength(1);
+  });
+
+  it("each of several is refused for itself, and the call is withdrawn with the last", async () => {
+    const { clock, launches, join } = setup();
+    const both = [errorOf(join(1_000)), errorOf(join(1_000, undefined, "background"))];
+    await clock.advance(0);
+    const queue = queueWith();
+    launches[0]?.waiting.inQueue(queue.refuseLate);
+    await clock.advance(1_000);
+    expect(await Promise.all(both)).toEqual([REFUSED, REFUSED]);
+    expect(queue.refused).toEqual(["web interactive", "web background"]);
+    expect([launches.length, launches[0]?.waiting.abandoned.aborted]).toEqual([1, true]);
+  });
+
+  it("after the call has left the queue is told that it was too late, and in another queue by that one", async () => {
+    const { clock, launches, join } = setup();
+    const ends = [1_000, 2_000, 3_000].map((deadlineMs) => errorOf(join(deadlineMs)));
+    await clock.advance(0);
+    const [first, second] = [queueWith(), queueWith()];
+    launches[0]?.waiting.inQueue(first.refuseLate);
+    first.isIn = false;
+    await clock.advance(1_000);
+    launches[0]?.waiting.inQueue(second.refuseLate);
+    await clock.advance(1_000);
+    second.isIn = false;
+    await clock.advance(1_000);
+    const [sent, queuedAgain, sentAgain] = await Promise.all(ends);
+    for (const late of [sent, sentAgain]) expect(late).toMatchObject({ code: "deadline-exceeded" });
+    expect(queuedAgain).toBe(REFUSED);
+  });
+
+  it("but who has hung up by then is not refused: nobody would hear it", async () => {
+    const { clock, launches, join } = setup();
+    const hangUp = new AbortController();
+    const gone = errorOf(join(1_000, hangUp.signal));
+    await clock.advance(0);
+    const queue = queueWith();
+    launches[0]?.waiting.inQueue(queue.refuseLate);
+    const stays = errorOf(join(2_000));
+    await clock.advance(999);
+    hangUp.abort();
+    await clock.advance(1);
+    expect(await gone).toMatchObject({ name: "CallerGone" });
+    expect(queue.refused).toEqual([]);
+    await clock.advance(1_000);
+    await stays;
+    expect(queue.refused).toEqual(["web interactive"]);
+  });
+});
+
 describe("all flights", () => {
   it("have landed when none is in the air, those launched meanwhile and those that fail included", async () => {
     const clock = createFakeClock();
@@ -158,13 +242,17 @@ describe("all flights", () => {
     let landed = false;
     void flights.join(
       "one",
-      { deadlineAt: clock.now() + 1_000, gone, priority: "interactive" },
+      { app: "web", deadlineAt: clock.now() + 1_000, gone, priority: "interactive" },
       () => one.promise,
     );
     void flights.landed().then(() => (landed = true));
     await clock.advance(0);
     void flights
-      .join("other", { deadlineAt: clock.now() + 1_000, gone, priority: "interactive" }, () => other.promise)
+      .join(
+        "other",
+        { app: "web", deadlineAt: clock.now() + 1_000, gone, priority: "interactive" },
+        () => other.promise,
+      )
       .catch(() => undefined);
     one.resolve("landed");
     await clock.advance(0);

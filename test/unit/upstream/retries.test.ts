@@ -3,7 +3,7 @@ import type http from "node:http";
 import { describe, expect, it } from "vitest";
 
 import { Problem } from "../../../src/errors.ts";
-import type { Throttled } from "../../../src/exchange.ts";
+import type { RefuseLate, Throttled } from "../../../src/exchange.ts";
 import { createFakeClock } from "../../support/fake-clock.ts";
 import { attempting, httpUpstream, LIMITS, LISTINGS, PAGE, PATIENT, rawUpstream } from "./support.ts";
 
@@ -58,6 +58,32 @@ describe("a kept connection that the upstream has closed", () => {
 });
 
 describe("the second attempt", () => {
+  it("while it waits for its turn tells who gives up how the first one failed, as long as it waits", async () => {
+    const url = await httpUpstream((_request, response) => {
+      response.statusCode = 500;
+      response.end();
+    });
+    const door = Promise.withResolvers<void>();
+    const [refusal, told] = [new Problem("quota-exceeded"), Promise.withResolvers<RefuseLate>()];
+    let isQueued = true;
+    const throttled: Throttled = async (order, job) => {
+      if (order.cause !== "retry") return await job(() => undefined);
+      order.waiting.inQueue(() => (isQueued ? refusal : undefined));
+      await door.promise;
+      isQueued = false;
+      return await job(() => undefined);
+    };
+    const { attempt } = attempting({ baseUrl: url, throttled });
+    const waiting = { ...PATIENT, inQueue: told.resolve };
+    const failed = attempt(LISTINGS, waiting).catch((error: unknown) => error);
+    const refuseLate = await told.promise;
+    const hasty = { app: "web", priority: "interactive" } as const;
+    expect(refuseLate(hasty)).toMatchObject({ code: "upstream-error" });
+    door.resolve();
+    expect(await failed).toMatchObject({ code: "upstream-error" });
+    expect(refuseLate(hasty)).toBeUndefined();
+  });
+
   it("comes after the delay, and is signed then and not before", async () => {
     const heads: string[] = [];
     const url = await httpUpstream((request, response) => {
