@@ -125,7 +125,7 @@ async function rideAlong<T>(flight: Flight<T>, waiter: Waiter, exhausted: Promis
 
 function latestDeadline(waiters: ReadonlySet<Waiter>): number {
   let latest = Number.NEGATIVE_INFINITY;
-  for (const waiter of waiters) latest = Math.max(latest, waiter.deadlineAt);
+  for (const { placeBy, deadlineAt } of waiters) latest = Math.max(latest, placeBy ?? deadlineAt);
   return latest;
 }
 

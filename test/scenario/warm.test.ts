@@ -94,6 +94,20 @@ describe("what is listed", () => {
     await attended({ gateway, clock });
   });
 
+  it("is waited for where the upstream is slow, and is no failure then", async () => {
+    const { gateway, clock } = await startWarm(`urls: [{ url: "${NACKA}" }]`);
+    gateway.sandbox.hold("/listings");
+    await clock.advance(BEGINS_MS);
+    await expect.poll(() => clock.advance(0).then(gateway.sandbox.waiting)).toBe(1);
+    // Longer than it would have waited for a place.
+    await clock.advance(3_000);
+    expect(await warmStates(gateway)).toMatchObject([{ last: null }]);
+    gateway.sandbox.release();
+    expect(await attended({ gateway, clock })).toMatchObject([{ last: "refreshed", dueInSeconds: 270 }]);
+    expect(cacheStatus(await gateway.get(NACKA))).toMatchObject({ hit: true });
+    expect(gateway.sandbox.requests()).toHaveLength(1);
+  });
+
   it("is charged as such, to the app that the list names", async () => {
     const list = `urls: [{ url: "${NACKA}", app: web }, { url: "${STOCKHOLM}" }]`;
     const { gateway, clock } = await startWarm(list, { settings: "apps: [{ id: web }]" });
