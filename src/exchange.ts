@@ -204,7 +204,10 @@ export interface Answer {
 }
 
 /** One who waits for an upstream call: whose request it is, until when, whether still, and how urgently. */
-export type Waiter = Pick<GatewayRequest, "app" | "deadlineAt" | "gone" | "priority">;
+export interface Waiter extends Pick<GatewayRequest, "app" | "deadlineAt" | "gone" | "priority"> {
+  /** Until when it waits for a place, where it does not do so until its deadline. Epoch milliseconds. */
+  readonly placeBy?: number;
+}
 
 /** Refuses one who has waited in vain; `undefined`: the call is not in the queue any more. */
 export type RefuseLate = (waiter: Pick<Waiter, "app" | "priority">) => Problem | undefined;
@@ -213,7 +216,7 @@ export type RefuseLate = (waiter: Pick<Waiter, "app" | "priority">) => Problem |
 export interface Waiting {
   /** Aborted when nobody waits any more: a queued call is then withdrawn and spends nothing. */
   readonly abandoned: AbortSignal;
-  /** Epoch milliseconds: when the last one who waits gives up. */
+  /** Epoch milliseconds: when the last one who waits gives up, as long as nothing is sent. */
   readonly deadlineAt: () => number;
   /** That of the most urgent one who waits, or waited. */
   readonly priority: () => Priority;

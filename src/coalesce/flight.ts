@@ -89,7 +89,7 @@ export function createFlights<T>(clock: Clock): Flights<T> {
     },
     async join(key, waiter, launch) {
       let riding: Flight<T> | undefined;
-      const patience = createPatience(waiter, clock, () => riding?.refuseLate(waiter) ?? tooLate());
+      const patience = createPatience(waiter, clock, () => riding?.refuseLate(waiter));
       try {
         for (;;) {
           const inTheAir = flights.get(key);
@@ -125,7 +125,7 @@ async function rideAlong<T>(flight: Flight<T>, waiter: Waiter, exhausted: Promis
 
 function latestDeadline(waiters: ReadonlySet<Waiter>): number {
   let latest = Number.NEGATIVE_INFINITY;
-  for (const waiter of waiters) latest = Math.max(latest, waiter.deadlineAt);
+  for (const { placeBy, deadlineAt } of waiters) latest = Math.max(latest, placeBy ?? deadlineAt);
   return latest;
 }
 
@@ -161,10 +161,11 @@ function tooLate(): Problem {
 }
 
 /**
- * A promise that rejects when a waiter's deadline passes or it hangs up, until stopped.
- * @param whyLate what is said at the deadline; asked only then, and once
+ * A promise that rejects when a waiter's deadline passes or it hangs up, until stopped; or, while the call is in the
+ * queue, at the end of its time for that.
+ * @param refuseLate refuses the waiter if the call is in the queue; asked only at those times
  */
-function createPatience(waiter: Waiter, clock: Clock, whyLate: () => Problem): Patience {
+function createPatience(waiter: Waiter, clock: Clock, refuseLate: () => Problem | undefined): Patience {
   const { promise, reject } = Promise.withResolvers<never>();
   let ended = false;
   const end = (error: Error): void => {
@@ -172,9 +173,15 @@ function createPatience(waiter: Waiter, clock: Clock, whyLate: () => Problem): P
     reject(error);
   };
   const onGone = (): void => end(new CallerGone());
-  const cancel = clock.after(waiter.deadlineAt - clock.now(), () => {
-    if (!ended) end(whyLate());
-  });
+  const endAt = (at: number, why: () => Problem | undefined): (() => void) =>
+    clock.after(at - clock.now(), () => {
+      const problem = ended ? undefined : why();
+      if (problem !== undefined) end(problem);
+    });
+  const timers = [
+    ...(waiter.placeBy === undefined ? [] : [endAt(waiter.placeBy, refuseLate)]),
+    endAt(waiter.deadlineAt, () => refuseLate() ?? tooLate()),
+  ];
   // Nobody may be racing it at the time.
   promise.catch(() => undefined);
   if (waiter.gone.aborted) onGone();
@@ -183,7 +190,7 @@ function createPatience(waiter: Waiter, clock: Clock, whyLate: () => Problem): P
     exhausted: promise,
     isExhausted: () => ended,
     stop: () => {
-      cancel();
+      for (const cancel of timers) cancel();
       waiter.gone.removeEventListener("abort", onGone);
     },
   };

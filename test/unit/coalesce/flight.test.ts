@@ -33,6 +33,53 @@ function setup(): {
 const errorOf = (result: Promise<unknown>): Promise<unknown> => result.catch((error: unknown) => error);
 
 describe("a flight", () => {
+  it.each([
+    ["that is in the queue by then refuses", true],
+    ["that was sent by then is waited for by", false],
+  ])("%s one who waits so long for a place", async (_name, isQueued) => {
+    const clock = createFakeClock(1_000_000);
+    const flights = createFlights<string>(clock);
+    const landing = Promise.withResolvers<string>();
+    const refusal = new Problem("temporary-reduced-capacity");
+    const waiter = { app: "web", gone: new AbortController().signal, priority: "refresh" as const };
+    const patient = { ...waiter, placeBy: clock.now() + 2_000, deadlineAt: clock.now() + 10_000 };
+    const joined = flights
+      .join("key", patient, ({ inQueue }) => {
+        inQueue(() => (isQueued ? refusal : undefined));
+        return landing.promise;
+      })
+      .then(({ value }): unknown => value)
+      .catch((error: unknown) => error);
+    await clock.advance(2_000);
+    landing.resolve("landed");
+    expect(await joined).toBe(isQueued ? refusal : "landed");
+    expect(clock.pending).toBe(0);
+  });
+
+  it("is waited for by one who waits for a place for less long, who counts in the queue until then", async () => {
+    const clock = createFakeClock(1_000_000);
+    const flights = createFlights<string>(clock);
+    const landing = Promise.withResolvers<string>();
+    const deadlines: Waiting["deadlineAt"][] = [];
+    const waiter = { app: "web", gone: new AbortController().signal, priority: "refresh" as const };
+    const patient = { ...waiter, placeBy: clock.now() + 2_000, deadlineAt: clock.now() + 10_000 };
+    const joined = flights.join("key", patient, ({ deadlineAt }) => {
+      deadlines.push(deadlineAt);
+      return landing.promise;
+    });
+    await clock.advance(0);
+    expect(deadlines[0]?.()).toBe(patient.placeBy);
+    const hasty = { ...waiter, deadlineAt: clock.now() + 3_000 };
+    const other = errorOf(flights.join("key", hasty, () => expect.unreachable()));
+    expect(deadlines[0]?.()).toBe(hasty.deadlineAt);
+    await clock.advance(3_000);
+    expect(await other).toMatchObject({ code: "deadline-exceeded" });
+    expect(deadlines[0]?.()).toBe(patient.placeBy);
+    await clock.advance(6_999);
+    landing.resolve("landed");
+    expect(await joined).toEqual({ value: "landed", collapsed: false });
+  });
+
   it("is one for all who ask for its key while it is in the air", async () => {
     const { clock, launches, join } = setup();
     const all = Promise.all([join(), join(), join()]);

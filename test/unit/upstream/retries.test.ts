@@ -220,3 +220,36 @@ describe("refused credentials", () => {
     expect([looks, watcher.calls.length, watcher.errors.length]).toEqual([1, 1, 1]);
   });
 });
+
+describe("a condition", () => {
+  const held = { etag: '"7"', lastModified: undefined };
+
+  it.each([412, 431])(
+    "that is refused (%i) is left out the next time, and not tried again at once",
+    async (status) => {
+      const answers = [status, 500, 500, 200, 304];
+      const conditions: unknown[] = [];
+      const baseUrl = await httpUpstream((request, response) => {
+        conditions.push(request.headers["if-none-match"]);
+        response.statusCode = answers.shift() ?? 200;
+        response.end(response.statusCode === 304 ? undefined : PAGE);
+      });
+      const { attempt } = attempting({ baseUrl });
+      const ends = [];
+      const other = { ...LISTINGS, format: "v2" as const, held };
+      for (const question of [{ ...LISTINGS, held }, { ...LISTINGS, held }, { ...LISTINGS, held }, other]) {
+        ends.push(
+          await attempt(question, PATIENT).then(
+            ({ status: brought }) => brought,
+            (error: unknown) => (error instanceof Problem ? error.code : error),
+          ),
+        );
+      }
+      // No call more at once; none with the condition until there was an answer; that of another format is another.
+      expect(ends).toEqual(["upstream-invalid-response", "upstream-error", 200, 304]);
+      expect(conditions).toEqual([held.etag, undefined, undefined, undefined, held.etag]);
+      await attempt({ ...LISTINGS, held }, PATIENT);
+      expect(conditions.at(-1)).toBe(held.etag);
+    },
+  );
+});
