@@ -35,7 +35,7 @@ export function waitingUntilJoined(): Joined {
     who: {
       ...waitingOf(),
       priority: () => priority,
-      onMoreUrgent: (listen) => void listeners.push(listen),
+      onChange: (listen) => void listeners.push(listen),
     },
     joinedBy(joined) {
       priority = joined;

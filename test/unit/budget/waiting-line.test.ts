@@ -2,12 +2,13 @@ import { describe, expect, it } from "vitest";
 
 import type { Wish } from "../../../src/budget/allowance.ts";
 import { aheadOf } from "../../../src/budget/queued.ts";
-import { createWaitingLine, type InLine, type WaitingLine } from "../../../src/budget/waiting-line.ts";
+import { createWaitingLine, type Place, type WaitingLine } from "../../../src/budget/waiting-line.ts";
 import type { Priority } from "../../../src/exchange.ts";
 import type { Resource } from "../../../src/interface/resources.ts";
 
-interface Named extends InLine {
+interface Named {
   readonly name: string;
+  readonly wishes: readonly Wish[];
 }
 
 const wishOf = (app: string, priority: Priority = "interactive", resource: Resource = "listings"): Wish => ({
@@ -18,15 +19,21 @@ const wishOf = (app: string, priority: Priority = "interactive", resource: Resou
   query: "",
 });
 
-const named = (name: string, ...wish: Parameters<typeof wishOf>): Named => ({ name, wish: wishOf(...wish) });
+const named = (name: string, ...wish: Parameters<typeof wishOf>): Named => ({
+  name,
+  wishes: [wishOf(...wish)],
+});
+
+/** One whom several apps wait for. */
+const shared = (name: string, ...apps: string[]): Named => ({ name, wishes: apps.map((app) => wishOf(app)) });
 
 function lineOf(...waiters: Named[]): WaitingLine<Named> {
   const line = createWaitingLine<Named>();
-  for (const waiter of waiters) line.join(waiter);
+  for (const waiter of waiters) line.stand(waiter, waiter.wishes);
   return line;
 }
 
-const namesOf = (waiters: readonly Named[]): string[] => waiters.map(({ name }) => name);
+const namesOf = (places: readonly Place<Named>[]): string[] => places.map(({ waiter }) => waiter.name);
 const anyone = (): boolean => true;
 const evenly = (): number => 1;
 
@@ -58,12 +65,13 @@ describe("a line of those who wait", () => {
   it("says whether one who joins is the first of a kind, and whether one who leaves was there", () => {
     const line = createWaitingLine<Named>();
     const [one, other, elsewhere] = [named("1", "a"), named("2", "a"), named("3", "a", "refresh")];
-    expect([line.join(one), line.join(other), line.join(elsewhere)]).toEqual([true, false, true]);
+    const join = (waiter: Named): boolean => line.stand(waiter, waiter.wishes);
+    expect([join(one), join(other), join(elsewhere)]).toEqual([true, false, true]);
     expect(line.has(one)).toBe(true);
     expect([line.leave(one), line.leave(one)]).toEqual([true, false]);
     expect([line.has(one), line.has(other)]).toEqual([false, true]);
     line.leave(other);
-    expect(line.join(one)).toBe(true);
+    expect(join(one)).toBe(true);
   });
 
   it("is as long as those who wait, by priority, and empty when all have left", () => {
@@ -72,7 +80,7 @@ describe("a line of those who wait", () => {
     expect([line.length("interactive"), line.length("background"), line.length("refresh")]).toEqual([
       2, 1, 0,
     ]);
-    expect(namesOf(line.all()).toSorted((one, other) => one.localeCompare(other))).toEqual(["1", "2", "3"]);
+    expect(line.all()).toEqual(waiters);
     expect(line.isEmpty()).toBe(false);
     for (const waiter of waiters) line.leave(waiter);
     expect(line.isEmpty()).toBe(true);
@@ -125,7 +133,7 @@ describe("how many go before one who would join", () => {
   it("is one less without one that waits, be it of its own app or another, or of no consequence", () => {
     const [own, others, later] = [named("own", "a"), named("others", "b"), named("later", "a", "background")];
     const line = lineOf(own, named("2", "a"), others, later);
-    const without = (waiter?: Named): unknown => aheadOf(wishOf("a"), line.queued(waiter), evenly);
+    const without = (waiter?: Named): unknown => aheadOf(wishOf("a"), line.queued({ app: "a", ...(waiter && { without: waiter }) }), evenly);
     for (const nobody of [undefined, later, named("gone", "a")])
       expect(without(nobody)).toEqual({ ahead: 3, ownAhead: 2 });
     expect([without(own), without(others)]).toEqual([

@@ -128,7 +128,7 @@ describe("a flight", () => {
     await clock.advance(0);
     const waiting = launches[0]?.waiting;
     const told: (string | undefined)[] = [];
-    waiting?.onMoreUrgent(() => told.push(waiting.priority()));
+    waiting?.onChange(() => told.push(waiting.priority()));
     expect(waiting?.priority()).toBe("prefetch");
     for (const priority of ["refresh", "refresh", "prefetch", "interactive", "background"] as const)
       ends.push(join(10_000, priority === "interactive" ? leaving.signal : undefined, priority));
