@@ -88,6 +88,61 @@ describe("a line of those who wait", () => {
   });
 });
 
+describe("one who stands in the lines of several apps", () => {
+  it("is offered wherever it is the first, and is gone from all with the one place that it takes", () => {
+    const [both, own] = [shared("both", "b", "a"), named("a1", "a")];
+    const line = lineOf(named("b1", "b"), both, own);
+    const heads = line.heads(anyone);
+    expect(heads.map(({ waiter, wish }) => `${waiter.name} as ${wish.app}`)).toEqual(["b1 as b", "both as a"]);
+    line.leave(both);
+    expect(heads.map(line.holds)).toEqual([true, false]);
+    expect(namesOf(line.heads(anyone))).toEqual(["b1", "a1"]);
+    expect([line.has(both), line.has(own)]).toEqual([false, true]);
+  });
+
+  it("keeps its place where it stays, and comes last where it is new", () => {
+    const [moving, other] = [named("moving", "a"), named("other", "b")];
+    const line = lineOf(moving, named("a2", "a"), other);
+    const [before] = line.heads(anyone);
+    expect(line.stand(moving, [wishOf("a"), wishOf("b")])).toBe(false);
+    expect(line.heads(anyone)[0]).toBe(before);
+    expect(before && line.holds(before)).toBe(true);
+    expect(line.leave(other)).toBe(true);
+    expect(namesOf(line.heads(anyone))).toEqual(["moving", "moving"]);
+    // Its first app's callers have left.
+    expect(line.stand(moving, [wishOf("b")])).toBe(true);
+    expect(before && line.holds(before)).toBe(false);
+    expect(line.kindsOf(moving)).toMatchObject([{ app: "b", priority: "interactive", resource: "listings" }]);
+    expect(namesOf(line.heads(anyone))).toEqual(["a2", "moving"]);
+    expect(line.stand(moving, [wishOf("b", "background")])).toBe(true);
+    expect(line.kinds().map(({ app, priority }) => `${app} ${priority}`)).toEqual([
+      "a interactive",
+      "b background",
+    ]);
+  });
+
+  it("counts once: for an app that it stands for too as one of that app's, for others as its first app's", () => {
+    const [both, later] = [shared("both", "b", "a"), shared("later", "b", "c", "a")];
+    const line = lineOf(named("a1", "a"), both, later);
+    const lengths = (viewpoint?: Parameters<typeof line.queued>[0]): unknown =>
+      Object.fromEntries(line.queued(viewpoint).map(({ app, length }) => [app, length]));
+    expect(line.length("interactive")).toBe(3);
+    expect(line.all()).toHaveLength(3);
+    expect(lengths()).toEqual({ a: 1, b: 2, c: 0 });
+    expect(lengths({ app: "elsewhere" })).toEqual({ a: 1, b: 2, c: 0 });
+    expect(lengths({ app: "b" })).toEqual({ a: 1, b: 2, c: 0 });
+    expect(lengths({ app: "a" })).toEqual({ a: 3, b: 0, c: 0 });
+    expect(lengths({ app: "c" })).toEqual({ a: 1, b: 1, c: 1 });
+    expect(lengths({ app: "a", without: both })).toEqual({ a: 2, b: 0, c: 0 });
+    expect(lengths({ app: "c", without: both })).toEqual({ a: 1, b: 0, c: 1 });
+    // Its first app's callers have left: it counts as the next one's.
+    line.stand(later, [wishOf("c"), wishOf("a")]);
+    expect(lengths()).toEqual({ a: 1, b: 1, c: 1 });
+    for (const waiter of line.all()) line.leave(waiter);
+    expect([line.isEmpty(), line.length("interactive"), line.kinds()]).toEqual([true, 0, []]);
+  });
+});
+
 describe("how many go before one who would join", () => {
   const many = (count: number, ...wish: Parameters<typeof wishOf>): Named[] =>
     Array.from({ length: count }, (_, index) => named(`${index}`, ...wish));
