@@ -1,10 +1,11 @@
 /** Callers of several apps who ask the same while the call is still in the queue. */
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, onTestFinished } from "vitest";
 
 import { ask, type Reply } from "../support/ask.ts";
 import { createFakeClock, type FakeClock } from "../support/fake-clock.ts";
 import { startGateway, type TestGateway } from "../support/gateway.ts";
-import { cacheStatus, problemCode } from "../support/reply.ts";
+import { startRedis } from "../support/redis.ts";
+import { cacheStatus } from "../support/reply.ts";
 
 /** The upstream may take its time: what passes is the wait in the queue. */
 const SETTINGS = `upstream: { connectTimeout: 1h, headerTimeout: 1h, bodyTimeout: 1h, totalTimeout: 1h }
@@ -79,7 +80,7 @@ describe("a quiet app that asks what a hog is waiting for", () => {
     });
   });
 
-  it("does not wait for a call that the hog's callers have left, or is not held up by their number", async () => {
+  it("is answered at once where the hog's callers leave meanwhile, however many they were", async () => {
     const { gateway, clock, get } = await startWithHog();
     const hangUp = new AbortController();
     const gone = Array.from({ length: 20 }, () => get("hog", "/areas?q=a", hangUp.signal));
@@ -100,6 +101,44 @@ describe("a quiet app that asks what a hog is waiting for", () => {
     expect((await get("somebody", "/areas?q=a")).status).toBe(200);
     expect((await asked).status).toBe(200);
     expect([await spentBy(gateway, "hog"), await spentBy(gateway, "other")]).toEqual([4, 1]);
+  });
+});
+
+describe("with a budget that replicas share", () => {
+  it("the app whose turn comes first pays, too, and the ledger says so", async () => {
+    const redis = await startRedis();
+    onTestFinished(redis.close);
+    const gateway = await startGateway({
+      settings: SETTINGS,
+      env: {
+        REDIS_URL: `redis://127.0.0.1:${redis.port}`,
+        REPLICAS: "1",
+        BUDGET: "12/1h",
+        BUDGET_MAX_WAIT: "20m",
+      },
+    });
+    const get = (app: string, path: string): Promise<Reply> =>
+      gateway.get(path, { headers: { "x-app-id": app } });
+    const budget = async (): Promise<unknown> => (await ask(`${gateway.adminUrl}/budget`)).json();
+    await expect.poll(budget).toMatchObject({ api: { mode: "shared" } });
+    expect((await get("quiet", "/areas?q=before")).status).toBe(200);
+    for (const q of ["1", "2", "3", "4"]) expect((await get("hog", `/areas?q=${q}`)).status).toBe(200);
+    const asked = get("hog", "/areas?q=a");
+    await expect.poll(budget).toMatchObject({ api: { queue: { interactive: 1 } } });
+    const reply = await get("quiet", "/areas?q=a");
+    expect([reply.status, (await asked).status]).toEqual([200, 200]);
+    expect([await spentBy(gateway, "hog"), await spentBy(gateway, "quiet")]).toEqual([4, 2]);
+    await expect
+      .poll(() => ledgerOf(gateway))
+      .toMatchObject({
+        rows: [
+          { app: "hog", sends: 4, "2xx": 4 },
+          { app: "quiet", sends: 2, "2xx": 2 },
+        ],
+      });
+    await expect
+      .poll(budget)
+      .toMatchObject({ api: { queue: { interactive: 0 }, windows: [{ byApp: { hog: 4, quiet: 2 } }] } });
   });
 });
 

@@ -302,7 +302,7 @@ describe("whoever joins", () => {
   const STEP_MS = 1_000;
 
 
-  it("is answered no later than with a call of its own, and each call goes once", async () => {
+  it("is answered no later than with a call of its own", async () => {
     await fc.assert(
       fc.asyncProperty(
         fc.array(fc.nat(1_000), { minLength: 6, maxLength: 12 }),
@@ -331,7 +331,7 @@ describe("whoever joins", () => {
           expect(await answeredAfterMs(`${last - fromEnd}`)).toBeLessThanOrEqual((await answeredAfterMs("own")) + STEP_MS);
         },
       ),
-      { numRuns: 12 },
+      { numRuns: 8 },
     );
   });
 });
