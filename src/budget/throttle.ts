@@ -178,7 +178,10 @@ function createRefusals(
     );
   return {
     refuseIfHopeless(order) {
-      const waits = candidatesOf(order).map((candidate) => ({ ...candidate, expectation: expect(candidate) }));
+      const waits = candidatesOf(order).map((candidate) => ({
+        ...candidate,
+        expectation: expect(candidate),
+      }));
       const [first] = waits;
       if (first === undefined || !waits.every(({ expectation }) => isTooLong(expectation, order))) return;
       const problem = refuse(first.app, first.expectation);

@@ -65,60 +65,19 @@ interface Standing<W> extends Place<W> {
 }
 
 export function createWaitingLine<W>(): WaitingLine<W> {
-  const kinds = new Map<string, Kind<W>>();
+  const kinds = createKinds<W>();
   /** Where each one stands; it counts in the first. */
   const standing = new Map<W, readonly Standing<W>[]>();
-  let arrived = 0;
-
-  function kindFor({ app, priority, resource }: Wish): Kind<W> {
-    const name = `${app} ${priority} ${resource}`;
-    const kind = kinds.get(name) ?? { app, priority, resource, places: new Set(), guests: new Set() };
-    kinds.set(name, kind);
-    return kind;
-  }
-
-  function enter(waiter: W, wish: Wish): Standing<W> {
-    const kind = kindFor(wish);
-    const place = { waiter, wish, kind, arrival: arrived++ };
-    kind.places.add(place);
-    return place;
-  }
-
-  function give(place: Standing<W>): void {
-    const { kind, wish } = place;
-    kind.places.delete(place);
-    kind.guests.delete(place);
-    if (kind.places.size === 0) kinds.delete(`${wish.app} ${wish.priority} ${wish.resource}`);
-  }
-
-  /** How many count in each kind. */
-  function counts({ app, without }: Viewpoint<W>): Map<Kind<W>, number> {
-    const counted = new Map([...kinds.values()].map((kind) => [kind, kind.places.size - kind.guests.size]));
-    const count = (kind: Kind<W> | undefined, by: number): void => {
-      if (kind !== undefined) counted.set(kind, (counted.get(kind) ?? 0) + by);
-    };
-    const homeOf = (waiter: W): Kind<W> | undefined => standing.get(waiter)?.[0]?.kind;
-    for (const kind of kinds.values()) {
-      if (kind.app !== app) continue;
-      count(kind, kind.guests.size);
-      for (const { waiter } of kind.guests) count(homeOf(waiter), -1);
-    }
-    if (without !== undefined) {
-      const own = standing.get(without)?.find(({ kind }) => kind.app === app)?.kind;
-      count(own ?? homeOf(without), -1);
-    }
-    return counted;
-  }
 
   return {
     stand(waiter, wishes) {
       const before = standing.get(waiter) ?? [];
-      const after = wishes.map(
-        (wish) => before.find(({ kind }) => isOfKind(wish, kind)) ?? enter(waiter, wish),
-      );
+      const placeFor = (wish: Wish): Standing<W> =>
+        before.find(({ kind }) => isOfKind(wish, kind)) ?? kinds.enter(waiter, wish);
+      const after = wishes.map(placeFor);
       const [left, came] = [before.filter(isNotIn(after)), after.filter(isNotIn(before))];
       const isChange = [...left, ...came].some((place) => headOf(place.kind) === place);
-      left.forEach(give);
+      left.forEach(kinds.give);
       after.forEach((place, index) => {
         if (index === 0) place.kind.guests.delete(place);
         else place.kind.guests.add(place);
@@ -127,29 +86,88 @@ export function createWaitingLine<W>(): WaitingLine<W> {
       return isChange;
     },
     leave(waiter) {
-      for (const place of standing.get(waiter) ?? []) give(place);
+      for (const place of standing.get(waiter) ?? []) kinds.give(place);
       return standing.delete(waiter);
     },
     has: (waiter) => standing.has(waiter),
     holds: (place) => standing.get(place.waiter)?.some((held) => held === place) ?? false,
     heads(mayGo) {
-      const heads = [...kinds.values()].flatMap((kind) => (mayGo(kind.priority) ? (headOf(kind) ?? []) : []));
+      const heads = kinds.all().flatMap((kind) => (mayGo(kind.priority) ? (headOf(kind) ?? []) : []));
       return heads.toSorted((a, b) => a.arrival - b.arrival);
     },
     queued: (viewpoint = {}) =>
-      [...counts(viewpoint)].map(([{ app, priority }, length]) => ({ app, priority, length })),
+      [...countsIn(kinds.all(), standing, viewpoint)].map(([{ app, priority }, length]) => ({
+        app,
+        priority,
+        length,
+      })),
     length(priority) {
       let length = 0;
-      for (const kind of kinds.values()) {
+      for (const kind of kinds.all()) {
         if (kind.priority === priority) length += kind.places.size - kind.guests.size;
       }
       return length;
     },
     isEmpty: () => standing.size === 0,
     all: () => [...standing.keys()],
-    kinds: () => [...kinds.values()],
+    kinds: kinds.all,
     kindsOf: (waiter) => standing.get(waiter)?.map(({ kind }) => kind) ?? [],
   };
+}
+
+interface Kinds<W> {
+  /** Has a waiter stand at the end of the wish's kind. */
+  readonly enter: (waiter: W, wish: Wish) => Standing<W>;
+  readonly give: (place: Standing<W>) => void;
+  /** Those that somebody stands in. */
+  readonly all: () => readonly Kind<W>[];
+}
+
+function createKinds<W>(): Kinds<W> {
+  const kinds = new Map<string, Kind<W>>();
+  let arrived = 0;
+  const nameOf = ({ app, priority, resource }: Candidate): string => `${app} ${priority} ${resource}`;
+  return {
+    enter(waiter, wish) {
+      const { app, priority, resource } = wish;
+      const name = nameOf(wish);
+      const kind = kinds.get(name) ?? { app, priority, resource, places: new Set(), guests: new Set() };
+      const place = { waiter, wish, kind, arrival: arrived++ };
+      kind.places.add(place);
+      kinds.set(name, kind);
+      return place;
+    },
+    give(place) {
+      const { kind } = place;
+      kind.places.delete(place);
+      kind.guests.delete(place);
+      if (kind.places.size === 0) kinds.delete(nameOf(kind));
+    },
+    all: () => [...kinds.values()],
+  };
+}
+
+/** How many count in each kind. */
+function countsIn<W>(
+  kinds: readonly Kind<W>[],
+  standing: ReadonlyMap<W, readonly Standing<W>[]>,
+  { app, without }: Viewpoint<W>,
+): ReadonlyMap<Kind<W>, number> {
+  const counts = new Map(kinds.map((kind) => [kind, kind.places.size - kind.guests.size]));
+  const count = (kind: Kind<W> | undefined, by: number): void => {
+    if (kind !== undefined) counts.set(kind, (counts.get(kind) ?? 0) + by);
+  };
+  const homeOf = (waiter: W): Kind<W> | undefined => standing.get(waiter)?.[0]?.kind;
+  for (const kind of kinds) {
+    if (kind.app !== app) continue;
+    count(kind, kind.guests.size);
+    for (const { waiter } of kind.guests) count(homeOf(waiter), -1);
+  }
+  if (without !== undefined) {
+    const own = standing.get(without)?.find(({ kind }) => kind.app === app)?.kind;
+    count(own ?? homeOf(without), -1);
+  }
+  return counts;
 }
 
 function headOf<W>({ places }: Kind<W>): Standing<W> | undefined {

@@ -93,7 +93,10 @@ describe("one who stands in the lines of several apps", () => {
     const [both, own] = [shared("both", "b", "a"), named("a1", "a")];
     const line = lineOf(named("b1", "b"), both, own);
     const heads = line.heads(anyone);
-    expect(heads.map(({ waiter, wish }) => `${waiter.name} as ${wish.app}`)).toEqual(["b1 as b", "both as a"]);
+    expect(heads.map(({ waiter, wish }) => `${waiter.name} as ${wish.app}`)).toEqual([
+      "b1 as b",
+      "both as a",
+    ]);
     line.leave(both);
     expect(heads.map(line.holds)).toEqual([true, false]);
     expect(namesOf(line.heads(anyone))).toEqual(["b1", "a1"]);
@@ -188,7 +191,8 @@ describe("how many go before one who would join", () => {
   it("is one less without one that waits, be it of its own app or another, or of no consequence", () => {
     const [own, others, later] = [named("own", "a"), named("others", "b"), named("later", "a", "background")];
     const line = lineOf(own, named("2", "a"), others, later);
-    const without = (waiter?: Named): unknown => aheadOf(wishOf("a"), line.queued({ app: "a", ...(waiter && { without: waiter }) }), evenly);
+    const without = (waiter?: Named): unknown =>
+      aheadOf(wishOf("a"), line.queued({ app: "a", ...(waiter && { without: waiter }) }), evenly);
     for (const nobody of [undefined, later, named("gone", "a")])
       expect(without(nobody)).toEqual({ ahead: 3, ownAhead: 2 });
     expect([without(own), without(others)]).toEqual([

@@ -151,7 +151,8 @@ describe("a flight", () => {
   it("knows the apps of those who wait now, and tells when there is one more or less, once for all its callers", async () => {
     const { clock, launches, join } = setup();
     const leaving = new AbortController();
-    const joinAs = (app: string, gone?: AbortSignal): number => ends.push(errorOf(join(10_000, gone, undefined, app)));
+    const joinAs = (app: string, gone?: AbortSignal): number =>
+      ends.push(errorOf(join(10_000, gone, undefined, app)));
     const ends: Promise<unknown>[] = [];
     joinAs("web", leaving.signal);
     joinAs("mobile");
