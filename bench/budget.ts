@@ -135,7 +135,8 @@ function orderOf(app: string, abandoned = new AbortController().signal): Order {
     abandoned,
     deadlineAt: () => Number.POSITIVE_INFINITY,
     priority: () => "interactive",
-    onMoreUrgent: () => undefined,
+    apps: () => [],
+    onChange: () => undefined,
     inQueue: () => undefined,
   };
   return { app, cause: "miss", resource: "areas", text: "areas?q=bench", waiting };

@@ -220,8 +220,10 @@ export interface Waiting {
   readonly deadlineAt: () => number;
   /** That of the most urgent one who waits, or waited. */
   readonly priority: () => Priority;
-  /** Calls back whenever `priority` becomes more urgent. */
-  readonly onMoreUrgent: (listen: () => void) => void;
+  /** The apps of those who wait now, the one that has waited longest first; each may pay. */
+  readonly apps: () => readonly string[];
+  /** Calls back whenever `priority` has become more urgent, or `apps` has changed while somebody waits. */
+  readonly onChange: (listen: () => void) => void;
   /** The call is in the queue from now on: one of several whose own deadline passes there is refused by this, once. */
   readonly inQueue: (refuseLate: RefuseLate) => void;
 }
@@ -249,7 +251,7 @@ export interface ShareOfWindow {
 
 /** What is wanted of the upstream, as far as the budget needs to know. */
 export interface Order {
-  /** Whose share pays: the app that started it. */
+  /** The app that started it: it pays, unless the turn of another one that waits for it comes first. */
   readonly app: string;
   readonly cause: Cause;
   readonly resource: Resource;

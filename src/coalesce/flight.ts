@@ -4,8 +4,9 @@
  * The flight owns the upstream call, never the first caller's socket. Each waiter has its own deadline
  * and may hang up; the flight goes on for the others, and for the cache. Only a flight that nobody
  * waits for any more is told so (`abandoned`): what is still in a queue is then withdrawn, what has
- * been sent comes home. In the queue a flight is as urgent as the most urgent of its waiters, so that nobody
- * who waits is held up by having joined a refresh that nobody was waiting for.
+ * been sent comes home. In the queue a flight is as urgent as the most urgent of its waiters, and each of their
+ * apps may pay for it, so that nobody who waits is held up by having joined a refresh that nobody was waiting for,
+ * or the call of an app that has used up its share.
  */
 import { Problem } from "../errors.ts";
 import { PRIORITIES, type Priority, type RefuseLate, type Waiter, type Waiting } from "../exchange.ts";
@@ -41,8 +42,7 @@ class CallerGone extends Error {
 
 interface Flight<T> {
   readonly landing: Promise<T>;
-  readonly waiters: Set<Waiter>;
-  readonly urgency: Urgency;
+  readonly aboard: Aboard;
   /** Aborted when the last waiter has left. */
   readonly abandoned: AbortController;
   readonly refuseLate: RefuseLate;
@@ -53,14 +53,14 @@ export function createFlights<T>(clock: Clock): Flights<T> {
 
   function launchFlight(key: string, launch: Launch<T>, first: Waiter): Flight<T> {
     const abandoned = new AbortController();
-    const waiters = new Set<Waiter>();
-    const urgency = createUrgency(first.priority);
+    const aboard = createAboard(first.priority);
     let refuseLate: RefuseLate = () => undefined;
     const waiting: Waiting = {
       abandoned: abandoned.signal,
-      deadlineAt: () => latestDeadline(waiters),
-      priority: urgency.priority,
-      onMoreUrgent: urgency.onMoreUrgent,
+      deadlineAt: aboard.deadlineAt,
+      priority: aboard.priority,
+      apps: aboard.apps,
+      onChange: aboard.onChange,
       inQueue: (refuse) => void (refuseLate = refuse),
     };
     // A tick later, so that the first waiter is aboard when the launch asks for the deadline.
@@ -71,8 +71,7 @@ export function createFlights<T>(clock: Clock): Flights<T> {
     landing.catch(() => undefined);
     const flight: Flight<T> = {
       landing,
-      waiters,
-      urgency,
+      aboard,
       abandoned,
       refuseLate: (waiter) => refuseLate(waiter),
     };
@@ -110,43 +109,64 @@ export function createFlights<T>(clock: Clock): Flights<T> {
 
 type Ride<T> = { readonly ok: true; readonly value: T } | { readonly ok: false; readonly error: unknown };
 
-async function rideAlong<T>(flight: Flight<T>, waiter: Waiter, exhausted: Promise<never>): Promise<Ride<T>> {
-  flight.waiters.add(waiter);
-  flight.urgency.joinedBy(waiter.priority);
+async function rideAlong<T>(
+  { aboard, landing, abandoned }: Flight<T>,
+  waiter: Waiter,
+  exhausted: Promise<never>,
+): Promise<Ride<T>> {
+  aboard.join(waiter);
   try {
-    return { ok: true, value: await Promise.race([flight.landing, exhausted]) };
+    return { ok: true, value: await Promise.race([landing, exhausted]) };
   } catch (error) {
     return { ok: false, error };
   } finally {
-    flight.waiters.delete(waiter);
-    if (flight.waiters.size === 0) flight.abandoned.abort();
+    if (aboard.leave(waiter) === 0) abandoned.abort();
   }
+}
+
+/** Those who wait for a flight. */
+interface Aboard extends Pick<Waiting, "deadlineAt" | "priority" | "apps" | "onChange"> {
+  readonly join: (waiter: Waiter) => void;
+  /** @returns how many are left */
+  readonly leave: (waiter: Waiter) => number;
+}
+
+function createAboard(first: Priority): Aboard {
+  const waiters = new Set<Waiter>();
+  /** How many of each app: thousands who join are told of once. */
+  const byApp = new Map<string, number>();
+  let rank = PRIORITIES.indexOf(first);
+  const listeners: (() => void)[] = [];
+  const tell = (): void => listeners.forEach((listen) => listen());
+  return {
+    deadlineAt: () => latestDeadline(waiters),
+    priority: () => PRIORITIES[rank] ?? first,
+    apps: () => [...byApp.keys()],
+    onChange: (listen) => void listeners.push(listen),
+    join(waiter) {
+      const { app, priority } = waiter;
+      const [ofApp, joined] = [byApp.get(app) ?? 0, PRIORITIES.indexOf(priority)];
+      const isNews = ofApp === 0 || joined < rank;
+      waiters.add(waiter);
+      byApp.set(app, ofApp + 1);
+      rank = Math.min(rank, joined);
+      if (isNews) tell();
+    },
+    leave(waiter) {
+      const left = (byApp.get(waiter.app) ?? 0) - 1;
+      waiters.delete(waiter);
+      if (left > 0) byApp.set(waiter.app, left);
+      else byApp.delete(waiter.app);
+      if (left <= 0 && waiters.size > 0) tell();
+      return waiters.size;
+    },
+  };
 }
 
 function latestDeadline(waiters: ReadonlySet<Waiter>): number {
   let latest = Number.NEGATIVE_INFINITY;
   for (const { placeBy, deadlineAt } of waiters) latest = Math.max(latest, placeBy ?? deadlineAt);
   return latest;
-}
-
-/** How urgent a flight is: as the most urgent of those who wait, or waited, for it. */
-interface Urgency extends Pick<Waiting, "priority" | "onMoreUrgent"> {
-  readonly joinedBy: (priority: Priority) => void;
-}
-
-function createUrgency(first: Priority): Urgency {
-  let rank = PRIORITIES.indexOf(first);
-  const listeners: (() => void)[] = [];
-  return {
-    priority: () => PRIORITIES[rank] ?? first,
-    onMoreUrgent: (listen) => void listeners.push(listen),
-    joinedBy(priority) {
-      const joined = PRIORITIES.indexOf(priority);
-      if (joined >= rank) return;
-      rank = joined;
-      for (const tell of listeners) tell();
-    },
-  };
 }
 
 interface Patience {

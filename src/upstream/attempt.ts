@@ -39,7 +39,7 @@ export interface UpstreamQuestion {
   /** Whether one record is asked for. */
   readonly single: boolean;
   readonly format: Format;
-  /** Who pays. */
+  /** Who started it. */
   readonly app: string;
   /** Why it is asked, the first time. */
   readonly cause: Cause;

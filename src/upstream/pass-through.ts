@@ -65,8 +65,9 @@ export function createPassThrough(options: PassThroughOptions): PassThrough {
         abandoned: gone,
         deadlineAt: () => deadlineAt,
         priority: () => priority,
-        onMoreUrgent: () => undefined,
         // There is but one who waits: whose deadline is the queue's own.
+        apps: () => [app],
+        onChange: () => undefined,
         inQueue: () => undefined,
       },
     };

@@ -12,6 +12,7 @@ function setup(): {
     deadlineMs?: number,
     gone?: AbortSignal,
     priority?: Priority,
+    app?: string,
   ) => Promise<{ value: string; collapsed: boolean }>;
 } {
   const clock = createFakeClock(1_000_000);
@@ -21,8 +22,9 @@ function setup(): {
     deadlineMs = 10_000,
     gone = new AbortController().signal,
     priority: Priority = "interactive",
+    app = "web",
   ): Promise<{ value: string; collapsed: boolean }> =>
-    flights.join("key", { app: "web", deadlineAt: clock.now() + deadlineMs, gone, priority }, (waiting) => {
+    flights.join("key", { app, deadlineAt: clock.now() + deadlineMs, gone, priority }, (waiting) => {
       const landing = Promise.withResolvers<string>();
       launches.push({ waiting, landing });
       return landing.promise;
@@ -175,7 +177,7 @@ describe("a flight", () => {
     await clock.advance(0);
     const waiting = launches[0]?.waiting;
     const told: (string | undefined)[] = [];
-    waiting?.onMoreUrgent(() => told.push(waiting.priority()));
+    waiting?.onChange(() => told.push(waiting.priority()));
     expect(waiting?.priority()).toBe("prefetch");
     for (const priority of ["refresh", "refresh", "prefetch", "interactive", "background"] as const)
       ends.push(join(10_000, priority === "interactive" ? leaving.signal : undefined, priority));
@@ -191,6 +193,32 @@ describe("a flight", () => {
     expect(launches[1]?.waiting.priority()).toBe("refresh");
     launches[1]?.landing.resolve("landed");
     await next;
+  });
+
+  it("knows the apps of those who wait now, and tells when there is one more or less, once for all its callers", async () => {
+    const { clock, launches, join } = setup();
+    const leaving = new AbortController();
+    const joinAs = (app: string, gone?: AbortSignal): number =>
+      ends.push(errorOf(join(10_000, gone, undefined, app)));
+    const ends: Promise<unknown>[] = [];
+    joinAs("web", leaving.signal);
+    joinAs("mobile");
+    await clock.advance(0);
+    const waiting = launches[0]?.waiting;
+    expect(waiting?.apps()).toEqual(["web", "mobile"]);
+    const told: unknown[] = [];
+    waiting?.onChange(() => told.push(waiting.apps()));
+    for (let count = 0; count < 1_000; count++) joinAs(count % 2 === 0 ? "other" : "mobile");
+    expect(told).toEqual([["web", "mobile", "other"]]);
+    leaving.abort();
+    await clock.advance(0);
+    expect(told.slice(1)).toEqual([["mobile", "other"]]);
+    // Whoever comes back has not waited longest.
+    joinAs("web");
+    expect(told.slice(2)).toEqual([["mobile", "other", "web"]]);
+    launches[0]?.landing.resolve("landed");
+    await Promise.all(ends);
+    expect(waiting?.apps()).toEqual([]);
   });
 
   it("is not waited for by one who is gone already", async () => {
