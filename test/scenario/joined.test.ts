@@ -8,7 +8,8 @@ import { startRedis } from "../support/redis.ts";
 import { cacheStatus } from "../support/reply.ts";
 
 /** The upstream may take its time: what passes is the wait in the queue. */
-const SETTINGS = `upstream: { connectTimeout: 1h, headerTimeout: 1h, bodyTimeout: 1h, totalTimeout: 1h }
+const SETTINGS = `upstream:
+  { connectTimeout: 1h, headerTimeout: 1h, bodyTimeout: 1h, totalTimeout: 1h, retryDelay: 1ms }
 apps: [{ id: hog }, { id: quiet }, { id: third }]`;
 
 interface Timed {
@@ -92,6 +93,23 @@ describe("a quiet app that asks what a hog is waiting for", () => {
     for (const reply of replies) expect((await reply).status).toBe(200);
     await settled;
     expect([await spentBy(gateway, "hog"), await spentBy(gateway, "quiet")]).toEqual([4, 2]);
+  });
+
+  it("pays for the second attempt, too, where that is its turn", async () => {
+    const { gateway, clock, get } = await startWithHog();
+    const asked = get("hog", "/areas?q=a");
+    await clock.armed(6_667);
+    gateway.sandbox.faults.add({ status: 500, times: 1 });
+    const joined = get("quiet", "/areas?q=a");
+    const sent = async (): Promise<number> => {
+      await clock.advance(2);
+      return gateway.sandbox.requests().length;
+    };
+    await expect.poll(sent).toBe(7);
+    expect([(await asked).status, (await joined).status]).toEqual([200, 200]);
+    const retries = 'gateway_budget_spent_total{app="quiet",cause="retry"}';
+    expect([await spentBy(gateway, "quiet"), await gateway.metric(retries)]).toEqual([2, 1]);
+    expect(await spentBy(gateway, "hog")).toBe(4);
   });
 
   it("that is one of those that are not registered is answered at once, and they pay together", async () => {
