@@ -8,7 +8,7 @@ import type { Window } from "../../src/budget/windows.ts";
 import { PRIORITIES } from "../../src/exchange.ts";
 import { mostWithin } from "../support/arrivals.ts";
 import { createDice, type Dice } from "../support/dice.ts";
-import { createFakeClock, type FakeClock } from "../support/fake-clock.ts";
+import { createFakeClock, type FakeClock, promisesSettled } from "../support/fake-clock.ts";
 import type { Weather } from "./network.ts";
 import { agreed, APPS, drawPlan, type Fault, LEASE_MS, type Plan } from "./plan.ts";
 import { type Arrival, type Replica, startReplica, type Upstream } from "./replica.ts";
@@ -70,7 +70,7 @@ export async function playHistory(seed: number, allowed?: readonly Fault[]): Pro
 }
 
 function createWorld(plan: Plan, dice: Dice): World & { readonly log: readonly string[] } {
-  const clock = createFakeClock(0);
+  const clock = createFakeClock(0, { letRun: promisesSettled });
   const log: string[] = [];
   const note = (text: string): void => void log.push(`${clock.steady()} ${text}`);
   const arrivals: Arrival[] = [];
@@ -204,7 +204,7 @@ function hitReplica(world: World, fault: "outage-of-one" | "kill" | "stop", repl
 function leftAfter(fault: Fault, model: SharedModel, kept: readonly Memory[], dice: Dice): Memory {
   if (fault === "restart-kept") return model.snapshot();
   if (fault === "restart-lost" || kept.length === 0) return emptyMemory();
-  return structuredClone(dice.pick(kept));
+  return dice.pick(kept);
 }
 
 function replace(world: World, replica: Replica): void {

@@ -26,7 +26,7 @@ import type {
 } from "../../src/budget/shared-budget.ts";
 import { longestMs } from "../../src/budget/terms.ts";
 import { slackOf } from "../../src/budget/others.ts";
-import { noPlaces, spentIn, type Places, type Window } from "../../src/budget/windows.ts";
+import { noPlaces, spentIn, takePlace, type Places, type Window } from "../../src/budget/windows.ts";
 import { PRIORITIES } from "../../src/exchange.ts";
 import { type Heard, readReplicas } from "./heard.ts";
 
@@ -37,7 +37,10 @@ interface AppMemory {
   tag: number;
   askedAt: number;
   borrowedAt: number;
-  readonly own: Set<string>;
+  readonly ownIds: Set<string>;
+  /** The places of its sends: see `standingOf`. */
+  all: Places;
+  own: Places;
 }
 
 type Line = { readonly entry: number; readonly id: string; readonly at: number } & (
@@ -61,6 +64,8 @@ export interface Memory {
   readonly circuits: Map<SharedCircuit["scope"], Circuit>;
   readonly replicas: Map<string, Heard>;
   readonly ledger: Line[];
+  /** The places of the sends, or nothing while they have yet to be put together: see `standingOf`. */
+  places: Places | undefined;
 }
 
 export interface ModelOptions {
@@ -111,6 +116,7 @@ export function emptyMemory(): Memory {
     circuits: new Map(),
     replicas: new Map(),
     ledger: [],
+    places: undefined,
   };
 }
 
@@ -228,7 +234,12 @@ export function createSharedModel(options: ModelOptions): SharedModel {
     const until = now + terms.leaseMs;
     const app = memoryOf(memory, wish.app);
     if (isOverShare(standing, terms, wish.app, now)) app.borrowedAt = now;
-    else app.own.add(id);
+    else {
+      app.ownIds.add(id);
+      takePlace(app.own, id, until);
+    }
+    takePlace(app.all, id, until);
+    takePlace(standing.places, id, until);
     memory.sends.set(id, until);
     memory.tag = tag;
     app.tag = tag + 1 / (terms.apps.get(wish.app)?.weight ?? 1);
@@ -250,11 +261,12 @@ export function createSharedModel(options: ModelOptions): SharedModel {
       for (const { id, app, resource, isUnsent, isAnswered, slowDown, sinceArrivalMs, durationMs } of ends) {
         const arrivedAt = now - sinceArrivalMs;
         const isKnown = memory.sends.has(id);
+        const { ownIds } = memoryOf(memory, app);
         const standing = standingOf(memory, terms, now);
         if (isUnsent) {
           giveBack(standing, { id, app });
           memory.sends.delete(id);
-          memoryOf(memory, app).own.delete(id);
+          ownIds.delete(id);
         } else {
           const end = { status: isAnswered ? 200 : ("reset" as const), arrivedAfterMs: 0, durationMs };
           settle(
@@ -267,6 +279,7 @@ export function createSharedModel(options: ModelOptions): SharedModel {
           memory.refused = standing.refusedInARow;
           if (isKnown) memory.sends.set(id, arrivedAt);
         }
+        memory.places = undefined;
         if (isKnown) addLine({ kind: "end", id, at: arrivedAt, isUnsent });
         tell({ kind: "settled", id, ageMs: sinceArrivalMs, isUnsent });
       }
@@ -276,9 +289,7 @@ export function createSharedModel(options: ModelOptions): SharedModel {
     look(terms, asker, after) {
       const now = readClock();
       if (!isJoined(asker)) return { kind: "lost" };
-      const lines = memory.ledger
-        .filter(({ entry }) => entry > Number(after.split("-")[0]))
-        .slice(0, MOST_LINES);
+      const lines = linesAfter(memory.ledger, Number(after.split("-")[0]));
       const { live, liveCount, apart } = others(terms, asker, now);
       hear(asker, now, live.get(asker.replica));
       return {
@@ -322,7 +333,7 @@ export function createSharedModel(options: ModelOptions): SharedModel {
         }
         tell({ kind: "sent", seq, id, ageMs });
       }
-      forgetOld(memory, now - longestMs(terms) - terms.leaseMs - 1);
+      memory.places = undefined;
       memory.replicas.set(replica, { heardAt: now - SILENT_MS - 1, known: 0, wait: undefined });
       return { gen: memory.gen, seq: memory.seq, entry: `${memory.entries}-0` };
     },
@@ -335,9 +346,9 @@ export function createSharedModel(options: ModelOptions): SharedModel {
       memory.replicas.delete(asker.replica);
       tell({ kind: "changed" });
     },
-    snapshot: () => structuredClone(memory),
+    snapshot: () => copyOf(memory),
     restart(left) {
-      memory = left;
+      memory = copyOf(left);
       run++;
     },
   };
@@ -347,7 +358,14 @@ function memoryOf({ apps }: Memory, app: string): AppMemory {
   let found = apps.get(app);
   if (found === undefined) {
     const never = Number.NEGATIVE_INFINITY;
-    found = { tag: 0, askedAt: never, borrowedAt: never, own: new Set() };
+    found = {
+      tag: 0,
+      askedAt: never,
+      borrowedAt: never,
+      ownIds: new Set(),
+      all: noPlaces(),
+      own: noPlaces(),
+    };
     apps.set(app, found);
   }
   return found;
@@ -357,41 +375,50 @@ function forgetOld({ sends, apps }: Memory, horizon: number): void {
   for (const [id, at] of sends) {
     if (at >= horizon) continue;
     sends.delete(id);
-    apps.get(appIn(id))?.own.delete(id);
+    apps.get(appIn(id))?.ownIds.delete(id);
   }
 }
 
-/** What is kept, as the arbiter takes it. */
+/** The next lines after an entry; entries are numbered without a gap. */
+function linesAfter(ledger: readonly Line[], entry: number): readonly Line[] {
+  const from = Math.max(0, entry + 1 - (ledger[0]?.entry ?? 0));
+  return ledger.slice(from, from + MOST_LINES);
+}
+
+/** What is kept, as the arbiter takes it: put together anew where more has happened than places being taken. */
 function standingOf(memory: Memory, terms: Terms, now: number): Standing {
+  memory.places ??= placesOf(memory, terms, now);
+  const { places, apps, tag, circuits, refused } = memory;
+  return { places, apps, tag, circuits, refusedInARow: refused };
+}
+
+function placesOf(memory: Memory, terms: Terms, now: number): Places {
   forgetOld(memory, now - longestMs(terms) - terms.leaseMs - 1);
-  const sends = [...memory.sends].toSorted(([, a], [, b]) => a - b);
-  const placesOf = (counts: (id: string) => boolean): Places => {
-    const places = noPlaces();
-    for (const [id, at] of sends) {
-      if (!counts(id)) continue;
-      if (at <= now) places.arrived.push(at);
-      else places.onTheirWay.set(id, at);
+  const places = noPlaces();
+  for (const app of memory.apps.values()) [app.all, app.own] = [noPlaces(), noPlaces()];
+  for (const [id, at] of [...memory.sends].toSorted(([, a], [, b]) => a - b)) {
+    const app = memory.apps.get(appIn(id));
+    const sets = [places, ...(app ? [app.all] : []), ...(app?.ownIds.has(id) ? [app.own] : [])];
+    for (const set of sets) {
+      if (at <= now) set.arrived.push(at);
+      else set.onTheirWay.set(id, at);
     }
-    return places;
-  };
-  const apps = [...memory.apps].map(
-    ([app, { tag, askedAt, borrowedAt, own }]) =>
-      [
-        app,
-        {
-          tag,
-          askedAt,
-          borrowedAt,
-          all: placesOf((id) => appIn(id) === app),
-          own: placesOf((id) => own.has(id)),
-        },
-      ] as const,
-  );
+  }
+  return places;
+}
+
+/** A copy to which nothing happens any more, lines and places excepted, which nobody changes. */
+function copyOf(memory: Memory): Memory {
   return {
-    places: placesOf(() => true),
-    apps: new Map(apps),
-    tag: memory.tag,
-    circuits: memory.circuits,
-    refusedInARow: memory.refused,
+    ...memory,
+    sends: new Map(memory.sends),
+    apps: copied(memory.apps, (app) => ({ ...app, ownIds: new Set(app.ownIds) })),
+    circuits: copied(memory.circuits, (circuit) => ({ ...circuit })),
+    replicas: new Map(memory.replicas),
+    ledger: [...memory.ledger],
+    places: undefined,
   };
 }
+
+const copied = <K, V>(map: ReadonlyMap<K, V>, copy: (value: V) => V): Map<K, V> =>
+  new Map([...map].map(([key, value]) => [key, copy(value)]));
