@@ -2,7 +2,7 @@
  * One history: replicas that share a budget, in virtual time, while things go wrong; then a while in which
  * nothing does. Its number decides everything in it.
  */
-import { shareOf, type Terms } from "../../src/budget/arbiter.ts";
+import { type Candidate, shareOf, type Terms } from "../../src/budget/arbiter.ts";
 import { absentForMs } from "../../src/budget/shared-allowance.ts";
 import type { Window } from "../../src/budget/windows.ts";
 import { PRIORITIES } from "../../src/exchange.ts";
@@ -23,6 +23,11 @@ const WINDOWS_OF_USE = 5;
 const NOTICED_MS = 100;
 /** A wait as short as this is for others to catch up; no place is promised with it. */
 const CATCH_UP_MS = 250;
+
+const RESOURCES = ["listings", "sold"] as const;
+
+/** What a caller waits for. */
+const callOf = (app: string): Candidate => ({ app, priority: "interactive", resource: "listings" });
 
 export interface Outcome {
   readonly plan: Plan;
@@ -130,7 +135,10 @@ async function misfortunes(world: World): Promise<void> {
     if (clock.steady() > until - FAULTY_MS / 2 && !world.isLater) world.isLater = true;
     for (const replica of world.alive) {
       if (eager || dice.chance(0.1))
-        replica.want(dice.pick(APPS), dice.pick(PRIORITIES), dice.between(1, eager ? 100 : 10));
+        replica.want(
+          { app: dice.pick(APPS), priority: dice.pick(PRIORITIES), resource: dice.pick(RESOURCES) },
+          dice.between(1, eager ? 100 : 10),
+        );
     }
     if (dice.chance(0.3)) kept.push(world.model.snapshot());
     if (kept.length > 10) kept.shift();
@@ -229,7 +237,7 @@ async function heal(world: World): Promise<void> {
     replica.link.isUp = true;
     replica.check();
     replica.drop();
-    for (const app of APPS) replica.want(app, "interactive", 500);
+    for (const app of APPS) replica.want(callOf(app), 500);
   }
 }
 
@@ -276,14 +284,14 @@ async function checkPromise(world: World, longestMs: number): Promise<void> {
   await clock.advance(longestMs + LEASE_MS);
   if (alive.size === 0) return;
   const [busy, other] = [dice.pick([...alive]), dice.pick([...alive])];
-  for (const app of APPS) busy.want(app, "interactive", Math.max(...agreed(plan).map(({ limit }) => limit)));
+  for (const app of APPS) busy.want(callOf(app), Math.max(...agreed(plan).map(({ limit }) => limit)));
   await clock.advance(dice.between(200, 800));
   for (const replica of alive) replica.drop();
   await clock.advance(dice.between(50, 400));
   const asked = other.promises.length;
   const before = arrivals.length;
   const askedAt = clock.steady();
-  other.want("web", "interactive", 1);
+  other.want(callOf("web"), 1);
   await clock.advance(longestMs * 2);
   const first = other.promises.slice(asked).find(({ forMs }) => forMs > CATCH_UP_MS);
   // It is not sent where it was withdrawn.

@@ -82,7 +82,7 @@ export function createLink({ clock, dice, weather, model, terms, hear }: LinkOpt
         return reply;
       },
       async join(replica, known) {
-        const brought = await call(() => model.bring(terms, replica, known));
+        const brought = await call(() => model.bring(replica, known));
         return { ...brought, sends: await call(() => model.read()) };
       },
       leave: (asker) => call(() => model.leave(asker)),

@@ -1,16 +1,18 @@
 /** A replica of the gateway, as far as the budget is concerned: apps that want to send, and the sends. */
-import type { Grant, Wish } from "../../src/budget/allowance.ts";
-import type { Terms } from "../../src/budget/arbiter.ts";
+import type { Allowance, Grant, Wish } from "../../src/budget/allowance.ts";
+import type { Candidate, Terms } from "../../src/budget/arbiter.ts";
 import { createSharedAllowance } from "../../src/budget/shared-allowance.ts";
 import type { News } from "../../src/budget/shared-budget.ts";
-import type { Priority, SendEnd } from "../../src/exchange.ts";
+import { createTurns } from "../../src/budget/turns.ts";
+import { createWaitingLine, type InLine } from "../../src/budget/waiting-line.ts";
+import type { SendEnd } from "../../src/exchange.ts";
 import { type Clock, pause } from "../../src/platform/clock.ts";
 import type { Dice } from "../support/dice.ts";
 import { createLink, type Link, type Weather } from "./network.ts";
 import type { SharedModel } from "./shared-model.ts";
 
-/** A place that took longer to come is not used, as in src/budget/throttle.ts. */
-const LONGEST_ASKING_MS = 1_000;
+/** More do not wait in a replica for one kind of place. */
+const LONGEST_LINE = 500;
 
 /** A send that reached the upstream. */
 export interface Arrival {
@@ -18,6 +20,8 @@ export interface Arrival {
   readonly app: string;
   readonly replica: string;
   readonly id: string;
+  /** Since when it was wanted. */
+  readonly askedAt: number;
 }
 
 /** What the upstream does, and how long the way there takes. */
@@ -39,12 +43,12 @@ export interface Replica {
   readonly check: () => void;
   /** Whether it has sent something, while it was cut off, that it has not told. */
   readonly hasSecrets: () => boolean;
-  /** So many more sends are wanted for an app. */
-  readonly want: (app: string, priority: Priority, sends: number) => void;
+  /** So many more sends are wanted. */
+  readonly want: (candidate: Candidate, sends: number) => void;
   /** Nothing is wanted any more. */
   readonly drop: () => void;
   readonly wanted: () => number;
-  /** How often it has asked in vain, and what it was promised last. */
+  /** When it has asked in vain, and what it was promised then. */
   readonly promises: { at: number; forMs: number }[];
   readonly kill: () => void;
   /** Resolves when it has stopped in good order. */
@@ -66,10 +70,14 @@ export interface ReplicaOptions {
   readonly note: (text: string) => void;
 }
 
+interface Waiter extends InLine {
+  readonly askedAt: number;
+}
+
 export function startReplica(options: ReplicaOptions): Replica {
   const { name, terms, dice, upstream, note } = options;
   let isDead = false;
-  const stopping = new AbortController();
+  let isStopping = false;
   const onTheirWay = new Set<string>();
   let aloneAt = Number.NEGATIVE_INFINITY;
   const base = options.clock;
@@ -91,44 +99,49 @@ export function startReplica(options: ReplicaOptions): Replica {
     degradedShare: 1 / options.replicas,
     report: (message, fields) => note(`${name}: ${message} ${JSON.stringify(fields)}`),
   });
-  const demand = new Map<string, { readonly wish: Wish; sends: number }>();
+  const line = createWaitingLine<Waiter>();
+  const waiting = new Map<string, number>();
   const promises: Replica["promises"] = [];
-  let change = new AbortController();
-  const changed = (): void => {
-    const raised = change;
-    change = new AbortController();
-    raised.abort();
-  };
-  allowance.onChange(changed);
-
-  async function keepAsking(): Promise<void> {
-    while (!stopping.signal.aborted) {
-      const { signal } = change;
-      const wishes = [...demand.values()].filter(({ sends }) => sends > 0).map(({ wish }) => wish);
-      if (wishes.length === 0) {
-        await pause(clock, 3_600_000, signal);
-        continue;
-      }
-      const askedAt = clock.steady();
+  const watched: Allowance = {
+    ...allowance,
+    async take(wishes) {
       const taken = await allowance.take(wishes);
-      if (taken.kind === "wait") {
-        promises.push({ at: base.steady(), forMs: taken.forMs });
-        await pause(clock, taken.forMs, signal);
-        continue;
-      }
-      const entry = demand.get(keyOf(taken.grant.wish));
-      const isPrompt = clock.steady() - askedAt <= LONGEST_ASKING_MS;
+      if (taken.kind === "wait") promises.push({ at: base.steady(), forMs: taken.forMs });
       // Now and then who wanted it has gone.
-      if (!isPrompt || entry === undefined || dice.chance(0.03)) {
-        allowance.giveBack(taken.grant);
-        continue;
-      }
-      entry.sends--;
-      send(taken.grant);
+      else if (dice.chance(0.03)) withdraw(taken.grant.wish);
+      return taken;
+    },
+  };
+  const turns = createTurns({ allowance: watched, line, clock, mayGo: () => true, isUnlimited: () => false });
+  allowance.onChange(turns.changed);
+  let wake = (): void => undefined;
+
+  /** As the throttle does, but for the limit to how many are on their way at once. */
+  async function keepSending(): Promise<void> {
+    while (!isStopping) {
+      const departure = await turns.next();
+      if (departure !== undefined) send(departure.grant, departure.waiter);
+      else await new Promise<void>((resolve) => (wake = resolve));
     }
   }
 
-  function send(grant: Grant): void {
+  function withdraw(wish: Wish): void {
+    const waiter = line.all().find((other) => other.wish === wish);
+    if (waiter !== undefined && line.leave(waiter)) count(wish, -1);
+  }
+
+  function count(candidate: Candidate, more: number): void {
+    waiting.set(kindOf(candidate), (waiting.get(kindOf(candidate)) ?? 0) + more);
+  }
+
+  function drop(): void {
+    for (const waiter of line.all()) line.leave(waiter);
+    waiting.clear();
+    turns.changed();
+  }
+
+  function send(grant: Grant, { askedAt }: Waiter): void {
+    count(grant.wish, -1);
     onTheirWay.add(grant.id);
     const wayMs = dice.between(0, upstream.slowestMs);
     const isLost = dice.chance(upstream.loss);
@@ -137,7 +150,8 @@ export function startReplica(options: ReplicaOptions): Replica {
     note(`${name}: sends ${grant.id} (${mode}), which arrives ${wayMs} ms later`);
     // On its way it lives on without the replica.
     base.after(wayMs, () => {
-      if (!isLost) upstream.arrived({ at: base.steady(), app: grant.wish.app, replica: name, id: grant.id });
+      const { app } = grant.wish;
+      if (!isLost) upstream.arrived({ at: base.steady(), app, replica: name, id: grant.id, askedAt });
     });
     const headMs = wayMs + dice.between(0, Math.min(30, upstream.slowestMs));
     const durationMs = headMs + dice.between(0, 60);
@@ -156,7 +170,7 @@ export function startReplica(options: ReplicaOptions): Replica {
     });
   }
 
-  void keepAsking();
+  void keepSending();
   return {
     name,
     link,
@@ -164,23 +178,26 @@ export function startReplica(options: ReplicaOptions): Replica {
     hear: link.tell,
     check: allowance.check,
     hasSecrets: () => aloneAt >= link.lookedAt,
-    want(app, priority, sends) {
-      const wish: Wish = { app, priority, resource: "listings", cause: "miss", query: "" };
-      const entry = demand.get(keyOf(wish)) ?? { wish, sends: 0 };
-      entry.sends = Math.min(entry.sends + sends, 500);
-      demand.set(keyOf(wish), entry);
-      changed();
+    want(candidate, sends) {
+      const free = LONGEST_LINE - (waiting.get(kindOf(candidate)) ?? 0);
+      for (let more = Math.min(sends, free); more > 0 && !isStopping; more--) {
+        const waiter: Waiter = { wish: { ...candidate, cause: "miss", query: "" }, askedAt: base.steady() };
+        count(candidate, 1);
+        if (line.join(waiter)) turns.changed();
+      }
+      wake();
     },
-    drop: () => demand.clear(),
-    wanted: () => [...demand.values()].reduce((sum, { sends }) => sum + sends, 0),
+    drop,
+    wanted: () => line.all().length,
     promises,
     kill() {
       isDead = true;
       link.isDead = true;
-      stopping.abort();
+      isStopping = true;
     },
     async stop() {
-      stopping.abort();
+      isStopping = true;
+      drop();
       while (onTheirWay.size > 0) await pause(clock, 20);
       await allowance.close();
       isDead = true;
@@ -189,4 +206,4 @@ export function startReplica(options: ReplicaOptions): Replica {
   };
 }
 
-const keyOf = ({ app, priority }: Wish): string => `${app} ${priority}`;
+const kindOf = ({ app, priority, resource }: Candidate): string => `${app} ${priority} ${resource}`;

@@ -90,7 +90,6 @@ export interface SharedModel {
   readonly look: (terms: Terms, asker: Asker, after: string) => LookReply;
   /** Joining takes two steps: to bring what is known, and to read what there is. */
   readonly bring: (
-    terms: Terms,
     replica: string,
     known: { readonly sends: readonly KnownSend[]; readonly others: readonly string[] },
   ) => Bring;
@@ -309,7 +308,7 @@ export function createSharedModel(options: ModelOptions): SharedModel {
         replicas: [...memory.replicas.keys()],
       };
     },
-    bring(terms, replica, { sends, others: known }) {
+    bring(replica, { sends, others: known }) {
       const now = readClock();
       if (memory.gen === "" || memory.run !== run) {
         memory.gen = `${now}.${replica}`;
