@@ -5,14 +5,15 @@ import { createSharedAllowance } from "../../src/budget/shared-allowance.ts";
 import type { News } from "../../src/budget/shared-budget.ts";
 import { createTurns } from "../../src/budget/turns.ts";
 import { createWaitingLine, type InLine } from "../../src/budget/waiting-line.ts";
-import type { SendEnd } from "../../src/exchange.ts";
+import type { SendEnd, SlowDownCause } from "../../src/exchange.ts";
 import { type Clock, pause } from "../../src/platform/clock.ts";
 import type { Dice } from "../support/dice.ts";
 import { createLink, type Link, type Weather } from "./network.ts";
 import type { SharedModel } from "./shared-model.ts";
+import type { Watch } from "./watch.ts";
 
 /** More do not wait in a replica for one kind of place. */
-const LONGEST_LINE = 500;
+const LONGEST_LINE = 1_000;
 
 /** A send that reached the upstream. */
 export interface Arrival {
@@ -32,6 +33,8 @@ export interface Upstream {
   loss: number;
   /** How likely it is that it asks to be left alone. */
   slowDown: number;
+  /** For one of which reasons. */
+  causes: readonly SlowDownCause[];
   readonly arrived: (arrival: Arrival) => void;
 }
 
@@ -48,6 +51,10 @@ export interface Replica {
   /** Nothing is wanted any more. */
   readonly drop: () => void;
   readonly wanted: () => number;
+  /** Takes what it can get for one, sends nothing, and gives it all back when that is called. */
+  readonly hold: (candidate: Candidate) => Promise<() => void>;
+  /** It stands still for a while, as a process does that is not let run. */
+  readonly stall: (ms: number) => void;
   /** When it has asked in vain, and what it was promised then. */
   readonly promises: { at: number; forMs: number }[];
   readonly kill: () => void;
@@ -66,6 +73,7 @@ export interface ReplicaOptions {
   readonly dice: Dice;
   readonly weather: Weather;
   readonly model: SharedModel;
+  readonly watch: Watch;
   readonly upstream: Upstream;
   readonly note: (text: string) => void;
 }
@@ -76,20 +84,25 @@ interface Waiter extends InLine {
 
 export function startReplica(options: ReplicaOptions): Replica {
   const { name, terms, dice, upstream, note } = options;
+  const base = options.clock;
   let isDead = false;
+  let awakeAt = Number.NEGATIVE_INFINITY;
   let isStopping = false;
   const onTheirWay = new Set<string>();
   let aloneAt = Number.NEGATIVE_INFINITY;
-  const base = options.clock;
   const clock: Clock = {
     now: () => base.now() + options.offsetMs,
     steady: () => base.steady() + options.offsetMs,
-    after: (delayMs, callback) =>
-      base.after(delayMs, () => {
-        if (!isDead) callback();
-      }),
+    after(delayMs, callback) {
+      let cancel = base.after(delayMs, run);
+      function run(): void {
+        if (base.steady() < awakeAt) cancel = base.after(awakeAt - base.steady(), run);
+        else if (!isDead) callback();
+      }
+      return () => cancel();
+    },
   };
-  const link = createLink({ ...options, hear: (news) => allowance.hear(news) });
+  const link = createLink({ ...options, own: clock, hear: (news) => allowance.hear(news) });
   const allowance = createSharedAllowance({
     ...options,
     origin: "api",
@@ -147,27 +160,48 @@ export function startReplica(options: ReplicaOptions): Replica {
     const isLost = dice.chance(upstream.loss);
     const { mode } = allowance.overview();
     if (mode === "cut-off") aloneAt = base.steady();
+    if (mode === "cut-off") options.watch.grantedAlone(grant.id, grant.wish, terms);
     note(`${name}: sends ${grant.id} (${mode}), which arrives ${wayMs} ms later`);
     // On its way it lives on without the replica.
     base.after(wayMs, () => {
       const { app } = grant.wish;
       if (!isLost) upstream.arrived({ at: base.steady(), app, replica: name, id: grant.id, askedAt });
     });
+    const startedAt = clock.steady();
     const headMs = wayMs + dice.between(0, Math.min(30, upstream.slowestMs));
-    const durationMs = headMs + dice.between(0, 60);
-    clock.after(durationMs, () => {
-      onTheirWay.delete(grant.id);
-      const slowDown: SendEnd["slowDown"] = dice.chance(upstream.slowDown)
-        ? { cause: dice.pick(["too-many-requests", "unavailable", "unreachable"]), forMs: undefined }
-        : undefined;
-      const status = isLost ? "reset" : slowDown === undefined ? 200 : 503;
-      allowance.settle(grant, {
-        status,
-        arrivedAfterMs: headMs,
-        durationMs,
-        ...(slowDown !== undefined && { slowDown }),
+    const bodyMs = dice.between(0, 60);
+    clock.after(headMs, () => {
+      const arrivedAfterMs = clock.steady() - startedAt;
+      clock.after(bodyMs, () => {
+        onTheirWay.delete(grant.id);
+        allowance.settle(grant, { ...endOf(isLost), arrivedAfterMs, durationMs: clock.steady() - startedAt });
       });
     });
+  }
+
+  function endOf(isLost: boolean): Pick<SendEnd, "status" | "slowDown"> {
+    if (!dice.chance(upstream.slowDown)) return { status: isLost ? "reset" : 200 };
+    const slowDown = { cause: dice.pick(upstream.causes), forMs: undefined };
+    return { status: isLost ? "reset" : 503, slowDown };
+  }
+
+  function join(candidate: Candidate, askedAt: number): void {
+    const waiter: Waiter = { wish: { ...candidate, cause: "miss", query: "" }, askedAt };
+    count(candidate, 1);
+    if (line.join(waiter)) turns.changed();
+  }
+
+  function want(candidate: Candidate, sends: number): void {
+    const free = LONGEST_LINE - (waiting.get(kindOf(candidate)) ?? 0);
+    const askedAt = base.steady();
+    for (let more = Math.min(sends, free); more > 0 && !isStopping; more--) join(candidate, askedAt);
+    wake();
+  }
+
+  /** What comes while it stands still is looked at when it goes on. */
+  function whenAwake(run: () => void): void {
+    if (base.steady() < awakeAt) clock.after(0, run);
+    else run();
   }
 
   void keepSending();
@@ -176,19 +210,20 @@ export function startReplica(options: ReplicaOptions): Replica {
     link,
     terms,
     hear: link.tell,
-    check: allowance.check,
+    check: () => whenAwake(allowance.check),
     hasSecrets: () => aloneAt >= link.lookedAt,
-    want(candidate, sends) {
-      const free = LONGEST_LINE - (waiting.get(kindOf(candidate)) ?? 0);
-      for (let more = Math.min(sends, free); more > 0 && !isStopping; more--) {
-        const waiter: Waiter = { wish: { ...candidate, cause: "miss", query: "" }, askedAt: base.steady() };
-        count(candidate, 1);
-        if (line.join(waiter)) turns.changed();
-      }
-      wake();
-    },
+    want: (candidate, sends) => whenAwake(() => want(candidate, sends)),
     drop,
     wanted: () => line.all().length,
+    async hold(candidate) {
+      const held: Grant[] = [];
+      for (;;) {
+        const taken = await allowance.take([{ ...candidate, cause: "miss", query: "" }]);
+        if (taken.kind === "wait") return () => held.forEach(allowance.giveBack);
+        held.push(taken.grant);
+      }
+    },
+    stall: (ms) => void (awakeAt = base.steady() + ms),
     promises,
     kill() {
       isDead = true;

@@ -1,0 +1,135 @@
+/** What goes wrong in a history, and how it is mended. */
+import { PRIORITIES } from "../../src/exchange.ts";
+import { APPS, type Fault } from "./plan.ts";
+import type { Replica } from "./replica.ts";
+import { emptyMemory, type Memory } from "./shared-model.ts";
+import { callOf, start, type World } from "./world.ts";
+
+const STEP_MS = 100;
+const RESOURCES = ["listings", "sold"] as const;
+
+export async function misfortunes(world: World): Promise<void> {
+  const { plan, dice, clock, upstream } = world;
+  const { faultyMs, faultsPerStep } = plan.pace;
+  const kept: Memory[] = [];
+  const from = clock.steady();
+  upstream.slowestMs = dice.pick([20, 200, 1_400]);
+  const eager = dice.chance(0.5);
+  while (clock.steady() < from + faultyMs) {
+    if (clock.steady() > from + faultyMs / 2) world.isLater = true;
+    for (const replica of world.alive) {
+      if (eager || dice.chance(0.1))
+        replica.want(
+          { app: dice.pick(APPS), priority: dice.pick(PRIORITIES), resource: dice.pick(RESOURCES) },
+          dice.between(1, eager ? 100 : 10),
+        );
+    }
+    if (dice.chance(0.3)) kept.push(world.model.snapshot());
+    if (kept.length > 10) kept.shift();
+    if (dice.chance(faultsPerStep)) goWrong(world, dice.pick(plan.faults), kept);
+    await clock.advance(STEP_MS);
+  }
+}
+
+/** Undoes something after a while. */
+function later({ clock, dice, plan }: World, mostMs: number, undo: () => void): void {
+  clock.after(dice.between(50, Math.min(mostMs, plan.pace.longestFaultMs)), undo);
+}
+
+function goWrong(world: World, fault: Fault, kept: readonly Memory[]): void {
+  const { dice, weather, upstream, alive, note } = world;
+  const replica = alive.size > 0 ? dice.pick([...alive]) : undefined;
+  note(`fault: ${fault} ${replica?.name ?? ""}`);
+  switch (fault) {
+    case "slow":
+      weather.slowestMs = dice.pick([30, 150, 500]);
+      return later(world, 3_000, () => void (weather.slowestMs = 5));
+    case "loss":
+      weather.loss = dice.pick([0.02, 0.3]);
+      return later(world, 3_000, () => void (weather.loss = 0));
+    case "news-loss":
+      weather.newsLoss = dice.pick([0.1, 1]);
+      return later(world, 3_000, () => void (weather.newsLoss = 0));
+    case "slow-down":
+      upstream.slowDown = 0.2;
+      return later(world, 2_000, () => void (upstream.slowDown = 0));
+    case "outage-of-all":
+    case "restart-kept":
+    case "restart-partly":
+    case "restart-lost":
+      return hitServer(world, fault, kept);
+    case "outage-of-one":
+    case "stall":
+    case "kill":
+    case "stop":
+      if (replica !== undefined) hitReplica(world, fault, replica);
+  }
+}
+
+function hitServer(world: World, fault: Fault, kept: readonly Memory[]): void {
+  const { dice, weather, alive, model, note } = world;
+  const isSettled = [...alive].every(({ link }) => link.hasJoined);
+  if (!isSettled || !weather.isUp || alive.size === 0) return;
+  weather.isUp = false;
+  later(world, dice.pick([200, 6_000]), () => {
+    if (fault !== "outage-of-all") model.restart(leftAfter(world, fault, kept));
+    note("the server is there");
+    weather.isUp = true;
+    for (const each of alive) if (each.link.isUp) each.check();
+  });
+}
+
+function leftAfter({ model, dice }: World, fault: Fault, kept: readonly Memory[]): Memory {
+  if (fault === "restart-kept") return model.snapshot();
+  return fault === "restart-lost" || kept.length === 0 ? emptyMemory() : dice.pick(kept);
+}
+
+function hitReplica(
+  world: World,
+  fault: "outage-of-one" | "stall" | "kill" | "stop",
+  replica: Replica,
+): void {
+  if (fault === "stall") {
+    const stallMs = world.dice.pick([150, 800, 2_000, 4_000]);
+    return replica.stall(Math.min(stallMs, world.plan.pace.longestFaultMs));
+  }
+  if (fault === "outage-of-one") {
+    if (!replica.link.hasJoined) return;
+    replica.link.isUp = false;
+    return later(world, 6_000, () => {
+      replica.link.isUp = true;
+      replica.check();
+    });
+  }
+  if (!world.weather.isUp || replica.hasSecrets()) return;
+  if (fault === "stop") return void replica.stop().then(() => replace(world, replica));
+  replica.kill();
+  replace(world, replica);
+}
+
+function replace(world: World, replica: Replica): void {
+  if (!world.alive.delete(replica)) return;
+  world.note(`${replica.name} is gone`);
+  const tryToStart = (): void => {
+    // Where it cannot be reached, none is started: see network.ts.
+    if (!world.weather.isUp) world.clock.after(100, tryToStart);
+    else if (world.alive.size < world.plan.replicas) start(world);
+  };
+  later(world, 4_000, tryToStart);
+}
+
+/** From here on nothing goes wrong, and everybody wants as much as there is. */
+export async function heal(world: World): Promise<void> {
+  const { alive, weather, upstream, clock, note, plan } = world;
+  // What was to be undone has been by then, and who is missing is there again.
+  await clock.advance(plan.pace.longestFaultMs + 500);
+  note("all is well");
+  Object.assign(weather, { slowestMs: 5, loss: 0, newsLoss: 0, isUp: true });
+  Object.assign(upstream, { slowestMs: 10, loss: 0, slowDown: 0 });
+  for (const replica of alive) {
+    replica.link.isUp = true;
+    replica.check();
+    replica.drop();
+    for (const app of APPS) replica.want(callOf(app), 500);
+  }
+}
