@@ -1,11 +1,13 @@
 /** What goes wrong in a history, and how it is mended. */
 import { PRIORITIES } from "../../src/exchange.ts";
-import { APPS, type Fault } from "./plan.ts";
+import { agreed, APPS, type Fault } from "./plan.ts";
 import type { Replica } from "./replica.ts";
 import { emptyMemory, type Memory } from "./shared-model.ts";
 import { callOf, start, type World } from "./world.ts";
 
 const STEP_MS = 100;
+/** Until nobody is looked at any more who wants as much as there is. */
+const LONGEST_USE_MS = 50_000;
 const RESOURCES = ["listings", "sold"] as const;
 
 export async function misfortunes(world: World): Promise<void> {
@@ -21,7 +23,7 @@ export async function misfortunes(world: World): Promise<void> {
       if (eager || dice.chance(0.1))
         replica.want(
           { app: dice.pick(APPS), priority: dice.pick(PRIORITIES), resource: dice.pick(RESOURCES) },
-          dice.between(1, eager ? 100 : 10),
+          dice.between(1, eager ? 30 : 10),
         );
     }
     if (dice.chance(0.3)) kept.push(world.model.snapshot());
@@ -68,7 +70,8 @@ function goWrong(world: World, fault: Fault, kept: readonly Memory[]): void {
 
 function hitServer(world: World, fault: Fault, kept: readonly Memory[]): void {
   const { dice, weather, alive, model, note } = world;
-  const isSettled = [...alive].every(({ link }) => link.hasJoined);
+  // One that is about to go may be the last that could tell a server what it has lost.
+  const isSettled = [...alive].every((replica) => replica.link.hasJoined && !replica.isStopping());
   if (!isSettled || !weather.isUp || alive.size === 0) return;
   weather.isUp = false;
   later(world, dice.pick([200, 6_000]), () => {
@@ -124,12 +127,15 @@ export async function heal(world: World): Promise<void> {
   // What was to be undone has been by then, and who is missing is there again.
   await clock.advance(plan.pace.longestFaultMs + 500);
   note("all is well");
+  const enough = Math.max(
+    ...agreed(plan).map(({ limit, windowMs }) => Math.ceil((limit * LONGEST_USE_MS) / windowMs)),
+  );
   Object.assign(weather, { slowestMs: 5, loss: 0, newsLoss: 0, isUp: true });
   Object.assign(upstream, { slowestMs: 10, loss: 0, slowDown: 0 });
   for (const replica of alive) {
     replica.link.isUp = true;
     replica.check();
     replica.drop();
-    for (const app of APPS) replica.want(callOf(app), 500);
+    for (const app of APPS) replica.want(callOf(app), enough);
   }
 }

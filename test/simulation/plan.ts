@@ -76,7 +76,7 @@ export function drawPlan(dice: Dice, allowed: readonly Fault[] = FAULTS): Plan {
     laterTerms: { ...terms, windows: later },
     degradedForMs: dice.pick([3_000, 20_000, 60_000]),
     faults: dice.some(allowed),
-    pace: dice.pick([LONG, SHORT, SHORT, SHORT]),
+    pace: dice.pick([LONG, SHORT, SHORT, SHORT, SHORT, SHORT]),
   };
 }
 

@@ -58,6 +58,7 @@ export interface Replica {
   /** When it has asked in vain, and what it was promised then. */
   readonly promises: { at: number; forMs: number }[];
   readonly kill: () => void;
+  readonly isStopping: () => boolean;
   /** Resolves when it has stopped in good order. */
   readonly stop: () => Promise<void>;
 }
@@ -230,6 +231,7 @@ export function startReplica(options: ReplicaOptions): Replica {
       link.isDead = true;
       isStopping = true;
     },
+    isStopping: () => isStopping,
     async stop() {
       isStopping = true;
       drop();

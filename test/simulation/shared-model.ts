@@ -247,6 +247,7 @@ export function createSharedModel(options: ModelOptions): SharedModel {
       if (circuit !== undefined) [circuit.probe, circuit.probeUntil] = [id, until];
     }
     const seq = ++memory.seq;
+    if (seq % 64 === 0) forgetOld(memory, now - longestMs(terms) - terms.leaseMs - 1);
     addLine({ kind: "sent", id, at: now });
     tell({ kind: "sent", seq, id, ageMs: -terms.leaseMs });
     return { id, seq };
@@ -262,6 +263,7 @@ export function createSharedModel(options: ModelOptions): SharedModel {
         const isKnown = memory.sends.has(id);
         const { ownIds } = memoryOf(memory, app);
         const standing = standingOf(memory, terms, now);
+        const isOnItsWay = standing.places.onTheirWay.has(id);
         if (isUnsent) {
           giveBack(standing, { id, app });
           memory.sends.delete(id);
@@ -278,7 +280,7 @@ export function createSharedModel(options: ModelOptions): SharedModel {
           memory.refused = standing.refusedInARow;
           if (isKnown) memory.sends.set(id, arrivedAt);
         }
-        memory.places = undefined;
+        if (isKnown && !isOnItsWay) memory.places = undefined;
         if (isKnown) addLine({ kind: "end", id, at: arrivedAt, isUnsent });
         tell({ kind: "settled", id, ageMs: sinceArrivalMs, isUnsent });
       }
@@ -384,7 +386,7 @@ function linesAfter(ledger: readonly Line[], entry: number): readonly Line[] {
   return ledger.slice(from, from + MOST_LINES);
 }
 
-/** What is kept, as the arbiter takes it: put together anew where more has happened than places being taken. */
+/** What is kept, as the arbiter takes it: put together anew where more has happened than what the arbiter does. */
 function standingOf(memory: Memory, terms: Terms, now: number): Standing {
   memory.places ??= placesOf(memory, terms, now);
   const { places, apps, tag, circuits, refused } = memory;
