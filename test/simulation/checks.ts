@@ -5,7 +5,7 @@ import { PRIORITIES } from "../../src/exchange.ts";
 import { mostWithin } from "../support/arrivals.ts";
 import { agreed, APPS, LEASE_MS } from "./plan.ts";
 import type { Arrival, Replica } from "./replica.ts";
-import { callOf, type World } from "./world.ts";
+import { callOf, start, type World } from "./world.ts";
 
 /** Until one who waits has heard of something. */
 const NOTICED_MS = 100;
@@ -76,9 +76,10 @@ export async function checkQuiet(world: World, longestMs: number): Promise<void>
   const [first] = alive;
   if (windows.length === 0 || first === undefined) return;
   const [quiet = "", hog = ""] = dice.shuffled(APPS);
+  const priority = dice.pick(["interactive", "prefetch"] as const);
   for (const replica of alive) {
     replica.drop();
-    replica.want(callOf(hog), Math.ceil(1_000 / alive.size));
+    replica.want({ ...callOf(hog), priority }, Math.ceil(1_000 / alive.size));
   }
   await clock.advance(longestMs + NOTICED_MS);
   const share = windows.map((window) => ({ ...window, limit: shareOf(first.terms, window, quiet) }));
@@ -99,6 +100,12 @@ export async function checkQuiet(world: World, longestMs: number): Promise<void>
     if (waited > most)
       problems.push(`${quiet} has waited for ${waited} ms beside ${hog}, alone ${alone[index]}`);
   }
+  if (priority === "interactive") return;
+  const overtaking = arrivals.filter(
+    ({ app, sentAt }) =>
+      app === hog && sent.some((call) => sentAt > call.askedAt + NOTICED_MS && sentAt < call.sentAt),
+  );
+  if (overtaking.length > 0) problems.push(`${overtaking.length} of background work overtake ${quiet}`);
 }
 
 /** How long each would have waited, had its app been alone with such limits. */
@@ -144,6 +151,7 @@ export async function checkWakeUps(world: World, longestMs: number): Promise<voi
   await calmDown(world, longestMs);
   await checkProbe(world);
   await calmDown(world, longestMs);
+  await checkNewcomer(world);
   await checkNobodyIsLeft(world, longestMs);
 }
 
@@ -175,8 +183,19 @@ async function checkProbe(world: World): Promise<void> {
   another?.want(callOf("batch"), 1);
   await clock.advance(FIRST_COOL_OFF_MS);
   await clock.advance(NOTICED_MS * 3);
-  if (isWanted(alive))
-    problems.push("one who waits does not hear that the upstream is well again");
+  if (isWanted(alive)) problems.push("one who waits does not hear that the upstream is well again");
+}
+
+/** A replica takes the place of another: who waits in it goes as soon as it has joined. */
+async function checkNewcomer(world: World): Promise<void> {
+  const { clock, dice, alive, problems } = world;
+  const leaver = dice.pick([...alive]);
+  void leaver.stop().then(() => alive.delete(leaver));
+  await clock.advance(NOTICED_MS);
+  const newcomer = start(world);
+  newcomer.want(callOf("web"), 1);
+  await clock.advance(NOTICED_MS * 2);
+  if (newcomer.wanted() > 0) problems.push("one who waits does not hear that its replica has joined");
 }
 
 /** Whoever wants something in the end gets it, in the time that there is for so many. */
@@ -191,8 +210,7 @@ async function checkNobodyIsLeft({ clock, dice, alive, problems }: World, longes
   if (isWanted(alive)) problems.push("somebody waits in vain");
 }
 
-const isWanted = (alive: ReadonlySet<Replica>): boolean =>
-  [...alive].some((replica) => replica.wanted() > 0);
+const isWanted = (alive: ReadonlySet<Replica>): boolean => [...alive].some((replica) => replica.wanted() > 0);
 
 /** Nobody wants anything, and nothing counts any more. */
 async function calmDown({ clock, alive }: World, longestMs: number): Promise<void> {

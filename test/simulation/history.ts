@@ -25,7 +25,7 @@ export async function playHistory(seed: number, allowed?: readonly Fault[]): Pro
   try {
     await play(world);
   } catch (error) {
-    world.problems.push(error instanceof Error ? (error.stack ?? error.message) : String(error));
+    world.failed(error);
   }
   for (const replica of world.alive) replica.kill();
   return { plan, problems: [...world.problems, ...world.watch.problems()], log: world.log };

@@ -98,16 +98,26 @@ function hitReplica(
   }
   if (fault === "outage-of-one") {
     if (!replica.link.hasJoined) return;
-    replica.link.isUp = false;
-    return later(world, 6_000, () => {
-      replica.link.isUp = true;
-      replica.check();
-    });
+    return cutOff(world, replica);
   }
   if (!world.weather.isUp || replica.hasSecrets()) return;
   if (fault === "stop") return void replica.stop().then(() => replace(world, replica));
   replica.kill();
   replace(world, replica);
+}
+
+/** Now and then it hears no more a moment before. */
+function cutOff(world: World, { link, check }: Replica): void {
+  const { clock, dice } = world;
+  link.isDeaf = dice.chance(0.5);
+  clock.after(dice.between(0, 400), () => {
+    link.isUp = false;
+    later(world, 9_000, () => {
+      link.isUp = true;
+      link.isDeaf = false;
+      check();
+    });
+  });
 }
 
 function replace(world: World, replica: Replica): void {
@@ -133,7 +143,7 @@ export async function heal(world: World): Promise<void> {
   Object.assign(weather, { slowestMs: 5, loss: 0, newsLoss: 0, isUp: true });
   Object.assign(upstream, { slowestMs: 10, loss: 0, slowDown: 0 });
   for (const replica of alive) {
-    replica.link.isUp = true;
+    Object.assign(replica.link, { isUp: true, isDeaf: false });
     replica.check();
     replica.drop();
     for (const app of APPS) replica.want(callOf(app), enough);

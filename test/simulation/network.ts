@@ -26,6 +26,8 @@ export interface Link {
   readonly tell: (news: News) => void;
   /** Whether this replica can reach the server. */
   isUp: boolean;
+  /** It hears no news: the connection for them broke first. */
+  isDeaf: boolean;
   /** The replica has died: nothing reaches it any more. */
   isDead: boolean;
   /** It has joined; until then nothing goes wrong: one that starts in the dark is a hole that is accepted. */
@@ -72,6 +74,7 @@ export function createLink({ clock, own, dice, weather, model, terms, hear }: Li
 
   const link: Link = {
     isUp: true,
+    isDeaf: false,
     isDead: false,
     hasJoined: false,
     lookedAt: Number.NEGATIVE_INFINITY,
@@ -90,7 +93,7 @@ export function createLink({ clock, own, dice, weather, model, terms, hear }: Li
       leave: (asker) => call(() => model.leave(asker)),
     },
     tell(news) {
-      if (!link.isUp || dice.chance(weather.newsLoss)) return;
+      if (!link.isUp || link.isDeaf || dice.chance(weather.newsLoss)) return;
       newsUntil = Math.max(newsUntil, clock.steady() + delay());
       own.after(newsUntil - clock.steady(), () => {
         if (link.isUp && !link.isDead) hear(news);

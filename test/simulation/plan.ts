@@ -40,7 +40,7 @@ interface Pace {
   readonly windowsOfUse: number;
 }
 
-const LONG: Pace = { faultyMs: 15_000, faultsPerStep: 0.06, longestFaultMs: 6_000, windowsOfUse: 5 };
+const LONG: Pace = { faultyMs: 15_000, faultsPerStep: 0.06, longestFaultMs: 9_000, windowsOfUse: 5 };
 /** Many of these go into the time of one long history, and most of what can go wrong needs no longer. */
 const SHORT: Pace = { faultyMs: 5_000, faultsPerStep: 0.1, longestFaultMs: 3_000, windowsOfUse: 3 };
 
@@ -74,7 +74,7 @@ export function drawPlan(dice: Dice, allowed: readonly Fault[] = FAULTS): Plan {
     replicas: dice.between(1, 5),
     terms,
     laterTerms: { ...terms, windows: later },
-    degradedForMs: dice.pick([3_000, 20_000, 60_000]),
+    degradedForMs: dice.pick([1_000, 3_000, 60_000]),
     faults: dice.some(allowed),
     pace: dice.pick([LONG, SHORT, SHORT, SHORT, SHORT, SHORT]),
   };

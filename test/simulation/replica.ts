@@ -21,8 +21,9 @@ export interface Arrival {
   readonly app: string;
   readonly replica: string;
   readonly id: string;
-  /** Since when it was wanted. */
+  /** Since when it was wanted, and when it departed. */
   readonly askedAt: number;
+  readonly sentAt: number;
 }
 
 /** What the upstream does, and how long the way there takes. */
@@ -77,6 +78,8 @@ export interface ReplicaOptions {
   readonly watch: Watch;
   readonly upstream: Upstream;
   readonly note: (text: string) => void;
+  /** It cannot go on: there is an error in it. */
+  readonly failed: (error: unknown) => void;
 }
 
 interface Waiter extends InLine {
@@ -163,10 +166,10 @@ export function startReplica(options: ReplicaOptions): Replica {
     if (mode === "cut-off") aloneAt = base.steady();
     if (mode === "cut-off") options.watch.grantedAlone(grant.id, grant.wish, terms);
     note(`${name}: sends ${grant.id} (${mode}), which arrives ${wayMs} ms later`);
+    const sent = { id: grant.id, app: grant.wish.app, replica: name, askedAt, sentAt: base.steady() };
     // On its way it lives on without the replica.
     base.after(wayMs, () => {
-      const { app } = grant.wish;
-      if (!isLost) upstream.arrived({ at: base.steady(), app, replica: name, id: grant.id, askedAt });
+      if (!isLost) upstream.arrived({ ...sent, at: base.steady() });
     });
     const startedAt = clock.steady();
     const headMs = wayMs + dice.between(0, Math.min(30, upstream.slowestMs));
@@ -205,7 +208,7 @@ export function startReplica(options: ReplicaOptions): Replica {
     else run();
   }
 
-  void keepSending();
+  keepSending().catch(options.failed);
   return {
     name,
     link,

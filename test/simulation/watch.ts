@@ -59,8 +59,17 @@ export function createWatch(now: () => number): Watch {
       if (place !== undefined) place.arrivedAt = now();
     },
     restarted: circuits.restarted,
-    problems: () => [...circuits.problems, ...reserveTouched([...places.values()])],
+    problems: () => {
+      const given = [...places.values()];
+      return [...circuits.problems, ...reserveTouched(given), ...tooLate(given)];
+    },
   };
+}
+
+/** What has arrived later than it had to counts in a window in which nobody reckons with it. */
+function tooLate(places: readonly Place[]): string[] {
+  const late = places.filter(({ at, arrivedAt = at, terms }) => arrivedAt > at + terms.leaseMs);
+  return late.map(({ id, at, arrivedAt }) => `${id} was given a place at ${at} and arrived at ${arrivedAt}`);
 }
 
 /** When background work was given a place, no more counted than it may share. */

@@ -25,6 +25,7 @@ export interface World {
   readonly note: (text: string) => void;
   readonly log: readonly string[];
   readonly problems: string[];
+  readonly failed: (error: unknown) => void;
   isLater: boolean;
   started: number;
 }
@@ -53,6 +54,7 @@ export function createWorld(plan: Plan, dice: Dice): World {
       watch.arrived(arrival.id);
     },
   };
+  const problems: string[] = [];
   const model = createSharedModel({
     now: serverNow,
     replicas: plan.replicas,
@@ -73,10 +75,15 @@ export function createWorld(plan: Plan, dice: Dice): World {
     arrivals,
     note,
     log,
-    problems: [],
+    problems,
+    failed: (error) => void problems.push(textOf(error)),
     isLater: false,
     started: 0,
   };
+}
+
+function textOf(error: unknown): string {
+  return error instanceof Error ? (error.stack ?? error.message) : String(error);
 }
 
 /** Nothing comes from outside, and time does not stand still for ever. */
@@ -115,10 +122,12 @@ function watched(model: SharedModel, watch: Watch): SharedModel {
   };
 }
 
-export function start(world: World): void {
+export function start(world: World): Replica {
   const { plan, dice, alive } = world;
   const terms = world.isLater ? plan.laterTerms : plan.terms;
   const name = `r${++world.started}`;
   world.note(`${name} starts`);
-  alive.add(startReplica({ ...world, ...plan, name, terms, offsetMs: dice.between(-5_000, 5_000) }));
+  const replica = startReplica({ ...world, ...plan, name, terms, offsetMs: dice.between(-5_000, 5_000) });
+  alive.add(replica);
+  return replica;
 }
