@@ -11,6 +11,8 @@ import { callOf, start, type World } from "./world.ts";
 const NOTICED_MS = 100;
 /** A wait as short as this is for others to catch up; no place is promised with it. */
 const CATCH_UP_MS = 250;
+/** Who goes within so short a time of another has not kept it waiting. */
+const TOGETHER_MS = 50;
 /** How often a quiet app asks. */
 const QUIET_REQUESTS = 5;
 /** For how long the upstream is left alone where it does not say. */
@@ -65,10 +67,11 @@ export async function checkUse(world: World, longestMs: number): Promise<void> {
 }
 
 /**
- * An app has a thousand requests queued; another one asks now and then, for half its share. It waits no more
- * than twice as long as it would alone with its share. Where the window is too small to leave a place for each
- * app, it may have to wait for the next one that comes free: the hog takes its own share at once whenever that
- * does, and fills the window half-way through.
+ * An app has a thousand requests queued, perhaps as background work beside callers of its own, who go before
+ * that; another one asks now and then, for half its share. It waits no more than twice as long as it would alone
+ * with its share. Where the window is too small to leave a place for each app, it may have to wait for the next
+ * one that comes free: the hog takes its own share at once whenever that does, and fills the window half-way
+ * through.
  */
 export async function checkQuiet(world: World, longestMs: number): Promise<void> {
   const { clock, dice, alive, arrivals, problems } = world;
@@ -87,6 +90,7 @@ export async function checkQuiet(world: World, longestMs: number): Promise<void>
   const from = clock.steady();
   for (let asked = 0; asked < QUIET_REQUESTS; asked++) {
     dice.pick([...alive]).want(callOf(quiet), 1);
+    if (priority !== "interactive") dice.pick([...alive]).want(callOf(hog), 1);
     await clock.advance(dice.between(gapMs / 2, (gapMs * 3) / 2));
   }
   await clock.advance(longestMs);
@@ -100,12 +104,22 @@ export async function checkQuiet(world: World, longestMs: number): Promise<void>
     if (waited > most)
       problems.push(`${quiet} has waited for ${waited} ms beside ${hog}, alone ${alone[index]}`);
   }
-  if (priority === "interactive") return;
-  const overtaking = arrivals.filter(
-    ({ app, sentAt }) =>
-      app === hog && sent.some((call) => sentAt > call.askedAt + NOTICED_MS && sentAt < call.sentAt),
-  );
-  if (overtaking.length > 0) problems.push(`${overtaking.length} of background work overtake ${quiet}`);
+  problems.push(...overtaken(arrivals.filter(({ sentAt }) => sentAt >= from)));
+}
+
+/** Background work that went while a caller of the same replica waited for the same place: two may come free at once. */
+function overtaken(arrivals: readonly Arrival[]): readonly string[] {
+  const calls = arrivals.filter(({ priority }) => priority === "interactive");
+  const others = arrivals.filter(({ priority }) => priority !== "interactive");
+  return calls.flatMap(({ id, replica, askedAt, sentAt }) => {
+    const before = others.find(
+      (other) =>
+        other.replica === replica &&
+        other.sentAt > askedAt + NOTICED_MS &&
+        other.sentAt < sentAt - TOGETHER_MS,
+    );
+    return before === undefined ? [] : [`${before.id} at ${before.sentAt} goes before ${id} at ${sentAt}`];
+  });
 }
 
 /** How long each would have waited, had its app been alone with such limits. */

@@ -5,7 +5,7 @@ import { createSharedAllowance } from "../../src/budget/shared-allowance.ts";
 import type { News } from "../../src/budget/shared-budget.ts";
 import { createTurns } from "../../src/budget/turns.ts";
 import { createWaitingLine, type InLine } from "../../src/budget/waiting-line.ts";
-import type { SendEnd, SlowDownCause } from "../../src/exchange.ts";
+import type { Priority, SendEnd, SlowDownCause } from "../../src/exchange.ts";
 import { type Clock, pause } from "../../src/platform/clock.ts";
 import type { Dice } from "../support/dice.ts";
 import { createLink, type Link, type Weather } from "./network.ts";
@@ -19,6 +19,7 @@ const LONGEST_LINE = 1_000;
 export interface Arrival {
   readonly at: number;
   readonly app: string;
+  readonly priority: Priority;
   readonly replica: string;
   readonly id: string;
   /** Since when it was wanted, and when it departed. */
@@ -166,7 +167,8 @@ export function startReplica(options: ReplicaOptions): Replica {
     if (mode === "cut-off") aloneAt = base.steady();
     if (mode === "cut-off") options.watch.grantedAlone(grant.id, grant.wish, terms);
     note(`${name}: sends ${grant.id} (${mode}), which arrives ${wayMs} ms later`);
-    const sent = { id: grant.id, app: grant.wish.app, replica: name, askedAt, sentAt: base.steady() };
+    const { app, priority } = grant.wish;
+    const sent = { id: grant.id, app, priority, replica: name, askedAt, sentAt: base.steady() };
     // On its way it lives on without the replica.
     base.after(wayMs, () => {
       if (!isLost) upstream.arrived({ ...sent, at: base.steady() });
