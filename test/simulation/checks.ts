@@ -69,9 +69,9 @@ export async function checkUse(world: World, longestMs: number): Promise<void> {
 /**
  * An app has a thousand requests queued, perhaps as background work beside callers of its own, who go before
  * that; another one asks now and then, for half its share. It waits no more than twice as long as it would alone
- * with its share. Where the window is too small to leave a place for each app, it may have to wait for the next
- * one that comes free: the hog takes its own share at once whenever that does, and fills the window half-way
- * through.
+ * with its share. Where the window is too small to leave a place for each app, or the places left have been
+ * taken, it has to wait for the next one that comes free: the hog takes its own share at once whenever that
+ * does, and fills the window half-way through. In a window that has room that happens to one at the most.
  */
 export async function checkQuiet(world: World, longestMs: number): Promise<void> {
   const { clock, dice, alive, arrivals, problems } = world;
@@ -99,11 +99,9 @@ export async function checkQuiet(world: World, longestMs: number): Promise<void>
   const alone = waitsAlone(sent, share);
   const hasRoom = windows.every(({ limit }) => limit >= 10 * (APPS.length - 1));
   const toNextMs = Math.max(...share.map(({ limit, windowMs }) => windowMs / 2 + windowMs / limit));
-  for (const [index, waited] of waits.entries()) {
-    const most = 2 * (alone[index] ?? 0) + NOTICED_MS + (hasRoom ? 0 : toNextMs);
-    if (waited > most)
-      problems.push(`${quiet} has waited for ${waited} ms beside ${hog}, alone ${alone[index]}`);
-  }
+  const late = waits.map((waited, index) => waited - 2 * (alone[index] ?? 0) - NOTICED_MS);
+  if (late.some((ms) => ms > toNextMs) || (hasRoom && late.filter((ms) => ms > 0).length > 1))
+    problems.push(`${quiet} waits for ${waits.join(", ")} ms beside ${hog}, alone for ${alone.join(", ")}`);
   problems.push(...overtaken(arrivals.filter(({ sentAt }) => sentAt >= from)));
 }
 

@@ -164,8 +164,10 @@ export function startReplica(options: ReplicaOptions): Replica {
     const wayMs = dice.between(0, upstream.slowestMs);
     const isLost = dice.chance(upstream.loss);
     const { mode } = allowance.overview();
-    if (mode === "cut-off") aloneAt = base.steady();
-    if (mode === "cut-off") options.watch.grantedAlone(grant.id, grant.wish, terms);
+    if (mode === "cut-off") {
+      aloneAt = base.steady();
+      options.watch.grantedAlone(grant.id, grant.wish, terms, name);
+    }
     note(`${name}: sends ${grant.id} (${mode}), which arrives ${wayMs} ms later`);
     const { app, priority } = grant.wish;
     const sent = { id: grant.id, app, priority, replica: name, askedAt, sentAt: base.steady() };

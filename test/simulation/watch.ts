@@ -14,7 +14,7 @@ export interface Watch {
   /** The shared budget has given a place. */
   readonly granted: (id: string, wish: Candidate, terms: Terms) => void;
   /** A replica that is cut off has given one to itself. */
-  readonly grantedAlone: (id: string, wish: Candidate, terms: Terms) => void;
+  readonly grantedAlone: (id: string, wish: Candidate, terms: Terms, replica: string) => void;
   readonly settled: (ends: readonly EndReport[], terms: Terms) => void;
   readonly arrived: (id: string) => void;
   /** The shared budget has restarted, and remembers these. */
@@ -27,6 +27,8 @@ interface Place {
   readonly id: string;
   readonly at: number;
   readonly isBackground: boolean;
+  /** The replica that gave it to itself while it was cut off. */
+  readonly givenBy: string | undefined;
   readonly terms: Terms;
   arrivedAt: number | undefined;
 }
@@ -43,8 +45,9 @@ export function createWatch(now: () => number): Watch {
   const places = new Map<string, Place>();
   const circuits = createCircuitWatch(now);
 
-  function enter(id: string, { priority }: Candidate, terms: Terms): void {
-    places.set(id, { id, at: now(), isBackground: priority !== "interactive", terms, arrivedAt: undefined });
+  function enter(id: string, { priority }: Candidate, terms: Terms, givenBy?: string): void {
+    const isBackground = priority !== "interactive";
+    places.set(id, { id, at: now(), isBackground, givenBy, terms, arrivedAt: undefined });
   }
 
   return {
@@ -72,7 +75,10 @@ function tooLate(places: readonly Place[]): string[] {
   return late.map(({ id, at, arrivedAt }) => `${id} was given a place at ${at} and arrived at ${arrivedAt}`);
 }
 
-/** When background work was given a place, no more counted than it may share. */
+/**
+ * When background work was given a place, no more counted than it may share, as far as whoever gave it could know:
+ * callers of replicas that are cut off take of the reserve unseen.
+ */
 function reserveTouched(places: readonly Place[]): string[] {
   const problems: string[] = [];
   const sent = places.filter(({ arrivedAt }) => arrivedAt !== undefined);
@@ -84,14 +90,15 @@ function reserveTouched(places: readonly Place[]): string[] {
       }),
     ),
   );
-  for (const [index, { id, at, isBackground, terms }] of sent.entries()) {
+  for (const [index, { id, at, isBackground, givenBy, terms }] of sent.entries()) {
     if (!isBackground) continue;
     for (const [which, { windowMs }] of terms.windows.entries()) {
       let counted = 0;
       for (let before = index; before >= 0; before--) {
-        const { arrivedAt = 0, at: givenAt } = sent[before] ?? { at: Number.NEGATIVE_INFINITY };
-        if (givenAt < at - windowMs - terms.leaseMs) break;
-        if (arrivedAt > at - windowMs) counted++;
+        const other = sent[before];
+        if (other === undefined || other.at < at - windowMs - terms.leaseMs) break;
+        const isSeen = other.givenBy === undefined || other.givenBy === givenBy;
+        if (isSeen && (other.arrivedAt ?? 0) > at - windowMs) counted++;
       }
       const limit = limits?.[which] ?? 0;
       if (counted > limit)

@@ -9,6 +9,8 @@ import { type Arrival, type Replica, startReplica, type Upstream } from "./repli
 import { createSharedModel, type SharedModel } from "./shared-model.ts";
 import { createWatch, type Watch } from "./watch.ts";
 
+/** No clock, however far behind, is before its epoch. */
+const BEGUN_AT = 10_000;
 /** So much happens in no history at one instant. */
 const MOST_AT_ONCE = 100_000;
 
@@ -88,9 +90,9 @@ function textOf(error: unknown): string {
 
 /** Nothing comes from outside, and time does not stand still for ever. */
 function createVirtualClock(): FakeClock {
-  let at = 0;
+  let at = BEGUN_AT;
   let times = 0;
-  const clock: FakeClock = createFakeClock(0, {
+  const clock: FakeClock = createFakeClock(BEGUN_AT, {
     letRun() {
       times = clock.steady() === at ? times + 1 : 0;
       at = clock.steady();
