@@ -76,6 +76,7 @@ function hitServer(world: World, fault: Fault, kept: readonly Memory[]): void {
   weather.isUp = false;
   later(world, dice.pick([200, 6_000]), () => {
     if (fault !== "outage-of-all") model.restart(leftAfter(world, fault, kept));
+    if (fault !== "outage-of-all" && fault !== "restart-kept") world.lostAt = world.clock.steady();
     note("the server is there");
     weather.isUp = true;
     for (const each of alive) if (each.link.isUp) each.check();
@@ -124,8 +125,9 @@ function replace(world: World, replica: Replica): void {
   if (!world.alive.delete(replica)) return;
   world.note(`${replica.name} is gone`);
   const tryToStart = (): void => {
-    // Where it cannot be reached, none is started: see network.ts.
-    if (!world.weather.isUp) world.clock.after(100, tryToStart);
+    // Where it cannot be reached, or has yet to be told what it has lost, none is started: see play.ts.
+    const isTold = [...world.alive].every(({ link }) => link.lookedAt > world.lostAt);
+    if (!world.weather.isUp || !isTold) world.clock.after(100, tryToStart);
     else if (world.alive.size < world.plan.replicas) start(world);
   };
   later(world, 4_000, tryToStart);

@@ -5,8 +5,9 @@
  * what happened in it.
  *
  * Not tried, as the budget does not hold in them: a replica that starts while the shared budget is out of
- * reach; a server that loses its memory after everybody who could tell it has died; a replica that dies with
- * what it sent while it was cut off untold, and is replaced before that has left the windows.
+ * reach; a server that loses its memory after everybody who could tell it has died, or that has lost it and is
+ * joined by a new replica before those who can tell it; a replica that dies with what it sent while it was cut
+ * off untold, and is replaced before that has left the windows.
  */
 import { describe, expect, it } from "vitest";
 

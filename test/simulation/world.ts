@@ -30,6 +30,8 @@ export interface World {
   readonly failed: (error: unknown) => void;
   isLater: boolean;
   started: number;
+  /** When the server last lost what it knew, or some of it. */
+  lostAt: number;
 }
 
 /** What a caller waits for. */
@@ -81,6 +83,7 @@ export function createWorld(plan: Plan, dice: Dice): World {
     failed: (error) => void problems.push(textOf(error)),
     isLater: false,
     started: 0,
+    lostAt: Number.NEGATIVE_INFINITY,
   };
 }
 
