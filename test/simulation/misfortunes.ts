@@ -39,9 +39,32 @@ function later({ clock, dice, plan }: World, mostMs: number, undo: () => void): 
 }
 
 function goWrong(world: World, fault: Fault, kept: readonly Memory[]): void {
-  const { dice, weather, upstream, alive, note } = world;
-  const replica = alive.size > 0 ? dice.pick([...alive]) : undefined;
-  note(`fault: ${fault} ${replica?.name ?? ""}`);
+  const replica = anyOf(world);
+  world.note(`fault: ${fault} ${replica?.name ?? ""}`);
+  switch (fault) {
+    case "slow":
+    case "loss":
+    case "news-loss":
+    case "slow-down":
+      return worsen(world, fault);
+    case "outage-of-all":
+    case "restart-kept":
+    case "restart-partly":
+    case "restart-lost":
+      return hitServer(world, fault, kept);
+    case "outage-of-one":
+    case "stall":
+    case "kill":
+    case "stop":
+      if (replica !== undefined) hitReplica(world, fault, replica);
+  }
+}
+
+const anyOf = ({ alive, dice }: World): Replica | undefined =>
+  alive.size > 0 ? dice.pick([...alive]) : undefined;
+
+function worsen(world: World, fault: "slow" | "loss" | "news-loss" | "slow-down"): void {
+  const { dice, weather, upstream } = world;
   switch (fault) {
     case "slow":
       weather.slowestMs = dice.pick([30, 150, 500]);
@@ -55,16 +78,6 @@ function goWrong(world: World, fault: Fault, kept: readonly Memory[]): void {
     case "slow-down":
       upstream.slowDown = 0.2;
       return later(world, 2_000, () => void (upstream.slowDown = 0));
-    case "outage-of-all":
-    case "restart-kept":
-    case "restart-partly":
-    case "restart-lost":
-      return hitServer(world, fault, kept);
-    case "outage-of-one":
-    case "stall":
-    case "kill":
-    case "stop":
-      if (replica !== undefined) hitReplica(world, fault, replica);
   }
 }
 
@@ -101,11 +114,14 @@ function hitReplica(
     if (!replica.link.hasJoined) return;
     return cutOff(world, replica);
   }
-  if (!world.weather.isUp || replica.hasSecrets()) return;
+  if (!world.weather.isUp || replica.hasSecrets() || !isTold(world)) return;
   if (fault === "stop") return void replica.stop().then(() => replace(world, replica));
   replica.kill();
   replace(world, replica);
 }
+
+/** Whether a server that has lost its memory has been told by everybody who knows. */
+const isTold = ({ alive, lostAt }: World): boolean => [...alive].every(({ link }) => link.lookedAt > lostAt);
 
 /** Now and then it hears no more a moment before. */
 function cutOff(world: World, { link, check }: Replica): void {
@@ -126,8 +142,7 @@ function replace(world: World, replica: Replica): void {
   world.note(`${replica.name} is gone`);
   const tryToStart = (): void => {
     // Where it cannot be reached, or has yet to be told what it has lost, none is started: see play.ts.
-    const isTold = [...world.alive].every(({ link }) => link.lookedAt > world.lostAt);
-    if (!world.weather.isUp || !isTold) world.clock.after(100, tryToStart);
+    if (!world.weather.isUp || !isTold(world)) world.clock.after(100, tryToStart);
     else if (world.alive.size < world.plan.replicas) start(world);
   };
   later(world, 4_000, tryToStart);

@@ -92,7 +92,7 @@ export function startReplica(options: ReplicaOptions): Replica {
   const base = options.clock;
   let isDead = false;
   let awakeAt = Number.NEGATIVE_INFINITY;
-  let isStopping = false;
+  const stopping = new AbortController();
   const onTheirWay = new Set<string>();
   let aloneAt = Number.NEGATIVE_INFINITY;
   const clock: Clock = {
@@ -136,7 +136,7 @@ export function startReplica(options: ReplicaOptions): Replica {
 
   /** As the throttle does, but for the limit to how many are on their way at once. */
   async function keepSending(): Promise<void> {
-    while (!isStopping) {
+    while (!stopping.signal.aborted) {
       const departure = await turns.next();
       if (departure !== undefined) send(departure.grant, departure.waiter);
       else await new Promise<void>((resolve) => (wake = resolve));
@@ -200,9 +200,9 @@ export function startReplica(options: ReplicaOptions): Replica {
   }
 
   function want(candidate: Candidate, sends: number): void {
-    const free = LONGEST_LINE - (waiting.get(kindOf(candidate)) ?? 0);
+    const free = stopping.signal.aborted ? 0 : LONGEST_LINE - (waiting.get(kindOf(candidate)) ?? 0);
     const askedAt = base.steady();
-    for (let more = Math.min(sends, free); more > 0 && !isStopping; more--) join(candidate, askedAt);
+    for (let more = Math.min(sends, free); more > 0; more--) join(candidate, askedAt);
     wake();
   }
 
@@ -236,11 +236,11 @@ export function startReplica(options: ReplicaOptions): Replica {
     kill() {
       isDead = true;
       link.isDead = true;
-      isStopping = true;
+      stopping.abort();
     },
-    isStopping: () => isStopping,
+    isStopping: () => stopping.signal.aborted,
     async stop() {
-      isStopping = true;
+      stopping.abort();
       drop();
       while (onTheirWay.size > 0) await pause(clock, 20);
       await allowance.close();

@@ -123,7 +123,7 @@ function createCircuitWatch(now: () => number): CircuitWatch {
     open.set(scope, { forMs, until: now() + forMs, probe: undefined });
   }
 
-  function settle({ id, resource, isUnsent, isAnswered, slowDown }: EndReport, terms: Terms): void {
+  function probed({ id, resource, isUnsent, isAnswered }: EndReport, terms: Terms): void {
     for (const scope of ["origin", resource]) {
       const circuit = open.get(scope);
       if (circuit?.probe?.id !== id) continue;
@@ -131,6 +131,9 @@ function createCircuitWatch(now: () => number): CircuitWatch {
       else if (isAnswered) open.delete(scope);
       else turn(scope, terms);
     }
+  }
+
+  function told({ resource, slowDown, isUnsent }: EndReport, terms: Terms): void {
     if (isUnsent) return;
     refused = slowDown?.cause === "unreachable" ? refused + 1 : 0;
     if (slowDown === undefined || (refused > 0 && refused < REFUSED_IN_A_ROW)) return;
@@ -151,7 +154,10 @@ function createCircuitWatch(now: () => number): CircuitWatch {
       }
     },
     settled(ends, terms) {
-      for (const end of ends) settle(end, terms);
+      for (const end of ends) {
+        probed(end, terms);
+        told(end, terms);
+      }
     },
     restarted(circuits, refusedInARow) {
       open.clear();
