@@ -91,7 +91,8 @@ function createSignal(): { readonly next: () => AbortSignal; readonly raise: () 
     raise() {
       const raised = controller;
       controller = new AbortController();
-      raised.abort();
+      // A reason of its own: the default is an error with a stack, made anew each time.
+      raised.abort(null);
     },
   };
 }

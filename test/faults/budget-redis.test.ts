@@ -9,11 +9,11 @@ import {
   expectKept,
   expectServed,
   expectStoreInUse,
+  expectUsedUp,
   lasting,
   redisForTest,
   startMany,
   urlOf,
-  usedFrom,
 } from "../support/budget-watch.ts";
 import { crowd, startFleet } from "../support/fleet.ts";
 import { startGateway } from "../support/gateway.ts";
@@ -47,13 +47,16 @@ const OUTAGES: readonly Outage[] = [
   },
 ];
 
+/** A window or two may be spoilt by whatever else the machine does. */
+const PATIENCE_MS = 10_000;
+
 describe("the shared budget, saturated, when Redis", () => {
   it.each(OUTAGES)("$what, is never overrun, and is used up again by itself", async (outage) => {
     const redis = await redisForTest();
     const fleet = await startFleet({ REDIS_URL: urlOf(redis), BUDGET: "20/2s", REPLICAS: "3" });
     const replicas = await startMany(fleet, 3);
     await Promise.all(replicas.map(expectStoreInUse));
-    const callers = crowd(() => replicas, 15);
+    const callers = crowd(() => replicas, 30);
     await expectServed(callers);
     await lasting(1.3 * WINDOW.windowMs);
 
@@ -65,12 +68,14 @@ describe("the shared budget, saturated, when Redis", () => {
     await Promise.all(replicas.map(expectStoreInUse));
     await expectServed(callers);
 
-    const mended = Date.now();
-    await lasting(BACK_MS + 2.5 * WINDOW.windowMs);
+    await expectUsedUp(fleet.arrivals, WINDOW, {
+      windows: 2,
+      from: Date.now() + BACK_MS,
+      least: 0.9,
+      patienceMs: PATIENCE_MS,
+    });
     await callers.stop();
-    const arrivals = fleet.arrivals();
-    expectKept(arrivals, WINDOW);
-    expect(usedFrom(arrivals, WINDOW, mended + BACK_MS, 2)).toBeGreaterThanOrEqual(0.9);
+    expectKept(fleet.arrivals(), WINDOW);
     expect(callers.statuses).not.toContain(0);
   });
 
@@ -115,18 +120,22 @@ describe("replicas whose clocks differ", () => {
       [5_000, -5_000].map((ms) => startGateway({ env: { ...env, ...upstream }, clock: clockAheadBy(ms) })),
     );
     const gateways = [first, ...others];
-    const callers = crowd(() => gateways, 15);
-    await first.sandbox.waitForRequests(1);
-    await lasting(2.2 * WINDOW.windowMs);
+    const callers = crowd(() => gateways, 30);
+    const arrivals = (): number[] => first.sandbox.requests().map(({ at }) => at);
+    await first.sandbox.waitForRequests(WINDOW.limit);
+    await expectUsedUp(arrivals, WINDOW, {
+      windows: 2,
+      from: Date.now(),
+      least: 0.95,
+      patienceMs: PATIENCE_MS,
+    });
     // What one has known of the others counts, whatever its own clock says, when nobody can be asked.
     await redis.kill();
     await lasting(1.5 * WINDOW.windowMs);
     await redis.restart();
     await lasting(2 * WINDOW.windowMs);
     await callers.stop();
-    const arrivals = first.sandbox.requests().map(({ at }) => at);
-    expectKept(arrivals, WINDOW);
-    expect(usedFrom(arrivals, WINDOW, 0, 2)).toBeGreaterThanOrEqual(0.95);
+    expectKept(arrivals(), WINDOW);
     for (const { metric } of gateways) {
       expect(await metric('gateway_budget_spent_total{app="other",cause="miss"}')).toBeGreaterThan(0);
     }

@@ -8,16 +8,19 @@ import {
   expectKept,
   expectServed,
   expectStoreInUse,
+  expectUsedUp,
   lasting,
   redisForTest,
   startMany,
   urlOf,
-  usedFrom,
 } from "../support/budget-watch.ts";
 import { crowd, startFleet } from "../support/fleet.ts";
 import { startTcpProxy } from "../support/tcp-proxy.ts";
 
 const TWO_SECONDS = { limit: 20, windowMs: 2_000 } as const;
+
+/** A window or two may be spoilt by whatever else the machine does. */
+const PATIENCE_MS = 10_000;
 
 describe("replicas under saturation", () => {
   it("that are killed and started anew overrun nothing, and callers go on being served", async () => {
@@ -63,7 +66,7 @@ describe("replicas under saturation", () => {
     const redis = await redisForTest();
     const fleet = await startFleet({ REDIS_URL: urlOf(redis), BUDGET: "20/2s", REPLICAS: "3" });
     const replicas = await startMany(fleet, 3);
-    const callers = crowd(() => replicas, 15);
+    const callers = crowd(() => replicas, 30);
     let lastEnded = 0;
     for (const [index, old] of replicas.entries()) {
       await expectServed(callers);
@@ -72,17 +75,21 @@ describe("replicas under saturation", () => {
       expect(await old.process.ended).toBe(0);
       lastEnded = Date.now();
     }
-    await lasting(3.2 * TWO_SECONDS.windowMs);
+    const smaller = { limit: 12, windowMs: TWO_SECONDS.windowMs };
+    const since = lastEnded + smaller.windowMs;
+    await expectUsedUp(fleet.arrivals, smaller, {
+      windows: 2,
+      from: since,
+      least: 0.9,
+      patienceMs: PATIENCE_MS,
+    });
     await callers.stop();
     const arrivals = fleet.arrivals();
-    const smaller = { limit: 12, windowMs: TWO_SECONDS.windowMs };
     expectKept(arrivals, TWO_SECONDS);
-    const since = lastEnded + smaller.windowMs;
     expectKept(
       arrivals.filter((at) => at >= since),
       smaller,
     );
-    expect(usedFrom(arrivals, smaller, since, 2)).toBeGreaterThanOrEqual(0.9);
   });
 
   it("one of which is cut off from Redis overrun nothing, and all go on serving", async () => {
@@ -92,7 +99,7 @@ describe("replicas under saturation", () => {
     const lonely = await fleet.start({ REDIS_URL: urlOf(proxy) });
     const others = await startMany(fleet, 2);
     await Promise.all([lonely, ...others].map(expectStoreInUse));
-    const [ofLonely, ofOthers] = [crowd(() => [lonely], 6), crowd(() => others, 10)];
+    const [ofLonely, ofOthers] = [crowd(() => [lonely], 12), crowd(() => others, 20)];
     await expectServed(ofLonely);
     await lasting(TWO_SECONDS.windowMs);
     proxy.blackHole();
@@ -104,12 +111,15 @@ describe("replicas under saturation", () => {
     proxy.cut();
     await expectStoreInUse(lonely);
     await lonely.process.says(/The shared budget is there again/);
-    const mended = Date.now();
-    await lasting(3.5 * TWO_SECONDS.windowMs);
+    const from = Date.now() + TWO_SECONDS.windowMs;
+    await expectUsedUp(fleet.arrivals, TWO_SECONDS, {
+      windows: 2,
+      from,
+      least: 0.9,
+      patienceMs: PATIENCE_MS,
+    });
     await Promise.all([ofLonely.stop(), ofOthers.stop()]);
     await proxy.close();
-    const arrivals = fleet.arrivals();
-    expectKept(arrivals, TWO_SECONDS);
-    expect(usedFrom(arrivals, TWO_SECONDS, mended + TWO_SECONDS.windowMs, 2)).toBeGreaterThanOrEqual(0.9);
+    expectKept(fleet.arrivals(), TWO_SECONDS);
   });
 });

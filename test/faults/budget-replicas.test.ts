@@ -7,53 +7,70 @@ import { describe, expect, it } from "vitest";
 import { ask } from "../support/ask.ts";
 import {
   expectKept,
+  expectQueue,
   expectShared,
   expectStoreInUse,
+  expectUsedUp,
   lasting,
   redisForTest,
   spentBy,
   startMany,
   total,
   urlOf,
-  usedFrom,
 } from "../support/budget-watch.ts";
 import { crowd, startFleet, type Replica } from "../support/fleet.ts";
 
+const SHORT = { limit: 20, windowMs: 1_500 } as const;
 const SECOND = { limit: 20, windowMs: 1_000 } as const;
 const TWO_SECONDS = { limit: 20, windowMs: 2_000 } as const;
 
+/** A stretch may be spoilt by whatever else the machine does: then there are others. */
+const PATIENCE_MS = 45_000;
+
 describe("the shared budget, saturated", () => {
-  it.each([1, 3, 5])("for ten windows, is used up and not overrun by %i replicas", async (count) => {
-    const redis = await redisForTest();
-    const fleet = await startFleet({
-      REDIS_URL: urlOf(redis),
-      BUDGET: "20/1s",
-      REPLICAS: String(count),
-    });
-    const replicas = await startMany(fleet, count);
-    await Promise.all(replicas.map(expectShared));
-    const callers = crowd(() => replicas, 15);
-    await fleet.sandbox.waitForRequests(1);
-    await lasting(10.3 * SECOND.windowMs);
-    await callers.stop();
-    const arrivals = fleet.arrivals();
-    expectKept(arrivals, SECOND);
-    expect(usedFrom(arrivals, SECOND, 0, 10)).toBeGreaterThanOrEqual(0.95);
-  });
+  // More wait, all the time, than a window has places: what is not used then is the gateway's to answer for.
+  it.each([1, 3, 5])(
+    "for ten windows, is used up and not overrun by %i replicas",
+    { timeout: 120_000 },
+    async (count) => {
+      const redis = await redisForTest();
+      const fleet = await startFleet({
+        REDIS_URL: urlOf(redis),
+        BUDGET: "20/1500ms",
+        REPLICAS: String(count),
+      });
+      const replicas = await startMany(fleet, count);
+      await Promise.all(replicas.map(expectShared));
+      const callers = crowd(() => replicas, 3 * SHORT.limit);
+      await expectQueue(replicas, SHORT.limit);
+      await expectUsedUp(fleet.arrivals, SHORT, {
+        windows: 10,
+        from: Date.now(),
+        least: 0.95,
+        patienceMs: PATIENCE_MS,
+      });
+      await callers.stop();
+      expectKept(fleet.arrivals(), SHORT);
+    },
+  );
 
   it("keeps two windows at once", async () => {
     const redis = await redisForTest();
     const fleet = await startFleet({ REDIS_URL: urlOf(redis), BUDGET: "8/1s,14/3s", REPLICAS: "2" });
     const replicas = await startMany(fleet, 2);
     await Promise.all(replicas.map(expectShared));
-    const callers = crowd(() => replicas, 12);
-    await fleet.sandbox.waitForRequests(1);
-    await lasting(6_300);
+    const callers = crowd(() => replicas, 30);
+    await expectQueue(replicas, 14);
+    const longer = { limit: 14, windowMs: 3_000 };
+    await expectUsedUp(fleet.arrivals, longer, {
+      windows: 2,
+      from: Date.now(),
+      least: 0.95,
+      patienceMs: PATIENCE_MS,
+    });
     await callers.stop();
-    const arrivals = fleet.arrivals();
-    expectKept(arrivals, { limit: 8, windowMs: 1_000 });
-    expectKept(arrivals, { limit: 14, windowMs: 3_000 });
-    expect(usedFrom(arrivals, { limit: 14, windowMs: 3_000 }, 0, 2)).toBeGreaterThanOrEqual(0.95);
+    expectKept(fleet.arrivals(), { limit: 8, windowMs: 1_000 });
+    expectKept(fleet.arrivals(), longer);
   });
 
   it("is kept where the upstream is slow to answer", async () => {
@@ -120,11 +137,10 @@ describe("what is charged to the budget", () => {
     });
     const replicas = await startMany(fleet, 2);
     const callers = crowd(() => replicas, 10);
-    await lasting(3_000);
+    await expect.poll(() => callers.statuses.filter((status) => status !== 200).length).toBeGreaterThan(20);
     await callers.stop();
     const arrivals = fleet.arrivals();
     expectKept(arrivals, { limit: 5, windowMs: 1_000 });
-    expect(callers.statuses.filter((status) => status !== 200).length).toBeGreaterThan(20);
     expect(callers.statuses).not.toContain(0);
     expect(total(await spentBy(replicas))).toBe(arrivals.length);
   });

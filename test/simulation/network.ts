@@ -26,6 +26,8 @@ export interface Link {
   readonly tell: (news: News) => void;
   /** Whether this replica can reach the server. */
   isUp: boolean;
+  /** It hears no news: the connection for them broke first. */
+  isDeaf: boolean;
   /** The replica has died: nothing reaches it any more. */
   isDead: boolean;
   /** It has joined; until then nothing goes wrong: one that starts in the dark is a hole that is accepted. */
@@ -36,6 +38,8 @@ export interface Link {
 
 export interface LinkOptions {
   readonly clock: Clock;
+  /** The replica's own: it may stand still. */
+  readonly own: Clock;
   readonly dice: Dice;
   readonly weather: Weather;
   readonly model: SharedModel;
@@ -43,7 +47,7 @@ export interface LinkOptions {
   readonly hear: (news: News) => void;
 }
 
-export function createLink({ clock, dice, weather, model, terms, hear }: LinkOptions): Link {
+export function createLink({ clock, own, dice, weather, model, terms, hear }: LinkOptions): Link {
   let newsUntil = 0;
   const delay = (): number => dice.between(0, link.hasJoined ? weather.slowestMs : 20);
   const passes = (): boolean => !link.hasJoined || (link.isUp && weather.isUp && !dice.chance(weather.loss));
@@ -51,7 +55,7 @@ export function createLink({ clock, dice, weather, model, terms, hear }: LinkOpt
   function call<T>(operation: () => T): Promise<T> {
     return new Promise((resolve, reject) => {
       const isRefused = (!link.isUp || !weather.isUp) && dice.chance(0.5);
-      const stopWaiting = clock.after(isRefused ? 1 : TIMEOUT_MS, () => {
+      const stopWaiting = own.after(isRefused ? 1 : TIMEOUT_MS, () => {
         if (!link.isDead) reject(new Error("no answer"));
       });
       if (isRefused) return;
@@ -59,7 +63,7 @@ export function createLink({ clock, dice, weather, model, terms, hear }: LinkOpt
       clock.after(delay(), () => {
         if (!passes()) return;
         const answer = operation();
-        clock.after(delay(), () => {
+        own.after(delay(), () => {
           if (!passes() || link.isDead) return;
           stopWaiting();
           resolve(answer);
@@ -70,6 +74,7 @@ export function createLink({ clock, dice, weather, model, terms, hear }: LinkOpt
 
   const link: Link = {
     isUp: true,
+    isDeaf: false,
     isDead: false,
     hasJoined: false,
     lookedAt: Number.NEGATIVE_INFINITY,
@@ -82,15 +87,15 @@ export function createLink({ clock, dice, weather, model, terms, hear }: LinkOpt
         return reply;
       },
       async join(replica, known) {
-        const brought = await call(() => model.bring(terms, replica, known));
+        const brought = await call(() => model.bring(replica, known));
         return { ...brought, sends: await call(() => model.read()) };
       },
       leave: (asker) => call(() => model.leave(asker)),
     },
     tell(news) {
-      if (!link.isUp || dice.chance(weather.newsLoss)) return;
+      if (!link.isUp || link.isDeaf || dice.chance(weather.newsLoss)) return;
       newsUntil = Math.max(newsUntil, clock.steady() + delay());
-      clock.after(newsUntil - clock.steady(), () => {
+      own.after(newsUntil - clock.steady(), () => {
         if (link.isUp && !link.isDead) hear(news);
       });
     },

@@ -14,6 +14,7 @@ const FAULTS = [
   "restart-lost",
   "kill",
   "stop",
+  "stall",
   "slow-down",
 ] as const;
 export type Fault = (typeof FAULTS)[number];
@@ -25,7 +26,23 @@ export interface Plan {
   readonly laterTerms: Terms;
   readonly degradedForMs: number;
   readonly faults: readonly Fault[];
+  readonly pace: Pace;
 }
+
+/** How much happens, and how fast. */
+interface Pace {
+  /** For how long things go wrong. */
+  readonly faultyMs: number;
+  /** How likely it is that something does, at each step. */
+  readonly faultsPerStep: number;
+  readonly longestFaultMs: number;
+  /** Over how many windows it is seen whether all that there is gets used. */
+  readonly windowsOfUse: number;
+}
+
+const LONG: Pace = { faultyMs: 15_000, faultsPerStep: 0.06, longestFaultMs: 9_000, windowsOfUse: 5 };
+/** Many of these go into the time of one long history, and most of what can go wrong needs no longer. */
+const SHORT: Pace = { faultyMs: 5_000, faultsPerStep: 0.1, longestFaultMs: 3_000, windowsOfUse: 3 };
 
 const WINDOWS: readonly (readonly (readonly [limit: number, windowMs: number])[])[] = [
   [[6, 2_000]],
@@ -57,8 +74,9 @@ export function drawPlan(dice: Dice, allowed: readonly Fault[] = FAULTS): Plan {
     replicas: dice.between(1, 5),
     terms,
     laterTerms: { ...terms, windows: later },
-    degradedForMs: dice.pick([3_000, 20_000, 60_000]),
+    degradedForMs: dice.pick([1_000, 3_000, 60_000]),
     faults: dice.some(allowed),
+    pace: dice.pick([LONG, SHORT, SHORT, SHORT, SHORT, SHORT]),
   };
 }
 

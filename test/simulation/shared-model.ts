@@ -27,7 +27,7 @@ import type {
 } from "../../src/budget/shared-budget.ts";
 import { longestMs } from "../../src/budget/terms.ts";
 import { slackOf } from "../../src/budget/others.ts";
-import { noPlaces, spentIn, type Places, type Window } from "../../src/budget/windows.ts";
+import { noPlaces, spentIn, takePlace, type Places, type Window } from "../../src/budget/windows.ts";
 import { PRIORITIES } from "../../src/exchange.ts";
 import { type Heard, readReplicas } from "./heard.ts";
 
@@ -38,7 +38,10 @@ interface AppMemory {
   tag: number;
   askedAt: number;
   borrowedAt: number;
-  readonly own: Set<string>;
+  readonly ownIds: Set<string>;
+  /** The places of its sends: see `standingOf`. */
+  all: Places;
+  own: Places;
 }
 
 type NewLine = { readonly id: string; readonly at: number } & (
@@ -64,6 +67,8 @@ export interface Memory {
   readonly circuits: Map<SharedCircuit["scope"], Circuit>;
   readonly replicas: Map<string, Heard>;
   readonly ledger: Line[];
+  /** The places of the sends, or nothing while they have yet to be put together: see `standingOf`. */
+  places: Places | undefined;
 }
 
 export interface ModelOptions {
@@ -88,7 +93,6 @@ export interface SharedModel {
   readonly look: (terms: Terms, asker: Asker, after: string) => LookReply;
   /** Joining takes two steps: to bring what is known, and to read what there is. */
   readonly bring: (
-    terms: Terms,
     replica: string,
     known: { readonly sends: readonly KnownSend[]; readonly others: readonly string[] },
   ) => Bring;
@@ -114,6 +118,7 @@ export function emptyMemory(): Memory {
     circuits: new Map(),
     replicas: new Map(),
     ledger: [],
+    places: undefined,
   };
 }
 
@@ -235,8 +240,12 @@ export function createSharedModel(options: ModelOptions): SharedModel {
     const until = now + terms.leaseMs;
     const app = memoryOf(memory, wish.app);
     const isOwn = !isOverShare(standing, terms, wish.app, now);
-    if (isOwn) app.own.add(id);
-    else app.borrowedAt = now;
+    if (isOwn) {
+      app.ownIds.add(id);
+      takePlace(app.own, id, until);
+    } else app.borrowedAt = now;
+    takePlace(app.all, id, until);
+    takePlace(standing.places, id, until);
     memory.sends.set(id, until);
     memory.tag = tag;
     app.tag = tag + 1 / (terms.apps.get(wish.app)?.weight ?? 1);
@@ -245,6 +254,7 @@ export function createSharedModel(options: ModelOptions): SharedModel {
       if (circuit !== undefined) [circuit.probe, circuit.probeUntil] = [id, until];
     }
     const seq = ++memory.seq;
+    if (seq % 64 === 0) forgetOld(memory, now - keptFor(terms));
     addLine({ kind: "sent", id, at: now, isOwn });
     tell({ kind: "sent", seq, id, isOwn, ageMs: -terms.leaseMs });
     return { id, seq, isOwn };
@@ -258,11 +268,13 @@ export function createSharedModel(options: ModelOptions): SharedModel {
       for (const { id, app, resource, isUnsent, isAnswered, slowDown, sinceArrivalMs, durationMs } of ends) {
         const arrivedAt = now - sinceArrivalMs;
         const isKnown = memory.sends.has(id);
+        const { ownIds } = memoryOf(memory, app);
         const standing = standingOf(memory, terms, now);
+        const isOnItsWay = standing.places.onTheirWay.has(id);
         if (isUnsent) {
           giveBack(standing, { id, app });
           memory.sends.delete(id);
-          memoryOf(memory, app).own.delete(id);
+          ownIds.delete(id);
         } else {
           const end = { status: isAnswered ? 200 : ("reset" as const), arrivedAfterMs: 0, durationMs };
           settle(
@@ -275,6 +287,7 @@ export function createSharedModel(options: ModelOptions): SharedModel {
           memory.refused = standing.refusedInARow;
           if (isKnown) memory.sends.set(id, arrivedAt);
         }
+        if (isKnown && !isOnItsWay) memory.places = undefined;
         if (isKnown) addLine({ kind: "end", id, at: arrivedAt, isUnsent });
         tell({ kind: "settled", id, ageMs: sinceArrivalMs, isUnsent });
       }
@@ -284,9 +297,7 @@ export function createSharedModel(options: ModelOptions): SharedModel {
     look(terms, asker, after) {
       const now = readClock();
       if (!isJoined(asker)) return { kind: "lost" };
-      const lines = memory.ledger
-        .filter(({ entry }) => entry > Number(after.split("-")[0]))
-        .slice(0, MOST_LINES);
+      const lines = linesAfter(memory.ledger, Number(after.split("-")[0]));
       const { live, liveCount, apart, queued } = others(terms, asker, now);
       hear(asker, now, live.get(asker.replica));
       return {
@@ -309,7 +320,7 @@ export function createSharedModel(options: ModelOptions): SharedModel {
         replicas: [...memory.replicas.keys()],
       };
     },
-    bring(terms, replica, { sends, others: known }) {
+    bring(replica, { sends, others: known }) {
       const now = readClock();
       if (memory.gen === "" || memory.run !== run) {
         memory.gen = `${now}.${replica}`;
@@ -333,7 +344,7 @@ export function createSharedModel(options: ModelOptions): SharedModel {
         }
         tell({ kind: "sent", seq, id, ageMs, isOwn: false });
       }
-      forgetOld(memory, now - longestMs(terms) - terms.leaseMs - 1);
+      memory.places = undefined;
       memory.replicas.set(replica, { heardAt: now - SILENT_MS - 1, known: 0, wait: undefined, queued: [] });
       return { gen: memory.gen, seq: memory.seq, entry: `${memory.entries}-0` };
     },
@@ -342,7 +353,7 @@ export function createSharedModel(options: ModelOptions): SharedModel {
       return [...memory.sends].map(([id, at]) => ({
         id,
         ageMs: now - at,
-        isOwn: memoryOf(memory, appIn(id)).own.has(id),
+        isOwn: memoryOf(memory, appIn(id)).ownIds.has(id),
       }));
     },
     leave(asker) {
@@ -350,9 +361,9 @@ export function createSharedModel(options: ModelOptions): SharedModel {
       memory.replicas.delete(asker.replica);
       tell({ kind: "changed" });
     },
-    snapshot: () => structuredClone(memory),
+    snapshot: () => copyOf(memory),
     restart(left) {
-      memory = left;
+      memory = copyOf(left);
       run++;
     },
   };
@@ -362,51 +373,72 @@ function memoryOf({ apps }: Memory, app: string): AppMemory {
   let found = apps.get(app);
   if (found === undefined) {
     const never = Number.NEGATIVE_INFINITY;
-    found = { tag: 0, askedAt: never, borrowedAt: never, own: new Set() };
+    found = {
+      tag: 0,
+      askedAt: never,
+      borrowedAt: never,
+      ownIds: new Set(),
+      all: noPlaces(),
+      own: noPlaces(),
+    };
     apps.set(app, found);
   }
   return found;
+}
+
+/** Two windows: what apps took in the one before says what they are likely to want. */
+function keptFor(terms: Terms): number {
+  return 2 * longestMs(terms) + terms.leaseMs + 1;
 }
 
 function forgetOld({ sends, apps }: Memory, horizon: number): void {
   for (const [id, at] of sends) {
     if (at >= horizon) continue;
     sends.delete(id);
-    apps.get(appIn(id))?.own.delete(id);
+    apps.get(appIn(id))?.ownIds.delete(id);
   }
 }
 
-/** What is kept, as the arbiter takes it. */
+/** The next lines after an entry; entries are numbered without a gap. */
+function linesAfter(ledger: readonly Line[], entry: number): readonly Line[] {
+  const from = Math.max(0, entry + 1 - (ledger[0]?.entry ?? 0));
+  return ledger.slice(from, from + MOST_LINES);
+}
+
+/** What is kept, as the arbiter takes it: put together anew where more has happened than what the arbiter does. */
 function standingOf(memory: Memory, terms: Terms, now: number): Standing {
-  forgetOld(memory, now - longestMs(terms) - terms.leaseMs - 1);
-  const sends = [...memory.sends].toSorted(([, a], [, b]) => a - b);
-  const placesOf = (counts: (id: string) => boolean): Places => {
-    const places = noPlaces();
-    for (const [id, at] of sends) {
-      if (!counts(id)) continue;
-      if (at <= now) places.arrived.push(at);
-      else places.onTheirWay.set(id, at);
+  memory.places ??= placesOf(memory, terms, now);
+  const { places, apps, tag, circuits, refused } = memory;
+  return { places, apps, tag, circuits, refusedInARow: refused };
+}
+
+function placesOf(memory: Memory, terms: Terms, now: number): Places {
+  forgetOld(memory, now - keptFor(terms));
+  const places = noPlaces();
+  for (const app of memory.apps.values()) [app.all, app.own] = [noPlaces(), noPlaces()];
+  for (const [id, at] of [...memory.sends].toSorted(([, a], [, b]) => a - b)) {
+    const app = memory.apps.get(appIn(id));
+    const sets = [places, ...(app ? [app.all] : []), ...(app?.ownIds.has(id) ? [app.own] : [])];
+    for (const set of sets) {
+      if (at <= now) set.arrived.push(at);
+      else set.onTheirWay.set(id, at);
     }
-    return places;
-  };
-  const apps = [...memory.apps].map(
-    ([app, { tag, askedAt, borrowedAt, own }]) =>
-      [
-        app,
-        {
-          tag,
-          askedAt,
-          borrowedAt,
-          all: placesOf((id) => appIn(id) === app),
-          own: placesOf((id) => own.has(id)),
-        },
-      ] as const,
-  );
+  }
+  return places;
+}
+
+/** A copy to which nothing happens any more, lines and places excepted, which nobody changes. */
+function copyOf(memory: Memory): Memory {
   return {
-    places: placesOf(() => true),
-    apps: new Map(apps),
-    tag: memory.tag,
-    circuits: memory.circuits,
-    refusedInARow: memory.refused,
+    ...memory,
+    sends: new Map(memory.sends),
+    apps: copied(memory.apps, (app) => ({ ...app, ownIds: new Set(app.ownIds) })),
+    circuits: copied(memory.circuits, (circuit) => ({ ...circuit })),
+    replicas: new Map(memory.replicas),
+    ledger: [...memory.ledger],
+    places: undefined,
   };
 }
+
+const copied = <K, V>(map: ReadonlyMap<K, V>, copy: (value: V) => V): Map<K, V> =>
+  new Map([...map].map(([key, value]) => [key, copy(value)]));

@@ -33,6 +33,39 @@ export function expectKept(instants: readonly number[], window: AgreedWindow): v
   expect(most).toBeLessThanOrEqual(window.limit);
 }
 
+/** A stretch of time in which more is wanted than there is. */
+interface Stretch {
+  readonly windows: number;
+  /** Since when, in epoch milliseconds. */
+  readonly from: number;
+  /** The part of what there is that is used at the least. */
+  readonly least: number;
+  /** For so much longer than the windows last, a machine that is busy with something else may not have had one. */
+  readonly patienceMs: number;
+}
+
+/**
+ * Resolves once so many windows in a row have been used up, wherever they begin. More than there is has to be
+ * wanted all the time: a machine that is busy with something else now and then makes it only later.
+ */
+export async function expectUsedUp(
+  arrivals: () => readonly number[],
+  { limit, windowMs }: AgreedWindow,
+  { windows, from, least, patienceMs }: Stretch,
+): Promise<void> {
+  const used = (): number => {
+    const most = mostWithin(
+      arrivals().filter((at) => at >= from),
+      windows * windowMs,
+    );
+    return most / (limit * windows);
+  };
+  await expect
+    .poll(used, { timeout: from - Date.now() + windows * windowMs + patienceMs })
+    .toBeGreaterThanOrEqual(least);
+  report("used up", { used: used(), afterMs: Date.now() - from - windows * windowMs });
+}
+
 /** How much was used from the first arrival after an instant on, for so many windows. */
 export function usedFrom(
   instants: readonly number[],
@@ -44,6 +77,21 @@ export function usedFrom(
   const used = utilisation(instants, window, first, first + windows * window.windowMs);
   report("utilisation", { used, afterMs: first - from });
   return used;
+}
+
+/** Resolves when so many wait for a place, in all replicas together. */
+export async function expectQueue(replicas: readonly Replica[], waiting: number): Promise<void> {
+  const lengthAt = async ({ admin }: Replica): Promise<number> => {
+    const { text } = await ask(`${admin}/metrics`);
+    const lengths = [...text.matchAll(/^gateway_throttle_queue_length\{.*\} (\d+)$/gm)];
+    return lengths.reduce((sum, [, length]) => sum + Number(length), 0);
+  };
+  await expect
+    .poll(async () => {
+      const lengths = await Promise.all(replicas.map(lengthAt));
+      return lengths.reduce((sum, length) => sum + length, 0);
+    })
+    .toBeGreaterThanOrEqual(waiting);
 }
 
 /** Answers in the order they came, those since a given number of them. */

@@ -23,29 +23,36 @@ interface Timer {
   readonly callback: () => void;
 }
 
-/**
- * @param startAt epoch milliseconds
- * @param ties which goes first of those due at one instant: real timers promise nothing about that
- */
+export interface FakeClockOptions {
+  /** Which goes first of those due at one instant: real timers promise nothing about that. */
+  readonly ties?: "first-armed" | "last-armed";
+  /** Lets what follows from a callback run, before the next one. */
+  readonly letRun?: () => Promise<void>;
+}
+
+/** @param startAt epoch milliseconds */
 export function createFakeClock(
   startAt = Date.UTC(2026, 0, 15, 12),
-  ties: "first-armed" | "last-armed" = "first-armed",
+  { ties = "first-armed", letRun = settled }: FakeClockOptions = {},
 ): FakeClock {
   let now = startAt;
   /** How far the time of day was set, all in all. */
   let setBy = 0;
-  const timers = new Set<Timer>();
+  /** Whose turn is next stands last. */
+  const timers: Timer[] = [];
   const armings = createCounter();
 
-  function nextDue(until: number): Timer | undefined {
-    let next: Timer | undefined;
-    for (const timer of timers) {
-      if (timer.dueAt > until) continue;
-      // A set keeps the order of arming.
-      const sooner = next === undefined || timer.dueAt < next.dueAt;
-      if (sooner || (timer.dueAt === next?.dueAt && ties === "last-armed")) next = timer;
-    }
-    return next;
+  function arm(timer: Timer): void {
+    let index = timers.length;
+    const isLater = (dueAt: number): boolean =>
+      ties === "last-armed" ? timer.dueAt > dueAt : timer.dueAt >= dueAt;
+    while (index > 0 && isLater(timers[index - 1]?.dueAt ?? 0)) index--;
+    timers.splice(index, 0, timer);
+  }
+
+  function cancel(timer: Timer): void {
+    const index = timers.lastIndexOf(timer);
+    if (index >= 0) timers.splice(index, 1);
   }
 
   return {
@@ -53,21 +60,21 @@ export function createFakeClock(
     steady: () => now - setBy,
     after(delayMs, callback) {
       const timer: Timer = { dueAt: now + Math.max(0, delayMs), callback };
-      timers.add(timer);
+      arm(timer);
       armings.add(delayMs);
-      return () => void timers.delete(timer);
+      return () => cancel(timer);
     },
     get pending() {
-      return timers.size;
+      return timers.length;
     },
     async advance(ms) {
       const until = now + ms;
-      await settled();
-      for (let timer = nextDue(until); timer !== undefined; timer = nextDue(until)) {
-        timers.delete(timer);
+      await letRun();
+      for (let timer = timers.at(-1); timer !== undefined && timer.dueAt <= until; timer = timers.at(-1)) {
+        timers.pop();
         now = Math.max(now, timer.dueAt);
         timer.callback();
-        await settled();
+        await letRun();
       }
       now = Math.max(now, until);
     },
@@ -82,6 +89,15 @@ export function createFakeClock(
 /** Resolves when every promise that can go on has gone on. */
 export function settled(): Promise<void> {
   return new Promise((resolve) => setImmediate(resolve));
+}
+
+/**
+ * Resolves when every promise has gone on that waits for nothing but others: much sooner than `settled`, where
+ * nothing comes from outside the process.
+ */
+export function promisesSettled(): Promise<void> {
+  // Node empties the queue of promises before it turns to the next tick.
+  return new Promise((resolve) => process.nextTick(resolve));
 }
 
 interface Counter {

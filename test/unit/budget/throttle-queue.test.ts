@@ -98,7 +98,7 @@ describe("jobs that wait for a place", () => {
   });
 
   it("keep their order however the clock wakes them", async () => {
-    const clock = createFakeClock(undefined, "last-armed");
+    const clock = createFakeClock(undefined, { ties: "last-armed" });
     const { throttled } = createSetting({ windows: ONE_A_MINUTE, clock });
     const order: number[] = [];
     const jobs = Array.from({ length: 6 }, (_, index) => throttled(bringing(() => void order.push(index))));
