@@ -151,8 +151,9 @@ function replace(world: World, replica: Replica): void {
 /** From here on nothing goes wrong, and everybody wants as much as there is. */
 export async function heal(world: World): Promise<void> {
   const { alive, weather, upstream, clock, note, plan } = world;
-  // What was to be undone has been by then, and who is missing is there again.
+  // What was to be undone has been by then; who stood still while it was to stop is replaced later.
   await clock.advance(plan.pace.longestFaultMs + 500);
+  for (let step = 0; step < 100 && alive.size < plan.replicas; step++) await clock.advance(STEP_MS);
   note("all is well");
   const enough = Math.max(
     ...agreed(plan).map(({ limit, windowMs }) => Math.ceil((limit * LONGEST_USE_MS) / windowMs)),
