@@ -36,13 +36,9 @@ export function createLocalAllowance(options: LocalAllowanceOptions): Allowance 
     return { id, origin, at: clock.now(), app, resource, cause, query };
   }
 
-  function complete(
-    { id }: Grant,
-    status: LedgerCompletion["status"],
-    durationMs = 0,
-    sinceArrivalMs = 0,
-  ): void {
-    ledger.complete(id, { status, durationMs, arrivedAt: clock.now() - sinceArrivalMs });
+  function complete({ id }: Grant, completion: LedgerCompletion): void {
+    ledger.complete(id, completion);
+    changed();
   }
 
   return {
@@ -66,16 +62,17 @@ export function createLocalAllowance(options: LocalAllowanceOptions): Allowance 
     },
     settle(granted, end) {
       const { id, wish } = granted;
+      const { status, durationMs, arrivedAfterMs } = end;
+      const sinceArrivalMs = durationMs - arrivedAfterMs;
+      // The time of day first: a process that stands still in between counts longer here than the ledger shows.
+      const arrivedAt = clock.now() - sinceArrivalMs;
       const now = clock.steady();
-      const sinceArrivalMs = end.durationMs - end.arrivedAfterMs;
       settle(standing, terms, { id, ...wish }, { end, arrivedAt: now - sinceArrivalMs }, now);
-      complete(granted, end.status, end.durationMs, sinceArrivalMs);
-      changed();
+      complete(granted, { status, durationMs, arrivedAt });
     },
     giveBack(granted) {
       giveBack(standing, { id: granted.id, app: granted.wish.app });
-      complete(granted, "unsent");
-      changed();
+      complete(granted, { status: "unsent", durationMs: 0, arrivedAt: clock.now() });
     },
     expect: (candidate, queued) => expectation(current(), terms, candidate, queued, clock.steady()),
     attach: (line) => ({ changed } = line),

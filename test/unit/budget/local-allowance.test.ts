@@ -2,10 +2,12 @@ import { describe, expect, it } from "vitest";
 
 import type { Allowance, Grant, Wish } from "../../../src/budget/allowance.ts";
 import type { Terms } from "../../../src/budget/arbiter.ts";
-import type { LedgerLine, OwnLedger } from "../../../src/budget/ledger.ts";
+import { instantOf, type LedgerLine, type OwnLedger } from "../../../src/budget/ledger.ts";
 import { createLocalAllowance } from "../../../src/budget/local-allowance.ts";
 import { createMemoryLedger } from "../../../src/budget/memory-ledger.ts";
 import type { SendEnd } from "../../../src/exchange.ts";
+import { mostWithin } from "../../support/arrivals.ts";
+import { createDice } from "../../support/dice.ts";
 import { createFakeClock, type FakeClock } from "../../support/fake-clock.ts";
 import { LEASE_MS, MINUTE, termsOf } from "./arbiter-support.ts";
 
@@ -264,5 +266,31 @@ describe("a time of day that is set", () => {
     const options = { origin: "api", terms: ONE_A_MINUTE, clock, replica: "here" } as const;
     const allowance = createLocalAllowance({ ...options, ledger: ahead });
     expect(allowance.expect(wishOf(), []).forMs).toBe(MINUTE + 1);
+  });
+});
+
+describe("a process that stands still at any moment", () => {
+  it("never shows more in its ledger than was allowed in any window", async () => {
+    const dice = createDice(4);
+    let at = 1_800_000_000_000;
+    // Between any two looks at a clock it may have stood still.
+    const look = (): number => (at += dice.chance(0.2) ? dice.between(1, 400) : 0);
+    const clock = { ...createFakeClock(), now: look, steady: () => look() - 1_700_000_000_000 };
+    const ledger = createMemoryLedger({ retentionMs: 7 * DAY, maxRecords: 10_000, now: clock.now });
+    const windows = [{ name: "1s", limit: 3, windowMs: 1_000 }];
+    const options = { origin: "api", ledger, clock, replica: "here" } as const;
+    const allowance = createLocalAllowance({ ...options, terms: termsOf({ a: 1 }, { windows }) });
+    for (let sends = 0; sends < 300;) {
+      const taken = await allowance.take([wishOf()]);
+      if (taken.kind === "wait") at += taken.forMs;
+      else {
+        allowance.settle(taken.grant, OK);
+        sends++;
+      }
+    }
+    const instants: number[] = [];
+    for await (const lines of ledger.read(0, at + 1)) instants.push(...lines.map(instantOf));
+    expect(instants).toHaveLength(300);
+    expect(mostWithin(instants, 1_000)).toBe(3);
   });
 });
