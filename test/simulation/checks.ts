@@ -1,6 +1,7 @@
 /** What is looked at once nothing goes wrong any more. */
 import { shareOf, type Terms } from "../../src/budget/arbiter.ts";
 import { freeAt, noPlaces, settlePlace, type Window } from "../../src/budget/windows.ts";
+import { SILENT_MS } from "../../src/budget/shared-allowance.ts";
 import { PRIORITIES } from "../../src/exchange.ts";
 import { mostWithin } from "../support/arrivals.ts";
 import { agreed, APPS, LEASE_MS } from "./plan.ts";
@@ -11,6 +12,8 @@ import { callOf, start, type World } from "./world.ts";
 const NOTICED_MS = 100;
 /** A wait as short as this is for others to catch up; no place is promised with it. */
 const CATCH_UP_MS = 250;
+/** How often a replica says that it is there. */
+const BEAT_MS = 250;
 /** Who goes within so short a time of another has not kept it waiting. */
 const TOGETHER_MS = 50;
 /** How often a quiet app asks. */
@@ -164,6 +167,8 @@ export async function checkWakeUps(world: World, longestMs: number): Promise<voi
   await calmDown(world, longestMs);
   await checkProbe(world);
   await calmDown(world, longestMs);
+  if (world.alive.size > 1) await checkRelief(world);
+  await calmDown(world, longestMs);
   await checkNewcomer(world);
   await checkNobodyIsLeft(world, longestMs);
 }
@@ -198,6 +203,23 @@ async function checkProbe(world: World): Promise<void> {
   await clock.advance(FIRST_COOL_OFF_MS);
   await clock.advance(NOTICED_MS * 3);
   if (isWanted(alive)) problems.push("one who waits does not hear that the upstream is well again");
+}
+
+/** Something was held back for a replica that stood still, until it went on. */
+async function checkRelief(world: World): Promise<void> {
+  const { clock, dice, alive, problems } = world;
+  const [sleeper, holder, other = holder] = dice.shuffled([...alive]);
+  sleeper?.stall(SILENT_MS + NOTICED_MS * 7);
+  await clock.advance(SILENT_MS + NOTICED_MS * 3);
+  for (const app of APPS) void holder?.hold(callOf(app));
+  await clock.advance(NOTICED_MS * 2);
+  for (const app of APPS) other?.want(callOf(app), 1);
+  await clock.advance(NOTICED_MS);
+  const waiting = other?.wanted() ?? 0;
+  // It goes on, and says so; the others hear of it the next time that they say that they are there.
+  await clock.advance(NOTICED_MS * 2 + BEAT_MS);
+  if (waiting === APPS.length && other?.wanted() === waiting)
+    problems.push("one who waits does not hear that nothing is held back any more");
 }
 
 /** A replica takes the place of another: who waits in it goes as soon as it has joined. */
