@@ -160,6 +160,40 @@ describe("a flight among replicas", () => {
     expect(flown).toEqual({ value: "own", how: "fetched" });
   });
 
+  it("knows of those who follow it before it is asked for", async () => {
+    const steps: string[] = [];
+    const waiting = waitingFor();
+    const claim: Claim = {
+      kind: "leader",
+      hear: (who) => void steps.push(who === waiting ? "hears" : "hears for another"),
+      release: async () => void steps.push("released"),
+    };
+    const fetch = async (): Promise<string> => (steps.push("asks"), "new");
+    await createFly<string>(claimsOf(claim))("k", waiting, { look: nothing, fetch });
+    expect(steps).toEqual(["hears", "asks", "released"]);
+  });
+
+  it.each([
+    ["told who waits for it with a follower", [], 1],
+    ["told nothing where it has landed by then", ["theirs"], 0],
+  ])("is %s", async (_name, looks, times) => {
+    const waiting = waitingFor();
+    const told: unknown[] = [];
+    const claim: Claim = {
+      kind: "follower",
+      ended: Promise.resolve({ kind: "failed", problem: new Problem("upstream-error") }),
+      tell: (who) => void told.push(who),
+      stop: () => undefined,
+    };
+    const left: (string | undefined)[] = [undefined, ...looks];
+    const flown = createFly<string>(claimsOf(claim))("k", waiting, {
+      look: async () => left.shift(),
+      fetch: async () => expect.unreachable(),
+    });
+    await flown.catch(() => undefined);
+    expect(told).toEqual(Array.from({ length: times }, () => waiting));
+  });
+
   it("is left by a follower for whom nobody waits any more", async () => {
     const controller = new AbortController();
     const never = Promise.withResolvers<ClaimEnd>();
