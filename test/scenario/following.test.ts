@@ -76,7 +76,13 @@ describe("a quiet app that asks one gateway what a hog is waiting for at another
   it("is answered at once, pays for the call, and the hog gets the same answer", async () => {
     const { gateways, asked } = await startWithHog();
     const [first, second] = gateways;
-    const replies = await Promise.all(Array.from({ length: 10 }, () => get(second, "quiet", "/areas?q=a")));
+    first.sandbox.hold();
+    const callers = Array.from({ length: 10 }, () => get(second, "quiet", "/areas?q=a"));
+    await first.sandbox.waitForRequests(6);
+    // Requests are read in the order they came.
+    await second.get("/nowhere");
+    first.sandbox.release();
+    const replies = await Promise.all(callers);
     for (const reply of replies) {
       expect(reply.status).toBe(200);
       expect(cacheStatus(reply)).toMatchObject({ collapsed: true });
