@@ -71,13 +71,8 @@ export function readMessage(text: string): RedisMessage | undefined {
       if (typeof key !== "string" || typeof holder !== "string" || !isObject(end)) return undefined;
       return { kind: "ended", key, holder, end: endOf(end) };
     }
-    case "waiting": {
-      const { holder, from, forMs } = message;
-      const party = partyOf(message);
-      if (typeof holder !== "string" || typeof from !== "string" || typeof forMs !== "number")
-        return undefined;
-      return party && { kind: "waiting", holder, from, party, forMs };
-    }
+    case "waiting":
+      return waitingIn(message);
     default:
       return undefined;
   }
@@ -132,6 +127,13 @@ function endOf({ kind, code, detail, retryAfterSeconds, refusedHere }: Fields): 
     internal: "another replica's flight failed",
   });
   return { kind, problem };
+}
+
+function waitingIn(message: Fields): RedisMessage | undefined {
+  const { holder, from, forMs } = message;
+  const party = partyOf(message);
+  if (typeof holder !== "string" || typeof from !== "string" || typeof forMs !== "number") return undefined;
+  return party && { kind: "waiting", holder, from, party, forMs };
 }
 
 /** Somebody of a priority that is not known here is nobody. */
