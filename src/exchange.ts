@@ -212,6 +212,13 @@ export interface Waiter extends Pick<GatewayRequest, "app" | "deadlineAt" | "gon
 /** Refuses one who has waited in vain; `undefined`: the call is not in the queue any more. */
 export type RefuseLate = (waiter: Pick<Waiter, "app" | "priority">) => Problem | undefined;
 
+/** Those who wait for a flight at one replica, as far as another one needs to know; nobody where there are no apps. */
+export interface Party {
+  readonly apps: readonly string[];
+  /** That of the most urgent one. */
+  readonly priority: Priority;
+}
+
 /** Who waits for an upstream call, as far as the queue in front of it needs to know. */
 export interface Waiting {
   /** Aborted when nobody waits any more: a queued call is then withdrawn and spends nothing. */
@@ -220,12 +227,18 @@ export interface Waiting {
   readonly deadlineAt: () => number;
   /** That of the most urgent one who waits, or waited. */
   readonly priority: () => Priority;
-  /** The apps of those who wait now, the one that has waited longest first; each may pay. */
+  /** The apps of those who wait now, the one that has waited longest first, those elsewhere last; each may pay. */
   readonly apps: () => readonly string[];
   /** Calls back whenever `priority` has become more urgent, or `apps` has changed while somebody waits. */
   readonly onChange: (listen: () => void) => void;
   /** The call is in the queue from now on: one of several whose own deadline passes there is refused by this, once. */
   readonly inQueue: (refuseLate: RefuseLate) => void;
+}
+
+/** Who waits for a flight: in this process, and, as they say, at other replicas. */
+export interface FlightWaiting extends Waiting {
+  /** What a replica says of who waits for it there, in place of what it said before. */
+  readonly elsewhere: (replica: string, party: Party) => void;
 }
 
 /** Whose turn comes first: callers' own requests, then those of background apps, then work nobody waits for. */
@@ -294,9 +307,22 @@ export type ClaimEnd =
 
 /** The claim to be the one replica that fetches a key. */
 export type Claim =
-  | { readonly kind: "leader"; readonly release: (end: ClaimEnd) => Promise<void> }
-  /** `ended` resolves by message, or when the leader's lease runs out; it never rejects. */
-  | { readonly kind: "follower"; readonly ended: Promise<ClaimEnd>; readonly stop: () => void }
+  /** `hear`: from now on `waiting` is told who waits at other replicas, until the release. */
+  | {
+      readonly kind: "leader";
+      readonly hear: (waiting: Pick<FlightWaiting, "elsewhere">) => void;
+      readonly release: (end: ClaimEnd) => Promise<void>;
+    }
+  /**
+   * `ended` resolves by message, or when the leader's lease runs out; it never rejects. `tell`: from now on the leader
+   * is told who waits here, until `stop`; what of that gets lost costs urgency and nothing else.
+   */
+  | {
+      readonly kind: "follower";
+      readonly ended: Promise<ClaimEnd>;
+      readonly tell: (waiting: Waiting) => void;
+      readonly stop: () => void;
+    }
   /** The service of claims is out of order: everyone for himself. */
   | { readonly kind: "unavailable" };
 

@@ -7,6 +7,7 @@ import type {
   Cause,
   Entry,
   Fetched,
+  FlightWaiting,
   Observer,
   Question,
   Tier,
@@ -58,10 +59,10 @@ export interface ObtainOptions {
   readonly coalesce: (
     key: string,
     waiter: Waiter,
-    launch: (waiting: Waiting) => Promise<Flown>,
+    launch: (waiting: FlightWaiting) => Promise<Flown>,
   ) => Promise<{ readonly value: Flown; readonly collapsed: boolean }>;
   /** Flies a key, once among all replicas. */
-  readonly fly: (key: string, waiting: Waiting, steps: Steps) => Promise<Flown>;
+  readonly fly: (key: string, waiting: FlightWaiting, steps: Steps) => Promise<Flown>;
   /** What a flight is about: asks the upstream, or rejects with a `Problem`. */
   readonly fetch: (question: Question, waiting: Waiting, asking: Asking) => Promise<Fetched>;
   readonly failures: Failures;

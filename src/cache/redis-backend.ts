@@ -99,6 +99,7 @@ export function createRedisBackend(options: RedisBackendOptions): RedisBackend {
   const claims = createRedisClaims({
     calls,
     clock,
+    replica,
     newHolder: random.unique16,
     isListening: listener.isUp,
   });
@@ -152,6 +153,9 @@ function dispatch(text: string, { replica, purges, claims, tell }: Addressees): 
       const { key, end } = message;
       claims.onEnded(message);
       if (end.kind === "failed") tell({ kind: "failed", key, problem: end.problem });
+      return;
     }
+    case "waiting":
+      claims.onWaiting(message);
   }
 }

@@ -24,6 +24,7 @@ export type RedisOperation =
   | "claim"
   | "release"
   | "renew"
+  | "tell"
   | "beat"
   // Those of the budget (src/budget/redis-budget.ts).
   | "take"

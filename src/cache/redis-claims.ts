@@ -4,13 +4,16 @@
  * The claim of a flight is a key with its holder as value, which expires unless the holder renews it; so a
  * holder that dies is out of the way after a lease at most. Who finds it taken waits for the message that
  * the flight has ended. It listens from before it asks, and the message names the holder, so the message
- * of this very flight cannot be missed, nor that of an earlier one be taken for it.
+ * of this very flight cannot be missed, nor that of an earlier one be taken for it. In the same way the holder
+ * listens from before it asks for what followers say of those who wait with them.
  */
 import type { Claim, ClaimEnd, Claims } from "../exchange.ts";
 import type { Clock } from "../platform/clock.ts";
 import type { RedisCalls } from "./redis-calls.ts";
+import { createHearings, type Hearing, type Hearings } from "./redis-claim-hearing.ts";
 import { createListeners, type Listener } from "./redis-claim-listeners.ts";
-import { CHANNEL, endedMessage, type RedisMessage } from "./redis-messages.ts";
+import { createTelling } from "./redis-claim-telling.ts";
+import { CHANNEL, endedMessage, type RedisMessage, waitingMessage } from "./redis-messages.ts";
 
 const LEASE_MS = 3_000;
 const RENEW_MS = 1_000;
@@ -19,6 +22,7 @@ const LEASE_SLACK_MS = 10;
 
 export interface RedisClaims extends Claims {
   readonly onEnded: (message: Extract<RedisMessage, { kind: "ended" }>) => void;
+  readonly onWaiting: Hearings["onWaiting"];
   /** Messages, or Redis, cannot be relied on: nobody waits any longer. */
   readonly vacateAll: () => void;
   readonly close: () => void;
@@ -27,6 +31,8 @@ export interface RedisClaims extends Claims {
 export interface RedisClaimsOptions {
   readonly calls: RedisCalls;
   readonly clock: Clock;
+  /** The name of this replica, unlike any other's. */
+  readonly replica: string;
   /** A new name for a holder, unlike any other. */
   readonly newHolder: () => string;
   /** Whether messages are being received. */
@@ -34,8 +40,9 @@ export interface RedisClaimsOptions {
 }
 
 export function createRedisClaims(options: RedisClaimsOptions): RedisClaims {
-  const { calls, newHolder, isListening } = options;
+  const { calls, clock, newHolder, isListening } = options;
   const listeners = createListeners();
+  const hearings = createHearings(clock);
   /** Stops the renewal of each claim held. */
   const held = new Set<() => void>();
 
@@ -44,20 +51,28 @@ export function createRedisClaims(options: RedisClaimsOptions): RedisClaims {
       const mayFollow = isListening();
       const listener = listeners.listen(key);
       const claimant = newHolder();
+      const hearing = hearings.listen(claimant);
       try {
         const [holder, leftMs] = await calls.run("claim", key, (client) =>
           client.claimFlight(claimKey(key), claimant, LEASE_MS),
         );
-        if (holder !== claimant && mayFollow) return follow(options, key, { listener, holder, leftMs });
-        listener.stop();
+        if (holder === claimant) {
+          listener.stop();
+          return lead(options, key, { holder, hearing, held });
+        }
+        if (mayFollow) {
+          hearing.stop();
+          return follow(options, key, { listener, holder, leftMs });
+        }
         // To wait without hearing would be to wait for the lease.
-        return holder === claimant ? lead(options, key, { holder, held }) : { kind: "unavailable" };
       } catch {
-        listener.stop();
-        return { kind: "unavailable" };
+        // Nobody knows whose it is.
       }
+      for (const part of [listener, hearing]) part.stop();
+      return { kind: "unavailable" };
     },
     onEnded: listeners.onEnded,
+    onWaiting: hearings.onWaiting,
     vacateAll: listeners.vacateAll,
     close() {
       for (const stop of held) stop();
@@ -66,16 +81,19 @@ export function createRedisClaims(options: RedisClaimsOptions): RedisClaims {
   };
 }
 
-type Surroundings = Pick<RedisClaimsOptions, "calls" | "clock">;
+type Surroundings = Pick<RedisClaimsOptions, "calls" | "clock" | "replica">;
 
-function lead(
-  { calls, clock }: Surroundings,
-  key: string,
-  { holder, held }: { readonly holder: string; readonly held: Set<() => void> },
-): Claim {
+interface Held {
+  readonly holder: string;
+  readonly hearing: Hearing;
+  readonly held: Set<() => void>;
+}
+
+function lead({ calls, clock }: Surroundings, key: string, { holder, hearing, held }: Held): Claim {
   let cancel = (): void => undefined;
   const stop = (): void => {
     held.delete(stop);
+    hearing.stop();
     cancel();
   };
   function renewLater(): void {
@@ -93,6 +111,7 @@ function lead(
   renewLater();
   return {
     kind: "leader",
+    hear: hearing.passOn,
     async release(end) {
       stop();
       await calls
@@ -112,14 +131,26 @@ interface Taken {
   readonly leftMs: number;
 }
 
-function follow({ calls, clock }: Surroundings, key: string, { listener, holder, leftMs }: Taken): Claim {
+function follow(
+  { calls, clock, replica }: Surroundings,
+  key: string,
+  { listener, holder, leftMs }: Taken,
+): Claim {
   let cancel = (): void => undefined;
   const { promise: ended, resolve } = Promise.withResolvers<ClaimEnd>();
+  const telling = createTelling(clock, (party, forMs) => {
+    calls
+      .run("tell", key, (client) => client.publish(CHANNEL, waitingMessage(holder, replica, party, forMs)))
+      // Then those here wait for the call as it is.
+      .catch(() => undefined);
+  });
   function stop(): void {
     cancel();
+    telling.leave();
     listener.stop();
   }
   function end(how: ClaimEnd): void {
+    telling.stop();
     stop();
     resolve(how);
   }
@@ -137,7 +168,7 @@ function follow({ calls, clock }: Surroundings, key: string, { listener, holder,
 
   waitForLease(leftMs);
   listener.onEnd(holder, end);
-  return { kind: "follower", ended, stop };
+  return { kind: "follower", ended, tell: telling.tell, stop };
 }
 
 /** In the same slot of a Cluster as the entry. */

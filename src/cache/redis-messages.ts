@@ -3,18 +3,30 @@
  * ignored, so that replicas of two versions can live side by side.
  */
 import { Problem, PROBLEM_CODES, type ProblemCode } from "../errors.ts";
-import type { ClaimEnd } from "../exchange.ts";
+import { type ClaimEnd, type Party, PRIORITIES, type Priority } from "../exchange.ts";
 import { NAMESPACE } from "../query/key.ts";
 import type { Purge, PurgeScope } from "./purges.ts";
 
 export const CHANNEL = `${NAMESPACE}events`;
+
+/** Of more apps than that nothing is said, for one flight. */
+export const MOST_APPS = 64;
+const APP_ID = /^[A-Za-z0-9._-]{1,64}$/;
 
 export type RedisMessage =
   /** `from`: the replica that stored it. */
   | { readonly kind: "stored"; readonly from: string; readonly key: string; readonly storedAt: number }
   | { readonly kind: "purged"; readonly purges: readonly Purge[] }
   /** A flight ended, whose claim was `holder`'s. */
-  | { readonly kind: "ended"; readonly key: string; readonly holder: string; readonly end: ClaimEnd };
+  | { readonly kind: "ended"; readonly key: string; readonly holder: string; readonly end: ClaimEnd }
+  /** All who wait at the replica `from` for the flight whose claim is `holder`'s, and for how long at the most. */
+  | {
+      readonly kind: "waiting";
+      readonly holder: string;
+      readonly from: string;
+      readonly party: Party;
+      readonly forMs: number;
+    };
 
 /** The message that a flight has ended. Of a problem what is public goes along, and who refused. */
 export function endedMessage(key: string, holder: string, end: ClaimEnd): string {
@@ -24,6 +36,16 @@ export function endedMessage(key: string, holder: string, end: ClaimEnd): string
     holder,
     end: end.kind === "failed" ? failed(end.problem) : end,
   });
+}
+
+/** The message that tells a flight's leader who waits elsewhere: times go as durations, no two clocks are compared. */
+export function waitingMessage(
+  holder: string,
+  from: string,
+  { apps, priority }: Party,
+  forMs: number,
+): string {
+  return JSON.stringify({ kind: "waiting", holder, from, apps, priority, forMs });
 }
 
 function failed({ code, details: { detail, retryAfterSeconds, refusedHere } }: Problem): object {
@@ -49,6 +71,8 @@ export function readMessage(text: string): RedisMessage | undefined {
       if (typeof key !== "string" || typeof holder !== "string" || !isObject(end)) return undefined;
       return { kind: "ended", key, holder, end: endOf(end) };
     }
+    case "waiting":
+      return waitingIn(message);
     default:
       return undefined;
   }
@@ -103,6 +127,24 @@ function endOf({ kind, code, detail, retryAfterSeconds, refusedHere }: Fields): 
     internal: "another replica's flight failed",
   });
   return { kind, problem };
+}
+
+function waitingIn(message: Fields): RedisMessage | undefined {
+  const { holder, from, forMs } = message;
+  const party = partyOf(message);
+  if (typeof holder !== "string" || typeof from !== "string" || typeof forMs !== "number") return undefined;
+  return party && { kind: "waiting", holder, from, party, forMs };
+}
+
+/** Somebody of a priority that is not known here is nobody. */
+function partyOf({ apps, priority }: Fields): Party | undefined {
+  if (!Array.isArray(apps) || !isPriority(priority)) return undefined;
+  const isApp = (app: unknown): app is string => typeof app === "string" && APP_ID.test(app);
+  return { apps: apps.slice(0, MOST_APPS).filter(isApp), priority };
+}
+
+function isPriority(text: unknown): text is Priority {
+  return PRIORITIES.some((known) => known === text);
 }
 
 function isProblemCode(code: unknown): code is ProblemCode {

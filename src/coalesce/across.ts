@@ -4,9 +4,11 @@
  * Each way a claim can end has a name. `landed`: the entry is in the shared store. `failed`: the
  * leader's problem is everyone's, or a sick upstream would be asked once per replica. `vacant`: the
  * leader withdrew or died; those who still wait claim anew.
+ *
+ * Those who follow tell the leader who waits for it with them: it waits for its turn as what it is worth to all.
  */
 import { Problem } from "../errors.ts";
-import type { Claim, Claims, Waiting } from "../exchange.ts";
+import type { Claim, Claims, FlightWaiting, Waiting } from "../exchange.ts";
 import { mayBeWithdrawn } from "./withdrawn.ts";
 
 /** How a flight came by its value. */
@@ -24,7 +26,7 @@ interface Steps<T> {
 }
 
 /** Flies a key: looks, then fetches, or follows the replica that is fetching. */
-export type Fly<T> = (key: string, waiting: Waiting, steps: Steps<T>) => Promise<Flown<T>>;
+export type Fly<T> = (key: string, waiting: FlightWaiting, steps: Steps<T>) => Promise<Flown<T>>;
 
 /** @param claims absent where there are no other replicas */
 export function createFly<T>(claims: Claims | undefined): Fly<T> {
@@ -51,10 +53,11 @@ export function createFly<T>(claims: Claims | undefined): Fly<T> {
 }
 
 async function lead<T>(
-  { release }: Extract<Claim, { kind: "leader" }>,
-  waiting: Waiting,
+  { hear, release }: Extract<Claim, { kind: "leader" }>,
+  waiting: FlightWaiting,
   { look, fetch }: Steps<T>,
 ): Promise<Flown<T>> {
+  hear(waiting);
   try {
     // The last leader may have landed just before this claim.
     const found = await look();
@@ -80,15 +83,16 @@ async function lead<T>(
 
 /** @returns the value once the leader has landed; `undefined` where the claim is open again */
 async function follow<T>(
-  { ended, stop }: Extract<Claim, { kind: "follower" }>,
-  { abandoned }: Waiting,
+  { ended, tell, stop }: Extract<Claim, { kind: "follower" }>,
+  waiting: Waiting,
   { look }: Steps<T>,
 ): Promise<T | undefined> {
   try {
     // The message may have been sent before we began to listen for it; the entry was there before it.
     const found = await look();
     if (found !== undefined) return found;
-    const end = await Promise.race([ended, whenAborted(abandoned)]);
+    tell(waiting);
+    const end = await Promise.race([ended, whenAborted(waiting.abandoned)]);
     if (end === ABANDONED) throw new Problem("deadline-exceeded", { internal: "nobody waits any more" });
     if (end.kind === "failed") throw end.problem;
     return end.kind === "landed" ? await look() : undefined;

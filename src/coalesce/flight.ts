@@ -6,11 +6,13 @@
  * waits for any more is told so (`abandoned`): what is still in a queue is then withdrawn, what has
  * been sent comes home. In the queue a flight is as urgent as the most urgent of its waiters, and each of their
  * apps may pay for it, so that nobody who waits is held up by having joined a refresh that nobody was waiting for,
- * or the call of an app that has used up its share.
+ * or the call of an app that has used up its share. That holds for those who wait for it at other replicas, too
+ * (`aboard.ts`); how long it is waited for is for those in this process alone.
  */
 import { Problem } from "../errors.ts";
-import { PRIORITIES, type Priority, type RefuseLate, type Waiter, type Waiting } from "../exchange.ts";
+import type { FlightWaiting, RefuseLate, Waiter } from "../exchange.ts";
 import type { Clock } from "../platform/clock.ts";
+import { type Aboard, createAboard } from "./aboard.ts";
 import { mayBeWithdrawn } from "./withdrawn.ts";
 
 interface Landed<T> {
@@ -20,7 +22,7 @@ interface Landed<T> {
 }
 
 /** Makes the call that a flight is about. */
-type Launch<T> = (waiting: Waiting) => Promise<T>;
+type Launch<T> = (waiting: FlightWaiting) => Promise<T>;
 
 export interface Flights<T> {
   /**
@@ -55,12 +57,13 @@ export function createFlights<T>(clock: Clock): Flights<T> {
     const abandoned = new AbortController();
     const aboard = createAboard(first.priority);
     let refuseLate: RefuseLate = () => undefined;
-    const waiting: Waiting = {
+    const waiting: FlightWaiting = {
       abandoned: abandoned.signal,
       deadlineAt: aboard.deadlineAt,
       priority: aboard.priority,
       apps: aboard.apps,
       onChange: aboard.onChange,
+      elsewhere: aboard.elsewhere,
       inQueue: (refuse) => void (refuseLate = refuse),
     };
     // A tick later, so that the first waiter is aboard when the launch asks for the deadline.
@@ -122,51 +125,6 @@ async function rideAlong<T>(
   } finally {
     if (aboard.leave(waiter) === 0) abandoned.abort();
   }
-}
-
-/** Those who wait for a flight. */
-interface Aboard extends Pick<Waiting, "deadlineAt" | "priority" | "apps" | "onChange"> {
-  readonly join: (waiter: Waiter) => void;
-  /** @returns how many are left */
-  readonly leave: (waiter: Waiter) => number;
-}
-
-function createAboard(first: Priority): Aboard {
-  const waiters = new Set<Waiter>();
-  /** How many of each app: thousands who join are told of once. */
-  const byApp = new Map<string, number>();
-  let rank = PRIORITIES.indexOf(first);
-  const listeners: (() => void)[] = [];
-  const tell = (): void => listeners.forEach((listen) => listen());
-  return {
-    deadlineAt: () => latestDeadline(waiters),
-    priority: () => PRIORITIES[rank] ?? first,
-    apps: () => [...byApp.keys()],
-    onChange: (listen) => void listeners.push(listen),
-    join(waiter) {
-      const { app, priority } = waiter;
-      const [ofApp, joined] = [byApp.get(app) ?? 0, PRIORITIES.indexOf(priority)];
-      const isNews = ofApp === 0 || joined < rank;
-      waiters.add(waiter);
-      byApp.set(app, ofApp + 1);
-      rank = Math.min(rank, joined);
-      if (isNews) tell();
-    },
-    leave(waiter) {
-      const left = (byApp.get(waiter.app) ?? 0) - 1;
-      waiters.delete(waiter);
-      if (left > 0) byApp.set(waiter.app, left);
-      else byApp.delete(waiter.app);
-      if (left <= 0 && waiters.size > 0) tell();
-      return waiters.size;
-    },
-  };
-}
-
-function latestDeadline(waiters: ReadonlySet<Waiter>): number {
-  let latest = Number.NEGATIVE_INFINITY;
-  for (const { placeBy, deadlineAt } of waiters) latest = Math.max(latest, placeBy ?? deadlineAt);
-  return latest;
 }
 
 interface Patience {

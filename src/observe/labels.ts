@@ -35,6 +35,7 @@ const STORE_OPERATIONS = [
   "claim",
   "release",
   "renew",
+  "tell",
   "beat",
   "take",
   "settle",

@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 
 import { createFly } from "../../../src/coalesce/across.ts";
 import { Problem } from "../../../src/errors.ts";
-import type { Claim, ClaimEnd, Claims, Waiting } from "../../../src/exchange.ts";
+import type { Claim, ClaimEnd, Claims, FlightWaiting } from "../../../src/exchange.ts";
 import { waitingOf } from "../../support/waiting.ts";
 
 /** Claims that a test hands out one after the other. */
@@ -13,14 +13,18 @@ function claimsOf(...handed: Claim[]): Claims & { left: () => number } {
   };
 }
 
-function waitingFor(abandoned = new AbortController().signal): Waiting {
+function waitingFor(abandoned = new AbortController().signal): FlightWaiting {
   return waitingOf({ abandoned });
 }
 
 const nothing = async (): Promise<string | undefined> => undefined;
 
 function follower(ended: Promise<ClaimEnd>): Claim {
-  return { kind: "follower", ended, stop: () => undefined };
+  return { kind: "follower", ended, tell: () => undefined, stop: () => undefined };
+}
+
+function leader(release: (end: ClaimEnd) => Promise<void> = async () => undefined): Claim {
+  return { kind: "leader", hear: () => undefined, release };
 }
 
 describe("a flight among replicas", () => {
@@ -35,7 +39,7 @@ describe("a flight among replicas", () => {
 
   it("is flown by the replica that claims it, which then says that it has landed", async () => {
     const ends: ClaimEnd[] = [];
-    const fly = createFly<string>(claimsOf({ kind: "leader", release: async (end) => void ends.push(end) }));
+    const fly = createFly<string>(claimsOf(leader(async (end) => void ends.push(end))));
     expect(await fly("k", waitingFor(), { look: nothing, fetch: async () => "new" })).toEqual({
       value: "new",
       how: "fetched",
@@ -45,7 +49,7 @@ describe("a flight among replicas", () => {
 
   it("is not flown twice where the last leader landed just before the claim", async () => {
     const ends: ClaimEnd[] = [];
-    const fly = createFly<string>(claimsOf({ kind: "leader", release: async (end) => void ends.push(end) }));
+    const fly = createFly<string>(claimsOf(leader(async (end) => void ends.push(end))));
     const looks = [undefined, "landed meanwhile"];
     const flown = await fly("k", waitingFor(), {
       look: async () => looks.shift(),
@@ -59,7 +63,7 @@ describe("a flight among replicas", () => {
     const ends: ClaimEnd[] = [];
     const mistake = new TypeError("a mistake");
     const looks = [nothing, () => Promise.reject(mistake)];
-    const fly = createFly<string>(claimsOf({ kind: "leader", release: async (end) => void ends.push(end) }));
+    const fly = createFly<string>(claimsOf(leader(async (end) => void ends.push(end))));
     const flown = fly("k", waitingFor(), {
       look: () => (looks.shift() ?? nothing)(),
       fetch: async () => expect.unreachable(),
@@ -71,7 +75,7 @@ describe("a flight among replicas", () => {
   it("tells the others why it failed", async () => {
     const ends: ClaimEnd[] = [];
     const problem = new Problem("upstream-error");
-    const fly = createFly<string>(claimsOf({ kind: "leader", release: async (end) => void ends.push(end) }));
+    const fly = createFly<string>(claimsOf(leader(async (end) => void ends.push(end))));
     const flown = fly("k", waitingFor(), { look: nothing, fetch: () => Promise.reject(problem) });
     await expect(flown).rejects.toBe(problem);
     expect(ends).toEqual([{ kind: "failed", problem }]);
@@ -80,7 +84,7 @@ describe("a flight among replicas", () => {
   it("is open to the others again where it was withdrawn because nobody here waits any more", async () => {
     const ends: ClaimEnd[] = [];
     const abandoned = AbortSignal.abort();
-    const fly = createFly<string>(claimsOf({ kind: "leader", release: async (end) => void ends.push(end) }));
+    const fly = createFly<string>(claimsOf(leader(async (end) => void ends.push(end))));
     const refusal = new Problem("temporary-reduced-capacity");
     const flown = fly("k", waitingFor(abandoned), { look: nothing, fetch: () => Promise.reject(refusal) });
     await expect(flown).rejects.toBe(refusal);
@@ -91,9 +95,7 @@ describe("a flight among replicas", () => {
     "is open to the others where there was no place for it (%s): they may have one",
     async (code) => {
       const ends: ClaimEnd[] = [];
-      const fly = createFly<string>(
-        claimsOf({ kind: "leader", release: async (end) => void ends.push(end) }),
-      );
+      const fly = createFly<string>(claimsOf(leader(async (end) => void ends.push(end))));
       const refusal = new Problem(code);
       const flown = fly("k", waitingFor(), { look: nothing, fetch: () => Promise.reject(refusal) });
       await expect(flown).rejects.toBe(refusal);
@@ -104,7 +106,7 @@ describe("a flight among replicas", () => {
   it("tells the others why it failed, although nobody here waits any more for what had been sent", async () => {
     const ends: ClaimEnd[] = [];
     const problem = new Problem("upstream-timeout");
-    const fly = createFly<string>(claimsOf({ kind: "leader", release: async (end) => void ends.push(end) }));
+    const fly = createFly<string>(claimsOf(leader(async (end) => void ends.push(end))));
     const waiting = waitingFor(AbortSignal.abort());
     const flown = fly("k", waiting, { look: nothing, fetch: () => Promise.reject(problem) });
     await expect(flown).rejects.toBe(problem);
@@ -137,11 +139,10 @@ describe("a flight among replicas", () => {
   });
 
   it("is claimed anew where its leader died, or landed something that could not be stored", async () => {
-    const release = async (): Promise<void> => undefined;
     const claims = claimsOf(
       follower(Promise.resolve({ kind: "vacant" })),
       follower(Promise.resolve({ kind: "landed" })),
-      { kind: "leader", release },
+      leader(),
     );
     const flown = await createFly<string>(claims)("k", waitingFor(), {
       look: nothing,
@@ -157,6 +158,40 @@ describe("a flight among replicas", () => {
       fetch: async () => "own",
     });
     expect(flown).toEqual({ value: "own", how: "fetched" });
+  });
+
+  it("knows of those who follow it before it is asked for", async () => {
+    const steps: string[] = [];
+    const waiting = waitingFor();
+    const claim: Claim = {
+      kind: "leader",
+      hear: (who) => void steps.push(who === waiting ? "hears" : "hears for another"),
+      release: async () => void steps.push("released"),
+    };
+    const fetch = async (): Promise<string> => (steps.push("asks"), "new");
+    await createFly<string>(claimsOf(claim))("k", waiting, { look: nothing, fetch });
+    expect(steps).toEqual(["hears", "asks", "released"]);
+  });
+
+  it.each([
+    ["told who waits for it with a follower", [], 1],
+    ["told nothing where it has landed by then", ["theirs"], 0],
+  ])("is %s", async (_name, looks, times) => {
+    const waiting = waitingFor();
+    const told: unknown[] = [];
+    const claim: Claim = {
+      kind: "follower",
+      ended: Promise.resolve({ kind: "failed", problem: new Problem("upstream-error") }),
+      tell: (who) => void told.push(who),
+      stop: () => undefined,
+    };
+    const left: (string | undefined)[] = [undefined, ...looks];
+    const flown = createFly<string>(claimsOf(claim))("k", waiting, {
+      look: async () => left.shift(),
+      fetch: async () => expect.unreachable(),
+    });
+    await flown.catch(() => undefined);
+    expect(told).toEqual(Array.from({ length: times }, () => waiting));
   });
 
   it("is left by a follower for whom nobody waits any more", async () => {

@@ -1,0 +1,133 @@
+/** Callers of several apps who ask the same at two gateways while the call is still in the queue of one. */
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+
+import { ask, type Reply } from "../support/ask.ts";
+import { startGateway, type TestGateway } from "../support/gateway.ts";
+import { type RedisServer, startRedis } from "../support/redis.ts";
+import { cacheStatus } from "../support/reply.ts";
+
+let redis: RedisServer;
+beforeAll(async () => {
+  redis = await startRedis();
+});
+afterAll(() => redis.close());
+
+/** What waits for the budget waits for an hour; nothing is lost because the machine is busy. */
+const PATIENT = `redis: { timeout: 10s }
+`;
+
+/** Two gateways on one Redis, in front of the first one's upstream, that share a budget. */
+async function startTwo(budget: string, apps: string): Promise<readonly [TestGateway, TestGateway]> {
+  await redis.command("FLUSHALL");
+  const settings = `${PATIENT}apps: ${apps}`;
+  const env = {
+    REDIS_URL: `redis://127.0.0.1:${redis.port}`,
+    REPLICAS: "2",
+    BUDGET: budget,
+    BUDGET_MAX_WAIT: "1h",
+  };
+  const first = await startGateway({ env, settings });
+  const { sandboxUrl } = first;
+  const second = await startGateway({
+    env: { ...env, UPSTREAM_URL: sandboxUrl, UPSTREAM_IMAGE_URL: sandboxUrl },
+    settings,
+  });
+  for (const gateway of [first, second])
+    await expect.poll(() => budgetOf(gateway)).toMatchObject({ api: { mode: "shared" } });
+  return [first, second];
+}
+
+async function budgetOf({ adminUrl }: TestGateway): Promise<unknown> {
+  return (await ask(`${adminUrl}/budget`)).json();
+}
+
+async function get(gateway: TestGateway, app: string, path: string, signal?: AbortSignal): Promise<Reply> {
+  return await gateway.get(path, { headers: { "x-app-id": app }, ...(signal && { signal }) });
+}
+
+async function spentBy(gateway: TestGateway, app: string): Promise<number> {
+  return await gateway.metric(`gateway_budget_spent_total{app="${app}",cause="miss"}`);
+}
+
+/** How many of a priority wait in a gateway's queue. */
+async function queued(gateway: TestGateway, priority: string): Promise<number> {
+  return await gateway.metric(`gateway_throttle_queue_length{priority="${priority}"}`);
+}
+
+async function ledgerOf({ adminUrl }: TestGateway): Promise<unknown> {
+  return (await ask(`${adminUrl}/usage?from=-1h&by=app`)).json();
+}
+
+/** A hog that has had its share of the hour, and all that it may borrow for now, and its next call, which waits. */
+async function startWithHog(
+  hangUp?: AbortSignal,
+): Promise<{ gateways: readonly [TestGateway, TestGateway]; asked: Promise<Reply> }> {
+  const gateways = await startTwo("12/1h", "[{ id: hog }, { id: quiet }, { id: third }]");
+  const [first] = gateways;
+  expect((await get(first, "quiet", "/areas?q=before")).status).toBe(200);
+  for (const q of ["1", "2", "3", "4"]) expect((await get(first, "hog", `/areas?q=${q}`)).status).toBe(200);
+  const asked = get(first, "hog", "/areas?q=a", hangUp);
+  asked.catch(() => undefined);
+  await expect.poll(() => queued(first, "interactive")).toBe(1);
+  return { gateways, asked };
+}
+
+describe("a quiet app that asks one gateway what a hog is waiting for at another", () => {
+  it("is answered at once, pays for the call, and the hog gets the same answer", async () => {
+    const { gateways, asked } = await startWithHog();
+    const [first, second] = gateways;
+    first.sandbox.hold();
+    const callers = Array.from({ length: 10 }, () => get(second, "quiet", "/areas?q=a"));
+    await first.sandbox.waitForRequests(6);
+    // Requests are read in the order they came.
+    await second.get("/nowhere");
+    first.sandbox.release();
+    const replies = await Promise.all(callers);
+    for (const reply of replies) {
+      expect(reply.status).toBe(200);
+      expect(cacheStatus(reply)).toMatchObject({ collapsed: true });
+    }
+    expect((await asked).body).toEqual(replies[0]?.body);
+    expect(first.sandbox.requests()).toHaveLength(6);
+    expect([await spentBy(first, "hog"), await spentBy(first, "quiet")]).toEqual([4, 2]);
+    expect(await spentBy(second, "quiet")).toBe(0);
+    await expect
+      .poll(() => ledgerOf(second))
+      .toMatchObject({
+        rows: [
+          { app: "hog", sends: 4, "2xx": 4 },
+          { app: "quiet", sends: 2, "2xx": 2 },
+        ],
+      });
+    const told = 'gateway_store_operation_duration_seconds_count{store="redis",operation="tell"}';
+    expect([await first.metric(told), await second.metric(told)]).toEqual([0, 1]);
+  });
+
+  it("is answered where the hog's caller has left meanwhile", async () => {
+    const hangUp = new AbortController();
+    const { gateways } = await startWithHog(hangUp.signal);
+    const [first, second] = gateways;
+    const reply = get(second, "quiet", "/areas?q=a");
+    hangUp.abort();
+    expect((await reply).status).toBe(200);
+    expect(first.sandbox.requests()).toHaveLength(6);
+    expect(await spentBy(first, "hog")).toBe(4);
+  });
+});
+
+describe("a background app's call that the reserve is not for", () => {
+  it("goes at once where an interactive caller asks the same at another gateway", async () => {
+    const [first, second] = await startTwo(
+      "10/1h",
+      "[{ id: web }, { id: nightly, priority: background }, { id: third }]",
+    );
+    for (let q = 1; q <= 9; q++) expect((await get(first, "third", `/areas?q=${q}`)).status).toBe(200);
+    const asked = get(first, "nightly", "/areas?q=a");
+    await expect.poll(() => queued(first, "background")).toBe(1);
+    const reply = await get(second, "web", "/areas?q=a");
+    expect([reply.status, (await asked).status]).toEqual([200, 200]);
+    expect((await asked).body).toEqual(reply.body);
+    expect(first.sandbox.requests()).toHaveLength(10);
+    expect([await queued(first, "background"), await queued(first, "interactive")]).toEqual([0, 0]);
+  });
+});
