@@ -86,25 +86,26 @@ export function createThrottle(options: ThrottleOptions): Throttle {
     refuseIfHopeless(order);
     const cameAt = clock.now();
     const { promise, resolve, reject } = Promise.withResolvers<T>();
+    let tooLate: Problem | undefined;
     const waiter: Waiter = {
       order,
       patience: createPatience(order.waiting, clock, {
         gone: () => refusalOf(expect(candidateOf(order)), order.app).problem,
-        late: () => refuseLate(waiter, candidateOf(order)),
+        late: () => (tooLate = refuseLate(waiter, candidateOf(order))),
       }),
       depart: (grant) => {
         observer.departed(grant.wish, clock.now() - cameAt);
         return run(allowance, clock, grant, job).then(resolve, reject);
       },
     };
-    const query = queryHash(order.text);
     const stand = (): void => {
-      if (line.stand(waiter, wishesOf(order, query))) turns.changed();
+      if (line.stand(waiter, wishesOf(order))) turns.changed();
     };
     stand();
     // More urgent, it goes to the end of lines further ahead; another app's caller is a place in the line of that app.
     order.waiting.onChange(() => line.has(waiter) && stand());
-    order.waiting.inQueue((who) => (line.has(waiter) ? refuseLate(waiter, who) : undefined));
+    // What it was refused with takes time to get to those who wait; their own deadlines pass at that moment.
+    order.waiting.inQueue((who) => (line.has(waiter) ? refuseLate(waiter, who) : tooLate));
     queue.schedule(takeTurn, turns, background).catch((error: unknown) => {
       // Nobody else would tell those who wait.
       for (const { patience } of line.all()) patience.end(asError(error));
@@ -229,7 +230,8 @@ function candidatesOf(order: Order): readonly Candidate[] {
   return apps.length === 0 ? [candidate] : apps.map((app) => ({ ...candidate, app }));
 }
 
-function wishesOf(order: Order, query: string): readonly Wish[] {
+function wishesOf(order: Order): readonly Wish[] {
+  const query = queryHash(order.text);
   return candidatesOf(order).map((candidate) => ({ ...candidate, cause: order.cause, query }));
 }
 

@@ -2,7 +2,7 @@
 import { describe, expect, it } from "vitest";
 
 import { createFlights, type Flights } from "../../../src/coalesce/flight.ts";
-import type { Waiter } from "../../../src/exchange.ts";
+import type { RefuseLate, Waiter } from "../../../src/exchange.ts";
 import { settled } from "../../support/fake-clock.ts";
 import { MINUTE, termsOf } from "./arbiter-support.ts";
 import {
@@ -16,6 +16,7 @@ import {
   ONE_A_MINUTE,
   type Setting,
   type SettingOptions,
+  waiting,
 } from "./throttle-support.ts";
 
 interface Callers extends Setting {
@@ -72,6 +73,25 @@ describe("one whose place somebody more urgent took", () => {
     expect(await ask("theirs", 1, nightly)).toMatchObject(refusal("temporary-reduced-capacity", 1));
     await clock.advance(1_000);
     expect(await ask("theirs", 1, nightly)).toBe("theirs");
+  });
+});
+
+describe("a call that was taken out of the queue at its deadline", () => {
+  it("was never sent: so are told, too, whose own deadline passes before they hear of it", async () => {
+    const { throttled, clock, reports } = createSetting({ concurrency: 1 });
+    const held = heldJob();
+    const first = throttled(held.job);
+    await held.started;
+    let refuse: RefuseLate = () => undefined;
+    const inQueue = (refuseLate: RefuseLate): void => void (refuse = refuseLate);
+    const who = { ...waiting(clock.now() + 1_000), inQueue };
+    const late = errorOf(throttled(atOnce, who));
+    await advanceUntil(late, clock, 100);
+    const refused = { code: "temporary-reduced-capacity" };
+    expect([await late, refuse({ app: "app", priority: "interactive" })]).toMatchObject([refused, refused]);
+    expect(reports.refused).toEqual(["app: deadline"]);
+    held.finish();
+    await first;
   });
 });
 
