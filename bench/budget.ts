@@ -1,3 +1,7 @@
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+
 import { createLocalAllowance } from "../src/budget/local-allowance.ts";
 import type { Allowance } from "../src/budget/allowance.ts";
 import type { Terms } from "../src/budget/arbiter.ts";
@@ -5,12 +9,15 @@ import { createMemoryLedger } from "../src/budget/memory-ledger.ts";
 import { budgetKeys, createRedisBudget, readNews } from "../src/budget/redis-budget.ts";
 import { BUDGET_SCRIPTS } from "../src/budget/redis-scripts.ts";
 import { createSharedAllowance } from "../src/budget/shared-allowance.ts";
+import { createSqliteLedger } from "../src/budget/sqlite-ledger.ts";
 import { createThrottle } from "../src/budget/throttle.ts";
+import { createUnfailingLedger } from "../src/budget/unfailing-ledger.ts";
 import { createRedisBackend } from "../src/cache/redis-backend.ts";
 import type { Order } from "../src/exchange.ts";
 import { systemClock as clock } from "../src/platform/clock.ts";
 import { systemRandom } from "../src/platform/random.ts";
 import { startRedis } from "../test/support/redis.ts";
+import { openSqliteBackend } from "../test/support/sqlite.ts";
 import { measure } from "./measure.ts";
 import { micros, printTable, ratio } from "./table.ts";
 
@@ -32,6 +39,41 @@ function alone(terms: Terms): Opened {
   const ledger = createMemoryLedger({ retentionMs: 3_600_000, maxRecords: 100_000, now: clock.now });
   const allowance = createLocalAllowance({ origin: "api", terms, ledger, clock, replica: "bench" });
   return { allowance, close: () => allowance.close() };
+}
+
+/** So many on one file, each by a connection of its own, who take a place in turns. */
+function onFile(terms: Terms, count: number): Opened {
+  const directory = mkdtempSync(join(tmpdir(), "property-gateway-bench-"));
+  const all = Array.from({ length: count }, (_, index) => {
+    const { database, close } = openSqliteBackend(directory);
+    const bounds = { retentionMs: 3_600_000, maxRecords: 100_000, now: clock.now };
+    const ledger = createUnfailingLedger(createSqliteLedger(database, bounds), {
+      now: clock.now,
+      warn: (message, fields) => console.log(message, fields),
+    });
+    const replica = `bench-${index}`;
+    return { allowance: createLocalAllowance({ origin: "api", terms, ledger, clock, replica }), close };
+  });
+  let turn = 0;
+  const whose = (): Allowance => {
+    const next = all[turn % count]?.allowance;
+    if (next === undefined) throw new Error("there is nobody on the file");
+    return next;
+  };
+  return {
+    allowance: {
+      ...whose(),
+      take(wishes) {
+        turn++;
+        return whose().take(wishes);
+      },
+      settle: (grant, end) => whose().settle(grant, end),
+    },
+    async close() {
+      for (const { close } of all) await close();
+      rmSync(directory, { recursive: true });
+    },
+  };
 }
 
 async function shared(terms: Terms, url: string): Promise<Opened> {
@@ -93,7 +135,9 @@ function orderOf(app: string, abandoned = new AbortController().signal): Order {
     abandoned,
     deadlineAt: () => Number.POSITIVE_INFINITY,
     priority: () => "interactive",
-    onMoreUrgent: () => undefined,
+    apps: () => [],
+    onChange: () => undefined,
+    inQueue: () => undefined,
   };
   return { app, cause: "miss", resource: "areas", text: "areas?q=bench", waiting };
 }
@@ -105,6 +149,8 @@ async function benchLatency(forMs: number, url: string): Promise<void> {
   let base: number | undefined;
   for (const [name, opened] of [
     ["alone", alone(terms)],
+    ["alone, on a file", onFile(terms, 1)],
+    ["two on a file", onFile(terms, 2)],
     ["shared through Redis", await shared(terms, url)],
   ] as const) {
     const { allowance, close } = opened;
@@ -141,7 +187,7 @@ async function benchLatency(forMs: number, url: string): Promise<void> {
 
 function throttleOf(allowance: Allowance, concurrency: number): ReturnType<typeof createThrottle> {
   const observer = { refused: () => undefined, departed: () => undefined };
-  return createThrottle({ allowance, concurrency, mode: "enforce", weightOf: () => 1, clock, observer });
+  return createThrottle({ allowance, concurrency, mode: "enforce", clock, observer });
 }
 
 const WINDOWS = 10;

@@ -6,9 +6,11 @@ import { drawCallers } from "./draw-callers.ts";
 import { drawFoundation } from "./draw-foundation.ts";
 import { drawLife, longestStopMs, type StopOptions } from "./draw-life.ts";
 import { drawReload, restartReasons } from "./draw-reload.ts";
+import { createReadWarmItems } from "./draw-warm.ts";
 import { createUnderWay } from "./edge/under-way.ts";
 import type { Observer } from "./exchange.ts";
 import { watchEventLoop } from "./observe/event-loop.ts";
+import { ConfigError } from "./platform/config.ts";
 import type { Listening } from "./platform/listen.ts";
 import { createLiveSettings } from "./platform/live-settings.ts";
 import { followKeyFile, type KeyFile } from "./platform/private-key-file.ts";
@@ -34,21 +36,25 @@ export interface Gateway {
   readonly reload: () => void;
 }
 
+/** @throws {ConfigError} where the list of what is kept warm has mistakes */
 export function createGateway(options: GatewayOptions): Gateway {
   const { source, keys, clock, log } = options;
   const { config } = source.first;
+  const parse = { ...config.query, isSecret: (value: string) => keys.known.includes(value) };
+  const readWarmItems = createReadWarmItems(source.readFile, parse.isSecret);
+  const { items: warmItems, problems } = readWarmItems(source.first.settings);
+  if (problems.length > 0) throw new ConfigError(problems);
   const settings = createLiveSettings(source, restartReasons(config));
   const surroundings: Surroundings = { ...options, config, settings };
   const foundation = drawFoundation(surroundings);
   const { flights, metrics, observer, budgets } = foundation;
-  const parse = { ...config.query, isSecret: (value: string) => keys.known.includes(value) };
   const keyFile = drawKeyFile(options, observer);
   const underWay = createUnderWay();
   const callers = drawCallers(surroundings, {
     ...foundation,
     parse,
     underWay,
-    readFile: source.readFile,
+    warmItems,
     lookForKey: () => keyFile?.check(),
   });
   const life = drawLife(() => ({
@@ -60,11 +66,12 @@ export function createGateway(options: GatewayOptions): Gateway {
     underWay,
     closeStore: foundation.closeStore,
   }));
-  const reload = drawReload({ settings, keys, budgets, metrics, log, clock });
+  const { warm } = callers;
+  const reload = drawReload({ settings, keys, budgets, warm, readWarmItems, metrics, log, clock });
   const admin = drawAdmin(surroundings, {
     ...foundation,
     parse,
-    warm: callers.warm.states,
+    warm: warm.states,
     readiness: life.readiness,
     reload: () => reload("request"),
   });

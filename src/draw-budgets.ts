@@ -46,7 +46,6 @@ export function drawBudgets(options: DrawBudgetsOptions): Budgets {
       get mode() {
         return budget.mode;
       },
-      weightOf: (app) => terms.apps.get(app)?.weight ?? OTHER_APP.weight,
       clock,
       observer,
     });

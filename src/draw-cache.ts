@@ -25,7 +25,7 @@ export interface CacheParts {
 }
 
 export function drawCache(
-  { settings, clock, random }: Surroundings,
+  { config, settings, clock, random }: Surroundings,
   { tiers, failures, flights, backend, budgets, observer, fetch }: CacheParts,
 ): { readonly cache: Cache; readonly refresh: Refresh } {
   const rules = (): ReturnType<ObtainOptions["rules"]> => settings.current().cache;
@@ -39,7 +39,7 @@ export function drawCache(
     clock,
     observer,
   });
-  const refresh = createRefresh({ obtain, failures, clock, observer });
+  const refresh = createRefresh({ ...config.upstream, obtain, failures, clock, observer });
   const budgetLeft = createBudgetLeft(budgets, clock);
   const isCoolingOff: CacheOptions["isCoolingOff"] = ({
     query: { resource },

@@ -5,7 +5,7 @@ import type { Server } from "node:http";
 
 import type { MemoryStore } from "./cache/memory-store.ts";
 import { createSweep } from "./cache/sweep.ts";
-import type { Warm } from "./cache/warm.ts";
+import type { Warm, WarmItem } from "./cache/warm.ts";
 import { type CacheParts, drawCache } from "./draw-cache.ts";
 import { drawJourney, type JourneyParts } from "./draw-journey.ts";
 import { drawUpstream, type UpstreamParts } from "./draw-upstream.ts";
@@ -19,8 +19,8 @@ export interface CallersParts
     UpstreamParts,
     Pick<JourneyParts, "observer" | "parse" | "underWay" | "budgets"> {
   readonly memory: MemoryStore;
-  /** Reads a file that the settings name as UTF-8 text, or throws. */
-  readonly readFile: (path: string) => string;
+  /** What is kept warm to begin with. */
+  readonly warmItems: readonly WarmItem[];
 }
 
 export interface Callers {
@@ -32,13 +32,12 @@ export interface Callers {
   readonly stop: () => void;
 }
 
-/** @throws {ConfigError} where the list of what is kept warm has mistakes */
 export function drawCallers(surroundings: Surroundings, parts: CallersParts): Callers {
   const { config, clock, random } = surroundings;
   const { tiers, backend, memory } = parts;
   const { ask, passThrough } = drawUpstream(surroundings, parts);
   const { cache, refresh } = drawCache(surroundings, { ...parts, fetch: ask });
-  const warm = drawWarm(surroundings, parts.readFile, { ...parts, refresh });
+  const warm = drawWarm(surroundings, { ...parts, items: parts.warmItems, refresh });
   const sweep = createSweep(backend === undefined ? [memory] : [memory, backend.store], clock);
   const server = createGatewayServer({
     journey: drawJourney(surroundings, { ...parts, cache, passThrough, keepInMemory: tiers.keepInMemory }),

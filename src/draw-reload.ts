@@ -2,7 +2,9 @@
  * Settings that are read again while the process runs: validated as a whole, then applied as a whole.
  */
 import { keptMs } from "./budget/windows.ts";
+import type { Warm } from "./cache/warm.ts";
 import type { Budgets } from "./draw-budgets.ts";
+import { type ReadWarmItems, warmChanges, type WarmList } from "./draw-warm.ts";
 import { ORIGINS } from "./exchange.ts";
 import type { Logger } from "./observe/log.ts";
 import type { Metrics } from "./observe/metrics.ts";
@@ -16,19 +18,22 @@ export interface ReloadParts {
   readonly settings: LiveSettings;
   readonly keys: PrivateKeys;
   readonly budgets: Budgets;
+  readonly warm: Pick<Warm, "items" | "replace">;
+  readonly readWarmItems: ReadWarmItems;
   readonly metrics: Metrics;
   readonly log: Logger;
   readonly clock: Clock;
 }
 
 /** @param by who asked for it, for the log */
-export type ReloadNow = (by: "SIGHUP" | "request") => Reload;
+export type ReloadNow = (by: "SIGHUP" | "request") => Reload<WarmList>;
 
-export function drawReload({ settings, keys, budgets, metrics, log, clock }: ReloadParts): ReloadNow {
+export function drawReload(parts: ReloadParts): ReloadNow {
+  const { settings, keys, budgets, warm, metrics, log, clock } = parts;
   metrics.config.inForce(clock.now());
 
   return function reload(by) {
-    const reload = settings.reload();
+    const reload = settings.reload(parts.readWarmItems);
     metrics.config.reloaded(reload.kind);
     if (reload.kind !== "applied") {
       const { kind, problems } = reload;
@@ -38,13 +43,20 @@ export function drawReload({ settings, keys, budgets, metrics, log, clock }: Rel
       );
       return reload;
     }
-    const { config } = reload;
+    const { config, also } = reload;
     metrics.config.inForce(clock.now());
     log.level = config.log.level;
     // The file of the key may have changed though nothing in the settings has.
     const isNewKey = keys.replace(config.upstream.privateKey);
     const isTold = reload.changes.some(({ path }) => path === "upstream.privateKey");
-    const changes = [...reload.changes, ...(isNewKey && !isTold ? [{ path: "upstream.privateKey" }] : [])];
+    // Nor need the list of what is kept warm be another file.
+    const newWarm = warmChanges(warm.items(), also.items);
+    if (newWarm.length > 0) warm.replace(also.items);
+    const changes = [
+      ...reload.changes,
+      ...(isNewKey && !isTold ? [{ path: "upstream.privateKey" }] : []),
+      ...newWarm,
+    ];
     for (const origin of ORIGINS) budgets[origin].throttle.retune();
     log.info({ by, changes: changes.map(describeChange) }, "The settings were read again, and are in force.");
     return { ...reload, changes };

@@ -5,51 +5,101 @@ import { createWarm, type Warm, type WarmItem, type WarmOptions } from "./cache/
 import { meaningOf } from "./edge/understand.ts";
 import { type GatewayRequest, NO_DIRECTIVES } from "./exchange.ts";
 import { Problem } from "./errors.ts";
-import { type Config, ConfigError } from "./platform/config.ts";
+import type { ReadableSettings } from "./platform/cross-check.ts";
+import type { SettingChange } from "./platform/setting-changes.ts";
+import { formatDuration } from "./platform/units.ts";
 import { readWarmList, type WarmUrl } from "./platform/warm-list.ts";
 import type { ParseOptions } from "./query/parse.ts";
 import { createRouter } from "./query/route.ts";
 import { splitTarget } from "./query/wire.ts";
 import type { Surroundings } from "./surroundings.ts";
 
-export interface WarmParts extends Pick<WarmOptions, "tiers" | "refresh" | "observer"> {
-  readonly parse: ParseOptions;
+export type WarmParts = Pick<WarmOptions, "items" | "tiers" | "refresh" | "observer">;
+
+export function drawWarm({ settings, clock, random }: Surroundings, parts: WarmParts): Warm {
+  return createWarm({ ...parts, rules: () => settings.current().cache, clock, random });
 }
 
-/** @throws {ConfigError} with every mistake in the list */
-export function drawWarm(
-  { config, settings, clock, random }: Surroundings,
-  readFile: (path: string) => string,
-  { parse, ...parts }: WarmParts,
-): Warm {
-  const items = warmItems(config, readFile, parse);
-  return createWarm({ ...parts, items, rules: () => settings.current().cache, clock, random });
+/** What the list of URLs to keep warm asks for; nothing where there are problems. */
+export interface WarmList {
+  readonly items: readonly WarmItem[];
+  /** A line for each mistake. */
+  readonly problems: readonly string[];
 }
+
+/** Reads the list that the settings name. Never throws. */
+export type ReadWarmItems = (settings: ReadableSettings) => WarmList;
 
 /**
- * @returns what the list of URLs to keep warm asks for
- * @throws {ConfigError} with every mistake in the list
+ * What the settings do not tell, because there is a mistake in them, is not held against the list: then it is
+ * checked as far as that goes.
  */
-export function warmItems(
-  config: Config,
+export function createReadWarmItems(
   readFile: (path: string) => string,
-  parse: ParseOptions,
-): WarmItem[] {
-  const { urls, problems } = readWarmList(config.warm.file, readFile);
-  const route = createRouter(config.upstream);
-  const apps = new Set(["other", ...config.apps.map(({ id }) => id)]);
-  const items: WarmItem[] = [];
-  const faults = [...problems];
-  for (const url of urls) {
-    const understood = understand(url, route, parse);
-    // Without the query: a signature or a key may have been copied into it.
-    if (typeof understood === "string")
-      faults.push(`${url.place}: ${splitTarget(url.url).path}: ${understood}`);
-    else if (!apps.has(url.app)) faults.push(`${url.place}: ${url.app} is no app of the settings`);
-    else items.push({ question: understood, everyMs: url.everyMs });
+  isSecret: ParseOptions["isSecret"],
+): ReadWarmItems {
+  return function readWarmItems({ warm, apps, upstream, query }) {
+    if (warm?.file === undefined) return { items: [], problems: [] };
+    const { urls, problems } = readWarmList(warm.file === "" ? null : warm.file, readFile);
+    const known = apps?.map((app): string | undefined => app?.id);
+    const isApp = (id: string): boolean =>
+      id === "other" || known === undefined || known.includes(undefined) || known.includes(id);
+    const understand = createUnderstandUrl(upstream, query, isSecret);
+    const items: WarmItem[] = [];
+    const faults = [...problems];
+    for (const url of urls) {
+      const understood = understand(url);
+      // Without the query: a signature or a key may have been copied into it.
+      if (typeof understood === "string")
+        faults.push(`${url.place}: ${splitTarget(url.url).path}: ${understood}`);
+      else if (!isApp(url.app)) faults.push(`${url.place}: ${url.app} is no app of the settings`);
+      else if (understood !== undefined) items.push({ question: understood, everyMs: url.everyMs });
+    }
+    return faults.length > 0 ? { items: [], problems: faults } : { items, problems: [] };
+  };
+}
+
+/** @returns a line for each mistake in the list that the settings name */
+export function checkWarmList(
+  settings: ReadableSettings,
+  readFile: (path: string) => string,
+): readonly string[] {
+  return createReadWarmItems(readFile, () => false)(settings).problems;
+}
+
+/** @returns the URLs that are new, gone, or fetched otherwise */
+export function warmChanges(before: readonly WarmItem[], after: readonly WarmItem[]): SettingChange[] {
+  const [old, now] = [describedByAnswer(before), describedByAnswer(after)];
+  return [...new Set([...old.keys(), ...now.keys()])].flatMap((answer): SettingChange[] => {
+    const from = old.get(answer) ?? "nothing";
+    const to = now.get(answer) ?? "nothing";
+    return from === to ? [] : [{ path: `warm.${answer}`, from, to }];
+  });
+}
+
+/** How often, and for whom, each answer is fetched: one may stand in the list for several apps. */
+function describedByAnswer(items: readonly WarmItem[]): Map<string, string> {
+  const described = new Map<string, string>();
+  for (const { question, everyMs } of items) {
+    const { format, app } = question.request;
+    const answer = `${format}:${question.text}`;
+    const how = JSON.stringify({ every: everyMs === null ? null : formatDuration(everyMs), app });
+    const others = described.get(answer);
+    described.set(answer, others === undefined ? how : `${others}, ${how}`);
   }
-  if (faults.length > 0) throw new ConfigError(faults);
-  return items;
+  return described;
+}
+
+/** @returns what understands a URL; nothing is understood where the settings that it needs were not read */
+function createUnderstandUrl(
+  { recordPath, passThrough }: NonNullable<ReadableSettings["upstream"]> = {},
+  { unknown, ignored }: NonNullable<ReadableSettings["query"]> = {},
+  isSecret: ParseOptions["isSecret"],
+): (url: WarmUrl) => WarmItem["question"] | string | undefined {
+  const isKnown = recordPath !== undefined && passThrough !== undefined;
+  if (!isKnown || unknown === undefined || ignored === undefined) return () => undefined;
+  const route = createRouter({ recordPath, passThrough });
+  return (url) => understand(url, route, { unknown, ignored, isSecret });
 }
 
 /** @returns the question that a URL puts, or why it puts none */

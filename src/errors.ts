@@ -196,6 +196,8 @@ export const PROBLEM_CODES: readonly ProblemCode[] = Object.keys(KINDS).filter(
 export interface ProblemDetails {
   /** Public: a sentence on this very case. */
   readonly detail?: string;
+  /** Public: what to do in this very case, where that is not what its kind says. */
+  readonly remedy?: string;
   /** Public: what is wrong with each parameter. */
   readonly errors?: readonly { parameter: string; value: string; expected: string; hint?: string }[];
   /** Public, on the admin port: a line for each of several. */
@@ -208,6 +210,8 @@ export interface ProblemDetails {
   readonly refusedHere?: boolean;
   /** Whose share is used up, where it is one app's alone. Not shown. */
   readonly ofApp?: string;
+  /** Refused after it had waited in vain, not at once. Not shown. */
+  readonly late?: boolean;
   /** Refused as work that nobody waits for. Not shown. */
   readonly ofBackground?: boolean;
   /** For the log alone. */
@@ -237,14 +241,14 @@ export const PROBLEM_CONTENT_TYPE = "application/problem+json";
 /** @returns the RFC 9457 document: `type`, `title`, `status`, `detail`, and `remedy`, `errors`, `problems` beside them. */
 export function problemBody(problem: Problem): Buffer {
   const kind: ProblemKind = KINDS[problem.code];
-  const { detail, errors, problems } = problem.details;
+  const { detail, remedy = kind.remedy, errors, problems } = problem.details;
   return Buffer.from(
     JSON.stringify({
       type: `${kind.registered ? REGISTERED : TYPE_PREFIX}${problem.code}`,
       title: kind.title,
       status: kind.status,
       ...(detail !== undefined && { detail }),
-      remedy: kind.remedy,
+      remedy,
       ...(errors !== undefined && { errors: errors.map(withShortValue) }),
       ...(problems !== undefined && { problems }),
     }),

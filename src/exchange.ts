@@ -203,16 +203,29 @@ export interface Answer {
   readonly note: ServeNote | undefined;
 }
 
+/** One who waits for an upstream call: whose request it is, until when, whether still, and how urgently. */
+export interface Waiter extends Pick<GatewayRequest, "app" | "deadlineAt" | "gone" | "priority"> {
+  /** Until when it waits for a place, where it does not do so until its deadline. Epoch milliseconds. */
+  readonly placeBy?: number;
+}
+
+/** Refuses one who has waited in vain; `undefined`: the call is not in the queue any more. */
+export type RefuseLate = (waiter: Pick<Waiter, "app" | "priority">) => Problem | undefined;
+
 /** Who waits for an upstream call, as far as the queue in front of it needs to know. */
 export interface Waiting {
   /** Aborted when nobody waits any more: a queued call is then withdrawn and spends nothing. */
   readonly abandoned: AbortSignal;
-  /** Epoch milliseconds: when the last one who waits gives up. */
+  /** Epoch milliseconds: when the last one who waits gives up, as long as nothing is sent. */
   readonly deadlineAt: () => number;
   /** That of the most urgent one who waits, or waited. */
   readonly priority: () => Priority;
-  /** Calls back whenever `priority` becomes more urgent. */
-  readonly onMoreUrgent: (listen: () => void) => void;
+  /** The apps of those who wait now, the one that has waited longest first; each may pay. */
+  readonly apps: () => readonly string[];
+  /** Calls back whenever `priority` has become more urgent, or `apps` has changed while somebody waits. */
+  readonly onChange: (listen: () => void) => void;
+  /** The call is in the queue from now on: one of several whose own deadline passes there is refused by this, once. */
+  readonly inQueue: (refuseLate: RefuseLate) => void;
 }
 
 /** Whose turn comes first: callers' own requests, then those of background apps, then work nobody waits for. */
@@ -225,7 +238,7 @@ export type OriginName = (typeof ORIGINS)[number];
 
 /** What an app has of one window of a budget. Numbers may have fractions; whoever shows them rounds. */
 export interface ShareOfWindow {
-  /** As written in the settings, e.g. `1m`. */
+  /** As written in the settings, e.g. `1m`; or `per-day`, an app's own limit. */
   readonly name: string;
   /** Requests. */
   readonly limit: number;
@@ -238,7 +251,7 @@ export interface ShareOfWindow {
 
 /** What is wanted of the upstream, as far as the budget needs to know. */
 export interface Order {
-  /** Whose share pays: the app that started it. */
+  /** The app that started it: it pays, unless the turn of another one that waits for it comes first. */
   readonly app: string;
   readonly cause: Cause;
   readonly resource: Resource;
@@ -267,8 +280,8 @@ export interface SendEnd {
 
 /**
  * Runs a job when its turn has come. Rejects, without running it, with `temporary-reduced-capacity`,
- * `quota-exceeded` or `upstream-unavailable` where the turn cannot come before the deadline, and with
- * `deadline-exceeded` where it has not come by the deadline all the same. The job says how its send ended.
+ * `quota-exceeded` or `upstream-unavailable` where the turn cannot come before the deadline, or has not come by
+ * it all the same. The job says how its send ended.
  */
 export type Throttled = <T>(order: Order, job: (ended: (end: SendEnd) => void) => Promise<T>) => Promise<T>;
 

@@ -5,7 +5,9 @@ import { createGateway, type Gateway } from "./app.ts";
 import type { StopOptions } from "./draw-life.ts";
 import { createLogger, type Logger } from "./observe/log.ts";
 import { systemClock } from "./platform/clock.ts";
+import { checkWarmList } from "./draw-warm.ts";
 import { ConfigError } from "./platform/config.ts";
+import { processEnvironment } from "./platform/environment.ts";
 import { systemRandom } from "./platform/random.ts";
 import { createPrivateKeys } from "./platform/private-keys.ts";
 import { describeError, whenFailed } from "./platform/fatal-errors.ts";
@@ -21,7 +23,7 @@ const FLUSH_MS = 1_000;
  * stop and has; 1 where it cannot start, an error was caught by nobody, or stopping took too long.
  */
 export async function main(): Promise<void> {
-  const source = readSettings();
+  const source = readSettings(processEnvironment(), checkWarmList);
   if (source === undefined) return;
   const { config } = source.first;
   const keys = createPrivateKeys(config.upstream.privateKey, secretsIn(config));

@@ -5,8 +5,9 @@
  */
 import type { Cause, SendEnd } from "../exchange.ts";
 import type { Resource } from "../interface/resources.ts";
-import type { Ahead, Candidate, Hindrance } from "./arbiter.ts";
+import type { Candidate, Hindrance } from "./arbiter.ts";
 import type { CircuitState } from "./circuit.ts";
+import type { Queued } from "./queued.ts";
 import type { Window } from "./windows.ts";
 
 /** One who wants to send, with what the ledger is to say of it. */
@@ -35,6 +36,13 @@ export interface Expectation {
   readonly isOverShare: boolean;
 }
 
+/** Those of this process who wait for a place. */
+export interface Line {
+  readonly queued: () => readonly Queued[];
+  /** It may be worth asking before the time that `take` named, or a wait has become longer. */
+  readonly changed: () => void;
+}
+
 export interface Allowance {
   /** Takes a place for the one of the wishes whose turn it is. Never rejects. */
   readonly take: (wishes: readonly Wish[]) => Promise<Taken>;
@@ -44,11 +52,11 @@ export interface Allowance {
   readonly settle: (grant: Grant, end: SendEnd) => void;
   /** A place was not used: nothing was sent. */
   readonly giveBack: (grant: Grant) => void;
-  readonly expect: (candidate: Candidate, ahead: Ahead) => Expectation;
-  /** Tells when it may be worth asking before the time that `take` named, or a wait has become longer. */
-  readonly onChange: (listen: () => void) => void;
+  /** How long a candidate would wait that came after those who wait here, and elsewhere. */
+  readonly expect: (candidate: Candidate, queued: readonly Queued[]) => Expectation;
+  readonly attach: (line: Line) => void;
   readonly overview: () => Overview;
-  /** What an app has left of its share of each window. */
+  /** What an app has left of its share of each window, and of its limit for a day. */
   readonly shareOf: (app: string) => readonly ShareOfWindow[];
   /** Settles what can be settled and stops; never rejects. */
   readonly close: () => Promise<void>;
@@ -67,7 +75,7 @@ export interface ShareOfWindow {
 /** How an origin's budget stands. */
 export interface Overview {
   /**
-   * `alone`: this process' own; `shared`: with all replicas, or about to be (`joining`); `cut-off`: a safe part of
+   * `alone`: this process' own, with those on its file; `shared`: with all replicas, or about to be (`joining`); `cut-off`: a safe part of
    * what should be shared.
    */
   readonly mode: "alone" | "joining" | "shared" | "cut-off";

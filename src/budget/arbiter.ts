@@ -3,7 +3,7 @@
  * put together. Pure but for the state it is given; instants are whole milliseconds of one clock that
  * never goes back.
  *
- * It decides for a process that keeps its budget by itself, it predicts waits, and it says what the Lua
+ * It decides for a process that keeps its budget by itself or in a file, it predicts waits, and it says what the Lua
  * script that decides for all replicas (lua/take.lua) has to answer: both are held to one another by
  * test/property/budget-script.test.ts.
  *
@@ -12,13 +12,15 @@
  * goes first; one that was idle begins where the others are. What an app leaves, others may use. But in
  * a rolling window what is taken at once comes back at once, a window later: an app that takes more than
  * its share while others are about takes what it borrows evenly, so that a place comes free all the time
- * and nobody has to wait out a burst of somebody else's.
+ * and nobody has to wait out a burst of somebody else's; and it leaves the others what they are likely to
+ * want of their shares, going by what they took before (`wantedBy`).
  */
 import { PRIORITIES, type Priority, type SendEnd } from "../exchange.ts";
 import type { Resource } from "../interface/resources.ts";
 import { type Circuit, opened, passableAt, REFUSED_IN_A_ROW, SCOPE_OF, stateOf } from "./circuit.ts";
 import {
   DAY_MS,
+  firstIn,
   freeAt,
   giveBackPlace,
   keptMs,
@@ -32,7 +34,7 @@ import {
   type Window,
 } from "./windows.ts";
 
-/** An app that asked so long ago, or within the window where that is longer, is still about. */
+/** An app that asked so long ago, or within two windows where that is longer, is still about. */
 export const ABOUT_MS = 60_000;
 
 /** What the settings say of an app. */
@@ -110,7 +112,7 @@ export function decide(
   limitOf: (window: Window) => number = limitOfWindow,
 ): Decision {
   tidy(standing, terms, now);
-  for (const { app } of candidates) appOf(standing, app).askedAt = now;
+  for (const { app } of candidates) heardOf(standing, app, { askedAt: now });
   let at = Number.POSITIVE_INFINITY;
   for (const index of inFairOrder(standing, candidates)) {
     const candidate = candidates[index];
@@ -136,18 +138,39 @@ export function grant(
   now: number,
 ): void {
   const until = now + terms.leaseMs;
-  if (isOverShare(standing, terms, app, now)) appOf(standing, app).borrowedAt = now;
-  enter(standing, terms, { id, app, until }, now);
-  const state = appOf(standing, app);
-  const start = Math.max(standing.tag, state.tag);
-  standing.tag = start;
-  state.tag = start + 1 / weightOf(terms, app);
+  allot(standing, terms, { id, app, until, at: now }, now);
   for (const scope of ["origin", resource] as const) {
     const circuit = standing.circuits.get(scope);
     if (circuit === undefined) continue;
     circuit.probe = id;
     circuit.probeUntil = until;
   }
+}
+
+/** Enters a send that another process of this budget let go `at` an instant, whoever was ahead of it here. */
+export function enterAnothers(
+  standing: Standing,
+  terms: Terms,
+  send: Placed & { readonly until: number; readonly at: number },
+  now: number,
+): void {
+  heardOf(standing, send.app, { askedAt: send.at });
+  allot(standing, terms, send, now);
+}
+
+/** Enters a send whose app's turn it was: the app moves on in the fair order. */
+function allot(
+  standing: Standing,
+  terms: Terms,
+  { id, app, until, at }: Placed & { readonly until: number; readonly at: number },
+  now: number,
+): void {
+  const state = appOf(standing, app);
+  if (isOverShare(standing, terms, app, now)) state.borrowedAt = Math.max(state.borrowedAt, at);
+  enter(standing, terms, { id, app, until }, now);
+  const start = Math.max(standing.tag, state.tag);
+  standing.tag = start;
+  state.tag = start + 1 / weightOf(terms, app);
 }
 
 /** A send that has a place. */
@@ -163,10 +186,32 @@ export function enter(
   { id, app, until }: Placed & { readonly until: number },
   now: number,
 ): void {
+  enterAs(standing, { id, app, until, isOwn: !isOverShare(standing, terms, app, now) });
+}
+
+/** Enters a send that was decided on elsewhere. `isOwn`: as one of its app's own share. */
+export function enterAs(
+  standing: Standing,
+  { id, app, until, isOwn }: Placed & { readonly until: number; readonly isOwn: boolean },
+): void {
   const state = appOf(standing, app);
-  if (!isOverShare(standing, terms, app, now)) takePlace(state.own, id, until);
+  if (isOwn) takePlace(state.own, id, until);
   takePlace(state.all, id, until);
   takePlace(standing.places, id, until);
+}
+
+/** When an app asked last, and when it last took more than its share; what was known and is later stands. */
+export function heardOf(
+  standing: Standing,
+  app: string,
+  {
+    askedAt,
+    borrowedAt = Number.NEGATIVE_INFINITY,
+  }: { readonly askedAt: number; readonly borrowedAt?: number },
+): void {
+  const state = appOf(standing, app);
+  state.askedAt = Math.max(state.askedAt, askedAt);
+  state.borrowedAt = Math.max(state.borrowedAt, borrowedAt);
 }
 
 /** A send has arrived by `at`. One that is not on its way is known to have arrived already. */
@@ -281,15 +326,25 @@ function admit(
   return at > latest.at ? { at, why: "share" } : latest;
 }
 
-/** From when on an app may send, by what holds at an instant. A later instant never has an earlier answer. */
-type Pace = (at: number) => number;
+/** From when on an app may send in a window, by what holds at an instant. */
+interface Pace {
+  readonly from: (at: number) => number;
+  /** What holds may be otherwise after so long. */
+  readonly holdsMs: number;
+}
+
+/** In a window, this many instants are looked at, */
+export const LOOKS = 16;
+/** and in all so many; after that, what seems to hold is taken to. */
+export const MOST_LOOKS = 48;
 
 /**
  * The first instant, not before `from`, at which an app may send in all windows as far as its shares are
  * concerned, if nobody else sends and those who are about stay about.
  *
- * What holds now need not hold then: an app whose sends have left the window by then wants a place again.
- * So the instant that is found is looked at in its turn, until one is found that still holds when it comes.
+ * What holds now need not hold then: an app whose sends have left the window by then wants a place again,
+ * and one that was expected to want more may not have. So one instant after the other is looked at, until
+ * one is found that still holds when it comes.
  */
 function pacedAt(
   standing: Standing,
@@ -302,17 +357,22 @@ function pacedAt(
   const paces = terms.windows.flatMap(
     (window) => paceIn(standing, terms, { app, window, limit: limitOf(window) }, before, now) ?? [],
   );
-  for (let at = from; ;) {
-    const next = paces.reduce((latest, pace) => Math.max(latest, pace(at)), at);
-    if (next === at) return at;
+  let at = from;
+  for (let looks = 1; looks <= MOST_LOOKS; looks++) {
+    const next = paces.reduce((latest, pace) => {
+      const most = looks < MOST_LOOKS ? at + pace.holdsMs : Number.POSITIVE_INFINITY;
+      return Math.max(latest, Math.min(pace.from(at), most));
+    }, at);
+    if (next === at) break;
     at = next;
   }
+  return at;
 }
 
 /**
  * An app's pace in a window: at once within its share, or where nobody else is about; else evenly, so that
  * what it borrows of a window takes the whole window, and not the last places: those are for apps that are
- * about and have not had their share, so that they need not wait for one.
+ * about and have not had their share, as many as they are likely to want, so that they need not wait for one.
  * @param limit what is left of the window's limit, where something is held back for others
  * @returns nothing where it may send now
  */
@@ -328,26 +388,66 @@ function paceIn(
   const share = shareOf(terms, window, app);
   const withinShareAt = freeAt(own, [{ limit: share, windowMs }], now, ownAhead);
   if (share >= window.limit || withinShareAt <= now) return undefined;
-  const others = othersAbout(standing, app, Math.max(windowMs, ABOUT_MS), now);
+  const others = othersAbout(standing, app, Math.max(2 * windowMs, ABOUT_MS), now).map((other) => ({
+    own: appOf(standing, other).own,
+    share: shareOf(terms, window, other),
+  }));
   if (others.length === 0) return undefined;
-  const wantingAt = others.map((other) =>
-    freeAt(appOf(standing, other).own, [{ limit: shareOf(terms, window, other), windowMs }], now),
-  );
   const interval = Math.ceil(windowMs / (window.limit - share));
   const over = spentIn(own, windowMs, now) + ownAhead - share;
   const evenly = Math.max(now, borrowedAt + interval) + interval * Math.min(over, ownAhead);
-  return (at) => {
-    const left = { limit: limit - headroomFor(wantingAt, window, at), windowMs };
-    return Math.min(withinShareAt, Math.max(evenly, freeAt(standing.places, [left], now, ahead)));
+  return {
+    holdsMs: isForeseen(window) ? Math.ceil(windowMs / LOOKS) : Number.POSITIVE_INFINITY,
+    from(at) {
+      // Shares are 1 at the least, and may be more than there is together.
+      const wanted = Math.min(window.limit - share, wantedByAll(others, window, now, at));
+      const left = { limit: limit - wanted, windowMs };
+      return Math.min(withinShareAt, Math.max(evenly, freeAt(standing.places, [left], now, ahead)));
+    },
   };
 }
 
+/** Of another app: the sends of its share of a window, and how many it may have. */
+interface Other {
+  readonly own: Places;
+  readonly share: number;
+}
+
+/** What is left for other apps: what each is likely to want, and one more, but of those no more than a tenth. */
+function wantedByAll(others: readonly Other[], window: Window, now: number, at: number): number {
+  let spare = Math.floor(window.limit / 10);
+  let wanted = 0;
+  for (const other of others) {
+    const left = other.share - spentIn(other.own, window.windowMs, at);
+    if (left <= 0) continue;
+    const likely = isForeseen(window) ? Math.min(left, wantedBy(other, window, now, at)) : 0;
+    const more = likely < left && spare > 0 ? 1 : 0;
+    spare -= more;
+    wanted += likely + more;
+  }
+  return wanted;
+}
+
+/** Sends are remembered for a day: of longer windows it is not known what was taken in the one before. */
+function isForeseen({ windowMs }: Window): boolean {
+  return 2 * windowMs <= DAY_MS;
+}
+
 /**
- * One place for each app that has not had its share, and together no more than a tenth of the window.
- * @param wantingAt from when on each of the others has not
+ * How many more places of a window an app is likely to want within its share at an instant, besides those it
+ * has. One that had some in the window before: as many as it had at most. One that has just come: after its
+ * second one, all that is left of its share but for the part that it has let pass since.
  */
-function headroomFor(wantingAt: readonly number[], { limit }: Window, at: number): number {
-  return Math.min(wantingAt.filter((since) => since <= at).length, Math.floor(limit / 10));
+function wantedBy({ own, share }: Other, { windowMs }: Window, now: number, at: number): number {
+  const since = (ms: number): number => spentIn(own, ms, at);
+  const used = since(windowMs);
+  if (since(2 * windowMs) > used) {
+    const before = Math.max(since(1.5 * windowMs) - since(0.5 * windowMs), since(2 * windowMs) - used);
+    return Math.max(0, before - used);
+  }
+  const first = firstIn(own, windowMs, { now, at });
+  if (first === undefined || used === 1) return 0;
+  return share - Math.max(used, Math.floor((share * (at - first)) / windowMs));
 }
 
 /** Whether an app has used up its share of a window. */
@@ -373,7 +473,8 @@ export function shareOf(terms: Terms, { limit }: Limit, app: string): number {
   return Math.max(1, Math.floor((limit * weightOf(terms, app)) / Math.max(total, weightOf(terms, app))));
 }
 
-function weightOf({ apps }: Terms, app: string): number {
+/** @returns an app's weight; 1 where it is not known */
+export function weightOf({ apps }: Pick<Terms, "apps">, app: string): number {
   return apps.get(app)?.weight ?? 1;
 }
 

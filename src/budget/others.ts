@@ -1,6 +1,7 @@
 /** What a replica knows of the others, and what follows for what it may spend. */
 import type { Terms } from "./arbiter.ts";
 import { heldOf } from "./held.ts";
+import type { Queued } from "./queued.ts";
 import type { Window } from "./windows.ts";
 
 export interface OthersOptions {
@@ -17,9 +18,11 @@ export interface OthersOptions {
 export interface Others {
   /** @param askedOf the windows it was asked about */
   readonly learn: (
-    others: { readonly live: number; readonly held: readonly number[] },
+    others: { readonly live: number; readonly held: readonly number[]; readonly queued: readonly Queued[] },
     askedOf: readonly Window[],
   ) => void;
+  /** Who waits for a place there. */
+  readonly queued: () => readonly Queued[];
   /** It is not known how they are: all of them may have gone silent. */
   readonly unknown: () => void;
   /** The most replicas seen at once. */
@@ -43,6 +46,7 @@ export function createOthers(options: OthersOptions): Others {
   const { terms } = options;
   let mostSeen = 1;
   let held: readonly number[] = [];
+  let queued: readonly Queued[] = [];
   let heldIn = terms.windows;
   const absentIn = (window: Window): number => heldOf(window, held, heldIn, terms.windows);
   const atMost = (): number => Math.max(options.replicas, mostSeen);
@@ -52,14 +56,16 @@ export function createOthers(options: OthersOptions): Others {
       if (others.live > atMost()) options.onTooMany(others.live);
       mostSeen = Math.max(mostSeen, others.live);
       const isRelief = others.held.some((count, index) => count < (held[index] ?? 0));
-      ({ held } = others);
+      ({ held, queued } = others);
       heldIn = askedOf;
       if (isRelief) options.onRelief();
     },
     unknown() {
       heldIn = terms.windows;
       held = heldIn.map(() => atMost() - 1);
+      queued = [];
     },
+    queued: () => queued,
     mostSeen: () => mostSeen,
     held: () => terms.windows.map(absentIn),
     share,

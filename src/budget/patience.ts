@@ -1,4 +1,3 @@
-import { Problem } from "../errors.ts";
 import type { Waiting } from "../exchange.ts";
 import type { Clock } from "../platform/clock.ts";
 
@@ -12,11 +11,18 @@ export interface Patience {
   readonly stop: () => void;
 }
 
-/** @param whyGone what is said where everyone has gone */
+/** What is said at the end; each is asked only then, and once. */
+interface PatienceEnds {
+  /** Everyone has gone; that may be so from the first. */
+  readonly gone: () => Error;
+  /** The last deadline has passed. */
+  readonly late: () => Error;
+}
+
 export function createPatience(
   { abandoned, deadlineAt }: Waiting,
   clock: Clock,
-  whyGone: () => Error,
+  { gone, late }: PatienceEnds,
 ): Patience {
   const { promise, reject } = Promise.withResolvers<never>();
   let cancel = (): void => undefined;
@@ -29,14 +35,15 @@ export function createPatience(
     reject(reason);
   }
   function onAbandoned(): void {
-    end(whyGone());
+    end(gone());
   }
   function watchDeadline(): void {
-    const leftMs = deadlineAt() - clock.now();
-    if (leftMs < 0) end(new Problem("deadline-exceeded", { internal: "still in the throttle's queue" }));
     // The deadline moves when others join, so it is looked at again; past it, so that whoever has a
     // deadline of their own goes by that.
-    else cancel = clock.after(leftMs + 1, watchDeadline);
+    cancel = clock.after(Math.max(0, deadlineAt() - clock.now()) + 1, () => {
+      if (deadlineAt() < clock.now()) end(late());
+      else watchDeadline();
+    });
   }
   // Nobody may be racing it at the time.
   promise.catch(() => undefined);

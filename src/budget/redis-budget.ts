@@ -4,14 +4,17 @@
 import type { OriginName } from "../exchange.ts";
 import type { RedisClient } from "../platform/redis.ts";
 import type { Wish } from "./allowance.ts";
-import { ABOUT_MS, shareOf, type Terms } from "./arbiter.ts";
+import { ABOUT_MS, LOOKS, MOST_LOOKS, shareOf, type Terms } from "./arbiter.ts";
 import { appIn } from "./mirror.ts";
 import type {
   Asker,
+  EnteredSend,
   Joined,
   KnownSend,
   LookReply,
+  Lost,
   News,
+  SharedApp,
   SharedBudget,
   SharedCircuit,
   TakeReply,
@@ -20,6 +23,7 @@ import { PRIORITIES } from "../exchange.ts";
 import { keptMs } from "./windows.ts";
 import { absentForMs, SILENT_MS } from "./shared-allowance.ts";
 import { slackOf } from "./others.ts";
+import type { Queued } from "./queued.ts";
 
 /** What the budget measures of its commands; a closed set, as it labels a metric. */
 type BudgetOperation = "take" | "settle" | "look" | "join" | "ledger";
@@ -75,27 +79,36 @@ export function createRedisBudget(options: RedisBudgetOptions): SharedBudget {
   const { own } = budgetKeys(options.namespace, options.origin);
   const shares = createShares(terms);
   return {
-    async take({ wishes, ...request }) {
+    async take({ wishes, ...asker }) {
       const apps = [...new Set(wishes.map(({ app }) => app))];
       const candidates = wishes.map((wish) => candidateOf(wish, terms, apps));
-      return await call<TakeReply>("take", { ...request, own, ...shares(), candidates }, apps);
+      const request = { ...asker, queued: queueText(asker.queued), own, ...shares(), candidates };
+      const reply = await call<TakeAnswer>("take", request, apps);
+      if (reply.kind === "lost") return reply;
+      const queued = queuedIn(reply.queued);
+      return reply.kind === "wait" ? { ...reply, queued, apps: listIn(reply.apps) } : { ...reply, queued };
     },
     async settle(asker, ends) {
       const apps = [...new Set(ends.map(({ app }) => app))];
       const reply = await call<SettleAnswer>(
         "settle",
-        { ...asker, ends: ends.map((end) => ({ ...end, keys: apps.indexOf(end.app) + 1 })) },
+        {
+          ...asker,
+          queued: queueText(asker.queued),
+          ends: ends.map((end) => ({ ...end, keys: apps.indexOf(end.app) + 1 })),
+        },
         apps,
       );
       return reply.kind === "lost" ? reply : { ...reply, circuits: listIn(reply.circuits) };
     },
     async look(asker, entry) {
-      const reply = await call<LookAnswer>("look", { ...asker, entry, most: MOST_LINES });
+      const request = { ...asker, queued: queueText(asker.queued), entry, most: MOST_LINES };
+      const reply = await call<LookAnswer>("look", request);
       return reply.kind === "lost" ? reply : newsIn(reply, entry, terms.leaseMs);
     },
-    join: (replica, known) => join(replica, known, call),
+    join: (replica, known) => join(replica, known, { own, call }),
     async leave(asker: Asker) {
-      await call("look", { ...asker, leaves: true });
+      await call("look", { ...asker, queued: "", leaves: true });
     },
   };
 }
@@ -130,6 +143,8 @@ function createCall(options: RedisBudgetOptions): Call {
     rejoinMs: REJOIN_GRACE_MS,
     graceMs: GRACE_MS,
     aboutMs: ABOUT_MS,
+    looks: LOOKS,
+    mostLooks: MOST_LOOKS,
     horizonMs: keptMs(terms.windows) + terms.leaseMs,
     ...options.ledger,
   });
@@ -196,9 +211,30 @@ function listIn<T>(list: readonly T[] | object | undefined): readonly T[] {
   return Array.isArray(list) ? list : [];
 }
 
-type SettleAnswer =
-  | { readonly kind: "lost" }
-  | { readonly kind: "settled"; readonly circuits: readonly SharedCircuit[] };
+/** Who waits at a replica, as it stands in Redis: `app:rank:length,…`; an app's name has no such signs. */
+function queueText(queued: readonly Queued[]): string {
+  return queued
+    .map(({ app, priority, length }) => `${app}:${PRIORITIES.indexOf(priority)}:${length}`)
+    .join(",");
+}
+
+/** Who waits at other replicas. */
+function queuedIn(texts: readonly string[] | object): readonly Queued[] {
+  const parts = listIn<string>(texts).flatMap((text) => text.split(","));
+  return parts.map((part) => {
+    const [app = "", rank, length] = part.split(":");
+    return { app, priority: PRIORITIES[Number(rank)] ?? "prefetch", length: Number(length) };
+  });
+}
+
+type TakeAnswer =
+  | Raw<Extract<TakeReply, { kind: "granted" }>>
+  | Raw<Extract<TakeReply, { kind: "wait" }>>
+  | Lost;
+/** As the script says it. */
+type Raw<T> = Omit<T, "queued"> & { readonly queued: readonly string[] };
+
+type SettleAnswer = Lost | { readonly kind: "settled"; readonly circuits: readonly SharedCircuit[] };
 
 interface News_ {
   readonly kind: "news";
@@ -207,11 +243,13 @@ interface News_ {
   readonly lines: readonly (readonly [entry: string, fields: readonly string[]])[];
   readonly isAll: boolean;
   readonly circuits: readonly SharedCircuit[];
+  readonly apps: readonly SharedApp[];
   readonly live: number;
   readonly held: readonly number[];
+  readonly queued: readonly string[];
   readonly replicas: readonly string[];
 }
-type LookAnswer = { readonly kind: "lost" } | News_;
+type LookAnswer = Lost | News_;
 
 function newsIn(reply: News_, after: string, leaseMs: number): LookReply {
   const lines = listIn<(typeof reply.lines)[number]>(reply.lines);
@@ -220,6 +258,8 @@ function newsIn(reply: News_, after: string, leaseMs: number): LookReply {
     news: lines.flatMap(([, fields]) => newsOf(fieldsIn(fields), reply.now, leaseMs)),
     entry: lines.at(-1)?.[0] ?? after,
     circuits: listIn(reply.circuits),
+    apps: listIn(reply.apps),
+    queued: queuedIn(reply.queued),
     replicas: listIn(reply.replicas),
   };
 }
@@ -233,15 +273,15 @@ export function fieldsIn(flat: readonly string[]): Readonly<Record<string, strin
 
 /** A line of the ledger as news. */
 function newsOf(
-  { k, i = "", t, s }: Readonly<Record<string, string | undefined>>,
+  { k, i: id = "", t, s, o }: Readonly<Record<string, string | undefined>>,
   now: number,
   leaseMs: number,
 ): News[] {
   const ageMs = now - Number(t);
-  if (k === "s") return [{ kind: "sent", id: i, ageMs: ageMs - leaseMs, seq: undefined }];
-  if (k === "n") return [{ kind: "sent", id: i, ageMs, seq: undefined }];
-  if (k === "n") return [{ kind: "sent", id: i, ageMs, seq: undefined }];
-  return k === "e" ? [{ kind: "settled", id: i, ageMs, isUnsent: s === "unsent" }] : [];
+  const isOwn = o === "1";
+  if (k === "s") return [{ kind: "sent", id, ageMs: ageMs - leaseMs, isOwn, seq: undefined }];
+  if (k === "n") return [{ kind: "sent", id, ageMs, isOwn, seq: undefined }];
+  return k === "e" ? [{ kind: "settled", id, ageMs, isUnsent: s === "unsent" }] : [];
 }
 
 interface JoinAnswer {
@@ -253,7 +293,7 @@ interface JoinAnswer {
 async function join(
   replica: string,
   { sends, others }: { readonly sends: readonly KnownSend[]; readonly others: readonly string[] },
-  call: Call,
+  { own, call }: { readonly own: string; readonly call: Call },
 ): Promise<Joined> {
   for (let from = 0; ; from += MOST_SENDS) {
     const part = sends.slice(from, from + MOST_SENDS);
@@ -261,7 +301,7 @@ async function join(
     const isLast = from + MOST_SENDS >= sends.length;
     const request = { replica, others, isLast, sends: part.map((send) => broughtSend(send, apps)) };
     const { gen, seq, entry } = await call<JoinAnswer>("join", request, apps);
-    if (isLast) return { gen, seq, entry, sends: await readSends(call) };
+    if (isLast) return { gen, seq, entry, sends: await readSends(own, call) };
   }
 }
 
@@ -276,15 +316,19 @@ function broughtSend({ id, ageMs, late }: KnownSend, apps: readonly string[]): o
   };
 }
 
-async function readSends(call: Call): Promise<{ id: string; ageMs: number }[]> {
-  const sends: { id: string; ageMs: number }[] = [];
+type KeptSend = readonly [id: string, instant: string, isOwn: boolean];
+
+async function readSends(own: string, call: Call): Promise<readonly EnteredSend[]> {
+  const sends: EnteredSend[] = [];
   for (let page = 0; ; page += MOST_SENDS) {
-    const answer = await call<{ now: number; sends: unknown }>("join", { page, most: MOST_SENDS }, []);
-    const flat = Array.isArray(answer.sends) ? answer.sends.map(String) : [];
-    for (let index = 0; index + 1 < flat.length; index += 2) {
-      sends.push({ id: flat[index] ?? "", ageMs: answer.now - Number(flat[index + 1]) });
-    }
-    if (flat.length < MOST_SENDS * 2) return sends;
+    const answer = await call<{ now: number; sends: readonly KeptSend[] }>("join", {
+      page,
+      own,
+      most: MOST_SENDS,
+    });
+    const kept = listIn<KeptSend>(answer.sends);
+    for (const [id, instant, isOwn] of kept) sends.push({ id, ageMs: answer.now - Number(instant), isOwn });
+    if (kept.length < MOST_SENDS) return sends;
   }
 }
 
@@ -302,7 +346,7 @@ export function readNews(text: string): News | undefined {
   const ageMs = Number(field("ageMs"));
   switch (field("kind")) {
     case "sent":
-      return { kind: "sent", id, ageMs, seq: Number(field("seq")) };
+      return { kind: "sent", id, ageMs, isOwn: field("isOwn") === true, seq: Number(field("seq")) };
     case "settled":
       return { kind: "settled", id, ageMs, isUnsent: field("isUnsent") === true };
     case "circuits": {

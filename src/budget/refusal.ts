@@ -39,3 +39,20 @@ export function refusalOf({ forMs, why, isOverShare }: Expectation, app: string)
       return { reason, problem: new Problem("temporary-reduced-capacity", details) };
   }
 }
+
+/**
+ * What one is told who has waited for a turn until its deadline: what keeps it from going, as at once. Where nothing
+ * does, there are as many calls on their way as may be.
+ */
+export function lateRefusalOf(expectation: Expectation, app: string): Problem {
+  const { problem } = refusalOf(expectation, app);
+  if (expectation.forMs > 0) return new Problem(problem.code, { ...problem.details, late: true });
+  return new Problem("temporary-reduced-capacity", {
+    detail:
+      "The turn of this request had not come by its deadline; nothing was sent to the property service.",
+    retryAfterSeconds: 1,
+    refusedHere: true,
+    late: true,
+    internal: "no turn before the deadline: calls at once",
+  });
+}

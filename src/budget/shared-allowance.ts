@@ -12,14 +12,23 @@
  */
 import type { OriginName, SendEnd } from "../exchange.ts";
 import { type Clock, pause } from "../platform/clock.ts";
-import type { Allowance, Grant, Taken, Wish } from "./allowance.ts";
-import { giveBack, grant as grantIn, settle as settleIn, type Standing, type Terms } from "./arbiter.ts";
+import type { Allowance, Expectation, Grant, Line, Taken, Wish } from "./allowance.ts";
+import {
+  type Candidate,
+  giveBack,
+  grant as grantIn,
+  settle as settleIn,
+  type Standing,
+  type Terms,
+} from "./arbiter.ts";
 import { createCutOff, type CutOff } from "./cut-off.ts";
 import { createEnds, endReport, type Ends, unsentReport } from "./ends.ts";
 import { createLateSends, type LateSends } from "./late-sends.ts";
 import { expectation, overviewOf, sharesOf } from "./overview.ts";
 import type { Others } from "./others.ts";
+import type { Queued } from "./queued.ts";
 import type { News, SharedBudget } from "./shared-budget.ts";
+import { longestMs } from "./terms.ts";
 import { againAfter, oneAtATime } from "./single-flight.ts";
 import { createView, type View } from "./view.ts";
 
@@ -85,7 +94,7 @@ interface Side {
   catchUpMs: number;
   sends: number;
   isClosed: boolean;
-  changed: () => void;
+  line: Line;
   /** Each at most once at a time. */
   readonly join: () => Promise<void>;
   readonly look: () => Promise<void>;
@@ -101,7 +110,7 @@ export function createSharedAllowance(options: SharedAllowanceOptions): SharedAl
   function end(granted: Grant, how: SendEnd | undefined): void {
     noteEnd(side, granted, how);
     void side.flush();
-    side.changed();
+    side.line.changed();
   }
 
   return {
@@ -115,16 +124,9 @@ export function createSharedAllowance(options: SharedAllowanceOptions): SharedAl
     },
     settle: end,
     giveBack: (granted) => end(granted, undefined),
-    expect(candidate, ahead) {
-      const { standing, terms: current, limitOf } = inForce(side);
-      // What is held back for others for the moment may be free in the next: nobody is refused for that.
-      const limits = side.phase === "cut-off" ? limitOf : undefined;
-      const expected = expectation(standing, current, candidate, ahead, clock.steady(), limits);
-      const longest = Math.max(...terms.windows.map(({ windowMs }) => windowMs));
-      return { ...expected, forMs: Math.min(expected.forMs, longest) };
-    },
-    onChange(listen) {
-      side.changed = listen;
+    expect: (candidate, queued) => expectIn(side, candidate, queued),
+    attach(line) {
+      side.line = line;
     },
     overview() {
       const { standing, limitOf } = inForce(side);
@@ -134,7 +136,7 @@ export function createSharedAllowance(options: SharedAllowanceOptions): SharedAl
     hear(news) {
       if (side.phase !== "shared") return;
       if (side.view.hear(news)) void side.look();
-      if (news.kind !== "sent") side.changed();
+      if (news.kind !== "sent") side.line.changed();
     },
     check: () => void (side.phase === "shared" ? side.look() : side.join()),
     async close() {
@@ -157,7 +159,8 @@ function createSide(options: SharedAllowanceOptions): Side {
       steady: options.clock.steady,
       onTooMany: (replicas) =>
         report("There are more replicas than the settings say (REPLICAS)", { origin, replicas }),
-      onRelief: () => side.changed(),
+      queued: () => side.line.queued(),
+      onRelief: () => side.line.changed(),
     }),
     late: createLateSends(),
     ends: createEnds(),
@@ -168,7 +171,7 @@ function createSide(options: SharedAllowanceOptions): Side {
     catchUpMs: FIRST_CATCH_UP_MS,
     sends: 0,
     isClosed: false,
-    changed: () => undefined,
+    line: { queued: () => [], changed: () => undefined },
     join: oneAtATime(() => joinOnce(side)),
     look: againAfter(() => lookOnce(side)),
     flush: againAfter(() => flushOnce(side)),
@@ -181,7 +184,7 @@ function createSide(options: SharedAllowanceOptions): Side {
 function enterPhase(side: Side, phase: Phase): void {
   if (side.phase === phase) return;
   side.phase = phase;
-  side.changed();
+  side.line.changed();
 }
 
 /** The shared budget could not be reached. While it is being joined, that is for the joining to find out. */
@@ -303,6 +306,7 @@ async function takeTogether(
   };
   const askedAt = options.clock.steady();
   const askedOf = options.terms.windows;
+  view.learnApps(wishes.map(({ app }) => ({ app, askedMs: 0 })));
   const reply = await options.shared.take(request).catch((error: unknown) => {
     // It may have been given all the same: then it is given back.
     const now = options.clock.steady();
@@ -312,6 +316,7 @@ async function takeTogether(
   if (reply.kind === "lost") return "lost";
   side.heardAt = askedAt;
   view.others.learn(reply, askedOf);
+  if (reply.kind === "wait") view.learnApps(reply.apps);
   if (reply.kind === "wait" && reply.why === "news") {
     side.catchUpMs = Math.min(side.catchUpMs * 2, LONGEST_CATCH_UP_MS);
     return "news";
@@ -320,7 +325,7 @@ async function takeTogether(
   if (reply.kind === "wait") return { kind: "wait", forMs: reply.forMs };
   const wish = wishes[reply.index];
   if (wish === undefined) throw new Error("the shared budget gave a place to nobody");
-  view.granted(reply.id, reply.seq);
+  view.granted(reply);
   return { kind: "granted", grant: { id: reply.id, wish } };
 }
 
@@ -368,7 +373,7 @@ async function flushOnce(side: Side): Promise<void> {
       if (reply.kind === "lost") return void side.join();
       batch.done();
       view.mirror().circuits(reply.circuits, options.clock.steady());
-      side.changed();
+      side.line.changed();
     } catch (error) {
       return becomeCutOff(side, error);
     }
@@ -379,11 +384,31 @@ interface InForce {
   readonly standing: Standing;
   readonly terms: Terms;
   readonly limitOf: Others["limitOf"];
+  /** Who waits elsewhere for the same places. */
+  readonly queued: readonly Queued[];
+}
+
+/** How long a candidate would wait that came after those who wait here, and at other replicas. */
+function expectIn(side: Side, candidate: Candidate, queuedHere: readonly Queued[]): Expectation {
+  const { standing, terms, limitOf, queued } = inForce(side);
+  const isCutOff = side.phase === "cut-off";
+  const now = side.options.clock.steady();
+  // What is held back for others for the moment may be free in the next: nobody is refused for that.
+  const limits = isCutOff ? limitOf : undefined;
+  const expected = expectation(standing, terms, candidate, [...queuedHere, ...queued], now, limits);
+  // What may be spent alone grows as what was sent before leaves the windows; in the longest of them all of it does.
+  const isLasting = Number.isFinite(expected.forMs) && !isCutOff;
+  return isLasting ? expected : { ...expected, forMs: Math.min(expected.forMs, longestMs(terms)) };
 }
 
 /** What decides now, as far as it is known here. */
 function inForce({ phase, cutOff, view, options }: Side): InForce {
   return phase === "cut-off" && cutOff
-    ? { standing: cutOff.standing, terms: cutOff.terms(), limitOf: cutOff.limitOf }
-    : { standing: view.mirror().standing, terms: options.terms, limitOf: view.others.limitOf };
+    ? { standing: cutOff.standing, terms: cutOff.terms(), limitOf: cutOff.limitOf, queued: [] }
+    : {
+        standing: view.mirror().standing,
+        terms: options.terms,
+        limitOf: view.others.limitOf,
+        queued: view.others.queued(),
+      };
 }

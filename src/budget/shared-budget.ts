@@ -6,6 +6,7 @@
 import type { SlowDownCause } from "../exchange.ts";
 import type { Resource } from "../interface/resources.ts";
 import type { Wish } from "./allowance.ts";
+import type { Queued } from "./queued.ts";
 
 /** Who asks. */
 export interface Asker {
@@ -16,6 +17,8 @@ export interface Asker {
   readonly known: number;
   /** The most replicas it has seen at once. */
   readonly mostSeen: number;
+  /** Who waits for a place there. */
+  readonly queued: readonly Queued[];
 }
 
 export interface TakeRequest extends Asker {
@@ -31,7 +34,7 @@ export interface TakeRequest extends Asker {
 }
 
 /** Everybody who joined an earlier generation has to join anew. */
-interface Lost {
+export interface Lost {
   readonly kind: "lost";
 }
 
@@ -40,14 +43,28 @@ interface Lost {
  * silent, for whom something is held back, and those that have not caught up with what others brought.
  */
 interface Others {
+  /** Who waits for a place at other replicas. */
+  readonly queued: readonly Queued[];
   readonly live: number;
   readonly held: readonly number[];
 }
 
 export type TakeReply =
   | Lost
-  | ({ readonly kind: "granted"; readonly index: number; readonly id: string; readonly seq: number } & Others)
-  | ({ readonly kind: "wait"; readonly forMs: number; readonly why: "place" | "news" } & Others);
+  | ({
+      readonly kind: "granted";
+      readonly index: number;
+      readonly id: string;
+      readonly seq: number;
+      /** Of its app's own share; else it is borrowed. */
+      readonly isOwn: boolean;
+    } & Others)
+  | ({
+      readonly kind: "wait";
+      readonly forMs: number;
+      readonly why: "place" | "news";
+      readonly apps: readonly SharedApp[];
+    } & Others);
 
 /** How a send ended. */
 export interface EndReport {
@@ -73,16 +90,30 @@ export interface SharedCircuit {
   readonly probeForMs: number;
 }
 
+/** An app that has asked, in milliseconds ago. */
+export interface SharedApp {
+  readonly app: string;
+  readonly askedMs: number;
+  /** Since it last took more than its share; absent where it never did. */
+  readonly borrowedMs?: number;
+}
+
+/** A send that was entered. */
+export interface EnteredSend {
+  readonly id: string;
+  /** How long ago it arrived; negative while it may still be on its way. */
+  readonly ageMs: number;
+  /** It counts to its app's own share. */
+  readonly isOwn: boolean;
+}
+
 /** What happened, as it is told to all replicas, or read later. */
 export type News =
-  | {
+  | ({
       readonly kind: "sent";
-      readonly id: string;
-      /** How long ago it arrived; negative while it may still be on its way. */
-      readonly ageMs: number;
       /** Absent where it is read later. */
       readonly seq: number | undefined;
-    }
+    } & EnteredSend)
   | { readonly kind: "settled"; readonly id: string; readonly ageMs: number; readonly isUnsent: boolean }
   | { readonly kind: "circuits"; readonly circuits: readonly SharedCircuit[] }
   | { readonly kind: "generation"; readonly gen: string }
@@ -100,6 +131,7 @@ export type LookReply =
       readonly entry: string;
       readonly isAll: boolean;
       readonly circuits: readonly SharedCircuit[];
+      readonly apps: readonly SharedApp[];
       readonly replicas: readonly string[];
     } & Others);
 
@@ -121,7 +153,7 @@ export interface Joined {
   /** The last line of the ledger by then. */
   readonly entry: string;
   /** Every send that counts in a window, its own included. */
-  readonly sends: readonly { readonly id: string; readonly ageMs: number }[];
+  readonly sends: readonly EnteredSend[];
 }
 
 export interface SharedBudget {

@@ -1,6 +1,14 @@
 import { StoreUnavailable } from "../platform/store-unavailable.ts";
 import type { Database } from "../platform/sqlite.ts";
-import { LONGEST_ARRIVAL_MS, type LedgerBounds, type LedgerLine, type OwnLedger } from "./ledger.ts";
+import {
+  LONGEST_ARRIVAL_MS,
+  type LedgerBounds,
+  type LedgerEntry,
+  type LedgerReader,
+  type StoredLedger,
+} from "./ledger.ts";
+import { createSqliteFollowing } from "./sqlite-following.ts";
+import { lineOf, lineWith } from "./sqlite-line.ts";
 
 /** What is too old or too much is dropped each time so many lines were entered, */
 const TIDY_EVERY = 256;
@@ -10,10 +18,10 @@ const TIDY_MOST = 1_024;
 const PIECE = 500;
 
 /**
- * The ledger in the gateway's file, for all origins. Between two tidyings it holds a few hundred lines more
+ * The ledger in the gateway's file, for all origins and all processes on the file. Between two tidyings it holds a few hundred lines more
  * than its bounds say.
  */
-export function createSqliteLedger(database: Database, bounds: LedgerBounds): OwnLedger {
+export function createSqliteLedger(database: Database, bounds: LedgerBounds): StoredLedger {
   const { now } = bounds;
   const begunAt = now();
   const insert = database.prepare(
@@ -23,27 +31,39 @@ export function createSqliteLedger(database: Database, bounds: LedgerBounds): Ow
   const update = database.prepare(
     "UPDATE ledger SET status = :status, duration_ms = :durationMs, arrived_at = :arrivedAt WHERE id = :id",
   );
-  const selectSince = database.prepare("SELECT at FROM ledger_since");
   const selectRecent = database.prepare(
     `SELECT ${lineWith("min(at, :now)", "min(arrived_at, :now)")} AS line FROM ledger
      WHERE origin = :origin AND at >= :reach AND coalesce(arrived_at, at) >= :since
        AND status IS NOT 'unsent' ORDER BY coalesce(arrived_at, at), rowid`,
   );
-  const selectPiece = database.prepare(
-    `SELECT at, rowid AS number, ${lineWith("at", "arrived_at")} AS line FROM ledger
-     WHERE at >= :from AND at < :to AND (at, rowid) > (:at, :number) ORDER BY at, rowid LIMIT ${PIECE}`,
-  );
   const tidy = createTidy(database, bounds, begunAt);
   let untidy = 0;
 
+  /** @returns the number of the line, where it is new */
+  function enter({ id, origin, at, app, resource, cause, query }: LedgerEntry): number {
+    const { changes, lastInsertRowid } = insert.run({
+      id,
+      origin,
+      at: Math.round(at),
+      app,
+      resource,
+      cause,
+      query,
+    });
+    // At the first one too: processes that live briefly must not leave it all to each other. And after the
+    // line went in, which stays: where this throws, it may be entered again.
+    if (untidy === 0) tidy();
+    untidy = (untidy + 1) % TIDY_EVERY;
+    return changes === 0 ? 0 : Number(lastInsertRowid);
+  }
+
+  const recent: StoredLedger["recent"] = (origin, since) =>
+    selectRecent
+      .all({ origin, since, reach: since - LONGEST_ARRIVAL_MS, now: now() })
+      .map((row) => lineOf(row["line"]));
+
   return {
-    enter({ id, origin, at, app, resource, cause, query }) {
-      // At the first one too: processes that live briefly must not leave it all to each other. And before
-      // the line goes in: if this throws, the line is not there.
-      if (untidy === 0) tidy();
-      insert.run({ id, origin, at: Math.round(at), app, resource, cause, query });
-      untidy = (untidy + 1) % TIDY_EVERY;
-    },
+    enter: (entry) => void enter(entry),
     complete(id, { status, durationMs, arrivedAt }) {
       update.run({
         id,
@@ -52,10 +72,20 @@ export function createSqliteLedger(database: Database, bounds: LedgerBounds): Ow
         arrivedAt: Math.round(arrivedAt),
       });
     },
-    recent(origin, since) {
-      const rows = selectRecent.all({ origin, since, reach: since - LONGEST_ARRIVAL_MS, now: now() });
-      return rows.map((row) => lineOf(row["line"]));
-    },
+    recent,
+    follow: (follower) => createSqliteFollowing(database, follower, { recent, enter, now }),
+    ...createReader(database, begunAt, now),
+  };
+}
+
+/** @param begunAt epoch milliseconds: when this process began */
+function createReader(database: Database, begunAt: number, now: () => number): LedgerReader {
+  const selectSince = database.prepare("SELECT at FROM ledger_since");
+  const selectPiece = database.prepare(
+    `SELECT at, rowid AS number, ${lineWith("at", "arrived_at")} AS line FROM ledger
+     WHERE at >= :from AND at < :to AND (at, rowid) > (:at, :number) ORDER BY at, rowid LIMIT ${PIECE}`,
+  );
+  return {
     async *read(from, to) {
       let after = { at: from, number: Number.NEGATIVE_INFINITY };
       for (;;) {
@@ -89,13 +119,17 @@ function createTidy(
     "UPDATE ledger SET at = :now, arrived_at = min(arrived_at, :now) WHERE at > :now",
   );
   const correctSince = database.prepare("UPDATE ledger_since SET at = :now WHERE at > :now");
+  // Not the last line, though a clock that was set back may make it look old: its number would be given
+  // again, and processes that follow the lines by their numbers would overlook the next one.
   const dropOld = database.prepare(
     `DELETE FROM ledger WHERE rowid IN
-       (SELECT rowid FROM ledger WHERE at <= ? ORDER BY at, rowid LIMIT ${TIDY_MOST})`,
+       (SELECT rowid FROM ledger WHERE at <= ? AND rowid < (SELECT max(rowid) FROM ledger)
+        ORDER BY at, rowid LIMIT ${TIDY_MOST})`,
   );
   const count = database.prepare("SELECT count(*) AS lines FROM ledger");
-  const dropOldest = database.prepare(
-    "DELETE FROM ledger WHERE rowid IN (SELECT rowid FROM ledger ORDER BY at, rowid LIMIT ?)",
+  // In the order they came: what was just entered is news to others, whatever the clock said.
+  const dropFirst = database.prepare(
+    "DELETE FROM ledger WHERE rowid IN (SELECT rowid FROM ledger ORDER BY rowid LIMIT ?)",
   );
 
   return () => {
@@ -104,23 +138,8 @@ function createTidy(
     correctSince.run({ now: now() });
     dropOld.run(now() - retentionMs);
     const excess = Number(count.get()?.["lines"]) - maxRecords;
-    if (excess > 0) dropOldest.run(Math.min(excess, TIDY_MOST));
+    if (excess > 0) dropFirst.run(Math.min(excess, TIDY_MOST));
   };
-}
-
-/** @returns an expression for a line as JSON, with these as its instants */
-function lineWith(at: string, arrivedAt: string): string {
-  return `json_object('id', id, 'origin', origin, 'at', ${at}, 'app', app, 'resource', resource,
-    'cause', cause, 'query', query, 'completion', json(CASE WHEN status IS NOT NULL THEN json_object(
-      'status', CASE WHEN status GLOB '[0-9]*' THEN CAST(status AS INTEGER) ELSE status END,
-      'durationMs', duration_ms, 'arrivedAt', ${arrivedAt}) END))`;
-}
-
-function lineOf(json: unknown): LedgerLine {
-  const line: Omit<LedgerLine, "completion"> & { completion: LedgerLine["completion"] | null } = JSON.parse(
-    String(json),
-  );
-  return { ...line, completion: line.completion ?? undefined };
 }
 
 function readable<T>(work: () => T): T {

@@ -5,9 +5,9 @@
 import type { Priority } from "../exchange.ts";
 import { pause, type Clock } from "../platform/clock.ts";
 import type { Allowance, Grant, Taken } from "./allowance.ts";
-import type { InLine, WaitingLine } from "./waiting-line.ts";
+import type { Place, WaitingLine } from "./waiting-line.ts";
 
-export interface TurnsOptions<W extends InLine> {
+export interface TurnsOptions<W> {
   readonly allowance: Allowance;
   readonly line: WaitingLine<W>;
   readonly clock: Clock;
@@ -32,15 +32,21 @@ export interface Turns<W> {
 /** A place that took longer to come is not used: a send departs soon after it was allowed. */
 const LONGEST_ASKING_MS = 1_000;
 
-export function createTurns<W extends InLine>(options: TurnsOptions<W>): Turns<W> {
+export function createTurns<W>(options: TurnsOptions<W>): Turns<W> {
   const { allowance, line, clock, mayGo, isUnlimited } = options;
   const change = createSignal();
   let asking: Promise<unknown> = Promise.resolve();
 
-  async function take(heads: readonly W[]): Promise<Taken> {
+  async function take(heads: readonly Place<W>[]): Promise<Taken> {
     const [first] = heads;
     if (first === undefined) return { kind: "wait", forMs: Number.POSITIVE_INFINITY };
     if (isUnlimited()) return { kind: "granted", grant: await allowance.takeAnyway(first.wish) };
+    // Where nobody else's turn could come, whoever stood there first pays if it can.
+    const isOnlyOne = heads.length > 1 && heads.every(({ waiter }) => waiter === first.waiter);
+    if (isOnlyOne && allowance.expect(first.wish, []).forMs <= 0) {
+      const taken = await allowance.take([first.wish]);
+      if (taken.kind === "granted") return taken;
+    }
     return await allowance.take(heads.map(({ wish }) => wish));
   }
 
@@ -55,10 +61,13 @@ export function createTurns<W extends InLine>(options: TurnsOptions<W>): Turns<W
         await pause(clock, taken.forMs, changed);
         continue;
       }
-      const waiter = heads.find(({ wish }) => wish === taken.grant.wish);
+      const place = heads.find(({ wish }) => wish === taken.grant.wish);
       const isPrompt = clock.steady() - askedAt <= LONGEST_ASKING_MS;
-      if (isPrompt && waiter !== undefined && line.leave(waiter)) return { waiter, grant: taken.grant };
-      // Withdrawn while it was being asked for; or this process was stopped, and the place may be stale.
+      if (isPrompt && place !== undefined && line.holds(place)) {
+        line.leave(place.waiter);
+        return { waiter: place.waiter, grant: taken.grant };
+      }
+      // Withdrawn while it was being asked for, or its app was; or this process was stopped, and the place may be stale.
       allowance.giveBack(taken.grant);
     }
     return undefined;

@@ -1,16 +1,6 @@
-import type { OwnLedger } from "./ledger.ts";
+import type { Deciding, Following, LedgerEntry, OwnLedger } from "./ledger.ts";
+import { createTrouble, type Trouble, type UnfailingOptions, type Warn } from "./trouble.ts";
 
-/** Says something an operator should look at. */
-type Warn = (message: string, fields: Readonly<Record<string, unknown>>) => void;
-
-export interface UnfailingOptions {
-  /** Epoch milliseconds. */
-  readonly now: () => number;
-  readonly warn: Warn;
-}
-
-/** How long the ledger is left alone after it failed: waiting for a lock, say, holds up every caller. */
-const REST_MS = 2_000;
 /** More operations than this are not remembered while it fails. */
 const MOST_OWED = 100_000;
 /** When it works again it is given no more than so many at a time: everybody waits meanwhile. */
@@ -29,30 +19,19 @@ interface Owed {
 }
 
 /**
- * The same ledger, but one whose `enter`, `complete` and `recent` never throw: that it fails is reported
- * once, and once more when it works again; what it could not take it is given then, in order and by and by. A budget that
- * this process alone remembers is better than no answers. Reading rejects where the ledger's own does; while
- * something is owed, the ledger is not complete since any time but now.
+ * The same ledger, but one whose operations never throw: that it fails is reported once, and once more when
+ * it works again; what it could not take it is given then, in order and by and by. Meanwhile it is decided
+ * without it, and so without those who share it: a budget that this process alone remembers is better than no
+ * answers. Only while another process has it locked, which is a matter of moments, nothing is decided for a
+ * while. Reading rejects where the ledger's own does; while something is owed, the ledger is not complete since
+ * any time but now.
  */
-export function createUnfailingLedger(ledger: OwnLedger, { now, warn }: UnfailingOptions): UnfailingLedger {
-  let failedAt: number | undefined;
+export function createUnfailingLedger(ledger: OwnLedger, options: UnfailingOptions): UnfailingLedger {
+  const { now, warn } = options;
+  const trouble = createTrouble(options);
   let owed: Owed[] = [];
   /** Epoch milliseconds: before it, something was forgotten. */
   let forgottenUntil = Number.NEGATIVE_INFINITY;
-
-  function attempt<T>(work: () => T, otherwise: T): T {
-    try {
-      const result = work();
-      if (failedAt !== undefined) warn("What is sent upstream is remembered over a restart again.", {});
-      failedAt = undefined;
-      return result;
-    } catch (error) {
-      const reason = error instanceof Error ? error.message : String(error);
-      if (failedAt === undefined) warn("What is sent upstream may be forgotten at a restart.", { reason });
-      failedAt = now();
-      return otherwise;
-    }
-  }
 
   function payOff(): void {
     let paid = 0;
@@ -66,28 +45,43 @@ export function createUnfailingLedger(ledger: OwnLedger, { now, warn }: Unfailin
     }
   }
 
-  const pay = (): void => attempt(payOff, undefined);
+  function pay(): void {
+    try {
+      payOff();
+      trouble.worked();
+    } catch (error) {
+      trouble.failed(error);
+    }
+  }
 
   function payOffUnlessResting(): void {
-    const sinceMs = now() - (failedAt ?? Number.NEGATIVE_INFINITY);
-    // A clock that was set back is no reason to rest for longer.
-    if (owed.length > 0 && (sinceMs < 0 || sinceMs >= REST_MS)) pay();
+    if (owed.length > 0 && !trouble.isResting()) pay();
+  }
+
+  function owe(operation: Owed): void {
+    owed.push(operation);
+    if (owed.length <= MOST_OWED) return;
+    const forgotten = owed.shift();
+    if (forgotten?.entryAt !== undefined) forgottenUntil = Math.max(forgottenUntil, forgotten.entryAt + 1);
   }
 
   function give(operation: Owed): void {
-    owed.push(operation);
-    if (owed.length > MOST_OWED) {
-      const forgotten = owed.shift();
-      if (forgotten?.entryAt !== undefined) forgottenUntil = Math.max(forgottenUntil, forgotten.entryAt + 1);
-    }
+    owe(operation);
     payOffUnlessResting();
   }
 
+  const owedEntry = (entry: LedgerEntry): Owed => ({ pay: () => ledger.enter(entry), entryAt: entry.at });
+
   return {
-    enter: (entry) => give({ pay: () => ledger.enter(entry), entryAt: entry.at }),
+    enter: (entry) => give(owedEntry(entry)),
     complete: (id, completion) => give({ pay: () => ledger.complete(id, completion) }),
     flush: () => flush(pay, () => owed.length, warn),
-    recent: (origin, since) => attempt(() => ledger.recent(origin, since), []),
+    follow: (follower) =>
+      createUnfailingFollowing(ledger.follow(follower), {
+        trouble,
+        payOff: payOffUnlessResting,
+        owe: (entry) => owe(owedEntry(entry)),
+      }),
     read(from, to) {
       payOffUnlessResting();
       return ledger.read(from, to);
@@ -96,6 +90,45 @@ export function createUnfailingLedger(ledger: OwnLedger, { now, warn }: Unfailin
       payOffUnlessResting();
       const since = await ledger.completeSince();
       return owed.length > 0 ? Math.max(since, now()) : Math.max(since, forgottenUntil);
+    },
+  };
+}
+
+interface Creditor {
+  readonly trouble: Trouble;
+  readonly payOff: () => void;
+  readonly owe: (entry: LedgerEntry) => void;
+}
+
+function createUnfailingFollowing(following: Following, { trouble, payOff, owe }: Creditor): Following {
+  /** @returns nothing where it was not tried, or failed */
+  function attempt<T>(work: () => T): T | undefined {
+    if (trouble.isResting()) return undefined;
+    try {
+      return work();
+    } catch (error) {
+      trouble.failed(error);
+      return undefined;
+    }
+  }
+  return {
+    news: () => attempt(following.news),
+    decide(work) {
+      payOff();
+      let decided: { readonly entry: LedgerEntry | undefined } | undefined;
+      const workOnce: Deciding = (news) => {
+        const entry = work(news);
+        decided = { entry };
+        return entry;
+      };
+      if (attempt(() => following.decide(workOnce)) === true) {
+        trouble.worked();
+        return true;
+      }
+      if (decided === undefined && trouble.isLocked()) return false;
+      const { entry } = decided ?? { entry: work(undefined) };
+      if (entry !== undefined) owe(entry);
+      return true;
     },
   };
 }

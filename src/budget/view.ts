@@ -5,12 +5,15 @@
 import type { Terms } from "./arbiter.ts";
 import { createMirror, type Mirror } from "./mirror.ts";
 import { createOthers, type Others, type OthersOptions, slackOf } from "./others.ts";
-import type { Asker, KnownSend, LookReply, News, SharedBudget } from "./shared-budget.ts";
+import type { Queued } from "./queued.ts";
+import type { Asker, KnownSend, LookReply, News, SharedApp, SharedBudget } from "./shared-budget.ts";
 
 export interface ViewOptions extends OthersOptions {
   readonly shared: SharedBudget;
   readonly replica: string;
   readonly steady: () => number;
+  /** Who waits for a place here. */
+  readonly queued: () => readonly Queued[];
 }
 
 export interface View {
@@ -22,7 +25,9 @@ export interface View {
   /** Reads what was missed, and says that it was read. @returns false where it has to join first */
   readonly catchUp: () => Promise<boolean>;
   /** A send of this replica's was entered. */
-  readonly granted: (id: string, seq: number) => void;
+  readonly granted: (send: { readonly id: string; readonly seq: number; readonly isOwn: boolean }) => void;
+  /** What the shared budget says of apps, or what they do here. */
+  readonly learnApps: (apps: readonly SharedApp[]) => void;
   /** @returns whether it is time to catch up */
   readonly hear: (news: News) => boolean;
 }
@@ -31,19 +36,22 @@ export function createView(options: ViewOptions): View {
   const { terms, shared, replica, steady } = options;
   const others = createOthers(options);
   let mirror = createMirror(terms);
-  let gen = "";
-  /** Every send up to this number is in the mirror; the shared budget knows that of so many. */
-  let known = 0;
-  let said = 0;
-  let entry = "0-0";
+  const reading: Reading = { gen: "", entry: "0-0", known: 0, said: 0 };
   let names: readonly string[] = [];
-  const asker = (): Asker => ({ replica, gen, known, mostSeen: others.mostSeen() });
+  const asker = (): Asker => ({
+    replica,
+    gen: reading.gen,
+    known: reading.known,
+    mostSeen: others.mostSeen(),
+    queued: options.queued(),
+  });
 
   function learn(reply: Extract<LookReply, { kind: "news" }>, askedOf: Terms["windows"]): void {
-    for (const news of reply.news) follow(mirror, news, steady());
-    ({ entry } = reply);
-    if (reply.isAll) known = Math.max(known, reply.seq);
+    for (const news of reply.news) mirror.follow(news, steady());
+    reading.entry = reply.entry;
+    if (reply.isAll) reading.known = Math.max(reading.known, reply.seq);
     mirror.circuits(reply.circuits, steady());
+    mirror.apps(reply.apps, steady());
     names = reply.replicas;
     others.learn(reply, askedOf);
   }
@@ -52,47 +60,56 @@ export function createView(options: ViewOptions): View {
     mirror: () => mirror,
     others,
     asker,
+    learnApps: (apps) => mirror.apps(apps, steady()),
     async join(late) {
       // Its own late sends first: the one that brings a send is the one that enters it in the ledger.
       const sends = [...late, ...mirror.known(steady())];
       const joined = await shared.join(replica, { sends, others: names });
-      const [fresh, now] = [createMirror(terms), steady()];
-      for (const { id, ageMs } of joined.sends) fresh.sent(id, ageMs, now);
-      mirror = fresh;
-      ({ gen, entry, seq: known } = joined);
+      mirror = createMirror(terms);
+      for (const send of joined.sends) mirror.sent(send, steady());
+      ({ gen: reading.gen, entry: reading.entry, seq: reading.known } = joined);
       others.unknown();
     },
     async catchUp() {
       for (;;) {
         const saying = asker();
         const askedOf = terms.windows;
-        const reply = await shared.look(saying, entry);
+        const reply = await shared.look(saying, reading.entry);
         if (reply.kind === "lost") return false;
-        said = saying.known;
+        reading.said = saying.known;
         learn(reply, askedOf);
         // What was just read has yet to be said.
-        if (reply.isAll && known === saying.known) return true;
+        if (reply.isAll && reading.known === saying.known) return true;
       }
     },
-    granted(id, seq) {
-      mirror.sent(id, -terms.leaseMs, steady());
-      if (seq === known + 1) known = seq;
+    granted({ seq, ...send }) {
+      mirror.granted(send, steady());
+      if (seq === reading.known + 1) reading.known = seq;
     },
     hear(news) {
-      if (news.kind === "circuits") mirror.circuits(news.circuits, steady());
-      if (news.kind === "generation") return news.gen !== gen;
+      if (news.kind === "generation") return news.gen !== reading.gen;
       if (news.kind === "changed") return true;
-      follow(mirror, news, steady());
-      if (news.kind !== "sent" || news.seq === undefined || news.seq <= known) return false;
-      const isNext = news.seq === known + 1;
-      if (isNext) known = news.seq;
-      // At half of what others may be ahead of what it is known to know.
-      return !isNext || known - said >= Math.ceil(slackOf(terms) / 2);
+      mirror.follow(news, steady());
+      return news.kind === "sent" && news.seq !== undefined && isDue(reading, news.seq, terms);
     },
   };
 }
 
-function follow(mirror: Mirror, news: News, now: number): void {
-  if (news.kind === "sent") mirror.sent(news.id, news.ageMs, now);
-  else if (news.kind === "settled") mirror.settled(news.id, news.ageMs, news.isUnsent, now);
+/** How far a replica has read: every send up to a number is known here; of so many the shared budget knows that. */
+interface Reading {
+  /** The generation it has joined. */
+  gen: string;
+  /** The last line of the ledger that was read. */
+  entry: string;
+  known: number;
+  said: number;
+}
+
+/** @returns whether it is time to catch up, now that a send of this number was heard of */
+function isDue(reading: Reading, seq: number, terms: Terms): boolean {
+  if (seq <= reading.known) return false;
+  const isNext = seq === reading.known + 1;
+  if (isNext) reading.known = seq;
+  // At half of what others may be ahead of what it is known to know.
+  return !isNext || reading.known - reading.said >= Math.ceil(slackOf(terms) / 2);
 }

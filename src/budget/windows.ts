@@ -86,15 +86,32 @@ export function tidyPlaces(places: Places, horizonMs: number, now: number): void
 }
 
 /** How many sends count in the window that ends now. Expects tidy places. */
-export function spentIn({ arrived, first, onTheirWay }: Places, windowMs: number, now: number): number {
+export function spentIn(places: Places, windowMs: number, now: number): number {
+  return places.arrived.length - oldestIn(places, now - windowMs) + places.onTheirWay.size;
+}
+
+/**
+ * When the oldest send in the window that ends at an instant arrived, or `now` where all are on their way.
+ * @returns nothing where there is none
+ */
+export function firstIn(
+  places: Places,
+  windowMs: number,
+  { now, at }: { readonly now: number; readonly at: number },
+): number | undefined {
+  return places.arrived[oldestIn(places, at - windowMs)] ?? (places.onTheirWay.size > 0 ? now : undefined);
+}
+
+/** Index of the oldest that arrived at an instant or later. */
+function oldestIn({ arrived, first }: Places, since: number): number {
   let low = first;
   let high = arrived.length;
   while (low < high) {
     const middle = (low + high) >>> 1;
-    if ((arrived[middle] ?? 0) >= now - windowMs) high = middle;
+    if ((arrived[middle] ?? 0) >= since) high = middle;
     else low = middle + 1;
   }
-  return arrived.length - low + onTheirWay.size;
+  return low;
 }
 
 /**

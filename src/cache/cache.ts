@@ -59,8 +59,7 @@ export function createCache(options: CacheOptions): Cache {
       const left = held && tiers.judge(key, held);
       const decision = ruling(question, left, error);
       if (left === undefined || decision.kind !== "serve") throw error;
-      const wasTooSlow = error.code === "deadline-exceeded" && deadlineAt === giveUpAt;
-      if (wasTooSlow) failures.tooSlow(key, error, clock.steady());
+      if (deadlineAt === giveUpAt && isTooSlowForAll(error)) failures.tooSlow(key, error, clock.steady());
       return served(left, decision.note, false);
     }
   }
@@ -121,7 +120,7 @@ function createWaitForFlight({ obtain, tiers }: CacheOptions): WaitForFlight {
       question,
       held: held?.entry,
       cause: CAUSES[why],
-      waiter: { deadlineAt, gone, priority },
+      waiter: { app, deadlineAt, gone, priority },
     };
     const flight = await obtain(wanted).catch((error: unknown) => {
       if (isAnothersRefusal(error, app)) return undefined;
@@ -136,6 +135,14 @@ function createWaitForFlight({ obtain, tiers }: CacheOptions): WaitForFlight {
     const tier = isHit ? flown.value.tier : undefined;
     return { ...flown.value, outcome, tier, forwarded: isHit ? undefined : why, note: undefined };
   };
+}
+
+/**
+ * Whether one has waited as long as anybody would, on the way or for a place: the next one need not. Where the app's
+ * own share was what kept it, others may be faster.
+ */
+function isTooSlowForAll({ code, details }: Problem): boolean {
+  return code === "deadline-exceeded" || (details.late === true && details.ofApp === undefined);
 }
 
 function isPurged({ judge }: Pick<Tiers, "judge">, key: string, entry: Entry): boolean {

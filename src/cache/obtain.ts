@@ -11,6 +11,7 @@ import type {
   Question,
   Tier,
   Validators,
+  Waiter,
   Waiting,
   WhyNotStored,
 } from "../exchange.ts";
@@ -41,9 +42,6 @@ interface Steps {
   readonly look: () => Promise<Kept | undefined>;
   readonly fetch: () => Promise<Kept>;
 }
-
-/** One who waits for a flight: until when, whether still, and how urgently. */
-type Waiter = Pick<Question["request"], "deadlineAt" | "gone" | "priority">;
 
 /** How to ask the upstream. */
 interface Asking {
@@ -166,6 +164,8 @@ function asBackground(error: unknown): unknown {
 /** Whether a flight was refused for the sake of whoever launched it: another one may have a place. */
 export function isAnothersRefusal(error: unknown, app: string): boolean {
   if (!(error instanceof Problem)) return false;
-  const { ofApp, ofBackground } = error.details;
+  const { ofApp, ofBackground, late } = error.details;
+  // Who has waited in vain has no time for another one.
+  if (late === true) return false;
   return ofBackground === true || (ofApp !== undefined && ofApp !== app);
 }

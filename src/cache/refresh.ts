@@ -22,6 +22,8 @@ export type Refresh = (
 export interface RefreshOptions {
   readonly obtain: Obtain;
   readonly failures: Pick<Failures, "standing">;
+  /** The longest that a call takes once it was sent, retries included. */
+  readonly totalTimeoutMs: number;
   readonly clock: Clock;
   readonly observer: Pick<Observer, "error">;
 }
@@ -30,10 +32,13 @@ const PRIORITIES: Record<RefreshCause, Priority> = { refresh: "refresh", warm: "
 
 /** How long a refresh waits for a place. Meanwhile it holds the flight that a caller may need. */
 const PATIENCE_MS = 2_000;
+/** What was sent is waited for; this much longer than it may take, for what is done with what came. */
+const REST_MS = 1_000;
 /** Where there was none for an app, its next one is tried after so long. */
 const HOLD_OFF_MS = 1_000;
 
-export function createRefresh({ obtain, failures, clock, observer }: RefreshOptions): Refresh {
+export function createRefresh(options: RefreshOptions): Refresh {
+  const { obtain, failures, totalTimeoutMs, clock, observer } = options;
   const underWay = new Set<string>();
   /** Until when, by the steady clock, there is no place for an app's refreshes, for each kind of refresh and origin. */
   const holdOff = new Map<string, number>();
@@ -47,7 +52,9 @@ export function createRefresh({ obtain, failures, clock, observer }: RefreshOpti
     if (failures.standing(question.key, clock.steady()) !== undefined) return "failed";
     if (clock.steady() < (holdOff.get(place) ?? 0)) return "refused";
     try {
-      const waiter = { deadlineAt: clock.now() + PATIENCE_MS, gone, priority: PRIORITIES[cause] };
+      const placeBy = clock.now() + PATIENCE_MS;
+      const deadlineAt = placeBy + totalTimeoutMs + REST_MS;
+      const waiter = { app, placeBy, deadlineAt, gone, priority: PRIORITIES[cause] };
       await obtain({ question, held, cause, waiter });
       return "refreshed";
     } catch (error) {

@@ -5,6 +5,7 @@
  * so nobody fetches what another replica, or this one before it was restarted, has just fetched.
  */
 import type { Entry, Observer, Question, RefreshEnd } from "../exchange.ts";
+import type { Format } from "../interface/media-types.ts";
 import type { Clock } from "../platform/clock.ts";
 import type { Random } from "../platform/random.ts";
 import { type CacheRules, isWithinBounds } from "./freshness.ts";
@@ -21,6 +22,8 @@ export interface WarmItem {
 /** How an item stands, for operators. */
 interface WarmState {
   readonly query: string;
+  /** In which it is kept: two formats of a query are two answers. */
+  readonly format: Format;
   readonly app: string;
   readonly everySeconds: number | null;
   /** Seconds until it is fetched; 0: it is due. */
@@ -32,6 +35,9 @@ interface WarmState {
 export interface Warm {
   readonly start: () => void;
   readonly stop: () => void;
+  readonly items: () => readonly WarmItem[];
+  /** From now on these are kept warm, and no others. What was kept warm already goes on as before. */
+  readonly replace: (items: readonly WarmItem[]) => void;
   readonly states: () => readonly WarmState[];
 }
 
@@ -51,7 +57,7 @@ const RETRY_MS = { refused: 15_000, failed: 60_000, skipped: 1_000 } as const;
 const LOOK_EVERY_MS = 60_000;
 /** The part of its life before the end of which an answer is fetched anew. */
 const LAST_PART = 0.1;
-/** The replicas begin at different times, so that not all ask at once who is to fetch. */
+/** The replicas begin at different times, with a new list too, so that not all ask at once who is to fetch. */
 const SPREAD_MS = 2_000;
 
 interface Scheduled extends WarmItem {
@@ -63,13 +69,64 @@ interface Scheduled extends WarmItem {
 }
 
 export function createWarm(options: WarmOptions): Warm {
-  const { tiers, refresh, rules, clock, random, observer } = options;
-  const scheduled: Scheduled[] = options.items.map((item) => ({ ...item, lookAt: 0, dueAt: 0, last: null }));
+  const { clock, random } = options;
+  const attend = createAttend(options);
+  let scheduled = options.items.map(begun);
   let cancel = (): void => undefined;
   let isStopped = true;
+  let isAttending = false;
 
-  /** Fetches an item if that is due; says when to look again. */
-  async function attend(item: Scheduled): Promise<void> {
+  /** One after the other: this is not to come in a burst. */
+  async function next(): Promise<void> {
+    const [first] = scheduled.toSorted((one, other) => one.lookAt - other.lookAt);
+    if (first !== undefined && first.lookAt <= clock.steady()) {
+      isAttending = true;
+      await attend(first);
+      isAttending = false;
+    }
+    // The list may have been replaced meanwhile.
+    if (isStopped || scheduled.length === 0) return;
+    const soonest = Math.min(...scheduled.map(({ lookAt }) => lookAt));
+    cancel = clock.after(Math.max(0, soonest - clock.steady()), () => void next());
+  }
+
+  function begin(): void {
+    cancel();
+    cancel = clock.after(random.fraction() * SPREAD_MS, () => void next());
+  }
+
+  return {
+    start() {
+      isStopped = false;
+      begin();
+    },
+    stop() {
+      isStopped = true;
+      cancel();
+    },
+    items: () => scheduled,
+    replace(items) {
+      const before = scheduled;
+      scheduled = items.map((item) => before.find((old) => isSame(old, item)) ?? begun(item));
+      // Otherwise the new ones are seen to when the one that is being fetched has come.
+      if (!isStopped && !isAttending) begin();
+    },
+    states: () =>
+      scheduled.map(({ question, everyMs, dueAt, last }) => ({
+        query: question.text,
+        format: question.request.format,
+        app: question.request.app,
+        everySeconds: everyMs === null ? null : everyMs / 1000,
+        dueInSeconds: Math.max(0, Math.ceil((dueAt - clock.steady()) / 1000)),
+        last,
+      })),
+  };
+}
+
+/** @returns what fetches an item if that is due, and says when to look again */
+function createAttend(options: WarmOptions): (item: Scheduled) => Promise<void> {
+  const { tiers, refresh, rules, clock, random, observer } = options;
+  return async function attend(item: Scheduled): Promise<void> {
     const { question } = item;
     const found = await tiers.lookup(question.key);
     const dueAt =
@@ -93,36 +150,20 @@ export function createWarm(options: WarmOptions): Warm {
       renewed === undefined ? retryAt : Math.max(dueAgainAt(renewed.entry, item, rules(), now), now + 1_000);
     item.dueAt = clock.steady() + (lookAt - now);
     item.lookAt = renewed === undefined ? item.dueAt : Math.min(item.dueAt, clock.steady() + LOOK_EVERY_MS);
-  }
-
-  /** One after the other: this is not to come in a burst. */
-  async function next(): Promise<void> {
-    const [first] = scheduled.toSorted((one, other) => one.lookAt - other.lookAt);
-    if (first === undefined) return;
-    if (first.lookAt <= clock.steady()) await attend(first);
-    if (isStopped) return;
-    const soonest = Math.min(...scheduled.map(({ lookAt }) => lookAt));
-    cancel = clock.after(Math.max(0, soonest - clock.steady()), () => void next());
-  }
-
-  return {
-    start() {
-      isStopped = false;
-      cancel = clock.after(random.fraction() * SPREAD_MS, () => void next());
-    },
-    stop() {
-      isStopped = true;
-      cancel();
-    },
-    states: () =>
-      scheduled.map(({ question, everyMs, dueAt, last }) => ({
-        query: question.text,
-        app: question.request.app,
-        everySeconds: everyMs === null ? null : everyMs / 1000,
-        dueInSeconds: Math.max(0, Math.ceil((dueAt - clock.steady()) / 1000)),
-        last,
-      })),
   };
+}
+
+/** An item that is to be looked at as soon as may be. */
+function begun(item: WarmItem): Scheduled {
+  return { ...item, lookAt: 0, dueAt: 0, last: null };
+}
+
+function isSame(one: WarmItem, other: WarmItem): boolean {
+  return (
+    one.question.key === other.question.key &&
+    one.question.request.app === other.question.request.app &&
+    one.everyMs === other.everyMs
+  );
 }
 
 /** When an entry is to be fetched anew, epoch milliseconds; at the latest when it expires, but for a schedule. */

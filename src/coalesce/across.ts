@@ -55,13 +55,13 @@ async function lead<T>(
   waiting: Waiting,
   { look, fetch }: Steps<T>,
 ): Promise<Flown<T>> {
-  // The last leader may have landed just before this claim.
-  const found = await look();
-  if (found !== undefined) {
-    await release({ kind: "landed" });
-    return { value: found, how: "found" };
-  }
   try {
+    // The last leader may have landed just before this claim.
+    const found = await look();
+    if (found !== undefined) {
+      await release({ kind: "landed" });
+      return { value: found, how: "found" };
+    }
     const value = await fetch();
     await release({ kind: "landed" });
     return { value, how: "fetched" };

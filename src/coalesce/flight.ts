@@ -4,22 +4,14 @@
  * The flight owns the upstream call, never the first caller's socket. Each waiter has its own deadline
  * and may hang up; the flight goes on for the others, and for the cache. Only a flight that nobody
  * waits for any more is told so (`abandoned`): what is still in a queue is then withdrawn, what has
- * been sent comes home. In the queue a flight is as urgent as the most urgent of its waiters, so that nobody
- * who waits is held up by having joined a refresh that nobody was waiting for.
+ * been sent comes home. In the queue a flight is as urgent as the most urgent of its waiters, and each of their
+ * apps may pay for it, so that nobody who waits is held up by having joined a refresh that nobody was waiting for,
+ * or the call of an app that has used up its share.
  */
 import { Problem } from "../errors.ts";
-import { PRIORITIES, type Priority, type Waiting } from "../exchange.ts";
+import { PRIORITIES, type Priority, type RefuseLate, type Waiter, type Waiting } from "../exchange.ts";
 import type { Clock } from "../platform/clock.ts";
 import { mayBeWithdrawn } from "./withdrawn.ts";
-
-/** One who waits for a flight. */
-interface Waiter {
-  /** Epoch milliseconds. */
-  readonly deadlineAt: number;
-  /** Aborted when this one hangs up. */
-  readonly gone: AbortSignal;
-  readonly priority: Priority;
-}
 
 interface Landed<T> {
   readonly value: T;
@@ -33,8 +25,8 @@ type Launch<T> = (waiting: Waiting) => Promise<T>;
 export interface Flights<T> {
   /**
    * Waits for the flight of a key, launching it where there is none.
-   * Rejects with what the flight rejects with, or with `deadline-exceeded`, or, where the waiter hangs
-   * up, with `CallerGone`.
+   * Rejects with what the flight rejects with. Where the waiter's deadline passes, with what kept the call in
+   * the queue, or, where it is not there, with `deadline-exceeded`; where the waiter hangs up, with `CallerGone`.
    */
   readonly join: (key: string, waiter: Waiter, launch: Launch<T>) => Promise<Landed<T>>;
   /** Flights in the air. */
@@ -50,10 +42,10 @@ class CallerGone extends Error {
 
 interface Flight<T> {
   readonly landing: Promise<T>;
-  readonly waiters: Set<Waiter>;
-  readonly urgency: Urgency;
+  readonly aboard: Aboard;
   /** Aborted when the last waiter has left. */
   readonly abandoned: AbortController;
+  readonly refuseLate: RefuseLate;
 }
 
 export function createFlights<T>(clock: Clock): Flights<T> {
@@ -61,13 +53,15 @@ export function createFlights<T>(clock: Clock): Flights<T> {
 
   function launchFlight(key: string, launch: Launch<T>, first: Waiter): Flight<T> {
     const abandoned = new AbortController();
-    const waiters = new Set<Waiter>();
-    const urgency = createUrgency(first.priority);
+    const aboard = createAboard(first.priority);
+    let refuseLate: RefuseLate = () => undefined;
     const waiting: Waiting = {
       abandoned: abandoned.signal,
-      deadlineAt: () => latestDeadline(waiters),
-      priority: urgency.priority,
-      onMoreUrgent: urgency.onMoreUrgent,
+      deadlineAt: aboard.deadlineAt,
+      priority: aboard.priority,
+      apps: aboard.apps,
+      onChange: aboard.onChange,
+      inQueue: (refuse) => void (refuseLate = refuse),
     };
     // A tick later, so that the first waiter is aboard when the launch asks for the deadline.
     const landing = Promise.resolve()
@@ -75,7 +69,12 @@ export function createFlights<T>(clock: Clock): Flights<T> {
       .finally(() => flights.delete(key));
     // Everyone may have left before it fails; that is no unhandled rejection.
     landing.catch(() => undefined);
-    const flight: Flight<T> = { landing, waiters, urgency, abandoned };
+    const flight: Flight<T> = {
+      landing,
+      aboard,
+      abandoned,
+      refuseLate: (waiter) => refuseLate(waiter),
+    };
     flights.set(key, flight);
     return flight;
   }
@@ -88,11 +87,12 @@ export function createFlights<T>(clock: Clock): Flights<T> {
       while (flights.size > 0) await Promise.allSettled([...flights.values()].map(({ landing }) => landing));
     },
     async join(key, waiter, launch) {
-      const patience = createPatience(waiter, clock);
+      let riding: Flight<T> | undefined;
+      const patience = createPatience(waiter, clock, () => riding?.refuseLate(waiter));
       try {
         for (;;) {
           const inTheAir = flights.get(key);
-          const flight = inTheAir ?? launchFlight(key, launch, waiter);
+          const flight = (riding = inTheAir ?? launchFlight(key, launch, waiter));
           const joinedAbandoned = flight.abandoned.signal.aborted;
           const ride = await rideAlong(flight, waiter, patience.exhausted);
           if (ride.ok) return { value: ride.value, collapsed: inTheAir !== undefined };
@@ -109,43 +109,64 @@ export function createFlights<T>(clock: Clock): Flights<T> {
 
 type Ride<T> = { readonly ok: true; readonly value: T } | { readonly ok: false; readonly error: unknown };
 
-async function rideAlong<T>(flight: Flight<T>, waiter: Waiter, exhausted: Promise<never>): Promise<Ride<T>> {
-  flight.waiters.add(waiter);
-  flight.urgency.joinedBy(waiter.priority);
+async function rideAlong<T>(
+  { aboard, landing, abandoned }: Flight<T>,
+  waiter: Waiter,
+  exhausted: Promise<never>,
+): Promise<Ride<T>> {
+  aboard.join(waiter);
   try {
-    return { ok: true, value: await Promise.race([flight.landing, exhausted]) };
+    return { ok: true, value: await Promise.race([landing, exhausted]) };
   } catch (error) {
     return { ok: false, error };
   } finally {
-    flight.waiters.delete(waiter);
-    if (flight.waiters.size === 0) flight.abandoned.abort();
+    if (aboard.leave(waiter) === 0) abandoned.abort();
   }
+}
+
+/** Those who wait for a flight. */
+interface Aboard extends Pick<Waiting, "deadlineAt" | "priority" | "apps" | "onChange"> {
+  readonly join: (waiter: Waiter) => void;
+  /** @returns how many are left */
+  readonly leave: (waiter: Waiter) => number;
+}
+
+function createAboard(first: Priority): Aboard {
+  const waiters = new Set<Waiter>();
+  /** How many of each app: thousands who join are told of once. */
+  const byApp = new Map<string, number>();
+  let rank = PRIORITIES.indexOf(first);
+  const listeners: (() => void)[] = [];
+  const tell = (): void => listeners.forEach((listen) => listen());
+  return {
+    deadlineAt: () => latestDeadline(waiters),
+    priority: () => PRIORITIES[rank] ?? first,
+    apps: () => [...byApp.keys()],
+    onChange: (listen) => void listeners.push(listen),
+    join(waiter) {
+      const { app, priority } = waiter;
+      const [ofApp, joined] = [byApp.get(app) ?? 0, PRIORITIES.indexOf(priority)];
+      const isNews = ofApp === 0 || joined < rank;
+      waiters.add(waiter);
+      byApp.set(app, ofApp + 1);
+      rank = Math.min(rank, joined);
+      if (isNews) tell();
+    },
+    leave(waiter) {
+      const left = (byApp.get(waiter.app) ?? 0) - 1;
+      waiters.delete(waiter);
+      if (left > 0) byApp.set(waiter.app, left);
+      else byApp.delete(waiter.app);
+      if (left <= 0 && waiters.size > 0) tell();
+      return waiters.size;
+    },
+  };
 }
 
 function latestDeadline(waiters: ReadonlySet<Waiter>): number {
   let latest = Number.NEGATIVE_INFINITY;
-  for (const waiter of waiters) latest = Math.max(latest, waiter.deadlineAt);
+  for (const { placeBy, deadlineAt } of waiters) latest = Math.max(latest, placeBy ?? deadlineAt);
   return latest;
-}
-
-/** How urgent a flight is: as the most urgent of those who wait, or waited, for it. */
-interface Urgency extends Pick<Waiting, "priority" | "onMoreUrgent"> {
-  readonly joinedBy: (priority: Priority) => void;
-}
-
-function createUrgency(first: Priority): Urgency {
-  let rank = PRIORITIES.indexOf(first);
-  const listeners: (() => void)[] = [];
-  return {
-    priority: () => PRIORITIES[rank] ?? first,
-    onMoreUrgent: (listen) => void listeners.push(listen),
-    joinedBy(priority) {
-      const joined = PRIORITIES.indexOf(priority);
-      if (joined >= rank) return;
-      rank = joined;
-      for (const tell of listeners) tell();
-    },
-  };
 }
 
 interface Patience {
@@ -154,8 +175,17 @@ interface Patience {
   stop(): void;
 }
 
-/** A promise that rejects when a waiter's deadline passes or it hangs up, until stopped. */
-function createPatience(waiter: Waiter, clock: Clock): Patience {
+/** The call was sent, or nobody here can say whether it was. */
+function tooLate(): Problem {
+  return new Problem("deadline-exceeded", { internal: "the flight was still in the air" });
+}
+
+/**
+ * A promise that rejects when a waiter's deadline passes or it hangs up, until stopped; or, while the call is in the
+ * queue, at the end of its time for that.
+ * @param refuseLate refuses the waiter if the call is in the queue; asked only at those times
+ */
+function createPatience(waiter: Waiter, clock: Clock, refuseLate: () => Problem | undefined): Patience {
   const { promise, reject } = Promise.withResolvers<never>();
   let ended = false;
   const end = (error: Error): void => {
@@ -163,9 +193,15 @@ function createPatience(waiter: Waiter, clock: Clock): Patience {
     reject(error);
   };
   const onGone = (): void => end(new CallerGone());
-  const cancel = clock.after(waiter.deadlineAt - clock.now(), () =>
-    end(new Problem("deadline-exceeded", { internal: "the flight was still in the air" })),
-  );
+  const endAt = (at: number, why: () => Problem | undefined): (() => void) =>
+    clock.after(at - clock.now(), () => {
+      const problem = ended ? undefined : why();
+      if (problem !== undefined) end(problem);
+    });
+  const timers = [
+    ...(waiter.placeBy === undefined ? [] : [endAt(waiter.placeBy, refuseLate)]),
+    endAt(waiter.deadlineAt, () => refuseLate() ?? tooLate()),
+  ];
   // Nobody may be racing it at the time.
   promise.catch(() => undefined);
   if (waiter.gone.aborted) onGone();
@@ -174,7 +210,7 @@ function createPatience(waiter: Waiter, clock: Clock): Patience {
     exhausted: promise,
     isExhausted: () => ended,
     stop: () => {
-      cancel();
+      for (const cancel of timers) cancel();
       waiter.gone.removeEventListener("abort", onGone);
     },
   };

@@ -5,6 +5,7 @@ import express, { type Router } from "express";
 
 import type { Resource } from "../interface/resources.ts";
 import type { Query } from "../query/query.ts";
+import { readOnly } from "./admin-methods.ts";
 import { askedFor, formatOf, optionalParameter, parameter, type Understanding } from "./admin-parameters.ts";
 
 /** What is known of a key; the same form as in src/cache/inspect.ts. */
@@ -36,14 +37,20 @@ export interface AdminBudgetOptions extends Understanding {
 /** @returns `GET /budget` and `GET /quote` */
 export function createAdminBudget(options: AdminBudgetOptions): Router {
   const router = express.Router();
-  router.get("/budget", (_request, response) => void response.json(options.budget()));
-  router.get("/quote", async (request, response) => {
-    const { text, key, query } = askedFor(parameter(request, "url"), formatOf(request), options);
-    const named = optionalParameter(request, "app");
-    const app = named !== undefined && options.apps.has(named) ? named : "other";
-    const inspection = await options.inspect(query, key);
-    response.json({ query: text, app, ...quoteOf(inspection, options.expect(app, query.resource)) });
-  });
+  router
+    .route("/budget")
+    .get((_request, response) => void response.json(options.budget()))
+    .all(readOnly);
+  router
+    .route("/quote")
+    .get(async (request, response) => {
+      const { text, key, query } = askedFor(parameter(request, "url"), formatOf(request), options);
+      const named = optionalParameter(request, "app");
+      const app = named !== undefined && options.apps.has(named) ? named : "other";
+      const inspection = await options.inspect(query, key);
+      response.json({ query: text, app, ...quoteOf(inspection, options.expect(app, query.resource)) });
+    })
+    .all(readOnly);
   return router;
 }
 

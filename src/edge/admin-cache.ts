@@ -7,6 +7,7 @@ import { Problem } from "../errors.ts";
 import { SEARCH_RESOURCES } from "../interface/resources.ts";
 import { NAMESPACE } from "../query/key.ts";
 import type { Query } from "../query/query.ts";
+import { postOnly, readOnly } from "./admin-methods.ts";
 import { askedFor, formatOf, parameter, type Understanding } from "./admin-parameters.ts";
 
 /** What a purge names; the same forms as in src/cache/purges.ts. */
@@ -28,39 +29,52 @@ export interface AdminCacheOptions extends Understanding {
 /** @returns `GET /cache/entry`, `GET /cache/warm` and `POST /cache/purge` */
 export function createAdminCache(options: AdminCacheOptions): Router {
   const router = express.Router();
-  router.get("/cache/entry", async (request, response) => {
-    const { text, key, query } = askedFor(parameter(request, "url"), formatOf(request), options);
-    response.json({ query: text, ...(await options.inspect(query, key)) });
-  });
-  router.get("/cache/warm", (_request, response) => void response.json({ urls: options.warm() }));
-  router.post(
-    "/cache/purge",
-    express.json({ limit: "16kb", type: () => true }),
-    async (request, response) => {
+  router
+    .route("/cache/entry")
+    .get(async (request, response) => {
+      const { text, key, query } = askedFor(parameter(request, "url"), formatOf(request), options);
+      response.json({ query: text, ...(await options.inspect(query, key)) });
+    })
+    .all(readOnly);
+  router
+    .route("/cache/warm")
+    .get((_request, response) => void response.json({ urls: options.warm() }))
+    .all(readOnly);
+  router
+    .route("/cache/purge")
+    .post(express.json({ limit: "16kb", type: () => true }), async (request, response) => {
       await purge(request, response, options);
-    },
-  );
+    })
+    .all(postOnly);
   return router;
 }
 
 async function purge(request: Request, response: Response, options: AdminCacheOptions): Promise<void> {
   const body: unknown = request.body;
-  if (typeof body !== "object" || body === null) throw wrongPurge();
+  if (typeof body !== "object" || body === null) throw wrongPurge(ONE_SCOPE);
   const hard: unknown = Reflect.get(body, "hard") ?? false;
-  const scopes = scopesIn(body, options);
-  if (typeof hard !== "boolean" || scopes.length !== 1 || scopes[0] === undefined) throw wrongPurge();
-  const { epoch } = await options.purge(scopes[0], hard);
-  response.json({ purged: scopes[0], hard, epoch });
+  if (typeof hard !== "boolean") throw wrongPurge('"hard" takes true or false.');
+  const [scope, ...others] = scopesIn(body, options);
+  if (scope === undefined || others.length > 0) throw wrongPurge(ONE_SCOPE);
+  const { epoch } = await options.purge(scope, hard);
+  response.json({ purged: scope, hard, epoch });
 }
 
-const NAMES = new Set(["url", "format", "key", "resource", "tag", "all", "hard"]);
+const NAMES = ["url", "format", "key", "resource", "tag", "all", "hard"];
+const RESOURCES: readonly string[] = [...SEARCH_RESOURCES, "images"];
+/** What is behind the namespace in an answer's key (src/query/key.ts). */
+const ANSWER = /^\{(?:json|v2|jpeg):.+\}$/;
 
 /** Every scope a body names; a proper one names just one. */
 function scopesIn(body: object, options: AdminCacheOptions): Scope[] {
-  if (Object.keys(body).some((name) => !NAMES.has(name))) throw wrongPurge();
+  const unknown = Object.keys(body).find((name) => !NAMES.includes(name));
+  if (unknown !== undefined) {
+    const name = JSON.stringify(unknown.slice(0, 100));
+    throw wrongPurge(`There is no ${name} here; there are ${NAMES.join(", ")}.`);
+  }
   const text = (name: string): string | undefined => {
     const value: unknown = Reflect.get(body, name);
-    if (value !== undefined && typeof value !== "string") throw wrongPurge();
+    if (value !== undefined && typeof value !== "string") throw wrongPurge(`"${name}" takes a text.`);
     return value;
   };
   const scopes: Scope[] = [];
@@ -68,19 +82,33 @@ function scopesIn(body: object, options: AdminCacheOptions): Scope[] {
   if (url !== undefined) {
     scopes.push({ kind: "key", key: askedFor(url, text("format") === "v2" ? "v2" : "json", options).key });
   }
-  if (key?.startsWith(NAMESPACE)) scopes.push({ kind: "key", key });
-  if (resource !== undefined && [...SEARCH_RESOURCES, "images"].includes(resource)) {
+  if (key !== undefined) scopes.push({ kind: "key", key: ownKey(key) });
+  if (resource !== undefined) {
+    if (!RESOURCES.includes(resource)) throw wrongPurge(`"resource" takes ${RESOURCES.join(", ")}.`);
     scopes.push({ kind: "resource", resource });
   }
-  if (tag !== undefined && /^(area|record):\d+$/.test(tag)) scopes.push({ kind: "tag", tag });
+  if (tag !== undefined) {
+    if (!/^(area|record):\d+$/.test(tag))
+      throw wrongPurge('"tag" takes an area or a record by its number: area:76, record:123.');
+    scopes.push({ kind: "tag", tag });
+  }
   if (Reflect.get(body, "all") === true) scopes.push({ kind: "all" });
   return scopes;
 }
 
-function wrongPurge(): Problem {
-  return new Problem("invalid-admin-request", {
-    detail:
-      'Send JSON with one of "url", "key", "resource" (listings, sold, areas, images), "tag" (area:76, record:123) ' +
-      'or "all": true, and "hard": true where entries must not be served even as stale.',
-  });
+/** @throws {Problem} where it is the key of no answer: it would purge nothing, and say that it has */
+function ownKey(key: string): string {
+  if (key.startsWith(NAMESPACE) && ANSWER.test(key.slice(NAMESPACE.length))) return key;
+  throw wrongPurge(
+    `"key" takes the key of an answer as GET /cache/entry shows it: ${NAMESPACE}{json:areas?q=Nacka}. ` +
+      'Of a URL in any spelling, purge "url".',
+  );
+}
+
+const ONE_SCOPE =
+  'Send JSON with one of "url", "key", "resource" (listings, sold, areas, images), "tag" (area:76, record:123) ' +
+  'or "all": true, and "hard": true where entries must not be served even as stale.';
+
+function wrongPurge(detail: string): Problem {
+  return new Problem("invalid-admin-request", { detail });
 }

@@ -4,6 +4,7 @@
 import express, { type Router } from "express";
 
 import { Problem } from "../errors.ts";
+import { postOnly } from "./admin-methods.ts";
 
 /** One setting; of a secret nothing is told but that it has changed. */
 interface Change {
@@ -24,17 +25,20 @@ export interface AdminReloadOptions {
 /** @returns `POST /config/reload` */
 export function createAdminReload({ reload }: AdminReloadOptions): Router {
   const router = express.Router();
-  router.post("/config/reload", (_request, response) => {
-    const result = reload();
-    if (result.kind === "applied") {
-      const changes = result.changes.map(({ path, from, to }) =>
-        from === undefined || to === undefined ? { path, secret: "changed" } : { path, from, to },
-      );
-      response.json({ applied: true, changes });
-      return;
-    }
-    const { kind, problems } = result;
-    throw new Problem(kind === "invalid" ? "invalid-settings" : "restart-needed", { problems });
-  });
+  router
+    .route("/config/reload")
+    .post((_request, response) => {
+      const result = reload();
+      if (result.kind === "applied") {
+        const changes = result.changes.map(({ path, from, to }) =>
+          from === undefined || to === undefined ? { path, secret: "changed" } : { path, from, to },
+        );
+        response.json({ applied: true, changes });
+        return;
+      }
+      const { kind, problems } = result;
+      throw new Problem(kind === "invalid" ? "invalid-settings" : "restart-needed", { problems });
+    })
+    .all(postOnly);
   return router;
 }

@@ -4,6 +4,7 @@
 import express, { type Request, type Router } from "express";
 
 import { Problem } from "../errors.ts";
+import { readOnly } from "./admin-methods.ts";
 import { INSTANT_FORMS, parseInstant } from "./period.ts";
 
 const GROUPINGS = ["app", "resource", "hour"] as const;
@@ -47,19 +48,22 @@ const DEFAULT_PERIOD_MS = 86_400_000;
 /** @returns `GET /usage` */
 export function createAdminUsage(options: AdminUsageOptions): Router {
   const router = express.Router();
-  router.get("/usage", async (request, response) => {
-    const parameters = parametersOf(request);
-    const query = queryIn(parameters, options.now());
-    const asCsv = wantsCsv(request, parameters.get("format"));
-    const report = await options.usage(query);
-    response.set({ "Cache-Control": "no-store", Vary: "Accept" });
-    if (asCsv) {
-      response.setHeader("Content-Type", "text/csv; charset=utf-8; header=present");
-      response.end(csvOf(query.by, report));
-    } else {
-      response.json(jsonOf(query, report));
-    }
-  });
+  router
+    .route("/usage")
+    .get(async (request, response) => {
+      const parameters = parametersOf(request);
+      const query = queryIn(parameters, options.now());
+      const asCsv = wantsCsv(request, parameters.get("format"));
+      const report = await options.usage(query);
+      response.set({ "Cache-Control": "no-store", Vary: "Accept" });
+      if (asCsv) {
+        response.setHeader("Content-Type", "text/csv; charset=utf-8; header=present");
+        response.end(csvOf(query.by, report));
+      } else {
+        response.json(jsonOf(query, report));
+      }
+    })
+    .all(readOnly);
   return router;
 }
 

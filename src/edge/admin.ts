@@ -12,6 +12,7 @@ import { type AdminReloadOptions, createAdminReload } from "./admin-reload.ts";
 import { createAdminCache, type AdminCacheOptions } from "./admin-cache.ts";
 import { type AdminGuardOptions, createPageGuard, createTokenGuard } from "./admin-guard.ts";
 import { type AdminUsageOptions, createAdminUsage } from "./admin-usage.ts";
+import { readOnly } from "./admin-methods.ts";
 import { checkHead } from "./head.ts";
 import { createHttpServer, type HttpServerOptions } from "./http-server.ts";
 import { problemMessage } from "./problem-message.ts";
@@ -35,9 +36,12 @@ export interface AdminOptions
   readonly ownMachineOnly: boolean;
 }
 
-const KNOWN =
-  "GET /metrics, /livez, /readyz, GET /budget, GET /usage?from=…&to=…&by=…, GET /quote?url=…, " +
-  "GET /cache/entry?url=…, GET /cache/warm, POST /cache/purge, POST /config/reload";
+const UNKNOWN = {
+  detail: "This is the admin port; what callers ask for is on another one.",
+  remedy:
+    "Use GET /metrics, /livez, /readyz, /budget, /usage?from=…&to=…&by=…, /quote?url=…, /cache/entry?url=…, " +
+    "/cache/warm, or POST /cache/purge, /config/reload.",
+} as const;
 
 /** What percent-encoding makes of a byte, and some room for what stands around a caller's URL. */
 const ENCODED_BYTES = 3;
@@ -71,7 +75,7 @@ export function createAdminServer(options: AdminOptions): Server {
   app.use(createAdminUsage(options));
   app.use(createAdminReload(options));
   app.use((_request, response) => {
-    refuse(new Problem("unknown-path", { detail: `On this port: ${KNOWN}.` }), response, options);
+    refuse(new Problem("unknown-path", UNKNOWN), response, options);
   });
   // Express tells an error handler by its four parameters.
   app.use((error: unknown, _request: Request, response: Response, _next: NextFunction) => {
@@ -82,24 +86,33 @@ export function createAdminServer(options: AdminOptions): Server {
 
 function createMetrics({ renderMetrics }: AdminOptions): Router {
   const router = express.Router();
-  router.get("/metrics", async (_request, response) => {
-    const { contentType, text } = await renderMetrics();
-    response.set("Content-Type", contentType).send(text);
-  });
+  router
+    .route("/metrics")
+    .get(async (_request, response) => {
+      const { contentType, text } = await renderMetrics();
+      response.set("Content-Type", contentType).send(text);
+    })
+    .all(readOnly);
   return router;
 }
 
 function createHealth({ readiness }: AdminOptions): Router {
   const router = express.Router();
-  router.get("/livez", (_request, response) => void response.type("text/plain").send("alive\n"));
-  router.get("/readyz", (_request, response) => {
-    const state = readiness();
-    response
-      .status(state === "ready" ? 200 : 503)
-      .set("Cache-Control", "no-store")
-      .type("text/plain")
-      .send(`${state}\n`);
-  });
+  router
+    .route("/livez")
+    .get((_request, response) => void response.type("text/plain").send("alive\n"))
+    .all(readOnly);
+  router
+    .route("/readyz")
+    .get((_request, response) => {
+      const state = readiness();
+      response
+        .status(state === "ready" ? 200 : 503)
+        .set("Cache-Control", "no-store")
+        .type("text/plain")
+        .send(`${state}\n`);
+    })
+    .all(readOnly);
   return router;
 }
 

@@ -40,7 +40,8 @@ export function checkHead(message: IncomingMessage, limits: HeadLimits): void {
   if (framing !== undefined && (framing.toLowerCase() !== "chunked" || httpVersion === "1.0")) {
     throw malformed("The Transfer-Encoding is none that is understood here.");
   }
-  if (headers.expect !== undefined) throw new Problem("expectation-failed");
+  if (headers.expect !== undefined)
+    throw new Problem("expectation-failed", { detail: "There is an Expect header." });
 }
 
 function checkSize(rawHeaders: readonly string[], { maxHeaders, maxHeaderBytes }: HeadLimits): void {

@@ -12,17 +12,13 @@ import type { Duplex } from "node:stream";
 
 import { Problem } from "../errors.ts";
 import { limitConnections, type ConnectionsOptions } from "./connections.ts";
-import type { HeadLimits } from "./head.ts";
+import { parserProblem, type ParserLimits } from "./parser-problem.ts";
 import { problemMessage } from "./problem-message.ts";
 import { seldom } from "./seldom.ts";
 
 /** Times in milliseconds. */
-interface ServerLimits extends HeadLimits {
+interface ServerLimits extends ParserLimits {
   readonly maxConnections: number;
-  /** From a connection, or the end of the answer before, until a request's headers are here. */
-  readonly headersTimeoutMs: number;
-  /** Until the whole request is here. */
-  readonly requestTimeoutMs: number;
   /** How long a connection is kept without a request. */
   readonly keepAliveTimeoutMs: number;
   /** Longest time in which a caller takes nothing of its answer. */
@@ -103,7 +99,7 @@ function createListener(
       if (!server.listening) setImmediate(() => server.closeIdleConnections());
     });
     limitWriting(message, response, limits.writeTimeoutMs);
-    if (isBeyond(socket)) refuse(response, requestId());
+    if (isBeyond(socket)) refuse(response, limits, requestId());
     else serve(message, response);
   };
 }
@@ -123,7 +119,7 @@ function refuseNonRequests(
   };
   server.on("clientError", (error, socket) => {
     const talk = talks.get(socket);
-    const problem = parserProblem(error, limits.maxUrlBytes);
+    const problem = parserProblem(error, limits);
     // The answer under way waits for content that does not come: it is that request which is refused.
     if (problem.code === "request-timeout" && talk?.message.complete === false && !withoutContent) {
       if (talk.latest.headersSent) return void socket.destroy();
@@ -132,7 +128,13 @@ function refuseNonRequests(
     refuseRaw(socket, problem);
   });
   server.on("connect", (_message, socket) =>
-    refuseRaw(socket, new Problem("method-not-allowed", { headers: { Allow: "GET, HEAD" } })),
+    refuseRaw(
+      socket,
+      new Problem("method-not-allowed", {
+        detail: "There are no tunnels to be had here.",
+        headers: { Allow: "GET, HEAD" },
+      }),
+    ),
   );
 }
 
@@ -164,29 +166,11 @@ function limitWriting({ socket }: IncomingMessage, response: ServerResponse, tim
   response.prependOnceListener("finish", () => socket.setTimeout(0));
 }
 
-function refuse(response: ServerResponse, id: string): void {
-  const problem = new Problem("too-many-connections", { retryAfterSeconds: 1 });
+function refuse(response: ServerResponse, { maxConnections }: ServerLimits, id: string): void {
+  const detail = `There may be ${maxConnections} at once.`;
+  const problem = new Problem("too-many-connections", { detail, retryAfterSeconds: 1 });
   const { status, headers, body } = problemMessage(problem, id, false);
   response.writeHead(status, headers).end(body);
-}
-
-/** What Node's parser refused, in our words. */
-function parserProblem(error: Error, maxUrlBytes: number): Problem {
-  const code: unknown = Reflect.get(error, "code");
-  if (code === "ERR_HTTP_REQUEST_TIMEOUT") return new Problem("request-timeout");
-  if (code !== "HPE_HEADER_OVERFLOW") return new Problem("malformed-request");
-  return isStillInUrl(error)
-    ? new Problem("uri-too-long", { detail: `URLs may be ${maxUrlBytes} bytes long.` })
-    : new Problem("headers-too-large");
-}
-
-/** Whether the parser gave up before the first line had ended, as far as the last packet tells. */
-function isStillInUrl(error: Error): boolean {
-  const packet: unknown = Reflect.get(error, "rawPacket");
-  const parsed: unknown = Reflect.get(error, "bytesParsed");
-  return (
-    Buffer.isBuffer(packet) && typeof parsed === "number" && !packet.subarray(0, parsed).includes("\r\n")
-  );
 }
 
 /** A whole response with a problem. */

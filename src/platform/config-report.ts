@@ -6,7 +6,7 @@ import { SECRET_TEXT } from "./secret.ts";
 import { settingsOf } from "./setting-check.ts";
 import { describeValue } from "./setting-faults.ts";
 import { formatPath, hasPath, type SettingPath, valueAt } from "./setting-path.ts";
-import { metaOf } from "./setting-shapes.ts";
+import { isSecret } from "./setting-shapes.ts";
 
 /** @returns what the check says of valid settings: a line per setting that is not left at its default. */
 export function report({ defaultFile, overlay, assignments }: ExaminedConfig): string[] {
@@ -41,6 +41,6 @@ function givenIn(settings: unknown): SettingPath[] {
 
 function show(path: SettingPath, value: unknown): string {
   const leaf = settingsOf(settingsSchema).find((setting) => formatPath(setting.path) === formatPath(path));
-  if (leaf && metaOf(leaf.shape)?.secret && value !== null) return SECRET_TEXT;
+  if (leaf && isSecret(leaf.shape) && value !== null) return SECRET_TEXT;
   return Array.isArray(value) ? JSON.stringify(value) : describeValue(value);
 }

@@ -120,10 +120,6 @@ export interface Config {
     /** Answers are refreshed before their time only while more than this part of the budget is left, from 0 to 1. */
     readonly earlyRefreshAbove: number;
   };
-  readonly warm: {
-    /** `null`: config/warm.yaml of this project. */
-    readonly file: string | null;
-  };
   readonly budget: {
     /** At least one window; lengths are distinct. */
     readonly limit: readonly BudgetWindow[];
@@ -204,6 +200,8 @@ export interface ExaminedConfig {
   readonly config?: Config;
   /** The same as it was read, under the written names; holds secrets. Absent where there are problems. */
   readonly settings?: Settings;
+  /** What of it could be read, whatever is wrong with the rest; nothing where a file of settings could not be. */
+  readonly readable: ReadableSettings;
   /** All sources together, as they are written; holds secrets. */
   readonly written: unknown;
   readonly problems: readonly string[];
@@ -250,6 +248,7 @@ export function examineConfig({ env, readFile, defaultFile = DEFAULT_FILE }: Con
     defaultFile,
     ...(overlay && { overlay }),
     assignments,
+    readable: mayBeMissing ? settings : {},
     written: sources.merged,
   };
   if (lines.length > 0 || !given || !isComplete(settings, faults)) return examined;
@@ -348,7 +347,6 @@ function toConfig(settings: Settings, { privateKey, token, authorities }: Given)
       minRefreshIntervalMs: cache.minRefreshInterval,
       earlyRefreshAbove: cache.earlyRefreshAbove,
     },
-    warm: { file: settings.warm.file === "" ? null : settings.warm.file },
     budget: toBudget(settings.budget),
     ledger: { retentionMs: ledger.retention, maxRecords: ledger.maxRecords },
     redis: toRedis(settings.redis, authorities.redis),

@@ -82,8 +82,8 @@ export function readPrivateKeyFile(path: string, readFile: (path: string) => str
 }
 
 /**
- * One newline at the file's end is dropped: editors and `echo` leave it there. The path is kept out
- * of messages, because the secret itself may have been given in its place.
+ * One newline at the file's end is dropped: editors and `echo` leave it there. The path of a file that cannot be
+ * read is in messages only where it can be nothing else: the secret itself may have been given in its place.
  */
 function readSecretFile(
   path: string,
@@ -95,10 +95,16 @@ function readSecretFile(
     content = readFile(path);
   } catch (error) {
     const code = error instanceof Error && "code" in error ? ` (${String(error.code)})` : "";
-    return `the file cannot be read${code}; expected the path of a file that holds the ${what}`;
+    const shown = isPlainlyPath(path) ? JSON.stringify(path) : "the file";
+    return `${shown} cannot be read${code}; expected the path of a file that holds the ${what}`;
   }
   const secret = content.replace(/\r?\n$/, "");
-  if (secret === "") return `the file is empty; expected it to hold the ${what}`;
+  if (secret === "") return `${JSON.stringify(path)} is empty; expected it to hold the ${what}`;
   if (pattern.test(secret)) return new Secret(secret);
-  return `the file holds more than a ${what}; expected ${expected}`;
+  return `${JSON.stringify(path)} holds more than a ${what}; expected ${expected}`;
+}
+
+/** Begins as only paths do, and has nothing in it that is frequent in secrets (base64) and rare in paths. */
+function isPlainlyPath(text: string): boolean {
+  return /^\.{0,2}\/[^+=\p{Cc}]+$/u.test(text);
 }

@@ -3,6 +3,7 @@
  * what it has read keeps the old one.
  */
 import type { Config } from "./config.ts";
+import type { ReadableSettings } from "./cross-check.ts";
 import { changesBetween, describeChange, isLive, type SettingChange } from "./setting-changes.ts";
 import { type SettingsSource, usableIn, type UsableSettings } from "./settings-source.ts";
 
@@ -12,13 +13,26 @@ export interface LiveSettings {
   readonly section: <Name extends "server" | "cache" | "budget">(name: Name) => Config[Name];
   /** Something made of the settings, made anew when they have changed. */
   readonly derive: <T>(make: (config: Config) => T) => () => T;
-  /** Reads them again, and applies them as a whole or not at all. */
-  readonly reload: () => Reload;
+  /**
+   * Reads them again, and applies them as a whole or not at all.
+   * @param readAlso reads what they name besides; what is wrong with that is wrong with them
+   */
+  readonly reload: <Also extends AlsoRead>(readAlso: (settings: ReadableSettings) => Also) => Reload<Also>;
+}
+
+interface AlsoRead {
+  /** A line for each. */
+  readonly problems: readonly string[];
 }
 
 /** What came of reading the settings again. */
-export type Reload =
-  | { readonly kind: "applied"; readonly config: Config; readonly changes: readonly SettingChange[] }
+export type Reload<Also> =
+  | {
+      readonly kind: "applied";
+      readonly config: Config;
+      readonly changes: readonly SettingChange[];
+      readonly also: Also;
+    }
   /** Nothing was changed: a line for each problem. */
   | { readonly kind: "invalid"; readonly problems: readonly string[] }
   /** Nothing was changed: a line for each setting that cannot change while the process runs. */
@@ -47,10 +61,12 @@ export function createLiveSettings(
         return made;
       };
     },
-    reload() {
+    reload(readAlso) {
       const examined = reread();
+      const also = readAlso(examined.readable);
       const next = usableIn(examined);
-      if (next === undefined) return { kind: "invalid", problems: examined.problems };
+      if (next === undefined || also.problems.length > 0)
+        return { kind: "invalid", problems: [...examined.problems, ...also.problems] };
       const changes = changesBetween(inForce, next);
       const problems = [
         ...changes.filter(({ path }) => !isLive(path)).map(describeChange),
@@ -58,7 +74,7 @@ export function createLiveSettings(
       ];
       if (problems.length > 0) return { kind: "restart-needed", problems };
       inForce = next;
-      return { kind: "applied", config: next.config, changes };
+      return { kind: "applied", config: next.config, changes, also };
     },
   };
 }

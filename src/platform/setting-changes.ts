@@ -5,7 +5,7 @@ import { type Settings, settingsSchema } from "./config-schema.ts";
 import { settingsOf } from "./setting-check.ts";
 import { describeValue } from "./setting-faults.ts";
 import { valueAt } from "./setting-path.ts";
-import { metaOf } from "./setting-shapes.ts";
+import { isSecret } from "./setting-shapes.ts";
 
 /** Settings that can be used. */
 export interface ReadSettings {
@@ -17,7 +17,10 @@ export interface ReadSettings {
 
 /** One setting; of a secret nothing is told but that it has changed. */
 export interface SettingChange {
-  /** As in `cache.ttl.sold`; of an app `apps.ID.weight`, or `apps.ID` where it is new or gone. */
+  /**
+   * As in `cache.ttl.sold`; of an app `apps.ID.weight`, or `apps.ID` where it is new or gone; of a URL that is kept
+   * warm `warm.FORMAT:QUERY`.
+   */
   readonly path: string;
   readonly from?: string;
   readonly to?: string;
@@ -29,7 +32,7 @@ export function changesBetween(before: ReadSettings, after: ReadSettings): Setti
     const name = path.join(".");
     if (name === "apps") return appChanges(before.settings.apps, after.settings.apps);
     if (isSame(valueAt(before.settings, path), valueAt(after.settings, path))) return [];
-    if (metaOf(shape)?.secret) return [{ path: name }];
+    if (isSecret(shape)) return [{ path: name }];
     return [
       { path: name, from: show(valueAt(before.written, path)), to: show(valueAt(after.written, path)) },
     ];
@@ -81,6 +84,7 @@ const LIVE = [
   "server.drainTimeout",
   "server.stopDelay",
   "upstream.privateKey",
+  "warm",
 ];
 /** What of those is laid out at the start: it cannot grow or shrink while it is in use. */
 const LAID_OUT = ["cache.maxBytes", "cache.maxDiskBytes"];

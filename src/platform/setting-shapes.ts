@@ -25,6 +25,8 @@ export interface SettingMeta {
   readonly required?: boolean;
   /** The value is never shown in a message. */
   readonly secret?: boolean;
+  /** But it is where the settings are valid: then it is the path of a file that was read. */
+  readonly shownOnceRead?: boolean;
   /** What it means, where `config/default.yaml` has no line to say so (parts of list items). */
   readonly meaning?: string;
 }
@@ -193,11 +195,21 @@ export function optionalToken(): Shape<string | null, string | null> {
 }
 
 /**
- * The path of a file that holds a secret. It counts as one too: people put the secret itself here by
- * mistake, and then a message with "the path" would print it.
+ * The path of a file that holds a secret. Until the file was read it counts as one too: people put the secret
+ * itself here by mistake, and then a message with "the path" would print it.
  */
 export function optionalSecretFile(): Shape<string | null, string | null> {
-  return setting(z.string().min(1).nullable(), { expected: "the path of a file", secret: true });
+  return setting(z.string().min(1).nullable(), {
+    expected: "the path of a file",
+    secret: true,
+    shownOnceRead: true,
+  });
+}
+
+/** @returns whether a value of valid settings is shown in no message */
+export function isSecret(shape: z.core.$ZodType): boolean {
+  const { secret = false, shownOnceRead = false } = metaOf(shape) ?? {};
+  return secret && !shownOnceRead;
 }
 
 /** A Redis address: as far as a mistake in it can be told before connecting. */

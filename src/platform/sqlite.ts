@@ -164,15 +164,26 @@ function bringUpToDate(database: Database, layout: DatabaseLayout): void {
  */
 const FAULTS_ELSEWHERE: ReadonlySet<number> = new Set([5, 6, 7, 9, 10, 13, 15]);
 
+/** BUSY and LOCKED: another connection has it. */
+const HELD_ELSEWHERE: ReadonlySet<number> = new Set([5, 6]);
+
+/** @returns whether something failed because another process did not let go of the file for long enough */
+export function isHeldElsewhere(error: unknown): boolean {
+  const code = primaryCodeOf(error);
+  return code !== undefined && HELD_ELSEWHERE.has(code);
+}
+
 function isFaultOfFile(error: unknown): boolean {
   if (error instanceof UnusableFile) return true;
-  return (
-    error instanceof Error &&
-    "errcode" in error &&
-    typeof error.errcode === "number" &&
-    // The lower byte of an extended code is the primary one.
-    !FAULTS_ELSEWHERE.has(error.errcode & 0xff)
-  );
+  const code = primaryCodeOf(error);
+  return code !== undefined && !FAULTS_ELSEWHERE.has(code);
+}
+
+/** @returns SQLite's primary result code, where the error is SQLite's */
+function primaryCodeOf(error: unknown): number | undefined {
+  const hasCode = error instanceof Error && "errcode" in error && typeof error.errcode === "number";
+  // The lower byte of an extended code is the primary one.
+  return hasCode ? Number(error.errcode) & 0xff : undefined;
 }
 
 /** @returns whether there is room for a new file now */

@@ -171,8 +171,11 @@ export function createControlServer(sandbox: Controlled): Server {
 
   return createServer((request, response) => {
     serve(request, response).catch((error: unknown) => {
-      const isOurs = error instanceof BadCall || error instanceof BadFault;
-      if (!response.headersSent) sendJson(response, isOurs ? 400 : 500, { error: String(error) });
+      if (response.headersSent) return;
+      const isCallers = error instanceof BadCall || error instanceof BadFault;
+      const why = error instanceof Error ? error.message : String(error);
+      if (isCallers) sendJson(response, 400, { error: why });
+      else sendJson(response, 500, { error: `the sandbox made a mistake: ${why}` });
     });
   });
 }

@@ -24,6 +24,7 @@ import type { Random } from "../platform/random.ts";
 import { areRenewed, type Credentials } from "./credentials-check.ts";
 import { UpstreamFault } from "./fetch.ts";
 import type { Origin } from "./origin.ts";
+import { createRefusedConditions } from "./refused-conditions.ts";
 import { slowDownAfter, slowDownIn } from "./slow-down.ts";
 import { termsIn } from "./terms.ts";
 import { type Failed, judgeAnswer, judgeFault, type Verdict } from "./verdict.ts";
@@ -38,7 +39,7 @@ export interface UpstreamQuestion {
   /** Whether one record is asked for. */
   readonly single: boolean;
   readonly format: Format;
-  /** Who pays. */
+  /** Who started it. */
   readonly app: string;
   /** Why it is asked, the first time. */
   readonly cause: Cause;
@@ -72,15 +73,19 @@ export type Attempt = (question: UpstreamQuestion, waiting: Waiting) => Promise<
 
 export function createAttempt(options: AttemptOptions): Attempt {
   const { clock, random, retryDelayMs } = options;
+  const refusedConditions = createRefusedConditions();
 
-  return async function attempt(question, waiting) {
+  return async function attempt(wanted, waiting) {
+    const question = refusedConditions.without(wanted);
     const origin = options.originOf(question.resource);
     const total = createTotalTimeout(options);
-    const depart = (asked: UpstreamQuestion): Promise<Outcome> =>
-      origin.throttled({ ...asked, waiting }, (ended) => {
+    const depart = (asked: UpstreamQuestion, who = waiting): Promise<Outcome> =>
+      origin.throttled({ ...asked, waiting: who }, (ended) => {
         total.start();
         asked.departing();
-        return call(asked, origin, { timedOut: total.signal, ended }, options);
+        const answered: Departure["answered"] = (status, isUsable) =>
+          refusedConditions.answered(asked, status, isUsable);
+        return call(asked, origin, { timedOut: total.signal, answered, ended }, options);
       });
     try {
       const first = await depart(question);
@@ -90,7 +95,7 @@ export function createAttempt(options: AttemptOptions): Attempt {
       await pause(clock, retryDelayMs * (0.5 + random.fraction()), waiting.abandoned);
       // Where there is no place for another try, how the first one failed is what counts.
       const again: UpstreamQuestion = { ...question, cause: "retry", held: undefined };
-      const second = await depart(again).catch((error: unknown) => {
+      const second = await depart(again, toldInQueue(waiting, first.problem)).catch((error: unknown) => {
         if (error instanceof Problem) return first;
         throw error;
       });
@@ -99,6 +104,15 @@ export function createAttempt(options: AttemptOptions): Attempt {
     } finally {
       total.stop();
     }
+  };
+}
+
+/** Those who wait, where one whose deadline passes in the queue is told how the first try failed: that was sent. */
+function toldInQueue(waiting: Waiting, failed: Problem): Waiting {
+  return {
+    ...waiting,
+    inQueue: (refuseLate) =>
+      waiting.inQueue((waiter) => (refuseLate(waiter) === undefined ? undefined : failed)),
   };
 }
 
@@ -151,6 +165,7 @@ function createTotalTimeout({ clock, totalTimeoutMs }: AttemptOptions): {
 
 interface Departure {
   readonly timedOut: AbortSignal;
+  readonly answered: (status: number, isUsable: boolean) => void;
   readonly ended: (end: SendEnd) => void;
 }
 
@@ -158,7 +173,7 @@ interface Departure {
 async function call(
   question: UpstreamQuestion,
   origin: Origin,
-  { timedOut, ended }: Departure,
+  { timedOut, answered, ended }: Departure,
   options: AttemptOptions,
 ): Promise<Outcome> {
   const { clock, observer } = options;
@@ -198,6 +213,7 @@ async function call(
     const mayRetry = areRenewed({ status, date: headers.date, signedWith }, options, now);
     const judged = judgeAnswer(answer, { ...question, hosts: options.hosts, now });
     const verdict = judged.kind === "failed" && mayRetry ? { ...judged, mayRetry } : judged;
+    answered(status, judged.kind !== "failed");
     const slowDown = slowDownIn(answer, now);
     const terms = termsIn(answer.headers, answer.headAt - startedAt, now);
     const validators = validatorsIn(answer.headers);

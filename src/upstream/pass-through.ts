@@ -65,7 +65,10 @@ export function createPassThrough(options: PassThroughOptions): PassThrough {
         abandoned: gone,
         deadlineAt: () => deadlineAt,
         priority: () => priority,
-        onMoreUrgent: () => undefined,
+        // There is but one who waits: whose deadline is the queue's own.
+        apps: () => [app],
+        onChange: () => undefined,
+        inQueue: () => undefined,
       },
     };
     return await origin.throttled(order, async (ended) => {

@@ -11,6 +11,7 @@
  * | 401, 403                     | 502 upstream-authentication-failed   | once, where the key has changed |
  * | 500                          | 502 upstream-error                   | once         |
  * | 503, 429                     | 503 upstream-unavailable             | 503 once, unless it names a wait |
+ * | 412, 431, where 304 was asked | 502 upstream-invalid-response       | no; the next time unconditionally |
  * | anything else, wrong body    | 502 upstream-invalid-response        | no           |
  * | closed a kept connection     | 502 upstream-unreachable             | once         |
  * | no connection                | 502 upstream-unreachable             | no           |

@@ -2,12 +2,13 @@ import { afterEach, beforeEach, describe, expect, it } from "vitest";
 
 import {
   LONGEST_ARRIVAL_MS,
+  NO_NEWS,
   type LedgerBounds,
   type LedgerCompletion,
   type LedgerEntry,
   type LedgerLine,
   type LedgerReader,
-  type OwnLedger,
+  type StoredLedger,
 } from "../../src/budget/ledger.ts";
 import { createDice } from "../support/dice.ts";
 import { createFakeClock, type FakeClock } from "../support/fake-clock.ts";
@@ -108,6 +109,7 @@ function ledgerContract(name: string, create: CreateLedger<LedgerUnderTest>): vo
 
     it("the oldest comes first, also where a clock was set back; of one instant, what was entered first", async () => {
       const instants = [5, 6, 2, 6, 9, 2, 0];
+      clock.set(start + 9);
       for (const [index, at] of instants.entries())
         await ledger.enter(ledgerEntry({ id: `${at}, entered as ${index}`, at: start + at }));
       expect((await linesOf(ledger.reader)).map(({ id }) => id)).toEqual([
@@ -178,14 +180,14 @@ function ledgerContract(name: string, create: CreateLedger<LedgerUnderTest>): vo
   });
 }
 
-/** A ledger of one process, and how to be rid of it. */
-export interface OwnLedgerUnderTest {
-  readonly ledger: OwnLedger;
+/** A ledger that processes follow, and how to be rid of it. */
+export interface StoredLedgerUnderTest {
+  readonly ledger: StoredLedger;
   readonly close: () => Promise<void>;
 }
 
 /** What a ledger keeps to from which a process' windows are filled. */
-export function ownLedgerContract(name: string, create: CreateLedger<OwnLedgerUnderTest>): void {
+export function ownLedgerContract(name: string, create: CreateLedger<StoredLedgerUnderTest>): void {
   ledgerContract(name, async (bounds) => {
     const { ledger, close } = await create(bounds);
     return { reader: ledger, enter: ledger.enter, complete: ledger.complete, close };
@@ -194,7 +196,7 @@ export function ownLedgerContract(name: string, create: CreateLedger<OwnLedgerUn
   describe(`${name} keeps to the contract of a process' own ledger:`, () => {
     const clock = createFakeClock();
     const start = clock.now();
-    let ledger: OwnLedger;
+    let ledger: StoredLedger;
     let close: () => Promise<void>;
 
     beforeEach(async () => {
@@ -253,6 +255,43 @@ export function ownLedgerContract(name: string, create: CreateLedger<OwnLedgerUn
       ]);
       for (const { completion } of ledger.recent("api", start - 5))
         expect(completion?.arrivedAt ?? start).toBe(start);
+    });
+
+    it("tells who begins all that counts, but for its own lines, and then no more of it", () => {
+      enter("before", start - 500, start - 400);
+      enter("under way", start - 10);
+      enter("me.1", start - 5);
+      enter("long ago", start - DAY_MS, start - DAY_MS);
+      const following = ledger.follow({ origin: "api", own: "me.", since: start - 1_000 });
+      expect(following.news()).toEqual({
+        isFirst: true,
+        entered: [
+          {
+            ...ledgerEntry({ id: "before", at: start - 500 }),
+            completion: { status: 200, durationMs: 1, arrivedAt: start - 400 },
+          },
+          { ...ledgerEntry({ id: "under way", at: start - 10 }), completion: undefined },
+        ],
+        ended: [],
+      });
+      expect(following.news()).toEqual(NO_NEWS);
+    });
+
+    it("is decided in with the news at hand; what is decided is entered, and no news to who decided", async () => {
+      enter("before", start - 500, start - 400);
+      const following = ledger.follow({ origin: "api", own: "me.", since: 0 });
+      const heard: (readonly string[] | undefined)[] = [];
+      const decide = (entry: LedgerEntry | undefined): boolean =>
+        following.decide((news) => {
+          heard.push(news?.entered.map(({ id }) => id));
+          return entry;
+        });
+      expect(decide(ledgerEntry({ id: "me.1", at: start }))).toBe(true);
+      expect(decide(undefined)).toBe(true);
+      expect(decide(ledgerEntry({ id: "me.2", at: start + 1 }))).toBe(true);
+      expect(heard).toEqual([["before"], [], []]);
+      expect((await linesOf(ledger)).map(({ id }) => id)).toEqual(["before", "me.1", "me.2"]);
+      expect(following.news()).toEqual(NO_NEWS);
     });
 
     it("is known to be complete from now on at the latest, whatever the clock said when it began", async () => {

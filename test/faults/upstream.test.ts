@@ -148,7 +148,9 @@ describe("an upstream that", () => {
     const replies = await Promise.all(
       Array.from({ length: 40 }, (_, i) => gateway.get(`/areas?q=${i % 20}`)),
     );
-    expect(new Set(replies.map(problemCode))).toEqual(new Set(["deadline-exceeded"]));
+    // The others wait behind those that were sent.
+    for (const reply of replies)
+      expect(problemCode(reply)).toBeOneOf(["deadline-exceeded", "temporary-reduced-capacity"]);
     gateway.sandbox.release();
   });
 });

@@ -1,7 +1,8 @@
 /**
  * The script that decides for all replicas (src/budget/lua) against the statement of its rules
  * (src/budget/arbiter.ts): the same history is played on both, for one replica, and each answer has to be
- * the same.
+ * the same; and so has what a second replica predicts that only follows what is told of it
+ * (src/budget/view.ts).
  *
  * Three things are not compared, because they are meant to differ:
  *
@@ -16,11 +17,21 @@ import { Redis } from "ioredis";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 
 import type { Wish } from "../../src/budget/allowance.ts";
-import { decide, giveBack, newStanding, settle, type Terms } from "../../src/budget/arbiter.ts";
+import {
+  type Candidate,
+  decide,
+  expect as predict,
+  giveBack,
+  newStanding,
+  settle,
+  type Standing,
+  type Terms,
+} from "../../src/budget/arbiter.ts";
 import { endReport, unsentReport } from "../../src/budget/ends.ts";
 import { createRedisBudget } from "../../src/budget/redis-budget.ts";
 import { BUDGET_SCRIPTS } from "../../src/budget/redis-scripts.ts";
 import type { SharedBudget } from "../../src/budget/shared-budget.ts";
+import { createView, type View } from "../../src/budget/view.ts";
 import { PRIORITIES, type SendEnd } from "../../src/exchange.ts";
 import { type RedisServer, startRedis } from "../support/redis.ts";
 
@@ -91,6 +102,8 @@ const event: fc.Arbitrary<Event> = fc.oneof(
   },
 );
 
+const history = fc.array(event, { minLength: 10, maxLength: 60, size: "max" });
+
 const appTerms = fc.record({
   weight: fc.integer({ min: 1, max: 4 }),
   perDay: fc.option(fc.integer({ min: 1, max: 12 }), { nil: null, freq: 4 }),
@@ -123,6 +136,24 @@ interface Decider {
   readonly end: (send: Sent, how: How, arrivedAt: number, now: number) => Promise<void> | void;
 }
 
+/** Every candidate there can be. */
+const CANDIDATES: readonly Candidate[] = APPS.flatMap((app) =>
+  PRIORITIES.flatMap((priority) =>
+    (["listings", "sold"] as const).map((resource) => ({ app, priority, resource })),
+  ),
+);
+
+/** How long each candidate would wait behind so many others, and for what. */
+function predictions(standing: Standing, current: Terms, now: number): string[] {
+  return CANDIDATES.flatMap((candidate) =>
+    [0, 3].map((ahead) => {
+      const { at, why } = predict(standing, current, candidate, { ahead, ownAhead: ahead }, now);
+      const { app, priority, resource } = candidate;
+      return `${app}/${priority}/${resource} behind ${ahead}: ${at - now} ${why}`;
+    }),
+  );
+}
+
 interface Sent {
   readonly id: string;
   readonly wish: Wish;
@@ -133,9 +164,10 @@ function endOf(how: Exclude<How, "unsent">, { at }: Sent, arrivedAt: number, now
   return { ...how, arrivedAfterMs: arrivedAt - at, durationMs: now - at };
 }
 
-function byArbiter(current: Terms): Decider {
+function byArbiter(current: Terms): Decider & { readonly standing: Standing } {
   const standing = newStanding();
   return {
+    standing,
     take(id, wishes, now) {
       const decision = decide(standing, current, { idOf: (app) => `${id}@${app}`, candidates: wishes }, now);
       return decision.kind === "granted" ? `granted ${decision.index}` : `wait ${decision.at - now}`;
@@ -153,7 +185,7 @@ async function byScript(shared: SharedBudget): Promise<Decider> {
   const replica = "one";
   const { gen } = await shared.join(replica, { sends: [], others: [] });
   let known = 0;
-  const asker = () => ({ replica, gen, known, mostSeen: 1 });
+  const asker = () => ({ replica, gen, known, mostSeen: 1, queued: [] });
   return {
     async take(id, wishes) {
       const reply = await shared.take({
@@ -182,6 +214,23 @@ async function byScript(shared: SharedBudget): Promise<Decider> {
   };
 }
 
+/** A replica that sends nothing itself. */
+async function follower(shared: SharedBudget, current: Terms, steady: () => number): Promise<View> {
+  const view = createView({
+    terms: current,
+    shared,
+    replica: "two",
+    replicas: 2,
+    degradedShare: 0.5,
+    steady,
+    queued: () => [],
+    onTooMany: () => undefined,
+    onRelief: () => undefined,
+  });
+  await view.join([]);
+  return view;
+}
+
 describe("the script answers as the arbiter does", () => {
   let redis: RedisServer;
   let client: Redis;
@@ -196,7 +245,7 @@ describe("the script answers as the arbiter does", () => {
     await redis.close();
   });
 
-  async function play(current: Terms, events: readonly Event[]): Promise<void> {
+  async function play(current: Terms, events: readonly Event[], followed: boolean): Promise<void> {
     let now = 1_800_000_000_000;
     const shared = createRedisBudget({
       run: (_operation, _key, command) => command(client),
@@ -209,10 +258,16 @@ describe("the script answers as the arbiter does", () => {
       redisNow: () => now,
     });
     const [stated, scripted] = [byArbiter(current), await byScript(shared)];
+    const second = followed ? await follower(shared, current, () => now) : undefined;
     let sends: Sent[] = [];
     const log: string[] = [];
     for (const [index, happens] of events.entries()) {
       now += happens.afterMs;
+      if (second !== undefined) {
+        expect(await second.catchUp()).toBe(true);
+        const predicted = predictions(second.mirror().standing, current, now);
+        expect(predicted, log.join("\n")).toEqual(predictions(stated.standing, current, now));
+      }
       sends = sends.filter(({ at }) => now < at + LEASE_MS);
       if (happens.kind === "take") {
         const { wishes } = happens;
@@ -240,7 +295,15 @@ describe("the script answers as the arbiter does", () => {
   it("whatever happens", async () => {
     const numRuns = Number(process.env["RUNS"] ?? 400);
     await fc.assert(
-      fc.asyncProperty(terms, fc.array(event, { minLength: 10, maxLength: 60, size: "max" }), play),
+      fc.asyncProperty(terms, history, (...played) => play(...played, false)),
+      { numRuns },
+    );
+  });
+
+  it("and a replica that follows predicts as it does", async () => {
+    const numRuns = Number(process.env["RUNS"] ?? 400) / 4;
+    await fc.assert(
+      fc.asyncProperty(terms, history, (...played) => play(...played, true)),
       { numRuns },
     );
   });

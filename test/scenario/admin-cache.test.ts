@@ -113,25 +113,37 @@ describe("a purge", () => {
   });
 
   it.each([
-    "",
-    "no json",
-    "[]",
-    "{}",
-    '{"all":false}',
-    '{"all":true,"resource":"sold"}',
-    '{"tag":"colour:red"}',
-    '{"resource":"houses"}',
-    '{"key":"session:1"}',
-    '{"all":true,"hard":"yes"}',
-    '{"everything":true}',
-    '{"tag":7}',
-  ])("that is not properly named (%s) is a problem, and nothing is purged", async (body) => {
-    const gateway = await startGateway();
-    await gateway.get(PATH);
-    const reply = await post(`${gateway.adminUrl}/cache/purge`, body);
-    expect([reply.status, problemCode(reply)]).toEqual([400, "invalid-admin-request"]);
-    expect(cacheStatus(await gateway.get(PATH))).toMatchObject({ hit: true });
-  });
+    ["", /^Send JSON with one of "url", "key"/],
+    ["no json", /^The body is not JSON/],
+    ["[]", /^Send JSON with one of/],
+    ["{}", /^Send JSON with one of/],
+    ['{"all":false}', /^Send JSON with one of/],
+    ['{"all":true,"resource":"sold"}', /^Send JSON with one of/],
+    ['{"tag":"colour:red"}', /^"tag" takes an area or a record.*area:76, record:123/],
+    ['{"resource":"houses"}', /^"resource" takes listings, sold, areas, images/],
+    ['{"key":"session:1"}', /^"key" takes the key of an answer as GET \/cache\/entry shows it/],
+    ['{"key":""}', /^"key" takes/],
+    [
+      '{"key":"listings?areaId=76&limit=5&offset=0"}',
+      /^"key" takes.*property-gateway:1:\{json:areas\?q=Nacka\}/,
+    ],
+    ['{"key":"property-gateway:1:listings?areaId=76&limit=5&offset=0"}', /^"key" takes/],
+    ['{"key":"property-gateway:1:{json:}"}', /^"key" takes/],
+    ['{"key":"property-gateway:1:*"}', /^"key" takes/],
+    ['{"all":true,"hard":"yes"}', /^"hard" takes true or false/],
+    ['{"everything":true}', /^There is no "everything" here; there are url, format, key/],
+    ['{"tag":7}', /^"tag" takes a text/],
+  ])(
+    "that is not properly named (%s) is a problem that says so, and nothing is purged",
+    async (body, detail) => {
+      const gateway = await startGateway();
+      await gateway.get(PATH);
+      const reply = await post(`${gateway.adminUrl}/cache/purge`, body);
+      expect([reply.status, problemCode(reply)]).toEqual([400, "invalid-admin-request"]);
+      expect(reply.json()).toMatchObject({ detail: expect.stringMatching(detail) });
+      expect(cacheStatus(await gateway.get(PATH))).toMatchObject({ hit: true });
+    },
+  );
 });
 
 describe("a restart on the embedded store", () => {

@@ -278,10 +278,10 @@ describe("a question with a mistake", () => {
     expect(reply.text.length).toBeLessThan(600);
   });
 
-  it("of the method is told what there is on the port", async () => {
+  it("of the method is told which there is", async () => {
     const reply = await (await openDesk()).ask("", { method: "POST" });
-    expect([reply.status, problemCode(reply)]).toEqual([404, "unknown-path"]);
-    expect(reply.text).toContain("GET /usage");
+    expect([reply.status, problemCode(reply)]).toEqual([405, "method-not-allowed"]);
+    expect(reply.headers.allow).toBe("GET, HEAD");
   });
 });
 

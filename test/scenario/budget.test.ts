@@ -1,7 +1,7 @@
 /** The budget as callers and operators see it. */
 import { describe, expect, it } from "vitest";
 
-import { ask } from "../support/ask.ts";
+import { ask, type Reply } from "../support/ask.ts";
 import { startGateway, type TestGateway } from "../support/gateway.ts";
 import { cacheStatus, problemCode } from "../support/reply.ts";
 import { createSteppingClock } from "../support/stepping-clock.ts";
@@ -47,6 +47,26 @@ describe("the headers of an answer", () => {
     expect((await gateway.get(PATH, from("batch"))).headers["ratelimit-policy"]).toMatch(/^"1m";q=10;w=60,/);
     const image = await gateway.get("/cache/primary_1_40x30.jpg", from("web"));
     expect(image.headers["ratelimit-policy"]).toBe('"1m";q=150;w=60');
+  });
+
+  it("tell an app that has a limit for a day what is left of it, but not of thumbnails, which it is not about", async () => {
+    const clock = createSteppingClock();
+    const settings = "apps: [{ id: cheap, perDay: 3 }, { id: web }]";
+    const sandbox = { now: clock.now };
+    const gateway = await startGateway({ clock, sandbox, env: { BUDGET: "30/1m" }, settings });
+    const cheap = (path: string): Promise<Reply> => gateway.get(path, from("cheap"));
+    expect((await cheap("/areas?q=a")).headers["ratelimit-policy"]).toBe(
+      '"1m";q=10;w=60, "per-day";q=3;w=86400',
+    );
+    clock.pass(3_600_000);
+    for (const q of ["b", "c"]) expect((await cheap(`/areas?q=${q}`)).status).toBe(200);
+    clock.pass(1_000);
+    // What has been spent an hour ago is the first to be free again; a hit says so too.
+    for (const path of ["/areas?q=c", "/areas?q=d"])
+      expect((await cheap(path)).headers["ratelimit"]).toMatch(/^"1m";r=8;t=60, "per-day";r=0;t=82800$/);
+    expect((await cheap("/areas?q=d")).headers["retry-after"]).toBe("82799");
+    expect((await cheap("/cache/primary_1_40x30.jpg")).headers["ratelimit-policy"]).toBe('"1m";q=100;w=60');
+    expect((await gateway.get(PATH, from("web"))).headers["ratelimit-policy"]).toBe('"1m";q=10;w=60');
   });
 });
 
@@ -130,7 +150,7 @@ describe("operators", () => {
       images: { windows: [{ name: "1m", limit: 300, spent: 0 }] },
     });
     await gateway.get("/areas?q=c");
-    expect(await admin(gateway, "/budget")).toMatchObject({ api: { waitsFor: "budget" } });
+    expect(await admin(gateway, "/budget")).toMatchObject({ api: { waitsFor: "share" } });
     expect(Object(await admin(gateway, "/budget")).api.predictedWaitMs).toBeGreaterThan(3_500_000);
   });
 

@@ -232,3 +232,59 @@ describe("what is no proper request to the admin port", () => {
     expect((await ask(`${gateway.adminUrl}/livez`)).status).toBe(200);
   });
 });
+
+describe("on the admin port", () => {
+  const READ = [
+    "/metrics",
+    "/livez",
+    "/readyz",
+    "/budget",
+    "/usage",
+    "/quote",
+    "/cache/entry",
+    "/cache/warm",
+  ];
+  const DONE = ["/cache/purge", "/config/reload"];
+
+  it.each([
+    ...READ.flatMap((path) =>
+      ["POST", "DELETE", "OPTIONS"].map((method) => [method, path, "GET, HEAD", /^Use GET or HEAD/] as const),
+    ),
+    ...DONE.flatMap((path) =>
+      ["GET", "HEAD", "PUT", "OPTIONS"].map((method) => [method, path, "POST", /^Use POST/] as const),
+    ),
+  ])("%s %s is refused, naming %s, and does nothing", async (method, path, allow, remedy) => {
+    const gateway = await startGateway();
+    await gateway.get("/areas?q=Nacka");
+    const reply = await ask(gateway.adminUrl + path, { method });
+    expect([reply.status, reply.headers.allow]).toEqual([405, allow]);
+    if (method !== "HEAD") {
+      expect(problemCode(reply)).toBe("method-not-allowed");
+      expect(reply.json()).toMatchObject({
+        detail: `This path takes ${allow.replace(",", " and")} only.`,
+        remedy: expect.stringMatching(remedy),
+      });
+    }
+    expect((await gateway.get("/areas?q=Nacka")).headers["cache-status"]).toContain("; hit");
+    expect(gateway.log.join("")).not.toContain("read again");
+  });
+
+  it("a method tells those without the token nothing", async () => {
+    const gateway = await startGateway({ env: { ADMIN_TOKEN: TOKEN } });
+    expect((await ask(`${gateway.adminUrl}/cache/purge`)).status).toBe(401);
+    expect((await ask(`${gateway.adminUrl}/nowhere`, { method: "POST" })).status).toBe(401);
+  });
+
+  it.each(["/", "/listings", "/cache", "/cache/purge/all"])(
+    "%s is answered with what there is",
+    async (path) => {
+      const gateway = await startGateway();
+      const reply = await ask(gateway.adminUrl + path);
+      expect([reply.status, problemCode(reply)]).toEqual([404, "unknown-path"]);
+      const { detail, remedy } = Object(reply.json());
+      expect(detail).toMatch(/^This is the admin port/);
+      for (const there of [...READ, ...DONE]) expect(remedy).toContain(there);
+      expect(remedy).not.toContain("/listings");
+    },
+  );
+});

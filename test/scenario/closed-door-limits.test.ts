@@ -107,6 +107,9 @@ describe("a slow caller", () => {
     line.socket.write(begin);
     if (then !== "") dribble(line, then);
     expect(answersIn(await line.closed)).toEqual(["408 request-timeout"]);
+    expect(await line.closed).toMatch(
+      /"detail":"Its headers may take [\d.]+ s to arrive, the whole request [\d.]+ s\."/,
+    );
     expect((await ask(`${gateway.adminUrl}/livez`)).status).toBe(200);
   });
 
@@ -166,7 +169,10 @@ describe("connections", () => {
     const reply = await gateway.get("/areas?q=Nacka");
     expect(reply.status).toBe(503);
     expect(reply.headers).toMatchObject({ "retry-after": "1", connection: "close" });
-    expect(reply.json()).toMatchObject({ type: "urn:property-gateway:problem:too-many-connections" });
+    expect(reply.json()).toMatchObject({
+      type: "urn:property-gateway:problem:too-many-connections",
+      detail: "There may be 10 at once.",
+    });
     expect(gateway.sandbox.requests()).toEqual([]);
 
     const spare = await dial(gateway.port);

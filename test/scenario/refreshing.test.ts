@@ -110,6 +110,34 @@ describe("an answer that has just expired", () => {
 });
 
 describe("a refresh", () => {
+  it.each([412, 431])(
+    "whose condition the upstream refuses (%i) is made without the next time",
+    async (status) => {
+      const { gateway, clock } = await start();
+      gateway.sandbox.set({ validators: "etag" });
+      const { text } = await gateway.get(PATH);
+      clock.pass(TTL_MS);
+      gateway.sandbox.revise();
+      gateway.sandbox.clearRequests();
+      gateway.sandbox.faults.add({ status, times: 1 });
+      expect(cacheStatus(await gateway.get(PATH))).toMatchObject(UPDATING);
+      await landed(gateway);
+      expect(gateway.sandbox.requests()).toMatchObject([{ conditional: true, status }]);
+      clock.pass(5_000);
+      expect((await gateway.get(PATH)).text).toBe(text);
+      await landed(gateway);
+      expect(gateway.sandbox.requests()).toMatchObject([{}, { conditional: false, status: 200 }]);
+      const next = await gateway.get(PATH);
+      expect(cacheStatus(next)).toMatchObject({ hit: true, ttl: "300" });
+      expect(next.text).not.toBe(text);
+      // What came then has validators that nobody has refused.
+      clock.pass(TTL_MS);
+      await gateway.get(PATH);
+      await landed(gateway);
+      expect(gateway.sandbox.requests().at(-1)).toMatchObject({ conditional: true, status: 304 });
+    },
+  );
+
   it("is counted as one, and charged to the app that asked", async () => {
     const { gateway } = await startExpired({ settings: APPS });
     await gateway.get(PATH, from("web"));

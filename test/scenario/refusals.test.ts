@@ -96,47 +96,104 @@ describe("a request that cannot be served", () => {
 
 describe("what is no request at all", () => {
   it.each([
-    ["raw bytes in the target", "GET /areas?q=\u00e5 HTTP/1.1\r\nHost: x\r\n\r\n", 400, "malformed-request"],
-    ["a header without a name", "GET /areas HTTP/1.1\r\nHost: x\r\n: v\r\n\r\n", 400, "malformed-request"],
+    [
+      "raw bytes in the target",
+      "GET /areas?q=\u00e5 HTTP/1.1\r\nHost: x\r\n\r\n",
+      "400 malformed-request",
+      /URL.*outside ASCII must be percent-encoded/,
+    ],
+    [
+      "a header without a name",
+      "GET /areas HTTP/1.1\r\nHost: x\r\n: v\r\n\r\n",
+      "400 malformed-request",
+      /^A header has/,
+    ],
     [
       "a header that is folded",
       "GET /areas HTTP/1.1\r\nHost: x\r\nA: 1\r\n 2\r\n\r\n",
-      400,
-      "malformed-request",
+      "400 malformed-request",
+      /^A header has/,
     ],
-    ["a blank in the target", "GET /areas?q=a b HTTP/1.1\r\nHost: x\r\n\r\n", 400, "malformed-request"],
-    ["an unknown method", "FETCH /areas HTTP/1.1\r\nHost: x\r\n\r\n", 400, "malformed-request"],
-    ["no HTTP", "hello\r\n\r\n", 400, "malformed-request"],
-    ["no Host", "GET /areas HTTP/1.1\r\nConnection: close\r\n\r\n", 400, "malformed-request"],
+    [
+      "a blank in the target",
+      "GET /areas?q=a b HTTP/1.1\r\nHost: x\r\n\r\n",
+      "400 malformed-request",
+      /a blank in the URL must be percent-encoded/,
+    ],
+    [
+      "an unknown method",
+      "FETCH /areas HTTP/1.1\r\nHost: x\r\n\r\n",
+      "400 malformed-request",
+      /a method of HTTP/,
+    ],
+    ["no HTTP", "hello\r\n\r\n", "400 malformed-request", /a method of HTTP/],
+    ["HTTP/2", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "400 malformed-request", /HTTP\/1\.1 or HTTP\/1\.0/],
+    [
+      "no Host",
+      "GET /areas HTTP/1.1\r\nConnection: close\r\n\r\n",
+      "400 malformed-request",
+      /Host header is missing/,
+    ],
     [
       "two lengths",
       "GET /areas HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
-      400,
-      "malformed-request",
+      "400 malformed-request",
+      /Transfer-Encoding.*Content-Length besides/,
     ],
-    ["a tunnel", "CONNECT example.com:443 HTTP/1.1\r\nHost: x\r\n\r\n", 405, "method-not-allowed"],
+    [
+      "a length that is none",
+      "GET /areas HTTP/1.1\r\nHost: x\r\nContent-Length: +5\r\n\r\n",
+      "400 malformed-request",
+      /Content-Length is not one plain number/,
+    ],
+    [
+      "a tunnel",
+      "CONNECT example.com:443 HTTP/1.1\r\nHost: x\r\n\r\n",
+      "405 method-not-allowed",
+      /no tunnels/,
+    ],
+    [
+      "an expectation",
+      "GET /areas HTTP/1.1\r\nHost: x\r\nExpect: x\r\nConnection: close\r\n\r\n",
+      "417 expectation-failed",
+      /an Expect header/,
+    ],
+    [
+      "headers beyond the parser's own limit",
+      `GET /areas HTTP/1.1\r\nHost: x\r\nA: ${"a".repeat(60_000)}\r\n\r\n`,
+      "431 headers-too-large",
+      /All headers together may be 16384 bytes long/,
+    ],
     [
       "too many headers",
-      `GET /areas HTTP/1.1\r\nHost: x\r\nA: ${"a".repeat(60_000)}\r\n\r\n`,
-      431,
-      "headers-too-large",
+      `GET /areas HTTP/1.1\r\nHost: x\r\nConnection: close\r\n${"A: b\r\n".repeat(99)}\r\n`,
+      "431 headers-too-large",
+      /A request may have 100 headers/,
     ],
     [
       "a URL beyond the parser's own limit",
       `GET /areas?q=${"a".repeat(60_000)} HTTP/1.1\r\nHost: x\r\n\r\n`,
-      414,
-      "uri-too-long",
+      "414 uri-too-long",
+      /URLs may be 8192 bytes long/,
     ],
-  ])("%s is refused in the same form", async (_name, bytes, status, code) => {
-    const gateway = await startGateway();
-    const raw = await exchangeRaw(gateway.port, Buffer.from(bytes, "latin1"));
-    const [head = "", body = ""] = raw.split("\r\n\r\n");
-    expect(head).toMatch(new RegExp(`^HTTP/1.1 ${status} `));
-    expect(head).toMatch(/^content-type: application\/problem\+json$/im);
-    expect(head).toMatch(/^x-request-id: \S+$/im);
-    expect(JSON.parse(body)).toMatchObject({ type: `urn:property-gateway:problem:${code}`, status });
-    expect(gateway.sandbox.requests()).toEqual([]);
-  });
+  ])(
+    "%s is refused in the same form, and it is said what is wrong",
+    async (_name, bytes, expected, detail) => {
+      const gateway = await startGateway();
+      const raw = await exchangeRaw(gateway.port, Buffer.from(bytes, "latin1"));
+      const [head = "", body = ""] = raw.split("\r\n\r\n");
+      const [status, code] = expected.split(" ");
+      expect(head).toMatch(new RegExp(`^HTTP/1.1 ${status} `));
+      expect(head).toMatch(/^content-type: application\/problem\+json$/im);
+      expect(head).toMatch(/^x-request-id: \S+$/im);
+      expect(JSON.parse(body)).toMatchObject({
+        type: `urn:property-gateway:problem:${code}`,
+        status: Number(status),
+        detail: expect.stringMatching(detail),
+      });
+      expect(gateway.sandbox.requests()).toEqual([]);
+    },
+  );
 
   it("does not get in front of the answer to the request before it on the same connection", async () => {
     const gateway = await startGateway();

@@ -54,6 +54,56 @@ describe("two gateways on one Redis", () => {
     expect(first.sandbox.requests()).toHaveLength(4);
   });
 
+  it("tell an app that has used up its share so at once; others are still served", async () => {
+    const settings = "apps: [{ id: web, weight: 2 }, { id: batch }]";
+    const [first, second] = await startTwo({ BUDGET: "8/1h" }, settings);
+    const from = (app: string) => ({ headers: { "x-app-id": app } });
+    expect((await first.get("/areas?q=a", from("somebody"))).status).toBe(200);
+    // Its share, and one of what others leave; of that it gets no more at once while others are about.
+    for (const [index, gateway] of [first, second, first, second, first].entries())
+      expect((await gateway.get(`/areas?q=${index}`, from("web"))).status).toBe(200);
+    const quote = async (gateway: TestGateway): Promise<unknown> =>
+      (await ask(`${gateway.adminUrl}/quote?url=/areas?q=d&app=web`)).json();
+    for (const gateway of [first, second]) {
+      await expect.poll(() => quote(gateway)).toMatchObject({ refusal: "quota-exceeded" });
+      const refused = await gateway.get("/areas?q=d", from("web"));
+      expect([refused.status, problemCode(refused)]).toEqual([429, "quota-exceeded"]);
+      expect(Number(refused.headers["retry-after"])).toBeGreaterThan(850);
+    }
+    expect((await second.get("/areas?q=d", from("batch"))).status).toBe(200);
+    expect(first.sandbox.requests()).toHaveLength(7);
+  });
+
+  it("leave nobody of a burst waiting who would wait in vain", async () => {
+    const [first] = await startTwo({ BUDGET: "60/1h" }, "apps: [{ id: web, weight: 4 }, { id: batch }]");
+    expect((await first.get("/areas?q=a", { headers: { "x-app-id": "web" } })).status).toBe(200);
+    const replies = await Promise.all(
+      Array.from({ length: 40 }, (_, index) => first.get(`/areas?q=${index}`)),
+    );
+    // Ten are its share, one is borrowed; the next one may be borrowed over a minute later.
+    expect(replies.filter(({ status }) => status === 200)).toHaveLength(11);
+    const refused = replies.filter(({ status }) => status !== 200);
+    expect(refused.map(problemCode)).toEqual(Array.from({ length: 29 }, () => "quota-exceeded"));
+  });
+
+  it("reckon with those who wait at the other one", async () => {
+    const [first, second] = await startTwo({ BUDGET: "2/10s", BUDGET_MAX_WAIT: "60s" }, "");
+    for (const gateway of [first, second])
+      expect((await gateway.get(`/areas?q=${gateway.port}`)).status).toBe(200);
+    const hangUp = new AbortController();
+    const waiting = ["a", "b", "c"].map((q) => first.get(`/areas?q=${q}`, { signal: hangUp.signal }));
+    const quoted = async (): Promise<number> =>
+      Object(await (await ask(`${second.adminUrl}/quote?url=/areas?q=d`)).json()).predictedWaitMs;
+    // Two of them go when the window has passed, the third with this one a window later.
+    await expect.poll(quoted).toBeGreaterThan(15_000);
+    const refused = await second.get("/areas?q=d", { headers: { "x-request-deadline-ms": "15000" } });
+    expect([refused.status, problemCode(refused)]).toEqual([503, "temporary-reduced-capacity"]);
+    expect(Number(refused.headers["retry-after"])).toBeGreaterThan(15);
+    hangUp.abort();
+    await Promise.allSettled(waiting);
+    await expect.poll(quoted).toBeLessThan(10_001);
+  });
+
   it("leave the upstream alone together when one of them is asked to", async () => {
     const [first, second] = await startTwo({});
     first.sandbox.faults.add({ status: 429, retryAfter: "60", times: 1 });

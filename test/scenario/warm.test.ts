@@ -1,84 +1,31 @@
 /**
  * Answers that are kept warm: fetched before anybody asks, and again before they expire.
  */
-import { writeFileSync } from "node:fs";
-import { join } from "node:path";
-
 import { describe, expect, it, onTestFinished } from "vitest";
 
-import { ask } from "../support/ask.ts";
-import { createFakeClock, type FakeClock } from "../support/fake-clock.ts";
-import { startGateway, type TestGateway, type TestGatewayOptions } from "../support/gateway.ts";
-import { run } from "../support/process.ts";
+import { startGateway, type TestGateway } from "../support/gateway.ts";
 import { cacheStatus } from "../support/reply.ts";
 import { startRedis } from "../support/redis.ts";
 import { temporaryDirectory } from "../support/sqlite.ts";
-
-/** The latest that a gateway begins after its start. */
-const BEGINS_MS = 2_000;
-/** Searches among listings are fresh for 300 s, and kept warm by a fetch after 270 s. */
-const AGAIN_MS = 270_000;
-const [NACKA, STOCKHOLM, AREAS] = [
-  "/listings?areaId=76&limit=5",
-  "/listings?areaId=1&limit=5",
-  "/areas?q=Nacka",
-];
-const LIST = `urls: [{ url: "${NACKA}" }, { url: "${STOCKHOLM}" }, { url: "${AREAS}" }]`;
-
-/** A file with this text. */
-function fileWith(text: string): string {
-  const path = join(temporaryDirectory(), "list.yaml");
-  writeFileSync(path, text);
-  return path;
-}
-
-interface Started {
-  readonly gateway: TestGateway;
-  readonly clock: FakeClock;
-}
-
-/** A gateway that keeps a list warm, and has not begun to. */
-async function start(list: string, options: TestGatewayOptions = {}, startAt = Date.now()): Promise<Started> {
-  const clock = createFakeClock(startAt);
-  const gateway = await startGateway({
-    clock,
-    sandbox: { now: clock.now },
-    ...options,
-    env: { WARM_FILE: fileWith(list), ...options.env },
-  });
-  return { gateway, clock };
-}
-
-interface WarmState {
-  readonly query: string;
-  readonly dueInSeconds: number;
-  readonly last: string | null;
-}
-
-async function warmStates({ adminUrl }: Pick<TestGateway, "adminUrl">): Promise<WarmState[]> {
-  const shown: { readonly urls: WarmState[] } = JSON.parse((await ask(`${adminUrl}/cache/warm`)).text);
-  return shown.urls;
-}
-
-/** Lets a gateway go on until none of its answers is due. */
-async function attended({ gateway, clock }: Started): Promise<WarmState[]> {
-  let states: WarmState[] = [];
-  await expect
-    .poll(async () => {
-      await clock.advance(0);
-      states = await warmStates(gateway);
-      return states.filter(({ dueInSeconds }) => dueInSeconds <= 0);
-    })
-    .toEqual([]);
-  return states;
-}
+import {
+  AGAIN_MS,
+  AREAS,
+  attended,
+  BEGINS_MS,
+  fileWith,
+  LIST,
+  NACKA,
+  startWarm,
+  STOCKHOLM,
+  warmStates,
+} from "../support/warm.ts";
 
 const targets = ({ sandbox }: TestGateway): string[] =>
   sandbox.requests().map(({ path, query }) => `${path}?${query}`);
 
 describe("what is listed", () => {
   it("is fetched before anybody asks: the first caller's is a hit", async () => {
-    const { gateway, clock } = await start(LIST);
+    const { gateway, clock } = await startWarm(LIST);
     await clock.advance(BEGINS_MS);
     await attended({ gateway, clock });
     expect(gateway.sandbox.counts().byResource).toMatchObject({ listings: 2, areas: 1 });
@@ -94,7 +41,7 @@ describe("what is listed", () => {
   });
 
   it("is fetched again before it expires, so that callers never get a stale one", async () => {
-    const { gateway, clock } = await start(`urls: [{ url: "${NACKA}" }]`);
+    const { gateway, clock } = await startWarm(`urls: [{ url: "${NACKA}" }]`);
     await clock.advance(BEGINS_MS);
     await attended({ gateway, clock });
     for (const round of [1, 2, 3]) {
@@ -121,7 +68,7 @@ describe("what is listed", () => {
     ["more often than it expires", "2m", 120],
     ["less often than it expires", "10m", 600],
   ])("is fetched as often as the list says: %s", async (_name, every, seconds) => {
-    const { gateway, clock } = await start(`urls: [{ url: "${NACKA}", every: ${every} }]`);
+    const { gateway, clock } = await startWarm(`urls: [{ url: "${NACKA}", every: ${every} }]`);
     await clock.advance(BEGINS_MS);
     expect(await attended({ gateway, clock })).toMatchObject([{ dueInSeconds: seconds }]);
     await clock.advance(seconds * 1_000 - 1);
@@ -135,7 +82,7 @@ describe("what is listed", () => {
 
   it("is fetched one after the other, beside what callers ask", async () => {
     const list = `urls: [{ url: "${NACKA}" }, { url: "${STOCKHOLM}" }, { url: "/listings?areaId=2&limit=5" }]`;
-    const { gateway, clock } = await start(list);
+    const { gateway, clock } = await startWarm(list);
     gateway.sandbox.hold("/listings");
     await clock.advance(BEGINS_MS);
     for (const nth of [1, 2, 3]) {
@@ -147,9 +94,23 @@ describe("what is listed", () => {
     await attended({ gateway, clock });
   });
 
+  it("is waited for where the upstream is slow, and is no failure then", async () => {
+    const { gateway, clock } = await startWarm(`urls: [{ url: "${NACKA}" }]`);
+    gateway.sandbox.hold("/listings");
+    await clock.advance(BEGINS_MS);
+    await expect.poll(() => clock.advance(0).then(gateway.sandbox.waiting)).toBe(1);
+    // Longer than it would have waited for a place.
+    await clock.advance(3_000);
+    expect(await warmStates(gateway)).toMatchObject([{ last: null }]);
+    gateway.sandbox.release();
+    expect(await attended({ gateway, clock })).toMatchObject([{ last: "refreshed", dueInSeconds: 270 }]);
+    expect(cacheStatus(await gateway.get(NACKA))).toMatchObject({ hit: true });
+    expect(gateway.sandbox.requests()).toHaveLength(1);
+  });
+
   it("is charged as such, to the app that the list names", async () => {
     const list = `urls: [{ url: "${NACKA}", app: web }, { url: "${STOCKHOLM}" }]`;
-    const { gateway, clock } = await start(list, { settings: "apps: [{ id: web }]" });
+    const { gateway, clock } = await startWarm(list, { settings: "apps: [{ id: web }]" });
     await clock.advance(BEGINS_MS);
     await attended({ gateway, clock });
     const spent = (app: string, cause: string): Promise<number> =>
@@ -159,7 +120,7 @@ describe("what is listed", () => {
   });
 
   it("is fetched in the format that the list names", async () => {
-    const { gateway, clock } = await start(`urls: [{ url: "${NACKA}", format: v2 }]`);
+    const { gateway, clock } = await startWarm(`urls: [{ url: "${NACKA}", format: v2 }]`);
     await clock.advance(BEGINS_MS);
     await attended({ gateway, clock });
     const accept = "application/vnd.propertyservice-v2+json";
@@ -169,7 +130,7 @@ describe("what is listed", () => {
   });
 
   it("never costs a place of the reserve, and is fetched as soon as there is another", async () => {
-    const { gateway, clock } = await start(LIST, {
+    const { gateway, clock } = await startWarm(LIST, {
       env: { BUDGET: "10/1m" },
       settings: "budget: { reserve: 0.8 }",
     });
@@ -192,7 +153,7 @@ describe("what is listed", () => {
   });
 
   it("that fails is tried again after a while, and the others are fetched meanwhile", async () => {
-    const { gateway, clock } = await start(LIST, { settings: "upstream: { retryDelay: 0ms }" });
+    const { gateway, clock } = await startWarm(LIST, { settings: "upstream: { retryDelay: 0ms }" });
     gateway.sandbox.faults.add({ wrongJson: true, pathPrefix: "/areas" });
     await clock.advance(BEGINS_MS);
     const states = await attended({ gateway, clock });
@@ -206,7 +167,7 @@ describe("what is listed", () => {
   });
 
   it("is fetched later where a caller has had it renewed meanwhile", async () => {
-    const { gateway, clock } = await start(`urls: [{ url: "${NACKA}" }]`, {
+    const { gateway, clock } = await startWarm(`urls: [{ url: "${NACKA}" }]`, {
       settings: "apps: [{ id: desk, mayForceRefresh: true }]",
     });
     await clock.advance(BEGINS_MS);
@@ -226,12 +187,12 @@ describe("what is listed", () => {
 describe("what another has fetched already", () => {
   it("before a restart is not fetched until it is due", async () => {
     const env = { DATA_DIR: temporaryDirectory() };
-    const before = await start(LIST, { env });
+    const before = await startWarm(LIST, { env });
     await before.clock.advance(BEGINS_MS);
     await attended(before);
     await before.gateway.stop();
 
-    const soon = await start(LIST, { env }, before.clock.now() + 100_000);
+    const soon = await startWarm(LIST, { env }, before.clock.now() + 100_000);
     await soon.clock.advance(BEGINS_MS);
     const states = await attended(soon);
     expect(states.map(({ last }) => last)).toEqual([null, null, null]);
@@ -241,7 +202,7 @@ describe("what another has fetched already", () => {
     expect(cacheStatus(await soon.gateway.get(NACKA))).toMatchObject({ hit: true });
     await soon.gateway.stop();
 
-    const late = await start(LIST, { env }, before.clock.now() + AGAIN_MS);
+    const late = await startWarm(LIST, { env }, before.clock.now() + AGAIN_MS);
     await late.clock.advance(BEGINS_MS);
     await attended(late);
     expect(late.gateway.sandbox.requests().map(({ path }) => path)).toEqual(["/listings", "/listings"]);
@@ -274,10 +235,10 @@ describe("what another has fetched already", () => {
 describe("operators", () => {
   it("see how each answer stands", async () => {
     const list = `urls: [{ url: "/listings/?limit=5&areaId=76", app: web, every: 2m }, { url: "${AREAS}" }]`;
-    const { gateway, clock } = await start(list, { settings: "apps: [{ id: web }]" });
+    const { gateway, clock } = await startWarm(list, { settings: "apps: [{ id: web }]" });
     const [first, second] = [
-      { query: "listings?areaId=76&limit=5&offset=0", app: "web", everySeconds: 120 },
-      { query: expect.stringMatching(/^areas\?q=Nacka/), app: "other", everySeconds: null },
+      { query: "listings?areaId=76&limit=5&offset=0", format: "json", app: "web", everySeconds: 120 },
+      { query: expect.stringMatching(/^areas\?q=Nacka/), format: "json", app: "other", everySeconds: null },
     ];
     expect(await warmStates(gateway)).toEqual([
       { ...first, dueInSeconds: 0, last: null },
@@ -290,98 +251,18 @@ describe("operators", () => {
     ]);
   });
 
-  it("see none where none is listed", async () => {
-    const gateway = await startGateway();
-    expect(await warmStates(gateway)).toEqual([]);
-  });
-});
-
-const ENV = {
-  HOST: "127.0.0.1",
-  PORT: "0",
-  ADMIN_PORT: "0",
-  UPSTREAM_URL: "http://127.0.0.1:9",
-  UPSTREAM_IMAGE_URL: "http://127.0.0.1:9",
-  UPSTREAM_SERVICE: "propertyservice",
-  UPSTREAM_CALLER_ID: "test-caller",
-  UPSTREAM_PRIVATE_KEY: "K3y-that-nobody-may-ever-see",
-  UPSTREAM_USER_AGENT: "test/1.0",
-  UPSTREAM_REFERRER: "https://www.example.com/",
-  DATA_DIR: "",
-};
-
-/** What a command says of a list before it ends with 1, a line for each mistake. */
-async function refusal(command: "gateway" | "config-check", file: string): Promise<string[]> {
-  const process = run([command], { ...ENV, WARM_FILE: file });
-  expect(await process.ended).toBe(1);
-  expect(process.output()).not.toMatch(/K3y-that|0123456789abcdef/);
-  return process
-    .output()
-    .split("\n")
-    .filter((line) => line.includes(".yaml"));
-}
-
-describe.each(["gateway", "config-check"] as const)("a list with mistakes is refused by %s", (command) => {
-  it("with a line for each URL that puts no question, and where it stands", async () => {
-    const file = fileWith(`urls:
-  - url: /listings?areaId=76
-  - url: /nowhere?callerId=test-caller&hash=0123456789abcdef&q=K3y-that-nobody-may-ever-see
-  - url: /listings?limit=501
-  - url: /areas?q=Nacka
-    app: unheard-of
-  - url: /listings?minRooms=many&maxRooms=few
-`);
-    const lines = await refusal(command, file);
-    expect(lines).toEqual([
-      expect.stringMatching(/list\.yaml:3: \/nowhere: nothing at this URL is ever kept/),
-      expect.stringMatching(/list\.yaml:4: \/listings: limit: expected/),
-      expect.stringMatching(/list\.yaml:5\b.*unheard-of is no app of the settings/),
-      expect.stringMatching(/list\.yaml:7\b.*minRooms: expected .*maxRooms: expected/),
+  it("see which format is kept warm", async () => {
+    const list = `urls: [{ url: "${NACKA}" }, { url: "${NACKA}", format: v2 }, { url: "/cache/primary_1_10x10.jpg" }]`;
+    const { gateway } = await startWarm(list);
+    expect(await warmStates(gateway)).toMatchObject([
+      { query: "listings?areaId=76&limit=5&offset=0", format: "json" },
+      { query: "listings?areaId=76&limit=5&offset=0", format: "v2" },
+      { format: "jpeg" },
     ]);
   });
 
-  it("with a line for each value that is none", async () => {
-    const file = fileWith(`urls:
-  - url: /listings?areaId=76
-    every: often
-  - url: /listings?areaId=1
-    evry: 5m
-  - url: listings?areaId=2
-  - every: 5m
-  - url: /areas?q=Nacka
-    format: xml
-  - url: /areas?q=Solna
-    every: 10ms
-`);
-    const lines = await refusal(command, file);
-    expect(lines.map((line) => /list\.yaml:(\d+)/.exec(line)?.[1])).toEqual(
-      expect.arrayContaining(["3", "5", "6", "7", "9", "11"]),
-    );
-    expect(lines).toHaveLength(6);
-    expect(lines.join("\n")).toMatch(/urls\[0\]\.every: found "often"; expected a duration/);
-    expect(lines.join("\n")).toMatch(/evry: unknown setting; did you mean .*every\?/);
-  });
-
-  it.each([
-    ["cannot be read", undefined, /warm\.file: ".*missing\.yaml" cannot be read \(ENOENT\)/],
-    ["is no YAML", "urls: @7", /list\.yaml:1: not valid YAML/],
-    ["is no list", "urls: 7", /list\.yaml:1: urls: found 7; expected a list/],
-    [
-      "has other settings",
-      "urls: []\nurl: /areas",
-      /list\.yaml:2: url: unknown setting; did you mean urls\?/,
-    ],
-    ["is empty", "", /list\.yaml: urls: found nothing; expected a list of URLs/],
-  ])("where its file %s", async (_name, text, expected) => {
-    const file = text === undefined ? "/nowhere/missing.yaml" : fileWith(text);
-    const said = await refusal(command, file);
-    expect(said).toEqual([expect.stringMatching(expected)]);
-  });
-});
-
-describe("a list without mistakes", () => {
-  it("is passed by the check of the settings, and costs nothing", async () => {
-    const check = run(["config-check"], { ...ENV, WARM_FILE: fileWith(LIST) });
-    expect(await check.ended).toBe(0);
+  it("see none where none is listed", async () => {
+    const gateway = await startGateway();
+    expect(await warmStates(gateway)).toEqual([]);
   });
 });

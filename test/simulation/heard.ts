@@ -1,6 +1,7 @@
 /** Which replicas there are, as readReplicas in src/budget/lua/prelude.lua reckons. */
 import type { Terms } from "../../src/budget/arbiter.ts";
 import { SILENT_MS } from "../../src/budget/shared-allowance.ts";
+import type { Queued } from "../../src/budget/queued.ts";
 import type { Asker } from "../../src/budget/shared-budget.ts";
 
 const REJOIN_GRACE_MS = 5_000;
@@ -10,6 +11,8 @@ export interface Heard {
   readonly known: number;
   /** It waits for its turn. */
   readonly wait: { readonly at: number; readonly rank: number; readonly tag: number } | undefined;
+  /** Who waits there. */
+  readonly queued: readonly Queued[];
   /** It was lost in a restart, and has not come back. */
   readonly isLost?: boolean;
 }
@@ -23,6 +26,8 @@ export interface Others {
   /** These, and the ones that have not caught up. */
   readonly apart: readonly number[];
   readonly oldest: number | undefined;
+  /** Who waits at those that are live. */
+  readonly queued: readonly Queued[];
 }
 
 export interface Reckoning {
@@ -45,10 +50,12 @@ export function readReplicas(
   const silent: (Heard & { readonly name: string })[] = [];
   let oldest: number | undefined;
   let behind = 0;
+  const queued: Queued[] = [];
   for (const [name, heard] of replicas) {
     if (heard.heardAt >= now - SILENT_MS || name === replica) {
       live.set(name, heard.wait ?? { at: 0, rank: 0, tag: 0 });
       if (name === replica) continue;
+      queued.push(...heard.queued);
       oldest = Math.min(oldest ?? heard.known, heard.known);
       if (options.seq - heard.known > options.slack) behind++;
     } else silent.push({ ...heard, name });
@@ -72,5 +79,5 @@ export function readReplicas(
     );
   });
   const apart = held.map((one) => one + behind);
-  return { live, liveCount, silentCount: silent.length, held, apart, oldest };
+  return { live, liveCount, silentCount: silent.length, held, apart, oldest, queued };
 }

@@ -4,7 +4,7 @@ import type { Candidate, Terms } from "../../src/budget/arbiter.ts";
 import { createSharedAllowance } from "../../src/budget/shared-allowance.ts";
 import type { News } from "../../src/budget/shared-budget.ts";
 import { createTurns } from "../../src/budget/turns.ts";
-import { createWaitingLine, type InLine } from "../../src/budget/waiting-line.ts";
+import { createWaitingLine } from "../../src/budget/waiting-line.ts";
 import type { Priority, SendEnd, SlowDownCause } from "../../src/exchange.ts";
 import { type Clock, pause } from "../../src/platform/clock.ts";
 import type { Dice } from "../support/dice.ts";
@@ -83,7 +83,8 @@ export interface ReplicaOptions {
   readonly failed: (error: unknown) => void;
 }
 
-interface Waiter extends InLine {
+interface Waiter {
+  readonly wish: Wish;
   readonly askedAt: number;
 }
 
@@ -131,7 +132,7 @@ export function startReplica(options: ReplicaOptions): Replica {
     },
   };
   const turns = createTurns({ allowance: watched, line, clock, mayGo: () => true, isUnlimited: () => false });
-  allowance.onChange(turns.changed);
+  allowance.attach({ queued: () => line.queued(), changed: turns.changed });
   let wake = (): void => undefined;
 
   /** As the throttle does, but for the limit to how many are on their way at once. */
@@ -196,7 +197,7 @@ export function startReplica(options: ReplicaOptions): Replica {
   function join(candidate: Candidate, askedAt: number): void {
     const waiter: Waiter = { wish: { ...candidate, cause: "miss", query: "" }, askedAt };
     count(candidate, 1);
-    if (line.join(waiter)) turns.changed();
+    if (line.stand(waiter, [waiter.wish])) turns.changed();
   }
 
   function want(candidate: Candidate, sends: number): void {

@@ -20,6 +20,7 @@ import type {
   KnownSend,
   LookReply,
   News,
+  SharedApp,
   SharedCircuit,
   TakeReply,
   TakeRequest,
@@ -43,10 +44,12 @@ interface AppMemory {
   own: Places;
 }
 
-type Line = { readonly entry: number; readonly id: string; readonly at: number } & (
-  | { readonly kind: "sent" | "known" }
+type NewLine = { readonly id: string; readonly at: number } & (
+  | { readonly kind: "sent"; readonly isOwn: boolean }
+  | { readonly kind: "known" }
   | { readonly kind: "end"; readonly isUnsent: boolean }
 );
+type Line = NewLine & { readonly entry: number };
 
 /** What is kept; what is left of it after a restart is for the test to say. */
 export interface Memory {
@@ -131,8 +134,8 @@ export function createSharedModel(options: ModelOptions): SharedModel {
 
   const isJoined = ({ gen }: Asker): boolean => memory.gen !== "" && gen === memory.gen && memory.run === run;
 
-  function hear({ replica, known }: Asker, now: number, wait: Heard["wait"]): void {
-    memory.replicas.set(replica, { heardAt: now, known, wait });
+  function hear({ replica, known, queued }: Asker, now: number, wait: Heard["wait"]): void {
+    memory.replicas.set(replica, { heardAt: now, known, wait, queued });
   }
 
   const others = (terms: Terms, asker: Asker, now: number) =>
@@ -155,19 +158,23 @@ export function createSharedModel(options: ModelOptions): SharedModel {
     }));
   }
 
-  function addLine(line: Omit<Line, "entry"> & { kind: Line["kind"]; isUnsent?: boolean }): void {
-    const { id, at, isUnsent = false } = line;
-    const entry = ++memory.entries;
-    memory.ledger.push(
-      line.kind !== "end" ? { kind: line.kind, entry, id, at } : { kind: "end", entry, id, at, isUnsent },
+  function appsAt(now: number): SharedApp[] {
+    return [...memory.apps].flatMap(([app, { askedAt, borrowedAt }]) =>
+      askedAt === Number.NEGATIVE_INFINITY
+        ? []
+        : [{ app, askedMs: now - askedAt, borrowedMs: now - borrowedAt }],
     );
+  }
+
+  function addLine(line: NewLine): void {
+    memory.ledger.push({ ...line, entry: ++memory.entries });
     if (memory.ledger.length > 4_000) memory.ledger.splice(0, 2_000);
   }
 
   function take(terms: Terms, request: TakeRequest): TakeReply {
     const now = readClock();
     if (!isJoined(request)) return { kind: "lost" };
-    const { live, liveCount, silentCount, held, apart, oldest } = others(terms, request, now);
+    const { live, liveCount, silentCount, held, apart, oldest, queued } = others(terms, request, now);
     const slack = slackOf(terms);
     for (const { app } of request.wishes) memoryOf(memory, app).askedAt = now;
     const standing = standingOf(memory, terms, now);
@@ -183,7 +190,7 @@ export function createSharedModel(options: ModelOptions): SharedModel {
 
     const wait = (at: number, why: "place" | "news"): TakeReply => {
       hear(request, now, { at, rank: first.rank, tag: first.tag });
-      return { kind: "wait", forMs: at - now, why, live: liveCount, held: apart };
+      return { kind: "wait", forMs: at - now, why, apps: appsAt(now), live: liveCount, held: apart, queued };
     };
     const known = Math.min(oldest ?? memory.seq, request.known);
     if (!request.anyway && liveCount + silentCount > 1 && memory.seq - known >= slack)
@@ -213,9 +220,9 @@ export function createSharedModel(options: ModelOptions): SharedModel {
       if (at === Number.POSITIVE_INFINITY) at = now + SILENT_MS;
       if (at <= now && isOthersTurn(candidate)) at = now + GRACE_MS;
       if (request.anyway || at <= now) {
-        const { id, seq } = grant(terms, request.id, candidate, standing, now);
+        const granted = grant(terms, request.id, candidate, standing, now);
         hear(request, now, undefined);
-        return { kind: "granted", index: candidate.index, id, seq, live: liveCount, held: apart };
+        return { kind: "granted", index: candidate.index, ...granted, live: liveCount, held: apart, queued };
       }
       earliest = Math.min(earliest, at);
     }
@@ -228,15 +235,15 @@ export function createSharedModel(options: ModelOptions): SharedModel {
     { wish, tag }: { readonly wish: TakeRequest["wishes"][number]; readonly tag: number },
     standing: Standing,
     now: number,
-  ): { id: string; seq: number } {
+  ): { id: string; seq: number; isOwn: boolean } {
     const id = `${bare}@${wish.app}`;
     const until = now + terms.leaseMs;
     const app = memoryOf(memory, wish.app);
-    if (isOverShare(standing, terms, wish.app, now)) app.borrowedAt = now;
-    else {
+    const isOwn = !isOverShare(standing, terms, wish.app, now);
+    if (isOwn) {
       app.ownIds.add(id);
       takePlace(app.own, id, until);
-    }
+    } else app.borrowedAt = now;
     takePlace(app.all, id, until);
     takePlace(standing.places, id, until);
     memory.sends.set(id, until);
@@ -247,10 +254,10 @@ export function createSharedModel(options: ModelOptions): SharedModel {
       if (circuit !== undefined) [circuit.probe, circuit.probeUntil] = [id, until];
     }
     const seq = ++memory.seq;
-    if (seq % 64 === 0) forgetOld(memory, now - longestMs(terms) - terms.leaseMs - 1);
-    addLine({ kind: "sent", id, at: now });
-    tell({ kind: "sent", seq, id, ageMs: -terms.leaseMs });
-    return { id, seq };
+    if (seq % 64 === 0) forgetOld(memory, now - keptFor(terms));
+    addLine({ kind: "sent", id, at: now, isOwn });
+    tell({ kind: "sent", seq, id, isOwn, ageMs: -terms.leaseMs });
+    return { id, seq, isOwn };
   }
 
   return {
@@ -291,7 +298,7 @@ export function createSharedModel(options: ModelOptions): SharedModel {
       const now = readClock();
       if (!isJoined(asker)) return { kind: "lost" };
       const lines = linesAfter(memory.ledger, Number(after.split("-")[0]));
-      const { live, liveCount, apart } = others(terms, asker, now);
+      const { live, liveCount, apart, queued } = others(terms, asker, now);
       hear(asker, now, live.get(asker.replica));
       return {
         kind: "news",
@@ -300,13 +307,16 @@ export function createSharedModel(options: ModelOptions): SharedModel {
           const { id, at } = line;
           if (line.kind === "end") return { kind: "settled", id, ageMs: now - at, isUnsent: line.isUnsent };
           const untilMs = line.kind === "sent" ? terms.leaseMs : 0;
-          return { kind: "sent", id, ageMs: now - at - untilMs, seq: undefined };
+          const isOwn = line.kind === "sent" && line.isOwn;
+          return { kind: "sent", id, isOwn, ageMs: now - at - untilMs, seq: undefined };
         }),
         entry: `${lines.at(-1)?.entry ?? Number(after.split("-")[0])}-0`,
         isAll: lines.length < MOST_LINES,
         circuits: circuitsAt(now),
+        apps: appsAt(now),
         live: liveCount,
         held: apart,
+        queued,
         replicas: [...memory.replicas.keys()],
       };
     },
@@ -316,7 +326,7 @@ export function createSharedModel(options: ModelOptions): SharedModel {
         memory.gen = `${now}.${replica}`;
         memory.begun = now;
         memory.run = run;
-        const absent = { heardAt: now - SILENT_MS - 1, known: 0, wait: undefined, isLost: true };
+        const absent = { heardAt: now - SILENT_MS - 1, known: 0, wait: undefined, queued: [], isLost: true };
         for (const name of memory.replicas.keys()) memory.replicas.set(name, absent);
         for (const name of known) if (name !== replica) memory.replicas.set(name, absent);
         tell({ kind: "generation", gen: memory.gen });
@@ -329,18 +339,22 @@ export function createSharedModel(options: ModelOptions): SharedModel {
         const seq = ++memory.seq;
         if (late === undefined) addLine({ kind: "known", id, at });
         else {
-          addLine({ kind: "sent", id, at: now - late.sentMs });
-          if (late.end !== undefined) addLine({ kind: "end", id, at });
+          addLine({ kind: "sent", id, at: now - late.sentMs, isOwn: false });
+          if (late.end !== undefined) addLine({ kind: "end", id, at, isUnsent: false });
         }
-        tell({ kind: "sent", seq, id, ageMs });
+        tell({ kind: "sent", seq, id, ageMs, isOwn: false });
       }
       memory.places = undefined;
-      memory.replicas.set(replica, { heardAt: now - SILENT_MS - 1, known: 0, wait: undefined });
+      memory.replicas.set(replica, { heardAt: now - SILENT_MS - 1, known: 0, wait: undefined, queued: [] });
       return { gen: memory.gen, seq: memory.seq, entry: `${memory.entries}-0` };
     },
     read() {
       const now = readClock();
-      return [...memory.sends].map(([id, at]) => ({ id, ageMs: now - at }));
+      return [...memory.sends].map(([id, at]) => ({
+        id,
+        ageMs: now - at,
+        isOwn: memoryOf(memory, appIn(id)).ownIds.has(id),
+      }));
     },
     leave(asker) {
       if (!isJoined(asker)) return;
@@ -372,6 +386,11 @@ function memoryOf({ apps }: Memory, app: string): AppMemory {
   return found;
 }
 
+/** Two windows: what apps took in the one before says what they are likely to want. */
+function keptFor(terms: Terms): number {
+  return 2 * longestMs(terms) + terms.leaseMs + 1;
+}
+
 function forgetOld({ sends, apps }: Memory, horizon: number): void {
   for (const [id, at] of sends) {
     if (at >= horizon) continue;
@@ -394,7 +413,7 @@ function standingOf(memory: Memory, terms: Terms, now: number): Standing {
 }
 
 function placesOf(memory: Memory, terms: Terms, now: number): Places {
-  forgetOld(memory, now - longestMs(terms) - terms.leaseMs - 1);
+  forgetOld(memory, now - keptFor(terms));
   const places = noPlaces();
   for (const app of memory.apps.values()) [app.all, app.own] = [noPlaces(), noPlaces()];
   for (const [id, at] of [...memory.sends].toSorted(([, a], [, b]) => a - b)) {

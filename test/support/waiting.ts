@@ -7,7 +7,7 @@ export interface WaitingOptions {
   readonly priority?: Priority;
 }
 
-/** One who waits for an upstream call, unless told otherwise for ever, and no more urgently later on. */
+/** One who waits for an upstream call, unless told otherwise for ever, and no more urgently later on; nobody joins. */
 export function waitingOf(options: WaitingOptions = {}): Waiting {
   const { deadlineAt = Number.POSITIVE_INFINITY, abandoned = new AbortController().signal } = options;
   const { priority = "interactive" } = options;
@@ -15,6 +15,8 @@ export function waitingOf(options: WaitingOptions = {}): Waiting {
     deadlineAt: () => deadlineAt,
     abandoned,
     priority: () => priority,
-    onMoreUrgent: () => undefined,
+    apps: () => [],
+    onChange: () => undefined,
+    inQueue: () => undefined,
   };
 }

@@ -7,11 +7,19 @@
 --          others      the replicas it knows of
 --          isLast      no more sends follow
 --          page        instead of all that: the sends that are kept here, from this one on
--- Answers  more: go on; joined: gen, seq, entry; page: sends as id, instant, id, instant …
+--          own         with it: what the keys of apps' own sends begin with
+-- Answers  more: go on; joined: gen, seq, entry; page: sends as [id, instant, whether it is of its app's own share]
 
 if request.page then
   local last = request.page + request.most - 1
-  return reply({ kind = 'page', sends = redis.call('ZRANGE', sends, int(request.page), int(last), 'WITHSCORES') })
+  local flat = redis.call('ZRANGE', sends, int(request.page), int(last), 'WITHSCORES')
+  local kept = {}
+  for i = 1, #flat, 2 do
+    -- The key of the app's own sends is none of KEYS, but in the same slot.
+    local app = string.match(flat[i], '@([^@]*)$') or ''
+    kept[#kept + 1] = { flat[i], flat[i + 1], redis.call('ZSCORE', request.own .. app, flat[i]) ~= false }
+  end
+  return reply({ kind = 'page', sends = kept })
 end
 
 local run = runOfServer()

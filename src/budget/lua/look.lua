@@ -1,9 +1,10 @@
 -- A replica says that it is there and which sends it knows of, and hears what it has missed.
 --
--- request  known, entry   what it knows of, and the last line of the ledger that it has seen
+-- request  queued         who waits there
+--          known, entry   what it knows of, and the last line of the ledger that it has seen
 --          most           lines at once
 --          leaves         it stops, and has nothing on its way: nothing is to be held back for it
--- Answers  lost: join first; news: seq, lines of the ledger as [entry, fields], circuits, live, held, replicas
+-- Answers  lost: join first; news: seq, lines of the ledger as [entry, fields], circuits, apps, live, held, queued, replicas
 
 if not isJoined() then return reply({ kind = 'lost' }) end
 if request.leaves then
@@ -21,5 +22,5 @@ if heardAt < now - request.silentMs then tell({ kind = 'changed' }) end
 hear(request.replica, request.known, wait)
 return reply({
   kind = 'news', seq = field('seq') or 0, lines = lines, isAll = #lines < request.most,
-  circuits = readCircuits(), live = others.liveCount, held = others.apart, replicas = redis.call('HKEYS', replicas)
+  circuits = readCircuits(), apps = describeApps(), live = others.liveCount, held = others.apart, queued = others.queued, replicas = redis.call('HKEYS', replicas)
 })

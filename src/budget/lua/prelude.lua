@@ -15,7 +15,7 @@
 --            tag:APP, asked:APP, borrowed:APP
 --            circuit:SCOPE    openUntil|coolOffMs|probeUntil|probe|cause
 -- KEYS[2]  sends, a sorted set of ids by instant; an id ends with @ and its app
--- KEYS[3]  replicas, a hash: heardAt|seq known|wakes at|rank|tag|lost
+-- KEYS[3]  replicas, a hash: heardAt|seq known|wakes at|rank|tag|lost|who waits there, app:rank:length,…
 -- KEYS[4]  ledger, a stream
 -- then, where apps are concerned, two sorted sets for each: the sends of its own share, and all of them
 -- ARGV[1]  the request, as JSON
@@ -64,11 +64,12 @@ local function split(text)
   return parts
 end
 
--- Notes that a replica was heard, which sends it knows of, and that it waits for its turn, if it does.
+-- Notes that a replica was heard, which sends it knows of, that it waits for its turn, if it does, and who waits there.
 local function hear(name, known, wait)
   wait = wait or { at = 0, rank = 0, tag = 0 }
   redis.call('HSET', replicas, name,
-    int(now) .. '|' .. int(known) .. '|' .. int(wait.at) .. '|' .. int(wait.rank) .. '|' .. string.format('%.17g', wait.tag))
+    int(now) .. '|' .. int(known) .. '|' .. int(wait.at) .. '|' .. int(wait.rank) .. '|' .. string.format('%.17g', wait.tag) ..
+    '||' .. (request.queued or ''))
 end
 
 -- The replicas: those heard of lately, the oldest news among the others, and those that have gone silent.
@@ -81,7 +82,7 @@ end
 -- and be cut off themselves without having gone silent yet: to a replica that is cut off next, they are apart.
 local function readReplicas()
   local all = redis.call('HGETALL', replicas)
-  local live, silent, oldest = {}, {}, nil
+  local live, silent, oldest, queued = {}, {}, nil, {}
   local liveCount, justSilent, behind = 0, 0, 0
   local seq = field('seq') or 0
   for i = 1, #all, 2 do
@@ -93,6 +94,7 @@ local function readReplicas()
       if all[i] ~= request.replica then
         if not oldest or known < oldest then oldest = known end
         if seq - known > request.slack then behind = behind + 1 end
+        if parts[7] and parts[7] ~= '' then queued[#queued + 1] = parts[7] end
       end
     else
       silent[#silent + 1] = { name = all[i], heardAt = heardAt, isLost = parts[6] == '1' }
@@ -125,7 +127,7 @@ local function readReplicas()
 
   local apart = {}
   for i, window in ipairs(request.windows) do apart[i] = heldIn(window.ms) + behind end
-  return { live = live, liveCount = liveCount, silentCount = #silent, apart = apart, heldIn = heldIn, oldest = oldest }
+  return { live = live, liveCount = liveCount, silentCount = #silent, apart = apart, heldIn = heldIn, oldest = oldest, queued = queued }
 end
 
 local function tell(message)
@@ -161,6 +163,31 @@ local function readCircuits()
     end
   end
   return circuits
+end
+
+-- The apps that have ever asked: by name, when each asked last, and when it last took more than its share.
+local function readApps()
+  local fields = redis.call('HGETALL', state)
+  local apps = {}
+  for i = 1, #fields, 2 do
+    local what, app = string.match(fields[i], '^(%l+):(.*)$')
+    if what == 'asked' or what == 'borrowed' then
+      apps[app] = apps[app] or {}
+      apps[app][what] = tonumber(fields[i + 1])
+    end
+  end
+  return apps
+end
+
+-- The same for a replica, in milliseconds ago: nobody else's clock is this one.
+local function describeApps()
+  local described = {}
+  for app, at in pairs(readApps()) do
+    described[#described + 1] = {
+      app = app, askedMs = now - at.asked, borrowedMs = at.borrowed and now - at.borrowed
+    }
+  end
+  return described
 end
 
 local function horizon() return now - math.max(DAY, request.horizonMs) end

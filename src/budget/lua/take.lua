@@ -2,6 +2,7 @@
 -- Recorded before it is answered: a replica that dies now has spent it.
 --
 -- request  replica, gen, known        who asks, and what it knows of
+--          queued                     who waits there
 --          id                         of the send; the app of the candidate is appended
 --          windows, reserve           as in the settings of the replica that asks
 --          share                      the part of each window that a replica may use when it is cut off
@@ -11,7 +12,7 @@
 --          candidates                 app, rank, resource, cause, query, weight, perDay, share of each window
 --          leaseMs                    by then a send has arrived, or never will
 --          anyway                     whatever the limits say
--- Answers  lost: join first; granted: index, id, seq; wait: forMs
+-- Answers  lost: join first; granted: index, id, seq, isOwn; wait: forMs, apps; both: live, held, queued
 
 if not isJoined() then return reply({ kind = 'lost' }) end
 
@@ -24,8 +25,12 @@ local function limitOf(window)
   return window.limit - held * math.floor(window.limit * request.share) - request.slack
 end
 
--- How many sends count in the window that ends now.
-local function spentIn(set, ms) return redis.call('ZCOUNT', set, int(now - ms), '+inf') end
+-- How many sends count in the window that ends now; or at an instant to come, if nothing is sent until then:
+-- one on its way is taken to arrive now.
+local function spentIn(set, ms, at)
+  local from = (at or now) - ms
+  return redis.call('ZCOUNT', set, from <= now and int(from) or '(' .. int(now), '+inf')
+end
 
 -- When there is a place; a send on its way is taken to arrive now.
 local function freeAt(set, limit, ms)
@@ -48,63 +53,83 @@ end
 
 -- Other apps that have asked lately.
 local function othersAbout(app, within)
-  local fields = redis.call('HGETALL', state)
   local about = {}
-  for i = 1, #fields, 2 do
-    local other = string.match(fields[i], '^asked:(.*)$')
-    if other and other ~= app and tonumber(fields[i + 1]) >= now - within then about[#about + 1] = other end
+  for other, at in pairs(readApps()) do
+    if other ~= app and at.asked >= now - within then about[#about + 1] = other end
   end
   return about
 end
 
--- From when on each of them has not had its share. Its key is none of KEYS, but in the same slot.
-local function wantingAt(about, i, window)
-  local instants = {}
-  for j, other in ipairs(about) do
-    local shares = request.shares[other] or request.strangers
-    instants[j] = freeAt(request.own .. other, shares[i], window.ms)
+local function isForeseen(window) return 2 * window.ms <= DAY end
+
+-- How many more places of a window an app is likely to want within its share: as many as it had at most in the
+-- window before; where it has just come, after its second one all that is left of its share but for what it has
+-- let pass since.
+local function wantedBy(set, share, ms, used, at)
+  local longer = spentIn(set, 2 * ms, at)
+  if longer > used then
+    local before = math.max(spentIn(set, 1.5 * ms, at) - spentIn(set, 0.5 * ms, at), longer - used)
+    return math.max(0, before - used)
   end
-  return instants
+  local first = redis.call('ZRANGEBYSCORE', set, int(at - ms), '+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2]
+  if used < 2 or not first then return 0 end
+  return share - math.max(used, math.floor(share * (at - math.min(tonumber(first), now)) / ms))
 end
 
--- One place for each app that has not had its share by then.
-local function headroomFor(wanting, window, at)
-  local count = 0
-  for _, since in ipairs(wanting) do
-    if since <= at then count = count + 1 end
+-- What is left for the others: what each is likely to want, and one more, but of those no more than a tenth.
+-- An app's key is none of KEYS, but in the same slot.
+local function wantedByAll(about, i, window, at)
+  local spare, wanted = math.floor(window.limit / 10), 0
+  for _, other in ipairs(about) do
+    local set, share = request.own .. other, (request.shares[other] or request.strangers)[i]
+    local used = spentIn(set, window.ms, at)
+    local left = share - used
+    if left > 0 then
+      local likely = isForeseen(window) and math.min(left, wantedBy(set, share, window.ms, used, at)) or 0
+      local more = (likely < left and spare > 0) and 1 or 0
+      spare, wanted = spare - more, wanted + likely + more
+    end
   end
-  return math.min(count, math.floor(window.limit / 10))
+  return wanted
 end
 
 -- What is borrowed while others are about is spread over the window, and leaves them the last places.
--- Answers a function: from when on it may send, by what holds at an instant; nothing where it may now.
+-- Answers from: a function, from when on it may send, by what holds at an instant; holdsMs: what holds may be
+-- otherwise after so long; nothing where it may now.
 local function paceIn(candidate, i, window)
   local share = candidate.shares[i]
   if share >= window.limit then return nil end
   local withinShareAt = freeAt(ownOf(candidate), share, window.ms)
   if withinShareAt <= now then return nil end
-  local about = othersAbout(candidate.app, math.max(window.ms, request.aboutMs))
+  local about = othersAbout(candidate.app, math.max(2 * window.ms, request.aboutMs))
   if #about == 0 then return nil end
-  local wanting = wantingAt(about, i, window)
   local interval = math.ceil(window.ms / (window.limit - share))
   local borrowedAt = field('borrowed:' .. candidate.app)
   local evenly = borrowedAt and borrowedAt + interval or now
   local limit = limitOf(window)
-  return function(at)
-    local free = freeAt(sends, limit - headroomFor(wanting, window, at), window.ms)
+  local function from(at)
+    local wanted = math.min(window.limit - share, wantedByAll(about, i, window, at))
+    local free = freeAt(sends, limit - wanted, window.ms)
     return math.min(withinShareAt, math.max(evenly, free))
   end
+  return { from = from, holdsMs = isForeseen(window) and math.ceil(window.ms / request.looks) or math.huge }
 end
 
 -- The first instant, not before another, at which the shares let it send. What holds now need not hold then:
--- an app whose sends have left the window by then wants a place again. So what is found is looked at in turn.
+-- an app whose sends have left the window by then wants a place again, and one that was expected to want more
+-- may not have. So one instant after the other is looked at.
 local function pacedAt(candidate, from)
   local paces = {}
   for i, window in ipairs(request.windows) do paces[#paces + 1] = paceIn(candidate, i, window) end
-  local at, found = nil, from
-  while at ~= found do
+  local at = from
+  for look = 1, request.mostLooks do
+    local found = at
+    for _, pace in ipairs(paces) do
+      local most = look < request.mostLooks and at + pace.holdsMs or math.huge
+      found = math.max(found, math.min(pace.from(at), most))
+    end
+    if found == at then break end
     at = found
-    for _, pace in ipairs(paces) do found = math.max(found, pace(at)) end
   end
   return at
 end
@@ -151,7 +176,8 @@ end
 local function grant(candidate)
   local id = request.id .. '@' .. candidate.app
   local untilInstant = int(now + request.leaseMs)
-  if isOverShare(candidate) then
+  local isOwn = not isOverShare(candidate)
+  if not isOwn then
     redis.call('HSET', state, 'borrowed:' .. candidate.app, int(now))
   else
     redis.call('ZADD', ownOf(candidate), untilInstant, id)
@@ -170,15 +196,15 @@ local function grant(candidate)
   end
   local entered = redis.call('HINCRBY', state, 'seq', 1)
   redis.call('XADD', ledger, '*', 'k', 's', 'i', id, 't', int(now), 'r', candidate.resource,
-    'c', candidate.cause, 'q', candidate.query)
+    'c', candidate.cause, 'q', candidate.query, 'o', isOwn and '1' or '0')
   -- Now and then, what is too old to count is dropped.
   if entered % 64 == 0 then
     for _, set in ipairs({ sends, ownOf(candidate), allOf(candidate) }) do
       redis.call('ZREMRANGEBYSCORE', set, '-inf', '(' .. int(horizon()))
     end
   end
-  tell({ kind = 'sent', seq = entered, id = id, resource = candidate.resource, ageMs = -request.leaseMs })
-  return { kind = 'granted', id = id, seq = entered }
+  tell({ kind = 'sent', seq = entered, id = id, isOwn = isOwn, ageMs = -request.leaseMs })
+  return { kind = 'granted', id = id, seq = entered, isOwn = isOwn }
 end
 
 local order = {}
@@ -193,9 +219,20 @@ table.sort(order, function(a, b)
   return a.index < b.index
 end)
 
+-- The one that goes now waits no longer.
+local function leaveQueue(candidate)
+  local isFound = false
+  request.queued = string.gsub(request.queued, '([^,:]+):(%d+):(%d+)', function(app, rank, length)
+    if isFound or app ~= candidate.app or tonumber(rank) ~= candidate.rank then return nil end
+    isFound = true
+    return app .. ':' .. rank .. ':' .. int(length - 1)
+  end)
+end
+
 local function answer(granted, candidate)
   granted.index = candidate.index
-  granted.live, granted.held = others.liveCount, others.apart
+  leaveQueue(candidate)
+  granted.live, granted.held, granted.queued = others.liveCount, others.apart, others.queued
   hear(request.replica, request.known)
   return reply(granted)
 end
@@ -205,7 +242,7 @@ if request.anyway then return answer(grant(order[1]), order[1]) end
 local function wait(at, why)
   local first = order[1]
   hear(request.replica, request.known, { at = at, rank = first.rank, tag = first.tag })
-  return reply({ kind = 'wait', forMs = at - now, why = why, live = others.liveCount, held = others.apart })
+  return reply({ kind = 'wait', forMs = at - now, why = why, apps = describeApps(), live = others.liveCount, held = others.apart, queued = others.queued })
 end
 
 -- What a replica does not know of it could spend a second time when it is cut off now: so no more is

@@ -67,7 +67,7 @@ describe("a replica's view of the others", () => {
       onTooMany: () => undefined,
       onRelief: () => undefined,
     });
-    others.learn({ live: 2, held: [1, 2] }, terms.windows);
+    others.learn({ live: 2, held: [1, 2], queued: [] }, terms.windows);
     expect(others.held()).toEqual([1, 2]);
     const asked = terms.windows;
     change(windowOf(40, 2 * MINUTE));
@@ -75,9 +75,9 @@ describe("a replica's view of the others", () => {
     const [window = windowOf(0, 0)] = terms.windows;
     expect(others.limitOf(window)).toBe(40 - 2 * 10 - others.slack());
     // An answer to a question about the earlier windows.
-    others.learn({ live: 2, held: [0, 1] }, asked);
+    others.learn({ live: 2, held: [0, 1], queued: [] }, asked);
     expect(others.held()).toEqual([1]);
-    others.learn({ live: 4, held: [0] }, terms.windows);
+    others.learn({ live: 4, held: [0], queued: [] }, terms.windows);
     expect(others.held()).toEqual([0]);
   });
 

@@ -2,15 +2,18 @@ import { describe, expect, it } from "vitest";
 
 import type { Allowance, Grant, Wish } from "../../../src/budget/allowance.ts";
 import type { Terms } from "../../../src/budget/arbiter.ts";
-import type { LedgerLine, OwnLedger } from "../../../src/budget/ledger.ts";
+import { instantOf, type LedgerLine, type OwnLedger } from "../../../src/budget/ledger.ts";
 import { createLocalAllowance } from "../../../src/budget/local-allowance.ts";
 import { createMemoryLedger } from "../../../src/budget/memory-ledger.ts";
 import type { SendEnd } from "../../../src/exchange.ts";
+import { mostWithin } from "../../support/arrivals.ts";
+import { createDice } from "../../support/dice.ts";
 import { createFakeClock, type FakeClock } from "../../support/fake-clock.ts";
 import { LEASE_MS, MINUTE, termsOf } from "./arbiter-support.ts";
 
 const DAY = 86_400_000;
-const NOBODY = { ahead: 0, ownAhead: 0 };
+/** What is read from the ledger counts so much longer: no two processes' clocks are cut to the same milliseconds. */
+const ROUNDING_MS = 1;
 const OK: SendEnd = { status: 200, arrivedAfterMs: 0, durationMs: 0 };
 const ONE_A_MINUTE = termsOf({ a: 1 }, { windows: [{ name: "1m", limit: 1, windowMs: MINUTE }] });
 
@@ -46,7 +49,7 @@ function createMachine(terms: Terms = ONE_A_MINUTE): {
       const allowance = createLocalAllowance({ origin, terms, ledger, clock, replica });
       return {
         allowance,
-        forMs: (app) => allowance.expect(wishOf(app), NOBODY).forMs,
+        forMs: (app) => allowance.expect(wishOf(app), []).forMs,
         async take(app) {
           const taken = await allowance.take([wishOf(app)]);
           if (taken.kind === "wait") expect.fail(`there is no place for ${taken.forMs} ms`);
@@ -90,7 +93,7 @@ describe("a process that keeps its budget by itself", () => {
     const { start } = createMachine();
     const { allowance, take } = start();
     let changes = 0;
-    allowance.onChange(() => changes++);
+    allowance.attach({ queued: () => [], changed: () => changes++ });
     const grant = await take();
     expect(await allowance.take([wishOf()])).toEqual({ kind: "wait", forMs: MINUTE + 1 });
     allowance.giveBack(grant);
@@ -137,6 +140,27 @@ describe("a process that keeps its budget by itself", () => {
     for (let sent = 0; sent < 7; sent++) await allowance.takeAnyway(wishOf("b"));
     expect(allowance.shareOf("a")).toEqual([{ ...share, remaining: 1, resetSeconds: 41 }]);
   });
+
+  it("shows an app that has a limit for a day what is left of that, beside its share", async () => {
+    const windows = [{ name: "1m", limit: 10, windowMs: MINUTE }];
+    const { clock, start } = createMachine(termsOf({ a: { weight: 1, perDay: 3 }, b: 1 }, { windows }));
+    const { allowance, take } = start();
+    const perDay = (): unknown => allowance.shareOf("a")[1];
+    const day = { name: "per-day", limit: 3, windowSeconds: 86_400 };
+    expect(allowance.shareOf("b")).toHaveLength(1);
+    expect(perDay()).toEqual({ ...day, remaining: 3, resetSeconds: 86_400 });
+    allowance.settle(await take("a"), OK);
+    await clock.advance(MINUTE + 1);
+    allowance.settle(await take("a"), OK);
+    allowance.settle(await take("b"), OK);
+    expect(allowance.shareOf("a")[0]).toMatchObject({ remaining: 4 });
+    expect(perDay()).toEqual({ ...day, remaining: 1, resetSeconds: 86_340 });
+    // More than its limit, where that was lowered or only watched, is not less than nothing.
+    for (let sent = 0; sent < 3; sent++) await allowance.takeAnyway(wishOf("a"));
+    expect(perDay()).toMatchObject({ remaining: 0 });
+    await clock.advance(86_400_000 + 10_000);
+    expect(perDay()).toEqual({ ...day, remaining: 3, resetSeconds: 86_400 });
+  });
 });
 
 describe("a process that is started again", () => {
@@ -148,9 +172,9 @@ describe("a process that is started again", () => {
     before.allowance.settle(grant, { status: 200, arrivedAfterMs: 500, durationMs: 2_000 });
     await clock.advance(8_000);
     const { forMs, allowance } = start();
-    expect(forMs()).toBe(MINUTE + 1 + 500 - 10_000);
+    expect(forMs()).toBe(MINUTE + 1 + 500 - 10_000 + ROUNDING_MS);
     expect(allowance.overview().windows[0]).toMatchObject({ spent: 1, byApp: { a: 1 } });
-    await clock.advance(MINUTE + 500 - 10_000);
+    await clock.advance(MINUTE + 500 - 10_000 + ROUNDING_MS);
     expect(forMs()).toBe(1);
     await clock.advance(1);
     expect(forMs()).toBe(0);
@@ -161,14 +185,19 @@ describe("a process that is started again", () => {
     await start().take();
     await clock.advance(MINUTE + 1_000);
     const { forMs } = start();
-    expect(forMs()).toBe(LEASE_MS + 1 - 1_000);
+    expect(forMs()).toBe(LEASE_MS + 1 - 1_000 + ROUNDING_MS);
   });
 
-  it("counts a send that may still be on its way as arriving now", async () => {
+  it("counts a send that may still be on its way as arriving now, for as long as it may be", async () => {
     const { clock, start } = createMachine();
     await start().take();
     await clock.advance(LEASE_MS - 1_000);
-    expect(start().forMs()).toBe(MINUTE + 1);
+    const { forMs } = start();
+    expect(forMs()).toBe(MINUTE + 1);
+    await clock.advance(1_000);
+    expect(forMs()).toBe(MINUTE + 1);
+    await clock.advance(1_000);
+    expect(forMs()).toBe(MINUTE + 1 - 1_000 + ROUNDING_MS);
   });
 
   it("does not count what never went", async () => {
@@ -193,7 +222,7 @@ describe("a process that is started again", () => {
     for (let sent = 0; sent < 2; sent++) before.allowance.settle(await before.take("a"), OK);
     await clock.advance(DAY / 2);
     const { forMs } = start();
-    expect([forMs("a"), forMs("b")]).toEqual([DAY / 2 + 1, 0]);
+    expect([forMs("a"), forMs("b")]).toEqual([DAY / 2 + 1 + ROUNDING_MS, 0]);
   });
 
   it("gives its sends ids unlike those before", async () => {
@@ -232,9 +261,36 @@ describe("a time of day that is set", () => {
     const { clock, ledger } = createMachine();
     const at = clock.now() + DAY;
     const line: LedgerLine = { id: "x", origin: "api", at, ...wishOf(), completion: undefined };
-    const ahead: OwnLedger = { ...ledger, recent: () => [line] };
+    const news = { isFirst: true, entered: [line], ended: [] };
+    const ahead: OwnLedger = { ...ledger, follow: () => ({ news: () => news, decide: () => false }) };
     const options = { origin: "api", terms: ONE_A_MINUTE, clock, replica: "here" } as const;
     const allowance = createLocalAllowance({ ...options, ledger: ahead });
-    expect(allowance.expect(wishOf(), NOBODY).forMs).toBe(MINUTE + 1);
+    expect(allowance.expect(wishOf(), []).forMs).toBe(MINUTE + 1);
+  });
+});
+
+describe("a process that stands still at any moment", () => {
+  it("never shows more in its ledger than was allowed in any window", async () => {
+    const dice = createDice(4);
+    let at = 1_800_000_000_000;
+    // Between any two looks at a clock it may have stood still.
+    const look = (): number => (at += dice.chance(0.2) ? dice.between(1, 400) : 0);
+    const clock = { ...createFakeClock(), now: look, steady: () => look() - 1_700_000_000_000 };
+    const ledger = createMemoryLedger({ retentionMs: 7 * DAY, maxRecords: 10_000, now: clock.now });
+    const windows = [{ name: "1s", limit: 3, windowMs: 1_000 }];
+    const options = { origin: "api", ledger, clock, replica: "here" } as const;
+    const allowance = createLocalAllowance({ ...options, terms: termsOf({ a: 1 }, { windows }) });
+    for (let sends = 0; sends < 300;) {
+      const taken = await allowance.take([wishOf()]);
+      if (taken.kind === "wait") at += taken.forMs;
+      else {
+        allowance.settle(taken.grant, OK);
+        sends++;
+      }
+    }
+    const instants: number[] = [];
+    for await (const lines of ledger.read(0, at + 1)) instants.push(...lines.map(instantOf));
+    expect(instants).toHaveLength(300);
+    expect(mostWithin(instants, 1_000)).toBe(3);
   });
 });

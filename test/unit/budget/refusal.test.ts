@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 
-import { refusalOf } from "../../../src/budget/refusal.ts";
+import { lateRefusalOf, refusalOf } from "../../../src/budget/refusal.ts";
 import { problemBody } from "../../../src/errors.ts";
 
 const REGISTERED = "https://iana.org/assignments/http-problem-types#";
@@ -49,5 +49,21 @@ describe("one whose turn cannot come in time", () => {
     );
     expect(perDay).toContain("24 hours");
     expect(share).toBeUndefined();
+  });
+});
+
+describe("one whose turn has not come by its deadline", () => {
+  it.each(["budget", "share", "per-day", "cool-off"] as const)("because of %s, is told as at once", (why) => {
+    const expectation = { forMs: 5_000, why, isOverShare: false };
+    const [late, atOnce] = [lateRefusalOf(expectation, "web"), refusalOf(expectation, "web").problem];
+    expect(problemBody(late)).toEqual(problemBody(atOnce));
+    expect(late.details).toEqual({ ...atOnce.details, late: true });
+  });
+
+  it("although nothing of the budget keeps it, is told so, and is no app's affair", () => {
+    const { code, details } = lateRefusalOf({ forMs: 0, why: "budget", isOverShare: true }, "web");
+    expect(code).toBe("temporary-reduced-capacity");
+    expect(details).toMatchObject({ retryAfterSeconds: 1, refusedHere: true, late: true });
+    expect([details.ofApp, details.detail]).toEqual([undefined, expect.stringContaining("nothing was sent")]);
   });
 });

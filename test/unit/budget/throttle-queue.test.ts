@@ -188,7 +188,12 @@ describe("jobs behind one that does not end", () => {
     await clock.advance(5_000);
     expect(ended).toBe(false);
     await clock.advance(1);
-    expect(await refused).toMatchObject({ code: "deadline-exceeded" });
+    const details = {
+      refusedHere: true,
+      retryAfterSeconds: 1,
+      detail: expect.stringContaining("nothing was sent"),
+    };
+    expect(await refused).toMatchObject({ code: "temporary-reduced-capacity", details });
     expect(reports.refused).toEqual(["app: deadline"]);
 
     stuck.finish();

@@ -35,7 +35,7 @@ export function waitingUntilJoined(): Joined {
     who: {
       ...waitingOf(),
       priority: () => priority,
-      onMoreUrgent: (listen) => void listeners.push(listen),
+      onChange: (listen) => void listeners.push(listen),
     },
     joinedBy(joined) {
       priority = joined;
@@ -101,6 +101,8 @@ export function heldJob(end: SendEnd = HOME): HeldJob {
 interface Reports {
   readonly refused: string[];
   readonly waited: number[];
+  /** The apps that paid for what departed. */
+  readonly paid: string[];
 }
 
 export interface Setting {
@@ -128,17 +130,19 @@ export function createSetting(options: SettingOptions = {}): Setting {
   const ledger = createMemoryLedger(bounds);
   const allowance =
     options.allowance ?? createLocalAllowance({ origin: "api", terms, ledger, clock, replica: "here" });
-  const reports: Reports = { refused: [], waited: [] };
+  const reports: Reports = { refused: [], waited: [], paid: [] };
   const throttle = createThrottle({
     allowance,
     concurrency,
     mode,
-    weightOf: (app) => terms.apps.get(app)?.weight ?? 1,
     clock,
     observer: {
       refused: (app, reason, isEnforced) =>
         void reports.refused.push(`${app}: ${reason}${isEnforced ? "" : ", not enforced"}`),
-      departed: (_order, waitedMs) => void reports.waited.push(waitedMs),
+      departed({ app }, waitedMs) {
+        reports.waited.push(waitedMs);
+        reports.paid.push(app);
+      },
     },
   });
   const throttled: Setting["throttled"] = (job, who, changes) =>

@@ -102,7 +102,7 @@ describe("work that nobody waited for, and somebody does now", () => {
     const flown = (key: string, priority: Priority): Promise<unknown> =>
       flights.join(
         key,
-        { deadlineAt: clock.now() + MINUTE, gone: new AbortController().signal, priority },
+        { app: "app", deadlineAt: clock.now() + MINUTE, gone: new AbortController().signal, priority },
         (waiting) =>
           throttled(
             bringing(() => (order.push(key), key)),

@@ -137,7 +137,7 @@ describe("the end of a job", () => {
     held.finish();
     expect(await failing).toMatchObject({ message: "job" });
     // It may have arrived as late as it ended, and no later: not at the end of its lease.
-    expect(allowance.expect(CANDIDATE, NOBODY).forMs).toBe(MINUTE + 1);
+    expect(allowance.expect(CANDIDATE, []).forMs).toBe(MINUTE + 1);
     await clock.advance(MINUTE + 1);
     expect(
       await throttled(
@@ -150,9 +150,9 @@ describe("the end of a job", () => {
   it("is settled where it returns without having said how its send ended", async () => {
     const { throttled, clock, allowance } = createSetting({ windows: ONE_A_MINUTE });
     expect(await throttled(async () => "home")).toBe("home");
-    expect(allowance.expect(CANDIDATE, NOBODY).forMs).toBe(MINUTE + 1);
+    expect(allowance.expect(CANDIDATE, []).forMs).toBe(MINUTE + 1);
     await clock.advance(1_000);
-    expect(allowance.expect(CANDIDATE, NOBODY).forMs).toBe(MINUTE + 1 - 1_000);
+    expect(allowance.expect(CANDIDATE, []).forMs).toBe(MINUTE + 1 - 1_000);
   });
 
   it("is heard once: what is said first counts", async () => {
@@ -163,9 +163,8 @@ describe("the end of a job", () => {
       ended({ ...HOME, status: 429, slowDown: { cause: "too-many-requests", forMs: undefined } });
     });
     expect(allowance.overview().circuits).toEqual([]);
-    expect(allowance.expect(CANDIDATE, NOBODY).forMs).toBe(MINUTE + 1 - 5_000);
+    expect(allowance.expect(CANDIDATE, []).forMs).toBe(MINUTE + 1 - 5_000);
   });
 });
 
 const CANDIDATE = { app: "app", priority: "interactive", resource: "listings" } as const;
-const NOBODY = { ahead: 0, ownAhead: 0 };

@@ -1,9 +1,9 @@
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, onTestFinished } from "vitest";
 
-import type { LedgerBounds, OwnLedger } from "../../../src/budget/ledger.ts";
+import { type LedgerBounds, NO_NEWS, type OwnLedger } from "../../../src/budget/ledger.ts";
 import { createMemoryLedger } from "../../../src/budget/memory-ledger.ts";
 import { createSqliteLedger } from "../../../src/budget/sqlite-ledger.ts";
 import { createUnfailingLedger, type UnfailingLedger } from "../../../src/budget/unfailing-ledger.ts";
@@ -14,6 +14,9 @@ import { openSqliteBackend, SQLITE_FILE, temporaryDirectory } from "../../suppor
 const FORGETS = "What is sent upstream may be forgotten at a restart.";
 const REMEMBERS = "What is sent upstream is remembered over a restart again.";
 const REST_MS = 2_000;
+const LOCKED_REST_MS = 500;
+const LOCKED_MOST_MS = 5_000;
+const ME = { origin: "api", own: "me.", since: 0 } as const;
 
 /** A ledger that works while it is switched on, and counts how often it was asked. */
 interface Switched extends OwnLedger {
@@ -34,7 +37,13 @@ function switched(ledger: OwnLedger): Switched {
     asked: 0,
     enter: (entry) => work(() => ledger.enter(entry)),
     complete: (id, completion) => work(() => ledger.complete(id, completion)),
-    recent: (origin, since) => work(() => ledger.recent(origin, since)),
+    follow(follower) {
+      const following = ledger.follow(follower);
+      return {
+        news: () => work(following.news),
+        decide: (deciding) => work(() => following.decide(deciding)),
+      };
+    },
   };
   return self;
 }
@@ -71,7 +80,7 @@ describe("a ledger that never fails", () => {
     const at = scene.clock.now();
     send(scene, "a");
     expect(await linesOf(scene.ledger)).toEqual([ledgerLine({ id: "a", at })]);
-    expect(scene.ledger.recent("api", 0)).toEqual([ledgerLine({ id: "a", at })]);
+    expect(scene.ledger.follow(ME).news()?.entered).toEqual([ledgerLine({ id: "a", at })]);
     expect(await scene.ledger.completeSince()).toBe(at);
     expect(scene.warnings).toEqual([]);
   });
@@ -132,9 +141,68 @@ describe("a ledger that never fails", () => {
   it("begins with nothing where what was sent before cannot be read, and says so", () => {
     const { inner, ledger, warnings } = setUp();
     inner.takes = 0;
-    expect(ledger.recent("api", 0)).toEqual([]);
-    expect(ledger.recent("images", 0)).toEqual([]);
+    expect(ledger.follow(ME).news()).toBeUndefined();
+    expect(ledger.follow({ ...ME, origin: "images" }).news()).toBeUndefined();
     expect(warnings).toEqual([FORGETS]);
+  });
+
+  it("tells the news that could not be read when it can be, though not at once", async () => {
+    const { clock, inner, ledger } = setUp();
+    const at = clock.now();
+    inner.enter(ledgerEntry({ id: "a", at }));
+    inner.takes = 0;
+    const following = ledger.follow(ME);
+    expect(following.news()).toBeUndefined();
+    inner.takes = Number.POSITIVE_INFINITY;
+    expect(following.news()).toBeUndefined();
+    await clock.advance(REST_MS);
+    expect(following.news()).toMatchObject({ isFirst: true, entered: [{ id: "a", at }] });
+  });
+
+  it("lets it be decided without the ledger while that fails, and is told what was decided", async () => {
+    const scene = setUp();
+    const { clock, inner, ledger, warnings } = scene;
+    const following = ledger.follow(ME);
+    following.news();
+    inner.takes = 0;
+    const heard: unknown[] = [];
+    const decide = (id: string | undefined): boolean =>
+      following.decide((news) => {
+        heard.push(news);
+        return id === undefined ? undefined : ledgerEntry({ id, at: clock.now() });
+      });
+    // Tried once, and then left alone.
+    for (const id of ["me.1", undefined, "me.2"]) expect(decide(id)).toBe(true);
+    expect([inner.asked, heard, warnings]).toEqual([2, [undefined, undefined, undefined], [FORGETS]]);
+    inner.takes = Number.POSITIVE_INFINITY;
+    await clock.advance(REST_MS);
+    expect(decide("me.3")).toBe(true);
+    expect(heard.at(-1)).toEqual(NO_NEWS);
+    expect((await linesOf(inner)).map(({ id }) => id)).toEqual(["me.1", "me.2", "me.3"]);
+    expect(warnings).toEqual([FORGETS, REMEMBERS]);
+  });
+
+  it("decides once, though the ledger fails when it has been decided", async () => {
+    const { clock, inner, warnings } = setUp();
+    const failing: OwnLedger = {
+      ...inner,
+      follow: () => ({
+        news: () => NO_NEWS,
+        decide(work) {
+          work(NO_NEWS);
+          throw new Error("database or disk is full");
+        },
+      }),
+    };
+    const ledger = createUnfailingLedger(failing, {
+      now: clock.now,
+      warn: (text) => void warnings.push(text),
+    });
+    let decisions = 0;
+    const decided = ledger.follow(ME).decide(() => ledgerEntry({ id: `me.${++decisions}`, at: clock.now() }));
+    expect([decided, decisions, warnings]).toEqual([true, 1, [FORGETS]]);
+    ledger.flush();
+    expect((await linesOf(inner)).map(({ id }) => id)).toEqual(["me.1"]);
   });
 
   it("does not claim to be complete while something is owed, and is given it before it is read", async () => {
@@ -175,32 +243,59 @@ describe("a ledger that never fails", () => {
     );
     expect(await ledger.completeSince()).toBe(start + 10);
   });
+});
 
-  it("outlasts another process that does not let go of the file", async () => {
+describe("a ledger that another process does not let go of", () => {
+  /** The ledger on a file, and another connection that has it locked. */
+  function locked(): {
+    readonly clock: FakeClock;
+    readonly ledger: UnfailingLedger;
+    readonly warnings: string[];
+    readonly unlock: () => void;
+  } {
     const directory = temporaryDirectory();
     const { database, close } = openSqliteBackend(directory);
+    onTestFinished(close);
     const clock = createFakeClock();
     const warnings: string[] = [];
-    const inner = createSqliteLedger(database, {
-      retentionMs: 86_400_000,
-      maxRecords: 1_000,
-      now: clock.now,
-    });
-    const ledger = createUnfailingLedger(inner, {
+    const bounds = { retentionMs: 86_400_000, maxRecords: 1_000, now: clock.now };
+    const ledger = createUnfailingLedger(createSqliteLedger(database, bounds), {
       now: clock.now,
       warn: (message, { reason = "" }) => void warnings.push(`${message} ${String(reason)}`),
     });
     const other = new DatabaseSync(join(directory, SQLITE_FILE));
     other.exec("BEGIN IMMEDIATE");
+    return { clock, ledger, warnings, unlock: () => other.close() };
+  }
+
+  it("is given what it could not take as soon as the other lets go, and nobody needs to know", async () => {
+    const { clock, ledger, warnings, unlock } = locked();
     const at = clock.now();
     for (const id of ["a", "b"]) send({ clock, ledger }, id);
     expect(await linesOf(ledger)).toEqual([]);
-    other.exec("ROLLBACK");
-    other.close();
-    await clock.advance(REST_MS);
+    unlock();
+    await clock.advance(LOCKED_REST_MS);
     expect(await linesOf(ledger)).toEqual([ledgerLine({ id: "a", at }), ledgerLine({ id: "b", at })]);
-    expect(warnings).toEqual([expect.stringMatching(/forgotten.*locked/), expect.stringContaining("again")]);
-    await close();
+    expect(warnings).toEqual([]);
+  });
+
+  it("has nothing decided without the other, but for when that takes too long", async () => {
+    const { clock, ledger, warnings, unlock } = locked();
+    const following = ledger.follow(ME);
+    expect(following.news()).toMatchObject({ isFirst: true });
+    let decisions = 0;
+    const decide = (): boolean =>
+      following.decide(() => ledgerEntry({ id: `me.${++decisions}`, at: clock.now() }));
+    const began = clock.now();
+    for (; clock.now() - began < LOCKED_MOST_MS; await clock.advance(LOCKED_REST_MS))
+      expect([decide(), decisions, warnings.length]).toEqual([false, 0, 0]);
+    expect([decide(), decisions]).toEqual([true, 1]);
+    expect(warnings).toEqual([expect.stringMatching(/forgotten.*locked/)]);
+    unlock();
+    await clock.advance(REST_MS);
+    expect([decide(), decisions]).toEqual([true, 2]);
+    expect((await linesOf(ledger)).map(({ id }) => id)).toEqual(["me.1", "me.2"]);
+    expect(warnings).toEqual([expect.anything(), expect.stringContaining("again")]);
   });
 });
 

@@ -5,7 +5,15 @@ import type { Answer, Fetched } from "../../../src/exchange.ts";
 import { fetchedWith, NO_TERMS } from "../../support/entries.ts";
 import { settled } from "../../support/fake-clock.ts";
 import { each } from "../../support/rules.ts";
-import { FOUND, LIFETIME_MS, NOT_FOUND, RULES, setup, type SetupOptions } from "./cache-support.ts";
+import {
+  FOUND,
+  LIFETIME_MS,
+  NOT_FOUND,
+  RULES,
+  type Setup,
+  setup,
+  type SetupOptions,
+} from "./cache-support.ts";
 
 describe("a question whose answer has just expired", () => {
   const rules = { staleWhileRevalidateMs: each(60_000) };
@@ -223,6 +231,38 @@ describe("a question whose new answer takes long", () => {
     await refused;
   });
 
+  it("whose call is still in the queue by then gets the stale one in place of a refusal, and then at once", async () => {
+    const { clock, ask, fetches } = await expiredInQueue(new Problem("temporary-reduced-capacity", LATE));
+    const stale = { outcome: "stale", note: "temporary-reduced-capacity" };
+    const first = ask();
+    await clock.advance(1_000);
+    expect(await first).toMatchObject(stale);
+    expect(await ask()).toMatchObject(stale);
+    expect(fetches()).toBe(2);
+  });
+
+  it("whose call was kept there by its app's own share keeps no other app from asking", async () => {
+    const refusal = new Problem("quota-exceeded", { ...LATE, ofApp: "web" });
+    const { clock, ask, fetches } = await expiredInQueue(refusal);
+    const first = ask(undefined, { app: "web" });
+    await clock.advance(1_000);
+    expect(await first).toMatchObject({ outcome: "stale", note: "quota-exceeded" });
+    // One that came, and had to go to the queue.
+    const other = ask();
+    await clock.advance(1_000);
+    await other;
+    expect(fetches()).toBe(3);
+  });
+
+  it("is refused for good, and not asked anew, where nothing is held and its call is still in the queue", async () => {
+    const refusal = new Problem("quota-exceeded", { ...LATE, ofApp: "web" });
+    const { clock, ask, fetches } = await expiredInQueue(refusal);
+    const refused = expect(ask("listings?areaId=1", { app: "web" })).rejects.toBe(refusal);
+    await clock.advance(20_000);
+    await refused;
+    expect(fetches()).toBe(2);
+  });
+
   it("of a caller who has less time gets the stale one by then, and others are not told that it is slow", async () => {
     const door = Promise.withResolvers<Fetched>();
     const { clock, ask, fetches } = setup((nth) => (nth === 1 ? Promise.resolve(FOUND) : door.promise));
@@ -281,3 +321,18 @@ it("an answer that is nearly too old whenever it comes is not refreshed at every
   }
   expect(fetches()).toBeLessThanOrEqual(3);
 });
+
+const LATE = { refusedHere: true, late: true, retryAfterSeconds: 5 };
+
+/** An expired answer; whatever is asked of the upstream stays in a queue that refuses so, until it is withdrawn. */
+async function expiredInQueue(refusal: Problem): Promise<Setup> {
+  const started = setup(async (nth, { waiting }) => {
+    if (nth === 1) return FOUND;
+    waiting.inQueue(() => refusal);
+    await new Promise((resolve) => waiting.abandoned.addEventListener("abort", resolve));
+    throw refusal;
+  });
+  await started.ask();
+  await started.clock.advance(LIFETIME_MS);
+  return started;
+}

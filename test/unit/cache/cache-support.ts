@@ -86,6 +86,7 @@ export function setup(
     observer: { refreshed: (record) => void refreshed.push(record) },
   });
   const refresh = createRefresh({
+    totalTimeoutMs: 8_000,
     obtain,
     failures,
     clock,

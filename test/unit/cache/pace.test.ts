@@ -3,6 +3,7 @@ import { describe, expect, it } from "vitest";
 import { isSettled, learn, lifetimeAt, UNSEEN } from "../../../src/cache/pace.ts";
 import type { Query } from "../../../src/query/query.ts";
 import { SEARCH } from "../../support/question.ts";
+import { load, MINIMAL } from "../platform/config-fixture.ts";
 
 const MINUTE = 60_000;
 const BOUNDS = { ttlMs: 5 * MINUTE, ttlMinMs: MINUTE, ttlMaxMs: 30 * MINUTE };
@@ -27,12 +28,32 @@ describe("the lifetime of an answer", () => {
     expect(lifetimeAt(UNSEEN, { ...BOUNDS, ttlMaxMs: 8 * MINUTE }, true)).toBe(8 * MINUTE);
   });
 
-  it("shrinks where each refresh brings a change, down to the shortest", () => {
-    const lifetimes = lifetimesOf(30, () => true);
+  it("shrinks where each refresh brings a change, and settles at a 3.5th of what is configured", () => {
+    const lifetimes = lifetimesOf(60, () => true);
     expect(lifetimes).toEqual([...lifetimes].sort((one, other) => other - one));
     expect(lifetimes[0]).toBeLessThan(5 * MINUTE);
-    expect(lifetimes.at(-1)).toBeLessThan(2 * MINUTE);
-    expect(Math.min(...lifetimes)).toBeGreaterThanOrEqual(MINUTE);
+    expect((5 * MINUTE) / (lifetimes.at(-1) ?? 0)).toBeCloseTo(3.5, 2);
+  });
+
+  it("settles at four fifths where answers hardly ever change by rule, and each refresh brings a change", () => {
+    let pace = UNSEEN;
+    const bounds = { ...BOUNDS, ttlMaxMs: 60 * MINUTE };
+    for (let nth = 0; nth < 60; nth++) pace = learn(pace, true, lifetimeAt(pace, bounds, true), bounds);
+    expect(lifetimeAt(pace, bounds, true) / bounds.ttlMs).toBeCloseTo(0.8, 1);
+  });
+
+  it("is never shorter than the shortest, however soon refreshes bring changes", () => {
+    let pace = UNSEEN;
+    for (let nth = 0; nth < 60; nth++) pace = learn(pace, true, 1, BOUNDS);
+    expect(lifetimeAt(pace, BOUNDS, false)).toBe(MINUTE);
+  });
+
+  it("does not reach the shortest by default: answers that always change settle above it", () => {
+    const { ttlMs, ttlMinMs } = load(MINIMAL).cache;
+    for (const kind of ["listings", "sold", "records"] as const)
+      expect([kind, ttlMs[kind] / 3.5 > ttlMinMs[kind]]).toEqual([kind, true]);
+    for (const kind of ["areas", "images"] as const)
+      expect([kind, ttlMs[kind] * 0.78 > ttlMinMs[kind]]).toEqual([kind, true]);
   });
 
   it("stretches where none does, up to the longest", () => {

@@ -32,6 +32,7 @@ function setup(obtain: () => ReturnType<Obtain>): Setup {
       return obtain();
     },
     failures: { standing: () => undefined },
+    totalTimeoutMs: 30_000,
     clock,
     observer: { error: (message) => void errors.push(message) },
   });
@@ -47,14 +48,14 @@ function setup(obtain: () => ReturnType<Obtain>): Setup {
 const refused = (): ReturnType<Obtain> => Promise.reject(new Problem("temporary-reduced-capacity"));
 
 describe("a refresh", () => {
-  it("asks for what is newer than what is held, less urgently than callers do, and not for long", async () => {
+  it("asks for what is newer than what is held, less urgently than callers do: not for long for a place, and for what was sent until it comes", async () => {
     const { clock, refresh, wanted } = setup(async () => LANDED);
     expect(await refresh()).toBe("refreshed");
     expect(await refresh("web", undefined, "warm")).toBe("refreshed");
-    const deadlineAt = clock.now() + 2_000;
+    const [placeBy, deadlineAt] = [clock.now() + 2_000, clock.now() + 33_000];
     expect(wanted).toMatchObject([
-      { held: HELD, cause: "refresh", waiter: { priority: "refresh", deadlineAt } },
-      { held: HELD, cause: "warm", waiter: { priority: "prefetch", deadlineAt } },
+      { held: HELD, cause: "refresh", waiter: { priority: "refresh", placeBy, deadlineAt } },
+      { held: HELD, cause: "warm", waiter: { priority: "prefetch", placeBy, deadlineAt } },
     ]);
   });
 

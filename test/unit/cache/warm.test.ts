@@ -14,6 +14,8 @@ const AGAIN_MS = TTL_MS * 0.9;
 interface Setup {
   readonly clock: FakeClock;
   readonly warm: Warm;
+  /** An item of this name. */
+  readonly item: (name: string, everyMs?: number) => WarmItem;
   /** When which was fetched, in milliseconds from the start. */
   readonly fetched: readonly (readonly [text: string, atMs: number])[];
   readonly held: Map<string, { entry: Entry; isPurged: boolean }>;
@@ -41,11 +43,12 @@ function setup(options: SetupOptions = {}): Setup {
   const held: Setup["held"] = new Map();
   const fetched: [string, number][] = [];
   const ended: string[] = [];
+  const item = (name: string, everyMs: number | null = null): WarmItem => ({
+    question: questionWith(requestWith(startAt), name),
+    everyMs,
+  });
   const warm = createWarm({
-    items: items.map(({ everyMs }, index) => ({
-      question: questionWith(requestWith(startAt), String(index)),
-      everyMs,
-    })),
+    items: items.map(({ everyMs }, index) => item(String(index), everyMs)),
     tiers: {
       async lookup(key) {
         const found = held.get(key);
@@ -65,7 +68,7 @@ function setup(options: SetupOptions = {}): Setup {
     random: { fraction },
     observer: { warmed: (resource, end) => void ended.push(`${resource} ${end}`) },
   });
-  return { clock, warm, fetched, held, ended };
+  return { clock, warm, item, fetched, held, ended };
 }
 
 const timesOf = ({ fetched }: Setup): number[] => fetched.map(([, atMs]) => atMs);
@@ -212,6 +215,61 @@ describe("keeping warm", () => {
     idle.warm.stop();
     await idle.clock.advance(10_000);
     expect(idle.fetched).toEqual([]);
+  });
+
+  it("goes on with another list, beginning within two seconds", async () => {
+    const all = setup({ items: [{ everyMs: 60_000 }, { everyMs: 60_000 }], fraction: () => 0.5 });
+    all.warm.start();
+    await all.clock.advance(1_000);
+    expect(all.fetched.map(([text]) => text)).toEqual(["0", "1"]);
+    all.warm.replace([all.item("1", 60_000), all.item("2", 60_000)]);
+    expect(all.warm.states()).toMatchObject([
+      { query: "1", dueInSeconds: 60, last: "refreshed" },
+      { query: "2", dueInSeconds: 0, last: null },
+    ]);
+    await all.clock.advance(999);
+    expect(all.fetched).toHaveLength(2);
+    await all.clock.advance(1);
+    await all.clock.advance(60_000);
+    expect(all.fetched.slice(2)).toEqual([
+      ["2", 2_000],
+      ["1", 61_000],
+      ["2", 62_000],
+    ]);
+  });
+
+  it("fetches by the new list when what is under way of the old one has come", async () => {
+    const door = Promise.withResolvers<RefreshEnd>();
+    const all = setup({ fetch: (store, nth) => (nth === 1 ? door.promise : bringing(store, nth)) });
+    all.warm.start();
+    await all.clock.advance(0);
+    all.warm.replace([all.item("1")]);
+    await all.clock.advance(60_000);
+    // One after the other, whatever list they are of.
+    expect(all.fetched.map(([text]) => text)).toEqual(["0"]);
+    door.resolve("refreshed");
+    await settled();
+    await all.clock.advance(0);
+    expect(all.fetched.map(([text]) => text)).toEqual(["0", "1"]);
+    await all.clock.advance(AGAIN_MS);
+    expect(all.fetched.map(([text]) => text)).toEqual(["0", "1", "1"]);
+  });
+
+  it("ends with its list, and begins again with the next one", async () => {
+    const door = Promise.withResolvers<RefreshEnd>();
+    const all = setup({ fetch: (store, nth) => (nth === 1 ? door.promise : bringing(store, nth)) });
+    all.warm.start();
+    await all.clock.advance(0);
+    all.warm.replace([]);
+    door.resolve("refreshed");
+    await settled();
+    expect([all.clock.pending, all.warm.states()]).toEqual([0, []]);
+    all.warm.replace([all.item("1")]);
+    await all.clock.advance(0);
+    expect(all.fetched.map(([text]) => text)).toEqual(["0", "1"]);
+    all.warm.stop();
+    all.warm.replace([all.item("2")]);
+    expect(all.clock.pending).toBe(0);
   });
 
   it("of nothing does nothing", async () => {

@@ -55,6 +55,19 @@ describe("a flight among replicas", () => {
     expect(ends).toEqual([{ kind: "landed" }]);
   });
 
+  it("is open to the others at once where the look before it fails: they need not wait for the lease", async () => {
+    const ends: ClaimEnd[] = [];
+    const mistake = new TypeError("a mistake");
+    const looks = [nothing, () => Promise.reject(mistake)];
+    const fly = createFly<string>(claimsOf({ kind: "leader", release: async (end) => void ends.push(end) }));
+    const flown = fly("k", waitingFor(), {
+      look: () => (looks.shift() ?? nothing)(),
+      fetch: async () => expect.unreachable(),
+    });
+    await expect(flown).rejects.toBe(mistake);
+    expect(ends).toEqual([{ kind: "vacant" }]);
+  });
+
   it("tells the others why it failed", async () => {
     const ends: ClaimEnd[] = [];
     const problem = new Problem("upstream-error");

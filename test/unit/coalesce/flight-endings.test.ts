@@ -47,6 +47,7 @@ function board(
 ): Passenger {
   const controller = new AbortController();
   const waiter = {
+    app: "web",
     deadlineAt: clock.now() + patienceMs,
     gone: controller.signal,
     priority: "interactive",
@@ -118,6 +119,7 @@ describe("flights", () => {
     const { launches, flights, clock } = setup();
     const launch = launchInto(launches);
     const waiter = {
+      app: "web",
       deadlineAt: clock.now() + 1_000,
       gone: new AbortController().signal,
       priority: "interactive",

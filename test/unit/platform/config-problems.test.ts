@@ -342,12 +342,12 @@ describe("the private key's file", () => {
   const { UPSTREAM_PRIVATE_KEY: _, ...rest } = MINIMAL;
   const at = "environment variable UPSTREAM_PRIVATE_KEY_FILE: upstream.privateKeyFile:";
   it.each([
-    ["is not there", {}, "the file cannot be read (ENOENT); expected the path of a file that holds the key"],
-    ["is empty", { "/key": "\n" }, "the file is empty; expected it to hold the key"],
+    ["is not there", {}, '"/key" cannot be read (ENOENT); expected the path of a file that holds the key'],
+    ["is empty", { "/key": "\n" }, '"/key" is empty; expected it to hold the key'],
     [
       "holds more",
       { "/key": "a\nb\n" },
-      "the file holds more than a key; expected one line of text without blanks around it",
+      '"/key" holds more than a key; expected one line of text without blanks around it',
     ],
   ])("%s", (_, files, line) => {
     expect(problemsOf({ ...rest, UPSTREAM_PRIVATE_KEY_FILE: "/key" }, files)).toEqual([`${at} ${line}`]);
@@ -380,6 +380,12 @@ describe("a secret is in no message", () => {
     ["of the wrong type", { UPSTREAM_PRIVATE_KEY: "" }, `upstream: { privateKey: [${secret}] }`],
     ["under a misspelled key", {}, `upstream: { privatKey: ${secret} }`],
     ["given as the file", { UPSTREAM_PRIVATE_KEY: "", UPSTREAM_PRIVATE_KEY_FILE: secret }, ""],
+    [
+      "given as the file, in base64",
+      { UPSTREAM_PRIVATE_KEY: "", UPSTREAM_PRIVATE_KEY_FILE: `/${secret}+/=` },
+      "",
+    ],
+    ["in a file", { UPSTREAM_PRIVATE_KEY: "", UPSTREAM_PRIVATE_KEY_FILE: "/key" }, ""],
     ["given in another setting too", { UPSTREAM_PRIVATE_KEY: secret, UPSTREAM_SERVICE: `${secret}/x` }, ""],
     ["in an address", { UPSTREAM_URL: `https://me:${secret}@h/` }, ""],
     ["in an address' query", { UPSTREAM_URL: `https://h/?key=${secret}` }, ""],
@@ -400,7 +406,8 @@ describe("a secret is in no message", () => {
     ["taken for an alias", {}, `upstream: { privateKey: *${secret} }`],
     ["taken for a tag", {}, `upstream: { privateKey: !${secret} }`],
   ])("%s", (_, env, yaml) => {
-    const problems = problemsOfFile(yaml, { ...MINIMAL, ...env });
+    const files = { "gateway.yaml": yaml, "/key": `${secret}\nand more` };
+    const problems = problemsOf({ ...MINIMAL, ...env, CONFIG_FILE: "gateway.yaml" }, files);
     expect(problems).not.toEqual([]);
     expect(problems.join("\n")).not.toContain(secret);
   });

@@ -30,3 +30,22 @@ it("lists what is set where, and no secret", () => {
     '  environment variable CACHE_TTL: cache.ttl.sold = "2h"',
   ]);
 });
+
+it("shows the path of the file that a secret is in, and not the secret", () => {
+  const { UPSTREAM_PRIVATE_KEY: key, ...rest } = MINIMAL;
+  const files: Record<string, string> = {
+    "gateway.yaml": "admin: { tokenFile: secrets/token }",
+    "secrets/token": "t0ken",
+    "/run/secrets/key": key,
+  };
+  const examined = examineConfig({
+    env: { ...rest, UPSTREAM_PRIVATE_KEY_FILE: "/run/secrets/key", CONFIG_FILE: "gateway.yaml" },
+    readFile: (path) => files[path] ?? readFileSync(path, "utf8"),
+  });
+  const said = report(examined);
+  expect(said).toContain('  gateway.yaml:1: admin.tokenFile = "secrets/token"');
+  expect(said).toContain(
+    '  environment variable UPSTREAM_PRIVATE_KEY_FILE: upstream.privateKeyFile = "/run/secrets/key"',
+  );
+  expect(said.join("\n")).not.toMatch(/t0ken|k3y-of-acme/);
+});

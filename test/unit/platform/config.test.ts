@@ -87,7 +87,6 @@ describe("defaults", () => {
         minRefreshIntervalMs: 10_000,
         earlyRefreshAbove: 0.5,
       },
-      warm: { file: null },
       budget: {
         limit: [
           { limit: 60, windowMs: 60_000, name: "1m" },

@@ -6,7 +6,7 @@ import { MINIMAL, problemsOf } from "./config-fixture.ts";
 describe("the admin port's token", () => {
   it("may be in a file that holds nothing else", () => {
     expect(problemsOf({ ...MINIMAL, ADMIN_TOKEN_FILE: "/token" }, { "/token": "two words\n" })).toEqual([
-      "environment variable ADMIN_TOKEN_FILE: admin.tokenFile: the file holds more than a token; expected one line of " +
+      'environment variable ADMIN_TOKEN_FILE: admin.tokenFile: "/token" holds more than a token; expected one line of ' +
         "letters, digits and -._~+/",
     ]);
   });

@@ -107,6 +107,7 @@ describe("what can change while the process runs", () => {
         "server.drainTimeout",
         "server.stopDelay",
         "upstream.privateKey",
+        "warm.file",
       ]
     `);
   });

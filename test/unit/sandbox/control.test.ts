@@ -1,6 +1,9 @@
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, onTestFinished } from "vitest";
 
+import { systemClock } from "../../../src/platform/clock.ts";
+import { listen } from "../../../src/platform/listen.ts";
 import { createBarrier } from "../../../src/sandbox/barrier.ts";
+import { createControlServer } from "../../../src/sandbox/control.ts";
 import type { Sandbox } from "../../../src/sandbox/sandbox.ts";
 import { CALLER, DATA, NOW_MS, call, parsed, signed, started } from "./support.ts";
 import type { Reply } from "./support.ts";
@@ -166,8 +169,9 @@ describe("the control port", () => {
   });
 
   it.each<[string, string, unknown, number, string]>([
-    ["POST", "/faults", { status: 1 }, 400, "status must be"],
+    ["POST", "/faults", { status: 1 }, 400, "status must be an integer from 200 to 599"],
     ["POST", "/faults", [{ times: 1 }, { nonsense: 1 }], 400, "nonsense is not known"],
+    ["POST", "/faults", [7], 400, "a fault is an object"],
     ["POST", "/settings", { offsetSpelling: "OFFSET" }, 400, "offsetSpelling must be"],
     ["POST", "/settings", { validators: "weak" }, 400, "validators must be one of none, etag"],
     ["POST", "/settings", { validators: 1 }, 400, "validators must be a string"],
@@ -175,16 +179,32 @@ describe("the control port", () => {
     ["POST", "/revise", { pathPrefix: 1 }, 400, "pathPrefix must be a string"],
     ["POST", "/settings", { limit: 5 }, 400, "limit is not known"],
     ["POST", "/auth", { privateKey: 5 }, 400, "privateKey must be a string"],
-    ["POST", "/auth", "text", 400, "must be an object"],
+    ["POST", "/auth", "text", 400, "the body must be an object"],
     ["POST", "/release", { count: -1 }, 400, "count must be"],
-    ["POST", "/faults", { pathPrefix: "x".repeat(70_000) }, 400, "too long"],
+    ["POST", "/faults", { pathPrefix: "x".repeat(70_000) }, 400, "the body is too long"],
     ["DELETE", "/auth", undefined, 405, "/auth takes POST"],
     ["GET", "/nowhere", undefined, 404, "no such call"],
-  ])("%s %s %j: %i", async (method, path, body, status, text) => {
+  ])("%s %s %j: %i, and says in plain words why", async (method, path, body, status, text) => {
     const { sandbox, control } = await controlled();
     const reply = await control(method, path, body);
     expect(reply.status).toBe(status);
-    expect(reply.text).toContain(text);
+    // From the first word on: no name of a class stands before it.
+    expect(String(parsed(reply)["error"]).slice(0, text.length)).toBe(text);
     expect(sandbox.faults.list()).toEqual([]);
+  });
+
+  it("says in plain words that it made a mistake", async () => {
+    const { sandbox } = await started();
+    const broken: typeof sandbox = {
+      ...sandbox,
+      state: () => {
+        throw new TypeError("a mistake");
+      },
+    };
+    const server = createControlServer(broken);
+    const { url, close } = await listen(server, 0, "127.0.0.1");
+    onTestFinished(() => close(systemClock, 0));
+    const reply = await call(`${url}/`);
+    expect([reply.status, parsed(reply)["error"]]).toEqual([500, "the sandbox made a mistake: a mistake"]);
   });
 });

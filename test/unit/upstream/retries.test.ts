@@ -3,7 +3,7 @@ import type http from "node:http";
 import { describe, expect, it } from "vitest";
 
 import { Problem } from "../../../src/errors.ts";
-import type { Throttled } from "../../../src/exchange.ts";
+import type { RefuseLate, Throttled } from "../../../src/exchange.ts";
 import { createFakeClock } from "../../support/fake-clock.ts";
 import { attempting, httpUpstream, LIMITS, LISTINGS, PAGE, PATIENT, rawUpstream } from "./support.ts";
 
@@ -58,6 +58,32 @@ describe("a kept connection that the upstream has closed", () => {
 });
 
 describe("the second attempt", () => {
+  it("while it waits for its turn tells who gives up how the first one failed, as long as it waits", async () => {
+    const url = await httpUpstream((_request, response) => {
+      response.statusCode = 500;
+      response.end();
+    });
+    const door = Promise.withResolvers<void>();
+    const [refusal, told] = [new Problem("quota-exceeded"), Promise.withResolvers<RefuseLate>()];
+    let isQueued = true;
+    const throttled: Throttled = async (order, job) => {
+      if (order.cause !== "retry") return await job(() => undefined);
+      order.waiting.inQueue(() => (isQueued ? refusal : undefined));
+      await door.promise;
+      isQueued = false;
+      return await job(() => undefined);
+    };
+    const { attempt } = attempting({ baseUrl: url, throttled });
+    const waiting = { ...PATIENT, inQueue: told.resolve };
+    const failed = attempt(LISTINGS, waiting).catch((error: unknown) => error);
+    const refuseLate = await told.promise;
+    const hasty = { app: "web", priority: "interactive" } as const;
+    expect(refuseLate(hasty)).toMatchObject({ code: "upstream-error" });
+    door.resolve();
+    expect(await failed).toMatchObject({ code: "upstream-error" });
+    expect(refuseLate(hasty)).toBeUndefined();
+  });
+
   it("comes after the delay, and is signed then and not before", async () => {
     const heads: string[] = [];
     const url = await httpUpstream((request, response) => {
@@ -193,4 +219,37 @@ describe("refused credentials", () => {
     });
     expect([looks, watcher.calls.length, watcher.errors.length]).toEqual([1, 1, 1]);
   });
+});
+
+describe("a condition", () => {
+  const held = { etag: '"7"', lastModified: undefined };
+
+  it.each([412, 431])(
+    "that is refused (%i) is left out the next time, and not tried again at once",
+    async (status) => {
+      const answers = [status, 500, 500, 200, 304];
+      const conditions: unknown[] = [];
+      const baseUrl = await httpUpstream((request, response) => {
+        conditions.push(request.headers["if-none-match"]);
+        response.statusCode = answers.shift() ?? 200;
+        response.end(response.statusCode === 304 ? undefined : PAGE);
+      });
+      const { attempt } = attempting({ baseUrl });
+      const ends = [];
+      const other = { ...LISTINGS, format: "v2" as const, held };
+      for (const question of [{ ...LISTINGS, held }, { ...LISTINGS, held }, { ...LISTINGS, held }, other]) {
+        ends.push(
+          await attempt(question, PATIENT).then(
+            ({ status: brought }) => brought,
+            (error: unknown) => (error instanceof Problem ? error.code : error),
+          ),
+        );
+      }
+      // No call more at once; none with the condition until there was an answer; that of another format is another.
+      expect(ends).toEqual(["upstream-invalid-response", "upstream-error", 200, 304]);
+      expect(conditions).toEqual([held.etag, undefined, undefined, undefined, held.etag]);
+      await attempt({ ...LISTINGS, held }, PATIENT);
+      expect(conditions.at(-1)).toBe(held.etag);
+    },
+  );
 });

@@ -1,0 +1,151 @@
+/** Callers whose deadline passes while their call is still in the queue: nothing was sent, and they are told why. */
+import { describe, expect, it } from "vitest";
+
+import type { Reply } from "../support/ask.ts";
+import { createFakeClock, type FakeClock } from "../support/fake-clock.ts";
+import { startGateway, type TestGateway } from "../support/gateway.ts";
+import { cacheStatus, problemCode } from "../support/reply.ts";
+
+const APPS = "apps: [{ id: web, weight: 2 }, { id: nightly, priority: background }]";
+const NO_STORE = { "cache-control": "no-store" };
+/** The upstream may take its time: what ends is the callers' patience. */
+const PATIENT = "upstream: { connectTimeout: 1h, headerTimeout: 1h, bodyTimeout: 1h, totalTimeout: 1h }";
+
+type Headers = Readonly<Record<string, string>>;
+
+interface Timed {
+  readonly gateway: TestGateway;
+  readonly clock: FakeClock;
+}
+
+/** A gateway in whose time nothing happens until the test says so. */
+async function startTimed(env: Readonly<Record<string, string>>, settings = ""): Promise<Timed> {
+  const clock = createFakeClock();
+  const gateway = await startGateway({
+    settings: [PATIENT, APPS, settings].join("\n"),
+    clock,
+    sandbox: { now: clock.now },
+    env,
+  });
+  return { gateway, clock };
+}
+
+const as = (app: string, headers: Headers = {}): { headers: Headers } => ({
+  headers: { "x-app-id": app, ...headers },
+});
+
+/** Resolves once all that was sent before it has been admitted: requests are read in the order they came. */
+async function admitted(gateway: TestGateway): Promise<void> {
+  await gateway.get("/nowhere");
+}
+
+/** What a late caller sees, after checking that it is not told of a call that was never made. */
+function refusalIn(reply: Reply): [number, string, string | undefined] {
+  const code = problemCode(reply);
+  expect(reply.headers["cache-status"]).toBe(`property-gateway; detail=${code}`);
+  return [reply.status, code, reply.headers["retry-after"]];
+}
+
+describe("a caller whose place somebody more urgent takes", () => {
+  it("is told when to come back, each caller counts once, and nothing was sent for them", async () => {
+    const { gateway, clock } = await startTimed({ BUDGET: "1/20s" });
+    expect((await gateway.get("/areas?q=first", as("web"))).status).toBe(200);
+    await clock.advance(12_000);
+    // Predicted to wait 8 of their 10 seconds.
+    const hangUp = new AbortController();
+    const gone = gateway.get("/areas?q=late", { ...as("nightly"), signal: hangUp.signal });
+    const late = [1, 2, 3].map(() => gateway.get("/areas?q=late", as("nightly")));
+    await clock.armed(8_001);
+    await admitted(gateway);
+    hangUp.abort();
+    await expect(gone).rejects.toThrow();
+    await gateway.logged('"outcome":"abandoned"');
+    const urgent = gateway.get("/areas?q=urgent", as("web"));
+    await admitted(gateway);
+    await clock.advance(8_001);
+    expect((await urgent).status).toBe(200);
+    await clock.advance(1_999);
+    for (const reply of late)
+      expect(refusalIn(await reply)).toEqual([503, "temporary-reduced-capacity", "19"]);
+    expect(await gateway.metric('gateway_refused_total{app="nightly",reason="deadline"}')).toBe(3);
+    expect(await gateway.metric('gateway_refused_total{app="web",reason="deadline"}')).toBe(0);
+    expect(gateway.sandbox.requests().map(({ query }) => query)).toEqual(["q=first", "q=urgent"]);
+    // The time was honest.
+    await clock.advance(19_000);
+    expect((await gateway.get("/areas?q=late", as("nightly"))).status).toBe(200);
+  });
+
+  it("gets the old answer where there is one, in place of that refusal", async () => {
+    const { gateway, clock } = await startTimed(
+      { BUDGET: "1/20s" },
+      "cache: { ttl: { areas: 5s }, staleWhileRevalidate: { areas: 0s }, maxWaitForFresh: 9s }",
+    );
+    expect((await gateway.get("/areas?q=old", as("web"))).status).toBe(200);
+    await clock.advance(12_000);
+    const late = gateway.get("/areas?q=old", as("nightly"));
+    await clock.armed(8_001);
+    const urgent = gateway.get("/areas?q=urgent", as("web"));
+    await admitted(gateway);
+    await clock.advance(8_001);
+    expect((await urgent).status).toBe(200);
+    await clock.advance(999);
+    expect((await late).status).toBe(200);
+    expect(cacheStatus(await late)).toMatchObject({ hit: true, detail: "temporary-reduced-capacity" });
+  });
+});
+
+describe("callers of one call that waits for its turn", () => {
+  it("have deadlines of their own: who is late is told why, by its own share, the patient one is answered", async () => {
+    const { gateway, clock } = await startTimed({ BUDGET: "8/12s" });
+    for (let q = 1; q <= 7; q++) await gateway.get(`/areas?q=${q}`, as("web"));
+    await gateway.get("/areas?q=8");
+    await clock.advance(3_000);
+    const patient = gateway.get("/areas?q=asked", as("web"));
+    await clock.armed(9_001);
+    const hasty = { "x-request-deadline-ms": "2000" };
+    const late = [as("web", hasty), { headers: hasty }, { headers: { prefer: "wait=2" } }].map((options) =>
+      gateway.get("/areas?q=asked", options),
+    );
+    await admitted(gateway);
+    await clock.advance(2_000);
+    const [ofWeb, ofOther, preferring] = await Promise.all(late);
+    expect(ofWeb && refusalIn(ofWeb)).toEqual([429, "quota-exceeded", "7"]);
+    for (const reply of [ofOther, preferring])
+      expect(reply && refusalIn(reply)).toEqual([503, "temporary-reduced-capacity", "7"]);
+    expect(preferring?.headers["preference-applied"]).toBe("wait=2");
+    expect(await gateway.metric('gateway_refused_total{app="web",reason="deadline"}')).toBe(1);
+    expect(await gateway.metric('gateway_refused_total{app="other",reason="deadline"}')).toBe(2);
+    await clock.advance(7_001);
+    expect((await patient).status).toBe(200);
+    expect(gateway.sandbox.requests()).toHaveLength(9);
+  });
+});
+
+describe("a queue behind an upstream that does not answer", () => {
+  it("tells each of its callers that nothing was sent, kept or streamed, and those in front that something was", async () => {
+    const { gateway, clock } = await startTimed({ BUDGET_CONCURRENCY: "2" });
+    gateway.sandbox.hold();
+    const sent = ["a", "b"].map((q) => gateway.get(`/areas?q=${q}`, as("web")));
+    await gateway.sandbox.waitForRequests(2);
+    const collapsed = gateway.get("/areas?q=a", as("nightly"));
+    const queued = Array.from({ length: 20 }, (_, n) =>
+      gateway.get(`/areas?q=${n % 7}`, n % 3 === 2 ? as("web", NO_STORE) : as("web")),
+    );
+    await admitted(gateway);
+    // A stream goes by the queue's own timer, which is a millisecond later.
+    await clock.advance(10_001);
+    for (const reply of [...(await Promise.all(sent)), await collapsed]) {
+      expect([reply.status, problemCode(reply)]).toEqual([504, "deadline-exceeded"]);
+      expect(cacheStatus(reply)).toMatchObject({ fwd: "miss" });
+    }
+    for (const reply of queued) {
+      expect(refusalIn(await reply)).toEqual([503, "temporary-reduced-capacity", "1"]);
+      expect((await reply).json()).toMatchObject({ detail: expect.stringContaining("nothing was sent") });
+    }
+    expect(await gateway.metric('gateway_refused_total{app="web",reason="deadline"}')).toBe(20);
+    expect(await gateway.metric('gateway_refused_total{app="nightly",reason="deadline"}')).toBe(0);
+    gateway.sandbox.release();
+    expect((await gateway.get("/areas?q=next")).status).toBe(200);
+    expect(gateway.sandbox.requests()).toHaveLength(3);
+  });
+});
