@@ -167,7 +167,7 @@ export async function checkWakeUps(world: World, longestMs: number): Promise<voi
   await calmDown(world, longestMs);
   await checkProbe(world);
   await calmDown(world, longestMs);
-  if (world.alive.size > 1) await checkRelief(world);
+  if (world.alive.size > 1 && windowsOf(world).length > 0) await checkRelief(world);
   await calmDown(world, longestMs);
   await checkNewcomer(world);
   await checkNobodyIsLeft(world, longestMs);

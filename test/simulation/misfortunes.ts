@@ -121,7 +121,7 @@ function hitReplica(
 }
 
 /** Whether a server that has lost its memory has been told by everybody who knows. */
-const isTold = ({ alive, lostAt }: World): boolean => [...alive].every(({ link }) => link.lookedAt > lostAt);
+const isTold = ({ alive, lostAt }: World): boolean => [...alive].every(({ link }) => link.toldAt >= lostAt);
 
 /** Now and then it hears no more a moment before. */
 function cutOff(world: World, { link, check }: Replica): void {

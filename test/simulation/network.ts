@@ -32,8 +32,8 @@ export interface Link {
   isDead: boolean;
   /** It has joined; until then nothing goes wrong: one that starts in the dark is a hole that is accepted. */
   hasJoined: boolean;
-  /** When it last heard how things stand. */
-  lookedAt: number;
+  /** The server has been told of everything that the replica knew then. */
+  toldAt: number;
 }
 
 export interface LinkOptions {
@@ -77,17 +77,19 @@ export function createLink({ clock, own, dice, weather, model, terms, hear }: Li
     isDeaf: false,
     isDead: false,
     hasJoined: false,
-    lookedAt: Number.NEGATIVE_INFINITY,
+    toldAt: Number.NEGATIVE_INFINITY,
     shared: {
       take: (request) => call(() => model.take(terms, request)),
       settle: (asker, ends) => call(() => model.settle(terms, asker, ends)),
       async look(asker, after) {
         const reply = await call(() => model.look(terms, asker, after));
-        if (reply.kind === "news") [link.hasJoined, link.lookedAt] = [true, clock.steady()];
+        if (reply.kind === "news") link.hasJoined = true;
         return reply;
       },
       async join(replica, known) {
+        const toldAt = clock.steady();
         const brought = await call(() => model.bring(replica, known));
+        link.toldAt = toldAt;
         return { ...brought, sends: await call(() => model.read()) };
       },
       leave: (asker) => call(() => model.leave(asker)),

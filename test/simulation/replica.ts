@@ -220,7 +220,7 @@ export function startReplica(options: ReplicaOptions): Replica {
     terms,
     hear: link.tell,
     check: () => whenAwake(allowance.check),
-    hasSecrets: () => aloneAt >= link.lookedAt,
+    hasSecrets: () => aloneAt > link.toldAt,
     want: (candidate, sends) => whenAwake(() => want(candidate, sends)),
     drop,
     wanted: () => line.all().length,
