@@ -16,6 +16,8 @@ import type { LiveSettings } from "./platform/live-settings.ts";
 interface Budget {
   readonly allowance: Allowance;
   readonly throttle: Throttle;
+  /** How many calls of an app have departed here. */
+  readonly departures: (app: string) => number;
 }
 
 export type Budgets = Readonly<Record<OriginName, Budget>>;
@@ -38,6 +40,7 @@ export function drawBudgets(options: DrawBudgetsOptions): Budgets {
   const draw = (origin: OriginName): Budget => {
     const terms = followingTerms(settings.derive((config) => termsOf(origin, config)));
     const allowance = allowanceOf(origin, terms);
+    const departures = new Map<string, number>();
     const throttle = createThrottle({
       allowance,
       get concurrency() {
@@ -47,9 +50,15 @@ export function drawBudgets(options: DrawBudgetsOptions): Budgets {
         return budget.mode;
       },
       clock,
-      observer,
+      observer: {
+        ...observer,
+        departed(candidate, waitedMs) {
+          departures.set(candidate.app, (departures.get(candidate.app) ?? 0) + 1);
+          observer.departed(candidate, waitedMs);
+        },
+      },
     });
-    return { allowance, throttle };
+    return { allowance, throttle, departures: (app) => departures.get(app) ?? 0 };
   };
   return { api: draw("api"), images: draw("images") };
 }
@@ -70,7 +79,7 @@ function withoutDays(apps: ReadonlyMap<string, AppTerms>): Terms["apps"] {
   return new Map([...apps].map(([id, { weight }]) => [id, { weight, perDay: null }]));
 }
 
-/** What is left of a share changes with every send; it is told again after so long. */
+/** What is left of a share changes with every send, here or at another replica: of those it is told after so long. */
 const SHARES_FOR_MS = 500;
 
 /** @returns what an app has left of its share of a resource's budget; the same array for a while */
@@ -81,7 +90,7 @@ export function createShares(
 ): (app: string, resource: Resource) => readonly ShareOfWindow[] {
   // Of other settings nothing is known any more.
   const remembered = settings.derive(
-    () => new Map<string, { readonly until: number; readonly shares: readonly ShareOfWindow[] }>(),
+    () => new Map<string, { until: number; departures: number; shares: readonly ShareOfWindow[] }>(),
   );
   return (app, resource) => {
     const origin = resource === "images" ? "images" : "api";
@@ -89,9 +98,10 @@ export function createShares(
     const now = steady();
     const known = remembered();
     const held = known.get(key);
-    if (held !== undefined && now < held.until) return held.shares;
+    const departures = budgets[origin].departures(app);
+    if (held !== undefined && now < held.until && held.departures === departures) return held.shares;
     const shares = budgets[origin].allowance.shareOf(app);
-    known.set(key, { until: now + SHARES_FOR_MS, shares });
+    known.set(key, { until: now + SHARES_FOR_MS, departures, shares });
     return shares;
   };
 }

@@ -30,10 +30,14 @@ export interface Upstream {
 }
 
 export function drawUpstream(surroundings: Surroundings, parts: UpstreamParts): Upstream {
-  const { config, keys, clock, random } = surroundings;
+  const { config, settings, keys, clock, random } = surroundings;
   const { upstream } = config;
+  const budget = settings.section("budget");
   const outward = {
     ...upstream,
+    get maxCoolOffMs() {
+      return budget.maxCoolOffMs;
+    },
     originOf: drawOrigins(surroundings, parts),
     identity: upstream,
     hosts: [upstream.url, upstream.imageUrl].map((url) => new URL(url).host),

@@ -6,7 +6,14 @@ import express, { type Router } from "express";
 import type { Resource } from "../interface/resources.ts";
 import type { Query } from "../query/query.ts";
 import { readOnly } from "./admin-methods.ts";
-import { askedFor, formatOf, optionalParameter, parameter, type Understanding } from "./admin-parameters.ts";
+import {
+  askedFor,
+  formatOf,
+  optionalParameter,
+  parameter,
+  parametersOf,
+  type Understanding,
+} from "./admin-parameters.ts";
 
 /** What is known of a key; the same form as in src/cache/inspect.ts. */
 interface Inspection {
@@ -44,6 +51,7 @@ export function createAdminBudget(options: AdminBudgetOptions): Router {
   router
     .route("/quote")
     .get(async (request, response) => {
+      parametersOf(request, ["url", "app", "format"]);
       const { text, key, query } = askedFor(parameter(request, "url"), formatOf(request), options);
       const named = optionalParameter(request, "app");
       const app = named !== undefined && options.apps.has(named) ? named : "other";

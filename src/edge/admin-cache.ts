@@ -8,7 +8,7 @@ import { SEARCH_RESOURCES } from "../interface/resources.ts";
 import { NAMESPACE } from "../query/key.ts";
 import type { Query } from "../query/query.ts";
 import { postOnly, readOnly } from "./admin-methods.ts";
-import { askedFor, formatOf, parameter, type Understanding } from "./admin-parameters.ts";
+import { askedFor, formatOf, parameter, parametersOf, type Understanding } from "./admin-parameters.ts";
 
 /** What a purge names; the same forms as in src/cache/purges.ts. */
 type Scope =
@@ -32,6 +32,7 @@ export function createAdminCache(options: AdminCacheOptions): Router {
   router
     .route("/cache/entry")
     .get(async (request, response) => {
+      parametersOf(request, ["url", "format"]);
       const { text, key, query } = askedFor(parameter(request, "url"), formatOf(request), options);
       response.json({ query: text, ...(await options.inspect(query, key)) });
     })

@@ -9,6 +9,26 @@ import type { Route } from "../query/route.ts";
 import { splitTarget } from "../query/wire.ts";
 import { meaningOf } from "./understand.ts";
 
+/**
+ * @returns the parameters of a request
+ * @throws {Problem} `invalid-admin-request` where one is not known, or is there twice: what is silently ignored is
+ *   believed to work
+ */
+export function parametersOf({ url }: Request, names: readonly string[]): ReadonlyMap<string, string> {
+  const mistake = (detail: string): Problem => new Problem("invalid-admin-request", { detail });
+  const parameters = new Map<string, string>();
+  for (const [name, value] of new URL(url, "http://admin").searchParams) {
+    if (!names.includes(name)) {
+      const known = `${names.slice(0, -1).join(", ")} and ${names.at(-1)} are`;
+      const hint = names.includes("url") ? " A URL that is asked about has to be percent-encoded whole." : "";
+      throw mistake(`There is no parameter ${JSON.stringify(name.slice(0, 100))}; ${known}.${hint}`);
+    }
+    if (parameters.has(name)) throw mistake(`Give the parameter ${name} once.`);
+    parameters.set(name, value);
+  }
+  return parameters;
+}
+
 /** @returns a parameter's value, `undefined` where it is absent or empty */
 export function optionalParameter(request: Request, name: string): string | undefined {
   return new URL(request.url, "http://admin").searchParams.get(name) || undefined;

@@ -5,6 +5,7 @@ import express, { type Request, type Router } from "express";
 
 import { Problem } from "../errors.ts";
 import { readOnly } from "./admin-methods.ts";
+import { parametersOf } from "./admin-parameters.ts";
 import { INSTANT_FORMS, parseInstant } from "./period.ts";
 
 const GROUPINGS = ["app", "resource", "hour"] as const;
@@ -51,7 +52,7 @@ export function createAdminUsage(options: AdminUsageOptions): Router {
   router
     .route("/usage")
     .get(async (request, response) => {
-      const parameters = parametersOf(request);
+      const parameters = parametersOf(request, PARAMETERS);
       const query = queryIn(parameters, options.now());
       const asCsv = wantsCsv(request, parameters.get("format"));
       const report = await options.usage(query);
@@ -67,22 +68,7 @@ export function createAdminUsage(options: AdminUsageOptions): Router {
   return router;
 }
 
-const PARAMETERS = new Set(["from", "to", "by", "format"]);
-
-/** @throws where one is not known, or is there twice: what is silently ignored is believed to work */
-function parametersOf({ url }: Request): ReadonlyMap<string, string> {
-  const parameters = new Map<string, string>();
-  for (const [name, value] of new URL(url, "http://admin").searchParams) {
-    if (!PARAMETERS.has(name)) {
-      throw mistake(
-        `There is no parameter ${JSON.stringify(name.slice(0, 100))}; from, to, by and format are.`,
-      );
-    }
-    if (parameters.has(name)) throw mistake(`Give the parameter ${name} once.`);
-    parameters.set(name, value);
-  }
-  return parameters;
-}
+const PARAMETERS = ["from", "to", "by", "format"];
 
 function queryIn(parameters: ReadonlyMap<string, string>, now: number): UsageQuery {
   const instant = (name: string): number | undefined => {

@@ -55,6 +55,7 @@ export interface AttemptOptions {
   readonly identity: Identity;
   readonly hosts: readonly string[];
   readonly totalTimeoutMs: number;
+  readonly maxCoolOffMs: number;
   readonly retryDelayMs: number;
   readonly clock: Clock;
   readonly random: Random;
@@ -210,8 +211,9 @@ async function call(
     });
     const now = clock.now();
     const { status, headers } = answer;
+    const known = { hosts: options.hosts, maxCoolOffMs: options.maxCoolOffMs };
     const mayRetry = areRenewed({ status, date: headers.date, signedWith }, options, now);
-    const judged = judgeAnswer(answer, { ...question, hosts: options.hosts, now });
+    const judged = judgeAnswer(answer, { ...question, ...known, now });
     const verdict = judged.kind === "failed" && mayRetry ? { ...judged, mayRetry } : judged;
     answered(status, judged.kind !== "failed");
     const slowDown = slowDownIn(answer, now);

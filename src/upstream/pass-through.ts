@@ -31,6 +31,7 @@ export interface PassThroughOptions {
   readonly credentials: Credentials;
   readonly identity: Identity;
   readonly hosts: readonly string[];
+  readonly maxCoolOffMs: number;
   readonly connectTimeoutMs: number;
   readonly headerTimeoutMs: number;
   readonly totalTimeoutMs: number;
@@ -213,10 +214,11 @@ async function problemIn(
   signedWith: number,
   options: PassThroughOptions,
 ): Promise<Problem> {
-  const { hosts, clock } = options;
+  const { hosts, maxCoolOffMs, clock } = options;
   areRenewed({ status, date: answer.headers.date, signedWith }, options, clock.now());
   const body = await firstBytes(answer);
-  const asked = { resource: query.resource, single: query.kind === "record", hosts, now: clock.now() };
+  const single = query.kind === "record";
+  const asked = { resource: query.resource, single, hosts, maxCoolOffMs, now: clock.now() };
   const verdict = judgeAnswer({ status, headers: answer.headers, body }, asked);
   return "problem" in verdict ? verdict.problem : new Problem("upstream-invalid-response");
 }

@@ -51,6 +51,8 @@ export interface Asked {
   readonly held?: Validators | undefined;
   /** Host names of the upstream, kept out of what callers see. */
   readonly hosts: readonly string[];
+  /** For how long the upstream is left alone at the most, whatever it says; callers are told no more. Milliseconds. */
+  readonly maxCoolOffMs: number;
   /** Epoch milliseconds. */
   readonly now: number;
 }
@@ -59,8 +61,6 @@ type WholeAnswer = Pick<RawAnswer, "status" | "headers" | "body">;
 
 /** Seconds a caller is told to wait where the upstream names none. */
 const DEFAULT_RETRY_AFTER_SECONDS = 5;
-/** What a caller is told at the most, whatever the upstream says. */
-const LONGEST_RETRY_AFTER_SECONDS = 3600;
 
 function failed(code: ProblemCode, internal: string, mayRetry = false): Failed {
   return { kind: "failed", problem: new Problem(code, { internal }), mayRetry };
@@ -121,11 +121,11 @@ function withExplanation(code: ProblemCode, answer: WholeAnswer, asked: Asked): 
   return new Problem(code, explanation === undefined ? {} : { detail: explanation });
 }
 
-function unavailable(answer: WholeAnswer, { now }: Asked): Verdict {
+function unavailable(answer: WholeAnswer, { maxCoolOffMs, now }: Asked): Verdict {
   const wait = retryAfterMs(answer.headers["retry-after"], now);
   const seconds = wait === undefined ? DEFAULT_RETRY_AFTER_SECONDS : Math.max(1, Math.ceil(wait / 1000));
   const problem = new Problem("upstream-unavailable", {
-    retryAfterSeconds: Math.min(seconds, LONGEST_RETRY_AFTER_SECONDS),
+    retryAfterSeconds: Math.min(seconds, Math.max(1, Math.ceil(maxCoolOffMs / 1000))),
     internal: `the upstream answered ${answer.status}`,
   });
   return { kind: "failed", problem, mayRetry: answer.status === 503 && wait === undefined };

@@ -45,6 +45,10 @@ describe("the headers of an answer", () => {
     expect(headers["ratelimit-policy"]).toBe('"1m";q=20;w=60, "1d";q=200;w=86400');
     expect(headers["ratelimit"]).toMatch(/^"1m";r=(20|19);t=\d+, "1d";r=(200|199);t=\d+$/);
     expect((await gateway.get(PATH, from("batch"))).headers["ratelimit-policy"]).toMatch(/^"1m";q=10;w=60,/);
+    // Every call that goes is seen at once.
+    const left = async (q: string): Promise<string | undefined> =>
+      (await gateway.get(`/areas?q=${q}`, from("batch"))).headers["ratelimit"]?.toString().split(";t")[0];
+    expect([await left("a"), await left("b"), await left("c")]).toEqual(['"1m";r=9', '"1m";r=8', '"1m";r=7']);
     const image = await gateway.get("/cache/primary_1_40x30.jpg", from("web"));
     expect(image.headers["ratelimit-policy"]).toBe('"1m";q=150;w=60');
   });
@@ -178,6 +182,12 @@ describe("operators", () => {
     });
     expect(gateway.sandbox.requests()).toHaveLength(1);
     expect(await gateway.metric('gateway_budget_remaining{window="1h"}')).toBe(0);
+    // Half of a URL is not quoted as if it were all of it.
+    for (const rest of ["/listings?areaId=76&limit=3", "/areas&url=/areas", "/areas&foo=1"])
+      expect(await admin(gateway, `/quote?url=${rest}`)).toMatchObject({
+        status: 400,
+        detail: expect.stringMatching(/parameter/),
+      });
   });
 
   it("can prove from the ledger that the limit was kept", async () => {

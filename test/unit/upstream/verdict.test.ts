@@ -6,7 +6,13 @@ import { UpstreamFault, type RawAnswer } from "../../../src/upstream/fetch.ts";
 import { judgeAnswer, judgeFault, type Asked, type Verdict } from "../../../src/upstream/verdict.ts";
 
 const NOW = Date.UTC(2026, 0, 15, 12);
-const SEARCH: Asked = { resource: "listings", single: false, hosts: ["upstream.test"], now: NOW };
+const SEARCH: Asked = {
+  resource: "listings",
+  single: false,
+  hosts: ["upstream.test"],
+  maxCoolOffMs: 3_600_000,
+  now: NOW,
+};
 const RECORD: Asked = { ...SEARCH, single: true };
 const IMAGE: Asked = { ...SEARCH, resource: "images" };
 
