@@ -6,7 +6,7 @@ import { writeFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 
 import { ask, type Reply } from "../support/ask.ts";
-import { startGateway, type TestGateway } from "../support/gateway.ts";
+import { startGateway } from "../support/gateway.ts";
 import { run } from "../support/process.ts";
 import { cacheStatus, problemCode } from "../support/reply.ts";
 import {
@@ -20,11 +20,9 @@ import {
   type Started,
   startWarm,
   STOCKHOLM,
+  targets,
   warmStates,
 } from "../support/warm.ts";
-
-const targets = ({ sandbox }: TestGateway): string[] =>
-  sandbox.requests().map(({ path, query }) => `${path}?${query}`);
 
 describe("a list that is read again", () => {
   interface Reloaded extends Started {

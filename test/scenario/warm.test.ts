@@ -3,7 +3,7 @@
  */
 import { describe, expect, it, onTestFinished } from "vitest";
 
-import { startGateway, type TestGateway } from "../support/gateway.ts";
+import { startGateway } from "../support/gateway.ts";
 import { cacheStatus } from "../support/reply.ts";
 import { startRedis } from "../support/redis.ts";
 import { temporaryDirectory } from "../support/sqlite.ts";
@@ -17,11 +17,9 @@ import {
   NACKA,
   startWarm,
   STOCKHOLM,
+  targets,
   warmStates,
 } from "../support/warm.ts";
-
-const targets = ({ sandbox }: TestGateway): string[] =>
-  sandbox.requests().map(({ path, query }) => `${path}?${query}`);
 
 describe("what is listed", () => {
   it("is fetched before anybody asks: the first caller's is a hit", async () => {

@@ -73,3 +73,8 @@ export async function attended({ gateway, clock }: Started): Promise<WarmState[]
     .toEqual([]);
   return states;
 }
+
+/** What was asked of the upstream, oldest first. */
+export function targets({ sandbox }: TestGateway): string[] {
+  return sandbox.requests().map(({ path, query }) => `${path}?${query}`);
+}
