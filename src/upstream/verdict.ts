@@ -123,9 +123,9 @@ function withExplanation(code: ProblemCode, answer: WholeAnswer, asked: Asked): 
 
 function unavailable(answer: WholeAnswer, { maxCoolOffMs, now }: Asked): Verdict {
   const wait = retryAfterMs(answer.headers["retry-after"], now);
-  const seconds = wait === undefined ? DEFAULT_RETRY_AFTER_SECONDS : Math.max(1, Math.ceil(wait / 1000));
+  const named = wait === undefined ? undefined : Math.max(1, Math.ceil(Math.min(wait, maxCoolOffMs) / 1000));
   const problem = new Problem("upstream-unavailable", {
-    retryAfterSeconds: Math.min(seconds, Math.max(1, Math.ceil(maxCoolOffMs / 1000))),
+    retryAfterSeconds: named ?? DEFAULT_RETRY_AFTER_SECONDS,
     internal: `the upstream answered ${answer.status}`,
   });
   return { kind: "failed", problem, mayRetry: answer.status === 503 && wait === undefined };

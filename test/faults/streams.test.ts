@@ -18,8 +18,9 @@ describe("a stream that meets an upstream that", () => {
   it.each<[string, Fault, number, string, string?]>([
     ["fails", { status: 500 }, 502, "upstream-error", "5"],
     ["is unavailable", { status: 503 }, 503, "upstream-unavailable", "5"],
-    ["says for how long it is", { status: 503, retryAfter: "30" }, 503, "upstream-unavailable", "30"],
-    ["is asked too much", { status: 429, retryAfter: "7" }, 503, "upstream-unavailable", "7"],
+    // It is left alone for a millisecond at the most, and callers for the second that it takes to say so.
+    ["says for how long it is", { status: 503, retryAfter: "30" }, 503, "upstream-unavailable", "1"],
+    ["is asked too much", { status: 429, retryAfter: "7" }, 503, "upstream-unavailable", "1"],
     ["refuses our key", { status: 403 }, 502, "upstream-authentication-failed"],
     ["refuses the method", { status: 405 }, 502, "upstream-invalid-response"],
     ["refuses the format", { status: 406 }, 502, "upstream-invalid-response"],
