@@ -5,9 +5,9 @@ import type { Replica } from "./replica.ts";
 import { emptyMemory, type Memory } from "./shared-model.ts";
 import { callOf, start, type World } from "./world.ts";
 
+/** Rejoining, and until those that were replaced are not waited for any more. */
+export const RECOVERY_MS = 7_000;
 const STEP_MS = 100;
-/** Until nobody is looked at any more who wants as much as there is. */
-const LONGEST_USE_MS = 50_000;
 const RESOURCES = ["listings", "sold"] as const;
 
 export async function misfortunes(world: World): Promise<void> {
@@ -17,13 +17,14 @@ export async function misfortunes(world: World): Promise<void> {
   const from = clock.steady();
   upstream.slowestMs = dice.pick([20, 200, 1_400]);
   const eager = dice.chance(0.5);
+  const [priorities, resources] = [dice.some(PRIORITIES), dice.some(RESOURCES)];
   while (clock.steady() < from + faultyMs) {
     if (clock.steady() > from + faultyMs / 2) world.isLater = true;
     for (const replica of world.alive) {
       if (eager || dice.chance(0.1))
         replica.want(
-          { app: dice.pick(APPS), priority: dice.pick(PRIORITIES), resource: dice.pick(RESOURCES) },
-          dice.between(1, eager ? 30 : 10),
+          { app: dice.pick(APPS), priority: dice.pick(priorities), resource: dice.pick(resources) },
+          dice.between(1, eager ? 20 : 10),
         );
     }
     if (dice.chance(0.3)) kept.push(world.model.snapshot());
@@ -155,8 +156,10 @@ export async function heal(world: World): Promise<void> {
   await clock.advance(plan.pace.longestFaultMs + 500);
   for (let step = 0; step < 100 && alive.size < plan.replicas; step++) await clock.advance(STEP_MS);
   note("all is well");
+  const longestMs = Math.max(...plan.terms.windows.map(({ windowMs }) => windowMs));
+  const useMs = RECOVERY_MS + longestMs * (plan.pace.windowsOfUse + 3);
   const enough = Math.max(
-    ...agreed(plan).map(({ limit, windowMs }) => Math.ceil((limit * LONGEST_USE_MS) / windowMs)),
+    ...agreed(plan).map(({ limit, windowMs }) => Math.ceil((limit * useMs) / windowMs)),
   );
   Object.assign(weather, { slowestMs: 5, loss: 0, newsLoss: 0, isUp: true });
   Object.assign(upstream, { slowestMs: 10, loss: 0, slowDown: 0 });

@@ -44,15 +44,17 @@ const LONG: Pace = { faultyMs: 15_000, faultsPerStep: 0.06, longestFaultMs: 9_00
 /** Many of these go into the time of one long history, and most of what can go wrong needs no longer. */
 const SHORT: Pace = { faultyMs: 5_000, faultsPerStep: 0.1, longestFaultMs: 3_000, windowsOfUse: 3 };
 
-const WINDOWS: readonly (readonly (readonly [limit: number, windowMs: number])[])[] = [
-  [[6, 2_000]],
-  [[20, 3_000]],
-  [[50, 4_000]],
-  [
-    [6, 1_500],
-    [14, 6_000],
-  ],
+type Limits = readonly (readonly [limit: number, windowMs: number])[];
+
+const SMALL: Limits = [[6, 2_000]];
+const MEDIUM: Limits = [[20, 3_000]];
+const LARGE: Limits = [[50, 4_000]];
+const TWO: Limits = [
+  [6, 1_500],
+  [14, 6_000],
 ];
+/** Seldom the one in which most is sent. */
+const WINDOWS = [SMALL, MEDIUM, TWO, SMALL, MEDIUM, TWO, LARGE];
 
 export const LEASE_MS = 2_500;
 export const APPS = ["web", "batch", "mobile"] as const;
@@ -71,12 +73,12 @@ export function drawPlan(dice: Dice, allowed: readonly Fault[] = FAULTS): Plan {
   const factor = dice.pick([1, 1, 0.5, 2]);
   const later = windows.map((window) => ({ ...window, limit: window.limit * factor }));
   return {
-    replicas: dice.between(1, 5),
+    replicas: dice.pick([1, 2, 2, 3, 3, 4, 5]),
     terms,
     laterTerms: { ...terms, windows: later },
     degradedForMs: dice.pick([1_000, 3_000, 60_000]),
     faults: dice.some(allowed),
-    pace: dice.pick([LONG, SHORT, SHORT, SHORT, SHORT, SHORT]),
+    pace: dice.pick([LONG, SHORT, SHORT, SHORT, SHORT, SHORT, SHORT, SHORT]),
   };
 }
 

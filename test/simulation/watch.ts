@@ -91,7 +91,7 @@ function reserveTouched(places: readonly Place[]): string[] {
     ),
   );
   for (const [index, { id, at, isBackground, givenBy, terms }] of sent.entries()) {
-    if (!isBackground) continue;
+    if (!isBackground || terms.reserve === 0) continue;
     for (const [which, { windowMs }] of terms.windows.entries()) {
       let counted = 0;
       for (let before = index; before >= 0; before--) {
