@@ -2,7 +2,8 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 
 import { instantOf, type LedgerLine } from "../../src/budget/ledger.ts";
-import { createUsage, type WindowUsage } from "../../src/budget/usage.ts";
+import { createUsage } from "../../src/budget/usage.ts";
+import type { WindowUsage } from "../../src/budget/rolling-maxima.ts";
 import type { Window } from "../../src/budget/windows.ts";
 import { ledgerLine } from "../support/ledger.ts";
 
