@@ -59,6 +59,7 @@ interface Peak {
   readonly sends: Places;
   /** Of those in the window, the one that was allowed last; and after it those that will be when it has left. */
   readonly last: Counted[];
+  /** In the order in which sends first counted under them. */
   readonly limits: Map<number | undefined, { readonly from: number; until: number }>;
   maximum: number;
   reachedAt: number | undefined;
@@ -191,7 +192,6 @@ function usageOf({ window: { name, limit }, limits, maximum, reachedAt, kept }: 
   const wereOthers = [...limits.keys()].some((one) => one !== limit);
   const told = [...limits]
     .map(([one, { from, until }]): LimitUsage => ({ limit: one, from, until }))
-    .sort((one, other) => one.from - other.from)
     .slice(-MOST_LIMITS);
   return { name, limit, maximum, reachedAt, kept, ...(wereOthers && { limits: told }) };
 }
