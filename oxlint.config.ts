@@ -86,6 +86,8 @@ const LAYERS: { files: string[]; mayNotSee: string[]; pure?: boolean }[] = [
       "src/budget/cut-off.ts",
       "src/budget/overview.ts",
       "src/budget/usage.ts",
+      "src/budget/rolling-maxima.ts",
+      "src/budget/limits-text.ts",
     ],
     mayNotSee: ["edge", "coalesce", "upstream", "observe", "platform", "sandbox"],
     pure: true,

@@ -6,6 +6,8 @@ import type { KnownSend } from "./shared-budget.ts";
 interface LateSend {
   readonly id: string;
   readonly wish: Wish;
+  /** Under which it was allowed (`limitsText`). */
+  readonly limits: string;
   readonly sentAt: number;
   /** It has arrived by then. */
   arrivedBy: number;
@@ -14,7 +16,7 @@ interface LateSend {
 
 /** What a replica sent while it was cut off, to be told when it joins again. */
 export interface LateSends {
-  readonly sent: (send: { id: string; wish: Wish; sentAt: number; until: number }) => void;
+  readonly sent: (send: Omit<LateSend, "arrivedBy" | "end"> & { readonly until: number }) => void;
   /** @returns whether it is one of these; one that never went is dropped */
   readonly ended: (id: string, end: SendEnd | undefined, arrivedAt: number) => boolean;
   readonly known: (now: number) => KnownSend[];
@@ -24,8 +26,8 @@ export interface LateSends {
 export function createLateSends(): LateSends {
   const sends = new Map<string, LateSend>();
   return {
-    sent({ id, wish, sentAt, until }) {
-      sends.set(id, { id, wish, sentAt, arrivedBy: until, end: undefined });
+    sent({ until, ...send }) {
+      sends.set(send.id, { ...send, arrivedBy: until, end: undefined });
     },
     ended(id, end, arrivedAt) {
       const send = sends.get(id);
@@ -38,10 +40,10 @@ export function createLateSends(): LateSends {
       return true;
     },
     known: (now) =>
-      [...sends.values()].map(({ id, wish, sentAt, arrivedBy, end }) => ({
+      [...sends.values()].map(({ id, wish, limits, sentAt, arrivedBy, end }) => ({
         id,
         ageMs: now - arrivedBy,
-        late: { wish, sentMs: now - sentAt, end },
+        late: { wish, limits, sentMs: now - sentAt, end },
       })),
     clear: () => sends.clear(),
   };

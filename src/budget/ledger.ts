@@ -15,6 +15,8 @@ export interface LedgerEntry {
   readonly cause: Cause;
   /** Hash of the canonical query (`queryHash`). */
   readonly query: string;
+  /** Under which limits it was allowed (`limitsText`); empty where that is not known, as of lines of older versions. */
+  readonly limits: string;
 }
 
 /** What is added when it has ended. */

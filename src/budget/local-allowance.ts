@@ -8,6 +8,7 @@ import type { Clock } from "../platform/clock.ts";
 import type { Allowance, Grant, Taken, Wish } from "./allowance.ts";
 import { decide, giveBack, grant, newStanding, settle, type Standing, type Terms } from "./arbiter.ts";
 import type { LedgerCompletion, LedgerEntry, LedgerNews, OwnLedger } from "./ledger.ts";
+import { limitsText } from "./limits-text.ts";
 import { begin, keepUp, type Moment } from "./neighbours.ts";
 import { expectation, overviewOf, sharesOf } from "./overview.ts";
 import { keptMs } from "./windows.ts";
@@ -33,7 +34,7 @@ export function createLocalAllowance(options: LocalAllowanceOptions): Allowance 
 
   /** It is entered before the send departs: a process that is killed during it has spent it. */
   function entryOf({ id, wish: { app, resource, cause, query } }: Grant): LedgerEntry {
-    return { id, origin, at: clock.now(), app, resource, cause, query };
+    return { id, origin, at: clock.now(), app, resource, cause, query, limits: limitsText(terms.windows) };
   }
 
   function complete({ id }: Grant, completion: LedgerCompletion): void {

@@ -5,6 +5,7 @@ import type { OriginName } from "../exchange.ts";
 import type { RedisClient } from "../platform/redis.ts";
 import type { Wish } from "./allowance.ts";
 import { ABOUT_MS, LOOKS, MOST_LOOKS, shareOf, type Terms } from "./arbiter.ts";
+import { limitsText } from "./limits-text.ts";
 import { appIn } from "./mirror.ts";
 import type {
   Asker,
@@ -82,7 +83,14 @@ export function createRedisBudget(options: RedisBudgetOptions): SharedBudget {
     async take({ wishes, ...asker }) {
       const apps = [...new Set(wishes.map(({ app }) => app))];
       const candidates = wishes.map((wish) => candidateOf(wish, terms, apps));
-      const request = { ...asker, queued: queueText(asker.queued), own, ...shares(), candidates };
+      const request = {
+        ...asker,
+        queued: queueText(asker.queued),
+        own,
+        ...shares(),
+        candidates,
+        limits: limitsText(terms.windows),
+      };
       const reply = await call<TakeAnswer>("take", request, apps);
       if (reply.kind === "lost") return reply;
       const queued = queuedIn(reply.queued);
@@ -306,12 +314,12 @@ async function join(
 }
 
 function broughtSend({ id, ageMs, late }: KnownSend, apps: readonly string[]): object {
-  const { wish, sentMs, end } = late ?? {};
+  const { wish, limits, sentMs, end } = late ?? {};
   return {
     id,
     ageMs,
     keys: apps.indexOf(appIn(id)) + 1,
-    ...(wish && { resource: wish.resource, cause: wish.cause, query: wish.query, sentMs }),
+    ...(wish && { resource: wish.resource, cause: wish.cause, query: wish.query, limits, sentMs }),
     ...end,
   };
 }

@@ -58,7 +58,7 @@ async function* entries(run: RunOnRedis, key: string, from: number, to: number):
   }
 }
 
-function lineOf(origin: OriginName, { k, i, t, r, c, q }: Fields): LedgerLine | undefined {
+function lineOf(origin: OriginName, { k, i, t, r, c, q, l }: Fields): LedgerLine | undefined {
   const [resource, cause] = [oneOf(RESOURCES, r), oneOf(CAUSES, c)];
   if (k !== "s" || i === undefined || resource === undefined || cause === undefined) return undefined;
   return {
@@ -69,6 +69,7 @@ function lineOf(origin: OriginName, { k, i, t, r, c, q }: Fields): LedgerLine | 
     resource,
     cause,
     query: q ?? "",
+    limits: l ?? "",
     completion: undefined,
   };
 }

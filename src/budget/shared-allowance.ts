@@ -23,6 +23,7 @@ import {
 } from "./arbiter.ts";
 import { createCutOff, type CutOff } from "./cut-off.ts";
 import { createEnds, endReport, type Ends, unsentReport } from "./ends.ts";
+import { limitsText } from "./limits-text.ts";
 import { createLateSends, type LateSends } from "./late-sends.ts";
 import { expectation, overviewOf, sharesOf } from "./overview.ts";
 import type { Others } from "./others.ts";
@@ -342,7 +343,8 @@ function takeAlone(side: Side, cutOff: CutOff, wishes: readonly Wish[], anyway: 
   if (wish === undefined) throw new Error("a place was given to nobody");
   const id = idOf(wish.app);
   if (anyway) grantIn(cutOff.standing, terms, wish, id, now);
-  side.late.sent({ id, wish, sentAt: now, until: now + terms.leaseMs });
+  const limits = limitsText(terms.windows);
+  side.late.sent({ id, wish, limits, sentAt: now, until: now + terms.leaseMs });
   return { kind: "granted", grant: { id, wish } };
 }
 

@@ -142,6 +142,8 @@ export interface KnownSend {
   /** For the ledger, where it was sent while the replica was cut off. */
   readonly late?: {
     readonly wish: Wish;
+    /** Under which it was allowed (`limitsText`). */
+    readonly limits: string;
     readonly sentMs: number;
     readonly end: { readonly status: string; readonly durationMs: number } | undefined;
   };

@@ -25,8 +25,8 @@ export function createSqliteLedger(database: Database, bounds: LedgerBounds): St
   const { now } = bounds;
   const begunAt = now();
   const insert = database.prepare(
-    `INSERT INTO ledger (id, origin, at, app, resource, cause, query)
-     VALUES (:id, :origin, :at, :app, :resource, :cause, :query) ON CONFLICT (id) DO NOTHING`,
+    `INSERT INTO ledger (id, origin, at, app, resource, cause, query, limits)
+     VALUES (:id, :origin, :at, :app, :resource, :cause, :query, :limits) ON CONFLICT (id) DO NOTHING`,
   );
   const update = database.prepare(
     "UPDATE ledger SET status = :status, duration_ms = :durationMs, arrived_at = :arrivedAt WHERE id = :id",
@@ -40,7 +40,7 @@ export function createSqliteLedger(database: Database, bounds: LedgerBounds): St
   let untidy = 0;
 
   /** @returns the number of the line, where it is new */
-  function enter({ id, origin, at, app, resource, cause, query }: LedgerEntry): number {
+  function enter({ id, origin, at, app, resource, cause, query, limits }: LedgerEntry): number {
     const { changes, lastInsertRowid } = insert.run({
       id,
       origin,
@@ -49,6 +49,7 @@ export function createSqliteLedger(database: Database, bounds: LedgerBounds): St
       resource,
       cause,
       query,
+      limits,
     });
     // At the first one too: processes that live briefly must not leave it all to each other. And after the
     // line went in, which stays: where this throws, it may be entered again.

@@ -4,7 +4,7 @@ import type { LedgerLine } from "./ledger.ts";
 /** @returns an expression for a line as JSON, with these as its instants */
 export function lineWith(at: string, arrivedAt: string): string {
   return `json_object('id', id, 'origin', origin, 'at', ${at}, 'app', app, 'resource', resource,
-    'cause', cause, 'query', query, 'completion', json(CASE WHEN status IS NOT NULL THEN json_object(
+    'cause', cause, 'query', query, 'limits', limits, 'completion', json(CASE WHEN status IS NOT NULL THEN json_object(
       'status', CASE WHEN status GLOB '[0-9]*' THEN CAST(status AS INTEGER) ELSE status END,
       'durationMs', duration_ms, 'arrivedAt', ${arrivedAt}) END))`;
 }

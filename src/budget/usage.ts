@@ -4,7 +4,8 @@
  */
 import type { OriginName } from "../exchange.ts";
 import { instantOf, LONGEST_ARRIVAL_MS, type LedgerLine } from "./ledger.ts";
-import { noPlaces, type Places, settlePlace, spentIn, tidyPlaces, type Window } from "./windows.ts";
+import { createRollingMaxima, type RollingMaxima, type WindowUsage } from "./rolling-maxima.ts";
+import type { Window } from "./windows.ts";
 
 type UsageGrouping = "app" | "resource" | "hour";
 
@@ -32,21 +33,6 @@ interface SendCounts {
 interface UsageRow extends SendCounts {
   /** The app, the resource, or the hour's beginning, as `2026-11-21T07:00Z`. */
   readonly key: string;
-}
-
-/** How far a limit was used. */
-export interface WindowUsage {
-  /** `1m`; of the images `images/1m`. */
-  readonly name: string;
-  readonly limit: number;
-  /**
-   * The most sends that any window of this length held that ended within the period; it may have begun
-   * before. Two sends exactly its length apart are never in one window.
-   */
-  readonly maximum: number;
-  /** Epoch milliseconds: the end of the first window that held so many; absent where none held any. */
-  readonly reachedAt: number | undefined;
-  readonly kept: boolean;
 }
 
 /** What was sent in a period. */
@@ -100,7 +86,7 @@ export function createUsage(options: UsageOptions): UsageAccumulator {
         if (line.completion?.status === "unsent") continue;
         const instant = instantOf(line);
         if (from <= instant && instant < to) countIn(line, instant);
-        maxima.get(line.origin)?.add(instant, line.at);
+        maxima.get(line.origin)?.add(instant, line);
       }
     },
     finish: () => ({
@@ -141,91 +127,4 @@ function classOf({ completion }: LedgerLine): Exclude<keyof SendCounts, "sends">
     default:
       return "failed";
   }
-}
-
-interface RollingMaxima {
-  /** `at`: of the line; those that follow it are none much earlier. */
-  readonly add: (instant: number, at: number) => void;
-  readonly finish: () => WindowUsage[];
-}
-
-interface Peak {
-  readonly window: Window;
-  /** What the window holds, and a few that have left it. */
-  readonly sends: Places;
-  maximum: number;
-  reachedAt: number | undefined;
-}
-
-/** Instants are put in order a few thousand at a time. */
-const MOST_UNORDERED = 4_096;
-
-/**
- * Lines come by when they were allowed to go and count from when they arrived, which is another order. So
- * instants are held back until none can come any more that is earlier.
- */
-function createRollingMaxima(windows: readonly Window[], { from, to }: UsageOptions): RollingMaxima {
-  const peaks = windows.map((window): Peak => ({
-    window,
-    sends: noPlaces(),
-    maximum: 0,
-    reachedAt: undefined,
-  }));
-  const unordered: number[] = [];
-  let putInOrderAt = MOST_UNORDERED;
-  let latest = Number.NEGATIVE_INFINITY;
-  let begun = false;
-
-  /** Looks at the windows that end here. */
-  function look(now: number): void {
-    for (const peak of peaks) {
-      // Without its very beginning: two sends exactly its length apart are in no window together.
-      tidyPlaces(peak.sends, peak.window.windowMs - 1, now);
-      const held = spentIn(peak.sends, peak.window.windowMs - 1, now);
-      if (held <= peak.maximum || now < from) continue;
-      peak.maximum = held;
-      peak.reachedAt = now;
-    }
-  }
-
-  /** What was spent when the period began may be the most, though nothing was sent in it. */
-  function begin(): void {
-    if (!begun) look(from);
-    begun = true;
-  }
-
-  function count(instant: number): void {
-    if (instant >= to) return;
-    if (instant >= from) begin();
-    for (const { sends } of peaks) settlePlace(sends, "", instant);
-    look(instant);
-  }
-
-  function countUntil(end: number): void {
-    unordered.sort((one, other) => one - other);
-    const after = unordered.findIndex((instant) => instant > end);
-    const ordered = unordered.splice(0, after === -1 ? unordered.length : after);
-    for (const instant of ordered) count(instant);
-  }
-
-  return {
-    add(instant, at) {
-      unordered.push(instant);
-      latest = Math.max(latest, at);
-      if (unordered.length < putInOrderAt) return;
-      countUntil(latest - LONGEST_ARRIVAL_MS);
-      putInOrderAt = 2 * unordered.length + MOST_UNORDERED;
-    },
-    finish() {
-      countUntil(Number.POSITIVE_INFINITY);
-      begin();
-      return peaks.map(({ window: { name, limit }, maximum, reachedAt }) => ({
-        name,
-        limit,
-        maximum,
-        reachedAt,
-        kept: maximum <= limit,
-      }));
-    },
-  };
 }

@@ -32,6 +32,12 @@ interface UsageReport {
     readonly maximum: number;
     readonly reachedAt: number | undefined;
     readonly kept: boolean;
+    /** Where they were others than that of now: by when they held. */
+    readonly limits?: readonly {
+      readonly limit: number | undefined;
+      readonly from: number;
+      readonly until: number;
+    }[];
   }[];
   /** Where what is older is counted on too. */
   readonly completeSince?: number;
@@ -102,13 +108,24 @@ function jsonOf({ from, to, by }: UsageQuery, { totals, rows, windows, completeS
     ...(completeSince !== undefined && { completeSince: written(completeSince) }),
     totals: countsOf(totals),
     rows: rows.map((row) => ({ [by]: row.key, ...countsOf(row) })),
-    windows: windows.map(({ name, limit, maximum, reachedAt, kept }) => ({
-      name,
-      limit,
-      maximum,
-      reachedAt: reachedAt === undefined ? null : written(reachedAt),
-      kept,
-    })),
+    windows: windows.map(windowOf),
+  };
+}
+
+function windowOf({ name, limit, maximum, reachedAt, kept, limits }: UsageReport["windows"][number]): object {
+  return {
+    name,
+    limit,
+    maximum,
+    reachedAt: reachedAt === undefined ? null : written(reachedAt),
+    kept,
+    ...(limits && {
+      limits: limits.map((one) => ({
+        limit: one.limit ?? null,
+        from: written(one.from),
+        until: written(one.until),
+      })),
+    }),
   };
 }
 

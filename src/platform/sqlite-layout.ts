@@ -1,6 +1,6 @@
 import type { DatabaseLayout } from "./sqlite.ts";
 
-/** What was sent upstream. The upgrade from version 2 makes the same tables. */
+/** What was sent upstream, as version 3 made it. The upgrade from version 2 makes the same tables. */
 const LEDGER = `
     CREATE TABLE ledger (
       id TEXT PRIMARY KEY,
@@ -21,12 +21,15 @@ const LEDGER = `
       UPDATE ledger_since SET at = old.at + 1 WHERE at <= old.at;
     END`;
 
+/** The limits that a send was allowed under; empty in lines from before version 4. */
+const LIMITS = "ALTER TABLE ledger ADD COLUMN limits TEXT NOT NULL DEFAULT ''";
+
 /** The gateway's one file: the tables of the cache (src/cache/sqlite-*.ts) and of the budget (src/budget/sqlite-ledger.ts). */
 export const LAYOUT: DatabaseLayout = {
   fileName: "property-gateway.sqlite",
   /** `PGW1` */
   applicationId: 0x50475731,
-  version: 3,
+  version: 4,
   schema: `
     CREATE TABLE entries (
       key TEXT PRIMARY KEY,
@@ -43,7 +46,8 @@ export const LAYOUT: DatabaseLayout = {
     CREATE TRIGGER entry_added AFTER INSERT ON entries BEGIN UPDATE totals SET entries = entries + 1; END;
     CREATE TRIGGER entry_removed AFTER DELETE ON entries BEGIN UPDATE totals SET entries = entries - 1; END;
     CREATE TABLE purges (epoch INTEGER PRIMARY KEY, at INTEGER NOT NULL, purge TEXT NOT NULL) STRICT;
-    ${LEDGER}`,
+    ${LEDGER};
+    ${LIMITS}`,
   upgrades: {
     // Of its sends nothing was kept but the instant; they go on counting in the windows.
     2: `
@@ -52,5 +56,6 @@ export const LAYOUT: DatabaseLayout = {
       SELECT 'version-2-' || rowid, origin, at, 'other',
         CASE origin WHEN 'images' THEN 'images' ELSE 'listings' END, 'miss', '', at FROM sends ORDER BY at, rowid;
     DROP TABLE sends`,
+    3: LIMITS,
   },
 };

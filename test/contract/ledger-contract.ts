@@ -63,6 +63,7 @@ function ledgerContract(name: string, create: CreateLedger<LedgerUnderTest>): vo
       const entries = [
         ledgerEntry({ id: "a", at: start }),
         ledgerEntry({ id: "b", at: start + 1, origin: "images", resource: "images", cause: "retry" }),
+        ledgerEntry({ id: "c", at: start + 1, limits: "60/60000,10000/86400000" }),
         ledgerEntry({ id: "räk smörgås 🦐 \"'", at: start + 2, app: "other", resource: "sold", query: "" }),
       ];
       for (const entry of entries) await ledger.enter(entry);

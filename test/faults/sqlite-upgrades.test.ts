@@ -142,6 +142,33 @@ describe("a file of version 2", () => {
   });
 });
 
+describe("a file of version 3", () => {
+  it("keeps its lines, of which nobody knows under which limits they went, and takes new ones", async () => {
+    const directory = temporaryDirectory();
+    makeVersion2(directory, [["api", NOW - 100]]);
+    const { 3: _, ...upgrades } = LAYOUT.upgrades;
+    // As version 3 brought it from there.
+    const before = openDatabase({
+      directory,
+      layout: { ...LAYOUT, version: 3, upgrades },
+      now: NOW,
+      warn: (message) => expect.unreachable(message),
+    });
+    expect(before?.prepare("PRAGMA user_version").get()).toEqual({ user_version: 3 });
+    before?.exec("UPDATE ledger SET id = 'old', status = '200', duration_ms = 3");
+    before?.close();
+    const { database, close } = openSqliteBackend(directory);
+    const bounds = { retentionMs: 86_400_000, maxRecords: 1_000, now: () => NOW };
+    const ledger = createSqliteLedger(database, bounds);
+    ledger.enter(ledgerEntry({ id: "new", at: NOW, limits: "60/60000" }));
+    expect((await linesOf(ledger)).map(({ id, limits, completion }) => [id, limits, completion])).toEqual([
+      ["old", "", { status: 200, durationMs: 3, arrivedAt: NOW - 100 }],
+      ["new", "60/60000", undefined],
+    ]);
+    await close();
+  });
+});
+
 describe("upgrades", () => {
   const LAYOUTS: DatabaseLayout = {
     fileName: "test.sqlite",

@@ -2,11 +2,17 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 
 import { instantOf, type LedgerLine } from "../../src/budget/ledger.ts";
-import { createUsage, type WindowUsage } from "../../src/budget/usage.ts";
+import { createUsage } from "../../src/budget/usage.ts";
+import type { WindowUsage } from "../../src/budget/rolling-maxima.ts";
 import type { Window } from "../../src/budget/windows.ts";
 import { ledgerLine } from "../support/ledger.ts";
 
 const FROM = 1_000_000;
+
+/** The limits that were in force when a send was allowed; none stands for lines of which nobody knows. */
+const limits = fc
+  .dictionary(fc.constantFrom("10", "20", "30"), fc.integer({ min: 1, max: 6 }))
+  .map((some) => Object.entries(some).map(([windowMs, limit]) => `${limit}/${windowMs}`));
 
 /** A few instants, many of which fall together or a window apart. */
 const went = fc.array(fc.integer({ min: -60, max: 60 }), { maxLength: 40 });
@@ -17,10 +23,11 @@ const line = fc.record({
     { weight: 4, arbitrary: fc.integer({ min: 0, max: 25 }) },
     fc.constantFrom("uncompleted" as const, "unsent" as const),
   ),
+  limits,
 });
 const window = fc.record({
   limit: fc.integer({ min: 1, max: 6 }),
-  windowMs: fc.integer({ min: 1, max: 40 }),
+  windowMs: fc.oneof(fc.constantFrom(10, 20, 30), fc.integer({ min: 1, max: 40 })),
 });
 const windows = fc
   .array(window, { minLength: 1, maxLength: 3 })
@@ -29,9 +36,9 @@ const windows = fc
 /** In the order in which they were allowed to go, as they are read. */
 const lines = went.chain((instants) =>
   fc.array(line, { minLength: instants.length, maxLength: instants.length }).map((drawn) =>
-    drawn.map(({ origin, ending }, index): LedgerLine => {
+    drawn.map(({ origin, ending, limits: then }, index): LedgerLine => {
       const at = FROM + ([...instants].sort((one, other) => one - other)[index] ?? 0);
-      const entry = { id: String(index), at, origin };
+      const entry = { id: String(index), at, origin, limits: then.join() };
       if (ending === "uncompleted") return ledgerLine({ ...entry, completion: undefined });
       const arrivedAt = at + (ending === "unsent" ? 0 : ending);
       return ledgerLine({
@@ -49,7 +56,59 @@ function byCounting(sent: readonly LedgerLine[], window: Window, name: string, t
     const held = sent.filter((one) => instantOf(one) > end - window.windowMs && instantOf(one) <= end).length;
     if (held > maximum) [maximum, reachedAt] = [held, end];
   }
-  return { name, limit: window.limit, maximum, reachedAt, kept: maximum <= window.limit };
+  return {
+    name,
+    limit: window.limit,
+    maximum,
+    reachedAt,
+    kept: isKept(sent, window, to),
+    ...limitsOf(sent, window, to),
+  };
+}
+
+function limitThen({ limits: text }: LedgerLine, window: Window): number | undefined {
+  if (text === "") return window.limit;
+  const pair = text.split(",").find((one) => one.endsWith(`/${window.windowMs}`));
+  return pair === undefined ? undefined : Number(pair.split("/")[0]);
+}
+
+/** By when they arrived, and of one instant by when they were allowed. */
+function inOrder(sent: readonly LedgerLine[]): LedgerLine[] {
+  return sent.toSorted((a, b) => instantOf(a) - instantOf(b) || Number(a.id) - Number(b.id));
+}
+
+/** As each send arrives, and when the period begins: no more than the limit of whichever was allowed last. */
+function isKept(sent: readonly LedgerLine[], window: Window, to: number): boolean {
+  const arrived = inOrder(sent);
+  const isRoomFor = (some: readonly LedgerLine[], end: number): boolean => {
+    const held = some.filter((one) => instantOf(one) > end - window.windowMs && instantOf(one) <= end);
+    const last = held.toSorted((a, b) => Number(a.id) - Number(b.id)).at(-1);
+    return last === undefined || held.length <= (limitThen(last, window) ?? Number.POSITIVE_INFINITY);
+  };
+  return (
+    isRoomFor(
+      arrived.filter((one) => instantOf(one) < FROM),
+      FROM,
+    ) &&
+    arrived.every((one, index) => {
+      const end = instantOf(one);
+      return end < FROM || end >= to || isRoomFor(arrived.slice(0, index + 1), end);
+    })
+  );
+}
+
+/** The limits that sends of the period were allowed under, where some were others than that of now. */
+function limitsOf(sent: readonly LedgerLine[], window: Window, to: number): Pick<WindowUsage, "limits"> {
+  const known = inOrder(sent).filter(
+    (one) => one.limits !== "" && instantOf(one) >= FROM && instantOf(one) < to,
+  );
+  const different = [...new Set(known.map((one) => limitThen(one, window)))];
+  if (different.every((limit) => limit === window.limit)) return {};
+  const limits = different.map((limit) => {
+    const instants = known.filter((one) => limitThen(one, window) === limit).map(instantOf);
+    return { limit, from: Math.min(...instants), until: Math.max(...instants) };
+  });
+  return { limits };
 }
 
 describe("rolling maxima", () => {

@@ -139,6 +139,36 @@ describe("settings that are read again", () => {
     expect((await ask(`${gateway.adminUrl}/metrics`)).text).not.toContain('window="2s"');
   });
 
+  it("judge what was sent before by the limits of the time", async () => {
+    const { gateway, reload } = await startWith("budget: { limit: 10/1h, maxWait: 100ms }");
+    const ask4 = async (name: string): Promise<number[]> => {
+      const replies = [];
+      for (const q of [1, 2, 3, 4]) replies.push(await gateway.get(`/areas?q=${name}${q}`));
+      return replies.map(({ status }) => status);
+    };
+    const hour = async (): Promise<unknown> =>
+      Object((await ask(`${gateway.adminUrl}/usage?from=-1h`)).json()).windows[0];
+    const instant = expect.stringMatching(/^20.*Z$/);
+    const ten = { limit: 10, from: instant, until: instant };
+    expect(await ask4("ten")).toEqual([200, 200, 200, 200]);
+    expect(await hour()).toEqual({ name: "1h", limit: 10, maximum: 4, reachedAt: instant, kept: true });
+    await reload("budget: { limit: 3/1h, maxWait: 100ms }");
+    expect(await ask4("three")).toEqual([503, 503, 503, 503]);
+    const lowered = { name: "1h", limit: 3, maximum: 4, reachedAt: instant };
+    expect(await hour()).toEqual({ ...lowered, kept: true, limits: [ten] });
+    // What goes all the same breaks it, also when it has been raised again.
+    await reload("budget: { limit: 3/1h, maxWait: 100ms, mode: observe }");
+    expect(await ask4("observed")).toEqual([200, 200, 200, 200]);
+    await reload("budget: { limit: 10/1h, maxWait: 100ms }");
+    expect(await hour()).toEqual({
+      ...lowered,
+      limit: 10,
+      maximum: 8,
+      kept: false,
+      limits: [ten, { ...ten, limit: 3 }],
+    });
+  });
+
   it("let those go who are waiting, where there is room for them now", async () => {
     const { gateway, reload } = await startWith("budget: { limit: 1/1h, maxWait: 9h }");
     expect((await gateway.get("/areas?q=first")).status).toBe(200);

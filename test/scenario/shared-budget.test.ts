@@ -137,12 +137,16 @@ describe("two gateways on one Redis", () => {
 
     const env = {
       REDIS_URL: `redis://127.0.0.1:${redis.port}`,
-      BUDGET: "4/1h",
+      BUDGET: "3/1h",
       UPSTREAM_URL: first.sandboxUrl,
     };
     const third = await startGateway({ env, settings: APPS });
     await expect.poll(() => modeOf(third)).toBe("shared");
     expect(await usage(third)).toMatchObject({ rows: [{ sends: 1 }, { sends: 3 }] });
+    // It was allowed under the limit of those before.
+    expect(await usage(third)).toMatchObject({
+      windows: [{ name: "1h", limit: 3, maximum: 4, kept: true, limits: [{ limit: 100 }] }, { kept: true }],
+    });
     // What was spent before it began counts.
     expect((await third.get("/areas?q=new")).status).toBe(503);
   });

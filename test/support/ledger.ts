@@ -10,6 +10,7 @@ export function ledgerEntry(fields: Partial<LedgerEntry> = {}): LedgerEntry {
     resource: "listings",
     cause: "miss",
     query: "0123456789abcdef",
+    limits: "",
     ...fields,
   };
 }

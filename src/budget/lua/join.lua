@@ -3,7 +3,8 @@
 -- told by how long ago they were, so that no other clock than this one's matters.
 --
 -- request  sends       id, app's keys, ageMs, and, where it is the replica's own and not in the
---                      ledger, resource, cause, query, sentMs (how long ago it went), status, durationMs
+--                      ledger, resource, cause, query, limits (it was allowed under), sentMs (how long ago
+--                      it went), status, durationMs
 --          others      the replicas it knows of
 --          isLast      no more sends follow
 --          page        instead of all that: the sends that are kept here, from this one on
@@ -51,7 +52,7 @@ for _, send in ipairs(request.sends) do
     if send.cause then
       local sentAt = now - send.sentMs
       redis.call('XADD', ledger, '*', 'k', 's', 'i', send.id, 't', int(sentAt), 'r', send.resource,
-        'c', send.cause, 'q', send.query)
+        'c', send.cause, 'q', send.query, 'l', send.limits)
       if send.status then
         redis.call('XADD', ledger, '*', 'k', 'e', 'i', send.id, 's', send.status, 'd', int(send.durationMs), 't', instant)
       end

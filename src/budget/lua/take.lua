@@ -5,6 +5,7 @@
 --          queued                     who waits there
 --          id                         of the send; the app of the candidate is appended
 --          windows, reserve           as in the settings of the replica that asks
+--          limits                     the windows as a line of the ledger has them
 --          share                      the part of each window that a replica may use when it is cut off
 --          slack                      how many sends a replica may not yet know of
 --          own                        what the keys of apps' own sends begin with
@@ -196,7 +197,7 @@ local function grant(candidate)
   end
   local entered = redis.call('HINCRBY', state, 'seq', 1)
   redis.call('XADD', ledger, '*', 'k', 's', 'i', id, 't', int(now), 'r', candidate.resource,
-    'c', candidate.cause, 'q', candidate.query, 'o', isOwn and '1' or '0')
+    'c', candidate.cause, 'q', candidate.query, 'o', isOwn and '1' or '0', 'l', request.limits)
   -- Now and then, what is too old to count is dropped.
   if entered % 64 == 0 then
     for _, set in ipairs({ sends, ownOf(candidate), allOf(candidate) }) do

@@ -84,13 +84,13 @@ describe("ends that are still to be told", () => {
 });
 
 describe("what was sent while cut off", () => {
-  const sent = { id: "1", wish: WISH, sentAt: NOW, until: NOW + 5_000 };
+  const sent = { id: "1", wish: WISH, limits: "10/4000", sentAt: NOW, until: NOW + 5_000 };
 
   it("is told as arriving as late as it can, and with no end, while it is on its way", () => {
     const late = createLateSends();
     late.sent(sent);
     expect(late.known(NOW + 1_000)).toEqual([
-      { id: "1", ageMs: -4_000, late: { wish: WISH, sentMs: 1_000, end: undefined } },
+      { id: "1", ageMs: -4_000, late: { wish: WISH, limits: "10/4000", sentMs: 1_000, end: undefined } },
     ]);
   });
 
@@ -102,7 +102,7 @@ describe("what was sent while cut off", () => {
       {
         id: "1",
         ageMs: 980,
-        late: { wish: WISH, sentMs: 1_000, end: { status: "200", durationMs: 70 } },
+        late: { wish: WISH, limits: "10/4000", sentMs: 1_000, end: { status: "200", durationMs: 70 } },
       },
     ]);
   });

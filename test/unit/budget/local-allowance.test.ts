@@ -72,7 +72,8 @@ describe("a process that keeps its budget by itself", () => {
     const { allowance, take } = start();
     const sentAt = clock.now();
     const grant = await take();
-    const entry = { origin: "api", at: sentAt, app: "a", resource: "listings", cause: "miss", query: "hash" };
+    const sent = { app: "a", resource: "listings", cause: "miss", query: "hash" };
+    const entry = { ...sent, origin: "api", at: sentAt, limits: "1/60000" };
     expect(await linesOf(ledger)).toEqual([{ ...entry, id: grant.id, completion: undefined }]);
     await clock.advance(2_000);
     allowance.settle(grant, { status: 404, arrivedAfterMs: 300, durationMs: 2_000 });
@@ -260,7 +261,7 @@ describe("a time of day that is set", () => {
   it("does not hold everything back whatever the ledger says", async () => {
     const { clock, ledger } = createMachine();
     const at = clock.now() + DAY;
-    const line: LedgerLine = { id: "x", origin: "api", at, ...wishOf(), completion: undefined };
+    const line: LedgerLine = { id: "x", origin: "api", at, ...wishOf(), limits: "", completion: undefined };
     const news = { isFirst: true, entered: [line], ended: [] };
     const ahead: OwnLedger = { ...ledger, follow: () => ({ news: () => news, decide: () => false }) };
     const options = { origin: "api", terms: ONE_A_MINUTE, clock, replica: "here" } as const;

@@ -3,7 +3,8 @@ import { describe, expect, it } from "vitest";
 import { createMemoryLedger } from "../../../src/budget/memory-ledger.ts";
 import type { LedgerCompletion, LedgerLine } from "../../../src/budget/ledger.ts";
 import { reportUsage } from "../../../src/budget/usage-report.ts";
-import { createUsage, type Usage, type UsageOptions, type WindowUsage } from "../../../src/budget/usage.ts";
+import { createUsage, type Usage, type UsageOptions } from "../../../src/budget/usage.ts";
+import type { WindowUsage } from "../../../src/budget/rolling-maxima.ts";
 import { createDice } from "../../support/dice.ts";
 import { createFakeClock } from "../../support/fake-clock.ts";
 import { ledgerEntry, ledgerLine } from "../../support/ledger.ts";
@@ -152,6 +153,95 @@ describe("the rolling maximum", () => {
     ["what no window of the period holds", [-60_000, -120_000, HOUR_MS], [0, undefined, true]],
   ])("is found in %s", (_name, instants, expected) => {
     expect(minuteOf(usageOf(at(...instants)))).toEqual(expected);
+  });
+
+  const SLOW_MS = 500;
+  /** A send that was allowed at an instant after noon under a limit of a minute, and arrived at once or so much later. */
+  const under = (limits: string, wentMs: number, tookMs = 0): LedgerLine =>
+    ledgerLine({
+      at: NOON + wentMs,
+      limits,
+      completion: { status: 200, durationMs: tookMs, arrivedAt: NOON + wentMs + tookMs },
+    });
+  const manyUnder = (limits: string, ...instants: readonly number[]): LedgerLine[] =>
+    instants.map((instant) => under(limits, instant));
+
+  it.each<[string, readonly LedgerLine[], ReturnType<typeof minuteOf>]>([
+    ["a higher one, before it was lowered", manyUnder("4/60000", 0, 1, 2, 3), [4, 3, true]],
+    [
+      "a higher one, and then the lowered one, when there was room",
+      [...manyUnder("4/60000", 0, 1, 2, 3), ...manyUnder("3/60000", 60_001, 60_002)],
+      [4, 3, true],
+    ],
+    [
+      "the lowered one, where nothing should have gone any more",
+      [...manyUnder("4/60000", 0, 1, 2, 3), under("3/60000", 59_999)],
+      [5, 59_999, false],
+    ],
+    [
+      "the lowered one, broken by less than the most there was",
+      [...manyUnder("9/60000", 0, 1, 2, 3, 4), ...manyUnder("3/60000", 90_000, 90_001, 90_002, 90_003)],
+      [5, 4, false],
+    ],
+    ["a lower one that was overrun, before it was raised", manyUnder("2/60000", 0, 1, 2), [3, 2, false]],
+    [
+      "a lower one that was kept, before it was raised",
+      [...manyUnder("2/60000", 0, 1), under("3/60000", 2)],
+      [3, 2, true],
+    ],
+    [
+      "a lower one, by one on its way while it was raised",
+      [under("1/60000", 0, SLOW_MS), ...manyUnder("3/60000", 10, 20)],
+      [3, SLOW_MS, true],
+    ],
+    [
+      "a higher one, of one instant, by one that was allowed before it was lowered",
+      [under("4/60000", 0, SLOW_MS), under("1/60000", SLOW_MS)],
+      [2, SLOW_MS, false],
+    ],
+    ["none of this length", manyUnder("1/1000,9/3600000", 0, 1, 2, 3), [4, 3, true]],
+    ["one of several", manyUnder("1/1000,2/60000", 0, 1, 2), [3, 2, false]],
+    ["one that is not known: that of now", [...at(0, 1, 2, 3)], [4, 3, false]],
+    ["one that makes no sense: that of now", manyUnder("many", 0, 1, 2, 3), [4, 3, false]],
+    [
+      "one that is not known, and then a higher one",
+      [...at(0, 1), ...manyUnder("4/60000", 2, 3)],
+      [4, 3, true],
+    ],
+    [
+      "a higher one whose sends have left the window",
+      [under("9/60000", 0), ...at(60_000, 60_001, 60_002, 60_003)],
+      [4, 60_003, false],
+    ],
+    ["a lower one, before the period began", manyUnder("1/60000", -20, -10), [2, 0, false]],
+  ])("is judged by the limit of the time: %s", (_name, lines, expected) => {
+    expect(minuteOf(usageOf(lines))).toEqual(expected);
+  });
+
+  it("comes with the limits of the time where they were others: by when sends counted under them", () => {
+    const limitsOf = (lines: readonly LedgerLine[]): unknown => usageOf(lines).windows[0]?.limits;
+    expect(limitsOf([...at(0), ...manyUnder("3/60000", 1, 2)])).toBeUndefined();
+    expect(
+      limitsOf([
+        ...manyUnder("9/60000", -10, 100_000),
+        ...manyUnder("1/1000", 200_000, 200_001),
+        under("3/60000", 300_000),
+        under("9/60000", 400_000),
+        ...at(500_000),
+      ]),
+    ).toEqual([
+      { limit: 9, from: NOON + 100_000, until: NOON + 400_000 },
+      { limit: undefined, from: NOON + 200_000, until: NOON + 200_001 },
+      { limit: 3, from: NOON + 300_000, until: NOON + 300_000 },
+    ]);
+    const ever = Array.from({ length: 50 }, (_, each) => under(`${100 + each}/60000`, each));
+    expect(limitsOf(ever)).toEqual(
+      Array.from({ length: 10 }, (_, each) => ({
+        limit: 140 + each,
+        from: NOON + 40 + each,
+        until: NOON + 40 + each,
+      })),
+    );
   });
 
   it("is one for each window of each origin", () => {
