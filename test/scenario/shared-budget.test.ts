@@ -192,5 +192,13 @@ describe("a gateway without its Redis", () => {
     // Redis has lost everything; the gateway has brought it what it knew.
     await expect.poll(async () => (await budgetOf(gateway)).api.windows[0]?.spent).toBe(6);
     expect(gateway.sandbox.requests()).toHaveLength(6);
+    // What it sent meanwhile it has entered under the limit that it went under, which no other limit changes.
+    const later = await startGateway({
+      env: { REDIS_URL: `redis://127.0.0.1:${own.port}`, BUDGET: "3/1h", UPSTREAM_URL: gateway.sandboxUrl },
+    });
+    const hour = async (): Promise<{ maximum: number }> =>
+      Object((await ask(`${later.adminUrl}/usage?from=-1h`)).json()).windows[0];
+    await expect.poll(async () => (await hour()).maximum).toBeGreaterThan(3);
+    expect(await hour()).toMatchObject({ limit: 3, kept: true, limits: [{ limit: 6 }] });
   });
 });
