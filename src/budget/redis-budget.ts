@@ -220,9 +220,9 @@ function listIn<T>(list: readonly T[] | object | undefined): readonly T[] {
 }
 
 /** Who waits at a replica, as it stands in Redis: `app:rank:length,…`; an app's name has no such signs. */
-function queueText(queued: readonly Queued[]): string {
+function queueText(queued: readonly Queued[] | undefined): string | undefined {
   return queued
-    .map(({ app, priority, length }) => `${app}:${PRIORITIES.indexOf(priority)}:${length}`)
+    ?.map(({ app, priority, length }) => `${app}:${PRIORITIES.indexOf(priority)}:${length}`)
     .join(",");
 }
 

@@ -94,6 +94,8 @@ interface Side {
   wasReached: boolean;
   catchUpMs: number;
   sends: number;
+  /** It asks for a place, and has not been answered. */
+  isAsking: boolean;
   isClosed: boolean;
   line: Line;
   /** Each at most once at a time. */
@@ -160,7 +162,8 @@ function createSide(options: SharedAllowanceOptions): Side {
       steady: options.clock.steady,
       onTooMany: (replicas) =>
         report("There are more replicas than the settings say (REPLICAS)", { origin, replicas }),
-      queued: () => side.line.queued(),
+      // Told beside a question for a place, one who gets it would seem to wait still when that has been answered.
+      queued: () => (side.isAsking ? undefined : side.line.queued()),
       onRelief: () => side.line.changed(),
     }),
     late: createLateSends(),
@@ -171,6 +174,7 @@ function createSide(options: SharedAllowanceOptions): Side {
     wasReached: false,
     catchUpMs: FIRST_CATCH_UP_MS,
     sends: 0,
+    isAsking: false,
     isClosed: false,
     line: { queued: () => [], changed: () => undefined },
     join: oneAtATime(() => joinOnce(side)),
@@ -308,7 +312,9 @@ async function takeTogether(
   const askedAt = options.clock.steady();
   const askedOf = options.terms.windows;
   view.learnApps(wishes.map(({ app }) => ({ app, askedMs: 0 })));
-  const reply = await options.shared.take(request).catch((error: unknown) => {
+  side.isAsking = true;
+  const answer = options.shared.take(request).finally(() => (side.isAsking = false));
+  const reply = await answer.catch((error: unknown) => {
     // It may have been given all the same: then it is given back.
     const now = options.clock.steady();
     for (const { app, resource } of wishes) side.ends.add(unsentReport(`${id}@${app}`, app, resource), now);

@@ -17,8 +17,8 @@ export interface Asker {
   readonly known: number;
   /** The most replicas it has seen at once. */
   readonly mostSeen: number;
-  /** Who waits for a place there. */
-  readonly queued: readonly Queued[];
+  /** Who waits for a place there; absent where it is being asked for one of them, and that says it. */
+  readonly queued: readonly Queued[] | undefined;
 }
 
 export interface TakeRequest extends Asker {

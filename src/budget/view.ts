@@ -5,15 +5,14 @@
 import type { Terms } from "./arbiter.ts";
 import { createMirror, type Mirror } from "./mirror.ts";
 import { createOthers, type Others, type OthersOptions, slackOf } from "./others.ts";
-import type { Queued } from "./queued.ts";
 import type { Asker, KnownSend, LookReply, News, SharedApp, SharedBudget } from "./shared-budget.ts";
 
 export interface ViewOptions extends OthersOptions {
   readonly shared: SharedBudget;
   readonly replica: string;
   readonly steady: () => number;
-  /** Who waits for a place here. */
-  readonly queued: () => readonly Queued[];
+  /** Who waits for a place here: see `Asker`. */
+  readonly queued: () => Asker["queued"];
 }
 
 export interface View {

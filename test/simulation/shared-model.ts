@@ -135,7 +135,8 @@ export function createSharedModel(options: ModelOptions): SharedModel {
   const isJoined = ({ gen }: Asker): boolean => memory.gen !== "" && gen === memory.gen && memory.run === run;
 
   function hear({ replica, known, queued }: Asker, now: number, wait: Heard["wait"]): void {
-    memory.replicas.set(replica, { heardAt: now, known, wait, queued });
+    const before = memory.replicas.get(replica)?.queued ?? [];
+    memory.replicas.set(replica, { heardAt: now, known, wait, queued: queued ?? before });
   }
 
   const others = (terms: Terms, asker: Asker, now: number) =>

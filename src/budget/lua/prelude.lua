@@ -65,11 +65,13 @@ local function split(text)
 end
 
 -- Notes that a replica was heard, which sends it knows of, that it waits for its turn, if it does, and who waits there.
+-- What is not said of those is as it was said last.
 local function hear(name, known, wait)
   wait = wait or { at = 0, rank = 0, tag = 0 }
+  local queued = request.queued or split(redis.call('HGET', replicas, name) or '')[7] or ''
   redis.call('HSET', replicas, name,
     int(now) .. '|' .. int(known) .. '|' .. int(wait.at) .. '|' .. int(wait.rank) .. '|' .. string.format('%.17g', wait.tag) ..
-    '||' .. (request.queued or ''))
+    '||' .. queued)
 end
 
 -- The replicas: those heard of lately, the oldest news among the others, and those that have gone silent.

@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import type { Wish } from "../../../src/budget/allowance.ts";
 import type { Terms } from "../../../src/budget/arbiter.ts";
 import { createSharedAllowance, type SharedAllowance } from "../../../src/budget/shared-allowance.ts";
-import type { SharedBudget } from "../../../src/budget/shared-budget.ts";
+import type { SharedBudget, TakeReply } from "../../../src/budget/shared-budget.ts";
 import { createFakeClock, type FakeClock } from "../../support/fake-clock.ts";
 
 const TERMS: Terms = {
@@ -24,11 +24,11 @@ const UNREACHABLE: SharedBudget = {
   leave: () => Promise.reject(new Error("out of reach")),
 };
 
-function open(clock: FakeClock, replicas = 2): SharedAllowance {
+function open(clock: FakeClock, replicas = 2, shared = UNREACHABLE): SharedAllowance {
   return createSharedAllowance({
     origin: "api",
     terms: TERMS,
-    shared: UNREACHABLE,
+    shared,
     clock,
     replica: "replica-1",
     replicas,
@@ -73,5 +73,45 @@ describe("a replica that has just begun", () => {
     expect(await placesIn(allowance)).toBe(5);
     await clock.advance(3_600_000);
     expect(await placesIn(allowance)).toBe(0);
+  });
+});
+
+describe("who waits at a replica", () => {
+  it("is told with what it says anyway, but not beside a question that may let one of them go", async () => {
+    const clock = createFakeClock();
+    const told: unknown[] = [];
+    const others = { live: 2, held: [0], queued: [] };
+    const answer = Promise.withResolvers<TakeReply>();
+    const shared: SharedBudget = {
+      ...UNREACHABLE,
+      join: async () => ({ gen: "1", seq: 0, entry: "0-0", sends: [] }),
+      take: ({ queued }) => {
+        told.push({ asking: queued });
+        return answer.promise;
+      },
+      look: async ({ queued }) => {
+        told.push(queued);
+        const news = { news: [], entry: "0-0", isAll: true, circuits: [], apps: [], replicas: [] };
+        return { kind: "news", seq: 0, ...news, ...others };
+      },
+    };
+    const allowance = open(clock, 2, shared);
+    let queued = [{ app: "web", priority: "interactive" as const, length: 1 }];
+    allowance.attach({ queued: () => queued, changed: () => undefined });
+    const say = async (): Promise<unknown> => {
+      told.length = 0;
+      allowance.check();
+      await clock.advance(0);
+      return told.at(-1);
+    };
+    await clock.advance(1);
+    expect(await say()).toEqual(queued);
+    const taking = allowance.take([WISH]);
+    expect(told.at(-1)).toEqual({ asking: queued });
+    expect(await say()).toBeUndefined();
+    answer.resolve({ kind: "granted", index: 0, id: "1@web", seq: 1, isOwn: true, ...others });
+    await taking;
+    queued = [];
+    expect(await say()).toEqual([]);
   });
 });
