@@ -21,6 +21,8 @@ export interface LastKnown {
   readonly held: readonly number[];
   /** The part of each window for one replica. */
   readonly share: number;
+  /** The most that one of those takes for its part. */
+  readonly heldShare: number;
   /** Sends that may not be known of: none where there is no other replica. */
   readonly slack: number;
 }
@@ -39,7 +41,7 @@ export interface CutOff {
 export function createCutOff(
   before: Standing,
   terms: Terms,
-  { at, held, share, slack }: LastKnown,
+  { at, held, share, heldShare, slack }: LastKnown,
   now: () => number,
 ): CutOff {
   const standing = newStanding();
@@ -56,7 +58,7 @@ export function createCutOff(
     const unknown = now() <= knownAgainAt(window) ? slack : 0;
     const absent = heldOf(window, held, heldIn, terms.windows);
     return (
-      spentIn(before.places, window.windowMs, now()) + unknown + absent * Math.floor(window.limit * share)
+      spentIn(before.places, window.windowMs, now()) + unknown + absent * Math.floor(window.limit * heldShare)
     );
   }
 

@@ -29,8 +29,10 @@ export interface Others {
   readonly mostSeen: () => number;
   /** For how many replicas that have gone silent something is held back, by window. */
   readonly held: () => readonly number[];
-  /** The part of each window for one replica that is cut off. */
+  /** The part of each window for this replica when it is cut off. */
   readonly share: () => number;
+  /** The most that another one takes for its part: it may have seen fewer replicas at once. */
+  readonly heldShare: () => number;
   /** How many sends may be entered that a replica does not know of; none where it is the only one. */
   readonly slack: () => number;
   /** What may be spent of a window while something is held back. */
@@ -51,6 +53,7 @@ export function createOthers(options: OthersOptions): Others {
   const absentIn = (window: Window): number => heldOf(window, held, heldIn, terms.windows);
   const atMost = (): number => Math.max(options.replicas, mostSeen);
   const share = (): number => Math.min(options.degradedShare, 1 / atMost());
+  const heldShare = (): number => Math.min(options.degradedShare, 1 / options.replicas);
   return {
     learn(others, askedOf) {
       if (others.live > atMost()) options.onTooMany(others.live);
@@ -69,11 +72,12 @@ export function createOthers(options: OthersOptions): Others {
     mostSeen: () => mostSeen,
     held: () => terms.windows.map(absentIn),
     share,
+    heldShare,
     slack: () => (atMost() > 1 ? slackOf(terms) : 0),
     limitOf(window) {
       const absent = absentIn(window);
       const { limit } = window;
-      return absent === 0 ? limit : limit - absent * Math.floor(limit * share()) - slackOf(terms);
+      return absent === 0 ? limit : limit - absent * Math.floor(limit * heldShare()) - slackOf(terms);
     },
   };
 }

@@ -212,7 +212,8 @@ function goOnAlone(side: Side, error: unknown): void {
     });
     // Others may enter sends that this replica does not hear of until it counts as silent.
     const at = side.wasReached ? now + SILENT_MS : Number.NEGATIVE_INFINITY;
-    const last = { at, held: view.others.held(), share: view.others.share(), slack: view.others.slack() };
+    const { held, share, heldShare, slack } = view.others;
+    const last = { at, held: held(), share: share(), heldShare: heldShare(), slack: slack() };
     side.cutOff = createCutOff(view.mirror().standing, options.terms, last, options.clock.steady);
   }
   enterPhase(side, "cut-off");
@@ -227,10 +228,11 @@ async function joinOnce(side: Side): Promise<void> {
   enterPhase(side, "joining");
   try {
     await view.join(late.known(options.clock.steady()));
-    side.cutOff = undefined;
-    late.clear();
     side.wasReached = true;
     if (!(await catchUp(side))) throw new Error("restarted while it was being joined");
+    // Only now: what was brought may have been lost again.
+    side.cutOff = undefined;
+    late.clear();
     if (wasCutOff) {
       const cutOffMs = options.clock.steady() - lastHeardAt;
       options.report("The shared budget is there again", { origin: options.origin, cutOffMs });
@@ -254,7 +256,9 @@ async function lookOnce(side: Side): Promise<void> {
 /** @returns false where it has to join first */
 async function catchUp(side: Side): Promise<boolean> {
   const askedAt = side.options.clock.steady();
-  const isJoined = await side.view.catchUp();
+  // What it goes on with alone is reckoned from what it was known to know by then.
+  const { phase } = side;
+  const isJoined = await side.view.catchUp(() => side.phase === phase);
   if (isJoined) side.heardAt = askedAt;
   return isJoined;
 }
@@ -306,7 +310,7 @@ async function takeTogether(
     id,
     wishes,
     anyway,
-    share: view.others.share(),
+    share: view.others.heldShare(),
     catchUpMs: side.catchUpMs,
   };
   const askedAt = options.clock.steady();

@@ -5,7 +5,15 @@
 import type { Terms } from "./arbiter.ts";
 import { createMirror, type Mirror } from "./mirror.ts";
 import { createOthers, type Others, type OthersOptions, slackOf } from "./others.ts";
-import type { Asker, KnownSend, LookReply, News, SharedApp, SharedBudget } from "./shared-budget.ts";
+import type {
+  Asker,
+  EnteredSend,
+  KnownSend,
+  LookReply,
+  News,
+  SharedApp,
+  SharedBudget,
+} from "./shared-budget.ts";
 
 export interface ViewOptions extends OthersOptions {
   readonly shared: SharedBudget;
@@ -21,8 +29,11 @@ export interface View {
   readonly asker: () => Asker;
   /** Brings what is known, and learns what there is. Rejects as the shared budget does. */
   readonly join: (late: readonly KnownSend[]) => Promise<void>;
-  /** Reads what was missed, and says that it was read. @returns false where it has to join first */
-  readonly catchUp: () => Promise<boolean>;
+  /**
+   * Reads what was missed, and says that it was read, for as long as that is wanted: rejects where it no longer is.
+   * @returns false where it has to join first
+   */
+  readonly catchUp: (isWanted: () => boolean) => Promise<boolean>;
   /** A send of this replica's was entered. */
   readonly granted: (send: { readonly id: string; readonly seq: number; readonly isOwn: boolean }) => void;
   /** What the shared budget says of apps, or what they do here. */
@@ -62,15 +73,18 @@ export function createView(options: ViewOptions): View {
     learnApps: (apps) => mirror.apps(apps, steady()),
     async join(late) {
       // Its own late sends first: the one that brings a send is the one that enters it in the ledger.
-      const sends = [...late, ...mirror.known(steady())];
+      const askedAt = steady();
+      const sends = [...late, ...mirror.known(askedAt)];
       const joined = await shared.join(replica, { sends, others: names });
-      mirror = createMirror(terms);
-      for (const send of joined.sends) mirror.sent(send, steady());
+      // A restart in between may have lost what was brought.
+      const brought = sends.map(({ id, ageMs }) => ({ id, ageMs: ageMs + steady() - askedAt, isOwn: false }));
+      mirror = mirrorOf(terms, [...joined.sends, ...brought], steady());
       ({ gen: reading.gen, entry: reading.entry, seq: reading.known } = joined);
       others.unknown();
     },
-    async catchUp() {
+    async catchUp(isWanted) {
       for (;;) {
+        if (!isWanted()) throw new Error("cut off while it was catching up");
         const saying = asker();
         const askedOf = terms.windows;
         const reply = await shared.look(saying, reading.entry);
@@ -92,6 +106,12 @@ export function createView(options: ViewOptions): View {
       return news.kind === "sent" && news.seq !== undefined && isDue(reading, news.seq, terms);
     },
   };
+}
+
+function mirrorOf(terms: Terms, sends: readonly EnteredSend[], now: number): Mirror {
+  const mirror = createMirror(terms);
+  for (const send of sends) mirror.sent(send, now);
+  return mirror;
 }
 
 /** How far a replica has read: every send up to a number is known here; of so many the shared budget knows that. */

@@ -19,11 +19,13 @@ const { HISTORIES, FIRST, SEED } = process.env;
 const first = Number(SEED ?? FIRST ?? 1);
 const histories = SEED === undefined ? Number(HISTORIES ?? 2_000) : 1;
 
+/** Histories in which the budget was overrun once; they are played whatever else is. */
+const KNOWN = SEED === undefined && HISTORIES === undefined ? [600_865, 602_825] : [];
+
 /** @param part from 0 on */
 export function playPart(part: number): void {
-  const seeds = Array.from({ length: histories }, (_, index) => first + index).filter(
-    (seed) => seed % PARTS === part,
-  );
+  const numbers = [...Array.from({ length: histories }, (_, index) => first + index), ...KNOWN];
+  const seeds = numbers.filter((seed) => seed % PARTS === part);
   describe("replicas that share a budget", () => {
     it(
       `never send more than was agreed, use what there is, and let nobody wait in vain (${seeds.length} histories)`,

@@ -89,7 +89,7 @@ describe("a replica's view of the others", () => {
       enter(before, terms, { id: `${sent}`, app: "a", until: now }, now);
       arrive(before, { id: `${sent}`, app: "a" }, now);
     }
-    const last = { at: now, held: [1], share: 0.25, slack: 0 };
+    const last = { at: now, held: [1], share: 0.25, heldShare: 0.25, slack: 0 };
     const cutOff = createCutOff(before, terms, last, () => now);
     const limit = (): number[] => terms.windows.map(cutOff.limitOf);
     expect(limit()).toEqual([Math.floor((60 - 10 - 15) * 0.25)]);

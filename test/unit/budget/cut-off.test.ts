@@ -33,7 +33,7 @@ function sentBefore(terms: Terms, instants: readonly number[]): Standing {
   return standing;
 }
 
-const KNOWN: LastKnown = { at: NOW, held: [0], share: 0.5, slack: 0 };
+const KNOWN: LastKnown = { at: NOW, held: [0], share: 0.5, heldShare: 0.5, slack: 0 };
 
 /** Sends as often as it may at this instant. */
 function sendAll(cutOff: CutOff, now: number): number {
@@ -196,7 +196,12 @@ describe("replicas that are all cut off at once", () => {
           let now = at;
           const share = 1 / missed.length;
           const replicas = standings.map((standing) => ({
-            cutOff: createCutOff(standing, terms, { at, held: [], share, slack: 2 }, () => now),
+            cutOff: createCutOff(
+              standing,
+              terms,
+              { at, held: [], share, heldShare: share, slack: 2 },
+              () => now,
+            ),
             own: [] as Arrival[],
           }));
           let sent = 0;
@@ -221,7 +226,7 @@ describe("replicas that are all cut off at once", () => {
     const terms = termsOf({ a: 1 }, { windows: [windowOf(60)], leaseMs: 0 });
     let now = NOW;
     const replicas = [0, 1, 2].map(() =>
-      createCutOff(newStanding(), terms, { ...KNOWN, share: 1 / 3, slack: 0 }, () => now),
+      createCutOff(newStanding(), terms, { ...KNOWN, share: 1 / 3, heldShare: 1 / 3, slack: 0 }, () => now),
     );
     expect(replicas.map((cutOff) => sendAll(cutOff, now))).toEqual([20, 20, 20]);
     now += MINUTE + 1;
