@@ -83,15 +83,7 @@ export function createRedisBudget(options: RedisBudgetOptions): SharedBudget {
     async take({ wishes, ...asker }) {
       const apps = [...new Set(wishes.map(({ app }) => app))];
       const candidates = wishes.map((wish) => candidateOf(wish, terms, apps));
-      const request = {
-        ...asker,
-        queued: queueText(asker.queued),
-        own,
-        ...shares(),
-        candidates,
-        limits: limitsText(terms.windows),
-      };
-      const reply = await call<TakeAnswer>("take", request, apps);
+      const reply = await call<TakeAnswer>("take", { ...said(asker), own, ...shares(), candidates }, apps);
       if (reply.kind === "lost") return reply;
       const queued = queuedIn(reply.queued);
       return reply.kind === "wait" ? { ...reply, queued, apps: listIn(reply.apps) } : { ...reply, queued };
@@ -101,8 +93,7 @@ export function createRedisBudget(options: RedisBudgetOptions): SharedBudget {
       const reply = await call<SettleAnswer>(
         "settle",
         {
-          ...asker,
-          queued: queueText(asker.queued),
+          ...said(asker),
           ends: ends.map((end) => ({ ...end, keys: apps.indexOf(end.app) + 1 })),
         },
         apps,
@@ -110,13 +101,12 @@ export function createRedisBudget(options: RedisBudgetOptions): SharedBudget {
       return reply.kind === "lost" ? reply : { ...reply, circuits: listIn(reply.circuits) };
     },
     async look(asker, entry) {
-      const request = { ...asker, queued: queueText(asker.queued), entry, most: MOST_LINES };
-      const reply = await call<LookAnswer>("look", request);
+      const reply = await call<LookAnswer>("look", { ...said(asker), entry, most: MOST_LINES });
       return reply.kind === "lost" ? reply : newsIn(reply, entry, terms.leaseMs);
     },
     join: (replica, known) => join(replica, known, { own, call }),
     async leave(asker: Asker) {
-      await call("look", { ...asker, queued: "", leaves: true });
+      await call("look", { ...said(asker), leaves: true });
     },
   };
 }
@@ -174,19 +164,20 @@ function createCall(options: RedisBudgetOptions): Call {
   };
 }
 
-/** The shares of all apps that are known, and of one that is not; reckoned again when the terms have changed. */
+/** The limits, the shares of all apps that are known, and of one that is not; reckoned again when the terms have changed. */
 function createShares(terms: Terms): () => object {
   const reckon = ({ windows, apps }: Terms) => ({
     of: { windows, apps },
     shares: Object.fromEntries([...apps.keys()].map((app) => [app, sharesOf(terms, app)])),
     strangers: sharesOf(terms, ""),
+    limits: limitsText(windows),
   });
   let reckoned = reckon(terms);
   return () => {
     const { of } = reckoned;
     if (of.windows !== terms.windows || of.apps !== terms.apps) reckoned = reckon(terms);
-    const { shares, strangers } = reckoned;
-    return { shares, strangers };
+    const { shares, strangers, limits } = reckoned;
+    return { shares, strangers, limits };
   };
 }
 
@@ -219,11 +210,12 @@ function listIn<T>(list: readonly T[] | object | undefined): readonly T[] {
   return Array.isArray(list) ? list : [];
 }
 
-/** Who waits at a replica, as it stands in Redis: `app:rank:length,…`; an app's name has no such signs. */
-function queueText(queued: readonly Queued[] | undefined): string | undefined {
-  return queued
-    ?.map(({ app, priority, length }) => `${app}:${PRIORITIES.indexOf(priority)}:${length}`)
-    .join(",");
+/** The same, with who waits there as it stands in Redis: `app:rank:length,…`; an app's name has no such signs. */
+function said<T extends Asker>(asker: T): Omit<T, "queued"> & { readonly queued: string | undefined } {
+  const queued = asker.queued?.map(
+    ({ app, priority, length }) => `${app}:${PRIORITIES.indexOf(priority)}:${length}`,
+  );
+  return { ...asker, queued: queued?.join(",") };
 }
 
 /** Who waits at other replicas. */

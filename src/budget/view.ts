@@ -76,9 +76,7 @@ export function createView(options: ViewOptions): View {
       const askedAt = steady();
       const sends = [...late, ...mirror.known(askedAt)];
       const joined = await shared.join(replica, { sends, others: names });
-      // A restart in between may have lost what was brought.
-      const brought = sends.map(({ id, ageMs }) => ({ id, ageMs: ageMs + steady() - askedAt, isOwn: false }));
-      mirror = mirrorOf(terms, [...joined.sends, ...brought], steady());
+      mirror = mirrorOf(terms, joined.sends, { sends, askedAt }, steady());
       ({ gen: reading.gen, entry: reading.entry, seq: reading.known } = joined);
       others.unknown();
     },
@@ -108,9 +106,16 @@ export function createView(options: ViewOptions): View {
   };
 }
 
-function mirrorOf(terms: Terms, sends: readonly EnteredSend[], now: number): Mirror {
+/** What was read on joining, and what was brought: a restart in between may have lost that. */
+function mirrorOf(
+  terms: Terms,
+  read: readonly EnteredSend[],
+  { sends, askedAt }: { readonly sends: readonly KnownSend[]; readonly askedAt: number },
+  now: number,
+): Mirror {
+  const brought = sends.map(({ id, ageMs }) => ({ id, ageMs: ageMs + now - askedAt, isOwn: false }));
   const mirror = createMirror(terms);
-  for (const send of sends) mirror.sent(send, now);
+  for (const send of [...read, ...brought]) mirror.sent(send, now);
   return mirror;
 }
 

@@ -3,12 +3,18 @@
  */
 import express, { type Request, type Response, type Router } from "express";
 
-import { Problem } from "../errors.ts";
 import { SEARCH_RESOURCES } from "../interface/resources.ts";
 import { NAMESPACE } from "../query/key.ts";
 import type { Query } from "../query/query.ts";
 import { postOnly, readOnly } from "./admin-methods.ts";
-import { askedFor, formatOf, parameter, parametersOf, type Understanding } from "./admin-parameters.ts";
+import {
+  askedFor,
+  formatOf,
+  mistake,
+  parameter,
+  parametersOf,
+  type Understanding,
+} from "./admin-parameters.ts";
 
 /** What a purge names; the same forms as in src/cache/purges.ts. */
 type Scope =
@@ -52,11 +58,11 @@ export function createAdminCache(options: AdminCacheOptions): Router {
 
 async function purge(request: Request, response: Response, options: AdminCacheOptions): Promise<void> {
   const body: unknown = request.body;
-  if (typeof body !== "object" || body === null) throw wrongPurge(ONE_SCOPE);
+  if (typeof body !== "object" || body === null) throw mistake(ONE_SCOPE);
   const hard: unknown = Reflect.get(body, "hard") ?? false;
-  if (typeof hard !== "boolean") throw wrongPurge('"hard" takes true or false.');
+  if (typeof hard !== "boolean") throw mistake('"hard" takes true or false.');
   const [scope, ...others] = scopesIn(body, options);
-  if (scope === undefined || others.length > 0) throw wrongPurge(ONE_SCOPE);
+  if (scope === undefined || others.length > 0) throw mistake(ONE_SCOPE);
   const { epoch } = await options.purge(scope, hard);
   response.json({ purged: scope, hard, epoch });
 }
@@ -71,11 +77,11 @@ function scopesIn(body: object, options: AdminCacheOptions): Scope[] {
   const unknown = Object.keys(body).find((name) => !NAMES.includes(name));
   if (unknown !== undefined) {
     const name = JSON.stringify(unknown.slice(0, 100));
-    throw wrongPurge(`There is no ${name} here; there are ${NAMES.join(", ")}.`);
+    throw mistake(`There is no ${name} here; there are ${NAMES.join(", ")}.`);
   }
   const text = (name: string): string | undefined => {
     const value: unknown = Reflect.get(body, name);
-    if (value !== undefined && typeof value !== "string") throw wrongPurge(`"${name}" takes a text.`);
+    if (value !== undefined && typeof value !== "string") throw mistake(`"${name}" takes a text.`);
     return value;
   };
   const scopes: Scope[] = [];
@@ -85,12 +91,12 @@ function scopesIn(body: object, options: AdminCacheOptions): Scope[] {
   }
   if (key !== undefined) scopes.push({ kind: "key", key: ownKey(key) });
   if (resource !== undefined) {
-    if (!RESOURCES.includes(resource)) throw wrongPurge(`"resource" takes ${RESOURCES.join(", ")}.`);
+    if (!RESOURCES.includes(resource)) throw mistake(`"resource" takes ${RESOURCES.join(", ")}.`);
     scopes.push({ kind: "resource", resource });
   }
   if (tag !== undefined) {
     if (!/^(area|record):\d+$/.test(tag))
-      throw wrongPurge('"tag" takes an area or a record by its number: area:76, record:123.');
+      throw mistake('"tag" takes an area or a record by its number: area:76, record:123.');
     scopes.push({ kind: "tag", tag });
   }
   if (Reflect.get(body, "all") === true) scopes.push({ kind: "all" });
@@ -100,7 +106,7 @@ function scopesIn(body: object, options: AdminCacheOptions): Scope[] {
 /** @throws {Problem} where it is the key of no answer: it would purge nothing, and say that it has */
 function ownKey(key: string): string {
   if (key.startsWith(NAMESPACE) && ANSWER.test(key.slice(NAMESPACE.length))) return key;
-  throw wrongPurge(
+  throw mistake(
     `"key" takes the key of an answer as GET /cache/entry shows it: ${NAMESPACE}{json:areas?q=Nacka}. ` +
       'Of a URL in any spelling, purge "url".',
   );
@@ -109,7 +115,3 @@ function ownKey(key: string): string {
 const ONE_SCOPE =
   'Send JSON with one of "url", "key", "resource" (listings, sold, areas, images), "tag" (area:76, record:123) ' +
   'or "all": true, and "hard": true where entries must not be served even as stale.';
-
-function wrongPurge(detail: string): Problem {
-  return new Problem("invalid-admin-request", { detail });
-}

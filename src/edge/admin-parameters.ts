@@ -9,13 +9,17 @@ import type { Route } from "../query/route.ts";
 import { splitTarget } from "../query/wire.ts";
 import { meaningOf } from "./understand.ts";
 
+/** What an operator is told who has asked wrongly. */
+export function mistake(detail: string): Problem {
+  return new Problem("invalid-admin-request", { detail });
+}
+
 /**
  * @returns the parameters of a request
  * @throws {Problem} `invalid-admin-request` where one is not known, or is there twice: what is silently ignored is
  *   believed to work
  */
 export function parametersOf({ url }: Request, names: readonly string[]): ReadonlyMap<string, string> {
-  const mistake = (detail: string): Problem => new Problem("invalid-admin-request", { detail });
   const parameters = new Map<string, string>();
   for (const [name, value] of new URL(url, "http://admin").searchParams) {
     if (!names.includes(name)) {
@@ -38,7 +42,7 @@ export function optionalParameter(request: Request, name: string): string | unde
 export function parameter(request: Request, name: string): string {
   const value = optionalParameter(request, name);
   if (value === undefined) {
-    throw new Problem("invalid-admin-request", { detail: `Give the parameter ${name}, percent-encoded.` });
+    throw mistake(`Give the parameter ${name}, percent-encoded.`);
   }
   return value;
 }
@@ -66,7 +70,7 @@ export function askedFor(
   const { path, search } = splitTarget(url);
   const to = route(path);
   if (to.kind === "unknown" || to.kind === "streamed") {
-    throw new Problem("invalid-admin-request", { detail: "Nothing at this URL is ever kept." });
+    throw mistake("Nothing at this URL is ever kept.");
   }
   const format = to.kind === "image" ? "jpeg" : jsonFormat;
   const { text, key, query } = meaningOf({ route: to, search, format }, parse);

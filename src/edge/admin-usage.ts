@@ -3,9 +3,8 @@
  */
 import express, { type Request, type Router } from "express";
 
-import { Problem } from "../errors.ts";
 import { readOnly } from "./admin-methods.ts";
-import { parametersOf } from "./admin-parameters.ts";
+import { mistake, parametersOf } from "./admin-parameters.ts";
 import { INSTANT_FORMS, parseInstant } from "./period.ts";
 
 const GROUPINGS = ["app", "resource", "hour"] as const;
@@ -150,8 +149,4 @@ function csvOf(by: Grouping, { rows }: UsageReport): string {
 function cell(value: string | number): string {
   const text = String(value);
   return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
-}
-
-function mistake(detail: string): Problem {
-  return new Problem("invalid-admin-request", { detail });
 }

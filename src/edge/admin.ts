@@ -13,6 +13,7 @@ import { createAdminCache, type AdminCacheOptions } from "./admin-cache.ts";
 import { type AdminGuardOptions, createPageGuard, createTokenGuard } from "./admin-guard.ts";
 import { type AdminUsageOptions, createAdminUsage } from "./admin-usage.ts";
 import { readOnly } from "./admin-methods.ts";
+import { mistake } from "./admin-parameters.ts";
 import { checkHead } from "./head.ts";
 import { createHttpServer, type HttpServerOptions } from "./http-server.ts";
 import { problemMessage } from "./problem-message.ts";
@@ -122,7 +123,7 @@ function problemOf(error: unknown, { observer }: AdminOptions): Problem {
   const status: unknown =
     typeof error === "object" && error !== null ? Reflect.get(error, "status") : undefined;
   if (typeof status === "number" && status < 500) {
-    return new Problem("invalid-admin-request", { detail: "The body is not JSON, or is too large." });
+    return mistake("The body is not JSON, or is too large.");
   }
   observer.error("An admin request ended in an unexpected error.", { err: error });
   return new Problem("internal-error");
