@@ -9,19 +9,24 @@ import { defineConfig } from "oxlint";
 
 /** A library and the only files that may import it. */
 const HOMES: Record<string, { names: string[]; at: string[] }> = {
-  express: { names: ["express"], at: ["src/edge/**", "src/sandbox/**"] },
-  bottleneck: { names: ["bottleneck"], at: ["src/budget/throttle.ts"] },
+  express: { names: ["express"], at: ["src/http/**", "src/admin/**", "src/sandbox/**"] },
+  bottleneck: { names: ["bottleneck"], at: ["src/ratelimit/throttle.ts"] },
   proxy: { names: ["http-proxy-middleware"], at: ["src/upstream/pass-through.ts"] },
-  prometheus: { names: ["prom-client"], at: ["src/observe/**"] },
-  pino: { names: ["pino"], at: ["src/observe/**"] },
-  yaml: { names: ["yaml"], at: ["src/platform/**"] },
-  zod: { names: ["zod"], at: ["src/platform/**"] },
-  sqlite: { names: ["node:sqlite"], at: ["src/platform/sqlite.ts"] },
+  prometheus: { names: ["prom-client"], at: ["src/telemetry/**"] },
+  pino: { names: ["pino"], at: ["src/telemetry/**"] },
+  yaml: { names: ["yaml"], at: ["src/config/**"] },
+  zod: { names: ["zod"], at: ["src/config/**"] },
+  sqlite: { names: ["node:sqlite"], at: ["src/sqlite/**"] },
   redis: {
     names: ["ioredis"],
-    at: ["src/platform/redis*.ts", "src/cache/redis-*.ts", "src/budget/redis-scripts.ts"],
+    at: [
+      "src/redis/**",
+      "src/cache/store/redis*.ts",
+      "src/singleflight/redis*.ts",
+      "src/ratelimit/redis*.ts",
+    ],
   },
-  lru: { names: ["lru-cache"], at: ["src/cache/**"] },
+  lru: { names: ["lru-cache"], at: ["src/cache/store/**"] },
 };
 
 const IO_MODULES = [
@@ -43,55 +48,69 @@ const IO_MODULES = [
   "node:process",
 ];
 
+/** The stages of a request. Each is handed what comes next, so none sees another one. */
+const STAGES = ["http", "admin", "cache", "singleflight", "ratelimit", "upstream"];
+/** Seen by whoever needs them; they see no stage. */
+const SERVICES = ["usage", "config", "redis", "sqlite", "process", "telemetry"];
+
 /** A folder (or file) of src/ and the folders of src/ it may not see; `pure`: nothing with I/O. */
-const LAYERS: { files: string[]; mayNotSee: string[]; pure?: boolean }[] = [
-  {
-    files: ["src/interface/**"],
-    mayNotSee: ["edge", "query", "cache", "coalesce", "budget", "upstream", "observe", "platform", "sandbox"],
-    pure: true,
-  },
-  {
-    files: ["src/query/**"],
-    mayNotSee: ["edge", "cache", "coalesce", "budget", "upstream", "observe", "platform", "sandbox"],
-    pure: true,
-  },
-  { files: ["src/cache/**"], mayNotSee: ["edge", "coalesce", "budget", "upstream", "observe", "sandbox"] },
-  { files: ["src/coalesce/**"], mayNotSee: ["edge", "cache", "budget", "upstream", "observe", "sandbox"] },
-  { files: ["src/budget/**"], mayNotSee: ["edge", "cache", "coalesce", "upstream", "observe", "sandbox"] },
-  { files: ["src/upstream/**"], mayNotSee: ["edge", "cache", "coalesce", "budget", "observe", "sandbox"] },
-  { files: ["src/edge/**"], mayNotSee: ["cache", "coalesce", "budget", "upstream", "platform", "sandbox"] },
-  {
-    files: ["src/observe/**"],
-    mayNotSee: ["edge", "query", "cache", "coalesce", "budget", "upstream", "sandbox"],
-  },
-  {
-    files: ["src/platform/**"],
-    mayNotSee: ["edge", "query", "cache", "coalesce", "upstream", "observe", "sandbox"],
-  },
-  {
-    files: ["src/sandbox/**"],
-    mayNotSee: ["edge", "query", "cache", "coalesce", "budget", "upstream", "observe"],
-  },
+interface Layer {
+  files: string[];
+  mayNotSee: string[];
+  pure?: boolean;
+}
+
+/** A layer that sees only these folders, besides its own and the files at the root of src/. */
+function layer(files: string[], maySee: string[], options: { pure?: boolean } = {}): Layer {
+  const own = files.map((file) => file.split("/")[1] ?? "");
+  const all = ["interface", "query", ...STAGES, ...SERVICES, "sandbox", "cli"];
+  return { files, mayNotSee: all.filter((folder) => ![...own, ...maySee].includes(folder)), ...options };
+}
+
+const LAYERS: Layer[] = [
+  layer(["src/interface/**"], [], { pure: true }),
+  layer(["src/query/**"], ["interface"], { pure: true }),
+  layer(["src/http/**"], ["interface", "query"]),
+  layer(["src/admin/**"], ["interface", "query", "http"]),
+  layer(["src/cache/**"], ["interface", "query", "process"]),
+  layer(["src/singleflight/**"], ["cache", "process", "redis"]),
+  layer(["src/ratelimit/**"], ["interface", "usage", "process", "redis", "sqlite"]),
+  layer(["src/upstream/**"], ["interface", "query", "process"]),
+  layer(["src/usage/**"], ["interface", "ratelimit", "process", "redis", "sqlite"]),
+  layer(["src/config/**"], ["interface", "process"]),
+  layer(["src/redis/**"], ["query", "cache", "config", "process"]),
+  layer(["src/sqlite/**"], ["process"]),
+  layer(["src/process/**"], []),
+  layer(["src/telemetry/**"], ["interface"]),
+  layer(["src/sandbox/**"], ["interface", "config", "process"]),
+  // Where answers are stored: the only part of the cache that sees Redis and SQLite.
+  layer(["src/cache/store/**"], ["interface", "query", "process", "redis", "sqlite", "singleflight"]),
   // Last, because the last override that matches a file is the one that counts.
-  {
-    files: [
+  layer(
+    [
       "src/cache/policy.ts",
       "src/cache/freshness.ts",
-      "src/cache/pace.ts",
+      "src/cache/change-rate.ts",
       "src/cache/early.ts",
       "src/cache/same-meaning.ts",
-      "src/budget/windows.ts",
-      "src/budget/circuit.ts",
-      "src/budget/arbiter.ts",
-      "src/budget/cut-off.ts",
-      "src/budget/overview.ts",
-      "src/budget/usage.ts",
-      "src/budget/rolling-maxima.ts",
-      "src/budget/limits-text.ts",
     ],
-    mayNotSee: ["edge", "coalesce", "upstream", "observe", "platform", "sandbox"],
-    pure: true,
-  },
+    ["interface", "query"],
+    { pure: true },
+  ),
+  layer(
+    [
+      "src/ratelimit/windows.ts",
+      "src/ratelimit/circuit.ts",
+      "src/ratelimit/arbiter.ts",
+      "src/ratelimit/cut-off.ts",
+      "src/ratelimit/overview.ts",
+      "src/usage/usage.ts",
+      "src/usage/rolling-maxima.ts",
+      "src/usage/limits-text.ts",
+    ],
+    ["interface", "usage", "ratelimit"],
+    { pure: true },
+  ),
 ];
 
 type RestrictedImports = [
@@ -172,7 +191,7 @@ export default defineConfig({
       },
     })),
     ...SINGLE_FILE_HOMES.map(({ file, names }) => {
-      const layer = LAYERS.find((candidate) =>
+      const layer = LAYERS.findLast((candidate) =>
         candidate.files.some((glob) => file.startsWith(glob.replace("/**", "/"))),
       );
       return {
@@ -185,7 +204,7 @@ export default defineConfig({
         },
       };
     }),
-    { files: ["src/platform/environment.ts"], rules: { "node/no-process-env": "off" } },
+    { files: ["src/config/environment.ts"], rules: { "node/no-process-env": "off" } },
     { files: ["src/start.mjs"], rules: { "no-console": "off" } },
     {
       files: ["test/**", "bench/**", "tools/**", "helm/**", "*.config.ts"],

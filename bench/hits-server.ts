@@ -4,11 +4,11 @@ import { readFileSync } from "node:fs";
 import http from "node:http";
 
 import { createGateway } from "../src/app.ts";
-import { createLogger } from "../src/observe/log.ts";
-import { systemClock } from "../src/platform/clock.ts";
-import { createPrivateKeys } from "../src/platform/private-keys.ts";
-import { openSettings } from "../src/platform/settings-source.ts";
-import { systemRandom } from "../src/platform/random.ts";
+import { createLogger } from "../src/telemetry/log.ts";
+import { systemClock } from "../src/process/clock.ts";
+import { createPrivateKeys } from "../src/config/private-keys.ts";
+import { openSettings } from "../src/config/settings-source.ts";
+import { systemRandom } from "../src/process/random.ts";
 import { createSandbox } from "../src/sandbox/sandbox.ts";
 
 const CALLER = { service: "propertyservice", callerId: "bench", privateKey: "bench-key" };

@@ -1,9 +1,9 @@
 import { createGateway } from "../src/app.ts";
-import { createLogger } from "../src/observe/log.ts";
-import { systemClock as clock } from "../src/platform/clock.ts";
-import { createPrivateKeys } from "../src/platform/private-keys.ts";
-import { systemRandom as random } from "../src/platform/random.ts";
-import { openSettings } from "../src/platform/settings-source.ts";
+import { createLogger } from "../src/telemetry/log.ts";
+import { systemClock as clock } from "../src/process/clock.ts";
+import { createPrivateKeys } from "../src/config/private-keys.ts";
+import { systemRandom as random } from "../src/process/random.ts";
+import { openSettings } from "../src/config/settings-source.ts";
 import { createSandbox, type Sandbox } from "../src/sandbox/sandbox.ts";
 import { ask } from "../test/support/ask.ts";
 import { type RedisServer, startRedis } from "../test/support/redis.ts";

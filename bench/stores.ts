@@ -3,9 +3,9 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
-import { createMemoryStore } from "../src/cache/memory-store.ts";
-import type { Store } from "../src/cache/store.ts";
-import { systemClock } from "../src/platform/clock.ts";
+import { createMemoryStore } from "../src/cache/store/memory.ts";
+import type { Store } from "../src/cache/store/port.ts";
+import { systemClock } from "../src/process/clock.ts";
 import { entryWith, keyOf } from "../test/support/entries.ts";
 import { openRedisBackend } from "../test/support/redis-backend.ts";
 import { startRedis } from "../test/support/redis.ts";

@@ -7,14 +7,14 @@ import { drawFoundation } from "./draw-foundation.ts";
 import { drawLife, longestStopMs, type StopOptions } from "./draw-life.ts";
 import { drawReload, restartReasons } from "./draw-reload.ts";
 import { createReadWarmItems } from "./draw-warm.ts";
-import { createUnderWay } from "./edge/under-way.ts";
-import type { Observer } from "./exchange.ts";
-import { watchEventLoop } from "./observe/event-loop.ts";
-import { ConfigError } from "./platform/config.ts";
-import type { Listening } from "./platform/listen.ts";
-import { createLiveSettings } from "./platform/live-settings.ts";
-import { followKeyFile, type KeyFile } from "./platform/private-key-file.ts";
-import type { SettingsSource } from "./platform/settings-source.ts";
+import { createUnderWay } from "./http/in-flight.ts";
+import type { Observer } from "./types.ts";
+import { watchEventLoop } from "./telemetry/event-loop.ts";
+import { ConfigError } from "./config/config.ts";
+import type { Listening } from "./process/listen.ts";
+import { createLiveSettings } from "./config/live-settings.ts";
+import { followKeyFile, type KeyFile } from "./config/private-key-file.ts";
+import type { SettingsSource } from "./config/settings-source.ts";
 import type { Surroundings } from "./surroundings.ts";
 
 /** What a gateway is made of. */

@@ -3,17 +3,17 @@
  */
 import type { Server } from "node:http";
 
-import type { LedgerReader } from "./budget/ledger.ts";
-import { reportUsage } from "./budget/usage-report.ts";
+import type { LedgerReader } from "./usage/ledger.ts";
+import { reportUsage } from "./usage/usage-report.ts";
 import { createInspect } from "./cache/inspect.ts";
-import { StoreUnavailable } from "./cache/store.ts";
-import type { Tiers } from "./cache/tiers.ts";
+import { StoreUnavailable } from "./cache/store/port.ts";
+import type { Tiers } from "./cache/store/tiered.ts";
 import { type Budgets, createExpect, describeBudgets } from "./draw-budgets.ts";
-import { isOwnMachine } from "./edge/admin-guard.ts";
-import { type AdminOptions, createAdminServer } from "./edge/admin.ts";
+import { isOwnMachine } from "./admin/guard.ts";
+import { type AdminOptions, createAdminServer } from "./admin/server.ts";
 import { Problem } from "./errors.ts";
-import type { Observer } from "./exchange.ts";
-import type { Metrics } from "./observe/metrics.ts";
+import type { Observer } from "./types.ts";
+import type { Metrics } from "./telemetry/metrics.ts";
 import type { ParseOptions } from "./query/parse.ts";
 import { createRouter } from "./query/route.ts";
 import type { Surroundings } from "./surroundings.ts";

@@ -1,17 +1,17 @@
 /**
  * The budgets of both origins, wired: allowance and throttle, and how they are shown.
  */
-import type { Allowance, Overview, ShareOfWindow } from "./budget/allowance.ts";
-import type { AppTerms, Terms } from "./budget/arbiter.ts";
-import { refusalOf } from "./budget/refusal.ts";
-import { createThrottle, type Throttle, type ThrottleObserver } from "./budget/throttle.ts";
-import { followingTerms } from "./budget/terms.ts";
-import { type OriginName, ORIGINS, PRIORITIES } from "./exchange.ts";
+import type { Allowance, Overview, ShareOfWindow } from "./ratelimit/allowance.ts";
+import type { AppTerms, Terms } from "./ratelimit/arbiter.ts";
+import { refusalOf } from "./ratelimit/refusal.ts";
+import { createThrottle, type Throttle, type ThrottleObserver } from "./ratelimit/throttle.ts";
+import { followingTerms } from "./ratelimit/terms.ts";
+import { type OriginName, ORIGINS, PRIORITIES } from "./types.ts";
 import type { Resource } from "./interface/resources.ts";
-import type { BudgetSources } from "./observe/budget-metrics.ts";
-import type { Clock } from "./platform/clock.ts";
-import type { Config } from "./platform/config.ts";
-import type { LiveSettings } from "./platform/live-settings.ts";
+import type { BudgetSources } from "./telemetry/budget-metrics.ts";
+import type { Clock } from "./process/clock.ts";
+import type { Config } from "./config/config.ts";
+import type { LiveSettings } from "./config/live-settings.ts";
 
 interface Budget {
   readonly allowance: Allowance;

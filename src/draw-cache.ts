@@ -1,16 +1,16 @@
 /**
  * The cache stage and what is behind it: one flight per key, in this process and among all replicas.
  */
-import type { Backend } from "./cache/backend.ts";
+import type { Backend } from "./cache/store/backend.ts";
 import { type Cache, type CacheOptions, createCache } from "./cache/cache.ts";
 import type { Failures } from "./cache/failures.ts";
-import { createObtain, type Flown, type Kept, type ObtainOptions } from "./cache/obtain.ts";
+import { createObtain, type Flown, type Kept, type ObtainOptions } from "./cache/load.ts";
 import { createRefresh, type Refresh } from "./cache/refresh.ts";
-import type { Tiers } from "./cache/tiers.ts";
-import { createFly } from "./coalesce/across.ts";
-import type { Flights } from "./coalesce/flight.ts";
+import type { Tiers } from "./cache/store/tiered.ts";
+import { createFly } from "./singleflight/replicas.ts";
+import type { Flights } from "./singleflight/flight.ts";
 import { type Budgets, createBudgetLeft } from "./draw-budgets.ts";
-import type { Observer } from "./exchange.ts";
+import type { Observer } from "./types.ts";
 import type { Surroundings } from "./surroundings.ts";
 
 export interface CacheParts {

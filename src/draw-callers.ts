@@ -3,14 +3,14 @@
  */
 import type { Server } from "node:http";
 
-import type { MemoryStore } from "./cache/memory-store.ts";
+import type { MemoryStore } from "./cache/store/memory.ts";
 import { createSweep } from "./cache/sweep.ts";
 import type { Warm, WarmItem } from "./cache/warm.ts";
 import { type CacheParts, drawCache } from "./draw-cache.ts";
 import { drawJourney, type JourneyParts } from "./draw-journey.ts";
 import { drawUpstream, type UpstreamParts } from "./draw-upstream.ts";
 import { drawWarm } from "./draw-warm.ts";
-import { createGatewayServer } from "./edge/server.ts";
+import { createGatewayServer } from "./http/server.ts";
 import type { Surroundings } from "./surroundings.ts";
 
 export interface CallersParts

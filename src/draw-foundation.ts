@@ -1,23 +1,23 @@
 /**
  * What everything else stands on: where answers are kept, what may be sent, and who watches.
  */
-import type { LedgerReader } from "./budget/ledger.ts";
-import type { ThrottleObserver } from "./budget/throttle.ts";
-import type { Backend } from "./cache/backend.ts";
+import type { LedgerReader } from "./usage/ledger.ts";
+import type { ThrottleObserver } from "./ratelimit/throttle.ts";
+import type { Backend } from "./cache/store/backend.ts";
 import { createFailures, type Failures } from "./cache/failures.ts";
-import { createMemoryStore, type MemoryStore } from "./cache/memory-store.ts";
-import type { Flown } from "./cache/obtain.ts";
+import { createMemoryStore, type MemoryStore } from "./cache/store/memory.ts";
+import type { Flown } from "./cache/load.ts";
 import { isFailureOfUpstream } from "./cache/policy.ts";
-import type { Store, StoreStats } from "./cache/store.ts";
-import { createTiers, type Tiers } from "./cache/tiers.ts";
-import { createFlights, type Flights } from "./coalesce/flight.ts";
+import type { Store, StoreStats } from "./cache/store/port.ts";
+import { createTiers, type Tiers } from "./cache/store/tiered.ts";
+import { createFlights, type Flights } from "./singleflight/flight.ts";
 import { type Budgets, budgetSources, drawBudgets } from "./draw-budgets.ts";
 import type { Problem } from "./errors.ts";
-import type { Observer, Tier } from "./exchange.ts";
-import { createMetrics, type Metrics } from "./observe/metrics.ts";
-import { createObserver } from "./observe/observer.ts";
+import type { Observer, Tier } from "./types.ts";
+import { createMetrics, type Metrics } from "./telemetry/metrics.ts";
+import { createObserver } from "./telemetry/observer.ts";
 import { openBackend } from "./open-backend.ts";
-import { build } from "./platform/build.ts";
+import { build } from "./process/build.ts";
 import type { Surroundings } from "./surroundings.ts";
 
 export interface Foundation {

@@ -3,17 +3,17 @@
  */
 import type { Cache } from "./cache/cache.ts";
 import { createEncoder, isCompressible } from "./cache/encoder.ts";
-import type { Tiers } from "./cache/tiers.ts";
+import type { Tiers } from "./cache/store/tiered.ts";
 import { type Budgets, createShares } from "./draw-budgets.ts";
-import { type AdmitOptions, createAdmit } from "./edge/admit.ts";
-import { type Arrive, createArrive } from "./edge/arrival.ts";
-import { createRefuse } from "./edge/refuse.ts";
-import { createRespond } from "./edge/respond.ts";
-import { createUnderstand } from "./edge/understand.ts";
-import type { UnderWay } from "./edge/under-way.ts";
-import type { Observer } from "./exchange.ts";
+import { type AdmitOptions, createAdmit } from "./http/admit.ts";
+import { type Arrive, createArrive } from "./http/arrive.ts";
+import { createRefuse } from "./http/refuse.ts";
+import { createRespond } from "./http/respond.ts";
+import { createUnderstand } from "./http/understand.ts";
+import type { UnderWay } from "./http/in-flight.ts";
+import type { Observer } from "./types.ts";
 import { createPipeline, type Journey } from "./pipeline.ts";
-import type { LiveSettings } from "./platform/live-settings.ts";
+import type { LiveSettings } from "./config/live-settings.ts";
 import type { ParseOptions } from "./query/parse.ts";
 import { createRouter } from "./query/route.ts";
 import type { Surroundings } from "./surroundings.ts";

@@ -13,16 +13,16 @@
 import type { Server } from "node:http";
 import { setImmediate } from "node:timers/promises";
 
-import type { Flown } from "./cache/obtain.ts";
-import type { Flights } from "./coalesce/flight.ts";
+import type { Flown } from "./cache/load.ts";
+import type { Flights } from "./singleflight/flight.ts";
 import type { Budgets } from "./draw-budgets.ts";
-import type { AdminOptions } from "./edge/admin.ts";
-import type { UnderWay } from "./edge/under-way.ts";
+import type { AdminOptions } from "./admin/server.ts";
+import type { UnderWay } from "./http/in-flight.ts";
 import { Problem } from "./errors.ts";
-import { ORIGINS } from "./exchange.ts";
-import { pause, type Clock } from "./platform/clock.ts";
-import type { Config } from "./platform/config.ts";
-import { listen, type Listening } from "./platform/listen.ts";
+import { ORIGINS } from "./types.ts";
+import { pause, type Clock } from "./process/clock.ts";
+import type { Config } from "./config/config.ts";
+import { listen, type Listening } from "./process/listen.ts";
 
 export interface LifeParts {
   readonly clock: Clock;

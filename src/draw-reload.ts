@@ -1,18 +1,18 @@
 /**
  * Settings that are read again while the process runs: validated as a whole, then applied as a whole.
  */
-import { keptMs } from "./budget/windows.ts";
+import { keptMs } from "./ratelimit/windows.ts";
 import type { Warm } from "./cache/warm.ts";
 import type { Budgets } from "./draw-budgets.ts";
 import { type ReadWarmItems, warmChanges, type WarmList } from "./draw-warm.ts";
-import { ORIGINS } from "./exchange.ts";
-import type { Logger } from "./observe/log.ts";
-import type { Metrics } from "./observe/metrics.ts";
-import type { Clock } from "./platform/clock.ts";
-import type { Config } from "./platform/config.ts";
-import type { LiveSettings, Reload } from "./platform/live-settings.ts";
-import type { PrivateKeys } from "./platform/private-keys.ts";
-import { describeChange } from "./platform/setting-changes.ts";
+import { ORIGINS } from "./types.ts";
+import type { Logger } from "./telemetry/log.ts";
+import type { Metrics } from "./telemetry/metrics.ts";
+import type { Clock } from "./process/clock.ts";
+import type { Config } from "./config/config.ts";
+import type { LiveSettings, Reload } from "./config/live-settings.ts";
+import type { PrivateKeys } from "./config/private-keys.ts";
+import { describeChange } from "./config/setting-changes.ts";
 
 export interface ReloadParts {
   readonly settings: LiveSettings;

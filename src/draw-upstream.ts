@@ -2,7 +2,7 @@
  * The way to the upstream: attempt [ throttle → sign → fetch ], and streaming what is not kept.
  */
 import type { Budgets } from "./draw-budgets.ts";
-import type { Fetched, Observer, Question, Waiting } from "./exchange.ts";
+import type { Fetched, Observer, Question, Waiting } from "./types.ts";
 import type { Resource } from "./interface/resources.ts";
 import type { Query, StreamedQuery } from "./query/query.ts";
 import { upstreamTarget } from "./query/text.ts";

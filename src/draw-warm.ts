@@ -2,13 +2,13 @@
  * What is kept warm, understood and wired.
  */
 import { createWarm, type Warm, type WarmItem, type WarmOptions } from "./cache/warm.ts";
-import { meaningOf } from "./edge/understand.ts";
-import { type GatewayRequest, NO_DIRECTIVES } from "./exchange.ts";
+import { meaningOf } from "./http/understand.ts";
+import { type GatewayRequest, NO_DIRECTIVES } from "./types.ts";
 import { Problem } from "./errors.ts";
-import type { ReadableSettings } from "./platform/cross-check.ts";
-import type { SettingChange } from "./platform/setting-changes.ts";
-import { formatDuration } from "./platform/units.ts";
-import { readWarmList, type WarmUrl } from "./platform/warm-list.ts";
+import type { ReadableSettings } from "./config/cross-check.ts";
+import type { SettingChange } from "./config/setting-changes.ts";
+import { formatDuration } from "./config/units.ts";
+import { readWarmList, type WarmUrl } from "./config/warm-list.ts";
 import type { ParseOptions } from "./query/parse.ts";
 import { createRouter } from "./query/route.ts";
 import { splitTarget } from "./query/wire.ts";

@@ -3,17 +3,17 @@
  */
 import { createGateway, type Gateway } from "./app.ts";
 import type { StopOptions } from "./draw-life.ts";
-import { createLogger, type Logger } from "./observe/log.ts";
-import { systemClock } from "./platform/clock.ts";
+import { createLogger, type Logger } from "./telemetry/log.ts";
+import { systemClock } from "./process/clock.ts";
 import { checkWarmList } from "./draw-warm.ts";
-import { ConfigError } from "./platform/config.ts";
-import { processEnvironment } from "./platform/environment.ts";
-import { systemRandom } from "./platform/random.ts";
-import { createPrivateKeys } from "./platform/private-keys.ts";
-import { describeError, whenFailed } from "./platform/fatal-errors.ts";
-import { secretsIn } from "./platform/secret.ts";
-import { readSettings } from "./platform/settings-source.ts";
-import { whenToldToReload, whenToldToStop } from "./platform/signals.ts";
+import { ConfigError } from "./config/config.ts";
+import { processEnvironment } from "./config/environment.ts";
+import { systemRandom } from "./process/random.ts";
+import { createPrivateKeys } from "./config/private-keys.ts";
+import { describeError, whenFailed } from "./process/fatal-errors.ts";
+import { secretsIn } from "./config/secret.ts";
+import { readSettings } from "./config/settings-source.ts";
+import { whenToldToReload, whenToldToStop } from "./process/signals.ts";
 
 /** How long the log's last lines may take to be written. */
 const FLUSH_MS = 1_000;

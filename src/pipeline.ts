@@ -4,12 +4,12 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 
 import type { Cache } from "./cache/cache.ts";
-import type { Admit } from "./edge/admit.ts";
-import type { Arrive } from "./edge/arrival.ts";
-import type { Refuse } from "./edge/refuse.ts";
-import type { Respond } from "./edge/respond.ts";
-import type { Understand } from "./edge/understand.ts";
-import type { Question } from "./exchange.ts";
+import type { Admit } from "./http/admit.ts";
+import type { Arrive } from "./http/arrive.ts";
+import type { Refuse } from "./http/refuse.ts";
+import type { Respond } from "./http/respond.ts";
+import type { Understand } from "./http/understand.ts";
+import type { Question } from "./types.ts";
 import type { Query, StreamedQuery } from "./query/query.ts";
 import type { PassThrough } from "./upstream/pass-through.ts";
 

@@ -4,10 +4,10 @@ import module from "node:module";
 
 const COMMANDS = {
   gateway: "./main.ts",
-  demo: "./demo.ts",
+  demo: "./cli/demo.ts",
   sandbox: "./sandbox/main.ts",
-  "config-check": "./config-check.ts",
-  "health-check": "./health-check.ts",
+  "config-check": "./cli/config-check.ts",
+  "health-check": "./cli/health-check.ts",
 };
 
 const OLDEST_NODE = 24;

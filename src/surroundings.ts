@@ -1,9 +1,9 @@
-import type { Logger } from "./observe/log.ts";
-import type { Clock } from "./platform/clock.ts";
-import type { Config } from "./platform/config.ts";
-import type { LiveSettings } from "./platform/live-settings.ts";
-import type { PrivateKeys } from "./platform/private-keys.ts";
-import type { Random } from "./platform/random.ts";
+import type { Logger } from "./telemetry/log.ts";
+import type { Clock } from "./process/clock.ts";
+import type { Config } from "./config/config.ts";
+import type { LiveSettings } from "./config/live-settings.ts";
+import type { PrivateKeys } from "./config/private-keys.ts";
+import type { Random } from "./process/random.ts";
 
 /** What the process has that the rest is not to reach for. */
 export interface Surroundings {

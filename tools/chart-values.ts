@@ -1,8 +1,8 @@
 import * as z from "zod";
 
-import { settingsSchema } from "../src/platform/config-schema.ts";
-import { settingsOf } from "../src/platform/setting-check.ts";
-import { metaOf } from "../src/platform/setting-shapes.ts";
+import { settingsSchema } from "../src/config/config-schema.ts";
+import { settingsOf } from "../src/config/setting-check.ts";
+import { metaOf } from "../src/config/setting-shapes.ts";
 import { type JsonSchema } from "./config-json-schema.ts";
 
 /** What may stand in the chart's values, besides `config`. Defaults and meanings are in its values.yaml. */

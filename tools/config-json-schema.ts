@@ -1,8 +1,8 @@
 import * as z from "zod";
 
-import { settingsSchema } from "../src/platform/config-schema.ts";
-import { metaOf } from "../src/platform/setting-shapes.ts";
-import { DURATION_PATTERN } from "../src/platform/units.ts";
+import { settingsSchema } from "../src/config/config-schema.ts";
+import { metaOf } from "../src/config/setting-shapes.ts";
+import { DURATION_PATTERN } from "../src/config/units.ts";
 import { documentedSettings } from "./settings-table.ts";
 
 /** A JSON Schema, as far as it is touched here. */

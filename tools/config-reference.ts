@@ -1,9 +1,9 @@
-import { settingsSchema } from "../src/platform/config-schema.ts";
+import { settingsSchema } from "../src/config/config-schema.ts";
 import { type DocumentedSetting, documentedSettings } from "./settings-table.ts";
 
 const INTRODUCTION = `# Configuration
 
-<!-- Written by \`npm run generate\` from config/default.yaml and src/platform/config-schema.ts. -->
+<!-- Written by \`npm run generate\` from config/default.yaml and src/config/config-schema.ts. -->
 
 Settings come from three places. A later one wins over an earlier one:
 

@@ -1,9 +1,9 @@
-import { CATALOGUE, type Metric } from "../src/observe/catalogue.ts";
-import type { LabelValues } from "../src/observe/labels.ts";
+import { CATALOGUE, type Metric } from "../src/telemetry/catalogue.ts";
+import type { LabelValues } from "../src/telemetry/labels.ts";
 
 const INTRODUCTION = `# Metrics
 
-<!-- Written by \`npm run generate\` from src/observe/catalogue.ts and src/observe/labels.ts. -->
+<!-- Written by \`npm run generate\` from src/telemetry/catalogue.ts and src/telemetry/labels.ts. -->
 
 \`GET /metrics\` on the admin port shows these, in Prometheus' text format. Each process shows what it did itself;
 with Redis \`gateway_budget_limit\` and \`gateway_budget_remaining\` are those of all replicas together.

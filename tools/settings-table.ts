@@ -1,9 +1,9 @@
-import { settingsSchema } from "../src/platform/config-schema.ts";
-import { VARIABLES } from "../src/platform/environment.ts";
-import { settingsOf } from "../src/platform/setting-check.ts";
-import { formatPath, valueAt } from "../src/platform/setting-path.ts";
-import { metaOf } from "../src/platform/setting-shapes.ts";
-import { parseSettingsFile, type SettingsFile } from "../src/platform/settings-file.ts";
+import { settingsSchema } from "../src/config/config-schema.ts";
+import { VARIABLES } from "../src/config/environment.ts";
+import { settingsOf } from "../src/config/setting-check.ts";
+import { formatPath, valueAt } from "../src/config/setting-path.ts";
+import { metaOf } from "../src/config/setting-shapes.ts";
+import { parseSettingsFile, type SettingsFile } from "../src/config/settings-file.ts";
 
 /** A setting as the documentation shows it. */
 export interface DocumentedSetting {

@@ -2,15 +2,15 @@
  * The cache stage: what is held where the rules allow it, else what one flight brings.
  */
 import { Problem } from "../errors.ts";
-import type { Answer, Cause, Entry, Forwarded, Question, ServeNote } from "../exchange.ts";
-import type { Clock } from "../platform/clock.ts";
-import type { Random } from "../platform/random.ts";
+import type { Answer, Cause, Entry, Forwarded, Question, ServeNote } from "../types.ts";
+import type { Clock } from "../process/clock.ts";
+import type { Random } from "../process/random.ts";
 import type { Failures } from "./failures.ts";
 import { type CacheRules, isFresh } from "./freshness.ts";
-import { isAnothersRefusal, type Obtain } from "./obtain.ts";
+import { isAnothersRefusal, type Obtain } from "./load.ts";
 import { type Asked, decide, type Decision } from "./policy.ts";
 import type { Refresh } from "./refresh.ts";
-import type { Found, Tiers } from "./tiers.ts";
+import type { Found, Tiers } from "./store/tiered.ts";
 
 export interface CacheOptions {
   readonly tiers: Pick<Tiers, "lookup" | "judge" | "purgeEpoch">;

@@ -1,4 +1,4 @@
-import type { Entry } from "../exchange.ts";
+import type { Entry } from "../types.ts";
 
 /**
  * Whether a fresh entry is to be refreshed now, before its time (XFetch: Vattani, Chierichetti, Lowenstein,

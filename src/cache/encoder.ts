@@ -12,7 +12,7 @@ import {
   zstdDecompress,
 } from "node:zlib";
 
-import type { ContentCoding, Entry } from "../exchange.ts";
+import type { ContentCoding, Entry } from "../types.ts";
 import { withBody } from "./entry.ts";
 
 /** Below this the headers outweigh what compression saves. */

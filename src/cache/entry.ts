@@ -1,6 +1,6 @@
 import { hash } from "node:crypto";
 
-import type { ContentCoding, Entry, FetchedAnswer, Pace, Validators } from "../exchange.ts";
+import type { ContentCoding, Entry, FetchedAnswer, Pace, Validators } from "../types.ts";
 import type { Query } from "../query/query.ts";
 
 /** How an answer was come by, and what was made of that. */

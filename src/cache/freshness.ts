@@ -1,10 +1,10 @@
 /**
  * How long an answer may be used: as fresh, as stale, at all (RFC 9111, section 4.2; RFC 5861). Pure.
  */
-import type { Entry, FetchedAnswer, NotModified, Pace } from "../exchange.ts";
+import type { Entry, FetchedAnswer, NotModified, Pace } from "../types.ts";
 import type { Resource } from "../interface/resources.ts";
 import type { Query } from "../query/query.ts";
-import { isSettled, lifetimeAt, type PaceBounds } from "./pace.ts";
+import { isSettled, lifetimeAt, type PaceBounds } from "./change-rate.ts";
 
 /** Searches and images by resource, and single records: each kind of answer has times of its own. */
 export type Kind = Resource | "records";

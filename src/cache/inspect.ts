@@ -1,8 +1,8 @@
-import { type ContentCoding, type Entry, NO_DIRECTIVES, type Tier } from "../exchange.ts";
+import { type ContentCoding, type Entry, NO_DIRECTIVES, type Tier } from "../types.ts";
 import type { Query } from "../query/query.ts";
 import { ageMs, type CacheRules, isFresh } from "./freshness.ts";
 import { decide } from "./policy.ts";
-import type { Tiers } from "./tiers.ts";
+import type { Tiers } from "./store/tiered.ts";
 
 /** What is known of a question's answer, for an operator. Times in seconds. */
 export interface Inspection {

@@ -4,7 +4,7 @@
  * and the tests read that table.
  */
 import { Problem, type ProblemCode } from "../errors.ts";
-import type { CallerDirectives, Entry, Forwarded, ServeNote } from "../exchange.ts";
+import type { CallerDirectives, Entry, Forwarded, ServeNote } from "../types.ts";
 import type { Query } from "../query/query.ts";
 import { isDueEarly } from "./early.ts";
 import { ageMs, type CacheRules, isFresh, isWithinBounds, kindOf } from "./freshness.ts";

@@ -2,12 +2,12 @@
  * What becomes of what was fetched: the entry to keep, and what it says of how the answer changes.
  */
 import { Problem } from "../errors.ts";
-import type { Change, Entry, Fetched, FetchedAnswer, ShadowEffect } from "../exchange.ts";
+import type { Change, Entry, Fetched, FetchedAnswer, ShadowEffect } from "../types.ts";
 import type { Query } from "../query/query.ts";
 import { transcode } from "./encoder.ts";
 import { confirmed, entryOf, type Receipt } from "./entry.ts";
 import { type CacheRules, freshnessLifetimeMs, paceBounds, pacedLifetimeMs } from "./freshness.ts";
-import { learn, UNSEEN } from "./pace.ts";
+import { learn, UNSEEN } from "./change-rate.ts";
 import { sameMeaning } from "./same-meaning.ts";
 
 export interface Received {

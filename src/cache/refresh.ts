@@ -3,10 +3,10 @@
  * the reserve. What has no place soon is left for later.
  */
 import { Problem } from "../errors.ts";
-import type { Entry, Observer, Priority, Question, RefreshEnd } from "../exchange.ts";
-import type { Clock } from "../platform/clock.ts";
+import type { Entry, Observer, Priority, Question, RefreshEnd } from "../types.ts";
+import type { Clock } from "../process/clock.ts";
 import type { Failures } from "./failures.ts";
-import type { Obtain } from "./obtain.ts";
+import type { Obtain } from "./load.ts";
 import { wasRefusedHere } from "./policy.ts";
 
 /** Why it is refreshed: it was asked for, or is to be kept warm. */

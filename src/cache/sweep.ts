@@ -1,5 +1,5 @@
-import type { Clock } from "../platform/clock.ts";
-import type { Store } from "./store.ts";
+import type { Clock } from "../process/clock.ts";
+import type { Store } from "./store/port.ts";
 
 export interface Sweep {
   readonly start: () => void;

@@ -4,13 +4,13 @@
  * What is due is read off the entries themselves, which are shared by all replicas and outlive a restart:
  * so nobody fetches what another replica, or this one before it was restarted, has just fetched.
  */
-import type { Entry, Observer, Question, RefreshEnd } from "../exchange.ts";
+import type { Entry, Observer, Question, RefreshEnd } from "../types.ts";
 import type { Format } from "../interface/media-types.ts";
-import type { Clock } from "../platform/clock.ts";
-import type { Random } from "../platform/random.ts";
+import type { Clock } from "../process/clock.ts";
+import type { Random } from "../process/random.ts";
 import { type CacheRules, isWithinBounds } from "./freshness.ts";
 import type { Refresh } from "./refresh.ts";
-import type { Tiers } from "./tiers.ts";
+import type { Tiers } from "./store/tiered.ts";
 
 /** What is kept warm. */
 export interface WarmItem {

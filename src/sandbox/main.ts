@@ -3,7 +3,7 @@
  */
 import { parseArgs } from "node:util";
 
-import { whenToldToStop } from "../platform/signals.ts";
+import { whenToldToStop } from "../process/signals.ts";
 import { createSandbox } from "./sandbox.ts";
 import type { Sandbox, SandboxOptions } from "./types.ts";
 

@@ -3,7 +3,7 @@
  */
 import type { Server } from "node:http";
 
-import { listen as listenOn } from "../platform/listen.ts";
+import { listen as listenOn } from "../process/listen.ts";
 import type { Source } from "./answer.ts";
 import { createArrivalLog } from "./arrivals.ts";
 import { createAuthenticator } from "./auth.ts";

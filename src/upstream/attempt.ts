@@ -7,20 +7,12 @@
 import type { IncomingHttpHeaders } from "node:http";
 
 import { Problem, problemBody, PROBLEM_CONTENT_TYPE } from "../errors.ts";
-import type {
-  Cause,
-  Fetched,
-  Observer,
-  SendEnd,
-  UpstreamFaultKind,
-  Validators,
-  Waiting,
-} from "../exchange.ts";
+import type { Cause, Fetched, Observer, SendEnd, UpstreamFaultKind, Validators, Waiting } from "../types.ts";
 import { httpDateMs } from "../http-date.ts";
 import { mediaTypeOf, type Format } from "../interface/media-types.ts";
 import type { Resource } from "../interface/resources.ts";
-import { pause, type Clock } from "../platform/clock.ts";
-import type { Random } from "../platform/random.ts";
+import { pause, type Clock } from "../process/clock.ts";
+import type { Random } from "../process/random.ts";
 import { areRenewed, type Credentials } from "./credentials-check.ts";
 import { UpstreamFault } from "./fetch.ts";
 import type { Origin } from "./origin.ts";

@@ -1,4 +1,4 @@
-import type { Observer } from "../exchange.ts";
+import type { Observer } from "../types.ts";
 
 /** What requests are signed with. */
 export interface Credentials {

@@ -7,9 +7,9 @@ import https from "node:https";
 import { promisify } from "node:util";
 import { gunzip } from "node:zlib";
 
-import type { UpstreamFaultKind } from "../exchange.ts";
-import type { Clock } from "../platform/clock.ts";
-import { tlsReason } from "../platform/verified-tls.ts";
+import type { UpstreamFaultKind } from "../types.ts";
+import type { Clock } from "../process/clock.ts";
+import { tlsReason } from "../tls.ts";
 
 /** The exchange failed; there is no answer. */
 export class UpstreamFault extends Error {

@@ -4,8 +4,8 @@
 import http from "node:http";
 import https from "node:https";
 
-import type { Throttled } from "../exchange.ts";
-import { verifiedTls } from "../platform/verified-tls.ts";
+import type { Throttled } from "../types.ts";
+import { verifiedTls } from "../tls.ts";
 import { createFetch, type Fetch, type FetchLimits } from "./fetch.ts";
 import type { Sign } from "./sign.ts";
 

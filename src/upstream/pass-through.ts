@@ -13,9 +13,9 @@ import { pipeline } from "node:stream/promises";
 import { createProxyMiddleware, type RequestHandler } from "http-proxy-middleware";
 
 import { Problem } from "../errors.ts";
-import type { Observer, Order, Question, SendEnd, StreamSink, UpstreamFaultKind } from "../exchange.ts";
+import type { Observer, Order, Question, SendEnd, StreamSink, UpstreamFaultKind } from "../types.ts";
 import type { Resource } from "../interface/resources.ts";
-import type { Clock } from "../platform/clock.ts";
+import type { Clock } from "../process/clock.ts";
 import type { Query, StreamedQuery } from "../query/query.ts";
 import { outgoingHeaders, type Identity } from "./attempt.ts";
 import { areRenewed, type Credentials } from "./credentials-check.ts";

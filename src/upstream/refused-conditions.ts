@@ -3,7 +3,7 @@
  * room they take (431). Asked so again it would say so again, for ever. So the next call goes without, and those
  * after it, until one brings an answer, which has validators of its own or none.
  */
-import type { Validators } from "../exchange.ts";
+import type { Validators } from "../types.ts";
 import type { Format } from "../interface/media-types.ts";
 
 interface Asked {

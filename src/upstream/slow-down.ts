@@ -1,5 +1,5 @@
 /** What an exchange says of how much the upstream can take. Pure. */
-import type { SendEnd, UpstreamFaultKind } from "../exchange.ts";
+import type { SendEnd, UpstreamFaultKind } from "../types.ts";
 import type { RawAnswer } from "./fetch.ts";
 import { retryAfterMs } from "./retry-after.ts";
 

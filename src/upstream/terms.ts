@@ -1,7 +1,7 @@
 /**
  * What the upstream says of how its answer may be used (RFC 9111, sections 4.2, 5.2.2 and 5.3; RFC 5861). Pure.
  */
-import type { UpstreamTerms } from "../exchange.ts";
+import type { UpstreamTerms } from "../types.ts";
 import { httpDateMs } from "../http-date.ts";
 import { elementsOf, secondsIn } from "../http-lists.ts";
 

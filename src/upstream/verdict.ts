@@ -18,7 +18,7 @@
  * | too slow                     | 504 upstream-timeout                 | no           |
  */
 import { Problem, type ProblemCode } from "../errors.ts";
-import type { UpstreamFaultKind, Validators } from "../exchange.ts";
+import type { UpstreamFaultKind, Validators } from "../types.ts";
 import { envelopeFault, recordIdsIn } from "../interface/envelope.ts";
 import type { Resource } from "../interface/resources.ts";
 import { explanationIn } from "./explanation.ts";

@@ -9,7 +9,7 @@ import {
   type LedgerLine,
   type LedgerReader,
   type StoredLedger,
-} from "../../src/budget/ledger.ts";
+} from "../../src/usage/ledger.ts";
 import { createDice } from "../support/dice.ts";
 import { createFakeClock, type FakeClock } from "../support/fake-clock.ts";
 import { ledgerEntry, linesOf, piecesOf } from "../support/ledger.ts";

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 
-import { createMemoryLedger } from "../../src/budget/memory-ledger.ts";
+import { createMemoryLedger } from "../../src/usage/memory-ledger.ts";
 import { createFakeClock } from "../support/fake-clock.ts";
 import { ledgerEntry, linesOf } from "../support/ledger.ts";
 import { ownLedgerContract } from "./ledger-contract.ts";

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 
-import { createMemoryStore } from "../../src/cache/memory-store.ts";
+import { createMemoryStore } from "../../src/cache/store/memory.ts";
 import { createDice } from "../support/dice.ts";
 import { entryWith, keyOf } from "../support/entries.ts";
 import { createFakeClock } from "../support/fake-clock.ts";

@@ -4,9 +4,9 @@ import { join } from "node:path";
 
 import { describe, expect, it, onTestFinished } from "vitest";
 
-import { type Following, type LedgerBounds, NO_NEWS, type StoredLedger } from "../../src/budget/ledger.ts";
-import { createSqliteLedger } from "../../src/budget/sqlite-ledger.ts";
-import { StoreUnavailable } from "../../src/platform/store-unavailable.ts";
+import { type Following, type LedgerBounds, NO_NEWS, type StoredLedger } from "../../src/usage/ledger.ts";
+import { createSqliteLedger } from "../../src/usage/sqlite-ledger.ts";
+import { StoreUnavailable } from "../../src/store-unavailable.ts";
 import { createFakeClock } from "../support/fake-clock.ts";
 import { ledgerEntry, ledgerLine, linesOf } from "../support/ledger.ts";
 import { openSqliteBackend, temporaryDirectory } from "../support/sqlite.ts";

@@ -3,9 +3,9 @@ import { randomBytes } from "node:crypto";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 
 import { transcode } from "../../src/cache/encoder.ts";
-import type { Store } from "../../src/cache/store.ts";
-import type { ContentCoding, Entry } from "../../src/exchange.ts";
-import type { Clock } from "../../src/platform/clock.ts";
+import type { Store } from "../../src/cache/store/port.ts";
+import type { ContentCoding, Entry } from "../../src/types.ts";
+import type { Clock } from "../../src/process/clock.ts";
 import { createDice } from "../support/dice.ts";
 import { entryWith, keyOf } from "../support/entries.ts";
 import { createFakeClock, type FakeClock } from "../support/fake-clock.ts";

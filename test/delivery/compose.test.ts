@@ -5,9 +5,9 @@ import { join } from "node:path";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { parse } from "yaml";
 
-import { loadConfig } from "../../src/platform/config.ts";
-import { VARIABLES } from "../../src/platform/environment.ts";
-import { parseDuration } from "../../src/platform/units.ts";
+import { loadConfig } from "../../src/config/config.ts";
+import { VARIABLES } from "../../src/config/environment.ts";
+import { parseDuration } from "../../src/config/units.ts";
 import { composeFile, type Service } from "../support/compose.ts";
 import { startRedis } from "../support/redis.ts";
 import { checkJsonschema, promtool } from "../support/tools.ts";

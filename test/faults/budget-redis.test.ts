@@ -17,7 +17,7 @@ import {
 } from "../support/budget-watch.ts";
 import { crowd, startFleet } from "../support/fleet.ts";
 import { startGateway } from "../support/gateway.ts";
-import { systemClock, type Clock } from "../../src/platform/clock.ts";
+import { systemClock, type Clock } from "../../src/process/clock.ts";
 import type { RedisServer } from "../support/redis.ts";
 
 const WINDOW = { limit: 20, windowMs: 2_000 } as const;

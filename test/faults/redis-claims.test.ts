@@ -4,7 +4,7 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from "vitest";
 
 import { Problem } from "../../src/errors.ts";
-import type { Claim, ClaimEnd, Priority } from "../../src/exchange.ts";
+import type { Claim, ClaimEnd, Priority } from "../../src/types.ts";
 import { cacheKey } from "../../src/query/key.ts";
 import { createFakeClock } from "../support/fake-clock.ts";
 import { openRedisBackend, type WatchedBackend } from "../support/redis-backend.ts";

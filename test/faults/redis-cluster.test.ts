@@ -3,7 +3,7 @@
  */
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 
-import { StoreUnavailable } from "../../src/cache/store.ts";
+import { StoreUnavailable } from "../../src/cache/store/port.ts";
 import { cacheKey } from "../../src/query/key.ts";
 import { entryOf, openRedisBackend, type WatchedBackend } from "../support/redis-backend.ts";
 import { type RedisCluster, startRedisCluster } from "../support/redis.ts";

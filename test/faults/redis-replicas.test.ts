@@ -3,9 +3,9 @@
  */
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from "vitest";
 
-import type { BackendEvent } from "../../src/cache/backend.ts";
-import type { Purge } from "../../src/cache/purges.ts";
-import { StoreUnavailable } from "../../src/cache/store.ts";
+import type { BackendEvent } from "../../src/cache/store/backend.ts";
+import type { Purge } from "../../src/cache/store/purges.ts";
+import { StoreUnavailable } from "../../src/cache/store/port.ts";
 import { cacheKey } from "../../src/query/key.ts";
 import { createFakeClock } from "../support/fake-clock.ts";
 import { entryOf, openRedisBackend, type WatchedBackend } from "../support/redis-backend.ts";

@@ -4,9 +4,9 @@
  */
 import { afterEach, describe, expect, it, vi } from "vitest";
 
-import { toBlob } from "../../src/cache/blob.ts";
-import { StoreUnavailable } from "../../src/cache/store.ts";
-import type { RedisSettings } from "../../src/platform/redis.ts";
+import { toBlob } from "../../src/cache/store/codec.ts";
+import { StoreUnavailable } from "../../src/cache/store/port.ts";
+import type { RedisSettings } from "../../src/redis/connect.ts";
 import { cacheKey } from "../../src/query/key.ts";
 import { createFakeClock } from "../support/fake-clock.ts";
 import { entryOf, openRedisBackend, type WatchedBackend } from "../support/redis-backend.ts";

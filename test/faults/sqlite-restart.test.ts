@@ -8,11 +8,11 @@ import { fileURLToPath } from "node:url";
 
 import { describe, expect, it } from "vitest";
 
-import { createSqliteLedger } from "../../src/budget/sqlite-ledger.ts";
-import type { BackendEvent } from "../../src/cache/backend.ts";
+import { createSqliteLedger } from "../../src/usage/sqlite-ledger.ts";
+import type { BackendEvent } from "../../src/cache/store/backend.ts";
 import { transcode } from "../../src/cache/encoder.ts";
-import type { Purge } from "../../src/cache/purges.ts";
-import type { Store } from "../../src/cache/store.ts";
+import type { Purge } from "../../src/cache/store/purges.ts";
+import type { Store } from "../../src/cache/store/port.ts";
 import { entryWith, keyOf } from "../support/entries.ts";
 import { createFakeClock } from "../support/fake-clock.ts";
 import { ledgerEntry } from "../support/ledger.ts";

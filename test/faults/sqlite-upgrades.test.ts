@@ -10,9 +10,9 @@ import { fileURLToPath } from "node:url";
 
 import { describe, expect, it, onTestFinished } from "vitest";
 
-import { createSqliteLedger } from "../../src/budget/sqlite-ledger.ts";
-import { openDatabase, type Database, type DatabaseLayout } from "../../src/platform/sqlite.ts";
-import { LAYOUT } from "../../src/platform/sqlite-layout.ts";
+import { createSqliteLedger } from "../../src/usage/sqlite-ledger.ts";
+import { openDatabase, type Database, type DatabaseLayout } from "../../src/sqlite/database.ts";
+import { LAYOUT } from "../../src/sqlite/layout.ts";
 import { entryWith, keyOf } from "../support/entries.ts";
 import { createFakeClock } from "../support/fake-clock.ts";
 import { ledgerEntry, linesOf } from "../support/ledger.ts";

@@ -7,9 +7,9 @@ import { DatabaseSync } from "node:sqlite";
 
 import { describe, expect, it } from "vitest";
 
-import type { SqliteBackend } from "../../src/cache/sqlite-backend.ts";
-import { StoreUnavailable } from "../../src/cache/store.ts";
-import type { Entry } from "../../src/exchange.ts";
+import type { SqliteBackend } from "../../src/cache/store/sqlite-backend.ts";
+import { StoreUnavailable } from "../../src/cache/store/port.ts";
+import type { Entry } from "../../src/types.ts";
 import { createDice } from "../support/dice.ts";
 import { entryWith, keyOf } from "../support/entries.ts";
 import { createFakeClock, type FakeClock } from "../support/fake-clock.ts";

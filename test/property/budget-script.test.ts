@@ -1,8 +1,8 @@
 /**
  * The script that decides for all replicas (src/budget/lua) against the statement of its rules
- * (src/budget/arbiter.ts): the same history is played on both, for one replica, and each answer has to be
+ * (src/ratelimit/arbiter.ts): the same history is played on both, for one replica, and each answer has to be
  * the same; and so has what a second replica predicts that only follows what is told of it
- * (src/budget/view.ts).
+ * (src/ratelimit/view.ts).
  *
  * Three things are not compared, because they are meant to differ:
  *
@@ -16,7 +16,7 @@ import fc from "fast-check";
 import { Redis } from "ioredis";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 
-import type { Wish } from "../../src/budget/allowance.ts";
+import type { Wish } from "../../src/ratelimit/allowance.ts";
 import {
   type Candidate,
   decide,
@@ -26,13 +26,13 @@ import {
   settle,
   type Standing,
   type Terms,
-} from "../../src/budget/arbiter.ts";
-import { endReport, unsentReport } from "../../src/budget/ends.ts";
-import { createRedisBudget } from "../../src/budget/redis-budget.ts";
-import { BUDGET_SCRIPTS } from "../../src/budget/redis-scripts.ts";
-import type { SharedBudget } from "../../src/budget/shared-budget.ts";
-import { createView, type View } from "../../src/budget/view.ts";
-import { PRIORITIES, type SendEnd } from "../../src/exchange.ts";
+} from "../../src/ratelimit/arbiter.ts";
+import { endReport, unsentReport } from "../../src/ratelimit/ends.ts";
+import { createRedisBudget } from "../../src/ratelimit/redis-budget.ts";
+import { BUDGET_SCRIPTS } from "../../src/ratelimit/redis-scripts.ts";
+import type { SharedBudget } from "../../src/ratelimit/shared-budget.ts";
+import { createView, type View } from "../../src/ratelimit/view.ts";
+import { PRIORITIES, type SendEnd } from "../../src/types.ts";
 import { type RedisServer, startRedis } from "../support/redis.ts";
 
 const APPS = ["web", "batch", "mobile", "guest"] as const;

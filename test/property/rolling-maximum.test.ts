@@ -1,10 +1,10 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 
-import { instantOf, type LedgerLine } from "../../src/budget/ledger.ts";
-import { createUsage } from "../../src/budget/usage.ts";
-import type { WindowUsage } from "../../src/budget/rolling-maxima.ts";
-import type { Window } from "../../src/budget/windows.ts";
+import { instantOf, type LedgerLine } from "../../src/usage/ledger.ts";
+import { createUsage } from "../../src/usage/usage.ts";
+import type { WindowUsage } from "../../src/usage/rolling-maxima.ts";
+import type { Window } from "../../src/ratelimit/windows.ts";
 import { ledgerLine } from "../support/ledger.ts";
 
 const FROM = 1_000_000;

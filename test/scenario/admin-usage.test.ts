@@ -3,15 +3,15 @@
  */
 import { describe, expect, it, onTestFinished } from "vitest";
 
-import type { LedgerEntry } from "../../src/budget/ledger.ts";
-import { createMemoryLedger } from "../../src/budget/memory-ledger.ts";
-import { reportUsage } from "../../src/budget/usage-report.ts";
-import type { UsageOptions } from "../../src/budget/usage.ts";
-import { createAdminServer, type AdminOptions } from "../../src/edge/admin.ts";
+import type { LedgerEntry } from "../../src/usage/ledger.ts";
+import { createMemoryLedger } from "../../src/usage/memory-ledger.ts";
+import { reportUsage } from "../../src/usage/usage-report.ts";
+import type { UsageOptions } from "../../src/usage/usage.ts";
+import { createAdminServer, type AdminOptions } from "../../src/admin/server.ts";
 import { Problem } from "../../src/errors.ts";
-import { systemClock } from "../../src/platform/clock.ts";
-import { listen } from "../../src/platform/listen.ts";
-import { appId } from "../../src/platform/setting-shapes.ts";
+import { systemClock } from "../../src/process/clock.ts";
+import { listen } from "../../src/process/listen.ts";
+import { appId } from "../../src/config/setting-shapes.ts";
 import { ask, type AskOptions, type Reply } from "../support/ask.ts";
 import { createFakeClock, type FakeClock } from "../support/fake-clock.ts";
 import { startGateway } from "../support/gateway.ts";

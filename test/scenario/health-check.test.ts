@@ -2,7 +2,7 @@ import { createServer } from "node:http";
 
 import { describe, expect, it, onTestFinished } from "vitest";
 
-import { listen } from "../../src/platform/listen.ts";
+import { listen } from "../../src/process/listen.ts";
 import { run } from "../support/process.ts";
 
 const SETTINGS = {

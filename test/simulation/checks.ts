@@ -1,8 +1,8 @@
 /** What is looked at once nothing goes wrong any more. */
-import { shareOf, type Terms } from "../../src/budget/arbiter.ts";
-import { freeAt, noPlaces, settlePlace, type Window } from "../../src/budget/windows.ts";
-import { SILENT_MS } from "../../src/budget/shared-allowance.ts";
-import { PRIORITIES } from "../../src/exchange.ts";
+import { shareOf, type Terms } from "../../src/ratelimit/arbiter.ts";
+import { freeAt, noPlaces, settlePlace, type Window } from "../../src/ratelimit/windows.ts";
+import { SILENT_MS } from "../../src/ratelimit/shared-allowance.ts";
+import { PRIORITIES } from "../../src/types.ts";
 import { mostWithin } from "../support/arrivals.ts";
 import { agreed, APPS, LEASE_MS } from "./plan.ts";
 import type { Arrival, Replica } from "./replica.ts";

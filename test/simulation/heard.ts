@@ -1,8 +1,8 @@
-/** Which replicas there are, as readReplicas in src/budget/lua/prelude.lua reckons. */
-import type { Terms } from "../../src/budget/arbiter.ts";
-import { SILENT_MS } from "../../src/budget/shared-allowance.ts";
-import type { Queued } from "../../src/budget/queued.ts";
-import type { Asker } from "../../src/budget/shared-budget.ts";
+/** Which replicas there are, as readReplicas in src/ratelimit/lua/prelude.lua reckons. */
+import type { Terms } from "../../src/ratelimit/arbiter.ts";
+import { SILENT_MS } from "../../src/ratelimit/shared-allowance.ts";
+import type { Queued } from "../../src/ratelimit/queued.ts";
+import type { Asker } from "../../src/ratelimit/shared-budget.ts";
 
 const REJOIN_GRACE_MS = 5_000;
 

@@ -1,5 +1,5 @@
 /** What goes wrong in a history, and how it is mended. */
-import { PRIORITIES } from "../../src/exchange.ts";
+import { PRIORITIES } from "../../src/types.ts";
 import { agreed, APPS, type Fault } from "./plan.ts";
 import type { Replica } from "./replica.ts";
 import { emptyMemory, type Memory } from "./shared-model.ts";

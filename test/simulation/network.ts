@@ -1,7 +1,7 @@
 /** What lies between a replica and the shared budget: delays, lost questions, lost answers, outages. */
-import type { Terms } from "../../src/budget/arbiter.ts";
-import type { News, SharedBudget } from "../../src/budget/shared-budget.ts";
-import type { Clock } from "../../src/platform/clock.ts";
+import type { Terms } from "../../src/ratelimit/arbiter.ts";
+import type { News, SharedBudget } from "../../src/ratelimit/shared-budget.ts";
+import type { Clock } from "../../src/process/clock.ts";
 import type { Dice } from "../support/dice.ts";
 import type { SharedModel } from "./shared-model.ts";
 

@@ -1,6 +1,6 @@
 /** What is thrown for one history: how big everything is, and what may go wrong in it. */
-import type { Terms } from "../../src/budget/arbiter.ts";
-import type { Window } from "../../src/budget/windows.ts";
+import type { Terms } from "../../src/ratelimit/arbiter.ts";
+import type { Window } from "../../src/ratelimit/windows.ts";
 import type { Dice } from "../support/dice.ts";
 
 const FAULTS = [

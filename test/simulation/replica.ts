@@ -1,12 +1,12 @@
 /** A replica of the gateway, as far as the budget is concerned: apps that want to send, and the sends. */
-import type { Allowance, Grant, Wish } from "../../src/budget/allowance.ts";
-import type { Candidate, Terms } from "../../src/budget/arbiter.ts";
-import { createSharedAllowance } from "../../src/budget/shared-allowance.ts";
-import type { News } from "../../src/budget/shared-budget.ts";
-import { createTurns } from "../../src/budget/turns.ts";
-import { createWaitingLine } from "../../src/budget/waiting-line.ts";
-import type { Priority, SendEnd, SlowDownCause } from "../../src/exchange.ts";
-import { type Clock, pause } from "../../src/platform/clock.ts";
+import type { Allowance, Grant, Wish } from "../../src/ratelimit/allowance.ts";
+import type { Candidate, Terms } from "../../src/ratelimit/arbiter.ts";
+import { createSharedAllowance } from "../../src/ratelimit/shared-allowance.ts";
+import type { News } from "../../src/ratelimit/shared-budget.ts";
+import { createTurns } from "../../src/ratelimit/turns.ts";
+import { createWaitingLine } from "../../src/ratelimit/waiting-line.ts";
+import type { Priority, SendEnd, SlowDownCause } from "../../src/types.ts";
+import { type Clock, pause } from "../../src/process/clock.ts";
 import type { Dice } from "../support/dice.ts";
 import { createLink, type Link, type Weather } from "./network.ts";
 import type { SharedModel } from "./shared-model.ts";

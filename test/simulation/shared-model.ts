@@ -9,10 +9,10 @@ import {
   type Standing,
   settle,
   type Terms,
-} from "../../src/budget/arbiter.ts";
-import type { Circuit } from "../../src/budget/circuit.ts";
-import { appIn } from "../../src/budget/mirror.ts";
-import { SILENT_MS } from "../../src/budget/shared-allowance.ts";
+} from "../../src/ratelimit/arbiter.ts";
+import type { Circuit } from "../../src/ratelimit/circuit.ts";
+import { appIn } from "../../src/ratelimit/mirror.ts";
+import { SILENT_MS } from "../../src/ratelimit/shared-allowance.ts";
 import type {
   Asker,
   EndReport,
@@ -24,11 +24,11 @@ import type {
   SharedCircuit,
   TakeReply,
   TakeRequest,
-} from "../../src/budget/shared-budget.ts";
-import { longestMs } from "../../src/budget/terms.ts";
-import { slackOf } from "../../src/budget/others.ts";
-import { noPlaces, spentIn, takePlace, type Places, type Window } from "../../src/budget/windows.ts";
-import { PRIORITIES } from "../../src/exchange.ts";
+} from "../../src/ratelimit/shared-budget.ts";
+import { longestMs } from "../../src/ratelimit/terms.ts";
+import { slackOf } from "../../src/ratelimit/others.ts";
+import { noPlaces, spentIn, takePlace, type Places, type Window } from "../../src/ratelimit/windows.ts";
+import { PRIORITIES } from "../../src/types.ts";
 import { type Heard, readReplicas } from "./heard.ts";
 
 const GRACE_MS = 50;

@@ -3,9 +3,9 @@
  * alone, and while the upstream is to be left alone nothing is sent but one probe, whatever the replicas.
  * It reckons for itself, by what it is told and sees arrive.
  */
-import type { Candidate, Terms } from "../../src/budget/arbiter.ts";
-import type { Circuit } from "../../src/budget/circuit.ts";
-import type { EndReport } from "../../src/budget/shared-budget.ts";
+import type { Candidate, Terms } from "../../src/ratelimit/arbiter.ts";
+import type { Circuit } from "../../src/ratelimit/circuit.ts";
+import type { EndReport } from "../../src/ratelimit/shared-budget.ts";
 
 const FIRST_COOL_OFF_MS = 1_000;
 const REFUSED_IN_A_ROW = 3;

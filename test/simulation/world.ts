@@ -1,6 +1,6 @@
 /** One history's world: its clock, its weather, its upstream, the server, and the replicas that are alive. */
-import { absentForMs } from "../../src/budget/shared-allowance.ts";
-import type { Candidate } from "../../src/budget/arbiter.ts";
+import { absentForMs } from "../../src/ratelimit/shared-allowance.ts";
+import type { Candidate } from "../../src/ratelimit/arbiter.ts";
 import type { Dice } from "../support/dice.ts";
 import { createFakeClock, type FakeClock, promisesSettled } from "../support/fake-clock.ts";
 import type { Weather } from "./network.ts";

@@ -1,6 +1,6 @@
 import { entryOf, type Receipt } from "../../src/cache/entry.ts";
-import { UNSEEN } from "../../src/cache/pace.ts";
-import type { Entry, FetchedAnswer, NotModified, UpstreamTerms } from "../../src/exchange.ts";
+import { UNSEEN } from "../../src/cache/change-rate.ts";
+import type { Entry, FetchedAnswer, NotModified, UpstreamTerms } from "../../src/types.ts";
 import { cacheKey } from "../../src/query/key.ts";
 
 /** Where the tests' clocks begin. */

@@ -1,6 +1,6 @@
 /** What a scrape shows, and whether it is what the catalogue of metrics says. */
-import { CATALOGUE, type Metric } from "../../src/observe/catalogue.ts";
-import type { LabelValues } from "../../src/observe/labels.ts";
+import { CATALOGUE, type Metric } from "../../src/telemetry/catalogue.ts";
+import type { LabelValues } from "../../src/telemetry/labels.ts";
 import { ask } from "./ask.ts";
 
 export interface Series {

@@ -6,12 +6,12 @@ import { readFileSync } from "node:fs";
 import { onTestFinished } from "vitest";
 
 import { createGateway } from "../../src/app.ts";
-import { createLogger } from "../../src/observe/log.ts";
-import { systemClock, type Clock } from "../../src/platform/clock.ts";
-import { createPrivateKeys } from "../../src/platform/private-keys.ts";
-import { openSettings } from "../../src/platform/settings-source.ts";
-import { systemRandom } from "../../src/platform/random.ts";
-import { secretsIn } from "../../src/platform/secret.ts";
+import { createLogger } from "../../src/telemetry/log.ts";
+import { systemClock, type Clock } from "../../src/process/clock.ts";
+import { createPrivateKeys } from "../../src/config/private-keys.ts";
+import { openSettings } from "../../src/config/settings-source.ts";
+import { systemRandom } from "../../src/process/random.ts";
+import { secretsIn } from "../../src/config/secret.ts";
 import { createSandbox, type Sandbox, type SandboxOptions } from "../../src/sandbox/sandbox.ts";
 import { generateData } from "../../src/sandbox/dataset/generate.ts";
 import { ask, type AskOptions, type Reply } from "./ask.ts";

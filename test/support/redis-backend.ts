@@ -1,11 +1,11 @@
-import type { Backend, BackendEvent } from "../../src/cache/backend.ts";
-import { UNSEEN } from "../../src/cache/pace.ts";
-import { createRedisBackend, type RedisBackendOptions } from "../../src/cache/redis-backend.ts";
-import type { Entry } from "../../src/exchange.ts";
-import type { BreakerState } from "../../src/platform/breaker.ts";
-import { systemClock } from "../../src/platform/clock.ts";
-import { systemRandom } from "../../src/platform/random.ts";
-import type { RedisSettings } from "../../src/platform/redis.ts";
+import type { Backend, BackendEvent } from "../../src/cache/store/backend.ts";
+import { UNSEEN } from "../../src/cache/change-rate.ts";
+import { createRedisBackend, type RedisBackendOptions } from "../../src/cache/store/redis-backend.ts";
+import type { Entry } from "../../src/types.ts";
+import type { BreakerState } from "../../src/redis/breaker.ts";
+import { systemClock } from "../../src/process/clock.ts";
+import { systemRandom } from "../../src/process/random.ts";
+import type { RedisSettings } from "../../src/redis/connect.ts";
 
 /** A backend, and what became known of it. */
 export interface WatchedBackend extends Backend {

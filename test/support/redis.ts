@@ -10,7 +10,7 @@ import { join } from "node:path";
 
 import { Redis } from "ioredis";
 
-import type { RedisAddress, RedisSettings } from "../../src/platform/redis.ts";
+import type { RedisAddress, RedisSettings } from "../../src/redis/connect.ts";
 
 export interface RedisServer {
   readonly port: number;

@@ -4,10 +4,10 @@
  *
  * Arguments: the directory, the first number, how many (0: until killed).
  */
-import type { StoredLedger } from "../../src/budget/ledger.ts";
-import { createSqliteLedger } from "../../src/budget/sqlite-ledger.ts";
-import type { Entry } from "../../src/exchange.ts";
-import type { Database } from "../../src/platform/sqlite.ts";
+import type { StoredLedger } from "../../src/usage/ledger.ts";
+import { createSqliteLedger } from "../../src/usage/sqlite-ledger.ts";
+import type { Entry } from "../../src/types.ts";
+import type { Database } from "../../src/sqlite/database.ts";
 import { createDice } from "./dice.ts";
 import { entryWith, keyOf } from "./entries.ts";
 import { ledgerEntry } from "./ledger.ts";

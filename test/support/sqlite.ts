@@ -8,8 +8,8 @@ import {
   createSqliteBackend,
   type SqliteBackend,
   type SqliteBackendOptions,
-} from "../../src/cache/sqlite-backend.ts";
-import { systemClock } from "../../src/platform/clock.ts";
+} from "../../src/cache/store/sqlite-backend.ts";
+import { systemClock } from "../../src/process/clock.ts";
 
 export const SQLITE_FILE = "property-gateway.sqlite";
 

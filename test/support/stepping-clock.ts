@@ -1,4 +1,4 @@
-import { systemClock, type Clock } from "../../src/platform/clock.ts";
+import { systemClock, type Clock } from "../../src/process/clock.ts";
 
 /** A clock whose time stands still until told how much has passed; what waits, waits by the system's clock. */
 export interface SteppingClock extends Clock {

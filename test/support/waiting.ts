@@ -1,4 +1,4 @@
-import type { FlightWaiting, Priority } from "../../src/exchange.ts";
+import type { FlightWaiting, Priority } from "../../src/types.ts";
 
 export interface WaitingOptions {
   /** Epoch milliseconds. */

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 
 import { Problem } from "../../../src/errors.ts";
-import type { Answer, Fetched } from "../../../src/exchange.ts";
+import type { Answer, Fetched } from "../../../src/types.ts";
 import { fetchedWith, NO_TERMS } from "../../support/entries.ts";
 import { settled } from "../../support/fake-clock.ts";
 import { each } from "../../support/rules.ts";

@@ -4,13 +4,13 @@ import { expect } from "vitest";
 import { createCache } from "../../../src/cache/cache.ts";
 import { createFailures } from "../../../src/cache/failures.ts";
 import type { CacheRules } from "../../../src/cache/freshness.ts";
-import { createMemoryStore } from "../../../src/cache/memory-store.ts";
-import { createObtain, type Flown, type Kept } from "../../../src/cache/obtain.ts";
+import { createMemoryStore } from "../../../src/cache/store/memory.ts";
+import { createObtain, type Flown, type Kept } from "../../../src/cache/load.ts";
 import { createRefresh } from "../../../src/cache/refresh.ts";
-import { createTiers, type Tiers } from "../../../src/cache/tiers.ts";
+import { createTiers, type Tiers } from "../../../src/cache/store/tiered.ts";
 import { createWarm, type Warm } from "../../../src/cache/warm.ts";
-import { createFly } from "../../../src/coalesce/across.ts";
-import { createFlights } from "../../../src/coalesce/flight.ts";
+import { createFly } from "../../../src/singleflight/replicas.ts";
+import { createFlights } from "../../../src/singleflight/flight.ts";
 import {
   type Answer,
   type CallerDirectives,
@@ -22,7 +22,7 @@ import {
   type RefreshRecord,
   type Validators,
   type Waiting,
-} from "../../../src/exchange.ts";
+} from "../../../src/types.ts";
 import { cacheKey } from "../../../src/query/key.ts";
 import { fetchedWith } from "../../support/entries.ts";
 import { createFakeClock, type FakeClock } from "../../support/fake-clock.ts";

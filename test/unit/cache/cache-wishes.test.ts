@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 
 import { Problem } from "../../../src/errors.ts";
-import type { CallerDirectives } from "../../../src/exchange.ts";
+import type { CallerDirectives } from "../../../src/types.ts";
 import { fetchedWith, NO_TERMS, notModifiedWith } from "../../support/entries.ts";
 import { asking, FOUND, LIFETIME_MS, setup } from "./cache-support.ts";
 

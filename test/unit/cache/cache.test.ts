@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 
 import { Problem } from "../../../src/errors.ts";
-import type { Claim, Claims, Fetched } from "../../../src/exchange.ts";
+import type { Claim, Claims, Fetched } from "../../../src/types.ts";
 import { fetchedWith } from "../../support/entries.ts";
 import { settled } from "../../support/fake-clock.ts";
 import { FOUND, KEY, LIFETIME_MS, NOT_FOUND, RULES, setup, WRONG, type Setup } from "./cache-support.ts";

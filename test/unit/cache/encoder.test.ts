@@ -3,10 +3,10 @@ import { brotliDecompressSync, gunzipSync, zstdDecompressSync } from "node:zlib"
 import { describe, expect, it } from "vitest";
 
 import { createEncoder, isCompressible } from "../../../src/cache/encoder.ts";
-import { createMemoryStore, type MemoryStore } from "../../../src/cache/memory-store.ts";
-import { createTiers, type Tiers } from "../../../src/cache/tiers.ts";
+import { createMemoryStore, type MemoryStore } from "../../../src/cache/store/memory.ts";
+import { createTiers, type Tiers } from "../../../src/cache/store/tiered.ts";
 import { createFakeClock } from "../../support/fake-clock.ts";
-import type { Entry } from "../../../src/exchange.ts";
+import type { Entry } from "../../../src/types.ts";
 import { entryWith } from "../../support/entries.ts";
 
 const CODINGS = ["gzip", "br", "zstd"] as const;

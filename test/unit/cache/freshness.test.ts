@@ -7,8 +7,8 @@ import {
   isFresh,
   isWithinBounds,
 } from "../../../src/cache/freshness.ts";
-import { UNSEEN } from "../../../src/cache/pace.ts";
-import type { Entry, UpstreamTerms } from "../../../src/exchange.ts";
+import { UNSEEN } from "../../../src/cache/change-rate.ts";
+import type { Entry, UpstreamTerms } from "../../../src/types.ts";
 import type { Query } from "../../../src/query/query.ts";
 import { entryWith, NO_TERMS } from "../../support/entries.ts";
 import { each, rulesWith } from "../../support/rules.ts";

@@ -11,7 +11,7 @@ import {
   type UpstreamState,
 } from "../../../src/cache/policy.ts";
 import { Problem } from "../../../src/errors.ts";
-import { type CallerDirectives, type Entry, NO_DIRECTIVES } from "../../../src/exchange.ts";
+import { type CallerDirectives, type Entry, NO_DIRECTIVES } from "../../../src/types.ts";
 import type { Query } from "../../../src/query/query.ts";
 import { entryWith } from "../../support/entries.ts";
 

@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 
 import { decide, isFailureOfUpstream, mayReplace, wasRefusedHere } from "../../../src/cache/policy.ts";
 import { Problem, PROBLEM_CODES } from "../../../src/errors.ts";
-import { NO_DIRECTIVES } from "../../../src/exchange.ts";
+import { NO_DIRECTIVES } from "../../../src/types.ts";
 import type { Query } from "../../../src/query/query.ts";
 import { entryWith } from "../../support/entries.ts";
 import { SEARCH } from "../../support/question.ts";

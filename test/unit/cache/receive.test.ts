@@ -4,7 +4,7 @@ import { describe, expect, it } from "vitest";
 
 import type { CacheRules } from "../../../src/cache/freshness.ts";
 import { type Received, receive } from "../../../src/cache/receive.ts";
-import type { Entry, Fetched, FetchedAnswer } from "../../../src/exchange.ts";
+import type { Entry, Fetched, FetchedAnswer } from "../../../src/types.ts";
 import { entryWith, fetchedWith, NO_TERMS, notModifiedWith } from "../../support/entries.ts";
 import { SEARCH } from "../../support/question.ts";
 import { each, rulesWith } from "../../support/rules.ts";

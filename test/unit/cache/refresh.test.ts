@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 
-import type { Obtain } from "../../../src/cache/obtain.ts";
+import type { Obtain } from "../../../src/cache/load.ts";
 import { createRefresh, type Refresh } from "../../../src/cache/refresh.ts";
 import { Problem } from "../../../src/errors.ts";
 import { entryWith } from "../../support/entries.ts";

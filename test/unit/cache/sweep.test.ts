@@ -1,8 +1,8 @@
 import { describe, expect, it, onTestFinished } from "vitest";
 
-import { createMemoryStore } from "../../../src/cache/memory-store.ts";
+import { createMemoryStore } from "../../../src/cache/store/memory.ts";
 import { createSweep } from "../../../src/cache/sweep.ts";
-import { StoreUnavailable } from "../../../src/cache/store.ts";
+import { StoreUnavailable } from "../../../src/cache/store/port.ts";
 import { entryWith, keyOf } from "../../support/entries.ts";
 import { createFakeClock } from "../../support/fake-clock.ts";
 import { startGateway } from "../../support/gateway.ts";

@@ -8,7 +8,7 @@ import { createFakeClock } from "../../support/fake-clock.ts";
 import { questionWith, requestWith } from "../../support/question.ts";
 import { each, rulesWith } from "../../support/rules.ts";
 import { FOUND, LIFETIME_MS, NOT_FOUND, setup, type SetupOptions } from "./cache-support.ts";
-import type { Fetched } from "../../../src/exchange.ts";
+import type { Fetched } from "../../../src/types.ts";
 
 const HOUR_MS = 3_600_000;
 const STALE_AT_ONCE = fetchedWith({ terms: { ...NO_TERMS, freshForMs: 0 } });

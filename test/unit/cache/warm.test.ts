@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 
 import { createWarm, type Warm, type WarmItem } from "../../../src/cache/warm.ts";
 import type { CacheRules } from "../../../src/cache/freshness.ts";
-import type { Entry, RefreshEnd } from "../../../src/exchange.ts";
+import type { Entry, RefreshEnd } from "../../../src/types.ts";
 import { entryWith } from "../../support/entries.ts";
 import { createFakeClock, settled, type FakeClock } from "../../support/fake-clock.ts";
 import { questionWith, requestWith } from "../../support/question.ts";

@@ -1,7 +1,7 @@
 import { describe, expect, it, onTestFinished } from "vitest";
 
-import { systemClock } from "../../../src/platform/clock.ts";
-import { listen } from "../../../src/platform/listen.ts";
+import { systemClock } from "../../../src/process/clock.ts";
+import { listen } from "../../../src/process/listen.ts";
 import { createBarrier } from "../../../src/sandbox/barrier.ts";
 import { createControlServer } from "../../../src/sandbox/control.ts";
 import type { Sandbox } from "../../../src/sandbox/sandbox.ts";

@@ -4,7 +4,7 @@ import nock from "nock";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 
 import { Problem } from "../../../src/errors.ts";
-import type { Fetched } from "../../../src/exchange.ts";
+import type { Fetched } from "../../../src/types.ts";
 import type { UpstreamQuestion } from "../../../src/upstream/attempt.ts";
 import { attempting, IDENTITY, LIMITS, LISTINGS, PAGE, PATIENT } from "./support.ts";
 

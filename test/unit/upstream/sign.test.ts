@@ -3,7 +3,7 @@ import { webcrypto } from "node:crypto";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 
-import { systemRandom } from "../../../src/platform/random.ts";
+import { systemRandom } from "../../../src/process/random.ts";
 import { createSigner } from "../../../src/upstream/sign.ts";
 
 const UNIQUE = "abcdefghijklmnop";

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 
-import { UPSTREAM_FAULTS } from "../../../src/exchange.ts";
+import { UPSTREAM_FAULTS } from "../../../src/types.ts";
 import { slowDownAfter, slowDownIn } from "../../../src/upstream/slow-down.ts";
 
 const NOW = Date.UTC(2026, 0, 15, 12);

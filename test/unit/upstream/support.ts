@@ -7,10 +7,10 @@ import type { AddressInfo } from "node:net";
 
 import { onTestFinished } from "vitest";
 
-import type { Observer, Throttled, UpstreamCallRecord } from "../../../src/exchange.ts";
-import type { Clock } from "../../../src/platform/clock.ts";
-import { systemClock } from "../../../src/platform/clock.ts";
-import { systemRandom } from "../../../src/platform/random.ts";
+import type { Observer, Throttled, UpstreamCallRecord } from "../../../src/types.ts";
+import type { Clock } from "../../../src/process/clock.ts";
+import { systemClock } from "../../../src/process/clock.ts";
+import { systemRandom } from "../../../src/process/random.ts";
 import { createAttempt, type Attempt, type UpstreamQuestion } from "../../../src/upstream/attempt.ts";
 import type { Credentials } from "../../../src/upstream/credentials-check.ts";
 import { createFetch, UpstreamFault, type Fetch, type RawAnswer } from "../../../src/upstream/fetch.ts";

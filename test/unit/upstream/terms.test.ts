@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 
-import type { UpstreamTerms } from "../../../src/exchange.ts";
+import type { UpstreamTerms } from "../../../src/types.ts";
 import { termsIn } from "../../../src/upstream/terms.ts";
 import { NO_TERMS } from "../../support/entries.ts";
 

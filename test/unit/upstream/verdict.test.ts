@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 
 import { PROBLEM_CODES } from "../../../src/errors.ts";
-import type { UpstreamFaultKind, Validators } from "../../../src/exchange.ts";
+import type { UpstreamFaultKind, Validators } from "../../../src/types.ts";
 import { UpstreamFault, type RawAnswer } from "../../../src/upstream/fetch.ts";
 import { judgeAnswer, judgeFault, type Asked, type Verdict } from "../../../src/upstream/verdict.ts";
 

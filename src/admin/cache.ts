@@ -1,0 +1,110 @@
+/**
+ * The operators' view of the cache: what is known of a URL, and purging.
+ */
+import express, { type Request, type Response, type Router } from "express";
+
+import { SEARCH_RESOURCES } from "../interface/resources.ts";
+import { NAMESPACE } from "../query/key.ts";
+import type { Query } from "../query/query.ts";
+import { postOnly, readOnly } from "./methods.ts";
+import { askedFor, formatOf, mistake, parameter, parametersOf, type Understanding } from "./parameters.ts";
+
+/** What a purge names; the same forms as in src/cache/store/purges.ts. */
+type Scope =
+  | { readonly kind: "key"; readonly key: string }
+  | { readonly kind: "resource"; readonly resource: string }
+  | { readonly kind: "tag"; readonly tag: string }
+  | { readonly kind: "all" };
+
+export interface AdminCacheOptions extends Understanding {
+  /** What is known of a key. */
+  readonly inspect: (query: Query, key: string) => Promise<object>;
+  /** How what is kept warm stands. */
+  readonly warm: () => readonly object[];
+  /** Rejects with `store-unavailable` where it cannot reach every replica. */
+  readonly purge: (scope: Scope, hard: boolean) => Promise<{ readonly epoch: number }>;
+}
+
+/** @returns `GET /cache/entry`, `GET /cache/warm` and `POST /cache/purge` */
+export function createAdminCache(options: AdminCacheOptions): Router {
+  const router = express.Router();
+  router
+    .route("/cache/entry")
+    .get(async (request, response) => {
+      parametersOf(request, ["url", "format"]);
+      const { text, key, query } = askedFor(parameter(request, "url"), formatOf(request), options);
+      response.json({ query: text, ...(await options.inspect(query, key)) });
+    })
+    .all(readOnly);
+  router
+    .route("/cache/warm")
+    .get((_request, response) => void response.json({ urls: options.warm() }))
+    .all(readOnly);
+  router
+    .route("/cache/purge")
+    .post(express.json({ limit: "16kb", type: () => true }), async (request, response) => {
+      await purge(request, response, options);
+    })
+    .all(postOnly);
+  return router;
+}
+
+async function purge(request: Request, response: Response, options: AdminCacheOptions): Promise<void> {
+  const body: unknown = request.body;
+  if (typeof body !== "object" || body === null) throw mistake(ONE_SCOPE);
+  const hard: unknown = Reflect.get(body, "hard") ?? false;
+  if (typeof hard !== "boolean") throw mistake('"hard" takes true or false.');
+  const [scope, ...others] = scopesIn(body, options);
+  if (scope === undefined || others.length > 0) throw mistake(ONE_SCOPE);
+  const { epoch } = await options.purge(scope, hard);
+  response.json({ purged: scope, hard, epoch });
+}
+
+const NAMES = ["url", "format", "key", "resource", "tag", "all", "hard"];
+const RESOURCES: readonly string[] = [...SEARCH_RESOURCES, "images"];
+/** What is behind the namespace in an answer's key (src/query/key.ts). */
+const ANSWER = /^\{(?:json|v2|jpeg):.+\}$/;
+
+/** Every scope a body names; a proper one names just one. */
+function scopesIn(body: object, options: AdminCacheOptions): Scope[] {
+  const unknown = Object.keys(body).find((name) => !NAMES.includes(name));
+  if (unknown !== undefined) {
+    const name = JSON.stringify(unknown.slice(0, 100));
+    throw mistake(`There is no ${name} here; there are ${NAMES.join(", ")}.`);
+  }
+  const text = (name: string): string | undefined => {
+    const value: unknown = Reflect.get(body, name);
+    if (value !== undefined && typeof value !== "string") throw mistake(`"${name}" takes a text.`);
+    return value;
+  };
+  const scopes: Scope[] = [];
+  const [url, key, resource, tag] = [text("url"), text("key"), text("resource"), text("tag")];
+  if (url !== undefined) {
+    scopes.push({ kind: "key", key: askedFor(url, text("format") === "v2" ? "v2" : "json", options).key });
+  }
+  if (key !== undefined) scopes.push({ kind: "key", key: ownKey(key) });
+  if (resource !== undefined) {
+    if (!RESOURCES.includes(resource)) throw mistake(`"resource" takes ${RESOURCES.join(", ")}.`);
+    scopes.push({ kind: "resource", resource });
+  }
+  if (tag !== undefined) {
+    if (!/^(area|record):\d+$/.test(tag))
+      throw mistake('"tag" takes an area or a record by its number: area:76, record:123.');
+    scopes.push({ kind: "tag", tag });
+  }
+  if (Reflect.get(body, "all") === true) scopes.push({ kind: "all" });
+  return scopes;
+}
+
+/** @throws {Problem} where it is the key of no answer: it would purge nothing, and say that it has */
+function ownKey(key: string): string {
+  if (key.startsWith(NAMESPACE) && ANSWER.test(key.slice(NAMESPACE.length))) return key;
+  throw mistake(
+    `"key" takes the key of an answer as GET /cache/entry shows it: ${NAMESPACE}{json:areas?q=Nacka}. ` +
+      'Of a URL in any spelling, purge "url".',
+  );
+}
+
+const ONE_SCOPE =
+  'Send JSON with one of "url", "key", "resource" (listings, sold, areas, images), "tag" (area:76, record:123) ' +
+  'or "all": true, and "hard": true where entries must not be served even as stale.';

@@ -1,0 +1,152 @@
+/**
+ * The operators' view of the budget: what was sent upstream in a period, and whether the limits were kept.
+ */
+import express, { type Request, type Router } from "express";
+
+import { readOnly } from "./methods.ts";
+import { mistake, parametersOf } from "./parameters.ts";
+import { INSTANT_FORMS, parseInstant } from "./period.ts";
+
+const GROUPINGS = ["app", "resource", "hour"] as const;
+type Grouping = (typeof GROUPINGS)[number];
+
+/** Instants are epoch milliseconds; `from` is in the period, `to` is not. */
+interface UsageQuery {
+  readonly from: number;
+  readonly to: number;
+  readonly by: Grouping;
+}
+
+/** In the order of the columns. */
+const COUNTS = ["sends", "2xx", "3xx", "4xx", "5xx", "failed", "uncompleted"] as const;
+type Counts = Readonly<Record<(typeof COUNTS)[number], number>>;
+
+/** The same as in src/usage/usage-report.ts. Instants are epoch milliseconds. */
+interface UsageReport {
+  readonly totals: Counts;
+  readonly rows: readonly (Counts & { readonly key: string })[];
+  readonly windows: readonly {
+    readonly name: string;
+    readonly limit: number;
+    readonly maximum: number;
+    readonly reachedAt: number | undefined;
+    readonly kept: boolean;
+    /** Where they were others than that of now: by when they held. */
+    readonly limits?: readonly {
+      readonly limit: number | undefined;
+      readonly from: number;
+      readonly until: number;
+    }[];
+  }[];
+  /** Where what is older is counted on too. */
+  readonly completeSince?: number;
+}
+
+export interface AdminUsageOptions {
+  /** Rejects with `store-unavailable` where it cannot be read. */
+  readonly usage: (query: UsageQuery) => Promise<UsageReport>;
+  /** Epoch milliseconds. */
+  readonly now: () => number;
+}
+
+const DEFAULT_PERIOD_MS = 86_400_000;
+
+/** @returns `GET /usage` */
+export function createAdminUsage(options: AdminUsageOptions): Router {
+  const router = express.Router();
+  router
+    .route("/usage")
+    .get(async (request, response) => {
+      const parameters = parametersOf(request, PARAMETERS);
+      const query = queryIn(parameters, options.now());
+      const asCsv = wantsCsv(request, parameters.get("format"));
+      const report = await options.usage(query);
+      response.set({ "Cache-Control": "no-store", Vary: "Accept" });
+      if (asCsv) {
+        response.setHeader("Content-Type", "text/csv; charset=utf-8; header=present");
+        response.end(csvOf(query.by, report));
+      } else {
+        response.json(jsonOf(query, report));
+      }
+    })
+    .all(readOnly);
+  return router;
+}
+
+const PARAMETERS = ["from", "to", "by", "format"];
+
+function queryIn(parameters: ReadonlyMap<string, string>, now: number): UsageQuery {
+  const instant = (name: string): number | undefined => {
+    const text = parameters.get(name);
+    if (text === undefined) return undefined;
+    const at = parseInstant(text, now);
+    if (at === undefined) throw mistake(`The parameter ${name} takes ${INSTANT_FORMS}.`);
+    return at;
+  };
+  const to = instant("to") ?? now;
+  const from = instant("from") ?? to - DEFAULT_PERIOD_MS;
+  if (from >= to) throw mistake("The parameter from must be before to, which is not in the period.");
+  const named = parameters.get("by") ?? "app";
+  const by = GROUPINGS.find((grouping) => grouping === named);
+  if (by === undefined) throw mistake("The parameter by takes app, resource or hour.");
+  return { from, to, by };
+}
+
+/** The parameter says more than the header, which a browser cannot set. */
+function wantsCsv(request: Request, format: string | undefined): boolean {
+  if (format === undefined) return request.accepts(["application/json", "text/csv"]) === "text/csv";
+  if (format !== "json" && format !== "csv") throw mistake("The parameter format takes json or csv.");
+  return format === "csv";
+}
+
+function jsonOf({ from, to, by }: UsageQuery, { totals, rows, windows, completeSince }: UsageReport): object {
+  return {
+    from: written(from),
+    to: written(to),
+    by,
+    ...(completeSince !== undefined && { completeSince: written(completeSince) }),
+    totals: countsOf(totals),
+    rows: rows.map((row) => ({ [by]: row.key, ...countsOf(row) })),
+    windows: windows.map(windowOf),
+  };
+}
+
+function windowOf({ name, limit, maximum, reachedAt, kept, limits }: UsageReport["windows"][number]): object {
+  return {
+    name,
+    limit,
+    maximum,
+    reachedAt: reachedAt === undefined ? null : written(reachedAt),
+    kept,
+    ...(limits && {
+      limits: limits.map((one) => ({
+        limit: one.limit ?? null,
+        from: written(one.from),
+        until: written(one.until),
+      })),
+    }),
+  };
+}
+
+function written(at: number): string {
+  return new Date(at).toISOString();
+}
+
+function countsOf(counts: Counts): object {
+  return Object.fromEntries(COUNTS.map((name) => [name, counts[name]]));
+}
+
+/**
+ * The rows by RFC 4180. No cell has to be kept from being a spreadsheet's formula: resources and hours are
+ * none, and the name of a registered app (`apps[].id`) holds neither `=`, `+`, `@` nor a parenthesis, a
+ * quote or a separator.
+ */
+function csvOf(by: Grouping, { rows }: UsageReport): string {
+  const lines = [[by, ...COUNTS], ...rows.map((row) => [row.key, ...COUNTS.map((name) => row[name])])];
+  return lines.map((cells) => `${cells.map(cell).join(",")}\r\n`).join("");
+}
+
+function cell(value: string | number): string {
+  const text = String(value);
+  return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
+}

@@ -1,0 +1,65 @@
+import { LRUCache } from "lru-cache";
+
+import type { Entry, WhyNotStored } from "../../types.ts";
+import type { Clock } from "../../process/clock.ts";
+import { sizeOf } from "../entry.ts";
+import { mayReplace } from "../policy.ts";
+import { MAX_BODY_BYTES, type Store, type StoreStats } from "./port.ts";
+
+export interface MemoryStore extends Store {
+  /** As `get`, at once. */
+  readonly find: (key: string) => Entry | undefined;
+  /** As `set`, at once. */
+  readonly put: (key: string, entry: Entry) => true | WhyNotStored;
+  readonly keys: () => Iterable<string>;
+  readonly stats: () => StoreStats;
+}
+
+/**
+ * Entries in this process' memory, the least recently used ones leaving first.
+ * @param maxBytes the bound on everything held; an entry of its own may weigh an eighth of it
+ */
+export function createMemoryStore(maxBytes: number, clock: Clock): MemoryStore {
+  let evictions = 0;
+  // One giant must not empty the cache of everything else.
+  const maxEntryBytes = Math.ceil(maxBytes / 8);
+  const entries = new LRUCache<string, Entry>({
+    maxSize: maxBytes,
+    sizeCalculation: (entry, key) => sizeOf(key, entry),
+    dispose: (_entry, _key, reason) => {
+      if (reason === "evict") evictions++;
+    },
+  });
+
+  function alive(key: string, entry: Entry | undefined): Entry | undefined {
+    if (entry === undefined || clock.now() < entry.keepUntil) return entry;
+    entries.delete(key);
+    return undefined;
+  }
+
+  const find = (key: string): Entry | undefined => alive(key, entries.get(key));
+  function put(key: string, entry: Entry): true | WhyNotStored {
+    if (entry.bodyBytes > MAX_BODY_BYTES) return "too-large";
+    if (!mayReplace(entries.peek(key), entry)) return "newer-stored";
+    // Not left to lru-cache, which would take the entry that is there away.
+    if (sizeOf(key, entry) > maxEntryBytes) return "too-large";
+    entries.set(key, entry);
+    return true;
+  }
+
+  return {
+    tier: "memory",
+    stats: () => ({ entries: entries.size, bytes: entries.calculatedSize, evictions }),
+    find,
+    put,
+    keys: () => entries.keys(),
+    get: async (key) => find(key),
+    set: async (key, entry) => put(key, entry),
+    remove: async (key) => void entries.delete(key),
+    async sweep() {
+      const now = clock.now();
+      for (const [key, { keepUntil }] of entries.entries()) if (keepUntil <= now) entries.delete(key);
+    },
+    close: async () => entries.clear(),
+  };
+}

@@ -1,0 +1,39 @@
+/**
+ * understand: from the query string to what is meant, or to every mistake in it at once.
+ */
+import { Problem } from "../errors.ts";
+import type { GatewayRequest, Question } from "../types.ts";
+import { cacheKey } from "../query/key.ts";
+import { parseQuery, type ParseOptions } from "../query/parse.ts";
+import type { Query, StreamedQuery } from "../query/query.ts";
+import { canonicalText } from "../query/text.ts";
+
+export type Understand = (request: GatewayRequest) => Question<Query | StreamedQuery>;
+
+/** @returns the stage; it throws `invalid-query` naming every mistake. */
+export function createUnderstand(options: ParseOptions): Understand {
+  return (request) => ({ request, ...meaningOf(request, options) });
+}
+
+/** What of a request its meaning depends on. */
+type Asked = Pick<GatewayRequest, "route" | "search" | "format">;
+
+/** @throws {Problem} `invalid-query`, naming every mistake */
+export function meaningOf(
+  asked: Asked,
+  options: ParseOptions,
+): Omit<Question<Query | StreamedQuery>, "request"> {
+  const parsed = parseQuery(asked.route, asked.search, options);
+  if (!parsed.ok) {
+    throw new Problem("invalid-query", { detail: inWords(parsed.faults.length), errors: parsed.faults });
+  }
+  const { query } = parsed;
+  const text = query.kind === "streamed" ? query.path : canonicalText(query);
+  return { query, text, key: cacheKey(asked.format, text) };
+}
+
+function inWords(count: number): string {
+  return count === 1
+    ? "One parameter is not as the interface documents it."
+    : `${count} parameters are not as the interface documents them.`;
+}

@@ -1,0 +1,60 @@
+/** What is wrong with a ledger that fails now and then, and when it is worth trying again. */
+import { isHeldElsewhere } from "../sqlite/database.ts";
+
+/** Says something an operator should look at. */
+export type Warn = (message: string, fields: Readonly<Record<string, unknown>>) => void;
+
+export interface UnfailingOptions {
+  /** Epoch milliseconds. */
+  readonly now: () => number;
+  readonly warn: Warn;
+}
+
+/** How long the ledger is left alone after it failed: waiting for a lock, say, holds up every caller. */
+const REST_MS = 2_000;
+/** The same while another process has it locked, */
+const LOCKED_REST_MS = 500;
+/** which is a matter of moments; after so long it has failed. */
+const LOCKED_MOST_MS = 5_000;
+
+export interface Trouble {
+  readonly failed: (error: unknown) => void;
+  /** It could be written. That it can be read says nothing. */
+  readonly worked: () => void;
+  /** It is not to be tried now. */
+  readonly isResting: () => boolean;
+  /** Another process has it, and has not had it for long. */
+  readonly isLocked: () => boolean;
+}
+
+export function createTrouble({ now, warn }: UnfailingOptions): Trouble {
+  /** Instants are epoch milliseconds. */
+  let current:
+    | { readonly kind: "locked" | "failed"; readonly since: number; readonly triedAt: number }
+    | undefined;
+  return {
+    failed(error) {
+      const triedAt = now();
+      const last = current ?? { since: triedAt, triedAt };
+      // Tried so long after the last time, it is locked again, not still; and a clock may have been set back.
+      const isStill = triedAt >= last.since && triedAt - last.triedAt < LOCKED_MOST_MS;
+      const since = isStill ? last.since : triedAt;
+      const isNew = current?.kind !== "failed";
+      const isLocked = isNew && isHeldElsewhere(error) && triedAt - since < LOCKED_MOST_MS;
+      current = { kind: isLocked ? "locked" : "failed", since, triedAt };
+      const reason = error instanceof Error ? error.message : String(error);
+      if (isNew && !isLocked) warn("What is sent upstream may be forgotten at a restart.", { reason });
+    },
+    worked() {
+      if (current?.kind === "failed") warn("What is sent upstream is remembered over a restart again.", {});
+      current = undefined;
+    },
+    isResting() {
+      if (current === undefined) return false;
+      const sinceMs = now() - current.triedAt;
+      // A clock that was set back is no reason to rest for longer.
+      return sinceMs >= 0 && sinceMs < (current.kind === "locked" ? LOCKED_REST_MS : REST_MS);
+    },
+    isLocked: () => current?.kind === "locked",
+  };
+}

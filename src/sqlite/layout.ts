@@ -1,0 +1,61 @@
+import type { DatabaseLayout } from "./database.ts";
+
+/** What was sent upstream, as version 3 made it. The upgrade from version 2 makes the same tables. */
+const LEDGER = `
+    CREATE TABLE ledger (
+      id TEXT PRIMARY KEY,
+      origin TEXT NOT NULL,
+      at INTEGER NOT NULL,
+      app TEXT NOT NULL,
+      resource TEXT NOT NULL,
+      cause TEXT NOT NULL,
+      query TEXT NOT NULL,
+      status TEXT,
+      duration_ms INTEGER,
+      arrived_at INTEGER
+    ) STRICT;
+    CREATE INDEX ledger_by_instant ON ledger (at);
+    -- One row, from the first use of the ledger on: since when nothing is missing from it.
+    CREATE TABLE ledger_since (at INTEGER NOT NULL) STRICT;
+    CREATE TRIGGER ledger_dropped AFTER DELETE ON ledger BEGIN
+      UPDATE ledger_since SET at = old.at + 1 WHERE at <= old.at;
+    END`;
+
+/** The limits that a send was allowed under; empty in lines from before version 4. */
+const LIMITS = "ALTER TABLE ledger ADD COLUMN limits TEXT NOT NULL DEFAULT ''";
+
+/** The gateway's one file: the tables of the cache (src/cache/sqlite-*.ts) and of the budget (src/usage/sqlite-ledger.ts). */
+export const LAYOUT: DatabaseLayout = {
+  fileName: "property-gateway.sqlite",
+  /** `PGW1` */
+  applicationId: 0x50475731,
+  version: 4,
+  schema: `
+    CREATE TABLE entries (
+      key TEXT PRIMARY KEY,
+      stored_at INTEGER NOT NULL,
+      keep_until INTEGER NOT NULL,
+      used_at INTEGER NOT NULL,
+      blob BLOB NOT NULL
+    ) STRICT;
+    CREATE INDEX entries_by_use ON entries (used_at);
+    CREATE INDEX entries_by_end ON entries (keep_until);
+    -- Counting is too slow to be done at each write.
+    CREATE TABLE totals (entries INTEGER NOT NULL) STRICT;
+    INSERT INTO totals VALUES (0);
+    CREATE TRIGGER entry_added AFTER INSERT ON entries BEGIN UPDATE totals SET entries = entries + 1; END;
+    CREATE TRIGGER entry_removed AFTER DELETE ON entries BEGIN UPDATE totals SET entries = entries - 1; END;
+    CREATE TABLE purges (epoch INTEGER PRIMARY KEY, at INTEGER NOT NULL, purge TEXT NOT NULL) STRICT;
+    ${LEDGER};
+    ${LIMITS}`,
+  upgrades: {
+    // Of its sends nothing was kept but the instant; they go on counting in the windows.
+    2: `
+    ${LEDGER};
+    INSERT INTO ledger (id, origin, at, app, resource, cause, query, arrived_at)
+      SELECT 'version-2-' || rowid, origin, at, 'other',
+        CASE origin WHEN 'images' THEN 'images' ELSE 'listings' END, 'miss', '', at FROM sends ORDER BY at, rowid;
+    DROP TABLE sends`,
+    3: LIMITS,
+  },
+};

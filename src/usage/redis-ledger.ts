@@ -1,0 +1,88 @@
+/**
+ * The ledger of all replicas, read from the streams that the scripts write (lua/take.lua, settle.lua,
+ * join.lua).
+ */
+import { CAUSES, ORIGINS, UPSTREAM_FAULTS, type OriginName } from "../types.ts";
+import { RESOURCES } from "../interface/resources.ts";
+import type { LedgerCompletion, LedgerLine, LedgerReader } from "./ledger.ts";
+import { appIn } from "../ratelimit/mirror.ts";
+import { budgetKeys, fieldsIn, type RunOnRedis } from "../ratelimit/redis-budget.ts";
+
+const LINES_AT_ONCE = 1_000;
+/** A send's end, and what was sent while a replica was cut off, come later than the send: so much at the most. */
+const LATEST_MS = 26 * 3_600_000;
+
+export function createRedisLedger(run: RunOnRedis, namespace: string): LedgerReader {
+  async function readOrigin(origin: OriginName, from: number, to: number): Promise<LedgerLine[]> {
+    const lines = new Map<string, LedgerLine>();
+    for await (const fields of entries(run, budgetKeys(namespace, origin).ledger, from, to + LATEST_MS)) {
+      const line = lineOf(origin, fields);
+      const known = lines.get(fields["i"] ?? "");
+      if (line === undefined) {
+        if (known !== undefined && fields["k"] === "e")
+          lines.set(known.id, { ...known, completion: completionOf(fields) });
+      } else if (line.at >= from && line.at < to) lines.set(line.id, line);
+    }
+    return [...lines.values()];
+  }
+
+  return {
+    async *read(from, to) {
+      const lines = await Promise.all(ORIGINS.map((origin) => readOrigin(origin, from, to)));
+      yield lines.flat().toSorted((a, b) => a.at - b.at);
+    },
+    async completeSince() {
+      const since = await Promise.all(
+        ORIGINS.map(async (origin) => {
+          const { state } = budgetKeys(namespace, origin);
+          return Number(await run("ledger", state, (client) => client.hget(state, "since")));
+        }),
+      );
+      return Math.max(...since);
+    },
+  };
+}
+
+type Fields = Readonly<Record<string, string | undefined>>;
+
+async function* entries(run: RunOnRedis, key: string, from: number, to: number): AsyncIterable<Fields> {
+  let start = String(from);
+  for (;;) {
+    const part = await run("ledger", key, (client) =>
+      client.xrange(key, start, String(to), "COUNT", LINES_AT_ONCE),
+    );
+    for (const [, fields] of part) yield fieldsIn(fields.map(String));
+    const last = part.at(-1)?.[0];
+    if (last === undefined || part.length < LINES_AT_ONCE) return;
+    start = `(${last}`;
+  }
+}
+
+function lineOf(origin: OriginName, { k, i, t, r, c, q, l }: Fields): LedgerLine | undefined {
+  const [resource, cause] = [oneOf(RESOURCES, r), oneOf(CAUSES, c)];
+  if (k !== "s" || i === undefined || resource === undefined || cause === undefined) return undefined;
+  return {
+    id: i,
+    origin,
+    at: Number(t),
+    app: appIn(i),
+    resource,
+    cause,
+    query: q ?? "",
+    limits: l ?? "",
+    completion: undefined,
+  };
+}
+
+function completionOf({ s = "", d, t }: Fields): LedgerCompletion {
+  return { status: statusOf(s), durationMs: Number(d), arrivedAt: Number(t) };
+}
+
+/** The first of the values that a text is. */
+function oneOf<T extends string>(values: readonly T[], text: string | undefined): T | undefined {
+  return values.find((value) => value === text);
+}
+
+function statusOf(text: string): LedgerCompletion["status"] {
+  return oneOf([...UPSTREAM_FAULTS, "unsent"] as const, text) ?? Number(text);
+}

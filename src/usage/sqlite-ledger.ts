@@ -1,0 +1,152 @@
+import { StoreUnavailable } from "../store-unavailable.ts";
+import type { Database } from "../sqlite/database.ts";
+import {
+  LONGEST_ARRIVAL_MS,
+  type LedgerBounds,
+  type LedgerEntry,
+  type LedgerReader,
+  type StoredLedger,
+} from "./ledger.ts";
+import { createSqliteFollowing } from "./sqlite-following.ts";
+import { lineOf, lineWith } from "./sqlite-line.ts";
+
+/** What is too old or too much is dropped each time so many lines were entered, */
+const TIDY_EVERY = 256;
+/** no more than so many at a time, because every caller waits meanwhile. */
+const TIDY_MOST = 1_024;
+/** Lines read at a time; for the same reason. */
+const PIECE = 500;
+
+/**
+ * The ledger in the gateway's file, for all origins and all processes on the file. Between two tidyings it holds a few hundred lines more
+ * than its bounds say.
+ */
+export function createSqliteLedger(database: Database, bounds: LedgerBounds): StoredLedger {
+  const { now } = bounds;
+  const begunAt = now();
+  const insert = database.prepare(
+    `INSERT INTO ledger (id, origin, at, app, resource, cause, query, limits)
+     VALUES (:id, :origin, :at, :app, :resource, :cause, :query, :limits) ON CONFLICT (id) DO NOTHING`,
+  );
+  const update = database.prepare(
+    "UPDATE ledger SET status = :status, duration_ms = :durationMs, arrived_at = :arrivedAt WHERE id = :id",
+  );
+  const selectRecent = database.prepare(
+    `SELECT ${lineWith("min(at, :now)", "min(arrived_at, :now)")} AS line FROM ledger
+     WHERE origin = :origin AND at >= :reach AND coalesce(arrived_at, at) >= :since
+       AND status IS NOT 'unsent' ORDER BY coalesce(arrived_at, at), rowid`,
+  );
+  const tidy = createTidy(database, bounds, begunAt);
+  let untidy = 0;
+
+  /** @returns the number of the line, where it is new */
+  function enter({ id, origin, at, app, resource, cause, query, limits }: LedgerEntry): number {
+    const { changes, lastInsertRowid } = insert.run({
+      id,
+      origin,
+      at: Math.round(at),
+      app,
+      resource,
+      cause,
+      query,
+      limits,
+    });
+    // At the first one too: processes that live briefly must not leave it all to each other. And after the
+    // line went in, which stays: where this throws, it may be entered again.
+    if (untidy === 0) tidy();
+    untidy = (untidy + 1) % TIDY_EVERY;
+    return changes === 0 ? 0 : Number(lastInsertRowid);
+  }
+
+  const recent: StoredLedger["recent"] = (origin, since) =>
+    selectRecent
+      .all({ origin, since, reach: since - LONGEST_ARRIVAL_MS, now: now() })
+      .map((row) => lineOf(row["line"]));
+
+  return {
+    enter: (entry) => void enter(entry),
+    complete(id, { status, durationMs, arrivedAt }) {
+      update.run({
+        id,
+        status: String(status),
+        durationMs: Math.round(durationMs),
+        arrivedAt: Math.round(arrivedAt),
+      });
+    },
+    recent,
+    follow: (follower) => createSqliteFollowing(database, follower, { recent, enter, now }),
+    ...createReader(database, begunAt, now),
+  };
+}
+
+/** @param begunAt epoch milliseconds: when this process began */
+function createReader(database: Database, begunAt: number, now: () => number): LedgerReader {
+  const selectSince = database.prepare("SELECT at FROM ledger_since");
+  const selectPiece = database.prepare(
+    `SELECT at, rowid AS number, ${lineWith("at", "arrived_at")} AS line FROM ledger
+     WHERE at >= :from AND at < :to AND (at, rowid) > (:at, :number) ORDER BY at, rowid LIMIT ${PIECE}`,
+  );
+  return {
+    async *read(from, to) {
+      let after = { at: from, number: Number.NEGATIVE_INFINITY };
+      for (;;) {
+        const rows = readable(() => selectPiece.all({ from, to, ...after }));
+        const last = rows.at(-1);
+        if (last === undefined) return;
+        after = { at: Number(last["at"]), number: Number(last["number"]) };
+        yield rows.map((row) => lineOf(row["line"]));
+      }
+    },
+    completeSince: async () =>
+      readable(() => {
+        // Before its first use nothing is missing but what was sent before this process.
+        const since = Number(selectSince.get()?.["at"] ?? begunAt);
+        return Math.min(since, now());
+      }),
+  };
+}
+
+/** @returns a function that drops what is too old or too much, some of it at a time */
+function createTidy(
+  database: Database,
+  { retentionMs, maxRecords, now }: LedgerBounds,
+  begunAt: number,
+): () => void {
+  const begin = database.prepare(
+    "INSERT INTO ledger_since (at) SELECT ? WHERE NOT EXISTS (SELECT 1 FROM ledger_since)",
+  );
+  // A clock that was ahead when they were entered: they would count, and be kept, for too long.
+  const correct = database.prepare(
+    "UPDATE ledger SET at = :now, arrived_at = min(arrived_at, :now) WHERE at > :now",
+  );
+  const correctSince = database.prepare("UPDATE ledger_since SET at = :now WHERE at > :now");
+  // Not the last line, though a clock that was set back may make it look old: its number would be given
+  // again, and processes that follow the lines by their numbers would overlook the next one.
+  const dropOld = database.prepare(
+    `DELETE FROM ledger WHERE rowid IN
+       (SELECT rowid FROM ledger WHERE at <= ? AND rowid < (SELECT max(rowid) FROM ledger)
+        ORDER BY at, rowid LIMIT ${TIDY_MOST})`,
+  );
+  const count = database.prepare("SELECT count(*) AS lines FROM ledger");
+  // In the order they came: what was just entered is news to others, whatever the clock said.
+  const dropFirst = database.prepare(
+    "DELETE FROM ledger WHERE rowid IN (SELECT rowid FROM ledger ORDER BY rowid LIMIT ?)",
+  );
+
+  return () => {
+    begin.run(begunAt);
+    correct.run({ now: now() });
+    correctSince.run({ now: now() });
+    dropOld.run(now() - retentionMs);
+    const excess = Number(count.get()?.["lines"]) - maxRecords;
+    if (excess > 0) dropFirst.run(Math.min(excess, TIDY_MOST));
+  };
+}
+
+function readable<T>(work: () => T): T {
+  try {
+    return work();
+  } catch (error) {
+    throw new StoreUnavailable("the ledger cannot be read", { cause: error });
+  }
+}

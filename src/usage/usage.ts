@@ -1,0 +1,130 @@
+/**
+ * What was sent upstream in a period, counted, and whether the limits were kept. Pure: it is fed with the
+ * ledger's lines.
+ */
+import type { OriginName } from "../types.ts";
+import { instantOf, LONGEST_ARRIVAL_MS, type LedgerLine } from "./ledger.ts";
+import { createRollingMaxima, type RollingMaxima, type WindowUsage } from "./rolling-maxima.ts";
+import type { Window } from "../ratelimit/windows.ts";
+
+type UsageGrouping = "app" | "resource" | "hour";
+
+export interface UsageOptions {
+  readonly windows: Readonly<Record<OriginName, readonly Window[]>>;
+  readonly by: UsageGrouping;
+  /** The period, in epoch milliseconds: `from` is in it, `to` is not. */
+  readonly from: number;
+  readonly to: number;
+}
+
+/** Sends by how they ended. */
+interface SendCounts {
+  readonly sends: number;
+  readonly "2xx": number;
+  readonly "3xx": number;
+  readonly "4xx": number;
+  readonly "5xx": number;
+  /** Without a usable answer. */
+  readonly failed: number;
+  /** Under way, or the process died meanwhile. */
+  readonly uncompleted: number;
+}
+
+interface UsageRow extends SendCounts {
+  /** The app, the resource, or the hour's beginning, as `2026-11-21T07:00Z`. */
+  readonly key: string;
+}
+
+/** What was sent in a period. */
+export interface Usage {
+  readonly totals: SendCounts;
+  /** Those that have sends, by their keys. */
+  readonly rows: readonly UsageRow[];
+  readonly windows: readonly WindowUsage[];
+}
+
+export interface UsageAccumulator {
+  /** Epoch milliseconds: lines are needed from here on, so that the windows are full when the period begins. */
+  readonly readFrom: number;
+  /** The windows are exact where no line counts an hour or more before the `at` of one that was added before it. */
+  readonly add: (lines: readonly LedgerLine[]) => void;
+  /** Called once, after the last line. */
+  readonly finish: () => Usage;
+}
+
+type Mutable<T> = { -readonly [Key in keyof T]: T[Key] };
+
+const HOUR_MS = 3_600_000;
+
+/** @returns what counts the lines of the ledger, given to it piece by piece, oldest first */
+export function createUsage(options: UsageOptions): UsageAccumulator {
+  const { windows, by, from, to } = options;
+  const totals = noCounts();
+  const rows = new Map<string, Mutable<SendCounts>>();
+  const maxima = new Map<string, RollingMaxima>([
+    ["api", createRollingMaxima(windows.api, options)],
+    ["images", createRollingMaxima(windows.images, options)],
+  ]);
+
+  function countIn(line: LedgerLine, instant: number): void {
+    const key = keyOf(line, instant, by);
+    const row = rows.get(key) ?? noCounts();
+    rows.set(key, row);
+    for (const counts of [totals, row]) {
+      counts.sends++;
+      counts[classOf(line)]++;
+    }
+  }
+
+  const usageOf = (origin: OriginName, prefix: string): WindowUsage[] =>
+    (maxima.get(origin)?.finish() ?? []).map((usage) => ({ ...usage, name: prefix + usage.name }));
+
+  return {
+    readFrom: from - longestWindowMs(options) - LONGEST_ARRIVAL_MS,
+    add(lines) {
+      for (const line of lines) {
+        if (line.completion?.status === "unsent") continue;
+        const instant = instantOf(line);
+        if (from <= instant && instant < to) countIn(line, instant);
+        maxima.get(line.origin)?.add(instant, line);
+      }
+    },
+    finish: () => ({
+      totals,
+      rows: [...rows]
+        .sort(([one], [other]) => (one < other ? -1 : 1))
+        .map(([key, counts]) => ({ key, ...counts })),
+      windows: [...usageOf("api", ""), ...usageOf("images", "images/")],
+    }),
+  };
+}
+
+/** @returns the length of the longest window, in milliseconds: so far a report looks back beyond its period */
+export function longestWindowMs({ windows }: Pick<UsageOptions, "windows">): number {
+  return Math.max(0, ...Object.values(windows).flatMap((some) => some.map(({ windowMs }) => windowMs)));
+}
+
+function noCounts(): Mutable<SendCounts> {
+  return { sends: 0, "2xx": 0, "3xx": 0, "4xx": 0, "5xx": 0, failed: 0, uncompleted: 0 };
+}
+
+function keyOf(line: LedgerLine, instant: number, by: UsageGrouping): string {
+  if (by !== "hour") return line[by];
+  return `${new Date(Math.floor(instant / HOUR_MS) * HOUR_MS).toISOString().slice(0, 16)}Z`;
+}
+
+function classOf({ completion }: LedgerLine): Exclude<keyof SendCounts, "sends"> {
+  if (completion === undefined) return "uncompleted";
+  switch (typeof completion.status === "number" ? Math.floor(completion.status / 100) : 0) {
+    case 2:
+      return "2xx";
+    case 3:
+      return "3xx";
+    case 4:
+      return "4xx";
+    case 5:
+      return "5xx";
+    default:
+      return "failed";
+  }
+}

@@ -1,0 +1,131 @@
+import { describe, expect, it } from "vitest";
+
+import { isSettled, learn, lifetimeAt, UNSEEN } from "../../../src/cache/change-rate.ts";
+import type { Query } from "../../../src/query/query.ts";
+import { SEARCH } from "../../support/question.ts";
+import { load, MINIMAL } from "../config/config-fixture.ts";
+
+const MINUTE = 60_000;
+const BOUNDS = { ttlMs: 5 * MINUTE, ttlMinMs: MINUTE, ttlMaxMs: 30 * MINUTE };
+
+/** The lifetimes of an answer that is refreshed at the end of each. */
+function lifetimesOf(refreshes: number, hasChanged: (nth: number, elapsedMs: number) => boolean): number[] {
+  let pace = UNSEEN;
+  return Array.from({ length: refreshes }, (_, nth) => {
+    const elapsedMs = lifetimeAt(pace, BOUNDS, false);
+    pace = learn(pace, hasChanged(nth, elapsedMs), elapsedMs, BOUNDS);
+    return lifetimeAt(pace, BOUNDS, false);
+  });
+}
+
+describe("the lifetime of an answer", () => {
+  it("is as configured to begin with", () => {
+    expect(lifetimeAt(UNSEEN, BOUNDS, false)).toBe(5 * MINUTE);
+  });
+
+  it("is four times as long where answers hardly ever change, within the bounds", () => {
+    expect(lifetimeAt(UNSEEN, BOUNDS, true)).toBe(20 * MINUTE);
+    expect(lifetimeAt(UNSEEN, { ...BOUNDS, ttlMaxMs: 8 * MINUTE }, true)).toBe(8 * MINUTE);
+  });
+
+  it("shrinks where each refresh brings a change, and settles at a 3.5th of what is configured", () => {
+    const lifetimes = lifetimesOf(60, () => true);
+    expect(lifetimes).toEqual([...lifetimes].sort((one, other) => other - one));
+    expect(lifetimes[0]).toBeLessThan(5 * MINUTE);
+    expect((5 * MINUTE) / (lifetimes.at(-1) ?? 0)).toBeCloseTo(3.5, 2);
+  });
+
+  it("settles at four fifths where answers hardly ever change by rule, and each refresh brings a change", () => {
+    let pace = UNSEEN;
+    const bounds = { ...BOUNDS, ttlMaxMs: 60 * MINUTE };
+    for (let nth = 0; nth < 60; nth++) pace = learn(pace, true, lifetimeAt(pace, bounds, true), bounds);
+    expect(lifetimeAt(pace, bounds, true) / bounds.ttlMs).toBeCloseTo(0.8, 1);
+  });
+
+  it("is never shorter than the shortest, however soon refreshes bring changes", () => {
+    let pace = UNSEEN;
+    for (let nth = 0; nth < 60; nth++) pace = learn(pace, true, 1, BOUNDS);
+    expect(lifetimeAt(pace, BOUNDS, false)).toBe(MINUTE);
+  });
+
+  it("does not reach the shortest by default: answers that always change settle above it", () => {
+    const { ttlMs, ttlMinMs } = load(MINIMAL).cache;
+    for (const kind of ["listings", "sold", "records"] as const)
+      expect([kind, ttlMs[kind] / 3.5 > ttlMinMs[kind]]).toEqual([kind, true]);
+    for (const kind of ["areas", "images"] as const)
+      expect([kind, ttlMs[kind] * 0.78 > ttlMinMs[kind]]).toEqual([kind, true]);
+  });
+
+  it("stretches where none does, up to the longest", () => {
+    const lifetimes = lifetimesOf(40, () => false);
+    expect(lifetimes).toEqual([...lifetimes].sort((one, other) => one - other));
+    expect(lifetimes[0]).toBeGreaterThan(5 * MINUTE);
+    expect(lifetimes.at(-1)).toBeGreaterThan(15 * MINUTE);
+    expect(Math.max(...lifetimes)).toBeLessThanOrEqual(30 * MINUTE);
+  });
+
+  it("stays near where it is right: every second refresh brings a change", () => {
+    for (const lifetime of lifetimesOf(40, (nth) => nth % 2 === 1).slice(20)) {
+      expect(lifetime).toBeGreaterThan(4 * MINUTE);
+      expect(lifetime).toBeLessThan(9 * MINUTE);
+    }
+  });
+
+  it("follows when an answer begins to change, and when it stops", () => {
+    const lifetimes = lifetimesOf(60, (nth) => nth >= 20 && nth < 40);
+    const [calm = 0, busy = 0, calmAgain = 0] = [19, 39, 59].map((nth) => lifetimes[nth]);
+    expect(busy).toBeLessThan(calm / 2);
+    expect(calmAgain).toBeGreaterThan(busy * 2);
+  });
+
+  it.each([
+    ["more changes than anybody could see", { changes: 1e9, watchedMs: 0 }, MINUTE],
+    ["a calm without end", { changes: 0, watchedMs: 1e15 }, 30 * MINUTE],
+  ])("stays within its bounds after %s", (_name, pace, lifetime) => {
+    expect(lifetimeAt(pace, BOUNDS, false)).toBe(lifetime);
+  });
+
+  it("is the shortest one where that is set longer than the longest", () => {
+    expect(lifetimeAt(UNSEEN, { ...BOUNDS, ttlMinMs: 40 * MINUTE }, false)).toBe(40 * MINUTE);
+  });
+});
+
+describe("an answer that nobody asked for in a long time", () => {
+  it("is no slower for having changed meanwhile", () => {
+    const soon = learn(UNSEEN, true, 5 * MINUTE, BOUNDS);
+    expect(learn(UNSEEN, true, 1_000 * MINUTE, BOUNDS)).toEqual(soon);
+  });
+
+  it("was watched for no longer than the longest lifetime where it has not", () => {
+    expect(learn(UNSEEN, false, 1_000 * MINUTE, BOUNDS)).toEqual({ changes: 0, watchedMs: 30 * MINUTE });
+  });
+
+  it("was watched for no time where the clock went back", () => {
+    expect(learn(UNSEEN, false, -MINUTE, BOUNDS)).toEqual(UNSEEN);
+  });
+});
+
+describe("what hardly ever changes", () => {
+  const NOW = Date.UTC(2026, 6, 1);
+  const sold = (filters: readonly (readonly [string, string])[]): Query => ({
+    ...SEARCH,
+    resource: "sold",
+    filters,
+  });
+  const RECORD: Query = { kind: "record", resource: "sold", serviceId: "7", extras: [] };
+  const IMAGE: Query = { kind: "image", resource: "images", serviceId: "7", width: 1, height: 1, extras: [] };
+
+  it.each<[string, Query, boolean]>([
+    ["areas", { ...SEARCH, resource: "areas" }, true],
+    ["pictures", IMAGE, true],
+    ["sales of a period that is long over", sold([["maxSoldDate", "20260501"]]), true],
+    ["sales of a period that is just over", sold([["maxSoldDate", "20260502"]]), false],
+    ["sales up to today", sold([]), false],
+    ["sales up to a day that is none", sold([["maxSoldDate", "0"]]), false],
+    ["sales since long ago", sold([["minSoldDate", "20200101"]]), false],
+    ["one sale", RECORD, false],
+    ["listings", SEARCH, false],
+  ])("%s: %o", (_name, query, settled) => {
+    expect(isSettled(query, NOW)).toBe(settled);
+  });
+});

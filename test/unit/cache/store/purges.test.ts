@@ -1,0 +1,64 @@
+import { describe, expect, it } from "vitest";
+
+import { createPurges, type Purge, type PurgeScope } from "../../../../src/cache/store/purges.ts";
+import { cacheKey } from "../../../../src/query/key.ts";
+
+const KEY = cacheKey("json", "listings?areaId=76&offset=0");
+const ENTRY = { purgeEpoch: 10, tags: ["area:76", "record:4711"] };
+
+function purge(epoch: number, scope: PurgeScope, hard = false): Purge {
+  return { epoch, scope, hard };
+}
+
+describe("a purge", () => {
+  it.each<[string, PurgeScope, boolean]>([
+    ["of everything", { kind: "all" }, true],
+    ["of the entry's key", { kind: "key", key: KEY }, true],
+    ["of another key", { kind: "key", key: cacheKey("v2", "listings?areaId=76&offset=0") }, false],
+    ["of the entry's resource", { kind: "resource", resource: "listings" }, true],
+    ["of another resource", { kind: "resource", resource: "sold" }, false],
+    ["of an area in it", { kind: "tag", tag: "area:76" }, true],
+    ["of a record in it", { kind: "tag", tag: "record:4711" }, true],
+    ["of an area whose id begins alike", { kind: "tag", tag: "area:7" }, false],
+  ])("%s concerns it: %#", (_name, scope, concerns) => {
+    const purges = createPurges();
+    purges.add([purge(11, scope)]);
+    expect(purges.verdict(KEY, ENTRY)).toBe(concerns ? "stale" : "kept");
+  });
+
+  it("that is hard leaves nothing to serve", () => {
+    const purges = createPurges();
+    purges.add([purge(11, { kind: "all" }, true)]);
+    expect(purges.verdict(KEY, ENTRY)).toBe("gone");
+  });
+
+  it("concerns no entry whose fetch began after it", () => {
+    const purges = createPurges();
+    purges.add([purge(11, { kind: "all" }, true)]);
+    expect(purges.verdict(KEY, { ...ENTRY, purgeEpoch: 11 })).toBe("kept");
+  });
+
+  it("that is soft takes nothing from a hard one before it", () => {
+    const purges = createPurges();
+    purges.add([purge(11, { kind: "key", key: KEY }, true), purge(12, { kind: "all" })]);
+    expect(purges.verdict(KEY, ENTRY)).toBe("gone");
+  });
+
+  it("counts once and whatever the order in which purges are heard of", () => {
+    const purges = createPurges();
+    const late = purge(13, { kind: "resource", resource: "listings" });
+    purges.add([late]);
+    purges.add([purge(12, { kind: "tag", tag: "area:76" }, true), late]);
+    expect(purges.epoch).toBe(13);
+    expect(purges.verdict(KEY, ENTRY)).toBe("gone");
+    expect(purges.verdict(KEY, { ...ENTRY, purgeEpoch: 12 })).toBe("stale");
+  });
+
+  it("is never forgotten, however many follow", () => {
+    const purges = createPurges();
+    purges.add([purge(11, { kind: "tag", tag: "area:76" })]);
+    for (let epoch = 12; epoch < 5_000; epoch++)
+      purges.add([purge(epoch, { kind: "tag", tag: `record:${epoch}` })]);
+    expect(purges.verdict(KEY, ENTRY)).not.toBe("kept");
+  });
+});

@@ -1,0 +1,210 @@
+import { describe, expect, it } from "vitest";
+
+import type { Backend, BackendEvent } from "../../../../src/cache/store/backend.ts";
+import { entryOf } from "../../../../src/cache/entry.ts";
+import { createMemoryStore, type MemoryStore } from "../../../../src/cache/store/memory.ts";
+import { StoreUnavailable } from "../../../../src/cache/store/port.ts";
+import { createTiers, type Tiers } from "../../../../src/cache/store/tiered.ts";
+import type { Entry } from "../../../../src/types.ts";
+import { cacheKey } from "../../../../src/query/key.ts";
+import { fetchedWith, receiptWith } from "../../../support/entries.ts";
+
+const clock = { now: () => 1_000_000, steady: () => 1_000_000, after: () => () => undefined };
+const KEY = cacheKey("json", "sold/4711");
+
+function entryStoredAt(now: number, text = `stored at ${now}`, purgeEpoch = 0): Entry {
+  const body = Buffer.from(text);
+  return entryOf(
+    { kind: "record", resource: "sold", serviceId: "4711", extras: [] },
+    fetchedWith({ body }),
+    receiptWith({ now, purgeEpoch }),
+  );
+}
+
+/** A backend over a store of its own, whose events and breakdowns the test decides. */
+function backendOf(maxBytes: number): {
+  backend: Backend;
+  behind: MemoryStore;
+  tell: (event: BackendEvent) => void;
+  lookups: () => number;
+  breakDown: () => void;
+} {
+  const behind = createMemoryStore(maxBytes, clock);
+  let tell: (event: BackendEvent) => void = () => undefined;
+  let broken = false;
+  let lookups = 0;
+  const orBroken = async <T>(operation: () => Promise<T>): Promise<T> => {
+    if (broken) throw new StoreUnavailable("broken by the test");
+    return await operation();
+  };
+  const backend: Backend = {
+    store: {
+      ...behind,
+      tier: "redis",
+      get: (key) => {
+        lookups++;
+        return orBroken(() => behind.get(key));
+      },
+      set: (key, entry) => orBroken(() => behind.set(key, entry)),
+      remove: (key) => orBroken(() => behind.remove(key)),
+    },
+    purge: (scope, hard) => orBroken(async () => ({ epoch: 7, scope, hard })),
+    onEvent: (listener) => {
+      tell = listener;
+    },
+    claims: undefined,
+    close: async () => undefined,
+  };
+  return {
+    backend,
+    behind,
+    tell: (event) => tell(event),
+    lookups: () => lookups,
+    breakDown: () => (broken = true),
+  };
+}
+
+/** @param room most bytes in each tier */
+function setup(
+  room: { readonly memory?: number; readonly behind?: number } = {},
+): ReturnType<typeof backendOf> & { tiers: Tiers; memory: MemoryStore } {
+  const memory = createMemoryStore(room.memory ?? 1_000_000, clock);
+  const parts = backendOf(room.behind ?? 1_000_000);
+  return { ...parts, memory, tiers: createTiers({ memory, backend: parts.backend, clock }) };
+}
+
+describe("the tiers", () => {
+  it("find in memory what was kept, without asking behind", async () => {
+    const { tiers, lookups } = setup();
+    await tiers.keep(KEY, entryStoredAt(1));
+    expect(await tiers.lookup(KEY)).toMatchObject({ tier: "memory", isPurged: false });
+    expect(lookups()).toBe(0);
+  });
+
+  it("find behind what another replica kept, once; then in memory", async () => {
+    const { tiers, behind } = setup();
+    await behind.set(KEY, entryStoredAt(1));
+    expect((await tiers.lookup(KEY))?.tier).toBe("redis");
+    expect((await tiers.lookup(KEY))?.tier).toBe("memory");
+  });
+
+  it("drop from memory what another replica has stored newer, and nothing that is as new", async () => {
+    const { tiers, behind, tell } = setup();
+    await tiers.keep(KEY, entryStoredAt(5));
+    tell({ kind: "stored", key: KEY, storedAt: 5 });
+    expect((await tiers.lookup(KEY))?.tier).toBe("memory");
+    await behind.set(KEY, entryStoredAt(6));
+    tell({ kind: "stored", key: KEY, storedAt: 6 });
+    expect(await tiers.lookup(KEY)).toMatchObject({ tier: "redis", entry: { storedAt: 6 } });
+  });
+
+  it.each(["stored", "gap"] as const)(
+    "keep nothing in memory that was overtaken on its way here (%s)",
+    async (kind) => {
+      const { tiers, behind, tell } = setup();
+      await behind.set(KEY, entryStoredAt(5));
+      const reading = tiers.lookup(KEY);
+      tell(kind === "gap" ? { kind } : { kind, key: KEY, storedAt: 6 });
+      expect((await reading)?.entry.storedAt).toBe(5);
+      await behind.set(KEY, entryStoredAt(6));
+      expect((await tiers.lookup(KEY))?.entry.storedAt).toBe(6);
+    },
+  );
+
+  it("keep nothing in memory that is older than what is behind", async () => {
+    const { tiers, behind } = setup();
+    await behind.set(KEY, entryStoredAt(9));
+    expect(await tiers.keep(KEY, entryStoredAt(8))).toBe("newer-stored");
+    expect((await tiers.lookup(KEY))?.entry.storedAt).toBe(9);
+  });
+
+  it("trust memory after a gap in the events only when confirmed", async () => {
+    const { tiers, behind, tell } = setup();
+    await tiers.keep(KEY, entryStoredAt(1));
+    await behind.set(KEY, entryStoredAt(2));
+    tell({ kind: "gap" });
+    expect((await tiers.lookup(KEY))?.entry.storedAt).toBe(2);
+    expect((await tiers.lookup(KEY))?.tier).toBe("memory");
+  });
+
+  it("give back to a store that lost everything what memory still has", async () => {
+    const { tiers, behind, tell } = setup();
+    await tiers.keep(KEY, entryStoredAt(1));
+    await behind.remove(KEY);
+    tell({ kind: "gap" });
+    expect((await tiers.lookup(KEY))?.tier).toBe("memory");
+    expect(await behind.get(KEY)).toBeDefined();
+  });
+
+  it("give back to a store that was away what is newer in memory, and answer with that", async () => {
+    const { tiers, behind, tell } = setup();
+    await tiers.keep(KEY, entryStoredAt(2));
+    await behind.remove(KEY);
+    await behind.set(KEY, entryStoredAt(1));
+    tell({ kind: "gap" });
+    expect(await tiers.lookup(KEY)).toMatchObject({ tier: "memory", entry: { storedAt: 2 } });
+    expect(await behind.get(KEY)).toMatchObject({ storedAt: 2 });
+  });
+
+  it.each(["memory", "behind"] as const)(
+    "leave nothing older where a newer answer has no room (%s)",
+    async (where) => {
+      const small = 20_000;
+      const { memory, behind, tiers } = setup(where === "memory" ? { memory: small } : { behind: small });
+      await tiers.keep(KEY, entryStoredAt(1));
+      await tiers.keep(KEY, entryStoredAt(2, "x".repeat(small)));
+      const [full, roomy] = where === "memory" ? [memory, behind] : [behind, memory];
+      expect(await full.get(KEY)).toBeUndefined();
+      expect(await roomy.get(KEY)).toMatchObject({ storedAt: 2 });
+      expect(await tiers.lookup(KEY)).toMatchObject({ entry: { storedAt: 2 } });
+    },
+  );
+
+  it("drop what says that it was stored at a time still to come, so that new answers are kept", async () => {
+    const { tiers, behind } = setup();
+    const tomorrow = clock.now() + 86_400_000;
+    await behind.set(KEY, entryStoredAt(tomorrow));
+    expect(await tiers.lookup(KEY)).toBeUndefined();
+    expect(await tiers.keep(KEY, entryStoredAt(clock.now()))).toBe(true);
+    expect(await tiers.lookup(KEY)).toMatchObject({ tier: "memory" });
+  });
+
+  it("drop an entry everywhere, and take no notice of a store that is out of order", async () => {
+    const { tiers, behind, breakDown } = setup();
+    await tiers.keep(KEY, entryStoredAt(1));
+    await tiers.drop(KEY);
+    expect(await behind.get(KEY)).toBeUndefined();
+    expect(await tiers.lookup(KEY)).toBeUndefined();
+    breakDown();
+    await expect(tiers.drop(KEY)).resolves.toBeUndefined();
+  });
+
+  it("go on from memory while the store behind is out of order", async () => {
+    const { tiers, tell, breakDown } = setup();
+    breakDown();
+    expect(await tiers.keep(KEY, entryStoredAt(1))).toBe(true);
+    tell({ kind: "gap" });
+    expect((await tiers.lookup(KEY))?.tier).toBe("memory");
+    expect(await tiers.lookup(cacheKey("json", "sold/1"))).toBeUndefined();
+  });
+
+  it("refuse a purge that cannot reach the other replicas", async () => {
+    const { tiers, breakDown } = setup();
+    await tiers.keep(KEY, entryStoredAt(1));
+    breakDown();
+    await expect(tiers.purge({ kind: "all" }, true)).rejects.toBeInstanceOf(StoreUnavailable);
+    expect(await tiers.lookup(KEY)).toMatchObject({ isPurged: false });
+  });
+
+  it("show a purge in both tiers at once, and not on what is fetched after it", async () => {
+    const { tiers, behind, tell } = setup();
+    await tiers.keep(KEY, entryStoredAt(1));
+    tell({ kind: "purged", purges: [{ epoch: 3, scope: { kind: "tag", tag: "record:4711" }, hard: false }] });
+    expect((await tiers.lookup(KEY))?.isPurged).toBe(true);
+    tell({ kind: "purged", purges: [{ epoch: 4, scope: { kind: "all" }, hard: true }] });
+    expect(await tiers.lookup(KEY)).toBeUndefined();
+    expect(await behind.get(KEY)).toBeDefined();
+    await tiers.keep(KEY, entryStoredAt(2, "new", tiers.purgeEpoch()));
+    expect((await tiers.lookup(KEY))?.isPurged).toBe(false);
+  });
+});

@@ -1,0 +1,44 @@
+import { readFileSync } from "node:fs";
+
+import { type Config, ConfigError, loadConfig } from "../../../src/config/config.ts";
+
+/** The least environment with which the gateway starts. */
+export const MINIMAL = {
+  UPSTREAM_URL: "https://api.example.com",
+  UPSTREAM_IMAGE_URL: "https://images.example.com",
+  UPSTREAM_SERVICE: "propertyservice",
+  UPSTREAM_CALLER_ID: "acme",
+  UPSTREAM_PRIVATE_KEY: "k3y-of-acme",
+  UPSTREAM_USER_AGENT: "acme-gateway/1.0",
+  UPSTREAM_REFERRER: "https://acme.example.com/",
+};
+
+/** Loads the project's own defaults with these variables and files. */
+export function load(env: Record<string, string>, files: Record<string, string> = {}): Config {
+  const readFile = (path: string): string => {
+    if (path.endsWith("config/default.yaml")) return readFileSync(path, "utf8");
+    const content = files[path];
+    if (content === undefined) throw Object.assign(new Error(`no ${path}`), { code: "ENOENT" });
+    return content;
+  };
+  return loadConfig({ env, readFile });
+}
+
+/** The lines with which a start is refused; none where it is not. */
+export function problemsOf(
+  env: Record<string, string>,
+  files: Record<string, string> = {},
+): readonly string[] {
+  try {
+    load(env, files);
+    return [];
+  } catch (error) {
+    if (error instanceof ConfigError) return error.problems;
+    throw error;
+  }
+}
+
+/** The same for a configuration file over the minimal environment. */
+export function problemsOfFile(yaml: string, env: Record<string, string> = MINIMAL): readonly string[] {
+  return problemsOf({ ...env, CONFIG_FILE: "gateway.yaml" }, { "gateway.yaml": yaml });
+}

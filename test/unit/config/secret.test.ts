@@ -1,0 +1,31 @@
+import { inspect } from "node:util";
+
+import { expect, it } from "vitest";
+
+import { Secret, secretsIn } from "../../../src/config/secret.ts";
+
+const holder = { key: new Secret("s3cr3t-value") };
+
+it.each([
+  ["JSON", JSON.stringify(holder)],
+  ["inspection", inspect(holder, { depth: Infinity, showHidden: true, customInspect: true })],
+  ["inspection without its hook", inspect(holder, { showHidden: true, customInspect: false })],
+  // oxlint-disable-next-line typescript/no-base-to-string, typescript/restrict-template-expressions
+  ["a template string", `${holder.key}`],
+])("%s does not show a secret", (_, shown) => {
+  expect(shown).not.toContain("s3cr3t");
+});
+
+it("reveals itself when asked by name", () => {
+  expect(holder.key.reveal()).toBe("s3cr3t-value");
+});
+
+it("is found in settings, however deep, and an address' password with it", () => {
+  const settings = {
+    a: { b: [new Secret("one")] },
+    c: null,
+    d: new Secret("redis://me:p%40ss@h"),
+    e: "no secret",
+  };
+  expect(secretsIn(settings)).toEqual(["one", "redis://me:p%40ss@h", "p%40ss"]);
+});

@@ -1,0 +1,207 @@
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+
+import { negotiateCoding, negotiateFormat, noneMatchNames } from "../../../src/http/negotiate.ts";
+
+const SERVICE = "PropertyService";
+const V2 = "application/vnd.propertyservice-v2+json";
+
+describe("Accept, where JSON is asked for", () => {
+  it.each([
+    [undefined, "json"],
+    ["", "json"],
+    ["  ", "json"],
+    ["*/*", "json"],
+    ["application/*", "json"],
+    ["application/json", "json"],
+    ["Application/JSON", "json"],
+    ["application/json, text/plain, */*", "json"],
+    ["text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8", "json"],
+    ["text/html, image/gif, image/jpeg, *; q=.2, */*; q=.2", "json"],
+    [V2, "v2"],
+    [V2.toUpperCase(), "v2"],
+    ["application/vnd.PropertyService-v2+json", "v2"],
+    [`${V2}, */*`, "v2"],
+    [`${V2}, */*;q=0.1`, "v2"],
+    [`text/html, ${V2}`, "v2"],
+  ])("%s means %s", (accept, format) => {
+    expect(negotiateFormat(accept, false, SERVICE)).toBe(format);
+  });
+
+  it.each([
+    [`application/json;q=0.5, ${V2}`, "v2"],
+    [`application/json; q=0.5, ${V2}`, "v2"],
+    [`application/json ; q=0.5 , ${V2} ; q=0.4`, "json"],
+    [`${V2};q=0.9, application/json;q=1.0`, "json"],
+    [`${V2};q=0.9, application/*;q=0.8`, "v2"],
+    [`${V2};q=0.1, application/json;q=0.2, */*;q=0.9`, "json"],
+    [`${V2};Q=0.1, application/json;Q=0.2`, "json"],
+    ["*/*, application/json;q=0", "v2"],
+    ["*/*, application/json; q=0", "v2"],
+    [`application/*;q=0.3, ${V2};q=0`, "json"],
+  ])("weights are honoured: %s means %s", (accept, format) => {
+    expect(negotiateFormat(accept, false, SERVICE)).toBe(format);
+  });
+
+  it.each([
+    ["application/json; charset=utf-8", "json"],
+    ["application/json;charset=UTF-8;q=0.4", "json"],
+    [`application/json;charset=utf-8;q=0.4, ${V2};q=0.5`, "v2"],
+    [`application/json;q=0.4;charset=utf-8, ${V2};q=0.5`, "v2"],
+    [`${V2};charset=utf-8`, "v2"],
+    ['application/json;profile="https://schema.example/x"', "json"],
+  ])("parameters say nothing: %s means %s", (accept, format) => {
+    expect(negotiateFormat(accept, false, SERVICE)).toBe(format);
+  });
+
+  it.each([
+    "text/html",
+    "application/xml",
+    "application/xml, text/*",
+    "application/jsonp",
+    "application/vnd.propertyservice-v1+json",
+    "application/vnd.propertyservice-v3+json",
+    "application/vnd.other-v2+json",
+    "application/vnd.propertyservice+json",
+    "image/jpeg",
+    "json",
+    ",",
+    "application/json;q=0",
+    "application/json; q=0",
+    "application/json ; q=0.0, text/html",
+    "*/*;q=0",
+    "*/*; q=0.000",
+  ])("%s cannot be served", (accept) => {
+    expect(negotiateFormat(accept, false, SERVICE)).toBeUndefined();
+  });
+});
+
+describe("Accept, where a thumbnail is asked for", () => {
+  it.each([
+    undefined,
+    "",
+    "*/*",
+    "image/*",
+    "image/jpeg",
+    "IMAGE/JPEG",
+    "image/jpeg; q=0.1",
+    "image/avif,image/webp,image/apng,image/*,*/*;q=0.8",
+    "image/webp, image/jpeg;q=0.5",
+  ])("%s takes it", (accept) => {
+    expect(negotiateFormat(accept, true, SERVICE)).toBe("jpeg");
+  });
+
+  it.each([
+    "application/json",
+    V2,
+    "image/png",
+    "image/jpg",
+    "image/webp, text/*",
+    "image/jpeg;q=0",
+    "image/jpeg; q=0",
+    "image/*; q=0, application/json",
+  ])("%s does not", (accept) => {
+    expect(negotiateFormat(accept, true, SERVICE)).toBeUndefined();
+  });
+});
+
+it("whatever is sent as Accept gives a format or none, and never an error", () => {
+  const piece = fc.oneof(
+    fc.constantFrom(V2, "application/json", "*/*", "image/*", ";", ",", "q=", "0.5", "0", "=", '"', "/", " "),
+    fc.string(),
+  );
+  fc.assert(
+    fc.property(fc.array(piece), fc.boolean(), (pieces, images) => {
+      expect(negotiateFormat(pieces.join(""), images, SERVICE)).toBeOneOf([
+        ...(images ? ["jpeg"] : ["json", "v2"]),
+        undefined,
+      ]);
+    }),
+  );
+});
+
+describe("Accept-Encoding", () => {
+  it.each([
+    [undefined, "identity"],
+    ["", "identity"],
+    ["identity", "identity"],
+    ["gzip", "gzip"],
+    ["GZip", "gzip"],
+    ["br", "br"],
+    ["zstd", "zstd"],
+    ["gzip, deflate", "gzip"],
+    ["gzip, deflate, br", "br"],
+    ["gzip, deflate, br, zstd", "zstd"],
+    ["deflate", "identity"],
+    ["compress, nonsense", "identity"],
+    ["*", "zstd"],
+  ])("%s gets %s", (acceptEncoding, coding) => {
+    expect(negotiateCoding(acceptEncoding)).toBe(coding);
+  });
+
+  it.each([
+    ["gzip;q=1.0, br;q=0.5", "gzip"],
+    ["gzip; q=0.2, br; q=0.5", "br"],
+    ["gzip;q=0.5, identity", "identity"],
+    ["identity;q=0.5, gzip;q=0.4", "identity"],
+    ["zstd;q=0, br, gzip", "br"],
+    ["zstd; q=0, *", "br"],
+    ["gzip;q=0.5, *;q=0.1", "gzip"],
+    ["*;q=0.1", "zstd"],
+    ["gzip;q=0", "identity"],
+    ["gzip; q=0.0", "identity"],
+    ["br;q=0, gzip;q=0, zstd;q=0", "identity"],
+  ])("weights are honoured: %s gets %s", (acceptEncoding, coding) => {
+    expect(negotiateCoding(acceptEncoding)).toBe(coding);
+  });
+
+  it.each([
+    ["identity;q=0, gzip", "gzip"],
+    ["identity;q=0, gzip;q=0.1", "gzip"],
+    ["identity;q=0, *", "zstd"],
+    ["*;q=0, gzip", "gzip"],
+    // Nothing is acceptable that can be had: an answer beats none (RFC 9110, section 12.5.3).
+    ["identity;q=0", "identity"],
+    ["identity;q=0, deflate", "identity"],
+    ["*;q=0", "identity"],
+  ])("plain is not sent where anything else will do: %s gets %s", (acceptEncoding, coding) => {
+    expect(negotiateCoding(acceptEncoding)).toBe(coding);
+  });
+});
+
+describe("If-None-Match", () => {
+  const TAGS = ["abc_-123", "abc_-123-gzip"];
+
+  it.each([
+    '"abc_-123"',
+    'W/"abc_-123"',
+    '"abc_-123-gzip"',
+    '  "abc_-123"  ',
+    '"other", "abc_-123"',
+    '"other",W/"abc_-123-gzip","another"',
+    '"with, comma", "abc_-123"',
+    '"", "abc_-123"',
+    "*",
+    " * ",
+  ])("%s names the entity", (ifNoneMatch) => {
+    expect(noneMatchNames(ifNoneMatch, TAGS)).toBe(true);
+  });
+
+  it.each([
+    undefined,
+    "",
+    '"other"',
+    'W/"other"',
+    "abc_-123",
+    "W/abc_-123",
+    '"abc_-123',
+    'abc_-123"',
+    '"ABC_-123"',
+    '"abc_-123 "',
+    '"abc_-123-br"',
+    '"x, abc_-123"',
+    '"*"',
+  ])("%s does not", (ifNoneMatch) => {
+    expect(noneMatchNames(ifNoneMatch, TAGS)).toBe(false);
+  });
+});

@@ -1,0 +1,140 @@
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+
+import { createLogger, type Logger } from "../../../src/telemetry/log.ts";
+
+const KEY = "K3y-that-nobody-may-see";
+const HASH = "0123456789abcdef0123456789abcdef01234567";
+
+/** What is written when a logger with these secrets is used. */
+function written(use: (log: Logger) => void, secrets: readonly string[] = [KEY], level = "trace"): string[] {
+  const lines: string[] = [];
+  use(createLogger({ level, secrets, destination: { write: (line) => void lines.push(line) } }));
+  return lines;
+}
+
+function parsed(lines: readonly string[]): unknown[] {
+  return lines.map((line) => JSON.parse(line) as unknown);
+}
+
+describe("a log line", () => {
+  it("is one line of JSON with level, time, message and the fields given", () => {
+    const lines = written((log) => log.info({ resource: "sold", status: 200 }, "upstream call"));
+    expect(lines).toHaveLength(1);
+    expect(lines[0]).toMatch(/^[^\n]*\n$/);
+    expect(parsed(lines)).toEqual([
+      {
+        level: "info",
+        time: expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/),
+        resource: "sold",
+        status: 200,
+        msg: "upstream call",
+      },
+    ]);
+  });
+
+  it("is left out below the level, and all are where the log is silent", () => {
+    const use = (log: Logger): void => {
+      log.debug("debug");
+      log.warn("warn");
+    };
+    expect(parsed(written(use, [KEY], "warn"))).toEqual([expect.objectContaining({ msg: "warn" })]);
+    expect(written(use, [KEY], "silent")).toEqual([]);
+  });
+});
+
+describe("a secret", () => {
+  it.each<[string, (log: Logger) => void]>([
+    ["the message", (log) => log.error(`signed with ${KEY}, then failed`)],
+    ["a field", (log) => log.info({ text: `listings?apikey=${KEY}&offset=0` }, "request")],
+    ["a field's name", (log) => log.info({ [`header ${KEY}`]: 1 }, "request")],
+    ["a field within a field", (log) => log.info({ a: [{ b: { c: KEY } }] }, "request")],
+    ["an error's message and stack", (log) => log.error({ err: new Error(`bad ${KEY}`) }, "failed")],
+    ["an error's cause", (log) => log.error({ err: new Error("bad", { cause: new Error(KEY) }) }, "failed")],
+    [
+      "a property of an error",
+      (log) => log.error({ err: Object.assign(new Error("x"), { config: KEY }) }, "x"),
+    ],
+    ["a child's bindings", (log) => log.child({ key: KEY }).info("request")],
+    ["text glued to others", (log) => log.info(`x${KEY}y${KEY}${KEY}`)],
+  ])("is not written, though it stands in %s", (_name, use) => {
+    const lines = written(use);
+    expect(lines).toHaveLength(1);
+    expect(lines[0]).not.toContain(KEY);
+    expect(lines[0]).toContain("[redacted]");
+    parsed(lines);
+  });
+
+  it.each(['quo"ted "key" here', String.raw`back\slash\key`, "nyckel-åäö-🔑", "a key & a+b=c/d", "tab\tkey"])(
+    "is not written in any of the ways a text is written: %s",
+    (secret) => {
+      const lines = written(
+        (log) => {
+          log.info({ text: secret, url: `/x?key=${encodeURIComponent(secret)}` }, secret);
+          log.info({ form: new URLSearchParams({ key: secret }).toString() });
+        },
+        [secret],
+      );
+      for (const line of lines) {
+        expect(line).not.toContain(secret);
+        expect(line).not.toContain(JSON.stringify(secret).slice(1, -1));
+        expect(line).not.toContain(encodeURIComponent(secret));
+        expect(line).not.toContain(new URLSearchParams({ key: secret }).toString().slice(4));
+      }
+      expect(parsed(lines)).toMatchObject([{ text: "[redacted]", msg: "[redacted]" }, {}]);
+    },
+  );
+
+  it("that is empty hides nothing", () => {
+    expect(parsed(written((log) => log.info("request"), [""]))).toMatchObject([{ msg: "request" }]);
+  });
+
+  it("is not written whatever it is and wherever it stands", () => {
+    const secret = fc.string({ unit: "grapheme", minLength: 12, maxLength: 30 });
+    fc.assert(
+      fc.property(secret, fc.string(), fc.string(), (secret, before, after) => {
+        const lines = written(
+          (log) => {
+            log.info({ text: before + secret + after, deep: [{ secret }] }, secret);
+            log.error({ err: new Error(before + secret) }, "failed");
+          },
+          [secret],
+        );
+        for (const line of lines) expect(JSON.stringify(JSON.parse(line))).not.toContain(inJson(secret));
+      }),
+    );
+  });
+});
+
+/** As it would stand in a line, unless it is made of what every line has. */
+function inJson(secret: string): string {
+  return JSON.stringify(secret).slice(1, -1);
+}
+
+describe("a signature", () => {
+  it.each([
+    `/listings?areaId=1&callerId=acme&time=1&unique=abcdefghijklmnop&hash=${HASH}`,
+    `/listings?hash=${HASH}&unique=abcdefghijklmnop&areaId=1`,
+    `areas?q=x%26hash%3D${HASH}%26unique%3Dabcdefghijklmnop`,
+    `areas?q=x%26hash%3d${HASH}%26unique%3dabcdefghijklmnop`,
+    `HASH=${HASH.toUpperCase()} UNIQUE=abcdefghijklmnop`,
+    `_hash=${HASH}`,
+  ])("is not written: %s", (text) => {
+    const [line = ""] = written((log) => log.warn({ text }, text));
+    expect(line).not.toMatch(/hash(=|%3d)|unique(=|%3d)/i);
+    expect(line.toLowerCase()).not.toContain(HASH);
+    expect(line).not.toContain("abcdefghijklmnop");
+    expect(JSON.parse(line)).toBeDefined();
+  });
+
+  it("leaves no trace of its parameters even where they are empty", () => {
+    expect(written((log) => log.info("/listings?hash=&unique=&areaId=1"))[0]).not.toMatch(/hash=|unique=/);
+  });
+
+  it("is no reason to hide the rest", () => {
+    const text = `areas?q=x%26hash%3D${HASH}&limit=5`;
+    expect(parsed(written((log) => log.info({ text }, "request")))).toMatchObject([
+      { text: "areas?q=x%26hash:[redacted]&limit=5" },
+    ]);
+  });
+});

@@ -1,0 +1,201 @@
+import { describe, expect, it } from "vitest";
+
+import type { RequestRecord, UpstreamCallRecord } from "../../../src/types.ts";
+import { createLogger } from "../../../src/telemetry/log.ts";
+import { createMetrics, type Metrics, type MetricSources } from "../../../src/telemetry/metrics.ts";
+import { createObserver } from "../../../src/telemetry/observer.ts";
+
+const REQUEST: RequestRecord = {
+  id: "request-1",
+  app: "web",
+  method: "GET",
+  resource: "listings",
+  text: "listings?offset=0",
+  status: 200,
+  outcome: "hit",
+  tier: "memory",
+  problem: undefined,
+  durationMs: 20,
+  bytes: 1_000,
+};
+
+const CALL: UpstreamCallRecord = {
+  resource: "sold",
+  text: "sold?offset=0",
+  cause: "retry",
+  status: 503,
+  durationMs: 1_500,
+  bytes: 10,
+};
+
+const SOURCES: MetricSources = {
+  tiers: () => [],
+  flights: () => 0,
+  budget: { windows: () => [], queue: () => [], circuits: () => [] },
+  appsRegistered: () => 0,
+  build: { version: "1.2.3", node: "v26.0.0" },
+};
+
+function metricsWith(sources: Partial<MetricSources> = {}): Metrics {
+  return createMetrics({ ...SOURCES, ...sources });
+}
+
+async function linesOf(metrics: Metrics): Promise<string[]> {
+  const { text } = await metrics.render();
+  return text.split("\n").filter((line) => line !== "" && !line.startsWith("#"));
+}
+
+describe("the metrics", () => {
+  it("count requests by app, resource, outcome and status, and time them in seconds", async () => {
+    const metrics = metricsWith();
+    metrics.request(REQUEST);
+    metrics.request({ ...REQUEST, durationMs: 3 });
+    metrics.request({ ...REQUEST, app: "other", outcome: "refused", status: 400, resource: "none" });
+    const lines = await linesOf(metrics);
+    expect(lines).toContain(
+      'gateway_requests_total{app="web",resource="listings",outcome="hit",status="200"} 2',
+    );
+    expect(lines).toContain(
+      'gateway_requests_total{app="other",resource="none",outcome="refused",status="400"} 1',
+    );
+    const bucket = 'gateway_request_duration_seconds_bucket{le="0.005",resource="listings",outcome="hit"} 1';
+    expect(lines).toContain(bucket);
+    expect(lines).toContain('gateway_request_duration_seconds_sum{resource="listings",outcome="hit"} 0.023');
+  });
+
+  it("count upstream calls by resource, cause and status or kind of failure", async () => {
+    const metrics = metricsWith();
+    metrics.upstreamCall(CALL);
+    metrics.upstreamCall({ ...CALL, cause: "miss", status: "header-timeout" });
+    const lines = await linesOf(metrics);
+    expect(lines).toContain('gateway_upstream_requests_total{resource="sold",cause="retry",status="503"} 1');
+    expect(lines).toContain(
+      'gateway_upstream_requests_total{resource="sold",cause="miss",status="header-timeout"} 1',
+    );
+    expect(lines).toContain('gateway_upstream_request_duration_seconds_sum{resource="sold"} 3');
+  });
+
+  it("show what is held now, at each scrape", async () => {
+    let entries = 1;
+    const metrics = metricsWith({
+      tiers: () => [
+        { tier: "memory", entries, bytes: entries * 100, evictions: 3 },
+        { tier: "redis", entries: 9, bytes: 900, evictions: 0 },
+      ],
+      flights: () => 7,
+    });
+    expect(await linesOf(metrics)).toEqual(
+      expect.arrayContaining([
+        'gateway_cache_entries{tier="memory"} 1',
+        'gateway_cache_bytes{tier="memory"} 100',
+        'gateway_cache_evictions_total{tier="memory"} 3',
+        'gateway_cache_entries{tier="redis"} 9',
+        "gateway_flights 7",
+      ]),
+    );
+    entries = 2;
+    expect(await linesOf(metrics)).toEqual(
+      expect.arrayContaining([
+        'gateway_cache_entries{tier="memory"} 2',
+        'gateway_cache_bytes{tier="memory"} 200',
+      ]),
+    );
+  });
+
+  it("count hits by the tier they were found in, and nothing where there was none", async () => {
+    const metrics = metricsWith();
+    metrics.request(REQUEST);
+    metrics.request({ ...REQUEST, tier: "redis" });
+    metrics.request({ ...REQUEST, outcome: "miss", tier: undefined });
+    const hits = (await linesOf(metrics)).filter((line) => line.startsWith("gateway_cache_hits_total"));
+    expect(hits).toEqual([
+      'gateway_cache_hits_total{tier="memory"} 1',
+      'gateway_cache_hits_total{tier="redis"} 1',
+    ]);
+  });
+
+  it("time what stores do, and tell which are in use", async () => {
+    const metrics = metricsWith();
+    metrics.storeOperation("redis", "get", 2);
+    metrics.breakerState("redis", "open");
+    const lines = await linesOf(metrics);
+    expect(lines).toContain(
+      'gateway_store_operation_duration_seconds_sum{store="redis",operation="get"} 0.002',
+    );
+    expect(lines).toContain('gateway_store_breaker_state{store="redis"} 2');
+    metrics.breakerState("redis", "closed");
+    expect(await linesOf(metrics)).toContain('gateway_store_breaker_state{store="redis"} 0');
+  });
+
+  it("count answers that refuse the credentials, from zero on", async () => {
+    const metrics = metricsWith();
+    expect(await linesOf(metrics)).toContain("gateway_upstream_credentials_refused_total 0");
+    for (const status of [401, 403, 404, 500] as const) metrics.upstreamCall({ ...CALL, status });
+    expect(await linesOf(metrics)).toContain("gateway_upstream_credentials_refused_total 2");
+  });
+
+  it("say what runs, how many apps it knows, and how late its timers are", async () => {
+    const metrics = metricsWith({ appsRegistered: () => 2 });
+    metrics.eventLoopDelay(300);
+    const lines = await linesOf(metrics);
+    expect(lines).toEqual(
+      expect.arrayContaining([
+        'gateway_build_info{version="1.2.3",node="v26.0.0"} 1',
+        "gateway_apps_registered 2",
+        'gateway_event_loop_delay_seconds_bucket{le="0.25"} 0',
+        'gateway_event_loop_delay_seconds_bucket{le="0.5"} 1',
+      ]),
+    );
+    const valueOf = (name: string): number =>
+      Number(lines.find((line) => line.startsWith(`${name} `))?.split(" ")[1]);
+    expect(valueOf("process_cpu_seconds_total")).toBeGreaterThan(0);
+    expect(valueOf("process_resident_memory_bytes")).toBeGreaterThan(valueOf("process_heap_bytes"));
+    expect(Math.abs(valueOf("process_start_time_seconds") * 1000 - performance.timeOrigin)).toBeLessThan(1);
+  });
+
+  it("of two gateways in one process are two", async () => {
+    const [one, other] = [metricsWith(), metricsWith()];
+    one.request(REQUEST);
+    expect((await linesOf(other)).filter((line) => line.startsWith("gateway_requests_total"))).toEqual([]);
+  });
+
+  it("have no label that tells one question from another", async () => {
+    const metrics = metricsWith();
+    metrics.request(REQUEST);
+    metrics.upstreamCall(CALL);
+    const before = (await linesOf(metrics)).length;
+    for (let index = 0; index < 100; index++) {
+      const text = `listings?areaId=${index}&offset=0`;
+      metrics.request({
+        ...REQUEST,
+        text,
+        id: `request-${index}`,
+        method: `M${index}`,
+        bytes: index,
+        problem: text,
+      });
+      metrics.upstreamCall({ ...CALL, text, bytes: index, note: text });
+    }
+    expect((await linesOf(metrics)).length).toBe(before);
+  });
+});
+
+describe("the observer", () => {
+  it("writes each request and each upstream call to the log and the metrics", async () => {
+    const lines: string[] = [];
+    const destination = { write: (line: string) => void lines.push(line) };
+    const metrics = metricsWith();
+    const observer = createObserver(createLogger({ level: "info", secrets: [], destination }), metrics);
+    observer.request(REQUEST);
+    observer.upstreamCall(CALL);
+    observer.warn("look here", { status: 403 });
+    observer.error("mend this", { err: new Error("broken") });
+    expect(lines.map((line) => JSON.parse(line) as unknown)).toMatchObject([
+      { level: "info", msg: "request", id: "request-1", outcome: "hit" },
+      { level: "info", msg: "upstream call", cause: "retry", status: 503 },
+      { level: "warn", msg: "look here", status: 403 },
+      { level: "error", msg: "mend this", err: { message: "broken" } },
+    ]);
+    expect((await linesOf(metrics)).filter((line) => /requests_total.* 1$/.test(line))).toHaveLength(2);
+  });
+});

@@ -1,0 +1,321 @@
+import { join } from "node:path";
+import { DatabaseSync } from "node:sqlite";
+
+import { describe, expect, it, onTestFinished } from "vitest";
+
+import { type LedgerBounds, NO_NEWS, type OwnLedger } from "../../../src/usage/ledger.ts";
+import { createMemoryLedger } from "../../../src/usage/memory-ledger.ts";
+import { createSqliteLedger } from "../../../src/usage/sqlite-ledger.ts";
+import { createUnfailingLedger, type UnfailingLedger } from "../../../src/usage/unfailing-ledger.ts";
+import { createFakeClock, type FakeClock } from "../../support/fake-clock.ts";
+import { ledgerEntry, ledgerLine, linesOf } from "../../support/ledger.ts";
+import { openSqliteBackend, SQLITE_FILE, temporaryDirectory } from "../../support/sqlite.ts";
+
+const FORGETS = "What is sent upstream may be forgotten at a restart.";
+const REMEMBERS = "What is sent upstream is remembered over a restart again.";
+const REST_MS = 2_000;
+const LOCKED_REST_MS = 500;
+const LOCKED_MOST_MS = 5_000;
+const ME = { origin: "api", own: "me.", since: 0 } as const;
+
+/** A ledger that works while it is switched on, and counts how often it was asked. */
+interface Switched extends OwnLedger {
+  /** So many operations it still takes. */
+  takes: number;
+  asked: number;
+}
+
+function switched(ledger: OwnLedger): Switched {
+  function work<T>(operation: () => T): T {
+    self.asked++;
+    if (self.takes-- <= 0) throw new Error("disk I/O error");
+    return operation();
+  }
+  const self: Switched = {
+    ...ledger,
+    takes: Number.POSITIVE_INFINITY,
+    asked: 0,
+    enter: (entry) => work(() => ledger.enter(entry)),
+    complete: (id, completion) => work(() => ledger.complete(id, completion)),
+    follow(follower) {
+      const following = ledger.follow(follower);
+      return {
+        news: () => work(following.news),
+        decide: (deciding) => work(() => following.decide(deciding)),
+      };
+    },
+  };
+  return self;
+}
+
+interface Scene {
+  readonly clock: FakeClock;
+  readonly inner: Switched;
+  readonly ledger: UnfailingLedger;
+  readonly warnings: string[];
+}
+
+function setUp(bounds: Partial<LedgerBounds> = {}): Scene {
+  const clock = createFakeClock();
+  const warnings: string[] = [];
+  const inner = switched(
+    createMemoryLedger({ retentionMs: 86_400_000, maxRecords: 1_000_000, now: clock.now, ...bounds }),
+  );
+  const ledger = createUnfailingLedger(inner, {
+    now: clock.now,
+    warn: (message) => void warnings.push(message),
+  });
+  return { clock, inner, ledger, warnings };
+}
+
+/** Enters a send now, and completes it. */
+function send({ clock, ledger }: Pick<Scene, "clock" | "ledger">, id: string): void {
+  ledger.enter(ledgerEntry({ id, at: clock.now() }));
+  ledger.complete(id, { status: 200, durationMs: 10, arrivedAt: clock.now() });
+}
+
+describe("a ledger that never fails", () => {
+  it("is the ledger behind it while that works", async () => {
+    const scene = setUp();
+    const at = scene.clock.now();
+    send(scene, "a");
+    expect(await linesOf(scene.ledger)).toEqual([ledgerLine({ id: "a", at })]);
+    expect(scene.ledger.follow(ME).news()?.entered).toEqual([ledgerLine({ id: "a", at })]);
+    expect(await scene.ledger.completeSince()).toBe(at);
+    expect(scene.warnings).toEqual([]);
+  });
+
+  it("says once that it fails and once that it works again, and makes up for all of it, in order", async () => {
+    const scene = setUp();
+    const { clock, inner, warnings } = scene;
+    const start = clock.now();
+    inner.takes = 0;
+    for (const id of ["a", "b"]) send(scene, id);
+    await clock.advance(REST_MS);
+    // It takes two operations and then no more.
+    inner.takes = 2;
+    send(scene, "c");
+    expect(warnings).toEqual([FORGETS]);
+    expect(await linesOf(inner)).toEqual([ledgerLine({ id: "a", at: start })]);
+    await clock.advance(REST_MS);
+    inner.takes = Number.POSITIVE_INFINITY;
+    send(scene, "d");
+    expect(await linesOf(inner)).toEqual([
+      ledgerLine({ id: "a", at: start }),
+      ledgerLine({ id: "b", at: start }),
+      ledgerLine({ id: "c", at: start + REST_MS }),
+      ledgerLine({ id: "d", at: start + 2 * REST_MS }),
+    ]);
+    expect(warnings).toEqual([FORGETS, REMEMBERS]);
+  });
+
+  it("goes on where it stopped: no operation is given twice", async () => {
+    const scene = setUp();
+    const { clock, inner } = scene;
+    inner.takes = 1;
+    for (const id of ["a", "b"]) send(scene, id);
+    await clock.advance(REST_MS);
+    [inner.takes, inner.asked] = [Number.POSITIVE_INFINITY, 0];
+    send(scene, "c");
+    // All but the first of six, and none of the time in between.
+    expect(inner.asked).toBe(5);
+  });
+
+  it("leaves the ledger alone for a while after it failed, but not because the clock was set back", async () => {
+    const scene = setUp();
+    const { clock, inner, ledger } = scene;
+    inner.takes = 0;
+    for (const id of ["a", "b", "c"]) send(scene, id);
+    expect(inner.asked).toBe(1);
+    await clock.advance(REST_MS - 1);
+    send(scene, "d");
+    expect(inner.asked).toBe(1);
+    await clock.advance(1);
+    send(scene, "e");
+    expect(inner.asked).toBe(2);
+    clock.set(clock.now() - 3_600_000);
+    ledger.complete("e", { status: 200, durationMs: 1, arrivedAt: clock.now() });
+    expect(inner.asked).toBe(3);
+  });
+
+  it("begins with nothing where what was sent before cannot be read, and says so", () => {
+    const { inner, ledger, warnings } = setUp();
+    inner.takes = 0;
+    expect(ledger.follow(ME).news()).toBeUndefined();
+    expect(ledger.follow({ ...ME, origin: "images" }).news()).toBeUndefined();
+    expect(warnings).toEqual([FORGETS]);
+  });
+
+  it("tells the news that could not be read when it can be, though not at once", async () => {
+    const { clock, inner, ledger } = setUp();
+    const at = clock.now();
+    inner.enter(ledgerEntry({ id: "a", at }));
+    inner.takes = 0;
+    const following = ledger.follow(ME);
+    expect(following.news()).toBeUndefined();
+    inner.takes = Number.POSITIVE_INFINITY;
+    expect(following.news()).toBeUndefined();
+    await clock.advance(REST_MS);
+    expect(following.news()).toMatchObject({ isFirst: true, entered: [{ id: "a", at }] });
+  });
+
+  it("lets it be decided without the ledger while that fails, and is told what was decided", async () => {
+    const scene = setUp();
+    const { clock, inner, ledger, warnings } = scene;
+    const following = ledger.follow(ME);
+    following.news();
+    inner.takes = 0;
+    const heard: unknown[] = [];
+    const decide = (id: string | undefined): boolean =>
+      following.decide((news) => {
+        heard.push(news);
+        return id === undefined ? undefined : ledgerEntry({ id, at: clock.now() });
+      });
+    // Tried once, and then left alone.
+    for (const id of ["me.1", undefined, "me.2"]) expect(decide(id)).toBe(true);
+    expect([inner.asked, heard, warnings]).toEqual([2, [undefined, undefined, undefined], [FORGETS]]);
+    inner.takes = Number.POSITIVE_INFINITY;
+    await clock.advance(REST_MS);
+    expect(decide("me.3")).toBe(true);
+    expect(heard.at(-1)).toEqual(NO_NEWS);
+    expect((await linesOf(inner)).map(({ id }) => id)).toEqual(["me.1", "me.2", "me.3"]);
+    expect(warnings).toEqual([FORGETS, REMEMBERS]);
+  });
+
+  it("decides once, though the ledger fails when it has been decided", async () => {
+    const { clock, inner, warnings } = setUp();
+    const failing: OwnLedger = {
+      ...inner,
+      follow: () => ({
+        news: () => NO_NEWS,
+        decide(work) {
+          work(NO_NEWS);
+          throw new Error("database or disk is full");
+        },
+      }),
+    };
+    const ledger = createUnfailingLedger(failing, {
+      now: clock.now,
+      warn: (text) => void warnings.push(text),
+    });
+    let decisions = 0;
+    const decided = ledger.follow(ME).decide(() => ledgerEntry({ id: `me.${++decisions}`, at: clock.now() }));
+    expect([decided, decisions, warnings]).toEqual([true, 1, [FORGETS]]);
+    ledger.flush();
+    expect((await linesOf(inner)).map(({ id }) => id)).toEqual(["me.1"]);
+  });
+
+  it("does not claim to be complete while something is owed, and is given it before it is read", async () => {
+    const scene = setUp();
+    const { clock, inner, ledger } = scene;
+    const start = clock.now();
+    inner.takes = 0;
+    send(scene, "a");
+    await clock.advance(1_000);
+    expect(await ledger.completeSince()).toBe(clock.now());
+    expect(await linesOf(ledger)).toEqual([]);
+    await clock.advance(1_000);
+    inner.takes = Number.POSITIVE_INFINITY;
+    expect(await linesOf(ledger)).toEqual([ledgerLine({ id: "a", at: start })]);
+    expect(await ledger.completeSince()).toBe(start);
+  });
+
+  it("forgets the oldest where too much is owed, and is then complete only since", async () => {
+    const scene = setUp();
+    const { clock, inner, ledger } = scene;
+    const start = clock.now();
+    inner.takes = 0;
+    for (let each = 0; each < 100_010; each++) {
+      clock.set(start + each);
+      ledger.enter(ledgerEntry({ id: String(each), at: clock.now() }));
+      // It is tried now and then meanwhile.
+      inner.takes = 0;
+    }
+    clock.set(clock.now() + REST_MS);
+    inner.takes = Number.POSITIVE_INFINITY;
+    // Not all at once: everybody would have to wait.
+    expect(await linesOf(ledger)).toHaveLength(1_000);
+    expect(await ledger.completeSince()).toBe(clock.now());
+    for (let turn = 0; turn < 98; turn++)
+      ledger.complete("nobody", ledgerLine().completion ?? expect.unreachable());
+    expect((await linesOf(ledger)).map(({ id }) => Number(id))).toEqual(
+      Array.from({ length: 100_000 }, (_, index) => index + 10),
+    );
+    expect(await ledger.completeSince()).toBe(start + 10);
+  });
+});
+
+describe("a ledger that another process does not let go of", () => {
+  /** The ledger on a file, and another connection that has it locked. */
+  function locked(): {
+    readonly clock: FakeClock;
+    readonly ledger: UnfailingLedger;
+    readonly warnings: string[];
+    readonly unlock: () => void;
+  } {
+    const directory = temporaryDirectory();
+    const { database, close } = openSqliteBackend(directory);
+    onTestFinished(close);
+    const clock = createFakeClock();
+    const warnings: string[] = [];
+    const bounds = { retentionMs: 86_400_000, maxRecords: 1_000, now: clock.now };
+    const ledger = createUnfailingLedger(createSqliteLedger(database, bounds), {
+      now: clock.now,
+      warn: (message, { reason = "" }) => void warnings.push(`${message} ${String(reason)}`),
+    });
+    const other = new DatabaseSync(join(directory, SQLITE_FILE));
+    other.exec("BEGIN IMMEDIATE");
+    return { clock, ledger, warnings, unlock: () => other.close() };
+  }
+
+  it("is given what it could not take as soon as the other lets go, and nobody needs to know", async () => {
+    const { clock, ledger, warnings, unlock } = locked();
+    const at = clock.now();
+    for (const id of ["a", "b"]) send({ clock, ledger }, id);
+    expect(await linesOf(ledger)).toEqual([]);
+    unlock();
+    await clock.advance(LOCKED_REST_MS);
+    expect(await linesOf(ledger)).toEqual([ledgerLine({ id: "a", at }), ledgerLine({ id: "b", at })]);
+    expect(warnings).toEqual([]);
+  });
+
+  it("has nothing decided without the other, but for when that takes too long", async () => {
+    const { clock, ledger, warnings, unlock } = locked();
+    const following = ledger.follow(ME);
+    expect(following.news()).toMatchObject({ isFirst: true });
+    let decisions = 0;
+    const decide = (): boolean =>
+      following.decide(() => ledgerEntry({ id: `me.${++decisions}`, at: clock.now() }));
+    const began = clock.now();
+    for (; clock.now() - began < LOCKED_MOST_MS; await clock.advance(LOCKED_REST_MS))
+      expect([decide(), decisions, warnings.length]).toEqual([false, 0, 0]);
+    expect([decide(), decisions]).toEqual([true, 1]);
+    expect(warnings).toEqual([expect.stringMatching(/forgotten.*locked/)]);
+    unlock();
+    await clock.advance(REST_MS);
+    expect([decide(), decisions]).toEqual([true, 2]);
+    expect((await linesOf(ledger)).map(({ id }) => id)).toEqual(["me.1", "me.2"]);
+    expect(warnings).toEqual([expect.anything(), expect.stringContaining("again")]);
+  });
+});
+
+describe("at the end of a process", () => {
+  it("it is given all that it is owed, though it was to rest", async () => {
+    const scene = setUp();
+    scene.inner.takes = 0;
+    for (let index = 0; index < 3_000; index++) send(scene, `send-${index}`);
+    scene.inner.takes = Number.POSITIVE_INFINITY;
+    scene.ledger.flush();
+    expect(await linesOf(scene.inner)).toHaveLength(3_000);
+    expect(scene.warnings).toEqual([FORGETS, REMEMBERS]);
+  });
+
+  it("it is not asked for ever, and what is missing is said", async () => {
+    const scene = setUp();
+    scene.inner.takes = 1;
+    for (const id of ["a", "b"]) send(scene, id);
+    scene.ledger.flush();
+    expect(await linesOf(scene.inner)).toHaveLength(1);
+    expect(scene.warnings).toEqual([FORGETS, "Sends are missing from what is remembered."]);
+  });
+});
