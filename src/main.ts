@@ -2,10 +2,10 @@
  * The process: settings, start, signals, drain, exit code.
  */
 import { createGateway, type Gateway } from "./app.ts";
-import type { StopOptions } from "./draw-life.ts";
+import type { StopOptions } from "./lifecycle.ts";
 import { createLogger, type Logger } from "./telemetry/log.ts";
 import { systemClock } from "./process/clock.ts";
-import { checkWarmList } from "./draw-warm.ts";
+import { checkWarmList } from "./warm-list.ts";
 import { ConfigError } from "./config/config.ts";
 import { processEnvironment } from "./config/environment.ts";
 import { systemRandom } from "./process/random.ts";

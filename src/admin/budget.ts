@@ -38,7 +38,7 @@ export interface AdminBudgetOptions extends Understanding {
   /** What an app's request for a resource would wait; nothing is spent. */
   readonly expect: (app: string, resource: Resource) => Expectation;
   /** Ids of the registered apps; a request of any other is of `other`. */
-  readonly apps: ReadonlySet<string>;
+  readonly apps: () => ReadonlySet<string>;
 }
 
 /** @returns `GET /budget` and `GET /quote` */
@@ -54,7 +54,7 @@ export function createAdminBudget(options: AdminBudgetOptions): Router {
       parametersOf(request, ["url", "app", "format"]);
       const { text, key, query } = askedFor(parameter(request, "url"), formatOf(request), options);
       const named = optionalParameter(request, "app");
-      const app = named !== undefined && options.apps.has(named) ? named : "other";
+      const app = named !== undefined && options.apps().has(named) ? named : "other";
       const inspection = await options.inspect(query, key);
       response.json({ query: text, app, ...quoteOf(inspection, options.expect(app, query.resource)) });
     })

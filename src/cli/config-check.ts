@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 
-import { checkWarmList } from "../draw-warm.ts";
+import { checkWarmList } from "../warm-list.ts";
 import { examineConfig } from "../config/config.ts";
 import { report } from "../config/config-report.ts";
 import { processEnvironment } from "../config/environment.ts";

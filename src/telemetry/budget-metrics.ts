@@ -25,15 +25,18 @@ export interface BudgetMetrics {
   readonly refused: (app: string, reason: RefusalReason, isEnforced: boolean) => void;
 }
 
-/** What is left of the budget, who spends it, and who waits for it. */
-export function registerBudgetMetrics(instruments: Instruments, sources: BudgetSources): BudgetMetrics {
-  const { counter, histogram, sampled } = instruments;
+/** What is left of each window, the queue and the circuits at the moment of a scrape. */
+export function sampleBudget({ sampled }: Instruments, sources: BudgetSources): void {
   sampled(BUDGET.limit, () => sources.windows().map(({ window, limit }) => [{ window }, limit]));
   sampled(BUDGET.remaining, () => sources.windows().map(({ window, remaining }) => [{ window }, remaining]));
   sampled(BUDGET.queueLength, () => sources.queue().map(({ priority, length }) => [{ priority }, length]));
   sampled(UPSTREAM.circuitState, () =>
     sources.circuits().map(({ circuit, state }) => [{ circuit }, CIRCUIT_STATES[state]]),
   );
+}
+
+/** Counts the calls that each app spends, its refusals and its waits. */
+export function registerBudgetMetrics({ counter, histogram }: Instruments): BudgetMetrics {
   const spent = counter(BUDGET.spent);
   const refused = counter(BUDGET.refused);
   const wouldBeRefused = counter(BUDGET.wouldBeRefused);

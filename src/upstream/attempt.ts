@@ -47,7 +47,7 @@ export interface AttemptOptions {
   readonly identity: Identity;
   readonly hosts: readonly string[];
   readonly totalTimeoutMs: number;
-  readonly maxCoolOffMs: number;
+  readonly maxCoolOffMs: () => number;
   readonly retryDelayMs: number;
   readonly clock: Clock;
   readonly random: Random;
@@ -203,7 +203,7 @@ async function call(
     });
     const now = clock.now();
     const { status, headers } = answer;
-    const known = { hosts: options.hosts, maxCoolOffMs: options.maxCoolOffMs };
+    const known = { hosts: options.hosts, maxCoolOffMs: options.maxCoolOffMs() };
     const mayRetry = areRenewed({ status, date: headers.date, signedWith }, options, now);
     const judged = judgeAnswer(answer, { ...question, ...known, now });
     const verdict = judged.kind === "failed" && mayRetry ? { ...judged, mayRetry } : judged;

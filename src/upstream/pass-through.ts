@@ -31,7 +31,7 @@ export interface PassThroughOptions {
   readonly credentials: Credentials;
   readonly identity: Identity;
   readonly hosts: readonly string[];
-  readonly maxCoolOffMs: number;
+  readonly maxCoolOffMs: () => number;
   readonly connectTimeoutMs: number;
   readonly headerTimeoutMs: number;
   readonly totalTimeoutMs: number;
@@ -218,7 +218,7 @@ async function problemIn(
   areRenewed({ status, date: answer.headers.date, signedWith }, options, clock.now());
   const body = await firstBytes(answer);
   const single = query.kind === "record";
-  const asked = { resource: query.resource, single, hosts, maxCoolOffMs, now: clock.now() };
+  const asked = { resource: query.resource, single, hosts, maxCoolOffMs: maxCoolOffMs(), now: clock.now() };
   const verdict = judgeAnswer({ status, headers: answer.headers, body }, asked);
   return "problem" in verdict ? verdict.problem : new Problem("upstream-invalid-response");
 }

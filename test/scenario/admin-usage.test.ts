@@ -65,7 +65,7 @@ async function openDesk(options: Partial<AdminOptions> = {}): Promise<Desk> {
     inspect: async () => ({ next: "fetch", why: "not stored", entry: null }),
     budget: () => ({}),
     expect: () => ({ waitMs: 0, why: "budget", refusal: undefined }),
-    apps: new Set(),
+    apps: () => new Set<string>(),
     purge: async () => ({ epoch: 1 }),
     limits: {
       maxUrlBytes: 8192,

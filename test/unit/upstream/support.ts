@@ -109,7 +109,7 @@ export function attempting(options: AttemptingOptions): Attempting {
   const watcher = createWatcher();
   const attempt = createAttempt({
     originOf: () => origin,
-    maxCoolOffMs: 3_600_000,
+    maxCoolOffMs: () => 3_600_000,
     credentials: options.credentials ?? { version: () => 1, lookAgain: () => undefined },
     identity: IDENTITY,
     hosts: [new URL(baseUrl).host],

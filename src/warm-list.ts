@@ -1,7 +1,7 @@
 /**
- * What is kept warm, understood and wired.
+ * The list of URLs to keep warm: from the file to questions, with every mistake named.
  */
-import { createWarm, type Warm, type WarmItem, type WarmOptions } from "./cache/warm.ts";
+import type { WarmItem } from "./cache/warm.ts";
 import { meaningOf } from "./http/understand.ts";
 import { type GatewayRequest, NO_DIRECTIVES } from "./types.ts";
 import { Problem } from "./errors.ts";
@@ -12,18 +12,11 @@ import { readWarmList, type WarmUrl } from "./config/warm-list.ts";
 import type { ParseOptions } from "./query/parse.ts";
 import { createRouter } from "./query/route.ts";
 import { splitTarget } from "./query/wire.ts";
-import type { Surroundings } from "./surroundings.ts";
 
-export type WarmParts = Pick<WarmOptions, "items" | "tiers" | "refresh" | "observer">;
-
-export function drawWarm({ settings, clock, random }: Surroundings, parts: WarmParts): Warm {
-  return createWarm({ ...parts, rules: () => settings.current().cache, clock, random });
-}
-
-/** What the list of URLs to keep warm asks for; nothing where there are problems. */
+/** The items of the list; empty if it has problems. */
 export interface WarmList {
   readonly items: readonly WarmItem[];
-  /** A line for each mistake. */
+  /** One line per mistake. */
   readonly problems: readonly string[];
 }
 
@@ -31,8 +24,8 @@ export interface WarmList {
 export type ReadWarmItems = (settings: ReadableSettings) => WarmList;
 
 /**
- * What the settings do not tell, because there is a mistake in them, is not held against the list: then it is
- * checked as far as that goes.
+ * If a setting that the check needs is itself wrong, the list is checked only as far as the other settings allow. The
+ * list is not blamed for a mistake in the settings.
  */
 export function createReadWarmItems(
   readFile: (path: string) => string,
@@ -49,17 +42,17 @@ export function createReadWarmItems(
     const faults = [...problems];
     for (const url of urls) {
       const understood = understand(url);
-      // Without the query: a signature or a key may have been copied into it.
+      // The query is left out: someone may have copied a signature or a key into it.
       if (typeof understood === "string")
         faults.push(`${url.place}: ${splitTarget(url.url).path}: ${understood}`);
-      else if (!isApp(url.app)) faults.push(`${url.place}: ${url.app} is no app of the settings`);
+      else if (!isApp(url.app)) faults.push(`${url.place}: ${url.app} is not an app in the settings`);
       else if (understood !== undefined) items.push({ question: understood, everyMs: url.everyMs });
     }
     return faults.length > 0 ? { items: [], problems: faults } : { items, problems: [] };
   };
 }
 
-/** @returns a line for each mistake in the list that the settings name */
+/** @returns one line per mistake in the list that the settings name */
 export function checkWarmList(
   settings: ReadableSettings,
   readFile: (path: string) => string,
@@ -67,7 +60,7 @@ export function checkWarmList(
   return createReadWarmItems(readFile, () => false)(settings).problems;
 }
 
-/** @returns the URLs that are new, gone, or fetched otherwise */
+/** @returns the URLs that were added, removed, or are fetched at other times */
 export function warmChanges(before: readonly WarmItem[], after: readonly WarmItem[]): SettingChange[] {
   const [old, now] = [describedByAnswer(before), describedByAnswer(after)];
   return [...new Set([...old.keys(), ...now.keys()])].flatMap((answer): SettingChange[] => {
@@ -77,7 +70,7 @@ export function warmChanges(before: readonly WarmItem[], after: readonly WarmIte
   });
 }
 
-/** How often, and for whom, each answer is fetched: one may stand in the list for several apps. */
+/** How often and for which apps each answer is fetched. A URL may be listed for several apps. */
 function describedByAnswer(items: readonly WarmItem[]): Map<string, string> {
   const described = new Map<string, string>();
   for (const { question, everyMs } of items) {
@@ -90,7 +83,7 @@ function describedByAnswer(items: readonly WarmItem[]): Map<string, string> {
   return described;
 }
 
-/** @returns what understands a URL; nothing is understood where the settings that it needs were not read */
+/** @returns the function that parses a URL; it returns `undefined` if the settings it needs could not be read */
 function createUnderstandUrl(
   { recordPath, passThrough }: NonNullable<ReadableSettings["upstream"]> = {},
   { unknown, ignored }: NonNullable<ReadableSettings["query"]> = {},
@@ -102,7 +95,7 @@ function createUnderstandUrl(
   return (url) => understand(url, route, { unknown, ignored, isSecret });
 }
 
-/** @returns the question that a URL puts, or why it puts none */
+/** @returns the question that a URL stands for, or why there is none */
 function understand(
   { url, app, format }: WarmUrl,
   route: ReturnType<typeof createRouter>,
@@ -110,7 +103,7 @@ function understand(
 ): WarmItem["question"] | string {
   const { path, search } = splitTarget(url);
   const to = route(path);
-  if (to.kind === "unknown" || to.kind === "streamed") return "nothing at this URL is ever kept";
+  if (to.kind === "unknown" || to.kind === "streamed") return "answers of this URL are never cached";
   const request: GatewayRequest = {
     id: "warm",
     method: "GET",
@@ -126,12 +119,12 @@ function understand(
     directives: NO_DIRECTIVES,
     receivedAt: 0,
     deadlineAt: Number.POSITIVE_INFINITY,
-    // Nobody hangs up.
+    // No caller can hang up.
     gone: new AbortController().signal,
   };
   try {
     const { query, text, key } = meaningOf(request, parse);
-    return query.kind === "streamed" ? "nothing at this URL is ever kept" : { request, query, text, key };
+    return query.kind === "streamed" ? "answers of this URL are never cached" : { request, query, text, key };
   } catch (error) {
     if (!(error instanceof Problem)) throw error;
     const { errors = [] } = error.details;

@@ -1,12 +1,12 @@
 /**
- * The budgets of both origins, wired: allowance and throttle, and how they are shown.
+ * The budgets of both origins, and how they are shown to callers, operators and the cache.
  */
 import type { Allowance, Overview, ShareOfWindow } from "./ratelimit/allowance.ts";
 import type { AppTerms, Terms } from "./ratelimit/arbiter.ts";
 import { refusalOf } from "./ratelimit/refusal.ts";
 import { createThrottle, type Throttle, type ThrottleObserver } from "./ratelimit/throttle.ts";
 import { followingTerms } from "./ratelimit/terms.ts";
-import { type OriginName, ORIGINS, PRIORITIES } from "./types.ts";
+import { type OriginName, ORIGINS, PRIORITIES, type Question } from "./types.ts";
 import type { Resource } from "./interface/resources.ts";
 import type { BudgetSources } from "./telemetry/budget-metrics.ts";
 import type { Clock } from "./process/clock.ts";
@@ -22,7 +22,7 @@ interface Budget {
 
 export type Budgets = Readonly<Record<OriginName, Budget>>;
 
-export interface DrawBudgetsOptions {
+export interface BudgetsOptions {
   readonly settings: LiveSettings;
   readonly clock: Clock;
   readonly allowanceOf: (origin: OriginName, terms: Terms) => Allowance;
@@ -34,20 +34,19 @@ const OTHER_APP: AppTerms & { readonly id: string } = { id: "other", weight: 1, 
 /** From when a send is allowed until it departs, at the most; one that takes longer asks anew. */
 const DEPARTURE_MS = 2_000;
 
-export function drawBudgets(options: DrawBudgetsOptions): Budgets {
+export function createBudgets(options: BudgetsOptions): Budgets {
   const { settings, clock, allowanceOf, observer } = options;
-  const budget = settings.section("budget");
-  const draw = (origin: OriginName): Budget => {
+  const create = (origin: OriginName): Budget => {
     const terms = followingTerms(settings.derive((config) => termsOf(origin, config)));
     const allowance = allowanceOf(origin, terms);
     const departures = new Map<string, number>();
     const throttle = createThrottle({
       allowance,
       get concurrency() {
-        return budget.concurrency;
+        return settings.current().budget.concurrency;
       },
       get mode() {
-        return budget.mode;
+        return settings.current().budget.mode;
       },
       clock,
       observer: {
@@ -60,7 +59,7 @@ export function drawBudgets(options: DrawBudgetsOptions): Budgets {
     });
     return { allowance, throttle, departures: (app) => departures.get(app) ?? 0 };
   };
-  return { api: draw("api"), images: draw("images") };
+  return { api: create("api"), images: create("images") };
 }
 
 function termsOf(origin: OriginName, { apps, budget, upstream }: Config): Terms {
@@ -120,6 +119,15 @@ export function createBudgetLeft(budgets: Budgets, { steady }: Clock): (resource
   };
 }
 
+/** @returns whether the upstream is left alone for now: it asked for that, or shows no sign of life */
+export function createIsCoolingOff(budgets: Budgets): (question: Question) => boolean {
+  return ({ query: { resource }, request: { app, priority } }) => {
+    const { throttle } = budgets[resource === "images" ? "images" : "api"];
+    const { forMs, why } = throttle.expect({ app, priority, resource });
+    return forMs > 0 && why === "cool-off";
+  };
+}
+
 /** How the budgets stand, as operators are shown it. Times in milliseconds. */
 export function describeBudgets(budgets: Budgets, { budget }: Config): object {
   const origins = ORIGINS.map((origin) => {
@@ -161,9 +169,9 @@ export function createExpect(
 }
 
 /** How the budgets stand, as metrics show it. */
-export function budgetSources(budgets: () => Budgets): BudgetSources {
+export function budgetSources(budgets: Budgets): BudgetSources {
   const overviews = (): (Overview & { origin: OriginName })[] =>
-    ORIGINS.map((origin) => ({ origin, ...budgets()[origin].allowance.overview() }));
+    ORIGINS.map((origin) => ({ origin, ...budgets[origin].allowance.overview() }));
   return {
     windows: () =>
       overviews().flatMap(({ origin, windows }) =>
@@ -176,7 +184,7 @@ export function budgetSources(budgets: () => Budgets): BudgetSources {
     queue: () =>
       PRIORITIES.map((priority) => ({
         priority,
-        length: ORIGINS.reduce((sum, origin) => sum + budgets()[origin].throttle.queueLength(priority), 0),
+        length: ORIGINS.reduce((sum, origin) => sum + budgets[origin].throttle.queueLength(priority), 0),
       })),
     circuits: () => overviews().flatMap(circuitsOf),
   };

@@ -1,10 +1,10 @@
 /**
- * Settings that are read again while the process runs: validated as a whole, then applied as a whole.
+ * Reload of the settings while the process runs. They are validated as a whole, then applied as a whole.
  */
 import { keptMs } from "./ratelimit/windows.ts";
 import type { Warm } from "./cache/warm.ts";
-import type { Budgets } from "./draw-budgets.ts";
-import { type ReadWarmItems, warmChanges, type WarmList } from "./draw-warm.ts";
+import type { Budgets } from "./budgets.ts";
+import { type ReadWarmItems, warmChanges, type WarmList } from "./warm-list.ts";
 import { ORIGINS } from "./types.ts";
 import type { Logger } from "./telemetry/log.ts";
 import type { Metrics } from "./telemetry/metrics.ts";
@@ -14,7 +14,7 @@ import type { LiveSettings, Reload } from "./config/live-settings.ts";
 import type { PrivateKeys } from "./config/private-keys.ts";
 import { describeChange } from "./config/setting-changes.ts";
 
-export interface ReloadParts {
+export interface ReloadOptions {
   readonly settings: LiveSettings;
   readonly keys: PrivateKeys;
   readonly budgets: Budgets;
@@ -25,10 +25,10 @@ export interface ReloadParts {
   readonly clock: Clock;
 }
 
-/** @param by who asked for it, for the log */
+/** @param by what triggered the reload, for the log */
 export type ReloadNow = (by: "SIGHUP" | "request") => Reload<WarmList>;
 
-export function drawReload(parts: ReloadParts): ReloadNow {
+export function createReload(parts: ReloadOptions): ReloadNow {
   const { settings, keys, budgets, warm, metrics, log, clock } = parts;
   metrics.config.inForce(clock.now());
 
@@ -37,28 +37,25 @@ export function drawReload(parts: ReloadParts): ReloadNow {
     metrics.config.reloaded(reload.kind);
     if (reload.kind !== "applied") {
       const { kind, problems } = reload;
-      log.error(
-        { by, result: kind, problems },
-        "The settings were read again, and nothing of them was applied.",
-      );
+      log.error({ by, result: kind, problems }, "Reload failed. The previous settings stay in force.");
       return reload;
     }
     const { config, also } = reload;
     metrics.config.inForce(clock.now());
     log.level = config.log.level;
-    // The file of the key may have changed though nothing in the settings has.
+    // The key file may have changed although no setting has.
     const isNewKey = keys.replace(config.upstream.privateKey);
-    const isTold = reload.changes.some(({ path }) => path === "upstream.privateKey");
-    // Nor need the list of what is kept warm be another file.
+    const isListed = reload.changes.some(({ path }) => path === "upstream.privateKey");
+    // The warm list may have changed although its path has not.
     const newWarm = warmChanges(warm.items(), also.items);
     if (newWarm.length > 0) warm.replace(also.items);
     const changes = [
       ...reload.changes,
-      ...(isNewKey && !isTold ? [{ path: "upstream.privateKey" }] : []),
+      ...(isNewKey && !isListed ? [{ path: "upstream.privateKey" }] : []),
       ...newWarm,
     ];
     for (const origin of ORIGINS) budgets[origin].throttle.retune();
-    log.info({ by, changes: changes.map(describeChange) }, "The settings were read again, and are in force.");
+    log.info({ by, changes: changes.map(describeChange) }, "Reload done. The new settings are in force.");
     return { ...reload, changes };
   };
 }
