@@ -71,7 +71,8 @@ const LAYERS: Layer[] = [
   layer(["src/interface/**"], [], { pure: true }),
   layer(["src/query/**"], ["interface"], { pure: true }),
   layer(["src/http/**"], ["interface", "query"]),
-  layer(["src/admin/**"], ["interface", "query", "http"]),
+  // The operators' port shows what every part knows, so it may name the types of every part.
+  layer(["src/admin/**"], ["interface", "query", "http", "cache", "ratelimit", "usage", "config"]),
   layer(["src/cache/**"], ["interface", "query", "process"]),
   layer(["src/singleflight/**"], ["cache", "process", "redis"]),
   layer(["src/ratelimit/**"], ["interface", "usage", "process", "redis", "sqlite"]),

@@ -43,6 +43,7 @@ import { createGatewayServer } from "./http/server.ts";
 import { createUnderstand } from "./http/understand.ts";
 import { createLifecycle, longestStopMs, type Lifecycle, type StopOptions } from "./lifecycle.ts";
 import { createPipeline } from "./pipeline.ts";
+import { originOf } from "./interface/resources.ts";
 import { build } from "./process/build.ts";
 import type { Clock } from "./process/clock.ts";
 import type { Listening } from "./process/listen.ts";
@@ -269,7 +270,7 @@ function createUpstream(context: Context, budgets: Budgets, lookForKey: () => vo
     random,
     observer,
     maxCoolOffMs: () => settings.current().budget.maxCoolOffMs,
-    originOf: (resource) => (resource === "images" ? images : api),
+    originOf: (resource) => ({ api, images })[originOf(resource)],
     identity: upstream,
     hosts: [upstream.url, upstream.imageUrl].map((url) => new URL(url).host),
     credentials: { version: keys.version, lookAgain: lookForKey },

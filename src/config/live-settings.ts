@@ -25,14 +25,18 @@ interface AlsoRead {
   readonly problems: readonly string[];
 }
 
-/** What came of reading the settings again. */
-export type Reload<Also> =
-  | {
-      readonly kind: "applied";
-      readonly config: Config;
-      readonly changes: readonly SettingChange[];
-      readonly also: Also;
-    }
+/** The outcome of a reload, with the new settings where they were applied. */
+export type Reload<Also> = (AppliedReload & { readonly config: Config; readonly also: Also }) | FailedReload;
+
+/** The outcome of a reload, as operators see it. */
+export type ReloadOutcome = AppliedReload | FailedReload;
+
+interface AppliedReload {
+  readonly kind: "applied";
+  readonly changes: readonly SettingChange[];
+}
+
+type FailedReload =
   /** Nothing was changed: a line for each problem. */
   | { readonly kind: "invalid"; readonly problems: readonly string[] }
   /** Nothing was changed: a line for each setting that cannot change while the process runs. */
