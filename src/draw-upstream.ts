@@ -40,7 +40,11 @@ export function drawUpstream(surroundings: Surroundings, parts: UpstreamParts): 
     },
     originOf: drawOrigins(surroundings, parts),
     identity: upstream,
-    hosts: [upstream.url, upstream.imageUrl].map((url) => new URL(url).host),
+    confidential: {
+      hosts: [upstream.url, upstream.imageUrl].map((url) => new URL(url).host),
+      callerId: upstream.callerId,
+      secrets: keys.known,
+    },
     targetOf: (asked: Query | StreamedQuery): string => upstreamTarget(asked, upstream.recordPath),
     credentials: { version: keys.version, lookAgain: parts.lookForKey },
     clock,
@@ -50,9 +54,10 @@ export function drawUpstream(surroundings: Surroundings, parts: UpstreamParts): 
   const attempt = createAttempt(outward);
   return {
     ask({ query, text, request: { app, format } }, waiting, asking) {
-      const { resource, kind } = query;
+      const { resource } = query;
       const target = outward.targetOf(query);
-      return attempt({ resource, text, target, single: kind === "record", format, app, ...asking }, waiting);
+      const serviceId = query.kind === "record" ? query.serviceId : undefined;
+      return attempt({ resource, text, target, serviceId, format, app, ...asking }, waiting);
     },
     passThrough: createPassThrough(outward),
   };
