@@ -272,15 +272,19 @@ function createUpstream(context: Context, budgets: Budgets, lookForKey: () => vo
     maxCoolOffMs: () => settings.current().budget.maxCoolOffMs,
     originOf: (resource) => ({ api, images })[originOf(resource)],
     identity: upstream,
-    hosts: [upstream.url, upstream.imageUrl].map((url) => new URL(url).host),
+    confidential: {
+      hosts: [upstream.url, upstream.imageUrl].map((url) => new URL(url).host),
+      callerId: upstream.callerId,
+      secrets: keys.known,
+    },
     credentials: { version: keys.version, lookAgain: lookForKey },
   };
   const attempt = createAttempt(outgoing);
   return {
     ask({ query, text, request: { app, format } }, waiting, asking) {
-      const { resource, kind } = query;
-      const single = kind === "record";
-      return attempt({ resource, text, target: targetOf(query), single, format, app, ...asking }, waiting);
+      const { resource } = query;
+      const serviceId = query.kind === "record" ? query.serviceId : undefined;
+      return attempt({ resource, text, target: targetOf(query), serviceId, format, app, ...asking }, waiting);
     },
     passThrough: createPassThrough({ ...upstream, ...outgoing, targetOf }),
   };
