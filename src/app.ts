@@ -40,8 +40,7 @@ export interface Gateway {
 export function createGateway(options: GatewayOptions): Gateway {
   const { source, keys, clock, log } = options;
   const { config } = source.first;
-  const parse = { ...config.query, isSecret: (value: string) => keys.known.includes(value) };
-  const readWarmItems = createReadWarmItems(source.readFile, parse.isSecret);
+  const readWarmItems = createReadWarmItems(source.readFile);
   const { items: warmItems, problems } = readWarmItems(source.first.settings);
   if (problems.length > 0) throw new ConfigError(problems);
   const settings = createLiveSettings(source, restartReasons(config));
@@ -52,7 +51,7 @@ export function createGateway(options: GatewayOptions): Gateway {
   const underWay = createUnderWay();
   const callers = drawCallers(surroundings, {
     ...foundation,
-    parse,
+    parse: config.query,
     underWay,
     warmItems,
     lookForKey: () => keyFile?.check(),
@@ -70,7 +69,7 @@ export function createGateway(options: GatewayOptions): Gateway {
   const reload = drawReload({ settings, keys, budgets, warm, readWarmItems, metrics, log, clock });
   const admin = drawAdmin(surroundings, {
     ...foundation,
-    parse,
+    parse: config.query,
     warm: warm.states,
     readiness: life.readiness,
     reload: () => reload("request"),
