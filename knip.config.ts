@@ -2,6 +2,7 @@ import type { KnipConfig } from "knip";
 
 const config: KnipConfig = {
   entry: [
+    "src/start.mjs",
     "src/{main,demo,health-check}.ts",
     "src/sandbox/main.ts",
     "src/config-check.ts",

@@ -18,7 +18,7 @@
 import { CREDENTIAL_PARAMETERS } from "../interface/parameters.ts";
 
 /** What stands in a response for a value that looks like a credential. */
-export const NOT_SHOWN = "[not shown]";
+const NOT_SHOWN = "[not shown]";
 
 const SIGNATURE_NAMES = new Set(CREDENTIAL_PARAMETERS.map((name) => name.toLowerCase()));
 /** Without separators and in lower case: `X-Api-Key` is `xapikey`. */
