@@ -173,16 +173,15 @@ export function createGateway(options: GatewayOptions): Gateway {
 }
 
 function createContext(options: GatewayOptions): Context {
-  const { source, keys, log } = options;
+  const { source, log } = options;
   const { config } = source.first;
-  const parse = { ...config.query, isSecret: (value: string) => keys.known.includes(value) };
-  const readWarmItems = createReadWarmItems(source.readFile, parse.isSecret);
+  const readWarmItems = createReadWarmItems(source.readFile);
   const { items: warmItems, problems } = readWarmItems(source.first.settings);
   if (problems.length > 0) throw new ConfigError(problems);
   const settings = createLiveSettings(source, restartReasons(config));
   const metrics = createMetrics(build);
   const observer = createObserver(log, metrics);
-  return { ...options, config, settings, metrics, observer, parse, readWarmItems, warmItems };
+  return { ...options, config, settings, metrics, observer, parse: config.query, readWarmItems, warmItems };
 }
 
 /** Where answers are kept: memory, and behind it Redis or SQLite, if the settings name one. */
