@@ -5,7 +5,7 @@
  * The run gets a directory of its own for temporary files and a mark in its environment. Both are inherited by every
  * child process, so a leftover is recognised whoever started it.
  */
-import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { chmodSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout } from "node:timers/promises";
@@ -24,6 +24,8 @@ const KEPT = /^(node-compile-cache|node-jiti|vitest-)/;
 
 export function prepareRun(): TestRun {
   const directory = mkdtempSync(join(tmpdir(), "property-gateway-test-run-"));
+  // Some tests run the gateway as another user.
+  chmodSync(directory, 0o755);
   return { directory, env: { TMPDIR: directory, [MARK]: directory } };
 }
 
