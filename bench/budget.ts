@@ -13,7 +13,7 @@ import { createSqliteLedger } from "../src/usage/sqlite-ledger.ts";
 import { createThrottle } from "../src/ratelimit/throttle.ts";
 import { createUnfailingLedger } from "../src/usage/unfailing-ledger.ts";
 import { createRedisBackend } from "../src/cache/store/redis-backend.ts";
-import type { Order } from "../src/types.ts";
+import type { UpstreamRequest } from "../src/types.ts";
 import { systemClock as clock } from "../src/process/clock.ts";
 import { systemRandom } from "../src/process/random.ts";
 import { startRedis } from "../test/support/redis.ts";
@@ -130,8 +130,8 @@ function termsOf(limit: number, windowMs: number, weights: Readonly<Record<strin
   };
 }
 
-function orderOf(app: string, abandoned = new AbortController().signal): Order {
-  const waiting: Order["waiting"] = {
+function orderOf(app: string, abandoned = new AbortController().signal): UpstreamRequest {
+  const waiting: UpstreamRequest["waiting"] = {
     abandoned,
     deadlineAt: () => Number.POSITIVE_INFINITY,
     priority: () => "interactive",
@@ -139,7 +139,7 @@ function orderOf(app: string, abandoned = new AbortController().signal): Order {
     onChange: () => undefined,
     inQueue: () => undefined,
   };
-  return { app, cause: "miss", resource: "areas", text: "areas?q=bench", waiting };
+  return { app, cause: "miss", resource: "areas", query: "areas?q=bench", waiting };
 }
 
 /** A place for one request after the other, none of which has to wait for another. */

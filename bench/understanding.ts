@@ -1,7 +1,7 @@
 import { cacheKey } from "../src/query/key.ts";
 import { parseQuery } from "../src/query/parse.ts";
 import { createRouter } from "../src/query/route.ts";
-import { canonicalText } from "../src/query/text.ts";
+import { canonicalText } from "../src/query/canonical.ts";
 import { splitTarget } from "../src/query/wire.ts";
 import { measure } from "./measure.ts";
 import { micros, printTable, ratio } from "./table.ts";

@@ -37,9 +37,8 @@ import type { Problem } from "./errors.ts";
 import { createAdmit } from "./http/admit.ts";
 import { createArrive } from "./http/arrive.ts";
 import { createInFlight, type InFlight } from "./http/in-flight.ts";
-import { createRefuse } from "./http/refuse.ts";
-import { createRespond } from "./http/respond.ts";
-import { createGatewayServer } from "./http/server.ts";
+import { createCallersServer } from "./http/http-server.ts";
+import { createRefuse, createRespond } from "./http/respond.ts";
 import { createUnderstand } from "./http/understand.ts";
 import { createLifecycle, longestStopMs, type Lifecycle, type StopOptions } from "./lifecycle.ts";
 import { createPipeline } from "./pipeline.ts";
@@ -50,7 +49,7 @@ import type { Listening } from "./process/listen.ts";
 import type { Random } from "./process/random.ts";
 import type { ParseOptions } from "./query/parse.ts";
 import { createRouter } from "./query/route.ts";
-import { upstreamTarget } from "./query/text.ts";
+import { upstreamTarget } from "./query/canonical.ts";
 import {
   type Budgets,
   budgetSources,
@@ -276,14 +275,15 @@ function createUpstream(context: Context, budgets: Budgets, lookForKey: () => vo
       callerId: upstream.callerId,
       secrets: keys.known,
     },
-    credentials: { version: keys.version, lookAgain: lookForKey },
+    credentials: { version: keys.version, checkAgain: lookForKey },
   };
   const attempt = createAttempt(outgoing);
   return {
-    ask({ query, text, request: { app, format } }, waiting, asking) {
+    ask({ query, canonicalQuery, request: { app, format } }, waiting, asking) {
       const { resource } = query;
       const serviceId = query.kind === "record" ? query.serviceId : undefined;
-      return attempt({ resource, text, target: targetOf(query), serviceId, format, app, ...asking }, waiting);
+      const question = { resource, query: canonicalQuery, target: targetOf(query), serviceId, format, app };
+      return attempt({ ...question, ...asking }, waiting);
     },
     passThrough: createPassThrough({ ...upstream, ...outgoing, targetOf }),
   };
@@ -362,7 +362,7 @@ function createCallers(context: Context, parts: CallersParts): Server {
     respond,
     refuse,
   });
-  return createGatewayServer({
+  return createCallersServer({
     journey,
     limits: config.server,
     requestId,

@@ -72,7 +72,7 @@ function describedByAnswer(items: readonly WarmItem[]): Map<string, string> {
   const described = new Map<string, string>();
   for (const { question, everyMs } of items) {
     const { format, app } = question.request;
-    const answer = `${format}:${question.text}`;
+    const answer = `${format}:${question.canonicalQuery}`;
     const how = JSON.stringify({ every: everyMs === null ? null : formatDuration(everyMs), app });
     const others = described.get(answer);
     described.set(answer, others === undefined ? how : `${others}, ${how}`);
@@ -119,8 +119,10 @@ function understand(
     gone: new AbortController().signal,
   };
   try {
-    const { query, text, key } = meaningOf(request, parse);
-    return query.kind === "streamed" ? "answers of this URL are never cached" : { request, query, text, key };
+    const { query, canonicalQuery, key } = meaningOf(request, parse);
+    return query.kind === "streamed"
+      ? "answers of this URL are never cached"
+      : { request, query, canonicalQuery, key };
   } catch (error) {
     if (!(error instanceof Problem)) throw error;
     const { errors = [] } = error.details;

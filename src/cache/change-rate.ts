@@ -6,7 +6,7 @@
  * It is right where every second refresh brings a change: half the mean time between two changes. Where
  * refreshes bring changes more often the lifetime shrinks, where they bring none it stretches.
  */
-import type { Pace } from "../types.ts";
+import type { ChangeRate } from "../types.ts";
 import type { Query } from "../query/query.ts";
 
 /** Lifetimes of one kind of answer, in milliseconds. */
@@ -17,7 +17,7 @@ export interface PaceBounds {
 }
 
 /** Nothing was seen yet. */
-export const UNSEEN: Pace = { changes: 0, watchedMs: 0 };
+export const UNSEEN: ChangeRate = { changes: 0, watchedMs: 0 };
 
 /** What the observations before weigh at each new one. */
 const MEMORY = 0.8;
@@ -30,7 +30,7 @@ const SETTLED = 4;
  * Learns from a refresh.
  * @param elapsedMs since the refresh before
  */
-export function learn(pace: Pace, changed: boolean, elapsedMs: number, bounds: PaceBounds): Pace {
+export function learn(pace: ChangeRate, changed: boolean, elapsedMs: number, bounds: PaceBounds): ChangeRate {
   // Of what has changed it is only known that it changed at least once: to wait long shows no slow pace.
   const longestMs = changed ? lifetimeAt(pace, bounds, false) : bounds.ttlMaxMs;
   return {
@@ -44,7 +44,7 @@ export function learn(pace: Pace, changed: boolean, elapsedMs: number, bounds: P
  * @param isSettled whether answers of this kind are known to hardly ever change
  */
 export function lifetimeAt(
-  pace: Pace,
+  pace: ChangeRate,
   { ttlMs, ttlMinMs, ttlMaxMs }: PaceBounds,
   isSettled: boolean,
 ): number {

@@ -1,6 +1,6 @@
 import { hash } from "node:crypto";
 
-import type { ContentCoding, Entry, FetchedAnswer, Pace, Validators } from "../types.ts";
+import type { ContentCoding, Entry, FetchedAnswer, ChangeRate, Validators } from "../types.ts";
 import type { Query } from "../query/query.ts";
 
 /** How an answer was come by, and what was made of that. */
@@ -17,7 +17,7 @@ export interface Receipt {
   readonly retentionMs: number;
   /** The latest purge known when the fetch began. */
   readonly purgeEpoch: number;
-  readonly pace: Pace;
+  readonly pace: ChangeRate;
   readonly upstreamStale: Entry["upstreamStale"];
 }
 

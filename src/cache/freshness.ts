@@ -1,7 +1,7 @@
 /**
  * How long an answer may be used: as fresh, as stale, at all (RFC 9111, section 4.2; RFC 5861). Pure.
  */
-import type { Entry, FetchedAnswer, NotModified, Pace } from "../types.ts";
+import type { Entry, FetchedAnswer, NotModified, ChangeRate } from "../types.ts";
 import type { Resource } from "../interface/resources.ts";
 import type { Query } from "../query/query.ts";
 import { isSettled, lifetimeAt, type PaceBounds } from "./change-rate.ts";
@@ -43,7 +43,7 @@ export function paceBounds(rules: CacheRules, query: Query): PaceBounds {
 }
 
 /** The lifetime of an answer by how fast it changes, in milliseconds. */
-export function pacedLifetimeMs(rules: CacheRules, query: Query, pace: Pace, now: number): number {
+export function pacedLifetimeMs(rules: CacheRules, query: Query, pace: ChangeRate, now: number): number {
   return lifetimeAt(pace, paceBounds(rules, query), isSettled(query, now));
 }
 
@@ -60,7 +60,7 @@ export function freshnessLifetimeMs(
     status,
     terms,
   }: { readonly status: Entry["status"]; readonly terms: (FetchedAnswer | NotModified)["terms"] },
-  pace: Pace,
+  pace: ChangeRate,
   now: number,
 ): number {
   const kind = kindOf(query);

@@ -61,7 +61,7 @@ export function createRefresh(options: RefreshOptions): Refresh {
     } catch (error) {
       if (!(error instanceof Problem)) {
         observer.error("A refresh ended in an unexpected error; this is a mistake of the gateway.", {
-          text: question.text,
+          query: question.canonicalQuery,
           err: error,
         });
         return "failed";

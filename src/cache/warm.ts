@@ -113,7 +113,7 @@ export function createWarm(options: WarmOptions): Warm {
     },
     states: () =>
       scheduled.map(({ question, everyMs, dueAt, last }) => ({
-        query: question.text,
+        query: question.canonicalQuery,
         format: question.request.format,
         app: question.request.app,
         everySeconds: everyMs === null ? null : everyMs / 1000,

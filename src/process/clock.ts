@@ -36,3 +36,25 @@ export function pause(clock: Clock, delayMs: number, signal?: AbortSignal): Prom
     signal?.addEventListener("abort", done, { once: true });
   });
 }
+
+/**
+ * Limits how often something is reported, however often it happens.
+ * @param now epoch milliseconds
+ * @param report gets how often it has happened since the last report, this time included
+ * @returns the function to call each time
+ */
+export function atMostEvery(
+  intervalMs: number,
+  now: Clock["now"],
+  report: (times: number) => void,
+): () => void {
+  let dueAt = -Infinity;
+  let times = 0;
+  return () => {
+    times++;
+    if (now() < dueAt) return;
+    dueAt = now() + intervalMs;
+    report(times);
+    times = 0;
+  };
+}

@@ -1,7 +1,7 @@
 /**
  * What is meant by a request: the canonical query.
  *
- * Two spellings of one question are one `Query`, and its text (src/query/text.ts) is one text. Values
+ * Two spellings of one question are one `Query`, and its text (src/query/canonical.ts) is one text. Values
  * are kept as canonical text, never as floating-point numbers: 9007199254740993 and 9007199254740992
  * are two meanings.
  */

@@ -4,7 +4,7 @@ import { describe, expect, it } from "vitest";
 import { isCredentialName, looksLikeCredential } from "../../src/query/credentials.ts";
 import { cacheKey } from "../../src/query/key.ts";
 import type { Query, StreamedQuery } from "../../src/query/query.ts";
-import { canonicalText, upstreamTarget } from "../../src/query/text.ts";
+import { canonicalText, upstreamTarget } from "../../src/query/canonical.ts";
 import { plainTarget, randomMeanings, spell } from "../support/meanings.ts";
 import { parsedTarget, understood, type Understanding } from "../support/understood.ts";
 

@@ -1,6 +1,6 @@
 import { entryOf, type Receipt } from "../../src/cache/entry.ts";
 import { UNSEEN } from "../../src/cache/change-rate.ts";
-import type { Entry, FetchedAnswer, NotModified, UpstreamTerms } from "../../src/types.ts";
+import type { Entry, FetchedAnswer, NotModified, CachingHeaders } from "../../src/types.ts";
 import { cacheKey } from "../../src/query/key.ts";
 
 /** Where the tests' clocks begin. */
@@ -12,7 +12,7 @@ export function keyOf(text: string): string {
 }
 
 /** What an upstream says of how its answer may be used that says nothing of it. */
-export const NO_TERMS: UpstreamTerms = {
+export const NO_TERMS: CachingHeaders = {
   mayStore: true,
   ageMs: 0,
   freshForMs: undefined,

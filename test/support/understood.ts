@@ -2,7 +2,7 @@
 import { parseQuery, type Parsed, type ParseOptions } from "../../src/query/parse.ts";
 import type { Query, StreamedQuery } from "../../src/query/query.ts";
 import { createRouter, type RouteOptions } from "../../src/query/route.ts";
-import { canonicalText } from "../../src/query/text.ts";
+import { canonicalText } from "../../src/query/canonical.ts";
 import { splitTarget } from "../../src/query/wire.ts";
 
 const DEFAULTS = {

@@ -8,7 +8,7 @@ import {
   isWithinBounds,
 } from "../../../src/cache/freshness.ts";
 import { UNSEEN } from "../../../src/cache/change-rate.ts";
-import type { Entry, UpstreamTerms } from "../../../src/types.ts";
+import type { Entry, CachingHeaders } from "../../../src/types.ts";
 import type { Query } from "../../../src/query/query.ts";
 import { entryWith, NO_TERMS } from "../../support/entries.ts";
 import { each, rulesWith } from "../../support/rules.ts";
@@ -48,7 +48,7 @@ function lifetimeMs(
   rules: CacheRules,
   query = search("listings"),
   status: Entry["status"] = 200,
-  terms: Partial<UpstreamTerms> = {},
+  terms: Partial<CachingHeaders> = {},
   pace = UNSEEN,
 ): number {
   return freshnessLifetimeMs(rules, query, { status, terms: { ...NO_TERMS, ...terms } }, pace, NOW);

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 
-import { canonicalText, upstreamTarget } from "../../../src/query/text.ts";
+import { canonicalText, upstreamTarget } from "../../../src/query/canonical.ts";
 import { parsedTarget, understood, type Understanding } from "../../support/understood.ts";
 
 const HASH = "0123456789abcdef0123456789abcdef01234567";

@@ -92,7 +92,7 @@ describe("an upstream that answers", () => {
     expect(result).toMatchObject({ status: 200, contentType: "application/json", body: Buffer.from(PAGE) });
     expect(times).toBe(1);
     expect(watcher.calls).toEqual([
-      expect.objectContaining({ cause: "miss", status: 200, bytes: PAGE.length, text: LISTINGS.text }),
+      expect.objectContaining({ cause: "miss", status: 200, bytes: PAGE.length, query: LISTINGS.query }),
     ]);
   });
 
@@ -326,7 +326,7 @@ describe("a body that cannot be used", () => {
 describe("thumbnails", () => {
   const QUESTION: UpstreamQuestion = {
     resource: "images",
-    text: "images/7_140x94",
+    query: "images/7_140x94",
     target: "/cache/primary_7_140x94.jpg",
     format: "jpeg",
     app: "other",

@@ -1,17 +1,64 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 
-import { httpDateMs } from "../../src/http-date.ts";
+import { elementsOf, httpDateMs, secondsIn } from "../../src/http-fields.ts";
+
+describe("a header that is a list", () => {
+  it.each<[string, Record<string, string>]>([
+    ["", {}],
+    ["no-cache", { "no-cache": "" }],
+    ["max-age=0, no-store", { "max-age": "0", "no-store": "" }],
+    ["Max-Age=5,NO-STORE", { "max-age": "5", "no-store": "" }],
+    [" , ,max-age = 5 ,, ", { "max-age": "5" }],
+    ['private="set-cookie, x", max-age="7"', { private: "set-cookie, x", "max-age": "7" }],
+    [String.raw`a="q\"uoted, \\ no-store", b`, { a: String.raw`q"uoted, \ no-store`, b: "" }],
+    ["wait=2; q=1, respond-async", { wait: "2", "respond-async": "" }],
+    ["max-age=1, max-age=2", { "max-age": "1" }],
+    ["max-age=, no-store", { "max-age": "", "no-store": "" }],
+  ])("%s has the elements %o", (header, elements) => {
+    expect(Object.fromEntries(elementsOf(header))).toEqual(elements);
+  });
+
+  it.each([
+    ["an unclosed quote, and with it all that follows", 'a, b="c, no-store', ["a"]],
+    ["a value with a blank in it", "max-age=1 2, b", ["b"]],
+    ["a name that is none", "max age, =5, b", ["b"]],
+  ])("leaves out %s", (_name, header, names) => {
+    expect([...elementsOf(header).keys()]).toEqual(names);
+  });
+
+  it.each(['"', "\\", ",", " ", ";", "="])(
+    "is read in no time, even where it is nothing but %j",
+    (character) => {
+      expect(elementsOf(character.repeat(200_000)).size).toBe(0);
+    },
+  );
+});
+
+describe("a number of seconds", () => {
+  it.each([
+    ["0", 0],
+    ["5", 5_000],
+    ["007", 7_000],
+    ["2147483648", 2 ** 31 * 1_000],
+    ["9".repeat(400), 2 ** 31 * 1_000],
+    ["", undefined],
+    ["-1", undefined],
+    ["+1", undefined],
+    ["1.5", undefined],
+    ["1e3", undefined],
+    ["0x10", undefined],
+    [" 5", undefined],
+    [undefined, undefined],
+  ])("%s is in milliseconds: %s", (text, ms) => {
+    expect(secondsIn(text)).toBe(ms);
+  });
+});
 
 const NOW = Date.UTC(2026, 0, 15, 12);
 
-/**
- * Before: "Thu, 18-Aug-2050 2:01:18 GMT" was a date, and 18-Aug-50 was in 1950.
- * Cause: the text was only roughly matched, and `Date.parse` read it, which takes nearly anything and has a
- * century of its own.
- * After: the three forms of RFC 9110, section 5.6.7, and nothing else.
- */
+/** Only the three forms of RFC 9110, section 5.6.7. `Date.parse` accepts nearly anything, and puts 18-Aug-50 in 1950. */
 describe("an HTTP date", () => {
-  // Where the machine's own zone is GMT, a date read in the wrong zone goes unseen.
+  // On a machine in GMT, a date that is read in the wrong zone would go unnoticed.
   beforeEach(() => void vi.stubEnv("TZ", "America/St_Johns"));
   afterEach(() => void vi.unstubAllEnvs());
 
@@ -30,7 +77,7 @@ describe("an HTTP date", () => {
   });
 
   it.each([
-    // Within 50 years, to the second.
+    // The limit of 50 years is exact to the second.
     ["Thursday, 18-Aug-50 02:01:18 GMT", 2050],
     ["Wednesday, 15-Jan-76 12:00:00 GMT", 2076],
     ["Thursday, 15-Jan-76 12:00:01 GMT", 1976],
@@ -42,7 +89,7 @@ describe("an HTTP date", () => {
     expect(new Date(httpDateMs(text, NOW) ?? Number.NaN).getUTCFullYear()).toBe(year);
   });
 
-  it("with two digits for its year follows the century", () => {
+  it("with a two-digit year depends on the current century", () => {
     const text = "Tuesday, 01-Mar-05 00:00:00 GMT";
     expect(httpDateMs(text, Date.UTC(2095, 0, 1))).toBe(Date.UTC(2105, 2, 1));
   });

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 
-import { createRateLimitHeaders, rateLimitHeaders } from "../../../src/http/rate-limit.ts";
+import { createRateLimitHeaders, rateLimitHeaders } from "../../../src/http/rate-limit-headers.ts";
 import type { ShareOfWindow } from "../../../src/types.ts";
 
 const MINUTE: ShareOfWindow = { name: "1m", limit: 60, windowSeconds: 60, remaining: 50, resetSeconds: 30 };

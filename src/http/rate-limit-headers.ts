@@ -1,5 +1,5 @@
 /**
- * What is left of an app's share, as response headers (draft-ietf-httpapi-ratelimit-headers):
+ * Response headers that tell an app what is left of its share (draft-ietf-httpapi-ratelimit-headers):
  * `RateLimit-Policy: "1m";q=60;w=60` and `RateLimit: "1m";r=50;t=30`.
  */
 import type { ShareOfWindow } from "../types.ts";
@@ -10,7 +10,7 @@ export interface RateLimitHeaders {
   readonly limit: string;
 }
 
-/** @returns the headers for an app's share of each window; `undefined` where it has none */
+/** @returns the headers for an app's share of each window; `undefined` if there is no share */
 export function rateLimitHeaders(shares: readonly ShareOfWindow[]): RateLimitHeaders | undefined {
   if (shares.length === 0) return undefined;
   const list = (item: (share: ShareOfWindow) => string): string =>
@@ -21,7 +21,7 @@ export function rateLimitHeaders(shares: readonly ShareOfWindow[]): RateLimitHea
   };
 }
 
-/** @returns {@link rateLimitHeaders} that renders each array once, so that a hit costs a look-up */
+/** @returns {@link rateLimitHeaders} with a memory: it renders each array once, which keeps cache hits cheap */
 export function createRateLimitHeaders(): typeof rateLimitHeaders {
   const rendered = new WeakMap<readonly ShareOfWindow[], RateLimitHeaders>();
   return (shares) => {
@@ -33,7 +33,7 @@ export function createRateLimitHeaders(): typeof rateLimitHeaders {
   };
 }
 
-/** A string of a structured field (RFC 9651, section 3.3.3), which takes printable ASCII alone. */
+/** A string of a structured field (RFC 9651, section 3.3.3). It can hold printable ASCII only. */
 function sfString(text: string): string {
   return `"${text.replaceAll(/[^ -~]/g, "?").replaceAll(/["\\]/g, String.raw`\$&`)}"`;
 }
@@ -41,12 +41,12 @@ function sfString(text: string): string {
 /** The largest integer of a structured field (RFC 9651, section 3.3.1). */
 const LARGEST = 999_999_999_999_999;
 
-/** No part of a request can be sent: it is rounded down. */
+/** Rounds down, because nobody can send a part of a request. */
 function atMost(requests: number): number {
   return Math.min(LARGEST, Math.max(0, Math.floor(requests)));
 }
 
-/** Whoever waits as long as it says must not be early: it is rounded up. */
+/** Rounds up, so that an app that waits this long is not early. */
 function atLeast(seconds: number): number {
   return Math.min(LARGEST, Math.max(0, Math.ceil(seconds)));
 }

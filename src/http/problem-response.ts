@@ -5,18 +5,19 @@ import { type Problem, problemBody, PROBLEM_CONTENT_TYPE } from "../errors.ts";
 /** This cache's name in `Cache-Status` (RFC 9211, section 2). */
 export const CACHE_NAME = "property-gateway";
 
-/** A problem as a response, whoever writes it: the journey, or the parser's refusals below it. */
-export interface ProblemMessage {
+/** A complete response, ready to be written. */
+export interface ProblemResponse {
   readonly status: number;
   readonly headers: Readonly<Record<string, string>>;
   readonly body: Buffer;
 }
 
 /**
- * @param requestId goes into `X-Request-Id`
- * @param forwarded whether the upstream was asked, or would have been (RFC 9211, section 2.2)
+ * The response for a problem. Both servers send it, and also the code that answers requests Node could not parse.
+ * @param requestId the value of `X-Request-Id`
+ * @param forwarded whether the cache had to ask the upstream (RFC 9211, section 2.2)
  */
-export function problemMessage(problem: Problem, requestId: string, forwarded: boolean): ProblemMessage {
+export function problemResponse(problem: Problem, requestId: string, forwarded: boolean): ProblemResponse {
   const body = problemBody(problem);
   const { headers = {}, retryAfterSeconds } = problem.details;
   return {

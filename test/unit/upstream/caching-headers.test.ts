@@ -1,13 +1,14 @@
 import { describe, expect, it } from "vitest";
 
-import type { UpstreamTerms } from "../../../src/types.ts";
-import { termsIn } from "../../../src/upstream/terms.ts";
+import type { CachingHeaders } from "../../../src/types.ts";
+import { cachingHeadersIn } from "../../../src/upstream/caching-headers.ts";
 import { NO_TERMS } from "../../support/entries.ts";
 
 const NOW = Date.UTC(2026, 0, 15, 12);
 const at = (ms: number): string => new Date(NOW + ms).toUTCString();
 
-const terms = (headers: Record<string, string>, delayMs = 0): UpstreamTerms => termsIn(headers, delayMs, NOW);
+const terms = (headers: Record<string, string>, delayMs = 0): CachingHeaders =>
+  cachingHeadersIn(headers, delayMs, NOW);
 
 it("an upstream that says nothing of how its answer may be used says nothing", () => {
   expect(terms({})).toEqual(NO_TERMS);

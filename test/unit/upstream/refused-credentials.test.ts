@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 
-import { reportRefusedCredentials } from "../../../src/upstream/credentials-check.ts";
+import { reportRefusedCredentials } from "../../../src/upstream/sign.ts";
 import { createWatcher } from "./support.ts";
 
 const NOW = Date.UTC(2026, 0, 15, 12);

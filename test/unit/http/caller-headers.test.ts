@@ -1,15 +1,16 @@
 import { describe, expect, it } from "vitest";
 
-import { patienceOf } from "../../../src/http/deadline.ts";
+import { deadlineOf, directivesOf } from "../../../src/http/caller-headers.ts";
 import { Problem } from "../../../src/errors.ts";
+import { type CallerDirectives, NO_DIRECTIVES } from "../../../src/types.ts";
 
 const MAX_WAIT_MS = 10_000;
 
-describe("a caller that says nothing of its patience", () => {
+describe("a caller that names no deadline", () => {
   it.each([{}, { prefer: undefined }, { prefer: "" }, { prefer: "respond-async, handling=lenient" }])(
     "has as much as the settings allow: %j",
     (headers) => {
-      expect(patienceOf(headers, MAX_WAIT_MS)).toEqual({ waitMs: MAX_WAIT_MS, preferenceApplied: undefined });
+      expect(deadlineOf(headers, MAX_WAIT_MS)).toEqual({ waitMs: MAX_WAIT_MS, preferenceApplied: undefined });
     },
   );
 });
@@ -24,7 +25,7 @@ describe("X-Request-Deadline-Ms", () => {
     ["9".repeat(400), 10_000],
   ])("%s leaves %i ms", (value, waitMs) => {
     const headers = { "x-request-deadline-ms": value };
-    expect(patienceOf(headers, MAX_WAIT_MS)).toEqual({ waitMs, preferenceApplied: undefined });
+    expect(deadlineOf(headers, MAX_WAIT_MS)).toEqual({ waitMs, preferenceApplied: undefined });
   });
 
   it.each<[string, string | string[]]>([
@@ -44,7 +45,7 @@ describe("X-Request-Deadline-Ms", () => {
     ["given twice alike", "1500, 1500"],
     ["a list of lines", ["1500", "1500"]],
   ])("is refused where it is %s: %j", (_name, value) => {
-    const read = (): unknown => patienceOf({ "x-request-deadline-ms": value, prefer: "wait=1" }, MAX_WAIT_MS);
+    const read = (): unknown => deadlineOf({ "x-request-deadline-ms": value, prefer: "wait=1" }, MAX_WAIT_MS);
     expect(read).toThrow(Problem);
     expect(read).toThrow(
       expect.objectContaining({
@@ -57,7 +58,7 @@ describe("X-Request-Deadline-Ms", () => {
   });
 
   it("is echoed in the refusal as far as it is short", () => {
-    expect(() => patienceOf({ "x-request-deadline-ms": "x ".repeat(2_500) }, MAX_WAIT_MS)).toThrow(
+    expect(() => deadlineOf({ "x-request-deadline-ms": "x ".repeat(2_500) }, MAX_WAIT_MS)).toThrow(
       `"${"x ".repeat(20)}…"`,
     );
   });
@@ -88,7 +89,7 @@ describe("Prefer", () => {
     ["@@, wait=2", 2],
     ["waiting=1, wait=2", 2],
   ])("%s has the answer within %i s, and is told so", (prefer, seconds) => {
-    expect(patienceOf({ prefer }, MAX_WAIT_MS)).toEqual({
+    expect(deadlineOf({ prefer }, MAX_WAIT_MS)).toEqual({
       waitMs: seconds * 1000,
       preferenceApplied: `wait=${seconds}`,
     });
@@ -117,7 +118,7 @@ describe("Prefer", () => {
     "wait=11",
     `wait=${"9".repeat(400)}`,
   ])("%s is ignored", (prefer) => {
-    expect(patienceOf({ prefer }, MAX_WAIT_MS)).toEqual({
+    expect(deadlineOf({ prefer }, MAX_WAIT_MS)).toEqual({
       waitMs: MAX_WAIT_MS,
       preferenceApplied: undefined,
     });
@@ -130,7 +131,7 @@ describe("Prefer", () => {
     ["the header's, where the preference is none", "3000", "wait=x", 3_000, undefined],
   ])("beside the deadline header counts where it is shorter: %s", (_name, ms, prefer, waitMs, applied) => {
     const headers = { "x-request-deadline-ms": ms, prefer };
-    expect(patienceOf(headers, MAX_WAIT_MS)).toEqual({ waitMs, preferenceApplied: applied });
+    expect(deadlineOf(headers, MAX_WAIT_MS)).toEqual({ waitMs, preferenceApplied: applied });
   });
 
   it.each([
@@ -140,7 +141,44 @@ describe("Prefer", () => {
     ["elements", "a=b;c,".repeat(50_000)],
   ])("of very many %s is read in time", (_name, prefer) => {
     const startedAt = performance.now();
-    expect(patienceOf({ prefer }, MAX_WAIT_MS).waitMs).toBe(MAX_WAIT_MS);
+    expect(deadlineOf({ prefer }, MAX_WAIT_MS).waitMs).toBe(MAX_WAIT_MS);
     expect(performance.now() - startedAt).toBeLessThan(2_000);
+  });
+});
+
+describe("what a request asks of the cache", () => {
+  it.each<[string, Partial<CallerDirectives>]>([
+    ["", {}],
+    ["no-store", { noStore: true }],
+    ["no-cache", { noCache: true }],
+    ["only-if-cached", { onlyIfCached: true }],
+    ["max-age=0", { maxAgeMs: 0 }],
+    ["max-age=60", { maxAgeMs: 60_000 }],
+    ["min-fresh=30", { minFreshMs: 30_000 }],
+    ["max-stale=30", { maxStaleMs: 30_000 }],
+    ["max-stale", { maxStaleMs: Number.POSITIVE_INFINITY }],
+    ["stale-if-error=0", { staleIfErrorMs: 0 }],
+    ['Max-Age="60" , NO-CACHE,max-stale=1', { maxAgeMs: 60_000, noCache: true, maxStaleMs: 1_000 }],
+    ["max-age=1, max-age=2", { maxAgeMs: 1_000 }],
+    // Nothing that is malformed, or means nothing in a request, counts.
+    ["max-age", {}],
+    ["max-age=-1", {}],
+    ["max-age=1.5", {}],
+    ["max-stale=soon", {}],
+    ["min-fresh", {}],
+    ["must-revalidate, private, s-maxage=5, no-cachet", {}],
+  ])("Cache-Control: %s", (cacheControl, directives) => {
+    expect(directivesOf({ "cache-control": cacheControl })).toEqual({ ...NO_DIRECTIVES, ...directives });
+  });
+
+  it.each<[string, string | undefined, string | undefined, boolean]>([
+    ["counts alone", undefined, "no-cache", true],
+    ["counts among others", undefined, "x, No-Cache", true],
+    ["counts only where it is that", undefined, "cache", false],
+    ["does not count beside Cache-Control", "max-age=60", "no-cache", false],
+    ["does not count beside an empty Cache-Control", "", "no-cache", false],
+    ["is not there", undefined, undefined, false],
+  ])("Pragma: no-cache %s", (_name, cacheControl, pragma, noCache) => {
+    expect(directivesOf({ "cache-control": cacheControl, pragma }).noCache).toBe(noCache);
   });
 });
