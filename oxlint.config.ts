@@ -70,9 +70,9 @@ function layer(files: string[], maySee: string[], options: { pure?: boolean } = 
 const LAYERS: Layer[] = [
   layer(["src/interface/**"], [], { pure: true }),
   layer(["src/query/**"], ["interface"], { pure: true }),
-  layer(["src/http/**"], ["interface", "query"]),
+  layer(["src/http/**"], ["interface", "query", "process"]),
   // The operators' port shows what every part knows, so it may name the types of every part.
-  layer(["src/admin/**"], ["interface", "query", "http", "cache", "ratelimit", "usage", "config"]),
+  layer(["src/admin/**"], ["interface", "query", "http", "cache", "ratelimit", "usage", "config", "process"]),
   layer(["src/cache/**"], ["interface", "query", "process"]),
   layer(["src/singleflight/**"], ["cache", "process", "redis"]),
   layer(["src/ratelimit/**"], ["interface", "usage", "process", "redis", "sqlite"]),

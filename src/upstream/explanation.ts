@@ -33,10 +33,10 @@ export function explanationIn(body: Buffer, confidential: Confidential): string 
   // Invisible characters go first, because they could hide a secret by interrupting it.
   const visible = text.replaceAll(/[\p{Cf}\p{Cs}]+/gu, "").replaceAll(/[\p{Cc}\s]+/gu, " ");
   // Secrets go before markup, because a secret may look like a tag.
-  const words = withoutMarkup(withoutSecrets(visible, confidential));
+  // Hashes go before addresses, because one may stand directly in front of a URL.
+  const words = withoutMarkup(withoutSecrets(visible, confidential)).replaceAll(/[0-9a-f]{40,}/gi, "(hash)");
   const clean = withoutAddresses(words, confidential.hosts)
     .replaceAll(/(?:callerId|unique|hash|\btime|\bkey)(?:=|%3D)[^&\s"']*/gi, "")
-    .replaceAll(/[0-9a-f]{40,}/gi, "(hash)")
     .replaceAll(/\s+/g, " ")
     .trim();
   if (clean === "") return undefined;
@@ -79,7 +79,7 @@ function spellingsOf(text: string): string[] {
   ];
 }
 
-const URL_TEXT = /\b[a-z][a-z0-9+.-]{0,20}(?::|%3A)(?:\\?\/|%2F){2}\S+/gi;
+const URL_TEXT = /[a-z][a-z0-9+.-]{0,20}(?::|%3A)(?:\\?\/|%2F){2}\S+/gi;
 /** Host names of private networks. */
 const PRIVATE_NAME =
   /\b(?:localhost|(?:[\w-]{1,63}\.){1,10}(?:internal|intranet|local|localdomain|localhost|lan|corp|home|svc))\b(?::\d{1,5})?/gi;
