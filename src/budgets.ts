@@ -8,7 +8,7 @@ import { createThrottle, type Throttle, type ThrottleObserver } from "./ratelimi
 import { followingTerms } from "./ratelimit/terms.ts";
 import { type OriginName, ORIGINS, OTHER_APP, PRIORITIES, type Question } from "./types.ts";
 import { originOf, type Resource } from "./interface/resources.ts";
-import type { BudgetSources } from "./telemetry/budget-metrics.ts";
+import type { BudgetSources } from "./telemetry/metrics.ts";
 import type { Clock } from "./process/clock.ts";
 import type { Config } from "./config/config.ts";
 import type { LiveSettings } from "./config/live-settings.ts";

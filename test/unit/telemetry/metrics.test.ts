@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import type { RequestRecord, UpstreamCallRecord } from "../../../src/types.ts";
 import { createLogger } from "../../../src/telemetry/log.ts";
 import { createMetrics, type Metrics, type MetricSources } from "../../../src/telemetry/metrics.ts";
-import { createObserver } from "../../../src/telemetry/observer.ts";
+import { createObserver } from "../../../src/telemetry/log.ts";
 
 const REQUEST: RequestRecord = {
   id: "request-1",
