@@ -1,3 +1,6 @@
+/**
+ * Opens the store that the settings name, the ledger in it, and the limits of the budgets that live there.
+ */
 import type { Allowance } from "./ratelimit/allowance.ts";
 import type { Terms } from "./ratelimit/arbiter.ts";
 import type { LedgerReader } from "./usage/ledger.ts";
@@ -28,19 +31,19 @@ export interface OpenBackendOptions {
   readonly metrics: Metrics;
 }
 
-/** What stands behind the memory of this process. */
+/** The store behind the memory of this process. */
 export interface OpenedBackend {
-  /** Absent: memory only. */
+  /** `undefined`: memory only. */
   readonly backend: Backend | undefined;
-  /** The budget of an origin; to be asked for once each. */
+  /** Creates the limits of an origin's budget. Called once per origin. */
   readonly allowanceOf: (origin: OriginName, terms: Terms) => Allowance;
-  /** What was sent, to all origins, by all replicas. */
+  /** The upstream calls of all replicas to all origins. */
   readonly ledger: LedgerReader;
-  /** Writes down what is not yet, and closes what is open. Never rejects. */
+  /** Writes what is not written yet, and closes the connections and files. Never rejects. */
   readonly close: () => Promise<void>;
 }
 
-/** @returns Redis where it is set, else SQLite where there is a directory, else nothing: memory only */
+/** Opens Redis if it is set, else SQLite if `DATA_DIR` is set, else only memory. */
 export function openBackend(options: OpenBackendOptions): OpenedBackend {
   const { redis, dataDir } = options.config;
   if (redis !== null) return openShared(redis, options);
@@ -48,7 +51,7 @@ export function openBackend(options: OpenBackendOptions): OpenedBackend {
   return openAlone(sqlite, options);
 }
 
-/** Everything in this process, and in its file where there is one. */
+/** For a single process: the budgets are in memory, the ledger and the answers in the SQLite file if there is one. */
 function openAlone(
   sqlite: SqliteBackend | undefined,
   { config, clock, random, observer }: OpenBackendOptions,
@@ -75,7 +78,7 @@ function openAlone(
 
 function openShared(redis: NonNullable<Config["redis"]>, options: OpenBackendOptions): OpenedBackend {
   const { config, clock, random, observer, metrics } = options;
-  // Seen from the first scrape on, not from the first fault.
+  // The metric exists from the first scrape on, not only after the first fault.
   metrics.breakerState("redis", "closed");
   const allowances = new Map<string, SharedAllowance>();
   const channelOf = (origin: OriginName): string => budgetKeys(NAMESPACE, origin).channel;

@@ -1,5 +1,5 @@
 /**
- * The list of URLs to keep warm: from the file to questions, with every mistake named.
+ * Reads the list of URLs to keep warm (`warm.file`), and understands each URL like a caller's. Reports every mistake.
  */
 import type { WarmItem } from "./cache/warm.ts";
 import { meaningOf } from "./http/understand.ts";
@@ -24,8 +24,8 @@ export interface WarmList {
 export type ReadWarmItems = (settings: ReadableSettings) => WarmList;
 
 /**
- * If a setting that the check needs is itself wrong, the list is checked only as far as the other settings allow. The
- * list is not blamed for a mistake in the settings.
+ * A setting that the check needs may itself be wrong. Then the check is skipped where it needs that setting, and the list
+ * is not blamed.
  */
 export function createReadWarmItems(readFile: (path: string) => string): ReadWarmItems {
   return function readWarmItems({ warm, apps, upstream, query }) {

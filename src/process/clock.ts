@@ -1,17 +1,17 @@
-/** Time as an argument: the process' own clock, or a test's. */
+/** Time is passed in as an argument: the system clock, or a fake one in tests. */
 export interface Clock {
   /** Epoch milliseconds. */
   readonly now: () => number;
   /**
-   * Whole milliseconds by a clock that only ever runs forward, whatever becomes of the time of day: to
-   * tell how long something is ago. It began as epoch milliseconds.
+   * Whole milliseconds of a clock that never runs backwards, even if the time of day is changed. It measures durations. It
+   * started as epoch milliseconds.
    */
   readonly steady: () => number;
-  /** Calls back once, `delayMs` from now; the returned function cancels. */
+  /** Calls back once after `delayMs`. The returned function cancels the call. */
   readonly after: (delayMs: number, callback: () => void) => () => void;
 }
 
-/** Node fires a timer of more than this at once, so longer waits are cut and checked again by the caller. */
+/** Node fires timers with a longer delay at once, so longer delays are cut. The caller must check the time again. */
 const LONGEST_TIMER_MS = 2_147_483_647;
 
 export const systemClock: Clock = {
@@ -23,7 +23,7 @@ export const systemClock: Clock = {
   },
 };
 
-/** Resolves after `delayMs`, or as soon as `signal` aborts; it never rejects. */
+/** Resolves after `delayMs`, or when `signal` aborts. It never rejects. */
 export function pause(clock: Clock, delayMs: number, signal?: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
     if (signal?.aborted) return resolve();
