@@ -6,7 +6,7 @@ import type { GatewayRequest, Question } from "../types.ts";
 import { cacheKey } from "../query/key.ts";
 import { parseQuery, type ParseOptions } from "../query/parse.ts";
 import type { Query, StreamedQuery } from "../query/query.ts";
-import { canonicalText } from "../query/canonical.ts";
+import { canonicalForm } from "../query/canonical.ts";
 
 export type Understand = (request: GatewayRequest) => Question<Query | StreamedQuery>;
 
@@ -28,7 +28,7 @@ export function meaningOf(
     throw new Problem("invalid-query", { detail: inWords(parsed.faults.length), errors: parsed.faults });
   }
   const { query } = parsed;
-  const canonicalQuery = query.kind === "streamed" ? query.path : canonicalText(query);
+  const canonicalQuery = query.kind === "streamed" ? query.path : canonicalForm(query);
   return { query, canonicalQuery, key: cacheKey(asked.format, canonicalQuery) };
 }
 

@@ -1,17 +1,17 @@
 /**
- * The canonical text of a query: what the cache key is made of and what is sent upstream.
+ * The canonical form of a query, from which the cache key and the upstream's URL are made.
  *
- * `listings?areaId=1,76&minRooms=3&objectType=villa,radhus&limit=50&offset=0`: documented filters in
- * the order of the interface's table, then undocumented parameters by name, then the page. A search
- * that has an offset always shows it. The text parses back to the same query.
+ * Example: `listings?areaId=1,76&minRooms=3&objectType=villa,radhus&limit=50&offset=0`. First come the documented filters
+ * in the order of the interface's table, then the undocumented parameters by name, then limit and offset. Resources with an
+ * offset always show it. The canonical form parses back to the same query.
  */
 import { imagePath } from "../interface/resources.ts";
 import type { Pair, Query, StreamedQuery } from "./query.ts";
 import { recordPathOf } from "./route.ts";
 import { writePairs } from "./wire.ts";
 
-/** @returns the canonical text, ASCII only, e.g. `sold/123` or `areas?q=Nacka`. */
-export function canonicalText(query: Query): string {
+/** @returns the canonical form, ASCII only, for example `sold/123` or `areas?q=Nacka` */
+export function canonicalForm(query: Query): string {
   return withPairs(nameOf(query), pairsOf(query));
 }
 
@@ -26,7 +26,7 @@ function nameOf(query: Query): string {
   }
 }
 
-/** All parameters in canonical order. */
+/** @returns all parameters in canonical order */
 function pairsOf(query: Query | StreamedQuery): readonly Pair[] {
   if (query.kind !== "search") return query.extras;
   const { filters, extras, limit, offset } = query;
@@ -43,8 +43,8 @@ function withPairs(name: string, pairs: readonly Pair[]): string {
 }
 
 /**
- * The path and query to ask the upstream, unsigned.
- * @param recordPath the template of a single record's path (`upstream.recordPath`)
+ * The path and query for the upstream, unsigned.
+ * @param recordPath the template for the path of one record (`upstream.recordPath`)
  */
 export function upstreamTarget(query: Query | StreamedQuery, recordPath: string): string {
   return withPairs(upstreamPath(query, recordPath), pairsOf(query));
