@@ -34,6 +34,6 @@ export function meaningOf(
 
 function inWords(count: number): string {
   return count === 1
-    ? "One parameter is not as the interface documents it."
-    : `${count} parameters are not as the interface documents them.`;
+    ? "One parameter does not have its documented form."
+    : `${count} parameters do not have their documented form.`;
 }

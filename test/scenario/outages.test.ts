@@ -15,8 +15,8 @@ const EXPIRED = "/sold?areaId=76&limit=5";
 const NEVER_ASKED = "/listings?areaId=1&limit=1";
 
 const SETTINGS = `
-upstream: { headerTimeout: 400ms, totalTimeout: 800ms, retryDelay: 1ms }
-cache: { ttl: { listings: 30m, sold: 1m }, staleWhileRevalidate: { sold: 10s }, maxWaitForFresh: 100ms }
+upstream: { headerTimeout: 800ms, totalTimeout: 1200ms, retryDelay: 1ms }
+cache: { ttl: { listings: 30m, sold: 1m }, staleWhileRevalidate: { sold: 10s }, maxWaitForFresh: 300ms }
 `;
 
 /** How to bring a state about: settings from the start, and what happens once two answers are cached. */
