@@ -1,17 +1,11 @@
-import type { Settings } from "./config-schema.ts";
-import type { SettingPath } from "./setting-path.ts";
+/**
+ * Checks settings against one another.
+ */
+import type { ReadableSettings } from "./schema.ts";
+import type { SettingPath } from "./sources.ts";
 import { formatDuration } from "./units.ts";
 
-/** Settings of which any may have been unreadable. */
-export type ReadableSettings = {
-  [Section in keyof Settings]?: Settings[Section] extends readonly unknown[]
-    ? Settings[Section]
-    : Settings[Section] extends object
-      ? Partial<Settings[Section]>
-      : Settings[Section];
-};
-
-/** Settings that are right by themselves and wrong together. */
+/** Settings that are valid alone and wrong together. */
 export interface Conflict {
   /** The settings concerned; the first is the one to look at first. */
   readonly paths: readonly [SettingPath, ...SettingPath[]];
@@ -45,11 +39,11 @@ function portConflict({ server, admin }: ReadableSettings): Conflict[] {
   ];
 }
 
-/** The headers are a part of the request: Node refuses to wait longer for the part than for the whole. */
+/** Node does not accept a longer limit for the headers than for the whole request. */
 function timeoutConflict({ server }: ReadableSettings): Conflict[] {
-  const { headersTimeout, requestTimeout } = server ?? {};
-  if (headersTimeout === undefined || requestTimeout === undefined) return [];
-  if (headersTimeout <= requestTimeout) return [];
+  const { headersTimeoutMs, requestTimeoutMs } = server ?? {};
+  if (headersTimeoutMs === undefined || requestTimeoutMs === undefined) return [];
+  if (headersTimeoutMs <= requestTimeoutMs) return [];
   return [
     {
       paths: [
@@ -57,13 +51,12 @@ function timeoutConflict({ server }: ReadableSettings): Conflict[] {
         ["server", "requestTimeout"],
       ],
       explanation:
-        `${formatDuration(headersTimeout)} for the headers is longer than ${formatDuration(requestTimeout)} for the ` +
+        `${formatDuration(headersTimeoutMs)} for the headers is longer than ${formatDuration(requestTimeoutMs)} for the ` +
         "whole request; expected at most as long",
     },
   ];
 }
 
-/** Each way of running Redis, and what it needs. */
 function redisConflicts({ redis }: ReadableSettings): Conflict[] {
   if (redis?.mode === undefined) return [];
   const { mode, url, nodes = [], sentinel } = redis;
@@ -96,10 +89,10 @@ function repeatedApps({ apps }: ReadableSettings): Conflict[] {
   });
 }
 
-/** What 0.1 times 10 may differ from 1 by, in floating point. */
+/** The floating-point error of sums such as ten times 0.1. */
 const ROUNDING = 1e-9;
 
-/** Replicas cut off from Redis do not see one another's sends: only shares that make up one whole are safe. */
+/** Without Redis, replicas do not see each other's requests. So all shares together must not exceed the budget. */
 function shareConflict({ budget }: ReadableSettings): Conflict[] {
   const { degradedShare, replicas } = budget ?? {};
   if (typeof degradedShare !== "number" || replicas === undefined) return [];
@@ -117,9 +110,9 @@ function shareConflict({ budget }: ReadableSettings): Conflict[] {
   ];
 }
 
-/** A send that the ledger has dropped cannot be counted in a window that it is still in. */
+/** The ledger must remember each request for as long as a window counts it. */
 function retentionConflicts({ budget, ledger }: ReadableSettings): Conflict[] {
-  const retentionMs = ledger?.retention;
+  const retentionMs = ledger?.retentionMs;
   if (retentionMs === undefined) return [];
   return (["limit", "images"] as const).flatMap((name): Conflict[] => {
     const longestMs = Math.max(0, ...(budget?.[name] ?? []).map(({ windowMs }) => windowMs));
@@ -139,17 +132,16 @@ function retentionConflicts({ budget, ledger }: ReadableSettings): Conflict[] {
   });
 }
 
-/** Between its bounds there must be a lifetime to choose. */
 function lifetimeConflicts({ cache }: ReadableSettings): Conflict[] {
-  const { ttlMin, ttlMax } = cache ?? {};
-  if (ttlMin === undefined || ttlMax === undefined) return [];
+  const { ttlMinMs, ttlMaxMs } = cache ?? {};
+  if (ttlMinMs === undefined || ttlMaxMs === undefined) return [];
   return (["listings", "sold", "areas", "records", "images"] as const)
-    .filter((kind) => ttlMin[kind] > ttlMax[kind])
+    .filter((kind) => ttlMinMs[kind] > ttlMaxMs[kind])
     .map((kind) => ({
       paths: [
         ["cache", "ttlMin", kind],
         ["cache", "ttlMax", kind],
       ],
-      explanation: `from ${formatDuration(ttlMin[kind])} to ${formatDuration(ttlMax[kind])} there is nothing; expected ttlMin to be the shorter`,
+      explanation: `from ${formatDuration(ttlMinMs[kind])} to ${formatDuration(ttlMaxMs[kind])} there is nothing; expected ttlMin to be the shorter`,
     }));
 }

@@ -1,6 +1,12 @@
+/**
+ * The values that settings can have. Each shape says in words what it expects, because people with a wrong setting
+ * read these words and not the validator's own.
+ */
 import * as z from "zod";
 
 import { SEARCH_RESOURCES } from "../interface/resources.ts";
+import { Secret } from "./secret.ts";
+import { metaOf, setting, shaped, type Unit } from "./setting.ts";
 import {
   BUDGET_PATTERN,
   type BudgetWindow,
@@ -12,47 +18,36 @@ import {
   SIZE_PATTERN,
 } from "./units.ts";
 
-/**
- * The shapes a setting can have. Each says in words what it expects, because that, and not the
- * validator's own text, is what a person with a wrong setting gets to read.
- */
-
-/** What is known of a setting besides its shape. */
-export interface SettingMeta {
-  /** Completes the sentence "expected …". */
-  readonly expected: string;
-  /** There is no default: the start is refused without it. */
-  readonly required?: boolean;
-  /** The value is never shown in a message. */
-  readonly secret?: boolean;
-  /** But it is where the settings are valid: then it is the path of a file that was read. */
-  readonly shownOnceRead?: boolean;
-  /** What it means, where `config/default.yaml` has no line to say so (parts of list items). */
-  readonly meaning?: string;
-}
-
 /** A shape that reads `Input` and yields `Output`. */
 type Shape<Output, Input = string> = z.ZodType<Output, Input>;
 
-const metas = z.registry<SettingMeta>();
+/** A shape whose values have a unit. */
+type Measured<S extends z.ZodType, U extends Unit> = z.core.$ZodBranded<S, U>;
 
-/** Attaches what is known of a setting to its shape. Keep it the outermost call: wrappers lose it. */
-export function setting<S extends z.ZodType>(shape: S, meta: SettingMeta): S {
-  metas.add(shape, meta);
-  return shape;
-}
-
-/** @returns what {@link setting} attached; sections have none. */
-export function metaOf(shape: z.core.$ZodType): SettingMeta | undefined {
-  return metas.get(shape);
-}
+export const DAY_MS = 86_400_000;
+const YEAR_MS = 365 * DAY_MS;
 
 /** Timers beyond this many milliseconds fire at once: a 32-bit count. */
-const LONGEST_TIMER_MS = 24 * 86_400_000;
+const LONGEST_TIMER_MS = 24 * DAY_MS;
+
+interface DurationBounds {
+  readonly minMs?: number;
+  readonly maxMs?: number;
+}
 
 /** A duration, read to milliseconds; bounds inclusive. */
-export function duration({ minMs = 1, maxMs = LONGEST_TIMER_MS } = {}): Shape<number> {
-  return setting(
+export function duration(bounds: DurationBounds = {}): Measured<Shape<number>, "Ms"> {
+  const shape = plainDuration(bounds);
+  return shaped(shape.brand<"Ms">(), { expected: "", ...metaOf(shape), unit: "Ms" });
+}
+
+/** A duration that is only compared with the clock. It may be longer than timers can be. */
+export function lifetime(): Measured<Shape<number>, "Ms"> {
+  return duration({ maxMs: YEAR_MS });
+}
+
+function plainDuration({ minMs = 1, maxMs = LONGEST_TIMER_MS }: DurationBounds): Shape<number> {
+  return shaped(
     z
       .string()
       .regex(DURATION_PATTERN)
@@ -64,57 +59,111 @@ export function duration({ minMs = 1, maxMs = LONGEST_TIMER_MS } = {}): Shape<nu
   );
 }
 
+/** The kinds of answers that have their own lifetimes, and what descriptions call them. */
+const KINDS = {
+  listings: "a search for listings",
+  sold: "a search for sold properties",
+  areas: "a search for areas",
+  records: "a single record",
+  images: "a thumbnail",
+} as const;
+
+type Kind = keyof typeof KINDS;
+
+interface PerKindDeclaration {
+  readonly minMs?: number;
+  readonly default: Readonly<Record<Kind, string>>;
+  readonly env?: string;
+  /** @param answer an answer of one kind, or "an answer" of any kind */
+  readonly description: (answer: string) => string;
+}
+
+/** A section with one lifetime for each kind of answer, all reloadable. One duration may stand for all of them. */
+export function perKind({
+  minMs = 1,
+  default: defaults,
+  env,
+  description,
+}: PerKindDeclaration): PerKindShape {
+  const shared = { reloadable: true, ...(env !== undefined && { env }) };
+  const each = (kind: Kind): Shape<number> =>
+    setting(plainDuration({ minMs, maxMs: YEAR_MS }), {
+      default: defaults[kind],
+      description: description(KINDS[kind]),
+      ...shared,
+    });
+  const section = z.strictObject({
+    listings: each("listings"),
+    sold: each("sold"),
+    areas: each("areas"),
+    records: each("records"),
+    images: each("images"),
+  });
+  shaped(section, {
+    expected: "one duration for all kinds of answers, such as 5m, or a section with one for each",
+    unit: "Ms",
+  });
+  return setting(section.brand<"Ms">(), { description: description("an answer"), ...shared });
+}
+
+type PerKindShape = Measured<Shape<Record<Kind, number>, Record<Kind, string>>, "Ms">;
+
 /** A size above zero, read to bytes; `maxBytes` inclusive. */
-export function size({ maxBytes }: { maxBytes?: number } = {}): Shape<number> {
+export function size({ maxBytes }: { maxBytes?: number } = {}): Measured<Shape<number>, "Bytes"> {
   const most = maxBytes === undefined ? "" : `, at most ${maxBytes / 1024}KiB`;
-  return setting(
-    z
-      .string()
-      .regex(SIZE_PATTERN)
-      .transform((text) => parseSize(text) ?? Number.NaN)
-      .pipe(
-        z
-          .number()
-          .min(1)
-          .max(maxBytes ?? Number.MAX_SAFE_INTEGER),
-      ),
-    { expected: `a size above zero with its unit, such as 512KiB or 256MiB${most}` },
-  );
+  const shape = z
+    .string()
+    .regex(SIZE_PATTERN)
+    .transform((text) => parseSize(text) ?? Number.NaN)
+    .pipe(
+      z
+        .number()
+        .min(1)
+        .max(maxBytes ?? Number.MAX_SAFE_INTEGER),
+    );
+  const expected = `a size above zero with its unit, such as 512KiB or 256MiB${most}`;
+  return shaped(shape.brand<"Bytes">(), { expected, unit: "Bytes" });
+}
+
+/** A whole number of bytes; bounds inclusive. */
+export function byteCount(min: number, max: number): Measured<Shape<number, number>, "Bytes"> {
+  const expected = `a whole number from ${min} to ${max}`;
+  return shaped(z.int().min(min).max(max).brand<"Bytes">(), { expected, unit: "Bytes" });
 }
 
 /** A whole number; bounds inclusive. */
 export function integer(min: number, max: number): Shape<number, number> {
-  return setting(z.int().min(min).max(max), { expected: `a whole number from ${min} to ${max}` });
+  return shaped(z.int().min(min).max(max), { expected: `a whole number from ${min} to ${max}` });
 }
 
 /** A part of a whole; bounds inclusive. */
 export function fraction(min: number, max: number): Shape<number, number> {
-  return setting(z.number().min(min).max(max), { expected: `a number from ${min} to ${max}, such as 0.1` });
+  return shaped(z.number().min(min).max(max), { expected: `a number from ${min} to ${max}, such as 0.1` });
 }
 
 export function flag(): Shape<boolean, boolean> {
-  return setting(z.boolean(), { expected: "true or false" });
+  return shaped(z.boolean(), { expected: "true or false" });
 }
 
 export function port(): Shape<number, number> {
-  return setting(z.int().min(0).max(65_535), {
+  return shaped(z.int().min(0).max(65_535), {
     expected: "a port number from 0 to 65535, where 0 means any free port",
   });
 }
 
 export function host(): Shape<string> {
-  return setting(z.string().regex(/^[^\s/]+$/), { expected: "a host name or an IP address to listen on" });
+  return shaped(z.string().regex(/^[^\s/]+$/), { expected: "a host name or an IP address to listen on" });
 }
 
 export function oneOf<const Words extends readonly string[]>(
   ...words: Words
 ): Shape<Words[number], Words[number]> {
-  return setting(z.enum(words), { expected: `one of ${words.join(", ")}` });
+  return shaped(z.enum(words), { expected: `one of ${words.join(", ")}` });
 }
 
 /** Requests per window. */
 export function budget(): Shape<readonly BudgetWindow[]> {
-  return setting(
+  return shaped(
     z
       .string()
       .regex(BUDGET_PATTERN)
@@ -130,38 +179,37 @@ export function budget(): Shape<readonly BudgetWindow[]> {
 
 /** An address to build request URLs on: read without a trailing slash. */
 export function baseUrl(): Shape<string> {
-  return setting(
+  return shaped(
     z
       .string()
       .regex(/^https?:\/\/[^\s?#@\\]+$/)
       .refine((text) => URL.canParse(text))
       .transform((text) => text.replace(/\/+$/, "")),
-    { expected: "an http:// or https:// URL without user name, query and fragment", required: true },
+    { expected: "an http:// or https:// URL without user name, query and fragment" },
   );
 }
 
 /** A URL that is sent in a header. */
 export function headerUrl(): Shape<string> {
-  return setting(
+  return shaped(
     z
       .string()
       .regex(/^https?:\/\/[!-"$-?A-~]+$/)
       .refine((text) => URL.canParse(text)),
-    { expected: "an http:// or https:// URL in ASCII without user name and fragment", required: true },
+    { expected: "an http:// or https:// URL in ASCII without user name and fragment" },
   );
 }
 
 /** A value of an HTTP header. */
 export function headerValue(): Shape<string> {
-  return setting(z.string().regex(/^[!-~]([ -~]*[!-~])?$/), {
+  return shaped(z.string().regex(/^[!-~]([ -~]*[!-~])?$/), {
     expected: "one line of ASCII text without blanks around it",
-    required: true,
   });
 }
 
 /** A header's name: read in lower case, as Node spells the names of incoming headers. */
 export function headerName(): Shape<string> {
-  return setting(
+  return shaped(
     z
       .string()
       .regex(/^[A-Za-z0-9!#$%&'*+.^_`|~-]+$/)
@@ -173,21 +221,32 @@ export function headerName(): Shape<string> {
 /** Text with nothing in it that could break a line, and no blanks at its ends to be missed. */
 export const ONE_LINE_PATTERN = /^[^\s\p{Cc}]([^\p{Cc}]*[^\s\p{Cc}])?$/u;
 
-const oneLine = "one line of text without blanks around it; quote it if it looks like a number";
-
-export function text({ required }: { required: boolean }): Shape<string> {
-  return setting(z.string().regex(ONE_LINE_PATTERN), { expected: oneLine, required });
+/** One line of text. */
+export function text(
+  expected = "one line of text without blanks around it; quote it if it looks like a number",
+): Shape<string> {
+  return shaped(z.string().regex(ONE_LINE_PATTERN), { expected });
 }
 
-export function optionalSecret(expected = oneLine): Shape<string | null, string | null> {
-  return setting(z.string().regex(ONE_LINE_PATTERN).nullable(), { expected, secret: true });
+/** @returns the shape, which may also be empty: then it is `null` */
+export function optional<Output, Input>(shape: Shape<Output, Input>): Shape<Output | null, Input | null> {
+  return shaped(shape.nullable(), { expected: "", ...metaOf(shape) });
+}
+
+const toSecret = (value: string): Secret => new Secret(value);
+
+/** A secret, or nothing. */
+export function secretText(): Shape<Secret | null, string | null> {
+  const shape = text();
+  return shaped(shape.transform(toSecret).nullable(), { expected: "", ...metaOf(shape), secret: true });
 }
 
 /** What can stand in a header behind `Bearer` (RFC 6750, section 2.1). */
 export const TOKEN_PATTERN = /^[A-Za-z0-9._~+/-]+=*$/;
 
-export function optionalToken(): Shape<string | null, string | null> {
-  return setting(z.string().regex(TOKEN_PATTERN).nullable(), {
+/** A bearer token, or nothing. */
+export function token(): Shape<Secret | null, string | null> {
+  return shaped(z.string().regex(TOKEN_PATTERN).transform(toSecret).nullable(), {
     expected:
       "letters, digits and any of -._~+/, with = at the end at most; quote it if it looks like a number",
     secret: true,
@@ -198,27 +257,22 @@ export function optionalToken(): Shape<string | null, string | null> {
  * The path of a file that holds a secret. Until the file was read it counts as one too: people put the secret
  * itself here by mistake, and then a message with "the path" would print it.
  */
-export function optionalSecretFile(): Shape<string | null, string | null> {
-  return setting(z.string().min(1).nullable(), {
+export function secretFile(): Shape<string | null, string | null> {
+  return shaped(z.string().min(1).nullable(), {
     expected: "the path of a file",
     secret: true,
     shownOnceRead: true,
   });
 }
 
-/** @returns whether a value of valid settings is shown in no message */
-export function isSecret(shape: z.core.$ZodType): boolean {
-  const { secret = false, shownOnceRead = false } = metaOf(shape) ?? {};
-  return secret && !shownOnceRead;
-}
-
 /** A Redis address: as far as a mistake in it can be told before connecting. */
-export function redisUrl(): Shape<string | null, string | null> {
-  return setting(
+export function redisUrl(): Shape<Secret | null, string | null> {
+  return shaped(
     z
       .string()
       .regex(/^rediss?:\/\/[^\s]+$/)
       .refine(isRedisAddress)
+      .transform(toSecret)
       .nullable(),
     {
       expected:
@@ -246,7 +300,7 @@ function isDecodable(text: string): boolean {
 
 /** `host:port`, read to its parts. */
 export function address(): Shape<{ readonly host: string; readonly port: number }> {
-  return setting(
+  return shaped(
     z
       .string()
       .regex(/^(\[[0-9A-Fa-f:.]+\]|[^\s:/[\]]+):\d{1,5}$/)
@@ -255,27 +309,32 @@ export function address(): Shape<{ readonly host: string; readonly port: number 
         return { host: text.slice(0, colon).replaceAll(/[[\]]/g, ""), port: Number(text.slice(colon + 1)) };
       })
       .refine(({ port }) => port > 0 && port <= 65_535),
-    { expected: "a host and a port, such as redis-0.example:6379", meaning: "One node, as host:port" },
+    { expected: "a host and a port, such as redis-0.example:6379" },
   );
 }
 
 /** The path of a file or directory. */
-export function optionalPath(what: string): z.ZodType<string | null, string | null> {
-  return setting(z.string().nullable(), { expected: `the path of a ${what}` });
+export function optionalPath(what: string): Shape<string | null, string | null> {
+  return shaped(
+    z
+      .string()
+      .nullable()
+      .transform((path) => path || null),
+    { expected: `the path of a ${what}` },
+  );
 }
 
 /** The neutral service name inside `application/vnd.<service>-v2+json`. */
 export function mediaTypeToken(): Shape<string> {
-  return setting(z.string().regex(/^[A-Za-z0-9][A-Za-z0-9!#$&^_.-]{0,62}$/), {
+  return shaped(z.string().regex(/^[A-Za-z0-9][A-Za-z0-9!#$&^_.-]{0,62}$/), {
     expected: "a media-type name of 1 to 63 letters, digits, '.', '_' or '-', such as propertyservice",
-    required: true,
   });
 }
 
 /** Where one record is found. */
 export function recordPath(): Shape<string> {
   const path = /^(\/([A-Za-z0-9._~-]+|\{resource\}|\{serviceId\}))+$/;
-  return setting(
+  return shaped(
     z.string().refine((text) => {
       const once = (part: string): boolean => text.split(part).length === 2;
       return path.test(text) && once("{resource}") && once("{serviceId}");
@@ -289,7 +348,7 @@ export function passThroughPath(): Shape<string> {
   const pattern = new RegExp(
     `^/(${SEARCH_RESOURCES.join("|")})(/([A-Za-z0-9._~-]+|\\{[A-Za-z][A-Za-z0-9]*\\}))*(/\\*)?$`,
   );
-  return setting(
+  return shaped(
     z
       .string()
       .regex(pattern)
@@ -302,15 +361,13 @@ export function passThroughPath(): Shape<string> {
 
 /** An app's id. `other` is taken: it stands for every app that is not registered. */
 export function appId(): Shape<string> {
-  return setting(
+  return shaped(
     z
       .string()
       .regex(/^[A-Za-z0-9._-]{1,64}$/)
       .refine((text) => text !== "other"),
     {
       expected: "1 to 64 letters, digits, '.', '_' or '-', and not the word other",
-      required: true,
-      meaning: "The app's name, as its requests say it",
     },
   );
 }

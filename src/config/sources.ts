@@ -1,7 +1,56 @@
-import type { Assignment } from "./environment.ts";
-import { formatPath, hasPath, isMapping, type SettingPath, valueAt } from "./setting-path.ts";
-import type { SettingsFile } from "./settings-file.ts";
+/**
+ * Where settings come from: defaults, a file and the environment, merged, with the source of each setting.
+ */
 import { DURATION_PATTERN } from "./units.ts";
+
+/** Where a setting stands: keys of mappings and positions in lists. */
+export type SettingPath = readonly (string | number)[];
+
+/** @returns the path as people write it: `cache.ttl.sold`, `apps[2].id`. */
+export function formatPath(path: SettingPath): string {
+  return path
+    .map((part) => (typeof part === "number" ? `[${part}]` : `.${part}`))
+    .join("")
+    .replace(/^\./, "");
+}
+
+export function isMapping(value: unknown): value is Record<string, unknown> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+/** @returns whether anything, even nothing (`key:`), is written at the path. */
+export function hasPath(root: unknown, path: SettingPath): boolean {
+  return find(root, path).found;
+}
+
+/** @returns what is written at the path; `undefined` where nothing is. */
+export function valueAt(root: unknown, path: SettingPath): unknown {
+  return find(root, path).value;
+}
+
+function find(root: unknown, path: SettingPath): { found: boolean; value?: unknown } {
+  let value = root;
+  for (const part of path) {
+    if (typeof value !== "object" || value === null || !Object.hasOwn(value, part)) return { found: false };
+    value = Reflect.get(value, part);
+  }
+  return { found: true, value };
+}
+
+/** A setting as an environment variable sets it. */
+export interface Assignment {
+  readonly variable: string;
+  readonly path: SettingPath;
+  readonly value: string | number | boolean;
+}
+
+/** Settings as a file holds them. */
+export interface SettingsLayer {
+  readonly name: string;
+  readonly settings: Readonly<Record<string, unknown>>;
+  /** The line (from 1) on which a setting stands; `undefined` where it is not in this file. */
+  readonly lineOf: (path: SettingPath) => number | undefined;
+}
 
 /** The settings of all sources together, and where each came from. */
 export interface SettingSources {
@@ -11,13 +60,13 @@ export interface SettingSources {
 }
 
 /**
- * Lays the sources over one another: defaults, then the overlay, then the environment. Mappings are
- * merged key by key; everything else, lists included, is replaced. One duration over a mapping of durations
- * stands for each of them: `ttl: 5m` for the same lifetime of every kind of answer.
+ * Merges the sources: the overlay wins over the defaults, and the environment over both. Mappings are merged key by
+ * key. Everything else, lists included, is replaced. One duration over a mapping of durations sets each of them:
+ * `ttl: 5m` is the lifetime of every kind of answer.
  */
 export function mergeSources(
-  defaults: SettingsFile,
-  overlay: SettingsFile | undefined,
+  defaults: SettingsLayer,
+  overlay: SettingsLayer | undefined,
   assignments: readonly Assignment[],
 ): SettingSources {
   const merged = mergeMappings(defaults.settings, overlay?.settings ?? {});
@@ -27,7 +76,7 @@ export function mergeSources(
 }
 
 function merge(base: unknown, over: unknown): unknown {
-  // `server:` with nothing below it, as when all its lines are commented out, says nothing.
+  // `server:` with nothing below it changes nothing: all its lines may be commented out.
   if (isMapping(base) && over === null) return copy(base);
   if (isMapping(base) && isDuration(over) && Object.values(base).every(isDuration))
     return Object.fromEntries(Object.keys(base).map((key) => [key, over]));
@@ -42,7 +91,7 @@ function mergeMappings(
   base: Readonly<Record<string, unknown>>,
   over: Readonly<Record<string, unknown>>,
 ): Record<string, unknown> {
-  // Every mapping is copied, because the environment is written into the result.
+  // Every mapping is copied, because `assign` writes into the result.
   const names = new Set([...Object.keys(base), ...Object.keys(over)]);
   const valueOf = (name: string): unknown =>
     Object.hasOwn(over, name) ? merge(own(base, name), over[name]) : copy(base[name]);
@@ -57,7 +106,7 @@ function own(mapping: Readonly<Record<string, unknown>>, name: string): unknown 
   return Object.hasOwn(mapping, name) ? mapping[name] : undefined;
 }
 
-/** A section that is not a mapping stays as it is, so that it is refused rather than papered over. */
+/** A section that is not a mapping stays as it is, so that the check refuses it. */
 function assign(root: Record<string, unknown>, { path, value }: Assignment): void {
   const section = valueAt(root, path.slice(0, -1));
   const key = path.at(-1);
@@ -67,7 +116,7 @@ function assign(root: Record<string, unknown>, { path, value }: Assignment): voi
 function sourceOf(
   path: SettingPath,
   assignments: readonly Assignment[],
-  files: readonly SettingsFile[],
+  files: readonly SettingsLayer[],
 ): string {
   for (let length = path.length; length > 0; length -= 1) {
     const part = path.slice(0, length);
