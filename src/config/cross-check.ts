@@ -8,7 +8,7 @@ import { formatDuration } from "./units.ts";
 /** Settings that are valid alone and wrong together. */
 export interface Conflict {
   /** The settings concerned; the first is the one to look at first. */
-  readonly paths: readonly [SettingPath, ...SettingPath[]];
+  readonly paths: readonly SettingPath[];
   readonly explanation: string;
 }
 
@@ -28,15 +28,8 @@ export function crossCheck(settings: ReadableSettings): Conflict[] {
 function portConflict({ server, admin }: ReadableSettings): Conflict[] {
   const port = server?.port;
   if (port === undefined || port === 0 || port !== admin?.port) return [];
-  return [
-    {
-      paths: [
-        ["admin", "port"],
-        ["server", "port"],
-      ],
-      explanation: `both ports are ${port}; expected two different ones, or 0 for any free port`,
-    },
-  ];
+  const explanation = `both ports are ${port}; expected two different ones, or 0 for any free port`;
+  return conflict(["admin.port", "server.port"], explanation);
 }
 
 /** Node does not accept a longer limit for the headers than for the whole request. */
@@ -44,37 +37,24 @@ function timeoutConflict({ server }: ReadableSettings): Conflict[] {
   const { headersTimeoutMs, requestTimeoutMs } = server ?? {};
   if (headersTimeoutMs === undefined || requestTimeoutMs === undefined) return [];
   if (headersTimeoutMs <= requestTimeoutMs) return [];
-  return [
-    {
-      paths: [
-        ["server", "headersTimeout"],
-        ["server", "requestTimeout"],
-      ],
-      explanation:
-        `${formatDuration(headersTimeoutMs)} for the headers is longer than ${formatDuration(requestTimeoutMs)} for the ` +
-        "whole request; expected at most as long",
-    },
-  ];
+  const [headers, request] = [formatDuration(headersTimeoutMs), formatDuration(requestTimeoutMs)];
+  const explanation = `${headers} for the headers is longer than ${request} for the whole request; expected at most as long`;
+  return conflict(["server.headersTimeout", "server.requestTimeout"], explanation);
 }
 
 function redisConflicts({ redis }: ReadableSettings): Conflict[] {
   if (redis?.mode === undefined) return [];
   const { mode, url, nodes = [], sentinel } = redis;
-  const conflict = (explanation: string, ...path: string[]): Conflict[] => [
-    { paths: [["redis", ...path]], explanation },
-  ];
   const isElsewhere = mode !== "single" || nodes.length > 0 || (sentinel?.nodes ?? []).length > 0;
   if (url === null && isElsewhere) {
-    return conflict(
-      `expected redis.url (REDIS_URL) too: it switches Redis on and holds user and password`,
-      "url",
-    );
+    const explanation =
+      "expected redis.url (REDIS_URL) too: it switches Redis on and holds user and password";
+    return conflict(["redis.url"], explanation);
   }
   if (mode === "sentinel" && (sentinel?.master === null || sentinel?.nodes?.length === 0)) {
-    return conflict(
-      "expected the master's name and at least one Sentinel, because redis.mode is sentinel",
-      "sentinel",
-    );
+    const explanation =
+      "expected the master's name and at least one Sentinel, because redis.mode is sentinel";
+    return conflict(["redis.sentinel"], explanation);
   }
   return [];
 }
@@ -97,17 +77,10 @@ function shareConflict({ budget }: ReadableSettings): Conflict[] {
   const { degradedShare, replicas } = budget ?? {};
   if (typeof degradedShare !== "number" || replicas === undefined) return [];
   if (degradedShare * replicas <= 1 + ROUNDING) return [];
-  return [
-    {
-      paths: [
-        ["budget", "degradedShare"],
-        ["budget", "replicas"],
-      ],
-      explanation:
-        `${degradedShare} of each window for each of ${replicas} replicas is more than there is, and without Redis ` +
-        "none sees what the others send; expected at most 1 in all, or no degradedShare, for equal parts",
-    },
-  ];
+  const explanation =
+    `${degradedShare} of each window for each of ${replicas} replicas is more than there is, and without Redis ` +
+    "none sees what the others send; expected at most 1 in all, or no degradedShare, for equal parts";
+  return conflict(["budget.degradedShare", "budget.replicas"], explanation);
 }
 
 /** The ledger must remember each request for as long as a window counts it. */
@@ -120,15 +93,7 @@ function retentionConflicts({ budget, ledger }: ReadableSettings): Conflict[] {
     const explanation =
       `what is sent is forgotten after ${formatDuration(retentionMs)}, within the window of ` +
       `${formatDuration(longestMs)} it counts in; expected a retention of at least that window`;
-    return [
-      {
-        paths: [
-          ["ledger", "retention"],
-          ["budget", name],
-        ],
-        explanation,
-      },
-    ];
+    return conflict(["ledger.retention", `budget.${name}`], explanation);
   });
 }
 
@@ -137,11 +102,13 @@ function lifetimeConflicts({ cache }: ReadableSettings): Conflict[] {
   if (ttlMinMs === undefined || ttlMaxMs === undefined) return [];
   return (["listings", "sold", "areas", "records", "images"] as const)
     .filter((kind) => ttlMinMs[kind] > ttlMaxMs[kind])
-    .map((kind) => ({
-      paths: [
-        ["cache", "ttlMin", kind],
-        ["cache", "ttlMax", kind],
-      ],
-      explanation: `from ${formatDuration(ttlMinMs[kind])} to ${formatDuration(ttlMaxMs[kind])} there is nothing; expected ttlMin to be the shorter`,
-    }));
+    .flatMap((kind) => {
+      const [min, max] = [formatDuration(ttlMinMs[kind]), formatDuration(ttlMaxMs[kind])];
+      const explanation = `from ${min} to ${max} there is nothing; expected ttlMin to be the shorter`;
+      return conflict([`cache.ttlMin.${kind}`, `cache.ttlMax.${kind}`], explanation);
+    });
+}
+
+function conflict(names: readonly string[], explanation: string): Conflict[] {
+  return [{ paths: names.map((name) => name.split(".")), explanation }];
 }

@@ -8,8 +8,9 @@ import { apps, budget, ledger } from "./schema/budget.ts";
 import { cache, warm } from "./schema/cache.ts";
 import { admin, server } from "./schema/server.ts";
 import { query, upstream } from "./schema/upstream.ts";
-import { defaultsOf, type Named, setting, type Setting, settingsOf } from "./setting.ts";
-import { address, duration, oneOf, optional, optionalPath, redisUrl, text } from "./shapes.ts";
+import { defaultsOf, type Named, optional, setting, type Setting, settingsOf } from "./setting.ts";
+import { duration, oneOf } from "./shapes.ts";
+import { address, optionalPath, redisUrl, text } from "./text-shapes.ts";
 
 const redis = z.strictObject({
   url: setting(redisUrl(), {

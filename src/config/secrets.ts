@@ -6,7 +6,7 @@ import { X509Certificate } from "node:crypto";
 import type { SettingFault } from "./check.ts";
 import type { ReadableSettings } from "./schema.ts";
 import { Secret } from "./secret.ts";
-import { ONE_LINE_PATTERN, TOKEN_PATTERN } from "./shapes.ts";
+import { ONE_LINE_PATTERN, TOKEN_PATTERN } from "./text-shapes.ts";
 import { formatPath, type SettingPath, type SettingSources } from "./sources.ts";
 import { codeOf } from "./yaml-file.ts";
 

@@ -41,12 +41,25 @@ interface Declaration<Written> {
 
 export type SettingMeta = ShapeFacts & Declaration<unknown>;
 
+/** A shape that reads `Input` and yields `Output`. */
+export type Shape<Output, Input = string> = z.ZodType<Output, Input>;
+
 const metas = z.registry<SettingMeta>();
 
 /** @returns the shape, with what it accepts in words */
 export function shaped<S extends z.ZodType>(shape: S, facts: ShapeFacts): S {
   metas.add(shape, facts);
   return shape;
+}
+
+/** @returns what a shape expects, for another shape made of it */
+export function factsOf(shape: z.ZodType): ShapeFacts {
+  return { expected: metaOf(shape)?.expected ?? "" };
+}
+
+/** @returns the shape, which may also be empty: then it is `null` */
+export function optional<Output, Input>(shape: Shape<Output, Input>): Shape<Output | null, Input | null> {
+  return shaped(shape.nullable(), { ...metaOf(shape), ...factsOf(shape) });
 }
 
 /** Declares a setting: the one place to add or change one. */

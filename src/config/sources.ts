@@ -69,7 +69,8 @@ export function mergeSources(
   overlay: SettingsLayer | undefined,
   assignments: readonly Assignment[],
 ): SettingSources {
-  const merged = mergeMappings(defaults.settings, overlay?.settings ?? {});
+  // A copy, because `assign` writes into it.
+  const merged = mergeMappings(structuredClone(defaults.settings), overlay?.settings ?? {});
   for (const assignment of assignments) assign(merged, assignment);
   const files = overlay ? [overlay, defaults] : [defaults];
   return { merged, nameOf: (path) => sourceOf(path, assignments, files) };
@@ -77,33 +78,22 @@ export function mergeSources(
 
 function merge(base: unknown, over: unknown): unknown {
   // `server:` with nothing below it changes nothing: all its lines may be commented out.
-  if (isMapping(base) && over === null) return copy(base);
+  if (isMapping(base) && over === null) return base;
   if (isMapping(base) && isDuration(over) && Object.values(base).every(isDuration))
     return Object.fromEntries(Object.keys(base).map((key) => [key, over]));
   return isMapping(over) ? mergeMappings(isMapping(base) ? base : {}, over) : over;
-}
-
-function isDuration(value: unknown): boolean {
-  return typeof value === "string" && DURATION_PATTERN.test(value);
 }
 
 function mergeMappings(
   base: Readonly<Record<string, unknown>>,
   over: Readonly<Record<string, unknown>>,
 ): Record<string, unknown> {
-  // Every mapping is copied, because `assign` writes into the result.
-  const names = new Set([...Object.keys(base), ...Object.keys(over)]);
-  const valueOf = (name: string): unknown =>
-    Object.hasOwn(over, name) ? merge(own(base, name), over[name]) : copy(base[name]);
-  return Object.fromEntries([...names].map((name) => [name, valueOf(name)]));
+  const merged = Object.entries(over).map(([key, value]) => [key, merge(valueAt(base, [key]), value)]);
+  return { ...base, ...Object.fromEntries(merged) };
 }
 
-function copy(value: unknown): unknown {
-  return isMapping(value) ? mergeMappings(value, {}) : value;
-}
-
-function own(mapping: Readonly<Record<string, unknown>>, name: string): unknown {
-  return Object.hasOwn(mapping, name) ? mapping[name] : undefined;
+function isDuration(value: unknown): boolean {
+  return typeof value === "string" && DURATION_PATTERN.test(value);
 }
 
 /** A section that is not a mapping stays as it is, so that the check refuses it. */

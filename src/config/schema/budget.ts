@@ -1,17 +1,8 @@
 import * as z from "zod";
 
-import { setting } from "../setting.ts";
-import {
-  appId,
-  budget as windows,
-  DAY_MS,
-  duration,
-  fraction,
-  integer,
-  lifetime,
-  oneOf,
-  optional,
-} from "../shapes.ts";
+import { optional, setting } from "../setting.ts";
+import { budget as windows, DAY_MS, duration, fraction, integer, lifetime, oneOf } from "../shapes.ts";
+import { appId } from "../text-shapes.ts";
 
 const app = z.strictObject({
   id: setting(appId(), {

@@ -1,7 +1,8 @@
 import * as z from "zod";
 
 import { setting } from "../setting.ts";
-import { DAY_MS, duration, flag, fraction, lifetime, oneOf, optionalPath, perKind, size } from "../shapes.ts";
+import { DAY_MS, duration, flag, fraction, lifetime, oneOf, perKind, size } from "../shapes.ts";
+import { optionalPath } from "../text-shapes.ts";
 
 /** How long answers are stored, fresh and served. */
 export const cache = z.strictObject({

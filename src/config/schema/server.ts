@@ -1,19 +1,8 @@
 import * as z from "zod";
 
-import { setting } from "../setting.ts";
-import {
-  byteCount,
-  duration,
-  flag,
-  headerName,
-  host,
-  integer,
-  optional,
-  port,
-  secretFile,
-  size,
-  token,
-} from "../shapes.ts";
+import { optional, setting } from "../setting.ts";
+import { byteCount, duration, flag, integer, port, size } from "../shapes.ts";
+import { headerName, host, secretFile, token } from "../text-shapes.ts";
 
 const MIB = 1024 * 1024;
 

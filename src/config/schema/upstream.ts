@@ -1,22 +1,19 @@
 import * as z from "zod";
 
 import { setting } from "../setting.ts";
+import { duration, integer, oneOf, size } from "../shapes.ts";
 import {
   baseUrl,
-  duration,
   headerUrl,
   headerValue,
-  integer,
   mediaTypeToken,
-  oneOf,
   optionalPath,
   passThroughPath,
   recordPath,
   secretFile,
   secretText,
-  size,
   text,
-} from "../shapes.ts";
+} from "../text-shapes.ts";
 
 /** How the gateway calls the property API. */
 export const upstream = z.strictObject({
