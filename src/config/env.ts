@@ -51,14 +51,14 @@ export function readEnvironment(env: Environment): { assignments: Assignment[]; 
     if (value === undefined || (value === "" && !variable.emptyCounts)) continue;
     const { name, path, shape } = variable;
     if (shape instanceof z.ZodObject) readPairs(variable, value, assignments, problems);
-    else assignments.push({ variable: name, path, value: toWritten(value, shape) });
+    else assignments.push({ variable: name, path, value: readText(value, shape) });
   }
   problems.push(...unsafe(env), ...misspelled(env));
   return { assignments, problems };
 }
 
 /** @returns a number or boolean if the setting is one and the text reads as one; other text stays, for the check to refuse */
-function toWritten(text: string, shape: z.core.$ZodType): string | number | boolean {
+export function readText(text: string, shape: z.core.$ZodType): string | number | boolean {
   const inner = shape instanceof z.ZodNullable ? shape.unwrap() : shape;
   if (inner instanceof z.ZodBoolean && /^(true|false)$/.test(text)) return text === "true";
   const numbers = inner instanceof z.ZodNumberFormat ? /^\d{1,15}$/ : /^\d{1,15}(\.\d{1,15})?$/;

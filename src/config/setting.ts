@@ -1,7 +1,17 @@
 /**
- * What a setting is. A shape says which values a setting accepts; `setting()` declares the rest: default,
- * description, environment variable, and whether it can be reloaded. Everything that is known of a setting is
- * derived from this one declaration: types, JSON Schema, config/default.yaml, the Helm chart's schema and the docs.
+ * What a setting is. A shape (`shapes.ts`, `text-shapes.ts`) says which values it accepts. `setting()` declares the
+ * rest, as in
+ *
+ *     maxWait: setting(duration(), {
+ *       default: "10s",
+ *       env: "BUDGET_MAX_WAIT",
+ *       reloadable: true,
+ *       description: "A caller gets an answer or a refusal within this time after its request arrived.",
+ *     }),
+ *
+ * Everything else follows from this one declaration: the type and name in `Config` (`budget.maxWaitMs: number`), the
+ * check and its messages, config/default.yaml, the JSON Schemas of the file and of the Helm chart, and the docs. Run
+ * `npm run generate` after a change.
  */
 import * as z from "zod";
 
