@@ -11,8 +11,6 @@ import { valueAt } from "./sources.ts";
 
 export interface LiveSettings {
   readonly current: () => Config;
-  /** A section whose members always have their current values. */
-  readonly section: <Name extends "server" | "cache" | "budget">(name: Name) => Config[Name];
   /** Something made from the settings. It is made again after they have changed. */
   readonly derive: <T>(make: (config: Config) => T) => () => T;
   /**
@@ -56,7 +54,6 @@ export function createLiveSettings(
 
   return {
     current,
-    section: (name) => following(() => current()[name]),
     derive(make) {
       let of = current();
       let made = make(of);
@@ -83,18 +80,6 @@ export function createLiveSettings(
       return { kind: "applied", config: next.config, changes, also };
     },
   };
-}
-
-/** An object whose members read those of the current object. Their names never change. */
-function following<T extends object>(current: () => T): T {
-  const followed = { ...current() };
-  for (const name of Object.keys(followed)) {
-    Object.defineProperty(followed, name, {
-      enumerable: true,
-      get: (): unknown => Reflect.get(current(), name),
-    });
-  }
-  return followed;
 }
 
 /** One changed setting. `from` and `to` are absent for a secret. */
