@@ -120,9 +120,10 @@ function appChanges(before: readonly App[], after: readonly App[]): SettingChang
     const [old, now] = [before, after].map((apps) => apps.find((app) => app.id === id));
     const path = `apps.${id}`;
     if (old === undefined || now === undefined) return [{ path, from: show(old), to: show(now) }];
-    return (["weight", "perDay", "priority", "mayForceRefresh"] as const)
-      .filter((name) => old[name] !== now[name])
-      .map((name) => ({ path: `${path}.${name}`, from: show(old[name]), to: show(now[name]) }));
+    return Object.entries(now).flatMap(([name, to]): SettingChange[] => {
+      const from = valueAt(old, [name]);
+      return from === to ? [] : [{ path: `${path}.${name}`, from: show(from), to: show(to) }];
+    });
   });
 }
 

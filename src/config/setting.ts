@@ -68,8 +68,8 @@ export function factsOf(shape: z.ZodType): ShapeFacts {
 }
 
 /** @returns the shape, which may also be empty: then it is `null` */
-export function optional<Output, Input>(shape: Shape<Output, Input>): Shape<Output | null, Input | null> {
-  return shaped(shape.nullable(), { ...metaOf(shape), ...factsOf(shape) });
+export function optional<S extends z.ZodType>(shape: S): z.ZodNullable<S> {
+  return shaped(z.nullable(shape), { expected: "", ...metaOf(shape) });
 }
 
 /** Declares a setting: the one place to add or change one. */
@@ -144,13 +144,12 @@ type NameWithUnit<K extends string, V> = [Extract<V, z.$brand<"Ms">>] extends [n
 
 type WithoutBytes<K extends string> = K extends `${infer Name}${"Bytes" | "Length" | "Size"}` ? Name : K;
 
-type NamedValue<V> =
-  V extends z.$brand<Unit>
-    ? V extends number
-      ? number
-      : { readonly [K in keyof V & string]: V[K] }
-    : V extends readonly (infer Item)[]
-      ? readonly Readonly<Item>[]
-      : V extends z.core.util.Literal | Secret
-        ? V
-        : Named<V>;
+type NamedValue<V> = V extends z.$brand<"Ms"> | z.$brand<"Bytes">
+  ? V extends number
+    ? number
+    : { readonly [K in keyof V & string]: V[K] }
+  : V extends readonly (infer Item)[]
+    ? readonly Readonly<Item>[]
+    : V extends z.core.util.Literal | Secret
+      ? V
+      : Named<V>;
