@@ -1,19 +1,17 @@
 /**
- * What looks like a credential, judged by its form alone.
+ * Credentials in requests, recognised by their form alone.
  *
- * Callers send keys and tokens by mistake, and nobody may use the gateway to find out whether a guess is one of its
- * own secrets. So nothing here, and nothing in the parser, knows those secrets: a response depends on how a value
- * looks, never on whether it is right. What looks like a credential goes nowhere:
+ * Callers send keys and tokens by mistake, and nobody may use the gateway to test a guess of its own secrets. So the
+ * parser does not know these secrets: a response depends on the form of a value, never on whether the guess is right.
+ * Text that has the form of a credential goes nowhere:
  *
- * | where it stands                        | what happens                                                  |
- * |----------------------------------------|---------------------------------------------------------------|
- * | a parameter with a credential's name   | the parameter is dropped, whatever its value                  |
- * | a value of a documented parameter      | 400, as any bad value                                         |
- * | an undocumented parameter of a resource| the parameter is dropped: nothing is known of its meaning     |
- * | a path that is passed through          | 400: there a dropped parameter (a page cursor) would be a lie |
- * | an error in a response                 | the value is replaced by `[not shown]`                        |
+ * | Place                                                       | Result                                  |
+ * |-------------------------------------------------------------|-----------------------------------------|
+ * | a parameter with the name of a credential                   | the parameter is dropped, with any value |
+ * | any other parameter, its name or its value, and a path segment | 400; dropping it could change the answer |
+ * | an error in a response                                      | the value is replaced by `[not shown]`  |
  *
- * A secret that looks like an ordinary word or number cannot be told from one, and is treated like one.
+ * A secret that has the form of an ordinary word or number is treated like one. Only its echo in an error is hidden.
  */
 import { CREDENTIAL_PARAMETERS } from "../interface/parameters.ts";
 
@@ -32,10 +30,8 @@ export function isCredentialName(name: string): boolean {
   return SIGNATURE_NAMES.has(bare.trim()) || CREDENTIAL_NAME.test(bare.replaceAll(/[^a-z]/g, ""));
 }
 
-/** Shorter ones are house numbers, ids and typing mistakes. */
+/** Shorter texts are house numbers, ids and typing mistakes. */
 const SHORTEST = 8;
-/** No place and no street has so long a name without a blank in it. */
-const LONGEST_WORD = 31;
 /** A digit between letters, or a letter between digits; one letter behind a number is a house: `Storgatan12B`. */
 const MIXED = /\p{L}.*\d.*\p{L}.*[\p{L}\d]|\d.*\p{L}.*\d/u;
 const TIMESTAMP = /^\d{4}-?\d\d-?\d\dT[\d:.]{0,20}(?:Z|[+-]\d\d:?\d\d)?$/;
@@ -43,21 +39,22 @@ const TIMESTAMP = /^\d{4}-?\d\d-?\d\dT[\d:.]{0,20}(?:Z|[+-]\d\d:?\d\d)?$/;
 /** Of what was encoded twice, as callers do with `Södermalm`. */
 const ENCODED_BYTE = /%[0-9a-f]{2}/gi;
 
-/**
- * @returns whether a part of the text, between blanks and commas, has letters and digits mixed as keys have
- *   them, or is longer than any word
- */
+/** @returns whether a part of the text, between blanks and commas, mixes letters and digits as keys do */
 export function looksLikeCredential(text: string): boolean {
   return text.length >= SHORTEST && text.split(/[\s,]+/).some(isCredential);
 }
 
 function isCredential(part: string): boolean {
   if (part.length < SHORTEST || TIMESTAMP.test(part)) return false;
-  const plain = part.replaceAll(ENCODED_BYTE, "-");
-  return plain.length > LONGEST_WORD || MIXED.test(plain);
+  return MIXED.test(part.replaceAll(ENCODED_BYTE, "-"));
 }
 
-/** @returns the text as it may be shown to the caller that sent it */
+/** Words that no generated secret has the form of: of letters alone, and numbers, dates and coordinates. */
+const ORDINARY = /^(?:\p{L}{0,20}|[\d.:;+-]*)$/u;
+
+/** @returns the text as an error may show it to the caller that sent it */
 export function shownToCaller(text: string): string {
-  return looksLikeCredential(text) ? NOT_SHOWN : text;
+  const words = text.replaceAll(ENCODED_BYTE, "").split(/[\s,]+/);
+  const isOrdinary = words.every((word) => word.length < SHORTEST || ORDINARY.test(word));
+  return isOrdinary ? text : NOT_SHOWN;
 }

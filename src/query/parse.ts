@@ -99,17 +99,18 @@ function buildQuery(
         if (looksLikeCredential(part))
           faults.push({ parameter: "path", value: part, expected: NO_CREDENTIAL });
       }
-      for (const [name, value] of pairs.filter(hasCredential)) {
-        faults.push({ parameter: name, value, expected: NO_CREDENTIAL });
-      }
+      refuseCredentials(pairs, faults);
       return { ...route, extras: sortedByName(pairs) };
   }
 }
 
 const NO_CREDENTIAL = "no text that looks like a key or a token";
 
-function hasCredential([name, value]: Pair): boolean {
-  return looksLikeCredential(name) || looksLikeCredential(value);
+function refuseCredentials(pairs: readonly Pair[], faults: ParameterFault[]): void {
+  for (const [name, value] of pairs) {
+    if (looksLikeCredential(name) || looksLikeCredential(value))
+      faults.push({ parameter: name, value, expected: NO_CREDENTIAL });
+  }
 }
 
 const ID: Shape = { kind: "integer", min: 0 };
@@ -191,7 +192,7 @@ function dropWhatSaysNothing(table: readonly Parameter[], values: Map<string, st
 /**
  * The parameters that the interface does not document. Nothing is known of their values, so nothing
  * about them is merged but their percent-encoding and their order by name. One that looks like a credential is
- * not forwarded.
+ * refused: if it were dropped, two questions could get one answer.
  */
 function readExtras(
   pairs: readonly Pair[],
@@ -213,7 +214,8 @@ function readExtras(
       });
     }
   }
-  return sortedByName(extras.filter((pair) => !hasCredential(pair)));
+  if (options.unknown === "forward") refuseCredentials(extras, faults);
+  return sortedByName(extras);
 }
 
 /** Stable: the values of one repeated name keep their order, which may mean something. */
