@@ -29,10 +29,10 @@ import { createTiers, type Tiers } from "./cache/store/tiered.ts";
 import { createSweep } from "./cache/sweep.ts";
 import { createWarm, type Warm, type WarmItem } from "./cache/warm.ts";
 import { ConfigError, type Config } from "./config/config.ts";
-import { createLiveSettings, type LiveSettings } from "./config/live-settings.ts";
-import { followKeyFile, type KeyFile } from "./config/private-key-file.ts";
-import type { PrivateKeys } from "./config/private-keys.ts";
-import type { SettingsSource } from "./config/settings-source.ts";
+import { createLiveSettings, type LiveSettings } from "./config/live.ts";
+import { followKeyFile, type KeyFile } from "./config/private-key.ts";
+import type { PrivateKeys } from "./config/private-key.ts";
+import type { SettingsSource } from "./config/load.ts";
 import type { Problem } from "./errors.ts";
 import { createAdmit } from "./http/admit.ts";
 import { createArrive } from "./http/arrive.ts";
@@ -43,6 +43,7 @@ import { createGatewayServer } from "./http/server.ts";
 import { createUnderstand } from "./http/understand.ts";
 import { createLifecycle, longestStopMs, type Lifecycle, type StopOptions } from "./lifecycle.ts";
 import { createPipeline } from "./pipeline.ts";
+import { originOf } from "./interface/resources.ts";
 import { build } from "./process/build.ts";
 import type { Clock } from "./process/clock.ts";
 import type { Listening } from "./process/listen.ts";
@@ -172,16 +173,15 @@ export function createGateway(options: GatewayOptions): Gateway {
 }
 
 function createContext(options: GatewayOptions): Context {
-  const { source, keys, log } = options;
+  const { source, log } = options;
   const { config } = source.first;
-  const parse = { ...config.query, isSecret: (value: string) => keys.known.includes(value) };
-  const readWarmItems = createReadWarmItems(source.readFile, parse.isSecret);
+  const readWarmItems = createReadWarmItems(source.readFile);
   const { items: warmItems, problems } = readWarmItems(source.first.settings);
   if (problems.length > 0) throw new ConfigError(problems);
   const settings = createLiveSettings(source, restartReasons(config));
   const metrics = createMetrics(build);
   const observer = createObserver(log, metrics);
-  return { ...options, config, settings, metrics, observer, parse, readWarmItems, warmItems };
+  return { ...options, config, settings, metrics, observer, parse: config.query, readWarmItems, warmItems };
 }
 
 /** Where answers are kept: memory, and behind it Redis or SQLite, if the settings name one. */
@@ -269,17 +269,21 @@ function createUpstream(context: Context, budgets: Budgets, lookForKey: () => vo
     random,
     observer,
     maxCoolOffMs: () => settings.current().budget.maxCoolOffMs,
-    originOf: (resource) => (resource === "images" ? images : api),
+    originOf: (resource) => ({ api, images })[originOf(resource)],
     identity: upstream,
-    hosts: [upstream.url, upstream.imageUrl].map((url) => new URL(url).host),
+    confidential: {
+      hosts: [upstream.url, upstream.imageUrl].map((url) => new URL(url).host),
+      callerId: upstream.callerId,
+      secrets: keys.known,
+    },
     credentials: { version: keys.version, lookAgain: lookForKey },
   };
   const attempt = createAttempt(outgoing);
   return {
     ask({ query, text, request: { app, format } }, waiting, asking) {
-      const { resource, kind } = query;
-      const single = kind === "record";
-      return attempt({ resource, text, target: targetOf(query), single, format, app, ...asking }, waiting);
+      const { resource } = query;
+      const serviceId = query.kind === "record" ? query.serviceId : undefined;
+      return attempt({ resource, text, target: targetOf(query), serviceId, format, app, ...asking }, waiting);
     },
     passThrough: createPassThrough({ ...upstream, ...outgoing, targetOf }),
   };

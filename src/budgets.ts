@@ -6,12 +6,12 @@ import type { AppTerms, Terms } from "./ratelimit/arbiter.ts";
 import { refusalOf } from "./ratelimit/refusal.ts";
 import { createThrottle, type Throttle, type ThrottleObserver } from "./ratelimit/throttle.ts";
 import { followingTerms } from "./ratelimit/terms.ts";
-import { type OriginName, ORIGINS, PRIORITIES, type Question } from "./types.ts";
-import type { Resource } from "./interface/resources.ts";
+import { type OriginName, ORIGINS, OTHER_APP, PRIORITIES, type Question } from "./types.ts";
+import { originOf, type Resource } from "./interface/resources.ts";
 import type { BudgetSources } from "./telemetry/budget-metrics.ts";
 import type { Clock } from "./process/clock.ts";
 import type { Config } from "./config/config.ts";
-import type { LiveSettings } from "./config/live-settings.ts";
+import type { LiveSettings } from "./config/live.ts";
 
 interface Budget {
   readonly allowance: Allowance;
@@ -29,8 +29,8 @@ export interface BudgetsOptions {
   readonly observer: ThrottleObserver;
 }
 
-/** The app of all callers that are not registered. */
-const OTHER_APP: AppTerms & { readonly id: string } = { id: "other", weight: 1, perDay: null };
+/** The app of all callers that the settings do not list. */
+const UNLISTED_APP: AppTerms & { readonly id: string } = { id: OTHER_APP, weight: 1, perDay: null };
 /** From when a send is allowed until it departs, at the most; one that takes longer asks anew. */
 const DEPARTURE_MS = 2_000;
 
@@ -63,7 +63,7 @@ export function createBudgets(options: BudgetsOptions): Budgets {
 }
 
 function termsOf(origin: OriginName, { apps, budget, upstream }: Config): Terms {
-  const known = new Map([...apps, OTHER_APP].map((app) => [app.id, app]));
+  const known = new Map([...apps, UNLISTED_APP].map((app) => [app.id, app]));
   return {
     windows: origin === "api" ? budget.limit : budget.images,
     apps: origin === "api" ? known : withoutDays(known),
@@ -92,7 +92,7 @@ export function createShares(
     () => new Map<string, { until: number; departures: number; shares: readonly ShareOfWindow[] }>(),
   );
   return (app, resource) => {
-    const origin = resource === "images" ? "images" : "api";
+    const origin = originOf(resource);
     const key = `${origin} ${app}`;
     const now = steady();
     const known = remembered();
@@ -109,7 +109,7 @@ export function createShares(
 export function createBudgetLeft(budgets: Budgets, { steady }: Clock): (resource: Resource) => number {
   const known = new Map<OriginName, { readonly until: number; readonly left: number }>();
   return (resource) => {
-    const origin = resource === "images" ? "images" : "api";
+    const origin = originOf(resource);
     const held = known.get(origin);
     if (held !== undefined && steady() < held.until) return held.left;
     const { windows } = budgets[origin].allowance.overview();
@@ -122,7 +122,7 @@ export function createBudgetLeft(budgets: Budgets, { steady }: Clock): (resource
 /** @returns whether the upstream is left alone for now: it asked for that, or shows no sign of life */
 export function createIsCoolingOff(budgets: Budgets): (question: Question) => boolean {
   return ({ query: { resource }, request: { app, priority } }) => {
-    const { throttle } = budgets[resource === "images" ? "images" : "api"];
+    const { throttle } = budgets[originOf(resource)];
     const { forMs, why } = throttle.expect({ app, priority, resource });
     return forMs > 0 && why === "cool-off";
   };
@@ -135,7 +135,7 @@ export function describeBudgets(budgets: Budgets, { budget }: Config): object {
     const { mode, windows, circuits } = allowance.overview();
     const queue = PRIORITIES.map((priority) => [priority, throttle.queueLength(priority)] as const);
     const resource = origin === "images" ? "images" : "listings";
-    const { forMs, why } = throttle.expect({ app: OTHER_APP.id, priority: "interactive", resource });
+    const { forMs, why } = throttle.expect({ app: OTHER_APP, priority: "interactive", resource });
     const predictedWaitMs = Math.round(forMs);
     return [
       origin,
@@ -160,7 +160,7 @@ export function createExpect(
   return (app, resource) => {
     const { budget, apps } = current();
     const priority = apps.find(({ id }) => id === app)?.priority ?? "interactive";
-    const { throttle } = budgets[resource === "images" ? "images" : "api"];
+    const { throttle } = budgets[originOf(resource)];
     const expectation = throttle.expect({ app, priority, resource });
     const isRefused = budget.mode === "enforce" && expectation.forMs > budget.maxWaitMs;
     const refusal = isRefused ? refusalOf(expectation, app).problem.code : undefined;

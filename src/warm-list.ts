@@ -5,8 +5,8 @@ import type { WarmItem } from "./cache/warm.ts";
 import { meaningOf } from "./http/understand.ts";
 import { type GatewayRequest, NO_DIRECTIVES } from "./types.ts";
 import { Problem } from "./errors.ts";
-import type { ReadableSettings } from "./config/cross-check.ts";
-import type { SettingChange } from "./config/setting-changes.ts";
+import type { ReadableSettings } from "./config/schema.ts";
+import type { SettingChange } from "./config/live.ts";
 import { formatDuration } from "./config/units.ts";
 import { readWarmList, type WarmUrl } from "./config/warm-list.ts";
 import type { ParseOptions } from "./query/parse.ts";
@@ -27,17 +27,14 @@ export type ReadWarmItems = (settings: ReadableSettings) => WarmList;
  * If a setting that the check needs is itself wrong, the list is checked only as far as the other settings allow. The
  * list is not blamed for a mistake in the settings.
  */
-export function createReadWarmItems(
-  readFile: (path: string) => string,
-  isSecret: ParseOptions["isSecret"],
-): ReadWarmItems {
+export function createReadWarmItems(readFile: (path: string) => string): ReadWarmItems {
   return function readWarmItems({ warm, apps, upstream, query }) {
     if (warm?.file === undefined) return { items: [], problems: [] };
     const { urls, problems } = readWarmList(warm.file === "" ? null : warm.file, readFile);
     const known = apps?.map((app): string | undefined => app?.id);
     const isApp = (id: string): boolean =>
       id === "other" || known === undefined || known.includes(undefined) || known.includes(id);
-    const understand = createUnderstandUrl(upstream, query, isSecret);
+    const understand = createUnderstandUrl(upstream, query);
     const items: WarmItem[] = [];
     const faults = [...problems];
     for (const url of urls) {
@@ -57,7 +54,7 @@ export function checkWarmList(
   settings: ReadableSettings,
   readFile: (path: string) => string,
 ): readonly string[] {
-  return createReadWarmItems(readFile, () => false)(settings).problems;
+  return createReadWarmItems(readFile)(settings).problems;
 }
 
 /** @returns the URLs that were added, removed, or are fetched at other times */
@@ -87,12 +84,11 @@ function describedByAnswer(items: readonly WarmItem[]): Map<string, string> {
 function createUnderstandUrl(
   { recordPath, passThrough }: NonNullable<ReadableSettings["upstream"]> = {},
   { unknown, ignored }: NonNullable<ReadableSettings["query"]> = {},
-  isSecret: ParseOptions["isSecret"],
 ): (url: WarmUrl) => WarmItem["question"] | string | undefined {
   const isKnown = recordPath !== undefined && passThrough !== undefined;
   if (!isKnown || unknown === undefined || ignored === undefined) return () => undefined;
   const route = createRouter({ recordPath, passThrough });
-  return (url) => understand(url, route, { unknown, ignored, isSecret });
+  return (url) => understand(url, route, { unknown, ignored });
 }
 
 /** @returns the question that a URL stands for, or why there is none */

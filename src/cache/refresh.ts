@@ -4,6 +4,7 @@
  */
 import { Problem } from "../errors.ts";
 import type { Entry, Observer, Priority, Question, RefreshEnd } from "../types.ts";
+import { originOf } from "../interface/resources.ts";
 import type { Clock } from "../process/clock.ts";
 import type { Failures } from "./failures.ts";
 import type { Obtain } from "./load.ts";
@@ -47,7 +48,7 @@ export function createRefresh(options: RefreshOptions): Refresh {
 
   async function fly(question: Question, held: Entry | undefined, cause: RefreshCause): Promise<RefreshEnd> {
     const { app } = question.request;
-    const place = `${cause} ${question.query.resource === "images" ? "images" : "api"} ${app}`;
+    const place = `${cause} ${originOf(question.query.resource)} ${app}`;
     // Nobody waits: what failed a moment ago, here or in another replica, is left alone until its next try.
     if (failures.standing(question.key, clock.steady()) !== undefined) return "failed";
     if (clock.steady() < (holdOff.get(place) ?? 0)) return "refused";

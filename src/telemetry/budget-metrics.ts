@@ -1,7 +1,6 @@
-import type { Cause, Priority } from "../types.ts";
+import type { Cause, Priority, RefusalReason } from "../types.ts";
 import { BUDGET, UPSTREAM } from "./catalogue.ts";
 import type { Instruments } from "./instruments.ts";
-import type { RefusalReason } from "./labels.ts";
 
 /** A circuit, and the values of its gauge. */
 const CIRCUIT_STATES = { closed: 0, "half-open": 1, open: 2 } as const;
