@@ -205,7 +205,7 @@ export default defineConfig({
         },
       };
     }),
-    { files: ["src/config/environment.ts"], rules: { "node/no-process-env": "off" } },
+    { files: ["src/config/env.ts"], rules: { "node/no-process-env": "off" } },
     { files: ["src/start.mjs"], rules: { "no-console": "off" } },
     {
       files: ["test/**", "bench/**", "tools/**", "helm/**", "*.config.ts"],

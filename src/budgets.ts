@@ -11,7 +11,7 @@ import { originOf, type Resource } from "./interface/resources.ts";
 import type { BudgetSources } from "./telemetry/metrics.ts";
 import type { Clock } from "./process/clock.ts";
 import type { Config } from "./config/config.ts";
-import type { LiveSettings } from "./config/live-settings.ts";
+import type { LiveSettings } from "./config/live.ts";
 
 interface Budget {
   readonly allowance: Allowance;

@@ -7,13 +7,12 @@ import { createLogger, type Logger } from "./telemetry/log.ts";
 import { systemClock } from "./process/clock.ts";
 import { checkWarmList } from "./warm-list.ts";
 import { ConfigError } from "./config/config.ts";
-import { processEnvironment } from "./config/environment.ts";
+import { processEnvironment } from "./config/env.ts";
 import { systemRandom } from "./process/random.ts";
-import { createPrivateKeys } from "./config/private-keys.ts";
-import { describeError, onUncaughtError } from "./process/events.ts";
+import { createPrivateKeys } from "./config/private-key.ts";
 import { secretsIn } from "./config/secret.ts";
-import { readSettings } from "./config/settings-source.ts";
-import { onReloadSignal, onStopSignal } from "./process/events.ts";
+import { readSettings } from "./config/load.ts";
+import { describeError, onReloadSignal, onStopSignal, onUncaughtError } from "./process/events.ts";
 
 /** How long writing the last log lines may take. */
 const FLUSH_MS = 1_000;

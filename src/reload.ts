@@ -10,9 +10,9 @@ import type { Logger } from "./telemetry/log.ts";
 import type { Metrics } from "./telemetry/metrics.ts";
 import type { Clock } from "./process/clock.ts";
 import type { Config } from "./config/config.ts";
-import type { LiveSettings, Reload } from "./config/live-settings.ts";
-import type { PrivateKeys } from "./config/private-keys.ts";
-import { describeChange } from "./config/setting-changes.ts";
+import type { LiveSettings, Reload } from "./config/live.ts";
+import type { PrivateKeys } from "./config/private-key.ts";
+import { describeChange } from "./config/live.ts";
 
 export interface ReloadOptions {
   readonly settings: LiveSettings;

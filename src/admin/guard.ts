@@ -74,11 +74,11 @@ export function isOwnMachine(host: string | undefined): boolean {
 
 /** Refuses all methods but GET and HEAD: the last handler of a path that shows something. */
 export const readOnly: RequestHandler = () =>
-  refuseMethod("GET, HEAD", "Use GET or HEAD: this is only read.");
+  refuseMethod("GET, HEAD", "Use GET or HEAD. This path is read-only.");
 
 /** Refuses all methods but POST: the last handler of a path that changes something. */
 export const postOnly: RequestHandler = () =>
-  refuseMethod("POST", "Use POST: this changes something, and nothing is to be read here.");
+  refuseMethod("POST", "Use POST. This path changes something and has nothing to read.");
 
 /** A 405 names the allowed methods (RFC 9110, section 15.5.6). */
 function refuseMethod(allow: string, remedy: string): never {

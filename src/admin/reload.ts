@@ -3,7 +3,7 @@
  */
 import express, { type Router } from "express";
 
-import type { ReloadOutcome } from "../config/live-settings.ts";
+import type { ReloadOutcome } from "../config/live.ts";
 import { Problem } from "../errors.ts";
 import { postOnly } from "./guard.ts";
 

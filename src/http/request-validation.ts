@@ -49,7 +49,7 @@ export function checkHead(message: IncomingMessage, limits: HeadLimits): void {
   checkHost(message);
   const framing = headers["transfer-encoding"];
   if (framing !== undefined && (framing.toLowerCase() !== "chunked" || httpVersion === "1.0")) {
-    throw malformed("The Transfer-Encoding is none that is understood here.");
+    throw malformed("This Transfer-Encoding is not supported.");
   }
   if (headers.expect !== undefined)
     throw new Problem("expectation-failed", { detail: "There is an Expect header." });
@@ -74,7 +74,7 @@ function checkHost({ url = "/", headers: { host }, httpVersion, rawHeaders }: In
   } else if (!HOST.test(host)) throw malformed("The Host header is not a host, with or without a port.");
   else if (isTwice(rawHeaders, "host")) throw malformed("There are two Host headers.");
   const addressed = ABSOLUTE.exec(url)?.[1];
-  if (addressed !== undefined && !HOST.test(addressed)) throw malformed("The URL has no proper host.");
+  if (addressed !== undefined && !HOST.test(addressed)) throw malformed("The host in the URL is not valid.");
 }
 
 /** Node keeps the first of some repeated headers and drops the others, so the raw headers are counted. */
@@ -92,23 +92,22 @@ function malformed(detail: string): Problem {
 }
 
 const FIRST_LINE =
-  "The first line does not end with HTTP/1.1 or HTTP/1.0; a blank in the URL must be percent-encoded.";
+  "The first line does not end with HTTP/1.1 or HTTP/1.0. A space in the URL must be percent-encoded.";
 const CONTENT_LENGTH = "The Content-Length is not one plain number.";
 
 /** Texts for the parser's error codes. Node's own messages are not stable. */
 const DETAILS: Readonly<Record<string, string>> = {
-  HPE_INVALID_METHOD: "What arrived does not begin with a method of HTTP.",
+  HPE_INVALID_METHOD: "The request does not begin with an HTTP method.",
   HPE_INVALID_URL:
-    "The URL has a character that may not stand there; those outside ASCII must be percent-encoded.",
+    "The URL has a character that is not allowed. Non-ASCII characters must be percent-encoded.",
   HPE_INVALID_CONSTANT: FIRST_LINE,
   HPE_INVALID_VERSION: FIRST_LINE,
   HPE_STRICT: FIRST_LINE,
   HPE_PAUSED_H2_UPGRADE: FIRST_LINE,
-  HPE_INVALID_HEADER_TOKEN: "A header has a character that may not stand there, or no name.",
+  HPE_INVALID_HEADER_TOKEN: "A header has a character that is not allowed, or no name.",
   HPE_INVALID_CONTENT_LENGTH: CONTENT_LENGTH,
   HPE_UNEXPECTED_CONTENT_LENGTH: CONTENT_LENGTH,
-  HPE_INVALID_TRANSFER_ENCODING:
-    "The Transfer-Encoding is none that is understood here, or there is a Content-Length besides.",
+  HPE_INVALID_TRANSFER_ENCODING: "This Transfer-Encoding is not supported, or there is a Content-Length too.",
 };
 
 /**
@@ -119,14 +118,14 @@ export function parserProblem(error: Error, limits: RequestLimits): Problem {
   const code: unknown = Reflect.get(error, "code");
   if (code === "ERR_HTTP_REQUEST_TIMEOUT") return tooSlow(limits);
   if (code === "HPE_HEADER_OVERFLOW") return tooLarge(error, limits);
-  const detail = DETAILS[String(code)] ?? "What arrived is not a whole request of HTTP/1.1.";
+  const detail = DETAILS[String(code)] ?? "The bytes are not a complete HTTP/1.1 request.";
   return new Problem("malformed-request", { detail });
 }
 
 function tooSlow({ headersTimeoutMs, requestTimeoutMs }: RequestLimits): Problem {
   const [headers, whole] = [headersTimeoutMs / 1000, requestTimeoutMs / 1000];
   return new Problem("request-timeout", {
-    detail: `Its headers may take ${headers} s to arrive, the whole request ${whole} s.`,
+    detail: `The headers must arrive within ${headers} s, the whole request within ${whole} s.`,
   });
 }
 

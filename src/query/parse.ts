@@ -99,17 +99,18 @@ function buildQuery(
         if (looksLikeCredential(part))
           faults.push({ parameter: "path", value: part, expected: NO_CREDENTIAL });
       }
-      for (const [name, value] of pairs.filter(hasCredential)) {
-        faults.push({ parameter: name, value, expected: NO_CREDENTIAL });
-      }
+      refuseCredentials(pairs, faults);
       return { ...route, extras: sortedByName(pairs) };
   }
 }
 
 const NO_CREDENTIAL = "no text that looks like a key or a token";
 
-function hasCredential([name, value]: Pair): boolean {
-  return looksLikeCredential(name) || looksLikeCredential(value);
+function refuseCredentials(pairs: readonly Pair[], faults: ParameterFault[]): void {
+  for (const [name, value] of pairs) {
+    if (looksLikeCredential(name) || looksLikeCredential(value))
+      faults.push({ parameter: name, value, expected: NO_CREDENTIAL });
+  }
 }
 
 const ID: Shape = { kind: "integer", min: 0 };
@@ -191,7 +192,8 @@ function dropRedundant(table: readonly Parameter[], values: Map<string, string>)
 
 /**
  * The parameters that the interface does not document. Their meaning is unknown, so only their percent-encoding and their
- * order by name are unified. Parameters that look like a credential are not forwarded.
+ * order by name are unified. Parameters that look like a credential are refused: if they were dropped, two different
+ * queries could get the same answer.
  */
 function readExtras(
   pairs: readonly Pair[],
@@ -213,7 +215,8 @@ function readExtras(
       });
     }
   }
-  return sortedByName(extras.filter((pair) => !hasCredential(pair)));
+  if (options.unknown === "forward") refuseCredentials(extras, faults);
+  return sortedByName(extras);
 }
 
 /** A stable sort, because the order of repeated parameters may matter. */

@@ -11,7 +11,7 @@ import { createAdminServer, type AdminOptions } from "../../src/admin/server.ts"
 import { Problem } from "../../src/errors.ts";
 import { systemClock } from "../../src/process/clock.ts";
 import { listen } from "../../src/process/listen.ts";
-import { appId } from "../../src/config/setting-shapes.ts";
+import { appId } from "../../src/config/text-shapes.ts";
 import { ask, type AskOptions, type Reply } from "../support/ask.ts";
 import { createFakeClock, type FakeClock } from "../support/fake-clock.ts";
 import { startGateway } from "../support/gateway.ts";

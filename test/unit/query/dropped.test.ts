@@ -92,14 +92,14 @@ describe("what looks like a credential", () => {
     "da39a3ee5e6b4b0d3255bfef95601890afd80709",
     "3f2504e0-4f89-11d3-9a0c-0305e82c3301",
     "eyJhbGciOiJIUzI1NiJ9.e30.ZRrHA1JJJW8opsbCGfG",
-    "correct-horse-battery-staple-again",
     "Bearer K3y-that-nobody",
     "prefixK3y-that-nobody,suffix",
-  ])("as %s is dropped from what is not documented, and refused in what is", (text) => {
+  ])("as %s is refused in every parameter", (text) => {
     const value = encodeURIComponent(text);
+    // Dropped, it could make two questions one.
     for (const mistake of [`x=${value}`, `x=%20${value}%0A`, value, `${value}=1`]) {
-      expect(leavings(`/listings?${mistake}`)).toBe(leavings("/listings"));
-      expect(leavings(`/sold/7?${mistake}`)).toBe(leavings("/sold/7"));
+      expect(understood(`/listings?${mistake}`)).toMatch(/^refused/);
+      expect(understood(`/sold/7?${mistake}`)).toMatch(/^refused/);
     }
     for (const name of [
       "q",

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 
-import { mergeSources, type SettingSources } from "../../../src/config/setting-sources.ts";
-import { parseSettingsFile } from "../../../src/config/settings-file.ts";
+import { mergeSources, type SettingSources } from "../../../src/config/sources.ts";
+import { parseSettingsFile } from "../../../src/config/yaml-file.ts";
 
 const DEFAULTS = parseSettingsFile(
   "default.yaml",

@@ -1,7 +1,7 @@
 import * as z from "zod";
 
-import { isMapping, type SettingPath } from "./setting-path.ts";
-import { metaOf, type SettingMeta } from "./setting-shapes.ts";
+import { metaOf, nameWithUnit, partsOf, type SettingMeta } from "./setting.ts";
+import { isMapping, type SettingPath } from "./sources.ts";
 
 /** What can be wrong with one setting. */
 export type SettingFault =
@@ -17,11 +17,11 @@ export type SettingFault =
 const SECTION: SettingMeta = { expected: "a section with settings below it" };
 
 /**
- * Checks every setting by itself, so that a wrong one hides none of the others.
+ * Checks every setting by itself, so that one mistake does not hide the others.
  * @param shape the shape of a section, a list or a setting
  * @param value what is written there
  * @param faults receives what is wrong
- * @returns what was read; what could not be read is `undefined`
+ * @returns the values under their names with units; `undefined` for what could not be read
  */
 export function checkSettings(
   shape: z.core.$ZodType,
@@ -53,32 +53,12 @@ function checkSection(
   }
   return Object.fromEntries(
     partsOf(shape).map(([key, inner]) => [
-      key,
+      nameWithUnit(key, metaOf(inner)?.unit),
       checkSettings(inner, Object.hasOwn(value, key) ? value[key] : undefined, [...path, key], faults),
     ]),
   );
 }
 
-/** Nothing is written, or nothing is said by what is. */
 function isUnset(value: unknown): boolean {
   return value === undefined || value === null || value === "";
-}
-
-/** A setting that is neither a section nor part of a list's item. */
-export interface SettingLeaf {
-  readonly path: readonly string[];
-  readonly shape: z.core.$ZodType;
-}
-
-/** @returns all settings below a section, in their order; lists are settings as a whole. */
-export function settingsOf(shape: z.ZodObject, path: readonly string[] = []): SettingLeaf[] {
-  return partsOf(shape).flatMap(([key, inner]): SettingLeaf[] =>
-    inner instanceof z.ZodObject
-      ? settingsOf(inner, [...path, key])
-      : [{ path: [...path, key], shape: inner }],
-  );
-}
-
-function partsOf(shape: z.ZodObject): [string, z.core.$ZodType][] {
-  return Object.entries(shape.shape);
 }

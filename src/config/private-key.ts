@@ -1,16 +1,48 @@
 /**
- * Follows the file of the private key, as it changes while the process runs.
+ * The private key in use, and the file that it comes from.
  *
- * A mounted secret changes by a link of its directory that is pointed elsewhere, so it is the directory that
- * is watched, and the file read through its path. Watching promises nothing (on network file systems nothing
- * is heard at all), so the file is read now and then in any case.
+ * A mounted secret changes when a link of its directory points elsewhere. So we watch the directory and read the file
+ * through its path. Watching is not reliable (network file systems report nothing), so we also read the file every
+ * few seconds.
  */
 import { watch } from "node:fs";
 import { dirname } from "node:path";
 
 import type { Clock } from "../process/clock.ts";
-import { readPrivateKeyFile } from "./given-secret.ts";
-import type { PrivateKeys } from "./private-keys.ts";
+import type { Secret } from "./secret.ts";
+import { readPrivateKeyFile } from "./secrets.ts";
+
+/** The private key in use, which may change, and all earlier ones. */
+export interface PrivateKeys {
+  /** Signs requests now. */
+  readonly current: () => string;
+  /** Counts the keys so far. Messages may show it. */
+  readonly version: () => number;
+  /** Every key so far and every other secret, for masking. A new key is added at the end. */
+  readonly known: readonly string[];
+  /** @returns whether it is another key than before */
+  readonly replace: (key: Secret) => boolean;
+}
+
+/** @param others further secrets to mask */
+export function createPrivateKeys(first: Secret, others: readonly string[] = []): PrivateKeys {
+  const known: string[] = [...new Set([first.reveal(), ...others])];
+  let current = first.reveal();
+  let version = 1;
+  return {
+    current: () => current,
+    version: () => version,
+    known,
+    replace(key) {
+      const next = key.reveal();
+      if (next === current) return false;
+      current = next;
+      version++;
+      if (!known.includes(next)) known.push(next);
+      return true;
+    },
+  };
+}
 
 type Say = (message: string, fields: Readonly<Record<string, unknown>>) => void;
 
@@ -25,18 +57,18 @@ export interface KeyFileOptions {
 }
 
 export interface KeyFile {
-  /** Reads it now. A file that holds no key changes nothing. */
+  /** Reads the file now. A file that holds no key changes nothing. */
   readonly check: () => void;
   readonly close: () => void;
 }
 
 const POLL_MS = 5_000;
-/** Whoever does not change a file at once, but writes it anew, is done by then. */
+/** A program that rewrites the file in place is done by then. */
 const SETTLE_MS = 100;
 
 export function followKeyFile(options: KeyFileOptions): KeyFile {
   const { path, keys, clock, readFile, info, warn } = options;
-  /** What is wrong with the file, said once. */
+  /** What is wrong with the file. It is logged once. */
   let fault: string | undefined;
   let cancelCheck = (): void => undefined;
   let cancelPoll = clock.after(POLL_MS, poll);
@@ -73,11 +105,11 @@ export function followKeyFile(options: KeyFileOptions): KeyFile {
   };
 }
 
-/** Where it cannot be watched, nothing is heard. */
+/** Reports nothing if the directory cannot be watched. */
 function watchDirectory(directory: string, onChange: () => void): () => void {
   try {
     const watcher = watch(directory, { persistent: false }, onChange);
-    // The directory itself may be removed.
+    // Somebody may remove the directory.
     watcher.on("error", () => watcher.close());
     return () => watcher.close();
   } catch {

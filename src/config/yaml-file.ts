@@ -1,19 +1,14 @@
 import { isAlias, isMap, isScalar, isSeq, LineCounter, type Node, parseDocument, type YAMLError } from "yaml";
 
-import { isMapping, type SettingPath } from "./setting-path.ts";
+import { isMapping, type SettingPath, type SettingsLayer } from "./sources.ts";
 
-/** A YAML file of settings. */
-export interface SettingsFile {
-  readonly name: string;
-  /** The settings as written; empty where the file cannot be read. */
-  readonly settings: Readonly<Record<string, unknown>>;
+/** A YAML file of settings; no settings where it cannot be read. */
+export interface SettingsFile extends SettingsLayer {
   /** One line each: why the file cannot be read. */
   readonly problems: readonly string[];
-  /** The line (from 1) on which a setting stands, if it stands in this file. */
-  lineOf(path: SettingPath): number | undefined;
 }
 
-/** In words, because the parser's own messages quote the file, and a secret with it. */
+/** Our own words, because the parser's messages quote the file and may show a secret. */
 const FAULTS: Partial<Record<YAMLError["code"], string>> = {
   BAD_INDENT: "the indentation is wrong",
   BLOCK_AS_IMPLICIT_KEY: "a mapping begins where a value was expected",
@@ -24,7 +19,28 @@ const FAULTS: Partial<Record<YAMLError["code"], string>> = {
   TAG_RESOLVE_FAILED: "a tag (!…) is unknown",
 };
 
-/** Parses a settings file. Never throws: what is wrong is in `problems`. */
+/** Reads and parses a settings file. Never throws: `problems` says what is wrong. */
+export function readSettingsFile(
+  path: string,
+  role: string,
+  readFile: (path: string) => string,
+): SettingsFile {
+  let text: string;
+  try {
+    text = readFile(path);
+  } catch (error) {
+    const fault = `${role}: ${JSON.stringify(path)} cannot be read${codeOf(error)}; expected a YAML file of settings`;
+    return { name: path, settings: {}, problems: [fault], lineOf: () => undefined };
+  }
+  return parseSettingsFile(path, text);
+}
+
+/** @returns ` (ENOENT)`: the code of a failed read; empty where there is none */
+export function codeOf(error: unknown): string {
+  return error instanceof Error && "code" in error ? ` (${String(error.code)})` : "";
+}
+
+/** Parses a settings file. Never throws: `problems` says what is wrong. */
 export function parseSettingsFile(name: string, text: string): SettingsFile {
   const lines = new LineCounter();
   const document = parseDocument(text, { lineCounter: lines, prettyErrors: false, logLevel: "silent" });

@@ -1,7 +1,7 @@
 import { describe, expect, it, onTestFinished } from "vitest";
 
-import { followKeyFile, type KeyFile } from "../../../src/config/private-key-file.ts";
-import { createPrivateKeys, type PrivateKeys } from "../../../src/config/private-keys.ts";
+import { followKeyFile, type KeyFile } from "../../../src/config/private-key.ts";
+import { createPrivateKeys, type PrivateKeys } from "../../../src/config/private-key.ts";
 import { Secret } from "../../../src/config/secret.ts";
 import { createFakeClock, type FakeClock } from "../../support/fake-clock.ts";
 

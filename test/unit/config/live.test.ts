@@ -1,16 +1,14 @@
 import { describe, expect, it } from "vitest";
 
-import { settingsSchema } from "../../../src/config/config-schema.ts";
-import { changesBetween, describeChange, isLive } from "../../../src/config/setting-changes.ts";
-import { settingsOf } from "../../../src/config/setting-check.ts";
-import { openSettings, type UsableSettings } from "../../../src/config/settings-source.ts";
-import { readFileSync } from "node:fs";
+import { changesBetween, describeChange, isReloadable } from "../../../src/config/live.ts";
+import { openSettings, type UsableSettings } from "../../../src/config/load.ts";
+import { SETTINGS } from "../../../src/config/schema.ts";
 import { MINIMAL } from "./config-fixture.ts";
 
 function read(yaml: string, env: Record<string, string> = {}): UsableSettings {
   return openSettings({
     env: { ...MINIMAL, ...env, CONFIG_FILE: "mine.yaml" },
-    readFile: (path) => (path === "mine.yaml" ? yaml : readFileSync(path, "utf8")),
+    readFile: () => yaml,
   }).first;
 }
 
@@ -62,9 +60,8 @@ describe("what has changed", () => {
 
 describe("what can change while the process runs", () => {
   it("is the budget, how long answers are kept, the apps, and little else", () => {
-    const live = settingsOf(settingsSchema)
-      .map(({ path }) => path.join("."))
-      .filter(isLive)
+    const live = SETTINGS.map(({ name }) => name)
+      .filter(isReloadable)
       .filter((path) => !/^cache\.(ttl|staleIfError)\./.test(path));
     expect(live.toSorted()).toMatchInlineSnapshot(`
       [
@@ -113,9 +110,9 @@ describe("what can change while the process runs", () => {
   });
 
   it("is told by whole names", () => {
-    expect(isLive("apps.web.weight")).toBe(true);
-    expect(isLive("appsOther")).toBe(false);
-    expect(isLive("budget.limit")).toBe(true);
-    expect(isLive("budget")).toBe(false);
+    expect(isReloadable("apps.web.weight")).toBe(true);
+    expect(isReloadable("appsOther")).toBe(false);
+    expect(isReloadable("budget.limit")).toBe(true);
+    expect(isReloadable("budget")).toBe(false);
   });
 });
