@@ -6,7 +6,14 @@ import type { AppTerms, Terms } from "./ratelimit/arbiter.ts";
 import { refusalOf } from "./ratelimit/refusal.ts";
 import { createThrottle, type Throttle, type ThrottleObserver } from "./ratelimit/throttle.ts";
 import { followingTerms } from "./ratelimit/terms.ts";
-import { type OriginName, ORIGINS, OTHER_APP, PRIORITIES, type Question } from "./types.ts";
+import {
+  type OriginName,
+  ORIGINS,
+  OTHER_APP,
+  type PredictedWait,
+  PRIORITIES,
+  type Question,
+} from "./types.ts";
 import { originOf, type Resource } from "./interface/resources.ts";
 import type { BudgetSources } from "./telemetry/metrics.ts";
 import type { Clock } from "./process/clock.ts";
@@ -156,7 +163,7 @@ export function describeBudgets(budgets: Budgets, { budget }: Config): object {
 export function createExpect(
   budgets: Budgets,
   current: () => Config,
-): (app: string, resource: Resource) => { waitMs: number; why: string; refusal: string | undefined } {
+): (app: string, resource: Resource) => PredictedWait {
   return (app, resource) => {
     const { budget, apps } = current();
     const priority = apps.find(({ id }) => id === app)?.priority ?? "interactive";

@@ -284,6 +284,18 @@ export interface UpstreamRequest {
   readonly waiting: Waiting;
 }
 
+/** The state of a circuit breaker. `half-open`: one call tests whether the service is back. */
+export type CircuitState = "closed" | "half-open" | "open";
+
+/** How long a request would wait for a permit. Nothing is spent to find out. */
+export interface PredictedWait {
+  readonly waitMs: number;
+  /** The reason for the wait. */
+  readonly why: string;
+  /** The code of the problem with which it would be refused, if it would be. */
+  readonly refusal: string | undefined;
+}
+
 /** Why no requests are sent to the upstream for a while. */
 export type SlowDownCause = "too-many-requests" | "unavailable" | "unreachable";
 

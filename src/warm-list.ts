@@ -3,7 +3,7 @@
  */
 import type { WarmItem } from "./cache/warm.ts";
 import { meaningOf } from "./http/understand.ts";
-import { type GatewayRequest, NO_DIRECTIVES } from "./types.ts";
+import { type GatewayRequest, NO_DIRECTIVES, OTHER_APP } from "./types.ts";
 import { Problem } from "./errors.ts";
 import type { ReadableSettings } from "./config/schema.ts";
 import type { SettingChange } from "./config/live.ts";
@@ -33,7 +33,7 @@ export function createReadWarmItems(readFile: (path: string) => string): ReadWar
     const { urls, problems } = readWarmList(warm.file === "" ? null : warm.file, readFile);
     const known = apps?.map((app): string | undefined => app?.id);
     const isApp = (id: string): boolean =>
-      id === "other" || known === undefined || known.includes(undefined) || known.includes(id);
+      id === OTHER_APP || known === undefined || known.includes(undefined) || known.includes(id);
     const understand = createUnderstandUrl(upstream, query);
     const items: WarmItem[] = [];
     const faults = [...problems];

@@ -5,7 +5,7 @@ import express, { type Router } from "express";
 
 import type { Resource } from "../interface/resources.ts";
 import type { Inspect, Inspection } from "../cache/inspect.ts";
-import { OTHER_APP } from "../types.ts";
+import { OTHER_APP, type PredictedWait } from "../types.ts";
 import { readOnly } from "./guard.ts";
 import {
   askedFor,
@@ -16,21 +16,12 @@ import {
   type Understanding,
 } from "./parameters.ts";
 
-/** How long a request would wait for a permit. */
-export interface Expectation {
-  readonly waitMs: number;
-  /** The reason for the wait. */
-  readonly why: string;
-  /** The code of the problem with which it would be refused, if it would be. */
-  readonly refusal: string | undefined;
-}
-
 export interface AdminBudgetOptions extends Understanding {
   /** @returns the state of the budgets, as JSON shows it */
   readonly budget: () => object;
   readonly inspect: Inspect;
   /** Predicts the wait of an app's request for a resource, without spending anything. */
-  readonly expect: (app: string, resource: Resource) => Expectation;
+  readonly expect: (app: string, resource: Resource) => PredictedWait;
   /** The ids of the registered apps. All other apps count as `other`. */
   readonly apps: () => ReadonlySet<string>;
 }
@@ -56,7 +47,10 @@ export function createAdminBudget(options: AdminBudgetOptions): Router {
   return router;
 }
 
-function quoteOf({ next, why, entry }: Inspection, { waitMs, why: waitsFor, refusal }: Expectation): object {
+function quoteOf(
+  { next, why, entry }: Inspection,
+  { waitMs, why: waitsFor, refusal }: PredictedWait,
+): object {
   const cached = { cached: next !== "fetch", why, ageSeconds: entry?.ageSeconds ?? null };
   if (next === "hit") return { ...cached, upstreamCalls: 0, predictedWaitMs: 0, refusal: null };
   // Nobody waits for the background refresh.

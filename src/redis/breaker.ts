@@ -6,9 +6,10 @@
  * service itself, one question at a time, whether it is back, so no caller ever pays for finding out.
  */
 import type { Clock } from "../process/clock.ts";
+import type { CircuitState } from "../types.ts";
 
 /** `half-open`: the one question is on its way. */
-export type BreakerState = "closed" | "open" | "half-open";
+export type BreakerState = CircuitState;
 
 /** The call was refused or cut short: the service is out of order. `cause` is the fault. */
 export class BreakerOpen extends Error {

@@ -8,6 +8,7 @@ import { Registry } from "prom-client";
 import type { Resource } from "../interface/resources.ts";
 import type {
   Cause,
+  CircuitState,
   Priority,
   RefreshEnd,
   RefreshRecord,
@@ -28,7 +29,7 @@ export interface Metrics {
   readonly warmed: (resource: Resource, end: RefreshEnd) => void;
   /** One operation of a store, successful or not. */
   readonly storeOperation: (store: Tier, operation: StoreOperation, durationMs: number) => void;
-  readonly breakerState: (store: Tier, state: BreakerState) => void;
+  readonly breakerState: (store: Tier, state: CircuitState) => void;
   readonly budget: BudgetMetrics;
   readonly eventLoopDelay: (delayMs: number) => void;
   readonly config: ConfigMetrics;
@@ -112,9 +113,8 @@ function registerTrafficMetrics({ counter, histogram }: Instruments): TrafficMet
   };
 }
 
-/** The states of a circuit, with the values of its gauge. */
-const CIRCUIT_STATES = { closed: 0, "half-open": 1, open: 2 } as const;
-type CircuitState = keyof typeof CIRCUIT_STATES;
+/** The values of the gauges that show a circuit. */
+const CIRCUIT_STATES: Readonly<Record<CircuitState, number>> = { closed: 0, "half-open": 1, open: 2 };
 
 /** The state of the budgets, read at every scrape. */
 export interface BudgetSources {
@@ -128,7 +128,7 @@ export interface BudgetSources {
   readonly circuits: () => readonly { readonly circuit: string; readonly state: CircuitState }[];
 }
 
-export interface BudgetMetrics {
+interface BudgetMetrics {
   readonly spent: (app: string, cause: Cause, waitedMs: number) => void;
   /** @param isEnforced false if the budget is only observed, so that the request was not really refused */
   readonly refused: (app: string, reason: RefusalReason, isEnforced: boolean) => void;
@@ -158,21 +158,17 @@ function registerBudgetMetrics({ counter, histogram }: Instruments): BudgetMetri
 }
 
 /** The contents of a tier, and how many entries it has evicted since the start. */
-export interface TierStats {
+interface TierStats {
   readonly tier: Tier;
   readonly entries: number;
   readonly bytes: number;
   readonly evictions: number;
 }
 
-/** The states of a store's breaker, with the values of its gauge. */
-const BREAKER_STATES = { closed: 0, "half-open": 1, open: 2 } as const;
-export type BreakerState = keyof typeof BREAKER_STATES;
-
 interface StoreMetrics {
   readonly hit: (tier: Tier) => void;
   readonly operation: (store: Tier, operation: StoreOperation, durationMs: number) => void;
-  readonly breakerState: (store: Tier, state: BreakerState) => void;
+  readonly breakerState: (store: Tier, state: CircuitState) => void;
 }
 
 function registerStoreMetrics({ counter, gauge, histogram }: Instruments): StoreMetrics {
@@ -182,7 +178,7 @@ function registerStoreMetrics({ counter, gauge, histogram }: Instruments): Store
   return {
     hit: (tier) => hits.inc({ tier }),
     operation: (store, operation, durationMs) => seconds.observe({ store, operation }, durationMs / 1000),
-    breakerState: (store, state) => breaker.set({ store }, BREAKER_STATES[state]),
+    breakerState: (store, state) => breaker.set({ store }, CIRCUIT_STATES[state]),
   };
 }
 
@@ -194,7 +190,7 @@ function sampleStores({ sampled }: Instruments, tiers: () => readonly TierStats[
   byTier(STORES.evictions, ({ evictions }) => evictions);
 }
 
-export interface ConfigMetrics {
+interface ConfigMetrics {
   readonly reloaded: (result: ReloadResult) => void;
   /** Settings have been applied. @param at epoch milliseconds */
   readonly inForce: (at: number) => void;
