@@ -12,10 +12,10 @@ import { createSharedAllowance } from "../src/ratelimit/shared-allowance.ts";
 import { createSqliteLedger } from "../src/usage/sqlite-ledger.ts";
 import { createThrottle } from "../src/ratelimit/throttle.ts";
 import { createUnfailingLedger } from "../src/usage/unfailing-ledger.ts";
-import { createRedisBackend } from "../src/cache/store/redis-backend.ts";
 import type { Order } from "../src/types.ts";
 import { systemClock as clock } from "../src/process/clock.ts";
 import { systemRandom } from "../src/process/random.ts";
+import { createRedisService } from "../src/redis/service.ts";
 import { startRedis } from "../test/support/redis.ts";
 import { openSqliteBackend } from "../test/support/sqlite.ts";
 import { measure } from "./measure.ts";
@@ -80,27 +80,29 @@ async function shared(terms: Terms, url: string): Promise<Opened> {
   const ignore = (): void => undefined;
   const namespace = `bench:${systemRandom.unique16()}:`;
   const holder: { allowance?: ReturnType<typeof createSharedAllowance> } = {};
-  const backend = createRedisBackend({
+  const redis = createRedisService({
     connect: { url, mode: "single", nodes: [] },
     clock,
-    random: systemRandom,
-    retentionMs: 3_600_000,
+    namespace,
+    replica: systemRandom.unique16(),
     observer: { info: ignore, warn: ignore },
     onOperation: ignore,
     onBreaker: ignore,
-    guest: {
-      scripts: BUDGET_SCRIPTS,
-      channels: [budgetKeys(namespace, "api").channel],
-      onMessage(_channel, text) {
-        const news = readNews(text);
-        if (news !== undefined) holder.allowance?.hear(news);
-      },
-      onGap: () => holder.allowance?.check(),
+  });
+  const check = (): void => holder.allowance?.check();
+  redis.defineScripts(BUDGET_SCRIPTS);
+  redis.subscribe({
+    channels: [budgetKeys(namespace, "api").channel],
+    onMessage(_channel, text) {
+      const news = readNews(text);
+      if (news !== undefined) holder.allowance?.hear(news);
     },
+    onGap: check,
+    onRecovery: check,
   });
   const common = { origin: "api" as const, terms, replicas: 1, degradedForMs: 3_600_000 };
   const ledger = { retentionMs: 3_600_000, maxRecords: 100_000 };
-  const budget = createRedisBudget({ ...common, run: backend.run, namespace, ledger });
+  const budget = createRedisBudget({ ...common, run: redis.run, namespace, ledger });
   const allowance = createSharedAllowance({
     ...common,
     shared: budget,
@@ -115,7 +117,7 @@ async function shared(terms: Terms, url: string): Promise<Opened> {
     allowance,
     async close() {
       await allowance.close();
-      await backend.close();
+      redis.close();
     },
   };
 }

@@ -4,6 +4,7 @@
 import type { Server } from "node:http";
 
 import type { MemoryStore } from "./cache/store/memory.ts";
+import type { Backend } from "./cache/store/port.ts";
 import { createSweep } from "./cache/sweep.ts";
 import type { Warm, WarmItem } from "./cache/warm.ts";
 import { type CacheParts, drawCache } from "./draw-cache.ts";
@@ -19,6 +20,8 @@ export interface CallersParts
     UpstreamParts,
     Pick<JourneyParts, "observer" | "parse" | "underWay" | "budgets"> {
   readonly memory: MemoryStore;
+  /** Absent: memory only. */
+  readonly backend: Backend | undefined;
   /** What is kept warm to begin with. */
   readonly warmItems: readonly WarmItem[];
 }

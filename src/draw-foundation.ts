@@ -3,17 +3,16 @@
  */
 import type { LedgerReader } from "./usage/ledger.ts";
 import type { ThrottleObserver } from "./ratelimit/throttle.ts";
-import type { Backend } from "./cache/store/backend.ts";
 import { createFailures, type Failures } from "./cache/failures.ts";
 import { createMemoryStore, type MemoryStore } from "./cache/store/memory.ts";
-import type { Flown } from "./cache/load.ts";
+import type { LoadedEntry } from "./cache/load.ts";
 import { isFailureOfUpstream } from "./cache/policy.ts";
-import type { Store, StoreStats } from "./cache/store/port.ts";
+import type { Backend, Store, StoreStats } from "./cache/store/port.ts";
 import { createTiers, type Tiers } from "./cache/store/tiered.ts";
 import { createFlights, type Flights } from "./singleflight/flight.ts";
 import { type Budgets, budgetSources, drawBudgets } from "./draw-budgets.ts";
 import type { Problem } from "./errors.ts";
-import type { Observer, Tier } from "./types.ts";
+import type { Claims, FlightResult, Observer, Tier } from "./types.ts";
 import { createMetrics, type Metrics } from "./telemetry/metrics.ts";
 import { createObserver } from "./telemetry/observer.ts";
 import { openBackend } from "./open-backend.ts";
@@ -26,8 +25,10 @@ export interface Foundation {
   readonly memory: MemoryStore;
   /** Absent: memory only. */
   readonly backend: Backend | undefined;
+  /** Absent: there are no other replicas. */
+  readonly claims: Claims | undefined;
   readonly tiers: Tiers;
-  readonly flights: Flights<Flown>;
+  readonly flights: Flights<FlightResult<LoadedEntry> | undefined>;
   readonly budgets: Budgets;
   readonly ledger: LedgerReader;
   readonly metrics: Metrics;
@@ -38,7 +39,7 @@ export interface Foundation {
 
 export function drawFoundation({ config, settings, clock, random, log }: Surroundings): Foundation {
   const memory = createMemoryStore(config.cache.maxBytes, clock);
-  const flights = createFlights<Flown>(clock);
+  const flights = createFlights<FlightResult<LoadedEntry> | undefined>(clock);
   const metrics = createMetrics({
     tiers: () => [memory, backend?.store].flatMap(statsOf),
     flights: () => flights.size,
@@ -47,14 +48,27 @@ export function drawFoundation({ config, settings, clock, random, log }: Surroun
     build,
   });
   const observer = createObserver(log, metrics);
-  const { backend, allowanceOf, ledger, close } = openBackend({ config, clock, random, observer, metrics });
-  const budgets = drawBudgets({ settings, clock, allowanceOf, observer: throttleObserver(metrics) });
   const failures = createFailures();
   const onFailed = (key: string, problem: Problem): void => {
     if (isFailureOfUpstream(problem)) failures.failed(key, problem, clock.steady());
   };
-  const tiers = createTiers({ memory, backend, clock, onFailed });
-  return { failures, memory, backend, tiers, flights, budgets, ledger, metrics, observer, closeStore: close };
+  const opened = openBackend({ config, clock, random, observer, metrics, onFailed });
+  const { backend, claims, allowanceOf, ledger, close: closeStore } = opened;
+  const budgets = drawBudgets({ settings, clock, allowanceOf, observer: throttleObserver(metrics) });
+  const tiers = createTiers({ memory, backend, clock });
+  return {
+    failures,
+    memory,
+    backend,
+    claims,
+    tiers,
+    flights,
+    budgets,
+    ledger,
+    metrics,
+    observer,
+    closeStore,
+  };
 }
 
 function throttleObserver({ budget }: Metrics): ThrottleObserver {

@@ -13,13 +13,13 @@
 import type { Server } from "node:http";
 import { setImmediate } from "node:timers/promises";
 
-import type { Flown } from "./cache/load.ts";
+import type { LoadedEntry } from "./cache/load.ts";
 import type { Flights } from "./singleflight/flight.ts";
 import type { Budgets } from "./draw-budgets.ts";
 import type { AdminOptions } from "./admin/server.ts";
 import type { UnderWay } from "./http/in-flight.ts";
 import { Problem } from "./errors.ts";
-import { ORIGINS } from "./types.ts";
+import { type FlightResult, ORIGINS } from "./types.ts";
 import { pause, type Clock } from "./process/clock.ts";
 import type { Config } from "./config/config.ts";
 import { listen, type Listening } from "./process/listen.ts";
@@ -29,7 +29,7 @@ export interface LifeParts {
   readonly callers: Server;
   readonly admin: Server;
   readonly budgets: Budgets;
-  readonly flights: Flights<Flown>;
+  readonly flights: Flights<FlightResult<LoadedEntry> | undefined>;
   readonly underWay: UnderWay;
   /** Writes down what is not yet, and closes the store: the last thing that is done. */
   readonly closeStore: () => Promise<void>;

@@ -7,7 +7,7 @@ import type { Problem } from "../errors.ts";
 
 export interface Failures {
   /** The failure that still stands, so that it is not tried again yet. */
-  readonly standing: (key: string, now: number) => Problem | undefined;
+  readonly recent: (key: string, now: number) => Problem | undefined;
   /** A flight ended so, here or in another replica; told of both ways it counts once. */
   readonly failed: (key: string, problem: Problem, now: number) => void;
   /** A flight takes so long that nobody else is to wait for it. */
@@ -43,7 +43,7 @@ export function createFailures(): Failures {
   }
 
   return {
-    standing(key, now) {
+    recent(key, now) {
       const failure = failures.get(key);
       return failure !== undefined && now < failure.nextTryAt ? failure.problem : undefined;
     },

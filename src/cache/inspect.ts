@@ -37,8 +37,8 @@ export function createInspect(
     if (found === undefined) return { key, next: "fetch", why: "not stored", entry: null };
     const { entry, tier, isPurged } = found;
     const asked = { query, directives: NO_DIRECTIVES, mayForceRefresh: false };
-    // The dice never say that it is refreshed before its time.
-    const upstream = { failed: undefined, budgetLeft: () => 0, dice: 0 };
+    // With a random of 0 it is never refreshed early.
+    const upstream = { failed: undefined, budgetLeft: () => 0, random: 0 };
     const decision = decide(found, asked, upstream, rules(), now());
     return {
       key,

@@ -30,7 +30,7 @@ export interface UpstreamState {
   /** The part of the budget that is left, from 0 to 1; only asked for where it counts. */
   readonly budgetLeft: () => number;
   /** From 0 up to, not including, 1: drawn anew for every request. */
-  readonly dice: number;
+  readonly random: number;
 }
 
 export type Decision =
@@ -66,14 +66,14 @@ function withNothing(held: Held | undefined, { directives }: Asked, { failed }: 
 function withFresh(
   entry: Entry,
   { directives, mayForceRefresh }: Asked,
-  { failed, budgetLeft, dice }: UpstreamState,
+  { failed, budgetLeft, random }: UpstreamState,
   rules: CacheRules,
   now: number,
 ): Decision {
   const isNewEnough =
     isYoungEnough(entry, directives, now) && leftMs(entry, now) >= (directives.minFreshMs ?? 0);
   if (isNewEnough) {
-    const isNearEnd = isDueEarly(entry, dice, now) || isLastChance(entry, rules, now);
+    const isNearEnd = isDueEarly(entry, random, now) || isLastChance(entry, rules, now);
     const isDue = entry.status === 200 && failed === undefined && isNearEnd;
     return isDue && budgetLeft() > rules.earlyRefreshAbove
       ? { kind: "serveAndRefresh", note: undefined }

@@ -6,7 +6,7 @@ import { Problem } from "../errors.ts";
 import type { Entry, Observer, Priority, Question, RefreshEnd } from "../types.ts";
 import type { Clock } from "../process/clock.ts";
 import type { Failures } from "./failures.ts";
-import type { Obtain } from "./load.ts";
+import type { Load } from "./load.ts";
 import { wasRefusedHere } from "./policy.ts";
 
 /** Why it is refreshed: it was asked for, or is to be kept warm. */
@@ -20,8 +20,8 @@ export type Refresh = (
 ) => Promise<RefreshEnd>;
 
 export interface RefreshOptions {
-  readonly obtain: Obtain;
-  readonly failures: Pick<Failures, "standing">;
+  readonly load: Load;
+  readonly failures: Pick<Failures, "recent">;
   /** The longest that a call takes once it was sent, retries included. */
   readonly totalTimeoutMs: number;
   readonly clock: Clock;
@@ -38,7 +38,7 @@ const REST_MS = 1_000;
 const HOLD_OFF_MS = 1_000;
 
 export function createRefresh(options: RefreshOptions): Refresh {
-  const { obtain, failures, totalTimeoutMs, clock, observer } = options;
+  const { load, failures, totalTimeoutMs, clock, observer } = options;
   const underWay = new Set<string>();
   /** Until when, by the steady clock, there is no place for an app's refreshes, for each kind of refresh and origin. */
   const holdOff = new Map<string, number>();
@@ -49,13 +49,13 @@ export function createRefresh(options: RefreshOptions): Refresh {
     const { app } = question.request;
     const place = `${cause} ${question.query.resource === "images" ? "images" : "api"} ${app}`;
     // Nobody waits: what failed a moment ago, here or in another replica, is left alone until its next try.
-    if (failures.standing(question.key, clock.steady()) !== undefined) return "failed";
+    if (failures.recent(question.key, clock.steady()) !== undefined) return "failed";
     if (clock.steady() < (holdOff.get(place) ?? 0)) return "refused";
     try {
       const placeBy = clock.now() + PATIENCE_MS;
       const deadlineAt = placeBy + totalTimeoutMs + REST_MS;
       const waiter = { app, placeBy, deadlineAt, gone, priority: PRIORITIES[cause] };
-      await obtain({ question, held, cause, waiter });
+      await load({ question, cached: held, cause, waiter });
       return "refreshed";
     } catch (error) {
       if (!(error instanceof Problem)) {

@@ -10,6 +10,7 @@ import {
   PRIORITIES,
   REFRESH_ENDS,
   SHADOW_EFFECTS,
+  STORE_OPERATIONS,
   TIERS,
   UPSTREAM_FAULTS,
 } from "../types.ts";
@@ -22,28 +23,6 @@ export interface LabelValues {
   /** What a value that is not among `values` looks like. */
   readonly pattern?: RegExp;
 }
-
-/** Operations of the stores that are timed. */
-const STORE_OPERATIONS = [
-  "get",
-  "use",
-  "set",
-  "remove",
-  "sweep",
-  "purge",
-  "purges",
-  "claim",
-  "release",
-  "renew",
-  "tell",
-  "beat",
-  "take",
-  "settle",
-  "look",
-  "join",
-  "ledger",
-] as const;
-export type StoreOperation = (typeof STORE_OPERATIONS)[number];
 
 /** Why a request gets no part of the budget. */
 const REFUSAL_REASONS = ["budget", "share", "per-day", "cool-off", "deadline"] as const;

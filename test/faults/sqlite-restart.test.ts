@@ -9,7 +9,7 @@ import { fileURLToPath } from "node:url";
 import { describe, expect, it } from "vitest";
 
 import { createSqliteLedger } from "../../src/usage/sqlite-ledger.ts";
-import type { BackendEvent } from "../../src/cache/store/backend.ts";
+import type { BackendEvent } from "../../src/cache/store/port.ts";
 import { transcode } from "../../src/cache/encoder.ts";
 import type { Purge } from "../../src/cache/store/purges.ts";
 import type { Store } from "../../src/cache/store/port.ts";

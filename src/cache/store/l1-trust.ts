@@ -3,7 +3,7 @@
  * when the news arrives while the older entry is still on its way here.
  */
 import type { Entry } from "../../types.ts";
-import type { BackendEvent } from "./backend.ts";
+import type { BackendEvent } from "./port.ts";
 import type { MemoryStore } from "./memory.ts";
 
 export interface Near {
@@ -17,7 +17,7 @@ export interface Near {
   ) => { readonly entry: Entry; readonly isConfirmed: boolean } | undefined;
   /** To be called before asking behind; the result takes what came back, or that nothing did. */
   readonly startRead: (key: string) => Read;
-  readonly onEvent: (event: Exclude<BackendEvent, { kind: "purged" | "failed" }>) => void;
+  readonly onEvent: (event: Exclude<BackendEvent, { kind: "purged" }>) => void;
   /** The entry of a key was stored by this process itself. */
   readonly confirm: (key: string) => void;
 }

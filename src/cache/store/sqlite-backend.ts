@@ -5,7 +5,7 @@
 import type { Clock } from "../../process/clock.ts";
 import { LAYOUT } from "../../sqlite/layout.ts";
 import { openDatabase, type Database } from "../../sqlite/database.ts";
-import type { Backend } from "./backend.ts";
+import type { Backend } from "./port.ts";
 import { createSqlitePurges } from "./sqlite-purges.ts";
 import { createRun, type RunOptions } from "./sqlite-run.ts";
 import { createSqliteStore } from "./sqlite.ts";
@@ -22,6 +22,7 @@ export interface SqliteBackendOptions extends Omit<RunOptions, "database"> {
 export interface SqliteBackend extends Backend {
   /** For what else is to outlive a restart (src/usage/sqlite-ledger.ts); closed with the backend. */
   readonly database: Database;
+  readonly close: () => Promise<void>;
 }
 
 /** @returns the backend, or `undefined` where nothing can be kept on disk; the log says why */
@@ -49,7 +50,6 @@ export function createSqliteBackend(options: SqliteBackendOptions): SqliteBacken
       };
       run("purges", tell).catch(() => undefined);
     },
-    claims: undefined,
     close: async () => {
       // SQLite then works off the log of writes, unless another process goes on with it.
       if (database.isOpen) database.close();

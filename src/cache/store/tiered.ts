@@ -5,14 +5,12 @@
  * after a gap in the events nothing in memory is trusted until the backend has confirmed it. A backend
  * that is out of order costs nothing but itself: memory goes on.
  */
-import type { Problem } from "../../errors.ts";
 import type { Entry, Tier, WhyNotStored } from "../../types.ts";
 import type { Clock } from "../../process/clock.ts";
-import type { Backend } from "./backend.ts";
 import type { MemoryStore } from "./memory.ts";
 import { createNear, type Near } from "./l1-trust.ts";
 import { createPurges, type Purge, type Purges, type PurgeScope } from "./purges.ts";
-import { StoreUnavailable } from "./port.ts";
+import { type Backend, StoreUnavailable } from "./port.ts";
 
 /** An entry found, and what later purges make of it. */
 export interface Found {
@@ -48,16 +46,13 @@ export interface TiersOptions {
   /** Absent: memory only. */
   readonly backend: Backend | undefined;
   readonly clock: Clock;
-  /** Told of flights of other replicas that failed. */
-  readonly onFailed?: (key: string, problem: Problem) => void;
 }
 
-export function createTiers({ memory, backend, clock, onFailed }: TiersOptions): Tiers {
+export function createTiers({ memory, backend, clock }: TiersOptions): Tiers {
   const purges = createPurges();
   const near = createNear(memory);
   backend?.onEvent((event) => {
     if (event.kind === "purged") purges.add(event.purges);
-    else if (event.kind === "failed") onFailed?.(event.key, event.problem);
     else near.onEvent(event);
   });
 
