@@ -41,36 +41,19 @@ function alone(terms: Terms): Opened {
   return { allowance, close: () => allowance.close() };
 }
 
-/** So many on one file, each by a connection of its own, who take a place in turns. */
-function onFile(terms: Terms, count: number): Opened {
+/** One process with a file. */
+function onFile(terms: Terms): Opened {
   const directory = mkdtempSync(join(tmpdir(), "property-gateway-bench-"));
-  const all = Array.from({ length: count }, (_, index) => {
-    const { database, close } = openSqliteBackend(directory);
-    const bounds = { retentionMs: 3_600_000, maxRecords: 100_000, now: clock.now };
-    const ledger = createUnfailingLedger(createSqliteLedger(database, bounds), {
-      now: clock.now,
-      warn: (message, fields) => console.log(message, fields),
-    });
-    const replica = `bench-${index}`;
-    return { allowance: createLocalAllowance({ origin: "api", terms, ledger, clock, replica }), close };
+  const { database, close } = openSqliteBackend(directory);
+  const bounds = { retentionMs: 3_600_000, maxRecords: 100_000, now: clock.now };
+  const ledger = createUnfailingLedger(createSqliteLedger(database, bounds), {
+    now: clock.now,
+    warn: (message, fields) => console.log(message, fields),
   });
-  let turn = 0;
-  const whose = (): Allowance => {
-    const next = all[turn % count]?.allowance;
-    if (next === undefined) throw new Error("there is nobody on the file");
-    return next;
-  };
   return {
-    allowance: {
-      ...whose(),
-      take(wishes) {
-        turn++;
-        return whose().take(wishes);
-      },
-      settle: (grant, end) => whose().settle(grant, end),
-    },
+    allowance: createLocalAllowance({ origin: "api", terms, ledger, clock, replica: "bench" }),
     async close() {
-      for (const { close } of all) await close();
+      await close();
       rmSync(directory, { recursive: true });
     },
   };
@@ -151,8 +134,7 @@ async function benchLatency(forMs: number, url: string): Promise<void> {
   let base: number | undefined;
   for (const [name, opened] of [
     ["alone", alone(terms)],
-    ["alone, on a file", onFile(terms, 1)],
-    ["two on a file", onFile(terms, 2)],
+    ["alone, on a file", onFile(terms)],
     ["shared through Redis", await shared(terms, url)],
   ] as const) {
     const { allowance, close } = opened;

@@ -11,14 +11,15 @@ import { createSqliteLedger } from "./usage/sqlite-ledger.ts";
 import { createUnfailingLedger } from "./usage/unfailing-ledger.ts";
 import type { Backend } from "./cache/store/port.ts";
 import { createRedisBackend } from "./cache/store/redis.ts";
-import { createSqliteBackend, type SqliteBackend } from "./cache/store/sqlite-backend.ts";
+import { createSqliteBackend, type SqliteBackend } from "./cache/store/sqlite.ts";
 import type { Problem } from "./errors.ts";
 import { createRedisService, type RedisService } from "./redis/service.ts";
 import { createRedisClaims } from "./singleflight/redis-claims.ts";
 import type { Claims, Observer, OriginName, StoreOperation, Tier } from "./types.ts";
 import type { Metrics } from "./telemetry/metrics.ts";
 import type { Clock } from "./process/clock.ts";
-import type { Config } from "./config/config.ts";
+import { type Config, ConfigError } from "./config/config.ts";
+import { DatabaseInUse } from "./sqlite/database.ts";
 import type { Random } from "./process/random.ts";
 import { NAMESPACE } from "./query/key.ts";
 
@@ -158,14 +159,20 @@ function sharedAllowances(
 
 function openSqlite(dataDir: string, options: OpenBackendOptions): SqliteBackend | undefined {
   const { config, clock, observer, metrics } = options;
-  return createSqliteBackend({
-    dataDir,
-    maxBytes: config.cache.maxDiskBytes,
-    retentionMs: config.cache.retentionMs,
-    clock,
-    log: observer,
-    onOperation: timed("sqlite", metrics),
-  });
+  try {
+    return createSqliteBackend({
+      dataDir,
+      maxBytes: config.cache.maxDiskBytes,
+      retentionMs: config.cache.retentionMs,
+      clock,
+      log: observer,
+      onOperation: timed("sqlite", metrics),
+    });
+  } catch (error) {
+    if (!(error instanceof DatabaseInUse)) throw error;
+    const problem = `dataDir (DATA_DIR): ${error.message}: each gateway needs a directory of its own`;
+    throw new ConfigError([problem]);
+  }
 }
 
 function timed(tier: Tier, metrics: Metrics): (operation: StoreOperation, durationMs: number) => void {
