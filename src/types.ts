@@ -83,7 +83,7 @@ export interface Validators {
 }
 
 /** What the upstream says of how its answer may be used. Milliseconds; `undefined`: it says nothing. */
-export interface UpstreamTerms {
+export interface CachingHeaders {
   readonly mayStore: boolean;
   /** How old the answer was when it came. */
   readonly ageMs: number;
@@ -96,7 +96,7 @@ export interface UpstreamTerms {
 /** What every answer of the upstream has. */
 interface FetchedHead {
   readonly validators: Validators;
-  readonly terms: UpstreamTerms;
+  readonly caching: CachingHeaders;
 }
 
 /** A good body, or a 400 or 404 with the problem that says so. */
@@ -117,12 +117,12 @@ export interface NotModified extends FetchedHead {
 export type Fetched = FetchedAnswer | NotModified;
 
 /** How an answer was seen to change. */
-export interface Pace {
+export interface ChangeRate {
   /** Changes seen, the older ones weighing less. */
   readonly changes: number;
   /** How long it was watched for them, in milliseconds, weighed likewise. */
   readonly watchedMs: number;
-  /** Until when it would be fresh if its lifetime followed its pace, where that is only tried out. */
+  /** Until when it would be fresh if its lifetime followed its changeRate, where that is only tried out. */
   readonly shadowUntil?: number;
 }
 
@@ -154,7 +154,7 @@ export interface Entry {
     readonly whileRevalidateMs?: number | undefined;
     readonly ifErrorMs?: number | undefined;
   };
-  readonly pace: Pace;
+  readonly changeRate: ChangeRate;
   /** After this it is of no use to anybody. */
   readonly keepUntil: number;
 }

@@ -6,18 +6,18 @@
  * It is right where every second refresh brings a change: half the mean time between two changes. Where
  * refreshes bring changes more often the lifetime shrinks, where they bring none it stretches.
  */
-import type { Pace } from "../types.ts";
+import type { ChangeRate } from "../types.ts";
 import type { Query } from "../query/query.ts";
 
 /** Lifetimes of one kind of answer, in milliseconds. */
-export interface PaceBounds {
+export interface LifetimeBounds {
   readonly ttlMs: number;
   readonly ttlMinMs: number;
   readonly ttlMaxMs: number;
 }
 
 /** Nothing was seen yet. */
-export const UNSEEN: Pace = { changes: 0, watchedMs: 0 };
+export const UNOBSERVED: ChangeRate = { changes: 0, watchedMs: 0 };
 
 /** What the observations before weigh at each new one. */
 const MEMORY = 0.8;
@@ -30,26 +30,31 @@ const SETTLED = 4;
  * Learns from a refresh.
  * @param elapsedMs since the refresh before
  */
-export function learn(pace: Pace, changed: boolean, elapsedMs: number, bounds: PaceBounds): Pace {
-  // Of what has changed it is only known that it changed at least once: to wait long shows no slow pace.
-  const longestMs = changed ? lifetimeAt(pace, bounds, false) : bounds.ttlMaxMs;
+export function learn(
+  changeRate: ChangeRate,
+  changed: boolean,
+  elapsedMs: number,
+  bounds: LifetimeBounds,
+): ChangeRate {
+  // Of what has changed it is only known that it changed at least once: to wait long shows no slow changeRate.
+  const longestMs = changed ? lifetimeAt(changeRate, bounds, false) : bounds.ttlMaxMs;
   return {
-    changes: pace.changes * MEMORY + (changed ? 1 : 0),
-    watchedMs: pace.watchedMs * MEMORY + Math.min(Math.max(0, elapsedMs), longestMs),
+    changes: changeRate.changes * MEMORY + (changed ? 1 : 0),
+    watchedMs: changeRate.watchedMs * MEMORY + Math.min(Math.max(0, elapsedMs), longestMs),
   };
 }
 
 /**
- * The lifetime for a pace, in milliseconds.
+ * The lifetime for a changeRate, in milliseconds.
  * @param isSettled whether answers of this kind are known to hardly ever change
  */
 export function lifetimeAt(
-  pace: Pace,
-  { ttlMs, ttlMinMs, ttlMaxMs }: PaceBounds,
+  changeRate: ChangeRate,
+  { ttlMs, ttlMinMs, ttlMaxMs }: LifetimeBounds,
   isSettled: boolean,
 ): number {
   const expectedMs = (ttlMs * (isSettled ? SETTLED : 1)) / CHANGES_PER_LIFETIME;
-  const betweenChangesMs = (expectedMs + pace.watchedMs) / (1 + pace.changes);
+  const betweenChangesMs = (expectedMs + changeRate.watchedMs) / (1 + changeRate.changes);
   return Math.min(Math.max(betweenChangesMs * CHANGES_PER_LIFETIME, ttlMinMs), Math.max(ttlMaxMs, ttlMinMs));
 }
 

@@ -46,10 +46,10 @@ const DECOMPRESS: Record<ContentCoding, Transcode> = {
 /** The codings a body is made from, the cheapest to decode first. */
 const SOURCES: readonly ContentCoding[] = ["identity", "zstd", "gzip", "br"];
 
-/** @returns an entry's body in a coding, made from one it is held in; keeps nothing. */
+/** @returns an entry's body in a coding, made from one it is cached in; keeps nothing. */
 export async function transcode(entry: Entry, coding: ContentCoding): Promise<Buffer> {
-  const held = entry.bodies[coding];
-  if (held !== undefined) return held;
+  const cached = entry.bodies[coding];
+  if (cached !== undefined) return cached;
   const source = SOURCES.find((candidate) => entry.bodies[candidate] !== undefined) ?? "identity";
   const body = entry.bodies[source] ?? Buffer.alloc(0);
   return await COMPRESS[coding](await DECOMPRESS[source](body));
@@ -82,8 +82,8 @@ export function createEncoder(keepInMemory: KeepInMemory): Encode {
   }
 
   return async function encode(key, entry, coding) {
-    const held = entry.bodies[coding];
-    if (held !== undefined) return held;
+    const cached = entry.bodies[coding];
+    if (cached !== undefined) return cached;
     let codings = underWay.get(entry);
     if (codings === undefined) underWay.set(entry, (codings = new Map()));
     let promise = codings.get(coding);

@@ -1,6 +1,6 @@
 import { hash } from "node:crypto";
 
-import type { ContentCoding, Entry, FetchedAnswer, Pace, Validators } from "../types.ts";
+import type { ContentCoding, Entry, FetchedAnswer, ChangeRate, Validators } from "../types.ts";
 import type { Query } from "../query/query.ts";
 
 /** How an answer was come by, and what was made of that. */
@@ -17,7 +17,7 @@ export interface Receipt {
   readonly retentionMs: number;
   /** The latest purge known when the fetch began. */
   readonly purgeEpoch: number;
-  readonly pace: Pace;
+  readonly changeRate: ChangeRate;
   readonly upstreamStale: Entry["upstreamStale"];
 }
 
@@ -37,11 +37,11 @@ export function entryOf(query: Query, fetched: FetchedAnswer, receipt: Receipt):
 }
 
 /**
- * The entry of an answer that says the same as the one held: its body stays, and with it its validator, so
+ * The entry of an answer that says the same as the one cached: its body stays, and with it its validator, so
  * that callers go on being told that nothing has changed.
  */
-export function confirmed(held: Entry, validators: Validators, receipt: Receipt): Entry {
-  return { ...held, validators, ...received(receipt) };
+export function confirmed(cached: Entry, validators: Validators, receipt: Receipt): Entry {
+  return { ...cached, validators, ...received(receipt) };
 }
 
 function received({
@@ -51,11 +51,18 @@ function received({
   lifetimeMs,
   retentionMs,
   purgeEpoch,
-  pace,
+  changeRate,
   upstreamStale,
 }: Receipt): Pick<
   Entry,
-  "purgeEpoch" | "storedAt" | "bornAt" | "fetchMs" | "freshUntil" | "keepUntil" | "pace" | "upstreamStale"
+  | "purgeEpoch"
+  | "storedAt"
+  | "bornAt"
+  | "fetchMs"
+  | "freshUntil"
+  | "keepUntil"
+  | "changeRate"
+  | "upstreamStale"
 > {
   return {
     purgeEpoch,
@@ -64,7 +71,7 @@ function received({
     fetchMs,
     freshUntil: now + Math.min(lifetimeMs, retentionMs),
     keepUntil: now + retentionMs,
-    pace,
+    changeRate,
     upstreamStale,
   };
 }

@@ -1,10 +1,10 @@
 /**
  * How long an answer may be used: as fresh, as stale, at all (RFC 9111, section 4.2; RFC 5861). Pure.
  */
-import type { Entry, FetchedAnswer, NotModified, Pace } from "../types.ts";
+import type { Entry, FetchedAnswer, NotModified, ChangeRate } from "../types.ts";
 import type { Resource } from "../interface/resources.ts";
 import type { Query } from "../query/query.ts";
-import { isSettled, lifetimeAt, type PaceBounds } from "./change-rate.ts";
+import { isSettled, lifetimeAt, type LifetimeBounds } from "./change-rate.ts";
 
 /** Searches and images by resource, and single records: each kind of answer has times of its own. */
 export type Kind = Resource | "records";
@@ -37,18 +37,23 @@ export function kindOf(query: Query): Kind {
 }
 
 /** What the rules say of the lifetimes of a kind of answer. */
-export function paceBounds(rules: CacheRules, query: Query): PaceBounds {
+export function lifetimeBounds(rules: CacheRules, query: Query): LifetimeBounds {
   const kind = kindOf(query);
   return { ttlMs: rules.ttlMs[kind], ttlMinMs: rules.ttlMinMs[kind], ttlMaxMs: rules.ttlMaxMs[kind] };
 }
 
 /** The lifetime of an answer by how fast it changes, in milliseconds. */
-export function pacedLifetimeMs(rules: CacheRules, query: Query, pace: Pace, now: number): number {
-  return lifetimeAt(pace, paceBounds(rules, query), isSettled(query, now));
+export function adaptiveLifetimeMs(
+  rules: CacheRules,
+  query: Query,
+  changeRate: ChangeRate,
+  now: number,
+): number {
+  return lifetimeAt(changeRate, lifetimeBounds(rules, query), isSettled(query, now));
 }
 
 /**
- * How long an answer is fresh, in milliseconds from when it was received: as the settings and its pace say,
+ * How long an answer is fresh, in milliseconds from when it was received: as the settings and its changeRate say,
  * or the upstream, where that is shorter. It ends with the bounds on age and keeping, so that `max-age` never
  * promises a caller more than is kept. Below zero, it was stale already when it came.
  * @param status that of the answer; a 304's is that of what it confirms
@@ -58,9 +63,9 @@ export function freshnessLifetimeMs(
   query: Query,
   {
     status,
-    terms,
-  }: { readonly status: Entry["status"]; readonly terms: (FetchedAnswer | NotModified)["terms"] },
-  pace: Pace,
+    caching,
+  }: { readonly status: Entry["status"]; readonly caching: (FetchedAnswer | NotModified)["caching"] },
+  changeRate: ChangeRate,
   now: number,
 ): number {
   const kind = kindOf(query);
@@ -68,10 +73,10 @@ export function freshnessLifetimeMs(
     status !== 200
       ? rules.negativeTtlMs[kind]
       : rules.adaptiveTtl === "on"
-        ? pacedLifetimeMs(rules, query, pace, now)
+        ? adaptiveLifetimeMs(rules, query, changeRate, now)
         : rules.ttlMs[kind];
-  const theirs = rules.honourUpstream ? (terms.freshForMs ?? ours) : ours;
-  return Math.min(ours, theirs, rules.maxAgeEverMs - terms.ageMs, rules.retentionMs);
+  const theirs = rules.honourUpstream ? (caching.freshForMs ?? ours) : ours;
+  return Math.min(ours, theirs, rules.maxAgeEverMs - caching.ageMs, rules.retentionMs);
 }
 
 /** How old an answer is, in milliseconds (RFC 9111, section 4.2.3). */

@@ -1,5 +1,5 @@
 /**
- * The cache's rules: what becomes of a request, given what is held, what the caller asks for, and what is
+ * The cache's rules: what becomes of a request, given what is cached, what the caller asks for, and what is
  * known of the upstream (RFC 9111, sections 4 and 5.2.1; RFC 5861). Pure. docs/caching.md has them as a table,
  * and the tests read that table.
  */
@@ -9,8 +9,8 @@ import type { Query } from "../query/query.ts";
 import { isDueEarly } from "./early.ts";
 import { ageMs, type CacheRules, isFresh, isWithinBounds, kindOf } from "./freshness.ts";
 
-/** What is held under a key. */
-export interface Held {
+/** What is cached under a key. */
+export interface Cached {
   readonly entry: Entry;
   /** It was declared out of date: whatever its age, it is stale. */
   readonly isPurged: boolean;
@@ -34,7 +34,7 @@ export interface UpstreamState {
 }
 
 export type Decision =
-  /** With what is held. */
+  /** With what is cached. */
   | { readonly kind: "serve"; readonly note: ServeNote | undefined }
   /** Likewise, and have it fetched anew while nobody waits. */
   | { readonly kind: "serveAndRefresh"; readonly note: ServeNote | undefined }
@@ -44,23 +44,23 @@ export type Decision =
 
 /** @param now epoch milliseconds */
 export function decide(
-  held: Held | undefined,
+  cached: Cached | undefined,
   asked: Asked,
   upstream: UpstreamState,
   rules: CacheRules,
   now: number,
 ): Decision {
-  if (held === undefined || !isWithinBounds(held.entry, rules, now))
-    return withNothing(held, asked, upstream);
-  return !held.isPurged && isFresh(held.entry, rules, now)
-    ? withFresh(held.entry, asked, upstream, rules, now)
-    : withStale(held, asked, upstream, rules, now);
+  if (cached === undefined || !isWithinBounds(cached.entry, rules, now))
+    return withNothing(cached, asked, upstream);
+  return !cached.isPurged && isFresh(cached.entry, rules, now)
+    ? withFresh(cached.entry, asked, upstream, rules, now)
+    : withStale(cached, asked, upstream, rules, now);
 }
 
-function withNothing(held: Held | undefined, { directives }: Asked, { failed }: UpstreamState): Decision {
+function withNothing(cached: Cached | undefined, { directives }: Asked, { failed }: UpstreamState): Decision {
   if (directives.onlyIfCached) return NOT_IN_CACHE;
   if (failed !== undefined) return { kind: "refuse", problem: failed };
-  return { kind: "fetch", why: held === undefined ? "miss" : "stale" };
+  return { kind: "fetch", why: cached === undefined ? "miss" : "stale" };
 }
 
 function withFresh(
@@ -87,7 +87,7 @@ function withFresh(
 }
 
 function withStale(
-  { entry, isPurged }: Held,
+  { entry, isPurged }: Cached,
   asked: Asked,
   { failed }: UpstreamState,
   rules: CacheRules,

@@ -1,5 +1,5 @@
 /**
- * Refreshing what is held while nobody waits for it: below callers' own requests in the queue, and never in
+ * Refreshing what is cached while nobody waits for it: below callers' own requests in the queue, and never in
  * the reserve. What has no place soon is left for later.
  */
 import { Problem } from "../errors.ts";
@@ -15,7 +15,7 @@ type RefreshCause = "refresh" | "warm";
 /** Never rejects. */
 export type Refresh = (
   question: Question,
-  held: Entry | undefined,
+  cached: Entry | undefined,
   cause: RefreshCause,
 ) => Promise<RefreshEnd>;
 
@@ -45,7 +45,11 @@ export function createRefresh(options: RefreshOptions): Refresh {
   // Nobody hangs up.
   const gone = new AbortController().signal;
 
-  async function fly(question: Question, held: Entry | undefined, cause: RefreshCause): Promise<RefreshEnd> {
+  async function fly(
+    question: Question,
+    cached: Entry | undefined,
+    cause: RefreshCause,
+  ): Promise<RefreshEnd> {
     const { app } = question.request;
     const place = `${cause} ${question.query.resource === "images" ? "images" : "api"} ${app}`;
     // Nobody waits: what failed a moment ago, here or in another replica, is left alone until its next try.
@@ -55,7 +59,7 @@ export function createRefresh(options: RefreshOptions): Refresh {
       const placeBy = clock.now() + PATIENCE_MS;
       const deadlineAt = placeBy + totalTimeoutMs + REST_MS;
       const waiter = { app, placeBy, deadlineAt, gone, priority: PRIORITIES[cause] };
-      await load({ question, cached: held, cause, waiter });
+      await load({ question, cached, cause, waiter });
       return "refreshed";
     } catch (error) {
       if (!(error instanceof Problem)) {
@@ -71,12 +75,12 @@ export function createRefresh(options: RefreshOptions): Refresh {
     }
   }
 
-  return async function refresh(question, held, cause) {
+  return async function refresh(question, cached, cause) {
     const { key } = question;
     if (underWay.has(key)) return "skipped";
     underWay.add(key);
     try {
-      return await fly(question, held, cause);
+      return await fly(question, cached, cause);
     } finally {
       underWay.delete(key);
     }

@@ -1,4 +1,4 @@
-import { UNSEEN } from "../../src/cache/change-rate.ts";
+import { UNOBSERVED } from "../../src/cache/change-rate.ts";
 import type { Backend, BackendEvent } from "../../src/cache/store/port.ts";
 import { createRedisBackend } from "../../src/cache/store/redis.ts";
 import type { Problem } from "../../src/errors.ts";
@@ -95,7 +95,7 @@ export function entryOf(body: string, fields: Partial<Entry> = {}): Entry {
     bornAt: storedAt,
     fetchMs: 0,
     upstreamStale: {},
-    pace: UNSEEN,
+    changeRate: UNOBSERVED,
     freshUntil: storedAt + 60_000,
     keepUntil: storedAt + 86_400_000,
     ...fields,

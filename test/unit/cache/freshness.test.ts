@@ -7,10 +7,10 @@ import {
   isFresh,
   isWithinBounds,
 } from "../../../src/cache/freshness.ts";
-import { UNSEEN } from "../../../src/cache/change-rate.ts";
-import type { Entry, UpstreamTerms } from "../../../src/types.ts";
+import { UNOBSERVED } from "../../../src/cache/change-rate.ts";
+import type { Entry, CachingHeaders } from "../../../src/types.ts";
 import type { Query } from "../../../src/query/query.ts";
-import { entryWith, NO_TERMS } from "../../support/entries.ts";
+import { entryWith, NO_CACHING_HEADERS } from "../../support/entries.ts";
 import { each, rulesWith } from "../../support/rules.ts";
 
 const NOW = Date.UTC(2026, 0, 15, 12);
@@ -48,10 +48,16 @@ function lifetimeMs(
   rules: CacheRules,
   query = search("listings"),
   status: Entry["status"] = 200,
-  terms: Partial<UpstreamTerms> = {},
-  pace = UNSEEN,
+  caching: Partial<CachingHeaders> = {},
+  changeRate = UNOBSERVED,
 ): number {
-  return freshnessLifetimeMs(rules, query, { status, terms: { ...NO_TERMS, ...terms } }, pace, NOW);
+  return freshnessLifetimeMs(
+    rules,
+    query,
+    { status, caching: { ...NO_CACHING_HEADERS, ...caching } },
+    changeRate,
+    NOW,
+  );
 }
 
 describe("how long an answer is fresh", () => {
@@ -100,9 +106,9 @@ describe("how long an answer is fresh", () => {
   });
 
   it("follows how fast the answer changes only where that is switched on, and never for a 404", () => {
-    const pace = { changes: 9, watchedMs: 0 };
+    const changeRate = { changes: 9, watchedMs: 0 };
     const of = (adaptiveTtl: CacheRules["adaptiveTtl"], status: Entry["status"]): number =>
-      lifetimeMs(rulesWith({ adaptiveTtl, ttlMinMs: each(1) }), undefined, status, {}, pace);
+      lifetimeMs(rulesWith({ adaptiveTtl, ttlMinMs: each(1) }), undefined, status, {}, changeRate);
     expect([of("off", 200), of("shadow", 200), of("on", 200), of("on", 404)]).toEqual([
       300_000, 300_000, 30_000, 60_000,
     ]);

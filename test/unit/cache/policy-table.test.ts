@@ -7,7 +7,7 @@ import {
   type Asked,
   decide,
   type Decision,
-  type Held,
+  type Cached,
   type UpstreamState,
 } from "../../../src/cache/policy.ts";
 import { Problem } from "../../../src/errors.ts";
@@ -68,7 +68,7 @@ function aged(seconds: number, changes: Partial<Entry> = {}): Entry {
 }
 
 interface Case {
-  held: Held | undefined;
+  held: Cached | undefined;
   asked: Asked;
   upstream: UpstreamState;
 }
