@@ -91,7 +91,6 @@ const LAYERS: Layer[] = [
       "src/cache/policy.ts",
       "src/cache/freshness.ts",
       "src/cache/change-rate.ts",
-      "src/cache/early.ts",
       "src/cache/same-meaning.ts",
     ],
     ["interface", "query"],

@@ -4,10 +4,10 @@ import { ageMs, type CacheRules, isFresh } from "./freshness.ts";
 import { decide } from "./policy.ts";
 import type { Tiers } from "./store/tiered.ts";
 
-/** What is known of a question's answer, for an operator. Times in seconds. */
+/** The state of an answer in the cache, for an operator. Times in seconds. */
 export interface Inspection {
   readonly key: string;
-  /** What a request for it would do now; `update`: be given the stale one while it is refreshed. */
+  /** What a request would do now; `update`: it gets the stale answer, which is then refreshed. */
   readonly next: "hit" | "update" | "fetch";
   readonly why: "fresh" | "not stored" | "expired" | "purged";
   readonly entry: InspectedEntry | null;
@@ -17,7 +17,7 @@ interface InspectedEntry {
   readonly tier: Tier;
   readonly status: number;
   readonly ageSeconds: number;
-  /** Negative where it has expired. */
+  /** Negative if it has expired. */
   readonly freshForSeconds: number;
   readonly keptForSeconds: number;
   readonly bodyBytes: number;
@@ -26,7 +26,7 @@ interface InspectedEntry {
   readonly tags: readonly string[];
 }
 
-/** @returns a function that says what is known of a key; it asks the stores and nobody else */
+/** @returns a function that inspects a key; it asks the stores and not the upstream */
 export function createInspect(
   tiers: Tiers,
   rules: () => CacheRules,

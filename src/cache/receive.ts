@@ -1,5 +1,5 @@
 /**
- * What becomes of what was fetched: the entry to keep, and what it says of how the answer changes.
+ * Turns a fetched answer into the entry to keep, and learns from it how fast the answer changes.
  */
 import { Problem } from "../errors.ts";
 import type { Change, Entry, Fetched, FetchedAnswer, ShadowEffect } from "../types.ts";
@@ -12,17 +12,17 @@ import { sameMeaning } from "./same-meaning.ts";
 
 export interface Received {
   readonly entry: Entry;
-  /** Whether the upstream allows that it is kept. */
+  /** Whether the upstream allows storing it. */
   readonly mayStore: boolean;
-  /** Absent where nothing was cached before. */
+  /** Absent if nothing was cached before. */
   readonly change: Change | undefined;
   readonly shadow: ShadowEffect | undefined;
 }
 
 /**
- * @param cached what was cached before, fresh or not
- * @throws {Problem} `upstream-invalid-response` where nothing is cached that a 304 could confirm, or the answer is
- *   older than any may be
+ * @param cached the entry cached before, fresh or not
+ * @throws {Problem} `upstream-invalid-response` for a 304 without a cached entry, or an answer older than
+ *   `cache.maxAgeEver`
  */
 export async function receive(
   query: Query,
@@ -74,7 +74,7 @@ function entryFrom(
       : entryOf(query, fetched, receipt);
   if (cached === undefined)
     throw new Problem("upstream-invalid-response", { internal: "a 304, and nothing is cached" });
-  // What it does not say again still holds (RFC 9111, section 4.3.4).
+  // A 304 need not repeat the validators (RFC 9111, section 4.3.4).
   const { etag, lastModified } = fetched.validators;
   const validators = {
     etag: etag ?? cached.validators.etag,
