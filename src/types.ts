@@ -82,7 +82,7 @@ export interface Validators {
   readonly lastModified: string | undefined;
 }
 
-/** What the upstream says of how its answer may be used. Milliseconds; `undefined`: it says nothing. */
+/** What the upstream's headers say about caching its answer. Milliseconds; `undefined`: they say nothing. */
 export interface CachingHeaders {
   readonly mayStore: boolean;
   /** How old the answer was when it came. */
@@ -116,13 +116,13 @@ export interface NotModified extends FetchedHead {
 /** What an upstream call brought. */
 export type Fetched = FetchedAnswer | NotModified;
 
-/** How an answer was seen to change. */
+/** How often an answer was seen to change. */
 export interface ChangeRate {
-  /** Changes seen, the older ones weighing less. */
+  /** The number of changes seen; older ones weigh less. */
   readonly changes: number;
-  /** How long it was watched for them, in milliseconds, weighed likewise. */
+  /** How long the answer was watched, in milliseconds; older time weighs less. */
   readonly watchedMs: number;
-  /** Until when it would be fresh if its lifetime followed its changeRate, where that is only tried out. */
+  /** In shadow mode: until when it would be fresh if its lifetime followed its change rate. */
   readonly shadowUntil?: number;
 }
 
