@@ -198,7 +198,7 @@ export interface ProblemDetails {
   readonly detail?: string;
   /** Public: what to do in this very case, where that is not what its kind says. */
   readonly remedy?: string;
-  /** Public: what is wrong with each parameter. */
+  /** Public: what is wrong with each parameter. The body lists the first 20, and counts the rest. */
   readonly errors?: readonly { parameter: string; value: string; expected: string; hint?: string }[];
   /** Public, on the admin port: a line for each of several. */
   readonly problems?: readonly string[];
@@ -238,7 +238,7 @@ export class Problem extends Error {
 /** Sent with every body made by `problemBody` (RFC 9457, section 3). */
 export const PROBLEM_CONTENT_TYPE = "application/problem+json";
 
-/** @returns the RFC 9457 document: `type`, `title`, `status`, `detail`, and `remedy`, `errors`, `problems` beside them. */
+/** @returns the RFC 9457 document: `type`, `title`, `status`, `detail`, and `remedy`, `errors`, `moreErrors`, `problems` beside them. */
 export function problemBody(problem: Problem): Buffer {
   const kind: ProblemKind = KINDS[problem.code];
   const { detail, remedy = kind.remedy, errors, problems } = problem.details;
@@ -249,16 +249,22 @@ export function problemBody(problem: Problem): Buffer {
       status: kind.status,
       ...(detail !== undefined && { detail }),
       remedy,
-      ...(errors !== undefined && { errors: errors.map(withShortValue) }),
+      ...(errors !== undefined && { errors: errors.slice(0, MOST_ERRORS).map(shortened) }),
+      ...(errors !== undefined && errors.length > MOST_ERRORS && { moreErrors: errors.length - MOST_ERRORS }),
       ...(problems !== undefined && { problems }),
     }),
   );
 }
 
+/** A response must not be much larger than the request that it refuses. */
+export const MOST_ERRORS = 20;
 const LONGEST_ECHO = 100;
 
-function withShortValue<T extends { value: string }>(error: T): T {
-  return error.value.length > LONGEST_ECHO
-    ? { ...error, value: `${error.value.slice(0, LONGEST_ECHO)}…` }
-    : error;
+function shortened<T extends { parameter: string; value: string }>(error: T): T {
+  return { ...error, parameter: cut(error.parameter), value: cut(error.value) };
+}
+
+function cut(text: string): string {
+  // Half a surrogate pair is no character.
+  return text.length > LONGEST_ECHO ? `${text.slice(0, LONGEST_ECHO - 1).replace(/\p{Cs}$/u, "")}…` : text;
 }

@@ -10,6 +10,10 @@ const COMMANDS = {
   "health-check": "./cli/health-check.ts",
 };
 
+// SIGUSR1 would open Node's inspector, through which anybody on the machine can read the private key. The npm scripts
+// and the image rule that out with --disable-sigusr1 from the first moment on; this is for a start by hand.
+process.on("SIGUSR1", () => {});
+
 const OLDEST_NODE = 24;
 const command = process.argv[2];
 const file = COMMANDS[command];

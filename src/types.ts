@@ -253,9 +253,14 @@ export interface Waiting {
 export const PRIORITIES = ["interactive", "background", "refresh", "prefetch"] as const;
 export type Priority = (typeof PRIORITIES)[number];
 
-/** The parts of the upstream, each with a budget of its own (interface, sections 1 and 4.5). */
-export const ORIGINS = ["api", "images"] as const;
-export type OriginName = (typeof ORIGINS)[number];
+export { ORIGINS, type OriginName } from "./interface/resources.ts";
+
+/** The app of all callers that the settings do not list. */
+export const OTHER_APP = "other";
+
+/** Why a request gets no permit; the closed set of the metric label `reason`. */
+export const REFUSAL_REASONS = ["budget", "share", "per-day", "cool-off", "deadline"] as const;
+export type RefusalReason = (typeof REFUSAL_REASONS)[number];
 
 /** What an app has of one window of a budget. Numbers may have fractions; whoever shows them rounds. */
 export interface ShareOfWindow {

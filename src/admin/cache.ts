@@ -5,24 +5,17 @@ import express, { type Request, type Response, type Router } from "express";
 
 import { SEARCH_RESOURCES } from "../interface/resources.ts";
 import { NAMESPACE } from "../query/key.ts";
-import type { Query } from "../query/query.ts";
+import type { Inspect } from "../cache/inspect.ts";
+import type { PurgeScope } from "../cache/store/purges.ts";
 import { postOnly, readOnly } from "./methods.ts";
 import { askedFor, formatOf, mistake, parameter, parametersOf, type Understanding } from "./parameters.ts";
 
-/** What a purge names; the same forms as in src/cache/store/purges.ts. */
-type Scope =
-  | { readonly kind: "key"; readonly key: string }
-  | { readonly kind: "resource"; readonly resource: string }
-  | { readonly kind: "tag"; readonly tag: string }
-  | { readonly kind: "all" };
-
 export interface AdminCacheOptions extends Understanding {
-  /** What is known of a key. */
-  readonly inspect: (query: Query, key: string) => Promise<object>;
+  readonly inspect: Inspect;
   /** How what is kept warm stands. */
   readonly warm: () => readonly object[];
   /** Rejects with `store-unavailable` where it cannot reach every replica. */
-  readonly purge: (scope: Scope, hard: boolean) => Promise<{ readonly epoch: number }>;
+  readonly purge: (scope: PurgeScope, hard: boolean) => Promise<{ readonly epoch: number }>;
 }
 
 /** @returns `GET /cache/entry`, `GET /cache/warm` and `POST /cache/purge` */
@@ -66,7 +59,7 @@ const RESOURCES: readonly string[] = [...SEARCH_RESOURCES, "images"];
 const ANSWER = /^\{(?:json|v2|jpeg):.+\}$/;
 
 /** Every scope a body names; a proper one names just one. */
-function scopesIn(body: object, options: AdminCacheOptions): Scope[] {
+function scopesIn(body: object, options: AdminCacheOptions): PurgeScope[] {
   const unknown = Object.keys(body).find((name) => !NAMES.includes(name));
   if (unknown !== undefined) {
     const name = JSON.stringify(unknown.slice(0, 100));
@@ -77,7 +70,7 @@ function scopesIn(body: object, options: AdminCacheOptions): Scope[] {
     if (value !== undefined && typeof value !== "string") throw mistake(`"${name}" takes a text.`);
     return value;
   };
-  const scopes: Scope[] = [];
+  const scopes: PurgeScope[] = [];
   const [url, key, resource, tag] = [text("url"), text("key"), text("resource"), text("tag")];
   if (url !== undefined) {
     scopes.push({ kind: "key", key: askedFor(url, text("format") === "v2" ? "v2" : "json", options).key });

@@ -26,12 +26,10 @@ interface InspectedEntry {
   readonly tags: readonly string[];
 }
 
-/** @returns a function that inspects a key; it asks the stores and not the upstream */
-export function createInspect(
-  tiers: Tiers,
-  rules: () => CacheRules,
-  now: () => number,
-): (query: Query, key: string) => Promise<Inspection> {
+/** Inspects a key. It asks the stores and never the upstream. */
+export type Inspect = (query: Query, key: string) => Promise<Inspection>;
+
+export function createInspect(tiers: Tiers, rules: () => CacheRules, now: () => number): Inspect {
   return async function inspect(query, key) {
     const found = await tiers.lookup(key);
     if (found === undefined) return { key, next: "fetch", why: "not stored", entry: null };

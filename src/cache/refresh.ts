@@ -4,6 +4,7 @@
  */
 import { Problem } from "../errors.ts";
 import type { Entry, Observer, Priority, Question, RefreshEnd } from "../types.ts";
+import { originOf } from "../interface/resources.ts";
 import type { Clock } from "../process/clock.ts";
 import type { Failures } from "./failures.ts";
 import type { Load } from "./load.ts";
@@ -51,7 +52,7 @@ export function createRefresh(options: RefreshOptions): Refresh {
     cause: RefreshCause,
   ): Promise<RefreshEnd> {
     const { app } = question.request;
-    const group = `${cause} ${question.query.resource === "images" ? "images" : "api"} ${app}`;
+    const group = `${cause} ${originOf(question.query.resource)} ${app}`;
     // It failed a moment ago, here or in another replica: nobody waits, so leave it until its next try.
     if (failures.recent(question.key, clock.steady()) !== undefined) return "failed";
     if (clock.steady() < (holdOff.get(group) ?? 0)) return "refused";

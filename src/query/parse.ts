@@ -1,9 +1,10 @@
 /**
  * From a route and a query string to the canonical query, or to everything that is wrong with it.
  */
-import { CREDENTIAL_PARAMETERS, PARAMETERS, type Parameter, type Shape } from "../interface/parameters.ts";
+import { PARAMETERS, type Parameter, type Shape } from "../interface/parameters.ts";
 import { MAX_IMAGE_HEIGHT, MAX_IMAGE_WIDTH, type SearchResource } from "../interface/resources.ts";
 import { nearest } from "../nearest.ts";
+import { isCredentialName, looksLikeCredential, shownToCaller } from "./credentials.ts";
 import type { Pair, ParameterFault, Query, StreamedQuery, UnknownParameters } from "./query.ts";
 import type { Route } from "./route.ts";
 import { joinValues, readValue } from "./shapes.ts";
@@ -13,8 +14,6 @@ export interface ParseOptions {
   readonly unknown: UnknownParameters;
   /** Names always dropped (setting `query.ignored`). */
   readonly ignored: readonly string[];
-  /** Whether a value is a secret that a caller sent by mistake; such a parameter is dropped unseen. */
-  readonly isSecret: (value: string) => boolean;
 }
 
 export type Parsed<Q> =
@@ -33,7 +32,7 @@ export function parseQuery(
   options: ParseOptions,
 ): Parsed<Query | StreamedQuery> {
   const { pairs, undecodable } = readPairs(search);
-  const counts = (pair: Pair): boolean => !saysNothingToUs(pair, options);
+  const counts = ([name]: Pair): boolean => !isCredentialName(name) && !options.ignored.includes(name);
   const faults: ParameterFault[] = undecodable
     .filter((pair) => counts(pair) && !isDroppedAsUnknown(pair, route, options))
     .map(([parameter, value]) => ({
@@ -44,25 +43,13 @@ export function parseQuery(
     }));
   const asked = pairs.filter(counts);
   const query = buildQuery(route, asked, options, faults);
-  return faults.length > 0 || query === undefined ? { ok: false, faults } : { ok: true, query };
+  return faults.length > 0 || query === undefined
+    ? { ok: false, faults: faults.map(asShown) }
+    : { ok: true, query };
 }
 
-const CREDENTIALS = new Set(CREDENTIAL_PARAMETERS.map((name) => name.toLowerCase()));
-
-/** Old clients' signatures, the ignored names, and secrets: gone before anything else sees them. */
-function saysNothingToUs([name, value]: Pair, options: ParseOptions): boolean {
-  // PHP, which reads these at the other end, ends a name at its bracket or its zero byte.
-  const [bare = ""] = name.toLowerCase().split(/[[\0]/, 1);
-  return (
-    CREDENTIALS.has(bare.trim()) || options.ignored.includes(name) || holdsSecret([name, value], options)
-  );
-}
-
-/** A secret may also stand where the name should be, between blanks, or with its `+` unencoded. */
-function holdsSecret(pair: Pair, { isSecret }: ParseOptions): boolean {
-  return pair
-    .map((text) => text.trim())
-    .some((text) => isSecret(text) || isSecret(text.replaceAll(" ", "+")));
+function asShown(fault: ParameterFault): ParameterFault {
+  return { ...fault, parameter: shownToCaller(fault.parameter), value: shownToCaller(fault.value) };
 }
 
 function isDroppedAsUnknown([name]: Pair, route: KnownRoute, { unknown }: ParseOptions): boolean {
@@ -108,7 +95,21 @@ function buildQuery(
       };
     }
     case "streamed":
+      for (const part of route.path.split("/").map(decodeURIComponent)) {
+        if (looksLikeCredential(part))
+          faults.push({ parameter: "path", value: part, expected: NO_CREDENTIAL });
+      }
+      refuseCredentials(pairs, faults);
       return { ...route, extras: sortedByName(pairs) };
+  }
+}
+
+const NO_CREDENTIAL = "no text that looks like a key or a token";
+
+function refuseCredentials(pairs: readonly Pair[], faults: ParameterFault[]): void {
+  for (const [name, value] of pairs) {
+    if (looksLikeCredential(name) || looksLikeCredential(value))
+      faults.push({ parameter: name, value, expected: NO_CREDENTIAL });
   }
 }
 
@@ -190,7 +191,8 @@ function dropWhatSaysNothing(table: readonly Parameter[], values: Map<string, st
 
 /**
  * The parameters that the interface does not document. Nothing is known of their values, so nothing
- * about them is merged but their percent-encoding and their order by name.
+ * about them is merged but their percent-encoding and their order by name. One that looks like a credential is
+ * refused: if it were dropped, two questions could get one answer.
  */
 function readExtras(
   pairs: readonly Pair[],
@@ -212,6 +214,7 @@ function readExtras(
       });
     }
   }
+  if (options.unknown === "forward") refuseCredentials(extras, faults);
   return sortedByName(extras);
 }
 

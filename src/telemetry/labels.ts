@@ -7,14 +7,16 @@ import {
   CHANGES,
   ORIGINS,
   OUTCOMES,
+  OTHER_APP,
   PRIORITIES,
   REFRESH_ENDS,
+  REFUSAL_REASONS,
   SHADOW_EFFECTS,
   STORE_OPERATIONS,
   TIERS,
   UPSTREAM_FAULTS,
 } from "../types.ts";
-import { RESOURCES } from "../interface/resources.ts";
+import { originOf, RESOURCES } from "../interface/resources.ts";
 
 export interface LabelValues {
   /** For readers: what values there are besides, or what they mean. */
@@ -24,10 +26,6 @@ export interface LabelValues {
   readonly pattern?: RegExp;
 }
 
-/** Why a request gets no part of the budget. */
-const REFUSAL_REASONS = ["budget", "share", "per-day", "cool-off", "deadline"] as const;
-export type RefusalReason = (typeof REFUSAL_REASONS)[number];
-
 /** What may come of reading the settings again. */
 export const RELOAD_RESULTS = ["applied", "invalid", "restart-needed"] as const;
 export type ReloadResult = (typeof RELOAD_RESULTS)[number];
@@ -36,7 +34,7 @@ const HTTP_STATUS = /^[1-9]\d\d$/;
 
 export const APP: LabelValues = {
   says: "the id of an app in the settings, or `other` for all others",
-  values: ["other"],
+  values: [OTHER_APP],
 };
 export const RESOURCE: LabelValues = { values: RESOURCES };
 export const ADMITTED_RESOURCE: LabelValues = {
@@ -72,7 +70,7 @@ export const REASON: LabelValues = {
 export const CIRCUIT: LabelValues = {
   says: "a part of the API, or `all` of an origin",
   values: ORIGINS.flatMap((origin) =>
-    ["all", ...RESOURCES.filter((resource) => (resource === "images") === (origin === "images"))].map(
+    ["all", ...RESOURCES.filter((resource) => originOf(resource) === origin)].map(
       (scope) => `${origin}/${scope}`,
     ),
   ),

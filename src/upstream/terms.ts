@@ -46,8 +46,8 @@ function lifetimeIn(
   }
   const expires = text(headers["expires"]);
   if (expires === undefined) return undefined;
-  const madeAt = httpDateMs(text(headers["date"])) ?? now;
-  return Math.max(0, (httpDateMs(expires) ?? madeAt) - madeAt);
+  const madeAt = httpDateMs(text(headers["date"]), now) ?? now;
+  return Math.max(0, (httpDateMs(expires, now) ?? madeAt) - madeAt);
 }
 
 function text(value: Headers[string]): string | undefined {

@@ -8,7 +8,6 @@ import { splitTarget } from "../../src/query/wire.ts";
 const DEFAULTS = {
   unknown: "forward",
   ignored: ["_", "key"],
-  isSecret: () => false,
   recordPath: "/{resource}/{serviceId}",
   passThrough: [],
 } as const;

@@ -55,7 +55,7 @@ const ALLOWED: readonly [file: string, code: string][] = [
   ["src/cache/store/redis-ok.ts", 'export * from "ioredis";'],
   ["src/sqlite/database.ts", 'export * from "node:sqlite";'],
   ["src/cache/ok.ts", 'export * from "../query/key.ts";'],
-  ["src/config/environment.ts", "export const environment = process.env;"],
+  ["src/config/env.ts", "export const environment = process.env;"],
 ];
 
 describe("the import rules", () => {

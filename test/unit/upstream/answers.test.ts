@@ -328,7 +328,6 @@ describe("thumbnails", () => {
     resource: "images",
     text: "images/7_140x94",
     target: "/cache/primary_7_140x94.jpg",
-    single: false,
     format: "jpeg",
     app: "other",
     cause: "miss",
