@@ -72,7 +72,7 @@ export interface LoadOptions {
   readonly observer: Pick<Observer, "refreshed">;
 }
 
-export interface LoadRequest {
+interface LoadRequest {
   readonly question: Question;
   /** The cached answer that is to be replaced by a newer one. */
   readonly cached: Entry | undefined;

@@ -79,3 +79,11 @@ describe("a quiet app that asks one gateway what a hog is waiting for at another
     expect(await spentBy(first, "hog")).toBe(4);
   });
 });
+
+it("a miss looks in Redis twice: before the claim, and after it for the answer of an earlier flight", async () => {
+  const [first] = await startTwo("1000/1m", "[]");
+  expect((await first.get("/areas?q=nacka")).status).toBe(200);
+  const count = (operation: string): Promise<number> =>
+    first.metric(`gateway_store_operation_duration_seconds_count{store="redis",operation="${operation}"}`);
+  expect([await count("get"), await count("claim"), await count("set")]).toEqual([2, 1, 1]);
+});
