@@ -1,5 +1,5 @@
 // The one JavaScript file: an old Node cannot read TypeScript, so it could not even say what is wrong.
-// `npm start`, `npm run demo` and the like come through here with the project's own Node (README, "Runtime").
+// `npm start`, `npm run demo` and the like come through here with the project's own Node (docs/development.md).
 import module from "node:module";
 
 const COMMANDS = {

@@ -46,7 +46,7 @@ async function purge(request: Request, response: Response, options: AdminCacheOp
   const body: unknown = request.body;
   if (typeof body !== "object" || body === null) throw mistake(ONE_SCOPE);
   const hard: unknown = Reflect.get(body, "hard") ?? false;
-  if (typeof hard !== "boolean") throw mistake('"hard" takes true or false.');
+  if (typeof hard !== "boolean") throw mistake('"hard" must be true or false.');
   const [scope, ...others] = scopesIn(body, options);
   if (scope === undefined || others.length > 0) throw mistake(ONE_SCOPE);
   const { epoch } = await options.purge(scope, hard);
@@ -63,11 +63,11 @@ function scopesIn(body: object, options: AdminCacheOptions): PurgeScope[] {
   const unknown = Object.keys(body).find((name) => !NAMES.includes(name));
   if (unknown !== undefined) {
     const name = JSON.stringify(unknown.slice(0, 100));
-    throw mistake(`There is no ${name} here; there are ${NAMES.join(", ")}.`);
+    throw mistake(`Unknown member ${name}. Known: ${NAMES.join(", ")}.`);
   }
   const text = (name: string): string | undefined => {
     const value: unknown = Reflect.get(body, name);
-    if (value !== undefined && typeof value !== "string") throw mistake(`"${name}" takes a text.`);
+    if (value !== undefined && typeof value !== "string") throw mistake(`"${name}" must be a string.`);
     return value;
   };
   const scopes: PurgeScope[] = [];
@@ -77,12 +77,12 @@ function scopesIn(body: object, options: AdminCacheOptions): PurgeScope[] {
   }
   if (key !== undefined) scopes.push({ kind: "key", key: ownKey(key) });
   if (resource !== undefined) {
-    if (!RESOURCES.includes(resource)) throw mistake(`"resource" takes ${RESOURCES.join(", ")}.`);
+    if (!RESOURCES.includes(resource)) throw mistake(`"resource" must be one of ${RESOURCES.join(", ")}.`);
     scopes.push({ kind: "resource", resource });
   }
   if (tag !== undefined) {
     if (!/^(area|record):\d+$/.test(tag))
-      throw mistake('"tag" takes an area or a record by its number: area:76, record:123.');
+      throw mistake('"tag" must be an area or a record with its number: area:76, record:123.');
     scopes.push({ kind: "tag", tag });
   }
   if (Reflect.get(body, "all") === true) scopes.push({ kind: "all" });
@@ -93,11 +93,11 @@ function scopesIn(body: object, options: AdminCacheOptions): PurgeScope[] {
 function ownKey(key: string): string {
   if (key.startsWith(NAMESPACE) && ANSWER.test(key.slice(NAMESPACE.length))) return key;
   throw mistake(
-    `"key" takes the key of an answer as GET /cache/entry shows it: ${NAMESPACE}{json:areas?q=Nacka}. ` +
-      'Of a URL in any spelling, purge "url".',
+    `"key" must be a key as GET /cache/entry shows it: ${NAMESPACE}{json:areas?q=Nacka}. ` +
+      'Use "url" for a URL in any spelling.',
   );
 }
 
 const ONE_SCOPE =
   'Send JSON with one of "url", "key", "resource" (listings, sold, areas, images), "tag" (area:76, record:123) ' +
-  'or "all": true, and "hard": true where entries must not be served even as stale.';
+  'or "all": true. Add "hard": true if stale entries must not be served either.';

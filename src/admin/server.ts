@@ -39,7 +39,7 @@ export interface AdminOptions
 }
 
 const UNKNOWN = {
-  detail: "This is the admin port; what callers ask for is on another one.",
+  detail: "This is the admin port. The callers' paths are on another port.",
   remedy:
     "Use GET /metrics, /livez, /readyz, /budget, /usage?from=…&to=…&by=…, /quote?url=…, /cache/entry?url=…, " +
     "/cache/warm, or POST /cache/purge, /config/reload.",

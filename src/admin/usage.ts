@@ -47,22 +47,22 @@ function queryIn(parameters: ReadonlyMap<string, string>, now: number): UsageQue
     const text = parameters.get(name);
     if (text === undefined) return undefined;
     const at = parseInstant(text, now);
-    if (at === undefined) throw mistake(`The parameter ${name} takes ${INSTANT_FORMS}.`);
+    if (at === undefined) throw mistake(`The parameter ${name} must be ${INSTANT_FORMS}.`);
     return at;
   };
   const to = instant("to") ?? now;
   const from = instant("from") ?? to - DEFAULT_PERIOD_MS;
-  if (from >= to) throw mistake("The parameter from must be before to, which is not in the period.");
+  if (from >= to) throw mistake("The parameter from must be before to.");
   const named = parameters.get("by") ?? "app";
   const by = USAGE_GROUPINGS.find((grouping) => grouping === named);
-  if (by === undefined) throw mistake("The parameter by takes app, resource or hour.");
+  if (by === undefined) throw mistake("The parameter by must be app, resource or hour.");
   return { from, to, by };
 }
 
 /** The parameter says more than the header, which a browser cannot set. */
 function wantsCsv(request: Request, format: string | undefined): boolean {
   if (format === undefined) return request.accepts(["application/json", "text/csv"]) === "text/csv";
-  if (format !== "json" && format !== "csv") throw mistake("The parameter format takes json or csv.");
+  if (format !== "json" && format !== "csv") throw mistake("The parameter format must be json or csv.");
   return format === "csv";
 }
 

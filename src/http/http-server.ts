@@ -136,7 +136,7 @@ function refuseNonRequests(
     refuseRaw(
       socket,
       new Problem("method-not-allowed", {
-        detail: "There are no tunnels to be had here.",
+        detail: "This server opens no tunnels.",
         headers: { Allow: "GET, HEAD" },
       }),
     ),

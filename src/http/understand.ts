@@ -33,7 +33,7 @@ export function meaningOf(
 }
 
 function inWords(count: number): string {
-  if (count === 1) return "One parameter is not as the interface documents it.";
+  if (count === 1) return "One parameter does not have its documented form.";
   const rest = count > MOST_ERRORS ? `; the first ${MOST_ERRORS} are listed` : "";
-  return `${count} parameters are not as the interface documents them${rest}.`;
+  return `${count} parameters do not have their documented form${rest}.`;
 }

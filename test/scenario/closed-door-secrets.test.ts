@@ -147,7 +147,7 @@ describe("a URL full of mistakes", () => {
     const { errors, moreErrors, detail }: Record<string, unknown> = Object(reply.json());
     expect(errors).toHaveLength(20);
     expect(moreErrors).toBe(880);
-    expect(detail).toBe("900 parameters are not as the interface documents them; the first 20 are listed.");
+    expect(detail).toBe("900 parameters do not have their documented form; the first 20 are listed.");
     expect(reply.body.length).toBeLessThan(4_000);
   });
 

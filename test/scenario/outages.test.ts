@@ -1,4 +1,4 @@
-/** What the README promises a caller in each state of upstream, budget and store: the table's rows, played. */
+/** Plays the rows of the table in docs/outages.md: what a caller gets in each state of API, budget and store. */
 import { readFileSync } from "node:fs";
 
 import { describe, expect, it, onTestFinished } from "vitest";
@@ -15,11 +15,11 @@ const EXPIRED = "/sold?areaId=76&limit=5";
 const NEVER_ASKED = "/listings?areaId=1&limit=1";
 
 const SETTINGS = `
-upstream: { headerTimeout: 400ms, totalTimeout: 800ms, retryDelay: 1ms }
-cache: { ttl: { listings: 30m, sold: 1m }, staleWhileRevalidate: { sold: 10s }, maxWaitForFresh: 100ms }
+upstream: { headerTimeout: 800ms, totalTimeout: 1200ms, retryDelay: 1ms }
+cache: { ttl: { listings: 30m, sold: 1m }, staleWhileRevalidate: { sold: 10s }, maxWaitForFresh: 300ms }
 `;
 
-/** How a state comes about: what is set from the start, and what happens once two answers are held. */
+/** How to bring a state about: settings from the start, and what happens once two answers are cached. */
 interface State {
   readonly budget?: string;
   readonly app?: string;
@@ -36,33 +36,33 @@ const STATES: Readonly<Record<string, State>> = {
   "all is well": {},
   "the API is slow": { fault: { hang: "headers" } },
   "the API fails (500, 503)": { fault: { status: 500 } },
-  "what the API sends cannot be used": { fault: { wrongJson: true } },
+  "the API's answer cannot be used": { fault: { wrongJson: true } },
   "the API cannot be reached": { isUpstreamGone: true },
   "the API asks to slow down (429, 503 with `Retry-After`)": { fault: { status: 429, retryAfter: "30" } },
   "the API refuses our credentials (401, 403)": { fault: { status: 403 } },
-  "the budget is spent, for all": { budget: SPENT },
-  "one app's share, or `perDay`, is spent": { app: "web" },
-  "Redis is slow or away": { redis: dies },
+  "the budget is spent": { budget: SPENT },
+  "one app's share, or its `perDay`, is spent": { app: "web" },
+  "Redis is slow or down": { redis: dies },
   "Redis has lost its data": { redis: (server) => server.command("FLUSHALL") },
   "the API cannot be reached, and the budget is spent": { budget: SPENT, isUpstreamGone: true },
-  "the API cannot be reached, and Redis is away": { isUpstreamGone: true, redis: dies },
-  "the API cannot be reached, Redis is away, the budget is spent": {
+  "the API cannot be reached, and Redis is down": { isUpstreamGone: true, redis: dies },
+  "the API cannot be reached, Redis is down, and the budget is spent": {
     budget: SPENT,
     isUpstreamGone: true,
     redis: dies,
   },
 };
 
-/** States of a process and its files, which test/faults plays. */
+/** States of a process and its files; test/faults plays these. */
 const OF_PROCESSES = [
   "the SQLite file is full, unwritable or broken",
   "a replica is killed",
   "a replica is stopping",
 ];
 
-/** The table's rows by their first cell. */
+/** The cells of each row, by the first one. */
 const ROWS = new Map(
-  readFileSync("README.md", "utf8")
+  readFileSync("docs/outages.md", "utf8")
     .split("| State |")[1]
     ?.split("\n\n")[0]
     ?.split("\n")
@@ -71,7 +71,7 @@ const ROWS = new Map(
     .map(([, state = "", ...cells]) => [state, cells.slice(0, 3)]),
 );
 
-/** What a caller got, as the table says it. */
+/** What a caller got, in the words of the table. */
 function inWords(reply: Reply): string {
   if (reply.status !== 200) return `${reply.status} \`${problemCode(reply)}\``;
   const { hit, ttl, detail } = cacheStatus(reply);
@@ -79,7 +79,7 @@ function inWords(reply: Reply): string {
   return Number(ttl) < 0 ? `\`detail=${String(detail)}\`` : "the answer";
 }
 
-async function comeAbout(
+async function bringAbout(
   { fault, isUpstreamGone, redis }: State,
   gateway: TestGateway,
   server?: RedisServer,
@@ -89,8 +89,8 @@ async function comeAbout(
   if (server !== undefined) await redis?.(server);
 }
 
-describe("the README's table of states", () => {
-  it("has a row for each state that is played here or in test/faults", () => {
+describe("the table in docs/outages.md", () => {
+  it("has a row for each state that this test or test/faults plays", () => {
     expect([...ROWS.keys()].toSorted()).toEqual([...Object.keys(STATES), ...OF_PROCESSES].toSorted());
   });
 
@@ -112,7 +112,7 @@ describe("the README's table of states", () => {
     const get = (path: string): Promise<Reply> => gateway.get(path, { headers });
     const first = [await get(FRESH), await get(EXPIRED)];
     clock.pass(100_000);
-    await comeAbout(state, gateway, server);
+    await bringAbout(state, gateway, server);
 
     const replies = [await get(FRESH), await get(EXPIRED), await get(NEVER_ASKED)];
     expect(replies.slice(0, 2).map(({ text }) => text)).toEqual(first.map(({ text }) => text));
