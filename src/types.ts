@@ -82,8 +82,8 @@ export interface Validators {
   readonly lastModified: string | undefined;
 }
 
-/** What the upstream says of how its answer may be used. Milliseconds; `undefined`: it says nothing. */
-export interface UpstreamTerms {
+/** What the upstream's headers say about caching its answer. Milliseconds; `undefined`: they say nothing. */
+export interface CachingHeaders {
   readonly mayStore: boolean;
   /** How old the answer was when it came. */
   readonly ageMs: number;
@@ -96,7 +96,7 @@ export interface UpstreamTerms {
 /** What every answer of the upstream has. */
 interface FetchedHead {
   readonly validators: Validators;
-  readonly terms: UpstreamTerms;
+  readonly caching: CachingHeaders;
 }
 
 /** A good body, or a 400 or 404 with the problem that says so. */
@@ -116,13 +116,13 @@ export interface NotModified extends FetchedHead {
 /** What an upstream call brought. */
 export type Fetched = FetchedAnswer | NotModified;
 
-/** How an answer was seen to change. */
-export interface Pace {
-  /** Changes seen, the older ones weighing less. */
+/** How often an answer was seen to change. */
+export interface ChangeRate {
+  /** The number of changes seen; older ones weigh less. */
   readonly changes: number;
-  /** How long it was watched for them, in milliseconds, weighed likewise. */
+  /** How long the answer was watched, in milliseconds; older time weighs less. */
   readonly watchedMs: number;
-  /** Until when it would be fresh if its lifetime followed its pace, where that is only tried out. */
+  /** In shadow mode: until when it would be fresh if its lifetime followed its change rate. */
   readonly shadowUntil?: number;
 }
 
@@ -154,7 +154,7 @@ export interface Entry {
     readonly whileRevalidateMs?: number | undefined;
     readonly ifErrorMs?: number | undefined;
   };
-  readonly pace: Pace;
+  readonly changeRate: ChangeRate;
   /** After this it is of no use to anybody. */
   readonly keepUntil: number;
 }
@@ -165,6 +165,27 @@ export type WhyNotStored = "too-large" | "newer-stored" | "store-unavailable" | 
 /** The tiers entries are kept in; also the closed set of the metric label `tier`. */
 export const TIERS = ["memory", "sqlite", "redis"] as const;
 export type Tier = (typeof TIERS)[number];
+
+/** The timed operations on SQLite and Redis; the closed set of the metric label `operation`. */
+export const STORE_OPERATIONS = [
+  "get",
+  "use",
+  "set",
+  "remove",
+  "sweep",
+  "purge",
+  "purges",
+  "claim",
+  "release",
+  "renew",
+  "beat",
+  "take",
+  "settle",
+  "look",
+  "join",
+  "ledger",
+] as const;
+export type StoreOperation = (typeof STORE_OPERATIONS)[number];
 
 /**
  * How the cache came by an answer (RFC 9211, sections 2.1 and 2.2). `stale`: a stale one, where no fresh was to
@@ -212,13 +233,6 @@ export interface Waiter extends Pick<GatewayRequest, "app" | "deadlineAt" | "gon
 /** Refuses one who has waited in vain; `undefined`: the call is not in the queue any more. */
 export type RefuseLate = (waiter: Pick<Waiter, "app" | "priority">) => Problem | undefined;
 
-/** Those who wait for a flight at one replica, as far as another one needs to know; nobody where there are no apps. */
-export interface Party {
-  readonly apps: readonly string[];
-  /** That of the most urgent one. */
-  readonly priority: Priority;
-}
-
 /** Who waits for an upstream call, as far as the queue in front of it needs to know. */
 export interface Waiting {
   /** Aborted when nobody waits any more: a queued call is then withdrawn and spends nothing. */
@@ -227,18 +241,12 @@ export interface Waiting {
   readonly deadlineAt: () => number;
   /** That of the most urgent one who waits, or waited. */
   readonly priority: () => Priority;
-  /** The apps of those who wait now, the one that has waited longest first, those elsewhere last; each may pay. */
+  /** The apps that wait now, the longest waiting first; each may pay. */
   readonly apps: () => readonly string[];
-  /** Calls back whenever `priority` has become more urgent, or `apps` has changed while somebody waits. */
+  /** Calls back when `priority` becomes more urgent, or `apps` changes while somebody waits. */
   readonly onChange: (listen: () => void) => void;
   /** The call is in the queue from now on: one of several whose own deadline passes there is refused by this, once. */
   readonly inQueue: (refuseLate: RefuseLate) => void;
-}
-
-/** Who waits for a flight: in this process, and, as they say, at other replicas. */
-export interface FlightWaiting extends Waiting {
-  /** What a replica says of who waits for it there, in place of what it said before. */
-  readonly elsewhere: (replica: string, party: Party) => void;
 }
 
 /** Whose turn comes first: callers' own requests, then those of background apps, then work nobody waits for. */
@@ -303,32 +311,26 @@ export interface SendEnd {
  */
 export type Throttled = <T>(order: Order, job: (ended: (end: SendEnd) => void) => Promise<T>) => Promise<T>;
 
-/** How another replica's flight ended, or that it has ended without saying so. */
+/** What a flight brought, and how. */
+export interface FlightResult<T> {
+  readonly value: T;
+  /** `found`: it was stored already; `fetched`: the upstream was asked; `followed`: another replica asked it. */
+  readonly how: "found" | "fetched" | "followed";
+}
+
+/** How the flight of another replica ended. */
 export type ClaimEnd =
   | { readonly kind: "landed" }
   | { readonly kind: "failed"; readonly problem: Problem }
-  /** Withdrawn, or its replica died: whoever still wants the answer claims anew. */
+  /** The leader withdrew or died, or nobody knows: whoever still wants the answer claims again. */
   | { readonly kind: "vacant" };
 
-/** The claim to be the one replica that fetches a key. */
+/** The result of claiming a key: the right to fetch it, or the flight of the replica that has that right. */
 export type Claim =
-  /** `hear`: from now on `waiting` is told who waits at other replicas, until the release. */
-  | {
-      readonly kind: "leader";
-      readonly hear: (waiting: Pick<FlightWaiting, "elsewhere">) => void;
-      readonly release: (end: ClaimEnd) => Promise<void>;
-    }
-  /**
-   * `ended` resolves by message, or when the leader's lease runs out; it never rejects. `tell`: from now on the leader
-   * is told who waits here, until `stop`; what of that gets lost costs urgency and nothing else.
-   */
-  | {
-      readonly kind: "follower";
-      readonly ended: Promise<ClaimEnd>;
-      readonly tell: (waiting: Waiting) => void;
-      readonly stop: () => void;
-    }
-  /** The service of claims is out of order: everyone for himself. */
+  | { readonly kind: "leader"; readonly release: (end: ClaimEnd) => Promise<void> }
+  /** `ended` resolves by message, or when the leader's lease runs out. It never rejects. */
+  | { readonly kind: "follower"; readonly ended: Promise<ClaimEnd>; readonly stop: () => void }
+  /** Claims are out of order: each replica fetches for itself. */
   | { readonly kind: "unavailable" };
 
 export interface Claims {

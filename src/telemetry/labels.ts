@@ -12,6 +12,7 @@ import {
   REFRESH_ENDS,
   REFUSAL_REASONS,
   SHADOW_EFFECTS,
+  STORE_OPERATIONS,
   TIERS,
   UPSTREAM_FAULTS,
 } from "../types.ts";
@@ -24,28 +25,6 @@ export interface LabelValues {
   /** What a value that is not among `values` looks like. */
   readonly pattern?: RegExp;
 }
-
-/** Operations of the stores that are timed. */
-const STORE_OPERATIONS = [
-  "get",
-  "use",
-  "set",
-  "remove",
-  "sweep",
-  "purge",
-  "purges",
-  "claim",
-  "release",
-  "renew",
-  "tell",
-  "beat",
-  "take",
-  "settle",
-  "look",
-  "join",
-  "ledger",
-] as const;
-export type StoreOperation = (typeof STORE_OPERATIONS)[number];
 
 /** What may come of reading the settings again. */
 export const RELOAD_RESULTS = ["applied", "invalid", "restart-needed"] as const;

@@ -15,7 +15,7 @@ import {
 import { TRAFFIC } from "./catalogue.ts";
 import { type ConfigMetrics, registerConfigMetrics } from "./config-metrics.ts";
 import { createInstruments } from "./instruments.ts";
-import type { StoreOperation } from "./labels.ts";
+import type { StoreOperation } from "../types.ts";
 import { type Build, registerProcessMetrics } from "./process-metrics.ts";
 import { type BreakerState, registerStoreMetrics, sampleStores, type TierStats } from "./store-metrics.ts";
 import { registerTrafficMetrics } from "./traffic-metrics.ts";

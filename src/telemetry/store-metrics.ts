@@ -1,7 +1,7 @@
 import type { Tier } from "../types.ts";
 import { type Metric, STORES } from "./catalogue.ts";
 import type { Instruments } from "./instruments.ts";
-import type { StoreOperation } from "./labels.ts";
+import type { StoreOperation } from "../types.ts";
 
 /** What a tier holds, and what it dropped since the start because room was needed. */
 export interface TierStats {
