@@ -20,7 +20,7 @@ import { type Cache, type CacheOptions, createCache } from "./cache/cache.ts";
 import { createEncoder, isCompressible } from "./cache/encoder.ts";
 import { createFailures, type Failures } from "./cache/failures.ts";
 import { createInspect } from "./cache/inspect.ts";
-import { createObtain, type Flown, type Kept, type ObtainOptions } from "./cache/load.ts";
+import { createLoad, type LoadedEntry, type LoadOptions } from "./cache/load.ts";
 import { isFailureOfUpstream } from "./cache/policy.ts";
 import { createRefresh } from "./cache/refresh.ts";
 import { createMemoryStore, type MemoryStore } from "./cache/store/memory.ts";
@@ -46,6 +46,7 @@ import { originOf } from "./interface/resources.ts";
 import type { Clock } from "./process/clock.ts";
 import type { Listening } from "./process/listen.ts";
 import type { Random } from "./process/random.ts";
+import { createConceal } from "./query/credentials.ts";
 import type { ParseOptions } from "./query/parse.ts";
 import { createRouter } from "./query/route.ts";
 import { upstreamTarget } from "./query/canonical.ts";
@@ -61,12 +62,12 @@ import {
 } from "./budgets.ts";
 import { createReload, restartReasons } from "./reload.ts";
 import { createFlights, type Flights } from "./singleflight/flight.ts";
-import { createFly } from "./singleflight/replicas.ts";
+import { createLeadOrFollow } from "./singleflight/replicas.ts";
 import { openBackend, type OpenedBackend } from "./stores.ts";
 import { createObserver, type Logger } from "./telemetry/log.ts";
 import { createMetrics, type Metrics } from "./telemetry/metrics.ts";
 import { build, watchEventLoop } from "./telemetry/process-metrics.ts";
-import type { Observer, Tier } from "./types.ts";
+import type { FlightResult, Observer, Tier } from "./types.ts";
 import { createAttempt, type AttemptOptions } from "./upstream/attempt.ts";
 import { createOrigin } from "./upstream/origin.ts";
 import { createPassThrough, type PassThrough } from "./upstream/pass-through.ts";
@@ -112,7 +113,10 @@ interface Context extends GatewayOptions {
   readonly warmItems: readonly WarmItem[];
 }
 
-/** @throws {ConfigError} the list of URLs to keep warm has mistakes */
+/** What a flight brings; `undefined`: it ended without a result. */
+type LoadResult = FlightResult<LoadedEntry> | undefined;
+
+/** @throws {ConfigError} the list of URLs to keep warm has mistakes, or another process uses the data directory */
 export function createGateway(options: GatewayOptions): Gateway {
   const context = createContext(options);
   const { config, settings, clock, random, metrics, observer } = context;
@@ -121,7 +125,7 @@ export function createGateway(options: GatewayOptions): Gateway {
   const budgets = openBudgets(context, stores);
   const keyFile = watchKeyFile(context);
   const upstream = createUpstream(context, budgets, () => keyFile?.check());
-  const flights = createFlights<Flown>(clock);
+  const flights = createFlights<LoadResult>(clock);
   const cache = createCacheStage(context, { ...stores, budgets, flights, ask: upstream.ask });
   const rules = (): Config["cache"] => settings.current().cache;
   const { refresh } = cache;
@@ -170,15 +174,16 @@ export function createGateway(options: GatewayOptions): Gateway {
 }
 
 function createContext(options: GatewayOptions): Context {
-  const { source, log } = options;
+  const { source, keys, random, log } = options;
   const { config } = source.first;
+  const parse = { ...config.query, conceal: createConceal(keys.known, random.fraction) };
   const readWarmItems = createReadWarmItems(source.readFile);
   const { items: warmItems, problems } = readWarmItems(source.first.settings);
   if (problems.length > 0) throw new ConfigError(problems);
   const settings = createLiveSettings(source, restartReasons(config));
   const metrics = createMetrics(build);
   const observer = createObserver(log, metrics);
-  return { ...options, config, settings, metrics, observer, parse: config.query, readWarmItems, warmItems };
+  return { ...options, config, settings, metrics, observer, parse, readWarmItems, warmItems };
 }
 
 /** Where answers are kept: memory, and behind it Redis or SQLite, if the settings name one. */
@@ -193,13 +198,13 @@ interface Stores extends OpenedBackend {
 function openStores(context: Context): Stores {
   const { config, clock } = context;
   const memory = createMemoryStore(config.cache.maxBytes, clock);
-  const opened = openBackend(context);
-  const { backend } = opened;
   const failures = createFailures();
   const onFailed = (key: string, problem: Problem): void => {
     if (isFailureOfUpstream(problem)) failures.failed(key, problem, clock.steady());
   };
-  const tiers = createTiers({ memory, backend, clock, onFailed });
+  const opened = openBackend({ ...context, onFailed });
+  const { backend } = opened;
+  const tiers = createTiers({ memory, backend, clock });
   return {
     ...opened,
     memory,
@@ -230,7 +235,7 @@ function watchKeyFile({ source, keys, clock, observer }: Context): KeyFile | und
 
 interface Upstream {
   /** Asks a question; rejects with a `Problem`. */
-  readonly ask: ObtainOptions["fetch"];
+  readonly ask: LoadOptions["fetch"];
   readonly passThrough: PassThrough;
 }
 
@@ -289,29 +294,29 @@ function createUpstream(context: Context, budgets: Budgets, lookForKey: () => vo
 
 interface CacheParts extends Stores {
   readonly budgets: Budgets;
-  readonly flights: Flights<Flown>;
+  readonly flights: Flights<LoadResult>;
   readonly ask: Upstream["ask"];
 }
 
 function createCacheStage(
   { config, settings, clock, random, observer }: Context,
-  { tiers, failures, backend, budgets, flights, ask }: CacheParts,
+  { tiers, failures, claims, budgets, flights, ask }: CacheParts,
 ): { readonly cache: Cache; readonly refresh: ReturnType<typeof createRefresh> } {
   const rules = (): ReturnType<CacheOptions["rules"]> => settings.current().cache;
-  const obtain = createObtain({
+  const load = createLoad({
     tiers,
     failures,
     rules,
     clock,
     observer,
-    coalesce: flights.join,
-    fly: createFly<Kept>(backend?.claims),
+    joinFlight: flights.join,
+    leadOrFollow: createLeadOrFollow<LoadedEntry>(claims),
     fetch: ask,
   });
-  const refresh = createRefresh({ ...config.upstream, obtain, failures, clock, observer });
+  const refresh = createRefresh({ ...config.upstream, load, failures, clock, observer });
   const cache = createCache({
     tiers,
-    obtain,
+    load,
     refresh,
     failures,
     rules,
@@ -423,7 +428,7 @@ function createAdmin(context: Context, { stores, budgets, warm, lifecycle, reloa
 
 interface Sampled {
   readonly stores: Stores;
-  readonly flights: Flights<Flown>;
+  readonly flights: Flights<LoadResult>;
   readonly budgets: Budgets;
 }
 

@@ -13,7 +13,6 @@
 import type { Server } from "node:http";
 import { setImmediate } from "node:timers/promises";
 
-import type { Flown } from "./cache/load.ts";
 import type { Flights } from "./singleflight/flight.ts";
 import type { Budgets } from "./budgets.ts";
 import type { AdminOptions } from "./admin/server.ts";
@@ -27,7 +26,7 @@ import { listen, type Listening } from "./process/listen.ts";
 export interface LifecycleOptions {
   readonly clock: Clock;
   readonly budgets: Budgets;
-  readonly flights: Flights<Flown>;
+  readonly flights: Pick<Flights<unknown>, "landed">;
   readonly inFlight: InFlight;
   /** Writes what is not written yet, and closes the store. The last step but the admin port. */
   readonly closeStore: () => Promise<void>;

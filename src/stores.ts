@@ -9,17 +9,20 @@ import { createMemoryLedger } from "./usage/memory-ledger.ts";
 import { budgetKeys, createRedisBudget, readNews } from "./ratelimit/redis-budget.ts";
 import { createRedisLedger } from "./usage/redis-ledger.ts";
 import { BUDGET_SCRIPTS } from "./ratelimit/redis-scripts.ts";
-import { createSharedAllowance, type SharedAllowance } from "./ratelimit/shared-allowance.ts";
+import { createSharedAllowance } from "./ratelimit/shared-allowance.ts";
 import { createSqliteLedger } from "./usage/sqlite-ledger.ts";
 import { createUnfailingLedger } from "./usage/unfailing-ledger.ts";
-import type { Backend } from "./cache/store/backend.ts";
-import { createRedisBackend } from "./cache/store/redis-backend.ts";
-import { createSqliteBackend, type SqliteBackend } from "./cache/store/sqlite-backend.ts";
-import type { Observer, OriginName, Tier } from "./types.ts";
-import type { StoreOperation } from "./telemetry/labels.ts";
+import type { Backend } from "./cache/store/port.ts";
+import { createRedisBackend } from "./cache/store/redis.ts";
+import { createSqliteBackend, type SqliteBackend } from "./cache/store/sqlite.ts";
+import type { Problem } from "./errors.ts";
+import { createRedisService, type RedisService } from "./redis/service.ts";
+import { createRedisClaims } from "./singleflight/redis-claims.ts";
+import type { Claims, Observer, OriginName, StoreOperation, Tier } from "./types.ts";
 import type { Metrics } from "./telemetry/metrics.ts";
 import type { Clock } from "./process/clock.ts";
-import type { Config } from "./config/config.ts";
+import { type Config, ConfigError } from "./config/config.ts";
+import { DatabaseInUse } from "./sqlite/database.ts";
 import type { Random } from "./process/random.ts";
 import { NAMESPACE } from "./query/key.ts";
 
@@ -29,12 +32,16 @@ export interface OpenBackendOptions {
   readonly random: Random;
   readonly observer: Observer;
   readonly metrics: Metrics;
+  /** A flight of a key failed in some replica. */
+  readonly onFailed: (key: string, problem: Problem) => void;
 }
 
 /** The store behind the memory of this process. */
 export interface OpenedBackend {
   /** `undefined`: memory only. */
   readonly backend: Backend | undefined;
+  /** `undefined`: there are no other replicas. */
+  readonly claims: Claims | undefined;
   /** Creates the limits of an origin's budget. Called once per origin. */
   readonly allowanceOf: (origin: OriginName, terms: Terms) => Allowance;
   /** The upstream calls of all replicas to all origins. */
@@ -67,6 +74,7 @@ function openAlone(
   const replica = random.unique16();
   return {
     backend: sqlite,
+    claims: undefined,
     ledger,
     async close() {
       onDisk?.flush();
@@ -80,67 +88,94 @@ function openShared(redis: NonNullable<Config["redis"]>, options: OpenBackendOpt
   const { config, clock, random, observer, metrics } = options;
   // The metric exists from the first scrape on, not only after the first fault.
   metrics.breakerState("redis", "closed");
-  const allowances = new Map<string, SharedAllowance>();
-  const channelOf = (origin: OriginName): string => budgetKeys(NAMESPACE, origin).channel;
-  const backend = createRedisBackend({
+  const replica = random.unique16();
+  const service = createRedisService({
     connect: redis,
     clock,
-    random,
+    namespace: NAMESPACE,
+    replica,
     commandTimeoutMs: redis.timeoutMs,
     probeIntervalMs: redis.probeIntervalMs,
-    retentionMs: config.cache.retentionMs,
     observer,
     onOperation: timed("redis", metrics),
     onBreaker: (state) => metrics.breakerState("redis", state),
-    guest: {
-      scripts: BUDGET_SCRIPTS,
-      channels: [channelOf("api"), channelOf("images")],
-      onMessage(channel, text) {
-        const news = readNews(text);
-        if (news !== undefined) allowances.get(channel)?.hear(news);
-      },
-      onGap() {
-        for (const allowance of allowances.values()) allowance.check();
-      },
-    },
   });
-  const replica = random.unique16();
+  const backend = createRedisBackend({
+    redis: service,
+    clock,
+    replica,
+    retentionMs: config.cache.retentionMs,
+  });
+  const claims = createRedisClaims({
+    redis: service,
+    clock,
+    namespace: NAMESPACE,
+    newHolder: random.unique16,
+    onFailed: options.onFailed,
+  });
   return {
     backend,
-    ledger: createRedisLedger(backend.run, NAMESPACE),
-    close: backend.close,
-    allowanceOf(origin, terms) {
-      const { replicas, degradedShare, degradedForMs } = config.budget;
-      const common = { origin, terms, replicas, degradedForMs };
-      const allowance = createSharedAllowance({
-        ...common,
-        shared: createRedisBudget({
-          ...common,
-          run: backend.run,
-          namespace: NAMESPACE,
-          ledger: config.ledger,
-        }),
-        clock,
-        replica,
-        degradedShare,
-        report: observer.warn,
-      });
-      allowances.set(channelOf(origin), allowance);
-      return allowance;
+    claims,
+    ledger: createRedisLedger(service.run, NAMESPACE),
+    async close() {
+      for (const part of [claims, backend, service]) part.close();
     },
+    allowanceOf: sharedAllowances(service, replica, options),
+  };
+}
+
+/** @returns what opens the budget of an origin that all replicas share */
+function sharedAllowances(
+  service: RedisService,
+  replica: string,
+  { config, clock, observer }: OpenBackendOptions,
+): OpenedBackend["allowanceOf"] {
+  const { replicas, degradedShare, degradedForMs } = config.budget;
+  service.defineScripts(BUDGET_SCRIPTS);
+  return (origin, terms) => {
+    const common = { origin, terms, replicas, degradedForMs };
+    const allowance = createSharedAllowance({
+      ...common,
+      shared: createRedisBudget({
+        ...common,
+        run: service.run,
+        namespace: NAMESPACE,
+        ledger: config.ledger,
+      }),
+      clock,
+      replica,
+      degradedShare,
+      report: observer.warn,
+    });
+    service.subscribe({
+      channels: [budgetKeys(NAMESPACE, origin).channel],
+      onMessage(_channel, text) {
+        const news = readNews(text);
+        if (news !== undefined) allowance.hear(news);
+      },
+      onGap: allowance.check,
+      onRecovery: allowance.check,
+    });
+    return allowance;
   };
 }
 
 function openSqlite(dataDir: string, options: OpenBackendOptions): SqliteBackend | undefined {
   const { config, clock, observer, metrics } = options;
-  return createSqliteBackend({
-    dataDir,
-    maxBytes: config.cache.maxDiskBytes,
-    retentionMs: config.cache.retentionMs,
-    clock,
-    log: observer,
-    onOperation: timed("sqlite", metrics),
-  });
+  try {
+    return createSqliteBackend({
+      dataDir,
+      maxBytes: config.cache.maxDiskBytes,
+      retentionMs: config.cache.retentionMs,
+      clock,
+      log: observer,
+      onOperation: timed("sqlite", metrics),
+    });
+  } catch (error) {
+    if (!(error instanceof DatabaseInUse)) throw error;
+    const problem = `dataDir (DATA_DIR): ${error.message}: each gateway needs a directory of its own`;
+    throw new ConfigError([problem]);
+  }
 }
 
 function timed(tier: Tier, metrics: Metrics): (operation: StoreOperation, durationMs: number) => void {

@@ -98,7 +98,7 @@ export interface CachingHeaders {
 
 interface FetchedHead {
   readonly validators: Validators;
-  readonly terms: CachingHeaders;
+  readonly caching: CachingHeaders;
 }
 
 /** A valid body, or a 400 or 404 with its problem as the body. */
@@ -156,7 +156,7 @@ export interface Entry {
     readonly whileRevalidateMs?: number | undefined;
     readonly ifErrorMs?: number | undefined;
   };
-  readonly pace: ChangeRate;
+  readonly changeRate: ChangeRate;
   /** After this instant the entry can be removed. */
   readonly keepUntil: number;
 }
@@ -167,6 +167,27 @@ export type WhyNotStored = "too-large" | "newer-stored" | "store-unavailable" | 
 /** Where entries are stored; the closed set of the metric label `tier`. */
 export const TIERS = ["memory", "sqlite", "redis"] as const;
 export type Tier = (typeof TIERS)[number];
+
+/** The timed operations on SQLite and Redis; the closed set of the metric label `operation`. */
+export const STORE_OPERATIONS = [
+  "get",
+  "use",
+  "set",
+  "remove",
+  "sweep",
+  "purge",
+  "purges",
+  "claim",
+  "release",
+  "renew",
+  "beat",
+  "take",
+  "settle",
+  "look",
+  "join",
+  "ledger",
+] as const;
+export type StoreOperation = (typeof STORE_OPERATIONS)[number];
 
 /**
  * How the cache got an answer (RFC 9211, sections 2.1 and 2.2).
@@ -218,13 +239,6 @@ export interface Waiter extends Pick<GatewayRequest, "app" | "deadlineAt" | "gon
 /** @returns the refusal for a waiter whose deadline has passed; `undefined` if the call has left the queue */
 export type RefuseLate = (waiter: Pick<Waiter, "app" | "priority">) => Problem | undefined;
 
-/** Those who wait for a flight at one replica, as far as another one needs to know; nobody where there are no apps. */
-export interface Party {
-  readonly apps: readonly string[];
-  /** That of the most urgent one. */
-  readonly priority: Priority;
-}
-
 /** Who waits for an upstream call, as far as the queue in front of it needs to know. */
 export interface Waiting {
   /** Aborted when nobody waits any more: a queued call is then withdrawn and spends nothing. */
@@ -233,18 +247,12 @@ export interface Waiting {
   readonly deadlineAt: () => number;
   /** That of the most urgent one who waits, or waited. */
   readonly priority: () => Priority;
-  /** The apps of those who wait now, the one that has waited longest first, those elsewhere last; each may pay. */
+  /** The apps that wait now, the longest waiting first; each may pay. */
   readonly apps: () => readonly string[];
-  /** Calls back whenever `priority` has become more urgent, or `apps` has changed while somebody waits. */
+  /** Calls back when `priority` becomes more urgent, or `apps` changes while somebody waits. */
   readonly onChange: (listen: () => void) => void;
   /** The call is in the queue from now on: one of several whose own deadline passes there is refused by this, once. */
   readonly inQueue: (refuseLate: RefuseLate) => void;
-}
-
-/** Who waits for a flight: in this process, and, as they say, at other replicas. */
-export interface FlightWaiting extends Waiting {
-  /** What a replica says of who waits for it there, in place of what it said before. */
-  readonly elsewhere: (replica: string, party: Party) => void;
 }
 
 /** Most urgent first: requests of callers, requests of background apps, then work that nobody waits for. */
@@ -324,32 +332,26 @@ export type Throttled = <T>(
   job: (ended: (end: SendEnd) => void) => Promise<T>,
 ) => Promise<T>;
 
-/** How another replica's flight ended, or that it has ended without saying so. */
+/** What a flight brought, and how. */
+export interface FlightResult<T> {
+  readonly value: T;
+  /** `found`: it was stored already; `fetched`: the upstream was asked; `followed`: another replica asked it. */
+  readonly how: "found" | "fetched" | "followed";
+}
+
+/** How the flight of another replica ended. */
 export type ClaimEnd =
   | { readonly kind: "landed" }
   | { readonly kind: "failed"; readonly problem: Problem }
-  /** Withdrawn, or its replica died: whoever still wants the answer claims anew. */
+  /** The leader withdrew or died, or nobody knows: whoever still wants the answer claims again. */
   | { readonly kind: "vacant" };
 
-/** The claim to be the one replica that fetches a key. */
+/** The result of claiming a key: the right to fetch it, or the flight of the replica that has that right. */
 export type Claim =
-  /** `hear`: from now on `waiting` is told who waits at other replicas, until the release. */
-  | {
-      readonly kind: "leader";
-      readonly hear: (waiting: Pick<FlightWaiting, "elsewhere">) => void;
-      readonly release: (end: ClaimEnd) => Promise<void>;
-    }
-  /**
-   * `ended` resolves by message, or when the leader's lease runs out; it never rejects. `tell`: from now on the leader
-   * is told who waits here, until `stop`; what of that gets lost costs urgency and nothing else.
-   */
-  | {
-      readonly kind: "follower";
-      readonly ended: Promise<ClaimEnd>;
-      readonly tell: (waiting: Waiting) => void;
-      readonly stop: () => void;
-    }
-  /** The service of claims is out of order: everyone for himself. */
+  | { readonly kind: "leader"; readonly release: (end: ClaimEnd) => Promise<void> }
+  /** `ended` resolves by message, or when the leader's lease runs out. It never rejects. */
+  | { readonly kind: "follower"; readonly ended: Promise<ClaimEnd>; readonly stop: () => void }
+  /** Claims are out of order: each replica fetches for itself. */
   | { readonly kind: "unavailable" };
 
 export interface Claims {

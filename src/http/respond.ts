@@ -18,6 +18,7 @@ import type {
 } from "../types.ts";
 import { httpDateMs } from "../http-fields.ts";
 import type { Resource } from "../interface/resources.ts";
+import { looksLikeCredential } from "../query/credentials.ts";
 import type { Query, StreamedQuery } from "../query/query.ts";
 import type { Arrival } from "./arrive.ts";
 import { noneMatchNames } from "./negotiate.ts";
@@ -150,7 +151,7 @@ function setStreamHeaders(
   const why = question.query.kind === "streamed" ? "bypass" : "request";
   response.setHeader(
     "Cache-Status",
-    `${CACHE_NAME}; fwd=${why}; fwd-status=200; key="${shown(question.canonicalQuery)}"`,
+    `${CACHE_NAME}; fwd=${why}; fwd-status=200; key="${shownKey(question)}"`,
   );
   response.setHeader("Cache-Control", "no-store");
   response.setHeader("Age", "0");
@@ -180,7 +181,7 @@ function setEntryHeaders(
   const isKept = answer.stored !== "upstream-no-store";
   const isStale = answer.outcome === "stale" || answer.outcome === "updating";
   const ttlSeconds = isStale || !isKept ? Math.min(0, leftSeconds) : Math.max(0, leftSeconds);
-  response.setHeader("Cache-Status", cacheStatus(answer, ttlSeconds, question.canonicalQuery));
+  response.setHeader("Cache-Status", cacheStatus(answer, ttlSeconds, question));
   response.setHeader("Age", String(ageSeconds));
   response.setHeader("Cache-Control", isKept ? `max-age=${Math.max(0, ttlSeconds)}` : "no-store");
   response.setHeader("ETag", `"${tagFor(entry, coding)}"`);
@@ -207,7 +208,7 @@ function tagsOf(entry: Entry): string[] {
 }
 
 /** @returns the value of `Cache-Status` (RFC 9211, section 2) */
-function cacheStatus(answer: Answer, ttlSeconds: number, canonicalQuery: string): string {
+function cacheStatus(answer: Answer, ttlSeconds: number, question: Question): string {
   const { outcome, forwarded, forwardedStatus, stored, tier, entry, note } = answer;
   const parts = [CACHE_NAME];
   if (forwarded === undefined) parts.push("hit");
@@ -216,7 +217,7 @@ function cacheStatus(answer: Answer, ttlSeconds: number, canonicalQuery: string)
     if (outcome === "collapsed") parts.push("collapsed");
     if (stored === true) parts.push("stored");
   }
-  parts.push(`ttl=${ttlSeconds}`, `key="${shown(canonicalQuery)}"`);
+  parts.push(`ttl=${ttlSeconds}`, `key="${shownKey(question)}"`);
   const detail = note ?? (stored === true ? tier : stored);
   if (detail !== undefined) parts.push(`detail=${detail}`);
   return parts.join("; ");
@@ -224,8 +225,15 @@ function cacheStatus(answer: Answer, ttlSeconds: number, canonicalQuery: string)
 
 const LONGEST_SHOWN_KEY = 1024;
 
-/** Limits the length. A canonical query is ASCII without quotes and backslashes, so it needs no escapes (RFC 9651). */
-function shown(canonicalQuery: string): string {
+/**
+ * The key as `Cache-Status` shows it. It needs no escapes, because a canonical query is ASCII without quotes and
+ * backslashes (RFC 9651). It is hidden if an undocumented parameter or a path that is passed through may contain a
+ * credential (query/credentials.ts).
+ */
+function shownKey({ canonicalQuery, query }: Question<Query | StreamedQuery>): string {
+  const isUndocumented = query.kind === "streamed" || query.extras.length > 0;
+  if (isUndocumented && canonicalQuery.split(/[/?&=]/).some((part) => looksLikeCredential(part)))
+    return "[not shown]";
   return canonicalQuery.length > LONGEST_SHOWN_KEY
     ? `${canonicalQuery.slice(0, LONGEST_SHOWN_KEY)}...`
     : canonicalQuery;

@@ -12,6 +12,7 @@ import {
   REFRESH_ENDS,
   REFUSAL_REASONS,
   SHADOW_EFFECTS,
+  STORE_OPERATIONS,
   TIERS,
   UPSTREAM_FAULTS,
 } from "../types.ts";
@@ -24,28 +25,6 @@ export interface LabelValues {
   /** The form of values that are not in `values`. */
   readonly pattern?: RegExp;
 }
-
-/** The timed operations of the stores. */
-const STORE_OPERATIONS = [
-  "get",
-  "use",
-  "set",
-  "remove",
-  "sweep",
-  "purge",
-  "purges",
-  "claim",
-  "release",
-  "renew",
-  "tell",
-  "beat",
-  "take",
-  "settle",
-  "look",
-  "join",
-  "ledger",
-] as const;
-export type StoreOperation = (typeof STORE_OPERATIONS)[number];
 
 /** The results of a reload of the settings. */
 export const RELOAD_RESULTS = ["applied", "invalid", "restart-needed"] as const;

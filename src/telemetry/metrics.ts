@@ -14,12 +14,13 @@ import type {
   RefreshRecord,
   RefusalReason,
   RequestRecord,
+  StoreOperation,
   Tier,
   UpstreamCallRecord,
 } from "../types.ts";
 import { BUDGET, FRESHNESS, type Metric, SETTINGS, STORES, TRAFFIC, UPSTREAM } from "./catalogue.ts";
 import { createInstruments, type Instruments } from "./instruments.ts";
-import { RELOAD_RESULTS, type ReloadResult, type StoreOperation } from "./labels.ts";
+import { RELOAD_RESULTS, type ReloadResult } from "./labels.ts";
 import { type Build, registerProcessMetrics } from "./process-metrics.ts";
 
 export interface Metrics {

@@ -100,13 +100,13 @@ function refusingWith(failed: Problem, waiting: Waiting): Waiting {
 }
 
 /** A verdict with the answer's own headers. */
-type Outcome = (Exclude<Verdict, Failed> & Pick<Fetched, "validators" | "terms">) | Failed;
+type Outcome = (Exclude<Verdict, Failed> & Pick<Fetched, "validators" | "caching">) | Failed;
 
 function fetchedOf(outcome: Exclude<Outcome, Failed>): Fetched {
-  const { validators, terms } = outcome;
+  const { validators, caching } = outcome;
   switch (outcome.kind) {
     case "not-modified":
-      return { status: 304, validators, terms };
+      return { status: 304, validators, caching };
     case "negative": {
       const { status, problem } = outcome;
       const body = problemBody(problem);
@@ -116,12 +116,12 @@ function fetchedOf(outcome: Exclude<Outcome, Failed>): Fetched {
         body,
         recordIds: [],
         validators: NO_VALIDATORS,
-        terms,
+        caching,
       };
     }
     case "answer": {
       const { body, contentType, recordIds } = outcome;
-      return { status: 200, body, contentType, recordIds, validators, terms };
+      return { status: 200, body, contentType, recordIds, validators, caching };
     }
   }
 }
@@ -199,9 +199,9 @@ async function call(
     const verdict = judged.kind === "failed" && mayRetry ? { ...judged, mayRetry } : judged;
     answered(status, judged.kind !== "failed");
     const slowDown = slowDownIn(answer, now);
-    const terms = cachingHeadersIn(answer.headers, answer.headAt - startedAt, now);
+    const caching = cachingHeadersIn(answer.headers, answer.headAt - startedAt, now);
     const validators = validatorsIn(answer.headers, now);
-    const outcome = verdict.kind === "failed" ? verdict : { ...verdict, validators, terms };
+    const outcome = verdict.kind === "failed" ? verdict : { ...verdict, validators, caching };
     return record(answer.status, answer.body.length, outcome, {
       headAt: answer.headAt,
       ...(slowDown && { slowDown }),

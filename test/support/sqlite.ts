@@ -8,7 +8,7 @@ import {
   createSqliteBackend,
   type SqliteBackend,
   type SqliteBackendOptions,
-} from "../../src/cache/store/sqlite-backend.ts";
+} from "../../src/cache/store/sqlite.ts";
 import { systemClock } from "../../src/process/clock.ts";
 
 export const SQLITE_FILE = "property-gateway.sqlite";

@@ -7,7 +7,7 @@ import {
   type Asked,
   decide,
   type Decision,
-  type Held,
+  type Cached,
   type UpstreamState,
 } from "../../../src/cache/policy.ts";
 import { Problem } from "../../../src/errors.ts";
@@ -68,7 +68,7 @@ function aged(seconds: number, changes: Partial<Entry> = {}): Entry {
 }
 
 interface Case {
-  held: Held | undefined;
+  held: Cached | undefined;
   asked: Asked;
   upstream: UpstreamState;
 }
@@ -109,8 +109,8 @@ const WORDS: Record<string, (of: Case) => void> = {
   "not found": changing({ status: 404 }),
   "upstream forbids it": changing({ upstreamStale: { whileRevalidateMs: 0, ifErrorMs: 0 } }),
   // -2 s * ln(1 - 0.9) is more than the second that is left; with 0.1 it is less.
-  "random high": knowing({ dice: 0.9 }),
-  "random low": knowing({ dice: 0.1 }),
+  "random high": knowing({ random: 0.9 }),
+  "random low": knowing({ random: 0.1 }),
   "budget low": knowing({ budgetLeft: () => 0.5 }),
   "only-if-cached": asking({ onlyIfCached: true }),
   "no-cache": asking({ noCache: true }),
@@ -151,7 +151,7 @@ function caseOf({ words }: Row): Case {
   const of: Case = {
     held: undefined,
     asked: { query: QUERY, directives: NO_DIRECTIVES, mayForceRefresh: false },
-    upstream: { failed: undefined, budgetLeft: () => 0.51, dice: 0 },
+    upstream: { failed: undefined, budgetLeft: () => 0.51, random: 0 },
   };
   for (const word of words) {
     const apply = WORDS[word];

@@ -2,17 +2,17 @@ import { describe, expect, it } from "vitest";
 
 import type { CachingHeaders } from "../../../src/types.ts";
 import { cachingHeadersIn } from "../../../src/upstream/caching-headers.ts";
-import { NO_TERMS } from "../../support/entries.ts";
+import { NO_CACHING_HEADERS } from "../../support/entries.ts";
 
 const NOW = Date.UTC(2026, 0, 15, 12);
 const at = (ms: number): string => new Date(NOW + ms).toUTCString();
 
-const terms = (headers: Record<string, string>, delayMs = 0): CachingHeaders =>
+const read = (headers: Record<string, string>, delayMs = 0): CachingHeaders =>
   cachingHeadersIn(headers, delayMs, NOW);
 
 it("an upstream that says nothing of how its answer may be used says nothing", () => {
-  expect(terms({})).toEqual(NO_TERMS);
-  expect(terms({ "cache-control": "public, immutable, x-own=1", vary: "Accept" })).toEqual(NO_TERMS);
+  expect(read({})).toEqual(NO_CACHING_HEADERS);
+  expect(read({ "cache-control": "public, immutable, x-own=1", vary: "Accept" })).toEqual(NO_CACHING_HEADERS);
 });
 
 describe("how long an answer is fresh, by the upstream's word", () => {
@@ -32,7 +32,7 @@ describe("how long an answer is fresh, by the upstream's word", () => {
     ["no-cache, whatever else", { "cache-control": "no-cache, max-age=90" }, 0],
     ["nothing of it", { "cache-control": "public", date: at(0) }, undefined],
   ])("%s: %o", (_name, headers, freshForMs) => {
-    expect(terms(headers).freshForMs).toBe(freshForMs);
+    expect(read(headers).freshForMs).toBe(freshForMs);
   });
 
   it.each<[string, Record<string, string>, number, number, number]>([
@@ -43,7 +43,7 @@ describe("how long an answer is fresh, by the upstream's word", () => {
     ["for a time that is none", { age: "-5" }, 0, 0, 90_000],
     ["for no time, where clocks went back", {}, -20, 0, 90_000],
   ])("counts from when it was made: it was %s (%o)", (_name, headers, delayMs, ageMs, freshForMs) => {
-    const said = terms({ "cache-control": "max-age=90", ...headers }, delayMs);
+    const said = read({ "cache-control": "max-age=90", ...headers }, delayMs);
     expect(said).toMatchObject({ ageMs, freshForMs });
   });
 });
@@ -59,7 +59,7 @@ describe("whether an answer may be kept, by the upstream's word", () => {
     ["no-cache", { "cache-control": "no-cache" }, true],
     ["a text that has no-store in it", { "cache-control": 'x="no-store"' }, true],
   ])("%s (%o): %s", (_name, headers, mayStore) => {
-    expect(terms(headers).mayStore).toBe(mayStore);
+    expect(read(headers).mayStore).toBe(mayStore);
   });
 });
 
@@ -73,7 +73,7 @@ describe("for how long an answer may be given stale, by the upstream's word", ()
     ["s-maxage=9, stale-if-error=60", 0, 0],
     ["no-cache", 0, 0],
   ])("%s", (cacheControl, staleWhileRevalidateMs, staleIfErrorMs) => {
-    expect(terms({ "cache-control": cacheControl })).toMatchObject({
+    expect(read({ "cache-control": cacheControl })).toMatchObject({
       staleWhileRevalidateMs,
       staleIfErrorMs,
     });
