@@ -48,6 +48,7 @@ import { build } from "./process/build.ts";
 import type { Clock } from "./process/clock.ts";
 import type { Listening } from "./process/listen.ts";
 import type { Random } from "./process/random.ts";
+import { createConceal } from "./query/credentials.ts";
 import type { ParseOptions } from "./query/parse.ts";
 import { createRouter } from "./query/route.ts";
 import { upstreamTarget } from "./query/text.ts";
@@ -176,15 +177,16 @@ export function createGateway(options: GatewayOptions): Gateway {
 }
 
 function createContext(options: GatewayOptions): Context {
-  const { source, log } = options;
+  const { source, keys, random, log } = options;
   const { config } = source.first;
+  const parse = { ...config.query, conceal: createConceal(keys.known, random.fraction) };
   const readWarmItems = createReadWarmItems(source.readFile);
   const { items: warmItems, problems } = readWarmItems(source.first.settings);
   if (problems.length > 0) throw new ConfigError(problems);
   const settings = createLiveSettings(source, restartReasons(config));
   const metrics = createMetrics(build);
   const observer = createObserver(log, metrics);
-  return { ...options, config, settings, metrics, observer, parse: config.query, readWarmItems, warmItems };
+  return { ...options, config, settings, metrics, observer, parse, readWarmItems, warmItems };
 }
 
 /** Where answers are kept: memory, and behind it Redis or SQLite, if the settings name one. */

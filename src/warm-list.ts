@@ -88,7 +88,7 @@ function createUnderstandUrl(
   const isKnown = recordPath !== undefined && passThrough !== undefined;
   if (!isKnown || unknown === undefined || ignored === undefined) return () => undefined;
   const route = createRouter({ recordPath, passThrough });
-  return (url) => understand(url, route, { unknown, ignored });
+  return (url) => understand(url, route, { unknown, ignored, conceal: (text) => text });
 }
 
 /** @returns the question that a URL stands for, or why there is none */

@@ -1,17 +1,16 @@
 /**
- * Credentials in requests, recognised by their form alone.
+ * Credentials in requests.
  *
- * Callers send keys and tokens by mistake, and nobody may use the gateway to test a guess of its own secrets. So the
- * parser does not know these secrets: a response depends on the form of a value, never on whether the guess is right.
- * Text that has the form of a credential goes nowhere:
+ * Callers send keys and tokens by mistake. These must go nowhere: not upstream, not into a key, a cache or the log. And
+ * nobody may use the gateway to find out whether a guess is one of its own secrets, so a response must not depend on
+ * whether the guess is right.
  *
- * | Place                                                       | Result                                  |
- * |-------------------------------------------------------------|-----------------------------------------|
- * | a parameter with the name of a credential                   | the parameter is dropped, with any value |
- * | any other parameter, its name or its value, and a path segment | 400; dropping it could change the answer |
- * | an error in a response                                      | the value is replaced by `[not shown]`  |
- *
- * A secret that has the form of an ordinary word or number is treated like one. Only its echo in an error is hidden.
+ * | Place                                    | Result                                                              |
+ * |------------------------------------------|---------------------------------------------------------------------|
+ * | a parameter with the name of a credential | the parameter is dropped, with any value                           |
+ * | free text that has the form of a credential | 400, whether it is a secret or not: no place has such a name      |
+ * | any other place                          | a true secret is replaced by a random text of the same form, and treated like any other value |
+ * | an error, or the key in `Cache-Status`   | a text that could be a secret is not shown, whether it is one or not |
  */
 import { CREDENTIAL_PARAMETERS } from "../interface/parameters.ts";
 
@@ -57,4 +56,32 @@ export function shownToCaller(text: string): string {
   const words = text.replaceAll(ENCODED_BYTE, "").split(/[\s,]+/);
   const isOrdinary = words.every((word) => word.length < SHORTEST || ORDINARY.test(word));
   return isOrdinary ? text : NOT_SHOWN;
+}
+
+/**
+ * @param secrets every secret of the gateway so far; the list may grow
+ * @param fraction random, from 0 up to 1
+ * @returns a function that replaces each secret in a text, always by the same pseudonym
+ */
+export function createConceal(secrets: readonly string[], fraction: () => number): (text: string) => string {
+  const pseudonyms = new Map<string, string>();
+  const pseudonymOf = (secret: string): string => {
+    const known = pseudonyms.get(secret) ?? ofSameForm(secret, fraction);
+    pseudonyms.set(secret, known);
+    return known;
+  };
+  return (text) =>
+    secrets.reduce(
+      (rest, secret) => (rest.includes(secret) ? rest.replaceAll(secret, () => pseudonymOf(secret)) : rest),
+      text,
+    );
+}
+
+/** A random text of the same form: it gets the same response as any other guess of that form. */
+function ofSameForm(secret: string, fraction: () => number): string {
+  const pick = (characters: string): string => characters.charAt(Math.floor(fraction() * characters.length));
+  return secret
+    .replaceAll(/[a-z]/g, () => pick("abcdefghijklmnopqrstuvwxyz"))
+    .replaceAll(/[A-Z]/g, () => pick("ABCDEFGHIJKLMNOPQRSTUVWXYZ"))
+    .replaceAll(/\d/g, () => pick("0123456789"));
 }

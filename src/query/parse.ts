@@ -4,7 +4,7 @@
 import { PARAMETERS, type Parameter, type Shape } from "../interface/parameters.ts";
 import { MAX_IMAGE_HEIGHT, MAX_IMAGE_WIDTH, type SearchResource } from "../interface/resources.ts";
 import { nearest } from "../nearest.ts";
-import { isCredentialName, looksLikeCredential, shownToCaller } from "./credentials.ts";
+import { isCredentialName, shownToCaller } from "./credentials.ts";
 import type { Pair, ParameterFault, Query, StreamedQuery, UnknownParameters } from "./query.ts";
 import type { Route } from "./route.ts";
 import { joinValues, readValue } from "./shapes.ts";
@@ -14,6 +14,8 @@ export interface ParseOptions {
   readonly unknown: UnknownParameters;
   /** Names always dropped (setting `query.ignored`). */
   readonly ignored: readonly string[];
+  /** Replaces the gateway's own secrets in a text by pseudonyms (credentials.ts). */
+  readonly conceal: (text: string) => string;
 }
 
 export type Parsed<Q> =
@@ -31,7 +33,8 @@ export function parseQuery(
   search: string,
   options: ParseOptions,
 ): Parsed<Query | StreamedQuery> {
-  const { pairs, undecodable } = readPairs(search);
+  const { pairs: readable, undecodable } = readPairs(search);
+  const pairs = readable.map(([name, value]): Pair => [options.conceal(name), options.conceal(value)]);
   const counts = ([name]: Pair): boolean => !isCredentialName(name) && !options.ignored.includes(name);
   const faults: ParameterFault[] = undecodable
     .filter((pair) => counts(pair) && !isDroppedAsUnknown(pair, route, options))
@@ -95,22 +98,17 @@ function buildQuery(
       };
     }
     case "streamed":
-      for (const part of route.path.split("/").map(decodeURIComponent)) {
-        if (looksLikeCredential(part))
-          faults.push({ parameter: "path", value: part, expected: NO_CREDENTIAL });
-      }
-      refuseCredentials(pairs, faults);
-      return { ...route, extras: sortedByName(pairs) };
+      return { ...route, path: concealedPath(route.path, options), extras: sortedByName(pairs) };
   }
 }
 
-const NO_CREDENTIAL = "no text that looks like a key or a token";
-
-function refuseCredentials(pairs: readonly Pair[], faults: ParameterFault[]): void {
-  for (const [name, value] of pairs) {
-    if (looksLikeCredential(name) || looksLikeCredential(value))
-      faults.push({ parameter: name, value, expected: NO_CREDENTIAL });
-  }
+function concealedPath(path: string, { conceal }: ParseOptions): string {
+  const parts = path.split("/").map((part) => {
+    const decoded = decodeURIComponent(part);
+    const concealed = conceal(decoded);
+    return concealed === decoded ? part : encodeURIComponent(concealed);
+  });
+  return parts.join("/");
 }
 
 const ID: Shape = { kind: "integer", min: 0 };
@@ -191,8 +189,7 @@ function dropWhatSaysNothing(table: readonly Parameter[], values: Map<string, st
 
 /**
  * The parameters that the interface does not document. Nothing is known of their values, so nothing
- * about them is merged but their percent-encoding and their order by name. One that looks like a credential is
- * refused: if it were dropped, two questions could get one answer.
+ * about them is merged but their percent-encoding and their order by name.
  */
 function readExtras(
   pairs: readonly Pair[],
@@ -214,7 +211,6 @@ function readExtras(
       });
     }
   }
-  if (options.unknown === "forward") refuseCredentials(extras, faults);
   return sortedByName(extras);
 }
 
