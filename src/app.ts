@@ -200,7 +200,7 @@ function openStores(context: Context): Stores {
   const memory = createMemoryStore(config.cache.maxBytes, clock);
   const failures = createFailures();
   const onFailed = (key: string, problem: Problem): void => {
-    if (isFailureOfUpstream(problem)) failures.failed(key, problem, clock.steady());
+    if (isFailureOfUpstream(problem)) failures.failed(key, problem, clock.monotonic());
   };
   const opened = openBackend({ ...context, onFailed });
   const { backend } = opened;

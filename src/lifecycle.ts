@@ -115,14 +115,14 @@ async function drain(
     for (const origin of ORIGINS) budgets[origin].throttle.close(problem);
     return problem;
   };
-  const endsAt = clock.steady() + drainMs;
+  const endsAt = clock.monotonic() + drainMs;
   await callers?.close(clock, drainMs, () => {
     // The queue first, because a request that is refused there may still get a stale answer.
     const problem = closeQueues();
     void setImmediate().then(() => inFlight.refuseAll(problem));
   });
   const enough = new AbortController();
-  await Promise.race([flights.landed(), pause(clock, endsAt - clock.steady(), enough.signal)]);
+  await Promise.race([flights.landed(), pause(clock, endsAt - clock.monotonic(), enough.signal)]);
   enough.abort();
   // From here on no upstream call may start, because its end could not be recorded.
   closeQueues();

@@ -6,7 +6,7 @@ export interface Clock {
    * Whole milliseconds of a clock that never runs backwards, even if the time of day is changed. It measures durations. It
    * started as epoch milliseconds.
    */
-  readonly steady: () => number;
+  readonly monotonic: () => number;
   /** Calls back once after `delayMs`. The returned function cancels the call. */
   readonly after: (delayMs: number, callback: () => void) => () => void;
 }
@@ -16,7 +16,7 @@ const LONGEST_TIMER_MS = 2_147_483_647;
 
 export const systemClock: Clock = {
   now: () => Date.now(),
-  steady: () => Math.floor(performance.timeOrigin + performance.now()),
+  monotonic: () => Math.floor(performance.timeOrigin + performance.now()),
   after(delayMs, callback) {
     const timer = setTimeout(callback, Math.min(Math.max(delayMs, 0), LONGEST_TIMER_MS));
     return () => clearTimeout(timer);

@@ -237,7 +237,7 @@ function wishesOf(order: UpstreamRequest): readonly Wish[] {
 
 /** Runs a job in its place, and sees to it that the place is settled whatever becomes of it. */
 async function run<T>(allowance: Allowance, clock: Clock, grant: Grant, job: Job<T>): Promise<T> {
-  const startedAt = clock.steady();
+  const startedAt = clock.monotonic();
   let isSettled = false;
   const settle = (end: SendEnd): void => {
     if (!isSettled) allowance.settle(grant, end);
@@ -246,7 +246,7 @@ async function run<T>(allowance: Allowance, clock: Clock, grant: Grant, job: Job
   try {
     return await job(settle);
   } finally {
-    const durationMs = clock.steady() - startedAt;
+    const durationMs = clock.monotonic() - startedAt;
     settle({ status: "reset", arrivedAfterMs: durationMs, durationMs });
   }
 }

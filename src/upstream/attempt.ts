@@ -160,7 +160,7 @@ async function call(
   options: AttemptOptions,
 ): Promise<Outcome> {
   const { clock, observer, maxCoolOffMs } = options;
-  const startedAt = clock.steady();
+  const startedAt = clock.monotonic();
   const signedWith = options.credentials.version();
   const url = origin.baseUrl + origin.sign(question.target);
   const record = (
@@ -170,8 +170,8 @@ async function call(
     end: Pick<SendEnd, "slowDown"> & { headAt?: number },
   ): Outcome => {
     const { resource, query, cause } = question;
-    const durationMs = clock.steady() - startedAt;
-    const { headAt = clock.steady(), slowDown } = end;
+    const durationMs = clock.monotonic() - startedAt;
+    const { headAt = clock.monotonic(), slowDown } = end;
     ended({ status, durationMs, arrivedAfterMs: headAt - startedAt, ...(slowDown && { slowDown }) });
     const note = outcome.kind === "failed" ? outcome.problem.message : undefined;
     observer.upstreamCall({

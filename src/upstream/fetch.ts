@@ -125,7 +125,7 @@ function exchange(
       else socket.once(client === https ? "secureConnect" : "connect", connected);
     });
     outgoing.on("response", (response) => {
-      const headAt = clock.steady();
+      const headAt = clock.monotonic();
       const waitForMore = (): void => wait(limits.bodyTimeoutMs, "body-timeout");
       waitForMore();
       collect(response, limits.maxBodyBytes, waitForMore).then((received) => {

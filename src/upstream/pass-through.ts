@@ -161,9 +161,9 @@ function createRecord(
   ended: (end: SendEnd) => void,
   { clock, observer }: PassThroughOptions,
 ): (status: number | UpstreamFaultKind, bytes: number, end: StreamEnd) => void {
-  const startedAt = clock.steady();
-  return (status, bytes, { headAt = clock.steady(), note, slowDown }) => {
-    const durationMs = clock.steady() - startedAt;
+  const startedAt = clock.monotonic();
+  return (status, bytes, { headAt = clock.monotonic(), note, slowDown }) => {
+    const durationMs = clock.monotonic() - startedAt;
     ended({ status, durationMs, arrivedAfterMs: headAt - startedAt, ...(slowDown && { slowDown }) });
     observer.upstreamCall({
       resource: query.resource,
@@ -210,7 +210,7 @@ function createSend(options: PassThroughOptions): Send {
     exchanges.set(message, {
       departed: limits.departed,
       answered: (response) => {
-        const headAt = options.clock.steady();
+        const headAt = options.clock.monotonic();
         limits.heard();
         collect(response, options.maxBodyBytes, limits.heard)
           .then((received) => wholeAnswer(response, received, headAt, options.maxBodyBytes))
