@@ -9,11 +9,10 @@
 import type { ClientContext, Result } from "ioredis";
 
 import type { Clock } from "../../process/clock.ts";
-import { NAMESPACE } from "../../query/key.ts";
 import { readScript } from "../../redis/scripts.ts";
 import type { RedisService } from "../../redis/service.ts";
 import type { Purge, PurgeScope } from "./purges.ts";
-import { CHANNEL, readPurge } from "./redis-events.ts";
+import { eventsChannel, readPurge } from "./redis-events.ts";
 
 declare module "ioredis" {
   interface RedisCommander<Context extends ClientContext> {
@@ -41,7 +40,6 @@ const SCRIPTS = {
   restorePurges: readScript(new URL("./lua/restore-purges.lua", import.meta.url)),
 };
 
-const PURGES_KEY = `${NAMESPACE}{purges}`;
 /** More than this are folded into fewer. */
 const MOST_PURGES = 500;
 /** How often purges are read although no message announces any. */
