@@ -224,28 +224,28 @@ export interface Answer {
   readonly note: ServeNote | undefined;
 }
 
-/** One who waits for an upstream call: whose request it is, until when, whether still, and how urgently. */
+/** A request that waits for an upstream call: its app, deadline and priority, and whether the caller hung up. */
 export interface Waiter extends Pick<GatewayRequest, "app" | "deadlineAt" | "gone" | "priority"> {
-  /** Until when it waits for a place, where it does not do so until its deadline. Epoch milliseconds. */
+  /** Until when it waits in the queue, if that is earlier than its deadline. Epoch milliseconds. */
   readonly placeBy?: number;
 }
 
-/** Refuses one who has waited in vain; `undefined`: the call is not in the queue any more. */
+/** Returns why a waiter is refused at its deadline; `undefined`: the call has left the queue. */
 export type RefuseLate = (waiter: Pick<Waiter, "app" | "priority">) => Problem | undefined;
 
-/** Who waits for an upstream call, as far as the queue in front of it needs to know. */
+/** The waiters of an upstream call, as far as the queue needs to know them. */
 export interface Waiting {
-  /** Aborted when nobody waits any more: a queued call is then withdrawn and spends nothing. */
+  /** Aborted when nobody waits any more. A queued call is then withdrawn and costs nothing. */
   readonly abandoned: AbortSignal;
-  /** Epoch milliseconds: when the last one who waits gives up, as long as nothing is sent. */
+  /** When the last waiter gives up, unless the call is sent before. Epoch milliseconds. */
   readonly deadlineAt: () => number;
-  /** That of the most urgent one who waits, or waited. */
+  /** The priority of the most urgent waiter so far. */
   readonly priority: () => Priority;
   /** The apps that wait now, the longest waiting first; each may pay. */
   readonly apps: () => readonly string[];
   /** Calls back when `priority` becomes more urgent, or `apps` changes while somebody waits. */
   readonly onChange: (listen: () => void) => void;
-  /** The call is in the queue from now on: one of several whose own deadline passes there is refused by this, once. */
+  /** The call is queued now. A waiter whose deadline passes in the queue is refused by this, once. */
   readonly inQueue: (refuseLate: RefuseLate) => void;
 }
 
