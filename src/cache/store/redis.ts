@@ -103,7 +103,9 @@ function createRedisStore({ redis, namespace, clock, replica }: RedisBackendOpti
     stats: () => undefined,
     close: async () => undefined,
     async get(key) {
-      const blob = await redis.run("get", stored(key), (client) => client.getBuffer(stored(key))).catch(asMiss);
+      const blob = await redis
+        .run("get", stored(key), (client) => client.getBuffer(stored(key)))
+        .catch(asMiss);
       if (!blob) return undefined;
       const entry = fromBlob(ownMemory(blob));
       // Its `storedAt` is not reliable either: the value could pass for newer than any other.
