@@ -72,9 +72,9 @@ describe("gateways on one Redis", () => {
     const env = { REDIS_URL: `redis://127.0.0.1:${redis.port}`, REDIS_KEY_PREFIX: "team-a:" };
     const gateway = await startGateway({ env });
     await expect.poll(async () => await statusAndCache(gateway, "/areas?q=a")).toMatch(/^200/);
-    const keys = await redis.command("keys", "*");
-    expect(keys).not.toEqual([]);
-    expect((keys as string[]).filter((key) => !key.startsWith("team-a:property-gateway:"))).toEqual([]);
+    const keys = String(await redis.command("keys", "*")).split(",");
+    expect(keys.join()).not.toBe("");
+    expect(keys.filter((key) => !key.startsWith("team-a:property-gateway:"))).toEqual([]);
   });
 });
 
