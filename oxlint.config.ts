@@ -74,7 +74,7 @@ const LAYERS: Layer[] = [
   // The operators' port shows what every part knows, so it may name the types of every part.
   layer(["src/admin/**"], ["interface", "query", "http", "cache", "ratelimit", "usage", "config", "process"]),
   layer(["src/cache/**"], ["interface", "query", "process"]),
-  layer(["src/singleflight/**"], ["process", "redis"]),
+  layer(["src/singleflight/**"], ["query", "process", "redis"]),
   layer(["src/ratelimit/**"], ["interface", "usage", "process", "redis", "sqlite"]),
   layer(["src/upstream/**"], ["interface", "query", "process"]),
   layer(["src/usage/**"], ["interface", "ratelimit", "process", "redis", "sqlite"]),

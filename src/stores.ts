@@ -23,8 +23,9 @@ import type { Metrics } from "./telemetry/metrics.ts";
 import type { Clock } from "./process/clock.ts";
 import { type Config, ConfigError } from "./config/config.ts";
 import { DatabaseInUse } from "./sqlite/database.ts";
+import { DataOfAnotherAccount } from "./sqlite/owner.ts";
 import type { Random } from "./process/random.ts";
-import { NAMESPACE } from "./query/key.ts";
+import { identityOf, redisNamespaces } from "./identity.ts";
 
 export interface OpenBackendOptions {
   readonly config: Config;
@@ -89,10 +90,12 @@ function openShared(redis: NonNullable<Config["redis"]>, options: OpenBackendOpt
   // The metric exists from the first scrape on, not only after the first fault.
   metrics.breakerState("redis", "closed");
   const replica = random.unique16();
+  const namespaces = redisNamespaces(identityOf(config.upstream), redis.keyPrefix);
+  const namespace = namespaces.cache;
   const service = createRedisService({
     connect: redis,
     clock,
-    namespace: NAMESPACE,
+    namespace,
     replica,
     commandTimeoutMs: redis.timeoutMs,
     probeIntervalMs: redis.probeIntervalMs,
@@ -102,6 +105,7 @@ function openShared(redis: NonNullable<Config["redis"]>, options: OpenBackendOpt
   });
   const backend = createRedisBackend({
     redis: service,
+    namespace,
     clock,
     replica,
     retentionMs: config.cache.retentionMs,
@@ -109,18 +113,18 @@ function openShared(redis: NonNullable<Config["redis"]>, options: OpenBackendOpt
   const claims = createRedisClaims({
     redis: service,
     clock,
-    namespace: NAMESPACE,
+    namespace,
     newHolder: random.unique16,
     onFailed: options.onFailed,
   });
   return {
     backend,
     claims,
-    ledger: createRedisLedger(service.run, NAMESPACE),
+    ledger: createRedisLedger(service.run, namespaces.budget),
     async close() {
       for (const part of [claims, backend, service]) part.close();
     },
-    allowanceOf: sharedAllowances(service, replica, options),
+    allowanceOf: sharedAllowances(service, replica, namespaces.budget, options),
   };
 }
 
@@ -128,6 +132,7 @@ function openShared(redis: NonNullable<Config["redis"]>, options: OpenBackendOpt
 function sharedAllowances(
   service: RedisService,
   replica: string,
+  namespace: string,
   { config, clock, observer }: OpenBackendOptions,
 ): OpenedBackend["allowanceOf"] {
   const { replicas, degradedShare, degradedForMs } = config.budget;
@@ -139,7 +144,7 @@ function sharedAllowances(
       shared: createRedisBudget({
         ...common,
         run: service.run,
-        namespace: NAMESPACE,
+        namespace,
         ledger: config.ledger,
       }),
       clock,
@@ -148,7 +153,7 @@ function sharedAllowances(
       report: observer.warn,
     });
     service.subscribe({
-      channels: [budgetKeys(NAMESPACE, origin).channel],
+      channels: [budgetKeys(namespace, origin).channel],
       onMessage(_channel, text) {
         const news = readNews(text);
         if (news !== undefined) allowance.hear(news);
@@ -165,6 +170,7 @@ function openSqlite(dataDir: string, options: OpenBackendOptions): SqliteBackend
   try {
     return createSqliteBackend({
       dataDir,
+      owner: identityOf(config.upstream),
       maxBytes: config.cache.maxDiskBytes,
       retentionMs: config.cache.retentionMs,
       clock,
@@ -172,11 +178,17 @@ function openSqlite(dataDir: string, options: OpenBackendOptions): SqliteBackend
       onOperation: timed("sqlite", metrics),
     });
   } catch (error) {
+    if (error instanceof DataOfAnotherAccount) throw new ConfigError([ANOTHER_ACCOUNT]);
     if (!(error instanceof DatabaseInUse)) throw error;
     const problem = `dataDir (DATA_DIR): ${error.message}: each gateway needs a directory of its own`;
     throw new ConfigError([problem]);
   }
 }
+
+const ANOTHER_ACCOUNT =
+  "dataDir (DATA_DIR): the directory holds the budget and the answers of another account (upstream.service or " +
+  "upstream.callerId). Set another directory, or run `npm run adopt-data` to count its calls against this account and " +
+  "drop its answers";
 
 function timed(tier: Tier, metrics: Metrics): (operation: StoreOperation, durationMs: number) => void {
   return (operation, durationMs) => metrics.storeOperation(tier, operation, durationMs);
