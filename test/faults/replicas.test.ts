@@ -63,9 +63,7 @@ describe("three replicas", () => {
   // The tests ask different questions of the same three; the last test kills one of them.
   let replicas: Replica[];
   beforeAll(async () => {
-    replicas = await Promise.all(
-      [1, 2, 3].map(() => replicaOf(start(["gateway"], settings))),
-    );
+    replicas = await Promise.all([1, 2, 3].map(() => replicaOf(start(["gateway"], settings))));
     return () => replicas.forEach(({ process }) => process.child.kill("SIGKILL"));
   });
 

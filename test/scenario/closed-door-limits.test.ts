@@ -117,7 +117,9 @@ describe("a slow caller", () => {
     const ends = cases.map(async ([name, begin, then]) => {
       const raw = await saySlowly(portOf(gateway.adminUrl), begin, then);
       expect([name, answersIn(raw)]).toEqual([name, ["408 request-timeout"]]);
-      expect(raw).toMatch(/"detail":"The headers must arrive within [\d.]+ s, the whole request within [\d.]+ s\."/);
+      expect(raw).toMatch(
+        /"detail":"The headers must arrive within [\d.]+ s, the whole request within [\d.]+ s\."/,
+      );
     });
     await Promise.all(ends);
     expect((await ask(`${gateway.adminUrl}/livez`)).status).toBe(200);
