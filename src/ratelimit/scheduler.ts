@@ -1,0 +1,325 @@
+/**
+ * The fair order: which app may send the next call, and when. Pure but for the `Fairness` it is given; `now` and all
+ * instants are milliseconds of the monotonic clock.
+ *
+ * The limiter decides whether a call may be sent at all. These rules only decide the order, and they are approximate:
+ * they work on counts that may be a second old.
+ *
+ * 1. The share of an app in a window is the limit, divided by weight among the apps that are active in that window:
+ *    they sent in it, or wait, or were seen in the last minute. Each window is judged by itself.
+ * 2. The most urgent priority goes first; in it, apps below their share in every window; then the rest, which borrow
+ *    what others leave. Among equals the turns go round by weight (start-time fair queueing).
+ * 3. Apps that borrow in a window spread what is left of it evenly until more comes free, and leave 2 % of it. So
+ *    permits come free all the time, and an app within its share never waits out a burst of somebody else's.
+ */
+import { PRIORITIES, type Priority } from "../types.ts";
+import type { LimiterState, WaitingApp, WindowState } from "./limiter.ts";
+
+/** What the scheduler needs to know of the apps. */
+export interface AppWeights {
+  readonly weightOf: (app: string) => number;
+  readonly isListed: (app: string) => boolean;
+  readonly perDayOf: (app: string) => number | null;
+}
+
+export interface SchedulerConfig {
+  readonly apps: AppWeights;
+  /** Part of each window, from 0 up to 1, that only interactive calls may use. */
+  readonly reserve: number;
+}
+
+/** The memory of the scheduler in one process. */
+export interface Fairness {
+  /** Start tags of fair queueing: the app with the lowest tag goes first. */
+  readonly tags: Map<string, number>;
+  /** The tag of the app that was served last. An app that was idle starts there. */
+  virtualTime: number;
+  readonly lastSeenAt: Map<string, number>;
+  /** When a call was last borrowed here, by length of the window. */
+  readonly lastBorrowedAt: Map<number, number>;
+}
+
+export function createFairness(): Fairness {
+  return { tags: new Map(), virtualTime: 0, lastSeenAt: new Map(), lastBorrowedAt: new Map() };
+}
+
+/** A call that wants a permit: the first in its queue. */
+export interface Candidate {
+  readonly app: string;
+  readonly priority: Priority;
+}
+
+export type Choice<C extends Candidate> =
+  /** Ask the limiter for a permit for this call. */
+  | { readonly kind: "ask"; readonly candidate: C; readonly leave: readonly number[] }
+  | { readonly kind: "wait"; readonly until: number };
+
+/** What is known at the moment of a decision. */
+export interface Known {
+  readonly state: LimiterState;
+  /** What waits in this process. */
+  readonly waiting: readonly WaitingApp[];
+  readonly fairness: Fairness;
+  readonly config: SchedulerConfig;
+  readonly now: number;
+}
+
+/** Everything that a decision is based on. */
+export interface View extends Known {
+  /** The apps that are active in each window, and their weights. */
+  readonly active: ReadonlyMap<WindowState, ActiveApps>;
+}
+
+interface ActiveApps {
+  readonly apps: ReadonlySet<string>;
+  readonly listed: number;
+  readonly unlisted: number;
+}
+
+/** @returns what is known, with the weights of the active apps summed once */
+export function viewOf(known: Known): View {
+  return { ...known, active: new Map(known.state.windows.map((window) => [window, activeIn(known, window)])) };
+}
+
+/** An app that was seen so recently is active in every window. */
+const ACTIVE_MS = 60_000;
+/** Part of a window that apps that borrow leave for others. */
+const HEADROOM = 0.02;
+/** A borrowed call that is late by less than this does not delay the next one. */
+const LATE_MS = 100;
+
+/** Marks apps as seen: one that asks here, and those that wait at other replicas. */
+export function noticeApps({ lastSeenAt }: Fairness, apps: Iterable<string>, now: number): void {
+  for (const app of apps) lastSeenAt.set(app, now);
+  if (lastSeenAt.size <= MOST_SEEN) return;
+  for (const [app, at] of lastSeenAt) if (now - at > ACTIVE_MS) lastSeenAt.delete(app);
+}
+
+const MOST_SEEN = 500;
+
+/** An app's part of a window: a number of calls, at least one. */
+export function shareOf(view: View, window: WindowState, app: string): number {
+  const { isListed, weightOf } = view.config.apps;
+  const active = view.active.get(window) ?? activeIn(view, window);
+  const own = weightOf(app);
+  const joins = active.apps.has(app) ? 0 : own;
+  const listed = active.listed + (isListed(app) ? joins : 0);
+  const unlisted = active.unlisted + (isListed(app) ? 0 : joins);
+  // While listed apps want their share, all others together weigh no more than they do.
+  const scale = listed > 0 && unlisted > listed ? listed / unlisted : 1;
+  return Math.max(1, (window.limit * own * (isListed(app) ? 1 : scale)) / (listed + unlisted * scale));
+}
+
+function activeIn({ fairness, now, config }: Known, { byApp }: WindowState): ActiveApps {
+  const apps = new Set<string>();
+  for (const [app, spent] of byApp) if (spent > 0) apps.add(app);
+  for (const [app, at] of fairness.lastSeenAt) if (now - at <= ACTIVE_MS) apps.add(app);
+  let [listed, unlisted] = [0, 0];
+  for (const app of apps) {
+    if (config.apps.isListed(app)) listed += config.apps.weightOf(app);
+    else unlisted += config.apps.weightOf(app);
+  }
+  return { apps, listed, unlisted };
+}
+
+/** Whether the next call of an app, behind `ahead` others of its own, is beyond its share of a window. */
+function borrowsIn(view: View, window: WindowState, app: string, ahead = 0): boolean {
+  const share = shareOf(view, window, app);
+  return share < window.limit && (window.byApp.get(app) ?? 0) + ahead + 1 > share;
+}
+
+/** Whether an app has used up its share of a window while others are active. */
+export function isOverShare(view: View, app: string, ahead = 0): boolean {
+  return view.state.windows.some((window) => borrowsIn(view, window, app, ahead));
+}
+
+/** Chooses the call that goes next. */
+export function choose<C extends Candidate>(view: View, candidates: readonly C[]): Choice<C> {
+  let until = Number.POSITIVE_INFINITY;
+  for (const candidate of inFairOrder(view, candidates)) {
+    const leave = leaveOf(view, candidate);
+    const at = freeFor(view, candidate, leave);
+    if (at <= view.now) return { kind: "ask", candidate, leave };
+    until = Math.min(until, at);
+  }
+  return { kind: "wait", until };
+}
+
+/** A call got its permit: its app moves back in the order, and what it borrowed is noted. */
+export function chosen(view: View, { app, priority }: Candidate): void {
+  const { fairness, state, config, now } = view;
+  const start = Math.max(fairness.virtualTime, fairness.tags.get(app) ?? 0);
+  fairness.virtualTime = start;
+  fairness.tags.set(app, start + 1 / config.apps.weightOf(app));
+  if (fairness.tags.size > MOST_SEEN)
+    for (const [other, tag] of fairness.tags) if (tag <= start) fairness.tags.delete(other);
+  for (const window of state.windows) {
+    if (!borrowsIn(view, window, app)) continue;
+    const dueAt = pacedAt(view, window, leaveIn(view, window, { app, priority }));
+    fairness.lastBorrowedAt.set(window.windowMs, Math.max(dueAt, now - LATE_MS));
+  }
+}
+
+function inFairOrder<C extends Candidate>(view: View, candidates: readonly C[]): C[] {
+  const { tags, virtualTime } = view.fairness;
+  return candidates
+    .map((candidate) => ({
+      candidate,
+      rank: PRIORITIES.indexOf(candidate.priority),
+      borrows: isOverShare(view, candidate.app) ? 1 : 0,
+      tag: Math.max(virtualTime, tags.get(candidate.app) ?? 0),
+    }))
+    .toSorted((a, b) => a.rank - b.rank || a.borrows - b.borrows || a.tag - b.tag)
+    .map(({ candidate }) => candidate);
+}
+
+/** Permits that must be left in each window: the reserve, and what an app that borrows leaves for others. */
+function leaveOf(view: View, candidate: Candidate, ahead = 0): number[] {
+  return view.state.windows.map((window) => leaveIn(view, window, candidate, ahead));
+}
+
+function leaveIn(view: View, window: WindowState, { app, priority }: Candidate, ahead = 0): number {
+  const reserve = priority === "interactive" ? 0 : Math.floor(window.limit * view.config.reserve);
+  if (!borrowsIn(view, window, app, ahead)) return reserve;
+  return Math.max(reserve, Math.floor(window.limit * HEADROOM) + wantedElsewhere(view, window, app));
+}
+
+/** Calls that wait at other replicas within the share of their app: they go before calls that borrow here. */
+function wantedElsewhere(view: View, window: WindowState, borrower: string): number {
+  let wanted = 0;
+  for (const { app, count } of view.state.waitingElsewhere) {
+    const left = shareOf(view, window, app) - (window.byApp.get(app) ?? 0);
+    if (app !== borrower) wanted += Math.floor(Math.max(0, Math.min(count, left)));
+  }
+  return wanted;
+}
+
+/** The first instant at which a permit is free for a call, by what is known. */
+function freeFor(view: View, { app }: Candidate, leave: readonly number[]): number {
+  const { state, now, config } = view;
+  const today = state.today.get(app);
+  const perDay = config.apps.perDayOf(app);
+  let at = today !== undefined && perDay !== null && today.spent >= perDay ? today.nextFreeAt : now;
+  for (const [index, window] of state.windows.entries()) {
+    at = Math.max(at, permitFreeAt(window, (leave[index] ?? 0) + 1, now));
+    if (borrowsIn(view, window, app)) at = Math.max(at, pacedAt(view, window, leave[index] ?? 0));
+  }
+  return at;
+}
+
+/** When so many permits of a window are free. Beyond what is known: at the even pace of the window. */
+function permitFreeAt({ remaining, freeAt, limit, windowMs }: WindowState, wanted: number, now: number): number {
+  const missing = wanted - remaining;
+  if (missing <= 0) return now;
+  const known = freeAt[missing - 1];
+  if (known !== undefined) return Math.max(now, known);
+  const last = Math.max(now, freeAt.at(-1) ?? now);
+  return last + ((missing - freeAt.length) * windowMs) / limit;
+}
+
+/** When the next call may be borrowed here. Each replica takes the part of the pace that its queue is of all queues. */
+function pacedAt(view: View, window: WindowState, leave: number): number {
+  const last = view.fairness.lastBorrowedAt.get(window.windowMs);
+  if (last === undefined) return view.now;
+  const waits = (sum: number, { app, count }: WaitingApp): number =>
+    sum + (borrowsIn(view, window, app) ? count : 0);
+  const here = Math.max(1, view.waiting.reduce(waits, 0));
+  const elsewhere = view.state.waitingElsewhere.reduce(waits, 0);
+  return last + borrowIntervalMs(view, window, leave) * (1 + elsewhere / here);
+}
+
+/** Calls a millisecond that apps within their share of a window are likely to send: as many as lately. */
+function rateWithinShare(view: View, window: WindowState): number {
+  let rate = 0;
+  for (const app of window.byApp.keys()) {
+    if (borrowsIn(view, window, app)) continue;
+    const rates = view.state.windows.map(({ byApp, windowMs }) => (byApp.get(app) ?? 0) / windowMs);
+    rate += Math.min(Math.max(...rates), shareOf(view, window, app) / window.windowMs);
+  }
+  return rate;
+}
+
+/**
+ * Time between two borrowed calls, so that what is left of a window lasts until more comes free: for each instant at
+ * which a permit comes free, those left and those that came free before it must be enough until then, for borrowed
+ * calls and for those that apps within their share are likely to send.
+ */
+function borrowIntervalMs(view: View, window: WindowState, leave: number): number {
+  const { remaining, spent, freeAt, windowMs } = window;
+  const left = remaining - leave;
+  const rate = rateWithinShare(view, window);
+  // A window from now, all that counts now is free again.
+  let intervalMs = Math.max(0, windowMs / Math.max(1, left + spent - rate * windowMs));
+  for (const [index, at] of freeAt.entries()) {
+    const forMs = at - view.now;
+    if (left + index > 0) intervalMs = Math.max(intervalMs, forMs / Math.max(1, left + index - rate * forMs));
+  }
+  return intervalMs;
+}
+
+/** Why a call would wait. */
+export type WaitReason = "budget" | "share" | "per-day";
+
+export interface Prediction {
+  readonly at: number;
+  readonly why: WaitReason;
+  readonly isOverShare: boolean;
+  /** Calls that go first, of all apps. */
+  readonly ahead: number;
+}
+
+/** When a call that came now would get its permit, behind what waits already, here and elsewhere. */
+export function predict(view: View, candidate: Candidate): Prediction {
+  const { app } = candidate;
+  const { ahead, own } = callsAhead(view, candidate);
+  const { state, now, config } = view;
+  const leave = leaveOf(view, candidate, own);
+  const reasons: { at: number; why: WaitReason }[] = [];
+  const today = state.today.get(app);
+  const perDay = config.apps.perDayOf(app);
+  if (today !== undefined && perDay !== null && today.spent + own >= perDay)
+    reasons.push({ at: today.nextFreeAt, why: "per-day" });
+  const over = isOverShare(view, app, own);
+  for (const [index, window] of state.windows.entries()) {
+    const left = leave[index] ?? 0;
+    reasons.push({ at: permitFreeAt(window, ahead + 1, now), why: "budget" });
+    reasons.push({ at: permitFreeAt(window, ahead + left + 1, now), why: over ? "share" : "budget" });
+    if (!borrowsIn(view, window, app, own)) continue;
+    const behindMs = borrowIntervalMs(view, window, left) * Math.max(0, ahead);
+    reasons.push({ at: pacedAt(view, window, left) + behindMs, why: "share" });
+  }
+  const latest = reasons.reduce((last, reason) => (reason.at > last.at ? reason : last), {
+    at: now,
+    why: "budget",
+  });
+  return { ...latest, isOverShare: over, ahead };
+}
+
+/** How many calls go before one that comes now: all of its own app, and of others what their turns and shares allow. */
+function callsAhead(view: View, { app, priority }: Candidate): { readonly ahead: number; readonly own: number } {
+  const counts = new Map<string, number>();
+  for (const waiting of [...view.waiting, ...view.state.waitingElsewhere]) {
+    if (PRIORITIES.indexOf(waiting.priority) <= PRIORITIES.indexOf(priority))
+      counts.set(waiting.app, (counts.get(waiting.app) ?? 0) + waiting.count);
+  }
+  const own = counts.get(app) ?? 0;
+  const over = isOverShare(view, app, own);
+  const { weightOf } = view.config.apps;
+  let ahead = own;
+  for (const [other, count] of counts) {
+    if (other === app) continue;
+    const othersOver = isOverShare(view, other);
+    if (othersOver && !over) continue;
+    const turns = Math.ceil(((own + 1) * weightOf(other)) / weightOf(app));
+    const within = over && !othersOver ? Math.max(turns, shareLeft(view, other)) : turns;
+    ahead += Math.min(count, within);
+  }
+  return { ahead, own };
+}
+
+function shareLeft(view: View, app: string): number {
+  const left = view.state.windows.map(
+    (window) => shareOf(view, window, app) - (window.byApp.get(app) ?? 0),
+  );
+  return Math.max(0, Math.floor(Math.min(...left)));
+}
