@@ -78,7 +78,10 @@ interface ActiveApps {
 
 /** @returns what is known, with the weights of the active apps summed once */
 export function viewOf(known: Known): View {
-  return { ...known, active: new Map(known.state.windows.map((window) => [window, activeIn(known, window)])) };
+  return {
+    ...known,
+    active: new Map(known.state.windows.map((window) => [window, activeIn(known, window)])),
+  };
 }
 
 /** An app that was seen so recently is active in every window. */
@@ -97,6 +100,13 @@ export function noticeApps({ lastSeenAt }: Fairness, apps: Iterable<string>, now
 
 const MOST_SEEN = 500;
 
+/** The apps that were seen in the last minute. */
+export function activeApps({ lastSeenAt }: Fairness, now: number): Set<string> {
+  const active = new Set<string>();
+  for (const [app, at] of lastSeenAt) if (now - at <= ACTIVE_MS) active.add(app);
+  return active;
+}
+
 /** An app's part of a window: a number of calls, at least one. */
 export function shareOf(view: View, window: WindowState, app: string): number {
   const { isListed, weightOf } = view.config.apps;
@@ -111,9 +121,8 @@ export function shareOf(view: View, window: WindowState, app: string): number {
 }
 
 function activeIn({ fairness, now, config }: Known, { byApp }: WindowState): ActiveApps {
-  const apps = new Set<string>();
+  const apps = activeApps(fairness, now);
   for (const [app, spent] of byApp) if (spent > 0) apps.add(app);
-  for (const [app, at] of fairness.lastSeenAt) if (now - at <= ACTIVE_MS) apps.add(app);
   let [listed, unlisted] = [0, 0];
   for (const app of apps) {
     if (config.apps.isListed(app)) listed += config.apps.weightOf(app);
@@ -208,7 +217,11 @@ function freeFor(view: View, { app }: Candidate, leave: readonly number[]): numb
 }
 
 /** When so many permits of a window are free. Beyond what is known: at the even pace of the window. */
-function permitFreeAt({ remaining, freeAt, limit, windowMs }: WindowState, wanted: number, now: number): number {
+function permitFreeAt(
+  { remaining, freeAt, limit, windowMs }: WindowState,
+  wanted: number,
+  now: number,
+): number {
   const missing = wanted - remaining;
   if (missing <= 0) return now;
   const known = freeAt[missing - 1];
@@ -296,7 +309,10 @@ export function predict(view: View, candidate: Candidate): Prediction {
 }
 
 /** How many calls go before one that comes now: all of its own app, and of others what their turns and shares allow. */
-function callsAhead(view: View, { app, priority }: Candidate): { readonly ahead: number; readonly own: number } {
+function callsAhead(
+  view: View,
+  { app, priority }: Candidate,
+): { readonly ahead: number; readonly own: number } {
   const counts = new Map<string, number>();
   for (const waiting of [...view.waiting, ...view.state.waitingElsewhere]) {
     if (PRIORITIES.indexOf(waiting.priority) <= PRIORITIES.indexOf(priority))
@@ -318,8 +334,6 @@ function callsAhead(view: View, { app, priority }: Candidate): { readonly ahead:
 }
 
 function shareLeft(view: View, app: string): number {
-  const left = view.state.windows.map(
-    (window) => shareOf(view, window, app) - (window.byApp.get(app) ?? 0),
-  );
+  const left = view.state.windows.map((window) => shareOf(view, window, app) - (window.byApp.get(app) ?? 0));
   return Math.max(0, Math.floor(Math.min(...left)));
 }

@@ -138,7 +138,7 @@ export function createFakeLimiters(options: FakeLimitersOptions): FakeLimiters {
         complete: (_permit, end) => void completed.push(end),
         release({ id }) {
           const index = sends.findIndex((send) => send.id === id);
-            if (index >= 0) sends.splice(index, 1);
+          if (index >= 0) sends.splice(index, 1);
           counted.clear();
           for (const { listener } of replicas) listener();
         },

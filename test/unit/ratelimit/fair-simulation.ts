@@ -85,15 +85,12 @@ export async function play(scene: Play): Promise<Played> {
     maxUnlisted: 100,
     unlistedLabels: 20,
   });
-  const replicas = Array.from(
-    { length: count },
-    (): Replica => ({
-      limiter: limiters.join(),
-      fairness: createFairness(),
-      queues: new Map(),
-      wakesAt: Number.POSITIVE_INFINITY,
-    }),
-  );
+  const replicas = Array.from({ length: count }, (): Replica => ({
+    limiter: limiters.join(),
+    fairness: createFairness(),
+    queues: new Map(),
+    wakesAt: Number.POSITIVE_INFINITY,
+  }));
   const waits = new Map<string, { at: number; ms: number }[]>();
   const refused = { atOnce: 0, late: 0 };
   const waitingAt = ({ queues }: Replica) =>
@@ -120,12 +117,22 @@ export async function play(scene: Play): Promise<Played> {
       if (replica.queues.size === 0) return;
       noticeApps(replica.fairness, replica.queues.keys(), now);
       const view = viewAt(replica);
-      noticeApps(replica.fairness, view.state.waitingElsewhere.map(({ app }) => app), now);
+      noticeApps(
+        replica.fairness,
+        view.state.waitingElsewhere.map(({ app }) => app),
+        now,
+      );
       const heads = [...replica.queues.keys()].map((app) => ({ app, priority: "interactive" as const }));
       const choice = choose(view, heads);
       if (choice.kind === "wait") return wake(replica, choice.until);
       const { app } = choice.candidate;
-      const request = { app, priority: "interactive", resource: "listings", cause: "miss", query: "q" } as const;
+      const request = {
+        app,
+        priority: "interactive",
+        resource: "listings",
+        cause: "miss",
+        query: "q",
+      } as const;
       const acquired = await replica.limiter.acquire({ ...request, leave: choice.leave });
       if (acquired.kind === "wait") return wake(replica, acquired.until);
       chosen(view, choice.candidate);
@@ -172,7 +179,9 @@ export async function play(scene: Play): Promise<Played> {
     for (let index = 0; index < callers.callers; index++) {
       const replica = replicas[places[index % places.length] ?? 0];
       if (replica !== undefined)
-        at((callers.fromMs ?? 0) + random() * Math.min(1000, callers.thinkMs + 1), () => ask(callers, replica));
+        at((callers.fromMs ?? 0) + random() * Math.min(1000, callers.thinkMs + 1), () =>
+          ask(callers, replica),
+        );
     }
   }
   for (let event = events.pop(); event !== undefined && event.at <= scene.forMs; event = events.pop()) {
