@@ -11,6 +11,7 @@ import {
   close,
   createHealth,
   ended,
+  type Health,
   type OpenCircuit,
   stateOf,
 } from "./circuit-breaker.ts";
@@ -46,6 +47,13 @@ export interface CircuitCall {
   readonly cause: Cause;
 }
 
+/** What was known of a call when it departed. */
+interface SentCall {
+  /** The scopes whose probe it is. */
+  readonly probeOf: readonly CircuitScope[];
+  readonly keyVersion: number;
+}
+
 export type Passage =
   | { readonly kind: "pass" }
   /** It may go, if `claim` says so. */
@@ -72,11 +80,7 @@ export interface Circuits {
   /** The claimed probe was not sent. */
   readonly unclaim: (scopes: readonly CircuitScope[]) => void;
   /** A call has ended. */
-  readonly ended: (
-    call: CircuitCall,
-    end: SendEnd,
-    sent: { readonly probeOf: readonly CircuitScope[]; readonly keyVersion: number },
-  ) => void;
+  readonly ended: (call: CircuitCall, end: SendEnd, sent: SentCall) => void;
   /** Takes one retry from the retry budget, if there is one. */
   readonly mayRetry: () => boolean;
   /** A call departs that is no retry: it adds to the retry budget. */
@@ -103,70 +107,42 @@ const MOST_RETRIES = 3;
 const MOST_QUESTIONS = 1_000;
 const LOG_EVERY_MS = 60_000;
 
+/** What the circuits of an origin remember in this process. */
+interface Memory {
+  readonly health: Health;
+  /** Until when a probe is taken for being in flight, here or at another replica. */
+  readonly probing: Map<CircuitScope, number>;
+  readonly answered: ReturnType<typeof createAnsweredQuestions>;
+  /** The key that the upstream refused last. */
+  refusedKey: number;
+  rules: CircuitRules;
+  changed: () => void;
+}
+
 export function createCircuits(
   options: CircuitsOptions,
   initial: Pick<CircuitRules, "windows" | "maxCoolOffMs">,
 ): Circuits {
-  const { shared, now, keyVersion } = options;
-  const health = createHealth();
-  const probing = new Map<CircuitScope, number>();
-  const answered = createAnsweredQuestions();
+  const { shared, now, keyVersion, probeWanted } = options;
+  const memory = createMemory(options, initial);
+  const { health, probing } = memory;
+  const { mayRetry, departed } = createRetryBudget();
   const log = createCredentialsLog(options);
-  let rules: CircuitRules = { ...initial, fraction: options.fraction };
-  let refusedKey = keyVersion();
-  let retries = MOST_RETRIES;
-  let listener = (): void => undefined;
-
+  const publish = (scope: CircuitScope): void =>
+    shared.publish(scope, newsOf(health.circuits.get(scope), now()));
   shared.subscribe((scope, news) => {
-    probing.delete(scope);
-    if (news === undefined) close(health, scope);
-    else health.circuits.set(scope, { ...news, openedAt: now() - news.ageMs, until: now() + news.openForMs });
-    if (news?.cause === "credentials") refusedKey = keyVersion();
-    listener();
+    hear(memory, scope, news, now());
+    if (news?.cause === "credentials") memory.refusedKey = keyVersion();
+    memory.changed();
   });
-  const publish = (scope: CircuitScope): void => {
-    const circuit = health.circuits.get(scope);
-    shared.publish(
-      scope,
-      circuit && {
-        cause: circuit.cause,
-        failedProbes: circuit.failedProbes,
-        isAsked: circuit.isAsked,
-        openForMs: Math.max(0, circuit.until - now()),
-        ageMs: now() - circuit.openedAt,
-      },
-    );
-  };
-
-  function passageOf(scope: CircuitScope, call: CircuitCall): Passage {
-    const circuit = health.circuits.get(scope);
-    if (circuit === undefined) return PASS;
-    const { cause, isAsked, until } = circuit;
-    if (cause === "credentials" && keyVersion() !== refusedKey) {
-      close(health, scope);
-      publish(scope);
-      return PASS;
-    }
-    if (stateOf(circuit, now()) === "open") return { kind: isAsked ? "wait" : "refuse", until, cause };
-    const probeUntil = probing.get(scope) ?? 0;
-    if (now() < probeUntil) return { kind: "wait", until: probeUntil, cause };
-    if (call.cause === "retry") return { kind: "refuse", until, cause };
-    if (cause !== "credentials" || answered.mayProbe(call.question))
-      return { kind: "probe", scopes: [scope] };
-    return { kind: "refuse", until: now() + 1_000, cause };
-  }
 
   return {
     passage(call) {
-      const [origin, resource] = [passageOf("origin", call), passageOf(call.resource, call)];
-      for (const kind of ["refuse", "wait"] as const) {
-        const stopped = [origin, resource].flatMap((passage) => (passage.kind === kind ? [passage] : []));
-        if (stopped.length > 0) return stopped.reduce(later);
+      if (health.circuits.get("origin")?.cause === "credentials" && keyVersion() !== memory.refusedKey) {
+        close(health, "origin");
+        publish("origin");
       }
-      const scopes = [origin, resource].flatMap((passage) =>
-        passage.kind === "probe" ? passage.scopes : [],
-      );
-      return scopes.length > 0 ? { kind: "probe", scopes } : PASS;
+      return passageIn(memory, call, now());
     },
     async claim(scopes) {
       for (const scope of scopes) probing.set(scope, now() + PROBE_MS);
@@ -174,52 +150,130 @@ export function createCircuits(
       return true;
     },
     unclaim(scopes) {
-      for (const scope of scopes) {
-        probing.delete(scope);
-        publish(scope);
-      }
-      listener();
+      for (const scope of scopes) probing.delete(scope);
+      scopes.forEach(publish);
+      memory.changed();
     },
-    ended({ resource, question }, end, { probeOf, keyVersion: signedWith }) {
-      const { status } = end;
-      const isRefused = status === 401 || status === 403;
-      if (typeof status === "number" && status < 500 && !isRefused) answered.add(question);
-      for (const scope of probeOf) probing.delete(scope);
-      // A call that was signed with the key before says nothing of this one.
-      if (isRefused && signedWith !== keyVersion()) {
-        for (const scope of probeOf) publish(scope);
-        return listener();
-      }
-      if (isRefused) {
-        refusedKey = signedWith;
-        log.call();
-      }
-      const changed = ended(health, { resource, question, end, probeOf }, rules, now());
+    ended(call, end, sent) {
+      const isRefused = end.status === 401 || end.status === 403;
+      if (isRefused) log.call();
+      const isKeyNew = sent.keyVersion !== keyVersion();
+      const changed = learn(memory, call, end, { ...sent, isKeyNew }, now());
       changed.forEach(publish);
-      if (changed.length > 0 || probeOf.length > 0) listener();
+      if (changed.length > 0) memory.changed();
     },
+    mayRetry,
+    departed,
+    refused(cause) {
+      if (cause !== "credentials") return;
+      log.caller();
+      const isProbing = now() < (probing.get("origin") ?? 0);
+      if (stateOf(health.circuits.get("origin"), now()) === "half-open" && !isProbing) probeWanted();
+    },
+    overview: () => overviewOf(health, now()),
+    onChange: (listener) => void (memory.changed = listener),
+    configure: (next) => void (memory.rules = { ...memory.rules, ...next }),
+  };
+}
+
+function createMemory(
+  { keyVersion, fraction }: CircuitsOptions,
+  initial: Pick<CircuitRules, "windows" | "maxCoolOffMs">,
+): Memory {
+  return {
+    health: createHealth(),
+    probing: new Map(),
+    answered: createAnsweredQuestions(),
+    refusedKey: keyVersion(),
+    rules: { ...initial, fraction },
+    changed: () => undefined,
+  };
+}
+
+/** Another replica has opened or closed a circuit. */
+function hear(
+  { health, probing }: Memory,
+  scope: CircuitScope,
+  news: CircuitNews | undefined,
+  now: number,
+): void {
+  probing.delete(scope);
+  if (news === undefined) close(health, scope);
+  else health.circuits.set(scope, { ...news, openedAt: now - news.ageMs, until: now + news.openForMs });
+}
+
+function overviewOf({ circuits }: Health, now: number): ReturnType<Circuits["overview"]> {
+  return [...circuits].map(([scope, circuit]) => ({
+    scope,
+    state: stateOf(circuit, now) === "open" ? "open" : "half-open",
+    cause: circuit.cause,
+    forMs: Math.max(0, circuit.until - now),
+  }));
+}
+
+/** Of the circuits of the origin and of the resource, the one that stops a call for longest decides. */
+function passageIn(memory: Memory, call: CircuitCall, now: number): Passage {
+  const passages = (["origin", call.resource] as const).map((scope) => passageOf(memory, scope, call, now));
+  for (const kind of ["refuse", "wait"] as const) {
+    const stopped = passages.flatMap((passage) => (passage.kind === kind ? [passage] : []));
+    if (stopped.length > 0) return stopped.reduce(later);
+  }
+  const scopes = passages.flatMap((passage) => (passage.kind === "probe" ? passage.scopes : []));
+  return scopes.length > 0 ? { kind: "probe", scopes } : PASS;
+}
+
+function passageOf(
+  { health, probing, answered }: Memory,
+  scope: CircuitScope,
+  call: CircuitCall,
+  now: number,
+): Passage {
+  const circuit = health.circuits.get(scope);
+  if (circuit === undefined) return PASS;
+  const { cause, isAsked, until } = circuit;
+  if (now < until) return { kind: isAsked ? "wait" : "refuse", until, cause };
+  const probeUntil = probing.get(scope) ?? 0;
+  if (now < probeUntil) return { kind: "wait", until: probeUntil, cause };
+  if (call.cause === "retry") return { kind: "refuse", until, cause };
+  if (cause !== "credentials" || answered.mayProbe(call.question)) return { kind: "probe", scopes: [scope] };
+  return { kind: "refuse", until: now + 1_000, cause };
+}
+
+/** @returns the scopes that the other replicas must hear of */
+function learn(
+  memory: Memory,
+  { resource, question }: CircuitCall,
+  end: SendEnd,
+  { probeOf, isKeyNew, keyVersion }: SentCall & { readonly isKeyNew: boolean },
+  now: number,
+): readonly CircuitScope[] {
+  const { status } = end;
+  const isRefused = status === 401 || status === 403;
+  for (const scope of probeOf) memory.probing.delete(scope);
+  // A call that was signed with the key before says nothing of this one.
+  if (isRefused && isKeyNew) return probeOf;
+  if (isRefused) memory.refusedKey = keyVersion;
+  if (typeof status === "number" && status < 500 && !isRefused) memory.answered.add(question);
+  const changed = ended(memory.health, { resource, question, end, probeOf }, memory.rules, now);
+  return [...new Set([...changed, ...probeOf])];
+}
+
+function newsOf(circuit: OpenCircuit | undefined, now: number): CircuitNews | undefined {
+  if (circuit === undefined) return undefined;
+  const { cause, failedProbes, isAsked, until, openedAt } = circuit;
+  return { cause, failedProbes, isAsked, openForMs: Math.max(0, until - now), ageMs: now - openedAt };
+}
+
+/** Retries are a tenth of all calls at most; a few are saved up. */
+function createRetryBudget(): Pick<Circuits, "mayRetry" | "departed"> {
+  let retries = MOST_RETRIES;
+  return {
     mayRetry() {
       if (retries < 1) return false;
       retries -= 1;
       return true;
     },
     departed: () => void (retries = Math.min(MOST_RETRIES, retries + RETRIES)),
-    refused(cause) {
-      if (cause !== "credentials") return;
-      log.caller();
-      const circuit = health.circuits.get("origin");
-      if (stateOf(circuit, now()) === "half-open" && now() >= (probing.get("origin") ?? 0))
-        options.probeWanted();
-    },
-    overview: () =>
-      [...health.circuits].map(([scope, circuit]) => ({
-        scope,
-        state: stateOf(circuit, now()) === "open" ? "open" : "half-open",
-        cause: circuit.cause,
-        forMs: Math.max(0, circuit.until - now()),
-      })),
-    onChange: (change) => void (listener = change),
-    configure: (next) => void (rules = { ...next, fraction: options.fraction }),
   };
 }
 

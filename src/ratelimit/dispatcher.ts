@@ -107,6 +107,7 @@ export function createDispatcher(options: DispatcherOptions, config: DispatcherC
   const bottleneck = new Bottleneck({ maxConcurrent: config.concurrency });
   const context = createContext(options, config);
   const { queue, change, admission, clock } = context;
+  follow(context);
   let closedBecause: Problem | undefined;
 
   async function run<T>(order: Order, job: Job<T>): Promise<T> {
@@ -197,6 +198,12 @@ function createContext(options: DispatcherOptions, config: DispatcherConfig): Co
     blockedUntil: 0,
     asking: Promise.resolve(),
   };
+  return context;
+}
+
+/** Asks again when the limiter or the circuits say that the answer may be another one. */
+function follow(context: Context): void {
+  const { limiter, circuits, queue, admission, change } = context;
   limiter.onChange(() => {
     context.blockedUntil = 0;
     change.raise();
@@ -208,7 +215,6 @@ function createContext(options: DispatcherOptions, config: DispatcherConfig): Co
     }
     change.raise();
   });
-  return context;
 }
 
 /** A retry that the retry budget does not allow is refused: its caller is told how the first call failed. */

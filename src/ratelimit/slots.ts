@@ -37,14 +37,17 @@ export function createSlots(concurrency: () => number, weightOf: (app: string) =
       if (total >= most) return false;
       // Work that nobody waits for leaves one slot to calls that somebody waits for.
       if (priority !== "interactive" && background >= Math.max(1, most - 1)) return false;
-      let weights = weightOf(app);
-      for (const other of new Set([...byApp.keys(), ...waiting]))
-        if (other !== app) weights += weightOf(other);
-      const isWithin = (byApp.get(app) ?? 0) + 1 <= Math.max(1, (most * weightOf(app)) / weights);
+      const held = byApp.get(app) ?? 0;
+      const shareAmong = (others: Iterable<string>): number => {
+        let weights = weightOf(app);
+        for (const other of new Set(others)) if (other !== app) weights += weightOf(other);
+        return Math.max(1, (most * weightOf(app)) / weights);
+      };
       const isOther = (other: string): boolean => other !== app;
-      if (isWithin) return true;
-      if ([...waiting].some(isOther)) return false;
-      return total + 1 < most || ![...active, ...byApp.keys()].some(isOther);
+      const wanting = [...byApp.keys(), ...waiting];
+      if ([...waiting].some(isOther) && held + 1 > shareAmong(wanting)) return false;
+      const about = [...wanting, ...active];
+      return held + 1 <= shareAmong(about) || total + 1 < most || !about.some(isOther);
     },
   };
 }
