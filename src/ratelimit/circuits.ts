@@ -75,7 +75,10 @@ export interface CircuitsOptions extends Omit<CircuitRules, "windows" | "maxCool
 
 export interface Circuits {
   readonly passage: (call: CircuitCall) => Passage;
-  /** Claims the probe of half-open circuits. Never rejects. */
+  /** Keeps other calls of this process from probing, while a permit is acquired. */
+  readonly reserve: (scopes: readonly CircuitScope[]) => void;
+  readonly unreserve: (scopes: readonly CircuitScope[]) => void;
+  /** Claims the probe of half-open circuits for this replica. Never rejects. */
   readonly claim: (scopes: readonly CircuitScope[]) => Promise<boolean>;
   /** The claimed probe was not sent. */
   readonly unclaim: (scopes: readonly CircuitScope[]) => void;
@@ -144,8 +147,9 @@ export function createCircuits(
       }
       return passageIn(memory, call, now());
     },
+    reserve: (scopes) => scopes.forEach((scope) => probing.set(scope, now() + PROBE_MS)),
+    unreserve: (scopes) => scopes.forEach((scope) => probing.delete(scope)),
     async claim(scopes) {
-      for (const scope of scopes) probing.set(scope, now() + PROBE_MS);
       for (const scope of scopes) if (!(await shared.claimProbe(scope, PROBE_MS))) return false;
       return true;
     },

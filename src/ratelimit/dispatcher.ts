@@ -338,6 +338,8 @@ interface Candidate extends Head<Entry> {
 /** Gets a permit for the call that is first in the fair order. */
 async function pick(context: Context, heads: readonly Head<Entry>[]): Promise<Picked> {
   const { limiter, config, clock } = context;
+  if (config.mode === "enforce" && clock.steady() < context.blockedUntil)
+    return { kind: "wait", until: context.blockedUntil };
   const passing = candidatesIn(context, heads);
   let { until } = passing;
   let left = passing.candidates;
@@ -351,6 +353,7 @@ async function pick(context: Context, heads: readonly Head<Entry>[]): Promise<Pi
     const { candidate, leave } = choice;
     if (expired(context, candidate)) return { kind: "again" };
     context.slots.take(candidate.app, candidate.priority);
+    context.circuits.reserve(candidate.probeOf);
     const asked = { at: clock.steady(), wasQueued: context.queue.has(candidate.entry) };
     const request = requestFor(candidate, leave);
     const acquired =
@@ -362,6 +365,7 @@ async function pick(context: Context, heads: readonly Head<Entry>[]): Promise<Pi
       return await departing(context, candidate, acquired.permit, asked);
     }
     context.slots.free(candidate.app, candidate.priority);
+    context.circuits.unreserve(candidate.probeOf);
     until = Math.min(until, acquired.until);
     if (acquired.reason !== "reserved" && acquired.reason !== "per-day") {
       context.blockedUntil = acquired.until;
