@@ -88,8 +88,6 @@ export function viewOf(known: Known): View {
 const ACTIVE_MS = 60_000;
 /** Part of a window that apps that borrow leave for others. */
 const HEADROOM = 0.02;
-/** A borrowed call that is late by less than this does not delay the next one. */
-const LATE_MS = 100;
 
 /** Marks apps as seen: one that asks here, and those that wait at other replicas. */
 export function noticeApps({ lastSeenAt }: Fairness, apps: Iterable<string>, now: number): void {
@@ -164,8 +162,10 @@ export function chosen(view: View, { app, priority }: Candidate): void {
     for (const [other, tag] of fairness.tags) if (tag <= start) fairness.tags.delete(other);
   for (const window of state.windows) {
     if (!borrowsIn(view, window, app)) continue;
-    const dueAt = pacedAt(view, window, leaveIn(view, window, { app, priority }));
-    fairness.lastBorrowedAt.set(window.windowMs, Math.max(dueAt, now - LATE_MS));
+    // A call that was late, by one interval at most, does not delay the next one.
+    const leave = leaveIn(view, window, { app, priority });
+    const dueAt = Math.max(pacedAt(view, window, leave), now - paceMs(view, window, leave));
+    fairness.lastBorrowedAt.set(window.windowMs, Math.min(now, dueAt));
   }
 }
 
@@ -230,24 +230,32 @@ function permitFreeAt(
   return last + ((missing - freeAt.length) * windowMs) / limit;
 }
 
-/** When the next call may be borrowed here. Each replica takes the part of the pace that its queue is of all queues. */
+/** When the next call may be borrowed here. */
 function pacedAt(view: View, window: WindowState, leave: number): number {
   const last = view.fairness.lastBorrowedAt.get(window.windowMs);
-  if (last === undefined) return view.now;
+  return last === undefined ? view.now : last + paceMs(view, window, leave);
+}
+
+/** Time between two borrowed calls of this replica: its part of the pace is what its queue is of all queues. */
+function paceMs(view: View, window: WindowState, leave: number): number {
   const waits = (sum: number, { app, count }: WaitingApp): number =>
     sum + (borrowsIn(view, window, app) ? count : 0);
   const here = Math.max(1, view.waiting.reduce(waits, 0));
   const elsewhere = view.state.waitingElsewhere.reduce(waits, 0);
-  return last + borrowIntervalMs(view, window, leave) * (1 + elsewhere / here);
+  return borrowIntervalMs(view, window, leave) * (1 + elsewhere / here);
 }
 
 /** Calls a millisecond that apps within their share of a window are likely to send: as many as lately. */
 function rateWithinShare(view: View, window: WindowState): number {
   let rate = 0;
-  for (const app of window.byApp.keys()) {
+  for (const [app, spent] of window.byApp) {
     if (borrowsIn(view, window, app)) continue;
-    const rates = view.state.windows.map(({ byApp, windowMs }) => (byApp.get(app) ?? 0) / windowMs);
-    rate += Math.min(Math.max(...rates), shareOf(view, window, app) / window.windowMs);
+    // In a shorter window, one call alone says nothing.
+    const lately = view.state.windows.map(({ byApp, windowMs }) => ((byApp.get(app) ?? 0) - 1) / windowMs);
+    rate += Math.min(
+      Math.max(spent / window.windowMs, ...lately),
+      shareOf(view, window, app) / window.windowMs,
+    );
   }
   return rate;
 }
@@ -287,7 +295,7 @@ export function predict(view: View, candidate: Candidate): Prediction {
   const { ahead, own } = callsAhead(view, candidate);
   const { state, now, config } = view;
   const leave = leaveOf(view, candidate, own);
-  const reasons: { at: number; why: WaitReason }[] = [];
+  const reasons: { at: number; why: WaitReason }[] = [{ at: now, why: "budget" }];
   const today = state.today.get(app);
   const perDay = config.apps.perDayOf(app);
   if (today !== undefined && perDay !== null && today.spent + own >= perDay)
@@ -296,19 +304,26 @@ export function predict(view: View, candidate: Candidate): Prediction {
   for (const [index, window] of state.windows.entries()) {
     const left = leave[index] ?? 0;
     reasons.push({ at: permitFreeAt(window, ahead + 1, now), why: "budget" });
-    reasons.push({ at: permitFreeAt(window, ahead + left + 1, now), why: over ? "share" : "budget" });
-    if (!borrowsIn(view, window, app, own)) continue;
-    const behindMs = borrowIntervalMs(view, window, left) * Math.max(0, ahead);
-    reasons.push({ at: pacedAt(view, window, left) + behindMs, why: "share" });
+    if (!borrowsIn(view, window, app, own)) {
+      reasons.push({ at: permitFreeAt(window, ahead + left + 1, now), why: "budget" });
+      continue;
+    }
+    // Beyond its share, an app gets the part of the permits that it got lately, and its share at least.
+    const part = Math.max(
+      (window.byApp.get(app) ?? 0) / Math.max(1, window.spent),
+      shareOf(view, window, app) / window.limit,
+    );
+    reasons.push({ at: permitFreeAt(window, Math.ceil(own / part) + left + 1, now), why: "share" });
+    reasons.push({ at: pacedAt(view, window, left), why: "share" });
   }
-  const latest = reasons.reduce((last, reason) => (reason.at > last.at ? reason : last), {
-    at: now,
-    why: "budget",
-  });
+  const latest = reasons.reduce((last, reason) => (reason.at > last.at ? reason : last));
   return { ...latest, isOverShare: over, ahead };
 }
 
-/** How many calls go before one that comes now: all of its own app, and of others what their turns and shares allow. */
+/**
+ * How many calls go before one that comes now: all of its own app; of apps that go first within their share, as many
+ * as that allows; of others, as many as turns by weight.
+ */
 function callsAhead(
   view: View,
   { app, priority }: Candidate,
@@ -324,11 +339,11 @@ function callsAhead(
   let ahead = own;
   for (const [other, count] of counts) {
     if (other === app) continue;
-    const othersOver = isOverShare(view, other);
-    if (othersOver && !over) continue;
+    const isOtherOver = isOverShare(view, other);
+    if (isOtherOver && !over) continue;
     const turns = Math.ceil(((own + 1) * weightOf(other)) / weightOf(app));
-    const within = over && !othersOver ? Math.max(turns, shareLeft(view, other)) : turns;
-    ahead += Math.min(count, within);
+    const allowed = over && !isOtherOver ? Math.max(turns, shareLeft(view, other)) : turns;
+    ahead += Math.min(count, allowed);
   }
   return { ahead, own };
 }

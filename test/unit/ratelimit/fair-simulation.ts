@@ -58,6 +58,9 @@ interface Replica {
   wakesAt: number;
 }
 
+/** As src/ratelimit/admission.ts has it. */
+const MARGIN = 1.1;
+
 export async function play(scene: Play): Promise<Played> {
   const { replicas: count = 1, latencyMs = 50, lateMs = 2, maxWaitMs = Number.POSITIVE_INFINITY } = scene;
   let now = 0;
@@ -152,6 +155,7 @@ export async function play(scene: Play): Promise<Played> {
     if (wakesAt >= replica.wakesAt || !Number.isFinite(wakesAt)) return;
     replica.wakesAt = wakesAt;
     at(wakesAt, () => {
+      if (replica.wakesAt !== wakesAt) return;
       replica.wakesAt = Number.POSITIVE_INFINITY;
       return pump(replica);
     });
@@ -163,7 +167,7 @@ export async function play(scene: Play): Promise<Played> {
     };
     noticeApps(replica.fairness, [app], now);
     const prediction = predict(viewAt(replica), { app, priority: "interactive" });
-    if (prediction.at - now > maxWaitMs) {
+    if ((prediction.at - now) * MARGIN > maxWaitMs) {
       refused.atOnce++;
       at(now + 200, done);
       return;
