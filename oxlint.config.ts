@@ -99,6 +99,8 @@ const LAYERS: Layer[] = [
   ),
   layer(
     [
+      "src/ratelimit/scheduler.ts",
+      "src/ratelimit/circuit-breaker.ts",
       "src/ratelimit/windows.ts",
       "src/ratelimit/circuit.ts",
       "src/ratelimit/arbiter.ts",

@@ -37,8 +37,8 @@ export interface Admission {
   readonly late: (order: Order, caller: Pick<QueueKind, "app" | "priority">) => Problem;
 }
 
-/** Apps that were not there may come: predictions are a little short. */
-const MARGIN = 1.1;
+/** Predictions go by the last moments, and apps may come that were not there. */
+const MARGIN = 1.2;
 
 export function createAdmission(options: AdmissionOptions): Admission {
   const { circuits, latency, clock, fraction, refused, isEnforced } = options;

@@ -37,10 +37,25 @@ export interface Fairness {
   readonly lastSeenAt: Map<string, number>;
   /** When a call was last borrowed here, by length of the window. */
   readonly lastBorrowedAt: Map<number, number>;
+  /** How fast the calls of apps depart that have waited without a break. */
+  readonly progress: Map<string, Progress>;
+}
+
+interface Progress {
+  readonly departedAt: number;
+  /** Moving average of the time between two departures. */
+  readonly intervalMs: number;
+  readonly departures: number;
 }
 
 export function createFairness(): Fairness {
-  return { tags: new Map(), virtualTime: 0, lastSeenAt: new Map(), lastBorrowedAt: new Map() };
+  return {
+    tags: new Map(),
+    virtualTime: 0,
+    lastSeenAt: new Map(),
+    lastBorrowedAt: new Map(),
+    progress: new Map(),
+  };
 }
 
 /** A call that wants a permit: the first in its queue. */
@@ -160,6 +175,7 @@ export function chosen(view: View, { app, priority }: Candidate): void {
   fairness.tags.set(app, start + 1 / config.apps.weightOf(app));
   if (fairness.tags.size > MOST_SEEN)
     for (const [other, tag] of fairness.tags) if (tag <= start) fairness.tags.delete(other);
+  noteProgress(view, app);
   for (const window of state.windows) {
     if (!borrowsIn(view, window, app)) continue;
     // A call that was late, by one interval at most, does not delay the next one.
@@ -167,6 +183,21 @@ export function chosen(view: View, { app, priority }: Candidate): void {
     const dueAt = Math.max(pacedAt(view, window, leave), now - paceMs(view, window, leave));
     fairness.lastBorrowedAt.set(window.windowMs, Math.min(now, dueAt));
   }
+}
+
+const AVERAGED = 20;
+
+function noteProgress({ fairness: { progress }, waiting, now }: View, app: string): void {
+  const left = waiting.reduce((sum, { app: other, count }) => sum + (other === app ? count : 0), -1);
+  const last = progress.get(app);
+  if (left <= 0) return void progress.delete(app);
+  const departures = (last?.departures ?? 0) + 1;
+  const sinceMs = now - (last?.departedAt ?? now);
+  const intervalMs =
+    last === undefined
+      ? 0
+      : last.intervalMs + (sinceMs - last.intervalMs) / Math.min(AVERAGED, departures - 1);
+  progress.set(app, { departedAt: now, intervalMs, departures });
 }
 
 function inFairOrder<C extends Candidate>(view: View, candidates: readonly C[]): C[] {
@@ -262,18 +293,18 @@ function rateWithinShare(view: View, window: WindowState): number {
 
 /**
  * Time between two borrowed calls, so that what is left of a window lasts until more comes free: for each instant at
- * which a permit comes free, those left and those that came free before it must be enough until then, for borrowed
- * calls and for those that apps within their share are likely to send.
+ * which a permit comes free, it and those that are free before it must be enough until then, for borrowed calls
+ * and for those that apps within their share are likely to send.
  */
 function borrowIntervalMs(view: View, window: WindowState, leave: number): number {
   const { remaining, spent, freeAt, windowMs } = window;
   const left = remaining - leave;
   const rate = rateWithinShare(view, window);
   // A window from now, all that counts now is free again.
-  let intervalMs = Math.max(0, windowMs / Math.max(1, left + spent - rate * windowMs));
+  let intervalMs = windowMs / Math.max(1, left + spent - rate * windowMs);
   for (const [index, at] of freeAt.entries()) {
-    const forMs = at - view.now;
-    if (left + index > 0) intervalMs = Math.max(intervalMs, forMs / Math.max(1, left + index - rate * forMs));
+    const [forMs, free] = [at - view.now, left + index + 1];
+    if (free > 0) intervalMs = Math.max(intervalMs, forMs / Math.max(1, free - rate * forMs));
   }
   return intervalMs;
 }
@@ -316,6 +347,9 @@ export function predict(view: View, candidate: Candidate): Prediction {
     reasons.push({ at: permitFreeAt(window, Math.ceil(own / part) + left + 1, now), why: "share" });
     reasons.push({ at: pacedAt(view, window, left), why: "share" });
   }
+  const here = view.waiting.reduce((sum, waiting) => sum + (waiting.app === app ? waiting.count : 0), 0);
+  const soFar = now + here * (view.fairness.progress.get(app)?.intervalMs ?? 0);
+  reasons.push({ at: soFar, why: over ? "share" : "budget" });
   const latest = reasons.reduce((last, reason) => (reason.at > last.at ? reason : last));
   return { ...latest, isOverShare: over, ahead };
 }

@@ -33,11 +33,12 @@ describe("a request counts as", () => {
   });
 
   it("an id that is safe in a log line, a header and a label, whatever it sends", () => {
+    // Node reads headers as Latin-1.
+    const header = fc.uint8Array({ maxLength: 80 }).map((bytes) => Buffer.from(bytes).toString("latin1"));
     fc.assert(
-      fc.property(fc.string({ unit: "binary" }), fc.string({ unit: "binary" }), (appId, userAgent) => {
+      fc.property(header, header, (appId, userAgent) => {
         expect(appsOf().identify(appId, userAgent, 0)).toMatch(/^[\w.-]{1,64}$/);
       }),
-      { numRuns: 50 },
     );
   });
 });

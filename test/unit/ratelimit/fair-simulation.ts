@@ -41,8 +41,9 @@ export interface Played {
   readonly waits: ReadonlyMap<string, readonly { readonly at: number; readonly ms: number }[]>;
   /** Calls of an app that were sent from an instant on. */
   readonly sent: (app: string | undefined, fromMs?: number, toMs?: number) => number;
-  /** Refused at once, and refused after waiting. */
-  readonly refused: { readonly atOnce: number; readonly late: number };
+  readonly refusedAtOnce: () => number;
+  /** When calls had asked that were refused after waiting. */
+  readonly refusedLate: readonly number[];
 }
 
 interface Call {
@@ -59,7 +60,7 @@ interface Replica {
 }
 
 /** As src/ratelimit/admission.ts has it. */
-const MARGIN = 1.1;
+const MARGIN = 1.2;
 
 export async function play(scene: Play): Promise<Played> {
   const { replicas: count = 1, latencyMs = 50, lateMs = 2, maxWaitMs = Number.POSITIVE_INFINITY } = scene;
@@ -95,7 +96,8 @@ export async function play(scene: Play): Promise<Played> {
     wakesAt: Number.POSITIVE_INFINITY,
   }));
   const waits = new Map<string, { at: number; ms: number }[]>();
-  const refused = { atOnce: 0, late: 0 };
+  const refusedLate: number[] = [];
+  let refusedAtOnce = 0;
   const waitingAt = ({ queues }: Replica) =>
     [...queues].map(([app, queue]) => ({ app, priority: "interactive" as const, count: queue.length }));
   const viewAt = (replica: Replica): View =>
@@ -107,12 +109,15 @@ export async function play(scene: Play): Promise<Played> {
       now,
     });
 
+  function giveUp({ askedAt, done }: Call): void {
+    refusedLate.push(askedAt);
+    done();
+  }
   async function pump(replica: Replica): Promise<void> {
     for (;;) {
       for (const [app, queue] of replica.queues) {
         const left = queue.filter((call) => call.askedAt + maxWaitMs >= now);
-        refused.late += queue.length - left.length;
-        for (const call of queue) if (!left.includes(call)) call.done();
+        for (const call of queue) if (!left.includes(call)) giveUp(call);
         if (left.length > 0) replica.queues.set(app, left);
         else replica.queues.delete(app);
       }
@@ -168,7 +173,7 @@ export async function play(scene: Play): Promise<Played> {
     noticeApps(replica.fairness, [app], now);
     const prediction = predict(viewAt(replica), { app, priority: "interactive" });
     if ((prediction.at - now) * MARGIN > maxWaitMs) {
-      refused.atOnce++;
+      refusedAtOnce++;
       at(now + 200, done);
       return;
     }
@@ -194,7 +199,8 @@ export async function play(scene: Play): Promise<Played> {
   }
   return {
     waits,
-    refused,
+    refusedAtOnce: () => refusedAtOnce,
+    refusedLate,
     sent: (app, fromMs = 0, toMs = scene.forMs) =>
       limiters.sends.filter(
         (send) => (app === undefined || send.request.app === app) && send.at >= fromMs && send.at < toMs,
