@@ -3,7 +3,7 @@
  */
 import type { IncomingHttpHeaders, ServerResponse } from "node:http";
 
-import type { Problem } from "../errors.ts";
+import { Problem, type ProblemCode } from "../errors.ts";
 import type {
   Answer,
   ContentCoding,
@@ -21,7 +21,7 @@ import type { Query, StreamedQuery } from "../query/query.ts";
 import type { Arrival } from "./arrive.ts";
 import { noneMatchNames } from "./negotiate.ts";
 import { CACHE_NAME, problemMessage } from "./problem-message.ts";
-import { createRateLimitHeaders } from "./rate-limit.ts";
+import { createRateLimitHeaders, withNothingLeft } from "./rate-limit.ts";
 
 export interface RespondOptions {
   readonly now: () => number;
@@ -33,6 +33,8 @@ export interface RespondOptions {
    * The same array stands for the same share, and is rendered once.
    */
   readonly share: (app: string, resource: Resource) => readonly ShareOfWindow[];
+  /** Seconds until the upstream is asked again, where a circuit leaves it alone. */
+  readonly retryAfterSeconds?: (resource: Resource) => number | undefined;
 }
 
 export interface Respond {
@@ -48,9 +50,17 @@ export function createRespond(options: RespondOptions): Respond {
   const rateLimitHeaders = createRateLimitHeaders();
 
   /** What every response says of the agreement with its caller. */
-  function setTerms({ app, resource, preferenceApplied }: Arrival, response: ServerResponse): void {
+  function setTerms(
+    { app, resource, preferenceApplied }: Arrival,
+    response: ServerResponse,
+    problem?: Problem,
+  ): void {
     if (preferenceApplied !== undefined) response.setHeader("Preference-Applied", preferenceApplied);
-    const headers = resource === "none" ? undefined : rateLimitHeaders(options.share(app, resource));
+    if (resource === "none") return;
+    const shares = options.share(app, resource);
+    const refusedFor = problem !== undefined && BUDGET_PROBLEMS.has(problem.code);
+    const { retryAfterSeconds = 1 } = problem?.details ?? {};
+    const headers = rateLimitHeaders(refusedFor ? withNothingLeft(shares, retryAfterSeconds) : shares);
     if (headers === undefined) return;
     response.setHeader("RateLimit-Policy", headers.policy);
     response.setHeader("RateLimit", headers.limit);
@@ -90,8 +100,9 @@ export function createRespond(options: RespondOptions): Respond {
       arrival.problem = problem.code;
       arrival.outcome = outcomeOf(problem);
       const forwarded = arrival.outcome !== "refused";
-      const { status, headers, body } = problemMessage(problem, arrival.id, forwarded);
-      setTerms(arrival, response);
+      const told = withRetryAfter(problem, arrival.resource, options);
+      const { status, headers, body } = problemMessage(told, arrival.id, forwarded);
+      setTerms(arrival, response, problem);
       for (const [name, value] of Object.entries(headers)) response.setHeader(name, value);
       response.statusCode = status;
       arrival.bytes = body.length;
@@ -99,6 +110,24 @@ export function createRespond(options: RespondOptions): Respond {
     },
   };
 }
+
+/** A 502 or 504 says when to come again, if that is known. */
+function withRetryAfter(
+  problem: Problem,
+  resource: Arrival["resource"],
+  { retryAfterSeconds }: RespondOptions,
+): Problem {
+  const { status, details } = problem;
+  if ((status !== 502 && status !== 504) || resource === "none" || details.retryAfterSeconds !== undefined)
+    return problem;
+  const seconds = retryAfterSeconds?.(resource);
+  return seconds === undefined
+    ? problem
+    : new Problem(problem.code, { ...details, retryAfterSeconds: seconds });
+}
+
+/** Refused because the budget, or the app's share of it, is used up. */
+const BUDGET_PROBLEMS: ReadonlySet<ProblemCode> = new Set(["quota-exceeded", "temporary-reduced-capacity"]);
 
 /** Node itself leaves the body out of a response to HEAD; its length stays. */
 function send(

@@ -1,5 +1,5 @@
 /** Which calls are refused at once, or while they wait, and with which problem. */
-import { Problem } from "../errors.ts";
+import type { Problem } from "../errors.ts";
 import type { Clock } from "../process/clock.ts";
 import type { Order } from "../types.ts";
 import type { CircuitCall, Circuits } from "./circuits.ts";

@@ -5,14 +5,7 @@
 import type { Problem } from "../errors.ts";
 import type { Resource } from "../interface/resources.ts";
 import type { Clock } from "../process/clock.ts";
-import {
-  type Cause,
-  type OriginName,
-  PRIORITIES,
-  type Priority,
-  type ShareOfWindow,
-  type Throttled,
-} from "../types.ts";
+import { type Cause, type OriginName, PRIORITIES, type Priority, type ShareOfWindow } from "../types.ts";
 import { type Apps, OTHER_APP } from "./apps.ts";
 import { type Circuits, createCircuits, type SharedCircuits } from "./circuits.ts";
 import { createDispatcher, type Dispatcher, type DispatcherConfig } from "./dispatcher.ts";
@@ -61,17 +54,18 @@ export interface BudgetOverview {
     /** Calls that count now, of the apps that sent most; the rest as `other`. */
     readonly byApp: Readonly<Record<string, number>>;
   }[];
-  readonly queue: Readonly<Record<Priority, number>>;
+  /** Calls that wait, by priority. */
+  readonly queue: Readonly<Record<string, number>>;
   readonly circuits: ReturnType<Circuits["overview"]>;
 }
 
 export interface Budget {
-  /** Runs a job when its turn has come. */
-  readonly run: Throttled;
+  /** Runs a job when its turn has come; see `Throttled`. The job is handed its permit, too. */
+  readonly run: Dispatcher["run"];
   /** How long a call that came now would wait, and for what; nothing is spent. */
   readonly expect: (kind: QueueKind) => Expectation;
-  /** Whether the upstream is left alone for now. */
-  readonly isCoolingOff: (kind: QueueKind) => boolean;
+  /** Whether the upstream is left alone for now, as far as a question is concerned. */
+  readonly isCoolingOff: (question: { readonly resource: Resource; readonly text: string }) => boolean;
   /** Seconds until the upstream is asked again, where it is left alone: for responses that tell of its failure. */
   readonly retryAfterSeconds: (resource: Resource) => number | undefined;
   readonly queueLength: (priority: Priority) => number;
@@ -126,7 +120,8 @@ export function createBudget(options: BudgetOptions, config: BudgetConfig): Budg
   return {
     run: dispatcher.run,
     expect: dispatcher.expect,
-    isCoolingOff: ({ resource }) => stoppedForMs(circuits, resource) > 0,
+    isCoolingOff: ({ resource, text }) =>
+      "until" in circuits.passage({ resource, question: text, cause: "miss" }),
     retryAfterSeconds(resource) {
       const forMs = stoppedForMs(circuits, resource);
       return forMs > 0 ? retryAfterSeconds(forMs) : undefined;
@@ -198,8 +193,7 @@ function overviewOf(
       remaining,
       byApp: topApps(byApp),
     })),
-    // PRIORITIES names them all.
-    queue: Object.fromEntries(queue) as Record<Priority, number>,
+    queue: Object.fromEntries(queue),
     circuits: circuits.overview(),
   };
 }
@@ -212,6 +206,8 @@ export function topApps(byApp: ReadonlyMap<string, number>, most = MOST_NAMED): 
   const rest = sorted.slice(most).reduce((sum, [, sent]) => sum + sent, byApp.get(OTHER_APP) ?? 0);
   return Object.fromEntries(rest > 0 ? [...sorted.slice(0, most), [OTHER_APP, rest]] : sorted.slice(0, most));
 }
+
+const MOST_REMEMBERED = 500;
 
 interface Remembered<T> {
   readonly get: (key: string, read: () => T) => T;
@@ -226,6 +222,7 @@ function remembered<T>(now: () => number): Remembered<T> {
       const last = known.get(key);
       if (last !== undefined && now() < last.until) return last.value;
       const value = read();
+      if (known.size >= MOST_REMEMBERED) known.clear();
       known.set(key, { until: now() + SHARES_FOR_MS, value });
       return value;
     },

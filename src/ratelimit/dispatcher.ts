@@ -61,7 +61,8 @@ export interface DispatcherOptions {
   readonly observer: DispatchObserver;
 }
 
-type Job<T> = (ended: (end: SendEnd) => void) => Promise<T>;
+/** Sends a call with its permit, and says how that ended. */
+type Job<T> = (ended: (end: SendEnd) => void, permit: Permit) => Promise<T>;
 
 export interface Dispatcher {
   /** Runs a job when its turn has come; see `Throttled`. */
@@ -452,7 +453,7 @@ async function send<T>(
     circuits.ended(callOf(order), end, sent);
   };
   try {
-    return await job(settle);
+    return await job(settle, permit);
   } finally {
     const durationMs = clock.steady() - startedAt;
     settle({ status: "reset", arrivedAfterMs: durationMs, durationMs });

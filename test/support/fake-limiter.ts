@@ -16,7 +16,7 @@ import type { RateWindow } from "../../src/ratelimit/rate-window.ts";
 import type { SendEnd } from "../../src/types.ts";
 
 export interface FakeLimitersOptions {
-  readonly windows: readonly Omit<RateWindow, "name">[];
+  readonly windows: readonly (Omit<RateWindow, "name"> & { readonly name?: string })[];
   readonly perDay?: ReadonlyMap<string, number>;
   readonly now: () => number;
   /** How old the news of other replicas is. */
@@ -46,7 +46,7 @@ const DAY_MS = 86_400_000;
 
 export function createFakeLimiters(options: FakeLimitersOptions): FakeLimiters {
   const { now, perDay = new Map<string, number>(), newsAfterMs = 0 } = options;
-  const windows = options.windows.map((window) => ({ ...window, name: `${window.windowMs}ms` }));
+  const windows = options.windows.map((window) => ({ name: `${window.windowMs}ms`, ...window }));
   const sends: { id: string; at: number; request: PermitRequest }[] = [];
   const completed: SendEnd[] = [];
   const replicas: { announcements: Announcement[]; listener: () => void }[] = [];
