@@ -37,15 +37,17 @@ export interface Fairness {
   readonly lastSeenAt: Map<string, number>;
   /** When a call was last borrowed here, by length of the window. */
   readonly lastBorrowedAt: Map<number, number>;
-  /** How fast the calls of apps depart that have waited without a break. */
+  /** How fast the calls of an app depart that had to wait. */
   readonly progress: Map<string, Progress>;
 }
 
 interface Progress {
   readonly departedAt: number;
-  /** Moving average of the time between two departures. */
+  /** Moving average of the time between two departures, while calls waited. */
   readonly intervalMs: number;
-  readonly departures: number;
+  readonly intervals: number;
+  /** Calls that waited still. */
+  readonly left: number;
 }
 
 export function createFairness(): Fairness {
@@ -189,15 +191,13 @@ const AVERAGED = 20;
 
 function noteProgress({ fairness: { progress }, waiting, now }: View, app: string): void {
   const left = waiting.reduce((sum, { app: other, count }) => sum + (other === app ? count : 0), -1);
-  const last = progress.get(app);
-  if (left <= 0) return void progress.delete(app);
-  const departures = (last?.departures ?? 0) + 1;
-  const sinceMs = now - (last?.departedAt ?? now);
-  const intervalMs =
-    last === undefined
-      ? 0
-      : last.intervalMs + (sinceMs - last.intervalMs) / Math.min(AVERAGED, departures - 1);
-  progress.set(app, { departedAt: now, intervalMs, departures });
+  // It departed without having waited: what held calls up before is over.
+  if (left < 0) return void progress.delete(app);
+  const last = progress.get(app) ?? { departedAt: now, intervalMs: 0, intervals: 0, left: 0 };
+  const intervals = last.intervals + (last.left > 0 ? 1 : 0);
+  const change =
+    last.left > 0 ? (now - last.departedAt - last.intervalMs) / Math.min(AVERAGED, intervals) : 0;
+  progress.set(app, { departedAt: now, intervalMs: last.intervalMs + change, intervals, left });
 }
 
 function inFairOrder<C extends Candidate>(view: View, candidates: readonly C[]): C[] {

@@ -118,8 +118,8 @@ describe("Retry-After", () => {
     ["upstream-rejected", { retryAfter: undefined }],
   ] as const)("says when the upstream is asked again: %s", (code, { retryAfter }) => {
     const response = newResponse();
-    const { problem } = createRespond({ ...OPTIONS, retryAfterSeconds: () => 30 });
-    problem(arrivalWith(), new Problem(code), response);
+    const informed = createRespond({ ...OPTIONS, retryAfterSeconds: () => 30 });
+    informed.problem(arrivalWith(), new Problem(code), response);
     expect(response.getHeader("retry-after")).toBe(retryAfter);
   });
 });
