@@ -1,11 +1,11 @@
 /**
- * The budgets of both origins: for each a limiter, its circuits, and the queue in front of it; and how they stand, in
+ * The budget of an origin: its limiter, its circuits, and the queue in front of them; and how it stands, in
  * the forms in which callers, operators and metrics are shown it.
  */
 import type { Problem } from "../errors.ts";
 import type { Resource } from "../interface/resources.ts";
 import type { Clock } from "../process/clock.ts";
-import { type Cause, type OriginName, PRIORITIES, type Priority, type ShareOfWindow } from "../types.ts";
+import { type Cause, PRIORITIES, type Priority, type ShareOfWindow } from "../types.ts";
 import { type Apps, OTHER_APP } from "./apps.ts";
 import { type Circuits, createCircuits, type SharedCircuits } from "./circuits.ts";
 import { createDispatcher, type Dispatcher, type DispatcherConfig } from "./dispatcher.ts";
@@ -19,7 +19,7 @@ export interface BudgetConfig extends DispatcherConfig, LimiterConfig {
   readonly maxCoolOffMs: number;
 }
 
-export interface BudgetObserver {
+interface BudgetObserver {
   /** @param app a metric label */
   readonly refused: (app: string, reason: RefusalReason | "deadline", isEnforced: boolean) => void;
   readonly departed: (app: string, cause: Cause, waitedMs: number) => void;
@@ -41,7 +41,7 @@ export interface BudgetOptions {
 }
 
 /** How an origin's budget stands. */
-export interface BudgetOverview {
+interface BudgetOverview {
   readonly mode: LimiterState["mode"];
   readonly windows: readonly {
     readonly name: string;
@@ -80,8 +80,6 @@ export interface Budget {
   /** Gives back what this process holds. Never rejects. */
   readonly close: () => Promise<void>;
 }
-
-export type Budgets = Readonly<Record<OriginName, Budget>>;
 
 /** Shares change with every call, here or at another replica: they are read anew after this time. */
 const SHARES_FOR_MS = 500;

@@ -54,7 +54,7 @@ interface SentCall {
   readonly keyVersion: number;
 }
 
-export type Passage =
+type Passage =
   | { readonly kind: "pass" }
   /** It may go, if `claim` says so. */
   | { readonly kind: "probe"; readonly scopes: readonly CircuitScope[] }

@@ -33,7 +33,7 @@ import {
 import { createSignal, type Signal } from "./signal.ts";
 import { createSlots, type Slots } from "./slots.ts";
 
-export interface DispatchObserver {
+interface DispatchObserver {
   /** @param isEnforced whether the call was refused, or only would have been (`budget.mode: observe`) */
   readonly refused: (app: string, reason: RefusalReason | "deadline", isEnforced: boolean) => void;
   /** A call departs after waiting; the app of the request pays. */

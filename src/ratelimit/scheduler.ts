@@ -22,7 +22,7 @@ export interface AppWeights {
   readonly perDayOf: (app: string) => number | null;
 }
 
-export interface SchedulerConfig {
+interface SchedulerConfig {
   readonly apps: AppWeights;
   /** Part of each window, from 0 up to 1, that only interactive calls may use. */
   readonly reserve: number;
@@ -153,7 +153,7 @@ function borrowsIn(view: View, window: WindowState, app: string, ahead = 0): boo
 }
 
 /** Whether an app has used up its share of a window while others are active. */
-export function isOverShare(view: View, app: string, ahead = 0): boolean {
+function isOverShare(view: View, app: string, ahead = 0): boolean {
   return view.state.windows.some((window) => borrowsIn(view, window, app, ahead));
 }
 
@@ -310,7 +310,7 @@ function borrowIntervalMs(view: View, window: WindowState, leave: number): numbe
 }
 
 /** Why a call would wait. */
-export type WaitReason = "budget" | "share" | "per-day";
+type WaitReason = "budget" | "share" | "per-day";
 
 export interface Prediction {
   readonly at: number;

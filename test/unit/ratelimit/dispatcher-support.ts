@@ -6,7 +6,7 @@ import {
   type DispatcherConfig,
 } from "../../../src/ratelimit/dispatcher.ts";
 import type { RateWindow } from "../../../src/ratelimit/rate-window.ts";
-import type { FlightWaiting, Order, SendEnd } from "../../../src/types.ts";
+import type { Waiting, Order, SendEnd } from "../../../src/types.ts";
 import { createFakeClock, type FakeClock, settled } from "../../support/fake-clock.ts";
 import { createFakeLimiters, type FakeLimiters } from "../../support/fake-limiter.ts";
 import { waitingOf } from "../../support/waiting.ts";
@@ -23,7 +23,7 @@ export interface SceneOptions extends Partial<DispatcherConfig>, Partial<AppsCon
 }
 
 /** A call that a test controls. */
-export interface Call {
+interface Call {
   /** How it ended: its error, or `answered`. */
   readonly result: Promise<unknown>;
   readonly hasStarted: () => boolean;
@@ -42,7 +42,7 @@ export interface Scene {
   readonly probesWanted: () => number;
   readonly key: { version: number };
   /** Starts a call that lasts until the test answers it. */
-  readonly call: (app: string, order?: Partial<Order>, waiting?: Partial<FlightWaiting>) => Call;
+  readonly call: (app: string, order?: Partial<Order>, waiting?: Partial<Waiting>) => Call;
   /** A call that is answered at once. @returns its error, or `answered` */
   readonly ask: (order?: Partial<Order>, end?: Partial<SendEnd>) => Promise<unknown>;
 }

@@ -2,7 +2,7 @@
 import { describe, expect, it } from "vitest";
 
 import { Problem } from "../../../src/errors.ts";
-import type { FlightWaiting, RefuseLate } from "../../../src/types.ts";
+import type { Waiting, RefuseLate } from "../../../src/types.ts";
 import { settled } from "../../support/fake-clock.ts";
 import { ANSWERED, comeTrue, createScene, MINUTE, passUntil, SECOND } from "./dispatcher-support.ts";
 
@@ -137,7 +137,7 @@ describe("slots", () => {
 });
 
 describe("deadlines", () => {
-  const within = (clock: { now: () => number }, ms: number): Partial<FlightWaiting> => ({
+  const within = (clock: { now: () => number }, ms: number): Partial<Waiting> => ({
     deadlineAt: (
       (at) => () =>
         at
@@ -253,14 +253,13 @@ describe("a dispatcher that is closed", () => {
   });
 });
 
-function unwatched(): FlightWaiting {
+function unwatched(): Waiting {
   return {
     abandoned: new AbortController().signal,
     deadlineAt: () => Number.POSITIVE_INFINITY,
     priority: () => "interactive",
     apps: () => [],
     onChange: () => undefined,
-    elsewhere: () => undefined,
     inQueue: () => undefined,
   };
 }

@@ -14,7 +14,7 @@ import {
 import { createFakeLimiters, type FakeLimiter } from "../../support/fake-limiter.ts";
 
 /** Callers of one app: each asks, waits for its answer, thinks, and asks again. */
-export interface Callers {
+interface Callers {
   readonly app: string;
   readonly callers: number;
   readonly thinkMs: number;
