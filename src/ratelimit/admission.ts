@@ -1,7 +1,7 @@
 /** Which calls are refused at once, or while they wait, and with which problem. */
 import type { Problem } from "../errors.ts";
 import type { Clock } from "../process/clock.ts";
-import type { Order } from "../types.ts";
+import type { UpstreamRequest } from "../types.ts";
 import type { CircuitCall, Circuits } from "./circuits.ts";
 import type { QueueKind } from "./fair-queue.ts";
 import type { Latency } from "./latency.ts";
@@ -28,13 +28,13 @@ export interface Admission {
   /** How long a call that came now would wait for circuits, a permit and a slot. */
   readonly expect: (kind: QueueKind, call: CircuitCall) => Expectation;
   /** Throws the problem of a call that circuits stop, or whose answer would come too late. */
-  readonly check: (order: Order) => void;
+  readonly check: (order: UpstreamRequest) => void;
   /** The problem of a waiting call that circuits stop now. */
-  readonly stopped: (order: Order) => Problem | undefined;
+  readonly stopped: (order: UpstreamRequest) => Problem | undefined;
   /** Whether a call is sent too late to be answered before its deadline. */
-  readonly isTooLate: (order: Order) => boolean;
+  readonly isTooLate: (order: UpstreamRequest) => boolean;
   /** The problem of a caller whose deadline passes while the call waits. */
-  readonly late: (order: Order, caller: Pick<QueueKind, "app" | "priority">) => Problem;
+  readonly late: (order: UpstreamRequest, caller: Pick<QueueKind, "app" | "priority">) => Problem;
 }
 
 /** Predictions go by the last moments, and apps may come that were not there. */
@@ -42,7 +42,7 @@ const MARGIN = 1.2;
 
 export function createAdmission(options: AdmissionOptions): Admission {
   const { circuits, latency, clock, fraction, refused, isEnforced } = options;
-  const leftMs = ({ waiting }: Order): number => waiting.deadlineAt() - clock.now();
+  const leftMs = ({ waiting }: UpstreamRequest): number => waiting.deadlineAt() - clock.now();
 
   const expect: Admission["expect"] = (kind, call) => {
     const view = options.view();
@@ -56,7 +56,7 @@ export function createAdmission(options: AdmissionOptions): Admission {
     return { forMs: Math.max(0, freeAt - view.now), why: freeAt > at ? "budget" : why, isOverShare };
   };
 
-  function refuse(order: Order, expectation: Expectation): Problem {
+  function refuse(order: UpstreamRequest, expectation: Expectation): Problem {
     const app = appsOf(order)[0] ?? order.app;
     const { reason, problem } = refusalOf(expectation, app, fraction());
     refused(app, reason, isEnforced());
@@ -81,7 +81,7 @@ export function createAdmission(options: AdmissionOptions): Admission {
       if (!isEnforced()) return undefined;
       const passage = circuits.passage(callOf(order));
       if (!("until" in passage)) return undefined;
-      const forMs = Math.max(1, passage.until - clock.steady());
+      const forMs = Math.max(1, passage.until - clock.monotonic());
       const isDoomed = passage.kind === "refuse" || forMs + latency.p99Ms() > leftMs(order);
       return isDoomed
         ? refuse(order, { forMs, why: "cool-off", isOverShare: false, cause: passage.cause })
@@ -108,16 +108,16 @@ function slotAt({ concurrency, inFlight, latency }: AdmissionOptions, view: View
 }
 
 /** The apps that wait for a call, each of which may pay for it; the app that started it where nobody waits. */
-export function appsOf({ app, waiting }: Order): readonly string[] {
+export function appsOf({ app, waiting }: UpstreamRequest): readonly string[] {
   const apps = waiting.apps();
   return apps.length === 0 ? [app] : apps;
 }
 
-export function kindsOf(order: Order): readonly QueueKind[] {
+export function kindsOf(order: UpstreamRequest): readonly QueueKind[] {
   const priority = order.waiting.priority();
   return appsOf(order).map((app) => ({ app, priority, resource: order.resource }));
 }
 
-export function callOf({ resource, text, cause }: Order): CircuitCall {
-  return { resource, question: text, cause };
+export function callOf({ resource, query, cause }: UpstreamRequest): CircuitCall {
+  return { resource, question: query, cause };
 }

@@ -65,7 +65,7 @@ export interface Budget {
   /** How long a call that came now would wait, and for what; nothing is spent. */
   readonly expect: (kind: QueueKind) => Expectation;
   /** Whether the upstream is left alone for now, as far as a question is concerned. */
-  readonly isCoolingOff: (question: { readonly resource: Resource; readonly text: string }) => boolean;
+  readonly isCoolingOff: (question: { readonly resource: Resource; readonly query: string }) => boolean;
   /** Seconds until the upstream is asked again, where it is left alone: for responses that tell of its failure. */
   readonly retryAfterSeconds: (resource: Resource) => number | undefined;
   readonly queueLength: (priority: Priority) => number;
@@ -89,7 +89,7 @@ const DAY_SECONDS = 86_400;
 
 export function createBudget(options: BudgetOptions, config: BudgetConfig): Budget {
   const { limiter, apps, clock, fraction, observer, keyVersion, sharedCircuits: shared, probe } = options;
-  const now = clock.steady;
+  const now = clock.monotonic;
   const circuits = createCircuits(
     { shared, now, keyVersion, fraction, probeWanted: probe, warn: observer.warn },
     config,
@@ -118,8 +118,8 @@ export function createBudget(options: BudgetOptions, config: BudgetConfig): Budg
   return {
     run: dispatcher.run,
     expect: dispatcher.expect,
-    isCoolingOff: ({ resource, text }) =>
-      "until" in circuits.passage({ resource, question: text, cause: "miss" }),
+    isCoolingOff: ({ resource, query }) =>
+      "until" in circuits.passage({ resource, question: query, cause: "miss" }),
     retryAfterSeconds(resource) {
       const forMs = stoppedForMs(circuits, resource);
       return forMs > 0 ? retryAfterSeconds(forMs) : undefined;

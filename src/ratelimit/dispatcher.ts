@@ -11,7 +11,7 @@ import Bottleneck from "bottleneck";
 
 import { Problem } from "../errors.ts";
 import { type Clock, pause } from "../process/clock.ts";
-import type { Order, Priority, SendEnd } from "../types.ts";
+import type { UpstreamRequest, Priority, SendEnd } from "../types.ts";
 import { queryHash } from "../usage/ledger.ts";
 import { type Admission, appsOf, callOf, createAdmission, kindsOf } from "./admission.ts";
 import type { CircuitScope } from "./circuit-breaker.ts";
@@ -66,7 +66,7 @@ type Job<T> = (ended: (end: SendEnd) => void, permit: Permit) => Promise<T>;
 
 export interface Dispatcher {
   /** Runs a job when its turn has come; see `Throttled`. */
-  readonly run: <T>(order: Order, job: Job<T>) => Promise<T>;
+  readonly run: <T>(order: UpstreamRequest, job: Job<T>) => Promise<T>;
   /** How long a call that came now would wait. */
   readonly expect: (kind: QueueKind) => Expectation;
   readonly queueLength: (priority: Priority) => number;
@@ -79,7 +79,7 @@ export interface Dispatcher {
 
 /** A call that waits. */
 interface Entry {
-  readonly order: Order;
+  readonly order: UpstreamRequest;
   readonly enteredAt: number;
   readonly isAlive: () => boolean;
   readonly depart: (permit: Permit, probeOf: readonly CircuitScope[]) => Promise<void>;
@@ -111,7 +111,7 @@ export function createDispatcher(options: DispatcherOptions, config: DispatcherC
   follow(context);
   let closedBecause: Problem | undefined;
 
-  async function run<T>(order: Order, job: Job<T>): Promise<T> {
+  async function run<T>(order: UpstreamRequest, job: Job<T>): Promise<T> {
     if (closedBecause !== undefined) throw closedBecause;
     context.noticed(appsOf(order));
     refuseRetry(context, order);
@@ -160,7 +160,7 @@ function createContext(options: DispatcherOptions, config: DispatcherConfig): Co
     createFairness(),
   ];
   const slots = createSlots(() => context.config.concurrency, apps.weightOf);
-  const noticed = (seen: Iterable<string>): void => noticeApps(fairness, seen, clock.steady());
+  const noticed = (seen: Iterable<string>): void => noticeApps(fairness, seen, clock.monotonic());
   const view = (): View => {
     const state = limiter.state();
     noticed(new Set(state.waitingElsewhere.map(({ app }) => app)));
@@ -170,7 +170,7 @@ function createContext(options: DispatcherOptions, config: DispatcherConfig): Co
       waiting: queue.counts(),
       fairness,
       config: { apps, reserve },
-      now: clock.steady(),
+      now: clock.monotonic(),
     });
   };
   const admission = createAdmission({
@@ -194,7 +194,7 @@ function createContext(options: DispatcherOptions, config: DispatcherConfig): Co
     admission,
     view,
     noticed,
-    active: () => activeApps(fairness, clock.steady()),
+    active: () => activeApps(fairness, clock.monotonic()),
     change,
     blockedUntil: 0,
     asking: Promise.resolve(),
@@ -219,7 +219,7 @@ function follow(context: Context): void {
 }
 
 /** A retry that the retry budget does not allow is refused: its caller is told how the first call failed. */
-function refuseRetry({ circuits }: Context, { cause }: Order): void {
+function refuseRetry({ circuits }: Context, { cause }: UpstreamRequest): void {
   if (cause === "retry" && !circuits.mayRetry())
     throw new Problem("upstream-unavailable", { refusedHere: true, internal: "the retry budget is used up" });
 }
@@ -321,7 +321,7 @@ async function nextDeparture(context: Context): Promise<(() => Promise<void>) | 
     const picked = await pick(context, queue.heads());
     if (picked.kind === "go") return picked.depart;
     if (picked.kind === "wait")
-      await pause(clock, Math.max(1, Math.ceil(picked.until - clock.steady())), changed);
+      await pause(clock, Math.max(1, Math.ceil(picked.until - clock.monotonic())), changed);
   }
   return undefined;
 }
@@ -339,7 +339,7 @@ interface Candidate extends Head<Entry> {
 /** Gets a permit for the call that is first in the fair order. */
 async function pick(context: Context, heads: readonly Head<Entry>[]): Promise<Picked> {
   const { limiter, config, clock } = context;
-  if (config.mode === "enforce" && clock.steady() < context.blockedUntil)
+  if (config.mode === "enforce" && clock.monotonic() < context.blockedUntil)
     return { kind: "wait", until: context.blockedUntil };
   const passing = candidatesIn(context, heads);
   let { until } = passing;
@@ -355,7 +355,7 @@ async function pick(context: Context, heads: readonly Head<Entry>[]): Promise<Pi
     if (expired(context, candidate)) return { kind: "again" };
     context.slots.take(candidate.app, candidate.priority);
     context.circuits.reserve(candidate.probeOf);
-    const asked = { at: clock.steady(), wasQueued: context.queue.has(candidate.entry) };
+    const asked = { at: clock.monotonic(), wasQueued: context.queue.has(candidate.entry) };
     const request = requestFor(candidate, leave);
     const acquired =
       config.mode === "observe"
@@ -403,8 +403,8 @@ function expired(context: Context, { app, priority, entry }: Candidate): boolean
 }
 
 function requestFor({ app, priority, resource, entry }: Candidate, leave: readonly number[]): PermitRequest {
-  const { cause, text } = entry.order;
-  return { app, priority, resource, cause, query: queryHash(text), leave };
+  const { cause, query: hashed } = entry.order;
+  return { app, priority, resource, cause, query: queryHash(hashed), leave };
 }
 
 /** A permit that took longer to come may be stale by the time the call arrives. */
@@ -419,7 +419,7 @@ async function departing(
   const { circuits, limiter, clock, queue, slots } = context;
   const { entry, probeOf, app, priority } = candidate;
   const isClaimed = probeOf.length === 0 || (await circuits.claim(probeOf));
-  const isPrompt = clock.steady() - asked.at <= LONGEST_ASKING_MS;
+  const isPrompt = clock.monotonic() - asked.at <= LONGEST_ASKING_MS;
   // The call may have been withdrawn meanwhile.
   const isWanted = entry.isAlive() && queue.has(entry) === asked.wasQueued;
   if (isClaimed && isPrompt && isWanted) {
@@ -443,7 +443,7 @@ async function send<T>(
   observer.departed(permit.request, clock.now() - enteredAt);
   if (order.cause !== "retry") circuits.departed();
   const sent = { probeOf, keyVersion: context.keyVersion() };
-  const startedAt = clock.steady();
+  const startedAt = clock.monotonic();
   let isSettled = false;
   const settle = (end: SendEnd): void => {
     if (isSettled) return;
@@ -455,7 +455,7 @@ async function send<T>(
   try {
     return await job(settle, permit);
   } finally {
-    const durationMs = clock.steady() - startedAt;
+    const durationMs = clock.monotonic() - startedAt;
     settle({ status: "reset", arrivedAfterMs: durationMs, durationMs });
     context.slots.free(permit.request.app, permit.request.priority);
     context.change.raise();

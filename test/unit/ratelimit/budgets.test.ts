@@ -23,7 +23,7 @@ function createScene(listed: readonly ListedApp[] = [], unlistedLabels = 20): Sc
     listed.flatMap(({ id, perDay }) => (perDay === null ? [] : [[id, perDay] as const])),
   );
   const windows = [{ name: "1m", limit: 60, windowMs: MINUTE }];
-  const limiter = createFakeLimiters({ windows, perDay, now: clock.steady }).join();
+  const limiter = createFakeLimiters({ windows, perDay, now: clock.monotonic }).join();
   const apps = createApps({ listed, defaultWeight: 1, maxUnlisted: 100, unlistedLabels });
   const observed: string[] = [];
   const budget = createBudget(
@@ -57,12 +57,12 @@ function createScene(listed: readonly ListedApp[] = [], unlistedLabels = 20): Sc
     clock,
     observed,
     async ask(app, end = {}) {
-      apps.identify(app, undefined, clock.steady());
+      apps.identify(app, undefined, clock.monotonic());
       const order = {
         app,
         cause: "miss",
         resource: "listings",
-        text: String(asked++),
+        query: String(asked++),
         waiting: waitingOf(),
       } as const;
       return await budget
@@ -120,7 +120,7 @@ describe("a budget", () => {
 
   it("says for how long the upstream is left alone, and that one call may try it then", async () => {
     const { budget, ask, clock } = createScene();
-    const question = { resource: "listings", text: "?" } as const;
+    const question = { resource: "listings", query: "?" } as const;
     expect([budget.isCoolingOff(question), budget.retryAfterSeconds("listings")]).toEqual([false, undefined]);
     await ask("a", { status: 503, slowDown: { cause: "unavailable", forMs: 10 * SECOND } });
     expect([budget.isCoolingOff(question), budget.retryAfterSeconds("listings")]).toEqual([true, 10]);

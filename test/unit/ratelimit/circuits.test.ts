@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 
 import { probeDelayMs } from "../../../src/ratelimit/circuit-breaker.ts";
 import type { CircuitNews, SharedCircuits } from "../../../src/ratelimit/circuits.ts";
-import type { Order, SendEnd } from "../../../src/types.ts";
+import type { UpstreamRequest, SendEnd } from "../../../src/types.ts";
 import { createFakeClock, settled } from "../../support/fake-clock.ts";
 import { createFakeLimiters } from "../../support/fake-limiter.ts";
 import {
@@ -29,16 +29,21 @@ const SLOW_DOWN: Partial<SendEnd> = {
 };
 
 /** Asks so many questions, each of its own. @returns how each ended */
-async function askAll(scene: Scene, count: number, end: Partial<SendEnd>, order: Partial<Order> = {}) {
+async function askAll(
+  scene: Scene,
+  count: number,
+  end: Partial<SendEnd>,
+  order: Partial<UpstreamRequest> = {},
+) {
   const results: unknown[] = [];
   for (let index = 0; index < count; index++)
-    results.push(await scene.ask({ text: `q${index}`, ...order }, end));
+    results.push(await scene.ask({ query: `q${index}`, ...order }, end));
   return results;
 }
 
 function sentAt({ limiters, clock }: Scene, startedAt: number): number[] {
   return limiters.sends.map(({ at }) =>
-    Math.round((at - startedAt + (clock.now() - clock.steady())) / SECOND),
+    Math.round((at - startedAt + (clock.now() - clock.monotonic())) / SECOND),
   );
 }
 
@@ -54,7 +59,7 @@ describe("a circuit opens", () => {
     const waiting = { ...scene.clock, deadlineAt: () => scene.clock.now() + SECOND };
     await askAll(scene, 20, end, { waiting: waitingUntil(waiting.deadlineAt) });
     expect(scene.limiters.sends).toHaveLength(after);
-    expect(await scene.ask({ text: "x", waiting: waitingUntil(waiting.deadlineAt) })).toMatchObject(
+    expect(await scene.ask({ query: "x", waiting: waitingUntil(waiting.deadlineAt) })).toMatchObject(
       UNAVAILABLE,
     );
     const elsewhere = await scene.ask({ resource: "areas", waiting: waitingUntil(waiting.deadlineAt) });
@@ -65,7 +70,7 @@ describe("a circuit opens", () => {
   it("not while most calls are answered", async () => {
     const scene = createScene();
     for (let index = 0; index < 60; index++)
-      await scene.ask({ text: `q${index}` }, index % 3 === 0 ? FAILED : {});
+      await scene.ask({ query: `q${index}` }, index % 3 === 0 ? FAILED : {});
     expect(scene.limiters.sends).toHaveLength(60);
   });
 
@@ -110,7 +115,10 @@ describe("a half-open circuit", () => {
 
   it("is probed by one replica", async () => {
     const clock = createFakeClock();
-    const limiters = createFakeLimiters({ windows: [{ limit: 100, windowMs: MINUTE }], now: clock.steady });
+    const limiters = createFakeLimiters({
+      windows: [{ limit: 100, windowMs: MINUTE }],
+      now: clock.monotonic,
+    });
     const hub = createHub();
     const [one, two] = [1, 2].map(() => createScene({ clock, limiters, shared: hub() }));
     if (one === undefined || two === undefined) throw new Error("two replicas");
@@ -130,7 +138,7 @@ describe("an outage", () => {
     const scene = createScene({ windows: [{ limit: 600, windowMs: MINUTE }] });
     const startedAt = scene.clock.now();
     while (scene.clock.now() < startedAt + 3 * HOUR) {
-      await scene.ask({ text: `q${scene.clock.now()}`, resource: "listings" }, FAILED);
+      await scene.ask({ query: `q${scene.clock.now()}`, resource: "listings" }, FAILED);
       await scene.clock.advance(SECOND);
     }
     const spent = scene.limiters.sends.length;
@@ -144,8 +152,8 @@ describe("an outage", () => {
     const scene = createScene();
     let retried = 0;
     for (let index = 0; index < 200; index++) {
-      await scene.ask({ text: `q${index}` });
-      if ((await scene.ask({ text: `q${index}`, cause: "retry" })) === ANSWERED) retried++;
+      await scene.ask({ query: `q${index}` });
+      if ((await scene.ask({ query: `q${index}`, cause: "retry" })) === ANSWERED) retried++;
     }
     expect(retried).toBeLessThanOrEqual(23);
     expect(retried).toBeGreaterThanOrEqual(20);
@@ -177,18 +185,18 @@ describe("refused credentials", () => {
 
   it("of one question, asked again and again, stop nothing", async () => {
     const scene = createScene();
-    for (let index = 0; index < 10; index++) await scene.ask({ text: "forbidden" }, REFUSED);
-    expect(await scene.ask({ text: "other" })).toBe(ANSWERED);
+    for (let index = 0; index < 10; index++) await scene.ask({ query: "forbidden" }, REFUSED);
+    expect(await scene.ask({ query: "other" })).toBe(ANSWERED);
   });
 
   it("are tried again with a question that was answered before, after 30 s and then ever more seldom", async () => {
     const scene = createScene();
-    await scene.ask({ text: "known" });
+    await scene.ask({ query: "known" });
     await askAll(scene, 3, REFUSED);
     const startedAt = scene.clock.now();
     while (scene.clock.now() < startedAt + 10 * MINUTE) {
-      await scene.ask({ text: "unknown" }, REFUSED);
-      await scene.ask({ text: "known" }, REFUSED);
+      await scene.ask({ query: "unknown" }, REFUSED);
+      await scene.ask({ query: "known" }, REFUSED);
       await scene.clock.advance(SECOND);
     }
     expect(sentAt(scene, startedAt).slice(4)).toEqual([30, 90, 210, 450]);
@@ -196,11 +204,11 @@ describe("refused credentials", () => {
 
   it("ask for a probe where no caller asks such a question", async () => {
     const scene = createScene();
-    await scene.ask({ text: "known" });
+    await scene.ask({ query: "known" });
     await askAll(scene, 3, REFUSED);
     await scene.clock.advance(30 * SECOND);
     expect(scene.probesWanted()).toBe(0);
-    expect(await scene.ask({ text: "unknown" })).toMatchObject({ code: "upstream-authentication-failed" });
+    expect(await scene.ask({ query: "unknown" })).toMatchObject({ code: "upstream-authentication-failed" });
     expect(scene.probesWanted()).toBe(1);
   });
 
@@ -215,7 +223,7 @@ describe("refused credentials", () => {
     const scene = createScene();
     await askAll(scene, 80, REFUSED);
     await scene.clock.advance(MINUTE);
-    await scene.ask({ text: "again" }, REFUSED);
+    await scene.ask({ query: "again" }, REFUSED);
     expect(scene.logged).toEqual([
       { refusedCalls: 1, refusedCallers: 0 },
       { refusedCalls: 3, refusedCallers: 77 },
@@ -223,7 +231,7 @@ describe("refused credentials", () => {
   });
 });
 
-function waitingUntil(deadlineAt: () => number): Order["waiting"] {
+function waitingUntil(deadlineAt: () => number): UpstreamRequest["waiting"] {
   return {
     abandoned: new AbortController().signal,
     deadlineAt,

@@ -6,7 +6,7 @@ import {
   type DispatcherConfig,
 } from "../../../src/ratelimit/dispatcher.ts";
 import type { RateWindow } from "../../../src/ratelimit/rate-window.ts";
-import type { Waiting, Order, SendEnd } from "../../../src/types.ts";
+import type { Waiting, UpstreamRequest, SendEnd } from "../../../src/types.ts";
 import { createFakeClock, type FakeClock, settled } from "../../support/fake-clock.ts";
 import { createFakeLimiters, type FakeLimiters } from "../../support/fake-limiter.ts";
 import { waitingOf } from "../../support/waiting.ts";
@@ -42,9 +42,9 @@ export interface Scene {
   readonly probesWanted: () => number;
   readonly key: { version: number };
   /** Starts a call that lasts until the test answers it. */
-  readonly call: (app: string, order?: Partial<Order>, waiting?: Partial<Waiting>) => Call;
+  readonly call: (app: string, order?: Partial<UpstreamRequest>, waiting?: Partial<Waiting>) => Call;
   /** A call that is answered at once. @returns its error, or `answered` */
-  readonly ask: (order?: Partial<Order>, end?: Partial<SendEnd>) => Promise<unknown>;
+  readonly ask: (order?: Partial<UpstreamRequest>, end?: Partial<SendEnd>) => Promise<unknown>;
 }
 
 export const ANSWERED = "answered";
@@ -52,7 +52,7 @@ export const ANSWERED = "answered";
 export function createScene(options: SceneOptions = {}): Scene {
   const { windows = [{ limit: 1_000, windowMs: MINUTE }], clock = createFakeClock(), perDay } = options;
   const limiters =
-    options.limiters ?? createFakeLimiters({ windows, now: clock.steady, ...(perDay && { perDay }) });
+    options.limiters ?? createFakeLimiters({ windows, now: clock.monotonic, ...(perDay && { perDay }) });
   const apps = createApps({ listed: [], defaultWeight: 1, maxUnlisted: 100, unlistedLabels: 20, ...options });
   const [departed, refused]: [string[], string[]] = [[], []];
   const logged: Readonly<Record<string, unknown>>[] = [];
@@ -61,7 +61,7 @@ export function createScene(options: SceneOptions = {}): Scene {
   const circuits = createCircuits(
     {
       shared: options.shared ?? unsharedCircuits(),
-      now: clock.steady,
+      now: clock.monotonic,
       keyVersion: () => key.version,
       probeWanted: () => probesWanted++,
       warn: (_message, fields) => void logged.push(fields),
@@ -87,10 +87,17 @@ export function createScene(options: SceneOptions = {}): Scene {
   );
   const call: Scene["call"] = (app, order = {}, waiting = {}) => {
     const { promise: end, resolve } = Promise.withResolvers<SendEnd>();
-    const startedAt = clock.steady();
+    const startedAt = clock.monotonic();
     let hasStarted = false;
-    const who: Order["waiting"] = { ...waitingOf(), apps: () => [app], ...waiting };
-    const full: Order = { app, cause: "miss", resource: "listings", text: `${app}?`, waiting: who, ...order };
+    const who: UpstreamRequest["waiting"] = { ...waitingOf(), apps: () => [app], ...waiting };
+    const full: UpstreamRequest = {
+      app,
+      cause: "miss",
+      resource: "listings",
+      query: `${app}?`,
+      waiting: who,
+      ...order,
+    };
     const result = dispatcher
       .run(full, async (ended) => {
         hasStarted = true;
@@ -102,7 +109,7 @@ export function createScene(options: SceneOptions = {}): Scene {
       result,
       hasStarted: () => hasStarted,
       answer: (changes) =>
-        resolve({ status: 200, arrivedAfterMs: 0, durationMs: clock.steady() - startedAt, ...changes }),
+        resolve({ status: 200, arrivedAfterMs: 0, durationMs: clock.monotonic() - startedAt, ...changes }),
     };
   };
   return {

@@ -65,7 +65,7 @@ describe("a call", () => {
 
   it("is settled as lost when its job does not say how it ended", async () => {
     const { dispatcher, limiters } = createScene();
-    const order = { app: "app", cause: "miss", resource: "listings", text: "?" } as const;
+    const order = { app: "app", cause: "miss", resource: "listings", query: "?" } as const;
     const waiting = { ...unwatched(), apps: () => ["app"] };
     const lost = dispatcher.run({ ...order, waiting }, async () => {
       throw new Error("a bug");
