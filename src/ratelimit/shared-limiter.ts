@@ -1,0 +1,674 @@
+/**
+ * The hard limits of all replicas together: Redis decides while it answers, a replica's own escrow while it does not.
+ *
+ * Proof. In each window, what Redis counts and what the other slots may still spend by themselves is at most the
+ * limit after each grant, because one atomic script grants and checks this [1][2][10]. A replica that is cut off
+ * spends no more than what the script keeps reserved for its slot at that time [3][4][5], and tells it in the step
+ * that ends its reservation [6][8][11]. When data are lost, nothing is granted but those reservations until the lost
+ * grants have left the window or are known [7][9][12][13].
+ *
+ * | Rule | What                                                                                        | Where     |
+ * |------|---------------------------------------------------------------------------------------------|-----------|
+ * | 1    | A grant leaves to each other slot the escrow that this slot has not spent                   | lua       |
+ * | 2    | and to a slot whose lease has lapsed its part, limit/REPLICAS                               | lua       |
+ * | 3    | A replica that is cut off spends its part only when that has been reserved for a window     | escrow    |
+ * | 4    | It stops `degradedForMs` after its lease                                                    | escrow    |
+ * | 5    | A message that arrives too late has no effect; while Redis does not answer, it only asks the time | lua, here |
+ * | 6    | What it sent by itself is entered in the step that renews its slot                          | lua       |
+ * | 7    | A new holder spends by itself only what Redis has confirmed to fit; it inherits nothing     | lua       |
+ * | 8    | A lapsed slot is free when its holder has stopped and its calls have left the short windows | lua       |
+ * | 9    | After a loss of data all slots count as lapsed; for one short window a slot gets its escrow | lua       |
+ * | 10   | In a long window Redis confirms to each slot what it may spend alone, and reserves that     | lua       |
+ * | 11   | What a holder that never came back may have sent counts on in the long windows              | lua       |
+ * | 12   | After a loss, the first replica that returns says what counted, by age                      | lua, here |
+ * | 13   | Another server, or an older copy, counts as a loss; the calls in the data stay counted      | lua       |
+ *
+ * One command is under way at a time. It carries all that there is to say: permits that are wanted, calls that ended,
+ * what waits here. So nothing can overtake anything, and many permits cost one round trip.
+ */
+import { type Clock, pause } from "../process/clock.ts";
+import type { OriginName } from "../types.ts";
+import { limitsText } from "../usage/limits-text.ts";
+import {
+  aloneUntil,
+  allowanceAlone,
+  digestAges,
+  type EscrowSettings,
+  type EscrowWindow,
+  escrowWindows,
+  mostGrantedIn,
+  partFrom,
+} from "./escrow.ts";
+import type {
+  Acquired,
+  Limiter,
+  LimiterConfig,
+  LimiterState,
+  Permit,
+  PermitRequest,
+  WaitingApp,
+} from "./limiter.ts";
+import { createOwnSends, type OwnSends } from "./own-sends.ts";
+import type {
+  AskRedis,
+  DescribedState,
+  Digest,
+  ReplicaSlot,
+  Reply,
+  Request,
+  RequestSettings,
+  Take,
+  TakeResult,
+} from "./redis-limiter.ts";
+
+export interface SharedLimiterOptions extends EscrowSettings {
+  readonly origin: OriginName;
+  readonly config: LimiterConfig;
+  readonly ask: AskRedis;
+  readonly clock: Clock;
+  /** A name for this process, unlike any other's, past ones included. */
+  readonly process: string;
+  readonly ledger: { readonly retentionMs: number; readonly maxRecords: number };
+  /**
+   * Resolves when this process may join: not while replicas of an older protocol spend from the same Redis. Brings the
+   * calls of theirs that still count, by age.
+   */
+  readonly admission?: () => Promise<readonly { readonly id: string; readonly ageMs: number }[]>;
+  readonly warn: (message: string, fields: Readonly<Record<string, unknown>>) => void;
+}
+
+export interface SharedLimiter extends Limiter {
+  /** Redis may be there again. */
+  readonly check: () => void;
+  /**
+   * The slots as Redis knows them. @param dead a process, or the number of a slot whose process is not known: an
+   * operator says that it is dead. Rejects where Redis does not answer.
+   */
+  readonly replicas: (dead?: string) => Promise<readonly ReplicaSlot[]>;
+}
+
+const DAY_MS = 86_400_000;
+/** How often what waits is told, and what waits elsewhere is heard. */
+const STATE_MS = 250;
+/** While Redis does not answer it is asked so often. */
+const RETRY_MS = 100;
+/** When Redis has no data, replicas that know of some are waited for so long. */
+const SETTLE_MS = 2_000;
+/** After a loss of data, so long at least for one that knows what counted in the long windows. */
+const RETURN_MS = 10_000;
+/** Redis' clock has jumped when it is ahead of what is possible by more than this. */
+const JUMP_MS = 1_000;
+/** The part of `arrivalMs` that is left for the way from the socket to the upstream. */
+const TRANSIT = 0.25;
+
+interface Pending {
+  readonly take: Take;
+  readonly request: PermitRequest;
+  readonly resolve: (acquired: Acquired) => void;
+}
+
+interface Heard {
+  readonly time: number;
+  readonly askedAt: number;
+  readonly heardAt: number;
+}
+
+/** All that changes. */
+interface Side {
+  readonly options: SharedLimiterOptions;
+  readonly own: OwnSends;
+  config: LimiterConfig;
+  windows: readonly EscrowWindow[];
+  /** A new configuration that is yet to be joined with. */
+  next: LimiterConfig | undefined;
+  pending: Pending[];
+  waiting: readonly WaitingApp[];
+  toldWaiting: boolean;
+  calls: number;
+  last: Heard | undefined;
+  isReachable: boolean;
+  /** The last attempt has failed: the escrow decides. */
+  isCutOff: boolean;
+  isJoined: boolean;
+  hasEverJoined: boolean;
+  hasJumped: boolean;
+  /** What this replica has been told: the epoch of the data, and what counted. */
+  epoch: string | undefined;
+  /** The epoch that Redis is in. */
+  serverEpoch: string | undefined;
+  slot: number | undefined;
+  quotas: readonly number[];
+  acknowledgedAt: number;
+  noEffectAfter: number;
+  digest: (Omit<Digest, "elapsedMs" | "since"> & Heard) | undefined;
+  counts: readonly (readonly [spent: number, reserved: number])[];
+  described: DescribedState | undefined;
+  describedAt: number;
+  /** What was left in each window when a permit was last refused. */
+  refusedAt: readonly number[] | undefined;
+  isBusy: boolean;
+  isClosing: boolean;
+  isClosed: boolean;
+  renewAt: number;
+  stateAt: number;
+  cancelTimer: () => void;
+  changed: () => void;
+  /** Called after each turn. */
+  onTurn: () => void;
+}
+
+export function createSharedLimiter(options: SharedLimiterOptions): SharedLimiter {
+  const side = createSide(options);
+  if (options.admission === undefined) wake(side);
+  else void admit(side, options.admission);
+  return {
+    acquire: (request) => acquire(side, request, false),
+    async acquireAnyway(request) {
+      const acquired = await acquire(side, request, true);
+      return acquired.kind === "permit" ? acquired.permit : alone(side, takeOf(side, request, true), request);
+    },
+    complete(permit, end) {
+      side.own.end(permit.id, permit.request.app, options.clock.steady(), end);
+      wake(side);
+    },
+    release(permit) {
+      side.own.end(permit.id, permit.request.app, options.clock.steady(), undefined);
+      wake(side);
+      side.changed();
+    },
+    state: () => stateOf(side),
+    announce(waiting) {
+      if (waiting.length === 0 && side.waiting.length === 0) return;
+      side.waiting = waiting;
+      side.toldWaiting = false;
+      wake(side);
+    },
+    onChange(listener) {
+      side.changed = listener;
+    },
+    configure(config) {
+      const { windows, arrivalMs } = side.next ?? side.config;
+      const isSame = limitsText(windows) === limitsText(config.windows) && arrivalMs === config.arrivalMs;
+      if (side.next === undefined && isSame) side.config = config;
+      else side.next = config;
+      wake(side);
+    },
+    check: () => wake(side),
+    replicas: (dead) => replicas(side, dead),
+    close: () => close(side),
+  };
+}
+
+function createSide(options: SharedLimiterOptions): Side {
+  const { config, clock } = options;
+  return {
+    options,
+    own: createOwnSends(),
+    config,
+    windows: escrowWindows(config.windows, options),
+    next: undefined,
+    pending: [],
+    waiting: [],
+    toldWaiting: true,
+    calls: 0,
+    last: undefined,
+    isReachable: false,
+    isCutOff: false,
+    isJoined: false,
+    hasEverJoined: false,
+    hasJumped: false,
+    epoch: undefined,
+    serverEpoch: undefined,
+    slot: undefined,
+    quotas: [],
+    acknowledgedAt: Number.NEGATIVE_INFINITY,
+    noEffectAfter: Number.NEGATIVE_INFINITY,
+    digest: undefined,
+    counts: [],
+    described: undefined,
+    describedAt: Number.NEGATIVE_INFINITY,
+    refusedAt: undefined,
+    isBusy: options.admission !== undefined,
+    isClosing: false,
+    isClosed: false,
+    renewAt: clock.steady(),
+    stateAt: clock.steady(),
+    cancelTimer: () => undefined,
+    changed: () => undefined,
+    onTurn: () => undefined,
+  };
+}
+
+async function admit(side: Side, admission: NonNullable<SharedLimiterOptions["admission"]>): Promise<void> {
+  const now = side.options.clock.steady();
+  for (const { id, ageMs } of await admission()) {
+    const record = { resource: "listings", cause: "miss", query: "" } as const;
+    const take = { ...record, id, app: "other", leave: [], perDay: undefined, isAnyway: true };
+    // Redis is not to enter it in the ledger: the old protocol's has it.
+    side.own.enter(take, { now, latest: now - ageMs, wasTold: true });
+  }
+  side.isBusy = false;
+  wake(side);
+}
+
+const countMs = ({ config, options }: Side): number => config.arrivalMs + options.timeoutMs;
+
+// Turns: one command at a time.
+
+/** Gives the next command now, if there is something to say and none is under way. */
+function wake(side: Side): void {
+  if (!side.isBusy && !side.isClosed) void turn(side);
+}
+
+async function turn(side: Side): Promise<void> {
+  side.cancelTimer();
+  side.isBusy = true;
+  const again = await oneTurn(side).catch((error: unknown) => {
+    // Redis has answered what cannot be understood.
+    failed(side, error);
+    return RETRY_MS;
+  });
+  side.isBusy = false;
+  side.onTurn();
+  if (side.isClosed) return;
+  if (again === 0) return void turn(side);
+  side.cancelTimer = side.options.clock.after(again, () => wake(side));
+}
+
+/** @returns when the next turn is due, in milliseconds */
+async function oneTurn(side: Side): Promise<number> {
+  if (!side.isReachable) return (await askTime(side)) ? 0 : RETRY_MS;
+  if (!side.isJoined) return (await join(side)) ? 0 : RETRY_MS;
+  const now = side.options.clock.steady();
+  const hasWork =
+    side.pending.length > 0 || side.own.hasEnded() || !side.toldWaiting || side.next !== undefined;
+  const isWaiting = side.waiting.length > 0 || side.refusedAt !== undefined;
+  const dueIn = Math.min(side.renewAt - now, isWaiting ? side.stateAt - now : Number.POSITIVE_INFINITY);
+  if (!hasWork && !side.isClosing && dueIn > 0) return dueIn;
+  return (await sync(side)) ? (side.isClosed ? RETRY_MS : 1) : 0;
+}
+
+/** Asks Redis. @returns nothing where there was no answer in time: then the answer is as if it had never come */
+async function ask(side: Side, request: Request): Promise<Reply | undefined> {
+  const { clock, timeoutMs, ask: send } = side.options;
+  const askedAt = clock.steady();
+  if (request.kind !== "time" && side.last !== undefined)
+    side.noEffectAfter = Math.max(
+      side.noEffectAfter,
+      askedAt + timeoutMs + (side.last.heardAt - side.last.askedAt),
+    );
+  const reply = await within(
+    side,
+    send(request, settingsOf(side)).catch((error: unknown) => {
+      failed(side, error);
+      return undefined;
+    }),
+  );
+  const heardAt = clock.steady();
+  if (reply === undefined || heardAt > askedAt + timeoutMs) {
+    failed(side, new Error(`no answer within ${timeoutMs} ms`));
+    return undefined;
+  }
+  const { last } = side;
+  if (last !== undefined && reply.time > last.time + (heardAt - last.askedAt) + JUMP_MS)
+    side.hasJumped = true;
+  side.last = { time: reply.time, askedAt, heardAt };
+  side.serverEpoch = reply.epoch;
+  return reply;
+}
+
+function within(side: Side, reply: Promise<Reply | undefined>): Promise<Reply | undefined> {
+  const { clock, timeoutMs } = side.options;
+  return new Promise((resolve) => {
+    const cancel = clock.after(timeoutMs, () => resolve(undefined));
+    void reply.then((value) => {
+      cancel();
+      resolve(value);
+    });
+  });
+}
+
+/** [5] From now on Redis is only asked for the time, until it answers. */
+function failed(side: Side, error: unknown): void {
+  side.isReachable = false;
+  side.isJoined = false;
+  if (!side.isCutOff && side.hasEverJoined) {
+    const reason = error instanceof Error ? error.message : String(error);
+    side.options.warn("Redis does not answer the rate limiter; this replica goes on with its escrow", {
+      origin: side.options.origin,
+      reason,
+    });
+  }
+  const wasCutOff = side.isCutOff;
+  side.isCutOff = true;
+  const pending = side.pending.splice(0);
+  for (const { take, request, resolve } of pending) resolve(decideAlone(side, take, request));
+  if (!wasCutOff) side.changed();
+}
+
+async function askTime(side: Side): Promise<boolean> {
+  const reply = await ask(side, { kind: "time", low: lowestTime(side) });
+  side.isReachable = reply !== undefined;
+  return side.isReachable;
+}
+
+/** Redis' time is this at least. */
+function lowestTime({ last, options }: Side): number | undefined {
+  return last && last.time + (options.clock.steady() - last.heardAt);
+}
+
+function common(side: Side): { low: number | undefined; epoch: string | undefined; quotas: readonly number[] } {
+  return { low: lowestTime(side), epoch: side.epoch, quotas: side.quotas };
+}
+
+function settingsOf(side: Side): RequestSettings {
+  const { options, windows, config } = side;
+  const { process, replicas, leaseMs, timeoutMs, degradedForMs, ledger } = options;
+  const shortMs = Math.max(0, ...windows.filter(({ isLong }) => !isLong).map(({ ms }) => ms));
+  const aloneMs = degradedForMs + countMs(side);
+  const longestMs = Math.max(DAY_MS, ...windows.map(({ ms }) => ms));
+  return {
+    process,
+    windows,
+    limits: limitsText(config.windows),
+    ...{ replicas, leaseMs, timeoutMs, ...ledger },
+    countMs: countMs(side),
+    aloneMs,
+    goneMs: aloneMs + shortMs,
+    settleMs: Math.max(leaseMs, Math.min(SETTLE_MS, shortMs)),
+    returnMs: RETURN_MS,
+    pollMs: STATE_MS,
+    keepMs: longestMs + countMs(side),
+  };
+}
+
+async function join(side: Side): Promise<boolean> {
+  const { clock, origin, warn } = side.options;
+  const now = clock.steady();
+  const isFull = side.hasJumped || side.epoch !== side.serverEpoch;
+  const sends = side.own.known(isFull, now);
+  const { hasJumped, isCutOff } = side;
+  const askedAt = now;
+  const mayClaim = side.slot !== undefined && now <= aloneUntil({ ...tenureOf(side) }, side.options);
+  const reply = await ask(side, {
+    kind: "join",
+    ...common(side),
+    slot: mayClaim ? side.slot : undefined,
+    sends,
+    isFull,
+    digest: isFull ? digestOf(side, now) : undefined,
+    hasJumped,
+  });
+  if (reply === undefined) return false;
+  if (reply.kind !== "joined") {
+    side.isReachable = reply.kind === "upload";
+    return false;
+  }
+  side.own.told(sends);
+  if (!mayClaim || reply.slot !== side.slot) side.quotas = [];
+  Object.assign(side, { slot: reply.slot, epoch: reply.epoch, acknowledgedAt: askedAt, hasJumped: false });
+  Object.assign(side, { isJoined: true, hasEverJoined: true, isCutOff: false });
+  side.renewAt = now;
+  if (reply.mayHaveOverrun)
+    warn("Redis lost data and new replicas went on before one that knew them: a limit may have been exceeded", {
+      origin,
+    });
+  if (isCutOff) side.changed();
+  return true;
+}
+
+function tenureOf({ slot = 0, quotas, acknowledgedAt, noEffectAfter }: Side): Parameters<typeof aloneUntil>[0] {
+  return { slot, quotas, acknowledgedAt, noEffectAfter };
+}
+
+function digestOf(side: Side, now: number): Digest | undefined {
+  if (side.digest === undefined) return undefined;
+  const { time, counts, askedAt, heardAt } = side.digest;
+  return { time, counts, elapsedMs: now - heardAt, since: mostGrantedIn(side.windows, now - askedAt) };
+}
+
+async function sync(side: Side): Promise<boolean> {
+  const { clock, leaseMs } = side.options;
+  const askedAt = clock.steady();
+  const isLeaving = side.isClosing || side.next !== undefined;
+  const pending = isLeaving ? [] : side.pending.splice(0);
+  const { reports, confirm } = side.own.ended(askedAt);
+  const wantsState = askedAt >= side.stateAt && (side.waiting.length > 0 || side.refusedAt !== undefined);
+  const isRenewing = askedAt >= side.renewAt;
+  const tells = wantsState || !side.toldWaiting;
+  const reply = await ask(side, {
+    kind: "sync",
+    ...common(side),
+    slot: side.slot,
+    ended: reports,
+    takes: pending.map(({ take }) => take),
+    waiting: tells ? side.waiting.map(({ app, priority, count }) => [app, priority, count]) : undefined,
+    isLeaving,
+    digestAges: isRenewing ? digestAges(side.windows) : undefined,
+    wantsState,
+    perDay: wantsState ? [...side.config.perDay] : [],
+  });
+  if (reply?.kind === "left") return leave(side, confirm);
+  if (reply?.kind !== "synced") {
+    // A permit whose grant was not heard is given back.
+    const now = clock.steady();
+    for (const { take } of pending) side.own.end(take.id, take.app, now, undefined);
+    if (reply === undefined || reply.kind === "late") failed(side, new Error("a command came late"));
+    side.isJoined = false;
+    const until = now + RETRY_MS;
+    for (const { take, request, resolve } of pending)
+      resolve(side.isCutOff ? decideAlone(side, take, request) : { kind: "wait", until, reason: "joining" });
+    return false;
+  }
+  confirm();
+  side.acknowledgedAt = askedAt;
+  side.quotas = reply.quotas;
+  side.counts = reply.windows;
+  if (tells) side.toldWaiting = true;
+  if (isRenewing) side.renewAt = askedAt + leaseMs / 4;
+  if (reply.digest && side.last) side.digest = { counts: reply.digest, ...side.last };
+  if (reply.state) Object.assign(side, { described: reply.state, describedAt: clock.steady() });
+  if (wantsState) side.stateAt = askedAt + STATE_MS;
+  answer(side, pending, reply.results);
+  tellOfRoom(side, wantsState);
+  // Without a slot it asks for one now and then.
+  if (isRenewing && side.slot === undefined) side.isJoined = false;
+  side.own.forget(askedAt - settingsOf(side).keepMs);
+  return true;
+}
+
+function answer(side: Side, pending: readonly Pending[], results: readonly TakeResult[]): void {
+  const now = side.options.clock.steady();
+  for (const [index, { take, request, resolve }] of pending.entries()) {
+    const result = results[index];
+    if (result === undefined) throw new Error("the script answered fewer permits than were asked for");
+    if (result.isGranted === true) {
+      side.own.enter(take, { now, latest: now + countMs(side), wasTold: true });
+      resolve({ kind: "permit", permit: permitOf(side, take.id, request, now) });
+    } else {
+      side.refusedAt = remainingIn(side);
+      resolve({ kind: "wait", until: now + result.inMs, reason: result.reason });
+    }
+  }
+}
+
+const remainingIn = ({ windows, counts }: Side): number[] =>
+  windows.map(({ limit }, index) => Math.max(0, limit - (counts[index]?.[0] ?? 0) - (counts[index]?.[1] ?? 0)));
+
+/** Says that asking again may help, once there is more than when a permit was last refused. */
+function tellOfRoom(side: Side, hasState: boolean): void {
+  const { refusedAt } = side;
+  if (refusedAt === undefined) {
+    if (hasState) side.changed();
+    return;
+  }
+  const isMore = remainingIn(side).some((left, index) => left > (refusedAt[index] ?? 0));
+  // Nobody has asked again for a while.
+  if (isMore || side.waiting.length === 0) side.refusedAt = undefined;
+  if (isMore || hasState) side.changed();
+}
+
+/** The slot is given back: this process stops, or joins with another configuration. */
+function leave(side: Side, confirm: () => void): boolean {
+  confirm();
+  Object.assign(side, { isJoined: false, slot: undefined, quotas: [], counts: [], described: undefined });
+  if (side.isClosing) side.isClosed = true;
+  if (side.next === undefined) return true;
+  side.config = side.next;
+  side.windows = escrowWindows(side.config.windows, side.options);
+  Object.assign(side, { next: undefined, digest: undefined });
+  return true;
+}
+
+async function replicas(side: Side, dead: string | undefined): Promise<readonly ReplicaSlot[]> {
+  const { slot, options } = side;
+  if (side.last === undefined) throw new Error("Redis has not answered yet");
+  const reply = await options.ask({ kind: "replicas", ...common(side), slot, dead }, settingsOf(side));
+  if (reply.kind !== "replicas") throw new Error("Redis does not answer in time");
+  return reply.replicas;
+}
+
+async function close(side: Side): Promise<void> {
+  const { clock, timeoutMs } = side.options;
+  side.isClosing = true;
+  const giveUpAt = clock.steady() + 2 * timeoutMs;
+  while (!side.isClosed && clock.steady() < giveUpAt && (side.isJoined || side.own.known(false, 0).length > 0)) {
+    const turned = new Promise<void>((resolve) => (side.onTurn = resolve));
+    wake(side);
+    await turned;
+    if (!side.isReachable) await pause(clock, RETRY_MS / 4);
+  }
+  side.isClosed = true;
+  side.cancelTimer();
+  const until = clock.steady() + DAY_MS;
+  for (const { resolve } of side.pending.splice(0)) resolve({ kind: "wait", until, reason: "joining" });
+}
+
+// Permits.
+
+function takeOf(side: Side, request: PermitRequest, isAnyway: boolean): Take {
+  const { app, resource, cause, query, leave } = request;
+  const { process, origin } = side.options;
+  side.calls++;
+  return {
+    ...{ resource, cause, query, app, isAnyway },
+    id: `${process}.${origin}.${side.calls}@${app}`,
+    // The script has the windows in another order.
+    leave: side.windows.map(({ ms }) => leave[side.config.windows.findIndex((w) => w.windowMs === ms)] ?? 0),
+    perDay: side.config.perDay.get(app),
+  };
+}
+
+function permitOf(side: Side, id: string, request: PermitRequest, now: number): Permit {
+  return { id, request, sendBy: now + side.config.arrivalMs * (1 - TRANSIT) };
+}
+
+function acquire(side: Side, request: PermitRequest, isAnyway: boolean): Promise<Acquired> {
+  const { clock } = side.options;
+  const now = clock.steady();
+  const take = takeOf(side, request, isAnyway);
+  if (side.isClosing) return Promise.resolve({ kind: "wait", until: now + DAY_MS, reason: "joining" });
+  if (side.isJoined)
+    return new Promise((resolve) => {
+      side.pending.push({ take, request, resolve });
+      wake(side);
+    });
+  if (side.isCutOff && !side.isReachable) return Promise.resolve(decideAlone(side, take, request));
+  return Promise.resolve({ kind: "wait", until: now + RETRY_MS, reason: "joining" });
+}
+
+/** A permit that Redis did not grant. */
+function alone(side: Side, take: Take, request: PermitRequest): Permit {
+  const now = side.options.clock.steady();
+  side.own.enter(take, { now, latest: now + side.config.arrivalMs, wasTold: false });
+  return permitOf(side, take.id, request, now);
+}
+
+function decideAlone(side: Side, take: Take, request: PermitRequest): Acquired {
+  const { own, windows, options, slot } = side;
+  const now = options.clock.steady();
+  if (take.isAnyway) return { kind: "permit", permit: alone(side, take, request) };
+  if (slot === undefined) return { kind: "wait", until: now + STATE_MS, reason: "joining" };
+  const tenure = tenureOf(side);
+  if (now > aloneUntil(tenure, options))
+    return { kind: "wait", until: now + STATE_MS, reason: "degraded-too-long" };
+  let until = now;
+  let isReserved = true;
+  for (const [index, window] of windows.entries()) {
+    const allowed = allowanceAlone(tenure, { window, index }, options, { countMs: countMs(side), now });
+    // Of what is to be left, this replica leaves its part.
+    const leave = Math.ceil((take.leave[index] ?? 0) / options.replicas);
+    const spent = own.log.spent(window.ms, now);
+    if (spent + 1 + leave <= allowed) continue;
+    if (spent >= allowed) isReserved = false;
+    const freeAt = own.log.freeAt(window.ms, now, { count: spent + 1 + leave - allowed });
+    const from = window.isLong ? undefined : partFrom(tenure, window, options, countMs(side));
+    const next = [freeAt, from === undefined || from < now ? undefined : from + 1].filter((at) => at !== undefined);
+    until = Math.max(until, next.length > 0 ? Math.ceil(Math.min(...next)) : now + STATE_MS);
+  }
+  const over = overDay(side, take, now);
+  if (over !== undefined) return { kind: "wait", until: over, reason: "per-day" };
+  if (until > now) return { kind: "wait", until, reason: isReserved ? "reserved" : "budget" };
+  return { kind: "permit", permit: alone(side, take, request) };
+}
+
+/** An app's day, as Redis last told it, and what was sent here: too much rather than too little. */
+function overDay({ own, described }: Side, { app, perDay }: Take, now: number): number | undefined {
+  if (perDay === undefined) return undefined;
+  const told = described?.today.find(([name]) => name === app)?.[1] ?? 0;
+  return told + own.log.spent(DAY_MS, now, app) < perDay ? undefined : now + STATE_MS;
+}
+
+// What is known.
+
+function stateOf(side: Side): LimiterState {
+  const now = side.options.clock.steady();
+  const { described, describedAt, config, isJoined } = side;
+  const isAlone = side.isCutOff && side.hasEverJoined;
+  const mode = isJoined ? "shared" : isAlone ? "degraded" : "joining";
+  const sinceMs = now - describedAt;
+  return {
+    mode,
+    windows: config.windows.map((window) => ({ ...window, ...windowState(side, window.windowMs, now) })),
+    today: new Map(
+      (described?.today ?? []).map(([app, spent, inMs]) => [app, { spent, nextFreeAt: describedAt + inMs }]),
+    ),
+    waitingElsewhere:
+      sinceMs > 1_000
+        ? []
+        : (described?.waiting ?? []).flatMap((apps) =>
+            apps.map(([app, priority, count]) => ({ app, priority, count })),
+          ),
+    ageMs: Math.max(0, Math.min(sinceMs, now - (side.last?.heardAt ?? 0))),
+  };
+}
+
+function windowState(side: Side, windowMs: number, now: number): Omit<LimiterState["windows"][number], "name" | "limit" | "windowMs"> {
+  const { windows, described, describedAt, own, counts, options } = side;
+  const index = windows.findIndex(({ ms }) => ms === windowMs);
+  const window = windows[index];
+  if (window === undefined) return { spent: 0, reserved: 0, remaining: 0, freeAt: [], byApp: new Map() };
+  if (!side.isJoined) {
+    const spent = own.log.spent(windowMs, now);
+    const isOver = side.slot === undefined || now > aloneUntil(tenureOf(side), options);
+    const allowed = isOver
+      ? 0
+      : allowanceAlone(tenureOf(side), { window, index }, options, { countMs: countMs(side), now });
+    return {
+      spent,
+      reserved: Math.max(0, window.limit - Math.max(allowed, spent)),
+      remaining: Math.max(0, allowed - spent),
+      freeAt: own.log.freeInstants(windowMs, now, 100),
+      byApp: own.log.byApp(windowMs, now),
+    };
+  }
+  const [spent = 0, reserved = 0] = counts[index] ?? [];
+  const { byApp = [], freeIn = [] } = described?.windows[index] ?? {};
+  return {
+    spent,
+    reserved,
+    remaining: Math.max(0, window.limit - spent - reserved),
+    freeAt: freeIn.map((inMs) => describedAt + inMs).filter((at) => at > now),
+    byApp: new Map(byApp),
+  };
+}
