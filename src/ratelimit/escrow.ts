@@ -33,8 +33,8 @@ export interface EscrowWindow {
 
 /** A limit that is lower than this has no escrow: one permit would be more than a fifth of it. */
 const LEAST_LIMIT_WITH_ESCROW = 5;
-/** How much clocks may differ in speed. */
-const DRIFT = 0.002;
+/** How much clocks may differ in speed. What is long ago is taken to be less long ago by this part. */
+export const DRIFT = 0.001;
 
 /** @returns the windows, the shortest first */
 export function escrowWindows(windows: readonly RateWindow[], settings: EscrowSettings): EscrowWindow[] {

@@ -3,6 +3,7 @@
  */
 import type { SendEnd } from "../types.ts";
 import type { CallRecord, Ended, KnownSend, Take } from "./redis-limiter.ts";
+import { DRIFT } from "./escrow.ts";
 import { createSlidingWindowLog, type SlidingWindowLog } from "./sliding-window.ts";
 
 interface OwnSend {
@@ -34,6 +35,9 @@ export interface OwnSends {
   readonly told: (sends: readonly KnownSend[]) => void;
   readonly forget: (before: number) => void;
 }
+
+/** An age by this clock that is not more than by Redis'. */
+const sure = (ageMs: number): number => Math.floor(ageMs > 0 ? ageMs * (1 - DRIFT) : ageMs);
 
 /** Ends told in one message. */
 const MOST_ENDS = 500;
@@ -72,7 +76,7 @@ export function createOwnSends(): OwnSends {
         reports: batch.map(([id, { arrivedAt, ...end }]) => ({
           id,
           ...end,
-          ageMs: Math.max(0, now - arrivedAt),
+          ageMs: sure(Math.max(0, now - arrivedAt)),
         })),
         confirm: () => {
           for (const [id] of batch) ends.delete(id);
@@ -84,7 +88,7 @@ export function createOwnSends(): OwnSends {
       [...sends]
         .filter(([, { wasTold }]) => isFull || !wasTold)
         .map(([id, { app, at, wasTold, call, sentAt, ended }]) => ({
-          ...{ id, app, ageMs: now - at, wasTold, sentMs: now - sentAt, ended },
+          ...{ id, app, ageMs: sure(now - at), wasTold, sentMs: sure(now - sentAt), ended },
           call: wasTold ? undefined : call,
         })),
     told(known) {

@@ -188,13 +188,7 @@ export function createRedisLimiter(run: RunLimiter, namespace: string, origin: O
       client.limitCalls(keys.length, ...keys, text),
     );
     // The script is the only one that writes it. Lua has no empty lists: they come as empty objects.
-    const reply: Reply = JSON.parse(answer, (_, value: unknown) => (isEmptyObject(value) ? [] : value));
+    const reply: Reply = JSON.parse(answer.replaceAll("{}", "[]"));
     return reply;
   };
-}
-
-function isEmptyObject(value: unknown): boolean {
-  return (
-    typeof value === "object" && value !== null && !Array.isArray(value) && Object.keys(value).length === 0
-  );
 }

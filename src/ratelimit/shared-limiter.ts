@@ -33,6 +33,7 @@ import {
   aloneUntil,
   allowanceAlone,
   digestAges,
+  DRIFT,
   type EscrowSettings,
   type EscrowWindow,
   escrowWindows,
@@ -165,7 +166,7 @@ export function createSharedLimiter(options: SharedLimiterOptions): SharedLimite
     acquire: (request) => acquire(side, request, false),
     async acquireAnyway(request) {
       const acquired = await acquire(side, request, true);
-      return acquired.kind === "permit" ? acquired.permit : alone(side, takeOf(side, request, true), request);
+      return acquired.kind === "permit" ? acquired.permit : alone(side, request);
     },
     complete(permit, end) {
       side.own.end(permit.id, permit.request.app, options.clock.steady(), end);
@@ -424,7 +425,7 @@ function tenureOf({ slot = 0, quotas, acknowledgedAt, noEffectAfter }: Side): Pa
 function digestOf(side: Side, now: number): Digest | undefined {
   if (side.digest === undefined) return undefined;
   const { time, counts, askedAt, heardAt } = side.digest;
-  return { time, counts, elapsedMs: now - heardAt, since: mostGrantedIn(side.windows, now - askedAt) };
+  return { time, counts, elapsedMs: Math.floor((now - heardAt) * (1 - DRIFT)), since: mostGrantedIn(side.windows, now - askedAt) };
 }
 
 async function sync(side: Side): Promise<boolean> {
@@ -577,9 +578,10 @@ function acquire(side: Side, request: PermitRequest, isAnyway: boolean): Promise
   return Promise.resolve({ kind: "wait", until: now + RETRY_MS, reason: "joining" });
 }
 
-/** A permit that Redis did not grant. */
-function alone(side: Side, take: Take, request: PermitRequest): Permit {
+/** A permit that Redis did not grant. Its id is new: a command that failed may still grant the one that it asked for. */
+function alone(side: Side, request: PermitRequest): Permit {
   const now = side.options.clock.steady();
+  const take = takeOf(side, request, true);
   side.own.enter(take, { now, latest: now + side.config.arrivalMs, wasTold: false });
   return permitOf(side, take.id, request, now);
 }
@@ -587,7 +589,7 @@ function alone(side: Side, take: Take, request: PermitRequest): Permit {
 function decideAlone(side: Side, take: Take, request: PermitRequest): Acquired {
   const { own, windows, options, slot } = side;
   const now = options.clock.steady();
-  if (take.isAnyway) return { kind: "permit", permit: alone(side, take, request) };
+  if (take.isAnyway) return { kind: "permit", permit: alone(side, request) };
   if (slot === undefined) return { kind: "wait", until: now + STATE_MS, reason: "joining" };
   const tenure = tenureOf(side);
   if (now > aloneUntil(tenure, options))
@@ -598,10 +600,11 @@ function decideAlone(side: Side, take: Take, request: PermitRequest): Acquired {
     const allowed = allowanceAlone(tenure, { window, index }, options, { countMs: countMs(side), now });
     // Of what is to be left, this replica leaves its part.
     const leave = Math.ceil((take.leave[index] ?? 0) / options.replicas);
-    const spent = own.log.spent(window.ms, now);
+    const ms = Math.ceil(window.ms * (1 + DRIFT));
+    const spent = own.log.spent(ms, now);
     if (spent + 1 + leave <= allowed) continue;
     if (spent >= allowed) isReserved = false;
-    const freeAt = own.log.freeAt(window.ms, now, { count: spent + 1 + leave - allowed });
+    const freeAt = own.log.freeAt(ms, now, { count: spent + 1 + leave - allowed });
     const from = window.isLong ? undefined : partFrom(tenure, window, options, countMs(side));
     const next = [freeAt, from === undefined || from < now ? undefined : from + 1].filter((at) => at !== undefined);
     until = Math.max(until, next.length > 0 ? Math.ceil(Math.min(...next)) : now + STATE_MS);
@@ -609,7 +612,7 @@ function decideAlone(side: Side, take: Take, request: PermitRequest): Acquired {
   const over = overDay(side, take, now);
   if (over !== undefined) return { kind: "wait", until: over, reason: "per-day" };
   if (until > now) return { kind: "wait", until, reason: isReserved ? "reserved" : "budget" };
-  return { kind: "permit", permit: alone(side, take, request) };
+  return { kind: "permit", permit: alone(side, request) };
 }
 
 /** An app's day, as Redis last told it, and what was sent here: too much rather than too little. */

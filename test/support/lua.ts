@@ -94,19 +94,27 @@ const CJSON = {
 };
 
 function decoded(value: unknown): unknown {
-  if (Array.isArray(value)) return tableOf(value.map(decoded));
   if (value === null) throw new TypeError("null is no nil in Lua");
   if (typeof value !== "object") return value;
-  return Object.fromEntries(Object.entries(value).map(([key, one]) => [key, decoded(one)]));
+  const table: Table = {};
+  if (Array.isArray(value)) for (const [index, one] of value.entries()) table[index + 1] = decoded(one);
+  else for (const key of Object.keys(value)) table[key] = decoded((value as Table)[key]);
+  return table;
 }
 
 function encoded(value: unknown): unknown {
-  if (typeof value === "number") return Number(value.toPrecision(14));
+  // Redis' encoder writes 14 digits.
+  if (typeof value === "number") return Number.isSafeInteger(value) ? value : Number(value.toPrecision(14));
   if (typeof value !== "object" || value === null) return value;
   const table = value as Table;
-  const length = RUNTIME.length(table);
-  if (length > 0) return Array.from({ length }, (_, index) => encoded(table[index + 1]));
-  return Object.fromEntries(Object.entries(table).map(([key, one]) => [key, encoded(one)]));
+  if (table[1] !== undefined) {
+    const list: unknown[] = [];
+    for (let index = 1; table[index] !== undefined; index++) list.push(encoded(table[index]));
+    return list;
+  }
+  const object: Table = {};
+  for (const key of Object.keys(table)) object[key] = encoded(table[key]);
+  return object;
 }
 
 const STRING = {

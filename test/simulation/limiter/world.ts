@@ -79,7 +79,7 @@ export function createWorld(plan: Plan, dice: Dice, lua = LUA): World {
     started: 0,
     isHealed: false,
   };
-  copyNow(world);
+  if (plan.faults.includes("failover")) copyNow(world);
   return world;
 }
 
@@ -160,8 +160,8 @@ export function deliver(world: World, replica: Replica, callback: () => void): v
   world.clock.after(replica.frozenUntil - now, () => deliver(world, replica, callback));
 }
 
-function delay({ dice, server }: World, isWitness: boolean): number {
-  if (isWitness) return dice.between(1, 20);
+function delay({ dice, server, isHealed }: World, isWitness: boolean): number {
+  if (isWitness || isHealed) return dice.between(1, 20);
   return dice.between(1, dice.chance(0.05) ? 400 : 20) + (server.slowMs > 0 ? dice.between(0, server.slowMs) : 0);
 }
 
