@@ -53,7 +53,13 @@ export function escrowWindows(windows: readonly RateWindow[], settings: EscrowSe
       const fair = Math.ceil((2 * limit * aloneMs) / (ms * replicas));
       const alone = byShort.length > 0 ? Math.min(...byShort) : fair;
       const most = Math.min(Math.ceil(limit / replicas), alone);
-      return { ms, limit, escrow, isLong: isLong(window), alone: Math.max(Math.ceil(escrow / replicas), most) };
+      return {
+        ms,
+        limit,
+        escrow,
+        isLong: isLong(window),
+        alone: Math.max(Math.ceil(escrow / replicas), most),
+      };
     });
 }
 

@@ -91,6 +91,8 @@ export interface SharedLimiter extends Limiter {
 const DAY_MS = 86_400_000;
 /** How often what waits is told, and what waits elsewhere is heard. */
 const STATE_MS = 250;
+/** What ended is told so soon: with other calls that ended, as a permit is not free before a window has passed. */
+const ENDS_MS = 50;
 /** While Redis does not answer it is asked so often. */
 const RETRY_MS = 100;
 /** When Redis has no data, replicas that know of some are waited for so long. */
@@ -151,6 +153,7 @@ interface Side {
   isClosing: boolean;
   isClosed: boolean;
   renewAt: number;
+  endsAt: number;
   stateAt: number;
   cancelTimer: () => void;
   changed: () => void;
@@ -169,11 +172,15 @@ export function createSharedLimiter(options: SharedLimiterOptions): SharedLimite
       return acquired.kind === "permit" ? acquired.permit : alone(side, request);
     },
     complete(permit, end) {
-      side.own.end(permit.id, permit.request.app, options.clock.steady(), end);
+      const now = options.clock.steady();
+      side.own.end(permit.id, permit.request.app, now, end);
+      side.endsAt = Math.min(side.endsAt, now + ENDS_MS);
       wake(side);
     },
     release(permit) {
-      side.own.end(permit.id, permit.request.app, options.clock.steady(), undefined);
+      const now = options.clock.steady();
+      side.own.end(permit.id, permit.request.app, now, undefined);
+      side.endsAt = now;
       wake(side);
       side.changed();
     },
@@ -233,6 +240,7 @@ function createSide(options: SharedLimiterOptions): Side {
     isClosing: false,
     isClosed: false,
     renewAt: clock.steady(),
+    endsAt: Number.POSITIVE_INFINITY,
     stateAt: clock.steady(),
     cancelTimer: () => undefined,
     changed: () => undefined,
@@ -281,10 +289,13 @@ async function oneTurn(side: Side): Promise<number> {
   if (!side.isReachable) return (await askTime(side)) ? 0 : RETRY_MS;
   if (!side.isJoined) return (await join(side)) ? 0 : RETRY_MS;
   const now = side.options.clock.steady();
-  const hasWork =
-    side.pending.length > 0 || side.own.hasEnded() || !side.toldWaiting || side.next !== undefined;
+  const hasWork = side.pending.length > 0 || !side.toldWaiting || side.next !== undefined;
   const isWaiting = side.waiting.length > 0 || side.refusedAt !== undefined;
-  const dueIn = Math.min(side.renewAt - now, isWaiting ? side.stateAt - now : Number.POSITIVE_INFINITY);
+  const dueIn = Math.min(
+    side.renewAt - now,
+    side.endsAt - now,
+    isWaiting ? side.stateAt - now : Number.POSITIVE_INFINITY,
+  );
   if (!hasWork && !side.isClosing && dueIn > 0) return dueIn;
   return (await sync(side)) ? (side.isClosed ? RETRY_MS : 1) : 0;
 }
@@ -358,7 +369,11 @@ function lowestTime({ last, options }: Side): number | undefined {
   return last && last.time + (options.clock.steady() - last.heardAt);
 }
 
-function common(side: Side): { low: number | undefined; epoch: string | undefined; quotas: readonly number[] } {
+function common(side: Side): {
+  low: number | undefined;
+  epoch: string | undefined;
+  quotas: readonly number[];
+} {
   return { low: lowestTime(side), epoch: side.epoch, quotas: side.quotas };
 }
 
@@ -411,21 +426,34 @@ async function join(side: Side): Promise<boolean> {
   Object.assign(side, { isJoined: true, hasEverJoined: true, isCutOff: false });
   side.renewAt = now;
   if (reply.mayHaveOverrun)
-    warn("Redis lost data and new replicas went on before one that knew them: a limit may have been exceeded", {
-      origin,
-    });
+    warn(
+      "Redis lost data and new replicas went on before one that knew them: a limit may have been exceeded",
+      {
+        origin,
+      },
+    );
   if (isCutOff) side.changed();
   return true;
 }
 
-function tenureOf({ slot = 0, quotas, acknowledgedAt, noEffectAfter }: Side): Parameters<typeof aloneUntil>[0] {
+function tenureOf({
+  slot = 0,
+  quotas,
+  acknowledgedAt,
+  noEffectAfter,
+}: Side): Parameters<typeof aloneUntil>[0] {
   return { slot, quotas, acknowledgedAt, noEffectAfter };
 }
 
 function digestOf(side: Side, now: number): Digest | undefined {
   if (side.digest === undefined) return undefined;
   const { time, counts, askedAt, heardAt } = side.digest;
-  return { time, counts, elapsedMs: Math.floor((now - heardAt) * (1 - DRIFT)), since: mostGrantedIn(side.windows, now - askedAt) };
+  return {
+    time,
+    counts,
+    elapsedMs: Math.floor((now - heardAt) * (1 - DRIFT)),
+    since: mostGrantedIn(side.windows, now - askedAt),
+  };
 }
 
 async function sync(side: Side): Promise<boolean> {
@@ -434,6 +462,7 @@ async function sync(side: Side): Promise<boolean> {
   const isLeaving = side.isClosing || side.next !== undefined;
   const pending = isLeaving ? [] : side.pending.splice(0);
   const { reports, confirm } = side.own.ended(askedAt);
+  side.endsAt = Number.POSITIVE_INFINITY;
   const wantsState = askedAt >= side.stateAt && (side.waiting.length > 0 || side.refusedAt !== undefined);
   const isRenewing = askedAt >= side.renewAt;
   const tells = wantsState || !side.toldWaiting;
@@ -453,6 +482,7 @@ async function sync(side: Side): Promise<boolean> {
   if (reply?.kind !== "synced") {
     // A permit whose grant was not heard is given back.
     const now = clock.steady();
+    side.endsAt = now;
     for (const { take } of pending) side.own.end(take.id, take.app, now, undefined);
     if (reply === undefined || reply.kind === "late") failed(side, new Error("a command came late"));
     side.isJoined = false;
@@ -462,11 +492,12 @@ async function sync(side: Side): Promise<boolean> {
     return false;
   }
   confirm();
+  if (side.own.hasEnded()) side.endsAt = Math.min(side.endsAt, clock.steady() + ENDS_MS);
   side.acknowledgedAt = askedAt;
   side.quotas = reply.quotas;
   side.counts = reply.windows;
   if (tells) side.toldWaiting = true;
-  if (isRenewing) side.renewAt = askedAt + leaseMs / 4;
+  if (isRenewing) side.renewAt = askedAt + (side.slot === undefined ? leaseMs : leaseMs / 4);
   if (reply.digest && side.last) side.digest = { counts: reply.digest, ...side.last };
   if (reply.state) Object.assign(side, { described: reply.state, describedAt: clock.steady() });
   if (wantsState) side.stateAt = askedAt + STATE_MS;
@@ -494,7 +525,9 @@ function answer(side: Side, pending: readonly Pending[], results: readonly TakeR
 }
 
 const remainingIn = ({ windows, counts }: Side): number[] =>
-  windows.map(({ limit }, index) => Math.max(0, limit - (counts[index]?.[0] ?? 0) - (counts[index]?.[1] ?? 0)));
+  windows.map(({ limit }, index) =>
+    Math.max(0, limit - (counts[index]?.[0] ?? 0) - (counts[index]?.[1] ?? 0)),
+  );
 
 /** Says that asking again may help, once there is more than when a permit was last refused. */
 function tellOfRoom(side: Side, hasState: boolean): void {
@@ -533,7 +566,11 @@ async function close(side: Side): Promise<void> {
   const { clock, timeoutMs } = side.options;
   side.isClosing = true;
   const giveUpAt = clock.steady() + 2 * timeoutMs;
-  while (!side.isClosed && clock.steady() < giveUpAt && (side.isJoined || side.own.known(false, 0).length > 0)) {
+  while (
+    !side.isClosed &&
+    clock.steady() < giveUpAt &&
+    (side.isJoined || side.own.known(false, 0).length > 0)
+  ) {
     const turned = new Promise<void>((resolve) => (side.onTurn = resolve));
     wake(side);
     await turned;
@@ -569,12 +606,12 @@ function acquire(side: Side, request: PermitRequest, isAnyway: boolean): Promise
   const now = clock.steady();
   const take = takeOf(side, request, isAnyway);
   if (side.isClosing) return Promise.resolve({ kind: "wait", until: now + DAY_MS, reason: "joining" });
-  if (side.isJoined)
+  if (side.isReachable)
     return new Promise((resolve) => {
       side.pending.push({ take, request, resolve });
       wake(side);
     });
-  if (side.isCutOff && !side.isReachable) return Promise.resolve(decideAlone(side, take, request));
+  if (side.isCutOff) return Promise.resolve(decideAlone(side, take, request));
   return Promise.resolve({ kind: "wait", until: now + RETRY_MS, reason: "joining" });
 }
 
@@ -606,7 +643,9 @@ function decideAlone(side: Side, take: Take, request: PermitRequest): Acquired {
     if (spent >= allowed) isReserved = false;
     const freeAt = own.log.freeAt(ms, now, { count: spent + 1 + leave - allowed });
     const from = window.isLong ? undefined : partFrom(tenure, window, options, countMs(side));
-    const next = [freeAt, from === undefined || from < now ? undefined : from + 1].filter((at) => at !== undefined);
+    const next = [freeAt, from === undefined || from < now ? undefined : from + 1].filter(
+      (at) => at !== undefined,
+    );
     until = Math.max(until, next.length > 0 ? Math.ceil(Math.min(...next)) : now + STATE_MS);
   }
   const over = overDay(side, take, now);
@@ -646,7 +685,11 @@ function stateOf(side: Side): LimiterState {
   };
 }
 
-function windowState(side: Side, windowMs: number, now: number): Omit<LimiterState["windows"][number], "name" | "limit" | "windowMs"> {
+function windowState(
+  side: Side,
+  windowMs: number,
+  now: number,
+): Omit<LimiterState["windows"][number], "name" | "limit" | "windowMs"> {
   const { windows, described, describedAt, own, counts, options } = side;
   const index = windows.findIndex(({ ms }) => ms === windowMs);
   const window = windows[index];

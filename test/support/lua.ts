@@ -43,11 +43,13 @@ const RUNTIME = {
     return a < (b as typeof a) ? -1 : Number(a > (b as typeof a));
   },
   text(value: unknown): string {
-    if (typeof value !== "string" && typeof value !== "number") throw new TypeError(`a ${typeof value} in a text`);
+    if (typeof value !== "string" && typeof value !== "number")
+      throw new TypeError(`a ${typeof value} in a text`);
     return String(value);
   },
   at(table: unknown, key: unknown): unknown {
-    if (typeof table !== "object" || table === null) throw new TypeError(`index ${String(key)} of a ${typeof table}`);
+    if (typeof table !== "object" || table === null)
+      throw new TypeError(`index ${String(key)} of a ${typeof table}`);
     return (table as Table)[key as string];
   },
   put(table: unknown, key: unknown, value: unknown): void {
@@ -77,7 +79,8 @@ function tableOf(list: readonly unknown[]): Table {
 function redisOf({ call }: LuaHost): Table {
   const run = (...args: unknown[]): unknown => {
     for (const arg of args)
-      if (typeof arg !== "string" && typeof arg !== "number") throw new TypeError("a command takes texts and numbers");
+      if (typeof arg !== "string" && typeof arg !== "number")
+        throw new TypeError("a command takes texts and numbers");
     return toLua(call(...(args.map(String) as [string, ...string[]])));
   };
   return { call: run, pcall: run, error_reply: (text: unknown) => ({ err: text }) };

@@ -46,7 +46,10 @@ export function createScriptRedis(lua: string, now: () => number): ScriptRedis {
     DEL: (key = "") => Number(data.delete(key)),
     PEXPIRE: () => 1,
     ZADD(key = "", ...args) {
-      const flags = args.splice(0, args.findIndex((arg) => /^[\d-]/.test(arg)));
+      const flags = args.splice(
+        0,
+        args.findIndex((arg) => /^[\d-]/.test(arg)),
+      );
       return add(setAt(key), { score: Number(args[0]), member: args[1] ?? "" }, flags);
     },
     ZREM: (key = "", member = "") => remove(setAt(key), member),
@@ -142,7 +145,8 @@ function add(
   if (known !== undefined) remove({ scores, sorted }, member);
   scores.set(member, score);
   let index = indexOf(sorted, String(score), true);
-  while (index > 0 && sorted[index - 1]?.score === score && (sorted[index - 1]?.member ?? "") > member) index--;
+  while (index > 0 && sorted[index - 1]?.score === score && (sorted[index - 1]?.member ?? "") > member)
+    index--;
   sorted.splice(index, 0, { score, member });
   return known === undefined ? 1 : 0;
 }

@@ -24,13 +24,16 @@ export interface HistoryOptions {
   readonly change?: ((plan: Plan) => Plan) | undefined;
 }
 
-export async function playHistory(seed: number, { lua, change = (plan) => plan }: HistoryOptions = {}): Promise<Outcome> {
+export async function playHistory(
+  seed: number,
+  { lua, change = (plan) => plan }: HistoryOptions = {},
+): Promise<Outcome> {
   const dice = createDice(seed);
   const plan = change(drawPlan(dice));
   const world = createWorld(plan, dice, lua);
   const { clock, arrivals, problems } = world;
   for (let place = 0; place < plan.running; place++) start(world, place);
-  await clock.advance(dice.between(500, 3_000));
+  await clock.advance(dice.between(500, 2_000));
   await misfortunes(world);
   heal(world);
   const longestMs = Math.max(...world.config.windows.map(({ windowMs }) => windowMs));
@@ -38,7 +41,8 @@ export async function playHistory(seed: number, { lua, change = (plan) => plan }
   // Until slots that were lost are free, and what was guessed has left.
   await clock.advance(plan.degradedForMs + (isShort ? 0 : longestMs) + longestMs + 3_000);
   const from = clock.steady();
-  await clock.advance(longestMs);
+  const shortestMs = Math.min(...plan.windows.map(({ windowMs }) => windowMs));
+  await clock.advance(longestMs * Math.ceil((8 * shortestMs) / longestMs));
   arrivals.sort((a, b) => a.at - b.at);
   const used = usedFrom(world, from, clock.steady());
   for (const { limit, windowMs } of agreed(world)) {
@@ -54,7 +58,8 @@ export async function playHistory(seed: number, { lua, change = (plan) => plan }
   if (used < least && plan.unsettled < 1) problems.push(`only ${Math.round(used * 100)} % used`);
   for (const replica of world.replicas) {
     const isAsking = (plan.dispatchers[replica.place % plan.dispatchers.length] ?? 0) > 0;
-    if (replica.isAlive && isAsking && replica.lastHeardAt < from - longestMs) problems.push(`${replica.name} waits for ever`);
+    if (replica.isAlive && isAsking && replica.lastHeardAt < from - longestMs)
+      problems.push(`${replica.name} waits for ever`);
     replica.isAlive = false;
   }
   return { seed, plan, problems, log: world.log, used };
@@ -67,7 +72,10 @@ function describe(world: World, limit: number, windowMs: number): void {
     return first !== undefined && at - first.at < windowMs;
   });
   const within = arrivals.slice(end - limit, end + 1);
-  note(world, `overrun: ${within.map(({ at, id }) => `${at - 1_000_000}:${id.replace(".api.", ".").replace("@app", "")}`).join(" ")}`);
+  note(
+    world,
+    `overrun: ${within.map(({ at, id }) => `${at - 1_000_000}:${id.replace(".api.", ".").replace("@app", "")}`).join(" ")}`,
+  );
 }
 
 /** The limits that hold all the time: while they change, the higher ones do. */
@@ -82,7 +90,9 @@ function agreed({ plan }: World): Plan["windows"] {
 /** The part of the limits that was used: of the window that allowed the least. */
 function usedFrom({ config, arrivals }: World, from: number, to: number): number {
   const count = arrivals.filter(({ at }) => at >= from && at < to).length;
-  const most = Math.min(...config.windows.map(({ limit, windowMs }) => limit * Math.max(1, (to - from) / windowMs)));
+  const most = Math.min(
+    ...config.windows.map(({ limit, windowMs }) => limit * Math.max(1, (to - from) / windowMs)),
+  );
   return count / most;
 }
 
@@ -103,11 +113,16 @@ async function misfortunes(world: World): Promise<void> {
 /** A witness has told what it knows. */
 function relieveWitnesses({ replicas, clock }: World): void {
   for (const replica of replicas)
-    if (replica.isWitness && replica.limiter.state().mode === "shared" && clock.steady() > replica.frozenUntil)
+    if (
+      replica.isWitness &&
+      replica.limiter.state().mode === "shared" &&
+      clock.steady() > replica.frozenUntil
+    )
       replica.isWitness = false;
 }
 
-const alive = ({ replicas }: World): Replica[] => replicas.filter(({ isAlive, isStopping }) => isAlive && !isStopping);
+const alive = ({ replicas }: World): Replica[] =>
+  replicas.filter(({ isAlive, isStopping }) => isAlive && !isStopping);
 
 function goWrong(world: World, fault: Fault): void {
   const { dice, clock, server, replicas } = world;
@@ -153,7 +168,7 @@ function hitReplica(
   switch (fault) {
     case "partition":
       victim.isPartitioned = true;
-      return later(9_000, () => void (victim.isPartitioned = false));
+      return later(6_000, () => void (victim.isPartitioned = false));
     case "freeze":
       victim.frozenUntil = clock.steady() + dice.between(50, dice.pick([400, 3_000]));
       return;
@@ -163,7 +178,8 @@ function hitReplica(
       if (fault === "dead") {
         const [other] = alive(world);
         // An operator knows it.
-        if (other !== undefined) later(500, () => void other.limiter.replicas(victim.name).catch(() => undefined));
+        if (other !== undefined)
+          later(500, () => void other.limiter.replicas(victim.name).catch(() => undefined));
       }
       return later(1_500, () => void replace(world, victim));
     case "deploy":
@@ -191,7 +207,7 @@ function hitRedis(world: World, fault: Fault, later: Later): void {
   }
   if (fault === "outage") {
     server.isUp = false;
-    return later(8_000, () => void (server.isUp = true));
+    return later(5_000, () => void (server.isUp = true));
   }
   // Data are lost: somebody who knew them is to be there. That all are dead or cut off then is conceded.
   const witnesses = alive(world).filter(

@@ -56,12 +56,12 @@ export interface Plan {
 const window = (limit: number, windowMs: number): RateWindow => ({ name: `${windowMs}ms`, limit, windowMs });
 
 const LIMITS: readonly (readonly RateWindow[])[] = [
-  [window(40, 1_000), window(200, 10_000)],
-  [window(40, 1_000), window(200, 10_000)],
+  [window(40, 1_000), window(120, 5_000)],
+  [window(40, 1_000), window(120, 5_000)],
   [window(10, 1_000)],
-  [window(12, 600), window(60, 3_500), window(200, 15_000)],
-  [window(60, 12_000), window(15, 1_500)],
-  [window(60, 8_000)],
+  [window(12, 600), window(40, 1_900), window(100, 6_000)],
+  [window(45, 5_000), window(15, 1_000)],
+  [window(40, 4_000)],
 ];
 
 export function drawPlan(dice: Dice): Plan {
@@ -78,15 +78,17 @@ export function drawPlan(dice: Dice): Plan {
     arrivalMs: 100,
     leaseMs: 400,
     timeoutMs: 150,
-    degradedForMs: 4_000,
-    faults: dice.some(FAULTS).filter((fault) => !RARE.includes(fault) || (mayRare.includes(fault) && dice.chance(0.5))),
+    degradedForMs: 2_500,
+    faults: dice
+      .some(FAULTS)
+      .filter((fault) => !RARE.includes(fault) || (mayRare.includes(fault) && dice.chance(0.5))),
     betweenFaultsMs: dice.pick([800, 3_000]),
     dispatchers: dice.pick([
       [3, 3, 3],
       [4, 0, 0],
       [2, 1, 0],
     ]),
-    faultyMs: dice.pick([8_000, 16_000, 24_000]),
+    faultyMs: dice.pick([3_000, 6_000, 12_000]),
     unsettled: dice.pick([0, 0, 0.1, 1]),
   };
 }

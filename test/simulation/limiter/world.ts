@@ -148,7 +148,8 @@ function clockOf(world: World, replica: Replica): Clock {
   return {
     now: steady,
     steady,
-    after: (delayMs, callback) => clock.after(Math.max(0, Math.ceil(delayMs / speed)), () => deliver(world, replica, callback)),
+    after: (delayMs, callback) =>
+      clock.after(Math.max(0, Math.ceil(delayMs / speed)), () => deliver(world, replica, callback)),
   };
 }
 
@@ -162,7 +163,9 @@ export function deliver(world: World, replica: Replica, callback: () => void): v
 
 function delay({ dice, server, isHealed }: World, isWitness: boolean): number {
   if (isWitness || isHealed) return dice.between(1, 20);
-  return dice.between(1, dice.chance(0.05) ? 400 : 20) + (server.slowMs > 0 ? dice.between(0, server.slowMs) : 0);
+  return (
+    dice.between(1, dice.chance(0.05) ? 400 : 20) + (server.slowMs > 0 ? dice.between(0, server.slowMs) : 0)
+  );
 }
 
 function wayToRedis(world: World, replica: Replica): RunLimiter {
