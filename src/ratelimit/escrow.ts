@@ -68,6 +68,12 @@ function partOf(total: number, slot: number, replicas: number): number {
   return Math.floor(total / replicas) + (slot <= total % replicas ? 1 : 0);
 }
 
+/** The part of `arrivalMs` that is left for the way from the socket to the upstream. */
+const TRANSIT = 0.25;
+
+/** @returns the latest instant at which a call may be written to a socket, whose permit was given now */
+export const sendByOf = (now: number, arrivalMs: number): number => now + arrivalMs * (1 - TRANSIT);
+
 /** What a replica knows of its slot. */
 export interface Tenure {
   readonly slot: number;

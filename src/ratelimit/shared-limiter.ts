@@ -39,6 +39,7 @@ import {
   escrowWindows,
   mostGrantedIn,
   partFrom,
+  sendByOf,
 } from "./escrow.ts";
 import type {
   Acquired,
@@ -101,8 +102,6 @@ const SETTLE_MS = 2_000;
 const RETURN_MS = 10_000;
 /** Redis' clock has jumped when it is ahead of what is possible by more than this. */
 const JUMP_MS = 1_000;
-/** The part of `arrivalMs` that is left for the way from the socket to the upstream. */
-const TRANSIT = 0.25;
 
 interface Pending {
   readonly take: Take;
@@ -598,7 +597,7 @@ function takeOf(side: Side, request: PermitRequest, isAnyway: boolean): Take {
 }
 
 function permitOf(side: Side, id: string, request: PermitRequest, now: number): Permit {
-  return { id, request, sendBy: now + side.config.arrivalMs * (1 - TRANSIT) };
+  return { id, request, sendBy: sendByOf(now, side.config.arrivalMs) };
 }
 
 function acquire(side: Side, request: PermitRequest, isAnyway: boolean): Promise<Acquired> {

@@ -373,7 +373,7 @@ local function tidy(k)
   local keep = '(' .. int(now - request.keepMs)
   for _, key in ipairs({ SENDS, GUESSES, APPS }) do redis.call('ZREMRANGEBYSCORE', key, '-inf', keep) end
   if k then redis.call('ZREMRANGEBYSCORE', slotKey(k), '-inf', keep) end
-  local dropped = redis.call('XTRIM', LEDGER, 'MINID', '~', int(now - request.retentionMs)) + redis.call('XTRIM', LEDGER, 'MAXLEN', '~', int(request.maxRecords * 2))
+  local dropped = redis.call('XTRIM', LEDGER, 'MINID', '~', int(math.max(0, now - request.retentionMs))) + redis.call('XTRIM', LEDGER, 'MAXLEN', '~', int(request.maxRecords * 2))
   local first = dropped > 0 and redis.call('XRANGE', LEDGER, '-', '+', 'COUNT', 1)[1]
   if first then state.since = tonumber(string.match(first[1], '^%d+')) end
 end

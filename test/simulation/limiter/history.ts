@@ -5,7 +5,7 @@
 import { mostWithin } from "../../support/arrivals.ts";
 import { createDice } from "../../support/dice.ts";
 import { drawPlan, type Fault, type Plan } from "./plan.ts";
-import { createWorld, note, type Replica, start, type World } from "./world.ts";
+import { createWorld, note, type Replica, type ScriptCall, start, type World } from "./world.ts";
 
 export interface Outcome {
   readonly seed: number;
@@ -21,16 +21,18 @@ const STEP_MS = 100;
 export interface HistoryOptions {
   /** The script without one of its rules. */
   readonly lua?: string | undefined;
+  readonly observe?: (call: ScriptCall) => void;
   readonly change?: ((plan: Plan) => Plan) | undefined;
 }
 
 export async function playHistory(
   seed: number,
-  { lua, change = (plan) => plan }: HistoryOptions = {},
+  { lua, observe, change = (plan) => plan }: HistoryOptions = {},
 ): Promise<Outcome> {
   const dice = createDice(seed);
   const plan = change(drawPlan(dice));
   const world = createWorld(plan, dice, lua);
+  world.observe = observe;
   const { clock, arrivals, problems } = world;
   for (let place = 0; place < plan.running; place++) start(world, place);
   await clock.advance(dice.between(500, 2_000));

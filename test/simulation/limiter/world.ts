@@ -39,7 +39,16 @@ export interface Replica {
   lastHeardAt: number;
 }
 
+/** What the script was asked, and what it answered. */
+export interface ScriptCall {
+  readonly at: number;
+  readonly keys: readonly string[];
+  readonly args: readonly string[];
+  readonly reply: string;
+}
+
 export interface World {
+  observe?: ((call: ScriptCall) => void) | undefined;
   readonly plan: Plan;
   readonly dice: Dice;
   readonly clock: FakeClock;
@@ -179,7 +188,9 @@ function wayToRedis(world: World, replica: Replica): RunLimiter {
         if (replica.isPartitioned) return;
         if (!server.isUp) return dice.chance(0.5) ? refuse() : undefined;
         if (now < server.frozenUntil) return void clock.after(server.frozenUntil - now, arrive);
-        const reply = server.data.run(words.slice(0, count), words.slice(count));
+        const [keys, args] = [words.slice(0, count), words.slice(count)];
+        const reply = server.data.run(keys, args);
+        world.observe?.({ at: now + server.skewMs, keys, args, reply });
         clock.after(delay(world, replica.isWitness), () => {
           if (!replica.isPartitioned) deliver(world, replica, () => resolve(reply));
         });
