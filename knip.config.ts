@@ -1,7 +1,15 @@
 import type { KnipConfig } from "knip";
 
 const config: KnipConfig = {
-  entry: ["src/main.ts", "src/cli/*.ts", "src/sandbox/main.ts", "test/**/*.test.ts", "bench/hits-server.ts"],
+  entry: [
+    "src/main.ts",
+    "src/cli/*.ts",
+    "src/sandbox/main.ts",
+    "test/**/*.{test,long}.ts",
+    "test/support/limiter-worker.ts",
+    "vitest.long.config.ts",
+    "bench/hits-server.ts",
+  ],
   project: ["{src,test,bench,tools}/**/*.{ts,mjs}"],
   // `npm test` sees to it that they are there.
   ignoreBinaries: ["redis-cli", "prometheus", "helm"],

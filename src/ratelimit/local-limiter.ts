@@ -133,7 +133,9 @@ function stateOf(log: SlidingWindowLog, { windows, perDay }: LimiterConfig, now:
       const spent = log.spent(windowMs, now);
       return {
         ...window,
-        ...{ spent, reserved: 0, remaining: Math.max(0, limit - spent) },
+        spent,
+        reserved: 0,
+        remaining: Math.max(0, limit - spent),
         freeAt: log.freeInstants(windowMs, now, MOST_FREE_INSTANTS),
         byApp: log.byApp(windowMs, now),
       };

@@ -50,7 +50,11 @@ async function look({ run, namespace, origin, windowMs, degradedForMs }: OldProt
 }> {
   const prefix = `${namespace}{budget}:${origin}:`;
   const replicas = await run("take", `${prefix}replicas`, (client) => client.hgetall(`${prefix}replicas`));
-  const [seconds, micros] = await run("take", prefix, (client) => client.eval("return redis.call('TIME')", 1, prefix) as Promise<[string, string]>);
+  const [seconds, micros] = await run(
+    "take",
+    prefix,
+    (client) => client.eval("return redis.call('TIME')", 1, prefix) as Promise<[string, string]>,
+  );
   const now = Number(seconds) * 1_000 + Math.floor(Number(micros) / 1_000);
   const live = Object.entries(replicas).filter(([, text]) => {
     const heardAt = Number(text.split("|")[0]);

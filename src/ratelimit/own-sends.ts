@@ -88,7 +88,12 @@ export function createOwnSends(): OwnSends {
       [...sends]
         .filter(([, { wasTold }]) => isFull || !wasTold)
         .map(([id, { app, at, wasTold, call, sentAt, ended }]) => ({
-          ...{ id, app, ageMs: sure(now - at), wasTold, sentMs: sure(now - sentAt), ended },
+          id,
+          app,
+          ageMs: sure(now - at),
+          wasTold,
+          sentMs: sure(now - sentAt),
+          ended,
           call: wasTold ? undefined : call,
         })),
     told(known) {

@@ -135,7 +135,12 @@ export interface ReplicaSlot {
 
 export type Reply = { readonly time: number; readonly epoch: string } & (
   | { readonly kind: "time" | "late" | "lost" | "upload" | "uploaded" | "left" }
-  | { readonly kind: "joined"; readonly slot?: number; readonly mayHaveOverrun: boolean }
+  | {
+      readonly kind: "joined";
+      readonly slot?: number;
+      readonly isNew: boolean;
+      readonly mayHaveOverrun: boolean;
+    }
   | {
       readonly kind: "synced";
       readonly results: readonly TakeResult[];

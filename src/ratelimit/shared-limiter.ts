@@ -26,58 +26,24 @@
  * One command is under way at a time. It carries all that there is to say: permits that are wanted, calls that ended,
  * what waits here. So nothing can overtake anything, and many permits cost one round trip.
  */
-import { type Clock, pause } from "../process/clock.ts";
-import type { OriginName } from "../types.ts";
+import { pause } from "../process/clock.ts";
+import { aloneUntil, digestAges, DRIFT, escrowWindows, mostGrantedIn } from "./escrow.ts";
 import { limitsText } from "../usage/limits-text.ts";
+import type { Acquired, Limiter, PermitRequest } from "./limiter.ts";
+import type { Digest, ReplicaSlot, Reply, Request, TakeResult } from "./redis-limiter.ts";
+import { alone, decideAlone, permitOf, stateOf, takeOf } from "./shared-permits.ts";
 import {
-  aloneUntil,
-  allowanceAlone,
-  digestAges,
-  DRIFT,
-  type EscrowSettings,
-  type EscrowWindow,
-  escrowWindows,
-  mostGrantedIn,
-  partFrom,
-  sendByOf,
-} from "./escrow.ts";
-import type {
-  Acquired,
-  Limiter,
-  LimiterConfig,
-  LimiterState,
-  Permit,
-  PermitRequest,
-  WaitingApp,
-} from "./limiter.ts";
-import { createOwnSends, type OwnSends } from "./own-sends.ts";
-import type {
-  AskRedis,
-  DescribedState,
-  Digest,
-  ReplicaSlot,
-  Reply,
-  Request,
-  RequestSettings,
-  Take,
-  TakeResult,
-} from "./redis-limiter.ts";
-
-export interface SharedLimiterOptions extends EscrowSettings {
-  readonly origin: OriginName;
-  readonly config: LimiterConfig;
-  readonly ask: AskRedis;
-  readonly clock: Clock;
-  /** A name for this process, unlike any other's, past ones included. */
-  readonly process: string;
-  readonly ledger: { readonly retentionMs: number; readonly maxRecords: number };
-  /**
-   * Resolves when this process may join: not while replicas of an older protocol spend from the same Redis. Brings the
-   * calls of theirs that still count, by age.
-   */
-  readonly admission?: () => Promise<readonly { readonly id: string; readonly ageMs: number }[]>;
-  readonly warn: (message: string, fields: Readonly<Record<string, unknown>>) => void;
-}
+  countMs,
+  createSide,
+  DAY_MS,
+  type Pending,
+  RETRY_MS,
+  settingsOf,
+  type SharedLimiterOptions,
+  type Side,
+  STATE_MS,
+  tenureOf,
+} from "./shared-side.ts";
 
 export interface SharedLimiter extends Limiter {
   /** Redis may be there again. */
@@ -89,76 +55,10 @@ export interface SharedLimiter extends Limiter {
   readonly replicas: (dead?: string) => Promise<readonly ReplicaSlot[]>;
 }
 
-const DAY_MS = 86_400_000;
-/** How often what waits is told, and what waits elsewhere is heard. */
-const STATE_MS = 250;
 /** What ended is told so soon: with other calls that ended, as a permit is not free before a window has passed. */
 const ENDS_MS = 50;
-/** While Redis does not answer it is asked so often. */
-const RETRY_MS = 100;
-/** When Redis has no data, replicas that know of some are waited for so long. */
-const SETTLE_MS = 2_000;
-/** After a loss of data, so long at least for one that knows what counted in the long windows. */
-const RETURN_MS = 10_000;
-/** Redis' clock has jumped when it is ahead of what is possible by more than this. */
+/** Redis' clock has jumped when it is ahead of what is possible by more than this, or than a lease. */
 const JUMP_MS = 1_000;
-
-interface Pending {
-  readonly take: Take;
-  readonly request: PermitRequest;
-  readonly resolve: (acquired: Acquired) => void;
-}
-
-interface Heard {
-  readonly time: number;
-  readonly askedAt: number;
-  readonly heardAt: number;
-}
-
-/** All that changes. */
-interface Side {
-  readonly options: SharedLimiterOptions;
-  readonly own: OwnSends;
-  config: LimiterConfig;
-  windows: readonly EscrowWindow[];
-  /** A new configuration that is yet to be joined with. */
-  next: LimiterConfig | undefined;
-  pending: Pending[];
-  waiting: readonly WaitingApp[];
-  toldWaiting: boolean;
-  calls: number;
-  last: Heard | undefined;
-  isReachable: boolean;
-  /** The last attempt has failed: the escrow decides. */
-  isCutOff: boolean;
-  isJoined: boolean;
-  hasEverJoined: boolean;
-  hasJumped: boolean;
-  /** What this replica has been told: the epoch of the data, and what counted. */
-  epoch: string | undefined;
-  /** The epoch that Redis is in. */
-  serverEpoch: string | undefined;
-  slot: number | undefined;
-  quotas: readonly number[];
-  acknowledgedAt: number;
-  noEffectAfter: number;
-  digest: (Omit<Digest, "elapsedMs" | "since"> & Heard) | undefined;
-  counts: readonly (readonly [spent: number, reserved: number])[];
-  described: DescribedState | undefined;
-  describedAt: number;
-  /** What was left in each window when a permit was last refused. */
-  refusedAt: readonly number[] | undefined;
-  isBusy: boolean;
-  isClosing: boolean;
-  isClosed: boolean;
-  renewAt: number;
-  endsAt: number;
-  stateAt: number;
-  cancelTimer: () => void;
-  changed: () => void;
-  /** Called after each turn. */
-  onTurn: () => void;
-}
 
 export function createSharedLimiter(options: SharedLimiterOptions): SharedLimiter {
   const side = createSide(options);
@@ -206,47 +106,6 @@ export function createSharedLimiter(options: SharedLimiterOptions): SharedLimite
   };
 }
 
-function createSide(options: SharedLimiterOptions): Side {
-  const { config, clock } = options;
-  return {
-    options,
-    own: createOwnSends(),
-    config,
-    windows: escrowWindows(config.windows, options),
-    next: undefined,
-    pending: [],
-    waiting: [],
-    toldWaiting: true,
-    calls: 0,
-    last: undefined,
-    isReachable: false,
-    isCutOff: false,
-    isJoined: false,
-    hasEverJoined: false,
-    hasJumped: false,
-    epoch: undefined,
-    serverEpoch: undefined,
-    slot: undefined,
-    quotas: [],
-    acknowledgedAt: Number.NEGATIVE_INFINITY,
-    noEffectAfter: Number.NEGATIVE_INFINITY,
-    digest: undefined,
-    counts: [],
-    described: undefined,
-    describedAt: Number.NEGATIVE_INFINITY,
-    refusedAt: undefined,
-    isBusy: options.admission !== undefined,
-    isClosing: false,
-    isClosed: false,
-    renewAt: clock.steady(),
-    endsAt: Number.POSITIVE_INFINITY,
-    stateAt: clock.steady(),
-    cancelTimer: () => undefined,
-    changed: () => undefined,
-    onTurn: () => undefined,
-  };
-}
-
 async function admit(side: Side, admission: NonNullable<SharedLimiterOptions["admission"]>): Promise<void> {
   const now = side.options.clock.steady();
   for (const { id, ageMs } of await admission()) {
@@ -258,8 +117,6 @@ async function admit(side: Side, admission: NonNullable<SharedLimiterOptions["ad
   side.isBusy = false;
   wake(side);
 }
-
-const countMs = ({ config, options }: Side): number => config.arrivalMs + options.timeoutMs;
 
 // Turns: one command at a time.
 
@@ -321,7 +178,10 @@ async function ask(side: Side, request: Request): Promise<Reply | undefined> {
     return undefined;
   }
   const { last } = side;
-  if (last !== undefined && reply.time > last.time + (heardAt - last.askedAt) + JUMP_MS)
+  if (
+    last !== undefined &&
+    reply.time > last.time + (heardAt - last.askedAt) + Math.max(JUMP_MS, side.options.leaseMs)
+  )
     side.hasJumped = true;
   side.last = { time: reply.time, askedAt, heardAt };
   side.serverEpoch = reply.epoch;
@@ -332,10 +192,7 @@ function within(side: Side, reply: Promise<Reply | undefined>): Promise<Reply | 
   const { clock, timeoutMs } = side.options;
   return new Promise((resolve) => {
     const cancel = clock.after(timeoutMs, () => resolve(undefined));
-    void reply.then((value) => {
-      cancel();
-      resolve(value);
-    });
+    void reply.then(resolve).finally(cancel);
   });
 }
 
@@ -376,27 +233,6 @@ function common(side: Side): {
   return { low: lowestTime(side), epoch: side.epoch, quotas: side.quotas };
 }
 
-function settingsOf(side: Side): RequestSettings {
-  const { options, windows, config } = side;
-  const { process, replicas, leaseMs, timeoutMs, degradedForMs, ledger } = options;
-  const shortMs = Math.max(0, ...windows.filter(({ isLong }) => !isLong).map(({ ms }) => ms));
-  const aloneMs = degradedForMs + countMs(side);
-  const longestMs = Math.max(DAY_MS, ...windows.map(({ ms }) => ms));
-  return {
-    process,
-    windows,
-    limits: limitsText(config.windows),
-    ...{ replicas, leaseMs, timeoutMs, ...ledger },
-    countMs: countMs(side),
-    aloneMs,
-    goneMs: aloneMs + shortMs,
-    settleMs: Math.max(leaseMs, Math.min(SETTLE_MS, shortMs)),
-    returnMs: RETURN_MS,
-    pollMs: STATE_MS,
-    keepMs: longestMs + countMs(side),
-  };
-}
-
 async function join(side: Side): Promise<boolean> {
   const { clock, origin, warn } = side.options;
   const now = clock.steady();
@@ -404,7 +240,7 @@ async function join(side: Side): Promise<boolean> {
   const sends = side.own.known(isFull, now);
   const { hasJumped, isCutOff } = side;
   const askedAt = now;
-  const mayClaim = side.slot !== undefined && now <= aloneUntil({ ...tenureOf(side) }, side.options);
+  const mayClaim = side.slot !== undefined && now <= aloneUntil(tenureOf(side), side.options);
   const reply = await ask(side, {
     kind: "join",
     ...common(side),
@@ -420,28 +256,17 @@ async function join(side: Side): Promise<boolean> {
     return false;
   }
   side.own.told(sends);
-  if (!mayClaim || reply.slot !== side.slot) side.quotas = [];
+  if (!mayClaim || reply.isNew || reply.slot !== side.slot) side.quotas = [];
   Object.assign(side, { slot: reply.slot, epoch: reply.epoch, acknowledgedAt: askedAt, hasJumped: false });
   Object.assign(side, { isJoined: true, hasEverJoined: true, isCutOff: false });
   side.renewAt = now;
   if (reply.mayHaveOverrun)
     warn(
       "Redis lost data and new replicas went on before one that knew them: a limit may have been exceeded",
-      {
-        origin,
-      },
+      { origin },
     );
   if (isCutOff) side.changed();
   return true;
-}
-
-function tenureOf({
-  slot = 0,
-  quotas,
-  acknowledgedAt,
-  noEffectAfter,
-}: Side): Parameters<typeof aloneUntil>[0] {
-  return { slot, quotas, acknowledgedAt, noEffectAfter };
 }
 
 function digestOf(side: Side, now: number): Digest | undefined {
@@ -456,56 +281,73 @@ function digestOf(side: Side, now: number): Digest | undefined {
 }
 
 async function sync(side: Side): Promise<boolean> {
-  const { clock, leaseMs } = side.options;
-  const askedAt = clock.steady();
+  const askedAt = side.options.clock.steady();
   const isLeaving = side.isClosing || side.next !== undefined;
   const pending = isLeaving ? [] : side.pending.splice(0);
+  const isRenewing = askedAt >= side.renewAt;
+  const isWaiting = side.waiting.length > 0 || side.refusedAt !== undefined;
+  const wantsState = isRenewing || (isWaiting && askedAt >= side.stateAt);
   const { reports, confirm } = side.own.ended(askedAt);
   side.endsAt = Number.POSITIVE_INFINITY;
-  const wantsState = askedAt >= side.stateAt && (side.waiting.length > 0 || side.refusedAt !== undefined);
-  const isRenewing = askedAt >= side.renewAt;
-  const tells = wantsState || !side.toldWaiting;
+  const { waiting } = side;
   const reply = await ask(side, {
     kind: "sync",
     ...common(side),
     slot: side.slot,
     ended: reports,
     takes: pending.map(({ take }) => take),
-    waiting: tells ? side.waiting.map(({ app, priority, count }) => [app, priority, count]) : undefined,
+    waiting:
+      waiting.length > 0 || !side.toldWaiting
+        ? waiting.map(({ app, priority, count }) => [app, priority, count])
+        : undefined,
     isLeaving,
     digestAges: isRenewing ? digestAges(side.windows) : undefined,
     wantsState,
     perDay: wantsState ? [...side.config.perDay] : [],
   });
   if (reply?.kind === "left") return leave(side, confirm);
-  if (reply?.kind !== "synced") {
-    // A permit whose grant was not heard is given back.
-    const now = clock.steady();
-    side.endsAt = now;
-    for (const { take } of pending) side.own.end(take.id, take.app, now, undefined);
-    if (reply === undefined || reply.kind === "late") failed(side, new Error("a command came late"));
-    side.isJoined = false;
-    const until = now + RETRY_MS;
-    for (const { take, request, resolve } of pending)
-      resolve(side.isCutOff ? decideAlone(side, take, request) : { kind: "wait", until, reason: "joining" });
-    return false;
-  }
+  if (reply?.kind !== "synced") return giveUp(side, pending, reply);
   confirm();
-  if (side.own.hasEnded()) side.endsAt = Math.min(side.endsAt, clock.steady() + ENDS_MS);
-  side.acknowledgedAt = askedAt;
-  side.quotas = reply.quotas;
-  side.counts = reply.windows;
-  if (tells) side.toldWaiting = true;
-  if (isRenewing) side.renewAt = askedAt + (side.slot === undefined ? leaseMs : leaseMs / 4);
-  if (reply.digest && side.last) side.digest = { counts: reply.digest, ...side.last };
-  if (reply.state) Object.assign(side, { described: reply.state, describedAt: clock.steady() });
+  if (side.waiting === waiting) side.toldWaiting = true;
   if (wantsState) side.stateAt = askedAt + STATE_MS;
+  learn(side, reply, { askedAt, isRenewing });
   answer(side, pending, reply.results);
   tellOfRoom(side, wantsState);
-  // Without a slot it asks for one now and then.
-  if (isRenewing && side.slot === undefined) side.isJoined = false;
-  side.own.forget(askedAt - settingsOf(side).keepMs);
   return true;
+}
+
+/** The command has failed, or Redis does not know this replica any more. */
+function giveUp(side: Side, pending: readonly Pending[], reply: Reply | undefined): false {
+  const now = side.options.clock.steady();
+  // A permit whose grant was not heard is given back.
+  side.endsAt = now;
+  for (const { take } of pending) side.own.end(take.id, take.app, now, undefined);
+  if (reply === undefined || reply.kind === "late") failed(side, new Error("a command came late"));
+  side.isJoined = false;
+  const until = now + RETRY_MS;
+  for (const { take, request, resolve } of pending)
+    resolve(side.isCutOff ? decideAlone(side, take, request) : { kind: "wait", until, reason: "joining" });
+  return false;
+}
+
+function learn(
+  side: Side,
+  reply: Extract<Reply, { kind: "synced" }>,
+  { askedAt, isRenewing }: { readonly askedAt: number; readonly isRenewing: boolean },
+): void {
+  const { clock, leaseMs } = side.options;
+  if (side.own.hasEnded()) side.endsAt = Math.min(side.endsAt, clock.steady() + ENDS_MS);
+  Object.assign(side, { acknowledgedAt: askedAt, quotas: reply.quotas, counts: reply.windows });
+  if (reply.digest && side.last) side.digest = { counts: reply.digest, ...side.last };
+  if (reply.state) {
+    Object.assign(side, { described: reply.state, describedAt: clock.steady() });
+    side.granted.clear();
+  }
+  if (!isRenewing) return;
+  side.renewAt = askedAt + (side.slot === undefined ? leaseMs : leaseMs / 4);
+  // Without a slot it asks for one now and then.
+  if (side.slot === undefined) side.isJoined = false;
+  side.own.forget(askedAt - settingsOf(side).keepMs);
 }
 
 function answer(side: Side, pending: readonly Pending[], results: readonly TakeResult[]): void {
@@ -515,6 +357,7 @@ function answer(side: Side, pending: readonly Pending[], results: readonly TakeR
     if (result === undefined) throw new Error("the script answered fewer permits than were asked for");
     if (result.isGranted === true) {
       side.own.enter(take, { now, latest: now + countMs(side), wasTold: true });
+      side.granted.set(take.app, (side.granted.get(take.app) ?? 0) + 1);
       resolve({ kind: "permit", permit: permitOf(side, take.id, request, now) });
     } else {
       side.refusedAt = remainingIn(side);
@@ -561,6 +404,20 @@ async function replicas(side: Side, dead: string | undefined): Promise<readonly 
   return reply.replicas;
 }
 
+function acquire(side: Side, request: PermitRequest, isAnyway: boolean): Promise<Acquired> {
+  const { clock } = side.options;
+  const now = clock.steady();
+  const take = takeOf(side, request, isAnyway);
+  if (side.isClosing) return Promise.resolve({ kind: "wait", until: now + DAY_MS, reason: "joining" });
+  if (side.isReachable)
+    return new Promise((resolve) => {
+      side.pending.push({ take, request, resolve });
+      wake(side);
+    });
+  if (side.isCutOff) return Promise.resolve(decideAlone(side, take, request));
+  return Promise.resolve({ kind: "wait", until: now + RETRY_MS, reason: "joining" });
+}
+
 async function close(side: Side): Promise<void> {
   const { clock, timeoutMs } = side.options;
   side.isClosing = true;
@@ -579,141 +436,4 @@ async function close(side: Side): Promise<void> {
   side.cancelTimer();
   const until = clock.steady() + DAY_MS;
   for (const { resolve } of side.pending.splice(0)) resolve({ kind: "wait", until, reason: "joining" });
-}
-
-// Permits.
-
-function takeOf(side: Side, request: PermitRequest, isAnyway: boolean): Take {
-  const { app, resource, cause, query, leave } = request;
-  const { process, origin } = side.options;
-  side.calls++;
-  return {
-    ...{ resource, cause, query, app, isAnyway },
-    id: `${process}.${origin}.${side.calls}@${app}`,
-    // The script has the windows in another order.
-    leave: side.windows.map(({ ms }) => leave[side.config.windows.findIndex((w) => w.windowMs === ms)] ?? 0),
-    perDay: side.config.perDay.get(app),
-  };
-}
-
-function permitOf(side: Side, id: string, request: PermitRequest, now: number): Permit {
-  return { id, request, sendBy: sendByOf(now, side.config.arrivalMs) };
-}
-
-function acquire(side: Side, request: PermitRequest, isAnyway: boolean): Promise<Acquired> {
-  const { clock } = side.options;
-  const now = clock.steady();
-  const take = takeOf(side, request, isAnyway);
-  if (side.isClosing) return Promise.resolve({ kind: "wait", until: now + DAY_MS, reason: "joining" });
-  if (side.isReachable)
-    return new Promise((resolve) => {
-      side.pending.push({ take, request, resolve });
-      wake(side);
-    });
-  if (side.isCutOff) return Promise.resolve(decideAlone(side, take, request));
-  return Promise.resolve({ kind: "wait", until: now + RETRY_MS, reason: "joining" });
-}
-
-/** A permit that Redis did not grant. Its id is new: a command that failed may still grant the one that it asked for. */
-function alone(side: Side, request: PermitRequest): Permit {
-  const now = side.options.clock.steady();
-  const take = takeOf(side, request, true);
-  side.own.enter(take, { now, latest: now + side.config.arrivalMs, wasTold: false });
-  return permitOf(side, take.id, request, now);
-}
-
-function decideAlone(side: Side, take: Take, request: PermitRequest): Acquired {
-  const { own, windows, options, slot } = side;
-  const now = options.clock.steady();
-  if (take.isAnyway) return { kind: "permit", permit: alone(side, request) };
-  if (slot === undefined) return { kind: "wait", until: now + STATE_MS, reason: "joining" };
-  const tenure = tenureOf(side);
-  if (now > aloneUntil(tenure, options))
-    return { kind: "wait", until: now + STATE_MS, reason: "degraded-too-long" };
-  let until = now;
-  let isReserved = true;
-  for (const [index, window] of windows.entries()) {
-    const allowed = allowanceAlone(tenure, { window, index }, options, { countMs: countMs(side), now });
-    // Of what is to be left, this replica leaves its part.
-    const leave = Math.ceil((take.leave[index] ?? 0) / options.replicas);
-    const ms = Math.ceil(window.ms * (1 + DRIFT));
-    const spent = own.log.spent(ms, now);
-    if (spent + 1 + leave <= allowed) continue;
-    if (spent >= allowed) isReserved = false;
-    const freeAt = own.log.freeAt(ms, now, { count: spent + 1 + leave - allowed });
-    const from = window.isLong ? undefined : partFrom(tenure, window, options, countMs(side));
-    const next = [freeAt, from === undefined || from < now ? undefined : from + 1].filter(
-      (at) => at !== undefined,
-    );
-    until = Math.max(until, next.length > 0 ? Math.ceil(Math.min(...next)) : now + STATE_MS);
-  }
-  const over = overDay(side, take, now);
-  if (over !== undefined) return { kind: "wait", until: over, reason: "per-day" };
-  if (until > now) return { kind: "wait", until, reason: isReserved ? "reserved" : "budget" };
-  return { kind: "permit", permit: alone(side, request) };
-}
-
-/** An app's day, as Redis last told it, and what was sent here: too much rather than too little. */
-function overDay({ own, described }: Side, { app, perDay }: Take, now: number): number | undefined {
-  if (perDay === undefined) return undefined;
-  const told = described?.today.find(([name]) => name === app)?.[1] ?? 0;
-  return told + own.log.spent(DAY_MS, now, app) < perDay ? undefined : now + STATE_MS;
-}
-
-// What is known.
-
-function stateOf(side: Side): LimiterState {
-  const now = side.options.clock.steady();
-  const { described, describedAt, config, isJoined } = side;
-  const isAlone = side.isCutOff && side.hasEverJoined;
-  const mode = isJoined ? "shared" : isAlone ? "degraded" : "joining";
-  const sinceMs = now - describedAt;
-  return {
-    mode,
-    windows: config.windows.map((window) => ({ ...window, ...windowState(side, window.windowMs, now) })),
-    today: new Map(
-      (described?.today ?? []).map(([app, spent, inMs]) => [app, { spent, nextFreeAt: describedAt + inMs }]),
-    ),
-    waitingElsewhere:
-      sinceMs > 1_000
-        ? []
-        : (described?.waiting ?? []).flatMap((apps) =>
-            apps.map(([app, priority, count]) => ({ app, priority, count })),
-          ),
-    ageMs: Math.max(0, Math.min(sinceMs, now - (side.last?.heardAt ?? 0))),
-  };
-}
-
-function windowState(
-  side: Side,
-  windowMs: number,
-  now: number,
-): Omit<LimiterState["windows"][number], "name" | "limit" | "windowMs"> {
-  const { windows, described, describedAt, own, counts, options } = side;
-  const index = windows.findIndex(({ ms }) => ms === windowMs);
-  const window = windows[index];
-  if (window === undefined) return { spent: 0, reserved: 0, remaining: 0, freeAt: [], byApp: new Map() };
-  if (!side.isJoined) {
-    const spent = own.log.spent(windowMs, now);
-    const isOver = side.slot === undefined || now > aloneUntil(tenureOf(side), options);
-    const allowed = isOver
-      ? 0
-      : allowanceAlone(tenureOf(side), { window, index }, options, { countMs: countMs(side), now });
-    return {
-      spent,
-      reserved: Math.max(0, window.limit - Math.max(allowed, spent)),
-      remaining: Math.max(0, allowed - spent),
-      freeAt: own.log.freeInstants(windowMs, now, 100),
-      byApp: own.log.byApp(windowMs, now),
-    };
-  }
-  const [spent = 0, reserved = 0] = counts[index] ?? [];
-  const { byApp = [], freeIn = [] } = described?.windows[index] ?? {};
-  return {
-    spent,
-    reserved,
-    remaining: Math.max(0, window.limit - spent - reserved),
-    freeAt: freeIn.map((inMs) => describedAt + inMs).filter((at) => at > now),
-    byApp: new Map(byApp),
-  };
 }

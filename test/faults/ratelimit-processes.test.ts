@@ -39,7 +39,13 @@ async function stage(): Promise<Stage> {
     upstream.close();
   });
   const { port } = upstream.address() as AddressInfo;
-  const common = { redisPort: redis.port, upstreamPort: port, limit: LIMIT, windowMs: WINDOW_MS, replicas: 3 };
+  const common = {
+    redisPort: redis.port,
+    upstreamPort: port,
+    limit: LIMIT,
+    windowMs: WINDOW_MS,
+    replicas: 3,
+  };
   return {
     redis,
     arrivals,

@@ -89,7 +89,7 @@ end
 
 local function reply(answer)
   answer.time, answer.epoch = now, state.epoch
-  redis.call('SET', STATE, cjson.encode(state))
+  redis.call('SET', STATE, cjson.encode(state), 'PX', int(request.keepMs + request.goneMs))
   return cjson.encode(answer)
 end
 
@@ -105,6 +105,7 @@ local function enter(id, app, at, k)
   if k then redis.call('ZADD', slotKey(k), int(at), id) end
   redis.call('ZADD', appKey(app), int(at), id)
   redis.call('ZADD', APPS, 'GT', int(at), app)
+  redis.call('PEXPIRE', appKey(app), int(request.keepMs + request.goneMs))
 end
 
 local function enterInLedger(id, at, call)
@@ -202,7 +203,12 @@ end
 
 -- This replica knows of a state that is gone, or has seen this clock jump.
 local function noticeLoss()
-  if request.hasJumped and request.epoch == state.epoch then
+  local isAnybodyLive = false
+  for _, slot in ipairs(state.slots) do
+    isAnybodyLive = isAnybodyLive or slot.holder ~= request.process and slot.untilAt and slot.untilAt >= now
+  end
+  -- Whoever is live has seen this clock go on evenly: then it is the other machine that was suspended.
+  if request.hasJumped and request.epoch == state.epoch and not isAnybodyLive then
     state.epoch, state.isLost, state.continues = int(now) .. '.' .. request.process, false, false
   end
   if not request.epoch or request.epoch == state.epoch or state.isLost then return false end
@@ -214,6 +220,7 @@ local function join()
   local mayHaveOverrun = noticeLoss()
   if request.epoch ~= state.epoch and not request.isFull then return reply({ kind = 'upload' }) end
   local k, isBack = ownSlot()
+  local isNew = k == nil
   if isBack then
     local slot = state.slots[k]
     slot.isLost, slot.holder, slot.epoch = false, request.process, state.epoch
@@ -236,10 +243,10 @@ local function join()
     state.slots[k].untilAt = now + request.leaseMs
     for i, w in ipairs(windows) do
       local promise = state.slots[k].promise[int(w.ms)]
-      if promise and request.slot == k then promise.quota = math.max(promise.quota, request.quotas[i] or 0) end
+      if promise and not isNew and request.slot == k then promise.quota = math.max(promise.quota, request.quotas[i] or 0) end
     end
   end
-  return reply({ kind = 'joined', slot = k, mayHaveOverrun = mayHaveOverrun })
+  return reply({ kind = 'joined', slot = k, isNew = isNew, mayHaveOverrun = mayHaveOverrun })
 end
 
 local function isClosed(i)
@@ -395,7 +402,6 @@ local function sync()
   for _, wanted in ipairs(request.takes) do
     results[#results + 1] = take(wanted, rooms, k)
     redis.call('ZREMRANGEBYSCORE', appKey(wanted.app), '-inf', '(' .. int(now - request.keepMs))
-    redis.call('PEXPIRE', appKey(wanted.app), int(request.keepMs + request.countMs))
   end
   local answer = { kind = 'synced', results = results, quotas = k and confirm(k, rooms) or {}, windows = {} }
   for i, room in ipairs(rooms) do answer.windows[i] = { room.spent, room.isClosed and windows[i].limit or room.reserved } end

@@ -11,7 +11,14 @@ const config: LimiterConfig = {
   arrivalMs: 1_000,
 };
 const request = (more: Partial<PermitRequest> = {}): PermitRequest => ({
-  ...({ app: "app", priority: "interactive", resource: "listings", cause: "miss", query: "q", leave: [] } as const),
+  ...({
+    app: "app",
+    priority: "interactive",
+    resource: "listings",
+    cause: "miss",
+    query: "q",
+    leave: [],
+  } as const),
   ...more,
 });
 
@@ -37,7 +44,11 @@ describe("the limiter of a process without Redis", () => {
     await permit(limiter);
     await permit(limiter);
     const arrivedAt = clock.steady() - 60;
-    expect(await limiter.acquire(request())).toEqual({ kind: "wait", until: arrivedAt + 60_001, reason: "budget" });
+    expect(await limiter.acquire(request())).toEqual({
+      kind: "wait",
+      until: arrivedAt + 60_001,
+      reason: "budget",
+    });
     await clock.advance(60_001 - 60);
     await permit(limiter);
     expect(limiter.state().windows[0]).toMatchObject({ spent: 3, remaining: 0 });
@@ -62,11 +73,24 @@ describe("the limiter of a process without Redis", () => {
   it("leaves what is to be left, and keeps an app to its day", async () => {
     const { limiter } = setUp();
     await permit(limiter);
-    expect(await limiter.acquire(request({ leave: [2] }))).toMatchObject({ kind: "wait", reason: "reserved" });
+    expect(await limiter.acquire(request({ leave: [2] }))).toMatchObject({
+      kind: "wait",
+      reason: "reserved",
+    });
     expect(await limiter.acquire(request({ app: "daily", leave: [1] }))).toMatchObject({ kind: "permit" });
-    expect(await limiter.acquire(request({ app: "daily" }))).toMatchObject({ kind: "wait", reason: "per-day" });
+    expect(await limiter.acquire(request({ app: "daily" }))).toMatchObject({
+      kind: "wait",
+      reason: "per-day",
+    });
     await permit(limiter);
     await limiter.acquireAnyway(request());
-    expect(limiter.state().windows[0]).toMatchObject({ spent: 4, remaining: 0, byApp: new Map([["app", 3], ["daily", 1]]) });
+    expect(limiter.state().windows[0]).toMatchObject({
+      spent: 4,
+      remaining: 0,
+      byApp: new Map([
+        ["app", 3],
+        ["daily", 1],
+      ]),
+    });
   });
 });
