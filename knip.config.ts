@@ -7,7 +7,6 @@ const config: KnipConfig = {
     "src/sandbox/main.ts",
     "test/**/*.{test,long}.ts",
     "test/support/limiter-worker.ts",
-    "vitest.long.config.ts",
     "bench/hits-server.ts",
   ],
   project: ["{src,test,bench,tools}/**/*.{ts,mjs}"],

@@ -50,12 +50,9 @@ async function look({ run, namespace, origin, windowMs, degradedForMs }: OldProt
 }> {
   const prefix = `${namespace}{budget}:${origin}:`;
   const replicas = await run("take", `${prefix}replicas`, (client) => client.hgetall(`${prefix}replicas`));
-  const [seconds, micros] = await run(
-    "take",
-    prefix,
-    (client) => client.eval("return redis.call('TIME')", 1, prefix) as Promise<[string, string]>,
-  );
-  const now = Number(seconds) * 1_000 + Math.floor(Number(micros) / 1_000);
+  const time = await run("take", prefix, (client) => client.eval("return redis.call('TIME')[1]", 1, prefix));
+  // By whole seconds, and so a second too early: what was sent is taken to be younger.
+  const now = Number(time) * 1_000;
   const live = Object.entries(replicas).filter(([, text]) => {
     const heardAt = Number(text.split("|")[0]);
     return heardAt > now - SILENT_MS - degradedForMs;

@@ -87,15 +87,7 @@ export function createOwnSends(): OwnSends {
     known: (isFull, now) =>
       [...sends]
         .filter(([, { wasTold }]) => isFull || !wasTold)
-        .map(([id, { app, at, wasTold, call, sentAt, ended }]) => ({
-          id,
-          app,
-          ageMs: sure(now - at),
-          wasTold,
-          sentMs: sure(now - sentAt),
-          ended,
-          call: wasTold ? undefined : call,
-        })),
+        .map(([id, send]) => knownSend(id, send, now)),
     told(known) {
       for (const { id } of known) {
         const send = sends.get(id);
@@ -109,5 +101,17 @@ export function createOwnSends(): OwnSends {
         sends.delete(id);
       }
     },
+  };
+}
+
+function knownSend(id: string, { app, at, wasTold, call, sentAt, ended }: OwnSend, now: number): KnownSend {
+  return {
+    id,
+    app,
+    ageMs: sure(now - at),
+    wasTold,
+    sentMs: sure(now - sentAt),
+    ended,
+    call: wasTold ? undefined : call,
   };
 }

@@ -177,21 +177,27 @@ export interface RequestSettings {
 }
 
 /** The script's keys. `namespace` holds the prefix of all keys and the account's fingerprint, and has no braces. */
-export function limiterKeys(namespace: string, origin: OriginName): { prefix: string; keys: string[] } {
+export function limiterKeys(
+  namespace: string,
+  origin: OriginName,
+): { readonly prefix: string; readonly state: string; readonly ledger: string; readonly all: string[] } {
   const prefix = `{${namespace}limiter:${origin}}:`;
   const names = ["state", "sends", "guesses", "apps", "waiting", "ledger"];
-  return { prefix, keys: names.map((name) => prefix + name) };
+  return {
+    prefix,
+    state: `${prefix}state`,
+    ledger: `${prefix}ledger`,
+    all: names.map((name) => prefix + name),
+  };
 }
 
 export type AskRedis = (request: Request, settings: RequestSettings) => Promise<Reply>;
 
 export function createRedisLimiter(run: RunLimiter, namespace: string, origin: OriginName): AskRedis {
-  const { prefix, keys } = limiterKeys(namespace, origin);
+  const { prefix, state, all: keys } = limiterKeys(namespace, origin);
   return async (request, settings) => {
     const text = JSON.stringify({ ...settings, ...request, prefix });
-    const answer = await run("take", keys[0] ?? "", (client) =>
-      client.limitCalls(keys.length, ...keys, text),
-    );
+    const answer = await run("take", state, (client) => client.limitCalls(keys.length, ...keys, text));
     // The script is the only one that writes it. Lua has no empty lists: they come as empty objects.
     const reply: Reply = JSON.parse(answer.replaceAll("{}", "[]"));
     return reply;

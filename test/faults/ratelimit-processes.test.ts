@@ -1,7 +1,6 @@
 /** Processes that share limits through a real Redis, counted at the upstream. */
 import { spawn } from "node:child_process";
 import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
 
 import { expect, it, onTestFinished } from "vitest";
 
@@ -38,7 +37,8 @@ async function stage(): Promise<Stage> {
     upstream.closeAllConnections();
     upstream.close();
   });
-  const { port } = upstream.address() as AddressInfo;
+  const address = upstream.address();
+  const port = typeof address === "object" && address !== null ? address.port : 0;
   const common = {
     redisPort: redis.port,
     upstreamPort: port,

@@ -5,13 +5,8 @@
 import { Agent, request } from "node:http";
 
 import { systemClock } from "../../src/process/clock.ts";
-import { systemRandom } from "../../src/process/random.ts";
 import type { Permit } from "../../src/ratelimit/limiter.ts";
-import { createRedisLimiter, LIMITER_SCRIPTS } from "../../src/ratelimit/redis-limiter.ts";
-import { createSharedLimiter } from "../../src/ratelimit/shared-limiter.ts";
-import { redisFactory } from "../../src/redis/connect.ts";
-import { createRedisCalls } from "../../src/redis/commands.ts";
-import { SCRIPTS } from "../../src/redis/scripts.ts";
+import { shareLimits } from "./shared-limiter.ts";
 
 export interface WorkerSettings {
   readonly redisPort: number;
@@ -28,33 +23,11 @@ const { limit, windowMs, replicas, dispatchers } = settings;
 const clock = systemClock;
 const say = (text: string): void => void process.stdout.write(`${text}\n`);
 
-const calls = createRedisCalls({
-  factory: redisFactory(
-    { url: `redis://127.0.0.1:${settings.redisPort}`, mode: "single", nodes: [] },
-    { ...SCRIPTS, ...LIMITER_SCRIPTS },
-  ),
-  clock,
-  commandTimeoutMs: 250,
-  probeIntervalMs: 200,
-  observer: { info: (message) => say(message), warn: (message) => say(message) },
-  onOperation: () => undefined,
-  onBreaker: () => undefined,
-  onOutage: () => undefined,
-  onRecovery: () => limiter.check(),
-});
-const limiter = createSharedLimiter({
-  origin: "api",
-  config: { windows: [{ name: "w", limit, windowMs }], perDay: new Map(), arrivalMs: 1_000 },
-  ask: createRedisLimiter(calls.run, "test:", "api"),
-  clock,
-  process: systemRandom.unique16(),
+const { limiter } = shareLimits({
+  redisPort: settings.redisPort,
+  windows: [{ name: "w", limit, windowMs }],
   replicas,
-  degradedReserve: 0.05,
-  degradedForMs: 20_000,
-  leaseMs: 1_000,
-  timeoutMs: 250,
-  ledger: { retentionMs: 60_000, maxRecords: 10_000 },
-  warn: (message) => say(message),
+  onReport: say,
 });
 
 const agent = new Agent({ keepAlive: true });

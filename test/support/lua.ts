@@ -1,3 +1,4 @@
+/* oxlint-disable typescript/no-unsafe-type-assertion, typescript/switch-exhaustiveness-check, complexity -- values of a script have no types here */
 /**
  * Runs a Lua script of Redis in this process, so that thousands of histories a minute test the very script: it is
  * translated to JavaScript. It knows the part of Lua 5.1 that the scripts use, and throws where Lua would.
@@ -6,7 +7,7 @@
 import luaparse from "luaparse";
 
 /** What a script can call. `undefined` is Lua's nil. */
-export interface LuaHost {
+interface LuaHost {
   readonly call: (command: string, ...args: string[]) => unknown;
 }
 

@@ -205,9 +205,10 @@ end
 local function noticeLoss()
   local isAnybodyLive = false
   for _, slot in ipairs(state.slots) do
-    isAnybodyLive = isAnybodyLive or slot.holder ~= request.process and slot.untilAt and slot.untilAt >= now
+    local isLive = slot.holder and slot.untilAt >= now and slot.joinedAt < now - request.leaseMs
+    isAnybodyLive = isAnybodyLive or isLive and slot.holder ~= request.process
   end
-  -- Whoever is live has seen this clock go on evenly: then it is the other machine that was suspended.
+  -- Whoever has been live for a lease has seen this clock go on evenly: then it is the other machine that was suspended.
   if request.hasJumped and request.epoch == state.epoch and not isAnybodyLive then
     state.epoch, state.isLost, state.continues = int(now) .. '.' .. request.process, false, false
   end
@@ -223,7 +224,7 @@ local function join()
   local isNew = k == nil
   if isBack then
     local slot = state.slots[k]
-    slot.isLost, slot.holder, slot.epoch = false, request.process, state.epoch
+    slot.isLost, slot.holder, slot.epoch, slot.joinedAt = false, request.process, state.epoch, now
     for _, promise in pairs(slot.promise) do promise.quota = 0 end
   end
   for free = 1, request.replicas do
@@ -232,7 +233,7 @@ local function join()
       -- [7] What the last holder sent is no longer this slot's: Redis confirms a quota only when there is room for it.
       redis.call('DEL', slotKey(free))
       state.slots[free] = {
-        holder = request.process, epoch = state.epoch, goneMs = request.goneMs, aloneMs = request.aloneMs,
+        holder = request.process, epoch = state.epoch, joinedAt = now, goneMs = request.goneMs, aloneMs = request.aloneMs,
         promise = promiseOf(free)
       }
       k = free

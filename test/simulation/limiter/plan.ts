@@ -2,7 +2,7 @@
 import type { RateWindow } from "../../../src/ratelimit/rate-window.ts";
 import type { Dice } from "../../support/dice.ts";
 
-export const FAULTS = [
+const FAULTS = [
   "partition",
   "kill",
   "freeze",

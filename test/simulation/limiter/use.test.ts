@@ -13,8 +13,14 @@ const used = async (limit: number, dispatchers: Plan["dispatchers"]): Promise<nu
       windows: [{ name: "30s", limit, windowMs: WINDOW_MS }],
       laterWindows: [],
       dispatchers,
-      ...{ slots: 4, running: 3, faults: [], faultyMs: 0, unsettled: 0 },
-      ...{ leaseMs: 2_000, timeoutMs: 250, arrivalMs: 5_000, degradedForMs: 60_000 },
+      slots: 4,
+      faults: [],
+      faultyMs: 0,
+      unsettled: 0,
+      leaseMs: 2_000,
+      timeoutMs: 250,
+      arrivalMs: 5_000,
+      degradedForMs: 60_000,
     }),
   });
   expect(outcome.problems).toEqual([]);

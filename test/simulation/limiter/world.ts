@@ -3,7 +3,7 @@ import { readFileSync } from "node:fs";
 
 import type { Clock } from "../../../src/process/clock.ts";
 import type { LimiterConfig, Permit } from "../../../src/ratelimit/limiter.ts";
-import { createRedisLimiter, limiterKeys, type RunLimiter } from "../../../src/ratelimit/redis-limiter.ts";
+import { createRedisLimiter, type RunLimiter } from "../../../src/ratelimit/redis-limiter.ts";
 import { createSharedLimiter, type SharedLimiter } from "../../../src/ratelimit/shared-limiter.ts";
 import type { Dice } from "../../support/dice.ts";
 import { createFakeClock, type FakeClock, promisesSettled } from "../../support/fake-clock.ts";
@@ -11,10 +11,9 @@ import { createScriptRedis, type ScriptData, type ScriptRedis } from "../../supp
 import type { Plan } from "./plan.ts";
 
 const LUA = readFileSync(new URL("../../../src/ratelimit/lua/limiter.lua", import.meta.url), "utf8");
-export const NAMESPACE = "test:";
-const [, SENDS = ""] = limiterKeys(NAMESPACE, "api").keys;
+const NAMESPACE = "test:";
 
-export interface Server {
+interface Server {
   readonly data: ScriptRedis;
   isUp: boolean;
   /** Commands wait until then. */
@@ -92,14 +91,12 @@ export function createWorld(plan: Plan, dice: Dice, lua = LUA): World {
   return world;
 }
 
-function copyNow({ server, clock, dice }: World): void {
+function copyNow({ server, clock, dice }: Pick<World, "server" | "clock" | "dice">): void {
   clock.after(dice.between(300, 900), () => {
     server.copy = server.data.snapshot();
-    copyNow({ server, clock, dice } as World);
+    copyNow({ server, clock, dice });
   });
 }
-
-export const countedIn = ({ server }: World): number => server.data.members(SENDS).length;
 
 export function note(world: World, text: string): void {
   world.log.push(`${world.clock.steady() - 1_000_000} ${text}`);
@@ -109,6 +106,7 @@ export function start(world: World, place: number): Replica {
   const { plan, clock } = world;
   const name = `p${++world.started}`;
   // Held by what follows, and set at the end: the limiter speaks at once.
+  // oxlint-disable-next-line typescript/no-unsafe-type-assertion
   const replica = {
     name,
     place,
@@ -163,7 +161,7 @@ function clockOf(world: World, replica: Replica): Clock {
 }
 
 /** Calls back in a replica: not where it has died, and later where it stands still. */
-export function deliver(world: World, replica: Replica, callback: () => void): void {
+function deliver(world: World, replica: Replica, callback: () => void): void {
   if (!replica.isAlive) return;
   const now = world.clock.steady();
   if (now >= replica.frozenUntil) return callback();
@@ -181,8 +179,9 @@ function wayToRedis(world: World, replica: Replica): RunLimiter {
   const { clock, server, dice } = world;
   const limitCalls = (count: number, ...words: string[]): Promise<string> =>
     new Promise((resolve, reject) => {
-      const refuse = (): void =>
-        clock.after(5, () => deliver(world, replica, () => reject(new Error("refused")))) as unknown as void;
+      const refuse = (): void => {
+        clock.after(5, () => deliver(world, replica, () => reject(new Error("refused"))));
+      };
       function arrive(): void {
         const now = clock.steady();
         if (replica.isPartitioned) return;
@@ -205,6 +204,7 @@ function wayToRedis(world: World, replica: Replica): RunLimiter {
       });
     });
   // The script is all that a limiter asks of Redis.
+  // oxlint-disable-next-line typescript/no-unsafe-type-assertion
   return (_, __, command) => command({ limitCalls } as never);
 }
 
