@@ -29,8 +29,8 @@ export interface OwnSends {
   /** Calls that ended and of which Redis is yet to be told; they are told again where `confirm` is not called. */
   readonly ended: (now: number) => { readonly reports: readonly Ended[]; readonly confirm: () => void };
   readonly hasEnded: () => boolean;
-  /** What Redis is to be told when this replica joins: all that counts, or only what it does not know. */
-  readonly known: (isFull: boolean, now: number) => KnownSend[];
+  /** What Redis does not know. With `since`, also all that counts from later instants. */
+  readonly known: (now: number, since?: number) => KnownSend[];
   /** Redis has been told. */
   readonly told: (sends: readonly KnownSend[]) => void;
   readonly forget: (before: number) => void;
@@ -84,9 +84,9 @@ export function createOwnSends(): OwnSends {
       };
     },
     hasEnded: () => ends.size > 0,
-    known: (isFull, now) =>
+    known: (now, since = Number.POSITIVE_INFINITY) =>
       [...sends]
-        .filter(([, { wasTold }]) => isFull || !wasTold)
+        .filter(([, { wasTold, at }]) => !wasTold || at >= since)
         .map(([id, send]) => knownSend(id, send, now)),
     told(known) {
       for (const { id } of known) {

@@ -30,7 +30,7 @@ import { pause } from "../process/clock.ts";
 import { aloneUntil, digestAges, DRIFT, escrowWindows, mostGrantedIn } from "./escrow.ts";
 import { limitsText } from "../usage/limits-text.ts";
 import type { Acquired, Limiter, PermitRequest } from "./limiter.ts";
-import type { Digest, ReplicaSlot, Reply, Request, TakeResult } from "./redis-limiter.ts";
+import type { Digest, KnownSend, ReplicaSlot, Reply, Request, TakeResult } from "./redis-limiter.ts";
 import { alone, decideAlone, permitOf, stateOf, takeOf } from "./shared-permits.ts";
 import {
   countMs,
@@ -57,6 +57,8 @@ export interface SharedLimiter extends Limiter {
 
 /** What ended is told so soon: with other calls that ended, as a permit is not free before a window has passed. */
 const ENDS_MS = 50;
+/** Calls told in one message, so that none takes long. */
+const MOST_SENDS = 200;
 /** Redis' clock has jumped when it is ahead of what is possible by more than this, or than a lease. */
 const JUMP_MS = 1_000;
 
@@ -235,21 +237,29 @@ function common(side: Side): {
 
 async function join(side: Side): Promise<boolean> {
   const { clock, origin, warn } = side.options;
-  const now = clock.steady();
-  const isFull = side.hasJumped || side.epoch !== side.serverEpoch;
-  const sends = side.own.known(isFull, now);
-  const { hasJumped, isCutOff } = side;
-  const askedAt = now;
-  const mayClaim = side.slot !== undefined && now <= aloneUntil(tenureOf(side), side.options);
-  const reply = await ask(side, {
-    kind: "join",
-    ...common(side),
-    slot: mayClaim ? side.slot : undefined,
-    sends,
-    isFull,
-    digest: isFull ? digestOf(side, now) : undefined,
-    hasJumped,
-  });
+  const askedAt = clock.steady();
+  const { hasJumped, isCutOff, windows, config } = side;
+  const isFull = hasJumped || side.epoch !== side.serverEpoch;
+  const keptMs = Math.max(config.perDay.size > 0 ? DAY_MS : 0, ...windows.map(({ ms }) => ms)) + JUMP_MS;
+  const sends = side.own.known(askedAt, isFull ? askedAt - keptMs : undefined);
+  const mayClaim = side.slot !== undefined && askedAt <= aloneUntil(tenureOf(side), side.options);
+  const tell = (kind: "upload" | "join", part: readonly KnownSend[]): Promise<Reply | undefined> =>
+    ask(side, {
+      kind,
+      ...common(side),
+      slot: mayClaim ? side.slot : undefined,
+      sends: part,
+      isFull,
+      digest: isFull ? digestOf(side, clock.steady()) : undefined,
+      hasJumped,
+    });
+  let told = 0;
+  for (; told + MOST_SENDS < sends.length; told += MOST_SENDS) {
+    const reply = await tell("upload", sends.slice(told, told + MOST_SENDS));
+    side.isReachable = reply?.kind === "uploaded";
+    if (!side.isReachable) return false;
+  }
+  const reply = await tell("join", sends.slice(told));
   if (reply === undefined) return false;
   if (reply.kind !== "joined") {
     side.isReachable = reply.kind === "upload";
@@ -259,7 +269,7 @@ async function join(side: Side): Promise<boolean> {
   if (!mayClaim || reply.isNew || reply.slot !== side.slot) side.quotas = [];
   Object.assign(side, { slot: reply.slot, epoch: reply.epoch, acknowledgedAt: askedAt, hasJumped: false });
   Object.assign(side, { isJoined: true, hasEverJoined: true, isCutOff: false });
-  side.renewAt = now;
+  side.renewAt = askedAt;
   if (reply.mayHaveOverrun)
     warn(
       "Redis lost data and new replicas went on before one that knew them: a limit may have been exceeded",
@@ -422,11 +432,7 @@ async function close(side: Side): Promise<void> {
   const { clock, timeoutMs } = side.options;
   side.isClosing = true;
   const giveUpAt = clock.steady() + 2 * timeoutMs;
-  while (
-    !side.isClosed &&
-    clock.steady() < giveUpAt &&
-    (side.isJoined || side.own.known(false, 0).length > 0)
-  ) {
+  while (!side.isClosed && clock.steady() < giveUpAt && (side.isJoined || side.own.known(0).length > 0)) {
     const turned = new Promise<void>((resolve) => (side.onTurn = resolve));
     wake(side);
     await turned;
