@@ -34,8 +34,9 @@ COPY --from=dependencies --chown=65532:65532 /app/data /data
 USER 65532:65532
 EXPOSE 8080 9090
 HEALTHCHECK --interval=30s --timeout=5s --start-period=30s --start-interval=1s --retries=3 \
-  CMD ["node", "src/start.mjs", "health-check"]
+  CMD ["node", "--disable-sigusr1", "src/start.mjs", "health-check"]
+# SIGUSR1 would open Node's inspector, through which anybody in the pod can read the private key.
 # No shell in between, so that signals reach Node. As process 1 it needs no init: it handles SIGTERM and SIGINT
 # itself, and starts no children that it would have to reap.
-ENTRYPOINT ["node", "src/start.mjs"]
+ENTRYPOINT ["node", "--disable-sigusr1", "src/start.mjs"]
 CMD ["gateway"]

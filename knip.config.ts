@@ -2,6 +2,7 @@ import type { KnipConfig } from "knip";
 
 const config: KnipConfig = {
   entry: [
+    "src/start.mjs",
     "src/main.ts",
     "src/cli/*.ts",
     "src/sandbox/main.ts",

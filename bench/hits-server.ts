@@ -6,8 +6,8 @@ import http from "node:http";
 import { createGateway } from "../src/app.ts";
 import { createLogger } from "../src/telemetry/log.ts";
 import { systemClock } from "../src/process/clock.ts";
-import { createPrivateKeys } from "../src/config/private-keys.ts";
-import { openSettings } from "../src/config/settings-source.ts";
+import { createPrivateKeys } from "../src/config/private-key.ts";
+import { openSettings } from "../src/config/load.ts";
 import { systemRandom } from "../src/process/random.ts";
 import { createSandbox } from "../src/sandbox/sandbox.ts";
 

@@ -1,9 +1,9 @@
 import { createGateway } from "../src/app.ts";
 import { createLogger } from "../src/telemetry/log.ts";
 import { systemClock as clock } from "../src/process/clock.ts";
-import { createPrivateKeys } from "../src/config/private-keys.ts";
+import { createPrivateKeys } from "../src/config/private-key.ts";
 import { systemRandom as random } from "../src/process/random.ts";
-import { openSettings } from "../src/config/settings-source.ts";
+import { openSettings } from "../src/config/load.ts";
 import { createSandbox, type Sandbox } from "../src/sandbox/sandbox.ts";
 import { ask } from "../test/support/ask.ts";
 import { type RedisServer, startRedis } from "../test/support/redis.ts";

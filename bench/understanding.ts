@@ -18,7 +18,7 @@ const TARGETS = {
 /** From a request target to its key, beside the least that any cache does with a URL. */
 export async function benchUnderstanding(forMs: number): Promise<void> {
   const route = createRouter({ recordPath: "/{resource}/{serviceId}", passThrough: [] });
-  const options = { unknown: "forward", ignored: ["_", "key"], isSecret: () => false } as const;
+  const options = { unknown: "forward", ignored: ["_", "key"], conceal: (text: string) => text } as const;
   const key = (target: string): string => {
     const { path, search } = splitTarget(target);
     const to = route(path);

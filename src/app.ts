@@ -1,91 +1,173 @@
 /**
- * The composition root: everything is made here, and handed to those who draw the parts of it.
+ * The composition root. `createGateway` makes everything a gateway consists of, in the order of a request's journey:
+ *
+ *   context      settings, key, log, metrics
+ *   stores       where answers are kept, and the ledger
+ *   budgets      what may be sent upstream
+ *   upstream     attempt [ budget, sign, fetch ]
+ *   cache        lookup, policy, single flight, refresh, warm
+ *   callers      arrive, admit, understand, cache, respond
+ *   admin        the operators' port
+ *   lifecycle    start, drain, stop, reload
+ *
+ * Each step gets values that exist already. Nothing is looked up later, and no other file wires anything.
  */
-import { drawAdmin } from "./draw-admin.ts";
-import { drawCallers } from "./draw-callers.ts";
-import { drawFoundation } from "./draw-foundation.ts";
-import { drawLife, longestStopMs, type StopOptions } from "./draw-life.ts";
-import { drawReload, restartReasons } from "./draw-reload.ts";
-import { createReadWarmItems } from "./draw-warm.ts";
-import { createUnderWay } from "./http/in-flight.ts";
-import type { Observer } from "./types.ts";
-import { watchEventLoop } from "./telemetry/event-loop.ts";
-import { ConfigError } from "./config/config.ts";
-import type { Listening } from "./process/listen.ts";
-import { createLiveSettings } from "./config/live-settings.ts";
-import { followKeyFile, type KeyFile } from "./config/private-key-file.ts";
-import type { SettingsSource } from "./config/settings-source.ts";
-import type { Surroundings } from "./surroundings.ts";
+import type { Server } from "node:http";
 
-/** What a gateway is made of. */
-export interface GatewayOptions extends Pick<Surroundings, "keys" | "clock" | "random" | "log"> {
+import { isOwnMachine } from "./admin/guard.ts";
+import { createAdminServer } from "./admin/server.ts";
+import { type Cache, type CacheOptions, createCache } from "./cache/cache.ts";
+import { createEncoder, isCompressible } from "./cache/encoder.ts";
+import { createFailures, type Failures } from "./cache/failures.ts";
+import { createInspect } from "./cache/inspect.ts";
+import { createLoad, type LoadedEntry, type LoadOptions } from "./cache/load.ts";
+import { isFailureOfUpstream } from "./cache/policy.ts";
+import { createRefresh } from "./cache/refresh.ts";
+import { createMemoryStore, type MemoryStore } from "./cache/store/memory.ts";
+import type { Store, StoreStats } from "./cache/store/port.ts";
+import { createTiers, type Tiers } from "./cache/store/tiered.ts";
+import { createSweep } from "./cache/sweep.ts";
+import { createWarm, type Warm, type WarmItem } from "./cache/warm.ts";
+import { ConfigError, type Config } from "./config/config.ts";
+import { createLiveSettings, type LiveSettings } from "./config/live.ts";
+import { followKeyFile, type KeyFile } from "./config/private-key.ts";
+import type { PrivateKeys } from "./config/private-key.ts";
+import type { SettingsSource } from "./config/load.ts";
+import type { Problem } from "./errors.ts";
+import { createAdmit } from "./http/admit.ts";
+import { createArrive } from "./http/arrive.ts";
+import { createInFlight, type InFlight } from "./http/in-flight.ts";
+import { createRefuse } from "./http/refuse.ts";
+import { createRespond } from "./http/respond.ts";
+import { createGatewayServer } from "./http/server.ts";
+import { createUnderstand } from "./http/understand.ts";
+import { createLifecycle, longestStopMs, type Lifecycle, type StopOptions } from "./lifecycle.ts";
+import { createPipeline } from "./pipeline.ts";
+import { originOf } from "./interface/resources.ts";
+import { build } from "./process/build.ts";
+import type { Clock } from "./process/clock.ts";
+import type { Listening } from "./process/listen.ts";
+import type { Random } from "./process/random.ts";
+import { createConceal } from "./query/credentials.ts";
+import type { ParseOptions } from "./query/parse.ts";
+import { createRouter } from "./query/route.ts";
+import { upstreamTarget } from "./query/text.ts";
+import {
+  type Budgets,
+  budgetSources,
+  createBudgetLeft,
+  createBudgets,
+  createExpect,
+  createIsCoolingOff,
+  createShares,
+  describeBudgets,
+} from "./budgets.ts";
+import { createReload, restartReasons } from "./reload.ts";
+import { createFlights, type Flights } from "./singleflight/flight.ts";
+import { createLeadOrFollow } from "./singleflight/replicas.ts";
+import { openBackend, type OpenedBackend } from "./stores.ts";
+import { watchEventLoop } from "./telemetry/event-loop.ts";
+import type { Logger } from "./telemetry/log.ts";
+import { createMetrics, type Metrics } from "./telemetry/metrics.ts";
+import { createObserver } from "./telemetry/observer.ts";
+import type { FlightResult, Observer, Tier } from "./types.ts";
+import { createAttempt, type AttemptOptions } from "./upstream/attempt.ts";
+import { createOrigin } from "./upstream/origin.ts";
+import { createPassThrough, type PassThrough } from "./upstream/pass-through.ts";
+import { createSigner } from "./upstream/sign.ts";
+import { reportUsage } from "./usage/usage-report.ts";
+import { createReadWarmItems, type ReadWarmItems } from "./warm-list.ts";
+
+/** What the process hands in. */
+export interface GatewayOptions {
   readonly source: SettingsSource;
+  /** The private key, which may change; the settings hold only the first one. */
+  readonly keys: PrivateKeys;
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly log: Logger;
 }
 
 export interface Gateway {
   /** Starts both servers. */
   readonly start: () => Promise<{ readonly callers: Listening; readonly admin: Listening }>;
   /**
-   * Stops accepting, lets what is in flight finish within `server.drainTimeout`, refuses the rest, and gives
-   * back what it holds of what replicas share.
+   * Stops accepting, lets what is in flight finish within `server.drainTimeout`, refuses the rest, and gives back
+   * what this process holds of the shared budget.
    */
   readonly stop: (options?: StopOptions) => Promise<void>;
-  /** The longest that stopping takes, in milliseconds; what takes longer hangs. */
+  /** The longest that stopping takes, in milliseconds. A process that takes longer hangs. */
   readonly longestStopMs: () => number;
-  /** Reads the settings again; the log says what came of it. */
+  /** Reads the settings again. The log says what came of it. */
   readonly reload: () => void;
 }
 
-/** @throws {ConfigError} where the list of what is kept warm has mistakes */
+/** Dependencies of the whole process, injected everywhere. */
+interface Context extends GatewayOptions {
+  /** The settings at the start: for what cannot change while the process runs. */
+  readonly config: Config;
+  /** The settings in force. */
+  readonly settings: LiveSettings;
+  readonly metrics: Metrics;
+  readonly observer: Observer;
+  readonly parse: ParseOptions;
+  readonly readWarmItems: ReadWarmItems;
+  /** The answers to keep warm from the start on. */
+  readonly warmItems: readonly WarmItem[];
+}
+
+/** What a flight brings; `undefined`: it ended without a result. */
+type LoadResult = FlightResult<LoadedEntry> | undefined;
+
+/** @throws {ConfigError} the list of URLs to keep warm has mistakes, or another process uses the data directory */
 export function createGateway(options: GatewayOptions): Gateway {
-  const { source, keys, clock, log } = options;
-  const { config } = source.first;
-  const parse = { ...config.query, isSecret: (value: string) => keys.known.includes(value) };
-  const readWarmItems = createReadWarmItems(source.readFile, parse.isSecret);
-  const { items: warmItems, problems } = readWarmItems(source.first.settings);
-  if (problems.length > 0) throw new ConfigError(problems);
-  const settings = createLiveSettings(source, restartReasons(config));
-  const surroundings: Surroundings = { ...options, config, settings };
-  const foundation = drawFoundation(surroundings);
-  const { flights, metrics, observer, budgets } = foundation;
-  const keyFile = drawKeyFile(options, observer);
-  const underWay = createUnderWay();
-  const callers = drawCallers(surroundings, {
-    ...foundation,
-    parse,
-    underWay,
-    warmItems,
-    lookForKey: () => keyFile?.check(),
-  });
-  const life = drawLife(() => ({
+  const context = createContext(options);
+  const { config, settings, clock, random, metrics, observer } = context;
+
+  const stores = openStores(context);
+  const budgets = openBudgets(context, stores);
+  const keyFile = watchKeyFile(context);
+  const upstream = createUpstream(context, budgets, () => keyFile?.check());
+  const flights = createFlights<LoadResult>(clock);
+  const cache = createCacheStage(context, { ...stores, budgets, flights, ask: upstream.ask });
+  const rules = (): Config["cache"] => settings.current().cache;
+  const { refresh } = cache;
+  const warm = createWarm({
+    items: context.warmItems,
+    tiers: stores.tiers,
+    refresh,
+    rules,
     clock,
-    callers: callers.server,
-    admin,
+    random,
+    observer,
+  });
+  const sweep = createSweep(stores.all, clock);
+  const inFlight = createInFlight();
+  const callers = createCallers(context, { ...cache, ...upstream, ...stores, budgets, inFlight });
+  sampleMetrics(context, { stores, flights, budgets });
+
+  const lifecycle = createLifecycle({ clock, budgets, flights, inFlight, closeStore: stores.close });
+  const reload = createReload({ ...context, budgets, warm });
+  const admin = createAdmin(context, {
+    stores,
     budgets,
-    flights,
-    underWay,
-    closeStore: foundation.closeStore,
-  }));
-  const { warm } = callers;
-  const reload = drawReload({ settings, keys, budgets, warm, readWarmItems, metrics, log, clock });
-  const admin = drawAdmin(surroundings, {
-    ...foundation,
-    parse,
-    warm: warm.states,
-    readiness: life.readiness,
+    warm,
+    lifecycle,
     reload: () => reload("request"),
   });
   const stopWatching = watchEventLoop(metrics.eventLoopDelay);
 
   return {
     async start() {
-      const addresses = await life.start(config);
-      callers.start();
+      const addresses = await lifecycle.start(config, { callers, admin });
+      warm.start();
+      sweep.start();
       return addresses;
     },
     async stop(how) {
-      callers.stop();
-      await life.stop(settings.current(), how);
+      warm.stop();
+      sweep.stop();
+      await lifecycle.stop(settings.current(), how);
       keyFile?.close();
       stopWatching();
     },
@@ -94,9 +176,275 @@ export function createGateway(options: GatewayOptions): Gateway {
   };
 }
 
-/** Follows the file that the private key is in, where it is in one. */
-function drawKeyFile({ source, keys, clock }: GatewayOptions, { info, warn }: Observer): KeyFile | undefined {
+function createContext(options: GatewayOptions): Context {
+  const { source, keys, random, log } = options;
+  const { config } = source.first;
+  const parse = { ...config.query, conceal: createConceal(keys.known, random.fraction) };
+  const readWarmItems = createReadWarmItems(source.readFile);
+  const { items: warmItems, problems } = readWarmItems(source.first.settings);
+  if (problems.length > 0) throw new ConfigError(problems);
+  const settings = createLiveSettings(source, restartReasons(config));
+  const metrics = createMetrics(build);
+  const observer = createObserver(log, metrics);
+  return { ...options, config, settings, metrics, observer, parse, readWarmItems, warmItems };
+}
+
+/** Where answers are kept: memory, and behind it Redis or SQLite, if the settings name one. */
+interface Stores extends OpenedBackend {
+  readonly memory: MemoryStore;
+  readonly tiers: Tiers;
+  /** Keys whose load has failed a moment ago, here or in another replica. */
+  readonly failures: Failures;
+  readonly all: readonly Store[];
+}
+
+function openStores(context: Context): Stores {
+  const { config, clock } = context;
+  const memory = createMemoryStore(config.cache.maxBytes, clock);
+  const failures = createFailures();
+  const onFailed = (key: string, problem: Problem): void => {
+    if (isFailureOfUpstream(problem)) failures.failed(key, problem, clock.steady());
+  };
+  const opened = openBackend({ ...context, onFailed });
+  const { backend } = opened;
+  const tiers = createTiers({ memory, backend, clock });
+  return {
+    ...opened,
+    memory,
+    tiers,
+    failures,
+    all: backend === undefined ? [memory] : [memory, backend.store],
+  };
+}
+
+function openBudgets({ settings, clock, metrics }: Context, { allowanceOf }: Stores): Budgets {
+  return createBudgets({
+    settings,
+    clock,
+    allowanceOf,
+    observer: {
+      refused: metrics.budget.refused,
+      departed: ({ app, cause }, waitedMs) => metrics.budget.spent(app, cause, waitedMs),
+    },
+  });
+}
+
+/** Follows the file that holds the private key, if the settings name one. */
+function watchKeyFile({ source, keys, clock, observer }: Context): KeyFile | undefined {
   const { readFile, first } = source;
   const path = first.config.upstream.privateKeyFile;
-  return path === null ? undefined : followKeyFile({ path, keys, clock, readFile, info, warn });
+  return path === null ? undefined : followKeyFile({ ...observer, path, keys, clock, readFile });
+}
+
+interface Upstream {
+  /** Asks a question; rejects with a `Problem`. */
+  readonly ask: LoadOptions["fetch"];
+  readonly passThrough: PassThrough;
+}
+
+/** The JSON interface is signed, the thumbnails are not (interface, sections 4.5 and 5). Each has its own budget. */
+function createUpstream(context: Context, budgets: Budgets, lookForKey: () => void): Upstream {
+  const { config, settings, keys, clock, random, observer } = context;
+  const { upstream } = config;
+  const sign = createSigner({
+    callerId: upstream.callerId,
+    privateKey: keys.current,
+    now: clock.now,
+    unique16: random.unique16,
+  });
+  const api = createOrigin({
+    ...upstream,
+    clock,
+    baseUrl: upstream.url,
+    sign,
+    throttled: budgets.api.throttle.throttled,
+  });
+  const images = createOrigin({
+    ...upstream,
+    clock,
+    baseUrl: upstream.imageUrl,
+    sign: (target: string) => target,
+    throttled: budgets.images.throttle.throttled,
+  });
+  const targetOf = (asked: Parameters<typeof upstreamTarget>[0]): string =>
+    upstreamTarget(asked, upstream.recordPath);
+  const outgoing: AttemptOptions = {
+    ...upstream,
+    clock,
+    random,
+    observer,
+    maxCoolOffMs: () => settings.current().budget.maxCoolOffMs,
+    originOf: (resource) => ({ api, images })[originOf(resource)],
+    identity: upstream,
+    confidential: {
+      hosts: [upstream.url, upstream.imageUrl].map((url) => new URL(url).host),
+      callerId: upstream.callerId,
+      secrets: keys.known,
+    },
+    credentials: { version: keys.version, lookAgain: lookForKey },
+  };
+  const attempt = createAttempt(outgoing);
+  return {
+    ask({ query, text, request: { app, format } }, waiting, asking) {
+      const { resource } = query;
+      const serviceId = query.kind === "record" ? query.serviceId : undefined;
+      return attempt({ resource, text, target: targetOf(query), serviceId, format, app, ...asking }, waiting);
+    },
+    passThrough: createPassThrough({ ...upstream, ...outgoing, targetOf }),
+  };
+}
+
+interface CacheParts extends Stores {
+  readonly budgets: Budgets;
+  readonly flights: Flights<LoadResult>;
+  readonly ask: Upstream["ask"];
+}
+
+function createCacheStage(
+  { config, settings, clock, random, observer }: Context,
+  { tiers, failures, claims, budgets, flights, ask }: CacheParts,
+): { readonly cache: Cache; readonly refresh: ReturnType<typeof createRefresh> } {
+  const rules = (): ReturnType<CacheOptions["rules"]> => settings.current().cache;
+  const load = createLoad({
+    tiers,
+    failures,
+    rules,
+    clock,
+    observer,
+    joinFlight: flights.join,
+    leadOrFollow: createLeadOrFollow<LoadedEntry>(claims),
+    fetch: ask,
+  });
+  const refresh = createRefresh({ ...config.upstream, load, failures, clock, observer });
+  const cache = createCache({
+    tiers,
+    load,
+    refresh,
+    failures,
+    rules,
+    clock,
+    random,
+    budgetLeft: createBudgetLeft(budgets, clock),
+    isCoolingOff: createIsCoolingOff(budgets),
+  });
+  return { cache, refresh };
+}
+
+interface CallersParts extends Pick<Stores, "tiers">, Pick<Upstream, "passThrough"> {
+  readonly cache: Cache;
+  readonly budgets: Budgets;
+  readonly inFlight: InFlight;
+}
+
+/** @returns the callers' server with the pipeline behind it, not yet listening */
+function createCallers(context: Context, parts: CallersParts): Server {
+  const { config, settings, clock, random, observer, parse } = context;
+  const { cache, passThrough, tiers, budgets, inFlight } = parts;
+  const { requestId } = random;
+  const { now, after } = clock;
+  const appIds = settings.derive(({ apps }) => new Set(apps.map(({ id }) => id)));
+  const apps = settings.derive(({ apps: all }) => new Map(all.map((app) => [app.id, app])));
+  const respond = createRespond({
+    now,
+    isCompressible,
+    encode: createEncoder(tiers.keepInMemory),
+    share: createShares(budgets, settings, clock),
+  });
+  const refuse = createRefuse(respond, observer);
+  const { appIdHeader } = config.server;
+  const journey = createPipeline({
+    arrive: inFlight.tracking(createArrive({ appIdHeader, apps: appIds, now, requestId, observer }), refuse),
+    admit: createAdmit({
+      route: createRouter(config.upstream),
+      service: config.upstream.service,
+      head: config.server,
+      maxWaitMs: () => settings.current().budget.maxWaitMs,
+      rightsOf: (app) => apps().get(app) ?? UNLISTED_APP,
+    }),
+    understand: createUnderstand(parse),
+    cache,
+    passThrough,
+    respond,
+    refuse,
+  });
+  return createGatewayServer({
+    journey,
+    limits: config.server,
+    requestId,
+    after,
+    now,
+    warn: observer.warn,
+  });
+}
+
+/** The rights of apps that the settings do not list. */
+const UNLISTED_APP = { priority: "interactive", mayForceRefresh: false } as const;
+
+interface AdminParts {
+  readonly stores: Stores;
+  readonly budgets: Budgets;
+  readonly warm: Warm;
+  readonly lifecycle: Lifecycle;
+  readonly reload: () => ReturnType<ReturnType<typeof createReload>>;
+}
+
+/** @returns the operators' server, not yet listening */
+function createAdmin(context: Context, { stores, budgets, warm, lifecycle, reload }: AdminParts): Server {
+  const { config, settings, clock, random, observer, metrics, parse } = context;
+  const { tiers, ledger } = stores;
+  const { requestId } = random;
+  const { now, after } = clock;
+  const isForOwnMachine = isOwnMachine(config.admin.host);
+  const isGuarded = config.admin.token !== null;
+  if (!isGuarded && !isForOwnMachine) {
+    observer.warn("Anyone who can reach the admin port can use it, purges included. Set ADMIN_TOKEN.", {
+      host: config.admin.host,
+    });
+  }
+  return createAdminServer({
+    parse,
+    observer,
+    now,
+    after,
+    requestId,
+    reload,
+    limits: config.server,
+    warm: warm.states,
+    readiness: lifecycle.readiness,
+    renderMetrics: metrics.render,
+    route: createRouter(config.upstream),
+    inspect: createInspect(tiers, () => settings.current().cache, now),
+    budget: () => describeBudgets(budgets, settings.current()),
+    expect: createExpect(budgets, settings.current),
+    apps: settings.derive(({ apps }) => new Set(apps.map(({ id }) => id))),
+    async usage(query) {
+      const { limit, images } = settings.current().budget;
+      return await reportUsage({ ...query, ledger, windows: { api: limit, images } });
+    },
+    token: config.admin.token?.reveal(),
+    openMetrics: config.admin.openMetrics,
+    ownMachineOnly: !isGuarded && isForOwnMachine,
+    purge: tiers.purge,
+  });
+}
+
+interface Sampled {
+  readonly stores: Stores;
+  readonly flights: Flights<LoadResult>;
+  readonly budgets: Budgets;
+}
+
+function sampleMetrics({ metrics, settings }: Context, { stores, flights, budgets }: Sampled): void {
+  metrics.sample({
+    tiers: () => stores.all.flatMap(statsOf),
+    flights: () => flights.size,
+    budget: budgetSources(budgets),
+    appsRegistered: () => settings.current().apps.length,
+  });
+}
+
+/** What the metrics show of a store; nothing if it cannot tell. */
+function statsOf(store: Store): (StoreStats & { readonly tier: Tier })[] {
+  const stats = store.stats();
+  return stats ? [{ tier: store.tier, ...stats }] : [];
 }

@@ -2,17 +2,17 @@
  * The process: settings, start, signals, drain, exit code.
  */
 import { createGateway, type Gateway } from "./app.ts";
-import type { StopOptions } from "./draw-life.ts";
+import type { StopOptions } from "./lifecycle.ts";
 import { createLogger, type Logger } from "./telemetry/log.ts";
 import { systemClock } from "./process/clock.ts";
-import { checkWarmList } from "./draw-warm.ts";
+import { checkWarmList } from "./warm-list.ts";
 import { ConfigError } from "./config/config.ts";
-import { processEnvironment } from "./config/environment.ts";
+import { processEnvironment } from "./config/env.ts";
 import { systemRandom } from "./process/random.ts";
-import { createPrivateKeys } from "./config/private-keys.ts";
+import { createPrivateKeys } from "./config/private-key.ts";
 import { describeError, whenFailed } from "./process/fatal-errors.ts";
 import { secretsIn } from "./config/secret.ts";
-import { readSettings } from "./config/settings-source.ts";
+import { readSettings } from "./config/load.ts";
 import { whenToldToReload, whenToldToStop } from "./process/signals.ts";
 
 /** How long the log's last lines may take to be written. */

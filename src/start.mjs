@@ -1,5 +1,5 @@
 // The one JavaScript file: an old Node cannot read TypeScript, so it could not even say what is wrong.
-// `npm start`, `npm run demo` and the like come through here with the project's own Node (README, "Runtime").
+// `npm start`, `npm run demo` and the like come through here with the project's own Node (docs/development.md).
 import module from "node:module";
 
 const COMMANDS = {
@@ -7,8 +7,13 @@ const COMMANDS = {
   demo: "./cli/demo.ts",
   sandbox: "./sandbox/main.ts",
   "config-check": "./cli/config-check.ts",
+  "adopt-data": "./cli/adopt-data.ts",
   "health-check": "./cli/health-check.ts",
 };
+
+// SIGUSR1 would open Node's inspector, through which anybody on the machine can read the private key. The npm scripts
+// and the image rule that out with --disable-sigusr1 from the first moment on; this is for a start by hand.
+process.on("SIGUSR1", () => {});
 
 const OLDEST_NODE = 24;
 const command = process.argv[2];

@@ -82,8 +82,8 @@ export interface Validators {
   readonly lastModified: string | undefined;
 }
 
-/** What the upstream says of how its answer may be used. Milliseconds; `undefined`: it says nothing. */
-export interface UpstreamTerms {
+/** What the upstream's headers say about caching its answer. Milliseconds; `undefined`: they say nothing. */
+export interface CachingHeaders {
   readonly mayStore: boolean;
   /** How old the answer was when it came. */
   readonly ageMs: number;
@@ -96,7 +96,7 @@ export interface UpstreamTerms {
 /** What every answer of the upstream has. */
 interface FetchedHead {
   readonly validators: Validators;
-  readonly terms: UpstreamTerms;
+  readonly caching: CachingHeaders;
 }
 
 /** A good body, or a 400 or 404 with the problem that says so. */
@@ -116,13 +116,13 @@ export interface NotModified extends FetchedHead {
 /** What an upstream call brought. */
 export type Fetched = FetchedAnswer | NotModified;
 
-/** How an answer was seen to change. */
-export interface Pace {
-  /** Changes seen, the older ones weighing less. */
+/** How often an answer was seen to change. */
+export interface ChangeRate {
+  /** The number of changes seen; older ones weigh less. */
   readonly changes: number;
-  /** How long it was watched for them, in milliseconds, weighed likewise. */
+  /** How long the answer was watched, in milliseconds; older time weighs less. */
   readonly watchedMs: number;
-  /** Until when it would be fresh if its lifetime followed its pace, where that is only tried out. */
+  /** In shadow mode: until when it would be fresh if its lifetime followed its change rate. */
   readonly shadowUntil?: number;
 }
 
@@ -154,7 +154,7 @@ export interface Entry {
     readonly whileRevalidateMs?: number | undefined;
     readonly ifErrorMs?: number | undefined;
   };
-  readonly pace: Pace;
+  readonly changeRate: ChangeRate;
   /** After this it is of no use to anybody. */
   readonly keepUntil: number;
 }
@@ -165,6 +165,27 @@ export type WhyNotStored = "too-large" | "newer-stored" | "store-unavailable" | 
 /** The tiers entries are kept in; also the closed set of the metric label `tier`. */
 export const TIERS = ["memory", "sqlite", "redis"] as const;
 export type Tier = (typeof TIERS)[number];
+
+/** The timed operations on SQLite and Redis; the closed set of the metric label `operation`. */
+export const STORE_OPERATIONS = [
+  "get",
+  "use",
+  "set",
+  "remove",
+  "sweep",
+  "purge",
+  "purges",
+  "claim",
+  "release",
+  "renew",
+  "beat",
+  "take",
+  "settle",
+  "look",
+  "join",
+  "ledger",
+] as const;
+export type StoreOperation = (typeof STORE_OPERATIONS)[number];
 
 /**
  * How the cache came by an answer (RFC 9211, sections 2.1 and 2.2). `stale`: a stale one, where no fresh was to
@@ -203,51 +224,43 @@ export interface Answer {
   readonly note: ServeNote | undefined;
 }
 
-/** One who waits for an upstream call: whose request it is, until when, whether still, and how urgently. */
+/** A request that waits for an upstream call: its app, deadline and priority, and whether the caller hung up. */
 export interface Waiter extends Pick<GatewayRequest, "app" | "deadlineAt" | "gone" | "priority"> {
-  /** Until when it waits for a place, where it does not do so until its deadline. Epoch milliseconds. */
+  /** Until when it waits in the queue, if that is earlier than its deadline. Epoch milliseconds. */
   readonly placeBy?: number;
 }
 
-/** Refuses one who has waited in vain; `undefined`: the call is not in the queue any more. */
+/** Returns why a waiter is refused at its deadline; `undefined`: the call has left the queue. */
 export type RefuseLate = (waiter: Pick<Waiter, "app" | "priority">) => Problem | undefined;
 
-/** Those who wait for a flight at one replica, as far as another one needs to know; nobody where there are no apps. */
-export interface Party {
-  readonly apps: readonly string[];
-  /** That of the most urgent one. */
-  readonly priority: Priority;
-}
-
-/** Who waits for an upstream call, as far as the queue in front of it needs to know. */
+/** The waiters of an upstream call, as far as the queue needs to know them. */
 export interface Waiting {
-  /** Aborted when nobody waits any more: a queued call is then withdrawn and spends nothing. */
+  /** Aborted when nobody waits any more. A queued call is then withdrawn and costs nothing. */
   readonly abandoned: AbortSignal;
-  /** Epoch milliseconds: when the last one who waits gives up, as long as nothing is sent. */
+  /** When the last waiter gives up, unless the call is sent before. Epoch milliseconds. */
   readonly deadlineAt: () => number;
-  /** That of the most urgent one who waits, or waited. */
+  /** The priority of the most urgent waiter so far. */
   readonly priority: () => Priority;
-  /** The apps of those who wait now, the one that has waited longest first, those elsewhere last; each may pay. */
+  /** The apps that wait now, the longest waiting first; each may pay. */
   readonly apps: () => readonly string[];
-  /** Calls back whenever `priority` has become more urgent, or `apps` has changed while somebody waits. */
+  /** Calls back when `priority` becomes more urgent, or `apps` changes while somebody waits. */
   readonly onChange: (listen: () => void) => void;
-  /** The call is in the queue from now on: one of several whose own deadline passes there is refused by this, once. */
+  /** The call is queued now. A waiter whose deadline passes in the queue is refused by this, once. */
   readonly inQueue: (refuseLate: RefuseLate) => void;
-}
-
-/** Who waits for a flight: in this process, and, as they say, at other replicas. */
-export interface FlightWaiting extends Waiting {
-  /** What a replica says of who waits for it there, in place of what it said before. */
-  readonly elsewhere: (replica: string, party: Party) => void;
 }
 
 /** Whose turn comes first: callers' own requests, then those of background apps, then work nobody waits for. */
 export const PRIORITIES = ["interactive", "background", "refresh", "prefetch"] as const;
 export type Priority = (typeof PRIORITIES)[number];
 
-/** The parts of the upstream, each with a budget of its own (interface, sections 1 and 4.5). */
-export const ORIGINS = ["api", "images"] as const;
-export type OriginName = (typeof ORIGINS)[number];
+export { ORIGINS, type OriginName } from "./interface/resources.ts";
+
+/** The app of all callers that the settings do not list. */
+export const OTHER_APP = "other";
+
+/** Why a request gets no permit; the closed set of the metric label `reason`. */
+export const REFUSAL_REASONS = ["budget", "share", "per-day", "cool-off", "deadline"] as const;
+export type RefusalReason = (typeof REFUSAL_REASONS)[number];
 
 /** What an app has of one window of a budget. Numbers may have fractions; whoever shows them rounds. */
 export interface ShareOfWindow {
@@ -298,32 +311,26 @@ export interface SendEnd {
  */
 export type Throttled = <T>(order: Order, job: (ended: (end: SendEnd) => void) => Promise<T>) => Promise<T>;
 
-/** How another replica's flight ended, or that it has ended without saying so. */
+/** What a flight brought, and how. */
+export interface FlightResult<T> {
+  readonly value: T;
+  /** `found`: it was stored already; `fetched`: the upstream was asked; `followed`: another replica asked it. */
+  readonly how: "found" | "fetched" | "followed";
+}
+
+/** How the flight of another replica ended. */
 export type ClaimEnd =
   | { readonly kind: "landed" }
   | { readonly kind: "failed"; readonly problem: Problem }
-  /** Withdrawn, or its replica died: whoever still wants the answer claims anew. */
+  /** The leader withdrew or died, or nobody knows: whoever still wants the answer claims again. */
   | { readonly kind: "vacant" };
 
-/** The claim to be the one replica that fetches a key. */
+/** The result of claiming a key: the right to fetch it, or the flight of the replica that has that right. */
 export type Claim =
-  /** `hear`: from now on `waiting` is told who waits at other replicas, until the release. */
-  | {
-      readonly kind: "leader";
-      readonly hear: (waiting: Pick<FlightWaiting, "elsewhere">) => void;
-      readonly release: (end: ClaimEnd) => Promise<void>;
-    }
-  /**
-   * `ended` resolves by message, or when the leader's lease runs out; it never rejects. `tell`: from now on the leader
-   * is told who waits here, until `stop`; what of that gets lost costs urgency and nothing else.
-   */
-  | {
-      readonly kind: "follower";
-      readonly ended: Promise<ClaimEnd>;
-      readonly tell: (waiting: Waiting) => void;
-      readonly stop: () => void;
-    }
-  /** The service of claims is out of order: everyone for himself. */
+  | { readonly kind: "leader"; readonly release: (end: ClaimEnd) => Promise<void> }
+  /** `ended` resolves by message, or when the leader's lease runs out. It never rejects. */
+  | { readonly kind: "follower"; readonly ended: Promise<ClaimEnd>; readonly stop: () => void }
+  /** Claims are out of order: each replica fetches for itself. */
   | { readonly kind: "unavailable" };
 
 export interface Claims {

@@ -1,11 +1,15 @@
 /**
- * `npm test`: sees to what the tests need, says so in a line each, and runs them all.
+ * `npm test` finds or installs the programs that the tests need, says so in one line each, and runs all tests.
+ * `npm run test:long` runs the long ones instead: more seeds, more chaos, `*.long.ts`.
+ *
+ * At the end it checks that the tests have left nothing behind: no process, and so no port, and no directory.
  */
 import { spawnSync } from "node:child_process";
 import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 
+import { findLeftovers, prepareRun } from "./support/leftovers.ts";
 import { installFromDebian } from "./support/debian.ts";
 import { obtainHelmTools } from "./support/helm-tools.ts";
 
@@ -82,8 +86,13 @@ for (const program of PROGRAMS) find(program);
 console.log(`helm       ${obtainHelmTools()}`);
 console.log("upstream   the sandbox, started by the tests on free ports of 127.0.0.1");
 const vitest = join(dirname(createRequire(import.meta.url).resolve("vitest/package.json")), "vitest.mjs");
-const { status } = spawnSync(process.execPath, [vitest, "run", ...process.argv.slice(2)], {
+const isLong = process.argv[2] === "--long";
+const run = prepareRun();
+const { status } = spawnSync(process.execPath, [vitest, "run", ...process.argv.slice(isLong ? 3 : 2)], {
   cwd: root,
   stdio: "inherit",
+  env: { ...process.env, ...run.env, ...(isLong && { TEST_LONG: "1" }) },
 });
-process.exit(status ?? 1);
+const leftovers = await findLeftovers(run);
+for (const leftover of leftovers) console.error(`left behind by the tests: ${leftover}`);
+process.exit(leftovers.length > 0 ? 1 : (status ?? 1));

@@ -1,8 +1,6 @@
 import * as z from "zod";
 
-import { settingsSchema } from "../src/config/config-schema.ts";
-import { settingsOf } from "../src/config/setting-check.ts";
-import { metaOf } from "../src/config/setting-shapes.ts";
+import { SETTINGS } from "../src/config/schema.ts";
 import { type JsonSchema } from "./config-json-schema.ts";
 
 /** What may stand in the chart's values, besides `config`. Defaults and meanings are in its values.yaml. */
@@ -143,8 +141,8 @@ const values = z.strictObject({
 export function chartValuesSchema(config: JsonSchema): object {
   const { properties } = z.toJSONSchema(values.partial(), { io: "input", target: "draft-7" });
   const { $schema: _, title: __, ...settings } = structuredClone(config);
-  for (const { path, shape } of settingsOf(settingsSchema)) {
-    if (metaOf(shape)?.secret) looseTextAt(settings, path);
+  for (const { path, secret } of SETTINGS) {
+    if (secret) looseTextAt(settings, path);
   }
   return {
     // The newest that Helm 3 knows too.

@@ -1,9 +1,8 @@
 import * as z from "zod";
 
-import { settingsSchema } from "../src/config/config-schema.ts";
-import { metaOf } from "../src/config/setting-shapes.ts";
+import { SETTINGS, settingsSchema } from "../src/config/schema.ts";
+import { metaOf } from "../src/config/setting.ts";
 import { DURATION_PATTERN } from "../src/config/units.ts";
-import { documentedSettings } from "./settings-table.ts";
 
 /** A JSON Schema, as far as it is touched here. */
 export interface JsonSchema {
@@ -19,30 +18,29 @@ export interface JsonSchema {
 }
 
 /**
- * The JSON Schema with which an editor checks and completes a configuration file. Nothing is required
- * in one, because it only overlays the defaults.
- * @param defaults the text of the file of defaults
+ * The JSON Schema with which an editor checks and completes a configuration file. It requires nothing, because the
+ * file only changes defaults.
  */
-export function configJsonSchema(defaults: string): JsonSchema {
+export function configJsonSchema(): JsonSchema {
   const schema = plain(
     z.toJSONSchema(settingsSchema, {
       io: "input",
       override: ({ zodSchema, jsonSchema }) => {
-        const meaning = metaOf(zodSchema)?.meaning;
-        if (meaning) jsonSchema.description = `${meaning}. Expected: ${metaOf(zodSchema)?.expected}.`;
+        const { description, expected } = metaOf(zodSchema) ?? {};
+        if (description) jsonSchema.description = `${description} Expected: ${expected}.`;
       },
     }),
   );
   allowLeavingOut(schema);
   allowOneForAll(schema);
-  for (const setting of documentedSettings(defaults)) {
-    const at = setting.path.reduce<JsonSchema | undefined>(
+  for (const { path, name, default: written = null } of SETTINGS) {
+    if (written === null) continue;
+    const at = path.reduce<JsonSchema | undefined>(
       (part, key) => (part?.anyOf?.[1] ?? part)?.properties?.[key],
       schema,
     );
-    if (!at) throw new Error(`${setting.path.join(".")} is not in the JSON Schema`);
-    at.description = `${setting.meaning}. Expected: ${setting.expected}.`;
-    if (setting.default !== null) at.default = setting.default;
+    if (!at) throw new Error(`${name} is not in the JSON Schema`);
+    at.default = written;
   }
   const { $schema = "", ...rest } = schema;
   return { $schema, title: "property-gateway configuration", ...rest };
@@ -66,7 +64,10 @@ function allowOneForAll(schema: JsonSchema): void {
     const [one] = parts;
     const areDurations = parts.every(({ pattern }) => pattern === DURATION_PATTERN.source);
     if (one !== undefined && areDurations)
-      schema.properties = { ...schema.properties, [name]: { anyOf: [{ ...one }, part] } };
+      schema.properties = {
+        ...schema.properties,
+        [name]: { anyOf: [{ ...one, description: part.description ?? "" }, part] },
+      };
     else allowOneForAll(part);
   }
 }

@@ -1,27 +1,27 @@
-import { settingsSchema } from "../src/config/config-schema.ts";
-import { type DocumentedSetting, documentedSettings } from "./settings-table.ts";
+import { SETTINGS, settingsSchema } from "../src/config/schema.ts";
+import type { Setting } from "../src/config/setting.ts";
 
 const INTRODUCTION = `# Configuration
 
-<!-- Written by \`npm run generate\` from config/default.yaml and src/config/config-schema.ts. -->
+<!-- Written by \`npm run generate\` from src/config/schema.ts. -->
 
-Settings come from three places. A later one wins over an earlier one:
+Settings come from three places. A later place wins over an earlier one:
 
-1. \`config/default.yaml\`, which holds every setting with its default;
-2. the YAML file that the environment variable \`CONFIG_FILE\` names, if it is set. It holds only what you change:
-   sections are merged key by key, lists are replaced as a whole;
-3. environment variables, for the settings that have one. An empty variable counts as unset
-   (but for \`DATA_DIR\`, where empty means: keep nothing on disk).
+1. The defaults. \`config/default.yaml\` shows them all; the gateway does not read that file.
+2. The YAML file that the environment variable \`CONFIG_FILE\` names, if it is set. It holds only what you change.
+   The gateway merges sections key by key and replaces lists as a whole.
+3. Environment variables, for the settings that have one. An empty variable counts as unset, except \`DATA_DIR\`: an
+   empty \`DATA_DIR\` keeps nothing on disk.
 
-A setting that is unknown, malformed or missing stops the start, with one line for each:
+The gateway does not start if a setting is unknown, malformed or missing. It prints one line for each mistake:
 
 \`\`\`
 gateway.yaml:3: server.prot: unknown setting; did you mean server.port?
 environment variable BUDGET_MAX_WAIT: budget.maxWait: found "10"; expected a duration from 1ms to 24d, such as 250ms, 5m or 1h
 \`\`\`
 
-\`npm run config:check\` says the same without starting, and lists what is set where. Secrets are shown as
-\`[secret]\`. For completion and checks while you write, point your editor at
+\`npm run config:check\` prints the same lines without starting. For valid settings it lists what is set where. It
+shows secrets as \`[secret]\`. Your editor can complete and check your file if you point it at
 \`config/property-gateway.schema.json\`, for instance with this first line:
 
 \`\`\`yaml
@@ -30,41 +30,42 @@ environment variable BUDGET_MAX_WAIT: budget.maxWait: found "10"; expected a dur
 
 **Durations** are a whole number and \`ms\`, \`s\`, \`m\`, \`h\` or \`d\`: \`250ms\`, \`5m\`, \`1d\`.
 **Sizes** are a whole number and \`B\`, \`KiB\`, \`MiB\` or \`GiB\`: \`512KiB\`, \`4MiB\`.
-**Budgets** are requests per span of time, one or several: \`60/1m,10000/1d\`.
+**Budgets** are requests per window, one or several: \`60/1m,10000/1d\`.
 \`CACHE_TTL\` sets single lifetimes and leaves the others: \`listings=5m,sold=1h\`.
 
-The smallest configuration is what has no default: the address of the API and of its thumbnails, its
-media-type name, your caller id and private key, and the two lines that say who you are.
+The smallest configuration holds the settings without a default: the addresses of the API and of its thumbnails, its
+media-type name, your caller id and private key, and the two headers that identify you.
+
+The column "Reload" says whether a new value applies when the gateway reads its settings again (SIGHUP or
+\`POST /config/reload\`). A change of any other setting needs a restart.
 `;
 
-/**
- * The reference of all settings, a table per section.
- * @param defaults the text of the file of defaults
- */
-export function configReference(defaults: string): string {
-  const settings = documentedSettings(defaults);
+/** @returns the reference of all settings, a table per section */
+export function configReference(): string {
   const sections = Object.keys(settingsSchema.shape).map((name) => {
-    const rows = settings.filter((setting) => setting.path[0] === name);
+    const rows = SETTINGS.filter((setting) => setting.path[0] === name);
     return [`## ${name}`, "", ...table(rows), ""].join("\n");
   });
   return [INTRODUCTION, ...sections].join("\n");
 }
 
-function table(rows: readonly DocumentedSetting[]): string[] {
+function table(rows: readonly Setting[]): string[] {
   return [
-    "| Setting | Environment | Default | Meaning | Accepts |",
-    "| --- | --- | --- | --- | --- |",
+    "| Setting | Environment | Default | Reload | Meaning | Accepts |",
+    "| --- | --- | --- | --- | --- | --- |",
     ...rows.map((row) => {
-      const cells = [code(row.path.join(".")), row.variable ? code(row.variable) : "", defaultOf(row)];
-      return `| ${[...cells, row.meaning, row.expected].map((cell) => cell.replaceAll("|", "\\|")).join(" | ")} |`;
+      const { name, env, reloadable = false, description = "", expected } = row;
+      const cells = [code(name), env ? code(env) : "", defaultOf(row), reloadable ? "yes" : "no"];
+      const escaped = [...cells, description, expected].map((cell) => cell.replaceAll("|", "\\|"));
+      return `| ${escaped.join(" | ")} |`;
     }),
   ];
 }
 
-function defaultOf(setting: DocumentedSetting): string {
-  if (setting.required) return "**required**";
-  if (setting.default === null) return "unset";
-  return code(typeof setting.default === "string" ? setting.default : JSON.stringify(setting.default));
+function defaultOf({ required, default: written = null }: Setting): string {
+  if (required) return "**required**";
+  if (written === null) return "unset";
+  return code(typeof written === "string" ? written : JSON.stringify(written));
 }
 
 function code(text: string): string {

@@ -2,6 +2,7 @@ import { readFile, writeFile } from "node:fs/promises";
 
 import { format } from "oxfmt";
 
+import { defaultsYaml } from "../src/config/default-file.ts";
 import { chartValuesSchema } from "./chart-values.ts";
 import { configJsonSchema } from "./config-json-schema.ts";
 import { configReference } from "./config-reference.ts";
@@ -17,9 +18,10 @@ export interface GeneratedFile {
 
 /** All generated files as they should be; `npm run generate` writes them. */
 export async function generatedFiles(): Promise<GeneratedFile[]> {
-  const defaults = await readFile(inProject("config/default.yaml"), "utf8");
-  const schema = configJsonSchema(defaults);
+  const defaults = defaultsYaml();
+  const schema = configJsonSchema();
   return [
+    { path: "config/default.yaml", content: defaults },
     {
       path: "config/property-gateway.schema.json",
       content: await formatted("schema.json", JSON.stringify(schema)),
@@ -30,7 +32,7 @@ export async function generatedFiles(): Promise<GeneratedFile[]> {
     },
     // A chart sees no file outside its own folder.
     { path: "helm/property-gateway/files/defaults.yaml", content: defaults },
-    { path: "docs/configuration.md", content: configReference(defaults) },
+    { path: "docs/configuration.md", content: configReference() },
     { path: "docs/metrics.md", content: metricsReference() },
     {
       path: "helm/property-gateway/files/dashboard.json",

@@ -4,7 +4,8 @@
 import express, { type Router } from "express";
 
 import type { Resource } from "../interface/resources.ts";
-import type { Query } from "../query/query.ts";
+import type { Inspect, Inspection } from "../cache/inspect.ts";
+import { OTHER_APP } from "../types.ts";
 import { readOnly } from "./methods.ts";
 import {
   askedFor,
@@ -15,30 +16,23 @@ import {
   type Understanding,
 } from "./parameters.ts";
 
-/** What is known of a key; the same form as in src/cache/inspect.ts. */
-interface Inspection {
-  readonly next: "hit" | "update" | "fetch";
-  readonly why: string;
-  readonly entry: { readonly ageSeconds: number } | null;
-}
-
-/** How long a request would wait. Milliseconds. */
-interface Expectation {
+/** How long a request would wait for a permit. Nothing is spent to find out. */
+export interface Expectation {
   readonly waitMs: number;
-  /** What for. */
+  /** The reason for the wait. */
   readonly why: string;
-  /** The type of problem with which it would be refused by its deadline. */
+  /** The code of the problem with which it would be refused; `undefined`: it would not. */
   readonly refusal: string | undefined;
 }
 
 export interface AdminBudgetOptions extends Understanding {
   /** How the budgets stand. */
   readonly budget: () => object;
-  readonly inspect: (query: Query, key: string) => Promise<Inspection>;
+  readonly inspect: Inspect;
   /** What an app's request for a resource would wait; nothing is spent. */
   readonly expect: (app: string, resource: Resource) => Expectation;
   /** Ids of the registered apps; a request of any other is of `other`. */
-  readonly apps: ReadonlySet<string>;
+  readonly apps: () => ReadonlySet<string>;
 }
 
 /** @returns `GET /budget` and `GET /quote` */
@@ -54,7 +48,7 @@ export function createAdminBudget(options: AdminBudgetOptions): Router {
       parametersOf(request, ["url", "app", "format"]);
       const { text, key, query } = askedFor(parameter(request, "url"), formatOf(request), options);
       const named = optionalParameter(request, "app");
-      const app = named !== undefined && options.apps.has(named) ? named : "other";
+      const app = named !== undefined && options.apps().has(named) ? named : OTHER_APP;
       const inspection = await options.inspect(query, key);
       response.json({ query: text, app, ...quoteOf(inspection, options.expect(app, query.resource)) });
     })

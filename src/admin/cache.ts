@@ -5,24 +5,17 @@ import express, { type Request, type Response, type Router } from "express";
 
 import { SEARCH_RESOURCES } from "../interface/resources.ts";
 import { NAMESPACE } from "../query/key.ts";
-import type { Query } from "../query/query.ts";
+import type { Inspect } from "../cache/inspect.ts";
+import type { PurgeScope } from "../cache/store/purges.ts";
 import { postOnly, readOnly } from "./methods.ts";
 import { askedFor, formatOf, mistake, parameter, parametersOf, type Understanding } from "./parameters.ts";
 
-/** What a purge names; the same forms as in src/cache/store/purges.ts. */
-type Scope =
-  | { readonly kind: "key"; readonly key: string }
-  | { readonly kind: "resource"; readonly resource: string }
-  | { readonly kind: "tag"; readonly tag: string }
-  | { readonly kind: "all" };
-
 export interface AdminCacheOptions extends Understanding {
-  /** What is known of a key. */
-  readonly inspect: (query: Query, key: string) => Promise<object>;
+  readonly inspect: Inspect;
   /** How what is kept warm stands. */
   readonly warm: () => readonly object[];
   /** Rejects with `store-unavailable` where it cannot reach every replica. */
-  readonly purge: (scope: Scope, hard: boolean) => Promise<{ readonly epoch: number }>;
+  readonly purge: (scope: PurgeScope, hard: boolean) => Promise<{ readonly epoch: number }>;
 }
 
 /** @returns `GET /cache/entry`, `GET /cache/warm` and `POST /cache/purge` */
@@ -53,7 +46,7 @@ async function purge(request: Request, response: Response, options: AdminCacheOp
   const body: unknown = request.body;
   if (typeof body !== "object" || body === null) throw mistake(ONE_SCOPE);
   const hard: unknown = Reflect.get(body, "hard") ?? false;
-  if (typeof hard !== "boolean") throw mistake('"hard" takes true or false.');
+  if (typeof hard !== "boolean") throw mistake('"hard" must be true or false.');
   const [scope, ...others] = scopesIn(body, options);
   if (scope === undefined || others.length > 0) throw mistake(ONE_SCOPE);
   const { epoch } = await options.purge(scope, hard);
@@ -66,30 +59,30 @@ const RESOURCES: readonly string[] = [...SEARCH_RESOURCES, "images"];
 const ANSWER = /^\{(?:json|v2|jpeg):.+\}$/;
 
 /** Every scope a body names; a proper one names just one. */
-function scopesIn(body: object, options: AdminCacheOptions): Scope[] {
+function scopesIn(body: object, options: AdminCacheOptions): PurgeScope[] {
   const unknown = Object.keys(body).find((name) => !NAMES.includes(name));
   if (unknown !== undefined) {
     const name = JSON.stringify(unknown.slice(0, 100));
-    throw mistake(`There is no ${name} here; there are ${NAMES.join(", ")}.`);
+    throw mistake(`Unknown member ${name}. Known: ${NAMES.join(", ")}.`);
   }
   const text = (name: string): string | undefined => {
     const value: unknown = Reflect.get(body, name);
-    if (value !== undefined && typeof value !== "string") throw mistake(`"${name}" takes a text.`);
+    if (value !== undefined && typeof value !== "string") throw mistake(`"${name}" must be a string.`);
     return value;
   };
-  const scopes: Scope[] = [];
+  const scopes: PurgeScope[] = [];
   const [url, key, resource, tag] = [text("url"), text("key"), text("resource"), text("tag")];
   if (url !== undefined) {
     scopes.push({ kind: "key", key: askedFor(url, text("format") === "v2" ? "v2" : "json", options).key });
   }
   if (key !== undefined) scopes.push({ kind: "key", key: ownKey(key) });
   if (resource !== undefined) {
-    if (!RESOURCES.includes(resource)) throw mistake(`"resource" takes ${RESOURCES.join(", ")}.`);
+    if (!RESOURCES.includes(resource)) throw mistake(`"resource" must be one of ${RESOURCES.join(", ")}.`);
     scopes.push({ kind: "resource", resource });
   }
   if (tag !== undefined) {
     if (!/^(area|record):\d+$/.test(tag))
-      throw mistake('"tag" takes an area or a record by its number: area:76, record:123.');
+      throw mistake('"tag" must be an area or a record with its number: area:76, record:123.');
     scopes.push({ kind: "tag", tag });
   }
   if (Reflect.get(body, "all") === true) scopes.push({ kind: "all" });
@@ -100,11 +93,11 @@ function scopesIn(body: object, options: AdminCacheOptions): Scope[] {
 function ownKey(key: string): string {
   if (key.startsWith(NAMESPACE) && ANSWER.test(key.slice(NAMESPACE.length))) return key;
   throw mistake(
-    `"key" takes the key of an answer as GET /cache/entry shows it: ${NAMESPACE}{json:areas?q=Nacka}. ` +
-      'Of a URL in any spelling, purge "url".',
+    `"key" must be a key as GET /cache/entry shows it: ${NAMESPACE}{json:areas?q=Nacka}. ` +
+      'Use "url" for a URL in any spelling.',
   );
 }
 
 const ONE_SCOPE =
   'Send JSON with one of "url", "key", "resource" (listings, sold, areas, images), "tag" (area:76, record:123) ' +
-  'or "all": true, and "hard": true where entries must not be served even as stale.';
+  'or "all": true. Add "hard": true if stale entries must not be served either.';

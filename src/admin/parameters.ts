@@ -23,9 +23,9 @@ export function parametersOf({ url }: Request, names: readonly string[]): Readon
   const parameters = new Map<string, string>();
   for (const [name, value] of new URL(url, "http://admin").searchParams) {
     if (!names.includes(name)) {
-      const known = `${names.slice(0, -1).join(", ")} and ${names.at(-1)} are`;
-      const hint = names.includes("url") ? " A URL that is asked about has to be percent-encoded whole." : "";
-      throw mistake(`There is no parameter ${JSON.stringify(name.slice(0, 100))}; ${known}.${hint}`);
+      const known = `Known: ${names.join(", ")}`;
+      const hint = names.includes("url") ? " Percent-encode the whole URL." : "";
+      throw mistake(`Unknown parameter ${JSON.stringify(name.slice(0, 100))}. ${known}.${hint}`);
     }
     if (parameters.has(name)) throw mistake(`Give the parameter ${name} once.`);
     parameters.set(name, value);
@@ -70,7 +70,7 @@ export function askedFor(
   const { path, search } = splitTarget(url);
   const to = route(path);
   if (to.kind === "unknown" || to.kind === "streamed") {
-    throw mistake("Nothing at this URL is ever kept.");
+    throw mistake("Answers at this URL are never cached.");
   }
   const format = to.kind === "image" ? "jpeg" : jsonFormat;
   const { text, key, query } = meaningOf({ route: to, search, format }, parse);

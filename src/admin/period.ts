@@ -17,9 +17,9 @@ const EPOCH_SECONDS = /^(?:0|\d{9,11})$/;
 const DAY = /^\d{4}-\d{2}-\d{2}$/;
 const INSTANT = /^(\d{4}-\d{2}-\d{2})T\d{2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?(?:Z|[+-]\d{2}:\d{2})$/;
 
-/** What `parseInstant` understands, for who wrote something else. */
+/** The forms that `parseInstant` reads, for error messages. */
 export const INSTANT_FORMS =
-  "an instant with its offset (2026-11-21T07:00Z), a day (2026-11-21), how long ago (-24h, -7d), or epoch seconds";
+  "an instant with its offset (2026-11-21T07:00Z), a day (2026-11-21), a time ago (-24h, -7d), or epoch seconds";
 
 /**
  * Reads an instant. A day means its beginning in UTC.

@@ -3,23 +3,12 @@
  */
 import express, { type Router } from "express";
 
+import type { ReloadOutcome } from "../config/live.ts";
 import { Problem } from "../errors.ts";
 import { postOnly } from "./methods.ts";
 
-/** One setting; of a secret nothing is told but that it has changed. */
-interface Change {
-  readonly path: string;
-  readonly from?: string;
-  readonly to?: string;
-}
-
-/** What came of it; the same forms as in src/config/live-settings.ts. */
-type Reload =
-  | { readonly kind: "applied"; readonly changes: readonly Change[] }
-  | { readonly kind: "invalid" | "restart-needed"; readonly problems: readonly string[] };
-
 export interface AdminReloadOptions {
-  readonly reload: () => Reload;
+  readonly reload: () => ReloadOutcome;
 }
 
 /** @returns `POST /config/reload` */

@@ -6,6 +6,7 @@ import type { Server } from "node:http";
 import express, { type NextFunction, type Request, type Response, type Router } from "express";
 
 import { Problem } from "../errors.ts";
+import { StoreUnavailable } from "../store-unavailable.ts";
 import type { Observer } from "../types.ts";
 import { type AdminBudgetOptions, createAdminBudget } from "./budget.ts";
 import { type AdminReloadOptions, createAdminReload } from "./reload.ts";
@@ -38,7 +39,7 @@ export interface AdminOptions
 }
 
 const UNKNOWN = {
-  detail: "This is the admin port; what callers ask for is on another one.",
+  detail: "This is the admin port. The callers' paths are on another port.",
   remedy:
     "Use GET /metrics, /livez, /readyz, /budget, /usage?from=…&to=…&by=…, /quote?url=…, /cache/entry?url=…, " +
     "/cache/warm, or POST /cache/purge, /config/reload.",
@@ -119,6 +120,7 @@ function createHealth({ readiness }: AdminOptions): Router {
 
 function problemOf(error: unknown, { observer }: AdminOptions): Problem {
   if (error instanceof Problem) return error;
+  if (error instanceof StoreUnavailable) return new Problem("store-unavailable", { internal: error.message });
   // What the JSON parser refuses carries a status; its message may quote the body, which is the operator's own.
   const status: unknown =
     typeof error === "object" && error !== null ? Reflect.get(error, "status") : undefined;

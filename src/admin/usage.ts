@@ -5,42 +5,9 @@ import express, { type Request, type Router } from "express";
 
 import { readOnly } from "./methods.ts";
 import { mistake, parametersOf } from "./parameters.ts";
+import { SEND_COUNTS, type SendCounts, USAGE_GROUPINGS, type UsageQuery } from "../usage/usage.ts";
+import type { UsageReport } from "../usage/usage-report.ts";
 import { INSTANT_FORMS, parseInstant } from "./period.ts";
-
-const GROUPINGS = ["app", "resource", "hour"] as const;
-type Grouping = (typeof GROUPINGS)[number];
-
-/** Instants are epoch milliseconds; `from` is in the period, `to` is not. */
-interface UsageQuery {
-  readonly from: number;
-  readonly to: number;
-  readonly by: Grouping;
-}
-
-/** In the order of the columns. */
-const COUNTS = ["sends", "2xx", "3xx", "4xx", "5xx", "failed", "uncompleted"] as const;
-type Counts = Readonly<Record<(typeof COUNTS)[number], number>>;
-
-/** The same as in src/usage/usage-report.ts. Instants are epoch milliseconds. */
-interface UsageReport {
-  readonly totals: Counts;
-  readonly rows: readonly (Counts & { readonly key: string })[];
-  readonly windows: readonly {
-    readonly name: string;
-    readonly limit: number;
-    readonly maximum: number;
-    readonly reachedAt: number | undefined;
-    readonly kept: boolean;
-    /** Where they were others than that of now: by when they held. */
-    readonly limits?: readonly {
-      readonly limit: number | undefined;
-      readonly from: number;
-      readonly until: number;
-    }[];
-  }[];
-  /** Where what is older is counted on too. */
-  readonly completeSince?: number;
-}
 
 export interface AdminUsageOptions {
   /** Rejects with `store-unavailable` where it cannot be read. */
@@ -80,22 +47,22 @@ function queryIn(parameters: ReadonlyMap<string, string>, now: number): UsageQue
     const text = parameters.get(name);
     if (text === undefined) return undefined;
     const at = parseInstant(text, now);
-    if (at === undefined) throw mistake(`The parameter ${name} takes ${INSTANT_FORMS}.`);
+    if (at === undefined) throw mistake(`The parameter ${name} must be ${INSTANT_FORMS}.`);
     return at;
   };
   const to = instant("to") ?? now;
   const from = instant("from") ?? to - DEFAULT_PERIOD_MS;
-  if (from >= to) throw mistake("The parameter from must be before to, which is not in the period.");
+  if (from >= to) throw mistake("The parameter from must be before to.");
   const named = parameters.get("by") ?? "app";
-  const by = GROUPINGS.find((grouping) => grouping === named);
-  if (by === undefined) throw mistake("The parameter by takes app, resource or hour.");
+  const by = USAGE_GROUPINGS.find((grouping) => grouping === named);
+  if (by === undefined) throw mistake("The parameter by must be app, resource or hour.");
   return { from, to, by };
 }
 
 /** The parameter says more than the header, which a browser cannot set. */
 function wantsCsv(request: Request, format: string | undefined): boolean {
   if (format === undefined) return request.accepts(["application/json", "text/csv"]) === "text/csv";
-  if (format !== "json" && format !== "csv") throw mistake("The parameter format takes json or csv.");
+  if (format !== "json" && format !== "csv") throw mistake("The parameter format must be json or csv.");
   return format === "csv";
 }
 
@@ -132,8 +99,8 @@ function written(at: number): string {
   return new Date(at).toISOString();
 }
 
-function countsOf(counts: Counts): object {
-  return Object.fromEntries(COUNTS.map((name) => [name, counts[name]]));
+function countsOf(counts: SendCounts): object {
+  return Object.fromEntries(SEND_COUNTS.map((name) => [name, counts[name]]));
 }
 
 /**
@@ -141,8 +108,11 @@ function countsOf(counts: Counts): object {
  * none, and the name of a registered app (`apps[].id`) holds neither `=`, `+`, `@` nor a parenthesis, a
  * quote or a separator.
  */
-function csvOf(by: Grouping, { rows }: UsageReport): string {
-  const lines = [[by, ...COUNTS], ...rows.map((row) => [row.key, ...COUNTS.map((name) => row[name])])];
+function csvOf(by: UsageQuery["by"], { rows }: UsageReport): string {
+  const lines = [
+    [by, ...SEND_COUNTS],
+    ...rows.map((row) => [row.key, ...SEND_COUNTS.map((name) => row[name])]),
+  ];
   return lines.map((cells) => `${cells.map(cell).join(",")}\r\n`).join("");
 }
 

@@ -1,9 +1,9 @@
 import { readFileSync } from "node:fs";
 
-import { checkWarmList } from "../draw-warm.ts";
-import { examineConfig } from "../config/config.ts";
-import { report } from "../config/config-report.ts";
-import { processEnvironment } from "../config/environment.ts";
+import { checkWarmList } from "../warm-list.ts";
+import { examineConfig } from "../config/load.ts";
+import { report } from "../config/report.ts";
+import { processEnvironment } from "../config/env.ts";
 
 /** `npm run config:check`: checks the settings a start would use. Exit code 1 where it would refuse. */
 export async function main(): Promise<void> {

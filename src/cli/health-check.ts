@@ -3,7 +3,7 @@
  */
 import { get } from "node:http";
 
-import { readSettings } from "../config/settings-source.ts";
+import { readSettings } from "../config/load.ts";
 
 /** Less than the HEALTHCHECK's own limit, so that what is said is why. */
 const PATIENCE_MS = 3_000;

@@ -1,20 +1,14 @@
-import type { Settings } from "./config-schema.ts";
-import type { SettingPath } from "./setting-path.ts";
+/**
+ * Checks settings against one another.
+ */
+import type { ReadableSettings } from "./schema.ts";
+import type { SettingPath } from "./sources.ts";
 import { formatDuration } from "./units.ts";
 
-/** Settings of which any may have been unreadable. */
-export type ReadableSettings = {
-  [Section in keyof Settings]?: Settings[Section] extends readonly unknown[]
-    ? Settings[Section]
-    : Settings[Section] extends object
-      ? Partial<Settings[Section]>
-      : Settings[Section];
-};
-
-/** Settings that are right by themselves and wrong together. */
+/** Settings that are valid alone and wrong together. */
 export interface Conflict {
   /** The settings concerned; the first is the one to look at first. */
-  readonly paths: readonly [SettingPath, ...SettingPath[]];
+  readonly paths: readonly SettingPath[];
   readonly explanation: string;
 }
 
@@ -34,54 +28,33 @@ export function crossCheck(settings: ReadableSettings): Conflict[] {
 function portConflict({ server, admin }: ReadableSettings): Conflict[] {
   const port = server?.port;
   if (port === undefined || port === 0 || port !== admin?.port) return [];
-  return [
-    {
-      paths: [
-        ["admin", "port"],
-        ["server", "port"],
-      ],
-      explanation: `both ports are ${port}; expected two different ones, or 0 for any free port`,
-    },
-  ];
+  const explanation = `both ports are ${port}; expected two different ones, or 0 for any free port`;
+  return conflict(["admin.port", "server.port"], explanation);
 }
 
-/** The headers are a part of the request: Node refuses to wait longer for the part than for the whole. */
+/** Node does not accept a longer limit for the headers than for the whole request. */
 function timeoutConflict({ server }: ReadableSettings): Conflict[] {
-  const { headersTimeout, requestTimeout } = server ?? {};
-  if (headersTimeout === undefined || requestTimeout === undefined) return [];
-  if (headersTimeout <= requestTimeout) return [];
-  return [
-    {
-      paths: [
-        ["server", "headersTimeout"],
-        ["server", "requestTimeout"],
-      ],
-      explanation:
-        `${formatDuration(headersTimeout)} for the headers is longer than ${formatDuration(requestTimeout)} for the ` +
-        "whole request; expected at most as long",
-    },
-  ];
+  const { headersTimeoutMs, requestTimeoutMs } = server ?? {};
+  if (headersTimeoutMs === undefined || requestTimeoutMs === undefined) return [];
+  if (headersTimeoutMs <= requestTimeoutMs) return [];
+  const [headers, request] = [formatDuration(headersTimeoutMs), formatDuration(requestTimeoutMs)];
+  const explanation = `${headers} for the headers is longer than ${request} for the whole request; expected at most as long`;
+  return conflict(["server.headersTimeout", "server.requestTimeout"], explanation);
 }
 
-/** Each way of running Redis, and what it needs. */
 function redisConflicts({ redis }: ReadableSettings): Conflict[] {
   if (redis?.mode === undefined) return [];
   const { mode, url, nodes = [], sentinel } = redis;
-  const conflict = (explanation: string, ...path: string[]): Conflict[] => [
-    { paths: [["redis", ...path]], explanation },
-  ];
   const isElsewhere = mode !== "single" || nodes.length > 0 || (sentinel?.nodes ?? []).length > 0;
   if (url === null && isElsewhere) {
-    return conflict(
-      `expected redis.url (REDIS_URL) too: it switches Redis on and holds user and password`,
-      "url",
-    );
+    const explanation =
+      "expected redis.url (REDIS_URL) too: it switches Redis on and holds user and password";
+    return conflict(["redis.url"], explanation);
   }
   if (mode === "sentinel" && (sentinel?.master === null || sentinel?.nodes?.length === 0)) {
-    return conflict(
-      "expected the master's name and at least one Sentinel, because redis.mode is sentinel",
-      "sentinel",
-    );
+    const explanation =
+      "expected the master's name and at least one Sentinel, because redis.mode is sentinel";
+    return conflict(["redis.sentinel"], explanation);
   }
   return [];
 }
@@ -96,30 +69,23 @@ function repeatedApps({ apps }: ReadableSettings): Conflict[] {
   });
 }
 
-/** What 0.1 times 10 may differ from 1 by, in floating point. */
+/** The floating-point error of sums such as ten times 0.1. */
 const ROUNDING = 1e-9;
 
-/** Replicas cut off from Redis do not see one another's sends: only shares that make up one whole are safe. */
+/** Without Redis, replicas do not see each other's requests. So all shares together must not exceed the budget. */
 function shareConflict({ budget }: ReadableSettings): Conflict[] {
   const { degradedShare, replicas } = budget ?? {};
   if (typeof degradedShare !== "number" || replicas === undefined) return [];
   if (degradedShare * replicas <= 1 + ROUNDING) return [];
-  return [
-    {
-      paths: [
-        ["budget", "degradedShare"],
-        ["budget", "replicas"],
-      ],
-      explanation:
-        `${degradedShare} of each window for each of ${replicas} replicas is more than there is, and without Redis ` +
-        "none sees what the others send; expected at most 1 in all, or no degradedShare, for equal parts",
-    },
-  ];
+  const explanation =
+    `${degradedShare} of each window for each of ${replicas} replicas is more than there is, and without Redis ` +
+    "none sees what the others send; expected at most 1 in all, or no degradedShare, for equal parts";
+  return conflict(["budget.degradedShare", "budget.replicas"], explanation);
 }
 
-/** A send that the ledger has dropped cannot be counted in a window that it is still in. */
+/** The ledger must remember each request for as long as a window counts it. */
 function retentionConflicts({ budget, ledger }: ReadableSettings): Conflict[] {
-  const retentionMs = ledger?.retention;
+  const retentionMs = ledger?.retentionMs;
   if (retentionMs === undefined) return [];
   return (["limit", "images"] as const).flatMap((name): Conflict[] => {
     const longestMs = Math.max(0, ...(budget?.[name] ?? []).map(({ windowMs }) => windowMs));
@@ -127,29 +93,22 @@ function retentionConflicts({ budget, ledger }: ReadableSettings): Conflict[] {
     const explanation =
       `what is sent is forgotten after ${formatDuration(retentionMs)}, within the window of ` +
       `${formatDuration(longestMs)} it counts in; expected a retention of at least that window`;
-    return [
-      {
-        paths: [
-          ["ledger", "retention"],
-          ["budget", name],
-        ],
-        explanation,
-      },
-    ];
+    return conflict(["ledger.retention", `budget.${name}`], explanation);
   });
 }
 
-/** Between its bounds there must be a lifetime to choose. */
 function lifetimeConflicts({ cache }: ReadableSettings): Conflict[] {
-  const { ttlMin, ttlMax } = cache ?? {};
-  if (ttlMin === undefined || ttlMax === undefined) return [];
+  const { ttlMinMs, ttlMaxMs } = cache ?? {};
+  if (ttlMinMs === undefined || ttlMaxMs === undefined) return [];
   return (["listings", "sold", "areas", "records", "images"] as const)
-    .filter((kind) => ttlMin[kind] > ttlMax[kind])
-    .map((kind) => ({
-      paths: [
-        ["cache", "ttlMin", kind],
-        ["cache", "ttlMax", kind],
-      ],
-      explanation: `from ${formatDuration(ttlMin[kind])} to ${formatDuration(ttlMax[kind])} there is nothing; expected ttlMin to be the shorter`,
-    }));
+    .filter((kind) => ttlMinMs[kind] > ttlMaxMs[kind])
+    .flatMap((kind) => {
+      const [min, max] = [formatDuration(ttlMinMs[kind]), formatDuration(ttlMaxMs[kind])];
+      const explanation = `from ${min} to ${max} there is nothing; expected ttlMin to be the shorter`;
+      return conflict([`cache.ttlMin.${kind}`, `cache.ttlMax.${kind}`], explanation);
+    });
+}
+
+function conflict(names: readonly string[], explanation: string): Conflict[] {
+  return [{ paths: names.map((name) => name.split(".")), explanation }];
 }

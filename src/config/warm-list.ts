@@ -2,11 +2,12 @@ import { fileURLToPath } from "node:url";
 
 import * as z from "zod";
 
-import { checkSettings, type SettingFault } from "./setting-check.ts";
-import { describeFault } from "./setting-faults.ts";
-import { duration, oneOf, setting } from "./setting-shapes.ts";
-import { mergeSources } from "./setting-sources.ts";
-import { parseSettingsFile } from "./settings-file.ts";
+import { checkSettings, type SettingFault } from "./check.ts";
+import { describeFault } from "./report.ts";
+import { shaped } from "./setting.ts";
+import { duration, oneOf } from "./shapes.ts";
+import { mergeSources } from "./sources.ts";
+import { parseSettingsFile } from "./yaml-file.ts";
 
 /** One URL to keep warm, as it is written. */
 export interface WarmUrl {
@@ -24,16 +25,16 @@ export interface WarmUrl {
 const YEAR_MS = 365 * 86_400_000;
 
 const item = z.strictObject({
-  url: setting(z.string().regex(/^\/\S*$/), { expected: "a path and query, such as /listings?areaId=76" }),
-  every: setting(duration({ minMs: 1_000, maxMs: YEAR_MS }).nullable().default(null), {
+  url: shaped(z.string().regex(/^\/\S*$/), { expected: "a path and query, such as /listings?areaId=76" }),
+  every: shaped(duration({ minMs: 1_000, maxMs: YEAR_MS }).nullable().default(null), {
     expected: "a duration from 1s on, such as 5m",
   }),
-  app: setting(z.string().min(1).default("other"), { expected: "the id of an app" }),
-  format: setting(oneOf("json", "v2").default("json"), { expected: "one of json, v2" }),
+  app: shaped(z.string().min(1).default("other"), { expected: "the id of an app" }),
+  format: shaped(oneOf("json", "v2").default("json"), { expected: "one of json, v2" }),
 });
 
 const list = z.strictObject({
-  urls: setting(z.array(item), { expected: "a list of URLs, each as `- url: /listings?areaId=76`" }),
+  urls: shaped(z.array(item), { expected: "a list of URLs, each as `- url: /listings?areaId=76`" }),
 });
 
 const DEFAULT_FILE = fileURLToPath(new URL("../../config/warm.yaml", import.meta.url));

@@ -19,9 +19,9 @@ export interface AdmitOptions {
   readonly service: string;
   readonly head: HeadLimits;
   /** Time from arrival within which a caller is answered, in milliseconds; a caller may ask for less. */
-  readonly maxWaitMs: number;
-  /** What an app may. */
-  readonly termsOf: (app: string) => Pick<GatewayRequest, "priority" | "mayForceRefresh">;
+  readonly maxWaitMs: () => number;
+  /** What an app is allowed to do. */
+  readonly rightsOf: (app: string) => Pick<GatewayRequest, "priority" | "mayForceRefresh">;
 }
 
 export type Admit = (arrival: Arrival, message: IncomingMessage) => GatewayRequest;
@@ -41,7 +41,7 @@ export function createAdmit(options: AdmitOptions): Admit {
     }
     const format = negotiateFormat(headers.accept, route.resource === "images", options.service);
     if (format === undefined) throw new Problem("not-acceptable");
-    const { waitMs, preferenceApplied } = patienceOf(headers, options.maxWaitMs);
+    const { waitMs, preferenceApplied } = patienceOf(headers, options.maxWaitMs());
     arrival.preferenceApplied = preferenceApplied;
 
     return {
@@ -55,7 +55,7 @@ export function createAdmit(options: AdmitOptions): Admit {
       ifNoneMatch: headers["if-none-match"],
       ifModifiedSince: headers["if-modified-since"],
       directives: directivesOf(headers),
-      ...options.termsOf(arrival.app),
+      ...options.rightsOf(arrival.app),
       receivedAt: arrival.receivedAt,
       deadlineAt: arrival.receivedAt + waitMs,
       gone: arrival.gone,

@@ -29,7 +29,7 @@ export interface ArrivalOptions {
   /** Header that names the app (`server.appIdHeader`), lower case. */
   readonly appIdHeader: string;
   /** Ids of the registered apps. */
-  readonly apps: ReadonlySet<string>;
+  readonly apps: () => ReadonlySet<string>;
   readonly now: () => number;
   readonly requestId: () => string;
   readonly observer: Observer;
@@ -103,7 +103,7 @@ function appOf({ headers }: IncomingMessage, { appIdHeader, apps }: ArrivalOptio
   const named = headers[appIdHeader];
   const given =
     typeof named === "string" && named.trim() !== "" ? named.trim() : firstProduct(headers["user-agent"]);
-  return given !== undefined && apps.has(given) ? given : OTHER_APP;
+  return given !== undefined && apps().has(given) ? given : OTHER_APP;
 }
 
 /** The first product's name in `User-Agent`, without its version (RFC 9110, section 10.1.5). */

@@ -4,6 +4,7 @@
  */
 import { Problem } from "../errors.ts";
 import { elementsOf } from "../http-lists.ts";
+import { shownToCaller } from "../query/credentials.ts";
 
 /** Header with the milliseconds, from its arrival, within which a request is to be answered. */
 const DEADLINE_HEADER = "x-request-deadline-ms";
@@ -42,7 +43,8 @@ function deadlineIn(value: Headers[string]): number | undefined {
   if (value === undefined) return undefined;
   const text = String(value);
   if (POSITIVE.test(text)) return Number(text);
-  const shown = JSON.stringify(text.length > LONGEST_ECHO ? `${text.slice(0, LONGEST_ECHO)}…` : text);
+  const echo = shownToCaller(text);
+  const shown = JSON.stringify(echo.length > LONGEST_ECHO ? `${echo.slice(0, LONGEST_ECHO)}…` : echo);
   throw new Problem("malformed-request", {
     detail: `X-Request-Deadline-Ms is ${shown}; expected it once, a whole number of milliseconds above zero.`,
   });

@@ -38,7 +38,7 @@ export function checkHead(message: IncomingMessage, limits: HeadLimits): void {
   checkHost(message);
   const framing = headers["transfer-encoding"];
   if (framing !== undefined && (framing.toLowerCase() !== "chunked" || httpVersion === "1.0")) {
-    throw malformed("The Transfer-Encoding is none that is understood here.");
+    throw malformed("This Transfer-Encoding is not supported.");
   }
   if (headers.expect !== undefined)
     throw new Problem("expectation-failed", { detail: "There is an Expect header." });
@@ -63,7 +63,7 @@ function checkHost({ url = "/", headers: { host }, httpVersion, rawHeaders }: In
   } else if (!HOST.test(host)) throw malformed("The Host header is not a host, with or without a port.");
   else if (isTwice(rawHeaders, "host")) throw malformed("There are two Host headers.");
   const addressed = ABSOLUTE.exec(url)?.[1];
-  if (addressed !== undefined && !HOST.test(addressed)) throw malformed("The URL has no proper host.");
+  if (addressed !== undefined && !HOST.test(addressed)) throw malformed("The host in the URL is not valid.");
 }
 
 /** Of some headers that are given twice Node keeps the first and drops the rest without a word. */

@@ -77,8 +77,12 @@ function createListener(
   const isBeyond = limitConnections(server, {
     maxConnections: limits.maxConnections,
     after,
+    now,
     onCrowded: seldom(WARN_EVERY_MS, now, (times) =>
-      warn("All connections are taken; further ones are refused (server.maxConnections).", { times }),
+      warn(
+        "All connections are taken (server.maxConnections): silent ones are closed, and further ones refused.",
+        { times },
+      ),
     ),
   });
   return (message, response) => {
@@ -90,7 +94,8 @@ function createListener(
     talk.message = message;
     talk.latest = response;
     talk.underWay++;
-    talk.isLast = isBeyond(socket) || (withoutContent === true && hasContent(message));
+    talk.isLast =
+      isBeyond(socket) || offersUpgrade(message) || (withoutContent === true && hasContent(message));
     response.once("close", () => talk.underWay--);
     if (talk.underWay > MOST_UNDER_WAY) return void socket.destroy();
     if (talk.isLast) response.shouldKeepAlive = false;
@@ -131,7 +136,7 @@ function refuseNonRequests(
     refuseRaw(
       socket,
       new Problem("method-not-allowed", {
-        detail: "There are no tunnels to be had here.",
+        detail: "This server opens no tunnels.",
         headers: { Allow: "GET, HEAD" },
       }),
     ),
@@ -152,6 +157,15 @@ interface Talk {
 
 function hasContent({ headers }: IncomingMessage): boolean {
   return headers["transfer-encoding"] !== undefined || Number(headers["content-length"] ?? 0) > 0;
+}
+
+/**
+ * Whether a request offers to go on in another protocol. The offer is ignored (RFC 9110, section 7.8), but Node drops
+ * the requests that follow it in the same packet: a connection that stayed open would give later answers to the wrong
+ * requests.
+ */
+function offersUpgrade({ headers }: IncomingMessage): boolean {
+  return headers.upgrade !== undefined && /(?:^|,)\s*upgrade\s*(?:,|$)/i.test(headers.connection ?? "");
 }
 
 /** A caller that does not take its answer holds a connection, and memory: from its end on, silence is limited. */

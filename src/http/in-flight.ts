@@ -1,6 +1,6 @@
 /**
- * The requests that have arrived and whose responses have not ended: to end them in order when the process
- * is to stop.
+ * Requests in flight: they have arrived, and their responses have not ended. When the process stops, they are
+ * finished or refused in order.
  */
 import type { ServerResponse } from "node:http";
 
@@ -8,44 +8,43 @@ import type { Problem } from "../errors.ts";
 import type { Arrival, Arrive } from "./arrive.ts";
 import type { Refuse } from "./refuse.ts";
 
-export interface UnderWay {
-  /** @returns the same stage; those it greets are noted until their responses end */
-  readonly noting: (arrive: Arrive, refuse: Refuse) => Arrive;
+export interface InFlight {
+  /** @returns the same stage; each request is tracked until its response ends */
+  readonly tracking: (arrive: Arrive, refuse: Refuse) => Arrive;
   /**
-   * From now on every response, those of requests that are under way too, tells its connection to close
-   * (RFC 9112, section 9.6): a caller, or a balancer, then opens its next one elsewhere, and no request
-   * meets a connection that is just being closed.
+   * From now on every response carries `Connection: close` (RFC 9112, section 9.6). Callers and load balancers then
+   * open their next connection elsewhere, and no request meets a connection that is being closed.
    */
-  readonly sayGoodbye: () => void;
-  /** Refuses all that have no response yet. */
+  readonly drain: () => void;
+  /** Refuses every request that has no response yet. */
   readonly refuseAll: (problem: Problem) => void;
 }
 
-export function createUnderWay(): UnderWay {
-  const noted = new Map<ServerResponse, { readonly arrival: Arrival; readonly refuse: Refuse }>();
-  let isLast = false;
+export function createInFlight(): InFlight {
+  const tracked = new Map<ServerResponse, { readonly arrival: Arrival; readonly refuse: Refuse }>();
+  let isDraining = false;
 
   return {
-    noting: (arrive, refuse) =>
-      function noteAndArrive(message, response) {
-        if (isLast) sayClose(response);
+    tracking: (arrive, refuse) =>
+      function trackAndArrive(message, response) {
+        if (isDraining) closeAfterResponse(response);
         const arrival = arrive(message, response);
-        noted.set(response, { arrival, refuse });
-        response.once("close", () => noted.delete(response));
+        tracked.set(response, { arrival, refuse });
+        response.once("close", () => tracked.delete(response));
         return arrival;
       },
-    sayGoodbye() {
-      isLast = true;
-      for (const response of noted.keys()) sayClose(response);
+    drain() {
+      isDraining = true;
+      for (const response of tracked.keys()) closeAfterResponse(response);
     },
     refuseAll(problem) {
-      for (const [response, { arrival, refuse }] of noted) {
+      for (const [response, { arrival, refuse }] of tracked) {
         if (!response.headersSent) refuse(arrival, problem, response);
       }
     },
   };
 }
 
-function sayClose(response: ServerResponse): void {
+function closeAfterResponse(response: ServerResponse): void {
   if (!response.headersSent) response.setHeader("Connection", "close");
 }

@@ -13,23 +13,22 @@ export interface ParserLimits extends HeadLimits {
 }
 
 const FIRST_LINE =
-  "The first line does not end with HTTP/1.1 or HTTP/1.0; a blank in the URL must be percent-encoded.";
+  "The first line does not end with HTTP/1.1 or HTTP/1.0. A space in the URL must be percent-encoded.";
 const CONTENT_LENGTH = "The Content-Length is not one plain number.";
 
-/** What the parser's codes say. Its own messages are not for callers: they are another's, and change. */
+/** Texts for the parser's error codes. Node's own messages are not stable. */
 const DETAILS: Readonly<Record<string, string>> = {
-  HPE_INVALID_METHOD: "What arrived does not begin with a method of HTTP.",
+  HPE_INVALID_METHOD: "The request does not begin with an HTTP method.",
   HPE_INVALID_URL:
-    "The URL has a character that may not stand there; those outside ASCII must be percent-encoded.",
+    "The URL has a character that is not allowed. Non-ASCII characters must be percent-encoded.",
   HPE_INVALID_CONSTANT: FIRST_LINE,
   HPE_INVALID_VERSION: FIRST_LINE,
   HPE_STRICT: FIRST_LINE,
   HPE_PAUSED_H2_UPGRADE: FIRST_LINE,
-  HPE_INVALID_HEADER_TOKEN: "A header has a character that may not stand there, or no name.",
+  HPE_INVALID_HEADER_TOKEN: "A header has a character that is not allowed, or no name.",
   HPE_INVALID_CONTENT_LENGTH: CONTENT_LENGTH,
   HPE_UNEXPECTED_CONTENT_LENGTH: CONTENT_LENGTH,
-  HPE_INVALID_TRANSFER_ENCODING:
-    "The Transfer-Encoding is none that is understood here, or there is a Content-Length besides.",
+  HPE_INVALID_TRANSFER_ENCODING: "This Transfer-Encoding is not supported, or there is a Content-Length too.",
 };
 
 /** @param error what Node tells with `clientError` */
@@ -37,14 +36,14 @@ export function parserProblem(error: Error, limits: ParserLimits): Problem {
   const code: unknown = Reflect.get(error, "code");
   if (code === "ERR_HTTP_REQUEST_TIMEOUT") return tooSlow(limits);
   if (code === "HPE_HEADER_OVERFLOW") return tooLarge(error, limits);
-  const detail = DETAILS[String(code)] ?? "What arrived is not a whole request of HTTP/1.1.";
+  const detail = DETAILS[String(code)] ?? "The bytes are not a complete HTTP/1.1 request.";
   return new Problem("malformed-request", { detail });
 }
 
 function tooSlow({ headersTimeoutMs, requestTimeoutMs }: ParserLimits): Problem {
   const [headers, whole] = [headersTimeoutMs / 1000, requestTimeoutMs / 1000];
   return new Problem("request-timeout", {
-    detail: `Its headers may take ${headers} s to arrive, the whole request ${whole} s.`,
+    detail: `The headers must arrive within ${headers} s, the whole request within ${whole} s.`,
   });
 }
 

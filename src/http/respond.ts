@@ -16,6 +16,7 @@ import type {
 } from "../types.ts";
 import { httpDateMs } from "../http-date.ts";
 import type { Resource } from "../interface/resources.ts";
+import { looksLikeCredential } from "../query/credentials.ts";
 import type { Query, StreamedQuery } from "../query/query.ts";
 import type { Arrival } from "./arrive.ts";
 import { noneMatchNames } from "./negotiate.ts";
@@ -124,7 +125,7 @@ function setStreamHeaders(
   const why = question.query.kind === "streamed" ? "bypass" : "request";
   response.setHeader(
     "Cache-Status",
-    `${CACHE_NAME}; fwd=${why}; fwd-status=200; key="${shown(question.text)}"`,
+    `${CACHE_NAME}; fwd=${why}; fwd-status=200; key="${shownKey(question)}"`,
   );
   response.setHeader("Cache-Control", "no-store");
   response.setHeader("Age", "0");
@@ -154,7 +155,7 @@ function setEntryHeaders(
   const isKept = answer.stored !== "upstream-no-store";
   const isStale = answer.outcome === "stale" || answer.outcome === "updating";
   const ttlSeconds = isStale || !isKept ? Math.min(0, leftSeconds) : Math.max(0, leftSeconds);
-  response.setHeader("Cache-Status", cacheStatus(answer, ttlSeconds, question.text));
+  response.setHeader("Cache-Status", cacheStatus(answer, ttlSeconds, question));
   response.setHeader("Age", String(ageSeconds));
   response.setHeader("Cache-Control", isKept ? `max-age=${Math.max(0, ttlSeconds)}` : "no-store");
   response.setHeader("ETag", `"${tagFor(entry, coding)}"`);
@@ -181,7 +182,7 @@ function tagsOf(entry: Entry): string[] {
 }
 
 /** What became of the request, in the terms of RFC 9211, section 2. */
-function cacheStatus(answer: Answer, ttlSeconds: number, text: string): string {
+function cacheStatus(answer: Answer, ttlSeconds: number, question: Question): string {
   const { outcome, forwarded, forwardedStatus, stored, tier, entry, note } = answer;
   const parts = [CACHE_NAME];
   if (forwarded === undefined) parts.push("hit");
@@ -190,7 +191,7 @@ function cacheStatus(answer: Answer, ttlSeconds: number, text: string): string {
     if (outcome === "collapsed") parts.push("collapsed");
     if (stored === true) parts.push("stored");
   }
-  parts.push(`ttl=${ttlSeconds}`, `key="${shown(text)}"`);
+  parts.push(`ttl=${ttlSeconds}`, `key="${shownKey(question)}"`);
   const detail = note ?? (stored === true ? tier : stored);
   if (detail !== undefined) parts.push(`detail=${detail}`);
   return parts.join("; ");
@@ -198,8 +199,13 @@ function cacheStatus(answer: Answer, ttlSeconds: number, text: string): string {
 
 const LONGEST_SHOWN_KEY = 1024;
 
-/** Canonical text is ASCII without quotes and backslashes: it can stand in an sf-string as it is (RFC 9651). */
-function shown(text: string): string {
+/**
+ * Canonical text is ASCII without quotes and backslashes, so it is a valid sf-string (RFC 9651). What callers invent,
+ * an undocumented parameter or a path that is passed through, may hold a credential (query/credentials.ts).
+ */
+function shownKey({ text, query }: Question<Query | StreamedQuery>): string {
+  const isInvented = query.kind === "streamed" || query.extras.length > 0;
+  if (isInvented && text.split(/[/?&=]/).some((part) => looksLikeCredential(part))) return "[not shown]";
   return text.length > LONGEST_SHOWN_KEY ? `${text.slice(0, LONGEST_SHOWN_KEY)}...` : text;
 }
 

@@ -1,7 +1,7 @@
 /**
  * understand: from the query string to what is meant, or to every mistake in it at once.
  */
-import { Problem } from "../errors.ts";
+import { MOST_ERRORS, Problem } from "../errors.ts";
 import type { GatewayRequest, Question } from "../types.ts";
 import { cacheKey } from "../query/key.ts";
 import { parseQuery, type ParseOptions } from "../query/parse.ts";
@@ -33,7 +33,7 @@ export function meaningOf(
 }
 
 function inWords(count: number): string {
-  return count === 1
-    ? "One parameter is not as the interface documents it."
-    : `${count} parameters are not as the interface documents them.`;
+  if (count === 1) return "One parameter does not have its documented form.";
+  const rest = count > MOST_ERRORS ? `; the first ${MOST_ERRORS} are listed` : "";
+  return `${count} parameters do not have their documented form${rest}.`;
 }

@@ -8,22 +8,40 @@ export type EnvelopeFault =
   | "not an object"
   | "array of records missing"
   | "count is not the number of records"
-  | "more or fewer than one record";
+  | "more or fewer than one record"
+  | "another record than the one asked for";
 
 /**
  * Checks a parsed body against the envelope.
  * @param body the parsed JSON
  * @param resource the resource asked for; its name is the key of the array
- * @param single whether one record was asked for (a single-record response has only the array)
+ * @param serviceId the one record asked for (a single-record response has only the array); absent for a list
  */
-export function envelopeFault(body: unknown, resource: string, single: boolean): EnvelopeFault | undefined {
+export function envelopeFault(
+  body: unknown,
+  resource: string,
+  serviceId: string | undefined,
+): EnvelopeFault | undefined {
   if (typeof body !== "object" || body === null || Array.isArray(body)) return "not an object";
   const records: unknown = Reflect.get(body, resource);
   if (!Array.isArray(records)) return "array of records missing";
-  if (single) return records.length === 1 ? undefined : "more or fewer than one record";
-  const count: unknown = Reflect.get(body, "count");
-  if (typeof count === "number" && count !== records.length) return "count is not the number of records";
-  return undefined;
+  if (!isCountOf(Reflect.get(body, "count"), records.length)) return "count is not the number of records";
+  if (serviceId === undefined) return undefined;
+  if (records.length !== 1) return "more or fewer than one record";
+  return isRecord(records[0], serviceId) ? undefined : "another record than the one asked for";
+}
+
+/** The interface does not say that a count is always there. */
+function isCountOf(count: unknown, records: number): boolean {
+  return count === undefined || count === records || count === String(records);
+}
+
+/** Nor does it say so of a record's id. An id that is there must be the right one. */
+function isRecord(record: unknown, serviceId: string): boolean {
+  if (typeof record !== "object" || record === null) return false;
+  const id: unknown = Reflect.get(record, "serviceId");
+  // `JSON.parse` rounds a large number; the same rounding makes the two equal.
+  return id === undefined || id === serviceId || id === Number(serviceId);
 }
 
 /**

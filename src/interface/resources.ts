@@ -14,6 +14,15 @@ export type RecordResource = (typeof RECORD_RESOURCES)[number];
 export const RESOURCES = [...SEARCH_RESOURCES, "images"] as const;
 export type Resource = (typeof RESOURCES)[number];
 
+/** The two addresses of the upstream, each with a budget of its own (sections 1 and 4.5). */
+export const ORIGINS = ["api", "images"] as const;
+export type OriginName = (typeof ORIGINS)[number];
+
+/** @returns the address that serves a resource */
+export function originOf(resource: Resource): OriginName {
+  return resource === "images" ? "images" : "api";
+}
+
 /** Thumbnail limits in pixels (sections 4.5 and 8). */
 export const MAX_IMAGE_WIDTH = 140;
 export const MAX_IMAGE_HEIGHT = 94;

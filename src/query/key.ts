@@ -20,6 +20,14 @@ export function cacheKey(format: Format, text: string): string {
   return `${NAMESPACE}{${format}:${text}}`;
 }
 
+/**
+ * @param namespace that of the account and its upstream, as `redisNamespaces` makes it
+ * @returns the key under which Redis holds what this process knows under `key`
+ */
+export function keyIn(namespace: string, key: string): string {
+  return namespace + key.slice(NAMESPACE.length);
+}
+
 /** @returns the resource that a key made by `cacheKey` is about */
 export function resourceOfKey(key: string): string | undefined {
   return /\{\w+:([a-z]+)/.exec(key)?.[1];

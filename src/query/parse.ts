@@ -1,9 +1,10 @@
 /**
  * From a route and a query string to the canonical query, or to everything that is wrong with it.
  */
-import { CREDENTIAL_PARAMETERS, PARAMETERS, type Parameter, type Shape } from "../interface/parameters.ts";
+import { PARAMETERS, type Parameter, type Shape } from "../interface/parameters.ts";
 import { MAX_IMAGE_HEIGHT, MAX_IMAGE_WIDTH, type SearchResource } from "../interface/resources.ts";
 import { nearest } from "../nearest.ts";
+import { isCredentialName, shownToCaller } from "./credentials.ts";
 import type { Pair, ParameterFault, Query, StreamedQuery, UnknownParameters } from "./query.ts";
 import type { Route } from "./route.ts";
 import { joinValues, readValue } from "./shapes.ts";
@@ -13,8 +14,8 @@ export interface ParseOptions {
   readonly unknown: UnknownParameters;
   /** Names always dropped (setting `query.ignored`). */
   readonly ignored: readonly string[];
-  /** Whether a value is a secret that a caller sent by mistake; such a parameter is dropped unseen. */
-  readonly isSecret: (value: string) => boolean;
+  /** Replaces the gateway's own secrets in a text by pseudonyms (credentials.ts). */
+  readonly conceal: (text: string) => string;
 }
 
 export type Parsed<Q> =
@@ -32,8 +33,9 @@ export function parseQuery(
   search: string,
   options: ParseOptions,
 ): Parsed<Query | StreamedQuery> {
-  const { pairs, undecodable } = readPairs(search);
-  const counts = (pair: Pair): boolean => !saysNothingToUs(pair, options);
+  const { pairs: readable, undecodable } = readPairs(search);
+  const pairs = readable.map(([name, value]): Pair => [options.conceal(name), options.conceal(value)]);
+  const counts = ([name]: Pair): boolean => !isCredentialName(name) && !options.ignored.includes(name);
   const faults: ParameterFault[] = undecodable
     .filter((pair) => counts(pair) && !isDroppedAsUnknown(pair, route, options))
     .map(([parameter, value]) => ({
@@ -44,25 +46,13 @@ export function parseQuery(
     }));
   const asked = pairs.filter(counts);
   const query = buildQuery(route, asked, options, faults);
-  return faults.length > 0 || query === undefined ? { ok: false, faults } : { ok: true, query };
+  return faults.length > 0 || query === undefined
+    ? { ok: false, faults: faults.map(asShown) }
+    : { ok: true, query };
 }
 
-const CREDENTIALS = new Set(CREDENTIAL_PARAMETERS.map((name) => name.toLowerCase()));
-
-/** Old clients' signatures, the ignored names, and secrets: gone before anything else sees them. */
-function saysNothingToUs([name, value]: Pair, options: ParseOptions): boolean {
-  // PHP, which reads these at the other end, ends a name at its bracket or its zero byte.
-  const [bare = ""] = name.toLowerCase().split(/[[\0]/, 1);
-  return (
-    CREDENTIALS.has(bare.trim()) || options.ignored.includes(name) || holdsSecret([name, value], options)
-  );
-}
-
-/** A secret may also stand where the name should be, between blanks, or with its `+` unencoded. */
-function holdsSecret(pair: Pair, { isSecret }: ParseOptions): boolean {
-  return pair
-    .map((text) => text.trim())
-    .some((text) => isSecret(text) || isSecret(text.replaceAll(" ", "+")));
+function asShown(fault: ParameterFault): ParameterFault {
+  return { ...fault, parameter: shownToCaller(fault.parameter), value: shownToCaller(fault.value) };
 }
 
 function isDroppedAsUnknown([name]: Pair, route: KnownRoute, { unknown }: ParseOptions): boolean {
@@ -108,8 +98,17 @@ function buildQuery(
       };
     }
     case "streamed":
-      return { ...route, extras: sortedByName(pairs) };
+      return { ...route, path: concealedPath(route.path, options), extras: sortedByName(pairs) };
   }
+}
+
+function concealedPath(path: string, { conceal }: ParseOptions): string {
+  const parts = path.split("/").map((part) => {
+    const decoded = decodeURIComponent(part);
+    const concealed = conceal(decoded);
+    return concealed === decoded ? part : encodeURIComponent(concealed);
+  });
+  return parts.join("/");
 }
 
 const ID: Shape = { kind: "integer", min: 0 };

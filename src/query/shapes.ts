@@ -5,6 +5,7 @@
  */
 import type { Shape, TuplePart } from "../interface/parameters.ts";
 import { nearest } from "../nearest.ts";
+import { looksLikeCredential } from "./credentials.ts";
 
 /** A value read: its canonical text, nothing said at all, or why it is refused. */
 export type Reading =
@@ -54,6 +55,9 @@ const CONTROL = /[\u0000-\u001f\u007f]/;
 
 function readText(text: string): Reading {
   if (CONTROL.test(text)) return { ok: false, expected: "text without control characters" };
+  if (looksLikeCredential(text)) {
+    return { ok: false, expected: "words and numbers, and nothing that looks like a key or a token" };
+  }
   return { ok: true, text };
 }
 

@@ -1,7 +1,6 @@
-import type { Cause, Priority } from "../types.ts";
+import type { Cause, Priority, RefusalReason } from "../types.ts";
 import { BUDGET, UPSTREAM } from "./catalogue.ts";
 import type { Instruments } from "./instruments.ts";
-import type { RefusalReason } from "./labels.ts";
 
 /** A circuit, and the values of its gauge. */
 const CIRCUIT_STATES = { closed: 0, "half-open": 1, open: 2 } as const;
@@ -25,15 +24,18 @@ export interface BudgetMetrics {
   readonly refused: (app: string, reason: RefusalReason, isEnforced: boolean) => void;
 }
 
-/** What is left of the budget, who spends it, and who waits for it. */
-export function registerBudgetMetrics(instruments: Instruments, sources: BudgetSources): BudgetMetrics {
-  const { counter, histogram, sampled } = instruments;
+/** What is left of each window, the queue and the circuits at the moment of a scrape. */
+export function sampleBudget({ sampled }: Instruments, sources: BudgetSources): void {
   sampled(BUDGET.limit, () => sources.windows().map(({ window, limit }) => [{ window }, limit]));
   sampled(BUDGET.remaining, () => sources.windows().map(({ window, remaining }) => [{ window }, remaining]));
   sampled(BUDGET.queueLength, () => sources.queue().map(({ priority, length }) => [{ priority }, length]));
   sampled(UPSTREAM.circuitState, () =>
     sources.circuits().map(({ circuit, state }) => [{ circuit }, CIRCUIT_STATES[state]]),
   );
+}
+
+/** Counts the calls that each app spends, its refusals and its waits. */
+export function registerBudgetMetrics({ counter, histogram }: Instruments): BudgetMetrics {
   const spent = counter(BUDGET.spent);
   const refused = counter(BUDGET.refused);
   const wouldBeRefused = counter(BUDGET.wouldBeRefused);

@@ -7,13 +7,16 @@ import {
   CHANGES,
   ORIGINS,
   OUTCOMES,
+  OTHER_APP,
   PRIORITIES,
   REFRESH_ENDS,
+  REFUSAL_REASONS,
   SHADOW_EFFECTS,
+  STORE_OPERATIONS,
   TIERS,
   UPSTREAM_FAULTS,
 } from "../types.ts";
-import { RESOURCES } from "../interface/resources.ts";
+import { originOf, RESOURCES } from "../interface/resources.ts";
 
 export interface LabelValues {
   /** For readers: what values there are besides, or what they mean. */
@@ -23,32 +26,6 @@ export interface LabelValues {
   readonly pattern?: RegExp;
 }
 
-/** Operations of the stores that are timed. */
-const STORE_OPERATIONS = [
-  "get",
-  "use",
-  "set",
-  "remove",
-  "sweep",
-  "purge",
-  "purges",
-  "claim",
-  "release",
-  "renew",
-  "tell",
-  "beat",
-  "take",
-  "settle",
-  "look",
-  "join",
-  "ledger",
-] as const;
-export type StoreOperation = (typeof STORE_OPERATIONS)[number];
-
-/** Why a request gets no part of the budget. */
-const REFUSAL_REASONS = ["budget", "share", "per-day", "cool-off", "deadline"] as const;
-export type RefusalReason = (typeof REFUSAL_REASONS)[number];
-
 /** What may come of reading the settings again. */
 export const RELOAD_RESULTS = ["applied", "invalid", "restart-needed"] as const;
 export type ReloadResult = (typeof RELOAD_RESULTS)[number];
@@ -57,7 +34,7 @@ const HTTP_STATUS = /^[1-9]\d\d$/;
 
 export const APP: LabelValues = {
   says: "the id of an app in the settings, or `other` for all others",
-  values: ["other"],
+  values: [OTHER_APP],
 };
 export const RESOURCE: LabelValues = { values: RESOURCES };
 export const ADMITTED_RESOURCE: LabelValues = {
@@ -93,7 +70,7 @@ export const REASON: LabelValues = {
 export const CIRCUIT: LabelValues = {
   says: "a part of the API, or `all` of an origin",
   values: ORIGINS.flatMap((origin) =>
-    ["all", ...RESOURCES.filter((resource) => (resource === "images") === (origin === "images"))].map(
+    ["all", ...RESOURCES.filter((resource) => originOf(resource) === origin)].map(
       (scope) => `${origin}/${scope}`,
     ),
   ),

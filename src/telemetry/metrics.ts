@@ -6,13 +6,18 @@ import { Registry } from "prom-client";
 
 import type { RefreshEnd, RefreshRecord, RequestRecord, Tier, UpstreamCallRecord } from "../types.ts";
 import type { Resource } from "../interface/resources.ts";
-import { type BudgetMetrics, type BudgetSources, registerBudgetMetrics } from "./budget-metrics.ts";
+import {
+  type BudgetMetrics,
+  type BudgetSources,
+  registerBudgetMetrics,
+  sampleBudget,
+} from "./budget-metrics.ts";
 import { TRAFFIC } from "./catalogue.ts";
 import { type ConfigMetrics, registerConfigMetrics } from "./config-metrics.ts";
 import { createInstruments } from "./instruments.ts";
-import type { StoreOperation } from "./labels.ts";
+import type { StoreOperation } from "../types.ts";
 import { type Build, registerProcessMetrics } from "./process-metrics.ts";
-import { registerStoreMetrics, type BreakerState, type TierStats } from "./store-metrics.ts";
+import { type BreakerState, registerStoreMetrics, sampleStores, type TierStats } from "./store-metrics.ts";
 import { registerTrafficMetrics } from "./traffic-metrics.ts";
 
 export interface Metrics {
@@ -26,31 +31,30 @@ export interface Metrics {
   readonly budget: BudgetMetrics;
   readonly eventLoopDelay: (delayMs: number) => void;
   readonly config: ConfigMetrics;
+  /** From now on a scrape reads these sources too. Called once, when they exist. */
+  readonly sample: (sources: MetricSources) => void;
   /** The exposition text and its media type. */
   readonly render: () => Promise<{ contentType: string; text: string }>;
 }
 
-/** What is read at the moment of a scrape. */
+/** Read at the moment of a scrape. */
 export interface MetricSources {
-  /** What each tier holds, as far as this process knows. */
+  /** The contents of each tier, as far as this process knows. */
   readonly tiers: () => readonly TierStats[];
   readonly flights: () => number;
   readonly budget: BudgetSources;
   /** How many apps the settings name. */
   readonly appsRegistered: () => number;
-  readonly build: Build;
 }
 
-export function createMetrics(sources: MetricSources): Metrics {
+export function createMetrics(build: Build): Metrics {
   // A registry of its own: a module-global one would carry one gateway's counts into the next.
   const registry = new Registry();
   const instruments = createInstruments(registry);
   const traffic = registerTrafficMetrics(instruments);
-  const stores = registerStoreMetrics(instruments, sources.tiers);
-  const budget = registerBudgetMetrics(instruments, sources.budget);
-  const { eventLoopDelay } = registerProcessMetrics(instruments, sources.build);
-  instruments.sampledAlone(TRAFFIC.flights, sources.flights);
-  instruments.sampledAlone(TRAFFIC.appsRegistered, sources.appsRegistered);
+  const stores = registerStoreMetrics(instruments);
+  const budget = registerBudgetMetrics(instruments);
+  const { eventLoopDelay } = registerProcessMetrics(instruments, build);
 
   return {
     request(record) {
@@ -65,6 +69,12 @@ export function createMetrics(sources: MetricSources): Metrics {
     budget,
     eventLoopDelay,
     config: registerConfigMetrics(instruments),
+    sample(sources) {
+      sampleStores(instruments, sources.tiers);
+      sampleBudget(instruments, sources.budget);
+      instruments.sampledAlone(TRAFFIC.flights, sources.flights);
+      instruments.sampledAlone(TRAFFIC.appsRegistered, sources.appsRegistered);
+    },
     async render() {
       return { contentType: registry.contentType, text: await registry.metrics() };
     },

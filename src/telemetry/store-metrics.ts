@@ -1,7 +1,7 @@
 import type { Tier } from "../types.ts";
 import { type Metric, STORES } from "./catalogue.ts";
 import type { Instruments } from "./instruments.ts";
-import type { StoreOperation } from "./labels.ts";
+import type { StoreOperation } from "../types.ts";
 
 /** What a tier holds, and what it dropped since the start because room was needed. */
 export interface TierStats {
@@ -21,22 +21,23 @@ interface StoreMetrics {
   readonly breakerState: (store: Tier, state: BreakerState) => void;
 }
 
-/** What the stores hold, and how they do. */
-export function registerStoreMetrics(
-  { counter, gauge, histogram, sampled }: Instruments,
-  tiers: () => readonly TierStats[],
-): StoreMetrics {
+/** Hits, operations and breaker states of the stores. */
+export function registerStoreMetrics({ counter, gauge, histogram }: Instruments): StoreMetrics {
   const hits = counter(STORES.hits);
   const seconds = histogram(STORES.operationSeconds);
   const breaker = gauge(STORES.breakerState);
-  const byTier = (metric: Metric<"gauge" | "counter", "tier">, pick: (stats: TierStats) => number): void =>
-    sampled(metric, () => tiers().map((stats) => [{ tier: stats.tier }, pick(stats)]));
-  byTier(STORES.entries, ({ entries }) => entries);
-  byTier(STORES.bytes, ({ bytes }) => bytes);
-  byTier(STORES.evictions, ({ evictions }) => evictions);
   return {
     hit: (tier) => hits.inc({ tier }),
     operation: (store, operation, durationMs) => seconds.observe({ store, operation }, durationMs / 1000),
     breakerState: (store, state) => breaker.set({ store }, BREAKER_STATES[state]),
   };
+}
+
+/** What each tier holds at the moment of a scrape. */
+export function sampleStores({ sampled }: Instruments, tiers: () => readonly TierStats[]): void {
+  const byTier = (metric: Metric<"gauge" | "counter", "tier">, pick: (stats: TierStats) => number): void =>
+    sampled(metric, () => tiers().map((stats) => [{ tier: stats.tier }, pick(stats)]));
+  byTier(STORES.entries, ({ entries }) => entries);
+  byTier(STORES.bytes, ({ bytes }) => bytes);
+  byTier(STORES.evictions, ({ evictions }) => evictions);
 }

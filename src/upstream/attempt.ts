@@ -14,6 +14,7 @@ import type { Resource } from "../interface/resources.ts";
 import { pause, type Clock } from "../process/clock.ts";
 import type { Random } from "../process/random.ts";
 import { areRenewed, type Credentials } from "./credentials-check.ts";
+import { type Confidential, withSignature } from "./explanation.ts";
 import { UpstreamFault } from "./fetch.ts";
 import type { Origin } from "./origin.ts";
 import { createRefusedConditions } from "./refused-conditions.ts";
@@ -28,8 +29,8 @@ export interface UpstreamQuestion {
   readonly text: string;
   /** Path and query, unsigned. */
   readonly target: string;
-  /** Whether one record is asked for. */
-  readonly single: boolean;
+  /** The one record that is asked for; absent for a list. */
+  readonly serviceId?: string | undefined;
   readonly format: Format;
   /** Who started it. */
   readonly app: string;
@@ -45,9 +46,10 @@ export interface AttemptOptions {
   readonly originOf: (resource: Resource) => Origin;
   readonly credentials: Credentials;
   readonly identity: Identity;
-  readonly hosts: readonly string[];
+  /** Kept out of what callers see. */
+  readonly confidential: Confidential;
   readonly totalTimeoutMs: number;
-  readonly maxCoolOffMs: number;
+  readonly maxCoolOffMs: () => number;
   readonly retryDelayMs: number;
   readonly clock: Clock;
   readonly random: Random;
@@ -110,13 +112,13 @@ function toldInQueue(waiting: Waiting, failed: Problem): Waiting {
 }
 
 /** A verdict, and what the answer says of itself. */
-type Outcome = (Exclude<Verdict, Failed> & Pick<Fetched, "validators" | "terms">) | Failed;
+type Outcome = (Exclude<Verdict, Failed> & Pick<Fetched, "validators" | "caching">) | Failed;
 
 function fetchedOf(outcome: Exclude<Outcome, Failed>): Fetched {
-  const { validators, terms } = outcome;
+  const { validators, caching } = outcome;
   switch (outcome.kind) {
     case "not-modified":
-      return { status: 304, validators, terms };
+      return { status: 304, validators, caching };
     case "negative": {
       const { status, problem } = outcome;
       const body = problemBody(problem);
@@ -126,12 +128,12 @@ function fetchedOf(outcome: Exclude<Outcome, Failed>): Fetched {
         body,
         recordIds: [],
         validators: NO_VALIDATORS,
-        terms,
+        caching,
       };
     }
     case "answer": {
       const { body, contentType, recordIds } = outcome;
-      return { status: 200, body, contentType, recordIds, validators, terms };
+      return { status: 200, body, contentType, recordIds, validators, caching };
     }
   }
 }
@@ -169,7 +171,7 @@ async function call(
   { timedOut, answered, ended }: Departure,
   options: AttemptOptions,
 ): Promise<Outcome> {
-  const { clock, observer } = options;
+  const { clock, observer, maxCoolOffMs } = options;
   const startedAt = clock.steady();
   const signedWith = options.credentials.version();
   const url = origin.baseUrl + origin.sign(question.target);
@@ -203,15 +205,15 @@ async function call(
     });
     const now = clock.now();
     const { status, headers } = answer;
-    const known = { hosts: options.hosts, maxCoolOffMs: options.maxCoolOffMs };
+    const confidential = withSignature(options.confidential, url);
     const mayRetry = areRenewed({ status, date: headers.date, signedWith }, options, now);
-    const judged = judgeAnswer(answer, { ...question, ...known, now });
+    const judged = judgeAnswer(answer, { ...question, confidential, maxCoolOffMs: maxCoolOffMs(), now });
     const verdict = judged.kind === "failed" && mayRetry ? { ...judged, mayRetry } : judged;
     answered(status, judged.kind !== "failed");
     const slowDown = slowDownIn(answer, now);
-    const terms = termsIn(answer.headers, answer.headAt - startedAt, now);
-    const validators = validatorsIn(answer.headers);
-    const outcome = verdict.kind === "failed" ? verdict : { ...verdict, validators, terms };
+    const caching = termsIn(answer.headers, answer.headAt - startedAt, now);
+    const validators = validatorsIn(answer.headers, now);
+    const outcome = verdict.kind === "failed" ? verdict : { ...verdict, validators, caching };
     return record(answer.status, answer.body.length, outcome, {
       headAt: answer.headAt,
       ...(slowDown && { slowDown }),
@@ -242,10 +244,13 @@ const ENTITY_TAG = /^(?:W\/)?"[\x21\x23-\x7e\x80-\xff]*"$/;
  * What of an answer's validators are such (RFC 9110, sections 8.8.2 and 8.8.3). Something else would not be sent
  * back as what it is: `*` names whatever there is, and would confirm anything.
  */
-function validatorsIn({ etag, "last-modified": lastModified }: IncomingHttpHeaders): Validators {
+export function validatorsIn(
+  { etag, "last-modified": lastModified }: IncomingHttpHeaders,
+  now: number,
+): Validators {
   return {
     etag: etag !== undefined && ENTITY_TAG.test(etag) ? etag : undefined,
-    lastModified: httpDateMs(lastModified) === undefined ? undefined : lastModified,
+    lastModified: httpDateMs(lastModified, now) === undefined ? undefined : lastModified,
   };
 }
 

@@ -1,4 +1,5 @@
 import type { Observer } from "../types.ts";
+import { httpDateMs } from "../http-date.ts";
 
 /** What requests are signed with. */
 export interface Credentials {
@@ -46,8 +47,8 @@ export function reportRefusedCredentials(
   now: number,
 ): void {
   if (status !== 401 && status !== 403) return;
-  const upstreamNow = Date.parse(date ?? "");
-  const clockSkewSeconds = Number.isNaN(upstreamNow) ? "unknown" : Math.round((upstreamNow - now) / 1000);
+  const upstreamNow = httpDateMs(date, now);
+  const clockSkewSeconds = upstreamNow === undefined ? "unknown" : Math.round((upstreamNow - now) / 1000);
   observer.error(
     "The upstream refused our credentials. Check upstream.privateKey, upstream.callerId, and this machine's clock (clockSkewSeconds: theirs minus ours).",
     { status, clockSkewSeconds },

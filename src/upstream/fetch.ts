@@ -58,16 +58,20 @@ const unzip = promisify(gunzip);
 export function createFetch(agent: http.Agent | https.Agent, limits: FetchLimits): Fetch {
   return async (request) => {
     const { response, received, headAt } = await exchange(request, agent, limits);
-    const status = response.statusCode ?? 0;
-    const body = decoded(received, response.headers["content-encoding"], limits.maxBodyBytes);
-    // What a failure says of itself is worth less than its status and headers.
-    return {
-      status,
-      headers: response.headers,
-      headAt,
-      body: await (status === 200 ? body : body.catch(() => Buffer.alloc(0))),
-    };
+    return await wholeAnswer(response, received, headAt, limits.maxBodyBytes);
   };
+}
+
+/** @returns the answer with its body decoded; rejects with an `UpstreamFault` */
+export async function wholeAnswer(
+  { statusCode: status = 0, headers }: http.IncomingMessage,
+  received: Buffer,
+  headAt: number,
+  maxBodyBytes: number,
+): Promise<RawAnswer> {
+  const body = decoded(received, headers["content-encoding"], maxBodyBytes);
+  // What a failure says of itself is worth less than its status and headers.
+  return { status, headers, headAt, body: await (status === 200 ? body : body.catch(() => Buffer.alloc(0))) };
 }
 
 interface Received {
@@ -87,6 +91,8 @@ function exchange(
     const outgoing = client.request(request.url, {
       agent,
       headers: { ...request.headers, "accept-encoding": "gzip" },
+      // Else Node takes the first of several lines of a field that must have one, such as Expires.
+      joinDuplicateHeaders: true,
     });
 
     let settled = false;
@@ -137,8 +143,12 @@ function exchange(
   });
 }
 
-/** The whole body; rejects with `cut-body` or `too-large`. */
-function collect(response: http.IncomingMessage, maxBytes: number, onChunk: () => void): Promise<Buffer> {
+/** @returns the whole body as it was sent; rejects with `cut-body` or `too-large` */
+export function collect(
+  response: http.IncomingMessage,
+  maxBytes: number,
+  onChunk: () => void,
+): Promise<Buffer> {
   const { promise, resolve, reject } = Promise.withResolvers<Buffer>();
   const cutOff = (): void => reject(new UpstreamFault("cut-body", "cut-body"));
   const chunks: Buffer[] = [];

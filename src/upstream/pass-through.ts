@@ -1,14 +1,16 @@
 /**
- * Streams what is not kept: paths the interface may add later, and requests with `no-store`.
+ * Passes on what is not kept: paths the interface may add later, and requests with `no-store`.
+ *
+ * The proxy sends the request; the body of the answer is collected here, up to `upstream.maxBody`, and judged
+ * like an answer for the cache. So a caller gets a whole answer or a problem, and a caller that reads slowly
+ * keeps no place at the upstream.
  *
  * The request is signed into its path before the proxy sees it, because a proxy's own hooks come too
  * late or not at all; its headers are replaced as a whole, because the proxy would pass the caller's
- * on; none of the proxy's own plugins is loaded, because they print URLs. One attempt is made: a
- * stream cannot be taken back.
+ * on; none of the proxy's own plugins is loaded, because they print URLs. One attempt is made.
  */
-import type { ClientRequest, IncomingMessage, ServerResponse } from "node:http";
-import { Readable, Transform } from "node:stream";
-import { pipeline } from "node:stream/promises";
+import { type ClientRequest, type IncomingMessage, ServerResponse } from "node:http";
+import { Readable } from "node:stream";
 
 import { createProxyMiddleware, type RequestHandler } from "http-proxy-middleware";
 
@@ -17,12 +19,13 @@ import type { Observer, Order, Question, SendEnd, StreamSink, UpstreamFaultKind 
 import type { Resource } from "../interface/resources.ts";
 import type { Clock } from "../process/clock.ts";
 import type { Query, StreamedQuery } from "../query/query.ts";
-import { outgoingHeaders, type Identity } from "./attempt.ts";
+import { outgoingHeaders, validatorsIn, type Identity } from "./attempt.ts";
 import { areRenewed, type Credentials } from "./credentials-check.ts";
-import { faultOf, UpstreamFault } from "./fetch.ts";
+import { type Confidential, withSignature } from "./explanation.ts";
+import { collect, faultOf, UpstreamFault, wholeAnswer, type RawAnswer } from "./fetch.ts";
 import type { Origin } from "./origin.ts";
 import { slowDownAfter, slowDownIn } from "./slow-down.ts";
-import { judgeAnswer, judgeFault } from "./verdict.ts";
+import { judgeAnswer, judgeFault, type Verdict } from "./verdict.ts";
 
 export interface PassThroughOptions {
   readonly originOf: (resource: Resource) => Origin;
@@ -30,10 +33,12 @@ export interface PassThroughOptions {
   readonly targetOf: (query: Query | StreamedQuery) => string;
   readonly credentials: Credentials;
   readonly identity: Identity;
-  readonly hosts: readonly string[];
-  readonly maxCoolOffMs: number;
+  /** Kept out of what callers see. */
+  readonly confidential: Confidential;
+  readonly maxCoolOffMs: () => number;
   readonly connectTimeoutMs: number;
   readonly headerTimeoutMs: number;
+  readonly bodyTimeoutMs: number;
   readonly totalTimeoutMs: number;
   readonly maxBodyBytes: number;
   readonly clock: Clock;
@@ -41,8 +46,8 @@ export interface PassThroughOptions {
 }
 
 /**
- * Streams the upstream's answer to a question. Rejects with a `Problem` where no answer came, and where
- * one broke off after the head was sent.
+ * Gives a caller the upstream's answer to a question. Rejects with a `Problem` where there is no usable answer;
+ * nothing has been sent to the caller by then.
  */
 export type PassThrough = (
   question: Question<Query | StreamedQuery>,
@@ -72,21 +77,22 @@ export function createPassThrough(options: PassThroughOptions): PassThrough {
         inQueue: () => undefined,
       },
     };
-    return await origin.throttled(order, async (ended) => {
+    // The place at the upstream is free as soon as this is here, however slowly the caller reads it.
+    const passed = await origin.throttled(order, async (ended) => {
       const record = createRecord(question, ended, options);
       const signedWith = options.credentials.version();
       try {
-        const answer = await send(question, origin, message, sink.response);
-        const headAt = options.clock.steady();
-        const status = answer.statusCode ?? 0;
-        if (status !== 200) {
-          const problem = await problemIn(answer, status, question, signedWith, options);
-          const slowDown = slowDownIn({ status, headers: answer.headers }, options.clock.now());
-          record(status, 0, { note: problem.message, headAt, ...(slowDown && { slowDown }) });
-          throw problem;
+        const sent = await send(question, origin, message);
+        const { status, headAt, headers, body } = sent.answer;
+        const verdict = judged(sent, question, signedWith, options);
+        if (verdict.kind === "answer") {
+          record(status, body.length, { headAt });
+          return { headers: passedHeaders(headers, verdict, options.clock.now()), body: verdict.body };
         }
-        sink.start(answer.headers);
-        record(status, await pour(answer, sink, request.method === "HEAD", options), { headAt });
+        const problem = "problem" in verdict ? verdict.problem : new Problem("upstream-invalid-response");
+        const slowDown = slowDownIn(sent.answer, options.clock.now());
+        record(status, body.length, { note: problem.message, headAt, ...(slowDown && { slowDown }) });
+        throw problem;
       } catch (error) {
         if (error instanceof Problem && error.code === "deadline-exceeded")
           record("header-timeout", 0, { note: error.message });
@@ -96,7 +102,45 @@ export function createPassThrough(options: PassThroughOptions): PassThrough {
         throw judgeFault(error).problem;
       }
     });
+    sink.start(passed.headers);
+    // Node leaves the body out of a response to HEAD; its length stays.
+    if (request.method !== "HEAD") sink.passed(passed.body.length);
+    sink.response.end(passed.body);
   };
+}
+
+/** The upstream's headers that are about the content, for the body as it is sent on. */
+function passedHeaders(
+  headers: RawAnswer["headers"],
+  { contentType, body }: Extract<Verdict, { kind: "answer" }>,
+  now: number,
+): Record<string, string> {
+  const { etag, lastModified } = validatorsIn(headers, now);
+  // A strong validator differs between codings (RFC 9110, section 8.8.3.3), and the body is sent without one.
+  const isAsSent = (headers["content-encoding"] ?? "identity") === "identity";
+  return {
+    "content-type": contentType,
+    "content-length": String(body.length),
+    ...(etag !== undefined && isAsSent && { etag }),
+    ...(lastModified !== undefined && { "last-modified": lastModified }),
+  };
+}
+
+function judged(
+  { answer, url }: Sent,
+  { query }: Question<Query | StreamedQuery>,
+  signedWith: number,
+  options: PassThroughOptions,
+): Verdict {
+  const now = options.clock.now();
+  areRenewed({ status: answer.status, date: answer.headers.date, signedWith }, options, now);
+  return judgeAnswer(answer, {
+    resource: query.resource,
+    serviceId: query.kind === "record" ? query.serviceId : undefined,
+    confidential: withSignature(options.confidential, url),
+    maxCoolOffMs: options.maxCoolOffMs(),
+    now,
+  });
 }
 
 interface StreamEnd extends Pick<SendEnd, "slowDown"> {
@@ -126,59 +170,117 @@ interface Exchange {
   readonly failed: (error: Error) => void;
 }
 
-const MOST_LISTENERS = 30;
+/** A whole answer, and the signed path and query that were asked for. */
+interface Sent {
+  readonly answer: RawAnswer;
+  readonly url: string;
+}
 
 type Send = (
   question: Question<Query | StreamedQuery>,
   origin: Origin,
   message: IncomingMessage,
-  response: ServerResponse,
-) => Promise<IncomingMessage>;
+) => Promise<Sent>;
 
-/** @returns a function that sends a request through the proxy and waits for the head of the answer. */
+/** @returns a function that sends a request through the proxy and collects the answer */
 function createSend(options: PassThroughOptions): Send {
   const exchanges = new WeakMap<IncomingMessage, Exchange>();
   const proxies = new Map<Origin, RequestHandler>();
 
-  return async function send({ request, query }, origin, message, response) {
-    // The proxy, the stream and Express each listen for its end, which is no leak.
-    response.setMaxListeners(MOST_LISTENERS);
+  return async function send({ request, query }, origin, message) {
     const proxy = proxies.get(origin) ?? createProxy(origin, exchanges);
     proxies.set(origin, proxy);
 
-    const { promise, resolve, reject } = Promise.withResolvers<IncomingMessage>();
-    let outgoing: ClientRequest | undefined;
+    const { promise, resolve, reject } = Promise.withResolvers<RawAnswer>();
+    const limits = createLimits(options, request, reject);
     exchanges.set(message, {
-      departed: (sent) => (outgoing = sent),
-      answered: resolve,
-      failed: (error) => reject(faultOf(error, outgoing?.reusedSocket ?? false)),
+      departed: limits.departed,
+      answered: (response) => {
+        const headAt = options.clock.steady();
+        limits.heard();
+        collect(response, options.maxBodyBytes, limits.heard)
+          .then((received) => wholeAnswer(response, received, headAt, options.maxBodyBytes))
+          .then(resolve, limits.fail);
+      },
+      failed: limits.failed,
     });
-    const limitMs = options.connectTimeoutMs + options.headerTimeoutMs;
-    const leftMs = request.deadlineAt - options.clock.now();
-    const cancel = options.clock.after(Math.min(limitMs, leftMs), () => {
-      // Who runs out of time: the caller, or the upstream.
-      reject(
-        leftMs < limitMs
-          ? new Problem("deadline-exceeded", { internal: "the upstream had not answered yet" })
-          : new UpstreamFault("header-timeout", "header-timeout"),
-      );
-      outgoing?.destroy();
-    });
-    message.url = origin.sign(options.targetOf(query));
-    message.headers = outgoingHeaders(request.format, options.identity);
+    const url = origin.sign(options.targetOf(query));
+    message.url = url;
+    message.headers = { ...outgoingHeaders(request.format, options.identity), "accept-encoding": "identity" };
     // HEAD is answered from a GET: the interface documents no other method (section 4).
     message.method = "GET";
     try {
-      void proxy(message, response, (error) => {
-        reject(faultOf(error instanceof Error ? error : new Error("the proxy gave up"), false));
+      // The proxy would break off the caller's own response with the upstream's.
+      void proxy(message, new ServerResponse(message), (error) => {
+        limits.failed(error instanceof Error ? error : new Error("the proxy gave up"));
       });
-      return await promise;
+      return { answer: await promise, url };
     } finally {
       // Nothing that looks at the message later may find a signature.
       message.url = "/";
       message.method = request.method;
-      cancel();
+      limits.lift();
     }
+  };
+}
+
+interface Limits {
+  readonly departed: (sent: ClientRequest) => void;
+  /** A piece of the answer is here: the limit on the next one begins. */
+  readonly heard: () => void;
+  /** Ends the exchange. */
+  readonly fail: (error: Error) => void;
+  /** The connection failed. */
+  readonly failed: (error: Error) => void;
+  readonly lift: () => void;
+}
+
+/** The time limits of an exchange, the caller's deadline and its departure: each ends it. */
+function createLimits(
+  { clock, connectTimeoutMs, headerTimeoutMs, bodyTimeoutMs, totalTimeoutMs }: PassThroughOptions,
+  { deadlineAt, gone }: Question["request"],
+  reject: (error: Error) => void,
+): Limits {
+  let outgoing: ClientRequest | undefined;
+  let isAnswered = false;
+  let isOver = false;
+  const fail = (error: Error): void => {
+    isOver = true;
+    reject(error);
+    outgoing?.destroy();
+  };
+  const within = (ms: number, kind: UpstreamFaultKind): (() => void) =>
+    clock.after(ms, () => fail(new UpstreamFault(kind, kind)));
+  const hungUp = (): void => fail(new UpstreamFault("cut-body", "the caller hung up"));
+
+  let cancelNext = within(connectTimeoutMs + headerTimeoutMs, "header-timeout");
+  const cancelTotal = within(totalTimeoutMs, "total-timeout");
+  const cancelDeadline = clock.after(deadlineAt - clock.now(), () =>
+    fail(new Problem("deadline-exceeded", { internal: "the upstream had not answered yet" })),
+  );
+  gone.addEventListener("abort", hungUp, { once: true });
+  if (gone.aborted) hungUp();
+
+  return {
+    departed(sent) {
+      outgoing = sent;
+      if (isOver) sent.destroy();
+    },
+    heard() {
+      isAnswered = true;
+      cancelNext();
+      if (!isOver) cancelNext = within(bodyTimeoutMs, "body-timeout");
+    },
+    fail,
+    failed(error) {
+      const cutOff = isAnswered ? new UpstreamFault("cut-body", "cut-body") : undefined;
+      fail(cutOff ?? faultOf(error, outgoing?.reusedSocket ?? false));
+    },
+    lift() {
+      isOver = true;
+      for (const cancel of [cancelNext, cancelTotal, cancelDeadline]) cancel();
+      gone.removeEventListener("abort", hungUp);
+    },
   };
 }
 
@@ -204,72 +306,4 @@ function createProxy(origin: Origin, exchanges: WeakMap<IncomingMessage, Exchang
       },
     ],
   });
-}
-
-/** An answer that is not a 200, read whole and judged as for the cache. */
-async function problemIn(
-  answer: IncomingMessage,
-  status: number,
-  { query }: Question<Query | StreamedQuery>,
-  signedWith: number,
-  options: PassThroughOptions,
-): Promise<Problem> {
-  const { hosts, maxCoolOffMs, clock } = options;
-  areRenewed({ status, date: answer.headers.date, signedWith }, options, clock.now());
-  const body = await firstBytes(answer);
-  const single = query.kind === "record";
-  const asked = { resource: query.resource, single, hosts, maxCoolOffMs, now: clock.now() };
-  const verdict = judgeAnswer({ status, headers: answer.headers, body }, asked);
-  return "problem" in verdict ? verdict.problem : new Problem("upstream-invalid-response");
-}
-
-const ENOUGH_TO_EXPLAIN_BYTES = 16 * 1024;
-
-async function firstBytes(answer: IncomingMessage): Promise<Buffer> {
-  const chunks: Buffer[] = [];
-  let bytes = 0;
-  try {
-    for await (const chunk of answer) {
-      chunks.push(chunk);
-      bytes += chunk.length;
-      if (bytes > ENOUGH_TO_EXPLAIN_BYTES) break;
-    }
-  } catch {
-    // Cut off: the status says enough.
-  }
-  return Buffer.concat(chunks).subarray(0, ENOUGH_TO_EXPLAIN_BYTES);
-}
-
-/** Sends the body on, within the limits of size and time. A breach breaks the response off. */
-async function pour(
-  answer: IncomingMessage,
-  { response, passed }: StreamSink,
-  headOnly: boolean,
-  { maxBodyBytes, totalTimeoutMs, clock }: PassThroughOptions,
-): Promise<number> {
-  if (headOnly) {
-    answer.resume();
-    response.end();
-    return 0;
-  }
-  let bytes = 0;
-  const limit = new Transform({
-    transform(chunk: Buffer, _encoding, done) {
-      bytes += chunk.length;
-      passed(chunk.length);
-      if (bytes > maxBodyBytes) done(new UpstreamFault("too-large", "too-large"));
-      else done(null, chunk);
-    },
-  });
-  const cancel = clock.after(totalTimeoutMs, () =>
-    limit.destroy(new UpstreamFault("total-timeout", "total-timeout")),
-  );
-  try {
-    await pipeline(answer, limit, response);
-  } catch (error) {
-    throw error instanceof UpstreamFault ? error : new UpstreamFault("cut-body", "cut-body");
-  } finally {
-    cancel();
-  }
-  return bytes;
 }

@@ -8,6 +8,6 @@ import { httpDateMs } from "../http-date.ts";
 export function retryAfterMs(value: string | undefined, now: number): number | undefined {
   const text = value?.trim() ?? "";
   if (/^\d+$/.test(text)) return Number(text) * 1000;
-  const instant = httpDateMs(text);
+  const instant = httpDateMs(text, now);
   return instant === undefined ? undefined : Math.max(0, instant - now);
 }

@@ -1,7 +1,7 @@
 /**
  * What the upstream says of how its answer may be used (RFC 9111, sections 4.2, 5.2.2 and 5.3; RFC 5861). Pure.
  */
-import type { UpstreamTerms } from "../types.ts";
+import type { CachingHeaders } from "../types.ts";
 import { httpDateMs } from "../http-date.ts";
 import { elementsOf, secondsIn } from "../http-lists.ts";
 
@@ -12,7 +12,7 @@ type Headers = Readonly<Record<string, string | readonly string[] | undefined>>;
  * @param delayMs how long the head of the answer took: it may be as old as the request (section 4.2.3)
  * @param now epoch milliseconds
  */
-export function termsIn(headers: Headers, delayMs: number, now: number): UpstreamTerms {
+export function termsIn(headers: Headers, delayMs: number, now: number): CachingHeaders {
   const vary = text(headers["vary"]) ?? "";
   const directives = elementsOf(String(headers["cache-control"] ?? ""));
   // Of a list the first counts (section 5.1).
@@ -46,8 +46,8 @@ function lifetimeIn(
   }
   const expires = text(headers["expires"]);
   if (expires === undefined) return undefined;
-  const madeAt = httpDateMs(text(headers["date"])) ?? now;
-  return Math.max(0, (httpDateMs(expires) ?? madeAt) - madeAt);
+  const madeAt = httpDateMs(text(headers["date"]), now) ?? now;
+  return Math.max(0, (httpDateMs(expires, now) ?? madeAt) - madeAt);
 }
 
 function text(value: Headers[string]): string | undefined {

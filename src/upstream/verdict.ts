@@ -21,7 +21,7 @@ import { Problem, type ProblemCode } from "../errors.ts";
 import type { UpstreamFaultKind, Validators } from "../types.ts";
 import { envelopeFault, recordIdsIn } from "../interface/envelope.ts";
 import type { Resource } from "../interface/resources.ts";
-import { explanationIn } from "./explanation.ts";
+import { type Confidential, explanationIn } from "./explanation.ts";
 import type { RawAnswer, UpstreamFault } from "./fetch.ts";
 import { retryAfterMs } from "./retry-after.ts";
 
@@ -45,12 +45,12 @@ export interface Failed {
 
 export interface Asked {
   readonly resource: Resource;
-  /** Whether one record was asked for. */
-  readonly single: boolean;
+  /** The one record that was asked for; absent for a list. */
+  readonly serviceId?: string | undefined;
   /** What is held, where it was asked whether that has changed. */
   readonly held?: Validators | undefined;
-  /** Host names of the upstream, kept out of what callers see. */
-  readonly hosts: readonly string[];
+  /** Kept out of what callers see. */
+  readonly confidential: Confidential;
   /** For how long the upstream is left alone at the most, whatever it says; callers are told no more. Milliseconds. */
   readonly maxCoolOffMs: number;
   /** Epoch milliseconds. */
@@ -117,7 +117,7 @@ function opaque(etag: string): string {
 }
 
 function withExplanation(code: ProblemCode, answer: WholeAnswer, asked: Asked): Problem {
-  const explanation = explanationIn(answer.body, asked.hosts);
+  const explanation = explanationIn(answer.body, asked.confidential);
   return new Problem(code, explanation === undefined ? {} : { detail: explanation });
 }
 
@@ -131,7 +131,7 @@ function unavailable(answer: WholeAnswer, { maxCoolOffMs, now }: Asked): Verdict
   return { kind: "failed", problem, mayRetry: answer.status === 503 && wait === undefined };
 }
 
-function judgeBody({ body, headers }: WholeAnswer, { resource, single }: Asked): Verdict {
+function judgeBody({ body, headers }: WholeAnswer, { resource, serviceId }: Asked): Verdict {
   if (resource === "images") {
     const jpeg =
       body.length > 3 && body[0] === 0xff && body[1] === 0xd8 && body.at(-2) === 0xff && body.at(-1) === 0xd9;
@@ -145,7 +145,7 @@ function judgeBody({ body, headers }: WholeAnswer, { resource, single }: Asked):
   } catch {
     return failed("upstream-invalid-response", "the body is not JSON");
   }
-  const fault = envelopeFault(parsed, resource, single);
+  const fault = envelopeFault(parsed, resource, serviceId);
   if (fault !== undefined) return failed("upstream-invalid-response", `envelope: ${fault}`);
   return {
     kind: "answer",

@@ -7,28 +7,27 @@ import { instantOf, LONGEST_ARRIVAL_MS, type LedgerLine } from "./ledger.ts";
 import { createRollingMaxima, type RollingMaxima, type WindowUsage } from "./rolling-maxima.ts";
 import type { Window } from "../ratelimit/windows.ts";
 
-type UsageGrouping = "app" | "resource" | "hour";
+/** Ways to group the rows of a report. */
+export const USAGE_GROUPINGS = ["app", "resource", "hour"] as const;
+type UsageGrouping = (typeof USAGE_GROUPINGS)[number];
 
-export interface UsageOptions {
-  readonly windows: Readonly<Record<OriginName, readonly Window[]>>;
-  readonly by: UsageGrouping;
-  /** The period, in epoch milliseconds: `from` is in it, `to` is not. */
+/** The period and the grouping of a report. Epoch milliseconds: `from` is in the period, `to` is not. */
+export interface UsageQuery {
   readonly from: number;
   readonly to: number;
+  readonly by: UsageGrouping;
 }
 
-/** Sends by how they ended. */
-interface SendCounts {
-  readonly sends: number;
-  readonly "2xx": number;
-  readonly "3xx": number;
-  readonly "4xx": number;
-  readonly "5xx": number;
-  /** Without a usable answer. */
-  readonly failed: number;
-  /** Under way, or the process died meanwhile. */
-  readonly uncompleted: number;
+export interface UsageOptions extends UsageQuery {
+  readonly windows: Readonly<Record<OriginName, readonly Window[]>>;
 }
+
+/**
+ * Counts of upstream calls by how they ended, in the order of a report's columns. `failed`: no usable answer came.
+ * `uncompleted`: still in flight, or the process died before the end was recorded.
+ */
+export const SEND_COUNTS = ["sends", "2xx", "3xx", "4xx", "5xx", "failed", "uncompleted"] as const;
+export type SendCounts = Readonly<Record<(typeof SEND_COUNTS)[number], number>>;
 
 interface UsageRow extends SendCounts {
   /** The app, the resource, or the hour's beginning, as `2026-11-21T07:00Z`. */

@@ -5,8 +5,8 @@ import { join } from "node:path";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { parse } from "yaml";
 
-import { loadConfig } from "../../src/config/config.ts";
-import { VARIABLES } from "../../src/config/environment.ts";
+import { loadConfig } from "../../src/config/load.ts";
+import { VARIABLES } from "../../src/config/env.ts";
 import { parseDuration } from "../../src/config/units.ts";
 import { composeFile, type Service } from "../support/compose.ts";
 import { startRedis } from "../support/redis.ts";

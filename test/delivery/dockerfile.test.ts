@@ -56,3 +56,18 @@ describe("the reading of .dockerignore", () => {
     expect(ignoredBy(file)(path)).toBe(out);
   });
 });
+
+describe("every command that starts Node", () => {
+  it.each([
+    "package.json",
+    "Dockerfile",
+    "compose.yaml",
+    "helm/property-gateway/templates/tests/answers.yaml",
+  ])("keeps its inspector closed to signals from the first moment on, in %s", (path) => {
+    const commands = readFileSync(path, "utf8")
+      .split("\n")
+      .filter((line) => /\bnode\b.*(?:start\.mjs|--eval)/.test(line) && !line.startsWith("#"));
+    expect(commands.length).toBeGreaterThan(0);
+    for (const command of commands) expect(command).toMatch(/\bnode"?,? "?--disable-sigusr1\b/);
+  });
+});

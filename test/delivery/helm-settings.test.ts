@@ -6,15 +6,11 @@ import { connect } from "node:net";
 import { describe, expect, it, onTestFinished } from "vitest";
 import * as z from "zod";
 
-import { settingsSchema } from "../../src/config/config-schema.ts";
-import { readEnvironment } from "../../src/config/environment.ts";
-import { settingsOf } from "../../src/config/setting-check.ts";
-import { valueAt } from "../../src/config/setting-path.ts";
-import { metaOf } from "../../src/config/setting-shapes.ts";
-import { mergeSources } from "../../src/config/setting-sources.ts";
-import { parseSettingsFile } from "../../src/config/settings-file.ts";
+import { DEFAULTS, SETTINGS } from "../../src/config/schema.ts";
+import { readEnvironment } from "../../src/config/env.ts";
+import { mergeSources, valueAt } from "../../src/config/sources.ts";
+import { parseSettingsFile } from "../../src/config/yaml-file.ts";
 import { createSandbox } from "../../src/sandbox/sandbox.ts";
-import { documentedSettings } from "../../tools/settings-table.ts";
 import { ask } from "../support/ask.ts";
 import {
   type Anything,
@@ -156,25 +152,21 @@ const AMOUNTS = ["36d", "7s", "17KiB", "17MiB", "7/1m", "X-Other", "other", 17, 
 const CANDIDATES: readonly unknown[] = [...LISTS, ...ADDRESSES, ...AMOUNTS];
 
 /** The settings, each with another value than its default. */
-const OTHERS = documentedSettings(readFileSync("config/default.yaml", "utf8")).map((documented) => {
-  const name = documented.path.join(".");
-  const leaf = settingsOf(settingsSchema).find((setting) => setting.path.join(".") === name);
-  if (!leaf) throw new Error(`there is no setting ${name}`);
-  const choices = leaf.shape instanceof z.ZodEnum ? leaf.shape.options : [];
+const OTHERS = SETTINGS.map(({ name, shape, default: written = null, secret = false }) => {
+  const choices = shape instanceof z.ZodEnum ? shape.options : [];
   const value = [...choices, ...CANDIDATES].find(
-    (candidate) => candidate !== documented.default && z.safeParse(leaf.shape, candidate).success,
+    (candidate) => candidate !== written && z.safeParse(shape, candidate).success,
   );
-  return { name, value, isSecret: metaOf(leaf.shape)?.secret === true && !name.endsWith("File") };
+  return { name, value, isSecret: secret && !name.endsWith("File") };
 });
 
 /** A setting as the gateway in the container reads it, by its file and its environment. */
 function settingAt(values: Values, name: string): unknown {
   const env = containerEnvironment(render(values), EXISTING);
   if (name === "upstream.privateKey") return readFileSync(env["UPSTREAM_PRIVATE_KEY_FILE"] ?? "", "utf8");
-  const [defaults, overlay] = ["config/default.yaml", env["CONFIG_FILE"] ?? ""].map((file) =>
-    parseSettingsFile(file, readFileSync(file, "utf8")),
-  );
-  if (!defaults) throw new Error("there are no defaults");
+  const defaults = { name: "the defaults", settings: DEFAULTS, lineOf: () => undefined };
+  const file = env["CONFIG_FILE"] ?? "";
+  const overlay = parseSettingsFile(file, readFileSync(file, "utf8"));
   return valueAt(mergeSources(defaults, overlay, readEnvironment(env).assignments).merged, name.split("."));
 }
 

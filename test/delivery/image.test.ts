@@ -4,11 +4,12 @@ import { join } from "node:path";
 
 import { beforeAll, describe, expect, it, onTestFinished } from "vitest";
 
-import { loadConfig } from "../../src/config/config.ts";
+import { loadConfig } from "../../src/config/load.ts";
 import { createSandbox, type Sandbox } from "../../src/sandbox/sandbox.ts";
 import { ask } from "../support/ask.ts";
 import { composeFile } from "../support/compose.ts";
 import { CALLER } from "../support/gateway.ts";
+import { expectNoInspector, inspectorSettings } from "../support/inspector.ts";
 import { buildImage, HAS_NAMESPACES, type Image, IS_ROOT } from "../support/image.ts";
 
 const BUILD_MS = 300_000;
@@ -127,6 +128,21 @@ describe(`the gateway from the image, ${who}, ${how}`, () => {
     const [, url = ""] = await gateway.says(READY);
     expect((await ask(`${url}/listings?limit=3`)).status).toBe(200);
     expect((await ask(`${url}/listings?limit=3`)).headers["cache-status"]).toContain("hit");
+    gateway.signal("SIGTERM");
+    expect(await gateway.ended).toBe(0);
+  });
+
+  it("opens no inspector at SIGUSR1, and goes on", async () => {
+    const { url: upstream } = await startSandbox();
+    const { port, env } = await inspectorSettings();
+    const gateway = image.run([...image.entrypoint, ...image.command], {
+      ...settings(upstream),
+      ...FREE_PORTS,
+      DATA_DIR: "",
+      ...env,
+    });
+    const [, url = ""] = await gateway.says(READY);
+    await expectNoInspector(gateway, url, port);
     gateway.signal("SIGTERM");
     expect(await gateway.ended).toBe(0);
   });

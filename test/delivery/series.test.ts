@@ -24,7 +24,7 @@ function inventions(dice: Dice): Invented[] {
     `/sold/${number()}`,
     `/listings/${number()}/${word()}`,
     `/listings?areaId=${number()}`,
-    `/areas?q=${word()}${number()}`,
+    `/areas?q=${number()}`,
     `/sold?q=${number()}&${word()}=${word()}`,
     `/listings?limit=${number()}`,
     `/listings?objectType=${word()}-none`,
@@ -47,12 +47,12 @@ function inventions(dice: Dice): Invented[] {
     { path: `/areas?q=${word()}`, method: "GET", headers: { ...headers(), accept: `${word()}/${word()}` } },
     { path: `/areas?q=${word()}`, method: "GET", headers: { ...headers(), expect: word() } },
     {
-      path: `/areas?q=${word()}${number()}`,
+      path: `/areas?q=${number()}`,
       method: "GET",
       headers: { ...headers(), [`x-${number()}`]: word() },
     },
     {
-      path: `/areas?q=${word()}${number()}`,
+      path: `/areas?q=${number()}`,
       method: "GET",
       headers: { ...headers(), "cache-control": "no-store" },
     },

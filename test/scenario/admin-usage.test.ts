@@ -11,7 +11,7 @@ import { createAdminServer, type AdminOptions } from "../../src/admin/server.ts"
 import { Problem } from "../../src/errors.ts";
 import { systemClock } from "../../src/process/clock.ts";
 import { listen } from "../../src/process/listen.ts";
-import { appId } from "../../src/config/setting-shapes.ts";
+import { appId } from "../../src/config/text-shapes.ts";
 import { ask, type AskOptions, type Reply } from "../support/ask.ts";
 import { createFakeClock, type FakeClock } from "../support/fake-clock.ts";
 import { startGateway } from "../support/gateway.ts";
@@ -60,12 +60,12 @@ async function openDesk(options: Partial<AdminOptions> = {}): Promise<Desk> {
       error: ignore,
     },
     route: () => ({ kind: "unknown" }),
-    parse: { unknown: "forward", ignored: [], isSecret: () => false },
+    parse: { unknown: "forward", ignored: [], conceal: (text) => text },
     warm: () => [],
-    inspect: async () => ({ next: "fetch", why: "not stored", entry: null }),
+    inspect: async (_query, key) => ({ key, next: "fetch", why: "not stored", entry: null }),
     budget: () => ({}),
     expect: () => ({ waitMs: 0, why: "budget", refusal: undefined }),
-    apps: new Set(),
+    apps: () => new Set<string>(),
     purge: async () => ({ epoch: 1 }),
     limits: {
       maxUrlBytes: 8192,

@@ -35,6 +35,19 @@ async function dial(port: number): Promise<Line> {
   return { socket, said: () => said, closed };
 }
 
+/** Connections that have each been answered once, at no cost, and are kept. */
+function dialAndAsk(port: number, count: number): Promise<Line[]> {
+  return Promise.all(
+    Array.from({ length: count }, async () => {
+      const line = await dial(port);
+      const answered = new Promise((resolve) => void line.socket.once("data", resolve));
+      line.socket.write("GET /nowhere HTTP/1.1\r\nHost: localhost\r\n\r\n");
+      await answered;
+      return line;
+    }),
+  );
+}
+
 /** Sends a byte at a time, and goes on until the other side has closed. */
 function dribble({ socket, closed }: Line, text: string): void {
   let at = 0;
@@ -108,7 +121,7 @@ describe("a slow caller", () => {
     if (then !== "") dribble(line, then);
     expect(answersIn(await line.closed)).toEqual(["408 request-timeout"]);
     expect(await line.closed).toMatch(
-      /"detail":"Its headers may take [\d.]+ s to arrive, the whole request [\d.]+ s\."/,
+      /"detail":"The headers must arrive within [\d.]+ s, the whole request within [\d.]+ s\."/,
     );
     expect((await ask(`${gateway.adminUrl}/livez`)).status).toBe(200);
   });
@@ -165,7 +178,7 @@ describe("connections", () => {
 
   it("beyond the limit are refused with a problem, and far beyond it without a word", async () => {
     const gateway = await startGateway({ settings: "server: { maxConnections: 10 }" });
-    const taken = await Promise.all(Array.from({ length: 10 }, () => dial(gateway.port)));
+    const taken = await dialAndAsk(gateway.port, 10);
     const reply = await gateway.get("/areas?q=Nacka");
     expect(reply.status).toBe(503);
     expect(reply.headers).toMatchObject({ "retry-after": "1", connection: "close" });
@@ -185,20 +198,20 @@ describe("connections", () => {
     // Those that were there first are served as ever, and the others as soon as there is room.
     taken[0]?.socket.end(GOOD.replace("\r\n\r\n", "\r\nConnection: close\r\n\r\n"));
     taken[1]?.socket.write(GOOD);
-    await expect.poll(() => answersIn(taken[1]?.said() ?? "")).toEqual(["200"]);
+    await expect.poll(() => answersIn(taken[1]?.said() ?? "")).toEqual(["404 unknown-path", "200"]);
     await expect.poll(async () => (await gateway.get("/areas?q=Lund")).status).toBe(200);
   });
 
   it("of the admin port are counted by themselves", async () => {
     const gateway = await startGateway({ settings: "server: { maxConnections: 5 }" });
-    await Promise.all(Array.from({ length: 5 }, () => dial(gateway.port)));
+    await dialAndAsk(gateway.port, 5);
     const port = portOf(gateway.adminUrl);
     const raw = await exchangeRaw(
       port,
       "GET /livez HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n",
     );
     expect(answersIn(raw)).toEqual(["200"]);
-    await Promise.all(Array.from({ length: 5 }, () => dial(port)));
+    await dialAndAsk(port, 5);
     expect((await ask(`${gateway.adminUrl}/livez`)).status).toBe(503);
   });
 
@@ -221,6 +234,47 @@ describe("connections", () => {
     dribble({ ...line, closed: reset.then(() => "") }, "x");
     await reset;
     await expectServed(gateway);
+  });
+});
+
+/**
+ * Before: a connection that had sent nothing kept its place for `server.headersTimeout`, 10 s, and cost its owner
+ * nothing. Cause: the limit counted connections, whatever they did. After: they make room for those that ask.
+ */
+describe("silent connections that take every place", () => {
+  it("lose it to a new one, the oldest first, and the others keep theirs", async () => {
+    const gateway = await startGateway({
+      settings: "server: { maxConnections: 4, headersTimeout: 1h, requestTimeout: 1h }",
+    });
+    const asked = await dialAndAsk(gateway.port, 2);
+    const oldest = await dial(gateway.port);
+    const youngest = await dial(gateway.port);
+    const ends: string[] = [];
+    void oldest.closed.then(() => ends.push("oldest"));
+    void youngest.closed.then(() => ends.push("youngest"));
+    await expect.poll(async () => (await gateway.get("/areas?q=Nacka")).status, { interval: 10 }).toBe(200);
+    await oldest.closed;
+    expect(ends).toEqual(["oldest"]);
+    expect(await gateway.logged("All connections are taken")).toMatchObject({ level: "warn" });
+    for (const { socket } of asked) socket.write(GOOD);
+    for (const { said } of asked) await expect.poll(() => answersIn(said()).at(-1)).toBe("200");
+  });
+
+  it.each([
+    ["the callers' port", (gateway: TestGateway) => gateway.port],
+    ["the admin port", (gateway: TestGateway) => portOf(gateway.adminUrl)],
+  ])("nearly are closed within a second or so on %s, though none is refused", async (_name, portIn) => {
+    const gateway = await startGateway({
+      settings: "server: { maxConnections: 10, headersTimeout: 1h, requestTimeout: 1h }",
+    });
+    const lines = await Promise.all(Array.from({ length: 9 }, () => dial(portIn(gateway))));
+    const startedAt = performance.now();
+    expect(await Promise.race(lines.map(({ closed }) => closed))).toBe("");
+    expect(performance.now() - startedAt).toBeGreaterThan(500);
+    // Those that fit into four fifths have the usual time.
+    const left = lines.filter(({ socket }) => !socket.readableEnded);
+    expect(left).toHaveLength(8);
+    expect(gateway.log.filter((line) => line.includes("All connections are taken"))).toEqual([]);
   });
 });
 

@@ -283,6 +283,24 @@ export const FRESHNESS: readonly Scenario[] = [
     ],
   },
   {
+    id: "9111-5.3-nearly-a-date",
+    title: "so does what is nearly a date",
+    steps: [
+      { upstream: { headers: { expires: "Thu, 18-Aug-2050 02:01:18 GMT" } } },
+      { ask: PATH, gets: { cache: "fwd=miss; stored; ttl=0" } },
+      { upstream: { headers: { expires: "Thu, 18 Aug 2050 2:01:18 GMT" } } },
+      { ask: "/listings?areaId=1", gets: { cache: "fwd=miss; stored; ttl=0" } },
+    ],
+  },
+  {
+    id: "9111-5.3-two-digit-year",
+    title: "a year of two digits is the nearest one within 50 years",
+    steps: [
+      { upstream: { headers: { expires: "Thursday, 18-Aug-50 02:01:18 GMT" } } },
+      { ask: PATH, gets: { cache: MISS, maxAge: 300 } },
+    ],
+  },
+  {
     id: "9111-5.4-request",
     title: "Pragma: no-cache is read where there is no Cache-Control, as what it meant",
     settings: { apps: [{ id: "desk", mayForceRefresh: true }] },

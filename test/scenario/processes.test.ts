@@ -8,7 +8,8 @@ import { describe, expect, it, onTestFinished } from "vitest";
 import { createSandbox, type Sandbox } from "../../src/sandbox/sandbox.ts";
 import { ask } from "../support/ask.ts";
 import { CALLER } from "../support/gateway.ts";
-import { run } from "../support/process.ts";
+import { expectNoInspector, inspectorSettings } from "../support/inspector.ts";
+import { run, runScript } from "../support/process.ts";
 
 async function settingsFor(sandbox: Sandbox): Promise<Record<string, string>> {
   onTestFinished(sandbox.close);
@@ -70,6 +71,23 @@ describe("the gateway's process", () => {
     expect((await inFlight).status).toBe(200);
     expect(await gateway.ended).toBe(0);
     await expect(ask(`${admin}/livez`)).rejects.toThrow();
+  });
+
+  /**
+   * Before: SIGUSR1 opened Node's inspector, and anybody on the machine could read the private key. Cause: that is what
+   * Node does unless told otherwise. After: it is told so by the npm scripts, and by start.mjs where started by hand.
+   */
+  it.each([
+    ["npm start", (env: Record<string, string>) => runScript("start", env)],
+    ["hand", (env: Record<string, string>) => run(["gateway"], env)],
+  ])("started by %s opens no inspector at SIGUSR1, and goes on", async (_how, start) => {
+    const sandbox = createSandbox({ ...CALLER, sizes: { listings: 5, sold: 5 } });
+    const { port, env } = await inspectorSettings();
+    const gateway = start({ ...(await settingsFor(sandbox)), ...env });
+    const [, url = ""] = await gateway.says(READY);
+    await expectNoInspector({ ...gateway, signal: (signal) => gateway.child.kill(signal) }, url, port);
+    gateway.child.kill("SIGTERM");
+    expect(await gateway.ended).toBe(0);
   });
 
   it("waits for a stream too, and for nobody longer than it is told to", async () => {

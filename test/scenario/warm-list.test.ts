@@ -106,19 +106,19 @@ describe("a list that is read again", () => {
   });
 
   it.each([
-    ["a mistake in it", "urls: [{ url: /nowhere }]", "", [/list\.yaml:1: \/nowhere: nothing at this URL/]],
+    ["a mistake in it", "urls: [{ url: /nowhere }]", "", [/list\.yaml:1: \/nowhere: answers of this URL/]],
     ["no list in it", "urls: 7", "", [/list\.yaml:1: urls: found 7; expected a list/]],
     [
       "one in the settings besides",
       "urls: [{ url: /nowhere }]",
       "log: { level: 7 }",
-      [/log\.level/, /\/nowhere: nothing at this URL/],
+      [/log\.level/, /\/nowhere: answers of this URL/],
     ],
     [
       "an app that the settings do not know any more",
       `urls: [{ url: "${NACKA}", app: web }]`,
       "apps: []",
-      [/web is no app of the settings/],
+      [/web is not an app in the settings/],
     ],
   ])(
     "with %s is refused with all settings, and the old one stays",
@@ -180,9 +180,9 @@ describe.each(["gateway", "config-check"] as const)("a list with mistakes is ref
 `);
     const lines = await refusal(command, file);
     expect(lines).toEqual([
-      expect.stringMatching(/list\.yaml:3: \/nowhere: nothing at this URL is ever kept/),
+      expect.stringMatching(/list\.yaml:3: \/nowhere: answers of this URL are never cached/),
       expect.stringMatching(/list\.yaml:4: \/listings: limit: expected/),
-      expect.stringMatching(/list\.yaml:5\b.*unheard-of is no app of the settings/),
+      expect.stringMatching(/list\.yaml:5\b.*unheard-of is not an app in the settings/),
       expect.stringMatching(/list\.yaml:7\b.*minRooms: expected .*maxRooms: expected/),
     ]);
   });
@@ -234,8 +234,8 @@ describe.each(["gateway", "config-check"] as const)("with mistakes in the settin
     );
     expect(await refusal(command, list, { CONFIG_FILE: settings })).toEqual([
       expect.stringMatching(/settings\.yaml:2: budget\.limit: found "many"/),
-      expect.stringMatching(/list\.yaml:1: \/nowhere: nothing at this URL is ever kept/),
-      expect.stringMatching(/list\.yaml:1: desk is no app of the settings/),
+      expect.stringMatching(/list\.yaml:1: \/nowhere: answers of this URL are never cached/),
+      expect.stringMatching(/list\.yaml:1: desk is not an app in the settings/),
     ]);
   });
 

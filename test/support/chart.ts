@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { onTestFinished } from "vitest";
 import { parse, parseAllDocuments } from "yaml";
 
-import { isMapping } from "../../src/config/setting-path.ts";
+import { isMapping } from "../../src/config/sources.ts";
 import { helmCommand } from "./helm-tools.ts";
 import type { Manifest } from "./kubernetes-check.ts";
 

@@ -1,5 +1,6 @@
 /** The project's own commands as processes, with the project's own Node. */
 import { spawn, type ChildProcess, type ChildProcessByStdio } from "node:child_process";
+import { readFileSync } from "node:fs";
 import type { Readable } from "node:stream";
 
 import { onTestFinished } from "vitest";
@@ -16,7 +17,19 @@ export interface Running {
 
 /** Runs `src/start.mjs` with arguments and nothing of this process' environment but what is given. */
 export function run(args: readonly string[], env: Readonly<Record<string, string>> = {}): Running {
-  const child = spawn(process.execPath, ["src/start.mjs", ...args], {
+  return runNode(["src/start.mjs", ...args], env);
+}
+
+/** Runs what a script of package.json runs. */
+export function runScript(name: string, env: Readonly<Record<string, string>>): Running {
+  const { scripts }: { scripts: Record<string, string> } = JSON.parse(readFileSync("package.json", "utf8"));
+  const [program, ...args] = scripts[name]?.split(" ") ?? [];
+  if (program !== "node") throw new Error(`the script ${name} does not run Node`);
+  return runNode(args, env);
+}
+
+function runNode(args: readonly string[], env: Readonly<Record<string, string>>): Running {
+  const child = spawn(process.execPath, args, {
     env,
     stdio: ["ignore", "pipe", "pipe"],
   });

@@ -5,9 +5,7 @@ import type { RateWindow } from "../../src/ratelimit/rate-window.ts";
 import { createRedisLimiter, LIMITER_SCRIPTS } from "../../src/ratelimit/redis-limiter.ts";
 import { createSharedLimiter, type SharedLimiter } from "../../src/ratelimit/shared-limiter.ts";
 import type { SharedLimiterOptions } from "../../src/ratelimit/shared-side.ts";
-import { createRedisCalls, type RedisCalls } from "../../src/redis/commands.ts";
-import { redisFactory } from "../../src/redis/connect.ts";
-import { SCRIPTS } from "../../src/redis/scripts.ts";
+import { createRedisService, type RedisService } from "../../src/redis/service.ts";
 
 export interface ShareOptions {
   readonly redisPort: number;
@@ -15,11 +13,11 @@ export interface ShareOptions {
   readonly replicas: number;
   readonly degradedForMs?: number;
   readonly namespace?: string;
-  readonly admission?: (calls: RedisCalls) => ReturnType<NonNullable<SharedLimiterOptions["admission"]>>;
+  readonly admission?: (calls: RedisService) => ReturnType<NonNullable<SharedLimiterOptions["admission"]>>;
   readonly onReport?: (message: string) => void;
 }
 
-export function shareLimits(options: ShareOptions): { limiter: SharedLimiter; calls: RedisCalls } {
+export function shareLimits(options: ShareOptions): { limiter: SharedLimiter; calls: RedisService } {
   const { degradedForMs = 20_000 } = options;
   const {
     redisPort,
@@ -29,26 +27,25 @@ export function shareLimits(options: ShareOptions): { limiter: SharedLimiter; ca
     admission,
     onReport = () => undefined,
   } = options;
-  const calls = createRedisCalls({
-    factory: redisFactory(
-      { url: `redis://127.0.0.1:${redisPort}`, mode: "single", nodes: [] },
-      { ...SCRIPTS, ...LIMITER_SCRIPTS },
-    ),
+  const process = systemRandom.unique16();
+  const calls = createRedisService({
+    connect: { url: `redis://127.0.0.1:${redisPort}`, mode: "single", nodes: [] },
     clock: systemClock,
+    namespace,
+    replica: process,
     commandTimeoutMs: 250,
     probeIntervalMs: 200,
     observer: { info: onReport, warn: onReport },
     onOperation: () => undefined,
     onBreaker: () => undefined,
-    onOutage: () => undefined,
-    onRecovery: () => limiter.check(),
   });
+  calls.defineScripts(LIMITER_SCRIPTS);
   const limiter = createSharedLimiter({
     origin: "api",
     config: { windows, perDay: new Map(), arrivalMs: 1_000 },
     ask: createRedisLimiter(calls.run, namespace, "api"),
     clock: systemClock,
-    process: systemRandom.unique16(),
+    process,
     replicas,
     degradedReserve: 0.05,
     degradedForMs,
@@ -58,5 +55,6 @@ export function shareLimits(options: ShareOptions): { limiter: SharedLimiter; ca
     ...(admission && { admission: () => admission(calls) }),
     warn: onReport,
   });
+  calls.subscribe({ channels: [], onMessage: () => undefined, onRecovery: limiter.check });
   return { limiter, calls };
 }

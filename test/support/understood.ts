@@ -8,7 +8,7 @@ import { splitTarget } from "../../src/query/wire.ts";
 const DEFAULTS = {
   unknown: "forward",
   ignored: ["_", "key"],
-  isSecret: () => false,
+  conceal: (text: string) => text,
   recordPath: "/{resource}/{serviceId}",
   passThrough: [],
 } as const;

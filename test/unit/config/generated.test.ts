@@ -1,17 +1,11 @@
 import { readFileSync } from "node:fs";
 
 import { describe, expect, it } from "vitest";
-import { isMap, isScalar, parseDocument } from "yaml";
+import * as z from "zod";
 
-import { settingsSchema } from "../../../src/config/config-schema.ts";
-import { VARIABLES } from "../../../src/config/environment.ts";
-import { settingsOf } from "../../../src/config/setting-check.ts";
-import { metaOf } from "../../../src/config/setting-shapes.ts";
+import { DEFAULTS, SETTINGS } from "../../../src/config/schema.ts";
+import { parseSettingsFile } from "../../../src/config/yaml-file.ts";
 import { generatedFiles, inProject } from "../../../tools/generate.ts";
-import { documentedSettings } from "../../../tools/settings-table.ts";
-
-const defaults = readFileSync(inProject("config/default.yaml"), "utf8");
-const settings = settingsOf(settingsSchema).map(({ path }) => path.join("."));
 
 describe("generated files", async () => {
   it.each(await generatedFiles())("$path is what `npm run generate` writes", ({ path, content }) => {
@@ -20,46 +14,26 @@ describe("generated files", async () => {
 });
 
 describe("config/default.yaml", () => {
-  it("holds every setting, and no other, in the order of the schema", () => {
-    expect(keysOf(parseDocument(defaults).contents, [])).toEqual(settings);
+  const text = readFileSync(inProject("config/default.yaml"), "utf8");
+
+  it("holds every setting with its default, and no other", () => {
+    const { settings, problems } = parseSettingsFile("default.yaml", text);
+    expect(problems).toEqual([]);
+    expect(settings).toEqual(DEFAULTS);
   });
 
-  it("says of each setting what it means", () => {
-    const silent = documentedSettings(defaults).filter((setting) => setting.meaning.length < 10);
-    expect(silent.map((setting) => setting.path.join("."))).toEqual([]);
-  });
-
-  it("names each setting's environment variable, and no other", () => {
-    const named = [...defaults.matchAll(/^ *# .* \(([A-Z_]+)(?:, [^()]*)?\)$/gm)].map((match) => match[1]);
-    const variables = documentedSettings(defaults).flatMap(({ variable }) => variable ?? []);
-    expect(named).toEqual(variables);
-    expect(new Set(variables)).toEqual(new Set(VARIABLES.map(({ name }) => name)));
+  it("names each environment variable", () => {
+    const named = [...text.matchAll(/\(([A-Z_]+)\)$/gm)].map((match) => match[1]);
+    expect(named).toEqual([...new Set(SETTINGS.flatMap(({ env }) => env ?? []))]);
   });
 });
 
-it("says of each setting what is expected", () => {
-  expect(settingsOf(settingsSchema).filter(({ shape }) => !metaOf(shape)?.expected)).toEqual([]);
+it.each(SETTINGS)("$name says what it means and what it expects", ({ description = "", expected }) => {
+  expect(description).toMatch(/^\S.{10,}\.$/s);
+  expect(expected).not.toBe("");
 });
 
-it("has a setting or a section for each environment variable", () => {
-  for (const { path } of VARIABLES) {
-    expect(settings.some((name) => `${name}.`.startsWith(`${path.join(".")}.`))).toBe(true);
-  }
+it.each(SETTINGS)("$name has a default that it accepts, or is required", ({ shape, ...setting }) => {
+  const { required = false, default: written = null } = setting;
+  expect(z.safeParse(shape, written).success).toBe(!required);
 });
-
-describe("docs/configuration.md", () => {
-  const documentation = readFileSync(inProject("docs/configuration.md"), "utf8");
-
-  it.each(documentedSettings(defaults))("has a row for $path", ({ path, variable, meaning }) => {
-    const row = documentation.split("\n").find((line) => line.startsWith(`| \`${path.join(".")}\` |`));
-    expect(row).toContain(variable ? `| \`${variable}\` |` : "|  |");
-    expect(row).toContain(meaning);
-  });
-});
-
-function keysOf(node: unknown, path: string[]): string[] {
-  if (!isMap(node)) return [path.join(".")];
-  return node.items.flatMap(({ key, value }) =>
-    keysOf(value, [...path, isScalar(key) ? String(key.value) : "?"]),
-  );
-}

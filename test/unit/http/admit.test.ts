@@ -41,8 +41,8 @@ const admit = createAdmit({
   }),
   service: "propertyservice",
   head: { maxUrlBytes: 200, maxHeaderBytes: 1_000, maxHeaders: 10 },
-  maxWaitMs: 10_000,
-  termsOf: (app) => ({ priority: "background", mayForceRefresh: app === "web" }),
+  maxWaitMs: () => 10_000,
+  rightsOf: (app) => ({ priority: "background", mayForceRefresh: app === "web" }),
 });
 
 function admitted(

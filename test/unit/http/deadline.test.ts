@@ -57,8 +57,8 @@ describe("X-Request-Deadline-Ms", () => {
   });
 
   it("is echoed in the refusal as far as it is short", () => {
-    expect(() => patienceOf({ "x-request-deadline-ms": "x".repeat(5_000) }, MAX_WAIT_MS)).toThrow(
-      `"${"x".repeat(40)}…"`,
+    expect(() => patienceOf({ "x-request-deadline-ms": "x ".repeat(2_500) }, MAX_WAIT_MS)).toThrow(
+      `"${"x ".repeat(20)}…"`,
     );
   });
 });

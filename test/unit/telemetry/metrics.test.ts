@@ -33,11 +33,12 @@ const SOURCES: MetricSources = {
   flights: () => 0,
   budget: { windows: () => [], queue: () => [], circuits: () => [] },
   appsRegistered: () => 0,
-  build: { version: "1.2.3", node: "v26.0.0" },
 };
 
 function metricsWith(sources: Partial<MetricSources> = {}): Metrics {
-  return createMetrics({ ...SOURCES, ...sources });
+  const metrics = createMetrics({ version: "1.2.3", node: "v26.0.0" });
+  metrics.sample({ ...SOURCES, ...sources });
+  return metrics;
 }
 
 async function linesOf(metrics: Metrics): Promise<string[]> {

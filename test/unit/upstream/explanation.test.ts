@@ -1,13 +1,19 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 
-import { explanationIn } from "../../../src/upstream/explanation.ts";
+import { type Confidential, explanationIn, withSignature } from "../../../src/upstream/explanation.ts";
 
 const HASH = "0123456789abcdef0123456789ABCDEF01234567";
 const HOSTS = ["api.upstream.example", "images.upstream.example:8443"];
 
-function shown(body: string): string | undefined {
-  return explanationIn(Buffer.from(body), HOSTS);
+const CONFIDENTIAL: Confidential = {
+  hosts: HOSTS,
+  callerId: "acme ab",
+  secrets: ['K3y/of <old>&"new"', "K3y/of <old>"],
+};
+
+function shown(body: string, confidential = CONFIDENTIAL): string | undefined {
+  return explanationIn(Buffer.from(body), confidential);
 }
 
 describe("the upstream's words on a failure", () => {
@@ -29,6 +35,7 @@ describe("the upstream's words on a failure", () => {
     ["a page", "<!DOCTYPE html><html><body>Not found</body></html>"],
     ["a page behind blanks and a byte order mark", "\ufeff \n<html>Not found</html>"],
     ["a page in JSON", '{"message":"<h1>Not found</h1>"}'],
+    ["markup alone", "\u200b<script>alert(1)</script>"],
     ["JSON that says nothing", '{"code":7,"message":{"text":"x"}}'],
     ["a number", "42"],
     ["null", "null"],
@@ -46,10 +53,53 @@ describe("the upstream's words on a failure", () => {
     ["an address", "see https://docs.example/x?y=1 for more", "see (address) for more"],
     ["an address of the host", `http://api.upstream.example/sold?hash=${HASH} failed`, "(address) failed"],
     ["a hash", `wrong hash ${HASH}.`, "wrong hash (hash)."],
+    ["a name in front of the host", "db7.api.upstream.example says no", "the service says no"],
+    ["an address of another kind", "mysql://root:pw@db7/x failed", "(address) failed"],
+    ["an address as JSON writes it", "see http:\\/\\/db7\\/x", "see (address)"],
+    ["a name of a private network", "db7.prod.internal:3306 and localhost", "(address) and (address)"],
+    ["an IPv4 address", "no route to 10.0.0.5:3306.", "no route to (address)."],
+    ["an IPv6 address", "no route to fe80::1.", "no route to (address)."],
+    ["markup", "No <b class='x'>such</b> area<br/>here", "No such area here"],
+    ["a script", "No such area <script>alert('<b>')</script>.", "No such area ."],
+    ["a comment", "No such area <!-- db7 <b> -->", "No such area"],
+    ["a tag that is never closed", "No such area <img src=x onerror=alert(1)", "No such area"],
+    ["a tag in a tag", "No <<b>script>alert(1)", "No < script>alert(1)"],
+    ["a key", 'wrong: K3y/of <old>&"new"', "wrong: (secret)"],
+    ["a key that was in use before", "wrong: K3y/of <old>.", "wrong: (secret)."],
+    ["a key in other letters", "wrong: K3Y/OF <OLD>", "wrong: (secret)"],
+    ["a key in a URL", "wrong: K3y%2Fof%20%3Cold%3E K3y%2Fof+%3Cold%3E", "wrong: (secret) (secret)"],
+    ["a key in HTML", "wrong: K3y/of &lt;old&gt;&amp;&quot;new&quot;", "wrong: (secret)"],
+    ["a key with something invisible in it", "wrong: K3y\u200b/of <old>", "wrong: (secret)"],
+    ["the caller's id", "Acme AB may not; 'acme%20ab', acme+ab", "(caller) may not; '(caller)', (caller)"],
     ["colours", "\u001b[31mNo such area\u001b[0m", "[31mNo such area [0m"],
     ["text turned around", "No such \u202earea\u2066", "No such area"],
   ])("are shown without %s", (_name, body, expected) => {
     expect(shown(body)).toBe(expected);
+  });
+
+  it.each([
+    "minRooms must be < 3, not > 5",
+    "acme abc has no area, xacme ab neither",
+    "at 12:30:05, ratio 3:4, version 2.1",
+    "capital letters, local time",
+  ])("are shown as they are: %s", (text) => {
+    expect(shown(text, { ...CONFIDENTIAL, hosts: ["api"] })).toBe(text);
+  });
+
+  it("are shown without the signature of the request, wherever it stands", () => {
+    const url = `https://api.upstream.example/areas?q=x&callerId=acme+ab&time=1&unique=-bcdefghijklmno_&hash=${HASH}`;
+    const text = `unique -bcdefghijklmno_ was used; ${HASH.slice(0, 20)} is not ${HASH.toLowerCase()}`;
+    expect(shown(text, withSignature(CONFIDENTIAL, url))).toBe(
+      `unique (secret) was used; ${HASH.slice(0, 20)} is not (secret)`,
+    );
+  });
+
+  it("are cleaned in no time, whatever is repeated", () => {
+    const startedAt = performance.now();
+    for (const unit of ["<", "<script", "</script", "<!--", "a.", "a:", "1.", "http:", "-", "acme "])
+      shown(`x ${unit.repeat(65_536 / unit.length)}`);
+    // A search that went back for each of 65,536 characters would take minutes.
+    expect(performance.now() - startedAt).toBeLessThan(10_000);
   });
 
   it("are shown without credentials, however they come", () => {
@@ -80,6 +130,9 @@ describe("the upstream's words on a failure", () => {
         ...HOSTS,
         `http://${HOSTS[0]}/x?`,
         HASH,
+        ...CONFIDENTIAL.secrets,
+        "acme ab",
+        "</b",
         `hash=${HASH}`,
         "\u0000",
         "\u2028",
@@ -94,11 +147,12 @@ describe("the upstream's words on a failure", () => {
     );
     fc.assert(
       fc.property(body, (bytes) => {
-        const text = explanationIn(bytes, HOSTS);
+        const text = explanationIn(bytes, CONFIDENTIAL);
         if (text === undefined) return;
         expect(text).not.toMatch(/\p{Cc}|\u2028|\u2029/u);
         expect(text).not.toMatch(/upstream\.example|https?:\/\/|hash=/i);
         expect(text).not.toContain(HASH);
+        expect(text).not.toMatch(/K3y\/of|<[a-z!/?]/i);
         expect(text).toBe(text.trim());
         expect(text.length).toBeLessThanOrEqual(301);
         expect(text.isWellFormed()).toBe(true);

@@ -39,7 +39,6 @@ export const LISTINGS: UpstreamQuestion = {
   resource: "listings",
   text: "listings?areaId=76&offset=0",
   target: "/listings?areaId=76&offset=0",
-  single: false,
   format: "json",
   app: "other",
   cause: "miss",
@@ -109,10 +108,14 @@ export function attempting(options: AttemptingOptions): Attempting {
   const watcher = createWatcher();
   const attempt = createAttempt({
     originOf: () => origin,
-    maxCoolOffMs: 3_600_000,
+    maxCoolOffMs: () => 3_600_000,
     credentials: options.credentials ?? { version: () => 1, lookAgain: () => undefined },
     identity: IDENTITY,
-    hosts: [new URL(baseUrl).host],
+    confidential: {
+      hosts: [new URL(baseUrl).host],
+      callerId: CREDENTIALS.callerId,
+      secrets: [CREDENTIALS.privateKey],
+    },
     totalTimeoutMs: LIMITS.totalTimeoutMs,
     retryDelayMs,
     clock,

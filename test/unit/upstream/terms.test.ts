@@ -1,17 +1,20 @@
 import { describe, expect, it } from "vitest";
 
-import type { UpstreamTerms } from "../../../src/types.ts";
+import type { CachingHeaders } from "../../../src/types.ts";
 import { termsIn } from "../../../src/upstream/terms.ts";
-import { NO_TERMS } from "../../support/entries.ts";
+import { NO_CACHING_HEADERS } from "../../support/entries.ts";
 
 const NOW = Date.UTC(2026, 0, 15, 12);
 const at = (ms: number): string => new Date(NOW + ms).toUTCString();
 
-const terms = (headers: Record<string, string>, delayMs = 0): UpstreamTerms => termsIn(headers, delayMs, NOW);
+const terms = (headers: Record<string, string>, delayMs = 0): CachingHeaders =>
+  termsIn(headers, delayMs, NOW);
 
 it("an upstream that says nothing of how its answer may be used says nothing", () => {
-  expect(terms({})).toEqual(NO_TERMS);
-  expect(terms({ "cache-control": "public, immutable, x-own=1", vary: "Accept" })).toEqual(NO_TERMS);
+  expect(terms({})).toEqual(NO_CACHING_HEADERS);
+  expect(terms({ "cache-control": "public, immutable, x-own=1", vary: "Accept" })).toEqual(
+    NO_CACHING_HEADERS,
+  );
 });
 
 describe("how long an answer is fresh, by the upstream's word", () => {

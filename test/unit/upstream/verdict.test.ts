@@ -8,12 +8,11 @@ import { judgeAnswer, judgeFault, type Asked, type Verdict } from "../../../src/
 const NOW = Date.UTC(2026, 0, 15, 12);
 const SEARCH: Asked = {
   resource: "listings",
-  single: false,
-  hosts: ["upstream.test"],
+  confidential: { hosts: ["upstream.test"], callerId: "acme", secrets: ["k3y"] },
   maxCoolOffMs: 3_600_000,
   now: NOW,
 };
-const RECORD: Asked = { ...SEARCH, single: true };
+const RECORD: Asked = { ...SEARCH, serviceId: "1" };
 const IMAGE: Asked = { ...SEARCH, resource: "images" };
 
 function judged(answer: Partial<RawAnswer>, asked = SEARCH): Verdict {
@@ -144,6 +143,7 @@ describe("a body with status 200", () => {
     ["more records than counted", SEARCH, json({ count: 1, listings: [{}, {}] })],
     ["no record where one was asked for", RECORD, json({ listings: [] })],
     ["two records where one was asked for", RECORD, json({ listings: [{}, {}] })],
+    ["another record than the one asked for", RECORD, json({ listings: [{ serviceId: 2 }] })],
   ])("is unusable, and not asked for again: %s", (_name, asked, body) => {
     expect(inBrief(judged({ body }, asked))).toBe("502 upstream-invalid-response");
   });

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 
-import type { Backend, BackendEvent } from "../../../../src/cache/store/backend.ts";
+import type { Backend, BackendEvent } from "../../../../src/cache/store/port.ts";
 import { entryOf } from "../../../../src/cache/entry.ts";
 import { createMemoryStore, type MemoryStore } from "../../../../src/cache/store/memory.ts";
 import { StoreUnavailable } from "../../../../src/cache/store/port.ts";
@@ -52,8 +52,6 @@ function backendOf(maxBytes: number): {
     onEvent: (listener) => {
       tell = listener;
     },
-    claims: undefined,
-    close: async () => undefined,
   };
   return {
     backend,

@@ -1,0 +1,106 @@
+/**
+ * The environment: the only place that reads `process.env`, and the settings that it sets.
+ */
+import * as z from "zod";
+
+import { almostSame } from "../nearest.ts";
+import { settingsSchema } from "./schema.ts";
+import { metaOf, partsOf } from "./setting.ts";
+import type { Assignment } from "./sources.ts";
+
+/** Environment variables by name. */
+export type Environment = Readonly<Record<string, string | undefined>>;
+
+/** Names the YAML file that wins over the defaults. */
+export const CONFIG_FILE = "CONFIG_FILE";
+
+/** An environment variable and the setting that it sets. */
+interface Variable {
+  readonly name: string;
+  readonly path: readonly string[];
+  readonly shape: z.core.$ZodType;
+  readonly emptyCounts: boolean;
+}
+
+/** All variables, in the order of their settings. */
+export const VARIABLES: readonly Variable[] = variablesOf(settingsSchema, []);
+
+function variablesOf(section: z.ZodObject, path: readonly string[]): Variable[] {
+  return partsOf(section).flatMap(([key, shape]): Variable[] => {
+    const { env, emptyEnv = false } = metaOf(shape) ?? {};
+    const at = [...path, key];
+    if (env !== undefined) return [{ name: env, path: at, shape, emptyCounts: emptyEnv }];
+    return shape instanceof z.ZodObject ? variablesOf(shape, at) : [];
+  });
+}
+
+/** @returns the environment of this process */
+export function processEnvironment(): Environment {
+  return process.env;
+}
+
+/**
+ * Reads the settings that the environment sets.
+ * @returns the assignments in the order of {@link VARIABLES}, and a line per variable that cannot be read
+ */
+export function readEnvironment(env: Environment): { assignments: Assignment[]; problems: string[] } {
+  const assignments: Assignment[] = [];
+  const problems: string[] = [];
+  for (const variable of VARIABLES) {
+    const value = env[variable.name];
+    if (value === undefined || (value === "" && !variable.emptyCounts)) continue;
+    const { name, path, shape } = variable;
+    if (shape instanceof z.ZodObject) readPairs(variable, value, assignments, problems);
+    else assignments.push({ variable: name, path, value: readText(value, shape) });
+  }
+  problems.push(...unsafe(env), ...misspelled(env));
+  return { assignments, problems };
+}
+
+/** @returns a number or boolean if the setting is one and the text reads as one; other text stays, for the check to refuse */
+export function readText(text: string, shape: z.core.$ZodType): string | number | boolean {
+  const inner = shape instanceof z.ZodNullable ? shape.unwrap() : shape;
+  if (inner instanceof z.ZodBoolean && /^(true|false)$/.test(text)) return text === "true";
+  const numbers = inner instanceof z.ZodNumberFormat ? /^\d{1,15}$/ : /^\d{1,15}(\.\d{1,15})?$/;
+  return inner instanceof z.ZodNumber && numbers.test(text) ? Number(text) : text;
+}
+
+/** Reads `a=…,b=…`, which sets single keys of a section. */
+function readPairs({ name, path }: Variable, value: string, into: Assignment[], problems: string[]): void {
+  const seen = new Set<string>();
+  for (const item of value.split(",")) {
+    const [, key = "", text = ""] = /^\s*([A-Za-z]+)\s*=\s*(\S+)\s*$/.exec(item) ?? [];
+    const fault = key === "" ? "found" : seen.has(key) ? "given twice:" : undefined;
+    seen.add(key);
+    if (fault === undefined) into.push({ variable: name, path: [...path, key], value: text });
+    else {
+      problems.push(
+        `environment variable ${name}: ${path.join(".")}: ${fault} ${JSON.stringify(item)}; ` +
+          "expected key=value pairs, each key once, such as listings=5m,sold=1h",
+      );
+    }
+  }
+}
+
+/** Node's own switch that stops checking certificates. With it, a stranger could receive signed requests. */
+function unsafe(env: Environment): string[] {
+  const name = "NODE_TLS_REJECT_UNAUTHORIZED";
+  if (env[name] !== "0") return [];
+  return [
+    `environment variable ${name}: found "0", which asks Node to trust any certificate; expected it unset, and for ` +
+      "authorities of your own upstream.caFile (UPSTREAM_CA_FILE) or redis.caFile (REDIS_CA_FILE)",
+  ];
+}
+
+/**
+ * The environment also holds the variables of other programs. So only a name within one letter of ours counts, and
+ * names of one word never do: `POST` is near `PORT` and `HOST`, and means neither.
+ */
+function misspelled(env: Environment): string[] {
+  const known = [...VARIABLES.map((variable) => variable.name), CONFIG_FILE];
+  const others = Object.keys(env).filter((name) => env[name] && name.includes("_") && !known.includes(name));
+  return others.flatMap((name) => {
+    const meant = known.find((candidate) => candidate.includes("_") && almostSame(candidate, name));
+    return meant ? [`environment variable ${name}: unknown; did you mean ${meant}?`] : [];
+  });
+}

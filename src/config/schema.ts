@@ -1,0 +1,108 @@
+/**
+ * Every setting, each declared once. See `setting.ts` for what a declaration says. `npm run generate` writes
+ * config/default.yaml, the JSON Schema, the chart's schema and docs/configuration.md from here.
+ */
+import * as z from "zod";
+
+import { apps, budget, ledger } from "./schema/budget.ts";
+import { cache, warm } from "./schema/cache.ts";
+import { admin, server } from "./schema/server.ts";
+import { query, upstream } from "./schema/upstream.ts";
+import { defaultsOf, type Named, optional, setting, type Setting, settingsOf } from "./setting.ts";
+import { duration, oneOf } from "./shapes.ts";
+import { address, optionalPath, redisUrl, text } from "./text-shapes.ts";
+
+const redis = z.strictObject({
+  url: setting(redisUrl(), {
+    env: "REDIS_URL",
+    description:
+      "The address of the Redis that all replicas share, with user and password. Setting it switches Redis on.",
+  }),
+  mode: setting(oneOf("single", "cluster", "sentinel"), {
+    default: "single",
+    description: "How Redis runs: as a single server, as a Cluster or behind Sentinels.",
+  }),
+  nodes: setting(z.array(setting(address(), { description: "One node, as host:port." })), {
+    default: [],
+    expected: "a list of nodes, each as host:port",
+    description: "The first nodes of a Cluster, each as host:port. Empty means the node in redis.url.",
+  }),
+  sentinel: z.strictObject({
+    master: setting(optional(text("the name of the master")), {
+      description: "The name by which the Sentinels know the master.",
+    }),
+    nodes: setting(z.array(setting(address(), { description: "One Sentinel, as host:port." })), {
+      default: [],
+      expected: "a list of Sentinels, each as host:port",
+      description: "The Sentinels, each as host:port.",
+    }),
+  }),
+  caFile: setting(optionalPath("file"), {
+    env: "REDIS_CA_FILE",
+    description:
+      "A PEM file with the certificate authorities that the gateway trusts for rediss. It replaces Node's own list.",
+  }),
+  keyPrefix: setting(z.string().regex(/^[\w.:-]{0,64}$/), {
+    default: "",
+    env: "REDIS_KEY_PREFIX",
+    expected: "at most 64 letters, digits, '_', '-', '.' or ':'",
+    description:
+      "Put in front of every key and channel, for example to match an access rule of a shared Redis.",
+  }),
+  timeout: setting(duration(), {
+    default: "50ms",
+    description:
+      "The longest time that a Redis command may take. Then the gateway treats Redis as unavailable.",
+  }),
+  probeInterval: setting(duration(), {
+    default: "1s",
+    description: "How often the gateway tries Redis while it is unavailable.",
+  }),
+});
+
+export const settingsSchema = z.strictObject({
+  server,
+  admin,
+  upstream,
+  query,
+  apps,
+  cache,
+  warm,
+  budget,
+  ledger,
+  redis,
+  dataDir: setting(optionalPath("directory"), {
+    default: "./data",
+    env: "DATA_DIR",
+    emptyEnv: true,
+    description:
+      "The directory in which the gateway keeps answers over a restart. Empty keeps answers in memory only. The gateway " +
+      "does not use it with Redis.",
+  }),
+  log: z.strictObject({
+    level: setting(oneOf("trace", "debug", "info", "warn", "error", "silent"), {
+      default: "info",
+      env: "LOG_LEVEL",
+      reloadable: true,
+      description: "The lowest level of messages in the log: trace, debug, info, warn, error or silent.",
+    }),
+  }),
+});
+
+/** All settings, in their order. */
+export const SETTINGS: readonly Setting[] = settingsOf(settingsSchema);
+
+/** The defaults, as people write them. */
+export const DEFAULTS: Readonly<Record<string, unknown>> = defaultsOf(settingsSchema);
+
+/** The settings after reading: numbers in milliseconds and bytes, secrets wrapped. */
+export type Settings = Named<z.output<typeof settingsSchema>>;
+
+/** Settings of which any may be missing, because it could not be read. */
+export type ReadableSettings = {
+  readonly [Section in keyof Settings]?: Settings[Section] extends readonly unknown[]
+    ? Settings[Section]
+    : Settings[Section] extends object
+      ? Partial<Settings[Section]>
+      : Settings[Section];
+};

@@ -1,0 +1,116 @@
+import * as z from "zod";
+
+import { optional, setting } from "../setting.ts";
+import { budget as windows, DAY_MS, duration, fraction, integer, lifetime, oneOf } from "../shapes.ts";
+import { appId } from "../text-shapes.ts";
+
+const app = z.strictObject({
+  id: setting(appId(), {
+    required: true,
+    description: "The app's name, as its requests send it.",
+  }),
+  weight: setting(z.number().gt(0).max(1_000).default(1), {
+    expected: "a number above 0, at most 1000",
+    description: "The size of the app's share of the budget, relative to the weights of the others.",
+  }),
+  perDay: setting(z.int().min(1).max(1_000_000_000).nullable().default(null), {
+    expected: "a whole number above zero",
+    description:
+      "The most upstream requests that the app may cause in any 24 hours. Without it the app has no own limit.",
+  }),
+  priority: setting(z.enum(["interactive", "background"]).default("interactive"), {
+    expected: "one of interactive, background",
+    description: "interactive requests go first. background requests never use budget.reserve.",
+  }),
+  mayForceRefresh: setting(z.boolean().default(false), {
+    expected: "true or false",
+    description:
+      "Whether the app's requests may demand a newer answer than a fresh stored one. That spends budget.",
+  }),
+});
+
+export const apps = setting(z.array(app), {
+  default: [],
+  reloadable: true,
+  expected:
+    "a list of apps, each with an id of 1 to 64 letters, digits, '.', '_' or '-', and where wanted with weight " +
+    "(above 0, at most 1000; 1), perDay (requests in any day; unlimited), priority (interactive or background; " +
+    "interactive) and mayForceRefresh (true or false; false)",
+  description:
+    "The apps that the gateway knows, each as `- id: name`, with weight, perDay, priority and mayForceRefresh. All " +
+    'other apps together are the app "other".',
+});
+
+/** How many requests the gateway may send to the API. */
+export const budget = z.strictObject({
+  limit: setting(windows(), {
+    default: "60/1m,10000/1d",
+    env: "BUDGET",
+    reloadable: true,
+    description:
+      "The most requests to the API in any window of this length, as requests/window. Separate several with commas.",
+  }),
+  concurrency: setting(integer(1, 1_000), {
+    default: 4,
+    env: "BUDGET_CONCURRENCY",
+    reloadable: true,
+    description: "The most requests to the API that are in flight at once.",
+  }),
+  maxWait: setting(duration(), {
+    default: "10s",
+    env: "BUDGET_MAX_WAIT",
+    reloadable: true,
+    description: "A caller gets an answer or a refusal within this time after its request arrived.",
+  }),
+  images: setting(windows(), {
+    default: "300/1m",
+    reloadable: true,
+    description: "The most requests for thumbnails in any window of this length.",
+  }),
+  mode: setting(oneOf("enforce", "observe"), {
+    default: "enforce",
+    reloadable: true,
+    description:
+      "What the gateway does when the budget is spent. enforce: it refuses requests. observe: it only counts and reports " +
+      "them.",
+  }),
+  reserve: setting(fraction(0, 0.9), {
+    default: 0.1,
+    reloadable: true,
+    description: "The part of each window that background work never uses.",
+  }),
+  replicas: setting(integer(1, 1_000), {
+    default: 1,
+    env: "REPLICAS",
+    description: "The most replicas that run at once.",
+  }),
+  degradedShare: setting(optional(fraction(0, 1)), {
+    expected: "a number from 0 to 1, such as 0.1, or nothing for 1/replicas",
+    description:
+      "The part of each window that one replica may use while it cannot reach Redis. Empty means 1/replicas.",
+  }),
+  degradedFor: setting(duration({ maxMs: DAY_MS }), {
+    default: "1h",
+    description:
+      "How long a replica uses that part without Redis. Then it sends no more requests to the API.",
+  }),
+  maxCoolOff: setting(duration(), {
+    default: "5m",
+    reloadable: true,
+    description:
+      "The longest time for which the gateway sends nothing because the API asked it to slow down.",
+  }),
+});
+
+/** What the gateway remembers of the requests it has sent. */
+export const ledger = z.strictObject({
+  retention: setting(lifetime(), {
+    default: "35d",
+    description:
+      "How long the gateway remembers each request that it sent to the API. At least the longest window of the budget.",
+  }),
+  maxRecords: setting(integer(1_000, 10_000_000), {
+    default: 500_000,
+    description: "The most requests that the gateway remembers. It forgets the oldest first.",
+  }),
+});

@@ -1,0 +1,107 @@
+import * as z from "zod";
+
+import { optional, setting } from "../setting.ts";
+import { byteCount, duration, flag, integer, port, size } from "../shapes.ts";
+import { headerName, host, secretFile, token } from "../text-shapes.ts";
+
+const MIB = 1024 * 1024;
+
+/** The port for callers. */
+export const server = z.strictObject({
+  host: setting(host(), {
+    default: "0.0.0.0",
+    env: "HOST",
+    description: "The address on which the gateway listens for callers.",
+  }),
+  port: setting(port(), {
+    default: 8080,
+    env: "PORT",
+    description: "The port on which the gateway listens for callers.",
+  }),
+  appIdHeader: setting(headerName(), {
+    default: "X-App-Id",
+    description: "The request header that names the calling app.",
+  }),
+  maxUrlLength: setting(byteCount(256, 65_536), {
+    default: 8192,
+    description: "The longest request URL in bytes. A longer URL gets 414.",
+  }),
+  maxHeaderSize: setting(size({ maxBytes: MIB }), {
+    default: "16KiB",
+    description: "The largest total size of a request's headers, without the URL. Larger headers get 431.",
+  }),
+  maxHeaders: setting(integer(10, 1_000), {
+    default: 100,
+    description: "The most headers in one request. A request with more gets 431.",
+  }),
+  maxConnections: setting(integer(1, 100_000), {
+    default: 5000,
+    description:
+      "The most open connections on each of the two ports. Further connections get 503. Connections far beyond the " +
+      "limit are closed without an answer.",
+  }),
+  headersTimeout: setting(duration(), {
+    default: "10s",
+    description:
+      "The longest time in which a request's first line and headers must arrive. It starts when the connection opens " +
+      "or is used again.",
+  }),
+  requestTimeout: setting(duration(), {
+    default: "30s",
+    description: "The longest time in which a whole request must arrive. At least headersTimeout.",
+  }),
+  keepAliveTimeout: setting(duration(), {
+    default: "75s",
+    description:
+      "How long the gateway keeps an idle connection. Choose it longer than the load balancer's own keep-alive, so that " +
+      "the balancer closes idle connections first.",
+  }),
+  writeTimeout: setting(duration(), {
+    default: "30s",
+    description:
+      "The longest time in which a caller may read nothing of its answer. Then the gateway closes the connection.",
+  }),
+  stopDelay: setting(duration({ minMs: 0 }), {
+    default: "2s",
+    env: "STOP_DELAY",
+    reloadable: true,
+    description:
+      "How long the gateway still accepts requests after SIGTERM. Meanwhile /readyz fails, so that load balancers notice.",
+  }),
+  drainTimeout: setting(duration(), {
+    default: "10s",
+    reloadable: true,
+    description:
+      "How long requests in flight may take to finish after stopDelay. Then the gateway refuses them.",
+  }),
+});
+
+/** The port for operators. */
+export const admin = z.strictObject({
+  host: setting(optional(host()), {
+    env: "ADMIN_HOST",
+    description:
+      "The address on which the gateway listens for operators: metrics, health, cache and usage. Empty means 127.0.0.1 " +
+      "without a token and server.host with a token.",
+  }),
+  port: setting(port(), {
+    default: 9090,
+    env: "ADMIN_PORT",
+    description: "The port on which the gateway listens for operators.",
+  }),
+  token: setting(token(), {
+    env: "ADMIN_TOKEN",
+    description:
+      "The token that protects the admin port, except /livez and /readyz. Send it as Authorization: Bearer. Set either " +
+      "this or tokenFile.",
+  }),
+  tokenFile: setting(secretFile(), {
+    env: "ADMIN_TOKEN_FILE",
+    description: "The path of a file that holds only the token.",
+  }),
+  openMetrics: setting(flag(), {
+    default: false,
+    env: "ADMIN_OPEN_METRICS",
+    description: "true lets anybody read /metrics without the token.",
+  }),
+});

@@ -1,0 +1,119 @@
+import * as z from "zod";
+
+import { setting } from "../setting.ts";
+import { duration, integer, oneOf, size } from "../shapes.ts";
+import {
+  baseUrl,
+  headerUrl,
+  headerValue,
+  mediaTypeToken,
+  optionalPath,
+  passThroughPath,
+  recordPath,
+  secretFile,
+  secretText,
+  text,
+} from "../text-shapes.ts";
+
+/** How the gateway calls the property API. */
+export const upstream = z.strictObject({
+  url: setting(baseUrl(), {
+    required: true,
+    env: "UPSTREAM_URL",
+    description: "The base address of the property API.",
+  }),
+  imageUrl: setting(baseUrl(), {
+    required: true,
+    env: "UPSTREAM_IMAGE_URL",
+    description: "The base address of the thumbnails.",
+  }),
+  caFile: setting(optionalPath("file"), {
+    env: "UPSTREAM_CA_FILE",
+    description:
+      "A PEM file with the certificate authorities that the gateway trusts for https. It replaces Node's own list.",
+  }),
+  service: setting(mediaTypeToken(), {
+    required: true,
+    env: "UPSTREAM_SERVICE",
+    description: "The API's neutral media-type name, as in application/vnd.NAME-v2+json.",
+  }),
+  callerId: setting(text(), {
+    required: true,
+    env: "UPSTREAM_CALLER_ID",
+    description: "Your caller id at the API.",
+  }),
+  privateKey: setting(secretText(), {
+    env: "UPSTREAM_PRIVATE_KEY",
+    reloadable: true,
+    description:
+      "Your private key at the API. The gateway signs requests with it. Set either this or privateKeyFile.",
+  }),
+  privateKeyFile: setting(secretFile(), {
+    env: "UPSTREAM_PRIVATE_KEY_FILE",
+    description:
+      "The path of a file that holds only the private key. The gateway notices when the file's content changes.",
+  }),
+  userAgent: setting(headerValue(), {
+    required: true,
+    env: "UPSTREAM_USER_AGENT",
+    description: "The User-Agent header of requests to the API. It names your company.",
+  }),
+  referrer: setting(headerUrl(), {
+    required: true,
+    env: "UPSTREAM_REFERRER",
+    description: "The Referrer and Referer headers of requests to the API: the address of your site.",
+  }),
+  recordPath: setting(recordPath(), {
+    default: "/{resource}/{serviceId}",
+    description: "The path at which the API serves one record.",
+  }),
+  passThrough: setting(z.array(passThroughPath()), {
+    default: [],
+    expected: "a list of paths below /listings, /sold or /areas",
+    description:
+      "Further paths that the gateway passes on without caching. {name} matches one segment, a final * matches any rest.",
+  }),
+  maxBody: setting(size(), {
+    default: "4MiB",
+    description: "The largest answer that the gateway accepts from the API.",
+  }),
+  connections: setting(integer(1, 1_000), {
+    default: 8,
+    description: "The most open connections to the API.",
+  }),
+  connectTimeout: setting(duration(), {
+    default: "2s",
+    description: "The longest wait for a connection to the API.",
+  }),
+  headerTimeout: setting(duration(), {
+    default: "5s",
+    description: "The longest wait for the headers of the API's answer.",
+  }),
+  bodyTimeout: setting(duration(), {
+    default: "5s",
+    description: "The longest pause between two parts of the answer's body.",
+  }),
+  totalTimeout: setting(duration(), {
+    default: "8s",
+    description: "The longest time for a whole call to the API, including retries.",
+  }),
+  retryDelay: setting(duration({ minMs: 0 }), {
+    default: "200ms",
+    description: "The pause before a retry.",
+  }),
+});
+
+/** What happens to query parameters. */
+export const query = z.strictObject({
+  unknown: setting(oneOf("forward", "drop", "reject"), {
+    default: "forward",
+    description:
+      "What the gateway does with parameters that the interface does not define: forward sends them to the API, drop " +
+      "removes them, reject answers 400.",
+  }),
+  ignored: setting(z.array(text()), {
+    default: ["_", "key"],
+    expected: "a list of parameter names",
+    description: "Parameters that the gateway always removes.",
+  }),
+});

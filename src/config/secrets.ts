@@ -1,0 +1,177 @@
+/**
+ * What the settings name and files may hold: the private key, the admin token and certificate authorities.
+ */
+import { X509Certificate } from "node:crypto";
+
+import type { SettingFault } from "./check.ts";
+import type { ReadableSettings } from "./schema.ts";
+import { Secret } from "./secret.ts";
+import { ONE_LINE_PATTERN, TOKEN_PATTERN } from "./text-shapes.ts";
+import { formatPath, type SettingPath, type SettingSources } from "./sources.ts";
+import { codeOf } from "./yaml-file.ts";
+
+/** The secrets and certificates that the settings name. */
+export interface ResolvedSecrets {
+  readonly privateKey: Secret;
+  readonly token: Secret | null;
+  /** As PEM; `null`: Node's own certificate authorities. */
+  readonly authorities: { readonly upstream: string | null; readonly redis: string | null };
+}
+
+type ReadFile = (path: string) => string;
+
+/**
+ * Reads the secrets and the certificates.
+ * @param mayBeMissing `false` where a missing secret may be in a settings file that could not be read
+ * @returns them, and a line per problem; without them if anything is wrong here or in the settings
+ */
+export function resolveSecrets(
+  { upstream, admin, redis }: ReadableSettings,
+  faults: readonly SettingFault[],
+  sources: SettingSources,
+  readFile: ReadFile,
+  mayBeMissing: boolean,
+): { readonly secrets?: ResolvedSecrets; readonly problems: readonly string[] } {
+  const problems: string[] = [];
+  const at = (path: SettingPath): string => `${sources.nameOf(path)}: ${formatPath(path)}`;
+
+  /** @returns the secret, `null` if there is none, `undefined` with a problem added if it cannot be used */
+  const choose = (
+    kind: SecretKind,
+    value?: Secret | null,
+    file?: string | null,
+  ): Secret | null | undefined => {
+    const { path, filePath, missing } = kind;
+    // The check has already said what is wrong with these.
+    const said = new Set([path.slice(0, 1), path, filePath].map(formatPath));
+    if (faults.some((fault) => said.has(formatPath(fault.path)))) return undefined;
+    if (value && file) {
+      problems.push(`${at(path)}, ${at(filePath)}: both are set; expected exactly one of the two`);
+      return undefined;
+    }
+    if (value) return value;
+    if (file) {
+      const read = readSecretFile(file, kind, readFile);
+      if (read instanceof Secret) return read;
+      problems.push(`${at(filePath)}: ${read}`);
+      return undefined;
+    }
+    if (missing === undefined) return null;
+    if (mayBeMissing) problems.push(missing);
+    return undefined;
+  };
+
+  const authorities = (file: string | null | undefined, path: SettingPath): string | null => {
+    if (!file) return null;
+    const read = readAuthorities(file, readFile);
+    if ("pem" in read) return read.pem;
+    problems.push(`${at(path)}: ${read.fault}; expected the path of a file with certificates in PEM form`);
+    return null;
+  };
+
+  const privateKey = choose(PRIVATE_KEY, upstream?.privateKey, upstream?.privateKeyFile);
+  const token = choose(ADMIN_TOKEN, admin?.token, admin?.tokenFile);
+  const pem = {
+    upstream: authorities(upstream?.caFile, ["upstream", "caFile"]),
+    redis: authorities(redis?.caFile, ["redis", "caFile"]),
+  };
+  if (problems.length > 0 || !privateKey || token === undefined) return { problems };
+  return { secrets: { privateKey, token, authorities: pem }, problems };
+}
+
+/** A secret that one setting holds, or a file that another setting names. */
+interface SecretKind {
+  readonly path: SettingPath;
+  readonly filePath: SettingPath;
+  /** What messages call it. */
+  readonly what: string;
+  readonly pattern: RegExp;
+  /** What a file should hold instead. */
+  readonly expected: string;
+  /** Why the gateway does not start without it; absent for an optional secret. */
+  readonly missing?: string;
+}
+
+const PRIVATE_KEY: SecretKind = {
+  path: ["upstream", "privateKey"],
+  filePath: ["upstream", "privateKeyFile"],
+  what: "key",
+  pattern: ONE_LINE_PATTERN,
+  expected: "one line of text without blanks around it",
+  missing:
+    "upstream.privateKey is missing: set UPSTREAM_PRIVATE_KEY to the key, or " +
+    "UPSTREAM_PRIVATE_KEY_FILE to the path of a file that holds it",
+};
+
+const ADMIN_TOKEN: SecretKind = {
+  path: ["admin", "token"],
+  filePath: ["admin", "tokenFile"],
+  what: "token",
+  pattern: TOKEN_PATTERN,
+  expected: "one line of letters, digits and -._~+/",
+};
+
+/** Where secrets stand that are more than part of an address. */
+export const SECRET_PATHS: readonly SettingPath[] = [PRIVATE_KEY.path, ADMIN_TOKEN.path];
+
+/** @returns the private key, or in words why the file holds none */
+export function readPrivateKeyFile(path: string, readFile: ReadFile): Secret | string {
+  return readSecretFile(path, PRIVATE_KEY, readFile);
+}
+
+/**
+ * Drops one newline at the file's end, because editors and `echo` add it. Messages show a path only if it is clearly
+ * a path: somebody may have written the secret itself in its place.
+ */
+function readSecretFile(
+  path: string,
+  { what, pattern, expected }: SecretKind,
+  readFile: ReadFile,
+): Secret | string {
+  let content: string;
+  try {
+    content = readFile(path);
+  } catch (error) {
+    const shown = isPlainlyPath(path) ? JSON.stringify(path) : "the file";
+    return `${shown} cannot be read${codeOf(error)}; expected the path of a file that holds the ${what}`;
+  }
+  const secret = content.replace(/\r?\n$/, "");
+  if (secret === "") return `${JSON.stringify(path)} is empty; expected it to hold the ${what}`;
+  if (pattern.test(secret)) return new Secret(secret);
+  return `${JSON.stringify(path)} holds more than a ${what}; expected ${expected}`;
+}
+
+/** Starts like a path, and holds no character that is common in secrets (base64) and rare in paths. */
+function isPlainlyPath(text: string): boolean {
+  return /^\.{0,2}\/[^+=\p{Cc}]+$/u.test(text);
+}
+
+/**
+ * Refuses a file without certificates. TLS itself would accept it as an empty list, and then trust nobody without
+ * saying why.
+ */
+function readAuthorities(file: string, readFile: ReadFile): { pem: string } | { fault: string } {
+  let pem: string;
+  try {
+    pem = readFile(file);
+  } catch (error) {
+    return { fault: `${JSON.stringify(file)} cannot be read${codeOf(error)}` };
+  }
+  return holdsCertificates(pem) ? { pem } : { fault: `${JSON.stringify(file)} holds none, or a broken one` };
+}
+
+const BLOCK = /-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----/gs;
+
+function holdsCertificates(text: string): boolean {
+  const blocks = text.match(BLOCK) ?? [];
+  const isBroken = text.split("-----BEGIN CERTIFICATE-----").length - 1 !== blocks.length;
+  return blocks.length > 0 && !isBroken && blocks.every(isCertificate);
+}
+
+function isCertificate(block: string): boolean {
+  try {
+    return new X509Certificate(block).raw.length > 0;
+  } catch {
+    return false;
+  }
+}

@@ -1,0 +1,123 @@
+/**
+ * Where settings come from: defaults, a file and the environment, merged, with the source of each setting.
+ */
+import { DURATION_PATTERN } from "./units.ts";
+
+/** Where a setting stands: keys of mappings and positions in lists. */
+export type SettingPath = readonly (string | number)[];
+
+/** @returns the path as people write it: `cache.ttl.sold`, `apps[2].id`. */
+export function formatPath(path: SettingPath): string {
+  return path
+    .map((part) => (typeof part === "number" ? `[${part}]` : `.${part}`))
+    .join("")
+    .replace(/^\./, "");
+}
+
+export function isMapping(value: unknown): value is Record<string, unknown> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+/** @returns whether anything, even nothing (`key:`), is written at the path. */
+export function hasPath(root: unknown, path: SettingPath): boolean {
+  return find(root, path).found;
+}
+
+/** @returns what is written at the path; `undefined` where nothing is. */
+export function valueAt(root: unknown, path: SettingPath): unknown {
+  return find(root, path).value;
+}
+
+function find(root: unknown, path: SettingPath): { found: boolean; value?: unknown } {
+  let value = root;
+  for (const part of path) {
+    if (typeof value !== "object" || value === null || !Object.hasOwn(value, part)) return { found: false };
+    value = Reflect.get(value, part);
+  }
+  return { found: true, value };
+}
+
+/** A setting as an environment variable sets it. */
+export interface Assignment {
+  readonly variable: string;
+  readonly path: SettingPath;
+  readonly value: string | number | boolean;
+}
+
+/** Settings as a file holds them. */
+export interface SettingsLayer {
+  readonly name: string;
+  readonly settings: Readonly<Record<string, unknown>>;
+  /** The line (from 1) on which a setting stands; `undefined` where it is not in this file. */
+  readonly lineOf: (path: SettingPath) => number | undefined;
+}
+
+/** The settings of all sources together, and where each came from. */
+export interface SettingSources {
+  readonly merged: Readonly<Record<string, unknown>>;
+  /** The source of a setting for people: `environment variable PORT`, `gateway.yaml:12`. */
+  nameOf(path: SettingPath): string;
+}
+
+/**
+ * Merges the sources: the overlay wins over the defaults, and the environment over both. Mappings are merged key by
+ * key. Everything else, lists included, is replaced. One duration over a mapping of durations sets each of them:
+ * `ttl: 5m` is the lifetime of every kind of answer.
+ */
+export function mergeSources(
+  defaults: SettingsLayer,
+  overlay: SettingsLayer | undefined,
+  assignments: readonly Assignment[],
+): SettingSources {
+  // A copy, because `assign` writes into it.
+  const merged = mergeMappings(structuredClone(defaults.settings), overlay?.settings ?? {});
+  for (const assignment of assignments) assign(merged, assignment);
+  const files = overlay ? [overlay, defaults] : [defaults];
+  return { merged, nameOf: (path) => sourceOf(path, assignments, files) };
+}
+
+function merge(base: unknown, over: unknown): unknown {
+  // `server:` with nothing below it changes nothing: all its lines may be commented out.
+  if (isMapping(base) && over === null) return base;
+  if (isMapping(base) && isDuration(over) && Object.values(base).every(isDuration))
+    return Object.fromEntries(Object.keys(base).map((key) => [key, over]));
+  return isMapping(over) ? mergeMappings(isMapping(base) ? base : {}, over) : over;
+}
+
+function mergeMappings(
+  base: Readonly<Record<string, unknown>>,
+  over: Readonly<Record<string, unknown>>,
+): Record<string, unknown> {
+  const merged = Object.entries(over).map(([key, value]) => [key, merge(valueAt(base, [key]), value)]);
+  return { ...base, ...Object.fromEntries(merged) };
+}
+
+function isDuration(value: unknown): boolean {
+  return typeof value === "string" && DURATION_PATTERN.test(value);
+}
+
+/** A section that is not a mapping stays as it is, so that the check refuses it. */
+function assign(root: Record<string, unknown>, { path, value }: Assignment): void {
+  const section = valueAt(root, path.slice(0, -1));
+  const key = path.at(-1);
+  if (isMapping(section) && key !== undefined) section[key] = value;
+}
+
+function sourceOf(
+  path: SettingPath,
+  assignments: readonly Assignment[],
+  files: readonly SettingsLayer[],
+): string {
+  for (let length = path.length; length > 0; length -= 1) {
+    const part = path.slice(0, length);
+    const written = formatPath(part);
+    const assignment = assignments.find((candidate) => formatPath(candidate.path) === written);
+    if (assignment) return `environment variable ${assignment.variable}`;
+    const file = files.find(
+      ({ settings }) => hasPath(settings, part) || isDuration(valueAt(settings, part.slice(0, -1))),
+    );
+    const line = file?.lineOf(part) ?? file?.lineOf(part.slice(0, -1));
+    if (file) return line === undefined ? file.name : `${file.name}:${line}`;
+  }
+  return files[0]?.name ?? "configuration";
+}

@@ -1,0 +1,180 @@
+/**
+ * Settings that are text: addresses, paths, names and secrets. See `shapes.ts`.
+ */
+import * as z from "zod";
+
+import { SEARCH_RESOURCES } from "../interface/resources.ts";
+import { Secret } from "./secret.ts";
+import { factsOf, type Shape, shaped } from "./setting.ts";
+
+/** Text of a certain form. */
+function matching(pattern: RegExp, expected: string): Shape<string> {
+  return shaped(z.string().regex(pattern), { expected });
+}
+
+export function host(): Shape<string> {
+  return matching(/^[^\s/]+$/, "a host name or an IP address to listen on");
+}
+
+/** An address to build request URLs on: read without a trailing slash. */
+export function baseUrl(): Shape<string> {
+  const shape = z
+    .string()
+    .regex(/^https?:\/\/[^\s?#@\\]+$/)
+    .refine((text) => URL.canParse(text))
+    .transform((text) => text.replace(/\/+$/, ""));
+  return shaped(shape, { expected: "an http:// or https:// URL without user name, query and fragment" });
+}
+
+/** A URL that is sent in a header. */
+export function headerUrl(): Shape<string> {
+  const shape = z
+    .string()
+    .regex(/^https?:\/\/[!-"$-?A-~]+$/)
+    .refine((text) => URL.canParse(text));
+  return shaped(shape, { expected: "an http:// or https:// URL in ASCII without user name and fragment" });
+}
+
+/** A value of an HTTP header. */
+export function headerValue(): Shape<string> {
+  return matching(/^[!-~]([ -~]*[!-~])?$/, "one line of ASCII text without blanks around it");
+}
+
+/** A header's name: read in lower case, as Node spells the names of incoming headers. */
+export function headerName(): Shape<string> {
+  const shape = z
+    .string()
+    .regex(/^[A-Za-z0-9!#$%&'*+.^_`|~-]+$/)
+    .transform((text) => text.toLowerCase());
+  return shaped(shape, { expected: "a header name such as X-App-Id" });
+}
+
+/** Text without line breaks and other control characters, and without blanks at its ends. */
+export const ONE_LINE_PATTERN = /^[^\s\p{Cc}]([^\p{Cc}]*[^\s\p{Cc}])?$/u;
+
+/** One line of text. */
+export function text(
+  expected = "one line of text without blanks around it; quote it if it looks like a number",
+): Shape<string> {
+  return matching(ONE_LINE_PATTERN, expected);
+}
+
+/** @returns the shape as a secret, which may also be empty */
+function secret(shape: Shape<string>): Shape<Secret | null, string | null> {
+  const wrapped = shape.transform((value) => new Secret(value));
+  return shaped(wrapped.nullable(), { ...factsOf(shape), secret: true });
+}
+
+/** A secret of one line. */
+export function secretText(): Shape<Secret | null, string | null> {
+  return secret(text());
+}
+
+/** What can stand in a header behind `Bearer` (RFC 6750, section 2.1). */
+export const TOKEN_PATTERN = /^[A-Za-z0-9._~+/-]+=*$/;
+
+/** A bearer token. */
+export function token(): Shape<Secret | null, string | null> {
+  const expected =
+    "letters, digits and any of -._~+/, with = at the end at most; quote it if it looks like a number";
+  return secret(matching(TOKEN_PATTERN, expected));
+}
+
+/** A Redis address, with all checks that are possible before connecting. */
+export function redisUrl(): Shape<Secret | null, string | null> {
+  const expected =
+    "a redis:// or rediss:// URL with a host, special characters in user and password percent-encoded";
+  const shape = z
+    .string()
+    .regex(/^rediss?:\/\/[^\s]+$/)
+    .refine(isRedisAddress);
+  return secret(shaped(shape, { expected }));
+}
+
+/** Only a database's number may follow the host. A `#` or `/` there is part of a password that is not encoded. */
+function isRedisAddress(text: string): boolean {
+  const url = URL.parse(text);
+  if (url === null || url.hostname === "" || url.search + url.hash !== "") return false;
+  return /^\/?\d*$/.test(url.pathname) && isDecodable(url.username) && isDecodable(url.password);
+}
+
+function isDecodable(text: string): boolean {
+  try {
+    decodeURIComponent(text);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/**
+ * The path of a file that holds a secret. The path itself is secret until the file was read: people write the secret
+ * here by mistake, and then a message with "the path" would show it.
+ */
+export function secretFile(): Shape<string | null, string | null> {
+  const facts = { expected: "the path of a file", secret: true, shownOnceRead: true };
+  return shaped(z.string().min(1).nullable(), facts);
+}
+
+/** The path of a file or directory; `null` where it is empty. */
+export function optionalPath(what: string): Shape<string | null, string | null> {
+  const shape = z
+    .string()
+    .nullable()
+    .transform((path) => path || null);
+  return shaped(shape, { expected: `the path of a ${what}` });
+}
+
+/** `host:port`, read to its parts. */
+export function address(): Shape<{ readonly host: string; readonly port: number }> {
+  const shape = z
+    .string()
+    .regex(/^(\[[0-9A-Fa-f:.]+\]|[^\s:/[\]]+):\d{1,5}$/)
+    .transform((text) => {
+      const colon = text.lastIndexOf(":");
+      return { host: text.slice(0, colon).replaceAll(/[[\]]/g, ""), port: Number(text.slice(colon + 1)) };
+    })
+    .refine(({ port }) => port > 0 && port <= 65_535);
+  return shaped(shape, { expected: "a host and a port, such as redis-0.example:6379" });
+}
+
+/** The neutral service name inside `application/vnd.<service>-v2+json`. */
+export function mediaTypeToken(): Shape<string> {
+  const expected = "a media-type name of 1 to 63 letters, digits, '.', '_' or '-', such as propertyservice";
+  return matching(/^[A-Za-z0-9][A-Za-z0-9!#$&^_.-]{0,62}$/, expected);
+}
+
+/** The path of one record, with both placeholders once. */
+export function recordPath(): Shape<string> {
+  const path = /^(\/([A-Za-z0-9._~-]+|\{resource\}|\{serviceId\}))+$/;
+  const hasOnce = (text: string, part: string): boolean => text.split(part).length === 2;
+  const shape = z
+    .string()
+    .refine((text) => path.test(text) && hasOnce(text, "{resource}") && hasOnce(text, "{serviceId}"));
+  const expected = "a path with {resource} and {serviceId} as segments, such as /{resource}/{serviceId}";
+  return shaped(shape, { expected });
+}
+
+/** A path below a resource: literal segments, `{name}` for any one, a final `*` for any rest. */
+export function passThroughPath(): Shape<string> {
+  const pattern = new RegExp(
+    `^/(${SEARCH_RESOURCES.join("|")})(/([A-Za-z0-9._~-]+|\\{[A-Za-z][A-Za-z0-9]*\\}))*(/\\*)?$`,
+  );
+  const shape = z
+    .string()
+    .regex(pattern)
+    .regex(/\/.+\//);
+  const expected =
+    "a path below /listings, /sold or /areas, such as /listings/{serviceId}/similar or /areas/*";
+  return shaped(shape, { expected });
+}
+
+/** An app's id. `other` is taken: it stands for every app that is not registered. */
+export function appId(): Shape<string> {
+  const expected = "1 to 64 letters, digits, '.', '_' or '-', and not the word other";
+  const shape = z
+    .string()
+    .regex(/^[A-Za-z0-9._-]{1,64}$/)
+    .refine((text) => text !== "other");
+  return shaped(shape, { expected });
+}

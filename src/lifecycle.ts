@@ -1,0 +1,129 @@
+/**
+ * Start, readiness and stop.
+ *
+ * | Step of a stop                                             | Lasts                                          |
+ * |------------------------------------------------------------|------------------------------------------------|
+ * | `/readyz` fails; every response carries `Connection: close` | from the start of the stop                     |
+ * | requests are still accepted                                | `server.stopDelay`, only after SIGTERM         |
+ * | no new connections; requests in flight finish              | at most `server.drainTimeout`                  |
+ * | what is left is refused, then its connection is closed     | half a second                                  |
+ * | permits and claims are given back, the ledger is written   |                                                |
+ * | the admin port closes                                      |                                                |
+ */
+import type { Server } from "node:http";
+import { setImmediate } from "node:timers/promises";
+
+import type { Flights } from "./singleflight/flight.ts";
+import type { Budgets } from "./budgets.ts";
+import type { AdminOptions } from "./admin/server.ts";
+import type { InFlight } from "./http/in-flight.ts";
+import { Problem } from "./errors.ts";
+import { ORIGINS } from "./types.ts";
+import { pause, type Clock } from "./process/clock.ts";
+import type { Config } from "./config/config.ts";
+import { listen, type Listening } from "./process/listen.ts";
+
+export interface LifecycleOptions {
+  readonly clock: Clock;
+  readonly budgets: Budgets;
+  readonly flights: Pick<Flights<unknown>, "landed">;
+  readonly inFlight: InFlight;
+  /** Writes what is not written yet, and closes the store. It is the last step. */
+  readonly closeStore: () => Promise<void>;
+}
+
+/** Both servers, not yet listening. */
+interface Servers {
+  readonly callers: Server;
+  readonly admin: Server;
+}
+
+/** Where the servers listen, and how long stopping may take. */
+type LifecycleSettings = Pick<Config, "server" | "admin">;
+
+export interface StopOptions {
+  /** Requests are still accepted for `server.stopDelay`, until load balancers have noticed the stop. */
+  readonly isPatient?: boolean;
+}
+
+export interface Lifecycle {
+  readonly start: (
+    settings: LifecycleSettings,
+    servers: Servers,
+  ) => Promise<{ readonly callers: Listening; readonly admin: Listening }>;
+  readonly stop: (settings: LifecycleSettings, options?: StopOptions) => Promise<void>;
+  readonly readiness: AdminOptions["readiness"];
+}
+
+/** For the steps after the drain: refusals, permits given back, the ledger. */
+const AFTER_DRAIN_MS = 5_000;
+
+/** @returns the longest that stopping takes, in milliseconds. A process that takes longer hangs. */
+export function longestStopMs({ server }: LifecycleSettings): number {
+  return server.stopDelayMs + server.drainTimeoutMs + AFTER_DRAIN_MS;
+}
+
+export function createLifecycle(options: LifecycleOptions): Lifecycle {
+  const { clock, budgets, inFlight, closeStore } = options;
+  const started: { callers?: Listening; admin?: Listening } = {};
+  let isStopping = false;
+  let hasBegun = false;
+
+  return {
+    async start({ server, admin }, servers) {
+      // The admin port opens first, so that a probe sees "starting" and not a refused connection.
+      const adminAt = await listen(servers.admin, admin.port, admin.host);
+      started.admin = adminAt;
+      const callersAt = await listen(servers.callers, server.port, server.host);
+      started.callers = callersAt;
+      return { callers: callersAt, admin: adminAt };
+    },
+    async stop({ server }, { isPatient = false } = {}) {
+      isStopping = true;
+      inFlight.drain();
+      if (isPatient) await pause(clock, server.stopDelayMs);
+      await drain(started.callers, server.drainTimeoutMs, options);
+      // Before the store closes: the budgets report there what was sent.
+      await Promise.all(ORIGINS.map((origin) => budgets[origin].allowance.close()));
+      await closeStore();
+      await started.admin?.close(clock, 0);
+    },
+    readiness() {
+      if (isStopping) return "stopping";
+      hasBegun ||= started.callers !== undefined && !isJoining(budgets);
+      return hasBegun ? "ready" : "starting";
+    },
+  };
+}
+
+/**
+ * Whether a budget is not known yet, so that nothing can be sent. Only asked at the start. A replica that joins again
+ * later, after a restart of Redis, stays ready and answers from its cache.
+ */
+function isJoining(budgets: Budgets): boolean {
+  return ORIGINS.some((origin) => budgets[origin].allowance.overview().mode === "joining");
+}
+
+/** Waits for requests in flight, and for upstream calls that nobody waits for: the cache and the ledger need them. */
+async function drain(
+  callers: Listening | undefined,
+  drainMs: number,
+  { clock, inFlight, budgets, flights }: LifecycleOptions,
+): Promise<void> {
+  const closeQueues = (): Problem => {
+    const problem = new Problem("shutting-down", { retryAfterSeconds: 1, refusedHere: true });
+    for (const origin of ORIGINS) budgets[origin].throttle.close(problem);
+    return problem;
+  };
+  const endsAt = clock.steady() + drainMs;
+  await callers?.close(clock, drainMs, () => {
+    // The queue first: a request that is refused there may still get a stale answer.
+    const problem = closeQueues();
+    void setImmediate().then(() => inFlight.refuseAll(problem));
+  });
+  const enough = new AbortController();
+  await Promise.race([flights.landed(), pause(clock, endsAt - clock.steady(), enough.signal)]);
+  enough.abort();
+  // No call may be sent from here on: its end could not be recorded any more.
+  closeQueues();
+}

@@ -1,0 +1,81 @@
+/**
+ * Reload of the settings while the process runs. They are validated as a whole, then applied as a whole.
+ */
+import { keptMs } from "./ratelimit/windows.ts";
+import type { Warm } from "./cache/warm.ts";
+import type { Budgets } from "./budgets.ts";
+import { type ReadWarmItems, warmChanges, type WarmList } from "./warm-list.ts";
+import { ORIGINS } from "./types.ts";
+import type { Logger } from "./telemetry/log.ts";
+import type { Metrics } from "./telemetry/metrics.ts";
+import type { Clock } from "./process/clock.ts";
+import type { Config } from "./config/config.ts";
+import type { LiveSettings, Reload } from "./config/live.ts";
+import type { PrivateKeys } from "./config/private-key.ts";
+import { describeChange } from "./config/live.ts";
+
+export interface ReloadOptions {
+  readonly settings: LiveSettings;
+  readonly keys: PrivateKeys;
+  readonly budgets: Budgets;
+  readonly warm: Pick<Warm, "items" | "replace">;
+  readonly readWarmItems: ReadWarmItems;
+  readonly metrics: Metrics;
+  readonly log: Logger;
+  readonly clock: Clock;
+}
+
+/** @param by what triggered the reload, for the log */
+export type ReloadNow = (by: "SIGHUP" | "request") => Reload<WarmList>;
+
+export function createReload(parts: ReloadOptions): ReloadNow {
+  const { settings, keys, budgets, warm, metrics, log, clock } = parts;
+  metrics.config.inForce(clock.now());
+
+  return function reload(by) {
+    const reload = settings.reload(parts.readWarmItems);
+    metrics.config.reloaded(reload.kind);
+    if (reload.kind !== "applied") {
+      const { kind, problems } = reload;
+      log.error({ by, result: kind, problems }, "Reload failed. The previous settings stay in force.");
+      return reload;
+    }
+    const { config, also } = reload;
+    metrics.config.inForce(clock.now());
+    log.level = config.log.level;
+    // The key file may have changed although no setting has.
+    const isNewKey = keys.replace(config.upstream.privateKey);
+    const isListed = reload.changes.some(({ path }) => path === "upstream.privateKey");
+    // The warm list may have changed although its path has not.
+    const newWarm = warmChanges(warm.items(), also.items);
+    if (newWarm.length > 0) warm.replace(also.items);
+    const changes = [
+      ...reload.changes,
+      ...(isNewKey && !isListed ? [{ path: "upstream.privateKey" }] : []),
+      ...newWarm,
+    ];
+    for (const origin of ORIGINS) budgets[origin].throttle.retune();
+    log.info({ by, changes: changes.map(describeChange) }, "Reload done. The new settings are in force.");
+    return { ...reload, changes };
+  };
+}
+
+/** @returns why valid settings cannot be applied while the process runs */
+export function restartReasons(started: Config): (current: Config, next: Config) => string[] {
+  return (current, next) => {
+    const windows = (["limit", "images"] as const).filter(
+      (name) => keptMs(next.budget[name]) > keptMs(current.budget[name]),
+    );
+    return [
+      ...windows.map(
+        (name) =>
+          `budget.${name}: a window longer than a day and than any until now: what was sent is not remembered for so long`,
+      ),
+      ...(next.cache.retentionMs > started.cache.retentionMs
+        ? [
+            "cache: answers would be kept for longer than purges are remembered since the start (cache.retention)",
+          ]
+        : []),
+    ];
+  };
+}

@@ -1,0 +1,32 @@
+/** Node's inspector: whoever reaches it can run code in the process, and read every secret it has. */
+import net from "node:net";
+
+import { expect } from "vitest";
+
+import { ask } from "./ask.ts";
+import type { Running } from "./process.ts";
+
+/** Settings with which a process that opens its inspector opens it at a free port. */
+export async function inspectorSettings(): Promise<{ port: number; env: Record<string, string> }> {
+  const server = net.createServer();
+  await new Promise<void>((resolve) => void server.listen(0, "127.0.0.1", resolve));
+  const address = server.address();
+  const port = typeof address === "object" && address !== null ? address.port : 0;
+  await new Promise((resolve) => void server.close(resolve));
+  return { port, env: { NODE_OPTIONS: `--inspect-port=127.0.0.1:${port}` } };
+}
+
+/** Sends SIGUSR1 to a gateway that listens, and checks that it goes on serving, with no inspector. */
+export async function expectNoInspector(
+  gateway: Pick<Running, "output"> & { readonly signal: (signal: NodeJS.Signals) => void },
+  url: string,
+  port: number,
+): Promise<void> {
+  // Node opens it within a few milliseconds: long before so many rounds have passed.
+  for (let round = 0; round < 200; round++) {
+    if (round % 50 === 0) gateway.signal("SIGUSR1");
+    expect((await ask(`${url}/nowhere`)).status).toBe(404);
+  }
+  await expect(ask(`http://127.0.0.1:${port}/json`)).rejects.toThrow("ECONNREFUSED");
+  expect(gateway.output()).not.toMatch(/debugger|inspector/i);
+}

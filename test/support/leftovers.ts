@@ -1,0 +1,72 @@
+/**
+ * Finds what a run of the tests has left behind: directories and processes. (A port that is still open belongs to a
+ * process that is still alive.)
+ *
+ * The run gets a directory of its own for temporary files and a mark in its environment. Both are inherited by every
+ * child process, so a leftover is recognised whoever started it.
+ */
+import { chmodSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout } from "node:timers/promises";
+
+export interface TestRun {
+  /** Environment variables for the run. */
+  readonly env: Readonly<Record<string, string>>;
+  readonly directory: string;
+}
+
+const MARK = "PROPERTY_GATEWAY_TEST_RUN";
+/** A process that was told to stop may need a moment. */
+const GRACE_MS = 2_000;
+/** Directories of tools that outlive a run on purpose. */
+const KEPT = /^(node-compile-cache|node-jiti|vitest-)/;
+
+export function prepareRun(): TestRun {
+  const directory = mkdtempSync(join(tmpdir(), "property-gateway-test-run-"));
+  // Some tests run the gateway as another user.
+  chmodSync(directory, 0o755);
+  return { directory, env: { TMPDIR: directory, [MARK]: directory } };
+}
+
+/**
+ * Ends the processes and removes the directories that it finds.
+ * @returns one line per leftover
+ */
+export async function findLeftovers({ directory }: TestRun): Promise<string[]> {
+  const mark = `${MARK}=${directory}`;
+  for (let waitedMs = 0; waitedMs < GRACE_MS && processesWith(mark).length > 0; waitedMs += 100)
+    await setTimeout(100);
+  const processes = processesWith(mark);
+  const directories = readdirSync(directory).filter((name) => !KEPT.test(name));
+  for (const { pid } of processes) process.kill(pid, "SIGKILL");
+  rmSync(directory, { recursive: true, force: true });
+  return [
+    ...processes.map(({ pid, command }) => `process ${pid}: ${command}`),
+    ...directories.map((name) => `directory ${join(directory, name)}`),
+  ];
+}
+
+/** Running processes whose environment holds a mark. Only Linux tells; elsewhere there are none. */
+function processesWith(mark: string): { readonly pid: number; readonly command: string }[] {
+  return pids().flatMap((pid) => {
+    try {
+      if (!readFileSync(`/proc/${pid}/environ`, "utf8").split("\0").includes(mark)) return [];
+      const command = readFileSync(`/proc/${pid}/cmdline`, "utf8").replaceAll("\0", " ").trim();
+      // A zombie has no command line: it has ended, and only its parent has not noticed.
+      return command === "" ? [] : [{ pid, command }];
+    } catch {
+      return []; // It has ended meanwhile, or belongs to somebody else.
+    }
+  });
+}
+
+function pids(): number[] {
+  try {
+    return readdirSync("/proc")
+      .filter((name) => /^\d+$/.test(name))
+      .map(Number);
+  } catch {
+    return [];
+  }
+}

@@ -1,0 +1,118 @@
+import { describe, expect, it } from "vitest";
+
+import { changesBetween, describeChange, isReloadable } from "../../../src/config/live.ts";
+import { openSettings, type UsableSettings } from "../../../src/config/load.ts";
+import { SETTINGS } from "../../../src/config/schema.ts";
+import { MINIMAL } from "./config-fixture.ts";
+
+function read(yaml: string, env: Record<string, string> = {}): UsableSettings {
+  return openSettings({
+    env: { ...MINIMAL, ...env, CONFIG_FILE: "mine.yaml" },
+    readFile: () => yaml,
+  }).first;
+}
+
+const differences = (before: UsableSettings, after: UsableSettings): string[] =>
+  changesBetween(before, after).map(describeChange);
+
+describe("what has changed", () => {
+  it.each([
+    ["", "", []],
+    ["cache: { ttl: { sold: 1h } }", "cache: { ttl: { sold: 60m } }", []],
+    ["", "cache: { ttl: { sold: 2h } }", ["cache.ttl.sold: 1h → 2h"]],
+    [
+      "budget: { limit: 60/1m, mode: observe }",
+      "budget: { limit: '30/1m,100/1h' }",
+      ["budget.limit: 60/1m → 30/1m,100/1h", "budget.mode: observe → enforce"],
+    ],
+    ["query: { ignored: [a] }", "query: { ignored: [b] }", ['query.ignored: ["a"] → ["b"]']],
+    ["budget: { degradedShare: 0.5 }", "", ["budget.degradedShare: 0.5 → nothing"]],
+  ])("between %j and %j", (before, after, expected) => {
+    expect(differences(read(before), read(after))).toEqual(expected);
+  });
+
+  it("is told of apps by their ids, wherever they stand", () => {
+    const before = read("apps: [{ id: web, weight: 2 }, { id: old }, { id: batch }]");
+    const after = read(
+      "apps: [{ id: batch, priority: background, perDay: 10 }, { id: web, weight: 3 }, { id: new }]",
+    );
+    expect(differences(before, after)).toEqual([
+      "apps.web.weight: 2 → 3",
+      'apps.old: {"id":"old","weight":1,"perDay":null,"priority":"interactive","mayForceRefresh":false} → nothing',
+      "apps.batch.perDay: nothing → 10",
+      "apps.batch.priority: interactive → background",
+      'apps.new: nothing → {"id":"new","weight":1,"perDay":null,"priority":"interactive","mayForceRefresh":false}',
+    ]);
+    const sameInAnotherOrder = read("apps: [{ id: batch }, { id: web, weight: 2 }, { id: old }]");
+    expect(differences(before, sameInAnotherOrder)).toEqual([]);
+  });
+
+  it("is not shown of a secret", () => {
+    const before = read("", { REDIS_URL: "redis://user:pass-one@redis:6379" });
+    const after = read("", {
+      REDIS_URL: "redis://user:pass-two@redis:6379",
+      UPSTREAM_PRIVATE_KEY: "another-key",
+    });
+    expect(differences(before, after)).toEqual(["upstream.privateKey: changed", "redis.url: changed"]);
+    expect(JSON.stringify(changesBetween(before, after))).not.toMatch(/pass|key-|another/);
+  });
+});
+
+describe("what can change while the process runs", () => {
+  it("is the budget, how long answers are kept, the apps, and little else", () => {
+    const live = SETTINGS.map(({ name }) => name)
+      .filter(isReloadable)
+      .filter((path) => !/^cache\.(ttl|staleIfError)\./.test(path));
+    expect(live.toSorted()).toMatchInlineSnapshot(`
+      [
+        "apps",
+        "budget.concurrency",
+        "budget.images",
+        "budget.limit",
+        "budget.maxCoolOff",
+        "budget.maxWait",
+        "budget.mode",
+        "budget.reserve",
+        "cache.adaptiveTtl",
+        "cache.earlyRefreshAbove",
+        "cache.honourUpstream",
+        "cache.maxAgeEver",
+        "cache.maxWaitForFresh",
+        "cache.minRefreshInterval",
+        "cache.negativeTtl.areas",
+        "cache.negativeTtl.images",
+        "cache.negativeTtl.listings",
+        "cache.negativeTtl.records",
+        "cache.negativeTtl.sold",
+        "cache.retention",
+        "cache.staleWhileRevalidate.areas",
+        "cache.staleWhileRevalidate.images",
+        "cache.staleWhileRevalidate.listings",
+        "cache.staleWhileRevalidate.records",
+        "cache.staleWhileRevalidate.sold",
+        "cache.ttlMax.areas",
+        "cache.ttlMax.images",
+        "cache.ttlMax.listings",
+        "cache.ttlMax.records",
+        "cache.ttlMax.sold",
+        "cache.ttlMin.areas",
+        "cache.ttlMin.images",
+        "cache.ttlMin.listings",
+        "cache.ttlMin.records",
+        "cache.ttlMin.sold",
+        "log.level",
+        "server.drainTimeout",
+        "server.stopDelay",
+        "upstream.privateKey",
+        "warm.file",
+      ]
+    `);
+  });
+
+  it("is told by whole names", () => {
+    expect(isReloadable("apps.web.weight")).toBe(true);
+    expect(isReloadable("appsOther")).toBe(false);
+    expect(isReloadable("budget.limit")).toBe(true);
+    expect(isReloadable("budget")).toBe(false);
+  });
+});
