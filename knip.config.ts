@@ -7,6 +7,7 @@ const config: KnipConfig = {
     "src/cli/*.ts",
     "src/sandbox/main.ts",
     "test/**/*.{test,long}.ts",
+    "test/support/limiter-worker.ts",
     "bench/hits-server.ts",
   ],
   project: ["{src,test,bench,tools}/**/*.{ts,mjs}"],

@@ -106,6 +106,8 @@ const LAYERS: Layer[] = [
       "src/ratelimit/arbiter.ts",
       "src/ratelimit/cut-off.ts",
       "src/ratelimit/overview.ts",
+      "src/ratelimit/escrow.ts",
+      "src/ratelimit/sliding-window.ts",
       "src/usage/usage.ts",
       "src/usage/rolling-maxima.ts",
       "src/usage/limits-text.ts",

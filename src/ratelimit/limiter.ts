@@ -39,6 +39,11 @@ export interface PermitRequest {
 export interface Permit {
   readonly id: string;
   readonly request: PermitRequest;
+  /**
+   * The latest instant (steady clock) at which the call may be written to a connected socket. The clock is read in the
+   * tick that writes: a process may have stood still before it.
+   */
+  readonly sendBy?: number;
 }
 
 /** Why no permit is free. */

@@ -30,7 +30,7 @@ import type { Queued } from "./queued.ts";
 type BudgetOperation = "take" | "settle" | "look" | "join" | "ledger";
 
 /** Gives Redis a command. Rejects where Redis is out of order, or refuses. */
-export type RunOnRedis = <T>(
+type RunOnRedis = <T>(
   operation: BudgetOperation,
   key: string,
   command: (client: RedisClient) => Promise<T>,

@@ -6,16 +6,47 @@ import { CAUSES, ORIGINS, UPSTREAM_FAULTS, type OriginName } from "../types.ts";
 import { RESOURCES } from "../interface/resources.ts";
 import type { LedgerCompletion, LedgerLine, LedgerReader } from "./ledger.ts";
 import { appIn } from "../ratelimit/mirror.ts";
-import { budgetKeys, fieldsIn, type RunOnRedis } from "../ratelimit/redis-budget.ts";
+import { budgetKeys, fieldsIn } from "../ratelimit/redis-budget.ts";
+import { limiterKeys, type RunLimiter } from "../ratelimit/redis-limiter.ts";
 
 const LINES_AT_ONCE = 1_000;
 /** A send's end, and what was sent while a replica was cut off, come later than the send: so much at the most. */
 const LATEST_MS = 26 * 3_600_000;
 
-export function createRedisLedger(run: RunOnRedis, namespace: string): LedgerReader {
+/** Where the ledger of an origin is, and from when on it is complete. */
+interface LedgerSource {
+  readonly keyOf: (origin: OriginName) => string;
+  readonly completeSince: (origin: OriginName) => Promise<number>;
+}
+
+/** The ledger that the script of the limiter writes (lua/limiter.lua). */
+export function createLimiterLedger(run: RunLimiter, namespace: string): LedgerReader {
+  return createReader(run, {
+    keyOf: (origin) => limiterKeys(namespace, origin).ledger,
+    async completeSince(origin) {
+      const { state } = limiterKeys(namespace, origin);
+      const text = await run("ledger", state, (client) => client.get(state));
+      // The script is the only one that writes it.
+      const { since }: { readonly since: number } = text === null ? { since: 0 } : JSON.parse(text);
+      return since;
+    },
+  });
+}
+
+export function createRedisLedger(run: RunLimiter, namespace: string): LedgerReader {
+  return createReader(run, {
+    keyOf: (origin) => budgetKeys(namespace, origin).ledger,
+    async completeSince(origin) {
+      const { state } = budgetKeys(namespace, origin);
+      return Number(await run("ledger", state, (client) => client.hget(state, "since")));
+    },
+  });
+}
+
+function createReader(run: RunLimiter, { keyOf, completeSince }: LedgerSource): LedgerReader {
   async function readOrigin(origin: OriginName, from: number, to: number): Promise<LedgerLine[]> {
     const lines = new Map<string, LedgerLine>();
-    for await (const fields of entries(run, budgetKeys(namespace, origin).ledger, from, to + LATEST_MS)) {
+    for await (const fields of entries(run, keyOf(origin), from, to + LATEST_MS)) {
       const line = lineOf(origin, fields);
       const known = lines.get(fields["i"] ?? "");
       if (line === undefined) {
@@ -32,12 +63,7 @@ export function createRedisLedger(run: RunOnRedis, namespace: string): LedgerRea
       yield lines.flat().toSorted((a, b) => a.at - b.at);
     },
     async completeSince() {
-      const since = await Promise.all(
-        ORIGINS.map(async (origin) => {
-          const { state } = budgetKeys(namespace, origin);
-          return Number(await run("ledger", state, (client) => client.hget(state, "since")));
-        }),
-      );
+      const since = await Promise.all(ORIGINS.map(completeSince));
       return Math.max(...since);
     },
   };
@@ -45,7 +71,7 @@ export function createRedisLedger(run: RunOnRedis, namespace: string): LedgerRea
 
 type Fields = Readonly<Record<string, string | undefined>>;
 
-async function* entries(run: RunOnRedis, key: string, from: number, to: number): AsyncIterable<Fields> {
+async function* entries(run: RunLimiter, key: string, from: number, to: number): AsyncIterable<Fields> {
   let start = String(from);
   for (;;) {
     const part = await run("ledger", key, (client) =>

@@ -1,0 +1,153 @@
+/**
+ * The hard limits of a process that has no Redis. Its ledger remembers over a restart what was sent; it is the only
+ * process that writes there.
+ */
+import type { Clock } from "../process/clock.ts";
+import type { OriginName } from "../types.ts";
+import { LONGEST_ARRIVAL_MS, type OwnLedger } from "../usage/ledger.ts";
+import { limitsText } from "../usage/limits-text.ts";
+import { sendByOf } from "./escrow.ts";
+import type {
+  Acquired,
+  Limiter,
+  LimiterConfig,
+  LimiterState,
+  LimitReason,
+  Permit,
+  PermitRequest,
+} from "./limiter.ts";
+import { createSlidingWindowLog, type SlidingWindowLog } from "./sliding-window.ts";
+
+export interface LocalLimiterOptions {
+  readonly origin: OriginName;
+  readonly config: LimiterConfig;
+  readonly ledger: Pick<OwnLedger, "follow" | "enter" | "complete">;
+  readonly clock: Clock;
+  /** A name for this process, unlike any other's, past ones included. */
+  readonly process: string;
+}
+
+const DAY_MS = 86_400_000;
+/** Clocks are cut to whole milliseconds. */
+const ROUNDING_MS = 1;
+const MOST_FREE_INSTANTS = 100;
+
+export function createLocalLimiter({ origin, config, ledger, clock, process }: LocalLimiterOptions): Limiter {
+  let current = config;
+  let calls = 0;
+  let changed = (): void => undefined;
+  const keptMs = (): number => Math.max(DAY_MS, ...current.windows.map(({ windowMs }) => windowMs));
+  const log = fill();
+
+  function fill(): SlidingWindowLog {
+    const filled = createSlidingWindowLog();
+    const [now, steady] = [clock.now(), clock.steady()];
+    const since = now - keptMs() - LONGEST_ARRIVAL_MS;
+    const news = ledger.follow({ origin, own: `${process}.`, since }).news();
+    for (const { id, app, at, completion } of news?.entered ?? []) {
+      // A call that never ended may have arrived as late as possible. A clock that was ahead wrote nothing later than now.
+      const latest = completion?.arrivedAt ?? at + current.arrivalMs;
+      const arrived = Math.min(latest, now + current.arrivalMs);
+      filled.enter(id, app, arrived - now + steady + ROUNDING_MS);
+    }
+    return filled;
+  }
+
+  function permit(request: PermitRequest, now: number): Permit {
+    const { app, resource, cause, query } = request;
+    const id = `${process}.${origin}.${++calls}`;
+    const entry = { id, origin, at: clock.now(), app, resource, cause, query };
+    // It is written before the call departs: a process that is killed during it has spent it.
+    ledger.enter({ ...entry, limits: limitsText(current.windows) });
+    log.enter(id, app, now + current.arrivalMs);
+    log.forget(now - keptMs());
+    return { id, request, sendBy: sendByOf(now, current.arrivalMs) };
+  }
+
+  return {
+    async acquire(request) {
+      const now = clock.steady();
+      const refusal = refuse(log, current, request, now);
+      return refusal ?? { kind: "permit", permit: permit(request, now) };
+    },
+    acquireAnyway: async (request) => permit(request, clock.steady()),
+    complete({ id, request }, { status, durationMs, arrivedAfterMs }) {
+      // The time of day first: a process that stands still in between counts longer here than the ledger shows.
+      const sinceArrivalMs = durationMs - arrivedAfterMs;
+      const arrivedAt = clock.now() - sinceArrivalMs;
+      log.enter(id, request.app, clock.steady() - sinceArrivalMs);
+      ledger.complete(id, { status, durationMs, arrivedAt });
+      changed();
+    },
+    release({ id }) {
+      log.drop(id);
+      ledger.complete(id, { status: "unsent", durationMs: 0, arrivedAt: clock.now() });
+      changed();
+    },
+    state: () => stateOf(log, current, clock.steady()),
+    announce: () => undefined,
+    onChange(listener) {
+      changed = listener;
+    },
+    configure(next) {
+      current = next;
+      changed();
+    },
+    close: async () => undefined,
+  };
+}
+
+type Wait = Extract<Acquired, { kind: "wait" }>;
+
+/** @returns nothing where a permit is free */
+function refuse(
+  log: SlidingWindowLog,
+  { windows, perDay }: LimiterConfig,
+  { app, leave }: PermitRequest,
+  now: number,
+): Wait | undefined {
+  let wait: Wait | undefined;
+  function until(at: number, reason: LimitReason): void {
+    wait = { kind: "wait", until: Math.max(at, wait?.until ?? 0), reason: wait?.reason ?? reason };
+  }
+  for (const [index, { limit, windowMs }] of windows.entries()) {
+    const free = limit - log.spent(windowMs, now);
+    const missing = 1 + (leave[index] ?? 0) - free;
+    // Fewer calls count than are to be left: asking again helps only when the limits change.
+    if (missing > 0)
+      until(
+        log.freeAt(windowMs, now, { count: missing }) ?? now + windowMs,
+        free < 1 ? "budget" : "reserved",
+      );
+  }
+  const missing = log.spent(DAY_MS, now, app) + 1 - (perDay.get(app) ?? Number.POSITIVE_INFINITY);
+  if (missing > 0) until(log.freeAt(DAY_MS, now, { count: missing, app }) ?? now + DAY_MS, "per-day");
+  return wait;
+}
+
+function stateOf(log: SlidingWindowLog, { windows, perDay }: LimiterConfig, now: number): LimiterState {
+  return {
+    mode: "alone",
+    windows: windows.map((window) => {
+      const { limit, windowMs } = window;
+      const spent = log.spent(windowMs, now);
+      return {
+        ...window,
+        spent,
+        reserved: 0,
+        remaining: Math.max(0, limit - spent),
+        freeAt: log.freeInstants(windowMs, now, MOST_FREE_INSTANTS),
+        byApp: log.byApp(windowMs, now),
+      };
+    }),
+    today: new Map(
+      [...perDay].map(([app, limit]) => {
+        const spent = log.spent(DAY_MS, now, app);
+        const count = Math.max(1, spent + 1 - limit);
+        return [app, { spent, nextFreeAt: log.freeAt(DAY_MS, now, { count, app }) ?? now }];
+      }),
+    ),
+    waitingElsewhere: [],
+    ageMs: 0,
+  };
+}

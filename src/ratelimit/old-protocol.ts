@@ -1,0 +1,67 @@
+/**
+ * Replicas of version 0.1 spend from the same limits by another protocol, in other keys. Nothing holds the two
+ * protocols to one limit together. So a replica of this version does not join while replicas of the old one are there,
+ * and counts what they sent.
+ */
+import { type Clock, pause } from "../process/clock.ts";
+import type { OriginName } from "../types.ts";
+import type { RunLimiter } from "./redis-limiter.ts";
+
+export interface OldProtocolOptions {
+  readonly run: RunLimiter;
+  /** What all keys of the old version begin with. */
+  readonly namespace: string;
+  readonly origin: OriginName;
+  /** The longest window. */
+  readonly windowMs: number;
+  /** An old replica that is cut off goes on for so long. */
+  readonly degradedForMs: number;
+  readonly clock: Clock;
+  readonly warn: (message: string, fields: Readonly<Record<string, unknown>>) => void;
+}
+
+/** Old replicas say that they are there four times a second; an old call arrives within this time. */
+const SILENT_MS = 5_000;
+const ASK_AGAIN_MS = 1_000;
+
+/** Resolves with what the old replicas sent, by age, once none of them can send any more. */
+export async function oldReplicasAreGone(
+  options: OldProtocolOptions,
+): Promise<readonly { readonly id: string; readonly ageMs: number }[]> {
+  const { origin, clock, warn } = options;
+  let isReported = false;
+  for (;;) {
+    const found = await look(options).catch(() => undefined);
+    if (found !== undefined && found.live.length === 0) return found.sends;
+    if (found !== undefined && !isReported) {
+      isReported = true;
+      warn("Replicas of version 0.1 use this Redis; this replica sends nothing until they have stopped", {
+        origin,
+        replicas: found.live,
+      });
+    }
+    await pause(clock, ASK_AGAIN_MS);
+  }
+}
+
+async function look({ run, namespace, origin, windowMs, degradedForMs }: OldProtocolOptions): Promise<{
+  live: string[];
+  sends: { id: string; ageMs: number }[];
+}> {
+  const prefix = `${namespace}{budget}:${origin}:`;
+  const replicas = await run("take", `${prefix}replicas`, (client) => client.hgetall(`${prefix}replicas`));
+  const time = await run("take", prefix, (client) => client.eval("return redis.call('TIME')[1]", 1, prefix));
+  // By whole seconds, and so a second too early: what was sent is taken to be younger.
+  const now = Number(time) * 1_000;
+  const live = Object.entries(replicas).filter(([, text]) => {
+    const heardAt = Number(text.split("|")[0]);
+    return heardAt > now - SILENT_MS - degradedForMs;
+  });
+  const flat = await run("take", `${prefix}sends`, (client) =>
+    client.zrangebyscore(`${prefix}sends`, now - windowMs, "+inf", "WITHSCORES"),
+  );
+  const sends: { id: string; ageMs: number }[] = [];
+  for (let index = 0; index + 1 < flat.length; index += 2)
+    sends.push({ id: `old:${flat[index]}`, ageMs: now - Number(flat[index + 1]) });
+  return { live: live.map(([name]) => name), sends };
+}

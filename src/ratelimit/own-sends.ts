@@ -1,0 +1,117 @@
+/**
+ * What this replica sent itself, by its own clock: what it counts while it is cut off, and what it tells Redis.
+ */
+import type { SendEnd } from "../types.ts";
+import type { CallRecord, Ended, KnownSend, Take } from "./redis-limiter.ts";
+import { DRIFT } from "./escrow.ts";
+import { createSlidingWindowLog, type SlidingWindowLog } from "./sliding-window.ts";
+
+interface OwnSend {
+  readonly app: string;
+  readonly call: CallRecord;
+  readonly sentAt: number;
+  /** It counts from here. */
+  at: number;
+  /** Redis knows of it. */
+  wasTold: boolean;
+  ended?: Pick<Ended, "status" | "durationMs">;
+}
+
+export interface OwnSends {
+  readonly log: SlidingWindowLog;
+  /** Enters a permit. @param latest the latest instant at which its call can arrive */
+  readonly enter: (
+    take: Take,
+    how: { readonly now: number; readonly latest: number; readonly wasTold: boolean },
+  ) => void;
+  /** A call has ended; without `end` it was not sent. */
+  readonly end: (id: string, app: string, now: number, end: SendEnd | undefined) => void;
+  /** Calls that ended and of which Redis is yet to be told; they are told again where `confirm` is not called. */
+  readonly ended: (now: number) => { readonly reports: readonly Ended[]; readonly confirm: () => void };
+  readonly hasEnded: () => boolean;
+  /** What Redis does not know. With `since`, also all that counts from later instants. */
+  readonly known: (now: number, since?: number) => KnownSend[];
+  /** Redis has been told. */
+  readonly told: (sends: readonly KnownSend[]) => void;
+  readonly forget: (before: number) => void;
+}
+
+/** An age by this clock that is not more than by Redis'. */
+const sure = (ageMs: number): number => Math.floor(ageMs > 0 ? ageMs * (1 - DRIFT) : ageMs);
+
+/** Ends told in one message. */
+const MOST_ENDS = 500;
+
+export function createOwnSends(): OwnSends {
+  const log = createSlidingWindowLog();
+  const sends = new Map<string, OwnSend>();
+  const ends = new Map<string, Omit<Ended, "id" | "ageMs"> & { readonly arrivedAt: number }>();
+
+  return {
+    log,
+    enter({ id, app, resource, cause, query }, { now, latest, wasTold }) {
+      sends.set(id, { app, call: { resource, cause, query }, sentAt: now, at: latest, wasTold });
+      log.enter(id, app, latest);
+    },
+    end(id, app, now, end) {
+      const arrivedAt = end === undefined ? now : now - (end.durationMs - end.arrivedAfterMs);
+      const status = end?.status ?? "unsent";
+      const durationMs = end?.durationMs ?? 0;
+      // Also where Redis is only just being told of it: an end of what it does not know has no effect.
+      ends.set(id, { app, arrivedAt, status, durationMs });
+      const send = sends.get(id);
+      if (send === undefined) return;
+      if (end === undefined) {
+        sends.delete(id);
+        log.drop(id);
+        return;
+      }
+      send.at = Math.min(send.at, arrivedAt);
+      send.ended = { status, durationMs };
+      log.enter(id, app, send.at);
+    },
+    ended(now) {
+      const batch = [...ends].slice(0, MOST_ENDS);
+      return {
+        reports: batch.map(([id, { arrivedAt, ...end }]) => ({
+          id,
+          ...end,
+          ageMs: sure(Math.max(0, now - arrivedAt)),
+        })),
+        confirm: () => {
+          for (const [id] of batch) ends.delete(id);
+        },
+      };
+    },
+    hasEnded: () => ends.size > 0,
+    known: (now, since = Number.POSITIVE_INFINITY) =>
+      [...sends]
+        .filter(([, { wasTold, at }]) => !wasTold || at >= since)
+        .map(([id, send]) => knownSend(id, send, now)),
+    told(known) {
+      for (const { id } of known) {
+        const send = sends.get(id);
+        if (send !== undefined) send.wasTold = true;
+      }
+    },
+    forget(before) {
+      log.forget(before);
+      for (const [id, { at }] of sends) {
+        if (at >= before) return;
+        sends.delete(id);
+      }
+    },
+  };
+}
+
+function knownSend(id: string, { app, at, wasTold, call, sentAt, ended }: OwnSend, now: number): KnownSend {
+  return {
+    id,
+    app,
+    ageMs: sure(now - at),
+    wasTold,
+    sentMs: sure(now - sentAt),
+    ended,
+    call: wasTold ? undefined : call,
+  };
+}

@@ -1,0 +1,168 @@
+/**
+ * What a replica that shares limits knows, in one place: `shared-limiter.ts` talks to Redis, `shared-permits.ts` decides
+ * while Redis is away and says how things stand.
+ */
+import type { Clock } from "../process/clock.ts";
+import type { OriginName } from "../types.ts";
+import { limitsText } from "../usage/limits-text.ts";
+import { type EscrowSettings, type EscrowWindow, escrowWindows, type Tenure } from "./escrow.ts";
+import type { Acquired, LimiterConfig, PermitRequest, WaitingApp } from "./limiter.ts";
+import { createOwnSends, type OwnSends } from "./own-sends.ts";
+import type { AskRedis, DescribedState, Digest, RequestSettings, Take } from "./redis-limiter.ts";
+
+export interface SharedLimiterOptions extends EscrowSettings {
+  readonly origin: OriginName;
+  readonly config: LimiterConfig;
+  readonly ask: AskRedis;
+  readonly clock: Clock;
+  /** A name for this process, unlike any other's, past ones included. */
+  readonly process: string;
+  readonly ledger: { readonly retentionMs: number; readonly maxRecords: number };
+  /**
+   * Resolves when this process may join: not while replicas of an older protocol spend from the same Redis. Brings the
+   * calls of theirs that still count, by age.
+   */
+  readonly admission?: () => Promise<readonly { readonly id: string; readonly ageMs: number }[]>;
+  readonly warn: (message: string, fields: Readonly<Record<string, unknown>>) => void;
+}
+
+export const DAY_MS = 86_400_000;
+/** How often what waits is told, and what waits elsewhere is heard. */
+export const STATE_MS = 250;
+/** While Redis does not answer it is asked so often. */
+export const RETRY_MS = 100;
+/** When Redis has no data, replicas that know of some are waited for so long. */
+const SETTLE_MS = 2_000;
+/** After a loss of data, so long at least for one that knows what counted in the long windows. */
+const RETURN_MS = 10_000;
+
+export interface Pending {
+  readonly take: Take;
+  readonly request: PermitRequest;
+  readonly resolve: (acquired: Acquired) => void;
+}
+
+interface Heard {
+  readonly time: number;
+  readonly askedAt: number;
+  readonly heardAt: number;
+}
+
+/** All that changes. */
+export interface Side {
+  readonly options: SharedLimiterOptions;
+  readonly own: OwnSends;
+  config: LimiterConfig;
+  windows: readonly EscrowWindow[];
+  /** A new configuration that is yet to be joined with. */
+  next: LimiterConfig | undefined;
+  pending: Pending[];
+  waiting: readonly WaitingApp[];
+  toldWaiting: boolean;
+  calls: number;
+  last: Heard | undefined;
+  isReachable: boolean;
+  /** The last attempt has failed: the escrow decides. */
+  isCutOff: boolean;
+  isJoined: boolean;
+  hasEverJoined: boolean;
+  hasJumped: boolean;
+  /** What this replica has been told: the epoch of the data, and what counted. */
+  epoch: string | undefined;
+  /** The epoch that Redis is in. */
+  serverEpoch: string | undefined;
+  slot: number | undefined;
+  quotas: readonly number[];
+  acknowledgedAt: number;
+  noEffectAfter: number;
+  digest: (Omit<Digest, "elapsedMs" | "since"> & Heard) | undefined;
+  counts: readonly (readonly [spent: number, reserved: number])[];
+  described: DescribedState | undefined;
+  describedAt: number;
+  /** Permits by app since then. */
+  readonly granted: Map<string, number>;
+  /** What was left in each window when a permit was last refused. */
+  refusedAt: readonly number[] | undefined;
+  isBusy: boolean;
+  isClosing: boolean;
+  isClosed: boolean;
+  renewAt: number;
+  endsAt: number;
+  stateAt: number;
+  cancelTimer: () => void;
+  changed: () => void;
+  /** Called after each turn. */
+  onTurn: () => void;
+}
+
+export function createSide(options: SharedLimiterOptions): Side {
+  const { config, clock } = options;
+  return {
+    options,
+    own: createOwnSends(),
+    config,
+    windows: escrowWindows(config.windows, options),
+    next: undefined,
+    pending: [],
+    waiting: [],
+    toldWaiting: true,
+    calls: 0,
+    last: undefined,
+    isReachable: false,
+    isCutOff: false,
+    isJoined: false,
+    hasEverJoined: false,
+    hasJumped: false,
+    epoch: undefined,
+    serverEpoch: undefined,
+    slot: undefined,
+    quotas: [],
+    acknowledgedAt: Number.NEGATIVE_INFINITY,
+    noEffectAfter: Number.NEGATIVE_INFINITY,
+    digest: undefined,
+    counts: [],
+    described: undefined,
+    describedAt: Number.NEGATIVE_INFINITY,
+    granted: new Map(),
+    refusedAt: undefined,
+    isBusy: options.admission !== undefined,
+    isClosing: false,
+    isClosed: false,
+    renewAt: clock.steady(),
+    endsAt: Number.POSITIVE_INFINITY,
+    stateAt: clock.steady(),
+    cancelTimer: () => undefined,
+    changed: () => undefined,
+    onTurn: () => undefined,
+  };
+}
+
+export const countMs = ({ config, options }: Side): number => config.arrivalMs + options.timeoutMs;
+
+export function settingsOf(side: Side): RequestSettings {
+  const { options, windows, config } = side;
+  const { process, replicas, leaseMs, timeoutMs, degradedForMs, ledger } = options;
+  const shortMs = Math.max(0, ...windows.filter(({ isLong }) => !isLong).map(({ ms }) => ms));
+  const aloneMs = degradedForMs + countMs(side);
+  const longestMs = Math.max(DAY_MS, ...windows.map(({ ms }) => ms));
+  return {
+    process,
+    windows,
+    limits: limitsText(config.windows),
+    replicas,
+    leaseMs,
+    timeoutMs,
+    ...ledger,
+    countMs: countMs(side),
+    aloneMs,
+    goneMs: aloneMs + shortMs,
+    settleMs: Math.max(leaseMs, Math.min(SETTLE_MS, shortMs)),
+    returnMs: RETURN_MS,
+    pollMs: STATE_MS,
+    keepMs: longestMs + countMs(side),
+  };
+}
+
+export function tenureOf({ slot = 0, quotas, acknowledgedAt, noEffectAfter }: Side): Tenure {
+  return { slot, quotas, acknowledgedAt, noEffectAfter };
+}

@@ -1,0 +1,127 @@
+/**
+ * Rolling windows as pure arithmetic: how many calls count in the `windowMs` milliseconds that end now.
+ *
+ * A call counts from one instant. That is the latest instant at which it can arrive at the upstream, until its real
+ * arrival is known. The log is exact, eight bytes a call, also for long windows. Instants are whole milliseconds of
+ * one clock that never goes back; nothing here knows what time it is.
+ */
+
+/** The calls of one origin by the instants they count from. */
+export interface SlidingWindowLog {
+  /** Enters a call, or moves one that is there to another instant. */
+  readonly enter: (id: string, app: string, at: number) => void;
+  /** The call was not sent. */
+  readonly drop: (id: string) => void;
+  /** Calls that count in the window that ends now, of one app or of all. */
+  readonly spent: (windowMs: number, now: number, app?: string) => number;
+  /**
+   * When the `count` oldest calls in the window have left it. A call on its way is taken to arrive now.
+   * @returns nothing where fewer calls are in the window
+   */
+  readonly freeAt: (
+    windowMs: number,
+    now: number,
+    query: { readonly count: number; readonly app?: string | undefined },
+  ) => number | undefined;
+  /** The instants at which permits come free in a window, the soonest first, `most` of them at most. */
+  readonly freeInstants: (windowMs: number, now: number, most: number) => number[];
+  readonly byApp: (windowMs: number, now: number) => Map<string, number>;
+  /** Forgets calls that count from earlier instants. */
+  readonly forget: (before: number) => void;
+}
+
+/** Ascending instants, those before `first` forgotten. */
+interface Instants {
+  readonly all: number[];
+  first: number;
+}
+
+export function createSlidingWindowLog(): SlidingWindowLog {
+  const total: Instants = { all: [], first: 0 };
+  const apps = new Map<string, Instants>();
+  const calls = new Map<string, { readonly app: string; readonly at: number }>();
+
+  function of(app: string | undefined): Instants {
+    return app === undefined ? total : (apps.get(app) ?? { all: [], first: 0 });
+  }
+
+  function drop(id: string): void {
+    const call = calls.get(id);
+    if (call === undefined) return;
+    calls.delete(id);
+    remove(total, call.at);
+    remove(of(call.app), call.at);
+  }
+
+  return {
+    enter(id, app, at) {
+      drop(id);
+      const own = of(app);
+      apps.set(app, own);
+      calls.set(id, { app, at });
+      insert(total, at);
+      insert(own, at);
+    },
+    drop,
+    spent: (windowMs, now, app) => of(app).all.length - indexAfter(of(app), now - windowMs),
+    freeAt(windowMs, now, { count, app }) {
+      const instants = of(app);
+      const at = instants.all[indexAfter(instants, now - windowMs) + count - 1];
+      return at === undefined ? undefined : Math.min(at, now) + windowMs + 1;
+    },
+    freeInstants(windowMs, now, most) {
+      const from = indexAfter(total, now - windowMs);
+      return total.all.slice(from, from + most).map((at) => Math.min(at, now) + windowMs + 1);
+    },
+    byApp(windowMs, now) {
+      const counts = [...apps].map(
+        ([app, own]) => [app, own.all.length - indexAfter(own, now - windowMs)] as const,
+      );
+      return new Map(counts.filter(([, count]) => count > 0));
+    },
+    forget(before) {
+      for (const [id, { at }] of calls) {
+        // Roughly in order: what is left out now is found later.
+        if (at >= before) break;
+        calls.delete(id);
+      }
+      forgetIn(total, before);
+      for (const [app, own] of apps) {
+        forgetIn(own, before);
+        if (own.first === own.all.length) apps.delete(app);
+      }
+    },
+  };
+}
+
+/** Index of the first instant after another. */
+function indexAfter({ all, first }: Instants, instant: number): number {
+  let low = first;
+  let high = all.length;
+  while (low < high) {
+    const middle = (low + high) >>> 1;
+    if ((all[middle] ?? 0) > instant) high = middle;
+    else low = middle + 1;
+  }
+  return low;
+}
+
+function insert(instants: Instants, at: number): void {
+  const index = indexAfter(instants, at);
+  if (index === instants.all.length) instants.all.push(at);
+  else instants.all.splice(index, 0, at);
+}
+
+function remove(instants: Instants, at: number): void {
+  const index = indexAfter(instants, at) - 1;
+  if (index >= instants.first && instants.all[index] === at) instants.all.splice(index, 1);
+}
+
+function forgetIn(instants: Instants, before: number): void {
+  instants.first = indexAfter(instants, before - 1);
+  // Cutting the array costs its length, so it is done when half of it is forgotten.
+  if (instants.first > 64 && instants.first * 2 > instants.all.length) {
+    instants.all.splice(0, instants.first);
+    instants.first = 0;
+  }
+}

@@ -1,0 +1,122 @@
+/** Processes that share limits through a real Redis, counted at the upstream. */
+import { spawn } from "node:child_process";
+import { createServer } from "node:http";
+
+import { expect, it, onTestFinished } from "vitest";
+
+import { mostWithin } from "../support/arrivals.ts";
+import { lasting, redisForTest } from "../support/budget-watch.ts";
+import type { WorkerSettings } from "../support/limiter-worker.ts";
+import { follow, type Running } from "../support/process.ts";
+import type { RedisServer } from "../support/redis.ts";
+
+const LIMIT = 40;
+const WINDOW_MS = 1_000;
+/** A window as short as these is lost in part to whatever else the machine does; the simulation measures exactly. */
+const LEAST_USED = 0.75;
+
+interface Stage {
+  readonly redis: RedisServer;
+  readonly arrivals: number[];
+  readonly start: (settings?: Partial<WorkerSettings>) => Running;
+  /** Resolves when so many more calls have arrived. */
+  readonly arrive: (count: number) => Promise<void>;
+  /** Calls within so many windows from now on. */
+  readonly count: (windows: number) => Promise<number>;
+}
+
+async function stage(): Promise<Stage> {
+  const redis = await redisForTest();
+  const arrivals: number[] = [];
+  const upstream = createServer((_, response) => {
+    arrivals.push(performance.now());
+    response.end("{}");
+  });
+  await new Promise<void>((resolve) => void upstream.listen(0, "127.0.0.1", resolve));
+  onTestFinished(() => {
+    upstream.closeAllConnections();
+    upstream.close();
+  });
+  const address = upstream.address();
+  const port = typeof address === "object" && address !== null ? address.port : 0;
+  const common = {
+    redisPort: redis.port,
+    upstreamPort: port,
+    limit: LIMIT,
+    windowMs: WINDOW_MS,
+    replicas: 3,
+  };
+  return {
+    redis,
+    arrivals,
+    start(settings = {}) {
+      const argument = JSON.stringify({ ...common, dispatchers: 4, ...settings });
+      const child = spawn(process.execPath, ["test/support/limiter-worker.ts", argument], {
+        stdio: ["ignore", "pipe", "pipe"],
+      });
+      onTestFinished(() => void child.kill("SIGKILL"));
+      return follow(child);
+    },
+    async arrive(count) {
+      const before = arrivals.length;
+      await expect.poll(() => arrivals.length).toBeGreaterThanOrEqual(before + count);
+    },
+    async count(windows) {
+      const before = arrivals.length;
+      await lasting(windows * WINDOW_MS);
+      return arrivals.length - before;
+    },
+  };
+}
+
+const expectKept = ({ arrivals }: Stage): void =>
+  expect(mostWithin(arrivals, WINDOW_MS)).toBeLessThanOrEqual(LIMIT);
+
+it("three busy replicas use the limit, one busy replica beside two idle ones nearly all, and none exceeds it", async () => {
+  const all = await stage();
+  const busy = [all.start(), all.start(), all.start()];
+  await all.arrive(2 * LIMIT);
+  expect(await all.count(3)).toBeGreaterThanOrEqual(LEAST_USED * 3 * LIMIT);
+  for (const { child } of busy.slice(1)) child.kill("SIGTERM");
+  expect(await Promise.all(busy.slice(1).map(({ ended }) => ended))).toEqual([0, 0]);
+  all.start({ dispatchers: 0 });
+  all.start({ dispatchers: 0 });
+  await all.arrive(2 * LIMIT);
+  expect(await all.count(3)).toBeGreaterThanOrEqual(LEAST_USED * 3 * LIMIT);
+  expectKept(all);
+});
+
+it("replicas that are killed, stand still and are started anew exceed nothing", async () => {
+  const all = await stage();
+  const [one, two] = [all.start(), all.start(), all.start()];
+  await all.arrive(LIMIT);
+  one?.child.kill("SIGKILL");
+  two?.child.kill("SIGSTOP");
+  all.start();
+  await all.arrive(LIMIT);
+  await lasting(1_500);
+  two?.child.kill("SIGCONT");
+  await all.arrive(2 * LIMIT);
+  expectKept(all);
+});
+
+it("Redis that is frozen, killed and started empty, or emptied, lets nobody exceed anything, and all go on", async () => {
+  const all = await stage();
+  const workers = [all.start(), all.start(), all.start()];
+  const { redis } = all;
+  await all.arrive(LIMIT);
+  redis.freeze();
+  await Promise.all(workers.map(({ says }) => says(/degraded/)));
+  // Each goes on with its part, once that has been reserved for a window.
+  await all.arrive(LIMIT);
+  redis.thaw();
+  await Promise.all(workers.map(({ says }) => says(/degraded[^]*shared/)));
+  await all.arrive(LIMIT);
+  await redis.command("FLUSHALL");
+  await all.arrive(2 * LIMIT);
+  await redis.kill();
+  await all.arrive(LIMIT / 2);
+  await redis.restart();
+  await all.arrive(3 * LIMIT);
+  expectKept(all);
+});

@@ -1,0 +1,268 @@
+/**
+ * One history: replicas share limits, in virtual time, while things go wrong; then a while in which nothing does. Its
+ * number decides everything in it. Redis runs the real script, the replicas are the real limiter.
+ */
+import { mostWithin } from "../../support/arrivals.ts";
+import { createDice } from "../../support/dice.ts";
+import { drawPlan, type Fault, type Plan } from "./plan.ts";
+import { createWorld, note, type Replica, type ScriptCall, start, type World } from "./world.ts";
+
+export interface Outcome {
+  readonly seed: number;
+  readonly plan: Plan;
+  readonly problems: readonly string[];
+  readonly log: readonly string[];
+  /** The part of the limits that was used while nothing went wrong. */
+  readonly used: number;
+}
+
+const STEP_MS = 100;
+
+export interface HistoryOptions {
+  /** The script without one of its rules. */
+  readonly lua?: string | undefined;
+  readonly observe?: (call: ScriptCall) => void;
+  readonly change?: ((plan: Plan) => Plan) | undefined;
+}
+
+export async function playHistory(
+  seed: number,
+  { lua, observe, change = (plan) => plan }: HistoryOptions = {},
+): Promise<Outcome> {
+  const dice = createDice(seed);
+  const plan = change(drawPlan(dice));
+  const world = createWorld(plan, dice, lua);
+  world.observe = observe;
+  const { clock, arrivals, problems } = world;
+  for (let place = 0; place < plan.running; place++) start(world, place);
+  await clock.advance(dice.between(500, 2_000));
+  await misfortunes(world);
+  heal(world);
+  const longestMs = Math.max(...world.config.windows.map(({ windowMs }) => windowMs));
+  const isShort = plan.windows.some(({ windowMs }) => windowMs <= plan.degradedForMs);
+  // Until slots that were lost are free, and what was guessed has left.
+  await clock.advance(plan.degradedForMs + (isShort ? 0 : longestMs) + longestMs + 3_000);
+  const from = clock.steady();
+  const shortestMs = Math.min(...plan.windows.map(({ windowMs }) => windowMs));
+  await clock.advance(longestMs * Math.ceil((8 * shortestMs) / longestMs));
+  arrivals.sort((a, b) => a.at - b.at);
+  const used = usedFrom(world, from, clock.steady());
+  for (const { limit, windowMs } of agreed(world)) {
+    const most = mostWithin(
+      arrivals.map(({ at }) => at),
+      windowMs,
+    );
+    if (most > limit) describe(world, limit, windowMs);
+    if (most > limit) problems.push(`${most} of ${limit} within ${windowMs} ms`);
+  }
+  // In windows as short as these, it weighs how long it takes until a free permit is asked for.
+  const least = plan.windows.some(({ limit }) => limit < 20) ? 0.75 : 0.85;
+  if (used < least && plan.unsettled < 1) problems.push(`only ${Math.round(used * 100)} % used`);
+  for (const replica of world.replicas) {
+    const isAsking = (plan.dispatchers[replica.place % plan.dispatchers.length] ?? 0) > 0;
+    if (replica.isAlive && isAsking && replica.lastHeardAt < from - longestMs)
+      problems.push(`${replica.name} waits for ever`);
+    replica.isAlive = false;
+  }
+  return { seed, plan, problems, log: world.log, used };
+}
+
+function describe(world: World, limit: number, windowMs: number): void {
+  const { arrivals } = world;
+  const end = arrivals.findIndex(({ at }, index) => {
+    const first = arrivals[index - limit];
+    return first !== undefined && at - first.at < windowMs;
+  });
+  const within = arrivals.slice(end - limit, end + 1);
+  note(
+    world,
+    `overrun: ${within.map(({ at, id }) => `${at - 1_000_000}:${id.replace(".api.", ".").replace("@app", "")}`).join(" ")}`,
+  );
+}
+
+/** The limits that hold all the time: while they change, the higher ones do. */
+function agreed({ plan }: World): Plan["windows"] {
+  if (!plan.faults.includes("limits")) return plan.windows;
+  return plan.windows.map((one, index) => ({
+    ...one,
+    limit: Math.max(one.limit, plan.laterWindows[index]?.limit ?? 0),
+  }));
+}
+
+/** The part of the limits that was used: of the window that allowed the least. */
+function usedFrom({ config, arrivals }: World, from: number, to: number): number {
+  const count = arrivals.filter(({ at }) => at >= from && at < to).length;
+  const most = Math.min(
+    ...config.windows.map(({ limit, windowMs }) => limit * Math.max(1, (to - from) / windowMs)),
+  );
+  return count / most;
+}
+
+async function misfortunes(world: World): Promise<void> {
+  const { plan, dice, clock } = world;
+  const until = clock.steady() + plan.faultyMs;
+  let next = clock.steady();
+  while (clock.steady() < until) {
+    if (clock.steady() >= next && plan.faults.length > 0) {
+      goWrong(world, dice.pick(plan.faults));
+      next = clock.steady() + dice.between(STEP_MS, 2 * plan.betweenFaultsMs);
+    }
+    relieveWitnesses(world);
+    await clock.advance(STEP_MS);
+  }
+}
+
+/** A witness has told what it knows. */
+function relieveWitnesses({ replicas, clock }: World): void {
+  for (const replica of replicas)
+    if (
+      replica.isWitness &&
+      replica.limiter.state().mode === "shared" &&
+      clock.steady() > replica.frozenUntil
+    )
+      replica.isWitness = false;
+}
+
+const alive = ({ replicas }: World): Replica[] =>
+  replicas.filter(({ isAlive, isStopping }) => isAlive && !isStopping);
+
+// oxlint-disable-next-line complexity -- a case for each fault
+function goWrong(world: World, fault: Fault): void {
+  const { dice, clock, server, replicas } = world;
+  const victims = alive(world).filter(({ isWitness }) => !isWitness);
+  const victim = victims.length > 0 ? dice.pick(victims) : undefined;
+  const isTelling = replicas.some(({ isWitness, isAlive }) => isWitness && isAlive);
+  const later = (mostMs: number, run: () => void): void => void clock.after(dice.between(50, mostMs), run);
+  note(world, `fault: ${fault} ${victim?.name ?? ""}`);
+  switch (fault) {
+    case "partition":
+    case "kill":
+    case "freeze":
+    case "deploy":
+    case "dead":
+      return victim && hitReplica(world, fault, victim, later);
+    case "surge":
+      if (alive(world).length < 5 && !isTelling) start(world, dice.between(0, 2));
+      return;
+    case "redis-slow":
+      server.slowMs = dice.pick([50, 150, 400]);
+      return later(3_000, () => void (server.slowMs = 0));
+    case "limits":
+      world.config = { ...world.config, windows: dice.pick([world.plan.windows, world.plan.laterWindows]) };
+      for (const replica of alive(world)) if (dice.chance(0.7)) replica.limiter.configure(world.config);
+      return;
+    case "replicas":
+      world.slots = dice.pick([world.plan.slots, world.plan.laterSlots]);
+      return;
+    case "outage":
+    case "redis-frozen":
+    case "redis-empty":
+    case "redis-restarted-empty":
+    case "failover":
+    case "clock-forward":
+    case "clock-back":
+      if (!isTelling) hitRedis(world, fault, later);
+  }
+}
+
+type Later = (mostMs: number, run: () => void) => void;
+
+function hitReplica(
+  world: World,
+  fault: "partition" | "kill" | "freeze" | "deploy" | "dead",
+  victim: Replica,
+  later: Later,
+): void {
+  const { dice, clock, replicas } = world;
+  switch (fault) {
+    case "partition":
+      victim.isPartitioned = true;
+      return later(6_000, () => void (victim.isPartitioned = false));
+    case "freeze":
+      victim.frozenUntil = clock.steady() + dice.between(50, dice.pick([400, 3_000]));
+      return;
+    case "kill":
+    case "dead":
+      victim.isAlive = false;
+      if (fault === "dead") {
+        const [other] = alive(world);
+        // An operator knows it.
+        if (other !== undefined)
+          later(500, () => void other.limiter.replicas(victim.name).catch(() => undefined));
+      }
+      return later(1_500, () => replace(world, victim));
+    case "deploy":
+      if (dice.chance(0.5) && !replicas.some(({ isWitness }) => isWitness)) start(world, victim.place);
+      victim.isStopping = true;
+      return later(300, () => {
+        void stop(victim).then(() => replace(world, victim));
+      });
+  }
+}
+
+async function stop(replica: Replica): Promise<void> {
+  await replica.limiter.close();
+  replica.isAlive = false;
+}
+
+function replace(world: World, victim: Replica): void {
+  const { place } = victim;
+  // A process that starts does not know that the clock of Redis has just been set forward.
+  const isTelling = world.replicas.some(({ isWitness, isAlive }) => isWitness && isAlive);
+  if (isTelling) return void world.clock.after(STEP_MS, () => replace(world, victim));
+  if (!world.isHealed && alive(world).length < world.plan.running) start(world, place);
+}
+
+function hitRedis(world: World, fault: Fault, later: Later): void {
+  const { server, dice } = world;
+  if (!server.isUp) return;
+  if (fault === "redis-frozen") {
+    server.frozenUntil = world.clock.steady() + dice.between(50, 3_000);
+    return;
+  }
+  if (fault === "outage") {
+    server.isUp = false;
+    return later(5_000, () => void (server.isUp = true));
+  }
+  // Data are lost: somebody who knew them is to be there. That all are dead or cut off then is conceded.
+  const witnesses = alive(world).filter(
+    ({ limiter, isPartitioned, frozenUntil }) =>
+      !isPartitioned && frozenUntil <= world.clock.steady() && limiter.state().mode === "shared",
+  );
+  const witness = witnesses.length > 0 ? dice.pick(witnesses) : undefined;
+  if (witness === undefined || server.frozenUntil > world.clock.steady()) return;
+  witness.isWitness = true;
+  server.slowMs = 0;
+  note(world, `witness: ${witness.name}`);
+  loseData(world, fault, later);
+}
+
+function loseData({ server, dice }: World, fault: Fault, later: Later): void {
+  if (fault === "clock-forward") server.skewMs += dice.pick([1_500, 5_000, 60_000]);
+  else if (fault === "clock-back") server.skewMs -= dice.pick([500, 5_000, 60_000]);
+  else if (fault === "redis-empty") server.data.restore(undefined);
+  else {
+    server.isUp = false;
+    server.data.replaceServer();
+    server.data.restore(fault === "failover" ? server.copy : undefined);
+    server.copy = undefined;
+    server.skewMs += dice.between(-2_000, 2_000);
+    later(1_500, () => void (server.isUp = true));
+  }
+}
+
+function heal(world: World): void {
+  const { server, replicas, plan } = world;
+  note(world, "all is well");
+  world.isHealed = true;
+  Object.assign(server, { isUp: true, slowMs: 0, frozenUntil: 0 });
+  for (const replica of replicas) Object.assign(replica, { isPartitioned: false, frozenUntil: 0 });
+  const there = alive(world);
+  for (const replica of there.slice(plan.running)) {
+    replica.isStopping = true;
+    void stop(replica);
+  }
+  for (let place = 0; place < plan.running; place++)
+    if (!there.slice(0, plan.running).some((one) => one.place === place)) start(world, place);
+  for (const replica of alive(world)) replica.limiter.configure(world.config);
+}

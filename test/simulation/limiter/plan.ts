@@ -1,0 +1,94 @@
+/** What a history is about: its limits, its settings, and what may go wrong in it. */
+import type { RateWindow } from "../../../src/ratelimit/rate-window.ts";
+import type { Dice } from "../../support/dice.ts";
+
+const FAULTS = [
+  "partition",
+  "kill",
+  "freeze",
+  "deploy",
+  "surge",
+  "dead",
+  "outage",
+  "redis-slow",
+  "redis-frozen",
+  "redis-empty",
+  "redis-restarted-empty",
+  "failover",
+  "clock-forward",
+  "clock-back",
+  "limits",
+  "replicas",
+] as const;
+export type Fault = (typeof FAULTS)[number];
+
+/** These are rarer than the others: after each, nothing but the escrow is granted for a while. */
+const RARE: readonly Fault[] = [
+  "redis-empty",
+  "redis-restarted-empty",
+  "failover",
+  "clock-forward",
+  "clock-back",
+  "limits",
+  "replicas",
+];
+
+export interface Plan {
+  readonly windows: readonly RateWindow[];
+  /** In force for new processes, once the limits change. */
+  readonly laterWindows: readonly RateWindow[];
+  readonly slots: number;
+  readonly laterSlots: number;
+  readonly running: number;
+  readonly arrivalMs: number;
+  readonly leaseMs: number;
+  readonly timeoutMs: number;
+  readonly degradedForMs: number;
+  readonly faults: readonly Fault[];
+  readonly betweenFaultsMs: number;
+  /** How many permits each replica asks for at once; 0: it asks for none. */
+  readonly dispatchers: readonly number[];
+  readonly faultyMs: number;
+  /** Permits whose calls never say how they ended. */
+  readonly unsettled: number;
+}
+
+const window = (limit: number, windowMs: number): RateWindow => ({ name: `${windowMs}ms`, limit, windowMs });
+
+const LIMITS: readonly (readonly RateWindow[])[] = [
+  [window(40, 1_000), window(120, 5_000)],
+  [window(40, 1_000), window(120, 5_000)],
+  [window(10, 1_000)],
+  [window(12, 600), window(40, 1_900), window(100, 6_000)],
+  [window(45, 5_000), window(15, 1_000)],
+  [window(40, 4_000)],
+];
+
+export function drawPlan(dice: Dice): Plan {
+  const windows = dice.pick(LIMITS);
+  const mayRare = dice.some(RARE);
+  const slots = dice.pick([3, 4]);
+  const factor = dice.pick([0.5, 0.8, 1.5]);
+  return {
+    windows,
+    laterWindows: windows.map((one) => ({ ...one, limit: Math.floor(one.limit * factor) })),
+    slots,
+    laterSlots: dice.pick([2, 3, 5]),
+    running: 3,
+    arrivalMs: 100,
+    leaseMs: 400,
+    timeoutMs: 150,
+    degradedForMs: 2_500,
+    faults: dice
+      .some(FAULTS)
+      .filter((fault) => !RARE.includes(fault) || (mayRare.includes(fault) && dice.chance(0.5))),
+    betweenFaultsMs: dice.pick([800, 3_000]),
+    dispatchers: dice.pick([
+      [3, 3, 3],
+      [4, 0, 0],
+      [2, 1, 0],
+    ]),
+    faultyMs: dice.pick([3_000, 6_000, 12_000]),
+    unsettled: dice.pick([0, 0, 0.1, 1]),
+  };
+}

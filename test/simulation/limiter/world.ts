@@ -1,0 +1,251 @@
+/** One history's world: the clock, Redis and the way to it, the replicas, and the upstream that counts. */
+import { readFileSync } from "node:fs";
+
+import type { Clock } from "../../../src/process/clock.ts";
+import type { LimiterConfig, Permit } from "../../../src/ratelimit/limiter.ts";
+import { createRedisLimiter, type RunLimiter } from "../../../src/ratelimit/redis-limiter.ts";
+import { createSharedLimiter, type SharedLimiter } from "../../../src/ratelimit/shared-limiter.ts";
+import type { Dice } from "../../support/dice.ts";
+import { createFakeClock, type FakeClock, promisesSettled } from "../../support/fake-clock.ts";
+import { createScriptRedis, type ScriptData, type ScriptRedis } from "../../support/script-redis.ts";
+import type { Plan } from "./plan.ts";
+
+const LUA = readFileSync(new URL("../../../src/ratelimit/lua/limiter.lua", import.meta.url), "utf8");
+const NAMESPACE = "test:";
+
+interface Server {
+  readonly data: ScriptRedis;
+  isUp: boolean;
+  /** Commands wait until then. */
+  frozenUntil: number;
+  slowMs: number;
+  skewMs: number;
+  /** A copy that lags: what a failover goes on with. */
+  copy: ScriptData | undefined;
+}
+
+export interface Replica {
+  readonly name: string;
+  readonly place: number;
+  readonly limiter: SharedLimiter;
+  isAlive: boolean;
+  isStopping: boolean;
+  isPartitioned: boolean;
+  frozenUntil: number;
+  /** It is to tell Redis what Redis has lost: nothing happens to it until it has. */
+  isWitness: boolean;
+  /** When each of its dispatchers last heard anything. */
+  lastHeardAt: number;
+}
+
+/** What the script was asked, and what it answered. */
+export interface ScriptCall {
+  readonly at: number;
+  readonly keys: readonly string[];
+  readonly args: readonly string[];
+  readonly reply: string;
+}
+
+export interface World {
+  observe?: ((call: ScriptCall) => void) | undefined;
+  readonly plan: Plan;
+  readonly dice: Dice;
+  readonly clock: FakeClock;
+  readonly server: Server;
+  readonly replicas: Replica[];
+  readonly arrivals: { readonly at: number; readonly id: string }[];
+  readonly log: string[];
+  readonly problems: string[];
+  config: LimiterConfig;
+  slots: number;
+  started: number;
+  /** Nothing goes wrong any more. */
+  isHealed: boolean;
+}
+
+export function createWorld(plan: Plan, dice: Dice, lua = LUA): World {
+  const clock = createFakeClock(1_000_000, { letRun: promisesSettled });
+  const server: Server = {
+    isUp: true,
+    frozenUntil: 0,
+    slowMs: 0,
+    skewMs: dice.between(-100_000, 100_000),
+    copy: undefined,
+    data: createScriptRedis(lua, () => clock.steady() + server.skewMs),
+  };
+  const world: World = {
+    plan,
+    dice,
+    clock,
+    server,
+    replicas: [],
+    arrivals: [],
+    log: [],
+    problems: [],
+    config: { windows: plan.windows, perDay: new Map(), arrivalMs: plan.arrivalMs },
+    slots: plan.slots,
+    started: 0,
+    isHealed: false,
+  };
+  if (plan.faults.includes("failover")) copyNow(world);
+  return world;
+}
+
+function copyNow({ server, clock, dice }: Pick<World, "server" | "clock" | "dice">): void {
+  clock.after(dice.between(300, 900), () => {
+    server.copy = server.data.snapshot();
+    copyNow({ server, clock, dice });
+  });
+}
+
+export function note(world: World, text: string): void {
+  world.log.push(`${world.clock.steady() - 1_000_000} ${text}`);
+}
+
+export function start(world: World, place: number): Replica {
+  const { plan, clock } = world;
+  const name = `p${++world.started}`;
+  // Held by what follows, and set at the end: the limiter speaks at once.
+  // oxlint-disable-next-line typescript/no-unsafe-type-assertion
+  const replica = {
+    name,
+    place,
+    isAlive: true,
+    isStopping: false,
+    isPartitioned: false,
+    frozenUntil: 0,
+    isWitness: false,
+    lastHeardAt: clock.steady(),
+  } as Replica;
+  const own = clockOf(world, replica);
+  const run = wayToRedis(world, replica);
+  const limiter = createSharedLimiter({
+    origin: "api",
+    config: world.config,
+    ask: createRedisLimiter(run, NAMESPACE, "api"),
+    clock: own,
+    process: name,
+    replicas: world.slots,
+    degradedReserve: 0.05,
+    degradedForMs: plan.degradedForMs,
+    leaseMs: plan.leaseMs,
+    timeoutMs: plan.timeoutMs,
+    ledger: { retentionMs: 1_000_000, maxRecords: 1_000_000 },
+    warn: (message) => note(world, `${name}: ${message}`),
+  });
+  Object.assign(replica, { limiter });
+  world.replicas.push(replica);
+  note(world, `${name} starts at place ${place}`);
+  const wake = new Set<() => void>();
+  limiter.onChange(() => {
+    for (const one of wake) one();
+  });
+  const count = plan.dispatchers[place % plan.dispatchers.length] ?? 0;
+  for (let index = 0; index < count; index++) void dispatch(world, replica, own, wake);
+  if (count > 0) limiter.announce([{ app: "app", priority: "interactive", count }]);
+  return replica;
+}
+
+/** A replica's own clock: it has its own epoch and speed, and nothing is called back while the process stands still. */
+function clockOf(world: World, replica: Replica): Clock {
+  const { clock, dice } = world;
+  const offset = dice.between(-1_000_000, 1_000_000);
+  const speed = 1 + dice.between(-5, 5) / 10_000;
+  const steady = (): number => Math.floor(clock.steady() * speed) + offset;
+  return {
+    now: steady,
+    steady,
+    after: (delayMs, callback) =>
+      clock.after(Math.max(0, Math.ceil(delayMs / speed)), () => deliver(world, replica, callback)),
+  };
+}
+
+/** Calls back in a replica: not where it has died, and later where it stands still. */
+function deliver(world: World, replica: Replica, callback: () => void): void {
+  if (!replica.isAlive) return;
+  const now = world.clock.steady();
+  if (now >= replica.frozenUntil) return callback();
+  world.clock.after(replica.frozenUntil - now, () => deliver(world, replica, callback));
+}
+
+function delay({ dice, server, isHealed }: World, isWitness: boolean): number {
+  if (isWitness || isHealed) return dice.between(1, 20);
+  return (
+    dice.between(1, dice.chance(0.05) ? 400 : 20) + (server.slowMs > 0 ? dice.between(0, server.slowMs) : 0)
+  );
+}
+
+function wayToRedis(world: World, replica: Replica): RunLimiter {
+  const { clock, server, dice } = world;
+  const limitCalls = (count: number, ...words: string[]): Promise<string> =>
+    new Promise((resolve, reject) => {
+      const refuse = (): void => {
+        clock.after(5, () => deliver(world, replica, () => reject(new Error("refused"))));
+      };
+      function arrive(): void {
+        const now = clock.steady();
+        if (replica.isPartitioned) return;
+        if (!server.isUp) return dice.chance(0.5) ? refuse() : undefined;
+        if (now < server.frozenUntil) return void clock.after(server.frozenUntil - now, arrive);
+        const [keys, args] = [words.slice(0, count), words.slice(count)];
+        const reply = server.data.run(keys, args);
+        world.observe?.({ at: now + server.skewMs, keys, args, reply });
+        clock.after(delay(world, replica.isWitness), () => {
+          if (!replica.isPartitioned) deliver(world, replica, () => resolve(reply));
+        });
+      }
+      if (replica.isPartitioned) return;
+      clock.after(delay(world, replica.isWitness), () => {
+        try {
+          arrive();
+        } catch (error) {
+          world.problems.push(error instanceof Error ? (error.stack ?? error.message) : String(error));
+        }
+      });
+    });
+  // The script is all that a limiter asks of Redis.
+  // oxlint-disable-next-line typescript/no-unsafe-type-assertion
+  return (_, __, command) => command({ limitCalls } as never);
+}
+
+/** Asks for permits and sends calls, one after the other, as long as the replica lives. */
+async function dispatch(world: World, replica: Replica, own: Clock, wake: Set<() => void>): Promise<void> {
+  const { plan, dice } = world;
+  const request = {
+    ...({ app: "app", priority: "interactive", resource: "listings", cause: "miss", query: "q" } as const),
+    leave: plan.windows.map(() => 0),
+  };
+  while (replica.isAlive && !replica.isStopping) {
+    const acquired = await replica.limiter.acquire(request);
+    replica.lastHeardAt = world.clock.steady();
+    if (acquired.kind === "permit") await send(world, replica, own, acquired.permit);
+    else
+      await new Promise<void>((resolve) => {
+        const go = (): void => {
+          wake.delete(go);
+          resolve();
+        };
+        wake.add(go);
+        own.after(Math.max(dice.between(0, 5), acquired.until - own.steady()), go);
+      });
+  }
+}
+
+async function send(world: World, replica: Replica, own: Clock, permit: Permit): Promise<void> {
+  const { clock, dice, plan, arrivals } = world;
+  if (dice.chance(0.03)) return replica.limiter.release(permit);
+  // Until it is connected.
+  await new Promise<void>((resolve) => own.after(dice.between(0, dice.chance(0.1) ? 90 : 3), resolve));
+  if (own.steady() > (permit.sendBy ?? 0)) return replica.limiter.release(permit);
+  const departedAt = own.steady();
+  // It arrives also if the process dies meanwhile.
+  const onTheWayMs = dice.between(0, dice.chance(0.1) ? plan.arrivalMs / 4 - 1 : 3);
+  clock.after(onTheWayMs, () => void arrivals.push({ at: clock.steady(), id: permit.id }));
+  if (dice.chance(plan.unsettled)) return;
+  const answered = onTheWayMs + dice.between(1, dice.chance(0.1) ? 200 : 5);
+  const ended = (): void => {
+    const ms = own.steady() - departedAt;
+    replica.limiter.complete(permit, { status: 200, durationMs: ms, arrivedAfterMs: ms });
+  };
+  own.after(answered, ended);
+}

@@ -1,0 +1,96 @@
+import { describe, expect, it } from "vitest";
+
+import type { LimiterConfig, Permit, PermitRequest } from "../../../src/ratelimit/limiter.ts";
+import { createLocalLimiter } from "../../../src/ratelimit/local-limiter.ts";
+import { createMemoryLedger } from "../../../src/usage/memory-ledger.ts";
+import { createFakeClock } from "../../support/fake-clock.ts";
+
+const config: LimiterConfig = {
+  windows: [{ name: "1m", limit: 3, windowMs: 60_000 }],
+  perDay: new Map([["daily", 1]]),
+  arrivalMs: 1_000,
+};
+const request = (more: Partial<PermitRequest> = {}): PermitRequest => ({
+  ...({
+    app: "app",
+    priority: "interactive",
+    resource: "listings",
+    cause: "miss",
+    query: "q",
+    leave: [],
+  } as const),
+  ...more,
+});
+
+function setUp() {
+  const clock = createFakeClock();
+  const ledger = createMemoryLedger({ retentionMs: 1e9, maxRecords: 1_000, now: clock.now });
+  const create = (process: string) => createLocalLimiter({ origin: "api", config, ledger, clock, process });
+  return { clock, create, limiter: create("one") };
+}
+
+async function permit(limiter: ReturnType<typeof createLocalLimiter>): Promise<Permit> {
+  const acquired = await limiter.acquire(request());
+  if (acquired.kind === "wait") throw new Error(acquired.reason);
+  return acquired.permit;
+}
+
+describe("the limiter of a process without Redis", () => {
+  it("says when the next permit is free: a window after the first call arrived", async () => {
+    const { clock, limiter } = setUp();
+    const first = await permit(limiter);
+    await clock.advance(100);
+    limiter.complete(first, { status: 200, durationMs: 100, arrivedAfterMs: 40 });
+    await permit(limiter);
+    await permit(limiter);
+    const arrivedAt = clock.steady() - 60;
+    expect(await limiter.acquire(request())).toEqual({
+      kind: "wait",
+      until: arrivedAt + 60_001,
+      reason: "budget",
+    });
+    await clock.advance(60_001 - 60);
+    await permit(limiter);
+    expect(limiter.state().windows[0]).toMatchObject({ spent: 3, remaining: 0 });
+  });
+
+  it("counts over a restart what was sent before, from the latest possible arrival where the process was killed", async () => {
+    const { clock, create, limiter } = setUp();
+    await permit(limiter);
+    await permit(limiter);
+    limiter.release(await permit(limiter));
+    await clock.advance(10);
+    const next = create("two");
+    await permit(next);
+    expect(await next.acquire(request())).toMatchObject({ kind: "wait", reason: "budget" });
+    // The two that were killed count until a window after they can have arrived.
+    await clock.advance(60_000);
+    expect(next.state().windows[0]).toMatchObject({ spent: 3 });
+    await clock.advance(1_000);
+    expect(next.state().windows[0]).toMatchObject({ spent: 0 });
+  });
+
+  it("leaves what is to be left, and keeps an app to its day", async () => {
+    const { limiter } = setUp();
+    await permit(limiter);
+    expect(await limiter.acquire(request({ leave: [2] }))).toMatchObject({
+      kind: "wait",
+      reason: "reserved",
+    });
+    expect(await limiter.acquire(request({ app: "daily", leave: [1] }))).toMatchObject({ kind: "permit" });
+    expect(await limiter.acquire(request({ app: "daily" }))).toMatchObject({
+      kind: "wait",
+      reason: "per-day",
+    });
+    await permit(limiter);
+    await limiter.acquireAnyway(request());
+    expect(limiter.state().windows[0]).toMatchObject({
+      spent: 4,
+      remaining: 0,
+      byApp: new Map([
+        ["app", 3],
+        ["daily", 1],
+      ]),
+    });
+  });
+});

@@ -1,0 +1,46 @@
+import fc from "fast-check";
+import { expect, it } from "vitest";
+
+import { createSlidingWindowLog } from "../../../src/ratelimit/sliding-window.ts";
+
+const calls = fc.array(
+  fc.record({
+    id: fc.integer({ min: 0, max: 15 }).map(String),
+    app: fc.constantFrom("a", "b"),
+    at: fc.integer({ min: 0, max: 100 }),
+    isDropped: fc.boolean(),
+  }),
+);
+
+it("counts exactly what a plain list of calls counts, and knows when each leaves the window", () => {
+  fc.assert(
+    fc.property(
+      calls,
+      fc.integer({ min: 0, max: 120 }),
+      fc.integer({ min: 1, max: 60 }),
+      (all, now, windowMs) => {
+        const log = createSlidingWindowLog();
+        const plain = new Map<string, { app: string; at: number }>();
+        for (const { id, app, at, isDropped } of all) {
+          if (isDropped) {
+            log.drop(id);
+            plain.delete(id);
+          } else {
+            log.enter(id, app, at);
+            plain.set(id, { app, at });
+          }
+        }
+        const within = [...plain.values()]
+          .filter(({ at }) => at > now - windowMs)
+          .toSorted((x, y) => x.at - y.at);
+        expect(log.spent(windowMs, now)).toBe(within.length);
+        expect(log.spent(windowMs, now, "a")).toBe(within.filter(({ app }) => app === "a").length);
+        const freeAt = within.map(({ at }) => Math.min(at, now) + windowMs + 1);
+        expect(log.freeInstants(windowMs, now, 100)).toEqual(freeAt);
+        expect(log.freeAt(windowMs, now, { count: 2 })).toBe(freeAt[1]);
+        log.forget(now - windowMs);
+        expect(log.spent(windowMs, now)).toBe(within.length);
+      },
+    ),
+  );
+});
