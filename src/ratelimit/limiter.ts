@@ -40,7 +40,7 @@ export interface Permit {
   readonly id: string;
   readonly request: PermitRequest;
   /**
-   * The latest instant (steady clock) at which the call may be written to a connected socket. The clock is read in the
+   * The latest instant (monotonic clock) at which the call may be written to a connected socket. The clock is read in the
    * tick that writes: a process may have stood still before it.
    */
   readonly sendBy?: number;

@@ -41,14 +41,14 @@ export function createLocalLimiter({ origin, config, ledger, clock, process }: L
 
   function fill(): SlidingWindowLog {
     const filled = createSlidingWindowLog();
-    const [now, steady] = [clock.now(), clock.steady()];
+    const [now, monotonic] = [clock.now(), clock.monotonic()];
     const since = now - keptMs() - LONGEST_ARRIVAL_MS;
     const news = ledger.follow({ origin, own: `${process}.`, since }).news();
     for (const { id, app, at, completion } of news?.entered ?? []) {
       // A call that never ended may have arrived as late as possible. A clock that was ahead wrote nothing later than now.
       const latest = completion?.arrivedAt ?? at + current.arrivalMs;
       const arrived = Math.min(latest, now + current.arrivalMs);
-      filled.enter(id, app, arrived - now + steady + ROUNDING_MS);
+      filled.enter(id, app, arrived - now + monotonic + ROUNDING_MS);
     }
     return filled;
   }
@@ -66,16 +66,16 @@ export function createLocalLimiter({ origin, config, ledger, clock, process }: L
 
   return {
     async acquire(request) {
-      const now = clock.steady();
+      const now = clock.monotonic();
       const refusal = refuse(log, current, request, now);
       return refusal ?? { kind: "permit", permit: permit(request, now) };
     },
-    acquireAnyway: async (request) => permit(request, clock.steady()),
+    acquireAnyway: async (request) => permit(request, clock.monotonic()),
     complete({ id, request }, { status, durationMs, arrivedAfterMs }) {
       // The time of day first: a process that stands still in between counts longer here than the ledger shows.
       const sinceArrivalMs = durationMs - arrivedAfterMs;
       const arrivedAt = clock.now() - sinceArrivalMs;
-      log.enter(id, request.app, clock.steady() - sinceArrivalMs);
+      log.enter(id, request.app, clock.monotonic() - sinceArrivalMs);
       ledger.complete(id, { status, durationMs, arrivedAt });
       changed();
     },
@@ -84,7 +84,7 @@ export function createLocalLimiter({ origin, config, ledger, clock, process }: L
       ledger.complete(id, { status: "unsent", durationMs: 0, arrivedAt: clock.now() });
       changed();
     },
-    state: () => stateOf(log, current, clock.steady()),
+    state: () => stateOf(log, current, clock.monotonic()),
     announce: () => undefined,
     onChange(listener) {
       changed = listener;

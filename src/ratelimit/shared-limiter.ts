@@ -73,13 +73,13 @@ export function createSharedLimiter(options: SharedLimiterOptions): SharedLimite
       return acquired.kind === "permit" ? acquired.permit : alone(side, request);
     },
     complete(permit, end) {
-      const now = options.clock.steady();
+      const now = options.clock.monotonic();
       side.own.end(permit.id, permit.request.app, now, end);
       side.endsAt = Math.min(side.endsAt, now + ENDS_MS);
       wake(side);
     },
     release(permit) {
-      const now = options.clock.steady();
+      const now = options.clock.monotonic();
       side.own.end(permit.id, permit.request.app, now, undefined);
       side.endsAt = now;
       wake(side);
@@ -109,7 +109,7 @@ export function createSharedLimiter(options: SharedLimiterOptions): SharedLimite
 }
 
 async function admit(side: Side, admission: NonNullable<SharedLimiterOptions["admission"]>): Promise<void> {
-  const now = side.options.clock.steady();
+  const now = side.options.clock.monotonic();
   for (const { id, ageMs } of await admission()) {
     const record = { resource: "listings", cause: "miss", query: "" } as const;
     const take = { ...record, id, app: "other", leave: [], perDay: undefined, isAnyway: true };
@@ -146,7 +146,7 @@ async function turn(side: Side): Promise<void> {
 async function oneTurn(side: Side): Promise<number> {
   if (!side.isReachable) return (await askTime(side)) ? 0 : RETRY_MS;
   if (!side.isJoined) return (await join(side)) ? 0 : RETRY_MS;
-  const now = side.options.clock.steady();
+  const now = side.options.clock.monotonic();
   const hasWork = side.pending.length > 0 || !side.toldWaiting || side.next !== undefined;
   const isWaiting = side.waiting.length > 0 || side.refusedAt !== undefined;
   const dueIn = Math.min(
@@ -161,7 +161,7 @@ async function oneTurn(side: Side): Promise<number> {
 /** Asks Redis. @returns nothing where there was no answer in time: then the answer is as if it had never come */
 async function ask(side: Side, request: Request): Promise<Reply | undefined> {
   const { clock, timeoutMs, ask: send } = side.options;
-  const askedAt = clock.steady();
+  const askedAt = clock.monotonic();
   if (request.kind !== "time" && side.last !== undefined)
     side.noEffectAfter = Math.max(
       side.noEffectAfter,
@@ -174,7 +174,7 @@ async function ask(side: Side, request: Request): Promise<Reply | undefined> {
       return undefined;
     }),
   );
-  const heardAt = clock.steady();
+  const heardAt = clock.monotonic();
   if (reply === undefined || heardAt > askedAt + timeoutMs) {
     failed(side, new Error(`no answer within ${timeoutMs} ms`));
     return undefined;
@@ -224,7 +224,7 @@ async function askTime(side: Side): Promise<boolean> {
 
 /** Redis' time is this at least. */
 function lowestTime({ last, options }: Side): number | undefined {
-  return last && last.time + (options.clock.steady() - last.heardAt);
+  return last && last.time + (options.clock.monotonic() - last.heardAt);
 }
 
 function common(side: Side): {
@@ -237,7 +237,7 @@ function common(side: Side): {
 
 async function join(side: Side): Promise<boolean> {
   const { clock, origin, warn } = side.options;
-  const askedAt = clock.steady();
+  const askedAt = clock.monotonic();
   const { hasJumped, isCutOff, windows, config } = side;
   const isFull = hasJumped || side.epoch !== side.serverEpoch;
   const keptMs = Math.max(config.perDay.size > 0 ? DAY_MS : 0, ...windows.map(({ ms }) => ms)) + JUMP_MS;
@@ -250,7 +250,7 @@ async function join(side: Side): Promise<boolean> {
       slot: mayClaim ? side.slot : undefined,
       sends: part,
       isFull,
-      digest: isFull ? digestOf(side, clock.steady()) : undefined,
+      digest: isFull ? digestOf(side, clock.monotonic()) : undefined,
       hasJumped,
     });
   let told = 0;
@@ -291,7 +291,7 @@ function digestOf(side: Side, now: number): Digest | undefined {
 }
 
 async function sync(side: Side): Promise<boolean> {
-  const askedAt = side.options.clock.steady();
+  const askedAt = side.options.clock.monotonic();
   const isLeaving = side.isClosing || side.next !== undefined;
   const pending = isLeaving ? [] : side.pending.splice(0);
   const isRenewing = askedAt >= side.renewAt;
@@ -328,7 +328,7 @@ async function sync(side: Side): Promise<boolean> {
 
 /** The command has failed, or Redis does not know this replica any more. */
 function giveUp(side: Side, pending: readonly Pending[], reply: Reply | undefined): false {
-  const now = side.options.clock.steady();
+  const now = side.options.clock.monotonic();
   // A permit whose grant was not heard is given back.
   side.endsAt = now;
   for (const { take } of pending) side.own.end(take.id, take.app, now, undefined);
@@ -346,11 +346,11 @@ function learn(
   { askedAt, isRenewing }: { readonly askedAt: number; readonly isRenewing: boolean },
 ): void {
   const { clock, leaseMs } = side.options;
-  if (side.own.hasEnded()) side.endsAt = Math.min(side.endsAt, clock.steady() + ENDS_MS);
+  if (side.own.hasEnded()) side.endsAt = Math.min(side.endsAt, clock.monotonic() + ENDS_MS);
   Object.assign(side, { acknowledgedAt: askedAt, quotas: reply.quotas, counts: reply.windows });
   if (reply.digest && side.last) side.digest = { counts: reply.digest, ...side.last };
   if (reply.state) {
-    Object.assign(side, { described: reply.state, describedAt: clock.steady() });
+    Object.assign(side, { described: reply.state, describedAt: clock.monotonic() });
     side.granted.clear();
   }
   if (!isRenewing) return;
@@ -361,7 +361,7 @@ function learn(
 }
 
 function answer(side: Side, pending: readonly Pending[], results: readonly TakeResult[]): void {
-  const now = side.options.clock.steady();
+  const now = side.options.clock.monotonic();
   for (const [index, { take, request, resolve }] of pending.entries()) {
     const result = results[index];
     if (result === undefined) throw new Error("the script answered fewer permits than were asked for");
@@ -416,7 +416,7 @@ async function replicas(side: Side, dead: string | undefined): Promise<readonly 
 
 function acquire(side: Side, request: PermitRequest, isAnyway: boolean): Promise<Acquired> {
   const { clock } = side.options;
-  const now = clock.steady();
+  const now = clock.monotonic();
   const take = takeOf(side, request, isAnyway);
   if (side.isClosing) return Promise.resolve({ kind: "wait", until: now + DAY_MS, reason: "joining" });
   if (side.isReachable)
@@ -431,8 +431,8 @@ function acquire(side: Side, request: PermitRequest, isAnyway: boolean): Promise
 async function close(side: Side): Promise<void> {
   const { clock, timeoutMs } = side.options;
   side.isClosing = true;
-  const giveUpAt = clock.steady() + 2 * timeoutMs;
-  while (!side.isClosed && clock.steady() < giveUpAt && (side.isJoined || side.own.known(0).length > 0)) {
+  const giveUpAt = clock.monotonic() + 2 * timeoutMs;
+  while (!side.isClosed && clock.monotonic() < giveUpAt && (side.isJoined || side.own.known(0).length > 0)) {
     const turned = new Promise<void>((resolve) => (side.onTurn = resolve));
     wake(side);
     await turned;
@@ -440,6 +440,6 @@ async function close(side: Side): Promise<void> {
   }
   side.isClosed = true;
   side.cancelTimer();
-  const until = clock.steady() + DAY_MS;
+  const until = clock.monotonic() + DAY_MS;
   for (const { resolve } of side.pending.splice(0)) resolve({ kind: "wait", until, reason: "joining" });
 }

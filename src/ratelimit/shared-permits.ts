@@ -27,7 +27,7 @@ export function permitOf(side: Side, id: string, request: PermitRequest, now: nu
 
 /** A permit that Redis did not grant. Its id is new: a command that failed may still grant the one that it asked for. */
 export function alone(side: Side, request: PermitRequest): Permit {
-  const now = side.options.clock.steady();
+  const now = side.options.clock.monotonic();
   const take = takeOf(side, request, true);
   side.own.enter(take, { now, latest: now + side.config.arrivalMs, wasTold: false });
   return permitOf(side, take.id, request, now);
@@ -35,7 +35,7 @@ export function alone(side: Side, request: PermitRequest): Permit {
 
 export function decideAlone(side: Side, take: Take, request: PermitRequest): Acquired {
   const { own, windows, options, slot } = side;
-  const now = options.clock.steady();
+  const now = options.clock.monotonic();
   if (take.isAnyway) return { kind: "permit", permit: alone(side, request) };
   if (slot === undefined) return { kind: "wait", until: now + STATE_MS, reason: "joining" };
   const tenure = tenureOf(side);
@@ -72,7 +72,7 @@ function overDay({ own, described }: Side, { app, perDay }: Take, now: number): 
 }
 
 export function stateOf(side: Side): LimiterState {
-  const now = side.options.clock.steady();
+  const now = side.options.clock.monotonic();
   const { described, describedAt, config, isJoined } = side;
   const isAlone = side.isCutOff && side.hasEverJoined;
   const mode = isJoined ? "shared" : isAlone ? "degraded" : "joining";

@@ -48,7 +48,7 @@ async function dispatch(): Promise<never> {
     if (acquired.kind === "permit") await send(acquired.permit);
     else {
       const waited = Promise.withResolvers<void>();
-      const cancel = clock.after(acquired.until - clock.steady(), waited.resolve);
+      const cancel = clock.after(acquired.until - clock.monotonic(), waited.resolve);
       await Promise.race([waited.promise, changed.promise]);
       cancel();
     }
@@ -58,11 +58,11 @@ async function dispatch(): Promise<never> {
 function send(permit: Permit): Promise<void> {
   return new Promise((resolve) => {
     const call = request({ port: settings.upstreamPort, host: "127.0.0.1", agent, path: `/${permit.id}` });
-    const startedAt = clock.steady();
+    const startedAt = clock.monotonic();
     call.on("socket", (socket) => {
       const write = (): void => {
         // The clock is read in the tick that writes to the connected socket.
-        if (clock.steady() <= (permit.sendBy ?? 0)) return void call.end();
+        if (clock.monotonic() <= (permit.sendBy ?? 0)) return void call.end();
         call.destroy();
         limiter.release(permit);
         resolve();
@@ -71,7 +71,7 @@ function send(permit: Permit): Promise<void> {
       else write();
     });
     call.on("response", (response) => {
-      const ms = clock.steady() - startedAt;
+      const ms = clock.monotonic() - startedAt;
       limiter.complete(permit, { status: 200, durationMs: ms, arrivedAfterMs: ms });
       response.resume();
       response.on("end", resolve);

@@ -42,11 +42,11 @@ export async function playHistory(
   const isShort = plan.windows.some(({ windowMs }) => windowMs <= plan.degradedForMs);
   // Until slots that were lost are free, and what was guessed has left.
   await clock.advance(plan.degradedForMs + (isShort ? 0 : longestMs) + longestMs + 3_000);
-  const from = clock.steady();
+  const from = clock.monotonic();
   const shortestMs = Math.min(...plan.windows.map(({ windowMs }) => windowMs));
   await clock.advance(longestMs * Math.ceil((8 * shortestMs) / longestMs));
   arrivals.sort((a, b) => a.at - b.at);
-  const used = usedFrom(world, from, clock.steady());
+  const used = usedFrom(world, from, clock.monotonic());
   for (const { limit, windowMs } of agreed(world)) {
     const most = mostWithin(
       arrivals.map(({ at }) => at),
@@ -100,12 +100,12 @@ function usedFrom({ config, arrivals }: World, from: number, to: number): number
 
 async function misfortunes(world: World): Promise<void> {
   const { plan, dice, clock } = world;
-  const until = clock.steady() + plan.faultyMs;
-  let next = clock.steady();
-  while (clock.steady() < until) {
-    if (clock.steady() >= next && plan.faults.length > 0) {
+  const until = clock.monotonic() + plan.faultyMs;
+  let next = clock.monotonic();
+  while (clock.monotonic() < until) {
+    if (clock.monotonic() >= next && plan.faults.length > 0) {
       goWrong(world, dice.pick(plan.faults));
-      next = clock.steady() + dice.between(STEP_MS, 2 * plan.betweenFaultsMs);
+      next = clock.monotonic() + dice.between(STEP_MS, 2 * plan.betweenFaultsMs);
     }
     relieveWitnesses(world);
     await clock.advance(STEP_MS);
@@ -118,7 +118,7 @@ function relieveWitnesses({ replicas, clock }: World): void {
     if (
       replica.isWitness &&
       replica.limiter.state().mode === "shared" &&
-      clock.steady() > replica.frozenUntil
+      clock.monotonic() > replica.frozenUntil
     )
       replica.isWitness = false;
 }
@@ -179,7 +179,7 @@ function hitReplica(
       victim.isPartitioned = true;
       return later(6_000, () => void (victim.isPartitioned = false));
     case "freeze":
-      victim.frozenUntil = clock.steady() + dice.between(50, dice.pick([400, 3_000]));
+      victim.frozenUntil = clock.monotonic() + dice.between(50, dice.pick([400, 3_000]));
       return;
     case "kill":
     case "dead":
@@ -217,7 +217,7 @@ function hitRedis(world: World, fault: Fault, later: Later): void {
   const { server, dice } = world;
   if (!server.isUp) return;
   if (fault === "redis-frozen") {
-    server.frozenUntil = world.clock.steady() + dice.between(50, 3_000);
+    server.frozenUntil = world.clock.monotonic() + dice.between(50, 3_000);
     return;
   }
   if (fault === "outage") {
@@ -227,10 +227,10 @@ function hitRedis(world: World, fault: Fault, later: Later): void {
   // Data are lost: somebody who knew them is to be there. That all are dead or cut off then is conceded.
   const witnesses = alive(world).filter(
     ({ limiter, isPartitioned, frozenUntil }) =>
-      !isPartitioned && frozenUntil <= world.clock.steady() && limiter.state().mode === "shared",
+      !isPartitioned && frozenUntil <= world.clock.monotonic() && limiter.state().mode === "shared",
   );
   const witness = witnesses.length > 0 ? dice.pick(witnesses) : undefined;
-  if (witness === undefined || server.frozenUntil > world.clock.steady()) return;
+  if (witness === undefined || server.frozenUntil > world.clock.monotonic()) return;
   witness.isWitness = true;
   server.slowMs = 0;
   note(world, `witness: ${witness.name}`);

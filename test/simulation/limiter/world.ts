@@ -71,7 +71,7 @@ export function createWorld(plan: Plan, dice: Dice, lua = LUA): World {
     slowMs: 0,
     skewMs: dice.between(-100_000, 100_000),
     copy: undefined,
-    data: createScriptRedis(lua, () => clock.steady() + server.skewMs),
+    data: createScriptRedis(lua, () => clock.monotonic() + server.skewMs),
   };
   const world: World = {
     plan,
@@ -99,7 +99,7 @@ function copyNow({ server, clock, dice }: Pick<World, "server" | "clock" | "dice
 }
 
 export function note(world: World, text: string): void {
-  world.log.push(`${world.clock.steady() - 1_000_000} ${text}`);
+  world.log.push(`${world.clock.monotonic() - 1_000_000} ${text}`);
 }
 
 export function start(world: World, place: number): Replica {
@@ -115,7 +115,7 @@ export function start(world: World, place: number): Replica {
     isPartitioned: false,
     frozenUntil: 0,
     isWitness: false,
-    lastHeardAt: clock.steady(),
+    lastHeardAt: clock.monotonic(),
   } as Replica;
   const own = clockOf(world, replica);
   const run = wayToRedis(world, replica);
@@ -151,10 +151,10 @@ function clockOf(world: World, replica: Replica): Clock {
   const { clock, dice } = world;
   const offset = dice.between(-1_000_000, 1_000_000);
   const speed = 1 + dice.between(-5, 5) / 10_000;
-  const steady = (): number => Math.floor(clock.steady() * speed) + offset;
+  const monotonic = (): number => Math.floor(clock.monotonic() * speed) + offset;
   return {
-    now: steady,
-    steady,
+    now: monotonic,
+    monotonic,
     after: (delayMs, callback) =>
       clock.after(Math.max(0, Math.ceil(delayMs / speed)), () => deliver(world, replica, callback)),
   };
@@ -163,7 +163,7 @@ function clockOf(world: World, replica: Replica): Clock {
 /** Calls back in a replica: not where it has died, and later where it stands still. */
 function deliver(world: World, replica: Replica, callback: () => void): void {
   if (!replica.isAlive) return;
-  const now = world.clock.steady();
+  const now = world.clock.monotonic();
   if (now >= replica.frozenUntil) return callback();
   world.clock.after(replica.frozenUntil - now, () => deliver(world, replica, callback));
 }
@@ -183,7 +183,7 @@ function wayToRedis(world: World, replica: Replica): RunLimiter {
         clock.after(5, () => deliver(world, replica, () => reject(new Error("refused"))));
       };
       function arrive(): void {
-        const now = clock.steady();
+        const now = clock.monotonic();
         if (replica.isPartitioned) return;
         if (!server.isUp) return dice.chance(0.5) ? refuse() : undefined;
         if (now < server.frozenUntil) return void clock.after(server.frozenUntil - now, arrive);
@@ -217,7 +217,7 @@ async function dispatch(world: World, replica: Replica, own: Clock, wake: Set<()
   };
   while (replica.isAlive && !replica.isStopping) {
     const acquired = await replica.limiter.acquire(request);
-    replica.lastHeardAt = world.clock.steady();
+    replica.lastHeardAt = world.clock.monotonic();
     if (acquired.kind === "permit") await send(world, replica, own, acquired.permit);
     else
       await new Promise<void>((resolve) => {
@@ -226,7 +226,7 @@ async function dispatch(world: World, replica: Replica, own: Clock, wake: Set<()
           resolve();
         };
         wake.add(go);
-        own.after(Math.max(dice.between(0, 5), acquired.until - own.steady()), go);
+        own.after(Math.max(dice.between(0, 5), acquired.until - own.monotonic()), go);
       });
   }
 }
@@ -236,15 +236,15 @@ async function send(world: World, replica: Replica, own: Clock, permit: Permit):
   if (dice.chance(0.03)) return replica.limiter.release(permit);
   // Until it is connected.
   await new Promise<void>((resolve) => own.after(dice.between(0, dice.chance(0.1) ? 90 : 3), resolve));
-  if (own.steady() > (permit.sendBy ?? 0)) return replica.limiter.release(permit);
-  const departedAt = own.steady();
+  if (own.monotonic() > (permit.sendBy ?? 0)) return replica.limiter.release(permit);
+  const departedAt = own.monotonic();
   // It arrives also if the process dies meanwhile.
   const onTheWayMs = dice.between(0, dice.chance(0.1) ? plan.arrivalMs / 4 - 1 : 3);
-  clock.after(onTheWayMs, () => void arrivals.push({ at: clock.steady(), id: permit.id }));
+  clock.after(onTheWayMs, () => void arrivals.push({ at: clock.monotonic(), id: permit.id }));
   if (dice.chance(plan.unsettled)) return;
   const answered = onTheWayMs + dice.between(1, dice.chance(0.1) ? 200 : 5);
   const ended = (): void => {
-    const ms = own.steady() - departedAt;
+    const ms = own.monotonic() - departedAt;
     replica.limiter.complete(permit, { status: 200, durationMs: ms, arrivedAfterMs: ms });
   };
   own.after(answered, ended);

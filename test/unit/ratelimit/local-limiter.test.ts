@@ -43,7 +43,7 @@ describe("the limiter of a process without Redis", () => {
     limiter.complete(first, { status: 200, durationMs: 100, arrivedAfterMs: 40 });
     await permit(limiter);
     await permit(limiter);
-    const arrivedAt = clock.steady() - 60;
+    const arrivedAt = clock.monotonic() - 60;
     expect(await limiter.acquire(request())).toEqual({
       kind: "wait",
       until: arrivedAt + 60_001,
