@@ -1,11 +1,14 @@
 /**
- * The budgets of both origins, and how they are shown to callers, operators and the cache.
+ * The budgets of both origins under the settings in force, and how operators and metrics are shown them.
  */
-import type { Allowance, Overview, ShareOfWindow } from "./ratelimit/allowance.ts";
-import type { AppTerms, Terms } from "./ratelimit/arbiter.ts";
-import { refusalOf } from "./ratelimit/refusal.ts";
-import { createThrottle, type Throttle, type ThrottleObserver } from "./ratelimit/throttle.ts";
-import { followingTerms } from "./ratelimit/terms.ts";
+import type { Config } from "./config/config.ts";
+import { originOf, type Resource } from "./interface/resources.ts";
+import type { Apps, AppsConfig } from "./ratelimit/apps.ts";
+import { type Budget, type BudgetConfig, type BudgetOptions, createBudget } from "./ratelimit/budgets.ts";
+import type { SharedCircuits } from "./ratelimit/circuits.ts";
+import type { Limiter, LimiterConfig } from "./ratelimit/limiter.ts";
+import { refusalOf } from "./ratelimit/problems.ts";
+import type { BudgetSources } from "./telemetry/metrics.ts";
 import {
   type OriginName,
   ORIGINS,
@@ -14,152 +17,97 @@ import {
   PRIORITIES,
   type Question,
 } from "./types.ts";
-import { originOf, type Resource } from "./interface/resources.ts";
-import type { BudgetSources } from "./telemetry/metrics.ts";
-import type { Clock } from "./process/clock.ts";
-import type { Config } from "./config/config.ts";
-import type { LiveSettings } from "./config/live.ts";
-
-interface Budget {
-  readonly allowance: Allowance;
-  readonly throttle: Throttle;
-  /** How many calls of an app have departed here. */
-  readonly departures: (app: string) => number;
-}
 
 export type Budgets = Readonly<Record<OriginName, Budget>>;
 
-export interface BudgetsOptions {
-  readonly settings: LiveSettings;
-  readonly clock: Clock;
-  readonly allowanceOf: (origin: OriginName, terms: Terms) => Allowance;
-  readonly observer: ThrottleObserver;
+export interface BudgetsOptions extends Omit<BudgetOptions, "limiter" | "sharedCircuits" | "probe"> {
+  readonly limiterOf: (origin: OriginName, config: LimiterConfig) => Limiter;
+  readonly circuitsOf: (origin: OriginName) => SharedCircuits;
+  /** Asks a question of the API, to try refused credentials. */
+  readonly probe: () => void;
 }
 
-/** The app of all callers that the settings do not list. */
-const UNLISTED_APP: AppTerms & { readonly id: string } = { id: OTHER_APP, weight: 1, perDay: null };
-/** From when a send is allowed until it departs, at the most; one that takes longer asks anew. */
+/** From the permit of a call until it departs, at most. A call that takes longer asks again. */
 const DEPARTURE_MS = 2_000;
 
-export function createBudgets(options: BudgetsOptions): Budgets {
-  const { settings, clock, allowanceOf, observer } = options;
+export function createBudgets(options: BudgetsOptions, config: Config): Budgets {
+  const { limiterOf, circuitsOf, probe } = options;
   const create = (origin: OriginName): Budget => {
-    const terms = followingTerms(settings.derive((config) => termsOf(origin, config)));
-    const allowance = allowanceOf(origin, terms);
-    const departures = new Map<string, number>();
-    const throttle = createThrottle({
-      allowance,
-      get concurrency() {
-        return settings.current().budget.concurrency;
+    const settings = budgetConfigOf(origin, config);
+    return createBudget(
+      {
+        ...options,
+        limiter: limiterOf(origin, settings),
+        sharedCircuits: circuitsOf(origin),
+        // The thumbnails need no credentials (interface, section 4.5).
+        probe: origin === "api" ? probe : () => undefined,
       },
-      get mode() {
-        return settings.current().budget.mode;
-      },
-      clock,
-      observer: {
-        ...observer,
-        departed(candidate, waitedMs) {
-          departures.set(candidate.app, (departures.get(candidate.app) ?? 0) + 1);
-          observer.departed(candidate, waitedMs);
-        },
-      },
-    });
-    return { allowance, throttle, departures: (app) => departures.get(app) ?? 0 };
+      settings,
+    );
   };
   return { api: create("api"), images: create("images") };
 }
 
-function termsOf(origin: OriginName, { apps, budget, upstream }: Config): Terms {
-  const known = new Map([...apps, UNLISTED_APP].map((app) => [app.id, app]));
+/** Puts new settings in force. */
+export function configureBudgets(budgets: Budgets, apps: Apps, config: Config): void {
+  apps.configure(appsConfigOf(config));
+  for (const origin of ORIGINS) budgets[origin].configure(budgetConfigOf(origin, config));
+}
+
+export function appsConfigOf({ apps, unlistedApps, metrics }: Config): AppsConfig {
+  return {
+    listed: apps,
+    defaultWeight: unlistedApps.weight,
+    maxUnlisted: unlistedApps.max,
+    unlistedLabels: metrics.unlistedApps,
+  };
+}
+
+function budgetConfigOf(origin: OriginName, { apps, budget, upstream }: Config): BudgetConfig {
+  const limits = apps.flatMap(({ id, perDay }) => (perDay === null ? [] : [[id, perDay] as const]));
   return {
     windows: origin === "api" ? budget.limit : budget.images,
-    apps: origin === "api" ? known : withoutDays(known),
+    // An app's limit for a day is about the API.
+    perDay: new Map(origin === "api" ? limits : []),
+    arrivalMs: DEPARTURE_MS + upstream.connectTimeoutMs + upstream.headerTimeoutMs,
+    concurrency: budget.concurrency,
+    mode: budget.mode,
     reserve: budget.reserve,
     maxCoolOffMs: budget.maxCoolOffMs,
-    leaseMs: DEPARTURE_MS + upstream.connectTimeoutMs + upstream.headerTimeoutMs,
   };
 }
 
-/** What an app may ask for in a day is about the API. */
-function withoutDays(apps: ReadonlyMap<string, AppTerms>): Terms["apps"] {
-  return new Map([...apps].map(([id, { weight }]) => [id, { weight, perDay: null }]));
-}
-
-/** What is left of a share changes with every send, here or at another replica: of those it is told after so long. */
-const SHARES_FOR_MS = 500;
-
-/** @returns what an app has left of its share of a resource's budget; the same array for a while */
-export function createShares(
-  budgets: Budgets,
-  settings: LiveSettings,
-  { monotonic }: Clock,
-): (app: string, resource: Resource) => readonly ShareOfWindow[] {
-  // Of other settings nothing is known any more.
-  const remembered = settings.derive(
-    () => new Map<string, { until: number; departures: number; shares: readonly ShareOfWindow[] }>(),
-  );
-  return (app, resource) => {
-    const origin = originOf(resource);
-    const key = `${origin} ${app}`;
-    const now = monotonic();
-    const known = remembered();
-    const held = known.get(key);
-    const departures = budgets[origin].departures(app);
-    if (held !== undefined && now < held.until && held.departures === departures) return held.shares;
-    const shares = budgets[origin].allowance.shareOf(app);
-    known.set(key, { until: now + SHARES_FOR_MS, departures, shares });
-    return shares;
-  };
-}
-
-/** @returns what part is left of a resource's budget, from 0 to 1, in the window that has least; told anew after a while */
-export function createBudgetLeft(budgets: Budgets, { monotonic }: Clock): (resource: Resource) => number {
-  const known = new Map<OriginName, { readonly until: number; readonly left: number }>();
-  return (resource) => {
-    const origin = originOf(resource);
-    const held = known.get(origin);
-    if (held !== undefined && monotonic() < held.until) return held.left;
-    const { windows } = budgets[origin].allowance.overview();
-    const left = Math.min(...windows.map(({ remaining, limit }) => remaining / limit));
-    known.set(origin, { until: monotonic() + SHARES_FOR_MS, left });
-    return left;
-  };
+/** @returns the part of a resource's budget that is left, from 0 to 1, in the window that has least */
+export function createBudgetLeft(budgets: Budgets): (resource: Resource) => number {
+  return (resource) => budgets[originOf(resource)].left();
 }
 
 /** @returns whether the upstream is left alone for now: it asked for that, or shows no sign of life */
 export function createIsCoolingOff(budgets: Budgets): (question: Question) => boolean {
-  return ({ query: { resource }, request: { app, priority } }) => {
-    const { throttle } = budgets[originOf(resource)];
-    const { forMs, why } = throttle.expect({ app, priority, resource });
-    return forMs > 0 && why === "cool-off";
-  };
+  return ({ query: { resource }, canonicalQuery }) =>
+    budgets[originOf(resource)].isCoolingOff({ resource, query: canonicalQuery });
 }
 
-/** How the budgets stand, as operators are shown it. Times in milliseconds. */
+/** The state of the budgets for operators. Times in milliseconds. */
 export function describeBudgets(budgets: Budgets, { budget }: Config): object {
   const origins = ORIGINS.map((origin) => {
-    const { allowance, throttle } = budgets[origin];
-    const { mode, windows, circuits } = allowance.overview();
-    const queue = PRIORITIES.map((priority) => [priority, throttle.queueLength(priority)] as const);
+    const { windows, ...rest } = budgets[origin].overview();
     const resource = origin === "images" ? "images" : "listings";
-    const { forMs, why } = throttle.expect({ app: OTHER_APP, priority: "interactive", resource });
-    const predictedWaitMs = Math.round(forMs);
+    const { forMs, why } = budgets[origin].expect({ app: OTHER_APP, priority: "interactive", resource });
     return [
       origin,
       {
-        mode,
-        windows,
-        queue: Object.fromEntries(queue),
-        predictedWaitMs,
+        ...rest,
+        windows: windows.map(({ reserved, ...window }) => ({ ...window, heldBack: reserved })),
+        predictedWaitMs: Math.round(forMs),
         waitsFor: forMs > 0 ? why : null,
-        circuits,
       },
     ] as const;
   });
   return { mode: budget.mode, reserve: budget.reserve, ...Object.fromEntries(origins) };
 }
 
-/** What a request of an app would wait now, and with which problem it would be refused. */
+/** @returns what predicts the wait of an app's request, and the problem with which it would be refused */
 export function createExpect(
   budgets: Budgets,
   current: () => Config,
@@ -167,22 +115,19 @@ export function createExpect(
   return (app, resource) => {
     const { budget, apps } = current();
     const priority = apps.find(({ id }) => id === app)?.priority ?? "interactive";
-    const { throttle } = budgets[originOf(resource)];
-    const expectation = throttle.expect({ app, priority, resource });
+    const expectation = budgets[originOf(resource)].expect({ app, priority, resource });
     const isRefused = budget.mode === "enforce" && expectation.forMs > budget.maxWaitMs;
-    const refusal = isRefused ? refusalOf(expectation, app).problem.code : undefined;
+    const refusal = isRefused ? refusalOf(expectation, app, 0).problem.code : undefined;
     return { waitMs: expectation.forMs, why: expectation.why, refusal };
   };
 }
 
-/** How the budgets stand, as metrics show it. */
+/** The state of the budgets for the metrics. */
 export function budgetSources(budgets: Budgets): BudgetSources {
-  const overviews = (): (Overview & { origin: OriginName })[] =>
-    ORIGINS.map((origin) => ({ origin, ...budgets[origin].allowance.overview() }));
   return {
     windows: () =>
-      overviews().flatMap(({ origin, windows }) =>
-        windows.map(({ name, limit, remaining }) => ({
+      ORIGINS.flatMap((origin) =>
+        budgets[origin].overview().windows.map(({ name, limit, remaining }) => ({
           window: windowLabel(origin, name),
           limit,
           remaining,
@@ -191,17 +136,15 @@ export function budgetSources(budgets: Budgets): BudgetSources {
     queue: () =>
       PRIORITIES.map((priority) => ({
         priority,
-        length: ORIGINS.reduce((sum, origin) => sum + budgets[origin].throttle.queueLength(priority), 0),
+        length: ORIGINS.reduce((sum, origin) => sum + budgets[origin].queueLength(priority), 0),
       })),
-    circuits: () => overviews().flatMap(circuitsOf),
+    circuits: () => ORIGINS.flatMap((origin) => circuitsOf(origin, budgets[origin])),
   };
 }
 
 /** Every circuit there can be, so that each is seen before it opens for the first time. */
-function circuitsOf({
-  origin,
-  circuits,
-}: Overview & { origin: OriginName }): ReturnType<BudgetSources["circuits"]> {
+function circuitsOf(origin: OriginName, budget: Budget): ReturnType<BudgetSources["circuits"]> {
+  const { circuits } = budget.overview();
   const scopes =
     origin === "api" ? (["origin", "listings", "sold", "areas"] as const) : (["origin", "images"] as const);
   return scopes.map((scope) => ({

@@ -84,7 +84,7 @@ export function createLifecycle(options: LifecycleOptions): Lifecycle {
       if (isPatient) await pause(clock, server.stopDelayMs);
       await drain(started.callers, server.drainTimeoutMs, options);
       // Before the store closes, because the budgets write there what was sent.
-      await Promise.all(ORIGINS.map((origin) => budgets[origin].allowance.close()));
+      await Promise.all(ORIGINS.map((origin) => budgets[origin].close()));
       await closeStore();
       await started.admin?.close(clock, 0);
     },
@@ -101,7 +101,7 @@ export function createLifecycle(options: LifecycleOptions): Lifecycle {
  * later, after a restart of Redis, stays ready and answers from its cache.
  */
 function isJoining(budgets: Budgets): boolean {
-  return ORIGINS.some((origin) => budgets[origin].allowance.overview().mode === "joining");
+  return ORIGINS.some((origin) => budgets[origin].overview().mode === "joining");
 }
 
 /** Waits for requests in flight, and for upstream calls without a caller, whose results the cache and the ledger need. */
@@ -112,7 +112,7 @@ async function drain(
 ): Promise<void> {
   const closeQueues = (): Problem => {
     const problem = new Problem("shutting-down", { retryAfterSeconds: 1, refusedHere: true });
-    for (const origin of ORIGINS) budgets[origin].throttle.close(problem);
+    for (const origin of ORIGINS) budgets[origin].stop(problem);
     return problem;
   };
   const endsAt = clock.monotonic() + drainMs;

@@ -1,11 +1,10 @@
 /**
  * Reload of the settings while the process runs. They are validated as a whole, then applied as a whole.
  */
-import { keptMs } from "./ratelimit/windows.ts";
 import type { Warm } from "./cache/warm.ts";
-import type { Budgets } from "./budgets.ts";
+import { type Budgets, configureBudgets } from "./budgets.ts";
+import type { Apps } from "./ratelimit/apps.ts";
 import { type ReadWarmItems, warmChanges, type WarmList } from "./warm-list.ts";
-import { ORIGINS } from "./types.ts";
 import type { Logger } from "./telemetry/log.ts";
 import type { Metrics } from "./telemetry/metrics.ts";
 import type { Clock } from "./process/clock.ts";
@@ -18,6 +17,7 @@ export interface ReloadOptions {
   readonly settings: LiveSettings;
   readonly keys: PrivateKeys;
   readonly budgets: Budgets;
+  readonly apps: Apps;
   readonly warm: Pick<Warm, "items" | "replace">;
   readonly readWarmItems: ReadWarmItems;
   readonly metrics: Metrics;
@@ -29,7 +29,7 @@ export interface ReloadOptions {
 export type ReloadNow = (by: "SIGHUP" | "request") => Reload<WarmList>;
 
 export function createReload(parts: ReloadOptions): ReloadNow {
-  const { settings, keys, budgets, warm, metrics, log, clock } = parts;
+  const { settings, keys, budgets, apps, warm, metrics, log, clock } = parts;
   metrics.config.inForce(clock.now());
 
   return function reload(by) {
@@ -54,10 +54,17 @@ export function createReload(parts: ReloadOptions): ReloadNow {
       ...(isNewKey && !isListed ? [{ path: "upstream.privateKey" }] : []),
       ...newWarm,
     ];
-    for (const origin of ORIGINS) budgets[origin].throttle.retune();
+    configureBudgets(budgets, apps, config);
     log.info({ by, changes: changes.map(describeChange) }, "Reload done. The new settings are in force.");
     return { ...reload, changes };
   };
+}
+
+const DAY_MS = 86_400_000;
+
+/** How long calls are remembered: apps may have a limit for a day. */
+function keptMs(windows: Config["budget"]["limit"]): number {
+  return Math.max(DAY_MS, ...windows.map(({ windowMs }) => windowMs));
 }
 
 /** @returns why valid settings cannot be applied while the process runs */

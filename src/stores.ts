@@ -1,15 +1,16 @@
 /**
  * Opens the store that the settings name, the ledger in it, and the limits of the budgets that live there.
  */
-import type { Allowance } from "./ratelimit/allowance.ts";
-import type { Terms } from "./ratelimit/arbiter.ts";
+import { type SharedCircuits, unsharedCircuits } from "./ratelimit/circuits.ts";
+import type { Limiter, LimiterConfig } from "./ratelimit/limiter.ts";
+import { createLocalLimiter } from "./ratelimit/local-limiter.ts";
+import { oldReplicasAreGone } from "./ratelimit/old-protocol.ts";
+import { createRedisCircuits } from "./ratelimit/redis-circuits.ts";
+import { createRedisLimiter, LIMITER_SCRIPTS, type ReplicaSlot } from "./ratelimit/redis-limiter.ts";
+import { createSharedLimiter, type SharedLimiter } from "./ratelimit/shared-limiter.ts";
+import { createLimiterLedger } from "./usage/redis-ledger.ts";
 import type { LedgerReader } from "./usage/ledger.ts";
-import { createLocalAllowance } from "./ratelimit/local-allowance.ts";
 import { createMemoryLedger } from "./usage/memory-ledger.ts";
-import { budgetKeys, createRedisBudget, readNews } from "./ratelimit/redis-budget.ts";
-import { createRedisLedger } from "./usage/redis-ledger.ts";
-import { BUDGET_SCRIPTS } from "./ratelimit/redis-scripts.ts";
-import { createSharedAllowance } from "./ratelimit/shared-allowance.ts";
 import { createSqliteLedger } from "./usage/sqlite-ledger.ts";
 import { createUnfailingLedger } from "./usage/unfailing-ledger.ts";
 import type { Backend } from "./cache/store/port.ts";
@@ -26,6 +27,7 @@ import { DatabaseInUse } from "./sqlite/database.ts";
 import { DataOfAnotherAccount } from "./sqlite/owner.ts";
 import type { Random } from "./process/random.ts";
 import { identityOf, redisNamespaces } from "./identity.ts";
+import { NAMESPACE } from "./query/key.ts";
 
 export interface OpenBackendOptions {
   readonly config: Config;
@@ -81,7 +83,10 @@ function openAlone(
       onDisk?.flush();
       await sqlite?.close();
     },
-    allowanceOf: (origin, terms) => createLocalAllowance({ origin, terms, ledger, clock, replica }),
+    limiterOf: (origin, limits) =>
+      createLocalLimiter({ origin, config: limits, ledger, clock, process: replica }),
+    circuitsOf: unsharedCircuits,
+    replicas: async () => [],
   };
 }
 
@@ -120,50 +125,65 @@ function openShared(redis: NonNullable<Config["redis"]>, options: OpenBackendOpt
   return {
     backend,
     claims,
-    ledger: createRedisLedger(service.run, namespaces.budget),
+    ledger: createLimiterLedger(service.run, namespaces.budget),
     async close() {
       for (const part of [claims, backend, service]) part.close();
     },
-    allowanceOf: sharedAllowances(service, replica, namespaces.budget, options),
+    ...sharedLimits(service, replica, namespaces.budget, options),
   };
 }
 
-/** @returns what opens the budget of an origin that all replicas share */
-function sharedAllowances(
+/** The limits and circuits that all replicas share. */
+function sharedLimits(
   service: RedisService,
   replica: string,
   namespace: string,
   { config, clock, observer }: OpenBackendOptions,
-): OpenedBackend["allowanceOf"] {
-  const { replicas, degradedShare, degradedForMs } = config.budget;
-  service.defineScripts(BUDGET_SCRIPTS);
-  return (origin, terms) => {
-    const common = { origin, terms, replicas, degradedForMs };
-    const allowance = createSharedAllowance({
-      ...common,
-      shared: createRedisBudget({
-        ...common,
-        run: service.run,
-        namespace,
+): Pick<OpenedBackend, "limiterOf" | "circuitsOf" | "replicas"> {
+  const { replicas, degradedReserve, degradedForMs } = config.budget;
+  const timeoutMs = config.redis?.timeoutMs ?? 0;
+  const limiters = new Map<OriginName, SharedLimiter>();
+  service.defineScripts(LIMITER_SCRIPTS);
+  return {
+    limiterOf(origin, limits) {
+      const windowMs = Math.max(...limits.windows.map((window) => window.windowMs));
+      const limiter = createSharedLimiter({
+        origin,
+        config: limits,
+        ask: createRedisLimiter(service.run, namespace, origin),
+        clock,
+        process: replica,
+        replicas,
+        degradedReserve,
+        degradedForMs,
+        leaseMs: SLOT_LEASE_MS,
+        timeoutMs,
         ledger: config.ledger,
-      }),
-      clock,
-      replica,
-      degradedShare,
-      report: observer.warn,
-    });
-    service.subscribe({
-      channels: [budgetKeys(namespace, origin).channel],
-      onMessage(_channel, text) {
-        const news = readNews(text);
-        if (news !== undefined) allowance.hear(news);
-      },
-      onGap: allowance.check,
-      onRecovery: allowance.check,
-    });
-    return allowance;
+        admission: () =>
+          oldReplicasAreGone({
+            run: service.run,
+            namespace: NAMESPACE,
+            origin,
+            windowMs,
+            degradedForMs,
+            clock,
+            warn: observer.warn,
+          }),
+        warn: observer.warn,
+      });
+      limiters.set(origin, limiter);
+      service.subscribe({ channels: [], onMessage: () => undefined, onRecovery: limiter.check });
+      return limiter;
+    },
+    circuitsOf: (origin) => createRedisCircuits({ redis: service, namespace, origin, process: replica }),
+    async replicas(dead) {
+      return (await limiters.get("api")?.replicas(dead)) ?? [];
+    },
   };
 }
+
+/** A slot of the budget is held for so long after the last message of its replica. */
+const SLOT_LEASE_MS = 1_000;
 
 function openSqlite(dataDir: string, options: OpenBackendOptions): SqliteBackend | undefined {
   const { config, clock, observer, metrics } = options;

@@ -329,8 +329,14 @@ export interface SendEnd {
  */
 export type Throttled = <T>(
   request: UpstreamRequest,
-  job: (ended: (end: SendEnd) => void) => Promise<T>,
+  job: (ended: (end: SendEnd) => void, permit: SendPermit) => Promise<T>,
 ) => Promise<T>;
+
+/** The permit of a call, as far as the call needs to know it. */
+export interface SendPermit {
+  /** Monotonic milliseconds: the call must not be sent later, because it would arrive after its permit has expired. */
+  readonly sendBy?: number | undefined;
+}
 
 /** What a flight brought, and how. */
 export interface FlightResult<T> {

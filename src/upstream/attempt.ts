@@ -63,12 +63,12 @@ export function createAttempt(options: AttemptOptions): Attempt {
     const origin = options.originOf(question.resource);
     const total = createTotalTimeout(options);
     const send = (asked: UpstreamQuestion, waiters = waiting): Promise<Outcome> =>
-      origin.throttled({ ...asked, waiting: waiters }, (ended) => {
+      origin.throttled({ ...asked, waiting: waiters }, (ended, { sendBy }) => {
         total.start();
         asked.departing();
         const answered: Departure["answered"] = (status, isUsable) =>
           refusedConditions.answered(asked, status, isUsable);
-        return call(asked, origin, { timedOut: total.signal, answered, ended }, options);
+        return call(asked, origin, { timedOut: total.signal, answered, ended, sendBy }, options);
       });
     try {
       const first = await send(question);
@@ -150,13 +150,14 @@ interface Departure {
   readonly timedOut: AbortSignal;
   readonly answered: (status: number, isUsable: boolean) => void;
   readonly ended: (end: SendEnd) => void;
+  readonly sendBy: number | undefined;
 }
 
 /** Signs and sends one request, judges the answer, and records the call. */
 async function call(
   question: UpstreamQuestion,
   origin: Origin,
-  { timedOut, answered, ended }: Departure,
+  { timedOut, answered, ended, sendBy }: Departure,
   options: AttemptOptions,
 ): Promise<Outcome> {
   const { clock, observer, maxCoolOffMs } = options;
@@ -190,6 +191,7 @@ async function call(
       url,
       headers: { ...outgoingHeaders(question.format, options.identity), ...conditionHeaders(question.held) },
       timedOut,
+      sendBy,
     });
     const now = clock.now();
     const { status, headers } = answer;

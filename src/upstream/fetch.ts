@@ -48,6 +48,8 @@ interface OutgoingRequest {
   readonly headers: Readonly<Record<string, string>>;
   /** Ends the request with `total-timeout`. */
   readonly timedOut: AbortSignal;
+  /** Monotonic milliseconds: the latest instant to send it. */
+  readonly sendBy?: number | undefined;
 }
 
 export type Fetch = (request: OutgoingRequest) => Promise<RawAnswer>;
@@ -119,8 +121,17 @@ function exchange(
     }
 
     outgoing.on("error", (error) => failWith(faultOf(error, outgoing.reusedSocket)));
+    /** Sends the head. Nothing is sent before `end`, so this is the moment that counts for the permit. */
+    function send(): void {
+      if (clock.monotonic() > (request.sendBy ?? Number.POSITIVE_INFINITY))
+        failWith(new UpstreamFault("stale-connection", "the permit expired before the connection was ready"));
+      else outgoing.end();
+    }
     outgoing.on("socket", (socket) => {
-      const connected = (): void => wait(limits.headerTimeoutMs, "header-timeout");
+      const connected = (): void => {
+        wait(limits.headerTimeoutMs, "header-timeout");
+        send();
+      };
       if (!socket.connecting) connected();
       else socket.once(client === https ? "secureConnect" : "connect", connected);
     });
@@ -139,7 +150,6 @@ function exchange(
       failWith(new UpstreamFault("malformed", "a protocol that was not asked for"));
     });
     if (request.timedOut.aborted) onTotal();
-    else outgoing.end();
   });
 }
 

@@ -23,6 +23,7 @@ import type {
   Observer,
   Question,
   SendEnd,
+  SendPermit,
   StreamSink,
   UpstreamFaultKind,
   UpstreamRequest,
@@ -85,11 +86,11 @@ export function createPassThrough(options: PassThroughOptions): PassThrough {
       },
     };
     // The permit is released as soon as the answer is complete, however slowly the caller reads it.
-    const passed = await origin.throttled(upstreamRequest, async (ended) => {
+    const passed = await origin.throttled(upstreamRequest, async (ended, { sendBy }) => {
       const record = createRecord(question, ended, options);
       const signedWith = options.credentials.version();
       try {
-        const sent = await send(question, origin, message);
+        const sent = await send(question, origin, message, sendBy);
         const { status, headAt, headers, body } = sent.answer;
         const verdict = judged(sent, question, signedWith, options);
         if (verdict.kind === "answer") {
@@ -194,6 +195,7 @@ type Send = (
   question: Question<Query | StreamedQuery>,
   origin: Origin,
   message: IncomingMessage,
+  sendBy: number | undefined,
 ) => Promise<Sent>;
 
 /** @returns a function that sends one request through the proxy and collects the answer */
@@ -201,12 +203,12 @@ function createSend(options: PassThroughOptions): Send {
   const exchanges = new WeakMap<IncomingMessage, Exchange>();
   const proxies = new Map<Origin, RequestHandler>();
 
-  return async function send({ request, query }, origin, message) {
+  return async function send({ request, query }, origin, message, sendBy) {
     const proxy = proxies.get(origin) ?? createProxy(origin, exchanges);
     proxies.set(origin, proxy);
 
     const { promise, resolve, reject } = Promise.withResolvers<RawAnswer>();
-    const limits = createLimits(options, request, reject);
+    const limits = createLimits(options, { ...request, sendBy }, reject);
     exchanges.set(message, {
       departed: limits.departed,
       answered: (response) => {
@@ -252,7 +254,7 @@ interface Limits {
 /** Ends an exchange at its time limits, at the caller's deadline, and when the caller hangs up. */
 function createLimits(
   { clock, connectTimeoutMs, headerTimeoutMs, bodyTimeoutMs, totalTimeoutMs }: PassThroughOptions,
-  { deadlineAt, gone }: Question["request"],
+  { deadlineAt, gone, sendBy }: Question["request"] & SendPermit,
   reject: (error: Error) => void,
 ): Limits {
   let outgoing: ClientRequest | undefined;
@@ -278,6 +280,13 @@ function createLimits(
   return {
     departed(sent) {
       outgoing = sent;
+      const check = (): void => {
+        if (clock.monotonic() > (sendBy ?? Number.POSITIVE_INFINITY))
+          fail(new UpstreamFault("stale-connection", "the permit expired before the connection was ready"));
+      };
+      // The head leaves when the connection is ready. This listener runs before the one that writes.
+      if (sent.socket?.connecting) sent.socket.prependOnceListener("connect", check);
+      else check();
       if (isOver) sent.destroy();
     },
     heard() {
