@@ -229,7 +229,7 @@ local function join()
   end
   for free = 1, request.replicas do
     state.slots[free] = state.slots[free] or {}
-    if not k and not state.slots[free].untilAt and fits(free) then
+    if not k and now >= state.openAt and not state.slots[free].untilAt and fits(free) then
       -- [7] What the last holder sent is no longer this slot's: Redis confirms a quota only when there is room for it.
       redis.call('DEL', slotKey(free))
       state.slots[free] = {
@@ -251,6 +251,8 @@ local function join()
 end
 
 local function isClosed(i)
+  -- Replicas that know of a loss may yet come.
+  if now < state.openAt then return true end
   if now < state.closedUntil and i == 1 then return true end
   return i > 1 and state.isUnknown and now < state.unknownUntil
 end
