@@ -36,6 +36,8 @@ describe("in the environment", () => {
     ],
     ["BUDGET_MAX_WAIT", "10", `budget.maxWait: found "10"; expected ${DURATION}`],
     ["BUDGET_CONCURRENCY", "0", "budget.concurrency: found 0; expected a whole number from 1 to 1000"],
+    ["APPS_DEFAULT", "1001", "apps.default: found 1001; expected a number above 0, at most 1000"],
+    ["APPS_MAX_UNLISTED", "1.5", 'apps.maxUnlisted: found "1.5"; expected a whole number from 0 to 10000'],
     ["REPLICAS", "0", "budget.replicas: found 0; expected a whole number from 1 to 1000"],
     ["REPLICAS", "two", 'budget.replicas: found "two"; expected a whole number from 1 to 1000'],
     ["BUDGET", "60", `budget.limit: found "60"; expected ${BUDGET}`],
@@ -239,6 +241,52 @@ describe("in the file", () => {
         "mayForceRefresh",
     ],
     [
+      "no apps at all",
+      "apps: 5",
+      "gateway.yaml:1: apps: found 5; expected a list of apps, or a section with default, maxUnlisted and listed",
+    ],
+    [
+      "a reserved app in a section of apps",
+      "apps:\n  listed:\n    - id: web\n    - id: other",
+      "gateway.yaml:4: apps.listed[1].id: found \"other\"; expected 1 to 64 letters, digits, '.', '_' or '-', and not the word other",
+    ],
+    [
+      "an app twice in a section of apps",
+      "apps:\n  listed:\n    - id: web\n    - id: web",
+      'gateway.yaml:4: apps.listed[1].id: "web" is the id of apps.listed[0] already; expected each id once',
+    ],
+    [
+      "an unknown key of an app in a section of apps",
+      "apps:\n  listed:\n    - { id: web, name: Web }",
+      "gateway.yaml:3: apps.listed[0].name: unknown setting; known in apps.listed[0]: id, weight, perDay, priority, " +
+        "mayForceRefresh",
+    ],
+    [
+      "an app as a key of the section of apps",
+      "apps: { web: { weight: 2 } }",
+      "gateway.yaml:1: apps.web: unknown setting; known in apps: default, maxUnlisted, listed",
+    ],
+    [
+      "unlisted apps without weight",
+      "apps: { default: 0 }",
+      "gateway.yaml:1: apps.default: found 0; expected a number above 0, at most 1000",
+    ],
+    [
+      "too many unlisted apps",
+      "apps: { maxUnlisted: 10001 }",
+      "gateway.yaml:1: apps.maxUnlisted: found 10001; expected a whole number from 0 to 10000",
+    ],
+    [
+      "too many labels of unlisted apps",
+      "metrics: { unlistedApps: 1001 }",
+      "gateway.yaml:1: metrics.unlistedApps: found 1001; expected a whole number from 0 to 1000",
+    ],
+    [
+      "more than half of the budget held back",
+      "budget: { degradedReserve: 0.51 }",
+      "gateway.yaml:1: budget.degradedReserve: found 0.51; expected a number from 0 to 0.5, such as 0.1",
+    ],
+    [
       "an app without weight",
       "apps: [{ id: web, weight: 0 }]",
       "gateway.yaml:1: apps[0].weight: found 0; expected a number above 0, at most 1000",
@@ -271,7 +319,7 @@ describe("in the file", () => {
     [
       "more than a whole",
       "budget:\n  degradedShare: 1.1",
-      "gateway.yaml:2: budget.degradedShare: found 1.1; expected a number from 0 to 1, such as 0.1, or nothing for 1/replicas",
+      "gateway.yaml:2: budget.degradedShare: found 1.1; expected a number from 0 to 1, such as 0.1, or nothing",
     ],
     [
       "bounds with nothing between them",

@@ -52,6 +52,7 @@ describe("defaults", () => {
       },
       query: { unknown: "forward", ignored: ["_", "key"] },
       apps: [],
+      unlistedApps: { weight: 1, max: 100 },
       cache: {
         maxBytes: 268_435_456,
         ttlMs: {
@@ -99,13 +100,15 @@ describe("defaults", () => {
         reserve: 0.1,
         replicas: 1,
         degradedShare: 1,
-        degradedForMs: 3_600_000,
+        degradedReserve: 0.05,
+        degradedForMs: 300_000,
         maxCoolOffMs: 300_000,
       },
       ledger: { retentionMs: 3_024_000_000, maxRecords: 500_000 },
       redis: null,
       dataDir: "./data",
       log: { level: "info" },
+      metrics: { unlistedApps: 20 },
     });
   });
 });
@@ -233,6 +236,27 @@ describe("an app", () => {
   });
 });
 
+describe("unlisted apps", () => {
+  const list = "[{ id: web, weight: 4 }]";
+
+  it.each([
+    ["a plain list", `apps: ${list}`, {}, { weight: 1, max: 100 }],
+    ["a section", `apps: { default: 2.5, maxUnlisted: 0, listed: ${list} }`, {}, { weight: 2.5, max: 0 }],
+    ["a section with the list alone", `apps: { listed: ${list} }`, {}, { weight: 1, max: 100 }],
+    ["a plain list and the environment", `apps: ${list}`, { APPS_DEFAULT: "0.5" }, { weight: 0.5, max: 100 }],
+    [
+      "a section and the environment, which wins",
+      `apps: { default: 2, maxUnlisted: 7, listed: ${list} }`,
+      { APPS_MAX_UNLISTED: "8" },
+      { weight: 2, max: 8 },
+    ],
+  ])("get their weight and number from %s", (_name, yaml, env, unlistedApps) => {
+    const config = load({ ...MINIMAL, ...env, CONFIG_FILE: "gateway.yaml" }, { "gateway.yaml": yaml });
+    expect(config.apps).toMatchObject([{ id: "web", weight: 4, perDay: null }]);
+    expect(config.unlistedApps).toEqual(unlistedApps);
+  });
+});
+
 describe("the part of the budget a replica has without Redis", () => {
   it.each([
     ["an equal one for each replica", {}, "{ replicas: 4 }", 0.25],
@@ -241,6 +265,12 @@ describe("the part of the budget a replica has without Redis", () => {
     ["what the settings say", { REPLICAS: "2" }, "{ degradedShare: 0.3 }", 0.3],
     ["nothing, where they say so", {}, "{ degradedShare: 0 }", 0],
     ["the whole, for a single replica", {}, "{ degradedShare: 1 }", 1],
+    [
+      "what the settings say, even if all parts exceed the whole",
+      { REPLICAS: "3" },
+      "{ degradedShare: 0.4 }",
+      0.4,
+    ],
     ["a tenth for each of ten", { REPLICAS: "10" }, "{ degradedShare: 0.1 }", 0.1],
   ])("is %s: %j, %s", (_, env, yaml, share) => {
     const config = load(
