@@ -36,8 +36,6 @@ describe("in the environment", () => {
     ],
     ["BUDGET_MAX_WAIT", "10", `budget.maxWait: found "10"; expected ${DURATION}`],
     ["BUDGET_CONCURRENCY", "0", "budget.concurrency: found 0; expected a whole number from 1 to 1000"],
-    ["APPS_DEFAULT", "1001", "apps.default: found 1001; expected a number above 0, at most 1000"],
-    ["APPS_MAX_UNLISTED", "1.5", 'apps.maxUnlisted: found "1.5"; expected a whole number from 0 to 10000'],
     ["REPLICAS", "0", "budget.replicas: found 0; expected a whole number from 1 to 1000"],
     ["REPLICAS", "two", 'budget.replicas: found "two"; expected a whole number from 1 to 1000'],
     ["BUDGET", "60", `budget.limit: found "60"; expected ${BUDGET}`],
@@ -220,63 +218,6 @@ describe("in the file", () => {
       'gateway.yaml:1: upstream.passThrough[0]: found "/areas"; expected a path below /listings, /sold or /areas, such as /listings/{serviceId}/similar or /areas/*',
     ],
     [
-      "a reserved app",
-      "apps:\n  - id: web\n  - id: other",
-      "gateway.yaml:3: apps[1].id: found \"other\"; expected 1 to 64 letters, digits, '.', '_' or '-', and not the word other",
-    ],
-    [
-      "an app without an id",
-      "apps:\n  - {}",
-      "gateway.yaml:2: apps[0].id: missing; expected 1 to 64 letters, digits, '.', '_' or '-', and not the word other",
-    ],
-    [
-      "an app twice",
-      "apps:\n  - id: web\n  - id: web",
-      'gateway.yaml:3: apps[1].id: "web" is the id of apps[0] already; expected each id once',
-    ],
-    [
-      "an unknown key of an app",
-      "apps:\n  - id: web\n    name: Web",
-      "gateway.yaml:3: apps[0].name: unknown setting; known in apps[0]: id, weight, perDay, priority, " +
-        "mayForceRefresh",
-    ],
-    [
-      "no apps at all",
-      "apps: 5",
-      "gateway.yaml:1: apps: found 5; expected a list of apps, or a section with default, maxUnlisted and listed",
-    ],
-    [
-      "a reserved app in a section of apps",
-      "apps:\n  listed:\n    - id: web\n    - id: other",
-      "gateway.yaml:4: apps.listed[1].id: found \"other\"; expected 1 to 64 letters, digits, '.', '_' or '-', and not the word other",
-    ],
-    [
-      "an app twice in a section of apps",
-      "apps:\n  listed:\n    - id: web\n    - id: web",
-      'gateway.yaml:4: apps.listed[1].id: "web" is the id of apps.listed[0] already; expected each id once',
-    ],
-    [
-      "an unknown key of an app in a section of apps",
-      "apps:\n  listed:\n    - { id: web, name: Web }",
-      "gateway.yaml:3: apps.listed[0].name: unknown setting; known in apps.listed[0]: id, weight, perDay, priority, " +
-        "mayForceRefresh",
-    ],
-    [
-      "an app as a key of the section of apps",
-      "apps: { web: { weight: 2 } }",
-      "gateway.yaml:1: apps.web: unknown setting; known in apps: default, maxUnlisted, listed",
-    ],
-    [
-      "unlisted apps without weight",
-      "apps: { default: 0 }",
-      "gateway.yaml:1: apps.default: found 0; expected a number above 0, at most 1000",
-    ],
-    [
-      "too many unlisted apps",
-      "apps: { maxUnlisted: 10001 }",
-      "gateway.yaml:1: apps.maxUnlisted: found 10001; expected a whole number from 0 to 10000",
-    ],
-    [
       "too many labels of unlisted apps",
       "metrics: { unlistedApps: 1001 }",
       "gateway.yaml:1: metrics.unlistedApps: found 1001; expected a whole number from 0 to 1000",
@@ -285,26 +226,6 @@ describe("in the file", () => {
       "more than half of the budget held back",
       "budget: { degradedReserve: 0.51 }",
       "gateway.yaml:1: budget.degradedReserve: found 0.51; expected a number from 0 to 0.5, such as 0.1",
-    ],
-    [
-      "an app without weight",
-      "apps: [{ id: web, weight: 0 }]",
-      "gateway.yaml:1: apps[0].weight: found 0; expected a number above 0, at most 1000",
-    ],
-    [
-      "an app that weighs too much",
-      "apps: [{ id: web, weight: 1000.5 }]",
-      "gateway.yaml:1: apps[0].weight: found 1000.5; expected a number above 0, at most 1000",
-    ],
-    [
-      "half a request a day",
-      "apps: [{ id: web, perDay: 0.5 }]",
-      "gateway.yaml:1: apps[0].perDay: found 0.5; expected a whole number above zero",
-    ],
-    [
-      "a priority that only the gateway gives",
-      "apps: [{ id: web, priority: refresh }]",
-      'gateway.yaml:1: apps[0].priority: found "refresh"; expected one of interactive, background',
     ],
     [
       "a percentage for a part",

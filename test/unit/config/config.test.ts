@@ -224,39 +224,6 @@ describe("values", () => {
   });
 });
 
-describe("an app", () => {
-  it("has a weight of 1, no limit of its own, callers who wait and take what is fresh, unless it says otherwise", () => {
-    const yaml =
-      "apps:\n  - id: web\n" +
-      "  - { id: sync, weight: 0.5, perDay: 2000, priority: background, mayForceRefresh: true }\n";
-    expect(overlay(yaml).apps).toEqual([
-      { id: "web", weight: 1, perDay: null, priority: "interactive", mayForceRefresh: false },
-      { id: "sync", weight: 0.5, perDay: 2_000, priority: "background", mayForceRefresh: true },
-    ]);
-  });
-});
-
-describe("unlisted apps", () => {
-  const list = "[{ id: web, weight: 4 }]";
-
-  it.each([
-    ["a plain list", `apps: ${list}`, {}, { weight: 1, max: 100 }],
-    ["a section", `apps: { default: 2.5, maxUnlisted: 0, listed: ${list} }`, {}, { weight: 2.5, max: 0 }],
-    ["a section with the list alone", `apps: { listed: ${list} }`, {}, { weight: 1, max: 100 }],
-    ["a plain list and the environment", `apps: ${list}`, { APPS_DEFAULT: "0.5" }, { weight: 0.5, max: 100 }],
-    [
-      "a section and the environment, which wins",
-      `apps: { default: 2, maxUnlisted: 7, listed: ${list} }`,
-      { APPS_MAX_UNLISTED: "8" },
-      { weight: 2, max: 8 },
-    ],
-  ])("get their weight and number from %s", (_name, yaml, env, unlistedApps) => {
-    const config = load({ ...MINIMAL, ...env, CONFIG_FILE: "gateway.yaml" }, { "gateway.yaml": yaml });
-    expect(config.apps).toMatchObject([{ id: "web", weight: 4, perDay: null }]);
-    expect(config.unlistedApps).toEqual(unlistedApps);
-  });
-});
-
 describe("the part of the budget a replica has without Redis", () => {
   it.each([
     ["an equal one for each replica", {}, "{ replicas: 4 }", 0.25],
