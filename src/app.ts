@@ -47,6 +47,7 @@ import type { Clock } from "./process/clock.ts";
 import type { Listening } from "./process/listen.ts";
 import type { Random } from "./process/random.ts";
 import { createConceal } from "./query/credentials.ts";
+import { type Apps, createApps } from "./ratelimit/apps.ts";
 import type { ParseOptions } from "./query/parse.ts";
 import { createRouter } from "./query/route.ts";
 import { upstreamTarget } from "./query/canonical.ts";
@@ -54,10 +55,10 @@ import {
   type Budgets,
   budgetSources,
   createBudgetLeft,
+  appsConfigOf,
   createBudgets,
   createExpect,
   createIsCoolingOff,
-  createShares,
   describeBudgets,
 } from "./budgets.ts";
 import { createReload, restartReasons } from "./reload.ts";
@@ -107,6 +108,8 @@ interface Context extends GatewayOptions {
   readonly settings: LiveSettings;
   readonly metrics: Metrics;
   readonly observer: Observer;
+  /** The apps that call, listed in the settings or not. */
+  readonly apps: Apps;
   readonly parse: ParseOptions;
   readonly readWarmItems: ReadWarmItems;
   /** The answers to keep warm from the start on. */
@@ -122,7 +125,8 @@ export function createGateway(options: GatewayOptions): Gateway {
   const { config, settings, clock, random, metrics, observer } = context;
 
   const stores = openStores(context);
-  const budgets = openBudgets(context, stores);
+  const credentialsProbe = createCredentialsProbe();
+  const budgets = openBudgets(context, stores, credentialsProbe.run);
   const keyFile = watchKeyFile(context);
   const upstream = createUpstream(context, budgets, () => keyFile?.check());
   const flights = createFlights<LoadResult>(clock);
@@ -182,8 +186,9 @@ function createContext(options: GatewayOptions): Context {
   if (problems.length > 0) throw new ConfigError(problems);
   const settings = createLiveSettings(source, restartReasons(config));
   const metrics = createMetrics(build);
-  const observer = createObserver(log, metrics);
-  return { ...options, config, settings, metrics, observer, parse, readWarmItems, warmItems };
+  const apps = createApps(appsConfigOf(config));
+  const observer = createObserver(log, metrics, apps.labelOf);
+  return { ...options, config, settings, metrics, observer, apps, parse, readWarmItems, warmItems };
 }
 
 /** Where answers are kept: memory, and behind it Redis or SQLite, if the settings name one. */
@@ -214,16 +219,21 @@ function openStores(context: Context): Stores {
   };
 }
 
-function openBudgets({ settings, clock, metrics }: Context, { allowanceOf }: Stores): Budgets {
-  return createBudgets({
-    settings,
-    clock,
-    allowanceOf,
-    observer: {
-      refused: metrics.budget.refused,
-      departed: ({ app, cause }, waitedMs) => metrics.budget.spent(app, cause, waitedMs),
+function openBudgets(context: Context, { limiterOf, circuitsOf }: Stores, probe: () => void): Budgets {
+  const { config, apps, keys, clock, random, metrics, observer } = context;
+  return createBudgets(
+    {
+      limiterOf,
+      circuitsOf,
+      apps,
+      clock,
+      fraction: random.fraction,
+      keyVersion: keys.version,
+      observer: { refused: metrics.budget.refused, departed: metrics.budget.spent, warn: observer.warn },
+      probe,
     },
-  });
+    config,
+  );
 }
 
 /** Follows the file that holds the private key, if the settings name one. */
@@ -254,14 +264,14 @@ function createUpstream(context: Context, budgets: Budgets, lookForKey: () => vo
     clock,
     baseUrl: upstream.url,
     sign,
-    throttled: budgets.api.throttle.throttled,
+    throttled: budgets.api.run,
   });
   const images = createOrigin({
     ...upstream,
     clock,
     baseUrl: upstream.imageUrl,
     sign: (target: string) => target,
-    throttled: budgets.images.throttle.throttled,
+    throttled: budgets.images.run,
   });
   const targetOf = (asked: Parameters<typeof upstreamTarget>[0]): string =>
     upstreamTarget(asked, upstream.recordPath);
@@ -322,7 +332,7 @@ function createCacheStage(
     rules,
     clock,
     random,
-    budgetLeft: createBudgetLeft(budgets, clock),
+    budgetLeft: createBudgetLeft(budgets),
     isCoolingOff: createIsCoolingOff(budgets),
   });
   return { cache, refresh };
@@ -340,24 +350,24 @@ function createCallers(context: Context, parts: CallersParts): Server {
   const { cache, passThrough, tiers, budgets, inFlight } = parts;
   const { requestId } = random;
   const { now, after } = clock;
-  const appIds = settings.derive(({ apps }) => new Set(apps.map(({ id }) => id)));
-  const apps = settings.derive(({ apps: all }) => new Map(all.map((app) => [app.id, app])));
+  const listed = settings.derive(({ apps: all }) => new Map(all.map((app) => [app.id, app])));
   const respond = createRespond({
     now,
     isCompressible,
     encode: createEncoder(tiers.keepInMemory),
-    share: createShares(budgets, settings, clock),
+    share: (app, resource) => budgets[originOf(resource)].shareOf(app),
+    retryAfterSeconds: (resource) => budgets[originOf(resource)].retryAfterSeconds(resource),
   });
   const refuse = createRefuse(respond, observer);
   const { appIdHeader } = config.server;
   const journey = createPipeline({
-    arrive: inFlight.tracking(createArrive({ appIdHeader, apps: appIds, now, requestId, observer }), refuse),
+    arrive: inFlight.tracking(createArrive({ appIdHeader, identify: apps.identify, now, requestId, observer }), refuse),
     admit: createAdmit({
       route: createRouter(config.upstream),
       service: config.upstream.service,
       head: config.server,
       maxWaitMs: () => settings.current().budget.maxWaitMs,
-      rightsOf: (app) => apps().get(app) ?? UNLISTED_APP,
+      rightsOf: (app) => listed().get(app) ?? UNLISTED_APP,
     }),
     understand: createUnderstand(parse),
     cache,
@@ -414,7 +424,8 @@ function createAdmin(context: Context, { stores, budgets, warm, lifecycle, reloa
     inspect: createInspect(tiers, () => settings.current().cache, now),
     budget: () => describeBudgets(budgets, settings.current()),
     expect: createExpect(budgets, settings.current),
-    apps: settings.derive(({ apps }) => new Set(apps.map(({ id }) => id))),
+    apps,
+    replicas: stores.replicas,
     async usage(query) {
       const { limit, images } = settings.current().budget;
       return await reportUsage({ ...query, ledger, windows: { api: limit, images } });

@@ -45,8 +45,14 @@ export interface OpenedBackend {
   readonly backend: Backend | undefined;
   /** `undefined`: there are no other replicas. */
   readonly claims: Claims | undefined;
-  /** Creates the limits of an origin's budget. Called once per origin. */
-  readonly allowanceOf: (origin: OriginName, terms: Terms) => Allowance;
+  /** Creates the hard limits of an origin. Called once per origin. */
+  readonly limiterOf: (origin: OriginName, config: LimiterConfig) => Limiter;
+  readonly circuitsOf: (origin: OriginName) => SharedCircuits;
+  /**
+   * The replicas that hold a slot of the API's budget, as Redis knows them. Rejects if Redis does not answer.
+   * @param dead the name of a replica, or the number of a slot: an operator says that its process has ended
+   */
+  readonly replicas: (dead?: string) => Promise<readonly ReplicaSlot[]>;
   /** The upstream calls of all replicas to all origins. */
   readonly ledger: LedgerReader;
   /** Writes what is not written yet, and closes the connections and files. Never rejects. */

@@ -28,8 +28,12 @@ export interface Arrival {
 export interface ArrivalOptions {
   /** The header that names the app (`server.appIdHeader`), in lower case. */
   readonly appIdHeader: string;
-  /** The ids of the registered apps. */
-  readonly apps: () => ReadonlySet<string>;
+  /** @returns the id of the app that sends a request */
+  readonly identify: (
+    appId: string | readonly string[] | undefined,
+    userAgent: string | undefined,
+    now: number,
+  ) => string;
   readonly now: () => number;
   readonly requestId: () => string;
   readonly observer: Observer;
@@ -46,7 +50,7 @@ export function createArrive(options: ArrivalOptions): Arrive {
     const controller = new AbortController();
     const arrival: Arrival = {
       id: usableId(message.headers["x-request-id"]) ?? options.requestId(),
-      app: appOf(message, options),
+      app: options.identify(headers[options.appIdHeader], headers["user-agent"], receivedAt),
       receivedAt: options.now(),
       gone: controller.signal,
       resource: "none",

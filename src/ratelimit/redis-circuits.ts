@@ -51,8 +51,8 @@ export function createRedisCircuits(options: RedisCircuitsOptions): SharedCircui
 
   return {
     publish(scope, circuit) {
-      const text = JSON.stringify({ from: process, scope, circuit } satisfies Partial<Message>);
-      const tell = redis.run("tell", key, async (client) => {
+      const text = JSON.stringify({ from: process, scope, circuit });
+      const tell = redis.run("settle", key, async (client) => {
         if (circuit === undefined) await client.hdel(key, scope);
         else {
           await client.hset(key, scope, text);

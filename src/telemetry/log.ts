@@ -48,11 +48,18 @@ function spellingsOf(secret: string): string[] {
   return [...new Set(spellings.map((spelling) => JSON.stringify(spelling).slice(1, -1)))];
 }
 
-/** @returns the observer of the stages: it writes to the log and counts in the metrics */
-export function createObserver(log: Logger, metrics: Metrics): Observer {
+/**
+ * @param labelOf the metric label of an app: the log names every app, the metrics only some
+ * @returns the observer of the stages: it writes to the log and counts in the metrics
+ */
+export function createObserver(
+  log: Logger,
+  metrics: Metrics,
+  labelOf: (app: string) => string,
+): Observer {
   return {
     request(record) {
-      metrics.request(record);
+      metrics.request({ ...record, app: labelOf(record.app) });
       log.info(record, "request");
     },
     upstreamCall(record) {
