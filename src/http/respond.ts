@@ -74,6 +74,7 @@ export function createRespond(options: RespondOptions): Respond {
       const { entry } = answer;
       arrival.outcome = answer.outcome;
       arrival.tier = answer.tier;
+      arrival.saved = answer.saved;
       const coding = options.isCompressible(entry) ? request.coding : "identity";
       setCallerHeaders(arrival, response);
       const now = options.now();
@@ -82,7 +83,7 @@ export function createRespond(options: RespondOptions): Respond {
         response.writeHead(304).end();
         return;
       }
-      const body = await options.encode(key, entry, coding);
+      const body = await options.encode(answer.keptAs ?? key, entry, coding);
       response.setHeader("Content-Type", entry.contentType);
       if (coding !== "identity") response.setHeader("Content-Encoding", coding);
       send(arrival, request, response, entry.status, body);
