@@ -61,6 +61,7 @@ async function openDesk(options: Partial<AdminOptions> = {}): Promise<Desk> {
     },
     route: () => ({ kind: "unknown" }),
     parse: { unknown: "forward", ignored: [], conceal: (text) => text },
+    pages: { sourceOf: async (asked) => asked, blockKeysOf: () => [] },
     warm: () => [],
     inspect: async (_query, key) => ({ key, next: "fetch", why: "not stored", entry: null }),
     budget: () => ({}),
