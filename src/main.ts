@@ -7,12 +7,13 @@ import { createLogger, type Logger } from "./telemetry/log.ts";
 import { systemClock } from "./process/clock.ts";
 import { checkWarmList } from "./warm-list.ts";
 import { ConfigError } from "./config/config.ts";
-import { processEnvironment } from "./config/env.ts";
+import { type Environment, processEnvironment } from "./config/env.ts";
 import { systemRandom } from "./process/random.ts";
 import { createPrivateKeys } from "./config/private-key.ts";
 import { describeError, whenFailed } from "./process/fatal-errors.ts";
 import { secretsIn } from "./config/secret.ts";
 import { readSettings } from "./config/load.ts";
+import { describePortInUse, gatewayPorts } from "./process/port-in-use.ts";
 import { whenToldToReload, whenToldToStop } from "./process/signals.ts";
 
 /** How long the log's last lines may take to be written. */
@@ -22,8 +23,8 @@ const FLUSH_MS = 1_000;
  * `npm start`: runs until SIGTERM or SIGINT; a second one ends it at once. Exit code 0 where it was told to
  * stop and has; 1 where it cannot start, an error was caught by nobody, or stopping took too long.
  */
-export async function main(): Promise<void> {
-  const source = readSettings(processEnvironment(), checkWarmList);
+export async function main(env: Environment = processEnvironment()): Promise<void> {
+  const source = readSettings(env, checkWarmList);
   if (source === undefined) return;
   const { config } = source.first;
   const keys = createPrivateKeys(config.upstream.privateKey, secretsIn(config));
@@ -39,7 +40,9 @@ export async function main(): Promise<void> {
     log.info({ callers: callers.url, admin: admin.url, node: process.version }, "property-gateway listens");
   } catch (error) {
     // What an operator wrote is told as all mistakes in the settings are: a line each.
-    if (error instanceof ConfigError) process.stderr.write(`${error.message}\n`);
+    const told =
+      error instanceof ConfigError ? error.message : describePortInUse(error, gatewayPorts(config));
+    if (told !== undefined) process.stderr.write(`${told}\n`);
     else log.fatal({ error: describeError(error) }, what);
     if (gateway !== undefined) await stop(gateway, log);
     return await exit(1);
