@@ -63,16 +63,17 @@ interface Layer {
 /** A layer that sees only these folders, besides its own and the files at the root of src/. */
 function layer(files: string[], maySee: string[], options: { pure?: boolean } = {}): Layer {
   const own = files.map((file) => file.split("/")[1] ?? "");
-  const all = ["interface", "query", ...STAGES, ...SERVICES, "sandbox", "cli"];
+  const all = ["interface", "query", "openapi", ...STAGES, ...SERVICES, "sandbox", "cli"];
   return { files, mayNotSee: all.filter((folder) => ![...own, ...maySee].includes(folder)), ...options };
 }
 
 const LAYERS: Layer[] = [
   layer(["src/interface/**"], [], { pure: true }),
   layer(["src/query/**"], ["interface"], { pure: true }),
+  layer(["src/openapi/**"], ["interface"], { pure: true }),
   layer(["src/http/**"], ["interface", "query"]),
   // The operators' port shows what every part knows, so it may name the types of every part.
-  layer(["src/admin/**"], ["interface", "query", "http", "cache", "ratelimit", "usage", "config"]),
+  layer(["src/admin/**"], ["interface", "query", "openapi", "http", "cache", "ratelimit", "usage", "config"]),
   layer(["src/cache/**"], ["interface", "query", "process"]),
   layer(["src/singleflight/**"], ["cache", "process", "redis"]),
   layer(["src/ratelimit/**"], ["interface", "usage", "process", "redis", "sqlite"]),

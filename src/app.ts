@@ -15,6 +15,7 @@
 import type { Server } from "node:http";
 
 import { isOwnMachine } from "./admin/guard.ts";
+import { createAdminDocument } from "./admin/openapi.ts";
 import { createAdminServer } from "./admin/server.ts";
 import { type Cache, type CacheOptions, createCache } from "./cache/cache.ts";
 import { createEncoder, isCompressible } from "./cache/encoder.ts";
@@ -36,6 +37,7 @@ import type { SettingsSource } from "./config/load.ts";
 import type { Problem } from "./errors.ts";
 import { createAdmit } from "./http/admit.ts";
 import { createArrive } from "./http/arrive.ts";
+import { createServeDocument } from "./http/document.ts";
 import { createInFlight, type InFlight } from "./http/in-flight.ts";
 import { createRefuse } from "./http/refuse.ts";
 import { createRespond } from "./http/respond.ts";
@@ -44,6 +46,7 @@ import { createUnderstand } from "./http/understand.ts";
 import { createLifecycle, longestStopMs, type Lifecycle, type StopOptions } from "./lifecycle.ts";
 import { createPipeline } from "./pipeline.ts";
 import { originOf } from "./interface/resources.ts";
+import { createCallersDocument } from "./openapi/callers.ts";
 import { build } from "./process/build.ts";
 import type { Clock } from "./process/clock.ts";
 import type { Listening } from "./process/listen.ts";
@@ -349,6 +352,7 @@ function createCallers(context: Context, parts: CallersParts): Server {
   const { appIdHeader } = config.server;
   const journey = createPipeline({
     arrive: inFlight.tracking(createArrive({ appIdHeader, apps: appIds, now, requestId, observer }), refuse),
+    serveDocument: createServeDocument(callersDocument(config), config.server),
     admit: createAdmit({
       route: createRouter(config.upstream),
       service: config.upstream.service,
@@ -370,6 +374,10 @@ function createCallers(context: Context, parts: CallersParts): Server {
     now,
     warn: observer.warn,
   });
+}
+
+function callersDocument({ upstream, server }: Config): object {
+  return createCallersDocument({ ...upstream, ...server, version: build.version });
 }
 
 /** The rights of apps that the settings do not list. */
@@ -405,6 +413,7 @@ function createAdmin(context: Context, { stores, budgets, warm, lifecycle, reloa
     reload,
     limits: config.server,
     warm: warm.states,
+    documents: { callers: callersDocument(config), admin: createAdminDocument(build) },
     readiness: lifecycle.readiness,
     renderMetrics: metrics.render,
     route: createRouter(config.upstream),

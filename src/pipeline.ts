@@ -6,6 +6,7 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Cache } from "./cache/cache.ts";
 import type { Admit } from "./http/admit.ts";
 import type { Arrive } from "./http/arrive.ts";
+import type { ServeDocument } from "./http/document.ts";
 import type { Refuse } from "./http/refuse.ts";
 import type { Respond } from "./http/respond.ts";
 import type { Understand } from "./http/understand.ts";
@@ -15,6 +16,8 @@ import type { PassThrough } from "./upstream/pass-through.ts";
 
 export interface Stages {
   readonly arrive: Arrive;
+  /** The OpenAPI document, which is neither a question nor an answer of the upstream. */
+  readonly serveDocument: ServeDocument;
   readonly admit: Admit;
   readonly understand: Understand;
   /** Lookup and store; behind it coalesce, and behind that attempt [ throttle, sign, fetch ]. */
@@ -30,6 +33,7 @@ export function createPipeline(stages: Stages): Journey {
   return async function journey(message, response) {
     const arrival = stages.arrive(message, response);
     try {
+      if (stages.serveDocument(arrival, message, response)) return;
       const request = stages.admit(arrival, message);
       const question = stages.understand(request);
       arrival.text = question.text;

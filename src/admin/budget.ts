@@ -8,12 +8,15 @@ import type { Inspect, Inspection } from "../cache/inspect.ts";
 import { OTHER_APP } from "../types.ts";
 import { readOnly } from "./methods.ts";
 import {
+  type AdminParameter,
   askedFor,
+  FORMAT_PARAMETER,
   formatOf,
   optionalParameter,
   parameter,
   parametersOf,
   type Understanding,
+  URL_PARAMETER,
 } from "./parameters.ts";
 
 /** How long a request would wait for a permit. Nothing is spent to find out. */
@@ -35,6 +38,12 @@ export interface AdminBudgetOptions extends Understanding {
   readonly apps: () => ReadonlySet<string>;
 }
 
+export const QUOTE_PARAMETERS: readonly AdminParameter[] = [
+  URL_PARAMETER,
+  { name: "app", meaning: "The app that would ask; other where it is not listed", example: "web" },
+  FORMAT_PARAMETER,
+];
+
 /** @returns `GET /budget` and `GET /quote` */
 export function createAdminBudget(options: AdminBudgetOptions): Router {
   const router = express.Router();
@@ -45,7 +54,7 @@ export function createAdminBudget(options: AdminBudgetOptions): Router {
   router
     .route("/quote")
     .get(async (request, response) => {
-      parametersOf(request, ["url", "app", "format"]);
+      parametersOf(request, QUOTE_PARAMETERS);
       const { text, key, query } = askedFor(parameter(request, "url"), formatOf(request), options);
       const named = optionalParameter(request, "app");
       const app = named !== undefined && options.apps().has(named) ? named : OTHER_APP;

@@ -14,18 +14,44 @@ export function mistake(detail: string): Problem {
   return new Problem("invalid-admin-request", { detail });
 }
 
+/** A query parameter of the admin port: what is validated is also what the OpenAPI document shows. */
+export interface AdminParameter {
+  readonly name: string;
+  readonly meaning: string;
+  readonly example: string;
+  readonly required?: true;
+  readonly values?: readonly string[];
+}
+
+/** Parameters that several paths take. */
+export const URL_PARAMETER: AdminParameter = {
+  name: "url",
+  meaning: "URL or path on the callers' port, percent-encoded as a whole",
+  example: "/listings?areaId=76",
+  required: true,
+};
+export const FORMAT_PARAMETER: AdminParameter = {
+  name: "format",
+  meaning: "v2 asks about the answer frozen to version 2, which is cached apart",
+  example: "v2",
+};
+
 /**
  * @returns the parameters of a request
  * @throws {Problem} `invalid-admin-request` where one is not known, or is there twice: what is silently ignored is
  *   believed to work
  */
-export function parametersOf({ url }: Request, names: readonly string[]): ReadonlyMap<string, string> {
+export function parametersOf(
+  { url }: Request,
+  known: readonly AdminParameter[],
+): ReadonlyMap<string, string> {
+  const names = known.map(({ name }) => name);
   const parameters = new Map<string, string>();
   for (const [name, value] of new URL(url, "http://admin").searchParams) {
     if (!names.includes(name)) {
-      const known = `${names.slice(0, -1).join(", ")} and ${names.at(-1)} are`;
+      const allowed = `${names.slice(0, -1).join(", ")} and ${names.at(-1)} are`;
       const hint = names.includes("url") ? " A URL that is asked about has to be percent-encoded whole." : "";
-      throw mistake(`There is no parameter ${JSON.stringify(name.slice(0, 100))}; ${known}.${hint}`);
+      throw mistake(`There is no parameter ${JSON.stringify(name.slice(0, 100))}; ${allowed}.${hint}`);
     }
     if (parameters.has(name)) throw mistake(`Give the parameter ${name} once.`);
     parameters.set(name, value);

@@ -9,6 +9,7 @@ import { Problem } from "../errors.ts";
 import { StoreUnavailable } from "../store-unavailable.ts";
 import type { Observer } from "../types.ts";
 import { type AdminBudgetOptions, createAdminBudget } from "./budget.ts";
+import { type AdminDocuments, createDocsPage, createOpenApi } from "./docs.ts";
 import { type AdminReloadOptions, createAdminReload } from "./reload.ts";
 import { createAdminCache, type AdminCacheOptions } from "./cache.ts";
 import { type AdminGuardOptions, createPageGuard, createTokenGuard } from "./guard.ts";
@@ -26,6 +27,7 @@ export interface AdminOptions
   readonly renderMetrics: () => Promise<{ contentType: string; text: string }>;
   /** Whether requests can be served: not yet, yes, or no more, because the process is told to stop. */
   readonly readiness: () => Readiness;
+  readonly documents: AdminDocuments;
   readonly requestId: () => string;
   readonly observer: Observer;
   /** Those of the callers' server; but for URLs, because one may hold a caller's, percent-encoded. */
@@ -42,7 +44,7 @@ const UNKNOWN = {
   detail: "This is the admin port; what callers ask for is on another one.",
   remedy:
     "Use GET /metrics, /livez, /readyz, /budget, /usage?from=…&to=…&by=…, /quote?url=…, /cache/entry?url=…, " +
-    "/cache/warm, or POST /cache/purge, /config/reload.",
+    "/cache/warm, /openapi.json, /docs, or POST /cache/purge, /config/reload.",
 } as const;
 
 /** What percent-encoding makes of a byte, and some room for what stands around a caller's URL. */
@@ -69,9 +71,11 @@ export function createAdminServer(options: AdminOptions): Server {
   });
   app.use(createHealth(options));
   app.use(createPageGuard(options.ownMachineOnly));
+  app.use(createDocsPage());
   if (options.openMetrics) app.use(createMetrics(options));
   app.use(createTokenGuard({ ...options, warn: observer.warn }));
   app.use(createMetrics(options));
+  app.use(createOpenApi(options.documents));
   app.use(createAdminCache(options));
   app.use(createAdminBudget(options));
   app.use(createAdminUsage(options));

@@ -7,7 +7,7 @@ export const SEARCH_RESOURCES = ["listings", "sold", "areas"] as const;
 export type SearchResource = (typeof SEARCH_RESOURCES)[number];
 
 /** Resources of which one record can be shown by its id (section 4). */
-const RECORD_RESOURCES = ["listings", "sold"] as const;
+export const RECORD_RESOURCES = ["listings", "sold"] as const;
 export type RecordResource = (typeof RECORD_RESOURCES)[number];
 
 /** Everything the gateway answers for. Also the closed set of the metric label `resource`. */

@@ -29,8 +29,17 @@ export function runScript(name: string, env: Readonly<Record<string, string>>): 
 }
 
 function runNode(args: readonly string[], env: Readonly<Record<string, string>>): Running {
-  const child = spawn(process.execPath, args, {
-    env,
+  return runProgram(process.execPath, args, env);
+}
+
+/** Runs a program; without an environment given it has that of this process. */
+export function runProgram(
+  program: string,
+  args: readonly string[],
+  env?: Readonly<Record<string, string>>,
+): Running {
+  const child = spawn(program, args, {
+    ...(env && { env }),
     stdio: ["ignore", "pipe", "pipe"],
   });
   onTestFinished(() => void child.kill("SIGKILL"));
