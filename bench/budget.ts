@@ -12,10 +12,10 @@ import { createSharedAllowance } from "../src/ratelimit/shared-allowance.ts";
 import { createSqliteLedger } from "../src/usage/sqlite-ledger.ts";
 import { createThrottle } from "../src/ratelimit/throttle.ts";
 import { createUnfailingLedger } from "../src/usage/unfailing-ledger.ts";
-import { createRedisBackend } from "../src/cache/store/redis-backend.ts";
-import type { Order } from "../src/types.ts";
+import type { UpstreamRequest } from "../src/types.ts";
 import { systemClock as clock } from "../src/process/clock.ts";
 import { systemRandom } from "../src/process/random.ts";
+import { createRedisService } from "../src/redis/service.ts";
 import { startRedis } from "../test/support/redis.ts";
 import { openSqliteBackend } from "../test/support/sqlite.ts";
 import { measure } from "./measure.ts";
@@ -41,36 +41,19 @@ function alone(terms: Terms): Opened {
   return { allowance, close: () => allowance.close() };
 }
 
-/** So many on one file, each by a connection of its own, who take a place in turns. */
-function onFile(terms: Terms, count: number): Opened {
+/** One process with a file. */
+function onFile(terms: Terms): Opened {
   const directory = mkdtempSync(join(tmpdir(), "property-gateway-bench-"));
-  const all = Array.from({ length: count }, (_, index) => {
-    const { database, close } = openSqliteBackend(directory);
-    const bounds = { retentionMs: 3_600_000, maxRecords: 100_000, now: clock.now };
-    const ledger = createUnfailingLedger(createSqliteLedger(database, bounds), {
-      now: clock.now,
-      warn: (message, fields) => console.log(message, fields),
-    });
-    const replica = `bench-${index}`;
-    return { allowance: createLocalAllowance({ origin: "api", terms, ledger, clock, replica }), close };
+  const { database, close } = openSqliteBackend(directory);
+  const bounds = { retentionMs: 3_600_000, maxRecords: 100_000, now: clock.now };
+  const ledger = createUnfailingLedger(createSqliteLedger(database, bounds), {
+    now: clock.now,
+    warn: (message, fields) => console.log(message, fields),
   });
-  let turn = 0;
-  const whose = (): Allowance => {
-    const next = all[turn % count]?.allowance;
-    if (next === undefined) throw new Error("there is nobody on the file");
-    return next;
-  };
   return {
-    allowance: {
-      ...whose(),
-      take(wishes) {
-        turn++;
-        return whose().take(wishes);
-      },
-      settle: (grant, end) => whose().settle(grant, end),
-    },
+    allowance: createLocalAllowance({ origin: "api", terms, ledger, clock, replica: "bench" }),
     async close() {
-      for (const { close } of all) await close();
+      await close();
       rmSync(directory, { recursive: true });
     },
   };
@@ -80,27 +63,29 @@ async function shared(terms: Terms, url: string): Promise<Opened> {
   const ignore = (): void => undefined;
   const namespace = `bench:${systemRandom.unique16()}:`;
   const holder: { allowance?: ReturnType<typeof createSharedAllowance> } = {};
-  const backend = createRedisBackend({
+  const redis = createRedisService({
     connect: { url, mode: "single", nodes: [] },
     clock,
-    random: systemRandom,
-    retentionMs: 3_600_000,
+    namespace,
+    replica: systemRandom.unique16(),
     observer: { info: ignore, warn: ignore },
     onOperation: ignore,
     onBreaker: ignore,
-    guest: {
-      scripts: BUDGET_SCRIPTS,
-      channels: [budgetKeys(namespace, "api").channel],
-      onMessage(_channel, text) {
-        const news = readNews(text);
-        if (news !== undefined) holder.allowance?.hear(news);
-      },
-      onGap: () => holder.allowance?.check(),
+  });
+  const check = (): void => holder.allowance?.check();
+  redis.defineScripts(BUDGET_SCRIPTS);
+  redis.subscribe({
+    channels: [budgetKeys(namespace, "api").channel],
+    onMessage(_channel, text) {
+      const news = readNews(text);
+      if (news !== undefined) holder.allowance?.hear(news);
     },
+    onGap: check,
+    onRecovery: check,
   });
   const common = { origin: "api" as const, terms, replicas: 1, degradedForMs: 3_600_000 };
   const ledger = { retentionMs: 3_600_000, maxRecords: 100_000 };
-  const budget = createRedisBudget({ ...common, run: backend.run, namespace, ledger });
+  const budget = createRedisBudget({ ...common, run: redis.run, namespace, ledger });
   const allowance = createSharedAllowance({
     ...common,
     shared: budget,
@@ -115,7 +100,7 @@ async function shared(terms: Terms, url: string): Promise<Opened> {
     allowance,
     async close() {
       await allowance.close();
-      await backend.close();
+      redis.close();
     },
   };
 }
@@ -130,8 +115,8 @@ function termsOf(limit: number, windowMs: number, weights: Readonly<Record<strin
   };
 }
 
-function orderOf(app: string, abandoned = new AbortController().signal): Order {
-  const waiting: Order["waiting"] = {
+function orderOf(app: string, abandoned = new AbortController().signal): UpstreamRequest {
+  const waiting: UpstreamRequest["waiting"] = {
     abandoned,
     deadlineAt: () => Number.POSITIVE_INFINITY,
     priority: () => "interactive",
@@ -139,7 +124,7 @@ function orderOf(app: string, abandoned = new AbortController().signal): Order {
     onChange: () => undefined,
     inQueue: () => undefined,
   };
-  return { app, cause: "miss", resource: "areas", text: "areas?q=bench", waiting };
+  return { app, cause: "miss", resource: "areas", query: "areas?q=bench", waiting };
 }
 
 /** A place for one request after the other, none of which has to wait for another. */
@@ -149,8 +134,7 @@ async function benchLatency(forMs: number, url: string): Promise<void> {
   let base: number | undefined;
   for (const [name, opened] of [
     ["alone", alone(terms)],
-    ["alone, on a file", onFile(terms, 1)],
-    ["two on a file", onFile(terms, 2)],
+    ["alone, on a file", onFile(terms)],
     ["shared through Redis", await shared(terms, url)],
   ] as const) {
     const { allowance, close } = opened;

@@ -1,7 +1,7 @@
 import { cacheKey } from "../src/query/key.ts";
 import { parseQuery } from "../src/query/parse.ts";
 import { createRouter } from "../src/query/route.ts";
-import { canonicalText } from "../src/query/text.ts";
+import { canonicalForm } from "../src/query/canonical.ts";
 import { splitTarget } from "../src/query/wire.ts";
 import { measure } from "./measure.ts";
 import { micros, printTable, ratio } from "./table.ts";
@@ -18,14 +18,14 @@ const TARGETS = {
 /** From a request target to its key, beside the least that any cache does with a URL. */
 export async function benchUnderstanding(forMs: number): Promise<void> {
   const route = createRouter({ recordPath: "/{resource}/{serviceId}", passThrough: [] });
-  const options = { unknown: "forward", ignored: ["_", "key"] } as const;
+  const options = { unknown: "forward", ignored: ["_", "key"], conceal: (text: string) => text } as const;
   const key = (target: string): string => {
     const { path, search } = splitTarget(target);
     const to = route(path);
     if (to.kind === "unknown") throw new Error(target);
     const parsed = parseQuery(to, search, options);
     if (!parsed.ok || parsed.query.kind === "streamed") throw new Error(target);
-    return cacheKey("json", canonicalText(parsed.query));
+    return cacheKey("json", canonicalForm(parsed.query));
   };
   const cost = async (operation: () => unknown): Promise<number> => {
     await measure(forMs / 4, 1, operation);

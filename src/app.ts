@@ -21,7 +21,7 @@ import { type Cache, type CacheOptions, createCache } from "./cache/cache.ts";
 import { createEncoder, isCompressible } from "./cache/encoder.ts";
 import { createFailures, type Failures } from "./cache/failures.ts";
 import { createInspect } from "./cache/inspect.ts";
-import { createObtain, type Flown, type Kept, type ObtainOptions } from "./cache/load.ts";
+import { createLoad, type LoadedEntry, type LoadOptions } from "./cache/load.ts";
 import { isFailureOfUpstream } from "./cache/policy.ts";
 import { createRefresh } from "./cache/refresh.ts";
 import { createMemoryStore, type MemoryStore } from "./cache/store/memory.ts";
@@ -39,21 +39,20 @@ import { createAdmit } from "./http/admit.ts";
 import { createArrive } from "./http/arrive.ts";
 import { createServeDocument } from "./http/document.ts";
 import { createInFlight, type InFlight } from "./http/in-flight.ts";
-import { createRefuse } from "./http/refuse.ts";
-import { createRespond } from "./http/respond.ts";
-import { createGatewayServer } from "./http/server.ts";
+import { createCallersServer } from "./http/http-server.ts";
+import { createRefuse, createRespond } from "./http/respond.ts";
 import { createUnderstand } from "./http/understand.ts";
 import { createLifecycle, longestStopMs, type Lifecycle, type StopOptions } from "./lifecycle.ts";
 import { createPipeline } from "./pipeline.ts";
 import { originOf } from "./interface/resources.ts";
 import { createCallersDocument } from "./openapi/callers.ts";
-import { build } from "./process/build.ts";
 import type { Clock } from "./process/clock.ts";
 import type { Listening } from "./process/listen.ts";
 import type { Random } from "./process/random.ts";
+import { createConceal } from "./query/credentials.ts";
 import type { ParseOptions } from "./query/parse.ts";
 import { createRouter } from "./query/route.ts";
-import { upstreamTarget } from "./query/text.ts";
+import { upstreamTarget } from "./query/canonical.ts";
 import {
   type Budgets,
   budgetSources,
@@ -66,13 +65,12 @@ import {
 } from "./budgets.ts";
 import { createReload, restartReasons } from "./reload.ts";
 import { createFlights, type Flights } from "./singleflight/flight.ts";
-import { createFly } from "./singleflight/replicas.ts";
+import { createLeadOrFollow } from "./singleflight/replicas.ts";
 import { openBackend, type OpenedBackend } from "./stores.ts";
-import { watchEventLoop } from "./telemetry/event-loop.ts";
-import type { Logger } from "./telemetry/log.ts";
+import { createObserver, type Logger } from "./telemetry/log.ts";
 import { createMetrics, type Metrics } from "./telemetry/metrics.ts";
-import { createObserver } from "./telemetry/observer.ts";
-import type { Observer, Tier } from "./types.ts";
+import { build, watchEventLoop } from "./telemetry/process-metrics.ts";
+import type { FlightResult, Observer, Tier } from "./types.ts";
 import { createAttempt, type AttemptOptions } from "./upstream/attempt.ts";
 import { createOrigin } from "./upstream/origin.ts";
 import { createPassThrough, type PassThrough } from "./upstream/pass-through.ts";
@@ -118,7 +116,10 @@ interface Context extends GatewayOptions {
   readonly warmItems: readonly WarmItem[];
 }
 
-/** @throws {ConfigError} the list of URLs to keep warm has mistakes */
+/** What a flight brings; `undefined`: it ended without a result. */
+type LoadResult = FlightResult<LoadedEntry> | undefined;
+
+/** @throws {ConfigError} the list of URLs to keep warm has mistakes, or another process uses the data directory */
 export function createGateway(options: GatewayOptions): Gateway {
   const context = createContext(options);
   const { config, settings, clock, random, metrics, observer } = context;
@@ -127,7 +128,7 @@ export function createGateway(options: GatewayOptions): Gateway {
   const budgets = openBudgets(context, stores);
   const keyFile = watchKeyFile(context);
   const upstream = createUpstream(context, budgets, () => keyFile?.check());
-  const flights = createFlights<Flown>(clock);
+  const flights = createFlights<LoadResult>(clock);
   const cache = createCacheStage(context, { ...stores, budgets, flights, ask: upstream.ask });
   const rules = (): Config["cache"] => settings.current().cache;
   const { refresh } = cache;
@@ -176,15 +177,16 @@ export function createGateway(options: GatewayOptions): Gateway {
 }
 
 function createContext(options: GatewayOptions): Context {
-  const { source, log } = options;
+  const { source, keys, random, log } = options;
   const { config } = source.first;
+  const parse = { ...config.query, conceal: createConceal(keys.known, random.fraction) };
   const readWarmItems = createReadWarmItems(source.readFile);
   const { items: warmItems, problems } = readWarmItems(source.first.settings);
   if (problems.length > 0) throw new ConfigError(problems);
   const settings = createLiveSettings(source, restartReasons(config));
   const metrics = createMetrics(build);
   const observer = createObserver(log, metrics);
-  return { ...options, config, settings, metrics, observer, parse: config.query, readWarmItems, warmItems };
+  return { ...options, config, settings, metrics, observer, parse, readWarmItems, warmItems };
 }
 
 /** Where answers are kept: memory, and behind it Redis or SQLite, if the settings name one. */
@@ -199,13 +201,13 @@ interface Stores extends OpenedBackend {
 function openStores(context: Context): Stores {
   const { config, clock } = context;
   const memory = createMemoryStore(config.cache.maxBytes, clock);
-  const opened = openBackend(context);
-  const { backend } = opened;
   const failures = createFailures();
   const onFailed = (key: string, problem: Problem): void => {
-    if (isFailureOfUpstream(problem)) failures.failed(key, problem, clock.steady());
+    if (isFailureOfUpstream(problem)) failures.failed(key, problem, clock.monotonic());
   };
-  const tiers = createTiers({ memory, backend, clock, onFailed });
+  const opened = openBackend({ ...context, onFailed });
+  const { backend } = opened;
+  const tiers = createTiers({ memory, backend, clock });
   return {
     ...opened,
     memory,
@@ -236,7 +238,7 @@ function watchKeyFile({ source, keys, clock, observer }: Context): KeyFile | und
 
 interface Upstream {
   /** Asks a question; rejects with a `Problem`. */
-  readonly ask: ObtainOptions["fetch"];
+  readonly ask: LoadOptions["fetch"];
   readonly passThrough: PassThrough;
 }
 
@@ -279,14 +281,15 @@ function createUpstream(context: Context, budgets: Budgets, lookForKey: () => vo
       callerId: upstream.callerId,
       secrets: keys.known,
     },
-    credentials: { version: keys.version, lookAgain: lookForKey },
+    credentials: { version: keys.version, checkAgain: lookForKey },
   };
   const attempt = createAttempt(outgoing);
   return {
-    ask({ query, text, request: { app, format } }, waiting, asking) {
+    ask({ query, canonicalQuery, request: { app, format } }, waiting, asking) {
       const { resource } = query;
       const serviceId = query.kind === "record" ? query.serviceId : undefined;
-      return attempt({ resource, text, target: targetOf(query), serviceId, format, app, ...asking }, waiting);
+      const question = { resource, query: canonicalQuery, target: targetOf(query), serviceId, format, app };
+      return attempt({ ...question, ...asking }, waiting);
     },
     passThrough: createPassThrough({ ...upstream, ...outgoing, targetOf }),
   };
@@ -294,29 +297,29 @@ function createUpstream(context: Context, budgets: Budgets, lookForKey: () => vo
 
 interface CacheParts extends Stores {
   readonly budgets: Budgets;
-  readonly flights: Flights<Flown>;
+  readonly flights: Flights<LoadResult>;
   readonly ask: Upstream["ask"];
 }
 
 function createCacheStage(
   { config, settings, clock, random, observer }: Context,
-  { tiers, failures, backend, budgets, flights, ask }: CacheParts,
+  { tiers, failures, claims, budgets, flights, ask }: CacheParts,
 ): { readonly cache: Cache; readonly refresh: ReturnType<typeof createRefresh> } {
   const rules = (): ReturnType<CacheOptions["rules"]> => settings.current().cache;
-  const obtain = createObtain({
+  const load = createLoad({
     tiers,
     failures,
     rules,
     clock,
     observer,
-    coalesce: flights.join,
-    fly: createFly<Kept>(backend?.claims),
+    joinFlight: flights.join,
+    leadOrFollow: createLeadOrFollow<LoadedEntry>(claims),
     fetch: ask,
   });
-  const refresh = createRefresh({ ...config.upstream, obtain, failures, clock, observer });
+  const refresh = createRefresh({ ...config.upstream, load, failures, clock, observer });
   const cache = createCache({
     tiers,
-    obtain,
+    load,
     refresh,
     failures,
     rules,
@@ -366,7 +369,7 @@ function createCallers(context: Context, parts: CallersParts): Server {
     respond,
     refuse,
   });
-  return createGatewayServer({
+  return createCallersServer({
     journey,
     limits: config.server,
     requestId,
@@ -434,7 +437,7 @@ function createAdmin(context: Context, { stores, budgets, warm, lifecycle, reloa
 
 interface Sampled {
   readonly stores: Stores;
-  readonly flights: Flights<Flown>;
+  readonly flights: Flights<LoadResult>;
   readonly budgets: Budgets;
 }
 

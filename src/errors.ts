@@ -1,12 +1,12 @@
 /**
- * Everything that can go wrong for a caller: stable codes, public text, and the internal text apart.
+ * Every error that a caller can get: stable codes and public texts.
  *
- * A `Problem` is what a caller gets as `application/problem+json` (RFC 9457). `internal` is for the log
- * only; nothing in `publicBody` may name the upstream, a key, a signature or a stack. Every code has a
- * section in docs/problems.md.
+ * A caller gets a `Problem` as `application/problem+json` (RFC 9457). Its `internal` text is for the log only; the
+ * public texts never contain the upstream's address, a key, a signature or a stack. docs/problems.md has a section for
+ * every code.
  */
 
-/** Where the type URIs of our own problems live; the code follows. */
+/** Prefix of our own type URIs; the code follows. */
 const TYPE_PREFIX = "urn:property-gateway:problem:";
 
 /** Problem types registered by the IETF HTTPAPI working group (draft-ietf-httpapi-ratelimit-headers). */
@@ -17,53 +17,53 @@ interface ProblemKind {
   readonly title: string;
   /** What the caller can do next. */
   readonly remedy: string;
-  /** Where the type is somebody else's standard one. */
+  /** The type is registered with IANA. */
   readonly registered?: true;
 }
 
 const KINDS = {
-  // Answered here, at no cost to the upstream.
+  // The gateway answers by itself.
   "malformed-request": {
     status: 400,
     title: "The request is malformed",
     remedy:
-      "Correct what the detail names; send well-formed HTTP/1.1, with every byte outside ASCII in the URL percent-encoded.",
+      "Correct what `detail` names. Send well-formed HTTP/1.1, and percent-encode every non-ASCII byte in the URL.",
   },
   "invalid-query": {
     status: 400,
-    title: "The query has a mistake",
-    remedy: "Correct the parameters listed in `errors` and ask again.",
+    title: "The query is invalid",
+    remedy: "Correct the parameters listed in `errors`.",
   },
   "unknown-path": {
     status: 404,
-    title: "There is nothing at this path",
+    title: "Unknown path",
     remedy:
       "Use /listings, /listings/{serviceId}, /sold, /sold/{serviceId}, /areas or /cache/primary_{serviceId}_{width}x{height}.jpg.",
   },
   "method-not-allowed": {
     status: 405,
-    title: "This method is not allowed",
-    remedy: "Use GET or HEAD: everything here is read-only.",
+    title: "Method not allowed",
+    remedy: "Use GET or HEAD. This interface is read-only.",
   },
   "not-acceptable": {
     status: 406,
-    title: "None of the formats in Accept can be served",
-    remedy: "Leave Accept out, or accept application/json or the version-2 media type (images: image/jpeg).",
+    title: "None of the formats in Accept is available",
+    remedy: "Omit Accept, or accept application/json or the version-2 media type (for images: image/jpeg).",
   },
   "request-timeout": {
     status: 408,
     title: "The request took too long to arrive",
-    remedy: "Send the whole request at once.",
+    remedy: "Send the whole request without pauses.",
   },
   "uri-too-long": {
     status: 414,
     title: "The URL is too long",
-    remedy: "Split the question, for example into fewer area ids per request.",
+    remedy: "Split the query, for example into fewer area ids per request.",
   },
   "expectation-failed": {
     status: 417,
-    title: "Expectations are not supported",
-    remedy: "Leave the Expect header out.",
+    title: "The Expect header is not supported",
+    remedy: "Omit the Expect header.",
   },
   "headers-too-large": {
     status: 431,
@@ -73,40 +73,40 @@ const KINDS = {
   "too-many-connections": {
     status: 503,
     title: "The gateway has too many connections",
-    remedy:
-      "Use connections again instead of making new ones, and try again after the seconds in Retry-After.",
+    remedy: "Reuse connections instead of opening new ones. Try again after the seconds in Retry-After.",
   },
-  // The upstream's own answers.
+  // The upstream's answer about the query.
   "upstream-rejected": {
     status: 400,
     title: "The property service refused the query",
-    remedy: "Correct the query as the explanation says; asking again unchanged gives the same answer.",
+    remedy: "Correct the query as `detail` says. The same query will get the same answer.",
   },
   "not-found": {
     status: 404,
-    title: "The property service knows no such record",
-    remedy: "The record may have been sold or withdrawn: look under /sold, or search again.",
+    title: "The property service has no such record",
+    remedy: "The record may have been sold or withdrawn. Look under /sold, or search again.",
   },
-  // The upstream, or the way to it, failed.
+  // The upstream or the network failed.
   "upstream-authentication-failed": {
     status: 502,
-    title: "The property service did not accept the gateway's credentials",
-    remedy: "Nothing is wrong with your request. The gateway's operators have been told in the log.",
+    title: "The property service rejected the gateway's credentials",
+    remedy: "Your request is correct. The gateway has logged the failure for its operators.",
   },
   "upstream-error": {
     status: 502,
     title: "The property service failed",
-    remedy: "Nothing is wrong with your request. Try again in a while.",
+    remedy: "Your request is correct. Try again later.",
   },
   "upstream-unreachable": {
     status: 502,
     title: "The property service cannot be reached",
-    remedy: "Nothing is wrong with your request. Try again in a while.",
+    remedy: "Your request is correct. Try again later.",
   },
   "upstream-invalid-response": {
     status: 502,
-    title: "The property service gave an unusable answer",
-    remedy: "Nothing is wrong with your request. Try again; if it persists, tell the gateway's operators.",
+    title: "The property service sent an unusable answer",
+    remedy:
+      "Your request is correct. Try again later. If the problem persists, tell the gateway's operators.",
   },
   "upstream-unavailable": {
     status: 503,
@@ -116,74 +116,73 @@ const KINDS = {
   "upstream-timeout": {
     status: 504,
     title: "The property service did not answer in time",
-    remedy: "Nothing is wrong with your request. Try again in a while.",
+    remedy: "Your request is correct. Try again later.",
   },
   // On the admin port.
   "invalid-admin-request": {
     status: 400,
-    title: "The admin request has a mistake",
-    remedy: "Correct what the detail names; docs/operations.md has the forms.",
+    title: "The admin request is invalid",
+    remedy: "Correct what `detail` names. docs/admin.md describes every endpoint.",
   },
   "admin-token-required": {
     status: 401,
-    title: "The admin port asks for its token",
-    remedy: "Send the token as `Authorization: Bearer …`; whoever runs the gateway has it (ADMIN_TOKEN).",
+    title: "The admin port requires a token",
+    remedy: "Send the token (ADMIN_TOKEN) as `Authorization: Bearer …`. The gateway's operators have it.",
   },
   "foreign-page": {
     status: 403,
-    title: "The admin port takes no requests of other sites' pages",
+    title: "The admin port refuses requests from web pages of other sites",
     remedy:
-      "Ask from outside a browser, by the address the port listens on; to use other names, set a token.",
+      "Send the request from outside a browser, to the address that the port listens on. Set ADMIN_TOKEN to use other host names.",
   },
   "store-unavailable": {
     status: 503,
     title: "The shared store cannot be reached",
-    remedy: "Nothing was changed. Try again when the store is back; gateway_store_breaker_state tells.",
+    remedy: "Nothing changed. Try again when the store is back (gateway_store_breaker_state is 0).",
   },
   "invalid-settings": {
     status: 422,
-    title: "The settings cannot be used",
-    remedy: "Nothing was changed. Correct what `problems` lists, and have them read again.",
+    title: "The settings are invalid",
+    remedy: "Nothing changed. Correct what `problems` lists, and reload.",
   },
   "restart-needed": {
     status: 409,
-    title: "Some of these settings cannot change while the process runs",
-    remedy:
-      "Nothing was changed. Take back what `problems` lists, or restart the replicas one after the other.",
+    title: "Some settings cannot change while the process runs",
+    remedy: "Nothing changed. Revert what `problems` lists, or restart the replicas one after the other.",
   },
   // The gateway's own limits.
   "quota-exceeded": {
     status: 429,
-    title: "This app's share of the requests to the property service is used up for now",
+    title: "This app has spent its share of the calls to the property service",
     remedy:
-      "Ask again after the seconds in Retry-After; until then answers already known are still served. The shares of other apps are not touched.",
+      "Try again after the seconds in Retry-After. Answers that are cached are still served. Other apps are not affected.",
     registered: true,
   },
   "temporary-reduced-capacity": {
     status: 503,
-    title: "The agreed volume of requests to the property service is used up for now",
-    remedy: "Try again after the seconds in Retry-After; answers already known are still served.",
+    title: "The agreed number of calls to the property service is spent for now",
+    remedy: "Try again after the seconds in Retry-After. Answers that are cached are still served.",
     registered: true,
   },
   "shutting-down": {
     status: 503,
-    title: "This process of the gateway is being stopped",
-    remedy: "Ask again at once, on a new connection: another process answers, or this one's successor.",
+    title: "This gateway process is stopping",
+    remedy: "Try again immediately, on a new connection. Another process will answer.",
   },
   "deadline-exceeded": {
     status: 504,
-    title: "No answer within this request's deadline",
-    remedy: "Try again: the answer may be here by then.",
+    title: "No answer before this request's deadline",
+    remedy: "Try again. The answer may be cached by then.",
   },
   "not-in-cache": {
     status: 504,
-    title: "There is no kept answer that meets the request's Cache-Control",
-    remedy: "Leave only-if-cached out, or ask for less: a request that may be fetched is answered.",
+    title: "No cached answer meets the request's Cache-Control",
+    remedy: "Omit only-if-cached, so that the gateway may fetch the answer, or relax the other directives.",
   },
   "internal-error": {
     status: 500,
-    title: "The gateway made a mistake",
-    remedy: "Tell the gateway's operators the X-Request-Id of this response.",
+    title: "Internal error in the gateway",
+    remedy: "Report the X-Request-Id of this response to the gateway's operators.",
   },
 } as const satisfies Record<string, ProblemKind>;
 
@@ -192,33 +191,33 @@ export const PROBLEM_CODES: readonly ProblemCode[] = Object.keys(KINDS).filter(
   (code): code is ProblemCode => code in KINDS,
 );
 
-/** What one request adds to its kind of problem. */
+/** What this occurrence adds to its kind of problem. */
 export interface ProblemDetails {
-  /** Public: a sentence on this very case. */
+  /** Public: a sentence about this occurrence. */
   readonly detail?: string;
-  /** Public: what to do in this very case, where that is not what its kind says. */
+  /** Public: replaces the remedy of the kind. */
   readonly remedy?: string;
   /** Public: what is wrong with each parameter. The body lists the first 20, and counts the rest. */
   readonly errors?: readonly { parameter: string; value: string; expected: string; hint?: string }[];
-  /** Public, on the admin port: a line for each of several. */
+  /** Public, on the admin port: one line per mistake. */
   readonly problems?: readonly string[];
   /** Public: seconds, sent as `Retry-After`. */
   readonly retryAfterSeconds?: number;
   /** Public: further response headers, e.g. `Allow`. */
   readonly headers?: Readonly<Record<string, string>>;
-  /** Refused by the gateway itself: the upstream was not asked. Not shown; it decides what else may be given. */
+  /** The gateway refused to ask the upstream. Not shown; the cache policy uses it. */
   readonly refusedHere?: boolean;
-  /** Whose share is used up, where it is one app's alone. Not shown. */
+  /** The app whose share is spent, if it is only one app's. Not shown. */
   readonly ofApp?: string;
-  /** Refused after it had waited in vain, not at once. Not shown. */
+  /** The request waited in the queue until its deadline. Not shown. */
   readonly late?: boolean;
-  /** Refused as work that nobody waits for. Not shown. */
+  /** The refused call was background work. Not shown. */
   readonly ofBackground?: boolean;
   /** For the log alone. */
   readonly internal?: string;
 }
 
-/** A failure that a caller is told of. */
+/** A failure that the caller gets to see. */
 export class Problem extends Error {
   readonly code: ProblemCode;
   readonly details: ProblemDetails;
@@ -235,7 +234,7 @@ export class Problem extends Error {
   }
 }
 
-/** Sent with every body made by `problemBody` (RFC 9457, section 3). */
+/** `Content-Type` of every `problemBody` (RFC 9457, section 3). */
 export const PROBLEM_CONTENT_TYPE = "application/problem+json";
 
 /** @returns the RFC 9457 document: `type`, `title`, `status`, `detail`, and `remedy`, `errors`, `moreErrors`, `problems` beside them. */

@@ -1,6 +1,6 @@
 #!/usr/bin/env node
 // The one JavaScript file: an old Node cannot read TypeScript, so it could not even say what is wrong.
-// `npx property-gateway`, the npm scripts and the image come through here (README, "Runtime").
+// `npx property-gateway`, the npm scripts and the image come through here (docs/development.md).
 import module from "node:module";
 
 // SIGUSR1 would open Node's inspector, through which anybody on the machine can read the private key. The npm scripts

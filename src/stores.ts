@@ -1,3 +1,6 @@
+/**
+ * Opens the store that the settings name, the ledger in it, and the limits of the budgets that live there.
+ */
 import type { Allowance } from "./ratelimit/allowance.ts";
 import type { Terms } from "./ratelimit/arbiter.ts";
 import type { LedgerReader } from "./usage/ledger.ts";
@@ -6,19 +9,23 @@ import { createMemoryLedger } from "./usage/memory-ledger.ts";
 import { budgetKeys, createRedisBudget, readNews } from "./ratelimit/redis-budget.ts";
 import { createRedisLedger } from "./usage/redis-ledger.ts";
 import { BUDGET_SCRIPTS } from "./ratelimit/redis-scripts.ts";
-import { createSharedAllowance, type SharedAllowance } from "./ratelimit/shared-allowance.ts";
+import { createSharedAllowance } from "./ratelimit/shared-allowance.ts";
 import { createSqliteLedger } from "./usage/sqlite-ledger.ts";
 import { createUnfailingLedger } from "./usage/unfailing-ledger.ts";
-import type { Backend } from "./cache/store/backend.ts";
-import { createRedisBackend } from "./cache/store/redis-backend.ts";
-import { createSqliteBackend, type SqliteBackend } from "./cache/store/sqlite-backend.ts";
-import type { Observer, OriginName, Tier } from "./types.ts";
-import type { StoreOperation } from "./telemetry/labels.ts";
+import type { Backend } from "./cache/store/port.ts";
+import { createRedisBackend } from "./cache/store/redis.ts";
+import { createSqliteBackend, type SqliteBackend } from "./cache/store/sqlite.ts";
+import type { Problem } from "./errors.ts";
+import { createRedisService, type RedisService } from "./redis/service.ts";
+import { createRedisClaims } from "./singleflight/redis-claims.ts";
+import type { Claims, Observer, OriginName, StoreOperation, Tier } from "./types.ts";
 import type { Metrics } from "./telemetry/metrics.ts";
 import type { Clock } from "./process/clock.ts";
-import type { Config } from "./config/config.ts";
+import { type Config, ConfigError } from "./config/config.ts";
+import { DatabaseInUse } from "./sqlite/database.ts";
+import { DataOfAnotherAccount } from "./sqlite/owner.ts";
 import type { Random } from "./process/random.ts";
-import { NAMESPACE } from "./query/key.ts";
+import { identityOf, redisNamespaces } from "./identity.ts";
 
 export interface OpenBackendOptions {
   readonly config: Config;
@@ -26,21 +33,25 @@ export interface OpenBackendOptions {
   readonly random: Random;
   readonly observer: Observer;
   readonly metrics: Metrics;
+  /** A flight of a key failed in some replica. */
+  readonly onFailed: (key: string, problem: Problem) => void;
 }
 
-/** What stands behind the memory of this process. */
+/** The store behind the memory of this process. */
 export interface OpenedBackend {
-  /** Absent: memory only. */
+  /** `undefined`: memory only. */
   readonly backend: Backend | undefined;
-  /** The budget of an origin; to be asked for once each. */
+  /** `undefined`: there are no other replicas. */
+  readonly claims: Claims | undefined;
+  /** Creates the limits of an origin's budget. Called once per origin. */
   readonly allowanceOf: (origin: OriginName, terms: Terms) => Allowance;
-  /** What was sent, to all origins, by all replicas. */
+  /** The upstream calls of all replicas to all origins. */
   readonly ledger: LedgerReader;
-  /** Writes down what is not yet, and closes what is open. Never rejects. */
+  /** Writes what is not written yet, and closes the connections and files. Never rejects. */
   readonly close: () => Promise<void>;
 }
 
-/** @returns Redis where it is set, else SQLite where there is a directory, else nothing: memory only */
+/** Opens Redis if it is set, else SQLite if `DATA_DIR` is set, else only memory. */
 export function openBackend(options: OpenBackendOptions): OpenedBackend {
   const { redis, dataDir } = options.config;
   if (redis !== null) return openShared(redis, options);
@@ -48,7 +59,7 @@ export function openBackend(options: OpenBackendOptions): OpenedBackend {
   return openAlone(sqlite, options);
 }
 
-/** Everything in this process, and in its file where there is one. */
+/** For a single process: the budgets are in memory, the ledger and the answers in the SQLite file if there is one. */
 function openAlone(
   sqlite: SqliteBackend | undefined,
   { config, clock, random, observer }: OpenBackendOptions,
@@ -64,6 +75,7 @@ function openAlone(
   const replica = random.unique16();
   return {
     backend: sqlite,
+    claims: undefined,
     ledger,
     async close() {
       onDisk?.flush();
@@ -75,70 +87,108 @@ function openAlone(
 
 function openShared(redis: NonNullable<Config["redis"]>, options: OpenBackendOptions): OpenedBackend {
   const { config, clock, random, observer, metrics } = options;
-  // Seen from the first scrape on, not from the first fault.
+  // The metric exists from the first scrape on, not only after the first fault.
   metrics.breakerState("redis", "closed");
-  const allowances = new Map<string, SharedAllowance>();
-  const channelOf = (origin: OriginName): string => budgetKeys(NAMESPACE, origin).channel;
-  const backend = createRedisBackend({
+  const replica = random.unique16();
+  const namespaces = redisNamespaces(identityOf(config.upstream), redis.keyPrefix);
+  const namespace = namespaces.cache;
+  const service = createRedisService({
     connect: redis,
     clock,
-    random,
+    namespace,
+    replica,
     commandTimeoutMs: redis.timeoutMs,
     probeIntervalMs: redis.probeIntervalMs,
-    retentionMs: config.cache.retentionMs,
     observer,
     onOperation: timed("redis", metrics),
     onBreaker: (state) => metrics.breakerState("redis", state),
-    guest: {
-      scripts: BUDGET_SCRIPTS,
-      channels: [channelOf("api"), channelOf("images")],
-      onMessage(channel, text) {
-        const news = readNews(text);
-        if (news !== undefined) allowances.get(channel)?.hear(news);
-      },
-      onGap() {
-        for (const allowance of allowances.values()) allowance.check();
-      },
-    },
   });
-  const replica = random.unique16();
+  const backend = createRedisBackend({
+    redis: service,
+    namespace,
+    clock,
+    replica,
+    retentionMs: config.cache.retentionMs,
+  });
+  const claims = createRedisClaims({
+    redis: service,
+    clock,
+    namespace,
+    newHolder: random.unique16,
+    onFailed: options.onFailed,
+  });
   return {
     backend,
-    ledger: createRedisLedger(backend.run, NAMESPACE),
-    close: backend.close,
-    allowanceOf(origin, terms) {
-      const { replicas, degradedShare, degradedForMs } = config.budget;
-      const common = { origin, terms, replicas, degradedForMs };
-      const allowance = createSharedAllowance({
-        ...common,
-        shared: createRedisBudget({
-          ...common,
-          run: backend.run,
-          namespace: NAMESPACE,
-          ledger: config.ledger,
-        }),
-        clock,
-        replica,
-        degradedShare,
-        report: observer.warn,
-      });
-      allowances.set(channelOf(origin), allowance);
-      return allowance;
+    claims,
+    ledger: createRedisLedger(service.run, namespaces.budget),
+    async close() {
+      for (const part of [claims, backend, service]) part.close();
     },
+    allowanceOf: sharedAllowances(service, replica, namespaces.budget, options),
+  };
+}
+
+/** @returns what opens the budget of an origin that all replicas share */
+function sharedAllowances(
+  service: RedisService,
+  replica: string,
+  namespace: string,
+  { config, clock, observer }: OpenBackendOptions,
+): OpenedBackend["allowanceOf"] {
+  const { replicas, degradedShare, degradedForMs } = config.budget;
+  service.defineScripts(BUDGET_SCRIPTS);
+  return (origin, terms) => {
+    const common = { origin, terms, replicas, degradedForMs };
+    const allowance = createSharedAllowance({
+      ...common,
+      shared: createRedisBudget({
+        ...common,
+        run: service.run,
+        namespace,
+        ledger: config.ledger,
+      }),
+      clock,
+      replica,
+      degradedShare,
+      report: observer.warn,
+    });
+    service.subscribe({
+      channels: [budgetKeys(namespace, origin).channel],
+      onMessage(_channel, text) {
+        const news = readNews(text);
+        if (news !== undefined) allowance.hear(news);
+      },
+      onGap: allowance.check,
+      onRecovery: allowance.check,
+    });
+    return allowance;
   };
 }
 
 function openSqlite(dataDir: string, options: OpenBackendOptions): SqliteBackend | undefined {
   const { config, clock, observer, metrics } = options;
-  return createSqliteBackend({
-    dataDir,
-    maxBytes: config.cache.maxDiskBytes,
-    retentionMs: config.cache.retentionMs,
-    clock,
-    log: observer,
-    onOperation: timed("sqlite", metrics),
-  });
+  try {
+    return createSqliteBackend({
+      dataDir,
+      owner: identityOf(config.upstream),
+      maxBytes: config.cache.maxDiskBytes,
+      retentionMs: config.cache.retentionMs,
+      clock,
+      log: observer,
+      onOperation: timed("sqlite", metrics),
+    });
+  } catch (error) {
+    if (error instanceof DataOfAnotherAccount) throw new ConfigError([ANOTHER_ACCOUNT]);
+    if (!(error instanceof DatabaseInUse)) throw error;
+    const problem = `dataDir (DATA_DIR): ${error.message}: each gateway needs a directory of its own`;
+    throw new ConfigError([problem]);
+  }
 }
+
+const ANOTHER_ACCOUNT =
+  "dataDir (DATA_DIR): the directory holds the budget and the answers of another account (upstream.service or " +
+  "upstream.callerId). Set another directory, or run `npm run adopt-data` to count its calls against this account and " +
+  "drop its answers";
 
 function timed(tier: Tier, metrics: Metrics): (operation: StoreOperation, durationMs: number) => void {
   return (operation, durationMs) => metrics.storeOperation(tier, operation, durationMs);

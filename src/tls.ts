@@ -1,4 +1,4 @@
-/** TLS as every connection of the gateway has it. No setting switches the verification off. */
+/** The TLS options of every connection. No setting disables the verification. */
 interface VerifiedTls {
   readonly rejectUnauthorized: true;
   readonly minVersion: "TLSv1.2";
@@ -6,15 +6,14 @@ interface VerifiedTls {
 }
 
 /**
- * The verification is asked for by name: left out, Node's own switch against it (the environment's
- * `NODE_TLS_REJECT_UNAUTHORIZED`) would count.
- * @param ca the certificate authorities to trust in place of Node's own, as PEM
+ * `rejectUnauthorized` is explicit, because otherwise the environment's `NODE_TLS_REJECT_UNAUTHORIZED` would count.
+ * @param ca certificate authorities that replace Node's own, as PEM
  */
 export function verifiedTls(ca: string | null | undefined): VerifiedTls {
   return { rejectUnauthorized: true, minVersion: "TLSv1.2", ...(ca ? { ca } : {}) };
 }
 
-const UNTRUSTED = "its certificate is of no authority that is trusted here (a custom one is set by caFile)";
+const UNTRUSTED = "no trusted authority has signed its certificate (caFile names your own authorities)";
 
 const REASONS: Readonly<Record<string, string>> = {
   CERT_HAS_EXPIRED: "its certificate, or its authority's, has expired",
@@ -26,14 +25,14 @@ const REASONS: Readonly<Record<string, string>> = {
   UNABLE_TO_GET_ISSUER_CERT_LOCALLY: UNTRUSTED,
   UNABLE_TO_VERIFY_LEAF_SIGNATURE: UNTRUSTED,
   CERT_UNTRUSTED: UNTRUSTED,
-  INVALID_PURPOSE: "its certificate is not one for servers",
-  EPROTO: "no agreement on TLS: perhaps it does not speak TLS there at all",
+  INVALID_PURPOSE: "its certificate is not for servers",
+  EPROTO: "the TLS handshake failed: perhaps the port does not speak TLS",
 };
 
 /**
- * What a failed TLS handshake means, in words for operators.
+ * The reason of a failed TLS handshake, for operators.
  * @param code of Node or OpenSSL
- * @returns `undefined` where the code is not about TLS
+ * @returns `undefined` if the code is not about TLS
  */
 export function tlsReason(code: string): string | undefined {
   return REASONS[code] ?? (code.startsWith("ERR_SSL_") ? REASONS["EPROTO"] : undefined);

@@ -14,7 +14,8 @@ a URL, not a parameter, not a header, not an app that is not registered (all of 
 A series with labels appears when it is counted for the first time. A histogram has three names: its own with
 \`_bucket\` (and the label \`le\`), \`_sum\` and \`_count\`.
 
-Alerts on them and a dashboard come with the gateway: [operations.md](operations.md#alerts).
+The gateway brings alerts on these metrics ([runbook.md](runbook.md)) and a dashboard
+([operations.md](operations.md#monitoring)).
 `;
 
 /** The reference of all metrics: a table per part of the gateway. */

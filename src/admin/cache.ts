@@ -1,5 +1,5 @@
 /**
- * The operators' view of the cache: what is known of a URL, and purging.
+ * `GET /cache/entry`: what the cache knows of a URL. `GET /cache/warm`: the warm list. `POST /cache/purge`: purging.
  */
 import express, { type Request, type Response, type Router } from "express";
 
@@ -7,7 +7,7 @@ import { SEARCH_RESOURCES } from "../interface/resources.ts";
 import { NAMESPACE } from "../query/key.ts";
 import type { Inspect } from "../cache/inspect.ts";
 import type { PurgeScope } from "../cache/store/purges.ts";
-import { postOnly, readOnly } from "./methods.ts";
+import { postOnly, readOnly } from "./guard.ts";
 import {
   askedFor,
   FORMAT_PARAMETER,
@@ -21,23 +21,22 @@ import {
 
 export interface AdminCacheOptions extends Understanding {
   readonly inspect: Inspect;
-  /** How what is kept warm stands. */
+  /** @returns the state of the warm list */
   readonly warm: () => readonly object[];
-  /** Rejects with `store-unavailable` where it cannot reach every replica. */
+  /** Rejects with `StoreUnavailable` if it cannot reach every replica. */
   readonly purge: (scope: PurgeScope, hard: boolean) => Promise<{ readonly epoch: number }>;
 }
 
 export const ENTRY_PARAMETERS = [URL_PARAMETER, FORMAT_PARAMETER];
 
-/** @returns `GET /cache/entry`, `GET /cache/warm` and `POST /cache/purge` */
 export function createAdminCache(options: AdminCacheOptions): Router {
   const router = express.Router();
   router
     .route("/cache/entry")
     .get(async (request, response) => {
       parametersOf(request, ENTRY_PARAMETERS);
-      const { text, key, query } = askedFor(parameter(request, "url"), formatOf(request), options);
-      response.json({ query: text, ...(await options.inspect(query, key)) });
+      const { canonicalQuery, key, query } = askedFor(parameter(request, "url"), formatOf(request), options);
+      response.json({ query: canonicalQuery, ...(await options.inspect(query, key)) });
     })
     .all(readOnly);
   router
@@ -57,7 +56,7 @@ async function purge(request: Request, response: Response, options: AdminCacheOp
   const body: unknown = request.body;
   if (typeof body !== "object" || body === null) throw mistake(ONE_SCOPE);
   const hard: unknown = Reflect.get(body, "hard") ?? false;
-  if (typeof hard !== "boolean") throw mistake('"hard" takes true or false.');
+  if (typeof hard !== "boolean") throw mistake('"hard" must be true or false.');
   const [scope, ...others] = scopesIn(body, options);
   if (scope === undefined || others.length > 0) throw mistake(ONE_SCOPE);
   const { epoch } = await options.purge(scope, hard);
@@ -67,7 +66,7 @@ async function purge(request: Request, response: Response, options: AdminCacheOp
 const RESOURCES: readonly string[] = [...SEARCH_RESOURCES, "images"];
 const TAG = /^(area|record):\d+$/;
 
-/** What the body of a purge may hold, as JSON Schemas: exactly one of url, key, resource, tag and all. */
+/** The members of a purge's body as JSON Schemas. It names exactly one of url, key, resource, tag and all. */
 export const PURGE_PROPERTIES = {
   url: { type: "string", description: "A URL or path on the callers' port.", examples: ["/areas?q=Nacka"] },
   format: { type: "string", description: "With url: v2 for the answer frozen to version 2." },
@@ -79,19 +78,19 @@ export const PURGE_PROPERTIES = {
 } as const;
 
 const NAMES = Object.keys(PURGE_PROPERTIES);
-/** What is behind the namespace in an answer's key (src/query/key.ts). */
+/** The part of an answer's key behind the namespace (src/query/key.ts). */
 const ANSWER = /^\{(?:json|v2|jpeg):.+\}$/;
 
-/** Every scope a body names; a proper one names just one. */
+/** @returns every scope that the body names. A valid body names exactly one. */
 function scopesIn(body: object, options: AdminCacheOptions): PurgeScope[] {
   const unknown = Object.keys(body).find((name) => !NAMES.includes(name));
   if (unknown !== undefined) {
     const name = JSON.stringify(unknown.slice(0, 100));
-    throw mistake(`There is no ${name} here; there are ${NAMES.join(", ")}.`);
+    throw mistake(`Unknown member ${name}. Known: ${NAMES.join(", ")}.`);
   }
   const text = (name: string): string | undefined => {
     const value: unknown = Reflect.get(body, name);
-    if (value !== undefined && typeof value !== "string") throw mistake(`"${name}" takes a text.`);
+    if (value !== undefined && typeof value !== "string") throw mistake(`"${name}" must be a string.`);
     return value;
   };
   const scopes: PurgeScope[] = [];
@@ -101,26 +100,27 @@ function scopesIn(body: object, options: AdminCacheOptions): PurgeScope[] {
   }
   if (key !== undefined) scopes.push({ kind: "key", key: ownKey(key) });
   if (resource !== undefined) {
-    if (!RESOURCES.includes(resource)) throw mistake(`"resource" takes ${RESOURCES.join(", ")}.`);
+    if (!RESOURCES.includes(resource)) throw mistake(`"resource" must be one of ${RESOURCES.join(", ")}.`);
     scopes.push({ kind: "resource", resource });
   }
   if (tag !== undefined) {
-    if (!TAG.test(tag)) throw mistake('"tag" takes an area or a record by its number: area:76, record:123.');
+    if (!TAG.test(tag))
+      throw mistake('"tag" must be an area or a record with its number: area:76, record:123.');
     scopes.push({ kind: "tag", tag });
   }
   if (Reflect.get(body, "all") === true) scopes.push({ kind: "all" });
   return scopes;
 }
 
-/** @throws {Problem} where it is the key of no answer: it would purge nothing, and say that it has */
+/** @throws {Problem} if no answer can have the key. Such a purge would report success and purge nothing. */
 function ownKey(key: string): string {
   if (key.startsWith(NAMESPACE) && ANSWER.test(key.slice(NAMESPACE.length))) return key;
   throw mistake(
-    `"key" takes the key of an answer as GET /cache/entry shows it: ${NAMESPACE}{json:areas?q=Nacka}. ` +
-      'Of a URL in any spelling, purge "url".',
+    `"key" must be a key as GET /cache/entry shows it: ${NAMESPACE}{json:areas?q=Nacka}. ` +
+      'Use "url" for a URL in any spelling.',
   );
 }
 
 const ONE_SCOPE =
   'Send JSON with one of "url", "key", "resource" (listings, sold, areas, images), "tag" (area:76, record:123) ' +
-  'or "all": true, and "hard": true where entries must not be served even as stale.';
+  'or "all": true. Add "hard": true if stale entries must not be served either.';

@@ -7,7 +7,7 @@ import { fileURLToPath } from "node:url";
 
 import express, { type Response, type Router } from "express";
 
-import { readOnly } from "./methods.ts";
+import { readOnly } from "./guard.ts";
 
 export interface AdminDocuments {
   /** The document of the callers' port. */

@@ -1,159 +1,143 @@
 /**
- * The cache stage: what is held where the rules allow it, else what one flight brings.
+ * The cache stage: serves the cached answer when the rules allow it, and otherwise what one flight brings.
  */
 import { Problem } from "../errors.ts";
-import type { Answer, Cause, Entry, Forwarded, Question, ServeNote } from "../types.ts";
+import type { Answer, Cause, Forwarded, Question, ServeNote } from "../types.ts";
 import type { Clock } from "../process/clock.ts";
 import type { Random } from "../process/random.ts";
 import type { Failures } from "./failures.ts";
 import { type CacheRules, isFresh } from "./freshness.ts";
-import { isAnothersRefusal, type Obtain } from "./load.ts";
+import type { Load } from "./load.ts";
 import { type Asked, decide, type Decision } from "./policy.ts";
 import type { Refresh } from "./refresh.ts";
 import type { Found, Tiers } from "./store/tiered.ts";
 
 export interface CacheOptions {
-  readonly tiers: Pick<Tiers, "lookup" | "judge" | "purgeEpoch">;
-  /** What comes next: one flight for whoever wants a key. */
-  readonly obtain: Obtain;
+  readonly tiers: Pick<Tiers, "lookup" | "judge">;
+  readonly load: Load;
   readonly refresh: Refresh;
   readonly failures: Failures;
-  /** The part of the budget that is left for a resource, from 0 to 1. */
+  /** The part of a resource's budget that is left, from 0 to 1. */
   readonly budgetLeft: (resource: Question["query"]["resource"]) => number;
-  /** Whether the upstream is left alone for now: it asked for that, or shows no sign of life. */
+  /** Whether the upstream is left alone for now, because it asked for that or does not respond. */
   readonly isCoolingOff: (question: Question) => boolean;
   readonly rules: () => CacheRules;
   readonly clock: Clock;
   readonly random: Pick<Random, "fraction">;
 }
 
-/** @returns the answer to a question, from the cache or from one flight; rejects with a `Problem`. */
+/** @returns the answer to a question, from the cache or from one flight; rejects with a `Problem` */
 export type Cache = (question: Question) => Promise<Answer>;
 
 export function createCache(options: CacheOptions): Cache {
   const { tiers, refresh, failures, rules, clock } = options;
   const { ruling, firstRuling } = createRulings(options);
-  const waitForFlight = createWaitForFlight(options);
 
-  /** What is held; whether that is a hit or stale shows in its time. */
-  function served(held: Found, note: ServeNote | undefined, isUpdating: boolean): Answer {
-    const { entry, tier, isPurged } = held;
+  function serve(cached: Found, note: ServeNote | undefined, isUpdating: boolean): Answer {
+    const { entry, tier, isPurged } = cached;
     const isHit = !isPurged && isFresh(entry, rules(), clock.now());
     const outcome = isHit ? "hit" : isUpdating ? "updating" : "stale";
     return { entry, tier, stored: true, outcome, forwarded: undefined, note };
   }
 
-  /** What a flight brings, or what is held where it brings nothing. */
-  async function fetched(question: Question, held: Found | undefined, why: Forwarded): Promise<Answer> {
+  /** Waits for a flight; serves the cached answer if the flight fails and the rules allow it. */
+  async function fetch(question: Question, cached: Found | undefined, why: Forwarded): Promise<Answer> {
     const { key, request } = question;
     const giveUpAt = clock.now() + rules().maxWaitForFreshMs;
-    const standIn = why === "stale" ? ruling(question, held, LEFT_ALONE) : undefined;
-    const hasStandIn = held !== undefined && standIn?.kind === "serve";
-    if (hasStandIn && options.isCoolingOff(question)) return served(held, standIn.note, false);
-    const deadlineAt = hasStandIn ? Math.min(request.deadlineAt, giveUpAt) : request.deadlineAt;
+    const fallback = why === "stale" ? ruling(question, cached, LEFT_ALONE) : undefined;
+    const hasFallback = cached !== undefined && fallback?.kind === "serve";
+    if (hasFallback && options.isCoolingOff(question)) return serve(cached, fallback.note, false);
+    const deadlineAt = hasFallback ? Math.min(request.deadlineAt, giveUpAt) : request.deadlineAt;
     try {
-      return await waitForFlight(question, held, why, deadlineAt);
+      return await waitForFlight(options.load, question, cached, why, deadlineAt);
     } catch (error) {
       if (!(error instanceof Problem)) throw error;
-      // It may have been purged while its caller waited.
-      const left = held && tiers.judge(key, held);
+      // It may have been purged meanwhile.
+      const left = cached && tiers.judge(key, cached);
       const decision = ruling(question, left, error);
       if (left === undefined || decision.kind !== "serve") throw error;
-      if (deadlineAt === giveUpAt && isTooSlowForAll(error)) failures.tooSlow(key, error, clock.steady());
-      return served(left, decision.note, false);
+      if (deadlineAt === giveUpAt && isTooSlowForAll(error)) failures.tooSlow(key, error, clock.monotonic());
+      return serve(left, decision.note, false);
     }
   }
 
   return async function answer(question) {
-    const held = await tiers.lookup(question.key);
-    const decision = firstRuling(question, held);
+    const cached = await tiers.lookup(question.key);
+    const decision = firstRuling(question, cached);
     if (decision.kind === "refuse") throw decision.problem;
-    // What is served is held; where nothing is, the rules say nothing else.
-    if (decision.kind === "fetch" || held === undefined)
-      return await fetched(question, held, decision.kind === "fetch" ? decision.why : "miss");
+    if (decision.kind === "fetch") return await fetch(question, cached, decision.why);
+    // The rules serve nothing that is not cached; this is for the type.
+    if (cached === undefined) return await fetch(question, cached, "miss");
     const isUpdating = decision.kind === "serveAndRefresh";
-    if (isUpdating) void refresh(question, held.entry, "refresh");
-    return served(held, decision.note, isUpdating);
+    if (isUpdating) void refresh(question, cached.entry, "refresh");
+    return serve(cached, decision.note, isUpdating);
   };
 }
 
 interface Rulings {
-  /** The rules' word on what is held, given how fetching failed where it did. */
-  readonly ruling: (question: Question, held: Found | undefined, failed: Problem | undefined) => Decision;
-  /** The same where nothing was tried yet. */
-  readonly firstRuling: (question: Question, held: Found | undefined) => Decision;
+  /** Applies the rules to the cached answer. @param failed how fetching failed, if it did */
+  readonly ruling: (question: Question, cached: Found | undefined, failed: Problem | undefined) => Decision;
+  /** The same before anything was tried. */
+  readonly firstRuling: (question: Question, cached: Found | undefined) => Decision;
 }
 
 function createRulings({ failures, budgetLeft, rules, clock, random }: CacheOptions): Rulings {
-  const ruling: Rulings["ruling"] = (question, held, failed) => {
+  const ruling: Rulings["ruling"] = (question, cached, failed) => {
     const { resource } = question.query;
-    const upstream = { failed, budgetLeft: () => budgetLeft(resource), dice: random.fraction() };
-    return decide(held, askedBy(question), upstream, rules(), clock.now());
+    const upstream = { failed, budgetLeft: () => budgetLeft(resource), random: random.fraction() };
+    return decide(cached, askedBy(question), upstream, rules(), clock.now());
   };
   return {
     ruling,
-    firstRuling(question, held) {
-      const standing = held && failures.standing(question.key, clock.steady());
-      const decision = ruling(question, held, standing);
-      // Where nothing can be given in its place, what failed a moment ago is tried again.
-      return standing !== undefined && decision.kind === "refuse"
-        ? ruling(question, held, undefined)
+    firstRuling(question, cached) {
+      const recent = cached && failures.recent(question.key, clock.monotonic());
+      const decision = ruling(question, cached, recent);
+      // With nothing to serve instead, what failed a moment ago is tried again.
+      return recent !== undefined && decision.kind === "refuse"
+        ? ruling(question, cached, undefined)
         : decision;
     },
   };
 }
 
-type WaitForFlight = (
+async function waitForFlight(
+  load: Load,
   question: Question,
-  held: Found | undefined,
+  cached: Found | undefined,
   why: Forwarded,
   deadlineAt: number,
-) => Promise<Answer>;
-
-function createWaitForFlight({ obtain, tiers }: CacheOptions): WaitForFlight {
-  return async function waitForFlight(question, held, why, deadlineAt) {
-    const purgeEpoch = tiers.purgeEpoch();
-    const isFromBefore = (entry: Entry): boolean =>
-      entry.purgeEpoch < purgeEpoch && isPurged(tiers, question.key, entry);
-    const { gone, priority, app } = question.request;
-    const wanted = {
-      question,
-      held: held?.entry,
-      cause: CAUSES[why],
-      waiter: { app, deadlineAt, gone, priority },
-    };
-    const flight = await obtain(wanted).catch((error: unknown) => {
-      if (isAnothersRefusal(error, app)) return undefined;
-      throw error;
-    });
-    // Who launched it had no place for it; this one may have. What was purged before this one came, it does not get.
-    if (flight === undefined || isFromBefore(flight.flown.value.entry))
-      return await waitForFlight(question, held, why, deadlineAt);
-    const { flown, collapsed } = flight;
-    const outcome = collapsed ? "collapsed" : OUTCOMES[flown.how];
-    const isHit = outcome === "hit";
-    const tier = isHit ? flown.value.tier : undefined;
-    return { ...flown.value, outcome, tier, forwarded: isHit ? undefined : why, note: undefined };
+): Promise<Answer> {
+  const { gone, priority, app } = question.request;
+  const { value, how, collapsed } = await load({
+    question,
+    cached: cached?.entry,
+    cause: CAUSES[why],
+    waiter: { app, deadlineAt, gone, priority },
+  });
+  const outcome = collapsed ? "collapsed" : OUTCOMES[how];
+  const isHit = outcome === "hit";
+  return {
+    ...value,
+    outcome,
+    tier: isHit ? value.tier : undefined,
+    forwarded: isHit ? undefined : why,
+    note: undefined,
   };
 }
 
 /**
- * Whether one has waited as long as anybody would, on the way or for a place: the next one need not. Where the app's
- * own share was what kept it, others may be faster.
+ * Whether the next caller need not wait either: this one waited as long as anybody would. A wait caused by
+ * the app's own share says nothing about other apps.
  */
 function isTooSlowForAll({ code, details }: Problem): boolean {
   return code === "deadline-exceeded" || (details.late === true && details.ofApp === undefined);
-}
-
-function isPurged({ judge }: Pick<Tiers, "judge">, key: string, entry: Entry): boolean {
-  return judge(key, { entry, tier: "memory", isPurged: false })?.isPurged !== false;
 }
 
 function askedBy({ query, request: { directives, mayForceRefresh } }: Question): Asked {
   return { query, directives, mayForceRefresh };
 }
 
-/** What a caller would be told who had nothing else. */
+/** The problem of a caller for whom the upstream is not asked. */
 const LEFT_ALONE = new Problem("upstream-unavailable", { refusedHere: true });
 
 const CAUSES: Record<Forwarded, Cause> = { miss: "miss", stale: "miss", request: "forced" };

@@ -1,5 +1,5 @@
 /**
- * Bodies in the coding a caller accepts: made once per entry and kept with it, not made per response.
+ * Encodes bodies in the coding that a caller accepts: once per entry, not once per response.
  */
 import { promisify } from "node:util";
 import {
@@ -15,10 +15,10 @@ import {
 import type { ContentCoding, Entry } from "../types.ts";
 import { withBody } from "./entry.ts";
 
-/** Below this the headers outweigh what compression saves. */
+/** Below this size, compression saves less than its header costs. */
 const MIN_COMPRESSIBLE_BYTES = 1024;
 
-/** Whether compressing an entry's body is worth it: pictures are compressed already. */
+/** Whether compressing an entry's body is worth it. Pictures are compressed already. */
 export function isCompressible(entry: Entry): boolean {
   return entry.bodyBytes >= MIN_COMPRESSIBLE_BYTES && !entry.contentType.startsWith("image/");
 }
@@ -43,34 +43,34 @@ const DECOMPRESS: Record<ContentCoding, Transcode> = {
   zstd: promisify(zstdDecompress),
 };
 
-/** The codings a body is made from, the cheapest to decode first. */
+/** The codings to transcode from, the cheapest to decode first. */
 const SOURCES: readonly ContentCoding[] = ["identity", "zstd", "gzip", "br"];
 
-/** @returns an entry's body in a coding, made from one it is held in; keeps nothing. */
+/** @returns an entry's body in a coding, made from one that it has; keeps nothing */
 export async function transcode(entry: Entry, coding: ContentCoding): Promise<Buffer> {
-  const held = entry.bodies[coding];
-  if (held !== undefined) return held;
+  const cached = entry.bodies[coding];
+  if (cached !== undefined) return cached;
   const source = SOURCES.find((candidate) => entry.bodies[candidate] !== undefined) ?? "identity";
   const body = entry.bodies[source] ?? Buffer.alloc(0);
   return await COMPRESS[coding](await DECOMPRESS[source](body));
 }
 
-/** @returns the entry as a store behind memory keeps it: with one body, compressed where that is worth it */
+/** @returns the entry as Redis and SQLite store it: with one body, compressed if that is worth it */
 export async function inStoredCoding(entry: Entry): Promise<Entry> {
   const coding = isCompressible(entry) ? "zstd" : "identity";
   return { ...entry, bodies: { [coding]: await transcode(entry, coding) } };
 }
 
-/** An entry's body in a coding. */
+/** Returns an entry's body in a coding. */
 export type Encode = (key: string, entry: Entry, coding: ContentCoding) => Promise<Buffer>;
 
-/** Keeps an entry in this process' memory in place of the same one with fewer bodies. */
+/** Replaces an entry in memory by the same one with more bodies. */
 export type KeepInMemory = (key: string, replace: (current: Entry) => Entry | undefined) => void;
 
-/** @returns a function that makes an entry's body in a coding at most once and keeps it with the entry. */
+/** @returns a function that encodes an entry's body at most once per coding and keeps it with the entry */
 export function createEncoder(keepInMemory: KeepInMemory): Encode {
-  /** Under way, so that concurrent callers share one. */
-  const underWay = new WeakMap<Entry, Map<ContentCoding, Promise<Buffer>>>();
+  /** Encodings in progress, which concurrent callers share. */
+  const inProgress = new WeakMap<Entry, Map<ContentCoding, Promise<Buffer>>>();
 
   async function transcodeAndKeep(key: string, entry: Entry, coding: ContentCoding): Promise<Buffer> {
     const body = await transcode(entry, coding);
@@ -82,10 +82,10 @@ export function createEncoder(keepInMemory: KeepInMemory): Encode {
   }
 
   return async function encode(key, entry, coding) {
-    const held = entry.bodies[coding];
-    if (held !== undefined) return held;
-    let codings = underWay.get(entry);
-    if (codings === undefined) underWay.set(entry, (codings = new Map()));
+    const cached = entry.bodies[coding];
+    if (cached !== undefined) return cached;
+    let codings = inProgress.get(entry);
+    if (codings === undefined) inProgress.set(entry, (codings = new Map()));
     let promise = codings.get(coding);
     if (promise === undefined) {
       promise = transcodeAndKeep(key, entry, coding);

@@ -1,27 +1,27 @@
 import { hash } from "node:crypto";
 
-import type { ContentCoding, Entry, FetchedAnswer, Pace, Validators } from "../types.ts";
+import type { ContentCoding, Entry, FetchedAnswer, ChangeRate, Validators } from "../types.ts";
 import type { Query } from "../query/query.ts";
 
-/** How an answer was come by, and what was made of that. */
+/** When and how an answer was received, and what follows from that. */
 export interface Receipt {
-  /** When it was received, epoch milliseconds. */
+  /** When it was received; epoch milliseconds. */
   readonly now: number;
-  /** How old it was by then, in milliseconds. */
+  /** How old it was then, in milliseconds. */
   readonly ageMs: number;
-  /** How long it took to come, in milliseconds. */
+  /** How long the fetch took, in milliseconds. */
   readonly fetchMs: number;
   /** How long it is fresh, in milliseconds. */
   readonly lifetimeMs: number;
   /** How long it is kept, in milliseconds. */
   readonly retentionMs: number;
-  /** The latest purge known when the fetch began. */
+  /** The latest purge known when the call was sent. */
   readonly purgeEpoch: number;
-  readonly pace: Pace;
+  readonly changeRate: ChangeRate;
   readonly upstreamStale: Entry["upstreamStale"];
 }
 
-/** Makes the entry of an answer. */
+/** Creates the entry of an answer. */
 export function entryOf(query: Query, fetched: FetchedAnswer, receipt: Receipt): Entry {
   const { status, contentType, body, validators } = fetched;
   return {
@@ -37,11 +37,11 @@ export function entryOf(query: Query, fetched: FetchedAnswer, receipt: Receipt):
 }
 
 /**
- * The entry of an answer that says the same as the one held: its body stays, and with it its validator, so
- * that callers go on being told that nothing has changed.
+ * Renews the cached entry after an answer with the same meaning. The body and its ETag stay, so that callers go on
+ * getting 304.
  */
-export function confirmed(held: Entry, validators: Validators, receipt: Receipt): Entry {
-  return { ...held, validators, ...received(receipt) };
+export function confirmed(cached: Entry, validators: Validators, receipt: Receipt): Entry {
+  return { ...cached, validators, ...received(receipt) };
 }
 
 function received({
@@ -51,11 +51,18 @@ function received({
   lifetimeMs,
   retentionMs,
   purgeEpoch,
-  pace,
+  changeRate,
   upstreamStale,
 }: Receipt): Pick<
   Entry,
-  "purgeEpoch" | "storedAt" | "bornAt" | "fetchMs" | "freshUntil" | "keepUntil" | "pace" | "upstreamStale"
+  | "purgeEpoch"
+  | "storedAt"
+  | "bornAt"
+  | "fetchMs"
+  | "freshUntil"
+  | "keepUntil"
+  | "changeRate"
+  | "upstreamStale"
 > {
   return {
     purgeEpoch,
@@ -64,12 +71,12 @@ function received({
     fetchMs,
     freshUntil: now + Math.min(lifetimeMs, retentionMs),
     keepUntil: now + retentionMs,
-    pace,
+    changeRate,
     upstreamStale,
   };
 }
 
-/** What an answer is about: the areas asked for, and every record or area in it. */
+/** The tags of an answer: the areas in the query, and every record or area in the answer. */
 function tagsOf(query: Query, recordIds: readonly string[]): string[] {
   const kind = query.resource === "areas" ? "area" : "record";
   const tags = recordIds.map((id) => `${kind}:${id}`);
@@ -80,16 +87,16 @@ function tagsOf(query: Query, recordIds: readonly string[]): string[] {
   return tags;
 }
 
-/** The same entry with its body in one coding more. */
+/** Adds the body in one more coding. */
 export function withBody(entry: Entry, coding: ContentCoding, body: Buffer): Entry {
   return { ...entry, bodies: { ...entry.bodies, [coding]: body } };
 }
 
-/** What an entry weighs besides its bodies: the object, its headers, its place in the index. A guess on the safe side. */
+/** The size of an entry besides its bodies and tags, estimated generously. */
 const ENTRY_OVERHEAD_BYTES = 512;
 const TAG_BYTES = 48;
 
-/** Bytes an entry occupies under its key. */
+/** The size of an entry under its key, in bytes. */
 export function sizeOf(key: string, entry: Entry): number {
   let bytes = ENTRY_OVERHEAD_BYTES + key.length * 2 + entry.tags.length * TAG_BYTES;
   for (const body of Object.values(entry.bodies)) bytes += body.length;

@@ -1,39 +1,39 @@
 /**
- * Keys whose fetch failed a moment ago: until their next try they are answered from what is held, so that a
- * sick upstream is asked less, never more. Instants are those of the steady clock: a time of day that is set back
- * must not put off the next try.
+ * Keys whose fetch failed a moment ago. Until the next try they are answered from the cache, so that a failing
+ * upstream is asked less, not more. Instants are those of the monotonic clock: setting the time of day back must
+ * not delay the next try.
  */
 import type { Problem } from "../errors.ts";
 
 export interface Failures {
-  /** The failure that still stands, so that it is not tried again yet. */
-  readonly standing: (key: string, now: number) => Problem | undefined;
-  /** A flight ended so, here or in another replica; told of both ways it counts once. */
+  /** The failure after which the key is not tried again yet. */
+  readonly recent: (key: string, now: number) => Problem | undefined;
+  /** A flight failed, here or in another replica. The same failure reported twice counts once. */
   readonly failed: (key: string, problem: Problem, now: number) => void;
-  /** A flight takes so long that nobody else is to wait for it. */
+  /** A flight takes so long that no other caller should wait for it. */
   readonly tooSlow: (key: string, problem: Problem, now: number) => void;
   readonly succeeded: (key: string) => void;
 }
 
-/** A key is tried again after so long, then twice as long each time. */
+/** The pause before the next try; it doubles with each failure. */
 const FIRST_MS = 5_000;
 const LONGEST_MS = 60_000;
-/** More keys than this are not remembered: the oldest are forgotten, and tried again sooner. */
+/** Of more keys, the oldest are forgotten and tried again sooner. */
 const MOST_KEYS = 10_000;
 
 interface Failure {
   readonly problem: Problem;
-  /** Before the next try; 0 where nothing has failed yet. */
+  /** The pause before the next try; 0 if nothing has failed yet. */
   readonly waitMs: number;
   readonly nextTryAt: number;
   readonly failedAt: number;
 }
 
-/** What is told of again within this time is the same failure. */
+/** A report within this time is about the same failure. */
 const SAME_WITHIN_MS = 1_000;
 
 export function createFailures(): Failures {
-  /** In the order in which they failed. */
+  /** In the order of their failures. */
   const failures = new Map<string, Failure>();
 
   function note(key: string, failure: Failure): void {
@@ -43,7 +43,7 @@ export function createFailures(): Failures {
   }
 
   return {
-    standing(key, now) {
+    recent(key, now) {
       const failure = failures.get(key);
       return failure !== undefined && now < failure.nextTryAt ? failure.problem : undefined;
     },

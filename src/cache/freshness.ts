@@ -1,17 +1,17 @@
 /**
- * How long an answer may be used: as fresh, as stale, at all (RFC 9111, section 4.2; RFC 5861). Pure.
+ * How long an answer is fresh, and how long it may be served at all (RFC 9111, section 4.2; RFC 5861). Pure.
  */
-import type { Entry, FetchedAnswer, NotModified, Pace } from "../types.ts";
+import type { Entry, FetchedAnswer, NotModified, ChangeRate } from "../types.ts";
 import type { Resource } from "../interface/resources.ts";
 import type { Query } from "../query/query.ts";
-import { isSettled, lifetimeAt, type PaceBounds } from "./change-rate.ts";
+import { isSettled, lifetimeAt, type LifetimeBounds } from "./change-rate.ts";
 
-/** Searches and images by resource, and single records: each kind of answer has times of its own. */
+/** The kinds of answers with lifetimes of their own: searches and images by resource, and single records. */
 export type Kind = Resource | "records";
 
 type PerKind = Readonly<Record<Kind, number>>;
 
-/** The settings the rules follow; times in milliseconds. See `cache` in config/default.yaml. */
+/** The settings under `cache` in config/default.yaml; times in milliseconds. */
 export interface CacheRules {
   readonly ttlMs: PerKind;
   readonly adaptiveTtl: "off" | "shadow" | "on";
@@ -22,7 +22,7 @@ export interface CacheRules {
   readonly staleWhileRevalidateMs: PerKind;
   readonly staleIfErrorMs: PerKind;
   readonly maxWaitForFreshMs: number;
-  /** No caller is given an answer older than this. */
+  /** No older answer is served. */
   readonly maxAgeEverMs: number;
   /** Nothing is kept for longer than this. */
   readonly retentionMs: number;
@@ -36,31 +36,36 @@ export function kindOf(query: Query): Kind {
   return query.kind === "record" ? "records" : query.resource;
 }
 
-/** What the rules say of the lifetimes of a kind of answer. */
-export function paceBounds(rules: CacheRules, query: Query): PaceBounds {
+/** The limits for the lifetime of an answer. */
+export function lifetimeBounds(rules: CacheRules, query: Query): LifetimeBounds {
   const kind = kindOf(query);
   return { ttlMs: rules.ttlMs[kind], ttlMinMs: rules.ttlMinMs[kind], ttlMaxMs: rules.ttlMaxMs[kind] };
 }
 
-/** The lifetime of an answer by how fast it changes, in milliseconds. */
-export function pacedLifetimeMs(rules: CacheRules, query: Query, pace: Pace, now: number): number {
-  return lifetimeAt(pace, paceBounds(rules, query), isSettled(query, now));
+/** The lifetime of an answer that follows how fast it changes, in milliseconds. */
+export function adaptiveLifetimeMs(
+  rules: CacheRules,
+  query: Query,
+  changeRate: ChangeRate,
+  now: number,
+): number {
+  return lifetimeAt(changeRate, lifetimeBounds(rules, query), isSettled(query, now));
 }
 
 /**
- * How long an answer is fresh, in milliseconds from when it was received: as the settings and its pace say,
- * or the upstream, where that is shorter. It ends with the bounds on age and keeping, so that `max-age` never
- * promises a caller more than is kept. Below zero, it was stale already when it came.
- * @param status that of the answer; a 304's is that of what it confirms
+ * How long an answer is fresh, in milliseconds from when it was received: by the settings and its change rate, or
+ * by the upstream's word if that is shorter. `maxAgeEver` and `retention` limit it, so that `max-age` never
+ * promises a caller more than the cache keeps. Below zero: it was stale when it came.
+ * @param status the status of the answer; for a 304, that of the entry it confirms
  */
 export function freshnessLifetimeMs(
   rules: CacheRules,
   query: Query,
   {
     status,
-    terms,
-  }: { readonly status: Entry["status"]; readonly terms: (FetchedAnswer | NotModified)["terms"] },
-  pace: Pace,
+    caching,
+  }: { readonly status: Entry["status"]; readonly caching: (FetchedAnswer | NotModified)["caching"] },
+  changeRate: ChangeRate,
   now: number,
 ): number {
   const kind = kindOf(query);
@@ -68,20 +73,20 @@ export function freshnessLifetimeMs(
     status !== 200
       ? rules.negativeTtlMs[kind]
       : rules.adaptiveTtl === "on"
-        ? pacedLifetimeMs(rules, query, pace, now)
+        ? adaptiveLifetimeMs(rules, query, changeRate, now)
         : rules.ttlMs[kind];
-  const theirs = rules.honourUpstream ? (terms.freshForMs ?? ours) : ours;
-  return Math.min(ours, theirs, rules.maxAgeEverMs - terms.ageMs, rules.retentionMs);
+  const upstreamMs = rules.honourUpstream ? (caching.freshForMs ?? ours) : ours;
+  return Math.min(ours, upstreamMs, rules.maxAgeEverMs - caching.ageMs, rules.retentionMs);
 }
 
-/** How old an answer is, in milliseconds (RFC 9111, section 4.2.3). */
+/** The age of an answer, in milliseconds (RFC 9111, section 4.2.3). */
 export function ageMs({ bornAt }: Entry, now: number): number {
   return Math.max(0, now - bornAt);
 }
 
 /**
- * Whether an entry may be given to anybody at all. It may be from before a restart, when longer times were
- * set: the bounds are today's.
+ * Whether an entry may be served at all. It may be from before a restart with longer limits, so the current
+ * limits count.
  */
 export function isWithinBounds(entry: Entry, rules: CacheRules, now: number): boolean {
   return (
@@ -94,4 +99,14 @@ export function isWithinBounds(entry: Entry, rules: CacheRules, now: number): bo
 /** @param now epoch milliseconds */
 export function isFresh(entry: Entry, rules: CacheRules, now: number): boolean {
   return now < entry.freshUntil && isWithinBounds(entry, rules, now);
+}
+
+/**
+ * Whether a fresh entry is refreshed now, before it expires (XFetch: Vattani, Chierichetti, Lowenstein, "Optimal
+ * Probabilistic Cache Stampede Prevention", VLDB 2015, with a beta of 1). It becomes more likely with each request,
+ * near the end and for slow fetches, so that popular answers are refreshed.
+ * @param random from 0 up to, not including, 1
+ */
+export function isDueEarly({ freshUntil, fetchMs }: Entry, random: number, now: number): boolean {
+  return now - fetchMs * Math.log(1 - random) >= freshUntil;
 }

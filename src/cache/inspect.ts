@@ -4,10 +4,10 @@ import { ageMs, type CacheRules, isFresh } from "./freshness.ts";
 import { decide } from "./policy.ts";
 import type { Tiers } from "./store/tiered.ts";
 
-/** What is known of a question's answer, for an operator. Times in seconds. */
+/** The state of an answer in the cache, for an operator. Times in seconds. */
 export interface Inspection {
   readonly key: string;
-  /** What a request for it would do now; `update`: be given the stale one while it is refreshed. */
+  /** What a request would do now; `update`: it gets the stale answer, which is then refreshed. */
   readonly next: "hit" | "update" | "fetch";
   readonly why: "fresh" | "not stored" | "expired" | "purged";
   readonly entry: InspectedEntry | null;
@@ -17,7 +17,7 @@ interface InspectedEntry {
   readonly tier: Tier;
   readonly status: number;
   readonly ageSeconds: number;
-  /** Negative where it has expired. */
+  /** Negative if it has expired. */
   readonly freshForSeconds: number;
   readonly keptForSeconds: number;
   readonly bodyBytes: number;
@@ -26,7 +26,7 @@ interface InspectedEntry {
   readonly tags: readonly string[];
 }
 
-/** Tells what the cache knows of a key. It asks the stores and never the upstream. */
+/** Inspects a key. It asks the stores and never the upstream. */
 export type Inspect = (query: Query, key: string) => Promise<Inspection>;
 
 export function createInspect(tiers: Tiers, rules: () => CacheRules, now: () => number): Inspect {
@@ -35,8 +35,8 @@ export function createInspect(tiers: Tiers, rules: () => CacheRules, now: () => 
     if (found === undefined) return { key, next: "fetch", why: "not stored", entry: null };
     const { entry, tier, isPurged } = found;
     const asked = { query, directives: NO_DIRECTIVES, mayForceRefresh: false };
-    // The dice never say that it is refreshed before its time.
-    const upstream = { failed: undefined, budgetLeft: () => 0, dice: 0 };
+    // With a random of 0 it is never refreshed early.
+    const upstream = { failed: undefined, budgetLeft: () => 0, random: 0 };
     const decision = decide(found, asked, upstream, rules(), now());
     return {
       key,

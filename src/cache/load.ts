@@ -1,13 +1,17 @@
 /**
- * How an answer that is not held, or not new enough, is come by: one flight per key, in this process and among
- * all replicas, and what it brings is kept.
+ * Loads an answer that is not cached, or not new enough: one flight per key, in this process and among all
+ * replicas. What it brings is stored.
+ *
+ * This is the only place that tries again. A flight can end without an answer for this caller: it was
+ * withdrawn, its leader died, it was refused because of another app's limits, or its answer was purged
+ * before this caller came. The caller then joins the next flight, or starts it.
  */
 import { Problem } from "../errors.ts";
 import type {
   Cause,
   Entry,
   Fetched,
-  FlightWaiting,
+  FlightResult,
   Observer,
   Question,
   Tier,
@@ -23,150 +27,184 @@ import { isFailureOfUpstream, wasRefusedHere } from "./policy.ts";
 import { receive } from "./receive.ts";
 import type { Tiers } from "./store/tiered.ts";
 
-/** An entry, and where it is kept or why not. */
-export interface Kept {
+/** An entry, and where it is stored or why not. */
+export interface LoadedEntry {
   readonly entry: Entry;
   readonly stored: true | WhyNotStored;
-  /** Where it was found; absent where it was fetched. */
+  /** Where it was found; absent if it was fetched. */
   readonly tier: Tier | undefined;
-  /** With which status it was fetched, where that is not the entry's own: 304. */
+  /** The upstream's status, if it differs from the entry's own: 304. */
   readonly forwardedStatus?: number;
 }
 
-/** What a flight brings home, and how. */
-export interface Flown {
-  readonly value: Kept;
-  readonly how: "found" | "fetched" | "followed";
-}
-
 interface Steps {
-  readonly look: () => Promise<Kept | undefined>;
-  readonly fetch: () => Promise<Kept>;
+  readonly look: () => Promise<LoadedEntry | undefined>;
+  readonly fetch: () => Promise<LoadedEntry>;
 }
 
-/** How to ask the upstream. */
-interface Asking {
+/** The conditions of a call to the upstream. */
+interface FetchConditions {
   readonly cause: Cause;
-  /** What is held, if its newness can be asked for. */
+  /** The validators of the cached answer, for a conditional request. */
   readonly held: Validators | undefined;
-  /** Told whenever a call departs: what is purged from then on, its answer may not know of. */
+  /** Called each time the call is sent: its answer may not know of purges after that. */
   readonly departing: () => void;
 }
 
-export interface ObtainOptions {
+/** The result of a flight; `undefined`: it ended without one, and whoever still waits tries again. */
+type Result = FlightResult<LoadedEntry> | undefined;
+
+export interface LoadOptions {
   readonly tiers: Tiers;
-  /** Waits for the one flight of a key in this process, launching it where there is none. */
-  readonly coalesce: (
+  /** Waits for the one flight of a key in this process, and starts it if there is none. */
+  readonly joinFlight: (
     key: string,
     waiter: Waiter,
-    launch: (waiting: FlightWaiting) => Promise<Flown>,
-  ) => Promise<{ readonly value: Flown; readonly collapsed: boolean }>;
-  /** Flies a key, once among all replicas. */
-  readonly fly: (key: string, waiting: FlightWaiting, steps: Steps) => Promise<Flown>;
-  /** What a flight is about: asks the upstream, or rejects with a `Problem`. */
-  readonly fetch: (question: Question, waiting: Waiting, asking: Asking) => Promise<Fetched>;
+    launch: (waiting: Waiting) => Promise<Result>,
+  ) => Promise<{ readonly value: Result; readonly collapsed: boolean }>;
+  /** Fetches a key, or waits for the replica that is fetching it. */
+  readonly leadOrFollow: (key: string, waiting: Waiting, steps: Steps) => Promise<Result>;
+  /** Asks the upstream; rejects with a `Problem`. */
+  readonly fetch: (question: Question, waiting: Waiting, conditions: FetchConditions) => Promise<Fetched>;
   readonly failures: Failures;
   readonly rules: () => CacheRules;
   readonly clock: Clock;
   readonly observer: Pick<Observer, "refreshed">;
 }
 
-/** What somebody wants, and who. */
-interface Wanted {
+interface LoadRequest {
   readonly question: Question;
-  /** What is held, and is to be replaced by something newer. */
-  readonly held: Entry | undefined;
+  /** The cached answer that is to be replaced by a newer one. */
+  readonly cached: Entry | undefined;
   readonly cause: Cause;
   readonly waiter: Waiter;
 }
 
-/** @returns a newer answer than the one held; rejects with a `Problem`, as does every flight joined */
-export type Obtain = (wanted: Wanted) => Promise<{ readonly flown: Flown; readonly collapsed: boolean }>;
+interface Loaded extends FlightResult<LoadedEntry> {
+  /** Whether it came from a flight that somebody else had started. */
+  readonly collapsed: boolean;
+}
 
-export function createObtain(options: ObtainOptions): Obtain {
-  const { tiers, coalesce, fly, failures, rules, clock } = options;
+/** @returns an answer newer than the cached one; rejects with a `Problem` */
+export type Load = (request: LoadRequest) => Promise<Loaded>;
 
-  /** Looks for what another flight may have brought meanwhile. */
-  async function look({ question: { key }, held }: Wanted): Promise<Kept | undefined> {
-    const found = await tiers.lookup(key, held?.storedAt);
-    if (found === undefined || found.isPurged || !isFresh(found.entry, rules(), clock.now()))
-      return undefined;
-    const isNewer = held === undefined || found.entry.storedAt > held.storedAt;
-    return isNewer ? { entry: found.entry, stored: true, tier: found.tier } : undefined;
-  }
+export function createLoad(options: LoadOptions): Load {
+  const { tiers, clock } = options;
+  const loadOnce = createLoadOnce(options);
 
-  return async function obtain(wanted) {
-    const { question, waiter } = wanted;
-    const { key } = question;
-    const { value: flown, collapsed } = await coalesce(key, waiter, async (waiting) => {
-      try {
-        const steps = { look: () => look(wanted), fetch: () => fetchAndKeep(wanted, waiting, options) };
-        const brought = await fly(key, waiting, steps);
-        failures.succeeded(key);
-        return brought;
-      } catch (error) {
-        // Once per flight, however many wait for it.
-        if (error instanceof Problem && isFailureOfUpstream(error))
-          failures.failed(key, error, clock.steady());
+  return async function load(request) {
+    const { question, waiter } = request;
+    const purgeEpoch = tiers.purgeEpoch();
+    const wasPurged = ({ value: { entry } }: Loaded): boolean =>
+      entry.purgeEpoch < purgeEpoch && isPurged(tiers, question.key, entry);
+    for (;;) {
+      const loaded = await loadOnce(request).catch((error: unknown) => {
+        if (isRefusalOfAnother(error, request)) return undefined;
         throw error;
-      }
-    });
-    return { flown, collapsed };
+      });
+      if (loaded !== undefined && !wasPurged(loaded)) return loaded;
+      if (waiter.gone.aborted || clock.now() >= waiter.deadlineAt)
+        throw new Problem("deadline-exceeded", { internal: "no time is left for another flight" });
+    }
   };
 }
 
-async function fetchAndKeep(
-  { question, held, cause }: Wanted,
+/** @returns what joins the flight of a key, or starts it; `undefined` when the flight brought nothing */
+function createLoadOnce(options: LoadOptions): (request: LoadRequest) => Promise<Loaded | undefined> {
+  const { tiers, joinFlight, leadOrFollow, failures, rules, clock } = options;
+
+  /** Looks for an answer that another flight may have stored meanwhile. */
+  async function look({ question: { key }, cached }: LoadRequest): Promise<LoadedEntry | undefined> {
+    const found = await tiers.lookup(key, cached?.storedAt);
+    if (found === undefined || found.isPurged || !isFresh(found.entry, rules(), clock.now()))
+      return undefined;
+    const isNewer = cached === undefined || found.entry.storedAt > cached.storedAt;
+    return isNewer ? { entry: found.entry, stored: true, tier: found.tier } : undefined;
+  }
+
+  return async function loadOnce(request) {
+    const { key } = request.question;
+    const { value, collapsed } = await joinFlight(key, request.waiter, async (waiting) => {
+      try {
+        const result = await leadOrFollow(key, waiting, {
+          look: () => look(request),
+          fetch: () => fetchAndStore(request, waiting, options),
+        });
+        if (result !== undefined) failures.succeeded(key);
+        return result;
+      } catch (error) {
+        // Counted once per flight, however many wait for it.
+        if (error instanceof Problem && isFailureOfUpstream(error))
+          failures.failed(key, error, clock.monotonic());
+        throw error;
+      }
+    });
+    return value && { ...value, collapsed };
+  };
+}
+
+async function fetchAndStore(
+  { question, cached, cause }: LoadRequest,
   waiting: Waiting,
-  { tiers, fetch, rules, clock, observer }: ObtainOptions,
-): Promise<Kept> {
+  { tiers, fetch, rules, clock, observer }: LoadOptions,
+): Promise<LoadedEntry> {
   let purgeEpoch = tiers.purgeEpoch();
-  const startedAt = clock.steady();
-  const asking: Asking = {
+  const startedAt = clock.monotonic();
+  const conditions: FetchConditions = {
     cause,
-    held: held && validatorsOf(held),
+    held: cached && validatorsOf(cached),
     departing() {
       purgeEpoch = tiers.purgeEpoch();
     },
   };
-  const fetched = await fetch(question, waiting, asking).catch((error: unknown) => {
+  const fetched = await fetch(question, waiting, conditions).catch((error: unknown) => {
     throw isBackground(cause) ? asBackground(error) : error;
   });
-  const receipt = { now: clock.now(), fetchMs: clock.steady() - startedAt, purgeEpoch };
-  const { entry, mayStore, change, shadow } = await receive(question.query, fetched, held, receipt, rules());
+  const receipt = { now: clock.now(), fetchMs: clock.monotonic() - startedAt, purgeEpoch };
+  const { entry, mayStore, change, shadow } = await receive(
+    question.query,
+    fetched,
+    cached,
+    receipt,
+    rules(),
+  );
   if (change !== undefined) observer.refreshed({ resource: question.query.resource, change, shadow });
   const forwardedStatus = fetched.status;
   if (mayStore) {
     const stored = await tiers.keep(question.key, entry);
     return { entry, stored, tier: undefined, forwardedStatus };
   }
-  // What it has overtaken is not given any more: it would be refreshed again and again, and never be newer.
-  if (held !== undefined) await tiers.drop(question.key);
+  // Remove the outdated answer: it would be refreshed again and again, and never become newer.
+  if (cached !== undefined) await tiers.drop(question.key);
   return { entry, stored: "upstream-no-store", tier: undefined, forwardedStatus };
 }
 
-/** By which the upstream can be asked whether an entry is still true; only of a good answer. */
+/** The validators for a conditional request; only a good answer is worth one. */
 function validatorsOf({ status, validators }: Entry): Validators | undefined {
   const hasAny = validators.etag !== undefined || validators.lastModified !== undefined;
   return status === 200 && hasAny ? validators : undefined;
+}
+
+function isPurged({ judge }: Pick<Tiers, "judge">, key: string, entry: Entry): boolean {
+  return judge(key, { entry, tier: "memory", isPurged: false })?.isPurged !== false;
 }
 
 function isBackground(cause: Cause): boolean {
   return cause === "refresh" || cause === "warm";
 }
 
-/** That there was no place for work that nobody waits for says nothing to those who wait. */
+/** Marks the refusal of background work, which says nothing about callers who wait. */
 function asBackground(error: unknown): unknown {
   return error instanceof Problem && wasRefusedHere(error)
     ? new Problem(error.code, { ...error.details, ofBackground: true })
     : error;
 }
 
-/** Whether a flight was refused for the sake of whoever launched it: another one may have a place. */
-export function isAnothersRefusal(error: unknown, app: string): boolean {
+/** Whether a flight was refused because of the limits of the request that started it; this one has its own. */
+function isRefusalOfAnother(error: unknown, { cause, waiter: { app } }: LoadRequest): boolean {
   if (!(error instanceof Problem)) return false;
   const { ofApp, ofBackground, late } = error.details;
-  // Who has waited in vain has no time for another one.
+  // This waiter's own time in the queue is over.
   if (late === true) return false;
-  return ofBackground === true || (ofApp !== undefined && ofApp !== app);
+  return (ofBackground === true && !isBackground(cause)) || (ofApp !== undefined && ofApp !== app);
 }

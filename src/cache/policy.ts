@@ -1,79 +1,78 @@
 /**
- * The cache's rules: what becomes of a request, given what is held, what the caller asks for, and what is
- * known of the upstream (RFC 9111, sections 4 and 5.2.1; RFC 5861). Pure. docs/caching.md has them as a table,
+ * The cache's rules: decides how a request is answered, given the cached entry, the caller's directives and the
+ * state of the upstream (RFC 9111, sections 4 and 5.2.1; RFC 5861). Pure. docs/caching.md shows them as a table,
  * and the tests read that table.
  */
 import { Problem, type ProblemCode } from "../errors.ts";
 import type { CallerDirectives, Entry, Forwarded, ServeNote } from "../types.ts";
 import type { Query } from "../query/query.ts";
-import { isDueEarly } from "./early.ts";
-import { ageMs, type CacheRules, isFresh, isWithinBounds, kindOf } from "./freshness.ts";
+import { ageMs, type CacheRules, isDueEarly, isFresh, isWithinBounds, kindOf } from "./freshness.ts";
 
-/** What is held under a key. */
-export interface Held {
+/** The cached entry of a key. */
+export interface Cached {
   readonly entry: Entry;
-  /** It was declared out of date: whatever its age, it is stale. */
+  /** A soft purge names it: it is stale, whatever its age. */
   readonly isPurged: boolean;
 }
 
-/** What is asked, as far as the rules need to know. */
+/** The parts of a request that the rules need. */
 export interface Asked {
   readonly query: Query;
   readonly directives: CallerDirectives;
   readonly mayForceRefresh: boolean;
 }
 
-/** What is known of the upstream. */
+/** The state of the upstream. */
 export interface UpstreamState {
-  /** How fetching this failed, or was refused: just now, or so recently that it is not to be tried again yet. */
+  /** How fetching this key failed or was refused, just now or so recently that it is not tried again yet. */
   readonly failed: Problem | undefined;
-  /** The part of the budget that is left, from 0 to 1; only asked for where it counts. */
+  /** The part of the budget that is left, from 0 to 1; called only when it matters. */
   readonly budgetLeft: () => number;
-  /** From 0 up to, not including, 1: drawn anew for every request. */
-  readonly dice: number;
+  /** A random number from 0 up to, not including, 1. */
+  readonly random: number;
 }
 
 export type Decision =
-  /** With what is held. */
+  /** Serve the cached entry. */
   | { readonly kind: "serve"; readonly note: ServeNote | undefined }
-  /** Likewise, and have it fetched anew while nobody waits. */
+  /** Serve the cached entry and refresh it in the background. */
   | { readonly kind: "serveAndRefresh"; readonly note: ServeNote | undefined }
-  /** Ask the upstream, and wait for it. */
+  /** Wait for the upstream. */
   | { readonly kind: "fetch"; readonly why: Forwarded }
   | { readonly kind: "refuse"; readonly problem: Problem };
 
 /** @param now epoch milliseconds */
 export function decide(
-  held: Held | undefined,
+  cached: Cached | undefined,
   asked: Asked,
   upstream: UpstreamState,
   rules: CacheRules,
   now: number,
 ): Decision {
-  if (held === undefined || !isWithinBounds(held.entry, rules, now))
-    return withNothing(held, asked, upstream);
-  return !held.isPurged && isFresh(held.entry, rules, now)
-    ? withFresh(held.entry, asked, upstream, rules, now)
-    : withStale(held, asked, upstream, rules, now);
+  if (cached === undefined || !isWithinBounds(cached.entry, rules, now))
+    return withNothing(cached, asked, upstream);
+  return !cached.isPurged && isFresh(cached.entry, rules, now)
+    ? withFresh(cached.entry, asked, upstream, rules, now)
+    : withStale(cached, asked, upstream, rules, now);
 }
 
-function withNothing(held: Held | undefined, { directives }: Asked, { failed }: UpstreamState): Decision {
+function withNothing(cached: Cached | undefined, { directives }: Asked, { failed }: UpstreamState): Decision {
   if (directives.onlyIfCached) return NOT_IN_CACHE;
   if (failed !== undefined) return { kind: "refuse", problem: failed };
-  return { kind: "fetch", why: held === undefined ? "miss" : "stale" };
+  return { kind: "fetch", why: cached === undefined ? "miss" : "stale" };
 }
 
 function withFresh(
   entry: Entry,
   { directives, mayForceRefresh }: Asked,
-  { failed, budgetLeft, dice }: UpstreamState,
+  { failed, budgetLeft, random }: UpstreamState,
   rules: CacheRules,
   now: number,
 ): Decision {
   const isNewEnough =
     isYoungEnough(entry, directives, now) && leftMs(entry, now) >= (directives.minFreshMs ?? 0);
   if (isNewEnough) {
-    const isNearEnd = isDueEarly(entry, dice, now) || isLastChance(entry, rules, now);
+    const isNearEnd = isDueEarly(entry, random, now) || isLastChance(entry, rules, now);
     const isDue = entry.status === 200 && failed === undefined && isNearEnd;
     return isDue && budgetLeft() > rules.earlyRefreshAbove
       ? { kind: "serveAndRefresh", note: undefined }
@@ -83,18 +82,18 @@ function withFresh(
   if (!mayForceRefresh) return { kind: "serve", note: "refresh-not-allowed" };
   if (now - entry.storedAt < rules.minRefreshIntervalMs) return { kind: "serve", note: "refreshed-recently" };
   if (failed === undefined) return { kind: "fetch", why: "request" };
-  return isStandInFor(failed) ? { kind: "serve", note: failed.code } : { kind: "refuse", problem: failed };
+  return allowsStale(failed) ? { kind: "serve", note: failed.code } : { kind: "refuse", problem: failed };
 }
 
 function withStale(
-  { entry, isPurged }: Held,
+  { entry, isPurged }: Cached,
   asked: Asked,
   { failed }: UpstreamState,
   rules: CacheRules,
   now: number,
 ): Decision {
   const { query, directives } = asked;
-  // What was purged is known to be wrong, and what was not there may be by now.
+  // A purged answer is known to be wrong, and a record that did not exist may exist by now.
   const isGood = !isPurged && entry.status === 200 && isAcceptable(entry, directives, now);
   const staleMs = now - entry.freshUntil;
   if (isGood && staleMs < whileRevalidateMs(entry, query, rules)) {
@@ -110,30 +109,30 @@ function withStale(
   return failed === undefined ? { kind: "fetch", why: "stale" } : { kind: "refuse", problem: failed };
 }
 
-/** Whether a caller may want a stale answer; who says `max-age` wants none, unless it says `max-stale` too. */
+/** Whether the caller accepts a stale answer. `max-age` excludes one, unless `max-stale` is given too. */
 function isAcceptable(entry: Entry, directives: CallerDirectives, now: number): boolean {
   const { minFreshMs, maxAgeMs, maxStaleMs } = directives;
   const wantsFresh = minFreshMs !== undefined || (maxAgeMs !== undefined && maxStaleMs === undefined);
   return !wantsFresh && isYoungEnough(entry, directives, now);
 }
 
-/** How long an answer may be given while it is refreshed: as the settings say, or the upstream, if that is shorter. */
+/** How long an answer may be served while it is refreshed: the setting, or the upstream's word if that is shorter. */
 function whileRevalidateMs({ upstreamStale }: Entry, query: Query, rules: CacheRules): number {
-  const theirs = upstreamStale.whileRevalidateMs ?? Number.POSITIVE_INFINITY;
-  return Math.min(rules.staleWhileRevalidateMs[kindOf(query)], theirs);
+  const upstreamMs = upstreamStale.whileRevalidateMs ?? Number.POSITIVE_INFINITY;
+  return Math.min(rules.staleWhileRevalidateMs[kindOf(query)], upstreamMs);
 }
 
-/** The part of its time here, up to the end of all ages, in which an answer that nothing could stand in for afterwards is refreshed. */
+/** The last part of an entry's time in the cache in which `isLastChance` refreshes it. */
 const LAST_CHANCE = 0.1;
 
-/** Whether an answer is fresh to the end of all ages, and near it: expired, it could not even stand in. */
+/** Whether an entry can never be served stale and is about to expire, so that it must be refreshed before. */
 function isLastChance(
   { bornAt, storedAt, freshUntil }: Entry,
   { maxAgeEverMs }: CacheRules,
   now: number,
 ): boolean {
   const endsAt = bornAt + maxAgeEverMs;
-  // Not a part of all ages: one that was old when it came would be in it from the first, and so would each new one.
+  // Measured from when it was stored: an answer that was old when it came would always be near the end otherwise.
   return freshUntil >= endsAt && now >= endsAt - (endsAt - storedAt) * LAST_CHANCE;
 }
 
@@ -143,26 +142,26 @@ function leftMs({ freshUntil }: Entry, now: number): number {
   return freshUntil - now;
 }
 
-/** Whether an answer is as young as a caller wants it. */
+/** Whether an entry is as young as the caller wants it. */
 function isYoungEnough(entry: Entry, { noCache, maxAgeMs }: CallerDirectives, now: number): boolean {
   return !noCache && ageMs(entry, now) <= (maxAgeMs ?? Number.POSITIVE_INFINITY);
 }
 
-/** By the upstream's word: `must-revalidate` and its like. */
+/** Whether the upstream sent `must-revalidate` or the like. */
 function mustBeRevalidated({ upstreamStale }: Entry): boolean {
   return upstreamStale.whileRevalidateMs === 0 && upstreamStale.ifErrorMs === 0;
 }
 
 /**
- * Whether a caller may be given an entry that is not fresh, in place of a problem. The entry may have been
- * purged softly, which makes it no more than stale; where it was purged hard there is none.
+ * Whether a stale entry may be served instead of a problem. A soft purge only makes an entry stale; after a
+ * hard purge there is none.
  *
- * | why there is no new answer                                | may it stand in                                  |
+ * | why there is no new answer                                | may it be served                                 |
  * |-----------------------------------------------------------|--------------------------------------------------|
- * | the gateway refused to ask: budget, share, cool-off       | within `staleIfError`, the caller's own, the upstream's, and the bound on all ages |
- * | the upstream failed, was not reached, was too slow        | the same                                         |
- * | the upstream refused the question, or knows no such thing | no: that is the answer                           |
- * | the gateway made a mistake                                | no: it should be seen                            |
+ * | the gateway refused to ask: budget, share, cool-off       | within `staleIfError`, the caller's limit, the upstream's limit and `maxAgeEver` |
+ * | the upstream failed, was unreachable or too slow          | the same                                         |
+ * | the upstream answered 400 or 404                          | no: that is the answer                           |
+ * | the gateway has a bug                                     | no: the bug must be visible                      |
  */
 function mayServeStale(
   entry: Entry,
@@ -171,29 +170,29 @@ function mayServeStale(
   rules: CacheRules,
   now: number,
 ): boolean {
-  if (!isStandInFor(problem)) return false;
+  if (!allowsStale(problem)) return false;
   const longestMs = Math.min(
     rules.staleIfErrorMs[kindOf(query)],
     entry.upstreamStale.ifErrorMs ?? Number.POSITIVE_INFINITY,
     directives.staleIfErrorMs ?? Number.POSITIVE_INFINITY,
   );
-  // Nothing at all, where nothing is allowed: also in the very moment in which it expires.
+  // A limit of 0 allows nothing, not even in the millisecond in which it expires.
   return longestMs > 0 && now - entry.freshUntil <= longestMs;
 }
 
-function isStandInFor(problem: Problem): boolean {
+function allowsStale(problem: Problem): boolean {
   return wasRefusedHere(problem) || isFailureOfUpstream(problem) || problem.code === "deadline-exceeded";
 }
 
-/** What the gateway refuses without having asked the upstream. */
+/** Problems that mean that the gateway did not ask the upstream. */
 const REFUSALS: ReadonlySet<ProblemCode> = new Set(["quota-exceeded", "temporary-reduced-capacity"]);
 
-/** Whether the gateway itself refused to ask the upstream: that cost nothing. */
+/** Whether the gateway refused to ask the upstream; that cost no budget. */
 export function wasRefusedHere({ code, details }: Problem): boolean {
   return REFUSALS.has(code) || details.refusedHere === true;
 }
 
-/** Ways in which the upstream, or the way to it, fails. */
+/** Problems of the upstream or the network. */
 const FAILURES: ReadonlySet<ProblemCode> = new Set([
   "upstream-authentication-failed",
   "upstream-error",
@@ -203,12 +202,12 @@ const FAILURES: ReadonlySet<ProblemCode> = new Set([
   "upstream-timeout",
 ]);
 
-/** Whether the upstream was asked, and failed: it is not to be asked the same again at once. */
+/** Whether the upstream was asked and failed. It is then not asked the same again at once. */
 export function isFailureOfUpstream(problem: Problem): boolean {
   return FAILURES.has(problem.code) && !wasRefusedHere(problem);
 }
 
-/** Whether an entry may take the place of the one that is there: never an older over a newer. */
+/** Whether an entry may replace the stored one: an older one never replaces a newer one. */
 export function mayReplace(stored: Entry | undefined, entry: Entry): boolean {
   return stored === undefined || entry.storedAt >= stored.storedAt;
 }

@@ -1,29 +1,29 @@
 /**
- * Refreshing what is held while nobody waits for it: below callers' own requests in the queue, and never in
- * the reserve. What has no place soon is left for later.
+ * Refreshes cached answers in the background: behind callers' requests in the queue, and never from the reserve
+ * of the budget. A refresh that gets no permit soon is left for later.
  */
 import { Problem } from "../errors.ts";
 import type { Entry, Observer, Priority, Question, RefreshEnd } from "../types.ts";
 import { originOf } from "../interface/resources.ts";
 import type { Clock } from "../process/clock.ts";
 import type { Failures } from "./failures.ts";
-import type { Obtain } from "./load.ts";
+import type { Load } from "./load.ts";
 import { wasRefusedHere } from "./policy.ts";
 
-/** Why it is refreshed: it was asked for, or is to be kept warm. */
+/** Why it is refreshed: somebody asked for it, or it is kept warm. */
 type RefreshCause = "refresh" | "warm";
 
 /** Never rejects. */
 export type Refresh = (
   question: Question,
-  held: Entry | undefined,
+  cached: Entry | undefined,
   cause: RefreshCause,
 ) => Promise<RefreshEnd>;
 
 export interface RefreshOptions {
-  readonly obtain: Obtain;
-  readonly failures: Pick<Failures, "standing">;
-  /** The longest that a call takes once it was sent, retries included. */
+  readonly load: Load;
+  readonly failures: Pick<Failures, "recent">;
+  /** The longest time that a call takes after it was sent, retries included. */
   readonly totalTimeoutMs: number;
   readonly clock: Clock;
   readonly observer: Pick<Observer, "error">;
@@ -31,55 +31,59 @@ export interface RefreshOptions {
 
 const PRIORITIES: Record<RefreshCause, Priority> = { refresh: "refresh", warm: "prefetch" };
 
-/** How long a refresh waits for a place. Meanwhile it holds the flight that a caller may need. */
-const PATIENCE_MS = 2_000;
-/** What was sent is waited for; this much longer than it may take, for what is done with what came. */
-const REST_MS = 1_000;
-/** Where there was none for an app, its next one is tried after so long. */
+/** The longest time that a refresh is queued. Meanwhile it holds the flight that a caller may need. */
+const QUEUE_DEADLINE_MS = 2_000;
+/** The time for storing the answer, after the longest call. */
+const STORE_MS = 1_000;
+/** After a refresh of an app was refused, the app's next one is tried after this time. */
 const HOLD_OFF_MS = 1_000;
 
 export function createRefresh(options: RefreshOptions): Refresh {
-  const { obtain, failures, totalTimeoutMs, clock, observer } = options;
-  const underWay = new Set<string>();
-  /** Until when, by the steady clock, there is no place for an app's refreshes, for each kind of refresh and origin. */
+  const { load, failures, totalTimeoutMs, clock, observer } = options;
+  const inFlight = new Set<string>();
+  /** Until when refreshes are held off, by the monotonic clock; by kind of refresh, origin and app. */
   const holdOff = new Map<string, number>();
-  // Nobody hangs up.
+  // There is no caller who could hang up.
   const gone = new AbortController().signal;
 
-  async function fly(question: Question, held: Entry | undefined, cause: RefreshCause): Promise<RefreshEnd> {
+  async function refreshNow(
+    question: Question,
+    cached: Entry | undefined,
+    cause: RefreshCause,
+  ): Promise<RefreshEnd> {
     const { app } = question.request;
-    const place = `${cause} ${originOf(question.query.resource)} ${app}`;
-    // Nobody waits: what failed a moment ago, here or in another replica, is left alone until its next try.
-    if (failures.standing(question.key, clock.steady()) !== undefined) return "failed";
-    if (clock.steady() < (holdOff.get(place) ?? 0)) return "refused";
+    const group = `${cause} ${originOf(question.query.resource)} ${app}`;
+    // It failed a moment ago, here or in another replica: nobody waits, so leave it until its next try.
+    if (failures.recent(question.key, clock.monotonic()) !== undefined) return "failed";
+    if (clock.monotonic() < (holdOff.get(group) ?? 0)) return "refused";
     try {
-      const placeBy = clock.now() + PATIENCE_MS;
-      const deadlineAt = placeBy + totalTimeoutMs + REST_MS;
+      const placeBy = clock.now() + QUEUE_DEADLINE_MS;
+      const deadlineAt = placeBy + totalTimeoutMs + STORE_MS;
       const waiter = { app, placeBy, deadlineAt, gone, priority: PRIORITIES[cause] };
-      await obtain({ question, held, cause, waiter });
+      await load({ question, cached, cause, waiter });
       return "refreshed";
     } catch (error) {
       if (!(error instanceof Problem)) {
-        observer.error("A refresh ended in an unexpected error; this is a mistake of the gateway.", {
-          text: question.text,
+        observer.error("A refresh ended in an unexpected error. This is a bug in the gateway.", {
+          query: question.canonicalQuery,
           err: error,
         });
         return "failed";
       }
       if (!wasRefusedHere(error)) return "failed";
-      holdOff.set(place, clock.steady() + HOLD_OFF_MS);
+      holdOff.set(group, clock.monotonic() + HOLD_OFF_MS);
       return "refused";
     }
   }
 
-  return async function refresh(question, held, cause) {
+  return async function refresh(question, cached, cause) {
     const { key } = question;
-    if (underWay.has(key)) return "skipped";
-    underWay.add(key);
+    if (inFlight.has(key)) return "skipped";
+    inFlight.add(key);
     try {
-      return await fly(question, held, cause);
+      return await refreshNow(question, cached, cause);
     } finally {
-      underWay.delete(key);
+      inFlight.delete(key);
     }
   };
 }

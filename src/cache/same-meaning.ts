@@ -1,6 +1,6 @@
 /**
- * Whether two bodies say the same: byte by byte, or, where both are JSON, member by member in any order.
- * Numbers are compared as they are written, so that none is rounded to another. Pure.
+ * Whether two bodies have the same meaning: the same bytes, or, for JSON, the same members in any order. Numbers
+ * are compared as written, because parsing may round two of them to the same value. Pure.
  */
 import { isDeepStrictEqual } from "node:util";
 
@@ -9,8 +9,8 @@ export function sameMeaning(contentType: string, before: Buffer, after: Buffer):
   if (!/^application\/(?:[\w.-]+\+)?json\b/i.test(contentType)) return false;
   try {
     const [one, other] = [before.toString("utf8"), after.toString("utf8")];
-    // What differs, as most do that come here, shows without looking at how numbers are written, which takes many
-    // times as long; every caller waits meanwhile.
+    // Most bodies that get here differ, and the cheap comparison finds that. Comparing numbers as written takes many
+    // times as long, and every caller waits meanwhile.
     if (!isDeepStrictEqual(JSON.parse(one), JSON.parse(other))) return false;
     return isDeepStrictEqual(readAsWritten(one), readAsWritten(other));
   } catch {
@@ -18,7 +18,7 @@ export function sameMeaning(contentType: string, before: Buffer, after: Buffer):
   }
 }
 
-/** A number as it is written; no text of the body can be mistaken for one. */
+/** A number as written. A class, so that no text of the body equals one. */
 class Written {
   readonly digits: string;
   constructor(digits: string) {
@@ -26,12 +26,11 @@ class Written {
   }
 }
 
-/** Numbers become what they are written as. */
 function revive(_name: string, value: unknown, { source }: { readonly source?: string }): unknown {
   return typeof value === "number" ? new Written(source ?? String(value)) : value;
 }
 
 function readAsWritten(body: string): unknown {
-  // The library's types do not know the reviver's third argument yet (ECMA-262, source text access).
+  // TypeScript's library does not declare the reviver's third argument yet (ECMA-262, source text access).
   return Reflect.apply(JSON.parse, JSON, [body, revive]);
 }

@@ -8,13 +8,13 @@ export interface Sweep {
 
 const EVERY_MS = 60_000;
 
-/** Sees to it, every minute, that nothing is kept for longer than it may be, in any tier. */
+/** Removes expired entries from every tier, every minute. */
 export function createSweep(stores: readonly Pick<Store, "sweep">[], clock: Clock): Sweep {
   let cancel = (): void => undefined;
   let isStopped = false;
 
   async function sweepAll(): Promise<void> {
-    // A store that is out of order is swept when it is back.
+    // A store that is out of order is swept later.
     await Promise.allSettled(stores.map((store) => store.sweep()));
     if (!isStopped) start();
   }

@@ -4,7 +4,8 @@
  */
 import { Command, CommanderError } from "commander";
 
-import { build } from "../process/build.ts";
+import { build } from "../telemetry/process-metrics.ts";
+import { addAdoptData } from "./adopt-data.ts";
 import { addBudget } from "./budget.ts";
 import { addCheckConfig } from "./check-config.ts";
 import { addDemo } from "./demo.ts";
@@ -30,6 +31,7 @@ const COMMANDS = [
   addPurge,
   addWarm,
   addReport,
+  addAdoptData,
 ];
 
 /**

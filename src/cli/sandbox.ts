@@ -1,7 +1,7 @@
 /** `sandbox`: a stand-in for the property API as a process. */
 import { type Command, InvalidArgumentError } from "commander";
 
-import { whenToldToStop } from "../process/signals.ts";
+import { onStopSignal } from "../process/events.ts";
 import type { Sandbox, SandboxOptions } from "../sandbox/types.ts";
 import { CommandFailure } from "./exit.ts";
 import { describePortInUse } from "../process/port-in-use.ts";
@@ -57,7 +57,7 @@ async function serve(
   sandbox: Sandbox,
   { port, controlPort, host, callerId }: SandboxArguments,
 ): Promise<void> {
-  const stop = new Promise<void>((resolve) => whenToldToStop(() => resolve()));
+  const stop = new Promise<void>((resolve) => onStopSignal(() => resolve()));
   try {
     const api = await sandbox.listen(port, host);
     const control = await sandbox.listenControl(controlPort, host);

@@ -5,9 +5,9 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import { Problem } from "../errors.ts";
 import { splitTarget } from "../query/wire.ts";
 import type { Arrival } from "./arrive.ts";
-import { checkHead, type HeadLimits } from "./head.ts";
+import { checkHead, type HeadLimits } from "./request-validation.ts";
 import { noneMatchNames } from "./negotiate.ts";
-import { CACHE_NAME } from "./problem-message.ts";
+import { CACHE_NAME } from "./problem-response.ts";
 
 const PATH = "/openapi.json";
 const MAX_AGE_SECONDS = 300;

@@ -1,17 +1,16 @@
 /**
- * Credentials in requests, recognised by their form alone.
+ * Credentials in requests.
  *
- * Callers send keys and tokens by mistake, and nobody may use the gateway to test a guess of its own secrets. So the
- * parser does not know these secrets: a response depends on the form of a value, never on whether the guess is right.
- * Text that has the form of a credential goes nowhere:
+ * Callers send keys and tokens by mistake. These must go nowhere: not upstream, not into a key, a cache or the log. And
+ * nobody may use the gateway to find out whether a guess is one of its own secrets, so a response must not depend on
+ * whether the guess is right.
  *
- * | Place                                                       | Result                                  |
- * |-------------------------------------------------------------|-----------------------------------------|
- * | a parameter with the name of a credential                   | the parameter is dropped, with any value |
- * | any other parameter, its name or its value, and a path segment | 400; dropping it could change the answer |
- * | an error in a response                                      | the value is replaced by `[not shown]`  |
- *
- * A secret that has the form of an ordinary word or number is treated like one. Only its echo in an error is hidden.
+ * | Place                                    | Result                                                              |
+ * |------------------------------------------|---------------------------------------------------------------------|
+ * | a parameter with the name of a credential | the parameter is dropped, with any value                           |
+ * | free text that has the form of a credential | 400, whether it is a secret or not: no place has such a name      |
+ * | any other place                          | a true secret is replaced by a random text of the same form, and treated like any other value |
+ * | an error, or the key in `Cache-Status`   | a text that could be a secret is not shown, whether it is one or not |
  */
 import { CREDENTIAL_PARAMETERS } from "../interface/parameters.ts";
 
@@ -23,7 +22,7 @@ const SIGNATURE_NAMES = new Set(CREDENTIAL_PARAMETERS.map((name) => name.toLower
 const CREDENTIAL_NAME =
   /^(?:key|token|secret|passw(?:or)?d|pwd|auth|authorization|bearer|credentials?|signature|sig)$|(?:api|private|access|secret|client|admin|auth|app)(?:key|token|secret|password)$/;
 
-/** @returns whether a parameter is a signature's (interface, section 5), or is named like a key, token or password */
+/** Whether a parameter belongs to a signature (interface, section 5), or has the name of a key, token or password. */
 export function isCredentialName(name: string): boolean {
   // PHP, which reads these at the other end, ends a name at its bracket or its zero byte.
   const [bare = ""] = name.toLowerCase().split(/[[\0]/, 1);
@@ -32,14 +31,14 @@ export function isCredentialName(name: string): boolean {
 
 /** Shorter texts are house numbers, ids and typing mistakes. */
 const SHORTEST = 8;
-/** A digit between letters, or a letter between digits; one letter behind a number is a house: `Storgatan12B`. */
+/** A digit between letters, or a letter between digits. `Storgatan12B` does not match, because it is a house. */
 const MIXED = /\p{L}.*\d.*\p{L}.*[\p{L}\d]|\d.*\p{L}.*\d/u;
 const TIMESTAMP = /^\d{4}-?\d\d-?\d\dT[\d:.]{0,20}(?:Z|[+-]\d\d:?\d\d)?$/;
 
-/** Of what was encoded twice, as callers do with `Södermalm`. */
+/** In text that was encoded twice, as some callers do with `Södermalm`. */
 const ENCODED_BYTE = /%[0-9a-f]{2}/gi;
 
-/** @returns whether a part of the text, between blanks and commas, mixes letters and digits as keys do */
+/** Whether a part of the text, between spaces and commas, mixes letters and digits like a key. */
 export function looksLikeCredential(text: string): boolean {
   return text.length >= SHORTEST && text.split(/[\s,]+/).some(isCredential);
 }
@@ -49,12 +48,40 @@ function isCredential(part: string): boolean {
   return MIXED.test(part.replaceAll(ENCODED_BYTE, "-"));
 }
 
-/** Words that no generated secret has the form of: of letters alone, and numbers, dates and coordinates. */
+/** Words that are no generated secret: short ones of letters only, numbers, dates and coordinates. */
 const ORDINARY = /^(?:\p{L}{0,20}|[\d.:;+-]*)$/u;
 
-/** @returns the text as an error may show it to the caller that sent it */
+/** @returns the text as an error may show it to its caller; `[not shown]` if it may be a secret */
 export function shownToCaller(text: string): string {
   const words = text.replaceAll(ENCODED_BYTE, "").split(/[\s,]+/);
   const isOrdinary = words.every((word) => word.length < SHORTEST || ORDINARY.test(word));
   return isOrdinary ? text : NOT_SHOWN;
+}
+
+/**
+ * @param secrets every secret of the gateway so far; the list may grow
+ * @param fraction random, from 0 up to 1
+ * @returns a function that replaces each secret in a text, always by the same pseudonym
+ */
+export function createConceal(secrets: readonly string[], fraction: () => number): (text: string) => string {
+  const pseudonyms = new Map<string, string>();
+  const pseudonymOf = (secret: string): string => {
+    const known = pseudonyms.get(secret) ?? ofSameForm(secret, fraction);
+    pseudonyms.set(secret, known);
+    return known;
+  };
+  return (text) =>
+    secrets.reduce(
+      (rest, secret) => (rest.includes(secret) ? rest.replaceAll(secret, () => pseudonymOf(secret)) : rest),
+      text,
+    );
+}
+
+/** A random text of the same form: it gets the same response as any other guess of that form. */
+function ofSameForm(secret: string, fraction: () => number): string {
+  const pick = (characters: string): string => characters.charAt(Math.floor(fraction() * characters.length));
+  return secret
+    .replaceAll(/[a-z]/g, () => pick("abcdefghijklmnopqrstuvwxyz"))
+    .replaceAll(/[A-Z]/g, () => pick("ABCDEFGHIJKLMNOPQRSTUVWXYZ"))
+    .replaceAll(/\d/g, () => pick("0123456789"));
 }

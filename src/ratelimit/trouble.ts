@@ -1,5 +1,5 @@
 /** What is wrong with a ledger that fails now and then, and when it is worth trying again. */
-import { isHeldElsewhere } from "../sqlite/database.ts";
+import { isInUse } from "../sqlite/database.ts";
 
 /** Says something an operator should look at. */
 export type Warn = (message: string, fields: Readonly<Record<string, unknown>>) => void;
@@ -40,7 +40,7 @@ export function createTrouble({ now, warn }: UnfailingOptions): Trouble {
       const isStill = triedAt >= last.since && triedAt - last.triedAt < LOCKED_MOST_MS;
       const since = isStill ? last.since : triedAt;
       const isNew = current?.kind !== "failed";
-      const isLocked = isNew && isHeldElsewhere(error) && triedAt - since < LOCKED_MOST_MS;
+      const isLocked = isNew && isInUse(error) && triedAt - since < LOCKED_MOST_MS;
       current = { kind: isLocked ? "locked" : "failed", since, triedAt };
       const reason = error instanceof Error ? error.message : String(error);
       if (isNew && !isLocked) warn("What is sent upstream may be forgotten at a restart.", { reason });

@@ -1,16 +1,16 @@
 /**
- * A circuit breaker: a service that is out of order costs its callers one timeout, once, not one each.
+ * A circuit breaker: an outage of Redis costs all callers together one timeout, not one timeout each.
  *
- * The first fault opens it, and everyone who was waiting then is released at once, not only the one who
- * met the fault. While it is open every call is refused at once. After an interval the breaker asks the
- * service itself, one question at a time, whether it is back, so no caller ever pays for finding out.
+ * The first fault opens it and releases every caller that is waiting. While it is open, every call is refused at
+ * once. At intervals the breaker itself probes the service, one call at a time, so no caller waits for that.
  */
 import type { Clock } from "../process/clock.ts";
+import type { CircuitState } from "../types.ts";
 
-/** `half-open`: the one question is on its way. */
-export type BreakerState = "closed" | "open" | "half-open";
+/** `half-open`: the probe is in flight. */
+export type BreakerState = CircuitState;
 
-/** The call was refused or cut short: the service is out of order. `cause` is the fault. */
+/** The service is out of order: the call was refused or cut short. `cause` is the fault. */
 export class BreakerOpen extends Error {
   override readonly name = "BreakerOpen";
 
@@ -21,14 +21,14 @@ export class BreakerOpen extends Error {
 
 export interface BreakerOptions {
   readonly clock: Clock;
-  /** A call that takes longer is a fault. In milliseconds, counted while this process is not busy itself. */
+  /** A call that takes longer is a fault. In milliseconds, not counting time in which this process is busy. */
   readonly timeoutMs: number;
   readonly probeIntervalMs: number;
-  /** Asks the service whether it is in order again, for what met the fault. */
+  /** Checks whether the service works again for the key that met the fault. */
   readonly probe: (about: string) => Promise<unknown>;
-  /** Whether an error says that the service is out of order, rather than that this call was wrong. */
+  /** Whether an error means that the service is out of order, rather than that this call was wrong. */
   readonly isFault: (error: unknown) => boolean;
-  /** Told of the fault that opens it, once per outage, and of every probe that fails after that. */
+  /** Called with the fault that opens the breaker, and with that of every probe that fails later. */
   readonly onFault: (fault: Fault) => void;
   readonly onState: (state: BreakerState) => void;
 }
@@ -36,31 +36,31 @@ export interface BreakerOptions {
 export interface Fault {
   readonly cause: Error;
   readonly foundBy: "call" | "probe";
-  /** What the call was about; of the probe, what the call was about that opened the breaker. */
+  /** The key of the call; for a probe, the key of the call that opened the breaker. */
   readonly about: string;
 }
 
 export interface Breaker {
   readonly state: BreakerState;
   /**
-   * Makes a call. Rejects with what the call rejects with, or, where that is a fault, with `BreakerOpen`.
-   * @param about handed to the probe, should this call meet the fault
+   * Makes a call. Rejects with the error of the call, or with `BreakerOpen` if that is a fault.
+   * @param about passed to the probe if this call meets the fault
    */
   readonly run: <T>(about: string, call: () => Promise<T>) => Promise<T>;
-  /** There is a sign that the service is back: asks at once, unless it has been asked in vain already. */
+  /** The service may be back: probes it at once, unless a probe has failed already. */
   readonly signOfLife: () => void;
-  /** Stops probing; from now on every call is refused. */
+  /** Stops probing and refuses every call from now on. */
   readonly close: () => void;
 }
 
 export function createBreaker(options: BreakerOptions): Breaker {
   const { clock, probeIntervalMs, probe, isFault, onFault, onState } = options;
-  const watch = createWatch(clock, options.timeoutMs, fail);
+  const timeouts = createTimeouts(clock, options.timeoutMs, fail);
   let state: BreakerState = "closed";
-  /** What callers get while it is open. */
+  /** The error for callers while it is open. */
   let refusal = new BreakerOpen(new Error("closed"));
   let suspect = "";
-  let askedInVain = false;
+  let hasProbeFailed = false;
   let isClosedForGood = false;
   let cancelProbe = (): void => undefined;
 
@@ -73,32 +73,32 @@ export function createBreaker(options: BreakerOptions): Breaker {
     const foundBy = state === "half-open" ? "probe" : "call";
     suspect = about;
     refusal = new BreakerOpen(cause);
-    askedInVain = foundBy === "probe";
+    hasProbeFailed = foundBy === "probe";
     become("open");
-    watch.releaseAll(refusal);
-    cancelProbe = clock.after(probeIntervalMs, () => void ask());
+    timeouts.releaseAll(refusal);
+    cancelProbe = clock.after(probeIntervalMs, () => void probeNow());
     onFault({ cause, foundBy, about });
   }
 
   async function guarded<T>(about: string, call: () => Promise<T>): Promise<T> {
     try {
-      return await watch.run(about, call);
+      return await timeouts.run(about, call);
     } catch (error) {
       if (error instanceof BreakerOpen || !isFault(error)) throw error;
-      // Of many that fail together, the first has opened it.
+      // Of several calls that fail together, the first opens it.
       if (state !== "open") fail(error instanceof Error ? error : new Error(String(error)), about);
       throw refusal;
     }
   }
 
-  async function ask(): Promise<void> {
+  async function probeNow(): Promise<void> {
     cancelProbe();
     become("half-open");
     try {
       await guarded(suspect, () => probe(suspect));
     } catch (error) {
       if (error instanceof BreakerOpen) return;
-      // An error that is no fault is an answer, and so a sign of life.
+      // An error that is not a fault is an answer: the service works.
     }
     if (!isClosedForGood) become("closed");
   }
@@ -110,45 +110,45 @@ export function createBreaker(options: BreakerOptions): Breaker {
     run: (about, call) =>
       state === "closed" && !isClosedForGood ? guarded(about, call) : Promise.reject(refusal),
     signOfLife() {
-      if (state === "open" && !askedInVain && !isClosedForGood) void ask();
+      if (state === "open" && !hasProbeFailed && !isClosedForGood) void probeNow();
     },
     close() {
       isClosedForGood = true;
       cancelProbe();
       refusal = new BreakerOpen(new Error("closed"));
-      watch.releaseAll(refusal);
+      timeouts.releaseAll(refusal);
     },
   };
 }
 
-/** A call that somebody waits for. */
+/** A call that a caller waits for. */
 interface InFlight {
   ticksLeft: number;
   readonly about: string;
   readonly release: (error: Error) => void;
 }
 
-interface Watch {
-  /** Makes a call; settles as it does, or when it is released. */
+interface Timeouts {
+  /** Makes a call; settles with it, or when it is released. */
   readonly run: <T>(about: string, call: () => Promise<T>) => Promise<T>;
-  /** Lets nobody wait any longer. */
+  /** Rejects every call that is in flight. */
   readonly releaseAll: (error: Error) => void;
 }
 
 /**
- * A call's time is counted in so many ticks of a timer, not by the clock: if this process was busy for
- * longer than the timeout, answers may lie unread in its sockets, and that is no fault of the service.
+ * A timeout is this many ticks of a timer, not a difference of instants. If this process was busy for longer than
+ * the timeout, answers may lie unread in its sockets, and that is not a fault of the service.
  */
 const TICKS = 10;
 
-/** Keeps watch over all calls with one timer. */
-function createWatch(
+/** Watches all calls with one timer. */
+function createTimeouts(
   clock: Clock,
   timeoutMs: number,
   onTimeout: (error: Error, about: string) => void,
-): Watch {
+): Timeouts {
   const all = new Set<InFlight>();
-  /** Cancels the next tick; absent where nobody waits. */
+  /** Cancels the next tick; absent while no call is in flight. */
   let cancelTick: (() => void) | undefined;
 
   function tick(): void {

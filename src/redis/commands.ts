@@ -1,50 +1,49 @@
 /**
- * Every command to Redis goes through here: behind the breaker, timed, its errors told apart.
+ * Runs every command to Redis: behind the breaker, timed, with its errors classified.
  *
- * | what happens                                          | is                                          |
- * |-------------------------------------------------------|---------------------------------------------|
- * | no answer in time, connection refused, lost, not let in | an outage: the breaker opens              |
- * | LOADING, READONLY, MASTERDOWN, CLUSTERDOWN, NOAUTH … | an outage: this server is of no use now      |
- * | OOM, MISCONF, NOREPLICAS                              | this write refused; reads go on              |
- * | anything else, e.g. WRONGTYPE, BUSY                   | this call of no use, and nothing known of others |
+ * | what happens                                            | what it means                                   |
+ * |---------------------------------------------------------|-------------------------------------------------|
+ * | no answer in time, connection refused, lost, login failed | an outage: the breaker opens                  |
+ * | LOADING, READONLY, MASTERDOWN, CLUSTERDOWN, NOAUTH …    | an outage: this server is of no use now         |
+ * | OOM, MISCONF, NOREPLICAS                                | this write is refused; reads go on              |
+ * | anything else, e.g. WRONGTYPE, BUSY                     | this command fails; others are not affected     |
  */
-import { type Breaker, BreakerOpen, type BreakerState, createBreaker } from "./breaker.ts";
 import type { Clock } from "../process/clock.ts";
-import { connectRedis, type RedisConnection } from "./connection.ts";
-import type { RedisClient, RedisFactory } from "./connect.ts";
-import { StoreUnavailable } from "../cache/store/port.ts";
+import { StoreUnavailable } from "../store-unavailable.ts";
+import type { StoreOperation } from "../types.ts";
+import { type Breaker, BreakerOpen, type BreakerState, createBreaker } from "./breaker.ts";
+import type { RedisClient } from "./connect.ts";
+import { connectionError, type RedisConnection } from "./connection.ts";
 
-/** What is measured of the commands; a closed set, as it labels a metric. */
-export type RedisOperation =
-  | "get"
-  | "set"
-  | "remove"
-  | "purge"
-  | "purges"
-  | "claim"
-  | "release"
-  | "renew"
-  | "tell"
-  | "beat"
-  // Those of the budget (src/ratelimit/redis-budget.ts).
-  | "take"
-  | "settle"
-  | "look"
-  | "join"
-  | "ledger";
-
-/** Redis is there, but refused this very command. */
+/** Redis is reachable, but refused this command. */
 export class RedisRefusal extends Error {
   override readonly name = "RedisRefusal";
 }
 
-export interface RedisCallsOptions {
-  readonly factory: RedisFactory;
+/**
+ * Runs a command.
+ * Rejects with `StoreUnavailable` while Redis is out of order, and with `RedisRefusal` when it refuses.
+ * @param operation the metric label
+ * @param key the key of the command: when it fails, the breaker probes the server that owns this key
+ */
+export type RunOnRedis = <T>(
+  operation: StoreOperation,
+  key: string,
+  command: (client: RedisClient) => Promise<T>,
+) => Promise<T>;
+
+export interface RedisObserver {
+  readonly info: (message: string, fields: Readonly<Record<string, unknown>>) => void;
+  readonly warn: (message: string, fields: Readonly<Record<string, unknown>>) => void;
+}
+
+export interface RedisCommandsOptions {
+  readonly connection: () => Pick<RedisConnection, "client" | "renew">;
   readonly clock: Clock;
   readonly commandTimeoutMs: number;
   readonly probeIntervalMs: number;
   readonly observer: RedisObserver;
-  readonly onOperation: (operation: RedisOperation, durationMs: number) => void;
+  readonly onOperation: (operation: StoreOperation, durationMs: number) => void;
   readonly onBreaker: (state: BreakerState) => void;
   /** Redis cannot be used from now on. */
   readonly onOutage: () => void;
@@ -52,27 +51,14 @@ export interface RedisCallsOptions {
   readonly onRecovery: () => void;
 }
 
-export interface RedisObserver {
-  readonly info: (message: string, fields: Readonly<Record<string, unknown>>) => void;
-  readonly warn: (message: string, fields: Readonly<Record<string, unknown>>) => void;
-}
-
-export interface RedisCalls {
-  /**
-   * Gives a command.
-   * Rejects with `StoreUnavailable` while Redis is out of order, and with `RedisRefusal` where it refuses.
-   * @param key the key it is about: where it fails, Redis is asked about this key whether it is back
-   */
-  readonly run: <T>(
-    operation: RedisOperation,
-    key: string,
-    command: (client: RedisClient) => Promise<T>,
-  ) => Promise<T>;
-  readonly nodes: RedisConnection["nodes"];
+export interface RedisCommands {
+  readonly run: RunOnRedis;
+  /** The connection is ready: the breaker may ask at once whether Redis works again. */
+  readonly connected: () => void;
   readonly close: () => void;
 }
 
-/** Replies that say that a server, or the way to it, is out of order. */
+/** Replies that mean that the server, or the way to it, is out of order. */
 const OUTAGES: ReadonlySet<string> = new Set([
   "LOADING",
   "READONLY",
@@ -83,19 +69,19 @@ const OUTAGES: ReadonlySet<string> = new Set([
   "NOPERM",
 ]);
 
-export function createRedisCalls(options: RedisCallsOptions): RedisCalls {
-  const { factory, clock, onOperation, onBreaker, onOutage, onRecovery } = options;
+export function createRedisCommands(options: RedisCommandsOptions): RedisCommands {
+  const { connection, clock, onOperation, onBreaker, onOutage, onRecovery } = options;
   const report = createReport(clock, options.observer);
 
   const breaker: Breaker = createBreaker({
     clock,
     timeoutMs: options.commandTimeoutMs,
     probeIntervalMs: options.probeIntervalMs,
-    probe: async (key) => await (await connection.client()).probe(`${key}:probe`),
+    probe: async (key) => await (await connection().client()).probe(`${key}:probe`),
     isFault: (error) => !isReply(error) || OUTAGES.has(codeOf(error)),
     onFault({ cause, foundBy }) {
-      // What a new connection may mend: a server that has become a replica, one that has gone silent.
-      if (foundBy === "probe" || isReply(cause)) connection.renew();
+      // A new connection may help: the server has become a replica, or no longer answers.
+      if (foundBy === "probe" || isReply(cause)) connection().renew();
       if (foundBy === "probe") return;
       report.outage(cause);
       onOutage();
@@ -107,15 +93,14 @@ export function createRedisCalls(options: RedisCallsOptions): RedisCalls {
       onRecovery();
     },
   });
-  const connection = connectRedis({ factory, clock, onReady: () => breaker.signOfLife() });
 
   return {
-    nodes: connection.nodes,
+    connected: () => breaker.signOfLife(),
     async run(operation, key, command) {
-      // By the finest clock there is: most take less than a millisecond.
+      // The finest clock there is: most commands take less than a millisecond.
       const startedAt = performance.now();
       try {
-        return await breaker.run(key, async () => await command(await connection.client()));
+        return await breaker.run(key, async () => await command(await connection().client()));
       } catch (error) {
         if (error instanceof BreakerOpen) throw new StoreUnavailable(error.message, { cause: error });
         throw report.refusal(operation, error);
@@ -123,10 +108,7 @@ export function createRedisCalls(options: RedisCallsOptions): RedisCalls {
         onOperation(operation, performance.now() - startedAt);
       }
     },
-    close() {
-      breaker.close();
-      connection.close();
-    },
+    close: breaker.close,
   };
 }
 
@@ -141,17 +123,19 @@ function codeOf(error: unknown): string {
 interface Report {
   readonly outage: (cause: Error) => void;
   readonly recovery: () => void;
-  readonly refusal: (operation: RedisOperation, error: unknown) => RedisRefusal;
+  readonly refusal: (operation: StoreOperation, error: unknown) => RedisRefusal;
 }
 
-/** What is written in the log: an outage once each way, a kind of refusal once. */
+/** Writes the log: an outage once when it begins and once when it ends, each kind of refusal once. */
 function createReport(clock: Clock, observer: RedisObserver): Report {
   const refusals = new Set<string>();
   let outSince = 0;
   return {
     outage(cause) {
       outSince = clock.now();
-      observer.warn("Redis is out of order; going on without it", { cause: cause.message });
+      // ioredis' own words for a command whose connection was lost.
+      const { message } = cause.name === "MaxRetriesPerRequestError" ? connectionError(undefined) : cause;
+      observer.warn("Redis is out of order; going on without it", { cause: message });
     },
     recovery() {
       observer.info("Redis is back", { outageMs: clock.now() - outSince });

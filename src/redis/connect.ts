@@ -1,8 +1,6 @@
 /**
- * Redis connections: what the settings say, as ioredis takes it, for a single server, a Cluster or Sentinel.
- *
- * No client made here reconnects by itself: src/redis/connection.ts replaces it as a whole, which is
- * the same for all three kinds and leaves nothing half alive behind.
+ * Translates the settings into ioredis clients for a single server, a Cluster or Sentinel.
+ * ioredis reconnects by itself; src/redis/connection.ts says when a client is replaced instead.
  */
 import { Cluster, Redis, type RedisOptions } from "ioredis";
 
@@ -21,62 +19,71 @@ export interface RedisSettings {
   /** `redis://` or `rediss://`, with user, password and (not on a Cluster) database. */
   readonly url: string | Secret;
   readonly mode: "single" | "cluster" | "sentinel";
-  /** Nodes of a Cluster to begin with; where there are none, the URL's. */
+  /** Nodes of a Cluster to start from. Empty: the node of the URL. */
   readonly nodes: readonly RedisAddress[];
-  /** Where the Sentinels are, and what they call the master. The URL's credentials are the master's. */
+  /** The addresses of the Sentinels and their name for the master. The URL's credentials are the master's. */
   readonly sentinel?: { readonly name: string; readonly nodes: readonly RedisAddress[] } | null;
-  /** The certificate authorities to trust in place of Node's own, as PEM. */
+  /** Certificate authorities that replace Node's own, as PEM. */
   readonly ca?: string | null;
 }
 
-/** Lua scripts by the name of the method that runs them; without a number of keys, each call begins with it. */
+/** Lua scripts by the name of the client method that runs them. Without `numberOfKeys`, each call passes it first. */
 export type RedisScripts = Readonly<Record<string, { readonly lua: string; readonly numberOfKeys?: number }>>;
 
 const DEFAULT_PORT = 6379;
-/** How long connecting, TLS not included, may take. */
+const FIRST_RETRY_MS = 10;
+const LONGEST_RETRY_MS = 500;
+/** The limit for connecting, without TLS. */
 const CONNECT_TIMEOUT_MS = 1_000;
-/** How long a server that no longer answers is given to close its side. */
+/** A server that does not close its side within this time is cut off. */
 const DISCONNECT_TIMEOUT_MS = 100;
-/** What a Cluster client waits before it tries a node again that was just lost. */
+/** The pause before a Cluster client retries a node that it has just lost. */
 const CLUSTER_RETRY_MS = 20;
-/** How long one node of a Cluster has to say which node holds what, before the next is asked. */
+/** The limit for one node of a Cluster to send the slot table; then the next node is asked. */
 const CLUSTER_MAP_TIMEOUT_MS = 300;
 
-/** Makes clients that are connecting; each emits `ready`, and `end` when it is of no use any more. */
+/** Creates clients that connect at once and reconnect whenever they lose their server. */
 export interface RedisFactory {
-  /** A client to give commands to. */
+  /** A client for commands. */
   readonly client: () => RedisClient;
   /**
-   * A client to subscribe with.
-   * @param nodes the nodes of a Cluster, as far as they are known; ordinary messages reach every node
-   * @param attempt counts up, so that another node is tried next
+   * A client for subscriptions. On a Cluster it stays with one node and emits `end` when it loses that node.
+   * @param nodes the known nodes of a Cluster; a published message reaches every node
+   * @param attempt a counter, so that each attempt uses the next node
    */
   readonly subscriber: (nodes: readonly RedisAddress[], attempt: number) => Redis;
 }
 
-/** @throws where the settings cannot be used at all: a malformed URL */
+/**
+ * @param scripts read each time a client is created
+ * @throws when the URL is malformed
+ */
 export function redisFactory(settings: RedisSettings, scripts: RedisScripts): RedisFactory {
   const { mode } = settings;
   const { address, ...options } = optionsOf(settings);
   const seeds = settings.nodes.length > 0 ? [...settings.nodes] : [address];
-  const where = mode === "sentinel" ? throughSentinel(settings, options.tls) : address;
+  const server = mode === "sentinel" ? throughSentinel(settings, options.tls) : address;
   return {
     client: () =>
       mode === "cluster"
         ? clusterClient(seeds, options, scripts)
-        : new Redis({ ...options, ...where, scripts, enableAutoPipelining: true, enableOfflineQueue: false }),
+        : new Redis({
+            ...options,
+            ...server,
+            scripts: { ...scripts },
+            enableAutoPipelining: true,
+            enableOfflineQueue: false,
+          }),
     subscriber(nodes, attempt) {
+      if (mode !== "cluster") return new Redis({ ...options, ...server });
       const candidates = nodes.length > 0 ? nodes : seeds;
-      return new Redis({
-        ...options,
-        ...(mode === "cluster" ? candidates[attempt % candidates.length] : where),
-      });
+      return new Redis({ ...options, ...candidates[attempt % candidates.length], retryStrategy: () => null });
     },
   };
 }
 
 /** The nodes of a Cluster that a client knows. */
-export function knownNodes(client: RedisClient | undefined): RedisAddress[] {
+export function knownNodes(client: RedisClient): RedisAddress[] {
   if (!(client instanceof Cluster)) return [];
   return client
     .nodes()
@@ -85,13 +92,13 @@ export function knownNodes(client: RedisClient | undefined): RedisAddress[] {
     );
 }
 
-/** ioredis' constructors do not take its own option type where `undefined` is not the same as absent. */
+/** ioredis' constructors reject its own option type under `exactOptionalPropertyTypes`. */
 type ClientOptions = Omit<RedisOptions, "replyMapping">;
 type Options = Omit<ReturnType<typeof optionsOf>, "address">;
 
 function optionsOf({ url, mode, ca }: RedisSettings) {
   const parsed = URL.parse(typeof url === "string" ? url : url.reveal());
-  // Not the error that URL throws: it holds the text, and so the password.
+  // The error that URL throws contains the text, and so the password.
   if (parsed === null) throw new Error("the address of Redis is not a URL");
   const { protocol, hostname, port, username, password, pathname } = parsed;
   return {
@@ -104,10 +111,17 @@ function optionsOf({ url, mode, ca }: RedisSettings) {
     disableClientInfo: true,
     connectTimeout: CONNECT_TIMEOUT_MS,
     disconnectTimeout: DISCONNECT_TIMEOUT_MS,
-    retryStrategy: () => null,
-    autoResubscribe: false,
+    retryStrategy,
+    // Pending commands fail as soon as the connection is lost.
+    maxRetriesPerRequest: 0,
     autoResendUnfulfilledCommands: false,
+    // src/redis/subscriber.ts subscribes again itself: ioredis does not report when it has.
+    autoResubscribe: false,
   } satisfies ClientOptions & { address: RedisAddress };
+}
+
+function retryStrategy(attempt: number): number {
+  return Math.min(FIRST_RETRY_MS * 2 ** (attempt - 1), LONGEST_RETRY_MS);
 }
 
 function throughSentinel({ sentinel }: RedisSettings, tls: Options["tls"]): ClientOptions {
@@ -115,25 +129,24 @@ function throughSentinel({ sentinel }: RedisSettings, tls: Options["tls"]): Clie
     sentinels: [...(sentinel?.nodes ?? [])],
     name: sentinel?.name ?? "",
     sentinelCommandTimeout: CONNECT_TIMEOUT_MS,
-    // All were asked in vain: the caller begins anew.
-    sentinelRetryStrategy: () => null,
+    sentinelRetryStrategy: retryStrategy,
     ...(tls !== undefined && { enableTLSForSentinelMode: true, sentinelTLS: tls }),
   };
 }
 
 function clusterClient(seeds: RedisAddress[], options: Options, scripts: RedisScripts): Cluster {
-  const { retryStrategy: _, ...nodeOptions } = options;
+  const { retryStrategy: _, maxRetriesPerRequest: __, ...nodeOptions } = options;
   return new Cluster(seeds, {
-    clusterRetryStrategy: () => null,
+    clusterRetryStrategy: retryStrategy,
     retryDelayOnFailover: CLUSTER_RETRY_MS,
     retryDelayOnTryAgain: CLUSTER_RETRY_MS,
-    // A Cluster that is down says so at once.
+    // Report a Cluster that is down at once.
     retryDelayOnClusterDown: 0,
     slotsRefreshTimeout: CLUSTER_MAP_TIMEOUT_MS,
-    // A node is connected to when it is first needed: what needs it waits there. No auto-pipelining
-    // either: of a pipeline whose slots are moving, ioredis hands some MOVED answers to the caller.
+    // ioredis connects to a node when a command first needs it; the command waits in the offline queue.
+    // Auto-pipelining stays off: while slots move, ioredis passes some MOVED replies of a pipeline to the caller.
     enableOfflineQueue: true,
-    scripts,
+    scripts: { ...scripts },
     redisOptions: nodeOptions,
   });
 }

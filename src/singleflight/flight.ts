@@ -1,50 +1,49 @@
 /**
- * Coalescing: one flight for one key.
+ * Request coalescing in this process: one flight per key, however many callers wait for it.
  *
- * The flight owns the upstream call, never the first caller's socket. Each waiter has its own deadline
- * and may hang up; the flight goes on for the others, and for the cache. Only a flight that nobody
- * waits for any more is told so (`abandoned`): what is still in a queue is then withdrawn, what has
- * been sent comes home. In the queue a flight is as urgent as the most urgent of its waiters, and each of their
- * apps may pay for it, so that nobody who waits is held up by having joined a refresh that nobody was waiting for,
- * or the call of an app that has used up its share. That holds for those who wait for it at other replicas, too
- * (`aboard.ts`); how long it is waited for is for those in this process alone.
+ * The flight owns the upstream call; no caller's socket does. Each waiter has its own deadline and may hang
+ * up, and the flight goes on for the others and for the cache. When the last waiter has left, the flight is
+ * abandoned: a call that is still queued is withdrawn, a call that was sent is awaited and stored.
+ *
+ * In the queue a flight has the priority of its most urgent waiter, and any app that waits for it may pay.
+ * So a caller who joins a background refresh, or the call of an app without budget, is not held back by it.
  */
 import { Problem } from "../errors.ts";
-import type { FlightWaiting, RefuseLate, Waiter } from "../types.ts";
+import { PRIORITIES, type Priority, type RefuseLate, type Waiter, type Waiting } from "../types.ts";
 import type { Clock } from "../process/clock.ts";
-import { type Aboard, createAboard } from "./waiters.ts";
-import { mayBeWithdrawn } from "./withdrawn.ts";
 
-interface Landed<T> {
-  readonly value: T;
-  /** Whether somebody else's flight was joined. */
+interface Joined<T> {
+  /** `undefined`: the flight was withdrawn because nobody waited for it; whoever still wants it starts another. */
+  readonly value: T | undefined;
+  /** Whether the waiter joined a flight that somebody else had started. */
   readonly collapsed: boolean;
 }
 
 /** Makes the call that a flight is about. */
-type Launch<T> = (waiting: FlightWaiting) => Promise<T>;
+type Launch<T> = (waiting: Waiting) => Promise<T>;
 
 export interface Flights<T> {
   /**
-   * Waits for the flight of a key, launching it where there is none.
-   * Rejects with what the flight rejects with. Where the waiter's deadline passes, with what kept the call in
-   * the queue, or, where it is not there, with `deadline-exceeded`; where the waiter hangs up, with `CallerGone`.
+   * Waits for the flight of a key, and starts one if there is none.
+   * Rejects with the error of the flight. When the waiter's deadline passes, rejects with the reason why the
+   * call is still queued, or with `deadline-exceeded` if it was sent. When the caller hangs up, rejects with
+   * `CallerGone`.
    */
-  readonly join: (key: string, waiter: Waiter, launch: Launch<T>) => Promise<Landed<T>>;
-  /** Flights in the air. */
+  readonly join: (key: string, waiter: Waiter, launch: Launch<T>) => Promise<Joined<T>>;
+  /** The number of flights that have not ended. */
   readonly size: number;
-  /** Resolves when none is in the air any more, those launched meanwhile included. */
+  /** Resolves when no flight is left, including those started meanwhile. */
   readonly landed: () => Promise<void>;
 }
 
-/** The waiter hung up; there is nobody to tell. */
+/** The caller hung up; nobody receives this error. */
 class CallerGone extends Error {
   override readonly name = "CallerGone";
 }
 
 interface Flight<T> {
-  readonly landing: Promise<T>;
-  readonly aboard: Aboard;
+  readonly result: Promise<T>;
+  readonly waiters: Waiters;
   /** Aborted when the last waiter has left. */
   readonly abandoned: AbortController;
   readonly refuseLate: RefuseLate;
@@ -53,28 +52,27 @@ interface Flight<T> {
 export function createFlights<T>(clock: Clock): Flights<T> {
   const flights = new Map<string, Flight<T>>();
 
-  function launchFlight(key: string, launch: Launch<T>, first: Waiter): Flight<T> {
+  function start(key: string, launch: Launch<T>, first: Waiter): Flight<T> {
     const abandoned = new AbortController();
-    const aboard = createAboard(first.priority);
+    const waiters = createWaiters(first.priority);
     let refuseLate: RefuseLate = () => undefined;
-    const waiting: FlightWaiting = {
+    const waiting: Waiting = {
       abandoned: abandoned.signal,
-      deadlineAt: aboard.deadlineAt,
-      priority: aboard.priority,
-      apps: aboard.apps,
-      onChange: aboard.onChange,
-      elsewhere: aboard.elsewhere,
+      deadlineAt: waiters.deadlineAt,
+      priority: waiters.priority,
+      apps: waiters.apps,
+      onChange: waiters.onChange,
       inQueue: (refuse) => void (refuseLate = refuse),
     };
-    // A tick later, so that the first waiter is aboard when the launch asks for the deadline.
-    const landing = Promise.resolve()
+    // One tick later, so that the first waiter has joined when the call asks for its deadline.
+    const result = Promise.resolve()
       .then(() => launch(waiting))
       .finally(() => flights.delete(key));
-    // Everyone may have left before it fails; that is no unhandled rejection.
-    landing.catch(() => undefined);
+    // All waiters may have left before it fails; that is not an unhandled rejection.
+    result.catch(() => undefined);
     const flight: Flight<T> = {
-      landing,
-      aboard,
+      result,
+      waiters,
       abandoned,
       refuseLate: (waiter) => refuseLate(waiter),
     };
@@ -87,89 +85,128 @@ export function createFlights<T>(clock: Clock): Flights<T> {
       return flights.size;
     },
     async landed() {
-      while (flights.size > 0) await Promise.allSettled([...flights.values()].map(({ landing }) => landing));
+      while (flights.size > 0) await Promise.allSettled([...flights.values()].map(({ result }) => result));
     },
     async join(key, waiter, launch) {
-      let riding: Flight<T> | undefined;
-      const patience = createPatience(waiter, clock, () => riding?.refuseLate(waiter));
+      const existing = flights.get(key);
+      const flight = existing ?? start(key, launch, waiter);
+      const { result, waiters, abandoned } = flight;
+      const joinedAbandoned = abandoned.signal.aborted;
+      const deadline = watchDeadline(waiter, clock, flight.refuseLate);
+      waiters.join(waiter);
       try {
-        for (;;) {
-          const inTheAir = flights.get(key);
-          const flight = (riding = inTheAir ?? launchFlight(key, launch, waiter));
-          const joinedAbandoned = flight.abandoned.signal.aborted;
-          const ride = await rideAlong(flight, waiter, patience.exhausted);
-          if (ride.ok) return { value: ride.value, collapsed: inTheAir !== undefined };
-          // Joined after everyone had left: it may have been withdrawn for just that. Launch anew.
-          const mayGoOn = joinedAbandoned && mayBeWithdrawn(ride.error) && !patience.isExhausted();
-          if (!mayGoOn) throw ride.error;
-        }
+        return { value: await Promise.race([result, deadline.passed]), collapsed: existing !== undefined };
+      } catch (error) {
+        // It may have been withdrawn because everybody had left before this waiter joined.
+        if (joinedAbandoned && mayBeWithdrawn(error) && !deadline.hasPassed())
+          return { value: undefined, collapsed: true };
+        throw error;
       } finally {
-        patience.stop();
+        deadline.stop();
+        if (waiters.leave(waiter) === 0) abandoned.abort();
       }
     },
   };
 }
 
-type Ride<T> = { readonly ok: true; readonly value: T } | { readonly ok: false; readonly error: unknown };
-
-async function rideAlong<T>(
-  { aboard, landing, abandoned }: Flight<T>,
-  waiter: Waiter,
-  exhausted: Promise<never>,
-): Promise<Ride<T>> {
-  aboard.join(waiter);
-  try {
-    return { ok: true, value: await Promise.race([landing, exhausted]) };
-  } catch (error) {
-    return { ok: false, error };
-  } finally {
-    if (aboard.leave(waiter) === 0) abandoned.abort();
-  }
+/**
+ * Whether the error of an abandoned flight may mean that it was withdrawn from the queue. A failure of the
+ * upstream is not one: the call was sent, and asking again at once would be one call too many.
+ */
+export function mayBeWithdrawn(error: unknown): boolean {
+  if (!(error instanceof Problem)) return true;
+  return error.details.refusedHere === true || !error.code.startsWith("upstream-");
 }
 
-interface Patience {
-  readonly exhausted: Promise<never>;
-  isExhausted(): boolean;
+interface Deadline {
+  /** Rejects when the deadline passes or the caller hangs up. */
+  readonly passed: Promise<never>;
+  hasPassed(): boolean;
   stop(): void;
 }
 
-/** The call was sent, or nobody here can say whether it was. */
-function tooLate(): Problem {
-  return new Problem("deadline-exceeded", { internal: "the flight was still in the air" });
-}
-
 /**
- * A promise that rejects when a waiter's deadline passes or it hangs up, until stopped; or, while the call is in the
- * queue, at the end of its time for that.
- * @param refuseLate refuses the waiter if the call is in the queue; asked only at those times
+ * Watches a waiter's deadlines: `deadlineAt`, and `placeBy`, which ends the wait only while the call is queued.
+ * @param refuseLate returns why the waiter is refused if the call is still queued; called only at a deadline
  */
-function createPatience(waiter: Waiter, clock: Clock, refuseLate: () => Problem | undefined): Patience {
+function watchDeadline(waiter: Waiter, clock: Clock, refuseLate: RefuseLate): Deadline {
   const { promise, reject } = Promise.withResolvers<never>();
-  let ended = false;
+  let hasPassed = false;
   const end = (error: Error): void => {
-    ended = true;
+    hasPassed = true;
     reject(error);
   };
   const onGone = (): void => end(new CallerGone());
   const endAt = (at: number, why: () => Problem | undefined): (() => void) =>
     clock.after(at - clock.now(), () => {
-      const problem = ended ? undefined : why();
+      const problem = hasPassed ? undefined : why();
       if (problem !== undefined) end(problem);
     });
   const timers = [
-    ...(waiter.placeBy === undefined ? [] : [endAt(waiter.placeBy, refuseLate)]),
-    endAt(waiter.deadlineAt, () => refuseLate() ?? tooLate()),
+    ...(waiter.placeBy === undefined ? [] : [endAt(waiter.placeBy, () => refuseLate(waiter))]),
+    endAt(waiter.deadlineAt, () => refuseLate(waiter) ?? tooLate()),
   ];
-  // Nobody may be racing it at the time.
+  // The flight may win the race.
   promise.catch(() => undefined);
   if (waiter.gone.aborted) onGone();
   else waiter.gone.addEventListener("abort", onGone, { once: true });
   return {
-    exhausted: promise,
-    isExhausted: () => ended,
+    passed: promise,
+    hasPassed: () => hasPassed,
     stop: () => {
       for (const cancel of timers) cancel();
       waiter.gone.removeEventListener("abort", onGone);
     },
   };
+}
+
+/** The call was sent, or it is not known whether it was. */
+function tooLate(): Problem {
+  return new Problem("deadline-exceeded", { internal: "the flight had not ended" });
+}
+
+/** The callers that wait for one flight. */
+interface Waiters extends Pick<Waiting, "deadlineAt" | "priority" | "apps" | "onChange"> {
+  readonly join: (waiter: Waiter) => void;
+  /** @returns how many are left */
+  readonly leave: (waiter: Waiter) => number;
+}
+
+/** @param first the priority of the waiter that starts the flight */
+function createWaiters(first: Priority): Waiters {
+  const waiters = new Set<Waiter>();
+  /** How many waiters each app has: thousands of them cause one notification. */
+  const byApp = new Map<string, number>();
+  let rank = PRIORITIES.indexOf(first);
+  const listeners: (() => void)[] = [];
+  const notify = (): void => listeners.forEach((listen) => listen());
+  return {
+    deadlineAt: () => latestDeadline(waiters),
+    priority: () => PRIORITIES[rank] ?? first,
+    apps: () => [...byApp.keys()],
+    onChange: (listen) => void listeners.push(listen),
+    join(waiter) {
+      const { app, priority } = waiter;
+      const [ofApp, joined] = [byApp.get(app) ?? 0, PRIORITIES.indexOf(priority)];
+      const isNews = ofApp === 0 || joined < rank;
+      waiters.add(waiter);
+      byApp.set(app, ofApp + 1);
+      rank = Math.min(rank, joined);
+      if (isNews) notify();
+    },
+    leave(waiter) {
+      const left = (byApp.get(waiter.app) ?? 0) - 1;
+      waiters.delete(waiter);
+      if (left > 0) byApp.set(waiter.app, left);
+      else byApp.delete(waiter.app);
+      if (left <= 0 && waiters.size > 0) notify();
+      return waiters.size;
+    },
+  };
+}
+
+function latestDeadline(waiters: ReadonlySet<Waiter>): number {
+  let latest = Number.NEGATIVE_INFINITY;
+  for (const { placeBy, deadlineAt } of waiters) latest = Math.max(latest, placeBy ?? deadlineAt);
+  return latest;
 }

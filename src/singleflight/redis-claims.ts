@@ -1,177 +1,240 @@
 /**
- * Flights among replicas, by leases in Redis.
+ * Claims among replicas, as leases in Redis.
  *
- * The claim of a flight is a key with its holder as value, which expires unless the holder renews it; so a
- * holder that dies is out of the way after a lease at most. Who finds it taken waits for the message that
- * the flight has ended. It listens from before it asks, and the message names the holder, so the message
- * of this very flight cannot be missed, nor that of an earlier one be taken for it. In the same way the holder
- * listens from before it asks for what followers say of those who wait with them.
+ * A claim is a key with the name of its holder as value. It expires unless the holder renews it, so a holder
+ * that dies blocks a key for one lease at most. A replica that finds the key claimed waits for the message
+ * that the flight has ended. It listens before it claims, and the message names the holder. So it cannot miss
+ * the end of this flight, nor take the end of an earlier one for it.
  */
+import type { ClientContext, Result } from "ioredis";
+
+import type { Problem } from "../errors.ts";
 import type { Claim, ClaimEnd, Claims } from "../types.ts";
 import type { Clock } from "../process/clock.ts";
-import type { RedisCalls } from "../redis/commands.ts";
-import { createHearings, type Hearing, type Hearings } from "./redis-claim-hearing.ts";
-import { createListeners, type Listener } from "./redis-claim-listeners.ts";
-import { createTelling } from "./redis-claim-telling.ts";
-import { CHANNEL, endedMessage, type RedisMessage, waitingMessage } from "../cache/store/redis-messages.ts";
+import { keyIn } from "../query/key.ts";
+import { readScript } from "../redis/scripts.ts";
+import type { RedisService } from "../redis/service.ts";
+import { endedMessage, readEndedMessage } from "./ended-message.ts";
 
 const LEASE_MS = 3_000;
 const RENEW_MS = 1_000;
-/** Lets the lease run out before it is looked at. */
+/** The lease has surely run out this long after its end. */
 const LEASE_SLACK_MS = 10;
 
+declare module "ioredis" {
+  interface RedisCommander<Context extends ClientContext> {
+    claimFlight(
+      key: string,
+      claimant: string,
+      leaseMs: number,
+    ): Result<[holder: string, leftMs: number], Context>;
+    readClaim(key: string): Result<[holder: string, leftMs: number], Context>;
+    renewClaim(key: string, holder: string, leaseMs: number): Result<number, Context>;
+    releaseClaim(key: string, holder: string, channel: string, message: string): Result<number, Context>;
+  }
+}
+
+const script = (name: string): ReturnType<typeof readScript> =>
+  readScript(new URL(`./lua/${name}.lua`, import.meta.url));
+
+const SCRIPTS = {
+  claimFlight: script("claim"),
+  readClaim: script("read-claim"),
+  renewClaim: script("renew-claim"),
+  releaseClaim: script("release-claim"),
+};
+
 export interface RedisClaims extends Claims {
-  readonly onEnded: (message: Extract<RedisMessage, { kind: "ended" }>) => void;
-  readonly onWaiting: Hearings["onWaiting"];
-  /** Messages, or Redis, cannot be relied on: nobody waits any longer. */
-  readonly vacateAll: () => void;
+  /** Stops the renewal of all leases; nobody waits any longer. */
   readonly close: () => void;
 }
 
 export interface RedisClaimsOptions {
-  readonly calls: RedisCalls;
+  readonly redis: RedisService;
   readonly clock: Clock;
-  /** The name of this replica, unlike any other's. */
-  readonly replica: string;
-  /** A new name for a holder, unlike any other. */
+  /** The prefix of all keys and of the channel. */
+  readonly namespace: string;
+  /** Returns a name for a holder that no other has. */
   readonly newHolder: () => string;
-  /** Whether messages are being received. */
-  readonly isListening: () => boolean;
+  /** A flight failed, here or in another replica. */
+  readonly onFailed: (key: string, problem: Problem) => void;
 }
 
+type Lead = (key: string, holder: string) => Claim;
+type Follow = (key: string, listener: Listener, holder: string, leftMs: number) => Claim;
+
 export function createRedisClaims(options: RedisClaimsOptions): RedisClaims {
-  const { calls, clock, newHolder, isListening } = options;
+  const { redis, newHolder, onFailed } = options;
+  const keyOf = claimKeyIn(options.namespace);
+  const channel = `${options.namespace}flights`;
   const listeners = createListeners();
-  const hearings = createHearings(clock);
-  /** Stops the renewal of each claim held. */
-  const held = new Set<() => void>();
+  /** Stops the renewal of each lease held here. */
+  const renewals = new Set<() => void>();
+  const lead = createLead(options, channel, renewals);
+  const follow = createFollow(options);
+
+  redis.defineScripts(SCRIPTS);
+  redis.subscribe({
+    channels: [channel],
+    onMessage(_channel, text) {
+      const message = readEndedMessage(text);
+      if (message === undefined) return;
+      const { key, holder, end } = message;
+      listeners.ended(key, holder, end);
+      if (end.kind === "failed") onFailed(key, end.problem);
+    },
+    onDown: listeners.vacateAll,
+  });
 
   return {
     async claim(key) {
-      const mayFollow = isListening();
+      const mayFollow = redis.isListening();
       const listener = listeners.listen(key);
       const claimant = newHolder();
-      const hearing = hearings.listen(claimant);
       try {
-        const [holder, leftMs] = await calls.run("claim", key, (client) =>
-          client.claimFlight(claimKey(key), claimant, LEASE_MS),
+        const [holder, leftMs] = await redis.run("claim", key, (client) =>
+          client.claimFlight(keyOf(key), claimant, LEASE_MS),
         );
-        if (holder === claimant) {
-          listener.stop();
-          return lead(options, key, { holder, hearing, held });
-        }
-        if (mayFollow) {
-          hearing.stop();
-          return follow(options, key, { listener, holder, leftMs });
-        }
-        // To wait without hearing would be to wait for the lease.
+        if (holder !== claimant && mayFollow) return follow(key, listener, holder, leftMs);
+        listener.stop();
+        // Without messages we would notice the end only when the lease runs out.
+        return holder === claimant ? lead(key, holder) : { kind: "unavailable" };
       } catch {
-        // Nobody knows whose it is.
+        listener.stop();
+        return { kind: "unavailable" };
       }
-      for (const part of [listener, hearing]) part.stop();
-      return { kind: "unavailable" };
     },
-    onEnded: listeners.onEnded,
-    onWaiting: hearings.onWaiting,
-    vacateAll: listeners.vacateAll,
     close() {
-      for (const stop of held) stop();
+      for (const stop of renewals) stop();
       listeners.vacateAll();
     },
   };
 }
 
-type Surroundings = Pick<RedisClaimsOptions, "calls" | "clock" | "replica">;
+function createLead(
+  { redis, namespace, clock }: RedisClaimsOptions,
+  channel: string,
+  renewals: Set<() => void>,
+): Lead {
+  const keyOf = claimKeyIn(namespace);
+  return function lead(key, holder) {
+    let cancel = (): void => undefined;
+    const stop = (): void => {
+      renewals.delete(stop);
+      cancel();
+    };
+    const renewLater = (): void => void (cancel = clock.after(RENEW_MS, () => void renew()));
+    async function renew(): Promise<void> {
+      const isStillHeld = await redis
+        .run("renew", key, (client) => client.renewClaim(keyOf(key), holder, LEASE_MS))
+        // Unknown: try again.
+        .catch(() => 1);
+      if (isStillHeld === 1 && renewals.has(stop)) renewLater();
+    }
 
-interface Held {
-  readonly holder: string;
-  readonly hearing: Hearing;
-  readonly held: Set<() => void>;
+    renewals.add(stop);
+    renewLater();
+    return {
+      kind: "leader",
+      async release(end) {
+        stop();
+        await redis
+          .run("release", key, (client) =>
+            client.releaseClaim(keyOf(key), holder, channel, endedMessage(key, holder, end)),
+          )
+          // Then the lease runs out.
+          .catch(() => undefined);
+      },
+    };
+  };
 }
 
-function lead({ calls, clock }: Surroundings, key: string, { holder, hearing, held }: Held): Claim {
-  let cancel = (): void => undefined;
-  const stop = (): void => {
-    held.delete(stop);
-    hearing.stop();
-    cancel();
-  };
-  function renewLater(): void {
-    cancel = clock.after(RENEW_MS, () => void renew());
-  }
-  async function renew(): Promise<void> {
-    const isHeld = await calls
-      .run("renew", key, (client) => client.renewClaim(claimKey(key), holder, LEASE_MS))
-      // Unknown: it is tried again.
-      .catch(() => 1);
-    if (isHeld === 1 && held.has(stop)) renewLater();
-  }
-
-  held.add(stop);
-  renewLater();
-  return {
-    kind: "leader",
-    hear: hearing.passOn,
-    async release(end) {
+function createFollow({ redis, namespace, clock }: RedisClaimsOptions): Follow {
+  const keyOf = claimKeyIn(namespace);
+  return function follow(key, listener, holder, leftMs) {
+    let cancel = (): void => undefined;
+    const { promise: ended, resolve } = Promise.withResolvers<ClaimEnd>();
+    const stop = (): void => {
+      cancel();
+      listener.stop();
+    };
+    const end = (how: ClaimEnd): void => {
       stop();
-      await calls
-        .run("release", key, (client) =>
-          client.releaseClaim(claimKey(key), holder, CHANNEL, endedMessage(key, holder, end)),
-        )
-        // Then the lease runs out.
-        .catch(() => undefined);
+      resolve(how);
+    };
+    const waitForLease = (ms: number): void =>
+      void (cancel = clock.after((ms < 0 ? LEASE_MS : ms) + LEASE_SLACK_MS, () => void look()));
+    async function look(): Promise<void> {
+      const [now, left] = await redis
+        .run("claim", key, (client) => client.readClaim(keyOf(key)))
+        .catch(() => ["", 0] as const);
+      if (listener.isStopped()) return;
+      if (now === holder) waitForLease(left);
+      else end({ kind: "vacant" });
+    }
+
+    waitForLease(leftMs);
+    listener.onEnd(holder, end);
+    return { kind: "follower", ended, stop };
+  };
+}
+
+/** Claims lie in the same slot of a Cluster as the entry: they share its hash tag. */
+function claimKeyIn(namespace: string): (key: string) => string {
+  return (key) => `${keyIn(namespace, key)}:flight`;
+}
+
+/** Hears every end of a key's flights from the moment it begins to listen. */
+interface Listener {
+  /** Calls back once when the flight of a holder has ended; at once if that was heard before. */
+  readonly onEnd: (holder: string, listen: (end: ClaimEnd) => void) => void;
+  readonly stop: () => void;
+  readonly isStopped: () => boolean;
+}
+
+interface Listeners {
+  readonly listen: (key: string) => Listener;
+  readonly ended: (key: string, holder: string, end: ClaimEnd) => void;
+  /** Messages cannot be relied on: every flight that somebody waits for is vacant. */
+  readonly vacateAll: () => void;
+}
+
+const VACANT: ClaimEnd = { kind: "vacant" };
+
+function createListeners(): Listeners {
+  const byKey = new Map<string, Set<(holder: string | undefined, end: ClaimEnd) => void>>();
+  return {
+    listen(key) {
+      /** What was heard before `onEnd`, by holder. */
+      const heard = new Map<string, ClaimEnd>();
+      let isVacated = false;
+      let hear = (holder: string | undefined, end: ClaimEnd): void => {
+        if (holder === undefined) isVacated = true;
+        else heard.set(holder, end);
+      };
+      const listener = (holder: string | undefined, end: ClaimEnd): void => hear(holder, end);
+      const ofKey = byKey.get(key) ?? new Set();
+      byKey.set(key, ofKey.add(listener));
+      return {
+        onEnd(holder, listen) {
+          const end = isVacated ? VACANT : heard.get(holder);
+          if (end !== undefined) return listen(end);
+          hear = (ender, end) => {
+            if (ender === undefined || ender === holder) listen(end);
+          };
+        },
+        stop() {
+          ofKey.delete(listener);
+          if (ofKey.size === 0 && byKey.get(key) === ofKey) byKey.delete(key);
+        },
+        isStopped: () => !ofKey.has(listener),
+      };
+    },
+    ended(key, holder, end) {
+      for (const listener of byKey.get(key) ?? []) listener(holder, end);
+    },
+    vacateAll() {
+      for (const ofKey of byKey.values()) for (const listener of ofKey) listener(undefined, VACANT);
     },
   };
-}
-
-interface Taken {
-  readonly listener: Listener;
-  readonly holder: string;
-  /** What is left of the holder's lease. */
-  readonly leftMs: number;
-}
-
-function follow(
-  { calls, clock, replica }: Surroundings,
-  key: string,
-  { listener, holder, leftMs }: Taken,
-): Claim {
-  let cancel = (): void => undefined;
-  const { promise: ended, resolve } = Promise.withResolvers<ClaimEnd>();
-  const telling = createTelling(clock, (party, forMs) => {
-    calls
-      .run("tell", key, (client) => client.publish(CHANNEL, waitingMessage(holder, replica, party, forMs)))
-      // Then those here wait for the call as it is.
-      .catch(() => undefined);
-  });
-  function stop(): void {
-    cancel();
-    telling.leave();
-    listener.stop();
-  }
-  function end(how: ClaimEnd): void {
-    telling.stop();
-    stop();
-    resolve(how);
-  }
-  function waitForLease(ms: number): void {
-    cancel = clock.after((ms < 0 ? LEASE_MS : ms) + LEASE_SLACK_MS, () => void look());
-  }
-  async function look(): Promise<void> {
-    const [now, left] = await calls
-      .run("claim", key, (client) => client.readClaim(claimKey(key)))
-      .catch(() => ["", 0] as const);
-    if (listener.isStopped()) return;
-    if (now === holder) waitForLease(left);
-    else end({ kind: "vacant" });
-  }
-
-  waitForLease(leftMs);
-  listener.onEnd(holder, end);
-  return { kind: "follower", ended, tell: telling.tell, stop };
-}
-
-/** In the same slot of a Cluster as the entry. */
-function claimKey(key: string): string {
-  return `${key}:flight`;
 }

@@ -1,5 +1,5 @@
 /**
- * The SQLite file: opened, or, where what is there cannot be used, set aside and begun anew.
+ * Opens the SQLite file for this process alone. An unusable file is set aside and a new one is begun.
  */
 import { closeSync, mkdirSync, openSync, renameSync } from "node:fs";
 import { dirname, join } from "node:path";
@@ -7,65 +7,88 @@ import { DatabaseSync } from "node:sqlite";
 
 export type Database = DatabaseSync;
 
-/** What is in the file. */
+/** The tables in the file. */
 export interface DatabaseLayout {
   readonly fileName: string;
-  /** Marks the file as ours (`PRAGMA application_id`): no other application's file is ever written to. */
+  /** Marks the file as ours (`PRAGMA application_id`); the file of another application is never written to. */
   readonly applicationId: number;
-  /** Raised whenever the tables change; a file of another version is upgraded, or else set aside. */
+  /** Raised when the tables change. A file of an older version is upgraded, of any other version set aside. */
   readonly version: number;
-  /** Statements that make the tables in an empty file. */
+  /** Creates the tables in an empty file. */
   readonly schema: string;
-  /** By version: statements that bring a file of it to the next one. Without them it is set aside. */
+  /** Statements that upgrade a file from this version to the next. Without them the file is set aside. */
   readonly upgrades: Readonly<Partial<Record<number, string>>>;
 }
 
 export interface OpenDatabaseOptions {
-  /** Made where it is not there yet. */
+  /** Created if it does not exist. */
   readonly directory: string;
   readonly layout: DatabaseLayout;
-  /** Epoch milliseconds, for the name of what is set aside. */
+  /** Epoch milliseconds, for the name of a file that is set aside. */
   readonly now: number;
   readonly warn: (message: string, fields: Readonly<Record<string, unknown>>) => void;
 }
 
-/** How long another process on the same file is waited for while opening it. */
-const OPENING_TIMEOUT_MS = 2_000;
-/** The same later on, where every millisecond of waiting holds up all callers. */
-const BUSY_TIMEOUT_MS = 250;
-/** What the log of writes is cut down to when it has been worked off, in bytes. */
+/** Another process uses the file. */
+export class DatabaseInUse extends Error {
+  override readonly name = "DatabaseInUse";
+}
+
+/** A rolling restart ends the other process within this time. The event loop is blocked meanwhile. */
+const WAIT_FOR_RELEASE_MS = 5_000;
+/** The write-ahead log is truncated to this size, in bytes. */
 const WRITE_LOG_BYTES = 8 * 1024 * 1024;
 
 /**
- * Opens the database, and begins a new one where what is there is damaged or not ours.
- * @returns `undefined` where nothing can be kept on disk; either way the log says why
+ * Opens the database. If another process uses it, waits for that process to end.
+ * @returns `undefined` when nothing can be kept on disk; the log says why
+ * @throws {DatabaseInUse} when the other process does not end in time
  */
 export function openDatabase(options: OpenDatabaseOptions): Database | undefined {
   const file = join(options.directory, options.layout.fileName);
   try {
-    return tryOpen(file, options);
+    return openAlone(file, options);
   } catch (error) {
+    if (error instanceof DatabaseInUse) throw error;
     if (!isFaultOfFile(error) || !setAside(file, error, options)) return giveUp(file, error, options);
   }
   try {
-    return tryOpen(file, options);
+    return tryOpen(file, options, 0);
   } catch (error) {
     return giveUp(file, error, options);
   }
 }
 
-/** What is in the file is of no use to this version of this application. */
+function openAlone(file: string, options: OpenDatabaseOptions): Database {
+  try {
+    return tryOpen(file, options, 0);
+  } catch (error) {
+    if (!isInUse(error)) throw error;
+  }
+  options.warn("Another process uses the file: waiting for it to end.", {
+    file,
+    waitMs: WAIT_FOR_RELEASE_MS,
+  });
+  try {
+    return tryOpen(file, options, WAIT_FOR_RELEASE_MS);
+  } catch (error) {
+    throw isInUse(error) ? new DatabaseInUse(`another process uses ${file}`, { cause: error }) : error;
+  }
+}
+
+/** The content of the file is of no use to this version of this application. */
 class UnusableFile extends Error {}
 
-/** @throws where the file cannot be opened, is damaged, is somebody else's, or has other tables */
-function tryOpen(file: string, { directory, layout }: OpenDatabaseOptions): Database {
+/** @throws when the file cannot be opened, is in use, is damaged, or has other tables */
+function tryOpen(file: string, { directory, layout }: OpenDatabaseOptions, waitMs: number): Database {
   makeDirectory(directory);
   createPrivately(file);
   const database = new DatabaseSync(file);
   try {
-    database.exec(`PRAGMA busy_timeout = ${OPENING_TIMEOUT_MS}`);
+    // From its first transaction on, this connection locks the file until it closes.
+    database.exec(`PRAGMA busy_timeout = ${waitMs}; PRAGMA locking_mode = EXCLUSIVE`);
     const { isNew } = stateOf(database, layout);
-    // Free pages can be given back only where this is said before the first table is made.
+    // Must precede the first table, so that free pages can be returned to the disk.
     if (isNew) database.exec("PRAGMA auto_vacuum = INCREMENTAL");
     database.exec(
       `PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA journal_size_limit = ${WRITE_LOG_BYTES}`,
@@ -73,7 +96,8 @@ function tryOpen(file: string, { directory, layout }: OpenDatabaseOptions): Data
     if (!isNew && database.prepare("PRAGMA quick_check(1)").get()?.["quick_check"] !== "ok")
       throw new UnusableFile("a damaged file");
     bringUpToDate(database, layout);
-    database.exec(`PRAGMA busy_timeout = ${BUSY_TIMEOUT_MS}`);
+    // Nobody else can hold a lock now; a wait would only hold up all callers.
+    database.exec("PRAGMA busy_timeout = 0");
     return database;
   } catch (error) {
     database.close();
@@ -81,7 +105,7 @@ function tryOpen(file: string, { directory, layout }: OpenDatabaseOptions): Data
   }
 }
 
-/** Not Node's `recursive`: where the system says that a parent is missing which is there, as in /proc, that never ends. */
+/** Node's `recursive` never ends where the system denies that an existing parent exists, as in /proc. */
 function makeDirectory(directory: string): void {
   try {
     mkdirSync(directory, { mode: 0o700 });
@@ -94,7 +118,7 @@ function makeDirectory(directory: string): void {
   }
 }
 
-/** SQLite itself would let everybody read the file; its companions get the same mode as the file. */
+/** SQLite would create a file that everybody can read. The files beside it get the same mode. */
 function createPrivately(file: string): void {
   try {
     closeSync(openSync(file, "wx", 0o600));
@@ -104,15 +128,14 @@ function createPrivately(file: string): void {
 }
 
 interface FileState {
-  /** There is nothing in it yet. */
+  /** It is empty. */
   readonly isNew: boolean;
-  /** What brings its tables to this version, in this order; none where they are of this version. */
+  /** Statements that bring its tables to this version, in order. */
   readonly steps: readonly string[];
 }
 
-/** @throws where the file is neither empty, nor ours and of a version that can be used */
+/** @throws when the file is neither empty nor ours in a usable version */
 function stateOf(database: Database, layout: DatabaseLayout): FileState {
-  // One statement, and so one moment: another process may be making the tables.
   const found = database
     .prepare(
       `SELECT (SELECT application_id FROM pragma_application_id) AS owner,
@@ -136,22 +159,15 @@ function upgradesFrom(found: number, { version, upgrades }: DatabaseLayout): str
   return steps;
 }
 
-/**
- * Makes the tables, or brings them from an older version to this one. All or nothing: a process that is
- * killed here, or two that begin at once, leave no half of it behind.
- */
+/** Creates or upgrades the tables, in one transaction: a process that is killed here leaves no half of it. */
 function bringUpToDate(database: Database, layout: DatabaseLayout): void {
-  if (stateOf(database, layout).steps.length === 0) return;
+  const { steps } = stateOf(database, layout);
+  if (steps.length === 0) return;
   database.exec("BEGIN IMMEDIATE");
   try {
-    // Another process may have done it since this one looked.
-    const { steps } = stateOf(database, layout);
     for (const step of steps) database.exec(step);
-    if (steps.length > 0) {
-      const { applicationId, version } = layout;
-      database.exec(`PRAGMA application_id = ${applicationId}; PRAGMA user_version = ${version}`);
-    }
-    database.exec("COMMIT");
+    const { applicationId, version } = layout;
+    database.exec(`PRAGMA application_id = ${applicationId}; PRAGMA user_version = ${version}; COMMIT`);
   } catch (error) {
     if (database.isTransaction) database.exec("ROLLBACK");
     throw error;
@@ -159,18 +175,18 @@ function bringUpToDate(database: Database, layout: DatabaseLayout): void {
 }
 
 /**
- * Primary result codes that say nothing against the file: BUSY, LOCKED, NOMEM, INTERRUPT, IOERR, FULL,
- * PROTOCOL. To set it aside for one of these would throw away what is sound, or in use elsewhere.
+ * Primary result codes that are not the fault of the file: BUSY, LOCKED, NOMEM, INTERRUPT, IOERR, FULL,
+ * PROTOCOL. A sound file must not be set aside for one of these.
  */
 const FAULTS_ELSEWHERE: ReadonlySet<number> = new Set([5, 6, 7, 9, 10, 13, 15]);
 
-/** BUSY and LOCKED: another connection has it. */
-const HELD_ELSEWHERE: ReadonlySet<number> = new Set([5, 6]);
+/** BUSY and LOCKED. */
+const IN_USE: ReadonlySet<number> = new Set([5, 6]);
 
-/** @returns whether something failed because another process did not let go of the file for long enough */
-export function isHeldElsewhere(error: unknown): boolean {
+/** @returns whether an operation failed because another process locks the file */
+export function isInUse(error: unknown): boolean {
   const code = primaryCodeOf(error);
-  return code !== undefined && HELD_ELSEWHERE.has(code);
+  return code !== undefined && IN_USE.has(code);
 }
 
 function isFaultOfFile(error: unknown): boolean {
@@ -179,14 +195,14 @@ function isFaultOfFile(error: unknown): boolean {
   return code !== undefined && !FAULTS_ELSEWHERE.has(code);
 }
 
-/** @returns SQLite's primary result code, where the error is SQLite's */
+/** @returns the primary result code of an error from SQLite */
 function primaryCodeOf(error: unknown): number | undefined {
   const hasCode = error instanceof Error && "errcode" in error && typeof error.errcode === "number";
   // The lower byte of an extended code is the primary one.
   return hasCode ? Number(error.errcode) & 0xff : undefined;
 }
 
-/** @returns whether there is room for a new file now */
+/** @returns whether a new file can be created now */
 function setAside(file: string, error: unknown, { now, warn }: OpenDatabaseOptions): boolean {
   const aside = `${file}.set-aside-${now}`;
   try {
@@ -198,10 +214,10 @@ function setAside(file: string, error: unknown, { now, warn }: OpenDatabaseOptio
     try {
       renameSync(file + suffix, aside + suffix);
     } catch {
-      // There is no such part.
+      // It does not exist.
     }
   }
-  warn("What is kept on disk cannot be used: it was set aside and a new file begun.", {
+  warn("The file on disk cannot be used: it was set aside and a new one is begun.", {
     file,
     setAside: aside,
     reason: reasonOf(error),
@@ -210,7 +226,7 @@ function setAside(file: string, error: unknown, { now, warn }: OpenDatabaseOptio
 }
 
 function giveUp(file: string, error: unknown, { warn }: OpenDatabaseOptions): undefined {
-  warn("Nothing can be kept on disk: answers are kept in memory only, until the next start.", {
+  warn("Nothing can be kept on disk: answers are kept in memory only until the next start.", {
     file,
     reason: reasonOf(error),
   });

@@ -1,6 +1,6 @@
 import type { DatabaseLayout } from "./database.ts";
 
-/** What was sent upstream, as version 3 made it. The upgrade from version 2 makes the same tables. */
+/** The calls sent upstream, as in version 3. The upgrade from version 2 creates the same tables. */
 const LEDGER = `
     CREATE TABLE ledger (
       id TEXT PRIMARY KEY,
@@ -15,21 +15,24 @@ const LEDGER = `
       arrived_at INTEGER
     ) STRICT;
     CREATE INDEX ledger_by_instant ON ledger (at);
-    -- One row, from the first use of the ledger on: since when nothing is missing from it.
+    -- One row, written at the first use: since when the ledger is complete.
     CREATE TABLE ledger_since (at INTEGER NOT NULL) STRICT;
     CREATE TRIGGER ledger_dropped AFTER DELETE ON ledger BEGIN
       UPDATE ledger_since SET at = old.at + 1 WHERE at <= old.at;
     END`;
 
-/** The limits that a send was allowed under; empty in lines from before version 4. */
+/** The limits that a call was allowed under; empty in lines from before version 4. */
 const LIMITS = "ALTER TABLE ledger ADD COLUMN limits TEXT NOT NULL DEFAULT ''";
 
-/** The gateway's one file: the tables of the cache (src/cache/sqlite-*.ts) and of the budget (src/usage/sqlite-ledger.ts). */
+/** One row: whose data it is (src/identity.ts). A file from before version 5 gets its owner when it is opened. */
+const OWNER = "CREATE TABLE owner (account TEXT NOT NULL, upstream TEXT NOT NULL) STRICT";
+
+/** The gateway's one file: the tables of the cache (src/cache/store/sqlite.ts) and of the ledger (src/usage/sqlite-ledger.ts). */
 export const LAYOUT: DatabaseLayout = {
   fileName: "property-gateway.sqlite",
   /** `PGW1` */
   applicationId: 0x50475731,
-  version: 4,
+  version: 5,
   schema: `
     CREATE TABLE entries (
       key TEXT PRIMARY KEY,
@@ -40,16 +43,17 @@ export const LAYOUT: DatabaseLayout = {
     ) STRICT;
     CREATE INDEX entries_by_use ON entries (used_at);
     CREATE INDEX entries_by_end ON entries (keep_until);
-    -- Counting is too slow to be done at each write.
+    -- Kept by triggers: counting at each write is too slow.
     CREATE TABLE totals (entries INTEGER NOT NULL) STRICT;
     INSERT INTO totals VALUES (0);
     CREATE TRIGGER entry_added AFTER INSERT ON entries BEGIN UPDATE totals SET entries = entries + 1; END;
     CREATE TRIGGER entry_removed AFTER DELETE ON entries BEGIN UPDATE totals SET entries = entries - 1; END;
     CREATE TABLE purges (epoch INTEGER PRIMARY KEY, at INTEGER NOT NULL, purge TEXT NOT NULL) STRICT;
     ${LEDGER};
-    ${LIMITS}`,
+    ${LIMITS};
+    ${OWNER}`,
   upgrades: {
-    // Of its sends nothing was kept but the instant; they go on counting in the windows.
+    // Version 2 kept only the instants of calls; they still count in the windows.
     2: `
     ${LEDGER};
     INSERT INTO ledger (id, origin, at, app, resource, cause, query, arrived_at)
@@ -57,5 +61,6 @@ export const LAYOUT: DatabaseLayout = {
         CASE origin WHEN 'images' THEN 'images' ELSE 'listings' END, 'miss', '', at FROM sends ORDER BY at, rowid;
     DROP TABLE sends`,
     3: LIMITS,
+    4: OWNER,
   },
 };

@@ -2,9 +2,9 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
-import { describe, expect, it, onTestFinished } from "vitest";
+import { describe, expect, it } from "vitest";
 
-import { type Following, type LedgerBounds, NO_NEWS, type StoredLedger } from "../../src/usage/ledger.ts";
+import { type LedgerBounds, type StoredLedger } from "../../src/usage/ledger.ts";
 import { createSqliteLedger } from "../../src/usage/sqlite-ledger.ts";
 import { StoreUnavailable } from "../../src/store-unavailable.ts";
 import { createFakeClock } from "../support/fake-clock.ts";
@@ -168,100 +168,5 @@ describe("the ledger on disk", () => {
       }
       expect(ids).toEqual(Array.from({ length: 3_000 }, (_, each) => `old ${each}`));
     });
-  });
-});
-
-describe("the ledger on disk, written by several", () => {
-  const bounds = { retentionMs: DAY_MS, maxRecords: 10, now: clock.now };
-  const ended = { status: 200, durationMs: 5, arrivedAt: START + 5 };
-
-  /** One who writes, and one who follows, each by a connection of its own. */
-  function two(): { readonly writer: StoredLedger; readonly following: Following } {
-    clock.set(START);
-    const directory = temporaryDirectory();
-    const [one, other] = [openSqliteBackend(directory), openSqliteBackend(directory)];
-    onTestFinished(async () => void (await Promise.all([one.close(), other.close()])));
-    const following = createSqliteLedger(other.database, bounds).follow({
-      origin: "api",
-      own: "me.",
-      since: 0,
-    });
-    return { writer: createSqliteLedger(one.database, bounds), following };
-  }
-
-  const heard = ({ news }: Following): unknown => {
-    const { isFirst, entered, ended } = news() ?? expect.unreachable();
-    return [
-      isFirst,
-      entered.map(({ id }) => id),
-      ended.map(({ id, completion }) => `${id}: ${completion.status}`),
-    ];
-  };
-
-  it("tells what is new once, and once how it ended", () => {
-    const { writer, following } = two();
-    writer.enter(ledgerEntry({ id: "a", at: START }));
-    expect(heard(following)).toEqual([true, ["a"], []]);
-    writer.enter(ledgerEntry({ id: "b", at: START }));
-    writer.enter(ledgerEntry({ id: "picture", at: START, origin: "images", resource: "images" }));
-    expect(heard(following)).toEqual([false, ["b"], []]);
-    expect(following.news()).toEqual(NO_NEWS);
-    writer.complete("b", { ...ended, status: "unsent" });
-    writer.enter(ledgerEntry({ id: "c", at: START }));
-    writer.complete("c", ended);
-    expect(following.news()).toEqual({
-      isFirst: false,
-      entered: [ledgerLine({ id: "c", at: START, completion: ended })],
-      ended: [ledgerLine({ id: "b", at: START, completion: { ...ended, status: "unsent" } })],
-    });
-    writer.complete("a", ended);
-    writer.complete("picture", ended);
-    expect(heard(following)).toEqual([false, [], ["a: 200"]]);
-    expect(heard(following)).toEqual([false, [], []]);
-  });
-
-  it("tells it to who decides, who then knows its own line too", async () => {
-    const { writer, following } = two();
-    expect(heard(following)).toEqual([true, [], []]);
-    writer.enter(ledgerEntry({ id: "a", at: START }));
-    const isDecided = following.decide((news) => {
-      expect(news?.entered.map(({ id }) => id)).toEqual(["a"]);
-      return ledgerEntry({ id: "me.1", at: START });
-    });
-    writer.enter(ledgerEntry({ id: "b", at: START }));
-    expect([isDecided, heard(following)]).toEqual([true, [false, ["b"], []]]);
-    expect((await linesOf(writer)).map(({ id }) => id)).toEqual(["a", "me.1", "b"]);
-  });
-
-  it("lets nobody else decide meanwhile, and is as it was where deciding fails", async () => {
-    const { writer, following } = two();
-    const decide = (): boolean =>
-      following.decide(() => {
-        expect(() => writer.enter(ledgerEntry({ id: "a", at: START }))).toThrow(/locked/);
-        throw new Error("no");
-      });
-    expect(decide).toThrow("no");
-    writer.enter(ledgerEntry({ id: "a", at: START }));
-    expect((await linesOf(writer)).map(({ id }) => id)).toEqual(["a"]);
-    expect(heard(following)).toEqual([false, ["a"], []]);
-  });
-
-  it("tells what a clock that was set back has entered, though there is too much: what came first is dropped", () => {
-    const { writer, following } = two();
-    const ids = Array.from({ length: 256 }, (_, each) => `${each}`);
-    for (const id of ids) writer.enter(ledgerEntry({ id, at: START }));
-    expect(heard(following)).toEqual([true, expect.arrayContaining(ids), []]);
-    clock.set(START - 3_600_000);
-    for (const id of ["x", "y"]) writer.enter(ledgerEntry({ id, at: clock.now() }));
-    expect(heard(following)).toEqual([false, ["x", "y"], []]);
-  });
-
-  it("keeps its last line, however old: the next one must not be taken for it", async () => {
-    const { writer, following } = two();
-    writer.enter(ledgerEntry({ id: "owed for long", at: START - 2 * DAY_MS }));
-    expect((await linesOf(writer)).map(({ id }) => id)).toEqual(["owed for long"]);
-    expect(heard(following)).toEqual([true, ["owed for long"], []]);
-    writer.enter(ledgerEntry({ id: "next", at: START }));
-    expect(heard(following)).toEqual([false, ["next"], []]);
   });
 });

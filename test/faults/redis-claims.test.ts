@@ -4,13 +4,12 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from "vitest";
 
 import { Problem } from "../../src/errors.ts";
-import type { Claim, ClaimEnd, Priority } from "../../src/types.ts";
+import type { Claim, ClaimEnd } from "../../src/types.ts";
 import { cacheKey } from "../../src/query/key.ts";
 import { createFakeClock } from "../support/fake-clock.ts";
 import { openRedisBackend, type WatchedBackend } from "../support/redis-backend.ts";
 import { type RedisServer, startRedis } from "../support/redis.ts";
 import { startTcpProxy, type TcpProxy } from "../support/tcp-proxy.ts";
-import { waitingOf } from "../support/waiting.ts";
 
 const KEY = cacheKey("json", "listings?areaId=76&offset=0");
 
@@ -49,8 +48,7 @@ async function remoteReplica(
 }
 
 async function claim(backend: WatchedBackend, key = KEY): Promise<Claim> {
-  const claimed = await backend.claims?.claim(key);
-  if (claimed === undefined) throw new Error("no claims");
+  const claimed = await backend.claims.claim(key);
   return claimed;
 }
 
@@ -94,7 +92,7 @@ describe("a flight", () => {
   });
 
   it("that failed fails for those who follow it as it did for its leader", async () => {
-    const [one, other] = [await replica(), await replica()];
+    const [one, other, third] = [await replica(), await replica(), await replica()];
     const leading = await leader(one);
     const following = await follower(other);
     const problem = new Problem("upstream-unavailable", {
@@ -110,6 +108,9 @@ describe("a flight", () => {
     expect(end.problem.details).toMatchObject({ detail: "Maintenance until noon.", retryAfterSeconds: 120 });
     expect(JSON.stringify(end.problem.details)).not.toContain("10.0.0.7");
     expect(end.problem.details.refusedHere).toBeUndefined();
+    // Every replica learns of it, whether or not it waits.
+    for (const { failed } of [one, other, third])
+      await vi.waitFor(() => expect(failed.map(({ key }) => key)).toEqual([KEY]));
   });
 
   it("that was refused by its leader is known to its followers as refused, not as failed", async () => {
@@ -138,8 +139,8 @@ describe("a flight", () => {
     const [one, other] = [await replica(), await replica()];
     const leading = await leader(one);
     const following = await follower(other);
-    const late = { kind: "ended", key: KEY, holder: "of an earlier flight", end: { kind: "landed" } };
-    await server.command("PUBLISH", "property-gateway:1:events", JSON.stringify(late));
+    const late = { key: KEY, holder: "of an earlier flight", end: { kind: "landed" } };
+    await server.command("PUBLISH", "property-gateway:1:flights", JSON.stringify(late));
     await leading.release({ kind: "failed", problem: new Problem("upstream-error") });
     expect((await following.ended).kind).toBe("failed");
   });
@@ -252,84 +253,5 @@ describe("a flight", () => {
     await other.close();
     expect(await following.ended).toEqual({ kind: "vacant" });
     expect((await claim(other)).kind).toBe("unavailable");
-  });
-});
-
-describe("who waits for a flight with those who follow it", () => {
-  /** One replica's callers, as its flight knows them. */
-  function callersOf(apps: readonly string[], priority: Priority = "interactive") {
-    const callers = { apps, listen: (): void => undefined };
-    const waiting = {
-      ...waitingOf({ priority, deadlineAt: Date.now() + 3_600_000 }),
-      apps: () => callers.apps,
-      onChange: (listen: () => void) => void (callers.listen = listen),
-    };
-    const become = (next: readonly string[]): void => {
-      callers.apps = next;
-      callers.listen();
-    };
-    return { waiting, become };
-  }
-
-  /** A leader, and what it knows of who waits elsewhere. */
-  async function listeningLeader(backend: WatchedBackend): Promise<{ leading: Leader; told: string[] }> {
-    const leading = await leader(backend);
-    const told: string[] = [];
-    leading.hear({
-      ...waitingOf(),
-      elsewhere: (_replica, { apps, priority }) => void told.push([...apps, priority].join(" ")),
-    });
-    return { leading, told };
-  }
-
-  it("is known to its leader, until they have gone", async () => {
-    const [one, other, third] = [await replica(), await replica(), await replica()];
-    const { leading, told } = await listeningLeader(one);
-    const [following, alsoFollowing] = [await follower(other), await follower(third)];
-    const { waiting, become } = callersOf(["web"], "background");
-    following.tell(waiting);
-    await vi.waitFor(() => expect(told).toEqual(["web background"]));
-    alsoFollowing.tell(callersOf(["mobile"]).waiting);
-    await vi.waitFor(() => expect(told.slice(1)).toEqual(["mobile interactive"]));
-    become(["web", "other"]);
-    await vi.waitFor(() => expect(told.slice(2)).toEqual(["web other background"]));
-    following.stop();
-    await vi.waitFor(() => expect(told.slice(3)).toEqual(["background"]));
-    await leading.release({ kind: "landed" });
-    expect(await alsoFollowing.ended).toEqual({ kind: "landed" });
-    // What is said later arrives later: of what the others say from now on nothing is for the flight that has ended.
-    const { told: next } = await listeningLeader(other);
-    (await follower(third)).tell(callersOf(["third"]).waiting);
-    await vi.waitFor(() => expect(next).toEqual(["third interactive"]));
-    expect(told).toHaveLength(4);
-  });
-
-  it("is forgotten by a leader whose follower has died, at the deadline it told of", async () => {
-    const clock = createFakeClock(Date.now());
-    const one = await replica(server.settings, { clock, ...PATIENT });
-    const { proxy, backend: dying } = await remoteReplica();
-    const { told } = await listeningLeader(one);
-    (await follower(dying)).tell(callersOf(["web"]).waiting);
-    await vi.waitFor(() => expect(told).toEqual(["web interactive"]));
-    proxy.blackHole();
-    await dying.close();
-    await clock.advance(3_600_000);
-    expect(told).toEqual(["web interactive", "interactive"]);
-  });
-
-  it("that does not reach its leader changes nothing of how it ends", async () => {
-    await server.command("ACL", "SETUSER", "deaf", "on", "nopass", "~*", "&*", "+@all", "-subscribe");
-    const deaf = openRedisBackend({ ...server.settings, url: `redis://deaf:x@127.0.0.1:${server.port}` });
-    opened.push(deaf);
-    const other = await replica(server.settings, PATIENT);
-    const { leading, told } = await listeningLeader(deaf);
-    const following = await follower(other);
-    const before = other.operations();
-    following.tell(callersOf(["web"]).waiting);
-    await vi.waitFor(() => expect(other.operations()).toBe(before + 1));
-    await leading.release({ kind: "landed" });
-    expect(await following.ended).toEqual({ kind: "landed" });
-    following.stop();
-    expect([told, other.operations()]).toEqual([[], before + 1]);
   });
 });

@@ -45,8 +45,8 @@ describe("a Cluster", () => {
     for (const [index, key] of KEYS.slice(0, 12).entries()) {
       const leading = replicas[index % 3] ?? replicas[0];
       const following = replicas[(index + 1) % 3] ?? replicas[1];
-      const lead = await leading.claims?.claim(key);
-      const follow = await following.claims?.claim(key);
+      const lead = await leading.claims.claim(key);
+      const follow = await following.claims.claim(key);
       if (lead?.kind !== "leader" || follow?.kind !== "follower")
         throw new Error(`${lead?.kind}, ${follow?.kind}`);
       const entry = entryOf(key);

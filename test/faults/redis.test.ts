@@ -44,7 +44,7 @@ async function expectUnavailable({ store, purge, claims }: WatchedBackend): Prom
   await expect(store.set(KEY, entryOf("new"))).rejects.toBeInstanceOf(StoreUnavailable);
   await expect(store.remove(KEY)).rejects.toBeInstanceOf(StoreUnavailable);
   await expect(purge({ kind: "all" }, false)).rejects.toBeInstanceOf(StoreUnavailable);
-  expect(await claims?.claim(KEY)).toEqual({ kind: "unavailable" });
+  expect(await claims.claim(KEY)).toEqual({ kind: "unavailable" });
 }
 
 async function expectRecovery({ states, warnings, infos, store }: WatchedBackend): Promise<void> {
@@ -173,7 +173,7 @@ describe("Redis", () => {
     await server.command("CONFIG", "SET", "maxmemory", "1", "maxmemory-policy", "noeviction");
     expect(await store.set(other, entryOf("new"))).toBe("store-unavailable");
     expect(await store.get(KEY)).toMatchObject({ bodyBytes: "before".length });
-    expect(await claims?.claim(other)).toEqual({ kind: "unavailable" });
+    expect(await claims.claim(other)).toEqual({ kind: "unavailable" });
     await expect(purge({ kind: "all" }, false)).rejects.toBeInstanceOf(StoreUnavailable);
     await store.remove(KEY);
     expect(await store.get(KEY)).toBeUndefined();
@@ -264,8 +264,8 @@ describe("Redis", () => {
     const backend = backendOf(server.settings, { clock });
     await vi.waitFor(() => expect(backend.events).toContainEqual({ kind: "gap" }));
     await backend.store.set(KEY, entryOf("one"));
-    expect((await backend.claims?.claim(KEY))?.kind).toBe("leader");
-    const following = await backend.claims?.claim(KEY);
+    expect((await backend.claims.claim(KEY))?.kind).toBe("leader");
+    const following = await backend.claims.claim(KEY);
     await clock.advance(1_000);
     await backend.close();
     expect(await (following?.kind === "follower" && following.ended)).toEqual({ kind: "vacant" });
@@ -289,7 +289,7 @@ describe("Redis", () => {
     await store.set(KEY, entryOf("one"));
     await store.get(KEY);
     await purge({ kind: "all" }, true);
-    const claim = await claims?.claim(KEY);
+    const claim = await claims.claim(KEY);
     if (claim?.kind === "leader") await claim.release({ kind: "landed" });
     await store.remove(KEY);
 

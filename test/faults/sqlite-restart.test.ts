@@ -9,12 +9,14 @@ import { fileURLToPath } from "node:url";
 import { describe, expect, it } from "vitest";
 
 import { createSqliteLedger } from "../../src/usage/sqlite-ledger.ts";
-import type { BackendEvent } from "../../src/cache/store/backend.ts";
+import type { BackendEvent } from "../../src/cache/store/port.ts";
 import { transcode } from "../../src/cache/encoder.ts";
 import type { Purge } from "../../src/cache/store/purges.ts";
 import type { Store } from "../../src/cache/store/port.ts";
+import { ask } from "../support/ask.ts";
 import { entryWith, keyOf } from "../support/entries.ts";
 import { createFakeClock } from "../support/fake-clock.ts";
+import { startFleet } from "../support/fleet.ts";
 import { ledgerEntry } from "../support/ledger.ts";
 import {
   entryOfNumber,
@@ -126,36 +128,34 @@ describe("a process that is killed in the middle of writing", () => {
   );
 });
 
-describe("several processes on one file", () => {
-  it("begin it together, wait for each other, and never put an older entry over a newer one", async () => {
+describe("a second process on the same directory", () => {
+  it("waits for the first to end, and goes on with what that has written", async () => {
     const directory = temporaryDirectory();
+    const first = openSqliteBackend(directory);
+    await first.store.set(keyOf("kept"), entryWith("kept", Date.now()));
     const script = fileURLToPath(new URL("../support/sqlite-writer.ts", import.meta.url));
-    // The same 500 keys in each, the first one started with the newest entries.
-    const runs = [3, 2, 1, 0].map(async (which) => {
-      const words = [script, directory, String(1 + which * 500), "500"];
-      const writer = spawn(process.execPath, words, { stdio: ["ignore", "pipe", "inherit"] });
-      const lines: string[] = [];
-      for await (const line of createInterface(writer.stdout)) lines.push(line);
-      return lines;
+    const second = spawn(process.execPath, [script, directory, "1", "1"], {
+      stdio: ["ignore", "pipe", "inherit"],
     });
-    const outputs = await Promise.all(runs);
-    for (const lines of outputs) {
-      expect(lines.filter((line) => line.startsWith("warning"))).toEqual([]);
-      expect(lines.at(-1)).toBe("done");
+    const lines: string[] = [];
+    for await (const line of createInterface(second.stdout)) {
+      lines.push(line);
+      if (line.startsWith("warning: Another process uses the file")) await first.close();
     }
+    expect(lines.slice(1)).toEqual(["opened", "1", "done"]);
+    const again = openSqliteBackend(directory, { retentionMs: KEPT_MS });
+    expect(await bodyOf(again.store, keyOf("kept"))).toBe("kept");
+    expect(await again.store.get(keyOfNumber(1))).toBeDefined();
+    await again.close();
+  });
 
-    const warnings: string[] = [];
-    const backend = openSqliteBackend(directory, { warnings, retentionMs: KEPT_MS });
-    for (let number = 1501; number <= 2000; number++) {
-      expect(await bodyOf(backend.store, keyOfNumber(number))).toBe(
-        entryOfNumber(number).bodies.identity?.toString("latin1"),
-      );
-    }
-    expect(backend.store.stats()?.entries).toBe(500);
-    const purges = pastPurges(backend);
-    expect(new Set(purges.map((purge) => purge.epoch)).size).toBe(2000 / PURGE_EVERY);
-    expect(ledgerOn(backend.database).recent("api", 0)).toHaveLength(2000);
-    expect(warnings).toEqual([]);
-    await backend.close();
+  it("ends with exit code 1 and says why when the first does not end; the first goes on", async () => {
+    const fleet = await startFleet({ DATA_DIR: temporaryDirectory() });
+    const first = await fleet.start();
+    const second = fleet.begin();
+    expect(await second.ended).toBe(1);
+    expect(second.output()).toMatch(/waiting for it to end[^]*DATA_DIR.*another process uses .*sqlite/);
+    expect(second.output()).not.toContain("listens");
+    expect((await ask(`${first.url}/areas?q=nacka`)).status).toBe(200);
   });
 });

@@ -1,12 +1,9 @@
 /**
  * What becomes of a file that an older version has made.
  */
-import { spawn } from "node:child_process";
 import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
-import { createInterface } from "node:readline";
 import { DatabaseSync } from "node:sqlite";
-import { fileURLToPath } from "node:url";
 
 import { describe, expect, it, onTestFinished } from "vitest";
 
@@ -16,7 +13,6 @@ import { LAYOUT } from "../../src/sqlite/layout.ts";
 import { entryWith, keyOf } from "../support/entries.ts";
 import { createFakeClock } from "../support/fake-clock.ts";
 import { ledgerEntry, linesOf } from "../support/ledger.ts";
-import { ledgerOn, WRITTEN_AT } from "../support/sqlite-writer.ts";
 import { openSqliteBackend, SQLITE_FILE, temporaryDirectory } from "../support/sqlite.ts";
 
 const NOW = Date.UTC(2026, 0, 15, 12);
@@ -102,27 +98,6 @@ describe("a file of version 2", () => {
     ledger.enter(ledgerEntry({ at: NOW }));
     await backend.close();
     expect(warnings).toEqual([]);
-    expect(readdirSync(directory)).toEqual([SQLITE_FILE]);
-  });
-
-  it("is upgraded once where several processes open it at the same time", async () => {
-    const directory = temporaryDirectory();
-    makeVersion2(directory, [["api", WRITTEN_AT]]);
-    const script = fileURLToPath(new URL("../support/sqlite-writer.ts", import.meta.url));
-    const outputs = await Promise.all(
-      [0, 1, 2].map(async (which) => {
-        const words = [script, directory, String(1 + which * 20), "20"];
-        const writer = spawn(process.execPath, words, { stdio: ["ignore", "pipe", "inherit"] });
-        const lines: string[] = [];
-        for await (const line of createInterface(writer.stdout)) lines.push(line);
-        return lines;
-      }),
-    );
-    for (const lines of outputs)
-      expect([lines[0], lines.at(-1), lines.length]).toEqual(["opened", "done", 22]);
-    const { database, close } = openSqliteBackend(directory);
-    expect(ledgerOn(database).recent("api", 0)).toHaveLength(61);
-    await close();
     expect(readdirSync(directory)).toEqual([SQLITE_FILE]);
   });
 

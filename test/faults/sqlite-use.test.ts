@@ -3,11 +3,10 @@
  */
 import { closeSync, openSync, statSync, writeSync } from "node:fs";
 import { join } from "node:path";
-import { DatabaseSync } from "node:sqlite";
 
 import { describe, expect, it } from "vitest";
 
-import type { SqliteBackend } from "../../src/cache/store/sqlite-backend.ts";
+import type { SqliteBackend } from "../../src/cache/store/sqlite.ts";
 import { StoreUnavailable } from "../../src/cache/store/port.ts";
 import type { Entry } from "../../src/types.ts";
 import { createDice } from "../support/dice.ts";
@@ -161,29 +160,6 @@ describe("a disk that is full", () => {
     expect(await store.get(keyOf("sold/2"))).toBeDefined();
     expect(warnings).toHaveLength(2);
     expect(warnings[1]).toContain("works again");
-    await backend.close();
-  });
-});
-
-describe("a file that another process does not let go of", () => {
-  it("is tried now and then, not at each write, and is read meanwhile", async () => {
-    const { backend, clock, warnings, file, picture } = setup();
-    const { store } = backend;
-    await store.set(keyOf("sold/1"), picture(1_000));
-    const other = new DatabaseSync(file);
-    other.exec("BEGIN IMMEDIATE");
-    await expect(store.set(keyOf("sold/2"), picture(1_000))).rejects.toThrow(/locked/);
-    await expect(store.set(keyOf("sold/3"), picture(1_000))).rejects.toThrow(/just failed/);
-    expect(await store.get(keyOf("sold/1"))).toBeDefined();
-    // Also where the use would have to be noted.
-    await clock.advance(HOUR_MS / 2);
-    expect(await store.get(keyOf("sold/1"))).toBeDefined();
-    expect(warnings).toHaveLength(1);
-    other.exec("ROLLBACK");
-    other.close();
-    await clock.advance(2_000);
-    expect(await store.set(keyOf("sold/2"), picture(1_000))).toBe(true);
-    expect(warnings).toHaveLength(2);
     await backend.close();
   });
 });

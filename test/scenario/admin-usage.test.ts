@@ -60,7 +60,7 @@ async function openDesk(options: Partial<AdminOptions> = {}): Promise<Desk> {
       error: ignore,
     },
     route: () => ({ kind: "unknown" }),
-    parse: { unknown: "forward", ignored: [] },
+    parse: { unknown: "forward", ignored: [], conceal: (text) => text },
     warm: () => [],
     inspect: async (_query, key) => ({ key, next: "fetch", why: "not stored", entry: null }),
     budget: () => ({}),

@@ -266,7 +266,7 @@ describe("on the admin port", () => {
       });
     }
     expect((await gateway.get("/areas?q=Nacka")).headers["cache-status"]).toContain("; hit");
-    expect(gateway.log.join("")).not.toContain("read again");
+    expect(gateway.log.join("")).not.toContain("Reload done");
   });
 
   it("a method tells those without the token nothing", async () => {

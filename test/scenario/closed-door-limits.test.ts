@@ -121,7 +121,7 @@ describe("a slow caller", () => {
     if (then !== "") dribble(line, then);
     expect(answersIn(await line.closed)).toEqual(["408 request-timeout"]);
     expect(await line.closed).toMatch(
-      /"detail":"Its headers may take [\d.]+ s to arrive, the whole request [\d.]+ s\."/,
+      /"detail":"The headers must arrive within [\d.]+ s, the whole request within [\d.]+ s\."/,
     );
     expect((await ask(`${gateway.adminUrl}/livez`)).status).toBe(200);
   });

@@ -1,4 +1,4 @@
-/** docs/migration.md tells the truth: every row of its tables is played. */
+/** Plays every row of the tables in docs/migration.md. */
 import { readFileSync } from "node:fs";
 
 import { describe, expect, it } from "vitest";
@@ -29,7 +29,7 @@ function codesIn(cell = ""): string[] {
   );
 }
 
-describe("what becomes of requests that are not quite right", () => {
+describe("an unusual request", () => {
   const rows = tableOf("What is sent", "What it is");
 
   it("is told of many", () => expect(rows.length).toBeGreaterThan(35));

@@ -58,13 +58,13 @@ describe("the log", () => {
     await gateway.logged('"problem":"invalid-query"');
     const lines = gateway.log.map((text): LogLine => JSON.parse(text));
     expect(lines).toHaveLength(4);
-    const text = "listings?areaId=76&limit=5&offset=0";
+    const query = "listings?areaId=76&limit=5&offset=0";
     const at = { level: "info", time: expect.stringMatching(/^\d{4}-/), durationMs: expect.any(Number) };
     expect(lines[0]).toMatchObject({
       ...at,
       msg: "upstream call",
       resource: "listings",
-      text,
+      query,
       cause: "miss",
       status: 200,
     });
@@ -72,7 +72,7 @@ describe("the log", () => {
       ...at,
       msg: "request",
       method: "GET",
-      text,
+      query,
       outcome: "miss",
       status: 200,
     });

@@ -26,7 +26,7 @@ describe("the callers' document", () => {
     const gateway = await startGateway();
     const document = await documentAt(gateway.url);
     expect(document.openapi).toMatch(/^3\.1\./);
-    expect(await validate(structuredClone(document) as never)).toMatchObject({ valid: true });
+    expect(await validate(JSON.parse(JSON.stringify(document)))).toMatchObject({ valid: true });
     const head = await gateway.get("/openapi.json", { method: "HEAD" });
     expect([head.status, head.text]).toEqual([200, ""]);
     const etag = String(head.headers.etag);
@@ -104,11 +104,10 @@ describe("the callers' document", () => {
   );
 
   it("describes the refusal of an app whose share is spent", async () => {
-    const settings = "apps: [{ id: web, perDay: 1 }]";
-    const gateway = await startGateway({ settings, env: { BUDGET_MAX_WAIT: "50ms" } });
+    const gateway = await startGateway({ settings: "apps: [{ id: web, perDay: 1 }]" });
     const expectDocumented = createExpectDocumented(await documentAt(gateway.url));
     const headers = { "x-app-id": "web" };
-    await gateway.get("/areas?q=one", { headers });
+    expect((await gateway.get("/areas?q=one", { headers })).status).toBe(200);
     const refused = await gateway.get("/areas?q=two", { headers });
     expect(refused.status).toBe(429);
     expectDocumented(refused, "/areas");

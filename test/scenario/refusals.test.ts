@@ -100,7 +100,7 @@ describe("what is no request at all", () => {
       "raw bytes in the target",
       "GET /areas?q=\u00e5 HTTP/1.1\r\nHost: x\r\n\r\n",
       "400 malformed-request",
-      /URL.*outside ASCII must be percent-encoded/,
+      /URL.*Non-ASCII characters must be percent-encoded/,
     ],
     [
       "a header without a name",
@@ -118,15 +118,15 @@ describe("what is no request at all", () => {
       "a blank in the target",
       "GET /areas?q=a b HTTP/1.1\r\nHost: x\r\n\r\n",
       "400 malformed-request",
-      /a blank in the URL must be percent-encoded/,
+      /A space in the URL must be percent-encoded/,
     ],
     [
       "an unknown method",
       "FETCH /areas HTTP/1.1\r\nHost: x\r\n\r\n",
       "400 malformed-request",
-      /a method of HTTP/,
+      /an HTTP method/,
     ],
-    ["no HTTP", "hello\r\n\r\n", "400 malformed-request", /a method of HTTP/],
+    ["no HTTP", "hello\r\n\r\n", "400 malformed-request", /an HTTP method/],
     ["HTTP/2", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "400 malformed-request", /HTTP\/1\.1 or HTTP\/1\.0/],
     [
       "no Host",
@@ -138,7 +138,7 @@ describe("what is no request at all", () => {
       "two lengths",
       "GET /areas HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
       "400 malformed-request",
-      /Transfer-Encoding.*Content-Length besides/,
+      /Transfer-Encoding.*Content-Length too/,
     ],
     [
       "a length that is none",

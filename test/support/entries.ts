@@ -1,6 +1,6 @@
 import { entryOf, type Receipt } from "../../src/cache/entry.ts";
-import { UNSEEN } from "../../src/cache/change-rate.ts";
-import type { Entry, FetchedAnswer, NotModified, UpstreamTerms } from "../../src/types.ts";
+import { UNOBSERVED } from "../../src/cache/change-rate.ts";
+import type { Entry, FetchedAnswer, NotModified, CachingHeaders } from "../../src/types.ts";
 import { cacheKey } from "../../src/query/key.ts";
 
 /** Where the tests' clocks begin. */
@@ -12,7 +12,7 @@ export function keyOf(text: string): string {
 }
 
 /** What an upstream says of how its answer may be used that says nothing of it. */
-export const NO_TERMS: UpstreamTerms = {
+export const NO_CACHING_HEADERS: CachingHeaders = {
   mayStore: true,
   ageMs: 0,
   freshForMs: undefined,
@@ -27,7 +27,7 @@ export function fetchedWith(changes: Partial<FetchedAnswer> = {}): FetchedAnswer
     contentType: "application/json",
     body: Buffer.from("{}"),
     validators: { etag: undefined, lastModified: undefined },
-    terms: NO_TERMS,
+    caching: NO_CACHING_HEADERS,
     recordIds: [],
     ...changes,
   };
@@ -38,7 +38,7 @@ export function notModifiedWith(changes: Partial<NotModified> = {}): NotModified
   return {
     status: 304,
     validators: { etag: undefined, lastModified: undefined },
-    terms: NO_TERMS,
+    caching: NO_CACHING_HEADERS,
     ...changes,
   };
 }
@@ -52,7 +52,7 @@ export function receiptWith(changes: Partial<Receipt> = {}): Receipt {
     lifetimeMs: 60_000,
     retentionMs: 3_600_000,
     purgeEpoch: 0,
-    pace: UNSEEN,
+    changeRate: UNOBSERVED,
     upstreamStale: {},
     ...changes,
   };

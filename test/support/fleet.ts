@@ -18,6 +18,8 @@ export interface Replica {
 export interface Fleet {
   readonly sandbox: Sandbox;
   readonly start: (env?: Readonly<Record<string, string>>) => Promise<Replica>;
+  /** Starts a process that may not come to listen. */
+  readonly begin: (env?: Readonly<Record<string, string>>) => Running;
   /** Instants of what arrived at the upstream so far, in epoch milliseconds. */
   readonly arrivals: () => number[];
 }
@@ -44,10 +46,12 @@ export async function startFleet(env: Readonly<Record<string, string>>): Promise
     STOP_DELAY: "0s",
     ...env,
   };
+  const begin: Fleet["begin"] = (more = {}) => run(["gateway"], { ...common, ...more });
   return {
     sandbox,
-    async start(more = {}) {
-      const process = run(["gateway"], { ...common, ...more });
+    begin,
+    async start(more) {
+      const process = begin(more);
       const [, callers = "", admin = ""] = await process.says(READY);
       return { process, url: callers, admin };
     },

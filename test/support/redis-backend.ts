@@ -1,39 +1,51 @@
-import type { Backend, BackendEvent } from "../../src/cache/store/backend.ts";
-import { UNSEEN } from "../../src/cache/change-rate.ts";
-import { createRedisBackend, type RedisBackendOptions } from "../../src/cache/store/redis-backend.ts";
-import type { Entry } from "../../src/types.ts";
-import type { BreakerState } from "../../src/redis/breaker.ts";
+import { UNOBSERVED } from "../../src/cache/change-rate.ts";
+import type { Backend, BackendEvent } from "../../src/cache/store/port.ts";
+import { createRedisBackend } from "../../src/cache/store/redis.ts";
+import type { Problem } from "../../src/errors.ts";
 import { systemClock } from "../../src/process/clock.ts";
 import { systemRandom } from "../../src/process/random.ts";
+import { NAMESPACE } from "../../src/query/key.ts";
+import type { BreakerState } from "../../src/redis/breaker.ts";
 import type { RedisSettings } from "../../src/redis/connect.ts";
+import { createRedisService, type RedisService, type RedisServiceOptions } from "../../src/redis/service.ts";
+import { createRedisClaims } from "../../src/singleflight/redis-claims.ts";
+import type { Claims, Entry } from "../../src/types.ts";
 
-/** A backend, and what became known of it. */
+/** A replica's backend and claims, and what it reported. */
 export interface WatchedBackend extends Backend {
+  readonly claims: Claims;
+  readonly run: RedisService["run"];
+  readonly close: () => Promise<void>;
   readonly events: BackendEvent[];
+  /** Flights that failed in some replica. */
+  readonly failed: { readonly key: string; readonly problem: Problem }[];
   readonly states: BreakerState[];
   readonly warnings: string[];
   readonly infos: string[];
-  /** Commands given so far, those the breaker refused included. */
+  /** The number of commands so far, those the breaker refused included. */
   readonly operations: () => number;
 }
 
-/** A backend with real time and, unless told otherwise, more patience than a busy machine needs. */
+/** Opens a backend with real time and, by default, longer timeouts than a busy machine needs. */
 export function openRedisBackend(
   connect: RedisSettings,
-  options: Partial<RedisBackendOptions> = {},
+  options: Partial<RedisServiceOptions & { retentionMs: number }> = {},
 ): WatchedBackend {
+  const { clock = systemClock, retentionMs = 86_400_000 } = options;
   const events: BackendEvent[] = [];
+  const failed: { key: string; problem: Problem }[] = [];
   const states: BreakerState[] = [];
   const warnings: string[] = [];
   const infos: string[] = [];
   let operations = 0;
-  const backend = createRedisBackend({
+  const replica = systemRandom.unique16();
+  const redis = createRedisService({
     connect,
-    clock: systemClock,
-    random: systemRandom,
+    clock,
+    namespace: NAMESPACE,
+    replica,
     commandTimeoutMs: 2_000,
     probeIntervalMs: 100,
-    retentionMs: 86_400_000,
     observer: {
       warn: (message, fields) => void warnings.push(`${message}: ${String(fields["cause"])}`),
       info: (message) => void infos.push(message),
@@ -42,8 +54,29 @@ export function openRedisBackend(
     onBreaker: (state) => void states.push(state),
     ...options,
   });
+  const backend = createRedisBackend({ redis, namespace: NAMESPACE, clock, replica, retentionMs });
+  const claims = createRedisClaims({
+    redis,
+    clock,
+    namespace: NAMESPACE,
+    newHolder: systemRandom.unique16,
+    onFailed: (key, problem) => void failed.push({ key, problem }),
+  });
   backend.onEvent((event) => void events.push(event));
-  return { ...backend, events, states, warnings, infos, operations: () => operations };
+  return {
+    ...backend,
+    claims,
+    run: redis.run,
+    async close() {
+      for (const part of [claims, backend, redis]) part.close();
+    },
+    events,
+    failed,
+    states,
+    warnings,
+    infos,
+    operations: () => operations,
+  };
 }
 
 /** An entry stored now, for a day. */
@@ -62,7 +95,7 @@ export function entryOf(body: string, fields: Partial<Entry> = {}): Entry {
     bornAt: storedAt,
     fetchMs: 0,
     upstreamStale: {},
-    pace: UNSEEN,
+    changeRate: UNOBSERVED,
     freshUntil: storedAt + 60_000,
     keepUntil: storedAt + 86_400_000,
     ...fields,

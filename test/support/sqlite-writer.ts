@@ -49,8 +49,6 @@ if (import.meta.main) {
     // Anything it warns of is a failure of the test.
     log: { warn: (message, fields) => console.log(`warning: ${message} ${JSON.stringify(fields)}`) },
   });
-  // Nobody waits for an answer of this process, so it can wait for its turn.
-  backend.database.exec("PRAGMA busy_timeout = 30000");
   console.log("opened");
   const ledger = ledgerOn(backend.database);
   const end = Number(count) === 0 ? Number.POSITIVE_INFINITY : Number(first) + Number(count);

@@ -1,4 +1,4 @@
-import type { FlightWaiting, Priority } from "../../src/types.ts";
+import type { Priority, Waiting } from "../../src/types.ts";
 
 export interface WaitingOptions {
   /** Epoch milliseconds. */
@@ -8,7 +8,7 @@ export interface WaitingOptions {
 }
 
 /** One who waits for an upstream call, unless told otherwise for ever, and no more urgently later on; nobody joins. */
-export function waitingOf(options: WaitingOptions = {}): FlightWaiting {
+export function waitingOf(options: WaitingOptions = {}): Waiting {
   const { deadlineAt = Number.POSITIVE_INFINITY, abandoned = new AbortController().signal } = options;
   const { priority = "interactive" } = options;
   return {
@@ -17,7 +17,6 @@ export function waitingOf(options: WaitingOptions = {}): FlightWaiting {
     priority: () => priority,
     apps: () => [],
     onChange: () => undefined,
-    elsewhere: () => undefined,
     inQueue: () => undefined,
   };
 }

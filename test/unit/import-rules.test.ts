@@ -30,6 +30,8 @@ const OFFENDERS: readonly [file: string, code: string, message: string][] = [
   ["src/query/c.ts", 'export * from "../cache/cache.ts";', "'../cache/cache.ts' import is restricted"],
   ["src/interface/b.ts", 'export * from "../query/parse.ts";', "'../query/parse.ts' import is restricted"],
   ["src/cache/d.ts", 'export * from "../upstream/fetch.ts";', "'../upstream/fetch.ts' import is restricted"],
+  ["src/singleflight/c.ts", 'export * from "../cache/cache.ts";', "'../cache/cache.ts' import is restricted"],
+  ["src/redis/a.ts", 'export * from "../query/key.ts";', "'../query/key.ts' import is restricted"],
   ["src/singleflight/b.ts", 'export * from "../http/admit.ts";', "'../http/admit.ts' import is restricted"],
   [
     "src/upstream/c.ts",

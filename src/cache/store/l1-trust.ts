@@ -1,56 +1,57 @@
 /**
- * This process' memory, as far as it can be trusted: what another replica has overtaken leaves it, also
- * when the news arrives while the older entry is still on its way here.
+ * Decides when an entry in this process' memory (L1) may be trusted. An entry leaves memory when another
+ * replica has stored a newer one, even if the news arrives while the older entry is being read from the store.
  */
 import type { Entry } from "../../types.ts";
-import type { BackendEvent } from "./backend.ts";
+import type { BackendEvent } from "./port.ts";
 import type { MemoryStore } from "./memory.ts";
 
-export interface Near {
+export interface L1 {
   /**
-   * What memory holds, and whether that will do: it may have been overtaken unheard, or not be newer than wanted.
-   * @param since epoch milliseconds; absent: whatever was stored when
+   * The entry in memory. `isConfirmed` is false when a newer one may exist: events were lost, or the entry is
+   * not newer than `since`.
+   * @param since epoch milliseconds; absent: any entry will do
    */
   readonly find: (
     key: string,
     since?: number,
   ) => { readonly entry: Entry; readonly isConfirmed: boolean } | undefined;
-  /** To be called before asking behind; the result takes what came back, or that nothing did. */
-  readonly startRead: (key: string) => Read;
-  readonly onEvent: (event: Exclude<BackendEvent, { kind: "purged" | "failed" }>) => void;
-  /** The entry of a key was stored by this process itself. */
+  /** Call it before the store is read, and tell the result what was found. */
+  readonly startRead: (key: string) => L1Read;
+  readonly onEvent: (event: Exclude<BackendEvent, { kind: "purged" }>) => void;
+  /** This process itself stored the entry of a key. */
   readonly confirm: (key: string) => void;
 }
 
-/** A question on its way to the store behind. */
-interface Read {
-  /** Keeps what came back in memory, unless something newer was heard of meanwhile. */
+/** A read of the store that is in flight. */
+interface L1Read {
+  /** Keeps the entry in memory unless a newer one was announced meanwhile. */
   readonly found: (entry: Entry) => void;
-  /** Nothing was found, or nothing could be asked. */
+  /** Nothing was found, or the store is out of order. */
   readonly end: () => void;
 }
 
-interface ReadUnderWay {
+interface ReadInFlight {
   readers: number;
-  /** Newest entry heard of since the first of the readers asked. */
-  overtakenBy: number;
+  /** When the newest entry announced since the first reader began was stored. */
+  announcedAt: number;
 }
 
-export function createNear(memory: MemoryStore): Near {
-  const reads = new Map<string, ReadUnderWay>();
-  /** Keys in memory that may have been overtaken unheard. */
+export function createL1(memory: MemoryStore): L1 {
+  const reads = new Map<string, ReadInFlight>();
+  /** Keys in memory for which the announcement of a newer entry may have been lost. */
   let unconfirmed = new Set<string>();
 
   function onStored(key: string, storedAt: number): void {
     const read = reads.get(key);
-    if (read !== undefined) read.overtakenBy = Math.max(read.overtakenBy, storedAt);
-    const held = memory.find(key);
-    if (held !== undefined && held.storedAt < storedAt) void memory.remove(key);
+    if (read !== undefined) read.announcedAt = Math.max(read.announcedAt, storedAt);
+    const cached = memory.find(key);
+    if (cached !== undefined && cached.storedAt < storedAt) void memory.remove(key);
   }
 
   function onGap(): void {
     unconfirmed = new Set(memory.keys());
-    for (const read of reads.values()) read.overtakenBy = Number.POSITIVE_INFINITY;
+    for (const read of reads.values()) read.announcedAt = Number.POSITIVE_INFINITY;
   }
 
   return {
@@ -59,7 +60,7 @@ export function createNear(memory: MemoryStore): Near {
       return entry && { entry, isConfirmed: !unconfirmed.has(key) && entry.storedAt > since };
     },
     startRead(key) {
-      const read = reads.get(key) ?? { readers: 0, overtakenBy: 0 };
+      const read = reads.get(key) ?? { readers: 0, announcedAt: 0 };
       reads.set(key, read);
       read.readers++;
       const end = (): void => {
@@ -69,7 +70,7 @@ export function createNear(memory: MemoryStore): Near {
         end,
         found(entry) {
           end();
-          if (entry.storedAt < read.overtakenBy) return;
+          if (entry.storedAt < read.announcedAt) return;
           unconfirmed.delete(key);
           memory.put(key, entry);
         },

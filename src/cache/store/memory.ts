@@ -7,21 +7,21 @@ import { mayReplace } from "../policy.ts";
 import { MAX_BODY_BYTES, type Store, type StoreStats } from "./port.ts";
 
 export interface MemoryStore extends Store {
-  /** As `get`, at once. */
+  /** Like `get`, synchronously. */
   readonly find: (key: string) => Entry | undefined;
-  /** As `set`, at once. */
+  /** Like `set`, synchronously. */
   readonly put: (key: string, entry: Entry) => true | WhyNotStored;
   readonly keys: () => Iterable<string>;
   readonly stats: () => StoreStats;
 }
 
 /**
- * Entries in this process' memory, the least recently used ones leaving first.
- * @param maxBytes the bound on everything held; an entry of its own may weigh an eighth of it
+ * Entries in the memory of this process; the least recently used ones are evicted first.
+ * @param maxBytes the limit for all entries; one entry may take an eighth of it
  */
 export function createMemoryStore(maxBytes: number, clock: Clock): MemoryStore {
   let evictions = 0;
-  // One giant must not empty the cache of everything else.
+  // One giant must not evict everything else.
   const maxEntryBytes = Math.ceil(maxBytes / 8);
   const entries = new LRUCache<string, Entry>({
     maxSize: maxBytes,
@@ -41,7 +41,7 @@ export function createMemoryStore(maxBytes: number, clock: Clock): MemoryStore {
   function put(key: string, entry: Entry): true | WhyNotStored {
     if (entry.bodyBytes > MAX_BODY_BYTES) return "too-large";
     if (!mayReplace(entries.peek(key), entry)) return "newer-stored";
-    // Not left to lru-cache, which would take the entry that is there away.
+    // lru-cache would remove the stored entry instead.
     if (sizeOf(key, entry) > maxEntryBytes) return "too-large";
     entries.set(key, entry);
     return true;

@@ -1,23 +1,24 @@
 /**
- * The port of every place where entries are kept. Each implementation passes test/contract/store-contract.ts.
+ * The ports of storage: `Store`, a place for entries, and `Backend`, a store behind the memory of this process
+ * with the events that it brings. Each store passes test/contract/store-contract.ts.
  */
 import type { Entry, Tier, WhyNotStored } from "../../types.ts";
+import type { Purge, PurgeScope } from "./purges.ts";
 
 /**
- * Where entries are kept. Keys come from `cacheKey` (src/query/key.ts). A store that is out of order
- * rejects with `StoreUnavailable` and with nothing else.
+ * Keeps entries. Keys come from `cacheKey` (src/query/key.ts). A store that is out of order rejects with
+ * `StoreUnavailable` and with nothing else.
  */
 export interface Store {
   readonly tier: Tier;
-  /** The entry of a key, fresh or stale; `undefined` where there is none, or it is past its `keepUntil`. */
+  /** The entry of a key, fresh or stale; `undefined` if there is none, or it is past its `keepUntil`. */
   readonly get: (key: string) => Promise<Entry | undefined>;
-  /** Keeps an entry, unless it is too large or a newer one is there: then what is there stays. */
+  /** Keeps an entry unless it is too large or a newer one is stored; the stored one then stays. */
   readonly set: (key: string, entry: Entry) => Promise<true | WhyNotStored>;
-  /** Drops an entry. */
   readonly remove: (key: string) => Promise<void>;
-  /** Drops what is past its `keepUntil`, whether or not it is ever asked for again. */
+  /** Removes every entry that is past its `keepUntil`. */
   readonly sweep: () => Promise<void>;
-  /** What is held now, as far as this process knows; `undefined` where it cannot tell. */
+  /** What the store holds, as far as this process knows; `undefined` if it cannot tell. */
   readonly stats: () => StoreStats | undefined;
   readonly close: () => Promise<void>;
 }
@@ -25,12 +26,29 @@ export interface Store {
 export interface StoreStats {
   readonly entries: number;
   readonly bytes: number;
-  /** Entries that left because room was needed, since the start. */
+  /** Entries removed to make room, since the start. */
   readonly evictions: number;
+}
+
+/** Something that happened in another replica, or before this process began. */
+export type BackendEvent =
+  /** An entry was stored: an older one under the key is out of date. */
+  | { readonly kind: "stored"; readonly key: string; readonly storedAt: number }
+  | { readonly kind: "purged"; readonly purges: readonly Purge[] }
+  /** Events may have been lost; later ones arrive again. */
+  | { readonly kind: "gap" };
+
+/** What stands behind the memory of this process: a shared store (Redis) or a durable one (SQLite). */
+export interface Backend {
+  readonly store: Store;
+  /** Declares entries out of date, in every replica. Rejects with `StoreUnavailable`. */
+  readonly purge: (scope: PurgeScope, hard: boolean) => Promise<Purge>;
+  /** Reports events, past purges first. Call it once, before anything else. */
+  readonly onEvent: (listener: (event: BackendEvent) => void) => void;
 }
 
 /** The largest body any store takes, uncoded. */
 export const MAX_BODY_BYTES = 16 * 1024 * 1024;
 
-/** To the caller of the gateway this is at most a miss. */
+/** A caller of the gateway sees it as a miss at most. */
 export { StoreUnavailable } from "../../store-unavailable.ts";

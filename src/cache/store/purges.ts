@@ -1,16 +1,15 @@
 /**
  * Purges: what was declared out of date, and which entries that concerns.
  *
- * A purge touches no entry. It is a mark with a number, its epoch; an entry remembers the epoch that
- * was current when its fetch began, and every later mark that names the entry applies to it. So a
- * purge costs the same whether it concerns one entry or a million, reaches every tier and replica as
- * one small message, and an answer fetched before it but stored after it is purged as well. No clock
- * is compared.
+ * A purge touches no entry. It is a mark with a number, its epoch. An entry remembers the epoch that was
+ * current when its fetch began; every later mark that names the entry applies to it. So a purge costs the
+ * same for one entry or a million, it reaches every tier and replica as one small message, and an answer
+ * that was fetched before it but stored after it is purged too. No clocks are compared.
  */
 
 import { resourceOfKey } from "../../query/key.ts";
 
-/** What a purge names: one question, a resource's answers, whatever is about a thing, or everything. */
+/** What a purge names: one key, all answers of a resource, all answers with a tag, or everything. */
 export type PurgeScope =
   | { readonly kind: "key"; readonly key: string }
   | { readonly kind: "resource"; readonly resource: string }
@@ -18,32 +17,31 @@ export type PurgeScope =
   | { readonly kind: "all" };
 
 export interface Purge {
-  /** Greater than that of every purge before it. */
+  /** Greater than the epoch of every earlier purge. */
   readonly epoch: number;
   readonly scope: PurgeScope;
-  /** Hard: as if it had never been stored. Soft: stale, and refreshed when asked for again. */
+  /** Hard: as if never stored. Soft: stale, and refreshed at the next request. */
   readonly hard: boolean;
 }
 
-/** What becomes of an entry under the purges known. */
+/** The effect of the known purges on an entry. */
 type Purged = "kept" | "stale" | "gone";
 
-/** What of an entry a purge can name. */
+/** The parts of an entry that a purge can name. */
 interface Purgeable {
   readonly purgeEpoch: number;
   readonly tags: readonly string[];
 }
 
 export interface Purges {
-  /** The epoch of the latest purge known; 0 where none is. */
+  /** The epoch of the latest known purge; 0 if there is none. */
   readonly epoch: number;
-  /** Takes note of purges, in any order, as often as they come. */
+  /** Adds purges, in any order and any number of times. */
   add(purges: readonly Purge[]): void;
-  /** What becomes of an entry. */
   verdict(key: string, entry: Purgeable): Purged;
 }
 
-/** More marks than this are folded into one on everything, which is never wrong, only less sparing. */
+/** More marks than this are folded into one on everything. That is never wrong; it only purges more. */
 const MOST_PURGES = 1000;
 
 export function createPurges(): Purges {
@@ -63,7 +61,7 @@ export function createPurges(): Purges {
       if (marks.length > MOST_PURGES) marks = [folded(marks)];
     },
     verdict(key, entry) {
-      // The usual case: nothing was purged since it was fetched.
+      // The usual case: nothing was purged after its fetch began.
       if (entry.purgeEpoch >= epoch) return "kept";
       let verdict: Purged = "kept";
       for (const { epoch: markedAt, scope, hard } of marks) {
@@ -76,7 +74,7 @@ export function createPurges(): Purges {
   };
 }
 
-/** A later purge of the same scope, as hard, says all the earlier one did; so does one of everything. */
+/** A later purge of the same scope, or of everything, replaces an earlier one that is not harder. */
 function withoutCovered(marks: readonly Purge[], purge: Purge): Purge[] {
   const scope = JSON.stringify(purge.scope);
   const covers = (mark: Purge): boolean =>

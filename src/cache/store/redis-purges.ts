@@ -1,96 +1,221 @@
 /**
- * Purges in Redis: numbered there, kept there for as long as an entry from before them can be, told to
- * every replica by message, and read again now and then in case a message was lost.
+ * Purges in Redis: numbered there, kept there as long as an older entry can exist, and published to every
+ * replica. Replicas read them again now and then, in case a message was lost.
  *
- * Every replica holds what it knows in memory as well and gives it back where Redis has lost it: after a
- * restart without its data, entries may be stored again from a replica's memory, and must not come back
- * from the dead for a replica that has never heard of the purge.
+ * Every replica also remembers the purges it knows and gives them back to a Redis that has lost them. After
+ * such a loss, entries are stored again from the memory of replicas; without the purges, a new replica would
+ * serve entries that were purged.
  */
-import type { Purge, PurgeScope } from "./purges.ts";
-import type { RedisCalls } from "../../redis/commands.ts";
-import { CHANNEL, readPurge } from "./redis-messages.ts";
-import { NAMESPACE } from "../../query/key.ts";
+import type { ClientContext, Result } from "ioredis";
 
-const PURGES_KEY = `${NAMESPACE}{purges}`;
+import type { Clock } from "../../process/clock.ts";
+import { readScript } from "../../redis/scripts.ts";
+import type { RedisService } from "../../redis/service.ts";
+import type { Purge, PurgeScope } from "./purges.ts";
+import { eventsChannel, readPurge } from "./redis-events.ts";
+
+declare module "ioredis" {
+  interface RedisCommander<Context extends ClientContext> {
+    declarePurge(
+      key: string,
+      scope: string,
+      hard: string,
+      latestEpoch: number,
+      keptForMs: number,
+      channel: string,
+    ): Result<string, Context>;
+    readPurges(key: string, keptForMs: number, most: number): Result<string[], Context>;
+    restorePurges(
+      key: string,
+      keptForMs: number,
+      channel: string,
+      ...pairs: (string | number)[]
+    ): Result<number, Context>;
+  }
+}
+
+const SCRIPTS = {
+  declarePurge: readScript(new URL("./lua/declare-purge.lua", import.meta.url)),
+  readPurges: readScript(new URL("./lua/read-purges.lua", import.meta.url)),
+  restorePurges: readScript(new URL("./lua/restore-purges.lua", import.meta.url)),
+};
 
 /** More than this are folded into fewer. */
 const MOST_PURGES = 500;
-
-/** An answer can be stored after a purge although its fetch began before: no fetch takes longer. */
+/** How often purges are read although no message announces any. */
+const REREAD_MS = 10_000;
+/** The pause after a read that failed. */
+const RETRY_MS = 1_000;
+/** No fetch takes longer: an answer may be stored after a purge although its fetch began before. */
 const LONGEST_FETCH_MS = 10 * 60_000;
 
 export interface RedisPurges {
   /** Rejects with `StoreUnavailable` or `RedisRefusal`. */
   readonly declare: (scope: PurgeScope, hard: boolean) => Promise<Purge>;
-  /** Takes note of purges that a message told of. */
-  readonly heard: (purges: readonly Purge[]) => void;
-  /** Reads all purges, says which are not yet known here, restores what was lost. Rejects as `declare`. */
-  readonly read: () => Promise<{ readonly all: readonly Purge[]; readonly news: readonly Purge[] }>;
+  /** Remembers purges from a message. */
+  readonly learn: (purges: readonly Purge[]) => void;
+  /** Reads all purges and reports them, those that are known too: messages may have been lost. */
+  readonly readAll: () => void;
+  /** Does so if the last attempt failed. */
+  readonly readDue: () => void;
+  readonly close: () => void;
 }
 
-/** @param retentionMs the longest time that any entry is kept */
-export function createRedisPurges(calls: RedisCalls, retentionMs: number): RedisPurges {
-  const keptForMs = retentionMs + LONGEST_FETCH_MS;
-  /** What is known here, by its text in Redis. */
-  const known = new Map<string, Purge>();
-  let latestEpoch = 0;
+export interface RedisPurgesOptions {
+  readonly redis: RedisService;
+  /** The prefix of the key and the channel. */
+  readonly namespace: string;
+  readonly clock: Clock;
+  /** The longest time that any entry is kept, in milliseconds. */
+  readonly retentionMs: number;
+  readonly onPurges: (purges: readonly Purge[]) => void;
+}
 
-  function learn(text: string, purge: Purge): void {
-    known.set(text, purge);
-    latestEpoch = Math.max(latestEpoch, purge.epoch);
-    for (const oldest of known.keys()) {
-      if (known.size <= 2 * MOST_PURGES) break;
-      known.delete(oldest);
+export function createRedisPurges(options: RedisPurgesOptions): RedisPurges {
+  const { redis, namespace, clock, onPurges } = options;
+  const purgesKey = `${namespace}{purges}`;
+  const channel = eventsChannel(namespace);
+  const keptForMs = options.retentionMs + LONGEST_FETCH_MS;
+  const known = createKnownPurges();
+  redis.defineScripts(SCRIPTS);
+
+  /** Reads all purges, and restores those that Redis has lost. */
+  async function read(): Promise<{ readonly all: readonly Purge[]; readonly news: readonly Purge[] }> {
+    const [forgotten, ...texts] = await redis.run("purges", purgesKey, (client) =>
+      client.readPurges(purgesKey, keptForMs, MOST_PURGES),
+    );
+    let forgottenUpTo = Number(forgotten);
+    const all: Purge[] = [];
+    const news: Purge[] = [];
+    for (const text of texts) {
+      for (const purge of readPurge(text)) {
+        if (text.endsWith(FOLDED)) forgottenUpTo = Math.max(forgottenUpTo, purge.epoch);
+        all.push(purge);
+        if (known.add(text, purge)) news.push(purge);
+      }
     }
+    await restore(known.missingIn(texts, forgottenUpTo));
+    return { all, news };
   }
 
-  async function restore(lost: readonly (readonly [string, Purge])[]): Promise<void> {
+  async function restore(lost: readonly (readonly [text: string, purge: Purge])[]): Promise<void> {
     if (lost.length === 0) return;
-    const pairs = lost.flatMap(([text, purge]) => [purge.epoch, text]);
-    await calls.run("purges", PURGES_KEY, (client) =>
-      client.restorePurges(PURGES_KEY, keptForMs, CHANNEL, ...pairs),
+    const pairs = lost.flatMap(([text, { epoch }]) => [epoch, text]);
+    await redis.run("purges", purgesKey, (client) =>
+      client.restorePurges(purgesKey, keptForMs, channel, ...pairs),
     );
   }
 
+  const reader = createReader(clock, async (isAllDue) => {
+    const { all, news } = await read();
+    const purges = isAllDue ? all : news;
+    if (purges.length > 0) onPurges(purges);
+  });
+
   return {
     async declare(scope, hard) {
-      const text = await calls.run("purge", PURGES_KEY, (client) =>
-        client.declarePurge(PURGES_KEY, JSON.stringify(scope), String(hard), latestEpoch, keptForMs, CHANNEL),
+      const text = await redis.run("purge", purgesKey, (client) =>
+        client.declarePurge(
+          purgesKey,
+          JSON.stringify(scope),
+          String(hard),
+          known.latestEpoch(),
+          keptForMs,
+          channel,
+        ),
       );
       const [purge] = readPurge(text);
-      if (purge === undefined) throw new Error(`Redis gave a purge back as ${text}`);
-      learn(text, purge);
+      if (purge === undefined) throw new Error(`Redis returned a purge as ${text}`);
+      known.add(text, purge);
       return purge;
     },
-    heard(purges) {
-      for (const purge of purges) learn(textOf(purge), purge);
+    learn(purges) {
+      for (const purge of purges) known.add(textOf(purge), purge);
     },
-    async read() {
-      const [forgotten, ...texts] = await calls.run("purges", PURGES_KEY, (client) =>
-        client.readPurges(PURGES_KEY, keptForMs, MOST_PURGES),
-      );
-      let forgottenUpTo = Number(forgotten);
-      const all: Purge[] = [];
-      const news: Purge[] = [];
-      for (const text of texts) {
-        for (const purge of readPurge(text)) {
-          if (text.endsWith(FOLDED)) forgottenUpTo = Math.max(forgottenUpTo, purge.epoch);
-          if (!known.has(text)) news.push(purge);
-          all.push(purge);
-          learn(text, purge);
-        }
-      }
-      const there = new Set(texts);
-      await restore([...known].filter(([text, { epoch }]) => !there.has(text) && epoch > forgottenUpTo));
-      return { all, news };
+    ...reader,
+  };
+}
+
+/** Calls `read` at once when all purges are due, and every `REREAD_MS`; after a failure again after `RETRY_MS`. */
+function createReader(
+  clock: Clock,
+  read: (isAllDue: boolean) => Promise<void>,
+): Pick<RedisPurges, "readAll" | "readDue" | "close"> {
+  let isAllDue = false;
+  let isClosed = false;
+  let cancel = clock.after(REREAD_MS, () => void readNow());
+
+  async function readNow(): Promise<void> {
+    const isAll = isAllDue;
+    isAllDue = false;
+    schedule(REREAD_MS);
+    try {
+      await read(isAll);
+    } catch {
+      // Redis is out of order. The next attempt reads what this one should have read.
+      isAllDue ||= isAll;
+      schedule(RETRY_MS);
+    }
+  }
+
+  function schedule(afterMs: number): void {
+    cancel();
+    if (!isClosed) cancel = clock.after(afterMs, () => void readNow());
+  }
+
+  return {
+    readAll() {
+      isAllDue = true;
+      void readNow();
+    },
+    readDue() {
+      if (isAllDue) void readNow();
+    },
+    close() {
+      isClosed = true;
+      cancel();
     },
   };
 }
 
-/** What the text of a purge ends with that stands for others (read-purges.lua). */
+interface KnownPurges {
+  /** @returns whether it was not known */
+  readonly add: (text: string, purge: Purge) => boolean;
+  readonly latestEpoch: () => number;
+  /** The known purges that are not among these texts, and that Redis has not forgotten on purpose. */
+  readonly missingIn: (
+    texts: readonly string[],
+    forgottenUpTo: number,
+  ) => readonly (readonly [text: string, purge: Purge])[];
+}
+
+function createKnownPurges(): KnownPurges {
+  /** By the text in Redis. */
+  const known = new Map<string, Purge>();
+  let latestEpoch = 0;
+  return {
+    add(text, purge) {
+      const isNew = !known.has(text);
+      known.set(text, purge);
+      latestEpoch = Math.max(latestEpoch, purge.epoch);
+      for (const oldest of known.keys()) {
+        if (known.size <= 2 * MOST_PURGES) break;
+        known.delete(oldest);
+      }
+      return isNew;
+    },
+    latestEpoch: () => latestEpoch,
+    missingIn(texts, forgottenUpTo) {
+      const present = new Set(texts);
+      return [...known].filter(([text, { epoch }]) => !present.has(text) && epoch > forgottenUpTo);
+    },
+  };
+}
+
+/** The end of a purge that stands for others (lua/read-purges.lua). */
 const FOLDED = ',"folded":true}';
 
-/** The text of a purge, as declare-purge.lua writes it. */
+/** The text of a purge, exactly as lua/declare-purge.lua writes it. */
 function textOf({ epoch, scope, hard }: Purge): string {
   return JSON.stringify({ epoch, scope, hard });
 }

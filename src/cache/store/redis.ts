@@ -1,58 +1,136 @@
-import type { Clock } from "../../process/clock.ts";
-import { fromBlob, toBlob } from "./codec.ts";
-import { inStoredCoding } from "../encoder.ts";
-import { type RedisCalls, RedisRefusal } from "../../redis/commands.ts";
-import { CHANNEL, type RedisMessage } from "./redis-messages.ts";
-import { MAX_BODY_BYTES, type Store, StoreUnavailable } from "./port.ts";
+/**
+ * The shared store: the entries and purges of all replicas, in Redis.
+ *
+ * Each entry is one value with a compressed body. Redis drops it after its `keepUntil`; how much Redis holds
+ * and what it evicts is configured there. What one replica stores or purges, it publishes to the others.
+ */
+import type { ClientContext, Result } from "ioredis";
 
-export interface RedisStoreOptions {
-  readonly calls: RedisCalls;
-  readonly clock: Clock;
-  /** Who announces what is stored here. */
-  readonly replica: string;
-  readonly close: () => Promise<void>;
+import type { Clock } from "../../process/clock.ts";
+import { RedisRefusal } from "../../redis/commands.ts";
+import { readScript } from "../../redis/scripts.ts";
+import type { RedisService } from "../../redis/service.ts";
+import { keyIn } from "../../query/key.ts";
+import { inStoredCoding } from "../encoder.ts";
+import { fromBlob, toBlob } from "./codec.ts";
+import { type Backend, type BackendEvent, MAX_BODY_BYTES, type Store, StoreUnavailable } from "./port.ts";
+import { eventsChannel, readEvent, type RedisEvent } from "./redis-events.ts";
+import { createRedisPurges } from "./redis-purges.ts";
+
+declare module "ioredis" {
+  interface RedisCommander<Context extends ClientContext> {
+    setEntry(
+      key: string,
+      blob: Buffer,
+      keptForMs: number,
+      channel: string,
+      message: string,
+    ): Result<number, Context>;
+  }
 }
 
-/**
- * Entries in Redis, one value each, its body compressed. Redis drops it when it is past its `keepUntil`;
- * how much it holds, and what it evicts, is Redis' own affair.
- */
-export function createRedisStore({ calls, clock, replica, close }: RedisStoreOptions): Store {
-  async function drop(key: string): Promise<void> {
-    await calls.run("remove", key, (client) => client.unlink(key));
+const SCRIPTS = { setEntry: readScript(new URL("./lua/set-entry.lua", import.meta.url)) };
+
+export interface RedisBackendOptions {
+  readonly redis: RedisService;
+  /** The prefix of all keys and channels. */
+  readonly namespace: string;
+  readonly clock: Clock;
+  /** The name of this replica: it ignores its own messages. */
+  readonly replica: string;
+  /** The longest time that any entry is kept, in milliseconds: purges are remembered for it. */
+  readonly retentionMs: number;
+}
+
+export interface RedisBackend extends Backend {
+  /** Stops reading purges; the Redis service stays open. */
+  readonly close: () => void;
+}
+
+export function createRedisBackend(options: RedisBackendOptions): RedisBackend {
+  const { redis, namespace, clock, replica, retentionMs } = options;
+  let listener = (_event: BackendEvent): void => undefined;
+  const purges = createRedisPurges({
+    redis,
+    namespace,
+    clock,
+    retentionMs,
+    onPurges: (news) => listener({ kind: "purged", purges: news }),
+  });
+
+  function onMessage(text: string): void {
+    const event = readEvent(text);
+    if (event?.kind === "purged") {
+      purges.learn(event.purges);
+      listener(event);
+    } else if (event !== undefined && event.from !== replica)
+      listener({ kind: "stored", key: event.key, storedAt: event.storedAt });
+  }
+
+  function onGap(): void {
+    listener({ kind: "gap" });
+    purges.readAll();
+  }
+
+  redis.defineScripts(SCRIPTS);
+  redis.subscribe({
+    channels: [eventsChannel(namespace)],
+    onMessage: (_channel, text) => onMessage(text),
+    onGap,
+    onRecovery: purges.readDue,
+  });
+
+  return {
+    store: createRedisStore(options),
+    purge: (scope, hard) => purges.declare(scope, hard).catch(asUnavailable),
+    onEvent(listen) {
+      listener = listen;
+      if (redis.isListening()) onGap();
+    },
+    close: purges.close,
+  };
+}
+
+function createRedisStore({ redis, namespace, clock, replica }: RedisBackendOptions): Store {
+  const stored = (key: string): string => keyIn(namespace, key);
+
+  async function unlink(key: string): Promise<void> {
+    await redis.run("remove", stored(key), (client) => client.unlink(stored(key)));
   }
 
   return {
     tier: "redis",
     stats: () => undefined,
-    close,
+    close: async () => undefined,
     async get(key) {
-      const blob = await calls.run("get", key, (client) => client.getBuffer(key)).catch(asMiss);
+      const blob = await redis
+        .run("get", stored(key), (client) => client.getBuffer(stored(key)))
+        .catch(asMiss);
       if (!blob) return undefined;
       const entry = fromBlob(ownMemory(blob));
-      // When it says it was stored cannot be relied on either, and it may pass for newer than any other.
-      if (entry === undefined) void drop(key).catch(() => undefined);
+      // Its `storedAt` is not reliable either: the value could pass for newer than any other.
+      if (entry === undefined) void unlink(key).catch(() => undefined);
       return entry !== undefined && clock.now() < entry.keepUntil ? entry : undefined;
     },
     async set(key, entry) {
       if (entry.bodyBytes > MAX_BODY_BYTES) return "too-large";
       const blob = toBlob(await inStoredCoding(entry));
       const keptForMs = Math.max(1, Math.ceil(entry.keepUntil - clock.now()));
-      const message: RedisMessage = { kind: "stored", from: replica, key, storedAt: entry.storedAt };
+      const event: RedisEvent = { kind: "stored", from: replica, key, storedAt: entry.storedAt };
       try {
-        const isSet = await calls.run("set", key, (client) =>
-          client.setEntry(key, blob, keptForMs, CHANNEL, JSON.stringify(message)),
+        const isSet = await redis.run("set", stored(key), (client) =>
+          client.setEntry(stored(key), blob, keptForMs, eventsChannel(namespace), JSON.stringify(event)),
         );
         return isSet === 1 ? true : "newer-stored";
       } catch (error) {
-        // Refused: out of memory, say. The entry is not stored, and the rest goes on.
+        // Refused, for example because Redis is out of memory. Other commands still work.
         if (error instanceof RedisRefusal) return "store-unavailable";
         throw error;
       }
     },
-    // Redis does that by itself.
+    // Redis does this itself.
     sweep: async () => undefined,
-    remove: (key) => drop(key).catch(asUnavailable),
+    remove: (key) => unlink(key).catch(asUnavailable),
   };
 }
 
@@ -61,13 +139,12 @@ function asMiss(error: unknown): undefined {
   throw error;
 }
 
-/** For what has no other way to fail. */
-export function asUnavailable(error: unknown): never {
+function asUnavailable(error: unknown): never {
   if (error instanceof RedisRefusal) throw new StoreUnavailable(error.message, { cause: error });
   throw error;
 }
 
-/** A reply is a part of what was read from the socket, and would keep all of that in memory with it. */
+/** A reply is a slice of what was read from the socket, and would keep all of that in memory. */
 function ownMemory(reply: Buffer): Buffer {
   if (reply.length === reply.buffer.byteLength) return reply;
   const copy = Buffer.allocUnsafeSlow(reply.length);

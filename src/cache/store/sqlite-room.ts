@@ -3,29 +3,29 @@ import type { Database } from "../../sqlite/database.ts";
 import type { StoreStats } from "./port.ts";
 
 interface SqliteRoom {
-  /** Drops entries until so many more bytes fit in. */
+  /** Evicts entries until this many more bytes fit. */
   readonly make: (bytes: number) => void;
-  /** Drops some of what is past its end. @returns how many entries */
+  /** Removes some of the expired entries. @returns how many */
   readonly expire: () => number;
-  /** `undefined` where the database cannot tell. */
+  /** `undefined` when the database cannot tell. */
   readonly stats: () => StoreStats | undefined;
 }
 
-/** Room is made in steps of this share of the entries, so that not every write has to make some; */
+/** The share of entries evicted in one step, so that not every write has to evict. */
 const STEP_SHARE = 0.05;
-/** by no more entries at a time, and in no more steps, because all callers wait meanwhile. */
+/** Limits for one write, because all callers wait meanwhile. */
 const STEP_MOST_ENTRIES = 256;
 const MOST_STEPS = 8;
-/** Free pages given back to the disk at a time, where the bound was lowered since they were taken. */
-const PAGES_GIVEN_BACK = 256;
+/** The number of free pages returned to the disk at a time after the limit was lowered. */
+const PAGES_RETURNED = 256;
 
 /**
- * Keeps the file within its bound: what is past its end goes first, then what was used longest ago. It
- * counts the pages that are in use, so the bound is on the disk that is really taken.
+ * Keeps the file within its limit: expired entries go first, then the least recently used ones. It counts the
+ * pages in use, so the limit applies to the disk space really taken.
  */
 export function createSqliteRoom(database: Database, maxBytes: number, clock: Clock): SqliteRoom {
-  const pages = database.prepare(
-    `SELECT page_size AS size, page_count AS held, freelist_count AS free
+  const selectPages = database.prepare(
+    `SELECT page_size AS size, page_count AS pages, freelist_count AS free
      FROM pragma_page_size, pragma_page_count, pragma_freelist_count`,
   );
   const count = database.prepare("SELECT entries FROM totals");
@@ -39,16 +39,16 @@ export function createSqliteRoom(database: Database, maxBytes: number, clock: Cl
   let evictions = 0;
 
   function bytes(): { readonly inFile: number; readonly inUse: number; readonly perPage: number } {
-    const row = pages.get();
-    const [size, held, free] = [Number(row?.["size"]), Number(row?.["held"]), Number(row?.["free"])];
-    return { inFile: held * size, inUse: (held - free) * size, perPage: size };
+    const row = selectPages.get();
+    const [size, pages, free] = [Number(row?.["size"]), Number(row?.["pages"]), Number(row?.["free"])];
+    return { inFile: pages * size, inUse: (pages - free) * size, perPage: size };
   }
 
   const entries = (): number => Number(count.get()?.["entries"]);
 
   const dropExpired = (): number => Number(expire.run(clock.now(), STEP_MOST_ENTRIES).changes);
 
-  /** @returns whether there was anything to drop */
+  /** @returns whether there was anything to remove */
   function step(): boolean {
     if (dropExpired() > 0) return true;
     const some = Math.min(STEP_MOST_ENTRIES, Math.ceil(entries() * STEP_SHARE));
@@ -60,12 +60,12 @@ export function createSqliteRoom(database: Database, maxBytes: number, clock: Cl
   return {
     make(needed) {
       const { perPage } = bytes();
-      // Two pages for those that are not filled, two for the indexes.
+      // Two pages for partly filled ones, two for the indexes.
       const limit = maxBytes - needed - 4 * perPage;
       for (let steps = 0; steps < MOST_STEPS && bytes().inUse > limit; steps++) {
         if (!step()) break;
       }
-      if (bytes().inFile > maxBytes) database.exec(`PRAGMA incremental_vacuum(${PAGES_GIVEN_BACK})`);
+      if (bytes().inFile > maxBytes) database.exec(`PRAGMA incremental_vacuum(${PAGES_RETURNED})`);
     },
     expire: dropExpired,
     stats() {

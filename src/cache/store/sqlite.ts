@@ -1,34 +1,93 @@
+/**
+ * The durable store: entries and purges in one SQLite file, so that a restart loses nothing. One process uses
+ * the file, so its only events are past purges.
+ */
 import { setImmediate } from "node:timers/promises";
 
-import type { Entry } from "../../types.ts";
 import type { Clock } from "../../process/clock.ts";
-import type { Database } from "../../sqlite/database.ts";
-import { fromBlob, toBlob } from "./codec.ts";
+import { type Database, openDatabase } from "../../sqlite/database.ts";
+import { LAYOUT } from "../../sqlite/layout.ts";
+import { claimFile, type Owner } from "../../sqlite/owner.ts";
+import type { Entry, StoreOperation } from "../../types.ts";
 import { inStoredCoding } from "../encoder.ts";
+import { fromBlob, toBlob } from "./codec.ts";
+import { type Backend, MAX_BODY_BYTES, type Store, StoreUnavailable } from "./port.ts";
+import type { Purge, PurgeScope } from "./purges.ts";
 import { createSqliteRoom } from "./sqlite-room.ts";
-import type { Run } from "./sqlite-run.ts";
-import { MAX_BODY_BYTES, type Store } from "./port.ts";
 
-export interface SqliteStoreOptions {
-  readonly database: Database;
-  /** The bound on the file, in bytes; an entry of its own may take an eighth of it. */
+export interface SqliteBackendOptions {
+  readonly dataDir: string;
+  /** Whose data it is. */
+  readonly owner: Owner;
+  /** The limit for the file, in bytes; the write-ahead log beside it takes a few MiB more. */
   readonly maxBytes: number;
+  /** Older purges, in milliseconds, concern no entry any more. */
+  readonly retentionMs: number;
   readonly clock: Clock;
-  readonly run: Run;
+  readonly log: { readonly warn: (message: string, fields: Readonly<Record<string, unknown>>) => void };
+  readonly onOperation: (operation: SqliteOperation, durationMs: number) => void;
 }
 
-/** A use is noted at most this often per entry: a hit is a read, not a write. */
-const USE_NOTED_EVERY_MS = 60_000;
+export interface SqliteBackend extends Backend {
+  /** For other tables in the file (src/usage/sqlite-ledger.ts); closed with the backend. */
+  readonly database: Database;
+  readonly close: () => Promise<void>;
+}
 
-/** Entries in a table, the least recently used ones leaving first. */
-export function createSqliteStore({ database, maxBytes, clock, run }: SqliteStoreOptions): Store {
+/**
+ * @returns the backend, or `undefined` when nothing can be kept on disk; the log says why
+ * @throws {DatabaseInUse} when another process uses the file and does not end
+ * @throws {DataOfAnotherAccount} when the file belongs to another account
+ */
+export function createSqliteBackend(options: SqliteBackendOptions): SqliteBackend | undefined {
+  const { dataDir: directory, maxBytes, retentionMs, clock, log } = options;
+  const database = openDatabase({ directory, layout: LAYOUT, now: clock.now(), warn: log.warn });
+  if (database === undefined) return undefined;
+  try {
+    if (claimFile(database, options.owner)) {
+      log.warn("The upstream's address has changed: the cached answers on disk were dropped.", { directory });
+    }
+  } catch (error) {
+    database.close();
+    throw error;
+  }
+
+  const run = createRun(database, options);
+  const purges = createSqlitePurges(database, clock, retentionMs);
+  // Entries from before the retention was shortened.
+  const shorten = database.prepare(
+    "UPDATE entries SET keep_until = stored_at + ?1 WHERE keep_until > stored_at + ?1",
+  );
+  run("sweep", () => void shorten.run(retentionMs)).catch(() => undefined);
+  return {
+    database,
+    store: createSqliteStore(database, maxBytes, clock, run),
+    purge: (scope, hard) => run("purge", () => purges.add(scope, hard)),
+    onEvent(listener) {
+      // In this tick: no entry may be looked up before its purges are known.
+      const tell = (): void => {
+        const past = purges.all();
+        if (past.length > 0) listener({ kind: "purged", purges: past });
+      };
+      run("purges", tell).catch(() => undefined);
+    },
+    close: async () => {
+      if (database.isOpen) database.close();
+    },
+  };
+}
+
+/** The use of an entry is written at most this often: a hit is a read, not a write. */
+const USE_WRITTEN_EVERY_MS = 60_000;
+
+/** Entries in a table; the least recently used ones are evicted first. */
+function createSqliteStore(database: Database, maxBytes: number, clock: Clock, run: Run): Store {
   const select = database.prepare("SELECT blob, used_at FROM entries WHERE key = ? AND keep_until > ?");
   const newer = database.prepare("SELECT 1 FROM entries WHERE key = ? AND stored_at > ?");
   const upsert = database.prepare(
     `INSERT INTO entries (key, stored_at, keep_until, used_at, blob) VALUES (?, ?, ?, ?, ?)
      ON CONFLICT (key) DO UPDATE SET stored_at = excluded.stored_at, keep_until = excluded.keep_until,
-       used_at = excluded.used_at, blob = excluded.blob
-     WHERE excluded.stored_at >= entries.stored_at`,
+       used_at = excluded.used_at, blob = excluded.blob`,
   );
   const use = database.prepare("UPDATE entries SET used_at = ? WHERE key = ?");
   const remove = database.prepare("DELETE FROM entries WHERE key = ?");
@@ -39,21 +98,21 @@ export function createSqliteStore({ database, maxBytes, clock, run }: SqliteStor
     const row = select.get(key, now);
     const blob = row?.["blob"];
     if (row === undefined || !(blob instanceof Uint8Array)) return undefined;
-    if (Number(row["used_at"]) < now - USE_NOTED_EVERY_MS)
-      // What cannot be written can still be read.
+    if (Number(row["used_at"]) < now - USE_WRITTEN_EVERY_MS)
+      // An entry can be read although nothing can be written.
       run("use", () => void use.run(now, key)).catch(() => undefined);
     return fromBlob(Buffer.from(blob.buffer, blob.byteOffset, blob.length));
   }
 
   function write(key: string, entry: Entry): true | "too-large" | "newer-stored" {
     const blob = toBlob(entry);
-    // One giant must not empty the cache of everything else.
+    // One giant must not evict everything else.
     if (blob.length > maxBytes / 8) return "too-large";
-    // Nothing is to leave for what does not stay; the upsert looks again, as there may be other processes.
+    // Checked first, so that nothing is evicted for an entry that is not stored.
     if (newer.get(key, entry.storedAt) !== undefined) return "newer-stored";
     room.make(blob.length + 2 * Buffer.byteLength(key));
-    const { changes } = upsert.run(key, entry.storedAt, entry.keepUntil, clock.now(), blob);
-    return changes === 0 ? "newer-stored" : true;
+    upsert.run(key, entry.storedAt, entry.keepUntil, clock.now(), blob);
+    return true;
   }
 
   return {
@@ -66,9 +125,105 @@ export function createSqliteStore({ database, maxBytes, clock, run }: SqliteStor
     },
     remove: (key) => run("remove", () => void remove.run(key)),
     async sweep() {
-      // A few at a time: every caller waits meanwhile.
+      // In small steps: each one holds up all callers.
       while ((await run("sweep", () => room.expire())) > 0) await setImmediate();
     },
     close: async () => undefined,
+  };
+}
+
+interface SqlitePurges {
+  readonly all: () => Purge[];
+  readonly add: (scope: PurgeScope, hard: boolean) => Purge;
+}
+
+/** Purges in a table of their own, so that a restart forgets none of them. */
+function createSqlitePurges(database: Database, clock: Clock, retentionMs: number): SqlitePurges {
+  const select = database.prepare("SELECT epoch, purge FROM purges ORDER BY epoch");
+  const insert = database.prepare(
+    `INSERT INTO purges (epoch, at, purge)
+     SELECT max(coalesce(max(epoch), 0) + 1, :now), :now, :purge FROM purges RETURNING epoch`,
+  );
+  // The latest purge stays: epochs must go on growing.
+  const trim = database.prepare(
+    "DELETE FROM purges WHERE at < ? AND epoch < (SELECT max(epoch) FROM purges)",
+  );
+
+  return {
+    all: () =>
+      select.all().map((row) => {
+        const purge: Omit<Purge, "epoch"> = JSON.parse(String(row["purge"]));
+        return { ...purge, epoch: Number(row["epoch"]) };
+      }),
+    add(scope, hard) {
+      const now = clock.now();
+      const row = insert.get({ now, purge: JSON.stringify({ scope, hard }) });
+      trim.run(now - retentionMs);
+      return { epoch: Number(row?.["epoch"]), scope, hard };
+    },
+  };
+}
+
+type SqliteOperation = Extract<
+  StoreOperation,
+  "get" | "use" | "set" | "remove" | "sweep" | "purge" | "purges"
+>;
+
+/** Reads go on while nothing can be written, for example on a full disk. */
+const KINDS = {
+  get: "read",
+  purges: "read",
+  use: "write",
+  set: "write",
+  remove: "write",
+  sweep: "write",
+  purge: "write",
+} as const satisfies Record<SqliteOperation, string>;
+type Kind = (typeof KINDS)[SqliteOperation];
+
+/** Runs an operation on the database and times it. Rejects with `StoreUnavailable` when it fails. */
+type Run = <T>(operation: SqliteOperation, work: () => T | Promise<T>) => Promise<T>;
+
+/** The pause after a failure: an operation on a failing disk may hold up every caller. */
+const REST_MS = 2_000;
+
+/** One fault causes one line in the log, and one more when everything works again. */
+function createRun(database: Database, { clock, log, onOperation }: SqliteBackendOptions): Run {
+  const failedAt = new Map<Kind, number>();
+
+  function isResting(operation: SqliteOperation): boolean {
+    const sinceMs = clock.now() - (failedAt.get(KINDS[operation]) ?? Number.NEGATIVE_INFINITY);
+    // A clock that was set back must not prolong the pause.
+    return sinceMs >= 0 && sinceMs < REST_MS;
+  }
+
+  function succeeded(operation: SqliteOperation): void {
+    if (failedAt.delete(KINDS[operation]) && failedAt.size === 0)
+      log.warn("The database on disk works again.", { operation });
+  }
+
+  function failed(operation: SqliteOperation, reason: string): void {
+    // It was closed during the operation; that is no fault.
+    if (!database.isOpen) return;
+    if (failedAt.size === 0)
+      log.warn("The database on disk failed; answers are kept in memory meanwhile.", { operation, reason });
+    failedAt.set(KINDS[operation], clock.now());
+  }
+
+  return async (operation, work) => {
+    if (!database.isOpen) throw new StoreUnavailable("the database is closed");
+    if (isResting(operation)) throw new StoreUnavailable("the database has just failed");
+    const startedAt = performance.now();
+    try {
+      const result = await work();
+      succeeded(operation);
+      return result;
+    } catch (error) {
+      const reason = error instanceof Error ? error.message : String(error);
+      failed(operation, reason);
+      throw new StoreUnavailable(reason);
+    } finally {
+      onOperation(operation, performance.now() - startedAt);
+    }
   };
 }

@@ -1,45 +1,43 @@
 /**
- * The tiers as one: this process' memory in front of what is shared or durable.
+ * All tiers as one: the memory of this process (L1) in front of a shared or durable store.
  *
- * A hot key never leaves the process. What another replica stored or purged reaches this one by event;
- * after a gap in the events nothing in memory is trusted until the backend has confirmed it. A backend
- * that is out of order costs nothing but itself: memory goes on.
+ * A popular entry is served from memory alone. Events tell this process what other replicas store and purge.
+ * After a gap in the events, each entry in memory is confirmed by the store before it is served again. When
+ * the store is out of order, memory serves on.
  */
-import type { Problem } from "../../errors.ts";
 import type { Entry, Tier, WhyNotStored } from "../../types.ts";
 import type { Clock } from "../../process/clock.ts";
-import type { Backend } from "./backend.ts";
 import type { MemoryStore } from "./memory.ts";
-import { createNear, type Near } from "./l1-trust.ts";
+import { createL1, type L1 } from "./l1-trust.ts";
 import { createPurges, type Purge, type Purges, type PurgeScope } from "./purges.ts";
-import { StoreUnavailable } from "./port.ts";
+import { type Backend, StoreUnavailable } from "./port.ts";
 
-/** An entry found, and what later purges make of it. */
+/** A cached entry, and whether it was purged. */
 export interface Found {
   readonly entry: Entry;
   readonly tier: Tier;
-  /** A soft purge concerns it: whatever its age, it is stale. */
+  /** A soft purge names it: it is stale, whatever its age. */
   readonly isPurged: boolean;
 }
 
 export interface Tiers {
   /**
-   * Never rejects: a store out of order is a miss.
-   * @param since epoch milliseconds: something stored after that is wanted. Where memory has none it is looked
-   * for behind: another replica's word that it has stored it may still be on its way here
+   * Never rejects: a store that is out of order is a miss.
+   * @param since epoch milliseconds. If memory has nothing newer, the store is asked: another replica may have
+   * stored a newer entry whose announcement has not arrived yet
    */
   readonly lookup: (key: string, since?: number) => Promise<Found | undefined>;
-  /** What the purges known by now make of an entry that was found before; `undefined` where it is gone. */
+  /** Applies the purges known now to an entry that was found before; `undefined` if it is gone. */
   readonly judge: (key: string, found: Found) => Found | undefined;
-  /** Keeps an entry in every tier; memory alone will do where the backend is out of order. */
+  /** Stores an entry in every tier; memory is enough while the store is out of order. */
   readonly keep: (key: string, entry: Entry) => Promise<true | WhyNotStored>;
-  /** Drops an entry from every tier, as far as they can be reached; other replicas keep theirs until it has expired. */
+  /** Removes an entry from memory and the store. Other replicas keep it in their memory until it expires. */
   readonly drop: (key: string) => Promise<void>;
   /** Replaces an entry in memory by the same one with more bodies. */
   readonly keepInMemory: (key: string, replace: (current: Entry) => Entry | undefined) => void;
-  /** The latest purge known; to be remembered by every fetch that begins now. */
+  /** The latest purge known. Every fetch remembers it when it begins. */
   readonly purgeEpoch: () => number;
-  /** Declares something out of date in every tier and replica. Rejects with `StoreUnavailable`. */
+  /** Declares entries out of date in every tier and replica. Rejects with `StoreUnavailable`. */
   readonly purge: (scope: PurgeScope, hard: boolean) => Promise<Purge>;
 }
 
@@ -48,25 +46,22 @@ export interface TiersOptions {
   /** Absent: memory only. */
   readonly backend: Backend | undefined;
   readonly clock: Clock;
-  /** Told of flights of other replicas that failed. */
-  readonly onFailed?: (key: string, problem: Problem) => void;
 }
 
-export function createTiers({ memory, backend, clock, onFailed }: TiersOptions): Tiers {
+export function createTiers({ memory, backend, clock }: TiersOptions): Tiers {
   const purges = createPurges();
-  const near = createNear(memory);
+  const l1 = createL1(memory);
   backend?.onEvent((event) => {
     if (event.kind === "purged") purges.add(event.purges);
-    else if (event.kind === "failed") onFailed?.(event.key, event.problem);
-    else near.onEvent(event);
+    else l1.onEvent(event);
   });
 
-  const { lookup, judged } = createLookup({ memory, backend, clock, near, purges });
+  const { lookup, judged } = createLookup({ memory, backend, clock, l1, purges });
 
   return {
     lookup,
     judge: (key, { entry, tier }) => judged(key, entry, tier),
-    keep: (key, entry) => keepEverywhere(key, entry, near, memory, backend),
+    keep: (key, entry) => keepEverywhere(key, entry, l1, memory, backend),
     async drop(key) {
       await memory.remove(key);
       if (backend !== undefined) await orUnavailable(backend.store.remove(key));
@@ -90,29 +85,29 @@ export function createTiers({ memory, backend, clock, onFailed }: TiersOptions):
 async function keepEverywhere(
   key: string,
   entry: Entry,
-  near: Near,
+  l1: L1,
   memory: MemoryStore,
   backend: Backend | undefined,
 ): Promise<true | WhyNotStored> {
-  near.confirm(key);
+  l1.confirm(key);
   const inMemory = memory.put(key, entry);
-  // What a tier has no room for has still overtaken what is there.
+  // The entry is too large to be stored, but the older one is out of date all the same.
   if (inMemory === "too-large") await memory.remove(key);
   if (backend === undefined) return inMemory;
-  const behind = await orUnavailable(backend.store.set(key, entry));
-  if (behind === "too-large") await orUnavailable(backend.store.remove(key));
-  if (behind === UNAVAILABLE) return inMemory === true ? true : "store-unavailable";
-  // Another replica's newer answer is there: this one's must not outlive it here.
-  if (behind === "newer-stored") await memory.remove(key);
-  return behind;
+  const inStore = await orUnavailable(backend.store.set(key, entry));
+  if (inStore === "too-large") await orUnavailable(backend.store.remove(key));
+  if (inStore === UNAVAILABLE) return inMemory === true ? true : "store-unavailable";
+  // Another replica has stored a newer entry.
+  if (inStore === "newer-stored") await memory.remove(key);
+  return inStore;
 }
 
 interface LookupOptions extends Pick<TiersOptions, "memory" | "backend" | "clock"> {
-  readonly near: Near;
+  readonly l1: L1;
   readonly purges: Purges;
 }
 
-function createLookup({ memory, backend, clock, near, purges }: LookupOptions): Pick<Tiers, "lookup"> & {
+function createLookup({ memory, backend, clock, l1, purges }: LookupOptions): Pick<Tiers, "lookup"> & {
   readonly judged: (key: string, entry: Entry | undefined, tier: Tier) => Found | undefined;
 } {
   function judged(key: string, entry: Entry | undefined, tier: Tier): Found | undefined {
@@ -121,40 +116,42 @@ function createLookup({ memory, backend, clock, near, purges }: LookupOptions): 
     return verdict === "gone" ? undefined : { entry, tier, isPurged: verdict === "stale" };
   }
 
-  function findNear(key: string, since?: number): ReturnType<Near["find"]> {
-    const held = near.find(key, since);
-    if (held === undefined || !isFromTheFuture(held.entry, clock.now())) return held;
+  function findInMemory(key: string, since?: number): ReturnType<L1["find"]> {
+    const cached = l1.find(key, since);
+    if (cached === undefined || !isFromTheFuture(cached.entry, clock.now())) return cached;
     void memory.remove(key);
     return undefined;
   }
 
-  async function lookupBehind(
+  /** @param cached the entry in memory, which is not confirmed */
+  async function lookupInStore(
     key: string,
     { store }: Backend,
-    held: Entry | undefined,
+    cached: Entry | undefined,
   ): Promise<Found | undefined> {
-    const read = near.startRead(key);
-    const far = await getBehind(key, store, clock.now());
-    const isBack = far !== UNAVAILABLE;
-    if (held !== undefined && isBack && (far === undefined || far.storedAt < held.storedAt)) {
-      // It lost the entry, as after a restart without its data, or was away when it was stored: it gets it back.
+    const read = l1.startRead(key);
+    const stored = await getFrom(store, key, clock.now());
+    if (stored !== UNAVAILABLE && cached !== undefined && !(stored && stored.storedAt >= cached.storedAt)) {
+      // The store has lost the entry, or was out of order when it was stored. Store it again.
       read.end();
-      near.confirm(key);
-      void orUnavailable(store.set(key, held));
-      return judged(key, held, "memory");
+      l1.confirm(key);
+      void orUnavailable(store.set(key, cached));
+      return judged(key, cached, "memory");
     }
-    const isFar = isBack && far !== undefined;
-    if (isFar) read.found(far);
-    else read.end();
-    return isFar ? judged(key, far, store.tier) : judged(key, held, "memory");
+    if (stored === UNAVAILABLE || stored === undefined) {
+      read.end();
+      return judged(key, cached, "memory");
+    }
+    read.found(stored);
+    return judged(key, stored, store.tier);
   }
 
   return {
     judged,
     async lookup(key, since) {
-      const held = findNear(key, since);
-      if (backend === undefined || held?.isConfirmed) return judged(key, held?.entry, "memory");
-      return await lookupBehind(key, backend, held?.entry);
+      const cached = findInMemory(key, since);
+      if (backend === undefined || cached?.isConfirmed) return judged(key, cached?.entry, "memory");
+      return await lookupInStore(key, backend, cached?.entry);
     },
   };
 }
@@ -170,24 +167,24 @@ async function orUnavailable<T>(operation: Promise<T>): Promise<T | typeof UNAVA
   }
 }
 
-/** By how much the clocks of replicas may differ, or be corrected. */
+/** The clocks of replicas may differ by this much, or be corrected by it. */
 const CLOCKS_DIFFER_MS = 60_000;
 
 /**
- * What says that it was stored at a time still to come was stored before the time of day was set back: nobody can
- * tell how old it is, and it would pass for newer than whatever is fetched.
+ * Whether the clock was set back after an entry was stored. Its age is then unknown, and it would pass for newer
+ * than whatever is fetched.
  */
 function isFromTheFuture({ storedAt }: Entry, now: number): boolean {
   return storedAt > now + CLOCKS_DIFFER_MS;
 }
 
-async function getBehind(
-  key: string,
+async function getFrom(
   store: Backend["store"],
+  key: string,
   now: number,
 ): Promise<Entry | undefined | typeof UNAVAILABLE> {
-  const far = await orUnavailable(store.get(key));
-  if (far === UNAVAILABLE || far === undefined || !isFromTheFuture(far, now)) return far;
+  const stored = await orUnavailable(store.get(key));
+  if (stored === UNAVAILABLE || stored === undefined || !isFromTheFuture(stored, now)) return stored;
   await orUnavailable(store.remove(key));
   return undefined;
 }

@@ -1,5 +1,5 @@
--- Asks whether this server, or the one in charge of a key on a Cluster, can be read and written.
--- KEYS[1]  a key of its own, gone at once
+-- Checks that this server, or on a Cluster the owner of the key, can be written.
+-- KEYS[1]  a key for this purpose only; it expires at once
 
 redis.call('SET', KEYS[1], '', 'PX', 1)
 return 1

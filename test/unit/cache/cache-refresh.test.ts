@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 
 import { Problem } from "../../../src/errors.ts";
 import type { Answer, Fetched } from "../../../src/types.ts";
-import { fetchedWith, NO_TERMS } from "../../support/entries.ts";
+import { fetchedWith, NO_CACHING_HEADERS } from "../../support/entries.ts";
 import { settled } from "../../support/fake-clock.ts";
 import { each } from "../../support/rules.ts";
 import {
@@ -143,7 +143,7 @@ describe("a question whose answer has just expired", () => {
   });
 
   it.each([
-    ["may not be kept", fetchedWith({ terms: { ...NO_TERMS, mayStore: false } })],
+    ["may not be kept", fetchedWith({ caching: { ...NO_CACHING_HEADERS, mayStore: false } })],
     ["is too large to be kept", fetchedWith({ body: Buffer.alloc(20_000) })],
   ])("is not answered with what an answer has overtaken that %s", async (_why, newer) => {
     const old = fetchedWith({ body: Buffer.from('{"old":true}') });
@@ -312,7 +312,7 @@ describe("an answer that is asked for near its end", () => {
 });
 
 it("an answer that is nearly too old whenever it comes is not refreshed at every request", async () => {
-  const old = fetchedWith({ terms: { ...NO_TERMS, ageMs: RULES.maxAgeEverMs - 50_000 } });
+  const old = fetchedWith({ caching: { ...NO_CACHING_HEADERS, ageMs: RULES.maxAgeEverMs - 50_000 } });
   const { clock, ask, fetches } = setup(async () => old);
   for (let second = 0; second < 100; second++) {
     await ask();

@@ -5,11 +5,11 @@ import { createCache } from "../../../src/cache/cache.ts";
 import { createFailures } from "../../../src/cache/failures.ts";
 import type { CacheRules } from "../../../src/cache/freshness.ts";
 import { createMemoryStore } from "../../../src/cache/store/memory.ts";
-import { createObtain, type Flown, type Kept } from "../../../src/cache/load.ts";
+import { createLoad, type LoadedEntry } from "../../../src/cache/load.ts";
 import { createRefresh } from "../../../src/cache/refresh.ts";
 import { createTiers, type Tiers } from "../../../src/cache/store/tiered.ts";
 import { createWarm, type Warm } from "../../../src/cache/warm.ts";
-import { createFly } from "../../../src/singleflight/replicas.ts";
+import { createLeadOrFollow } from "../../../src/singleflight/replicas.ts";
 import { createFlights } from "../../../src/singleflight/flight.ts";
 import {
   type Answer,
@@ -17,6 +17,7 @@ import {
   type Cause,
   type Claims,
   type Fetched,
+  type FlightResult,
   type GatewayRequest,
   NO_DIRECTIVES,
   type RefreshRecord,
@@ -74,10 +75,10 @@ export function setup(
   const tiers = adapt(createTiers({ memory: createMemoryStore(80_000, clock), backend: undefined, clock }));
   const failures = createFailures();
   const ruling = (): CacheRules => ({ ...RULES, ...rules });
-  const obtain = createObtain({
+  const load = createLoad({
     tiers,
-    coalesce: createFlights<Flown>(clock).join,
-    fly: createFly<Kept>(claims),
+    joinFlight: createFlights<FlightResult<LoadedEntry> | undefined>(clock).join,
+    leadOrFollow: createLeadOrFollow<LoadedEntry>(claims),
     fetch: (_question, waiting, asking) =>
       upstream(asked.push({ waiting, ...asking }), { waiting, ...asking }),
     failures,
@@ -87,14 +88,14 @@ export function setup(
   });
   const refresh = createRefresh({
     totalTimeoutMs: 8_000,
-    obtain,
+    load,
     failures,
     clock,
     observer: { error: (message) => expect.unreachable(message) },
   });
   const cache = createCache({
     tiers,
-    obtain,
+    load,
     refresh,
     failures,
     budgetLeft,

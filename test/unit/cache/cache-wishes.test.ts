@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 
 import { Problem } from "../../../src/errors.ts";
 import type { CallerDirectives } from "../../../src/types.ts";
-import { fetchedWith, NO_TERMS, notModifiedWith } from "../../support/entries.ts";
+import { fetchedWith, NO_CACHING_HEADERS, notModifiedWith } from "../../support/entries.ts";
 import { asking, FOUND, LIFETIME_MS, setup } from "./cache-support.ts";
 
 describe("a caller that wants", () => {
@@ -101,8 +101,8 @@ describe("an answer of which the upstream says", () => {
   });
 
   it("that it is not to be kept is given to who asked, and not kept", async () => {
-    const terms = { ...NO_TERMS, mayStore: false };
-    const { ask, fetches } = setup(async () => fetchedWith({ terms }));
+    const caching = { ...NO_CACHING_HEADERS, mayStore: false };
+    const { ask, fetches } = setup(async () => fetchedWith({ caching }));
     expect([await ask(), await ask()]).toMatchObject([
       { outcome: "miss", stored: "upstream-no-store" },
       { outcome: "miss", stored: "upstream-no-store" },
@@ -111,8 +111,8 @@ describe("an answer of which the upstream says", () => {
   });
 
   it("that it is not to be kept is kept where the settings say not to listen", async () => {
-    const terms = { ...NO_TERMS, mayStore: false, freshForMs: 0 };
-    const { ask } = setup(async () => fetchedWith({ terms }), { rules: { honourUpstream: false } });
+    const caching = { ...NO_CACHING_HEADERS, mayStore: false, freshForMs: 0 };
+    const { ask } = setup(async () => fetchedWith({ caching }), { rules: { honourUpstream: false } });
     expect([await ask(), await ask()]).toMatchObject([{ stored: true }, { outcome: "hit" }]);
   });
 });

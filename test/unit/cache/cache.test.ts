@@ -258,8 +258,8 @@ describe("a question that the gateway refuses to ask", () => {
     const ended = Promise.resolve({ kind: "failed", problem: refusal } as const);
     const roles: Claim[] = [
       { kind: "unavailable" },
-      { kind: "follower", ended, tell: () => undefined, stop: () => undefined },
-      { kind: "follower", ended, tell: () => undefined, stop: () => undefined },
+      { kind: "follower", ended, stop: () => undefined },
+      { kind: "follower", ended, stop: () => undefined },
     ];
     const claims: Claims = { claim: async () => roles.shift() ?? { kind: "unavailable" } };
     const { clock, ask, fetches } = setup(async () => FOUND, { claims });

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 
-import { isSettled, learn, lifetimeAt, UNSEEN } from "../../../src/cache/change-rate.ts";
+import { isSettled, learn, lifetimeAt, UNOBSERVED } from "../../../src/cache/change-rate.ts";
 import type { Query } from "../../../src/query/query.ts";
 import { SEARCH } from "../../support/question.ts";
 import { load, MINIMAL } from "../config/config-fixture.ts";
@@ -10,22 +10,22 @@ const BOUNDS = { ttlMs: 5 * MINUTE, ttlMinMs: MINUTE, ttlMaxMs: 30 * MINUTE };
 
 /** The lifetimes of an answer that is refreshed at the end of each. */
 function lifetimesOf(refreshes: number, hasChanged: (nth: number, elapsedMs: number) => boolean): number[] {
-  let pace = UNSEEN;
+  let changeRate = UNOBSERVED;
   return Array.from({ length: refreshes }, (_, nth) => {
-    const elapsedMs = lifetimeAt(pace, BOUNDS, false);
-    pace = learn(pace, hasChanged(nth, elapsedMs), elapsedMs, BOUNDS);
-    return lifetimeAt(pace, BOUNDS, false);
+    const elapsedMs = lifetimeAt(changeRate, BOUNDS, false);
+    changeRate = learn(changeRate, hasChanged(nth, elapsedMs), elapsedMs, BOUNDS);
+    return lifetimeAt(changeRate, BOUNDS, false);
   });
 }
 
 describe("the lifetime of an answer", () => {
   it("is as configured to begin with", () => {
-    expect(lifetimeAt(UNSEEN, BOUNDS, false)).toBe(5 * MINUTE);
+    expect(lifetimeAt(UNOBSERVED, BOUNDS, false)).toBe(5 * MINUTE);
   });
 
   it("is four times as long where answers hardly ever change, within the bounds", () => {
-    expect(lifetimeAt(UNSEEN, BOUNDS, true)).toBe(20 * MINUTE);
-    expect(lifetimeAt(UNSEEN, { ...BOUNDS, ttlMaxMs: 8 * MINUTE }, true)).toBe(8 * MINUTE);
+    expect(lifetimeAt(UNOBSERVED, BOUNDS, true)).toBe(20 * MINUTE);
+    expect(lifetimeAt(UNOBSERVED, { ...BOUNDS, ttlMaxMs: 8 * MINUTE }, true)).toBe(8 * MINUTE);
   });
 
   it("shrinks where each refresh brings a change, and settles at a 3.5th of what is configured", () => {
@@ -36,16 +36,17 @@ describe("the lifetime of an answer", () => {
   });
 
   it("settles at four fifths where answers hardly ever change by rule, and each refresh brings a change", () => {
-    let pace = UNSEEN;
+    let changeRate = UNOBSERVED;
     const bounds = { ...BOUNDS, ttlMaxMs: 60 * MINUTE };
-    for (let nth = 0; nth < 60; nth++) pace = learn(pace, true, lifetimeAt(pace, bounds, true), bounds);
-    expect(lifetimeAt(pace, bounds, true) / bounds.ttlMs).toBeCloseTo(0.8, 1);
+    for (let nth = 0; nth < 60; nth++)
+      changeRate = learn(changeRate, true, lifetimeAt(changeRate, bounds, true), bounds);
+    expect(lifetimeAt(changeRate, bounds, true) / bounds.ttlMs).toBeCloseTo(0.8, 1);
   });
 
   it("is never shorter than the shortest, however soon refreshes bring changes", () => {
-    let pace = UNSEEN;
-    for (let nth = 0; nth < 60; nth++) pace = learn(pace, true, 1, BOUNDS);
-    expect(lifetimeAt(pace, BOUNDS, false)).toBe(MINUTE);
+    let changeRate = UNOBSERVED;
+    for (let nth = 0; nth < 60; nth++) changeRate = learn(changeRate, true, 1, BOUNDS);
+    expect(lifetimeAt(changeRate, BOUNDS, false)).toBe(MINUTE);
   });
 
   it("does not reach the shortest by default: answers that always change settle above it", () => {
@@ -81,27 +82,27 @@ describe("the lifetime of an answer", () => {
   it.each([
     ["more changes than anybody could see", { changes: 1e9, watchedMs: 0 }, MINUTE],
     ["a calm without end", { changes: 0, watchedMs: 1e15 }, 30 * MINUTE],
-  ])("stays within its bounds after %s", (_name, pace, lifetime) => {
-    expect(lifetimeAt(pace, BOUNDS, false)).toBe(lifetime);
+  ])("stays within its bounds after %s", (_name, changeRate, lifetime) => {
+    expect(lifetimeAt(changeRate, BOUNDS, false)).toBe(lifetime);
   });
 
   it("is the shortest one where that is set longer than the longest", () => {
-    expect(lifetimeAt(UNSEEN, { ...BOUNDS, ttlMinMs: 40 * MINUTE }, false)).toBe(40 * MINUTE);
+    expect(lifetimeAt(UNOBSERVED, { ...BOUNDS, ttlMinMs: 40 * MINUTE }, false)).toBe(40 * MINUTE);
   });
 });
 
 describe("an answer that nobody asked for in a long time", () => {
   it("is no slower for having changed meanwhile", () => {
-    const soon = learn(UNSEEN, true, 5 * MINUTE, BOUNDS);
-    expect(learn(UNSEEN, true, 1_000 * MINUTE, BOUNDS)).toEqual(soon);
+    const soon = learn(UNOBSERVED, true, 5 * MINUTE, BOUNDS);
+    expect(learn(UNOBSERVED, true, 1_000 * MINUTE, BOUNDS)).toEqual(soon);
   });
 
   it("was watched for no longer than the longest lifetime where it has not", () => {
-    expect(learn(UNSEEN, false, 1_000 * MINUTE, BOUNDS)).toEqual({ changes: 0, watchedMs: 30 * MINUTE });
+    expect(learn(UNOBSERVED, false, 1_000 * MINUTE, BOUNDS)).toEqual({ changes: 0, watchedMs: 30 * MINUTE });
   });
 
   it("was watched for no time where the clock went back", () => {
-    expect(learn(UNSEEN, false, -MINUTE, BOUNDS)).toEqual(UNSEEN);
+    expect(learn(UNOBSERVED, false, -MINUTE, BOUNDS)).toEqual(UNOBSERVED);
   });
 });
 

@@ -9,9 +9,9 @@ const TOO_SLOW = new Problem("deadline-exceeded");
 /** For how long after an instant a key is not tried again. */
 function pauseMs(failures: Failures, now: number, key = "key"): number {
   let ms = 0;
-  while (failures.standing(key, now + ms) !== undefined) ms += 1_000;
+  while (failures.recent(key, now + ms) !== undefined) ms += 1_000;
   // To the millisecond.
-  while (ms > 0 && failures.standing(key, now + ms - 1) === undefined) ms -= 1;
+  while (ms > 0 && failures.recent(key, now + ms - 1) === undefined) ms -= 1;
   return ms;
 }
 
@@ -21,7 +21,7 @@ describe("a key whose fetch failed", () => {
     let now = 0;
     const pauses = Array.from({ length: 6 }, () => {
       failures.failed("key", FAILED, now);
-      expect(failures.standing("key", now)).toBe(FAILED);
+      expect(failures.recent("key", now)).toBe(FAILED);
       const pause = pauseMs(failures, now);
       now += pause;
       return pause;
@@ -34,7 +34,7 @@ describe("a key whose fetch failed", () => {
     failures.failed("key", FAILED, 0);
     failures.failed("key", FAILED, 5_000);
     failures.succeeded("key");
-    expect(failures.standing("key", 5_000)).toBeUndefined();
+    expect(failures.recent("key", 5_000)).toBeUndefined();
     failures.failed("key", FAILED, 5_000);
     expect(pauseMs(failures, 5_000)).toBe(5_000);
   });
@@ -50,9 +50,9 @@ describe("a key whose fetch failed", () => {
   it("says nothing of others", () => {
     const failures = createFailures();
     failures.failed("key", FAILED, 0);
-    expect(failures.standing("other", 0)).toBeUndefined();
+    expect(failures.recent("other", 0)).toBeUndefined();
     failures.succeeded("other");
-    expect(failures.standing("key", 0)).toBe(FAILED);
+    expect(failures.recent("key", 0)).toBe(FAILED);
   });
 });
 
@@ -61,7 +61,7 @@ describe("a key that took too long", () => {
     const failures = createFailures();
     for (const now of [0, 100, 5_000, 10_000]) {
       failures.tooSlow("key", TOO_SLOW, now);
-      expect([failures.standing("key", now), pauseMs(failures, now)]).toEqual([TOO_SLOW, 5_000]);
+      expect([failures.recent("key", now), pauseMs(failures, now)]).toEqual([TOO_SLOW, 5_000]);
     }
   });
 
@@ -79,7 +79,7 @@ describe("a key that took too long", () => {
     const failures = createFailures();
     failures.tooSlow("key", TOO_SLOW, 0);
     failures.failed("key", FAILED, 1);
-    expect([failures.standing("key", 1), pauseMs(failures, 1)]).toEqual([FAILED, 5_000]);
+    expect([failures.recent("key", 1), pauseMs(failures, 1)]).toEqual([FAILED, 5_000]);
   });
 });
 
@@ -90,7 +90,7 @@ it("of more than ten thousand keys that failed the oldest are forgotten", () => 
   failures.failed("key 0", FAILED, 1_000);
   failures.failed("one more", FAILED, 1_000);
   const standing = ["key 0", "key 1", "key 2", "one more"].map(
-    (key) => failures.standing(key, 1_000) !== undefined,
+    (key) => failures.recent(key, 1_000) !== undefined,
   );
   expect(standing).toEqual([true, false, true, true]);
 });

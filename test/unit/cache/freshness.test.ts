@@ -4,13 +4,14 @@ import {
   ageMs,
   type CacheRules,
   freshnessLifetimeMs,
+  isDueEarly,
   isFresh,
   isWithinBounds,
 } from "../../../src/cache/freshness.ts";
-import { UNSEEN } from "../../../src/cache/change-rate.ts";
-import type { Entry, UpstreamTerms } from "../../../src/types.ts";
+import { UNOBSERVED } from "../../../src/cache/change-rate.ts";
+import type { Entry, CachingHeaders } from "../../../src/types.ts";
 import type { Query } from "../../../src/query/query.ts";
-import { entryWith, NO_TERMS } from "../../support/entries.ts";
+import { entryWith, NO_CACHING_HEADERS } from "../../support/entries.ts";
 import { each, rulesWith } from "../../support/rules.ts";
 
 const NOW = Date.UTC(2026, 0, 15, 12);
@@ -48,10 +49,16 @@ function lifetimeMs(
   rules: CacheRules,
   query = search("listings"),
   status: Entry["status"] = 200,
-  terms: Partial<UpstreamTerms> = {},
-  pace = UNSEEN,
+  caching: Partial<CachingHeaders> = {},
+  changeRate = UNOBSERVED,
 ): number {
-  return freshnessLifetimeMs(rules, query, { status, terms: { ...NO_TERMS, ...terms } }, pace, NOW);
+  return freshnessLifetimeMs(
+    rules,
+    query,
+    { status, caching: { ...NO_CACHING_HEADERS, ...caching } },
+    changeRate,
+    NOW,
+  );
 }
 
 describe("how long an answer is fresh", () => {
@@ -100,9 +107,9 @@ describe("how long an answer is fresh", () => {
   });
 
   it("follows how fast the answer changes only where that is switched on, and never for a 404", () => {
-    const pace = { changes: 9, watchedMs: 0 };
+    const changeRate = { changes: 9, watchedMs: 0 };
     const of = (adaptiveTtl: CacheRules["adaptiveTtl"], status: Entry["status"]): number =>
-      lifetimeMs(rulesWith({ adaptiveTtl, ttlMinMs: each(1) }), undefined, status, {}, pace);
+      lifetimeMs(rulesWith({ adaptiveTtl, ttlMinMs: each(1) }), undefined, status, {}, changeRate);
     expect([of("off", 200), of("shadow", 200), of("on", 200), of("on", 404)]).toEqual([
       300_000, 300_000, 30_000, 60_000,
     ]);
@@ -160,5 +167,41 @@ describe("an entry", () => {
   it("is as old as the upstream's answer, and never younger than nothing", () => {
     const held = entryWith("", 1_000, { bornAt: 400 });
     expect([ageMs(held, 1_000), ageMs(held, 400), ageMs(held, 399)]).toEqual([600, 0, 0]);
+  });
+});
+
+const END = 1_000_000;
+
+/** In what part of all requests an answer is refreshed that is fresh for so long yet. */
+function partRefreshed(leftMs: number, fetchMs: number, draws = 10_000): number {
+  const entry = entryWith("{}", 0, { freshUntil: END, fetchMs });
+  let refreshed = 0;
+  // Every number once, evenly.
+  for (let nth = 0; nth < draws; nth++) if (isDueEarly(entry, (nth + 0.5) / draws, END - leftMs)) refreshed++;
+  return refreshed / draws;
+}
+
+describe("early refresh of a fresh answer", () => {
+  it.each([
+    [0, 1],
+    [100, Math.exp(-0.5)],
+    [200, Math.exp(-1)],
+    [400, Math.exp(-2)],
+    [1_000, Math.exp(-5)],
+    [4_000, 0],
+  ])("that took 200 ms and ends in %i ms is refreshed by this part of all requests: %f", (leftMs, part) => {
+    expect(partRefreshed(leftMs, 200)).toBeCloseTo(part, 3);
+  });
+
+  it("is refreshed the earlier the longer it takes to be fetched", () => {
+    const parts = [50, 100, 200, 400].map((fetchMs) => partRefreshed(500, fetchMs));
+    expect(parts).toEqual([...parts].sort((one, other) => one - other));
+    expect(new Set(parts).size).toBe(4);
+  });
+
+  it("that came at once is never refreshed before its end, whatever the random number is", () => {
+    const entry = entryWith("{}", 0, { freshUntil: END, fetchMs: 0 });
+    const randoms = [0, 0.5, 0.999_999, 1 - Number.EPSILON / 2];
+    expect(randoms.map((random) => isDueEarly(entry, random, END - 1))).toEqual([false, false, false, false]);
   });
 });

@@ -2,18 +2,12 @@ import { describe, expect, it } from "vitest";
 
 import { createFailures } from "../../../src/cache/failures.ts";
 import { createMemoryStore, type MemoryStore } from "../../../src/cache/store/memory.ts";
-import {
-  createObtain,
-  type Flown,
-  isAnothersRefusal,
-  type Kept,
-  type Obtain,
-} from "../../../src/cache/load.ts";
+import { createLoad, type Load, type LoadedEntry } from "../../../src/cache/load.ts";
 import { createTiers, type Tiers } from "../../../src/cache/store/tiered.ts";
-import { createFly } from "../../../src/singleflight/replicas.ts";
+import { createLeadOrFollow } from "../../../src/singleflight/replicas.ts";
 import { createFlights } from "../../../src/singleflight/flight.ts";
 import { Problem } from "../../../src/errors.ts";
-import type { Cause, Entry, Fetched, RefreshRecord, Validators } from "../../../src/types.ts";
+import type { Cause, Entry, Fetched, FlightResult, RefreshRecord, Validators } from "../../../src/types.ts";
 import { entryWith, fetchedWith, notModifiedWith } from "../../support/entries.ts";
 import { createFakeClock, settled, type FakeClock } from "../../support/fake-clock.ts";
 import { questionWith, requestWith } from "../../support/question.ts";
@@ -25,10 +19,14 @@ const VALIDATORS: Validators = { etag: '"7"', lastModified: undefined };
 interface Setup {
   readonly clock: FakeClock;
   readonly tiers: Tiers;
-  readonly obtain: (wanted?: { held?: Entry; cause?: Cause }) => ReturnType<Obtain>;
+  readonly load: (request?: { cached?: Entry; cause?: Cause; app?: string }) => ReturnType<Load>;
   /** By what each fetch asked for something newer. */
   readonly askedBy: readonly (Validators | undefined)[];
   readonly refreshed: readonly RefreshRecord[];
+  readonly flights: {
+    /** The next flight ends without a result, as when its leader in another replica died. */
+    readonly withdrawNext: (first?: () => Promise<void>) => void;
+  };
   /** Whether it failed so recently that it is not to be tried again yet. */
   readonly isLeftAlone: () => boolean;
 }
@@ -42,17 +40,23 @@ function setup(upstream: (nth: number) => Promise<Fetched>, shared?: MemoryStore
     store: shared,
     purge: () => Promise.reject(new Error("not asked for")),
     onEvent: () => undefined,
-    claims: undefined,
-    close: async () => undefined,
   };
   const tiers = createTiers({ memory: createMemoryStore(80_000, clock), backend, clock });
   const failures = createFailures();
   const askedBy: (Validators | undefined)[] = [];
   const refreshed: RefreshRecord[] = [];
-  const obtain = createObtain({
+  let withdraw: (() => Promise<void>) | undefined;
+  const leadOrFollow = createLeadOrFollow<LoadedEntry>(undefined);
+  const load = createLoad({
     tiers,
-    coalesce: createFlights<Flown>(clock).join,
-    fly: createFly<Kept>(undefined),
+    joinFlight: createFlights<FlightResult<LoadedEntry> | undefined>(clock).join,
+    async leadOrFollow(...flight) {
+      if (withdraw === undefined) return await leadOrFollow(...flight);
+      const first = withdraw;
+      withdraw = undefined;
+      await first();
+      return undefined;
+    },
     fetch: (_question, _waiting, { held }) => upstream(askedBy.push(held)),
     failures,
     rules: () => rulesWith(),
@@ -64,28 +68,29 @@ function setup(upstream: (nth: number) => Promise<Fetched>, shared?: MemoryStore
     tiers,
     askedBy,
     refreshed,
-    isLeftAlone: () => failures.standing(QUESTION.key, clock.now()) !== undefined,
-    obtain: ({ held, cause = "miss" } = {}) =>
-      obtain({ question: QUESTION, held, cause, waiter: requestWith(clock.now()) }),
+    flights: { withdrawNext: (first = async () => undefined) => void (withdraw = first) },
+    isLeftAlone: () => failures.recent(QUESTION.key, clock.now()) !== undefined,
+    load: ({ cached, cause = "miss", app = "web" } = {}) =>
+      load({ question: QUESTION, cached, cause, waiter: { ...requestWith(clock.now()), app } }),
   };
 }
 
 describe("what somebody else has brought meanwhile", () => {
   it("is taken where it is newer than what is held", async () => {
-    const { clock, tiers, obtain, askedBy } = setup(async () => FOUND);
+    const { clock, tiers, load, askedBy } = setup(async () => FOUND);
     await tiers.keep(QUESTION.key, entryWith("newer", clock.now()));
-    const { flown } = await obtain({ held: entryWith("older", clock.now() - 1) });
-    expect([flown.how, flown.value.tier, askedBy]).toEqual(["found", "memory", []]);
+    const loaded = await load({ cached: entryWith("older", clock.now() - 1) });
+    expect([loaded.how, loaded.value.tier, askedBy]).toEqual(["found", "memory", []]);
   });
 
   it("is taken from another replica, also where its message that it has it is still on its way", async () => {
     const shared = createMemoryStore(80_000, createFakeClock());
-    const { clock, tiers, obtain, askedBy } = setup(async () => FOUND, shared);
+    const { clock, tiers, load, askedBy } = setup(async () => FOUND, shared);
     const held = entryWith("older", clock.now() - 1);
     await tiers.keep(QUESTION.key, held);
     await shared.set(QUESTION.key, entryWith("newer", clock.now()));
-    const { flown } = await obtain({ held, cause: "refresh" });
-    expect([flown.how, flown.value.entry.storedAt, askedBy]).toEqual(["found", clock.now(), []]);
+    const loaded = await load({ cached: held, cause: "refresh" });
+    expect([loaded.how, loaded.value.entry.storedAt, askedBy]).toEqual(["found", clock.now(), []]);
     expect((await tiers.lookup(QUESTION.key))?.entry.storedAt).toBe(clock.now());
   });
 
@@ -93,28 +98,28 @@ describe("what somebody else has brought meanwhile", () => {
     ["is as old as what is held, although it is fresh", 0, {}],
     ["has expired", 1, { freshUntil: 0 }],
   ])("is not taken where it %s", async (_name, newerByMs, changes) => {
-    const { clock, tiers, obtain, askedBy } = setup(async () => FOUND);
+    const { clock, tiers, load, askedBy } = setup(async () => FOUND);
     await tiers.keep(QUESTION.key, entryWith("{}", clock.now(), changes));
-    const { flown } = await obtain({ held: entryWith("{}", clock.now() - newerByMs) });
-    expect([flown.how, askedBy]).toEqual(["fetched", [undefined]]);
+    const loaded = await load({ cached: entryWith("{}", clock.now() - newerByMs) });
+    expect([loaded.how, askedBy]).toEqual(["fetched", [undefined]]);
   });
 
   it("is not taken where it was purged", async () => {
-    const { clock, tiers, obtain, askedBy } = setup(async () => FOUND);
+    const { clock, tiers, load, askedBy } = setup(async () => FOUND);
     await tiers.keep(QUESTION.key, entryWith("{}", clock.now()));
     await tiers.purge({ kind: "all" }, false);
-    expect((await obtain()).flown.how).toBe("fetched");
+    expect((await load()).how).toBe("fetched");
     expect(askedBy).toHaveLength(1);
   });
 });
 
 describe("the upstream is asked whether what is held is still true", () => {
   it("where that is a good answer with a validator, and its word for it is kept", async () => {
-    const { clock, obtain, askedBy, refreshed, tiers } = setup(async () => notModifiedWith());
+    const { clock, load, askedBy, refreshed, tiers } = setup(async () => notModifiedWith());
     const held = entryWith("{}", clock.now() - 1, { validators: VALIDATORS });
-    const { flown } = await obtain({ held });
+    const loaded = await load({ cached: held });
     expect(askedBy).toEqual([VALIDATORS]);
-    expect(flown.value.entry).toMatchObject({
+    expect(loaded.value.entry).toMatchObject({
       etag: held.etag,
       storedAt: clock.now(),
       validators: VALIDATORS,
@@ -127,28 +132,28 @@ describe("the upstream is asked whether what is held is still true", () => {
     ["it has no validator", {}],
     ["it says that there is nothing", { status: 404, validators: VALIDATORS }],
   ])("but not where %s", async (_name, changes) => {
-    const { clock, obtain, askedBy } = setup(async () => FOUND);
-    await obtain({ held: entryWith("{}", clock.now() - 1, changes) });
+    const { clock, load, askedBy } = setup(async () => FOUND);
+    await load({ cached: entryWith("{}", clock.now() - 1, changes) });
     expect(askedBy).toEqual([undefined]);
   });
 });
 
 describe("a flight that fails", () => {
   it("is one failure, however many wait for it; the next that succeeds ends that", async () => {
-    const { clock, obtain, isLeftAlone } = setup(async (nth) => {
+    const { clock, load, isLeftAlone } = setup(async (nth) => {
       if (nth <= 2) throw new Problem("upstream-error");
       return FOUND;
     });
-    const failed = await Promise.allSettled([obtain(), obtain(), obtain()]);
+    const failed = await Promise.allSettled([load(), load(), load()]);
     expect(failed.map(({ status }) => status)).toEqual(["rejected", "rejected", "rejected"]);
     await clock.advance(4_999);
     expect(isLeftAlone()).toBe(true);
     await clock.advance(1);
     expect(isLeftAlone()).toBe(false);
-    await expect(obtain()).rejects.toMatchObject({ code: "upstream-error" });
+    await expect(load()).rejects.toMatchObject({ code: "upstream-error" });
     await clock.advance(9_999);
     expect(isLeftAlone()).toBe(true);
-    await obtain();
+    await load();
     expect(isLeftAlone()).toBe(false);
   });
 
@@ -160,44 +165,51 @@ describe("a flight that fails", () => {
     ],
     ["met a mistake of the gateway", new TypeError("a mistake")],
   ])("because it %s says nothing of the upstream", async (_name, error) => {
-    const { obtain, isLeftAlone } = setup(() => Promise.reject(error));
-    await expect(obtain()).rejects.toThrow();
+    const { load, isLeftAlone } = setup(() => Promise.reject(error));
+    await expect(load()).rejects.toThrow();
     expect(isLeftAlone()).toBe(false);
   });
 });
 
-describe("that there was no place", () => {
+describe("a flight that was refused because of the request that started it", () => {
   const refusal = new Problem("temporary-reduced-capacity", { retryAfterSeconds: 7 });
+  const ofApp = new Problem("quota-exceeded", { ofApp: "batch" });
+  const failure = new Problem("upstream-error");
 
-  it.each<[Cause, boolean]>([
-    ["refresh", true],
-    ["warm", true],
-    ["miss", false],
-    ["forced", false],
-  ])(
-    "for a flight launched for %s is another's affair to those who joined it: %s",
-    async (cause, isAnothers) => {
-      const door = Promise.withResolvers<Fetched>();
-      const { obtain, askedBy } = setup(() => door.promise);
-      const both = Promise.allSettled([obtain({ cause }), obtain()]);
-      await settled();
-      door.reject(refusal);
-      const errors = (await both).map((end) => (end.status === "rejected" ? (end.reason as unknown) : end));
-      expect([askedBy.length, errors[0] === errors[1]]).toEqual([1, true]);
-      expect(errors[0]).toMatchObject({ code: refusal.code, details: { retryAfterSeconds: 7 } });
-      expect(isAnothersRefusal(errors[0], "other")).toBe(isAnothers);
-    },
-  );
+  it.each<[string, Cause, Error, string[]]>([
+    ["a refresh without room", "refresh", refusal, [refusal.code, "loaded"]],
+    ["a warming without room", "warm", refusal, [refusal.code, "loaded"]],
+    ["a caller without room, which counts for all", "miss", refusal, [refusal.code, refusal.code]],
+    ["an app without budget", "miss", ofApp, [ofApp.code, "loaded"]],
+    ["a refresh that failed, which counts for all", "refresh", failure, [failure.code, failure.code]],
+  ])("%s: who joined it tries again unless the reason counts for all", async (_name, cause, error, ends) => {
+    const door = Promise.withResolvers<Fetched>();
+    const { load, askedBy } = setup((nth) => (nth === 1 ? door.promise : Promise.resolve(FOUND)));
+    const both = [load({ cause, app: "batch" }), load()].map((one) =>
+      one.then(
+        () => "loaded",
+        (caught: unknown) => (caught instanceof Problem ? caught.code : String(caught)),
+      ),
+    );
+    await settled();
+    door.reject(error);
+    expect(await Promise.all(both)).toEqual(ends);
+    expect(askedBy).toHaveLength(ends.includes("loaded") ? 2 : 1);
+  });
+});
 
-  it("of an app's share is another's affair to all but that app", () => {
-    const ofApp = new Problem("quota-exceeded", { ofApp: "batch" });
-    expect([isAnothersRefusal(ofApp, "web"), isAnothersRefusal(ofApp, "batch")]).toEqual([true, false]);
-    expect(isAnothersRefusal(new TypeError("a mistake"), "web")).toBe(false);
+describe("a flight that ended without an answer for this caller", () => {
+  it("is followed by another one, once for all who still wait", async () => {
+    const { load, askedBy, flights } = setup(async () => FOUND);
+    flights.withdrawNext();
+    const [one, other] = await Promise.all([load(), load()]);
+    expect([one.how, other.how, askedBy.length]).toEqual(["fetched", "fetched", 1]);
   });
 
-  it("is told from a failure, which is everybody's", async () => {
-    const { obtain } = setup(() => Promise.reject(new Problem("upstream-error")));
-    const error = await obtain({ cause: "refresh" }).catch((caught: unknown) => caught);
-    expect(isAnothersRefusal(error, "other")).toBe(false);
+  it("is not followed by another one when no time is left", async () => {
+    const { load, clock, askedBy, flights } = setup(async () => FOUND);
+    flights.withdrawNext(() => clock.advance(60_000));
+    await expect(load()).rejects.toMatchObject({ code: "deadline-exceeded" });
+    expect(askedBy).toEqual([]);
   });
 });

@@ -7,7 +7,7 @@ import {
   type Asked,
   decide,
   type Decision,
-  type Held,
+  type Cached,
   type UpstreamState,
 } from "../../../src/cache/policy.ts";
 import { Problem } from "../../../src/errors.ts";
@@ -16,8 +16,8 @@ import type { Query } from "../../../src/query/query.ts";
 import { entryWith } from "../../support/entries.ts";
 
 /**
- * The rules, played from the table in docs/caching.md: the words of its columns are given meanings here, and
- * a word without one is a mistake of the table.
+ * Plays the table of rules in docs/caching.md. Each word in its columns has a meaning here; a word without one is an
+ * error in the table.
  */
 
 const SECOND = 1_000;
@@ -68,7 +68,7 @@ function aged(seconds: number, changes: Partial<Entry> = {}): Entry {
 }
 
 interface Case {
-  held: Held | undefined;
+  held: Cached | undefined;
   asked: Asked;
   upstream: UpstreamState;
 }
@@ -99,18 +99,18 @@ const WORDS: Record<string, (of: Case) => void> = {
   fresh: holding(60),
   updating: holding(120),
   stale: holding(400),
-  spoiled: holding(700),
+  "expired too long": holding(700),
   "too old": holding(5_001),
   purged: (of) => (of.held = { entry: aged(60), isPurged: true }),
   "about to expire": holding(99),
-  "near the end of all ages": (of) =>
+  "near maxAgeEver": (of) =>
     (of.held = { entry: aged(4_500, { freshUntil: NOW + 500 * SECOND }), isPurged: false }),
   "just fetched": holding(9),
   "not found": changing({ status: 404 }),
   "upstream forbids it": changing({ upstreamStale: { whileRevalidateMs: 0, ifErrorMs: 0 } }),
   // -2 s * ln(1 - 0.9) is more than the second that is left; with 0.1 it is less.
-  "dice high": knowing({ dice: 0.9 }),
-  "dice low": knowing({ dice: 0.1 }),
+  "random high": knowing({ random: 0.9 }),
+  "random low": knowing({ random: 0.1 }),
   "budget low": knowing({ budgetLeft: () => 0.5 }),
   "only-if-cached": asking({ onlyIfCached: true }),
   "no-cache": asking({ noCache: true }),
@@ -126,7 +126,7 @@ const WORDS: Record<string, (of: Case) => void> = {
   untried: knowing({ failed: undefined }),
   failed: knowing({ failed: FAILURE }),
   refused: knowing({ failed: REFUSAL }),
-  broke: knowing({ failed: MISTAKE }),
+  "internal error": knowing({ failed: MISTAKE }),
 };
 
 interface Row {
@@ -151,7 +151,7 @@ function caseOf({ words }: Row): Case {
   const of: Case = {
     held: undefined,
     asked: { query: QUERY, directives: NO_DIRECTIVES, mayForceRefresh: false },
-    upstream: { failed: undefined, budgetLeft: () => 0.51, dice: 0 },
+    upstream: { failed: undefined, budgetLeft: () => 0.51, random: 0 },
   };
   for (const word of words) {
     const apply = WORDS[word];
@@ -166,7 +166,7 @@ function inWords(decision: Decision, { upstream }: Case): { decision: string; sa
   const failure: Record<string, string> = {
     [FAILURE.code]: "the failure",
     [REFUSAL.code]: "the refusal",
-    [MISTAKE.code]: "the mistake",
+    [MISTAKE.code]: "the internal error",
   };
   switch (decision.kind) {
     case "fetch":

@@ -29,7 +29,7 @@ describe("a stale entry", () => {
 
   function isGivenInPlaceOf(failed: Problem, query: Query = SEARCH, now = 3_000, entry = stale): boolean {
     const asked = { query, directives: NO_DIRECTIVES, mayForceRefresh: false };
-    const upstream = { failed, budgetLeft: () => 1, dice: 0 };
+    const upstream = { failed, budgetLeft: () => 1, random: 0 };
     return decide({ entry, isPurged: false }, asked, upstream, rules, now).kind === "serve";
   }
 

@@ -5,7 +5,7 @@ import { describe, expect, it } from "vitest";
 import type { CacheRules } from "../../../src/cache/freshness.ts";
 import { type Received, receive } from "../../../src/cache/receive.ts";
 import type { Entry, Fetched, FetchedAnswer } from "../../../src/types.ts";
-import { entryWith, fetchedWith, NO_TERMS, notModifiedWith } from "../../support/entries.ts";
+import { entryWith, fetchedWith, NO_CACHING_HEADERS, notModifiedWith } from "../../support/entries.ts";
 import { SEARCH } from "../../support/question.ts";
 import { each, rulesWith } from "../../support/rules.ts";
 
@@ -28,7 +28,7 @@ function heldWith(changes: Partial<Entry> = {}): Entry {
 
 describe("an answer where nothing was held", () => {
   it("becomes an entry that is as old as it says, fresh as the rules say, and no change", async () => {
-    const fetched = fetchedWith({ validators: VALIDATORS, terms: { ...NO_TERMS, ageMs: 2_000 } });
+    const fetched = fetchedWith({ validators: VALIDATORS, caching: { ...NO_CACHING_HEADERS, ageMs: 2_000 } });
     const { entry, mayStore, change, shadow } = await received(fetched);
     expect(entry).toMatchObject({
       status: 200,
@@ -39,31 +39,31 @@ describe("an answer where nothing was held", () => {
       fetchMs: 80,
       purgeEpoch: 4,
       validators: VALIDATORS,
-      pace: { changes: 0, watchedMs: 0 },
+      changeRate: { changes: 0, watchedMs: 0 },
     });
     expect([mayStore, change, shadow]).toEqual([true, undefined, undefined]);
   });
 
   it("is none where it is older than any may be", async () => {
     const aged = (ageMs: number): Promise<Received> =>
-      received(fetchedWith({ terms: { ...NO_TERMS, ageMs } }), undefined, RULES);
+      received(fetchedWith({ caching: { ...NO_CACHING_HEADERS, ageMs } }), undefined, RULES);
     expect((await aged(RULES.maxAgeEverMs)).entry.bornAt).toBe(NOW - RULES.maxAgeEverMs);
     await expect(aged(RULES.maxAgeEverMs + 1)).rejects.toMatchObject({ code: "upstream-invalid-response" });
   });
 
   it("is fresh, and kept, and given stale, as the upstream says, where it is listened to", async () => {
-    const terms = {
+    const caching = {
       mayStore: false,
       ageMs: 0,
       freshForMs: 1_000,
       staleWhileRevalidateMs: 2_000,
       staleIfErrorMs: 0,
     };
-    const listened = await received(fetchedWith({ terms }));
+    const listened = await received(fetchedWith({ caching }));
     expect(listened.mayStore).toBe(false);
     expect(listened.entry.freshUntil).toBe(NOW + 1_000);
     expect(listened.entry.upstreamStale).toEqual({ whileRevalidateMs: 2_000, ifErrorMs: 0 });
-    const ignored = await received(fetchedWith({ terms }), undefined, { ...RULES, honourUpstream: false });
+    const ignored = await received(fetchedWith({ caching }), undefined, { ...RULES, honourUpstream: false });
     expect(ignored.mayStore).toBe(true);
     expect(ignored.entry.freshUntil).toBe(NOW + 5 * MINUTE);
     expect(ignored.entry.upstreamStale).toEqual({});
@@ -118,7 +118,7 @@ describe("an answer where one was held", () => {
     const { entry, change } = await received(
       notModifiedWith({
         validators: { etag: 'W/"1"', lastModified: undefined },
-        terms: { ...NO_TERMS, ageMs: 500, freshForMs: MINUTE },
+        caching: { ...NO_CACHING_HEADERS, ageMs: 500, freshForMs: MINUTE },
       }),
       held,
     );
@@ -140,14 +140,14 @@ describe("an answer where one was held", () => {
   });
 
   it("tells how fast it changes", async () => {
-    const pace = { changes: 1, watchedMs: 10 * MINUTE };
-    const calm = await received(notModifiedWith(), heldWith({ pace }));
-    expect(calm.entry.pace).toEqual({ changes: 0.8, watchedMs: 18 * MINUTE });
-    const same = await received(fetchedWith(), heldWith({ pace }));
-    expect(same.entry.pace).toEqual(calm.entry.pace);
-    const busy = await received(fetchedWith({ body: Buffer.from("[]") }), heldWith({ pace }));
-    expect(busy.entry.pace.changes).toBe(1.8);
-    expect(busy.entry.pace.watchedMs).toBeLessThan(calm.entry.pace.watchedMs);
+    const changeRate = { changes: 1, watchedMs: 10 * MINUTE };
+    const calm = await received(notModifiedWith(), heldWith({ changeRate }));
+    expect(calm.entry.changeRate).toEqual({ changes: 0.8, watchedMs: 18 * MINUTE });
+    const same = await received(fetchedWith(), heldWith({ changeRate }));
+    expect(same.entry.changeRate).toEqual(calm.entry.changeRate);
+    const busy = await received(fetchedWith({ body: Buffer.from("[]") }), heldWith({ changeRate }));
+    expect(busy.entry.changeRate.changes).toBe(1.8);
+    expect(busy.entry.changeRate.watchedMs).toBeLessThan(calm.entry.changeRate.watchedMs);
   });
 
   it("is fresh for longer where it did not change, only if lifetimes follow that", async () => {
@@ -159,9 +159,9 @@ describe("an answer where one was held", () => {
   });
 });
 
-describe("a refresh while lifetimes that follow the pace are only tried out", () => {
+describe("a refresh while lifetimes that follow the changeRate are only tried out", () => {
   const SHADOW = { ...RULES, adaptiveTtl: "shadow" } as const;
-  const pace = { changes: 0, watchedMs: 0 };
+  const changeRate = { changes: 0, watchedMs: 0 };
   const changed = fetchedWith({ body: Buffer.from("[]") });
   /** It ended five minutes ago. */
   const freshUntil = NOW - 5 * MINUTE;
@@ -174,18 +174,23 @@ describe("a refresh while lifetimes that follow the pace are only tried out", ()
     ["would have been one more", changed, freshUntil - 1, "extra"],
     ["says nothing where nothing was tried out before", changed, undefined, undefined],
   ])("%s", async (_name, fetched, shadowUntil, expected) => {
-    const held = heldWith({ freshUntil, pace: shadowUntil === undefined ? pace : { ...pace, shadowUntil } });
+    const held = heldWith({
+      freshUntil,
+      changeRate: shadowUntil === undefined ? changeRate : { ...changeRate, shadowUntil },
+    });
     expect((await received(fetched, held, SHADOW)).shadow).toBe(expected);
     expect((await received(fetched, held, { ...SHADOW, adaptiveTtl: "off" })).shadow).toBeUndefined();
   });
 
   it("goes on with what is tried out until its end, and begins anew then", async () => {
     const until = async (shadowUntil: number): Promise<number | undefined> =>
-      (await received(notModifiedWith(), heldWith({ pace: { ...pace, shadowUntil } }), SHADOW)).entry.pace
-        .shadowUntil;
+      (await received(notModifiedWith(), heldWith({ changeRate: { ...changeRate, shadowUntil } }), SHADOW))
+        .entry.changeRate.shadowUntil;
     expect(await until(NOW + MINUTE)).toBe(NOW + MINUTE);
     expect(await until(NOW)).toBe(NOW + 10 * MINUTE);
-    expect((await received(fetchedWith(), undefined, SHADOW)).entry.pace.shadowUntil).toBe(NOW + 5 * MINUTE);
-    expect((await received(fetchedWith(), undefined, RULES)).entry.pace.shadowUntil).toBeUndefined();
+    expect((await received(fetchedWith(), undefined, SHADOW)).entry.changeRate.shadowUntil).toBe(
+      NOW + 5 * MINUTE,
+    );
+    expect((await received(fetchedWith(), undefined, RULES)).entry.changeRate.shadowUntil).toBeUndefined();
   });
 });

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 
-import type { Obtain } from "../../../src/cache/load.ts";
+import type { Load } from "../../../src/cache/load.ts";
 import { createRefresh, type Refresh } from "../../../src/cache/refresh.ts";
 import { Problem } from "../../../src/errors.ts";
 import { entryWith } from "../../support/entries.ts";
@@ -8,12 +8,13 @@ import { createFakeClock, type FakeClock } from "../../support/fake-clock.ts";
 import { questionWith, requestWith } from "../../support/question.ts";
 
 const HELD = entryWith("{}");
-const LANDED: Awaited<ReturnType<Obtain>> = {
-  flown: { value: { entry: HELD, stored: true, tier: undefined }, how: "fetched" },
+const LANDED: Awaited<ReturnType<Load>> = {
+  value: { entry: HELD, stored: true, tier: undefined },
+  how: "fetched",
   collapsed: false,
 };
 
-type Wanted = Parameters<Obtain>[0];
+type Wanted = Parameters<Load>[0];
 
 interface Setup {
   readonly clock: FakeClock;
@@ -22,16 +23,16 @@ interface Setup {
   readonly errors: readonly string[];
 }
 
-function setup(obtain: () => ReturnType<Obtain>): Setup {
+function setup(load: () => ReturnType<Load>): Setup {
   const clock = createFakeClock();
   const wanted: Wanted[] = [];
   const errors: string[] = [];
   const refresh = createRefresh({
-    obtain: (one) => {
+    load: (one) => {
       wanted.push(one);
-      return obtain();
+      return load();
     },
-    failures: { standing: () => undefined },
+    failures: { recent: () => undefined },
     totalTimeoutMs: 30_000,
     clock,
     observer: { error: (message) => void errors.push(message) },
@@ -45,7 +46,7 @@ function setup(obtain: () => ReturnType<Obtain>): Setup {
   };
 }
 
-const refused = (): ReturnType<Obtain> => Promise.reject(new Problem("temporary-reduced-capacity"));
+const refused = (): ReturnType<Load> => Promise.reject(new Problem("temporary-reduced-capacity"));
 
 describe("a refresh", () => {
   it("asks for what is newer than what is held, less urgently than callers do: not for long for a place, and for what was sent until it comes", async () => {
@@ -54,8 +55,8 @@ describe("a refresh", () => {
     expect(await refresh("web", undefined, "warm")).toBe("refreshed");
     const [placeBy, deadlineAt] = [clock.now() + 2_000, clock.now() + 33_000];
     expect(wanted).toMatchObject([
-      { held: HELD, cause: "refresh", waiter: { priority: "refresh", placeBy, deadlineAt } },
-      { held: HELD, cause: "warm", waiter: { priority: "prefetch", placeBy, deadlineAt } },
+      { cached: HELD, cause: "refresh", waiter: { priority: "refresh", placeBy, deadlineAt } },
+      { cached: HELD, cause: "warm", waiter: { priority: "prefetch", placeBy, deadlineAt } },
     ]);
   });
 
@@ -98,6 +99,6 @@ describe("a refresh", () => {
   it("that ends in a mistake of the gateway is told to its operators", async () => {
     const { refresh, errors } = setup(() => Promise.reject(new TypeError("a mistake")));
     expect(await refresh()).toBe("failed");
-    expect(errors).toEqual([expect.stringContaining("mistake of the gateway")]);
+    expect(errors).toEqual([expect.stringContaining("bug in the gateway")]);
   });
 });

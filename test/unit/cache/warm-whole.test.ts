@@ -3,7 +3,7 @@ import { expect, it } from "vitest";
 
 import { Problem } from "../../../src/errors.ts";
 import { createWarm } from "../../../src/cache/warm.ts";
-import { entryWith, fetchedWith, NO_TERMS } from "../../support/entries.ts";
+import { entryWith, fetchedWith, NO_CACHING_HEADERS } from "../../support/entries.ts";
 import { createFakeClock } from "../../support/fake-clock.ts";
 import { questionWith, requestWith } from "../../support/question.ts";
 import { each, rulesWith } from "../../support/rules.ts";
@@ -11,14 +11,24 @@ import { FOUND, LIFETIME_MS, NOT_FOUND, setup, type SetupOptions } from "./cache
 import type { Fetched } from "../../../src/types.ts";
 
 const HOUR_MS = 3_600_000;
-const STALE_AT_ONCE = fetchedWith({ terms: { ...NO_TERMS, freshForMs: 0 } });
+const STALE_AT_ONCE = fetchedWith({ caching: { ...NO_CACHING_HEADERS, freshForMs: 0 } });
 
 it.each<[string, () => Promise<Fetched>, SetupOptions["rules"], number]>([
   ["good, and fresh for five minutes", async () => FOUND, {}, 14],
   ["stale at once, by the upstream's word", async () => STALE_AT_ONCE, {}, 121],
   ["that there is nothing, which is not remembered", async () => NOT_FOUND, { negativeTtlMs: each(0) }, 121],
-  ["too old for anybody", async () => fetchedWith({ terms: { ...NO_TERMS, ageMs: 10 * HOUR_MS } }), {}, 121],
-  ["not to be kept", async () => fetchedWith({ terms: { ...NO_TERMS, mayStore: false } }), {}, 121],
+  [
+    "too old for anybody",
+    async () => fetchedWith({ caching: { ...NO_CACHING_HEADERS, ageMs: 10 * HOUR_MS } }),
+    {},
+    121,
+  ],
+  [
+    "not to be kept",
+    async () => fetchedWith({ caching: { ...NO_CACHING_HEADERS, mayStore: false } }),
+    {},
+    121,
+  ],
   ["a failure", () => Promise.reject(new Problem("upstream-error")), {}, 121],
 ])(
   "an answer that is %s is fetched by two who keep it warm no oftener than needed",
@@ -55,7 +65,7 @@ it("an answer is kept warm although the time of day is set back", async () => {
         setBackMs === 0 ? { entry: entryWith("{}", fake.now()), tier: "memory", isPurged: false } : undefined,
     },
     refresh: async () => {
-      refreshedAt.push(clock.steady());
+      refreshedAt.push(clock.monotonic());
       return "refreshed";
     },
     rules: rulesWith,

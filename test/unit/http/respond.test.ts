@@ -33,7 +33,7 @@ function arrivalWith(changes: Partial<Arrival> = {}): Arrival {
     gone: new AbortController().signal,
     resource: "listings",
     preferenceApplied: undefined,
-    text: undefined,
+    query: undefined,
     outcome: "refused",
     tier: undefined,
     problem: undefined,

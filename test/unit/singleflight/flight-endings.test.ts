@@ -62,8 +62,13 @@ function board(
     passenger.outcome = outcome;
     passenger.endedAt = clock.now();
   };
-  flights.join(key, waiter, launch).then(
-    ({ value }) => end(value),
+  // As the loader does it: a withdrawn flight is followed by another one.
+  const join = async (): Promise<string> => {
+    const { value } = await flights.join(key, waiter, launch);
+    return value ?? (await join());
+  };
+  join().then(
+    (value) => end(value),
     (error: unknown) => end(nameOf(error)),
   );
   return passenger;

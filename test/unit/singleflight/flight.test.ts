@@ -2,28 +2,28 @@ import { describe, expect, it } from "vitest";
 
 import { createFlights } from "../../../src/singleflight/flight.ts";
 import { Problem } from "../../../src/errors.ts";
-import type { FlightWaiting, Priority, RefuseLate } from "../../../src/types.ts";
+import type { Waiting, Priority, RefuseLate } from "../../../src/types.ts";
 import { createFakeClock } from "../../support/fake-clock.ts";
 
 function setup(): {
   clock: ReturnType<typeof createFakeClock>;
-  launches: { waiting: FlightWaiting; landing: PromiseWithResolvers<string> }[];
+  launches: { waiting: Waiting; landing: PromiseWithResolvers<string> }[];
   join: (
     deadlineMs?: number,
     gone?: AbortSignal,
     priority?: Priority,
     app?: string,
-  ) => Promise<{ value: string; collapsed: boolean }>;
+  ) => Promise<{ value: string | undefined; collapsed: boolean }>;
 } {
   const clock = createFakeClock(1_000_000);
   const flights = createFlights<string>(clock);
-  const launches: { waiting: FlightWaiting; landing: PromiseWithResolvers<string> }[] = [];
+  const launches: { waiting: Waiting; landing: PromiseWithResolvers<string> }[] = [];
   const join = (
     deadlineMs = 10_000,
     gone = new AbortController().signal,
     priority: Priority = "interactive",
     app = "web",
-  ): Promise<{ value: string; collapsed: boolean }> =>
+  ): Promise<{ value: string | undefined; collapsed: boolean }> =>
     flights.join("key", { app, deadlineAt: clock.now() + deadlineMs, gone, priority }, (waiting) => {
       const landing = Promise.withResolvers<string>();
       launches.push({ waiting, landing });
@@ -62,7 +62,7 @@ describe("a flight", () => {
     const clock = createFakeClock(1_000_000);
     const flights = createFlights<string>(clock);
     const landing = Promise.withResolvers<string>();
-    const deadlines: FlightWaiting["deadlineAt"][] = [];
+    const deadlines: Waiting["deadlineAt"][] = [];
     const waiter = { app: "web", gone: new AbortController().signal, priority: "refresh" as const };
     const patient = { ...waiter, placeBy: clock.now() + 2_000, deadlineAt: clock.now() + 10_000 };
     const joined = flights.join("key", patient, ({ deadlineAt }) => {
@@ -156,7 +156,7 @@ describe("a flight", () => {
     expect(launches).toHaveLength(1);
   });
 
-  it("that was abandoned and withdrawn is launched anew for who joined it meanwhile", async () => {
+  it("that was abandoned and withdrawn has no value for who joined it meanwhile", async () => {
     const { clock, launches, join } = setup();
     await Promise.all([
       expect(join(1_000)).rejects.toMatchObject({ code: "deadline-exceeded" }),
@@ -165,9 +165,7 @@ describe("a flight", () => {
     const late = join();
     await clock.advance(0);
     launches[0]?.landing.reject(new Error("withdrawn"));
-    await clock.advance(0);
-    launches[1]?.landing.resolve("anew");
-    expect(await late).toEqual({ value: "anew", collapsed: false });
+    expect(await late).toEqual({ value: undefined, collapsed: true });
   });
 
   it("is as urgent as the most urgent who waits, or waited, for it, and says when it becomes more so", async () => {
@@ -219,43 +217,6 @@ describe("a flight", () => {
     launches[0]?.landing.resolve("landed");
     await Promise.all(ends);
     expect(waiting?.apps()).toEqual([]);
-  });
-
-  it("counts those who wait elsewhere among those who may pay, and is as urgent as they are", async () => {
-    const { clock, launches, join } = setup();
-    const leaving = new AbortController();
-    const ends = [join(1_000, undefined, "refresh"), errorOf(join(1_000, leaving.signal, "refresh", "hog"))];
-    await clock.advance(0);
-    const waiting = launches[0]?.waiting;
-    const told: unknown[] = [];
-    waiting?.onChange(() => told.push([waiting.priority(), ...waiting.apps()]));
-    waiting?.elsewhere("one", { apps: ["quiet", "hog"], priority: "background" });
-    waiting?.elsewhere("other", { apps: ["quiet"], priority: "interactive" });
-    waiting?.elsewhere("one", { apps: [], priority: "background" });
-    leaving.abort();
-    await clock.advance(0);
-    waiting?.elsewhere("other", { apps: [], priority: "interactive" });
-    expect(told).toEqual([
-      ["background", "web", "hog", "quiet"],
-      ["interactive", "web", "hog", "quiet"],
-      ["interactive", "web", "hog", "quiet"],
-      ["interactive", "web", "quiet"],
-      ["interactive", "web"],
-    ]);
-    launches[0]?.landing.resolve("landed");
-    await Promise.all(ends);
-  });
-
-  it("is not prolonged by those who wait elsewhere: they may have gone long ago", async () => {
-    const { clock, launches, join } = setup();
-    const ended = errorOf(join(1_000));
-    await clock.advance(0);
-    const waiting = launches[0]?.waiting;
-    waiting?.elsewhere("one", { apps: ["quiet"], priority: "interactive" });
-    expect(waiting?.deadlineAt()).toBe(clock.now() + 1_000);
-    await clock.advance(1_000);
-    await ended;
-    expect(waiting?.abandoned.aborted).toBe(true);
   });
 
   it("is not waited for by one who is gone already", async () => {

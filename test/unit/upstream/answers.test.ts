@@ -92,7 +92,7 @@ describe("an upstream that answers", () => {
     expect(result).toMatchObject({ status: 200, contentType: "application/json", body: Buffer.from(PAGE) });
     expect(times).toBe(1);
     expect(watcher.calls).toEqual([
-      expect.objectContaining({ cause: "miss", status: 200, bytes: PAGE.length, text: LISTINGS.text }),
+      expect.objectContaining({ cause: "miss", status: 200, bytes: PAGE.length, query: LISTINGS.query }),
     ]);
   });
 
@@ -130,10 +130,10 @@ describe("an upstream that answers", () => {
     const { result } = await asked([{ status: 200, body: PAGE, headers }]);
     expect(result).toMatchObject({
       validators: { etag: 'W/"7"', lastModified: "Thu, 15 Jan 2026 11:00:00 GMT" },
-      terms: { mayStore: true, staleIfErrorMs: 30_000, staleWhileRevalidateMs: undefined },
+      caching: { mayStore: true, staleIfErrorMs: 30_000, staleWhileRevalidateMs: undefined },
     });
     if (result instanceof Problem) throw result;
-    const { ageMs, freshForMs } = result.terms;
+    const { ageMs, freshForMs } = result.caching;
     // As old as it says, and as its head was on the way.
     expect(ageMs).toBeGreaterThanOrEqual(60_000);
     expect((freshForMs ?? 0) + ageMs).toBe(90_000);
@@ -246,7 +246,7 @@ describe("an upstream that is asked whether what is held has changed", () => {
     const { result, times } = await asked([{ status: 304, headers }], matching);
     // Less what it took to come, which is no matter of the test.
     const freshForMs = expect.closeTo(100_000, -4);
-    expect(result).toMatchObject({ status: 304, validators: { etag: '"8"' }, terms: { freshForMs } });
+    expect(result).toMatchObject({ status: 304, validators: { etag: '"8"' }, caching: { freshForMs } });
     expect(times).toBe(1);
   });
 
@@ -326,7 +326,7 @@ describe("a body that cannot be used", () => {
 describe("thumbnails", () => {
   const QUESTION: UpstreamQuestion = {
     resource: "images",
-    text: "images/7_140x94",
+    query: "images/7_140x94",
     target: "/cache/primary_7_140x94.jpg",
     format: "jpeg",
     app: "other",

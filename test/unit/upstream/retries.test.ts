@@ -199,7 +199,7 @@ describe("refused credentials", () => {
 
   it("are looked at again, and tried once more where they are others by then", async () => {
     let version = 1;
-    const credentials = { version: () => version, lookAgain: () => void version++ };
+    const credentials = { version: () => version, checkAgain: () => void version++ };
     const { attempt, watcher } = attempting({ baseUrl: await refusing(), credentials });
     await expect(attempt(LISTINGS, PATIENT)).rejects.toMatchObject({
       code: "upstream-authentication-failed",
@@ -212,7 +212,7 @@ describe("refused credentials", () => {
 
   it("that are the same are tried no more, and reported", async () => {
     let looks = 0;
-    const credentials = { version: () => 1, lookAgain: () => void looks++ };
+    const credentials = { version: () => 1, checkAgain: () => void looks++ };
     const { attempt, watcher } = attempting({ baseUrl: await refusing(), credentials });
     await expect(attempt(LISTINGS, PATIENT)).rejects.toMatchObject({
       code: "upstream-authentication-failed",

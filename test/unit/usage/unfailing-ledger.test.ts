@@ -1,21 +1,14 @@
-import { join } from "node:path";
-import { DatabaseSync } from "node:sqlite";
-
-import { describe, expect, it, onTestFinished } from "vitest";
+import { describe, expect, it } from "vitest";
 
 import { type LedgerBounds, NO_NEWS, type OwnLedger } from "../../../src/usage/ledger.ts";
 import { createMemoryLedger } from "../../../src/usage/memory-ledger.ts";
-import { createSqliteLedger } from "../../../src/usage/sqlite-ledger.ts";
 import { createUnfailingLedger, type UnfailingLedger } from "../../../src/usage/unfailing-ledger.ts";
 import { createFakeClock, type FakeClock } from "../../support/fake-clock.ts";
 import { ledgerEntry, ledgerLine, linesOf } from "../../support/ledger.ts";
-import { openSqliteBackend, SQLITE_FILE, temporaryDirectory } from "../../support/sqlite.ts";
 
 const FORGETS = "What is sent upstream may be forgotten at a restart.";
 const REMEMBERS = "What is sent upstream is remembered over a restart again.";
 const REST_MS = 2_000;
-const LOCKED_REST_MS = 500;
-const LOCKED_MOST_MS = 5_000;
 const ME = { origin: "api", own: "me.", since: 0 } as const;
 
 /** A ledger that works while it is switched on, and counts how often it was asked. */
@@ -242,60 +235,6 @@ describe("a ledger that never fails", () => {
       Array.from({ length: 100_000 }, (_, index) => index + 10),
     );
     expect(await ledger.completeSince()).toBe(start + 10);
-  });
-});
-
-describe("a ledger that another process does not let go of", () => {
-  /** The ledger on a file, and another connection that has it locked. */
-  function locked(): {
-    readonly clock: FakeClock;
-    readonly ledger: UnfailingLedger;
-    readonly warnings: string[];
-    readonly unlock: () => void;
-  } {
-    const directory = temporaryDirectory();
-    const { database, close } = openSqliteBackend(directory);
-    onTestFinished(close);
-    const clock = createFakeClock();
-    const warnings: string[] = [];
-    const bounds = { retentionMs: 86_400_000, maxRecords: 1_000, now: clock.now };
-    const ledger = createUnfailingLedger(createSqliteLedger(database, bounds), {
-      now: clock.now,
-      warn: (message, { reason = "" }) => void warnings.push(`${message} ${String(reason)}`),
-    });
-    const other = new DatabaseSync(join(directory, SQLITE_FILE));
-    other.exec("BEGIN IMMEDIATE");
-    return { clock, ledger, warnings, unlock: () => other.close() };
-  }
-
-  it("is given what it could not take as soon as the other lets go, and nobody needs to know", async () => {
-    const { clock, ledger, warnings, unlock } = locked();
-    const at = clock.now();
-    for (const id of ["a", "b"]) send({ clock, ledger }, id);
-    expect(await linesOf(ledger)).toEqual([]);
-    unlock();
-    await clock.advance(LOCKED_REST_MS);
-    expect(await linesOf(ledger)).toEqual([ledgerLine({ id: "a", at }), ledgerLine({ id: "b", at })]);
-    expect(warnings).toEqual([]);
-  });
-
-  it("has nothing decided without the other, but for when that takes too long", async () => {
-    const { clock, ledger, warnings, unlock } = locked();
-    const following = ledger.follow(ME);
-    expect(following.news()).toMatchObject({ isFirst: true });
-    let decisions = 0;
-    const decide = (): boolean =>
-      following.decide(() => ledgerEntry({ id: `me.${++decisions}`, at: clock.now() }));
-    const began = clock.now();
-    for (; clock.now() - began < LOCKED_MOST_MS; await clock.advance(LOCKED_REST_MS))
-      expect([decide(), decisions, warnings.length]).toEqual([false, 0, 0]);
-    expect([decide(), decisions]).toEqual([true, 1]);
-    expect(warnings).toEqual([expect.stringMatching(/forgotten.*locked/)]);
-    unlock();
-    await clock.advance(REST_MS);
-    expect([decide(), decisions]).toEqual([true, 2]);
-    expect((await linesOf(ledger)).map(({ id }) => id)).toEqual(["me.1", "me.2"]);
-    expect(warnings).toEqual([expect.anything(), expect.stringContaining("again")]);
   });
 });
 

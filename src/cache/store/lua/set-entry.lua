@@ -1,18 +1,18 @@
--- Keeps an entry, unless a newer one is there, and tells every replica.
+-- Stores an entry unless a newer one is stored, and announces it to every replica.
 -- KEYS[1]  the entry's key
 -- ARGV[1]  the blob (src/cache/store/codec.ts)
 -- ARGV[2]  how long it is kept, in milliseconds
 -- ARGV[3]  the channel
 -- ARGV[4]  the message
--- Returns 1, or 0 where a newer entry is there.
+-- Returns 1, or 0 if a newer entry is stored.
 
--- Magic, format version and checksum take 8 bytes; then comes when it was stored: 8 bytes, big-endian,
--- so that comparing them as text compares the instants.
+-- Magic, format version and checksum take 8 bytes. The next 8 bytes are when it was stored, big-endian, so
+-- that the order of the bytes is the order of the instants.
 local there = redis.pcall('GETRANGE', KEYS[1], 0, 15)
--- Something that is no entry of this version, or no string at all, is not kept for its age.
+-- A value that is not an entry of this version is replaced, whatever its age.
 local isEntry = type(there) == 'string' and #there == 16 and string.sub(there, 1, 4) == string.sub(ARGV[1], 1, 4)
 if isEntry then
-  -- Not by `<`: Lua compares text by the server's locale.
+  -- `<` would compare text by the server's locale.
   for at = 9, 16 do
     local old, new = string.byte(there, at), string.byte(ARGV[1], at)
     if old > new then return 0 end

@@ -15,7 +15,7 @@ const entries = fc.record({
   etag: fc.string(),
   validators: fc.record({ etag: orNone(fc.string()), lastModified: orNone(fc.string()) }),
   upstreamStale: fc.record({ whileRevalidateMs: fc.nat(), ifErrorMs: fc.nat() }, { requiredKeys: [] }),
-  pace: fc.record(
+  changeRate: fc.record(
     { changes: fc.double({ min: 0, max: 5, noNaN: true }), watchedMs: fc.nat(), shadowUntil: fc.nat() },
     { requiredKeys: ["changes", "watchedMs"] },
   ),

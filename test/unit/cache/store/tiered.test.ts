@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 
-import type { Backend, BackendEvent } from "../../../../src/cache/store/backend.ts";
+import type { Backend, BackendEvent } from "../../../../src/cache/store/port.ts";
 import { entryOf } from "../../../../src/cache/entry.ts";
 import { createMemoryStore, type MemoryStore } from "../../../../src/cache/store/memory.ts";
 import { StoreUnavailable } from "../../../../src/cache/store/port.ts";
@@ -9,7 +9,7 @@ import type { Entry } from "../../../../src/types.ts";
 import { cacheKey } from "../../../../src/query/key.ts";
 import { fetchedWith, receiptWith } from "../../../support/entries.ts";
 
-const clock = { now: () => 1_000_000, steady: () => 1_000_000, after: () => () => undefined };
+const clock = { now: () => 1_000_000, monotonic: () => 1_000_000, after: () => () => undefined };
 const KEY = cacheKey("json", "sold/4711");
 
 function entryStoredAt(now: number, text = `stored at ${now}`, purgeEpoch = 0): Entry {
@@ -52,8 +52,6 @@ function backendOf(maxBytes: number): {
     onEvent: (listener) => {
       tell = listener;
     },
-    claims: undefined,
-    close: async () => undefined,
   };
   return {
     backend,

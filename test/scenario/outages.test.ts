@@ -1,0 +1,124 @@
+/** Plays the rows of the table in docs/outages.md: what a caller gets in each state of API, budget and store. */
+import { readFileSync } from "node:fs";
+
+import { describe, expect, it, onTestFinished } from "vitest";
+
+import type { Fault } from "../../src/sandbox/faults.ts";
+import type { Reply } from "../support/ask.ts";
+import { startGateway, type TestGateway, type TestGatewayOptions } from "../support/gateway.ts";
+import { type RedisServer, startRedis } from "../support/redis.ts";
+import { cacheStatus, problemCode } from "../support/reply.ts";
+import { createSteppingClock } from "../support/stepping-clock.ts";
+
+const FRESH = "/listings?areaId=76&limit=5";
+const EXPIRED = "/sold?areaId=76&limit=5";
+const NEVER_ASKED = "/listings?areaId=1&limit=1";
+
+const SETTINGS = `
+upstream: { headerTimeout: 800ms, totalTimeout: 1200ms, retryDelay: 1ms }
+cache: { ttl: { listings: 30m, sold: 1m }, staleWhileRevalidate: { sold: 10s }, maxWaitForFresh: 300ms }
+`;
+
+/** How to bring a state about: settings from the start, and what happens once two answers are cached. */
+interface State {
+  readonly budget?: string;
+  readonly app?: string;
+  readonly fault?: Fault;
+  readonly isUpstreamGone?: boolean;
+  readonly redis?: (server: RedisServer) => Promise<unknown>;
+}
+
+const SPENT = "2/30d";
+const dies = (server: RedisServer): Promise<unknown> => server.kill();
+
+/** By the first column of the table. */
+const STATES: Readonly<Record<string, State>> = {
+  "all is well": {},
+  "the API is slow": { fault: { hang: "headers" } },
+  "the API fails (500, 503)": { fault: { status: 500 } },
+  "the API's answer cannot be used": { fault: { wrongJson: true } },
+  "the API cannot be reached": { isUpstreamGone: true },
+  "the API asks to slow down (429, 503 with `Retry-After`)": { fault: { status: 429, retryAfter: "30" } },
+  "the API refuses our credentials (401, 403)": { fault: { status: 403 } },
+  "the budget is spent": { budget: SPENT },
+  "one app's share, or its `perDay`, is spent": { app: "web" },
+  "Redis is slow or down": { redis: dies },
+  "Redis has lost its data": { redis: (server) => server.command("FLUSHALL") },
+  "the API cannot be reached, and the budget is spent": { budget: SPENT, isUpstreamGone: true },
+  "the API cannot be reached, and Redis is down": { isUpstreamGone: true, redis: dies },
+  "the API cannot be reached, Redis is down, and the budget is spent": {
+    budget: SPENT,
+    isUpstreamGone: true,
+    redis: dies,
+  },
+};
+
+/** States of a process and its files; test/faults plays these. */
+const OF_PROCESSES = [
+  "the SQLite file is full, unwritable or broken",
+  "a replica is killed",
+  "a replica is stopping",
+];
+
+/** The cells of each row, by the first one. */
+const ROWS = new Map(
+  readFileSync("docs/outages.md", "utf8")
+    .split("| State |")[1]
+    ?.split("\n\n")[0]
+    ?.split("\n")
+    .slice(2)
+    .map((row) => row.split("|").map((cell) => cell.trim()))
+    .map(([, state = "", ...cells]) => [state, cells.slice(0, 3)]),
+);
+
+/** What a caller got, in the words of the table. */
+function inWords(reply: Reply): string {
+  if (reply.status !== 200) return `${reply.status} \`${problemCode(reply)}\``;
+  const { hit, ttl, detail } = cacheStatus(reply);
+  if (hit === undefined) return "a new answer";
+  return Number(ttl) < 0 ? `\`detail=${String(detail)}\`` : "the answer";
+}
+
+async function bringAbout(
+  { fault, isUpstreamGone, redis }: State,
+  gateway: TestGateway,
+  server?: RedisServer,
+) {
+  if (fault !== undefined) gateway.sandbox.faults.add(fault);
+  if (isUpstreamGone) await gateway.sandbox.close();
+  if (server !== undefined) await redis?.(server);
+}
+
+describe("the table in docs/outages.md", () => {
+  it("has a row for each state that this test or test/faults plays", () => {
+    expect([...ROWS.keys()].toSorted()).toEqual([...Object.keys(STATES), ...OF_PROCESSES].toSorted());
+  });
+
+  it.each(Object.entries(STATES))("%s", async (name, state) => {
+    const server = state.redis && (await startRedis());
+    if (server !== undefined) onTestFinished(() => server.close());
+    const clock = createSteppingClock();
+    const options: TestGatewayOptions = {
+      clock,
+      sandbox: { now: clock.now },
+      settings: state.app === undefined ? SETTINGS : `${SETTINGS}apps: [{ id: ${state.app}, perDay: 2 }]`,
+      env: {
+        ...(state.budget !== undefined && { BUDGET: state.budget }),
+        ...(server && { REDIS_URL: `redis://127.0.0.1:${server.port}` }),
+      },
+    };
+    const gateway = await startGateway(options);
+    const headers = { "x-app-id": state.app ?? "" };
+    const get = (path: string): Promise<Reply> => gateway.get(path, { headers });
+    const first = [await get(FRESH), await get(EXPIRED)];
+    clock.pass(100_000);
+    await bringAbout(state, gateway, server);
+
+    const replies = [await get(FRESH), await get(EXPIRED), await get(NEVER_ASKED)];
+    expect(replies.slice(0, 2).map(({ text }) => text)).toEqual(first.map(({ text }) => text));
+    const cells = ROWS.get(name) ?? [];
+    expect(cells).toEqual(replies.map((reply) => expect.stringContaining(inWords(reply))));
+    for (const { status, headers: sent } of replies)
+      if (status === 503 || status === 429) expect(sent["retry-after"]).toMatch(/^\d+$/);
+  });
+});

@@ -1,0 +1,47 @@
+import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+
+import { describe, expect, it } from "vitest";
+
+const DOCS = readdirSync("docs", { encoding: "utf8", recursive: true })
+  .filter((name) => name.endsWith(".md"))
+  .map((name) => `docs/${name}`);
+const PAGES = ["README.md", "ARCHITECTURE.md", "CHANGELOG.md", ...DOCS];
+
+/** The anchor that GitHub gives a heading. */
+function anchorOf(heading: string): string {
+  const text = heading.replaceAll(/\[([^\]]*)\]\([^)]*\)/g, "$1").toLowerCase();
+  return text.replaceAll(/[^\p{L}\p{N} _-]/gu, "").replaceAll(" ", "-");
+}
+
+function anchorsIn(page: string): string[] {
+  return [...readFileSync(page, "utf8").matchAll(/^#{1,6} (.+)$/gm)].map(([, heading = ""]) =>
+    anchorOf(heading),
+  );
+}
+
+/** Links to files of the project; code blocks have none. */
+function linksIn(page: string): { target: string; anchor: string | undefined }[] {
+  const text = readFileSync(page, "utf8").replaceAll(/^```.*?^```/gms, "");
+  return [...text.matchAll(/\]\((?!https?:)([^)#]*)(?:#([^)]+))?\)/g)].map(([, path = "", anchor]) => ({
+    target: path === "" ? page : join(dirname(page), path),
+    anchor,
+  }));
+}
+
+describe.each(PAGES)("%s", (page) => {
+  it("links to files and headings that exist", () => {
+    const broken = linksIn(page).filter(
+      ({ target, anchor }) =>
+        !existsSync(target) || (anchor !== undefined && !anchorsIn(target).includes(anchor)),
+    );
+    expect(broken).toEqual([]);
+  });
+});
+
+describe("docs/README.md", () => {
+  it("lists every page", () => {
+    const listed = new Set(linksIn("docs/README.md").map(({ target }) => target));
+    expect(DOCS.filter((page) => page !== "docs/README.md" && !listed.has(page))).toEqual([]);
+  });
+});

@@ -1,0 +1,42 @@
+/** The README's example of `npm start`, and .env.example, hold every setting that has no default. */
+import { spawnSync } from "node:child_process";
+import { readFileSync } from "node:fs";
+
+import { describe, expect, it } from "vitest";
+
+const readme = readFileSync("README.md", "utf8");
+const example = readFileSync(".env.example", "utf8");
+
+/** The variables that a text assigns; comments do not count. */
+function assignmentsIn(text: string): Record<string, string> {
+  const lines = [...text.matchAll(/^([A-Z_]+)=(\S+)(?: \\)?$/gm)];
+  return Object.fromEntries(lines.map(([, name = "", value = ""]) => [name, value]));
+}
+
+function checkSettings(env: Record<string, string>): { status: number | null; stderr: string } {
+  return spawnSync(process.execPath, ["src/start.mjs", "config-check"], { env, encoding: "utf8" });
+}
+
+describe("the example of npm start in the README", () => {
+  it("has the variables and values of .env.example", () => {
+    expect(assignmentsIn(readme)).toEqual(assignmentsIn(example));
+  });
+
+  it("is accepted as settings", () => {
+    expect(checkSettings(assignmentsIn(readme))).toMatchObject({ status: 0, stderr: "" });
+  });
+});
+
+describe(".env.example", () => {
+  it("names only variables that exist: those that are commented out are accepted too", () => {
+    const all = assignmentsIn(example.replaceAll(/^#(?=[A-Z_]+=)/gm, ""));
+    const { CONFIG_FILE, ...others } = all;
+    expect(CONFIG_FILE).toBe("gateway.yaml");
+    expect(checkSettings(others)).toMatchObject({ status: 0, stderr: "" });
+    expect(Object.keys(others).length).toBeGreaterThan(Object.keys(assignmentsIn(example)).length);
+  });
+});
+
+it("the README is short: fewer than 900 words", () => {
+  expect(readme.split(/\s+/).length).toBeLessThan(900);
+});
