@@ -195,7 +195,7 @@ const WRITES: Readonly<Record<string, Operation>> = {
 };
 
 /** Problems that only `/config/reload` answers, and those of unknown paths. */
-const OF_RELOAD = [409, 422];
+const OF_RELOAD = new Set([409, 422]);
 const UNKNOWN_PATH = 404;
 
 /** @returns the document */
@@ -227,7 +227,7 @@ export function createAdminDocument({ version }: { readonly version: string }): 
 
 function operationOf({ id, summary, parameters = [], body, content, more = {} }: Operation): Json {
   const statuses = problemStatuses("admin").filter(
-    (status) => status !== UNKNOWN_PATH && (id === "reload" || !OF_RELOAD.includes(status)),
+    (status) => status !== UNKNOWN_PATH && (id === "reload" || !OF_RELOAD.has(status)),
   );
   return {
     operationId: id,

@@ -4,7 +4,7 @@
  */
 import type { IncomingHttpHeaders, ServerResponse } from "node:http";
 
-import { Problem } from "../errors.ts";
+import { Problem, type ProblemCode } from "../errors.ts";
 import type {
   Answer,
   ContentCoding,
@@ -23,7 +23,7 @@ import type { Query, StreamedQuery } from "../query/query.ts";
 import type { Arrival } from "./arrive.ts";
 import { noneMatchNames } from "./negotiate.ts";
 import { CACHE_NAME, problemResponse } from "./problem-response.ts";
-import { createRateLimitHeaders } from "./rate-limit-headers.ts";
+import { createRateLimitHeaders, withNothingLeft } from "./rate-limit-headers.ts";
 
 export interface RespondOptions {
   readonly now: () => number;
@@ -35,6 +35,8 @@ export interface RespondOptions {
    *   nothing about the budget. The same array means the same share, and is rendered once.
    */
   readonly share: (app: string, resource: Resource) => readonly ShareOfWindow[];
+  /** Seconds until the upstream is asked again, where a circuit leaves it alone. */
+  readonly retryAfterSeconds?: (resource: Resource) => number | undefined;
 }
 
 export interface Respond {
@@ -50,9 +52,17 @@ export function createRespond(options: RespondOptions): Respond {
   const rateLimitHeaders = createRateLimitHeaders();
 
   /** Sets the headers about the caller's preference and budget, which every response carries. */
-  function setCallerHeaders({ app, resource, preferenceApplied }: Arrival, response: ServerResponse): void {
+  function setCallerHeaders(
+    { app, resource, preferenceApplied }: Arrival,
+    response: ServerResponse,
+    problem?: Problem,
+  ): void {
     if (preferenceApplied !== undefined) response.setHeader("Preference-Applied", preferenceApplied);
-    const headers = resource === "none" ? undefined : rateLimitHeaders(options.share(app, resource));
+    if (resource === "none") return;
+    const shares = options.share(app, resource);
+    const refusedFor = problem !== undefined && BUDGET_PROBLEMS.has(problem.code);
+    const { retryAfterSeconds = 1 } = problem?.details ?? {};
+    const headers = rateLimitHeaders(refusedFor ? withNothingLeft(shares, retryAfterSeconds) : shares);
     if (headers === undefined) return;
     response.setHeader("RateLimit-Policy", headers.policy);
     response.setHeader("RateLimit", headers.limit);
@@ -93,8 +103,9 @@ export function createRespond(options: RespondOptions): Respond {
       arrival.problem = problem.code;
       arrival.outcome = outcomeOf(problem);
       const forwarded = arrival.outcome !== "refused";
-      const { status, headers, body } = problemResponse(problem, arrival.id, forwarded);
-      setCallerHeaders(arrival, response);
+      const told = withRetryAfter(problem, arrival.resource, options);
+      const { status, headers, body } = problemResponse(told, arrival.id, forwarded);
+      setCallerHeaders(arrival, response, problem);
       for (const [name, value] of Object.entries(headers)) response.setHeader(name, value);
       response.statusCode = status;
       arrival.bytes = body.length;
@@ -102,6 +113,24 @@ export function createRespond(options: RespondOptions): Respond {
     },
   };
 }
+
+/** A 502 or 504 says when to come again, if that is known. */
+function withRetryAfter(
+  problem: Problem,
+  resource: Arrival["resource"],
+  { retryAfterSeconds }: RespondOptions,
+): Problem {
+  const { status, details } = problem;
+  if ((status !== 502 && status !== 504) || resource === "none" || details.retryAfterSeconds !== undefined)
+    return problem;
+  const seconds = retryAfterSeconds?.(resource);
+  return seconds === undefined
+    ? problem
+    : new Problem(problem.code, { ...details, retryAfterSeconds: seconds });
+}
+
+/** Refused because the budget, or the app's share of it, is used up. */
+const BUDGET_PROBLEMS: ReadonlySet<ProblemCode> = new Set(["quota-exceeded", "temporary-reduced-capacity"]);
 
 export type Refuse = (arrival: Arrival, error: unknown, response: ServerResponse) => void;
 
