@@ -16,6 +16,7 @@
 import type { Server } from "node:http";
 
 import { isOwnMachine } from "./admin/guard.ts";
+import { createAdminDocument } from "./admin/openapi.ts";
 import { createAdminServer } from "./admin/server.ts";
 import { type Cache, type CacheOptions, createCache } from "./cache/cache.ts";
 import { createEncoder, isCompressible } from "./cache/encoder.ts";
@@ -37,6 +38,7 @@ import type { SettingsSource } from "./config/load.ts";
 import type { Problem } from "./errors.ts";
 import { createAdmit } from "./http/admit.ts";
 import { createArrive } from "./http/arrive.ts";
+import { createServeDocument } from "./http/document.ts";
 import { createInFlight, type InFlight } from "./http/in-flight.ts";
 import { createCallersServer } from "./http/http-server.ts";
 import { createRefuse, createRespond } from "./http/respond.ts";
@@ -46,6 +48,7 @@ import type { Pages } from "./pages/pages.ts";
 import { createLifecycle, longestStopMs, type Lifecycle, type StopOptions } from "./lifecycle.ts";
 import { createPipeline } from "./pipeline.ts";
 import { originOf } from "./interface/resources.ts";
+import { createCallersDocument } from "./openapi/callers.ts";
 import type { Clock } from "./process/clock.ts";
 import type { Listening } from "./process/listen.ts";
 import type { Random } from "./process/random.ts";
@@ -359,6 +362,7 @@ function createCallers(context: Context, parts: CallersParts): Server {
   const { appIdHeader } = config.server;
   const journey = createPipeline({
     arrive: inFlight.tracking(createArrive({ appIdHeader, apps: appIds, now, requestId, observer }), refuse),
+    serveDocument: createServeDocument(callersDocument(config), config.server),
     admit: createAdmit({
       route: createRouter(config.upstream),
       service: config.upstream.service,
@@ -380,6 +384,10 @@ function createCallers(context: Context, parts: CallersParts): Server {
     now,
     warn: observer.warn,
   });
+}
+
+function callersDocument({ upstream, server }: Config): object {
+  return createCallersDocument({ ...upstream, ...server, version: build.version });
 }
 
 /** The rights of apps that the settings do not list. */
@@ -418,6 +426,7 @@ function createAdmin(context: Context, parts: AdminParts): Server {
     reload,
     limits: config.server,
     warm: warm.states,
+    documents: { callers: callersDocument(config), admin: createAdminDocument(build) },
     readiness: lifecycle.readiness,
     renderMetrics: metrics.render,
     route: createRouter(config.upstream),

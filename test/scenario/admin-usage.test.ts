@@ -67,6 +67,7 @@ async function openDesk(options: Partial<AdminOptions> = {}): Promise<Desk> {
     budget: () => ({}),
     expect: () => ({ waitMs: 0, why: "budget", refusal: undefined }),
     apps: () => new Set<string>(),
+    documents: { callers: {}, admin: {} },
     purge: async () => ({ epoch: 1 }),
     limits: {
       maxUrlBytes: 8192,

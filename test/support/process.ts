@@ -44,8 +44,21 @@ function endedWithTest(running: Running): Running {
 }
 
 function runNode(args: readonly string[], env: Readonly<Record<string, string>>): Running {
-  const child = spawn(process.execPath, args, {
-    env: { ...runMark(), ...env },
+  return spawnAndFollow(process.execPath, args, { ...runMark(), ...env });
+}
+
+/** Runs another program with the environment of this process. It ends with the test. */
+export function runProgram(program: string, args: readonly string[]): Running {
+  return endedWithTest(spawnAndFollow(program, args));
+}
+
+function spawnAndFollow(
+  program: string,
+  args: readonly string[],
+  env?: Readonly<Record<string, string>>,
+): Running {
+  const child = spawn(program, args, {
+    ...(env && { env }),
     stdio: ["ignore", "pipe", "pipe"],
   });
   return follow(child);
