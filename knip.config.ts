@@ -2,10 +2,8 @@ import type { KnipConfig } from "knip";
 
 const config: KnipConfig = {
   entry: [
-    "src/start.mjs",
     "src/main.ts",
     "src/cli/*.ts",
-    "src/sandbox/main.ts",
     "test/**/*.{test,long}.ts",
     "test/support/limiter-worker.ts",
     "bench/hits-server.ts",

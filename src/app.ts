@@ -6,6 +6,7 @@
  *   budgets      what may be sent upstream
  *   upstream     attempt [ budget, sign, fetch ]
  *   cache        lookup, policy, single flight, refresh, warm
+ *   pages        cut from blocks that the cache is asked for
  *   callers      arrive, admit, understand, cache, respond
  *   admin        the operators' port
  *   lifecycle    start, drain, stop, reload
@@ -15,6 +16,7 @@
 import type { Server } from "node:http";
 
 import { isOwnMachine } from "./admin/guard.ts";
+import { createAdminDocument } from "./admin/openapi.ts";
 import { createAdminServer } from "./admin/server.ts";
 import { type Cache, type CacheOptions, createCache } from "./cache/cache.ts";
 import { createEncoder, isCompressible } from "./cache/encoder.ts";
@@ -36,13 +38,17 @@ import type { SettingsSource } from "./config/load.ts";
 import type { Problem } from "./errors.ts";
 import { createAdmit } from "./http/admit.ts";
 import { createArrive } from "./http/arrive.ts";
+import { createServeDocument } from "./http/document.ts";
 import { createInFlight, type InFlight } from "./http/in-flight.ts";
 import { createCallersServer } from "./http/http-server.ts";
 import { createRefuse, createRespond } from "./http/respond.ts";
 import { createUnderstand } from "./http/understand.ts";
+import { createPageStage } from "./page-stage.ts";
+import type { Pages } from "./pages/pages.ts";
 import { createLifecycle, longestStopMs, type Lifecycle, type StopOptions } from "./lifecycle.ts";
 import { createPipeline } from "./pipeline.ts";
 import { originOf } from "./interface/resources.ts";
+import { createCallersDocument } from "./openapi/callers.ts";
 import type { Clock } from "./process/clock.ts";
 import type { Listening } from "./process/listen.ts";
 import type { Random } from "./process/random.ts";
@@ -133,9 +139,12 @@ export function createGateway(options: GatewayOptions): Gateway {
   const cache = createCacheStage(context, { ...stores, budgets, flights, ask: upstream.ask });
   const rules = (): Config["cache"] => settings.current().cache;
   const { refresh } = cache;
+  const budgetLeft = createBudgetLeft(budgets, clock);
+  const pages = createPageStage({ ...context, ...cache, ...stores, budgetLeft });
   const warm = createWarm({
     items: context.warmItems,
     tiers: stores.tiers,
+    sourceOf: pages.questionFor,
     refresh,
     rules,
     clock,
@@ -144,7 +153,7 @@ export function createGateway(options: GatewayOptions): Gateway {
   });
   const sweep = createSweep(stores.all, clock);
   const inFlight = createInFlight();
-  const callers = createCallers(context, { ...cache, ...upstream, ...stores, budgets, inFlight });
+  const callers = createCallers(context, { ...upstream, ...stores, cache: pages.answer, budgets, inFlight });
   sampleMetrics(context, { stores, flights, budgets });
 
   const lifecycle = createLifecycle({ clock, budgets, flights, inFlight, closeStore: stores.close });
@@ -152,6 +161,7 @@ export function createGateway(options: GatewayOptions): Gateway {
   const admin = createAdmin(context, {
     stores,
     budgets,
+    pages,
     warm,
     lifecycle,
     reload: () => reload("request"),
@@ -362,6 +372,7 @@ function createCallers(context: Context, parts: CallersParts): Server {
   const { appIdHeader } = config.server;
   const journey = createPipeline({
     arrive: inFlight.tracking(createArrive({ appIdHeader, identify: apps.identify, now, requestId, observer }), refuse),
+    serveDocument: createServeDocument(callersDocument(config), config.server),
     admit: createAdmit({
       route: createRouter(config.upstream),
       service: config.upstream.service,
@@ -385,19 +396,25 @@ function createCallers(context: Context, parts: CallersParts): Server {
   });
 }
 
+function callersDocument({ upstream, server }: Config): object {
+  return createCallersDocument({ ...upstream, ...server, version: build.version });
+}
+
 /** The rights of apps that the settings do not list. */
 const UNLISTED_APP = { priority: "interactive", mayForceRefresh: false } as const;
 
 interface AdminParts {
   readonly stores: Stores;
   readonly budgets: Budgets;
+  readonly pages: Pages;
   readonly warm: Warm;
   readonly lifecycle: Lifecycle;
   readonly reload: () => ReturnType<ReturnType<typeof createReload>>;
 }
 
 /** @returns the operators' server, not yet listening */
-function createAdmin(context: Context, { stores, budgets, warm, lifecycle, reload }: AdminParts): Server {
+function createAdmin(context: Context, parts: AdminParts): Server {
+  const { stores, budgets, pages, warm, lifecycle, reload } = parts;
   const { config, settings, clock, random, observer, metrics, parse } = context;
   const { tiers, ledger } = stores;
   const { requestId } = random;
@@ -411,6 +428,7 @@ function createAdmin(context: Context, { stores, budgets, warm, lifecycle, reloa
   }
   return createAdminServer({
     parse,
+    pages,
     observer,
     now,
     after,
@@ -418,6 +436,7 @@ function createAdmin(context: Context, { stores, budgets, warm, lifecycle, reloa
     reload,
     limits: config.server,
     warm: warm.states,
+    documents: { callers: callersDocument(config), admin: createAdminDocument(build) },
     readiness: lifecycle.readiness,
     renderMetrics: metrics.render,
     route: createRouter(config.upstream),

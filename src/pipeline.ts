@@ -6,6 +6,7 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Cache } from "./cache/cache.ts";
 import type { Admit } from "./http/admit.ts";
 import type { Arrive } from "./http/arrive.ts";
+import type { ServeDocument } from "./http/document.ts";
 import type { Refuse, Respond } from "./http/respond.ts";
 import type { Understand } from "./http/understand.ts";
 import type { Question } from "./types.ts";
@@ -14,6 +15,8 @@ import type { PassThrough } from "./upstream/pass-through.ts";
 
 export interface Stages {
   readonly arrive: Arrive;
+  /** Answers requests for the OpenAPI document. They go no further. */
+  readonly serveDocument: ServeDocument;
   readonly admit: Admit;
   readonly understand: Understand;
   /** Looks up and stores. On a miss: one flight per question [ one permit, signature and fetch per attempt ]. */
@@ -29,6 +32,7 @@ export function createPipeline(stages: Stages): Journey {
   return async function journey(message, response) {
     const arrival = stages.arrive(message, response);
     try {
+      if (stages.serveDocument(arrival, message, response)) return;
       const request = stages.admit(arrival, message);
       const question = stages.understand(request);
       arrival.query = question.canonicalQuery;

@@ -6,6 +6,7 @@ import * as z from "zod";
 
 import { apps, budget, ledger } from "./schema/budget.ts";
 import { cache, warm } from "./schema/cache.ts";
+import { pages } from "./schema/pages.ts";
 import { admin, server } from "./schema/server.ts";
 import { query, upstream } from "./schema/upstream.ts";
 import { defaultsOf, type Named, optional, setting, type Setting, settingsOf } from "./setting.ts";
@@ -68,6 +69,7 @@ export const settingsSchema = z.strictObject({
   apps,
   cache,
   warm,
+  pages,
   budget,
   ledger,
   redis,
