@@ -9,9 +9,8 @@ import { createMemoryLedger } from "../src/usage/memory-ledger.ts";
 import { budgetKeys, createRedisBudget, readNews } from "../src/ratelimit/redis-budget.ts";
 import { BUDGET_SCRIPTS } from "../src/ratelimit/redis-scripts.ts";
 import { createSharedAllowance } from "../src/ratelimit/shared-allowance.ts";
-import { createSqliteLedger } from "../src/usage/sqlite-ledger.ts";
+import { openLedgerOnDisk } from "../src/usage/ledger-on-disk.ts";
 import { createThrottle } from "../src/ratelimit/throttle.ts";
-import { createUnfailingLedger } from "../src/usage/unfailing-ledger.ts";
 import type { Order } from "../src/types.ts";
 import { systemClock as clock } from "../src/process/clock.ts";
 import { systemRandom } from "../src/process/random.ts";
@@ -44,16 +43,15 @@ function alone(terms: Terms): Opened {
 /** One process with a file. */
 function onFile(terms: Terms): Opened {
   const directory = mkdtempSync(join(tmpdir(), "property-gateway-bench-"));
-  const { database, close } = openSqliteBackend(directory);
+  const backend = openSqliteBackend(directory);
   const bounds = { retentionMs: 3_600_000, maxRecords: 100_000, now: clock.now };
-  const ledger = createUnfailingLedger(createSqliteLedger(database, bounds), {
-    now: clock.now,
-    warn: (message, fields) => console.log(message, fields),
-  });
+  const warn = (message: string, fields: object): void => console.log(message, fields);
+  const ledger = openLedgerOnDisk({ ...bounds, ...backend, warn });
   return {
     allowance: createLocalAllowance({ origin: "api", terms, ledger, clock, replica: "bench" }),
     async close() {
-      await close();
+      ledger.close();
+      await backend.close();
       rmSync(directory, { recursive: true });
     },
   };

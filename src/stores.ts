@@ -7,8 +7,7 @@ import { budgetKeys, createRedisBudget, readNews } from "./ratelimit/redis-budge
 import { createRedisLedger } from "./usage/redis-ledger.ts";
 import { BUDGET_SCRIPTS } from "./ratelimit/redis-scripts.ts";
 import { createSharedAllowance } from "./ratelimit/shared-allowance.ts";
-import { createSqliteLedger } from "./usage/sqlite-ledger.ts";
-import { createUnfailingLedger } from "./usage/unfailing-ledger.ts";
+import { openLedgerOnDisk } from "./usage/ledger-on-disk.ts";
 import type { Backend } from "./cache/store/port.ts";
 import { createRedisBackend } from "./cache/store/redis.ts";
 import { createSqliteBackend, type SqliteBackend } from "./cache/store/sqlite.ts";
@@ -61,12 +60,7 @@ function openAlone(
   { config, clock, random, observer }: OpenBackendOptions,
 ): OpenedBackend {
   const bounds = { ...config.ledger, now: clock.now };
-  const onDisk =
-    sqlite &&
-    createUnfailingLedger(createSqliteLedger(sqlite.database, bounds), {
-      now: clock.now,
-      warn: observer.warn,
-    });
+  const onDisk = sqlite && openLedgerOnDisk({ ...bounds, ...sqlite, warn: observer.warn });
   const ledger = onDisk ?? createMemoryLedger(bounds);
   const replica = random.unique16();
   return {
@@ -74,7 +68,7 @@ function openAlone(
     claims: undefined,
     ledger,
     async close() {
-      onDisk?.flush();
+      onDisk?.close();
       await sqlite?.close();
     },
     allowanceOf: (origin, terms) => createLocalAllowance({ origin, terms, ledger, clock, replica }),

@@ -7,6 +7,17 @@ import { DatabaseSync } from "node:sqlite";
 
 export type Database = DatabaseSync;
 
+/** What frees space on a full disk. */
+export interface DatabaseSpace {
+  /**
+   * Moves the content of the write-ahead log to the file, so that the log is written again from its beginning. Throws
+   * when the file has no space for it.
+   */
+  readonly checkpoint: () => void;
+  /** Evicts some cached answers and gives their space back, as far as it can. @returns whether there were any */
+  readonly evict: () => boolean;
+}
+
 /** The tables in the file. */
 export interface DatabaseLayout {
   readonly fileName: string;
@@ -189,6 +200,15 @@ export function isInUse(error: unknown): boolean {
   return code !== undefined && IN_USE.has(code);
 }
 
+/** FULL, and IOERR_WRITE: a full disk, and a quota that is used up. */
+const FULL = 13;
+const IOERR_WRITE = 778;
+
+/** @returns whether an operation failed because there is no space on the disk */
+export function isDiskFull(error: unknown): boolean {
+  return primaryCodeOf(error) === FULL || codeOfSqlite(error) === IOERR_WRITE;
+}
+
 function isFaultOfFile(error: unknown): boolean {
   if (error instanceof UnusableFile) return true;
   const code = primaryCodeOf(error);
@@ -197,9 +217,15 @@ function isFaultOfFile(error: unknown): boolean {
 
 /** @returns the primary result code of an error from SQLite */
 function primaryCodeOf(error: unknown): number | undefined {
-  const hasCode = error instanceof Error && "errcode" in error && typeof error.errcode === "number";
+  const code = codeOfSqlite(error);
   // The lower byte of an extended code is the primary one.
-  return hasCode ? Number(error.errcode) & 0xff : undefined;
+  return code === undefined ? undefined : code & 0xff;
+}
+
+/** @returns the extended result code of an error from SQLite */
+function codeOfSqlite(error: unknown): number | undefined {
+  const hasCode = error instanceof Error && "errcode" in error && typeof error.errcode === "number";
+  return hasCode ? Number(error.errcode) : undefined;
 }
 
 /** @returns whether a new file can be created now */

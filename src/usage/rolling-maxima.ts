@@ -39,8 +39,11 @@ export interface WindowUsage {
   readonly maximum: number;
   /** Epoch milliseconds: the end of the first window that held so many; absent where none held any. */
   readonly reachedAt: number | undefined;
-  /** Whether no window held more than the limit of the time. What was not told its limits is judged by those of now. */
-  readonly kept: boolean;
+  /**
+   * Whether no window held more than the limit of the time. What was not told its limits is judged by those of now.
+   * `null`: nobody knows, because calls are missing from the ledger (`LedgerGap`).
+   */
+  readonly kept: boolean | null;
   /** Present where sends of the period were allowed under another limit than that of now; the last ones, by `from`. */
   readonly limits?: readonly LimitUsage[];
 }
