@@ -1,6 +1,7 @@
 import type { Database, DatabaseSpace } from "../sqlite/database.ts";
+import { openBallast } from "./ballast.ts";
+import { openGapNote } from "./gap-note.ts";
 import type { LedgerBounds } from "./ledger.ts";
-import { openLedgerReserve } from "./ledger-reserve.ts";
 import { createSqliteLedger } from "./sqlite-ledger.ts";
 import type { Warn } from "./trouble.ts";
 import { createUnfailingLedger, type UnfailingLedger } from "./unfailing-ledger.ts";
@@ -27,35 +28,38 @@ const MOST_EVICTIONS = 16;
 export function openLedgerOnDisk(options: LedgerOnDiskOptions): LedgerOnDisk {
   const { database } = options;
   const { checkpoint, evict } = options.space;
-  const reserve = openLedgerReserve({ ...options, freeSpace: [evict, evict] });
+  const note = openGapNote({ ...options, freeSpace: [evict, evict] });
+  const ballast = openBallast(options.directory, options.now);
 
   // What is in the write-ahead log needs space in the file as well. The ballast must be enough for that.
   const limitLog = (): void => {
-    const bytes = Math.max(reserve.ballastBytes() / 2, SMALLEST_LOG_BYTES);
+    const bytes = Math.max(ballast.bytes() / 2, SMALLEST_LOG_BYTES);
     database.exec(`PRAGMA wal_autocheckpoint = ${Math.floor(bytes / PAGE_BYTES)}`);
   };
 
   /** An eviction needs space as well, for the write-ahead log. It takes that of the ballast, and makes it good again. */
   function makeRoom(): void {
-    reserve.release();
+    ballast.release();
     limitLog();
     for (let steps = 0; steps < MOST_EVICTIONS; steps++) {
-      if (!evict() || reserve.refill()) break;
+      if (!evict() || ballast.refill()) break;
     }
   }
 
   limitLog();
-  if (reserve.ballastBytes() === 0) makeRoom();
+  if (ballast.bytes() === 0) makeRoom();
   const ledger = createUnfailingLedger(createSqliteLedger(database, options), {
     ...options,
-    reserve,
+    note,
     freeSpace: [checkpoint, makeRoom],
+    onWorked: ballast.refillNowAndThen,
   });
   return {
     ...ledger,
     close() {
       ledger.flush();
-      reserve.close();
+      note.close();
+      ballast.close();
     },
   };
 }

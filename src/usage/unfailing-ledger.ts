@@ -1,6 +1,6 @@
 import type { Deciding, Follower, Following, LedgerEntry, LedgerGap, OwnLedger } from "./ledger.ts";
-import { createUnwrittenCalls, withGaps } from "./ledger-gaps.ts";
-import type { LedgerReserve } from "./ledger-reserve.ts";
+import { createUnwrittenCalls, type UnwrittenCalls, withGaps } from "./ledger-gaps.ts";
+import type { GapNote } from "./gap-note.ts";
 import { isDiskFull } from "../sqlite/database.ts";
 import { createTrouble, type Trouble, type UnfailingOptions, type Warn } from "./trouble.ts";
 
@@ -10,9 +10,11 @@ const MOST_OWED = 100_000;
 const MOST_PAID = 1_000;
 
 export interface UnfailingLedgerOptions extends UnfailingOptions {
-  readonly reserve: LedgerReserve;
+  readonly note: GapNote;
   /** Steps that free space on a full disk, tried in order until the write succeeds. */
   readonly freeSpace: readonly (() => void)[];
+  /** Called after each successful write. */
+  readonly onWorked: () => void;
 }
 
 export interface UnfailingLedger extends OwnLedger {
@@ -30,14 +32,64 @@ interface Owed {
 
 /**
  * The same ledger, but its operations never throw. On a full disk it frees space and tries again. If that does not
- * help, it remembers the operations, and counts their calls in the reserve before they depart; it writes them when the
+ * help, it remembers the operations, and counts their calls in a note on the disk before they depart; it writes them when the
  * ledger works again. The log says once that the ledger fails, and once that it works again. Meanwhile this process
  * decides on its own: a budget that one process remembers is better than no answers. Only while another process has
  * locked the ledger, which takes moments, nothing is decided. `read` rejects where the ledger's own does.
  */
 export function createUnfailingLedger(ledger: OwnLedger, options: UnfailingLedgerOptions): UnfailingLedger {
-  const { warn, reserve, freeSpace } = options;
+  const { warn, note } = options;
   const trouble = createTrouble(options);
+  const debt = createDebt(options, trouble);
+
+  const owedEntry = (entry: LedgerEntry): Owed => ({ pay: () => ledger.enter(entry), entry });
+
+  function give(operation: Owed): void {
+    debt.add(operation);
+    debt.payUnlessResting();
+    debt.note();
+  }
+
+  return {
+    enter: (entry) => give(owedEntry(entry)),
+    complete(id, completion) {
+      debt.arrived(completion.arrivedAt);
+      give({ pay: () => ledger.complete(id, completion) });
+    },
+    flush: () => flush(debt, warn),
+    follow: (follower) =>
+      createUnfailingFollowing(ledger.follow(follower), {
+        follower,
+        past: note.past,
+        trouble,
+        payOff: debt.payUnlessResting,
+        owe(entry) {
+          debt.add(owedEntry(entry));
+          debt.note();
+        },
+      }),
+    read(from, to) {
+      debt.payUnlessResting();
+      return ledger.read(from, to);
+    },
+    completeSince: ledger.completeSince,
+    gaps: () => [...note.past, ...debt.gaps()],
+  };
+}
+
+/** What the ledger did not take yet. */
+interface Debt extends Pick<UnwrittenCalls, "arrived" | "gaps"> {
+  readonly add: (operation: Owed) => void;
+  /** Gives the ledger some of it, in order. */
+  readonly pay: () => void;
+  readonly payUnlessResting: () => void;
+  /** Records how many calls are not written. */
+  readonly note: () => void;
+  /** How many operations. */
+  readonly size: () => number;
+}
+
+function createDebt({ note, freeSpace, onWorked }: UnfailingLedgerOptions, trouble: Trouble): Debt {
   const unwritten = createUnwrittenCalls();
   let owed: Owed[] = [];
 
@@ -58,57 +110,28 @@ export function createUnfailingLedger(ledger: OwnLedger, options: UnfailingLedge
     try {
       payOff();
       trouble.worked();
-      reserve.refillNowAndThen();
+      onWorked();
     } catch (error) {
       trouble.failed(error);
     }
-    reserve.note(unwritten.gaps());
+    note.write(unwritten.gaps());
   }
-
-  function payOffUnlessResting(): void {
-    if (owed.length > 0 && !trouble.isResting()) pay();
-  }
-
-  function owe(operation: Owed): void {
-    const { entry } = operation;
-    owed.push(operation);
-    if (entry !== undefined) unwritten.add(entry.origin, entry.at);
-    // It is forgotten, but it stays in the count.
-    if (owed.length > MOST_OWED) owed.shift();
-  }
-
-  function give(operation: Owed): void {
-    owe(operation);
-    payOffUnlessResting();
-    reserve.note(unwritten.gaps());
-  }
-
-  const owedEntry = (entry: LedgerEntry): Owed => ({ pay: () => ledger.enter(entry), entry });
 
   return {
-    enter: (entry) => give(owedEntry(entry)),
-    complete(id, completion) {
-      unwritten.arrived(completion.arrivedAt);
-      give({ pay: () => ledger.complete(id, completion) });
+    ...unwritten,
+    pay,
+    payUnlessResting() {
+      if (owed.length > 0 && !trouble.isResting()) pay();
     },
-    flush: () => flush(pay, () => owed.length, warn),
-    follow: (follower) =>
-      createUnfailingFollowing(ledger.follow(follower), {
-        follower,
-        past: reserve.past,
-        trouble,
-        payOff: payOffUnlessResting,
-        owe(entry) {
-          owe(owedEntry(entry));
-          reserve.note(unwritten.gaps());
-        },
-      }),
-    read(from, to) {
-      payOffUnlessResting();
-      return ledger.read(from, to);
+    add(operation) {
+      const { entry } = operation;
+      owed.push(operation);
+      if (entry !== undefined) unwritten.add(entry.origin, entry.at);
+      // It is forgotten, but it stays in the count.
+      if (owed.length > MOST_OWED) owed.shift();
     },
-    completeSince: ledger.completeSince,
-    gaps: () => [...reserve.past, ...unwritten.gaps()],
+    note: () => note.write(unwritten.gaps()),
+    size: () => owed.length,
   };
 }
 
@@ -180,13 +203,13 @@ function createUnfailingFollowing(
 }
 
 /** Pays for as long as it becomes less. */
-function flush(pay: () => void, owed: () => number, warn: Warn): void {
-  for (let before = Number.POSITIVE_INFINITY; owed() > 0 && owed() < before;) {
-    before = owed();
+function flush({ pay, size }: Debt, warn: Warn): void {
+  for (let before = Number.POSITIVE_INFINITY; size() > 0 && size() < before;) {
+    before = size();
     pay();
   }
-  if (owed() > 0)
+  if (size() > 0)
     warn("The ledger could not be written: of the last calls only the number is recorded.", {
-      operations: owed(),
+      operations: size(),
     });
 }

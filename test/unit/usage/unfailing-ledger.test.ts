@@ -1,7 +1,7 @@
 import { describe, expect, it, onTestFinished } from "vitest";
 
+import { type GapNote, openGapNote } from "../../../src/usage/gap-note.ts";
 import { type LedgerBounds, NO_NEWS, type OwnLedger } from "../../../src/usage/ledger.ts";
-import { type LedgerReserve, openLedgerReserve } from "../../../src/usage/ledger-reserve.ts";
 import { createMemoryLedger } from "../../../src/usage/memory-ledger.ts";
 import type { UnfailingOptions } from "../../../src/usage/trouble.ts";
 import { createUnfailingLedger, type UnfailingLedger } from "../../../src/usage/unfailing-ledger.ts";
@@ -53,10 +53,10 @@ interface Scene {
   readonly warnings: string[];
 }
 
-function reserveIn(directory: string, options: UnfailingOptions): LedgerReserve {
-  const reserve = openLedgerReserve({ ...options, directory, retentionMs: 86_400_000, freeSpace: [] });
-  onTestFinished(reserve.close);
-  return reserve;
+function noteIn(directory: string, options: UnfailingOptions): GapNote {
+  const note = openGapNote({ ...options, directory, retentionMs: 86_400_000, freeSpace: [] });
+  onTestFinished(note.close);
+  return note;
 }
 
 function setUp(bounds: Partial<LedgerBounds> = {}): Scene {
@@ -66,9 +66,9 @@ function setUp(bounds: Partial<LedgerBounds> = {}): Scene {
     createMemoryLedger({ retentionMs: 86_400_000, maxRecords: 1_000_000, now: clock.now, ...bounds }),
   );
   const options = { now: clock.now, warn: (message: string) => void warnings.push(message) };
-  const reserve = reserveIn(temporaryDirectory(), options);
+  const note = noteIn(temporaryDirectory(), options);
   const wrap = (failing: OwnLedger): UnfailingLedger =>
-    createUnfailingLedger(failing, { ...options, reserve, freeSpace: [] });
+    createUnfailingLedger(failing, { ...options, note, freeSpace: [], onWorked: () => undefined });
   return { clock, inner, wrap, ledger: wrap(inner), warnings };
 }
 
