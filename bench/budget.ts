@@ -11,7 +11,7 @@ import { BUDGET_SCRIPTS } from "../src/ratelimit/redis-scripts.ts";
 import { createSharedAllowance } from "../src/ratelimit/shared-allowance.ts";
 import { openLedgerOnDisk } from "../src/usage/ledger-on-disk.ts";
 import { createThrottle } from "../src/ratelimit/throttle.ts";
-import type { Order } from "../src/types.ts";
+import type { UpstreamRequest } from "../src/types.ts";
 import { systemClock as clock } from "../src/process/clock.ts";
 import { systemRandom } from "../src/process/random.ts";
 import { createRedisService } from "../src/redis/service.ts";
@@ -113,8 +113,8 @@ function termsOf(limit: number, windowMs: number, weights: Readonly<Record<strin
   };
 }
 
-function orderOf(app: string, abandoned = new AbortController().signal): Order {
-  const waiting: Order["waiting"] = {
+function orderOf(app: string, abandoned = new AbortController().signal): UpstreamRequest {
+  const waiting: UpstreamRequest["waiting"] = {
     abandoned,
     deadlineAt: () => Number.POSITIVE_INFINITY,
     priority: () => "interactive",
@@ -122,7 +122,7 @@ function orderOf(app: string, abandoned = new AbortController().signal): Order {
     onChange: () => undefined,
     inQueue: () => undefined,
   };
-  return { app, cause: "miss", resource: "areas", text: "areas?q=bench", waiting };
+  return { app, cause: "miss", resource: "areas", query: "areas?q=bench", waiting };
 }
 
 /** A place for one request after the other, none of which has to wait for another. */

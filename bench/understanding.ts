@@ -1,7 +1,7 @@
 import { cacheKey } from "../src/query/key.ts";
 import { parseQuery } from "../src/query/parse.ts";
 import { createRouter } from "../src/query/route.ts";
-import { canonicalText } from "../src/query/text.ts";
+import { canonicalForm } from "../src/query/canonical.ts";
 import { splitTarget } from "../src/query/wire.ts";
 import { measure } from "./measure.ts";
 import { micros, printTable, ratio } from "./table.ts";
@@ -25,7 +25,7 @@ export async function benchUnderstanding(forMs: number): Promise<void> {
     if (to.kind === "unknown") throw new Error(target);
     const parsed = parseQuery(to, search, options);
     if (!parsed.ok || parsed.query.kind === "streamed") throw new Error(target);
-    return cacheKey("json", canonicalText(parsed.query));
+    return cacheKey("json", canonicalForm(parsed.query));
   };
   const cost = async (operation: () => unknown): Promise<number> => {
     await measure(forMs / 4, 1, operation);

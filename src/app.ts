@@ -37,21 +37,19 @@ import type { Problem } from "./errors.ts";
 import { createAdmit } from "./http/admit.ts";
 import { createArrive } from "./http/arrive.ts";
 import { createInFlight, type InFlight } from "./http/in-flight.ts";
-import { createRefuse } from "./http/refuse.ts";
-import { createRespond } from "./http/respond.ts";
-import { createGatewayServer } from "./http/server.ts";
+import { createCallersServer } from "./http/http-server.ts";
+import { createRefuse, createRespond } from "./http/respond.ts";
 import { createUnderstand } from "./http/understand.ts";
 import { createLifecycle, longestStopMs, type Lifecycle, type StopOptions } from "./lifecycle.ts";
 import { createPipeline } from "./pipeline.ts";
 import { originOf } from "./interface/resources.ts";
-import { build } from "./process/build.ts";
 import type { Clock } from "./process/clock.ts";
 import type { Listening } from "./process/listen.ts";
 import type { Random } from "./process/random.ts";
 import { createConceal } from "./query/credentials.ts";
 import type { ParseOptions } from "./query/parse.ts";
 import { createRouter } from "./query/route.ts";
-import { upstreamTarget } from "./query/text.ts";
+import { upstreamTarget } from "./query/canonical.ts";
 import {
   type Budgets,
   budgetSources,
@@ -66,10 +64,9 @@ import { createReload, restartReasons } from "./reload.ts";
 import { createFlights, type Flights } from "./singleflight/flight.ts";
 import { createLeadOrFollow } from "./singleflight/replicas.ts";
 import { openBackend, type OpenedBackend } from "./stores.ts";
-import { watchEventLoop } from "./telemetry/event-loop.ts";
-import type { Logger } from "./telemetry/log.ts";
+import { createObserver, type Logger } from "./telemetry/log.ts";
 import { createMetrics, type Metrics } from "./telemetry/metrics.ts";
-import { createObserver } from "./telemetry/observer.ts";
+import { build, watchEventLoop } from "./telemetry/process-metrics.ts";
 import type { FlightResult, Observer, Tier } from "./types.ts";
 import { createAttempt, type AttemptOptions } from "./upstream/attempt.ts";
 import { createOrigin } from "./upstream/origin.ts";
@@ -203,7 +200,7 @@ function openStores(context: Context): Stores {
   const memory = createMemoryStore(config.cache.maxBytes, clock);
   const failures = createFailures();
   const onFailed = (key: string, problem: Problem): void => {
-    if (isFailureOfUpstream(problem)) failures.failed(key, problem, clock.steady());
+    if (isFailureOfUpstream(problem)) failures.failed(key, problem, clock.monotonic());
   };
   const opened = openBackend({ ...context, onFailed });
   const { backend } = opened;
@@ -281,14 +278,15 @@ function createUpstream(context: Context, budgets: Budgets, lookForKey: () => vo
       callerId: upstream.callerId,
       secrets: keys.known,
     },
-    credentials: { version: keys.version, lookAgain: lookForKey },
+    credentials: { version: keys.version, checkAgain: lookForKey },
   };
   const attempt = createAttempt(outgoing);
   return {
-    ask({ query, text, request: { app, format } }, waiting, asking) {
+    ask({ query, canonicalQuery, request: { app, format } }, waiting, asking) {
       const { resource } = query;
       const serviceId = query.kind === "record" ? query.serviceId : undefined;
-      return attempt({ resource, text, target: targetOf(query), serviceId, format, app, ...asking }, waiting);
+      const question = { resource, query: canonicalQuery, target: targetOf(query), serviceId, format, app };
+      return attempt({ ...question, ...asking }, waiting);
     },
     passThrough: createPassThrough({ ...upstream, ...outgoing, targetOf }),
   };
@@ -367,7 +365,7 @@ function createCallers(context: Context, parts: CallersParts): Server {
     respond,
     refuse,
   });
-  return createGatewayServer({
+  return createCallersServer({
     journey,
     limits: config.server,
     requestId,

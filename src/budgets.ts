@@ -6,9 +6,16 @@ import type { AppTerms, Terms } from "./ratelimit/arbiter.ts";
 import { refusalOf } from "./ratelimit/refusal.ts";
 import { createThrottle, type Throttle, type ThrottleObserver } from "./ratelimit/throttle.ts";
 import { followingTerms } from "./ratelimit/terms.ts";
-import { type OriginName, ORIGINS, OTHER_APP, PRIORITIES, type Question } from "./types.ts";
+import {
+  type OriginName,
+  ORIGINS,
+  OTHER_APP,
+  type PredictedWait,
+  PRIORITIES,
+  type Question,
+} from "./types.ts";
 import { originOf, type Resource } from "./interface/resources.ts";
-import type { BudgetSources } from "./telemetry/budget-metrics.ts";
+import type { BudgetSources } from "./telemetry/metrics.ts";
 import type { Clock } from "./process/clock.ts";
 import type { Config } from "./config/config.ts";
 import type { LiveSettings } from "./config/live.ts";
@@ -85,7 +92,7 @@ const SHARES_FOR_MS = 500;
 export function createShares(
   budgets: Budgets,
   settings: LiveSettings,
-  { steady }: Clock,
+  { monotonic }: Clock,
 ): (app: string, resource: Resource) => readonly ShareOfWindow[] {
   // Of other settings nothing is known any more.
   const remembered = settings.derive(
@@ -94,7 +101,7 @@ export function createShares(
   return (app, resource) => {
     const origin = originOf(resource);
     const key = `${origin} ${app}`;
-    const now = steady();
+    const now = monotonic();
     const known = remembered();
     const held = known.get(key);
     const departures = budgets[origin].departures(app);
@@ -106,15 +113,15 @@ export function createShares(
 }
 
 /** @returns what part is left of a resource's budget, from 0 to 1, in the window that has least; told anew after a while */
-export function createBudgetLeft(budgets: Budgets, { steady }: Clock): (resource: Resource) => number {
+export function createBudgetLeft(budgets: Budgets, { monotonic }: Clock): (resource: Resource) => number {
   const known = new Map<OriginName, { readonly until: number; readonly left: number }>();
   return (resource) => {
     const origin = originOf(resource);
     const held = known.get(origin);
-    if (held !== undefined && steady() < held.until) return held.left;
+    if (held !== undefined && monotonic() < held.until) return held.left;
     const { windows } = budgets[origin].allowance.overview();
     const left = Math.min(...windows.map(({ remaining, limit }) => remaining / limit));
-    known.set(origin, { until: steady() + SHARES_FOR_MS, left });
+    known.set(origin, { until: monotonic() + SHARES_FOR_MS, left });
     return left;
   };
 }
@@ -156,7 +163,7 @@ export function describeBudgets(budgets: Budgets, { budget }: Config): object {
 export function createExpect(
   budgets: Budgets,
   current: () => Config,
-): (app: string, resource: Resource) => { waitMs: number; why: string; refusal: string | undefined } {
+): (app: string, resource: Resource) => PredictedWait {
   return (app, resource) => {
     const { budget, apps } = current();
     const priority = apps.find(({ id }) => id === app)?.priority ?? "interactive";

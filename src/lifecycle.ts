@@ -6,8 +6,8 @@
  * | `/readyz` fails; every response carries `Connection: close` | from the start of the stop                     |
  * | requests are still accepted                                | `server.stopDelay`, only after SIGTERM         |
  * | no new connections; requests in flight finish              | at most `server.drainTimeout`                  |
- * | what is left is refused, then its connection is closed     | half a second                                  |
- * | permits and claims are given back, the ledger is written   |                                                |
+ * | remaining requests are refused, connections are closed     | half a second                                  |
+ * | permits and claims are released, the ledger is written     |                                                |
  * | the admin port closes                                      |                                                |
  */
 import type { Server } from "node:http";
@@ -28,7 +28,7 @@ export interface LifecycleOptions {
   readonly budgets: Budgets;
   readonly flights: Pick<Flights<unknown>, "landed">;
   readonly inFlight: InFlight;
-  /** Writes what is not written yet, and closes the store. It is the last step. */
+  /** Writes what is not written yet, and closes the store. The last step but the admin port. */
   readonly closeStore: () => Promise<void>;
 }
 
@@ -55,7 +55,7 @@ export interface Lifecycle {
   readonly readiness: AdminOptions["readiness"];
 }
 
-/** For the steps after the drain: refusals, permits given back, the ledger. */
+/** For the steps after the drain: refusals, permits, the ledger. */
 const AFTER_DRAIN_MS = 5_000;
 
 /** @returns the longest that stopping takes, in milliseconds. A process that takes longer hangs. */
@@ -83,7 +83,7 @@ export function createLifecycle(options: LifecycleOptions): Lifecycle {
       inFlight.drain();
       if (isPatient) await pause(clock, server.stopDelayMs);
       await drain(started.callers, server.drainTimeoutMs, options);
-      // Before the store closes: the budgets report there what was sent.
+      // Before the store closes, because the budgets write there what was sent.
       await Promise.all(ORIGINS.map((origin) => budgets[origin].allowance.close()));
       await closeStore();
       await started.admin?.close(clock, 0);
@@ -104,7 +104,7 @@ function isJoining(budgets: Budgets): boolean {
   return ORIGINS.some((origin) => budgets[origin].allowance.overview().mode === "joining");
 }
 
-/** Waits for requests in flight, and for upstream calls that nobody waits for: the cache and the ledger need them. */
+/** Waits for requests in flight, and for upstream calls without a caller, whose results the cache and the ledger need. */
 async function drain(
   callers: Listening | undefined,
   drainMs: number,
@@ -115,15 +115,15 @@ async function drain(
     for (const origin of ORIGINS) budgets[origin].throttle.close(problem);
     return problem;
   };
-  const endsAt = clock.steady() + drainMs;
+  const endsAt = clock.monotonic() + drainMs;
   await callers?.close(clock, drainMs, () => {
-    // The queue first: a request that is refused there may still get a stale answer.
+    // The queue first, because a request that is refused there may still get a stale answer.
     const problem = closeQueues();
     void setImmediate().then(() => inFlight.refuseAll(problem));
   });
   const enough = new AbortController();
-  await Promise.race([flights.landed(), pause(clock, endsAt - clock.steady(), enough.signal)]);
+  await Promise.race([flights.landed(), pause(clock, endsAt - clock.monotonic(), enough.signal)]);
   enough.abort();
-  // No call may be sent from here on: its end could not be recorded any more.
+  // From here on no upstream call may start, because its end could not be recorded.
   closeQueues();
 }

@@ -1,5 +1,5 @@
 /**
- * The process: settings, start, signals, drain, exit code.
+ * The process of `npm start`: settings, start, signals, stop, exit code.
  */
 import { createGateway, type Gateway } from "./app.ts";
 import type { StopOptions } from "./lifecycle.ts";
@@ -10,17 +10,16 @@ import { ConfigError } from "./config/config.ts";
 import { processEnvironment } from "./config/env.ts";
 import { systemRandom } from "./process/random.ts";
 import { createPrivateKeys } from "./config/private-key.ts";
-import { describeError, whenFailed } from "./process/fatal-errors.ts";
 import { secretsIn } from "./config/secret.ts";
 import { readSettings } from "./config/load.ts";
-import { whenToldToReload, whenToldToStop } from "./process/signals.ts";
+import { describeError, onReloadSignal, onStopSignal, onUncaughtError } from "./process/events.ts";
 
-/** How long the log's last lines may take to be written. */
+/** How long writing the last log lines may take. */
 const FLUSH_MS = 1_000;
 
 /**
- * `npm start`: runs until SIGTERM or SIGINT; a second one ends it at once. Exit code 0 where it was told to
- * stop and has; 1 where it cannot start, an error was caught by nobody, or stopping took too long.
+ * Runs the gateway until SIGTERM or SIGINT. A second signal ends it at once. The exit code is 0 after an orderly stop, and 1
+ * if the gateway cannot start, if an error was not caught, or if stopping took too long.
  */
 export async function main(): Promise<void> {
   const source = readSettings(processEnvironment(), checkWarmList);
@@ -30,7 +29,7 @@ export async function main(): Promise<void> {
   const log = createLogger({ level: config.log.level, secrets: keys.known });
   const end = watchForEnd(log);
   let gateway: Gateway | undefined;
-  whenToldToReload(() => gateway?.reload());
+  onReloadSignal(() => gateway?.reload());
   let what = "property-gateway cannot start";
   try {
     gateway = createGateway({ source, keys, clock: systemClock, random: systemRandom, log });
@@ -38,7 +37,7 @@ export async function main(): Promise<void> {
     const { callers, admin } = await gateway.start();
     log.info({ callers: callers.url, admin: admin.url, node: process.version }, "property-gateway listens");
   } catch (error) {
-    // What an operator wrote is told as all mistakes in the settings are: a line each.
+    // A mistake in the settings is not logged but printed, one line per mistake.
     if (error instanceof ConfigError) process.stderr.write(`${error.message}\n`);
     else log.fatal({ error: describeError(error) }, what);
     if (gateway !== undefined) await stop(gateway, log);
@@ -49,10 +48,10 @@ export async function main(): Promise<void> {
   await exit(end.hasFailed() ? 1 : 0);
 }
 
-/** Stops it, and ends the process where that takes too long: half dead is worse than dead. */
+/** Stops the gateway. If that takes too long, ends the process: a hanging process would keep a replica from restarting. */
 async function stop(gateway: Gateway, log: Logger, options?: StopOptions): Promise<void> {
   const cancel = systemClock.after(gateway.longestStopMs(), () => {
-    log.fatal("stopping took too long");
+    log.fatal("Stopping took too long. The process ends now.");
     void exit(1);
   });
   await gateway.stop(options);
@@ -60,29 +59,29 @@ async function stop(gateway: Gateway, log: Logger, options?: StopOptions): Promi
 }
 
 interface EndWatch {
-  /** The process was told to stop, or something failed that nobody has caught. */
+  /** Resolves at a stop signal or an uncaught error. */
   readonly begins: Promise<StopOptions>;
-  /** Something has failed by now. */
+  /** Whether there was an uncaught error. */
   readonly hasFailed: () => boolean;
 }
 
 function watchForEnd(log: Logger): EndWatch {
   const { promise, resolve } = Promise.withResolvers<StopOptions>();
   let hasFailed = false;
-  whenFailed(({ error, origin }) => {
+  onUncaughtError(({ error, origin }) => {
     hasFailed = true;
     resolve({ isPatient: true });
-    log.fatal({ error: describeError(error), origin }, "an error was caught by nobody: stopping");
+    log.fatal({ error: describeError(error), origin }, "An error was not caught. The process stops.");
   });
-  whenToldToStop((signal) => {
-    log.info({ signal }, "stopping: not ready any more, requests in flight are finished");
-    // At a terminal there is no balancer that would have to notice.
+  onStopSignal((signal) => {
+    log.info({ signal }, "Stopping. The process is no longer ready, and finishes the requests in flight.");
+    // SIGINT comes from a terminal, where no load balancer needs time to notice.
     resolve({ isPatient: signal === "SIGTERM" });
   });
   return { begins: promise, hasFailed: () => hasFailed };
 }
 
-/** Ends the process when all that was logged is written. */
+/** Ends the process when all log lines are written. */
 async function exit(code: number): Promise<never> {
   systemClock.after(FLUSH_MS, () => process.exit(code));
   await new Promise<void>((resolve) => void process.stdout.write("", () => resolve()));

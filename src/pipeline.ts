@@ -1,13 +1,12 @@
 /**
- * The journey of a request, top to bottom. Each stage is handed in; none knows the others.
+ * The journey of a request, top to bottom. The stages are passed in, and none of them knows another one.
  */
 import type { IncomingMessage, ServerResponse } from "node:http";
 
 import type { Cache } from "./cache/cache.ts";
 import type { Admit } from "./http/admit.ts";
 import type { Arrive } from "./http/arrive.ts";
-import type { Refuse } from "./http/refuse.ts";
-import type { Respond } from "./http/respond.ts";
+import type { Refuse, Respond } from "./http/respond.ts";
 import type { Understand } from "./http/understand.ts";
 import type { Question } from "./types.ts";
 import type { Query, StreamedQuery } from "./query/query.ts";
@@ -17,7 +16,7 @@ export interface Stages {
   readonly arrive: Arrive;
   readonly admit: Admit;
   readonly understand: Understand;
-  /** Lookup and store; behind it coalesce, and behind that attempt [ throttle, sign, fetch ]. */
+  /** Looks up and stores. On a miss: one flight per question [ one permit, signature and fetch per attempt ]. */
   readonly cache: Cache;
   readonly passThrough: PassThrough;
   readonly respond: Respond;
@@ -32,8 +31,8 @@ export function createPipeline(stages: Stages): Journey {
     try {
       const request = stages.admit(arrival, message);
       const question = stages.understand(request);
-      arrival.text = question.text;
-      if (isKept(question)) {
+      arrival.query = question.canonicalQuery;
+      if (isCacheable(question)) {
         const answer = await stages.cache(question);
         await stages.respond.answer(arrival, question, answer, response);
       } else {
@@ -46,8 +45,8 @@ export function createPipeline(stages: Stages): Journey {
   };
 }
 
-/** Whether the answer may come from the cache and be kept; else it is streamed. */
-function isKept(question: Question<Query | StreamedQuery>): question is Question {
+/** Whether the answer may come from the cache and be stored there. All others are passed through. */
+function isCacheable(question: Question<Query | StreamedQuery>): question is Question {
   const { noStore, onlyIfCached } = question.request.directives;
   return question.query.kind !== "streamed" && (!noStore || onlyIfCached);
 }

@@ -69,12 +69,10 @@ export function restartReasons(started: Config): (current: Config, next: Config)
     return [
       ...windows.map(
         (name) =>
-          `budget.${name}: a window longer than a day and than any until now: what was sent is not remembered for so long`,
+          `budget.${name}: the window is longer than a day and than all windows so far. Requests are not remembered that long.`,
       ),
       ...(next.cache.retentionMs > started.cache.retentionMs
-        ? [
-            "cache: answers would be kept for longer than purges are remembered since the start (cache.retention)",
-          ]
+        ? ["cache.retention: longer than at the start. Purges are not remembered that long."]
         : []),
     ];
   };

@@ -7,6 +7,7 @@ const COMMANDS = {
   demo: "./cli/demo.ts",
   sandbox: "./sandbox/main.ts",
   "config-check": "./cli/config-check.ts",
+  "adopt-data": "./cli/adopt-data.ts",
   "health-check": "./cli/health-check.ts",
 };
 

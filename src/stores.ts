@@ -1,3 +1,6 @@
+/**
+ * Opens the store that the settings name, the ledger in it, and the limits of the budgets that live there.
+ */
 import type { Allowance } from "./ratelimit/allowance.ts";
 import type { Terms } from "./ratelimit/arbiter.ts";
 import type { LedgerReader } from "./usage/ledger.ts";
@@ -19,8 +22,9 @@ import type { Metrics } from "./telemetry/metrics.ts";
 import type { Clock } from "./process/clock.ts";
 import { type Config, ConfigError } from "./config/config.ts";
 import { DatabaseInUse } from "./sqlite/database.ts";
+import { DataOfAnotherAccount } from "./sqlite/owner.ts";
 import type { Random } from "./process/random.ts";
-import { NAMESPACE } from "./query/key.ts";
+import { identityOf, redisNamespaces } from "./identity.ts";
 
 export interface OpenBackendOptions {
   readonly config: Config;
@@ -32,21 +36,21 @@ export interface OpenBackendOptions {
   readonly onFailed: (key: string, problem: Problem) => void;
 }
 
-/** What stands behind the memory of this process. */
+/** The store behind the memory of this process. */
 export interface OpenedBackend {
-  /** Absent: memory only. */
+  /** `undefined`: memory only. */
   readonly backend: Backend | undefined;
-  /** Absent: there are no other replicas. */
+  /** `undefined`: there are no other replicas. */
   readonly claims: Claims | undefined;
-  /** The budget of an origin; to be asked for once each. */
+  /** Creates the limits of an origin's budget. Called once per origin. */
   readonly allowanceOf: (origin: OriginName, terms: Terms) => Allowance;
-  /** What was sent, to all origins, by all replicas. */
+  /** The upstream calls of all replicas to all origins. */
   readonly ledger: LedgerReader;
-  /** Writes down what is not yet, and closes what is open. Never rejects. */
+  /** Writes what is not written yet, and closes the connections and files. Never rejects. */
   readonly close: () => Promise<void>;
 }
 
-/** @returns Redis where it is set, else SQLite where there is a directory, else nothing: memory only */
+/** Opens Redis if it is set, else SQLite if `DATA_DIR` is set, else only memory. */
 export function openBackend(options: OpenBackendOptions): OpenedBackend {
   const { redis, dataDir } = options.config;
   if (redis !== null) return openShared(redis, options);
@@ -54,7 +58,7 @@ export function openBackend(options: OpenBackendOptions): OpenedBackend {
   return openAlone(sqlite, options);
 }
 
-/** Everything in this process, and in its file where there is one. */
+/** For a single process: the budgets are in memory, the ledger and the answers in the SQLite file if there is one. */
 function openAlone(
   sqlite: SqliteBackend | undefined,
   { config, clock, random, observer }: OpenBackendOptions,
@@ -77,13 +81,15 @@ function openAlone(
 
 function openShared(redis: NonNullable<Config["redis"]>, options: OpenBackendOptions): OpenedBackend {
   const { config, clock, random, observer, metrics } = options;
-  // Seen from the first scrape on, not from the first fault.
+  // The metric exists from the first scrape on, not only after the first fault.
   metrics.breakerState("redis", "closed");
   const replica = random.unique16();
+  const namespaces = redisNamespaces(identityOf(config.upstream), redis.keyPrefix);
+  const namespace = namespaces.cache;
   const service = createRedisService({
     connect: redis,
     clock,
-    namespace: NAMESPACE,
+    namespace,
     replica,
     commandTimeoutMs: redis.timeoutMs,
     probeIntervalMs: redis.probeIntervalMs,
@@ -93,6 +99,7 @@ function openShared(redis: NonNullable<Config["redis"]>, options: OpenBackendOpt
   });
   const backend = createRedisBackend({
     redis: service,
+    namespace,
     clock,
     replica,
     retentionMs: config.cache.retentionMs,
@@ -100,18 +107,18 @@ function openShared(redis: NonNullable<Config["redis"]>, options: OpenBackendOpt
   const claims = createRedisClaims({
     redis: service,
     clock,
-    namespace: NAMESPACE,
+    namespace,
     newHolder: random.unique16,
     onFailed: options.onFailed,
   });
   return {
     backend,
     claims,
-    ledger: createRedisLedger(service.run, NAMESPACE),
+    ledger: createRedisLedger(service.run, namespaces.budget),
     async close() {
       for (const part of [claims, backend, service]) part.close();
     },
-    allowanceOf: sharedAllowances(service, replica, options),
+    allowanceOf: sharedAllowances(service, replica, namespaces.budget, options),
   };
 }
 
@@ -119,6 +126,7 @@ function openShared(redis: NonNullable<Config["redis"]>, options: OpenBackendOpt
 function sharedAllowances(
   service: RedisService,
   replica: string,
+  namespace: string,
   { config, clock, observer }: OpenBackendOptions,
 ): OpenedBackend["allowanceOf"] {
   const { replicas, degradedShare, degradedForMs } = config.budget;
@@ -130,7 +138,7 @@ function sharedAllowances(
       shared: createRedisBudget({
         ...common,
         run: service.run,
-        namespace: NAMESPACE,
+        namespace,
         ledger: config.ledger,
       }),
       clock,
@@ -139,7 +147,7 @@ function sharedAllowances(
       report: observer.warn,
     });
     service.subscribe({
-      channels: [budgetKeys(NAMESPACE, origin).channel],
+      channels: [budgetKeys(namespace, origin).channel],
       onMessage(_channel, text) {
         const news = readNews(text);
         if (news !== undefined) allowance.hear(news);
@@ -156,6 +164,7 @@ function openSqlite(dataDir: string, options: OpenBackendOptions): SqliteBackend
   try {
     return createSqliteBackend({
       dataDir,
+      owner: identityOf(config.upstream),
       maxBytes: config.cache.maxDiskBytes,
       retentionMs: config.cache.retentionMs,
       clock,
@@ -163,11 +172,17 @@ function openSqlite(dataDir: string, options: OpenBackendOptions): SqliteBackend
       onOperation: timed("sqlite", metrics),
     });
   } catch (error) {
+    if (error instanceof DataOfAnotherAccount) throw new ConfigError([ANOTHER_ACCOUNT]);
     if (!(error instanceof DatabaseInUse)) throw error;
     const problem = `dataDir (DATA_DIR): ${error.message}: each gateway needs a directory of its own`;
     throw new ConfigError([problem]);
   }
 }
+
+const ANOTHER_ACCOUNT =
+  "dataDir (DATA_DIR): the directory holds the budget and the answers of another account (upstream.service or " +
+  "upstream.callerId). Set another directory, or run `npm run adopt-data` to count its calls against this account and " +
+  "drop its answers";
 
 function timed(tier: Tier, metrics: Metrics): (operation: StoreOperation, durationMs: number) => void {
   return (operation, durationMs) => metrics.storeOperation(tier, operation, durationMs);

@@ -1,6 +1,8 @@
 /**
- * What travels through the stages: the request as admitted, the question understood, the answer.
- * Closed unions name every way it can go, so that metrics and headers speak of the same things.
+ * The types that travel between the stages of a request, and the closed unions that logs, metrics and headers share.
+ *
+ * In order: the request, the query it asks, the upstream's answer, the cached entry, the answer to the caller, the wait for
+ * a permit, the claim among replicas, and the records for logs and metrics.
  */
 import type { IncomingHttpHeaders, ServerResponse } from "node:http";
 
@@ -13,18 +15,18 @@ import type { Route } from "./query/route.ts";
 /** A content coding the gateway can send (RFC 9110, section 8.4.1; zstd: RFC 8878). */
 export type ContentCoding = "identity" | "gzip" | "br" | "zstd";
 
-/** A request as the edge admitted it. Instants are epoch milliseconds. */
+/** A request as `admit` accepted it. Instants are epoch milliseconds. */
 export interface GatewayRequest {
   readonly id: string;
   readonly method: "GET" | "HEAD";
-  /** The app that asks, as registered, or `other`: safe as a label. */
+  /** The id of a registered app, or `other`, so it is safe as a metric label. */
   readonly app: string;
-  /** How urgent the app's requests are. */
+  /** The priority of the app's requests. */
   readonly priority: Priority;
-  /** Whether the app may have a fresh answer fetched anew. */
+  /** Whether the app may force a new fetch although the cached answer is fresh. */
   readonly mayForceRefresh: boolean;
   readonly route: Exclude<Route, { kind: "unknown" }>;
-  /** The query string, still percent-encoded and unread. */
+  /** The raw query string, still percent-encoded. */
   readonly search: string;
   readonly format: Format;
   readonly coding: ContentCoding;
@@ -32,31 +34,31 @@ export interface GatewayRequest {
   readonly ifModifiedSince: string | undefined;
   readonly directives: CallerDirectives;
   readonly receivedAt: number;
-  /** The caller has an answer, or a refusal, by then. */
+  /** The caller gets an answer or a refusal before this instant. */
   readonly deadlineAt: number;
   /** Aborted when the caller hangs up. */
   readonly gone: AbortSignal;
 }
 
-/** What a caller asks of the cache (RFC 9111, section 5.2.1). Milliseconds; `undefined`: nothing is asked. */
+/** The caller's `Cache-Control` (RFC 9111, section 5.2.1). Durations in milliseconds; `undefined`: not given. */
 export interface CallerDirectives {
-  /** To be streamed from the upstream, not kept. */
+  /** Pass the upstream's answer through without storing it. */
   readonly noStore: boolean;
-  /** No answer without asking the upstream. */
+  /** Do not answer without asking the upstream. */
   readonly noCache: boolean;
-  /** No answer that has to be fetched. */
+  /** Answer only from the cache. */
   readonly onlyIfCached: boolean;
-  /** The oldest answer accepted. */
+  /** The highest accepted age. */
   readonly maxAgeMs: number | undefined;
-  /** How long the answer is to be fresh yet. */
+  /** How long the answer must stay fresh. */
   readonly minFreshMs: number | undefined;
-  /** For how long it may have been stale; infinity: for any time. */
+  /** The highest accepted staleness; infinity accepts any. */
   readonly maxStaleMs: number | undefined;
-  /** For how long it may have been stale where there is no new one (RFC 5861, section 4). */
+  /** The highest accepted staleness if a new answer cannot be had (RFC 5861, section 4). */
   readonly staleIfErrorMs: number | undefined;
 }
 
-/** What a request without any asks for. */
+/** The directives of a request that has none. */
 export const NO_DIRECTIVES: CallerDirectives = {
   noStore: false,
   noCache: false,
@@ -67,102 +69,102 @@ export const NO_DIRECTIVES: CallerDirectives = {
   staleIfErrorMs: undefined,
 };
 
-/** A request whose meaning is known. */
+/** A request with its parsed query. */
 export interface Question<Q extends Query | StreamedQuery = Query> {
   readonly request: GatewayRequest;
   readonly query: Q;
-  /** Canonical text; for a streamed query its path. Safe to log and show. */
-  readonly text: string;
+  /** The canonical form of the query; for a streamed query, its path. Safe to log and to show. */
+  readonly canonicalQuery: string;
+  /** The cache key. */
   readonly key: string;
 }
 
-/** By what the upstream tells one version of an answer from another (RFC 9110, section 8.8); as it writes them. */
+/** The upstream's validators of an answer, as it writes them (RFC 9110, section 8.8). */
 export interface Validators {
   readonly etag: string | undefined;
   readonly lastModified: string | undefined;
 }
 
-/** What the upstream's headers say about caching its answer. Milliseconds; `undefined`: they say nothing. */
+/** What the upstream's headers say about caching an answer. Durations in milliseconds; `undefined`: not given. */
 export interface CachingHeaders {
   readonly mayStore: boolean;
-  /** How old the answer was when it came. */
+  /** The age of the answer when it arrived. */
   readonly ageMs: number;
-  /** How long it is fresh yet; below zero: for how long it has been stale. */
+  /** How long the answer stays fresh; if negative, how long it has been stale. */
   readonly freshForMs: number | undefined;
   readonly staleWhileRevalidateMs: number | undefined;
   readonly staleIfErrorMs: number | undefined;
 }
 
-/** What every answer of the upstream has. */
 interface FetchedHead {
   readonly validators: Validators;
   readonly caching: CachingHeaders;
 }
 
-/** A good body, or a 400 or 404 with the problem that says so. */
+/** A valid body, or a 400 or 404 with its problem as the body. */
 export interface FetchedAnswer extends FetchedHead {
   readonly status: 200 | 400 | 404;
-  /** Ids of the records in the body. */
+  /** The ids of the records in the body. */
   readonly recordIds: readonly string[];
   readonly contentType: string;
   readonly body: Buffer;
 }
 
-/** What is held has not changed (RFC 9110, section 15.4.5). */
+/** The cached answer is still current (RFC 9110, section 15.4.5). */
 export interface NotModified extends FetchedHead {
   readonly status: 304;
 }
 
-/** What an upstream call brought. */
+/** The result of an upstream call. */
 export type Fetched = FetchedAnswer | NotModified;
 
-/** How often an answer was seen to change. */
+/** How often an answer was seen to change. Older observations weigh less. */
 export interface ChangeRate {
-  /** The number of changes seen; older ones weigh less. */
+  /** The weighted number of changes. */
   readonly changes: number;
-  /** How long the answer was watched, in milliseconds; older time weighs less. */
+  /** The weighted time of observation, in milliseconds. */
   readonly watchedMs: number;
-  /** In shadow mode: until when it would be fresh if its lifetime followed its change rate. */
+  /** With `cache.adaptiveTtl: shadow`: until when the entry would be fresh if its lifetime followed its change rate. */
   readonly shadowUntil?: number;
 }
 
-/** A stored answer, or one that could have been. Instants are epoch milliseconds. */
+/** A cached answer, or one that could be cached. Instants are epoch milliseconds. */
 export interface Entry {
   readonly status: 200 | 400 | 404;
   readonly contentType: string;
-  /** The body in the codings it is held in, at least one; each further one is made once. */
+  /** The body in at least one coding. Other codings are made on demand and then kept. */
   readonly bodies: Readonly<Partial<Record<ContentCoding, Buffer>>>;
-  /** Length of the uncoded body. */
+  /** The length of the body without coding. */
   readonly bodyBytes: number;
-  /** Opaque part of the strong validator of the uncoded body (RFC 9110, section 8.8.3), without quotes. */
+  /** The strong entity tag of the body without coding (RFC 9110, section 8.8.3), without quotes. */
   readonly etag: string;
-  /** The upstream's own, to ask it whether the answer has changed. */
+  /** The upstream's own validators, for conditional requests. */
   readonly validators: Validators;
-  /** What the answer is about, for purging: `area:76`, `record:123`. */
+  /** What the answer contains, for purging: `area:76`, `record:123`. */
   readonly tags: readonly string[];
-  /** The last purge known when its fetch began: any later one that names it applies (src/cache/store/purges.ts). */
+  /** The latest purge when its fetch began. Later purges apply to the entry (src/cache/store/purges.ts). */
   readonly purgeEpoch: number;
-  /** When it was received, or last confirmed by the upstream. */
+  /** When the answer arrived, or when the upstream last confirmed it. */
   readonly storedAt: number;
-  /** When the upstream made it: what its age counts from. */
+  /** When the upstream made the answer. `Age` counts from here. */
   readonly bornAt: number;
-  /** How long it took to be fetched, in milliseconds. */
+  /** How long the fetch took, in milliseconds. */
   readonly fetchMs: number;
   readonly freshUntil: number;
-  /** The longest it may be given stale, by the upstream's own word. Milliseconds; absent: it says nothing. */
+  /** How long the upstream allows it to be served stale, in milliseconds; absent: not given. */
   readonly upstreamStale: {
     readonly whileRevalidateMs?: number | undefined;
     readonly ifErrorMs?: number | undefined;
   };
   readonly changeRate: ChangeRate;
-  /** After this it is of no use to anybody. */
+  /** After this instant the entry can be removed. */
   readonly keepUntil: number;
 }
 
-/** Why a good answer was not kept. */
+/** Why a usable answer was not stored. */
 export type WhyNotStored = "too-large" | "newer-stored" | "store-unavailable" | "upstream-no-store";
 
-/** The tiers entries are kept in; also the closed set of the metric label `tier`. */
+/** Where entries are stored; the closed set of the metric label `tier`. */
 export const TIERS = ["memory", "sqlite", "redis"] as const;
 export type Tier = (typeof TIERS)[number];
 
@@ -188,16 +190,20 @@ export const STORE_OPERATIONS = [
 export type StoreOperation = (typeof STORE_OPERATIONS)[number];
 
 /**
- * How the cache came by an answer (RFC 9211, sections 2.1 and 2.2). `stale`: a stale one, where no fresh was to
- * be had, or the caller accepted it; `updating`: a stale one, while it is refreshed.
+ * How the cache got an answer (RFC 9211, sections 2.1 and 2.2).
+ * - `hit`: it was cached and fresh.
+ * - `stale`: it was cached and stale; there was no fresh one, or the caller accepted it.
+ * - `updating`: it was cached and stale, and is refreshed in the background.
+ * - `miss`: the upstream was asked.
+ * - `collapsed`: it came from the upstream call of another request.
  */
 const CACHE_OUTCOMES = ["hit", "stale", "updating", "miss", "collapsed"] as const;
 type CacheOutcome = (typeof CACHE_OUTCOMES)[number];
 
-/** Why the upstream was asked (RFC 9211, section 2.2): nothing was held, it was stale, the caller wanted newer. */
+/** Why the upstream was asked (RFC 9211, section 2.2): not cached, stale, or the caller wanted a newer answer. */
 export type Forwarded = "miss" | "stale" | "request";
 
-/** Why a caller gets what is held although it, or the rules, would have liked something newer. */
+/** Why a caller gets the cached answer although a newer one was wanted. */
 export type ServeNote =
   | "stale-while-revalidate"
   | "max-stale"
@@ -205,51 +211,51 @@ export type ServeNote =
   | "refreshed-recently"
   | ProblemCode;
 
-/** What becomes of a request: a cache outcome, or that the cache had no part in it. */
+/** How a request ended: a cache outcome, or one without the cache. */
 export const OUTCOMES = [...CACHE_OUTCOMES, "bypass", "refused", "failed", "abandoned"] as const;
 export type Outcome = (typeof OUTCOMES)[number];
 
-/** An answer from the cache stage. */
+/** The answer of the cache stage. */
 export interface Answer {
   readonly entry: Entry;
   readonly outcome: CacheOutcome;
-  /** Where it was found, if it was. */
+  /** Where it was found, if it was cached. */
   readonly tier: Tier | undefined;
   readonly stored: true | WhyNotStored;
-  /** Why the upstream was asked, where it was. */
+  /** Why the upstream was asked, if it was. */
   readonly forwarded: Forwarded | undefined;
-  /** The status the upstream answered with, where that is not the entry's own: 304. */
+  /** The upstream's status if it differs from the entry's, which means 304. */
   readonly forwardedStatus?: number | undefined;
-  /** Why it is not newer; a problem's code: what it takes the place of. */
+  /** Why it is not newer. A problem's code means that the caller would otherwise have got that problem. */
   readonly note: ServeNote | undefined;
 }
 
-/** One who waits for an upstream call: whose request it is, until when, whether still, and how urgently. */
+/** A request that waits for an upstream call: its app, deadline and priority, and whether the caller hung up. */
 export interface Waiter extends Pick<GatewayRequest, "app" | "deadlineAt" | "gone" | "priority"> {
-  /** Until when it waits for a place, where it does not do so until its deadline. Epoch milliseconds. */
+  /** Until when it waits in the queue, if that is earlier than its deadline. Epoch milliseconds. */
   readonly placeBy?: number;
 }
 
-/** Refuses one who has waited in vain; `undefined`: the call is not in the queue any more. */
+/** Returns why a waiter is refused at its deadline; `undefined`: the call has left the queue. */
 export type RefuseLate = (waiter: Pick<Waiter, "app" | "priority">) => Problem | undefined;
 
-/** Who waits for an upstream call, as far as the queue in front of it needs to know. */
+/** The waiters of an upstream call, as far as the queue needs to know them. */
 export interface Waiting {
-  /** Aborted when nobody waits any more: a queued call is then withdrawn and spends nothing. */
+  /** Aborted when nobody waits any more. A queued call is then withdrawn and costs nothing. */
   readonly abandoned: AbortSignal;
-  /** Epoch milliseconds: when the last one who waits gives up, as long as nothing is sent. */
+  /** When the last waiter gives up, unless the call is sent before. Epoch milliseconds. */
   readonly deadlineAt: () => number;
-  /** That of the most urgent one who waits, or waited. */
+  /** The priority of the most urgent waiter so far. */
   readonly priority: () => Priority;
   /** The apps that wait now, the longest waiting first; each may pay. */
   readonly apps: () => readonly string[];
   /** Calls back when `priority` becomes more urgent, or `apps` changes while somebody waits. */
   readonly onChange: (listen: () => void) => void;
-  /** The call is in the queue from now on: one of several whose own deadline passes there is refused by this, once. */
+  /** The call is queued now. A waiter whose deadline passes in the queue is refused by this, once. */
   readonly inQueue: (refuseLate: RefuseLate) => void;
 }
 
-/** Whose turn comes first: callers' own requests, then those of background apps, then work nobody waits for. */
+/** Most urgent first: requests of callers, requests of background apps, then work that nobody waits for. */
 export const PRIORITIES = ["interactive", "background", "refresh", "prefetch"] as const;
 export type Priority = (typeof PRIORITIES)[number];
 
@@ -262,54 +268,69 @@ export const OTHER_APP = "other";
 export const REFUSAL_REASONS = ["budget", "share", "per-day", "cool-off", "deadline"] as const;
 export type RefusalReason = (typeof REFUSAL_REASONS)[number];
 
-/** What an app has of one window of a budget. Numbers may have fractions; whoever shows them rounds. */
+/** An app's share of one window of a budget. Numbers may have fractions; round them where they are shown. */
 export interface ShareOfWindow {
-  /** As written in the settings, e.g. `1m`; or `per-day`, an app's own limit. */
+  /** The window as in the settings, e.g. `1m`, or `per-day` for the app's own daily limit. */
   readonly name: string;
   /** Requests. */
   readonly limit: number;
   readonly windowSeconds: number;
-  /** Requests that may go now. */
+  /** How many requests may be sent now. */
   readonly remaining: number;
-  /** Until more may go than now. */
+  /** How long until more requests may be sent. */
   readonly resetSeconds: number;
 }
 
-/** What is wanted of the upstream, as far as the budget needs to know. */
-export interface Order {
-  /** The app that started it: it pays, unless the turn of another one that waits for it comes first. */
+/** A request to the upstream that needs a permit. */
+export interface UpstreamRequest {
+  /** The app that started it. This app pays, unless another waiting app gets its turn first. */
   readonly app: string;
   readonly cause: Cause;
   readonly resource: Resource;
-  /** Canonical text of the query; the ledger keeps a hash of it. */
-  readonly text: string;
+  /** The canonical query. The ledger stores only a hash of it. */
+  readonly query: string;
   readonly waiting: Waiting;
 }
 
-/** Why the upstream is to be left alone for a while. */
+/** The state of a circuit breaker. `half-open`: one call tests whether the service is back. */
+export type CircuitState = "closed" | "half-open" | "open";
+
+/** How long a request would wait for a permit. Nothing is spent to find out. */
+export interface PredictedWait {
+  readonly waitMs: number;
+  /** The reason for the wait. */
+  readonly why: string;
+  /** The code of the problem with which it would be refused, if it would be. */
+  readonly refusal: string | undefined;
+}
+
+/** Why no requests are sent to the upstream for a while. */
 export type SlowDownCause = "too-many-requests" | "unavailable" | "unreachable";
 
-/** How a send ended. Durations in milliseconds from the departure. */
+/** How a request to the upstream ended. Durations in milliseconds, counted from its sending. */
 export interface SendEnd {
-  /** HTTP status, or the kind of failure where there was none. */
+  /** The HTTP status, or the kind of failure. */
   readonly status: number | UpstreamFaultKind;
-  /** By then it had reached the upstream, or never would: the head of the answer was here, or it had failed. */
+  /** When the head of the answer arrived or the request failed. The request reached the upstream before that, or never. */
   readonly arrivedAfterMs: number;
   readonly durationMs: number;
-  /** What the upstream said, or showed, of its state. */
+  /** A sign that the upstream needs a pause. */
   readonly slowDown?: {
     readonly cause: SlowDownCause;
-    /** For how long, where it said so. */
+    /** The length of the pause, if the upstream named one. */
     readonly forMs: number | undefined;
   };
 }
 
 /**
- * Runs a job when its turn has come. Rejects, without running it, with `temporary-reduced-capacity`,
- * `quota-exceeded` or `upstream-unavailable` where the turn cannot come before the deadline, or has not come by
- * it all the same. The job says how its send ended.
+ * Runs a job as soon as the budget permits the request. The job must report how the request ended. Rejects without running
+ * the job if no permit will come before the deadline, or has not come by then: with `temporary-reduced-capacity`,
+ * `quota-exceeded` or `upstream-unavailable`.
  */
-export type Throttled = <T>(order: Order, job: (ended: (end: SendEnd) => void) => Promise<T>) => Promise<T>;
+export type Throttled = <T>(
+  request: UpstreamRequest,
+  job: (ended: (end: SendEnd) => void) => Promise<T>,
+) => Promise<T>;
 
 /** What a flight brought, and how. */
 export interface FlightResult<T> {
@@ -338,18 +359,23 @@ export interface Claims {
   readonly claim: (key: string) => Promise<Claim>;
 }
 
-/** Where an answer that is not kept goes: its head through `start`, its body into `response`. */
+/** The destination of an answer that is not cached. */
 export interface StreamSink {
   readonly response: ServerResponse;
-  /** Sends the response's head, given the upstream's headers. */
+  /** Sets the status and headers of the response from the upstream's headers. */
   readonly start: (headers: IncomingHttpHeaders) => void;
-  /** Told of each piece of the body, in bytes. */
+  /** Reports the bytes of the body. */
   readonly passed: (bytes: number) => void;
 }
 
 /**
- * Why an upstream call was made; the closed set of the metric label `cause`. `refresh`: in the background, for
- * an answer that was asked for; `forced`: because a caller asked for a newer one; `warm`: to keep it warm.
+ * Why an upstream call was made; the closed set of the metric label `cause`.
+ * - `miss`: the answer was not cached, or not fresh.
+ * - `retry`: the first attempt failed.
+ * - `bypass`: the answer is passed through, not cached.
+ * - `refresh`: a stale or popular answer is refreshed in the background.
+ * - `forced`: a caller asked for a newer answer.
+ * - `warm`: the warm list asks for it.
  */
 export const CAUSES = ["miss", "retry", "bypass", "refresh", "forced", "warm"] as const;
 export type Cause = (typeof CAUSES)[number];
@@ -357,17 +383,18 @@ export type Cause = (typeof CAUSES)[number];
 /** One upstream call, for the log and the metrics. Durations in milliseconds. */
 export interface UpstreamCallRecord {
   readonly resource: Resource;
-  readonly text: string;
+  /** The canonical query. */
+  readonly query: string;
   readonly cause: Cause;
-  /** HTTP status, or the kind of failure where there was none. */
+  /** The HTTP status, or the kind of failure. */
   readonly status: number | UpstreamFaultKind;
   readonly durationMs: number;
   readonly bytes: number;
-  /** For the log alone: never holds a signed URL. */
+  /** Why it failed, for the log only. It never contains a signed URL. */
   readonly note?: string;
 }
 
-/** How an upstream call can fail without a usable answer. */
+/** The ways in which an upstream call can fail without a complete answer. */
 export const UPSTREAM_FAULTS = [
   "connect-timeout",
   "header-timeout",
@@ -383,29 +410,33 @@ export const UPSTREAM_FAULTS = [
 ] as const;
 export type UpstreamFaultKind = (typeof UPSTREAM_FAULTS)[number];
 
-/** One request of a caller, for the log and the metrics. */
+/** One caller's request, for the log and the metrics. */
 export interface RequestRecord {
   readonly id: string;
   readonly app: string;
   readonly method: string;
   readonly resource: Resource | "none";
-  readonly text: string | undefined;
+  /** The canonical query, if it was understood. */
+  readonly query: string | undefined;
   readonly status: number;
   readonly outcome: Outcome;
-  /** Where a hit was found. */
+  /** Where the answer was found, if it was cached. */
   readonly tier: Tier | undefined;
+  /** The code of the problem that was sent, if any. */
   readonly problem: string | undefined;
   readonly durationMs: number;
   readonly bytes: number;
 }
 
-/** What fetching brought where something was held before. */
+/** The result of fetching an answer that was cached already. */
 export const CHANGES = ["changed", "unchanged", "not-modified"] as const;
 export type Change = (typeof CHANGES)[number];
 
 /**
- * What a refresh would have been if lifetimes followed how fast answers change: `saved`: it would not have been
- * made, and rightly so; `outdated`: likewise, but the answer had changed; `extra`: there would have been one before.
+ * How a refresh would differ if lifetimes followed the change rate (`cache.adaptiveTtl: shadow`).
+ * - `saved`: it would not have been made, and the answer had not changed.
+ * - `outdated`: it would not have been made, but the answer had changed.
+ * - `extra`: another refresh would have been made before it.
  */
 export const SHADOW_EFFECTS = ["saved", "outdated", "extra"] as const;
 export type ShadowEffect = (typeof SHADOW_EFFECTS)[number];
@@ -417,18 +448,18 @@ export interface RefreshRecord {
   readonly shadow: ShadowEffect | undefined;
 }
 
-/** How a refresh ended; `skipped`: it was not tried, because another was under way. */
+/** How a refresh ended. `skipped`: another one was in progress. */
 export const REFRESH_ENDS = ["refreshed", "refused", "failed", "skipped"] as const;
 export type RefreshEnd = (typeof REFRESH_ENDS)[number];
 
-/** Who watches: handed to the stages, so that none of them knows how it is written down. */
+/** Receives everything worth logging or counting. The stages get it passed in and do not know the log or the metrics. */
 export interface Observer {
   readonly request: (record: RequestRecord) => void;
   readonly upstreamCall: (record: UpstreamCallRecord) => void;
   readonly refreshed: (record: RefreshRecord) => void;
-  /** An answer that is kept warm was due. */
+  /** An answer on the warm list was due for a refresh. */
   readonly warmed: (resource: Resource, end: RefreshEnd) => void;
-  /** Something an operator should look at; `fields` never hold a secret. */
+  /** Log messages for operators. `fields` must not contain a secret. */
   readonly info: (message: string, fields: Readonly<Record<string, unknown>>) => void;
   readonly warn: (message: string, fields: Readonly<Record<string, unknown>>) => void;
   readonly error: (message: string, fields: Readonly<Record<string, unknown>>) => void;

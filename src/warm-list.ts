@@ -1,9 +1,9 @@
 /**
- * The list of URLs to keep warm: from the file to questions, with every mistake named.
+ * Reads the list of URLs to keep warm (`warm.file`), and understands each URL like a caller's. Reports every mistake.
  */
 import type { WarmItem } from "./cache/warm.ts";
 import { meaningOf } from "./http/understand.ts";
-import { type GatewayRequest, NO_DIRECTIVES } from "./types.ts";
+import { type GatewayRequest, NO_DIRECTIVES, OTHER_APP } from "./types.ts";
 import { Problem } from "./errors.ts";
 import type { ReadableSettings } from "./config/schema.ts";
 import type { SettingChange } from "./config/live.ts";
@@ -24,8 +24,8 @@ export interface WarmList {
 export type ReadWarmItems = (settings: ReadableSettings) => WarmList;
 
 /**
- * If a setting that the check needs is itself wrong, the list is checked only as far as the other settings allow. The
- * list is not blamed for a mistake in the settings.
+ * A setting that the check needs may itself be wrong. Then the check is skipped where it needs that setting, and the list
+ * is not blamed.
  */
 export function createReadWarmItems(readFile: (path: string) => string): ReadWarmItems {
   return function readWarmItems({ warm, apps, upstream, query }) {
@@ -33,7 +33,7 @@ export function createReadWarmItems(readFile: (path: string) => string): ReadWar
     const { urls, problems } = readWarmList(warm.file === "" ? null : warm.file, readFile);
     const known = apps?.map((app): string | undefined => app?.id);
     const isApp = (id: string): boolean =>
-      id === "other" || known === undefined || known.includes(undefined) || known.includes(id);
+      id === OTHER_APP || known === undefined || known.includes(undefined) || known.includes(id);
     const understand = createUnderstandUrl(upstream, query);
     const items: WarmItem[] = [];
     const faults = [...problems];
@@ -72,7 +72,7 @@ function describedByAnswer(items: readonly WarmItem[]): Map<string, string> {
   const described = new Map<string, string>();
   for (const { question, everyMs } of items) {
     const { format, app } = question.request;
-    const answer = `${format}:${question.text}`;
+    const answer = `${format}:${question.canonicalQuery}`;
     const how = JSON.stringify({ every: everyMs === null ? null : formatDuration(everyMs), app });
     const others = described.get(answer);
     described.set(answer, others === undefined ? how : `${others}, ${how}`);
@@ -119,8 +119,10 @@ function understand(
     gone: new AbortController().signal,
   };
   try {
-    const { query, text, key } = meaningOf(request, parse);
-    return query.kind === "streamed" ? "answers of this URL are never cached" : { request, query, text, key };
+    const { query, canonicalQuery, key } = meaningOf(request, parse);
+    return query.kind === "streamed"
+      ? "answers of this URL are never cached"
+      : { request, query, canonicalQuery, key };
   } catch (error) {
     if (!(error instanceof Problem)) throw error;
     const { errors = [] } = error.details;

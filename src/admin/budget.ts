@@ -1,12 +1,12 @@
 /**
- * The operators' view of the budget: how it stands, and what a request would cost now.
+ * `GET /budget`: the state of the budgets. `GET /quote`: what a request would cost now.
  */
 import express, { type Router } from "express";
 
 import type { Resource } from "../interface/resources.ts";
 import type { Inspect, Inspection } from "../cache/inspect.ts";
-import { OTHER_APP } from "../types.ts";
-import { readOnly } from "./methods.ts";
+import { OTHER_APP, type PredictedWait } from "../types.ts";
+import { readOnly } from "./guard.ts";
 import {
   askedFor,
   formatOf,
@@ -16,26 +16,16 @@ import {
   type Understanding,
 } from "./parameters.ts";
 
-/** How long a request would wait for a permit. Nothing is spent to find out. */
-export interface Expectation {
-  readonly waitMs: number;
-  /** The reason for the wait. */
-  readonly why: string;
-  /** The code of the problem with which it would be refused; `undefined`: it would not. */
-  readonly refusal: string | undefined;
-}
-
 export interface AdminBudgetOptions extends Understanding {
-  /** How the budgets stand. */
+  /** @returns the state of the budgets, as JSON shows it */
   readonly budget: () => object;
   readonly inspect: Inspect;
-  /** What an app's request for a resource would wait; nothing is spent. */
-  readonly expect: (app: string, resource: Resource) => Expectation;
-  /** Ids of the registered apps; a request of any other is of `other`. */
+  /** Predicts the wait of an app's request for a resource, without spending anything. */
+  readonly expect: (app: string, resource: Resource) => PredictedWait;
+  /** The ids of the registered apps. All other apps count as `other`. */
   readonly apps: () => ReadonlySet<string>;
 }
 
-/** @returns `GET /budget` and `GET /quote` */
 export function createAdminBudget(options: AdminBudgetOptions): Router {
   const router = express.Router();
   router
@@ -46,20 +36,24 @@ export function createAdminBudget(options: AdminBudgetOptions): Router {
     .route("/quote")
     .get(async (request, response) => {
       parametersOf(request, ["url", "app", "format"]);
-      const { text, key, query } = askedFor(parameter(request, "url"), formatOf(request), options);
+      const { canonicalQuery, key, query } = askedFor(parameter(request, "url"), formatOf(request), options);
       const named = optionalParameter(request, "app");
       const app = named !== undefined && options.apps().has(named) ? named : OTHER_APP;
       const inspection = await options.inspect(query, key);
-      response.json({ query: text, app, ...quoteOf(inspection, options.expect(app, query.resource)) });
+      const expectation = options.expect(app, query.resource);
+      response.json({ query: canonicalQuery, app, ...quoteOf(inspection, expectation) });
     })
     .all(readOnly);
   return router;
 }
 
-function quoteOf({ next, why, entry }: Inspection, { waitMs, why: waitsFor, refusal }: Expectation): object {
+function quoteOf(
+  { next, why, entry }: Inspection,
+  { waitMs, why: waitsFor, refusal }: PredictedWait,
+): object {
   const cached = { cached: next !== "fetch", why, ageSeconds: entry?.ageSeconds ?? null };
   if (next === "hit") return { ...cached, upstreamCalls: 0, predictedWaitMs: 0, refusal: null };
-  // Nobody waits for the refresh, which is made if there is a place for it.
+  // Nobody waits for the background refresh.
   if (next === "update") return { ...cached, upstreamCalls: 1, predictedWaitMs: 0, refusal: null };
   return {
     ...cached,

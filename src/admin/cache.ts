@@ -1,5 +1,5 @@
 /**
- * The operators' view of the cache: what is known of a URL, and purging.
+ * `GET /cache/entry`: what the cache knows of a URL. `GET /cache/warm`: the warm list. `POST /cache/purge`: purging.
  */
 import express, { type Request, type Response, type Router } from "express";
 
@@ -7,26 +7,25 @@ import { SEARCH_RESOURCES } from "../interface/resources.ts";
 import { NAMESPACE } from "../query/key.ts";
 import type { Inspect } from "../cache/inspect.ts";
 import type { PurgeScope } from "../cache/store/purges.ts";
-import { postOnly, readOnly } from "./methods.ts";
+import { postOnly, readOnly } from "./guard.ts";
 import { askedFor, formatOf, mistake, parameter, parametersOf, type Understanding } from "./parameters.ts";
 
 export interface AdminCacheOptions extends Understanding {
   readonly inspect: Inspect;
-  /** How what is kept warm stands. */
+  /** @returns the state of the warm list */
   readonly warm: () => readonly object[];
-  /** Rejects with `store-unavailable` where it cannot reach every replica. */
+  /** Rejects with `StoreUnavailable` if it cannot reach every replica. */
   readonly purge: (scope: PurgeScope, hard: boolean) => Promise<{ readonly epoch: number }>;
 }
 
-/** @returns `GET /cache/entry`, `GET /cache/warm` and `POST /cache/purge` */
 export function createAdminCache(options: AdminCacheOptions): Router {
   const router = express.Router();
   router
     .route("/cache/entry")
     .get(async (request, response) => {
       parametersOf(request, ["url", "format"]);
-      const { text, key, query } = askedFor(parameter(request, "url"), formatOf(request), options);
-      response.json({ query: text, ...(await options.inspect(query, key)) });
+      const { canonicalQuery, key, query } = askedFor(parameter(request, "url"), formatOf(request), options);
+      response.json({ query: canonicalQuery, ...(await options.inspect(query, key)) });
     })
     .all(readOnly);
   router
@@ -55,10 +54,10 @@ async function purge(request: Request, response: Response, options: AdminCacheOp
 
 const NAMES = ["url", "format", "key", "resource", "tag", "all", "hard"];
 const RESOURCES: readonly string[] = [...SEARCH_RESOURCES, "images"];
-/** What is behind the namespace in an answer's key (src/query/key.ts). */
+/** The part of an answer's key behind the namespace (src/query/key.ts). */
 const ANSWER = /^\{(?:json|v2|jpeg):.+\}$/;
 
-/** Every scope a body names; a proper one names just one. */
+/** @returns every scope that the body names. A valid body names exactly one. */
 function scopesIn(body: object, options: AdminCacheOptions): PurgeScope[] {
   const unknown = Object.keys(body).find((name) => !NAMES.includes(name));
   if (unknown !== undefined) {
@@ -89,7 +88,7 @@ function scopesIn(body: object, options: AdminCacheOptions): PurgeScope[] {
   return scopes;
 }
 
-/** @throws {Problem} where it is the key of no answer: it would purge nothing, and say that it has */
+/** @throws {Problem} if no answer can have the key. Such a purge would report success and purge nothing. */
 function ownKey(key: string): string {
   if (key.startsWith(NAMESPACE) && ANSWER.test(key.slice(NAMESPACE.length))) return key;
   throw mistake(

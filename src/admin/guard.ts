@@ -1,6 +1,6 @@
 /**
- * Who may use the admin port: whoever has the token, where there is one; and in any case no web page of somebody
- * else's, which a browser on this machine or in this network may be made to send requests for.
+ * Which requests the admin port accepts: those with the token, if there is one; none that a foreign web page makes a
+ * browser send; and only the methods that a path has.
  */
 import { createHash, timingSafeEqual } from "node:crypto";
 import type { IncomingMessage } from "node:http";
@@ -8,32 +8,33 @@ import type { IncomingMessage } from "node:http";
 import type { RequestHandler } from "express";
 
 import { Problem } from "../errors.ts";
-import { seldom } from "../http/seldom.ts";
+import { atMostEvery, type Clock } from "../process/clock.ts";
+import type { Observer } from "../types.ts";
 
 export interface AdminGuardOptions {
-  /** `undefined`: everybody may who can connect. */
+  /** `undefined`: everybody who can connect may use the port. */
   readonly token: string | undefined;
-  readonly now: () => number;
-  readonly warn: (message: string, fields: Readonly<Record<string, unknown>>) => void;
+  readonly now: Clock["now"];
+  readonly warn: Observer["warn"];
 }
 
 const WARN_EVERY_MS = 60_000;
-/** RFC 6750, section 2.1; the scheme's name in any case (RFC 9110, section 11.1). */
+/** RFC 6750, section 2.1. The name of the scheme ignores case (RFC 9110, section 11.1). */
 const BEARER = /^Bearer +([A-Za-z0-9._~+/-]+=*)$/i;
 const CHALLENGE = 'Bearer realm="property-gateway"';
 
-/** @returns what lets nobody past without the token */
+/** @returns the handler that refuses requests without the token */
 export function createTokenGuard({ token, now, warn }: AdminGuardOptions): RequestHandler {
   if (token === undefined) return (_request, _response, next) => next();
   const expected = digest(token);
-  const tellOfWrong = seldom(WARN_EVERY_MS, now, (times) =>
+  const warnOfWrongToken = atMostEvery(WARN_EVERY_MS, now, (times) =>
     warn("The admin port was asked with a wrong token.", { times }),
   );
   return ({ headers: { authorization } }, _response, next) => {
     const given = BEARER.exec(authorization ?? "")?.[1];
-    // Digests are of one length, and tell nothing of how far the texts agree.
+    // Digests have one length, and do not show how much of the token is right.
     if (given !== undefined && timingSafeEqual(digest(given), expected)) return next();
-    if (authorization !== undefined) tellOfWrong();
+    if (authorization !== undefined) warnOfWrongToken();
     const challenge = authorization === undefined ? CHALLENGE : `${CHALLENGE}, error="invalid_token"`;
     throw new Problem("admin-token-required", { headers: { "WWW-Authenticate": challenge } });
   };
@@ -44,29 +45,46 @@ function digest(text: string): Buffer {
 }
 
 /**
- * @param ownMachineOnly whether the port is open to this machine only, with no token: then a request for any other
- *   host is one of a web page whose name was made to lead here (DNS rebinding)
- * @returns what refuses the requests of foreign web pages
+ * @param ownMachineOnly whether the port is open to this machine only and has no token. Then a request for another host
+ *   comes from a web page whose name was pointed to this machine (DNS rebinding).
+ * @returns the handler that refuses the requests of foreign web pages
  */
 export function createPageGuard(ownMachineOnly: boolean): RequestHandler {
   return (request, _response, next) => {
-    if (isOfForeignPage(request) || (ownMachineOnly && !isOwnMachine(request.headers.host))) {
+    if (isFromForeignPage(request) || (ownMachineOnly && !isOwnMachine(request.headers.host))) {
       throw new Problem("foreign-page");
     }
     next();
   };
 }
 
-/** A browser says in `Origin` whose page it asks for, whenever it is another's (Fetch standard). */
-function isOfForeignPage({ headers: { origin, host = "" } }: IncomingMessage): boolean {
+/** Browsers send `Origin` with every request of a page from another site (Fetch standard). */
+function isFromForeignPage({ headers: { origin, host = "" } }: IncomingMessage): boolean {
   return origin !== undefined && URL.parse(origin)?.host !== URL.parse(`http://${host}`)?.host;
 }
 
 const OWN_MACHINE = /^(?:localhost|127(?:\.\d{1,3}){3}|\[::1\])(?::\d*)?$/i;
 
-/** @param host a name or address, with or without a port; HTTP/1.0 may leave it out, which no browser speaks */
+/** @param host a name or address with an optional port. Only HTTP/1.0 may omit it, which no browser speaks. */
 export function isOwnMachine(host: string | undefined): boolean {
   return (
     host === undefined || OWN_MACHINE.test(host.includes("::") && !host.startsWith("[") ? `[${host}]` : host)
   );
+}
+
+/** Refuses all methods but GET and HEAD: the last handler of a path that shows something. */
+export const readOnly: RequestHandler = () =>
+  refuseMethod("GET, HEAD", "Use GET or HEAD. This path is read-only.");
+
+/** Refuses all methods but POST: the last handler of a path that changes something. */
+export const postOnly: RequestHandler = () =>
+  refuseMethod("POST", "Use POST. This path changes something and has nothing to read.");
+
+/** A 405 names the allowed methods (RFC 9110, section 15.5.6). */
+function refuseMethod(allow: string, remedy: string): never {
+  throw new Problem("method-not-allowed", {
+    detail: `This path takes ${allow.replace(",", " and")} only.`,
+    remedy,
+    headers: { Allow: allow },
+  });
 }

@@ -1,23 +1,25 @@
-/** What requests on the admin port name: parameters, and URLs of the callers' port. */
+/**
+ * Reads the query parameters of admin requests. Their values are words, instants, or URLs of the callers' port.
+ */
 import type { Request } from "express";
 
 import { Problem } from "../errors.ts";
+import { meaningOf } from "../http/understand.ts";
 import type { Format } from "../interface/media-types.ts";
 import type { ParseOptions } from "../query/parse.ts";
 import type { Query } from "../query/query.ts";
 import type { Route } from "../query/route.ts";
 import { splitTarget } from "../query/wire.ts";
-import { meaningOf } from "../http/understand.ts";
 
-/** What an operator is told who has asked wrongly. */
+/** @returns the problem of a malformed admin request */
 export function mistake(detail: string): Problem {
   return new Problem("invalid-admin-request", { detail });
 }
 
 /**
- * @returns the parameters of a request
- * @throws {Problem} `invalid-admin-request` where one is not known, or is there twice: what is silently ignored is
- *   believed to work
+ * Reads all parameters of a request.
+ * @throws {Problem} `invalid-admin-request` if one is unknown or repeated. If it were ignored, the operator would believe
+ *   that it works.
  */
 export function parametersOf({ url }: Request, names: readonly string[]): ReadonlyMap<string, string> {
   const parameters = new Map<string, string>();
@@ -33,12 +35,12 @@ export function parametersOf({ url }: Request, names: readonly string[]): Readon
   return parameters;
 }
 
-/** @returns a parameter's value, `undefined` where it is absent or empty */
+/** @returns the value of a parameter, `undefined` if it is absent or empty */
 export function optionalParameter(request: Request, name: string): string | undefined {
   return new URL(request.url, "http://admin").searchParams.get(name) || undefined;
 }
 
-/** @throws {Problem} `invalid-admin-request` where it is absent */
+/** @throws {Problem} `invalid-admin-request` if the parameter is absent */
 export function parameter(request: Request, name: string): string {
   const value = optionalParameter(request, name);
   if (value === undefined) {
@@ -47,33 +49,81 @@ export function parameter(request: Request, name: string): string {
   return value;
 }
 
-/** `format=v2` asks for answers frozen to version 2; they have entries of their own. */
+/** `format=v2` means the answers in version 2, which are cached separately. */
 export function formatOf(request: Request): "json" | "v2" {
   return optionalParameter(request, "format") === "v2" ? "v2" : "json";
 }
 
+/** What it takes to understand a URL of the callers' port. */
 export interface Understanding {
   readonly route: (path: string) => Route;
   readonly parse: ParseOptions;
 }
 
 /**
- * @returns what a URL of the callers' port asks for
- * @throws {Problem} `invalid-query` where it has a mistake, `invalid-admin-request` where nothing at it is
- *   ever kept
+ * Understands a URL of the callers' port.
+ * @throws {Problem} `invalid-query` if the URL has a mistake, `invalid-admin-request` if its answers are never cached
  */
 export function askedFor(
   url: string,
   jsonFormat: Format,
   { route, parse }: Understanding,
-): { text: string; key: string; query: Query } {
+): { canonicalQuery: string; key: string; query: Query } {
   const { path, search } = splitTarget(url);
   const to = route(path);
   if (to.kind === "unknown" || to.kind === "streamed") {
     throw mistake("Answers at this URL are never cached.");
   }
   const format = to.kind === "image" ? "jpeg" : jsonFormat;
-  const { text, key, query } = meaningOf({ route: to, search, format }, parse);
+  const { canonicalQuery, key, query } = meaningOf({ route: to, search, format }, parse);
   if (query.kind === "streamed") throw new Problem("internal-error");
-  return { text, key, query };
+  return { canonicalQuery, key, query };
+}
+
+const MS_PER_UNIT: Readonly<Record<string, number>> = {
+  s: 1_000,
+  m: 60_000,
+  h: 3_600_000,
+  d: 86_400_000,
+};
+
+/** An instant before now. */
+const AGO = /^-(\d{1,9})([smhd])$/;
+/** Not of every length, because `2026` and `20261121` are no epoch seconds. */
+const EPOCH_SECONDS = /^(?:0|\d{9,11})$/;
+/** ISO 8601 and RFC 3339: a day, or an instant with its offset. */
+const DAY = /^\d{4}-\d{2}-\d{2}$/;
+const INSTANT = /^(\d{4}-\d{2}-\d{2})T\d{2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?(?:Z|[+-]\d{2}:\d{2})$/;
+
+/** The forms that `parseInstant` reads, for error messages. */
+export const INSTANT_FORMS =
+  "an instant with its offset (2026-11-21T07:00Z), a day (2026-11-21), a time ago (-24h, -7d), or epoch seconds";
+
+/**
+ * Reads an instant. A day means its beginning in UTC.
+ * @param text the decoded parameter. An unencoded plus sign of an offset has become a space.
+ * @param now epoch milliseconds
+ * @returns epoch milliseconds, not before 1970; `undefined` if the text is not an instant
+ */
+export function parseInstant(text: string, now: number): number | undefined {
+  const at = readInstant(text, now);
+  return at !== undefined && at >= 0 ? at : undefined;
+}
+
+function readInstant(text: string, now: number): number | undefined {
+  const [, count, unit = ""] = AGO.exec(text) ?? [];
+  if (count !== undefined) return now - Number(count) * (MS_PER_UNIT[unit] ?? Number.NaN);
+  if (EPOCH_SECONDS.test(text)) return Number(text) * 1_000;
+  if (DAY.test(text)) return midnight(text);
+  const written = text.toUpperCase().replace(/ (?=\d{2}:\d{2}$)/, "+");
+  const [, day] = INSTANT.exec(written) ?? [];
+  if (day === undefined || midnight(day) === undefined) return undefined;
+  const at = Date.parse(written);
+  return Number.isNaN(at) ? undefined : at;
+}
+
+/** @returns `undefined` if there is no such day. `Date.parse` would read February 30 as March 2. */
+function midnight(day: string): number | undefined {
+  const at = Date.parse(day);
+  return !Number.isNaN(at) && new Date(at).toISOString().startsWith(day) ? at : undefined;
 }

@@ -1,17 +1,16 @@
 /**
- * The operators' way to have the settings read again.
+ * `POST /config/reload`: reads the settings again.
  */
 import express, { type Router } from "express";
 
 import type { ReloadOutcome } from "../config/live.ts";
 import { Problem } from "../errors.ts";
-import { postOnly } from "./methods.ts";
+import { postOnly } from "./guard.ts";
 
 export interface AdminReloadOptions {
   readonly reload: () => ReloadOutcome;
 }
 
-/** @returns `POST /config/reload` */
 export function createAdminReload({ reload }: AdminReloadOptions): Router {
   const router = express.Router();
   router

@@ -1,5 +1,6 @@
 /**
- * The operators' HTTP server: metrics, health, and the cache. Nothing of it is on the callers' port.
+ * The operators' HTTP server. Each endpoint is in a file of its own, except health and metrics, which are here. None of
+ * them is on the callers' port.
  */
 import type { Server } from "node:http";
 
@@ -8,33 +9,32 @@ import express, { type NextFunction, type Request, type Response, type Router } 
 import { Problem } from "../errors.ts";
 import { StoreUnavailable } from "../store-unavailable.ts";
 import type { Observer } from "../types.ts";
-import { type AdminBudgetOptions, createAdminBudget } from "./budget.ts";
-import { type AdminReloadOptions, createAdminReload } from "./reload.ts";
-import { createAdminCache, type AdminCacheOptions } from "./cache.ts";
-import { type AdminGuardOptions, createPageGuard, createTokenGuard } from "./guard.ts";
-import { type AdminUsageOptions, createAdminUsage } from "./usage.ts";
-import { readOnly } from "./methods.ts";
-import { mistake } from "./parameters.ts";
-import { checkHead } from "../http/head.ts";
 import { createHttpServer, type HttpServerOptions } from "../http/http-server.ts";
-import { problemMessage } from "../http/problem-message.ts";
+import { problemResponse } from "../http/problem-response.ts";
+import { checkHead } from "../http/request-validation.ts";
+import { type AdminBudgetOptions, createAdminBudget } from "./budget.ts";
+import { createAdminCache, type AdminCacheOptions } from "./cache.ts";
+import { type AdminGuardOptions, createPageGuard, createTokenGuard, readOnly } from "./guard.ts";
+import { mistake } from "./parameters.ts";
+import { type AdminReloadOptions, createAdminReload } from "./reload.ts";
+import { type AdminUsageOptions, createAdminUsage } from "./usage.ts";
 
 type Readiness = "starting" | "ready" | "stopping";
 
 export interface AdminOptions
   extends Omit<AdminCacheOptions, "inspect">, AdminBudgetOptions, AdminUsageOptions, AdminReloadOptions {
   readonly renderMetrics: () => Promise<{ contentType: string; text: string }>;
-  /** Whether requests can be served: not yet, yes, or no more, because the process is told to stop. */
+  /** Whether requests can be served: not yet, yes, or no more because the process stops. */
   readonly readiness: () => Readiness;
   readonly requestId: () => string;
   readonly observer: Observer;
-  /** Those of the callers' server; but for URLs, because one may hold a caller's, percent-encoded. */
+  /** The limits of the callers' server. URLs may be longer here, because one can contain a caller's URL, encoded. */
   readonly limits: HttpServerOptions["limits"];
   readonly after: HttpServerOptions["after"];
   readonly token: AdminGuardOptions["token"];
-  /** Whether metrics are open to those without the token. */
+  /** Whether `/metrics` needs no token. */
   readonly openMetrics: boolean;
-  /** Whether it is open to this machine only, and without a token. */
+  /** Whether the port is open to this machine only and has no token. */
   readonly ownMachineOnly: boolean;
 }
 
@@ -45,14 +45,13 @@ const UNKNOWN = {
     "/cache/warm, or POST /cache/purge, /config/reload.",
 } as const;
 
-/** What percent-encoding makes of a byte, and some room for what stands around a caller's URL. */
+/** The length of a percent-encoded byte, and room for the rest of the admin URL. */
 const ENCODED_BYTES = 3;
 const AROUND_URL_BYTES = 1024;
 
 /**
- * Health is open to everybody, metrics where the settings say so; what is drawn below the guard is for those with
- * the token.
- * @returns the server, not yet listening
+ * Health needs no token, and metrics need none if the settings say so. Everything below the token guard needs the token.
+ * @returns the server. It does not listen yet.
  */
 export function createAdminServer(options: AdminOptions): Server {
   const { observer, after, now, requestId } = options;
@@ -79,7 +78,7 @@ export function createAdminServer(options: AdminOptions): Server {
   app.use((_request, response) => {
     refuse(new Problem("unknown-path", UNKNOWN), response, options);
   });
-  // Express tells an error handler by its four parameters.
+  // Express recognises an error handler by its four parameters.
   app.use((error: unknown, _request: Request, response: Response, _next: NextFunction) => {
     refuse(problemOf(error, options), response, options);
   });
@@ -121,17 +120,19 @@ function createHealth({ readiness }: AdminOptions): Router {
 function problemOf(error: unknown, { observer }: AdminOptions): Problem {
   if (error instanceof Problem) return error;
   if (error instanceof StoreUnavailable) return new Problem("store-unavailable", { internal: error.message });
-  // What the JSON parser refuses carries a status; its message may quote the body, which is the operator's own.
+  // The JSON parser's errors have a status. Their messages are not shown, because they may quote the body.
   const status: unknown =
     typeof error === "object" && error !== null ? Reflect.get(error, "status") : undefined;
   if (typeof status === "number" && status < 500) {
     return mistake("The body is not JSON, or is too large.");
   }
-  observer.error("An admin request ended in an unexpected error.", { err: error });
+  observer.error("An admin request ended in an unexpected error. This is a bug in the gateway.", {
+    err: error,
+  });
   return new Problem("internal-error");
 }
 
 function refuse(problem: Problem, response: Response, { requestId }: AdminOptions): void {
-  const { status, headers, body } = problemMessage(problem, requestId(), false);
+  const { status, headers, body } = problemResponse(problem, requestId(), false);
   response.status(status).set(headers).end(body);
 }

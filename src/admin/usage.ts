@@ -1,16 +1,15 @@
 /**
- * The operators' view of the budget: what was sent upstream in a period, and whether the limits were kept.
+ * `GET /usage`: what was sent upstream in a period, and whether the limits were kept.
  */
 import express, { type Request, type Router } from "express";
 
-import { readOnly } from "./methods.ts";
-import { mistake, parametersOf } from "./parameters.ts";
 import { SEND_COUNTS, type SendCounts, USAGE_GROUPINGS, type UsageQuery } from "../usage/usage.ts";
 import type { UsageReport } from "../usage/usage-report.ts";
-import { INSTANT_FORMS, parseInstant } from "./period.ts";
+import { readOnly } from "./guard.ts";
+import { INSTANT_FORMS, mistake, parametersOf, parseInstant } from "./parameters.ts";
 
 export interface AdminUsageOptions {
-  /** Rejects with `store-unavailable` where it cannot be read. */
+  /** Rejects with `StoreUnavailable` if the ledger cannot be read. */
   readonly usage: (query: UsageQuery) => Promise<UsageReport>;
   /** Epoch milliseconds. */
   readonly now: () => number;
@@ -18,7 +17,6 @@ export interface AdminUsageOptions {
 
 const DEFAULT_PERIOD_MS = 86_400_000;
 
-/** @returns `GET /usage` */
 export function createAdminUsage(options: AdminUsageOptions): Router {
   const router = express.Router();
   router
@@ -59,7 +57,7 @@ function queryIn(parameters: ReadonlyMap<string, string>, now: number): UsageQue
   return { from, to, by };
 }
 
-/** The parameter says more than the header, which a browser cannot set. */
+/** The parameter wins over the `Accept` header, because a browser cannot set the header. */
 function wantsCsv(request: Request, format: string | undefined): boolean {
   if (format === undefined) return request.accepts(["application/json", "text/csv"]) === "text/csv";
   if (format !== "json" && format !== "csv") throw mistake("The parameter format must be json or csv.");
@@ -108,9 +106,8 @@ function countsOf(counts: SendCounts): object {
 }
 
 /**
- * The rows by RFC 4180. No cell has to be kept from being a spreadsheet's formula: resources and hours are
- * none, and the name of a registered app (`apps[].id`) holds neither `=`, `+`, `@` nor a parenthesis, a
- * quote or a separator.
+ * The rows as CSV (RFC 4180). No cell can be taken for a formula by a spreadsheet: resources and hours are none, and the
+ * id of an app (`apps[].id`) contains no `=`, `+`, `@`, parenthesis, quote or separator.
  */
 function csvOf(by: UsageQuery["by"], { rows }: UsageReport): string {
   const lines = [

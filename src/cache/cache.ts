@@ -56,7 +56,7 @@ export function createCache(options: CacheOptions): Cache {
       const left = cached && tiers.judge(key, cached);
       const decision = ruling(question, left, error);
       if (left === undefined || decision.kind !== "serve") throw error;
-      if (deadlineAt === giveUpAt && isTooSlowForAll(error)) failures.tooSlow(key, error, clock.steady());
+      if (deadlineAt === giveUpAt && isTooSlowForAll(error)) failures.tooSlow(key, error, clock.monotonic());
       return serve(left, decision.note, false);
     }
   }
@@ -90,7 +90,7 @@ function createRulings({ failures, budgetLeft, rules, clock, random }: CacheOpti
   return {
     ruling,
     firstRuling(question, cached) {
-      const recent = cached && failures.recent(question.key, clock.steady());
+      const recent = cached && failures.recent(question.key, clock.monotonic());
       const decision = ruling(question, cached, recent);
       // With nothing to serve instead, what failed a moment ago is tried again.
       return recent !== undefined && decision.kind === "refuse"

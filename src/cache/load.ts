@@ -135,7 +135,7 @@ function createLoadOnce(options: LoadOptions): (request: LoadRequest) => Promise
       } catch (error) {
         // Counted once per flight, however many wait for it.
         if (error instanceof Problem && isFailureOfUpstream(error))
-          failures.failed(key, error, clock.steady());
+          failures.failed(key, error, clock.monotonic());
         throw error;
       }
     });
@@ -149,7 +149,7 @@ async function fetchAndStore(
   { tiers, fetch, rules, clock, observer }: LoadOptions,
 ): Promise<LoadedEntry> {
   let purgeEpoch = tiers.purgeEpoch();
-  const startedAt = clock.steady();
+  const startedAt = clock.monotonic();
   const conditions: FetchConditions = {
     cause,
     held: cached && validatorsOf(cached),
@@ -160,7 +160,7 @@ async function fetchAndStore(
   const fetched = await fetch(question, waiting, conditions).catch((error: unknown) => {
     throw isBackground(cause) ? asBackground(error) : error;
   });
-  const receipt = { now: clock.now(), fetchMs: clock.steady() - startedAt, purgeEpoch };
+  const receipt = { now: clock.now(), fetchMs: clock.monotonic() - startedAt, purgeEpoch };
   const { entry, mayStore, change, shadow } = await receive(
     question.query,
     fetched,

@@ -54,8 +54,8 @@ export function createRefresh(options: RefreshOptions): Refresh {
     const { app } = question.request;
     const group = `${cause} ${originOf(question.query.resource)} ${app}`;
     // It failed a moment ago, here or in another replica: nobody waits, so leave it until its next try.
-    if (failures.recent(question.key, clock.steady()) !== undefined) return "failed";
-    if (clock.steady() < (holdOff.get(group) ?? 0)) return "refused";
+    if (failures.recent(question.key, clock.monotonic()) !== undefined) return "failed";
+    if (clock.monotonic() < (holdOff.get(group) ?? 0)) return "refused";
     try {
       const placeBy = clock.now() + QUEUE_DEADLINE_MS;
       const deadlineAt = placeBy + totalTimeoutMs + STORE_MS;
@@ -64,14 +64,14 @@ export function createRefresh(options: RefreshOptions): Refresh {
       return "refreshed";
     } catch (error) {
       if (!(error instanceof Problem)) {
-        observer.error("A refresh ended in an unexpected error; this is a bug of the gateway.", {
-          text: question.text,
+        observer.error("A refresh ended in an unexpected error. This is a bug in the gateway.", {
+          query: question.canonicalQuery,
           err: error,
         });
         return "failed";
       }
       if (!wasRefusedHere(error)) return "failed";
-      holdOff.set(group, clock.steady() + HOLD_OFF_MS);
+      holdOff.set(group, clock.monotonic() + HOLD_OFF_MS);
       return "refused";
     }
   }

@@ -79,7 +79,7 @@ export function createWarm(options: WarmOptions): Warm {
   /** One item after the other, so that there is no burst. */
   async function next(): Promise<void> {
     const [first] = scheduled.toSorted((one, other) => one.lookAt - other.lookAt);
-    if (first !== undefined && first.lookAt <= clock.steady()) {
+    if (first !== undefined && first.lookAt <= clock.monotonic()) {
       isAttending = true;
       await attend(first);
       isAttending = false;
@@ -87,7 +87,7 @@ export function createWarm(options: WarmOptions): Warm {
     // The list may have been replaced meanwhile.
     if (isStopped || scheduled.length === 0) return;
     const soonest = Math.min(...scheduled.map(({ lookAt }) => lookAt));
-    cancel = clock.after(Math.max(0, soonest - clock.steady()), () => void next());
+    cancel = clock.after(Math.max(0, soonest - clock.monotonic()), () => void next());
   }
 
   function begin(): void {
@@ -113,11 +113,11 @@ export function createWarm(options: WarmOptions): Warm {
     },
     states: () =>
       scheduled.map(({ question, everyMs, dueAt, last }) => ({
-        query: question.text,
+        query: question.canonicalQuery,
         format: question.request.format,
         app: question.request.app,
         everySeconds: everyMs === null ? null : everyMs / 1000,
-        dueInSeconds: Math.max(0, Math.ceil((dueAt - clock.steady()) / 1000)),
+        dueInSeconds: Math.max(0, Math.ceil((dueAt - clock.monotonic()) / 1000)),
         last,
       })),
   };
@@ -133,9 +133,9 @@ function createAttend(options: WarmOptions): (item: Scheduled) => Promise<void> 
       found === undefined || found.isPurged
         ? clock.now()
         : dueAgainAt(found.entry, item, rules(), clock.now());
-    item.dueAt = clock.steady() + Math.max(0, dueAt - clock.now());
+    item.dueAt = clock.monotonic() + Math.max(0, dueAt - clock.now());
     if (dueAt > clock.now()) {
-      item.lookAt = Math.min(item.dueAt, clock.steady() + LOOK_EVERY_MS);
+      item.lookAt = Math.min(item.dueAt, clock.monotonic() + LOOK_EVERY_MS);
       return;
     }
     const end = await refresh(question, found?.entry, "warm");
@@ -148,8 +148,9 @@ function createAttend(options: WarmOptions): (item: Scheduled) => Promise<void> 
     const retryAt = now + retryMs * (0.5 + random.fraction());
     const lookAt =
       renewed === undefined ? retryAt : Math.max(dueAgainAt(renewed.entry, item, rules(), now), now + 1_000);
-    item.dueAt = clock.steady() + (lookAt - now);
-    item.lookAt = renewed === undefined ? item.dueAt : Math.min(item.dueAt, clock.steady() + LOOK_EVERY_MS);
+    item.dueAt = clock.monotonic() + (lookAt - now);
+    item.lookAt =
+      renewed === undefined ? item.dueAt : Math.min(item.dueAt, clock.monotonic() + LOOK_EVERY_MS);
   };
 }
 

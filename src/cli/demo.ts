@@ -14,7 +14,7 @@ import { systemRandom } from "../process/random.ts";
 import { createPrivateKeys } from "../config/private-key.ts";
 import { secretsIn } from "../config/secret.ts";
 import { readSettings } from "../config/load.ts";
-import { whenToldToStop } from "../process/signals.ts";
+import { onStopSignal } from "../process/events.ts";
 import { createSandbox } from "../sandbox/sandbox.ts";
 import type { Sandbox } from "../sandbox/types.ts";
 
@@ -55,7 +55,7 @@ async function run(sandbox: Sandbox, dataDir: string): Promise<void> {
   const keys = createPrivateKeys(config.upstream.privateKey, secretsIn(config));
   const log = createLogger({ level: config.log.level, secrets: keys.known });
   const gateway = createGateway({ source, keys, clock: systemClock, random: systemRandom, log });
-  const stopped = new Promise<void>((resolve) => whenToldToStop(() => resolve()));
+  const stopped = new Promise<void>((resolve) => onStopSignal(() => resolve()));
   try {
     const { callers, admin } = await gateway.start();
     say(`\nproperty-gateway  ${callers.url}`);

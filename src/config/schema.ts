@@ -42,6 +42,13 @@ const redis = z.strictObject({
     description:
       "A PEM file with the certificate authorities that the gateway trusts for rediss. It replaces Node's own list.",
   }),
+  keyPrefix: setting(z.string().regex(/^[\w.:-]{0,64}$/), {
+    default: "",
+    env: "REDIS_KEY_PREFIX",
+    expected: "at most 64 letters, digits, '_', '-', '.' or ':'",
+    description:
+      "Put in front of every key and channel, for example to match an access rule of a shared Redis.",
+  }),
   timeout: setting(duration(), {
     default: "50ms",
     description:

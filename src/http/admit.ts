@@ -1,6 +1,6 @@
 /**
- * admit: who asks, which method, which path, which format, until when. What can be refused without
- * reading a parameter is refused here, and costs nothing upstream.
+ * admit: reads everything of a request but its parameters: method, path, format, deadline, the app's rights. It refuses
+ * what it cannot serve, before any upstream call.
  */
 import type { IncomingMessage } from "node:http";
 
@@ -9,24 +9,22 @@ import type { GatewayRequest } from "../types.ts";
 import type { Route } from "../query/route.ts";
 import { splitTarget } from "../query/wire.ts";
 import type { Arrival } from "./arrive.ts";
-import { patienceOf } from "./deadline.ts";
-import { directivesOf } from "./directives.ts";
-import { checkHead, type HeadLimits } from "./head.ts";
+import { deadlineOf, directivesOf } from "./caller-headers.ts";
 import { negotiateCoding, negotiateFormat } from "./negotiate.ts";
+import { checkHead, type HeadLimits } from "./request-validation.ts";
 
 export interface AdmitOptions {
   readonly route: (path: string) => Route;
   readonly service: string;
   readonly head: HeadLimits;
-  /** Time from arrival within which a caller is answered, in milliseconds; a caller may ask for less. */
+  /** The longest time from arrival to response, in milliseconds. A caller may ask for less. */
   readonly maxWaitMs: () => number;
-  /** What an app is allowed to do. */
   readonly rightsOf: (app: string) => Pick<GatewayRequest, "priority" | "mayForceRefresh">;
 }
 
 export type Admit = (arrival: Arrival, message: IncomingMessage) => GatewayRequest;
 
-/** @returns the stage; it throws a `Problem` for what is not admitted. */
+/** @returns the stage. It throws a `Problem` for a request that is not admitted. */
 export function createAdmit(options: AdmitOptions): Admit {
   return function admit(arrival, message) {
     checkHead(message, options.head);
@@ -41,7 +39,7 @@ export function createAdmit(options: AdmitOptions): Admit {
     }
     const format = negotiateFormat(headers.accept, route.resource === "images", options.service);
     if (format === undefined) throw new Problem("not-acceptable");
-    const { waitMs, preferenceApplied } = patienceOf(headers, options.maxWaitMs());
+    const { waitMs, preferenceApplied } = deadlineOf(headers, options.maxWaitMs());
     arrival.preferenceApplied = preferenceApplied;
 
     return {

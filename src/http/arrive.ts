@@ -1,24 +1,24 @@
 /**
- * A request as it arrives, before anything is known of it: its id, its app, and what is to be written
- * down of it when it ends.
+ * arrive: gives each request its id and its app, and sees to it that the end of the request is logged and counted.
  */
 import type { IncomingMessage, ServerResponse } from "node:http";
 
-import type { Observer, Outcome, Tier } from "../types.ts";
+import { OTHER_APP, type Observer, type Outcome, type Tier } from "../types.ts";
 import type { Resource } from "../interface/resources.ts";
 
-/** Filled in as the journey goes on; read once, when the response has ended. */
+/** A request from its first moment on. The stages fill in the rest; it is read when the response has ended. */
 export interface Arrival {
   readonly id: string;
   readonly app: string;
   readonly receivedAt: number;
   /** Aborted when the caller hangs up before the response is complete. */
   readonly gone: AbortSignal;
-  /** Not `none` once it is admitted to a route. */
+  /** `none` until the path is known. */
   resource: Resource | "none";
   /** Value of `Preference-Applied` (RFC 7240, section 3). */
   preferenceApplied: string | undefined;
-  text: string | undefined;
+  /** The canonical query, as soon as it is known. */
+  query: string | undefined;
   outcome: Outcome;
   tier: Tier | undefined;
   problem: string | undefined;
@@ -26,9 +26,9 @@ export interface Arrival {
 }
 
 export interface ArrivalOptions {
-  /** Header that names the app (`server.appIdHeader`), lower case. */
+  /** The header that names the app (`server.appIdHeader`), in lower case. */
   readonly appIdHeader: string;
-  /** Ids of the registered apps. */
+  /** The ids of the registered apps. */
   readonly apps: () => ReadonlySet<string>;
   readonly now: () => number;
   readonly requestId: () => string;
@@ -37,21 +37,21 @@ export interface ArrivalOptions {
 
 export type Arrive = (message: IncomingMessage, response: ServerResponse) => Arrival;
 
-/** Status in log and metrics of a request whose caller hung up: no response carries it. */
+/** The status in logs and metrics of a request whose caller hung up. No response carries it. */
 const CLIENT_CLOSED_REQUEST = 499;
 
-/** @returns the stage that greets every request and sees to it that it is written down at its end. */
+/** @returns the first stage of every request */
 export function createArrive(options: ArrivalOptions): Arrive {
   return function arrive(message, response) {
     const controller = new AbortController();
     const arrival: Arrival = {
-      id: saneId(message.headers["x-request-id"]) ?? options.requestId(),
+      id: usableId(message.headers["x-request-id"]) ?? options.requestId(),
       app: appOf(message, options),
       receivedAt: options.now(),
       gone: controller.signal,
       resource: "none",
       preferenceApplied: undefined,
-      text: undefined,
+      query: undefined,
       outcome: "refused",
       tier: undefined,
       problem: undefined,
@@ -75,13 +75,13 @@ function recordOf(
   response: ServerResponse,
   now: number,
 ): Parameters<Observer["request"]>[0] {
-  const { id, app, resource, text, outcome, tier, problem, bytes, receivedAt } = arrival;
+  const { id, app, resource, query, outcome, tier, problem, bytes, receivedAt } = arrival;
   return {
     id,
     app,
     method: message.method ?? "",
     resource,
-    text,
+    query,
     status: outcome === "abandoned" ? CLIENT_CLOSED_REQUEST : response.statusCode,
     outcome,
     tier,
@@ -91,14 +91,12 @@ function recordOf(
   };
 }
 
-/** A caller's id is taken over if it can stand in a log line and a header as it is. */
-function saneId(given: string | string[] | undefined): string | undefined {
+/** @returns the caller's own request id, if it is safe in a header and in a log line */
+function usableId(given: string | string[] | undefined): string | undefined {
   return typeof given === "string" && /^[\w.:/+=@-]{1,128}$/.test(given) ? given : undefined;
 }
 
-/** The label of apps that are not registered, and of callers that do not say which they are. */
-const OTHER_APP = "other";
-
+/** @returns the registered app that the header or `User-Agent` names, else `other` */
 function appOf({ headers }: IncomingMessage, { appIdHeader, apps }: ArrivalOptions): string {
   const named = headers[appIdHeader];
   const given =
@@ -106,7 +104,7 @@ function appOf({ headers }: IncomingMessage, { appIdHeader, apps }: ArrivalOptio
   return given !== undefined && apps().has(given) ? given : OTHER_APP;
 }
 
-/** The first product's name in `User-Agent`, without its version (RFC 9110, section 10.1.5). */
+/** @returns the name of the first product in `User-Agent`, without its version (RFC 9110, section 10.1.5) */
 function firstProduct(userAgent: string | undefined): string | undefined {
   return /^\s*([^\s/()]+)/.exec(userAgent ?? "")?.[1];
 }

@@ -1,62 +1,64 @@
 /**
- * How many connections there may be, which are closed to make room, and what becomes of those beyond.
+ * Limits the number of connections.
  *
- * A connection that has sent nothing costs its owner nothing, so a few thousand of them must not lock out others:
+ * A silent connection is one that has sent nothing yet. Opening thousands of them is cheap, so they must not lock out
+ * other callers:
  *
- * | connections                        | a silent connection                             | a new one  |
- * |------------------------------------|-------------------------------------------------|------------|
- * | up to 80 % of the limit            | has the usual time for its first request        | is taken   |
- * | more                               | is closed when it has been silent for a second  | is taken   |
- * | all, some of them silent           | the oldest is closed for a new one              | is taken   |
- * | all, each has sent something       |                                                 | is refused |
+ * | open connections                   | silent connections                              | a new one   |
+ * |------------------------------------|-------------------------------------------------|-------------|
+ * | up to 80 % of the limit            | have the usual time for their first request     | is accepted |
+ * | more than 80 %                     | are closed after one second                     | is accepted |
+ * | the limit, some of them silent     | the oldest is closed to make room               | is accepted |
+ * | the limit, none of them silent     |                                                 | is refused  |
  *
- * Node would close those beyond without a word, which a caller cannot tell from a gateway that is down. So some more
- * are taken, to answer their first request with a problem; those beyond that are closed by Node.
+ * Node would close connections over the limit without a response, which looks like a gateway that is down. So a few more
+ * are accepted, and their first request is answered with a problem. Node closes all others.
  */
 import type { Server } from "node:http";
 import type { Socket } from "node:net";
 import type { Duplex } from "node:stream";
 
-/** Connections taken beyond the limit, only to be refused: a part of the limit. */
-const TO_BE_REFUSED = 0.1;
-/** How long one of them has for the request that is refused. */
-const TO_BE_REFUSED_MS = 1_000;
-/** The part of the limit above which a connection has to send its first byte soon. */
+import type { Clock } from "../process/clock.ts";
+
+/** Connections that are accepted over the limit only to be refused, as a fraction of the limit. */
+const OVER_LIMIT_FRACTION = 0.1;
+/** How long such a connection has for its first request. */
+const OVER_LIMIT_MS = 1_000;
+/** Above this fraction of the limit, a connection must send its first byte within `FIRST_BYTE_MS`. */
 const NEARLY_FULL = 0.8;
 const FIRST_BYTE_MS = 1_000;
-/** A timer may fire a little early by the clock. */
-const TIMER_MS = 10;
-/** A request that was sent at once has arrived by then: a burst of callers must not push each other out. */
-const ARRIVAL_MS = 100;
+/** Timers may fire a little early. */
+const TIMER_TOLERANCE_MS = 10;
+/** A younger connection is not closed to make room: its first request may be on its way. */
+const MIN_SILENCE_MS = 100;
 
 export interface ConnectionsOptions {
   readonly maxConnections: number;
-  /** A clock's timer, in milliseconds; the returned function cancels it. */
-  readonly after: (delayMs: number, callback: () => void) => () => void;
-  readonly now: () => number;
-  /** All connections are taken: a silent one is closed for a new one, or the new one is refused. */
-  readonly onCrowded: () => void;
+  readonly after: Clock["after"];
+  readonly now: Clock["now"];
+  /** Called when the limit is reached: a silent connection is closed for a new one, or the new one is refused. */
+  readonly onFull: () => void;
 }
 
-/** @returns whether a connection is one beyond the limit, whose requests are to be refused */
+/** @returns a function that tells whether a connection is over the limit, so that its requests must be refused */
 export function limitConnections(server: Server, options: ConnectionsOptions): (socket: Duplex) => boolean {
-  const { maxConnections, after, now, onCrowded } = options;
+  const { maxConnections, after, now, onFull } = options;
   const open = new Set<Socket>();
-  const beyond = new WeakSet<Duplex>();
-  /** When each of those that have sent nothing was opened; the oldest first. */
+  const overLimit = new WeakSet<Duplex>();
+  /** When each silent connection was opened, the oldest first. */
   const silentSince = new Map<Socket, number>();
 
-  /** The oldest silent connection, where it has been silent for so long. */
+  /** @returns the oldest silent connection, if it has been silent for that long */
   function oldestSilent(atLeastMs: number): Socket | undefined {
     for (const [socket, since] of silentSince) {
-      // Asked when it matters: a listener for data would slow every connection down.
+      // Checked only here, because a listener for data would slow every connection down.
       if (socket.bytesRead > 0) silentSince.delete(socket);
       else return now() - since >= atLeastMs ? socket : undefined;
     }
     return undefined;
   }
 
-  /** Forgets it at once, not when it has closed: the next connection may be counted before that. */
+  /** Uncounts the connection now. Its `close` event may come after the next connection was counted. */
   function close(socket: Socket): void {
     open.delete(socket);
     silentSince.delete(socket);
@@ -72,31 +74,31 @@ export function limitConnections(server: Server, options: ConnectionsOptions): (
   }
 
   function makeRoom(): void {
-    if (open.size >= maxConnections) onCrowded();
+    if (open.size >= maxConnections) onFull();
     while (open.size >= maxConnections) {
-      const socket = oldestSilent(ARRIVAL_MS);
+      const socket = oldestSilent(MIN_SILENCE_MS);
       if (socket === undefined) return;
       close(socket);
     }
   }
 
-  server.maxConnections = maxConnections + Math.ceil(maxConnections * TO_BE_REFUSED);
-  server.on("drop", onCrowded);
+  server.maxConnections = maxConnections + Math.ceil(maxConnections * OVER_LIMIT_FRACTION);
+  server.on("drop", onFull);
   server.on("connection", (socket) => {
     makeRoom();
     open.add(socket);
-    const isBeyond = open.size > maxConnections;
-    if (isBeyond) beyond.add(socket);
+    const isOverLimit = open.size > maxConnections;
+    if (isOverLimit) overLimit.add(socket);
     else silentSince.set(socket, now());
     closeOverdue();
-    const cancel = isBeyond
-      ? after(TO_BE_REFUSED_MS, () => socket.destroy())
-      : after(FIRST_BYTE_MS + TIMER_MS, closeOverdue);
+    const cancel = isOverLimit
+      ? after(OVER_LIMIT_MS, () => socket.destroy())
+      : after(FIRST_BYTE_MS + TIMER_TOLERANCE_MS, closeOverdue);
     socket.once("close", () => {
       cancel();
       open.delete(socket);
       silentSince.delete(socket);
     });
   });
-  return (socket) => beyond.has(socket);
+  return (socket) => overLimit.has(socket);
 }

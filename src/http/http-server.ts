@@ -1,5 +1,6 @@
 /**
- * An HTTP server within limits: of time, size and number. What Node's parser refuses is refused in our words.
+ * The HTTP server of both ports: Node's own, with limits of time, size and number, and with a problem as the response to
+ * everything that Node would refuse by itself.
  */
 import {
   createServer,
@@ -10,38 +11,56 @@ import {
 } from "node:http";
 import type { Duplex } from "node:stream";
 
+import express from "express";
+
 import { Problem } from "../errors.ts";
-import { limitConnections, type ConnectionsOptions } from "./connections.ts";
-import { parserProblem, type ParserLimits } from "./parser-problem.ts";
-import { problemMessage } from "./problem-message.ts";
-import { seldom } from "./seldom.ts";
+import { atMostEvery, type Clock } from "../process/clock.ts";
+import type { Observer } from "../types.ts";
+import { limitConnections } from "./connections.ts";
+import { problemResponse } from "./problem-response.ts";
+import { parserProblem, type RequestLimits } from "./request-validation.ts";
 
 /** Times in milliseconds. */
-interface ServerLimits extends ParserLimits {
+interface ServerLimits extends RequestLimits {
   readonly maxConnections: number;
-  /** How long a connection is kept without a request. */
+  /** How long a connection stays open without a request. */
   readonly keepAliveTimeoutMs: number;
-  /** Longest time in which a caller takes nothing of its answer. */
+  /** How long a caller may read nothing of its response. */
   readonly writeTimeoutMs: number;
 }
 
-export interface HttpServerOptions extends Pick<ConnectionsOptions, "after"> {
+export interface HttpServerOptions {
   readonly limits: ServerLimits;
   readonly serve: (message: IncomingMessage, response: ServerResponse) => void;
-  /** Content is of no use to anybody here: a request that has some is the last on its connection. */
-  readonly withoutContent?: true;
+  /** Request content is ignored. A request with content is then the last on its connection. */
+  readonly ignoreContent?: true;
   readonly requestId: () => string;
-  readonly now: () => number;
-  readonly warn: (message: string, fields: Readonly<Record<string, unknown>>) => void;
+  readonly now: Clock["now"];
+  readonly after: Clock["after"];
+  readonly warn: Observer["warn"];
 }
 
-/** How often time limits are checked, at the least. */
+/** The longest time between two checks of the time limits. */
 const CHECK_MS = 1_000;
 const WARN_EVERY_MS = 60_000;
-/** Most requests under way on one connection; nobody who reads the answers sends so many ahead. */
-const MOST_UNDER_WAY = 100;
+/** The most pipelined requests on one connection. No client that reads its responses sends as many. */
+const MAX_PIPELINED = 100;
 
-/** @returns the server, not yet listening. */
+export interface CallersServerOptions extends Omit<HttpServerOptions, "serve" | "ignoreContent"> {
+  readonly journey: (message: IncomingMessage, response: ServerResponse) => Promise<void>;
+}
+
+/** @returns the callers' server: Express with the pipeline as its only handler. It does not listen yet. */
+export function createCallersServer({ journey, ...options }: CallersServerOptions): Server {
+  const app = express();
+  app.disable("x-powered-by");
+  app.disable("etag");
+  app.set("query parser", false);
+  app.use((message, response) => journey(message, response));
+  return createHttpServer({ ...options, serve: app, ignoreContent: true });
+}
+
+/** @returns the server. It does not listen yet. */
 export function createHttpServer(options: HttpServerOptions): Server {
   const { limits } = options;
   const server = createServer({
@@ -50,85 +69,86 @@ export function createHttpServer(options: HttpServerOptions): Server {
     requestTimeout: limits.requestTimeoutMs,
     keepAliveTimeout: limits.keepAliveTimeoutMs,
     connectionsCheckingInterval: Math.min(CHECK_MS, limits.headersTimeoutMs),
-    // Also where the process was started with an option that says otherwise.
+    // Overrides the option --insecure-http-parser of the process.
     insecureHTTPParser: false,
-    // Node would refuse a missing Host with an empty body; the check of the head refuses it with a problem.
+    // Node would refuse a missing Host without a body. `checkHead` refuses it with a problem.
     requireHostHeader: false,
   });
-  // Node drops headers beyond this number without a word; one more is read, so that it can be told.
+  // Node silently drops headers over this number. It reads one more, so that `checkHead` notices.
   server.maxHeadersCount = limits.maxHeaders + 1;
 
-  const talks = new WeakMap<Duplex, Talk>();
-  const listener = createListener(server, talks, options);
+  const connections = new WeakMap<Duplex, Connection>();
+  const listener = createListener(server, connections, options);
   server.on("request", listener);
-  // Node would answer both by itself; the check of the head refuses them with a problem.
+  // Node would answer both by itself. `checkHead` refuses them with a problem.
   server.on("checkContinue", listener);
   server.on("checkExpectation", listener);
-  refuseNonRequests(server, talks, options);
+  refuseNonRequests(server, connections, options);
   return server;
 }
 
-/** @returns what serves the requests that may be served, each connection's apart */
+/** @returns the handler of all requests. It closes connections where HTTP or a limit demands it. */
 function createListener(
   server: Server,
-  talks: WeakMap<Duplex, Talk>,
-  { limits, serve, withoutContent, after, requestId, now, warn }: HttpServerOptions,
+  connections: WeakMap<Duplex, Connection>,
+  { limits, serve, ignoreContent, after, requestId, now, warn }: HttpServerOptions,
 ): (message: IncomingMessage, response: ServerResponse) => void {
-  const isBeyond = limitConnections(server, {
+  const isOverLimit = limitConnections(server, {
     maxConnections: limits.maxConnections,
     after,
     now,
-    onCrowded: seldom(WARN_EVERY_MS, now, (times) =>
+    onFull: atMostEvery(WARN_EVERY_MS, now, (times) =>
       warn(
-        "All connections are taken (server.maxConnections): silent ones are closed, and further ones refused.",
+        "All connections are taken (server.maxConnections). " +
+          "Connections that have sent nothing are closed, and further connections are refused.",
         { times },
       ),
     ),
   });
   return (message, response) => {
     const { socket } = message;
-    const talk = talks.get(socket) ?? { underWay: 0, message, latest: response, isLast: false };
-    talks.set(socket, talk);
-    // Nobody may answer what comes after the last request (RFC 9112, section 9.6): the connection is about to end.
-    if (talk.isLast) return;
-    talk.message = message;
-    talk.latest = response;
-    talk.underWay++;
-    talk.isLast =
-      isBeyond(socket) || offersUpgrade(message) || (withoutContent === true && hasContent(message));
-    response.once("close", () => talk.underWay--);
-    if (talk.underWay > MOST_UNDER_WAY) return void socket.destroy();
-    if (talk.isLast) response.shouldKeepAlive = false;
-    // A connection that becomes idle after the server has stopped accepting would keep it from closing.
+    const connection = connections.get(socket) ?? { inFlight: 0, message, latest: response, isLast: false };
+    connections.set(socket, connection);
+    // Requests behind the last one must not be answered (RFC 9112, section 9.6).
+    if (connection.isLast) return;
+    connection.message = message;
+    connection.latest = response;
+    connection.inFlight++;
+    connection.isLast =
+      isOverLimit(socket) || offersUpgrade(message) || (ignoreContent === true && hasContent(message));
+    response.once("close", () => connection.inFlight--);
+    if (connection.inFlight > MAX_PIPELINED) return void socket.destroy();
+    if (connection.isLast) response.shouldKeepAlive = false;
+    // A connection that becomes idle after the server has stopped accepting would keep the server from closing.
     response.once("finish", () => {
       if (!server.listening) setImmediate(() => server.closeIdleConnections());
     });
     limitWriting(message, response, limits.writeTimeoutMs);
-    if (isBeyond(socket)) refuse(response, limits, requestId());
+    if (isOverLimit(socket)) refuse(response, limits, requestId());
     else serve(message, response);
   };
 }
 
-/** Refuses, on the bare connection, what Node's parser takes for no request, or for none to be answered. */
+/** Refuses, on the bare socket, input that Node cannot parse as a request, and `CONNECT`. */
 function refuseNonRequests(
   server: Server,
-  talks: WeakMap<Duplex, Talk>,
-  { limits, withoutContent, after, requestId }: HttpServerOptions,
+  connections: WeakMap<Duplex, Connection>,
+  { limits, ignoreContent, after, requestId }: HttpServerOptions,
 ): void {
   const refused = new WeakSet<Duplex>();
   const refuseRaw = (socket: Duplex, problem: Problem): void => {
-    // Whatever else comes is in error too, and was to be expected.
+    // Further bytes on a refused connection cause further errors.
     if (refused.has(socket)) return;
     refused.add(socket);
-    refuseOn(socket, talks.get(socket)?.latest, problemBytes(problem, requestId()), after);
+    refuseOn(socket, connections.get(socket)?.latest, problemBytes(problem, requestId()), after);
   };
   server.on("clientError", (error, socket) => {
-    const talk = talks.get(socket);
+    const connection = connections.get(socket);
     const problem = parserProblem(error, limits);
-    // The answer under way waits for content that does not come: it is that request which is refused.
-    if (problem.code === "request-timeout" && talk?.message.complete === false && !withoutContent) {
-      if (talk.latest.headersSent) return void socket.destroy();
-      talks.delete(socket);
+    // The open response waits for request content that does not come, so the refusal replaces that response.
+    if (problem.code === "request-timeout" && connection?.message.complete === false && !ignoreContent) {
+      if (connection.latest.headersSent) return void socket.destroy();
+      connections.delete(socket);
     }
     refuseRaw(socket, problem);
   });
@@ -143,15 +163,14 @@ function refuseNonRequests(
   );
 }
 
-/** What is known of a connection. */
-interface Talk {
-  /** Requests without a whole answer. */
-  underWay: number;
-  /** The latest of them. */
+interface Connection {
+  /** The number of requests whose response has not ended. */
+  inFlight: number;
+  /** The latest request. */
   message: IncomingMessage;
-  /** The answer to it; pipelined ones wait for one another. */
+  /** The response to the latest request. Responses to pipelined requests wait for each other. */
   latest: ServerResponse;
-  /** No request after the latest is read. */
+  /** No request behind the latest one is answered. */
   isLast: boolean;
 }
 
@@ -160,36 +179,36 @@ function hasContent({ headers }: IncomingMessage): boolean {
 }
 
 /**
- * Whether a request offers to go on in another protocol. The offer is ignored (RFC 9110, section 7.8), but Node drops
- * the requests that follow it in the same packet: a connection that stayed open would give later answers to the wrong
- * requests.
+ * Whether a request offers to switch to another protocol. The offer is ignored (RFC 9110, section 7.8). But Node drops
+ * the requests that follow it in the same packet, so on a connection that stays open later responses would belong to
+ * the wrong requests.
  */
 function offersUpgrade({ headers }: IncomingMessage): boolean {
   return headers.upgrade !== undefined && /(?:^|,)\s*upgrade\s*(?:,|$)/i.test(headers.connection ?? "");
 }
 
-/** A caller that does not take its answer holds a connection, and memory: from its end on, silence is limited. */
+/** Limits how long a caller may read nothing of a finished response, which holds a connection and memory. */
 function limitWriting({ socket }: IncomingMessage, response: ServerResponse, timeoutMs: number): void {
   const limit = (): void => {
     if (response.writableEnded && response.socket !== null) socket.setTimeout(timeoutMs);
   };
   response.once("prefinish", limit);
-  // One that was ended while an earlier answer had the connection.
+  // A pipelined response gets its socket only when the responses before it have ended.
   response.once("socket", limit);
-  // Before Node's own listener: then it is the silence until the next request that is limited, by Node.
+  // Runs before Node's own listener, which sets the keep-alive timeout.
   response.prependOnceListener("finish", () => socket.setTimeout(0));
 }
 
 function refuse(response: ServerResponse, { maxConnections }: ServerLimits, id: string): void {
   const detail = `There may be ${maxConnections} at once.`;
   const problem = new Problem("too-many-connections", { detail, retryAfterSeconds: 1 });
-  const { status, headers, body } = problemMessage(problem, id, false);
+  const { status, headers, body } = problemResponse(problem, id, false);
   response.writeHead(status, headers).end(body);
 }
 
-/** A whole response with a problem. */
+/** @returns a complete HTTP/1.1 response, head and body */
 function problemBytes(problem: Problem, id: string): Buffer {
-  const { status, headers, body } = problemMessage(problem, id, false);
+  const { status, headers, body } = problemResponse(problem, id, false);
   const lines = Object.entries({ ...headers, Connection: "close" }).map(
     ([name, value]) => `${name}: ${value}`,
   );
@@ -197,13 +216,10 @@ function problemBytes(problem: Problem, id: string): Buffer {
   return Buffer.concat([Buffer.from(head, "latin1"), body]);
 }
 
-/** How long a refused caller has to close its side; until then what it goes on to send is read, and by nobody. */
+/** How long a refused caller has to close its side. Until then its bytes are read and dropped. */
 const LINGER_MS = 1_000;
 
-/**
- * Refuses what is no request, on the bare connection, and closes it. A response under way goes first:
- * the refusal would otherwise be taken for its beginning.
- */
+/** Writes a refusal to the bare socket and closes it. A response in progress is finished first, to not mix the two. */
 function refuseOn(
   socket: Duplex,
   earlier: ServerResponse | undefined,

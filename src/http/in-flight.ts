@@ -1,19 +1,19 @@
 /**
- * Requests in flight: they have arrived, and their responses have not ended. When the process stops, they are
- * finished or refused in order.
+ * Tracks the requests in flight: those that have arrived and whose responses have not ended. When the process stops, each
+ * of them is finished or refused.
  */
 import type { ServerResponse } from "node:http";
 
 import type { Problem } from "../errors.ts";
 import type { Arrival, Arrive } from "./arrive.ts";
-import type { Refuse } from "./refuse.ts";
+import type { Refuse } from "./respond.ts";
 
 export interface InFlight {
-  /** @returns the same stage; each request is tracked until its response ends */
+  /** @returns the `arrive` stage, which now also tracks each request until its response ends */
   readonly tracking: (arrive: Arrive, refuse: Refuse) => Arrive;
   /**
    * From now on every response carries `Connection: close` (RFC 9112, section 9.6). Callers and load balancers then
-   * open their next connection elsewhere, and no request meets a connection that is being closed.
+   * open their next connection to another replica, so no request is sent on a connection that is about to close.
    */
   readonly drain: () => void;
   /** Refuses every request that has no response yet. */

@@ -1,20 +1,22 @@
 /**
- * What the caller accepts: formats (RFC 9110, section 12.5.1) and content codings (section 12.5.3).
+ * Content negotiation: formats (RFC 9110, section 12.5.1), content codings (section 12.5.3) and entity tags (section
+ * 13.1.2).
  */
 import Negotiator from "negotiator";
 
 import type { ContentCoding } from "../types.ts";
 import { mediaTypeOf, type Format } from "../interface/media-types.ts";
 
-/** In the order the gateway prefers them: the unversioned format, as the interface recommends (section 9). */
+/** Most preferred first. The interface recommends the format without a version (section 9). */
 const JSON_FORMATS: readonly Format[] = ["json", "v2"];
 const IMAGE_FORMATS: readonly Format[] = ["jpeg"];
 
 /**
- * @param accept the `Accept` header, `undefined` where absent
- * @param images whether a thumbnail is asked for
+ * Chooses the format of the answer.
+ * @param accept the `Accept` header, if there is one
+ * @param images whether the request is for a thumbnail
  * @param service the service's neutral media-type name
- * @returns the format to ask for, or `undefined` where none is acceptable
+ * @returns `undefined` if the caller accepts none of the formats
  */
 export function negotiateFormat(
   accept: string | undefined,
@@ -30,17 +32,18 @@ export function negotiateFormat(
   return best === undefined ? undefined : types.get(best);
 }
 
-/** Drops parameters but the weight: `application/json; charset=utf-8` means the one JSON there is. */
+/** Drops all parameters except the weight, so that `application/json; charset=utf-8` matches too. */
 function withoutParameters(accept: string): string {
   return accept.replaceAll(/;(?!\s*q\s*=)[^;,]*/g, "");
 }
 
-/** Quick to make first: each is made once and kept. */
+/** Most preferred first. */
 const CODINGS: readonly ContentCoding[] = ["zstd", "br", "gzip", "identity"];
 
 /**
- * @param acceptEncoding the `Accept-Encoding` header, `undefined` where absent
- * @returns the coding to send; identity where nothing else is acceptable
+ * Chooses the content coding of the body.
+ * @param acceptEncoding the `Accept-Encoding` header, if there is one
+ * @returns `identity` if the caller accepts no other coding
  */
 export function negotiateCoding(acceptEncoding: string | undefined): ContentCoding {
   if (acceptEncoding === undefined) return "identity";
@@ -49,7 +52,7 @@ export function negotiateCoding(acceptEncoding: string | undefined): ContentCodi
   return CODINGS.find((coding) => coding === best) ?? "identity";
 }
 
-/** Whether `If-None-Match` names the entity tag, by weak comparison (RFC 9110, section 13.1.2). */
+/** Whether `If-None-Match` contains one of the entity tags, by weak comparison (RFC 9110, section 13.1.2). */
 export function noneMatchNames(ifNoneMatch: string | undefined, opaqueTags: readonly string[]): boolean {
   if (ifNoneMatch === undefined) return false;
   if (ifNoneMatch.trim() === "*") return true;

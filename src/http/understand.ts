@@ -1,24 +1,24 @@
 /**
- * understand: from the query string to what is meant, or to every mistake in it at once.
+ * understand: turns the query string into the canonical query and its cache key, or reports every mistake in it.
  */
 import { MOST_ERRORS, Problem } from "../errors.ts";
 import type { GatewayRequest, Question } from "../types.ts";
 import { cacheKey } from "../query/key.ts";
 import { parseQuery, type ParseOptions } from "../query/parse.ts";
 import type { Query, StreamedQuery } from "../query/query.ts";
-import { canonicalText } from "../query/text.ts";
+import { canonicalForm } from "../query/canonical.ts";
 
 export type Understand = (request: GatewayRequest) => Question<Query | StreamedQuery>;
 
-/** @returns the stage; it throws `invalid-query` naming every mistake. */
+/** @returns the stage. It throws `invalid-query` with every mistake. */
 export function createUnderstand(options: ParseOptions): Understand {
   return (request) => ({ request, ...meaningOf(request, options) });
 }
 
-/** What of a request its meaning depends on. */
+/** The parts of a request that its meaning depends on. */
 type Asked = Pick<GatewayRequest, "route" | "search" | "format">;
 
-/** @throws {Problem} `invalid-query`, naming every mistake */
+/** @throws {Problem} `invalid-query` with every mistake */
 export function meaningOf(
   asked: Asked,
   options: ParseOptions,
@@ -28,8 +28,8 @@ export function meaningOf(
     throw new Problem("invalid-query", { detail: inWords(parsed.faults.length), errors: parsed.faults });
   }
   const { query } = parsed;
-  const text = query.kind === "streamed" ? query.path : canonicalText(query);
-  return { query, text, key: cacheKey(asked.format, text) };
+  const canonicalQuery = query.kind === "streamed" ? query.path : canonicalForm(query);
+  return { query, canonicalQuery, key: cacheKey(asked.format, canonicalQuery) };
 }
 
 function inWords(count: number): string {

@@ -1,9 +1,9 @@
 /**
- * The shape of the upstream's JSON answers (interface, section 2.7): enough of it to tell an answer
- * from something else that came back with status 200.
+ * The envelope of the upstream's JSON answers (interface, section 2.7). The checks tell an answer from other content with
+ * status 200.
  */
 
-/** What a body fails to be, or `undefined` where it is a proper answer. */
+/** Why a body is not a valid answer. */
 export type EnvelopeFault =
   | "not an object"
   | "array of records missing"
@@ -14,8 +14,9 @@ export type EnvelopeFault =
 /**
  * Checks a parsed body against the envelope.
  * @param body the parsed JSON
- * @param resource the resource asked for; its name is the key of the array
- * @param serviceId the one record asked for (a single-record response has only the array); absent for a list
+ * @param resource the requested resource; its name is the key of the array
+ * @param serviceId the requested record, whose response has only the array; `undefined` for a list
+ * @returns the fault, `undefined` if the body is valid
  */
 export function envelopeFault(
   body: unknown,
@@ -31,22 +32,22 @@ export function envelopeFault(
   return isRecord(records[0], serviceId) ? undefined : "another record than the one asked for";
 }
 
-/** The interface does not say that a count is always there. */
+/** `count` may be absent: the interface does not say that it is required. */
 function isCountOf(count: unknown, records: number): boolean {
   return count === undefined || count === records || count === String(records);
 }
 
-/** Nor does it say so of a record's id. An id that is there must be the right one. */
+/** The record's id may be absent too. If it is present, it must be the requested one. */
 function isRecord(record: unknown, serviceId: string): boolean {
   if (typeof record !== "object" || record === null) return false;
   const id: unknown = Reflect.get(record, "serviceId");
-  // `JSON.parse` rounds a large number; the same rounding makes the two equal.
+  // `JSON.parse` rounds large numbers, and `Number` rounds them in the same way.
   return id === undefined || id === serviceId || id === Number(serviceId);
 }
 
 /**
  * The ids of the records in a body.
- * @param body the parsed JSON, without an envelope fault
+ * @param body the parsed JSON of a valid envelope
  */
 export function recordIdsIn(body: unknown, resource: string): string[] {
   const records: unknown =

@@ -1,12 +1,12 @@
 /**
- * What the upstream can be asked for (interface, section 9).
+ * The formats of the upstream's answers (interface, section 9).
  */
 
-/** `json`: the format without a version; `v2`: frozen to version 2; `jpeg`: a thumbnail. */
+/** `json`: JSON without a version; `v2`: JSON in version 2; `jpeg`: a thumbnail. */
 export type Format = "json" | "v2" | "jpeg";
 
 /**
- * The media type that asks for a format.
+ * The media type of a format, for the `Accept` header.
  * @param service the service's neutral media-type name (`<service>` in section 9)
  */
 export function mediaTypeOf(format: Format, service: string): string {

@@ -1,12 +1,11 @@
 /**
  * The query parameters of the upstream's three searches, as data (interface, sections 4.1 to 4.3).
  *
- * The tables are the only place that knows which parameters exist; the order of a table is the order
- * of the canonical text. A value's shape says how a value is read, what is refused, and when two
- * spellings of it are one value (src/query/shapes.ts).
+ * Only these tables know which parameters exist. The order of a table is the order in the canonical query. The shape of a
+ * parameter determines which values are accepted, and which spellings mean the same value (src/query/shapes.ts).
  */
 
-/** Filter values of `objectType`, in the interface's order (section 2.6). */
+/** The values of `objectType`, in the interface's order (section 2.6). */
 export const OBJECT_TYPES = [
   "villa",
   "lägenhet",
@@ -18,10 +17,10 @@ export const OBJECT_TYPES = [
   "kedjehus",
 ] as const;
 
-/** Highest page size the upstream allows (section 4.4, item 2). */
+/** The largest page size (section 4.4, item 2). */
 export const MAX_LIMIT = 500;
 
-/** How a parameter's value is written and what it may be. Bounds are inclusive. */
+/** The form of a parameter's value. Bounds are inclusive. */
 export type Shape =
   | { readonly kind: "text" }
   | { readonly kind: "integer"; readonly min?: number; readonly max?: number }
@@ -30,11 +29,11 @@ export type Shape =
   | { readonly kind: "date" }
   /** `1` or `0`. */
   | { readonly kind: "switch" }
-  /** One or more non-negative integers: a set, so order and repeats mean nothing. */
+  /** One or more non-negative integers, separated by commas. Order and repetition do not matter. */
   | { readonly kind: "idSet" }
-  /** One or more of the given words: a set too, case ignored. */
+  /** One or more of the words, separated by commas. Order, repetition and case do not matter. */
   | { readonly kind: "wordSet"; readonly words: readonly string[] }
-  /** A fixed number of comma-separated decimals, each with its own name and bounds. */
+  /** A fixed number of decimals, separated by commas, each with its own bounds. */
   | { readonly kind: "tuple"; readonly parts: readonly TuplePart[] };
 
 export interface TuplePart {
@@ -47,11 +46,11 @@ export interface Parameter {
   readonly name: string;
   readonly meaning: string;
   readonly shape: Shape;
-  /** The canonical value that means the same as leaving the parameter out. */
+  /** The canonical value that means the same as omitting the parameter. */
   readonly sameAsAbsent?: string;
-  /** The parameter says nothing, and is left out, unless this one is given too. */
+  /** The parameter is dropped unless this other parameter is given. */
   readonly onlyWith?: string;
-  /** The parameter cannot stand without this one. */
+  /** The parameter is refused unless this other parameter is given. */
   readonly requires?: string;
 }
 
@@ -64,7 +63,7 @@ const date: Shape = { kind: "date" };
 const onOff: Shape = { kind: "switch" };
 const year: Shape = { kind: "integer", min: 0, max: 9999 };
 
-/** Where a property lies, and free text: the first part of both property searches. */
+/** Location and free text: the first part of both property searches. */
 const place: readonly Parameter[] = [
   { name: "q", meaning: "Search string", shape: { kind: "text" } },
   {
@@ -106,7 +105,7 @@ const place: readonly Parameter[] = [
   { name: "areaId", meaning: "Area id, or several", shape: { kind: "idSet" } },
 ];
 
-/** What a property is: the middle part of both property searches. */
+/** Attributes of a property: the middle part of both property searches. */
 const attributes: readonly Parameter[] = [
   { name: "minRooms", meaning: "Fewest rooms", shape: decimal },
   { name: "maxRooms", meaning: "Most rooms", shape: decimal },
@@ -132,7 +131,7 @@ const isNewConstruction: Parameter = {
   shape: onOff,
 };
 
-/** Documented default: true (section 4.1), so `1` says nothing. */
+/** The documented default is true (section 4.1). */
 const includeUnset: Parameter = {
   name: "includeUnset",
   meaning: "Whether other filters also include properties lacking the filtered attribute",
@@ -140,7 +139,7 @@ const includeUnset: Parameter = {
   sameAsAbsent: "1",
 };
 
-/** The default limit is not documented (section 4.4), so an absent limit equals no given one. */
+/** The default is not documented (section 4.4), so an absent limit differs from every given one. */
 const limit: Parameter = {
   name: "limit",
   meaning: "Number of results; at most 500",
@@ -186,8 +185,8 @@ const SOLD_PARAMETERS: readonly Parameter[] = [
 ];
 
 /**
- * GET /areas (section 4.3). `listings` and `transactions` are documented with the one value `1`; the
- * sample echo shows `0` where they were not given, so `0` says nothing, as for `priceDecrease`.
+ * GET /areas (section 4.3). `listings` and `transactions` are documented with the value `1` only. The sample echo shows `0`
+ * for an absent one, so `0` means absent.
  */
 const AREAS_PARAMETERS: readonly Parameter[] = [
   { name: "q", meaning: "Search string", shape: { kind: "text" } },
@@ -205,5 +204,5 @@ export const PARAMETERS = {
   areas: AREAS_PARAMETERS,
 } as const;
 
-/** What a signed request carries besides its question (section 5). Never part of a question. */
+/** The parameters of the signature (section 5). They are never part of a query. */
 export const CREDENTIAL_PARAMETERS = ["callerId", "time", "unique", "hash"] as const;

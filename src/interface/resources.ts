@@ -2,19 +2,19 @@
  * The upstream's resources, addresses and limits as data (interface, sections 2, 4 and 8).
  */
 
-/** Resources searched with query parameters; the name is also the envelope's array key (section 2.7). */
+/** Resources that can be searched. The name is also the key of the array in the envelope (section 2.7). */
 export const SEARCH_RESOURCES = ["listings", "sold", "areas"] as const;
 export type SearchResource = (typeof SEARCH_RESOURCES)[number];
 
-/** Resources of which one record can be shown by its id (section 4). */
+/** Resources whose records can be shown by id (section 4). */
 const RECORD_RESOURCES = ["listings", "sold"] as const;
 export type RecordResource = (typeof RECORD_RESOURCES)[number];
 
-/** Everything the gateway answers for. Also the closed set of the metric label `resource`. */
+/** All resources; the closed set of the metric label `resource`. */
 export const RESOURCES = [...SEARCH_RESOURCES, "images"] as const;
 export type Resource = (typeof RESOURCES)[number];
 
-/** The two addresses of the upstream, each with a budget of its own (sections 1 and 4.5). */
+/** The two addresses of the upstream, each with its own budget (sections 1 and 4.5). */
 export const ORIGINS = ["api", "images"] as const;
 export type OriginName = (typeof ORIGINS)[number];
 
@@ -23,14 +23,14 @@ export function originOf(resource: Resource): OriginName {
   return resource === "images" ? "images" : "api";
 }
 
-/** Thumbnail limits in pixels (sections 4.5 and 8). */
+/** The largest thumbnail, in pixels (sections 4.5 and 8). */
 export const MAX_IMAGE_WIDTH = 140;
 export const MAX_IMAGE_HEIGHT = 94;
 
-/** Thumbnail path: `/cache/primary_<serviceId>_<width>x<height>.jpg` (section 4.5). */
+/** The path of a thumbnail: `/cache/primary_<serviceId>_<width>x<height>.jpg` (section 4.5). */
 export const IMAGE_PATH = /^\/cache\/primary_([^_/]+)_([^x_/]+)x([^x_/]+)\.jpg$/;
 
-/** @returns the thumbnail's path at the upstream's image address (section 4.5). */
+/** @returns the path of a thumbnail (section 4.5) */
 export function imagePath(serviceId: string, width: number, height: number): string {
   return `/cache/primary_${serviceId}_${width}x${height}.jpg`;
 }

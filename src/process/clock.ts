@@ -1,29 +1,29 @@
-/** Time as an argument: the process' own clock, or a test's. */
+/** Time is passed in as an argument: the system clock, or a fake one in tests. */
 export interface Clock {
   /** Epoch milliseconds. */
   readonly now: () => number;
   /**
-   * Whole milliseconds by a clock that only ever runs forward, whatever becomes of the time of day: to
-   * tell how long something is ago. It began as epoch milliseconds.
+   * Whole milliseconds of a clock that never runs backwards, even if the time of day is changed. It measures durations. It
+   * started as epoch milliseconds.
    */
-  readonly steady: () => number;
-  /** Calls back once, `delayMs` from now; the returned function cancels. */
+  readonly monotonic: () => number;
+  /** Calls back once after `delayMs`. The returned function cancels the call. */
   readonly after: (delayMs: number, callback: () => void) => () => void;
 }
 
-/** Node fires a timer of more than this at once, so longer waits are cut and checked again by the caller. */
+/** Node fires timers with a longer delay at once, so longer delays are cut. The caller must check the time again. */
 const LONGEST_TIMER_MS = 2_147_483_647;
 
 export const systemClock: Clock = {
   now: () => Date.now(),
-  steady: () => Math.floor(performance.timeOrigin + performance.now()),
+  monotonic: () => Math.floor(performance.timeOrigin + performance.now()),
   after(delayMs, callback) {
     const timer = setTimeout(callback, Math.min(Math.max(delayMs, 0), LONGEST_TIMER_MS));
     return () => clearTimeout(timer);
   },
 };
 
-/** Resolves after `delayMs`, or as soon as `signal` aborts; it never rejects. */
+/** Resolves after `delayMs`, or when `signal` aborts. It never rejects. */
 export function pause(clock: Clock, delayMs: number, signal?: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
     if (signal?.aborted) return resolve();
@@ -35,4 +35,26 @@ export function pause(clock: Clock, delayMs: number, signal?: AbortSignal): Prom
     }
     signal?.addEventListener("abort", done, { once: true });
   });
+}
+
+/**
+ * Limits how often something is reported, however often it happens.
+ * @param now epoch milliseconds
+ * @param report gets how often it has happened since the last report, this time included
+ * @returns the function to call each time
+ */
+export function atMostEvery(
+  intervalMs: number,
+  now: Clock["now"],
+  report: (times: number) => void,
+): () => void {
+  let dueAt = -Infinity;
+  let times = 0;
+  return () => {
+    times++;
+    if (now() < dueAt) return;
+    dueAt = now() + intervalMs;
+    report(times);
+    times = 0;
+  };
 }

@@ -2,26 +2,26 @@ import type { Server } from "node:http";
 
 import type { Clock } from "./clock.ts";
 
-/** What is still to be said to those who would be cut. */
-type LastWords = () => void;
+/** Called when the time for requests in flight is over, to refuse those that are left. */
+type RefuseRest = () => void;
 
-/** So long last words may take to arrive. */
-const LAST_WORDS_MS = 500;
+/** How long the refusals may take to be sent. */
+const REFUSALS_MS = 500;
 
-/** A server that listens. */
+/** A listening server. */
 export interface Listening {
   readonly host: string;
   readonly port: number;
-  /** e.g. `http://127.0.0.1:8080`; a wildcard address is shown as localhost. */
+  /** For example `http://127.0.0.1:8080`. A wildcard address is shown as localhost. */
   readonly url: string;
-  /** Stops accepting, waits for requests in flight, and cuts what is left after `drainMs`. */
-  readonly close: (clock: Clock, drainMs: number, lastWords?: LastWords) => Promise<void>;
+  /** Stops accepting connections, waits up to `drainMs` for requests in flight, then closes what is left. */
+  readonly close: (clock: Clock, drainMs: number, refuseRest?: RefuseRest) => Promise<void>;
 }
 
 /**
  * Listens on an address.
- * @param port 0 takes any free port
- * @returns once it listens; rejects where the address cannot be had
+ * @param port 0 means any free port
+ * @returns the listening server; rejects if the address cannot be used
  */
 export async function listen(server: Server, port: number, host: string): Promise<Listening> {
   const { promise, resolve, reject } = Promise.withResolvers<void>();
@@ -36,7 +36,7 @@ export async function listen(server: Server, port: number, host: string): Promis
     host,
     port: actual,
     url: `http://${shown}:${actual}`,
-    close: (clock, drainMs, lastWords) => close(server, clock, drainMs, lastWords),
+    close: (clock, drainMs, refuseRest) => close(server, clock, drainMs, refuseRest),
   };
 }
 
@@ -44,16 +44,16 @@ async function close(
   server: Server,
   clock: Clock,
   drainMs: number,
-  lastWords: LastWords | undefined,
+  refuseRest: RefuseRest | undefined,
 ): Promise<void> {
   const { promise, resolve } = Promise.withResolvers<void>();
   server.close(() => resolve());
   server.closeIdleConnections();
   const cut = (): void => server.closeAllConnections();
   let cancel = clock.after(drainMs, () => {
-    lastWords?.();
-    if (lastWords === undefined) cut();
-    else cancel = clock.after(LAST_WORDS_MS, cut);
+    refuseRest?.();
+    if (refuseRest === undefined) cut();
+    else cancel = clock.after(REFUSALS_MS, cut);
   });
   await promise;
   cancel();

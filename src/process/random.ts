@@ -1,12 +1,12 @@
 import { randomBytes, randomUUID } from "node:crypto";
 
-/** Randomness as an argument: the process' own cryptographic source, or a test's. */
+/** Randomness is passed in as an argument: the system's source, or a fixed one in tests. */
 export interface Random {
-  /** 16 characters of `A-Z a-z 0-9 - _`, 96 bits: the `unique` of a signed request (interface, section 5). */
+  /** 16 characters of `A-Z a-z 0-9 - _` with 96 random bits, for the `unique` of a signed request (interface, section 5). */
   readonly unique16: () => string;
   /** A new request id. */
   readonly requestId: () => string;
-  /** From 0 up to, not including, 1. */
+  /** At least 0 and less than 1. */
   readonly fraction: () => number;
 }
 

@@ -22,7 +22,7 @@ const SIGNATURE_NAMES = new Set(CREDENTIAL_PARAMETERS.map((name) => name.toLower
 const CREDENTIAL_NAME =
   /^(?:key|token|secret|passw(?:or)?d|pwd|auth|authorization|bearer|credentials?|signature|sig)$|(?:api|private|access|secret|client|admin|auth|app)(?:key|token|secret|password)$/;
 
-/** @returns whether a parameter is a signature's (interface, section 5), or is named like a key, token or password */
+/** Whether a parameter belongs to a signature (interface, section 5), or has the name of a key, token or password. */
 export function isCredentialName(name: string): boolean {
   // PHP, which reads these at the other end, ends a name at its bracket or its zero byte.
   const [bare = ""] = name.toLowerCase().split(/[[\0]/, 1);
@@ -31,14 +31,14 @@ export function isCredentialName(name: string): boolean {
 
 /** Shorter texts are house numbers, ids and typing mistakes. */
 const SHORTEST = 8;
-/** A digit between letters, or a letter between digits; one letter behind a number is a house: `Storgatan12B`. */
+/** A digit between letters, or a letter between digits. `Storgatan12B` does not match, because it is a house. */
 const MIXED = /\p{L}.*\d.*\p{L}.*[\p{L}\d]|\d.*\p{L}.*\d/u;
 const TIMESTAMP = /^\d{4}-?\d\d-?\d\dT[\d:.]{0,20}(?:Z|[+-]\d\d:?\d\d)?$/;
 
-/** Of what was encoded twice, as callers do with `Södermalm`. */
+/** In text that was encoded twice, as some callers do with `Södermalm`. */
 const ENCODED_BYTE = /%[0-9a-f]{2}/gi;
 
-/** @returns whether a part of the text, between blanks and commas, mixes letters and digits as keys do */
+/** Whether a part of the text, between spaces and commas, mixes letters and digits like a key. */
 export function looksLikeCredential(text: string): boolean {
   return text.length >= SHORTEST && text.split(/[\s,]+/).some(isCredential);
 }
@@ -48,10 +48,10 @@ function isCredential(part: string): boolean {
   return MIXED.test(part.replaceAll(ENCODED_BYTE, "-"));
 }
 
-/** Words that no generated secret has the form of: of letters alone, and numbers, dates and coordinates. */
+/** Words that are no generated secret: short ones of letters only, numbers, dates and coordinates. */
 const ORDINARY = /^(?:\p{L}{0,20}|[\d.:;+-]*)$/u;
 
-/** @returns the text as an error may show it to the caller that sent it */
+/** @returns the text as an error may show it to its caller; `[not shown]` if it may be a secret */
 export function shownToCaller(text: string): string {
   const words = text.replaceAll(ENCODED_BYTE, "").split(/[\s,]+/);
   const isOrdinary = words.every((word) => word.length < SHORTEST || ORDINARY.test(word));

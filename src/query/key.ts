@@ -1,26 +1,33 @@
 /**
- * The cache key of a query: readable text behind a namespace.
+ * The cache key of a query: a namespace and the canonical query, readable.
  */
 import type { Format } from "../interface/media-types.ts";
 
-/** Raised whenever the canonical text or the stored form changes meaning: old entries are then misses. */
+/** Increased whenever the canonical form or the stored form changes its meaning. Old entries are then misses. */
 const KEY_FORMAT = 1;
 
-/** What every key of ours begins with, in every store; nothing outside it is ever touched. */
+/** The prefix of all our keys in every store. No other keys are ever touched. */
 export const NAMESPACE = `property-gateway:${KEY_FORMAT}:`;
 
 /**
- * The braces are a Redis Cluster hash tag: what belongs to one question lives in one slot. Canonical
- * text has no braces of its own.
- * @param format what was asked for: answers of two versions are two answers
- * @param text the canonical text of the query
- * @returns e.g. `property-gateway:1:{json:listings?areaId=76&offset=0}`
+ * The braces are a Redis Cluster hash tag, which puts all keys of one query into one slot. A canonical query contains no
+ * braces.
+ * @param format the requested format: each format has answers of its own
+ * @returns for example `property-gateway:1:{json:listings?areaId=76&offset=0}`
  */
-export function cacheKey(format: Format, text: string): string {
-  return `${NAMESPACE}{${format}:${text}}`;
+export function cacheKey(format: Format, canonicalQuery: string): string {
+  return `${NAMESPACE}{${format}:${canonicalQuery}}`;
 }
 
-/** @returns the resource that a key made by `cacheKey` is about */
+/**
+ * @param namespace the namespace of the account and its upstream, from `redisNamespaces`
+ * @returns the key in Redis for a key of this process
+ */
+export function keyIn(namespace: string, key: string): string {
+  return namespace + key.slice(NAMESPACE.length);
+}
+
+/** @returns the resource in a key that `cacheKey` made */
 export function resourceOfKey(key: string): string | undefined {
   return /\{\w+:([a-z]+)/.exec(key)?.[1];
 }

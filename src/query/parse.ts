@@ -1,5 +1,5 @@
 /**
- * From a route and a query string to the canonical query, or to everything that is wrong with it.
+ * Parses a query string into the canonical query of its route, or into the list of all its mistakes.
  */
 import { PARAMETERS, type Parameter, type Shape } from "../interface/parameters.ts";
 import { MAX_IMAGE_HEIGHT, MAX_IMAGE_WIDTH, type SearchResource } from "../interface/resources.ts";
@@ -12,7 +12,7 @@ import { readPairs } from "./wire.ts";
 
 export interface ParseOptions {
   readonly unknown: UnknownParameters;
-  /** Names always dropped (setting `query.ignored`). */
+  /** Names of parameters that are always dropped (setting `query.ignored`). */
   readonly ignored: readonly string[];
   /** Replaces the gateway's own secrets in a text by pseudonyms (credentials.ts). */
   readonly conceal: (text: string) => string;
@@ -113,7 +113,7 @@ function concealedPath(path: string, { conceal }: ParseOptions): string {
 
 const ID: Shape = { kind: "integer", min: 0 };
 
-/** Reads a value that stands in the path, where nothing may be left out. */
+/** Reads a value from the path, where it is required. */
 function readPart(name: string, raw: string, shape: Shape, faults: ParameterFault[]): string | undefined {
   const reading = readValue(shape, raw);
   if (reading.ok && reading.text !== undefined) return reading.text;
@@ -129,7 +129,7 @@ function searchQuery(
 ): Query {
   const table: readonly Parameter[] = PARAMETERS[resource];
   const values = readParameters(table, pairs, faults);
-  dropWhatSaysNothing(table, values);
+  dropRedundant(table, values);
   const isGiven = (name: string): boolean =>
     values.has(name) || faults.some(({ parameter }) => parameter === name);
   for (const { name, requires } of table) {
@@ -150,7 +150,7 @@ function searchQuery(
   };
 }
 
-/** The documented parameters' canonical values, in the order of the table. */
+/** @returns the canonical values of the documented parameters, in the order of the table */
 function readParameters(
   table: readonly Parameter[],
   pairs: readonly Pair[],
@@ -179,7 +179,8 @@ function faultOf(name: string, raw: string, reading: { expected: string; hint?: 
   return { parameter: name, value: raw, expected, ...(hint !== undefined && { hint }) };
 }
 
-function dropWhatSaysNothing(table: readonly Parameter[], values: Map<string, string>): void {
+/** Removes parameters that change nothing: those with their default, and those that need another one to count. */
+function dropRedundant(table: readonly Parameter[], values: Map<string, string>): void {
   for (const { name, sameAsAbsent, onlyWith } of table) {
     const isDefault = sameAsAbsent !== undefined && values.get(name) === sameAsAbsent;
     const standsAlone = onlyWith !== undefined && !values.has(onlyWith);
@@ -188,8 +189,8 @@ function dropWhatSaysNothing(table: readonly Parameter[], values: Map<string, st
 }
 
 /**
- * The parameters that the interface does not document. Nothing is known of their values, so nothing
- * about them is merged but their percent-encoding and their order by name.
+ * The parameters that the interface does not document. Their meaning is unknown, so only their percent-encoding and their
+ * order by name are unified.
  */
 function readExtras(
   pairs: readonly Pair[],
@@ -214,7 +215,7 @@ function readExtras(
   return sortedByName(extras);
 }
 
-/** Stable: the values of one repeated name keep their order, which may mean something. */
+/** A stable sort, because the order of repeated parameters may matter. */
 function sortedByName(pairs: readonly Pair[]): Pair[] {
   return pairs.toSorted(([a], [b]) => (a < b ? -1 : Number(a > b)));
 }

@@ -1,26 +1,25 @@
 /**
- * What is meant by a request: the canonical query.
+ * The meaning of a request, as data.
  *
- * Two spellings of one question are one `Query`, and its text (src/query/text.ts) is one text. Values
- * are kept as canonical text, never as floating-point numbers: 9007199254740993 and 9007199254740992
- * are two meanings.
+ * All spellings of one query are parsed to the same `Query`, so they have the same canonical form (canonical.ts). Values
+ * are canonical text and not floating-point numbers, because 9007199254740993 and 9007199254740992 are different values.
  */
 import type { RecordResource, Resource, SearchResource } from "../interface/resources.ts";
 
-/** A parameter name and its value, both decoded. */
+/** A decoded parameter. */
 export type Pair = readonly [name: string, value: string];
 
 /** A search, `/listings`, `/sold` or `/areas` (interface, sections 4.1 to 4.3). */
 interface SearchQuery {
   readonly kind: "search";
   readonly resource: SearchResource;
-  /** Documented parameters but `limit` and `offset`, canonical values, in the order of the table. */
+  /** The documented parameters except `limit` and `offset`, with canonical values, in the order of the table. */
   readonly filters: readonly Pair[];
-  /** Parameters the interface does not document, as given, sorted by name. */
+  /** The undocumented parameters, unchanged, sorted by name. */
   readonly extras: readonly Pair[];
-  /** Absent where the caller gave none: the upstream's default is not documented. */
+  /** `undefined` if the caller gave none, because the upstream's default is not documented. */
   readonly limit: number | undefined;
-  /** Absent for areas, which have no offset. */
+  /** `undefined` for areas, which have no offset. */
   readonly offset: number | undefined;
 }
 
@@ -32,7 +31,7 @@ interface RecordQuery {
   readonly extras: readonly Pair[];
 }
 
-/** A thumbnail (interface, section 4.5); width and height in pixels. */
+/** A thumbnail (interface, section 4.5). Width and height are in pixels. */
 interface ImageQuery {
   readonly kind: "image";
   readonly resource: "images";
@@ -42,19 +41,19 @@ interface ImageQuery {
   readonly extras: readonly Pair[];
 }
 
-/** A path below a known resource that is streamed, not understood (`upstream.passThrough`). */
+/** A path below a known resource that is passed through without being understood (`upstream.passThrough`). */
 export interface StreamedQuery {
   readonly kind: "streamed";
   readonly resource: Resource;
-  /** Normalised and percent-encoded, e.g. `/listings/123/similar`. */
+  /** Normalised and percent-encoded, for example `/listings/123/similar`. */
   readonly path: string;
   readonly extras: readonly Pair[];
 }
 
-/** A query whose answer can be kept. */
+/** A query whose answer can be cached. */
 export type Query = SearchQuery | RecordQuery | ImageQuery;
 
-/** What is wrong with one parameter, in words for the caller. */
+/** A mistake in one parameter, in words for the caller. */
 export interface ParameterFault {
   readonly parameter: string;
   readonly value: string;
@@ -62,5 +61,5 @@ export interface ParameterFault {
   readonly hint?: string;
 }
 
-/** What to do with parameters the interface does not document (setting `query.unknown`). */
+/** What happens to undocumented parameters (setting `query.unknown`). */
 export type UnknownParameters = "forward" | "drop" | "reject";

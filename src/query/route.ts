@@ -1,5 +1,5 @@
 /**
- * From a path to what it addresses, before any parameter is looked at.
+ * Routes a path to a resource. Query parameters are not read here.
  */
 import {
   IMAGE_PATH,
@@ -13,7 +13,7 @@ import {
 import { nearest } from "../nearest.ts";
 import { encode } from "./wire.ts";
 
-/** What a path addresses; ids and sizes are still as the caller wrote them. */
+/** The target of a path. Ids and sizes are still as the caller wrote them. */
 export type Route =
   | { readonly kind: "search"; readonly resource: SearchResource }
   | { readonly kind: "record"; readonly resource: RecordResource; readonly serviceId: string }
@@ -28,16 +28,16 @@ export type Route =
   | { readonly kind: "unknown"; readonly near?: string };
 
 export interface RouteOptions {
-  /** Path of one record, with the placeholders `{resource}` and `{serviceId}` (`upstream.recordPath`). */
+  /** The path of one record, with the placeholders `{resource}` and `{serviceId}` (`upstream.recordPath`). */
   readonly recordPath: string;
   /**
-   * Path patterns to stream (`upstream.passThrough`): `{name}` stands for one segment, a final `*` for
-   * one or more.
+   * Patterns of paths to pass through (`upstream.passThrough`). `{name}` matches one segment, a final `*` matches one or
+   * more.
    */
   readonly passThrough: readonly string[];
 }
 
-/** @returns a function from a percent-encoded path to its route. */
+/** @returns a function from a percent-encoded path to its route */
 export function createRouter(options: RouteOptions): (path: string) => Route {
   const recordSegments = segmentsOf(options.recordPath);
   const streamedPatterns = options.passThrough.map(segmentsOf);
@@ -50,7 +50,7 @@ export function createRouter(options: RouteOptions): (path: string) => Route {
     if (below.length === 0 && isSearchResource(first)) return { kind: "search", resource: first };
     const record = recordRoute(recordSegments, segments);
     const streamed = streamedRoute(streamedPatterns, segments);
-    // `/listings/statistics` may be passed through although a record's path looks just like it.
+    // `/listings/statistics` may be passed through, although it has the form of a record's path.
     const isRecord = record !== undefined && (streamed === undefined || NUMERIC.test(record.serviceId));
     return imageRoute(segments) ?? (isRecord ? record : streamed) ?? unknownRoute(first);
   };
@@ -58,12 +58,12 @@ export function createRouter(options: RouteOptions): (path: string) => Route {
 
 const NUMERIC = /^\s*\+?\d/;
 
-/** Splits a path; empty segments (doubled and trailing slashes) say nothing. */
+/** Splits a path. Empty segments (doubled and trailing slashes) are ignored. */
 function segmentsOf(path: string): string[] {
   return path.split("/").filter((segment) => segment !== "");
 }
 
-/** `undefined` where a segment is broken, climbs (`..`) or hides a slash: no such path exists. */
+/** @returns `undefined` if a segment is malformed, is `.` or `..`, or contains an encoded slash */
 function decodeSegments(path: string): string[] | undefined {
   if (!path.isWellFormed()) return undefined;
   const decoded: string[] = [];
@@ -121,7 +121,7 @@ function unknownRoute(first: string): Route {
   return near === undefined ? { kind: "unknown" } : { kind: "unknown", near: `/${near}` };
 }
 
-/** @returns the upstream's path of one record, from the template in the settings. */
+/** @returns the upstream's path of one record, from the template in the settings */
 export function recordPathOf(template: string, resource: RecordResource, serviceId: string): string {
   return template.replace("{resource}", resource).replace("{serviceId}", serviceId);
 }

@@ -1,13 +1,13 @@
 /**
- * Reads one value by its documented shape and gives its canonical text (interface, sections 4.1 to 4.3).
+ * Reads one parameter value by its documented shape, and returns its canonical form (interface, sections 4.1 to 4.3).
  *
- * Everything is text arithmetic: a number never passes through floating point on its way into a key.
+ * Numbers are handled as text, because floating point would change large ones.
  */
 import type { Shape, TuplePart } from "../interface/parameters.ts";
 import { nearest } from "../nearest.ts";
 import { looksLikeCredential } from "./credentials.ts";
 
-/** A value read: its canonical text, nothing said at all, or why it is refused. */
+/** The canonical form of a value; `undefined` for no value; or why the value is refused. */
 export type Reading =
   | { readonly ok: true; readonly text: string }
   | { readonly ok: true; readonly text: undefined }
@@ -15,18 +15,17 @@ export type Reading =
 
 const SAYS_NOTHING: Reading = { ok: true, text: undefined };
 
-/** What sloppy clients send for "no value": the text of a JavaScript variable that held none. */
+/** What some clients send for "no value", for example an undefined JavaScript variable. */
 const NO_VALUE = new Set(["", "undefined", "null", "NaN"]);
 
-/** @returns whether a trimmed value says nothing, so that leaving it out means the same. */
+/** Whether a trimmed value means the same as an absent parameter. */
 function saysNothing(text: string): boolean {
   return NO_VALUE.has(text);
 }
 
 /**
  * Reads a value.
- * @param shape the parameter's documented shape
- * @param raw the decoded value, blanks and all
+ * @param raw the decoded value, not trimmed
  */
 export function readValue(shape: Shape, raw: string): Reading {
   const text = raw.normalize("NFC").trim();
@@ -50,7 +49,7 @@ export function readValue(shape: Shape, raw: string): Reading {
   }
 }
 
-// eslint-disable-next-line no-control-regex -- control characters are just what is looked for
+// eslint-disable-next-line no-control-regex -- the expression must find control characters
 const CONTROL = /[\u0000-\u001f\u007f]/;
 
 function readText(text: string): Reading {
@@ -64,8 +63,9 @@ function readText(text: string): Reading {
 const NUMBER = /^([+-]?)(\d*)(?:\.(\d*))?$/;
 
 /**
- * The one text of a decimal number: no plus sign, no leading zeros, no trailing zeros of a fraction,
- * no minus before zero. `undefined` where the text is not a decimal number.
+ * The canonical form of a decimal number: without plus sign, leading zeros, trailing zeros of the fraction, and without a
+ * minus sign before zero.
+ * @returns `undefined` if the text is not a decimal number
  */
 function canonicalDecimal(text: string): string | undefined {
   const match = NUMBER.exec(text);
@@ -78,7 +78,7 @@ function canonicalDecimal(text: string): string | undefined {
   return sign === "-" && digits !== "0" ? `-${digits}` : digits;
 }
 
-/** By a loop: a regular expression takes quadratic time over many zeros that are not at the end. */
+/** A loop, because a regular expression takes quadratic time for many zeros that are not at the end. */
 function withoutTrailingZeros(digits: string): string {
   let end = digits.length;
   while (digits[end - 1] === "0") end -= 1;
@@ -114,7 +114,7 @@ const DATE = /^(\d{4})(-?)(\d{2})\2(\d{2})$/;
 function readDate(text: string): Reading {
   const [, year = "", , month = "", day = ""] = DATE.exec(text) ?? [];
   const instant = new Date(`${year}-${month}-${day}T00:00:00Z`);
-  // A day that does not exist (30 February) either fails to parse or comes back as another day.
+  // A day that does not exist, such as 30 February, fails to parse or becomes another day.
   if (Number.isNaN(instant.getTime()) || instant.getUTCDate() !== Number(day)) {
     return { ok: false, expected: "a calendar day as YYYYMMDD" };
   }
@@ -140,7 +140,7 @@ function items(text: string): string[] {
     .filter((item) => !saysNothing(item));
 }
 
-/** Shorter numbers first, equal lengths by their digits: numeric order of canonical whole numbers. */
+/** Numeric order of canonical whole numbers: by length, then by digits. */
 function byNumber(a: string, b: string): number {
   return a.length - b.length || (a < b ? -1 : Number(a > b));
 }
@@ -171,7 +171,7 @@ function readWordSet(words: readonly string[], text: string): Reading {
     }
     given.add(word);
   }
-  // In the interface's own order, which is as good as any and the one people know.
+  // In the order of the interface's documentation.
   return given.size === 0
     ? SAYS_NOTHING
     : { ok: true, text: words.filter((word) => given.has(word)).join(",") };
@@ -197,7 +197,7 @@ function inPart(part: TuplePart, value: string | undefined): boolean {
 
 /**
  * Joins the values of a parameter that was given several times.
- * @returns the canonical text, or `undefined` where scalars contradict each other
+ * @returns the canonical form, or `undefined` if a parameter with a single value got different values
  */
 export function joinValues(shape: Shape, texts: readonly string[]): string | undefined {
   const [first, ...rest] = texts;

@@ -1,6 +1,6 @@
 /**
- * Takes a request target apart and puts parameter text together: percent-encoding, and the bends that
- * real callers put into their URLs (RFC 3986, WHATWG `application/x-www-form-urlencoded`).
+ * Splits and decodes request targets, and encodes parameters (RFC 3986, WHATWG `application/x-www-form-urlencoded`). It
+ * accepts the irregular URLs that real callers send.
  */
 import type { Pair } from "./query.ts";
 
@@ -11,8 +11,8 @@ export interface Target {
 }
 
 /**
- * Splits a request target. The absolute form (RFC 9112, section 3.2.2) loses its scheme and host; an
- * `&` where the `?` should be, as in `/listings/123&format=json`, counts as the `?`.
+ * Splits a request target. Scheme and host of the absolute form (RFC 9112, section 3.2.2) are dropped. An `&` in place of
+ * the `?`, as in `/listings/123&format=json`, counts as the `?`.
  */
 export function splitTarget(target: string): Target {
   const origin = /^https?:\/\/[^/?]*/i.exec(target)?.[0] ?? "";
@@ -23,8 +23,9 @@ export function splitTarget(target: string): Target {
 }
 
 /**
- * Decodes one name or value; `undefined` where the percent-encoding is broken or is not UTF-8. Half a
- * surrogate pair is no character either, and could not be encoded again.
+ * Decodes one name or value.
+ * @returns `undefined` if the percent-encoding is malformed or not UTF-8, or if the text has half a surrogate pair, which
+ *   could not be encoded again
  */
 function decode(text: string): string | undefined {
   if (!text.isWellFormed()) return undefined;
@@ -36,16 +37,16 @@ function decode(text: string): string | undefined {
   }
 }
 
-/** A query string read: the pairs in the order given, and those whose name or value cannot be decoded. */
+/** The parameters of a query string, in the given order. */
 export interface WirePairs {
   readonly pairs: readonly Pair[];
-  /** With the raw text in place of what cannot be decoded. */
+  /** Parameters whose name or value cannot be decoded, with the raw text. */
   readonly undecodable: readonly Pair[];
 }
 
 /**
- * Reads a query string. Empty parts (`?&`, `&&`) and nameless ones (`=1`) say nothing; names lose the
- * blanks around them, values keep theirs.
+ * Reads a query string. Empty parts (`?&`, `&&`) and parts without a name (`=1`) are ignored. Names are trimmed, values
+ * are not.
  */
 export function readPairs(search: string): WirePairs {
   const pairs: Pair[] = [];
@@ -64,9 +65,9 @@ export function readPairs(search: string): WirePairs {
 }
 
 /**
- * Encodes a name or value so that it can stand in a URL, in a key and in an HTTP header, and cannot
- * be taken for syntax: everything but letters, digits and `-_.~!(),`. The comma stays readable: it
- * separates items within a value and never parameters. `*` and the like would be patterns to Redis.
+ * Percent-encodes everything except letters, digits and `-_.~!(),`. The result is safe in a URL, in a cache key and in an
+ * HTTP header. The comma stays readable, because it separates items within a value. `*` is encoded, because it is a pattern
+ * in Redis.
  */
 export function encode(text: string): string {
   return encodeURIComponent(text).replaceAll("%2C", ",").replaceAll("*", "%2A").replaceAll("'", "%27");

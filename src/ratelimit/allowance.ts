@@ -3,10 +3,9 @@
  * replicas share. All times are milliseconds from now; a place is taken before a send goes and settled
  * after it.
  */
-import type { Cause, SendEnd } from "../types.ts";
+import type { Cause, CircuitState, SendEnd } from "../types.ts";
 import type { Resource } from "../interface/resources.ts";
 import type { Candidate, Hindrance } from "./arbiter.ts";
-import type { CircuitState } from "./circuit.ts";
 import type { Queued } from "./queued.ts";
 import type { Window } from "./windows.ts";
 

@@ -11,7 +11,7 @@
  * What was asked for one reason holds back only what that reason concerns: `too-many-requests` and
  * `unreachable` the whole origin, `unavailable` the resource that said so.
  */
-import type { SendEnd, SlowDownCause } from "../types.ts";
+import type { CircuitState, SendEnd, SlowDownCause } from "../types.ts";
 
 export interface Circuit {
   openUntil: number;
@@ -23,8 +23,6 @@ export interface Circuit {
   /** By then it has ended, or never will. */
   probeUntil: number;
 }
-
-export type CircuitState = "closed" | "half-open" | "open";
 
 /** What is held back: the whole origin, or one resource. */
 export type CircuitScope = "origin" | "resource";

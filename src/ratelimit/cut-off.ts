@@ -15,7 +15,7 @@ import { keptMs, spentIn, tidyPlaces, type Window } from "./windows.ts";
 
 /** How things stood when the shared budget was last reached. */
 export interface LastKnown {
-  /** By the steady clock; minus infinity where it was never reached. */
+  /** By the monotonic clock; minus infinity where it was never reached. */
   readonly at: number;
   /** Replicas that had gone silent and were reckoned with, by window. */
   readonly held: readonly number[];

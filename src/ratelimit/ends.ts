@@ -27,7 +27,7 @@ export function unsentReport(id: string, app: string, resource: Resource): Repor
 const MOST_AT_ONCE = 100;
 
 export interface Ends {
-  /** @param arrivedAt by the steady clock */
+  /** @param arrivedAt by the monotonic clock */
   readonly add: (report: Report, arrivedAt: number) => void;
   readonly size: number;
   /** The next to be told; `done` once they have been. */

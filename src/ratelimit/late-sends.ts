@@ -2,7 +2,7 @@ import type { SendEnd } from "../types.ts";
 import type { Wish } from "./allowance.ts";
 import type { KnownSend } from "./shared-budget.ts";
 
-/** A send of a replica that was cut off; instants are by its steady clock. */
+/** A send of a replica that was cut off; instants are by its monotonic clock. */
 interface LateSend {
   readonly id: string;
   readonly wish: Wish;

@@ -12,7 +12,7 @@
  * The queue (`dispatcher.ts`) asks with the rules of `scheduler.ts`: which app is next, and how many permits must be
  * left for others. These rules are approximate. They work on the counts that `state` returns.
  *
- * Instants are milliseconds of the monotonic clock (`Clock.steady`) of this process; durations are milliseconds.
+ * Instants are milliseconds of the monotonic clock (`Clock.monotonic`) of this process; durations are milliseconds.
  */
 import type { Cause, Priority, SendEnd } from "../types.ts";
 import type { Resource } from "../interface/resources.ts";

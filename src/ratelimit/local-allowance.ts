@@ -47,7 +47,7 @@ export function createLocalAllowance(options: LocalAllowanceOptions): Allowance 
       const id = nextId();
       let taken: Taken = { kind: "wait", forMs: ASK_AGAIN_MS };
       decideWith(() => {
-        taken = takeNow(standing, terms, { id, wishes }, clock.steady());
+        taken = takeNow(standing, terms, { id, wishes }, clock.monotonic());
         return taken.kind === "granted" ? entryOf(taken.grant) : undefined;
       });
       return taken;
@@ -55,7 +55,7 @@ export function createLocalAllowance(options: LocalAllowanceOptions): Allowance 
     async takeAnyway(wish) {
       const granted = { id: nextId(), wish };
       const take = (): LedgerEntry => {
-        grant(standing, terms, wish, granted.id, clock.steady());
+        grant(standing, terms, wish, granted.id, clock.monotonic());
         return entryOf(granted);
       };
       if (!decideWith(take)) ledger.enter(take());
@@ -67,7 +67,7 @@ export function createLocalAllowance(options: LocalAllowanceOptions): Allowance 
       const sinceArrivalMs = durationMs - arrivedAfterMs;
       // The time of day first: a process that stands still in between counts longer here than the ledger shows.
       const arrivedAt = clock.now() - sinceArrivalMs;
-      const now = clock.steady();
+      const now = clock.monotonic();
       settle(standing, terms, { id, ...wish }, { end, arrivedAt: now - sinceArrivalMs }, now);
       complete(granted, { status, durationMs, arrivedAt });
     },
@@ -75,10 +75,10 @@ export function createLocalAllowance(options: LocalAllowanceOptions): Allowance 
       giveBack(standing, { id: granted.id, app: granted.wish.app });
       complete(granted, { status: "unsent", durationMs: 0, arrivedAt: clock.now() });
     },
-    expect: (candidate, queued) => expectation(current(), terms, candidate, queued, clock.steady()),
+    expect: (candidate, queued) => expectation(current(), terms, candidate, queued, clock.monotonic()),
     attach: (line) => ({ changed } = line),
-    overview: () => overviewOf(current(), terms, "alone", clock.steady()),
-    shareOf: (app) => sharesOf(current(), terms, app, clock.steady()),
+    overview: () => overviewOf(current(), terms, "alone", clock.monotonic()),
+    shareOf: (app) => sharesOf(current(), terms, app, clock.monotonic()),
     close: async () => undefined,
   };
 }
@@ -112,7 +112,7 @@ function createKnowledge({ origin, terms, ledger, clock, replica }: LocalAllowan
     own: `${replica}.`,
     since: clock.now() - keptMs(terms.windows) - terms.leaseMs,
   });
-  const moment = (): Moment => ({ now: clock.now(), steady: clock.steady() });
+  const moment = (): Moment => ({ now: clock.now(), monotonic: clock.monotonic() });
   /** When the ledger was read; what it tells next was written since then. */
   let last = moment();
 

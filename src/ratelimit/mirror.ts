@@ -2,7 +2,7 @@
  * What a replica knows of the shared budget: a copy that follows the news. It is for predictions, and for
  * what may be spent when the budget cannot be reached; who may send is decided there.
  *
- * Instants are by this process' steady clock. What is heard of others is entered as late as it can have
+ * Instants are by this process' monotonic clock. What is heard of others is entered as late as it can have
  * been: news takes time to arrive, so the copy errs on the side of what is spent.
  */
 import {

@@ -16,7 +16,7 @@ import type { CompletedLine, LedgerLine, LedgerNews } from "../usage/ledger.ts";
 export interface Moment {
   /** By the time of day, since the epoch. */
   readonly now: number;
-  readonly steady: number;
+  readonly monotonic: number;
 }
 
 /** Each of the clocks is cut to whole milliseconds. */
@@ -24,12 +24,12 @@ const ROUNDING_MS = 1;
 
 /**
  * @param at by the time of day, written after `last` and before `moment`
- * @param earliest by the steady clock: it was not before this
- * @returns the same by the steady clock, or somewhat later
+ * @param earliest by the monotonic clock: it was not before this
+ * @returns the same by the monotonic clock, or somewhat later
  */
 export function steadily(at: number, last: Moment, moment: Moment, earliest: number): number {
-  const difference = Math.min(last.now - last.steady, moment.now - moment.steady);
-  return Math.min(Math.max(at - difference + ROUNDING_MS, earliest), moment.steady);
+  const difference = Math.min(last.now - last.monotonic, moment.now - moment.monotonic);
+  return Math.min(Math.max(at - difference + ROUNDING_MS, earliest), moment.monotonic);
 }
 
 /** Enters what a process finds when it begins: what those before it sent, and those that live. */
@@ -41,11 +41,12 @@ export function begin(
 ): void {
   for (const line of entered) {
     const { id, app, at, completion } = line;
-    const steady = (instant: number): number => steadily(instant, moment, moment, Number.NEGATIVE_INFINITY);
+    const monotonic = (instant: number): number =>
+      steadily(instant, moment, moment, Number.NEGATIVE_INFINITY);
     // Not completed: its process may still be at it, or was killed. Then it has arrived as late as it could.
-    const until = completion === undefined ? steady(at) + terms.leaseMs : steady(completion.arrivedAt);
-    enter(standing, terms, { id, app, until }, moment.steady);
-    if (until <= moment.steady) arrive(standing, { id, app }, until);
+    const until = completion === undefined ? monotonic(at) + terms.leaseMs : monotonic(completion.arrivedAt);
+    enter(standing, terms, { id, app, until }, moment.monotonic);
+    if (until <= moment.monotonic) arrive(standing, { id, app }, until);
   }
 }
 
@@ -57,24 +58,24 @@ export function keepUp(
   last: Moment,
   moment: Moment,
 ): void {
-  const steady = (instant: number, earliest = last.steady): number =>
+  const monotonic = (instant: number, earliest = last.monotonic): number =>
     steadily(instant, last, moment, earliest);
   for (const line of ended)
-    endOf(standing, line, (at) => steady(at, last.steady - line.completion.durationMs));
+    endOf(standing, line, (at) => monotonic(at, last.monotonic - line.completion.durationMs));
   for (const line of entered) {
     if (line.completion?.status === "unsent") continue;
     const { id, app } = line;
-    const at = steady(line.at);
-    enterAnothers(standing, terms, { id, app, until: at + terms.leaseMs, at }, moment.steady);
-    if (line.completion !== undefined) endOf(standing, { ...line, completion: line.completion }, steady);
+    const at = monotonic(line.at);
+    enterAnothers(standing, terms, { id, app, until: at + terms.leaseMs, at }, moment.monotonic);
+    if (line.completion !== undefined) endOf(standing, { ...line, completion: line.completion }, monotonic);
   }
 }
 
 function endOf(
   standing: Standing,
   { id, app, completion }: CompletedLine,
-  steady: (at: number) => number,
+  monotonic: (at: number) => number,
 ): void {
   if (completion.status === "unsent") giveBack(standing, { id, app });
-  else arrive(standing, { id, app }, steady(completion.arrivedAt));
+  else arrive(standing, { id, app }, monotonic(completion.arrivedAt));
 }

@@ -88,7 +88,7 @@ interface Side {
   readonly ends: Ends;
   phase: Phase;
   cutOff: CutOff | undefined;
-  /** When it last reached the shared budget, or began, by the steady clock. */
+  /** When it last reached the shared budget, or began, by the monotonic clock. */
   heardAt: number;
   /** Whether the shared budget was ever reached. */
   wasReached: boolean;
@@ -133,9 +133,9 @@ export function createSharedAllowance(options: SharedAllowanceOptions): SharedAl
     },
     overview() {
       const { standing, limitOf } = inForce(side);
-      return overviewOf(standing, terms, side.phase, clock.steady(), limitOf);
+      return overviewOf(standing, terms, side.phase, clock.monotonic(), limitOf);
     },
-    shareOf: (app) => sharesOf(inForce(side).standing, terms, app, clock.steady()),
+    shareOf: (app) => sharesOf(inForce(side).standing, terms, app, clock.monotonic()),
     hear(news) {
       if (side.phase !== "shared") return;
       if (side.view.hear(news)) void side.look();
@@ -159,7 +159,7 @@ function createSide(options: SharedAllowanceOptions): Side {
     options,
     view: createView({
       ...options,
-      steady: options.clock.steady,
+      monotonic: options.clock.monotonic,
       onTooMany: (replicas) =>
         report("There are more replicas than the settings say (REPLICAS)", { origin, replicas }),
       // Told beside a question for a place, one who gets it would seem to wait still when that has been answered.
@@ -170,7 +170,7 @@ function createSide(options: SharedAllowanceOptions): Side {
     ends: createEnds(),
     phase: "joining",
     cutOff: undefined,
-    heardAt: options.clock.steady(),
+    heardAt: options.clock.monotonic(),
     wasReached: false,
     catchUpMs: FIRST_CATCH_UP_MS,
     sends: 0,
@@ -200,7 +200,7 @@ function becomeCutOff(side: Side, error: unknown): void {
 function goOnAlone(side: Side, error: unknown): void {
   if (side.isClosed) return;
   const { view, options } = side;
-  const now = options.clock.steady();
+  const now = options.clock.monotonic();
   // It is tried again at the next beat.
   if (!side.wasReached && now < side.heardAt + PATIENCE_AT_START_MS) return;
   if (side.cutOff === undefined) {
@@ -214,7 +214,7 @@ function goOnAlone(side: Side, error: unknown): void {
     const at = side.wasReached ? now + SILENT_MS : Number.NEGATIVE_INFINITY;
     const { held, share, heldShare, slack } = view.others;
     const last = { at, held: held(), share: share(), heldShare: heldShare(), slack: slack() };
-    side.cutOff = createCutOff(view.mirror().standing, options.terms, last, options.clock.steady);
+    side.cutOff = createCutOff(view.mirror().standing, options.terms, last, options.clock.monotonic);
   }
   enterPhase(side, "cut-off");
 }
@@ -227,14 +227,14 @@ async function joinOnce(side: Side): Promise<void> {
   // From here on nothing is sent that would not be told.
   enterPhase(side, "joining");
   try {
-    await view.join(late.known(options.clock.steady()));
+    await view.join(late.known(options.clock.monotonic()));
     side.wasReached = true;
     if (!(await catchUp(side))) throw new Error("restarted while it was being joined");
     // Only now: what was brought may have been lost again.
     side.cutOff = undefined;
     late.clear();
     if (wasCutOff) {
-      const cutOffMs = options.clock.steady() - lastHeardAt;
+      const cutOffMs = options.clock.monotonic() - lastHeardAt;
       options.report("The shared budget is there again", { origin: options.origin, cutOffMs });
     }
     enterPhase(side, "shared");
@@ -255,7 +255,7 @@ async function lookOnce(side: Side): Promise<void> {
 
 /** @returns false where it has to join first */
 async function catchUp(side: Side): Promise<boolean> {
-  const askedAt = side.options.clock.steady();
+  const askedAt = side.options.clock.monotonic();
   // What it goes on with alone is reckoned from what it was known to know by then.
   const { phase } = side;
   const isJoined = await side.view.catchUp(() => side.phase === phase);
@@ -313,14 +313,14 @@ async function takeTogether(
     share: view.others.heldShare(),
     catchUpMs: side.catchUpMs,
   };
-  const askedAt = options.clock.steady();
+  const askedAt = options.clock.monotonic();
   const askedOf = options.terms.windows;
   view.learnApps(wishes.map(({ app }) => ({ app, askedMs: 0 })));
   side.isAsking = true;
   const answer = options.shared.take(request).finally(() => (side.isAsking = false));
   const reply = await answer.catch((error: unknown) => {
     // It may have been given all the same: then it is given back.
-    const now = options.clock.steady();
+    const now = options.clock.monotonic();
     for (const { app, resource } of wishes) side.ends.add(unsentReport(`${id}@${app}`, app, resource), now);
     throw error;
   });
@@ -342,7 +342,7 @@ async function takeTogether(
 
 function takeAlone(side: Side, cutOff: CutOff, wishes: readonly Wish[], anyway: boolean): Taken {
   const { terms, clock, degradedForMs } = side.options;
-  const now = clock.steady();
+  const now = clock.monotonic();
   if (now > side.heardAt + degradedForMs) return { kind: "wait", forMs: BEAT_MS * BEATS_TO_REJOIN };
   side.sends++;
   const bare = nextId(side);
@@ -361,7 +361,7 @@ function takeAlone(side: Side, cutOff: CutOff, wishes: readonly Wish[], anyway: 
 /** @param how absent where nothing was sent */
 function noteEnd(side: Side, granted: Grant, how: SendEnd | undefined): void {
   const { id, wish } = granted;
-  const now = side.options.clock.steady();
+  const now = side.options.clock.monotonic();
   const arrivedAt = how === undefined ? now : now - (how.durationMs - how.arrivedAfterMs);
   const isLate = side.late.ended(id, how, arrivedAt);
   if (!isLate) side.view.mirror().settled(id, now - arrivedAt, how === undefined, now);
@@ -379,12 +379,12 @@ function noteEnd(side: Side, granted: Grant, how: SendEnd | undefined): void {
 async function flushOnce(side: Side): Promise<void> {
   const { ends, view, options } = side;
   while (side.phase === "shared" && ends.size > 0) {
-    const batch = ends.next(options.clock.steady());
+    const batch = ends.next(options.clock.monotonic());
     try {
       const reply = await options.shared.settle(view.asker(), batch.reports);
       if (reply.kind === "lost") return void side.join();
       batch.done();
-      view.mirror().circuits(reply.circuits, options.clock.steady());
+      view.mirror().circuits(reply.circuits, options.clock.monotonic());
       side.line.changed();
     } catch (error) {
       return becomeCutOff(side, error);
@@ -404,7 +404,7 @@ interface InForce {
 function expectIn(side: Side, candidate: Candidate, queuedHere: readonly Queued[]): Expectation {
   const { standing, terms, limitOf, queued } = inForce(side);
   const isCutOff = side.phase === "cut-off";
-  const now = side.options.clock.steady();
+  const now = side.options.clock.monotonic();
   // What is held back for others for the moment may be free in the next: nobody is refused for that.
   const limits = isCutOff ? limitOf : undefined;
   const expected = expectation(standing, terms, candidate, [...queuedHere, ...queued], now, limits);

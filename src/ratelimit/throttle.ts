@@ -14,7 +14,7 @@
 import Bottleneck from "bottleneck";
 
 import type { Problem } from "../errors.ts";
-import type { Order, Priority, RefuseLate, SendEnd, Throttled } from "../types.ts";
+import type { UpstreamRequest, Priority, RefuseLate, SendEnd, Throttled } from "../types.ts";
 import type { Clock } from "../process/clock.ts";
 import type { Allowance, Expectation, Grant, Wish } from "./allowance.ts";
 import type { Candidate } from "./arbiter.ts";
@@ -58,7 +58,7 @@ export interface Throttle {
 }
 
 interface Waiter {
-  readonly order: Order;
+  readonly order: UpstreamRequest;
   readonly patience: Patience;
   readonly depart: (grant: Grant) => Promise<void>;
 }
@@ -81,7 +81,7 @@ export function createThrottle(options: ThrottleOptions): Throttle {
   const reactions = [refuseHopeless, turns.changed];
   allowance.attach({ queued: () => line.queued(), changed: () => reactions.forEach((react) => react()) });
 
-  async function throttled<T>(order: Order, job: Job<T>): Promise<T> {
+  async function throttled<T>(order: UpstreamRequest, job: Job<T>): Promise<T> {
     if (closedBecause !== undefined) throw closedBecause;
     refuseIfHopeless(order);
     const cameAt = clock.now();
@@ -148,7 +148,7 @@ async function takeTurn(turns: Turns<Waiter>, { began, ended }: Background): Pro
 
 interface Refusals {
   /** Refuses one that comes and cannot wait so long; where the budget is only watched, that is reported alone. */
-  readonly refuseIfHopeless: (order: Order) => void;
+  readonly refuseIfHopeless: (order: UpstreamRequest) => void;
   /** Refuses those who cannot wait as long as the upstream is to be left alone. */
   readonly refuseHopeless: () => void;
   /** Refuses one whose deadline has passed while its call is in the line, and says what keeps the call there. */
@@ -162,7 +162,7 @@ function createRefusals(
 ): Refusals {
   const { allowance, clock, observer } = options;
   const isEnforced = (): boolean => options.mode === "enforce";
-  const isTooLong = ({ forMs }: Expectation, { waiting }: Order): boolean =>
+  const isTooLong = ({ forMs }: Expectation, { waiting }: UpstreamRequest): boolean =>
     clock.now() + forMs > waiting.deadlineAt();
   const refuse = (app: string, expectation: Expectation): Problem => {
     const { reason, problem } = refusalOf(expectation, app);
@@ -219,25 +219,25 @@ function isOfCaller(priority: Priority): boolean {
 }
 
 /** An order as far as its turn is concerned, for the app that started it, by how urgent it is now. */
-function candidateOf({ app, resource, waiting }: Order): Candidate {
+function candidateOf({ app, resource, waiting }: UpstreamRequest): Candidate {
   return { app, resource, priority: waiting.priority() };
 }
 
 /** As what it may go: an app's, for each that waits for it now. */
-function candidatesOf(order: Order): readonly Candidate[] {
+function candidatesOf(order: UpstreamRequest): readonly Candidate[] {
   const candidate = candidateOf(order);
   const apps = order.waiting.apps();
   return apps.length === 0 ? [candidate] : apps.map((app) => ({ ...candidate, app }));
 }
 
-function wishesOf(order: Order): readonly Wish[] {
-  const query = queryHash(order.text);
+function wishesOf(order: UpstreamRequest): readonly Wish[] {
+  const query = queryHash(order.query);
   return candidatesOf(order).map((candidate) => ({ ...candidate, cause: order.cause, query }));
 }
 
 /** Runs a job in its place, and sees to it that the place is settled whatever becomes of it. */
 async function run<T>(allowance: Allowance, clock: Clock, grant: Grant, job: Job<T>): Promise<T> {
-  const startedAt = clock.steady();
+  const startedAt = clock.monotonic();
   let isSettled = false;
   const settle = (end: SendEnd): void => {
     if (!isSettled) allowance.settle(grant, end);
@@ -246,7 +246,7 @@ async function run<T>(allowance: Allowance, clock: Clock, grant: Grant, job: Job
   try {
     return await job(settle);
   } finally {
-    const durationMs = clock.steady() - startedAt;
+    const durationMs = clock.monotonic() - startedAt;
     settle({ status: "reset", arrivedAfterMs: durationMs, durationMs });
   }
 }

@@ -55,14 +55,14 @@ export function createTurns<W>(options: TurnsOptions<W>): Turns<W> {
       // Before looking, so that no change is missed.
       const changed = change.next();
       const heads = line.heads(mayGo);
-      const askedAt = clock.steady();
+      const askedAt = clock.monotonic();
       const taken = await take(heads);
       if (taken.kind === "wait") {
         await pause(clock, taken.forMs, changed);
         continue;
       }
       const place = heads.find(({ wish }) => wish === taken.grant.wish);
-      const isPrompt = clock.steady() - askedAt <= LONGEST_ASKING_MS;
+      const isPrompt = clock.monotonic() - askedAt <= LONGEST_ASKING_MS;
       if (isPrompt && place !== undefined && line.holds(place)) {
         line.leave(place.waiter);
         return { waiter: place.waiter, grant: taken.grant };

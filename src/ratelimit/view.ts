@@ -18,7 +18,7 @@ import type {
 export interface ViewOptions extends OthersOptions {
   readonly shared: SharedBudget;
   readonly replica: string;
-  readonly steady: () => number;
+  readonly monotonic: () => number;
   /** Who waits for a place here: see `Asker`. */
   readonly queued: () => Asker["queued"];
 }
@@ -43,7 +43,7 @@ export interface View {
 }
 
 export function createView(options: ViewOptions): View {
-  const { terms, shared, replica, steady } = options;
+  const { terms, shared, replica, monotonic } = options;
   const others = createOthers(options);
   let mirror = createMirror(terms);
   const reading: Reading = { gen: "", entry: "0-0", known: 0, said: 0 };
@@ -57,11 +57,11 @@ export function createView(options: ViewOptions): View {
   });
 
   function learn(reply: Extract<LookReply, { kind: "news" }>, askedOf: Terms["windows"]): void {
-    for (const news of reply.news) mirror.follow(news, steady());
+    for (const news of reply.news) mirror.follow(news, monotonic());
     reading.entry = reply.entry;
     if (reply.isAll) reading.known = Math.max(reading.known, reply.seq);
-    mirror.circuits(reply.circuits, steady());
-    mirror.apps(reply.apps, steady());
+    mirror.circuits(reply.circuits, monotonic());
+    mirror.apps(reply.apps, monotonic());
     names = reply.replicas;
     others.learn(reply, askedOf);
   }
@@ -70,13 +70,13 @@ export function createView(options: ViewOptions): View {
     mirror: () => mirror,
     others,
     asker,
-    learnApps: (apps) => mirror.apps(apps, steady()),
+    learnApps: (apps) => mirror.apps(apps, monotonic()),
     async join(late) {
       // Its own late sends first: the one that brings a send is the one that enters it in the ledger.
-      const askedAt = steady();
+      const askedAt = monotonic();
       const sends = [...late, ...mirror.known(askedAt)];
       const joined = await shared.join(replica, { sends, others: names });
-      mirror = mirrorOf(terms, joined.sends, { sends, askedAt }, steady());
+      mirror = mirrorOf(terms, joined.sends, { sends, askedAt }, monotonic());
       ({ gen: reading.gen, entry: reading.entry, seq: reading.known } = joined);
       others.unknown();
     },
@@ -94,13 +94,13 @@ export function createView(options: ViewOptions): View {
       }
     },
     granted({ seq, ...send }) {
-      mirror.granted(send, steady());
+      mirror.granted(send, monotonic());
       if (seq === reading.known + 1) reading.known = seq;
     },
     hear(news) {
       if (news.kind === "generation") return news.gen !== reading.gen;
       if (news.kind === "changed") return true;
-      mirror.follow(news, steady());
+      mirror.follow(news, monotonic());
       return news.kind === "sent" && news.seq !== undefined && isDue(reading, news.seq, terms);
     },
   };

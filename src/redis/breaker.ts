@@ -5,9 +5,10 @@
  * once. At intervals the breaker itself probes the service, one call at a time, so no caller waits for that.
  */
 import type { Clock } from "../process/clock.ts";
+import type { CircuitState } from "../types.ts";
 
 /** `half-open`: the probe is in flight. */
-export type BreakerState = "closed" | "open" | "half-open";
+export type BreakerState = CircuitState;
 
 /** The service is out of order: the call was refused or cut short. `cause` is the fault. */
 export class BreakerOpen extends Error {

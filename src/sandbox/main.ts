@@ -3,7 +3,7 @@
  */
 import { parseArgs } from "node:util";
 
-import { whenToldToStop } from "../process/signals.ts";
+import { onStopSignal } from "../process/events.ts";
 import { createSandbox } from "./sandbox.ts";
 import type { Sandbox, SandboxOptions } from "./types.ts";
 
@@ -84,7 +84,7 @@ function readArguments(args: string[]): Arguments | undefined {
 }
 
 async function run(sandbox: Sandbox, { port, controlPort, host, options }: Arguments): Promise<void> {
-  const stop = new Promise<void>((resolve) => whenToldToStop(() => resolve()));
+  const stop = new Promise<void>((resolve) => onStopSignal(() => resolve()));
   try {
     const api = await sandbox.listen(port, host);
     const control = await sandbox.listenControl(controlPort, host);

@@ -11,6 +11,7 @@ import type { ClientContext, Result } from "ioredis";
 import type { Problem } from "../errors.ts";
 import type { Claim, ClaimEnd, Claims } from "../types.ts";
 import type { Clock } from "../process/clock.ts";
+import { keyIn } from "../query/key.ts";
 import { readScript } from "../redis/scripts.ts";
 import type { RedisService } from "../redis/service.ts";
 import { endedMessage, readEndedMessage } from "./ended-message.ts";
@@ -51,7 +52,7 @@ export interface RedisClaims extends Claims {
 export interface RedisClaimsOptions {
   readonly redis: RedisService;
   readonly clock: Clock;
-  /** The prefix of the channel. */
+  /** The prefix of all keys and of the channel. */
   readonly namespace: string;
   /** Returns a name for a holder that no other has. */
   readonly newHolder: () => string;
@@ -64,6 +65,7 @@ type Follow = (key: string, listener: Listener, holder: string, leftMs: number) 
 
 export function createRedisClaims(options: RedisClaimsOptions): RedisClaims {
   const { redis, newHolder, onFailed } = options;
+  const keyOf = claimKeyIn(options.namespace);
   const channel = `${options.namespace}flights`;
   const listeners = createListeners();
   /** Stops the renewal of each lease held here. */
@@ -91,7 +93,7 @@ export function createRedisClaims(options: RedisClaimsOptions): RedisClaims {
       const claimant = newHolder();
       try {
         const [holder, leftMs] = await redis.run("claim", key, (client) =>
-          client.claimFlight(claimKey(key), claimant, LEASE_MS),
+          client.claimFlight(keyOf(key), claimant, LEASE_MS),
         );
         if (holder !== claimant && mayFollow) return follow(key, listener, holder, leftMs);
         listener.stop();
@@ -109,7 +111,12 @@ export function createRedisClaims(options: RedisClaimsOptions): RedisClaims {
   };
 }
 
-function createLead({ redis, clock }: RedisClaimsOptions, channel: string, renewals: Set<() => void>): Lead {
+function createLead(
+  { redis, namespace, clock }: RedisClaimsOptions,
+  channel: string,
+  renewals: Set<() => void>,
+): Lead {
+  const keyOf = claimKeyIn(namespace);
   return function lead(key, holder) {
     let cancel = (): void => undefined;
     const stop = (): void => {
@@ -119,7 +126,7 @@ function createLead({ redis, clock }: RedisClaimsOptions, channel: string, renew
     const renewLater = (): void => void (cancel = clock.after(RENEW_MS, () => void renew()));
     async function renew(): Promise<void> {
       const isStillHeld = await redis
-        .run("renew", key, (client) => client.renewClaim(claimKey(key), holder, LEASE_MS))
+        .run("renew", key, (client) => client.renewClaim(keyOf(key), holder, LEASE_MS))
         // Unknown: try again.
         .catch(() => 1);
       if (isStillHeld === 1 && renewals.has(stop)) renewLater();
@@ -133,7 +140,7 @@ function createLead({ redis, clock }: RedisClaimsOptions, channel: string, renew
         stop();
         await redis
           .run("release", key, (client) =>
-            client.releaseClaim(claimKey(key), holder, channel, endedMessage(key, holder, end)),
+            client.releaseClaim(keyOf(key), holder, channel, endedMessage(key, holder, end)),
           )
           // Then the lease runs out.
           .catch(() => undefined);
@@ -142,7 +149,8 @@ function createLead({ redis, clock }: RedisClaimsOptions, channel: string, renew
   };
 }
 
-function createFollow({ redis, clock }: RedisClaimsOptions): Follow {
+function createFollow({ redis, namespace, clock }: RedisClaimsOptions): Follow {
+  const keyOf = claimKeyIn(namespace);
   return function follow(key, listener, holder, leftMs) {
     let cancel = (): void => undefined;
     const { promise: ended, resolve } = Promise.withResolvers<ClaimEnd>();
@@ -158,7 +166,7 @@ function createFollow({ redis, clock }: RedisClaimsOptions): Follow {
       void (cancel = clock.after((ms < 0 ? LEASE_MS : ms) + LEASE_SLACK_MS, () => void look()));
     async function look(): Promise<void> {
       const [now, left] = await redis
-        .run("claim", key, (client) => client.readClaim(claimKey(key)))
+        .run("claim", key, (client) => client.readClaim(keyOf(key)))
         .catch(() => ["", 0] as const);
       if (listener.isStopped()) return;
       if (now === holder) waitForLease(left);
@@ -171,9 +179,9 @@ function createFollow({ redis, clock }: RedisClaimsOptions): Follow {
   };
 }
 
-/** In the same slot of a Cluster as the entry. */
-function claimKey(key: string): string {
-  return `${key}:flight`;
+/** Claims lie in the same slot of a Cluster as the entry: they share its hash tag. */
+function claimKeyIn(namespace: string): (key: string) => string {
+  return (key) => `${keyIn(namespace, key)}:flight`;
 }
 
 /** Hears every end of a key's flights from the moment it begins to listen. */

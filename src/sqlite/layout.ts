@@ -24,12 +24,15 @@ const LEDGER = `
 /** The limits that a call was allowed under; empty in lines from before version 4. */
 const LIMITS = "ALTER TABLE ledger ADD COLUMN limits TEXT NOT NULL DEFAULT ''";
 
+/** One row: whose data it is (src/identity.ts). A file from before version 5 gets its owner when it is opened. */
+const OWNER = "CREATE TABLE owner (account TEXT NOT NULL, upstream TEXT NOT NULL) STRICT";
+
 /** The gateway's one file: the tables of the cache (src/cache/store/sqlite.ts) and of the ledger (src/usage/sqlite-ledger.ts). */
 export const LAYOUT: DatabaseLayout = {
   fileName: "property-gateway.sqlite",
   /** `PGW1` */
   applicationId: 0x50475731,
-  version: 4,
+  version: 5,
   schema: `
     CREATE TABLE entries (
       key TEXT PRIMARY KEY,
@@ -47,7 +50,8 @@ export const LAYOUT: DatabaseLayout = {
     CREATE TRIGGER entry_removed AFTER DELETE ON entries BEGIN UPDATE totals SET entries = entries - 1; END;
     CREATE TABLE purges (epoch INTEGER PRIMARY KEY, at INTEGER NOT NULL, purge TEXT NOT NULL) STRICT;
     ${LEDGER};
-    ${LIMITS}`,
+    ${LIMITS};
+    ${OWNER}`,
   upgrades: {
     // Version 2 kept only the instants of calls; they still count in the windows.
     2: `
@@ -57,5 +61,6 @@ export const LAYOUT: DatabaseLayout = {
         CASE origin WHEN 'images' THEN 'images' ELSE 'listings' END, 'miss', '', at FROM sends ORDER BY at, rowid;
     DROP TABLE sends`,
     3: LIMITS,
+    4: OWNER,
   },
 };

@@ -1,18 +1,18 @@
 /**
- * Every metric, once: what is exposed, checked, and documented (docs/metrics.md) is made from this list.
+ * Every metric, declared once. The exposition, its tests and docs/metrics.md are generated from this list.
  */
 import * as label from "./labels.ts";
 import type { LabelValues } from "./labels.ts";
 
 type MetricType = "counter" | "gauge" | "histogram";
 
-/** A metric, and the values its labels can have. */
+/** A metric with the possible values of its labels. */
 export interface Metric<T extends MetricType = MetricType, L extends string = string> {
   readonly type: T;
   readonly name: string;
   readonly help: string;
   readonly labels: Readonly<Record<L, LabelValues>>;
-  /** Upper bounds of a histogram's buckets, in its unit. */
+  /** The upper bounds of a histogram's buckets, in its unit. */
   readonly buckets?: readonly number[];
 }
 
@@ -48,7 +48,7 @@ export const TRAFFIC = {
     { resource: label.ADMITTED_RESOURCE, outcome: label.OUTCOME },
     [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10],
   ),
-  appsRegistered: gauge("gateway_apps_registered", "Apps that the settings name.", {}),
+  appsRegistered: gauge("gateway_apps_registered", "Number of apps in the settings.", {}),
   flights: gauge("gateway_flights", "Upstream calls in progress or in the queue.", {}),
 };
 
@@ -66,18 +66,18 @@ export const UPSTREAM = {
   ),
   credentialsRefused: counter(
     "gateway_upstream_credentials_refused_total",
-    "Answers of the upstream that refuse the gateway's credentials (status 401 or 403).",
+    "Answers in which the upstream refuses the gateway's credentials (status 401 or 403).",
     {},
   ),
   circuitState: gauge(
     "gateway_circuit_state",
-    "Whether requests go to a part of the upstream: 0 closed (they do), 1 half-open (one tries), 2 open (none).",
+    "State of a circuit: 0 closed (requests go to the upstream), 1 half-open (one request tests it), 2 open (none go).",
     { circuit: label.CIRCUIT },
   ),
 };
 
 export const BUDGET = {
-  limit: gauge("gateway_budget_limit", "Most requests to the upstream in a window.", {
+  limit: gauge("gateway_budget_limit", "Limit of requests to the upstream in a window.", {
     window: label.WINDOW,
   }),
   remaining: gauge("gateway_budget_remaining", "Requests to the upstream left in a window.", {
@@ -88,21 +88,25 @@ export const BUDGET = {
     "Requests sent to the upstream, by the app that pays and the cause.",
     { app: label.APP, cause: label.CAUSE },
   ),
-  refused: counter("gateway_refused_total", "Requests refused for want of budget, by app and reason.", {
-    app: label.APP,
-    reason: label.REASON,
-  }),
+  refused: counter(
+    "gateway_refused_total",
+    "Requests refused because the budget permits no more, by app and reason.",
+    {
+      app: label.APP,
+      reason: label.REASON,
+    },
+  ),
   wouldBeRefused: counter(
     "gateway_would_be_refused_total",
-    "Requests that would have been refused, were the budget not only observed, by app and reason.",
+    "Requests that would have been refused if the budget were enforced (budget.mode: observe), by app and reason.",
     { app: label.APP, reason: label.REASON },
   ),
-  queueLength: gauge("gateway_throttle_queue_length", "Requests that wait for their turn, by priority.", {
+  queueLength: gauge("gateway_throttle_queue_length", "Requests that wait for a permit, by priority.", {
     priority: label.PRIORITY,
   }),
   waitSeconds: histogram(
     "gateway_throttle_wait_seconds",
-    "Time that requests to the upstream waited for their turn.",
+    "Time that requests to the upstream waited for a permit.",
     {},
     [0.005, 0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60],
   ),
@@ -111,23 +115,23 @@ export const BUDGET = {
 export const STORES = {
   hits: counter(
     "gateway_cache_hits_total",
-    "Requests answered from the cache, by the tier the answer was found in.",
+    "Requests answered from the cache, by the tier that had the answer.",
     { tier: label.TIER },
   ),
-  entries: gauge("gateway_cache_entries", "Answers held, by tier.", { tier: label.TIER }),
-  bytes: gauge("gateway_cache_bytes", "Bytes held, by tier.", { tier: label.TIER }),
-  evictions: counter("gateway_cache_evictions_total", "Answers dropped because room was needed, by tier.", {
+  entries: gauge("gateway_cache_entries", "Cached answers, by tier.", { tier: label.TIER }),
+  bytes: gauge("gateway_cache_bytes", "Bytes of cached answers, by tier.", { tier: label.TIER }),
+  evictions: counter("gateway_cache_evictions_total", "Answers evicted to make room, by tier.", {
     tier: label.TIER,
   }),
   operationSeconds: histogram(
     "gateway_store_operation_duration_seconds",
-    "Time of one operation of a store, done or failed.",
+    "Time of one operation of a store, successful or not.",
     { store: label.STORE, operation: label.OPERATION },
     [0.00001, 0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1],
   ),
   breakerState: gauge(
     "gateway_store_breaker_state",
-    "Whether a store is used: 0 closed (in use), 1 half-open (being tried), 2 open (out of order).",
+    "State of a store's breaker: 0 closed (in use), 1 half-open (being tested), 2 open (out of order).",
     { store: label.STORE },
   ),
 };
@@ -135,57 +139,55 @@ export const STORES = {
 export const FRESHNESS = {
   refreshes: counter(
     "gateway_refreshes_total",
-    "Answers fetched where one was held already, by resource and whether the new one said something else.",
+    "Answers fetched that were cached already, by resource and by whether they had changed.",
     { resource: label.RESOURCE, change: label.CHANGE },
   ),
   warmFetches: counter(
     "gateway_warm_fetches_total",
-    "Answers that are kept warm and were due, by resource and what came of it.",
+    "Answers on the warm list that were due, by resource and result.",
     { resource: label.RESOURCE, result: label.REFRESH_END },
   ),
   adaptiveShadow: counter(
     "gateway_adaptive_ttl_shadow_total",
-    "What refreshes would have been if lifetimes followed how fast answers change (cache.adaptiveTtl: shadow).",
+    "How refreshes would differ if lifetimes followed the change rate (cache.adaptiveTtl: shadow).",
     { resource: label.RESOURCE, effect: label.SHADOW_EFFECT },
   ),
 };
 
 export const SETTINGS = {
-  reloads: counter(
-    "gateway_config_reloads_total",
-    "Times the settings were read again, by what came of it.",
-    { result: label.RELOAD_RESULT },
-  ),
+  reloads: counter("gateway_config_reloads_total", "Reloads of the settings, by result.", {
+    result: label.RELOAD_RESULT,
+  }),
   lastReloadSuccessful: gauge(
     "gateway_config_last_reload_successful",
-    "Whether the settings were applied when they were read last: 1, or 0 where the earlier ones stay.",
+    "Whether the last reload of the settings was applied: 1 yes, 0 no (the previous settings stay in force).",
     {},
   ),
   lastReloadSuccess: gauge(
     "gateway_config_last_reload_success_timestamp_seconds",
-    "When the settings in force were read, in epoch seconds.",
+    "When the current settings were applied, in epoch seconds.",
     {},
   ),
 };
 
 export const PROCESS = {
-  buildInfo: gauge("gateway_build_info", "Always 1: what runs, by its labels.", {
+  buildInfo: gauge("gateway_build_info", "Always 1. The labels tell which versions run.", {
     version: label.VERSION,
     node: label.NODE,
   }),
   eventLoopDelay: histogram(
     "gateway_event_loop_delay_seconds",
-    "How much later than it should a timer was called, twenty-five times a second.",
+    "How late a timer fires, measured 25 times a second.",
     {},
     [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5],
   ),
   cpuSeconds: counter("process_cpu_seconds_total", "CPU time used, by the user and the system together.", {}),
   residentBytes: gauge("process_resident_memory_bytes", "Resident memory.", {}),
   heapBytes: gauge("process_heap_bytes", "Memory in use on the JavaScript heap.", {}),
-  startTime: gauge("process_start_time_seconds", "When the process was started, in epoch seconds.", {}),
+  startTime: gauge("process_start_time_seconds", "When the process started, in epoch seconds.", {}),
 };
 
-/** All of them, in the order in which they are documented. */
+/** All metrics, in the order of docs/metrics.md. */
 export const CATALOGUE: readonly { readonly title: string; readonly metrics: readonly Metric[] }[] = [
   { title: "Traffic", metrics: Object.values<Metric>(TRAFFIC) },
   { title: "The upstream", metrics: Object.values<Metric>(UPSTREAM) },

@@ -1,21 +1,21 @@
-/** Makes the library's objects from the catalogue, so that a metric is named in one place. */
+/** Creates the library's counters, gauges and histograms from the catalogue. */
 import { Counter, Gauge, Histogram, type Registry } from "prom-client";
 
 import type { Metric } from "./catalogue.ts";
 
-/** Label values, and the value. */
+/** The label values and the value of one series. */
 type Sample<L extends string> = readonly [Readonly<Record<L, string>>, number];
 
 export interface Instruments {
   readonly counter: <L extends string>(metric: Metric<"counter", L>) => Counter<L>;
   readonly gauge: <L extends string>(metric: Metric<"gauge", L>) => Gauge<L>;
   readonly histogram: <L extends string>(metric: Metric<"histogram", L>) => Histogram<L>;
-  /** A metric that is read at the moment of a scrape. */
+  /** Registers a metric that is read at every scrape. */
   readonly sampled: <L extends string>(
     metric: Metric<"gauge" | "counter", L>,
     read: () => readonly Sample<L>[],
   ) => void;
-  /** The same for one without labels. */
+  /** The same for a metric without labels. */
   readonly sampledAlone: (metric: Metric<"gauge" | "counter", never>, read: () => number) => void;
 }
 
@@ -31,7 +31,7 @@ export function createInstruments(registry: Registry): Instruments {
       return;
     }
     const collect = function (this: Gauge): void {
-      // What is no longer there, a window of earlier settings say, is no longer shown.
+      // Removes series that no longer exist, such as a window of earlier settings.
       this.reset();
       for (const [labels, value] of read()) this.set(labels, value);
     };

@@ -1,6 +1,6 @@
 /**
- * The labels of the metrics, each with the values it can have: a closed set, or what the settings name.
- * Nothing that a caller sends can become one.
+ * The labels of the metrics with their possible values: a closed set, or names from the settings. Nothing that a caller
+ * sends can become a label value.
  */
 import {
   CAUSES,
@@ -19,14 +19,14 @@ import {
 import { originOf, RESOURCES } from "../interface/resources.ts";
 
 export interface LabelValues {
-  /** For readers: what values there are besides, or what they mean. */
+  /** For docs/metrics.md: what the values mean, or which others there are. */
   readonly says?: string;
   readonly values?: readonly string[];
-  /** What a value that is not among `values` looks like. */
+  /** The form of values that are not in `values`. */
   readonly pattern?: RegExp;
 }
 
-/** What may come of reading the settings again. */
+/** The results of a reload of the settings. */
 export const RELOAD_RESULTS = ["applied", "invalid", "restart-needed"] as const;
 export type ReloadResult = (typeof RELOAD_RESULTS)[number];
 
@@ -38,37 +38,37 @@ export const APP: LabelValues = {
 };
 export const RESOURCE: LabelValues = { values: RESOURCES };
 export const ADMITTED_RESOURCE: LabelValues = {
-  says: "`none` where a request was refused before it was known",
+  says: "`none` if a request was refused before its path was known",
   values: [...RESOURCES, "none"],
 };
 export const OUTCOME: LabelValues = {
-  says: "what became of a request ([http.md](http.md))",
+  says: "how a request ended ([http.md](http.md))",
   values: OUTCOMES,
 };
 export const STATUS: LabelValues = {
-  says: "HTTP status; 499 where the caller hung up",
+  says: "HTTP status; 499 if the caller hung up",
   pattern: HTTP_STATUS,
 };
 export const CALL_STATUS: LabelValues = {
-  says: "HTTP status, or how the call failed without one",
+  says: "HTTP status, or the kind of failure",
   values: UPSTREAM_FAULTS,
   pattern: HTTP_STATUS,
 };
-export const CAUSE: LabelValues = { says: "why the API was asked", values: CAUSES };
-export const TIER: LabelValues = { says: "where answers are kept", values: TIERS };
+export const CAUSE: LabelValues = { says: "why the call was made", values: CAUSES };
+export const TIER: LabelValues = { says: "where answers are stored", values: TIERS };
 export const STORE: LabelValues = { values: TIERS };
 export const OPERATION: LabelValues = { values: STORE_OPERATIONS };
 export const WINDOW: LabelValues = {
-  says: "as in the settings, e.g. `1m`; those of the thumbnails as `images/1m`",
+  says: "as in the settings, e.g. `1m`; windows for thumbnails as `images/1m`",
   pattern: /^(images\/)?\d+(ms|s|m|h|d)$/,
 };
 export const PRIORITY: LabelValues = { values: PRIORITIES };
 export const REASON: LabelValues = {
-  says: "`budget`: everyone's is spent; `share`, `per-day`: the app's own is; `cool-off`: the API is left alone; `deadline`: it passed in the queue",
+  says: "`budget`: the whole budget is spent; `share`, `per-day`: the app's own share is spent; `cool-off`: the API needs a pause; `deadline`: the deadline passed in the queue",
   values: REFUSAL_REASONS,
 };
 export const CIRCUIT: LabelValues = {
-  says: "a part of the API, or `all` of an origin",
+  says: "an address of the upstream, and one of its resources or `all`",
   values: ORIGINS.flatMap((origin) =>
     ["all", ...RESOURCES.filter((resource) => originOf(resource) === origin)].map(
       (scope) => `${origin}/${scope}`,
@@ -76,19 +76,19 @@ export const CIRCUIT: LabelValues = {
   ),
 };
 export const CHANGE: LabelValues = {
-  says: "`not-modified`: the API said so; `unchanged`: its answer says the same as the one held",
+  says: "`not-modified`: the API answered 304; `unchanged`: the new answer has the same content as the cached one",
   values: CHANGES,
 };
 export const REFRESH_END: LabelValues = {
-  says: "`refused`: for want of budget; `skipped`: another was under way",
+  says: "`refused`: by the budget; `skipped`: another refresh was in progress",
   values: REFRESH_ENDS,
 };
 export const SHADOW_EFFECT: LabelValues = {
-  says: "`saved`: it would rightly not have been made; `outdated`: not made, though the answer had changed; `extra`: there would have been one before",
+  says: "`saved`: not made, and the answer had not changed; `outdated`: not made, but the answer had changed; `extra`: made earlier as well",
   values: SHADOW_EFFECTS,
 };
 export const RELOAD_RESULT: LabelValues = {
-  says: "`invalid`, `restart-needed`: nothing was changed",
+  says: "`invalid`, `restart-needed`: nothing was applied",
   values: RELOAD_RESULTS,
 };
 export const VERSION: LabelValues = { says: "as in package.json", pattern: /^\d+\.\d+\.\d+/ };

@@ -1,19 +1,21 @@
 /**
  * The log: JSON lines on standard output, one per request and one per upstream call.
  *
- * Secrets are kept out by construction: what is logged are records of known fields, canonical texts
- * and problem codes; never a URL as it was received or sent, never a header. As a second net every
- * line is searched for what a signature looks like before it is written.
+ * Secrets stay out of the log for two reasons. The records have known fields, such as canonical queries and problem codes;
+ * they never contain a raw URL or a header. And before a line is written, signatures and known secrets are redacted.
  */
 import { pino, type Logger } from "pino";
+
+import type { Observer } from "../types.ts";
+import type { Metrics } from "./metrics.ts";
 
 export type { Logger } from "pino";
 
 export interface LogOptions {
   readonly level: string;
-  /** Where lines go; standard output where absent. */
+  /** Where the lines go. The default is standard output. */
   readonly destination?: { write(line: string): void };
-  /** Texts that must never be written, whatever happens. The list may grow. */
+  /** Texts that must never be written. The list may grow. */
   readonly secrets: readonly string[];
 }
 
@@ -38,10 +40,29 @@ export function createLogger({ level, destination, secrets }: LogOptions): Logge
   return pino(options, { write });
 }
 
-/** The ways a text can stand in a line: as it is and as part of a URL, each as JSON escapes it. */
+/** @returns the text as it is and as it is escaped in a URL, each escaped for JSON */
 function spellingsOf(secret: string): string[] {
   if (secret === "") return [];
   const form = new URLSearchParams([["", secret]]).toString().slice(1);
   const spellings = [secret, encodeURIComponent(secret), form];
   return [...new Set(spellings.map((spelling) => JSON.stringify(spelling).slice(1, -1)))];
+}
+
+/** @returns the observer of the stages: it writes to the log and counts in the metrics */
+export function createObserver(log: Logger, metrics: Metrics): Observer {
+  return {
+    request(record) {
+      metrics.request(record);
+      log.info(record, "request");
+    },
+    upstreamCall(record) {
+      metrics.upstreamCall(record);
+      log.info(record, "upstream call");
+    },
+    refreshed: metrics.refreshed,
+    warmed: metrics.warmed,
+    info: (message, fields) => log.info(fields, message),
+    warn: (message, fields) => log.warn(fields, message),
+    error: (message, fields) => log.error(fields, message),
+  };
 }

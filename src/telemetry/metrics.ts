@@ -1,54 +1,57 @@
 /**
- * Metrics for Prometheus. Every label's values are a closed set or come from the settings: nothing a
- * caller sends can add a series. What there is: src/telemetry/catalogue.ts.
+ * Metrics for Prometheus: what each metric counts. The names, labels and help texts are in catalogue.ts.
+ *
+ * Every label's values are a closed set or come from the settings, so nothing that a caller sends can add a series.
  */
 import { Registry } from "prom-client";
 
-import type { RefreshEnd, RefreshRecord, RequestRecord, Tier, UpstreamCallRecord } from "../types.ts";
 import type { Resource } from "../interface/resources.ts";
-import {
-  type BudgetMetrics,
-  type BudgetSources,
-  registerBudgetMetrics,
-  sampleBudget,
-} from "./budget-metrics.ts";
-import { TRAFFIC } from "./catalogue.ts";
-import { type ConfigMetrics, registerConfigMetrics } from "./config-metrics.ts";
-import { createInstruments } from "./instruments.ts";
-import type { StoreOperation } from "../types.ts";
+import type {
+  Cause,
+  CircuitState,
+  Priority,
+  RefreshEnd,
+  RefreshRecord,
+  RefusalReason,
+  RequestRecord,
+  StoreOperation,
+  Tier,
+  UpstreamCallRecord,
+} from "../types.ts";
+import { BUDGET, FRESHNESS, type Metric, SETTINGS, STORES, TRAFFIC, UPSTREAM } from "./catalogue.ts";
+import { createInstruments, type Instruments } from "./instruments.ts";
+import { RELOAD_RESULTS, type ReloadResult } from "./labels.ts";
 import { type Build, registerProcessMetrics } from "./process-metrics.ts";
-import { type BreakerState, registerStoreMetrics, sampleStores, type TierStats } from "./store-metrics.ts";
-import { registerTrafficMetrics } from "./traffic-metrics.ts";
 
 export interface Metrics {
   readonly request: (record: RequestRecord) => void;
   readonly upstreamCall: (record: UpstreamCallRecord) => void;
   readonly refreshed: (record: RefreshRecord) => void;
   readonly warmed: (resource: Resource, end: RefreshEnd) => void;
-  /** A store's operation, in milliseconds, done or failed. */
+  /** One operation of a store, successful or not. */
   readonly storeOperation: (store: Tier, operation: StoreOperation, durationMs: number) => void;
-  readonly breakerState: (store: Tier, state: BreakerState) => void;
+  readonly breakerState: (store: Tier, state: CircuitState) => void;
   readonly budget: BudgetMetrics;
   readonly eventLoopDelay: (delayMs: number) => void;
   readonly config: ConfigMetrics;
-  /** From now on a scrape reads these sources too. Called once, when they exist. */
+  /** Adds the metrics that are read at every scrape. Called once, when their sources exist. */
   readonly sample: (sources: MetricSources) => void;
-  /** The exposition text and its media type. */
+  /** @returns the exposition text and its media type */
   readonly render: () => Promise<{ contentType: string; text: string }>;
 }
 
-/** Read at the moment of a scrape. */
+/** Read at every scrape. */
 export interface MetricSources {
-  /** The contents of each tier, as far as this process knows. */
+  /** The contents of each tier, as far as this process knows them. */
   readonly tiers: () => readonly TierStats[];
   readonly flights: () => number;
   readonly budget: BudgetSources;
-  /** How many apps the settings name. */
+  /** The number of apps in the settings. */
   readonly appsRegistered: () => number;
 }
 
 export function createMetrics(build: Build): Metrics {
-  // A registry of its own: a module-global one would carry one gateway's counts into the next.
+  // Not the library's global registry, which would mix the counts of several gateways in one process.
   const registry = new Registry();
   const instruments = createInstruments(registry);
   const traffic = registerTrafficMetrics(instruments);
@@ -77,6 +80,136 @@ export function createMetrics(build: Build): Metrics {
     },
     async render() {
       return { contentType: registry.contentType, text: await registry.metrics() };
+    },
+  };
+}
+
+type TrafficMetrics = Pick<Metrics, "request" | "upstreamCall" | "refreshed" | "warmed">;
+
+/** Requests of callers, requests to the upstream, and refreshes. */
+function registerTrafficMetrics({ counter, histogram }: Instruments): TrafficMetrics {
+  const requests = counter(TRAFFIC.requests);
+  const requestSeconds = histogram(TRAFFIC.requestSeconds);
+  const upstreamRequests = counter(UPSTREAM.requests);
+  const upstreamSeconds = histogram(UPSTREAM.requestSeconds);
+  const credentialsRefused = counter(UPSTREAM.credentialsRefused);
+  const refreshes = counter(FRESHNESS.refreshes);
+  const warmFetches = counter(FRESHNESS.warmFetches);
+  const adaptiveShadow = counter(FRESHNESS.adaptiveShadow);
+  return {
+    request({ app, resource, outcome, status, durationMs }) {
+      requests.inc({ app, resource, outcome, status });
+      requestSeconds.observe({ resource, outcome }, durationMs / 1000);
+    },
+    upstreamCall({ resource, cause, status, durationMs }) {
+      upstreamRequests.inc({ resource, cause, status });
+      upstreamSeconds.observe({ resource }, durationMs / 1000);
+      if (status === 401 || status === 403) credentialsRefused.inc();
+    },
+    warmed: (resource, result) => warmFetches.inc({ resource, result }),
+    refreshed({ resource, change, shadow }) {
+      refreshes.inc({ resource, change });
+      if (shadow !== undefined) adaptiveShadow.inc({ resource, effect: shadow });
+    },
+  };
+}
+
+/** The values of the gauges that show a circuit. */
+const CIRCUIT_STATES: Readonly<Record<CircuitState, number>> = { closed: 0, "half-open": 1, open: 2 };
+
+/** The state of the budgets, read at every scrape. */
+export interface BudgetSources {
+  /** `window` is the name of the window. Windows of the budget for images begin with `images/`. */
+  readonly windows: () => readonly {
+    readonly window: string;
+    readonly limit: number;
+    readonly remaining: number;
+  }[];
+  readonly queue: () => readonly { readonly priority: Priority; readonly length: number }[];
+  readonly circuits: () => readonly { readonly circuit: string; readonly state: CircuitState }[];
+}
+
+interface BudgetMetrics {
+  readonly spent: (app: string, cause: Cause, waitedMs: number) => void;
+  /** @param isEnforced false if the budget is only observed, so that the request was not really refused */
+  readonly refused: (app: string, reason: RefusalReason, isEnforced: boolean) => void;
+}
+
+function sampleBudget({ sampled }: Instruments, sources: BudgetSources): void {
+  sampled(BUDGET.limit, () => sources.windows().map(({ window, limit }) => [{ window }, limit]));
+  sampled(BUDGET.remaining, () => sources.windows().map(({ window, remaining }) => [{ window }, remaining]));
+  sampled(BUDGET.queueLength, () => sources.queue().map(({ priority, length }) => [{ priority }, length]));
+  sampled(UPSTREAM.circuitState, () =>
+    sources.circuits().map(({ circuit, state }) => [{ circuit }, CIRCUIT_STATES[state]]),
+  );
+}
+
+function registerBudgetMetrics({ counter, histogram }: Instruments): BudgetMetrics {
+  const spent = counter(BUDGET.spent);
+  const refused = counter(BUDGET.refused);
+  const wouldBeRefused = counter(BUDGET.wouldBeRefused);
+  const waited = histogram(BUDGET.waitSeconds);
+  return {
+    spent(app, cause, waitedMs) {
+      spent.inc({ app, cause });
+      waited.observe(waitedMs / 1000);
+    },
+    refused: (app, reason, isEnforced) => (isEnforced ? refused : wouldBeRefused).inc({ app, reason }),
+  };
+}
+
+/** The contents of a tier, and how many entries it has evicted since the start. */
+interface TierStats {
+  readonly tier: Tier;
+  readonly entries: number;
+  readonly bytes: number;
+  readonly evictions: number;
+}
+
+interface StoreMetrics {
+  readonly hit: (tier: Tier) => void;
+  readonly operation: (store: Tier, operation: StoreOperation, durationMs: number) => void;
+  readonly breakerState: (store: Tier, state: CircuitState) => void;
+}
+
+function registerStoreMetrics({ counter, gauge, histogram }: Instruments): StoreMetrics {
+  const hits = counter(STORES.hits);
+  const seconds = histogram(STORES.operationSeconds);
+  const breaker = gauge(STORES.breakerState);
+  return {
+    hit: (tier) => hits.inc({ tier }),
+    operation: (store, operation, durationMs) => seconds.observe({ store, operation }, durationMs / 1000),
+    breakerState: (store, state) => breaker.set({ store }, CIRCUIT_STATES[state]),
+  };
+}
+
+function sampleStores({ sampled }: Instruments, tiers: () => readonly TierStats[]): void {
+  const byTier = (metric: Metric<"gauge" | "counter", "tier">, pick: (stats: TierStats) => number): void =>
+    sampled(metric, () => tiers().map((stats) => [{ tier: stats.tier }, pick(stats)]));
+  byTier(STORES.entries, ({ entries }) => entries);
+  byTier(STORES.bytes, ({ bytes }) => bytes);
+  byTier(STORES.evictions, ({ evictions }) => evictions);
+}
+
+interface ConfigMetrics {
+  readonly reloaded: (result: ReloadResult) => void;
+  /** Settings have been applied. @param at epoch milliseconds */
+  readonly inForce: (at: number) => void;
+}
+
+function registerConfigMetrics({ counter, gauge }: Instruments): ConfigMetrics {
+  const reloads = counter(SETTINGS.reloads);
+  const successful = gauge(SETTINGS.lastReloadSuccessful);
+  const succeededAt = gauge(SETTINGS.lastReloadSuccess);
+  for (const result of RELOAD_RESULTS) reloads.inc({ result }, 0);
+  return {
+    reloaded(result) {
+      reloads.inc({ result });
+      successful.set(result === "applied" ? 1 : 0);
+    },
+    inForce(at) {
+      successful.set(1);
+      succeededAt.set(at / 1000);
     },
   };
 }

@@ -1,20 +1,24 @@
+/**
+ * Metrics of the process: version, CPU, memory, and the delay of the event loop.
+ */
+import manifest from "../../package.json" with { type: "json" };
 import { PROCESS } from "./catalogue.ts";
 import type { Instruments } from "./instruments.ts";
 
-/** What runs. */
+/** The versions that run. */
 export interface Build {
   readonly version: string;
   readonly node: string;
 }
 
+/** The versions of the gateway and of Node in this process. */
+export const build: Build = { version: manifest.version, node: process.version };
+
 interface ProcessMetrics {
   readonly eventLoopDelay: (delayMs: number) => void;
 }
 
-/**
- * What runs, and how it does. The library's own default metrics are not used: their names break the
- * conventions (`promtool check metrics`).
- */
+/** Replaces the library's default metrics, whose names break the conventions (`promtool check metrics`). */
 export function registerProcessMetrics(
   { histogram, sampled, sampledAlone }: Instruments,
   { version, node }: Build,
@@ -29,4 +33,26 @@ export function registerProcessMetrics(
   sampledAlone(PROCESS.startTime, () => performance.timeOrigin / 1000);
   const delay = histogram(PROCESS.eventLoopDelay);
   return { eventLoopDelay: (delayMs) => delay.observe(delayMs / 1000) };
+}
+
+const EVENT_LOOP_INTERVAL_MS = 40;
+
+/**
+ * Measures how late a timer fires, over and over. Everything that delays the event loop delays every caller. It always uses
+ * the real time, because a fake clock has no event loop.
+ *
+ * It reports every single delay and not a quantile since the last scrape. So the number of scrapers does not matter, and
+ * the histograms of several processes can be added up.
+ * @param report gets each delay in milliseconds
+ * @returns stops the measurement, which does not keep the process alive
+ */
+export function watchEventLoop(report: (delayMs: number) => void): () => void {
+  let last = performance.now();
+  const timer = setInterval(() => {
+    const now = performance.now();
+    report(Math.max(0, now - last - EVENT_LOOP_INTERVAL_MS));
+    last = now;
+  }, EVENT_LOOP_INTERVAL_MS);
+  timer.unref();
+  return () => clearInterval(timer);
 }

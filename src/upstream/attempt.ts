@@ -1,44 +1,39 @@
 /**
- * The innermost part of the journey: attempt [ throttle → sign → fetch ], at most twice.
- *
- * Every attempt waits its turn, is signed afresh after the wait, and goes out. What comes back is
- * judged; a judgement that may be retried is retried once.
+ * Makes an upstream call: wait for a permit, sign, fetch, judge the answer. If the verdict allows it, retries once, with a
+ * new permit and a new signature.
  */
-import type { IncomingHttpHeaders } from "node:http";
-
 import { Problem, problemBody, PROBLEM_CONTENT_TYPE } from "../errors.ts";
-import type { Cause, Fetched, Observer, SendEnd, UpstreamFaultKind, Validators, Waiting } from "../types.ts";
-import { httpDateMs } from "../http-date.ts";
-import { mediaTypeOf, type Format } from "../interface/media-types.ts";
+import type { Format } from "../interface/media-types.ts";
 import type { Resource } from "../interface/resources.ts";
 import { pause, type Clock } from "../process/clock.ts";
 import type { Random } from "../process/random.ts";
-import { areRenewed, type Credentials } from "./credentials-check.ts";
+import type {
+  Fetched,
+  Observer,
+  SendEnd,
+  UpstreamFaultKind,
+  UpstreamRequest,
+  Validators,
+  Waiting,
+} from "../types.ts";
+import { cachingHeadersIn } from "./caching-headers.ts";
+import { conditionHeaders, createRefusedConditions, validatorsIn } from "./conditional.ts";
 import { type Confidential, withSignature } from "./explanation.ts";
 import { UpstreamFault } from "./fetch.ts";
-import type { Origin } from "./origin.ts";
-import { createRefusedConditions } from "./refused-conditions.ts";
-import { slowDownAfter, slowDownIn } from "./slow-down.ts";
-import { termsIn } from "./terms.ts";
-import { type Failed, judgeAnswer, judgeFault, type Verdict } from "./verdict.ts";
+import { outgoingHeaders, type Identity, type Origin } from "./origin.ts";
+import { areRenewed, type Credentials } from "./sign.ts";
+import { type Failed, judgeAnswer, judgeFault, slowDownAfter, slowDownIn, type Verdict } from "./verdict.ts";
 
-/** What is asked of the upstream. */
-export interface UpstreamQuestion {
-  readonly resource: Resource;
-  /** Canonical text, for the log. */
-  readonly text: string;
+/** What to ask the upstream. Its `cause` is that of the first attempt. */
+export interface UpstreamQuestion extends Omit<UpstreamRequest, "waiting"> {
   /** Path and query, unsigned. */
   readonly target: string;
-  /** The one record that is asked for; absent for a list. */
+  /** The requested record; absent for a list. */
   readonly serviceId?: string | undefined;
   readonly format: Format;
-  /** Who started it. */
-  readonly app: string;
-  /** Why it is asked, the first time. */
-  readonly cause: Cause;
-  /** What is held: the upstream may say that it has not changed. */
+  /** The validators of the cached entry, if there is one: the upstream may answer that it has not changed. */
   readonly held: Validators | undefined;
-  /** Told whenever a call departs. */
+  /** Called whenever a request is about to be sent. */
   readonly departing: () => void;
 }
 
@@ -46,7 +41,7 @@ export interface AttemptOptions {
   readonly originOf: (resource: Resource) => Origin;
   readonly credentials: Credentials;
   readonly identity: Identity;
-  /** Kept out of what callers see. */
+  /** Removed from every text that callers see. */
   readonly confidential: Confidential;
   readonly totalTimeoutMs: number;
   readonly maxCoolOffMs: () => number;
@@ -56,14 +51,7 @@ export interface AttemptOptions {
   readonly observer: Observer;
 }
 
-/** How the company makes itself known (terms of use, interface section 1). */
-export interface Identity {
-  readonly service: string;
-  readonly userAgent: string;
-  readonly referrer: string;
-}
-
-/** @returns what came back; rejects with a `Problem` where there is nothing to keep. */
+/** Resolves with the upstream's answer. Rejects with a `Problem` if there is no usable answer. */
 export type Attempt = (question: UpstreamQuestion, waiting: Waiting) => Promise<Fetched>;
 
 export function createAttempt(options: AttemptOptions): Attempt {
@@ -74,8 +62,8 @@ export function createAttempt(options: AttemptOptions): Attempt {
     const question = refusedConditions.without(wanted);
     const origin = options.originOf(question.resource);
     const total = createTotalTimeout(options);
-    const depart = (asked: UpstreamQuestion, who = waiting): Promise<Outcome> =>
-      origin.throttled({ ...asked, waiting: who }, (ended) => {
+    const send = (asked: UpstreamQuestion, waiters = waiting): Promise<Outcome> =>
+      origin.throttled({ ...asked, waiting: waiters }, (ended) => {
         total.start();
         asked.departing();
         const answered: Departure["answered"] = (status, isUsable) =>
@@ -83,14 +71,14 @@ export function createAttempt(options: AttemptOptions): Attempt {
         return call(asked, origin, { timedOut: total.signal, answered, ended }, options);
       });
     try {
-      const first = await depart(question);
+      const first = await send(question);
       if (first.kind !== "failed") return fetchedOf(first);
       if (!first.mayRetry) throw first.problem;
-      // Half to one and a half of the delay, so that many callers do not come back as one.
+      // The random factor, 0.5 to 1.5, spreads the retries of many calls.
       await pause(clock, retryDelayMs * (0.5 + random.fraction()), waiting.abandoned);
-      // Where there is no place for another try, how the first one failed is what counts.
       const again: UpstreamQuestion = { ...question, cause: "retry", held: undefined };
-      const second = await depart(again, toldInQueue(waiting, first.problem)).catch((error: unknown) => {
+      const second = await send(again, refusingWith(first.problem, waiting)).catch((error: unknown) => {
+        // The retry got no permit. The caller learns why the first attempt failed.
         if (error instanceof Problem) return first;
         throw error;
       });
@@ -102,8 +90,8 @@ export function createAttempt(options: AttemptOptions): Attempt {
   };
 }
 
-/** Those who wait, where one whose deadline passes in the queue is told how the first try failed: that was sent. */
-function toldInQueue(waiting: Waiting, failed: Problem): Waiting {
+/** @returns the same waiters. If their deadline passes in the queue for the retry, they get the first attempt's problem. */
+function refusingWith(failed: Problem, waiting: Waiting): Waiting {
   return {
     ...waiting,
     inQueue: (refuseLate) =>
@@ -111,7 +99,7 @@ function toldInQueue(waiting: Waiting, failed: Problem): Waiting {
   };
 }
 
-/** A verdict, and what the answer says of itself. */
+/** A verdict with the answer's own headers. */
 type Outcome = (Exclude<Verdict, Failed> & Pick<Fetched, "validators" | "caching">) | Failed;
 
 function fetchedOf(outcome: Exclude<Outcome, Failed>): Fetched {
@@ -138,10 +126,10 @@ function fetchedOf(outcome: Exclude<Outcome, Failed>): Fetched {
   }
 }
 
-/** A problem's body is the gateway's own. */
+/** For the body of a problem, which the gateway makes itself. */
 const NO_VALIDATORS: Validators = { etag: undefined, lastModified: undefined };
 
-/** The limit on a whole call, retries included: it runs from the first departure, not from the queue. */
+/** The time limit of a whole call with its retry. It starts when the first request is sent; the queue does not count. */
 function createTotalTimeout({ clock, totalTimeoutMs }: AttemptOptions): {
   signal: AbortSignal;
   start(): void;
@@ -164,7 +152,7 @@ interface Departure {
   readonly ended: (end: SendEnd) => void;
 }
 
-/** One exchange, signed now, judged and recorded. */
+/** Signs and sends one request, judges the answer, and records the call. */
 async function call(
   question: UpstreamQuestion,
   origin: Origin,
@@ -172,7 +160,7 @@ async function call(
   options: AttemptOptions,
 ): Promise<Outcome> {
   const { clock, observer, maxCoolOffMs } = options;
-  const startedAt = clock.steady();
+  const startedAt = clock.monotonic();
   const signedWith = options.credentials.version();
   const url = origin.baseUrl + origin.sign(question.target);
   const record = (
@@ -181,14 +169,14 @@ async function call(
     outcome: Outcome,
     end: Pick<SendEnd, "slowDown"> & { headAt?: number },
   ): Outcome => {
-    const { resource, text, cause } = question;
-    const durationMs = clock.steady() - startedAt;
-    const { headAt = clock.steady(), slowDown } = end;
+    const { resource, query, cause } = question;
+    const durationMs = clock.monotonic() - startedAt;
+    const { headAt = clock.monotonic(), slowDown } = end;
     ended({ status, durationMs, arrivedAfterMs: headAt - startedAt, ...(slowDown && { slowDown }) });
     const note = outcome.kind === "failed" ? outcome.problem.message : undefined;
     observer.upstreamCall({
       resource,
-      text,
+      query,
       cause,
       status,
       durationMs,
@@ -200,7 +188,7 @@ async function call(
   try {
     const answer = await origin.fetch({
       url,
-      headers: { ...outgoingHeaders(question.format, options.identity), ...conditions(question.held) },
+      headers: { ...outgoingHeaders(question.format, options.identity), ...conditionHeaders(question.held) },
       timedOut,
     });
     const now = clock.now();
@@ -211,7 +199,7 @@ async function call(
     const verdict = judged.kind === "failed" && mayRetry ? { ...judged, mayRetry } : judged;
     answered(status, judged.kind !== "failed");
     const slowDown = slowDownIn(answer, now);
-    const caching = termsIn(answer.headers, answer.headAt - startedAt, now);
+    const caching = cachingHeadersIn(answer.headers, answer.headAt - startedAt, now);
     const validators = validatorsIn(answer.headers, now);
     const outcome = verdict.kind === "failed" ? verdict : { ...verdict, validators, caching };
     return record(answer.status, answer.body.length, outcome, {
@@ -223,41 +211,4 @@ async function call(
     const slowDown = slowDownAfter(error.kind);
     return record(error.kind, 0, judgeFault(error), slowDown ? { slowDown } : {});
   }
-}
-
-/**
- * All headers that go out: who asks, on whose behalf, in which format. `Referrer` is the interface's
- * spelling (section 1), `Referer` the standard's (RFC 9110, section 10.1.3).
- */
-export function outgoingHeaders(format: Format, identity: Identity): Record<string, string> {
-  return {
-    accept: mediaTypeOf(format, identity.service),
-    "user-agent": identity.userAgent,
-    referer: identity.referrer,
-    referrer: identity.referrer,
-  };
-}
-
-const ENTITY_TAG = /^(?:W\/)?"[\x21\x23-\x7e\x80-\xff]*"$/;
-
-/**
- * What of an answer's validators are such (RFC 9110, sections 8.8.2 and 8.8.3). Something else would not be sent
- * back as what it is: `*` names whatever there is, and would confirm anything.
- */
-export function validatorsIn(
-  { etag, "last-modified": lastModified }: IncomingHttpHeaders,
-  now: number,
-): Validators {
-  return {
-    etag: etag !== undefined && ENTITY_TAG.test(etag) ? etag : undefined,
-    lastModified: httpDateMs(lastModified, now) === undefined ? undefined : lastModified,
-  };
-}
-
-/** Asks for the body only where it is another than the one held (RFC 9110, section 13.1). */
-function conditions(held: Validators | undefined): Record<string, string> {
-  return {
-    ...(held?.etag !== undefined && { "if-none-match": held.etag }),
-    ...(held?.lastModified !== undefined && { "if-modified-since": held.lastModified }),
-  };
 }

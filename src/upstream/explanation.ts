@@ -1,22 +1,22 @@
 /**
- * Makes the upstream's own words on a failure fit to be shown to a caller (interface, section 7: "a
- * short piece of further information"; its shape is not shown, so plain text and JSON are both read).
+ * Cleans the upstream's explanation of an error, so that callers may read it. The interface promises "a short piece of
+ * further information" (section 7) but not its form, so plain text and JSON are both accepted.
  */
 import { isIPv6 } from "node:net";
 import { domainToUnicode } from "node:url";
 
 const LONGEST_EXPLANATION = 300;
 
-/** What a caller must never read, whatever the upstream writes. */
+/** Texts that callers must never see. */
 export interface Confidential {
-  /** The upstream's hosts, with their port where they have one. */
+  /** The upstream's hosts, each with its port if it has one. */
   readonly hosts: readonly string[];
   readonly callerId: string;
-  /** Every private key so far, and every other secret. */
+  /** All private keys so far, and all other secrets. */
   readonly secrets: readonly string[];
 }
 
-/** @returns the same, and the `unique` and `hash` of a signed URL, which must not be read either */
+/** Adds the `unique` and `hash` of a signed URL to the secrets. */
 export function withSignature(confidential: Confidential, signedUrl: string): Confidential {
   const parameters = new URLSearchParams(signedUrl.slice(signedUrl.indexOf("?") + 1));
   const signature = ["unique", "hash"].flatMap((name) => parameters.getAll(name));
@@ -24,37 +24,37 @@ export function withSignature(confidential: Confidential, signedUrl: string): Co
 }
 
 /**
- * @param body the upstream's error body
- * @returns one line of plain text without addresses, credentials and markup; `undefined` where nothing is left
+ * Extracts the explanation from the body of an error.
+ * @returns one line of plain text without addresses, credentials and markup; `undefined` if nothing is left
  */
 export function explanationIn(body: Buffer, confidential: Confidential): string | undefined {
   const text = messageIn(body.subarray(0, 64 * 1024).toString("utf8"));
   if (text === undefined || text.trimStart().startsWith("<")) return undefined;
-  // Invisible characters go first: a secret must not be hidden by what stands inside it.
+  // Invisible characters go first, because they could hide a secret by interrupting it.
   const visible = text.replaceAll(/[\p{Cf}\p{Cs}]+/gu, "").replaceAll(/[\p{Cc}\s]+/gu, " ");
-  // Secrets go before markup: a secret may look like a tag.
-  const words = withoutMarkup(withoutSecrets(visible, confidential));
+  // Secrets go before markup, because a secret may look like a tag.
+  // Hashes go before addresses, because one may stand directly in front of a URL.
+  const words = withoutMarkup(withoutSecrets(visible, confidential)).replaceAll(/[0-9a-f]{40,}/gi, "(hash)");
   const clean = withoutAddresses(words, confidential.hosts)
     .replaceAll(/(?:callerId|unique|hash|\btime|\bkey)(?:=|%3D)[^&\s"']*/gi, "")
-    .replaceAll(/[0-9a-f]{40,}/gi, "(hash)")
     .replaceAll(/\s+/g, " ")
     .trim();
   if (clean === "") return undefined;
   if (clean.length <= LONGEST_EXPLANATION) return clean;
-  // A character may be two code units: half of one is no character.
+  // The cut may leave half of a surrogate pair.
   return `${clean.slice(0, LONGEST_EXPLANATION).replace(/\p{Cs}$/u, "")}…`;
 }
 
-/** Each alternative ends at the end of the text at the latest, so that the search takes linear time. */
+/** Every alternative may end at the end of the text, so that the search takes linear time. */
 const MARKUP = /<(?:!--.*?(?:-->|$)|(script|style)\b.*?(?:<\/\1[^>]*(?:>|$)|$)|[a-z!/?][^>]*(?:>|$))/gis;
 
 function withoutMarkup(text: string): string {
-  // Without the second step, the two halves of `<<b>script>` would become a tag.
+  // The second step: without it, removing the inner tag of `<<b>script>` would leave a new tag.
   return text.replaceAll(MARKUP, " ").replaceAll(/(?<!<)<+(?=[a-z!/?])/gi, "");
 }
 
 function withoutSecrets(text: string, { secrets, callerId }: Confidential): string {
-  // The longest first: a secret that is a part of another one would leave the rest of it.
+  // The longest first, because one secret may be a part of another one.
   const known = secrets.flatMap(spellingsOf).toSorted((one, other) => other.length - one.length);
   let shown = text;
   for (const secret of known) shown = shown.replaceAll(new RegExp(escaped(secret), "gi"), "(secret)");
@@ -65,9 +65,9 @@ function withoutSecrets(text: string, { secrets, callerId }: Confidential): stri
   return shown;
 }
 
-/** The ways in which a text is written: as it is, in a URL, in JSON, in HTML. */
+/** @returns the text as it is, and as it is escaped in a URL, in JSON and in HTML */
 function spellingsOf(text: string): string[] {
-  // An explanation has no line ends and no doubled blanks.
+  // Explanations are searched after their white space has been collapsed.
   const line = text.replaceAll(/\s+/g, " ").trim();
   if (line === "") return [];
   const form = new URLSearchParams([["", line]]).toString().slice(1);
@@ -79,12 +79,12 @@ function spellingsOf(text: string): string[] {
   ];
 }
 
-const URL_TEXT = /\b[a-z][a-z0-9+.-]{0,20}(?::|%3A)(?:\\?\/|%2F){2}\S+/gi;
-/** Names that only a private network knows. */
+const URL_TEXT = /[a-z][a-z0-9+.-]{0,20}(?::|%3A)(?:\\?\/|%2F){2}\S+/gi;
+/** Host names of private networks. */
 const PRIVATE_NAME =
   /\b(?:localhost|(?:[\w-]{1,63}\.){1,10}(?:internal|intranet|local|localdomain|localhost|lan|corp|home|svc))\b(?::\d{1,5})?/gi;
 const IPV4 = /\b\d{1,3}(?:\.\d{1,3}){3}(?::\d{1,5})?(?!\d)/g;
-/** What may be an IPv6 address; a time of day looks similar. */
+/** Candidates for IPv6 addresses. Times of day look similar. */
 const IPV6 = /(?<![\w:.])[0-9a-f]{0,4}:[0-9a-f:.]{1,44}/gi;
 
 function withoutAddresses(text: string, hosts: readonly string[]): string {
@@ -92,13 +92,13 @@ function withoutAddresses(text: string, hosts: readonly string[]): string {
   return withoutHosts(named, hosts).replaceAll(IPV4, "(address)").replaceAll(IPV6, hideIPv6);
 }
 
-/** A sentence may go on behind an address with a full stop or a colon. */
+/** The full stop or colon behind an address may belong to the sentence. */
 function hideIPv6(found: string): string {
   if (isIPv6(found)) return found === "::" ? found : "(address)";
   return isIPv6(found.slice(0, -1)) ? `(address)${found.slice(-1)}` : found;
 }
 
-/** Hosts are written in either case, with their port and without, with names in front of them. */
+/** Finds hosts in either case, with and without their port, and their subdomains. */
 function withoutHosts(text: string, hosts: readonly string[]): string {
   return hosts
     .flatMap((host) => [host, host.replace(/:\d+$/, "")])
@@ -108,7 +108,7 @@ function withoutHosts(text: string, hosts: readonly string[]): string {
 }
 
 function hostPattern(host: string): RegExp {
-  // A name of one label may be a part of a common word.
+  // A host name of one label may be part of an ordinary word.
   const isOneWord = /^[\w-]+$/.test(host);
   return isOneWord
     ? new RegExp(String.raw`(?<![\w-])(?:[\w-]{1,63}\.){0,10}${escaped(host)}(?![\w-])`, "gi")
@@ -119,7 +119,7 @@ function escaped(text: string): string {
   return text.replaceAll(/[\\^$.*+?()[\]{}|/]/g, String.raw`\$&`);
 }
 
-/** The text itself, or the member of a JSON object that people put the message in. */
+/** @returns the text itself, or the usual member of a JSON object */
 function messageIn(text: string): string | undefined {
   let parsed: unknown;
   try {

@@ -1,6 +1,6 @@
 /**
- * One HTTP exchange with the upstream: a GET over a kept-alive connection, four time limits, a size
- * limit, and an answer that is whole or a named fault. No retries, no redirects followed.
+ * One HTTP request to the upstream: a GET over a keep-alive connection, with four time limits and a size limit. The result
+ * is a complete answer or a named fault. It does not retry and does not follow redirects.
  */
 import http from "node:http";
 import https from "node:https";
@@ -11,7 +11,7 @@ import type { UpstreamFaultKind } from "../types.ts";
 import type { Clock } from "../process/clock.ts";
 import { tlsReason } from "../tls.ts";
 
-/** The exchange failed; there is no answer. */
+/** A request got no complete answer. */
 export class UpstreamFault extends Error {
   readonly kind: UpstreamFaultKind;
   constructor(kind: UpstreamFaultKind, why: string) {
@@ -21,32 +21,32 @@ export class UpstreamFault extends Error {
   }
 }
 
-/** A whole answer, decoded. Header names are lower case. */
+/** A complete answer, decoded. Header names are in lower case. */
 export interface RawAnswer {
   readonly status: number;
   readonly headers: http.IncomingHttpHeaders;
   readonly body: Buffer;
-  /** When the head was here, by the steady clock. */
+  /** When the head arrived, by the monotonic clock. */
   readonly headAt: number;
 }
 
 export interface FetchLimits {
   readonly clock: Clock;
-  /** Until the connection stands, TLS included. */
+  /** From the start until the connection is open, TLS included. */
   readonly connectTimeoutMs: number;
-  /** From there until the response headers are in. */
+  /** From then until the response headers have arrived. */
   readonly headerTimeoutMs: number;
   /** Between two pieces of the body. */
   readonly bodyTimeoutMs: number;
-  /** Largest body, sent or decoded. */
+  /** The largest body, encoded or decoded. */
   readonly maxBodyBytes: number;
 }
 
 interface OutgoingRequest {
-  /** Base address and, appended, the signed path and query. */
+  /** The address with the signed path and query. */
   readonly url: string;
   readonly headers: Readonly<Record<string, string>>;
-  /** Ends the exchange with `total-timeout`. */
+  /** Ends the request with `total-timeout`. */
   readonly timedOut: AbortSignal;
 }
 
@@ -54,7 +54,7 @@ export type Fetch = (request: OutgoingRequest) => Promise<RawAnswer>;
 
 const unzip = promisify(gunzip);
 
-/** @returns a function that makes one exchange; it rejects with an `UpstreamFault` only. */
+/** @returns a function that makes one request. It rejects only with an `UpstreamFault`. */
 export function createFetch(agent: http.Agent | https.Agent, limits: FetchLimits): Fetch {
   return async (request) => {
     const { response, received, headAt } = await exchange(request, agent, limits);
@@ -70,7 +70,7 @@ export async function wholeAnswer(
   maxBodyBytes: number,
 ): Promise<RawAnswer> {
   const body = decoded(received, headers["content-encoding"], maxBodyBytes);
-  // What a failure says of itself is worth less than its status and headers.
+  // An error answer with an undecodable body still has its status and headers.
   return { status, headers, headAt, body: await (status === 200 ? body : body.catch(() => Buffer.alloc(0))) };
 }
 
@@ -91,7 +91,7 @@ function exchange(
     const outgoing = client.request(request.url, {
       agent,
       headers: { ...request.headers, "accept-encoding": "gzip" },
-      // Else Node takes the first of several lines of a field that must have one, such as Expires.
+      // By default Node keeps only the first of repeated lines such as Expires.
       joinDuplicateHeaders: true,
     });
 
@@ -125,7 +125,7 @@ function exchange(
       else socket.once(client === https ? "secureConnect" : "connect", connected);
     });
     outgoing.on("response", (response) => {
-      const headAt = clock.steady();
+      const headAt = clock.monotonic();
       const waitForMore = (): void => wait(limits.bodyTimeoutMs, "body-timeout");
       waitForMore();
       collect(response, limits.maxBodyBytes, waitForMore).then((received) => {
@@ -134,7 +134,7 @@ function exchange(
       }, failWith);
     });
     outgoing.on("upgrade", (_response, socket) => {
-      // Node would end it without a word, and the wait would go on.
+      // Without this, Node would close the connection without an event, and the request would wait for a timeout.
       socket.destroy();
       failWith(new UpstreamFault("malformed", "a protocol that was not asked for"));
     });
@@ -143,7 +143,7 @@ function exchange(
   });
 }
 
-/** @returns the whole body as it was sent; rejects with `cut-body` or `too-large` */
+/** @returns the complete body, still encoded; rejects with `cut-body` or `too-large` */
 export function collect(
   response: http.IncomingMessage,
   maxBytes: number,
@@ -161,7 +161,7 @@ export function collect(
   });
   response.on("error", cutOff);
   response.on("end", () => {
-    // A body without its last chunk can end like a whole one: only `complete` tells.
+    // A body whose last chunk is missing ends like a complete one. Only `complete` tells.
     if (response.complete) resolve(Buffer.concat(chunks, bytes));
     else cutOff();
   });
@@ -171,19 +171,18 @@ export function collect(
 const CLOSED = new Set(["ECONNRESET", "EPIPE", "ECONNABORTED"]);
 
 /**
- * What an error of the connection is called. Its reason is the system's code alone: a message could
- * hold the address.
+ * Names a connection error. Only the error's code is kept, because its message may contain the address.
  * @param reusedSocket whether the connection had served another request before
  */
 export function faultOf(error: Error, reusedSocket: boolean): UpstreamFault {
   const code = "code" in error && typeof error.code === "string" ? error.code : error.name;
   if (code.startsWith("HPE_")) return new UpstreamFault("malformed", code);
   if (!CLOSED.has(code)) return new UpstreamFault("unreachable", explained(code));
-  // A kept connection that the upstream closed just as we used it: nothing was wrong with the request.
+  // The upstream closed an idle connection just as we used it. The request can be sent again.
   return new UpstreamFault(reusedSocket ? "stale-connection" : "reset", code);
 }
 
-/** A certificate that is refused is for operators to mend, who need not know OpenSSL's words for it. */
+/** Adds plain words to OpenSSL's error codes, because operators must fix a refused certificate. */
 function explained(code: string): string {
   const reason = tlsReason(code);
   return reason === undefined ? code : `${reason} (${code})`;

@@ -1,30 +1,32 @@
 /**
- * Where a part of the upstream lives: the JSON interface, or the thumbnails (interface, section 1).
+ * One of the two addresses of the upstream, the JSON interface or the thumbnails (interface, section 1): its connections,
+ * its budget, its signature, and the headers that every request to it carries.
  */
 import http from "node:http";
 import https from "node:https";
 
-import type { Throttled } from "../types.ts";
+import { mediaTypeOf, type Format } from "../interface/media-types.ts";
 import { verifiedTls } from "../tls.ts";
+import type { Throttled } from "../types.ts";
 import { createFetch, type Fetch, type FetchLimits } from "./fetch.ts";
 import type { Sign } from "./sign.ts";
 
-/** An address, how fast it may be asked, and how a request to it is made genuine. */
 export interface Origin {
-  /** Base address without a trailing slash. */
+  /** The address without a trailing slash. */
   readonly baseUrl: string;
-  /** The one pool of kept-alive connections to it. */
+  /** The only pool of connections to it. */
   readonly agent: http.Agent | https.Agent;
   readonly fetch: Fetch;
+  /** Runs a job when the budget permits it. */
   readonly throttled: Throttled;
   readonly sign: Sign;
 }
 
 export interface OriginOptions extends FetchLimits {
   readonly baseUrl: string;
-  /** Most connections at once. */
+  /** The most connections at the same time. */
   readonly connections: number;
-  /** The certificate authorities to trust, as PEM; `null`: Node's own. */
+  /** The certificate authorities to trust, as PEM. `null` means Node's own. */
   readonly ca: string | null;
   readonly throttled: Throttled;
   readonly sign: Sign;
@@ -37,4 +39,24 @@ export function createOrigin(options: OriginOptions): Origin {
     ? new https.Agent({ ...pool, ...verifiedTls(options.ca) })
     : new http.Agent(pool);
   return { baseUrl, agent, throttled, sign, fetch: createFetch(agent, options) };
+}
+
+/** How the company identifies itself (terms of use, interface section 1). */
+export interface Identity {
+  readonly service: string;
+  readonly userAgent: string;
+  readonly referrer: string;
+}
+
+/**
+ * The request headers of every upstream call. `Referrer` is the interface's spelling (section 1), `Referer` is the
+ * standard's (RFC 9110, section 10.1.3).
+ */
+export function outgoingHeaders(format: Format, identity: Identity): Record<string, string> {
+  return {
+    accept: mediaTypeOf(format, identity.service),
+    "user-agent": identity.userAgent,
+    referer: identity.referrer,
+    referrer: identity.referrer,
+  };
 }

@@ -1,13 +1,14 @@
 /**
- * Passes on what is not kept: paths the interface may add later, and requests with `no-store`.
+ * Passes through what is not cached: requests with `no-store`, and the paths in `upstream.passThrough`.
  *
- * The proxy sends the request; the body of the answer is collected here, up to `upstream.maxBody`, and judged
- * like an answer for the cache. So a caller gets a whole answer or a problem, and a caller that reads slowly
- * keeps no place at the upstream.
+ * The proxy sends the request. The body of the answer is collected here, up to `upstream.maxBody`, and judged like an
+ * answer for the cache. So the caller gets a complete answer or a problem, and a slow reader does not keep an upstream
+ * connection busy. There is no retry.
  *
- * The request is signed into its path before the proxy sees it, because a proxy's own hooks come too
- * late or not at all; its headers are replaced as a whole, because the proxy would pass the caller's
- * on; none of the proxy's own plugins is loaded, because they print URLs. One attempt is made.
+ * How the proxy is used:
+ * - The signature is put into the path before the proxy sees the request. The proxy's own hooks run too late or never.
+ * - All headers are replaced, because the proxy would forward the caller's.
+ * - None of the proxy's own plugins is loaded, because they print URLs.
  */
 import { type ClientRequest, type IncomingMessage, ServerResponse } from "node:http";
 import { Readable } from "node:stream";
@@ -15,25 +16,31 @@ import { Readable } from "node:stream";
 import { createProxyMiddleware, type RequestHandler } from "http-proxy-middleware";
 
 import { Problem } from "../errors.ts";
-import type { Observer, Order, Question, SendEnd, StreamSink, UpstreamFaultKind } from "../types.ts";
 import type { Resource } from "../interface/resources.ts";
 import type { Clock } from "../process/clock.ts";
 import type { Query, StreamedQuery } from "../query/query.ts";
-import { outgoingHeaders, validatorsIn, type Identity } from "./attempt.ts";
-import { areRenewed, type Credentials } from "./credentials-check.ts";
+import type {
+  Observer,
+  Question,
+  SendEnd,
+  StreamSink,
+  UpstreamFaultKind,
+  UpstreamRequest,
+} from "../types.ts";
+import { validatorsIn } from "./conditional.ts";
 import { type Confidential, withSignature } from "./explanation.ts";
 import { collect, faultOf, UpstreamFault, wholeAnswer, type RawAnswer } from "./fetch.ts";
-import type { Origin } from "./origin.ts";
-import { slowDownAfter, slowDownIn } from "./slow-down.ts";
-import { judgeAnswer, judgeFault, type Verdict } from "./verdict.ts";
+import { outgoingHeaders, type Identity, type Origin } from "./origin.ts";
+import { areRenewed, type Credentials } from "./sign.ts";
+import { judgeAnswer, judgeFault, slowDownAfter, slowDownIn, type Verdict } from "./verdict.ts";
 
 export interface PassThroughOptions {
   readonly originOf: (resource: Resource) => Origin;
-  /** The path and query to ask for, unsigned. */
+  /** @returns the path and query to ask for, unsigned */
   readonly targetOf: (query: Query | StreamedQuery) => string;
   readonly credentials: Credentials;
   readonly identity: Identity;
-  /** Kept out of what callers see. */
+  /** Removed from every text that callers see. */
   readonly confidential: Confidential;
   readonly maxCoolOffMs: () => number;
   readonly connectTimeoutMs: number;
@@ -46,8 +53,8 @@ export interface PassThroughOptions {
 }
 
 /**
- * Gives a caller the upstream's answer to a question. Rejects with a `Problem` where there is no usable answer;
- * nothing has been sent to the caller by then.
+ * Sends the upstream's answer to the caller. Rejects with a `Problem` if there is no usable answer; then nothing has been
+ * sent to the caller.
  */
 export type PassThrough = (
   question: Question<Query | StreamedQuery>,
@@ -62,23 +69,23 @@ export function createPassThrough(options: PassThroughOptions): PassThrough {
     const { request, query } = question;
     const origin = options.originOf(query.resource);
     const { app, gone, deadlineAt, priority } = request;
-    const order: Order = {
+    const upstreamRequest: UpstreamRequest = {
       app,
       cause: "bypass",
       resource: query.resource,
-      text: question.text,
+      query: question.canonicalQuery,
       waiting: {
         abandoned: gone,
         deadlineAt: () => deadlineAt,
         priority: () => priority,
-        // There is but one who waits: whose deadline is the queue's own.
+        // There is only one waiter, so nothing changes while it waits.
         apps: () => [app],
         onChange: () => undefined,
         inQueue: () => undefined,
       },
     };
-    // The place at the upstream is free as soon as this is here, however slowly the caller reads it.
-    const passed = await origin.throttled(order, async (ended) => {
+    // The permit is released as soon as the answer is complete, however slowly the caller reads it.
+    const passed = await origin.throttled(upstreamRequest, async (ended) => {
       const record = createRecord(question, ended, options);
       const signedWith = options.credentials.version();
       try {
@@ -103,20 +110,20 @@ export function createPassThrough(options: PassThroughOptions): PassThrough {
       }
     });
     sink.start(passed.headers);
-    // Node leaves the body out of a response to HEAD; its length stays.
+    // Node itself omits the body of a response to HEAD. `Content-Length` stays.
     if (request.method !== "HEAD") sink.passed(passed.body.length);
     sink.response.end(passed.body);
   };
 }
 
-/** The upstream's headers that are about the content, for the body as it is sent on. */
+/** @returns the upstream's headers about the content, corrected for the body as it is sent on */
 function passedHeaders(
   headers: RawAnswer["headers"],
   { contentType, body }: Extract<Verdict, { kind: "answer" }>,
   now: number,
 ): Record<string, string> {
   const { etag, lastModified } = validatorsIn(headers, now);
-  // A strong validator differs between codings (RFC 9110, section 8.8.3.3), and the body is sent without one.
+  // The body is sent decoded, so the entity tag of an encoded one does not fit (RFC 9110, section 8.8.3.3).
   const isAsSent = (headers["content-encoding"] ?? "identity") === "identity";
   return {
     "content-type": contentType,
@@ -144,33 +151,40 @@ function judged(
 }
 
 interface StreamEnd extends Pick<SendEnd, "slowDown"> {
-  /** When the head was here, by the steady clock. */
+  /** When the head of the answer arrived, by the monotonic clock. */
   readonly headAt?: number;
   readonly note?: string;
 }
 
 function createRecord(
-  { query, text }: Question<Query | StreamedQuery>,
+  { query, canonicalQuery }: Question<Query | StreamedQuery>,
   ended: (end: SendEnd) => void,
   { clock, observer }: PassThroughOptions,
 ): (status: number | UpstreamFaultKind, bytes: number, end: StreamEnd) => void {
-  const startedAt = clock.steady();
-  return (status, bytes, { headAt = clock.steady(), note, slowDown }) => {
-    const durationMs = clock.steady() - startedAt;
+  const startedAt = clock.monotonic();
+  return (status, bytes, { headAt = clock.monotonic(), note, slowDown }) => {
+    const durationMs = clock.monotonic() - startedAt;
     ended({ status, durationMs, arrivedAfterMs: headAt - startedAt, ...(slowDown && { slowDown }) });
-    const call = { resource: query.resource, text, cause: "bypass", status, durationMs, bytes } as const;
-    observer.upstreamCall(note === undefined ? call : { ...call, note });
+    observer.upstreamCall({
+      resource: query.resource,
+      query: canonicalQuery,
+      cause: "bypass",
+      status,
+      durationMs,
+      bytes,
+      ...(note !== undefined && { note }),
+    });
   };
 }
 
-/** The proxy's events of one request, which it knows by the caller's message only. */
+/** Receives the proxy's events of one request. The proxy identifies the request by the caller's message only. */
 interface Exchange {
   readonly departed: (request: ClientRequest) => void;
   readonly answered: (response: IncomingMessage) => void;
   readonly failed: (error: Error) => void;
 }
 
-/** A whole answer, and the signed path and query that were asked for. */
+/** A complete answer, and the signed path and query it answers. */
 interface Sent {
   readonly answer: RawAnswer;
   readonly url: string;
@@ -182,7 +196,7 @@ type Send = (
   message: IncomingMessage,
 ) => Promise<Sent>;
 
-/** @returns a function that sends a request through the proxy and collects the answer */
+/** @returns a function that sends one request through the proxy and collects the answer */
 function createSend(options: PassThroughOptions): Send {
   const exchanges = new WeakMap<IncomingMessage, Exchange>();
   const proxies = new Map<Origin, RequestHandler>();
@@ -196,7 +210,7 @@ function createSend(options: PassThroughOptions): Send {
     exchanges.set(message, {
       departed: limits.departed,
       answered: (response) => {
-        const headAt = options.clock.steady();
+        const headAt = options.clock.monotonic();
         limits.heard();
         collect(response, options.maxBodyBytes, limits.heard)
           .then((received) => wholeAnswer(response, received, headAt, options.maxBodyBytes))
@@ -207,16 +221,16 @@ function createSend(options: PassThroughOptions): Send {
     const url = origin.sign(options.targetOf(query));
     message.url = url;
     message.headers = { ...outgoingHeaders(request.format, options.identity), "accept-encoding": "identity" };
-    // HEAD is answered from a GET: the interface documents no other method (section 4).
+    // HEAD is answered with a GET, because the interface has no other method (section 4).
     message.method = "GET";
     try {
-      // The proxy would break off the caller's own response with the upstream's.
+      // A response that nobody reads: the proxy would abort the caller's real one together with the upstream's.
       void proxy(message, new ServerResponse(message), (error) => {
         limits.failed(error instanceof Error ? error : new Error("the proxy gave up"));
       });
       return { answer: await promise, url };
     } finally {
-      // Nothing that looks at the message later may find a signature.
+      // Removes the signature from the message.
       message.url = "/";
       message.method = request.method;
       limits.lift();
@@ -226,7 +240,7 @@ function createSend(options: PassThroughOptions): Send {
 
 interface Limits {
   readonly departed: (sent: ClientRequest) => void;
-  /** A piece of the answer is here: the limit on the next one begins. */
+  /** A piece of the answer has arrived: the time limit of the next one starts. */
   readonly heard: () => void;
   /** Ends the exchange. */
   readonly fail: (error: Error) => void;
@@ -235,7 +249,7 @@ interface Limits {
   readonly lift: () => void;
 }
 
-/** The time limits of an exchange, the caller's deadline and its departure: each ends it. */
+/** Ends an exchange at its time limits, at the caller's deadline, and when the caller hangs up. */
 function createLimits(
   { clock, connectTimeoutMs, headerTimeoutMs, bodyTimeoutMs, totalTimeoutMs }: PassThroughOptions,
   { deadlineAt, gone }: Question["request"],
@@ -292,7 +306,7 @@ function createProxy(origin: Origin, exchanges: WeakMap<IncomingMessage, Exchang
     secure: true,
     followRedirects: false,
     selfHandleResponse: true,
-    // A GET has no content; what a caller sends as one must not reach the upstream unframed.
+    // Drops the caller's content: a GET has none, and unframed bytes must not reach the upstream.
     router: (_message, _response, options) => {
       if (options) options.buffer = Readable.from([]);
       return origin.baseUrl;

@@ -1,29 +1,30 @@
 /**
- * What an answer, or a fault, of the upstream means for the caller. Pure.
+ * Judges an answer or a fault of the upstream: what the caller gets, whether to retry, and whether the budget must slow
+ * down. Pure.
  *
- * | upstream                     | caller gets                          | asked again? |
+ * | upstream                     | caller gets                          | retry?       |
  * |------------------------------|--------------------------------------|--------------|
  * | 200, whole and of the shape  | the body                             |              |
- * | 304, where that was asked    | what is held                         |              |
- * | 304 otherwise                | 502 upstream-invalid-response        | once, unconditionally |
+ * | 304 to a conditional request | the cached answer                    |              |
+ * | 304 otherwise                | 502 upstream-invalid-response        | once, without the condition |
  * | 404                          | 404 not-found with its explanation   | no           |
- * | 400                          | 400 upstream-rejected, likewise      | no           |
- * | 401, 403                     | 502 upstream-authentication-failed   | once, where the key has changed |
+ * | 400                          | 400 upstream-rejected with its explanation | no           |
+ * | 401, 403                     | 502 upstream-authentication-failed   | once, if the key has changed |
  * | 500                          | 502 upstream-error                   | once         |
- * | 503, 429                     | 503 upstream-unavailable             | 503 once, unless it names a wait |
- * | 412, 431, where 304 was asked | 502 upstream-invalid-response       | no; the next time unconditionally |
+ * | 503, 429                     | 503 upstream-unavailable             | 503 once, unless it has Retry-After |
+ * | 412, 431 to a conditional request | 502 upstream-invalid-response   | no; the next call has no condition |
  * | anything else, wrong body    | 502 upstream-invalid-response        | no           |
- * | closed a kept connection     | 502 upstream-unreachable             | once         |
+ * | closed an idle connection    | 502 upstream-unreachable             | once         |
  * | no connection                | 502 upstream-unreachable             | no           |
  * | too slow                     | 504 upstream-timeout                 | no           |
  */
 import { Problem, type ProblemCode } from "../errors.ts";
-import type { UpstreamFaultKind, Validators } from "../types.ts";
+import { httpDateMs } from "../http-fields.ts";
+import type { SendEnd, UpstreamFaultKind, Validators } from "../types.ts";
 import { envelopeFault, recordIdsIn } from "../interface/envelope.ts";
 import type { Resource } from "../interface/resources.ts";
 import { type Confidential, explanationIn } from "./explanation.ts";
 import type { RawAnswer, UpstreamFault } from "./fetch.ts";
-import { retryAfterMs } from "./retry-after.ts";
 
 export type Verdict =
   | {
@@ -33,7 +34,7 @@ export type Verdict =
       readonly recordIds: readonly string[];
     }
   | { readonly kind: "not-modified" }
-  /** That is the answer: there is no such thing, or no such question. */
+  /** The upstream says that there is no such record, or that the query is wrong. */
   | { readonly kind: "negative"; readonly status: 400 | 404; readonly problem: Problem }
   | Failed;
 
@@ -43,15 +44,16 @@ export interface Failed {
   readonly mayRetry: boolean;
 }
 
+/** The request that was answered. */
 export interface Asked {
   readonly resource: Resource;
-  /** The one record that was asked for; absent for a list. */
+  /** The requested record; absent for a list. */
   readonly serviceId?: string | undefined;
-  /** What is held, where it was asked whether that has changed. */
+  /** The validators that were sent as a condition, if any. */
   readonly held?: Validators | undefined;
-  /** Kept out of what callers see. */
+  /** Removed from every text that callers see. */
   readonly confidential: Confidential;
-  /** For how long the upstream is left alone at the most, whatever it says; callers are told no more. Milliseconds. */
+  /** The longest `Retry-After` that is obeyed and passed on, in milliseconds. */
   readonly maxCoolOffMs: number;
   /** Epoch milliseconds. */
   readonly now: number;
@@ -59,14 +61,14 @@ export interface Asked {
 
 type WholeAnswer = Pick<RawAnswer, "status" | "headers" | "body">;
 
-/** Seconds a caller is told to wait where the upstream names none. */
+/** The caller's `Retry-After`, in seconds, if the upstream names none. */
 const DEFAULT_RETRY_AFTER_SECONDS = 5;
 
 function failed(code: ProblemCode, internal: string, mayRetry = false): Failed {
   return { kind: "failed", problem: new Problem(code, { internal }), mayRetry };
 }
 
-/** Judges a whole answer. */
+/** Judges a complete answer. */
 export function judgeAnswer(answer: WholeAnswer, asked: Asked): Verdict {
   const { status } = answer;
   switch (status) {
@@ -98,7 +100,7 @@ export function judgeAnswer(answer: WholeAnswer, asked: Asked): Verdict {
   }
 }
 
-/** The validator that comes with it must be the one that was sent (RFC 9111, section 4.3.4). */
+/** The entity tag of a 304 must be the one that was sent (RFC 9111, section 4.3.4). */
 function judgeNotModified({ headers }: WholeAnswer, { held }: Asked): Verdict {
   const named = headers.etag;
   const isHeld = held !== undefined && (named === undefined || opaque(named) === opaque(held.etag ?? named));
@@ -106,12 +108,12 @@ function judgeNotModified({ headers }: WholeAnswer, { held }: Asked): Verdict {
     ? { kind: "not-modified" }
     : failed(
         "upstream-invalid-response",
-        "the upstream answered 304 to what is not held",
+        "the upstream answered 304, but not for the cached answer",
         held !== undefined,
       );
 }
 
-/** Weak and strong are one here (RFC 9110, section 8.8.3.2). */
+/** @returns an entity tag for weak comparison (RFC 9110, section 8.8.3.2) */
 function opaque(etag: string): string {
   return etag.replace(/^W\//, "");
 }
@@ -155,7 +157,7 @@ function judgeBody({ body, headers }: WholeAnswer, { resource, serviceId }: Aske
   };
 }
 
-/** The upstream's own media type where it is a JSON one; the body has been seen to be JSON either way. */
+/** @returns the upstream's own media type if it is a JSON one. The body has been parsed as JSON in any case. */
 function jsonContentType(given: string | undefined): string {
   return given !== undefined && /^application\/(?:[\w.-]+\+)?json\s*(?:;.*)?$/i.test(given)
     ? given
@@ -176,11 +178,49 @@ const FAULT_CODES: Record<UpstreamFaultKind, ProblemCode> = {
   "bad-encoding": "upstream-invalid-response",
 };
 
-/** Judges an exchange that gave no answer. */
+/** Judges a request that got no answer. */
 export function judgeFault(fault: UpstreamFault): Failed {
   return failed(
     FAULT_CODES[fault.kind],
     `${fault.kind}: ${fault.message}`,
     fault.kind === "stale-connection",
   );
+}
+
+type SlowDown = NonNullable<SendEnd["slowDown"]>;
+
+/**
+ * A 429 asks to slow down (RFC 6585, section 4). So does a 503 with `Retry-After` (RFC 9110, section 15.6.4).
+ * @param now epoch milliseconds
+ */
+export function slowDownIn(
+  { status, headers }: Pick<RawAnswer, "status" | "headers">,
+  now: number,
+): SlowDown | undefined {
+  const forMs = retryAfterMs(headers["retry-after"], now);
+  if (status === 429) return { cause: "too-many-requests", forMs };
+  return status === 503 && forMs !== undefined ? { cause: "unavailable", forMs } : undefined;
+}
+
+const NO_SIGN_OF_LIFE: ReadonlySet<UpstreamFaultKind> = new Set([
+  "unreachable",
+  "connect-timeout",
+  "header-timeout",
+]);
+
+/** After a fault without any sign of life: one is ignored, several in a row open the circuit. */
+export function slowDownAfter(fault: UpstreamFaultKind): SlowDown | undefined {
+  return NO_SIGN_OF_LIFE.has(fault) ? { cause: "unreachable", forMs: undefined } : undefined;
+}
+
+/**
+ * Reads `Retry-After`: seconds or an HTTP date (RFC 9110, section 10.2.3).
+ * @param now epoch milliseconds
+ * @returns milliseconds from now, at least 0; `undefined` if the header is absent or malformed
+ */
+export function retryAfterMs(value: string | undefined, now: number): number | undefined {
+  const text = value?.trim() ?? "";
+  if (/^\d+$/.test(text)) return Number(text) * 1000;
+  const instant = httpDateMs(text, now);
+  return instant === undefined ? undefined : Math.max(0, instant - now);
 }

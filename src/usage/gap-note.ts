@@ -8,7 +8,7 @@ import { join } from "node:path";
 import { ORIGINS } from "../types.ts";
 import type { LedgerGap } from "./ledger.ts";
 import { mergeGaps } from "./ledger-gaps.ts";
-import { openPrivately, writeFully } from "./files.ts";
+import { openPrivately, writeFully } from "../sqlite/files.ts";
 import type { UnfailingOptions } from "./trouble.ts";
 
 export interface GapNoteOptions extends UnfailingOptions {

@@ -1,5 +1,5 @@
 import type { Database, DatabaseSpace } from "../sqlite/database.ts";
-import { openBallast } from "./ballast.ts";
+import { openBallast } from "../sqlite/ballast.ts";
 import { openGapNote } from "./gap-note.ts";
 import type { LedgerBounds } from "./ledger.ts";
 import { createSqliteLedger } from "./sqlite-ledger.ts";

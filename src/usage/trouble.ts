@@ -1,5 +1,5 @@
 /** What is wrong with a ledger that fails now and then, and when it is worth trying again. */
-import { isInUse } from "../sqlite/database.ts";
+import { isInUse } from "../sqlite/faults.ts";
 
 /** Says something an operator should look at. */
 export type Warn = (message: string, fields: Readonly<Record<string, unknown>>) => void;

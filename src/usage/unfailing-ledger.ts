@@ -1,7 +1,7 @@
 import type { Deciding, Follower, Following, LedgerEntry, LedgerGap, OwnLedger } from "./ledger.ts";
 import { createUnwrittenCalls, type UnwrittenCalls, withGaps } from "./ledger-gaps.ts";
 import type { GapNote } from "./gap-note.ts";
-import { isDiskFull } from "../sqlite/database.ts";
+import { isDiskFull } from "../sqlite/faults.ts";
 import { createTrouble, type Trouble, type UnfailingOptions, type Warn } from "./trouble.ts";
 
 /** Operations that are remembered while the ledger fails. Of older ones only the number of calls is remembered. */

@@ -105,7 +105,7 @@ describe("the shared budget, saturated, when Redis", () => {
 function clockAheadBy(ms: number): Clock {
   return {
     now: () => systemClock.now() + ms,
-    steady: () => systemClock.steady() + ms,
+    monotonic: () => systemClock.monotonic() + ms,
     after: systemClock.after,
   };
 }

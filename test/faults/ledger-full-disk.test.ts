@@ -37,9 +37,9 @@ interface Life {
 
 let sends = 0;
 
-function start(directory: string, clock: FakeClock): Life {
+function start(directory: string, clock: FakeClock, upstream = "upstream"): Life {
   const warnings: string[] = [];
-  const backend = openSqliteBackend(directory, { clock });
+  const backend = openSqliteBackend(directory, { clock, owner: { account: "account", upstream } });
   const ledger = openLedgerOnDisk({
     ...backend,
     retentionMs: 7 * DAY_MS,
@@ -167,6 +167,22 @@ describe("the ledger on a full disk", () => {
     const last = start(disk.directory, clock);
     expect(last.ledger.gaps()).toEqual([]);
     await last.stop();
+  });
+
+  it("is opened though the cache has to be dropped for another upstream", async () => {
+    const disk = createSmallDisk();
+    const clock = createFakeClock();
+    const from = clock.now();
+    const first = start(disk.directory, clock);
+    for (let each = 0; each < 10; each++) first.send();
+    disk.fill(first.backend.database);
+    await first.stop();
+    disk.fill(first.backend.database);
+    const second = start(disk.directory, clock, "another upstream");
+    second.send();
+    expect(second.counted(from)).toHaveLength(11);
+    expect(second.ledger.gaps()).toEqual([]);
+    await second.stop();
   });
 
   it("closes the gap when there is space again", async () => {

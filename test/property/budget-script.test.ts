@@ -215,14 +215,14 @@ async function byScript(shared: SharedBudget): Promise<Decider> {
 }
 
 /** A replica that sends nothing itself. */
-async function follower(shared: SharedBudget, current: Terms, steady: () => number): Promise<View> {
+async function follower(shared: SharedBudget, current: Terms, monotonic: () => number): Promise<View> {
   const view = createView({
     terms: current,
     shared,
     replica: "two",
     replicas: 2,
     degradedShare: 0.5,
-    steady,
+    monotonic,
     queued: () => [],
     onTooMany: () => undefined,
     onRelief: () => undefined,

@@ -58,13 +58,13 @@ describe("the log", () => {
     await gateway.logged('"problem":"invalid-query"');
     const lines = gateway.log.map((text): LogLine => JSON.parse(text));
     expect(lines).toHaveLength(4);
-    const text = "listings?areaId=76&limit=5&offset=0";
+    const query = "listings?areaId=76&limit=5&offset=0";
     const at = { level: "info", time: expect.stringMatching(/^\d{4}-/), durationMs: expect.any(Number) };
     expect(lines[0]).toMatchObject({
       ...at,
       msg: "upstream call",
       resource: "listings",
-      text,
+      query,
       cause: "miss",
       status: 200,
     });
@@ -72,7 +72,7 @@ describe("the log", () => {
       ...at,
       msg: "request",
       method: "GET",
-      text,
+      query,
       outcome: "miss",
       status: 200,
     });
@@ -104,6 +104,8 @@ describe("no secret", () => {
     const gateway = await startGateway({
       settings:
         "upstream: { connectTimeout: 40ms, headerTimeout: 40ms, totalTimeout: 100ms, retryDelay: 1ms }\nlog: { level: trace }",
+      // Time-outs open the circuit; callers are refused soon then.
+      env: { BUDGET_MAX_WAIT: "50ms" },
     });
     const outputs: string[] = [];
     const hash = "fedcba9876543210fedcba9876543210fedcba98";
@@ -148,6 +150,7 @@ describe("no secret", () => {
     );
     await gateway.stop();
     expect(outputs.length).toBeGreaterThan(250);
+    expect(gateway.sandbox.counts().total).toBeGreaterThan(60);
     // And of all that happened each request and each call has its line.
     const messages = gateway.log.map((text): unknown => Reflect.get(Object(JSON.parse(text)), "msg"));
     expect(messages.filter((msg) => msg === "request")).toHaveLength(faults.length * paths.length * 2);

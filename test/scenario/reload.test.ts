@@ -118,7 +118,7 @@ describe("settings that are read again", () => {
         "budget.replicas: 1 → 2",
         "ledger.retention: 35d → 60d",
         "redis.url: changed",
-        expect.stringMatching(/^cache: .*cache\.retention/),
+        expect.stringMatching(/^cache\.retention: /),
       ],
     ]);
     expect((await gateway.get("/areas?q=a")).headers["ratelimit-policy"]).toContain("q=1000000");

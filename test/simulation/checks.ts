@@ -32,9 +32,9 @@ function windowsOf({ alive }: World): readonly Window[] {
 export async function checkUse(world: World, longestMs: number): Promise<void> {
   const { clock, arrivals, problems, alive, plan } = world;
   const { windowsOfUse } = plan.pace;
-  const from = clock.steady();
+  const from = clock.monotonic();
   await clock.advance(longestMs * (windowsOfUse + 1));
-  const to = clock.steady();
+  const to = clock.monotonic();
   // While limits are being changed, who has the lower ones goes by those.
   const windows = windowsOf(world);
   if (windows.length === 0) return;
@@ -94,7 +94,7 @@ export async function checkQuiet(world: World, longestMs: number): Promise<void>
   await clock.advance(longestMs + NOTICED_MS);
   const share = windows.map((window) => ({ ...window, limit: shareOf(first.terms, window, quiet) }));
   const gapMs = Math.max(...share.map(({ limit, windowMs }) => (2 * windowMs) / limit));
-  const from = clock.steady();
+  const from = clock.monotonic();
   for (let asked = 0; asked < QUIET_REQUESTS; asked++) {
     dice.pick([...alive]).want(callOf(quiet), 1);
     if (priority !== "interactive") dice.pick([...alive]).want(callOf(hog), 1);
@@ -149,7 +149,7 @@ export async function checkPromise(world: World, longestMs: number): Promise<voi
   await clock.advance(dice.between(50, 400));
   const asked = other.promises.length;
   const before = arrivals.length;
-  const askedAt = clock.steady();
+  const askedAt = clock.monotonic();
   other.want(callOf("web"), 1);
   await clock.advance(longestMs * 2);
   const first = other.promises.slice(asked).find(({ forMs }) => forMs > CATCH_UP_MS);

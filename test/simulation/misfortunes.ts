@@ -14,12 +14,12 @@ export async function misfortunes(world: World): Promise<void> {
   const { plan, dice, clock, upstream } = world;
   const { faultyMs, faultsPerStep } = plan.pace;
   const kept: Memory[] = [];
-  const from = clock.steady();
+  const from = clock.monotonic();
   upstream.slowestMs = dice.pick([20, 200, 1_400]);
   const eager = dice.chance(0.5);
   const [priorities, resources] = [dice.some(PRIORITIES), dice.some(RESOURCES)];
-  while (clock.steady() < from + faultyMs) {
-    if (clock.steady() > from + faultyMs / 2) world.isLater = true;
+  while (clock.monotonic() < from + faultyMs) {
+    if (clock.monotonic() > from + faultyMs / 2) world.isLater = true;
     for (const replica of world.alive) {
       if (eager || dice.chance(0.1))
         replica.want(
@@ -90,7 +90,7 @@ function hitServer(world: World, fault: Fault, kept: readonly Memory[]): void {
   weather.isUp = false;
   later(world, dice.pick([200, 6_000]), () => {
     if (fault !== "outage-of-all") model.restart(leftAfter(world, fault, kept));
-    if (fault !== "outage-of-all" && fault !== "restart-kept") world.lostAt = world.clock.steady();
+    if (fault !== "outage-of-all" && fault !== "restart-kept") world.lostAt = world.clock.monotonic();
     note("the server is there");
     weather.isUp = true;
     for (const each of alive) if (each.link.isUp) each.check();

@@ -87,7 +87,7 @@ export function createLink({ clock, own, dice, weather, model, terms, hear }: Li
         return reply;
       },
       async join(replica, known) {
-        const toldAt = clock.steady();
+        const toldAt = clock.monotonic();
         const brought = await call(() => model.bring(replica, known));
         link.toldAt = toldAt;
         return { ...brought, sends: await call(() => model.read()) };
@@ -96,8 +96,8 @@ export function createLink({ clock, own, dice, weather, model, terms, hear }: Li
     },
     tell(news) {
       if (!link.isUp || link.isDeaf || dice.chance(weather.newsLoss)) return;
-      newsUntil = Math.max(newsUntil, clock.steady() + delay());
-      own.after(newsUntil - clock.steady(), () => {
+      newsUntil = Math.max(newsUntil, clock.monotonic() + delay());
+      own.after(newsUntil - clock.monotonic(), () => {
         if (link.isUp && !link.isDead) hear(news);
       });
     },

@@ -98,11 +98,11 @@ export function startReplica(options: ReplicaOptions): Replica {
   let aloneAt = Number.NEGATIVE_INFINITY;
   const clock: Clock = {
     now: () => base.now() + options.offsetMs,
-    steady: () => base.steady() + options.offsetMs,
+    monotonic: () => base.monotonic() + options.offsetMs,
     after(delayMs, callback) {
       let cancel = base.after(delayMs, run);
       function run(): void {
-        if (base.steady() < awakeAt) cancel = base.after(awakeAt - base.steady(), run);
+        if (base.monotonic() < awakeAt) cancel = base.after(awakeAt - base.monotonic(), run);
         else if (!isDead) callback();
       }
       return () => cancel();
@@ -125,7 +125,7 @@ export function startReplica(options: ReplicaOptions): Replica {
     ...allowance,
     async take(wishes) {
       const taken = await allowance.take(wishes);
-      if (taken.kind === "wait") promises.push({ at: base.steady(), forMs: taken.forMs });
+      if (taken.kind === "wait") promises.push({ at: base.monotonic(), forMs: taken.forMs });
       // Now and then who wanted it has gone.
       else if (dice.chance(0.03)) withdraw(taken.grant.wish);
       return taken;
@@ -166,24 +166,28 @@ export function startReplica(options: ReplicaOptions): Replica {
     const isLost = dice.chance(upstream.loss);
     const { mode } = allowance.overview();
     if (mode === "cut-off") {
-      aloneAt = base.steady();
+      aloneAt = base.monotonic();
       options.watch.grantedAlone(grant.id, grant.wish, terms, name);
     }
     note(`${name}: sends ${grant.id} (${mode}), which arrives ${wayMs} ms later`);
     const { app, priority } = grant.wish;
-    const sent = { id: grant.id, app, priority, replica: name, askedAt, sentAt: base.steady() };
+    const sent = { id: grant.id, app, priority, replica: name, askedAt, sentAt: base.monotonic() };
     // On its way it lives on without the replica.
     base.after(wayMs, () => {
-      if (!isLost) upstream.arrived({ ...sent, at: base.steady() });
+      if (!isLost) upstream.arrived({ ...sent, at: base.monotonic() });
     });
-    const startedAt = clock.steady();
+    const startedAt = clock.monotonic();
     const headMs = wayMs + dice.between(0, Math.min(30, upstream.slowestMs));
     const bodyMs = dice.between(0, 60);
     clock.after(headMs, () => {
-      const arrivedAfterMs = clock.steady() - startedAt;
+      const arrivedAfterMs = clock.monotonic() - startedAt;
       clock.after(bodyMs, () => {
         onTheirWay.delete(grant.id);
-        allowance.settle(grant, { ...endOf(isLost), arrivedAfterMs, durationMs: clock.steady() - startedAt });
+        allowance.settle(grant, {
+          ...endOf(isLost),
+          arrivedAfterMs,
+          durationMs: clock.monotonic() - startedAt,
+        });
       });
     });
   }
@@ -202,14 +206,14 @@ export function startReplica(options: ReplicaOptions): Replica {
 
   function want(candidate: Candidate, sends: number): void {
     const free = stopping.signal.aborted ? 0 : LONGEST_LINE - (waiting.get(kindOf(candidate)) ?? 0);
-    const askedAt = base.steady();
+    const askedAt = base.monotonic();
     for (let more = Math.min(sends, free); more > 0; more--) join(candidate, askedAt);
     wake();
   }
 
   /** What comes while it stands still is looked at when it goes on. */
   function whenAwake(run: () => void): void {
-    if (base.steady() < awakeAt) clock.after(0, run);
+    if (base.monotonic() < awakeAt) clock.after(0, run);
     else run();
   }
 
@@ -232,7 +236,7 @@ export function startReplica(options: ReplicaOptions): Replica {
         held.push(taken.grant);
       }
     },
-    stall: (ms) => void (awakeAt = base.steady() + ms),
+    stall: (ms) => void (awakeAt = base.monotonic() + ms),
     promises,
     kill() {
       isDead = true;

@@ -40,12 +40,12 @@ export const callOf = (app: string): Candidate => ({ app, priority: "interactive
 export function createWorld(plan: Plan, dice: Dice): World {
   const clock = createVirtualClock();
   const log: string[] = [];
-  const note = (text: string): void => void log.push(`${clock.steady()} ${text}`);
+  const note = (text: string): void => void log.push(`${clock.monotonic()} ${text}`);
   const arrivals: Arrival[] = [];
   const alive = new Set<Replica>();
   const weather: Weather = { slowestMs: 5, loss: 0, newsLoss: 0, isUp: true };
   const offsetMs = dice.between(-5_000, 5_000);
-  const serverNow = (): number => clock.steady() + offsetMs;
+  const serverNow = (): number => clock.monotonic() + offsetMs;
   const watch = createWatch(serverNow);
   const upstream: Upstream = {
     slowestMs: 10,
@@ -97,8 +97,8 @@ function createVirtualClock(): FakeClock {
   let times = 0;
   const clock: FakeClock = createFakeClock(BEGUN_AT, {
     letRun() {
-      times = clock.steady() === at ? times + 1 : 0;
-      at = clock.steady();
+      times = clock.monotonic() === at ? times + 1 : 0;
+      at = clock.monotonic();
       if (times > MOST_AT_ONCE) throw new Error(`time stands still at ${at}`);
       return promisesSettled();
     },

@@ -57,7 +57,7 @@ export function createFakeClock(
 
   return {
     now: () => now,
-    steady: () => now - setBy,
+    monotonic: () => now - setBy,
     after(delayMs, callback) {
       const timer: Timer = { dueAt: now + Math.max(0, delayMs), callback };
       arm(timer);

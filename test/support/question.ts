@@ -34,7 +34,7 @@ export function requestWith(receivedAt: number, changes: Partial<GatewayRequest>
   };
 }
 
-/** A question for listings, told from others by its text. */
-export function questionWith(request: GatewayRequest, text = "listings?offset=0"): Question {
-  return { text, key: keyOf(text), query: SEARCH, request };
+/** A question for listings. Its canonical query tells it from others. */
+export function questionWith(request: GatewayRequest, canonicalQuery = "listings?offset=0"): Question {
+  return { canonicalQuery, key: keyOf(canonicalQuery), query: SEARCH, request };
 }

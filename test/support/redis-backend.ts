@@ -54,7 +54,7 @@ export function openRedisBackend(
     onBreaker: (state) => void states.push(state),
     ...options,
   });
-  const backend = createRedisBackend({ redis, clock, replica, retentionMs });
+  const backend = createRedisBackend({ redis, namespace: NAMESPACE, clock, replica, retentionMs });
   const claims = createRedisClaims({
     redis,
     clock,

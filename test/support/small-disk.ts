@@ -44,6 +44,7 @@ function fill(file: string): void {
 }
 
 function stopGrowth(database: Database): void {
+  if (!database.isOpen) return;
   const pages = Number(database.prepare("PRAGMA page_count").get()?.["page_count"]);
   database.exec(`PRAGMA max_page_count = ${pages}`);
 }

@@ -19,6 +19,7 @@ type Options = Partial<SqliteBackendOptions> & { readonly warnings?: string[] };
 export function tryOpenSqliteBackend(dataDir: string, options: Options = {}): SqliteBackend | undefined {
   return createSqliteBackend({
     dataDir,
+    owner: { account: "account", upstream: "upstream" },
     maxBytes: 256 * 1024 * 1024,
     retentionMs: 86_400_000,
     clock: systemClock,

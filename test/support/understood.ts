@@ -2,7 +2,7 @@
 import { parseQuery, type Parsed, type ParseOptions } from "../../src/query/parse.ts";
 import type { Query, StreamedQuery } from "../../src/query/query.ts";
 import { createRouter, type RouteOptions } from "../../src/query/route.ts";
-import { canonicalText } from "../../src/query/text.ts";
+import { canonicalForm } from "../../src/query/canonical.ts";
 import { splitTarget } from "../../src/query/wire.ts";
 
 const DEFAULTS = {
@@ -31,5 +31,5 @@ export function understood(target: string, options?: Understanding): string {
   const parsed = parsedTarget(target, options);
   if (parsed === undefined) return "nothing there";
   if (!parsed.ok) return `refused: ${parsed.faults.map((fault) => fault.parameter).join(", ")}`;
-  return parsed.query.kind === "streamed" ? `streamed: ${parsed.query.path}` : canonicalText(parsed.query);
+  return parsed.query.kind === "streamed" ? `streamed: ${parsed.query.path}` : canonicalForm(parsed.query);
 }

@@ -2,10 +2,12 @@
  * The messages that replicas send each other about entries and purges: JSON on one channel. An unknown
  * message is ignored, so replicas of two versions can run side by side.
  */
-import { NAMESPACE } from "../../query/key.ts";
 import type { Purge, PurgeScope } from "./purges.ts";
 
-export const CHANNEL = `${NAMESPACE}events`;
+/** @returns the channel of a namespace */
+export function eventsChannel(namespace: string): string {
+  return `${namespace}events`;
+}
 
 export type RedisEvent =
   /** `from`: the replica that stored the entry. */

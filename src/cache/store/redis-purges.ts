@@ -9,11 +9,10 @@
 import type { ClientContext, Result } from "ioredis";
 
 import type { Clock } from "../../process/clock.ts";
-import { NAMESPACE } from "../../query/key.ts";
 import { readScript } from "../../redis/scripts.ts";
 import type { RedisService } from "../../redis/service.ts";
 import type { Purge, PurgeScope } from "./purges.ts";
-import { CHANNEL, readPurge } from "./redis-events.ts";
+import { eventsChannel, readPurge } from "./redis-events.ts";
 
 declare module "ioredis" {
   interface RedisCommander<Context extends ClientContext> {
@@ -41,7 +40,6 @@ const SCRIPTS = {
   restorePurges: readScript(new URL("./lua/restore-purges.lua", import.meta.url)),
 };
 
-const PURGES_KEY = `${NAMESPACE}{purges}`;
 /** More than this are folded into fewer. */
 const MOST_PURGES = 500;
 /** How often purges are read although no message announces any. */
@@ -65,6 +63,8 @@ export interface RedisPurges {
 
 export interface RedisPurgesOptions {
   readonly redis: RedisService;
+  /** The prefix of the key and the channel. */
+  readonly namespace: string;
   readonly clock: Clock;
   /** The longest time that any entry is kept, in milliseconds. */
   readonly retentionMs: number;
@@ -72,15 +72,17 @@ export interface RedisPurgesOptions {
 }
 
 export function createRedisPurges(options: RedisPurgesOptions): RedisPurges {
-  const { redis, clock, onPurges } = options;
+  const { redis, namespace, clock, onPurges } = options;
+  const purgesKey = `${namespace}{purges}`;
+  const channel = eventsChannel(namespace);
   const keptForMs = options.retentionMs + LONGEST_FETCH_MS;
   const known = createKnownPurges();
   redis.defineScripts(SCRIPTS);
 
   /** Reads all purges, and restores those that Redis has lost. */
   async function read(): Promise<{ readonly all: readonly Purge[]; readonly news: readonly Purge[] }> {
-    const [forgotten, ...texts] = await redis.run("purges", PURGES_KEY, (client) =>
-      client.readPurges(PURGES_KEY, keptForMs, MOST_PURGES),
+    const [forgotten, ...texts] = await redis.run("purges", purgesKey, (client) =>
+      client.readPurges(purgesKey, keptForMs, MOST_PURGES),
     );
     let forgottenUpTo = Number(forgotten);
     const all: Purge[] = [];
@@ -99,8 +101,8 @@ export function createRedisPurges(options: RedisPurgesOptions): RedisPurges {
   async function restore(lost: readonly (readonly [text: string, purge: Purge])[]): Promise<void> {
     if (lost.length === 0) return;
     const pairs = lost.flatMap(([text, { epoch }]) => [epoch, text]);
-    await redis.run("purges", PURGES_KEY, (client) =>
-      client.restorePurges(PURGES_KEY, keptForMs, CHANNEL, ...pairs),
+    await redis.run("purges", purgesKey, (client) =>
+      client.restorePurges(purgesKey, keptForMs, channel, ...pairs),
     );
   }
 
@@ -112,14 +114,14 @@ export function createRedisPurges(options: RedisPurgesOptions): RedisPurges {
 
   return {
     async declare(scope, hard) {
-      const text = await redis.run("purge", PURGES_KEY, (client) =>
+      const text = await redis.run("purge", purgesKey, (client) =>
         client.declarePurge(
-          PURGES_KEY,
+          purgesKey,
           JSON.stringify(scope),
           String(hard),
           known.latestEpoch(),
           keptForMs,
-          CHANNEL,
+          channel,
         ),
       );
       const [purge] = readPurge(text);

@@ -10,10 +10,11 @@ import type { Clock } from "../../process/clock.ts";
 import { RedisRefusal } from "../../redis/commands.ts";
 import { readScript } from "../../redis/scripts.ts";
 import type { RedisService } from "../../redis/service.ts";
+import { keyIn } from "../../query/key.ts";
 import { inStoredCoding } from "../encoder.ts";
 import { fromBlob, toBlob } from "./codec.ts";
 import { type Backend, type BackendEvent, MAX_BODY_BYTES, type Store, StoreUnavailable } from "./port.ts";
-import { CHANNEL, readEvent, type RedisEvent } from "./redis-events.ts";
+import { eventsChannel, readEvent, type RedisEvent } from "./redis-events.ts";
 import { createRedisPurges } from "./redis-purges.ts";
 
 declare module "ioredis" {
@@ -32,6 +33,8 @@ const SCRIPTS = { setEntry: readScript(new URL("./lua/set-entry.lua", import.met
 
 export interface RedisBackendOptions {
   readonly redis: RedisService;
+  /** The prefix of all keys and channels. */
+  readonly namespace: string;
   readonly clock: Clock;
   /** The name of this replica: it ignores its own messages. */
   readonly replica: string;
@@ -45,10 +48,11 @@ export interface RedisBackend extends Backend {
 }
 
 export function createRedisBackend(options: RedisBackendOptions): RedisBackend {
-  const { redis, clock, replica, retentionMs } = options;
+  const { redis, namespace, clock, replica, retentionMs } = options;
   let listener = (_event: BackendEvent): void => undefined;
   const purges = createRedisPurges({
     redis,
+    namespace,
     clock,
     retentionMs,
     onPurges: (news) => listener({ kind: "purged", purges: news }),
@@ -70,7 +74,7 @@ export function createRedisBackend(options: RedisBackendOptions): RedisBackend {
 
   redis.defineScripts(SCRIPTS);
   redis.subscribe({
-    channels: [CHANNEL],
+    channels: [eventsChannel(namespace)],
     onMessage: (_channel, text) => onMessage(text),
     onGap,
     onRecovery: purges.readDue,
@@ -87,9 +91,11 @@ export function createRedisBackend(options: RedisBackendOptions): RedisBackend {
   };
 }
 
-function createRedisStore({ redis, clock, replica }: RedisBackendOptions): Store {
+function createRedisStore({ redis, namespace, clock, replica }: RedisBackendOptions): Store {
+  const stored = (key: string): string => keyIn(namespace, key);
+
   async function unlink(key: string): Promise<void> {
-    await redis.run("remove", key, (client) => client.unlink(key));
+    await redis.run("remove", stored(key), (client) => client.unlink(stored(key)));
   }
 
   return {
@@ -97,7 +103,9 @@ function createRedisStore({ redis, clock, replica }: RedisBackendOptions): Store
     stats: () => undefined,
     close: async () => undefined,
     async get(key) {
-      const blob = await redis.run("get", key, (client) => client.getBuffer(key)).catch(asMiss);
+      const blob = await redis
+        .run("get", stored(key), (client) => client.getBuffer(stored(key)))
+        .catch(asMiss);
       if (!blob) return undefined;
       const entry = fromBlob(ownMemory(blob));
       // Its `storedAt` is not reliable either: the value could pass for newer than any other.
@@ -110,8 +118,8 @@ function createRedisStore({ redis, clock, replica }: RedisBackendOptions): Store
       const keptForMs = Math.max(1, Math.ceil(entry.keepUntil - clock.now()));
       const event: RedisEvent = { kind: "stored", from: replica, key, storedAt: entry.storedAt };
       try {
-        const isSet = await redis.run("set", key, (client) =>
-          client.setEntry(key, blob, keptForMs, CHANNEL, JSON.stringify(event)),
+        const isSet = await redis.run("set", stored(key), (client) =>
+          client.setEntry(stored(key), blob, keptForMs, eventsChannel(namespace), JSON.stringify(event)),
         );
         return isSet === 1 ? true : "newer-stored";
       } catch (error) {

@@ -5,8 +5,10 @@
 import { setImmediate } from "node:timers/promises";
 
 import type { Clock } from "../../process/clock.ts";
+import { withBallast } from "../../sqlite/ballast.ts";
 import { type Database, type DatabaseSpace, openDatabase } from "../../sqlite/database.ts";
 import { LAYOUT } from "../../sqlite/layout.ts";
+import { claimFile, type Owner } from "../../sqlite/owner.ts";
 import type { Entry, StoreOperation } from "../../types.ts";
 import { inStoredCoding } from "../encoder.ts";
 import { fromBlob, toBlob } from "./codec.ts";
@@ -16,6 +18,8 @@ import { createSqliteRoom, type SqliteRoom } from "./sqlite-room.ts";
 
 export interface SqliteBackendOptions {
   readonly dataDir: string;
+  /** Whose data it is. */
+  readonly owner: Owner;
   /** The limit for the file, in bytes; the write-ahead log beside it takes a few MiB more. */
   readonly maxBytes: number;
   /** Older purges, in milliseconds, concern no entry any more. */
@@ -38,11 +42,20 @@ export interface SqliteBackend extends Backend {
 /**
  * @returns the backend, or `undefined` when nothing can be kept on disk; the log says why
  * @throws {DatabaseInUse} when another process uses the file and does not end
+ * @throws {DataOfAnotherAccount} when the file belongs to another account
  */
 export function createSqliteBackend(options: SqliteBackendOptions): SqliteBackend | undefined {
   const { dataDir: directory, maxBytes, retentionMs, clock, log } = options;
   const database = openDatabase({ directory, layout: LAYOUT, now: clock.now(), warn: log.warn });
   if (database === undefined) return undefined;
+  try {
+    if (withBallast(directory, () => claimFile(database, options.owner))) {
+      log.warn("The upstream's address has changed: the cached answers on disk were dropped.", { directory });
+    }
+  } catch (error) {
+    database.close();
+    throw error;
+  }
 
   const run = createRun(database, options);
   const purges = createSqlitePurges(database, clock, retentionMs);

@@ -99,6 +99,6 @@ describe("a refresh", () => {
   it("that ends in a mistake of the gateway is told to its operators", async () => {
     const { refresh, errors } = setup(() => Promise.reject(new TypeError("a mistake")));
     expect(await refresh()).toBe("failed");
-    expect(errors).toEqual([expect.stringContaining("bug of the gateway")]);
+    expect(errors).toEqual([expect.stringContaining("bug in the gateway")]);
   });
 });

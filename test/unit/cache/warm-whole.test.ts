@@ -65,7 +65,7 @@ it("an answer is kept warm although the time of day is set back", async () => {
         setBackMs === 0 ? { entry: entryWith("{}", fake.now()), tier: "memory", isPurged: false } : undefined,
     },
     refresh: async () => {
-      refreshedAt.push(clock.steady());
+      refreshedAt.push(clock.monotonic());
       return "refreshed";
     },
     rules: rulesWith,

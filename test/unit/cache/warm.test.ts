@@ -17,7 +17,7 @@ interface Setup {
   /** An item of this name. */
   readonly item: (name: string, everyMs?: number) => WarmItem;
   /** When which was fetched, in milliseconds from the start. */
-  readonly fetched: readonly (readonly [text: string, atMs: number])[];
+  readonly fetched: readonly (readonly [canonicalQuery: string, atMs: number])[];
   readonly held: Map<string, { entry: Entry; isPurged: boolean }>;
   readonly ended: readonly string[];
 }
@@ -55,9 +55,9 @@ function setup(options: SetupOptions = {}): Setup {
         return found && { ...found, tier: "memory" };
       },
     },
-    refresh({ text, key }, _held, cause) {
+    refresh({ canonicalQuery, key }, _held, cause) {
       expect(cause).toBe("warm");
-      fetched.push([text, clock.now() - startAt]);
+      fetched.push([canonicalQuery, clock.now() - startAt]);
       return fetch((lifeMs = TTL_MS) => {
         const entry = entryWith("{}", clock.now(), { freshUntil: clock.now() + lifeMs });
         held.set(key, { entry, isPurged: false });

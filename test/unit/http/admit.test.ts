@@ -26,7 +26,7 @@ function arrivalOf(): Arrival {
     gone: new AbortController().signal,
     resource: "none",
     preferenceApplied: undefined,
-    text: undefined,
+    query: undefined,
     outcome: "refused",
     tier: undefined,
     problem: undefined,

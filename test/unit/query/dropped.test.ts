@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 
-import { canonicalText, upstreamTarget } from "../../../src/query/text.ts";
+import { canonicalForm, upstreamTarget } from "../../../src/query/canonical.ts";
 import { parsedTarget, understood, type Understanding } from "../../support/understood.ts";
 
 const HASH = "0123456789abcdef0123456789abcdef01234567";
@@ -10,7 +10,7 @@ function leavings(target: string, options?: Understanding): string {
   const parsed = parsedTarget(target, options);
   if (parsed?.ok !== true) return JSON.stringify(parsed);
   const { query } = parsed;
-  const text = query.kind === "streamed" ? "" : canonicalText(query);
+  const text = query.kind === "streamed" ? "" : canonicalForm(query);
   return `${text} ${upstreamTarget(query, "/{resource}/{serviceId}")}`;
 }
 

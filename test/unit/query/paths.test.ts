@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 
 import { createRouter } from "../../../src/query/route.ts";
-import { upstreamTarget } from "../../../src/query/text.ts";
+import { upstreamTarget } from "../../../src/query/canonical.ts";
 import { splitTarget } from "../../../src/query/wire.ts";
 import { parsedTarget, understood, type Understanding } from "../../support/understood.ts";
 

@@ -113,7 +113,7 @@ describe("a throttle", () => {
     };
     const throttle = createThrottle(options);
     const jobs = Array.from({ length: 4 }, () => heldJob());
-    const order = { ...WISH, text: "areas", waiting: waiting(clock.now() + HOUR) };
+    const order = { ...WISH, query: "areas", waiting: waiting(clock.now() + HOUR) };
     const all = Promise.all(jobs.map(({ job }) => throttle.throttled(order, job)));
     const begun = (): number => jobs.filter(({ runs }) => runs() > 0).length;
     await jobs[0]?.started;

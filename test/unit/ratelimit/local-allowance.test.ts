@@ -276,7 +276,7 @@ describe("a process that stands still at any moment", () => {
     let at = 1_800_000_000_000;
     // Between any two looks at a clock it may have stood still.
     const look = (): number => (at += dice.chance(0.2) ? dice.between(1, 400) : 0);
-    const clock = { ...createFakeClock(), now: look, steady: () => look() - 1_700_000_000_000 };
+    const clock = { ...createFakeClock(), now: look, monotonic: () => look() - 1_700_000_000_000 };
     const ledger = createMemoryLedger({ retentionMs: 7 * DAY, maxRecords: 10_000, now: clock.now });
     const windows = [{ name: "1s", limit: 3, windowMs: 1_000 }];
     const options = { origin: "api", ledger, clock, replica: "here" } as const;

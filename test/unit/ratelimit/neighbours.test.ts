@@ -8,16 +8,16 @@ import { ledgerEntry } from "../../support/ledger.ts";
 import { candidateOf, LEASE_MS, MINUTE, termsOf } from "./arbiter-support.ts";
 
 const HOUR = 3_600_000;
-/** By the time of day, and by the steady clock. */
+/** By the time of day, and by the monotonic clock. */
 const NOON = Date.UTC(2026, 0, 15, 12);
-const LAST: Moment = { now: NOON, steady: 10_000 };
-const LATER: Moment = { now: NOON + 100, steady: 10_100 };
+const LAST: Moment = { now: NOON, monotonic: 10_000 };
+const LATER: Moment = { now: NOON + 100, monotonic: 10_100 };
 
 /** The same moment, had the time of day been set by so much since the last look. */
 const setBy = (ms: number): Moment => ({ ...LATER, now: LATER.now + ms });
 
-describe("an instant by the time of day, by the steady clock", () => {
-  it.each<[string, at: number, moment: Moment, steady: number]>([
+describe("an instant by the time of day, by the monotonic clock", () => {
+  it.each<[string, at: number, moment: Moment, monotonic: number]>([
     ["is the same, a moment later for the rounding", 40, LATER, 10_041],
     ["is never still to come", 100, LATER, 10_100],
     ["is never still to come, whatever is written", HOUR, LATER, 10_100],
@@ -28,8 +28,8 @@ describe("an instant by the time of day, by the steady clock", () => {
     ["written after the time was set back", -HOUR + 40, setBy(-HOUR), 10_041],
     ["written after the time was set forward a little, is late by that", 5 + 40, setBy(5), 10_046],
     ["written before the time was set back a little, is late by that", 40, setBy(-5), 10_046],
-  ])("%s", (_name, at, moment, steady) => {
-    expect(steadily(NOON + at, LAST, moment, LAST.steady)).toBe(steady);
+  ])("%s", (_name, at, moment, monotonic) => {
+    expect(steadily(NOON + at, LAST, moment, LAST.monotonic)).toBe(monotonic);
   });
 });
 
@@ -54,7 +54,7 @@ describe("what others send", () => {
     last = LAST,
     moment = LATER,
   ) => keepUp(standing, terms, { isFirst: false, entered, ended }, last, moment);
-  const forMs = (standing: Standing, now = LATER.steady): number =>
+  const forMs = (standing: Standing, now = LATER.monotonic): number =>
     expectation(standing, terms, candidateOf("b"), [], now).forMs;
 
   it("holds its place until it is known to have arrived, or must have", () => {
@@ -68,9 +68,9 @@ describe("what others send", () => {
   it("counts from when it had arrived", () => {
     const standing = newStanding();
     hear(standing, [line(40)], []);
-    const later = { now: NOON + 500, steady: 10_500 };
+    const later = { now: NOON + 500, monotonic: 10_500 };
     hear(standing, [], [completed(40, 200)], LATER, later);
-    expect(forMs(standing, later.steady)).toBe(MINUTE + 1 + 201 - 500);
+    expect(forMs(standing, later.monotonic)).toBe(MINUTE + 1 + 201 - 500);
   });
 
   it("counts from when it had arrived, where it has ended before it was heard of", () => {
@@ -82,9 +82,9 @@ describe("what others send", () => {
   it("arrived no longer before the last look than it took, whatever the time of day says", () => {
     const standing = newStanding();
     hear(standing, [line(40)], []);
-    const later = { now: NOON + 500, steady: 10_500 };
+    const later = { now: NOON + 500, monotonic: 10_500 };
     hear(standing, [], [completed(40, -HOUR, { durationMs: 30 })], LATER, later);
-    expect(forMs(standing, later.steady)).toBe(MINUTE + 1 + 70 - 500);
+    expect(forMs(standing, later.monotonic)).toBe(MINUTE + 1 + 70 - 500);
   });
 
   it("leaves its place where it never went, before it was heard of or after", () => {
@@ -101,10 +101,10 @@ describe("what others send", () => {
   it("is counted once, though its end is heard of after it must have arrived", () => {
     const standing = newStanding();
     hear(standing, [line(40)], []);
-    const late = { now: NOON + 2 * LEASE_MS, steady: 10_000 + 2 * LEASE_MS };
-    expect(forMs(standing, late.steady)).toBeGreaterThan(0);
+    const late = { now: NOON + 2 * LEASE_MS, monotonic: 10_000 + 2 * LEASE_MS };
+    expect(forMs(standing, late.monotonic)).toBeGreaterThan(0);
     hear(standing, [], [completed(40, 60)], LATER, late);
-    expect(overviewOf(standing, terms, "alone", late.steady).windows).toMatchObject([
+    expect(overviewOf(standing, terms, "alone", late.monotonic).windows).toMatchObject([
       { spent: 1, byApp: { a: 1 } },
     ]);
   });
@@ -119,7 +119,7 @@ describe("what others send", () => {
       app: "b",
     }));
     keepUp(standing, shared, { isFirst: false, entered: many, ended: [] }, LAST, LATER);
-    const why = (): unknown => expectation(standing, shared, candidateOf("b"), [], LATER.steady).why;
+    const why = (): unknown => expectation(standing, shared, candidateOf("b"), [], LATER.monotonic).why;
     expect(why()).toBe("budget");
     keepUp(standing, shared, { isFirst: false, entered: [completed(20, 30)], ended: [] }, LAST, LATER);
     expect(why()).toBe("share");

@@ -44,7 +44,7 @@ function callers(options: SettingOptions, launched: () => Promise<void> = async 
       return await throttled(
         bringing(() => key),
         waiting,
-        { app, text: key },
+        { app, query: key },
       );
     });
     return flight.then(

@@ -4,7 +4,7 @@ import { createLocalAllowance } from "../../../src/ratelimit/local-allowance.ts"
 import { createMemoryLedger } from "../../../src/usage/memory-ledger.ts";
 import { createThrottle, type Throttle, type ThrottleOptions } from "../../../src/ratelimit/throttle.ts";
 import type { Limit } from "../../../src/ratelimit/windows.ts";
-import type { Order, Priority, SendEnd, Waiting } from "../../../src/types.ts";
+import type { UpstreamRequest, Priority, SendEnd, Waiting } from "../../../src/types.ts";
 import { createFakeClock, type FakeClock } from "../../support/fake-clock.ts";
 import { waitingOf } from "../../support/waiting.ts";
 import { MINUTE, termsOf } from "./arbiter-support.ts";
@@ -44,12 +44,12 @@ export function waitingUntilJoined(): Joined {
   };
 }
 
-function orderOf(who: Waiting = waiting(), changes: Partial<Order> = {}): Order {
+function orderOf(who: Waiting = waiting(), changes: Partial<UpstreamRequest> = {}): UpstreamRequest {
   return {
     app: "app",
     cause: "miss",
     resource: "listings",
-    text: "?",
+    query: "?",
     waiting: who,
     ...changes,
   };
@@ -108,7 +108,7 @@ interface Reports {
 export interface Setting {
   readonly throttle: Throttle;
   /** Sends a job of an app that comes in any time. */
-  readonly throttled: <T>(job: Job<T>, who?: Waiting, changes?: Partial<Order>) => Promise<T>;
+  readonly throttled: <T>(job: Job<T>, who?: Waiting, changes?: Partial<UpstreamRequest>) => Promise<T>;
   readonly clock: FakeClock;
   readonly allowance: Allowance;
   readonly reports: Reports;

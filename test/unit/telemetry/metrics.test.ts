@@ -3,14 +3,14 @@ import { describe, expect, it } from "vitest";
 import type { RequestRecord, UpstreamCallRecord } from "../../../src/types.ts";
 import { createLogger } from "../../../src/telemetry/log.ts";
 import { createMetrics, type Metrics, type MetricSources } from "../../../src/telemetry/metrics.ts";
-import { createObserver } from "../../../src/telemetry/observer.ts";
+import { createObserver } from "../../../src/telemetry/log.ts";
 
 const REQUEST: RequestRecord = {
   id: "request-1",
   app: "web",
   method: "GET",
   resource: "listings",
-  text: "listings?offset=0",
+  query: "listings?offset=0",
   status: 200,
   outcome: "hit",
   tier: "memory",
@@ -21,7 +21,7 @@ const REQUEST: RequestRecord = {
 
 const CALL: UpstreamCallRecord = {
   resource: "sold",
-  text: "sold?offset=0",
+  query: "sold?offset=0",
   cause: "retry",
   status: 503,
   durationMs: 1_500,
@@ -166,16 +166,16 @@ describe("the metrics", () => {
     metrics.upstreamCall(CALL);
     const before = (await linesOf(metrics)).length;
     for (let index = 0; index < 100; index++) {
-      const text = `listings?areaId=${index}&offset=0`;
+      const query = `listings?areaId=${index}&offset=0`;
       metrics.request({
         ...REQUEST,
-        text,
+        query,
         id: `request-${index}`,
         method: `M${index}`,
         bytes: index,
-        problem: text,
+        problem: query,
       });
-      metrics.upstreamCall({ ...CALL, text, bytes: index, note: text });
+      metrics.upstreamCall({ ...CALL, query, bytes: index, note: query });
     }
     expect((await linesOf(metrics)).length).toBe(before);
   });

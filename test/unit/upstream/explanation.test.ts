@@ -53,6 +53,8 @@ describe("the upstream's words on a failure", () => {
     ["an address", "see https://docs.example/x?y=1 for more", "see (address) for more"],
     ["an address of the host", `http://api.upstream.example/sold?hash=${HASH} failed`, "(address) failed"],
     ["a hash", `wrong hash ${HASH}.`, "wrong hash (hash)."],
+    ["a hash in front of an address", `${HASH}http://${HOSTS[0]}/x`, "(hash)(address)"],
+    ["an address behind a long word", `${"z".repeat(30)}http://db7/x`, `${"z".repeat(13)}(address)`],
     ["a name in front of the host", "db7.api.upstream.example says no", "the service says no"],
     ["an address of another kind", "mysql://root:pw@db7/x failed", "(address) failed"],
     ["an address as JSON writes it", "see http:\\/\\/db7\\/x", "see (address)"],

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 
-import { retryAfterMs } from "../../../src/upstream/retry-after.ts";
+import { retryAfterMs } from "../../../src/upstream/verdict.ts";
 
 const NOW = Date.UTC(1994, 10, 6, 8, 49, 7);
 

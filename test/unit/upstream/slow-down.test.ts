@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 
 import { UPSTREAM_FAULTS } from "../../../src/types.ts";
-import { slowDownAfter, slowDownIn } from "../../../src/upstream/slow-down.ts";
+import { slowDownAfter, slowDownIn } from "../../../src/upstream/verdict.ts";
 
 const NOW = Date.UTC(2026, 0, 15, 12);
 

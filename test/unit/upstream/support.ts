@@ -12,7 +12,7 @@ import type { Clock } from "../../../src/process/clock.ts";
 import { systemClock } from "../../../src/process/clock.ts";
 import { systemRandom } from "../../../src/process/random.ts";
 import { createAttempt, type Attempt, type UpstreamQuestion } from "../../../src/upstream/attempt.ts";
-import type { Credentials } from "../../../src/upstream/credentials-check.ts";
+import type { Credentials } from "../../../src/upstream/sign.ts";
 import { createFetch, UpstreamFault, type Fetch, type RawAnswer } from "../../../src/upstream/fetch.ts";
 import { createOrigin } from "../../../src/upstream/origin.ts";
 import { createSigner } from "../../../src/upstream/sign.ts";
@@ -37,7 +37,7 @@ const CREDENTIALS = { callerId: "acme ab & söner", privateKey: "k3y-nobody-may-
 
 export const LISTINGS: UpstreamQuestion = {
   resource: "listings",
-  text: "listings?areaId=76&offset=0",
+  query: "listings?areaId=76&offset=0",
   target: "/listings?areaId=76&offset=0",
   format: "json",
   app: "other",
@@ -109,7 +109,7 @@ export function attempting(options: AttemptingOptions): Attempting {
   const attempt = createAttempt({
     originOf: () => origin,
     maxCoolOffMs: () => 3_600_000,
-    credentials: options.credentials ?? { version: () => 1, lookAgain: () => undefined },
+    credentials: options.credentials ?? { version: () => 1, checkAgain: () => undefined },
     identity: IDENTITY,
     confidential: {
       hosts: [new URL(baseUrl).host],

@@ -1,0 +1,84 @@
+/**
+ * The request headers by which a caller limits how long it waits, and how the cache may answer.
+ *
+ * `headers` are as Node gives them: names in lower case, repeated lines of one name joined by commas.
+ */
+import { Problem } from "../errors.ts";
+import { elementsOf, secondsIn } from "../http-fields.ts";
+import { shownToCaller } from "../query/credentials.ts";
+import { type CallerDirectives, NO_DIRECTIVES } from "../types.ts";
+
+/** Milliseconds from the arrival of a request within which the caller wants its response. */
+const DEADLINE_HEADER = "x-request-deadline-ms";
+
+/** How long a request may take. */
+export interface Deadline {
+  /** Milliseconds from the arrival of the request. */
+  readonly waitMs: number;
+  /** The value of `Preference-Applied` (RFC 7240, section 3), if the `wait` preference set the deadline. */
+  readonly preferenceApplied: string | undefined;
+}
+
+type Headers = Readonly<Record<string, string | readonly string[] | undefined>>;
+
+/**
+ * The shortest of the setting, `X-Request-Deadline-Ms` and the preference `wait` (RFC 7240, section 4.3). A caller can
+ * shorten the setting but not extend it.
+ * @param maxWaitMs the setting, in milliseconds
+ * @throws {Problem} `malformed-request` if the deadline header is not one positive whole number. A preference that is
+ *   malformed or too long is ignored (RFC 7240, section 2).
+ */
+export function deadlineOf(headers: Headers, maxWaitMs: number): Deadline {
+  const allowedMs = Math.min(maxWaitMs, deadlineIn(headers[DEADLINE_HEADER]) ?? maxWaitMs);
+  const preferredSeconds = preferredWait(headers["prefer"]);
+  if (preferredSeconds === undefined || preferredSeconds * 1000 > allowedMs)
+    return { waitMs: allowedMs, preferenceApplied: undefined };
+  return { waitMs: preferredSeconds * 1000, preferenceApplied: `wait=${preferredSeconds}` };
+}
+
+const POSITIVE = /^0*[1-9]\d*$/;
+const LONGEST_ECHO = 40;
+
+function deadlineIn(value: Headers[string]): number | undefined {
+  if (value === undefined) return undefined;
+  const text = String(value);
+  if (POSITIVE.test(text)) return Number(text);
+  const echo = shownToCaller(text);
+  const shown = JSON.stringify(echo.length > LONGEST_ECHO ? `${echo.slice(0, LONGEST_ECHO)}…` : echo);
+  throw new Problem("malformed-request", {
+    detail: `X-Request-Deadline-Ms is ${shown}; expected it once, a whole number of milliseconds above zero.`,
+  });
+}
+
+/** @returns the preferred seconds. `wait=0` is ignored, because no answer takes no time. */
+function preferredWait(value: Headers[string]): number | undefined {
+  const wait = value === undefined ? undefined : elementsOf(String(value)).get("wait");
+  return wait !== undefined && POSITIVE.test(wait) ? Number(wait) : undefined;
+}
+
+/**
+ * The directives of `Cache-Control` (RFC 9111, section 5.2.1; `stale-if-error`: RFC 5861, section 4). Without that
+ * header, `Pragma: no-cache` counts (RFC 9111, section 5.4). Malformed and unknown directives are ignored.
+ */
+export function directivesOf(headers: {
+  readonly "cache-control"?: string | undefined;
+  readonly pragma?: string | undefined;
+}): CallerDirectives {
+  const cacheControl = headers["cache-control"];
+  if (cacheControl === undefined)
+    return headers.pragma !== undefined && elementsOf(headers.pragma).has("no-cache")
+      ? { ...NO_DIRECTIVES, noCache: true }
+      : NO_DIRECTIVES;
+  const directives = elementsOf(cacheControl);
+  const maxStale = directives.get("max-stale");
+  return {
+    noStore: directives.has("no-store"),
+    noCache: directives.has("no-cache"),
+    onlyIfCached: directives.has("only-if-cached"),
+    maxAgeMs: secondsIn(directives.get("max-age")),
+    minFreshMs: secondsIn(directives.get("min-fresh")),
+    // `max-stale` without a number accepts any staleness.
+    maxStaleMs: maxStale === "" ? Number.POSITIVE_INFINITY : secondsIn(maxStale),
+    staleIfErrorMs: secondsIn(directives.get("stale-if-error")),
+  };
+}

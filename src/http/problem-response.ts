@@ -1,0 +1,38 @@
+import { hash } from "node:crypto";
+
+import { type Problem, problemBody, PROBLEM_CONTENT_TYPE } from "../errors.ts";
+
+/** This cache's name in `Cache-Status` (RFC 9211, section 2). */
+export const CACHE_NAME = "property-gateway";
+
+/** A complete response, ready to be written. */
+export interface ProblemResponse {
+  readonly status: number;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: Buffer;
+}
+
+/**
+ * The response for a problem. Both servers send it, and also the code that answers requests Node could not parse.
+ * @param requestId the value of `X-Request-Id`
+ * @param forwarded whether the cache had to ask the upstream (RFC 9211, section 2.2)
+ */
+export function problemResponse(problem: Problem, requestId: string, forwarded: boolean): ProblemResponse {
+  const body = problemBody(problem);
+  const { headers = {}, retryAfterSeconds } = problem.details;
+  return {
+    status: problem.status,
+    headers: {
+      ...headers,
+      ...(retryAfterSeconds !== undefined && { "Retry-After": String(retryAfterSeconds) }),
+      "X-Request-Id": requestId,
+      "Cache-Status": `${CACHE_NAME}${forwarded ? "; fwd=miss" : ""}; detail=${problem.code}`,
+      "Cache-Control": "no-store",
+      Age: "0",
+      ETag: `"${hash("sha256", body, "base64url").slice(0, 22)}"`,
+      "Content-Type": PROBLEM_CONTENT_TYPE,
+      "Content-Length": String(body.length),
+    },
+    body,
+  };
+}

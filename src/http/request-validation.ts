@@ -1,0 +1,147 @@
+/**
+ * Refuses requests that break HTTP or a size limit, on both ports.
+ *
+ * Node's parser refuses most of them: `parserProblem` says why. `checkHead` refuses what the parser lets pass, such as
+ * two Host headers.
+ */
+import type { IncomingMessage } from "node:http";
+
+import { Problem } from "../errors.ts";
+
+export interface HeadLimits {
+  readonly maxUrlBytes: number;
+  /** All headers together: names, values, colons and line ends. */
+  readonly maxHeaderBytes: number;
+  readonly maxHeaders: number;
+}
+
+/** Times in milliseconds. */
+export interface RequestLimits extends HeadLimits {
+  /** The time for the headers, counted from the start of the connection or the end of the response before. */
+  readonly headersTimeoutMs: number;
+  /** The time for the whole request. */
+  readonly requestTimeoutMs: number;
+}
+
+/** A host with an optional port (RFC 9110, section 7.2): a name or IPv4 address, or an IPv6 address in brackets. */
+const HOST = /^(?:\[[0-9A-Fa-f:.]+\]|(?:[A-Za-z0-9._~!$&'()*+,;=-]|%[0-9A-Fa-f]{2})+)(?::\d{0,5})?$/;
+/** A target in absolute form (RFC 9112, section 3.2.2). The group is its host and port. */
+const ABSOLUTE = /^https?:\/\/([^/?#]*)/i;
+/** A colon, a space and the line end. */
+const AROUND_HEADER_BYTES = 4;
+
+/**
+ * Checks the request line and the headers.
+ *
+ * The host does not matter to the gateway, but it must be one well-formed host (RFC 9112, section 3.2), because a proxy
+ * in front may route by it. The content must be framed by one length or by plain chunks.
+ * @throws {Problem} the request is refused
+ */
+export function checkHead(message: IncomingMessage, limits: HeadLimits): void {
+  const { url = "/", headers, httpVersion, rawHeaders } = message;
+  if (url.length > limits.maxUrlBytes) {
+    throw new Problem("uri-too-long", { detail: `URLs may be ${limits.maxUrlBytes} bytes long.` });
+  }
+  // Node's parser also accepts HTTP/0.9 and version 2.0.
+  if (httpVersion !== "1.1" && httpVersion !== "1.0")
+    throw malformed("The version is not HTTP/1.1 or HTTP/1.0.");
+  checkSize(rawHeaders, limits);
+  checkHost(message);
+  const framing = headers["transfer-encoding"];
+  if (framing !== undefined && (framing.toLowerCase() !== "chunked" || httpVersion === "1.0")) {
+    throw malformed("This Transfer-Encoding is not supported.");
+  }
+  if (headers.expect !== undefined)
+    throw new Problem("expectation-failed", { detail: "There is an Expect header." });
+}
+
+function checkSize(rawHeaders: readonly string[], { maxHeaders, maxHeaderBytes }: HeadLimits): void {
+  if (rawHeaders.length > maxHeaders * 2) {
+    throw new Problem("headers-too-large", { detail: `A request may have ${maxHeaders} headers.` });
+  }
+  let bytes = 0;
+  for (const text of rawHeaders) bytes += text.length;
+  if (bytes + (rawHeaders.length / 2) * AROUND_HEADER_BYTES > maxHeaderBytes) {
+    throw new Problem("headers-too-large", {
+      detail: `All headers together may be ${maxHeaderBytes} bytes long.`,
+    });
+  }
+}
+
+function checkHost({ url = "/", headers: { host }, httpVersion, rawHeaders }: IncomingMessage): void {
+  if (host === undefined) {
+    if (httpVersion === "1.1") throw malformed("The Host header is missing.");
+  } else if (!HOST.test(host)) throw malformed("The Host header is not a host, with or without a port.");
+  else if (isTwice(rawHeaders, "host")) throw malformed("There are two Host headers.");
+  const addressed = ABSOLUTE.exec(url)?.[1];
+  if (addressed !== undefined && !HOST.test(addressed)) throw malformed("The host in the URL is not valid.");
+}
+
+/** Node keeps the first of some repeated headers and drops the others, so the raw headers are counted. */
+function isTwice(rawHeaders: readonly string[], name: string): boolean {
+  let seen = 0;
+  for (let at = 0; at < rawHeaders.length; at += 2) {
+    const given = rawHeaders[at] ?? "";
+    if (given.length === name.length && given.toLowerCase() === name) seen++;
+  }
+  return seen > 1;
+}
+
+function malformed(detail: string): Problem {
+  return new Problem("malformed-request", { detail });
+}
+
+const FIRST_LINE =
+  "The first line does not end with HTTP/1.1 or HTTP/1.0. A space in the URL must be percent-encoded.";
+const CONTENT_LENGTH = "The Content-Length is not one plain number.";
+
+/** Texts for the parser's error codes. Node's own messages are not stable. */
+const DETAILS: Readonly<Record<string, string>> = {
+  HPE_INVALID_METHOD: "The request does not begin with an HTTP method.",
+  HPE_INVALID_URL:
+    "The URL has a character that is not allowed. Non-ASCII characters must be percent-encoded.",
+  HPE_INVALID_CONSTANT: FIRST_LINE,
+  HPE_INVALID_VERSION: FIRST_LINE,
+  HPE_STRICT: FIRST_LINE,
+  HPE_PAUSED_H2_UPGRADE: FIRST_LINE,
+  HPE_INVALID_HEADER_TOKEN: "A header has a character that is not allowed, or no name.",
+  HPE_INVALID_CONTENT_LENGTH: CONTENT_LENGTH,
+  HPE_UNEXPECTED_CONTENT_LENGTH: CONTENT_LENGTH,
+  HPE_INVALID_TRANSFER_ENCODING: "This Transfer-Encoding is not supported, or there is a Content-Length too.",
+};
+
+/**
+ * Explains a request that Node's parser refused.
+ * @param error the error of the event `clientError`
+ */
+export function parserProblem(error: Error, limits: RequestLimits): Problem {
+  const code: unknown = Reflect.get(error, "code");
+  if (code === "ERR_HTTP_REQUEST_TIMEOUT") return tooSlow(limits);
+  if (code === "HPE_HEADER_OVERFLOW") return tooLarge(error, limits);
+  const detail = DETAILS[String(code)] ?? "The bytes are not a complete HTTP/1.1 request.";
+  return new Problem("malformed-request", { detail });
+}
+
+function tooSlow({ headersTimeoutMs, requestTimeoutMs }: RequestLimits): Problem {
+  const [headers, whole] = [headersTimeoutMs / 1000, requestTimeoutMs / 1000];
+  return new Problem("request-timeout", {
+    detail: `The headers must arrive within ${headers} s, the whole request within ${whole} s.`,
+  });
+}
+
+function tooLarge(error: Error, { maxUrlBytes, maxHeaderBytes }: RequestLimits): Problem {
+  return isStillInUrl(error)
+    ? new Problem("uri-too-long", { detail: `URLs may be ${maxUrlBytes} bytes long.` })
+    : new Problem("headers-too-large", {
+        detail: `All headers together may be ${maxHeaderBytes} bytes long.`,
+      });
+}
+
+/** Whether the last packet shows that the parser gave up before the end of the first line. */
+function isStillInUrl(error: Error): boolean {
+  const packet: unknown = Reflect.get(error, "rawPacket");
+  const parsed: unknown = Reflect.get(error, "bytesParsed");
+  return (
+    Buffer.isBuffer(packet) && typeof parsed === "number" && !packet.subarray(0, parsed).includes("\r\n")
+  );
+}

@@ -1,0 +1,55 @@
+/**
+ * What the upstream's headers say about caching its answer (RFC 9111, sections 4.2, 5.2.2 and 5.3; RFC 5861). Pure.
+ */
+import { elementsOf, httpDateMs, secondsIn } from "../http-fields.ts";
+import type { CachingHeaders } from "../types.ts";
+
+type Headers = Readonly<Record<string, string | readonly string[] | undefined>>;
+
+/**
+ * Reads the caching headers of an answer.
+ * @param headers as Node gives them, names in lower case
+ * @param delayMs the time from the request to the head of the answer: the answer may be that old (section 4.2.3)
+ * @param now epoch milliseconds
+ */
+export function cachingHeadersIn(headers: Headers, delayMs: number, now: number): CachingHeaders {
+  const vary = text(headers["vary"]) ?? "";
+  const directives = elementsOf(String(headers["cache-control"] ?? ""));
+  // If Age is a list, its first member counts (section 5.1).
+  const [age] = (text(headers["age"]) ?? "").split(",");
+  const ageMs = (secondsIn(age?.trim()) ?? 0) + Math.max(0, delayMs);
+  const lifetimeMs = lifetimeIn(directives, headers, now);
+  // With any of these, a shared cache must not serve the answer stale (sections 5.2.2.2, 5.2.2.8 and 5.2.2.10).
+  const isNeverStale = ["must-revalidate", "proxy-revalidate", "s-maxage", "no-cache"].some((name) =>
+    directives.has(name),
+  );
+  return {
+    // `Vary: *` matches no later request (section 4.1). A shared cache must not store `private` (section 5.2.2.7).
+    mayStore: !directives.has("no-store") && !directives.has("private") && !elementsOf(vary).has("*"),
+    ageMs,
+    freshForMs: lifetimeMs === undefined ? undefined : lifetimeMs - ageMs,
+    staleWhileRevalidateMs: isNeverStale ? 0 : secondsIn(directives.get("stale-while-revalidate")),
+    staleIfErrorMs: isNeverStale ? 0 : secondsIn(directives.get("stale-if-error")),
+  };
+}
+
+/** @returns the lifetime, from the first source that has one (section 4.2.1); a malformed value means 0 */
+function lifetimeIn(
+  directives: ReadonlyMap<string, string>,
+  headers: Headers,
+  now: number,
+): number | undefined {
+  if (directives.has("no-cache")) return 0;
+  for (const name of ["s-maxage", "max-age"]) {
+    const value = directives.get(name);
+    if (value !== undefined) return secondsIn(value) ?? 0;
+  }
+  const expires = text(headers["expires"]);
+  if (expires === undefined) return undefined;
+  const madeAt = httpDateMs(text(headers["date"]), now) ?? now;
+  return Math.max(0, (httpDateMs(expires, now) ?? madeAt) - madeAt);
+}
+
+function text(value: Headers[string]): string | undefined {
+  return value === undefined ? undefined : String(value);
+}

@@ -1,0 +1,116 @@
+/**
+ * Data belongs to an account. Before, a second gateway for another account on the same Redis (or on another database of
+ * it: channels ignore the number) got the first one's answers and spent its budget, and a restart on the same DATA_DIR
+ * with another upstream served the old one's answers.
+ */
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { beforeAll, describe, expect, it, onTestFinished } from "vitest";
+
+import { CALLER, startGateway, type TestGateway } from "../support/gateway.ts";
+import { post } from "../support/post.ts";
+import { run } from "../support/process.ts";
+import { startRedis, type RedisServer } from "../support/redis.ts";
+
+const ANOTHER = { ...CALLER, callerId: "another-caller" };
+const AS_ANOTHER = { UPSTREAM_CALLER_ID: ANOTHER.callerId };
+
+function dataDir(): string {
+  const directory = mkdtempSync(join(tmpdir(), "property-gateway-test-"));
+  onTestFinished(() => rmSync(directory, { recursive: true, force: true }));
+  return directory;
+}
+
+async function statusAndCache(gateway: TestGateway, path: string): Promise<string> {
+  const { status, headers } = await gateway.get(path);
+  return `${status} ${/; (hit|fwd=\w+)/.exec(String(headers["cache-status"]))?.[1] ?? "none"}`;
+}
+
+describe("gateways on one Redis", () => {
+  let redis: RedisServer;
+
+  beforeAll(async () => {
+    redis = await startRedis();
+    return redis.close;
+  });
+
+  it("of two accounts share neither answers nor budget nor purges, whatever their database", async () => {
+    const address = `redis://127.0.0.1:${redis.port}`;
+    const env = { BUDGET: "2/1h" };
+    const first = await startGateway({ env: { ...env, REDIS_URL: `${address}/7` } });
+    const second = await startGateway({
+      env: { ...env, ...AS_ANOTHER, REDIS_URL: `${address}/7` },
+      sandbox: ANOTHER,
+    });
+    const third = await startGateway({
+      env: { ...env, ...AS_ANOTHER, UPSTREAM_SERVICE: "other", REDIS_URL: `${address}/8` },
+      sandbox: { ...ANOTHER, service: "other" },
+    });
+    for (const gateway of [first, second, third]) {
+      await expect.poll(async () => await statusAndCache(gateway, "/areas?q=a")).toMatch(/^200/);
+      expect(await statusAndCache(gateway, "/areas?q=b")).toBe("200 fwd=miss");
+      expect(gateway.sandbox.requests()).toHaveLength(2);
+    }
+    await post(`${first.adminUrl}/cache/purge`, '{"all":true,"hard":true}');
+    for (const gateway of [second, third])
+      expect(await statusAndCache(gateway, "/areas?q=b")).toBe("200 hit");
+  });
+
+  it("of one account with another upstream share the budget, and no answer", async () => {
+    const env = { BUDGET: "2/1h", REDIS_URL: `redis://127.0.0.1:${redis.port}/9`, UPSTREAM_SERVICE: "moved" };
+    const sandbox = { service: "moved" };
+    const first = await startGateway({ env, sandbox });
+    const second = await startGateway({ env, sandbox });
+    await expect.poll(async () => await statusAndCache(first, "/areas?q=a")).toMatch(/^200/);
+    expect(await statusAndCache(second, "/areas?q=a")).toBe("200 fwd=miss");
+    expect(await statusAndCache(second, "/areas?q=b")).toMatch(/^(429|503)/);
+  });
+
+  it("put redis.keyPrefix in front of every key", async () => {
+    await redis.command("flushall");
+    const env = { REDIS_URL: `redis://127.0.0.1:${redis.port}`, REDIS_KEY_PREFIX: "team-a:" };
+    const gateway = await startGateway({ env });
+    await expect.poll(async () => await statusAndCache(gateway, "/areas?q=a")).toMatch(/^200/);
+    const keys = String(await redis.command("keys", "*")).split(",");
+    expect(keys.join()).not.toBe("");
+    expect(keys.filter((key) => !key.startsWith("team-a:property-gateway:"))).toEqual([]);
+  });
+});
+
+describe("a DATA_DIR", () => {
+  it("of another account is refused with what to do, and can be adopted: its calls go on counting", async () => {
+    const DATA_DIR = dataDir();
+    const env = { BUDGET: "2/1h", DATA_DIR };
+    const first = await startGateway({ env });
+    for (const path of ["/areas?q=a", "/areas?q=b"]) expect((await first.get(path)).status).toBe(200);
+    await first.stop();
+
+    await expect(startGateway({ env: { ...env, ...AS_ANOTHER }, sandbox: ANOTHER })).rejects.toThrow(
+      /dataDir \(DATA_DIR\).*another account.*npm run adopt-data/,
+    );
+    const adopted = run(["adopt-data"], {
+      DATA_DIR,
+      ...AS_ANOTHER,
+      UPSTREAM_URL: "http://127.0.0.1:9",
+      UPSTREAM_IMAGE_URL: "http://127.0.0.1:9",
+      UPSTREAM_SERVICE: CALLER.service,
+      UPSTREAM_PRIVATE_KEY: CALLER.privateKey,
+      UPSTREAM_USER_AGENT: "test/1.0",
+      UPSTREAM_REFERRER: "https://www.example.com/",
+    });
+    expect(await adopted.ended).toBe(0);
+    const second = await startGateway({ env: { ...env, ...AS_ANOTHER }, sandbox: ANOTHER });
+    expect(await statusAndCache(second, "/areas?q=a")).toMatch(/^(429|503)/);
+  });
+
+  it("of the same account with another upstream keeps the budget and drops the answers", async () => {
+    const env = { BUDGET: "2/1h", DATA_DIR: dataDir() };
+    const first = await startGateway({ env });
+    expect(await statusAndCache(first, "/areas?q=a")).toBe("200 fwd=miss");
+    await first.stop();
+    const second = await startGateway({ env });
+    expect(await statusAndCache(second, "/areas?q=a")).toBe("200 fwd=miss");
+    expect(await statusAndCache(second, "/areas?q=b")).toMatch(/^(429|503)/);
+  });
+});
