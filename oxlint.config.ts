@@ -49,7 +49,7 @@ const IO_MODULES = [
 ];
 
 /** The stages of a request. Each is handed what comes next, so none sees another one. */
-const STAGES = ["http", "admin", "cache", "singleflight", "ratelimit", "upstream"];
+const STAGES = ["http", "admin", "pages", "cache", "singleflight", "ratelimit", "upstream"];
 /** Seen by whoever needs them; they see no stage. */
 const SERVICES = ["usage", "config", "redis", "sqlite", "process", "telemetry"];
 
@@ -72,7 +72,11 @@ const LAYERS: Layer[] = [
   layer(["src/query/**"], ["interface"], { pure: true }),
   layer(["src/http/**"], ["interface", "query", "process"]),
   // The operators' port shows what every part knows, so it may name the types of every part.
-  layer(["src/admin/**"], ["interface", "query", "http", "cache", "ratelimit", "usage", "config", "process"]),
+  layer(
+    ["src/admin/**"],
+    ["interface", "query", "http", "pages", "cache", "ratelimit", "usage", "config", "process"],
+  ),
+  layer(["src/pages/**"], ["interface", "query", "process"]),
   layer(["src/cache/**"], ["interface", "query", "process"]),
   layer(["src/singleflight/**"], ["query", "process", "redis"]),
   layer(["src/ratelimit/**"], ["interface", "usage", "process", "redis", "sqlite"]),
@@ -86,6 +90,12 @@ const LAYERS: Layer[] = [
   layer(["src/sandbox/**"], ["interface", "config", "process"]),
   // Where answers are stored: the only part of the cache that sees Redis and SQLite.
   layer(["src/cache/store/**"], ["interface", "query", "process", "redis", "sqlite"]),
+  // What finds and cuts pages in bytes.
+  layer(
+    ["src/pages/json-ranges.ts", "src/pages/block-index.ts", "src/pages/blocks.ts", "src/pages/cut.ts"],
+    ["interface"],
+    { pure: true },
+  ),
   // Last, because the last override that matches a file is the one that counts.
   layer(
     [

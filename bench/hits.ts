@@ -31,6 +31,20 @@ async function start(kind: "gateway" | "bare"): Promise<Server> {
   };
 }
 
+/** CPU time of the gateway for a cached answer of 15 KB or so, milliseconds. */
+export async function plainHitCpuMs(forMs: number): Promise<number> {
+  const server = await start("gateway");
+  const agent = new http.Agent({ keepAlive: true, maxSockets: CONNECTIONS });
+  const get = (): Promise<void> => request(server.url, agent, "identity");
+  await measure(forMs / 2, CONNECTIONS, get);
+  const before = await server.cpuMs();
+  const { count } = await measure(forMs, CONNECTIONS, get);
+  const cpuMs = ((await server.cpuMs()) - before) / count;
+  agent.destroy();
+  server.child.kill();
+  return cpuMs;
+}
+
 /** A cached answer of 15 KB or so through the gateway, beside a bare node:http server that sends as much. */
 export async function benchHits(forMs: number): Promise<void> {
   const rows: string[][] = [];

@@ -6,6 +6,7 @@
  *   budgets      what may be sent upstream
  *   upstream     attempt [ budget, sign, fetch ]
  *   cache        lookup, policy, single flight, refresh, warm
+ *   pages        cut from blocks that the cache is asked for
  *   callers      arrive, admit, understand, cache, respond
  *   admin        the operators' port
  *   lifecycle    start, drain, stop, reload
@@ -40,6 +41,8 @@ import { createInFlight, type InFlight } from "./http/in-flight.ts";
 import { createCallersServer } from "./http/http-server.ts";
 import { createRefuse, createRespond } from "./http/respond.ts";
 import { createUnderstand } from "./http/understand.ts";
+import { createPageStage } from "./page-stage.ts";
+import type { Pages } from "./pages/pages.ts";
 import { createLifecycle, longestStopMs, type Lifecycle, type StopOptions } from "./lifecycle.ts";
 import { createPipeline } from "./pipeline.ts";
 import { originOf } from "./interface/resources.ts";
@@ -129,9 +132,12 @@ export function createGateway(options: GatewayOptions): Gateway {
   const cache = createCacheStage(context, { ...stores, budgets, flights, ask: upstream.ask });
   const rules = (): Config["cache"] => settings.current().cache;
   const { refresh } = cache;
+  const budgetLeft = createBudgetLeft(budgets, clock);
+  const pages = createPageStage({ ...context, ...cache, ...stores, budgetLeft });
   const warm = createWarm({
     items: context.warmItems,
     tiers: stores.tiers,
+    sourceOf: pages.questionFor,
     refresh,
     rules,
     clock,
@@ -140,7 +146,7 @@ export function createGateway(options: GatewayOptions): Gateway {
   });
   const sweep = createSweep(stores.all, clock);
   const inFlight = createInFlight();
-  const callers = createCallers(context, { ...cache, ...upstream, ...stores, budgets, inFlight });
+  const callers = createCallers(context, { ...upstream, ...stores, cache: pages.answer, budgets, inFlight });
   sampleMetrics(context, { stores, flights, budgets });
 
   const lifecycle = createLifecycle({ clock, budgets, flights, inFlight, closeStore: stores.close });
@@ -148,6 +154,7 @@ export function createGateway(options: GatewayOptions): Gateway {
   const admin = createAdmin(context, {
     stores,
     budgets,
+    pages,
     warm,
     lifecycle,
     reload: () => reload("request"),
@@ -381,13 +388,15 @@ const UNLISTED_APP = { priority: "interactive", mayForceRefresh: false } as cons
 interface AdminParts {
   readonly stores: Stores;
   readonly budgets: Budgets;
+  readonly pages: Pages;
   readonly warm: Warm;
   readonly lifecycle: Lifecycle;
   readonly reload: () => ReturnType<ReturnType<typeof createReload>>;
 }
 
 /** @returns the operators' server, not yet listening */
-function createAdmin(context: Context, { stores, budgets, warm, lifecycle, reload }: AdminParts): Server {
+function createAdmin(context: Context, parts: AdminParts): Server {
+  const { stores, budgets, pages, warm, lifecycle, reload } = parts;
   const { config, settings, clock, random, observer, metrics, parse } = context;
   const { tiers, ledger } = stores;
   const { requestId } = random;
@@ -401,6 +410,7 @@ function createAdmin(context: Context, { stores, budgets, warm, lifecycle, reloa
   }
   return createAdminServer({
     parse,
+    pages,
     observer,
     now,
     after,

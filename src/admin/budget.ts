@@ -36,12 +36,14 @@ export function createAdminBudget(options: AdminBudgetOptions): Router {
     .route("/quote")
     .get(async (request, response) => {
       parametersOf(request, ["url", "app", "format"]);
-      const { canonicalQuery, key, query } = askedFor(parameter(request, "url"), formatOf(request), options);
+      const format = formatOf(request);
+      const asked = askedFor(parameter(request, "url"), format, options);
+      const { query, key } = await options.pages.sourceOf(asked, format);
       const named = optionalParameter(request, "app");
       const app = named !== undefined && options.apps().has(named) ? named : OTHER_APP;
       const inspection = await options.inspect(query, key);
       const expectation = options.expect(app, query.resource);
-      response.json({ query: canonicalQuery, app, ...quoteOf(inspection, expectation) });
+      response.json({ query: asked.canonicalQuery, app, ...quoteOf(inspection, expectation) });
     })
     .all(readOnly);
   return router;

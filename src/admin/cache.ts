@@ -24,8 +24,11 @@ export function createAdminCache(options: AdminCacheOptions): Router {
     .route("/cache/entry")
     .get(async (request, response) => {
       parametersOf(request, ["url", "format"]);
-      const { canonicalQuery, key, query } = askedFor(parameter(request, "url"), formatOf(request), options);
-      response.json({ query: canonicalQuery, ...(await options.inspect(query, key)) });
+      const format = formatOf(request);
+      const asked = askedFor(parameter(request, "url"), format, options);
+      const { query, key, canonicalQuery } = await options.pages.sourceOf(asked, format);
+      const cutFrom = key === asked.key ? {} : { cutFrom: canonicalQuery };
+      response.json({ query: asked.canonicalQuery, ...cutFrom, ...(await options.inspect(query, key)) });
     })
     .all(readOnly);
   router
@@ -48,6 +51,8 @@ async function purge(request: Request, response: Response, options: AdminCacheOp
   if (typeof hard !== "boolean") throw mistake('"hard" must be true or false.');
   const [scope, ...others] = scopesIn(body, options);
   if (scope === undefined || others.length > 0) throw mistake(ONE_SCOPE);
+  // A page is cut from its block: purged alone, it would be cut from the same block again.
+  for (const key of blockKeysIn(body, options)) await options.purge({ kind: "key", key }, hard);
   const { epoch } = await options.purge(scope, hard);
   response.json({ purged: scope, hard, epoch });
 }
@@ -56,6 +61,18 @@ const NAMES = ["url", "format", "key", "resource", "tag", "all", "hard"];
 const RESOURCES: readonly string[] = [...SEARCH_RESOURCES, "images"];
 /** The part of an answer's key behind the namespace (src/query/key.ts). */
 const ANSWER = /^\{(?:json|v2|jpeg):.+\}$/;
+
+/** The blocks of the page that a body names by its URL. */
+function blockKeysIn(body: object, options: AdminCacheOptions): readonly string[] {
+  const url: unknown = Reflect.get(body, "url");
+  if (typeof url !== "string") return [];
+  const format = formatIn(body);
+  return options.pages.blockKeysOf(askedFor(url, format, options), format);
+}
+
+function formatIn(body: object): "json" | "v2" {
+  return Reflect.get(body, "format") === "v2" ? "v2" : "json";
+}
 
 /** @returns every scope that the body names. A valid body names exactly one. */
 function scopesIn(body: object, options: AdminCacheOptions): PurgeScope[] {
@@ -72,7 +89,7 @@ function scopesIn(body: object, options: AdminCacheOptions): PurgeScope[] {
   const scopes: PurgeScope[] = [];
   const [url, key, resource, tag] = [text("url"), text("key"), text("resource"), text("tag")];
   if (url !== undefined) {
-    scopes.push({ kind: "key", key: askedFor(url, text("format") === "v2" ? "v2" : "json", options).key });
+    scopes.push({ kind: "key", key: askedFor(url, formatIn(body), options).key });
   }
   if (key !== undefined) scopes.push({ kind: "key", key: ownKey(key) });
   if (resource !== undefined) {

@@ -6,6 +6,7 @@ import type { Request } from "express";
 import { Problem } from "../errors.ts";
 import { meaningOf } from "../http/understand.ts";
 import type { Format } from "../interface/media-types.ts";
+import type { Pages } from "../pages/pages.ts";
 import type { ParseOptions } from "../query/parse.ts";
 import type { Query } from "../query/query.ts";
 import type { Route } from "../query/route.ts";
@@ -58,6 +59,8 @@ export function formatOf(request: Request): "json" | "v2" {
 export interface Understanding {
   readonly route: (path: string) => Route;
   readonly parse: ParseOptions;
+  /** Which blocks an answer is cut from. */
+  readonly pages: Pick<Pages, "sourceOf" | "blockKeysOf">;
 }
 
 /**

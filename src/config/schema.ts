@@ -6,10 +6,11 @@ import * as z from "zod";
 
 import { apps, budget, ledger } from "./schema/budget.ts";
 import { cache, warm } from "./schema/cache.ts";
+import { pages } from "./schema/pages.ts";
 import { admin, server } from "./schema/server.ts";
 import { query, upstream } from "./schema/upstream.ts";
 import { defaultsOf, type Named, optional, setting, type Setting, settingsOf } from "./setting.ts";
-import { duration, oneOf } from "./shapes.ts";
+import { duration, integer, oneOf } from "./shapes.ts";
 import { address, optionalPath, redisUrl, text } from "./text-shapes.ts";
 
 const redis = z.strictObject({
@@ -68,6 +69,7 @@ export const settingsSchema = z.strictObject({
   apps,
   cache,
   warm,
+  pages,
   budget,
   ledger,
   redis,
@@ -85,6 +87,14 @@ export const settingsSchema = z.strictObject({
       env: "LOG_LEVEL",
       reloadable: true,
       description: "The lowest level of messages in the log: trace, debug, info, warn, error or silent.",
+    }),
+  }),
+  metrics: z.strictObject({
+    unlistedApps: setting(integer(0, 1_000), {
+      default: 20,
+      description:
+        "How many unlisted apps get a metric label of their own. The first ones keep it for the life of the process; " +
+        'all others have the label "other".',
     }),
   }),
 });

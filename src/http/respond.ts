@@ -71,9 +71,8 @@ export function createRespond(options: RespondOptions): Respond {
   return {
     async answer(arrival, question, answer, response) {
       const { request, key } = question;
-      const { entry } = answer;
-      arrival.outcome = answer.outcome;
-      arrival.tier = answer.tier;
+      const { entry, outcome, tier, saved, keptAs = key } = answer;
+      Object.assign(arrival, { outcome, tier, saved });
       const coding = options.isCompressible(entry) ? request.coding : "identity";
       setCallerHeaders(arrival, response);
       const now = options.now();
@@ -82,7 +81,7 @@ export function createRespond(options: RespondOptions): Respond {
         response.writeHead(304).end();
         return;
       }
-      const body = await options.encode(key, entry, coding);
+      const body = await options.encode(keptAs, entry, coding);
       response.setHeader("Content-Type", entry.contentType);
       if (coding !== "identity") response.setHeader("Content-Encoding", coding);
       send(arrival, request, response, entry.status, body);

@@ -66,6 +66,7 @@ async function openDesk({ gaps = [], ...options }: DeskOptions = {}): Promise<De
     },
     route: () => ({ kind: "unknown" }),
     parse: { unknown: "forward", ignored: [], conceal: (text) => text },
+    pages: { sourceOf: async (asked) => asked, blockKeysOf: () => [] },
     warm: () => [],
     inspect: async (_query, key) => ({ key, next: "fetch", why: "not stored", entry: null }),
     budget: () => ({}),

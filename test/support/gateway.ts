@@ -82,6 +82,7 @@ export async function startGateway(options: TestGatewayOptions = {}): Promise<Te
       UPSTREAM_REFERRER: "https://www.example.com/",
       BUDGET: "1000000/1m",
       DATA_DIR: "",
+      PAGES_FOLD: "off",
       ...(options.settings !== undefined && { CONFIG_FILE: "test.yaml" }),
       ...options.env,
     },
