@@ -22,7 +22,7 @@ import { type Cache, type CacheOptions, createCache } from "./cache/cache.ts";
 import { createEncoder, isCompressible } from "./cache/encoder.ts";
 import { createFailures, type Failures } from "./cache/failures.ts";
 import { createInspect } from "./cache/inspect.ts";
-import { createLoad, type LoadedEntry, type LoadOptions } from "./cache/load.ts";
+import { createLoad, type LoadedEntry } from "./cache/load.ts";
 import { isFailureOfUpstream } from "./cache/policy.ts";
 import { createRefresh } from "./cache/refresh.ts";
 import { createMemoryStore, type MemoryStore } from "./cache/store/memory.ts";
@@ -56,7 +56,6 @@ import { createConceal } from "./query/credentials.ts";
 import { type Apps, createApps } from "./ratelimit/apps.ts";
 import type { ParseOptions } from "./query/parse.ts";
 import { createRouter } from "./query/route.ts";
-import { upstreamTarget } from "./query/canonical.ts";
 import {
   type Budgets,
   budgetSources,
@@ -75,11 +74,8 @@ import { createObserver, type Logger } from "./telemetry/log.ts";
 import { createMetrics, type Metrics } from "./telemetry/metrics.ts";
 import { build, watchEventLoop } from "./telemetry/process-metrics.ts";
 import type { FlightResult, Observer, Tier } from "./types.ts";
-import { createAttempt, type AttemptOptions } from "./upstream/attempt.ts";
-import { createOrigin } from "./upstream/origin.ts";
-import { createPassThrough, type PassThrough } from "./upstream/pass-through.ts";
-import { createSigner } from "./upstream/sign.ts";
 import { reportUsage } from "./usage/usage-report.ts";
+import { createCredentialsProbe, createUpstream, type Upstream } from "./upstream-stage.ts";
 import { createReadWarmItems, type ReadWarmItems } from "./warm-list.ts";
 
 /** What the process hands in. */
@@ -131,15 +127,16 @@ export function createGateway(options: GatewayOptions): Gateway {
   const { config, settings, clock, random, metrics, observer } = context;
 
   const stores = openStores(context);
-  const credentialsProbe = createCredentialsProbe();
-  const budgets = openBudgets(context, stores, credentialsProbe.run);
+  const probe = createCredentialsProbe();
+  const budgets = openBudgets(context, stores, probe.run);
   const keyFile = watchKeyFile(context);
-  const upstream = createUpstream(context, budgets, () => keyFile?.check());
+  const upstream = createUpstream({ ...context, budgets, probe, lookForKey: () => keyFile?.check() });
   const flights = createFlights<LoadResult>(clock);
   const cache = createCacheStage(context, { ...stores, budgets, flights, ask: upstream.ask });
   const rules = (): Config["cache"] => settings.current().cache;
   const { refresh } = cache;
-  const budgetLeft = createBudgetLeft(budgets, clock);
+  const budgetLeft = createBudgetLeft(budgets);
+  probe.asks((question) => void refresh(question, undefined, "refresh"));
   const pages = createPageStage({ ...context, ...cache, ...stores, budgetLeft });
   const warm = createWarm({
     items: context.warmItems,
@@ -253,65 +250,6 @@ function watchKeyFile({ source, keys, clock, observer }: Context): KeyFile | und
   return path === null ? undefined : followKeyFile({ ...observer, path, keys, clock, readFile });
 }
 
-interface Upstream {
-  /** Asks a question; rejects with a `Problem`. */
-  readonly ask: LoadOptions["fetch"];
-  readonly passThrough: PassThrough;
-}
-
-/** The JSON interface is signed, the thumbnails are not (interface, sections 4.5 and 5). Each has its own budget. */
-function createUpstream(context: Context, budgets: Budgets, lookForKey: () => void): Upstream {
-  const { config, settings, keys, clock, random, observer } = context;
-  const { upstream } = config;
-  const sign = createSigner({
-    callerId: upstream.callerId,
-    privateKey: keys.current,
-    now: clock.now,
-    unique16: random.unique16,
-  });
-  const api = createOrigin({
-    ...upstream,
-    clock,
-    baseUrl: upstream.url,
-    sign,
-    throttled: budgets.api.run,
-  });
-  const images = createOrigin({
-    ...upstream,
-    clock,
-    baseUrl: upstream.imageUrl,
-    sign: (target: string) => target,
-    throttled: budgets.images.run,
-  });
-  const targetOf = (asked: Parameters<typeof upstreamTarget>[0]): string =>
-    upstreamTarget(asked, upstream.recordPath);
-  const outgoing: AttemptOptions = {
-    ...upstream,
-    clock,
-    random,
-    observer,
-    maxCoolOffMs: () => settings.current().budget.maxCoolOffMs,
-    originOf: (resource) => ({ api, images })[originOf(resource)],
-    identity: upstream,
-    confidential: {
-      hosts: [upstream.url, upstream.imageUrl].map((url) => new URL(url).host),
-      callerId: upstream.callerId,
-      secrets: keys.known,
-    },
-    credentials: { version: keys.version, checkAgain: lookForKey },
-  };
-  const attempt = createAttempt(outgoing);
-  return {
-    ask({ query, canonicalQuery, request: { app, format } }, waiting, asking) {
-      const { resource } = query;
-      const serviceId = query.kind === "record" ? query.serviceId : undefined;
-      const question = { resource, query: canonicalQuery, target: targetOf(query), serviceId, format, app };
-      return attempt({ ...question, ...asking }, waiting);
-    },
-    passThrough: createPassThrough({ ...upstream, ...outgoing, targetOf }),
-  };
-}
-
 interface CacheParts extends Stores {
   readonly budgets: Budgets;
   readonly flights: Flights<LoadResult>;
@@ -371,7 +309,10 @@ function createCallers(context: Context, parts: CallersParts): Server {
   const refuse = createRefuse(respond, observer);
   const { appIdHeader } = config.server;
   const journey = createPipeline({
-    arrive: inFlight.tracking(createArrive({ appIdHeader, identify: apps.identify, now, requestId, observer }), refuse),
+    arrive: inFlight.tracking(
+      createArrive({ appIdHeader, identify: context.apps.identify, now, requestId, observer }),
+      refuse,
+    ),
     serveDocument: createServeDocument(callersDocument(config), config.server),
     admit: createAdmit({
       route: createRouter(config.upstream),
@@ -443,7 +384,7 @@ function createAdmin(context: Context, parts: AdminParts): Server {
     inspect: createInspect(tiers, () => settings.current().cache, now),
     budget: () => describeBudgets(budgets, settings.current()),
     expect: createExpect(budgets, settings.current),
-    apps,
+    apps: context.apps,
     replicas: stores.replicas,
     async usage(query) {
       const { limit, images } = settings.current().budget;

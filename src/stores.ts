@@ -11,8 +11,7 @@ import { createSharedLimiter, type SharedLimiter } from "./ratelimit/shared-limi
 import { createLimiterLedger } from "./usage/redis-ledger.ts";
 import type { LedgerReader } from "./usage/ledger.ts";
 import { createMemoryLedger } from "./usage/memory-ledger.ts";
-import { createSqliteLedger } from "./usage/sqlite-ledger.ts";
-import { createUnfailingLedger } from "./usage/unfailing-ledger.ts";
+import { openLedgerOnDisk } from "./usage/ledger-on-disk.ts";
 import type { Backend } from "./cache/store/port.ts";
 import { createRedisBackend } from "./cache/store/redis.ts";
 import { createSqliteBackend, type SqliteBackend } from "./cache/store/sqlite.ts";
@@ -73,12 +72,7 @@ function openAlone(
   { config, clock, random, observer }: OpenBackendOptions,
 ): OpenedBackend {
   const bounds = { ...config.ledger, now: clock.now };
-  const onDisk =
-    sqlite &&
-    createUnfailingLedger(createSqliteLedger(sqlite.database, bounds), {
-      now: clock.now,
-      warn: observer.warn,
-    });
+  const onDisk = sqlite && openLedgerOnDisk({ ...bounds, ...sqlite, warn: observer.warn });
   const ledger = onDisk ?? createMemoryLedger(bounds);
   const replica = random.unique16();
   return {
@@ -86,7 +80,7 @@ function openAlone(
     claims: undefined,
     ledger,
     async close() {
-      onDisk?.flush();
+      onDisk?.close();
       await sqlite?.close();
     },
     limiterOf: (origin, limits) =>

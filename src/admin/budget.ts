@@ -6,12 +6,14 @@ import express, { type Router } from "express";
 import type { Resource } from "../interface/resources.ts";
 import type { Inspect, Inspection } from "../cache/inspect.ts";
 import { OTHER_APP, type PredictedWait } from "../types.ts";
+import type { Apps } from "../ratelimit/apps.ts";
 import { readOnly } from "./guard.ts";
 import {
   type AdminParameter,
   askedFor,
   FORMAT_PARAMETER,
   formatOf,
+  mistake,
   optionalParameter,
   parameter,
   parametersOf,
@@ -25,13 +27,21 @@ export interface AdminBudgetOptions extends Understanding {
   readonly inspect: Inspect;
   /** Predicts the wait of an app's request for a resource, without spending anything. */
   readonly expect: (app: string, resource: Resource) => PredictedWait;
-  /** The ids of the registered apps. All other apps count as `other`. */
-  readonly apps: () => ReadonlySet<string>;
+  readonly apps: Pick<Apps, "isListed" | "isKnown">;
+  /**
+   * The replicas that hold a slot of the API's budget; none without Redis. Rejects if Redis does not answer.
+   * @param dead the name of a replica, or the number of a slot: the operator says that its process has ended
+   */
+  readonly replicas: (dead?: string) => Promise<readonly object[]>;
 }
 
 export const QUOTE_PARAMETERS: readonly AdminParameter[] = [
   URL_PARAMETER,
-  { name: "app", meaning: "The app that would ask; other where it is not listed", example: "web" },
+  {
+    name: "app",
+    meaning: "The app that would ask; any name; the answer says whether it is listed",
+    example: "web",
+  },
   FORMAT_PARAMETER,
 ];
 
@@ -42,6 +52,13 @@ export function createAdminBudget(options: AdminBudgetOptions): Router {
     .get((_request, response) => void response.json(options.budget()))
     .all(readOnly);
   router
+    .route("/budget/replicas")
+    .get(async (_request, response) => void response.json({ replicas: await options.replicas() }))
+    .post(express.json({ limit: "1kb", type: () => true }), async (request, response) => {
+      response.json({ replicas: await options.replicas(deadIn(request.body)) });
+    })
+    .all(readOnly);
+  router
     .route("/quote")
     .get(async (request, response) => {
       parametersOf(request, QUOTE_PARAMETERS);
@@ -49,13 +66,27 @@ export function createAdminBudget(options: AdminBudgetOptions): Router {
       const asked = askedFor(parameter(request, "url"), format, options);
       const { query, key } = await options.pages.sourceOf(asked, format);
       const named = optionalParameter(request, "app");
-      const app = named !== undefined && options.apps().has(named) ? named : OTHER_APP;
+      const app = named ?? OTHER_APP;
       const inspection = await options.inspect(query, key);
       const expectation = options.expect(app, query.resource);
-      response.json({ query: asked.canonicalQuery, app, ...quoteOf(inspection, expectation) });
+      const appIs = options.apps.isListed(app)
+        ? "listed"
+        : options.apps.isKnown(app)
+          ? "not listed"
+          : "never seen";
+      response.json({ query: asked.canonicalQuery, app, appIs, ...quoteOf(inspection, expectation) });
     })
     .all(readOnly);
   return router;
+}
+
+/** @throws {Problem} `invalid-admin-request` */
+function deadIn(body: unknown): string {
+  const dead: unknown = typeof body === "object" && body !== null ? Reflect.get(body, "dead") : undefined;
+  if (typeof dead !== "string" || dead === "") {
+    throw mistake('Send JSON with "dead": the name or the slot of a replica whose process has ended.');
+  }
+  return dead;
 }
 
 function quoteOf(

@@ -75,12 +75,16 @@ function wantsCsv(request: Request, format: string | undefined): boolean {
   return format === "csv";
 }
 
-function jsonOf({ from, to, by }: UsageQuery, { totals, rows, windows, completeSince }: UsageReport): object {
+function jsonOf(
+  { from, to, by }: UsageQuery,
+  { totals, rows, windows, completeSince, gaps }: UsageReport,
+): object {
   return {
     from: written(from),
     to: written(to),
     by,
     ...(completeSince !== undefined && { completeSince: written(completeSince) }),
+    ...(gaps && { gaps: gaps.map((gap) => ({ ...gap, from: written(gap.from), to: written(gap.to) })) }),
     totals: countsOf(totals),
     rows: rows.map((row) => ({ [by]: row.key, ...countsOf(row) })),
     windows: windows.map(windowOf),

@@ -3,7 +3,7 @@
  */
 import type { IncomingMessage, ServerResponse } from "node:http";
 
-import { OTHER_APP, type Observer, type Outcome, type PageSaving, type Tier } from "../types.ts";
+import { type Observer, type Outcome, type PageSaving, type Tier } from "../types.ts";
 import type { Resource } from "../interface/resources.ts";
 
 /** A request from its first moment on. The stages fill in the rest; it is read when the response has ended. */
@@ -50,10 +50,12 @@ const CLIENT_CLOSED_REQUEST = 499;
 export function createArrive(options: ArrivalOptions): Arrive {
   return function arrive(message, response) {
     const controller = new AbortController();
+    const { headers } = message;
+    const receivedAt = options.now();
     const arrival: Arrival = {
-      id: usableId(message.headers["x-request-id"]) ?? options.requestId(),
+      id: usableId(headers["x-request-id"]) ?? options.requestId(),
       app: options.identify(headers[options.appIdHeader], headers["user-agent"], receivedAt),
-      receivedAt: options.now(),
+      receivedAt,
       gone: controller.signal,
       resource: "none",
       preferenceApplied: undefined,
@@ -101,17 +103,4 @@ function recordOf(
 /** @returns the caller's own request id, if it is safe in a header and in a log line */
 function usableId(given: string | string[] | undefined): string | undefined {
   return typeof given === "string" && /^[\w.:/+=@-]{1,128}$/.test(given) ? given : undefined;
-}
-
-/** @returns the registered app that the header or `User-Agent` names, else `other` */
-function appOf({ headers }: IncomingMessage, { appIdHeader, apps }: ArrivalOptions): string {
-  const named = headers[appIdHeader];
-  const given =
-    typeof named === "string" && named.trim() !== "" ? named.trim() : firstProduct(headers["user-agent"]);
-  return given !== undefined && apps().has(given) ? given : OTHER_APP;
-}
-
-/** @returns the name of the first product in `User-Agent`, without its version (RFC 9110, section 10.1.5) */
-function firstProduct(userAgent: string | undefined): string | undefined {
-  return /^\s*([^\s/()]+)/.exec(userAgent ?? "")?.[1];
 }

@@ -14,7 +14,7 @@
  */
 import type { Resource } from "../interface/resources.ts";
 import type { SendEnd } from "../types.ts";
-import type { RateWindow } from "./rate-window.ts";
+import type { RateWindow } from "../usage/rate-window.ts";
 
 export type CircuitCause = "too-many-requests" | "unavailable" | "failing" | "unreachable" | "credentials";
 

@@ -3,7 +3,7 @@
  *
  * The numbers in brackets are those of the table of rules in shared-limiter.ts.
  */
-import type { RateWindow } from "./rate-window.ts";
+import type { RateWindow } from "../usage/rate-window.ts";
 
 /** How the limits are divided. The same for all replicas, but for a rolling change. */
 export interface EscrowSettings {

@@ -16,7 +16,7 @@
  */
 import type { Cause, Priority, SendEnd } from "../types.ts";
 import type { Resource } from "../interface/resources.ts";
-import type { RateWindow } from "./rate-window.ts";
+import type { RateWindow } from "../usage/rate-window.ts";
 
 /** What a permit is for, and what the ledger records of the call. */
 export interface PermitRequest {

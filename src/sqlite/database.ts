@@ -5,7 +5,21 @@ import { closeSync, mkdirSync, openSync, renameSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 
+import { withBallast } from "./ballast.ts";
+import { isFaultOfContent, isInUse } from "./faults.ts";
+
 export type Database = DatabaseSync;
+
+/** What frees space on a full disk. */
+export interface DatabaseSpace {
+  /**
+   * Moves the content of the write-ahead log to the file, so that the log is written again from its beginning. Throws
+   * when the file has no space for it.
+   */
+  readonly checkpoint: () => void;
+  /** Evicts some cached answers and gives their space back, as far as it can. @returns whether there were any */
+  readonly evict: () => boolean;
+}
 
 /** The tables in the file. */
 export interface DatabaseLayout {
@@ -47,7 +61,7 @@ const WRITE_LOG_BYTES = 8 * 1024 * 1024;
 export function openDatabase(options: OpenDatabaseOptions): Database | undefined {
   const file = join(options.directory, options.layout.fileName);
   try {
-    return openAlone(file, options);
+    return withBallast(options.directory, () => openAlone(file, options));
   } catch (error) {
     if (error instanceof DatabaseInUse) throw error;
     if (!isFaultOfFile(error) || !setAside(file, error, options)) return giveUp(file, error, options);
@@ -174,32 +188,9 @@ function bringUpToDate(database: Database, layout: DatabaseLayout): void {
   }
 }
 
-/**
- * Primary result codes that are not the fault of the file: BUSY, LOCKED, NOMEM, INTERRUPT, IOERR, FULL,
- * PROTOCOL. A sound file must not be set aside for one of these.
- */
-const FAULTS_ELSEWHERE: ReadonlySet<number> = new Set([5, 6, 7, 9, 10, 13, 15]);
-
-/** BUSY and LOCKED. */
-const IN_USE: ReadonlySet<number> = new Set([5, 6]);
-
-/** @returns whether an operation failed because another process locks the file */
-export function isInUse(error: unknown): boolean {
-  const code = primaryCodeOf(error);
-  return code !== undefined && IN_USE.has(code);
-}
-
 function isFaultOfFile(error: unknown): boolean {
   if (error instanceof UnusableFile) return true;
-  const code = primaryCodeOf(error);
-  return code !== undefined && !FAULTS_ELSEWHERE.has(code);
-}
-
-/** @returns the primary result code of an error from SQLite */
-function primaryCodeOf(error: unknown): number | undefined {
-  const hasCode = error instanceof Error && "errcode" in error && typeof error.errcode === "number";
-  // The lower byte of an extended code is the primary one.
-  return hasCode ? Number(error.errcode) & 0xff : undefined;
+  return isFaultOfContent(error);
 }
 
 /** @returns whether a new file can be created now */

@@ -36,9 +36,15 @@ export function claimFile(database: Database, owner: Owner): boolean {
  */
 export function adopt(database: Database, owner: Owner): boolean {
   database.exec("BEGIN IMMEDIATE");
-  database.exec("DELETE FROM entries; DELETE FROM owner");
-  write(database, owner);
-  database.exec("COMMIT");
+  try {
+    database.exec("DELETE FROM entries; DELETE FROM owner");
+    write(database, owner);
+    database.exec("COMMIT");
+  } catch (error) {
+    // A full disk may have ended it.
+    if (database.isTransaction) database.exec("ROLLBACK");
+    throw error;
+  }
   return true;
 }
 

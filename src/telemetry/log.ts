@@ -52,11 +52,7 @@ function spellingsOf(secret: string): string[] {
  * @param labelOf the metric label of an app: the log names every app, the metrics only some
  * @returns the observer of the stages: it writes to the log and counts in the metrics
  */
-export function createObserver(
-  log: Logger,
-  metrics: Metrics,
-  labelOf: (app: string) => string,
-): Observer {
+export function createObserver(log: Logger, metrics: Metrics, labelOf: (app: string) => string): Observer {
   return {
     request(record) {
       metrics.request({ ...record, app: labelOf(record.app) });

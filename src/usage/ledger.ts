@@ -33,6 +33,17 @@ export interface LedgerLine extends LedgerEntry {
   readonly completion: LedgerCompletion | undefined;
 }
 
+/** Calls of a period that were sent but could not be written to the ledger. */
+export interface LedgerGap {
+  readonly origin: OriginName;
+  /** Epoch milliseconds of the first of these calls. */
+  readonly from: number;
+  /** Epoch milliseconds: the last of them was sent, and arrived, by then. */
+  readonly to: number;
+  /** How many; 0 where nobody knows. */
+  readonly sends: number;
+}
+
 /** Where the ledger is read. */
 export interface LedgerReader {
   /**
@@ -42,6 +53,8 @@ export interface LedgerReader {
   readonly read: (from: number, to: number) => AsyncIterable<readonly LedgerLine[]>;
   /** Epoch milliseconds from which on it is known to be complete; what is older was dropped, or never entered. */
   readonly completeSince: () => Promise<number>;
+  /** Calls that are missing since then. Absent: none ever are. */
+  readonly gaps?: () => readonly LedgerGap[];
 }
 
 /** A ledger that is written as well. */

@@ -2,9 +2,9 @@
  * The limits in force at a moment, as the ledger keeps them with each send: `limit/ms` of each window, as in
  * `60/60000,10000/86400000`. It is short, because it stands in every line.
  */
-import type { Limit } from "../ratelimit/windows.ts";
+import type { RateWindow } from "./rate-window.ts";
 
-export function limitsText(windows: readonly Limit[]): string {
+export function limitsText(windows: readonly Pick<RateWindow, "limit" | "windowMs">[]): string {
   return windows.map(({ limit, windowMs }) => `${limit}/${windowMs}`).join(",");
 }
 

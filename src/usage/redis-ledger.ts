@@ -1,12 +1,7 @@
-/**
- * The ledger of all replicas, read from the streams that the scripts write (lua/take.lua, settle.lua,
- * join.lua).
- */
+/** The ledger of all replicas, read from the streams that the script of the limiter writes. */
 import { CAUSES, ORIGINS, UPSTREAM_FAULTS, type OriginName } from "../types.ts";
 import { RESOURCES } from "../interface/resources.ts";
 import type { LedgerCompletion, LedgerLine, LedgerReader } from "./ledger.ts";
-import { appIn } from "../ratelimit/mirror.ts";
-import { budgetKeys, fieldsIn } from "../ratelimit/redis-budget.ts";
 import { limiterKeys, type RunLimiter } from "../ratelimit/redis-limiter.ts";
 
 const LINES_AT_ONCE = 1_000;
@@ -29,16 +24,6 @@ export function createLimiterLedger(run: RunLimiter, namespace: string): LedgerR
       // The script is the only one that writes it.
       const { since }: { readonly since: number } = text === null ? { since: 0 } : JSON.parse(text);
       return since;
-    },
-  });
-}
-
-export function createRedisLedger(run: RunLimiter, namespace: string): LedgerReader {
-  return createReader(run, {
-    keyOf: (origin) => budgetKeys(namespace, origin).ledger,
-    async completeSince(origin) {
-      const { state } = budgetKeys(namespace, origin);
-      return Number(await run("ledger", state, (client) => client.hget(state, "since")));
     },
   });
 }
@@ -111,4 +96,16 @@ function oneOf<T extends string>(values: readonly T[], text: string | undefined)
 
 function statusOf(text: string): LedgerCompletion["status"] {
   return oneOf([...UPSTREAM_FAULTS, "unsent"] as const, text) ?? Number(text);
+}
+
+/** The app that an id ends with. */
+function appIn(id: string): string {
+  return id.slice(id.lastIndexOf("@") + 1);
+}
+
+/** An entry of a stream as a mapping. Its fields come as a flat list. */
+function fieldsIn(flat: readonly string[]): Fields {
+  const fields: Record<string, string> = {};
+  for (let index = 0; index + 1 < flat.length; index += 2) fields[flat[index] ?? ""] = flat[index + 1] ?? "";
+  return fields;
 }

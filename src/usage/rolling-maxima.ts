@@ -8,14 +8,7 @@
  */
 import { LONGEST_ARRIVAL_MS, type LedgerLine } from "./ledger.ts";
 import { limitsIn } from "./limits-text.ts";
-import {
-  noPlaces,
-  type Places,
-  settlePlace,
-  spentIn,
-  tidyPlaces,
-  type Window,
-} from "../ratelimit/windows.ts";
+import type { RateWindow } from "./rate-window.ts";
 
 /** A limit under which sends of the period were allowed. */
 interface LimitUsage {
@@ -39,8 +32,11 @@ export interface WindowUsage {
   readonly maximum: number;
   /** Epoch milliseconds: the end of the first window that held so many; absent where none held any. */
   readonly reachedAt: number | undefined;
-  /** Whether no window held more than the limit of the time. What was not told its limits is judged by those of now. */
-  readonly kept: boolean;
+  /**
+   * Whether no window held more than the limit of the time. What was not told its limits is judged by those of now.
+   * `null`: nobody knows, because calls are missing from the ledger (`LedgerGap`).
+   */
+  readonly kept: boolean | null;
   /** Present where sends of the period were allowed under another limit than that of now; the last ones, by `from`. */
   readonly limits?: readonly LimitUsage[];
 }
@@ -61,9 +57,11 @@ interface Counted {
 }
 
 interface Peak {
-  readonly window: Window;
-  /** What the window holds, and a few that have left it. */
-  readonly sends: Places;
+  readonly window: RateWindow;
+  /** Instants of the sends in the window, oldest first, and a few that have left it. */
+  instants: number[];
+  /** Index of the oldest that is in the window. */
+  first: number;
   /** Of those in the window, the one that was allowed last; and after it those that will be when it has left. */
   readonly last: Counted[];
   /** In the order in which sends first counted under them. */
@@ -75,6 +73,8 @@ interface Peak {
 
 /** Instants are put in order a few thousand at a time. */
 const MOST_UNORDERED = 4_096;
+/** Sends that have left a window are dropped when there are more. */
+const MOST_LEFT = 1_024;
 /** More limits than this are not told of one window. */
 const MOST_LIMITS = 10;
 
@@ -85,7 +85,7 @@ const MOST_LIMITS = 10;
  * @param period epoch milliseconds: `from` is in it, `to` is not
  */
 export function createRollingMaxima(
-  windows: readonly Window[],
+  windows: readonly RateWindow[],
   { from, to }: { readonly from: number; readonly to: number },
 ): RollingMaxima {
   const peaks = windows.map(peakOf);
@@ -136,10 +136,11 @@ export function createRollingMaxima(
   };
 }
 
-function peakOf(window: Window): Peak {
+function peakOf(window: RateWindow): Peak {
   return {
     window,
-    sends: noPlaces(),
+    instants: [],
+    first: 0,
     last: [],
     limits: new Map(),
     maximum: 0,
@@ -158,24 +159,31 @@ function createLimitsReader(): typeof limitsIn {
 }
 
 function enter(peak: Peak, send: Counted): void {
-  const { sends, last } = peak;
-  settlePlace(sends, "", send.instant);
+  const { instants, last } = peak;
+  instants.push(send.instant);
   while ((last.at(-1)?.number ?? Number.POSITIVE_INFINITY) < send.number) last.pop();
   last.push(send);
   leave(peak, send.instant);
 }
 
 /** Drops what is not in the window that ends now. Its very beginning is not in it: two sends exactly its length apart are in none together. */
-function leave({ window: { windowMs }, sends, last }: Peak, now: number): void {
-  tidyPlaces(sends, windowMs - 1, now);
+function leave(peak: Peak, now: number): void {
+  const { last } = peak;
+  const { windowMs } = peak.window;
+  while ((peak.instants[peak.first] ?? now) <= now - windowMs) peak.first++;
+  // Cutting an array costs its length, so it is done when half of it has left the window.
+  if (peak.first > MOST_LEFT && peak.first * 2 > peak.instants.length) {
+    peak.instants = peak.instants.slice(peak.first);
+    peak.first = 0;
+  }
   while ((last[0]?.instant ?? now) <= now - windowMs) last.shift();
 }
 
 /** Looks at the window that ends now. */
 function look(peak: Peak, now: number): void {
   leave(peak, now);
-  const { window, sends, last } = peak;
-  const held = spentIn(sends, window.windowMs - 1, now);
+  const { window, last } = peak;
+  const held = peak.instants.length - peak.first;
   if (held > limitOf(window, last[0])) peak.kept = false;
   if (held <= peak.maximum) return;
   peak.maximum = held;
@@ -183,7 +191,7 @@ function look(peak: Peak, now: number): void {
 }
 
 /** The limit that a send was allowed under; none where no such window was set; that of now where nobody knows. */
-function limitOf({ limit, windowMs }: Window, send: Counted | undefined): number {
+function limitOf({ limit, windowMs }: RateWindow, send: Counted | undefined): number {
   return send?.limits === undefined ? limit : (send.limits.get(windowMs) ?? Number.POSITIVE_INFINITY);
 }
 

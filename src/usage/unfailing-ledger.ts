@@ -1,44 +1,105 @@
-import type { Deciding, Following, LedgerEntry, OwnLedger } from "./ledger.ts";
-import { createTrouble, type Trouble, type UnfailingOptions, type Warn } from "../ratelimit/trouble.ts";
+import type { Deciding, Follower, Following, LedgerEntry, LedgerGap, OwnLedger } from "./ledger.ts";
+import { createUnwrittenCalls, type UnwrittenCalls, withGaps } from "./ledger-gaps.ts";
+import type { GapNote } from "./gap-note.ts";
+import { isDiskFull } from "../sqlite/faults.ts";
+import { createTrouble, type Trouble, type UnfailingOptions, type Warn } from "./trouble.ts";
 
-/** More operations than this are not remembered while it fails. */
+/** Operations that are remembered while the ledger fails. Of older ones only the number of calls is remembered. */
 const MOST_OWED = 100_000;
-/** When it works again it is given no more than so many at a time: everybody waits meanwhile. */
+/** Operations that are written at a time when the ledger works again. All callers wait meanwhile. */
 const MOST_PAID = 1_000;
 
+export interface UnfailingLedgerOptions extends UnfailingOptions {
+  readonly note: GapNote;
+  /** Steps that free space on a full disk, tried in order until the write succeeds. */
+  readonly freeSpace: readonly (() => void)[];
+  /** Called after each successful write. */
+  readonly onWorked: () => void;
+}
+
 export interface UnfailingLedger extends OwnLedger {
-  /** Gives the ledger all it is owed, whether it rests or not: the process is about to end. */
+  readonly gaps: () => readonly LedgerGap[];
+  /** Writes everything that is not written yet, also shortly after a failure: the process is about to end. */
   readonly flush: () => void;
 }
 
-/** What the ledger could not take. */
+/** An operation that the ledger did not take yet. */
 interface Owed {
   readonly pay: () => void;
-  /** Epoch milliseconds, of an entry: what is missing from the ledger if it is forgotten. */
-  readonly entryAt?: number;
+  /** The call that it enters. */
+  readonly entry?: LedgerEntry;
 }
 
 /**
- * The same ledger, but one whose operations never throw: that it fails is reported once, and once more when
- * it works again; what it could not take it is given then, in order and by and by. Meanwhile it is decided
- * without it, and so without those who share it: a budget that this process alone remembers is better than no
- * answers. Only while another process has it locked, which is a matter of moments, nothing is decided for a
- * while. Reading rejects where the ledger's own does; while something is owed, the ledger is not complete since
- * any time but now.
+ * The same ledger, but its operations never throw. On a full disk it frees space and tries again. If that does not
+ * help, it remembers the operations, and counts their calls in a note on the disk before they depart; it writes them when the
+ * ledger works again. The log says once that the ledger fails, and once that it works again. Meanwhile this process
+ * decides on its own: a budget that one process remembers is better than no answers. Only while another process has
+ * locked the ledger, which takes moments, nothing is decided. `read` rejects where the ledger's own does.
  */
-export function createUnfailingLedger(ledger: OwnLedger, options: UnfailingOptions): UnfailingLedger {
-  const { now, warn } = options;
+export function createUnfailingLedger(ledger: OwnLedger, options: UnfailingLedgerOptions): UnfailingLedger {
+  const { warn, note } = options;
   const trouble = createTrouble(options);
+  const debt = createDebt(options, trouble);
+
+  const owedEntry = (entry: LedgerEntry): Owed => ({ pay: () => ledger.enter(entry), entry });
+
+  function give(operation: Owed): void {
+    debt.add(operation);
+    debt.payUnlessResting();
+    debt.note();
+  }
+
+  return {
+    enter: (entry) => give(owedEntry(entry)),
+    complete(id, completion) {
+      debt.arrived(completion.arrivedAt);
+      give({ pay: () => ledger.complete(id, completion) });
+    },
+    flush: () => flush(debt, warn),
+    follow: (follower) =>
+      createUnfailingFollowing(ledger.follow(follower), {
+        follower,
+        past: note.past,
+        trouble,
+        payOff: debt.payUnlessResting,
+        owe(entry) {
+          debt.add(owedEntry(entry));
+          debt.note();
+        },
+      }),
+    read(from, to) {
+      debt.payUnlessResting();
+      return ledger.read(from, to);
+    },
+    completeSince: ledger.completeSince,
+    gaps: () => [...note.past, ...debt.gaps()],
+  };
+}
+
+/** What the ledger did not take yet. */
+interface Debt extends Pick<UnwrittenCalls, "arrived" | "gaps"> {
+  readonly add: (operation: Owed) => void;
+  /** Gives the ledger some of it, in order. */
+  readonly pay: () => void;
+  readonly payUnlessResting: () => void;
+  /** Records how many calls are not written. */
+  readonly note: () => void;
+  /** How many operations. */
+  readonly size: () => number;
+}
+
+function createDebt({ note, freeSpace, onWorked }: UnfailingLedgerOptions, trouble: Trouble): Debt {
+  const unwritten = createUnwrittenCalls();
   let owed: Owed[] = [];
-  /** Epoch milliseconds: before it, something was forgotten. */
-  let forgottenUntil = Number.NEGATIVE_INFINITY;
 
   function payOff(): void {
     let paid = 0;
     try {
-      for (const { pay } of owed.slice(0, MOST_PAID)) {
-        pay();
+      for (const { pay, entry } of owed.slice(0, MOST_PAID)) {
+        tryOnFullDisk(pay, freeSpace);
         paid++;
+        if (entry !== undefined) unwritten.written(entry.origin);
       }
     } finally {
       owed = owed.slice(paid);
@@ -49,58 +110,63 @@ export function createUnfailingLedger(ledger: OwnLedger, options: UnfailingOptio
     try {
       payOff();
       trouble.worked();
+      onWorked();
     } catch (error) {
       trouble.failed(error);
     }
+    note.write(unwritten.gaps());
   }
-
-  function payOffUnlessResting(): void {
-    if (owed.length > 0 && !trouble.isResting()) pay();
-  }
-
-  function owe(operation: Owed): void {
-    owed.push(operation);
-    if (owed.length <= MOST_OWED) return;
-    const forgotten = owed.shift();
-    if (forgotten?.entryAt !== undefined) forgottenUntil = Math.max(forgottenUntil, forgotten.entryAt + 1);
-  }
-
-  function give(operation: Owed): void {
-    owe(operation);
-    payOffUnlessResting();
-  }
-
-  const owedEntry = (entry: LedgerEntry): Owed => ({ pay: () => ledger.enter(entry), entryAt: entry.at });
 
   return {
-    enter: (entry) => give(owedEntry(entry)),
-    complete: (id, completion) => give({ pay: () => ledger.complete(id, completion) }),
-    flush: () => flush(pay, () => owed.length, warn),
-    follow: (follower) =>
-      createUnfailingFollowing(ledger.follow(follower), {
-        trouble,
-        payOff: payOffUnlessResting,
-        owe: (entry) => owe(owedEntry(entry)),
-      }),
-    read(from, to) {
-      payOffUnlessResting();
-      return ledger.read(from, to);
+    ...unwritten,
+    pay,
+    payUnlessResting() {
+      if (owed.length > 0 && !trouble.isResting()) pay();
     },
-    async completeSince() {
-      payOffUnlessResting();
-      const since = await ledger.completeSince();
-      return owed.length > 0 ? Math.max(since, now()) : Math.max(since, forgottenUntil);
+    add(operation) {
+      const { entry } = operation;
+      owed.push(operation);
+      if (entry !== undefined) unwritten.add(entry.origin, entry.at);
+      // It is forgotten, but it stays in the count.
+      if (owed.length > MOST_OWED) owed.shift();
     },
+    note: () => note.write(unwritten.gaps()),
+    size: () => owed.length,
   };
 }
 
+/** @throws what the work throws, if no step frees enough space */
+function tryOnFullDisk(work: () => void, freeSpace: readonly (() => void)[]): void {
+  let failure: unknown;
+  for (const free of [() => undefined, ...freeSpace]) {
+    try {
+      free();
+    } catch {
+      // Part of it may be done, or the next step helps.
+    }
+    try {
+      return work();
+    } catch (error) {
+      if (!isDiskFull(error)) throw error;
+      failure = error;
+    }
+  }
+  throw failure;
+}
+
 interface Creditor {
+  readonly follower: Follower;
+  /** Gaps that earlier processes left. */
+  readonly past: readonly LedgerGap[];
   readonly trouble: Trouble;
   readonly payOff: () => void;
   readonly owe: (entry: LedgerEntry) => void;
 }
 
-function createUnfailingFollowing(following: Following, { trouble, payOff, owe }: Creditor): Following {
+function createUnfailingFollowing(
+  following: Following,
+  { follower, past, trouble, payOff, owe }: Creditor,
+): Following {
   /** @returns nothing where it was not tried, or failed */
   function attempt<T>(work: () => T): T | undefined {
     if (trouble.isResting()) return undefined;
@@ -112,12 +178,15 @@ function createUnfailingFollowing(following: Following, { trouble, payOff, owe }
     }
   }
   return {
-    news: () => attempt(following.news),
+    news() {
+      const news = attempt(following.news);
+      return news && withGaps(news, past, follower);
+    },
     decide(work) {
       payOff();
       let decided: { readonly entry: LedgerEntry | undefined } | undefined;
       const workOnce: Deciding = (news) => {
-        const entry = work(news);
+        const entry = work(news && withGaps(news, past, follower));
         decided = { entry };
         return entry;
       };
@@ -134,10 +203,13 @@ function createUnfailingFollowing(following: Following, { trouble, payOff, owe }
 }
 
 /** Pays for as long as it becomes less. */
-function flush(pay: () => void, owed: () => number, warn: Warn): void {
-  for (let before = Number.POSITIVE_INFINITY; owed() > 0 && owed() < before;) {
-    before = owed();
+function flush({ pay, size }: Debt, warn: Warn): void {
+  for (let before = Number.POSITIVE_INFINITY; size() > 0 && size() < before;) {
+    before = size();
     pay();
   }
-  if (owed() > 0) warn("Sends are missing from what is remembered.", { operations: owed() });
+  if (size() > 0)
+    warn("The ledger could not be written: of the last calls only the number is recorded.", {
+      operations: size(),
+    });
 }

@@ -1,7 +1,7 @@
 import { setImmediate } from "node:timers/promises";
 
-import type { LedgerReader } from "./ledger.ts";
-import { createUsage, longestWindowMs, type Usage, type UsageOptions } from "./usage.ts";
+import type { LedgerGap, LedgerReader } from "./ledger.ts";
+import { createUsage, gapsIn, longestWindowMs, type Usage, type UsageOptions } from "./usage.ts";
 
 export interface UsageReport extends Usage {
   /**
@@ -9,6 +9,8 @@ export interface UsageReport extends Usage {
    * window before it, and so may count too little.
    */
   readonly completeSince?: number;
+  /** Calls that were sent in the period, or in the longest window before it, and are not counted. Absent: none. */
+  readonly gaps?: readonly LedgerGap[];
 }
 
 export interface UsageReportOptions extends UsageOptions {
@@ -19,6 +21,7 @@ export interface UsageReportOptions extends UsageOptions {
 export async function reportUsage(options: UsageReportOptions): Promise<UsageReport> {
   const { ledger, from, to } = options;
   const usage = createUsage(options);
+  const before = ledger.gaps?.() ?? [];
   for await (const lines of ledger.read(usage.readFrom, to)) {
     usage.add(lines);
     // A long period is not to hold up the callers.
@@ -27,5 +30,16 @@ export async function reportUsage(options: UsageReportOptions): Promise<UsageRep
   // After reading: what was dropped meanwhile may be missing.
   const completeSince = await ledger.completeSince();
   const reachesBackTo = from - longestWindowMs(options);
-  return { ...usage.finish(), ...(reachesBackTo < completeSince && { completeSince }) };
+  // Before and after: the lines that close a gap while we read may come too late to be counted.
+  const gaps = gapsIn(latestOf([...before, ...(ledger.gaps?.() ?? [])]), options);
+  return {
+    ...usage.finish(gaps),
+    ...(reachesBackTo < completeSince && { completeSince }),
+    ...(gaps.length > 0 && { gaps }),
+  };
+}
+
+/** Of a gap that is there twice, the later one has all its calls. */
+function latestOf(gaps: readonly LedgerGap[]): LedgerGap[] {
+  return [...new Map(gaps.map((gap) => [`${gap.origin} ${gap.from}`, gap])).values()];
 }

@@ -3,9 +3,9 @@
  * ledger's lines.
  */
 import type { OriginName } from "../types.ts";
-import { instantOf, LONGEST_ARRIVAL_MS, type LedgerLine } from "./ledger.ts";
+import { instantOf, LONGEST_ARRIVAL_MS, type LedgerGap, type LedgerLine } from "./ledger.ts";
 import { createRollingMaxima, type RollingMaxima, type WindowUsage } from "./rolling-maxima.ts";
-import type { Window } from "../ratelimit/windows.ts";
+import type { RateWindow } from "./rate-window.ts";
 
 /** Ways to group the rows of a report. */
 export const USAGE_GROUPINGS = ["app", "resource", "hour"] as const;
@@ -19,7 +19,7 @@ export interface UsageQuery {
 }
 
 export interface UsageOptions extends UsageQuery {
-  readonly windows: Readonly<Record<OriginName, readonly Window[]>>;
+  readonly windows: Readonly<Record<OriginName, readonly RateWindow[]>>;
 }
 
 /**
@@ -47,8 +47,8 @@ export interface UsageAccumulator {
   readonly readFrom: number;
   /** The windows are exact where no line counts an hour or more before the `at` of one that was added before it. */
   readonly add: (lines: readonly LedgerLine[]) => void;
-  /** Called once, after the last line. */
-  readonly finish: () => Usage;
+  /** Called once, after the last line, with the gaps that concern the period (`gapsIn`). */
+  readonly finish: (gaps?: readonly LedgerGap[]) => Usage;
 }
 
 type Mutable<T> = { -readonly [Key in keyof T]: T[Key] };
@@ -75,8 +75,15 @@ export function createUsage(options: UsageOptions): UsageAccumulator {
     }
   }
 
-  const usageOf = (origin: OriginName, prefix: string): WindowUsage[] =>
-    (maxima.get(origin)?.finish() ?? []).map((usage) => ({ ...usage, name: prefix + usage.name }));
+  function usageOf(origin: OriginName, prefix: string, gaps: readonly LedgerGap[]): WindowUsage[] {
+    const own = gaps.filter((gap) => gap.origin === origin);
+    return (maxima.get(origin)?.finish() ?? []).map((usage, index) => {
+      const reach = { from: from - (windows[origin][index]?.windowMs ?? 0), to };
+      // More calls than are known cannot make up for too many.
+      const kept = usage.kept === true && overlapping(own, reach).length > 0 ? null : usage.kept;
+      return { ...usage, name: prefix + usage.name, kept };
+    });
+  }
 
   return {
     readFrom: from - longestWindowMs(options) - LONGEST_ARRIVAL_MS,
@@ -88,12 +95,12 @@ export function createUsage(options: UsageOptions): UsageAccumulator {
         maxima.get(line.origin)?.add(instant, line);
       }
     },
-    finish: () => ({
+    finish: (gaps = []) => ({
       totals,
       rows: [...rows]
         .sort(([one], [other]) => (one < other ? -1 : 1))
         .map(([key, counts]) => ({ key, ...counts })),
-      windows: [...usageOf("api", ""), ...usageOf("images", "images/")],
+      windows: [...usageOf("api", "", gaps), ...usageOf("images", "images/", gaps)],
     }),
   };
 }
@@ -101,6 +108,18 @@ export function createUsage(options: UsageOptions): UsageAccumulator {
 /** @returns the length of the longest window, in milliseconds: so far a report looks back beyond its period */
 export function longestWindowMs({ windows }: Pick<UsageOptions, "windows">): number {
   return Math.max(0, ...Object.values(windows).flatMap((some) => some.map(({ windowMs }) => windowMs)));
+}
+
+/** @returns the gaps that lie in a period or in the longest window before it */
+export function gapsIn(gaps: readonly LedgerGap[], options: Omit<UsageOptions, "by">): readonly LedgerGap[] {
+  return overlapping(gaps, { from: options.from - longestWindowMs(options), to: options.to });
+}
+
+function overlapping(
+  gaps: readonly LedgerGap[],
+  { from, to }: Pick<UsageQuery, "from" | "to">,
+): readonly LedgerGap[] {
+  return gaps.filter((gap) => gap.from < to && gap.to > from);
 }
 
 function noCounts(): Mutable<SendCounts> {

@@ -4,7 +4,7 @@ import { describe, expect, it } from "vitest";
 import { instantOf, type LedgerLine } from "../../src/usage/ledger.ts";
 import { createUsage } from "../../src/usage/usage.ts";
 import type { WindowUsage } from "../../src/usage/rolling-maxima.ts";
-import type { Window } from "../../src/ratelimit/windows.ts";
+import type { RateWindow as Window } from "../../src/usage/rate-window.ts";
 import { ledgerLine } from "../support/ledger.ts";
 
 const FROM = 1_000_000;

@@ -3,7 +3,7 @@
  */
 import { describe, expect, it, onTestFinished } from "vitest";
 
-import type { LedgerEntry } from "../../src/usage/ledger.ts";
+import type { LedgerEntry, LedgerGap } from "../../src/usage/ledger.ts";
 import { createMemoryLedger } from "../../src/usage/memory-ledger.ts";
 import { reportUsage } from "../../src/usage/usage-report.ts";
 import type { UsageOptions } from "../../src/usage/usage.ts";
@@ -36,10 +36,15 @@ interface Desk {
   readonly ask: (search: string, options?: AskOptions) => Promise<Reply>;
 }
 
+interface DeskOptions extends Partial<AdminOptions> {
+  readonly gaps?: readonly LedgerGap[];
+}
+
 /** An admin server with a ledger behind it, complete since 40 days; it is noon. */
-async function openDesk(options: Partial<AdminOptions> = {}): Promise<Desk> {
+async function openDesk({ gaps = [], ...options }: DeskOptions = {}): Promise<Desk> {
   const clock = createFakeClock(NOON - 40 * DAY_MS);
-  const ledger = createMemoryLedger({ retentionMs: 50 * DAY_MS, maxRecords: 1_000, now: clock.now });
+  const bounds = { retentionMs: 50 * DAY_MS, maxRecords: 1_000, now: clock.now };
+  const ledger = { ...createMemoryLedger(bounds), gaps: () => gaps };
   clock.set(NOON);
   let ids = 0;
   const ignore = (): void => undefined;
@@ -66,7 +71,8 @@ async function openDesk(options: Partial<AdminOptions> = {}): Promise<Desk> {
     inspect: async (_query, key) => ({ key, next: "fetch", why: "not stored", entry: null }),
     budget: () => ({}),
     expect: () => ({ waitMs: 0, why: "budget", refusal: undefined }),
-    apps: () => new Set<string>(),
+    apps: { isListed: () => false, isKnown: () => false },
+    replicas: async () => [],
     documents: { callers: {}, admin: {} },
     purge: async () => ({ epoch: 1 }),
     limits: {
@@ -183,6 +189,42 @@ describe("what was sent", () => {
     // The longest window of the period's first day reaches back to before it.
     expect((await desk.ask("?from=-40d")).json()).toMatchObject({ completeSince: begun });
     expect((await desk.ask("?from=-39d")).json()).not.toHaveProperty("completeSince");
+  });
+});
+
+describe("calls that could not be written to the ledger", () => {
+  const gap: LedgerGap = { origin: "api", from: NOON - 120_000, to: NOON - 90_000, sends: 7 };
+  const written = {
+    origin: "api",
+    from: "2026-11-21T11:58:00.000Z",
+    to: "2026-11-21T11:58:30.000Z",
+    sends: 7,
+  };
+  const keptOf = (reply: Reply): unknown[] => {
+    const { windows }: { windows: { kept: unknown }[] } = Object(reply.json());
+    return windows.map(({ kept }) => kept);
+  };
+
+  it.each<[string, number, unknown[]]>([
+    ["are a gap: nobody knows whether the limits of their origin were kept", 0, [null, null, true]],
+    ["change nothing about a limit that other calls exceeded", 3, [false, null, true]],
+  ])("%s", async (_title, others, kept) => {
+    const desk = await openDesk({ gaps: [gap] });
+    for (let each = 0; each < others; each++) desk.sent(30_000 + each);
+    const reply = await desk.ask("?from=-1h");
+    expect(reply.json()).toMatchObject({ gaps: [written], totals: { sends: others } });
+    expect(keptOf(reply)).toEqual(kept);
+  });
+
+  it("only concern windows that may have held them", async () => {
+    const desk = await openDesk({ gaps: [gap] });
+    // The window of a day reaches back to them, that of a minute does not.
+    const later = await desk.ask("?from=-30s");
+    expect(later.json()).toMatchObject({ gaps: [written] });
+    expect(keptOf(later)).toEqual([true, null, true]);
+    const earlier = await desk.ask("?from=-1h&to=-2m");
+    expect(earlier.json()).not.toHaveProperty("gaps");
+    expect(keptOf(earlier)).toEqual([true, true, true]);
   });
 });
 

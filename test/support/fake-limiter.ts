@@ -12,7 +12,7 @@ import type {
   WaitingApp,
   WindowState,
 } from "../../src/ratelimit/limiter.ts";
-import type { RateWindow } from "../../src/ratelimit/rate-window.ts";
+import type { RateWindow } from "../../src/usage/rate-window.ts";
 import type { SendEnd } from "../../src/types.ts";
 
 export interface FakeLimitersOptions {

@@ -1,7 +1,7 @@
 /** A limiter that shares its limits through a real Redis. */
 import { systemClock } from "../../src/process/clock.ts";
 import { systemRandom } from "../../src/process/random.ts";
-import type { RateWindow } from "../../src/ratelimit/rate-window.ts";
+import type { RateWindow } from "../../src/usage/rate-window.ts";
 import { createRedisLimiter, LIMITER_SCRIPTS } from "../../src/ratelimit/redis-limiter.ts";
 import { createSharedLimiter, type SharedLimiter } from "../../src/ratelimit/shared-limiter.ts";
 import type { SharedLimiterOptions } from "../../src/ratelimit/shared-side.ts";

@@ -1,8 +1,8 @@
 import type { Clock } from "../../process/clock.ts";
-import type { Database } from "../../sqlite/database.ts";
+import type { Database, DatabaseSpace } from "../../sqlite/database.ts";
 import type { StoreStats } from "./port.ts";
 
-interface SqliteRoom {
+export interface SqliteRoom extends DatabaseSpace {
   /** Evicts entries until this many more bytes fit. */
   readonly make: (bytes: number) => void;
   /** Removes some of the expired entries. @returns how many */
@@ -18,6 +18,9 @@ const STEP_MOST_ENTRIES = 256;
 const MOST_STEPS = 8;
 /** The number of free pages returned to the disk at a time after the limit was lowered. */
 const PAGES_RETURNED = 256;
+/** On a full disk the write-ahead log has little space, so evictions are tried in ever smaller transactions. */
+const EVICTED_ON_FULL_DISK = [STEP_MOST_ENTRIES, 16, 1];
+const PAGES_RETURNED_ON_FULL_DISK = 32;
 
 /**
  * Keeps the file within its limit: expired entries go first, then the least recently used ones. It counts the
@@ -46,18 +49,30 @@ export function createSqliteRoom(database: Database, maxBytes: number, clock: Cl
 
   const entries = (): number => Number(count.get()?.["entries"]);
 
-  const dropExpired = (): number => Number(expire.run(clock.now(), STEP_MOST_ENTRIES).changes);
+  const dropExpired = (most = STEP_MOST_ENTRIES): number => Number(expire.run(clock.now(), most).changes);
 
   /** @returns whether there was anything to remove */
-  function step(): boolean {
-    if (dropExpired() > 0) return true;
-    const some = Math.min(STEP_MOST_ENTRIES, Math.ceil(entries() * STEP_SHARE));
+  function step(most = STEP_MOST_ENTRIES): boolean {
+    if (dropExpired(most) > 0) return true;
+    const some = Math.min(most, Math.ceil(entries() * STEP_SHARE));
     const { changes } = evict.run(some);
     evictions += Number(changes);
     return changes > 0;
   }
 
+  const checkpoint = (): void => database.exec("PRAGMA wal_checkpoint(RESTART)");
+
+  function evictOnFullDisk(): boolean {
+    // Each part may fail for lack of space, and the others free some of it.
+    const evicted = EVICTED_ON_FULL_DISK.some((most) => attempt(() => step(most)));
+    attempt(() => database.exec(`PRAGMA incremental_vacuum(${PAGES_RETURNED_ON_FULL_DISK})`));
+    attempt(checkpoint);
+    return evicted;
+  }
+
   return {
+    checkpoint,
+    evict: evictOnFullDisk,
     make(needed) {
       const { perPage } = bytes();
       // Two pages for partly filled ones, two for the indexes.
@@ -67,7 +82,7 @@ export function createSqliteRoom(database: Database, maxBytes: number, clock: Cl
       }
       if (bytes().inFile > maxBytes) database.exec(`PRAGMA incremental_vacuum(${PAGES_RETURNED})`);
     },
-    expire: dropExpired,
+    expire: () => dropExpired(),
     stats() {
       try {
         return { entries: entries(), bytes: bytes().inUse, evictions };
@@ -76,4 +91,13 @@ export function createSqliteRoom(database: Database, maxBytes: number, clock: Cl
       }
     },
   };
+}
+
+/** @returns what the work returns; nothing if it fails */
+function attempt<T>(work: () => T): T | undefined {
+  try {
+    return work();
+  } catch {
+    return undefined;
+  }
 }

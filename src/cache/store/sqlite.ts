@@ -5,7 +5,8 @@
 import { setImmediate } from "node:timers/promises";
 
 import type { Clock } from "../../process/clock.ts";
-import { type Database, openDatabase } from "../../sqlite/database.ts";
+import { withBallast } from "../../sqlite/ballast.ts";
+import { type Database, type DatabaseSpace, openDatabase } from "../../sqlite/database.ts";
 import { LAYOUT } from "../../sqlite/layout.ts";
 import { claimFile, type Owner } from "../../sqlite/owner.ts";
 import type { Entry, StoreOperation } from "../../types.ts";
@@ -13,7 +14,7 @@ import { inStoredCoding } from "../encoder.ts";
 import { fromBlob, toBlob } from "./codec.ts";
 import { type Backend, MAX_BODY_BYTES, type Store, StoreUnavailable } from "./port.ts";
 import type { Purge, PurgeScope } from "./purges.ts";
-import { createSqliteRoom } from "./sqlite-room.ts";
+import { createSqliteRoom, type SqliteRoom } from "./sqlite-room.ts";
 
 export interface SqliteBackendOptions {
   readonly dataDir: string;
@@ -31,6 +32,10 @@ export interface SqliteBackendOptions {
 export interface SqliteBackend extends Backend {
   /** For other tables in the file (src/usage/sqlite-ledger.ts); closed with the backend. */
   readonly database: Database;
+  /** Where the file is. */
+  readonly directory: string;
+  /** For the ledger, which has precedence over cached answers. */
+  readonly space: DatabaseSpace;
   readonly close: () => Promise<void>;
 }
 
@@ -44,7 +49,7 @@ export function createSqliteBackend(options: SqliteBackendOptions): SqliteBacken
   const database = openDatabase({ directory, layout: LAYOUT, now: clock.now(), warn: log.warn });
   if (database === undefined) return undefined;
   try {
-    if (claimFile(database, options.owner)) {
+    if (withBallast(directory, () => claimFile(database, options.owner))) {
       log.warn("The upstream's address has changed: the cached answers on disk were dropped.", { directory });
     }
   } catch (error) {
@@ -54,6 +59,7 @@ export function createSqliteBackend(options: SqliteBackendOptions): SqliteBacken
 
   const run = createRun(database, options);
   const purges = createSqlitePurges(database, clock, retentionMs);
+  const room = createSqliteRoom(database, maxBytes, clock);
   // Entries from before the retention was shortened.
   const shorten = database.prepare(
     "UPDATE entries SET keep_until = stored_at + ?1 WHERE keep_until > stored_at + ?1",
@@ -61,7 +67,9 @@ export function createSqliteBackend(options: SqliteBackendOptions): SqliteBacken
   run("sweep", () => void shorten.run(retentionMs)).catch(() => undefined);
   return {
     database,
-    store: createSqliteStore(database, maxBytes, clock, run),
+    directory,
+    space: room,
+    store: createSqliteStore(database, { room, maxBytes, clock, run }),
     purge: (scope, hard) => run("purge", () => purges.add(scope, hard)),
     onEvent(listener) {
       // In this tick: no entry may be looked up before its purges are known.
@@ -80,8 +88,13 @@ export function createSqliteBackend(options: SqliteBackendOptions): SqliteBacken
 /** The use of an entry is written at most this often: a hit is a read, not a write. */
 const USE_WRITTEN_EVERY_MS = 60_000;
 
+interface StoreParts extends Pick<SqliteBackendOptions, "maxBytes" | "clock"> {
+  readonly room: SqliteRoom;
+  readonly run: Run;
+}
+
 /** Entries in a table; the least recently used ones are evicted first. */
-function createSqliteStore(database: Database, maxBytes: number, clock: Clock, run: Run): Store {
+function createSqliteStore(database: Database, { room, maxBytes, clock, run }: StoreParts): Store {
   const select = database.prepare("SELECT blob, used_at FROM entries WHERE key = ? AND keep_until > ?");
   const newer = database.prepare("SELECT 1 FROM entries WHERE key = ? AND stored_at > ?");
   const upsert = database.prepare(
@@ -91,7 +104,6 @@ function createSqliteStore(database: Database, maxBytes: number, clock: Clock, r
   );
   const use = database.prepare("UPDATE entries SET used_at = ? WHERE key = ?");
   const remove = database.prepare("DELETE FROM entries WHERE key = ?");
-  const room = createSqliteRoom(database, maxBytes, clock);
 
   function read(key: string): Entry | undefined {
     const now = clock.now();

@@ -1,5 +1,5 @@
 /** What a history is about: its limits, its settings, and what may go wrong in it. */
-import type { RateWindow } from "../../../src/ratelimit/rate-window.ts";
+import type { RateWindow } from "../../../src/usage/rate-window.ts";
 import type { Dice } from "../../support/dice.ts";
 
 const FAULTS = [

@@ -5,7 +5,7 @@ import {
   type Dispatcher,
   type DispatcherConfig,
 } from "../../../src/ratelimit/dispatcher.ts";
-import type { RateWindow } from "../../../src/ratelimit/rate-window.ts";
+import type { RateWindow } from "../../../src/usage/rate-window.ts";
 import type { Waiting, UpstreamRequest, SendEnd } from "../../../src/types.ts";
 import { createFakeClock, type FakeClock, settled } from "../../support/fake-clock.ts";
 import { createFakeLimiters, type FakeLimiters } from "../../support/fake-limiter.ts";

@@ -1,6 +1,6 @@
 /** Plays apps against the scheduler, on as many replicas as wanted, by a clock of its own. */
 import { createApps, type ListedApp } from "../../../src/ratelimit/apps.ts";
-import type { RateWindow } from "../../../src/ratelimit/rate-window.ts";
+import type { RateWindow } from "../../../src/usage/rate-window.ts";
 import {
   choose,
   chosen,

@@ -186,7 +186,11 @@ describe("the observer", () => {
     const lines: string[] = [];
     const destination = { write: (line: string) => void lines.push(line) };
     const metrics = metricsWith();
-    const observer = createObserver(createLogger({ level: "info", secrets: [], destination }), metrics);
+    const observer = createObserver(
+      createLogger({ level: "info", secrets: [], destination }),
+      metrics,
+      (app) => app,
+    );
     observer.request(REQUEST);
     observer.upstreamCall(CALL);
     observer.warn("look here", { status: 403 });

@@ -47,11 +47,11 @@ describe("the second attempt", () => {
     const [refusal, told] = [new Problem("quota-exceeded"), Promise.withResolvers<RefuseLate>()];
     let isQueued = true;
     const throttled: Throttled = async (order, job) => {
-      if (order.cause !== "retry") return await job(() => undefined);
+      if (order.cause !== "retry") return await job(() => undefined, {});
       order.waiting.inQueue(() => (isQueued ? refusal : undefined));
       await door.promise;
       isQueued = false;
-      return await job(() => undefined);
+      return await job(() => undefined, {});
     };
     const { attempt } = attempting({ baseUrl: url, throttled });
     const waiting = { ...PATIENT, inQueue: told.resolve };
@@ -89,7 +89,7 @@ describe("the second attempt", () => {
     let paid = 0;
     const throttled: Throttled = (_order, job) => {
       paid += 1;
-      return job(() => undefined);
+      return job(() => undefined, {});
     };
     const url = await httpUpstream((_request, response) => {
       response.statusCode = 503;
@@ -104,7 +104,9 @@ describe("the second attempt", () => {
     let turns = 0;
     const throttled: Throttled = (_order, job) => {
       turns += 1;
-      return turns === 1 ? job(() => undefined) : Promise.reject(new Problem("temporary-reduced-capacity"));
+      return turns === 1
+        ? job(() => undefined, {})
+        : Promise.reject(new Problem("temporary-reduced-capacity"));
     };
     let requests = 0;
     const url = await httpUpstream((_request, response) => {
@@ -129,7 +131,7 @@ describe("the total timeout", () => {
     const turn = Promise.withResolvers<void>();
     const throttled: Throttled = async (_order, job) => {
       await turn.promise;
-      return await job(() => undefined);
+      return await job(() => undefined, {});
     };
     const { attempt, watcher } = attempting({ baseUrl: url, clock, throttled });
     const failed = attempt(LISTINGS, PATIENT).catch((error: unknown) => error);

@@ -58,7 +58,7 @@ export const PAGE = JSON.stringify({
 export const PATIENT = waitingOf();
 
 /** Lets every job go at once. */
-const unthrottled: Throttled = (_order, job) => job(() => undefined);
+const unthrottled: Throttled = (_order, job) => job(() => undefined, {});
 
 export interface Watcher extends Observer {
   readonly calls: UpstreamCallRecord[];

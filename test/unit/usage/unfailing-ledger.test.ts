@@ -1,13 +1,16 @@
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, onTestFinished } from "vitest";
 
+import { type GapNote, openGapNote } from "../../../src/usage/gap-note.ts";
 import { type LedgerBounds, NO_NEWS, type OwnLedger } from "../../../src/usage/ledger.ts";
 import { createMemoryLedger } from "../../../src/usage/memory-ledger.ts";
+import type { UnfailingOptions } from "../../../src/usage/trouble.ts";
 import { createUnfailingLedger, type UnfailingLedger } from "../../../src/usage/unfailing-ledger.ts";
 import { createFakeClock, type FakeClock } from "../../support/fake-clock.ts";
 import { ledgerEntry, ledgerLine, linesOf } from "../../support/ledger.ts";
+import { temporaryDirectory } from "../../support/sqlite.ts";
 
-const FORGETS = "What is sent upstream may be forgotten at a restart.";
-const REMEMBERS = "What is sent upstream is remembered over a restart again.";
+const FAILS = "The ledger cannot be written: calls are only counted.";
+const WORKS = "The ledger can be written again.";
 const REST_MS = 2_000;
 const ME = { origin: "api", own: "me.", since: 0 } as const;
 
@@ -45,7 +48,15 @@ interface Scene {
   readonly clock: FakeClock;
   readonly inner: Switched;
   readonly ledger: UnfailingLedger;
+  /** Makes another ledger unfailing. */
+  readonly wrap: (failing: OwnLedger) => UnfailingLedger;
   readonly warnings: string[];
+}
+
+function noteIn(directory: string, options: UnfailingOptions): GapNote {
+  const note = openGapNote({ ...options, directory, retentionMs: 86_400_000, freeSpace: [] });
+  onTestFinished(note.close);
+  return note;
 }
 
 function setUp(bounds: Partial<LedgerBounds> = {}): Scene {
@@ -54,11 +65,11 @@ function setUp(bounds: Partial<LedgerBounds> = {}): Scene {
   const inner = switched(
     createMemoryLedger({ retentionMs: 86_400_000, maxRecords: 1_000_000, now: clock.now, ...bounds }),
   );
-  const ledger = createUnfailingLedger(inner, {
-    now: clock.now,
-    warn: (message) => void warnings.push(message),
-  });
-  return { clock, inner, ledger, warnings };
+  const options = { now: clock.now, warn: (message: string) => void warnings.push(message) };
+  const note = noteIn(temporaryDirectory(), options);
+  const wrap = (failing: OwnLedger): UnfailingLedger =>
+    createUnfailingLedger(failing, { ...options, note, freeSpace: [], onWorked: () => undefined });
+  return { clock, inner, wrap, ledger: wrap(inner), warnings };
 }
 
 /** Enters a send now, and completes it. */
@@ -88,7 +99,7 @@ describe("a ledger that never fails", () => {
     // It takes two operations and then no more.
     inner.takes = 2;
     send(scene, "c");
-    expect(warnings).toEqual([FORGETS]);
+    expect(warnings).toEqual([FAILS]);
     expect(await linesOf(inner)).toEqual([ledgerLine({ id: "a", at: start })]);
     await clock.advance(REST_MS);
     inner.takes = Number.POSITIVE_INFINITY;
@@ -99,7 +110,7 @@ describe("a ledger that never fails", () => {
       ledgerLine({ id: "c", at: start + REST_MS }),
       ledgerLine({ id: "d", at: start + 2 * REST_MS }),
     ]);
-    expect(warnings).toEqual([FORGETS, REMEMBERS]);
+    expect(warnings).toEqual([FAILS, WORKS]);
   });
 
   it("goes on where it stopped: no operation is given twice", async () => {
@@ -136,7 +147,7 @@ describe("a ledger that never fails", () => {
     inner.takes = 0;
     expect(ledger.follow(ME).news()).toBeUndefined();
     expect(ledger.follow({ ...ME, origin: "images" }).news()).toBeUndefined();
-    expect(warnings).toEqual([FORGETS]);
+    expect(warnings).toEqual([FAILS]);
   });
 
   it("tells the news that could not be read when it can be, though not at once", async () => {
@@ -166,17 +177,17 @@ describe("a ledger that never fails", () => {
       });
     // Tried once, and then left alone.
     for (const id of ["me.1", undefined, "me.2"]) expect(decide(id)).toBe(true);
-    expect([inner.asked, heard, warnings]).toEqual([2, [undefined, undefined, undefined], [FORGETS]]);
+    expect([inner.asked, heard, warnings]).toEqual([2, [undefined, undefined, undefined], [FAILS]]);
     inner.takes = Number.POSITIVE_INFINITY;
     await clock.advance(REST_MS);
     expect(decide("me.3")).toBe(true);
     expect(heard.at(-1)).toEqual(NO_NEWS);
     expect((await linesOf(inner)).map(({ id }) => id)).toEqual(["me.1", "me.2", "me.3"]);
-    expect(warnings).toEqual([FORGETS, REMEMBERS]);
+    expect(warnings).toEqual([FAILS, WORKS]);
   });
 
   it("decides once, though the ledger fails when it has been decided", async () => {
-    const { clock, inner, warnings } = setUp();
+    const { clock, inner, wrap, warnings } = setUp();
     const failing: OwnLedger = {
       ...inner,
       follow: () => ({
@@ -187,35 +198,37 @@ describe("a ledger that never fails", () => {
         },
       }),
     };
-    const ledger = createUnfailingLedger(failing, {
-      now: clock.now,
-      warn: (text) => void warnings.push(text),
-    });
+    const ledger = wrap(failing);
     let decisions = 0;
     const decided = ledger.follow(ME).decide(() => ledgerEntry({ id: `me.${++decisions}`, at: clock.now() }));
-    expect([decided, decisions, warnings]).toEqual([true, 1, [FORGETS]]);
+    expect([decided, decisions, warnings]).toEqual([true, 1, [FAILS]]);
     ledger.flush();
     expect((await linesOf(inner)).map(({ id }) => id)).toEqual(["me.1"]);
   });
 
-  it("does not claim to be complete while something is owed, and is given it before it is read", async () => {
+  it("has a gap while something is not written, and writes it before it is read", async () => {
     const scene = setUp();
     const { clock, inner, ledger } = scene;
     const start = clock.now();
     inner.takes = 0;
     send(scene, "a");
     await clock.advance(1_000);
-    expect(await ledger.completeSince()).toBe(clock.now());
+    ledger.complete("b", { status: 200, durationMs: 1_000, arrivedAt: clock.now() });
+    ledger.enter(ledgerEntry({ id: "c", at: clock.now(), origin: "images" }));
+    const later = start + 1_000;
+    expect(ledger.gaps()).toEqual([
+      { origin: "api", from: start, to: later, sends: 1 },
+      { origin: "images", from: later, to: later, sends: 1 },
+    ]);
     expect(await linesOf(ledger)).toEqual([]);
     await clock.advance(1_000);
     inner.takes = Number.POSITIVE_INFINITY;
-    expect(await linesOf(ledger)).toEqual([ledgerLine({ id: "a", at: start })]);
-    expect(await ledger.completeSince()).toBe(start);
+    expect((await linesOf(ledger)).map(({ id }) => id)).toEqual(["a", "c"]);
+    expect(ledger.gaps()).toEqual([]);
   });
 
-  it("forgets the oldest where too much is owed, and is then complete only since", async () => {
-    const scene = setUp();
-    const { clock, inner, ledger } = scene;
+  it("forgets the oldest calls if too many are not written, but not how many they were", async () => {
+    const { clock, inner, ledger } = setUp();
     const start = clock.now();
     inner.takes = 0;
     for (let each = 0; each < 100_010; each++) {
@@ -224,17 +237,18 @@ describe("a ledger that never fails", () => {
       // It is tried now and then meanwhile.
       inner.takes = 0;
     }
-    clock.set(clock.now() + REST_MS);
+    const last = clock.now();
+    expect(ledger.gaps()).toEqual([{ origin: "api", from: start, to: last, sends: 100_010 }]);
+    clock.set(last + REST_MS);
     inner.takes = Number.POSITIVE_INFINITY;
     // Not all at once: everybody would have to wait.
     expect(await linesOf(ledger)).toHaveLength(1_000);
-    expect(await ledger.completeSince()).toBe(clock.now());
     for (let turn = 0; turn < 98; turn++)
-      ledger.complete("nobody", ledgerLine().completion ?? expect.unreachable());
+      ledger.complete("nobody", { status: 200, durationMs: 0, arrivedAt: last });
     expect((await linesOf(ledger)).map(({ id }) => Number(id))).toEqual(
       Array.from({ length: 100_000 }, (_, index) => index + 10),
     );
-    expect(await ledger.completeSince()).toBe(start + 10);
+    expect(ledger.gaps()).toEqual([{ origin: "api", from: start, to: last, sends: 10 }]);
   });
 });
 
@@ -246,7 +260,7 @@ describe("at the end of a process", () => {
     scene.inner.takes = Number.POSITIVE_INFINITY;
     scene.ledger.flush();
     expect(await linesOf(scene.inner)).toHaveLength(3_000);
-    expect(scene.warnings).toEqual([FORGETS, REMEMBERS]);
+    expect(scene.warnings).toEqual([FAILS, WORKS]);
   });
 
   it("it is not asked for ever, and what is missing is said", async () => {
@@ -255,6 +269,9 @@ describe("at the end of a process", () => {
     for (const id of ["a", "b"]) send(scene, id);
     scene.ledger.flush();
     expect(await linesOf(scene.inner)).toHaveLength(1);
-    expect(scene.warnings).toEqual([FORGETS, "Sends are missing from what is remembered."]);
+    expect(scene.warnings).toEqual([
+      FAILS,
+      "The ledger could not be written: of the last calls only the number is recorded.",
+    ]);
   });
 });

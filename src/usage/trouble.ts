@@ -1,5 +1,5 @@
 /** What is wrong with a ledger that fails now and then, and when it is worth trying again. */
-import { isInUse } from "../sqlite/database.ts";
+import { isInUse } from "../sqlite/faults.ts";
 
 /** Says something an operator should look at. */
 export type Warn = (message: string, fields: Readonly<Record<string, unknown>>) => void;
@@ -43,10 +43,10 @@ export function createTrouble({ now, warn }: UnfailingOptions): Trouble {
       const isLocked = isNew && isInUse(error) && triedAt - since < LOCKED_MOST_MS;
       current = { kind: isLocked ? "locked" : "failed", since, triedAt };
       const reason = error instanceof Error ? error.message : String(error);
-      if (isNew && !isLocked) warn("What is sent upstream may be forgotten at a restart.", { reason });
+      if (isNew && !isLocked) warn("The ledger cannot be written: calls are only counted.", { reason });
     },
     worked() {
-      if (current?.kind === "failed") warn("What is sent upstream is remembered over a restart again.", {});
+      if (current?.kind === "failed") warn("The ledger can be written again.", {});
       current = undefined;
     },
     isResting() {

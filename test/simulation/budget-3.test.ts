@@ -1,3 +1,0 @@
-import { playPart } from "./play.ts";
-
-playPart(2);
