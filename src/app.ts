@@ -37,7 +37,7 @@ import type { PrivateKeys } from "./config/private-key.ts";
 import type { SettingsSource } from "./config/load.ts";
 import type { Problem } from "./errors.ts";
 import { createAdmit } from "./http/admit.ts";
-import { createArrive } from "./http/arrive.ts";
+import { type ArrivalOptions, createArrive } from "./http/arrive.ts";
 import { createServeDocument } from "./http/document.ts";
 import { createInFlight, type InFlight } from "./http/in-flight.ts";
 import { createCallersServer } from "./http/http-server.ts";
@@ -308,11 +308,11 @@ function createCallers(context: Context, parts: CallersParts): Server {
   });
   const refuse = createRefuse(respond, observer);
   const { appIdHeader } = config.server;
+  // An app id is in the log, in labels and in reports: it must not be a secret that a caller sent by mistake.
+  const identify: ArrivalOptions["identify"] = (appId, userAgent, at) =>
+    context.apps.identify(parse.conceal(appId?.toString() ?? ""), parse.conceal(userAgent ?? ""), at);
   const journey = createPipeline({
-    arrive: inFlight.tracking(
-      createArrive({ appIdHeader, identify: context.apps.identify, now, requestId, observer }),
-      refuse,
-    ),
+    arrive: inFlight.tracking(createArrive({ appIdHeader, identify, now, requestId, observer }), refuse),
     serveDocument: createServeDocument(callersDocument(config), config.server),
     admit: createAdmit({
       route: createRouter(config.upstream),

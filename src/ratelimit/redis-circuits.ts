@@ -27,7 +27,7 @@ export interface RedisCircuitsOptions {
 
 export function createRedisCircuits(options: RedisCircuitsOptions): SharedCircuits {
   const { redis, namespace, origin, process } = options;
-  const prefix = `{${namespace}circuits:${origin}}`;
+  const prefix = `${namespace}{circuits:${origin}}`;
   const key = `${prefix}:open`;
   const probeKey = (scope: CircuitScope): string => `${prefix}:probe:${scope}`;
   const channel = `${namespace}circuits:${origin}`;

@@ -181,7 +181,7 @@ export function limiterKeys(
   namespace: string,
   origin: OriginName,
 ): { readonly prefix: string; readonly state: string; readonly ledger: string; readonly all: string[] } {
-  const prefix = `{${namespace}limiter:${origin}}:`;
+  const prefix = `${namespace}{limiter:${origin}}:`;
   const names = ["state", "sends", "guesses", "apps", "waiting", "ledger"];
   return {
     prefix,

@@ -127,13 +127,9 @@ function exchange(
         failWith(new UpstreamFault("stale-connection", "the permit expired before the connection was ready"));
       else outgoing.end();
     }
-    outgoing.on("socket", (socket) => {
-      const connected = (): void => {
-        wait(limits.headerTimeoutMs, "header-timeout");
-        send();
-      };
-      if (!socket.connecting) connected();
-      else socket.once(client === https ? "secureConnect" : "connect", connected);
+    whenConnected(outgoing, client === https ? "secureConnect" : "connect", () => {
+      wait(limits.headerTimeoutMs, "header-timeout");
+      send();
     });
     outgoing.on("response", (response) => {
       const headAt = clock.monotonic();
@@ -144,12 +140,24 @@ function exchange(
         return resolve({ response, received, headAt });
       }, failWith);
     });
-    outgoing.on("upgrade", (_response, socket) => {
-      // Without this, Node would close the connection without an event, and the request would wait for a timeout.
-      socket.destroy();
-      failWith(new UpstreamFault("malformed", "a protocol that was not asked for"));
-    });
+    refuseUpgrade(outgoing, failWith);
     if (request.timedOut.aborted) onTotal();
+  });
+}
+
+/** Calls back in the tick in which the connection is ready; at once if it was used before. */
+function whenConnected(outgoing: http.ClientRequest, event: string, callback: () => void): void {
+  outgoing.on("socket", (socket) => {
+    if (socket.connecting) socket.once(event, callback);
+    else callback();
+  });
+}
+
+/** Without this, Node would close the connection without an event, and the request would wait for a timeout. */
+function refuseUpgrade(outgoing: http.ClientRequest, failWith: (fault: UpstreamFault) => void): void {
+  outgoing.on("upgrade", (_response, socket) => {
+    socket.destroy();
+    failWith(new UpstreamFault("malformed", "a protocol that was not asked for"));
   });
 }
 

@@ -2,6 +2,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, it, onTestFinished } from "vitest";
+import { freePorts } from "../support/redis.ts";
 
 import { ask, type Reply } from "../support/ask.ts";
 import { startGateway, type TestGateway } from "../support/gateway.ts";
@@ -151,13 +152,14 @@ describe("a restart on the embedded store", () => {
     const dataDir = mkdtempSync(join(tmpdir(), "property-gateway-"));
     onTestFinished(() => rmSync(dataDir, { recursive: true, force: true }));
     const env = { DATA_DIR: dataDir, BUDGET: "2/1h" };
-    const before = await startGateway({ env });
+    const [upstreamPort = 0] = await freePorts(1);
+    const before = await startGateway({ env, upstreamPort });
     const answer = await before.get(PATH);
     await before.get(OTHER);
     await purge(before, { resource: "sold" });
     await before.stop();
 
-    const after = await startGateway({ env });
+    const after = await startGateway({ env, upstreamPort });
     const again = await after.get(PATH);
     expect(cacheStatus(again)).toMatchObject({ hit: true, detail: "sqlite" });
     expect([again.text, again.headers.etag]).toEqual([answer.text, answer.headers.etag]);

@@ -293,7 +293,9 @@ describe("what a caller says of itself", () => {
     await expect
       .poll(() => gateway.log.filter((line) => line.includes('"msg":"request"')).length)
       .toBe(EVIL.length);
-    expect(gateway.log.join("")).not.toMatch(/evil|e{129}|jndi/);
+    // An app id is in the log, cut to 64 harmless characters.
+    const isAppId = name === "X-App-Id" || name === "User-Agent";
+    expect(gateway.log.join("")).not.toMatch(isAppId ? /"evil"|e{65}|\$\{|evil;/ : /evil|e{129}|jndi/);
     const requests = gateway.sandbox.requests();
     expect(requests).toHaveLength(EVIL.length);
     for (const { headerNames } of requests) expect(headerNames).toEqual(requests[0]?.headerNames);

@@ -197,7 +197,8 @@ describe("a fuzz of bad input", () => {
         expect.stringMatching(/"type":"urn:property-gateway:problem:/),
       ]);
     }
-    expect(gateway.sandbox.requests()).toEqual([]);
+    // A spoiled name is an undocumented parameter, which is forwarded; a bad value never is.
+    expect(gateway.sandbox.requests().filter(({ query }) => /(^|&)limit=x(&|$)/.test(query))).toEqual([]);
     expect((await gateway.get("/areas?q=Nacka")).status).toBe(200);
   });
 });

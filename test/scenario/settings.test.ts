@@ -90,7 +90,10 @@ describe("how long an answer is kept", () => {
     expect(cacheStatus(last)).toMatchObject({ hit: true, ttl: "0" });
     expect(last.headers).toMatchObject({ age: String(seconds - 1), "cache-control": "max-age=0" });
     clock.pass(1);
-    expect(cacheStatus(await gateway.get(path))).toMatchObject({ fwd: "stale", ttl: String(seconds) });
+    expect(cacheStatus(await gateway.get(path))).toMatchObject({
+      fwd: "stale",
+      ttl: expect.toBeOneOf([String(seconds), String(seconds - 1)]),
+    });
     expect(gateway.sandbox.requests()).toHaveLength(2);
   });
 
