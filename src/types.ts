@@ -312,7 +312,7 @@ export interface PredictedWait {
 }
 
 /** Why no requests are sent to the upstream for a while. */
-export type SlowDownCause = "too-many-requests" | "unavailable" | "unreachable";
+type SlowDownCause = "too-many-requests" | "unavailable" | "unreachable";
 
 /** How a request to the upstream ended. Durations in milliseconds, counted from its sending. */
 export interface SendEnd {

@@ -9,7 +9,8 @@ const INTRODUCTION = `# Metrics
 with Redis \`gateway_budget_limit\` and \`gateway_budget_remaining\` are those of all replicas together.
 
 Every label's values are a closed set, or stand in the settings. Nothing that a caller sends can add a series: not
-a URL, not a parameter, not a header, not an app that is not registered (all of those are \`other\`).
+a URL, not a parameter, not a header. Of the apps that the settings do not list, the first \`metrics.unlistedApps\` get a label; all others are
+\`other\`.
 
 A series with labels appears when it is counted for the first time. A histogram has three names: its own with
 \`_bucket\` (and the label \`le\`), \`_sum\` and \`_count\`.
