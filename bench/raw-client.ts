@@ -64,9 +64,9 @@ function askUntil(socket: net.Socket, endsAt: number, take: () => Exchange | und
     if (asked === undefined) return;
     if (missing === -1) {
       const headEnd = chunk.indexOf("\r\n\r\n");
-      const status = Number(chunk.latin1Slice(9, 12));
+      const status = Number(chunk.toString("latin1", 9, 12));
       if (headEnd === -1 || status !== asked.status) {
-        reject(new Error(`unexpected answer: ${chunk.latin1Slice(0, 200)}`));
+        reject(new Error(`unexpected answer: ${chunk.toString("latin1", 0, 200)}`));
         return;
       }
       missing = asked.bodyBytes - (chunk.length - headEnd - 4);

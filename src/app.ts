@@ -16,7 +16,7 @@ import type { Server } from "node:http";
 
 import { isOwnMachine } from "./admin/guard.ts";
 import { createAdminServer } from "./admin/server.ts";
-import { type Cache, type CacheOptions, createCache } from "./cache/cache.ts";
+import { type AnswerAtOnce, type Cache, type CacheOptions, createCache } from "./cache/cache.ts";
 import { createEncoder, isCompressible } from "./cache/encoder.ts";
 import { createFailures, type Failures } from "./cache/failures.ts";
 import { createInspect } from "./cache/inspect.ts";
@@ -35,7 +35,7 @@ import type { PrivateKeys } from "./config/private-key.ts";
 import type { SettingsSource } from "./config/load.ts";
 import type { Problem } from "./errors.ts";
 import { createAdmit } from "./http/admit.ts";
-import { createArrive } from "./http/arrive.ts";
+import { createArrivals } from "./http/arrive.ts";
 import { createInFlight, type InFlight } from "./http/in-flight.ts";
 import { createCallersServer } from "./http/http-server.ts";
 import { createRefuse, createRespond } from "./http/respond.ts";
@@ -48,6 +48,7 @@ import type { Listening } from "./process/listen.ts";
 import type { Random } from "./process/random.ts";
 import { createConceal } from "./query/credentials.ts";
 import type { ParseOptions } from "./query/parse.ts";
+import { createMeanings } from "./query/meanings.ts";
 import { createRouter } from "./query/route.ts";
 import { upstreamTarget } from "./query/canonical.ts";
 import {
@@ -301,7 +302,7 @@ interface CacheParts extends Stores {
 function createCacheStage(
   { config, settings, clock, random, observer }: Context,
   { tiers, failures, claims, budgets, flights, ask }: CacheParts,
-): { readonly cache: Cache; readonly refresh: ReturnType<typeof createRefresh> } {
+): ReturnType<typeof createCache> & { readonly refresh: ReturnType<typeof createRefresh> } {
   const rules = (): ReturnType<CacheOptions["rules"]> => settings.current().cache;
   const load = createLoad({
     tiers,
@@ -314,7 +315,7 @@ function createCacheStage(
     fetch: ask,
   });
   const refresh = createRefresh({ ...config.upstream, load, failures, clock, observer });
-  const cache = createCache({
+  const stage = createCache({
     tiers,
     load,
     refresh,
@@ -325,11 +326,12 @@ function createCacheStage(
     budgetLeft: createBudgetLeft(budgets, clock),
     isCoolingOff: createIsCoolingOff(budgets),
   });
-  return { cache, refresh };
+  return { ...stage, refresh };
 }
 
 interface CallersParts extends Pick<Stores, "tiers">, Pick<Upstream, "passThrough"> {
   readonly cache: Cache;
+  readonly answerAtOnce: AnswerAtOnce;
   readonly budgets: Budgets;
   readonly inFlight: InFlight;
 }
@@ -337,7 +339,7 @@ interface CallersParts extends Pick<Stores, "tiers">, Pick<Upstream, "passThroug
 /** @returns the callers' server with the pipeline behind it, not yet listening */
 function createCallers(context: Context, parts: CallersParts): Server {
   const { config, settings, clock, random, observer, parse } = context;
-  const { cache, passThrough, tiers, budgets, inFlight } = parts;
+  const { cache, answerAtOnce, passThrough, tiers, budgets, inFlight } = parts;
   const { requestId } = random;
   const { now, after } = clock;
   const appIds = settings.derive(({ apps }) => new Set(apps.map(({ id }) => id)));
@@ -350,23 +352,33 @@ function createCallers(context: Context, parts: CallersParts): Server {
   });
   const refuse = createRefuse(respond, observer);
   const { appIdHeader } = config.server;
-  const journey = createPipeline({
-    arrive: inFlight.tracking(createArrive({ appIdHeader, apps: appIds, now, requestId, observer }), refuse),
+  const meanings = createMeanings({
+    maxBytes: MEANINGS_BYTES,
+    conceal: parse.conceal,
+    secretsKnown: () => context.keys.known.length,
+  });
+  const start = createPipeline({
+    arrivals: inFlight.tracking(
+      createArrivals({ appIdHeader, apps: appIds, now, requestId, observer }),
+      refuse,
+    ),
     admit: createAdmit({
       route: createRouter(config.upstream),
+      known: meanings.find,
       service: config.upstream.service,
       head: config.server,
       maxWaitMs: () => settings.current().budget.maxWaitMs,
       rightsOf: (app) => apps().get(app) ?? UNLISTED_APP,
     }),
-    understand: createUnderstand(parse),
+    understand: createUnderstand(parse, meanings),
     cache,
+    answerAtOnce,
     passThrough,
     respond,
     refuse,
   });
   return createCallersServer({
-    journey,
+    start,
     limits: config.server,
     requestId,
     after,
@@ -375,6 +387,8 @@ function createCallers(context: Context, parts: CallersParts): Server {
   });
 }
 
+/** The memory for the meanings of request targets: room for several thousand of them. */
+const MEANINGS_BYTES = 16 * 1024 * 1024;
 /** The rights of apps that the settings do not list. */
 const UNLISTED_APP = { priority: "interactive", mayForceRefresh: false } as const;
 

@@ -26,6 +26,8 @@ export interface GatewayRequest {
   /** Whether the app may force a new fetch although the cached answer is fresh. */
   readonly mayForceRefresh: boolean;
   readonly route: Exclude<Route, { kind: "unknown" }>;
+  /** The raw request target. It may contain a credential: never log it. */
+  readonly target: string;
   /** The raw query string, still percent-encoded. */
   readonly search: string;
   readonly format: Format;
@@ -36,8 +38,8 @@ export interface GatewayRequest {
   readonly receivedAt: number;
   /** The caller gets an answer or a refusal before this instant. */
   readonly deadlineAt: number;
-  /** Aborted when the caller hangs up. */
-  readonly gone: AbortSignal;
+  /** @returns a signal, always the same, that is aborted when the caller hangs up */
+  readonly gone: () => AbortSignal;
 }
 
 /** The caller's `Cache-Control` (RFC 9111, section 5.2.1). Durations in milliseconds; `undefined`: not given. */
@@ -231,7 +233,9 @@ export interface Answer {
 }
 
 /** A request that waits for an upstream call: its app, deadline and priority, and whether the caller hung up. */
-export interface Waiter extends Pick<GatewayRequest, "app" | "deadlineAt" | "gone" | "priority"> {
+export interface Waiter extends Pick<GatewayRequest, "app" | "deadlineAt" | "priority"> {
+  /** Aborted when the caller hangs up. */
+  readonly gone: AbortSignal;
   /** Until when it waits in the queue, if that is earlier than its deadline. Epoch milliseconds. */
   readonly placeBy?: number;
 }

@@ -107,6 +107,7 @@ function understand(
     priority: "prefetch",
     mayForceRefresh: false,
     route: to,
+    target: url,
     search,
     format: to.kind === "image" ? "jpeg" : format,
     coding: "identity",
@@ -116,7 +117,7 @@ function understand(
     receivedAt: 0,
     deadlineAt: Number.POSITIVE_INFINITY,
     // No caller can hang up.
-    gone: new AbortController().signal,
+    gone: () => new AbortController().signal,
   };
   try {
     const { query, canonicalQuery, key } = meaningOf(request, parse);

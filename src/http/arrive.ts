@@ -1,5 +1,5 @@
 /**
- * arrive: gives each request its id and its app, and sees to it that the end of the request is logged and counted.
+ * arrive: gives each request its id and its app. follow: sees to it that the end of the request is logged and counted.
  */
 import type { IncomingMessage, ServerResponse } from "node:http";
 
@@ -11,8 +11,11 @@ export interface Arrival {
   readonly id: string;
   readonly app: string;
   readonly receivedAt: number;
-  /** Aborted when the caller hangs up before the response is complete. */
-  readonly gone: AbortSignal;
+  /**
+   * @returns a signal, always the same, that is aborted when the caller hangs up before the response is complete. It is
+   *   made when it is first needed, because most hits need none.
+   */
+  readonly gone: () => AbortSignal;
   /** `none` until the path is known. */
   resource: Resource | "none";
   /** Value of `Preference-Applied` (RFC 7240, section 3). */
@@ -23,6 +26,8 @@ export interface Arrival {
   tier: Tier | undefined;
   problem: string | undefined;
   bytes: number;
+  /** To be called when the caller has hung up. */
+  readonly hangUp: () => void;
 }
 
 export interface ArrivalOptions {
@@ -35,37 +40,64 @@ export interface ArrivalOptions {
   readonly observer: Observer;
 }
 
-export type Arrive = (message: IncomingMessage, response: ServerResponse) => Arrival;
+export interface Arrivals {
+  /** The first stage of every request. */
+  readonly arrive: (message: IncomingMessage, response: ServerResponse) => Arrival;
+  /**
+   * Observes the end of the request: at once, if its response is with the kernel already. Call it in the same tick as
+   * `arrive`, when everything that can be done at once has been done.
+   */
+  readonly follow: (arrival: Arrival, message: IncomingMessage, response: ServerResponse) => void;
+}
 
 /** The status in logs and metrics of a request whose caller hung up. No response carries it. */
 const CLIENT_CLOSED_REQUEST = 499;
 
-/** @returns the first stage of every request */
-export function createArrive(options: ArrivalOptions): Arrive {
-  return function arrive(message, response) {
-    const controller = new AbortController();
-    const arrival: Arrival = {
-      id: usableId(message.headers["x-request-id"]) ?? options.requestId(),
-      app: appOf(message, options),
-      receivedAt: options.now(),
-      gone: controller.signal,
-      resource: "none",
-      preferenceApplied: undefined,
-      query: undefined,
-      outcome: "refused",
-      tier: undefined,
-      problem: undefined,
-      bytes: 0,
-    };
-    response.setHeader("X-Request-Id", arrival.id);
-    response.once("close", () => {
-      if (!response.writableFinished) {
-        controller.abort();
-        arrival.outcome = "abandoned";
+export function createArrivals(options: ArrivalOptions): Arrivals {
+  const { now, observer } = options;
+  const ended = (arrival: Arrival, message: IncomingMessage, response: ServerResponse): void =>
+    observer.request(recordOf(arrival, message, response, now()));
+  return {
+    arrive: (message) => newArrival(message, options),
+    follow(arrival, message, response) {
+      if (response.writableFinished) {
+        ended(arrival, message, response);
+        return;
       }
-      options.observer.request(recordOf(arrival, message, response, options.now()));
-    });
-    return arrival;
+      response.once("close", () => {
+        if (!response.writableFinished) {
+          arrival.hangUp();
+          arrival.outcome = "abandoned";
+        }
+        ended(arrival, message, response);
+      });
+    },
+  };
+}
+
+function newArrival(message: IncomingMessage, options: ArrivalOptions): Arrival {
+  let controller: AbortController | undefined;
+  let hasHungUp = false;
+  return {
+    id: usableId(message.headers["x-request-id"]) ?? options.requestId(),
+    app: appOf(message, options),
+    receivedAt: options.now(),
+    gone() {
+      controller ??= new AbortController();
+      if (hasHungUp) controller.abort();
+      return controller.signal;
+    },
+    hangUp() {
+      hasHungUp = true;
+      controller?.abort();
+    },
+    resource: "none",
+    preferenceApplied: undefined,
+    query: undefined,
+    outcome: "refused",
+    tier: undefined,
+    problem: undefined,
+    bytes: 0,
   };
 }
 
