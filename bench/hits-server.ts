@@ -64,4 +64,5 @@ process.on("message", () => {
   const { user, system } = process.cpuUsage();
   process.send?.({ cpuMs: (user + system) / 1000 });
 });
+
 process.send?.({ port: Number(new URL(url).port) });

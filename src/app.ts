@@ -183,7 +183,7 @@ function createContext(options: GatewayOptions): Context {
   if (problems.length > 0) throw new ConfigError(problems);
   const settings = createLiveSettings(source, restartReasons(config));
   const metrics = createMetrics(build);
-  const observer = createObserver(log, metrics);
+  const observer = createObserver(log, metrics, () => settings.current().log.accessSample);
   return { ...options, config, settings, metrics, observer, parse, readWarmItems, warmItems };
 }
 
@@ -370,7 +370,7 @@ function createCallers(context: Context, parts: CallersParts): Server {
       maxWaitMs: () => settings.current().budget.maxWaitMs,
       rightsOf: (app) => apps().get(app) ?? UNLISTED_APP,
     }),
-    understand: createUnderstand(parse, meanings),
+    understand: createUnderstand(parse, meanings.remember),
     cache,
     answerAtOnce,
     passThrough,

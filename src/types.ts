@@ -9,6 +9,7 @@ import type { IncomingHttpHeaders, ServerResponse } from "node:http";
 import type { Problem, ProblemCode } from "./errors.ts";
 import type { Format } from "./interface/media-types.ts";
 import type { Resource } from "./interface/resources.ts";
+import type { KnownTarget } from "./query/meanings.ts";
 import type { Query, StreamedQuery } from "./query/query.ts";
 import type { Route } from "./query/route.ts";
 
@@ -28,6 +29,8 @@ export interface GatewayRequest {
   readonly route: Exclude<Route, { kind: "unknown" }>;
   /** The raw request target. It may contain a credential: never log it. */
   readonly target: string;
+  /** What the target meant before, by format. */
+  readonly meanings: KnownTarget["meanings"];
   /** The raw query string, still percent-encoded. */
   readonly search: string;
   readonly format: Format;

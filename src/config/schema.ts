@@ -9,7 +9,7 @@ import { cache, warm } from "./schema/cache.ts";
 import { admin, server } from "./schema/server.ts";
 import { query, upstream } from "./schema/upstream.ts";
 import { defaultsOf, type Named, optional, setting, type Setting, settingsOf } from "./setting.ts";
-import { duration, oneOf } from "./shapes.ts";
+import { duration, integer, oneOf } from "./shapes.ts";
 import { address, optionalPath, redisUrl, text } from "./text-shapes.ts";
 
 const redis = z.strictObject({
@@ -85,6 +85,13 @@ export const settingsSchema = z.strictObject({
       env: "LOG_LEVEL",
       reloadable: true,
       description: "The lowest level of messages in the log: trace, debug, info, warn, error or silent.",
+    }),
+    accessSample: setting(integer(1, 1_000_000), {
+      default: 1,
+      env: "LOG_ACCESS_SAMPLE",
+      reloadable: true,
+      description:
+        "Of this many cache hits, the log contains one. The metrics count all of them, and the log contains all other requests.",
     }),
   }),
 });

@@ -6,7 +6,7 @@ import type { IncomingMessage } from "node:http";
 
 import { Problem } from "../errors.ts";
 import type { GatewayRequest } from "../types.ts";
-import type { Meanings } from "../query/meanings.ts";
+import { type KnownTarget, type Meanings, NO_MEANINGS } from "../query/meanings.ts";
 import type { Route } from "../query/route.ts";
 import { splitTarget } from "../query/wire.ts";
 import type { Arrival } from "./arrive.ts";
@@ -37,7 +37,7 @@ export function createAdmit(options: AdmitOptions): Admit {
   return function admit(arrival, message) {
     checkHead(message, options.head);
     const { method, headers, url: target = "/" } = message;
-    const { route, search } = options.known(target) ?? routed(target, options.route);
+    const { route, search, meanings } = options.known(target) ?? newTarget(target, options.route);
     arrival.resource = route.resource;
 
     if (method !== "GET" && method !== "HEAD") {
@@ -58,6 +58,7 @@ export function createAdmit(options: AdmitOptions): Admit {
       mayForceRefresh,
       route,
       target,
+      meanings,
       search,
       format,
       coding: acceptEncoding === undefined ? "identity" : coding(acceptEncoding),
@@ -71,11 +72,11 @@ export function createAdmit(options: AdmitOptions): Admit {
   };
 }
 
-function routed(target: string, route: AdmitOptions["route"]): Pick<GatewayRequest, "route" | "search"> {
+function newTarget(target: string, route: AdmitOptions["route"]): KnownTarget {
   const { path, search } = splitTarget(target);
   const to = route(path);
   if (to.kind === "unknown") throw unknownPath(to.near);
-  return { route: to, search };
+  return { route: to, search, meanings: NO_MEANINGS };
 }
 
 function unknownPath(near: string | undefined): Problem {

@@ -5,6 +5,7 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 
 import { OTHER_APP, type Observer, type Outcome, type Tier } from "../types.ts";
 import type { Resource } from "../interface/resources.ts";
+import { isSent } from "./sent.ts";
 
 /** A request from its first moment on. The stages fill in the rest; it is read when the response has ended. */
 export interface Arrival {
@@ -60,7 +61,7 @@ export function createArrivals(options: ArrivalOptions): Arrivals {
   return {
     arrive: (message) => newArrival(message, options),
     follow(arrival, message, response) {
-      if (response.writableFinished) {
+      if (isSent(response)) {
         ended(arrival, message, response);
         return;
       }

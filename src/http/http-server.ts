@@ -18,6 +18,7 @@ import { atMostEvery, type Clock } from "../process/clock.ts";
 import type { Observer } from "../types.ts";
 import { limitConnections } from "./connections.ts";
 import { problemResponse } from "./problem-response.ts";
+import { isSent } from "./sent.ts";
 import { parserProblem, type RequestLimits } from "./request-validation.ts";
 
 /** Times in milliseconds. */
@@ -135,8 +136,7 @@ function createListener(
     if (connection.isLast) response.shouldKeepAlive = false;
     if (isTooMany) refuse(response, limits, requestId());
     else serve(message, response);
-    // A response that is with the kernel already needs no watching.
-    if (response.writableFinished && server.listening) connection.inFlight--;
+    if (isSent(response) && server.listening) connection.inFlight--;
     else watch(message, response, connection);
   };
 

@@ -12,15 +12,14 @@ import type { Meaning, Meanings } from "../query/meanings.ts";
 export type Understand = (request: GatewayRequest) => Question<Query | StreamedQuery>;
 
 /** @returns the stage. It throws `invalid-query` with every mistake. It parses no target that it remembers. */
-export function createUnderstand(options: ParseOptions, meanings: Meanings): Understand {
+export function createUnderstand(options: ParseOptions, remember: Meanings["remember"]): Understand {
   function learn(request: GatewayRequest): Meaning {
     const meaning = meaningOf(request, options);
-    meanings.remember(request.target, request, request.format, meaning);
+    remember(request.target, request, request.format, meaning);
     return meaning;
   }
   return (request) => {
-    const { query, canonicalQuery, key } =
-      meanings.find(request.target)?.meanings[request.format] ?? learn(request);
+    const { query, canonicalQuery, key } = request.meanings[request.format] ?? learn(request);
     return { request, query, canonicalQuery, key };
   };
 }

@@ -22,6 +22,8 @@ export interface KnownTarget {
   readonly meanings: Readonly<Partial<Record<Format, Meaning>>>;
 }
 
+export const NO_MEANINGS: KnownTarget["meanings"] = {};
+
 export interface Meanings {
   readonly find: (target: string) => KnownTarget | undefined;
   readonly remember: (

@@ -48,11 +48,16 @@ function spellingsOf(secret: string): string[] {
   return [...new Set(spellings.map((spelling) => JSON.stringify(spelling).slice(1, -1)))];
 }
 
-/** @returns the observer of the stages: it writes to the log and counts in the metrics */
-export function createObserver(log: Logger, metrics: Metrics): Observer {
+/**
+ * @param accessSample of this many cache hits one is logged (setting `log.accessSample`); all of them are counted
+ * @returns the observer of the stages: it writes to the log and counts in the metrics
+ */
+export function createObserver(log: Logger, metrics: Metrics, accessSample: () => number): Observer {
+  let hits = 0;
   return {
     request(record) {
       metrics.request(record);
+      if (record.outcome === "hit" && hits++ % accessSample() !== 0) return;
       log.info(record, "request");
     },
     upstreamCall(record) {

@@ -22,6 +22,7 @@ export function requestWith(receivedAt: number, changes: Partial<GatewayRequest>
     mayForceRefresh: false,
     route: { kind: "search", resource: "listings" },
     target: "/listings",
+    meanings: {},
     search: "",
     format: "json",
     coding: "identity",

@@ -100,6 +100,7 @@ describe("what can change while the process runs", () => {
         "cache.ttlMin.listings",
         "cache.ttlMin.records",
         "cache.ttlMin.sold",
+        "log.accessSample",
         "log.level",
         "server.drainTimeout",
         "server.stopDelay",
