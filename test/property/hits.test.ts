@@ -200,7 +200,7 @@ const V2 = mediaTypeOf("v2", SERVICE);
 
 const headers = fc
   .record({
-    accept: fc.constantFrom("*/*", "application/json; q=0.5, text/html", "text/html", V2, V2),
+    accept: fc.constantFrom("*/*", "*/*", "application/json; q=0.5, text/html", "text/html", V2),
     "accept-encoding": fc.constantFrom("gzip", "br", "gzip, br;q=0.1", "zstd", "identity", "*;q=0"),
     "cache-control": maybe(
       "no-cache",
@@ -294,7 +294,7 @@ it("every request gets the same response, log record and refresh at once as on t
   }
   await fc.assert(isSame, { numRuns: 400 });
   const hits = quick?.records.filter(({ outcome }) => outcome === "hit") ?? [];
-  expect(hits.length).toBeGreaterThan(100);
+  expect(hits.length).toBeGreaterThan(50);
 });
 
 const KEY = keyOf("listings?offset=0");
