@@ -1,9 +1,12 @@
 import { defineConfig } from "vitest/config";
 
+/** Long tests (more seeds, more chaos) run by `npm run test:long`. */
+const TESTS = process.env["TEST_LONG"] === undefined ? "test/**/*.test.ts" : "test/**/*.long.ts";
+/** Tests that change what a whole process has: nock replaces the HTTP client. */
+const ALONE = ["test/unit/upstream/answers.test.ts"];
+
 export default defineConfig({
   test: {
-    // Long tests (more seeds, more chaos) run by `npm run test:long`.
-    include: process.env["TEST_LONG"] === undefined ? ["test/**/*.test.ts"] : ["test/**/*.long.ts"],
     // A test that hangs fails with its name; it does not block the build.
     testTimeout: 60_000,
     hookTimeout: 60_000,
@@ -11,5 +14,10 @@ export default defineConfig({
     expect: { poll: { timeout: 20_000 } },
     // The suite is measured on two cores.
     maxWorkers: 2,
+    projects: [
+      // A worker runs many files and loads the modules once: half the CPU time of a process for each file.
+      { extends: true, test: { name: "shared", isolate: false, include: [TESTS], exclude: ALONE } },
+      { extends: true, test: { name: "alone", isolate: true, include: ALONE } },
+    ],
   },
 });

@@ -59,6 +59,16 @@ async function start(kind: string, answer?: FixedAnswer): Promise<Server> {
   };
 }
 
+/** CPU time of the gateway for a cached answer of 15 KB or so, milliseconds. */
+export async function plainHitCpuMs(forMs: number): Promise<number> {
+  const gateway = await start("warn");
+  const { status, body } = await ask(gateway.port, []);
+  const exchange: Exchange = { request: requestBytes(PATH), status, bodyBytes: body.length };
+  const [costs = []] = await alternate([gateway], [exchange], forMs / ROUNDS);
+  gateway.child.kill();
+  return median(costs);
+}
+
 /**
  * Cached answers through the gateway, beside a bare node:http server that looks the URL up in a map and sends the same
  * head and body. The rounds of both alternate; the medians are shown.

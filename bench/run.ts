@@ -8,6 +8,7 @@
 import { benchBudget } from "./budget.ts";
 import { benchHits } from "./hits.ts";
 import { benchOutages } from "./outages.ts";
+import { benchCalls, benchCutting } from "./pages.ts";
 import { benchStores } from "./stores.ts";
 import { benchUnderstanding } from "./understanding.ts";
 
@@ -21,4 +22,12 @@ if (!isHitsOnly) {
   await benchStores(isShort ? 100 : 1_000);
   await benchBudget(isShort ? 200 : 1_000);
   await benchOutages(isShort ? 5 : 50);
+  await benchCutting(isShort ? 200 : 2_000);
+  await benchCalls(isShort ? 2_000 : 20_000, seedIn(process.argv));
+}
+
+/** The workload's seed: `--seed=7`; 1 without. */
+function seedIn(args: readonly string[]): number {
+  const given = args.find((arg) => arg.startsWith("--seed="));
+  return given === undefined ? 1 : Number(given.slice("--seed=".length));
 }

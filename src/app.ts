@@ -6,6 +6,7 @@
  *   budgets      what may be sent upstream
  *   upstream     attempt [ budget, sign, fetch ]
  *   cache        lookup, policy, single flight, refresh, warm
+ *   pages        cut from blocks that the cache is asked for
  *   callers      arrive, admit, understand, cache, respond
  *   admin        the operators' port
  *   lifecycle    start, drain, stop, reload
@@ -15,9 +16,10 @@
 import type { Server } from "node:http";
 
 import { isOwnMachine } from "./admin/guard.ts";
+import { createAdminDocument } from "./admin/openapi.ts";
 import { createAdminServer } from "./admin/server.ts";
-import { type AnswerAtOnce, type Cache, type CacheOptions, createCache } from "./cache/cache.ts";
-import { createEncoder, isCompressible } from "./cache/encoder.ts";
+import { callersDocument, createCallers } from "./callers.ts";
+import { type CacheOptions, createCache } from "./cache/cache.ts";
 import { createFailures, type Failures } from "./cache/failures.ts";
 import { createInspect } from "./cache/inspect.ts";
 import { createLoad, type LoadedEntry, type LoadOptions } from "./cache/load.ts";
@@ -34,21 +36,16 @@ import { followKeyFile, type KeyFile } from "./config/private-key.ts";
 import type { PrivateKeys } from "./config/private-key.ts";
 import type { SettingsSource } from "./config/load.ts";
 import type { Problem } from "./errors.ts";
-import { createAdmit } from "./http/admit.ts";
-import { createArrivals } from "./http/arrive.ts";
-import { createInFlight, type InFlight } from "./http/in-flight.ts";
-import { createCallersServer } from "./http/http-server.ts";
-import { createRefuse, createRespond } from "./http/respond.ts";
-import { createUnderstand } from "./http/understand.ts";
+import { createInFlight } from "./http/in-flight.ts";
+import { createPageStage } from "./page-stage.ts";
+import type { Pages } from "./pages/pages.ts";
 import { createLifecycle, longestStopMs, type Lifecycle, type StopOptions } from "./lifecycle.ts";
-import { createPipeline } from "./pipeline.ts";
 import { originOf } from "./interface/resources.ts";
 import type { Clock } from "./process/clock.ts";
 import type { Listening } from "./process/listen.ts";
 import type { Random } from "./process/random.ts";
 import { createConceal } from "./query/credentials.ts";
 import type { ParseOptions } from "./query/parse.ts";
-import { createMeanings } from "./query/meanings.ts";
 import { createRouter } from "./query/route.ts";
 import { upstreamTarget } from "./query/canonical.ts";
 import {
@@ -58,7 +55,6 @@ import {
   createBudgets,
   createExpect,
   createIsCoolingOff,
-  createShares,
   describeBudgets,
 } from "./budgets.ts";
 import { createReload, restartReasons } from "./reload.ts";
@@ -130,9 +126,12 @@ export function createGateway(options: GatewayOptions): Gateway {
   const cache = createCacheStage(context, { ...stores, budgets, flights, ask: upstream.ask });
   const rules = (): Config["cache"] => settings.current().cache;
   const { refresh } = cache;
+  const budgetLeft = createBudgetLeft(budgets, clock);
+  const pages = createPageStage({ ...context, ...cache, ...stores, budgetLeft });
   const warm = createWarm({
     items: context.warmItems,
     tiers: stores.tiers,
+    sourceOf: pages.questionFor,
     refresh,
     rules,
     clock,
@@ -141,7 +140,7 @@ export function createGateway(options: GatewayOptions): Gateway {
   });
   const sweep = createSweep(stores.all, clock);
   const inFlight = createInFlight();
-  const callers = createCallers(context, { ...cache, ...upstream, ...stores, budgets, inFlight });
+  const callers = createCallers({ ...context, ...upstream, ...stores, pages, budgets, inFlight });
   sampleMetrics(context, { stores, flights, budgets });
 
   const lifecycle = createLifecycle({ clock, budgets, flights, inFlight, closeStore: stores.close });
@@ -149,6 +148,7 @@ export function createGateway(options: GatewayOptions): Gateway {
   const admin = createAdmin(context, {
     stores,
     budgets,
+    pages,
     warm,
     lifecycle,
     reload: () => reload("request"),
@@ -329,79 +329,18 @@ function createCacheStage(
   return { ...stage, refresh };
 }
 
-interface CallersParts extends Pick<Stores, "tiers">, Pick<Upstream, "passThrough"> {
-  readonly cache: Cache;
-  readonly answerAtOnce: AnswerAtOnce;
-  readonly budgets: Budgets;
-  readonly inFlight: InFlight;
-}
-
-/** @returns the callers' server with the pipeline behind it, not yet listening */
-function createCallers(context: Context, parts: CallersParts): Server {
-  const { config, settings, clock, random, observer, parse } = context;
-  const { cache, answerAtOnce, passThrough, tiers, budgets, inFlight } = parts;
-  const { requestId } = random;
-  const { now, after } = clock;
-  const appIds = settings.derive(({ apps }) => new Set(apps.map(({ id }) => id)));
-  const apps = settings.derive(({ apps: all }) => new Map(all.map((app) => [app.id, app])));
-  const respond = createRespond({
-    now,
-    isCompressible,
-    encode: createEncoder(tiers.keepInMemory),
-    share: createShares(budgets, settings, clock),
-  });
-  const refuse = createRefuse(respond, observer);
-  const { appIdHeader } = config.server;
-  const meanings = createMeanings({
-    maxBytes: MEANINGS_BYTES,
-    conceal: parse.conceal,
-    secretsKnown: () => context.keys.known.length,
-  });
-  const start = createPipeline({
-    arrivals: inFlight.tracking(
-      createArrivals({ appIdHeader, apps: appIds, now, requestId, observer }),
-      refuse,
-    ),
-    admit: createAdmit({
-      route: createRouter(config.upstream),
-      known: meanings.find,
-      service: config.upstream.service,
-      head: config.server,
-      maxWaitMs: () => settings.current().budget.maxWaitMs,
-      rightsOf: (app) => apps().get(app) ?? UNLISTED_APP,
-    }),
-    understand: createUnderstand(parse, meanings.remember),
-    cache,
-    answerAtOnce,
-    passThrough,
-    respond,
-    refuse,
-  });
-  return createCallersServer({
-    start,
-    limits: config.server,
-    requestId,
-    after,
-    now,
-    warn: observer.warn,
-  });
-}
-
-/** The memory for the meanings of request targets: room for several thousand of them. */
-const MEANINGS_BYTES = 16 * 1024 * 1024;
-/** The rights of apps that the settings do not list. */
-const UNLISTED_APP = { priority: "interactive", mayForceRefresh: false } as const;
-
 interface AdminParts {
   readonly stores: Stores;
   readonly budgets: Budgets;
+  readonly pages: Pages;
   readonly warm: Warm;
   readonly lifecycle: Lifecycle;
   readonly reload: () => ReturnType<ReturnType<typeof createReload>>;
 }
 
 /** @returns the operators' server, not yet listening */
-function createAdmin(context: Context, { stores, budgets, warm, lifecycle, reload }: AdminParts): Server {
+function createAdmin(context: Context, parts: AdminParts): Server {
+  const { stores, budgets, pages, warm, lifecycle, reload } = parts;
   const { config, settings, clock, random, observer, metrics, parse } = context;
   const { tiers, ledger } = stores;
   const { requestId } = random;
@@ -415,6 +354,7 @@ function createAdmin(context: Context, { stores, budgets, warm, lifecycle, reloa
   }
   return createAdminServer({
     parse,
+    pages,
     observer,
     now,
     after,
@@ -422,6 +362,7 @@ function createAdmin(context: Context, { stores, budgets, warm, lifecycle, reloa
     reload,
     limits: config.server,
     warm: warm.states,
+    documents: { callers: callersDocument(config), admin: createAdminDocument(build) },
     readiness: lifecycle.readiness,
     renderMetrics: metrics.render,
     route: createRouter(config.upstream),

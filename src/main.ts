@@ -7,11 +7,12 @@ import { createLogger, type Logger } from "./telemetry/log.ts";
 import { systemClock } from "./process/clock.ts";
 import { checkWarmList } from "./warm-list.ts";
 import { ConfigError } from "./config/config.ts";
-import { processEnvironment } from "./config/env.ts";
+import { type Environment, processEnvironment } from "./config/env.ts";
 import { systemRandom } from "./process/random.ts";
 import { createPrivateKeys } from "./config/private-key.ts";
 import { secretsIn } from "./config/secret.ts";
 import { readSettings } from "./config/load.ts";
+import { describePortInUse, gatewayPorts } from "./process/port-in-use.ts";
 import { describeError, onReloadSignal, onStopSignal, onUncaughtError } from "./process/events.ts";
 
 /** How long writing the last log lines may take. */
@@ -21,8 +22,8 @@ const FLUSH_MS = 1_000;
  * Runs the gateway until SIGTERM or SIGINT. A second signal ends it at once. The exit code is 0 after an orderly stop, and 1
  * if the gateway cannot start, if an error was not caught, or if stopping took too long.
  */
-export async function main(): Promise<void> {
-  const source = readSettings(processEnvironment(), checkWarmList);
+export async function main(env: Environment = processEnvironment()): Promise<void> {
+  const source = readSettings(env, checkWarmList);
   if (source === undefined) return;
   const { config } = source.first;
   const keys = createPrivateKeys(config.upstream.privateKey, secretsIn(config));
@@ -37,8 +38,10 @@ export async function main(): Promise<void> {
     const { callers, admin } = await gateway.start();
     log.info({ callers: callers.url, admin: admin.url, node: process.version }, "property-gateway listens");
   } catch (error) {
-    // A mistake in the settings is not logged but printed, one line per mistake.
-    if (error instanceof ConfigError) process.stderr.write(`${error.message}\n`);
+    // What an operator can correct is not logged but printed, one line per mistake.
+    const told =
+      error instanceof ConfigError ? error.message : describePortInUse(error, gatewayPorts(config));
+    if (told !== undefined) process.stderr.write(`${told}\n`);
     else log.fatal({ error: describeError(error) }, what);
     if (gateway !== undefined) await stop(gateway, log);
     return await exit(1);

@@ -6,6 +6,7 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import type { AnswerAtOnce, Cache } from "./cache/cache.ts";
 import type { Admit } from "./http/admit.ts";
 import type { Arrival, Arrivals } from "./http/arrive.ts";
+import type { ServeDocument } from "./http/document.ts";
 import type { Refuse, Respond } from "./http/respond.ts";
 import type { Rest, Start } from "./http/http-server.ts";
 import type { Understand } from "./http/understand.ts";
@@ -15,6 +16,8 @@ import type { PassThrough } from "./upstream/pass-through.ts";
 
 export interface Stages {
   readonly arrivals: Arrivals;
+  /** Answers requests for the OpenAPI document. They go no further. */
+  readonly serveDocument: ServeDocument;
   readonly admit: Admit;
   readonly understand: Understand;
   /** Looks up and stores. On a miss: one flight per question [ one permit, signature and fetch per attempt ]. */
@@ -31,9 +34,11 @@ export interface Stages {
  * the store or the upstream.
  */
 export function createPipeline(stages: Stages): Start {
-  const { arrivals, admit, understand, answerAtOnce, cache, passThrough, respond, refuse } = stages;
+  const { arrivals, serveDocument, admit, understand, answerAtOnce, cache, passThrough, respond, refuse } =
+    stages;
 
   function begin(arrival: Arrival, message: IncomingMessage, response: ServerResponse): Rest | undefined {
+    if (serveDocument(arrival, message, response)) return undefined;
     const request = admit(arrival, message);
     const question = understand(request);
     arrival.query = question.canonicalQuery;

@@ -233,7 +233,14 @@ export interface Answer {
   readonly forwardedStatus?: number | undefined;
   /** Why it is not newer. A problem's code means that the caller would otherwise have got that problem. */
   readonly note: ServeNote | undefined;
+  /** Under which key memory keeps it, where that is not the question's own. */
+  readonly keptAs?: string;
+  /** Why it cost no upstream call, where that is not because it was held itself. */
+  readonly saved?: PageSaving;
 }
+
+/** `folded`: the page was cut from a block that was held; `past_end`: a block that was held says that there is nothing. */
+export type PageSaving = "folded" | "past_end";
 
 /** A request that waits for an upstream call: its app, deadline and priority, and whether the caller hung up. */
 export interface Waiter extends Pick<GatewayRequest, "app" | "deadlineAt" | "priority"> {
@@ -433,7 +440,13 @@ export interface RequestRecord {
   readonly problem: string | undefined;
   readonly durationMs: number;
   readonly bytes: number;
+  /** Where a page cost no upstream call because of its block. */
+  readonly saved?: PageSaving | undefined;
 }
+
+/** What a check of a page that was cut from a block found; `unknown`: it could not be made. */
+export const PAGE_CHECKS = ["agreed", "differed", "unknown"] as const;
+export type PageCheck = (typeof PAGE_CHECKS)[number];
 
 /** The result of fetching an answer that was cached already. */
 export const CHANGES = ["changed", "unchanged", "not-modified"] as const;

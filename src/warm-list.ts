@@ -32,7 +32,7 @@ export function createReadWarmItems(readFile: (path: string) => string): ReadWar
   return function readWarmItems({ warm, apps, upstream, query }) {
     if (warm?.file === undefined) return { items: [], problems: [] };
     const { urls, problems } = readWarmList(warm.file === "" ? null : warm.file, readFile);
-    const known = apps?.map((app): string | undefined => app?.id);
+    const known = apps?.listed?.map((app): string | undefined => app?.id);
     const isApp = (id: string): boolean =>
       id === OTHER_APP || known === undefined || known.includes(undefined) || known.includes(id);
     const understand = createUnderstandUrl(upstream, query);

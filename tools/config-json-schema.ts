@@ -57,17 +57,18 @@ function allowLeavingOut(schema: JsonSchema): void {
   for (const part of Object.values(schema.properties ?? {})) allowLeavingOut(part);
 }
 
-/** Where there is a duration for each kind of answer, one for all may stand in their place. */
+/** One value may stand for a section: one duration for all kinds of answers, and a plain list for `listed`. */
 function allowOneForAll(schema: JsonSchema): void {
   for (const [name, part] of Object.entries(schema.properties ?? {})) {
-    const parts = Object.values(part.properties ?? {});
-    const [one] = parts;
-    const areDurations = parts.every(({ pattern }) => pattern === DURATION_PATTERN.source);
-    if (one !== undefined && areDurations)
-      schema.properties = {
-        ...schema.properties,
-        [name]: { anyOf: [{ ...one, description: part.description ?? "" }, part] },
-      };
-    else allowOneForAll(part);
+    const one = oneForAll(part);
+    if (one === undefined) allowOneForAll(part);
+    else schema.properties = { ...schema.properties, [name]: { anyOf: [one, part] } };
   }
+}
+
+function oneForAll({ properties = {}, description = "" }: JsonSchema): JsonSchema | undefined {
+  if (properties["listed"]) return { ...properties["listed"] };
+  const parts = Object.values(properties);
+  const areDurations = parts.every(({ pattern }) => pattern === DURATION_PATTERN.source);
+  return parts[0] && areDurations ? { ...parts[0], description } : undefined;
 }

@@ -8,12 +8,15 @@ import type { Inspect, Inspection } from "../cache/inspect.ts";
 import { OTHER_APP, type PredictedWait } from "../types.ts";
 import { readOnly } from "./guard.ts";
 import {
+  type AdminParameter,
   askedFor,
+  FORMAT_PARAMETER,
   formatOf,
   optionalParameter,
   parameter,
   parametersOf,
   type Understanding,
+  URL_PARAMETER,
 } from "./parameters.ts";
 
 export interface AdminBudgetOptions extends Understanding {
@@ -26,6 +29,12 @@ export interface AdminBudgetOptions extends Understanding {
   readonly apps: () => ReadonlySet<string>;
 }
 
+export const QUOTE_PARAMETERS: readonly AdminParameter[] = [
+  URL_PARAMETER,
+  { name: "app", meaning: "The app that would ask; other where it is not listed", example: "web" },
+  FORMAT_PARAMETER,
+];
+
 export function createAdminBudget(options: AdminBudgetOptions): Router {
   const router = express.Router();
   router
@@ -35,13 +44,15 @@ export function createAdminBudget(options: AdminBudgetOptions): Router {
   router
     .route("/quote")
     .get(async (request, response) => {
-      parametersOf(request, ["url", "app", "format"]);
-      const { canonicalQuery, key, query } = askedFor(parameter(request, "url"), formatOf(request), options);
+      parametersOf(request, QUOTE_PARAMETERS);
+      const format = formatOf(request);
+      const asked = askedFor(parameter(request, "url"), format, options);
+      const { query, key } = await options.pages.sourceOf(asked, format);
       const named = optionalParameter(request, "app");
       const app = named !== undefined && options.apps().has(named) ? named : OTHER_APP;
       const inspection = await options.inspect(query, key);
       const expectation = options.expect(app, query.resource);
-      response.json({ query: canonicalQuery, app, ...quoteOf(inspection, expectation) });
+      response.json({ query: asked.canonicalQuery, app, ...quoteOf(inspection, expectation) });
     })
     .all(readOnly);
   return router;

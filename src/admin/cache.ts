@@ -8,7 +8,16 @@ import { NAMESPACE } from "../query/key.ts";
 import type { Inspect } from "../cache/inspect.ts";
 import type { PurgeScope } from "../cache/store/purges.ts";
 import { postOnly, readOnly } from "./guard.ts";
-import { askedFor, formatOf, mistake, parameter, parametersOf, type Understanding } from "./parameters.ts";
+import {
+  askedFor,
+  FORMAT_PARAMETER,
+  formatOf,
+  mistake,
+  parameter,
+  parametersOf,
+  type Understanding,
+  URL_PARAMETER,
+} from "./parameters.ts";
 
 export interface AdminCacheOptions extends Understanding {
   readonly inspect: Inspect;
@@ -18,14 +27,19 @@ export interface AdminCacheOptions extends Understanding {
   readonly purge: (scope: PurgeScope, hard: boolean) => Promise<{ readonly epoch: number }>;
 }
 
+export const ENTRY_PARAMETERS = [URL_PARAMETER, FORMAT_PARAMETER];
+
 export function createAdminCache(options: AdminCacheOptions): Router {
   const router = express.Router();
   router
     .route("/cache/entry")
     .get(async (request, response) => {
-      parametersOf(request, ["url", "format"]);
-      const { canonicalQuery, key, query } = askedFor(parameter(request, "url"), formatOf(request), options);
-      response.json({ query: canonicalQuery, ...(await options.inspect(query, key)) });
+      parametersOf(request, ENTRY_PARAMETERS);
+      const format = formatOf(request);
+      const asked = askedFor(parameter(request, "url"), format, options);
+      const { query, key, canonicalQuery } = await options.pages.sourceOf(asked, format);
+      const cutFrom = key === asked.key ? {} : { cutFrom: canonicalQuery };
+      response.json({ query: asked.canonicalQuery, ...cutFrom, ...(await options.inspect(query, key)) });
     })
     .all(readOnly);
   router
@@ -48,14 +62,41 @@ async function purge(request: Request, response: Response, options: AdminCacheOp
   if (typeof hard !== "boolean") throw mistake('"hard" must be true or false.');
   const [scope, ...others] = scopesIn(body, options);
   if (scope === undefined || others.length > 0) throw mistake(ONE_SCOPE);
+  // A page is cut from its block: purged alone, it would be cut from the same block again.
+  for (const key of blockKeysIn(body, options)) await options.purge({ kind: "key", key }, hard);
   const { epoch } = await options.purge(scope, hard);
   response.json({ purged: scope, hard, epoch });
 }
 
-const NAMES = ["url", "format", "key", "resource", "tag", "all", "hard"];
 const RESOURCES: readonly string[] = [...SEARCH_RESOURCES, "images"];
+const TAG = /^(area|record):\d+$/;
+
+/** The members of a purge's body as JSON Schemas. It names exactly one of url, key, resource, tag and all. */
+export const PURGE_PROPERTIES = {
+  url: { type: "string", description: "A URL or path on the callers' port.", examples: ["/areas?q=Nacka"] },
+  format: { type: "string", description: "With url: v2 for the answer frozen to version 2." },
+  key: { type: "string", description: "The key of an answer, as /cache/entry shows it." },
+  resource: { type: "string", description: "All answers of a resource.", enum: RESOURCES },
+  tag: { type: "string", description: "All answers about an area or a record.", pattern: TAG.source },
+  all: { type: "boolean", description: "true: all answers." },
+  hard: { type: "boolean", description: "true: they are never served again, not even as stale answers." },
+} as const;
+
+const NAMES = Object.keys(PURGE_PROPERTIES);
 /** The part of an answer's key behind the namespace (src/query/key.ts). */
 const ANSWER = /^\{(?:json|v2|jpeg):.+\}$/;
+
+/** The blocks of the page that a body names by its URL. */
+function blockKeysIn(body: object, options: AdminCacheOptions): readonly string[] {
+  const url: unknown = Reflect.get(body, "url");
+  if (typeof url !== "string") return [];
+  const format = formatIn(body);
+  return options.pages.blockKeysOf(askedFor(url, format, options), format);
+}
+
+function formatIn(body: object): "json" | "v2" {
+  return Reflect.get(body, "format") === "v2" ? "v2" : "json";
+}
 
 /** @returns every scope that the body names. A valid body names exactly one. */
 function scopesIn(body: object, options: AdminCacheOptions): PurgeScope[] {
@@ -72,7 +113,7 @@ function scopesIn(body: object, options: AdminCacheOptions): PurgeScope[] {
   const scopes: PurgeScope[] = [];
   const [url, key, resource, tag] = [text("url"), text("key"), text("resource"), text("tag")];
   if (url !== undefined) {
-    scopes.push({ kind: "key", key: askedFor(url, text("format") === "v2" ? "v2" : "json", options).key });
+    scopes.push({ kind: "key", key: askedFor(url, formatIn(body), options).key });
   }
   if (key !== undefined) scopes.push({ kind: "key", key: ownKey(key) });
   if (resource !== undefined) {
@@ -80,7 +121,7 @@ function scopesIn(body: object, options: AdminCacheOptions): PurgeScope[] {
     scopes.push({ kind: "resource", resource });
   }
   if (tag !== undefined) {
-    if (!/^(area|record):\d+$/.test(tag))
+    if (!TAG.test(tag))
       throw mistake('"tag" must be an area or a record with its number: area:76, record:123.');
     scopes.push({ kind: "tag", tag });
   }

@@ -6,6 +6,7 @@ import type { Request } from "express";
 import { Problem } from "../errors.ts";
 import { meaningOf } from "../http/understand.ts";
 import type { Format } from "../interface/media-types.ts";
+import type { Pages } from "../pages/pages.ts";
 import type { ParseOptions } from "../query/parse.ts";
 import type { Query } from "../query/query.ts";
 import type { Route } from "../query/route.ts";
@@ -16,12 +17,38 @@ export function mistake(detail: string): Problem {
   return new Problem("invalid-admin-request", { detail });
 }
 
+/** A query parameter of the admin port. The OpenAPI document shows what the handlers validate. */
+export interface AdminParameter {
+  readonly name: string;
+  readonly meaning: string;
+  readonly example: string;
+  readonly required?: true;
+  readonly values?: readonly string[];
+}
+
+/** Parameters that several paths take. */
+export const URL_PARAMETER: AdminParameter = {
+  name: "url",
+  meaning: "URL or path on the callers' port, percent-encoded as a whole",
+  example: "/listings?areaId=76",
+  required: true,
+};
+export const FORMAT_PARAMETER: AdminParameter = {
+  name: "format",
+  meaning: "v2 asks about the answer frozen to version 2, which is cached apart",
+  example: "v2",
+};
+
 /**
  * Reads all parameters of a request.
  * @throws {Problem} `invalid-admin-request` if one is unknown or repeated. If it were ignored, the operator would believe
  *   that it works.
  */
-export function parametersOf({ url }: Request, names: readonly string[]): ReadonlyMap<string, string> {
+export function parametersOf(
+  { url }: Request,
+  allowed: readonly AdminParameter[],
+): ReadonlyMap<string, string> {
+  const names = allowed.map(({ name }) => name);
   const parameters = new Map<string, string>();
   for (const [name, value] of new URL(url, "http://admin").searchParams) {
     if (!names.includes(name)) {
@@ -58,6 +85,8 @@ export function formatOf(request: Request): "json" | "v2" {
 export interface Understanding {
   readonly route: (path: string) => Route;
   readonly parse: ParseOptions;
+  /** Which blocks an answer is cut from. */
+  readonly pages: Pick<Pages, "sourceOf" | "blockKeysOf">;
 }
 
 /**

@@ -14,6 +14,7 @@ import { problemResponse } from "../http/problem-response.ts";
 import { checkHead } from "../http/request-validation.ts";
 import { type AdminBudgetOptions, createAdminBudget } from "./budget.ts";
 import { createAdminCache, type AdminCacheOptions } from "./cache.ts";
+import { type AdminDocuments, createDocsPage, createOpenApi } from "./docs.ts";
 import { type AdminGuardOptions, createPageGuard, createTokenGuard, readOnly } from "./guard.ts";
 import { mistake } from "./parameters.ts";
 import { type AdminReloadOptions, createAdminReload } from "./reload.ts";
@@ -26,6 +27,7 @@ export interface AdminOptions
   readonly renderMetrics: () => Promise<{ contentType: string; text: string }>;
   /** Whether requests can be served: not yet, yes, or no more because the process stops. */
   readonly readiness: () => Readiness;
+  readonly documents: AdminDocuments;
   readonly requestId: () => string;
   readonly observer: Observer;
   /** The limits of the callers' server. URLs may be longer here, because one can contain a caller's URL, encoded. */
@@ -42,7 +44,7 @@ const UNKNOWN = {
   detail: "This is the admin port. The callers' paths are on another port.",
   remedy:
     "Use GET /metrics, /livez, /readyz, /budget, /usage?from=…&to=…&by=…, /quote?url=…, /cache/entry?url=…, " +
-    "/cache/warm, or POST /cache/purge, /config/reload.",
+    "/cache/warm, /openapi.json, /docs, or POST /cache/purge, /config/reload.",
 } as const;
 
 /** The length of a percent-encoded byte, and room for the rest of the admin URL. */
@@ -68,9 +70,11 @@ export function createAdminServer(options: AdminOptions): Server {
   });
   app.use(createHealth(options));
   app.use(createPageGuard(options.ownMachineOnly));
+  app.use(createDocsPage());
   if (options.openMetrics) app.use(createMetrics(options));
   app.use(createTokenGuard({ ...options, warn: observer.warn }));
   app.use(createMetrics(options));
+  app.use(createOpenApi(options.documents));
   app.use(createAdminCache(options));
   app.use(createAdminBudget(options));
   app.use(createAdminUsage(options));

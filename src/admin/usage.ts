@@ -6,7 +6,7 @@ import express, { type Request, type Router } from "express";
 import { SEND_COUNTS, type SendCounts, USAGE_GROUPINGS, type UsageQuery } from "../usage/usage.ts";
 import type { UsageReport } from "../usage/usage-report.ts";
 import { readOnly } from "./guard.ts";
-import { INSTANT_FORMS, mistake, parametersOf, parseInstant } from "./parameters.ts";
+import { INSTANT_FORMS, type AdminParameter, mistake, parametersOf, parseInstant } from "./parameters.ts";
 
 export interface AdminUsageOptions {
   /** Rejects with `StoreUnavailable` if the ledger cannot be read. */
@@ -22,7 +22,7 @@ export function createAdminUsage(options: AdminUsageOptions): Router {
   router
     .route("/usage")
     .get(async (request, response) => {
-      const parameters = parametersOf(request, PARAMETERS);
+      const parameters = parametersOf(request, USAGE_PARAMETERS);
       const query = queryIn(parameters, options.now());
       const asCsv = wantsCsv(request, parameters.get("format"));
       const report = await options.usage(query);
@@ -38,7 +38,18 @@ export function createAdminUsage(options: AdminUsageOptions): Router {
   return router;
 }
 
-const PARAMETERS = ["from", "to", "by", "format"];
+const FORMATS = ["json", "csv"];
+
+export const USAGE_PARAMETERS: readonly AdminParameter[] = [
+  {
+    name: "from",
+    meaning: `Begin of the period: ${INSTANT_FORMS}; a day before its end where absent`,
+    example: "-7d",
+  },
+  { name: "to", meaning: "End of the period, which is not in it; now where absent", example: "-1h" },
+  { name: "by", meaning: "What the rows are; app where absent", example: "app", values: USAGE_GROUPINGS },
+  { name: "format", meaning: "Wins over Accept", example: "csv", values: FORMATS },
+];
 
 function queryIn(parameters: ReadonlyMap<string, string>, now: number): UsageQuery {
   const instant = (name: string): number | undefined => {
@@ -60,7 +71,7 @@ function queryIn(parameters: ReadonlyMap<string, string>, now: number): UsageQue
 /** The parameter wins over the `Accept` header, because a browser cannot set the header. */
 function wantsCsv(request: Request, format: string | undefined): boolean {
   if (format === undefined) return request.accepts(["application/json", "text/csv"]) === "text/csv";
-  if (format !== "json" && format !== "csv") throw mistake("The parameter format must be json or csv.");
+  if (!FORMATS.includes(format)) throw mistake("The parameter format must be json or csv.");
   return format === "csv";
 }
 

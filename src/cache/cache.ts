@@ -30,8 +30,8 @@ export interface CacheOptions {
 export type Cache = (question: Question) => Promise<Answer>;
 
 /**
- * @returns the answer, if memory has it and the rules allow it to be served. `undefined`: nothing has happened yet, and
- *   the cache is to be asked in the ordinary way
+ * @returns the answer, if memory has it and the rules allow it to be served. `undefined`: ask the
+ *   cache in the ordinary way
  */
 export type AnswerAtOnce = (question: Question) => Answer | undefined;
 

@@ -44,6 +44,8 @@ export interface Warm {
 export interface WarmOptions {
   readonly items: readonly WarmItem[];
   readonly tiers: Pick<Tiers, "lookup">;
+  /** The question whose answer an item's is made from: itself, or the block that its page is cut from. */
+  readonly sourceOf: (question: Question) => Promise<Question>;
   readonly refresh: Refresh;
   readonly rules: () => CacheRules;
   readonly clock: Clock;
@@ -125,9 +127,9 @@ export function createWarm(options: WarmOptions): Warm {
 
 /** @returns a function that fetches an item if it is due, and schedules its next check */
 function createAttend(options: WarmOptions): (item: Scheduled) => Promise<void> {
-  const { tiers, refresh, rules, clock, random, observer } = options;
+  const { tiers, sourceOf, refresh, rules, clock, random, observer } = options;
   return async function attend(item: Scheduled): Promise<void> {
-    const { question } = item;
+    const question = await sourceOf(item.question);
     const found = await tiers.lookup(question.key);
     const dueAt =
       found === undefined || found.isPurged

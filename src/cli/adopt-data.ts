@@ -1,34 +1,44 @@
-import { readSettings } from "../config/load.ts";
-import { identityOf } from "../identity.ts";
-import { systemClock } from "../process/clock.ts";
-import { openDatabase } from "../sqlite/database.ts";
-import { LAYOUT } from "../sqlite/layout.ts";
-import { adopt } from "../sqlite/owner.ts";
+import type { Command } from "commander";
+
+import { CommandFailure } from "./exit.ts";
+import { addSettingOptions, environmentWith, type SettingOptions } from "./settings-options.ts";
 
 /**
- * `npm run adopt-data`: makes DATA_DIR the data of the account in the settings, whoever it belonged to. The calls in its
- * ledger go on counting against the budget; its cached answers are dropped. Exit code 1 if it cannot be done.
+ * `adopt-data`: makes DATA_DIR the data of the account in the settings, whoever it belonged to. The calls in its ledger go
+ * on counting against the budget; its cached answers are dropped. Exit code 1 if it cannot be done.
  */
-export async function main(): Promise<void> {
-  const config = readSettings()?.first.config;
+export function addAdoptData(program: Command): void {
+  const command = program
+    .command("adopt-data")
+    .description("make DATA_DIR the data of the account in the settings")
+    .action(adoptData);
+  addSettingOptions(command, ["config"]);
+}
+
+async function adoptData(options: SettingOptions): Promise<void> {
+  const { readSettings } = await import("../config/load.ts");
+  const config = readSettings(environmentWith(options))?.first.config;
   if (config === undefined) return;
   const { dataDir } = config;
-  if (dataDir === null) return fail("DATA_DIR is not set.");
+  if (dataDir === null) throw new CommandFailure("DATA_DIR is not set.");
+  const { identityOf } = await import("../identity.ts");
+  const { systemClock } = await import("../process/clock.ts");
+  const { openDatabase } = await import("../sqlite/database.ts");
+  const { LAYOUT } = await import("../sqlite/layout.ts");
+  const { adopt } = await import("../sqlite/owner.ts");
   const warn = (message: string): void => void process.stderr.write(`${message}\n`);
+  const failure = (error: unknown): CommandFailure =>
+    new CommandFailure(`${dataDir}: ${error instanceof Error ? error.message : String(error)}`);
+  let database: ReturnType<typeof openDatabase>;
   try {
-    const database = openDatabase({ directory: dataDir, layout: LAYOUT, now: systemClock.now(), warn });
-    if (database === undefined) return fail(`The data in ${dataDir} cannot be opened.`);
-    adopt(database, identityOf(config.upstream));
-    database.close();
+    database = openDatabase({ directory: dataDir, layout: LAYOUT, now: systemClock.now(), warn });
+    if (database !== undefined) adopt(database, identityOf(config.upstream));
+    database?.close();
   } catch (error) {
-    return fail(`${dataDir}: ${error instanceof Error ? error.message : String(error)}`);
+    throw failure(error);
   }
+  if (database === undefined) throw new CommandFailure(`The data in ${dataDir} cannot be opened.`);
   process.stdout.write(
     `${dataDir} now belongs to the account in the settings. Cached answers were dropped.\n`,
   );
-}
-
-function fail(message: string): void {
-  process.stderr.write(`${message}\n`);
-  process.exitCode = 1;
 }

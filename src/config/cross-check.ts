@@ -2,7 +2,7 @@
  * Checks settings against one another.
  */
 import type { ReadableSettings } from "./schema.ts";
-import type { SettingPath } from "./sources.ts";
+import type { SettingPath, SettingSources } from "./sources.ts";
 import { formatDuration } from "./units.ts";
 
 /** Settings that are valid alone and wrong together. */
@@ -13,13 +13,12 @@ export interface Conflict {
 }
 
 /** Checks settings against one another; those that could not be read are left out. */
-export function crossCheck(settings: ReadableSettings): Conflict[] {
+export function crossCheck(settings: ReadableSettings, sources: SettingSources): Conflict[] {
   return [
     ...portConflict(settings),
     ...timeoutConflict(settings),
     ...redisConflicts(settings),
-    ...repeatedApps(settings),
-    ...shareConflict(settings),
+    ...repeatedApps(settings, sources),
     ...retentionConflicts(settings),
     ...lifetimeConflicts(settings),
   ];
@@ -59,28 +58,15 @@ function redisConflicts({ redis }: ReadableSettings): Conflict[] {
   return [];
 }
 
-function repeatedApps({ apps }: ReadableSettings): Conflict[] {
-  const ids = (apps ?? []).map((app) => app?.id);
+function repeatedApps({ apps }: ReadableSettings, sources: SettingSources): Conflict[] {
+  const ids = (apps?.listed ?? []).map((app) => app?.id);
   return ids.flatMap((id, index): Conflict[] => {
     const first = ids.indexOf(id);
     if (id === undefined || first === index) return [];
-    const explanation = `${JSON.stringify(id)} is the id of apps[${first}] already; expected each id once`;
-    return [{ paths: [["apps", index, "id"]], explanation }];
+    const other = sources.pathOf(["apps", "listed", first]);
+    const explanation = `${JSON.stringify(id)} is the id of ${other} already; expected each id once`;
+    return [{ paths: [["apps", "listed", index, "id"]], explanation }];
   });
-}
-
-/** The floating-point error of sums such as ten times 0.1. */
-const ROUNDING = 1e-9;
-
-/** Without Redis, replicas do not see each other's requests. So all shares together must not exceed the budget. */
-function shareConflict({ budget }: ReadableSettings): Conflict[] {
-  const { degradedShare, replicas } = budget ?? {};
-  if (typeof degradedShare !== "number" || replicas === undefined) return [];
-  if (degradedShare * replicas <= 1 + ROUNDING) return [];
-  const explanation =
-    `${degradedShare} of each window for each of ${replicas} replicas is more than there is, and without Redis ` +
-    "none sees what the others send; expected at most 1 in all, or no degradedShare, for equal parts";
-  return conflict(["budget.degradedShare", "budget.replicas"], explanation);
 }
 
 /** The ledger must remember each request for as long as a window counts it. */

@@ -72,7 +72,7 @@ export function createLiveSettings(
         return { kind: "invalid", problems: [...examined.problems, ...also.problems] };
       const changes = changesBetween(inForce, next);
       const problems = [
-        ...changes.filter(({ path }) => !isReloadable(path)).map(describeChange),
+        ...changesBetween(inForce, next, NEED_RESTART).map(describeChange),
         ...restartFor(current(), next.config),
       ];
       if (problems.length > 0) return { kind: "restart-needed", problems };
@@ -93,11 +93,17 @@ export interface SettingChange {
   readonly to?: string;
 }
 
+const NEED_RESTART = SETTINGS.filter(({ reloadable = false }) => !reloadable);
+
 /** @returns every setting with another value; `60m` and `1h` are the same value */
-export function changesBetween(before: UsableSettings, after: UsableSettings): SettingChange[] {
-  return SETTINGS.flatMap((setting): SettingChange[] => {
+export function changesBetween(
+  before: UsableSettings,
+  after: UsableSettings,
+  among: readonly Setting[] = SETTINGS,
+): SettingChange[] {
+  return among.flatMap((setting): SettingChange[] => {
     const { name, path } = setting;
-    if (name === "apps") return appChanges(before.settings.apps, after.settings.apps);
+    if (name === "apps.listed") return appChanges(before.settings.apps.listed, after.settings.apps.listed);
     if (isSame(before, after, setting)) return [];
     if (isSecret(setting)) return [{ path: name }];
     return [
@@ -111,7 +117,7 @@ export function describeChange({ path, from, to }: SettingChange): string {
   return from === undefined || to === undefined ? `${path}: changed` : `${path}: ${from} → ${to}`;
 }
 
-type App = Settings["apps"][number];
+type App = Settings["apps"]["listed"][number];
 
 /** An app is the same app wherever in the list it stands. */
 function appChanges(before: readonly App[], after: readonly App[]): SettingChange[] {
@@ -138,11 +144,4 @@ function isSame(before: UsableSettings, after: UsableSettings, setting: Setting)
 function show(value: unknown): string {
   if (typeof value === "string") return describeValue(value).slice(1, -1);
   return typeof value === "object" && value !== null ? JSON.stringify(value) : describeValue(value);
-}
-
-/** @returns whether a setting, or the setting that a path is part of, can change without a restart */
-export function isReloadable(path: string): boolean {
-  return SETTINGS.some(
-    ({ name, reloadable }) => reloadable === true && (path === name || path.startsWith(`${name}.`)),
-  );
 }

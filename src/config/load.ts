@@ -71,7 +71,7 @@ export function examineConfig({ env, readFile }: ConfigInput): ExaminedConfig {
       .filter((fault) => mayBeMissing || fault.kind !== "missing")
       .map((fault) => describeFault(fault, sources)),
     ...resolved.problems,
-    ...crossCheck(settings).map((conflict) => describeConflict(conflict, sources)),
+    ...crossCheck(settings, sources).map((conflict) => describeConflict(conflict, sources)),
   ].map((line) => maskSecrets(line, sources.merged));
   const examined = {
     problems: lines,

@@ -17,7 +17,7 @@ const LONGEST_FOUND = 80;
 
 /** @returns one line: where the setting is, which one it is, what was found, what was expected */
 export function describeFault(fault: SettingFault, sources: SettingSources): string {
-  const name = formatPath(fault.path);
+  const name = sources.pathOf(fault.path);
   const at = `${sources.nameOf(fault.path)}: ${name}`;
   switch (fault.kind) {
     case "missing": {
@@ -26,7 +26,7 @@ export function describeFault(fault: SettingFault, sources: SettingSources): str
       return `${name} is missing: set ${variable}, or ${name} in the configuration file; expected ${fault.expected}`;
     }
     case "unknown":
-      return `${at}: unknown setting; ${hint(fault)}`;
+      return `${at}: unknown setting; ${hint(fault, sources)}`;
     case "wrong": {
       const found = fault.meta.secret ? SECRET_TEXT : describeValue(fault.value);
       return `${at}: found ${found}; expected ${fault.meta.expected}`;
@@ -34,9 +34,12 @@ export function describeFault(fault: SettingFault, sources: SettingSources): str
   }
 }
 
-function hint({ path, siblings }: Extract<SettingFault, { kind: "unknown" }>): string {
+function hint(
+  { path, siblings }: Extract<SettingFault, { kind: "unknown" }>,
+  sources: SettingSources,
+): string {
   const key = String(path.at(-1));
-  const section = formatPath(path.slice(0, -1));
+  const section = sources.pathOf(path.slice(0, -1));
   const near = nearest(key, siblings);
   if (near) return `did you mean ${section === "" ? near : `${section}.${near}`}?`;
   const elsewhere = SETTINGS.filter((setting) => setting.path.at(-1) === key).map(({ name }) => name);
@@ -46,7 +49,7 @@ function hint({ path, siblings }: Extract<SettingFault, { kind: "unknown" }>): s
 
 /** @returns one line that names all settings of a conflict */
 export function describeConflict({ paths, explanation }: Conflict, sources: SettingSources): string {
-  const places = paths.map((path) => `${sources.nameOf(path)}: ${formatPath(path)}`);
+  const places = paths.map((path) => `${sources.nameOf(path)}: ${sources.pathOf(path)}`);
   return `${places.join(", ")}: ${explanation}`;
 }
 
@@ -90,13 +93,13 @@ export function report({ defaultFile, overlay, assignments }: ExaminedConfig): s
   return lines;
 }
 
-/** @returns each setting that is written, or the section where one value sets all its settings */
+/** @returns each setting that is written, or the section where one value or a list stands for its settings */
 function writtenIn(settings: unknown): SettingPath[] {
   const written = new Map<string, SettingPath>();
   for (const { path } of SETTINGS) {
     const section = path.slice(0, -1);
-    const isForAll = section.length > 0 && typeof valueAt(settings, section) === "string";
-    const at = isForAll ? section : path;
+    const value = section.length > 0 ? valueAt(settings, section) : undefined;
+    const at = typeof value === "string" || Array.isArray(value) ? section : path;
     if (hasPath(settings, at)) written.set(formatPath(at), at);
   }
   return [...written.values()];

@@ -6,6 +6,7 @@ import * as z from "zod";
 
 import { apps, budget, ledger } from "./schema/budget.ts";
 import { cache, warm } from "./schema/cache.ts";
+import { pages } from "./schema/pages.ts";
 import { admin, server } from "./schema/server.ts";
 import { query, upstream } from "./schema/upstream.ts";
 import { defaultsOf, type Named, optional, setting, type Setting, settingsOf } from "./setting.ts";
@@ -68,6 +69,7 @@ export const settingsSchema = z.strictObject({
   apps,
   cache,
   warm,
+  pages,
   budget,
   ledger,
   redis,
@@ -92,6 +94,14 @@ export const settingsSchema = z.strictObject({
       reloadable: true,
       description:
         "Of this many cache hits, the log contains one. The metrics count all of them, and the log contains all other requests.",
+    }),
+  }),
+  metrics: z.strictObject({
+    unlistedApps: setting(integer(0, 1_000), {
+      default: 20,
+      description:
+        "How many unlisted apps get a metric label of their own. The first ones keep it for the life of the process; " +
+        'all others have the label "other".',
     }),
   }),
 });

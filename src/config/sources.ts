@@ -57,12 +57,15 @@ export interface SettingSources {
   readonly merged: Readonly<Record<string, unknown>>;
   /** The source of a setting for people: `environment variable PORT`, `gateway.yaml:12`. */
   nameOf(path: SettingPath): string;
+  /** The path as its source writes it: `apps[2].id` where a plain list stands for `apps.listed`. */
+  pathOf(path: SettingPath): string;
 }
 
 /**
  * Merges the sources: the overlay wins over the defaults, and the environment over both. Mappings are merged key by
  * key. Everything else, lists included, is replaced. One duration over a mapping of durations sets each of them:
- * `ttl: 5m` is the lifetime of every kind of answer.
+ * `ttl: 5m` is the lifetime of every kind of answer. A list over a mapping with a list `listed` is that list:
+ * `apps: [...]` means `apps: { listed: [...] }`.
  */
 export function mergeSources(
   defaults: SettingsLayer,
@@ -73,7 +76,21 @@ export function mergeSources(
   const merged = mergeMappings(structuredClone(defaults.settings), overlay?.settings ?? {});
   for (const assignment of assignments) assign(merged, assignment);
   const files = overlay ? [overlay, defaults] : [defaults];
-  return { merged, nameOf: (path) => sourceOf(path, assignments, files) };
+  const asWritten = (path: SettingPath): SettingPath => withoutListed(path, overlay);
+  return {
+    merged,
+    nameOf: (path) => sourceOf(asWritten(path), assignments, files),
+    pathOf: (path) => formatPath(asWritten(path)),
+  };
+}
+
+/** The key of the list for which a plain list may stand in place of the section. */
+const LISTED = "listed";
+
+/** @returns the path without the key `listed` if the overlay has a plain list there */
+function withoutListed(path: SettingPath, overlay: SettingsLayer | undefined): SettingPath {
+  const [section = "", key, ...rest] = path;
+  return key === LISTED && Array.isArray(valueAt(overlay?.settings, [section])) ? [section, ...rest] : path;
 }
 
 function merge(base: unknown, over: unknown): unknown {
@@ -81,6 +98,8 @@ function merge(base: unknown, over: unknown): unknown {
   if (isMapping(base) && over === null) return base;
   if (isMapping(base) && isDuration(over) && Object.values(base).every(isDuration))
     return Object.fromEntries(Object.keys(base).map((key) => [key, over]));
+  if (isMapping(base) && Array.isArray(over) && Array.isArray(base[LISTED]))
+    return { ...base, [LISTED]: over };
   return isMapping(over) ? mergeMappings(isMapping(base) ? base : {}, over) : over;
 }
 

@@ -3,7 +3,7 @@
  */
 import type { IncomingMessage, ServerResponse } from "node:http";
 
-import { OTHER_APP, type Observer, type Outcome, type Tier } from "../types.ts";
+import { OTHER_APP, type Observer, type Outcome, type PageSaving, type Tier } from "../types.ts";
 import type { Resource } from "../interface/resources.ts";
 import { isSent } from "./sent.ts";
 
@@ -25,6 +25,8 @@ export interface Arrival {
   query: string | undefined;
   outcome: Outcome;
   tier: Tier | undefined;
+  /** Where a page cost no upstream call because of its block. */
+  saved?: PageSaving | undefined;
   problem: string | undefined;
   bytes: number;
   /** To be called when the caller has hung up. */
@@ -108,7 +110,7 @@ function recordOf(
   response: ServerResponse,
   now: number,
 ): Parameters<Observer["request"]>[0] {
-  const { id, app, resource, query, outcome, tier, problem, bytes, receivedAt } = arrival;
+  const { id, app, resource, query, outcome, tier, saved, problem, bytes, receivedAt } = arrival;
   return {
     id,
     app,
@@ -121,6 +123,7 @@ function recordOf(
     problem,
     durationMs: now - receivedAt,
     bytes,
+    ...(saved !== undefined && { saved }),
   };
 }
 

@@ -21,6 +21,14 @@ export function rateLimitHeaders(shares: readonly ShareOfWindow[]): RateLimitHea
   };
 }
 
+/** @returns shares as a response tells them that refuses for the budget: nothing may go before its `Retry-After` */
+export function withNothingLeft(
+  shares: readonly ShareOfWindow[],
+  retryAfterSeconds: number,
+): readonly ShareOfWindow[] {
+  return shares.map((share) => ({ ...share, remaining: 0, resetSeconds: retryAfterSeconds }));
+}
+
 /** @returns {@link rateLimitHeaders} with a memory: it renders each array once, which keeps cache hits cheap */
 export function createRateLimitHeaders(): typeof rateLimitHeaders {
   const rendered = new WeakMap<readonly ShareOfWindow[], RateLimitHeaders>();

@@ -4,7 +4,7 @@
  */
 import type { IncomingHttpHeaders, ServerResponse } from "node:http";
 
-import { Problem } from "../errors.ts";
+import { Problem, type ProblemCode } from "../errors.ts";
 import type {
   Answer,
   ContentCoding,
@@ -23,7 +23,7 @@ import type { Query, StreamedQuery } from "../query/query.ts";
 import type { Arrival } from "./arrive.ts";
 import { noneMatchNames } from "./negotiate.ts";
 import { CACHE_NAME, problemResponse } from "./problem-response.ts";
-import { createRateLimitHeaders } from "./rate-limit-headers.ts";
+import { createRateLimitHeaders, withNothingLeft } from "./rate-limit-headers.ts";
 
 export interface RespondOptions {
   readonly now: () => number;
@@ -35,6 +35,8 @@ export interface RespondOptions {
    *   nothing about the budget. The same array means the same share, and is rendered once.
    */
   readonly share: (app: string, resource: Resource) => readonly ShareOfWindow[];
+  /** Seconds until the upstream is asked again, where a circuit leaves it alone. */
+  readonly retryAfterSeconds?: (resource: Resource) => number | undefined;
 }
 
 export interface Respond {
@@ -60,9 +62,9 @@ export function createRespond(options: RespondOptions): Respond {
 
   return {
     async answer(arrival, question, answer, response) {
-      const { key } = question;
+      const { entry, keptAs = question.key } = answer;
       const chosen = choose(question, answer);
-      const body = chosen.isUnchanged ? NOTHING : await options.encode(key, answer.entry, chosen.coding);
+      const body = chosen.isUnchanged ? NOTHING : await options.encode(keptAs, entry, chosen.coding);
       send(arrival, question, answer, response, chosen, body);
     },
 
@@ -89,8 +91,9 @@ export function createRespond(options: RespondOptions): Respond {
       arrival.problem = problem.code;
       arrival.outcome = outcomeOf(problem);
       const forwarded = arrival.outcome !== "refused";
-      const { status, headers, body } = problemResponse(problem, arrival.id, forwarded);
-      setHeaders(response, callerHeaders(arrival));
+      const told = withRetryAfter(problem, arrival.resource, options);
+      const { status, headers, body } = problemResponse(told, arrival.id, forwarded);
+      setHeaders(response, callerHeaders(arrival, problem));
       for (const [name, value] of Object.entries(headers)) response.setHeader(name, value);
       response.statusCode = status;
       arrival.bytes = body.length;
@@ -98,6 +101,24 @@ export function createRespond(options: RespondOptions): Respond {
     },
   };
 }
+
+/** A 502 or 504 says when to come again, if that is known. */
+function withRetryAfter(
+  problem: Problem,
+  resource: Arrival["resource"],
+  { retryAfterSeconds }: RespondOptions,
+): Problem {
+  const { status, details } = problem;
+  if ((status !== 502 && status !== 504) || resource === "none" || details.retryAfterSeconds !== undefined)
+    return problem;
+  const seconds = retryAfterSeconds?.(resource);
+  return seconds === undefined
+    ? problem
+    : new Problem(problem.code, { ...details, retryAfterSeconds: seconds });
+}
+
+/** Refused because the budget, or the app's share of it, is used up. */
+const BUDGET_PROBLEMS: ReadonlySet<ProblemCode> = new Set(["quota-exceeded", "temporary-reduced-capacity"]);
 
 /** Names and values in turn, as `writeHead` takes them. One array is cheaper than a call per header. */
 type Head = string[];
@@ -107,14 +128,19 @@ function setHeaders(response: ServerResponse, head: Head): void {
 }
 
 /** @returns the headers about a request and its app's budget, which every response carries */
-type CallerHeaders = (arrival: Arrival) => Head;
+type CallerHeaders = (arrival: Arrival, problem?: Problem) => Head;
 
 function createCallerHeaders({ share }: RespondOptions): CallerHeaders {
   const rateLimitHeaders = createRateLimitHeaders();
-  return ({ id, app, resource, preferenceApplied }) => {
+  return ({ id, app, resource, preferenceApplied }, problem) => {
     const head = ["X-Request-Id", id];
     if (preferenceApplied !== undefined) head.push("Preference-Applied", preferenceApplied);
-    const headers = resource === "none" ? undefined : rateLimitHeaders(share(app, resource));
+    if (resource === "none") return head;
+    const shares = share(app, resource);
+    const isRefusedFor = problem !== undefined && BUDGET_PROBLEMS.has(problem.code);
+    const headers = rateLimitHeaders(
+      isRefusedFor ? withNothingLeft(shares, problem.details.retryAfterSeconds ?? 1) : shares,
+    );
     if (headers !== undefined) head.push("RateLimit-Policy", headers.policy, "RateLimit", headers.limit);
     return head;
   };
@@ -145,6 +171,7 @@ function createSendAnswer(callerHeaders: CallerHeaders): SendAnswer {
     const { entry } = answer;
     arrival.outcome = answer.outcome;
     arrival.tier = answer.tier;
+    arrival.saved = answer.saved;
     const head = callerHeaders(arrival);
     addEntryHeaders(head, question, answer, coding, now);
     if (isNotModified) {

@@ -46,6 +46,8 @@ export interface Parameter {
   readonly name: string;
   readonly meaning: string;
   readonly shape: Shape;
+  /** A value as a caller writes it. */
+  readonly example: string;
   /** The canonical value that means the same as omitting the parameter. */
   readonly sameAsAbsent?: string;
   /** The parameter is dropped unless this other parameter is given. */
@@ -65,10 +67,11 @@ const year: Shape = { kind: "integer", min: 0, max: 9999 };
 
 /** Location and free text: the first part of both property searches. */
 const place: readonly Parameter[] = [
-  { name: "q", meaning: "Search string", shape: { kind: "text" } },
+  { name: "q", meaning: "Search string", example: "Nacka", shape: { kind: "text" } },
   {
     name: "center",
     meaning: "A coordinate",
+    example: "59.31,18.16",
     shape: {
       kind: "tuple",
       parts: [
@@ -80,6 +83,7 @@ const place: readonly Parameter[] = [
   {
     name: "dim",
     meaning: "Size of a rectangle around `center`, in metres",
+    example: "2000,2000",
     shape: {
       kind: "tuple",
       parts: [
@@ -92,6 +96,7 @@ const place: readonly Parameter[] = [
   {
     name: "bbox",
     meaning: "Rectangular area: south-west corner, then north-east corner",
+    example: "59.2,17.9,59.4,18.3",
     shape: {
       kind: "tuple",
       parts: [
@@ -102,32 +107,34 @@ const place: readonly Parameter[] = [
       ],
     },
   },
-  { name: "areaId", meaning: "Area id, or several", shape: { kind: "idSet" } },
+  { name: "areaId", meaning: "Area id, or several", example: "76", shape: { kind: "idSet" } },
 ];
 
 /** Attributes of a property: the middle part of both property searches. */
 const attributes: readonly Parameter[] = [
-  { name: "minRooms", meaning: "Fewest rooms", shape: decimal },
-  { name: "maxRooms", meaning: "Most rooms", shape: decimal },
-  { name: "maxRent", meaning: "Highest monthly fee", shape: decimal },
-  { name: "minLivingArea", meaning: "Smallest living area", shape: decimal },
-  { name: "maxLivingArea", meaning: "Largest living area", shape: decimal },
-  { name: "minPlotArea", meaning: "Smallest plot area", shape: decimal },
-  { name: "maxPlotArea", meaning: "Largest plot area", shape: decimal },
+  { name: "minRooms", meaning: "Fewest rooms", example: "3", shape: decimal },
+  { name: "maxRooms", meaning: "Most rooms", example: "5", shape: decimal },
+  { name: "maxRent", meaning: "Highest monthly fee", example: "4500", shape: decimal },
+  { name: "minLivingArea", meaning: "Smallest living area", example: "60", shape: decimal },
+  { name: "maxLivingArea", meaning: "Largest living area", example: "120.5", shape: decimal },
+  { name: "minPlotArea", meaning: "Smallest plot area", example: "400", shape: decimal },
+  { name: "maxPlotArea", meaning: "Largest plot area", example: "1200", shape: decimal },
   {
     name: "objectType",
     meaning: "Property type, or several",
+    example: "villa,radhus",
     shape: { kind: "wordSet", words: OBJECT_TYPES },
   },
-  { name: "minConstructionYear", meaning: "Earliest year built", shape: year },
-  { name: "maxConstructionYear", meaning: "Latest year built", shape: year },
-  { name: "minPublished", meaning: "Earliest date the ad was published", shape: date },
-  { name: "maxPublished", meaning: "Latest date the ad was published", shape: date },
+  { name: "minConstructionYear", meaning: "Earliest year built", example: "1960", shape: year },
+  { name: "maxConstructionYear", meaning: "Latest year built", example: "2010", shape: year },
+  { name: "minPublished", meaning: "Earliest date the ad was published", example: "20260101", shape: date },
+  { name: "maxPublished", meaning: "Latest date the ad was published", example: "20261231", shape: date },
 ];
 
 const isNewConstruction: Parameter = {
   name: "isNewConstruction",
   meaning: "`1` shows only new construction; `0` excludes new construction",
+  example: "1",
   shape: onOff,
 };
 
@@ -135,6 +142,7 @@ const isNewConstruction: Parameter = {
 const includeUnset: Parameter = {
   name: "includeUnset",
   meaning: "Whether other filters also include properties lacking the filtered attribute",
+  example: "0",
   shape: onOff,
   sameAsAbsent: "1",
 };
@@ -143,12 +151,14 @@ const includeUnset: Parameter = {
 const limit: Parameter = {
   name: "limit",
   meaning: "Number of results; at most 500",
+  example: "50",
   shape: { kind: "integer", min: 0, max: MAX_LIMIT },
 };
 
 const offset: Parameter = {
   name: "offset",
   meaning: "Start position",
+  example: "50",
   shape: { kind: "integer", min: 0, max: Number.MAX_SAFE_INTEGER },
   sameAsAbsent: "0",
 };
@@ -156,12 +166,18 @@ const offset: Parameter = {
 /** GET /listings (section 4.1). */
 const LISTINGS_PARAMETERS: readonly Parameter[] = [
   ...place,
-  { name: "minListPrice", meaning: "Lowest price", shape: integer },
-  { name: "maxListPrice", meaning: "Highest price", shape: integer },
-  { name: "minListSqmPrice", meaning: "Lowest price per square metre", shape: integer },
-  { name: "maxListSqmPrice", meaning: "Highest price per square metre", shape: integer },
+  { name: "minListPrice", meaning: "Lowest price", example: "2000000", shape: integer },
+  { name: "maxListPrice", meaning: "Highest price", example: "4000000", shape: integer },
+  { name: "minListSqmPrice", meaning: "Lowest price per square metre", example: "20000", shape: integer },
+  { name: "maxListSqmPrice", meaning: "Highest price per square metre", example: "60000", shape: integer },
   ...attributes,
-  { name: "priceDecrease", meaning: "Only ads with a reduced price", shape: onOff, sameAsAbsent: "0" },
+  {
+    name: "priceDecrease",
+    meaning: "Only ads with a reduced price",
+    example: "1",
+    shape: onOff,
+    sameAsAbsent: "0",
+  },
   isNewConstruction,
   includeUnset,
   limit,
@@ -171,13 +187,23 @@ const LISTINGS_PARAMETERS: readonly Parameter[] = [
 /** GET /sold (section 4.2). */
 const SOLD_PARAMETERS: readonly Parameter[] = [
   ...place,
-  { name: "minSoldPrice", meaning: "Lowest sold price", shape: integer },
-  { name: "maxSoldPrice", meaning: "Highest sold price", shape: integer },
-  { name: "minSoldSqmPrice", meaning: "Lowest sold price per square metre", shape: integer },
-  { name: "maxSoldSqmPrice", meaning: "Highest sold price per square metre", shape: integer },
+  { name: "minSoldPrice", meaning: "Lowest sold price", example: "2000000", shape: integer },
+  { name: "maxSoldPrice", meaning: "Highest sold price", example: "4000000", shape: integer },
+  {
+    name: "minSoldSqmPrice",
+    meaning: "Lowest sold price per square metre",
+    example: "20000",
+    shape: integer,
+  },
+  {
+    name: "maxSoldSqmPrice",
+    meaning: "Highest sold price per square metre",
+    example: "60000",
+    shape: integer,
+  },
   ...attributes,
-  { name: "minSoldDate", meaning: "Earliest sale date", shape: date },
-  { name: "maxSoldDate", meaning: "Latest sale date", shape: date },
+  { name: "minSoldDate", meaning: "Earliest sale date", example: "20260101", shape: date },
+  { name: "maxSoldDate", meaning: "Latest sale date", example: "20260630", shape: date },
   isNewConstruction,
   includeUnset,
   limit,
@@ -189,11 +215,35 @@ const SOLD_PARAMETERS: readonly Parameter[] = [
  * for an absent one, so `0` means absent.
  */
 const AREAS_PARAMETERS: readonly Parameter[] = [
-  { name: "q", meaning: "Search string", shape: { kind: "text" } },
-  { name: "lat", meaning: "Latitude", shape: { kind: "decimal", ...LATITUDE }, requires: "lng" },
-  { name: "lng", meaning: "Longitude", shape: { kind: "decimal", ...LONGITUDE }, requires: "lat" },
-  { name: "listings", meaning: "Only areas with properties for sale", shape: onOff, sameAsAbsent: "0" },
-  { name: "transactions", meaning: "Only areas with sold properties", shape: onOff, sameAsAbsent: "0" },
+  { name: "q", meaning: "Search string", example: "Nacka", shape: { kind: "text" } },
+  {
+    name: "lat",
+    meaning: "Latitude",
+    example: "59.31",
+    shape: { kind: "decimal", ...LATITUDE },
+    requires: "lng",
+  },
+  {
+    name: "lng",
+    meaning: "Longitude",
+    example: "18.16",
+    shape: { kind: "decimal", ...LONGITUDE },
+    requires: "lat",
+  },
+  {
+    name: "listings",
+    meaning: "Only areas with properties for sale",
+    example: "1",
+    shape: onOff,
+    sameAsAbsent: "0",
+  },
+  {
+    name: "transactions",
+    meaning: "Only areas with sold properties",
+    example: "1",
+    shape: onOff,
+    sameAsAbsent: "0",
+  },
   limit,
 ];
 

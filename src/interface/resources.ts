@@ -7,7 +7,7 @@ export const SEARCH_RESOURCES = ["listings", "sold", "areas"] as const;
 export type SearchResource = (typeof SEARCH_RESOURCES)[number];
 
 /** Resources whose records can be shown by id (section 4). */
-const RECORD_RESOURCES = ["listings", "sold"] as const;
+export const RECORD_RESOURCES = ["listings", "sold"] as const;
 export type RecordResource = (typeof RECORD_RESOURCES)[number];
 
 /** All resources; the closed set of the metric label `resource`. */

@@ -69,6 +69,16 @@ export const UPSTREAM = {
     "Answers in which the upstream refuses the gateway's credentials (status 401 or 403).",
     {},
   ),
+  callsSaved: counter(
+    "gateway_upstream_calls_saved_total",
+    "Requests of callers that needed no call to the API of their own, by the reason.",
+    { cause: label.SAVING },
+  ),
+  pagesChecked: counter(
+    "gateway_pages_checked_total",
+    "Pages cut from a block that were compared with the API's own page, by resource and result.",
+    { resource: label.RESOURCE, result: label.PAGE_CHECK },
+  ),
   circuitState: gauge(
     "gateway_circuit_state",
     "State of a circuit: 0 closed (requests go to the upstream), 1 half-open (one request tests it), 2 open (none go).",

@@ -6,6 +6,7 @@ import {
   CAUSES,
   CHANGES,
   ORIGINS,
+  PAGE_CHECKS,
   OUTCOMES,
   OTHER_APP,
   PRIORITIES,
@@ -25,6 +26,10 @@ export interface LabelValues {
   /** The form of values that are not in `values`. */
   readonly pattern?: RegExp;
 }
+
+/** Why a request cost no upstream call. */
+export const SAVINGS = ["hit", "collapsed", "folded", "past_end", "refused"] as const;
+export type Saving = (typeof SAVINGS)[number];
 
 /** The results of a reload of the settings. */
 export const RELOAD_RESULTS = ["applied", "invalid", "restart-needed"] as const;
@@ -74,6 +79,14 @@ export const CIRCUIT: LabelValues = {
       (scope) => `${origin}/${scope}`,
     ),
   ),
+};
+export const SAVING: LabelValues = {
+  says: "`collapsed`: it joined another request's call; `folded`: the page was cut from a stored block; `past_end`: a stored block says that there are no records there; `refused`: it had a mistake",
+  values: SAVINGS,
+};
+export const PAGE_CHECK: LabelValues = {
+  says: "`differed`: the page was not the API's, also when both were fetched again; `unknown`: the check could not be made",
+  values: PAGE_CHECKS,
 };
 export const CHANGE: LabelValues = {
   says: "`not-modified`: the API answered 304; `unchanged`: the new answer has the same content as the cached one",

@@ -6,21 +6,23 @@
 import { Registry } from "prom-client";
 
 import type { Resource } from "../interface/resources.ts";
-import type {
-  Cause,
-  CircuitState,
-  Priority,
-  RefreshEnd,
-  RefreshRecord,
-  RefusalReason,
-  RequestRecord,
-  StoreOperation,
-  Tier,
-  UpstreamCallRecord,
+import {
+  type Cause,
+  type CircuitState,
+  PAGE_CHECKS,
+  type PageCheck,
+  type Priority,
+  type RefreshEnd,
+  type RefreshRecord,
+  type RefusalReason,
+  type RequestRecord,
+  type StoreOperation,
+  type Tier,
+  type UpstreamCallRecord,
 } from "../types.ts";
 import { BUDGET, FRESHNESS, type Metric, SETTINGS, STORES, TRAFFIC, UPSTREAM } from "./catalogue.ts";
 import { createInstruments, type Instruments } from "./instruments.ts";
-import { RELOAD_RESULTS, type ReloadResult } from "./labels.ts";
+import { RELOAD_RESULTS, type ReloadResult, type Saving, SAVINGS } from "./labels.ts";
 import { type Build, registerProcessMetrics } from "./process-metrics.ts";
 
 export interface Metrics {
@@ -28,6 +30,8 @@ export interface Metrics {
   readonly upstreamCall: (record: UpstreamCallRecord) => void;
   readonly refreshed: (record: RefreshRecord) => void;
   readonly warmed: (resource: Resource, end: RefreshEnd) => void;
+  /** A page that was cut from a block was compared with the upstream's. */
+  readonly pageChecked: (resource: Resource, result: PageCheck) => void;
   /** One operation of a store, successful or not. */
   readonly storeOperation: (store: Tier, operation: StoreOperation, durationMs: number) => void;
   readonly breakerState: (store: Tier, state: CircuitState) => void;
@@ -67,6 +71,7 @@ export function createMetrics(build: Build): Metrics {
     upstreamCall: traffic.upstreamCall,
     refreshed: traffic.refreshed,
     warmed: traffic.warmed,
+    pageChecked: traffic.pageChecked,
     storeOperation: stores.operation,
     breakerState: stores.breakerState,
     budget,
@@ -84,7 +89,14 @@ export function createMetrics(build: Build): Metrics {
   };
 }
 
-type TrafficMetrics = Pick<Metrics, "request" | "upstreamCall" | "refreshed" | "warmed">;
+type TrafficMetrics = Pick<Metrics, "request" | "upstreamCall" | "refreshed" | "warmed" | "pageChecked">;
+
+/** Why a request needed no call of its own; `undefined`: it needed one, or got no answer. */
+function savingOf({ saved, outcome, problem }: RequestRecord): Saving | undefined {
+  if (saved !== undefined) return saved;
+  if (problem === "invalid-query") return "refused";
+  return outcome === "hit" || outcome === "collapsed" ? outcome : undefined;
+}
 
 /** Requests of callers, requests to the upstream, and refreshes. */
 function registerTrafficMetrics({ counter, histogram }: Instruments): TrafficMetrics {
@@ -92,12 +104,21 @@ function registerTrafficMetrics({ counter, histogram }: Instruments): TrafficMet
   const requestSeconds = histogram(TRAFFIC.requestSeconds);
   const upstreamRequests = counter(UPSTREAM.requests);
   const upstreamSeconds = histogram(UPSTREAM.requestSeconds);
+  const callsSaved = counter(UPSTREAM.callsSaved);
+  const pagesChecked = counter(UPSTREAM.pagesChecked);
+  // From the start, so that the first time is an increase to Prometheus.
+  for (const cause of SAVINGS) callsSaved.inc({ cause }, 0);
+  for (const result of PAGE_CHECKS)
+    for (const resource of ["listings", "sold"]) pagesChecked.inc({ resource, result }, 0);
   const credentialsRefused = counter(UPSTREAM.credentialsRefused);
   const refreshes = counter(FRESHNESS.refreshes);
   const warmFetches = counter(FRESHNESS.warmFetches);
   const adaptiveShadow = counter(FRESHNESS.adaptiveShadow);
   return {
-    request({ app, resource, outcome, status, durationMs }) {
+    request(record) {
+      const { app, resource, outcome, status, durationMs } = record;
+      const saving = savingOf(record);
+      if (saving !== undefined) callsSaved.inc({ cause: saving });
       requests.inc({ app, resource, outcome, status });
       requestSeconds.observe({ resource, outcome }, durationMs / 1000);
     },
@@ -106,6 +127,7 @@ function registerTrafficMetrics({ counter, histogram }: Instruments): TrafficMet
       upstreamSeconds.observe({ resource }, durationMs / 1000);
       if (status === 401 || status === 403) credentialsRefused.inc();
     },
+    pageChecked: (resource, result) => pagesChecked.inc({ resource, result }),
     warmed: (resource, result) => warmFetches.inc({ resource, result }),
     refreshed({ resource, change, shadow }) {
       refreshes.inc({ resource, change });

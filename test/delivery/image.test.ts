@@ -14,6 +14,8 @@ import { buildImage, HAS_NAMESPACES, type Image, IS_ROOT } from "../support/imag
 
 const BUILD_MS = 300_000;
 const FREE_PORTS = { PORT: "0", ADMIN_PORT: "0" };
+/** For a gateway that no balancer has to notice. */
+const STOPS_AT_ONCE = { STOP_DELAY: "0s" };
 const READY = /"callers":"(http:[^"]+)","admin":"(http:[^"]+)"/;
 
 interface Manifest {
@@ -123,7 +125,12 @@ describe(`the gateway from the image, ${who}, ${how}`, () => {
 
   it("needs nothing that can be written to: it then keeps answers in memory", async () => {
     const { url: upstream } = await startSandbox();
-    const env = { ...settings(upstream), ...FREE_PORTS, DATA_DIR: join(image.root, "app/data") };
+    const env = {
+      ...settings(upstream),
+      ...FREE_PORTS,
+      ...STOPS_AT_ONCE,
+      DATA_DIR: join(image.root, "app/data"),
+    };
     const gateway = image.run([...image.entrypoint, ...image.command], env);
     const [, url = ""] = await gateway.says(READY);
     expect((await ask(`${url}/listings?limit=3`)).status).toBe(200);
@@ -138,6 +145,7 @@ describe(`the gateway from the image, ${who}, ${how}`, () => {
     const gateway = image.run([...image.entrypoint, ...image.command], {
       ...settings(upstream),
       ...FREE_PORTS,
+      ...STOPS_AT_ONCE,
       DATA_DIR: "",
       ...env,
     });
@@ -161,6 +169,7 @@ describe(`the gateway from the image, ${who}, ${how}`, () => {
     const gateway = image.run([...image.entrypoint, ...image.command], {
       ...settings(upstream),
       ...FREE_PORTS,
+      ...STOPS_AT_ONCE,
       NODE_OPTIONS,
     });
     expect(await gateway.ended).toBe(0);

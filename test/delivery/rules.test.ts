@@ -17,7 +17,7 @@ describe("the rules", () => {
     expect(templates.filter((text) => !/^\{\{ \$(labels\.\w+|value \| \w+) \}\}$/.test(text))).toEqual([]);
   });
 
-  it.each(CASE_FILES)("of $group fire when they should, and only then", ({ file }) => {
+  it.each(CASE_FILES)("of $file fire when they should, and only then", ({ file }) => {
     const { status, output } = promtool("test", "rules", file);
     expect(status, output).toBe(0);
   });

@@ -37,18 +37,18 @@ it("a lower limit, and a higher one again, are kept from when all replicas know 
   async function reloadAll(text: string): Promise<number> {
     writeFileSync(CONFIG_FILE, text);
     for (const { admin } of replicas) {
-      await lasting(700);
+      await lasting(300);
       expect((await ask(`${admin}/config/reload`, { method: "POST" })).status).toBe(200);
     }
     return Date.now();
   }
 
-  await lasting(2_500);
+  await lasting(1_500);
   const lowerFrom = (await reloadAll("budget: { limit: 10/1s }")) + ARRIVED_MS;
-  await lasting(4_500);
+  await lasting(2_500);
   const lowerTo = Date.now();
   const higherFrom = (await reloadAll("budget: { limit: 20/1s }")) + ARRIVED_MS;
-  await lasting(4_500);
+  await lasting(2_500);
   await callers.stop();
 
   const arrivals = fleet.arrivals();

@@ -96,6 +96,7 @@ async function startGateway(isPlain: boolean): Promise<Gateway> {
       }),
       refuse,
     ),
+    serveDocument: () => false,
     admit: createAdmit({
       route: createRouter({ recordPath: "/{resource}/{serviceId}", passThrough: [] }),
       known: isPlain ? () => undefined : meanings.find,

@@ -61,11 +61,13 @@ async function openDesk(options: Partial<AdminOptions> = {}): Promise<Desk> {
     },
     route: () => ({ kind: "unknown" }),
     parse: { unknown: "forward", ignored: [], conceal: (text) => text },
+    pages: { sourceOf: async (asked) => asked, blockKeysOf: () => [] },
     warm: () => [],
     inspect: async (_query, key) => ({ key, next: "fetch", why: "not stored", entry: null }),
     budget: () => ({}),
     expect: () => ({ waitMs: 0, why: "budget", refusal: undefined }),
     apps: () => new Set<string>(),
+    documents: { callers: {}, admin: {} },
     purge: async () => ({ epoch: 1 }),
     limits: {
       maxUrlBytes: 8192,

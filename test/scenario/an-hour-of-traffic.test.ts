@@ -62,7 +62,7 @@ it("an hour of replayed traffic shows nobody an answer older than the bounds, or
       CACHE_TTL: each("fresh"),
       CACHE_STALE_WHILE_REVALIDATE: each("updating"),
       CACHE_STALE_IF_ERROR: each("stale"),
-      BUDGET_MAX_WAIT: "50ms",
+      BUDGET_MAX_WAIT: "30ms",
     },
     settings: `upstream: { retryDelay: 1ms }
 cache: { maxWaitForFresh: 20ms, maxAgeEver: ${MAX_AGE_EVER}s, adaptiveTtl: on, ttlMin: 30s, negativeTtl: 10s,
@@ -75,7 +75,7 @@ cache: { maxWaitForFresh: 20ms, maxAgeEver: ${MAX_AGE_EVER}s, adaptiveTtl: on, t
   let changesAt = began;
 
   while (clock.now() < began + 60 * MINUTE) {
-    clock.pass(dice.between(2, 12) * SECOND);
+    clock.pass(dice.between(5, 30) * SECOND);
     instants.add(clock.now());
     if (clock.now() >= changesAt) {
       gateway.sandbox.revise();

@@ -121,6 +121,7 @@ describe("the token", () => {
       UPSTREAM_USER_AGENT: "test/1.0",
       UPSTREAM_REFERRER: "https://www.example.com/",
       DATA_DIR: "",
+      STOP_DELAY: "0s",
       LOG_LEVEL: "trace",
     };
     const folder = mkdtempSync(join(tmpdir(), "property-gateway-test-"));

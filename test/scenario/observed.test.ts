@@ -104,6 +104,8 @@ describe("no secret", () => {
     const gateway = await startGateway({
       settings:
         "upstream: { connectTimeout: 40ms, headerTimeout: 40ms, totalTimeout: 100ms, retryDelay: 1ms }\nlog: { level: trace }",
+      // Time-outs open the circuit; callers are refused soon then.
+      env: { BUDGET_MAX_WAIT: "50ms" },
     });
     const outputs: string[] = [];
     const hash = "fedcba9876543210fedcba9876543210fedcba98";
@@ -148,6 +150,7 @@ describe("no secret", () => {
     );
     await gateway.stop();
     expect(outputs.length).toBeGreaterThan(250);
+    expect(gateway.sandbox.counts().total).toBeGreaterThan(60);
     // And of all that happened each request and each call has its line.
     const messages = gateway.log.map((text): unknown => Reflect.get(Object(JSON.parse(text)), "msg"));
     expect(messages.filter((msg) => msg === "request")).toHaveLength(faults.length * paths.length * 2);

@@ -1,12 +1,9 @@
 import http from "node:http";
 import { describe, expect, it, onTestFinished } from "vitest";
 
-import type { Reply } from "../support/ask.ts";
-import { askDirectly } from "../support/direct.ts";
-import { createDice } from "../support/dice.ts";
 import { startGateway } from "../support/gateway.ts";
-import { plainTarget, randomMeanings, spell } from "../support/meanings.ts";
 import { cacheStatus } from "../support/reply.ts";
+import { expectOneCallPerMeaning } from "../support/spellings.ts";
 
 describe("many callers", () => {
   it("a thousand at once with the same cold question cost one upstream call, however they put it", async () => {
@@ -79,45 +76,8 @@ describe("many callers", () => {
   });
 });
 
-describe("ten thousand spellings of three hundred meanings", () => {
-  it("cost three hundred upstream calls, and every answer is the sandbox's own for its meaning", async () => {
-    // Another one each time; a failure shows it, and FUZZ_SEED repeats it.
-    const seed = Number(process.env["FUZZ_SEED"] ?? Date.now() % 1_000_000_007);
-    const gateway = await startGateway({ env: { BUDGET_CONCURRENCY: "8" } });
-    const agent = new http.Agent({ keepAlive: true, maxSockets: 32 });
-    const meanings = randomMeanings(seed, 300);
-    const truths = new Map<number, unknown>();
-    for (const [index, meaning] of meanings.entries()) {
-      truths.set(index, (await askDirectly(gateway.sandboxUrl, withOffset(plainTarget(meaning)))).text);
-    }
-    gateway.sandbox.clearRequests();
-
-    const dice = createDice(seed);
-    const asks = Array.from({ length: 10_000 }, (_, round) => {
-      const index = round < meanings.length ? round : dice.between(0, meanings.length - 1);
-      const meaning = meanings[index];
-      return { index, target: meaning ? spell(meaning, seed + round) : "" };
-    });
-    const wrong: { target: string; reply: Reply }[] = [];
-    const queue = dice.shuffled(asks);
-    const worker = async (): Promise<void> => {
-      for (let next = queue.pop(); next !== undefined; next = queue.pop()) {
-        const reply = await gateway.get(next.target, { agent });
-        if (reply.status !== 200 || reply.text !== truths.get(next.index))
-          wrong.push({ target: next.target, reply });
-      }
-    };
-    await Promise.all(Array.from({ length: 32 }, worker));
-    agent.destroy();
-    expect(
-      wrong.slice(0, 3).map(({ target, reply }) => [seed, target, reply.status, reply.text.slice(0, 200)]),
-    ).toEqual([]);
-    expect([seed, gateway.sandbox.counts().total]).toEqual([seed, meanings.length]);
+describe("two thousand spellings of two hundred meanings", () => {
+  it("cost two hundred upstream calls, and every answer is the sandbox's own for its meaning", async () => {
+    await expectOneCallPerMeaning(2_000, 200);
   });
 });
-
-/** The gateway always names the offset it means, and the upstream echoes it. */
-function withOffset(target: string): string {
-  if (target.startsWith("/areas") || /[?&]offset=/.test(target)) return target;
-  return `${target}${target.includes("?") ? "&" : "?"}offset=0`;
-}

@@ -155,9 +155,9 @@ const ENV = {
 
 /** What a command says of a list before it ends with 1, a line for each mistake. */
 async function refusal(
-  command: "gateway" | "config-check",
   file: string,
   env: Record<string, string> = {},
+  command: "gateway" | "config-check" = "config-check",
 ): Promise<string[]> {
   const process = run([command], { ...ENV, WARM_FILE: file, ...env });
   expect(await process.ended).toBe(1);
@@ -168,7 +168,7 @@ async function refusal(
     .filter((line) => line.includes(".yaml"));
 }
 
-describe.each(["gateway", "config-check"] as const)("a list with mistakes is refused by %s", (command) => {
+describe("a list with mistakes is refused", () => {
   it("with a line for each URL that puts no question, and where it stands", async () => {
     const file = fileWith(`urls:
   - url: /listings?areaId=76
@@ -178,7 +178,7 @@ describe.each(["gateway", "config-check"] as const)("a list with mistakes is ref
     app: unheard-of
   - url: /listings?minRooms=many&maxRooms=few
 `);
-    const lines = await refusal(command, file);
+    const lines = await refusal(file);
     expect(lines).toEqual([
       expect.stringMatching(/list\.yaml:3: \/nowhere: answers of this URL are never cached/),
       expect.stringMatching(/list\.yaml:4: \/listings: limit: expected/),
@@ -200,7 +200,7 @@ describe.each(["gateway", "config-check"] as const)("a list with mistakes is ref
   - url: /areas?q=Solna
     every: 10ms
 `);
-    const lines = await refusal(command, file);
+    const lines = await refusal(file);
     expect(lines.map((line) => /list\.yaml:(\d+)/.exec(line)?.[1])).toEqual(
       expect.arrayContaining(["3", "5", "6", "7", "9", "11"]),
     );
@@ -221,18 +221,18 @@ describe.each(["gateway", "config-check"] as const)("a list with mistakes is ref
     ["is empty", "", /list\.yaml: urls: found nothing; expected a list of URLs/],
   ])("where its file %s", async (_name, text, expected) => {
     const file = text === undefined ? "/nowhere/missing.yaml" : fileWith(text);
-    const said = await refusal(command, file);
+    const said = await refusal(file);
     expect(said).toEqual([expect.stringMatching(expected)]);
   });
 });
 
-describe.each(["gateway", "config-check"] as const)("with mistakes in the settings too, %s", (command) => {
-  it("tells all at once", async () => {
+describe("a list with mistakes beside mistakes in the settings", () => {
+  it.each(["gateway", "config-check"] as const)("is told at once with them by %s", async (command) => {
     const settings = fileWith("apps: [{ id: web }]\nbudget: { limit: many }\n", "settings.yaml");
     const list = fileWith(
       `urls: [{ url: /nowhere }, { url: "${NACKA}", app: web }, { url: "${AREAS}", app: desk }]`,
     );
-    expect(await refusal(command, list, { CONFIG_FILE: settings })).toEqual([
+    expect(await refusal(list, { CONFIG_FILE: settings }, command)).toEqual([
       expect.stringMatching(/settings\.yaml:2: budget\.limit: found "many"/),
       expect.stringMatching(/list\.yaml:1: \/nowhere: answers of this URL are never cached/),
       expect.stringMatching(/list\.yaml:1: desk is not an app in the settings/),
@@ -245,10 +245,10 @@ describe.each(["gateway", "config-check"] as const)("with mistakes in the settin
     ["upstream: { recordPath: 7 }", "urls: [{ url: /objects/listings/7 }]"],
     ["warm: { file: [] }", "urls: 7"],
     ["warm: [", "urls: [{ url: /areas, app: web }]"],
-  ])("does not blame the list for what %j leaves open", async (settings, list) => {
+  ])("is not blamed for what %j leaves open", async (settings, list) => {
     // The list in its place by default: a variable would win over the mistake.
     const isInSettings = settings.startsWith("warm: {");
-    const lines = await refusal(command, isInSettings ? "" : fileWith(list), {
+    const lines = await refusal(isInSettings ? "" : fileWith(list), {
       CONFIG_FILE: fileWith(settings, "settings.yaml"),
     });
     expect(lines).toEqual([expect.stringContaining("settings.yaml:1")]);

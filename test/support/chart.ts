@@ -55,15 +55,24 @@ export function helm(args: readonly string[], values: Values): HelmReply {
   return { succeeded: status === 0, stdout, stderr };
 }
 
-/** What an install would give to the cluster. */
+const rendered = new Map<string, string>();
+
+/** What an install would give to the cluster. The same values are rendered once. */
 export function render(values: Values): Manifest[] {
-  const { succeeded, stdout, stderr } = helm(["template", "gw", CHART, "--namespace", "apps"], values);
-  if (!succeeded) throw new Error(stderr);
-  return parseAllDocuments(stdout).map((document) => {
+  const key = JSON.stringify(values);
+  const text = rendered.get(key) ?? template(values);
+  rendered.set(key, text);
+  return parseAllDocuments(text).map((document) => {
     if (document.errors[0]) throw document.errors[0];
     const manifest: Manifest = document.toJS();
     return manifest;
   });
+}
+
+function template(values: Values): string {
+  const { succeeded, stdout, stderr } = helm(["template", "gw", CHART, "--namespace", "apps"], values);
+  if (!succeeded) throw new Error(stderr);
+  return stdout;
 }
 
 /** @returns why the values are refused; empty where they are not */

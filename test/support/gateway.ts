@@ -60,12 +60,14 @@ export interface TestGatewayOptions {
   readonly settings?: string | (() => string);
   readonly sandbox?: Partial<SandboxOptions>;
   readonly clock?: Clock;
+  /** The port of the sandbox; any free one by default. A restart keeps its answers only if the address is the same. */
+  readonly upstreamPort?: number;
 }
 
 /** Starts sandbox and gateway; both stop when the test ends. The budget is ample unless a test sets it. */
 export async function startGateway(options: TestGatewayOptions = {}): Promise<TestGateway> {
   const sandbox = createSandbox({ ...CALLER, data: SMALL_DATA, ...options.sandbox });
-  const upstream = await sandbox.listen();
+  const upstream = await sandbox.listen(options.upstreamPort);
   const source = openSettings({
     env: {
       HOST: "127.0.0.1",
@@ -80,6 +82,7 @@ export async function startGateway(options: TestGatewayOptions = {}): Promise<Te
       UPSTREAM_REFERRER: "https://www.example.com/",
       BUDGET: "1000000/1m",
       DATA_DIR: "",
+      PAGES_FOLD: "off",
       ...(options.settings !== undefined && { CONFIG_FILE: "test.yaml" }),
       ...options.env,
     },

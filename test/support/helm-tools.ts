@@ -63,10 +63,15 @@ export function operatorModels(): string {
   });
 }
 
-/** Sees to it that all of it is there. @returns what there is, in a few words */
-export function obtainHelmTools(): string {
+/** What the chart's tests need; each function obtains its part where it is missing. */
+export const HELM_TOOLS: Readonly<Record<string, () => string>> = {
+  helm: helmCommand,
+  "schemas of Kubernetes": () => kubernetesSchemas(KUBERNETES_VERSIONS[0]),
+  "types of the Prometheus operator": operatorModels,
+};
+
+/** @returns what there is, in a few words */
+export function describeHelmTools(): string {
   const helm = call(helmCommand(), "version", "--template", "{{.Version}}");
-  for (const version of KUBERNETES_VERSIONS) kubernetesSchemas(version);
-  operatorModels();
   return `${helm}, schemas of Kubernetes ${KUBERNETES_VERSIONS.join(" and ")}`;
 }

@@ -29,6 +29,7 @@ import {
   type Stage,
   substitute,
 } from "./dockerfile.ts";
+import { runMark } from "./leftovers.ts";
 import { follow, type Running } from "./process.ts";
 
 export const IS_ROOT = process.getuid?.() === 0;
@@ -218,7 +219,7 @@ function contain(image: Built, command: readonly string[], env: Readonly<Record<
   const child = spawn(program, args, {
     cwd: join(image.root, image.workdir),
     // The helpers come from this machine, the program by its full path from the image.
-    env: { PATH: "/usr/bin:/bin:/usr/sbin", ...placed(image.env, image.root), ...env },
+    env: { PATH: "/usr/bin:/bin:/usr/sbin", ...runMark(), ...placed(image.env, image.root), ...env },
     stdio: ["ignore", "pipe", "pipe"],
   });
   const signal = (signal: NodeJS.Signals): void => {

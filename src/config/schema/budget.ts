@@ -1,6 +1,6 @@
 import * as z from "zod";
 
-import { optional, setting } from "../setting.ts";
+import { optional, setting, shaped } from "../setting.ts";
 import { budget as windows, DAY_MS, duration, fraction, integer, lifetime, oneOf } from "../shapes.ts";
 import { appId } from "../text-shapes.ts";
 
@@ -29,17 +29,38 @@ const app = z.strictObject({
   }),
 });
 
-export const apps = setting(z.array(app), {
-  default: [],
-  reloadable: true,
-  expected:
-    "a list of apps, each with an id of 1 to 64 letters, digits, '.', '_' or '-', and where wanted with weight " +
-    "(above 0, at most 1000; 1), perDay (requests in any day; unlimited), priority (interactive or background; " +
-    "interactive) and mayForceRefresh (true or false; false)",
-  description:
-    "The apps that the gateway knows, each as `- id: name`, with weight, perDay, priority and mayForceRefresh. All " +
-    'other apps together are the app "other".',
-});
+/** A plain list of apps may stand for this section: it means `listed`. */
+export const apps = shaped(
+  z.strictObject({
+    default: setting(z.number().gt(0).max(1_000), {
+      default: 1,
+      env: "APPS_DEFAULT",
+      reloadable: true,
+      expected: "a number above 0, at most 1000",
+      description: "The weight of each app that is not listed.",
+    }),
+    maxUnlisted: setting(integer(0, 10_000), {
+      default: 100,
+      env: "APPS_MAX_UNLISTED",
+      reloadable: true,
+      description:
+        "How many unlisted app ids have a share and a queue of their own at a time. All further ids together are the " +
+        'app "other".',
+    }),
+    listed: setting(z.array(app), {
+      default: [],
+      reloadable: true,
+      expected:
+        "a list of apps, each with an id of 1 to 64 letters, digits, '.', '_' or '-', and where wanted with weight " +
+        "(above 0, at most 1000; 1), perDay (requests in any day; unlimited), priority (interactive or background; " +
+        "interactive) and mayForceRefresh (true or false; false)",
+      description:
+        "The apps with settings of their own, each as `- id: name`, with weight, perDay, priority and mayForceRefresh. " +
+        "You can also write the list directly below apps: `apps: [...]` means `apps: { listed: [...] }`.",
+    }),
+  }),
+  { expected: "a list of apps, or a section with default, maxUnlisted and listed" },
+);
 
 /** How many requests the gateway may send to the API. */
 export const budget = z.strictObject({
@@ -85,14 +106,19 @@ export const budget = z.strictObject({
     description: "The most replicas that run at once.",
   }),
   degradedShare: setting(optional(fraction(0, 1)), {
-    expected: "a number from 0 to 1, such as 0.1, or nothing for 1/replicas",
+    expected: "a number from 0 to 1, such as 0.1, or nothing",
     description:
-      "The part of each window that one replica may use while it cannot reach Redis. Empty means 1/replicas.",
+      "This setting no longer has an effect. The gateway accepts it, so that old files stay valid. Use degradedReserve.",
+  }),
+  degradedReserve: setting(fraction(0, 0.5), {
+    default: 0.05,
+    description:
+      "The part of each window that is held back for all replicas together, so that each can go on at once when Redis " +
+      "does not answer.",
   }),
   degradedFor: setting(duration({ maxMs: DAY_MS }), {
-    default: "1h",
-    description:
-      "How long a replica uses that part without Redis. Then it sends no more requests to the API.",
+    default: "5m",
+    description: "How long a replica continues without Redis. Then it sends no more requests to the API.",
   }),
   maxCoolOff: setting(duration(), {
     default: "5m",

@@ -92,7 +92,7 @@ export const admin = z.strictObject({
   token: setting(token(), {
     env: "ADMIN_TOKEN",
     description:
-      "The token that protects the admin port, except /livez and /readyz. Send it as Authorization: Bearer. Set either " +
+      "The token that protects the admin port, except /livez, /readyz and the static page /docs. Send it as Authorization: Bearer. Set either " +
       "this or tokenFile.",
   }),
   tokenFile: setting(secretFile(), {

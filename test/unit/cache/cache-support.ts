@@ -112,6 +112,7 @@ export function setup(
       createWarm({
         items: [{ question: questionWith(requestWith(clock.now())), everyMs: null }],
         tiers,
+        sourceOf: async (question) => question,
         refresh,
         rules: ruling,
         clock,

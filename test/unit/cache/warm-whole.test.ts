@@ -64,6 +64,7 @@ it("an answer is kept warm although the time of day is set back", async () => {
       lookup: async () =>
         setBackMs === 0 ? { entry: entryWith("{}", fake.now()), tier: "memory", isPurged: false } : undefined,
     },
+    sourceOf: async (question) => question,
     refresh: async () => {
       refreshedAt.push(clock.monotonic());
       return "refreshed";

@@ -55,6 +55,7 @@ function setup(options: SetupOptions = {}): Setup {
         return found && { ...found, tier: "memory" };
       },
     },
+    sourceOf: async (question) => question,
     refresh({ canonicalQuery, key }, _held, cause) {
       expect(cause).toBe("warm");
       fetched.push([canonicalQuery, clock.now() - startAt]);

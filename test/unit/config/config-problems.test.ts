@@ -218,45 +218,14 @@ describe("in the file", () => {
       'gateway.yaml:1: upstream.passThrough[0]: found "/areas"; expected a path below /listings, /sold or /areas, such as /listings/{serviceId}/similar or /areas/*',
     ],
     [
-      "a reserved app",
-      "apps:\n  - id: web\n  - id: other",
-      "gateway.yaml:3: apps[1].id: found \"other\"; expected 1 to 64 letters, digits, '.', '_' or '-', and not the word other",
+      "too many labels of unlisted apps",
+      "metrics: { unlistedApps: 1001 }",
+      "gateway.yaml:1: metrics.unlistedApps: found 1001; expected a whole number from 0 to 1000",
     ],
     [
-      "an app without an id",
-      "apps:\n  - {}",
-      "gateway.yaml:2: apps[0].id: missing; expected 1 to 64 letters, digits, '.', '_' or '-', and not the word other",
-    ],
-    [
-      "an app twice",
-      "apps:\n  - id: web\n  - id: web",
-      'gateway.yaml:3: apps[1].id: "web" is the id of apps[0] already; expected each id once',
-    ],
-    [
-      "an unknown key of an app",
-      "apps:\n  - id: web\n    name: Web",
-      "gateway.yaml:3: apps[0].name: unknown setting; known in apps[0]: id, weight, perDay, priority, " +
-        "mayForceRefresh",
-    ],
-    [
-      "an app without weight",
-      "apps: [{ id: web, weight: 0 }]",
-      "gateway.yaml:1: apps[0].weight: found 0; expected a number above 0, at most 1000",
-    ],
-    [
-      "an app that weighs too much",
-      "apps: [{ id: web, weight: 1000.5 }]",
-      "gateway.yaml:1: apps[0].weight: found 1000.5; expected a number above 0, at most 1000",
-    ],
-    [
-      "half a request a day",
-      "apps: [{ id: web, perDay: 0.5 }]",
-      "gateway.yaml:1: apps[0].perDay: found 0.5; expected a whole number above zero",
-    ],
-    [
-      "a priority that only the gateway gives",
-      "apps: [{ id: web, priority: refresh }]",
-      'gateway.yaml:1: apps[0].priority: found "refresh"; expected one of interactive, background',
+      "more than half of the budget held back",
+      "budget: { degradedReserve: 0.51 }",
+      "gateway.yaml:1: budget.degradedReserve: found 0.51; expected a number from 0 to 0.5, such as 0.1",
     ],
     [
       "a percentage for a part",
@@ -271,7 +240,7 @@ describe("in the file", () => {
     [
       "more than a whole",
       "budget:\n  degradedShare: 1.1",
-      "gateway.yaml:2: budget.degradedShare: found 1.1; expected a number from 0 to 1, such as 0.1, or nothing for 1/replicas",
+      "gateway.yaml:2: budget.degradedShare: found 1.1; expected a number from 0 to 1, such as 0.1, or nothing",
     ],
     [
       "bounds with nothing between them",

@@ -52,6 +52,7 @@ describe("defaults", () => {
       },
       query: { unknown: "forward", ignored: ["_", "key"] },
       apps: [],
+      unlistedApps: { weight: 1, max: 100 },
       cache: {
         maxBytes: 268_435_456,
         ttlMs: {
@@ -99,13 +100,16 @@ describe("defaults", () => {
         reserve: 0.1,
         replicas: 1,
         degradedShare: 1,
-        degradedForMs: 3_600_000,
+        degradedReserve: 0.05,
+        degradedForMs: 300_000,
         maxCoolOffMs: 300_000,
       },
+      pages: { fold: "on", block: 500, verify: 0.001, maxExtraLatencyMs: 250 },
       ledger: { retentionMs: 3_024_000_000, maxRecords: 500_000 },
       redis: null,
       dataDir: "./data",
       log: { level: "info", accessSample: 1 },
+      metrics: { unlistedApps: 20 },
     });
   });
 });
@@ -221,18 +225,6 @@ describe("values", () => {
   });
 });
 
-describe("an app", () => {
-  it("has a weight of 1, no limit of its own, callers who wait and take what is fresh, unless it says otherwise", () => {
-    const yaml =
-      "apps:\n  - id: web\n" +
-      "  - { id: sync, weight: 0.5, perDay: 2000, priority: background, mayForceRefresh: true }\n";
-    expect(overlay(yaml).apps).toEqual([
-      { id: "web", weight: 1, perDay: null, priority: "interactive", mayForceRefresh: false },
-      { id: "sync", weight: 0.5, perDay: 2_000, priority: "background", mayForceRefresh: true },
-    ]);
-  });
-});
-
 describe("the part of the budget a replica has without Redis", () => {
   it.each([
     ["an equal one for each replica", {}, "{ replicas: 4 }", 0.25],
@@ -241,6 +233,12 @@ describe("the part of the budget a replica has without Redis", () => {
     ["what the settings say", { REPLICAS: "2" }, "{ degradedShare: 0.3 }", 0.3],
     ["nothing, where they say so", {}, "{ degradedShare: 0 }", 0],
     ["the whole, for a single replica", {}, "{ degradedShare: 1 }", 1],
+    [
+      "what the settings say, even if all parts exceed the whole",
+      { REPLICAS: "3" },
+      "{ degradedShare: 0.4 }",
+      0.4,
+    ],
     ["a tenth for each of ten", { REPLICAS: "10" }, "{ degradedShare: 0.1 }", 0.1],
   ])("is %s: %j, %s", (_, env, yaml, share) => {
     const config = load(

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 
-import { changesBetween, describeChange, isReloadable } from "../../../src/config/live.ts";
+import { changesBetween, describeChange } from "../../../src/config/live.ts";
 import { openSettings, type UsableSettings } from "../../../src/config/load.ts";
 import { SETTINGS } from "../../../src/config/schema.ts";
 import { MINIMAL } from "./config-fixture.ts";
@@ -47,6 +47,13 @@ describe("what has changed", () => {
     expect(differences(before, sameInAnotherOrder)).toEqual([]);
   });
 
+  it("is the same for a plain list of apps as for a list below apps.listed", () => {
+    const before = read("apps: [{ id: web, weight: 2 }]");
+    expect(differences(before, read("apps: { listed: [{ id: web, weight: 2 }] }"))).toEqual([]);
+    const after = read("apps: { default: 3, listed: [{ id: web, weight: 4 }] }");
+    expect(differences(before, after)).toEqual(["apps.default: 1 → 3", "apps.web.weight: 2 → 4"]);
+  });
+
   it("is not shown of a secret", () => {
     const before = read("", { REDIS_URL: "redis://user:pass-one@redis:6379" });
     const after = read("", {
@@ -60,12 +67,14 @@ describe("what has changed", () => {
 
 describe("what can change while the process runs", () => {
   it("is the budget, how long answers are kept, the apps, and little else", () => {
-    const live = SETTINGS.map(({ name }) => name)
-      .filter(isReloadable)
+    const live = SETTINGS.filter(({ reloadable }) => reloadable)
+      .map(({ name }) => name)
       .filter((path) => !/^cache\.(ttl|staleIfError)\./.test(path));
     expect(live.toSorted()).toMatchInlineSnapshot(`
       [
-        "apps",
+        "apps.default",
+        "apps.listed",
+        "apps.maxUnlisted",
         "budget.concurrency",
         "budget.images",
         "budget.limit",
@@ -102,18 +111,15 @@ describe("what can change while the process runs", () => {
         "cache.ttlMin.sold",
         "log.accessSample",
         "log.level",
+        "pages.block",
+        "pages.fold",
+        "pages.maxExtraLatency",
+        "pages.verify",
         "server.drainTimeout",
         "server.stopDelay",
         "upstream.privateKey",
         "warm.file",
       ]
     `);
-  });
-
-  it("is told by whole names", () => {
-    expect(isReloadable("apps.web.weight")).toBe(true);
-    expect(isReloadable("appsOther")).toBe(false);
-    expect(isReloadable("budget.limit")).toBe(true);
-    expect(isReloadable("budget")).toBe(false);
   });
 });

@@ -29,6 +29,20 @@ it("lists what is set where, and no secret", () => {
   ]);
 });
 
+it("lists each setting of a section of apps, and what the environment sets beside a plain list", () => {
+  const linesFor = (yaml: string): string[] => {
+    const env = { ...MINIMAL, APPS_DEFAULT: "2", CONFIG_FILE: "gateway.yaml" };
+    return report(examineConfig({ env, readFile: () => yaml })).filter((line) => line.includes(": apps"));
+  };
+  const variable = "  environment variable APPS_DEFAULT: apps.default = 2";
+  expect(linesFor("apps: [{ id: web }]")).toEqual(['  gateway.yaml:1: apps = [{"id":"web"}]', variable]);
+  expect(linesFor("apps:\n  maxUnlisted: 5\n  listed: [{ id: web }]")).toEqual([
+    "  gateway.yaml:2: apps.maxUnlisted = 5",
+    '  gateway.yaml:3: apps.listed = [{"id":"web"}]',
+    variable,
+  ]);
+});
+
 it("shows the path of the file that a secret is in, and not the secret", () => {
   const { UPSTREAM_PRIVATE_KEY: key, ...rest } = MINIMAL;
   const files: Record<string, string> = {

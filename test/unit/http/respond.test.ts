@@ -4,7 +4,7 @@ import { Socket } from "node:net";
 import { describe, expect, it } from "vitest";
 
 import type { Arrival } from "../../../src/http/arrive.ts";
-import { createRespond } from "../../../src/http/respond.ts";
+import { createRespond, type RespondOptions } from "../../../src/http/respond.ts";
 import { Problem, type ProblemDetails } from "../../../src/errors.ts";
 import type { Answer, Entry, GatewayRequest, ShareOfWindow } from "../../../src/types.ts";
 import { entryWith } from "../../support/entries.ts";
@@ -18,12 +18,13 @@ const SHARES: Readonly<Record<string, readonly ShareOfWindow[]>> = {
   "web images": [{ name: "1h", limit: 100, windowSeconds: 3_600, remaining: 99, resetSeconds: 3_000 }],
 };
 
-const respond = createRespond({
+const OPTIONS: RespondOptions = {
   now: () => NOW,
   encode: async (_key, entry) => entry.bodies.identity ?? Buffer.alloc(0),
   isCompressible: () => false,
   share: (app, resource) => SHARES[`${app} ${resource}`] ?? [],
-});
+};
+const respond = createRespond(OPTIONS);
 
 function arrivalWith(changes: Partial<Arrival> = {}): Arrival {
   return {
@@ -87,10 +88,23 @@ describe("an app's share", () => {
     const streamed = newResponse();
     respond.stream(arrivalWith(), QUESTION, streamed).start({});
     expect(streamed.getHeaders()).toMatchObject(TERMS);
-    const refused = newResponse();
-    respond.problem(arrivalWith(), new Problem("quota-exceeded", { retryAfterSeconds: 7 }), refused);
-    expect([refused.statusCode, refused.getHeaders()]).toMatchObject([429, { ...TERMS, "retry-after": "7" }]);
+    const failed = newResponse();
+    respond.problem(arrivalWith(), new Problem("upstream-error"), failed);
+    expect([failed.statusCode, failed.getHeaders()]).toMatchObject([502, TERMS]);
   });
+
+  it.each(["quota-exceeded", "temporary-reduced-capacity"] as const)(
+    "has nothing left where the budget is why a request is refused: %s",
+    (code) => {
+      const response = newResponse();
+      respond.problem(arrivalWith(), new Problem(code, { retryAfterSeconds: 9 }), response);
+      expect(response.getHeaders()).toMatchObject({
+        "ratelimit-policy": TERMS["ratelimit-policy"],
+        ratelimit: '"1m";r=0;t=9',
+        "retry-after": "9",
+      });
+    },
+  );
 
   it("is that of the budget which pays for the resource", () => {
     const response = newResponse();
@@ -105,6 +119,19 @@ describe("an app's share", () => {
     const response = newResponse();
     respond.problem(arrivalWith(changes), new Problem("unknown-path"), response);
     expect(response.getHeaderNames().filter((name) => name.startsWith("ratelimit"))).toEqual([]);
+  });
+});
+
+describe("Retry-After", () => {
+  it.each([
+    ["upstream-unreachable", { retryAfter: "30" }],
+    ["deadline-exceeded", { retryAfter: "30" }],
+    ["upstream-rejected", { retryAfter: undefined }],
+  ] as const)("says when the upstream is asked again: %s", (code, { retryAfter }) => {
+    const response = newResponse();
+    const informed = createRespond({ ...OPTIONS, retryAfterSeconds: () => 30 });
+    informed.problem(arrivalWith(), new Problem(code), response);
+    expect(response.getHeader("retry-after")).toBe(retryAfter);
   });
 });
 

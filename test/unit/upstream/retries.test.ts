@@ -18,26 +18,6 @@ function answerIn(body: string): string {
 }
 
 describe("a kept connection that the upstream has closed", () => {
-  it("is no failure: the request goes out once more, signed afresh, on a new one", async () => {
-    const heads: string[] = [];
-    const url = await rawUpstream((socket, head, number) => {
-      heads.push(head);
-      if (number === 2) socket.resetAndDestroy();
-      else socket.write(answerIn(PAGE));
-    });
-    const { attempt, watcher } = attempting({ baseUrl: url });
-    await attempt(LISTINGS, PATIENT);
-    const { status } = await attempt(LISTINGS, PATIENT);
-    expect(status).toBe(200);
-    expect(heads).toHaveLength(3);
-    expect(new Set(heads.map((head) => parameterOf(head, "unique"))).size).toBe(3);
-    expect(watcher.calls.map((call) => [call.cause, call.status])).toEqual([
-      ["miss", 200],
-      ["miss", "stale-connection"],
-      ["retry", 200],
-    ]);
-  });
-
   it("is one once only: a new connection that is reset too is not tried again", async () => {
     const url = await rawUpstream((socket, _head, number) => {
       if (number === 1) socket.write(answerIn(PAGE));

@@ -81,13 +81,6 @@ describe("a status of the upstream", () => {
     expect(inBrief(verdict)).toBe("503 upstream-unavailable after 5 s, may retry");
   });
 
-  it.each([400, 404])("%i passes the upstream's explanation on, without its address", (status) => {
-    const verdict = judged({ status, body: json({ message: "No area 7 at upstream.test" }) });
-    expect("problem" in verdict ? verdict.problem.details.detail : undefined).toBe(
-      "No area 7 at the service",
-    );
-  });
-
   it.each([401, 403, 405, 406, 429, 500, 503])("%i keeps the upstream's words to itself", (status) => {
     const verdict = judged({ status, body: json({ message: "disk full on db7" }) });
     expect(JSON.stringify(verdict)).not.toContain("disk full");

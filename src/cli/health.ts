@@ -3,35 +3,48 @@
  */
 import { get } from "node:http";
 
-import { readSettings } from "../config/load.ts";
+import type { Command } from "commander";
+
+import { EXIT } from "./exit.ts";
+import { addSettingOptions, environmentWith, type SettingOptions } from "./settings-options.ts";
 
 /** Less than the HEALTHCHECK's own limit, so that what is said is why. */
 const PATIENCE_MS = 3_000;
 
 /**
- * `node src/start.mjs health-check [url]`: exit code 0 where the address answers with success, 1 where it does
- * not, and why on standard error. Without an address it is `/readyz` of the gateway that runs with the same
- * settings as this process.
+ * `health [url]`: exit code 0 where the address answers with success, 1 where it does not, and why on standard error.
+ * Without an address it is `/readyz` of the gateway that runs with the same settings as this process.
  */
-export async function main(): Promise<void> {
-  const url = process.argv[3] ?? readinessUrl();
+export function addHealth(program: Command): void {
+  const command = program
+    .command("health")
+    .alias("health-check")
+    .description("ask a running gateway whether it takes requests")
+    .argument("[url]", "address to ask; without it /readyz of the admin port that the settings name")
+    .action(checkHealth);
+  addSettingOptions(command, ["config", "adminHost", "adminPort"]);
+}
+
+async function checkHealth(given: string | undefined, options: SettingOptions): Promise<void> {
+  const url = given ?? (await readinessUrl(options));
   if (url === undefined) return;
   const fault = await faultOf(url);
   if (fault === undefined) return;
   process.stderr.write(`${url}: ${fault}\n`);
-  process.exitCode = 1;
+  process.exitCode = EXIT.failed;
 }
 
 /** @returns `undefined`, with exit code 1 set, where the settings cannot be used */
-function readinessUrl(): string | undefined {
-  const config = readSettings()?.first.config;
+async function readinessUrl(options: SettingOptions): Promise<string | undefined> {
+  const { readSettings } = await import("../config/load.ts");
+  const config = readSettings(environmentWith(options))?.first.config;
   if (config === undefined) return undefined;
   const { host, port } = config.admin;
   return `http://${reachable(host)}:${port}/readyz`;
 }
 
-/** Who listens on every address is asked on loopback. */
-function reachable(host: string): string {
+/** A gateway that listens on every address is asked on loopback. */
+export function reachable(host: string): string {
   if (host === "0.0.0.0") return "127.0.0.1";
   if (host === "::") return "[::1]";
   return host.includes(":") ? `[${host}]` : host;

@@ -1,0 +1,60 @@
+/** A gateway in this process, in front of a sandbox, to measure. */
+import { readFileSync } from "node:fs";
+
+import { createGateway } from "../src/app.ts";
+import { createPrivateKeys } from "../src/config/private-key.ts";
+import { openSettings } from "../src/config/load.ts";
+import { systemClock } from "../src/process/clock.ts";
+import { systemRandom } from "../src/process/random.ts";
+import { createSandbox, type Sandbox, type SandboxOptions } from "../src/sandbox/sandbox.ts";
+import { createLogger } from "../src/telemetry/log.ts";
+
+const CALLER = { service: "propertyservice", callerId: "bench", privateKey: "bench-key" };
+
+export interface BenchGateway {
+  readonly url: string;
+  readonly sandbox: Sandbox;
+  readonly stop: () => Promise<void>;
+}
+
+/** @param settings a settings file's text */
+export async function startGateway(
+  sandboxOptions: Pick<SandboxOptions, "sizes" | "data">,
+  settings = "",
+  logLevel = "warn",
+): Promise<BenchGateway> {
+  const sandbox = createSandbox({ ...CALLER, ...sandboxOptions });
+  const { url } = await sandbox.listen();
+  const source = openSettings({
+    env: {
+      HOST: "127.0.0.1",
+      PORT: "0",
+      ADMIN_PORT: "0",
+      DATA_DIR: "",
+      UPSTREAM_URL: url,
+      UPSTREAM_IMAGE_URL: url,
+      UPSTREAM_SERVICE: CALLER.service,
+      UPSTREAM_CALLER_ID: CALLER.callerId,
+      UPSTREAM_PRIVATE_KEY: CALLER.privateKey,
+      UPSTREAM_USER_AGENT: "bench/1.0",
+      UPSTREAM_REFERRER: "https://www.example.com/",
+      BUDGET: "1000000/1m",
+      LOG_LEVEL: logLevel,
+      ...(settings !== "" && { CONFIG_FILE: "bench.yaml" }),
+    },
+    readFile: (path) => (path === "bench.yaml" ? settings : readFileSync(path, "utf8")),
+  });
+  const { config } = source.first;
+  const keys = createPrivateKeys(config.upstream.privateKey);
+  const log = createLogger({ level: config.log.level, secrets: keys.known });
+  const gateway = createGateway({ source, keys, clock: systemClock, random: systemRandom, log });
+  const { callers } = await gateway.start();
+  return {
+    url: callers.url,
+    sandbox,
+    async stop() {
+      await gateway.stop();
+      await sandbox.close();
+    },
+  };
+}

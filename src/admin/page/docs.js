@@ -1,0 +1,33 @@
+/* global SwaggerUIBundle */
+// Shows one of the two documents. The admin token stays in this page's memory.
+const ofCallers = new URLSearchParams(location.search).get("of") === "callers";
+const address = ofCallers ? "docs/callers.json" : "openapi.json";
+const form = document.querySelector("#login");
+const message = document.querySelector("#message");
+let token = "";
+
+const withToken = () => (token === "" ? {} : { Authorization: `Bearer ${token}` });
+
+async function show() {
+  const response = await fetch(address, { headers: withToken() });
+  if (response.status === 401) {
+    form.hidden = false;
+    message.textContent = token === "" ? "" : "This token is not the right one.";
+    return;
+  }
+  form.hidden = true;
+  SwaggerUIBundle({
+    spec: await response.json(),
+    dom_id: "#document",
+    // The callers' port has another address, which the browser would not let this page ask.
+    supportedSubmitMethods: ofCallers ? [] : ["get", "post"],
+    requestInterceptor: (request) => ({ ...request, headers: { ...request.headers, ...withToken() } }),
+  });
+}
+
+form.addEventListener("submit", (event) => {
+  event.preventDefault();
+  token = document.querySelector("#token").value;
+  void show();
+});
+void show();

@@ -1,0 +1,78 @@
+import type { Command } from "commander";
+
+import { addAdminOptions, type AdminOptions, createAdminClient } from "./admin-client.ts";
+import { inWords, print, printJson, table } from "./print.ts";
+
+/** `budget`: what is left in each window. */
+export function addBudget(program: Command): void {
+  const command = program
+    .command("budget")
+    .description("what is left of the budget in each window, the queue, and open circuits")
+    .action(async (options: AdminOptions) => {
+      const budget = await createAdminClient(options).get<Budget>("/budget");
+      if (options.json) printJson(budget);
+      else show(budget);
+    });
+  addAdminOptions(command);
+}
+
+interface Origin {
+  readonly mode: string;
+  readonly windows: readonly {
+    readonly name: string;
+    readonly limit: number;
+    readonly spent: number;
+    readonly remaining: number;
+    readonly byApp: Readonly<Record<string, number>>;
+  }[];
+  readonly queue: Readonly<Record<string, number>>;
+  readonly predictedWaitMs: number;
+  readonly waitsFor: string | null;
+  readonly circuits: readonly {
+    readonly scope: string;
+    readonly state: string;
+    readonly cause?: string;
+    readonly forMs: number;
+  }[];
+}
+
+interface Budget {
+  readonly mode: string;
+  readonly api: Origin;
+  readonly images: Origin;
+}
+
+function show({ mode, api, images }: Budget): void {
+  print(`Mode: ${mode}`);
+  for (const [title, origin] of [
+    ["API", api],
+    ["Thumbnails", images],
+  ] as const) {
+    print(`\n${title} (${origin.mode})`);
+    print(
+      table(
+        ["window", "limit", "spent", "left", "by app"],
+        origin.windows.map(({ name, limit, spent, remaining, byApp }) => [
+          name,
+          limit,
+          spent,
+          remaining,
+          Object.entries(byApp)
+            .map(([app, sends]) => `${app} ${sends}`)
+            .join(", ") || "-",
+        ]),
+      ),
+    );
+    const queue = Object.entries(origin.queue).map(([priority, length]) => `${priority} ${length}`);
+    print(`Queue: ${queue.join(", ")}`);
+    const { predictedWaitMs, waitsFor } = origin;
+    print(
+      predictedWaitMs === 0
+        ? "A call can be made now."
+        : `The next call can be made in ${inWords(predictedWaitMs)} (${waitsFor ?? "queue"}).`,
+    );
+    for (const { scope, state, cause, forMs } of origin.circuits) {
+      print(`Circuit ${scope}: ${state}${cause === undefined ? "" : `, ${cause}`}, for ${inWords(forMs)}`);
+    }
+  }
+}

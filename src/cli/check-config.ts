@@ -1,0 +1,30 @@
+import { readFileSync } from "node:fs";
+
+import type { Command } from "commander";
+
+import { EXIT } from "./exit.ts";
+import { addSettingOptions, environmentWith, type SettingOptions } from "./settings-options.ts";
+
+/** `check-config`: checks the settings a start would use. Exit code 1 where it would refuse. */
+export function addCheckConfig(program: Command): void {
+  const command = program
+    .command("check-config")
+    .alias("config-check")
+    .description("check the settings that a start would use, and list what is set where")
+    .action(checkConfig);
+  addSettingOptions(command, ["config"]);
+}
+
+async function checkConfig(options: SettingOptions): Promise<void> {
+  const { examineConfig } = await import("../config/load.ts");
+  const { report } = await import("../config/report.ts");
+  const { checkWarmList } = await import("../warm-list.ts");
+  const readFile = (path: string): string => readFileSync(path, "utf8");
+  const examined = examineConfig({ env: environmentWith(options), readFile });
+  const problems = [...examined.problems, ...checkWarmList(examined.readable, readFile)];
+  if (problems.length === 0) process.stdout.write(`${report(examined).join("\n")}\n`);
+  else {
+    process.stderr.write(`${problems.join("\n")}\n`);
+    process.exitCode = EXIT.failed;
+  }
+}

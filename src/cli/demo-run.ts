@@ -1,0 +1,119 @@
+/**
+ * `npm run demo`: a sandbox upstream, a gateway in front of it, and a little traffic, in one process
+ * with nothing to set up.
+ */
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+
+import { createGateway } from "../app.ts";
+import { createLogger } from "../telemetry/log.ts";
+import { systemClock } from "../process/clock.ts";
+import type { Environment } from "../config/env.ts";
+import { systemRandom } from "../process/random.ts";
+import { createPrivateKeys } from "../config/private-key.ts";
+import { secretsIn } from "../config/secret.ts";
+import { readSettings } from "../config/load.ts";
+import { onStopSignal } from "../process/events.ts";
+import { createSandbox } from "../sandbox/sandbox.ts";
+import type { Sandbox } from "../sandbox/types.ts";
+import { describePortInUse, gatewayPorts } from "../process/port-in-use.ts";
+
+const CALLER = { service: "propertyservice", callerId: "demo", privateKey: "demo-key" } as const;
+
+/** One question in four spellings, one of its neighbours, and a mistake. */
+const SAMPLE_PATHS = [
+  "/listings?areaId=76&objectType=villa,radhus&minRooms=3&limit=10",
+  "/listings?limit=10&minRooms=3.0&objectType=radhus&objectType=Villa&areaId=76",
+  "/listings/?areaId=76&objectType=radhus%2C%20villa&minRooms=03&limit=10&offset=0",
+  "/listings?areaId=76&objectType=villa,radhus&minRooms=3&limit=10&includeUnset=true&q=undefined",
+  "/sold?areaId=76&limit=10",
+  "/listings?limit=501",
+];
+
+/** @param env the environment, with options over it */
+export async function runDemo(env: Environment): Promise<void> {
+  const sandbox = createSandbox(CALLER);
+  const dataDir = mkdtempSync(join(tmpdir(), "property-gateway-demo-"));
+  try {
+    await run(sandbox, dataDir, env);
+  } finally {
+    await sandbox.close();
+    rmSync(dataDir, { recursive: true, force: true });
+  }
+}
+
+async function run(sandbox: Sandbox, dataDir: string, env: Environment): Promise<void> {
+  const upstream = await sandbox.listen();
+  const control = await sandbox.listenControl();
+  const source = readSettings({
+    LOG_LEVEL: "warn",
+    HOST: "127.0.0.1",
+    ...env,
+    ...settingsFor(upstream.url, dataDir),
+  });
+  if (source === undefined) return;
+  const { config } = source.first;
+  const keys = createPrivateKeys(config.upstream.privateKey, secretsIn(config));
+  const log = createLogger({ level: config.log.level, secrets: keys.known });
+  const gateway = createGateway({ source, keys, clock: systemClock, random: systemRandom, log });
+  const stopped = new Promise<void>((resolve) => onStopSignal(() => resolve()));
+  try {
+    const { callers, admin } = await gateway.start();
+    say(`\nproperty-gateway  ${callers.url}`);
+    say(`metrics, health   ${admin.url}/metrics  ${admin.url}/readyz`);
+    say(`sandbox upstream  ${upstream.url} (control: ${control.url})\n`);
+    say("Some traffic:");
+    for (const path of SAMPLE_PATHS) await show(callers.url, path);
+    say(`\n${SAMPLE_PATHS.length} requests, ${sandbox.requests().length} upstream calls. Now you:`);
+    for (const line of triesFor(callers.url, admin.url)) say(`  ${line}`);
+    say("\nCtrl-C stops everything.");
+    await stopped;
+  } catch (error) {
+    const why =
+      describePortInUse(error, gatewayPorts(config)) ??
+      (error instanceof Error ? error.message : String(error));
+    process.stderr.write(`demo: ${why}\n`);
+    process.exitCode = 1;
+  } finally {
+    await gateway.stop();
+  }
+  say("stopped");
+}
+
+/** What a company would set for its upstream; here the upstream is the sandbox. */
+function settingsFor(upstreamUrl: string, dataDir: string): Record<string, string> {
+  return {
+    UPSTREAM_URL: upstreamUrl,
+    UPSTREAM_IMAGE_URL: upstreamUrl,
+    UPSTREAM_SERVICE: CALLER.service,
+    UPSTREAM_CALLER_ID: CALLER.callerId,
+    UPSTREAM_PRIVATE_KEY: CALLER.privateKey,
+    UPSTREAM_PRIVATE_KEY_FILE: "",
+    UPSTREAM_USER_AGENT: "property-gateway-demo/1.0",
+    UPSTREAM_REFERRER: "https://www.example.com/",
+    REDIS_URL: "",
+    DATA_DIR: dataDir,
+  };
+}
+
+async function show(baseUrl: string, path: string): Promise<void> {
+  const response = await fetch(baseUrl + path, { headers: { "X-App-Id": "demo" } });
+  await response.arrayBuffer();
+  const how = (response.headers.get("cache-status") ?? "")
+    .replace("property-gateway; ", "")
+    .replace(/; key=.*/, "");
+  say(`  ${response.status}  ${path}\n       ${how}`);
+}
+
+function triesFor(gateway: string, admin: string): string[] {
+  return [
+    `curl -i '${gateway}/listings?areaId=76&objectType=villa&limit=3'`,
+    `curl -i '${gateway}/listings?areaId=76&limit=900'`,
+    `curl -s '${admin}/usage?by=hour'`,
+  ];
+}
+
+function say(line: string): void {
+  process.stdout.write(`${line}\n`);
+}

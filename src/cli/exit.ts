@@ -1,0 +1,21 @@
+/** Exit codes of every command (docs/cli.md). */
+export const EXIT = {
+  done: 0,
+  /** The command was understood and failed, or the answer is no. */
+  failed: 1,
+  /** The command line cannot be understood. */
+  usage: 2,
+  /** The admin port of the gateway cannot be reached. */
+  unreachable: 3,
+} as const;
+
+/** Ends a command with a message for people and an exit code. */
+export class CommandFailure extends Error {
+  readonly exitCode: number;
+
+  constructor(message: string, exitCode: number = EXIT.failed) {
+    super(message);
+    this.name = "CommandFailure";
+    this.exitCode = exitCode;
+  }
+}

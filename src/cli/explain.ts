@@ -1,0 +1,86 @@
+import type { Command } from "commander";
+
+import { addAdminOptions, type AdminOptions, createAdminClient } from "./admin-client.ts";
+import { inWords, print, printJson } from "./print.ts";
+
+interface ExplainOptions extends AdminOptions {
+  readonly app?: string;
+  readonly format?: string;
+}
+
+/** `explain <url>`: what the gateway makes of a URL, what it has for it, and what a request would cost. */
+export function addExplain(program: Command): void {
+  const command = program
+    .command("explain")
+    .description("explain a URL: canonical query, cached where and how old, what a request would cost now")
+    .argument("<url>", "URL or path on the callers' port, in quotes")
+    .option("--app <id>", "the app that would ask")
+    .option("--format <format>", "v2: the answer frozen to version 2")
+    .action(explain);
+  addAdminOptions(command);
+}
+
+interface Entry {
+  readonly query: string;
+  readonly key: string;
+  readonly next: string;
+  readonly why: string;
+  readonly entry: {
+    readonly tier: string;
+    readonly status: number;
+    readonly ageSeconds: number;
+    readonly freshForSeconds: number;
+    readonly bodyBytes: number;
+  } | null;
+}
+
+interface Quote {
+  readonly app: string;
+  readonly upstreamCalls: number;
+  readonly predictedWaitMs: number;
+  readonly waitsFor?: string | null;
+  readonly refusal: string | null;
+}
+
+async function explain(url: string, options: ExplainOptions): Promise<void> {
+  const { app, format, json } = options;
+  const client = createAdminClient(options);
+  const entry = await client.get<Entry>("/cache/entry", { url, format });
+  const quote = await client.get<Quote>("/quote", { url, format, app });
+  if (json) return printJson({ entry, quote });
+  for (const [name, text] of linesOf(entry, quote)) print(`${name.padEnd(12)}${text}`);
+}
+
+const NEXT: Readonly<Record<string, string>> = {
+  hit: "is answered from the cache",
+  update: "gets the stale answer, which is refreshed meanwhile",
+  fetch: "is fetched from the property API",
+};
+
+function linesOf({ query, key, next, why, entry }: Entry, quote: Quote): (readonly [string, string])[] {
+  const { app, upstreamCalls, predictedWaitMs, waitsFor, refusal } = quote;
+  const wait =
+    predictedWaitMs === 0 ? "no wait" : `waits ${inWords(predictedWaitMs)} for ${waitsFor ?? "a call"}`;
+  return [
+    ["query", query],
+    ["key", key],
+    ["cached", entry === null ? `no (${why})` : cachedIn(entry, why)],
+    ["a request", NEXT[next] ?? next],
+    [
+      "costs",
+      `${upstreamCalls} upstream calls, ${wait}, for the app ${app}${refusal === null ? "" : `; refused: ${refusal}`}`,
+    ],
+  ];
+}
+
+function cachedIn(
+  { tier, status, ageSeconds, freshForSeconds, bodyBytes }: NonNullable<Entry["entry"]>,
+  why: string,
+): string {
+  const age = `${inWords(ageSeconds * 1000)} old`;
+  const left =
+    freshForSeconds > 0
+      ? `fresh for ${inWords(freshForSeconds * 1000)}`
+      : `expired ${inWords(-freshForSeconds * 1000)} ago`;
+  return `in ${tier}: status ${status}, ${bodyBytes} bytes, ${age}, ${why === "purged" ? "purged" : left}`;
+}

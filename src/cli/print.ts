@@ -1,0 +1,57 @@
+/** What commands print: JSON for programs, tables and lines for people. */
+
+/** Prints JSON. */
+export function printJson(value: unknown): void {
+  print(JSON.stringify(value, null, 2));
+}
+
+/** Prints a line. */
+export function print(line = ""): void {
+  process.stdout.write(`${line}\n`);
+}
+
+type Cell = string | number | null | undefined;
+
+/** @returns lines of aligned columns; columns with numbers only are aligned to the right */
+export function table(head: readonly string[], rows: readonly (readonly Cell[])[]): string {
+  const texts = rows.map((row) => head.map((_, column) => cell(row[column])));
+  const widths = head.map((title, column) =>
+    Math.max(title.length, ...texts.map((row) => row[column]?.length ?? 0)),
+  );
+  const isNumeric = head.map(
+    (_, column) => rows.length > 0 && rows.every((row) => typeof row[column] === "number"),
+  );
+  const line = (row: readonly string[]): string =>
+    row
+      .map((text, column) => {
+        const width = widths[column] ?? 0;
+        return isNumeric[column] ? text.padStart(width) : text.padEnd(width);
+      })
+      .join("  ")
+      .trimEnd();
+  return [head, ...texts].map(line).join("\n");
+}
+
+/** Control characters could repaint the terminal. */
+function cell(value: Cell): string {
+  return String(value ?? "-").replaceAll(/\p{Cc}/gu, "?");
+}
+
+/** @returns a duration for people: `1 d 3 h`, `4 min 5 s`, `250 ms` */
+export function inWords(ms: number): string {
+  if (ms < 1000) return `${Math.round(ms)} ms`;
+  const units = [
+    ["d", 86_400_000],
+    ["h", 3_600_000],
+    ["min", 60_000],
+    ["s", 1_000],
+  ] as const;
+  const parts: string[] = [];
+  let rest = ms;
+  for (const [unit, length] of units) {
+    const count = Math.floor(rest / length);
+    rest -= count * length;
+    if (count > 0) parts.push(`${count} ${unit}`);
+  }
+  return parts.slice(0, 2).join(" ");
+}

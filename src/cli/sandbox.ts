@@ -1,0 +1,92 @@
+/** `sandbox`: a stand-in for the property API as a process. */
+import { type Command, InvalidArgumentError } from "commander";
+
+import { onStopSignal } from "../process/events.ts";
+import type { Sandbox, SandboxOptions } from "../sandbox/types.ts";
+import { CommandFailure } from "./exit.ts";
+import { describePortInUse } from "../process/port-in-use.ts";
+
+const MAX_RECORDS = 1_000_000;
+
+interface SandboxArguments {
+  readonly port: number;
+  readonly controlPort: number;
+  readonly host: string;
+  readonly service: string;
+  readonly callerId: string;
+  readonly privateKey: string;
+  readonly seed: number;
+  readonly listings: number;
+  readonly sold: number;
+}
+
+/** `sandbox`: runs until SIGINT or SIGTERM. */
+export function addSandbox(program: Command): void {
+  program
+    .command("sandbox")
+    .description("run a stand-in for the property API, over made-up data")
+    .option("-p, --port <number>", "interface and thumbnails; 0: any free port", upTo(65_535), 4000)
+    .option("--control-port <number>", "faults, barrier, arrivals", upTo(65_535), 4001)
+    .option("--host <address>", "where both listen", "127.0.0.1")
+    .option("--service <name>", "the service's neutral name", serviceName, "propertyservice")
+    .option("--caller-id <name>", "the caller that is let in", notEmpty, "demo")
+    .option("--private-key <key>", "the caller's key", "demo-key")
+    .option("--seed <number>", "the same seed gives the same data", upTo(0xffff_ffff), 1)
+    .option("--listings <number>", "how many listings", upTo(MAX_RECORDS), 12_000)
+    .option("--sold <number>", "how many sold records", upTo(MAX_RECORDS), 24_000)
+    .action(runSandbox);
+}
+
+async function runSandbox(given: SandboxArguments): Promise<void> {
+  const { createSandbox } = await import("../sandbox/sandbox.ts");
+  const { service, callerId, privateKey, seed, listings, sold } = given;
+  const options: SandboxOptions = { service, callerId, privateKey, seed, sizes: { listings, sold } };
+  try {
+    await serve(createSandbox(options), given);
+  } catch (error) {
+    const ports = [
+      { port: given.port, changedBy: "--port" },
+      { port: given.controlPort, changedBy: "--control-port" },
+    ];
+    const why = describePortInUse(error, ports) ?? (error instanceof Error ? error.message : String(error));
+    throw new CommandFailure(`sandbox: ${why}`);
+  }
+}
+
+async function serve(
+  sandbox: Sandbox,
+  { port, controlPort, host, callerId }: SandboxArguments,
+): Promise<void> {
+  const stop = new Promise<void>((resolve) => onStopSignal(() => resolve()));
+  try {
+    const api = await sandbox.listen(port, host);
+    const control = await sandbox.listenControl(controlPort, host);
+    const { sizes } = sandbox.state();
+    process.stdout.write(
+      `sandbox: ${sizes.listings} listings, ${sizes.sold} sold, ${sizes.areas} areas; callerId ${callerId}\n` +
+        `interface  ${api.url}\n` +
+        `thumbnails ${api.url}/cache/\n` +
+        `control    ${control.url}\n`,
+    );
+    await stop;
+  } finally {
+    await sandbox.close();
+  }
+}
+
+function upTo(max: number): (text: string) => number {
+  return (text) => {
+    if (/^\d{1,10}$/.test(text) && Number(text) <= max) return Number(text);
+    throw new InvalidArgumentError(`Expected an integer from 0 to ${max}.`);
+  };
+}
+
+function serviceName(text: string): string {
+  if (/^[a-z0-9][a-z0-9-]*$/i.test(text)) return text;
+  throw new InvalidArgumentError("Expected letters, digits and hyphens.");
+}
+
+function notEmpty(text: string): string {
+  if (text !== "") return text;
+  throw new InvalidArgumentError("Expected a name.");
+}

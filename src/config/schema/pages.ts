@@ -1,0 +1,35 @@
+import * as z from "zod";
+
+import { setting } from "../setting.ts";
+import { DAY_MS, duration, fraction, integer, oneOf } from "../shapes.ts";
+
+/** How pages of a search are answered from larger blocks of its results. */
+export const pages = z.strictObject({
+  fold: setting(oneOf("on", "off"), {
+    default: "on",
+    env: "PAGES_FOLD",
+    reloadable: true,
+    description:
+      "Whether the gateway answers the pages of a search from blocks, which it asks the API for instead. off: it asks " +
+      "for each page.",
+  }),
+  block: setting(integer(10, 500), {
+    default: 500,
+    reloadable: true,
+    description: "The number of records in a block. The API allows at most 500.",
+  }),
+  verify: setting(fraction(0, 1), {
+    default: 0.001,
+    reloadable: true,
+    description:
+      "The part of the pages cut from blocks that the gateway compares with the API's own page, while at least half of " +
+      "the budget is left.",
+  }),
+  maxExtraLatency: setting(duration({ minMs: 0, maxMs: DAY_MS }), {
+    default: "250ms",
+    reloadable: true,
+    description:
+      "If a block takes longer than a page by more than this, the gateway asks for the first page of a search by itself, " +
+      "and for the block when a caller wants a second page.",
+  }),
+});

@@ -1,0 +1,95 @@
+/**
+ * The fields of the upstream's records (interface, sections 2.1 to 2.7), as JSON Schemas. Nothing says which fields are
+ * always there, and fields may be added, so no field is required and further ones are allowed.
+ */
+import type { SearchResource } from "./resources.ts";
+
+type JsonSchema = Readonly<Record<string, unknown>>;
+
+const text = (description: string, more: JsonSchema = {}): JsonSchema => ({
+  type: "string",
+  description,
+  ...more,
+});
+const whole = (description: string): JsonSchema => ({ type: "integer", description });
+const number = (description: string): JsonSchema => ({ type: "number", description });
+const list = (description: string): JsonSchema => ({ type: "array", items: { type: "string" }, description });
+const object = (properties: JsonSchema, description?: string): JsonSchema => ({
+  type: "object",
+  ...(description !== undefined && { description }),
+  properties,
+});
+
+const location = object(
+  {
+    namedAreas: list("Names of areas the property lies in."),
+    region: object({ municipalityName: text("Municipality."), countyName: text("County.") }),
+    address: object({ streetAddress: text("Street and number."), city: text("City; sold records only.") }),
+    position: object({ latitude: number("Decimal degrees."), longitude: number("Decimal degrees.") }),
+    distance: object({ ocean: whole("Distance to the sea; sold records only.") }),
+  },
+  "Where the property lies.",
+);
+
+const source = object(
+  {
+    name: text("Name of the seller or broker."),
+    url: text("Address of the source."),
+    type: text("Kind of source."),
+    id: whole("Sold records only."),
+  },
+  "Who sells.",
+);
+
+const property = {
+  serviceId: whole("Unique id of the record. It is also part of the thumbnail's address."),
+  listPrice: whole("Asking price."),
+  published: text("When the ad was published.", { examples: ["2026-06-01 11:58:59"] }),
+  location,
+  objectType: text("Property type.", { examples: ["Villa"] }),
+  source,
+  rooms: number("Number of rooms."),
+  livingArea: number("Living area."),
+  rent: number("Monthly fee."),
+  floor: number("Floor."),
+  constructionYear: whole("Year built."),
+  url: text("Address of the ad on the service's website."),
+};
+
+/** The record of each resource. */
+export const RECORD_SCHEMAS: Readonly<Record<SearchResource, JsonSchema>> = {
+  listings: object(
+    { ...property, pageviews: whole("Only where one record is shown.") },
+    "A property for sale.",
+  ),
+  sold: object(
+    {
+      ...property,
+      soldDate: text("Date of the sale.", { examples: ["2026-05-31"] }),
+      soldPrice: whole("Sale price."),
+    },
+    "A sold property.",
+  ),
+  areas: object(
+    {
+      serviceId: whole("Area id; usable as areaId in searches."),
+      name: text("Area name."),
+      types: list("Kinds of area."),
+      parentServiceId: whole("Id of the parent area."),
+      parentName: text("Name of the parent area."),
+      parentTypes: list("Kinds of the parent area."),
+      fullName: text("Name followed by the parent's name."),
+    },
+    "A geographic area.",
+  ),
+};
+
+/** What stands beside the records of a list (section 2.7). Both spellings of `offset` occur. */
+export const ENVELOPE_SCHEMAS: JsonSchema = {
+  totalCount: whole("How many records match."),
+  count: whole("How many records this answer holds."),
+  limit: whole("The page size that was applied."),
+  offset: whole("The position from which records are shown."),
+  offSet: whole("Another spelling of offset."),
+  searchParams: { type: "object", description: "The parameters as the service understood them." },
+};

@@ -1,0 +1,256 @@
+/**
+ * The OpenAPI document of the callers' port, made of the tables by which requests are validated: parameters, resources
+ * and problems.
+ */
+import { mediaTypeOf } from "../interface/media-types.ts";
+import { PARAMETERS } from "../interface/parameters.ts";
+import { ENVELOPE_SCHEMAS, RECORD_SCHEMAS } from "../interface/records.ts";
+import {
+  MAX_IMAGE_HEIGHT,
+  MAX_IMAGE_WIDTH,
+  RECORD_RESOURCES,
+  SEARCH_RESOURCES,
+  type SearchResource,
+} from "../interface/resources.ts";
+import { headerRefs, RESPONSE_HEADERS } from "./headers.ts";
+import { type Json, OPENAPI_VERSION } from "./json.ts";
+import {
+  problemHeaders,
+  problemName,
+  PROBLEM_SCHEMA,
+  problemResponses,
+  problemStatuses,
+} from "./problems.ts";
+import { parameterOf } from "./shapes.ts";
+
+export interface CallersDocumentOptions {
+  readonly version: string;
+  /** The service's neutral media-type name (`upstream.service`). */
+  readonly service: string;
+  /** Path of one record, with `{resource}` and `{serviceId}` (`upstream.recordPath`). */
+  readonly recordPath: string;
+  /** Header that names the app (`server.appIdHeader`). */
+  readonly appIdHeader: string;
+}
+
+const INTRODUCTION = `Listings, sold properties, areas and thumbnails, answered from a cache or by one call to the property service.
+
+Everything is read with GET or HEAD; another method gets 405 with \`Allow\`. Say which app asks in the app id header and in
+\`User-Agent\`. Wait for as long as \`Retry-After\` says before you ask again. \`RateLimit\` says what is left of your app's
+share. Every error is a problem (RFC 9457) with a stable \`type\` and a remedy.`;
+
+/** @returns the document */
+export function createCallersDocument(options: CallersDocumentOptions): Json {
+  const requestHeaders = requestHeadersOf(options.appIdHeader);
+  return {
+    openapi: OPENAPI_VERSION,
+    info: { title: "Property gateway", version: options.version, description: INTRODUCTION },
+    servers: [{ url: "/" }],
+    tags: [...SEARCH_RESOURCES, "images", "document"].map((name) => ({ name })),
+    paths: {
+      ...Object.fromEntries(
+        SEARCH_RESOURCES.map((resource) => [`/${resource}`, searchPath(resource, options)]),
+      ),
+      ...Object.fromEntries(
+        RECORD_RESOURCES.map((resource) => [
+          options.recordPath.replace("{resource}", resource),
+          recordPath(resource, options),
+        ]),
+      ),
+      "/cache/primary_{serviceId}_{width}x{height}.jpg": imagePath(),
+      "/openapi.json": documentPath(),
+    },
+    components: {
+      schemas: {
+        Problem: PROBLEM_SCHEMA,
+        ...Object.fromEntries(SEARCH_RESOURCES.map((name) => [recordName(name), RECORD_SCHEMAS[name]])),
+      },
+      headers: RESPONSE_HEADERS,
+      parameters: requestHeaders,
+      responses: problemResponses("callers"),
+    },
+  };
+}
+
+/** `listings` as the name of a schema and of operations. */
+function recordName(resource: SearchResource): string {
+  return { listings: "Listing", sold: "SoldRecord", areas: "Area" }[resource];
+}
+
+function searchPath(resource: SearchResource, { service }: CallersDocumentOptions): Json {
+  const schema = {
+    type: "object",
+    required: [resource],
+    properties: { ...ENVELOPE_SCHEMAS, [resource]: recordsOf(resource) },
+  };
+  return pathItem({
+    name: `search${capitalized(resource)}`,
+    tag: resource,
+    summary: `Searches ${resource}`,
+    parameters: PARAMETERS[resource].map(parameterOf),
+    content: jsonContent(schema, service),
+  });
+}
+
+function recordPath(resource: SearchResource, { service }: CallersDocumentOptions): Json {
+  const schema = {
+    type: "object",
+    required: [resource],
+    properties: { [resource]: { ...recordsOf(resource), minItems: 1, maxItems: 1 } },
+  };
+  return pathItem({
+    name: `show${recordName(resource)}`,
+    tag: resource,
+    summary: `Shows one record of ${resource}`,
+    parameters: [pathParameter("serviceId", "Id of the record.", { type: "integer", minimum: 0 }, 4000116)],
+    content: jsonContent(schema, service),
+  });
+}
+
+function imagePath(): Json {
+  return pathItem({
+    name: "showThumbnail",
+    tag: "images",
+    summary: "Shows the thumbnail of a listing",
+    parameters: [
+      pathParameter("serviceId", "Id of the listing.", { type: "integer", minimum: 0 }, 4000116),
+      pathParameter("width", "Pixels.", { type: "integer", minimum: 1, maximum: MAX_IMAGE_WIDTH }, 140),
+      pathParameter("height", "Pixels.", { type: "integer", minimum: 1, maximum: MAX_IMAGE_HEIGHT }, 94),
+    ],
+    content: { "image/jpeg": {} },
+  });
+}
+
+/** This document. It takes no call to the property service. */
+function documentPath(): Json {
+  return pathItem({
+    name: "showDocument",
+    tag: "document",
+    summary: "Shows this document",
+    parameters: [],
+    content: { "application/json": { schema: { type: "object", required: ["openapi", "paths"] } } },
+  });
+}
+
+function recordsOf(resource: SearchResource): Json {
+  return { type: "array", items: { $ref: `#/components/schemas/${recordName(resource)}` } };
+}
+
+function jsonContent(schema: Json, service: string): Json {
+  return { [mediaTypeOf("json", service)]: { schema }, [mediaTypeOf("v2", service)]: { schema } };
+}
+
+function pathParameter(name: string, description: string, schema: Json, example: number): Json {
+  return { name, in: "path", required: true, description, schema, example };
+}
+
+interface Operation {
+  readonly name: string;
+  readonly tag: string;
+  readonly summary: string;
+  readonly parameters: readonly Json[];
+  readonly content: Json;
+}
+
+const ANSWER_HEADERS = headerRefs([
+  "X-Request-Id",
+  "Cache-Status",
+  "Age",
+  "Cache-Control",
+  "ETag",
+  "Last-Modified",
+  "Vary",
+  "Content-Encoding",
+  "RateLimit-Policy",
+  "RateLimit",
+  "Preference-Applied",
+]);
+
+function pathItem({ name, tag, summary, parameters, content }: Operation): Json {
+  const statuses = problemStatuses("callers");
+  const unchanged = { description: "The caller has the answer already.", headers: ANSWER_HEADERS };
+  return {
+    parameters: [
+      ...parameters,
+      ...REQUEST_HEADERS.map((header) => ({ $ref: `#/components/parameters/${header}` })),
+    ],
+    get: {
+      operationId: name,
+      tags: [tag],
+      summary,
+      responses: {
+        200: { description: "The answer.", headers: ANSWER_HEADERS, content },
+        304: unchanged,
+        ...Object.fromEntries(
+          statuses.map((status) => [status, { $ref: `#/components/responses/${problemName(status)}` }]),
+        ),
+      },
+    },
+    head: {
+      operationId: `${name}Head`,
+      tags: [tag],
+      summary: `${summary}: headers only`,
+      responses: {
+        200: { description: "The answer's headers.", headers: ANSWER_HEADERS },
+        304: unchanged,
+        ...Object.fromEntries(
+          statuses.map((status) => [
+            status,
+            { description: "The headers of a problem.", headers: problemHeaders("callers", status) },
+          ]),
+        ),
+      },
+    },
+  };
+}
+
+function capitalized(text: string): string {
+  return text.charAt(0).toUpperCase() + text.slice(1);
+}
+
+const REQUEST_HEADERS = [
+  "AppId",
+  "RequestId",
+  "Deadline",
+  "Prefer",
+  "CacheControl",
+  "IfNoneMatch",
+  "IfModifiedSince",
+];
+
+function requestHeadersOf(appIdHeader: string): Record<string, Json> {
+  const header = (name: string, description: string, example: string, schema: Json = {}): Json => ({
+    name,
+    in: "header",
+    description,
+    schema: { type: "string", ...schema },
+    example,
+  });
+  return {
+    AppId: header(
+      appIdHeader,
+      "The app that asks. Without it the first product in User-Agent counts.",
+      "web",
+    ),
+    RequestId: header(
+      "X-Request-Id",
+      "An id for the logs; the gateway makes one where it is absent or has other characters.",
+      "checkout-4711",
+    ),
+    Deadline: header("X-Request-Deadline-Ms", "Answer within so many milliseconds.", "2000", {
+      pattern: String.raw`^0*[1-9]\d{0,8}$`,
+    }),
+    Prefer: header("Prefer", "`wait`: answer within so many seconds (RFC 7240).", "wait=2"),
+    CacheControl: header("Cache-Control", "What the cache may answer with (RFC 9111).", "max-stale=60"),
+    IfNoneMatch: header(
+      "If-None-Match",
+      "304 where the answer still has this ETag.",
+      '"QoDzQ3Exi0JNuNlmQsx2ks"',
+    ),
+    IfModifiedSince: header(
+      "If-Modified-Since",
+      "304 where the answer has not changed since; ignored with If-None-Match.",
+      "Sat, 21 Nov 2026 07:00:00 GMT",
+    ),
+  };
+}

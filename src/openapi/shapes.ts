@@ -1,0 +1,72 @@
+/** The shapes of query parameters as schemas. */
+import type { Parameter, Shape } from "../interface/parameters.ts";
+import type { Json } from "./json.ts";
+
+/** @returns a parameter of an OpenAPI document */
+export function parameterOf(parameter: Parameter): Json {
+  const { name, meaning, shape, example, sameAsAbsent, onlyWith, requires } = parameter;
+  const schema = schemaOf(shape);
+  const sentences = [
+    `${meaning}.`,
+    sameAsAbsent !== undefined && `Left out, it means ${sameAsAbsent}.`,
+    onlyWith !== undefined && `It says nothing without ${onlyWith}.`,
+    requires !== undefined && `It needs ${requires}.`,
+  ];
+  return {
+    name,
+    in: "query",
+    description: sentences.filter(Boolean).join(" "),
+    schema,
+    example: exampleOf(shape, example),
+    ...(schema["type"] === "array" && { style: "form", explode: false }),
+  };
+}
+
+const bounds = ({ min, max }: { readonly min?: number; readonly max?: number }): Json => ({
+  ...(min !== undefined && { minimum: min }),
+  ...(max !== undefined && { maximum: max }),
+});
+
+function schemaOf(shape: Shape): Json {
+  switch (shape.kind) {
+    case "text":
+      return { type: "string", pattern: String.raw`^[^\u0000-\u001f\u007f]*$` };
+    case "integer":
+      return { type: "integer", ...bounds(shape) };
+    case "decimal":
+      return { type: "number", ...bounds(shape) };
+    case "date":
+      return { type: "string", pattern: String.raw`^\d{4}(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])$` };
+    case "switch":
+      return { type: "integer", enum: [0, 1] };
+    case "idSet":
+      return { type: "array", minItems: 1, items: { type: "integer", minimum: 0 } };
+    case "wordSet":
+      return { type: "array", minItems: 1, items: { type: "string", enum: shape.words } };
+    case "tuple":
+      return {
+        type: "array",
+        minItems: shape.parts.length,
+        maxItems: shape.parts.length,
+        prefixItems: shape.parts.map((part) => ({ type: "number", title: part.name, ...bounds(part) })),
+        items: { type: "number" },
+      };
+  }
+}
+
+function exampleOf({ kind }: Shape, example: string): unknown {
+  switch (kind) {
+    case "text":
+    case "date":
+      return example;
+    case "wordSet":
+      return example.split(",");
+    case "idSet":
+    case "tuple":
+      return example.split(",").map(Number);
+    case "integer":
+    case "decimal":
+    case "switch":
+      return Number(example);
+  }
+}

@@ -1,0 +1,195 @@
+/**
+ * Where things are in the bytes of a list answer: its records, and the numbers that depend on the page.
+ *
+ * An answer that a page could not be cut from without guessing has no index. The rules are strict, because a
+ * page that costs a call is better than a wrong one.
+ */
+import { PARAMETERS } from "../interface/parameters.ts";
+import { eachElement, eachMember, MALFORMED, type Range, skipSpace, textAt } from "./json-ranges.ts";
+
+/** The searches whose pages are cut from blocks: the ones that have an offset. */
+export type FoldedResource = "listings" | "sold";
+
+/** A stretch of a search's results. */
+export interface Stretch {
+  readonly offset: number;
+  readonly limit: number;
+}
+
+/** Why no page can be cut from an answer. */
+export type Unfit =
+  | "malformed"
+  | "a field of the envelope is missing"
+  | "a field of the envelope is not known"
+  | "the numbers of the envelope do not fit"
+  | "a record has no id, or several"
+  | "two records have one id"
+  | "searchParams has what is not a documented parameter";
+
+export interface BlockIndex extends Stretch {
+  readonly totalCount: number;
+  /** Where each record begins and ends. */
+  readonly starts: Uint32Array;
+  readonly ends: Uint32Array;
+  readonly ids: readonly string[];
+  /** Between the brackets of the array. */
+  readonly inside: Range;
+  /** The numbers that are others on another page, in the order of their places. */
+  readonly numbers: readonly PageNumber[];
+  /** Whether `searchParams` repeats the limit. */
+  readonly echoesLimit: boolean;
+}
+
+export interface PageNumber {
+  readonly what: "count" | "limit" | "offset";
+  /** Its digits. */
+  readonly at: Range;
+}
+
+/**
+ * Finds the records and the page's numbers in a list answer.
+ * @param asked what the upstream was asked for
+ */
+export function indexBlock(body: Buffer, resource: FoldedResource, asked: Stretch): BlockIndex | Unfit {
+  const envelope = readEnvelope(body, resource);
+  if (typeof envelope === "string") return envelope;
+  const records = readRecords(body, envelope.records);
+  if (typeof records === "string") return records;
+  const echo = envelope.echo && readEcho(body, envelope.echo, resource);
+  if (typeof echo === "string") return echo;
+  const { totalCount, count, limit, offset } = envelope;
+  const numberOf = (at: Range): number => integerIn(body, at) ?? Number.NaN;
+  const total = numberOf(totalCount);
+  const expected = Math.max(0, Math.min(asked.limit, total - asked.offset));
+  const isEchoed = (echo ?? []).every(({ what, at }) => what !== "count" && numberOf(at) === asked[what]);
+  const fits =
+    numberOf(limit) === asked.limit &&
+    numberOf(offset) === asked.offset &&
+    numberOf(count) === expected &&
+    records.ids.length === expected &&
+    isEchoed;
+  if (!fits) return "the numbers of the envelope do not fit";
+  const numbers: PageNumber[] = [
+    { what: "count", at: count },
+    { what: "limit", at: limit },
+    { what: "offset", at: offset },
+    ...(echo ?? []),
+  ];
+  return {
+    ...asked,
+    ...records,
+    totalCount: total,
+    numbers: numbers.toSorted((one, other) => one.at.start - other.at.start),
+    echoesLimit: (echo ?? []).some(({ what }) => what === "limit"),
+  };
+}
+
+/** What every list answer has (interface, section 2.7); `searchParams` may be missing. */
+interface Envelope {
+  readonly totalCount: Range;
+  readonly count: Range;
+  readonly limit: Range;
+  readonly offset: Range;
+  readonly records: Range;
+  readonly echo: Range | undefined;
+}
+
+function readEnvelope(body: Buffer, resource: FoldedResource): Envelope | Unfit {
+  const fields = new Map<string, Range>();
+  let isStrange = false;
+  const end = eachMember(body, skipSpace(body, 0), (nameAt, value) => {
+    const name = textAt(body, nameAt);
+    // Pagination text names it `offset`, list samples `offSet`.
+    const field = name === "offSet" ? "offset" : name;
+    if (!ENVELOPE_FIELDS.has(field) && field !== resource) isStrange = true;
+    if (fields.has(field)) isStrange = true;
+    fields.set(field, value);
+  });
+  if (end === MALFORMED || skipSpace(body, end) !== body.length) return "malformed";
+  if (isStrange) return "a field of the envelope is not known";
+  const [totalCount, count, limit, offset, records] = [
+    fields.get("totalCount"),
+    fields.get("count"),
+    fields.get("limit"),
+    fields.get("offset"),
+    fields.get(resource),
+  ];
+  const isWhole = totalCount && count && limit && offset && records;
+  if (!isWhole) return "a field of the envelope is missing";
+  return { totalCount, count, limit, offset, records, echo: fields.get("searchParams") };
+}
+
+const ENVELOPE_FIELDS = new Set(["totalCount", "count", "limit", "offset", "searchParams"]);
+
+function readRecords(body: Buffer, { start, end }: Range): Pick<BlockIndex, RecordFields> | Unfit {
+  const starts: number[] = [];
+  const ends: number[] = [];
+  const ids: string[] = [];
+  let hasOneIdEach = true;
+  const arrayEnd = eachElement(body, start, (at) => {
+    const end = readIds(body, at, ids);
+    starts.push(at);
+    ends.push(end);
+    hasOneIdEach &&= ids.length === starts.length;
+    return end;
+  });
+  if (arrayEnd !== end) return "malformed";
+  if (!hasOneIdEach) return "a record has no id, or several";
+  if (new Set(ids).size !== ids.length) return "two records have one id";
+  return {
+    starts: Uint32Array.from(starts),
+    ends: Uint32Array.from(ends),
+    ids,
+    inside: { start: start + 1, end: end - 1 },
+  };
+}
+
+type RecordFields = "starts" | "ends" | "ids" | "inside";
+
+const ID_FIELD = "serviceId";
+
+/**
+ * Adds what a record names as its id, as often as it does so.
+ * @returns where the record ends
+ */
+function readIds(body: Buffer, at: number, ids: string[]): number {
+  return eachMember(body, at, (name, value) => {
+    // The length first: there are thousands of members, and making a text of each takes most of the time.
+    if (name.end - name.start !== ID_FIELD.length || textAt(body, name) !== ID_FIELD) return;
+    const id = /^(?:\d+|"[^"\\]+")$/.exec(textAt(body, value))?.[0];
+    if (id !== undefined) ids.push(id.replaceAll('"', ""));
+  });
+}
+
+/** The limit and offset that `searchParams` repeats. Other members must be ones that no page changes. */
+function readEcho(body: Buffer, echo: Range, resource: FoldedResource): PageNumber[] | Unfit {
+  // PHP writes an object without members as an empty array.
+  if (/^\[\s*\]$/.test(textAt(body, echo))) return [];
+  const numbers: PageNumber[] = [];
+  let isStrange = false;
+  const objectEnd = eachMember(body, echo.start, (nameAt, value) => {
+    const name = textAt(body, nameAt);
+    const what = name === "offSet" ? "offset" : name;
+    if (what === "limit" || what === "offset") numbers.push({ what, at: withoutQuotes(body, value) });
+    else if (!PARAMETERS[resource].some((parameter) => parameter.name === name)) isStrange = true;
+  });
+  if (objectEnd !== echo.end) return "malformed";
+  const isDouble = new Set(numbers.map(({ what }) => what)).size !== numbers.length;
+  return isStrange || isDouble ? "searchParams has what is not a documented parameter" : numbers;
+}
+
+function withoutQuotes(body: Buffer, { start, end }: Range): Range {
+  return body[start] === 0x22 ? { start: start + 1, end: end - 1 } : { start, end };
+}
+
+/** A whole number that is written in the one plain way. */
+function integerIn(body: Buffer, at: Range): number | undefined {
+  const text = textAt(body, at);
+  return /^(?:0|[1-9]\d{0,14})$/.test(text) ? Number(text) : undefined;
+}
+
+/** @returns the limit that a list answer says was applied */
+export function limitIn(body: Buffer, resource: FoldedResource): number | undefined {
+  const envelope = readEnvelope(body, resource);
+  return typeof envelope === "string" ? undefined : integerIn(body, envelope.limit);
+}

@@ -1,0 +1,93 @@
+/**
+ * Which block a page is cut from.
+ */
+import type { Format } from "../interface/media-types.ts";
+import type { BlockIndex } from "./block-index.ts";
+import { blockAround, blockAt, sizesFrom } from "./blocks.ts";
+import { holdsPage } from "./cut.ts";
+import type { Page } from "./cutter.ts";
+import type { Parts } from "./parts.ts";
+import { type Asked, type Block, blockOf, isPaged, type PagedQuery, searchKey } from "./search.ts";
+
+export /** A page that may be cut, of a search in one format. */
+interface FoldablePage extends Page {
+  readonly search: string;
+  readonly format: Format;
+  /** The size of the search's blocks. */
+  readonly size: number;
+  /** Whether the limit is the upstream's own. */
+  readonly isImplied: boolean;
+}
+
+/** @returns what reads off a question which page it asks for, where it may be cut */
+export function createFoldable({
+  settings,
+  meaning,
+  folding,
+}: Parts): (asked: Asked, format: Format) => FoldablePage | undefined {
+  return function foldable({ query, key }, format) {
+    if (settings().fold === "off" || !isPaged(query)) return undefined;
+    const limit = meaning.limitOf(query);
+    if (limit === undefined) return undefined;
+    const search = searchKey(query, format);
+    const size = folding.sizeOf(search, query.resource);
+    if (size === undefined) return undefined;
+    const isImplied = meaning.isSample(query);
+    return { query, key, format, search, size, isImplied, limit, offset: query.offset };
+  };
+}
+
+/** @returns what chooses the block to cut a page from; `undefined`: the page is to be asked exactly */
+export function createChoose({ peek, cutter }: Parts): (page: FoldablePage) => Promise<Block | undefined> {
+  /** What a block that is held says; it may be out of date, and is only a hint. */
+  async function hint({ asked, stretch }: Block, query: PagedQuery): Promise<BlockIndex | undefined> {
+    const entry = await peek(asked.key);
+    if (entry?.status !== 200) return undefined;
+    const index = await cutter.indexOf(entry, query, stretch);
+    return typeof index === "string" ? undefined : index;
+  }
+
+  return async function choose(page) {
+    const { query, format, size, offset } = page;
+    if (offset >= size) {
+      const first = blockOf(query, format, { offset: 0, limit: size });
+      const known = await hint(first, query);
+      if (known !== undefined && known.totalCount <= offset) return first;
+    }
+    const around = blockAround(page, size);
+    if (around !== undefined) return blockOf(query, format, around);
+    // It reaches into the next block, but there may be nothing there.
+    const begun = blockOf(query, format, blockAt(offset, size));
+    const known = await hint(begun, query);
+    return known !== undefined && holdsPage(known, page) ? begun : undefined;
+  };
+}
+
+/**
+ * @returns what chooses the block of a page where no hint is needed: around a page that lies within the first block.
+ *   `undefined`: choose in the ordinary way
+ */
+export function createChooseAtOnce(): (page: FoldablePage) => Block | undefined {
+  const blocks = new WeakMap<PagedQuery, Pick<FoldablePage, "size" | "format"> & { readonly block: Block }>();
+  return function chooseAtOnce(page) {
+    const { query, format, size, offset } = page;
+    if (offset >= size) return undefined;
+    const known = blocks.get(query);
+    if (known !== undefined && known.size === size && known.format === format) return known.block;
+    const around = blockAround(page, size);
+    if (around === undefined) return undefined;
+    const block = blockOf(query, format, around);
+    blocks.set(query, { size, format, block });
+    return block;
+  };
+}
+
+/** Blocks of every size: another replica may use a smaller one. The first block says what is behind the last record. */
+export function blockKeysOf(query: PagedQuery, format: Format, largest: number): readonly string[] {
+  const keys = sizesFrom(largest).flatMap((size) =>
+    [blockAt(query.offset, size), blockAt(0, size)].map(
+      (stretch) => blockOf(query, format, stretch).asked.key,
+    ),
+  );
+  return [...new Set(keys)];
+}

@@ -1,0 +1,125 @@
+/**
+ * Asks for a page, by itself or by its block.
+ */
+import { Problem, type ProblemCode } from "../errors.ts";
+import type { Answer, Question } from "../types.ts";
+import type { BlockIndex } from "./block-index.ts";
+import { blockAround } from "./blocks.ts";
+import { createCheckNowAndThen } from "./check.ts";
+import type { FoldablePage } from "./choose.ts";
+import { holdsPage } from "./cut.ts";
+import type { Ask, Parts } from "./parts.ts";
+import { type Block, blockOf, isPaged } from "./search.ts";
+
+/** @returns what asks for a page as it is, and learns from the answer */
+export function createAskExactly({ ask, settings, latency, meaning, transcode }: Parts): Ask {
+  return async function askExactly(question) {
+    const answer = await ask(question);
+    const { query, key } = question;
+    const { entry, outcome } = answer;
+    if (outcome !== "miss" || entry.status !== 200 || settings().fold === "off" || !isPaged(query))
+      return answer;
+    if ((query.limit ?? 0) * 2 <= settings().block) latency.measuredPage(entry);
+    if (meaning.isSample(query)) meaning.learn(query, key, await transcode(entry, "identity"));
+    return answer;
+  };
+}
+
+/** @returns the page, cut from a block; where the block is of no use, the page as it is asked for by itself */
+export type CutFrom = (question: Question, page: FoldablePage, block: Block) => Promise<Answer>;
+
+export function createCutFrom(parts: Parts, askExactly: Ask): CutFrom {
+  const { ask, cutter, folding } = parts;
+  const learnFrom = createLearnFrom(parts);
+  const checkNowAndThen = createCheckNowAndThen(parts);
+
+  /** The page by itself, where its block failed. Where that works, the block is what was wrong. */
+  async function instead(
+    question: Question,
+    { search, query, size }: FoldablePage,
+    why: string,
+  ): Promise<Answer> {
+    const answer = await askExactly(question);
+    if (answer.entry.status === 200) folding.blockFailed(search, query.resource, size, why);
+    return answer;
+  }
+
+  return async function cutFrom(question, page, block): Promise<Answer> {
+    const { query, size, format } = page;
+    const { request } = question;
+    const answer = await ask({ request, ...block.asked }).catch(failureOfBlock);
+    if (answer instanceof Problem) return await instead(question, page, answer.code);
+    const { entry } = answer;
+    if (entry.status !== 200) return await instead(question, page, `status ${entry.status}`);
+    const index = await learnFrom(answer, page, block);
+    if (index === undefined) return await askExactly(question);
+    if (!holdsPage(index, page)) {
+      // There are more records than the hint said.
+      const around = blockAround(page, size);
+      if (around === undefined) return await askExactly(question);
+      return await cutFrom(question, page, blockOf(query, format, around));
+    }
+    const mayKeep = answer.stored !== "upstream-no-store";
+    const { isNew, keptAs, entry: cut } = await cutter.entryOf(page, entry, index, mayKeep);
+    if (answer.stored === true) cutter.pack(block.asked, entry);
+    checkNowAndThen(question, page, block, entry);
+    const isSaved = isNew && answer.forwarded === undefined;
+    const saved = page.offset >= index.totalCount ? "past_end" : "folded";
+    return { ...answer, entry: cut, keptAs, ...(isSaved && { saved }) };
+  };
+}
+
+/** @returns the page, if it was cut from this block before and memory still has both */
+export type FindCut = (question: Question, page: FoldablePage, block: Block) => Answer | undefined;
+
+export function createFindCut(parts: Parts): FindCut {
+  const { askAtOnce, cutter } = parts;
+  const checkNowAndThen = createCheckNowAndThen(parts);
+  return function findCut(question, page, block) {
+    const answer = askAtOnce({ request: question.request, ...block.asked });
+    const cut = answer?.entry.status === 200 ? cutter.find(page, answer.entry) : undefined;
+    if (answer === undefined || cut === undefined) return undefined;
+    checkNowAndThen(question, page, block, answer.entry);
+    return { ...answer, ...cut };
+  };
+}
+
+type LearnFrom = (answer: Answer, page: FoldablePage, block: Block) => Promise<BlockIndex | undefined>;
+
+/** @returns what says where a block's records are; `undefined`: no page can be cut from it, and none is from now on */
+function createLearnFrom({ cutter, folding, latency }: Parts): LearnFrom {
+  return async function learnFrom(
+    { entry, outcome, stored },
+    { search, query, size, isImplied },
+    { stretch },
+  ) {
+    const index = await cutter.indexOf(entry, query, stretch);
+    if (typeof index === "string") {
+      folding.stop(search, query.resource, index);
+      return undefined;
+    }
+    if (isImplied && index.echoesLimit) {
+      folding.stop(search, query.resource, "the limit is echoed");
+      return undefined;
+    }
+    if (outcome === "miss" && index.ids.length * 2 >= size) latency.measuredBlock(entry);
+    if (stored === "upstream-no-store") folding.stop(search, query.resource, stored);
+    if (stored === "too-large") folding.blockFailed(search, query.resource, size, stored);
+    return index;
+  };
+}
+
+/** In which ways a block can fail where its page may not. */
+const FAILURES_OF_BLOCKS: ReadonlySet<ProblemCode> = new Set([
+  "upstream-error",
+  "upstream-invalid-response",
+  "upstream-timeout",
+  "upstream-unavailable",
+]);
+
+/** @throws what no other question would change: refusals of the gateway itself, and its mistakes */
+function failureOfBlock(error: unknown): Problem {
+  const isFailure = error instanceof Problem && FAILURES_OF_BLOCKS.has(error.code);
+  if (isFailure && error.details.refusedHere !== true) return error;
+  throw error;
+}

@@ -1,0 +1,66 @@
+/**
+ * Cuts a page out of a block: the envelope is the block's with the page's numbers, the records are the block's
+ * bytes. Nothing is written anew, so that unknown fields, the order of keys, the format of numbers and escapes
+ * stay as the upstream wrote them.
+ */
+import type { BlockIndex, PageNumber, Stretch } from "./block-index.ts";
+import type { Range } from "./json-ranges.ts";
+
+/** A page as the upstream would have sent it. */
+export interface CutPage {
+  readonly body: Buffer;
+  /** Ids of its records. */
+  readonly ids: readonly string[];
+}
+
+/**
+ * @param page a stretch that begins in the block, or anywhere behind the last record that there is
+ */
+export function cutPage(body: Buffer, index: BlockIndex, page: Stretch): CutPage {
+  const from = Math.min(Math.max(0, page.offset - index.offset), index.ids.length);
+  const to = Math.min(from + page.limit, index.ids.length);
+  const numbers = { limit: page.limit, offset: page.offset, count: to - from };
+  const patches = [
+    ...index.numbers.map((number) => numberPatch(number, numbers)),
+    recordsPatch(index, from, to),
+  ];
+  return { body: patched(body, patches), ids: index.ids.slice(from, to) };
+}
+
+/** Whether a block says what is on a page: it holds all of it that there is, or says that there is no more. */
+export function holdsPage(index: BlockIndex, { offset, limit }: Stretch): boolean {
+  const end = index.offset + index.limit;
+  if (offset >= index.totalCount) return true;
+  return offset >= index.offset && Math.min(offset + limit, index.totalCount) <= end;
+}
+
+/** A part of the block, and what takes its place. */
+interface Patch {
+  readonly at: Range;
+  readonly by: Buffer | Range;
+}
+
+function numberPatch({ what, at }: PageNumber, numbers: Readonly<Record<PageNumber["what"], number>>): Patch {
+  return { at, by: Buffer.from(String(numbers[what]), "latin1") };
+}
+
+/** White space around and between records stays as it is; an array without records has none. */
+function recordsPatch({ starts, ends, inside }: BlockIndex, from: number, to: number): Patch {
+  const [first, last] = [starts[0], ends.at(-1)];
+  const [start, end] = [starts[from], ends[to - 1]];
+  if (first === undefined || last === undefined) return { at: inside, by: inside };
+  if (start === undefined || end === undefined || from >= to) return { at: inside, by: Buffer.alloc(0) };
+  return { at: { start: first, end: last }, by: { start, end } };
+}
+
+function patched(body: Buffer, patches: readonly Patch[]): Buffer {
+  const pieces: Buffer[] = [];
+  let position = 0;
+  for (const { at, by } of patches.toSorted((one, other) => one.at.start - other.at.start)) {
+    pieces.push(body.subarray(position, at.start));
+    pieces.push(Buffer.isBuffer(by) ? by : body.subarray(by.start, by.end));
+    position = at.end;
+  }
+  pieces.push(body.subarray(position));
+  return Buffer.concat(pieces);
+}

@@ -1,0 +1,167 @@
+/**
+ * The entries of pages that were cut from blocks, and blocks as memory keeps them.
+ *
+ * A page is remembered in the memory tier under a key that names its block's content: when the block says something
+ * else, or is gone, nobody asks for that key any more. How old the page is, how long it is fresh and which purges
+ * it knows of are always the block's.
+ */
+import { hash } from "node:crypto";
+
+import type { ContentCoding, Entry, Observer } from "../types.ts";
+import { type BlockIndex, indexBlock, type Stretch, type Unfit } from "./block-index.ts";
+import { cutPage } from "./cut.ts";
+import type { Asked, PagedQuery } from "./search.ts";
+import { createUnpacked } from "./unpacked.ts";
+
+export interface CutterOptions {
+  /** The memory tier. */
+  readonly memory: {
+    readonly find: (key: string) => Entry | undefined;
+    readonly put: (key: string, entry: Entry) => unknown;
+  };
+  /** Replaces an entry in memory by the same one in other codings. */
+  readonly keepInMemory: (key: string, replace: (current: Entry) => Entry | undefined) => void;
+  readonly transcode: (entry: Entry, coding: ContentCoding) => Promise<Buffer>;
+  readonly isCompressible: (entry: Entry) => boolean;
+  readonly observer: Pick<Observer, "error">;
+}
+
+/** A question for a page. */
+export interface Page extends Stretch {
+  readonly key: string;
+  readonly query: PagedQuery;
+}
+
+export interface Cutter {
+  /** Where the records of a block are, or why no page can be cut from it. */
+  readonly indexOf: (block: Entry, query: PagedQuery, stretch: Stretch) => Promise<BlockIndex | Unfit>;
+  /** A page's entry, if memory has it as new as the block is. */
+  readonly find: (page: Page, block: Entry) => Omit<CutEntry, "isNew"> | undefined;
+  /** A page's entry, remembered where its block may be kept; `isNew`: it was not remembered. */
+  readonly entryOf: (page: Page, block: Entry, index: BlockIndex, mayKeep: boolean) => Promise<CutEntry>;
+  /** Compresses a block in memory, where it is kept as it came. */
+  readonly pack: (asked: Asked, block: Entry) => void;
+}
+
+interface CutEntry {
+  readonly entry: Entry;
+  /** Under which key memory keeps it. */
+  readonly keptAs: string;
+  readonly isNew: boolean;
+}
+
+export function createCutter(options: CutterOptions): Cutter {
+  const { memory, transcode } = options;
+  /** By the bytes that a block is held in, so that an index goes when they do. */
+  const indexes = new WeakMap<Buffer, BlockIndex | Unfit>();
+  /** Under way, so that those who want the same page share one. */
+  const cutting = new Map<string, Promise<Entry>>();
+  const unpacked = createUnpacked();
+
+  async function bytesOf(block: Entry): Promise<Buffer> {
+    const packed = heldIn(block);
+    const known = block.bodies.identity ?? unpacked.find(packed);
+    if (known !== undefined) return known;
+    const bytes = await transcode(block, "identity");
+    unpacked.keep(packed, bytes);
+    return bytes;
+  }
+
+  async function cut(page: Page, block: Entry, index: BlockIndex): Promise<Entry> {
+    const { body, ids } = cutPage(await bytesOf(block), index, page);
+    return {
+      ...block,
+      bodies: { identity: body },
+      bodyBytes: body.length,
+      etag: hash("sha256", body, "base64url").slice(0, 22),
+      // The upstream's are the block's.
+      validators: { etag: undefined, lastModified: undefined },
+      tags: [...ids.map((id) => `record:${id}`), ...block.tags.filter((tag) => tag.startsWith("area:"))],
+    };
+  }
+
+  function cutOnce(key: string, page: Page, block: Entry, index: BlockIndex): Promise<Entry> {
+    const underWay = cutting.get(key) ?? cut(page, block, index).finally(() => cutting.delete(key));
+    cutting.set(key, underWay);
+    return underWay;
+  }
+
+  return {
+    async indexOf(block, query, stretch) {
+      const known = indexes.get(heldIn(block));
+      if (known !== undefined) return known;
+      const index = indexBlock(await bytesOf(block), query.resource, stretch);
+      indexes.set(heldIn(block), index);
+      return index;
+    },
+
+    find(page, block) {
+      const keptAs = keyFor(page, block);
+      const entry = memory.find(keptAs);
+      return entry && isAsOld(entry, block) ? { entry, keptAs } : undefined;
+    },
+
+    async entryOf(page, block, index, mayKeep) {
+      const keptAs = keyFor(page, block);
+      const remembered = memory.find(keptAs);
+      const found = remembered ?? (await cutOnce(keptAs, page, block, index));
+      const entry = isAsOld(found, block) ? found : { ...found, ...timesOf(block) };
+      if (mayKeep && entry !== remembered) memory.put(keptAs, entry);
+      return { entry, keptAs, isNew: remembered === undefined };
+    },
+
+    pack: createPack(options, (block, zstd) => {
+      const index = indexes.get(heldIn(block));
+      if (index !== undefined) indexes.set(zstd, index);
+      if (block.bodies.identity !== undefined) unpacked.keep(zstd, block.bodies.identity);
+    }),
+  };
+}
+
+/** @param packed told of a block, and of the body that it is held in from now on */
+function createPack(
+  { keepInMemory, transcode, isCompressible, observer }: CutterOptions,
+  packed: (block: Entry, zstd: Buffer) => void,
+): Cutter["pack"] {
+  const packing = new Set<string>();
+
+  async function pack(key: string, block: Entry): Promise<void> {
+    const zstd = await transcode(block, "zstd");
+    packed(block, zstd);
+    keepInMemory(key, (current) =>
+      current.storedAt === block.storedAt && current.etag === block.etag
+        ? { ...current, bodies: { zstd } }
+        : undefined,
+    );
+  }
+
+  return ({ key }, block) => {
+    if (block.bodies.zstd !== undefined || packing.has(key) || !isCompressible(block)) return;
+    packing.add(key);
+    pack(key, block)
+      .catch((error: unknown) => observer.error("A block could not be compressed.", { key, err: error }))
+      .finally(() => packing.delete(key));
+  };
+}
+
+/** The body that stands for all that an entry is held in: the first it has that a block is packed in. */
+function heldIn({ bodies }: Entry): Buffer {
+  return bodies.zstd ?? bodies.identity ?? bodies.gzip ?? bodies.br ?? NOTHING;
+}
+
+const NOTHING = Buffer.alloc(0);
+
+/** Under which key memory keeps a page. */
+function keyFor({ key, limit }: Page, block: Entry): string {
+  return `${key}#${limit}@${block.etag}`;
+}
+
+function isAsOld(page: Entry, block: Entry): boolean {
+  return page.storedAt === block.storedAt && page.purgeEpoch === block.purgeEpoch;
+}
+
+/** What a page has from its block. */
+function timesOf(block: Entry): Partial<Entry> {
+  const { purgeEpoch, storedAt, bornAt, fetchMs, freshUntil, upstreamStale, changeRate, keepUntil } = block;
+  return { purgeEpoch, storedAt, bornAt, fetchMs, freshUntil, upstreamStale, changeRate, keepUntil };
+}

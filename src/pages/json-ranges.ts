@@ -1,0 +1,143 @@
+/**
+ * Finds where JSON values begin and end in raw bytes, so that they can be copied instead of written anew.
+ *
+ * The bytes are expected to be JSON (src/upstream/verdict.ts has parsed them). What is cut short or out of
+ * place is reported as malformed; what a value says inside is not checked.
+ */
+
+/** A part of a buffer: from `start` up to, not including, `end`. */
+export interface Range {
+  readonly start: number;
+  readonly end: number;
+}
+
+/** Returned in place of a position where the bytes are not as expected. */
+export const MALFORMED = -1;
+
+const QUOTE = 0x22;
+const BACKSLASH = 0x5c;
+const COMMA = 0x2c;
+const COLON = 0x3a;
+const OPEN_BRACE = 0x7b;
+const CLOSE_BRACE = 0x7d;
+const OPEN_BRACKET = 0x5b;
+const CLOSE_BRACKET = 0x5d;
+
+function isSpace(byte: number | undefined): boolean {
+  return byte === 0x20 || byte === 0x0a || byte === 0x0d || byte === 0x09;
+}
+
+/** @returns the position of the first byte from `at` on that is not white space */
+export function skipSpace(bytes: Buffer, at: number): number {
+  let position = at;
+  while (isSpace(bytes[position])) position += 1;
+  return position;
+}
+
+/** @param at where the opening quote is */
+function endOfString(bytes: Buffer, at: number): number {
+  for (let position = at + 1; position < bytes.length; position += 1) {
+    const byte = bytes[position];
+    if (byte === QUOTE) return position + 1;
+    if (byte === BACKSLASH) position += 1;
+  }
+  return MALFORMED;
+}
+
+/** @param at where the opening bracket or brace is */
+function endOfNested(bytes: Buffer, at: number): number {
+  let depth = 0;
+  for (let position = at; position < bytes.length; position += 1) {
+    const byte = bytes[position];
+    if (byte === QUOTE) {
+      position = endOfString(bytes, position) - 1;
+      if (position < at) return MALFORMED;
+    } else if (byte === OPEN_BRACE || byte === OPEN_BRACKET) depth += 1;
+    else if (byte === CLOSE_BRACE || byte === CLOSE_BRACKET) {
+      depth -= 1;
+      if (depth === 0) return position + 1;
+    }
+  }
+  return MALFORMED;
+}
+
+function endsScalar(byte: number): boolean {
+  return isSpace(byte) || byte === COMMA || byte === COLON || byte === CLOSE_BRACE || byte === CLOSE_BRACKET;
+}
+
+function endOfScalar(bytes: Buffer, at: number): number {
+  let position = at;
+  while (position < bytes.length && !endsScalar(bytes[position] ?? COMMA)) position += 1;
+  return position === at ? MALFORMED : position;
+}
+
+/** @returns where the value that begins at `at` ends */
+function endOfValue(bytes: Buffer, at: number): number {
+  const byte = bytes[at];
+  if (byte === QUOTE) return endOfString(bytes, at);
+  if (byte === OPEN_BRACE || byte === OPEN_BRACKET) return endOfNested(bytes, at);
+  return endOfScalar(bytes, at);
+}
+
+/**
+ * Where the next item begins, given where the one before ended.
+ * @returns its position; `closed` where the list ends instead
+ */
+function afterItem(bytes: Buffer, end: number, close: number): { next: number; closed: boolean } {
+  const at = skipSpace(bytes, end);
+  if (bytes[at] === close) return { next: at + 1, closed: true };
+  if (bytes[at] !== COMMA) return { next: MALFORMED, closed: true };
+  return { next: skipSpace(bytes, at + 1), closed: false };
+}
+
+/** Told where a member's name is, without its quotes, and where its value is. */
+type VisitMember = (name: Range, value: Range) => void;
+
+/** @returns the bytes as text, one character each */
+export function textAt(bytes: Buffer, { start, end }: Range): string {
+  return bytes.toString("latin1", start, end);
+}
+
+/**
+ * Visits the members of an object.
+ * @param at where its opening brace is
+ * @returns where it ends
+ */
+export function eachMember(bytes: Buffer, at: number, visit: VisitMember): number {
+  if (bytes[at] !== OPEN_BRACE) return MALFORMED;
+  let position = skipSpace(bytes, at + 1);
+  if (bytes[position] === CLOSE_BRACE) return position + 1;
+  for (;;) {
+    if (bytes[position] !== QUOTE) return MALFORMED;
+    const nameEnd = endOfString(bytes, position);
+    if (nameEnd === MALFORMED) return MALFORMED;
+    const colon = skipSpace(bytes, nameEnd);
+    if (bytes[colon] !== COLON) return MALFORMED;
+    const start = skipSpace(bytes, colon + 1);
+    const end = endOfValue(bytes, start);
+    if (end === MALFORMED) return MALFORMED;
+    visit({ start: position + 1, end: nameEnd - 1 }, { start, end });
+    const { next, closed } = afterItem(bytes, end, CLOSE_BRACE);
+    if (closed) return next;
+    position = next;
+  }
+}
+
+/**
+ * Visits the elements of an array.
+ * @param at where its opening bracket is
+ * @param endOf told where an element begins; says where it ends
+ * @returns where the array ends
+ */
+export function eachElement(bytes: Buffer, at: number, endOf: (start: number) => number): number {
+  if (bytes[at] !== OPEN_BRACKET) return MALFORMED;
+  let position = skipSpace(bytes, at + 1);
+  if (bytes[position] === CLOSE_BRACKET) return position + 1;
+  for (;;) {
+    const end = endOf(position);
+    if (end === MALFORMED) return MALFORMED;
+    const { next, closed } = afterItem(bytes, end, CLOSE_BRACKET);
+    if (closed) return next;
+    position = next;
+  }
+}

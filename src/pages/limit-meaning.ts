@@ -1,0 +1,94 @@
+/**
+ * What the upstream takes `limit=0`, and no limit at all, to mean. The interface does not say, so it is learned from
+ * answers that were fetched page by page, for each resource, and looked at again from time to time.
+ */
+import type { Clock } from "../process/clock.ts";
+import type { Observer } from "../types.ts";
+import { type FoldedResource, indexBlock, limitIn } from "./block-index.ts";
+import type { PagedQuery } from "./search.ts";
+
+/** So many different questions must agree. */
+const SAMPLES = 3;
+/** After so long it is learned again. */
+const TRUSTED_FOR_MS = 3_600_000;
+
+export interface LimitMeaning {
+  /** The limit that a query is answered with; `undefined`: not known. */
+  readonly limitOf: (query: PagedQuery) => number | undefined;
+  /** Whether an answer to the query would say something about it. */
+  readonly isSample: (query: PagedQuery) => boolean;
+  /** Learns from an answer that was just fetched for exactly this query. */
+  readonly learn: (query: PagedQuery, key: string, body: Buffer) => void;
+}
+
+interface Learned {
+  readonly limit: number;
+  /** The questions whose answers agreed. */
+  readonly keys: ReadonlySet<string>;
+  readonly confirmedAt: number;
+}
+
+export function createLimitMeaning({
+  clock,
+  observer,
+}: {
+  readonly clock: Pick<Clock, "monotonic">;
+  readonly observer: Pick<Observer, "info">;
+}): LimitMeaning {
+  const learned = new Map<string, Learned>();
+
+  return {
+    limitOf(query) {
+      if (!isImplied(query)) return query.limit;
+      const known = learned.get(nameOf(query));
+      const isTrusted =
+        known !== undefined &&
+        known.keys.size >= SAMPLES &&
+        clock.monotonic() - known.confirmedAt < TRUSTED_FOR_MS;
+      return isTrusted ? known.limit : undefined;
+    },
+    isSample: isImplied,
+    learn(query, key, body) {
+      const name = nameOf(query);
+      const known = learned.get(name);
+      const limit = appliedLimit(body, query);
+      if (limit === "says nothing") return;
+      if (limit === undefined) return void learned.delete(name);
+      const agrees = known?.limit === limit;
+      const keys = new Set(agrees ? known.keys : []);
+      if (keys.size < SAMPLES) keys.add(key);
+      learned.set(name, { limit, keys, confirmedAt: clock.monotonic() });
+      const isNew = keys.size >= SAMPLES && (known?.keys.size ?? 0) < SAMPLES;
+      if (isNew || (known !== undefined && !agrees))
+        observer.info("Learned which limit the upstream applies.", {
+          query: name,
+          limit,
+          samples: keys.size,
+        });
+    },
+  };
+}
+
+/** Whether a query leaves the limit to the upstream. */
+function isImplied({ limit }: PagedQuery): boolean {
+  return limit === undefined || limit === 0;
+}
+
+function nameOf({ resource, limit }: PagedQuery): string {
+  return limit === undefined ? `${resource} without a limit` : `${resource}?limit=0`;
+}
+
+/**
+ * The limit that an answer shows to have been applied; `undefined` where it shows something else. An answer that
+ * has fewer records says nothing: it has all there are.
+ */
+function appliedLimit(body: Buffer, query: PagedQuery): number | "says nothing" | undefined {
+  const resource: FoldedResource = query.resource;
+  const limit = limitIn(body, resource);
+  if (limit === undefined) return undefined;
+  const index = indexBlock(body, resource, { limit, offset: query.offset });
+  // Where the limit is echoed it cannot be known how one that was not given would be.
+  if (typeof index === "string" || index.echoesLimit) return undefined;
+  const isCutShort = index.totalCount > query.offset + limit;
+  return isCutShort ? limit : "says nothing";
+}

@@ -1,0 +1,81 @@
+/**
+ * Pages from blocks: the stage between understanding a request and the cache.
+ *
+ * A page of a search is cut from a block, a larger stretch of the same search's results that many pages lie in. The
+ * block is a question like any other to the cache stage, so flights, budget, stores, purges, freshness and what a
+ * caller asks of the cache apply to it there. docs/pages.md tells the whole story.
+ */
+import type { Format } from "../interface/media-types.ts";
+import { blockKeysOf, createChoose, createChooseAtOnce, createFoldable } from "./choose.ts";
+import { createAskExactly, createCutFrom, createFindCut } from "./cut-from.ts";
+import { createCutter } from "./cutter.ts";
+import { createFolding } from "./folding.ts";
+import { createLatency } from "./latency.ts";
+import { createLimitMeaning } from "./limit-meaning.ts";
+import type { Question } from "../types.ts";
+import type { Ask, AskAtOnce, PagesOptions, Parts } from "./parts.ts";
+import { type Asked, isPaged } from "./search.ts";
+import { createVerify } from "./verify.ts";
+
+export interface Pages {
+  readonly answer: Ask;
+  /** Answers from memory: a page that was cut before, or what the cache stage has. */
+  readonly answerAtOnce: AskAtOnce;
+  /** What a question's answer would be made from now: a block, or the question itself. */
+  readonly sourceOf: (asked: Asked, format: Format) => Promise<Asked>;
+  /** The same as a question of whoever asks. */
+  readonly questionFor: (question: Question) => Promise<Question>;
+  /** Keys of all blocks that a question's answer can have been cut from. */
+  readonly blockKeysOf: (asked: Asked, format: Format) => readonly string[];
+}
+
+export function createPages(options: PagesOptions): Pages {
+  const { settings, transcode, peek } = options;
+  const parts: Parts = {
+    ...options,
+    cutter: createCutter(options),
+    folding: createFolding({ ...options, largest: () => settings().block }),
+    latency: createLatency(() => settings().maxExtraLatencyMs),
+    meaning: createLimitMeaning(options),
+    verify: createVerify({ ...options, bodyOf: (entry) => transcode(entry, "identity") }),
+  };
+  const { latency } = parts;
+  const foldable = createFoldable(parts);
+  const choose = createChoose(parts);
+  const askExactly = createAskExactly(parts);
+  const cutFrom = createCutFrom(parts, askExactly);
+  const chooseAtOnce = createChooseAtOnce();
+  const findCut = createFindCut(parts);
+
+  async function sourceOf(asked: Asked, format: Format): Promise<Asked> {
+    const page = foldable(asked, format);
+    const block = page && (await choose(page));
+    return block?.asked ?? asked;
+  }
+
+  return {
+    async answer(question) {
+      const page = foldable(question, question.request.format);
+      const block = page && (await choose(page));
+      if (page === undefined || block === undefined || block.asked.key === question.key)
+        return await askExactly(question);
+      const isFirst = latency.isFirstOfSlow(page.search, question.key);
+      if (isFirst && (await peek(block.asked.key)) === undefined) return await askExactly(question);
+      return await cutFrom(question, page, block);
+    },
+    answerAtOnce(question) {
+      const page = foldable(question, question.request.format);
+      if (page === undefined) return options.askAtOnce(question);
+      const block = chooseAtOnce(page);
+      if (block === undefined) return undefined;
+      return block.asked.key === question.key ? options.askAtOnce(question) : findCut(question, page, block);
+    },
+    sourceOf,
+    async questionFor(question) {
+      const { request } = question;
+      return { request, ...(await sourceOf(question, request.format)) };
+    },
+    blockKeysOf: ({ query }, format) =>
+      isPaged(query) && settings().fold === "on" ? blockKeysOf(query, format, settings().block) : [],
+  };
+}

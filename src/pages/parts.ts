@@ -1,0 +1,47 @@
+/** What the parts of this stage are made from. */
+import type { Resource } from "../interface/resources.ts";
+import type { Clock } from "../process/clock.ts";
+import type { Random } from "../process/random.ts";
+import type { Answer, Observer, Question } from "../types.ts";
+import type { Cutter, CutterOptions } from "./cutter.ts";
+import type { Folding } from "./folding.ts";
+import type { Latency } from "./latency.ts";
+import type { LimitMeaning } from "./limit-meaning.ts";
+import type { Verify, VerifyOptions } from "./verify.ts";
+
+/** The settings of this stage; see `pages` in config/default.yaml. */
+interface PagesSettings {
+  readonly fold: "on" | "off";
+  /** The size of a block. */
+  readonly block: number;
+  /** The part of the cut pages that is checked, from 0 to 1. */
+  readonly verify: number;
+  readonly maxExtraLatencyMs: number;
+}
+
+/** The cache stage, and this one too: the answer to a question; rejects with a `Problem`. */
+export type Ask = (question: Question) => Promise<Answer>;
+
+/** The answer to a question, if memory has it and it may be served; `undefined`: ask in the ordinary way. */
+export type AskAtOnce = (question: Question) => Answer | undefined;
+
+export interface PagesOptions extends CutterOptions, Pick<VerifyOptions, "peek" | "refresh"> {
+  /** What comes next: the cache stage. */
+  readonly ask: Ask;
+  /** The same, if memory has the answer and it may be served. */
+  readonly askAtOnce: AskAtOnce;
+  /** The part of the budget that is left for a resource, from 0 to 1. */
+  readonly budgetLeft: (resource: Resource) => number;
+  readonly settings: () => PagesSettings;
+  readonly clock: Pick<Clock, "monotonic">;
+  readonly random: Pick<Random, "fraction">;
+  readonly observer: Pick<Observer, "info" | "warn" | "error"> & VerifyOptions["observer"];
+}
+
+export interface Parts extends PagesOptions {
+  readonly cutter: Cutter;
+  readonly folding: Folding;
+  readonly latency: Latency;
+  readonly meaning: LimitMeaning;
+  readonly verify: Verify;
+}

@@ -1,0 +1,108 @@
+/**
+ * The apps that call: those listed in the settings, and those that only say a name.
+ *
+ * Every id that callers send gets its own share and its own queue. Anybody can invent ids, so this registry bounds
+ * what an id can cost:
+ *
+ * - At most `maxUnlisted` unlisted ids are known at a time. The least recently seen one makes room for a new one,
+ *   unless it was seen within `IN_USE_MS`. Then the new id counts as `other`.
+ * - An id has at most 64 characters, and only characters that are safe in a log line, a header and a label.
+ * - Only the first `unlistedLabels` unlisted ids get a metric label of their own; they keep it.
+ */
+
+/** An app as the settings list it. */
+export interface ListedApp {
+  readonly id: string;
+  readonly weight: number;
+  /** Most calls in any 24 hours. */
+  readonly perDay: number | null;
+}
+
+export interface AppsConfig {
+  readonly listed: readonly ListedApp[];
+  /** Weight of an app that is not listed (`apps.default`). */
+  readonly defaultWeight: number;
+  readonly maxUnlisted: number;
+  readonly unlistedLabels: number;
+}
+
+export interface Apps {
+  /**
+   * The id of the app that sends a request; also marks it as seen.
+   * @param appId value of the app id header
+   */
+  readonly identify: (
+    appId: string | readonly string[] | undefined,
+    userAgent: string | undefined,
+    now: number,
+  ) => string;
+  readonly isListed: (app: string) => boolean;
+  /** Whether the id has a share of its own now. */
+  readonly isKnown: (app: string) => boolean;
+  readonly weightOf: (app: string) => number;
+  /** Most calls of the app in any 24 hours. */
+  readonly perDayOf: (app: string) => number | null;
+  /** The value of the metric label `app`. */
+  readonly labelOf: (app: string) => string;
+  readonly configure: (config: AppsConfig) => void;
+}
+
+/** All apps that say no name, or that came when there was no room. */
+export const OTHER_APP = "other";
+const BROWSER_APP = "browser";
+
+/** A new id never evicts an id that was seen so recently. */
+const IN_USE_MS = 5 * 60_000;
+const LONGEST_ID = 64;
+
+/** The first product of the User-Agent of every browser in use is one of these. */
+const BROWSER_PRODUCTS: ReadonlySet<string> = new Set(["mozilla", "opera"]);
+
+export function createApps(initial: AppsConfig): Apps {
+  let config = initial;
+  let listed = byId(config);
+  /** When each unlisted id was last seen, least recently seen first. */
+  const seenAt = new Map<string, number>();
+  const labelled = new Set<string>();
+
+  function admit(id: string, now: number): string {
+    if (id === OTHER_APP || listed.has(id)) return id;
+    if (!seenAt.delete(id) && seenAt.size >= config.maxUnlisted) {
+      const [oldest] = seenAt;
+      if (oldest === undefined || now - oldest[1] < IN_USE_MS) return OTHER_APP;
+      seenAt.delete(oldest[0]);
+    }
+    seenAt.set(id, now);
+    if (labelled.size < config.unlistedLabels) labelled.add(id);
+    return id;
+  }
+
+  return {
+    identify: (appId, userAgent, now) => admit(namedIn(appId, userAgent), now),
+    isListed: (app) => listed.has(app),
+    isKnown: (app) => listed.has(app) || seenAt.has(app) || app === OTHER_APP,
+    weightOf: (app) => listed.get(app)?.weight ?? config.defaultWeight,
+    perDayOf: (app) => listed.get(app)?.perDay ?? null,
+    labelOf: (app) => (listed.has(app) || labelled.has(app) ? app : OTHER_APP),
+    configure(next) {
+      config = next;
+      listed = byId(next);
+    },
+  };
+}
+
+function byId({ listed }: AppsConfig): ReadonlyMap<string, ListedApp> {
+  return new Map(listed.map((app) => [app.id, app]));
+}
+
+function namedIn(appId: string | readonly string[] | undefined, userAgent: string | undefined): string {
+  const named = typeof appId === "string" ? sanitised(appId.trim()) : "";
+  if (named !== "") return named;
+  const product = /^\s*([^\s/()]+)/.exec(userAgent ?? "")?.[1] ?? "";
+  return BROWSER_PRODUCTS.has(product.toLowerCase()) ? BROWSER_APP : sanitised(product) || OTHER_APP;
+}
+
+/** The grammar of app ids in the settings: what does not fit becomes `-`. */
+function sanitised(id: string): string {
+  return id.slice(0, LONGEST_ID).replaceAll(/[^\w.-]/g, "-");
+}

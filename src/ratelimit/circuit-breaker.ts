@@ -1,0 +1,220 @@
+/**
+ * When to leave a part of the upstream alone. Pure; instants are milliseconds of the monotonic clock.
+ *
+ * | Cause               | Opens                                                        | Leaves alone |
+ * |---------------------|--------------------------------------------------------------|--------------|
+ * | `too-many-requests` | on a 429                                                     | the origin   |
+ * | `unavailable`       | on a 503 with `Retry-After`                                  | the resource |
+ * | `failing`           | on 4 failures that are half of the last calls (500, 503, timeouts, resets) | the resource |
+ * | `unreachable`       | on 3 calls in a row that reached nothing                     | the origin   |
+ * | `credentials`       | on 401 or 403 to 3 different questions in a row              | the origin   |
+ *
+ * An open circuit becomes half-open when its time has passed: one call goes as a probe, and its end closes the circuit
+ * or opens it again.
+ */
+import type { Resource } from "../interface/resources.ts";
+import type { SendEnd } from "../types.ts";
+import type { RateWindow } from "./rate-window.ts";
+
+export type CircuitCause = "too-many-requests" | "unavailable" | "failing" | "unreachable" | "credentials";
+
+/** What a circuit leaves alone. */
+export type CircuitScope = "origin" | Resource;
+
+export interface OpenCircuit {
+  readonly cause: CircuitCause;
+  readonly openedAt: number;
+  readonly until: number;
+  /** Probes that failed since it opened. */
+  readonly failedProbes: number;
+  /** The upstream itself said for how long. */
+  readonly isAsked: boolean;
+}
+
+/** What is known of an origin's health: mutated by `ended` alone. */
+export interface Health {
+  readonly circuits: Map<CircuitScope, OpenCircuit>;
+  /** The last calls of each resource. */
+  readonly outcomes: Map<Resource, readonly { readonly at: number; readonly isFailure: boolean }[]>;
+  unreachableInARow: number;
+  /** Different questions whose credentials were refused, without an accepted one between them. */
+  readonly refusedQuestions: Set<string>;
+}
+
+export function createHealth(): Health {
+  return { circuits: new Map(), outcomes: new Map(), unreachableInARow: 0, refusedQuestions: new Set() };
+}
+
+export interface CircuitRules {
+  /** The longest `Retry-After` of the upstream that is obeyed. */
+  readonly maxCoolOffMs: number;
+  readonly windows: readonly RateWindow[];
+  /** From 0 up to 1: jitter. */
+  readonly fraction: () => number;
+}
+
+/** A call that has ended. */
+export interface EndedCall {
+  readonly resource: Resource;
+  /** Tells questions apart. */
+  readonly question: string;
+  readonly end: Pick<SendEnd, "status" | "slowDown">;
+  /** The scopes whose probe it was. */
+  readonly probeOf: readonly CircuitScope[];
+}
+
+const OUTCOMES = 10;
+const OUTCOMES_MS = 5 * 60_000;
+const FAILURES_TO_OPEN = 4;
+const UNREACHABLE_TO_OPEN = 3;
+const REFUSED_TO_OPEN = 3;
+const FIRST_DELAY_MS = 1_000;
+/** The longest time between two probes, unless the budget affords fewer. */
+const LONGEST_DELAY_MS = 15_000;
+const FIRST_CREDENTIALS_DELAY_MS = 30_000;
+const LONGEST_CREDENTIALS_DELAY_MS = 15 * 60_000;
+/** Part of each window that probes may use in the long run. */
+const PROBES = 0.01;
+
+/**
+ * Learns from a call that has ended.
+ * @returns the scopes whose circuit has changed
+ */
+export function ended(health: Health, call: EndedCall, rules: CircuitRules, now: number): CircuitScope[] {
+  const kind = kindOf(call.end);
+  count(health, call, kind, now);
+  const changed = new Set<CircuitScope>();
+  for (const scope of call.probeOf) {
+    if (!health.circuits.has(scope)) continue;
+    if (kind === "answered") close(health, scope);
+    else open(health, scope, { ...causeOf(health, scope, call, kind), isProbe: true }, rules, now);
+    changed.add(scope);
+  }
+  const found = circuitFor(health, call, kind, now);
+  // A call that was sent before the circuit opened says nothing new, unless the upstream names a time.
+  const isNew = found !== undefined && (!isOpen(health, found.scope, now) || found.forMs !== undefined);
+  if (found !== undefined && isNew && !changed.has(found.scope)) {
+    open(health, found.scope, { ...found, isProbe: false }, rules, now);
+    changed.add(found.scope);
+  }
+  return [...changed];
+}
+
+export type CircuitState = "closed" | "open" | "half-open";
+
+export function stateOf(circuit: OpenCircuit | undefined, now: number): CircuitState {
+  if (circuit === undefined) return "closed";
+  return now < circuit.until ? "open" : "half-open";
+}
+
+/** Closes a circuit and forgets what opened it. */
+export function close(health: Health, scope: CircuitScope): void {
+  const circuit = health.circuits.get(scope);
+  health.circuits.delete(scope);
+  if (scope === "origin") health.unreachableInARow = 0;
+  else health.outcomes.delete(scope);
+  if (circuit?.cause === "credentials") health.refusedQuestions.clear();
+}
+
+type Kind = "answered" | "failed" | "unreachable" | "credentials" | "slow-down";
+
+/** The upstream is well, and only this answer is of no use. */
+const NO_FAILURE: ReadonlySet<SendEnd["status"]> = new Set(["stale-connection", "too-large"]);
+
+function kindOf({ status, slowDown }: EndedCall["end"]): Kind {
+  if (status === 401 || status === 403) return "credentials";
+  if (slowDown?.cause === "unreachable") return "unreachable";
+  if (slowDown !== undefined) return "slow-down";
+  if (typeof status === "number") return status >= 500 ? "failed" : "answered";
+  return NO_FAILURE.has(status) ? "answered" : "failed";
+}
+
+function count(health: Health, { resource, question }: EndedCall, kind: Kind, now: number): void {
+  health.unreachableInARow = kind === "unreachable" ? health.unreachableInARow + 1 : 0;
+  if (kind === "credentials") health.refusedQuestions.add(question);
+  if (kind === "answered") health.refusedQuestions.clear();
+  const recent = (health.outcomes.get(resource) ?? []).filter(({ at }) => now - at < OUTCOMES_MS);
+  const isFailure = kind === "failed" || kind === "unreachable";
+  health.outcomes.set(resource, [...recent.slice(1 - OUTCOMES), { at: now, isFailure }]);
+}
+
+interface Found {
+  readonly scope: CircuitScope;
+  readonly cause: CircuitCause;
+  readonly forMs: number | undefined;
+}
+
+function circuitFor(
+  health: Health,
+  { resource, end }: EndedCall,
+  kind: Kind,
+  now: number,
+): Found | undefined {
+  const forMs = end.slowDown?.forMs;
+  if (kind === "slow-down")
+    return end.slowDown?.cause === "unavailable"
+      ? { scope: resource, cause: "unavailable", forMs }
+      : { scope: "origin", cause: "too-many-requests", forMs };
+  if (kind === "credentials" && health.refusedQuestions.size >= REFUSED_TO_OPEN)
+    return { scope: "origin", cause: "credentials", forMs };
+  if (health.unreachableInARow >= UNREACHABLE_TO_OPEN)
+    return { scope: "origin", cause: "unreachable", forMs };
+  const recent = (health.outcomes.get(resource) ?? []).filter(({ at }) => now - at < OUTCOMES_MS);
+  const failures = recent.filter(({ isFailure }) => isFailure).length;
+  const isFailing = failures >= FAILURES_TO_OPEN && failures * 2 >= recent.length;
+  return kind === "failed" && isFailing ? { scope: resource, cause: "failing", forMs } : undefined;
+}
+
+/** What a failed probe says of the circuit that it tried. */
+function causeOf(health: Health, scope: CircuitScope, { end }: EndedCall, kind: Kind): Omit<Found, "scope"> {
+  const cause = health.circuits.get(scope)?.cause ?? "failing";
+  if (kind === "credentials") return { cause: "credentials", forMs: undefined };
+  return { cause, forMs: end.slowDown?.forMs };
+}
+
+function isOpen(health: Health, scope: CircuitScope, now: number): boolean {
+  return stateOf(health.circuits.get(scope), now) === "open";
+}
+
+function open(
+  { circuits }: Health,
+  scope: CircuitScope,
+  { cause, forMs, isProbe }: Omit<Found, "scope"> & { readonly isProbe: boolean },
+  rules: CircuitRules,
+  now: number,
+): void {
+  const before = circuits.get(scope);
+  const openedAt = before?.cause === cause ? before.openedAt : now;
+  const failedProbes = before === undefined ? 0 : before.failedProbes + (isProbe ? 1 : 0);
+  const delayMs =
+    forMs === undefined
+      ? probeDelayMs({ cause, failedProbes, ageMs: now - openedAt, circuits: circuits.size }, rules) *
+        (1 + rules.fraction() / 10)
+      : Math.min(Math.max(forMs, FIRST_DELAY_MS), rules.maxCoolOffMs);
+  const until = Math.max(before?.until ?? 0, now + Math.ceil(delayMs));
+  circuits.set(scope, { cause, openedAt, until, failedProbes, isAsked: forMs !== undefined });
+}
+
+/**
+ * Time until the next probe: doubled with each one, up to 15 seconds. In a long outage it grows with the outage, so
+ * that the recovery is noticed after half of its length at the latest, up to what makes the probes of all circuits cost
+ * 1 % of each window.
+ */
+export function probeDelayMs(
+  {
+    cause,
+    failedProbes,
+    ageMs,
+    circuits,
+  }: Pick<OpenCircuit, "cause" | "failedProbes"> & { readonly ageMs: number; readonly circuits: number },
+  { windows }: Pick<CircuitRules, "windows">,
+): number {
+  const isCredentials = cause === "credentials";
+  const first = isCredentials ? FIRST_CREDENTIALS_DELAY_MS : FIRST_DELAY_MS;
+  const longest = isCredentials ? LONGEST_CREDENTIALS_DELAY_MS : LONGEST_DELAY_MS;
+  const affordableMs = Math.max(
+    ...windows.map(({ limit, windowMs }) => (windowMs * Math.max(1, circuits)) / (limit * PROBES)),
+  );
+  const doubledMs = Math.min(first * 2 ** failedProbes, longest);
+  return Math.max(doubledMs, Math.min(ageMs / 2, affordableMs));
+}

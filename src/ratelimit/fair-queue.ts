@@ -1,0 +1,86 @@
+/**
+ * Calls that wait, by app, priority and resource: first come, first served within each.
+ *
+ * A call that several apps wait for stands in the queue of each, and leaves all of them with the first turn. It counts
+ * once: in the first.
+ */
+import type { Resource } from "../interface/resources.ts";
+import type { Priority } from "../types.ts";
+import type { WaitingApp } from "./limiter.ts";
+
+export interface QueueKind {
+  readonly app: string;
+  readonly priority: Priority;
+  readonly resource: Resource;
+}
+
+/** The first call of a kind. */
+export interface Head<E> extends QueueKind {
+  readonly entry: E;
+}
+
+export interface FairQueue<E> {
+  /** Puts a call at the end of each of these kinds in which it does not stand yet, and takes it out of all others. */
+  readonly put: (entry: E, kinds: readonly QueueKind[]) => void;
+  /** @returns whether it was still there */
+  readonly remove: (entry: E) => boolean;
+  readonly has: (entry: E) => boolean;
+  readonly heads: () => readonly Head<E>[];
+  readonly entries: () => readonly E[];
+  /** How many wait, by app and priority. */
+  readonly counts: () => readonly WaitingApp[];
+  readonly isEmpty: () => boolean;
+}
+
+export function createFairQueue<E>(): FairQueue<E> {
+  /** By name of the kind; sets keep the order of arrival. */
+  const queues = new Map<string, { readonly kind: QueueKind; readonly entries: Set<E> }>();
+  const standing = new Map<E, readonly string[]>();
+
+  function enter(entry: E, kind: QueueKind, name: string): void {
+    const queue = queues.get(name) ?? { kind, entries: new Set<E>() };
+    queue.entries.add(entry);
+    queues.set(name, queue);
+  }
+  function leave(entry: E, name: string): void {
+    const entries = queues.get(name)?.entries;
+    entries?.delete(entry);
+    if (entries?.size === 0) queues.delete(name);
+  }
+
+  return {
+    put(entry, kinds) {
+      const names = kinds.map(nameOf);
+      for (const name of standing.get(entry) ?? []) if (!names.includes(name)) leave(entry, name);
+      for (const [index, kind] of kinds.entries()) enter(entry, kind, names[index] ?? "");
+      standing.set(entry, names);
+    },
+    remove(entry) {
+      for (const name of standing.get(entry) ?? []) leave(entry, name);
+      return standing.delete(entry);
+    },
+    has: (entry) => standing.has(entry),
+    heads: () =>
+      [...queues.values()].flatMap(({ kind, entries }) => {
+        const [entry] = entries;
+        return entry === undefined ? [] : [{ ...kind, entry }];
+      }),
+    entries: () => [...standing.keys()],
+    counts() {
+      const counts = new Map<string, WaitingApp>();
+      for (const [name = ""] of standing.values()) {
+        const kind = queues.get(name)?.kind;
+        if (kind === undefined) continue;
+        const { app, priority } = kind;
+        const key = `${priority} ${app}`;
+        counts.set(key, { app, priority, count: (counts.get(key)?.count ?? 0) + 1 });
+      }
+      return [...counts.values()];
+    },
+    isEmpty: () => standing.size === 0,
+  };
+}
+
+function nameOf({ app, priority, resource }: QueueKind): string {
+  return `${priority} ${resource} ${app}`;
+}

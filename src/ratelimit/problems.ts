@@ -1,0 +1,84 @@
+/** Which problem a caller gets when its call cannot be sent in time. Pure. */
+import { Problem } from "../errors.ts";
+import type { CircuitCause } from "./circuit-breaker.ts";
+
+/** Why a call has to wait, or is refused; a closed set, as it labels a metric. */
+export type RefusalReason = "budget" | "share" | "per-day" | "cool-off";
+
+/** How long a call would wait, and for what. */
+export interface Expectation {
+  readonly forMs: number;
+  readonly why: RefusalReason;
+  /** The app has used up its share while other apps are active. */
+  readonly isOverShare: boolean;
+  /** What opened the circuit, where `why` is `cool-off`. */
+  readonly cause?: CircuitCause | undefined;
+}
+
+export interface Refusal {
+  readonly reason: RefusalReason;
+  readonly problem: Problem;
+}
+
+/** Longest `Retry-After`: by then much may have changed. */
+const LONGEST_SECONDS = 86_400;
+/** `Retry-After` is longer by up to this part, so that callers do not all come back at once. */
+const JITTER = 0.1;
+
+/**
+ * | Why                                        | Problem                                                     |
+ * |--------------------------------------------|-------------------------------------------------------------|
+ * | the app's share, or its calls for a day    | 429 `quota-exceeded`                                        |
+ * | everybody's budget                         | 503 `temporary-reduced-capacity`                            |
+ * | the upstream is ill, or asked for a pause  | 503 `upstream-unavailable`                                  |
+ * | the upstream refuses our credentials       | 502 `upstream-authentication-failed`                        |
+ *
+ * @param fraction from 0 up to 1: jitter
+ */
+export function refusalOf(
+  { forMs, why, isOverShare, cause }: Expectation,
+  app: string,
+  fraction: number,
+): Refusal {
+  const reason = why === "budget" && isOverShare ? "share" : why;
+  // An upstream that names a time means that time.
+  const jitter = reason === "cool-off" ? 0 : JITTER * fraction;
+  const details = {
+    retryAfterSeconds: retryAfterSeconds(forMs * (1 + jitter)),
+    refusedHere: true,
+    internal: `no permit before the deadline: ${cause ?? reason}`,
+  };
+  switch (reason) {
+    case "share":
+      return { reason, problem: new Problem("quota-exceeded", { ...details, ofApp: app }) };
+    case "per-day": {
+      const detail = "This app has used up its requests to the property service for any 24 hours.";
+      return { reason, problem: new Problem("quota-exceeded", { ...details, detail, ofApp: app }) };
+    }
+    case "cool-off": {
+      const code = cause === "credentials" ? "upstream-authentication-failed" : "upstream-unavailable";
+      return { reason, problem: new Problem(code, details) };
+    }
+    case "budget":
+      return { reason, problem: new Problem("temporary-reduced-capacity", details) };
+  }
+}
+
+/** The problem of a call whose deadline passes in the queue: what holds it up, or that all slots are taken. */
+export function lateRefusalOf(expectation: Expectation, app: string, fraction: number): Problem {
+  const { problem } = refusalOf(expectation, app, fraction);
+  if (expectation.forMs > 0) return new Problem(problem.code, { ...problem.details, late: true });
+  return new Problem("temporary-reduced-capacity", {
+    detail:
+      "The turn of this request had not come by its deadline; nothing was sent to the property service.",
+    retryAfterSeconds: 1,
+    refusedHere: true,
+    late: true,
+    internal: "no permit before the deadline: calls at once",
+  });
+}
+
+/** Rounded up, so that a caller that waits as long is not early. */
+export function retryAfterSeconds(forMs: number): number {
+  return Math.min(LONGEST_SECONDS, Math.max(1, Math.ceil(forMs / 1000)));
+}

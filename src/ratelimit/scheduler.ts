@@ -1,0 +1,388 @@
+/**
+ * The fair order: which app may send the next call, and when. Pure but for the `Fairness` it is given; `now` and all
+ * instants are milliseconds of the monotonic clock.
+ *
+ * The limiter decides whether a call may be sent at all. These rules only decide the order, and they are approximate:
+ * they work on counts that may be a second old.
+ *
+ * 1. The share of an app in a window is the limit, divided by weight among the apps that are active in that window:
+ *    they sent in it, or wait, or were seen in the last minute. Each window is judged by itself.
+ * 2. The most urgent priority goes first; in it, apps below their share in every window; then the rest, which borrow
+ *    what others leave. Among equals the turns go round by weight (start-time fair queueing).
+ * 3. Apps that borrow in a window spread what is left of it evenly until more comes free, and leave 2 % of it. So
+ *    permits come free all the time, and an app within its share never waits out a burst of somebody else's.
+ */
+import { PRIORITIES, type Priority } from "../types.ts";
+import type { LimiterState, WaitingApp, WindowState } from "./limiter.ts";
+
+/** What the scheduler needs to know of the apps. */
+export interface AppWeights {
+  readonly weightOf: (app: string) => number;
+  readonly isListed: (app: string) => boolean;
+  readonly perDayOf: (app: string) => number | null;
+}
+
+interface SchedulerConfig {
+  readonly apps: AppWeights;
+  /** Part of each window, from 0 up to 1, that only interactive calls may use. */
+  readonly reserve: number;
+}
+
+/** The memory of the scheduler in one process. */
+export interface Fairness {
+  /** Start tags of fair queueing: the app with the lowest tag goes first. */
+  readonly tags: Map<string, number>;
+  /** The tag of the app that was served last. An app that was idle starts there. */
+  virtualTime: number;
+  readonly lastSeenAt: Map<string, number>;
+  /** When a call was last borrowed here, by length of the window. */
+  readonly lastBorrowedAt: Map<number, number>;
+  /** How fast the calls of an app depart that had to wait. */
+  readonly progress: Map<string, Progress>;
+}
+
+interface Progress {
+  readonly departedAt: number;
+  /** Moving average of the time between two departures, while calls waited. */
+  readonly intervalMs: number;
+  readonly intervals: number;
+  /** Calls that waited still. */
+  readonly left: number;
+}
+
+export function createFairness(): Fairness {
+  return {
+    tags: new Map(),
+    virtualTime: 0,
+    lastSeenAt: new Map(),
+    lastBorrowedAt: new Map(),
+    progress: new Map(),
+  };
+}
+
+/** A call that wants a permit: the first in its queue. */
+export interface Candidate {
+  readonly app: string;
+  readonly priority: Priority;
+}
+
+export type Choice<C extends Candidate> =
+  /** Ask the limiter for a permit for this call. */
+  | { readonly kind: "ask"; readonly candidate: C; readonly leave: readonly number[] }
+  | { readonly kind: "wait"; readonly until: number };
+
+/** What is known at the moment of a decision. */
+export interface Known {
+  readonly state: LimiterState;
+  /** What waits in this process. */
+  readonly waiting: readonly WaitingApp[];
+  readonly fairness: Fairness;
+  readonly config: SchedulerConfig;
+  readonly now: number;
+}
+
+/** Everything that a decision is based on. */
+export interface View extends Known {
+  /** The apps that are active in each window, and their weights. */
+  readonly active: ReadonlyMap<WindowState, ActiveApps>;
+}
+
+interface ActiveApps {
+  readonly apps: ReadonlySet<string>;
+  readonly listed: number;
+  readonly unlisted: number;
+}
+
+/** @returns what is known, with the weights of the active apps summed once */
+export function viewOf(known: Known): View {
+  return {
+    ...known,
+    active: new Map(known.state.windows.map((window) => [window, activeIn(known, window)])),
+  };
+}
+
+/** An app that was seen so recently is active in every window. */
+const ACTIVE_MS = 60_000;
+/** Part of a window that apps that borrow leave for others. */
+const HEADROOM = 0.02;
+
+/** Marks apps as seen: one that asks here, and those that wait at other replicas. */
+export function noticeApps({ lastSeenAt }: Fairness, apps: Iterable<string>, now: number): void {
+  for (const app of apps) lastSeenAt.set(app, now);
+  if (lastSeenAt.size <= MOST_SEEN) return;
+  for (const [app, at] of lastSeenAt) if (now - at > ACTIVE_MS) lastSeenAt.delete(app);
+}
+
+const MOST_SEEN = 500;
+
+/** The apps that were seen in the last minute. */
+export function activeApps({ lastSeenAt }: Fairness, now: number): Set<string> {
+  const active = new Set<string>();
+  for (const [app, at] of lastSeenAt) if (now - at <= ACTIVE_MS) active.add(app);
+  return active;
+}
+
+/** An app's part of a window: a number of calls, at least one. */
+export function shareOf(view: View, window: WindowState, app: string): number {
+  const { isListed, weightOf } = view.config.apps;
+  const active = view.active.get(window) ?? activeIn(view, window);
+  const own = weightOf(app);
+  const joins = active.apps.has(app) ? 0 : own;
+  const listed = active.listed + (isListed(app) ? joins : 0);
+  const unlisted = active.unlisted + (isListed(app) ? 0 : joins);
+  // While listed apps want their share, all others together weigh no more than they do.
+  const scale = listed > 0 && unlisted > listed ? listed / unlisted : 1;
+  return Math.max(1, (window.limit * own * (isListed(app) ? 1 : scale)) / (listed + unlisted * scale));
+}
+
+function activeIn({ fairness, now, config }: Known, { byApp }: WindowState): ActiveApps {
+  const apps = activeApps(fairness, now);
+  for (const [app, spent] of byApp) if (spent > 0) apps.add(app);
+  let [listed, unlisted] = [0, 0];
+  for (const app of apps) {
+    if (config.apps.isListed(app)) listed += config.apps.weightOf(app);
+    else unlisted += config.apps.weightOf(app);
+  }
+  return { apps, listed, unlisted };
+}
+
+/** Whether the next call of an app, behind `ahead` others of its own, is beyond its share of a window. */
+function borrowsIn(view: View, window: WindowState, app: string, ahead = 0): boolean {
+  const share = shareOf(view, window, app);
+  return share < window.limit && (window.byApp.get(app) ?? 0) + ahead + 1 > share;
+}
+
+/** Whether an app has used up its share of a window while others are active. */
+function isOverShare(view: View, app: string, ahead = 0): boolean {
+  return view.state.windows.some((window) => borrowsIn(view, window, app, ahead));
+}
+
+/** Chooses the call that goes next. */
+export function choose<C extends Candidate>(view: View, candidates: readonly C[]): Choice<C> {
+  let until = Number.POSITIVE_INFINITY;
+  for (const candidate of inFairOrder(view, candidates)) {
+    const leave = leaveOf(view, candidate);
+    const at = freeFor(view, candidate, leave);
+    if (at <= view.now) return { kind: "ask", candidate, leave };
+    until = Math.min(until, at);
+  }
+  return { kind: "wait", until };
+}
+
+/** A call got its permit: its app moves back in the order, and what it borrowed is noted. */
+export function chosen(view: View, { app, priority }: Candidate): void {
+  const { fairness, state, config, now } = view;
+  const start = Math.max(fairness.virtualTime, fairness.tags.get(app) ?? 0);
+  fairness.virtualTime = start;
+  fairness.tags.set(app, start + 1 / config.apps.weightOf(app));
+  if (fairness.tags.size > MOST_SEEN)
+    for (const [other, tag] of fairness.tags) if (tag <= start) fairness.tags.delete(other);
+  noteProgress(view, app);
+  for (const window of state.windows) {
+    if (!borrowsIn(view, window, app)) continue;
+    // A call that was late, by one interval at most, does not delay the next one.
+    const leave = leaveIn(view, window, { app, priority });
+    const dueAt = Math.max(pacedAt(view, window, leave), now - paceMs(view, window, leave));
+    fairness.lastBorrowedAt.set(window.windowMs, Math.min(now, dueAt));
+  }
+}
+
+const AVERAGED = 20;
+
+function noteProgress({ fairness: { progress }, waiting, now }: View, app: string): void {
+  const left = waiting.reduce((sum, { app: other, count }) => sum + (other === app ? count : 0), -1);
+  // It departed without having waited: what held calls up before is over.
+  if (left < 0) return void progress.delete(app);
+  const last = progress.get(app) ?? { departedAt: now, intervalMs: 0, intervals: 0, left: 0 };
+  const intervals = last.intervals + (last.left > 0 ? 1 : 0);
+  const change =
+    last.left > 0 ? (now - last.departedAt - last.intervalMs) / Math.min(AVERAGED, intervals) : 0;
+  progress.set(app, { departedAt: now, intervalMs: last.intervalMs + change, intervals, left });
+}
+
+function inFairOrder<C extends Candidate>(view: View, candidates: readonly C[]): C[] {
+  const { tags, virtualTime } = view.fairness;
+  return candidates
+    .map((candidate) => ({
+      candidate,
+      rank: PRIORITIES.indexOf(candidate.priority),
+      borrows: isOverShare(view, candidate.app) ? 1 : 0,
+      tag: Math.max(virtualTime, tags.get(candidate.app) ?? 0),
+    }))
+    .toSorted((a, b) => a.rank - b.rank || a.borrows - b.borrows || a.tag - b.tag)
+    .map(({ candidate }) => candidate);
+}
+
+/** Permits that must be left in each window: the reserve, and what an app that borrows leaves for others. */
+function leaveOf(view: View, candidate: Candidate, ahead = 0): number[] {
+  return view.state.windows.map((window) => leaveIn(view, window, candidate, ahead));
+}
+
+function leaveIn(view: View, window: WindowState, { app, priority }: Candidate, ahead = 0): number {
+  const reserve = priority === "interactive" ? 0 : Math.floor(window.limit * view.config.reserve);
+  if (!borrowsIn(view, window, app, ahead)) return reserve;
+  return Math.max(reserve, Math.floor(window.limit * HEADROOM) + wantedElsewhere(view, window, app));
+}
+
+/** Calls that wait at other replicas within the share of their app: they go before calls that borrow here. */
+function wantedElsewhere(view: View, window: WindowState, borrower: string): number {
+  let wanted = 0;
+  for (const { app, count } of view.state.waitingElsewhere) {
+    const left = shareOf(view, window, app) - (window.byApp.get(app) ?? 0);
+    if (app !== borrower) wanted += Math.floor(Math.max(0, Math.min(count, left)));
+  }
+  return wanted;
+}
+
+/** The first instant at which a permit is free for a call, by what is known. */
+function freeFor(view: View, { app }: Candidate, leave: readonly number[]): number {
+  const { state, now, config } = view;
+  const today = state.today.get(app);
+  const perDay = config.apps.perDayOf(app);
+  let at = today !== undefined && perDay !== null && today.spent >= perDay ? today.nextFreeAt : now;
+  for (const [index, window] of state.windows.entries()) {
+    at = Math.max(at, permitFreeAt(window, (leave[index] ?? 0) + 1, now));
+    if (borrowsIn(view, window, app)) at = Math.max(at, pacedAt(view, window, leave[index] ?? 0));
+  }
+  return at;
+}
+
+/** When so many permits of a window are free. Beyond what is known: at the even pace of the window. */
+function permitFreeAt(
+  { remaining, freeAt, limit, windowMs }: WindowState,
+  wanted: number,
+  now: number,
+): number {
+  const missing = wanted - remaining;
+  if (missing <= 0) return now;
+  const known = freeAt[missing - 1];
+  if (known !== undefined) return Math.max(now, known);
+  const last = Math.max(now, freeAt.at(-1) ?? now);
+  return last + ((missing - freeAt.length) * windowMs) / limit;
+}
+
+/** When the next call may be borrowed here. */
+function pacedAt(view: View, window: WindowState, leave: number): number {
+  const last = view.fairness.lastBorrowedAt.get(window.windowMs);
+  return last === undefined ? view.now : last + paceMs(view, window, leave);
+}
+
+/** Time between two borrowed calls of this replica: its part of the pace is what its queue is of all queues. */
+function paceMs(view: View, window: WindowState, leave: number): number {
+  const waits = (sum: number, { app, count }: WaitingApp): number =>
+    sum + (borrowsIn(view, window, app) ? count : 0);
+  const here = Math.max(1, view.waiting.reduce(waits, 0));
+  const elsewhere = view.state.waitingElsewhere.reduce(waits, 0);
+  return borrowIntervalMs(view, window, leave) * (1 + elsewhere / here);
+}
+
+/** Calls a millisecond that apps within their share of a window are likely to send: as many as lately. */
+function rateWithinShare(view: View, window: WindowState): number {
+  let rate = 0;
+  for (const [app, spent] of window.byApp) {
+    if (borrowsIn(view, window, app)) continue;
+    // In a shorter window, one call alone says nothing.
+    const lately = view.state.windows.map(({ byApp, windowMs }) => ((byApp.get(app) ?? 0) - 1) / windowMs);
+    rate += Math.min(
+      Math.max(spent / window.windowMs, ...lately),
+      shareOf(view, window, app) / window.windowMs,
+    );
+  }
+  return rate;
+}
+
+/**
+ * Time between two borrowed calls, so that what is left of a window lasts until more comes free: for each instant at
+ * which a permit comes free, it and those that are free before it must be enough until then, for borrowed calls
+ * and for those that apps within their share are likely to send.
+ */
+function borrowIntervalMs(view: View, window: WindowState, leave: number): number {
+  const { remaining, spent, freeAt, windowMs } = window;
+  const left = remaining - leave;
+  const rate = rateWithinShare(view, window);
+  // A window from now, all that counts now is free again.
+  let intervalMs = windowMs / Math.max(1, left + spent - rate * windowMs);
+  for (const [index, at] of freeAt.entries()) {
+    const [forMs, free] = [at - view.now, left + index + 1];
+    if (free > 0) intervalMs = Math.max(intervalMs, forMs / Math.max(1, free - rate * forMs));
+  }
+  return intervalMs;
+}
+
+/** Why a call would wait. */
+type WaitReason = "budget" | "share" | "per-day";
+
+export interface Prediction {
+  readonly at: number;
+  readonly why: WaitReason;
+  readonly isOverShare: boolean;
+  /** Calls that go first, of all apps. */
+  readonly ahead: number;
+}
+
+/** When a call that came now would get its permit, behind what waits already, here and elsewhere. */
+export function predict(view: View, candidate: Candidate): Prediction {
+  const { app } = candidate;
+  const { ahead, own } = callsAhead(view, candidate);
+  const { state, now, config } = view;
+  const leave = leaveOf(view, candidate, own);
+  const reasons: { at: number; why: WaitReason }[] = [{ at: now, why: "budget" }];
+  const today = state.today.get(app);
+  const perDay = config.apps.perDayOf(app);
+  if (today !== undefined && perDay !== null && today.spent + own >= perDay)
+    reasons.push({ at: today.nextFreeAt, why: "per-day" });
+  const over = isOverShare(view, app, own);
+  for (const [index, window] of state.windows.entries()) {
+    const left = leave[index] ?? 0;
+    reasons.push({ at: permitFreeAt(window, ahead + 1, now), why: "budget" });
+    if (!borrowsIn(view, window, app, own)) {
+      reasons.push({ at: permitFreeAt(window, ahead + left + 1, now), why: "budget" });
+      continue;
+    }
+    // Beyond its share, an app gets the part of the permits that it got lately, and its share at least.
+    const part = Math.max(
+      (window.byApp.get(app) ?? 0) / Math.max(1, window.spent),
+      shareOf(view, window, app) / window.limit,
+    );
+    reasons.push({ at: permitFreeAt(window, Math.ceil(own / part) + left + 1, now), why: "share" });
+    reasons.push({ at: pacedAt(view, window, left), why: "share" });
+  }
+  const here = view.waiting.reduce((sum, waiting) => sum + (waiting.app === app ? waiting.count : 0), 0);
+  const soFar = now + here * (view.fairness.progress.get(app)?.intervalMs ?? 0);
+  reasons.push({ at: soFar, why: over ? "share" : "budget" });
+  const latest = reasons.reduce((last, reason) => (reason.at > last.at ? reason : last));
+  return { ...latest, isOverShare: over, ahead };
+}
+
+/**
+ * How many calls go before one that comes now: all of its own app; of apps that go first within their share, as many
+ * as that allows; of others, as many as turns by weight.
+ */
+function callsAhead(
+  view: View,
+  { app, priority }: Candidate,
+): { readonly ahead: number; readonly own: number } {
+  const counts = new Map<string, number>();
+  for (const waiting of [...view.waiting, ...view.state.waitingElsewhere]) {
+    if (PRIORITIES.indexOf(waiting.priority) <= PRIORITIES.indexOf(priority))
+      counts.set(waiting.app, (counts.get(waiting.app) ?? 0) + waiting.count);
+  }
+  const own = counts.get(app) ?? 0;
+  const over = isOverShare(view, app, own);
+  const { weightOf } = view.config.apps;
+  let ahead = own;
+  for (const [other, count] of counts) {
+    if (other === app) continue;
+    const isOtherOver = isOverShare(view, other);
+    if (isOtherOver && !over) continue;
+    const turns = Math.ceil(((own + 1) * weightOf(other)) / weightOf(app));
+    const allowed = over && !isOtherOver ? Math.max(turns, shareLeft(view, other)) : turns;
+    ahead += Math.min(count, allowed);
+  }
+  return { ahead, own };
+}
+
+function shareLeft(view: View, app: string): number {
+  const left = view.state.windows.map((window) => shareOf(view, window, app) - (window.byApp.get(app) ?? 0));
+  return Math.max(0, Math.floor(Math.min(...left)));
+}

@@ -1,0 +1,158 @@
+/** The command line against a running gateway. */
+import { execFile } from "node:child_process";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { promisify } from "node:util";
+
+import { describe, expect, it, onTestFinished } from "vitest";
+
+import { startGateway } from "../support/gateway.ts";
+import { run } from "../support/process.ts";
+
+const TOKEN = "token-of-this-test-only-0123456789abcdef";
+const NAMES = [
+  "start",
+  "demo",
+  "sandbox",
+  "check-config",
+  "health",
+  "explain",
+  "usage",
+  "budget",
+  "purge",
+  "warm",
+  "report",
+];
+
+/** Runs a command to its end. */
+async function command(args: readonly string[], env: Readonly<Record<string, string>> = {}) {
+  const running = run(args, env);
+  const code = await running.ended;
+  return { code, output: running.output() };
+}
+
+function fileWith(name: string, text: string): string {
+  const directory = mkdtempSync(join(tmpdir(), "command-line-"));
+  onTestFinished(() => rmSync(directory, { recursive: true, force: true }));
+  writeFileSync(join(directory, name), text);
+  return join(directory, name);
+}
+
+describe("the command line", () => {
+  it("shows every command in its help, and each command its own help and the version", async () => {
+    const { code, output } = await command(["--help"]);
+    expect(code).toBe(0);
+    for (const name of NAMES) expect(output).toMatch(new RegExp(`^  ${name}\\b`, "m"));
+    const { version }: { version: string } = JSON.parse(readFileSync("package.json", "utf8"));
+    for (const name of ["health", "report"]) {
+      const help = await command([name, "--help"]);
+      expect([help.code, help.output]).toEqual([0, expect.stringContaining(`property-gateway ${name}`)]);
+      expect(await command([name, "--version"])).toEqual({ code: 0, output: `${version}\n` });
+    }
+  });
+
+  it.each([
+    [["strat"], "Did you mean start?"],
+    [["usage", "--form", "-7d"], "Did you mean --from?"],
+    [["usage", "--by", "month"], "Allowed choices are app, resource, hour"],
+    [["start", "--port", "http"], "Expected a port from 0 to 65535"],
+    [["sandbox", "--listings", "many"], "Expected an integer from 0 to 1000000"],
+    [["health", "a", "b"], "too many arguments"],
+    [["explain"], "missing required argument"],
+    [["purge", "/areas", "--all"], "Give one of"],
+    [["budget", "--admin-url", "localhost"], "--admin-url takes an address"],
+  ])("refuses %j with exit code 2 and says what is meant", async (args, said) => {
+    const { code, output } = await command(args);
+    expect([code, output]).toEqual([2, expect.stringContaining(said)]);
+  });
+
+  it("runs by its name through npx", async () => {
+    const { stdout } = await promisify(execFile)("npx", ["--no-install", "property-gateway", "--version"]);
+    const { version }: { version: string } = JSON.parse(readFileSync("package.json", "utf8"));
+    expect(stdout.trim()).toBe(version);
+  });
+
+  it("takes settings as options, which win over the environment", async () => {
+    const file = fileWith("mine.yaml", "sever: { port: 80 }");
+    const { code, output } = await command(["check-config", "--config", file], {
+      CONFIG_FILE: "/no/such/file",
+    });
+    expect([code, output]).toEqual([1, expect.stringContaining(`${file}:1`)]);
+    expect(output).not.toContain("/no/such/file");
+  });
+});
+
+describe("commands that ask the admin port", () => {
+  it("explain says the canonical query, that nothing is cached, then how old the answer is", async () => {
+    const gateway = await startGateway();
+    const ask = (): ReturnType<typeof command> =>
+      command(["explain", "http://gateway.example/areas?limit=3&q= Nacka ", "--admin-url", gateway.adminUrl]);
+    const before = await ask();
+    expect(before.output).toMatch(/query +areas\?q=Nacka&limit=3/);
+    expect(before.output).toMatch(/cached +no \(not stored\)/);
+    expect(before.output).toMatch(/costs +1 upstream calls, no wait, for the app other/);
+    await gateway.get("/areas?q=Nacka&limit=3");
+    const after = await ask();
+    expect(after.output).toMatch(/cached +in memory: status 200, \d+ bytes, \d+ m?s old, fresh for/);
+    expect(after.output).toMatch(/costs +0 upstream calls/);
+  });
+
+  it("usage, budget and report count the calls, as tables and as JSON", async () => {
+    const gateway = await startGateway({ env: { BUDGET: "60/1m" } });
+    await gateway.get("/areas?q=Nacka");
+    await gateway.get("/sold?limit=1");
+    const at = ["--admin-url", gateway.adminUrl];
+    const usage = await command(["usage", ...at, "--by", "resource"]);
+    expect(usage.output).toMatch(/^sold +1 +1 +0/m);
+    expect(usage.output).toMatch(/^total +2 +2 +0/m);
+    expect(usage.output).toMatch(/^1m +60 +2 .* yes$/m);
+    const budget = await command(["budget", ...at]);
+    expect(budget.output).toMatch(/^1m +60 +2 +58 +other 2$/m);
+    expect(budget.output).toContain("A call can be made now.");
+    expect(JSON.parse((await command(["budget", ...at, "--json"])).output)).toMatchObject({
+      mode: "enforce",
+    });
+    const report = await command(["report", ...at, "--from", "-1h", "--json"]);
+    expect(JSON.parse(report.output)).toMatchObject({
+      totals: { sends: 2 },
+      windows: [{ name: "1m", limit: 60, maximum: 2 }, {}],
+      byApp: [{ app: "other", sends: 2 }],
+      byResource: [{ resource: "areas" }, { resource: "sold" }],
+      cacheAges: { recorded: false },
+    });
+    expect((await command(["report", ...at])).output).toMatch(/ages of the answers .* are not recorded/);
+  });
+
+  it("purge makes an answer out of date, and warm --wait waits until the listed ones are there", async () => {
+    const list = fileWith("warm.yaml", 'urls: [{ url: "/areas?q=Nacka", every: 1h }]');
+    const gateway = await startGateway({ env: { WARM_FILE: list } });
+    const at = ["--admin-url", gateway.adminUrl];
+    const warm = await command(["warm", "--wait", "--timeout", "20", ...at]);
+    expect([warm.code, warm.output]).toEqual([0, expect.stringMatching(/^areas\?q=Nacka .* refreshed$/m)]);
+    const purge = await command(["purge", "/areas?q=Nacka", "--hard", ...at]);
+    expect([purge.code, purge.output]).toEqual([0, expect.stringContaining("never served again")]);
+    const explained = await command(["explain", "/areas?q=Nacka", "--json", ...at]);
+    expect(JSON.parse(explained.output)).toMatchObject({ entry: { query: "areas?q=Nacka" } });
+    expect(explained.output).not.toContain('"why": "fresh"');
+  });
+
+  it("send the token from a file or the environment, and say what is wrong without it", async () => {
+    const gateway = await startGateway({ env: { ADMIN_TOKEN: TOKEN } });
+    const at = ["--admin-url", gateway.adminUrl];
+    const without = await command(["budget", ...at]);
+    expect([without.code, without.output]).toEqual([1, expect.stringMatching(/^401 .*\n.*ADMIN_TOKEN/)]);
+    const file = fileWith("token", `${TOKEN}\n`);
+    expect((await command(["budget", ...at, "--token-file", file])).code).toBe(0);
+    expect((await command(["budget", ...at], { ADMIN_TOKEN: TOKEN })).code).toBe(0);
+  });
+
+  it("end with 3 where nobody listens, and with 1 for a mistake that the gateway names", async () => {
+    // Nobody listens on port 1.
+    const nobody = await command(["budget"], { ADMIN_PORT: "1" });
+    expect([nobody.code, nobody.output]).toEqual([3, expect.stringContaining("http://127.0.0.1:1")]);
+    const gateway = await startGateway();
+    const mistake = await command(["explain", "/listings?limit=501", "--admin-url", gateway.adminUrl]);
+    expect([mistake.code, mistake.output]).toEqual([1, expect.stringMatching(/^400 .*\n[^]*"limit"/)]);
+  });
+});

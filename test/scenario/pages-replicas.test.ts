@@ -1,0 +1,76 @@
+/** Two replicas that share answers through Redis cut pages from the same blocks. */
+import { describe, expect, it, onTestFinished } from "vitest";
+
+import { listBody } from "../../src/sandbox/envelope.ts";
+import { search } from "../../src/sandbox/search.ts";
+import { ask } from "../support/ask.ts";
+import { startGateway, type TestGateway } from "../support/gateway.ts";
+import { post } from "../support/post.ts";
+import { startRedis } from "../support/redis.ts";
+import { cacheStatus } from "../support/reply.ts";
+
+const BLOCK = "limit=500&offset=0";
+const page = (offset: number): string => `/listings?areaId=2&limit=20&offset=${offset}`;
+
+/** Two gateways that hear each other, in front of one sandbox. */
+async function startTwo(): Promise<[TestGateway, TestGateway]> {
+  const redis = await startRedis();
+  onTestFinished(redis.close);
+  const settings = "pages: { verify: 0, maxExtraLatency: 10m }";
+  const env = { PAGES_FOLD: "on", REDIS_URL: `redis://127.0.0.1:${redis.port}`, REPLICAS: "2" };
+  const one = await startGateway({ settings, env });
+  const upstream = { UPSTREAM_URL: one.sandboxUrl, UPSTREAM_IMAGE_URL: one.sandboxUrl };
+  const other = await startGateway({ settings, env: { ...env, ...upstream } });
+  for (const { adminUrl } of [one, other]) {
+    await expect
+      .poll(async () => (await ask(`${adminUrl}/budget`)).json())
+      .toMatchObject({ api: { mode: "shared" } });
+  }
+  return [one, other];
+}
+
+function upstreamSends({ sandbox }: TestGateway, target: string): string {
+  const { searchParams } = new URL(target, "http://sandbox");
+  return listBody("listings", search(sandbox.data, "listings", searchParams), "offset");
+}
+
+function asked({ sandbox }: TestGateway): string[] {
+  return sandbox.requests().map(({ query }) => query);
+}
+
+describe("two replicas", () => {
+  it("that are asked for different pages of one block at one time cost one call", async () => {
+    const [one, other] = await startTwo();
+    one.sandbox.hold();
+    const first = one.get(page(0));
+    await one.sandbox.waitForRequests(1);
+    const second = other.get(page(20));
+    await expect.poll(() => other.metric("gateway_flights")).toBe(1);
+    one.sandbox.release();
+    expect((await first).text).toBe(upstreamSends(one, page(0)));
+    expect((await second).text).toBe(upstreamSends(one, page(20)));
+    expect(asked(one)).toEqual([`areaId=2&${BLOCK}`]);
+  });
+
+  it("cut pages from what the other one has stored, and know from it what is behind the last record", async () => {
+    const [one, other] = await startTwo();
+    await one.get(page(0));
+    const found = await other.get(page(40));
+    expect(found.text).toBe(upstreamSends(one, page(40)));
+    expect(cacheStatus(found)).toMatchObject({ hit: true, detail: "redis" });
+    expect((await other.get(page(1_500))).text).toBe(upstreamSends(one, page(1_500)));
+    expect(asked(one)).toEqual([`areaId=2&${BLOCK}`]);
+  });
+
+  it("purge a page's block at both when one is told of the page", async () => {
+    const [one, other] = await startTwo();
+    await one.get(page(0));
+    const before = await other.get(page(20));
+    one.sandbox.revise();
+    expect(
+      (await post(`${one.adminUrl}/cache/purge`, JSON.stringify({ url: page(0), hard: true }))).status,
+    ).toBe(200);
+    await expect.poll(async () => (await other.get(page(20))).text).not.toBe(before.text);
+    expect(asked(one)).toEqual([`areaId=2&${BLOCK}`, `areaId=2&${BLOCK}`]);
+  });
+});

@@ -1,0 +1,16 @@
+/** The mixed workload at full length. */
+import { expect, it } from "vitest";
+
+import { playWorkload } from "../support/pages-workload.ts";
+
+it.each([1, 2, 3])(
+  "20,000 requests (seed %i) cost at most 21 calls per 1,000, none that could be saved, and no wrong answer",
+  { timeout: 1_800_000 },
+  async (seed) => {
+    const sizes = { listings: 12_000, sold: 24_000 };
+    const requests = 20_000;
+    const { calls, unavoidable } = await playWorkload({ requests, searches: 250, sizes, seed });
+    expect(calls).toBe(unavoidable);
+    expect((calls / requests) * 1_000).toBeLessThanOrEqual(21);
+  },
+);

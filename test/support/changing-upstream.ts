@@ -1,0 +1,113 @@
+/** An upstream whose records appear, change and disappear, and callers who walk through them meanwhile. */
+import { expect } from "vitest";
+
+import { generateData } from "../../src/sandbox/dataset/generate.ts";
+import type { PropertyRow, SandboxData } from "../../src/sandbox/dataset/model.ts";
+import { listBody } from "../../src/sandbox/envelope.ts";
+import { search } from "../../src/sandbox/search.ts";
+import { createDice, type Dice } from "./dice.ts";
+import { CALLER, startGateway } from "./gateway.ts";
+import { createSteppingClock } from "./stepping-clock.ts";
+
+export interface WalkPlan {
+  readonly pages: number;
+  readonly seed: number;
+}
+
+export interface WalkResult {
+  /** Pages that were walked through. */
+  readonly pages: number;
+  /** States that the upstream was in. */
+  readonly states: number;
+  /** States that pages were of. */
+  readonly seen: number;
+  readonly calls: number;
+}
+
+/** Everything expires within seconds, and may be served stale for as long. */
+const SETTINGS = `
+pages: { verify: 0, maxExtraLatency: 10m }
+cache: { ttl: { listings: 4s }, staleWhileRevalidate: { listings: 4s }, negativeTtl: 1s }
+`;
+const SIZES = [10, 25, 35, 50, 100, 125];
+const WALKERS = 8;
+const SEARCHES: readonly Readonly<Record<string, string>>[] = [{}, { minRooms: "3" }, { areaId: "2" }];
+
+/** Walks through an upstream that changes, and checks that every page is a slice of one state of it. */
+export async function walkWhileChanging({ pages, seed }: WalkPlan): Promise<WalkResult> {
+  const dice = createDice(seed);
+  const all = generateData({ seed: 1, listings: 1_600, sold: 1, service: CALLER.service });
+  const upstream = createChanging(all, dice);
+  const clock = createSteppingClock();
+  const sandbox = { data: upstream.data, now: clock.now };
+  // While one walker waits, the others let time pass.
+  const env = { PAGES_FOLD: "on", LOG_LEVEL: "warn", BUDGET_MAX_WAIT: "1h" };
+  const gateway = await startGateway({ clock, sandbox, settings: SETTINGS, env });
+  const seen = new Set<number>();
+  let walked = 0;
+
+  async function walk(): Promise<void> {
+    const filters = dice.pick(SEARCHES);
+    const limit = dice.pick(SIZES);
+    for (let offset = 0; offset < 1_700 && walked < pages; offset += limit) {
+      walked += 1;
+      const params = { ...filters, limit: String(limit), offset: String(offset) };
+      const { status, text } = await gateway.get(`/listings?${new URLSearchParams(params).toString()}`);
+      expect(status).toBe(200);
+      const state = upstream.stateOf(params, text);
+      if (state === undefined) expect.unreachable(`${JSON.stringify(params)} is of no state of the upstream`);
+      seen.add(state);
+      if (dice.chance(0.3)) upstream.change();
+      if (dice.chance(0.3)) clock.pass(dice.between(100, 3_000));
+    }
+  }
+  async function walker(): Promise<void> {
+    while (walked < pages) await walk();
+  }
+  await Promise.all(Array.from({ length: WALKERS }, walker));
+  return { pages: walked, states: upstream.states(), seen: seen.size, calls: gateway.sandbox.counts().total };
+}
+
+interface Changing {
+  readonly data: SandboxData;
+  readonly change: () => void;
+  readonly states: () => number;
+  /** Which state a body is a page of. */
+  readonly stateOf: (params: Readonly<Record<string, string>>, body: string) => number | undefined;
+}
+
+function createChanging(all: SandboxData, dice: Dice): Changing {
+  const states: (readonly PropertyRow[])[] = [all.listings.slice(0, 1_500)];
+  const current = (): readonly PropertyRow[] => states.at(-1) ?? [];
+  const dataOf = (listings: readonly PropertyRow[]): SandboxData => ({ ...all, listings });
+
+  return {
+    // The sandbox looks for its listings anew for each request.
+    data: {
+      ...all,
+      get listings() {
+        return current();
+      },
+    },
+    change() {
+      const rows = [...current()];
+      const at = dice.between(0, rows.length - 1);
+      const row = rows[at];
+      const gone = all.listings.filter((candidate) => !rows.includes(candidate));
+      if (row === undefined) return;
+      if (dice.chance(0.4) && gone.length > 0) rows.splice(at, 0, dice.pick(gone));
+      else if (dice.chance(0.5)) rows.splice(at, 1);
+      else rows[at] = { ...row, record: { ...row.record, listPrice: dice.between(1, 9_000_000) } };
+      states.push(rows);
+    },
+    states: () => states.length,
+    stateOf(params, body) {
+      // Most pages are of a late state.
+      for (let state = states.length - 1; state >= 0; state -= 1) {
+        const found = search(dataOf(states[state] ?? []), "listings", params);
+        if (listBody("listings", found, "offset") === body) return state;
+      }
+      return undefined;
+    },
+  };
+}

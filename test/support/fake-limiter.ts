@@ -1,0 +1,160 @@
+/**
+ * Limiters in memory: exact, and shared by as many replicas as a test wants. What waits at other replicas is known
+ * after a while, as it is with Redis.
+ */
+import type {
+  Acquired,
+  Limiter,
+  LimiterState,
+  LimitReason,
+  Permit,
+  PermitRequest,
+  WaitingApp,
+  WindowState,
+} from "../../src/ratelimit/limiter.ts";
+import type { RateWindow } from "../../src/ratelimit/rate-window.ts";
+import type { SendEnd } from "../../src/types.ts";
+
+export interface FakeLimitersOptions {
+  readonly windows: readonly (Omit<RateWindow, "name"> & { readonly name?: string })[];
+  readonly perDay?: ReadonlyMap<string, number>;
+  readonly now: () => number;
+  /** How old the news of other replicas is. */
+  readonly newsAfterMs?: number;
+}
+
+export interface FakeLimiter extends Limiter {
+  /** Tells the queue to ask again. */
+  readonly change: () => void;
+  /** What was asked for and not let go. */
+  readonly refusals: number;
+}
+
+export interface FakeLimiters {
+  readonly join: () => FakeLimiter;
+  /** What was let go, in order. */
+  readonly sends: readonly { readonly at: number; readonly request: PermitRequest }[];
+  readonly completed: readonly SendEnd[];
+}
+
+interface Announcement {
+  readonly at: number;
+  readonly waiting: readonly WaitingApp[];
+}
+
+const DAY_MS = 86_400_000;
+
+export function createFakeLimiters(options: FakeLimitersOptions): FakeLimiters {
+  const { now, perDay = new Map<string, number>(), newsAfterMs = 0 } = options;
+  const windows = options.windows.map((window) => ({ name: `${window.windowMs}ms`, ...window }));
+  const sends: { id: string; at: number; request: PermitRequest }[] = [];
+  const completed: SendEnd[] = [];
+  const replicas: { announcements: Announcement[]; listener: () => void }[] = [];
+  let ids = 0;
+
+  /** Where each window begins among the sends, and the counts in it; forgotten when a permit is released. */
+  const counted = new Map<number, { from: number; to: number; byApp: Map<string, number> }>();
+  const countIn = (ms: number): { from: number; byApp: Map<string, number> } => {
+    const count = counted.get(ms) ?? { from: 0, to: 0, byApp: new Map<string, number>() };
+    counted.set(ms, count);
+    const add = (app: string | undefined, by: number): void => {
+      if (app !== undefined) count.byApp.set(app, (count.byApp.get(app) ?? 0) + by);
+    };
+    for (; count.to < sends.length; count.to++) add(sends[count.to]?.request.app, 1);
+    while ((sends[count.from]?.at ?? Number.POSITIVE_INFINITY) <= now() - ms)
+      add(sends[count.from++]?.request.app, -1);
+    return count;
+  };
+  const inLast = (ms: number, app?: string): typeof sends => {
+    const recent = sends.slice(countIn(ms).from);
+    return app === undefined ? recent : recent.filter(({ request }) => request.app === app);
+  };
+  const windowState = (window: RateWindow): WindowState => {
+    const { from, byApp } = countIn(window.windowMs);
+    const spent = sends.length - from;
+    return {
+      ...window,
+      spent,
+      reserved: 0,
+      remaining: Math.max(0, window.limit - spent),
+      freeAt: sends.slice(from, from + 100).map(({ at }) => at + window.windowMs),
+      byApp: new Map(byApp),
+    };
+  };
+  const hindrance = ({ app, leave }: PermitRequest): { until: number; reason: LimitReason } | undefined => {
+    for (const [index, window] of windows.entries()) {
+      const { from } = countIn(window.windowMs);
+      const spent = sends.length - from;
+      const excess = spent + (leave[index] ?? 0) + 1 - window.limit;
+      if (excess > 0)
+        return {
+          until: (sends[from + excess - 1]?.at ?? now()) + window.windowMs,
+          reason: spent < window.limit ? "reserved" : "budget",
+        };
+    }
+    const most = perDay.get(app);
+    if (most === undefined) return undefined;
+    const today = inLast(DAY_MS, app);
+    return today.length >= most ? { until: (today[0]?.at ?? 0) + DAY_MS, reason: "per-day" } : undefined;
+  };
+  const grant = (request: PermitRequest): Permit => {
+    const id = String(ids++);
+    sends.push({ id, at: now(), request });
+    return { id, request };
+  };
+
+  return {
+    sends,
+    completed,
+    join() {
+      const me = { announcements: [] as Announcement[], listener: (): void => undefined };
+      replicas.push(me);
+      let refusals = 0;
+      const known = ({ announcements }: typeof me): readonly WaitingApp[] =>
+        announcements.findLast(({ at }) => at <= now() - newsAfterMs)?.waiting ?? [];
+      const state = (): LimiterState => ({
+        mode: replicas.length > 1 ? "shared" : "alone",
+        windows: windows.map(windowState),
+        today: new Map(
+          [...perDay.keys()].map((app) => {
+            const today = inLast(DAY_MS, app);
+            return [app, { spent: today.length, nextFreeAt: (today[0]?.at ?? now()) + DAY_MS }];
+          }),
+        ),
+        waitingElsewhere: replicas.filter((other) => other !== me).flatMap(known),
+        ageMs: newsAfterMs,
+      });
+      return {
+        get refusals() {
+          return refusals;
+        },
+        async acquire(request): Promise<Acquired> {
+          const why = hindrance(request);
+          if (why === undefined) return { kind: "permit", permit: grant(request) };
+          refusals++;
+          return { kind: "wait", ...why };
+        },
+        acquireAnyway: async (request) => grant(request),
+        complete: (_permit, end) => void completed.push(end),
+        release({ id }) {
+          const index = sends.findIndex((send) => send.id === id);
+          if (index >= 0) sends.splice(index, 1);
+          counted.clear();
+          for (const { listener } of replicas) listener();
+        },
+        state,
+        announce(waiting) {
+          const last = me.announcements.at(-1);
+          if (last?.at === now()) me.announcements.pop();
+          me.announcements.push({ at: now(), waiting });
+          while ((me.announcements[1]?.at ?? Number.POSITIVE_INFINITY) <= now() - newsAfterMs)
+            me.announcements.shift();
+        },
+        onChange: (listener) => void (me.listener = listener),
+        change: () => me.listener(),
+        configure: () => undefined,
+        close: async () => undefined,
+      };
+    },
+  };
+}

@@ -1,0 +1,109 @@
+/** Holds answers against an OpenAPI document. */
+import { brotliDecompressSync } from "node:zlib";
+
+import { Ajv2020 } from "ajv/dist/2020.js";
+import { expect } from "vitest";
+
+import type { Reply } from "./ask.ts";
+
+interface Media {
+  readonly schema?: object;
+}
+
+interface DocumentedResponse {
+  readonly $ref?: string;
+  readonly headers?: Readonly<Record<string, { readonly $ref: string }>>;
+  readonly content?: Readonly<Record<string, Media>>;
+}
+
+interface Header {
+  readonly required?: boolean;
+  readonly schema: object;
+}
+
+type Operation = { readonly responses: Readonly<Record<string, DocumentedResponse>> };
+
+export interface OpenApiDocument {
+  readonly openapi: string;
+  readonly paths: Readonly<Record<string, Readonly<Record<string, Operation>>>>;
+  readonly components: {
+    readonly responses: Readonly<Record<string, DocumentedResponse>>;
+    readonly headers: Readonly<Record<string, Header>>;
+  };
+}
+
+/** Said of the connection or by Node, and not of the answer. */
+const UNDOCUMENTED = [
+  "connection",
+  "keep-alive",
+  "date",
+  "content-length",
+  "content-type",
+  "transfer-encoding",
+];
+
+/** Holds an answer against what the document says of its operation, or, where it names none, of its status. */
+export type ExpectDocumented = (
+  reply: Reply,
+  path: string | undefined,
+  method?: "get" | "head" | "post",
+) => void;
+
+/** @param requiresHeaders whether headers that are marked as required have to be there */
+export function createExpectDocumented(document: OpenApiDocument): ExpectDocumented {
+  const ajv = new Ajv2020({ strict: false, validateFormats: false, allErrors: true, coerceTypes: true });
+  ajv.addSchema(document, "doc");
+  const { components, paths } = document;
+
+  type Where = readonly [path: string | undefined, method: string, status: number];
+
+  function expectHeaders(where: Where, { headers }: Reply, documented: readonly string[]): void {
+    for (const name of documented) {
+      const { required = false, schema } = components.headers[name] ?? { schema: {} };
+      const value = headers[name.toLowerCase()];
+      const isFine = value === undefined ? !required : ajv.validate(schema, value);
+      expect([where, name, value, isFine]).toEqual([where, name, value, true]);
+    }
+    const known = new Set([...UNDOCUMENTED, ...documented.map((name) => name.toLowerCase())]);
+    expect([where, Object.keys(headers).filter((name) => !known.has(name))]).toEqual([where, []]);
+  }
+
+  function expectBody(where: Where, reply: Reply, content: DocumentedResponse["content"]): void {
+    const type = reply.headers["content-type"]?.split(";")[0] ?? "";
+    const media = content?.[type];
+    expect([where, type, media]).toEqual([where, type, expect.any(Object)]);
+    if (media?.schema === undefined || !type.endsWith("json")) return;
+    const isValid = ajv.validate(absolute(media.schema), bodyOf(reply));
+    expect([where, isValid, ajv.errors]).toEqual([where, true, null]);
+  }
+
+  return function expectDocumented(reply, path, method = "get") {
+    const { status } = reply;
+    const where = [path, method, status] as const;
+    const named =
+      path === undefined ? { $ref: problemRef(status) } : paths[path]?.[method]?.responses[status];
+    const response = named?.$ref === undefined ? named : components.responses[lastOf(named.$ref)];
+    expect([where, response]).toEqual([where, expect.any(Object)]);
+    expectHeaders(where, reply, Object.keys(response?.headers ?? {}));
+    if (method !== "head" && status !== 304) expectBody(where, reply, response?.content);
+  };
+}
+
+function lastOf(reference: string): string {
+  return reference.split("/").at(-1) ?? "";
+}
+
+function bodyOf({ headers, body }: Reply): unknown {
+  const text = headers["content-encoding"] === "br" ? brotliDecompressSync(body) : body;
+  return JSON.parse(text.toString());
+}
+
+function problemRef(status: number): string {
+  return `#/components/responses/Problem${status}`;
+}
+
+/** References as seen from outside the document. */
+function absolute(schema: object): object {
+  const whole: object = JSON.parse(JSON.stringify(schema).replaceAll('"#/', '"doc#/'));
+  return whole;
+}

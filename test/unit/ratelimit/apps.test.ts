@@ -1,0 +1,76 @@
+/** Which app a request counts as, and what an invented id can cost. */
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+
+import { type AppsConfig, createApps } from "../../../src/ratelimit/apps.ts";
+
+const MINUTE = 60_000;
+
+function appsOf(changes: Partial<AppsConfig> = {}) {
+  const listed = [{ id: "web", weight: 4, perDay: 100 }];
+  return createApps({ listed, defaultWeight: 1, maxUnlisted: 3, unlistedLabels: 2, ...changes });
+}
+
+describe("a request counts as", () => {
+  it.each([
+    ["a listed app", "web", undefined, "web"],
+    ["the id it sends", "crawler-7", "curl/8.1", "crawler-7"],
+    ["the first product of its User-Agent", undefined, "curl/8.1 (linux)", "curl"],
+    ["the first product, where the id is empty", " ", "curl/8.1", "curl"],
+    [
+      "`browser`, where it is one",
+      undefined,
+      "Mozilla/5.0 (X11; Linux) Gecko/20100101 Firefox/140.0",
+      "browser",
+    ],
+    ["`other`, where it says nothing", undefined, undefined, "other"],
+    ["`other`, where its User-Agent has no product", undefined, "(none)", "other"],
+    ["a safe id, where it sends an unsafe one", 'a b"\n<ü>', undefined, "a-b-----"],
+    ["64 characters of a long id", "x".repeat(200), undefined, "x".repeat(64)],
+    ["its User-Agent, where it sends several ids", ["a", "b"], "curl/8.1", "curl"],
+  ] as const)("%s", (_what, appId, userAgent, app) => {
+    expect(appsOf().identify(appId, userAgent, 0)).toBe(app);
+  });
+
+  it("an id that is safe in a log line, a header and a label, whatever it sends", () => {
+    // Node reads headers as Latin-1.
+    const header = fc.uint8Array({ maxLength: 80 }).map((bytes) => Buffer.from(bytes).toString("latin1"));
+    fc.assert(
+      fc.property(header, header, (appId, userAgent) => {
+        expect(appsOf().identify(appId, userAgent, 0)).toMatch(/^[\w.-]{1,64}$/);
+      }),
+    );
+  });
+});
+
+describe("unlisted ids", () => {
+  it("are bounded: the one seen least recently makes room, unless it is in use", () => {
+    const apps = appsOf();
+    for (const [index, id] of ["a", "b", "c"].entries()) apps.identify(id, undefined, index * MINUTE);
+    expect(apps.identify("d", undefined, 4 * MINUTE)).toBe("other");
+    apps.identify("a", undefined, 4 * MINUTE);
+    expect(apps.identify("d", undefined, 6.5 * MINUTE)).toBe("d");
+    expect(["a", "b", "c", "d"].map(apps.isKnown)).toEqual([true, false, true, true]);
+    expect(apps.identify("web", undefined, 6.5 * MINUTE)).toBe("web");
+  });
+
+  it("get a label in the order in which they came, and keep it", () => {
+    const apps = appsOf({ maxUnlisted: 1 });
+    for (const [index, id] of ["a", "b", "c"].entries()) apps.identify(id, undefined, index * 10 * MINUTE);
+    expect(["web", "a", "b", "c", "never-seen"].map(apps.labelOf)).toEqual([
+      "web",
+      "a",
+      "b",
+      "other",
+      "other",
+    ]);
+  });
+
+  it("have the default weight and no limit of their own", () => {
+    const apps = appsOf({ defaultWeight: 2 });
+    expect(["web", "a"].map((app) => [apps.weightOf(app), apps.perDayOf(app), apps.isListed(app)])).toEqual([
+      [4, 100, true],
+      [2, null, false],
+    ]);
+  });
+});

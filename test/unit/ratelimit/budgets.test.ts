@@ -1,0 +1,145 @@
+/** How a budget stands, as callers and operators are shown it. */
+import { describe, expect, it } from "vitest";
+
+import { createApps, type ListedApp } from "../../../src/ratelimit/apps.ts";
+import { type Budget, createBudget, topApps } from "../../../src/ratelimit/budgets.ts";
+import { unsharedCircuits } from "../../../src/ratelimit/circuits.ts";
+import type { SendEnd } from "../../../src/types.ts";
+import { createFakeClock, type FakeClock } from "../../support/fake-clock.ts";
+import { createFakeLimiters } from "../../support/fake-limiter.ts";
+import { waitingOf } from "../../support/waiting.ts";
+import { MINUTE, SECOND } from "./dispatcher-support.ts";
+
+interface Scene {
+  readonly budget: Budget;
+  readonly clock: FakeClock;
+  readonly observed: string[];
+  readonly ask: (app: string, end?: Partial<SendEnd>) => Promise<unknown>;
+}
+
+function createScene(listed: readonly ListedApp[] = [], unlistedLabels = 20): Scene {
+  const clock = createFakeClock();
+  const perDay = new Map(
+    listed.flatMap(({ id, perDay }) => (perDay === null ? [] : [[id, perDay] as const])),
+  );
+  const windows = [{ name: "1m", limit: 60, windowMs: MINUTE }];
+  const limiter = createFakeLimiters({ windows, perDay, now: clock.monotonic }).join();
+  const apps = createApps({ listed, defaultWeight: 1, maxUnlisted: 100, unlistedLabels });
+  const observed: string[] = [];
+  const budget = createBudget(
+    {
+      limiter,
+      sharedCircuits: unsharedCircuits(),
+      apps,
+      clock,
+      fraction: () => 0,
+      observer: {
+        refused: (app, reason) => void observed.push(`${app} refused: ${reason}`),
+        departed: (app, cause) => void observed.push(`${app} ${cause}`),
+        warn: () => undefined,
+      },
+      keyVersion: () => 1,
+      probe: () => undefined,
+    },
+    {
+      windows,
+      perDay,
+      arrivalMs: SECOND,
+      concurrency: 4,
+      mode: "enforce",
+      reserve: 0.2,
+      maxCoolOffMs: MINUTE,
+    },
+  );
+  let asked = 0;
+  return {
+    budget,
+    clock,
+    observed,
+    async ask(app, end = {}) {
+      apps.identify(app, undefined, clock.monotonic());
+      const order = {
+        app,
+        cause: "miss",
+        resource: "listings",
+        query: String(asked++),
+        waiting: waitingOf(),
+      } as const;
+      return await budget
+        .run(order, async (ended) => ended({ status: 200, arrivedAfterMs: 0, durationMs: 0, ...end }))
+        .catch((error: unknown) => error);
+    },
+  };
+}
+
+describe("an app's share", () => {
+  it("is everything while it is alone, and its part by weight when others are there", async () => {
+    const { budget, ask } = createScene([{ id: "web", weight: 3, perDay: null }]);
+    await ask("web");
+    expect(budget.shareOf("web")).toEqual([
+      { name: "1m", limit: 60, windowSeconds: 60, remaining: 59, resetSeconds: 60 },
+    ]);
+    await ask("guest");
+    await ask("web");
+    expect(budget.shareOf("web")).toMatchObject([{ limit: 45, remaining: 43 }]);
+    expect(budget.shareOf("guest")).toMatchObject([{ limit: 15, remaining: 14 }]);
+  });
+
+  it("comes with its calls of a day, and is read anew after its own calls, or half a second", async () => {
+    const { budget, ask, clock } = createScene([{ id: "web", weight: 1, perDay: 10 }]);
+    const [before] = [budget.shareOf("web")];
+    expect(before[1]).toMatchObject({ name: "per-day", limit: 10, remaining: 10 });
+    expect(budget.shareOf("web")).toBe(before);
+    await ask("web");
+    const after = budget.shareOf("web");
+    expect(after[1]).toMatchObject({ remaining: 9 });
+    await clock.advance(500);
+    expect(budget.shareOf("web")).not.toBe(after);
+  });
+});
+
+describe("a budget", () => {
+  it("tells what is left, who spent it, and what waits", async () => {
+    const { budget, ask, clock } = createScene();
+    for (const app of ["a", "b", "a"]) await ask(app);
+    expect(budget.left()).toBe(57 / 60);
+    await clock.advance(SECOND);
+    expect(budget.overview()).toMatchObject({
+      mode: "alone",
+      windows: [{ name: "1m", limit: 60, spent: 3, remaining: 57, byApp: { a: 2, b: 1 } }],
+      queue: { interactive: 0, background: 0, refresh: 0, prefetch: 0 },
+      circuits: [],
+    });
+  });
+
+  it("counts unlisted apps beyond the first under `other` in metrics", async () => {
+    const { ask, observed } = createScene([], 1);
+    for (const app of ["a", "b"]) await ask(app);
+    expect(observed).toEqual(["a miss", "other miss"]);
+  });
+
+  it("says for how long the upstream is left alone, and that one call may try it then", async () => {
+    const { budget, ask, clock } = createScene();
+    const question = { resource: "listings", query: "?" } as const;
+    expect([budget.isCoolingOff(question), budget.retryAfterSeconds("listings")]).toEqual([false, undefined]);
+    await ask("a", { status: 503, slowDown: { cause: "unavailable", forMs: 10 * SECOND } });
+    expect([budget.isCoolingOff(question), budget.retryAfterSeconds("listings")]).toEqual([true, 10]);
+    expect(budget.retryAfterSeconds("areas")).toBeUndefined();
+    await clock.advance(10 * SECOND);
+    expect(budget.isCoolingOff(question)).toBe(false);
+  });
+});
+
+describe("the apps that spend most", () => {
+  it("are named, the rest is `other`", () => {
+    const byApp = new Map([
+      ["a", 1],
+      ["b", 5],
+      ["c", 3],
+      ["other", 2],
+      ["idle", 0],
+    ]);
+    expect(topApps(byApp, 2)).toEqual({ b: 5, c: 3, other: 3 });
+    expect(topApps(new Map([["a", 1]]), 2)).toEqual({ a: 1 });
+  });
+});

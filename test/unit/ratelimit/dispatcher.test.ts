@@ -1,0 +1,265 @@
+/** The queue in front of the upstream: who goes, who waits, and who is refused. */
+import { describe, expect, it } from "vitest";
+
+import { Problem } from "../../../src/errors.ts";
+import type { Waiting, RefuseLate } from "../../../src/types.ts";
+import { settled } from "../../support/fake-clock.ts";
+import { ANSWERED, comeTrue, createScene, MINUTE, passUntil, SECOND } from "./dispatcher-support.ts";
+
+const ONE_A_SECOND = [{ limit: 1, windowMs: SECOND }];
+
+function codeOf(result: unknown): unknown {
+  return result instanceof Problem ? result.code : result;
+}
+
+describe("a call", () => {
+  it("starts without a timer when nothing waits and a slot and a permit are free", async () => {
+    const { call, clock } = createScene();
+    const first = call("app");
+    await settled();
+    expect(first.hasStarted()).toBe(true);
+    expect(clock.pending).toBe(0);
+    first.answer();
+    expect(await first.result).toBe(ANSWERED);
+  });
+
+  it("waits for a permit, and departs when one is free", async () => {
+    const { call, ask, clock, dispatcher } = createScene({ windows: ONE_A_SECOND });
+    await ask();
+    const second = call("app");
+    await settled();
+    expect([second.hasStarted(), dispatcher.queueLength("interactive")]).toEqual([false, 1]);
+    await passUntil(clock, second.hasStarted);
+    expect(dispatcher.queueLength("interactive")).toBe(0);
+  });
+
+  it("waits for a slot", async () => {
+    const { call } = createScene({ concurrency: 1 });
+    const [first, second] = [call("app"), call("app")];
+    await settled();
+    expect(second.hasStarted()).toBe(false);
+    first.answer();
+    await comeTrue(second.hasStarted);
+  });
+
+  it("that nobody waits for any more leaves the queue and costs nothing", async () => {
+    const { call, ask, limiters, dispatcher } = createScene({ windows: ONE_A_SECOND });
+    await ask();
+    const gone = new AbortController();
+    const second = call("app", {}, { abandoned: gone.signal });
+    await settled();
+    gone.abort();
+    expect(await second.result).toMatchObject({ details: { refusedHere: true } });
+    expect([dispatcher.queueLength("interactive"), limiters.sends.length]).toEqual([0, 1]);
+  });
+
+  it("of higher priority overtakes", async () => {
+    const { call, ask, clock, departed } = createScene({ windows: [{ limit: 5, windowMs: SECOND }] });
+    await Promise.all([1, 2, 3, 4].map(() => ask()));
+    await ask();
+    const prefetch = call("nightly", {}, { priority: () => "prefetch" });
+    const interactive = call("web");
+    await passUntil(clock, () => prefetch.hasStarted() && interactive.hasStarted());
+    expect(departed.slice(5)).toEqual(["web", "nightly"]);
+  });
+
+  it("is settled as lost when its job does not say how it ended", async () => {
+    const { dispatcher, limiters } = createScene();
+    const order = { app: "app", cause: "miss", resource: "listings", query: "?" } as const;
+    const waiting = { ...unwatched(), apps: () => ["app"] };
+    const lost = dispatcher.run({ ...order, waiting }, async () => {
+      throw new Error("a bug");
+    });
+    await expect(lost).rejects.toThrow("a bug");
+    expect(limiters.completed).toMatchObject([{ status: "reset" }]);
+  });
+});
+
+describe("a call that several apps wait for", () => {
+  it("is sent once, and charged to the app whose turn comes first", async () => {
+    const { call, ask, clock, limiters } = createScene({ windows: [{ limit: 4, windowMs: SECOND }] });
+    await ask({ app: "quiet" });
+    for (let index = 0; index < 3; index++) await ask({ app: "hog" });
+    const shared = call("hog", {}, { apps: () => ["hog", "quiet"] });
+    await passUntil(clock, shared.hasStarted);
+    expect(limiters.sends.slice(4).map(({ request }) => request.app)).toEqual(["quiet"]);
+    shared.answer();
+    expect(await shared.result).toBe(ANSWERED);
+  });
+
+  it("goes with the turn of an app that joins while it waits", async () => {
+    const { call, ask, clock, limiters } = createScene({ windows: [{ limit: 4, windowMs: SECOND }] });
+    for (let index = 0; index < 4; index++) await ask({ app: index === 0 ? "quiet" : "hog" });
+    const apps = ["hog"];
+    let joined = (): void => undefined;
+    const shared = call("hog", {}, { apps: () => apps, onChange: (listen) => void (joined = listen) });
+    await settled();
+    apps.push("quiet");
+    joined();
+    await passUntil(clock, shared.hasStarted);
+    expect(limiters.sends.at(-1)?.request.app).toBe("quiet");
+  });
+});
+
+describe("slots", () => {
+  it("are shared: while calls of others wait, no app holds more than its share", async () => {
+    const { call, departed } = createScene({ concurrency: 4 });
+    const hog = Array.from({ length: 8 }, () => call("hog"));
+    await settled();
+    const quiet = Array.from({ length: 4 }, () => call("quiet"));
+    await settled();
+    for (const slow of hog.slice(0, 4)) slow.answer();
+    await comeTrue(() => departed.length >= 8);
+    expect(departed.slice(4, 8).toSorted()).toEqual(["hog", "hog", "quiet", "quiet"]);
+    expect(hog.filter((slow) => slow.hasStarted())).toHaveLength(6);
+    for (const one of [...hog, ...quiet]) one.answer();
+    await Promise.all([...hog, ...quiet].map(({ result }) => result));
+  });
+
+  it("stay free for an app that was there a moment ago: six slow calls of another one do not hold it up", async () => {
+    const { call, ask } = createScene({ concurrency: 6 });
+    await ask({ app: "quiet" });
+    const hog = Array.from({ length: 12 }, () => call("hog"));
+    await settled();
+    const quiet = call("quiet");
+    await comeTrue(quiet.hasStarted);
+    expect(hog.filter((slow) => slow.hasStarted())).toHaveLength(5);
+  });
+
+  it("are never all taken by work that nobody waits for", async () => {
+    const { call } = createScene({ concurrency: 2 });
+    const refreshes = [1, 2].map(() => call("app", {}, { priority: () => "refresh" }));
+    await settled();
+    const urgent = call("app");
+    await comeTrue(urgent.hasStarted);
+    expect(refreshes.map((refresh) => refresh.hasStarted())).toEqual([true, false]);
+  });
+});
+
+describe("deadlines", () => {
+  const within = (clock: { now: () => number }, ms: number): Partial<Waiting> => ({
+    deadlineAt: (
+      (at) => () =>
+        at
+    )(clock.now() + ms),
+  });
+
+  it("that leave no time for the permit are refused at once, with the time until one is free", async () => {
+    const { call, ask, clock, refused } = createScene({ windows: [{ limit: 1, windowMs: MINUTE }] });
+    await ask();
+    await clock.advance(20_500);
+    const late = await call("app", {}, within(clock, 10 * SECOND)).result;
+    expect(late).toMatchObject({ code: "temporary-reduced-capacity", details: { retryAfterSeconds: 40 } });
+    expect(refused).toEqual(["app: budget"]);
+  });
+
+  it("that leave time for the permit but not for a usual call are refused at once", async () => {
+    const { call, clock, limiters } = createScene({ windows: ONE_A_SECOND });
+    const slow = call("app");
+    await clock.advance(3 * SECOND);
+    slow.answer();
+    await slow.result;
+    const next = call("app");
+    await settled();
+    next.answer();
+    const late = call("app", {}, within(clock, 3_500));
+    expect(codeOf(await late.result)).toBe("temporary-reduced-capacity");
+    expect(limiters.sends).toHaveLength(2);
+  });
+
+  it("that pass in the queue end the wait with what holds the call up", async () => {
+    const { call, clock, refused } = createScene({ concurrency: 1 });
+    const slow = call("app");
+    await settled();
+    const late = call("app", {}, within(clock, SECOND));
+    await passUntil(clock, () => refused.length > 0);
+    expect(await late.result).toMatchObject({
+      code: "temporary-reduced-capacity",
+      details: { late: true, retryAfterSeconds: 1 },
+    });
+    slow.answer();
+    expect(refused).toEqual(["app: deadline"]);
+  });
+
+  it("of one of several callers are answered while the call waits, and not once it has departed", async () => {
+    const { call, ask, clock } = createScene({ windows: ONE_A_SECOND });
+    await ask();
+    let refuseLate: RefuseLate = () => undefined;
+    const shared = call("app", {}, { inQueue: (refuse) => void (refuseLate = refuse) });
+    await settled();
+    expect(refuseLate({ app: "app", priority: "interactive" })).toMatchObject({ details: { late: true } });
+    await passUntil(clock, shared.hasStarted);
+    expect(refuseLate({ app: "app", priority: "interactive" })).toBeUndefined();
+  });
+});
+
+describe("refusals name what is used up", () => {
+  const windows = [{ limit: 10, windowMs: MINUTE }];
+
+  it("everybody's budget", async () => {
+    const { ask, clock, call } = createScene({ windows });
+    for (let index = 0; index < 10; index++) await ask({ app: "hog" });
+    const refused = await call("quiet", {}, { deadlineAt: () => clock.now() + 10 * SECOND }).result;
+    expect(refused).toMatchObject({ code: "temporary-reduced-capacity", details: { retryAfterSeconds: 60 } });
+  });
+
+  it("the app's share: what is left is spread over the window", async () => {
+    const { ask, clock, call } = createScene({ windows });
+    await ask({ app: "quiet" });
+    for (let index = 0; index < 6; index++) await ask({ app: "hog" });
+    const refused = await call("hog", {}, { deadlineAt: () => clock.now() + 10 * SECOND }).result;
+    expect(refused).toMatchObject({
+      code: "quota-exceeded",
+      details: { retryAfterSeconds: 20, ofApp: "hog" },
+    });
+    expect(await ask({ app: "quiet" })).toBe(ANSWERED);
+  });
+
+  it("an app's calls of a day", async () => {
+    const listed = [{ id: "nightly", weight: 1, perDay: 2 }];
+    const { ask } = createScene({ listed, perDay: new Map([["nightly", 2]]) });
+    for (let index = 0; index < 2; index++) await ask({ app: "nightly" });
+    const waiting = { ...unwatched(), apps: () => ["nightly"], deadlineAt: () => 0 };
+    expect(await ask({ app: "nightly", waiting })).toMatchObject({
+      code: "quota-exceeded",
+      details: { retryAfterSeconds: 86_400 },
+    });
+  });
+});
+
+describe("where the budget is only observed", () => {
+  it("nothing waits for a permit, and what would have been refused is reported", async () => {
+    const { ask, refused, limiters } = createScene({
+      windows: [{ limit: 1, windowMs: MINUTE }],
+      mode: "observe",
+    });
+    await ask();
+    const waiting = { ...unwatched(), deadlineAt: () => Date.UTC(2026, 0, 15, 12) };
+    expect(await ask({ waiting })).toBe(ANSWERED);
+    expect(limiters.sends).toHaveLength(2);
+    expect(refused).toEqual(["app: budget, not enforced"]);
+  });
+});
+
+describe("a dispatcher that is closed", () => {
+  it("rejects calls that wait, and those to come", async () => {
+    const { call, ask, dispatcher } = createScene({ windows: ONE_A_SECOND });
+    await ask();
+    const waiting = call("app");
+    await settled();
+    dispatcher.close(new Problem("shutting-down"));
+    expect(codeOf(await waiting.result)).toBe("shutting-down");
+    expect(codeOf(await ask())).toBe("shutting-down");
+  });
+});
+
+function unwatched(): Waiting {
+  return {
+    abandoned: new AbortController().signal,
+    deadlineAt: () => Number.POSITIVE_INFINITY,
+    priority: () => "interactive",
+    apps: () => [],
+    onChange: () => undefined,
+    inQueue: () => undefined,
+  };
+}
