@@ -5,8 +5,11 @@ import http from "node:http";
 import { startGateway } from "./gateway.ts";
 import type { FixedAnswer } from "./hits.ts";
 
+/** The sandbox runs in this process, so the calls that check pages would count as the gateway's time. */
+const NO_CHECKS = "pages: { verify: 0 }";
+
 async function startWhole(logLevel: string): Promise<string> {
-  const { url } = await startGateway({ sizes: { listings: 2_000, sold: 10 } }, "", logLevel);
+  const { url } = await startGateway({ sizes: { listings: 2_000, sold: 10 } }, NO_CHECKS, logLevel);
   return url;
 }
 

@@ -25,11 +25,22 @@ export function createFoldable({
   meaning,
   folding,
 }: Parts): (asked: Asked, format: Format) => FoldablePage | undefined {
+  /** A spelling that is asked again brings the same query object (query/meanings.ts). */
+  const searches = new WeakMap<PagedQuery, { readonly format: Format; readonly search: string }>();
+
+  function searchOf(query: PagedQuery, format: Format): string {
+    const known = searches.get(query);
+    if (known?.format === format) return known.search;
+    const search = searchKey(query, format);
+    searches.set(query, { format, search });
+    return search;
+  }
+
   return function foldable({ query, key }, format) {
     if (settings().fold === "off" || !isPaged(query)) return undefined;
     const limit = meaning.limitOf(query);
     if (limit === undefined) return undefined;
-    const search = searchKey(query, format);
+    const search = searchOf(query, format);
     const size = folding.sizeOf(search, query.resource);
     if (size === undefined) return undefined;
     const isImplied = meaning.isSample(query);
