@@ -26,7 +26,7 @@ const HOMES: Record<string, { names: string[]; at: string[] }> = {
       "src/ratelimit/redis*.ts",
     ],
   },
-  lru: { names: ["lru-cache"], at: ["src/cache/store/**"] },
+  lru: { names: ["lru-cache"], at: ["src/cache/store/**", "src/query/meanings.ts"] },
 };
 
 const IO_MODULES = [

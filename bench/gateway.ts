@@ -21,6 +21,7 @@ export interface BenchGateway {
 export async function startGateway(
   sandboxOptions: Pick<SandboxOptions, "sizes" | "data">,
   settings = "",
+  logLevel = "warn",
 ): Promise<BenchGateway> {
   const sandbox = createSandbox({ ...CALLER, ...sandboxOptions });
   const { url } = await sandbox.listen();
@@ -38,7 +39,7 @@ export async function startGateway(
       UPSTREAM_USER_AGENT: "bench/1.0",
       UPSTREAM_REFERRER: "https://www.example.com/",
       BUDGET: "1000000/1m",
-      LOG_LEVEL: "warn",
+      LOG_LEVEL: logLevel,
       ...(settings !== "" && { CONFIG_FILE: "bench.yaml" }),
     },
     readFile: (path) => (path === "bench.yaml" ? settings : readFileSync(path, "utf8")),

@@ -1,5 +1,6 @@
 /**
- * `npm run bench`: what things cost, as ratios within one run. `--short` is a quick one for CI.
+ * `npm run bench`: what things cost, as ratios within one run. `--short` is a quick one for CI,
+ * `--hits` measures only cache hits.
  *
  * Absolute figures are this machine's at this moment; only the ratios mean anything, and a wide spread
  * between runs means that the machine was busy.
@@ -11,13 +12,17 @@ import { benchStores } from "./stores.ts";
 import { benchUnderstanding } from "./understanding.ts";
 
 const isShort = process.argv.includes("--short");
+/** `--hits`: only the hits. */
+const isHitsOnly = process.argv.includes("--hits");
 
-await benchUnderstanding(isShort ? 50 : 500);
 await benchHits(isShort ? 500 : 4_000);
-await benchStores(isShort ? 100 : 1_000);
-await benchOutages(isShort ? 5 : 50);
-await benchCutting(isShort ? 200 : 2_000);
-await benchCalls(isShort ? 2_000 : 20_000, seedIn(process.argv));
+if (!isHitsOnly) {
+  await benchUnderstanding(isShort ? 50 : 500);
+  await benchStores(isShort ? 100 : 1_000);
+  await benchOutages(isShort ? 5 : 50);
+  await benchCutting(isShort ? 200 : 2_000);
+  await benchCalls(isShort ? 2_000 : 20_000, seedIn(process.argv));
+}
 
 /** The workload's seed: `--seed=7`; 1 without. */
 function seedIn(args: readonly string[]): number {

@@ -18,8 +18,8 @@ import type { Server } from "node:http";
 import { isOwnMachine } from "./admin/guard.ts";
 import { createAdminDocument } from "./admin/openapi.ts";
 import { createAdminServer } from "./admin/server.ts";
-import { type Cache, type CacheOptions, createCache } from "./cache/cache.ts";
-import { createEncoder, isCompressible } from "./cache/encoder.ts";
+import { callersDocument, createCallers } from "./callers.ts";
+import { type CacheOptions, createCache } from "./cache/cache.ts";
 import { createFailures, type Failures } from "./cache/failures.ts";
 import { createInspect } from "./cache/inspect.ts";
 import { createLoad, type LoadedEntry } from "./cache/load.ts";
@@ -36,19 +36,10 @@ import { followKeyFile, type KeyFile } from "./config/private-key.ts";
 import type { PrivateKeys } from "./config/private-key.ts";
 import type { SettingsSource } from "./config/load.ts";
 import type { Problem } from "./errors.ts";
-import { createAdmit } from "./http/admit.ts";
-import { type ArrivalOptions, createArrive } from "./http/arrive.ts";
-import { createServeDocument } from "./http/document.ts";
-import { createInFlight, type InFlight } from "./http/in-flight.ts";
-import { createCallersServer } from "./http/http-server.ts";
-import { createRefuse, createRespond } from "./http/respond.ts";
-import { createUnderstand } from "./http/understand.ts";
+import { createInFlight } from "./http/in-flight.ts";
 import { createPageStage } from "./page-stage.ts";
 import type { Pages } from "./pages/pages.ts";
 import { createLifecycle, longestStopMs, type Lifecycle, type StopOptions } from "./lifecycle.ts";
-import { createPipeline } from "./pipeline.ts";
-import { originOf } from "./interface/resources.ts";
-import { createCallersDocument } from "./openapi/callers.ts";
 import type { Clock } from "./process/clock.ts";
 import type { Listening } from "./process/listen.ts";
 import type { Random } from "./process/random.ts";
@@ -150,7 +141,7 @@ export function createGateway(options: GatewayOptions): Gateway {
   });
   const sweep = createSweep(stores.all, clock);
   const inFlight = createInFlight();
-  const callers = createCallers(context, { ...upstream, ...stores, cache: pages.answer, budgets, inFlight });
+  const callers = createCallers({ ...context, ...upstream, ...stores, pages, budgets, inFlight });
   sampleMetrics(context, { stores, flights, budgets });
 
   const lifecycle = createLifecycle({ clock, budgets, flights, inFlight, closeStore: stores.close });
@@ -194,7 +185,10 @@ function createContext(options: GatewayOptions): Context {
   const settings = createLiveSettings(source, restartReasons(config));
   const metrics = createMetrics(build);
   const apps = createApps(appsConfigOf(config));
-  const observer = createObserver(log, metrics, apps.labelOf);
+  const observer = createObserver(log, metrics, {
+    labelOf: apps.labelOf,
+    accessSample: () => settings.current().log.accessSample,
+  });
   return { ...options, config, settings, metrics, observer, apps, parse, readWarmItems, warmItems };
 }
 
@@ -259,7 +253,7 @@ interface CacheParts extends Stores {
 function createCacheStage(
   { config, settings, clock, random, observer }: Context,
   { tiers, failures, claims, budgets, flights, ask }: CacheParts,
-): { readonly cache: Cache; readonly refresh: ReturnType<typeof createRefresh> } {
+): ReturnType<typeof createCache> & { readonly refresh: ReturnType<typeof createRefresh> } {
   const rules = (): ReturnType<CacheOptions["rules"]> => settings.current().cache;
   const load = createLoad({
     tiers,
@@ -272,7 +266,7 @@ function createCacheStage(
     fetch: ask,
   });
   const refresh = createRefresh({ ...config.upstream, load, failures, clock, observer });
-  const cache = createCache({
+  const stage = createCache({
     tiers,
     load,
     refresh,
@@ -283,66 +277,8 @@ function createCacheStage(
     budgetLeft: createBudgetLeft(budgets),
     isCoolingOff: createIsCoolingOff(budgets),
   });
-  return { cache, refresh };
+  return { ...stage, refresh };
 }
-
-interface CallersParts extends Pick<Stores, "tiers">, Pick<Upstream, "passThrough"> {
-  readonly cache: Cache;
-  readonly budgets: Budgets;
-  readonly inFlight: InFlight;
-}
-
-/** @returns the callers' server with the pipeline behind it, not yet listening */
-function createCallers(context: Context, parts: CallersParts): Server {
-  const { config, settings, clock, random, observer, parse } = context;
-  const { cache, passThrough, tiers, budgets, inFlight } = parts;
-  const { requestId } = random;
-  const { now, after } = clock;
-  const listed = settings.derive(({ apps: all }) => new Map(all.map((app) => [app.id, app])));
-  const respond = createRespond({
-    now,
-    isCompressible,
-    encode: createEncoder(tiers.keepInMemory),
-    share: (app, resource) => budgets[originOf(resource)].shareOf(app),
-    retryAfterSeconds: (resource) => budgets[originOf(resource)].retryAfterSeconds(resource),
-  });
-  const refuse = createRefuse(respond, observer);
-  const { appIdHeader } = config.server;
-  // An app id is in the log, in labels and in reports: it must not be a secret that a caller sent by mistake.
-  const identify: ArrivalOptions["identify"] = (appId, userAgent, at) =>
-    context.apps.identify(parse.conceal(appId?.toString() ?? ""), parse.conceal(userAgent ?? ""), at);
-  const journey = createPipeline({
-    arrive: inFlight.tracking(createArrive({ appIdHeader, identify, now, requestId, observer }), refuse),
-    serveDocument: createServeDocument(callersDocument(config), config.server),
-    admit: createAdmit({
-      route: createRouter(config.upstream),
-      service: config.upstream.service,
-      head: config.server,
-      maxWaitMs: () => settings.current().budget.maxWaitMs,
-      rightsOf: (app) => listed().get(app) ?? UNLISTED_APP,
-    }),
-    understand: createUnderstand(parse),
-    cache,
-    passThrough,
-    respond,
-    refuse,
-  });
-  return createCallersServer({
-    journey,
-    limits: config.server,
-    requestId,
-    after,
-    now,
-    warn: observer.warn,
-  });
-}
-
-function callersDocument({ upstream, server }: Config): object {
-  return createCallersDocument({ ...upstream, ...server, version: build.version });
-}
-
-/** The rights of apps that the settings do not list. */
-const UNLISTED_APP = { priority: "interactive", mayForceRefresh: false } as const;
 
 interface AdminParts {
   readonly stores: Stores;

@@ -1,7 +1,7 @@
 /**
  * The stage that cuts pages from blocks, wired: it asks the cache, and keeps what it cuts in the memory tier.
  */
-import type { Cache } from "./cache/cache.ts";
+import type { AnswerAtOnce, Cache } from "./cache/cache.ts";
 import { isCompressible, transcode } from "./cache/encoder.ts";
 import type { MemoryStore } from "./cache/store/memory.ts";
 import type { Tiers } from "./cache/store/tiered.ts";
@@ -15,6 +15,7 @@ import type { Observer } from "./types.ts";
 
 export interface PageStageOptions extends Pick<PagesOptions, "refresh" | "budgetLeft"> {
   readonly cache: Cache;
+  readonly answerAtOnce: AnswerAtOnce;
   readonly memory: MemoryStore;
   readonly tiers: Pick<Tiers, "lookup" | "keepInMemory">;
   readonly settings: LiveSettings;
@@ -25,11 +26,12 @@ export interface PageStageOptions extends Pick<PagesOptions, "refresh" | "budget
 }
 
 export function createPageStage(options: PageStageOptions): Pages {
-  const { cache, tiers, settings, metrics } = options;
+  const { cache, answerAtOnce, tiers, settings, metrics } = options;
   const { info, warn, error } = options.observer;
   return createPages({
     ...options,
     ask: cache,
+    askAtOnce: answerAtOnce,
     keepInMemory: tiers.keepInMemory,
     async peek(key) {
       const found = await tiers.lookup(key);

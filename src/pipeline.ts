@@ -3,49 +3,64 @@
  */
 import type { IncomingMessage, ServerResponse } from "node:http";
 
-import type { Cache } from "./cache/cache.ts";
+import type { AnswerAtOnce, Cache } from "./cache/cache.ts";
 import type { Admit } from "./http/admit.ts";
-import type { Arrive } from "./http/arrive.ts";
+import type { Arrival, Arrivals } from "./http/arrive.ts";
 import type { ServeDocument } from "./http/document.ts";
 import type { Refuse, Respond } from "./http/respond.ts";
+import type { Rest, Start } from "./http/http-server.ts";
 import type { Understand } from "./http/understand.ts";
 import type { Question } from "./types.ts";
 import type { Query, StreamedQuery } from "./query/query.ts";
 import type { PassThrough } from "./upstream/pass-through.ts";
 
 export interface Stages {
-  readonly arrive: Arrive;
+  readonly arrivals: Arrivals;
   /** Answers requests for the OpenAPI document. They go no further. */
   readonly serveDocument: ServeDocument;
   readonly admit: Admit;
   readonly understand: Understand;
   /** Looks up and stores. On a miss: one flight per question [ one permit, signature and fetch per attempt ]. */
   readonly cache: Cache;
+  /** Looks into memory only. An entry there is a hit, whatever stored it. */
+  readonly answerAtOnce: AnswerAtOnce;
   readonly passThrough: PassThrough;
   readonly respond: Respond;
   readonly refuse: Refuse;
 }
 
-export type Journey = (message: IncomingMessage, response: ServerResponse) => Promise<void>;
+/**
+ * A request whose answer is in memory is answered before `start` returns. Everything else has a rest, which may wait for
+ * the store or the upstream.
+ */
+export function createPipeline(stages: Stages): Start {
+  const { arrivals, serveDocument, admit, understand, answerAtOnce, cache, passThrough, respond, refuse } =
+    stages;
 
-export function createPipeline(stages: Stages): Journey {
-  return async function journey(message, response) {
-    const arrival = stages.arrive(message, response);
-    try {
-      if (stages.serveDocument(arrival, message, response)) return;
-      const request = stages.admit(arrival, message);
-      const question = stages.understand(request);
-      arrival.query = question.canonicalQuery;
-      if (isCacheable(question)) {
-        const answer = await stages.cache(question);
-        await stages.respond.answer(arrival, question, answer, response);
-      } else {
-        const sink = stages.respond.stream(arrival, question, response);
-        await stages.passThrough(question, message, sink);
-      }
-    } catch (error) {
-      stages.refuse(arrival, error, response);
+  function begin(arrival: Arrival, message: IncomingMessage, response: ServerResponse): Rest | undefined {
+    if (serveDocument(arrival, message, response)) return undefined;
+    const request = admit(arrival, message);
+    const question = understand(request);
+    arrival.query = question.canonicalQuery;
+    if (!isCacheable(question)) {
+      const sink = respond.stream(arrival, question, response);
+      return () => passThrough(question, message, sink);
     }
+    const cached = answerAtOnce(question);
+    if (cached !== undefined && respond.answerAtOnce(arrival, question, cached, response)) return undefined;
+    return async () => await respond.answer(arrival, question, cached ?? (await cache(question)), response);
+  }
+
+  return function start(message, response) {
+    const arrival = arrivals.arrive(message, response);
+    let rest: Rest | undefined;
+    try {
+      rest = begin(arrival, message, response);
+    } catch (error) {
+      rest = () => Promise.reject(error);
+    }
+    arrivals.follow(arrival, message, response);
+    return rest && (() => rest().catch((error: unknown) => refuse(arrival, error, response)));
   };
 }
 

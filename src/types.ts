@@ -9,6 +9,7 @@ import type { IncomingHttpHeaders, ServerResponse } from "node:http";
 import type { Problem, ProblemCode } from "./errors.ts";
 import type { Format } from "./interface/media-types.ts";
 import type { Resource } from "./interface/resources.ts";
+import type { KnownTarget } from "./query/meanings.ts";
 import type { Query, StreamedQuery } from "./query/query.ts";
 import type { Route } from "./query/route.ts";
 
@@ -26,6 +27,10 @@ export interface GatewayRequest {
   /** Whether the app may force a new fetch although the cached answer is fresh. */
   readonly mayForceRefresh: boolean;
   readonly route: Exclude<Route, { kind: "unknown" }>;
+  /** The raw request target. It may contain a credential: never log it. */
+  readonly target: string;
+  /** What the target meant before, by format. */
+  readonly meanings: KnownTarget["meanings"];
   /** The raw query string, still percent-encoded. */
   readonly search: string;
   readonly format: Format;
@@ -36,8 +41,8 @@ export interface GatewayRequest {
   readonly receivedAt: number;
   /** The caller gets an answer or a refusal before this instant. */
   readonly deadlineAt: number;
-  /** Aborted when the caller hangs up. */
-  readonly gone: AbortSignal;
+  /** @returns a signal, always the same, that is aborted when the caller hangs up */
+  readonly gone: () => AbortSignal;
 }
 
 /** The caller's `Cache-Control` (RFC 9111, section 5.2.1). Durations in milliseconds; `undefined`: not given. */
@@ -238,7 +243,9 @@ export interface Answer {
 export type PageSaving = "folded" | "past_end";
 
 /** A request that waits for an upstream call: its app, deadline and priority, and whether the caller hung up. */
-export interface Waiter extends Pick<GatewayRequest, "app" | "deadlineAt" | "gone" | "priority"> {
+export interface Waiter extends Pick<GatewayRequest, "app" | "deadlineAt" | "priority"> {
+  /** Aborted when the caller hangs up. */
+  readonly gone: AbortSignal;
   /** Until when it waits in the queue, if that is earlier than its deadline. Epoch milliseconds. */
   readonly placeBy?: number;
 }

@@ -11,6 +11,7 @@ import { formatDuration } from "./config/units.ts";
 import { readWarmList, type WarmUrl } from "./config/warm-list.ts";
 import type { ParseOptions } from "./query/parse.ts";
 import { createRouter } from "./query/route.ts";
+import { NO_MEANINGS } from "./query/meanings.ts";
 import { splitTarget } from "./query/wire.ts";
 
 /** The items of the list; empty if it has problems. */
@@ -107,6 +108,8 @@ function understand(
     priority: "prefetch",
     mayForceRefresh: false,
     route: to,
+    target: url,
+    meanings: NO_MEANINGS,
     search,
     format: to.kind === "image" ? "jpeg" : format,
     coding: "identity",
@@ -116,7 +119,7 @@ function understand(
     receivedAt: 0,
     deadlineAt: Number.POSITIVE_INFINITY,
     // No caller can hang up.
-    gone: new AbortController().signal,
+    gone: () => new AbortController().signal,
   };
   try {
     const { query, canonicalQuery, key } = meaningOf(request, parse);

@@ -13,7 +13,7 @@ import type { Refresh } from "./refresh.ts";
 import type { Found, Tiers } from "./store/tiered.ts";
 
 export interface CacheOptions {
-  readonly tiers: Pick<Tiers, "lookup" | "judge">;
+  readonly tiers: Pick<Tiers, "lookup" | "peek" | "judge">;
   readonly load: Load;
   readonly refresh: Refresh;
   readonly failures: Failures;
@@ -29,7 +29,16 @@ export interface CacheOptions {
 /** @returns the answer to a question, from the cache or from one flight; rejects with a `Problem` */
 export type Cache = (question: Question) => Promise<Answer>;
 
-export function createCache(options: CacheOptions): Cache {
+/**
+ * @returns the answer, if memory has it and the rules allow it to be served. `undefined`: ask the
+ *   cache in the ordinary way
+ */
+export type AnswerAtOnce = (question: Question) => Answer | undefined;
+
+export function createCache(options: CacheOptions): {
+  readonly cache: Cache;
+  readonly answerAtOnce: AnswerAtOnce;
+} {
   const { tiers, refresh, failures, rules, clock } = options;
   const { ruling, firstRuling } = createRulings(options);
 
@@ -61,16 +70,26 @@ export function createCache(options: CacheOptions): Cache {
     }
   }
 
-  return async function answer(question) {
-    const cached = await tiers.lookup(question.key);
-    const decision = firstRuling(question, cached);
-    if (decision.kind === "refuse") throw decision.problem;
-    if (decision.kind === "fetch") return await fetch(question, cached, decision.why);
-    // The rules serve nothing that is not cached; this is for the type.
-    if (cached === undefined) return await fetch(question, cached, "miss");
+  /** @returns the cached answer, if the decision is to serve it */
+  function served(question: Question, cached: Found | undefined, decision: Decision): Answer | undefined {
+    if (cached === undefined || decision.kind === "refuse" || decision.kind === "fetch") return undefined;
     const isUpdating = decision.kind === "serveAndRefresh";
     if (isUpdating) void refresh(question, cached.entry, "refresh");
     return serve(cached, decision.note, isUpdating);
+  }
+
+  return {
+    async cache(question) {
+      const cached = await tiers.lookup(question.key);
+      const decision = firstRuling(question, cached);
+      if (decision.kind === "refuse") throw decision.problem;
+      const why = decision.kind === "fetch" ? decision.why : "miss";
+      return served(question, cached, decision) ?? (await fetch(question, cached, why));
+    },
+    answerAtOnce(question) {
+      const cached = tiers.peek(question.key);
+      return cached && served(question, cached, firstRuling(question, cached));
+    },
   };
 }
 
@@ -112,7 +131,7 @@ async function waitForFlight(
     question,
     cached: cached?.entry,
     cause: CAUSES[why],
-    waiter: { app, deadlineAt, gone, priority },
+    waiter: { app, deadlineAt, gone: gone(), priority },
   });
   const outcome = collapsed ? "collapsed" : OUTCOMES[how];
   const isHit = outcome === "hit";

@@ -88,6 +88,13 @@ export const settingsSchema = z.strictObject({
       reloadable: true,
       description: "The lowest level of messages in the log: trace, debug, info, warn, error or silent.",
     }),
+    accessSample: setting(integer(1, 1_000_000), {
+      default: 1,
+      env: "LOG_ACCESS_SAMPLE",
+      reloadable: true,
+      description:
+        "Of this many cache hits, the log contains one. The metrics count all of them, and the log contains all other requests.",
+    }),
   }),
   metrics: z.strictObject({
     unlistedApps: setting(integer(0, 1_000), {

@@ -6,15 +6,19 @@ import type { IncomingMessage } from "node:http";
 
 import { Problem } from "../errors.ts";
 import type { GatewayRequest } from "../types.ts";
+import { type KnownTarget, type Meanings, NO_MEANINGS } from "../query/meanings.ts";
 import type { Route } from "../query/route.ts";
 import { splitTarget } from "../query/wire.ts";
 import type { Arrival } from "./arrive.ts";
 import { deadlineOf, directivesOf } from "./caller-headers.ts";
 import { negotiateCoding, negotiateFormat } from "./negotiate.ts";
+import { remembering } from "./remembering.ts";
 import { checkHead, type HeadLimits } from "./request-validation.ts";
 
 export interface AdmitOptions {
   readonly route: (path: string) => Route;
+  /** The targets that were understood before. */
+  readonly known: Meanings["find"];
   readonly service: string;
   readonly head: HeadLimits;
   /** The longest time from arrival to response, in milliseconds. A caller may ask for less. */
@@ -26,39 +30,53 @@ export type Admit = (arrival: Arrival, message: IncomingMessage) => GatewayReque
 
 /** @returns the stage. It throws a `Problem` for a request that is not admitted. */
 export function createAdmit(options: AdmitOptions): Admit {
+  const jsonFormat = remembering((accept) => negotiateFormat(accept, false, options.service));
+  const imageFormat = remembering((accept) => negotiateFormat(accept, true, options.service));
+  const coding = remembering(negotiateCoding);
+
   return function admit(arrival, message) {
     checkHead(message, options.head);
-    const { path, search } = splitTarget(message.url ?? "/");
-    const route = options.route(path);
-    if (route.kind === "unknown") throw unknownPath(route.near);
+    const { method, headers, url: target = "/" } = message;
+    const { route, search, meanings } = options.known(target) ?? newTarget(target, options.route);
     arrival.resource = route.resource;
 
-    const { method, headers } = message;
     if (method !== "GET" && method !== "HEAD") {
       throw new Problem("method-not-allowed", { headers: { Allow: "GET, HEAD" } });
     }
-    const format = negotiateFormat(headers.accept, route.resource === "images", options.service);
+    const format = (route.resource === "images" ? imageFormat : jsonFormat)(headers.accept ?? "");
     if (format === undefined) throw new Problem("not-acceptable");
     const { waitMs, preferenceApplied } = deadlineOf(headers, options.maxWaitMs());
     arrival.preferenceApplied = preferenceApplied;
+    const { priority, mayForceRefresh } = options.rightsOf(arrival.app);
 
+    const acceptEncoding = headers["accept-encoding"];
     return {
       id: arrival.id,
       method,
       app: arrival.app,
+      priority,
+      mayForceRefresh,
       route,
+      target,
+      meanings,
       search,
       format,
-      coding: negotiateCoding(headers["accept-encoding"]?.toString()),
+      coding: acceptEncoding === undefined ? "identity" : coding(acceptEncoding),
       ifNoneMatch: headers["if-none-match"],
       ifModifiedSince: headers["if-modified-since"],
       directives: directivesOf(headers),
-      ...options.rightsOf(arrival.app),
       receivedAt: arrival.receivedAt,
       deadlineAt: arrival.receivedAt + waitMs,
       gone: arrival.gone,
     };
   };
+}
+
+function newTarget(target: string, route: AdmitOptions["route"]): KnownTarget {
+  const { path, search } = splitTarget(target);
+  const to = route(path);
+  if (to.kind === "unknown") throw unknownPath(to.near);
+  return { route: to, search, meanings: NO_MEANINGS };
 }
 
 function unknownPath(near: string | undefined): Problem {

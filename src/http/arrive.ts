@@ -1,18 +1,22 @@
 /**
- * arrive: gives each request its id and its app, and sees to it that the end of the request is logged and counted.
+ * arrive: gives each request its id and its app. follow: sees to it that the end of the request is logged and counted.
  */
 import type { IncomingMessage, ServerResponse } from "node:http";
 
 import { type Observer, type Outcome, type PageSaving, type Tier } from "../types.ts";
 import type { Resource } from "../interface/resources.ts";
+import { isSent } from "./sent.ts";
 
 /** A request from its first moment on. The stages fill in the rest; it is read when the response has ended. */
 export interface Arrival {
   readonly id: string;
   readonly app: string;
   readonly receivedAt: number;
-  /** Aborted when the caller hangs up before the response is complete. */
-  readonly gone: AbortSignal;
+  /**
+   * @returns a signal, always the same, that is aborted when the caller hangs up before the response is complete. It is
+   *   made when it is first needed, because most hits need none.
+   */
+  readonly gone: () => AbortSignal;
   /** `none` until the path is known. */
   resource: Resource | "none";
   /** Value of `Preference-Applied` (RFC 7240, section 3). */
@@ -25,6 +29,8 @@ export interface Arrival {
   saved?: PageSaving | undefined;
   problem: string | undefined;
   bytes: number;
+  /** To be called when the caller has hung up. */
+  readonly hangUp: () => void;
 }
 
 export interface ArrivalOptions {
@@ -41,39 +47,66 @@ export interface ArrivalOptions {
   readonly observer: Observer;
 }
 
-export type Arrive = (message: IncomingMessage, response: ServerResponse) => Arrival;
+export interface Arrivals {
+  /** The first stage of every request. */
+  readonly arrive: (message: IncomingMessage, response: ServerResponse) => Arrival;
+  /**
+   * Observes the end of the request: at once, if its response is with the kernel already. Call it in the same tick as
+   * `arrive`, when everything that can be done at once has been done.
+   */
+  readonly follow: (arrival: Arrival, message: IncomingMessage, response: ServerResponse) => void;
+}
 
 /** The status in logs and metrics of a request whose caller hung up. No response carries it. */
 const CLIENT_CLOSED_REQUEST = 499;
 
-/** @returns the first stage of every request */
-export function createArrive(options: ArrivalOptions): Arrive {
-  return function arrive(message, response) {
-    const controller = new AbortController();
-    const { headers } = message;
-    const receivedAt = options.now();
-    const arrival: Arrival = {
-      id: usableId(headers["x-request-id"]) ?? options.requestId(),
-      app: options.identify(headers[options.appIdHeader], headers["user-agent"], receivedAt),
-      receivedAt,
-      gone: controller.signal,
-      resource: "none",
-      preferenceApplied: undefined,
-      query: undefined,
-      outcome: "refused",
-      tier: undefined,
-      problem: undefined,
-      bytes: 0,
-    };
-    response.setHeader("X-Request-Id", arrival.id);
-    response.once("close", () => {
-      if (!response.writableFinished) {
-        controller.abort();
-        arrival.outcome = "abandoned";
+export function createArrivals(options: ArrivalOptions): Arrivals {
+  const { now, observer } = options;
+  const ended = (arrival: Arrival, message: IncomingMessage, response: ServerResponse): void =>
+    observer.request(recordOf(arrival, message, response, now()));
+  return {
+    arrive: (message) => newArrival(message, options),
+    follow(arrival, message, response) {
+      if (isSent(response)) {
+        ended(arrival, message, response);
+        return;
       }
-      options.observer.request(recordOf(arrival, message, response, options.now()));
-    });
-    return arrival;
+      response.once("close", () => {
+        if (!response.writableFinished) {
+          arrival.hangUp();
+          arrival.outcome = "abandoned";
+        }
+        ended(arrival, message, response);
+      });
+    },
+  };
+}
+
+function newArrival(message: IncomingMessage, options: ArrivalOptions): Arrival {
+  let controller: AbortController | undefined;
+  let hasHungUp = false;
+  const { headers } = message;
+  const receivedAt = options.now();
+  return {
+    id: usableId(headers["x-request-id"]) ?? options.requestId(),
+    app: options.identify(headers[options.appIdHeader], headers["user-agent"], receivedAt),
+    receivedAt,
+    gone() {
+      controller ??= new AbortController();
+      if (hasHungUp) controller.abort();
+      return controller.signal;
+    },
+    hangUp() {
+      hasHungUp = true;
+      controller?.abort();
+    },
+    resource: "none",
+    preferenceApplied: undefined,
+    query: undefined,
+    outcome: "refused",
+    tier: undefined,
+    problem: undefined,
+    bytes: 0,
   };
 }
 

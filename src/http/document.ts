@@ -27,6 +27,7 @@ export function createServeDocument(document: object, head: HeadLimits): ServeDo
     }
     arrival.outcome = "hit";
     const headers = {
+      "X-Request-Id": arrival.id,
       "Cache-Status": `${CACHE_NAME}; hit`,
       Age: "0",
       "Cache-Control": `max-age=${MAX_AGE_SECONDS}`,

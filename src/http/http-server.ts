@@ -18,6 +18,7 @@ import { atMostEvery, type Clock } from "../process/clock.ts";
 import type { Observer } from "../types.ts";
 import { limitConnections } from "./connections.ts";
 import { problemResponse } from "./problem-response.ts";
+import { isSent } from "./sent.ts";
 import { parserProblem, type RequestLimits } from "./request-validation.ts";
 
 /** Times in milliseconds. */
@@ -46,18 +47,29 @@ const WARN_EVERY_MS = 60_000;
 /** The most pipelined requests on one connection. No client that reads its responses sends as many. */
 const MAX_PIPELINED = 100;
 
+/** Serves a request as far as that is possible at once. @returns the rest, if there is one */
+export type Start = (message: IncomingMessage, response: ServerResponse) => Rest | undefined;
+export type Rest = () => Promise<void>;
+
 export interface CallersServerOptions extends Omit<HttpServerOptions, "serve" | "ignoreContent"> {
-  readonly journey: (message: IncomingMessage, response: ServerResponse) => Promise<void>;
+  readonly start: Start;
 }
 
-/** @returns the callers' server: Express with the pipeline as its only handler. It does not listen yet. */
-export function createCallersServer({ journey, ...options }: CallersServerOptions): Server {
+/** @returns the callers' server: Express serves what `start` has not served. It does not listen yet. */
+export function createCallersServer({ start, ...options }: CallersServerOptions): Server {
+  const rests = new WeakMap<IncomingMessage, Rest>();
   const app = express();
   app.disable("x-powered-by");
   app.disable("etag");
   app.set("query parser", false);
-  app.use((message, response) => journey(message, response));
-  return createHttpServer({ ...options, serve: app, ignoreContent: true });
+  app.use((message) => rests.get(message)?.());
+  const serve = (message: IncomingMessage, response: ServerResponse): void => {
+    const rest = start(message, response);
+    if (rest === undefined) return;
+    rests.set(message, rest);
+    app(message, response);
+  };
+  return createHttpServer({ ...options, serve, ignoreContent: true });
 }
 
 /** @returns the server. It does not listen yet. */
@@ -107,26 +119,35 @@ function createListener(
   });
   return (message, response) => {
     const { socket } = message;
-    const connection = connections.get(socket) ?? { inFlight: 0, message, latest: response, isLast: false };
-    connections.set(socket, connection);
+    let connection = connections.get(socket);
+    if (connection === undefined) {
+      connection = { inFlight: 0, message, latest: response, isLast: false };
+      connections.set(socket, connection);
+    }
     // Requests behind the last one must not be answered (RFC 9112, section 9.6).
     if (connection.isLast) return;
     connection.message = message;
     connection.latest = response;
     connection.inFlight++;
+    const isTooMany = isOverLimit(socket);
     connection.isLast =
-      isOverLimit(socket) || offersUpgrade(message) || (ignoreContent === true && hasContent(message));
-    response.once("close", () => connection.inFlight--);
+      isTooMany || offersUpgrade(message) || (ignoreContent === true && hasContent(message));
     if (connection.inFlight > MAX_PIPELINED) return void socket.destroy();
     if (connection.isLast) response.shouldKeepAlive = false;
+    if (isTooMany) refuse(response, limits, requestId());
+    else serve(message, response);
+    if (isSent(response) && server.listening) connection.inFlight--;
+    else watch(message, response, connection);
+  };
+
+  function watch(message: IncomingMessage, response: ServerResponse, connection: Connection): void {
+    response.once("close", () => connection.inFlight--);
     // A connection that becomes idle after the server has stopped accepting would keep the server from closing.
     response.once("finish", () => {
       if (!server.listening) setImmediate(() => server.closeIdleConnections());
     });
     limitWriting(message, response, limits.writeTimeoutMs);
-    if (isOverLimit(socket)) refuse(response, limits, requestId());
-    else serve(message, response);
-  };
+  }
 }
 
 /** Refuses, on the bare socket, input that Node cannot parse as a request, and `CONNECT`. */
@@ -192,7 +213,8 @@ function limitWriting({ socket }: IncomingMessage, response: ServerResponse, tim
   const limit = (): void => {
     if (response.writableEnded && response.socket !== null) socket.setTimeout(timeoutMs);
   };
-  response.once("prefinish", limit);
+  if (response.writableEnded) limit();
+  else response.once("prefinish", limit);
   // A pipelined response gets its socket only when the responses before it have ended.
   response.once("socket", limit);
   // Runs before Node's own listener, which sets the keep-alive timeout.

@@ -5,12 +5,12 @@
 import type { ServerResponse } from "node:http";
 
 import type { Problem } from "../errors.ts";
-import type { Arrival, Arrive } from "./arrive.ts";
+import type { Arrival, Arrivals } from "./arrive.ts";
 import type { Refuse } from "./respond.ts";
 
 export interface InFlight {
-  /** @returns the `arrive` stage, which now also tracks each request until its response ends */
-  readonly tracking: (arrive: Arrive, refuse: Refuse) => Arrive;
+  /** @returns the same stages, which now also track each request until its response ends */
+  readonly tracking: (arrivals: Arrivals, refuse: Refuse) => Arrivals;
   /**
    * From now on every response carries `Connection: close` (RFC 9112, section 9.6). Callers and load balancers then
    * open their next connection to another replica, so no request is sent on a connection that is about to close.
@@ -25,14 +25,19 @@ export function createInFlight(): InFlight {
   let isDraining = false;
 
   return {
-    tracking: (arrive, refuse) =>
-      function trackAndArrive(message, response) {
+    tracking: ({ arrive, follow }, refuse) => ({
+      arrive(message, response) {
         if (isDraining) closeAfterResponse(response);
-        const arrival = arrive(message, response);
+        return arrive(message, response);
+      },
+      follow(arrival, message, response) {
+        follow(arrival, message, response);
+        // A response whose head is out can be neither refused nor changed.
+        if (response.headersSent) return;
         tracked.set(response, { arrival, refuse });
         response.once("close", () => tracked.delete(response));
-        return arrival;
       },
+    }),
     drain() {
       isDraining = true;
       for (const response of tracked.keys()) closeAfterResponse(response);

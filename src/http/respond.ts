@@ -42,6 +42,8 @@ export interface RespondOptions {
 export interface Respond {
   /** Sends an answer from the cache stage. */
   answer(arrival: Arrival, question: Question, answer: Answer, response: ServerResponse): Promise<void>;
+  /** Does the same at once, if the body exists in the caller's coding. @returns whether it was sent */
+  answerAtOnce(arrival: Arrival, question: Question, answer: Answer, response: ServerResponse): boolean;
   /** @returns the destination of an answer that is not cached */
   stream(arrival: Arrival, question: Question<Query | StreamedQuery>, response: ServerResponse): StreamSink;
   /** Sends a problem. */
@@ -49,48 +51,35 @@ export interface Respond {
 }
 
 export function createRespond(options: RespondOptions): Respond {
-  const rateLimitHeaders = createRateLimitHeaders();
+  const callerHeaders = createCallerHeaders(options);
+  const send = createSendAnswer(callerHeaders);
 
-  /** Sets the headers about the caller's preference and budget, which every response carries. */
-  function setCallerHeaders(
-    { app, resource, preferenceApplied }: Arrival,
-    response: ServerResponse,
-    problem?: Problem,
-  ): void {
-    if (preferenceApplied !== undefined) response.setHeader("Preference-Applied", preferenceApplied);
-    if (resource === "none") return;
-    const shares = options.share(app, resource);
-    const refusedFor = problem !== undefined && BUDGET_PROBLEMS.has(problem.code);
-    const { retryAfterSeconds = 1 } = problem?.details ?? {};
-    const headers = rateLimitHeaders(refusedFor ? withNothingLeft(shares, retryAfterSeconds) : shares);
-    if (headers === undefined) return;
-    response.setHeader("RateLimit-Policy", headers.policy);
-    response.setHeader("RateLimit", headers.limit);
+  function choose({ request }: Question, { entry }: Answer): Chosen {
+    const now = options.now();
+    const coding = options.isCompressible(entry) ? request.coding : "identity";
+    return { now, coding, isUnchanged: isUnchanged(request, entry, now) };
   }
 
   return {
     async answer(arrival, question, answer, response) {
-      const { request, key } = question;
-      const { entry, outcome, tier, saved, keptAs = key } = answer;
-      Object.assign(arrival, { outcome, tier, saved });
-      const coding = options.isCompressible(entry) ? request.coding : "identity";
-      setCallerHeaders(arrival, response);
-      const now = options.now();
-      setEntryHeaders(response, question, answer, coding, now);
-      if (entry.status === 200 && isUnchanged(request, entry, now)) {
-        response.writeHead(304).end();
-        return;
-      }
-      const body = await options.encode(keptAs, entry, coding);
-      response.setHeader("Content-Type", entry.contentType);
-      if (coding !== "identity") response.setHeader("Content-Encoding", coding);
-      send(arrival, request, response, entry.status, body);
+      const { entry, keptAs = question.key } = answer;
+      const chosen = choose(question, answer);
+      const body = chosen.isUnchanged ? NOTHING : await options.encode(keptAs, entry, chosen.coding);
+      send(arrival, question, answer, response, chosen, body);
+    },
+
+    answerAtOnce(arrival, question, answer, response) {
+      const chosen = choose(question, answer);
+      const body = chosen.isUnchanged ? NOTHING : answer.entry.bodies[chosen.coding];
+      if (body === undefined) return false;
+      send(arrival, question, answer, response, chosen, body);
+      return true;
     },
 
     stream: (arrival, question, response) => ({
       response,
       start: (headers) => {
-        setCallerHeaders(arrival, response);
+        setHeaders(response, callerHeaders(arrival));
         setStreamHeaders(arrival, question, headers, response);
       },
       passed: (bytes) => {
@@ -104,7 +93,7 @@ export function createRespond(options: RespondOptions): Respond {
       const forwarded = arrival.outcome !== "refused";
       const told = withRetryAfter(problem, arrival.resource, options);
       const { status, headers, body } = problemResponse(told, arrival.id, forwarded);
-      setCallerHeaders(arrival, response, problem);
+      setHeaders(response, callerHeaders(arrival, problem));
       for (const [name, value] of Object.entries(headers)) response.setHeader(name, value);
       response.statusCode = status;
       arrival.bytes = body.length;
@@ -131,13 +120,80 @@ function withRetryAfter(
 /** Refused because the budget, or the app's share of it, is used up. */
 const BUDGET_PROBLEMS: ReadonlySet<ProblemCode> = new Set(["quota-exceeded", "temporary-reduced-capacity"]);
 
+/** Names and values in turn, as `writeHead` takes them. One array is cheaper than a call per header. */
+type Head = string[];
+
+function setHeaders(response: ServerResponse, head: Head): void {
+  for (let at = 0; at < head.length; at += 2) response.setHeader(head[at] ?? "", head[at + 1] ?? "");
+}
+
+/** @returns the headers about a request and its app's budget, which every response carries */
+type CallerHeaders = (arrival: Arrival, problem?: Problem) => Head;
+
+function createCallerHeaders({ share }: RespondOptions): CallerHeaders {
+  const rateLimitHeaders = createRateLimitHeaders();
+  return ({ id, app, resource, preferenceApplied }, problem) => {
+    const head = ["X-Request-Id", id];
+    if (preferenceApplied !== undefined) head.push("Preference-Applied", preferenceApplied);
+    if (resource === "none") return head;
+    const shares = share(app, resource);
+    const isRefusedFor = problem !== undefined && BUDGET_PROBLEMS.has(problem.code);
+    const headers = rateLimitHeaders(
+      isRefusedFor ? withNothingLeft(shares, problem.details.retryAfterSeconds ?? 1) : shares,
+    );
+    if (headers !== undefined) head.push("RateLimit-Policy", headers.policy, "RateLimit", headers.limit);
+    return head;
+  };
+}
+
+/** How an answer is sent. */
+interface Chosen {
+  readonly now: number;
+  readonly coding: ContentCoding;
+  /** The caller has it already. */
+  readonly isUnchanged: boolean;
+}
+
+const NOTHING = Buffer.alloc(0);
+
+type SendAnswer = (
+  arrival: Arrival,
+  question: Question,
+  answer: Answer,
+  response: ServerResponse,
+  chosen: Chosen,
+  body: Buffer,
+) => void;
+
+/** @returns the one place that decides the headers of answers, whether they are sent at once or later */
+function createSendAnswer(callerHeaders: CallerHeaders): SendAnswer {
+  return (arrival, question, answer, response, { now, coding, isUnchanged: isNotModified }, body) => {
+    const { entry } = answer;
+    arrival.outcome = answer.outcome;
+    arrival.tier = answer.tier;
+    arrival.saved = answer.saved;
+    const head = callerHeaders(arrival);
+    addEntryHeaders(head, question, answer, coding, now);
+    if (isNotModified) {
+      response.writeHead(304, head).end();
+      return;
+    }
+    head.push("Content-Type", entry.contentType);
+    if (coding !== "identity") head.push("Content-Encoding", coding);
+    head.push("Content-Length", String(body.length));
+    // Node itself omits the body of a response to HEAD. `Content-Length` stays.
+    arrival.bytes = question.request.method === "HEAD" ? 0 : body.length;
+    response.writeHead(entry.status, head).end(body);
+  };
+}
+
 export type Refuse = (arrival: Arrival, error: unknown, response: ServerResponse) => void;
 
 /** @returns the stage that ends every failed request: with a problem for the caller, and a log line if it is a bug */
 export function createRefuse(respond: Pick<Respond, "problem">, observer: Observer): Refuse {
   return function refuse(arrival, error, response) {
     // No problem can be sent any more: the caller hung up, or the head of the response is out.
-    if (arrival.gone.aborted || response.headersSent) {
+    if (arrival.gone().aborted || response.headersSent) {
       response.destroy();
       return;
     }
@@ -152,20 +208,6 @@ export function createRefuse(respond: Pick<Respond, "problem">, observer: Observ
     });
     respond.problem(arrival, new Problem("internal-error"), response);
   };
-}
-
-/** Node itself omits the body of a response to HEAD. `Content-Length` stays. */
-function send(
-  arrival: Arrival,
-  request: GatewayRequest,
-  response: ServerResponse,
-  status: number,
-  body: Buffer,
-): void {
-  response.setHeader("Content-Length", String(body.length));
-  response.statusCode = status;
-  arrival.bytes = request.method === "HEAD" ? 0 : body.length;
-  response.end(body);
 }
 
 /** Sets the status and headers of a streamed answer. */
@@ -191,12 +233,12 @@ function setStreamHeaders(
 }
 
 /**
- * Sets the headers of a cached answer. `Age` is the true age of the entry, and `max-age` is the rest of its lifetime. A
+ * Adds the headers of a cached answer. `Age` is the true age of the entry, and `max-age` is the rest of its lifetime. A
  * stale answer has `max-age=0`. Its `ttl` is negative if it has expired, and 0 if a purge made it stale (RFC 9211,
  * section 2.5).
  */
-function setEntryHeaders(
-  response: ServerResponse,
+function addEntryHeaders(
+  head: Head,
   question: Question,
   answer: Answer,
   coding: ContentCoding,
@@ -209,18 +251,27 @@ function setEntryHeaders(
   const isKept = answer.stored !== "upstream-no-store";
   const isStale = answer.outcome === "stale" || answer.outcome === "updating";
   const ttlSeconds = isStale || !isKept ? Math.min(0, leftSeconds) : Math.max(0, leftSeconds);
-  response.setHeader("Cache-Status", cacheStatus(answer, ttlSeconds, question));
-  response.setHeader("Age", String(ageSeconds));
-  response.setHeader("Cache-Control", isKept ? `max-age=${Math.max(0, ttlSeconds)}` : "no-store");
-  response.setHeader("ETag", `"${tagFor(entry, coding)}"`);
-  response.setHeader("Vary", "Accept, Accept-Encoding");
+  head.push(
+    "Cache-Status",
+    cacheStatus(answer, ttlSeconds, question),
+    "Age",
+    String(ageSeconds),
+    "Cache-Control",
+    isKept ? `max-age=${Math.max(0, ttlSeconds)}` : "no-store",
+    "ETag",
+    `"${tagFor(entry, coding)}"`,
+    "Vary",
+    "Accept, Accept-Encoding",
+  );
   const { lastModified } = entry.validators;
-  if (lastModified !== undefined) response.setHeader("Last-Modified", lastModified);
+  if (lastModified !== undefined) head.push("Last-Modified", lastModified);
 }
 
 /** Whether the caller has the answer already. Dates count only without entity tags (RFC 9110, section 13.2.2). */
 function isUnchanged({ ifNoneMatch, ifModifiedSince }: GatewayRequest, entry: Entry, now: number): boolean {
+  if (entry.status !== 200) return false;
   if (ifNoneMatch !== undefined) return noneMatchNames(ifNoneMatch, tagsOf(entry));
+  if (ifModifiedSince === undefined) return false;
   const since = httpDateMs(ifModifiedSince, now);
   const modifiedAt = httpDateMs(entry.validators.lastModified, now);
   return since !== undefined && modifiedAt !== undefined && since >= modifiedAt;

@@ -7,22 +7,28 @@ import { cacheKey } from "../query/key.ts";
 import { parseQuery, type ParseOptions } from "../query/parse.ts";
 import type { Query, StreamedQuery } from "../query/query.ts";
 import { canonicalForm } from "../query/canonical.ts";
+import type { Meaning, Meanings } from "../query/meanings.ts";
 
 export type Understand = (request: GatewayRequest) => Question<Query | StreamedQuery>;
 
-/** @returns the stage. It throws `invalid-query` with every mistake. */
-export function createUnderstand(options: ParseOptions): Understand {
-  return (request) => ({ request, ...meaningOf(request, options) });
+/** @returns the stage. It throws `invalid-query` with every mistake. It parses no target that it remembers. */
+export function createUnderstand(options: ParseOptions, remember: Meanings["remember"]): Understand {
+  function learn(request: GatewayRequest): Meaning {
+    const meaning = meaningOf(request, options);
+    remember(request.target, request, request.format, meaning);
+    return meaning;
+  }
+  return (request) => {
+    const { query, canonicalQuery, key } = request.meanings[request.format] ?? learn(request);
+    return { request, query, canonicalQuery, key };
+  };
 }
 
 /** The parts of a request that its meaning depends on. */
 type Asked = Pick<GatewayRequest, "route" | "search" | "format">;
 
 /** @throws {Problem} `invalid-query` with every mistake */
-export function meaningOf(
-  asked: Asked,
-  options: ParseOptions,
-): Omit<Question<Query | StreamedQuery>, "request"> {
+export function meaningOf(asked: Asked, options: ParseOptions): Meaning {
   const parsed = parseQuery(asked.route, asked.search, options);
   if (!parsed.ok) {
     throw new Problem("invalid-query", { detail: inWords(parsed.faults.length), errors: parsed.faults });

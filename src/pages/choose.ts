@@ -25,11 +25,22 @@ export function createFoldable({
   meaning,
   folding,
 }: Parts): (asked: Asked, format: Format) => FoldablePage | undefined {
+  /** A spelling that is asked again brings the same query object (query/meanings.ts). */
+  const searches = new WeakMap<PagedQuery, { readonly format: Format; readonly search: string }>();
+
+  function searchOf(query: PagedQuery, format: Format): string {
+    const known = searches.get(query);
+    if (known?.format === format) return known.search;
+    const search = searchKey(query, format);
+    searches.set(query, { format, search });
+    return search;
+  }
+
   return function foldable({ query, key }, format) {
     if (settings().fold === "off" || !isPaged(query)) return undefined;
     const limit = meaning.limitOf(query);
     if (limit === undefined) return undefined;
-    const search = searchKey(query, format);
+    const search = searchOf(query, format);
     const size = folding.sizeOf(search, query.resource);
     if (size === undefined) return undefined;
     const isImplied = meaning.isSample(query);
@@ -60,6 +71,25 @@ export function createChoose({ peek, cutter }: Parts): (page: FoldablePage) => P
     const begun = blockOf(query, format, blockAt(offset, size));
     const known = await hint(begun, query);
     return known !== undefined && holdsPage(known, page) ? begun : undefined;
+  };
+}
+
+/**
+ * @returns what chooses the block of a page where no hint is needed: around a page that lies within the first block.
+ *   `undefined`: choose in the ordinary way
+ */
+export function createChooseAtOnce(): (page: FoldablePage) => Block | undefined {
+  const blocks = new WeakMap<PagedQuery, Pick<FoldablePage, "size" | "format"> & { readonly block: Block }>();
+  return function chooseAtOnce(page) {
+    const { query, format, size, offset } = page;
+    if (offset >= size) return undefined;
+    const known = blocks.get(query);
+    if (known !== undefined && known.size === size && known.format === format) return known.block;
+    const around = blockAround(page, size);
+    if (around === undefined) return undefined;
+    const block = blockOf(query, format, around);
+    blocks.set(query, { size, format, block });
+    return block;
   };
 }
 

@@ -69,6 +69,21 @@ export function createCutFrom(parts: Parts, askExactly: Ask): CutFrom {
   };
 }
 
+/** @returns the page, if it was cut from this block before and memory still has both */
+export type FindCut = (question: Question, page: FoldablePage, block: Block) => Answer | undefined;
+
+export function createFindCut(parts: Parts): FindCut {
+  const { askAtOnce, cutter } = parts;
+  const checkNowAndThen = createCheckNowAndThen(parts);
+  return function findCut(question, page, block) {
+    const answer = askAtOnce({ request: question.request, ...block.asked });
+    const cut = answer?.entry.status === 200 ? cutter.find(page, answer.entry) : undefined;
+    if (answer === undefined || cut === undefined) return undefined;
+    checkNowAndThen(question, page, block, answer.entry);
+    return { ...answer, ...cut };
+  };
+}
+
 type LearnFrom = (answer: Answer, page: FoldablePage, block: Block) => Promise<BlockIndex | undefined>;
 
 /** @returns what says where a block's records are; `undefined`: no page can be cut from it, and none is from now on */

@@ -35,6 +35,8 @@ export interface Page extends Stretch {
 export interface Cutter {
   /** Where the records of a block are, or why no page can be cut from it. */
   readonly indexOf: (block: Entry, query: PagedQuery, stretch: Stretch) => Promise<BlockIndex | Unfit>;
+  /** A page's entry, if memory has it as new as the block is. */
+  readonly find: (page: Page, block: Entry) => Omit<CutEntry, "isNew"> | undefined;
   /** A page's entry, remembered where its block may be kept; `isNew`: it was not remembered. */
   readonly entryOf: (page: Page, block: Entry, index: BlockIndex, mayKeep: boolean) => Promise<CutEntry>;
   /** Compresses a block in memory, where it is kept as it came. */
@@ -93,12 +95,17 @@ export function createCutter(options: CutterOptions): Cutter {
       return index;
     },
 
+    find(page, block) {
+      const keptAs = keyFor(page, block);
+      const entry = memory.find(keptAs);
+      return entry && isAsOld(entry, block) ? { entry, keptAs } : undefined;
+    },
+
     async entryOf(page, block, index, mayKeep) {
-      const keptAs = `${page.key}#${page.limit}@${block.etag}`;
+      const keptAs = keyFor(page, block);
       const remembered = memory.find(keptAs);
       const found = remembered ?? (await cutOnce(keptAs, page, block, index));
-      const isAsOld = found.storedAt === block.storedAt && found.purgeEpoch === block.purgeEpoch;
-      const entry = isAsOld ? found : { ...found, ...timesOf(block) };
+      const entry = isAsOld(found, block) ? found : { ...found, ...timesOf(block) };
       if (mayKeep && entry !== remembered) memory.put(keptAs, entry);
       return { entry, keptAs, isNew: remembered === undefined };
     },
@@ -143,6 +150,15 @@ function heldIn({ bodies }: Entry): Buffer {
 }
 
 const NOTHING = Buffer.alloc(0);
+
+/** Under which key memory keeps a page. */
+function keyFor({ key, limit }: Page, block: Entry): string {
+  return `${key}#${limit}@${block.etag}`;
+}
+
+function isAsOld(page: Entry, block: Entry): boolean {
+  return page.storedAt === block.storedAt && page.purgeEpoch === block.purgeEpoch;
+}
 
 /** What a page has from its block. */
 function timesOf(block: Entry): Partial<Entry> {

@@ -6,19 +6,21 @@
  * caller asks of the cache apply to it there. docs/pages.md tells the whole story.
  */
 import type { Format } from "../interface/media-types.ts";
-import { blockKeysOf, createChoose, createFoldable } from "./choose.ts";
-import { createAskExactly, createCutFrom } from "./cut-from.ts";
+import { blockKeysOf, createChoose, createChooseAtOnce, createFoldable } from "./choose.ts";
+import { createAskExactly, createCutFrom, createFindCut } from "./cut-from.ts";
 import { createCutter } from "./cutter.ts";
 import { createFolding } from "./folding.ts";
 import { createLatency } from "./latency.ts";
 import { createLimitMeaning } from "./limit-meaning.ts";
 import type { Question } from "../types.ts";
-import type { Ask, PagesOptions, Parts } from "./parts.ts";
+import type { Ask, AskAtOnce, PagesOptions, Parts } from "./parts.ts";
 import { type Asked, isPaged } from "./search.ts";
 import { createVerify } from "./verify.ts";
 
 export interface Pages {
   readonly answer: Ask;
+  /** Answers from memory: a page that was cut before, or what the cache stage has. */
+  readonly answerAtOnce: AskAtOnce;
   /** What a question's answer would be made from now: a block, or the question itself. */
   readonly sourceOf: (asked: Asked, format: Format) => Promise<Asked>;
   /** The same as a question of whoever asks. */
@@ -42,6 +44,8 @@ export function createPages(options: PagesOptions): Pages {
   const choose = createChoose(parts);
   const askExactly = createAskExactly(parts);
   const cutFrom = createCutFrom(parts, askExactly);
+  const chooseAtOnce = createChooseAtOnce();
+  const findCut = createFindCut(parts);
 
   async function sourceOf(asked: Asked, format: Format): Promise<Asked> {
     const page = foldable(asked, format);
@@ -58,6 +62,13 @@ export function createPages(options: PagesOptions): Pages {
       const isFirst = latency.isFirstOfSlow(page.search, question.key);
       if (isFirst && (await peek(block.asked.key)) === undefined) return await askExactly(question);
       return await cutFrom(question, page, block);
+    },
+    answerAtOnce(question) {
+      const page = foldable(question, question.request.format);
+      if (page === undefined) return options.askAtOnce(question);
+      const block = chooseAtOnce(page);
+      if (block === undefined) return undefined;
+      return block.asked.key === question.key ? options.askAtOnce(question) : findCut(question, page, block);
     },
     sourceOf,
     async questionFor(question) {

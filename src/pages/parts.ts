@@ -22,9 +22,14 @@ interface PagesSettings {
 /** The cache stage, and this one too: the answer to a question; rejects with a `Problem`. */
 export type Ask = (question: Question) => Promise<Answer>;
 
+/** The answer to a question, if memory has it and it may be served; `undefined`: ask in the ordinary way. */
+export type AskAtOnce = (question: Question) => Answer | undefined;
+
 export interface PagesOptions extends CutterOptions, Pick<VerifyOptions, "peek" | "refresh"> {
   /** What comes next: the cache stage. */
   readonly ask: Ask;
+  /** The same, if memory has the answer and it may be served. */
+  readonly askAtOnce: AskAtOnce;
   /** The part of the budget that is left for a resource, from 0 to 1. */
   readonly budgetLeft: (resource: Resource) => number;
   readonly settings: () => PagesSettings;

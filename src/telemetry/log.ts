@@ -50,12 +50,19 @@ function spellingsOf(secret: string): string[] {
 
 /**
  * @param labelOf the metric label of an app: the log names every app, the metrics only some
+ * @param accessSample of this many cache hits one is logged (setting `log.accessSample`); all of them are counted
  * @returns the observer of the stages: it writes to the log and counts in the metrics
  */
-export function createObserver(log: Logger, metrics: Metrics, labelOf: (app: string) => string): Observer {
+export function createObserver(
+  log: Logger,
+  metrics: Metrics,
+  { labelOf, accessSample }: { labelOf: (app: string) => string; accessSample: () => number },
+): Observer {
+  let hits = 0;
   return {
     request(record) {
       metrics.request({ ...record, app: labelOf(record.app) });
+      if (record.outcome === "hit" && hits++ % accessSample() !== 0) return;
       log.info(record, "request");
     },
     upstreamCall(record) {

@@ -69,14 +69,14 @@ export function createPassThrough(options: PassThroughOptions): PassThrough {
   return async function passThrough(question, message, sink) {
     const { request, query } = question;
     const origin = options.originOf(query.resource);
-    const { app, gone, deadlineAt, priority } = request;
+    const { app, deadlineAt, priority } = request;
     const upstreamRequest: UpstreamRequest = {
       app,
       cause: "bypass",
       resource: query.resource,
       query: question.canonicalQuery,
       waiting: {
-        abandoned: gone,
+        abandoned: request.gone(),
         deadlineAt: () => deadlineAt,
         priority: () => priority,
         // There is only one waiter, so nothing changes while it waits.
@@ -254,9 +254,10 @@ interface Limits {
 /** Ends an exchange at its time limits, at the caller's deadline, and when the caller hangs up. */
 function createLimits(
   { clock, connectTimeoutMs, headerTimeoutMs, bodyTimeoutMs, totalTimeoutMs }: PassThroughOptions,
-  { deadlineAt, gone, sendBy }: Question["request"] & SendPermit,
+  { deadlineAt, gone: goneOf, sendBy }: Question["request"] & SendPermit,
   reject: (error: Error) => void,
 ): Limits {
+  const gone = goneOf();
   let outgoing: ClientRequest | undefined;
   let isAnswered = false;
   let isOver = false;

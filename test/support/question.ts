@@ -21,6 +21,8 @@ export function requestWith(receivedAt: number, changes: Partial<GatewayRequest>
     priority: "interactive",
     mayForceRefresh: false,
     route: { kind: "search", resource: "listings" },
+    target: "/listings",
+    meanings: {},
     search: "",
     format: "json",
     coding: "identity",
@@ -29,7 +31,7 @@ export function requestWith(receivedAt: number, changes: Partial<GatewayRequest>
     directives: NO_DIRECTIVES,
     receivedAt,
     deadlineAt: receivedAt + 10_000,
-    gone: new AbortController().signal,
+    gone: () => new AbortController().signal,
     ...changes,
   };
 }

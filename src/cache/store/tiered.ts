@@ -27,6 +27,8 @@ export interface Tiers {
    * stored a newer entry whose announcement has not arrived yet
    */
   readonly lookup: (key: string, since?: number) => Promise<Found | undefined>;
+  /** The entry in memory, if nothing has to be waited for to know that it is the latest one. */
+  readonly peek: (key: string) => Found | undefined;
   /** Applies the purges known now to an entry that was found before; `undefined` if it is gone. */
   readonly judge: (key: string, found: Found) => Found | undefined;
   /** Stores an entry in every tier; memory is enough while the store is out of order. */
@@ -56,10 +58,11 @@ export function createTiers({ memory, backend, clock }: TiersOptions): Tiers {
     else l1.onEvent(event);
   });
 
-  const { lookup, judged } = createLookup({ memory, backend, clock, l1, purges });
+  const { lookup, peek, judged } = createLookup({ memory, backend, clock, l1, purges });
 
   return {
     lookup,
+    peek,
     judge: (key, { entry, tier }) => judged(key, entry, tier),
     keep: (key, entry) => keepEverywhere(key, entry, l1, memory, backend),
     async drop(key) {
@@ -107,7 +110,10 @@ interface LookupOptions extends Pick<TiersOptions, "memory" | "backend" | "clock
   readonly purges: Purges;
 }
 
-function createLookup({ memory, backend, clock, l1, purges }: LookupOptions): Pick<Tiers, "lookup"> & {
+function createLookup({ memory, backend, clock, l1, purges }: LookupOptions): Pick<
+  Tiers,
+  "lookup" | "peek"
+> & {
   readonly judged: (key: string, entry: Entry | undefined, tier: Tier) => Found | undefined;
 } {
   function judged(key: string, entry: Entry | undefined, tier: Tier): Found | undefined {
@@ -148,6 +154,11 @@ function createLookup({ memory, backend, clock, l1, purges }: LookupOptions): Pi
 
   return {
     judged,
+    peek(key) {
+      const cached = findInMemory(key);
+      const isEnough = backend === undefined || cached?.isConfirmed === true;
+      return isEnough ? judged(key, cached?.entry, "memory") : undefined;
+    },
     async lookup(key, since) {
       const cached = findInMemory(key, since);
       if (backend === undefined || cached?.isConfirmed) return judged(key, cached?.entry, "memory");

@@ -93,7 +93,7 @@ export function setup(
     clock,
     observer: { error: (message) => expect.unreachable(message) },
   });
-  const cache = createCache({
+  const { cache } = createCache({
     tiers,
     load,
     refresh,

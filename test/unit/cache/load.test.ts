@@ -71,7 +71,12 @@ function setup(upstream: (nth: number) => Promise<Fetched>, shared?: MemoryStore
     flights: { withdrawNext: (first = async () => undefined) => void (withdraw = first) },
     isLeftAlone: () => failures.recent(QUESTION.key, clock.now()) !== undefined,
     load: ({ cached, cause = "miss", app = "web" } = {}) =>
-      load({ question: QUESTION, cached, cause, waiter: { ...requestWith(clock.now()), app } }),
+      load({
+        question: QUESTION,
+        cached,
+        cause,
+        waiter: { ...requestWith(clock.now()), gone: new AbortController().signal, app },
+      }),
   };
 }
 

@@ -31,7 +31,8 @@ function arrivalWith(changes: Partial<Arrival> = {}): Arrival {
     id: "request-1",
     app: "web",
     receivedAt: NOW,
-    gone: new AbortController().signal,
+    gone: () => new AbortController().signal,
+    hangUp: () => undefined,
     resource: "listings",
     preferenceApplied: undefined,
     query: undefined,
@@ -43,7 +44,17 @@ function arrivalWith(changes: Partial<Arrival> = {}): Arrival {
   };
 }
 
-const newResponse = (): ServerResponse => new ServerResponse(new IncomingMessage(new Socket()));
+/** A response that shows its headers, also those that are only written and not set. */
+function newResponse(): ServerResponse {
+  const response = new ServerResponse(new IncomingMessage(new Socket()));
+  const writeHead = response.writeHead.bind(response);
+  return Object.assign(response, {
+    writeHead(status: number, head: readonly string[] = []) {
+      for (let at = 0; at < head.length; at += 2) response.setHeader(head[at] ?? "", head[at + 1] ?? "");
+      return writeHead(status);
+    },
+  });
+}
 
 const QUESTION = questionWith(requestWith(NOW, { app: "web" }));
 

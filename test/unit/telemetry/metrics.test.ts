@@ -186,11 +186,10 @@ describe("the observer", () => {
     const lines: string[] = [];
     const destination = { write: (line: string) => void lines.push(line) };
     const metrics = metricsWith();
-    const observer = createObserver(
-      createLogger({ level: "info", secrets: [], destination }),
-      metrics,
-      (app) => app,
-    );
+    const observer = createObserver(createLogger({ level: "info", secrets: [], destination }), metrics, {
+      labelOf: (app) => app,
+      accessSample: () => 1,
+    });
     observer.request(REQUEST);
     observer.upstreamCall(CALL);
     observer.warn("look here", { status: 403 });
@@ -202,5 +201,19 @@ describe("the observer", () => {
       { level: "error", msg: "mend this", err: { message: "broken" } },
     ]);
     expect((await linesOf(metrics)).filter((line) => /requests_total.* 1$/.test(line))).toHaveLength(2);
+  });
+
+  it("writes a sample of the hits and all other requests to the log, and counts them all", async () => {
+    const lines: string[] = [];
+    const destination = { write: (line: string) => void lines.push(line) };
+    const metrics = metricsWith();
+    const log = createLogger({ level: "info", secrets: [], destination });
+    const observer = createObserver(log, metrics, { labelOf: (app) => app, accessSample: () => 10 });
+    for (let count = 0; count < 30; count++) observer.request(REQUEST);
+    for (let count = 0; count < 5; count++) observer.request({ ...REQUEST, outcome: "stale" });
+    const outcomes = lines.map((line) => /"outcome":"(\w+)"/.exec(line)?.[1]);
+    expect(outcomes).toEqual(["hit", "hit", "hit", "stale", "stale", "stale", "stale", "stale"]);
+    const counts = (await linesOf(metrics)).filter((line) => line.startsWith("gateway_requests_total{"));
+    expect(counts.map((line) => Number(line.split(" ").at(-1)))).toEqual([30, 5]);
   });
 });

@@ -1,0 +1,87 @@
+import { once } from "node:events";
+import net from "node:net";
+
+/** A request, and what its answer must look like. */
+export interface Exchange {
+  readonly request: Buffer;
+  readonly status: number;
+  readonly bodyBytes: number;
+}
+
+/** @returns the bytes of a request on a connection that stays open */
+export function requestBytes(target: string, headers: readonly string[] = []): Buffer {
+  return Buffer.from([`GET ${target} HTTP/1.1`, "Host: bench", ...headers, "", ""].join("\r\n"));
+}
+
+/**
+ * Connections that send one request after the other and check every answer. They cost less than Node's own client, so
+ * that the server is the busier process.
+ */
+export interface RawClient {
+  /** @returns how many answers came */
+  readonly run: (forMs: number) => Promise<number>;
+  readonly close: () => void;
+}
+
+export async function createRawClient(
+  port: number,
+  connections: number,
+  exchanges: readonly Exchange[],
+): Promise<RawClient> {
+  const sockets = await Promise.all(
+    Array.from({ length: connections }, async () => {
+      const socket = net.connect(port, "127.0.0.1");
+      await once(socket, "connect");
+      return socket.setNoDelay(true);
+    }),
+  );
+  let next = 0;
+  return {
+    async run(forMs) {
+      const endsAt = performance.now() + forMs;
+      const counts = await Promise.all(
+        sockets.map((socket) => askUntil(socket, endsAt, () => exchanges[next++ % exchanges.length])),
+      );
+      return counts.reduce((sum, count) => sum + count, 0);
+    },
+    close() {
+      for (const socket of sockets) socket.destroy();
+    },
+  };
+}
+
+function askUntil(socket: net.Socket, endsAt: number, take: () => Exchange | undefined): Promise<number> {
+  const { promise, resolve, reject } = Promise.withResolvers<number>();
+  let count = 0;
+  let asked: Exchange | undefined;
+  let missing = -1;
+  const ask = (): void => {
+    asked = take();
+    missing = -1;
+    if (asked !== undefined) socket.write(asked.request);
+  };
+  const onData = (chunk: Buffer): void => {
+    if (asked === undefined) return;
+    if (missing === -1) {
+      const headEnd = chunk.indexOf("\r\n\r\n");
+      const status = Number(chunk.toString("latin1", 9, 12));
+      if (headEnd === -1 || status !== asked.status) {
+        reject(new Error(`unexpected answer: ${chunk.toString("latin1", 0, 200)}`));
+        return;
+      }
+      missing = asked.bodyBytes - (chunk.length - headEnd - 4);
+    } else missing -= chunk.length;
+    if (missing > 0) return;
+    if (missing < 0) reject(new Error("an answer was longer than expected"));
+    count++;
+    if (performance.now() < endsAt) ask();
+    else {
+      socket.off("data", onData);
+      resolve(count);
+    }
+  };
+  socket.on("data", onData);
+  socket.once("error", reject);
+  ask();
+  return promise;
+}

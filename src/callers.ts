@@ -1,0 +1,111 @@
+/**
+ * The callers' server, wired: the pipeline with its stages.
+ */
+import type { Server } from "node:http";
+
+import type { Budgets } from "./budgets.ts";
+import { createEncoder, isCompressible } from "./cache/encoder.ts";
+import type { Tiers } from "./cache/store/tiered.ts";
+import type { Config } from "./config/config.ts";
+import type { LiveSettings } from "./config/live.ts";
+import type { PrivateKeys } from "./config/private-key.ts";
+import { createAdmit } from "./http/admit.ts";
+import { type ArrivalOptions, createArrivals } from "./http/arrive.ts";
+import { createServeDocument } from "./http/document.ts";
+import { createCallersServer } from "./http/http-server.ts";
+import type { InFlight } from "./http/in-flight.ts";
+import { createRefuse, createRespond } from "./http/respond.ts";
+import { createUnderstand } from "./http/understand.ts";
+import { createCallersDocument } from "./openapi/callers.ts";
+import type { Pages } from "./pages/pages.ts";
+import { originOf } from "./interface/resources.ts";
+import { createPipeline } from "./pipeline.ts";
+import type { Clock } from "./process/clock.ts";
+import type { Random } from "./process/random.ts";
+import { createMeanings } from "./query/meanings.ts";
+import type { ParseOptions } from "./query/parse.ts";
+import type { Apps } from "./ratelimit/apps.ts";
+import { createRouter } from "./query/route.ts";
+import { build } from "./telemetry/process-metrics.ts";
+import type { Observer } from "./types.ts";
+import type { PassThrough } from "./upstream/pass-through.ts";
+
+export interface CallersOptions {
+  readonly config: Config;
+  readonly settings: LiveSettings;
+  readonly keys: Pick<PrivateKeys, "known">;
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly observer: Observer;
+  readonly parse: ParseOptions;
+  readonly tiers: Pick<Tiers, "keepInMemory">;
+  readonly passThrough: PassThrough;
+  /** The stages that bring answers. */
+  readonly pages: Pick<Pages, "answer" | "answerAtOnce">;
+  readonly budgets: Budgets;
+  readonly apps: Apps;
+  readonly inFlight: InFlight;
+}
+
+/** @returns the callers' server with the pipeline behind it, not yet listening */
+export function createCallers(options: CallersOptions): Server {
+  const { config, settings, keys, clock, random, observer, parse } = options;
+  const { pages, passThrough, tiers, budgets, inFlight } = options;
+  const { requestId } = random;
+  const { now, after } = clock;
+  const listed = settings.derive(({ apps: all }) => new Map(all.map((app) => [app.id, app])));
+  const respond = createRespond({
+    now,
+    isCompressible,
+    encode: createEncoder(tiers.keepInMemory),
+    share: (app, resource) => budgets[originOf(resource)].shareOf(app),
+    retryAfterSeconds: (resource) => budgets[originOf(resource)].retryAfterSeconds(resource),
+  });
+  const refuse = createRefuse(respond, observer);
+  const { appIdHeader } = config.server;
+  // An app id is in the log, in labels and in reports: it must not be a secret that a caller sent by mistake.
+  const identify: ArrivalOptions["identify"] = (appId, userAgent, at) =>
+    options.apps.identify(parse.conceal(appId?.toString() ?? ""), parse.conceal(userAgent ?? ""), at);
+  const meanings = createMeanings({
+    maxBytes: MEANINGS_BYTES,
+    conceal: parse.conceal,
+    secretsKnown: () => keys.known.length,
+  });
+  const start = createPipeline({
+    arrivals: inFlight.tracking(createArrivals({ appIdHeader, identify, now, requestId, observer }), refuse),
+    serveDocument: createServeDocument(callersDocument(config), config.server),
+    admit: createAdmit({
+      route: createRouter(config.upstream),
+      known: meanings.find,
+      service: config.upstream.service,
+      head: config.server,
+      maxWaitMs: () => settings.current().budget.maxWaitMs,
+      rightsOf: (app) => listed().get(app) ?? UNLISTED_APP,
+    }),
+    understand: createUnderstand(parse, meanings.remember),
+    cache: pages.answer,
+    answerAtOnce: pages.answerAtOnce,
+    passThrough,
+    respond,
+    refuse,
+  });
+  return createCallersServer({
+    start,
+    limits: config.server,
+    requestId,
+    after,
+    now,
+    warn: observer.warn,
+  });
+}
+
+/** @returns the OpenAPI document of the callers' port */
+export function callersDocument({ upstream, server }: Config): object {
+  return createCallersDocument({ ...upstream, ...server, version: build.version });
+}
+
+/** The memory for the meanings of request targets: room for several thousand of them. */
+const MEANINGS_BYTES = 16 * 1024 * 1024;
+
+/** The rights of apps that the settings do not list. */
+const UNLISTED_APP = { priority: "interactive", mayForceRefresh: false } as const;

@@ -1,0 +1,21 @@
+/** The most texts that are remembered, and the longest of them: together at most 128 KiB. */
+const MOST_TEXTS = 256;
+const LONGEST_TEXT = 256;
+
+/**
+ * Makes a pure function of a header's text remember its results, because callers send the same few texts again and
+ * again. `undefined` is not remembered.
+ */
+export function remembering<T>(compute: (text: string) => T): (text: string) => T {
+  const known = new Map<string, T>();
+  return (text) => {
+    const remembered = known.get(text);
+    if (remembered !== undefined) return remembered;
+    const result = compute(text);
+    if (text.length <= LONGEST_TEXT && result !== undefined) {
+      if (known.size >= MOST_TEXTS) known.clear();
+      known.set(text, result);
+    }
+    return result;
+  };
+}

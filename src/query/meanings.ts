@@ -1,0 +1,100 @@
+/**
+ * Remembers what request targets mean, so that a target that was seen before is not parsed again.
+ *
+ * The key is the exact raw target, so no caller can get the meaning of another target. Only meanings are remembered,
+ * never mistakes, and never a target that contains one of the gateway's own secrets.
+ */
+import { LRUCache } from "lru-cache";
+
+import type { Format } from "../interface/media-types.ts";
+import type { Query, StreamedQuery } from "./query.ts";
+import type { Route } from "./route.ts";
+
+export interface Meaning {
+  readonly query: Query | StreamedQuery;
+  readonly canonicalQuery: string;
+  readonly key: string;
+}
+
+export interface KnownTarget {
+  readonly route: Exclude<Route, { kind: "unknown" }>;
+  readonly search: string;
+  readonly meanings: Readonly<Partial<Record<Format, Meaning>>>;
+}
+
+export const NO_MEANINGS: KnownTarget["meanings"] = {};
+
+export interface Meanings {
+  readonly find: (target: string) => KnownTarget | undefined;
+  readonly remember: (
+    target: string,
+    asked: Pick<KnownTarget, "route" | "search">,
+    format: Format,
+    meaning: Meaning,
+  ) => void;
+}
+
+export interface MeaningsOptions {
+  /** The limit for everything remembered. The least recently used targets are forgotten first. */
+  readonly maxBytes: number;
+  /** Replaces the gateway's own secrets in a text (credentials.ts). */
+  readonly conceal: (text: string) => string;
+  /** How many secrets are known. When there is a new one, everything is forgotten, because a target may contain it. */
+  readonly secretsKnown: () => number;
+}
+
+export function createMeanings({ maxBytes, conceal, secretsKnown }: MeaningsOptions): Meanings {
+  const targets = new LRUCache<string, KnownTarget>({
+    maxSize: maxBytes,
+    sizeCalculation: sizeOf,
+  });
+  let checkedAgainst = secretsKnown();
+
+  function forgetIfSecretsAreNew(): void {
+    const known = secretsKnown();
+    if (known === checkedAgainst) return;
+    targets.clear();
+    checkedAgainst = known;
+  }
+
+  function mayContainSecret(target: string): boolean {
+    const text = decoded(target);
+    return text === undefined || conceal(text) !== text || conceal(target) !== target;
+  }
+
+  return {
+    find(target) {
+      forgetIfSecretsAreNew();
+      return targets.get(target);
+    },
+    remember(target, { route, search }, format, meaning) {
+      forgetIfSecretsAreNew();
+      const known = targets.peek(target);
+      if (known === undefined && mayContainSecret(target)) return;
+      targets.set(target, { route, search, meanings: { ...known?.meanings, [format]: meaning } });
+    },
+  };
+}
+
+/** @returns the whole target percent-decoded; `undefined` if that is impossible */
+function decoded(target: string): string | undefined {
+  try {
+    return decodeURIComponent(target.replaceAll("+", " "));
+  } catch {
+    return undefined;
+  }
+}
+
+/** The sizes of the objects in memory, estimated generously. */
+const TARGET_BYTES = 1_024;
+const MEANING_BYTES = 512;
+const PARAMETER_BYTES = 256;
+
+function sizeOf({ meanings }: KnownTarget, target: string): number {
+  let bytes = TARGET_BYTES + target.length * 4;
+  for (const { query, canonicalQuery } of Object.values(meanings)) {
+    const pairs = query.extras.length + (query.kind === "search" ? query.filters.length : 0);
+    bytes += MEANING_BYTES + PARAMETER_BYTES * pairs + canonicalQuery.length * 6;
+  }
+  return bytes;
+}

@@ -1,0 +1,314 @@
+/**
+ * A hit is answered before Express' router, from what is ready in memory. These tests compare each such response with the
+ * one that the ordinary way through all stages gives.
+ */
+import { once } from "node:events";
+import http from "node:http";
+
+import fc from "fast-check";
+import { afterAll, beforeAll, expect, it, onTestFinished } from "vitest";
+
+import { createCache } from "../../src/cache/cache.ts";
+import { createEncoder, isCompressible } from "../../src/cache/encoder.ts";
+import { createFailures } from "../../src/cache/failures.ts";
+import { createMemoryStore } from "../../src/cache/store/memory.ts";
+import { createTiers, type Tiers } from "../../src/cache/store/tiered.ts";
+import { Problem } from "../../src/errors.ts";
+import { createAdmit } from "../../src/http/admit.ts";
+import { createArrivals } from "../../src/http/arrive.ts";
+import { createCallersServer } from "../../src/http/http-server.ts";
+import { createInFlight, type InFlight } from "../../src/http/in-flight.ts";
+import { createRefuse, createRespond } from "../../src/http/respond.ts";
+import { createUnderstand } from "../../src/http/understand.ts";
+import { mediaTypeOf } from "../../src/interface/media-types.ts";
+import { createPipeline } from "../../src/pipeline.ts";
+import { createMeanings } from "../../src/query/meanings.ts";
+import { createRouter } from "../../src/query/route.ts";
+import type { Entry, RequestRecord } from "../../src/types.ts";
+import { entryWith, keyOf } from "../support/entries.ts";
+import { createFakeClock } from "../support/fake-clock.ts";
+import { each, rulesWith } from "../support/rules.ts";
+
+const SERVICE = "propertyservice";
+const clock = createFakeClock();
+const RULES = rulesWith({ staleWhileRevalidateMs: each(20_000) });
+
+interface Gateway {
+  readonly tiers: Tiers;
+  readonly inFlight: InFlight;
+  readonly records: RequestRecord[];
+  /** The keys of answers that were refreshed in the background. */
+  readonly refreshed: string[];
+  /** Sends a request; resolves when it is logged and its response is complete. */
+  readonly ask: (request: Asked) => Promise<object>;
+  readonly close: () => void;
+}
+
+/** @param isPlain nothing is remembered, and every answer takes the ordinary way through the stages */
+async function startGateway(isPlain: boolean): Promise<Gateway> {
+  const tiers = createTiers({ memory: createMemoryStore(10_000_000, clock), backend: undefined, clock });
+  const records: RequestRecord[] = [];
+  const refreshed: string[] = [];
+  let logged = (): void => undefined;
+  const observer = {
+    request(record: RequestRecord) {
+      records.push(record);
+      logged();
+    },
+    error: (message: string) => expect.unreachable(message),
+  };
+  const { cache, answerAtOnce } = createCache({
+    tiers,
+    load: () => Promise.reject(new Problem("upstream-unreachable")),
+    refresh: async ({ key }) => {
+      refreshed.push(key);
+      return "refreshed";
+    },
+    failures: createFailures(),
+    budgetLeft: () => 1,
+    isCoolingOff: () => false,
+    rules: () => RULES,
+    clock,
+    random: { fraction: () => 0.5 },
+  });
+  const respond = createRespond({
+    now: clock.now,
+    encode: createEncoder(tiers.keepInMemory),
+    isCompressible,
+    share: (app) =>
+      app === "web" ? [{ name: "1m", limit: 30, windowSeconds: 60, remaining: 12, resetSeconds: 7 }] : [],
+  });
+  const meanings = createMeanings({
+    maxBytes: 1_000_000,
+    conceal: (text) => text.replaceAll("s3cret-k3y", "ps3udo-nym"),
+    secretsKnown: () => 1,
+  });
+  const inFlight = createInFlight();
+  const refuse = createRefuse(respond, { ...NO_OBSERVER, ...observer });
+  const start = createPipeline({
+    arrivals: inFlight.tracking(
+      createArrivals({
+        appIdHeader: "x-app-id",
+        identify: () => "web",
+        now: clock.now,
+        requestId: () => "request-1",
+        observer: { ...NO_OBSERVER, ...observer },
+      }),
+      refuse,
+    ),
+    serveDocument: () => false,
+    admit: createAdmit({
+      route: createRouter({ recordPath: "/{resource}/{serviceId}", passThrough: [] }),
+      known: isPlain ? () => undefined : meanings.find,
+      service: SERVICE,
+      head: LIMITS,
+      maxWaitMs: () => 10_000,
+      rightsOf: (app) => ({ priority: "interactive", mayForceRefresh: app === "web" }),
+    }),
+    understand: createUnderstand(
+      {
+        unknown: "forward",
+        ignored: ["_"],
+        conceal: (text) => text.replaceAll("s3cret-k3y", "ps3udo-nym"),
+      },
+      isPlain ? () => undefined : meanings.remember,
+    ),
+    cache,
+    answerAtOnce: isPlain ? () => undefined : answerAtOnce,
+    passThrough: () => Promise.reject(new Problem("upstream-unreachable")),
+    respond,
+    refuse,
+  });
+  const server = createCallersServer({
+    start,
+    limits: LIMITS,
+    requestId: () => "request-1",
+    now: clock.now,
+    after: () => () => undefined,
+    warn: (message) => expect.unreachable(message),
+  });
+  await once(server.listen(0, "127.0.0.1"), "listening");
+  const address = server.address();
+  const port = typeof address === "object" && address !== null ? address.port : 0;
+  const agent = new http.Agent({ keepAlive: true });
+  return {
+    tiers,
+    inFlight,
+    records,
+    refreshed,
+    async ask({ method, target, headers }) {
+      const { promise, resolve } = Promise.withResolvers<void>();
+      logged = resolve;
+      const request = http.request({ agent, port, host: "127.0.0.1", method, path: target, headers }).end();
+      const [response]: http.IncomingMessage[] = await once(request, "response");
+      if (response === undefined) throw new Error("no response");
+      const body = Buffer.concat(await response.toArray());
+      await promise;
+      const head = Object.entries(response.headers).filter(([name]) => name !== "date");
+      return {
+        status: response.statusCode,
+        head: head.toSorted(([a], [b]) => (a < b ? -1 : 1)),
+        body: body.toString("latin1"),
+        record: records.at(-1),
+        refreshed: refreshed.length,
+      };
+    },
+    close() {
+      agent.destroy();
+      server.close();
+    },
+  };
+}
+
+const LIMITS = {
+  maxUrlBytes: 2_000,
+  maxHeaderBytes: 4_000,
+  maxHeaders: 20,
+  maxConnections: 100,
+  headersTimeoutMs: 10_000,
+  requestTimeoutMs: 10_000,
+  keepAliveTimeoutMs: 10_000,
+  writeTimeoutMs: 10_000,
+};
+
+const NO_OBSERVER = {
+  request: () => undefined,
+  upstreamCall: () => undefined,
+  refreshed: () => undefined,
+  warmed: () => undefined,
+  info: () => undefined,
+  warn: () => undefined,
+  error: () => undefined,
+};
+
+interface Asked {
+  readonly method: string;
+  readonly target: string;
+  readonly headers: Record<string, string>;
+}
+
+const LAST_MODIFIED = "Thu, 15 Jan 2026 11:00:00 GMT";
+const TAG = entryWith("x").etag;
+
+/** @returns one of the values, but mostly no such header at all: else most requests would be refused */
+const maybe = (...values: string[]): fc.Arbitrary<string | undefined> =>
+  fc.oneof(
+    { weight: 5, arbitrary: fc.constant(undefined) },
+    { weight: 1, arbitrary: fc.constantFrom(...values) },
+  );
+
+const V2 = mediaTypeOf("v2", SERVICE);
+
+const headers = fc
+  .record({
+    accept: fc.constantFrom("*/*", "*/*", "application/json; q=0.5, text/html", "text/html", V2),
+    "accept-encoding": fc.constantFrom("gzip", "br", "gzip, br;q=0.1", "zstd", "identity", "*;q=0"),
+    "cache-control": maybe(
+      "no-cache",
+      "no-store",
+      "only-if-cached",
+      "max-age=5",
+      "min-fresh=30",
+      "max-stale",
+      "max-stale=100, stale-if-error=1",
+    ),
+    pragma: maybe("no-cache"),
+    "if-none-match": maybe(`"${TAG}"`, `W/"${TAG}-gzip"`, `"${TAG},`, `"x", "${TAG}-br"`, '"other"', "*", ""),
+    "if-modified-since": maybe(LAST_MODIFIED, "Thu, 15 Jan 2026 10:00:00 GMT", "yesterday"),
+    "x-request-id": maybe("mine", "not usable!"),
+    "x-app-id": maybe("web", "unknown"),
+    "x-request-deadline-ms": maybe("500", "soon"),
+    prefer: maybe("wait=2"),
+    expect: maybe("nothing"),
+    "content-length": maybe("0"),
+    connection: maybe("close", "keep-alive"),
+  })
+  .map((all): Record<string, string> => {
+    const given = Object.entries(all).flatMap(([name, value]) =>
+      value === undefined ? [] : [[name, value]],
+    );
+    return Object.fromEntries(given);
+  });
+
+const asked: fc.Arbitrary<Asked> = fc.record({
+  method: fc.constantFrom("GET", "GET", "GET", "HEAD", "POST"),
+  target: fc.constantFrom(
+    "/listings",
+    "/listings?offset=0",
+    "/listings/?&offset=0&_=7",
+    "http://gateway.example/listings",
+    "/listings?limit=5",
+    "/listings?limit=none",
+    "/listings?q=s3cret-k3y",
+    "/listings?token=abc123def456&offset=0",
+    "/nowhere",
+    "/listings?x=%ZZ",
+  ),
+  headers,
+});
+
+const entry = fc
+  .record({
+    body: fc.constantFrom("x", "", "y".repeat(3_000)),
+    status: fc.constantFrom<Entry["status"]>(200, 200, 200, 400, 404),
+    contentType: fc.constantFrom("application/json", "image/jpeg"),
+    lastModified: maybe(LAST_MODIFIED),
+    ageMs: fc.constantFrom(0, 1_500, 58_000, 59_999, 60_000, 70_000, 500_000, 1_100_000),
+    bornBeforeMs: fc.constantFrom(0, 3_000),
+    etag: fc.constantFrom(TAG, "another"),
+    upstreamStale: fc.constantFrom<Entry["upstreamStale"]>({}, { whileRevalidateMs: 0, ifErrorMs: 0 }),
+  })
+  .map(({ body, lastModified, ageMs, bornBeforeMs, ...rest }) => {
+    const storedAt = clock.now() - ageMs;
+    const validators = { etag: undefined, lastModified };
+    return entryWith(body, storedAt, { ...rest, validators, bornAt: storedAt - bornBeforeMs });
+  });
+
+const purge = fc.constantFrom("no", "no", "no", "soft", "hard");
+
+let [plain, quick]: (Gateway | undefined)[] = [];
+beforeAll(async () => {
+  plain = await startGateway(true);
+  quick = await startGateway(false);
+});
+afterAll(() => {
+  plain?.close();
+  quick?.close();
+});
+
+it("every request gets the same response, log record and refresh at once as on the ordinary way", async () => {
+  const isSame = fc.asyncProperty(entry, purge, fc.array(asked, { minLength: 1, maxLength: 4 }), check);
+  async function check(cached: Entry, purged: string, requests: Asked[]): Promise<void> {
+    const gateways = [plain, quick].filter((gateway) => gateway !== undefined);
+    for (const { tiers } of gateways) {
+      await tiers.drop(KEY);
+      await tiers.keep(KEY, { ...cached, purgeEpoch: tiers.purgeEpoch() });
+      if (purged !== "no") await tiers.purge({ kind: "key", key: KEY }, purged === "hard");
+    }
+    for (const request of requests) {
+      // Twice: the second time, the target and the coding are known.
+      for (let time = 0; time < 2; time++) {
+        const [expected, found] = await Promise.all(gateways.map((gateway) => gateway.ask(request)));
+        expect(found).toEqual(expected);
+      }
+    }
+  }
+  await fc.assert(isSame, { numRuns: 400 });
+  const hits = quick?.records.filter(({ outcome }) => outcome === "hit") ?? [];
+  expect(hits.length).toBeGreaterThan(50);
+});
+
+const KEY = keyOf("listings?offset=0");
+
+it("a process that drains tells it with a hit too", async () => {
+  const gateway = await startGateway(false);
+  onTestFinished(gateway.close);
+  await gateway.tiers.keep(KEY, entryWith("x", clock.now()));
+  gateway.inFlight.drain();
+  const answer = await gateway.ask({ method: "GET", target: "/listings", headers: {} });
+  expect(answer).toMatchObject({
+    status: 200,
+    head: expect.arrayContaining([["connection", "close"]]) as unknown,
+    record: { outcome: "hit" },
+  });
+});
