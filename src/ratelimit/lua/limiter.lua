@@ -74,6 +74,10 @@ local function load()
   state = text and cjson.decode(text) or nil
   if state and state.run == run then
     now = math.max(clock + state.offset, state.now)
+    -- [9] Nobody came for a lease, or this clock has jumped: replicas that know come before anything is granted.
+    local isHeld = false
+    for _, slot in ipairs(state.slots) do isHeld = isHeld or slot.untilAt ~= nil end
+    if isHeld and now - state.now > request.leaseMs then state.openAt = math.max(state.openAt, now + request.settleMs) end
   else
     -- [13] Another server, or none of our data. What is there stays counted.
     local old = state

@@ -59,13 +59,18 @@ export async function playHistory(
   // In windows as short as these, it weighs how long it takes until a free permit is asked for.
   const least = plan.windows.some(({ limit }) => limit < 20) ? 0.75 : 0.85;
   if (used < least && plan.unsettled < 1) problems.push(`only ${Math.round(used * 100)} % used`);
-  for (const replica of world.replicas) {
+  stopAll(world, from - longestMs);
+  return { seed, plan, problems, log: world.log, used };
+}
+
+/** Ends all replicas. One that asks and has heard nothing since an instant is a problem. */
+function stopAll({ replicas, plan, problems }: World, since: number): void {
+  for (const replica of replicas) {
     const isAsking = (plan.dispatchers[replica.place % plan.dispatchers.length] ?? 0) > 0;
-    if (replica.isAlive && isAsking && replica.lastHeardAt < from - longestMs)
+    if (replica.isAlive && isAsking && replica.lastHeardAt < since)
       problems.push(`${replica.name} waits for ever`);
     replica.isAlive = false;
   }
-  return { seed, plan, problems, log: world.log, used };
 }
 
 function describe(world: World, limit: number, windowMs: number): void {
