@@ -18,9 +18,12 @@
  * | 7    | A new holder spends by itself only what Redis has confirmed to fit; it inherits nothing     | lua       |
  * | 8    | A lapsed slot is free when its holder has stopped and its calls have left the short windows | lua       |
  * | 9    | After a loss of data all slots count as lapsed; for one short window a slot gets its escrow | lua       |
+ * |      | After a silence of a lease, or a jump, nothing is granted before those that know can come   |           |
  * | 10   | In a long window Redis confirms to each slot what it may spend alone, and reserves that     | lua       |
- * | 11   | What a holder that never came back may have sent counts on in the long windows              | lua       |
- * | 12   | After a loss, the first replica that returns says what counted, by age                      | lua, here |
+ * | 11   | What a holder that never came back may have sent counts on in the long windows; its last    | lua       |
+ * |      | permits do not stand for that, as it may not have heard of them                             |           |
+ * | 12   | After a loss, the first replica that returns says what counted, by age; when the clock has  | lua, here |
+ * |      | jumped, that takes the place of all that the log says                                       |           |
  * | 13   | Another server, or an older copy, counts as a loss; the calls in the data stay counted      | lua       |
  *
  * One command is under way at a time. It carries all that there is to say: permits that are wanted, calls that ended,

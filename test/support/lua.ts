@@ -58,8 +58,11 @@ const RUNTIME = {
     if (value === undefined) delete (table as Table)[key as string];
     else (table as Table)[key as string] = value;
   },
-  table: (entries: readonly (readonly [string | number, unknown])[]): Table =>
-    Object.fromEntries(entries.filter(([, value]) => value !== undefined)),
+  table(entries: readonly (readonly [string | number, unknown])[]): Table {
+    const table: Table = {};
+    for (const [key, value] of entries) if (value !== undefined) table[key] = value;
+    return table;
+  },
   length(value: unknown): number {
     if (typeof value === "string") return value.length;
     let length = 0;
@@ -74,7 +77,9 @@ const RUNTIME = {
 };
 
 function tableOf(list: readonly unknown[]): Table {
-  return Object.fromEntries(list.map((value, index) => [index + 1, value]));
+  const table: Table = {};
+  for (let index = 0; index < list.length; index++) table[index + 1] = list[index];
+  return table;
 }
 
 function redisOf({ call }: LuaHost): Table {
@@ -94,31 +99,36 @@ function toLua(value: unknown): unknown {
 
 const CJSON = {
   decode: (text: unknown) => decoded(JSON.parse(RUNTIME.text(text))),
-  encode: (value: unknown) => JSON.stringify(encoded(value)),
+  encode: (value: unknown) => encoded(value),
 };
 
 function decoded(value: unknown): unknown {
   if (value === null) throw new TypeError("null is no nil in Lua");
   if (typeof value !== "object") return value;
-  const table: Table = {};
-  if (Array.isArray(value)) for (const [index, one] of value.entries()) table[index + 1] = decoded(one);
-  else for (const key of Object.keys(value)) table[key] = decoded((value as Table)[key]);
+  if (Array.isArray(value)) return tableOf(value.map(decoded));
+  // It has just been parsed: nobody else has it.
+  const table = value as Table;
+  for (const key in table) {
+    const one = table[key];
+    if (typeof one === "object") table[key] = decoded(one);
+  }
   return table;
 }
 
-function encoded(value: unknown): unknown {
+function encoded(value: unknown): string {
   // Redis' encoder writes 14 digits.
-  if (typeof value === "number") return Number.isSafeInteger(value) ? value : Number(value.toPrecision(14));
-  if (typeof value !== "object" || value === null) return value;
+  if (typeof value === "number")
+    return String(Number.isSafeInteger(value) ? value : Number(value.toPrecision(14)));
+  if (typeof value !== "object" || value === null) return JSON.stringify(value);
   const table = value as Table;
+  let text = "";
   if (table[1] !== undefined) {
-    const list: unknown[] = [];
-    for (let index = 1; table[index] !== undefined; index++) list.push(encoded(table[index]));
-    return list;
+    for (let index = 1; table[index] !== undefined; index++)
+      text += `${index > 1 ? "," : ""}${encoded(table[index])}`;
+    return `[${text}]`;
   }
-  const object: Table = {};
-  for (const key of Object.keys(table)) object[key] = encoded(table[key]);
-  return object;
+  for (const key in table) text += `${text === "" ? "" : ","}${JSON.stringify(key)}:${encoded(table[key])}`;
+  return `{${text}}`;
 }
 
 const STRING = {

@@ -74,6 +74,10 @@ local function load()
   state = text and cjson.decode(text) or nil
   if state and state.run == run then
     now = math.max(clock + state.offset, state.now)
+    -- [9] Nobody came for a lease, or this clock has jumped: replicas that know come before anything is granted.
+    local isHeld = false
+    for _, slot in ipairs(state.slots) do isHeld = isHeld or slot.untilAt ~= nil end
+    if isHeld and now - state.now > request.leaseMs then state.openAt = math.max(state.openAt, now + request.settleMs) end
   else
     -- [13] Another server, or none of our data. What is there stays counted.
     local old = state
@@ -124,7 +128,8 @@ local function freeSlots()
     if slot.untilAt and now > slot.untilAt + slot.goneMs then
       local most = 0
       for _, w in ipairs(windows) do
-        if w.isLong then most = math.max(most, reserved(k, w)) end
+        -- A permit in a reply that it did not hear counts, but later than what it sent instead.
+        if w.isLong then most = math.max(most, reserved(k, w) + (slot.unheard or 0)) end
       end
       for i = 1, most do
         redis.call('ZADD', SENDS, int(slot.untilAt + slot.aloneMs), 'gone:' .. int(k) .. ':' .. int(slot.untilAt) .. ':' .. int(i))
@@ -161,7 +166,13 @@ local function learn(digest)
   end
   for _, bucket in ipairs(digest.counts) do guess(from - bucket[1], bucket[2]) end
   guess(now, digest.since)
-  for i = 2, #known, 2 do dropGuess(tonumber(known[i])) end
+  for i = 1, #known, 2 do
+    local at = tonumber(known[i + 1])
+    -- After a jump the ages in the log are wrong; the guesses stand for all of it.
+    if state.hasJumped then redis.call('ZREM', SENDS, known[i])
+    elseif at > from - windows[#windows].ms then dropGuess(at) end
+  end
+  state.hasJumped = nil
 end
 
 -- [6] Enters what a replica sent.
@@ -211,6 +222,7 @@ local function noticeLoss()
   -- Whoever has been live for a lease has seen this clock go on evenly: then it is the other machine that was suspended.
   if request.hasJumped and request.epoch == state.epoch and not isAnybodyLive then
     state.epoch, state.isLost, state.continues = int(now) .. '.' .. request.process, false, false
+    state.hasJumped = true
   end
   if not request.epoch or request.epoch == state.epoch or state.isLost then return false end
   lose()
@@ -401,11 +413,14 @@ local function sync()
     return reply({ kind = 'left' })
   end
   if k then state.slots[k].untilAt = now + request.leaseMs end
-  local rooms, results = roomsFor(k), {}
+  local rooms, results, granted = roomsFor(k), {}, 0
   for _, wanted in ipairs(request.takes) do
-    results[#results + 1] = take(wanted, rooms, k)
+    local result = take(wanted, rooms, k)
+    results[#results + 1] = result
+    if result.isGranted then granted = granted + 1 end
     redis.call('ZREMRANGEBYSCORE', appKey(wanted.app), '-inf', '(' .. int(now - request.keepMs))
   end
+  if k then state.slots[k].unheard = granted end
   local answer = { kind = 'synced', results = results, quotas = k and confirm(k, rooms) or {}, windows = {} }
   for i, room in ipairs(rooms) do answer.windows[i] = { room.spent, room.isClosed and windows[i].limit or room.reserved } end
   if request.digestAges then

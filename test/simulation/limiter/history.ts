@@ -40,13 +40,14 @@ export async function playHistory(
   heal(world);
   const longestMs = Math.max(...world.config.windows.map(({ windowMs }) => windowMs));
   const isShort = plan.windows.some(({ windowMs }) => windowMs <= plan.degradedForMs);
+  await clock.advance(plan.degradedForMs + longestMs);
   // Until slots that were lost are free, and what was guessed has left.
-  await clock.advance(plan.degradedForMs + (isShort ? 0 : longestMs) + longestMs + 3_000);
+  if (plan.isMeasured) await clock.advance((isShort ? 0 : longestMs) + 3_000);
   const from = clock.monotonic();
   const shortestMs = Math.min(...plan.windows.map(({ windowMs }) => windowMs));
-  await clock.advance(longestMs * Math.ceil((8 * shortestMs) / longestMs));
+  if (plan.isMeasured) await clock.advance(longestMs * Math.ceil((8 * shortestMs) / longestMs));
   arrivals.sort((a, b) => a.at - b.at);
-  const used = usedFrom(world, from, clock.monotonic());
+  const used = plan.isMeasured ? usedFrom(world, from, clock.monotonic()) : 1;
   for (const { limit, windowMs } of agreed(world)) {
     const most = mostWithin(
       arrivals.map(({ at }) => at),
@@ -58,13 +59,18 @@ export async function playHistory(
   // In windows as short as these, it weighs how long it takes until a free permit is asked for.
   const least = plan.windows.some(({ limit }) => limit < 20) ? 0.75 : 0.85;
   if (used < least && plan.unsettled < 1) problems.push(`only ${Math.round(used * 100)} % used`);
-  for (const replica of world.replicas) {
+  stopAll(world, from - longestMs);
+  return { seed, plan, problems, log: world.log, used };
+}
+
+/** Ends all replicas. One that asks and has heard nothing since an instant is a problem. */
+function stopAll({ replicas, plan, problems }: World, since: number): void {
+  for (const replica of replicas) {
     const isAsking = (plan.dispatchers[replica.place % plan.dispatchers.length] ?? 0) > 0;
-    if (replica.isAlive && isAsking && replica.lastHeardAt < from - longestMs)
+    if (replica.isAlive && isAsking && replica.lastHeardAt < since)
       problems.push(`${replica.name} waits for ever`);
     replica.isAlive = false;
   }
-  return { seed, plan, problems, log: world.log, used };
 }
 
 function describe(world: World, limit: number, windowMs: number): void {
@@ -107,20 +113,8 @@ async function misfortunes(world: World): Promise<void> {
       goWrong(world, dice.pick(plan.faults));
       next = clock.monotonic() + dice.between(STEP_MS, 2 * plan.betweenFaultsMs);
     }
-    relieveWitnesses(world);
     await clock.advance(STEP_MS);
   }
-}
-
-/** A witness has told what it knows. */
-function relieveWitnesses({ replicas, clock }: World): void {
-  for (const replica of replicas)
-    if (
-      replica.isWitness &&
-      replica.limiter.state().mode === "shared" &&
-      clock.monotonic() > replica.frozenUntil
-    )
-      replica.isWitness = false;
 }
 
 const alive = ({ replicas }: World): Replica[] =>
@@ -231,7 +225,8 @@ function hitRedis(world: World, fault: Fault, later: Later): void {
   );
   const witness = witnesses.length > 0 ? dice.pick(witnesses) : undefined;
   if (witness === undefined || server.frozenUntil > world.clock.monotonic()) return;
-  witness.isWitness = true;
+  // A clock that goes back loses nothing: there is nothing to tell.
+  witness.isWitness = fault !== "clock-back";
   server.slowMs = 0;
   note(world, `witness: ${witness.name}`);
   loseData(world, fault, later);

@@ -33,6 +33,13 @@ const RARE: readonly Fault[] = [
   "replicas",
 ];
 
+/** Few kinds of faults, one right after another: each hits what the last one has left behind. */
+const DENSE: readonly (readonly Fault[])[] = [
+  ["kill", "deploy", "redis-empty", "redis-restarted-empty"],
+  ["partition", "failover", "kill"],
+  ["clock-forward", "kill", "partition"],
+];
+
 export interface Plan {
   readonly windows: readonly RateWindow[];
   /** In force for new processes, once the limits change. */
@@ -51,6 +58,8 @@ export interface Plan {
   readonly faultyMs: number;
   /** Permits whose calls never say how they ended. */
   readonly unsettled: number;
+  /** How much of the limits is used is looked at too: that takes as long as all the rest. */
+  readonly isMeasured: boolean;
 }
 
 const window = (limit: number, windowMs: number): RateWindow => ({ name: `${windowMs}ms`, limit, windowMs });
@@ -69,7 +78,7 @@ export function drawPlan(dice: Dice): Plan {
   const mayRare = dice.some(RARE);
   const slots = dice.pick([3, 4]);
   const factor = dice.pick([0.5, 0.8, 1.5]);
-  return {
+  const plan: Plan = {
     windows,
     laterWindows: windows.map((one) => ({ ...one, limit: Math.floor(one.limit * factor) })),
     slots,
@@ -90,5 +99,9 @@ export function drawPlan(dice: Dice): Plan {
     ]),
     faultyMs: dice.pick([3_000, 6_000, 12_000]),
     unsettled: dice.pick([0, 0, 0.1, 1]),
+    isMeasured: dice.chance(0.25),
   };
+  return dice.chance(0.3)
+    ? { ...plan, faults: dice.pick(DENSE), betweenFaultsMs: 400, faultyMs: Math.max(plan.faultyMs, 6_000) }
+    : plan;
 }

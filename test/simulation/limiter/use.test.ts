@@ -17,6 +17,7 @@ const used = async (limit: number, dispatchers: Plan["dispatchers"]): Promise<nu
       faults: [],
       faultyMs: 0,
       unsettled: 0,
+      isMeasured: true,
       leaseMs: 2_000,
       timeoutMs: 250,
       arrivalMs: 5_000,

@@ -32,7 +32,7 @@ export interface Replica {
   isStopping: boolean;
   isPartitioned: boolean;
   frozenUntil: number;
-  /** It is to tell Redis what Redis has lost: nothing happens to it until it has. */
+  /** It is to tell Redis what Redis has lost: nothing happens to it until it has joined again. */
   isWitness: boolean;
   /** When each of its dispatchers last heard anything. */
   lastHeardAt: number;
@@ -189,6 +189,7 @@ function wayToRedis(world: World, replica: Replica): RunLimiter {
         if (now < server.frozenUntil) return void clock.after(server.frozenUntil - now, arrive);
         const [keys, args] = [words.slice(0, count), words.slice(count)];
         const reply = server.data.run(keys, args);
+        if (reply.includes('"kind":"joined"')) replica.isWitness = false;
         world.observe?.({ at: now + server.skewMs, keys, args, reply });
         clock.after(delay(world, replica.isWitness), () => {
           if (!replica.isPartitioned) deliver(world, replica, () => resolve(reply));
