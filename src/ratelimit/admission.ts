@@ -9,7 +9,8 @@ import { type Expectation, lateRefusalOf, type RefusalReason, refusalOf } from "
 import { predict, type View } from "./scheduler.ts";
 
 export interface AdmissionOptions {
-  readonly view: () => View;
+  /** @param except a call that does not count as waiting */
+  readonly view: (except?: UpstreamRequest) => View;
   readonly circuits: Circuits;
   readonly latency: Latency;
   readonly clock: Clock;
@@ -25,8 +26,11 @@ export interface AdmissionOptions {
 }
 
 export interface Admission {
-  /** How long a call that came now would wait for circuits, a permit and a slot. */
-  readonly expect: (kind: QueueKind, call: CircuitCall) => Expectation;
+  /**
+   * How long a call that came now would wait for circuits, a permit and a slot.
+   * @param except a call that does not count as waiting
+   */
+  readonly expect: (kind: QueueKind, call: CircuitCall, except?: UpstreamRequest) => Expectation;
   /** Throws the problem of a call that circuits stop, or whose answer would come too late. */
   readonly check: (order: UpstreamRequest) => void;
   /** The problem of a waiting call that circuits stop now. */
@@ -44,8 +48,8 @@ export function createAdmission(options: AdmissionOptions): Admission {
   const { circuits, latency, clock, fraction, refused, isEnforced } = options;
   const leftMs = ({ waiting }: UpstreamRequest): number => waiting.deadlineAt() - clock.now();
 
-  const expect: Admission["expect"] = (kind, call) => {
-    const view = options.view();
+  const expect: Admission["expect"] = (kind, call, except) => {
+    const view = options.view(except);
     const { at, why, isOverShare, ahead } = predict(view, kind);
     const freeAt = Math.max(at, slotAt(options, view, ahead), options.blockedUntil());
     const passage = circuits.passage(call);
@@ -92,7 +96,9 @@ export function createAdmission(options: AdmissionOptions): Admission {
       // Work that nobody waits for gives up after a while, and is nobody's loss.
       if (priority === "interactive" || priority === "background") refused(app, "deadline", true);
       const kind = { app, priority, resource: order.resource };
-      return lateRefusalOf(isEnforced() ? expect(kind, callOf(order)) : AT_ONCE, app, fraction());
+      // The call itself is not ahead of the caller when it comes back.
+      const expectation = isEnforced() ? expect(kind, callOf(order), order) : AT_ONCE;
+      return lateRefusalOf(expectation, app, fraction());
     },
   };
 }

@@ -161,13 +161,13 @@ function createContext(options: DispatcherOptions, config: DispatcherConfig): Co
   ];
   const slots = createSlots(() => context.config.concurrency, apps.weightOf);
   const noticed = (seen: Iterable<string>): void => noticeApps(fairness, seen, clock.monotonic());
-  const view = (): View => {
+  const view = (except?: UpstreamRequest): View => {
     const state = limiter.state();
     noticed(new Set(state.waitingElsewhere.map(({ app }) => app)));
     const { reserve } = context.config;
     return viewOf({
       state,
-      waiting: queue.counts(),
+      waiting: queue.counts(({ order }) => order !== except),
       fairness,
       config: { apps, reserve },
       now: clock.monotonic(),

@@ -27,8 +27,8 @@ export interface FairQueue<E> {
   readonly has: (entry: E) => boolean;
   readonly heads: () => readonly Head<E>[];
   readonly entries: () => readonly E[];
-  /** How many wait, by app and priority. */
-  readonly counts: () => readonly WaitingApp[];
+  /** How many wait, by app and priority, of those that `isCounted` names; all by default. */
+  readonly counts: (isCounted?: (entry: E) => boolean) => readonly WaitingApp[];
   readonly isEmpty: () => boolean;
 }
 
@@ -66,11 +66,11 @@ export function createFairQueue<E>(): FairQueue<E> {
         return entry === undefined ? [] : [{ ...kind, entry }];
       }),
     entries: () => [...standing.keys()],
-    counts() {
+    counts(isCounted = () => true) {
       const counts = new Map<string, WaitingApp>();
-      for (const [name = ""] of standing.values()) {
+      for (const [entry, [name = ""]] of standing) {
         const kind = queues.get(name)?.kind;
-        if (kind === undefined) continue;
+        if (kind === undefined || !isCounted(entry)) continue;
         const { app, priority } = kind;
         const key = `${priority} ${app}`;
         counts.set(key, { app, priority, count: (counts.get(key)?.count ?? 0) + 1 });

@@ -24,6 +24,7 @@ async function startTimed(env: Readonly<Record<string, string>>, settings = ""):
   const gateway = await startGateway({
     settings: [PATIENT, APPS, settings].join("\n"),
     clock,
+    random: { fraction: () => 0 },
     sandbox: { now: clock.now },
     env,
   });
@@ -81,14 +82,14 @@ describe("a caller whose place somebody more urgent takes", () => {
       "cache: { ttl: { areas: 5s }, staleWhileRevalidate: { areas: 0s }, maxWaitForFresh: 9s }",
     );
     expect((await gateway.get("/areas?q=old", as("web"))).status).toBe(200);
-    await clock.advance(12_000);
+    await clock.advance(14_000);
     const late = gateway.get("/areas?q=old", as("nightly"));
-    await clock.armed(8_001);
+    await clock.armed(6_001);
     const urgent = gateway.get("/areas?q=urgent", as("web"));
     await admitted(gateway);
-    await clock.advance(8_001);
+    await clock.advance(6_001);
     expect((await urgent).status).toBe(200);
-    await clock.advance(999);
+    await clock.advance(2_999);
     expect((await late).status).toBe(200);
     expect(cacheStatus(await late)).toMatchObject({ hit: true, detail: "temporary-reduced-capacity" });
   });
@@ -99,9 +100,9 @@ describe("callers of one call that waits for its turn", () => {
     const { gateway, clock } = await startTimed({ BUDGET: "8/12s" });
     for (let q = 1; q <= 7; q++) await gateway.get(`/areas?q=${q}`, as("web"));
     await gateway.get("/areas?q=8");
-    await clock.advance(3_000);
+    await clock.advance(5_000);
     const patient = gateway.get("/areas?q=asked", as("web"));
-    await clock.armed(9_001);
+    await clock.armed(7_001);
     const hasty = { "x-request-deadline-ms": "2000" };
     const late = [as("web", hasty), { headers: hasty }, { headers: { prefer: "wait=2" } }].map((options) =>
       gateway.get("/areas?q=asked", options),
@@ -109,13 +110,13 @@ describe("callers of one call that waits for its turn", () => {
     await admitted(gateway);
     await clock.advance(2_000);
     const [ofWeb, ofOther, preferring] = await Promise.all(late);
-    expect(ofWeb && refusalIn(ofWeb)).toEqual([429, "quota-exceeded", "7"]);
+    expect(ofWeb && refusalIn(ofWeb)).toEqual([429, "quota-exceeded", "6"]);
     for (const reply of [ofOther, preferring])
-      expect(reply && refusalIn(reply)).toEqual([503, "temporary-reduced-capacity", "7"]);
+      expect(reply && refusalIn(reply)).toEqual([503, "temporary-reduced-capacity", "6"]);
     expect(preferring?.headers["preference-applied"]).toBe("wait=2");
     expect(await gateway.metric('gateway_refused_total{app="web",reason="deadline"}')).toBe(1);
     expect(await gateway.metric('gateway_refused_total{app="other",reason="deadline"}')).toBe(2);
-    await clock.advance(7_001);
+    await clock.advance(5_001);
     expect((await patient).status).toBe(200);
     expect(gateway.sandbox.requests()).toHaveLength(9);
   });

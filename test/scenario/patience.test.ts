@@ -9,6 +9,7 @@ const NO_STORE = { "cache-control": "no-store" };
 /** The upstream may take its time: what ends is the callers' patience. */
 const PATIENT = "upstream: { connectTimeout: 1h, headerTimeout: 1h, bodyTimeout: 1h, totalTimeout: 1h }";
 const MAX_WAIT_MS = 10_000;
+const NO_JITTER = { fraction: () => 0 };
 
 interface Timed {
   readonly gateway: TestGateway;
@@ -18,7 +19,13 @@ interface Timed {
 /** A gateway in whose time nothing happens until the test says so. */
 async function startTimed(options: TestGatewayOptions = {}): Promise<Timed> {
   const clock = createFakeClock();
-  const gateway = await startGateway({ settings: PATIENT, clock, sandbox: { now: clock.now }, ...options });
+  const gateway = await startGateway({
+    settings: PATIENT,
+    clock,
+    random: NO_JITTER,
+    sandbox: { now: clock.now },
+    ...options,
+  });
   return { gateway, clock };
 }
 
@@ -159,10 +166,11 @@ describe("the allowance", () => {
     const { gateway, clock } = await startTimed({ env: { BUDGET: "2/1m" } });
     for (const q of ["a", "b"]) expect((await gateway.get(`/areas?q=${q}`)).status).toBe(200);
 
+    // A moment past the minute, rounded up.
     const refused = await gateway.get("/areas?q=c");
     expect([problemCode(refused), refused.headers["retry-after"]]).toEqual([
       "temporary-reduced-capacity",
-      "60",
+      "61",
     ]);
     await clock.advance(49_999);
     expect((await gateway.get("/areas?q=c")).headers["retry-after"]).toBe("11");
@@ -179,7 +187,7 @@ describe("the allowance", () => {
   it("of several windows holds each of them", async () => {
     const { gateway, clock } = await startTimed({ env: { BUDGET: "1/20s,2/1h" } });
     expect((await gateway.get("/areas?q=a")).status).toBe(200);
-    expect((await gateway.get("/areas?q=b")).headers["retry-after"]).toBe("20");
+    expect((await gateway.get("/areas?q=b")).headers["retry-after"]).toBe("21");
     await clock.advance(20_001);
     expect((await gateway.get("/areas?q=b")).status).toBe(200);
     await clock.advance(20_001);

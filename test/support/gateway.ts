@@ -10,7 +10,7 @@ import { createLogger } from "../../src/telemetry/log.ts";
 import { systemClock, type Clock } from "../../src/process/clock.ts";
 import { createPrivateKeys } from "../../src/config/private-key.ts";
 import { openSettings } from "../../src/config/load.ts";
-import { systemRandom } from "../../src/process/random.ts";
+import { type Random, systemRandom } from "../../src/process/random.ts";
 import { secretsIn } from "../../src/config/secret.ts";
 import { createSandbox, type Sandbox, type SandboxOptions } from "../../src/sandbox/sandbox.ts";
 import { generateData } from "../../src/sandbox/dataset/generate.ts";
@@ -60,6 +60,7 @@ export interface TestGatewayOptions {
   readonly settings?: string | (() => string);
   readonly sandbox?: Partial<SandboxOptions>;
   readonly clock?: Clock;
+  readonly random?: Partial<Random>;
   /** The port of the sandbox; any free one by default. A restart keeps its answers only if the address is the same. */
   readonly upstreamPort?: number;
 }
@@ -97,7 +98,8 @@ export async function startGateway(options: TestGatewayOptions = {}): Promise<Te
     destination: { write },
   });
   const clock = options.clock ?? systemClock;
-  const gateway = createGateway({ source, keys, clock, random: systemRandom, log: logger });
+  const random = { ...systemRandom, ...options.random };
+  const gateway = createGateway({ source, keys, clock, random, log: logger });
   const { callers, admin } = await gateway.start();
 
   let stopped: Promise<void> | undefined;
