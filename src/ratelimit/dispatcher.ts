@@ -156,7 +156,7 @@ function createContext(options: DispatcherOptions, config: DispatcherConfig): Co
   const [queue, change, latency, fairness] = [
     createFairQueue<Entry>(),
     createSignal(),
-    createLatency(),
+    createLatency(options.clock.monotonic),
     createFairness(),
   ];
   const slots = createSlots(() => context.config.concurrency, apps.weightOf);

@@ -23,6 +23,8 @@ export interface OldProtocolOptions {
 /** Old replicas say that they are there four times a second; an old call arrives within this time. */
 const SILENT_MS = 5_000;
 const ASK_AGAIN_MS = 1_000;
+/** Where Redis does not answer: at the start the connection is there in a moment. */
+const RETRY_MS = 100;
 
 /** Resolves with what the old replicas sent, by age, once none of them can send any more. */
 export async function oldReplicasAreGone(
@@ -40,7 +42,7 @@ export async function oldReplicasAreGone(
         replicas: found.live,
       });
     }
-    await pause(clock, ASK_AGAIN_MS);
+    await pause(clock, found === undefined ? RETRY_MS : ASK_AGAIN_MS);
   }
 }
 

@@ -146,6 +146,8 @@ export type Reply = { readonly time: number; readonly epoch: string } & (
       readonly results: readonly TakeResult[];
       readonly quotas: readonly number[];
       readonly windows: readonly (readonly [spent: number, reserved: number])[];
+      /** Nobody is granted anything before: replicas that know of other data come first. */
+      readonly opensInMs: number;
       readonly digest?: readonly (readonly [number, number])[];
       readonly state?: DescribedState;
     }

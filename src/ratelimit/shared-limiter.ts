@@ -41,6 +41,7 @@ import {
   DAY_MS,
   type Pending,
   RETRY_MS,
+  SETTLE_MS,
   settingsOf,
   type SharedLimiterOptions,
   type Side,
@@ -351,6 +352,7 @@ function learn(
   const { clock, leaseMs } = side.options;
   if (side.own.hasEnded()) side.endsAt = Math.min(side.endsAt, clock.monotonic() + ENDS_MS);
   Object.assign(side, { acknowledgedAt: askedAt, quotas: reply.quotas, counts: reply.windows });
+  side.opensAt = clock.monotonic() + reply.opensInMs;
   if (reply.digest && side.last) side.digest = { counts: reply.digest, ...side.last };
   if (reply.state) {
     Object.assign(side, { described: reply.state, describedAt: clock.monotonic() });
@@ -405,6 +407,7 @@ function leave(side: Side, confirm: () => void): boolean {
   if (side.next === undefined) return true;
   side.config = side.next;
   side.windows = escrowWindows(side.config.windows, side.options);
+  side.opensAt = side.options.clock.monotonic() + SETTLE_MS;
   Object.assign(side, { next: undefined, digest: undefined });
   return true;
 }

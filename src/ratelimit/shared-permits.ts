@@ -75,7 +75,8 @@ export function stateOf(side: Side): LimiterState {
   const now = side.options.clock.monotonic();
   const { described, describedAt, config, isJoined } = side;
   const isAlone = side.isCutOff && side.hasEverJoined;
-  const mode = isJoined ? "shared" : isAlone ? "degraded" : "joining";
+  const isOpen = isJoined && now >= side.opensAt;
+  const mode = isOpen ? "shared" : isAlone ? "degraded" : "joining";
   const sinceMs = now - describedAt;
   return {
     mode,
@@ -102,7 +103,12 @@ function windowState(
   const index = windows.findIndex(({ ms }) => ms === windowMs);
   const window = windows[index];
   if (window === undefined) return { spent: 0, reserved: 0, remaining: 0, freeAt: [], byApp: new Map() };
-  if (!side.isJoined) {
+  if (now < side.opensAt && !(side.isCutOff && side.hasEverJoined)) {
+    // It can spend in a moment. Nothing is known to be spent, so calls wait for that moment.
+    const { limit } = window;
+    return { spent: 0, reserved: 0, remaining: limit, freeAt: [], byApp: new Map() };
+  }
+  if (side.isCutOff || counts.length === 0) {
     const spent = own.log.spent(windowMs, now);
     const isOver = side.slot === undefined || now > aloneUntil(tenureOf(side), options);
     const allowed = isOver

@@ -32,7 +32,7 @@ export const STATE_MS = 250;
 /** While Redis does not answer it is asked so often. */
 export const RETRY_MS = 100;
 /** When Redis has no data, replicas that know of some are waited for so long. */
-const SETTLE_MS = 2_000;
+export const SETTLE_MS = 2_000;
 /** After a loss of data, so long at least for one that knows what counted in the long windows. */
 const RETURN_MS = 10_000;
 
@@ -77,6 +77,8 @@ export interface Side {
   noEffectAfter: number;
   digest: (Omit<Digest, "elapsedMs" | "since"> & Heard) | undefined;
   counts: readonly (readonly [spent: number, reserved: number])[];
+  /** By then a replica that starts is likely to have joined, and Redis to grant permits. */
+  opensAt: number;
   described: DescribedState | undefined;
   describedAt: number;
   /** Permits by app since then. */
@@ -121,6 +123,7 @@ export function createSide(options: SharedLimiterOptions): Side {
     noEffectAfter: Number.NEGATIVE_INFINITY,
     digest: undefined,
     counts: [],
+    opensAt: clock.monotonic() + SETTLE_MS,
     described: undefined,
     describedAt: Number.NEGATIVE_INFINITY,
     granted: new Map(),

@@ -186,7 +186,7 @@ describe("a gateway without its Redis", () => {
     // It is the only one: all that is left is its share.
     for (let n = 0; n < 4; n++) expect((await gateway.get(`/areas?q=off-${n}`)).status).toBe(200);
     expect((await gateway.get("/areas?q=one-too-many")).status).toBeGreaterThan(400);
-    expect(await modeOf(gateway)).toBe("cut-off");
+    expect(await modeOf(gateway)).toBe("degraded");
     await own.restart();
     await expect.poll(() => modeOf(gateway)).toBe("shared");
     // Redis has lost everything; the gateway has brought it what it knew.

@@ -421,8 +421,15 @@ local function sync()
     redis.call('ZREMRANGEBYSCORE', appKey(wanted.app), '-inf', '(' .. int(now - request.keepMs))
   end
   if k then state.slots[k].unheard = granted end
-  local answer = { kind = 'synced', results = results, quotas = k and confirm(k, rooms) or {}, windows = {} }
-  for i, room in ipairs(rooms) do answer.windows[i] = { room.spent, room.isClosed and windows[i].limit or room.reserved } end
+  local answer = {
+    kind = 'synced', results = results, quotas = k and confirm(k, rooms) or {}, windows = {},
+    opensInMs = state.isLost and 0 or math.max(0, state.openAt - now)
+  }
+  for i, room in ipairs(rooms) do
+    -- In a closed window, all but what this slot may still spend is reserved.
+    local held = math.max(0, windows[i].limit - room.spent - math.max(0, room.free))
+    answer.windows[i] = { room.spent, room.isClosed and held or room.reserved }
+  end
   if request.digestAges then
     if not (state.isUnknown and now < state.unknownUntil) then answer.digest = digest() end
     tidy(k)
