@@ -60,7 +60,8 @@ async function startWithHog(
   const gateways = await startTwo("12/1h", "[{ id: hog }, { id: quiet }, { id: third }]");
   const [first] = gateways;
   for (const app of ["quiet", "third"]) expect((await get(first, app, `/areas?q=${app}`)).status).toBe(200);
-  for (const q of ["1", "2", "3", "4", "5"]) expect((await get(first, "hog", `/areas?q=${q}`)).status).toBe(200);
+  for (const q of ["1", "2", "3", "4", "5"])
+    expect((await get(first, "hog", `/areas?q=${q}`)).status).toBe(200);
   const asked = get(first, "hog", "/areas?q=a", hangUp);
   asked.catch(() => undefined);
   await expect.poll(() => queued(first, "interactive")).toBe(1);

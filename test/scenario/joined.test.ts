@@ -165,7 +165,9 @@ describe("with a budget that replicas share", () => {
       });
     await expect
       .poll(budget)
-      .toMatchObject({ api: { queue: { interactive: 0 }, windows: [{ byApp: { hog: 5, quiet: 2, third: 1 } }] } });
+      .toMatchObject({
+        api: { queue: { interactive: 0 }, windows: [{ byApp: { hog: 5, quiet: 2, third: 1 } }] },
+      });
   });
 });
 
