@@ -54,7 +54,7 @@ describe("the headers of an answer", () => {
       (await gateway.get(`/areas?q=${q}`, from("batch"))).headers["ratelimit"]?.toString().split(";t")[0];
     expect([await left("a"), await left("b"), await left("c")]).toEqual(['"1m";r=7', '"1m";r=6', '"1m";r=5']);
     const image = await gateway.get("/cache/primary_1_40x30.jpg", from("web"));
-    expect(image.headers["ratelimit-policy"]).toBe('"1m";q=150;w=60');
+    expect(image.headers["ratelimit-policy"]).toBe('"1m";q=300;w=60');
   });
 
   it("tell an app that has a limit for a day what is left of it, but not of thumbnails, which it is not about", async () => {

@@ -18,7 +18,7 @@ interface Timed {
   readonly get: (app: string, path: string, signal?: AbortSignal) => Promise<Reply>;
 }
 
-/** A gateway in whose time nothing happens until the test says so; each of four apps has a quarter of its budget. */
+/** A gateway in whose time nothing happens until the test says so. */
 async function startTimed(env: Readonly<Record<string, string>>): Promise<Timed> {
   const clock = createFakeClock();
   const sandbox = { now: clock.now };
@@ -91,7 +91,7 @@ describe("a quiet app that asks what a hog is waiting for", () => {
   });
 
   it("is answered at once where the hog's callers leave meanwhile, however many they were", async () => {
-    const { gateway, clock, get } = await startWithHog();
+    const { gateway, get } = await startWithHog();
     const hangUp = new AbortController();
     const gone = Array.from({ length: 20 }, () => get("hog", "/areas?q=a", hangUp.signal));
     const settled = Promise.allSettled(gone);
@@ -122,7 +122,7 @@ describe("a quiet app that asks what a hog is waiting for", () => {
   });
 
   it("that is not registered is answered at once, and pays by its name", async () => {
-    const { gateway, clock, get } = await startWithHog();
+    const { gateway, get } = await startWithHog();
     const asked = get("hog", "/areas?q=a");
     await queued(gateway, 1);
     expect((await get("somebody", "/areas?q=a")).status).toBe(200);
@@ -163,11 +163,9 @@ describe("with a budget that replicas share", () => {
           { app: "third", sends: 1, "2xx": 1 },
         ],
       });
-    await expect
-      .poll(budget)
-      .toMatchObject({
-        api: { queue: { interactive: 0 }, windows: [{ byApp: { hog: 5, quiet: 2, third: 1 } }] },
-      });
+    await expect.poll(budget).toMatchObject({
+      api: { queue: { interactive: 0 }, windows: [{ byApp: { hog: 5, quiet: 2, third: 1 } }] },
+    });
   });
 });
 
