@@ -41,51 +41,60 @@ describe("what is charged", () => {
 describe("the headers of an answer", () => {
   it("tell an app its share of each window and what is left of it", async () => {
     const gateway = await startGateway({ env: { BUDGET: "40/1m,400/1d" }, settings: APPS });
-    const { headers } = await gateway.get(PATH, from("web"));
+    // Alone, an app has all of it.
+    expect((await gateway.get("/areas?q=0", from("web"))).headers["ratelimit-policy"]).toMatch(/^"1m";q=40;/);
+    // Others whose calls count have their shares, listed or not.
+    for (const app of ["batch", "unlisted"]) await gateway.get(`/areas?q=${app}`, from(app));
+    const { headers } = await gateway.get("/areas?q=1", from("web"));
     expect(headers["ratelimit-policy"]).toBe('"1m";q=20;w=60, "1d";q=200;w=86400');
-    expect(headers["ratelimit"]).toMatch(/^"1m";r=(20|19);t=\d+, "1d";r=(200|199);t=\d+$/);
+    expect(headers["ratelimit"]).toMatch(/^"1m";r=18;t=\d+, "1d";r=198;t=\d+$/);
     expect((await gateway.get(PATH, from("batch"))).headers["ratelimit-policy"]).toMatch(/^"1m";q=10;w=60,/);
     // Every call that goes is seen at once.
     const left = async (q: string): Promise<string | undefined> =>
       (await gateway.get(`/areas?q=${q}`, from("batch"))).headers["ratelimit"]?.toString().split(";t")[0];
-    expect([await left("a"), await left("b"), await left("c")]).toEqual(['"1m";r=9', '"1m";r=8', '"1m";r=7']);
+    expect([await left("a"), await left("b"), await left("c")]).toEqual(['"1m";r=7', '"1m";r=6', '"1m";r=5']);
     const image = await gateway.get("/cache/primary_1_40x30.jpg", from("web"));
-    expect(image.headers["ratelimit-policy"]).toBe('"1m";q=150;w=60');
+    expect(image.headers["ratelimit-policy"]).toBe('"1m";q=300;w=60');
   });
 
   it("tell an app that has a limit for a day what is left of it, but not of thumbnails, which it is not about", async () => {
     const clock = createSteppingClock();
-    const settings = "apps: [{ id: cheap, perDay: 3 }, { id: web }]";
-    const sandbox = { now: clock.now };
-    const gateway = await startGateway({ clock, sandbox, env: { BUDGET: "30/1m" }, settings });
+    const settings = "apps: [{ id: cheap, perDay: 3 }]";
+    const [sandbox, random] = [{ now: clock.now }, { fraction: () => 0 }];
+    const gateway = await startGateway({ clock, random, sandbox, env: { BUDGET: "30/1m" }, settings });
     const cheap = (path: string): Promise<Reply> => gateway.get(path, from("cheap"));
     expect((await cheap("/areas?q=a")).headers["ratelimit-policy"]).toBe(
-      '"1m";q=10;w=60, "per-day";q=3;w=86400',
+      '"1m";q=30;w=60, "per-day";q=3;w=86400',
     );
     clock.pass(3_600_000);
     for (const q of ["b", "c"]) expect((await cheap(`/areas?q=${q}`)).status).toBe(200);
     clock.pass(1_000);
     // What has been spent an hour ago is the first to be free again; a hit says so too.
-    expect((await cheap("/areas?q=c")).headers["ratelimit"]).toBe('"1m";r=8;t=60, "per-day";r=0;t=82800');
+    expect((await cheap("/areas?q=c")).headers["ratelimit"]).toBe('"1m";r=28;t=60, "per-day";r=0;t=82800');
     // A refusal never says that calls are left.
-    expect((await cheap("/areas?q=d")).headers["ratelimit"]).toBe('"1m";r=0;t=82799, "per-day";r=0;t=82799');
-    expect((await cheap("/areas?q=d")).headers["retry-after"]).toBe("82799");
-    expect((await cheap("/cache/primary_1_40x30.jpg")).headers["ratelimit-policy"]).toBe('"1m";q=100;w=60');
-    expect((await gateway.get(PATH, from("web"))).headers["ratelimit-policy"]).toBe('"1m";q=10;w=60');
+    expect((await cheap("/areas?q=d")).headers["ratelimit"]).toBe('"1m";r=0;t=82800, "per-day";r=0;t=82800');
+    expect((await cheap("/areas?q=d")).headers["retry-after"]).toBe("82800");
+    expect((await cheap("/cache/primary_1_40x30.jpg")).headers["ratelimit-policy"]).toBe('"1m";q=300;w=60');
+    expect((await gateway.get(PATH, from("web"))).headers["ratelimit-policy"]).toBe('"1m";q=15;w=60');
   });
 });
 
 describe("an app", () => {
   it("that has used up its share is told so; others are still served", async () => {
     const clock = createSteppingClock();
-    const gateway = await startGateway({ clock, env: { BUDGET: "8/1h" }, settings: APPS });
+    const gateway = await startGateway({
+      clock,
+      random: { fraction: () => 0 },
+      env: { BUDGET: "8/1h" },
+      settings: APPS,
+    });
     expect((await gateway.get("/areas?q=a", from("somebody"))).status).toBe(200);
     // Its share, and one of what others leave; of that it gets no more at once while others are about.
-    for (const q of ["1", "2", "3", "4", "5"])
+    for (const q of ["1", "2", "3", "4", "5", "6"])
       expect((await gateway.get(`/areas?q=${q}`, from("web"))).status).toBe(200);
     const refused = await gateway.get("/areas?q=d", from("web"));
     expect([refused.status, problemCode(refused)]).toEqual([429, "quota-exceeded"]);
-    expect(refused.headers["retry-after"]).toBe("900");
+    expect(refused.headers["retry-after"]).toBe("3601");
     expect(cacheStatus(refused)).toMatchObject({ detail: "quota-exceeded" });
     expect((await gateway.get("/areas?q=d", from("batch"))).status).toBe(200);
     expect(await gateway.metric('gateway_refused_total{app="web",reason="share"}')).toBe(1);
@@ -155,7 +164,7 @@ describe("operators", () => {
       images: { windows: [{ name: "1m", limit: 300, spent: 0 }] },
     });
     await gateway.get("/areas?q=c");
-    expect(await admin(gateway, "/budget")).toMatchObject({ api: { waitsFor: "share" } });
+    expect(await admin(gateway, "/budget")).toMatchObject({ api: { waitsFor: "budget" } });
     expect(Object(await admin(gateway, "/budget")).api.predictedWaitMs).toBeGreaterThan(3_500_000);
   });
 
@@ -176,7 +185,8 @@ describe("operators", () => {
     // Another spelling of the same question.
     expect(await quote("/areas/?q=+Nacka&")).toMatchObject({ cached: true, upstreamCalls: 0 });
     expect(await quote("/areas?q=Solna", "nobody")).toMatchObject({
-      app: "other",
+      app: "nobody",
+      appIs: "never seen",
       upstreamCalls: 0,
       waitsFor: "budget",
       refusal: expect.stringMatching(/quota-exceeded|temporary-reduced-capacity/),

@@ -18,7 +18,7 @@ interface Timed {
   readonly get: (app: string, path: string, signal?: AbortSignal) => Promise<Reply>;
 }
 
-/** A gateway in whose time nothing happens until the test says so; each of four apps has a quarter of its budget. */
+/** A gateway in whose time nothing happens until the test says so. */
 async function startTimed(env: Readonly<Record<string, string>>): Promise<Timed> {
   const clock = createFakeClock();
   const sandbox = { now: clock.now };

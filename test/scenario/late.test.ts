@@ -146,6 +146,7 @@ describe("a queue behind an upstream that does not answer", () => {
     expect(await gateway.metric('gateway_refused_total{app="web",reason="deadline"}')).toBe(20);
     expect(await gateway.metric('gateway_refused_total{app="nightly",reason="deadline"}')).toBe(0);
     gateway.sandbox.release();
+    await expect.poll(() => gateway.metric("gateway_flights")).toBe(0);
     expect((await gateway.get("/areas?q=next")).status).toBe(200);
     expect(gateway.sandbox.requests()).toHaveLength(3);
   });
