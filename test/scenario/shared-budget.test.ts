@@ -182,20 +182,25 @@ describe("a gateway without its Redis", () => {
     const own = await startRedis();
     onTestFinished(() => own.close());
     const gateway = await startGateway({
-      env: { REDIS_URL: `redis://127.0.0.1:${own.port}`, BUDGET: "6/1h" },
+      env: { REDIS_URL: `redis://127.0.0.1:${own.port}`, BUDGET: "12/1h" },
     });
     await expect.poll(() => modeOf(gateway)).toBe("shared");
     for (const q of ["a", "b"]) expect((await gateway.get(`/areas?q=${q}`)).status).toBe(200);
     await own.kill();
-    // It is the only one: all that is left is its share.
-    for (let n = 0; n < 4; n++) expect((await gateway.get(`/areas?q=off-${n}`)).status).toBe(200);
-    expect((await gateway.get("/areas?q=one-too-many")).status).toBeGreaterThan(400);
+    // Of a long window it spends alone what Redis last confirmed: a part of what was left.
+    const alone: number[] = [];
+    for (let n = 0; n < 12; n++) alone.push((await gateway.get(`/areas?q=off-${n}`)).status);
+    const sent = 2 + alone.filter((status) => status === 200).length;
+    expect(sent).toBeGreaterThan(3);
+    expect(alone).toContain(503);
     expect(await modeOf(gateway)).toBe("degraded");
     await own.restart();
     await expect.poll(() => modeOf(gateway)).toBe("shared");
     // Redis has lost everything; the gateway has brought it what it knew.
-    await expect.poll(async () => (await budgetOf(gateway)).api.windows[0]?.spent).toBe(6);
-    expect(gateway.sandbox.requests()).toHaveLength(6);
+    await expect
+      .poll(async () => (await budgetOf(gateway)).api.windows[0]?.spent)
+      .toBeGreaterThanOrEqual(sent);
+    expect(gateway.sandbox.requests()).toHaveLength(sent);
     // What it sent meanwhile it has entered under the limit that it went under, which no other limit changes.
     const later = await startGateway({
       env: { REDIS_URL: `redis://127.0.0.1:${own.port}`, BUDGET: "3/1h", UPSTREAM_URL: gateway.sandboxUrl },
@@ -203,6 +208,6 @@ describe("a gateway without its Redis", () => {
     const hour = async (): Promise<{ maximum: number }> =>
       Object((await ask(`${later.adminUrl}/usage?from=-1h`)).json()).windows[0];
     await expect.poll(async () => (await hour()).maximum).toBeGreaterThan(3);
-    expect(await hour()).toMatchObject({ limit: 3, kept: true, limits: [{ limit: 6 }] });
+    expect(await hour()).toMatchObject({ limit: 3, kept: true, limits: [{ limit: 12 }] });
   });
 });

@@ -121,9 +121,7 @@ export const total = (spent: Readonly<Record<string, number>>): number =>
 
 /** Resolves when a replica has joined those that share the budget. */
 export async function expectShared({ admin }: Replica): Promise<void> {
-  await expect
-    .poll(async () => Object((await ask(`${admin}/budget`)).json()).api.mode)
-    .toBe("shared");
+  await expect.poll(async () => Object((await ask(`${admin}/budget`)).json()).api.mode).toBe("shared");
 }
 
 /** Resolves when a replica has its Redis (again). */
