@@ -1,7 +1,7 @@
 /**
  * The budget of a gateway that keeps it alone, over restarts: what was sent before still counts.
  */
-import { describe, expect, it } from "vitest";
+import { describe, it } from "vitest";
 
 import { expectKept, expectServed, lasting } from "../support/budget-watch.ts";
 import { crowd, startFleet } from "../support/fleet.ts";

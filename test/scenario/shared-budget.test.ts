@@ -182,7 +182,7 @@ describe("a gateway without its Redis", () => {
     const own = await startRedis();
     onTestFinished(() => own.close());
     const gateway = await startGateway({
-      env: { REDIS_URL: `redis://127.0.0.1:${own.port}`, BUDGET: "12/1h" },
+      env: { REDIS_URL: `redis://127.0.0.1:${own.port}`, BUDGET: "12/1h", REPLICAS: "1" },
     });
     await expect.poll(() => modeOf(gateway)).toBe("shared");
     for (const q of ["a", "b"]) expect((await gateway.get(`/areas?q=${q}`)).status).toBe(200);
