@@ -118,7 +118,7 @@ function windowState(
       spent,
       reserved: Math.max(0, window.limit - Math.max(allowed, spent)),
       remaining: Math.max(0, allowed - spent),
-      freeAt: own.log.freeInstants(windowMs, now, 100),
+      freeAt: own.log.freeInstants(windowMs, now, MOST_INSTANTS),
       byApp: own.log.byApp(windowMs, now),
     };
   }
@@ -128,9 +128,26 @@ function windowState(
     spent,
     reserved,
     remaining: Math.max(0, window.limit - spent - reserved),
-    freeAt: freeIn.map((inMs) => describedAt + inMs).filter((at) => at > now),
+    freeAt: freeInstants(freeIn, { spent, describedAt, windowMs }, now),
     byApp: byAppSince(byApp, side),
   };
+}
+
+/** Instants that a replica knows of, the earliest first. */
+const MOST_INSTANTS = 100;
+
+/** When permits are free again. Calls that count and are not described yet were sent since. */
+function freeInstants(
+  freeIn: readonly number[],
+  { spent, describedAt, windowMs }: Record<"spent" | "describedAt" | "windowMs", number>,
+  now: number,
+): number[] {
+  const known = freeIn.map((inMs) => describedAt + inMs).filter((at) => at > now);
+  const isDescribed = known.length >= Math.min(spent, MOST_INSTANTS);
+  if (isDescribed || freeIn.length >= MOST_INSTANTS) return known;
+  const since = Math.max(describedAt + windowMs, now + 1);
+  const at = Number.isFinite(since) ? since : now + windowMs;
+  return [...known, ...Array.from({ length: Math.min(spent, MOST_INSTANTS) - known.length }, () => at)];
 }
 
 /** With the permits that this replica has got since. */

@@ -26,32 +26,6 @@ const circuit = (gateway: TestGateway, name: string): Promise<number> =>
   gateway.metric(`gateway_circuit_state{circuit="${name}"}`);
 
 describe("an upstream that asks to slow down", () => {
-  it("is left alone for as long as it said, tried with one request, and used again", async () => {
-    const { gateway, clock } = await startTimed();
-    gateway.sandbox.faults.add({ status: 429, retryAfter: "60", times: 1 });
-    expect(problemCode(await gateway.get("/areas?q=a"))).toBe("upstream-unavailable");
-    expect(await circuit(gateway, "api/all")).toBe(2);
-
-    const refused = await gateway.get("/listings?areaId=76");
-    expect([refused.status, problemCode(refused)]).toEqual([503, "upstream-unavailable"]);
-    expect(refused.headers["retry-after"]).toBe("60");
-    await clock.advance(30_000);
-    expect((await gateway.get("/sold?areaId=76")).headers["retry-after"]).toBe("30");
-    expect(gateway.sandbox.requests()).toHaveLength(1);
-
-    await clock.advance(30_000);
-    expect(await circuit(gateway, "api/all")).toBe(1);
-    gateway.sandbox.hold();
-    const asks = ["b", "c", "d"].map((q) => gateway.get(`/areas?q=${q}`));
-    await gateway.sandbox.waitForRequests(2);
-    await gateway.get("/nowhere");
-    // One tries; the others wait for what it finds.
-    expect(gateway.sandbox.requests()).toHaveLength(2);
-    gateway.sandbox.release();
-    for (const reply of await Promise.all(asks)) expect(reply.status).toBe(200);
-    expect(await circuit(gateway, "api/all")).toBe(0);
-  });
-
   it("with an absurd time is tried again after the longest that is set", async () => {
     const { gateway, clock } = await startTimed("budget: { maxCoolOff: 2m }");
     gateway.sandbox.faults.add({ status: 429, retryAfter: "99999999", times: 1 });
@@ -73,21 +47,6 @@ describe("an upstream that asks to slow down", () => {
     expect(gateway.sandbox.requests()).toHaveLength(2);
   });
 
-  it("once more when it is tried is left alone for longer", async () => {
-    const { gateway, clock } = await startTimed();
-    gateway.sandbox.faults.add({ status: 429, times: 3 });
-    await gateway.get("/areas?q=a");
-    for (const [index, seconds] of [1, 2].entries()) {
-      await clock.advance(seconds * 1_000);
-      expect(problemCode(await gateway.get(`/areas?q=again-${index}`))).toBe("upstream-unavailable");
-    }
-    await clock.advance(3_999);
-    expect(await circuit(gateway, "api/all")).toBe(2);
-    await clock.advance(1);
-    expect((await gateway.get("/areas?q=b")).status).toBe(200);
-    expect(gateway.sandbox.requests()).toHaveLength(4);
-  });
-
   it("leaves callers what was known before, marked as old", async () => {
     const { gateway, clock } = await startTimed("cache: { staleWhileRevalidate: 0s }");
     await gateway.get("/areas?q=known");
@@ -106,19 +65,6 @@ describe("an upstream that asks to slow down", () => {
 });
 
 describe("an upstream that takes no connections", () => {
-  it("is left alone after a few in a row, and found again by itself", async () => {
-    const gateway = await startGateway();
-    const port = Number(new URL(gateway.sandboxUrl).port);
-    await gateway.sandbox.close();
-    for (const q of ["a", "b", "c"])
-      expect(problemCode(await gateway.get(`/areas?q=${q}`))).toBe("upstream-unreachable");
-    expect(await circuit(gateway, "api/all")).toBe(2);
-    await gateway.sandbox.listen(port);
-    // Its caller waits for the trial, which is less than it can wait.
-    expect((await gateway.get("/areas?q=d")).status).toBe(200);
-    expect(await circuit(gateway, "api/all")).toBe(0);
-  });
-
   it("or takes them and sends nothing is left alone as well: then nobody waits who can be given a stale answer", async () => {
     const gateway = await startGateway({
       settings: `upstream: { headerTimeout: 50ms, retryDelay: 1ms }

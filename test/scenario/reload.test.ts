@@ -207,12 +207,12 @@ describe("settings that are read again", () => {
     const { gateway, reload } = await startWith(`budget: { ${AMPLE} }\napps: [{ id: web }]`);
     const appIs = async (id: string): Promise<unknown> =>
       Object((await ask(`${gateway.adminUrl}/quote?url=/areas?q=a&app=${id}`)).json()).appIs;
-    expect([await appIs("web"), await appIs("batch")]).toEqual(["listed", "never-seen"]);
+    expect([await appIs("web"), await appIs("batch")]).toEqual(["listed", "never seen"]);
     await reload(`budget: { limit: 100/1m }\napps: [{ id: batch, weight: 3, perDay: 2 }]`);
-    expect([await appIs("web"), await appIs("batch")]).toEqual(["never-seen", "listed"]);
+    expect([await appIs("web"), await appIs("batch")]).toEqual(["never seen", "listed"]);
     const policyOf = async (id: string): Promise<unknown> =>
       (await gateway.get("/areas?q=c", { headers: { "x-app-id": id } })).headers["ratelimit-policy"];
-    expect(await policyOf("batch")).toBe('"1m";q=75;w=60, "per-day";q=2;w=86400');
+    expect(await policyOf("batch")).toBe('"1m";q=100;w=60, "per-day";q=2;w=86400');
     // Its own limit for a day counts at once.
     await gateway.get("/areas?q=d", { headers: { "x-app-id": "batch" } });
     const refused = await gateway.get("/areas?q=e", { headers: { "x-app-id": "batch" } });

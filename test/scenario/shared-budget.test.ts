@@ -56,22 +56,26 @@ describe("two gateways on one Redis", () => {
 
   it("tell an app that has used up its share so at once; others are still served", async () => {
     const settings = "apps: [{ id: web, weight: 2 }, { id: batch }]";
-    const [first, second] = await startTwo({ BUDGET: "8/1h" }, settings);
+    const [first, second] = await startTwo({ BUDGET: "16/1h" }, settings);
     const from = (app: string) => ({ headers: { "x-app-id": app } });
     expect((await first.get("/areas?q=a", from("somebody"))).status).toBe(200);
-    // Its share, and one of what others leave; of that it gets no more at once while others are about.
-    for (const [index, gateway] of [first, second, first, second, first].entries())
-      expect((await gateway.get(`/areas?q=${index}`, from("web"))).status).toBe(200);
+    let questions = 0;
+    const askAsWeb = (gateway: TestGateway) => gateway.get(`/areas?q=${questions++}`, from("web"));
+    // Two thirds are its share.
+    for (let round = 0; round < 5; round++)
+      for (const gateway of [first, second]) expect((await askAsWeb(gateway)).status).toBe(200);
     const quote = async (gateway: TestGateway): Promise<unknown> =>
-      (await ask(`${gateway.adminUrl}/quote?url=/areas?q=d&app=web`)).json();
+      (await ask(`${gateway.adminUrl}/quote?url=/areas?q=e&app=web`)).json();
     for (const gateway of [first, second]) {
-      await expect.poll(() => quote(gateway)).toMatchObject({ refusal: "quota-exceeded" });
-      const refused = await gateway.get("/areas?q=d", from("web"));
+      // Each replica lends it one of what others leave; the next one only later.
+      await expect
+        .poll(async () => await askAsWeb(gateway).then(() => quote(gateway)), { interval: 300 })
+        .toMatchObject({ refusal: "quota-exceeded" });
+      const refused = await askAsWeb(gateway);
       expect([refused.status, problemCode(refused)]).toEqual([429, "quota-exceeded"]);
-      expect(Number(refused.headers["retry-after"])).toBeGreaterThan(850);
+      expect(Number(refused.headers["retry-after"])).toBeGreaterThan(100);
     }
     expect((await second.get("/areas?q=d", from("batch"))).status).toBe(200);
-    expect(first.sandbox.requests()).toHaveLength(7);
   });
 
   it("leave nobody of a burst waiting who would wait in vain", async () => {
@@ -80,10 +84,10 @@ describe("two gateways on one Redis", () => {
     const replies = await Promise.all(
       Array.from({ length: 40 }, (_, index) => first.get(`/areas?q=${index}`)),
     );
-    // Ten are its share, one is borrowed; the next one may be borrowed over a minute later.
-    expect(replies.filter(({ status }) => status === 200)).toHaveLength(11);
+    // Twelve are its share, one is borrowed; the next one may be borrowed over a minute later.
+    expect(replies.filter(({ status }) => status === 200)).toHaveLength(13);
     const refused = replies.filter(({ status }) => status !== 200);
-    expect(refused.map(problemCode)).toEqual(Array.from({ length: 29 }, () => "quota-exceeded"));
+    expect(refused.map(problemCode)).toEqual(Array.from({ length: 27 }, () => "quota-exceeded"));
   });
 
   it("reckon with those who wait at the other one", async () => {
@@ -178,27 +182,33 @@ describe("a gateway without its Redis", () => {
     const own = await startRedis();
     onTestFinished(() => own.close());
     const gateway = await startGateway({
-      env: { REDIS_URL: `redis://127.0.0.1:${own.port}`, BUDGET: "6/1h" },
+      env: { REDIS_URL: `redis://127.0.0.1:${own.port}`, BUDGET: "12/1h", REPLICAS: "1" },
     });
     await expect.poll(() => modeOf(gateway)).toBe("shared");
     for (const q of ["a", "b"]) expect((await gateway.get(`/areas?q=${q}`)).status).toBe(200);
     await own.kill();
-    // It is the only one: all that is left is its share.
-    for (let n = 0; n < 4; n++) expect((await gateway.get(`/areas?q=off-${n}`)).status).toBe(200);
-    expect((await gateway.get("/areas?q=one-too-many")).status).toBeGreaterThan(400);
+    // Of a long window it spends alone what Redis last confirmed: a part of what was left.
+    const alone: number[] = [];
+    const headers = { "x-request-deadline-ms": "1000" };
+    for (let n = 0; n < 12; n++) alone.push((await gateway.get(`/areas?q=off-${n}`, { headers })).status);
+    const sent = 2 + alone.filter((status) => status === 200).length;
+    expect(sent).toBeGreaterThan(2);
+    expect(alone).toContain(503);
     expect(await modeOf(gateway)).toBe("degraded");
     await own.restart();
     await expect.poll(() => modeOf(gateway)).toBe("shared");
     // Redis has lost everything; the gateway has brought it what it knew.
-    await expect.poll(async () => (await budgetOf(gateway)).api.windows[0]?.spent).toBe(6);
-    expect(gateway.sandbox.requests()).toHaveLength(6);
+    await expect
+      .poll(async () => (await budgetOf(gateway)).api.windows[0]?.spent)
+      .toBeGreaterThanOrEqual(sent);
+    expect(gateway.sandbox.requests()).toHaveLength(sent);
     // What it sent meanwhile it has entered under the limit that it went under, which no other limit changes.
     const later = await startGateway({
-      env: { REDIS_URL: `redis://127.0.0.1:${own.port}`, BUDGET: "3/1h", UPSTREAM_URL: gateway.sandboxUrl },
+      env: { REDIS_URL: `redis://127.0.0.1:${own.port}`, BUDGET: "2/1h", UPSTREAM_URL: gateway.sandboxUrl },
     });
     const hour = async (): Promise<{ maximum: number }> =>
       Object((await ask(`${later.adminUrl}/usage?from=-1h`)).json()).windows[0];
-    await expect.poll(async () => (await hour()).maximum).toBeGreaterThan(3);
-    expect(await hour()).toMatchObject({ limit: 3, kept: true, limits: [{ limit: 6 }] });
+    await expect.poll(async () => (await hour()).maximum).toBeGreaterThan(2);
+    expect(await hour()).toMatchObject({ limit: 2, kept: true, limits: [{ limit: 12 }] });
   });
 });
