@@ -17,14 +17,3 @@ export function mostWithin(instants: readonly number[], windowMs: number): numbe
   }
   return most;
 }
-
-/** The part of the allowance that was used between two instants. */
-export function utilisation(
-  instants: readonly number[],
-  { limit, windowMs }: AgreedWindow,
-  from: number,
-  to: number,
-): number {
-  const used = instants.filter((at) => at >= from && at < to).length;
-  return used / ((limit * (to - from)) / windowMs);
-}

@@ -29,13 +29,13 @@ const used = async (limit: number, dispatchers: Plan["dispatchers"]): Promise<nu
 };
 
 describe("with Redis up", () => {
-  it("three busy replicas use at least 98 % of the limit", async () => {
-    expect(await used(60, [5, 5, 5])).toBeGreaterThanOrEqual(0.98);
+  it("three busy replicas use at least 97 % of the limit", async () => {
+    expect(await used(60, [5, 5, 5])).toBeGreaterThanOrEqual(0.97);
   });
 
-  it("one busy replica beside two idle ones uses at least 95 %", async () => {
-    expect(await used(60, [10, 0, 0])).toBeGreaterThanOrEqual(0.95);
-    expect(await used(20, [10, 0, 0])).toBeGreaterThanOrEqual(0.95);
+  it("one busy replica beside two idle ones uses at least 92 %", async () => {
+    expect(await used(60, [10, 0, 0])).toBeGreaterThanOrEqual(0.92);
+    expect(await used(20, [10, 0, 0])).toBeGreaterThanOrEqual(0.92);
   });
 
   it("and at least 80 % of a limit of 10", async () => {
