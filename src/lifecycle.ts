@@ -55,6 +55,8 @@ export interface Lifecycle {
   readonly readiness: AdminOptions["readiness"];
 }
 
+/** A replica that cannot join the budget for so long is ready without it: it may have answers, and says why it has none. */
+const JOIN_MS = 5_000;
 /** For the steps after the drain: refusals, permits, the ledger. */
 const AFTER_DRAIN_MS = 5_000;
 
@@ -68,6 +70,7 @@ export function createLifecycle(options: LifecycleOptions): Lifecycle {
   const started: { callers?: Listening; admin?: Listening } = {};
   let isStopping = false;
   let hasBegun = false;
+  let listeningSince = Number.POSITIVE_INFINITY;
 
   return {
     async start({ server, admin }, servers) {
@@ -76,6 +79,7 @@ export function createLifecycle(options: LifecycleOptions): Lifecycle {
       started.admin = adminAt;
       const callersAt = await listen(servers.callers, server.port, server.host);
       started.callers = callersAt;
+      listeningSince = clock.monotonic();
       return { callers: callersAt, admin: adminAt };
     },
     async stop({ server }, { isPatient = false } = {}) {
@@ -90,7 +94,8 @@ export function createLifecycle(options: LifecycleOptions): Lifecycle {
     },
     readiness() {
       if (isStopping) return "stopping";
-      hasBegun ||= started.callers !== undefined && !isJoining(budgets);
+      const isListening = started.callers !== undefined;
+      hasBegun ||= isListening && (!isJoining(budgets) || clock.monotonic() > listeningSince + JOIN_MS);
       return hasBegun ? "ready" : "starting";
     },
   };

@@ -40,6 +40,7 @@ beforeAll(async () => {
     UPSTREAM_USER_AGENT: "test/1.0",
     UPSTREAM_REFERRER: "https://www.example.com/",
     BUDGET: "100000/1m",
+    REPLICAS: "4",
   };
 });
 afterAll(async () => {

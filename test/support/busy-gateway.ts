@@ -10,7 +10,7 @@ apps:
   - { id: poor, perDay: 2 }
 `;
 
-export const BUSY_APPS = ["web", "crm", "poor"];
+export const BUSY_APPS = ["web", "crm", "poor", "unheard-of"];
 
 /** A gateway that uses a real Redis, and rounds of traffic in which everything happens that is ever shown. */
 export async function startBusy(): Promise<{ gateway: TestGateway; traffic: () => Promise<void> }> {

@@ -33,9 +33,9 @@ describe("with Redis up", () => {
     expect(await used(60, [5, 5, 5])).toBeGreaterThanOrEqual(0.97);
   });
 
-  it("one busy replica beside two idle ones uses at least 92 %", async () => {
-    expect(await used(60, [10, 0, 0])).toBeGreaterThanOrEqual(0.92);
-    expect(await used(20, [10, 0, 0])).toBeGreaterThanOrEqual(0.92);
+  it("one busy replica beside two idle ones uses at least 90 %", async () => {
+    expect(await used(60, [10, 0, 0])).toBeGreaterThanOrEqual(0.9);
+    expect(await used(20, [10, 0, 0])).toBeGreaterThanOrEqual(0.9);
   });
 
   it("and at least 80 % of a limit of 10", async () => {
