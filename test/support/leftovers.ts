@@ -5,7 +5,7 @@
  * The run gets a directory of its own for temporary files and a mark in its environment. Child processes inherit both
  * (or get the mark from `runMark`), so a leftover is recognised whoever started it.
  */
-import { chmodSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { chmodSync, mkdtempSync, readdirSync, readFileSync, readlinkSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout } from "node:timers/promises";
@@ -40,10 +40,9 @@ export function prepareRun(): TestRun {
  * @returns one line per leftover
  */
 export async function findLeftovers({ directory }: TestRun): Promise<string[]> {
-  const mark = `${MARK}=${directory}`;
-  for (let waitedMs = 0; waitedMs < GRACE_MS && processesWith(mark).length > 0; waitedMs += 100)
+  for (let waitedMs = 0; waitedMs < GRACE_MS && processesOf(directory).length > 0; waitedMs += 100)
     await setTimeout(100);
-  const processes = processesWith(mark);
+  const processes = processesOf(directory);
   const directories = readdirSync(directory).filter((name) => !KEPT.test(name));
   for (const { pid } of processes) process.kill(pid, "SIGKILL");
   rmSync(directory, { recursive: true, force: true });
@@ -53,11 +52,14 @@ export async function findLeftovers({ directory }: TestRun): Promise<string[]> {
   ];
 }
 
-/** Running processes whose environment holds a mark. Only Linux tells; elsewhere there are none. */
-function processesWith(mark: string): { readonly pid: number; readonly command: string }[] {
+/** Running processes of a test run. Only Linux tells; elsewhere there are none. */
+function processesOf(directory: string): { readonly pid: number; readonly command: string }[] {
+  const mark = `${MARK}=${directory}`;
   return pids().flatMap((pid) => {
     try {
-      if (!readFileSync(`/proc/${pid}/environ`, "utf8").split("\0").includes(mark)) return [];
+      // Redis writes over its environment; its working directory tells, deleted or not.
+      const isMarked = readFileSync(`/proc/${pid}/environ`, "utf8").split("\0").includes(mark);
+      if (!isMarked && !readlinkSync(`/proc/${pid}/cwd`).startsWith(directory)) return [];
       const command = readFileSync(`/proc/${pid}/cmdline`, "utf8").replaceAll("\0", " ").trim();
       // A zombie has no command line: it has ended, and only its parent has not noticed.
       return command === "" ? [] : [{ pid, command }];

@@ -34,6 +34,9 @@ export async function startRedis(...options: string[]): Promise<RedisServer> {
   const dir = mkdtempSync(join(tmpdir(), "redis-"));
   const [port = 0, busPort = 0] = await freePorts(2);
   let server: ChildProcess | undefined;
+  /** Every server so far: a restart may begin before the one before it has ended. */
+  const servers = new Set<ChildProcess>();
+  let starting: Promise<void> = Promise.resolve();
 
   async function kill(): Promise<void> {
     await killed(server);
@@ -57,7 +60,9 @@ export async function startRedis(...options: string[]): Promise<RedisServer> {
       ...options,
       ...more,
     ]);
-    await listening(port, server);
+    servers.add(server);
+    starting = listening(port, server);
+    await starting;
   }
 
   await restart();
@@ -70,7 +75,8 @@ export async function startRedis(...options: string[]): Promise<RedisServer> {
     freeze: () => void server?.kill("SIGSTOP"),
     thaw: () => void server?.kill("SIGCONT"),
     async close() {
-      await kill();
+      await starting.catch(() => undefined);
+      await Promise.all([...servers].map(killed));
       rmSync(dir, { recursive: true, force: true });
     },
   };
