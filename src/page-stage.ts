@@ -7,6 +7,7 @@ import type { MemoryStore } from "./cache/store/memory.ts";
 import type { Tiers } from "./cache/store/tiered.ts";
 import type { LiveSettings } from "./config/live.ts";
 import { createPages, type Pages } from "./pages/pages.ts";
+import type { LearnedStore } from "./pages/derive/trust.ts";
 import type { PagesOptions } from "./pages/parts.ts";
 import type { Clock } from "./process/clock.ts";
 import type { Random } from "./process/random.ts";
@@ -17,11 +18,12 @@ export interface PageStageOptions extends Pick<PagesOptions, "refresh" | "budget
   readonly cache: Cache;
   readonly answerAtOnce: AnswerAtOnce;
   readonly memory: MemoryStore;
-  readonly tiers: Pick<Tiers, "lookup" | "keepInMemory">;
+  readonly tiers: Pick<Tiers, "lookup" | "judge" | "keepInMemory">;
+  readonly learned: LearnedStore | undefined;
   readonly settings: LiveSettings;
   readonly clock: Clock;
   readonly random: Random;
-  readonly metrics: Pick<Metrics, "pageChecked">;
+  readonly metrics: Pick<Metrics, "pageChecked" | "derivedChecked">;
   readonly observer: Observer;
 }
 
@@ -40,6 +42,18 @@ export function createPageStage(options: PageStageOptions): Pages {
     transcode,
     isCompressible,
     settings: () => settings.current().pages,
-    observer: { info, warn, error, pageChecked: metrics.pageChecked },
+    derive: {
+      settings: () => settings.current().derive,
+      learned: options.learned,
+      isPurged: (key, entry) =>
+        tiers.judge(key, { entry, tier: "memory", isPurged: false })?.isPurged !== false,
+    },
+    observer: {
+      info,
+      warn,
+      error,
+      pageChecked: metrics.pageChecked,
+      derivedChecked: metrics.derivedChecked,
+    },
   });
 }

@@ -12,7 +12,7 @@ import { createLimiterLedger } from "./usage/redis-ledger.ts";
 import type { LedgerReader } from "./usage/ledger.ts";
 import { createMemoryLedger } from "./usage/memory-ledger.ts";
 import { openLedgerOnDisk } from "./usage/ledger-on-disk.ts";
-import type { Backend } from "./cache/store/port.ts";
+import type { Backend, LearnedStore } from "./cache/store/port.ts";
 import { createRedisBackend } from "./cache/store/redis.ts";
 import { createSqliteBackend, type SqliteBackend } from "./cache/store/sqlite.ts";
 import type { Problem } from "./errors.ts";
@@ -42,6 +42,8 @@ export interface OpenBackendOptions {
 export interface OpenedBackend {
   /** `undefined`: memory only. */
   readonly backend: Backend | undefined;
+  /** What was learned about the upstream; `undefined`: it is forgotten when the process ends. */
+  readonly learned: LearnedStore | undefined;
   /** `undefined`: there are no other replicas. */
   readonly claims: Claims | undefined;
   /** Creates the hard limits of an origin. Called once per origin. */
@@ -77,6 +79,7 @@ function openAlone(
   const replica = random.unique16();
   return {
     backend: sqlite,
+    learned: sqlite?.learned,
     claims: undefined,
     ledger,
     async close() {
@@ -124,6 +127,7 @@ function openShared(redis: NonNullable<Config["redis"]>, options: OpenBackendOpt
   });
   return {
     backend,
+    learned: backend.learned,
     claims,
     ledger: createLimiterLedger(service.run, namespaces.budget),
     async close() {

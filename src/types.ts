@@ -191,6 +191,7 @@ export const STORE_OPERATIONS = [
   "look",
   "join",
   "ledger",
+  "learned",
 ] as const;
 export type StoreOperation = (typeof STORE_OPERATIONS)[number];
 
@@ -239,8 +240,13 @@ export interface Answer {
   readonly saved?: PageSaving;
 }
 
-/** `folded`: the page was cut from a block that was held; `past_end`: a block that was held says that there is nothing. */
-export type PageSaving = "folded" | "past_end";
+/**
+ * Why a page cost no upstream call.
+ * - `folded`: it was cut from a block that was held.
+ * - `past_end`: a block that was held says that there is nothing.
+ * - `derived`: it was computed from the held blocks of a broader search.
+ */
+export type PageSaving = "folded" | "past_end" | "derived";
 
 /** A request that waits for an upstream call: its app, deadline and priority, and whether the caller hung up. */
 export interface Waiter extends Pick<GatewayRequest, "app" | "deadlineAt" | "priority"> {

@@ -29,8 +29,9 @@ export function createAskExactly({ ask, settings, latency, meaning, transcode }:
 export type CutFrom = (question: Question, page: FoldablePage, block: Block) => Promise<Answer>;
 
 export function createCutFrom(parts: Parts, askExactly: Ask): CutFrom {
-  const { ask, cutter, folding } = parts;
+  const { ask, cutter, derive, folding } = parts;
   const learnFrom = createLearnFrom(parts);
+  const saw = createSaw(parts);
   const checkNowAndThen = createCheckNowAndThen(parts);
 
   /** The page by itself, where its block failed. Where that works, the block is what was wrong. */
@@ -47,12 +48,14 @@ export function createCutFrom(parts: Parts, askExactly: Ask): CutFrom {
   return async function cutFrom(question, page, block): Promise<Answer> {
     const { query, size, format } = page;
     const { request } = question;
+    const begun = derive.begin();
     const answer = await ask({ request, ...block.asked }).catch(failureOfBlock);
     if (answer instanceof Problem) return await instead(question, page, answer.code);
     const { entry } = answer;
     if (entry.status !== 200) return await instead(question, page, `status ${entry.status}`);
     const index = await learnFrom(answer, page, block);
     if (index === undefined) return await askExactly(question);
+    saw(question, page, block, answer, index, begun);
     if (!holdsPage(index, page)) {
       // There are more records than the hint said.
       const around = blockAround(page, size);
@@ -66,6 +69,36 @@ export function createCutFrom(parts: Parts, askExactly: Ask): CutFrom {
     const isSaved = isNew && answer.forwarded === undefined;
     const saved = page.offset >= index.totalCount ? "past_end" : "folded";
     return { ...answer, entry: cut, keptAs, ...(isSaved && { saved }) };
+  };
+}
+
+/** @returns what asks for a page that is a block itself */
+export function createAskBlock({ cutter, derive }: Parts, askExactly: Ask): CutFrom {
+  const saw = createSaw({ derive });
+  return async function askBlock(question, page, block) {
+    const begun = derive.begin();
+    const answer = await askExactly(question);
+    if (answer.entry.status !== 200) return answer;
+    const index = await cutter.indexOf(answer.entry, page.query, block.stretch);
+    if (typeof index !== "string") saw(question, page, block, answer, index, begun);
+    return answer;
+  };
+}
+
+type Saw = (
+  question: Question,
+  page: FoldablePage,
+  block: Block,
+  answer: Answer,
+  index: BlockIndex,
+  begun: number,
+) => void;
+
+/** @returns what takes note of a block for derived answers */
+function createSaw({ derive }: Pick<Parts, "derive">): Saw {
+  return (question, page, block, { entry, outcome, stored }, index, begun) => {
+    if (stored !== true) return;
+    derive.saw(question, page, { block, entry, index, begun: outcome === "miss" ? begun : undefined });
   };
 }
 

@@ -32,6 +32,8 @@ export interface Metrics {
   readonly warmed: (resource: Resource, end: RefreshEnd) => void;
   /** A page that was cut from a block was compared with the upstream's. */
   readonly pageChecked: (resource: Resource, result: PageCheck) => void;
+  /** An answer of the upstream was compared with what would have been computed from a broader search. */
+  readonly derivedChecked: (resource: Resource, result: PageCheck) => void;
   /** One operation of a store, successful or not. */
   readonly storeOperation: (store: Tier, operation: StoreOperation, durationMs: number) => void;
   readonly breakerState: (store: Tier, state: CircuitState) => void;
@@ -72,6 +74,7 @@ export function createMetrics(build: Build): Metrics {
     refreshed: traffic.refreshed,
     warmed: traffic.warmed,
     pageChecked: traffic.pageChecked,
+    derivedChecked: traffic.derivedChecked,
     storeOperation: stores.operation,
     breakerState: stores.breakerState,
     budget,
@@ -89,7 +92,10 @@ export function createMetrics(build: Build): Metrics {
   };
 }
 
-type TrafficMetrics = Pick<Metrics, "request" | "upstreamCall" | "refreshed" | "warmed" | "pageChecked">;
+type TrafficMetrics = Pick<
+  Metrics,
+  "request" | "upstreamCall" | "refreshed" | "warmed" | "pageChecked" | "derivedChecked"
+>;
 
 /** Why a request needed no call of its own; `undefined`: it needed one, or got no answer. */
 function savingOf({ saved, outcome, problem }: RequestRecord): Saving | undefined {
@@ -106,10 +112,12 @@ function registerTrafficMetrics({ counter, histogram }: Instruments): TrafficMet
   const upstreamSeconds = histogram(UPSTREAM.requestSeconds);
   const callsSaved = counter(UPSTREAM.callsSaved);
   const pagesChecked = counter(UPSTREAM.pagesChecked);
+  const derivedChecked = counter(UPSTREAM.derivedChecked);
   // From the start, so that the first time is an increase to Prometheus.
   for (const cause of SAVINGS) callsSaved.inc({ cause }, 0);
   for (const result of PAGE_CHECKS)
-    for (const resource of ["listings", "sold"]) pagesChecked.inc({ resource, result }, 0);
+    for (const resource of ["listings", "sold"])
+      for (const checked of [pagesChecked, derivedChecked]) checked.inc({ resource, result }, 0);
   const credentialsRefused = counter(UPSTREAM.credentialsRefused);
   const refreshes = counter(FRESHNESS.refreshes);
   const warmFetches = counter(FRESHNESS.warmFetches);
@@ -128,6 +136,7 @@ function registerTrafficMetrics({ counter, histogram }: Instruments): TrafficMet
       if (status === 401 || status === 403) credentialsRefused.inc();
     },
     pageChecked: (resource, result) => pagesChecked.inc({ resource, result }),
+    derivedChecked: (resource, result) => derivedChecked.inc({ resource, result }),
     warmed: (resource, result) => warmFetches.inc({ resource, result }),
     refreshed({ resource, change, shadow }) {
       refreshes.inc({ resource, change });
