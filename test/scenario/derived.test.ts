@@ -1,14 +1,17 @@
 /** Narrower searches that are computed from the held blocks of broader ones. */
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, onTestFinished } from "vitest";
 
 import { generateData } from "../../src/sandbox/dataset/generate.ts";
 import { listBody } from "../../src/sandbox/envelope.ts";
+import { systemClock } from "../../src/process/clock.ts";
 import { type Filtering } from "../../src/sandbox/filters.ts";
 import { search } from "../../src/sandbox/search.ts";
 import { ask } from "../support/ask.ts";
 import { CALLER, startGateway, type TestGateway, type TestGatewayOptions } from "../support/gateway.ts";
 import { post } from "../support/post.ts";
+import { startRedis } from "../support/redis.ts";
 import { cacheStatus } from "../support/reply.ts";
+import { temporaryDirectory } from "../support/sqlite.ts";
 import { createSteppingClock, type SteppingClock } from "../support/stepping-clock.ts";
 
 const SETTINGS = `
@@ -32,7 +35,11 @@ async function start(
     clock,
     settings: SETTINGS,
     ...options,
-    sandbox: { data: DATA, now: clock.now, ...(options.filtering && { filtering: options.filtering }) },
+    sandbox: {
+      data: DATA,
+      now: (options.clock ?? clock).now,
+      ...(options.filtering && { filtering: options.filtering }),
+    },
     env: { PAGES_FOLD: "on", ...options.env },
   });
   return { gateway, clock };
@@ -324,5 +331,63 @@ describe("a record that disappears, appears or changes", () => {
     await expectRight(gateway, `${OTHER}&limit=50`);
     await expectRight(gateway, `${OTHER}&minRooms=3&limit=50`);
     expect(await derived(gateway)).toBeGreaterThan(0);
+  });
+});
+
+describe("what was learned", () => {
+  const env = (directory: string): Readonly<Record<string, string>> => ({ DATA_DIR: directory });
+  const NARROW = `${OTHER}&minRooms=3&limit=20`;
+
+  it("survives a restart, and belongs to one upstream", async () => {
+    const directory = temporaryDirectory();
+    const first = await startTaught({ env: env(directory) });
+    const upstreamPort = Number(new URL(first.gateway.sandboxUrl).port);
+    await first.gateway.stop();
+
+    const again = await start({ env: env(directory), upstreamPort });
+    await expectRight(again.gateway, `${OTHER}&limit=50`);
+    await expectRight(again.gateway, NARROW);
+    expect(await derived(again.gateway)).toBe(1);
+    await again.gateway.stop();
+
+    const moved = await start({ env: env(directory) });
+    await expectRight(moved.gateway, `${OTHER}&limit=50`);
+    await expectRight(moved.gateway, NARROW);
+    expect(await derived(moved.gateway)).toBe(0);
+  });
+
+  it("is shared by replicas, and so is that it was wrong", async () => {
+    const redis = await startRedis();
+    onTestFinished(redis.close);
+    const shared = { REDIS_URL: `redis://127.0.0.1:${redis.port}`, REPLICAS: "2" };
+    const settings = `${SETTINGS.replace("sample: 0", "sample: 1")}redis: { timeout: 2s }\n`;
+    const one = await startTaught({ env: shared, settings, clock: systemClock });
+    const upstream = { UPSTREAM_URL: one.gateway.sandboxUrl, UPSTREAM_IMAGE_URL: one.gateway.sandboxUrl };
+    const other = await start({
+      settings: `${SETTINGS}redis: { timeout: 2s }\n`,
+      env: { ...shared, ...upstream },
+      clock: systemClock,
+    });
+    for (const { adminUrl } of [one.gateway, other.gateway])
+      await expect
+        .poll(async () => (await ask(`${adminUrl}/budget`)).json())
+        .toMatchObject({ api: { mode: "shared" } });
+
+    /** How many calls another page of a narrower search saves. */
+    let limit = 20;
+    const saved = async (): Promise<number> => {
+      const before = await derived(other.gateway);
+      await other.gateway.get(`${OTHER}&minRooms=4&limit=${(limit += 1)}`);
+      return (await derived(other.gateway)) - before;
+    };
+    await other.gateway.get(`${OTHER}&limit=50`);
+    expect(await saved()).toBe(1);
+
+    one.gateway.sandbox.set({ filtering: { bounds: "exclusive" } });
+    await one.gateway.get(`${OTHER}&minRooms=2&limit=20`);
+    await one.gateway.logged("The upstream does not filter as computed");
+    // It reads what was learned once a second.
+    await expect.poll(saved).toBe(0);
+    await expectRight(one.gateway, `${OTHER}&minRooms=4&limit=20`);
   });
 });

@@ -47,7 +47,7 @@ export interface PlacedRecord {
   readonly places: readonly Place[];
 }
 
-/** @returns the records of a search with their places; `undefined` if one of them cannot be judged */
+/** @returns the records of a search with their places; `undefined` if one cannot be judged, or is there twice */
 export function placeRecords(
   blocks: readonly BlockBytes[],
   tests: readonly FilterTest[],
@@ -63,7 +63,7 @@ export function placeRecords(
       records.push({ id, bytes: recordBytes(block, nth), offset: index.offset, places });
     }
   }
-  return records;
+  return new Set(records.map(({ id }) => id)).size === records.length ? records : undefined;
 }
 
 /** @returns `undefined` if a record cannot be judged */

@@ -127,8 +127,7 @@ export function createSources({ peek, cutter, clock }: SourcesOptions): Sources 
         if (block?.index.totalCount !== totalCount) return undefined;
         blocks.push(block);
       }
-      const ids = blocks.flatMap(({ index }) => index.ids);
-      return ids.length === totalCount && new Set(ids).size === totalCount ? blocks : undefined;
+      return blocks;
     },
     wholeness,
   };
