@@ -316,6 +316,7 @@ function createAdmin(context: Context, parts: AdminParts): Server {
     documents: { callers: callersDocument(config), admin: createAdminDocument(build) },
     readiness: lifecycle.readiness,
     renderMetrics: metrics.render,
+    saved: metrics.saved,
     route: createRouter(config.upstream),
     inspect: createInspect(tiers, () => settings.current().cache, now),
     budget: () => describeBudgets(budgets, settings.current()),

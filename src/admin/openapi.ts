@@ -59,6 +59,7 @@ const SCHEMAS: Readonly<Record<string, Json>> = {
           kept: { type: "boolean" },
         }),
       ),
+      savedSinceStart: { type: "object", additionalProperties: integer },
     },
     { completeSince: instant },
   ),
@@ -73,27 +74,30 @@ const SCHEMAS: Readonly<Record<string, Json>> = {
       predictedWaitMs: integer,
       refusal: orNull(text),
     },
-    { waitsFor: orNull(text) },
+    { waitsFor: orNull(text), derivedFrom: text },
   ),
-  CacheEntry: object({
-    query: text,
-    key: text,
-    next: { type: "string", enum: ["hit", "update", "fetch"] },
-    why: text,
-    entry: orNull(
-      object({
-        tier: text,
-        status: integer,
-        ageSeconds: integer,
-        freshForSeconds: integer,
-        keptForSeconds: integer,
-        bodyBytes: integer,
-        codings: list(text),
-        etag: text,
-        tags: list(text),
-      }),
-    ),
-  }),
+  CacheEntry: object(
+    {
+      query: text,
+      key: text,
+      next: { type: "string", enum: ["hit", "update", "fetch"] },
+      why: text,
+      entry: orNull(
+        object({
+          tier: text,
+          status: integer,
+          ageSeconds: integer,
+          freshForSeconds: integer,
+          keptForSeconds: integer,
+          bodyBytes: integer,
+          codings: list(text),
+          etag: text,
+          tags: list(text),
+        }),
+      ),
+    },
+    { cutFrom: text, derivedFrom: text },
+  ),
   Warm: object({
     urls: list(
       object({

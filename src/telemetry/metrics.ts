@@ -40,6 +40,8 @@ export interface Metrics {
   readonly budget: BudgetMetrics;
   readonly eventLoopDelay: (delayMs: number) => void;
   readonly config: ConfigMetrics;
+  /** How many requests needed no upstream call of their own so far, by the reason. */
+  readonly saved: () => Readonly<Record<Saving, number>>;
   /** Adds the metrics that are read at every scrape. Called once, when their sources exist. */
   readonly sample: (sources: MetricSources) => void;
   /** @returns the exposition text and its media type */
@@ -77,6 +79,7 @@ export function createMetrics(build: Build): Metrics {
     derivedChecked: traffic.derivedChecked,
     storeOperation: stores.operation,
     breakerState: stores.breakerState,
+    saved: traffic.saved,
     budget,
     eventLoopDelay,
     config: registerConfigMetrics(instruments),
@@ -94,7 +97,7 @@ export function createMetrics(build: Build): Metrics {
 
 type TrafficMetrics = Pick<
   Metrics,
-  "request" | "upstreamCall" | "refreshed" | "warmed" | "pageChecked" | "derivedChecked"
+  "request" | "upstreamCall" | "refreshed" | "warmed" | "pageChecked" | "derivedChecked" | "saved"
 >;
 
 /** Why a request needed no call of its own; `undefined`: it needed one, or got no answer. */
@@ -113,6 +116,7 @@ function registerTrafficMetrics({ counter, histogram }: Instruments): TrafficMet
   const callsSaved = counter(UPSTREAM.callsSaved);
   const pagesChecked = counter(UPSTREAM.pagesChecked);
   const derivedChecked = counter(UPSTREAM.derivedChecked);
+  const saved = { hit: 0, collapsed: 0, folded: 0, past_end: 0, derived: 0, refused: 0 };
   // From the start, so that the first time is an increase to Prometheus.
   for (const cause of SAVINGS) callsSaved.inc({ cause }, 0);
   for (const result of PAGE_CHECKS)
@@ -126,7 +130,10 @@ function registerTrafficMetrics({ counter, histogram }: Instruments): TrafficMet
     request(record) {
       const { app, resource, outcome, status, durationMs } = record;
       const saving = savingOf(record);
-      if (saving !== undefined) callsSaved.inc({ cause: saving });
+      if (saving !== undefined) {
+        callsSaved.inc({ cause: saving });
+        saved[saving] += 1;
+      }
       requests.inc({ app, resource, outcome, status });
       requestSeconds.observe({ resource, outcome }, durationMs / 1000);
     },
@@ -135,6 +142,7 @@ function registerTrafficMetrics({ counter, histogram }: Instruments): TrafficMet
       upstreamSeconds.observe({ resource }, durationMs / 1000);
       if (status === 401 || status === 403) credentialsRefused.inc();
     },
+    saved: () => saved,
     pageChecked: (resource, result) => pagesChecked.inc({ resource, result }),
     derivedChecked: (resource, result) => derivedChecked.inc({ resource, result }),
     warmed: (resource, result) => warmFetches.inc({ resource, result }),

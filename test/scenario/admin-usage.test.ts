@@ -73,6 +73,7 @@ async function openDesk({ gaps = [], ...options }: DeskOptions = {}): Promise<De
     expect: () => ({ waitMs: 0, why: "budget", refusal: undefined }),
     apps: { isListed: () => false, isKnown: () => false },
     replicas: async () => [],
+    saved: () => ({ hit: 7, derived: 2 }),
     documents: { callers: {}, admin: {} },
     purge: async () => ({ epoch: 1 }),
     limits: {
@@ -141,6 +142,7 @@ describe("what was sent", () => {
         { name: "1d", limit: 100, maximum: 4, reachedAt: "2026-11-21T11:00:00.020Z", kept: true },
         { name: "images/1m", limit: 100, maximum: 1, reachedAt: "2026-11-21T11:59:59.990Z", kept: true },
       ],
+      savedSinceStart: { hit: 7, derived: 2 },
     });
   });
 
