@@ -13,6 +13,7 @@ const CALLER = { service: "propertyservice", callerId: "bench", privateKey: "ben
 
 export interface BenchGateway {
   readonly url: string;
+  readonly adminUrl: string;
   readonly sandbox: Sandbox;
   readonly stop: () => Promise<void>;
 }
@@ -48,9 +49,10 @@ export async function startGateway(
   const keys = createPrivateKeys(config.upstream.privateKey);
   const log = createLogger({ level: config.log.level, secrets: keys.known });
   const gateway = createGateway({ source, keys, clock: systemClock, random: systemRandom, log });
-  const { callers } = await gateway.start();
+  const { callers, admin } = await gateway.start();
   return {
     url: callers.url,
+    adminUrl: admin.url,
     sandbox,
     async stop() {
       await gateway.stop();
