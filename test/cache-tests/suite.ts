@@ -7,7 +7,7 @@ import { pathToFileURL } from "node:url";
 /** A header field; a number as the value of a date field is seconds from now. */
 export type Field = readonly [name: string, value: string | number, checked?: boolean];
 
-export type InterimResponse = readonly [status: number, headers?: readonly Field[]];
+type InterimResponse = readonly [status: number, headers?: readonly Field[]];
 
 /** One request of a test, and what the origin does with it. */
 export interface SuiteRequest {
