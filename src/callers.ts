@@ -1,8 +1,8 @@
 /**
  * The callers' server, wired: the pipeline with its stages.
  */
-import type { Server } from "node:http";
 
+import type { HttpServer } from "./process/listen.ts";
 import type { Budgets } from "./budgets.ts";
 import { createEncoder, isCompressible } from "./cache/encoder.ts";
 import type { Tiers } from "./cache/store/tiered.ts";
@@ -48,7 +48,7 @@ export interface CallersOptions {
 }
 
 /** @returns the callers' server with the pipeline behind it, not yet listening */
-export function createCallers(options: CallersOptions): Server {
+export function createCallers(options: CallersOptions): HttpServer {
   const { config, settings, keys, clock, random, observer, parse } = options;
   const { pages, passThrough, tiers, budgets, inFlight } = options;
   const { requestId } = random;
@@ -92,6 +92,7 @@ export function createCallers(options: CallersOptions): Server {
   return createCallersServer({
     start,
     limits: config.server,
+    tls: config.server.tls,
     requestId,
     after,
     now,

@@ -1,8 +1,7 @@
 /**
- * What the settings name and files may hold: the private key, the admin token and certificate authorities.
+ * What the settings name and files may hold: the private key, tokens, passwords and certificates.
  */
-import { X509Certificate } from "node:crypto";
-
+import { type CertificatePair, readAuthorities, readPair } from "./certificates.ts";
 import type { SettingFault } from "./check.ts";
 import type { ReadableSettings } from "./schema.ts";
 import { Secret } from "./secret.ts";
@@ -14,8 +13,16 @@ import { codeOf } from "./yaml-file.ts";
 export interface ResolvedSecrets {
   readonly privateKey: Secret;
   readonly token: Secret | null;
+  readonly redisPassword: Secret | null;
+  readonly sentinelPassword: Secret | null;
   /** As PEM; `null`: Node's own certificate authorities. */
   readonly authorities: { readonly upstream: string | null; readonly redis: string | null };
+  /** Certificates of the gateway; `null`: it has none there. */
+  readonly pairs: {
+    readonly server: CertificatePair | null;
+    readonly admin: CertificatePair | null;
+    readonly redis: CertificatePair | null;
+  };
 }
 
 type ReadFile = (path: string) => string;
@@ -26,7 +33,7 @@ type ReadFile = (path: string) => string;
  * @returns them, and a line per problem; without them if anything is wrong here or in the settings
  */
 export function resolveSecrets(
-  { upstream, admin, redis }: ReadableSettings,
+  { upstream, server, admin, redis }: ReadableSettings,
   faults: readonly SettingFault[],
   sources: SettingSources,
   readFile: ReadFile,
@@ -69,14 +76,49 @@ export function resolveSecrets(
     return null;
   };
 
+  const pair = (files: CertificateFiles | undefined, ...path: string[]): CertificatePair | null => {
+    const { certFile, keyFile } = files ?? {};
+    if (!certFile && !keyFile) return null;
+    const missing = certFile ? "keyFile" : "certFile";
+    if (!certFile || !keyFile) {
+      problems.push(`${at([...path, missing])}: is missing; expected certFile and keyFile, or none of them`);
+      return null;
+    }
+    const read = readPair(certFile, keyFile, readFile);
+    if ("cert" in read) return read;
+    problems.push(`${at([...path, read.of])}: ${read.fault}`);
+    return null;
+  };
+
   const privateKey = choose(PRIVATE_KEY, upstream?.privateKey, upstream?.privateKeyFile);
   const token = choose(ADMIN_TOKEN, admin?.token, admin?.tokenFile);
+  const redisPassword = choose(REDIS_PASSWORD, redis?.password, redis?.passwordFile);
+  const { sentinel } = redis ?? {};
+  const sentinelPassword = choose(SENTINEL_PASSWORD, sentinel?.password, sentinel?.passwordFile);
   const pem = {
     upstream: authorities(upstream?.caFile, ["upstream", "caFile"]),
     redis: authorities(redis?.caFile, ["redis", "caFile"]),
   };
-  if (problems.length > 0 || !privateKey || token === undefined) return { problems };
-  return { secrets: { privateKey, token, authorities: pem }, problems };
+  const pairs = {
+    server: pair(server?.tls, "server", "tls"),
+    admin: pair(admin?.tls, "admin", "tls"),
+    redis: pair(redis, "redis"),
+  };
+  const chosen = { privateKey, token, redisPassword, sentinelPassword };
+  if (problems.length > 0 || !privateKey || !areKnown(chosen)) return { problems };
+  return { secrets: { ...chosen, privateKey, authorities: pem, pairs }, problems };
+}
+
+interface CertificateFiles {
+  readonly certFile?: string | null | undefined;
+  readonly keyFile?: string | null | undefined;
+}
+
+/** `undefined` is a secret with a problem. */
+function areKnown<T extends object>(
+  secrets: T,
+): secrets is { [Name in keyof T]: Exclude<T[Name], undefined> } {
+  return Object.values(secrets).every((secret) => secret !== undefined);
 }
 
 /** A secret that one setting holds, or a file that another setting names. */
@@ -111,8 +153,31 @@ const ADMIN_TOKEN: SecretKind = {
   expected: "one line of letters, digits and -._~+/",
 };
 
+const PASSWORD_FILE = {
+  what: "password",
+  pattern: ONE_LINE_PATTERN,
+  expected: "one line of text without blanks around it",
+};
+
+const REDIS_PASSWORD: SecretKind = {
+  ...PASSWORD_FILE,
+  path: ["redis", "password"],
+  filePath: ["redis", "passwordFile"],
+};
+
+const SENTINEL_PASSWORD: SecretKind = {
+  ...PASSWORD_FILE,
+  path: ["redis", "sentinel", "password"],
+  filePath: ["redis", "sentinel", "passwordFile"],
+};
+
 /** Where secrets stand that are more than part of an address. */
-export const SECRET_PATHS: readonly SettingPath[] = [PRIVATE_KEY.path, ADMIN_TOKEN.path];
+export const SECRET_PATHS: readonly SettingPath[] = [
+  PRIVATE_KEY.path,
+  ADMIN_TOKEN.path,
+  REDIS_PASSWORD.path,
+  SENTINEL_PASSWORD.path,
+];
 
 /** @returns the private key, or in words why the file holds none */
 export function readPrivateKeyFile(path: string, readFile: ReadFile): Secret | string {
@@ -144,34 +209,4 @@ function readSecretFile(
 /** Starts like a path, and holds no character that is common in secrets (base64) and rare in paths. */
 function isPlainlyPath(text: string): boolean {
   return /^\.{0,2}\/[^+=\p{Cc}]+$/u.test(text);
-}
-
-/**
- * Refuses a file without certificates. TLS itself would accept it as an empty list, and then trust nobody without
- * saying why.
- */
-function readAuthorities(file: string, readFile: ReadFile): { pem: string } | { fault: string } {
-  let pem: string;
-  try {
-    pem = readFile(file);
-  } catch (error) {
-    return { fault: `${JSON.stringify(file)} cannot be read${codeOf(error)}` };
-  }
-  return holdsCertificates(pem) ? { pem } : { fault: `${JSON.stringify(file)} holds none, or a broken one` };
-}
-
-const BLOCK = /-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----/gs;
-
-function holdsCertificates(text: string): boolean {
-  const blocks = text.match(BLOCK) ?? [];
-  const isBroken = text.split("-----BEGIN CERTIFICATE-----").length - 1 !== blocks.length;
-  return blocks.length > 0 && !isBroken && blocks.every(isCertificate);
-}
-
-function isCertificate(block: string): boolean {
-  try {
-    return new X509Certificate(block).raw.length > 0;
-  } catch {
-    return false;
-  }
 }
