@@ -66,6 +66,7 @@ import { openBackend, type OpenedBackend } from "./stores.ts";
 import { createObserver, type Logger } from "./telemetry/log.ts";
 import { createMetrics, type Metrics } from "./telemetry/metrics.ts";
 import { build, watchEventLoop } from "./telemetry/process-metrics.ts";
+import { tlsContext } from "./tls.ts";
 import type { FlightResult, Observer, Tier } from "./types.ts";
 import { reportUsage } from "./usage/usage-report.ts";
 import { createCredentialsProbe, createUpstream, type Upstream } from "./upstream-stage.ts";
@@ -119,7 +120,6 @@ type LoadResult = FlightResult<LoadedEntry> | undefined;
 export function createGateway(options: GatewayOptions): Gateway {
   const context = createContext(options);
   const { config, settings, clock, random, metrics, observer, secretFiles } = context;
-
   const stores = openStores(context);
   const probe = createCredentialsProbe();
   const budgets = openBudgets(context, stores, probe.run);
@@ -148,7 +148,7 @@ export function createGateway(options: GatewayOptions): Gateway {
   sampleMetrics(context, { stores, flights, budgets });
 
   const lifecycle = createLifecycle({ clock, budgets, flights, inFlight, closeStore: stores.close });
-  const reload = createReload({ ...context, budgets, warm });
+  const reload = createReload({ ...context, budgets, warm, checkFiles: secretFiles.check });
   const admin = createAdmin(context, {
     stores,
     budgets,
@@ -157,8 +157,7 @@ export function createGateway(options: GatewayOptions): Gateway {
     lifecycle,
     reload: () => reload("request"),
   });
-  secretFiles.onChange("server.tls", ({ server }) => renewCertificate(callers, server.tls));
-  secretFiles.onChange("admin.tls", ({ admin: { tls } }) => renewCertificate(admin, tls));
+  renewCertificates(secretFiles, { callers, admin });
   const stopWatching = watchEventLoop(metrics.eventLoopDelay);
 
   return {
@@ -179,6 +178,15 @@ export function createGateway(options: GatewayOptions): Gateway {
     reload: () => reload("SIGHUP"),
     longestStopMs: () => longestStopMs(settings.current()),
   };
+}
+
+/** Gives the servers the certificates that are in the files when they change. */
+function renewCertificates(
+  { onChange }: SecretFiles,
+  servers: Record<"callers" | "admin", HttpServer>,
+): void {
+  onChange("server.tls", ({ server }) => renewCertificate(servers.callers, tlsContext(server.tls)));
+  onChange("admin.tls", ({ admin }) => renewCertificate(servers.admin, tlsContext(admin.tls)));
 }
 
 function createContext(options: GatewayOptions): Context {
@@ -330,7 +338,7 @@ function createAdmin(context: Context, parts: AdminParts): HttpServer {
     requestId,
     reload,
     limits: config.server,
-    tls: config.admin.tls,
+    tls: tlsContext(config.admin.tls),
     warm: warm.states,
     documents: { callers: callersDocument(config), admin: createAdminDocument(build) },
     readiness: lifecycle.readiness,

@@ -24,7 +24,10 @@ export interface Config extends Omit<
     readonly privateKey: Secret;
   };
   /** The listed apps. */
-  readonly apps: Settings["apps"]["listed"];
+  readonly apps: readonly (Omit<Settings["apps"]["listed"][number], "tokenFile"> & {
+    /** `null`: anybody may send the id. */
+    readonly token: Secret | null;
+  })[];
   /** The weight of each unlisted app, and how many of them have a share of their own at a time. */
   readonly unlistedApps: { readonly weight: number; readonly max: number };
   readonly budget: Omit<Settings["budget"], "degradedShare"> & { readonly degradedShare: number };
@@ -73,7 +76,10 @@ export function toConfig(settings: Settings, secrets: ResolvedSecrets): Config {
       host: admin.host ?? (token === null ? LOOPBACK : settings.server.host),
     },
     upstream: { ...upstream, ca: authorities.upstream, privateKey },
-    apps: apps.listed,
+    apps: apps.listed.map(({ tokenFile: _tokenFile, ...app }) => ({
+      ...app,
+      token: secrets.appTokens.get(app.id) ?? null,
+    })),
     unlistedApps: { weight: apps.default, max: apps.maxUnlisted },
     budget: { ...budget, degradedShare: budget.degradedShare ?? 1 / budget.replicas },
     redis: toRedis(settings.redis, secrets),

@@ -103,7 +103,9 @@ function unsafe(env: Environment): string[] {
  */
 function misspelled(env: Environment): string[] {
   const known = [...VARIABLES.map((variable) => variable.name), CONFIG_FILE];
-  const others = Object.keys(env).filter((name) => env[name] && name.includes("_") && !known.includes(name));
+  const others = Object.keys(env).filter(
+    (name) => env[name] && name.includes("_") && !/_proxy$/i.test(name) && !known.includes(name),
+  );
   return others.flatMap((name) => {
     const meant = known.find((candidate) => candidate.includes("_") && almostSame(candidate, name));
     return meant ? [`environment variable ${name}: unknown; did you mean ${meant}?`] : [];

@@ -25,6 +25,11 @@ const KINDS: readonly FileKind[] = [
     content: ({ redis }) => [redis?.password?.reveal(), redis?.sentinel?.password?.reveal(), redis?.pair],
   },
   {
+    name: "apps",
+    paths: ({ apps }) => apps.listed.map(({ tokenFile }) => tokenFile),
+    content: (config) => [...appTokensOf(config)].flat(),
+  },
+  {
     name: "server.tls",
     paths: ({ server: { tls } }) => [tls.certFile, tls.keyFile],
     content: ({ server }) => [server.tls],
@@ -49,15 +54,21 @@ export interface SecretFilesOptions {
 export interface SecretFiles {
   /** The configuration with what the files hold now. Other settings are those of the last time a file changed. */
   readonly current: () => Config;
+  /** The tokens of apps by their ids; another map when they have changed. */
+  readonly appTokens: () => ReadonlyMap<string, string>;
   /** @param name `redis`, `server.tls`, `admin.tls`: what is called when its files have changed */
   readonly onChange: (name: string, apply: (config: Config) => void) => void;
+  /** The settings or the files may have changed. */
+  readonly check: () => void;
   readonly close: () => void;
 }
 
 /** Follows the files that the settings name. A file that cannot be used changes nothing, and is logged once. */
 export function followSecretFiles({ source, keys, clock, info, warn }: SecretFilesOptions): SecretFiles {
   let config = source.first.config;
+  let tokens = appTokensOf(config);
   let said = "";
+  let followed: { readonly paths: readonly string[]; readonly files: FollowedFiles } | undefined;
   const listeners: { readonly name: string; readonly apply: (config: Config) => void }[] = [];
 
   function check(): void {
@@ -70,9 +81,11 @@ export function followSecretFiles({ source, keys, clock, info, warn }: SecretFil
     }
     said = "";
     const next = usable.config;
+    follow(usable.settings);
     const changed = KINDS.filter(({ content }) => textOf(content(config)) !== textOf(content(next)));
     if (changed.length === 0) return;
     config = next;
+    tokens = appTokensOf(config);
     for (const secret of secretsIn(next)) keys.mask(secret);
     const names = changed.map(({ name }) => name);
     info("Files with passwords or certificates have changed. The new ones are in force.", {
@@ -81,14 +94,25 @@ export function followSecretFiles({ source, keys, clock, info, warn }: SecretFil
     for (const { name, apply } of listeners) if (names.includes(name)) apply(next);
   }
 
-  const paths = KINDS.flatMap((kind) => kind.paths(source.first.settings)).filter((path) => path !== null);
-  const files: FollowedFiles | undefined =
-    paths.length > 0 ? followFiles({ paths, clock, check }) : undefined;
+  function follow(settings: Settings): void {
+    const paths = KINDS.flatMap((kind) => kind.paths(settings)).filter((path) => path !== null);
+    if (paths.join("\n") === followed?.paths.join("\n")) return;
+    followed?.files.close();
+    followed = paths.length > 0 ? { paths, files: followFiles({ paths, clock, check }) } : undefined;
+  }
+
+  follow(source.first.settings);
   return {
     current: () => config,
+    appTokens: () => tokens,
     onChange: (name, apply) => void listeners.push({ name, apply }),
-    close: () => files?.close(),
+    check,
+    close: () => followed?.files.close(),
   };
+}
+
+function appTokensOf({ apps }: Config): ReadonlyMap<string, string> {
+  return new Map(apps.flatMap(({ id, token }) => (token === null ? [] : [[id, token.reveal()]])));
 }
 
 /** For comparing, with the secrets themselves. */

@@ -5,14 +5,13 @@
 import { createServer, STATUS_CODES, type IncomingMessage, type ServerResponse } from "node:http";
 import { createServer as createTlsServer } from "node:https";
 import type { Duplex } from "node:stream";
-import type { SecureContextOptions } from "node:tls";
 
 import express from "express";
 
-import type { CertificatePair } from "../config/certificates.ts";
 import { Problem } from "../errors.ts";
 import { atMostEvery, type Clock } from "../process/clock.ts";
 import type { HttpServer } from "../process/listen.ts";
+import type { TlsContext } from "../tls.ts";
 import type { Observer } from "../types.ts";
 import { limitConnections } from "./connections.ts";
 import { problemResponse } from "./problem-response.ts";
@@ -31,7 +30,7 @@ interface ServerLimits extends RequestLimits {
 export interface HttpServerOptions {
   readonly limits: ServerLimits;
   /** The certificate of the server; without one it speaks plain HTTP. */
-  readonly tls?: CertificatePair | null | undefined;
+  readonly tls?: TlsContext | null | undefined;
   readonly serve: (message: IncomingMessage, response: ServerResponse) => void;
   /** Request content is ignored. A request with content is then the last on its connection. */
   readonly ignoreContent?: true;
@@ -87,7 +86,7 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
     requireHostHeader: false,
   };
   const server = tls
-    ? createTlsServer({ ...settings, ...contextOf(tls), handshakeTimeout: limits.headersTimeoutMs })
+    ? createTlsServer({ ...settings, ...tls, handshakeTimeout: limits.headersTimeoutMs })
     : createServer(settings);
   // Node silently drops headers over this number. It reads one more, so that `checkHead` notices.
   server.maxHeadersCount = limits.maxHeaders + 1;
@@ -103,12 +102,8 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
 }
 
 /** Further connections get the new certificate. */
-export function renewCertificate(server: HttpServer, tls: CertificatePair | null): void {
-  if (tls !== null && "setSecureContext" in server) server.setSecureContext(contextOf(tls));
-}
-
-function contextOf({ cert, key }: CertificatePair): SecureContextOptions {
-  return { cert, key: key.reveal(), minVersion: "TLSv1.2" };
+export function renewCertificate(server: HttpServer, tls: TlsContext | null): void {
+  if (tls !== null && "setSecureContext" in server) server.setSecureContext(tls);
 }
 
 /** @returns the handler of all requests. It closes connections where HTTP or a limit demands it. */

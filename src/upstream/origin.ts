@@ -6,7 +6,6 @@ import http from "node:http";
 import https from "node:https";
 
 import { mediaTypeOf, type Format } from "../interface/media-types.ts";
-import type { Secret } from "../config/secret.ts";
 import { verifiedTls } from "../tls.ts";
 import type { Throttled } from "../types.ts";
 import { createFetch, type Fetch, type FetchLimits } from "./fetch.ts";
@@ -36,9 +35,9 @@ export interface OriginOptions extends FetchLimits {
 }
 
 export interface ProxySettings {
-  readonly http: Secret | null;
-  readonly https: Secret | null;
-  /** Separated by commas. */
+  readonly http: string | null;
+  readonly https: string | null;
+  /** Names, suffixes and addresses, separated by commas. */
   readonly except: string | null;
 }
 
@@ -49,8 +48,8 @@ function agentProxy({ http, https, except }: ProxySettings): { readonly proxyEnv
   if (http === null && https === null) return {};
   return {
     proxyEnv: {
-      ...(http !== null && { HTTP_PROXY: http.reveal() }),
-      ...(https !== null && { HTTPS_PROXY: https.reveal() }),
+      ...(http !== null && { HTTP_PROXY: http }),
+      ...(https !== null && { HTTPS_PROXY: https }),
       NO_PROXY: except === null ? THIS_MACHINE : `${except},${THIS_MACHINE}`,
     },
   };
