@@ -102,8 +102,8 @@ describe("a Redis that asks for a client certificate", () => {
     });
     const [port = 0] = await freePorts(1);
     const redis = await startRedis(
-      ...["--tls-port", String(port), "--tls-auth-clients", "yes", "--tls-ca-cert-file", file("ca.pem")],
-      ...["--tls-cert-file", file("server.pem"), "--tls-key-file", file("server-key.pem")],
+      ...`--tls-port ${port} --tls-auth-clients yes --tls-ca-cert-file ${file("ca.pem")}`.split(" "),
+      ...`--tls-cert-file ${file("server.pem")} --tls-key-file ${file("server-key.pem")}`.split(" "),
     );
     onTestFinished(redis.close);
     const gateway = await start({
