@@ -34,7 +34,7 @@ export interface OriginOptions extends FetchLimits {
   readonly sign: Sign;
 }
 
-export interface ProxySettings {
+interface ProxySettings {
   readonly http: string | null;
   readonly https: string | null;
   /** Names, suffixes and addresses, separated by commas. */
