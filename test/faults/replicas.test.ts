@@ -34,6 +34,8 @@ beforeAll(async () => {
     BUDGET: "100000/1m",
     REPLICAS: "4",
     CACHE_STALE_WHILE_REVALIDATE: "listings=1h",
+    // So that the page that is asked for is what expires and is refreshed.
+    PAGES_FOLD: "off",
   });
   replicas = await Promise.all([startReplica(), startReplica(), startReplica()]);
   return async () => {
