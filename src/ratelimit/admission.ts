@@ -22,6 +22,8 @@ export interface AdmissionOptions {
   readonly inFlight: () => number;
   /** The limiter said that nobody gets a permit before. */
   readonly blockedUntil: () => number;
+  /** Redis may be back in a moment: calls that come now are not refused for its absence. */
+  readonly isJustCutOff: () => boolean;
   /** @param isEnforced whether the call was refused, or only would have been (`budget.mode: observe`) */
   readonly refused: (app: string, reason: RefusalReason | "deadline", isEnforced: boolean) => void;
 }
@@ -34,10 +36,16 @@ export interface Admission {
   /** The problem of a waiting call that circuits stop now. */
   readonly stopped: (order: UpstreamRequest) => Problem | undefined;
   /**
-   * The problem of a waiting call whose permit would come too late, by what is known now.
+   * What a waiting call would wait for whose permit would come too late, by what is known now.
    * @param places for each app that waits for the call: how many of its calls go first
    */
-  readonly hopeless: (view: View, order: UpstreamRequest, places: readonly number[]) => Problem | undefined;
+  readonly hopeless: (
+    view: View,
+    order: UpstreamRequest,
+    places: readonly number[],
+  ) => Expectation | undefined;
+  /** Counts a refusal. @returns its problem */
+  readonly refuse: (order: UpstreamRequest, expectation: Expectation) => Problem;
   /** Whether a call is sent too late to be answered before its deadline. */
   readonly isTooLate: (order: UpstreamRequest) => boolean;
   /** The problem of a caller whose deadline passes while the call waits. */
@@ -72,7 +80,8 @@ export function createAdmission(options: AdmissionOptions): Admission {
       const isHopeless = ({ forMs }: Expectation): boolean =>
         forMs > 0 && forMs * MARGIN + latency.p99Ms() > leftMs(order);
       const isStopped = circuits.passage(call).kind === "refuse";
-      if (first === undefined || !(isStopped || expectations.every(isHopeless))) return;
+      const isRefused = isStopped || (!options.isJustCutOff() && expectations.every(isHopeless));
+      if (first === undefined || !isRefused) return;
       const problem = refuse(order, first);
       if (isEnforced()) throw problem;
     },
@@ -87,17 +96,17 @@ export function createAdmission(options: AdmissionOptions): Admission {
         : undefined;
     },
     hopeless(view, order, places) {
+      if (!isEnforced()) return undefined;
       const call = callOf(order);
       const expectations = kindsOf(order).map((kind, index) =>
         expectIn(options, view, { kind, call, place: places[index] }),
       );
-      const [first] = expectations;
-      const isHopeless = ({ forMs }: Expectation): boolean =>
-        forMs / MARGIN + latency.p99Ms() > leftMs(order);
-      return first !== undefined && first.forMs > 0 && expectations.every(isHopeless)
-        ? refuse(order, first)
-        : undefined;
+      const isHopeless = expectations.every(
+        ({ forMs }) => forMs > 0 && forMs / MARGIN + latency.p99Ms() > leftMs(order),
+      );
+      return isHopeless ? expectations[0] : undefined;
     },
+    refuse,
     isTooLate: (order) => isEnforced() && leftMs(order) < latency.p99Ms(),
     late(order, { app, priority }) {
       // Work that nobody waits for gives up after a while, and is nobody's loss.

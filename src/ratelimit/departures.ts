@@ -7,7 +7,7 @@ import type { CircuitScope } from "./circuit-breaker.ts";
 import type { Circuits } from "./circuits.ts";
 import type { FairQueue, Head } from "./fair-queue.ts";
 import type { Latency } from "./latency.ts";
-import type { Limiter, LimiterState, Permit, PermitRequest } from "./limiter.ts";
+import type { Limiter, Permit, PermitRequest } from "./limiter.ts";
 import type { RefusalReason } from "./problems.ts";
 import { type AppWeights, choose, chosen, type View } from "./scheduler.ts";
 import type { Signal } from "./signal.ts";
@@ -48,6 +48,8 @@ export type Job<T> = (ended: (end: SendEnd) => void, permit: Permit) => Promise<
 export interface Entry {
   readonly order: UpstreamRequest;
   readonly enteredAt: number;
+  /** Since when its permit would come too late. */
+  hopelessSince: number | undefined;
   readonly isAlive: () => boolean;
   readonly depart: (permit: Permit, probeOf: readonly CircuitScope[]) => Promise<void>;
   readonly reject: (error: Error) => void;
@@ -69,8 +71,8 @@ export interface Context extends DispatcherOptions {
   blockedUntil: number;
   /** Turns ask for permits one after the other. */
   asking: Promise<unknown>;
-  /** When the calls that wait were last looked through for hopeless ones, and how the limiter stood then. */
-  lookedThrough: { readonly at: number; readonly mode: LimiterState["mode"] };
+  /** A timer runs after which the calls that wait are looked through. */
+  isWatching: boolean;
 }
 
 /** Sends a call without Bottleneck, whose timers cost 4 ms, if nothing is in its way. */
@@ -101,40 +103,10 @@ async function nextDeparture(context: Context): Promise<(() => Promise<void>) | 
     const changed = change.next();
     const picked = await pick(context, queue.heads());
     if (picked.kind === "go") return picked.depart;
-    if (picked.kind === "again") continue;
-    refuseHopeless(context);
-    await pause(clock, Math.max(1, Math.ceil(picked.until - clock.monotonic())), changed);
+    if (picked.kind === "wait")
+      await pause(clock, Math.max(1, Math.ceil(picked.until - clock.monotonic())), changed);
   }
   return undefined;
-}
-
-/** How often the calls that wait are looked through, */
-const LOOK_THROUGH_EVERY_MS = 500;
-/** and how many of them at a time. */
-const MOST_LOOKED_THROUGH = 500;
-
-/** Refuses calls whose permit would come too late by what is known now: it was predicted otherwise when they came. */
-function refuseHopeless(context: Context): void {
-  const { queue, admission, config, lookedThrough } = context;
-  if (config.mode === "observe") return;
-  const view = context.view();
-  const { now, state } = view;
-  if (state.mode === lookedThrough.mode && now < lookedThrough.at + LOOK_THROUGH_EVERY_MS) return;
-  context.lookedThrough = { at: now, mode: state.mode };
-  const places = new Map<string, number>();
-  let looked = 0;
-  // Those that came last have least hope.
-  const skipped = queue.entries().length - MOST_LOOKED_THROUGH;
-  for (const entry of queue.entries()) {
-    const ahead = kindsOf(entry.order).map(({ app }) => {
-      const place = places.get(app) ?? 0;
-      places.set(app, place + 1);
-      return place;
-    });
-    if (looked++ < skipped) continue;
-    const problem = admission.hopeless(view, entry.order, ahead);
-    if (problem !== undefined) withdraw(context, entry, problem);
-  }
 }
 
 type Picked =

@@ -61,6 +61,7 @@ export function createDispatcher(options: DispatcherOptions, config: DispatcherC
     const entry: Entry = {
       order,
       enteredAt: clock.now(),
+      hopelessSince: undefined,
       isAlive: () => !order.waiting.abandoned.aborted && closedBecause === undefined,
       depart: (permit, probeOf) => send(context, entry, { permit, probeOf }, job).then(resolve, reject),
       reject,
@@ -102,8 +103,11 @@ function createContext(options: DispatcherOptions, config: DispatcherConfig): Co
   ];
   const slots = createSlots(() => context.config.concurrency, apps.weightOf);
   const noticed = (seen: Iterable<string>): void => noticeApps(fairness, seen, clock.monotonic());
+  let [cutOffSince, isCutOff] = [Number.NEGATIVE_INFINITY, false];
   const view = (except?: UpstreamRequest): View => {
     const state = limiter.state();
+    if (state.mode === "degraded" && !isCutOff) cutOffSince = clock.monotonic();
+    isCutOff = state.mode === "degraded";
     noticed(new Set(state.waitingElsewhere.map(({ app }) => app)));
     const { reserve } = context.config;
     return viewOf({
@@ -124,6 +128,7 @@ function createContext(options: DispatcherOptions, config: DispatcherConfig): Co
     isEnforced: () => context.config.mode === "enforce",
     inFlight: slots.inFlight,
     blockedUntil: () => context.blockedUntil,
+    isJustCutOff: () => isCutOff && clock.monotonic() < cutOffSince + HOPELESS_MS,
     refused: observer.refused,
   });
   const context: Context = {
@@ -139,7 +144,7 @@ function createContext(options: DispatcherOptions, config: DispatcherConfig): Co
     change,
     blockedUntil: 0,
     asking: Promise.resolve(),
-    lookedThrough: { at: Number.NEGATIVE_INFINITY, mode: "alone" },
+    isWatching: false,
   };
   return context;
 }
@@ -178,6 +183,7 @@ function wait(context: Context, entry: Entry): () => void {
 
   const stand = (): void => {
     queue.put(entry, kindsOf(entry.order));
+    watch(context);
     announce(context);
     change.raise();
   };
@@ -214,3 +220,41 @@ const NOBODY_WAITS = new Problem("temporary-reduced-capacity", {
   refusedHere: true,
   internal: "nobody waits any more",
 });
+
+/** How often the calls that wait are looked through, */
+const LOOK_THROUGH_EVERY_MS = 500;
+/** and how many of them at a time: those that came last, which have least hope. */
+const MOST_LOOKED_THROUGH = 500;
+/** A call is refused when its permit would come too late for so long: Redis may be away for a moment. */
+const HOPELESS_MS = 1_000;
+
+/** Looks through the calls that wait, again and again, as long as there are any. */
+function watch(context: Context): void {
+  if (context.isWatching) return;
+  context.isWatching = true;
+  context.clock.after(LOOK_THROUGH_EVERY_MS, () => {
+    context.isWatching = false;
+    if (context.queue.isEmpty()) return;
+    refuseHopeless(context);
+    watch(context);
+  });
+}
+
+/** Refuses calls whose permit would come too late by what is known now: when they came, it was predicted otherwise. */
+function refuseHopeless(context: Context): void {
+  const { queue, admission, clock } = context;
+  const [view, now, entries] = [context.view(), clock.monotonic(), queue.entries()];
+  const places = new Map<string, number>();
+  for (const [index, entry] of entries.entries()) {
+    const ahead = kindsOf(entry.order).map(({ app }) => {
+      const place = places.get(app) ?? 0;
+      places.set(app, place + 1);
+      return place;
+    });
+    if (index < entries.length - MOST_LOOKED_THROUGH) continue;
+    const expectation = admission.hopeless(view, entry.order, ahead);
+    entry.hopelessSince = expectation && (entry.hopelessSince ?? now);
+    if (expectation !== undefined && now - (entry.hopelessSince ?? now) >= HOPELESS_MS)
+      withdraw(context, entry, admission.refuse(entry.order, expectation));
+  }
+}

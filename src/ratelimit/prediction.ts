@@ -1,6 +1,6 @@
 /** When a call would get its permit, by what is known now. Pure; instants are milliseconds of the monotonic clock. */
 import { PRIORITIES } from "../types.ts";
-import type { WaitingApp } from "./limiter.ts";
+import type { WaitingApp, WindowState } from "./limiter.ts";
 import {
   borrowsIn,
   type Candidate,
@@ -10,6 +10,7 @@ import {
   pacedAt,
   paceIn,
   permitFreeAt,
+  rateWithinShare,
   shareOf,
   type View,
   waitingHere,
@@ -25,6 +26,9 @@ export interface Prediction {
   /** Calls that go first, of all apps. */
   readonly ahead: number;
 }
+
+/** A rate that was seen in fewer intervals says nothing. */
+const FEW_INTERVALS = 5;
 
 /**
  * When a call would get its permit.
@@ -51,19 +55,31 @@ export function predict(
     if (!borrowsIn(view, window, app, own)) continue;
     const withinShare = Math.max(0, Math.floor(leftOfShare(view, window, app)));
     const borrowed = Math.max(0, own - withinShare) + borrowedFirst;
-    const pace = paceIn(view, window, left);
-    reasons.push({ at: pacedAt(view, window, pace) + borrowed * pace(now), why: "share" });
-    // It gets the part of the permits that it got lately, and its share at least.
+    reasons.push({ at: borrowedAt(view, window, { left, borrowed }), why: "share" });
+    // Beside apps within their share it gets what these leave, and its share at least.
     const part = Math.max(
-      (window.byApp.get(app) ?? 0) / Math.max(1, window.spent),
+      1 - (rateWithinShare(view, window) * window.windowMs) / window.limit,
       shareOf(view, window, app) / window.limit,
     );
     reasons.push({ at: permitFreeAt(window, Math.ceil(own / part) + left + 1, now), why: "share" });
   }
-  const waitMs = here * (view.fairness.progress.get(app)?.intervalMs ?? 0);
+  const { intervalMs = 0, intervals = 0 } = view.fairness.progress.get(app) ?? {};
+  const waitMs = intervals < FEW_INTERVALS ? 0 : here * intervalMs;
   reasons.push({ at: now + waitMs, why: over ? "share" : "budget" });
   const latest = reasons.reduce((last, reason) => (reason.at > last.at ? reason : last));
   return { ...latest, isOverShare: over, ahead };
+}
+
+/** When a call is borrowed behind others: at the pace of now, but no later than so many permits are free for all. */
+function borrowedAt(
+  view: View,
+  window: WindowState,
+  { left, borrowed }: Record<"left" | "borrowed", number>,
+): number {
+  const pace = paceIn(view, window, left);
+  const paced = pacedAt(view, window, pace) + borrowed * pace(view.now);
+  const [soonest = view.now + window.windowMs] = window.freeAt;
+  return Math.min(paced, Math.max(soonest, permitFreeAt(window, borrowed + left + 1, view.now)));
 }
 
 interface Ahead {
@@ -87,8 +103,12 @@ function callsAhead(view: View, { app, priority }: Candidate, here: number): Ahe
         counts.set(other, (counts.get(other) ?? 0) + more);
   };
   count(view.waiting);
+  const all = counts.get(app) ?? 0;
   counts.set(app, here);
   count(view.state.waitingElsewhere);
+  // Each replica sends in its own order: calls elsewhere go first in the same proportion.
+  const elsewhere = (counts.get(app) ?? 0) - here;
+  counts.set(app, here + Math.ceil(elsewhere * (all > here ? here / all : 1)));
   const own = counts.get(app) ?? 0;
   const over = isOverShare(view, app, own);
   const { weightOf } = view.config.apps;

@@ -190,7 +190,7 @@ export function chosen(view: View, { app, priority }: Candidate): void {
     if (!borrowsIn(view, window, app)) continue;
     // A call that was late, by one interval at most, does not delay the next one.
     const leave = leaveIn(view, window, { app, priority });
-    const paceMs = paceIn(view, window, leave)(now);
+    const paceMs = ownPaceIn(view, window, leave)(now);
     const last = fairness.lastBorrowedAt.get(window.windowMs) ?? now;
     const dueAt = Math.max(last + paceMs, now - paceMs);
     fairness.lastBorrowedAt.set(window.windowMs, Math.min(now, dueAt));
@@ -255,7 +255,7 @@ function freeFor(view: View, { app }: Candidate, leave: readonly number[]): numb
   for (const [index, window] of state.windows.entries()) {
     at = Math.max(at, permitFreeAt(window, (leave[index] ?? 0) + 1, now));
     if (borrowsIn(view, window, app))
-      at = Math.max(at, pacedAt(view, window, paceIn(view, window, leave[index] ?? 0)));
+      at = Math.max(at, pacedAt(view, window, ownPaceIn(view, window, leave[index] ?? 0)));
   }
   return at;
 }
@@ -295,21 +295,24 @@ export function pacedAt(
   return late;
 }
 
-/**
- * Time between two borrowed calls of this replica: its part of the pace is what its queue is of all queues.
- * @returns the time as a function of the instant at which it is asked for
- */
+/** Time between two borrowed calls of all replicas together, by the instant at which it is asked for. */
 export function paceIn(view: View, window: WindowState, leave: number): (at: number) => number {
+  const rate = rateWithinShare(view, window);
+  return (at) => borrowIntervalMs(window, { leave, rate, at });
+}
+
+/** The same of this replica: its part of the pace is what its queue is of all queues. */
+function ownPaceIn(view: View, window: WindowState, leave: number): (at: number) => number {
   const waits = (sum: number, { app, count }: WaitingApp): number =>
     sum + (borrowsIn(view, window, app) ? count : 0);
   const here = Math.max(1, view.waiting.reduce(waits, 0));
   const elsewhere = view.state.waitingElsewhere.reduce(waits, 0);
-  const rate = rateWithinShare(view, window);
-  return (at) => borrowIntervalMs(window, { leave, rate, at }) * (1 + elsewhere / here);
+  const pace = paceIn(view, window, leave);
+  return (at) => pace(at) * (1 + elsewhere / here);
 }
 
 /** Calls a millisecond that apps within their share of a window are likely to send: as many as lately. */
-function rateWithinShare(view: View, window: WindowState): number {
+export function rateWithinShare(view: View, window: WindowState): number {
   let rate = 0;
   for (const [app, spent] of window.byApp) {
     if (borrowsIn(view, window, app)) continue;
