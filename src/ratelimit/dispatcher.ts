@@ -226,7 +226,7 @@ const LOOK_THROUGH_EVERY_MS = 500;
 /** and how many of them at a time: those that came last, which have least hope. */
 const MOST_LOOKED_THROUGH = 500;
 /** A call is refused when its permit would come too late for so long: Redis may be away for a moment. */
-const HOPELESS_MS = 1_000;
+const HOPELESS_MS = 1_500;
 
 /** Looks through the calls that wait, again and again, as long as there are any. */
 function watch(context: Context): void {

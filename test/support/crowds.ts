@@ -16,7 +16,6 @@ export interface AppAnswers {
   readonly answeredMs: number[];
   /** How long each refusal took. */
   readonly refusedMs: number[];
-  readonly statuses: number[];
 }
 
 let questions = 0;
@@ -33,7 +32,9 @@ export async function askForAWhile(
   const agent = new http.Agent({ keepAlive: true, maxSockets: 1_000 });
   const stop = new AbortController();
   const startedAt = performance.now();
-  const answers = new Map(apps.map(({ app }) => [app, { answeredMs: [], refusedMs: [], statuses: [] } as AppAnswers]));
+  const answers = new Map(
+    apps.map(({ app }): [string, AppAnswers] => [app, { answeredMs: [], refusedMs: [] }]),
+  );
 
   async function loop({ app, thinkMs }: AppCallers, index: number): Promise<void> {
     for (let round = index; !stop.signal.aborted; round++) {
@@ -44,9 +45,8 @@ export async function askForAWhile(
       if (reply === undefined) return;
       const tookMs = performance.now() - askedAt;
       if (askedAt - startedAt >= countFromMs) {
-        const { answeredMs, refusedMs, statuses } = answers.get(app) ?? { answeredMs: [], refusedMs: [], statuses: [] };
-        statuses.push(reply.status);
-        (reply.status === 200 ? answeredMs : refusedMs).push(tookMs);
+        const seen = answers.get(app);
+        (reply.status === 200 ? seen?.answeredMs : seen?.refusedMs)?.push(tookMs);
       }
       await pauseFor(reply.status === 200 ? thinkMs : Math.max(200, thinkMs), stop.signal);
     }
