@@ -30,6 +30,8 @@ export interface Metrics {
   readonly upstreamCall: (record: UpstreamCallRecord) => void;
   readonly refreshed: (record: RefreshRecord) => void;
   readonly warmed: (resource: Resource, end: RefreshEnd) => void;
+  /** A request named an app without its token. */
+  readonly appTokenRefused: (app: string) => void;
   /** A page that was cut from a block was compared with the upstream's. */
   readonly pageChecked: (resource: Resource, result: PageCheck) => void;
   /** An answer of the upstream was compared with what would have been computed from a broader search. */
@@ -77,6 +79,7 @@ export function createMetrics(build: Build): Metrics {
     warmed: traffic.warmed,
     pageChecked: traffic.pageChecked,
     derivedChecked: traffic.derivedChecked,
+    appTokenRefused: traffic.appTokenRefused,
     storeOperation: stores.operation,
     breakerState: stores.breakerState,
     saved: traffic.saved,
@@ -97,7 +100,14 @@ export function createMetrics(build: Build): Metrics {
 
 type TrafficMetrics = Pick<
   Metrics,
-  "request" | "upstreamCall" | "refreshed" | "warmed" | "pageChecked" | "derivedChecked" | "saved"
+  | "request"
+  | "upstreamCall"
+  | "refreshed"
+  | "warmed"
+  | "pageChecked"
+  | "derivedChecked"
+  | "saved"
+  | "appTokenRefused"
 >;
 
 /** Why a request needed no call of its own; `undefined`: it needed one, or got no answer. */
@@ -111,6 +121,7 @@ function savingOf({ saved, outcome, problem }: RequestRecord): Saving | undefine
 function registerTrafficMetrics({ counter, histogram }: Instruments): TrafficMetrics {
   const requests = counter(TRAFFIC.requests);
   const requestSeconds = histogram(TRAFFIC.requestSeconds);
+  const tokensRefused = counter(TRAFFIC.appTokensRefused);
   const upstreamRequests = counter(UPSTREAM.requests);
   const upstreamSeconds = histogram(UPSTREAM.requestSeconds);
   const callsSaved = counter(UPSTREAM.callsSaved);
@@ -143,6 +154,7 @@ function registerTrafficMetrics({ counter, histogram }: Instruments): TrafficMet
       if (status === 401 || status === 403) credentialsRefused.inc();
     },
     saved: () => saved,
+    appTokenRefused: (app) => tokensRefused.inc({ app }),
     pageChecked: (resource, result) => pagesChecked.inc({ resource, result }),
     derivedChecked: (resource, result) => derivedChecked.inc({ resource, result }),
     warmed: (resource, result) => warmFetches.inc({ resource, result }),
