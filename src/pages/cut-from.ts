@@ -102,13 +102,26 @@ function createSaw({ derive }: Pick<Parts, "derive">): Saw {
   };
 }
 
-/** @returns the page, if it was cut from this block before and memory still has both */
-export type FindCut = (question: Question, page: FoldablePage, block: Block) => Answer | undefined;
+/** @returns the page, if it was cut from one of these blocks before and memory still has both */
+export type FindCut = (
+  question: Question,
+  page: FoldablePage,
+  blocks: readonly Block[],
+) => Answer | undefined;
 
 export function createFindCut(parts: Parts): FindCut {
-  const { askAtOnce, cutter } = parts;
+  const { askAtOnce, cutter, memory } = parts;
   const checkNowAndThen = createCheckNowAndThen(parts);
-  return function findCut(question, page, block) {
+  return function findCut(question, page, blocks) {
+    // Asking has a block refreshed that is near its end: with a choice, only the one that the page was cut from.
+    const block =
+      blocks.length === 1
+        ? blocks[0]
+        : blocks.find(({ asked }) => {
+            const held = memory.find(asked.key);
+            return held !== undefined && cutter.find(page, held) !== undefined;
+          });
+    if (block === undefined) return undefined;
     const answer = askAtOnce({ request: question.request, ...block.asked });
     const cut = answer?.entry.status === 200 ? cutter.find(page, answer.entry) : undefined;
     if (answer === undefined || cut === undefined) return undefined;

@@ -76,9 +76,9 @@ export function createPages(options: PagesOptions): Pages {
     answerAtOnce(question) {
       const page = foldable(question, question.request.format);
       if (page === undefined) return options.askAtOnce(question);
-      const block = chooseAtOnce(page);
-      if (block === undefined) return undefined;
-      return block.asked.key === question.key ? options.askAtOnce(question) : findCut(question, page, block);
+      const blocks = chooseAtOnce(page);
+      const isBlock = blocks.some(({ asked }) => asked.key === question.key);
+      return isBlock ? options.askAtOnce(question) : findCut(question, page, blocks);
     },
     async sourceOf(asked, format) {
       const page = foldable(asked, format);

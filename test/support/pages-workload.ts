@@ -12,10 +12,11 @@ import { createWorkload, type WorkloadRequest } from "./workload.ts";
 
 const BLOCK = 500;
 
-/** Nothing but the first request for something asks the upstream. */
+/** Nothing but the first request for something asks the upstream, and a busy machine is no reason to give up. */
 const SETTINGS = `
 pages: { fold: on, block: ${BLOCK}, verify: 0, maxExtraLatency: 10m }
 cache: { ttl: { listings: 24h, sold: 24h }, earlyRefreshAbove: 1, maxBytes: 1GiB }
+upstream: { headerTimeout: 60s, bodyTimeout: 60s, totalTimeout: 2m }
 `;
 
 /** Traffic from which the gateway learns, before the one that counts. */
