@@ -7,12 +7,11 @@ import type { MemoryStore } from "./cache/store/memory.ts";
 import type { Tiers } from "./cache/store/tiered.ts";
 import type { LiveSettings } from "./config/live.ts";
 import { createPages, type Pages } from "./pages/pages.ts";
-import type { LearnedStore } from "./pages/derive/trust.ts";
 import type { PagesOptions } from "./pages/parts.ts";
 import type { Clock } from "./process/clock.ts";
 import type { Random } from "./process/random.ts";
 import type { Metrics } from "./telemetry/metrics.ts";
-import type { Observer } from "./types.ts";
+import type { LearnedStore, Observer } from "./types.ts";
 
 export interface PageStageOptions extends Pick<PagesOptions, "refresh" | "budgetLeft"> {
   readonly cache: Cache;

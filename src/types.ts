@@ -460,6 +460,19 @@ export interface RequestRecord {
 export const PAGE_CHECKS = ["agreed", "differed", "unknown"] as const;
 export type PageCheck = (typeof PAGE_CHECKS)[number];
 
+/**
+ * Keeps what was learned about the upstream, as short texts. They are only ever added, and forgotten after some time.
+ * Rejects if the store is out of order.
+ */
+export interface LearnedStore {
+  /** Whether other processes write to it. */
+  readonly isShared: boolean;
+  /** The texts, and when each was learned, in epoch milliseconds. */
+  readonly read: () => Promise<ReadonlyMap<string, number>>;
+  /** @param forgetBefore epoch milliseconds: what is older may be dropped */
+  readonly add: (facts: readonly string[], at: number, forgetBefore: number) => Promise<void>;
+}
+
 /** The result of fetching an answer that was cached already. */
 export const CHANGES = ["changed", "unchanged", "not-modified"] as const;
 export type Change = (typeof CHANGES)[number];

@@ -20,7 +20,7 @@ upstream: { headerTimeout: 60s, bodyTimeout: 60s, totalTimeout: 2m }
 `;
 
 /** Traffic from which the gateway learns, before the one that counts. */
-export interface LearningPlan {
+interface LearningPlan {
   readonly requests: number;
   readonly searches: number;
   readonly seed: number;

@@ -47,19 +47,6 @@ export interface Backend {
   readonly onEvent: (listener: (event: BackendEvent) => void) => void;
 }
 
-/**
- * Keeps what was learned about the upstream, as short texts. They are only ever added, and forgotten after some time.
- * Rejects if the store is out of order.
- */
-export interface LearnedStore {
-  /** Whether other processes write to it. */
-  readonly isShared: boolean;
-  /** The texts, and when each was learned, in epoch milliseconds. */
-  readonly read: () => Promise<ReadonlyMap<string, number>>;
-  /** @param forgetBefore epoch milliseconds: what is older may be dropped */
-  readonly add: (facts: readonly string[], at: number, forgetBefore: number) => Promise<void>;
-}
-
 /** The largest body any store takes, uncoded. */
 export const MAX_BODY_BYTES = 16 * 1024 * 1024;
 

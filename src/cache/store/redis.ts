@@ -11,16 +11,10 @@ import { RedisRefusal } from "../../redis/commands.ts";
 import { readScript } from "../../redis/scripts.ts";
 import type { RedisService } from "../../redis/service.ts";
 import { keyIn } from "../../query/key.ts";
+import type { LearnedStore } from "../../types.ts";
 import { inStoredCoding } from "../encoder.ts";
 import { fromBlob, toBlob } from "./codec.ts";
-import {
-  type Backend,
-  type BackendEvent,
-  type LearnedStore,
-  MAX_BODY_BYTES,
-  type Store,
-  StoreUnavailable,
-} from "./port.ts";
+import { type Backend, type BackendEvent, MAX_BODY_BYTES, type Store, StoreUnavailable } from "./port.ts";
 import { eventsChannel, readEvent, type RedisEvent } from "./redis-events.ts";
 import { createRedisPurges } from "./redis-purges.ts";
 

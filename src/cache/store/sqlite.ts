@@ -9,10 +9,10 @@ import { withBallast } from "../../sqlite/ballast.ts";
 import { type Database, type DatabaseSpace, openDatabase } from "../../sqlite/database.ts";
 import { LAYOUT } from "../../sqlite/layout.ts";
 import { claimFile, type Owner } from "../../sqlite/owner.ts";
-import type { Entry, StoreOperation } from "../../types.ts";
+import type { Entry, LearnedStore, StoreOperation } from "../../types.ts";
 import { inStoredCoding } from "../encoder.ts";
 import { fromBlob, toBlob } from "./codec.ts";
-import { type Backend, type LearnedStore, MAX_BODY_BYTES, type Store, StoreUnavailable } from "./port.ts";
+import { type Backend, MAX_BODY_BYTES, type Store, StoreUnavailable } from "./port.ts";
 import type { Purge, PurgeScope } from "./purges.ts";
 import { createSqliteRoom, type SqliteRoom } from "./sqlite-room.ts";
 

@@ -66,7 +66,9 @@ export function createLearn(parts: DeriveParts): Learn {
     // Only all of a result shows which records are missing from it.
     if (seen.block.stretch.offset > 0 || seen.index.totalCount > seen.index.ids.length) return;
     const broader = await wholeBroader(page);
-    if (broader === undefined || !(await trust.isUpToDate())) return;
+    if (broader === undefined) return;
+    // What other replicas learned may be contradicted now. While the store is out of order, it is found out later.
+    await trust.isUpToDate();
     const comparison = compare({
       resource: query.resource,
       includeUnset: includeUnsetOf(query),

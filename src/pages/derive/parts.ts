@@ -1,14 +1,14 @@
 /** What the parts of this folder are made from. */
 import type { FoldedResource } from "../block-index.ts";
-import type { Entry, Observer, PageCheck } from "../../types.ts";
+import type { Entry, LearnedStore, Observer, PageCheck } from "../../types.ts";
 import type { Cutter } from "../cutter.ts";
 import type { PagesOptions } from "../parts.ts";
 import type { Sources } from "./sources.ts";
 import type { Suspicions } from "./suspicions.ts";
-import type { LearnedStore, Trust } from "./trust.ts";
+import type { Trust } from "./trust.ts";
 
 /** See `derive` in config/default.yaml. */
-export interface DeriveSettings {
+interface DeriveSettings {
   readonly mode: "off" | "shadow" | "on";
   readonly minSamples: number;
   /** The part of the computed answers that is compared, from 0 to 1. */

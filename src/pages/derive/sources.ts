@@ -48,7 +48,7 @@ export interface Broader {
 }
 
 /** `first-block`: it counts as soon as the first block is fetched again and says the same. */
-export type Wholeness = "whole" | "first-block" | "not-whole";
+type Wholeness = "whole" | "first-block" | "not-whole";
 
 export interface Sources {
   /** @returns a step, for `fetched` */

@@ -6,7 +6,7 @@
  * same. Samples are only ever added, so replicas cannot overwrite what another one has learned.
  */
 import type { Clock } from "../../process/clock.ts";
-import type { Observer } from "../../types.ts";
+import type { LearnedStore, Observer } from "../../types.ts";
 import type { Place } from "./filters.ts";
 
 export type Sign = "+" | "-";
@@ -17,16 +17,6 @@ export interface Sample {
   readonly sign: Sign;
   /** Which comparison it is from: the same one counts once. */
   readonly id: string;
-}
-
-/** Where samples are kept, so that they survive restarts and are shared by replicas. It belongs to one upstream. */
-export interface LearnedStore {
-  /** Whether other processes write to it. */
-  readonly isShared: boolean;
-  /** What was learned, and when, in epoch milliseconds. Rejects if the store is out of order. */
-  readonly read: () => Promise<ReadonlyMap<string, number>>;
-  /** Rejects if the store is out of order. @param forgetBefore epoch milliseconds: what is older may be dropped */
-  readonly add: (facts: readonly string[], at: number, forgetBefore: number) => Promise<void>;
 }
 
 export interface Trust {
