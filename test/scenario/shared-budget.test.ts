@@ -33,7 +33,7 @@ async function startTwo(
 
 async function budgetOf(
   gateway: TestGateway,
-): Promise<{ api: { mode: string; windows: { spent: number }[] } }> {
+): Promise<{ api: { mode: string; windows: { spent: number }[]; queue: { interactive: number } } }> {
   return Object((await ask(`${gateway.adminUrl}/budget`)).json());
 }
 
@@ -84,6 +84,7 @@ describe("two gateways on one Redis", () => {
     const env = { BUDGET: "60/1h", BUDGET_MAX_WAIT: "1s" };
     const [first] = await startTwo(env, "apps: [{ id: web, weight: 4 }, { id: batch }]");
     expect((await first.get("/areas?q=a", { headers: { "x-app-id": "web" } })).status).toBe(200);
+    const startedAt = performance.now();
     const replies = await Promise.all(
       Array.from({ length: 40 }, (_, index) => first.get(`/areas?q=${index}`)),
     );
@@ -91,6 +92,8 @@ describe("two gateways on one Redis", () => {
     expect(replies.filter(({ status }) => status === 200)).toHaveLength(13);
     const refused = replies.filter(({ status }) => status !== 200);
     expect(refused.map(problemCode)).toEqual(Array.from({ length: 27 }, () => "quota-exceeded"));
+    // Long before their deadline.
+    expect(performance.now() - startedAt).toBeLessThan(5_000);
   });
 
   it("reckon with those who wait at the other one", async () => {
@@ -181,6 +184,30 @@ describe("two gateways on a Cluster", () => {
 });
 
 describe("a gateway without its Redis", () => {
+  it("refuses callers at once whose wait has become too long by that", async () => {
+    const own = await startRedis();
+    onTestFinished(() => own.close());
+    const gateway = await startGateway({
+      env: { REDIS_URL: `redis://127.0.0.1:${own.port}`, BUDGET: "4/20s", BUDGET_MAX_WAIT: "60s" },
+    });
+    await expect.poll(() => modeOf(gateway)).toBe("shared");
+    for (const q of ["a", "b", "c", "d"]) expect((await gateway.get(`/areas?q=${q}`)).status).toBe(200);
+    const hangUp = new AbortController();
+    const refused: string[] = [];
+    const waiting = Array.from({ length: 8 }, async (_, index) => {
+      const reply = await gateway.get(`/areas?q=${index}`, { signal: hangUp.signal });
+      refused.push(problemCode(reply));
+    });
+    // With Redis, four go after 20 seconds and four after 40.
+    await expect.poll(async () => (await budgetOf(gateway)).api.queue.interactive).toBe(8);
+    await own.kill();
+    // Without, one goes every 20 seconds.
+    await expect.poll(() => refused.length).toBeGreaterThanOrEqual(4);
+    expect(new Set(refused)).toEqual(new Set(["temporary-reduced-capacity"]));
+    hangUp.abort();
+    await Promise.allSettled(waiting);
+  });
+
   it("goes on within its share less what was spent, says so, and is back in order by itself", async () => {
     const own = await startRedis();
     onTestFinished(() => own.close());
