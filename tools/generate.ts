@@ -3,6 +3,8 @@ import { readFile, writeFile } from "node:fs/promises";
 import { format } from "oxfmt";
 
 import { defaultsYaml } from "../src/config/default-file.ts";
+import { alertRules } from "./alert-rules.ts";
+import { chartReadme } from "./chart-readme.ts";
 import { chartValuesSchema } from "./chart-values.ts";
 import { configJsonSchema } from "./config-json-schema.ts";
 import { configReference } from "./config-reference.ts";
@@ -34,6 +36,8 @@ export async function generatedFiles(): Promise<GeneratedFile[]> {
     { path: "helm/property-gateway/files/defaults.yaml", content: defaults },
     { path: "docs/configuration.md", content: configReference() },
     { path: "docs/metrics.md", content: metricsReference() },
+    { path: "helm/property-gateway/README.md", content: chartReadme() },
+    { path: "helm/property-gateway/files/rules.yaml", content: alertRules() },
     {
       path: "helm/property-gateway/files/dashboard.json",
       content: await formatted("dashboard.json", JSON.stringify(dashboard())),

@@ -25,6 +25,7 @@ export interface Trouble {
   readonly isResting: () => boolean;
   /** Another process has it, and has not had it for long. */
   readonly isLocked: () => boolean;
+  readonly isFailing: () => boolean;
 }
 
 export function createTrouble({ now, warn }: UnfailingOptions): Trouble {
@@ -56,5 +57,6 @@ export function createTrouble({ now, warn }: UnfailingOptions): Trouble {
       return sinceMs >= 0 && sinceMs < (current.kind === "locked" ? LOCKED_REST_MS : REST_MS);
     },
     isLocked: () => current?.kind === "locked",
+    isFailing: () => current?.kind === "failed",
   };
 }

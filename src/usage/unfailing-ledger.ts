@@ -19,6 +19,8 @@ export interface UnfailingLedgerOptions extends UnfailingOptions {
 
 export interface UnfailingLedger extends OwnLedger {
   readonly gaps: () => readonly LedgerGap[];
+  /** Whether calls are written before they are sent. */
+  readonly isDurable: () => boolean;
   /** Writes everything that is not written yet, also shortly after a failure: the process is about to end. */
   readonly flush: () => void;
 }
@@ -74,6 +76,7 @@ export function createUnfailingLedger(ledger: OwnLedger, options: UnfailingLedge
     },
     completeSince: ledger.completeSince,
     gaps: () => [...note.past, ...debt.gaps()],
+    isDurable: () => !trouble.isFailing(),
   };
 }
 

@@ -1,5 +1,9 @@
-import { describe, expect, it } from "vitest";
+import { readFileSync } from "node:fs";
 
+import { describe, expect, it } from "vitest";
+import { parse } from "yaml";
+
+import { isMapping } from "../../src/config/sources.ts";
 import {
   type Anything,
   CHART,
@@ -13,10 +17,27 @@ import {
   valuesOf,
 } from "../support/chart.ts";
 import { KUBERNETES_VERSIONS } from "../support/helm-tools.ts";
-import { isOfOperator, kubernetesCheck, operatorFaults } from "../support/kubernetes-check.ts";
+import { isCustom, kubernetesCheck, customFaults } from "../support/kubernetes-check.ts";
 
-it("has values to try: few, all, and each way of running Redis", () => {
+/** The path of every value; an empty map or a list is a value. */
+function pathsIn(values: Values, prefix = ""): string[] {
+  return Object.entries(values).flatMap(([key, value]) =>
+    isMapping(value) && Object.keys(value).length > 0 ? pathsIn(value, `${prefix}${key}.`) : prefix + key,
+  );
+}
+
+it("the example values set every value of the chart", () => {
   expect(VALUE_FILES.toSorted()).toEqual(["cluster", "full", "minimal", "no-redis", "sentinel", "trial"]);
+  const said = VALUE_FILES.flatMap((name) => pathsIn(valuesOf(name)));
+  // What is inside of these is Kubernetes' own, or is the same for each alert.
+  const inner = /^(.*resources|podSecurityContext|securityContext|.*Probe|autoscaling\.behavior|prometheusRule\.alerts)\..*/;
+  const all = pathsIn(parse(readFileSync(`${CHART}/values.yaml`, "utf8"))).map((path) =>
+    path.replace(inner, "$1"),
+  );
+  const isSaid = (path: string): boolean =>
+    said.some((one) => one === path || one.startsWith(`${path}.`));
+  // A claim of one's own stands instead of the chart's.
+  expect([...new Set(all)].filter((path) => !isSaid(path))).toEqual(["persistence.existingClaim"]);
 });
 
 describe.each(VALUE_FILES)("the chart with the values of %s", (name) => {
@@ -29,11 +50,17 @@ describe.each(VALUE_FILES)("the chart with the values of %s", (name) => {
 
   it.each(KUBERNETES_VERSIONS)("is what Kubernetes %s knows, to the last field", (version) => {
     const check = kubernetesCheck(version);
-    expect(manifests.filter((manifest) => !isOfOperator(manifest)).flatMap(check)).toEqual([]);
+    expect(manifests.filter((manifest) => !isCustom(manifest)).flatMap(check)).toEqual([]);
   });
 
-  it("is what the Prometheus operator knows", async () => {
-    expect(await operatorFaults(manifests.filter(isOfOperator))).toEqual([]);
+  it("is what the Prometheus operator and the Gateway API know", async () => {
+    expect(await customFaults(manifests.filter(isCustom))).toEqual([]);
+  });
+
+  it("is the same under Helm 3", () => {
+    expect(render(valuesOf(name), 3)).toEqual(manifests);
+    const { succeeded, stdout } = helm(["lint", "--strict", CHART], valuesOf(name), 3);
+    expect([succeeded, stdout]).toEqual([true, expect.not.stringMatching(/\[(WARNING|ERROR)\]/)]);
   });
 
   it("gives each resource a name of its own among its kind", () => {
@@ -67,7 +94,7 @@ describe("the checks of what is rendered", () => {
     monitor.spec.endpoints[0].scrapeTimeout = "5 s";
     const rule = structuredClone(find(manifests, "PrometheusRule"));
     rule.spec.groups[0].rules[0].labels = { severity: 3 };
-    const faults = (await operatorFaults([monitor, rule])).join("\n");
+    const faults = (await customFaults([monitor, rule])).join("\n");
     expect(faults).toMatch(/"intervall"' does not exist/);
     expect(faults).toMatch(/scrapeTimeout must match pattern/);
     expect(faults).toMatch(/'number' is not assignable to type 'string'/);
@@ -137,7 +164,111 @@ describe("an install", () => {
     [
       "fewer replicas for the budget than run",
       { redis: { url: "redis://r" }, replicaCount: 3, config: { budget: { replicas: 2 } } },
-      /config\.budget\.replicas is less than the 3/,
+      /config\.budget\.replicas is less than the 4 pods that may run at once/,
+    ],
+    [
+      "a rolling update of a gateway with a file",
+      { strategy: { type: "RollingUpdate" }, persistence: { enabled: true } },
+      /strategy\.type must be Recreate without Redis/,
+    ],
+    [
+      "a rolling update by default",
+      { strategy: { rollingUpdate: { maxSurge: 0 } } },
+      /strategy\.type must be Recreate without Redis/,
+    ],
+    [
+      "a variable that the chart sets",
+      { extraEnv: [{ name: "REPLICAS", value: "1" }] },
+      /extraEnv sets REPLICAS, which the chart sets/,
+    ],
+    [
+      "a variable that moves a port",
+      { extraEnv: [{ name: "ADMIN_PORT", value: "1" }] },
+      /extraEnv sets ADMIN_PORT/,
+    ],
+    [
+      "a variable that is there twice",
+      {
+        extraEnv: [
+          { name: "TZ", value: "UTC" },
+          { name: "TZ", value: "CET" },
+        ],
+      },
+      /extraEnv sets TZ twice/,
+    ],
+    ["a container named as the chart's", { extraContainers: [{ name: "gateway" }] }, /two containers/],
+    ["a volume named as one of the chart's", { extraVolumes: [{ name: "tmp" }] }, /two volumes .* tmp/],
+    [
+      "Sentinels that are not named",
+      { redis: { url: "redis://r" }, config: { redis: { mode: "sentinel", sentinel: { master: "m" } } } },
+      /mode is sentinel: set .*sentinel\.nodes/,
+    ],
+    [
+      "a Cluster without an address",
+      { config: { redis: { mode: "cluster" } } },
+      /mode is cluster, but there is no Redis/,
+    ],
+    [
+      "a trial Redis as a Cluster",
+      { redis: { trial: { enabled: true } }, config: { redis: { mode: "cluster" } } },
+      /redis\.trial is a single server/,
+    ],
+    [
+      "a cache that does not fit into the memory",
+      { config: { cache: { maxBytes: "600MiB" } } },
+      /limits\.memory is 768Mi, but config\.cache\.maxBytes is 600MiB/,
+    ],
+    [
+      "a volume that is smaller than what may be on it",
+      { persistence: { enabled: true, size: "1Gi" } },
+      /persistence\.size is 1Gi, but config\.cache\.maxDiskBytes is 1GiB/,
+    ],
+    [
+      "a volume that nothing is written to",
+      { persistence: { enabled: true }, config: { dataDir: "" } },
+      /config\.dataDir is empty/,
+    ],
+    [
+      "a pod label of the chart's own",
+      { podLabels: { "app.kubernetes.io/component": "web" } },
+      /podLabels sets app\.kubernetes\.io\/component/,
+    ],
+    [
+      "a common label of the chart's own",
+      { commonLabels: { "app.kubernetes.io/name": "web" } },
+      /commonLabels sets app\.kubernetes\.io\/name/,
+    ],
+    ["an Ingress without hosts", { ingress: { enabled: true } }, /ingress\.hosts is empty/],
+    ["a route without a Gateway", { httpRoute: { enabled: true } }, /httpRoute\.parentRefs is empty/],
+    ["a port of the node for nobody", { service: { nodePort: 30_080 } }, /service\.nodePort needs/],
+    [
+      "scaling by what is not requested",
+      {
+        redis: { url: "redis://r" },
+        autoscaling: { enabled: true },
+        resources: { requests: { cpu: null } },
+      },
+      /autoscaling by cpu needs resources\.requests\.cpu/,
+    ],
+    [
+      "scaling by nothing",
+      { redis: { url: "redis://r" }, autoscaling: { enabled: true, targetCPUUtilizationPercentage: null } },
+      /no target and no metrics/,
+    ],
+    [
+      "an alert that there is not",
+      { prometheusRule: { alerts: { GatewayAsleep: { enabled: false } } } },
+      /'GatewayAsleep' not allowed/,
+    ],
+    [
+      "a threshold for an alert that has none",
+      { prometheusRule: { alerts: { GatewayDown: { threshold: 1 } } } },
+      /'threshold' not allowed/,
+    ],
+    [
+      "one severity for all alerts",
+      { prometheusRule: { alertLabels: { severity: "info" } } },
+      /alertLabels sets severity/,
     ],
     ["a relative directory", { config: { dataDir: "./data" } }, /config\.dataDir is not absolute/],
     [
@@ -154,10 +285,10 @@ describe("an install", () => {
     ["upstream", "privateKey"],
     ["redis", "url"],
     ["admin", "token"],
-  ])("never takes config.%s.%s, which would be for many to read", (section, name) => {
+  ])("never takes config.%s.%s, which many could read there", (section, name) => {
     const secret = "redis://:secret@redis.example";
     const message = refusal(minimalWith({ config: { [section]: { [name]: secret } } }));
-    expect(message).toMatch(`config.${section}.${name} would stand in a ConfigMap`);
+    expect(message).toMatch(`config.${section}.${name} would be readable in a ConfigMap`);
     expect(message).not.toContain(secret);
   });
 
@@ -166,7 +297,7 @@ describe("an install", () => {
     [
       "the password of its Redis",
       { redis: { trial: { enabled: true, password: "Secret#1" } } },
-      /redis\.trial\.password is not of letters and digits/,
+      /redis\.trial\.password contains something other than letters/,
     ],
     [
       "a private key file that is a number",
