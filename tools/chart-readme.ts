@@ -59,10 +59,7 @@ function rowsOf(map: YAMLMap, prefix: string): Row[] {
     const isSection = isMap(value) && value.items.length > 0 && !value.flow && !OPAQUE.has(nameOf(pair));
     if (!isSection) return [{ key, value: code(JSON.stringify(toPlain(value))), meaning: textOf(comment) }];
     const heading = textOf(comment);
-    return [
-      ...(heading === "" ? [] : [{ key, value: "", meaning: heading }]),
-      ...rowsOf(value, `${key}.`),
-    ];
+    return [...(heading === "" ? [] : [{ key, value: "", meaning: heading }]), ...rowsOf(value, `${key}.`)];
   });
 }
 

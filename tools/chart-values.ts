@@ -121,10 +121,7 @@ const monitoring = {
 /** Only an alert with a default threshold has one. */
 function alertShape([name, values]: [string, AlertValues]): [string, z.ZodType] {
   const threshold = { ...(values.threshold !== undefined && { threshold: z.number().min(0) }) };
-  return [
-    name,
-    section({ enabled: z.boolean(), severity: z.string().min(1), for: span(), ...threshold }),
-  ];
+  return [name, section({ enabled: z.boolean(), severity: z.string().min(1), for: span(), ...threshold })];
 }
 
 const values = z.strictObject({

@@ -68,10 +68,7 @@ it("every resource has the common labels and annotations, and extra ones can be 
   const extra = full.filter(({ metadata }) => /-(notes|text)$/.test(metadata.name));
   expect(extra.map(({ metadata }) => metadata.name)).toEqual(["gateway-notes", "gw-text"]);
   for (const { kind, metadata } of full.filter((manifest) => !extra.includes(manifest))) {
-    expect([kind, metadata]).toMatchObject([
-      kind,
-      { labels: commonLabels, annotations: commonAnnotations },
-    ]);
+    expect([kind, metadata]).toMatchObject([kind, { labels: commonLabels, annotations: commonAnnotations }]);
   }
 });
 
@@ -172,7 +169,7 @@ describe("monitoring", () => {
 
   it("takes thresholds, severities, durations and labels of alerts from the values, and leaves alerts out", () => {
     const rules = rulesOf(full);
-    const [changed] = rules.filter(({ alert }) => alert === "GatewayBudgetNearlySpent");
+    const changed = rules.find(({ alert }) => alert === "GatewayBudgetNearlySpent");
     expect(changed).toMatchObject({
       expr: "job_window:gateway_budget_remaining:ratio < 0.05",
       for: "30m",
@@ -205,6 +202,8 @@ describe("monitoring", () => {
   });
 
   it("is off by default, because the cluster may not know its kinds", () => {
-    expect(render(valuesOf("minimal")).map(({ apiVersion }) => apiVersion)).not.toContain("monitoring.coreos.com/v1");
+    expect(render(valuesOf("minimal")).map(({ apiVersion }) => apiVersion)).not.toContain(
+      "monitoring.coreos.com/v1",
+    );
   });
 });

@@ -233,10 +233,8 @@ describe("all pods", () => {
   it("take images from the registry that the values name, with its Secrets", () => {
     const imageOf = (manifests: readonly Manifest[], component: string): unknown =>
       find(manifests, "Deployment", component).spec.template.spec.containers[0].image;
-    const digest = valuesOf("full")["image"] as Anything;
-    expect(imageOf(full, "gateway")).toBe(
-      `mirror.example.com/platform/property-gateway@${digest.digest}`,
-    );
+    const { image }: Anything = valuesOf("full");
+    expect(imageOf(full, "gateway")).toBe(`mirror.example.com/platform/property-gateway@${image.digest}`);
     expect(find(full, "Pod", "test").spec.containers[0].image).toBe(imageOf(full, "gateway"));
     expect(imageOf(trial, "gateway")).toBe("mirror.example.com/property-gateway:0.1.0");
     expect(imageOf(trial, "redis")).toBe("mirror.example.com/redis:7.4-alpine");

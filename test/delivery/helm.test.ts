@@ -30,12 +30,12 @@ it("the example values set every value of the chart", () => {
   expect(VALUE_FILES.toSorted()).toEqual(["cluster", "full", "minimal", "no-redis", "sentinel", "trial"]);
   const said = VALUE_FILES.flatMap((name) => pathsIn(valuesOf(name)));
   // What is inside of these is Kubernetes' own, or is the same for each alert.
-  const inner = /^(.*resources|podSecurityContext|securityContext|.*Probe|autoscaling\.behavior|prometheusRule\.alerts)\..*/;
+  const inner =
+    /^(.*resources|podSecurityContext|securityContext|.*Probe|autoscaling\.behavior|prometheusRule\.alerts)\..*/;
   const all = pathsIn(parse(readFileSync(`${CHART}/values.yaml`, "utf8"))).map((path) =>
     path.replace(inner, "$1"),
   );
-  const isSaid = (path: string): boolean =>
-    said.some((one) => one === path || one.startsWith(`${path}.`));
+  const isSaid = (path: string): boolean => said.some((one) => one === path || one.startsWith(`${path}.`));
   // A claim of one's own stands instead of the chart's.
   expect([...new Set(all)].filter((path) => !isSaid(path))).toEqual(["persistence.existingClaim"]);
 });

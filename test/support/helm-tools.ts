@@ -34,7 +34,8 @@ export function helmCommand(major: HelmMajor = 4): string {
       encoding: "utf8",
     });
     const isThere = status === 0 && stdout.startsWith(`v${major}.`);
-    if (!isThere) throw new Error(`The tests need helm ${major} on the path. Install it, and run this again.`);
+    if (!isThere)
+      throw new Error(`The tests need helm ${major} on the path. Install it, and run this again.`);
     return "helm";
   }
   const { name, version } = HELM_LAYERS[major];

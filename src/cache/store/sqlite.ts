@@ -202,10 +202,7 @@ type Run = <T>(operation: SqliteOperation, work: () => T | Promise<T>) => Promis
 const REST_MS = 2_000;
 
 /** One fault causes one line in the log, and one more when everything works again. */
-function createRun(
-  database: Database,
-  { clock, log, onOperation, onBreaker }: SqliteBackendOptions,
-): Run {
+function createRun(database: Database, { clock, log, onOperation, onBreaker }: SqliteBackendOptions): Run {
   const failedAt = new Map<Kind, number>();
 
   function isResting(operation: SqliteOperation): boolean {
