@@ -9,6 +9,7 @@ import { chartValuesSchema } from "./chart-values.ts";
 import { configJsonSchema } from "./config-json-schema.ts";
 import { configReference } from "./config-reference.ts";
 import { dashboard } from "./dashboard.ts";
+import { licences } from "./licences.ts";
 import { metricsReference } from "./metrics-reference.ts";
 
 /** A file that is written by this tool and committed. */
@@ -36,6 +37,7 @@ export async function generatedFiles(): Promise<GeneratedFile[]> {
     { path: "helm/property-gateway/files/defaults.yaml", content: defaults },
     { path: "docs/configuration.md", content: configReference() },
     { path: "docs/metrics.md", content: metricsReference() },
+    { path: "docs/licences.md", content: licences() },
     { path: "helm/property-gateway/README.md", content: chartReadme() },
     { path: "helm/property-gateway/files/rules.yaml", content: alertRules() },
     {
@@ -50,7 +52,8 @@ export function inProject(path: string): URL {
   return new URL(`../${path}`, import.meta.url);
 }
 
-async function formatted(name: string, text: string): Promise<string> {
+/** The text as the formatter would leave it in a file of that name. */
+export async function formatted(name: string, text: string): Promise<string> {
   // Typed as any by the library; the formatter itself checks its settings.
   const options = JSON.parse(await readFile(inProject(".oxfmtrc.json"), "utf8"));
   const { code, errors } = await format(name, text, options);
