@@ -22,6 +22,7 @@ import type { CircuitState, Claims, Observer, OriginName, StoreOperation, Tier }
 import type { Metrics, MetricSources } from "./telemetry/metrics.ts";
 import type { Clock } from "./process/clock.ts";
 import { type Config, ConfigError } from "./config/config.ts";
+import type { SecretFiles } from "./config/secret-files.ts";
 import { DatabaseInUse } from "./sqlite/database.ts";
 import { DataOfAnotherAccount } from "./sqlite/owner.ts";
 import type { Random } from "./process/random.ts";
@@ -34,6 +35,7 @@ export interface OpenBackendOptions {
   readonly random: Random;
   readonly observer: Observer;
   readonly metrics: Metrics;
+  readonly secretFiles: Pick<SecretFiles, "current" | "onChange">;
   /** A flight of a key failed in some replica. */
   readonly onFailed: (key: string, problem: Problem) => void;
 }
@@ -95,7 +97,7 @@ function openAlone(
 }
 
 function openShared(redis: NonNullable<Config["redis"]>, options: OpenBackendOptions): OpenedBackend {
-  const { config, clock, random, observer, metrics } = options;
+  const { config, clock, random, observer, metrics, secretFiles } = options;
   let state: CircuitState = "closed";
   const onBreaker = (next: CircuitState): void => {
     state = next;
@@ -107,7 +109,7 @@ function openShared(redis: NonNullable<Config["redis"]>, options: OpenBackendOpt
   const namespaces = redisNamespaces(identityOf(config.upstream), redis.keyPrefix);
   const namespace = namespaces.cache;
   const service = createRedisService({
-    connect: redis,
+    connect: () => secretFiles.current().redis ?? redis,
     clock,
     namespace,
     replica,
@@ -117,6 +119,7 @@ function openShared(redis: NonNullable<Config["redis"]>, options: OpenBackendOpt
     onOperation: timed("redis", metrics),
     onBreaker,
   });
+  secretFiles.onChange("redis", service.renew);
   const backend = createRedisBackend({
     redis: service,
     namespace,

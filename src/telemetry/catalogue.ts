@@ -54,6 +54,11 @@ export const TRAFFIC = {
     { problem: label.PROBLEM, status: label.STATUS },
   ),
   appsRegistered: gauge("gateway_apps_registered", "Number of apps in the settings.", {}),
+  appTokensRefused: counter(
+    "gateway_app_tokens_refused_total",
+    "Requests that named an app without its token, by that app.",
+    { app: label.APP },
+  ),
   flights: gauge("gateway_flights", "Upstream calls in progress or in the queue.", {}),
 };
 

@@ -31,6 +31,8 @@ export interface Metrics {
   readonly upstreamCall: (record: UpstreamCallRecord) => void;
   readonly refreshed: (record: RefreshRecord) => void;
   readonly warmed: (resource: Resource, end: RefreshEnd) => void;
+  /** A request named an app without its token. */
+  readonly appTokenRefused: (app: string) => void;
   /** A page that was cut from a block was compared with the upstream's. */
   readonly pageChecked: (resource: Resource, result: PageCheck) => void;
   /** One operation of a store, successful or not. */
@@ -75,6 +77,7 @@ export function createMetrics(build: Build): Metrics {
     refreshed: traffic.refreshed,
     warmed: traffic.warmed,
     pageChecked: traffic.pageChecked,
+    appTokenRefused: traffic.appTokenRefused,
     storeOperation: stores.operation,
     breakerState: stores.breakerState,
     budget,
@@ -92,7 +95,10 @@ export function createMetrics(build: Build): Metrics {
   };
 }
 
-type TrafficMetrics = Pick<Metrics, "request" | "upstreamCall" | "refreshed" | "warmed" | "pageChecked">;
+type TrafficMetrics = Pick<
+  Metrics,
+  "request" | "upstreamCall" | "refreshed" | "warmed" | "pageChecked" | "appTokenRefused"
+>;
 
 /** Why a request needed no call of its own; `undefined`: it needed one, or got no answer. */
 function savingOf({ saved, outcome, problem }: RequestRecord): Saving | undefined {
@@ -106,6 +112,7 @@ function registerTrafficMetrics({ counter, histogram }: Instruments): TrafficMet
   const requests = counter(TRAFFIC.requests);
   const problems = counter(TRAFFIC.problems);
   const requestSeconds = histogram(TRAFFIC.requestSeconds);
+  const tokensRefused = counter(TRAFFIC.appTokensRefused);
   const upstreamRequests = counter(UPSTREAM.requests);
   const upstreamSeconds = histogram(UPSTREAM.requestSeconds);
   const callsSaved = counter(UPSTREAM.callsSaved);
@@ -137,6 +144,7 @@ function registerTrafficMetrics({ counter, histogram }: Instruments): TrafficMet
       upstreamSeconds.observe({ resource }, durationMs / 1000);
       if (status === 401 || status === 403) credentialsRefused.inc();
     },
+    appTokenRefused: (app) => tokensRefused.inc({ app }),
     pageChecked: (resource, result) => pagesChecked.inc({ resource, result }),
     warmed: (resource, result) => warmFetches.inc({ resource, result }),
     refreshed({ resource, change, shadow }) {
