@@ -5,6 +5,7 @@
  * Absolute figures are this machine's at this moment; only the ratios mean anything, and a wide spread
  * between runs means that the machine was busy.
  */
+import { benchBudget } from "./budget.ts";
 import { benchHits } from "./hits.ts";
 import { benchOutages } from "./outages.ts";
 import { benchCalls, benchCutting } from "./pages.ts";
@@ -19,6 +20,7 @@ await benchHits(isShort ? 500 : 4_000);
 if (!isHitsOnly) {
   await benchUnderstanding(isShort ? 50 : 500);
   await benchStores(isShort ? 100 : 1_000);
+  await benchBudget(isShort ? 100 : 1_000);
   await benchOutages(isShort ? 5 : 50);
   await benchCutting(isShort ? 200 : 2_000);
   await benchCalls(isShort ? 2_000 : 20_000, seedIn(process.argv));
