@@ -42,7 +42,10 @@ export interface RespondOptions {
 export interface Respond {
   /** Sends an answer from the cache stage. */
   answer(arrival: Arrival, question: Question, answer: Answer, response: ServerResponse): Promise<void>;
-  /** Does the same at once, if the body exists in the caller's coding. @returns whether it was sent */
+  /**
+   * Does the same in the tick in which the request arrived, if the body exists in the caller's coding.
+   * @returns whether it was sent
+   */
   answerAtOnce(arrival: Arrival, question: Question, answer: Answer, response: ServerResponse): boolean;
   /** @returns the destination of an answer that is not cached */
   stream(arrival: Arrival, question: Question<Query | StreamedQuery>, response: ServerResponse): StreamSink;
@@ -59,8 +62,7 @@ export function createRespond(options: RespondOptions): Respond {
     return head;
   };
 
-  function choose({ request }: Question, { entry }: Answer): Sending {
-    const now = options.now();
+  function choose({ request }: Question, { entry }: Answer, now: number): Sending {
     const coding = options.isCompressible(entry) ? request.coding : "identity";
     return { now, coding, isUnchanged: isUnchanged(request, entry, now) };
   }
@@ -68,13 +70,13 @@ export function createRespond(options: RespondOptions): Respond {
   return {
     async answer(arrival, question, answer, response) {
       const { entry, keptAs = question.key } = answer;
-      const sending = choose(question, answer);
+      const sending = choose(question, answer, options.now());
       const body = sending.isUnchanged ? NOTHING : await options.encode(keptAs, entry, sending.coding);
       send(arrival, question, answer, response, sending, body);
     },
 
     answerAtOnce(arrival, question, answer, response) {
-      const sending = choose(question, answer);
+      const sending = choose(question, answer, arrival.receivedAt);
       const body = sending.isUnchanged ? NOTHING : answer.entry.bodies[sending.coding];
       if (body === undefined) return false;
       send(arrival, question, answer, response, sending, body);
