@@ -60,14 +60,13 @@ export function createMetrics(build: Build): Metrics {
   // Not the library's global registry, which would mix the counts of several gateways in one process.
   const registry = new Registry();
   const instruments = createInstruments(registry);
-  const requests = registerRequestMetrics(instruments);
   const traffic = registerTrafficMetrics(instruments);
   const stores = registerStoreMetrics(instruments);
   const budget = registerBudgetMetrics(instruments);
   const { eventLoopDelay } = registerProcessMetrics(instruments, build);
 
   return {
-    request: requests.count,
+    request: registerRequestMetrics(instruments),
     upstreamCall: traffic.upstreamCall,
     refreshed: traffic.refreshed,
     warmed: traffic.warmed,
@@ -84,7 +83,6 @@ export function createMetrics(build: Build): Metrics {
       instruments.sampledAlone(TRAFFIC.appsRegistered, sources.appsRegistered);
     },
     async render() {
-      requests.settle();
       return { contentType: registry.contentType, text: await registry.metrics() };
     },
   };
