@@ -15,7 +15,11 @@ const isShort = process.argv.includes("--short");
 /** `--hits`: only the hits. */
 const isHitsOnly = process.argv.includes("--hits");
 
-await benchHits(isShort ? 500 : 4_000);
+await benchHits(
+  isShort
+    ? { roundMs: 20, rounds: 3, many: 50, distinct: 50, withPeers: false }
+    : { roundMs: 100, rounds: 30, many: 1_000, distinct: 100_000, withPeers: true },
+);
 if (!isHitsOnly) {
   await benchUnderstanding(isShort ? 50 : 500);
   await benchStores(isShort ? 100 : 1_000);
