@@ -5,15 +5,21 @@ import http from "node:http";
 import { startGatewayAt } from "./gateway.ts";
 import type { Copied } from "./servers.ts";
 
-/** Checks of pages are calls to the origin that have nothing to do with hits. Everything stays fresh. */
-const SETTINGS = `
-pages: { verify: 0 }
-cache: { ttl: 24h, honourUpstream: false, earlyRefreshAbove: 1, maxBytes: 2GiB }
-`;
-
-async function startWhole(originPort: number, logLevel: string): Promise<number> {
-  const { url } = await startGatewayAt(`http://127.0.0.1:${originPort}`, SETTINGS, logLevel);
+async function startWhole(originPort: number, logLevel: string, settings: string): Promise<number> {
+  const { url, reload } = await startGatewayAt(`http://127.0.0.1:${originPort}`, settings, logLevel);
+  process.on("message", (message) => {
+    if (message === "reload") reload();
+    else process.send?.({ heapBytes: heapAfterCollection() });
+  });
   return Number(new URL(url).port);
+}
+
+/** Needs the option `--expose-gc`. */
+function heapAfterCollection(): number {
+  // Once more, for what finalizers have let go.
+  for (let time = 0; time < 3; time++) globalThis.gc?.();
+  const { heapUsed, external } = process.memoryUsage();
+  return heapUsed + external;
 }
 
 async function startBare(): Promise<number> {
@@ -63,7 +69,7 @@ async function answersOf({ port, targets, headers: lines }: Copied): Promise<Map
   return answers;
 }
 
-const [, , kind, originPort = "0", logLevel = "warn"] = process.argv;
-const port = await (kind === "bare" ? startBare() : startWhole(Number(originPort), logLevel));
+const [, , kind, originPort = "0", logLevel = "warn", settings = ""] = process.argv;
+const port = await (kind === "bare" ? startBare() : startWhole(Number(originPort), logLevel, settings));
 process.on("disconnect", () => process.exit(0));
 process.send?.({ port });

@@ -18,6 +18,10 @@ export interface Server {
   readonly stop: () => Promise<void>;
 }
 
+interface NodeServer extends Server {
+  readonly child: ChildProcess;
+}
+
 /** What a bare server is started with. */
 export interface Copied {
   /** Whose answers it sends. */
@@ -43,27 +47,45 @@ function serverOf(name: string, port: number, child: ChildProcess, clean = (): v
   };
 }
 
-async function startNode(name: string, script: string, args: readonly string[], message?: object): Promise<Server> {
+async function startNode(
+  name: string,
+  script: string,
+  args: readonly string[],
+  { message, execArgv = [] }: { readonly message?: object; readonly execArgv?: string[] } = {},
+): Promise<NodeServer> {
   const path = fileURLToPath(new URL(script, import.meta.url));
-  const child = fork(path, args, { stdio: ["ignore", "ignore", "inherit", "ipc"] });
+  const child = fork(path, args, { stdio: ["ignore", "ignore", "inherit", "ipc"], execArgv });
   if (message !== undefined) child.send(message);
   const [{ port }] = (await once(child, "message")) as [{ port: number }];
-  return serverOf(name, port, child);
+  return { ...serverOf(name, port, child), child };
 }
 
 export const startOrigin = (): Promise<Server> => startNode("origin", "peers/origin.ts", []);
 
-/** @param logLevel `info` writes the access log */
-export const startGatewayProcess = (originPort: number, logLevel = "warn"): Promise<Server> =>
-  startNode(logLevel === "info" ? "gateway, access log" : "gateway", "hits-server.ts", [
-    "gateway",
-    String(originPort),
-    logLevel,
-  ]);
+/** Checks of pages are calls to the origin that have nothing to do with hits. Everything stays fresh. */
+const FOR_HITS = `
+pages: { verify: 0 }
+cache: { ttl: 24h, honourUpstream: false, earlyRefreshAbove: 1, maxBytes: 2GiB }
+`;
+
+export interface GatewayProcessOptions {
+  /** `info` writes the access log. */
+  readonly logLevel?: "warn" | "info";
+  /** A settings file's text. */
+  readonly settings?: string;
+  /** Options of Node. */
+  readonly execArgv?: string[];
+}
+
+export const startGatewayProcess = (
+  originPort: number,
+  { logLevel = "warn", settings = FOR_HITS, execArgv = [] }: GatewayProcessOptions = {},
+): Promise<NodeServer> =>
+  startNode("gateway", "hits-server.ts", ["gateway", String(originPort), logLevel, settings], { execArgv });
 
 /** A node:http server that looks the target up in a map and sends the head and body that another server sent. */
 export const startBare = (copied: Copied): Promise<Server> =>
-  startNode("bare node:http", "hits-server.ts", ["bare"], copied);
+  startNode("bare node:http", "hits-server.ts", ["bare"], { message: copied });
 
 /** @returns `undefined` where there is no nginx */
 export async function startNginx(originPort: number): Promise<Server | undefined> {
