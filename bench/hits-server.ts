@@ -23,7 +23,7 @@ function heapAfterCollection(): number {
 }
 
 async function startBare(): Promise<number> {
-  const [copied]: Copied[] = await once(process, "message") as [Copied];
+  const [copied]: Copied[] = await once(process, "message");
   if (copied === undefined) throw new Error("nothing to copy");
   const answers = await answersOf(copied);
   const server = http.createServer((request, response) => {
@@ -55,7 +55,8 @@ async function answersOf({ port, targets, headers: lines }: Copied): Promise<Map
   const copy = async (): Promise<void> => {
     for (const path of left) {
       const request = http.get({ agent, port, host: "127.0.0.1", path, headers });
-      const [response] = (await once(request, "response")) as [http.IncomingMessage];
+      const [response]: http.IncomingMessage[] = await once(request, "response");
+      if (response === undefined) throw new Error("no response");
       const body = Buffer.concat(await response.toArray());
       const { rawHeaders } = response;
       const head = rawHeaders.filter(

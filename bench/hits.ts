@@ -97,7 +97,8 @@ export async function benchHits({ roundMs, rounds, many, distinct, withPeers }: 
     const others = peers.filter((peer) => peer !== undefined && peer.name !== workload.without);
     const servers = [bare, gateway, ...others.filter((peer) => peer !== undefined)];
     const exchanges = [warm];
-    for (const server of servers) if (server !== gateway) exchanges.push(await exchangesOf(server, workload, truth));
+    for (const server of servers)
+      if (server !== gateway) exchanges.push(await exchangesOf(server, workload, truth));
     const [ofGateway = [], ofBare = [], ...ofPeers] = exchanges;
     const costs = await alternate(servers, [ofBare, ofGateway, ...ofPeers], rounds, roundMs);
     await bare.stop();
@@ -105,7 +106,11 @@ export async function benchHits({ roundMs, rounds, many, distinct, withPeers }: 
   }
   for (const server of [silent, logging, ...peers]) await server?.stop();
   await origin.stop();
-  printTable("Cached answers: CPU time per request, and as a multiple of bare node:http", ["", ...names], rows);
+  printTable(
+    "Cached answers: CPU time per request, and as a multiple of bare node:http",
+    ["", ...names],
+    rows,
+  );
 }
 
 /** CPU time of the gateway for a cached answer of 15 KB or so, milliseconds. */
@@ -166,15 +171,20 @@ const DECODE = { gzip: promisify(gunzip), br: promisify(brotliDecompress), zstd:
 async function ask(agent: http.Agent, port: number, path: string, lines: readonly string[]): Promise<Sample> {
   const headers = Object.fromEntries(lines.map((line) => line.split(": ")));
   const request = http.get({ agent, port, host: "127.0.0.1", path, headers });
-  const [response] = (await once(request, "response")) as [http.IncomingMessage];
+  const [response]: http.IncomingMessage[] = await once(request, "response");
+  if (response === undefined) throw new Error("no response");
   const coded = Buffer.concat(await response.toArray());
   const { "content-encoding": coding, etag = "" } = response.headers;
-  const body = coding === "gzip" || coding === "br" || coding === "zstd" ? await DECODE[coding](coded) : coded;
+  const body =
+    coding === "gzip" || coding === "br" || coding === "zstd" ? await DECODE[coding](coded) : coded;
   return { status: response.statusCode ?? 0, etag, coded, body };
 }
 
 /** Does something with each of many, sixteen at a time. */
-async function forAll<T, R>(all: readonly T[], use: (item: T, agent: http.Agent) => Promise<R>): Promise<R[]> {
+async function forAll<T, R>(
+  all: readonly T[],
+  use: (item: T, agent: http.Agent) => Promise<R>,
+): Promise<R[]> {
   const agent = new http.Agent({ keepAlive: true, maxSockets: 16 });
   const results: R[] = [];
   const left = all.entries();
@@ -211,7 +221,12 @@ async function exchangesOf(
     const lines = [...headers, ...(isConditional ? [`If-None-Match: ${etags[index]}`] : [])];
     const { status, coded } = await ask(agent, port, target, lines);
     if (status !== (isConditional ? 304 : 200)) throw new Error(`${name} answers ${status}: ${target}`);
-    return { request: requestBytes(target, lines), status, bodyBytes: coded.length, ends: coded.subarray(-16) };
+    return {
+      request: requestBytes(target, lines),
+      status,
+      bodyBytes: coded.length,
+      ends: coded.subarray(-16),
+    };
   });
 }
 

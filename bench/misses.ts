@@ -50,7 +50,8 @@ export async function benchMisses(count: number): Promise<void> {
 async function timeOf(agent: http.Agent, port: number, path: string): Promise<number> {
   const startedAt = performance.now();
   const request = http.get({ agent, port, host: "127.0.0.1", path });
-  const [response] = (await once(request, "response")) as [http.IncomingMessage];
+  const [response]: http.IncomingMessage[] = await once(request, "response");
+  if (response === undefined) throw new Error("no response");
   await response.toArray();
   if (response.statusCode !== 200) throw new Error(`${response.statusCode}: ${path}`);
   return performance.now() - startedAt;

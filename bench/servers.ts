@@ -56,8 +56,14 @@ async function startNode(
   const path = fileURLToPath(new URL(script, import.meta.url));
   const child = fork(path, args, { stdio: ["ignore", "ignore", "inherit", "ipc"], execArgv });
   if (message !== undefined) child.send(message);
-  const [{ port }] = (await once(child, "message")) as [{ port: number }];
+  const port = await told(child, "port");
   return { ...serverOf(name, port, child), child };
+}
+
+/** @returns a number in the next message of a process */
+export async function told(child: ChildProcess, name: string): Promise<number> {
+  const [message]: unknown[] = await once(child, "message");
+  return typeof message === "object" && message !== null ? Number(Reflect.get(message, name)) : Number.NaN;
 }
 
 export const startOrigin = (): Promise<Server> => startNode("origin", "peers/origin.ts", []);
@@ -135,7 +141,10 @@ function isInstalled(command: string): boolean {
 function fillIn(name: string, dir: string, values: Readonly<Record<string, string | number>>): string {
   const template = readFileSync(new URL(`peers/${name}`, import.meta.url), "utf8");
   const path = join(dir, name);
-  writeFileSync(path, template.replaceAll(/\{\{(\w+)\}\}/g, (_, key: string) => String(values[key])));
+  writeFileSync(
+    path,
+    template.replaceAll(/\{\{(\w+)\}\}/g, (_, key: string) => String(values[key])),
+  );
   return path;
 }
 

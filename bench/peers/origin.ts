@@ -31,6 +31,7 @@ function bodyFor(url: URL): string {
 }
 
 const server = http.createServer((request, response) => {
+  if (request.url?.includes("q=never") === true) return;
   const body = Buffer.from(bodyFor(new URL(request.url ?? "/", "http://origin")));
   const accepted = request.headers["accept-encoding"] ?? "";
   const coding = (["br", "gzip"] as const).find((name) => accepted.includes(name));

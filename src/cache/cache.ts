@@ -123,7 +123,8 @@ function createRulings({ failures, budgetLeft, rules, clock, random }: CacheOpti
   return {
     ruling,
     firstRuling(question, cached, now) {
-      const recent = cached && failures.isAny() ? failures.recent(question.key, clock.monotonic()) : undefined;
+      const recent =
+        cached && failures.isAny() ? failures.recent(question.key, clock.monotonic()) : undefined;
       const decision = ruling(question, cached, recent, now);
       // With nothing to serve instead, what failed a moment ago is tried again.
       return recent !== undefined && decision.kind === "refuse"

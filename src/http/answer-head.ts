@@ -42,7 +42,12 @@ function isHitInMemory({ outcome, tier, stored, forwarded, note }: Answer): bool
  * `Age` is the true age of the entry, and `max-age` is the rest of its lifetime. A stale answer has `max-age=0`. Its
  * `ttl` is negative if it has expired, and 0 if a purge made it stale (RFC 9211, section 2.5).
  */
-function newHead(question: Question, answer: Answer, { now, coding, isUnchanged }: Sending, body: Buffer): Head {
+function newHead(
+  question: Question,
+  answer: Answer,
+  { now, coding, isUnchanged }: Sending,
+  body: Buffer,
+): Head {
   const { entry, stored, outcome } = answer;
   const leftSeconds = leftSecondsOf(entry, now);
   // If the gateway may not store the answer, its callers may not either.
@@ -109,7 +114,11 @@ function headsOf(entry: Entry & { readonly [HEADS]?: Heads }): Heads {
 }
 
 /** @returns the head of a hit in memory. It is shared: copy it before you add anything. */
-function preparedHead(entry: Entry, question: Question, { now, coding, isUnchanged }: Sending): readonly string[] {
+function preparedHead(
+  entry: Entry,
+  question: Question,
+  { now, coding, isUnchanged }: Sending,
+): readonly string[] {
   const heads = headsOf(entry);
   const ofKind = isUnchanged ? heads.unchanged : heads.full;
   let prepared = ofKind[coding];
@@ -132,7 +141,8 @@ function preparedHead(entry: Entry, question: Question, { now, coding, isUnchang
   const ttlSeconds = Math.max(0, leftSecondsOf(entry, now));
   if (ttlSeconds !== prepared.ttlSeconds) {
     prepared.ttlSeconds = ttlSeconds;
-    head[CACHE_STATUS_AT] = `${CACHE_NAME}; hit; ttl=${ttlSeconds}; key="${shownKey(question)}"; detail=memory`;
+    head[CACHE_STATUS_AT] =
+      `${CACHE_NAME}; hit; ttl=${ttlSeconds}; key="${shownKey(question)}"; detail=memory`;
     head[CACHE_CONTROL_AT] = `max-age=${ttlSeconds}`;
   }
   return head;

@@ -155,7 +155,10 @@ const NOTHING = Buffer.alloc(0);
 /** @returns what names the key under which memory keeps a page */
 function createKeyFor(): (page: Page, block: Entry) => string {
   /** A query that is asked again brings the same object. To build and hash the text anew would cost 2 µs a page. */
-  const known = new WeakMap<PagedQuery, { readonly limit: number; readonly etag: string; readonly keptAs: string }>();
+  const known = new WeakMap<
+    PagedQuery,
+    { readonly limit: number; readonly etag: string; readonly keptAs: string }
+  >();
   return ({ key, limit, query }, { etag }) => {
     const last = known.get(query);
     if (last !== undefined && last.limit === limit && last.etag === etag) return last.keptAs;

@@ -6,7 +6,6 @@
  */
 import { pino, type Logger as PinoLogger } from "pino";
 
-import { systemClock } from "../process/clock.ts";
 import type { Observer, RequestRecord } from "../types.ts";
 import { createLines, createRequestLine } from "./access-log.ts";
 import type { Metrics } from "./metrics.ts";
@@ -35,7 +34,7 @@ export function createLogger({ level, destination, secrets }: LogOptions): Logge
     let clean = text.replaceAll(SIGNATURE, "$1:[redacted]");
     for (const secret of unwanted) clean = clean.replaceAll(secret, "[redacted]");
     sink.write(clean);
-  }, systemClock.after);
+  }, soon);
   if (destination === undefined) process.once("exit", lines.flush);
 
   const options = {
@@ -45,7 +44,7 @@ export function createLogger({ level, destination, secrets }: LogOptions): Logge
     formatters: { level: (label: string) => ({ level: label }) },
   };
   const log = pino(options, { write: lines.write });
-  const lineOf = createRequestLine(systemClock.now);
+  const lineOf = createRequestLine(Date.now);
   return Object.assign(log, {
     request(record: RequestRecord) {
       if (!log.isLevelEnabled("info")) return;
@@ -53,6 +52,11 @@ export function createLogger({ level, destination, secrets }: LogOptions): Logge
       (isSoonEnough ? lines.writeSoon : lines.write)(lineOf(record));
     },
   });
+}
+
+function soon(delayMs: number, callback: () => void): () => void {
+  const timer = setTimeout(callback, delayMs);
+  return () => clearTimeout(timer);
 }
 
 /** @returns the text as it is and as it is escaped in a URL, each escaped for JSON */
