@@ -125,6 +125,8 @@ async function startPeer(
   args: readonly string[],
 ): Promise<Server> {
   const child = spawn(command, args, { stdio: ["ignore", "ignore", "ignore"], env: ENV });
+  // A Node process ends with this one by itself.
+  process.once("exit", () => child.kill());
   await accepts(port);
   return serverOf(name, port, child, () => rmSync(dir, { recursive: true, force: true }));
 }
