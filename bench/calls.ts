@@ -49,10 +49,10 @@ export async function benchCalls(requests: number, seed: number): Promise<void> 
     const cache = await start();
     if (cache === undefined) continue;
     const before = cache.calls();
-    await play(cache.url, workload);
+    // It must not outlive a failure.
+    await play(cache.url, workload).finally(cache.stop);
     const calls = cache.calls() - before;
     rows.push([name, String(calls), ((calls / requests) * 1_000).toFixed(1)]);
-    await cache.stop();
   }
   const title = `Upstream calls of ${requests.toLocaleString("en")} mixed requests (seed ${seed})`;
   printTable(title, ["", "calls", "per 1,000"], rows);
