@@ -303,6 +303,9 @@ function createAdmin(context: Context, parts: AdminParts): Server {
       host: config.admin.host,
     });
   }
+  if (config.budget.degradedShare !== null) {
+    observer.warn("budget.degradedShare has no effect any more. Use budget.degradedReserve.", {});
+  }
   return createAdminServer({
     parse,
     pages,

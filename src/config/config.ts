@@ -7,7 +7,7 @@ import type { ResolvedSecrets } from "./secrets.ts";
 import { isMapping } from "./sources.ts";
 
 /** The settings with everything resolved that depends on other settings or on files; frozen to the last leaf. */
-export interface Config extends Omit<Settings, "admin" | "upstream" | "apps" | "budget" | "redis" | "warm"> {
+export interface Config extends Omit<Settings, "admin" | "upstream" | "apps" | "redis" | "warm"> {
   readonly admin: Omit<Settings["admin"], "host" | "tokenFile"> & { readonly host: string };
   readonly upstream: Omit<Settings["upstream"], "caFile" | "privateKey"> & {
     /** The certificate authorities to trust, as PEM; `null`: Node's own. */
@@ -18,7 +18,6 @@ export interface Config extends Omit<Settings, "admin" | "upstream" | "apps" | "
   readonly apps: Settings["apps"]["listed"];
   /** The weight of each unlisted app, and how many of them have a share of their own at a time. */
   readonly unlistedApps: { readonly weight: number; readonly max: number };
-  readonly budget: Omit<Settings["budget"], "degradedShare"> & { readonly degradedShare: number };
   /** `null`: no Redis. */
   readonly redis:
     | null
@@ -50,14 +49,13 @@ export function toConfig(settings: Settings, { privateKey, token, authorities }:
   const { warm: _warm, ...rest } = settings;
   const { tokenFile: _tokenFile, ...admin } = settings.admin;
   const { caFile: _caFile, ...upstream } = settings.upstream;
-  const { apps, budget } = settings;
+  const { apps } = settings;
   return deepFreeze({
     ...rest,
     admin: { ...admin, token, host: admin.host ?? (token === null ? LOOPBACK : settings.server.host) },
     upstream: { ...upstream, ca: authorities.upstream, privateKey },
     apps: apps.listed,
     unlistedApps: { weight: apps.default, max: apps.maxUnlisted },
-    budget: { ...budget, degradedShare: budget.degradedShare ?? 1 / budget.replicas },
     redis: toRedis(settings.redis, authorities.redis),
   });
 }
