@@ -5,6 +5,7 @@
  */
 import { Registry } from "prom-client";
 
+import { Problem, PROBLEM_CODES } from "../errors.ts";
 import type { Resource } from "../interface/resources.ts";
 import {
   type Cause,
@@ -30,6 +31,8 @@ export interface Metrics {
   readonly upstreamCall: (record: UpstreamCallRecord) => void;
   readonly refreshed: (record: RefreshRecord) => void;
   readonly warmed: (resource: Resource, end: RefreshEnd) => void;
+  /** A request named an app without its token. */
+  readonly appTokenRefused: (app: string) => void;
   /** A page that was cut from a block was compared with the upstream's. */
   readonly pageChecked: (resource: Resource, result: PageCheck) => void;
   /** One operation of a store, successful or not. */
@@ -49,6 +52,8 @@ export interface MetricSources {
   /** The contents of each tier, as far as this process knows them. */
   readonly tiers: () => readonly TierStats[];
   readonly flights: () => number;
+  /** Whether each call is in the ledger of a store before it is sent; empty if the settings keep nothing. */
+  readonly ledgers: () => readonly { readonly store: Tier; readonly isDurable: boolean }[];
   readonly budget: BudgetSources;
   /** The number of apps in the settings. */
   readonly appsRegistered: () => number;
@@ -72,13 +77,14 @@ export function createMetrics(build: Build): Metrics {
     refreshed: traffic.refreshed,
     warmed: traffic.warmed,
     pageChecked: traffic.pageChecked,
+    appTokenRefused: traffic.appTokenRefused,
     storeOperation: stores.operation,
     breakerState: stores.breakerState,
     budget,
     eventLoopDelay,
     config: registerConfigMetrics(instruments),
     sample(sources) {
-      sampleStores(instruments, sources.tiers);
+      sampleStores(instruments, sources);
       sampleBudget(instruments, sources.budget);
       instruments.sampledAlone(TRAFFIC.flights, sources.flights);
       instruments.sampledAlone(TRAFFIC.appsRegistered, sources.appsRegistered);
@@ -89,7 +95,10 @@ export function createMetrics(build: Build): Metrics {
   };
 }
 
-type TrafficMetrics = Pick<Metrics, "request" | "upstreamCall" | "refreshed" | "warmed" | "pageChecked">;
+type TrafficMetrics = Pick<
+  Metrics,
+  "request" | "upstreamCall" | "refreshed" | "warmed" | "pageChecked" | "appTokenRefused"
+>;
 
 /** Why a request needed no call of its own; `undefined`: it needed one, or got no answer. */
 function savingOf({ saved, outcome, problem }: RequestRecord): Saving | undefined {
@@ -101,13 +110,19 @@ function savingOf({ saved, outcome, problem }: RequestRecord): Saving | undefine
 /** Requests of callers, requests to the upstream, and refreshes. */
 function registerTrafficMetrics({ counter, histogram }: Instruments): TrafficMetrics {
   const requests = counter(TRAFFIC.requests);
+  const problems = counter(TRAFFIC.problems);
   const requestSeconds = histogram(TRAFFIC.requestSeconds);
+  const tokensRefused = counter(TRAFFIC.appTokensRefused);
   const upstreamRequests = counter(UPSTREAM.requests);
   const upstreamSeconds = histogram(UPSTREAM.requestSeconds);
   const callsSaved = counter(UPSTREAM.callsSaved);
   const pagesChecked = counter(UPSTREAM.pagesChecked);
   // From the start, so that the first time is an increase to Prometheus.
   for (const cause of SAVINGS) callsSaved.inc({ cause }, 0);
+  for (const problem of PROBLEM_CODES) {
+    const { status } = new Problem(problem);
+    if (status >= 500) problems.inc({ problem, status }, 0);
+  }
   for (const result of PAGE_CHECKS)
     for (const resource of ["listings", "sold"]) pagesChecked.inc({ resource, result }, 0);
   const credentialsRefused = counter(UPSTREAM.credentialsRefused);
@@ -121,12 +136,15 @@ function registerTrafficMetrics({ counter, histogram }: Instruments): TrafficMet
       if (saving !== undefined) callsSaved.inc({ cause: saving });
       requests.inc({ app, resource, outcome, status });
       requestSeconds.observe({ resource, outcome }, durationMs / 1000);
+      const problem = PROBLEM_CODES.find((code) => code === record.problem);
+      if (problem !== undefined) problems.inc({ problem, status });
     },
     upstreamCall({ resource, cause, status, durationMs }) {
       upstreamRequests.inc({ resource, cause, status });
       upstreamSeconds.observe({ resource }, durationMs / 1000);
       if (status === 401 || status === 403) credentialsRefused.inc();
     },
+    appTokenRefused: (app) => tokensRefused.inc({ app }),
     pageChecked: (resource, result) => pagesChecked.inc({ resource, result }),
     warmed: (resource, result) => warmFetches.inc({ resource, result }),
     refreshed({ resource, change, shadow }) {
@@ -147,6 +165,13 @@ export interface BudgetSources {
     readonly limit: number;
     readonly remaining: number;
   }[];
+  /** What each listed app has left of its share of a window, and of its calls of a day (`per-day`). */
+  readonly apps: () => readonly {
+    readonly app: string;
+    readonly window: string;
+    readonly limit: number;
+    readonly remaining: number;
+  }[];
   readonly queue: () => readonly { readonly priority: Priority; readonly length: number }[];
   readonly circuits: () => readonly { readonly circuit: string; readonly state: CircuitState }[];
 }
@@ -160,6 +185,10 @@ interface BudgetMetrics {
 function sampleBudget({ sampled }: Instruments, sources: BudgetSources): void {
   sampled(BUDGET.limit, () => sources.windows().map(({ window, limit }) => [{ window }, limit]));
   sampled(BUDGET.remaining, () => sources.windows().map(({ window, remaining }) => [{ window }, remaining]));
+  sampled(BUDGET.appLimit, () => sources.apps().map(({ app, window, limit }) => [{ app, window }, limit]));
+  sampled(BUDGET.appRemaining, () =>
+    sources.apps().map(({ app, window, remaining }) => [{ app, window }, remaining]),
+  );
   sampled(BUDGET.queueLength, () => sources.queue().map(({ priority, length }) => [{ priority }, length]));
   sampled(UPSTREAM.circuitState, () =>
     sources.circuits().map(({ circuit, state }) => [{ circuit }, CIRCUIT_STATES[state]]),
@@ -205,12 +234,18 @@ function registerStoreMetrics({ counter, gauge, histogram }: Instruments): Store
   };
 }
 
-function sampleStores({ sampled }: Instruments, tiers: () => readonly TierStats[]): void {
+function sampleStores(
+  { sampled }: Instruments,
+  { tiers, ledgers }: Pick<MetricSources, "tiers" | "ledgers">,
+): void {
   const byTier = (metric: Metric<"gauge" | "counter", "tier">, pick: (stats: TierStats) => number): void =>
     sampled(metric, () => tiers().map((stats) => [{ tier: stats.tier }, pick(stats)]));
   byTier(STORES.entries, ({ entries }) => entries);
   byTier(STORES.bytes, ({ bytes }) => bytes);
   byTier(STORES.evictions, ({ evictions }) => evictions);
+  sampled(STORES.ledgerDurable, () =>
+    ledgers().map(({ store, isDurable }) => [{ store }, isDurable ? 1 : 0]),
+  );
 }
 
 interface ConfigMetrics {
