@@ -70,7 +70,7 @@ async function startFrom(values: Values, env: Record<string, string> = {}) {
 }
 
 describe("the chart's gateway", () => {
-  it("with three values answers, says who asks, and passes `helm test`", async () => {
+  it("answers with three values, names the caller, and passes `helm test`", async () => {
     const { manifests, sandbox, callers, admin } = await startFrom(minimalWith({}));
     expect((await ask(`${callers}/listings?limit=3`)).status).toBe(200);
     const [request] = sandbox.requests();
@@ -197,7 +197,7 @@ const TOGETHER = OTHERS.filter((setting) => !isSaidAlone(setting))
   .map(({ name, value }) => inConfig(name, value))
   .reduce(overlaid, { redis: { url: "redis://redis.example" } });
 
-describe("every setting can be said in the values:", () => {
+describe("the values can set every setting:", () => {
   it.each(OTHERS)("$name", ({ name, value, isSecret }) => {
     expect(value, "one of CANDIDATES must do").toBeDefined();
     const alone = isSecret ? SECRETS[name]?.(value) : overlaid(inConfig(name, value), BESIDE[name] ?? {});
