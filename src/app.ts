@@ -61,8 +61,10 @@ import { createReload, restartReasons } from "./reload.ts";
 import { createFlights, type Flights } from "./singleflight/flight.ts";
 import { createLeadOrFollow } from "./singleflight/replicas.ts";
 import { openBackend, type OpenedBackend } from "./stores.ts";
-import { createObserver, type Logger } from "./telemetry/log.ts";
+import type { Logger } from "./telemetry/log.ts";
+import { createLogControl, type LogControl } from "./telemetry/log-control.ts";
 import { createMetrics, type Metrics } from "./telemetry/metrics.ts";
+import { createObserver } from "./telemetry/observer.ts";
 import { build, watchEventLoop } from "./telemetry/process-metrics.ts";
 import type { FlightResult, Observer, Tier } from "./types.ts";
 import { reportUsage } from "./usage/usage-report.ts";
@@ -100,6 +102,7 @@ interface Context extends GatewayOptions {
   /** The settings in force. */
   readonly settings: LiveSettings;
   readonly metrics: Metrics;
+  readonly logControl: LogControl;
   readonly observer: Observer;
   /** The apps that call, listed in the settings or not. */
   readonly apps: Apps;
@@ -185,11 +188,24 @@ function createContext(options: GatewayOptions): Context {
   const settings = createLiveSettings(source, restartReasons(config));
   const metrics = createMetrics(build);
   const apps = createApps(appsConfigOf(config));
+  const logControl = createLogControl(log, config.log);
   const observer = createObserver(log, metrics, {
     labelOf: apps.labelOf,
-    accessSample: () => settings.current().log.accessSample,
+    logSettings: logControl.current,
+    now: options.clock.now,
   });
-  return { ...options, config, settings, metrics, observer, apps, parse, readWarmItems, warmItems };
+  return {
+    ...options,
+    config,
+    settings,
+    metrics,
+    logControl,
+    observer,
+    apps,
+    parse,
+    readWarmItems,
+    warmItems,
+  };
 }
 
 /** Where answers are kept: memory, and behind it Redis or SQLite, if the settings name one. */
@@ -230,7 +246,7 @@ function openBudgets(context: Context, { limiterOf, circuitsOf }: Stores, probe:
       clock,
       fraction: random.fraction,
       keyVersion: keys.version,
-      observer: { refused: metrics.budget.refused, departed: metrics.budget.spent, warn: observer.warn },
+      observer: { ...observer, refused: metrics.budget.refused, departed: metrics.budget.spent },
       probe,
     },
     config,
@@ -330,6 +346,8 @@ function createAdmin(context: Context, parts: AdminParts): Server {
     openMetrics: config.admin.openMetrics,
     ownMachineOnly: !isGuarded && isForOwnMachine,
     purge: tiers.purge,
+    logSettings: context.logControl.current,
+    changeLog: context.logControl.change,
   });
 }
 

@@ -20,7 +20,10 @@ import {
 
 export type Budgets = Readonly<Record<OriginName, Budget>>;
 
-export interface BudgetsOptions extends Omit<BudgetOptions, "limiter" | "sharedCircuits" | "probe"> {
+export interface BudgetsOptions extends Omit<
+  BudgetOptions,
+  "origin" | "limiter" | "sharedCircuits" | "probe"
+> {
   readonly limiterOf: (origin: OriginName, config: LimiterConfig) => Limiter;
   readonly circuitsOf: (origin: OriginName) => SharedCircuits;
   /** Asks a question of the API, to try refused credentials. */
@@ -37,6 +40,7 @@ export function createBudgets(options: BudgetsOptions, config: Config): Budgets 
     return createBudget(
       {
         ...options,
+        origin,
         limiter: limiterOf(origin, settings),
         sharedCircuits: circuitsOf(origin),
         // The thumbnails need no credentials (interface, section 4.5).

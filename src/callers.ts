@@ -72,7 +72,10 @@ export function createCallers(options: CallersOptions): Server {
     secretsKnown: () => keys.known.length,
   });
   const start = createPipeline({
-    arrivals: inFlight.tracking(createArrivals({ appIdHeader, identify, now, requestId, observer }), refuse),
+    arrivals: inFlight.tracking(
+      createArrivals({ ...clock, appIdHeader, identify, requestId, observer }),
+      refuse,
+    ),
     serveDocument: createServeDocument(callersDocument(config), config.server),
     admit: createAdmit({
       route: createRouter(config.upstream),

@@ -4,7 +4,7 @@
  * In order: the request, the query it asks, the upstream's answer, the cached entry, the answer to the caller, the wait for
  * a permit, the claim among replicas, and the records for logs and metrics.
  */
-import type { IncomingHttpHeaders, ServerResponse } from "node:http";
+import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from "node:http";
 
 import type { Problem, ProblemCode } from "./errors.ts";
 import type { Format } from "./interface/media-types.ts";
@@ -450,6 +450,21 @@ export interface RequestRecord {
   readonly saved?: PageSaving | undefined;
 }
 
+/** What the access log says of a caller. It is read only if the line is written. */
+export type CallerFacts = Pick<IncomingMessage, "headers" | "socket">;
+
+/** Something that the gateway needs is out of order. */
+export interface Outage {
+  /** What is out of order, such as `Redis` or `upstream api/listings`. */
+  readonly what: string;
+  /** Why, as far as it is known. */
+  readonly cause: string;
+  /** What callers get meanwhile, in words. */
+  readonly meanwhile: string;
+  /** The resources that it concerns; absent: all of them. */
+  readonly resources?: readonly Resource[];
+}
+
 /** What a check of a page that was cut from a block found; `unknown`: it could not be made. */
 export const PAGE_CHECKS = ["agreed", "differed", "unknown"] as const;
 export type PageCheck = (typeof PAGE_CHECKS)[number];
@@ -480,11 +495,15 @@ export type RefreshEnd = (typeof REFRESH_ENDS)[number];
 
 /** Receives everything worth logging or counting. The stages get it passed in and do not know the log or the metrics. */
 export interface Observer {
-  readonly request: (record: RequestRecord) => void;
+  readonly request: (record: RequestRecord, caller?: CallerFacts) => void;
   readonly upstreamCall: (record: UpstreamCallRecord) => void;
   readonly refreshed: (record: RefreshRecord) => void;
   /** An answer on the warm list was due for a refresh. */
   readonly warmed: (resource: Resource, end: RefreshEnd) => void;
+  /** Something went out of order. Further reports of the same outage change nothing. */
+  readonly outOfOrder: (outage: Outage) => void;
+  /** It is back in order. @param what as in its outage */
+  readonly backInOrder: (what: string) => void;
   /** Log messages for operators. `fields` must not contain a secret. */
   readonly info: (message: string, fields: Readonly<Record<string, unknown>>) => void;
   readonly warn: (message: string, fields: Readonly<Record<string, unknown>>) => void;

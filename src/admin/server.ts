@@ -16,6 +16,7 @@ import { type AdminBudgetOptions, createAdminBudget } from "./budget.ts";
 import { createAdminCache, type AdminCacheOptions } from "./cache.ts";
 import { type AdminDocuments, createDocsPage, createOpenApi } from "./docs.ts";
 import { type AdminGuardOptions, createPageGuard, createTokenGuard, readOnly } from "./guard.ts";
+import { type AdminLogOptions, createAdminLog } from "./log.ts";
 import { mistake } from "./parameters.ts";
 import { type AdminReloadOptions, createAdminReload } from "./reload.ts";
 import { type AdminUsageOptions, createAdminUsage } from "./usage.ts";
@@ -23,7 +24,12 @@ import { type AdminUsageOptions, createAdminUsage } from "./usage.ts";
 type Readiness = "starting" | "ready" | "stopping";
 
 export interface AdminOptions
-  extends Omit<AdminCacheOptions, "inspect">, AdminBudgetOptions, AdminUsageOptions, AdminReloadOptions {
+  extends
+    Omit<AdminCacheOptions, "inspect">,
+    AdminBudgetOptions,
+    AdminUsageOptions,
+    AdminReloadOptions,
+    Omit<AdminLogOptions, "observer"> {
   readonly renderMetrics: () => Promise<{ contentType: string; text: string }>;
   /** Whether requests can be served: not yet, yes, or no more because the process stops. */
   readonly readiness: () => Readiness;
@@ -44,7 +50,7 @@ const UNKNOWN = {
   detail: "This is the admin port. The callers' paths are on another port.",
   remedy:
     "Use GET /metrics, /livez, /readyz, /budget, /usage?from=…&to=…&by=…, /quote?url=…, /cache/entry?url=…, " +
-    "/cache/warm, /openapi.json, /docs, or POST /cache/purge, /config/reload.",
+    "/cache/warm, /openapi.json, /docs, /version, /log, or POST /cache/purge, /config/reload, /log.",
 } as const;
 
 /** The length of a percent-encoded byte, and room for the rest of the admin URL. */
@@ -79,6 +85,7 @@ export function createAdminServer(options: AdminOptions): Server {
   app.use(createAdminBudget(options));
   app.use(createAdminUsage(options));
   app.use(createAdminReload(options));
+  app.use(createAdminLog(options));
   app.use((_request, response) => {
     refuse(new Problem("unknown-path", UNKNOWN), response, options);
   });

@@ -12,6 +12,8 @@ export interface Arrival {
   readonly id: string;
   readonly app: string;
   readonly receivedAt: number;
+  /** The same instant of `ArrivalOptions.precise`. */
+  readonly startedAt: number;
   /**
    * @returns a signal, always the same, that is aborted when the caller hangs up before the response is complete. It is
    *   made when it is first needed, because most hits need none.
@@ -43,6 +45,8 @@ export interface ArrivalOptions {
     now: number,
   ) => string;
   readonly now: () => number;
+  /** Milliseconds with fractions, of a clock that never runs backwards. */
+  readonly precise: () => number;
   readonly requestId: () => string;
   readonly observer: Observer;
 }
@@ -61,9 +65,9 @@ export interface Arrivals {
 const CLIENT_CLOSED_REQUEST = 499;
 
 export function createArrivals(options: ArrivalOptions): Arrivals {
-  const { now, observer } = options;
+  const { precise, observer } = options;
   const ended = (arrival: Arrival, message: IncomingMessage, response: ServerResponse): void =>
-    observer.request(recordOf(arrival, message, response, now()));
+    observer.request(recordOf(arrival, message, response, precise() - arrival.startedAt), message);
   return {
     arrive: (message) => newArrival(message, options),
     follow(arrival, message, response) {
@@ -71,6 +75,8 @@ export function createArrivals(options: ArrivalOptions): Arrivals {
         ended(arrival, message, response);
         return;
       }
+      // Node remembers the address. It cannot be asked for when the caller has hung up.
+      void message.socket.remoteAddress;
       response.once("close", () => {
         if (!response.writableFinished) {
           arrival.hangUp();
@@ -91,6 +97,7 @@ function newArrival(message: IncomingMessage, options: ArrivalOptions): Arrival 
     id: usableId(headers["x-request-id"]) ?? options.requestId(),
     app: options.identify(headers[options.appIdHeader], headers["user-agent"], receivedAt),
     receivedAt,
+    startedAt: options.precise(),
     gone() {
       controller ??= new AbortController();
       if (hasHungUp) controller.abort();
@@ -114,9 +121,9 @@ function recordOf(
   arrival: Arrival,
   message: IncomingMessage,
   response: ServerResponse,
-  now: number,
+  durationMs: number,
 ): Parameters<Observer["request"]>[0] {
-  const { id, app, resource, query, outcome, tier, saved, problem, bytes, receivedAt } = arrival;
+  const { id, app, resource, query, outcome, tier, saved, problem, bytes } = arrival;
   return {
     id,
     app,
@@ -127,7 +134,7 @@ function recordOf(
     outcome,
     tier,
     problem,
-    durationMs: now - receivedAt,
+    durationMs,
     bytes,
     ...(saved !== undefined && { saved }),
   };

@@ -5,8 +5,16 @@
 import type { Problem } from "../errors.ts";
 import type { Resource } from "../interface/resources.ts";
 import type { Clock } from "../process/clock.ts";
-import { type Cause, PRIORITIES, type Priority, type ShareOfWindow } from "../types.ts";
+import {
+  type Cause,
+  type Observer,
+  type OriginName,
+  PRIORITIES,
+  type Priority,
+  type ShareOfWindow,
+} from "../types.ts";
 import { type Apps, OTHER_APP } from "./apps.ts";
+import { outageName, outageOf } from "./circuit-outages.ts";
 import { type Circuits, createCircuits, type SharedCircuits } from "./circuits.ts";
 import { createDispatcher, type Dispatcher, type DispatcherConfig } from "./dispatcher.ts";
 import type { QueueKind } from "./fair-queue.ts";
@@ -19,14 +27,14 @@ export interface BudgetConfig extends DispatcherConfig, LimiterConfig {
   readonly maxCoolOffMs: number;
 }
 
-interface BudgetObserver {
+interface BudgetObserver extends Pick<Observer, "warn" | "outOfOrder" | "backInOrder"> {
   /** @param app a metric label */
   readonly refused: (app: string, reason: RefusalReason | "deadline", isEnforced: boolean) => void;
   readonly departed: (app: string, cause: Cause, waitedMs: number) => void;
-  readonly warn: (message: string, fields: Readonly<Record<string, unknown>>) => void;
 }
 
 export interface BudgetOptions {
+  readonly origin: OriginName;
   readonly limiter: Limiter;
   readonly sharedCircuits: SharedCircuits;
   readonly apps: Apps;
@@ -91,7 +99,18 @@ export function createBudget(options: BudgetOptions, config: BudgetConfig): Budg
   const { limiter, apps, clock, fraction, observer, keyVersion, sharedCircuits: shared, probe } = options;
   const now = clock.monotonic;
   const circuits = createCircuits(
-    { shared, now, keyVersion, fraction, probeWanted: probe, warn: observer.warn },
+    {
+      shared,
+      now,
+      keyVersion,
+      fraction,
+      probeWanted: probe,
+      warn: observer.warn,
+      onState(scope, circuit) {
+        if (circuit === undefined) observer.backInOrder(outageName(options.origin, scope));
+        else observer.outOfOrder(outageOf(options.origin, scope, circuit));
+      },
+    },
     config,
   );
   const shares = remembered<readonly ShareOfWindow[]>(now);

@@ -3,10 +3,10 @@ import { openBallast } from "../sqlite/ballast.ts";
 import { openGapNote } from "./gap-note.ts";
 import type { LedgerBounds } from "./ledger.ts";
 import { createSqliteLedger } from "./sqlite-ledger.ts";
-import type { Warn } from "./trouble.ts";
+import type { TroubleOptions, Warn } from "./trouble.ts";
 import { createUnfailingLedger, type UnfailingLedger } from "./unfailing-ledger.ts";
 
-export interface LedgerOnDiskOptions extends LedgerBounds {
+export interface LedgerOnDiskOptions extends LedgerBounds, TroubleOptions {
   readonly database: Database;
   readonly space: DatabaseSpace;
   /** Where the database is. */

@@ -15,7 +15,7 @@ import {
 const PIECE = 1_000;
 
 /** A ledger for as long as the process lives: used where nothing is kept on disk. */
-export function createMemoryLedger({ retentionMs, maxRecords, now }: LedgerBounds): StoredLedger {
+export function createMemoryLedger({ retentionMs, maxRecords, now, onOverflow }: LedgerBounds): StoredLedger {
   /** In the order they were entered. */
   const lines = new Map<string, LedgerLine>();
   let completeSince = now();
@@ -24,6 +24,7 @@ export function createMemoryLedger({ retentionMs, maxRecords, now }: LedgerBound
     const horizon = now() - retentionMs;
     for (const { id, at } of lines.values()) {
       if (at > horizon && lines.size <= maxRecords) break;
+      if (at > horizon) onOverflow?.();
       lines.delete(id);
       completeSince = Math.max(completeSince, at + 1);
     }

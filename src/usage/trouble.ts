@@ -1,5 +1,6 @@
 /** What is wrong with a ledger that fails now and then, and when it is worth trying again. */
 import { isInUse } from "../sqlite/faults.ts";
+import type { Observer } from "../types.ts";
 
 /** Says something an operator should look at. */
 export type Warn = (message: string, fields: Readonly<Record<string, unknown>>) => void;
@@ -9,6 +10,9 @@ export interface UnfailingOptions {
   readonly now: () => number;
   readonly warn: Warn;
 }
+
+export interface TroubleOptions
+  extends Pick<UnfailingOptions, "now">, Pick<Observer, "outOfOrder" | "backInOrder"> {}
 
 /** How long the ledger is left alone after it failed: waiting for a lock, say, holds up every caller. */
 const REST_MS = 2_000;
@@ -27,7 +31,12 @@ export interface Trouble {
   readonly isLocked: () => boolean;
 }
 
-export function createTrouble({ now, warn }: UnfailingOptions): Trouble {
+const LEDGER = "the ledger on disk";
+const MEANWHILE =
+  "Callers notice nothing. Calls are counted in memory, and in a note on the disk for the next start; they are written " +
+  "when the disk works again.";
+
+export function createTrouble({ now, outOfOrder, backInOrder }: TroubleOptions): Trouble {
   /** Instants are epoch milliseconds. */
   let current:
     | { readonly kind: "locked" | "failed"; readonly since: number; readonly triedAt: number }
@@ -43,10 +52,10 @@ export function createTrouble({ now, warn }: UnfailingOptions): Trouble {
       const isLocked = isNew && isInUse(error) && triedAt - since < LOCKED_MOST_MS;
       current = { kind: isLocked ? "locked" : "failed", since, triedAt };
       const reason = error instanceof Error ? error.message : String(error);
-      if (isNew && !isLocked) warn("The ledger cannot be written: calls are only counted.", { reason });
+      if (isNew && !isLocked) outOfOrder({ what: LEDGER, cause: reason, meanwhile: MEANWHILE });
     },
     worked() {
-      if (current?.kind === "failed") warn("The ledger can be written again.", {});
+      if (current?.kind === "failed") backInOrder(LEDGER);
       current = undefined;
     },
     isResting() {

@@ -2,14 +2,20 @@ import type { Deciding, Follower, Following, LedgerEntry, LedgerGap, OwnLedger }
 import { createUnwrittenCalls, type UnwrittenCalls, withGaps } from "./ledger-gaps.ts";
 import type { GapNote } from "./gap-note.ts";
 import { isDiskFull } from "../sqlite/faults.ts";
-import { createTrouble, type Trouble, type UnfailingOptions, type Warn } from "./trouble.ts";
+import {
+  createTrouble,
+  type Trouble,
+  type TroubleOptions,
+  type UnfailingOptions,
+  type Warn,
+} from "./trouble.ts";
 
 /** Operations that are remembered while the ledger fails. Of older ones only the number of calls is remembered. */
 const MOST_OWED = 100_000;
 /** Operations that are written at a time when the ledger works again. All callers wait meanwhile. */
 const MOST_PAID = 1_000;
 
-export interface UnfailingLedgerOptions extends UnfailingOptions {
+export interface UnfailingLedgerOptions extends UnfailingOptions, TroubleOptions {
   readonly note: GapNote;
   /** Steps that free space on a full disk, tried in order until the write succeeds. */
   readonly freeSpace: readonly (() => void)[];
@@ -33,7 +39,7 @@ interface Owed {
 /**
  * The same ledger, but its operations never throw. On a full disk it frees space and tries again. If that does not
  * help, it remembers the operations, and counts their calls in a note on the disk before they depart; it writes them when the
- * ledger works again. The log says once that the ledger fails, and once that it works again. Meanwhile this process
+ * ledger works again. The log says once that the ledger fails, once that lines are lost, and once that it works again. Meanwhile this process
  * decides on its own: a budget that one process remembers is better than no answers. Only while another process has
  * locked the ledger, which takes moments, nothing is decided. `read` rejects where the ledger's own does.
  */
@@ -89,8 +95,9 @@ interface Debt extends Pick<UnwrittenCalls, "arrived" | "gaps"> {
   readonly size: () => number;
 }
 
-function createDebt({ note, freeSpace, onWorked }: UnfailingLedgerOptions, trouble: Trouble): Debt {
+function createDebt({ note, freeSpace, onWorked, warn }: UnfailingLedgerOptions, trouble: Trouble): Debt {
   const unwritten = createUnwrittenCalls();
+  let hasLost = false;
   let owed: Owed[] = [];
 
   function payOff(): void {
@@ -110,6 +117,7 @@ function createDebt({ note, freeSpace, onWorked }: UnfailingLedgerOptions, troub
     try {
       payOff();
       trouble.worked();
+      hasLost = false;
       onWorked();
     } catch (error) {
       trouble.failed(error);
@@ -128,7 +136,11 @@ function createDebt({ note, freeSpace, onWorked }: UnfailingLedgerOptions, troub
       owed.push(operation);
       if (entry !== undefined) unwritten.add(entry.origin, entry.at);
       // It is forgotten, but it stays in the count.
-      if (owed.length > MOST_OWED) owed.shift();
+      if (owed.length <= MOST_OWED) return;
+      owed.shift();
+      if (!hasLost)
+        warn("The ledger has lost lines: of the oldest unwritten calls only the number is known.", {});
+      hasLost = true;
     },
     note: () => note.write(unwritten.gaps()),
     size: () => owed.length,

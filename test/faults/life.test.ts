@@ -52,7 +52,7 @@ describe("a process that begins", () => {
     await expectShared(replica);
     expect(await readyz(replica)).toBe("200 ready");
     await redis.close();
-    await replica.process.says(/Redis does not answer the rate limiter/);
+    await replica.process.says(/"what":"Redis".*"Out of order"/);
     expect(await readyz(replica)).toBe("200 ready");
   });
 

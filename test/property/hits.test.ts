@@ -89,6 +89,7 @@ async function startGateway(isPlain: boolean): Promise<Gateway> {
     arrivals: inFlight.tracking(
       createArrivals({
         appIdHeader: "x-app-id",
+        precise: () => 0,
         identify: () => "web",
         now: clock.now,
         requestId: () => "request-1",
@@ -178,6 +179,8 @@ const NO_OBSERVER = {
   warmed: () => undefined,
   info: () => undefined,
   warn: () => undefined,
+  outOfOrder: () => undefined,
+  backInOrder: () => undefined,
   error: () => undefined,
 };
 

@@ -55,6 +55,8 @@ async function openDesk({ gaps = [], ...options }: DeskOptions = {}): Promise<De
     readiness: () => "ready",
     reload: () => ({ kind: "applied", changes: [] }),
     requestId: () => "request-1",
+    logSettings: () => ({ level: "info", access: "on", accessSample: 1 }),
+    changeLog: () => ({ level: "info", access: "on", accessSample: 1 }),
     observer: {
       request: ignore,
       upstreamCall: ignore,
@@ -62,6 +64,8 @@ async function openDesk({ gaps = [], ...options }: DeskOptions = {}): Promise<De
       warmed: ignore,
       info: ignore,
       warn: ignore,
+      outOfOrder: ignore,
+      backInOrder: ignore,
       error: ignore,
     },
     route: () => ({ kind: "unknown" }),

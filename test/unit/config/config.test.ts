@@ -108,7 +108,7 @@ describe("defaults", () => {
       ledger: { retentionMs: 3_024_000_000, maxRecords: 500_000 },
       redis: null,
       dataDir: "./data",
-      log: { level: "info", accessSample: 1 },
+      log: { level: "info", access: "sampled", accessSample: 1 },
       metrics: { unlistedApps: 20 },
     });
   });

@@ -109,6 +109,7 @@ describe("what can change while the process runs", () => {
         "cache.ttlMin.listings",
         "cache.ttlMin.records",
         "cache.ttlMin.sold",
+        "log.access",
         "log.accessSample",
         "log.level",
         "pages.block",

@@ -31,6 +31,7 @@ function arrivalWith(changes: Partial<Arrival> = {}): Arrival {
     id: "request-1",
     app: "web",
     receivedAt: NOW,
+    startedAt: NOW,
     gone: () => new AbortController().signal,
     hangUp: () => undefined,
     resource: "listings",

@@ -1,3 +1,5 @@
+import { stripVTControlCharacters } from "node:util";
+
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 
@@ -136,5 +138,22 @@ describe("a signature", () => {
     expect(parsed(written((log) => log.info({ text }, "request")))).toMatchObject([
       { text: "areas?q=x%26hash:[redacted]&limit=5" },
     ]);
+  });
+});
+
+describe("on a terminal, a line", () => {
+  it("is for people, and controls nothing", () => {
+    const lines: string[] = [];
+    const destination = { write: (line: string) => void lines.push(line), isTTY: true };
+    const log = createLogger({ level: "info", secrets: [KEY], destination });
+    log.info({ app: `a${KEY}`, query: "areas?q=\u001b[2J", status: 200, durationMs: 0.412 }, "request");
+    log.warn({ what: "Redis", since: 1 }, "Out of order");
+    log.error({ err: new Error("broken") }, "failed");
+    const [request, warning, failure = ""] = lines.map((line) => stripVTControlCharacters(line));
+    expect(request).toMatch(
+      /^\d\d:\d\d:\d\d\.\d{3} info  request areas\?q=\\u001b\[2J 200 0\.412 ms app=a\[redacted\]\n$/,
+    );
+    expect(warning).toMatch(/ warn  Out of order what=Redis since=1\n$/);
+    expect(failure).toMatch(/ error failed\nError: broken\n +at /);
   });
 });

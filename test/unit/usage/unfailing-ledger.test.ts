@@ -3,14 +3,14 @@ import { describe, expect, it, onTestFinished } from "vitest";
 import { type GapNote, openGapNote } from "../../../src/usage/gap-note.ts";
 import { type LedgerBounds, NO_NEWS, type OwnLedger } from "../../../src/usage/ledger.ts";
 import { createMemoryLedger } from "../../../src/usage/memory-ledger.ts";
-import type { UnfailingOptions } from "../../../src/usage/trouble.ts";
+import type { TroubleOptions, UnfailingOptions } from "../../../src/usage/trouble.ts";
 import { createUnfailingLedger, type UnfailingLedger } from "../../../src/usage/unfailing-ledger.ts";
 import { createFakeClock, type FakeClock } from "../../support/fake-clock.ts";
 import { ledgerEntry, ledgerLine, linesOf } from "../../support/ledger.ts";
 import { temporaryDirectory } from "../../support/sqlite.ts";
 
-const FAILS = "The ledger cannot be written: calls are only counted.";
-const WORKS = "The ledger can be written again.";
+const FAILS = "out of order: the ledger on disk";
+const WORKS = "back in order: the ledger on disk";
 const REST_MS = 2_000;
 const ME = { origin: "api", own: "me.", since: 0 } as const;
 
@@ -65,7 +65,12 @@ function setUp(bounds: Partial<LedgerBounds> = {}): Scene {
   const inner = switched(
     createMemoryLedger({ retentionMs: 86_400_000, maxRecords: 1_000_000, now: clock.now, ...bounds }),
   );
-  const options = { now: clock.now, warn: (message: string) => void warnings.push(message) };
+  const options: UnfailingOptions & TroubleOptions = {
+    now: clock.now,
+    warn: (message) => void warnings.push(message),
+    outOfOrder: ({ what }) => void warnings.push(`out of order: ${what}`),
+    backInOrder: (what) => void warnings.push(`back in order: ${what}`),
+  };
   const note = noteIn(temporaryDirectory(), options);
   const wrap = (failing: OwnLedger): UnfailingLedger =>
     createUnfailingLedger(failing, { ...options, note, freeSpace: [], onWorked: () => undefined });
@@ -228,7 +233,7 @@ describe("a ledger that never fails", () => {
   });
 
   it("forgets the oldest calls if too many are not written, but not how many they were", async () => {
-    const { clock, inner, ledger } = setUp();
+    const { clock, inner, ledger, warnings } = setUp();
     const start = clock.now();
     inner.takes = 0;
     for (let each = 0; each < 100_010; each++) {
@@ -239,6 +244,7 @@ describe("a ledger that never fails", () => {
     }
     const last = clock.now();
     expect(ledger.gaps()).toEqual([{ origin: "api", from: start, to: last, sends: 100_010 }]);
+    expect(warnings).toEqual([FAILS, expect.stringMatching(/^The ledger has lost lines/)]);
     clock.set(last + REST_MS);
     inner.takes = Number.POSITIVE_INFINITY;
     // Not all at once: everybody would have to wait.

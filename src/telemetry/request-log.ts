@@ -1,0 +1,71 @@
+/**
+ * The access log: a line for each request and each upstream call. `log.access` selects the lines, whatever `log.level`
+ * says; only `log.level: silent` silences it, too.
+ */
+import type { CallerFacts, RequestRecord, UpstreamCallRecord } from "../types.ts";
+import type { Logger } from "./log.ts";
+import type { LogSettings } from "./log-control.ts";
+
+export interface AccessLog {
+  readonly request: (record: RequestRecord, caller: CallerFacts | undefined) => void;
+  readonly upstreamCall: (record: UpstreamCallRecord) => void;
+}
+
+export function createAccessLog(log: Logger, current: () => LogSettings): AccessLog {
+  const lines = log.child({}, { level: "info" });
+  let hits = 0;
+
+  function isWanted({ outcome, status }: RequestRecord): boolean {
+    const { level, access, accessSample } = current();
+    if (level === "silent") return false;
+    switch (access) {
+      case "on":
+        return true;
+      case "sampled":
+        return outcome !== "hit" || hits++ % accessSample === 0;
+      case "errors":
+        return status >= 400;
+      case "off":
+        return false;
+    }
+  }
+
+  return {
+    request(record, caller) {
+      if (isWanted(record)) lines.info({ ...shown(record), ...(caller && factsOf(caller)) }, "request");
+    },
+    upstreamCall(record) {
+      const { level, access } = current();
+      const isError = typeof record.status !== "number" || record.status >= 400;
+      if (level === "silent" || access === "off" || (access === "errors" && !isError)) return;
+      lines.info(shown(record), "upstream call");
+    },
+  };
+}
+
+/** A duration in milliseconds with three decimals. */
+function shown<R extends { readonly durationMs: number }>(record: R): R {
+  return { ...record, durationMs: Math.round(record.durationMs * 1_000) / 1_000 };
+}
+
+const LONGEST_FORWARDED = 256;
+
+/** `forwardedFor` is what the caller or a proxy claims. */
+function factsOf({ headers, socket }: CallerFacts): object {
+  const { "x-forwarded-for": forwardedFor } = headers;
+  const traceparent = traceparentIn(headers);
+  return {
+    client: socket.remoteAddress,
+    ...(forwardedFor !== undefined && { forwardedFor: String(forwardedFor).slice(0, LONGEST_FORWARDED) }),
+    ...(traceparent !== undefined && { traceparent }),
+  };
+}
+
+/** Version 00 of W3C Trace Context, and later versions as far as they look alike. */
+const TRACEPARENT = /^(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}(?:-|$)/;
+
+/** @returns the caller's `traceparent` (W3C Trace Context), if it is well-formed */
+export function traceparentIn(headers: CallerFacts["headers"]): string | undefined {
+  const value = headers["traceparent"];
+  return typeof value === "string" && TRACEPARENT.test(value) ? value.slice(0, 55) : undefined;
+}
