@@ -40,7 +40,7 @@ import { createInFlight } from "./http/in-flight.ts";
 import { createPageStage } from "./page-stage.ts";
 import type { Pages } from "./pages/pages.ts";
 import { createLifecycle, longestStopMs, type Lifecycle, type StopOptions } from "./lifecycle.ts";
-import type { Clock } from "./process/clock.ts";
+import { type Clock, pause } from "./process/clock.ts";
 import type { Listening } from "./process/listen.ts";
 import type { Random } from "./process/random.ts";
 import { createConceal } from "./query/credentials.ts";
@@ -66,7 +66,9 @@ import { createLogControl, type LogControl } from "./telemetry/log-control.ts";
 import { createMetrics, type Metrics } from "./telemetry/metrics.ts";
 import { createObserver } from "./telemetry/observer.ts";
 import { build, watchEventLoop } from "./telemetry/process-metrics.ts";
-import type { FlightResult, Observer, Tier } from "./types.ts";
+import { createRedact } from "./telemetry/redact.ts";
+import type { TracingOptions } from "./telemetry/tracing.ts";
+import type { FlightResult, Observer, Tier, Tracing } from "./types.ts";
 import { reportUsage } from "./usage/usage-report.ts";
 import { createCredentialsProbe, createUpstream, type Upstream } from "./upstream-stage.ts";
 import { createReadWarmItems, type ReadWarmItems } from "./warm-list.ts";
@@ -79,6 +81,8 @@ export interface GatewayOptions {
   readonly clock: Clock;
   readonly random: Random;
   readonly log: Logger;
+  /** Absent if requests are not traced. */
+  readonly createTracing?: ((options: TracingOptions) => Tracing) | undefined;
 }
 
 export interface Gateway {
@@ -103,6 +107,7 @@ interface Context extends GatewayOptions {
   readonly settings: LiveSettings;
   readonly metrics: Metrics;
   readonly logControl: LogControl;
+  readonly tracing: Tracing | undefined;
   readonly observer: Observer;
   /** The apps that call, listed in the settings or not. */
   readonly apps: Apps;
@@ -114,6 +119,9 @@ interface Context extends GatewayOptions {
 
 /** What a flight brings; `undefined`: it ended without a result. */
 type LoadResult = FlightResult<LoadedEntry> | undefined;
+
+/** How long a stopping process sends its last traces. */
+const LAST_TRACES_MS = 1_000;
 
 /** @throws {ConfigError} the list of URLs to keep warm has mistakes, or another process uses the data directory */
 export function createGateway(options: GatewayOptions): Gateway {
@@ -172,6 +180,7 @@ export function createGateway(options: GatewayOptions): Gateway {
       await lifecycle.stop(settings.current(), how);
       keyFile?.close();
       stopWatching();
+      if (context.tracing) await Promise.race([context.tracing.close(), pause(context.clock, LAST_TRACES_MS)]);
     },
     reload: () => reload("SIGHUP"),
     longestStopMs: () => longestStopMs(settings.current()),
@@ -201,6 +210,7 @@ function createContext(options: GatewayOptions): Context {
     metrics,
     logControl,
     observer,
+    tracing: options.createTracing?.({ observer, redact: createRedact(keys.known) }),
     apps,
     parse,
     readWarmItems,

@@ -27,7 +27,7 @@ import type { ParseOptions } from "./query/parse.ts";
 import type { Apps } from "./ratelimit/apps.ts";
 import { createRouter } from "./query/route.ts";
 import { build } from "./telemetry/process-metrics.ts";
-import type { Observer } from "./types.ts";
+import type { Observer, Tracing } from "./types.ts";
 import type { PassThrough } from "./upstream/pass-through.ts";
 
 export interface CallersOptions {
@@ -37,6 +37,7 @@ export interface CallersOptions {
   readonly clock: Clock;
   readonly random: Random;
   readonly observer: Observer;
+  readonly tracing: Pick<Tracing, "start"> | undefined;
   readonly parse: ParseOptions;
   readonly tiers: Pick<Tiers, "keepInMemory">;
   readonly passThrough: PassThrough;
@@ -73,7 +74,14 @@ export function createCallers(options: CallersOptions): Server {
   });
   const start = createPipeline({
     arrivals: inFlight.tracking(
-      createArrivals({ ...clock, appIdHeader, identify, requestId, observer }),
+      createArrivals({
+        ...clock,
+        appIdHeader,
+        identify,
+        requestId,
+        observer,
+        startTrace: options.tracing?.start,
+      }),
       refuse,
     ),
     serveDocument: createServeDocument(callersDocument(config), config.server),

@@ -43,6 +43,8 @@ export interface GatewayRequest {
   readonly deadlineAt: number;
   /** @returns a signal, always the same, that is aborted when the caller hangs up */
   readonly gone: () => AbortSignal;
+  /** Absent if requests are not traced. */
+  readonly trace?: Trace | undefined;
 }
 
 /** The caller's `Cache-Control` (RFC 9111, section 5.2.1). Durations in milliseconds; `undefined`: not given. */
@@ -448,6 +450,35 @@ export interface RequestRecord {
   readonly bytes: number;
   /** Where a page cost no upstream call because of its block. */
   readonly saved?: PageSaving | undefined;
+  /** Of the request's own span, if requests are traced. */
+  readonly traceparent?: string | undefined;
+}
+
+/** The parts of a request that a trace shows. */
+export type SpanName = "cache lookup" | "queue wait" | "upstream call";
+type SpanValues = Readonly<Record<string, string | number | undefined>>;
+
+/** The trace of a request (OpenTelemetry). */
+export interface Trace {
+  /** Begins a part of the request. Its end counts once. */
+  readonly begin: (
+    name: SpanName,
+    attributes?: SpanValues,
+  ) => { readonly end: (attributes?: SpanValues & { readonly error?: string }) => void };
+  /** Of the request itself (W3C Trace Context). */
+  readonly traceparent: string;
+}
+
+/** A trace as the first stage has it. */
+export interface RequestTrace extends Trace {
+  readonly end: (record: RequestRecord) => void;
+}
+
+/** Traces requests. */
+export interface Tracing {
+  readonly start: (caller: CallerFacts) => RequestTrace;
+  /** Sends what is not sent yet. Never rejects; it may take as long as the collector lets it. */
+  readonly close: () => Promise<void>;
 }
 
 /** What the access log says of a caller. It is read only if the line is written. */

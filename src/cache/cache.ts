@@ -80,7 +80,9 @@ export function createCache(options: CacheOptions): {
 
   return {
     async cache(question) {
+      const span = question.request.trace?.begin("cache lookup", { query: question.canonicalQuery });
       const cached = await tiers.lookup(question.key);
+      span?.end({ tier: cached?.tier ?? "none" });
       const decision = firstRuling(question, cached);
       if (decision.kind === "refuse") throw decision.problem;
       const why = decision.kind === "fetch" ? decision.why : "miss";
@@ -88,6 +90,7 @@ export function createCache(options: CacheOptions): {
     },
     answerAtOnce(question) {
       const cached = tiers.peek(question.key);
+      if (cached) question.request.trace?.begin("cache lookup").end({ tier: cached.tier });
       return cached && served(question, cached, firstRuling(question, cached));
     },
   };

@@ -3,7 +3,7 @@
  */
 import type { IncomingMessage, ServerResponse } from "node:http";
 
-import { type Observer, type Outcome, type PageSaving, type Tier } from "../types.ts";
+import type { Observer, Outcome, PageSaving, RequestTrace, Tier, Tracing } from "../types.ts";
 import type { Resource } from "../interface/resources.ts";
 import { isSent } from "./sent.ts";
 
@@ -31,6 +31,7 @@ export interface Arrival {
   saved?: PageSaving | undefined;
   problem: string | undefined;
   bytes: number;
+  readonly trace: RequestTrace | undefined;
   /** To be called when the caller has hung up. */
   readonly hangUp: () => void;
 }
@@ -49,6 +50,8 @@ export interface ArrivalOptions {
   readonly precise: () => number;
   readonly requestId: () => string;
   readonly observer: Observer;
+  /** Absent if requests are not traced. */
+  readonly startTrace?: Tracing["start"] | undefined;
 }
 
 export interface Arrivals {
@@ -66,8 +69,11 @@ const CLIENT_CLOSED_REQUEST = 499;
 
 export function createArrivals(options: ArrivalOptions): Arrivals {
   const { precise, observer } = options;
-  const ended = (arrival: Arrival, message: IncomingMessage, response: ServerResponse): void =>
-    observer.request(recordOf(arrival, message, response, precise() - arrival.startedAt), message);
+  const ended = (arrival: Arrival, message: IncomingMessage, response: ServerResponse): void => {
+    const record = recordOf(arrival, message, response, precise() - arrival.startedAt);
+    arrival.trace?.end(record);
+    observer.request(record, message);
+  };
   return {
     arrive: (message) => newArrival(message, options),
     follow(arrival, message, response) {
@@ -114,6 +120,7 @@ function newArrival(message: IncomingMessage, options: ArrivalOptions): Arrival 
     tier: undefined,
     problem: undefined,
     bytes: 0,
+    trace: options.startTrace?.(message),
   };
 }
 
@@ -123,7 +130,7 @@ function recordOf(
   response: ServerResponse,
   durationMs: number,
 ): Parameters<Observer["request"]>[0] {
-  const { id, app, resource, query, outcome, tier, saved, problem, bytes } = arrival;
+  const { id, app, resource, query, outcome, tier, saved, problem, bytes, trace } = arrival;
   return {
     id,
     app,
@@ -137,6 +144,7 @@ function recordOf(
     durationMs,
     bytes,
     ...(saved !== undefined && { saved }),
+    ...(trace && { traceparent: trace.traceparent }),
   };
 }
 

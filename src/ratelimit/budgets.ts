@@ -15,7 +15,7 @@ import {
 } from "../types.ts";
 import { type Apps, OTHER_APP } from "./apps.ts";
 import { outageName, outageOf } from "./circuit-outages.ts";
-import { type Circuits, createCircuits, type SharedCircuits } from "./circuits.ts";
+import { type Circuits, type CircuitsOptions, createCircuits, type SharedCircuits } from "./circuits.ts";
 import { createDispatcher, type Dispatcher, type DispatcherConfig } from "./dispatcher.ts";
 import type { QueueKind } from "./fair-queue.ts";
 import type { Limiter, LimiterConfig, LimiterState } from "./limiter.ts";
@@ -106,10 +106,7 @@ export function createBudget(options: BudgetOptions, config: BudgetConfig): Budg
       fraction,
       probeWanted: probe,
       warn: observer.warn,
-      onState(scope, circuit) {
-        if (circuit === undefined) observer.backInOrder(outageName(options.origin, scope));
-        else observer.outOfOrder(outageOf(options.origin, scope, circuit));
-      },
+      onState: reportOutages(options),
     },
     config,
   );
@@ -156,6 +153,13 @@ export function createBudget(options: BudgetOptions, config: BudgetConfig): Budg
     },
     stop: dispatcher.close,
     close: limiter.close,
+  };
+}
+
+function reportOutages({ origin, observer }: BudgetOptions): CircuitsOptions["onState"] {
+  return (scope, circuit) => {
+    if (circuit === undefined) observer.backInOrder(outageName(origin, scope));
+    else observer.outOfOrder(outageOf(origin, scope, circuit));
   };
 }
 

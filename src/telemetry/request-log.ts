@@ -32,7 +32,7 @@ export function createAccessLog(log: Logger, current: () => LogSettings): Access
 
   return {
     request(record, caller) {
-      if (isWanted(record)) lines.info({ ...shown(record), ...(caller && factsOf(caller)) }, "request");
+      if (isWanted(record)) lines.info({ ...(caller && factsOf(caller)), ...shown(record) }, "request");
     },
     upstreamCall(record) {
       const { level, access } = current();

@@ -32,6 +32,7 @@ function arrivalOf(): Arrival {
     outcome: "refused",
     tier: undefined,
     problem: undefined,
+    trace: undefined,
     bytes: 0,
   };
 }

@@ -40,6 +40,7 @@ function arrivalWith(changes: Partial<Arrival> = {}): Arrival {
     outcome: "refused",
     tier: undefined,
     problem: undefined,
+    trace: undefined,
     bytes: 0,
     ...changes,
   };
