@@ -26,6 +26,7 @@ import { createMeanings } from "./query/meanings.ts";
 import type { ParseOptions } from "./query/parse.ts";
 import type { Apps } from "./ratelimit/apps.ts";
 import { createRouter } from "./query/route.ts";
+import { remembering } from "./remembering.ts";
 import { build } from "./telemetry/process-metrics.ts";
 import type { Observer, Tracing } from "./types.ts";
 import type { PassThrough } from "./upstream/pass-through.ts";
@@ -65,8 +66,18 @@ export function createCallers(options: CallersOptions): Server {
   const refuse = createRefuse(respond, observer);
   const { appIdHeader } = config.server;
   // An app id is in the log, in labels and in reports: it must not be a secret that a caller sent by mistake.
+  // Only a text without a secret is remembered.
+  const harmless = remembering(
+    (text) => (parse.conceal(text) === text ? text : undefined),
+    () => keys.known.length,
+  );
+  const concealed = (text: string): string => harmless(text) ?? parse.conceal(text);
   const identify: ArrivalOptions["identify"] = (appId, userAgent, at) =>
-    options.apps.identify(parse.conceal(appId?.toString() ?? ""), parse.conceal(userAgent ?? ""), at);
+    options.apps.identify(
+      appId && concealed(appId.toString()),
+      userAgent === undefined ? undefined : concealed(userAgent),
+      at,
+    );
   const meanings = createMeanings({
     maxBytes: MEANINGS_BYTES,
     conceal: parse.conceal,

@@ -285,10 +285,9 @@ function warnOfLoss(
   { epoch, options: { origin, warn } }: Side,
   joined: Extract<Reply, { readonly kind: "joined" }>,
 ): void {
-  if (epoch !== undefined && epoch !== joined.epoch) {
-    warn("The ledger has lost lines: Redis has lost its data. Reports count only what was sent since.", {
-      origin,
-    });
+  // Both origins lose their lines at once. One warning is enough.
+  if (epoch !== undefined && epoch !== joined.epoch && origin === "api") {
+    warn("The ledger has lost lines: Redis has lost its data. Reports count only what was sent since.", {});
   }
   if (joined.mayHaveOverrun) {
     warn(

@@ -5,33 +5,59 @@
  * Secrets stay out of the log for two reasons. The records have known fields, such as canonical queries and problem codes;
  * they never contain a raw URL. And before a line is written, signatures and known secrets are redacted.
  */
-import { pino, type Logger } from "pino";
+import { pino, type Logger as PinoLogger } from "pino";
 
+import { systemClock } from "../process/clock.ts";
+import type { RequestRecord } from "../types.ts";
+import { type CallerFields, createLines, createRequestLine } from "./access-log.ts";
 import { readableLine } from "./readable.ts";
 import { createRedact } from "./redact.ts";
 
-export type { Logger } from "pino";
+export interface Logger extends PinoLogger {
+  /**
+   * Logs a request, whatever the level is. The line of a cache hit may wait a moment, so that many are written together.
+   */
+  readonly request: (record: RequestRecord, caller: CallerFields) => void;
+}
 
 export interface LogOptions {
   readonly level: string;
-  /** Where the lines go. The default is standard output. */
+  /** Where the lines go, one at a time and at once. The default is standard output. */
   readonly destination?: { write(line: string): void; readonly isTTY?: boolean };
   /** Texts that must never be written. The list may grow. */
   readonly secrets: readonly string[];
 }
 
-export function createLogger({ level, destination = process.stdout, secrets }: LogOptions): Logger {
+export function createLogger({ level, destination, secrets }: LogOptions): Logger {
+  const sink = destination ?? process.stdout;
+  const isTerminal = sink.isTTY === true;
   const redact = createRedact(secrets);
-  const isTerminal = destination.isTTY === true;
-  const write = (line: string): void => {
-    const clean = redact(line);
-    destination.write(isTerminal ? readableLine(clean) : clean);
-  };
+  const lines = createLines((text) => {
+    const clean = redact(text);
+    sink.write(isTerminal ? readable(clean) : clean);
+  }, systemClock.after);
+  if (destination === undefined) process.once("exit", lines.flush);
+
   const options = {
     level,
     base: null,
     timestamp: () => `,"time":"${new Date().toISOString()}"`,
     formatters: { level: (label: string) => ({ level: label }) },
   };
-  return pino(options, { write });
+  const log = pino(options, { write: lines.write });
+  const lineOf = createRequestLine(systemClock.now);
+  return Object.assign(log, {
+    request(record: RequestRecord, caller: CallerFields) {
+      const isSoonEnough = destination === undefined && record.outcome === "hit";
+      (isSoonEnough ? lines.writeSoon : lines.write)(lineOf(record, caller));
+    },
+  });
+}
+
+function readable(lines: string): string {
+  return lines
+    .split("\n")
+    .filter((line) => line !== "")
+    .map(readableLine)
+    .join("");
 }

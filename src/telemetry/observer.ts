@@ -23,7 +23,7 @@ export function createObserver(
   const outages = createOutages(log, now);
   return {
     request(record, caller) {
-      metrics.request({ ...record, app: labelOf(record.app) });
+      metrics.request(record, labelOf(record.app));
       outages.request(record);
       access.request(record, caller);
     },

@@ -3,6 +3,7 @@
  * says; only `log.level: silent` silences it, too.
  */
 import type { CallerFacts, RequestRecord, UpstreamCallRecord } from "../types.ts";
+import { type CallerFields, rounded } from "./access-log.ts";
 import type { Logger } from "./log.ts";
 import type { LogSettings } from "./log-control.ts";
 
@@ -12,7 +13,8 @@ export interface AccessLog {
 }
 
 export function createAccessLog(log: Logger, current: () => LogSettings): AccessLog {
-  const lines = log.child({}, { level: "info" });
+  /** The lines of upstream calls do not depend on the level either. */
+  const calls = log.child({}, { level: "info" });
   let hits = 0;
 
   function isWanted({ outcome, status }: RequestRecord): boolean {
@@ -32,32 +34,24 @@ export function createAccessLog(log: Logger, current: () => LogSettings): Access
 
   return {
     request(record, caller) {
-      if (isWanted(record)) lines.info({ ...(caller && factsOf(caller)), ...shown(record) }, "request");
+      if (isWanted(record)) log.request(record, caller ? fieldsOf(caller) : {});
     },
     upstreamCall(record) {
       const { level, access } = current();
       const isError = typeof record.status !== "number" || record.status >= 400;
       if (level === "silent" || access === "off" || (access === "errors" && !isError)) return;
-      lines.info(shown(record), "upstream call");
+      calls.info({ ...record, durationMs: rounded(record.durationMs) }, "upstream call");
     },
   };
 }
 
-/** A duration in milliseconds with three decimals. */
-function shown<R extends { readonly durationMs: number }>(record: R): R {
-  return { ...record, durationMs: Math.round(record.durationMs * 1_000) / 1_000 };
-}
-
 const LONGEST_FORWARDED = 256;
 
-/** `forwardedFor` is what the caller or a proxy claims. */
-function factsOf({ headers, socket }: CallerFacts): object {
-  const { "x-forwarded-for": forwardedFor } = headers;
-  const traceparent = traceparentIn(headers);
+function fieldsOf({ headers, socket }: CallerFacts): CallerFields {
   return {
     client: socket.remoteAddress,
-    ...(forwardedFor !== undefined && { forwardedFor: String(forwardedFor).slice(0, LONGEST_FORWARDED) }),
-    ...(traceparent !== undefined && { traceparent }),
+    forwardedFor: headers["x-forwarded-for"]?.toString().slice(0, LONGEST_FORWARDED),
+    traceparent: traceparentIn(headers),
   };
 }
 

@@ -62,19 +62,25 @@ describe("an outage", () => {
     expect(linesOf(gateway, "Back in order")).toHaveLength(1);
   });
 
-  it("of Redis has one warning and one line at its end", async () => {
+  it("of Redis has one warning and one line at its end; lost lines of the ledger have one", async () => {
     const server = await startRedis();
     onTestFinished(() => server.close());
-    const gateway = await startGateway({ env: { REDIS_URL: `redis://127.0.0.1:${server.port}` } });
+    const gateway = await startGateway({
+      env: { REDIS_URL: `redis://127.0.0.1:${server.port}` },
+      settings: "redis: { timeout: 5s, probeInterval: 100ms }",
+    });
     await gateway.get(PATH);
     await server.kill();
     for (let n = 0; n < 5; n++) await gateway.get(`/areas?q=word-${n}`);
     expect(await gateway.logged('"Out of order"')).toMatchObject({ level: "warn", what: "Redis" });
     await server.restart();
     expect(await gateway.logged('"Back in order"')).toMatchObject({ level: "info", what: "Redis" });
-    expect(
-      gateway.log.filter((line) => line.includes('"level":"warn"') && line.includes("Redis")),
-    ).toHaveLength(1);
+    await gateway.logged("The ledger has lost lines");
+    const warnings = gateway.log.filter((line) => line.includes('"level":"warn"') && line.includes("Redis"));
+    expect(warnings).toEqual([
+      expect.stringContaining("Out of order"),
+      expect.stringContaining("The ledger has lost lines"),
+    ]);
   });
 });
 
