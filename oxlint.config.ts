@@ -92,7 +92,7 @@ const LAYERS: Layer[] = [
   layer(["src/redis/**"], ["config", "process"]),
   layer(["src/sqlite/**"], ["process"]),
   layer(["src/process/**"], []),
-  layer(["src/telemetry/**"], ["interface"]),
+  layer(["src/telemetry/**"], ["interface", "process"]),
   layer(["src/sandbox/**"], ["interface", "config", "process"]),
   // Where answers are stored: the only part of the cache that sees Redis and SQLite.
   layer(["src/cache/store/**"], ["interface", "query", "process", "redis", "sqlite"]),

@@ -10,7 +10,8 @@ import type { Config } from "./config/config.ts";
 import type { LiveSettings } from "./config/live.ts";
 import type { PrivateKeys } from "./config/private-key.ts";
 import { createAdmit } from "./http/admit.ts";
-import { type ArrivalOptions, createArrivals } from "./http/arrive.ts";
+import { type ArrivalOptions, type Arrivals, createArrivals } from "./http/arrive.ts";
+import { createCorsHeaders, createServePreflight } from "./http/cors.ts";
 import { createServeDocument } from "./http/document.ts";
 import { createCallersServer } from "./http/http-server.ts";
 import type { InFlight } from "./http/in-flight.ts";
@@ -64,37 +65,18 @@ export function createCallers(options: CallersOptions): Server {
     retryAfterSeconds: (resource) => budgets[originOf(resource)].retryAfterSeconds(resource),
   });
   const refuse = createRefuse(respond, observer);
-  const { appIdHeader } = config.server;
-  // An app id is in the log, in labels and in reports: it must not be a secret that a caller sent by mistake.
-  // Only a text without a secret is remembered.
-  const harmless = remembering(
-    (text) => (parse.conceal(text) === text ? text : undefined),
-    () => keys.known.length,
-  );
-  const concealed = (text: string): string => harmless(text) ?? parse.conceal(text);
-  const identify: ArrivalOptions["identify"] = (appId, userAgent, at) =>
-    options.apps.identify(
-      appId && concealed(appId.toString()),
-      userAgent === undefined ? undefined : concealed(userAgent),
-      at,
-    );
   const meanings = createMeanings({
     maxBytes: MEANINGS_BYTES,
     conceal: parse.conceal,
     secretsKnown: () => keys.known.length,
   });
   const start = createPipeline({
-    arrivals: inFlight.tracking(
-      createArrivals({
-        ...clock,
-        appIdHeader,
-        identify,
-        requestId,
-        observer,
-        startTrace: options.tracing?.start,
-      }),
-      refuse,
-    ),
+    arrivals: inFlight.tracking(arrivals(options), refuse),
+    servePreflight: createServePreflight({
+      appIdHeader: config.server.appIdHeader,
+      head: config.server,
+      isAllowed: (origin) => settings.current().server.corsOrigins.some((one) => one === origin),
+    }),
     serveDocument: createServeDocument(callersDocument(config), config.server),
     admit: createAdmit({
       route: createRouter(config.upstream),
@@ -118,6 +100,33 @@ export function createCallers(options: CallersOptions): Server {
     after,
     now,
     warn: observer.warn,
+  });
+}
+
+function arrivals(options: CallersOptions): Arrivals {
+  const { config, settings, keys, clock, random, observer, parse, tracing } = options;
+  const cors = settings.derive(({ server }) => createCorsHeaders(server.corsOrigins));
+  // An app id is in the log, in labels and in reports: it must not be a secret that a caller sent by mistake.
+  // Only a text without a secret is remembered.
+  const harmless = remembering(
+    (text) => (parse.conceal(text) === text ? text : undefined),
+    () => keys.known.length,
+  );
+  const concealed = (text: string): string => harmless(text) ?? parse.conceal(text);
+  const identify: ArrivalOptions["identify"] = (appId, userAgent, at) =>
+    options.apps.identify(
+      appId && concealed(appId.toString()),
+      userAgent === undefined ? undefined : concealed(userAgent),
+      at,
+    );
+  return createArrivals({
+    ...clock,
+    appIdHeader: config.server.appIdHeader,
+    identify,
+    requestId: random.requestId,
+    observer,
+    corsHeaders: (origin) => cors()(origin),
+    startTrace: tracing?.start,
   });
 }
 

@@ -108,11 +108,23 @@ interface FetchedHead {
   readonly caching: CachingHeaders;
 }
 
+/** A page of a list, as its envelope describes it (interface, section 2.7). */
+export interface ListPage {
+  /** Records in the whole list. */
+  readonly totalCount: number;
+  /** Records on the page. */
+  readonly count: number;
+  /** The limit that the upstream applied, if it says so. */
+  readonly limit?: number;
+}
+
 /** A valid body, or a 400 or 404 with its problem as the body. */
 export interface FetchedAnswer extends FetchedHead {
   readonly status: 200 | 400 | 404;
   /** The ids of the records in the body. */
   readonly recordIds: readonly string[];
+  /** Absent from answers that are no page of a list. */
+  readonly page?: ListPage | undefined;
   readonly contentType: string;
   readonly body: Buffer;
 }
@@ -147,6 +159,8 @@ export interface Entry {
   readonly etag: string;
   /** The upstream's own validators, for conditional requests. */
   readonly validators: Validators;
+  /** Absent from answers that are no page of a list, and from entries that an older version stored. */
+  readonly page?: ListPage | undefined;
   /** What the answer contains, for purging: `area:76`, `record:123`. */
   readonly tags: readonly string[];
   /** The latest purge when its fetch began. Later purges apply to the entry (src/cache/store/purges.ts). */

@@ -31,6 +31,8 @@ export interface Arrival {
   saved?: PageSaving | undefined;
   problem: string | undefined;
   bytes: number;
+  /** For web pages of other origins; absent if none may ask. */
+  readonly corsHeaders: readonly string[] | undefined;
   readonly trace: RequestTrace | undefined;
   /** To be called when the caller has hung up. */
   readonly hangUp: () => void;
@@ -50,6 +52,7 @@ export interface ArrivalOptions {
   readonly precise: () => number;
   readonly requestId: () => string;
   readonly observer: Observer;
+  readonly corsHeaders: (origin: string | undefined) => readonly string[] | undefined;
   /** Absent if requests are not traced. */
   readonly startTrace?: Tracing["start"] | undefined;
 }
@@ -120,6 +123,7 @@ function newArrival(message: IncomingMessage, options: ArrivalOptions): Arrival 
     tier: undefined,
     problem: undefined,
     bytes: 0,
+    corsHeaders: options.corsHeaders(headers.origin),
     trace: options.startTrace?.(message),
   };
 }

@@ -136,8 +136,9 @@ type AddCallerHeaders = (head: Head, arrival: Arrival, problem?: Problem) => voi
 
 function createAddCallerHeaders({ share }: RespondOptions): AddCallerHeaders {
   const rateLimitHeaders = createRateLimitHeaders();
-  return (head, { id, app, resource, preferenceApplied }, problem) => {
+  return (head, { id, app, resource, preferenceApplied, corsHeaders }, problem) => {
     head.push("X-Request-Id", id);
+    if (corsHeaders !== undefined) head.push(...corsHeaders);
     if (preferenceApplied !== undefined) head.push("Preference-Applied", preferenceApplied);
     if (resource === "none") return;
     const shares = share(app, resource);

@@ -38,7 +38,10 @@ export async function loadTracing(
 
 /** The exporter reads its endpoint and headers from the environment (`OTEL_EXPORTER_OTLP_*`). */
 function createTracing(options: TracingOptions, exporter: SpanExporter): Tracing {
-  const own = resourceFromAttributes({ "service.name": "property-gateway", "service.version": build.version });
+  const own = resourceFromAttributes({
+    "service.name": "property-gateway",
+    "service.version": build.version,
+  });
   const provider = new BasicTracerProvider({
     resource: own.merge(detectResources({ detectors: [envDetector] })),
     spanProcessors: [new BatchSpanProcessor(watched(exporter, options.observer))],
@@ -80,7 +83,8 @@ function openSpan(span: Span, attributes: Attributes): ReturnType<Trace["begin"]
       if (!isOpen) return;
       isOpen = false;
       span.setAttributes(prefixed(more));
-      if (error !== undefined) span.setAttribute("error.type", error).setStatus({ code: SpanStatusCode.ERROR });
+      if (error !== undefined)
+        span.setAttribute("error.type", error).setStatus({ code: SpanStatusCode.ERROR });
       span.end();
     },
   };

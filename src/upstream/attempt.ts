@@ -127,8 +127,8 @@ function fetchedOf(outcome: Exclude<Outcome, Failed>): Fetched {
       };
     }
     case "answer": {
-      const { body, contentType, recordIds } = outcome;
-      return { status: 200, body, contentType, recordIds, validators, caching };
+      const { body, contentType, recordIds, page } = outcome;
+      return { status: 200, body, contentType, recordIds, page, validators, caching };
     }
   }
 }
@@ -184,15 +184,8 @@ async function call(
     ended({ status, durationMs, arrivedAfterMs: headAt - startedAt, ...(slowDown && { slowDown }) });
     const note = outcome.kind === "failed" ? outcome.problem.message : undefined;
     span?.end({ status, bytes, ...(outcome.kind === "failed" && { error: String(status) }) });
-    observer.upstreamCall({
-      resource,
-      query,
-      cause,
-      status,
-      durationMs,
-      bytes,
-      ...(note !== undefined && { note }),
-    });
+    const noted = note === undefined ? {} : { note };
+    observer.upstreamCall({ resource, query, cause, status, durationMs, bytes, ...noted });
     return outcome;
   };
   try {

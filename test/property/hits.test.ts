@@ -90,6 +90,7 @@ async function startGateway(isPlain: boolean): Promise<Gateway> {
       createArrivals({
         appIdHeader: "x-app-id",
         precise: () => 0,
+        corsHeaders: () => undefined,
         identify: () => "web",
         now: clock.now,
         requestId: () => "request-1",
@@ -97,6 +98,7 @@ async function startGateway(isPlain: boolean): Promise<Gateway> {
       }),
       refuse,
     ),
+    servePreflight: () => false,
     serveDocument: () => false,
     admit: createAdmit({
       route: createRouter({ recordPath: "/{resource}/{serviceId}", passThrough: [] }),

@@ -19,6 +19,7 @@ describe("defaults", () => {
         host: "0.0.0.0",
         port: 8080,
         appIdHeader: "x-app-id",
+        corsOrigins: [],
         maxUrlBytes: 8192,
         maxHeaderBytes: 16_384,
         maxHeaders: 100,

@@ -116,6 +116,7 @@ describe("what can change while the process runs", () => {
         "pages.fold",
         "pages.maxExtraLatency",
         "pages.verify",
+        "server.corsOrigins",
         "server.drainTimeout",
         "server.stopDelay",
         "upstream.privateKey",
