@@ -180,7 +180,8 @@ export function createGateway(options: GatewayOptions): Gateway {
       await lifecycle.stop(settings.current(), how);
       keyFile?.close();
       stopWatching();
-      if (context.tracing) await Promise.race([context.tracing.close(), pause(context.clock, LAST_TRACES_MS)]);
+      if (context.tracing)
+        await Promise.race([context.tracing.close(), pause(context.clock, LAST_TRACES_MS)]);
     },
     reload: () => reload("SIGHUP"),
     longestStopMs: () => longestStopMs(settings.current()),
@@ -344,7 +345,7 @@ function createAdmin(context: Context, parts: AdminParts): Server {
     renderMetrics: metrics.render,
     route: createRouter(config.upstream),
     inspect: createInspect(tiers, () => settings.current().cache, now),
-    budget: () => describeBudgets(budgets, settings.current()),
+    budget: () => describeBudgets(budgets, settings.current(), context.apps),
     expect: createExpect(budgets, settings.current),
     apps: context.apps,
     replicas: stores.replicas,
@@ -356,6 +357,7 @@ function createAdmin(context: Context, parts: AdminParts): Server {
     openMetrics: config.admin.openMetrics,
     ownMachineOnly: !isGuarded && isForOwnMachine,
     purge: tiers.purge,
+    version: build,
     logSettings: context.logControl.current,
     changeLog: context.logControl.change,
   });

@@ -12,14 +12,17 @@ import type { Observer } from "../types.ts";
 import { createHttpServer, type HttpServerOptions } from "../http/http-server.ts";
 import { problemResponse } from "../http/problem-response.ts";
 import { checkHead } from "../http/request-validation.ts";
+import { createAnswers } from "./answers.ts";
 import { type AdminBudgetOptions, createAdminBudget } from "./budget.ts";
 import { createAdminCache, type AdminCacheOptions } from "./cache.ts";
 import { type AdminDocuments, createDocsPage, createOpenApi } from "./docs.ts";
 import { type AdminGuardOptions, createPageGuard, createTokenGuard, readOnly } from "./guard.ts";
 import { type AdminLogOptions, createAdminLog } from "./log.ts";
+import { ADMIN_PARAMETERS } from "./openapi.ts";
 import { mistake } from "./parameters.ts";
 import { type AdminReloadOptions, createAdminReload } from "./reload.ts";
 import { type AdminUsageOptions, createAdminUsage } from "./usage.ts";
+import { type AdminVersionOptions, createAdminVersion } from "./version.ts";
 
 type Readiness = "starting" | "ready" | "stopping";
 
@@ -29,7 +32,8 @@ export interface AdminOptions
     AdminBudgetOptions,
     AdminUsageOptions,
     AdminReloadOptions,
-    Omit<AdminLogOptions, "observer"> {
+    Omit<AdminLogOptions, "observer">,
+    AdminVersionOptions {
   readonly renderMetrics: () => Promise<{ contentType: string; text: string }>;
   /** Whether requests can be served: not yet, yes, or no more because the process stops. */
   readonly readiness: () => Readiness;
@@ -74,6 +78,7 @@ export function createAdminServer(options: AdminOptions): Server {
     checkHead(request, limits);
     next();
   });
+  app.use(createAnswers(ADMIN_PARAMETERS));
   app.use(createHealth(options));
   app.use(createPageGuard(options.ownMachineOnly));
   app.use(createDocsPage());
@@ -86,6 +91,7 @@ export function createAdminServer(options: AdminOptions): Server {
   app.use(createAdminUsage(options));
   app.use(createAdminReload(options));
   app.use(createAdminLog(options));
+  app.use(createAdminVersion(options));
   app.use((_request, response) => {
     refuse(new Problem("unknown-path", UNKNOWN), response, options);
   });

@@ -38,6 +38,8 @@ export interface Apps {
     now: number,
   ) => string;
   readonly isListed: (app: string) => boolean;
+  /** The ids of the listed apps. */
+  readonly listed: () => readonly string[];
   /** Whether the id has a share of its own now. */
   readonly isKnown: (app: string) => boolean;
   readonly weightOf: (app: string) => number;
@@ -81,6 +83,7 @@ export function createApps(initial: AppsConfig): Apps {
   return {
     identify: (appId, userAgent, now) => admit(namedIn(appId, userAgent), now),
     isListed: (app) => listed.has(app),
+    listed: () => [...listed.keys()],
     isKnown: (app) => listed.has(app) || seenAt.has(app) || app === OTHER_APP,
     weightOf: (app) => listed.get(app)?.weight ?? config.defaultWeight,
     perDayOf: (app) => listed.get(app)?.perDay ?? null,

@@ -55,6 +55,7 @@ async function openDesk({ gaps = [], ...options }: DeskOptions = {}): Promise<De
     readiness: () => "ready",
     reload: () => ({ kind: "applied", changes: [] }),
     requestId: () => "request-1",
+    version: { version: "1", node: "v1" },
     logSettings: () => ({ level: "info", access: "on", accessSample: 1 }),
     changeLog: () => ({ level: "info", access: "on", accessSample: 1 }),
     observer: {
@@ -78,7 +79,7 @@ async function openDesk({ gaps = [], ...options }: DeskOptions = {}): Promise<De
     apps: { isListed: () => false, isKnown: () => false },
     replicas: async () => [],
     documents: { callers: {}, admin: {} },
-    purge: async () => ({ epoch: 1 }),
+    purge: async () => ({ epoch: 1, hits: {} }),
     limits: {
       maxUrlBytes: 8192,
       maxHeaderBytes: 16_384,
