@@ -66,6 +66,7 @@ import { createLogControl, type LogControl } from "./telemetry/log-control.ts";
 import { createMetrics, type Metrics } from "./telemetry/metrics.ts";
 import { createObserver } from "./telemetry/observer.ts";
 import { build, watchEventLoop } from "./telemetry/process-metrics.ts";
+import { createServedAges, type ServedAges } from "./telemetry/served-ages.ts";
 import { createRedact } from "./telemetry/redact.ts";
 import type { TracingOptions } from "./telemetry/tracing.ts";
 import type { FlightResult, Observer, Tier, Tracing } from "./types.ts";
@@ -107,6 +108,7 @@ interface Context extends GatewayOptions {
   readonly settings: LiveSettings;
   readonly metrics: Metrics;
   readonly logControl: LogControl;
+  readonly servedAges: ServedAges;
   readonly tracing: Tracing | undefined;
   readonly observer: Observer;
   /** The apps that call, listed in the settings or not. */
@@ -199,7 +201,9 @@ function createContext(options: GatewayOptions): Context {
   const metrics = createMetrics(build);
   const apps = createApps(appsConfigOf(config));
   const logControl = createLogControl(log, config.log);
+  const servedAges = createServedAges(options.clock.now());
   const observer = createObserver(log, metrics, {
+    servedAges,
     labelOf: apps.labelOf,
     logSettings: logControl.current,
     now: options.clock.now,
@@ -210,6 +214,7 @@ function createContext(options: GatewayOptions): Context {
     settings,
     metrics,
     logControl,
+    servedAges,
     observer,
     tracing: options.createTracing?.({ observer, redact: createRedact(keys.known) }),
     apps,
@@ -358,6 +363,8 @@ function createAdmin(context: Context, parts: AdminParts): Server {
     ownMachineOnly: !isGuarded && isForOwnMachine,
     purge: tiers.purge,
     version: build,
+    identities: context.apps.identities,
+    agesServed: context.servedAges.between,
     logSettings: context.logControl.current,
     changeLog: context.logControl.change,
   });

@@ -464,6 +464,10 @@ export interface RequestRecord {
   readonly bytes: number;
   /** Where a page cost no upstream call because of its block. */
   readonly saved?: PageSaving | undefined;
+  /** When it arrived; epoch milliseconds. */
+  readonly receivedAt: number;
+  /** How old the answer from the cache was, in milliseconds; absent from all others. */
+  readonly ageMs?: number | undefined;
   /** Of the request's own span, if requests are traced. */
   readonly traceparent?: string | undefined;
 }

@@ -4,6 +4,7 @@ import { type Json, OPENAPI_VERSION } from "../openapi/json.ts";
 import { problemName, PROBLEM_SCHEMA, problemResponses, problemStatuses } from "../openapi/problems.ts";
 import { SEND_COUNTS } from "../usage/usage.ts";
 import { QUOTE_PARAMETERS } from "./budget.ts";
+import { PERIOD_PARAMETERS } from "./callers.ts";
 import { ENTRY_PARAMETERS, PURGE_PROPERTIES } from "./cache.ts";
 import { LOG_PROPERTIES } from "./log.ts";
 import { type AdminParameter, PRETTY } from "./parameters.ts";
@@ -142,6 +143,26 @@ const SCHEMAS: Readonly<Record<string, Json>> = {
   DeadReplica: object({
     dead: { ...text, description: "The name or the slot of the replica.", minLength: 1 },
   }),
+  Callers: object({
+    scope: { const: "one process" },
+    from: instant,
+    to: instant,
+    since: instant,
+    ages: object({
+      answers: integer,
+      oldestSeconds: integer,
+      groups: list(object({ upToSeconds: orNull(integer), answers: integer })),
+    }),
+    apps: list(
+      object({
+        app: text,
+        isListed: { type: "boolean" },
+        identifiedBy: { type: "string", enum: ["app-id", "user-agent", "nothing"] },
+        userAgent: orNull(text),
+        firstSeenAt: instant,
+      }),
+    ),
+  }),
   Log: object(LOG_PROPERTIES),
   LogRequest: { type: "object", additionalProperties: false, minProperties: 1, properties: LOG_PROPERTIES },
   Version: object({ version: text, node: text }),
@@ -196,6 +217,12 @@ const READS: Readonly<Record<string, Operation>> = {
     summary: "What was sent to the property service in a period, and whether the limits were kept",
     parameters: USAGE_PARAMETERS,
     content: { ...json("Usage"), "text/csv": { schema: text } },
+  },
+  "/callers": {
+    id: "callers",
+    summary: "How the apps identify themselves, and how old the answers were that they got from the cache",
+    parameters: PERIOD_PARAMETERS,
+    content: json("Callers"),
   },
   "/quote": {
     id: "quote",

@@ -156,6 +156,29 @@ export function parseInstant(text: string, now: number): number | undefined {
   return at !== undefined && at >= 0 ? at : undefined;
 }
 
+/**
+ * Reads the parameters `from` and `to`.
+ * @throws {Problem} `invalid-admin-request`
+ */
+export function periodIn(
+  parameters: ReadonlyMap<string, string>,
+  now: number,
+): { readonly from: number; readonly to: number } {
+  const instant = (name: string): number | undefined => {
+    const text = parameters.get(name);
+    if (text === undefined) return undefined;
+    const at = parseInstant(text, now);
+    if (at === undefined) throw mistake(`The parameter ${name} must be ${INSTANT_FORMS}.`);
+    return at;
+  };
+  const to = instant("to") ?? now;
+  const from = instant("from") ?? to - DEFAULT_PERIOD_MS;
+  if (from >= to) throw mistake("The parameter from must be before to.");
+  return { from, to };
+}
+
+const DEFAULT_PERIOD_MS = 86_400_000;
+
 function readInstant(text: string, now: number): number | undefined {
   const [, count, unit = ""] = AGO.exec(text) ?? [];
   if (count !== undefined) return now - Number(count) * (MS_PER_UNIT[unit] ?? Number.NaN);

@@ -15,6 +15,7 @@ import { checkHead } from "../http/request-validation.ts";
 import { createAnswers } from "./answers.ts";
 import { type AdminBudgetOptions, createAdminBudget } from "./budget.ts";
 import { createAdminCache, type AdminCacheOptions } from "./cache.ts";
+import { type AdminCallersOptions, createAdminCallers } from "./callers.ts";
 import { type AdminDocuments, createDocsPage, createOpenApi } from "./docs.ts";
 import { type AdminGuardOptions, createPageGuard, createTokenGuard, readOnly } from "./guard.ts";
 import { type AdminLogOptions, createAdminLog } from "./log.ts";
@@ -33,7 +34,8 @@ export interface AdminOptions
     AdminUsageOptions,
     AdminReloadOptions,
     Omit<AdminLogOptions, "observer">,
-    AdminVersionOptions {
+    AdminVersionOptions,
+    AdminCallersOptions {
   readonly renderMetrics: () => Promise<{ contentType: string; text: string }>;
   /** Whether requests can be served: not yet, yes, or no more because the process stops. */
   readonly readiness: () => Readiness;
@@ -54,7 +56,7 @@ const UNKNOWN = {
   detail: "This is the admin port. The callers' paths are on another port.",
   remedy:
     "Use GET /metrics, /livez, /readyz, /budget, /usage?from=…&to=…&by=…, /quote?url=…, /cache/entry?url=…, " +
-    "/cache/warm, /openapi.json, /docs, /version, /log, or POST /cache/purge, /config/reload, /log.",
+    "/cache/warm, /openapi.json, /docs, /callers, /version, /log, or POST /cache/purge, /config/reload, /log.",
 } as const;
 
 /** The length of a percent-encoded byte, and room for the rest of the admin URL. */
@@ -92,6 +94,7 @@ export function createAdminServer(options: AdminOptions): Server {
   app.use(createAdminReload(options));
   app.use(createAdminLog(options));
   app.use(createAdminVersion(options));
+  app.use(createAdminCallers(options));
   app.use((_request, response) => {
     refuse(new Problem("unknown-path", UNKNOWN), response, options);
   });

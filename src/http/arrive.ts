@@ -31,6 +31,8 @@ export interface Arrival {
   saved?: PageSaving | undefined;
   problem: string | undefined;
   bytes: number;
+  /** How old the answer from the cache was. */
+  ageMs: number | undefined;
   /** For web pages of other origins; absent if none may ask. */
   readonly corsHeaders: readonly string[] | undefined;
   readonly trace: RequestTrace | undefined;
@@ -123,6 +125,7 @@ function newArrival(message: IncomingMessage, options: ArrivalOptions): Arrival 
     tier: undefined,
     problem: undefined,
     bytes: 0,
+    ageMs: undefined,
     corsHeaders: options.corsHeaders(headers.origin),
     trace: options.startTrace?.(message),
   };
@@ -134,7 +137,8 @@ function recordOf(
   response: ServerResponse,
   durationMs: number,
 ): Parameters<Observer["request"]>[0] {
-  const { id, app, resource, query, outcome, tier, saved, problem, bytes, trace } = arrival;
+  const { id, app, resource, query, outcome, tier, saved, problem, bytes, ageMs, receivedAt, trace } =
+    arrival;
   return {
     id,
     app,
@@ -147,6 +151,8 @@ function recordOf(
     problem,
     durationMs,
     bytes,
+    receivedAt,
+    ageMs,
     ...(saved !== undefined && { saved }),
     ...(trace && { traceparent: trace.traceparent }),
   };

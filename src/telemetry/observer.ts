@@ -5,11 +5,13 @@ import type { Logger } from "./log.ts";
 import type { LogSettings } from "./log-control.ts";
 import type { Metrics } from "./metrics.ts";
 import { createOutages } from "./outages.ts";
+import type { ServedAges } from "./served-ages.ts";
 
 export interface ObserverOptions {
   /** The metric label of an app: the log names every app, the metrics only some. */
   readonly labelOf: (app: string) => string;
   readonly logSettings: () => LogSettings;
+  readonly servedAges: Pick<ServedAges, "count">;
   /** Epoch milliseconds. */
   readonly now: () => number;
 }
@@ -17,12 +19,13 @@ export interface ObserverOptions {
 export function createObserver(
   log: Logger,
   metrics: Metrics,
-  { labelOf, logSettings, now }: ObserverOptions,
+  { labelOf, logSettings, servedAges, now }: ObserverOptions,
 ): Observer {
   const access = createAccessLog(log, logSettings);
   const outages = createOutages(log, now);
   return {
     request(record, caller) {
+      if (record.ageMs !== undefined) servedAges.count(record.ageMs, record.receivedAt);
       metrics.request(record, labelOf(record.app));
       outages.request(record);
       access.request(record, caller);

@@ -55,6 +55,8 @@ async function openDesk({ gaps = [], ...options }: DeskOptions = {}): Promise<De
     readiness: () => "ready",
     reload: () => ({ kind: "applied", changes: [] }),
     requestId: () => "request-1",
+    identities: () => [],
+    agesServed: () => ({ since: 0, answers: 0, oldestSeconds: 0, groups: [] }),
     version: { version: "1", node: "v1" },
     logSettings: () => ({ level: "info", access: "on", accessSample: 1 }),
     changeLog: () => ({ level: "info", access: "on", accessSample: 1 }),

@@ -145,6 +145,7 @@ describe("the operators' document", () => {
     ["/cache/warm", "/cache/warm", 200],
     ["/openapi.json", "/openapi.json", 200],
     ["/budget/replicas", "/budget/replicas", 200],
+    ["/callers", "/callers?from=-1h", 200],
     ["/log", "/log", 200],
     ["/version", "/version?pretty", 200],
     ["/version", "/version?unheard=of", 400],

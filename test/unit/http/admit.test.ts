@@ -33,6 +33,7 @@ function arrivalOf(): Arrival {
     tier: undefined,
     problem: undefined,
     trace: undefined,
+    ageMs: undefined,
     corsHeaders: undefined,
     bytes: 0,
   };

@@ -41,6 +41,7 @@ function arrivalWith(changes: Partial<Arrival> = {}): Arrival {
     tier: undefined,
     problem: undefined,
     trace: undefined,
+    ageMs: undefined,
     corsHeaders: undefined,
     bytes: 0,
     ...changes,

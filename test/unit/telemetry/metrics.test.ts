@@ -15,6 +15,7 @@ const REQUEST: RequestRecord = {
   outcome: "hit",
   tier: "memory",
   problem: undefined,
+  receivedAt: 0,
   durationMs: 20,
   bytes: 1_000,
 };
@@ -182,6 +183,7 @@ describe("the observer", () => {
     const metrics = metricsWith();
     const observer = createObserver(createLogger({ level: "info", secrets: [], destination }), metrics, {
       labelOf: (app) => app,
+      servedAges: { count: () => undefined },
       logSettings: () => ({ level: "info", access: "on", accessSample: 1 }),
       now: () => 0,
     });
@@ -205,6 +207,7 @@ describe("the observer", () => {
     const log = createLogger({ level: "info", secrets: [], destination });
     const observer = createObserver(log, metrics, {
       labelOf: (app) => app,
+      servedAges: { count: () => undefined },
       logSettings: () => ({ level: "info", access: "sampled", accessSample: 10 }),
       now: () => 0,
     });
