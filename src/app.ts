@@ -13,7 +13,6 @@
  *
  * Each step gets values that exist already. Nothing is looked up later, and no other file wires anything.
  */
-import type { Server } from "node:http";
 
 import { isOwnMachine } from "./admin/guard.ts";
 import { createAdminDocument } from "./admin/openapi.ts";
@@ -32,16 +31,19 @@ import { createSweep } from "./cache/sweep.ts";
 import { createWarm, type Warm, type WarmItem } from "./cache/warm.ts";
 import { ConfigError, type Config } from "./config/config.ts";
 import { createLiveSettings, type LiveSettings } from "./config/live.ts";
-import { followKeyFile, type KeyFile } from "./config/private-key.ts";
+import type { FollowedFiles } from "./config/followed-files.ts";
+import { followKeyFile } from "./config/private-key.ts";
 import type { PrivateKeys } from "./config/private-key.ts";
 import type { SettingsSource } from "./config/load.ts";
+import { followSecretFiles, type SecretFiles } from "./config/secret-files.ts";
 import type { Problem } from "./errors.ts";
+import { renewCertificate } from "./http/http-server.ts";
 import { createInFlight } from "./http/in-flight.ts";
 import { createPageStage } from "./page-stage.ts";
 import type { Pages } from "./pages/pages.ts";
 import { createLifecycle, longestStopMs, type Lifecycle, type StopOptions } from "./lifecycle.ts";
 import { type Clock, pause } from "./process/clock.ts";
-import type { Listening } from "./process/listen.ts";
+import type { HttpServer, Listening } from "./process/listen.ts";
 import type { Random } from "./process/random.ts";
 import { createConceal } from "./query/credentials.ts";
 import { type Apps, createApps } from "./ratelimit/apps.ts";
@@ -69,6 +71,7 @@ import { build, watchEventLoop } from "./telemetry/process-metrics.ts";
 import { createServedAges, type ServedAges } from "./telemetry/served-ages.ts";
 import { createRedact } from "./telemetry/redact.ts";
 import type { TracingOptions } from "./telemetry/tracing.ts";
+import { tlsContext } from "./tls.ts";
 import type { FlightResult, Observer, Tier, Tracing } from "./types.ts";
 import { reportUsage } from "./usage/usage-report.ts";
 import { createCredentialsProbe, createUpstream, type Upstream } from "./upstream-stage.ts";
@@ -114,6 +117,7 @@ interface Context extends GatewayOptions {
   /** The apps that call, listed in the settings or not. */
   readonly apps: Apps;
   readonly parse: ParseOptions;
+  readonly secretFiles: SecretFiles;
   readonly readWarmItems: ReadWarmItems;
   /** The answers to keep warm from the start on. */
   readonly warmItems: readonly WarmItem[];
@@ -122,14 +126,10 @@ interface Context extends GatewayOptions {
 /** What a flight brings; `undefined`: it ended without a result. */
 type LoadResult = FlightResult<LoadedEntry> | undefined;
 
-/** How long a stopping process sends its last traces. */
-const LAST_TRACES_MS = 1_000;
-
 /** @throws {ConfigError} the list of URLs to keep warm has mistakes, or another process uses the data directory */
 export function createGateway(options: GatewayOptions): Gateway {
   const context = createContext(options);
-  const { config, settings, clock, random, metrics, observer } = context;
-
+  const { config, settings, clock, random, metrics, observer, secretFiles } = context;
   const stores = openStores(context);
   const probe = createCredentialsProbe();
   const budgets = openBudgets(context, stores, probe.run);
@@ -137,7 +137,6 @@ export function createGateway(options: GatewayOptions): Gateway {
   const upstream = createUpstream({ ...context, budgets, probe, lookForKey: () => keyFile?.check() });
   const flights = createFlights<LoadResult>(clock);
   const cache = createCacheStage(context, { ...stores, budgets, flights, ask: upstream.ask });
-  const rules = (): Config["cache"] => settings.current().cache;
   const { refresh } = cache;
   const budgetLeft = createBudgetLeft(budgets);
   probe.asks((question) => void refresh(question, undefined, "refresh"));
@@ -147,7 +146,7 @@ export function createGateway(options: GatewayOptions): Gateway {
     tiers: stores.tiers,
     sourceOf: pages.questionFor,
     refresh,
-    rules,
+    rules: () => settings.current().cache,
     clock,
     random,
     observer,
@@ -158,7 +157,7 @@ export function createGateway(options: GatewayOptions): Gateway {
   sampleMetrics(context, { stores, flights, budgets });
 
   const lifecycle = createLifecycle({ clock, budgets, flights, inFlight, closeStore: stores.close });
-  const reload = createReload({ ...context, budgets, warm });
+  const reload = createReload({ ...context, budgets, warm, checkFiles: secretFiles.check });
   const admin = createAdmin(context, {
     stores,
     budgets,
@@ -167,6 +166,7 @@ export function createGateway(options: GatewayOptions): Gateway {
     lifecycle,
     reload: () => reload("request"),
   });
+  renewCertificates(secretFiles, { callers, admin });
   const stopWatching = watchEventLoop(metrics.eventLoopDelay);
 
   return {
@@ -181,17 +181,33 @@ export function createGateway(options: GatewayOptions): Gateway {
       sweep.stop();
       await lifecycle.stop(settings.current(), how);
       keyFile?.close();
+      secretFiles.close();
       stopWatching();
-      if (context.tracing)
-        await Promise.race([context.tracing.close(), pause(context.clock, LAST_TRACES_MS)]);
+      await sendLastTraces(context);
     },
     reload: () => reload("SIGHUP"),
     longestStopMs: () => longestStopMs(settings.current()),
   };
 }
 
+/** Gives the servers the certificates that are in the files when they change. */
+function renewCertificates(
+  { onChange }: SecretFiles,
+  servers: Record<"callers" | "admin", HttpServer>,
+): void {
+  onChange("server.tls", ({ server }) => renewCertificate(servers.callers, tlsContext(server.tls)));
+  onChange("admin.tls", ({ admin }) => renewCertificate(servers.admin, tlsContext(admin.tls)));
+}
+
+/** How long a stopping process sends its last traces. */
+const LAST_TRACES_MS = 1_000;
+
+async function sendLastTraces({ tracing, clock }: Context): Promise<void> {
+  if (tracing) await Promise.race([tracing.close(), pause(clock, LAST_TRACES_MS)]);
+}
+
 function createContext(options: GatewayOptions): Context {
-  const { source, keys, random, log } = options;
+  const { source, keys, clock, random, log } = options;
   const { config } = source.first;
   const parse = { ...config.query, conceal: createConceal(keys.known, random.fraction) };
   const readWarmItems = createReadWarmItems(source.readFile);
@@ -208,6 +224,7 @@ function createContext(options: GatewayOptions): Context {
     logSettings: logControl.current,
     now: options.clock.now,
   });
+  const secretFiles = followSecretFiles({ ...observer, source, keys, clock });
   return {
     ...options,
     config,
@@ -219,6 +236,7 @@ function createContext(options: GatewayOptions): Context {
     tracing: options.createTracing?.({ observer, redact: createRedact(keys.known) }),
     apps,
     parse,
+    secretFiles,
     readWarmItems,
     warmItems,
   };
@@ -270,7 +288,7 @@ function openBudgets(context: Context, { limiterOf, circuitsOf }: Stores, probe:
 }
 
 /** Follows the file that holds the private key, if the settings name one. */
-function watchKeyFile({ source, keys, clock, observer }: Context): KeyFile | undefined {
+function watchKeyFile({ source, keys, clock, observer }: Context): FollowedFiles | undefined {
   const { readFile, first } = source;
   const path = first.config.upstream.privateKeyFile;
   return path === null ? undefined : followKeyFile({ ...observer, path, keys, clock, readFile });
@@ -322,7 +340,7 @@ interface AdminParts {
 }
 
 /** @returns the operators' server, not yet listening */
-function createAdmin(context: Context, parts: AdminParts): Server {
+function createAdmin(context: Context, parts: AdminParts): HttpServer {
   const { stores, budgets, pages, warm, lifecycle, reload } = parts;
   const { config, settings, clock, random, observer, metrics, parse } = context;
   const { tiers, ledger } = stores;
@@ -344,6 +362,7 @@ function createAdmin(context: Context, parts: AdminParts): Server {
     requestId,
     reload,
     limits: config.server,
+    tls: tlsContext(config.admin.tls),
     warm: warm.states,
     documents: { callers: callersDocument(config), admin: createAdminDocument(build) },
     readiness: lifecycle.readiness,

@@ -1,14 +1,16 @@
 /**
  * The callers' server, wired: the pipeline with its stages.
  */
-import type { Server } from "node:http";
 
+import type { HttpServer } from "./process/listen.ts";
 import type { Budgets } from "./budgets.ts";
 import { createEncoder, isCompressible } from "./cache/encoder.ts";
 import type { Tiers } from "./cache/store/tiered.ts";
 import type { Config } from "./config/config.ts";
 import type { LiveSettings } from "./config/live.ts";
+import type { SecretFiles } from "./config/secret-files.ts";
 import type { PrivateKeys } from "./config/private-key.ts";
+import { createAppTokens } from "./http/app-tokens.ts";
 import { createAdmit } from "./http/admit.ts";
 import { type ArrivalOptions, type Arrivals, createArrivals } from "./http/arrive.ts";
 import { createCorsHeaders, createServePreflight } from "./http/cors.ts";
@@ -28,7 +30,9 @@ import type { ParseOptions } from "./query/parse.ts";
 import type { Apps } from "./ratelimit/apps.ts";
 import { createRouter } from "./query/route.ts";
 import { remembering } from "./remembering.ts";
+import type { Metrics } from "./telemetry/metrics.ts";
 import { build } from "./telemetry/process-metrics.ts";
+import { tlsContext } from "./tls.ts";
 import type { Observer, Tracing } from "./types.ts";
 import type { PassThrough } from "./upstream/pass-through.ts";
 
@@ -38,6 +42,8 @@ export interface CallersOptions {
   readonly keys: Pick<PrivateKeys, "known">;
   readonly clock: Clock;
   readonly random: Random;
+  readonly metrics: Pick<Metrics, "appTokenRefused">;
+  readonly secretFiles: Pick<SecretFiles, "appTokens">;
   readonly observer: Observer;
   readonly tracing: Pick<Tracing, "start"> | undefined;
   readonly parse: ParseOptions;
@@ -51,7 +57,7 @@ export interface CallersOptions {
 }
 
 /** @returns the callers' server with the pipeline behind it, not yet listening */
-export function createCallers(options: CallersOptions): Server {
+export function createCallers(options: CallersOptions): HttpServer {
   const { config, settings, keys, clock, random, observer, parse } = options;
   const { pages, passThrough, tiers, budgets, inFlight } = options;
   const { requestId } = random;
@@ -96,6 +102,7 @@ export function createCallers(options: CallersOptions): Server {
   return createCallersServer({
     start,
     limits: config.server,
+    tls: tlsContext(config.server.tls),
     requestId,
     after,
     now,
@@ -113,12 +120,20 @@ function arrivals(options: CallersOptions): Arrivals {
     () => keys.known.length,
   );
   const concealed = (text: string): string => harmless(text) ?? parse.conceal(text);
-  const identify: ArrivalOptions["identify"] = (appId, userAgent, at) =>
-    options.apps.identify(
+  const checkToken = createAppTokens({
+    tokens: options.secretFiles.appTokens,
+    now: clock.now,
+    warn: observer.warn,
+    refused: options.metrics.appTokenRefused,
+  });
+  const identify: ArrivalOptions["identify"] = (appId, userAgent, at, authorization) => {
+    const app = options.apps.identify(
       appId && concealed(appId.toString()),
       userAgent === undefined ? undefined : concealed(userAgent),
       at,
     );
+    return checkToken(app, authorization);
+  };
   return createArrivals({
     ...clock,
     appIdHeader: config.server.appIdHeader,

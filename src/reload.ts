@@ -25,6 +25,8 @@ export interface ReloadOptions {
   readonly log: Logger;
   readonly logControl: Pick<LogControl, "change">;
   readonly clock: Clock;
+  /** Reads the files again that the settings name now. */
+  readonly checkFiles: () => void;
 }
 
 /** @param by what triggered the reload, for the log */
@@ -57,6 +59,7 @@ export function createReload(parts: ReloadOptions): ReloadNow {
       ...newWarm,
     ];
     configureBudgets(budgets, apps, config);
+    parts.checkFiles();
     log.info({ by, changes: changes.map(describeChange) }, "Reload done. The new settings are in force.");
     return { ...reload, changes };
   };

@@ -66,9 +66,12 @@ export function createUpstream(options: UpstreamOptions): Upstream {
     now: clock.now,
     unique16: random.unique16,
   });
+  const { http, https, except } = upstream.proxy;
+  const proxy = { http: http?.reveal() ?? null, https: https?.reveal() ?? null, except };
   const api = createOrigin({
     ...upstream,
     clock,
+    proxy,
     baseUrl: upstream.url,
     sign,
     throttled: budgets.api.run,
@@ -76,6 +79,7 @@ export function createUpstream(options: UpstreamOptions): Upstream {
   const images = createOrigin({
     ...upstream,
     clock,
+    proxy,
     baseUrl: upstream.imageUrl,
     sign: (target: string) => target,
     throttled: budgets.images.run,
@@ -104,7 +108,15 @@ export function createUpstream(options: UpstreamOptions): Upstream {
       const { app, format, trace } = request;
       const { resource } = query;
       const serviceId = query.kind === "record" ? query.serviceId : undefined;
-      const question = { resource, query: canonicalQuery, target: targetOf(query), serviceId, format, app, trace };
+      const question = {
+        resource,
+        query: canonicalQuery,
+        target: targetOf(query),
+        serviceId,
+        format,
+        app,
+        trace,
+      };
       const fetched = await attempt({ ...question, ...asking }, waiting);
       if (resource !== "images") probe.answered(asked);
       return fetched;

@@ -13,6 +13,7 @@ const MAX_AGE_SECONDS = 7_200;
 
 /** What a page's script may send. */
 const REQUEST_HEADERS = [
+  "Authorization",
   "Accept",
   "Cache-Control",
   "If-Modified-Since",

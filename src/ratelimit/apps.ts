@@ -11,6 +11,8 @@
  */
 import { remembering } from "../remembering.ts";
 
+import { OTHER_APP } from "../types.ts";
+
 /** An app as the settings list it. */
 export interface ListedApp {
   readonly id: string;
@@ -64,8 +66,6 @@ export interface Apps {
   readonly configure: (config: AppsConfig) => void;
 }
 
-/** All apps that say no name, or that came when there was no room. */
-export const OTHER_APP = "other";
 const BROWSER_APP = "browser";
 
 /** A new id never evicts an id that was seen so recently. */

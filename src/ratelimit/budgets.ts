@@ -9,14 +9,16 @@ import {
   type Cause,
   type Observer,
   type OriginName,
+  OTHER_APP,
   PRIORITIES,
   type Priority,
   type ShareOfWindow,
 } from "../types.ts";
-import { type Apps, OTHER_APP } from "./apps.ts";
+import type { Apps } from "./apps.ts";
 import { outageName, outageOf } from "./circuit-outages.ts";
 import { type Circuits, type CircuitsOptions, createCircuits, type SharedCircuits } from "./circuits.ts";
-import { createDispatcher, type Dispatcher, type DispatcherConfig } from "./dispatcher.ts";
+import type { DispatcherConfig } from "./departures.ts";
+import { createDispatcher, type Dispatcher } from "./dispatcher.ts";
 import type { QueueKind } from "./fair-queue.ts";
 import type { Limiter, LimiterConfig, LimiterState } from "./limiter.ts";
 import { type Expectation, type RefusalReason, retryAfterSeconds } from "./problems.ts";

@@ -1,5 +1,4 @@
 import { createServer, type IncomingMessage } from "node:http";
-import type { AddressInfo } from "node:net";
 
 import { describe, expect, it, onTestFinished } from "vitest";
 
@@ -39,9 +38,9 @@ async function startCollector(): Promise<{ readonly url: string; readonly export
   });
   await new Promise<void>((resolve) => void server.listen(0, "127.0.0.1", resolve));
   onTestFinished(() => void server.close());
-  // The server listens on a port, so this is its address.
-  const { port } = server.address() as AddressInfo;
-  return { url: `http://127.0.0.1:${port}`, exports };
+  const address = server.address();
+  if (address === null || typeof address === "string") throw new Error("the collector has no port");
+  return { url: `http://127.0.0.1:${address.port}`, exports };
 }
 
 /** The spans of JSON exports (opentelemetry-proto, trace/v1). */
@@ -161,7 +160,10 @@ describe("tracing", () => {
 
   it.each([
     [{ OTEL_TRACES_EXPORTER: "zipkin" }, 'OTEL_TRACES_EXPORTER: found "zipkin"; expected otlp or none'],
-    [{ ...ENDPOINT, OTEL_EXPORTER_OTLP_PROTOCOL: "grpc" }, 'PROTOCOL: found "grpc"; expected http/protobuf or'],
+    [
+      { ...ENDPOINT, OTEL_EXPORTER_OTLP_PROTOCOL: "grpc" },
+      'PROTOCOL: found "grpc"; expected http/protobuf or',
+    ],
   ])("with %o cannot start", (env, problem) => {
     expect(tracingProblems(env)).toEqual([expect.stringContaining(problem)]);
   });
