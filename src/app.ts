@@ -42,6 +42,7 @@ import type { Pages } from "./pages/pages.ts";
 import { createLifecycle, longestStopMs, type Lifecycle, type StopOptions } from "./lifecycle.ts";
 import type { Clock } from "./process/clock.ts";
 import type { Listening } from "./process/listen.ts";
+import { addressOf } from "./process/machine.ts";
 import type { Random } from "./process/random.ts";
 import { createConceal } from "./query/credentials.ts";
 import { type Apps, createApps } from "./ratelimit/apps.ts";
@@ -159,6 +160,8 @@ export function createGateway(options: GatewayOptions): Gateway {
   return {
     async start() {
       const addresses = await lifecycle.start(config, { callers, admin });
+      // The admin port closes after the budgets, so a process that can open it knows that its predecessor sends nothing.
+      stores.listensAt(addressOf(addresses.admin));
       warm.start();
       sweep.start();
       return addresses;

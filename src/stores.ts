@@ -52,6 +52,8 @@ export interface OpenedBackend {
    * @param dead the name of a replica, or the number of a slot: an operator says that its process has ended
    */
   readonly replicas: (dead?: string) => Promise<readonly ReplicaSlot[]>;
+  /** @param address where this process listens until it can send nothing more; no other process that runs has it */
+  readonly listensAt: (address: string | undefined) => void;
   /** The upstream calls of all replicas to all origins. */
   readonly ledger: LedgerReader;
   /** Writes what is not written yet, and closes the connections and files. Never rejects. */
@@ -87,6 +89,7 @@ function openAlone(
       createLocalLimiter({ origin, config: limits, ledger, clock, process: replica }),
     circuitsOf: unsharedCircuits,
     replicas: async () => [],
+    listensAt: () => undefined,
   };
 }
 
@@ -139,10 +142,11 @@ function sharedLimits(
   replica: string,
   namespace: string,
   { config, clock, observer }: OpenBackendOptions,
-): Pick<OpenedBackend, "limiterOf" | "circuitsOf" | "replicas"> {
+): Pick<OpenedBackend, "limiterOf" | "circuitsOf" | "replicas" | "listensAt"> {
   const { replicas, degradedReserve, degradedForMs } = config.budget;
   const timeoutMs = config.redis?.timeoutMs ?? 0;
   const limiters = new Map<OriginName, SharedLimiter>();
+  let ownAddress: string | undefined;
   service.defineScripts(LIMITER_SCRIPTS);
   return {
     limiterOf(origin, limits) {
@@ -153,6 +157,7 @@ function sharedLimits(
         ask: createRedisLimiter(service.run, namespace, origin),
         clock,
         process: replica,
+        address: () => ownAddress,
         replicas,
         degradedReserve,
         degradedForMs,
@@ -178,6 +183,9 @@ function sharedLimits(
     circuitsOf: (origin) => createRedisCircuits({ redis: service, namespace, origin, process: replica }),
     async replicas(dead) {
       return (await limiters.get("api")?.replicas(dead)) ?? [];
+    },
+    listensAt(address) {
+      ownAddress = address;
     },
   };
 }

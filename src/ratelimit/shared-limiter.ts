@@ -36,6 +36,7 @@ import type { Acquired, Limiter, PermitRequest } from "./limiter.ts";
 import type { Digest, KnownSend, ReplicaSlot, Reply, Request, TakeResult } from "./redis-limiter.ts";
 import { alone, decideAlone, permitOf, stateOf, takeOf } from "./shared-permits.ts";
 import {
+  AWAY_MS,
   countMs,
   createSide,
   DAY_MS,
@@ -113,8 +114,11 @@ export function createSharedLimiter(options: SharedLimiterOptions): SharedLimite
 }
 
 async function admit(side: Side, admission: NonNullable<SharedLimiterOptions["admission"]>): Promise<void> {
+  const sends = await admission();
   const now = side.options.clock.monotonic();
-  for (const { id, ageMs } of await admission()) {
+  // It waited for the old replicas, not for Redis.
+  if (sends.length > 0) side.startedAt = now;
+  for (const { id, ageMs } of sends) {
     const record = { resource: "listings", cause: "miss", query: "" } as const;
     const take = { ...record, id, app: "other", leave: [], perDay: undefined, isAnyway: true };
     // Redis is not to enter it in the ledger: the old protocol's has it.
@@ -189,6 +193,7 @@ async function ask(side: Side, request: Request): Promise<Reply | undefined> {
     reply.time > last.time + (heardAt - last.askedAt) + Math.max(JUMP_MS, side.options.leaseMs)
   )
     side.hasJumped = true;
+  if (last === undefined) side.startedAlone = heardAt > side.startedAt + AWAY_MS;
   side.last = { time: reply.time, askedAt, heardAt };
   side.serverEpoch = reply.epoch;
   return reply;
@@ -240,7 +245,7 @@ function common(side: Side): {
 }
 
 async function join(side: Side): Promise<boolean> {
-  const { clock, origin, warn } = side.options;
+  const { clock } = side.options;
   const askedAt = clock.monotonic();
   const { hasJumped, isCutOff, windows, config } = side;
   const isFull = hasJumped || side.epoch !== side.serverEpoch;
@@ -270,17 +275,30 @@ async function join(side: Side): Promise<boolean> {
     return false;
   }
   side.own.told(sends);
+  warnOfLoss(side, reply);
   if (!mayClaim || reply.isNew || reply.slot !== side.slot) side.quotas = [];
   Object.assign(side, { slot: reply.slot, epoch: reply.epoch, acknowledgedAt: askedAt, hasJumped: false });
   Object.assign(side, { isJoined: true, hasEverJoined: true, isCutOff: false });
   side.renewAt = askedAt;
-  if (reply.mayHaveOverrun)
+  if (isCutOff) side.changed();
+  return true;
+}
+
+/** What is not guaranteed is said where it can be noticed. */
+function warnOfLoss(side: Side, { epoch, mayHaveOverrun }: Extract<Reply, { kind: "joined" }>): void {
+  const { process, origin, warn } = side.options;
+  // An epoch is named after the replica that found no data.
+  const hasFoundNoData = !side.hasEverJoined && epoch.endsWith(`.${process}`);
+  if (hasFoundNoData && side.startedAlone)
+    warn(
+      "Redis was away when this replica started, and has no data: if replicas ran before, a limit may be exceeded",
+      { origin },
+    );
+  if (mayHaveOverrun)
     warn(
       "Redis lost data and new replicas went on before one that knew them: a limit may have been exceeded",
       { origin },
     );
-  if (isCutOff) side.changed();
-  return true;
 }
 
 function digestOf(side: Side, now: number): Digest | undefined {
@@ -300,7 +318,7 @@ async function sync(side: Side): Promise<boolean> {
   const pending = isLeaving ? [] : side.pending.splice(0);
   const isRenewing = askedAt >= side.renewAt;
   const isWaiting = side.waiting.length > 0 || side.refusedAt !== undefined;
-  const wantsState = isRenewing || (isWaiting && askedAt >= side.stateAt);
+  const wantsState = (isRenewing || isWaiting) && askedAt >= side.stateAt;
   const { reports, confirm } = side.own.ended(askedAt);
   side.endsAt = Number.POSITIVE_INFINITY;
   const { waiting } = side;

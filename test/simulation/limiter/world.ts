@@ -27,6 +27,7 @@ interface Server {
 export interface Replica {
   readonly name: string;
   readonly place: number;
+  readonly address: string;
   readonly limiter: SharedLimiter;
   isAlive: boolean;
   isStopping: boolean;
@@ -50,6 +51,8 @@ export interface World {
   observe?: ((call: ScriptCall) => void) | undefined;
   readonly plan: Plan;
   readonly dice: Dice;
+  /** For what was added later, so that the older histories stay what they are. */
+  readonly otherDice: Dice;
   readonly clock: FakeClock;
   readonly server: Server;
   readonly replicas: Replica[];
@@ -63,7 +66,7 @@ export interface World {
   isHealed: boolean;
 }
 
-export function createWorld(plan: Plan, dice: Dice, lua = LUA): World {
+export function createWorld(plan: Plan, dice: Dice, otherDice: Dice, lua = LUA): World {
   const clock = createFakeClock(1_000_000, { letRun: promisesSettled });
   const server: Server = {
     isUp: true,
@@ -76,6 +79,7 @@ export function createWorld(plan: Plan, dice: Dice, lua = LUA): World {
   const world: World = {
     plan,
     dice,
+    otherDice,
     clock,
     server,
     replicas: [],
@@ -102,7 +106,8 @@ export function note(world: World, text: string): void {
   world.log.push(`${world.clock.monotonic() - 1_000_000} ${text}`);
 }
 
-export function start(world: World, place: number): Replica {
+/** @param address that of a process that has ended */
+export function start(world: World, place: number, address = `address-${world.started}`): Replica {
   const { plan, clock } = world;
   const name = `p${++world.started}`;
   // Held by what follows, and set at the end: the limiter speaks at once.
@@ -110,6 +115,7 @@ export function start(world: World, place: number): Replica {
   const replica = {
     name,
     place,
+    address,
     isAlive: true,
     isStopping: false,
     isPartitioned: false,
@@ -125,6 +131,7 @@ export function start(world: World, place: number): Replica {
     ask: createRedisLimiter(run, NAMESPACE, "api"),
     clock: own,
     process: name,
+    address: () => address,
     replicas: world.slots,
     degradedReserve: 0.05,
     degradedForMs: plan.degradedForMs,
@@ -135,7 +142,7 @@ export function start(world: World, place: number): Replica {
   });
   Object.assign(replica, { limiter });
   world.replicas.push(replica);
-  note(world, `${name} starts at place ${place}`);
+  note(world, `${name} starts at place ${place}, ${address}`);
   const wake = new Set<() => void>();
   limiter.onChange(() => {
     for (const one of wake) one();
