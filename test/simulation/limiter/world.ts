@@ -33,6 +33,8 @@ export interface Replica {
   isStopping: boolean;
   isPartitioned: boolean;
   frozenUntil: number;
+  /** Its messages take so much longer. */
+  slowMs: number;
   /** It is to tell Redis what Redis has lost: nothing happens to it until it has joined again. */
   isWitness: boolean;
   /** When each of its dispatchers last heard anything. */
@@ -120,6 +122,7 @@ export function start(world: World, place: number, address = `address-${world.st
     isStopping: false,
     isPartitioned: false,
     frozenUntil: 0,
+    slowMs: 0,
     isWitness: false,
     lastHeardAt: clock.monotonic(),
   } as Replica;
@@ -203,7 +206,7 @@ function wayToRedis(world: World, replica: Replica): RunLimiter {
         });
       }
       if (replica.isPartitioned) return;
-      clock.after(delay(world, replica.isWitness), () => {
+      clock.after(replica.slowMs + delay(world, replica.isWitness), () => {
         try {
           arrive();
         } catch (error) {
