@@ -16,9 +16,10 @@
  * | 5    | A message that arrives too late has no effect; while Redis does not answer, it only asks the time | lua, here |
  * | 6    | What it sent by itself is entered in the step that renews its slot                          | lua       |
  * | 7    | A new holder spends by itself only what Redis has confirmed to fit; it inherits nothing     | lua       |
- * | 8    | A lapsed slot is free when its holder has stopped and its calls have left the short windows | lua       |
+ * | 8    | A lapsed slot is free when its holder has stopped and its calls have left the short windows.| lua       |
+ * |      | A process that listens where a holder did proves that this one is dead                      |           |
  * | 9    | After a loss of data all slots count as lapsed; for one short window a slot gets its escrow | lua       |
- * |      | After a silence of a lease, or a jump, nothing is granted before those that know can come   |           |
+ * |      | When the clock may have jumped, nothing is granted before those that know can come          |           |
  * | 10   | In a long window Redis confirms to each slot what it may spend alone, and reserves that     | lua       |
  * | 11   | What a holder that never came back may have sent counts on in the long windows; its last    | lua       |
  * |      | permits do not stand for that, as it may not have heard of them                             |           |

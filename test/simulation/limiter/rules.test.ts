@@ -22,6 +22,8 @@ interface Story {
   readonly windows: readonly RateWindow[];
   /** How many permits each of three replicas asks for at once. */
   readonly asks: readonly number[];
+  /** The first telling that ends badly, where that is not the first or second one. */
+  readonly seed?: number;
   readonly tell: (world: World, dice: Dice) => Promise<void>;
 }
 
@@ -36,7 +38,14 @@ async function most({ windows, asks, tell }: Story, lua: string, seed: number): 
       laterWindows: windows,
       dispatchers: asks,
       ...{ slots: 3, laterSlots: 3, running: 3, arrivalMs: 100, leaseMs: 400, timeoutMs: 150 },
-      ...{ degradedForMs: 2_500, faults: [], betweenFaultsMs: 0, faultyMs: 0, unsettled: 0, isMeasured: false },
+      ...{
+        degradedForMs: 2_500,
+        faults: [],
+        betweenFaultsMs: 0,
+        faultyMs: 0,
+        unsettled: 0,
+        isMeasured: false,
+      },
     },
     dice,
     createDice(~seed),
@@ -69,6 +78,7 @@ const STORIES: readonly Story[] = [
       "local most = math.max(promise.escrow, promise.quota)",
       "local most = slot.untilAt < now and math.max(promise.escrow, promise.quota) or 0",
     ],
+    seed: 6,
     windows: [SHORT, MEDIUM],
     asks: [2, 9, 9],
     async tell(world, dice) {
@@ -134,6 +144,7 @@ const STORIES: readonly Story[] = [
     rule: "7",
     what: "a new holder spends what nobody has reserved for it",
     change: ["quota = math.min(wanted, own + free)", "quota = wanted"],
+    seed: 5,
     windows: [SHORT, MEDIUM],
     asks: BUSY,
     async tell(world, dice) {
@@ -180,6 +191,7 @@ const STORIES: readonly Story[] = [
     rule: "9",
     what: "after a loss, calls of a process that has died count nowhere",
     change: ["if now < state.closedUntil and i == 1 then return true end", ""],
+    seed: 6,
     windows: [SHORT],
     asks: [9, 1, 1],
     tell: failOver,
@@ -202,6 +214,7 @@ const STORIES: readonly Story[] = [
     rule: "9",
     what: "a process starts when the clock of Redis has just been set forward",
     change: ["if isHeld and now - state.now > request.leaseMs then", "if false then"],
+    seed: 4,
     windows: [SHORT],
     asks: BUSY,
     async tell(world, dice) {
@@ -216,6 +229,7 @@ const STORIES: readonly Story[] = [
     rule: "9",
     what: "a process starts when Redis has just lost its data",
     change: ["openAt = old and now or now + request.settleMs", "openAt = now"],
+    seed: 37,
     windows: [SHORT],
     asks: BUSY,
     async tell(world, dice) {
@@ -259,6 +273,7 @@ const STORIES: readonly Story[] = [
     rule: "11",
     what: "permits whose reply is lost stand for what their holder sent later",
     change: ["reserved(k, w) + (slot.unheard or 0)", "reserved(k, w)"],
+    seed: 19,
     windows: [SHORT, MEDIUM],
     asks: [20, 4, 4],
     async tell(world, dice) {
@@ -358,10 +373,10 @@ describe("without rule", () => {
     expect(LUA.split(rule)).toHaveLength(2);
     const mutilated = LUA.replace(rule, without);
     let exceeded: string[] = [];
-    for (let seed = 1; seed <= MOST_TIMES && exceeded.length === 0; seed++) {
+    const { seed: first = 1 } = story;
+    for (let seed = first; seed < first + MOST_TIMES && exceeded.length === 0; seed++) {
       exceeded = await most(story, mutilated, seed);
       expect(await most(story, LUA, seed)).toEqual([]);
-      if (process.env.TALK) console.log(story.rule, story.what, seed, exceeded);
     }
     expect(exceeded).not.toEqual([]);
   });
