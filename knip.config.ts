@@ -4,9 +4,10 @@ const config: KnipConfig = {
   entry: [
     "src/main.ts",
     "src/cli/*.ts",
-    "test/**/*.{test,long}.ts",
+    "test/**/*.{test,long,suite}.ts",
     "test/support/limiter-worker.ts",
     "bench/hits-server.ts",
+    "bench/peers/origin.ts",
   ],
   project: ["{src,test,bench,tools}/**/*.{ts,mjs}"],
   // `npm test` sees to it that the first ones are there. `mount` and `umount` are used where they are permitted.

@@ -13,7 +13,6 @@
  *
  * Each step gets values that exist already. Nothing is looked up later, and no other file wires anything.
  */
-import type { Server } from "node:http";
 
 import { isOwnMachine } from "./admin/guard.ts";
 import { createAdminDocument } from "./admin/openapi.ts";
@@ -32,16 +31,19 @@ import { createSweep } from "./cache/sweep.ts";
 import { createWarm, type Warm, type WarmItem } from "./cache/warm.ts";
 import { ConfigError, type Config } from "./config/config.ts";
 import { createLiveSettings, type LiveSettings } from "./config/live.ts";
-import { followKeyFile, type KeyFile } from "./config/private-key.ts";
+import type { FollowedFiles } from "./config/followed-files.ts";
+import { followKeyFile } from "./config/private-key.ts";
 import type { PrivateKeys } from "./config/private-key.ts";
 import type { SettingsSource } from "./config/load.ts";
+import { followSecretFiles, type SecretFiles } from "./config/secret-files.ts";
 import type { Problem } from "./errors.ts";
+import { renewCertificate } from "./http/http-server.ts";
 import { createInFlight } from "./http/in-flight.ts";
 import { createPageStage } from "./page-stage.ts";
 import type { Pages } from "./pages/pages.ts";
 import { createLifecycle, longestStopMs, type Lifecycle, type StopOptions } from "./lifecycle.ts";
 import type { Clock } from "./process/clock.ts";
-import type { Listening } from "./process/listen.ts";
+import type { HttpServer, Listening } from "./process/listen.ts";
 import { addressOf } from "./process/machine.ts";
 import type { Random } from "./process/random.ts";
 import { createConceal } from "./query/credentials.ts";
@@ -65,6 +67,7 @@ import { openBackend, type OpenedBackend } from "./stores.ts";
 import { createObserver, type Logger } from "./telemetry/log.ts";
 import { createMetrics, type Metrics } from "./telemetry/metrics.ts";
 import { build, watchEventLoop } from "./telemetry/process-metrics.ts";
+import { tlsContext } from "./tls.ts";
 import type { FlightResult, Observer, Tier } from "./types.ts";
 import { reportUsage } from "./usage/usage-report.ts";
 import { createCredentialsProbe, createUpstream, type Upstream } from "./upstream-stage.ts";
@@ -105,6 +108,7 @@ interface Context extends GatewayOptions {
   /** The apps that call, listed in the settings or not. */
   readonly apps: Apps;
   readonly parse: ParseOptions;
+  readonly secretFiles: SecretFiles;
   readonly readWarmItems: ReadWarmItems;
   /** The answers to keep warm from the start on. */
   readonly warmItems: readonly WarmItem[];
@@ -116,8 +120,7 @@ type LoadResult = FlightResult<LoadedEntry> | undefined;
 /** @throws {ConfigError} the list of URLs to keep warm has mistakes, or another process uses the data directory */
 export function createGateway(options: GatewayOptions): Gateway {
   const context = createContext(options);
-  const { config, settings, clock, random, metrics, observer } = context;
-
+  const { config, settings, clock, random, metrics, observer, secretFiles } = context;
   const stores = openStores(context);
   const probe = createCredentialsProbe();
   const budgets = openBudgets(context, stores, probe.run);
@@ -146,7 +149,7 @@ export function createGateway(options: GatewayOptions): Gateway {
   sampleMetrics(context, { stores, flights, budgets });
 
   const lifecycle = createLifecycle({ clock, budgets, flights, inFlight, closeStore: stores.close });
-  const reload = createReload({ ...context, budgets, warm });
+  const reload = createReload({ ...context, budgets, warm, checkFiles: secretFiles.check });
   const admin = createAdmin(context, {
     stores,
     budgets,
@@ -155,6 +158,7 @@ export function createGateway(options: GatewayOptions): Gateway {
     lifecycle,
     reload: () => reload("request"),
   });
+  renewCertificates(secretFiles, { callers, admin });
   const stopWatching = watchEventLoop(metrics.eventLoopDelay);
 
   return {
@@ -171,6 +175,7 @@ export function createGateway(options: GatewayOptions): Gateway {
       sweep.stop();
       await lifecycle.stop(settings.current(), how);
       keyFile?.close();
+      secretFiles.close();
       stopWatching();
     },
     reload: () => reload("SIGHUP"),
@@ -178,8 +183,17 @@ export function createGateway(options: GatewayOptions): Gateway {
   };
 }
 
+/** Gives the servers the certificates that are in the files when they change. */
+function renewCertificates(
+  { onChange }: SecretFiles,
+  servers: Record<"callers" | "admin", HttpServer>,
+): void {
+  onChange("server.tls", ({ server }) => renewCertificate(servers.callers, tlsContext(server.tls)));
+  onChange("admin.tls", ({ admin }) => renewCertificate(servers.admin, tlsContext(admin.tls)));
+}
+
 function createContext(options: GatewayOptions): Context {
-  const { source, keys, random, log } = options;
+  const { source, keys, clock, random, log } = options;
   const { config } = source.first;
   const parse = { ...config.query, conceal: createConceal(keys.known, random.fraction) };
   const readWarmItems = createReadWarmItems(source.readFile);
@@ -192,7 +206,19 @@ function createContext(options: GatewayOptions): Context {
     labelOf: apps.labelOf,
     accessSample: () => settings.current().log.accessSample,
   });
-  return { ...options, config, settings, metrics, observer, apps, parse, readWarmItems, warmItems };
+  const secretFiles = followSecretFiles({ ...observer, source, keys, clock });
+  return {
+    ...options,
+    config,
+    settings,
+    metrics,
+    observer,
+    apps,
+    parse,
+    secretFiles,
+    readWarmItems,
+    warmItems,
+  };
 }
 
 /** Where answers are kept: memory, and behind it Redis or SQLite, if the settings name one. */
@@ -241,7 +267,7 @@ function openBudgets(context: Context, { limiterOf, circuitsOf }: Stores, probe:
 }
 
 /** Follows the file that holds the private key, if the settings name one. */
-function watchKeyFile({ source, keys, clock, observer }: Context): KeyFile | undefined {
+function watchKeyFile({ source, keys, clock, observer }: Context): FollowedFiles | undefined {
   const { readFile, first } = source;
   const path = first.config.upstream.privateKeyFile;
   return path === null ? undefined : followKeyFile({ ...observer, path, keys, clock, readFile });
@@ -293,7 +319,7 @@ interface AdminParts {
 }
 
 /** @returns the operators' server, not yet listening */
-function createAdmin(context: Context, parts: AdminParts): Server {
+function createAdmin(context: Context, parts: AdminParts): HttpServer {
   const { stores, budgets, pages, warm, lifecycle, reload } = parts;
   const { config, settings, clock, random, observer, metrics, parse } = context;
   const { tiers, ledger } = stores;
@@ -315,6 +341,7 @@ function createAdmin(context: Context, parts: AdminParts): Server {
     requestId,
     reload,
     limits: config.server,
+    tls: tlsContext(config.admin.tls),
     warm: warm.states,
     documents: { callers: callersDocument(config), admin: createAdminDocument(build) },
     readiness: lifecycle.readiness,
@@ -346,7 +373,8 @@ function sampleMetrics({ metrics, settings }: Context, { stores, flights, budget
   metrics.sample({
     tiers: () => stores.all.flatMap(statsOf),
     flights: () => flights.size,
-    budget: budgetSources(budgets),
+    ledgers: stores.ledgers,
+    budget: budgetSources(budgets, settings.current),
     appsRegistered: () => settings.current().apps.length,
   });
 }
