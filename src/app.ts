@@ -129,15 +129,14 @@ export function createGateway(options: GatewayOptions): Gateway {
   const flights = createFlights<LoadResult>(clock);
   const cache = createCacheStage(context, { ...stores, budgets, flights, ask: upstream.ask });
   const rules = (): Config["cache"] => settings.current().cache;
-  const { refresh } = cache;
   const budgetLeft = createBudgetLeft(budgets);
-  probe.asks((question) => void refresh(question, undefined, "refresh"));
+  probe.asks((question) => void cache.refresh(question, undefined, "refresh"));
   const pages = createPageStage({ ...context, ...cache, ...stores, budgetLeft });
   const warm = createWarm({
     items: context.warmItems,
     tiers: stores.tiers,
     sourceOf: pages.questionFor,
-    refresh,
+    refresh: cache.refresh,
     rules,
     clock,
     random,
@@ -164,7 +163,6 @@ export function createGateway(options: GatewayOptions): Gateway {
   return {
     async start() {
       const addresses = await lifecycle.start(config, { callers, admin });
-      // The admin port closes after the budgets, so a process that can open it knows that its predecessor sends nothing.
       stores.listensAt(addressOf(addresses.admin));
       warm.start();
       sweep.start();

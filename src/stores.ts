@@ -54,7 +54,10 @@ export interface OpenedBackend {
    * @param dead the name of a replica, or the number of a slot: an operator says that its process has ended
    */
   readonly replicas: (dead?: string) => Promise<readonly ReplicaSlot[]>;
-  /** @param address where this process listens until it can send nothing more; no other process that runs has it */
+  /**
+   * @param address that of the admin port, which closes after the budgets: a process that can open it knows that its
+   * predecessor sends nothing any more
+   */
   readonly listensAt: (address: string | undefined) => void;
   /** The upstream calls of all replicas to all origins. */
   readonly ledger: LedgerReader;
