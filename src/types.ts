@@ -448,6 +448,10 @@ export interface RequestRecord {
   readonly bytes: number;
   /** Where a page cost no upstream call because of its block. */
   readonly saved?: PageSaving | undefined;
+  /** Of an answer that is no hit: why the upstream was asked. */
+  readonly forwarded?: Forwarded | undefined;
+  /** Of an answer that is no hit: why it is stale, or was not stored. */
+  readonly detail?: ServeNote | WhyNotStored | undefined;
 }
 
 /** What a check of a page that was cut from a block found; `unknown`: it could not be made. */

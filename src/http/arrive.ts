@@ -3,7 +3,7 @@
  */
 import type { IncomingMessage, ServerResponse } from "node:http";
 
-import { type Observer, type Outcome, type PageSaving, type Tier } from "../types.ts";
+import { type Observer, type Outcome, type PageSaving, type RequestRecord, type Tier } from "../types.ts";
 import type { Resource } from "../interface/resources.ts";
 import { isSent } from "./sent.ts";
 
@@ -27,6 +27,9 @@ export interface Arrival {
   tier: Tier | undefined;
   /** Where a page cost no upstream call because of its block. */
   saved?: PageSaving | undefined;
+  /** Of an answer that is no hit: why the upstream was asked, and why the answer is stale or was not stored. */
+  forwarded?: RequestRecord["forwarded"];
+  detail?: RequestRecord["detail"];
   problem: string | undefined;
   bytes: number;
   /** To be called when the caller has hung up. */
@@ -130,6 +133,8 @@ function recordOf(
     durationMs: now - receivedAt,
     bytes,
     ...(saved !== undefined && { saved }),
+    ...(arrival.forwarded !== undefined && { forwarded: arrival.forwarded }),
+    ...(arrival.detail !== undefined && { detail: arrival.detail }),
   };
 }
 

@@ -172,6 +172,10 @@ function createSendAnswer(callerHeaders: CallerHeaders): SendAnswer {
     arrival.outcome = answer.outcome;
     arrival.tier = answer.tier;
     arrival.saved = answer.saved;
+    if (answer.outcome !== "hit") {
+      arrival.forwarded = answer.forwarded;
+      arrival.detail = answer.note ?? (answer.stored === true ? undefined : answer.stored);
+    }
     const head = callerHeaders(arrival);
     addEntryHeaders(head, question, answer, coding, now);
     if (isNotModified) {
