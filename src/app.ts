@@ -14,10 +14,14 @@
  * Each step gets values that exist already. Nothing is looked up later, and no other file wires anything.
  */
 import type { Server } from "node:http";
+import { hostname } from "node:os";
 
 import { isOwnMachine } from "./admin/guard.ts";
 import { createAdminDocument } from "./admin/openapi.ts";
 import { createAdminServer } from "./admin/server.ts";
+import { createRecorder, type Recorder } from "./admin/status/recorder.ts";
+import type { ProcessInfo } from "./admin/status/types.ts";
+import { createStatus } from "./admin/status/status.ts";
 import { callersDocument, createCallers } from "./callers.ts";
 import { type CacheOptions, createCache } from "./cache/cache.ts";
 import { createFailures, type Failures } from "./cache/failures.ts";
@@ -62,7 +66,7 @@ import { createFlights, type Flights } from "./singleflight/flight.ts";
 import { createLeadOrFollow } from "./singleflight/replicas.ts";
 import { openBackend, type OpenedBackend } from "./stores.ts";
 import { createObserver, type Logger } from "./telemetry/log.ts";
-import { createMetrics, type Metrics } from "./telemetry/metrics.ts";
+import { createMetrics, type Metrics, savingOf } from "./telemetry/metrics.ts";
 import { build, watchEventLoop } from "./telemetry/process-metrics.ts";
 import type { FlightResult, Observer, Tier } from "./types.ts";
 import { reportUsage } from "./usage/usage-report.ts";
@@ -101,6 +105,8 @@ interface Context extends GatewayOptions {
   readonly settings: LiveSettings;
   readonly metrics: Metrics;
   readonly observer: Observer;
+  /** What happened in this process, for the status page. */
+  readonly recorder: Recorder;
   /** The apps that call, listed in the settings or not. */
   readonly apps: Apps;
   readonly parse: ParseOptions;
@@ -161,11 +167,13 @@ export function createGateway(options: GatewayOptions): Gateway {
       const addresses = await lifecycle.start(config, { callers, admin });
       warm.start();
       sweep.start();
+      context.recorder.start();
       return addresses;
     },
     async stop(how) {
       warm.stop();
       sweep.stop();
+      context.recorder.stop();
       await lifecycle.stop(settings.current(), how);
       keyFile?.close();
       stopWatching();
@@ -176,7 +184,7 @@ export function createGateway(options: GatewayOptions): Gateway {
 }
 
 function createContext(options: GatewayOptions): Context {
-  const { source, keys, random, log } = options;
+  const { source, keys, clock, random, log } = options;
   const { config } = source.first;
   const parse = { ...config.query, conceal: createConceal(keys.known, random.fraction) };
   const readWarmItems = createReadWarmItems(source.readFile);
@@ -185,11 +193,33 @@ function createContext(options: GatewayOptions): Context {
   const settings = createLiveSettings(source, restartReasons(config));
   const metrics = createMetrics(build);
   const apps = createApps(appsConfigOf(config));
+  const recorder = createRecorder({ clock, process: describeProcess(options), savingOf });
   const observer = createObserver(log, metrics, {
     labelOf: apps.labelOf,
     accessSample: () => settings.current().log.accessSample,
   });
-  return { ...options, config, settings, metrics, observer, apps, parse, readWarmItems, warmItems };
+  return {
+    ...options,
+    config,
+    settings,
+    metrics,
+    observer: recorder.recording(observer),
+    recorder,
+    apps,
+    parse,
+    readWarmItems,
+    warmItems,
+  };
+}
+
+/** What the status page says of this process. */
+function describeProcess({ clock, random }: GatewayOptions): ProcessInfo {
+  return {
+    id: random.unique16(),
+    host: hostname(),
+    version: build.version,
+    startedAt: clock.now(),
+  };
 }
 
 /** Where answers are kept: memory, and behind it Redis or SQLite, if the settings name one. */
@@ -321,6 +351,13 @@ function createAdmin(context: Context, parts: AdminParts): Server {
     budget: () => describeBudgets(budgets, settings.current()),
     expect: createExpect(budgets, settings.current),
     apps: context.apps,
+    historyOf: context.recorder.historyOf,
+    status: createStatus({
+      ...context,
+      budgets,
+      board: stores.board,
+      mode: () => settings.current().budget.mode,
+    }),
     replicas: stores.replicas,
     async usage(query) {
       const { limit, images } = settings.current().budget;

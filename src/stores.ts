@@ -16,6 +16,7 @@ import type { Backend } from "./cache/store/port.ts";
 import { createRedisBackend } from "./cache/store/redis.ts";
 import { createSqliteBackend, type SqliteBackend } from "./cache/store/sqlite.ts";
 import type { Problem } from "./errors.ts";
+import { type Board, createBoard } from "./redis/board.ts";
 import { createRedisService, type RedisService } from "./redis/service.ts";
 import { createRedisClaims } from "./singleflight/redis-claims.ts";
 import type { Claims, Observer, OriginName, StoreOperation, Tier } from "./types.ts";
@@ -52,6 +53,8 @@ export interface OpenedBackend {
    * @param dead the name of a replica, or the number of a slot: an operator says that its process has ended
    */
   readonly replicas: (dead?: string) => Promise<readonly ReplicaSlot[]>;
+  /** Where replicas show each other texts. `undefined`: there are no other replicas. */
+  readonly board: Board | undefined;
   /** The upstream calls of all replicas to all origins. */
   readonly ledger: LedgerReader;
   /** Writes what is not written yet, and closes the connections and files. Never rejects. */
@@ -78,6 +81,7 @@ function openAlone(
   return {
     backend: sqlite,
     claims: undefined,
+    board: undefined,
     ledger,
     async close() {
       onDisk?.close();
@@ -125,6 +129,7 @@ function openShared(redis: NonNullable<Config["redis"]>, options: OpenBackendOpt
   return {
     backend,
     claims,
+    board: createBoard({ redis: service, clock, namespace, process: replica }),
     ledger: createLimiterLedger(service.run, namespaces.budget),
     async close() {
       for (const part of [claims, backend, service]) part.close();

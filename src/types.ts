@@ -191,6 +191,7 @@ export const STORE_OPERATIONS = [
   "look",
   "join",
   "ledger",
+  "status",
 ] as const;
 export type StoreOperation = (typeof STORE_OPERATIONS)[number];
 

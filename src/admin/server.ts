@@ -14,16 +14,25 @@ import { problemResponse } from "../http/problem-response.ts";
 import { checkHead } from "../http/request-validation.ts";
 import { type AdminBudgetOptions, createAdminBudget } from "./budget.ts";
 import { createAdminCache, type AdminCacheOptions } from "./cache.ts";
-import { type AdminDocuments, createDocsPage, createOpenApi } from "./docs.ts";
+import { type AdminDocuments, createOpenApi } from "./docs.ts";
 import { type AdminGuardOptions, createPageGuard, createTokenGuard, readOnly } from "./guard.ts";
+import { createLogin } from "./login.ts";
+import { createPages } from "./pages.ts";
 import { mistake } from "./parameters.ts";
 import { type AdminReloadOptions, createAdminReload } from "./reload.ts";
+import { createSessions, type Sessions } from "./session.ts";
+import { type AdminStatusOptions, createAdminStatus } from "./status/routes.ts";
 import { type AdminUsageOptions, createAdminUsage } from "./usage.ts";
 
 type Readiness = "starting" | "ready" | "stopping";
 
 export interface AdminOptions
-  extends Omit<AdminCacheOptions, "inspect">, AdminBudgetOptions, AdminUsageOptions, AdminReloadOptions {
+  extends
+    Omit<AdminCacheOptions, "inspect">,
+    AdminBudgetOptions,
+    AdminUsageOptions,
+    AdminReloadOptions,
+    Omit<AdminStatusOptions, "maySee" | "after"> {
   readonly renderMetrics: () => Promise<{ contentType: string; text: string }>;
   /** Whether requests can be served: not yet, yes, or no more because the process stops. */
   readonly readiness: () => Readiness;
@@ -43,8 +52,8 @@ export interface AdminOptions
 const UNKNOWN = {
   detail: "This is the admin port. The callers' paths are on another port.",
   remedy:
-    "Use GET /metrics, /livez, /readyz, /budget, /usage?from=…&to=…&by=…, /quote?url=…, /cache/entry?url=…, " +
-    "/cache/warm, /openapi.json, /docs, or POST /cache/purge, /config/reload.",
+    "Use GET / (a page), /metrics, /livez, /readyz, /status, /budget, /usage?from=…&to=…&by=…, /quote?url=…, " +
+    "/cache/entry?url=…, /cache/history?url=…, /cache/warm, /openapi.json, /docs, or POST /cache/purge, /config/reload.",
 } as const;
 
 /** The length of a percent-encoded byte, and room for the rest of the admin URL. */
@@ -70,11 +79,15 @@ export function createAdminServer(options: AdminOptions): Server {
   });
   app.use(createHealth(options));
   app.use(createPageGuard(options.ownMachineOnly));
-  app.use(createDocsPage());
+  app.use(createPages());
   if (options.openMetrics) app.use(createMetrics(options));
-  app.use(createTokenGuard({ ...options, warn: observer.warn }));
+  const sessions = options.token === undefined ? undefined : createSessions(options.token, now);
+  const guard = createTokenGuard({ ...options, warn: observer.warn, sessions });
+  app.use(createLogin(guard, sessions));
+  app.use(guard.handler);
   app.use(createMetrics(options));
   app.use(createOpenApi(options.documents));
+  app.use(createAdminStatus({ ...options, maySee: maySeeWith(sessions) }));
   app.use(createAdminCache(options));
   app.use(createAdminBudget(options));
   app.use(createAdminUsage(options));
@@ -87,6 +100,14 @@ export function createAdminServer(options: AdminOptions): Server {
     refuse(problemOf(error, options), response, options);
   });
   return createHttpServer({ limits, serve: app, after, now, requestId, warn: observer.warn });
+}
+
+/** A request that was let in by its cookie may read as long as the cookie is valid. */
+function maySeeWith(sessions: Sessions | undefined): AdminStatusOptions["maySee"] {
+  return (request) =>
+    sessions === undefined ||
+    request.headers.authorization !== undefined ||
+    sessions.of(request) !== undefined;
 }
 
 function createMetrics({ renderMetrics }: AdminOptions): Router {

@@ -92,7 +92,7 @@ export function createMetrics(build: Build): Metrics {
 type TrafficMetrics = Pick<Metrics, "request" | "upstreamCall" | "refreshed" | "warmed" | "pageChecked">;
 
 /** Why a request needed no call of its own; `undefined`: it needed one, or got no answer. */
-function savingOf({ saved, outcome, problem }: RequestRecord): Saving | undefined {
+export function savingOf({ saved, outcome, problem }: RequestRecord): Saving | undefined {
   if (saved !== undefined) return saved;
   if (problem === "invalid-query") return "refused";
   return outcome === "hit" || outcome === "collapsed" ? outcome : undefined;

@@ -31,7 +31,7 @@ export function merge(all: readonly [Activity, ...Activity[]]): Activity {
     upstream: upstreamOf(all),
     problems: problemsOf(all.flatMap(({ problems }) => problems)),
     queue: queueOf(all),
-    callsPerSecond: sumCounts(all.map(({ callsPerSecond }) => callsPerSecond)),
+    callsPerSecond: { api: paceOf("api", all), images: paceOf("images", all) },
   };
 }
 
@@ -76,6 +76,11 @@ function problemsOf(problems: readonly RecentProblem[]): readonly RecentProblem[
     })
     .sort((a, b) => b.lastAt - a.lastAt)
     .slice(0, MOST_PROBLEMS);
+}
+
+function paceOf(origin: OriginName, all: readonly [Activity, ...Activity[]]): readonly number[] {
+  const paces = all.map(({ callsPerSecond }) => callsPerSecond[origin]);
+  return all[0].callsPerSecond[origin].map((_, at) => paces.reduce((sum, pace) => sum + (pace[at] ?? 0), 0));
 }
 
 function queueOf(all: readonly Activity[]): Activity["queue"] {

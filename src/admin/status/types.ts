@@ -3,7 +3,7 @@
  * JSON: instants are epoch milliseconds.
  */
 import type { Resource } from "../../interface/resources.ts";
-import type { Outcome } from "../../types.ts";
+import type { OriginName, Outcome } from "../../types.ts";
 import type { CallCounts } from "./hour.ts";
 import type { Counted } from "./top.ts";
 import type { UpstreamHealth } from "./upstream-health.ts";
@@ -27,8 +27,8 @@ export interface Activity {
   readonly problems: readonly RecentProblem[];
   /** Waiting calls, by origin and priority. */
   readonly queue: Readonly<Record<string, Readonly<Record<string, number>>>>;
-  /** Calls to each origin per second, over the last minutes. */
-  readonly callsPerSecond: Readonly<Record<string, number>>;
+  /** Calls to each origin per second: the mean of each of `PACE_PERIODS_MS` until now. */
+  readonly callsPerSecond: Readonly<Record<OriginName, readonly number[]>>;
 }
 
 export interface ProcessInfo {
