@@ -54,6 +54,13 @@ const PROGRAMS: readonly Program[] = [
     version: /version (\d[\d.]*)/,
     oldest: 2,
   })),
+  {
+    title: "chromium",
+    command: "chromium",
+    package: "chromium",
+    version: /Chromium (\d[\d.]*)/,
+    oldest: 120,
+  },
 ];
 
 /** The version of a program on the path; `undefined` where there is none. */

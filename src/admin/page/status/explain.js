@@ -118,7 +118,7 @@ function historyTable({ requests }) {
     key: ({ at, app }) => `${at} ${app}`,
     empty: "The process that you see remembers no request for it that was not a hit.",
   });
-  return h("div", { className: "scroll", tabIndex: 0, role: "region", ariaLabel: "Recent requests" }, table);
+  return h("div", { className: "scroll", tabIndex: 0, role: "group", ariaLabel: "Recent requests" }, table);
 }
 
 /** @returns a function that asks for a confirmation, and purges */

@@ -4,9 +4,9 @@ let csrfToken = null;
 /** A refusal of the admin port: the fields of its problem, and the status. */
 export class Refusal extends Error {
   constructor(status, problem) {
-    const [error] = problem.errors ?? [];
-    const mistake = error && `${error.parameter}: expected ${error.expected}.`;
-    super([problem.title, problem.detail ?? mistake].filter(Boolean).join(": ") || `Status ${status}`);
+    const { title = `Status ${status}`, detail, errors = [] } = problem;
+    const mistakes = errors.map(({ parameter, expected }) => `${parameter} must be ${expected}`);
+    super([title, ...(errors.length > 0 ? mistakes : [detail ?? ""])].filter(Boolean).join(": "));
     this.status = status;
   }
 }
