@@ -4,6 +4,7 @@ import { type Json, OPENAPI_VERSION } from "../openapi/json.ts";
 import { problemName, PROBLEM_SCHEMA, problemResponses, problemStatuses } from "../openapi/problems.ts";
 import { SEND_COUNTS } from "../usage/usage.ts";
 import { QUOTE_PARAMETERS } from "./budget.ts";
+import { HISTORY_PARAMETERS } from "./status/routes.ts";
 import { ENTRY_PARAMETERS, PURGE_PROPERTIES } from "./cache.ts";
 import type { AdminParameter } from "./parameters.ts";
 import { USAGE_PARAMETERS } from "./usage.ts";
@@ -29,13 +30,36 @@ const origin = object({
       limit: integer,
       spent: integer,
       remaining: integer,
+      comesBack: list(object({ calls: integer, inMs: number })),
       byApp: { type: "object", additionalProperties: integer },
     }),
   ),
   queue: { type: "object", additionalProperties: integer },
   predictedWaitMs: integer,
   waitsFor: orNull(text),
-  circuits: list(object({ scope: text, state: text, forMs: number })),
+  circuits: list(object({ scope: text, state: text, cause: text, sinceMs: number, forMs: number })),
+});
+
+const byName: Json = { type: "object", additionalProperties: number };
+const epochMs: Json = { type: "number", description: "Epoch milliseconds." };
+const originStatus = object({
+  mode: text,
+  windows: list(
+    object({
+      name: text,
+      limit: integer,
+      windowMs: number,
+      spent: integer,
+      remaining: integer,
+      heldBack: integer,
+      comesBack: list(object({ calls: integer, inMs: number })),
+      load: { ...number, description: "Part of the limit that is spent in the long run at this pace." },
+      emptyInMs: { ...orNull(number), description: "When nothing is left at this pace; null: never." },
+    }),
+  ),
+  predictedWaitMs: integer,
+  waitsFor: orNull(text),
+  circuits: list(object({ scope: text, state: text, cause: text, since: epochMs, until: epochMs })),
 });
 
 const counts = Object.fromEntries(SEND_COUNTS.map((name) => [name, integer]));
@@ -94,6 +118,85 @@ const SCHEMAS: Readonly<Record<string, Json>> = {
       }),
     ),
   }),
+  CacheHistory: object({
+    query: text,
+    asked: {
+      ...integer,
+      description: "Requests in the last hour; 0: not among the queries that are counted.",
+    },
+    requests: list(
+      object({ at: epochMs, app: text, outcome: text, status: integer, durationMs: number, why: text }),
+    ),
+  }),
+  Status: object({
+    at: epochMs,
+    scope: { type: "string", enum: ["alone", "all", "cut-off"] },
+    mode: text,
+    processes: list(object({ id: text, host: text, version: text, startedAt: epochMs })),
+    sinceAt: epochMs,
+    perSecond: byName,
+    series: object({
+      stepMs: integer,
+      lastStep: integer,
+      counts: { type: "object", additionalProperties: list(number) },
+    }),
+    outcomes: byName,
+    saved: byName,
+    apps: list(
+      object({
+        app: text,
+        requests: integer,
+        saved: integer,
+        refused: integer,
+        isListed: { type: "boolean" },
+        weight: number,
+        spent: byName,
+        shares: list(
+          object({
+            name: text,
+            limit: number,
+            windowSeconds: integer,
+            remaining: number,
+            resetSeconds: integer,
+          }),
+        ),
+      }),
+    ),
+    asked: list(object({ key: text, count: integer })),
+    slowest: list(object({ query: text, app: text, durationMs: number, at: epochMs })),
+    upstream: {
+      type: "object",
+      additionalProperties: object({
+        calls: integer,
+        failed: integer,
+        answeredMs: number,
+        lastAnswerAt: orNull(epochMs),
+        lastFailureAt: orNull(epochMs),
+        lastFailure: orNull(text),
+        failingSince: orNull(epochMs),
+      }),
+    },
+    problems: list(
+      object({
+        from: { type: "string", enum: ["caller", "upstream", "gateway"] },
+        what: text,
+        count: integer,
+        firstAt: epochMs,
+        lastAt: epochMs,
+        query: orNull(text),
+        app: orNull(text),
+      }),
+    ),
+    queue: { type: "object", additionalProperties: byName },
+    callsPerSecond: { type: "object", additionalProperties: list(number) },
+    budget: object({ api: originStatus, images: originStatus }),
+  }),
+  Session: object({
+    loginNeeded: { type: "boolean" },
+    expiresAt: orNull(epochMs),
+    csrfToken: { ...orNull(text), description: "Changes in the session carry it as X-CSRF-Token." },
+  }),
+  LoginRequest: object({ token: text }),
   Warm: object({
     urls: list(
       object({
@@ -123,6 +226,8 @@ interface Operation {
   readonly parameters?: readonly AdminParameter[];
   readonly body?: string;
   readonly content: Json;
+  /** Further headers of the answer. */
+  readonly headers?: readonly string[];
   /** Further responses. */
   readonly more?: Json;
 }
@@ -172,6 +277,24 @@ const READS: Readonly<Record<string, Operation>> = {
     parameters: ENTRY_PARAMETERS,
     content: json("CacheEntry"),
   },
+  "/cache/history": {
+    id: "cacheHistory",
+    summary: "Why requests for a URL were no hits, as far as this process remembers",
+    parameters: HISTORY_PARAMETERS,
+    content: json("CacheHistory"),
+  },
+  "/status": { id: "status", summary: "What the status page at / shows", content: json("Status") },
+  "/status/events": {
+    id: "statusEvents",
+    summary: "The same every second, as server-sent events named `status`, until the client goes",
+    content: { "text/event-stream": { schema: text } },
+    headers: ["X-Accel-Buffering"],
+  },
+  "/session": {
+    id: "session",
+    summary: "Whether a browser has to log in",
+    content: json("Session"),
+  },
   "/cache/warm": { id: "warm", summary: "How the answers that are kept warm stand", content: json("Warm") },
   "/openapi.json": {
     id: "document",
@@ -186,6 +309,19 @@ const WRITES: Readonly<Record<string, Operation>> = {
     summary: "Declares answers out of date",
     body: "PurgeRequest",
     content: json("Purged"),
+  },
+  "/login": {
+    id: "login",
+    summary: "Exchanges the admin token for a session, in a cookie",
+    body: "LoginRequest",
+    content: json("Session"),
+    headers: ["Set-Cookie"],
+  },
+  "/logout": {
+    id: "logout",
+    summary: "Deletes the cookie",
+    content: json("Session"),
+    headers: ["Set-Cookie"],
   },
   "/config/reload": {
     id: "reload",
@@ -225,7 +361,8 @@ export function createAdminDocument({ version }: { readonly version: string }): 
   };
 }
 
-function operationOf({ id, summary, parameters = [], body, content, more = {} }: Operation): Json {
+function operationOf(operation: Operation): Json {
+  const { id, summary, parameters = [], body, content, headers = [], more = {} } = operation;
   const statuses = problemStatuses("admin").filter(
     (status) => status !== UNKNOWN_PATH && (id === "reload" || !OF_RELOAD.has(status)),
   );
@@ -235,7 +372,11 @@ function operationOf({ id, summary, parameters = [], body, content, more = {} }:
     parameters: parameters.map(parameterOf),
     ...(body !== undefined && { requestBody: { required: true, content: json(body) } }),
     responses: {
-      200: { description: "The answer.", content, headers: headerRefs(["ETag", "Vary", "Cache-Control"]) },
+      200: {
+        description: "The answer.",
+        content,
+        headers: headerRefs(["ETag", "Vary", "Cache-Control", ...headers]),
+      },
       ...Object.fromEntries(
         statuses.map((status) => [status, { $ref: `#/components/responses/${problemName(status)}` }]),
       ),

@@ -53,7 +53,7 @@ const UNKNOWN = {
   detail: "This is the admin port. The callers' paths are on another port.",
   remedy:
     "Use GET / (a page), /metrics, /livez, /readyz, /status, /budget, /usage?from=…&to=…&by=…, /quote?url=…, " +
-    "/cache/entry?url=…, /cache/history?url=…, /cache/warm, /openapi.json, /docs, or POST /cache/purge, /config/reload.",
+    "/cache/entry?url=…, /cache/history?url=…, /cache/warm, /session, /openapi.json, /docs, or POST /cache/purge, /config/reload, /login, /logout.",
 } as const;
 
 /** The length of a percent-encoded byte, and room for the rest of the admin URL. */

@@ -143,6 +143,10 @@ describe("the operators' document", () => {
     ["/cache/entry", "/cache/entry?url=%2Fsold", 200],
     ["/cache/entry", "/cache/entry", 400],
     ["/cache/warm", "/cache/warm", 200],
+    ["/cache/history", "/cache/history?url=%2Fareas%3Fq%3DNacka", 200],
+    ["/cache/history", "/cache/history", 400],
+    ["/status", "/status", 200],
+    ["/session", "/session", 200],
     ["/openapi.json", "/openapi.json", 200],
     [undefined, "/nothing", 404],
   ] as const)("describes the answer at %s to %s: %i", async (path, target, status) => {
@@ -161,6 +165,8 @@ describe("the operators' document", () => {
       ["/cache/purge", 200, await purge(open, { resource: "sold" })],
       ["/cache/purge", 400, await purge(open, { resource: "sold", all: true })],
       ["/config/reload", 200, await post(`${open.adminUrl}/config/reload`, "")],
+      ["/login", 400, await post(`${open.adminUrl}/login`, JSON.stringify({ token: TOKEN }))],
+      ["/logout", 200, await post(`${open.adminUrl}/logout`, "")],
     ] as const;
     for (const [path, status, reply] of answers) {
       expect([path, reply.status]).toEqual([path, status]);
@@ -170,6 +176,9 @@ describe("the operators' document", () => {
     const refused = await ask(`${guarded.adminUrl}/budget`);
     expect(refused.status).toBe(401);
     expectDocumented(refused, "/budget");
+    const login = await post(`${guarded.adminUrl}/login`, JSON.stringify({ token: TOKEN }));
+    expect(login.status).toBe(200);
+    expectDocumented(login, "/login", "post");
   });
 });
 

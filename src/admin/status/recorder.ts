@@ -109,9 +109,9 @@ interface Records extends Pick<Observer, "request" | "upstreamCall"> {
 function recording(observer: Observer, records: Records): Observer {
   return {
     ...observer,
-    request(record) {
-      observer.request(record);
-      records.request(record);
+    request(...record) {
+      observer.request(...record);
+      records.request(record[0]);
     },
     upstreamCall(record) {
       observer.upstreamCall(record);
