@@ -20,7 +20,7 @@ apps:
   - { id: website, weight: 3 }
   - { id: ios-app, weight: 2 }
   - { id: price-report, weight: 1, priority: background, perDay: 300 }
-budget: { limit: "60/1m,10000/1d", images: "300/1m" }
+budget: { limit: "120/1m,10000/1d", images: "300/1m" }
 `;
 const QUERIES = [
   "/listings?areaId=76&objectType=villa,radhus&limit=20",
@@ -65,8 +65,10 @@ async function main(): Promise<void> {
     await new Promise((resolve) => setTimeout(resolve, TRAFFIC_MS));
     mkdirSync(FOLDER, { recursive: true });
     await photograph(browser, admin.url, "page-light", { colorScheme: "light", width: 1280, height: 900 });
+    await explain(browser, admin.url);
     sandbox.faults.add({ status: 503, pathPrefix: "/sold" });
     for (let at = 0; at < 6; at++) await ask(`${callers.url}/sold?areaId=${at + 100}`, "website");
+    await new Promise((resolve) => setTimeout(resolve, 3_000));
     await photograph(browser, admin.url, "page-phone-dark", { colorScheme: "dark", width: 390, height: 844 });
     await stop();
   } finally {
@@ -84,7 +86,7 @@ function startTraffic(url: string): () => Promise<void> {
     while (!state.isStopped) {
       const at = next++;
       const path =
-        at % 17 === 0
+        at % 61 === 0
           ? `/listings?q=street${at}`
           : at % 29 === 0
             ? "/listings?limit=900"
@@ -103,6 +105,24 @@ function startTraffic(url: string): () => Promise<void> {
 async function ask(url: string, app: string): Promise<void> {
   const response = await fetch(url, { headers: { "X-App-Id": app } });
   await response.arrayBuffer();
+}
+
+/** What the page says of a caller's curl line. */
+async function explain(browser: Browser, url: string): Promise<void> {
+  const page = await browser.newPage({ colorScheme: "light", viewport: { width: 1000, height: 900 } });
+  await page.goto(url);
+  await page.locator("body[data-state=live]").waitFor();
+  await page.fill(
+    "#url",
+    "curl -H 'X-App-Id: website' 'http://gateway:8080/listings/?limit=20&areaId=76&objectType=Villa,radhus'",
+  );
+  await page.press("#url", "Enter");
+  await page.locator(".facts").waitFor();
+  const path = `${FOLDER}/page-explain.png`;
+  await page.evaluate("document.activeElement.blur()");
+  await page.locator("#explain").screenshot({ path });
+  await page.close();
+  console.log(`${path}  ${Math.round(statSync(path).size / 1024)} KiB`);
 }
 
 interface Picture {

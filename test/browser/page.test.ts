@@ -87,10 +87,10 @@ describe("the status page", () => {
     await shows(
       page,
       "#verdict .bad",
-      /for sold records is left alone since \d\d:\d\d:\d\d.*half of the latest/,
+      /for sold records are paused since \d\d:\d\d:\d\d.*half of the latest/,
     );
     await shows(page, "#upstream", /Sold records.*fails since \d\d:\d\d/);
-    await shows(page, "#tiles .bad", /Left alonesince/);
+    await shows(page, "#tiles .bad", /Pausedsince/);
     expect(errors).toEqual([]);
   });
 

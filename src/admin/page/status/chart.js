@@ -12,17 +12,20 @@ export const GROUPS = [
   { name: "Refused", colour: "--refused", outcomes: ["refused"] },
   { name: "Failed", colour: "--failed", outcomes: ["failed", "abandoned"] },
 ];
-const POINTS = 180;
+/** A young process has few points; they are not squeezed into a corner. */
+const FEWEST_POINTS = 24;
 const HEIGHT = 220;
 
 /** @returns for each group its numbers over time, and the times in seconds */
 function groupsOf({ stepMs, lastStep, counts }) {
-  const times = Array.from({ length: POINTS }, (_, at) => ((lastStep - POINTS + 1 + at) * stepMs) / 1000);
+  const recorded = Object.values(counts).map((values) => values.length);
+  const points = Math.max(FEWEST_POINTS, ...recorded);
+  const times = Array.from({ length: points }, (_, at) => ((lastStep - points + 1 + at) * stepMs) / 1000);
   const valuesOf = ({ outcomes }) =>
     times.map((_, at) =>
       outcomes.reduce((sum, outcome) => {
         const values = counts[outcome] ?? [];
-        return sum + (values[values.length - POINTS + at] ?? 0) / (stepMs / 1000);
+        return sum + (values[values.length - points + at] ?? 0) / (stepMs / 1000);
       }, 0),
     );
   return { times, groups: GROUPS.map(valuesOf) };
@@ -54,8 +57,7 @@ function optionsOf(place, onCursor) {
   };
   const series = GROUPS.toReversed().map(({ name, colour: property }) => ({
     label: name,
-    stroke: colour("--card"),
-    width: 1,
+    width: 0,
     fill: colour(property),
     points: { show: false },
   }));
@@ -66,7 +68,7 @@ function optionsOf(place, onCursor) {
     cursor: { y: false, drag: { x: false, y: false }, points: { show: false } },
     scales: { y: { range: (_, __, highest) => [0, Math.max(1, highest * 1.1)] } },
     axes: [
-      { ...axis, values: (_, times) => times.map((at) => timeOfDay(at)) },
+      { ...axis, size: 30, incrs: [60, 120, 300], values: (_, times) => times.map((at) => timeOfDay(at)) },
       { ...axis, size: 44, values: (_, values) => values.map(rate) },
     ],
     series: [{}, ...series],
@@ -119,7 +121,7 @@ export function createChart(place, legend) {
     const parts = GROUPS.map(({ name }, at) => `${name} ${rate(now[at])}`);
     place.setAttribute(
       "aria-label",
-      `Requests per second by outcome over the last 15 minutes. Now: ${parts.join(", ")}.`,
+      `Requests per second by outcome over the last minutes. Now: ${parts.join(", ")}.`,
     );
   };
 }

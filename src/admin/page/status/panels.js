@@ -4,7 +4,7 @@ import { byId, h, setText, showItems, showTable } from "./dom.js";
 import { resourceText, verdictOf } from "./verdict.js";
 import * as words from "./words.js";
 
-const { ago, causeText, clockTime, count, duration, many, percent, rate, since } = words;
+const { ago, causeText, clockTime, count, duration, many, percent, rate, since, soon } = words;
 const sum = (numbers) => numbers.reduce((total, number) => total + number, 0);
 
 /** @param explain explains a query that was chosen in a table */
@@ -86,7 +86,7 @@ function showTiles(status) {
         predictedWaitMs > 0
           ? `${duration(predictedWaitMs)} for ${words.waitText(waitsFor)}`
           : "a call can go now",
-      level: waiting > 0 ? "warn" : "",
+      level: waiting > 0 && predictedWaitMs >= 1_000 ? "warn" : "",
     },
   ];
   showItems(byId("tiles"), tiles, {
@@ -106,7 +106,7 @@ function upstreamTile(upstream, budget, at) {
   const from = Math.min(...circuits.map((circuit) => circuit.since), ...failing);
   if (Number.isFinite(from)) {
     return {
-      value: circuits.length > 0 ? "Left alone" : "Failing",
+      value: circuits.length > 0 ? "Paused" : "Failing",
       note: `since ${since(from, at)}`,
       level: "bad",
     };
@@ -117,15 +117,13 @@ function upstreamTile(upstream, budget, at) {
 }
 
 function backText({ comesBack }, most) {
-  const parts = comesBack
-    .slice(0, most)
-    .map(({ calls, inMs }) => `${count(calls)} back in ${duration(inMs)}`);
+  const parts = comesBack.slice(0, most).map(({ calls, inMs }) => `${count(calls)} back in ${soon(inMs)}`);
   return parts.length === 0 ? "" : ` · ${parts.join(", ")}`;
 }
 
 function forecastText({ load, emptyInMs, remaining }) {
   if (remaining < 1) return "";
-  if (emptyInMs !== null) return `At this pace it is spent in ${duration(emptyInMs)}.`;
+  if (emptyInMs !== null) return `At this pace it is spent in ${soon(emptyInMs)}.`;
   return load === 0 ? "No calls in the last minutes." : `At this pace it settles at ${percent(load)}.`;
 }
 
@@ -274,7 +272,7 @@ function showUpstream({ upstream, budget, at }) {
     update: (item, { origin, scope, state, cause, since: from, until }) =>
       setText(
         item,
-        `Circuit ${origin}/${scope === "origin" ? "all" : scope} ${state} since ${since(from, at)}: ${causeText(cause)}; next try in ${duration(Math.max(0, until - at))}`,
+        `Circuit ${origin}/${scope === "origin" ? "all" : scope} ${state} since ${since(from, at)}: ${causeText(cause)}; next try in ${soon(until - at)}`,
       ),
   });
 }

@@ -1,7 +1,8 @@
 // What an operator has to know first, in sentences.
-import { causeText, duration, many, since, waitText } from "./words.js";
+import { causeText, duration, many, since, soon, waitText } from "./words.js";
 
-const ORIGINS = { api: "The property API", images: "The image server" };
+const SHORT_MS = 1_000;
+const ORIGINS = { api: "Calls to the property API", images: "Calls to the image server" };
 const RESOURCES = { listings: "Listings", sold: "Sold records", areas: "Areas", images: "Images" };
 export const resourceText = (name) => RESOURCES[name] ?? name;
 
@@ -39,13 +40,11 @@ function upstreamSentences({ budget, upstream, at }) {
       const what =
         scope === "origin" ? ORIGINS[origin] : `${ORIGINS[origin]} for ${resourceText(scope).toLowerCase()}`;
       const next =
-        state === "open"
-          ? `It is asked again in ${duration(Math.max(0, until - at))}.`
-          : "One call tries whether it is back.";
+        state === "open" ? `The next try is in ${soon(until - at)}.` : "One call tries whether it is back.";
       return {
         id: `circuit ${origin} ${scope}`,
         level: "bad",
-        text: `${what} is left alone since ${since(from, at)}: ${causeText(cause)}. ${next} Callers get cached answers where there are any.`,
+        text: `${what} are paused since ${since(from, at)}: ${causeText(cause)}. ${next} Callers get cached answers where there are any.`,
       };
     }),
   );
@@ -72,7 +71,7 @@ function budgetSentences({ budget }) {
       const id = `budget ${origin} ${name}`;
       if (remaining < 1) {
         const [next] = comesBack;
-        const when = next ? ` The next call comes back in ${duration(next.inMs)}.` : "";
+        const when = next ? ` The next call comes back in ${soon(next.inMs)}.` : "";
         return [{ id, level: "bad", text: `${what} is spent (${limit}).${when}` }];
       }
       if (emptyInMs === null) return [];
@@ -80,7 +79,7 @@ function budgetSentences({ budget }) {
         {
           id,
           level: "warn",
-          text: `${what} will be spent in about ${duration(emptyInMs)} at this pace: ${many(remaining, "call")} left.`,
+          text: `${what} will be spent in about ${soon(emptyInMs)} at this pace: ${many(remaining, "call")} left.`,
         },
       ];
     }),
@@ -91,11 +90,9 @@ function queueSentences({ queue, budget }) {
   const waiting = Object.values(queue)
     .flatMap((of) => Object.values(of))
     .reduce((sum, of) => sum + of, 0);
-  if (waiting === 0) return [];
   const { predictedWaitMs, waitsFor } = budget.api;
-  const wait =
-    predictedWaitMs > 0
-      ? ` A new one would wait ${duration(predictedWaitMs)} for ${waitText(waitsFor)}.`
-      : "";
-  return [{ id: "queue", level: "warn", text: `${many(waiting, "call")} waiting in the queue.${wait}` }];
+  // Each call is in the queue for a moment.
+  if (waiting === 0 || predictedWaitMs < SHORT_MS) return [];
+  const wait = `A new one would wait ${duration(predictedWaitMs)} for ${waitText(waitsFor)}.`;
+  return [{ id: "queue", level: "warn", text: `${many(waiting, "call")} waiting in the queue. ${wait}` }];
 }

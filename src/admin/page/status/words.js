@@ -18,6 +18,9 @@ const UNITS = [
   ["s", 1_000],
 ];
 
+/** How long until something: never less than a second, which is soon enough. */
+export const soon = (ms) => duration(Math.max(1_000, ms));
+
 /** A duration: "250 ms", "4 s", "2 min 5 s", "3 h". */
 export function duration(ms) {
   if (ms < 1_000) return `${Math.round(ms)} ms`;
