@@ -33,7 +33,7 @@ export interface CallCounts {
 export interface Hour {
   /** @returns the counts of an app, to increment */
   readonly app: (app: string) => AppCounts;
-  readonly asked: (query: string) => void;
+  readonly asked: (query: string, times: number) => void;
   readonly saved: (reason: string) => void;
   readonly slow: (request: SlowRequest) => void;
   /** A call has ended. @param answeredMs how long the answer took; `undefined`: it failed */
@@ -70,7 +70,7 @@ export function createHour(startedAt: number, outcomes: () => Outcomes): Hour {
 
   return {
     app: (app) => appIn(slot, app),
-    asked: (query) => slot.asked.add(query),
+    asked: (query, times) => slot.asked.add(query, times),
     saved: (reason) => void slot.saved.set(reason, (slot.saved.get(reason) ?? 0) + 1),
     slow(request) {
       const fastest = slot.slowest.length < MOST_SLOW ? 0 : (slot.slowest.at(-1)?.durationMs ?? 0);

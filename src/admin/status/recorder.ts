@@ -38,6 +38,11 @@ export interface QueryHistory {
 
 const TICK_MS = 1_000;
 
+/** So many requests of a second are counted by their query. Of further ones, each `SAMPLE`-th counts for all. */
+const COUNTED_EXACTLY = 100;
+/** A prime: a pattern of requests hardly ever has its period. */
+const SAMPLE = 17;
+
 const BUDGET_PROBLEMS: ReadonlySet<string | undefined> = new Set([
   "quota-exceeded",
   "temporary-reduced-capacity",
@@ -50,8 +55,10 @@ export function createRecorder({ clock, process, savingOf }: RecorderOptions): R
   const health = createUpstreamHealth();
   const history = createHistory();
   let cancel = (): void => undefined;
+  let inThisSecond = 0;
 
   function tick(): void {
+    inThisSecond = 0;
     series.tick(clock.now());
     hour.tick(clock.now());
     cancel = clock.after(TICK_MS, tick);
@@ -63,7 +70,11 @@ export function createRecorder({ clock, process, savingOf }: RecorderOptions): R
     const saving = savingOf(record);
     series.add(outcome);
     counts.requests++;
-    if (query !== undefined) hour.asked(query);
+    inThisSecond++;
+    if (query !== undefined) {
+      if (inThisSecond <= COUNTED_EXACTLY) hour.asked(query, 1);
+      else if (inThisSecond % SAMPLE === 0) hour.asked(query, SAMPLE);
+    }
     if (saving !== undefined) {
       counts.saved++;
       hour.saved(saving);

@@ -6,7 +6,8 @@
  * that. Dropping a half costs as much as sorting it, once for as many new keys.
  */
 export interface Top {
-  readonly add: (key: string) => void;
+  /** @param times how often the key occurred; 1 by default */
+  readonly add: (key: string, times?: number) => void;
   /** The counts of the most frequent keys, highest first. */
   readonly list: (most: number) => readonly Counted[];
   /** The count of a key; 0 if the key is not among those that are counted. */
@@ -34,14 +35,14 @@ export function createTop(room: number): Top {
   }
 
   return {
-    add(key) {
+    add(key, times = 1) {
       const counter = counters.get(key);
       if (counter !== undefined) {
-        counter.count++;
+        counter.count += times;
         return;
       }
       if (counters.size >= room) makeRoom();
-      counters.set(key, { count: floor + 1 });
+      counters.set(key, { count: floor + times });
     },
     list: (most) =>
       ranking()

@@ -117,6 +117,13 @@ describe("the recorder", () => {
     });
   });
 
+  it("counts the queries of many requests in a second by a sample", () => {
+    const { request, activity } = record();
+    for (let at = 0; at < 20_000; at++) request({ query: at % 4 === 0 ? "rare" : "often" });
+    const [often, rare] = activity().asked.map(({ count }) => count);
+    expect([often, rare]).toEqual([expect.closeTo(15_000, -2.5), expect.closeTo(5_000, -2.5)]);
+  });
+
   it("says since when calls fail, and that they do no more", async () => {
     const { clock, call, activity } = record();
     call();
