@@ -4,7 +4,7 @@ const config: KnipConfig = {
   entry: [
     "src/main.ts",
     "src/cli/*.ts",
-    "test/**/*.{test,long}.ts",
+    "test/**/*.{test,long,suite}.ts",
     "test/support/limiter-worker.ts",
     "bench/hits-server.ts",
   ],

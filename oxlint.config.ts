@@ -117,7 +117,7 @@ const LAYERS: Layer[] = [
       "src/ratelimit/problems.ts",
       "src/usage/usage.ts",
       "src/usage/rolling-maxima.ts",
-      "src/usage/limits-text.ts",
+      "src/usage/rate-window.ts",
     ],
     ["interface", "usage", "ratelimit"],
     { pure: true },

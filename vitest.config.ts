@@ -1,7 +1,8 @@
 import { defineConfig } from "vitest/config";
 
-/** Long tests (more seeds, more chaos) run by `npm run test:long`. */
-const TESTS = process.env["TEST_LONG"] === undefined ? "test/**/*.test.ts" : "test/**/*.long.ts";
+const { TEST_LONG, CACHE_TESTS } = process.env;
+/** `npm run test:long` runs the long tests (more seeds, more chaos), `npm run cache-tests` a public suite. */
+const TESTS = `test/**/*.${CACHE_TESTS === undefined ? (TEST_LONG === undefined ? "test" : "long") : "suite"}.ts`;
 /** Tests that change what a whole process has: nock replaces the HTTP client. */
 const ALONE = ["test/unit/upstream/answers.test.ts"];
 
@@ -12,12 +13,19 @@ export default defineConfig({
     hookTimeout: 60_000,
     // How long a busy machine may need until another process reaches a state.
     expect: { poll: { timeout: 20_000 } },
-    // The suite is measured on two cores.
-    maxWorkers: 2,
+    // For two cores: a good part of the tests wait for another process or for Redis, and leave their core to a third.
+    maxWorkers: 3,
     projects: [
       // A worker runs many files and loads the modules once: half the CPU time of a process for each file.
       { extends: true, test: { name: "shared", isolate: false, include: [TESTS], exclude: ALONE } },
-      { extends: true, test: { name: "alone", isolate: true, include: ALONE } },
+      {
+        extends: true,
+        test: {
+          name: "alone",
+          isolate: true,
+          include: TEST_LONG === undefined && CACHE_TESTS === undefined ? ALONE : [],
+        },
+      },
     ],
   },
 });

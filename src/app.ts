@@ -13,7 +13,6 @@
  *
  * Each step gets values that exist already. Nothing is looked up later, and no other file wires anything.
  */
-import type { Server } from "node:http";
 import { hostname } from "node:os";
 
 import { isOwnMachine } from "./admin/guard.ts";
@@ -36,16 +35,19 @@ import { createSweep } from "./cache/sweep.ts";
 import { createWarm, type Warm, type WarmItem } from "./cache/warm.ts";
 import { ConfigError, type Config } from "./config/config.ts";
 import { createLiveSettings, type LiveSettings } from "./config/live.ts";
-import { followKeyFile, type KeyFile } from "./config/private-key.ts";
+import type { FollowedFiles } from "./config/followed-files.ts";
+import { followKeyFile } from "./config/private-key.ts";
 import type { PrivateKeys } from "./config/private-key.ts";
 import type { SettingsSource } from "./config/load.ts";
+import { followSecretFiles, type SecretFiles } from "./config/secret-files.ts";
 import type { Problem } from "./errors.ts";
+import { renewCertificate } from "./http/http-server.ts";
 import { createInFlight } from "./http/in-flight.ts";
 import { createPageStage } from "./page-stage.ts";
 import type { Pages } from "./pages/pages.ts";
 import { createLifecycle, longestStopMs, type Lifecycle, type StopOptions } from "./lifecycle.ts";
 import type { Clock } from "./process/clock.ts";
-import type { Listening } from "./process/listen.ts";
+import type { HttpServer, Listening } from "./process/listen.ts";
 import type { Random } from "./process/random.ts";
 import { createConceal } from "./query/credentials.ts";
 import { type Apps, createApps } from "./ratelimit/apps.ts";
@@ -68,6 +70,7 @@ import { openBackend, type OpenedBackend } from "./stores.ts";
 import { createObserver, type Logger } from "./telemetry/log.ts";
 import { createMetrics, type Metrics, savingOf } from "./telemetry/metrics.ts";
 import { build, watchEventLoop } from "./telemetry/process-metrics.ts";
+import { tlsContext } from "./tls.ts";
 import type { FlightResult, Observer, Tier } from "./types.ts";
 import { reportUsage } from "./usage/usage-report.ts";
 import { createCredentialsProbe, createUpstream, type Upstream } from "./upstream-stage.ts";
@@ -110,6 +113,7 @@ interface Context extends GatewayOptions {
   /** The apps that call, listed in the settings or not. */
   readonly apps: Apps;
   readonly parse: ParseOptions;
+  readonly secretFiles: SecretFiles;
   readonly readWarmItems: ReadWarmItems;
   /** The answers to keep warm from the start on. */
   readonly warmItems: readonly WarmItem[];
@@ -121,8 +125,7 @@ type LoadResult = FlightResult<LoadedEntry> | undefined;
 /** @throws {ConfigError} the list of URLs to keep warm has mistakes, or another process uses the data directory */
 export function createGateway(options: GatewayOptions): Gateway {
   const context = createContext(options);
-  const { config, settings, clock, random, metrics, observer } = context;
-
+  const { config, settings, clock, random, metrics, observer, secretFiles } = context;
   const stores = openStores(context);
   const probe = createCredentialsProbe();
   const budgets = openBudgets(context, stores, probe.run);
@@ -151,7 +154,7 @@ export function createGateway(options: GatewayOptions): Gateway {
   sampleMetrics(context, { stores, flights, budgets });
 
   const lifecycle = createLifecycle({ clock, budgets, flights, inFlight, closeStore: stores.close });
-  const reload = createReload({ ...context, budgets, warm });
+  const reload = createReload({ ...context, budgets, warm, checkFiles: secretFiles.check });
   const admin = createAdmin(context, {
     stores,
     budgets,
@@ -160,6 +163,7 @@ export function createGateway(options: GatewayOptions): Gateway {
     lifecycle,
     reload: () => reload("request"),
   });
+  renewCertificates(secretFiles, { callers, admin });
   const stopWatching = watchEventLoop(metrics.eventLoopDelay);
 
   return {
@@ -176,11 +180,21 @@ export function createGateway(options: GatewayOptions): Gateway {
       context.recorder.stop();
       await lifecycle.stop(settings.current(), how);
       keyFile?.close();
+      secretFiles.close();
       stopWatching();
     },
     reload: () => reload("SIGHUP"),
     longestStopMs: () => longestStopMs(settings.current()),
   };
+}
+
+/** Gives the servers the certificates that are in the files when they change. */
+function renewCertificates(
+  { onChange }: SecretFiles,
+  servers: Record<"callers" | "admin", HttpServer>,
+): void {
+  onChange("server.tls", ({ server }) => renewCertificate(servers.callers, tlsContext(server.tls)));
+  onChange("admin.tls", ({ admin }) => renewCertificate(servers.admin, tlsContext(admin.tls)));
 }
 
 function createContext(options: GatewayOptions): Context {
@@ -194,19 +208,22 @@ function createContext(options: GatewayOptions): Context {
   const metrics = createMetrics(build);
   const apps = createApps(appsConfigOf(config));
   const recorder = createRecorder({ clock, process: describeProcess(options), savingOf });
-  const observer = createObserver(log, metrics, {
+  const written = createObserver(log, metrics, {
     labelOf: apps.labelOf,
     accessSample: () => settings.current().log.accessSample,
   });
+  const observer = recorder.recording(written);
+  const secretFiles = followSecretFiles({ ...observer, source, keys, clock });
   return {
     ...options,
     config,
     settings,
     metrics,
-    observer: recorder.recording(observer),
+    observer,
     recorder,
     apps,
     parse,
+    secretFiles,
     readWarmItems,
     warmItems,
   };
@@ -268,7 +285,7 @@ function openBudgets(context: Context, { limiterOf, circuitsOf }: Stores, probe:
 }
 
 /** Follows the file that holds the private key, if the settings name one. */
-function watchKeyFile({ source, keys, clock, observer }: Context): KeyFile | undefined {
+function watchKeyFile({ source, keys, clock, observer }: Context): FollowedFiles | undefined {
   const { readFile, first } = source;
   const path = first.config.upstream.privateKeyFile;
   return path === null ? undefined : followKeyFile({ ...observer, path, keys, clock, readFile });
@@ -320,7 +337,7 @@ interface AdminParts {
 }
 
 /** @returns the operators' server, not yet listening */
-function createAdmin(context: Context, parts: AdminParts): Server {
+function createAdmin(context: Context, parts: AdminParts): HttpServer {
   const { stores, budgets, pages, warm, lifecycle, reload } = parts;
   const { config, settings, clock, random, observer, metrics, parse } = context;
   const { tiers, ledger } = stores;
@@ -342,6 +359,7 @@ function createAdmin(context: Context, parts: AdminParts): Server {
     requestId,
     reload,
     limits: config.server,
+    tls: tlsContext(config.admin.tls),
     warm: warm.states,
     documents: { callers: callersDocument(config), admin: createAdminDocument(build) },
     readiness: lifecycle.readiness,

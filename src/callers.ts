@@ -1,14 +1,16 @@
 /**
  * The callers' server, wired: the pipeline with its stages.
  */
-import type { Server } from "node:http";
 
+import type { HttpServer } from "./process/listen.ts";
 import type { Budgets } from "./budgets.ts";
 import { createEncoder, isCompressible } from "./cache/encoder.ts";
 import type { Tiers } from "./cache/store/tiered.ts";
 import type { Config } from "./config/config.ts";
 import type { LiveSettings } from "./config/live.ts";
+import type { SecretFiles } from "./config/secret-files.ts";
 import type { PrivateKeys } from "./config/private-key.ts";
+import { createAppTokens } from "./http/app-tokens.ts";
 import { createAdmit } from "./http/admit.ts";
 import { type ArrivalOptions, createArrivals } from "./http/arrive.ts";
 import { createServeDocument } from "./http/document.ts";
@@ -26,7 +28,9 @@ import { createMeanings } from "./query/meanings.ts";
 import type { ParseOptions } from "./query/parse.ts";
 import type { Apps } from "./ratelimit/apps.ts";
 import { createRouter } from "./query/route.ts";
+import type { Metrics } from "./telemetry/metrics.ts";
 import { build } from "./telemetry/process-metrics.ts";
+import { tlsContext } from "./tls.ts";
 import type { Observer } from "./types.ts";
 import type { PassThrough } from "./upstream/pass-through.ts";
 
@@ -36,6 +40,8 @@ export interface CallersOptions {
   readonly keys: Pick<PrivateKeys, "known">;
   readonly clock: Clock;
   readonly random: Random;
+  readonly metrics: Pick<Metrics, "appTokenRefused">;
+  readonly secretFiles: Pick<SecretFiles, "appTokens">;
   readonly observer: Observer;
   readonly parse: ParseOptions;
   readonly tiers: Pick<Tiers, "keepInMemory">;
@@ -48,7 +54,7 @@ export interface CallersOptions {
 }
 
 /** @returns the callers' server with the pipeline behind it, not yet listening */
-export function createCallers(options: CallersOptions): Server {
+export function createCallers(options: CallersOptions): HttpServer {
   const { config, settings, keys, clock, random, observer, parse } = options;
   const { pages, passThrough, tiers, budgets, inFlight } = options;
   const { requestId } = random;
@@ -64,8 +70,17 @@ export function createCallers(options: CallersOptions): Server {
   const refuse = createRefuse(respond, observer);
   const { appIdHeader } = config.server;
   // An app id is in the log, in labels and in reports: it must not be a secret that a caller sent by mistake.
-  const identify: ArrivalOptions["identify"] = (appId, userAgent, at) =>
-    options.apps.identify(parse.conceal(appId?.toString() ?? ""), parse.conceal(userAgent ?? ""), at);
+  const checkToken = createAppTokens({
+    tokens: options.secretFiles.appTokens,
+    now,
+    warn: observer.warn,
+    refused: options.metrics.appTokenRefused,
+  });
+  const identify: ArrivalOptions["identify"] = (appId, userAgent, at, authorization) =>
+    checkToken(
+      options.apps.identify(parse.conceal(appId?.toString() ?? ""), parse.conceal(userAgent ?? ""), at),
+      authorization,
+    );
   const meanings = createMeanings({
     maxBytes: MEANINGS_BYTES,
     conceal: parse.conceal,
@@ -92,6 +107,7 @@ export function createCallers(options: CallersOptions): Server {
   return createCallersServer({
     start,
     limits: config.server,
+    tls: tlsContext(config.server.tls),
     requestId,
     after,
     now,

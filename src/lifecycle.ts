@@ -10,7 +10,6 @@
  * | permits and claims are released, the ledger is written     |                                                |
  * | the admin port closes                                      |                                                |
  */
-import type { Server } from "node:http";
 import { setImmediate } from "node:timers/promises";
 
 import type { Flights } from "./singleflight/flight.ts";
@@ -21,7 +20,7 @@ import { Problem } from "./errors.ts";
 import { ORIGINS } from "./types.ts";
 import { pause, type Clock } from "./process/clock.ts";
 import type { Config } from "./config/config.ts";
-import { listen, type Listening } from "./process/listen.ts";
+import { type HttpServer, listen, type Listening } from "./process/listen.ts";
 
 export interface LifecycleOptions {
   readonly clock: Clock;
@@ -34,8 +33,8 @@ export interface LifecycleOptions {
 
 /** Both servers, not yet listening. */
 interface Servers {
-  readonly callers: Server;
-  readonly admin: Server;
+  readonly callers: HttpServer;
+  readonly admin: HttpServer;
 }
 
 /** Where the servers listen, and how long stopping may take. */

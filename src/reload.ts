@@ -23,6 +23,8 @@ export interface ReloadOptions {
   readonly metrics: Metrics;
   readonly log: Logger;
   readonly clock: Clock;
+  /** Reads the files again that the settings name now. */
+  readonly checkFiles: () => void;
 }
 
 /** @param by what triggered the reload, for the log */
@@ -55,6 +57,7 @@ export function createReload(parts: ReloadOptions): ReloadNow {
       ...newWarm,
     ];
     configureBudgets(budgets, apps, config);
+    parts.checkFiles();
     log.info({ by, changes: changes.map(describeChange) }, "Reload done. The new settings are in force.");
     return { ...reload, changes };
   };

@@ -23,6 +23,7 @@ import type { Claims, Observer, OriginName, StoreOperation, Tier } from "./types
 import type { Metrics } from "./telemetry/metrics.ts";
 import type { Clock } from "./process/clock.ts";
 import { type Config, ConfigError } from "./config/config.ts";
+import type { SecretFiles } from "./config/secret-files.ts";
 import { DatabaseInUse } from "./sqlite/database.ts";
 import { DataOfAnotherAccount } from "./sqlite/owner.ts";
 import type { Random } from "./process/random.ts";
@@ -35,6 +36,7 @@ export interface OpenBackendOptions {
   readonly random: Random;
   readonly observer: Observer;
   readonly metrics: Metrics;
+  readonly secretFiles: Pick<SecretFiles, "current" | "onChange">;
   /** A flight of a key failed in some replica. */
   readonly onFailed: (key: string, problem: Problem) => void;
 }
@@ -95,14 +97,14 @@ function openAlone(
 }
 
 function openShared(redis: NonNullable<Config["redis"]>, options: OpenBackendOptions): OpenedBackend {
-  const { config, clock, random, observer, metrics } = options;
+  const { config, clock, random, observer, metrics, secretFiles } = options;
   // The metric exists from the first scrape on, not only after the first fault.
   metrics.breakerState("redis", "closed");
   const replica = random.unique16();
   const namespaces = redisNamespaces(identityOf(config.upstream), redis.keyPrefix);
   const namespace = namespaces.cache;
   const service = createRedisService({
-    connect: redis,
+    connect: () => secretFiles.current().redis ?? redis,
     clock,
     namespace,
     replica,
@@ -112,6 +114,7 @@ function openShared(redis: NonNullable<Config["redis"]>, options: OpenBackendOpt
     onOperation: timed("redis", metrics),
     onBreaker: (state) => metrics.breakerState("redis", state),
   });
+  secretFiles.onChange("redis", service.renew);
   const backend = createRedisBackend({
     redis: service,
     namespace,

@@ -1,3 +1,17 @@
+/** What a server shows, as PEM. */
+export interface TlsContext {
+  readonly cert: string;
+  readonly key: string;
+  readonly minVersion: "TLSv1.2";
+}
+
+/** @returns `null` for a server without TLS */
+export function tlsContext(
+  pair: { readonly cert: string; readonly key: { readonly reveal: () => string } } | null,
+): TlsContext | null {
+  return pair && { cert: pair.cert, key: pair.key.reveal(), minVersion: "TLSv1.2" };
+}
+
 /** The TLS options of every connection. No setting disables the verification. */
 interface VerifiedTls {
   readonly rejectUnauthorized: true;

@@ -276,7 +276,7 @@ export type Priority = (typeof PRIORITIES)[number];
 
 export { ORIGINS, type OriginName } from "./interface/resources.ts";
 
-/** The app of all callers that the settings do not list. */
+/** All apps that say no name, or that came when there was no room for another id. */
 export const OTHER_APP = "other";
 
 /** Why a request gets no permit; the closed set of the metric label `reason`. */

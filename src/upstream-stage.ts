@@ -66,9 +66,12 @@ export function createUpstream(options: UpstreamOptions): Upstream {
     now: clock.now,
     unique16: random.unique16,
   });
+  const { http, https, except } = upstream.proxy;
+  const proxy = { http: http?.reveal() ?? null, https: https?.reveal() ?? null, except };
   const api = createOrigin({
     ...upstream,
     clock,
+    proxy,
     baseUrl: upstream.url,
     sign,
     throttled: budgets.api.run,
@@ -76,6 +79,7 @@ export function createUpstream(options: UpstreamOptions): Upstream {
   const images = createOrigin({
     ...upstream,
     clock,
+    proxy,
     baseUrl: upstream.imageUrl,
     sign: (target: string) => target,
     throttled: budgets.images.run,

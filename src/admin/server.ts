@@ -2,8 +2,8 @@
  * The operators' HTTP server. Each endpoint is in a file of its own, except health and metrics, which are here. None of
  * them is on the callers' port.
  */
-import type { Server } from "node:http";
 
+import type { HttpServer } from "../process/listen.ts";
 import express, { type NextFunction, type Request, type Response, type Router } from "express";
 
 import { Problem } from "../errors.ts";
@@ -42,6 +42,7 @@ export interface AdminOptions
   /** The limits of the callers' server. URLs may be longer here, because one can contain a caller's URL, encoded. */
   readonly limits: HttpServerOptions["limits"];
   readonly after: HttpServerOptions["after"];
+  readonly tls?: HttpServerOptions["tls"];
   readonly token: AdminGuardOptions["token"];
   /** Whether `/metrics` needs no token. */
   readonly openMetrics: boolean;
@@ -64,7 +65,7 @@ const AROUND_URL_BYTES = 1024;
  * Health needs no token, and metrics need none if the settings say so. Everything below the token guard needs the token.
  * @returns the server. It does not listen yet.
  */
-export function createAdminServer(options: AdminOptions): Server {
+export function createAdminServer(options: AdminOptions): HttpServer {
   const { observer, after, now, requestId } = options;
   const limits = {
     ...options.limits,
@@ -99,7 +100,15 @@ export function createAdminServer(options: AdminOptions): Server {
   app.use((error: unknown, _request: Request, response: Response, _next: NextFunction) => {
     refuse(problemOf(error, options), response, options);
   });
-  return createHttpServer({ limits, serve: app, after, now, requestId, warn: observer.warn });
+  return createHttpServer({
+    limits,
+    tls: options.tls,
+    serve: app,
+    after,
+    now,
+    requestId,
+    warn: observer.warn,
+  });
 }
 
 /** A request that was let in by its cookie may read as long as the cookie is valid. */

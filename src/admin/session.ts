@@ -13,6 +13,7 @@
  */
 import { createHmac, randomBytes, scryptSync, timingSafeEqual } from "node:crypto";
 import type { IncomingMessage } from "node:http";
+import { TLSSocket } from "node:tls";
 
 export interface Sessions {
   /** @returns the value of a new cookie */
@@ -82,9 +83,11 @@ export function setCookie(value: string, isSecure: boolean): string {
   return [`${SESSION_COOKIE}=${value}`, ...attributes].join("; ");
 }
 
-/** Whether the browser speaks TLS to the proxy in front. The browser itself says so in `Origin`. */
-export function speaksTls({ headers }: Pick<IncomingMessage, "headers">): boolean {
+/** Whether the browser speaks TLS, to this port or to a proxy in front. The browser itself says so in `Origin`. */
+export function speaksTls({ headers, socket }: Pick<IncomingMessage, "headers" | "socket">): boolean {
   return (
-    headers.origin?.startsWith("https://") === true || headers["x-forwarded-proto"]?.toString() === "https"
+    socket instanceof TLSSocket ||
+    headers.origin?.startsWith("https://") === true ||
+    headers["x-forwarded-proto"]?.toString() === "https"
   );
 }

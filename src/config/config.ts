@@ -1,33 +1,47 @@
 /**
  * The settings the gateway runs with.
  */
+import type { CertificatePair } from "./certificates.ts";
 import type { Settings } from "./schema.ts";
 import type { Secret } from "./secret.ts";
 import type { ResolvedSecrets } from "./secrets.ts";
 import { isMapping } from "./sources.ts";
 
 /** The settings with everything resolved that depends on other settings or on files; frozen to the last leaf. */
-export interface Config extends Omit<Settings, "admin" | "upstream" | "apps" | "budget" | "redis" | "warm"> {
-  readonly admin: Omit<Settings["admin"], "host" | "tokenFile"> & { readonly host: string };
+export interface Config extends Omit<
+  Settings,
+  "server" | "admin" | "upstream" | "apps" | "budget" | "redis" | "warm"
+> {
+  /** `tls`: `null` for plain HTTP. */
+  readonly server: Omit<Settings["server"], "tls"> & { readonly tls: CertificatePair | null };
+  readonly admin: Omit<Settings["admin"], "host" | "tokenFile" | "tls"> & {
+    readonly host: string;
+    readonly tls: CertificatePair | null;
+  };
   readonly upstream: Omit<Settings["upstream"], "caFile" | "privateKey"> & {
     /** The certificate authorities to trust, as PEM; `null`: Node's own. */
     readonly ca: string | null;
     readonly privateKey: Secret;
   };
   /** The listed apps. */
-  readonly apps: Settings["apps"]["listed"];
+  readonly apps: readonly (Omit<Settings["apps"]["listed"][number], "tokenFile"> & {
+    /** `null`: anybody may send the id. */
+    readonly token: Secret | null;
+  })[];
   /** The weight of each unlisted app, and how many of them have a share of their own at a time. */
   readonly unlistedApps: { readonly weight: number; readonly max: number };
   readonly budget: Omit<Settings["budget"], "degradedShare"> & { readonly degradedShare: number };
   /** `null`: no Redis. */
   readonly redis:
     | null
-    | (Omit<Settings["redis"], "url" | "caFile" | "sentinel"> & {
+    | (Omit<Settings["redis"], "url" | "caFile" | "certFile" | "keyFile" | "sentinel"> & {
         readonly url: Secret;
         /** `null` unless the mode is `sentinel`. */
-        readonly sentinel: null | { readonly name: string; readonly nodes: Settings["redis"]["nodes"] };
+        readonly sentinel: null | (Omit<Settings["redis"]["sentinel"], "master"> & { readonly name: string });
         /** The certificate authorities to trust, as PEM; `null`: Node's own. */
         readonly ca: string | null;
+        /** The gateway's own certificate; `null`: it shows none. */
+        readonly pair: CertificatePair | null;
       });
 }
 
@@ -46,30 +60,47 @@ export class ConfigError extends Error {
 const LOOPBACK = "127.0.0.1";
 
 /** Makes the configuration of valid settings. */
-export function toConfig(settings: Settings, { privateKey, token, authorities }: ResolvedSecrets): Config {
+export function toConfig(settings: Settings, secrets: ResolvedSecrets): Config {
+  const { privateKey, token, authorities, pairs } = secrets;
   const { warm: _warm, ...rest } = settings;
   const { tokenFile: _tokenFile, ...admin } = settings.admin;
   const { caFile: _caFile, ...upstream } = settings.upstream;
   const { apps, budget } = settings;
   return deepFreeze({
     ...rest,
-    admin: { ...admin, token, host: admin.host ?? (token === null ? LOOPBACK : settings.server.host) },
+    server: { ...settings.server, tls: pairs.server },
+    admin: {
+      ...admin,
+      token,
+      tls: pairs.admin,
+      host: admin.host ?? (token === null ? LOOPBACK : settings.server.host),
+    },
     upstream: { ...upstream, ca: authorities.upstream, privateKey },
-    apps: apps.listed,
+    apps: apps.listed.map(({ tokenFile: _tokenFile, ...app }) => ({
+      ...app,
+      token: secrets.appTokens.get(app.id) ?? null,
+    })),
     unlistedApps: { weight: apps.default, max: apps.maxUnlisted },
     budget: { ...budget, degradedShare: budget.degradedShare ?? 1 / budget.replicas },
-    redis: toRedis(settings.redis, authorities.redis),
+    redis: toRedis(settings.redis, secrets),
   });
 }
 
 function toRedis(
-  { caFile: _caFile, url, sentinel, ...rest }: Settings["redis"],
-  ca: string | null,
+  { caFile: _caFile, certFile: _certFile, keyFile: _keyFile, url, sentinel, ...rest }: Settings["redis"],
+  { authorities, pairs, redisPassword, sentinelPassword }: ResolvedSecrets,
 ): Config["redis"] {
   if (url === null) return null;
-  const { master, nodes } = sentinel;
+  const { master, ...others } = sentinel;
   const isSentinel = rest.mode === "sentinel" && master !== null;
-  return { ...rest, url, sentinel: isSentinel ? { name: master, nodes } : null, ca };
+  return {
+    ...rest,
+    url,
+    password: redisPassword,
+    sentinel: isSentinel ? { ...others, name: master, password: sentinelPassword } : null,
+    ca: authorities.redis,
+    pair: pairs.redis,
+  };
 }
 
 function deepFreeze<T>(value: T): T {

@@ -47,7 +47,7 @@ export function readEnvironment(env: Environment): { assignments: Assignment[]; 
   const assignments: Assignment[] = [];
   const problems: string[] = [];
   for (const variable of VARIABLES) {
-    const value = env[variable.name];
+    const value = env[variable.name] ?? env[lowerCaseOf(variable.name)];
     if (value === undefined || (value === "" && !variable.emptyCounts)) continue;
     const { name, path, shape } = variable;
     if (shape instanceof z.ZodObject) readPairs(variable, value, assignments, problems);
@@ -55,6 +55,11 @@ export function readEnvironment(env: Environment): { assignments: Assignment[]; 
   }
   problems.push(...unsafe(env), ...misspelled(env));
   return { assignments, problems };
+}
+
+/** The variables of proxies are in lower case in many places; all others are not. */
+function lowerCaseOf(name: string): string {
+  return name.endsWith("_PROXY") ? name.toLowerCase() : name;
 }
 
 /** @returns a number or boolean if the setting is one and the text reads as one; other text stays, for the check to refuse */
@@ -98,7 +103,9 @@ function unsafe(env: Environment): string[] {
  */
 function misspelled(env: Environment): string[] {
   const known = [...VARIABLES.map((variable) => variable.name), CONFIG_FILE];
-  const others = Object.keys(env).filter((name) => env[name] && name.includes("_") && !known.includes(name));
+  const others = Object.keys(env).filter(
+    (name) => env[name] && name.includes("_") && !/_proxy$/i.test(name) && !known.includes(name),
+  );
   return others.flatMap((name) => {
     const meant = known.find((candidate) => candidate.includes("_") && almostSame(candidate, name));
     return meant ? [`environment variable ${name}: unknown; did you mean ${meant}?`] : [];

@@ -1,14 +1,8 @@
 /**
  * The private key in use, and the file that it comes from.
- *
- * A mounted secret changes when a link of its directory points elsewhere. So we watch the directory and read the file
- * through its path. Watching is not reliable (network file systems report nothing), so we also read the file every
- * few seconds.
  */
-import { watch } from "node:fs";
-import { dirname } from "node:path";
-
 import type { Clock } from "../process/clock.ts";
+import { type FollowedFiles, followFiles } from "./followed-files.ts";
 import type { Secret } from "./secret.ts";
 import { readPrivateKeyFile } from "./secrets.ts";
 
@@ -22,11 +16,16 @@ export interface PrivateKeys {
   readonly known: readonly string[];
   /** @returns whether it is another key than before */
   readonly replace: (key: Secret) => boolean;
+  /** A further secret to mask: a password or a token that was read while the process runs. */
+  readonly mask: (secret: string) => void;
 }
 
 /** @param others further secrets to mask */
 export function createPrivateKeys(first: Secret, others: readonly string[] = []): PrivateKeys {
   const known: string[] = [...new Set([first.reveal(), ...others])];
+  const mask = (secret: string): void => {
+    if (!known.includes(secret)) known.push(secret);
+  };
   let current = first.reveal();
   let version = 1;
   return {
@@ -38,9 +37,10 @@ export function createPrivateKeys(first: Secret, others: readonly string[] = [])
       if (next === current) return false;
       current = next;
       version++;
-      if (!known.includes(next)) known.push(next);
+      mask(next);
       return true;
     },
+    mask,
   };
 }
 
@@ -56,63 +56,24 @@ export interface KeyFileOptions {
   readonly warn: Say;
 }
 
-export interface KeyFile {
-  /** Reads the file now. A file that holds no key changes nothing. */
-  readonly check: () => void;
-  readonly close: () => void;
-}
-
-const POLL_MS = 5_000;
-/** A program that rewrites the file in place is done by then. */
-const SETTLE_MS = 100;
-
-export function followKeyFile(options: KeyFileOptions): KeyFile {
+/** Follows the file that holds the private key. A file that holds no key changes nothing. */
+export function followKeyFile(options: KeyFileOptions): FollowedFiles {
   const { path, keys, clock, readFile, info, warn } = options;
   /** What is wrong with the file. It is logged once. */
   let fault: string | undefined;
-  let cancelCheck = (): void => undefined;
-  let cancelPoll = clock.after(POLL_MS, poll);
-
-  function check(): void {
-    const read = readPrivateKeyFile(path, readFile);
-    if (typeof read === "string") {
-      if (read !== fault)
-        warn("The private key stays as it was: what is in its file is none.", { fault: read });
-      fault = read;
-      return;
-    }
-    fault = undefined;
-    if (keys.replace(read)) info("The private key has changed.", { version: keys.version() });
-  }
-
-  function poll(): void {
-    cancelPoll = clock.after(POLL_MS, poll);
-    check();
-  }
-
-  const unwatch = watchDirectory(dirname(path), () => {
-    cancelCheck();
-    cancelCheck = clock.after(SETTLE_MS, check);
-  });
-
-  return {
-    check,
-    close() {
-      unwatch();
-      cancelCheck();
-      cancelPoll();
+  return followFiles({
+    paths: [path],
+    clock,
+    check() {
+      const read = readPrivateKeyFile(path, readFile);
+      if (typeof read === "string") {
+        if (read !== fault)
+          warn("The private key stays as it was: what is in its file is none.", { fault: read });
+        fault = read;
+        return;
+      }
+      fault = undefined;
+      if (keys.replace(read)) info("The private key has changed.", { version: keys.version() });
     },
-  };
-}
-
-/** Reports nothing if the directory cannot be watched. */
-function watchDirectory(directory: string, onChange: () => void): () => void {
-  try {
-    const watcher = watch(directory, { persistent: false }, onChange);
-    // Somebody may remove the directory.
-    watcher.on("error", () => watcher.close());
-    return () => watcher.close();
-  } catch {
-    return () => undefined;
-  }
+  });
 }

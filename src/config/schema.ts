@@ -11,13 +11,27 @@ import { admin, server } from "./schema/server.ts";
 import { query, upstream } from "./schema/upstream.ts";
 import { defaultsOf, type Named, optional, setting, type Setting, settingsOf } from "./setting.ts";
 import { duration, integer, oneOf } from "./shapes.ts";
-import { address, optionalPath, redisUrl, text } from "./text-shapes.ts";
+import { address, optionalPath, redisUrl, secretFile, secretText, text } from "./text-shapes.ts";
 
 const redis = z.strictObject({
   url: setting(redisUrl(), {
     env: "REDIS_URL",
     description:
       "The address of the Redis that all replicas share, with user and password. Setting it switches Redis on.",
+  }),
+  username: setting(optional(text()), {
+    env: "REDIS_USERNAME",
+    description: "The user at Redis. It wins over the one in redis.url.",
+  }),
+  password: setting(secretText(), {
+    env: "REDIS_PASSWORD",
+    description:
+      "The password at Redis, as it is. It wins over the one in redis.url. Set either this or passwordFile.",
+  }),
+  passwordFile: setting(secretFile(), {
+    env: "REDIS_PASSWORD_FILE",
+    description:
+      "The path of a file that holds only the password. The gateway connects again when the file's content changes.",
   }),
   mode: setting(oneOf("single", "cluster", "sentinel"), {
     default: "single",
@@ -37,11 +51,35 @@ const redis = z.strictObject({
       expected: "a list of Sentinels, each as host:port",
       description: "The Sentinels, each as host:port.",
     }),
+    username: setting(optional(text()), {
+      env: "REDIS_SENTINEL_USERNAME",
+      description: "The user at the Sentinels.",
+    }),
+    password: setting(secretText(), {
+      env: "REDIS_SENTINEL_PASSWORD",
+      description:
+        "The password at the Sentinels, which is not that of the master. Set either this or passwordFile.",
+    }),
+    passwordFile: setting(secretFile(), {
+      env: "REDIS_SENTINEL_PASSWORD_FILE",
+      description:
+        "The path of a file that holds only the password at the Sentinels. The gateway notices when its content changes.",
+    }),
   }),
   caFile: setting(optionalPath("file"), {
     env: "REDIS_CA_FILE",
     description:
       "A PEM file with the certificate authorities that the gateway trusts for rediss. It replaces Node's own list.",
+  }),
+  certFile: setting(optionalPath("file"), {
+    env: "REDIS_CERT_FILE",
+    description:
+      "A PEM file with the certificate that the gateway shows to Redis (rediss), with its chain. Needs keyFile. The " +
+      "gateway connects again when the files change.",
+  }),
+  keyFile: setting(optionalPath("file"), {
+    env: "REDIS_KEY_FILE",
+    description: "A PEM file with the private key of certFile, not encrypted.",
   }),
   keyPrefix: setting(z.string().regex(/^[\w.:-]{0,64}$/), {
     default: "",

@@ -1,21 +1,30 @@
 /**
- * What the settings name and files may hold: the private key, the admin token and certificate authorities.
+ * What the settings name and files may hold: the private key, tokens, passwords and certificates.
  */
-import { X509Certificate } from "node:crypto";
-
+import { type CertificatePair, readAuthorities, readPair } from "./certificates.ts";
 import type { SettingFault } from "./check.ts";
 import type { ReadableSettings } from "./schema.ts";
 import { Secret } from "./secret.ts";
 import { ONE_LINE_PATTERN, TOKEN_PATTERN } from "./text-shapes.ts";
-import { formatPath, type SettingPath, type SettingSources } from "./sources.ts";
+import { formatPath, type SettingPath, type SettingSources, valueAt } from "./sources.ts";
 import { codeOf } from "./yaml-file.ts";
 
 /** The secrets and certificates that the settings name. */
 export interface ResolvedSecrets {
   readonly privateKey: Secret;
   readonly token: Secret | null;
+  readonly redisPassword: Secret | null;
+  readonly sentinelPassword: Secret | null;
+  /** By the app's id. */
+  readonly appTokens: ReadonlyMap<string, Secret>;
   /** As PEM; `null`: Node's own certificate authorities. */
   readonly authorities: { readonly upstream: string | null; readonly redis: string | null };
+  /** Certificates of the gateway; `null`: it has none there. */
+  readonly pairs: {
+    readonly server: CertificatePair | null;
+    readonly admin: CertificatePair | null;
+    readonly redis: CertificatePair | null;
+  };
 }
 
 type ReadFile = (path: string) => string;
@@ -26,30 +35,63 @@ type ReadFile = (path: string) => string;
  * @returns them, and a line per problem; without them if anything is wrong here or in the settings
  */
 export function resolveSecrets(
-  { upstream, admin, redis }: ReadableSettings,
+  settings: ReadableSettings,
   faults: readonly SettingFault[],
   sources: SettingSources,
   readFile: ReadFile,
   mayBeMissing: boolean,
 ): { readonly secrets?: ResolvedSecrets; readonly problems: readonly string[] } {
+  const reader = createReader(settings, { faults, sources, readFile, mayBeMissing });
+  const { choose, authorities, pair, problems } = reader;
+  const privateKey = choose(PRIVATE_KEY);
+  const chosen = {
+    token: choose(ADMIN_TOKEN),
+    redisPassword: choose(REDIS_PASSWORD),
+    sentinelPassword: choose(SENTINEL_PASSWORD),
+    appTokens: new Map<string, Secret>(),
+    authorities: { upstream: authorities("upstream", "caFile"), redis: authorities("redis", "caFile") },
+    pairs: { server: pair("server", "tls"), admin: pair("admin", "tls"), redis: pair("redis") },
+  };
+  for (const [index, app] of (settings.apps?.listed ?? []).entries()) {
+    const token = choose({ ...APP_TOKEN, filePath: ["apps", "listed", index, "tokenFile"] });
+    if (token) chosen.appTokens.set(app.id, token);
+  }
+  if (problems.length > 0 || !privateKey || !areKnown(chosen)) return { problems };
+  return { secrets: { ...chosen, privateKey }, problems };
+}
+
+interface ReaderOptions {
+  readonly faults: readonly SettingFault[];
+  readonly sources: SettingSources;
+  readonly readFile: ReadFile;
+  readonly mayBeMissing: boolean;
+}
+
+/** Reads one secret or certificate after the other, and collects what is wrong with them. */
+function createReader(
+  settings: ReadableSettings,
+  { faults, sources, readFile, mayBeMissing }: ReaderOptions,
+) {
   const problems: string[] = [];
+  const fileAt = (path: SettingPath): string => {
+    const file = valueAt(settings, path);
+    return typeof file === "string" ? file : "";
+  };
   const at = (path: SettingPath): string => `${sources.nameOf(path)}: ${formatPath(path)}`;
 
   /** @returns the secret, `null` if there is none, `undefined` with a problem added if it cannot be used */
-  const choose = (
-    kind: SecretKind,
-    value?: Secret | null,
-    file?: string | null,
-  ): Secret | null | undefined => {
+  function choose(kind: SecretKind): Secret | null | undefined {
     const { path, filePath, missing } = kind;
+    const value = valueAt(settings, path);
+    const file = fileAt(filePath);
     // The check has already said what is wrong with these.
     const said = new Set([path.slice(0, 1), path, filePath].map(formatPath));
     if (faults.some((fault) => said.has(formatPath(fault.path)))) return undefined;
-    if (value && file) {
+    if (value instanceof Secret && file) {
       problems.push(`${at(path)}, ${at(filePath)}: both are set; expected exactly one of the two`);
       return undefined;
     }
-    if (value) return value;
+    if (value instanceof Secret) return value;
     if (file) {
       const read = readSecretFile(file, kind, readFile);
       if (read instanceof Secret) return read;
@@ -59,24 +101,39 @@ export function resolveSecrets(
     if (missing === undefined) return null;
     if (mayBeMissing) problems.push(missing);
     return undefined;
-  };
+  }
 
-  const authorities = (file: string | null | undefined, path: SettingPath): string | null => {
+  function authorities(...path: string[]): string | null {
+    const file = fileAt(path);
     if (!file) return null;
     const read = readAuthorities(file, readFile);
     if ("pem" in read) return read.pem;
     problems.push(`${at(path)}: ${read.fault}; expected the path of a file with certificates in PEM form`);
     return null;
-  };
+  }
 
-  const privateKey = choose(PRIVATE_KEY, upstream?.privateKey, upstream?.privateKeyFile);
-  const token = choose(ADMIN_TOKEN, admin?.token, admin?.tokenFile);
-  const pem = {
-    upstream: authorities(upstream?.caFile, ["upstream", "caFile"]),
-    redis: authorities(redis?.caFile, ["redis", "caFile"]),
-  };
-  if (problems.length > 0 || !privateKey || token === undefined) return { problems };
-  return { secrets: { privateKey, token, authorities: pem }, problems };
+  function pair(...path: string[]): CertificatePair | null {
+    const [certFile, keyFile] = [fileAt([...path, "certFile"]), fileAt([...path, "keyFile"])];
+    if (!certFile && !keyFile) return null;
+    if (!certFile || !keyFile) {
+      const missing = [...path, certFile ? "keyFile" : "certFile"];
+      problems.push(`${at(missing)}: is missing; expected certFile and keyFile, or none of them`);
+      return null;
+    }
+    const read = readPair(certFile, keyFile, readFile);
+    if ("cert" in read) return read;
+    problems.push(`${at([...path, read.of])}: ${read.fault}`);
+    return null;
+  }
+
+  return { choose, authorities, pair, problems };
+}
+
+/** `undefined` is a secret with a problem. */
+function areKnown<T extends object>(
+  secrets: T,
+): secrets is { [Name in keyof T]: Exclude<T[Name], undefined> } {
+  return Object.values(secrets).every((secret) => secret !== undefined);
 }
 
 /** A secret that one setting holds, or a file that another setting names. */
@@ -111,8 +168,34 @@ const ADMIN_TOKEN: SecretKind = {
   expected: "one line of letters, digits and -._~+/",
 };
 
+/** Tokens of apps are in files only. */
+const APP_TOKEN: SecretKind = { ...ADMIN_TOKEN, path: ["apps"] };
+
+const PASSWORD_FILE = {
+  what: "password",
+  pattern: ONE_LINE_PATTERN,
+  expected: "one line of text without blanks around it",
+};
+
+const REDIS_PASSWORD: SecretKind = {
+  ...PASSWORD_FILE,
+  path: ["redis", "password"],
+  filePath: ["redis", "passwordFile"],
+};
+
+const SENTINEL_PASSWORD: SecretKind = {
+  ...PASSWORD_FILE,
+  path: ["redis", "sentinel", "password"],
+  filePath: ["redis", "sentinel", "passwordFile"],
+};
+
 /** Where secrets stand that are more than part of an address. */
-export const SECRET_PATHS: readonly SettingPath[] = [PRIVATE_KEY.path, ADMIN_TOKEN.path];
+export const SECRET_PATHS: readonly SettingPath[] = [
+  PRIVATE_KEY.path,
+  ADMIN_TOKEN.path,
+  REDIS_PASSWORD.path,
+  SENTINEL_PASSWORD.path,
+];
 
 /** @returns the private key, or in words why the file holds none */
 export function readPrivateKeyFile(path: string, readFile: ReadFile): Secret | string {
@@ -144,34 +227,4 @@ function readSecretFile(
 /** Starts like a path, and holds no character that is common in secrets (base64) and rare in paths. */
 function isPlainlyPath(text: string): boolean {
   return /^\.{0,2}\/[^+=\p{Cc}]+$/u.test(text);
-}
-
-/**
- * Refuses a file without certificates. TLS itself would accept it as an empty list, and then trust nobody without
- * saying why.
- */
-function readAuthorities(file: string, readFile: ReadFile): { pem: string } | { fault: string } {
-  let pem: string;
-  try {
-    pem = readFile(file);
-  } catch (error) {
-    return { fault: `${JSON.stringify(file)} cannot be read${codeOf(error)}` };
-  }
-  return holdsCertificates(pem) ? { pem } : { fault: `${JSON.stringify(file)} holds none, or a broken one` };
-}
-
-const BLOCK = /-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----/gs;
-
-function holdsCertificates(text: string): boolean {
-  const blocks = text.match(BLOCK) ?? [];
-  const isBroken = text.split("-----BEGIN CERTIFICATE-----").length - 1 !== blocks.length;
-  return blocks.length > 0 && !isBroken && blocks.every(isCertificate);
-}
-
-function isCertificate(block: string): boolean {
-  try {
-    return new X509Certificate(block).raw.length > 0;
-  } catch {
-    return false;
-  }
 }

@@ -91,6 +91,20 @@ export function redisUrl(): Shape<Secret | null, string | null> {
   return secret(shaped(shape, { expected }));
 }
 
+/** The address of an HTTP proxy, perhaps with user and password. */
+export function proxyUrl(): Shape<Secret | null, string | null> {
+  const expected =
+    "an http:// or https:// URL with a host and no path, special characters in user and password percent-encoded";
+  const shape = z
+    .string()
+    .regex(/^https?:\/\/[^\s]+$/)
+    .refine((text) => {
+      const url = URL.parse(text);
+      return url !== null && /^\/?$/.test(url.pathname + url.search + url.hash) && isDecodable(url.password);
+    });
+  return secret(shaped(shape, { expected }));
+}
+
 /** Only a database's number may follow the host. A `#` or `/` there is part of a password that is not encoded. */
 function isRedisAddress(text: string): boolean {
   const url = URL.parse(text);

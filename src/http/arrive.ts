@@ -39,11 +39,12 @@ export interface Arrival {
 export interface ArrivalOptions {
   /** The header that names the app (`server.appIdHeader`), in lower case. */
   readonly appIdHeader: string;
-  /** @returns the id of the app that sends a request */
+  /** @returns the id of the app that sends a request, by the headers of that name */
   readonly identify: (
     appId: string | readonly string[] | undefined,
     userAgent: string | undefined,
     now: number,
+    authorization: string | undefined,
   ) => string;
   readonly now: () => number;
   readonly requestId: () => string;
@@ -92,7 +93,12 @@ function newArrival(message: IncomingMessage, options: ArrivalOptions): Arrival 
   const receivedAt = options.now();
   return {
     id: usableId(headers["x-request-id"]) ?? options.requestId(),
-    app: options.identify(headers[options.appIdHeader], headers["user-agent"], receivedAt),
+    app: options.identify(
+      headers[options.appIdHeader],
+      headers["user-agent"],
+      receivedAt,
+      headers.authorization,
+    ),
     receivedAt,
     gone() {
       controller ??= new AbortController();

@@ -12,13 +12,14 @@
  * | the limit, none of them silent     |                                                 | is refused  |
  *
  * Node would close connections over the limit without a response, which looks like a gateway that is down. So a few more
- * are accepted, and their first request is answered with a problem. Node closes all others.
+ * are accepted, and their first request is answered with a problem. Node closes all others. With TLS it closes all over
+ * the limit, because a request does not tell on which connection its TLS session runs.
  */
-import type { Server } from "node:http";
 import type { Socket } from "node:net";
 import type { Duplex } from "node:stream";
 
 import type { Clock } from "../process/clock.ts";
+import type { HttpServer } from "../process/listen.ts";
 
 /** Connections that are accepted over the limit only to be refused, as a fraction of the limit. */
 const OVER_LIMIT_FRACTION = 0.1;
@@ -41,7 +42,10 @@ export interface ConnectionsOptions {
 }
 
 /** @returns a function that tells whether a connection is over the limit, so that its requests must be refused */
-export function limitConnections(server: Server, options: ConnectionsOptions): (socket: Duplex) => boolean {
+export function limitConnections(
+  server: HttpServer,
+  options: ConnectionsOptions,
+): (socket: Duplex) => boolean {
   const { maxConnections, after, now, onFull } = options;
   const open = new Set<Socket>();
   const overLimit = new WeakSet<Duplex>();
@@ -82,7 +86,8 @@ export function limitConnections(server: Server, options: ConnectionsOptions): (
     }
   }
 
-  server.maxConnections = maxConnections + Math.ceil(maxConnections * OVER_LIMIT_FRACTION);
+  const hasTls = "setSecureContext" in server;
+  server.maxConnections = maxConnections + (hasTls ? 0 : Math.ceil(maxConnections * OVER_LIMIT_FRACTION));
   server.on("drop", onFull);
   server.on("connection", (socket) => {
     makeRoom();

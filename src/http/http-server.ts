@@ -2,19 +2,16 @@
  * The HTTP server of both ports: Node's own, with limits of time, size and number, and with a problem as the response to
  * everything that Node would refuse by itself.
  */
-import {
-  createServer,
-  STATUS_CODES,
-  type IncomingMessage,
-  type Server,
-  type ServerResponse,
-} from "node:http";
+import { createServer, STATUS_CODES, type IncomingMessage, type ServerResponse } from "node:http";
+import { createServer as createTlsServer } from "node:https";
 import type { Duplex } from "node:stream";
 
 import express from "express";
 
 import { Problem } from "../errors.ts";
 import { atMostEvery, type Clock } from "../process/clock.ts";
+import type { HttpServer } from "../process/listen.ts";
+import type { TlsContext } from "../tls.ts";
 import type { Observer } from "../types.ts";
 import { limitConnections } from "./connections.ts";
 import { problemResponse } from "./problem-response.ts";
@@ -32,6 +29,8 @@ interface ServerLimits extends RequestLimits {
 
 export interface HttpServerOptions {
   readonly limits: ServerLimits;
+  /** The certificate of the server; without one it speaks plain HTTP. */
+  readonly tls?: TlsContext | null | undefined;
   readonly serve: (message: IncomingMessage, response: ServerResponse) => void;
   /** Request content is ignored. A request with content is then the last on its connection. */
   readonly ignoreContent?: true;
@@ -56,7 +55,7 @@ export interface CallersServerOptions extends Omit<HttpServerOptions, "serve" | 
 }
 
 /** @returns the callers' server: Express serves what `start` has not served. It does not listen yet. */
-export function createCallersServer({ start, ...options }: CallersServerOptions): Server {
+export function createCallersServer({ start, ...options }: CallersServerOptions): HttpServer {
   const rests = new WeakMap<IncomingMessage, Rest>();
   const app = express();
   app.disable("x-powered-by");
@@ -73,9 +72,9 @@ export function createCallersServer({ start, ...options }: CallersServerOptions)
 }
 
 /** @returns the server. It does not listen yet. */
-export function createHttpServer(options: HttpServerOptions): Server {
-  const { limits } = options;
-  const server = createServer({
+export function createHttpServer(options: HttpServerOptions): HttpServer {
+  const { limits, tls } = options;
+  const settings = {
     maxHeaderSize: limits.maxUrlBytes * 2 + limits.maxHeaderBytes,
     headersTimeout: limits.headersTimeoutMs,
     requestTimeout: limits.requestTimeoutMs,
@@ -85,7 +84,10 @@ export function createHttpServer(options: HttpServerOptions): Server {
     insecureHTTPParser: false,
     // Node would refuse a missing Host without a body. `checkHead` refuses it with a problem.
     requireHostHeader: false,
-  });
+  };
+  const server = tls
+    ? createTlsServer({ ...settings, ...tls, handshakeTimeout: limits.headersTimeoutMs })
+    : createServer(settings);
   // Node silently drops headers over this number. It reads one more, so that `checkHead` notices.
   server.maxHeadersCount = limits.maxHeaders + 1;
 
@@ -99,9 +101,14 @@ export function createHttpServer(options: HttpServerOptions): Server {
   return server;
 }
 
+/** Further connections get the new certificate. */
+export function renewCertificate(server: HttpServer, tls: TlsContext | null): void {
+  if (tls !== null && "setSecureContext" in server) server.setSecureContext(tls);
+}
+
 /** @returns the handler of all requests. It closes connections where HTTP or a limit demands it. */
 function createListener(
-  server: Server,
+  server: HttpServer,
   connections: WeakMap<Duplex, Connection>,
   { limits, serve, ignoreContent, after, requestId, now, warn }: HttpServerOptions,
 ): (message: IncomingMessage, response: ServerResponse) => void {
@@ -152,7 +159,7 @@ function createListener(
 
 /** Refuses, on the bare socket, input that Node cannot parse as a request, and `CONNECT`. */
 function refuseNonRequests(
-  server: Server,
+  server: HttpServer,
   connections: WeakMap<Duplex, Connection>,
   { limits, ignoreContent, after, requestId }: HttpServerOptions,
 ): void {

@@ -1,4 +1,5 @@
-import type { Server } from "node:http";
+import type http from "node:http";
+import type https from "node:https";
 
 import type { Clock } from "./clock.ts";
 
@@ -7,6 +8,9 @@ type RefuseRest = () => void;
 
 /** How long the refusals may take to be sent. */
 const REFUSALS_MS = 500;
+
+/** A server of either kind. */
+export type HttpServer = http.Server | https.Server;
 
 /** A listening server. */
 export interface Listening {
@@ -23,7 +27,7 @@ export interface Listening {
  * @param port 0 means any free port
  * @returns the listening server; rejects if the address cannot be used
  */
-export async function listen(server: Server, port: number, host: string): Promise<Listening> {
+export async function listen(server: HttpServer, port: number, host: string): Promise<Listening> {
   const { promise, resolve, reject } = Promise.withResolvers<void>();
   server.once("error", reject);
   server.listen(port, host, resolve);
@@ -35,13 +39,13 @@ export async function listen(server: Server, port: number, host: string): Promis
   return {
     host,
     port: actual,
-    url: `http://${shown}:${actual}`,
+    url: `${"setSecureContext" in server ? "https" : "http"}://${shown}:${actual}`,
     close: (clock, drainMs, refuseRest) => close(server, clock, drainMs, refuseRest),
   };
 }
 
 async function close(
-  server: Server,
+  server: HttpServer,
   clock: Clock,
   drainMs: number,
   refuseRest: RefuseRest | undefined,

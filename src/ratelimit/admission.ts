@@ -6,7 +6,8 @@ import type { CircuitCall, Circuits } from "./circuits.ts";
 import type { QueueKind } from "./fair-queue.ts";
 import type { Latency } from "./latency.ts";
 import { type Expectation, lateRefusalOf, type RefusalReason, refusalOf } from "./problems.ts";
-import { predict, type View } from "./scheduler.ts";
+import { predict } from "./prediction.ts";
+import type { View } from "./scheduler.ts";
 
 export interface AdmissionOptions {
   /** @param except a call that does not count as waiting */
@@ -21,44 +22,45 @@ export interface AdmissionOptions {
   readonly inFlight: () => number;
   /** The limiter said that nobody gets a permit before. */
   readonly blockedUntil: () => number;
+  /** Redis may be back in a moment: calls that come now are not refused for its absence. */
+  readonly isJustCutOff: () => boolean;
   /** @param isEnforced whether the call was refused, or only would have been (`budget.mode: observe`) */
   readonly refused: (app: string, reason: RefusalReason | "deadline", isEnforced: boolean) => void;
 }
 
 export interface Admission {
-  /**
-   * How long a call that came now would wait for circuits, a permit and a slot.
-   * @param except a call that does not count as waiting
-   */
-  readonly expect: (kind: QueueKind, call: CircuitCall, except?: UpstreamRequest) => Expectation;
+  /** How long a call that came now would wait for circuits, a permit and a slot. */
+  readonly expect: (kind: QueueKind, call: CircuitCall) => Expectation;
   /** Throws the problem of a call that circuits stop, or whose answer would come too late. */
   readonly check: (order: UpstreamRequest) => void;
   /** The problem of a waiting call that circuits stop now. */
   readonly stopped: (order: UpstreamRequest) => Problem | undefined;
+  /**
+   * What a waiting call would wait for whose permit would come too late, by what is known now.
+   * @param places for each app that waits for the call: how many of its calls go first
+   */
+  readonly hopeless: (
+    view: View,
+    order: UpstreamRequest,
+    places: readonly number[],
+  ) => Expectation | undefined;
+  /** Counts a refusal. @returns its problem */
+  readonly refuse: (order: UpstreamRequest, expectation: Expectation) => Problem;
   /** Whether a call is sent too late to be answered before its deadline. */
   readonly isTooLate: (order: UpstreamRequest) => boolean;
   /** The problem of a caller whose deadline passes while the call waits. */
   readonly late: (order: UpstreamRequest, caller: Pick<QueueKind, "app" | "priority">) => Problem;
 }
 
-/** Predictions go by the last moments, and apps may come that were not there. */
+/**
+ * Predictions go by the last moments, and apps may come that were not there: a call waits only where even a wait that
+ * is longer by this factor fits, and goes on waiting until even one that is shorter by it does not.
+ */
 const MARGIN = 1.2;
 
 export function createAdmission(options: AdmissionOptions): Admission {
   const { circuits, latency, clock, fraction, refused, isEnforced } = options;
   const leftMs = ({ waiting }: UpstreamRequest): number => waiting.deadlineAt() - clock.now();
-
-  const expect: Admission["expect"] = (kind, call, except) => {
-    const view = options.view(except);
-    const { at, why, isOverShare, ahead } = predict(view, kind);
-    const freeAt = Math.max(at, slotAt(options, view, ahead), options.blockedUntil());
-    const passage = circuits.passage(call);
-    if ("until" in passage && (passage.kind === "refuse" || passage.until >= freeAt)) {
-      const forMs = Math.max(1, passage.until - view.now);
-      return { forMs, why: "cool-off", isOverShare, cause: passage.cause };
-    }
-    return { forMs: Math.max(0, freeAt - view.now), why: freeAt > at ? "budget" : why, isOverShare };
-  };
 
   function refuse(order: UpstreamRequest, expectation: Expectation): Problem {
     const app = appsOf(order)[0] ?? order.app;
@@ -69,15 +71,17 @@ export function createAdmission(options: AdmissionOptions): Admission {
   }
 
   return {
-    expect,
+    expect: (kind, call) => expectIn(options, options.view(), { kind, call }),
     check(order) {
       const call = callOf(order);
-      const expectations = kindsOf(order).map((kind) => expect(kind, call));
+      const view = options.view();
+      const expectations = kindsOf(order).map((kind) => expectIn(options, view, { kind, call }));
       const [first] = expectations;
       const isHopeless = ({ forMs }: Expectation): boolean =>
         forMs > 0 && forMs * MARGIN + latency.p99Ms() > leftMs(order);
       const isStopped = circuits.passage(call).kind === "refuse";
-      if (first === undefined || !(isStopped || expectations.every(isHopeless))) return;
+      const isRefused = isStopped || (!options.isJustCutOff() && expectations.every(isHopeless));
+      if (first === undefined || !isRefused) return;
       const problem = refuse(order, first);
       if (isEnforced()) throw problem;
     },
@@ -91,16 +95,50 @@ export function createAdmission(options: AdmissionOptions): Admission {
         ? refuse(order, { forMs, why: "cool-off", isOverShare: false, cause: passage.cause })
         : undefined;
     },
+    hopeless(view, order, places) {
+      if (!isEnforced()) return undefined;
+      const call = callOf(order);
+      const expectations = kindsOf(order).map((kind, index) =>
+        expectIn(options, view, { kind, call, place: places[index] }),
+      );
+      const isHopeless = expectations.every(
+        ({ forMs }) => forMs > 0 && forMs / MARGIN + latency.p99Ms() > leftMs(order),
+      );
+      return isHopeless ? expectations[0] : undefined;
+    },
+    refuse,
     isTooLate: (order) => isEnforced() && leftMs(order) < latency.p99Ms(),
     late(order, { app, priority }) {
       // Work that nobody waits for gives up after a while, and is nobody's loss.
       if (priority === "interactive" || priority === "background") refused(app, "deadline", true);
       const kind = { app, priority, resource: order.resource };
       // The call itself is not ahead of the caller when it comes back.
-      const expectation = isEnforced() ? expect(kind, callOf(order), order) : AT_ONCE;
+      const expectation = isEnforced()
+        ? expectIn(options, options.view(order), { kind, call: callOf(order) })
+        : AT_ONCE;
       return lateRefusalOf(expectation, app, fraction());
     },
   };
+}
+
+/** @param place how many calls of its app go first; all that wait where it is absent */
+function expectIn(
+  options: AdmissionOptions,
+  view: View,
+  {
+    kind,
+    call,
+    place,
+  }: { readonly kind: QueueKind; readonly call: CircuitCall; readonly place?: number | undefined },
+): Expectation {
+  const { at, why, isOverShare, ahead } = predict(view, kind, place);
+  const freeAt = Math.max(at, slotAt(options, view, ahead), options.blockedUntil());
+  const passage = options.circuits.passage(call);
+  if ("until" in passage && (passage.kind === "refuse" || passage.until >= freeAt)) {
+    const forMs = Math.max(1, passage.until - view.now);
+    return { forMs, why: "cool-off", isOverShare, cause: passage.cause };
+  }
+  return { forMs: Math.max(0, freeAt - view.now), why: freeAt > at ? "budget" : why, isOverShare };
 }
 
 /** Where the budget is only observed, nothing waits for it. */

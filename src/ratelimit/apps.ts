@@ -10,6 +10,8 @@
  * - Only the first `unlistedLabels` unlisted ids get a metric label of their own; they keep it.
  */
 
+import { OTHER_APP } from "../types.ts";
+
 /** An app as the settings list it. */
 export interface ListedApp {
   readonly id: string;
@@ -47,8 +49,6 @@ export interface Apps {
   readonly configure: (config: AppsConfig) => void;
 }
 
-/** All apps that say no name, or that came when there was no room. */
-export const OTHER_APP = "other";
 const BROWSER_APP = "browser";
 
 /** A new id never evicts an id that was seen so recently. */

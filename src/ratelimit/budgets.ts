@@ -5,10 +5,11 @@
 import type { Problem } from "../errors.ts";
 import type { Resource } from "../interface/resources.ts";
 import type { Clock } from "../process/clock.ts";
-import { type Cause, PRIORITIES, type Priority, type ShareOfWindow } from "../types.ts";
-import { type Apps, OTHER_APP } from "./apps.ts";
+import { type Cause, OTHER_APP, PRIORITIES, type Priority, type ShareOfWindow } from "../types.ts";
+import type { Apps } from "./apps.ts";
 import { type Circuits, createCircuits, type SharedCircuits } from "./circuits.ts";
-import { createDispatcher, type Dispatcher, type DispatcherConfig } from "./dispatcher.ts";
+import type { DispatcherConfig } from "./departures.ts";
+import { createDispatcher, type Dispatcher } from "./dispatcher.ts";
 import type { QueueKind } from "./fair-queue.ts";
 import type { Limiter, LimiterConfig, LimiterState } from "./limiter.ts";
 import { type Expectation, type RefusalReason, retryAfterSeconds } from "./problems.ts";

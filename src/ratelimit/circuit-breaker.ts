@@ -73,6 +73,10 @@ const FIRST_DELAY_MS = 1_000;
 const LONGEST_DELAY_MS = 15_000;
 const FIRST_CREDENTIALS_DELAY_MS = 30_000;
 const LONGEST_CREDENTIALS_DELAY_MS = 15 * 60_000;
+/** After a shorter outage, the recovery is noticed within the longest delay. */
+const SHORT_OUTAGE_MS = 45_000;
+/** After a longer one, within this times its length at the latest. */
+const GROWTH = 1.5;
 /** Part of each window that probes may use in the long run. */
 const PROBES = 0.01;
 
@@ -196,9 +200,8 @@ function open(
 }
 
 /**
- * Time until the next probe: doubled with each one, up to 15 seconds. In a long outage it grows with the outage, so
- * that the recovery is noticed after half of its length at the latest, up to what makes the probes of all circuits cost
- * 1 % of each window.
+ * Time until the next probe: doubled with each one, up to 15 seconds. In a longer outage it grows with the outage, as far
+ * as is necessary for the probes of all circuits to cost 1 % of each window.
  */
 export function probeDelayMs(
   {
@@ -212,9 +215,13 @@ export function probeDelayMs(
   const isCredentials = cause === "credentials";
   const first = isCredentials ? FIRST_CREDENTIALS_DELAY_MS : FIRST_DELAY_MS;
   const longest = isCredentials ? LONGEST_CREDENTIALS_DELAY_MS : LONGEST_DELAY_MS;
-  const affordableMs = Math.max(
-    ...windows.map(({ limit, windowMs }) => (windowMs * Math.max(1, circuits)) / (limit * PROBES)),
-  );
   const doubledMs = Math.min(first * 2 ** failedProbes, longest);
-  return Math.max(doubledMs, Math.min(ageMs / 2, affordableMs));
+  if (ageMs < SHORT_OUTAGE_MS) return doubledMs;
+  const affordableMs = windows.map(({ limit, windowMs }) => {
+    const probes = (limit * PROBES) / Math.max(1, circuits);
+    if (ageMs >= windowMs) return windowMs / probes;
+    // In the window that begins with the first probe, what is left of its 1 % is spread over what is left of it.
+    return (FIRST_DELAY_MS + windowMs - ageMs) / Math.max(1, probes - failedProbes);
+  });
+  return Math.max(doubledMs, Math.min(GROWTH * ageMs, Math.max(...affordableMs)));
 }

@@ -105,6 +105,8 @@ export interface Circuits {
 
 /** A probe that has not ended by then is taken for lost. */
 const PROBE_MS = 30_000;
+/** Callers wait so long for the end of a probe: an upstream that is well again has answered by then. */
+const PROBE_ANSWERED_MS = 1_000;
 /** Retries are at most this part of all calls, */
 const RETRIES = 0.1;
 /** and at most so many are saved up. */
@@ -240,7 +242,10 @@ function passageOf(
   const { cause, isAsked, until } = circuit;
   if (now < until) return { kind: isAsked ? "wait" : "refuse", until, cause };
   const probeUntil = probing.get(scope) ?? 0;
-  if (now < probeUntil) return { kind: "wait", until: probeUntil, cause };
+  if (now < probeUntil) {
+    const answeredBy = probeUntil - PROBE_MS + PROBE_ANSWERED_MS;
+    return { kind: "wait", until: now < answeredBy ? answeredBy : probeUntil, cause };
+  }
   if (call.cause === "retry") return { kind: "refuse", until, cause };
   if (cause !== "credentials" || answered.mayProbe(call.question)) return { kind: "probe", scopes: [scope] };
   return { kind: "refuse", until: now + 1_000, cause };

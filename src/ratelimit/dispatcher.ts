@@ -10,59 +10,27 @@
 import Bottleneck from "bottleneck";
 
 import { Problem } from "../errors.ts";
-import { type Clock, pause } from "../process/clock.ts";
-import type { UpstreamRequest, Priority, SendEnd } from "../types.ts";
-import { queryHash } from "../usage/ledger.ts";
-import { type Admission, appsOf, callOf, createAdmission, kindsOf } from "./admission.ts";
-import type { CircuitScope } from "./circuit-breaker.ts";
-import type { Circuits } from "./circuits.ts";
-import { createFairQueue, type FairQueue, type Head, type QueueKind } from "./fair-queue.ts";
-import { createLatency, type Latency } from "./latency.ts";
-import type { Limiter, Permit, PermitRequest } from "./limiter.ts";
-import type { Expectation, RefusalReason } from "./problems.ts";
+import type { UpstreamRequest, Priority } from "../types.ts";
+import { appsOf, createAdmission, kindsOf } from "./admission.ts";
 import {
-  activeApps,
-  type AppWeights,
-  choose,
-  chosen,
-  createFairness,
-  noticeApps,
-  type View,
-  viewOf,
-} from "./scheduler.ts";
-import { createSignal, type Signal } from "./signal.ts";
-import { createSlots, type Slots } from "./slots.ts";
-
-interface DispatchObserver {
-  /** @param isEnforced whether the call was refused, or only would have been (`budget.mode: observe`) */
-  readonly refused: (app: string, reason: RefusalReason | "deadline", isEnforced: boolean) => void;
-  /** A call departs after waiting; the app of the request pays. */
-  readonly departed: (request: PermitRequest, waitedMs: number) => void;
-}
-
-export interface DispatcherConfig {
-  /** Calls at once. */
-  readonly concurrency: number;
-  /** `observe`: nothing waits for a permit and nothing is refused. */
-  readonly mode: "enforce" | "observe";
-  /** Part of each window that only interactive calls may use. */
-  readonly reserve: number;
-}
-
-export interface DispatcherOptions {
-  readonly limiter: Limiter;
-  readonly circuits: Circuits;
-  readonly apps: AppWeights;
-  /** Changes when the upstream's credentials do. */
-  readonly keyVersion: () => number;
-  readonly clock: Clock;
-  /** From 0 up to 1: jitter of `Retry-After`. */
-  readonly fraction: () => number;
-  readonly observer: DispatchObserver;
-}
-
-/** Sends a call with its permit, and says how that ended. */
-type Job<T> = (ended: (end: SendEnd) => void, permit: Permit) => Promise<T>;
+  announce,
+  type Context,
+  departAtOnce,
+  type DispatcherConfig,
+  type DispatcherOptions,
+  type Entry,
+  type Job,
+  leave,
+  send,
+  takeTurn,
+  withdraw,
+} from "./departures.ts";
+import { createFairQueue, type QueueKind } from "./fair-queue.ts";
+import { createLatency } from "./latency.ts";
+import type { Expectation } from "./problems.ts";
+import { activeApps, createFairness, noticeApps, type View, viewOf } from "./scheduler.ts";
+import { createSignal } from "./signal.ts";
+import { createSlots } from "./slots.ts";
 
 export interface Dispatcher {
   /** Runs a job when its turn has come; see `Throttled`. */
@@ -75,33 +43,6 @@ export interface Dispatcher {
   readonly configure: (config: DispatcherConfig) => void;
   /** Rejects all calls that wait, and those to come. */
   readonly close: (why: Problem) => void;
-}
-
-/** A call that waits. */
-interface Entry {
-  readonly order: UpstreamRequest;
-  readonly enteredAt: number;
-  readonly isAlive: () => boolean;
-  readonly depart: (permit: Permit, probeOf: readonly CircuitScope[]) => Promise<void>;
-  readonly reject: (error: Error) => void;
-}
-
-/** What the parts of a dispatcher share. */
-interface Context extends DispatcherOptions {
-  config: DispatcherConfig;
-  readonly queue: FairQueue<Entry>;
-  readonly slots: Slots;
-  readonly latency: Latency;
-  readonly admission: Admission;
-  readonly view: () => View;
-  readonly noticed: (apps: readonly string[]) => void;
-  readonly active: () => ReadonlySet<string>;
-  /** A slot or a permit may be free, or the queue has changed. */
-  readonly change: Signal;
-  /** The limiter said that nobody gets a permit before. */
-  blockedUntil: number;
-  /** Turns ask for permits one after the other. */
-  asking: Promise<unknown>;
 }
 
 export function createDispatcher(options: DispatcherOptions, config: DispatcherConfig): Dispatcher {
@@ -120,6 +61,7 @@ export function createDispatcher(options: DispatcherOptions, config: DispatcherC
     const entry: Entry = {
       order,
       enteredAt: clock.now(),
+      hopelessSince: undefined,
       isAlive: () => !order.waiting.abandoned.aborted && closedBecause === undefined,
       depart: (permit, probeOf) => send(context, entry, { permit, probeOf }, job).then(resolve, reject),
       reject,
@@ -161,8 +103,11 @@ function createContext(options: DispatcherOptions, config: DispatcherConfig): Co
   ];
   const slots = createSlots(() => context.config.concurrency, apps.weightOf);
   const noticed = (seen: Iterable<string>): void => noticeApps(fairness, seen, clock.monotonic());
+  let [cutOffSince, isCutOff] = [Number.NEGATIVE_INFINITY, false];
   const view = (except?: UpstreamRequest): View => {
     const state = limiter.state();
+    if (state.mode === "degraded" && !isCutOff) cutOffSince = clock.monotonic();
+    isCutOff = state.mode === "degraded";
     noticed(new Set(state.waitingElsewhere.map(({ app }) => app)));
     const { reserve } = context.config;
     return viewOf({
@@ -183,6 +128,7 @@ function createContext(options: DispatcherOptions, config: DispatcherConfig): Co
     isEnforced: () => context.config.mode === "enforce",
     inFlight: slots.inFlight,
     blockedUntil: () => context.blockedUntil,
+    isJustCutOff: () => isCutOff && clock.monotonic() < cutOffSince + HOPELESS_MS,
     refused: observer.refused,
   });
   const context: Context = {
@@ -198,6 +144,7 @@ function createContext(options: DispatcherOptions, config: DispatcherConfig): Co
     change,
     blockedUntil: 0,
     asking: Promise.resolve(),
+    isWatching: false,
   };
   return context;
 }
@@ -224,8 +171,6 @@ function refuseRetry({ circuits }: Context, { cause }: UpstreamRequest): void {
     throw new Problem("upstream-unavailable", { refusedHere: true, internal: "the retry budget is used up" });
 }
 
-// ---------------------------------------------------------------- waiting
-
 /**
  * Puts a call into the queue, until it departs, is withdrawn, or its last deadline passes.
  * @returns what to do when it has ended
@@ -238,6 +183,7 @@ function wait(context: Context, entry: Entry): () => void {
 
   const stand = (): void => {
     queue.put(entry, kindsOf(entry.order));
+    watch(context);
     announce(context);
     change.raise();
   };
@@ -275,189 +221,40 @@ const NOBODY_WAITS = new Problem("temporary-reduced-capacity", {
   internal: "nobody waits any more",
 });
 
-function withdraw(context: Context, entry: Entry, why: Error): void {
-  leave(context, entry);
-  entry.reject(why);
-}
+/** How often the calls that wait are looked through, */
+const LOOK_THROUGH_EVERY_MS = 500;
+/** and how many of them at a time: those that came last, which have least hope. */
+const MOST_LOOKED_THROUGH = 500;
+/** A call is refused when its permit would come too late for so long: Redis may be away for a moment. */
+const HOPELESS_MS = 1_500;
 
-function leave(context: Context, entry: Entry): void {
-  if (!context.queue.remove(entry)) return;
-  announce(context);
-  context.change.raise();
-}
-
-function announce({ limiter, queue }: Context): void {
-  limiter.announce(queue.counts());
-}
-
-// ---------------------------------------------------------------- departing
-
-/** Sends a call without Bottleneck, whose timers cost 4 ms, if nothing is in its way. */
-async function departAtOnce(context: Context, entry: Entry): Promise<boolean> {
-  if (!context.queue.isEmpty()) return false;
-  const picked = await pick(
-    context,
-    kindsOf(entry.order).map((kind) => ({ ...kind, entry })),
-  );
-  if (picked.kind !== "go") return false;
-  void picked.depart();
-  return true;
-}
-
-/** Waits for a turn, and for the end of the call that gets it. */
-async function takeTurn(context: Context): Promise<void> {
-  const next = context.asking.then(() => nextDeparture(context));
-  context.asking = next.catch(() => undefined);
-  const depart = await next;
-  await depart?.();
-}
-
-/** @returns nothing when no call waits any more */
-async function nextDeparture(context: Context): Promise<(() => Promise<void>) | undefined> {
-  const { queue, change, clock } = context;
-  while (!queue.isEmpty()) {
-    // Before looking, so that no change is missed.
-    const changed = change.next();
-    const picked = await pick(context, queue.heads());
-    if (picked.kind === "go") return picked.depart;
-    if (picked.kind === "wait")
-      await pause(clock, Math.max(1, Math.ceil(picked.until - clock.monotonic())), changed);
-  }
-  return undefined;
-}
-
-type Picked =
-  | { readonly kind: "go"; readonly depart: () => Promise<void> }
-  | { readonly kind: "wait"; readonly until: number }
-  /** Something has changed meanwhile. */
-  | { readonly kind: "again" };
-
-interface Candidate extends Head<Entry> {
-  readonly probeOf: readonly CircuitScope[];
-}
-
-/** Gets a permit for the call that is first in the fair order. */
-async function pick(context: Context, heads: readonly Head<Entry>[]): Promise<Picked> {
-  const { limiter, config, clock } = context;
-  if (config.mode === "enforce" && clock.monotonic() < context.blockedUntil)
-    return { kind: "wait", until: context.blockedUntil };
-  const passing = candidatesIn(context, heads);
-  let { until } = passing;
-  let left = passing.candidates;
-  for (;;) {
-    const view = context.view();
-    const choice =
-      config.mode === "observe" && left[0] !== undefined
-        ? ({ kind: "ask", candidate: left[0], leave: [] } as const)
-        : choose(view, left);
-    if (choice.kind === "wait") return { kind: "wait", until: Math.min(until, choice.until) };
-    const { candidate, leave } = choice;
-    if (expired(context, candidate)) return { kind: "again" };
-    context.slots.take(candidate.app, candidate.priority);
-    context.circuits.reserve(candidate.probeOf);
-    const asked = { at: clock.monotonic(), wasQueued: context.queue.has(candidate.entry) };
-    const request = requestFor(candidate, leave);
-    const acquired =
-      config.mode === "observe"
-        ? ({ kind: "permit", permit: await limiter.acquireAnyway(request) } as const)
-        : await limiter.acquire(request);
-    if (acquired.kind === "permit") {
-      if (config.mode === "enforce") chosen(view, candidate);
-      return await departing(context, candidate, acquired.permit, asked);
-    }
-    context.slots.free(candidate.app, candidate.priority);
-    context.circuits.unreserve(candidate.probeOf);
-    until = Math.min(until, acquired.until);
-    if (acquired.reason !== "reserved" && acquired.reason !== "per-day") {
-      context.blockedUntil = acquired.until;
-      return { kind: "wait", until };
-    }
-    // Another app may leave less, or have calls left today.
-    left = left.filter((other) => other !== candidate);
-  }
-}
-
-/** The calls that slots and circuits let through, and when circuits let others through. */
-function candidatesIn(
-  { slots, circuits, config, active }: Context,
-  heads: readonly Head<Entry>[],
-): { readonly candidates: readonly Candidate[]; readonly until: number } {
-  let until = Number.POSITIVE_INFINITY;
-  const others = { waiting: new Set(heads.map(({ app }) => app)), active: active() };
-  const candidates = heads.flatMap((head): Candidate[] => {
-    if (!slots.mayTake(head, others)) return [];
-    if (config.mode === "observe") return [{ ...head, probeOf: [] }];
-    const passage = circuits.passage(callOf(head.entry.order));
-    if (!("until" in passage)) return [{ ...head, probeOf: passage.kind === "probe" ? passage.scopes : [] }];
-    until = Math.min(until, passage.until);
-    return [];
+/** Looks through the calls that wait, again and again, as long as there are any. */
+function watch(context: Context): void {
+  if (context.isWatching) return;
+  context.isWatching = true;
+  context.clock.after(LOOK_THROUGH_EVERY_MS, () => {
+    context.isWatching = false;
+    if (context.queue.isEmpty()) return;
+    refuseHopeless(context);
+    watch(context);
   });
-  return { candidates, until };
 }
 
-/** Refuses a call that has waited until too little time is left for its answer: it would only cost a permit. */
-function expired(context: Context, { app, priority, entry }: Candidate): boolean {
-  if (!context.queue.has(entry) || !context.admission.isTooLate(entry.order)) return false;
-  withdraw(context, entry, context.admission.late(entry.order, { app, priority }));
-  return true;
-}
-
-function requestFor({ app, priority, resource, entry }: Candidate, leave: readonly number[]): PermitRequest {
-  const { cause, query: hashed } = entry.order;
-  return { app, priority, resource, cause, query: queryHash(hashed), leave };
-}
-
-/** A permit that took longer to come may be stale by the time the call arrives. */
-const LONGEST_ASKING_MS = 1_000;
-
-async function departing(
-  context: Context,
-  candidate: Candidate,
-  permit: Permit,
-  asked: { readonly at: number; readonly wasQueued: boolean },
-): Promise<Picked> {
-  const { circuits, limiter, clock, queue, slots } = context;
-  const { entry, probeOf, app, priority } = candidate;
-  const isClaimed = probeOf.length === 0 || (await circuits.claim(probeOf));
-  const isPrompt = clock.monotonic() - asked.at <= LONGEST_ASKING_MS;
-  // The call may have been withdrawn meanwhile.
-  const isWanted = entry.isAlive() && queue.has(entry) === asked.wasQueued;
-  if (isClaimed && isPrompt && isWanted) {
-    leave(context, entry);
-    return { kind: "go", depart: () => entry.depart(permit, probeOf) };
-  }
-  if (isClaimed && probeOf.length > 0) circuits.unclaim(probeOf);
-  slots.free(app, priority);
-  limiter.release(permit);
-  return { kind: "again" };
-}
-
-/** Sends a call with its permit, and settles the permit whatever becomes of the call. */
-async function send<T>(
-  context: Context,
-  { order, enteredAt }: Entry,
-  { permit, probeOf }: { readonly permit: Permit; readonly probeOf: readonly CircuitScope[] },
-  job: Job<T>,
-): Promise<T> {
-  const { limiter, circuits, clock, latency, observer } = context;
-  observer.departed(permit.request, clock.now() - enteredAt);
-  if (order.cause !== "retry") circuits.departed();
-  const sent = { probeOf, keyVersion: context.keyVersion() };
-  const startedAt = clock.monotonic();
-  let isSettled = false;
-  const settle = (end: SendEnd): void => {
-    if (isSettled) return;
-    isSettled = true;
-    limiter.complete(permit, end);
-    if (typeof end.status === "number" && end.status < 500) latency.add(end.durationMs);
-    circuits.ended(callOf(order), end, sent);
-  };
-  try {
-    return await job(settle, permit);
-  } finally {
-    const durationMs = clock.monotonic() - startedAt;
-    settle({ status: "reset", arrivedAfterMs: durationMs, durationMs });
-    context.slots.free(permit.request.app, permit.request.priority);
-    context.change.raise();
+/** Refuses calls whose permit would come too late by what is known now: when they came, it was predicted otherwise. */
+function refuseHopeless(context: Context): void {
+  const { queue, admission, clock } = context;
+  const [view, now, entries] = [context.view(), clock.monotonic(), queue.entries()];
+  const places = new Map<string, number>();
+  for (const [index, entry] of entries.entries()) {
+    const ahead = kindsOf(entry.order).map(({ app }) => {
+      const place = places.get(app) ?? 0;
+      places.set(app, place + 1);
+      return place;
+    });
+    if (index < entries.length - MOST_LOOKED_THROUGH) continue;
+    const expectation = admission.hopeless(view, entry.order, ahead);
+    entry.hopelessSince = expectation && (entry.hopelessSince ?? now);
+    if (expectation !== undefined && now - (entry.hopelessSince ?? now) >= HOPELESS_MS)
+      withdraw(context, entry, admission.refuse(entry.order, expectation));
   }
 }

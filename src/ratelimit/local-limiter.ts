@@ -5,7 +5,7 @@
 import type { Clock } from "../process/clock.ts";
 import type { OriginName } from "../types.ts";
 import { LONGEST_ARRIVAL_MS, type OwnLedger } from "../usage/ledger.ts";
-import { limitsText } from "../usage/limits-text.ts";
+import { limitsText } from "../usage/rate-window.ts";
 import { sendByOf } from "./escrow.ts";
 import type {
   Acquired,
@@ -21,7 +21,7 @@ import { createSlidingWindowLog, type SlidingWindowLog } from "./sliding-window.
 export interface LocalLimiterOptions {
   readonly origin: OriginName;
   readonly config: LimiterConfig;
-  readonly ledger: Pick<OwnLedger, "follow" | "enter" | "complete">;
+  readonly ledger: Pick<OwnLedger, "recent" | "enter" | "complete">;
   readonly clock: Clock;
   /** A name for this process, unlike any other's, past ones included. */
   readonly process: string;
@@ -43,8 +43,7 @@ export function createLocalLimiter({ origin, config, ledger, clock, process }: L
     const filled = createSlidingWindowLog();
     const [now, monotonic] = [clock.now(), clock.monotonic()];
     const since = now - keptMs() - LONGEST_ARRIVAL_MS;
-    const news = ledger.follow({ origin, own: `${process}.`, since }).news();
-    for (const { id, app, at, completion } of news?.entered ?? []) {
+    for (const { id, app, at, completion } of ledger.recent(origin, since)) {
       // A call that never ended may have arrived as late as possible. A clock that was ahead wrote nothing later than now.
       const latest = completion?.arrivedAt ?? at + current.arrivalMs;
       const arrived = Math.min(latest, now + current.arrivalMs);

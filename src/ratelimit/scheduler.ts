@@ -147,14 +147,22 @@ function activeIn({ fairness, now, config }: Known, { byApp }: WindowState): Act
 }
 
 /** Whether the next call of an app, behind `ahead` others of its own, is beyond its share of a window. */
-function borrowsIn(view: View, window: WindowState, app: string, ahead = 0): boolean {
+export function borrowsIn(view: View, window: WindowState, app: string, ahead = 0): boolean {
   const share = shareOf(view, window, app);
   return share < window.limit && (window.byApp.get(app) ?? 0) + ahead + 1 > share;
 }
 
 /** Whether an app has used up its share of a window while others are active. */
-function isOverShare(view: View, app: string, ahead = 0): boolean {
+export function isOverShare(view: View, app: string, ahead = 0): boolean {
   return view.state.windows.some((window) => borrowsIn(view, window, app, ahead));
+}
+
+export function leftOfShare(view: View, window: WindowState, app: string): number {
+  return shareOf(view, window, app) - (window.byApp.get(app) ?? 0);
+}
+
+export function waitingHere({ waiting }: View, app: string): number {
+  return waiting.reduce((sum, { app: other, count }) => sum + (other === app ? count : 0), 0);
 }
 
 /** Chooses the call that goes next. */
@@ -182,15 +190,19 @@ export function chosen(view: View, { app, priority }: Candidate): void {
     if (!borrowsIn(view, window, app)) continue;
     // A call that was late, by one interval at most, does not delay the next one.
     const leave = leaveIn(view, window, { app, priority });
-    const dueAt = Math.max(pacedAt(view, window, leave), now - paceMs(view, window, leave));
+    const paceMs = ownPaceIn(view, window, leave)(now);
+    const last = fairness.lastBorrowedAt.get(window.windowMs) ?? now;
+    const dueAt = Math.max(last + paceMs, now - paceMs);
     fairness.lastBorrowedAt.set(window.windowMs, Math.min(now, dueAt));
   }
 }
 
 const AVERAGED = 20;
 
-function noteProgress({ fairness: { progress }, waiting, now }: View, app: string): void {
-  const left = waiting.reduce((sum, { app: other, count }) => sum + (other === app ? count : 0), -1);
+function noteProgress(view: View, app: string): void {
+  const { fairness, now } = view;
+  const { progress } = fairness;
+  const left = waitingHere(view, app) - 1;
   // It departed without having waited: what held calls up before is over.
   if (left < 0) return void progress.delete(app);
   const last = progress.get(app) ?? { departedAt: now, intervalMs: 0, intervals: 0, left: 0 };
@@ -214,7 +226,7 @@ function inFairOrder<C extends Candidate>(view: View, candidates: readonly C[]):
 }
 
 /** Permits that must be left in each window: the reserve, and what an app that borrows leaves for others. */
-function leaveOf(view: View, candidate: Candidate, ahead = 0): number[] {
+export function leaveOf(view: View, candidate: Candidate, ahead = 0): number[] {
   return view.state.windows.map((window) => leaveIn(view, window, candidate, ahead));
 }
 
@@ -242,14 +254,15 @@ function freeFor(view: View, { app }: Candidate, leave: readonly number[]): numb
   let at = today !== undefined && perDay !== null && today.spent >= perDay ? today.nextFreeAt : now;
   for (const [index, window] of state.windows.entries()) {
     at = Math.max(at, permitFreeAt(window, (leave[index] ?? 0) + 1, now));
-    if (borrowsIn(view, window, app)) at = Math.max(at, pacedAt(view, window, leave[index] ?? 0));
+    if (borrowsIn(view, window, app))
+      at = Math.max(at, pacedAt(view, window, ownPaceIn(view, window, leave[index] ?? 0)));
   }
   return at;
 }
 
 /** When so many permits of a window are free. Beyond what is known: at the even pace of the window. */
-function permitFreeAt(
-  { remaining, freeAt, limit, windowMs }: WindowState,
+export function permitFreeAt(
+  { remaining, freeAt, limit, reserved, windowMs }: WindowState,
   wanted: number,
   now: number,
 ): number {
@@ -258,26 +271,48 @@ function permitFreeAt(
   const known = freeAt[missing - 1];
   if (known !== undefined) return Math.max(now, known);
   const last = Math.max(now, freeAt.at(-1) ?? now);
-  return last + ((missing - freeAt.length) * windowMs) / limit;
+  return last + ((missing - freeAt.length) * windowMs) / Math.max(1, limit - reserved);
 }
 
-/** When the next call may be borrowed here. */
-function pacedAt(view: View, window: WindowState, leave: number): number {
-  const last = view.fairness.lastBorrowedAt.get(window.windowMs);
-  return last === undefined ? view.now : last + paceMs(view, window, leave);
+/**
+ * When the next call may be borrowed here. The time between two borrowed calls shrinks while nobody else asks, so the
+ * instant is searched for.
+ */
+export function pacedAt(
+  { fairness, now }: View,
+  { windowMs }: WindowState,
+  pace: (at: number) => number,
+): number {
+  const last = fairness.lastBorrowedAt.get(windowMs);
+  if (last === undefined) return now;
+  let [early, late] = [now, last + pace(now)];
+  if (late <= early) return late;
+  while (late - early > 1 + (late - now) / 1_000) {
+    const middle = (early + late) / 2;
+    if (last + pace(middle) <= middle) late = middle;
+    else early = middle;
+  }
+  return late;
 }
 
-/** Time between two borrowed calls of this replica: its part of the pace is what its queue is of all queues. */
-function paceMs(view: View, window: WindowState, leave: number): number {
+/** Time between two borrowed calls of all replicas together, by the instant at which it is asked for. */
+export function paceIn(view: View, window: WindowState, leave: number): (at: number) => number {
+  const rate = rateWithinShare(view, window);
+  return (at) => borrowIntervalMs(window, { leave, rate, at });
+}
+
+/** The same of this replica: its part of the pace is what its queue is of all queues. */
+function ownPaceIn(view: View, window: WindowState, leave: number): (at: number) => number {
   const waits = (sum: number, { app, count }: WaitingApp): number =>
     sum + (borrowsIn(view, window, app) ? count : 0);
   const here = Math.max(1, view.waiting.reduce(waits, 0));
   const elsewhere = view.state.waitingElsewhere.reduce(waits, 0);
-  return borrowIntervalMs(view, window, leave) * (1 + elsewhere / here);
+  const pace = paceIn(view, window, leave);
+  return (at) => pace(at) * (1 + elsewhere / here);
 }
 
 /** Calls a millisecond that apps within their share of a window are likely to send: as many as lately. */
-function rateWithinShare(view: View, window: WindowState): number {
+export function rateWithinShare(view: View, window: WindowState): number {
   let rate = 0;
   for (const [app, spent] of window.byApp) {
     if (borrowsIn(view, window, app)) continue;
@@ -296,93 +331,16 @@ function rateWithinShare(view: View, window: WindowState): number {
  * which a permit comes free, it and those that are free before it must be enough until then, for borrowed calls
  * and for those that apps within their share are likely to send.
  */
-function borrowIntervalMs(view: View, window: WindowState, leave: number): number {
-  const { remaining, spent, freeAt, windowMs } = window;
+function borrowIntervalMs(
+  { remaining, spent, freeAt, windowMs }: WindowState,
+  { leave, rate, at }: Record<"leave" | "rate" | "at", number>,
+): number {
   const left = remaining - leave;
-  const rate = rateWithinShare(view, window);
   // A window from now, all that counts now is free again.
   let intervalMs = windowMs / Math.max(1, left + spent - rate * windowMs);
-  for (const [index, at] of freeAt.entries()) {
-    const [forMs, free] = [at - view.now, left + index + 1];
+  for (const [index, freeInstant] of freeAt.entries()) {
+    const [forMs, free] = [freeInstant - at, left + index + 1];
     if (free > 0) intervalMs = Math.max(intervalMs, forMs / Math.max(1, free - rate * forMs));
   }
   return intervalMs;
-}
-
-/** Why a call would wait. */
-type WaitReason = "budget" | "share" | "per-day";
-
-export interface Prediction {
-  readonly at: number;
-  readonly why: WaitReason;
-  readonly isOverShare: boolean;
-  /** Calls that go first, of all apps. */
-  readonly ahead: number;
-}
-
-/** When a call that came now would get its permit, behind what waits already, here and elsewhere. */
-export function predict(view: View, candidate: Candidate): Prediction {
-  const { app } = candidate;
-  const { ahead, own } = callsAhead(view, candidate);
-  const { state, now, config } = view;
-  const leave = leaveOf(view, candidate, own);
-  const reasons: { at: number; why: WaitReason }[] = [{ at: now, why: "budget" }];
-  const today = state.today.get(app);
-  const perDay = config.apps.perDayOf(app);
-  if (today !== undefined && perDay !== null && today.spent + own >= perDay)
-    reasons.push({ at: today.nextFreeAt, why: "per-day" });
-  const over = isOverShare(view, app, own);
-  for (const [index, window] of state.windows.entries()) {
-    const left = leave[index] ?? 0;
-    reasons.push({ at: permitFreeAt(window, ahead + 1, now), why: "budget" });
-    if (!borrowsIn(view, window, app, own)) {
-      reasons.push({ at: permitFreeAt(window, ahead + left + 1, now), why: "budget" });
-      continue;
-    }
-    // Beyond its share, an app gets the part of the permits that it got lately, and its share at least.
-    const part = Math.max(
-      (window.byApp.get(app) ?? 0) / Math.max(1, window.spent),
-      shareOf(view, window, app) / window.limit,
-    );
-    reasons.push({ at: permitFreeAt(window, Math.ceil(own / part) + left + 1, now), why: "share" });
-    reasons.push({ at: pacedAt(view, window, left), why: "share" });
-  }
-  const here = view.waiting.reduce((sum, waiting) => sum + (waiting.app === app ? waiting.count : 0), 0);
-  const soFar = now + here * (view.fairness.progress.get(app)?.intervalMs ?? 0);
-  reasons.push({ at: soFar, why: over ? "share" : "budget" });
-  const latest = reasons.reduce((last, reason) => (reason.at > last.at ? reason : last));
-  return { ...latest, isOverShare: over, ahead };
-}
-
-/**
- * How many calls go before one that comes now: all of its own app; of apps that go first within their share, as many
- * as that allows; of others, as many as turns by weight.
- */
-function callsAhead(
-  view: View,
-  { app, priority }: Candidate,
-): { readonly ahead: number; readonly own: number } {
-  const counts = new Map<string, number>();
-  for (const waiting of [...view.waiting, ...view.state.waitingElsewhere]) {
-    if (PRIORITIES.indexOf(waiting.priority) <= PRIORITIES.indexOf(priority))
-      counts.set(waiting.app, (counts.get(waiting.app) ?? 0) + waiting.count);
-  }
-  const own = counts.get(app) ?? 0;
-  const over = isOverShare(view, app, own);
-  const { weightOf } = view.config.apps;
-  let ahead = own;
-  for (const [other, count] of counts) {
-    if (other === app) continue;
-    const isOtherOver = isOverShare(view, other);
-    if (isOtherOver && !over) continue;
-    const turns = Math.ceil(((own + 1) * weightOf(other)) / weightOf(app));
-    const allowed = over && !isOtherOver ? Math.max(turns, shareLeft(view, other)) : turns;
-    ahead += Math.min(count, allowed);
-  }
-  return { ahead, own };
-}
-
-function shareLeft(view: View, app: string): number {
-  const left = view.state.windows.map((window) => shareOf(view, window, app) - (window.byApp.get(app) ?? 0));
-  return Math.max(0, Math.floor(Math.min(...left)));
 }

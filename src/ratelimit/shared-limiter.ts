@@ -31,7 +31,7 @@
  */
 import { pause } from "../process/clock.ts";
 import { aloneUntil, digestAges, DRIFT, escrowWindows, mostGrantedIn } from "./escrow.ts";
-import { limitsText } from "../usage/limits-text.ts";
+import { limitsText } from "../usage/rate-window.ts";
 import type { Acquired, Limiter, PermitRequest } from "./limiter.ts";
 import type { Digest, KnownSend, ReplicaSlot, Reply, Request, TakeResult } from "./redis-limiter.ts";
 import { alone, decideAlone, permitOf, stateOf, takeOf } from "./shared-permits.ts";

@@ -116,9 +116,10 @@ function windowState(
       : allowanceAlone(tenureOf(side), { window, index }, options, { countMs: countMs(side), now });
     return {
       spent,
-      reserved: Math.max(0, window.limit - Math.max(allowed, spent)),
+      reserved: Math.max(0, window.limit - allowed),
       remaining: Math.max(0, allowed - spent),
-      freeAt: own.log.freeInstants(windowMs, now, MOST_INSTANTS),
+      // Where more count than it may send by itself, the first that leave the window free nothing.
+      freeAt: own.log.freeInstants(windowMs, now, MOST_INSTANTS).slice(Math.max(0, spent - allowed)),
       byApp: own.log.byApp(windowMs, now),
     };
   }

@@ -4,7 +4,7 @@
  */
 import type { Clock } from "../process/clock.ts";
 import type { OriginName } from "../types.ts";
-import { limitsText } from "../usage/limits-text.ts";
+import { limitsText } from "../usage/rate-window.ts";
 import { type EscrowSettings, type EscrowWindow, escrowWindows, type Tenure } from "./escrow.ts";
 import type { Acquired, LimiterConfig, PermitRequest, WaitingApp } from "./limiter.ts";
 import { createOwnSends, type OwnSends } from "./own-sends.ts";

@@ -4,6 +4,7 @@
  */
 import { Cluster, Redis, type RedisOptions } from "ioredis";
 
+import type { CertificatePair } from "../config/certificates.ts";
 import type { Secret } from "../config/secret.ts";
 import { verifiedTls } from "../tls.ts";
 
@@ -18,13 +19,23 @@ export interface RedisAddress {
 export interface RedisSettings {
   /** `redis://` or `rediss://`, with user, password and (not on a Cluster) database. */
   readonly url: string | Secret;
+  /** They win over those of the URL. */
+  readonly username?: string | null;
+  readonly password?: Secret | null;
   readonly mode: "single" | "cluster" | "sentinel";
   /** Nodes of a Cluster to start from. Empty: the node of the URL. */
   readonly nodes: readonly RedisAddress[];
-  /** The addresses of the Sentinels and their name for the master. The URL's credentials are the master's. */
-  readonly sentinel?: { readonly name: string; readonly nodes: readonly RedisAddress[] } | null;
+  /** The Sentinels, their name for the master, and the credentials at the Sentinels themselves. */
+  readonly sentinel?: {
+    readonly name: string;
+    readonly nodes: readonly RedisAddress[];
+    readonly username?: string | null;
+    readonly password?: Secret | null;
+  } | null;
   /** Certificate authorities that replace Node's own, as PEM. */
   readonly ca?: string | null;
+  /** The certificate that the gateway shows. */
+  readonly pair?: CertificatePair | null;
 }
 
 /** Lua scripts by the name of the client method that runs them. Without `numberOfKeys`, each call passes it first. */
@@ -55,30 +66,40 @@ export interface RedisFactory {
 }
 
 /**
- * @param scripts read each time a client is created
+ * @param current the settings; read, like the scripts, each time a client is created
  * @throws when the URL is malformed
  */
-export function redisFactory(settings: RedisSettings, scripts: RedisScripts): RedisFactory {
-  const { mode } = settings;
-  const { address, ...options } = optionsOf(settings);
-  const seeds = settings.nodes.length > 0 ? [...settings.nodes] : [address];
-  const server = mode === "sentinel" ? throughSentinel(settings, options.tls) : address;
+export function redisFactory(current: () => RedisSettings, scripts: RedisScripts): RedisFactory {
   return {
-    client: () =>
-      mode === "cluster"
-        ? clusterClient(seeds, options, scripts)
-        : new Redis({
-            ...options,
-            ...server,
-            scripts: { ...scripts },
-            enableAutoPipelining: true,
-            enableOfflineQueue: false,
-          }),
+    client() {
+      const { mode, seeds, server, options } = planOf(current());
+      if (mode === "cluster") return clusterClient(seeds, options, scripts);
+      return new Redis({
+        ...options,
+        ...server,
+        scripts: { ...scripts },
+        enableAutoPipelining: true,
+        enableOfflineQueue: false,
+      });
+    },
     subscriber(nodes, attempt) {
+      const { mode, seeds, server, options } = planOf(current());
       if (mode !== "cluster") return new Redis({ ...options, ...server });
       const candidates = nodes.length > 0 ? nodes : seeds;
       return new Redis({ ...options, ...candidates[attempt % candidates.length], retryStrategy: () => null });
     },
+  };
+}
+
+function planOf(settings: RedisSettings) {
+  const { mode, nodes } = settings;
+  const { address, ...options } = optionsOf(settings);
+  const seeds = nodes.length > 0 ? [...nodes] : [address];
+  return {
+    mode,
+    seeds,
+    options,
+    server: mode === "sentinel" ? throughSentinel(settings, options.tls) : address,
   };
 }
 
@@ -96,17 +117,21 @@ export function knownNodes(client: RedisClient): RedisAddress[] {
 type ClientOptions = Omit<RedisOptions, "replyMapping">;
 type Options = Omit<ReturnType<typeof optionsOf>, "address">;
 
-function optionsOf({ url, mode, ca }: RedisSettings) {
+function optionsOf({ url, mode, ca, pair, ...own }: RedisSettings) {
   const parsed = URL.parse(typeof url === "string" ? url : url.reveal());
   // The error that URL throws contains the text, and so the password.
   if (parsed === null) throw new Error("the address of Redis is not a URL");
-  const { protocol, hostname, port, username, password, pathname } = parsed;
+  const { protocol, hostname, port, pathname } = parsed;
+  const username = own.username ?? decodeURIComponent(parsed.username);
+  const password = own.password?.reveal() ?? decodeURIComponent(parsed.password);
   return {
     address: { host: hostname.replace(/^\[|\]$/g, ""), port: port === "" ? DEFAULT_PORT : Number(port) },
-    ...(username !== "" && { username: decodeURIComponent(username) }),
-    ...(password !== "" && { password: decodeURIComponent(password) }),
+    ...(username !== "" && { username }),
+    ...(password !== "" && { password }),
     ...(mode !== "cluster" && pathname.length > 1 && { db: Number(pathname.slice(1)) }),
-    ...(protocol === "rediss:" && { tls: verifiedTls(ca) }),
+    ...(protocol === "rediss:" && {
+      tls: { ...verifiedTls(ca), ...(pair && { cert: pair.cert, key: pair.key.reveal() }) },
+    }),
     connectionName: "property-gateway",
     disableClientInfo: true,
     connectTimeout: CONNECT_TIMEOUT_MS,
@@ -130,6 +155,8 @@ function throughSentinel({ sentinel }: RedisSettings, tls: Options["tls"]): Clie
     name: sentinel?.name ?? "",
     sentinelCommandTimeout: CONNECT_TIMEOUT_MS,
     sentinelRetryStrategy: retryStrategy,
+    ...(sentinel?.username && { sentinelUsername: sentinel.username }),
+    ...(sentinel?.password && { sentinelPassword: sentinel.password.reveal() }),
     ...(tls !== undefined && { enableTLSForSentinelMode: true, sentinelTLS: tls }),
   };
 }

@@ -12,7 +12,8 @@ import { PROBE } from "./scripts.ts";
 import { createRedisSubscriber, type Subscription } from "./subscriber.ts";
 
 export interface RedisServiceOptions {
-  readonly connect: RedisSettings;
+  /** Read each time a connection is opened. */
+  readonly connect: () => RedisSettings;
   readonly clock: Clock;
   /** The prefix of all keys and channels. */
   readonly namespace: string;
@@ -34,6 +35,8 @@ export interface RedisService {
   readonly subscribe: (subscription: Subscription) => void;
   /** Whether messages arrive, as far as is known. */
   readonly isListening: () => boolean;
+  /** Opens all connections anew, with the credentials of now. */
+  readonly renew: () => void;
   readonly close: () => void;
 }
 
@@ -86,6 +89,10 @@ export function createRedisService(options: RedisServiceOptions): RedisService {
       subscriber.subscribe(subscription);
     },
     isListening: subscriber.isUp,
+    renew() {
+      connection.renew();
+      subscriber.renew();
+    },
     close() {
       subscriber.close();
       commands.close();

@@ -37,6 +37,8 @@ export interface RedisSubscriber {
   readonly subscribe: (subscription: Subscription) => void;
   /** Finds out now whether messages arrive. */
   readonly check: () => void;
+  /** Replaces the connection by a new one. */
+  readonly renew: () => void;
   readonly close: () => void;
 }
 
@@ -95,6 +97,7 @@ export function createRedisSubscriber(options: RedisSubscriberOptions): RedisSub
   return {
     isUp: connection.isUp,
     check,
+    renew: connection.renew,
     subscribe(subscription) {
       subscriptions.push(subscription);
       connection.subscribeAgain();

@@ -49,6 +49,11 @@ export const TRAFFIC = {
     [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10],
   ),
   appsRegistered: gauge("gateway_apps_registered", "Number of apps in the settings.", {}),
+  appTokensRefused: counter(
+    "gateway_app_tokens_refused_total",
+    "Requests that named an app without its token, by that app.",
+    { app: label.APP },
+  ),
   flights: gauge("gateway_flights", "Upstream calls in progress or in the queue.", {}),
 };
 

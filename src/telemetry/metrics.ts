@@ -30,6 +30,8 @@ export interface Metrics {
   readonly upstreamCall: (record: UpstreamCallRecord) => void;
   readonly refreshed: (record: RefreshRecord) => void;
   readonly warmed: (resource: Resource, end: RefreshEnd) => void;
+  /** A request named an app without its token. */
+  readonly appTokenRefused: (app: string) => void;
   /** A page that was cut from a block was compared with the upstream's. */
   readonly pageChecked: (resource: Resource, result: PageCheck) => void;
   /** One operation of a store, successful or not. */
@@ -72,6 +74,7 @@ export function createMetrics(build: Build): Metrics {
     refreshed: traffic.refreshed,
     warmed: traffic.warmed,
     pageChecked: traffic.pageChecked,
+    appTokenRefused: traffic.appTokenRefused,
     storeOperation: stores.operation,
     breakerState: stores.breakerState,
     budget,
@@ -89,7 +92,10 @@ export function createMetrics(build: Build): Metrics {
   };
 }
 
-type TrafficMetrics = Pick<Metrics, "request" | "upstreamCall" | "refreshed" | "warmed" | "pageChecked">;
+type TrafficMetrics = Pick<
+  Metrics,
+  "request" | "upstreamCall" | "refreshed" | "warmed" | "pageChecked" | "appTokenRefused"
+>;
 
 /** Why a request needed no call of its own; `undefined`: it needed one, or got no answer. */
 export function savingOf({ saved, outcome, problem }: RequestRecord): Saving | undefined {
@@ -102,6 +108,7 @@ export function savingOf({ saved, outcome, problem }: RequestRecord): Saving | u
 function registerTrafficMetrics({ counter, histogram }: Instruments): TrafficMetrics {
   const requests = counter(TRAFFIC.requests);
   const requestSeconds = histogram(TRAFFIC.requestSeconds);
+  const tokensRefused = counter(TRAFFIC.appTokensRefused);
   const upstreamRequests = counter(UPSTREAM.requests);
   const upstreamSeconds = histogram(UPSTREAM.requestSeconds);
   const callsSaved = counter(UPSTREAM.callsSaved);
@@ -127,6 +134,7 @@ function registerTrafficMetrics({ counter, histogram }: Instruments): TrafficMet
       upstreamSeconds.observe({ resource }, durationMs / 1000);
       if (status === 401 || status === 403) credentialsRefused.inc();
     },
+    appTokenRefused: (app) => tokensRefused.inc({ app }),
     pageChecked: (resource, result) => pagesChecked.inc({ resource, result }),
     warmed: (resource, result) => warmFetches.inc({ resource, result }),
     refreshed({ resource, change, shadow }) {

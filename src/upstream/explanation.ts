@@ -34,7 +34,7 @@ export function explanationIn(body: Buffer, confidential: Confidential): string 
   const visible = text.replaceAll(/[\p{Cf}\p{Cs}]+/gu, "").replaceAll(/[\p{Cc}\s]+/gu, " ");
   // Secrets go before markup, because a secret may look like a tag.
   // Hashes go before addresses, because one may stand directly in front of a URL.
-  const words = withoutMarkup(withoutSecrets(visible, confidential)).replaceAll(/[0-9a-f]{40,}/gi, "(hash)");
+  const words = withoutHashes(withoutMarkup(withoutSecrets(visible, confidential)), confidential.hosts);
   const clean = withoutAddresses(words, confidential.hosts)
     .replaceAll(/(?:callerId|unique|hash|\btime|\bkey)(?:=|%3D)[^&\s"']*/gi, "")
     .replaceAll(/\s+/g, " ")
@@ -51,6 +51,12 @@ const MARKUP = /<(?:!--.*?(?:-->|$)|(script|style)\b.*?(?:<\/\1[^>]*(?:>|$)|$)|[
 function withoutMarkup(text: string): string {
   // The second step: without it, removing the inner tag of `<<b>script>` would leave a new tag.
   return text.replaceAll(MARKUP, " ").replaceAll(/(?<!<)<+(?=[a-z!/?])/gi, "");
+}
+
+/** A hash ends where a host begins: otherwise it would take the first letters of `api.example`, and hide the host. */
+function withoutHashes(text: string, hosts: readonly string[]): string {
+  const upToHost = hosts.map((host) => String.raw`[0-9a-f]{40,}?(?=${escaped(host.replace(/:\d+$/, ""))})`);
+  return text.replaceAll(new RegExp([...upToHost, "[0-9a-f]{40,}"].join("|"), "gi"), "(hash)");
 }
 
 function withoutSecrets(text: string, { secrets, callerId }: Confidential): string {

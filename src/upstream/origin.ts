@@ -28,13 +28,41 @@ export interface OriginOptions extends FetchLimits {
   readonly connections: number;
   /** The certificate authorities to trust, as PEM. `null` means Node's own. */
   readonly ca: string | null;
+  /** The HTTP proxies by the protocol of the address, and the hosts that need none. */
+  readonly proxy: ProxySettings;
   readonly throttled: Throttled;
   readonly sign: Sign;
 }
 
+interface ProxySettings {
+  readonly http: string | null;
+  readonly https: string | null;
+  /** Names, suffixes and addresses, separated by commas. */
+  readonly except: string | null;
+}
+
+const THIS_MACHINE = "localhost,127.0.0.1,[::1],::1";
+
+/** As Node's agents want it: like the variables of an environment. */
+function agentProxy({ http, https, except }: ProxySettings): { readonly proxyEnv?: Record<string, string> } {
+  if (http === null && https === null) return {};
+  return {
+    proxyEnv: {
+      ...(http !== null && { HTTP_PROXY: http }),
+      ...(https !== null && { HTTPS_PROXY: https }),
+      NO_PROXY: except === null ? THIS_MACHINE : `${except},${THIS_MACHINE}`,
+    },
+  };
+}
+
 export function createOrigin(options: OriginOptions): Origin {
   const { baseUrl, throttled, sign } = options;
-  const pool = { keepAlive: true, maxSockets: options.connections, scheduling: "lifo" } as const;
+  const pool = {
+    keepAlive: true,
+    maxSockets: options.connections,
+    scheduling: "lifo",
+    ...agentProxy(options.proxy),
+  } as const;
   const agent = baseUrl.startsWith("https:")
     ? new https.Agent({ ...pool, ...verifiedTls(options.ca) })
     : new http.Agent(pool);

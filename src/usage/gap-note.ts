@@ -9,7 +9,7 @@ import { ORIGINS } from "../types.ts";
 import type { LedgerGap } from "./ledger.ts";
 import { mergeGaps } from "./ledger-gaps.ts";
 import { openPrivately, writeFully } from "../sqlite/files.ts";
-import type { UnfailingOptions } from "./trouble.ts";
+import type { UnfailingOptions } from "./unfailing-ledger.ts";
 
 export interface GapNoteOptions extends UnfailingOptions {
   readonly directory: string;

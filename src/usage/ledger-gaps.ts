@@ -3,7 +3,7 @@
  * calls only the number and the period are known.
  */
 import { ORIGINS, type OriginName } from "../types.ts";
-import { type Follower, instantOf, type LedgerGap, type LedgerLine, type LedgerNews } from "./ledger.ts";
+import { instantOf, type LedgerGap, type LedgerLine } from "./ledger.ts";
 
 /** Counts the calls of this process that are not in the ledger (yet). */
 export interface UnwrittenCalls {
@@ -60,13 +60,14 @@ function hasLater(gaps: readonly LedgerGap[], origin: OriginName, index: number)
   return gaps.some((gap, other) => other > index && gap.origin === origin);
 }
 
-/** Adds the calls of the gaps to the first news, as calls that were sent at the latest possible instant. */
-export function withGaps(news: LedgerNews, gaps: readonly LedgerGap[], follower: Follower): LedgerNews {
-  const { origin, since } = follower;
+/** Adds the calls of the gaps, as calls that were sent at the latest possible instant. */
+export function withGaps(
+  lines: readonly LedgerLine[],
+  gaps: readonly LedgerGap[],
+  { origin, since }: { readonly origin: OriginName; readonly since: number },
+): readonly LedgerLine[] {
   const counting = gaps.filter((gap) => gap.origin === origin && gap.to >= since);
-  if (!news.isFirst || counting.length === 0) return news;
-  const entered = [...news.entered, ...counting.flatMap(linesOf)];
-  return { ...news, entered: entered.toSorted((one, other) => instantOf(one) - instantOf(other)) };
+  return [...lines, ...counting.flatMap(linesOf)].toSorted((one, other) => instantOf(one) - instantOf(other));
 }
 
 /** The lines have no completion: nobody knows when these calls arrived, so the limiter assumes the latest instant. */

@@ -3,8 +3,7 @@ import { openBallast } from "../sqlite/ballast.ts";
 import { openGapNote } from "./gap-note.ts";
 import type { LedgerBounds } from "./ledger.ts";
 import { createSqliteLedger } from "./sqlite-ledger.ts";
-import type { Warn } from "./trouble.ts";
-import { createUnfailingLedger, type UnfailingLedger } from "./unfailing-ledger.ts";
+import { createUnfailingLedger, type UnfailingLedger, type Warn } from "./unfailing-ledger.ts";
 
 export interface LedgerOnDiskOptions extends LedgerBounds {
   readonly database: Database;

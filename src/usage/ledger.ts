@@ -65,58 +65,11 @@ interface Ledger extends LedgerReader {
   readonly complete: (id: string, completion: LedgerCompletion) => void;
 }
 
-/** What other processes have written since it was asked last. */
-export interface LedgerNews {
-  /** It was not asked before: it is all that still counts, by whomever it was written. */
-  readonly isFirst: boolean;
-  /** Lines that are new, with how they ended if they have. */
-  readonly entered: readonly LedgerLine[];
-  /** Lines that were told before and have ended since. */
-  readonly ended: readonly CompletedLine[];
-}
-
-export interface CompletedLine extends LedgerLine {
-  readonly completion: LedgerCompletion;
-}
-
-export const NO_NEWS: LedgerNews = { isFirst: false, entered: [], ended: [] };
-
-/** Whose news is wanted. */
-export interface Follower {
-  readonly origin: OriginName;
-  /** How the ids of its own lines begin: it knows them. */
-  readonly own: string;
-  /** Epoch milliseconds: sends whose instant (`instantOf`) is earlier do not count any more when it begins. */
-  readonly since: number;
-}
-
-/** An origin's lines, as a process keeps up with those that other processes write to the same ledger. */
-export interface Following {
-  /** May throw: then the news comes the next time. @returns nothing where it could not be asked for */
-  readonly news: () => LedgerNews | undefined;
-  /**
-   * Decides on a send while no other process can decide: `work` is given the news, and the entry that it
-   * returns is there before anybody else looks. May throw, before `work` was called or after; then the
-   * entry is not there.
-   * @returns false where another process does not let go of the ledger, and nothing was decided: it is
-   *   worth asking again soon
-   */
-  readonly decide: (work: Deciding) => boolean;
-}
-
-/** @param news nothing where it could not be asked for, and it is to be decided all the same */
-export type Deciding = (news: LedgerNews | undefined) => LedgerEntry | undefined;
-
-/** A ledger that the processes on this machine share, from which their windows are filled. */
+/** The ledger of a process, from which its windows are filled when it starts. */
 export interface OwnLedger extends Ledger {
-  readonly follow: (follower: Follower) => Following;
-}
-
-/** A ledger as it is kept: what its followers begin with can be read. */
-export interface StoredLedger extends OwnLedger {
   /**
    * Sends to an origin whose instant (`instantOf`) is `since` (epoch milliseconds) or later, in the order of
-   * their instants, oldest first; what was never sent is left out. What a clock that was ahead has entered
+   * their instants, oldest first. What was never sent is left out. What a clock that was ahead has entered
    * in the future counts as sent now, so that it does not hold everything back until then. May throw.
    */
   readonly recent: (origin: OriginName, since: number) => readonly LedgerLine[];

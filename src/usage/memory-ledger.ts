@@ -1,21 +1,16 @@
 import {
-  type Follower,
-  type Following,
   instantOf,
   type LedgerBounds,
   type LedgerCompletion,
-  type LedgerEntry,
   type LedgerLine,
-  type LedgerNews,
-  NO_NEWS,
-  type StoredLedger,
+  type OwnLedger,
 } from "./ledger.ts";
 
 /** Lines read at a time. */
 const PIECE = 1_000;
 
 /** A ledger for as long as the process lives: used where nothing is kept on disk. */
-export function createMemoryLedger({ retentionMs, maxRecords, now }: LedgerBounds): StoredLedger {
+export function createMemoryLedger({ retentionMs, maxRecords, now }: LedgerBounds): OwnLedger {
   /** In the order they were entered. */
   const lines = new Map<string, LedgerLine>();
   let completeSince = now();
@@ -29,29 +24,24 @@ export function createMemoryLedger({ retentionMs, maxRecords, now }: LedgerBound
     }
   }
 
-  function enter(entry: LedgerEntry): void {
-    if (lines.has(entry.id)) return;
-    lines.set(entry.id, { ...entry, completion: undefined });
-    dropOld();
-  }
-
-  const recent: StoredLedger["recent"] = (origin, since) => {
-    const at = now();
-    return [...lines.values()]
-      .filter((line) => line.origin === origin && line.completion?.status !== "unsent")
-      .filter((line) => instantOf(line) >= since)
-      .sort((one, other) => instantOf(one) - instantOf(other))
-      .map((line) => notAfter(line, at));
-  };
-
   return {
-    enter,
+    enter(entry) {
+      if (lines.has(entry.id)) return;
+      lines.set(entry.id, { ...entry, completion: undefined });
+      dropOld();
+    },
     complete(id, completion) {
       const line = lines.get(id);
       if (line !== undefined) lines.set(id, { ...line, completion });
     },
-    recent,
-    follow: (follower) => follow(follower, recent, enter),
+    recent(origin, since) {
+      const at = now();
+      return [...lines.values()]
+        .filter((line) => line.origin === origin && line.completion?.status !== "unsent")
+        .filter((line) => instantOf(line) >= since)
+        .sort((one, other) => instantOf(one) - instantOf(other))
+        .map((line) => notAfter(line, at));
+    },
     async *read(from, to) {
       // A clock that was set back has entered them in another order.
       const wanted = [...lines.values()]
@@ -60,32 +50,6 @@ export function createMemoryLedger({ retentionMs, maxRecords, now }: LedgerBound
       for (let first = 0; first < wanted.length; first += PIECE) yield wanted.slice(first, first + PIECE);
     },
     completeSince: async () => Math.min(completeSince, now()),
-  };
-}
-
-/** Nobody else writes here: there is news once, of what was sent before. */
-function follow(
-  { origin, own, since }: Follower,
-  recent: StoredLedger["recent"],
-  enter: (entry: LedgerEntry) => void,
-): Following {
-  let hasBegun = false;
-  function news(): LedgerNews {
-    if (hasBegun) return NO_NEWS;
-    hasBegun = true;
-    return {
-      isFirst: true,
-      entered: recent(origin, since).filter(({ id }) => !id.startsWith(own)),
-      ended: [],
-    };
-  }
-  return {
-    news,
-    decide(work) {
-      const entry = work(news());
-      if (entry !== undefined) enter(entry);
-      return true;
-    },
   };
 }
 

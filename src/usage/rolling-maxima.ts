@@ -7,8 +7,7 @@
  * the limits were before, or became while it was on its way.
  */
 import { LONGEST_ARRIVAL_MS, type LedgerLine } from "./ledger.ts";
-import { limitsIn } from "./limits-text.ts";
-import type { RateWindow } from "./rate-window.ts";
+import { limitsIn, type RateWindow } from "./rate-window.ts";
 
 /** A limit under which sends of the period were allowed. */
 interface LimitUsage {

@@ -4,11 +4,10 @@ import {
   LONGEST_ARRIVAL_MS,
   type LedgerBounds,
   type LedgerEntry,
+  type LedgerLine,
   type LedgerReader,
-  type StoredLedger,
+  type OwnLedger,
 } from "./ledger.ts";
-import { createSqliteFollowing } from "./sqlite-following.ts";
-import { lineOf, lineWith } from "./sqlite-line.ts";
 
 /** What is too old or too much is dropped each time so many lines were entered, */
 const TIDY_EVERY = 256;
@@ -17,11 +16,8 @@ const TIDY_MOST = 1_024;
 /** Lines read at a time; for the same reason. */
 const PIECE = 500;
 
-/**
- * The ledger in the gateway's file, for all origins and all processes on the file. Between two tidyings it holds a few hundred lines more
- * than its bounds say.
- */
-export function createSqliteLedger(database: Database, bounds: LedgerBounds): StoredLedger {
+/** The ledger in the gateway's file. Between two tidyings it holds a few hundred lines more than its bounds say. */
+export function createSqliteLedger(database: Database, bounds: LedgerBounds): OwnLedger {
   const { now } = bounds;
   const begunAt = now();
   const insert = database.prepare(
@@ -39,32 +35,21 @@ export function createSqliteLedger(database: Database, bounds: LedgerBounds): St
   const tidy = createTidy(database, bounds, begunAt);
   let untidy = 0;
 
-  /** @returns the number of the line, where it is new */
-  function enter({ id, origin, at, app, resource, cause, query, limits }: LedgerEntry): number {
-    const { changes, lastInsertRowid } = insert.run({
-      id,
-      origin,
-      at: Math.round(at),
-      app,
-      resource,
-      cause,
-      query,
-      limits,
-    });
-    // At the first one too: processes that live briefly must not leave it all to each other. And after the
-    // line went in, which stays: where this throws, it may be entered again.
+  function enter({ id, origin, at, app, resource, cause, query, limits }: LedgerEntry): void {
+    insert.run({ id, origin, at: Math.round(at), app, resource, cause, query, limits });
+    // At the first line, too: a process that lives briefly must not leave it all to the next one. After the line went
+    // in, which stays: if this throws, the line may be entered again.
     if (untidy === 0) tidy();
     untidy = (untidy + 1) % TIDY_EVERY;
-    return changes === 0 ? 0 : Number(lastInsertRowid);
   }
 
-  const recent: StoredLedger["recent"] = (origin, since) =>
+  const recent: OwnLedger["recent"] = (origin, since) =>
     selectRecent
       .all({ origin, since, reach: since - LONGEST_ARRIVAL_MS, now: now() })
       .map((row) => lineOf(row["line"]));
 
   return {
-    enter: (entry) => void enter(entry),
+    enter,
     complete(id, { status, durationMs, arrivedAt }) {
       update.run({
         id,
@@ -74,9 +59,24 @@ export function createSqliteLedger(database: Database, bounds: LedgerBounds): St
       });
     },
     recent,
-    follow: (follower) => createSqliteFollowing(database, follower, { recent, enter, now }),
     ...createReader(database, begunAt, now),
   };
+}
+
+/** @returns an expression for a line as JSON, with these as its instants */
+function lineWith(at: string, arrivedAt: string): string {
+  return `json_object('id', id, 'origin', origin, 'at', ${at}, 'app', app, 'resource', resource,
+    'cause', cause, 'query', query, 'limits', limits, 'completion', json(CASE WHEN status IS NOT NULL THEN json_object(
+      'status', CASE WHEN status GLOB '[0-9]*' THEN CAST(status AS INTEGER) ELSE status END,
+      'durationMs', duration_ms, 'arrivedAt', ${arrivedAt}) END))`;
+}
+
+/** @param json what `lineWith` makes of a line */
+function lineOf(json: unknown): LedgerLine {
+  const line: Omit<LedgerLine, "completion"> & { completion: LedgerLine["completion"] | null } = JSON.parse(
+    String(json),
+  );
+  return { ...line, completion: line.completion ?? undefined };
 }
 
 /** @param begunAt epoch milliseconds: when this process began */
@@ -120,15 +120,12 @@ function createTidy(
     "UPDATE ledger SET at = :now, arrived_at = min(arrived_at, :now) WHERE at > :now",
   );
   const correctSince = database.prepare("UPDATE ledger_since SET at = :now WHERE at > :now");
-  // Not the last line, though a clock that was set back may make it look old: its number would be given
-  // again, and processes that follow the lines by their numbers would overlook the next one.
   const dropOld = database.prepare(
     `DELETE FROM ledger WHERE rowid IN
-       (SELECT rowid FROM ledger WHERE at <= ? AND rowid < (SELECT max(rowid) FROM ledger)
-        ORDER BY at, rowid LIMIT ${TIDY_MOST})`,
+       (SELECT rowid FROM ledger WHERE at <= ? ORDER BY at, rowid LIMIT ${TIDY_MOST})`,
   );
   const count = database.prepare("SELECT count(*) AS lines FROM ledger");
-  // In the order they came: what was just entered is news to others, whatever the clock said.
+  // In the order in which they came, whatever the clock said.
   const dropFirst = database.prepare(
     "DELETE FROM ledger WHERE rowid IN (SELECT rowid FROM ledger ORDER BY rowid LIMIT ?)",
   );

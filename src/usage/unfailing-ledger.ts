@@ -1,8 +1,16 @@
-import type { Deciding, Follower, Following, LedgerEntry, LedgerGap, OwnLedger } from "./ledger.ts";
+import type { LedgerEntry, LedgerGap, LedgerLine, OwnLedger } from "./ledger.ts";
 import { createUnwrittenCalls, type UnwrittenCalls, withGaps } from "./ledger-gaps.ts";
 import type { GapNote } from "./gap-note.ts";
 import { isDiskFull } from "../sqlite/faults.ts";
-import { createTrouble, type Trouble, type UnfailingOptions, type Warn } from "./trouble.ts";
+
+/** Says something an operator should look at. */
+export type Warn = (message: string, fields: Readonly<Record<string, unknown>>) => void;
+
+export interface UnfailingOptions {
+  /** Epoch milliseconds. */
+  readonly now: () => number;
+  readonly warn: Warn;
+}
 
 /** Operations that are remembered while the ledger fails. Of older ones only the number of calls is remembered. */
 const MOST_OWED = 100_000;
@@ -33,9 +41,8 @@ interface Owed {
 /**
  * The same ledger, but its operations never throw. On a full disk it frees space and tries again. If that does not
  * help, it remembers the operations, and counts their calls in a note on the disk before they depart; it writes them when the
- * ledger works again. The log says once that the ledger fails, and once that it works again. Meanwhile this process
- * decides on its own: a budget that one process remembers is better than no answers. Only while another process has
- * locked the ledger, which takes moments, nothing is decided. `read` rejects where the ledger's own does.
+ * ledger works again. The log says once that the ledger fails, and once that it works again. Meanwhile the budget is
+ * only in the memory of this process, which is better than no answers. `read` rejects where the ledger's own does.
  */
 export function createUnfailingLedger(ledger: OwnLedger, options: UnfailingLedgerOptions): UnfailingLedger {
   const { warn, note } = options;
@@ -57,17 +64,15 @@ export function createUnfailingLedger(ledger: OwnLedger, options: UnfailingLedge
       give({ pay: () => ledger.complete(id, completion) });
     },
     flush: () => flush(debt, warn),
-    follow: (follower) =>
-      createUnfailingFollowing(ledger.follow(follower), {
-        follower,
-        past: note.past,
-        trouble,
-        payOff: debt.payUnlessResting,
-        owe(entry) {
-          debt.add(owedEntry(entry));
-          debt.note();
-        },
-      }),
+    recent(origin, since) {
+      let lines: readonly LedgerLine[] = [];
+      try {
+        lines = ledger.recent(origin, since);
+      } catch (error) {
+        trouble.failed(error);
+      }
+      return withGaps(lines, note.past, { origin, since });
+    },
     read(from, to) {
       debt.payUnlessResting();
       return ledger.read(from, to);
@@ -154,54 +159,6 @@ function tryOnFullDisk(work: () => void, freeSpace: readonly (() => void)[]): vo
   throw failure;
 }
 
-interface Creditor {
-  readonly follower: Follower;
-  /** Gaps that earlier processes left. */
-  readonly past: readonly LedgerGap[];
-  readonly trouble: Trouble;
-  readonly payOff: () => void;
-  readonly owe: (entry: LedgerEntry) => void;
-}
-
-function createUnfailingFollowing(
-  following: Following,
-  { follower, past, trouble, payOff, owe }: Creditor,
-): Following {
-  /** @returns nothing where it was not tried, or failed */
-  function attempt<T>(work: () => T): T | undefined {
-    if (trouble.isResting()) return undefined;
-    try {
-      return work();
-    } catch (error) {
-      trouble.failed(error);
-      return undefined;
-    }
-  }
-  return {
-    news() {
-      const news = attempt(following.news);
-      return news && withGaps(news, past, follower);
-    },
-    decide(work) {
-      payOff();
-      let decided: { readonly entry: LedgerEntry | undefined } | undefined;
-      const workOnce: Deciding = (news) => {
-        const entry = work(news && withGaps(news, past, follower));
-        decided = { entry };
-        return entry;
-      };
-      if (attempt(() => following.decide(workOnce)) === true) {
-        trouble.worked();
-        return true;
-      }
-      if (decided === undefined && trouble.isLocked()) return false;
-      const { entry } = decided ?? { entry: work(undefined) };
-      if (entry !== undefined) owe(entry);
-      return true;
-    },
-  };
-}
-
 /** Pays for as long as it becomes less. */
 function flush({ pay, size }: Debt, warn: Warn): void {
   for (let before = Number.POSITIVE_INFINITY; size() > 0 && size() < before;) {
@@ -212,4 +169,36 @@ function flush({ pay, size }: Debt, warn: Warn): void {
     warn("The ledger could not be written: of the last calls only the number is recorded.", {
       operations: size(),
     });
+}
+
+/** How long the ledger is left alone after it failed. */
+const REST_MS = 2_000;
+
+/** Whether the ledger fails, and when it is worth trying again. */
+interface Trouble {
+  readonly failed: (error: unknown) => void;
+  /** It could be written. That it can be read says nothing. */
+  readonly worked: () => void;
+  /** It is not to be tried now. */
+  readonly isResting: () => boolean;
+}
+
+function createTrouble({ now, warn }: UnfailingOptions): Trouble {
+  let failedAt: number | undefined;
+  return {
+    failed(error) {
+      const reason = error instanceof Error ? error.message : String(error);
+      if (failedAt === undefined) warn("The ledger cannot be written: calls are only counted.", { reason });
+      failedAt = now();
+    },
+    worked() {
+      if (failedAt !== undefined) warn("The ledger can be written again.", {});
+      failedAt = undefined;
+    },
+    isResting() {
+      const sinceMs = failedAt === undefined ? REST_MS : now() - failedAt;
+      // A clock that was set back is no reason to rest for longer.
+      return sinceMs >= 0 && sinceMs < REST_MS;
+    },
+  };
 }

@@ -2,7 +2,7 @@
  * What was sent upstream in a period, counted, and whether the limits were kept. Pure: it is fed with the
  * ledger's lines.
  */
-import type { OriginName } from "../types.ts";
+import { OTHER_APP, type OriginName } from "../types.ts";
 import { instantOf, LONGEST_ARRIVAL_MS, type LedgerGap, type LedgerLine } from "./ledger.ts";
 import { createRollingMaxima, type RollingMaxima, type WindowUsage } from "./rolling-maxima.ts";
 import type { RateWindow } from "./rate-window.ts";
@@ -97,12 +97,26 @@ export function createUsage(options: UsageOptions): UsageAccumulator {
     },
     finish: (gaps = []) => ({
       totals,
-      rows: [...rows]
+      rows: [...(by === "app" ? topApps(rows) : rows)]
         .sort(([one], [other]) => (one < other ? -1 : 1))
         .map(([key, counts]) => ({ key, ...counts })),
       windows: [...usageOf("api", "", gaps), ...usageOf("images", "images/", gaps)],
     }),
   };
+}
+
+/** Apps that a report names. Anybody can invent ids. */
+const MOST_APPS = 100;
+
+/** The apps that sent most; the rest is added to `other`. */
+function topApps(rows: ReadonlyMap<string, SendCounts>): ReadonlyMap<string, SendCounts> {
+  const named = [...rows]
+    .filter(([app]) => app !== OTHER_APP)
+    .sort(([, one], [, other]) => other.sends - one.sends);
+  const other = { ...(rows.get(OTHER_APP) ?? noCounts()) };
+  for (const [, counts] of named.splice(MOST_APPS))
+    for (const name of SEND_COUNTS) other[name] += counts[name];
+  return new Map(other.sends > 0 ? [...named, [OTHER_APP, other]] : named);
 }
 
 /** @returns the length of the longest window, in milliseconds: so far a report looks back beyond its period */

@@ -2,13 +2,12 @@ import { afterEach, beforeEach, describe, expect, it } from "vitest";
 
 import {
   LONGEST_ARRIVAL_MS,
-  NO_NEWS,
   type LedgerBounds,
   type LedgerCompletion,
   type LedgerEntry,
   type LedgerLine,
   type LedgerReader,
-  type StoredLedger,
+  type OwnLedger,
 } from "../../src/usage/ledger.ts";
 import { createDice } from "../support/dice.ts";
 import { createFakeClock, type FakeClock } from "../support/fake-clock.ts";
@@ -181,9 +180,9 @@ function ledgerContract(name: string, create: CreateLedger<LedgerUnderTest>): vo
   });
 }
 
-/** A ledger that processes follow, and how to be rid of it. */
+/** A ledger of one process, and how to be rid of it. */
 export interface StoredLedgerUnderTest {
-  readonly ledger: StoredLedger;
+  readonly ledger: OwnLedger;
   readonly close: () => Promise<void>;
 }
 
@@ -197,7 +196,7 @@ export function ownLedgerContract(name: string, create: CreateLedger<StoredLedge
   describe(`${name} keeps to the contract of a process' own ledger:`, () => {
     const clock = createFakeClock();
     const start = clock.now();
-    let ledger: StoredLedger;
+    let ledger: OwnLedger;
     let close: () => Promise<void>;
 
     beforeEach(async () => {
@@ -256,43 +255,6 @@ export function ownLedgerContract(name: string, create: CreateLedger<StoredLedge
       ]);
       for (const { completion } of ledger.recent("api", start - 5))
         expect(completion?.arrivedAt ?? start).toBe(start);
-    });
-
-    it("tells who begins all that counts, but for its own lines, and then no more of it", () => {
-      enter("before", start - 500, start - 400);
-      enter("under way", start - 10);
-      enter("me.1", start - 5);
-      enter("long ago", start - DAY_MS, start - DAY_MS);
-      const following = ledger.follow({ origin: "api", own: "me.", since: start - 1_000 });
-      expect(following.news()).toEqual({
-        isFirst: true,
-        entered: [
-          {
-            ...ledgerEntry({ id: "before", at: start - 500 }),
-            completion: { status: 200, durationMs: 1, arrivedAt: start - 400 },
-          },
-          { ...ledgerEntry({ id: "under way", at: start - 10 }), completion: undefined },
-        ],
-        ended: [],
-      });
-      expect(following.news()).toEqual(NO_NEWS);
-    });
-
-    it("is decided in with the news at hand; what is decided is entered, and no news to who decided", async () => {
-      enter("before", start - 500, start - 400);
-      const following = ledger.follow({ origin: "api", own: "me.", since: 0 });
-      const heard: (readonly string[] | undefined)[] = [];
-      const decide = (entry: LedgerEntry | undefined): boolean =>
-        following.decide((news) => {
-          heard.push(news?.entered.map(({ id }) => id));
-          return entry;
-        });
-      expect(decide(ledgerEntry({ id: "me.1", at: start }))).toBe(true);
-      expect(decide(undefined)).toBe(true);
-      expect(decide(ledgerEntry({ id: "me.2", at: start + 1 }))).toBe(true);
-      expect(heard).toEqual([["before"], [], []]);
-      expect((await linesOf(ledger)).map(({ id }) => id)).toEqual(["before", "me.1", "me.2"]);
-      expect(following.news()).toEqual(NO_NEWS);
     });
 
     it("is known to be complete from now on at the latest, whatever the clock said when it began", async () => {

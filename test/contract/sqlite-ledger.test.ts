@@ -4,7 +4,7 @@ import { join } from "node:path";
 
 import { describe, expect, it } from "vitest";
 
-import { type LedgerBounds, type StoredLedger } from "../../src/usage/ledger.ts";
+import { type LedgerBounds, type OwnLedger } from "../../src/usage/ledger.ts";
 import { createSqliteLedger } from "../../src/usage/sqlite-ledger.ts";
 import { StoreUnavailable } from "../../src/store-unavailable.ts";
 import { createFakeClock } from "../support/fake-clock.ts";
@@ -31,7 +31,7 @@ const DAY_MS = 86_400_000;
 /** One life of a process on the file of a directory. */
 async function during<T>(
   directory: string,
-  work: (ledger: StoredLedger, countLines: () => unknown) => T,
+  work: (ledger: OwnLedger, countLines: () => unknown) => T,
   bounds: Partial<LedgerBounds> = {},
 ): Promise<Awaited<T>> {
   const { database, close } = openSqliteBackend(directory);

@@ -82,6 +82,34 @@ cache: { ttl: 1ms, staleWhileRevalidate: 0s, maxWaitForFresh: 5s }`,
     expect(gateway.sandbox.requests()).toHaveLength(before + 3);
   });
 
+  it("for 40 seconds is asked again within 15, and callers that ask while that call is out are answered", async () => {
+    const { gateway, clock } = await startTimed();
+    const port = Number(new URL(gateway.sandboxUrl).port);
+    await gateway.sandbox.close();
+    for (let second = 0; second < 40; second++) {
+      expect((await gateway.get(`/areas?q=${second}`)).status).toBeGreaterThanOrEqual(502);
+      await clock.advance(1_000);
+    }
+    await gateway.sandbox.listen(port);
+    let waited = 0;
+    while ((await gateway.get("/areas?q=probe")).status !== 200) {
+      await clock.advance(1_000);
+      waited++;
+    }
+    expect(waited).toBeLessThanOrEqual(17);
+    await gateway.sandbox.close();
+    for (let q = 0; q < 3; q++) await gateway.get(`/areas?q=gone-${q}`);
+    expect(await circuit(gateway, "api/all")).toBe(2);
+    await gateway.sandbox.listen(port);
+    await clock.advance(2_000);
+    gateway.sandbox.hold();
+    const asked = Array.from({ length: 10 }, (_, q) => gateway.get(`/areas?q=half-open-${q}`));
+    await gateway.sandbox.waitForRequests(1);
+    await gateway.get("/nowhere");
+    gateway.sandbox.release();
+    expect(new Set((await Promise.all(asked)).map(({ status }) => status))).toEqual(new Set([200]));
+  });
+
   it("now and then is no reason to leave it alone", async () => {
     const gateway = await startGateway();
     const port = Number(new URL(gateway.sandboxUrl).port);

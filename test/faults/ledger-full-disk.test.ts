@@ -56,7 +56,7 @@ function start(directory: string, clock: FakeClock, upstream = "upstream"): Life
       ledger.enter(entry);
       ledger.complete(entry.id, { status: 200, durationMs: 10, arrivedAt: entry.at });
     },
-    counted: (since) => ledger.follow({ origin: "api", own: "me.", since }).news()?.entered ?? [],
+    counted: (since) => ledger.recent("api", since),
     report: () =>
       reportUsage({
         ledger,

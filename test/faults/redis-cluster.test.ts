@@ -1,7 +1,7 @@
 /**
  * A Cluster of three masters: keys lie anywhere, replicas listen at different nodes, and it may break in part.
  */
-import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { afterEach, beforeAll, describe, expect, it, vi } from "vitest";
 
 import { StoreUnavailable } from "../../src/cache/store/port.ts";
 import { cacheKey } from "../../src/query/key.ts";
@@ -12,12 +12,14 @@ const KEYS = Array.from({ length: 60 }, (_, index) => cacheKey("json", `listings
 
 let cluster: RedisCluster;
 const opened: WatchedBackend[] = [];
-beforeEach(async () => {
+// One for all tests; the last test stops a node of it.
+beforeAll(async () => {
   cluster = await startRedisCluster();
+  return cluster.close;
 });
 afterEach(async () => {
   await Promise.all(opened.splice(0).map((backend) => backend.close()));
-  await cluster.close();
+  for (const { command } of cluster.servers) await command("FLUSHALL");
 });
 
 /** @param listensAt which node it subscribes at first */

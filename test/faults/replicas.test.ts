@@ -1,98 +1,92 @@
 /**
  * Three gateway processes in front of one Redis and one upstream, as in production.
  */
-import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from "vitest";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 
-import { createSandbox, type Sandbox } from "../../src/sandbox/sandbox.ts";
-import { ask } from "../support/ask.ts";
-import { CALLER } from "../support/gateway.ts";
+import { beforeAll, describe, expect, it, onTestFinished } from "vitest";
+
+import { ask, type Reply } from "../support/ask.ts";
+import { openFleet, type OpenFleet, type Replica, usesRedis } from "../support/fleet.ts";
 import { post } from "../support/post.ts";
-import { run, start, type Running } from "../support/process.ts";
 import { startRedis, type RedisServer } from "../support/redis.ts";
 import { cacheStatus } from "../support/reply.ts";
 
-interface Replica {
-  readonly process: Running;
-  readonly url: string;
-  readonly admin: string;
-}
+const UPDATING = { hit: true, detail: "stale-while-revalidate" };
 
-const READY = /"callers":"(http:[^"]+)","admin":"(http:[^"]+)"/;
+type Three = [Replica, Replica, Replica];
 
 let redis: RedisServer;
-let sandbox: Sandbox;
-let settings: Record<string, string>;
+let fleet: OpenFleet;
+/** The tests ask different questions of the same three. A test that kills one starts another in its place. */
+let replicas: Three;
 
 beforeAll(async () => {
   redis = await startRedis();
-  sandbox = createSandbox({ ...CALLER, sizes: { listings: 500, sold: 500 } });
-  const { url } = await sandbox.listen();
-  settings = {
-    HOST: "127.0.0.1",
-    PORT: "0",
-    ADMIN_PORT: "0",
+  const directory = mkdtempSync(join(tmpdir(), "property-gateway-test-"));
+  // On a busy machine Redis may take its time, and no replica is to go on without it for that.
+  const CONFIG_FILE = join(directory, "settings.yaml");
+  writeFileSync(CONFIG_FILE, "redis: { timeout: 10s }\n");
+  fleet = await openFleet({
+    CONFIG_FILE,
     REDIS_URL: `redis://127.0.0.1:${redis.port}`,
-    UPSTREAM_URL: url,
-    UPSTREAM_IMAGE_URL: url,
-    UPSTREAM_SERVICE: CALLER.service,
-    UPSTREAM_CALLER_ID: CALLER.callerId,
-    UPSTREAM_PRIVATE_KEY: CALLER.privateKey,
-    UPSTREAM_USER_AGENT: "test/1.0",
-    UPSTREAM_REFERRER: "https://www.example.com/",
     BUDGET: "100000/1m",
     REPLICAS: "4",
+    CACHE_STALE_WHILE_REVALIDATE: "listings=1h",
+    // So that the page that is asked for is what expires and is refreshed.
+    PAGES_FOLD: "off",
+  });
+  replicas = await Promise.all([startReplica(), startReplica(), startReplica()]);
+  return async () => {
+    await Promise.all([fleet.close(), redis.close()]);
+    rmSync(directory, { recursive: true });
   };
 });
-afterAll(async () => {
-  await Promise.all([sandbox.close(), redis.close()]);
-});
 
-async function replicaOf(process: Running): Promise<Replica> {
-  const [, url = "", admin = ""] = await process.says(READY);
-  // Redis is asked in the background; a replica that has a store works without it until then.
-  await vi.waitFor(
-    async () =>
-      expect((await ask(`${admin}/metrics`)).text).toMatch(
-        /operation="purges"\} [1-9][^]*breaker_state\{store="redis"\} 0/,
-      ),
-    { timeout: 20_000 },
-  );
-  return { process, url, admin };
+async function startReplica(env?: Record<string, string>): Promise<Replica> {
+  const replica = await fleet.start(env);
+  await usesRedis(replica);
+  return replica;
+}
+
+/** SIGKILL; another one takes its place when the test is over. */
+async function killFirst(): Promise<void> {
+  replicas[0].process.child.kill("SIGKILL");
+  await replicas[0].process.ended;
+  onTestFinished(async () => void (replicas[0] = await startReplica()));
+}
+
+async function landed({ admin }: Replica): Promise<void> {
+  await expect.poll(async () => (await ask(`${admin}/metrics`)).text).toContain("gateway_flights 0");
 }
 
 describe("three replicas", () => {
-  // The tests ask different questions of the same three; the last test kills one of them.
-  let replicas: Replica[];
-  beforeAll(async () => {
-    replicas = await Promise.all([1, 2, 3].map(() => replicaOf(start(["gateway"], settings))));
-    return () => replicas.forEach(({ process }) => process.child.kill("SIGKILL"));
-  });
-
-  it("who are asked the same cold question at once cost one upstream call", async () => {
-    sandbox.clearRequests();
-    sandbox.hold();
+  it("that are asked the same cold question at once cost one upstream call", async () => {
+    fleet.sandbox.clearRequests();
+    fleet.sandbox.hold();
     const path = "/listings?areaId=76&limit=7";
     const replies = replicas.flatMap(({ url }) => Array.from({ length: 20 }, () => ask(url + path)));
-    await sandbox.waitForRequests(1);
+    await fleet.sandbox.waitForRequests(1);
     for (const { admin } of replicas) {
       await expect.poll(async () => (await ask(`${admin}/metrics`)).text).toContain("gateway_flights 1");
     }
-    sandbox.release();
+    fleet.sandbox.release();
     const statuses = (await Promise.all(replies)).map((reply) => {
       expect(reply.status).toBe(200);
       const { hit, fwd, collapsed } = cacheStatus(reply);
       return hit ? "hit" : collapsed ? "collapsed" : fwd;
     });
     expect(statuses.filter((status) => status === "miss")).toHaveLength(1);
-    expect(sandbox.requests()).toHaveLength(1);
+    expect(fleet.sandbox.requests()).toHaveLength(1);
     for (const { url } of replicas)
       expect(cacheStatus(await ask(url + path))).toMatchObject({ hit: true, detail: "memory" });
   });
 
   it("share answers: what one has fetched the others find in Redis", async () => {
     const [first, second] = replicas;
-    await ask(`${first?.url}/areas?q=shared`);
-    expect(cacheStatus(await ask(`${second?.url}/areas?q=shared`))).toMatchObject({
+    await ask(`${first.url}/areas?q=shared`);
+    expect(cacheStatus(await ask(`${second.url}/areas?q=shared`))).toMatchObject({
       hit: true,
       detail: "redis",
     });
@@ -100,10 +94,9 @@ describe("three replicas", () => {
 
   it("all hear of a purge that one is told of, and fetch anew once", async () => {
     const [first] = replicas;
-    if (first === undefined) throw new Error("no replica");
     const path = "/listings?areaId=1&limit=3";
     for (const { url } of replicas) await ask(url + path);
-    sandbox.clearRequests();
+    fleet.sandbox.clearRequests();
     const reply = await post(`${first.admin}/cache/purge`, '{"tag":"area:1"}');
     expect([reply.status, reply.json()]).toMatchObject([
       200,
@@ -116,23 +109,108 @@ describe("three replicas", () => {
         .toMatchObject({ key: expect.any(String) });
       await ask(url + path);
     }
-    expect(sandbox.requests()).toHaveLength(1);
+    expect(fleet.sandbox.requests()).toHaveLength(1);
   });
 
   it("one of which dies in the middle of a flight: the others have the answer all the same", async () => {
     const [leader, other] = replicas;
-    sandbox.clearRequests();
-    sandbox.hold();
+    fleet.sandbox.clearRequests();
+    fleet.sandbox.hold();
     const path = "/sold?areaId=76&limit=3";
-    const lost = ask(`${leader?.url}${path}`);
+    const lost = ask(`${leader.url}${path}`);
     lost.catch(() => undefined);
-    await sandbox.waitForRequests(1);
-    const followed = ask(`${other?.url}${path}`);
-    await expect.poll(async () => (await ask(`${other?.admin}/metrics`)).text).toContain("gateway_flights 1");
-    leader?.process.child.kill("SIGKILL");
+    await fleet.sandbox.waitForRequests(1);
+    const followed = ask(`${other.url}${path}`);
+    await expect.poll(async () => (await ask(`${other.admin}/metrics`)).text).toContain("gateway_flights 1");
+    await killFirst();
     await expect(lost).rejects.toThrow();
-    sandbox.release();
+    fleet.sandbox.release();
     expect((await followed).status).toBe(200);
+  });
+});
+
+const OTHER = "/areas?q=Nacka";
+
+/** Has the first replica fetch an answer that has expired when it comes. @returns the answer; all three know `OTHER`, too */
+async function letExpire(path: string): Promise<string> {
+  // By the upstream's word it is out of date when it comes.
+  fleet.sandbox.faults.clear();
+  fleet.sandbox.faults.add({ headers: { "Cache-Control": "max-age=0" }, times: 1, pathPrefix: "/listings" });
+  const { text } = await ask(replicas[0].url + path);
+  for (const { url } of replicas) await ask(url + OTHER);
+  fleet.sandbox.revise({ pathPrefix: "/listings" });
+  fleet.sandbox.clearRequests();
+  return text;
+}
+
+function expectStale(reply: Reply, text: string): void {
+  expect([reply.status, reply.text]).toEqual([200, text]);
+  expect(cacheStatus(reply)).toMatchObject(UPDATING);
+}
+
+describe("an answer that has just expired, asked of three replicas", () => {
+  it("at once costs one refresh, and all who ask get the old one meanwhile", async () => {
+    const path = "/listings?areaId=76&limit=5";
+    const text = await letExpire(path);
+    fleet.sandbox.hold();
+    const asked = replicas.flatMap(({ url }) => Array.from({ length: 20 }, () => ask(url + path)));
+    for (const reply of await Promise.all(asked)) expectStale(reply, text);
+    await fleet.sandbox.waitForRequests(1);
+    fleet.sandbox.release();
+    await Promise.all(replicas.map(landed));
+    for (const { url } of replicas) {
+      const next = await ask(url + path);
+      expect(next.text).not.toBe(text);
+      expect(cacheStatus(next)).toMatchObject({ hit: true });
+      expect(cacheStatus(next)["detail"]).not.toBe("stale-while-revalidate");
+    }
+    expect(fleet.sandbox.requests()).toHaveLength(1);
+  });
+
+  it("one of which fails to refresh it: the others hear of that, and do not try at once", async () => {
+    const path = "/listings?areaId=1&limit=5";
+    const text = await letExpire(path);
+    const [first, ...others] = replicas;
+    fleet.sandbox.faults.add({ status: 500, pathPrefix: "/listings" });
+    expectStale(await ask(first.url + path), text);
+    await fleet.sandbox.waitForRequests(2);
+    await landed(first);
+    // What is said later arrives later: whoever knows of the purge has heard of the failure.
+    expect((await post(`${first.admin}/cache/purge`, `{"url":"${OTHER}"}`)).status).toBe(200);
+    for (const { url, admin } of others) {
+      await expect
+        .poll(async () => (await ask(`${admin}/cache/entry?url=${encodeURIComponent(OTHER)}`)).json())
+        .toMatchObject({ why: "purged" });
+      for (let caller = 0; caller < 5; caller++) {
+        const reply = await ask(url + path);
+        expect([reply.status, reply.text]).toEqual([200, text]);
+        expect(cacheStatus(reply)).toMatchObject({ hit: true, detail: "upstream-error" });
+      }
+    }
+    expect(fleet.sandbox.requests()).toHaveLength(2);
+  });
+
+  it("one of which is killed while it refreshes: the others answer at once, and one of them refreshes", async () => {
+    const path = "/listings?areaId=2&limit=5";
+    const text = await letExpire(path);
+    const [leader, ...others] = replicas;
+    fleet.sandbox.hold();
+    expectStale(await ask(leader.url + path), text);
+    await fleet.sandbox.waitForRequests(1);
+    await killFirst();
+    // The dead one's claim has to run out first: until then, and while the new one is held, all get the old answer.
+    await expect
+      .poll(async () => {
+        const replies = await Promise.all(others.map(({ url }) => ask(url + path)));
+        for (const reply of replies) expectStale(reply, text);
+        return fleet.sandbox.requests().length;
+      })
+      .toBe(2);
+    fleet.sandbox.release();
+    await Promise.all(others.map(landed));
+    // One of them may not have heard of the new answer yet.
+    for (const { url } of others) await expect.poll(async () => (await ask(url + path)).text).not.toBe(text);
+    expect(fleet.sandbox.requests()).toHaveLength(2);
   });
 });
 
@@ -140,9 +218,7 @@ describe("a replica whose Redis", () => {
   it("is killed, frozen or restarted empty goes on answering, and uses it again by itself", async () => {
     const own = await startRedis();
     onTestFinished(() => own.close());
-    const replica = await replicaOf(
-      run(["gateway"], { ...settings, REDIS_URL: `redis://127.0.0.1:${own.port}` }),
-    );
+    const replica = await startReplica({ REDIS_URL: `redis://127.0.0.1:${own.port}`, CONFIG_FILE: "" });
     const known = `${replica.url}/areas?q=known`;
     await ask(known);
     const state = async (): Promise<string> => (await ask(`${replica.admin}/metrics`)).text;

@@ -112,7 +112,7 @@ describe("a page that is cut from its block", () => {
           );
         },
       ),
-      { numRuns: 1500 },
+      { numRuns: 750 },
     );
   });
 
@@ -202,7 +202,7 @@ describe("an answer whose bytes were cut or changed", () => {
       fc.property(fc.nat(whole.length - 1), (end) => {
         expect(indexBlock(whole.subarray(0, end), "listings", block)).toBeTypeOf("string");
       }),
-      { numRuns: 2000 },
+      { numRuns: 1000 },
     );
     fc.assert(
       fc.property(fc.nat(whole.length - 1), fc.constantFrom(...'"{}[],:\\0a '.split("")), (at, by) => {
@@ -215,7 +215,7 @@ describe("an answer whose bytes were cut or changed", () => {
         const parsed: { count: number; listings: unknown[] } = JSON.parse(cut.toString());
         expect(parsed.listings).toHaveLength(parsed.count);
       }),
-      { numRuns: 3000 },
+      { numRuns: 1500 },
     );
   });
 });

@@ -17,7 +17,7 @@ describe("one meaning, one key", () => {
         expect(expected).not.toMatch(/^refused|^nothing/);
         expect(understood(spell(meant, spelling))).toBe(expected);
       }),
-      { numRuns: 5000 },
+      { numRuns: 2500 },
     );
   });
 
@@ -29,7 +29,7 @@ describe("one meaning, one key", () => {
         const expected = understood(plainTarget({ ...meant, parameters: new Map(documented) }));
         expect(understood(spell(meant, spelling), { unknown: "drop" })).toBe(expected);
       }),
-      { numRuns: 1000 },
+      { numRuns: 500 },
     );
   });
 });
@@ -54,7 +54,7 @@ describe("two meanings, two keys", () => {
           expect([target, understood(target)]).not.toEqual([target, text]);
         }
       }),
-      { numRuns: 2000 },
+      { numRuns: 1000 },
     );
   });
 });

@@ -6,6 +6,7 @@ import { join } from "node:path";
 import { describe, expect, it, onTestFinished } from "vitest";
 
 import { ask, exchangeRaw } from "../support/ask.ts";
+import { command } from "../support/command.ts";
 import { startGateway } from "../support/gateway.ts";
 import { post } from "../support/post.ts";
 import { run } from "../support/process.ts";
@@ -130,16 +131,15 @@ describe("the token", () => {
     const file = join(folder, "token");
     writeFileSync(file, `${TOKEN}\n`);
 
-    const checked = run(["config-check"], { ...env, ADMIN_TOKEN: TOKEN });
-    expect(await checked.ended).toBe(0);
-    expect(checked.output()).toContain("admin.token = [secret]");
-    const refused = run(["config-check"], {
+    const checked = await command(["config-check"], { ...env, ADMIN_TOKEN: TOKEN });
+    expect(checked).toEqual({ code: 0, output: expect.stringContaining("admin.token = [secret]") });
+    const refused = await command(["config-check"], {
       ...env,
       ADMIN_TOKEN: TOKEN,
       ADMIN_TOKEN_FILE: file,
       UPSTREAM_SERVICE: TOKEN,
     });
-    expect(await refused.ended).toBe(1);
+    expect(refused.code).toBe(1);
     const gateway = run(["gateway"], { ...env, ADMIN_TOKEN_FILE: file });
     const [, callers = "", admin = ""] = await gateway.says(
       /"callers":"(http:[^"]+)","admin":"(http:[^"]+)"/,
@@ -152,7 +152,7 @@ describe("the token", () => {
     expect(replies.map(({ status }) => status)).toEqual([200, 404, 502]);
     gateway.child.kill("SIGTERM");
     expect(await gateway.ended).toBe(0);
-    for (const shown of [checked.output(), refused.output(), gateway.output()]) {
+    for (const shown of [checked.output, refused.output, gateway.output()]) {
       for (const spelling of [TOKEN, encodeURIComponent(TOKEN)]) expect(shown).not.toContain(spelling);
     }
     expect(replies[0]?.text).not.toContain(TOKEN);

@@ -7,8 +7,8 @@ import { promisify } from "node:util";
 
 import { describe, expect, it, onTestFinished } from "vitest";
 
+import { command } from "../support/command.ts";
 import { startGateway } from "../support/gateway.ts";
-import { run } from "../support/process.ts";
 
 const TOKEN = "token-of-this-test-only-0123456789abcdef";
 const NAMES = [
@@ -25,13 +25,6 @@ const NAMES = [
   "warm",
   "report",
 ];
-
-/** Runs a command to its end. */
-async function command(args: readonly string[], env: Readonly<Record<string, string>> = {}) {
-  const running = run(args, env);
-  const code = await running.ended;
-  return { code, output: running.output() };
-}
 
 function fileWith(name: string, text: string): string {
   const directory = mkdtempSync(join(tmpdir(), "command-line-"));

@@ -3,7 +3,7 @@ import { createServer } from "node:http";
 import { describe, expect, it, onTestFinished } from "vitest";
 
 import { listen } from "../../src/process/listen.ts";
-import { run } from "../support/process.ts";
+import { command } from "../support/command.ts";
 
 const SETTINGS = {
   UPSTREAM_URL: "http://upstream.example.com",
@@ -34,20 +34,20 @@ describe("health-check", () => {
   it("asks /readyz of the admin port that the settings name, and is silent where all is well", async () => {
     const { port, asked } = await adminPort(200);
     // An address to listen on that nobody can be asked at.
-    const check = run(["health-check"], { ...SETTINGS, ADMIN_HOST: "0.0.0.0", ADMIN_PORT: port });
-    expect([await check.ended, check.output(), asked]).toEqual([0, "", ["/readyz"]]);
+    const check = await command(["health-check"], { ...SETTINGS, ADMIN_HOST: "0.0.0.0", ADMIN_PORT: port });
+    expect([check.code, check.output, asked]).toEqual([0, "", ["/readyz"]]);
   });
 
   it("fails where the gateway says that it is not ready", async () => {
     const { port } = await adminPort(503);
-    const check = run(["health-check"], { ...SETTINGS, ADMIN_PORT: port });
-    expect([await check.ended, check.output()]).toEqual([1, `http://127.0.0.1:${port}/readyz: status 503\n`]);
+    const check = await command(["health-check"], { ...SETTINGS, ADMIN_PORT: port });
+    expect([check.code, check.output]).toEqual([1, `http://127.0.0.1:${port}/readyz: status 503\n`]);
   });
 
   it("fails where no answer comes, within what a container waits for it", async () => {
     const { port } = await adminPort(undefined);
-    const check = run(["health-check"], { ...SETTINGS, ADMIN_PORT: port });
-    expect([await check.ended, check.output()]).toEqual([
+    const check = await command(["health-check"], { ...SETTINGS, ADMIN_PORT: port });
+    expect([check.code, check.output]).toEqual([
       1,
       `http://127.0.0.1:${port}/readyz: no answer within 3000 ms\n`,
     ]);
@@ -59,14 +59,14 @@ describe("health-check", () => {
     ["0.0.0.0", "127.0.0.1"],
   ])("asks who listens on %s at %s", async (ADMIN_HOST, asked) => {
     // Nobody listens there.
-    const check = run(["health-check"], { ...SETTINGS, ADMIN_HOST, ADMIN_PORT: "1" });
-    expect(await check.ended).toBe(1);
-    expect(check.output()).toContain(`http://${asked}:1/readyz: `);
+    const check = await command(["health-check"], { ...SETTINGS, ADMIN_HOST, ADMIN_PORT: "1" });
+    expect(check.code).toBe(1);
+    expect(check.output).toContain(`http://${asked}:1/readyz: `);
   });
 
   it("asks the address it is given, and needs no settings for it", async () => {
     const { port, asked } = await adminPort(204);
-    const check = run(["health-check", `http://127.0.0.1:${port}/anything`]);
-    expect([await check.ended, asked]).toEqual([0, ["/anything"]]);
+    const check = await command(["health-check", `http://127.0.0.1:${port}/anything`]);
+    expect([check.code, asked]).toEqual([0, ["/anything"]]);
   });
 });

@@ -1,12 +1,8 @@
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import http from "node:http";
-import { tmpdir } from "node:os";
-import { dirname, join } from "node:path";
-
 import { describe, expect, it, onTestFinished } from "vitest";
 
 import { createSandbox, type Sandbox } from "../../src/sandbox/sandbox.ts";
 import { ask } from "../support/ask.ts";
+import { command } from "../support/command.ts";
 import { CALLER } from "../support/gateway.ts";
 import { expectNoInspector, inspectorSettings } from "../support/inspector.ts";
 import { run, runScript } from "../support/process.ts";
@@ -34,43 +30,12 @@ const READY = /"callers":"(http:[^"]+)","admin":"(http:[^"]+)"/;
 
 describe("the gateway's process", () => {
   it("without its settings ends with one line for each that is missing", async () => {
-    const gateway = run(["gateway"]);
-    expect(await gateway.ended).toBe(1);
-    const missing = ["url", "imageUrl", "service", "callerId", "userAgent", "referrer"];
-    for (const name of missing) {
-      const lines = gateway
-        .output()
-        .split("\n")
-        .filter((line) => new RegExp(`upstream\\.${name}\\b`).test(line));
+    const { code, output } = await command(["gateway"]);
+    expect(code).toBe(1);
+    for (const name of ["url", "imageUrl", "service", "callerId", "userAgent", "referrer", "privateKey"]) {
+      const lines = output.split("\n").filter((line) => new RegExp(`upstream\\.${name}\\b`).test(line));
       expect([name, lines.length]).toEqual([name, 1]);
     }
-    expect(gateway.output()).toMatch(/privateKey/);
-  });
-
-  it("stopped in the middle of a request finishes it, takes no more, and ends well", async () => {
-    const sandbox = createSandbox({ ...CALLER, sizes: { listings: 50, sold: 50 } });
-    const gateway = run(["gateway"], await settingsFor(sandbox));
-    const [, url = "", admin = ""] = await gateway.says(READY);
-    const agent = new http.Agent({ keepAlive: true });
-    onTestFinished(() => agent.destroy());
-    // An idle kept connection must not hold up the end.
-    expect((await ask(`${url}/areas?q=idle`, { agent })).status).toBe(200);
-    sandbox.hold();
-    const inFlight = ask(`${url}/listings?limit=3`, { agent: new http.Agent({ keepAlive: true }) });
-    await sandbox.waitForRequests(2);
-    gateway.child.kill("SIGTERM");
-    await gateway.says(/"signal":"SIGTERM"/);
-    // What is asked costs nothing: it may still be let in for a moment.
-    const late = (): Promise<string> =>
-      ask(`${url}/nowhere`).then(
-        () => "taken",
-        (error: unknown) => String(error),
-      );
-    await expect.poll(late).toMatch(/ECONNREFUSED|ECONNRESET/);
-    sandbox.release();
-    expect((await inFlight).status).toBe(200);
-    expect(await gateway.ended).toBe(0);
-    await expect(ask(`${admin}/livez`)).rejects.toThrow();
   });
 
   /**
@@ -88,48 +53,6 @@ describe("the gateway's process", () => {
     await expectNoInspector({ ...gateway, signal: (signal) => gateway.child.kill(signal) }, url, port);
     gateway.child.kill("SIGTERM");
     expect(await gateway.ended).toBe(0);
-  });
-
-  it("waits for a stream too, and for nobody longer than it is told to", async () => {
-    const sandbox = createSandbox({ ...CALLER, sizes: { listings: 50, sold: 50 } });
-    const drain = join(mkdtempSync(join(tmpdir(), "property-gateway-test-")), "drain.yaml");
-    onTestFinished(() => rmSync(dirname(drain), { recursive: true }));
-    // The upstream might take its time: that is no reason for a process to stay that is told to stop.
-    writeFileSync(
-      drain,
-      "server: { drainTimeout: 700ms }\nbudget: { maxWait: 1h }\nupstream: { headerTimeout: 1h, totalTimeout: 1h }\n",
-    );
-    const gateway = run(["gateway"], { ...(await settingsFor(sandbox)), CONFIG_FILE: drain });
-    const [, url = ""] = await gateway.says(READY);
-    sandbox.hold();
-    const streamed = ask(`${url}/listings?limit=3`, { headers: { "cache-control": "no-store" } });
-    await sandbox.waitForRequests(1);
-    const stuck = ask(`${url}/sold?limit=3`);
-    await sandbox.waitForRequests(2);
-    gateway.child.kill("SIGTERM");
-    await gateway.says(/"signal":"SIGTERM"/);
-    sandbox.release(1);
-    expect((await streamed).status).toBe(200);
-    const refused = await stuck;
-    expect(refused.status).toBe(503);
-    expect(refused.headers).toMatchObject({ connection: "close", "retry-after": "1" });
-    expect(refused.json()).toMatchObject({ type: "urn:property-gateway:problem:shutting-down" });
-    expect(await gateway.ended).toBe(0);
-  });
-
-  it("told twice ends at once", async () => {
-    const sandbox = createSandbox({ ...CALLER, sizes: { listings: 50, sold: 50 } });
-    const gateway = run(["gateway"], await settingsFor(sandbox));
-    const [, url = ""] = await gateway.says(READY);
-    sandbox.hold();
-    const broken = ask(`${url}/listings?limit=3`);
-    broken.catch(() => undefined);
-    await sandbox.waitForRequests(1);
-    gateway.child.kill("SIGINT");
-    await gateway.says(/"signal":"SIGINT"/);
-    gateway.child.kill("SIGINT");
-    expect(await gateway.ended).toBe(130);
-    await expect(broken).rejects.toThrow();
   });
 
   it("that cannot have its port says so and ends", async () => {

@@ -6,6 +6,7 @@ import { describe, expect, it, onTestFinished } from "vitest";
 
 import { createSandbox } from "../../src/sandbox/sandbox.ts";
 import { ask } from "../support/ask.ts";
+import { command } from "../support/command.ts";
 import { CALLER } from "../support/gateway.ts";
 import { run } from "../support/process.ts";
 
@@ -45,18 +46,18 @@ sever: { port: 80 }
 query: { unknown: forwards }
 `;
 
-describe.each(["gateway", "config-check"])("%s", (command) => {
+describe.each(["gateway", "config-check"])("%s", (name) => {
   it("refuses mistaken settings with one line for each: where it is, and what is expected", async () => {
     const file = fileWith("mine.yaml", MISTAKES);
-    const checked = run([command], {
+    const { code, output } = await command([name], {
       ...COMPLETE,
       CONFIG_FILE: file,
       BUDGET: "many",
       PORT: "http",
       ADMIN_TOKEN: "with blanks in it",
     });
-    expect(await checked.ended).toBe(1);
-    const lines = linesOf(checked.output()).filter((line) => line !== "the configuration is not valid:");
+    expect(code).toBe(1);
+    const lines = linesOf(output).filter((line) => line !== "the configuration is not valid:");
     for (const [place, path, expected] of [
       [`${file}:3`, "cache.ttl.listings", /expected .*5m/],
       [`${file}:4`, "cache.staleWhileRevalidate.listings", /expected .*5m/],
@@ -70,16 +71,16 @@ describe.each(["gateway", "config-check"])("%s", (command) => {
       expect([place, line, others]).toEqual([place, expect.stringMatching(expected), []]);
     }
     expect(lines).toHaveLength(7);
-    expect(checked.output()).not.toContain(CALLER.privateKey);
+    expect(output).not.toContain(CALLER.privateKey);
   });
 });
 
 describe("config-check", () => {
   it("tells of valid settings what they are and where they come from, and shows no key", async () => {
     const file = fileWith("mine.yaml", "cache: { ttl: { sold: 2h } }\nbudget: { maxWait: 3s }\n");
-    const checked = run(["config-check"], { ...COMPLETE, CONFIG_FILE: file, BUDGET_MAX_WAIT: "4s" });
-    expect(await checked.ended).toBe(0);
-    const output = checked.output();
+    const env = { ...COMPLETE, CONFIG_FILE: file, BUDGET_MAX_WAIT: "4s" };
+    const { code, output } = await command(["config-check"], env);
+    expect(code).toBe(0);
     expect(output).toMatch(/^configuration is valid$/m);
     expect(output).toContain(`${file}:1: cache.ttl.sold = `);
     // The environment wins: the file's own value is not what counts.

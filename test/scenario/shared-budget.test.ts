@@ -6,6 +6,8 @@ import { startGateway, type TestGateway } from "../support/gateway.ts";
 import { startRedis, startRedisCluster, type RedisServer } from "../support/redis.ts";
 import { problemCode } from "../support/reply.ts";
 
+/** On a busy machine Redis may take its time, and no gateway is to go on without it for that. */
+const PATIENT = "redis: { timeout: 10s }\n";
 const APPS = "apps: [{ id: web }, { id: batch }]";
 let redis: RedisServer;
 
@@ -20,10 +22,10 @@ async function startTwo(
 ): Promise<readonly [TestGateway, TestGateway]> {
   await redis.command("flushall");
   const shared = { REDIS_URL: `redis://127.0.0.1:${redis.port}`, REPLICAS: "2", ...env };
-  const first = await startGateway({ env: shared, settings });
+  const first = await startGateway({ env: shared, settings: PATIENT + settings });
   const second = await startGateway({
     env: { ...shared, UPSTREAM_URL: first.sandboxUrl, UPSTREAM_IMAGE_URL: first.sandboxUrl },
-    settings,
+    settings: PATIENT + settings,
   });
   for (const gateway of [first, second]) await expect.poll(() => modeOf(gateway)).toBe("shared");
   return [first, second];
@@ -31,7 +33,7 @@ async function startTwo(
 
 async function budgetOf(
   gateway: TestGateway,
-): Promise<{ api: { mode: string; windows: { spent: number }[] } }> {
+): Promise<{ api: { mode: string; windows: { spent: number }[]; queue: { interactive: number } } }> {
   return Object((await ask(`${gateway.adminUrl}/budget`)).json());
 }
 
@@ -78,9 +80,11 @@ describe("two gateways on one Redis", () => {
     expect((await second.get("/areas?q=d", from("batch"))).status).toBe(200);
   });
 
-  it("leave nobody of a burst waiting who would wait in vain", async () => {
-    const [first] = await startTwo({ BUDGET: "60/1h" }, "apps: [{ id: web, weight: 4 }, { id: batch }]");
+  it("serve of a burst what the app's share and a loan allow, and refuse the rest when they have waited", async () => {
+    const env = { BUDGET: "60/1h", BUDGET_MAX_WAIT: "1s" };
+    const [first] = await startTwo(env, "apps: [{ id: web, weight: 4 }, { id: batch }]");
     expect((await first.get("/areas?q=a", { headers: { "x-app-id": "web" } })).status).toBe(200);
+    const startedAt = performance.now();
     const replies = await Promise.all(
       Array.from({ length: 40 }, (_, index) => first.get(`/areas?q=${index}`)),
     );
@@ -88,6 +92,8 @@ describe("two gateways on one Redis", () => {
     expect(replies.filter(({ status }) => status === 200)).toHaveLength(13);
     const refused = replies.filter(({ status }) => status !== 200);
     expect(refused.map(problemCode)).toEqual(Array.from({ length: 27 }, () => "quota-exceeded"));
+    // Long before their deadline.
+    expect(performance.now() - startedAt).toBeLessThan(5_000);
   });
 
   it("reckon with those who wait at the other one", async () => {
@@ -144,7 +150,7 @@ describe("two gateways on one Redis", () => {
       BUDGET: "3/1h",
       UPSTREAM_URL: first.sandboxUrl,
     };
-    const third = await startGateway({ env, settings: APPS });
+    const third = await startGateway({ env, settings: PATIENT + APPS });
     await expect.poll(() => modeOf(third)).toBe("shared");
     expect(await usage(third)).toMatchObject({ rows: [{ sends: 1 }, { sends: 3 }] });
     // It was allowed under the limit of those before.
@@ -161,7 +167,7 @@ describe("two gateways on a Cluster", () => {
     const cluster = await startRedisCluster();
     onTestFinished(() => cluster.close());
     const nodes = cluster.settings.nodes.map(({ host, port }) => `${host}:${port}`);
-    const settings = `redis: { mode: cluster, nodes: ${JSON.stringify(nodes)} }\n${APPS}`;
+    const settings = `redis: { mode: cluster, timeout: 10s, nodes: ${JSON.stringify(nodes)} }\n${APPS}`;
     const env = { REDIS_URL: `redis://${nodes[0]}`, REPLICAS: "2", BUDGET: "5/1h" };
     const first = await startGateway({ env, settings });
     const second = await startGateway({ env: { ...env, UPSTREAM_URL: first.sandboxUrl }, settings });
@@ -178,6 +184,30 @@ describe("two gateways on a Cluster", () => {
 });
 
 describe("a gateway without its Redis", () => {
+  it("refuses callers at once whose wait has become too long by that", async () => {
+    const own = await startRedis();
+    onTestFinished(() => own.close());
+    const gateway = await startGateway({
+      env: { REDIS_URL: `redis://127.0.0.1:${own.port}`, BUDGET: "4/20s", BUDGET_MAX_WAIT: "60s" },
+    });
+    await expect.poll(() => modeOf(gateway)).toBe("shared");
+    for (const q of ["a", "b", "c", "d"]) expect((await gateway.get(`/areas?q=${q}`)).status).toBe(200);
+    const hangUp = new AbortController();
+    const refused: string[] = [];
+    const waiting = Array.from({ length: 8 }, async (_, index) => {
+      const reply = await gateway.get(`/areas?q=${index}`, { signal: hangUp.signal });
+      refused.push(problemCode(reply));
+    });
+    // With Redis, four go after 20 seconds and four after 40.
+    await expect.poll(async () => (await budgetOf(gateway)).api.queue.interactive).toBe(8);
+    await own.kill();
+    // Without, one goes every 20 seconds.
+    await expect.poll(() => refused.length).toBeGreaterThanOrEqual(4);
+    expect(new Set(refused)).toEqual(new Set(["temporary-reduced-capacity"]));
+    hangUp.abort();
+    await Promise.allSettled(waiting);
+  });
+
   it("goes on within its share less what was spent, says so, and is back in order by itself", async () => {
     const own = await startRedis();
     onTestFinished(() => own.close());

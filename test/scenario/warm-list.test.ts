@@ -7,7 +7,7 @@ import { describe, expect, it } from "vitest";
 
 import { ask, type Reply } from "../support/ask.ts";
 import { startGateway } from "../support/gateway.ts";
-import { run } from "../support/process.ts";
+import { command } from "../support/command.ts";
 import { cacheStatus, problemCode } from "../support/reply.ts";
 import {
   AGAIN_MS,
@@ -157,15 +157,12 @@ const ENV = {
 async function refusal(
   file: string,
   env: Record<string, string> = {},
-  command: "gateway" | "config-check" = "config-check",
+  name: "gateway" | "config-check" = "config-check",
 ): Promise<string[]> {
-  const process = run([command], { ...ENV, WARM_FILE: file, ...env });
-  expect(await process.ended).toBe(1);
-  expect(process.output()).not.toMatch(/K3y-that|0123456789abcdef/);
-  return process
-    .output()
-    .split("\n")
-    .filter((line) => line.includes(".yaml"));
+  const { code, output } = await command([name], { ...ENV, WARM_FILE: file, ...env });
+  expect(code).toBe(1);
+  expect(output).not.toMatch(/K3y-that|0123456789abcdef/);
+  return output.split("\n").filter((line) => line.includes(".yaml"));
 }
 
 describe("a list with mistakes is refused", () => {
@@ -227,12 +224,12 @@ describe("a list with mistakes is refused", () => {
 });
 
 describe("a list with mistakes beside mistakes in the settings", () => {
-  it.each(["gateway", "config-check"] as const)("is told at once with them by %s", async (command) => {
+  it.each(["gateway", "config-check"] as const)("is told at once with them by %s", async (name) => {
     const settings = fileWith("apps: [{ id: web }]\nbudget: { limit: many }\n", "settings.yaml");
     const list = fileWith(
       `urls: [{ url: /nowhere }, { url: "${NACKA}", app: web }, { url: "${AREAS}", app: desk }]`,
     );
-    expect(await refusal(list, { CONFIG_FILE: settings }, command)).toEqual([
+    expect(await refusal(list, { CONFIG_FILE: settings }, name)).toEqual([
       expect.stringMatching(/settings\.yaml:2: budget\.limit: found "many"/),
       expect.stringMatching(/list\.yaml:1: \/nowhere: answers of this URL are never cached/),
       expect.stringMatching(/list\.yaml:1: desk is not an app in the settings/),
@@ -257,7 +254,6 @@ describe("a list with mistakes beside mistakes in the settings", () => {
 
 describe("a list without mistakes", () => {
   it("is passed by the check of the settings, and costs nothing", async () => {
-    const check = run(["config-check"], { ...ENV, WARM_FILE: fileWith(LIST) });
-    expect(await check.ended).toBe(0);
+    expect((await command(["config-check"], { ...ENV, WARM_FILE: fileWith(LIST) })).code).toBe(0);
   });
 });

@@ -2,12 +2,12 @@
  * Gateway processes that share a Redis and an upstream, and callers who ask them for more than the budget
  * has.
  */
-import { onTestFinished } from "vitest";
+import { expect, onTestFinished, vi } from "vitest";
 
 import { createSandbox, type Sandbox } from "../../src/sandbox/sandbox.ts";
 import { ask } from "./ask.ts";
 import { CALLER } from "./gateway.ts";
-import { run, type Running } from "./process.ts";
+import { start, type Running } from "./process.ts";
 
 export interface Replica {
   readonly process: Running;
@@ -24,12 +24,23 @@ export interface Fleet {
   readonly arrivals: () => number[];
 }
 
+export interface OpenFleet extends Fleet {
+  readonly close: () => Promise<void>;
+}
+
 const READY = /"callers":"(http:[^"]+)","admin":"(http:[^"]+)"/;
 
+/** A fleet that ends with the test. */
 export async function startFleet(env: Readonly<Record<string, string>>): Promise<Fleet> {
-  const sandbox = createSandbox({ ...CALLER, sizes: { listings: 200, sold: 200 } });
+  const { close, ...fleet } = await openFleet(env);
+  onTestFinished(close);
+  return fleet;
+}
+
+/** A fleet for several tests: the hook that opens it closes it too. */
+export async function openFleet(env: Readonly<Record<string, string>>): Promise<OpenFleet> {
+  const sandbox = createSandbox({ ...CALLER, sizes: { listings: 500, sold: 500 } });
   const { url } = await sandbox.listen();
-  onTestFinished(() => sandbox.close());
   const common = {
     HOST: "127.0.0.1",
     PORT: "0",
@@ -46,7 +57,12 @@ export async function startFleet(env: Readonly<Record<string, string>>): Promise
     STOP_DELAY: "0s",
     ...env,
   };
-  const begin: Fleet["begin"] = (more = {}) => run(["gateway"], { ...common, ...more });
+  const processes: Running[] = [];
+  const begin: Fleet["begin"] = (more = {}) => {
+    const process = start(["gateway"], { ...common, ...more });
+    processes.push(process);
+    return process;
+  };
   return {
     sandbox,
     begin,
@@ -56,7 +72,23 @@ export async function startFleet(env: Readonly<Record<string, string>>): Promise
       return { process, url: callers, admin };
     },
     arrivals: () => sandbox.requests().map(({ at }) => at),
+    async close() {
+      for (const { child } of processes) child.kill("SIGKILL");
+      await sandbox.close();
+    },
   };
+}
+
+/** Resolves when a replica uses its Redis and hears the others: without that it answers, too. */
+export async function usesRedis({ admin }: Replica): Promise<void> {
+  await vi.waitFor(
+    async () => {
+      const { text } = await ask(`${admin}/metrics`);
+      expect(text).toMatch(/operation="purges"\} [1-9][^]*breaker_state\{store="redis"\} 0/);
+      expect((await ask(`${admin}/readyz`)).status).toBe(200);
+    },
+    { timeout: 20_000 },
+  );
 }
 
 export interface Crowd {

@@ -83,6 +83,8 @@ export async function startGateway(options: TestGatewayOptions = {}): Promise<Te
       UPSTREAM_REFERRER: "https://www.example.com/",
       BUDGET: "1000000/1m",
       DATA_DIR: "",
+      // The tests of the cache, of failures and of what is sent ask for pages of searches, and count the calls and
+      // entries of exactly these. The tests of pages, and those that start processes, leave folding on, as users have it.
       PAGES_FOLD: "off",
       ...(options.settings !== undefined && { CONFIG_FILE: "test.yaml" }),
       ...options.env,

@@ -31,10 +31,20 @@ interface Ajv {
   readonly compile: (schema: unknown) => Validate;
 }
 
+type Version = (typeof KUBERNETES_VERSIONS)[number];
+type Check = (manifest: Manifest) => string[];
+
+const checks = new Map<Version, Check>();
+
 /** Resources of Kubernetes itself, against one of its versions. @returns a line for each fault */
-export function kubernetesCheck(
-  version: (typeof KUBERNETES_VERSIONS)[number],
-): (manifest: Manifest) => string[] {
+export function kubernetesCheck(version: Version): Check {
+  // Compiling the schemas takes most of the time of a check.
+  const check = checks.get(version) ?? createCheck(version);
+  checks.set(version, check);
+  return check;
+}
+
+function createCheck(version: Version): Check {
   const directory = kubernetesSchemas(version);
   const read = (name: string): unknown => JSON.parse(readFileSync(join(directory, name), "utf8"));
   const { Ajv2020 } = createRequire(join(operatorModels(), "package.json"))("ajv/dist/2020.js");

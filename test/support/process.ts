@@ -19,7 +19,7 @@ export interface Running {
 
 /**
  * Runs `src/start.mjs` with arguments and nothing of this process' environment but what is given. The process ends with
- * the test. Each page is asked for by itself unless the test says otherwise: what is fetched is then what was asked for.
+ * the test.
  */
 export function run(args: readonly string[], env: Readonly<Record<string, string>> = {}): Running {
   return endedWithTest(start(args, env));
@@ -27,7 +27,7 @@ export function run(args: readonly string[], env: Readonly<Record<string, string
 
 /** The same for several tests: the hook that starts the process ends it too. */
 export function start(args: readonly string[], env: Readonly<Record<string, string>> = {}): Running {
-  return runNode(["src/start.mjs", ...args], { PAGES_FOLD: "off", ...env });
+  return runNode(["src/start.mjs", ...args], env);
 }
 
 /** Runs what a script of package.json runs. */

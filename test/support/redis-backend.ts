@@ -15,6 +15,7 @@ import type { Claims, Entry } from "../../src/types.ts";
 export interface WatchedBackend extends Backend {
   readonly claims: Claims;
   readonly run: RedisService["run"];
+  readonly renew: RedisService["renew"];
   readonly close: () => Promise<void>;
   readonly events: BackendEvent[];
   /** Flights that failed in some replica. */
@@ -28,7 +29,7 @@ export interface WatchedBackend extends Backend {
 
 /** Opens a backend with real time and, by default, longer timeouts than a busy machine needs. */
 export function openRedisBackend(
-  connect: RedisSettings,
+  connect: RedisSettings | (() => RedisSettings),
   options: Partial<RedisServiceOptions & { retentionMs: number }> = {},
 ): WatchedBackend {
   const { clock = systemClock, retentionMs = 86_400_000 } = options;
@@ -40,7 +41,7 @@ export function openRedisBackend(
   let operations = 0;
   const replica = systemRandom.unique16();
   const redis = createRedisService({
-    connect,
+    connect: typeof connect === "function" ? connect : () => connect,
     clock,
     namespace: NAMESPACE,
     replica,
@@ -67,6 +68,7 @@ export function openRedisBackend(
     ...backend,
     claims,
     run: redis.run,
+    renew: redis.renew,
     async close() {
       for (const part of [claims, backend, redis]) part.close();
     },

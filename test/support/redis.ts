@@ -8,15 +8,20 @@ import { createServer, type Server } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
-import { Redis } from "ioredis";
+import { Redis, type RedisOptions as AnyRedisOptions } from "ioredis";
 
 import type { RedisAddress, RedisSettings } from "../../src/redis/connect.ts";
+
+/** Of a user. */
+type RedisOptions = Pick<AnyRedisOptions, "username" | "password">;
 
 export interface RedisServer {
   readonly port: number;
   readonly settings: RedisSettings;
   /** One command, over a connection of its own. */
   readonly command: (...words: (string | number | Buffer)[]) => Promise<unknown>;
+  /** The same as a user with a password. */
+  readonly as: (username: string, password: string, ...words: string[]) => Promise<unknown>;
   /** SIGKILL. */
   readonly kill: () => Promise<void>;
   /** SIGSTOP: alive, and answering nobody. */
@@ -42,8 +47,8 @@ export async function startRedis(...options: string[]): Promise<RedisServer> {
     await killed(server);
     server = undefined;
   }
-  const command: RedisServer["command"] = async (...words) => {
-    const client = new Redis({ port, retryStrategy: () => null, disableClientInfo: true });
+  async function run(user: RedisOptions, words: readonly (string | number | Buffer)[]): Promise<unknown> {
+    const client = new Redis({ port, retryStrategy: () => null, disableClientInfo: true, ...user });
     client.on("error", () => undefined);
     try {
       const [name = "", ...rest] = words;
@@ -51,7 +56,7 @@ export async function startRedis(...options: string[]): Promise<RedisServer> {
     } finally {
       client.disconnect();
     }
-  };
+  }
   async function restart(...more: string[]): Promise<void> {
     server = spawnServer("redis-server", [
       ...`--port ${port} --cluster-port ${busPort} --bind 127.0.0.1 --dir ${dir}`.split(" "),
@@ -69,7 +74,8 @@ export async function startRedis(...options: string[]): Promise<RedisServer> {
   return {
     port,
     settings: { url: `redis://127.0.0.1:${port}`, mode: "single", nodes: [] },
-    command,
+    command: (...words) => run({}, words),
+    as: (username, password, ...words) => run({ username, password }, words),
     kill,
     restart,
     freeze: () => void server?.kill("SIGSTOP"),
@@ -123,7 +129,7 @@ export interface RedisSentinel {
 const MASTER_NAME = "the-master";
 
 /** A master with a replica, and a Sentinel that watches over them. */
-export async function startRedisSentinel(): Promise<RedisSentinel> {
+export async function startRedisSentinel({ password }: { password?: string } = {}): Promise<RedisSentinel> {
   const first = await startRedis("--repl-diskless-sync-delay", "0");
   const second = await startRedis("--replicaof", "127.0.0.1", String(first.port));
   const servers = [first, second];
@@ -139,13 +145,18 @@ export async function startRedisSentinel(): Promise<RedisSentinel> {
       `sentinel monitor ${MASTER_NAME} 127.0.0.1 ${first.port} 1`,
       `sentinel down-after-milliseconds ${MASTER_NAME} 500`,
       `sentinel failover-timeout ${MASTER_NAME} 2000`,
+      ...(password === undefined ? [] : [`requirepass ${password}`]),
       "",
     ].join("\n"),
   );
   const sentinel = spawnServer("redis-server", [file, "--sentinel"]);
-  await listening(port, sentinel);
   const ask = async (...words: string[]): Promise<unknown> => {
-    const client = new Redis({ port, retryStrategy: () => null, enableReadyCheck: false });
+    const client = new Redis({
+      port,
+      retryStrategy: () => null,
+      enableReadyCheck: false,
+      ...(password !== undefined && { password }),
+    });
     client.on("error", () => undefined);
     try {
       return await client.call("SENTINEL", ...words);

@@ -29,7 +29,7 @@ export function shareLimits(options: ShareOptions): { limiter: SharedLimiter; ca
   } = options;
   const process = systemRandom.unique16();
   const calls = createRedisService({
-    connect: { url: `redis://127.0.0.1:${redisPort}`, mode: "single", nodes: [] },
+    connect: () => ({ url: `redis://127.0.0.1:${redisPort}`, mode: "single", nodes: [] }),
     clock: systemClock,
     namespace,
     replica: process,

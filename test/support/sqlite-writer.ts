@@ -4,7 +4,7 @@
  *
  * Arguments: the directory, the first number, how many (0: until killed).
  */
-import type { StoredLedger } from "../../src/usage/ledger.ts";
+import type { OwnLedger } from "../../src/usage/ledger.ts";
 import { createSqliteLedger } from "../../src/usage/sqlite-ledger.ts";
 import type { Entry } from "../../src/types.ts";
 import type { Database } from "../../src/sqlite/database.ts";
@@ -35,7 +35,7 @@ export const WRITTEN_AT = Date.UTC(2026, 0, 15);
 export const KEPT_MS = 100 * 365 * 86_400_000;
 
 /** A ledger that has no reason to drop or correct anything. */
-export const ledgerOn = (database: Database): StoredLedger =>
+export const ledgerOn = (database: Database): OwnLedger =>
   createSqliteLedger(database, {
     retentionMs: 86_400_000,
     maxRecords: 1_000_000,

@@ -27,6 +27,12 @@ const app = z.strictObject({
     description:
       "Whether the app's requests may demand a newer answer than a fresh stored one. That spends budget.",
   }),
+  tokenFile: setting(z.string().min(1).nullable().default(null), {
+    expected: "the path of a file",
+    description:
+      "The path of a file that holds only the app's token. With it, the id counts only in requests that send the token " +
+      "as Authorization: Bearer; others count as the app other. The gateway notices when the file's content changes.",
+  }),
 });
 
 /** A plain list of apps may stand for this section: it means `listed`. */
@@ -53,9 +59,9 @@ export const apps = shaped(
       expected:
         "a list of apps, each with an id of 1 to 64 letters, digits, '.', '_' or '-', and where wanted with weight " +
         "(above 0, at most 1000; 1), perDay (requests in any day; unlimited), priority (interactive or background; " +
-        "interactive) and mayForceRefresh (true or false; false)",
+        "interactive), mayForceRefresh (true or false; false) and tokenFile (the path of a file)",
       description:
-        "The apps with settings of their own, each as `- id: name`, with weight, perDay, priority and mayForceRefresh. " +
+        "The apps with settings of their own, each as `- id: name`, with weight, perDay, priority, mayForceRefresh and tokenFile. " +
         "You can also write the list directly below apps: `apps: [...]` means `apps: { listed: [...] }`.",
     }),
   }),

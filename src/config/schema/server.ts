@@ -2,9 +2,25 @@ import * as z from "zod";
 
 import { optional, setting } from "../setting.ts";
 import { byteCount, duration, flag, integer, port, size } from "../shapes.ts";
-import { headerName, host, secretFile, token } from "../text-shapes.ts";
+import { headerName, host, optionalPath, secretFile, token } from "../text-shapes.ts";
 
 const MIB = 1024 * 1024;
+
+/** TLS on a port. @param prefix of the environment variables */
+function tls(port: string, prefix: string) {
+  return z.strictObject({
+    certFile: setting(optionalPath("file"), {
+      env: `${prefix}TLS_CERT_FILE`,
+      description:
+        `A PEM file with the certificate of ${port}, with its chain. It switches TLS on. The gateway reads certFile and ` +
+        "keyFile again when they change.",
+    }),
+    keyFile: setting(optionalPath("file"), {
+      env: `${prefix}TLS_KEY_FILE`,
+      description: "A PEM file with the private key of certFile, not encrypted.",
+    }),
+  });
+}
 
 /** The port for callers. */
 export const server = z.strictObject({
@@ -18,6 +34,7 @@ export const server = z.strictObject({
     env: "PORT",
     description: "The port on which the gateway listens for callers.",
   }),
+  tls: tls("the callers' port", ""),
   appIdHeader: setting(headerName(), {
     default: "X-App-Id",
     description: "The request header that names the calling app.",
@@ -99,6 +116,7 @@ export const admin = z.strictObject({
     env: "ADMIN_TOKEN_FILE",
     description: "The path of a file that holds only the token.",
   }),
+  tls: tls("the operators' port", "ADMIN_"),
   openMetrics: setting(flag(), {
     default: false,
     env: "ADMIN_OPEN_METRICS",

@@ -1,6 +1,6 @@
 import * as z from "zod";
 
-import { setting } from "../setting.ts";
+import { optional, setting } from "../setting.ts";
 import { duration, integer, oneOf, size } from "../shapes.ts";
 import {
   baseUrl,
@@ -9,6 +9,7 @@ import {
   mediaTypeToken,
   optionalPath,
   passThroughPath,
+  proxyUrl,
   recordPath,
   secretFile,
   secretText,
@@ -31,6 +32,25 @@ export const upstream = z.strictObject({
     env: "UPSTREAM_CA_FILE",
     description:
       "A PEM file with the certificate authorities that the gateway trusts for https. It replaces Node's own list.",
+  }),
+  proxy: z.strictObject({
+    https: setting(proxyUrl(), {
+      env: "HTTPS_PROXY",
+      description:
+        "The address of the HTTP proxy for upstream addresses that begin with https, with user and password if it wants " +
+        "them. https_proxy counts, too.",
+    }),
+    http: setting(proxyUrl(), {
+      env: "HTTP_PROXY",
+      description:
+        "The address of the HTTP proxy for upstream addresses that begin with http. http_proxy counts, too.",
+    }),
+    except: setting(optional(text()), {
+      env: "NO_PROXY",
+      description:
+        "Hosts that are reached without the proxy, separated by commas: names, .suffixes, addresses, or *. This machine " +
+        "itself always is. no_proxy counts, too.",
+    }),
   }),
   service: setting(mediaTypeToken(), {
     required: true,

@@ -8,8 +8,8 @@ describe("an app", () => {
       "apps:\n  - id: web\n" +
       "  - { id: sync, weight: 0.5, perDay: 2000, priority: background, mayForceRefresh: true }\n";
     expect(load({ ...MINIMAL, CONFIG_FILE: "gateway.yaml" }, { "gateway.yaml": yaml }).apps).toEqual([
-      { id: "web", weight: 1, perDay: null, priority: "interactive", mayForceRefresh: false },
-      { id: "sync", weight: 0.5, perDay: 2_000, priority: "background", mayForceRefresh: true },
+      { id: "web", weight: 1, perDay: null, priority: "interactive", mayForceRefresh: false, token: null },
+      { id: "sync", weight: 0.5, perDay: 2_000, priority: "background", mayForceRefresh: true, token: null },
     ]);
   });
 });
@@ -56,7 +56,7 @@ describe("a mistake in the settings of apps is reported where it stands:", () =>
       "an unknown key of an app",
       "apps:\n  - id: web\n    name: Web",
       "gateway.yaml:3: apps[0].name: unknown setting; known in apps[0]: id, weight, perDay, priority, " +
-        "mayForceRefresh",
+        "mayForceRefresh, tokenFile",
     ],
     [
       "no apps at all",
@@ -77,7 +77,7 @@ describe("a mistake in the settings of apps is reported where it stands:", () =>
       "an unknown key of an app in a section of apps",
       "apps:\n  listed:\n    - { id: web, name: Web }",
       "gateway.yaml:3: apps.listed[0].name: unknown setting; known in apps.listed[0]: id, weight, perDay, priority, " +
-        "mayForceRefresh",
+        "mayForceRefresh, tokenFile",
     ],
     [
       "an app as a key of the section of apps",

@@ -18,6 +18,7 @@ describe("defaults", () => {
       server: {
         host: "0.0.0.0",
         port: 8080,
+        tls: null,
         appIdHeader: "x-app-id",
         maxUrlBytes: 8192,
         maxHeaderBytes: 16_384,
@@ -30,11 +31,12 @@ describe("defaults", () => {
         stopDelayMs: 2_000,
         drainTimeoutMs: 10_000,
       },
-      admin: { host: "127.0.0.1", port: 9090, token: null, openMetrics: false },
+      admin: { host: "127.0.0.1", port: 9090, token: null, tls: null, openMetrics: false },
       upstream: {
         url: "https://api.example.com",
         imageUrl: "https://images.example.com",
         ca: null,
+        proxy: { https: null, http: null, except: null },
         service: "propertyservice",
         callerId: "acme",
         privateKeyFile: null,

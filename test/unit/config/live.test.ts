@@ -38,10 +38,10 @@ describe("what has changed", () => {
     );
     expect(differences(before, after)).toEqual([
       "apps.web.weight: 2 → 3",
-      'apps.old: {"id":"old","weight":1,"perDay":null,"priority":"interactive","mayForceRefresh":false} → nothing',
+      'apps.old: {"id":"old","weight":1,"perDay":null,"priority":"interactive","mayForceRefresh":false,"tokenFile":null} → nothing',
       "apps.batch.perDay: nothing → 10",
       "apps.batch.priority: interactive → background",
-      'apps.new: nothing → {"id":"new","weight":1,"perDay":null,"priority":"interactive","mayForceRefresh":false}',
+      'apps.new: nothing → {"id":"new","weight":1,"perDay":null,"priority":"interactive","mayForceRefresh":false,"tokenFile":null}',
     ]);
     const sameInAnotherOrder = read("apps: [{ id: batch }, { id: web, weight: 2 }, { id: old }]");
     expect(differences(before, sameInAnotherOrder)).toEqual([]);

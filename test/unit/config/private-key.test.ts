@@ -1,13 +1,14 @@
 import { describe, expect, it, onTestFinished } from "vitest";
 
-import { followKeyFile, type KeyFile } from "../../../src/config/private-key.ts";
+import type { FollowedFiles } from "../../../src/config/followed-files.ts";
+import { followKeyFile } from "../../../src/config/private-key.ts";
 import { createPrivateKeys, type PrivateKeys } from "../../../src/config/private-key.ts";
 import { Secret } from "../../../src/config/secret.ts";
 import { createFakeClock, type FakeClock } from "../../support/fake-clock.ts";
 
 interface Followed {
   readonly keys: PrivateKeys;
-  readonly file: KeyFile;
+  readonly file: FollowedFiles;
   readonly clock: FakeClock;
   readonly said: string[];
   content: string | Error;

@@ -1,8 +1,9 @@
 /** The README's example of `npm start`, and .env.example, hold every setting that has no default. */
-import { spawnSync } from "node:child_process";
 import { readFileSync } from "node:fs";
 
 import { describe, expect, it } from "vitest";
+
+import { command } from "../../support/command.ts";
 
 const readme = readFileSync("README.md", "utf8");
 const example = readFileSync(".env.example", "utf8");
@@ -13,26 +14,24 @@ function assignmentsIn(text: string): Record<string, string> {
   return Object.fromEntries(lines.map(([, name = "", value = ""]) => [name, value]));
 }
 
-function checkSettings(env: Record<string, string>): { status: number | null; stderr: string } {
-  return spawnSync(process.execPath, ["src/start.mjs", "config-check"], { env, encoding: "utf8" });
-}
+const VALID = { code: 0, output: expect.stringMatching(/^configuration is valid$/m) };
 
 describe("the example of npm start in the README", () => {
   it("has the variables and values of .env.example", () => {
     expect(assignmentsIn(readme)).toEqual(assignmentsIn(example));
   });
 
-  it("is accepted as settings", () => {
-    expect(checkSettings(assignmentsIn(readme))).toMatchObject({ status: 0, stderr: "" });
+  it("is accepted as settings", async () => {
+    expect(await command(["config-check"], assignmentsIn(readme))).toEqual(VALID);
   });
 });
 
 describe(".env.example", () => {
-  it("names only variables that exist: those that are commented out are accepted too", () => {
+  it("names only variables that exist: those that are commented out are accepted too", async () => {
     const all = assignmentsIn(example.replaceAll(/^#(?=[A-Z_]+=)/gm, ""));
     const { CONFIG_FILE, ...others } = all;
     expect(CONFIG_FILE).toBe("gateway.yaml");
-    expect(checkSettings(others)).toMatchObject({ status: 0, stderr: "" });
+    expect(await command(["config-check"], others)).toEqual(VALID);
     expect(Object.keys(others).length).toBeGreaterThan(Object.keys(assignmentsIn(example)).length);
   });
 });

@@ -5,6 +5,7 @@ import { probeDelayMs } from "../../../src/ratelimit/circuit-breaker.ts";
 import type { CircuitNews, SharedCircuits } from "../../../src/ratelimit/circuits.ts";
 import type { UpstreamRequest, SendEnd } from "../../../src/types.ts";
 import { createFakeClock, settled } from "../../support/fake-clock.ts";
+import { mostWithin } from "../../support/arrivals.ts";
 import { createFakeLimiters } from "../../support/fake-limiter.ts";
 import {
   ANSWERED,
@@ -160,15 +161,31 @@ describe("an outage", () => {
   });
 
   it.each([
-    { budget: "60/1m", windows: [{ limit: 60, windowMs: MINUTE }], afterAnHour: 100 },
-    { budget: "1000/1h", windows: [{ limit: 1_000, windowMs: HOUR }], afterAnHour: 360 },
-    { budget: "20/1s", windows: [{ limit: 20, windowMs: SECOND }], afterAnHour: 15 },
-  ])("on $budget is probed every $afterAnHour s in the long run", ({ windows, afterAnHour }) => {
+    { budget: "60/1m", windows: [{ limit: 60, windowMs: MINUTE }], afterAnHour: 100, most: [6] },
+    { budget: "1000/1h", windows: [{ limit: 1_000, windowMs: HOUR }], afterAnHour: 360, most: [10] },
+    {
+      budget: "60/1m,10000/1d",
+      windows: [
+        { limit: 60, windowMs: MINUTE },
+        { limit: 10_000, windowMs: 24 * HOUR },
+      ],
+      afterAnHour: 950,
+      most: [6, 100],
+    },
+    { budget: "20/1s", windows: [{ limit: 20, windowMs: SECOND }], afterAnHour: 15, most: [1] },
+  ])("on $budget is probed every $afterAnHour s after an hour", ({ windows, afterAnHour, most }) => {
     const rules = { windows: windows.map((window) => ({ ...window, name: "w" })) };
-    const delays = [0, 30 * SECOND, HOUR].map((ageMs, index) =>
-      probeDelayMs({ cause: "failing", failedProbes: index * 4, ageMs, circuits: 1 }, rules),
-    );
-    expect(delays).toEqual([SECOND, 15 * SECOND, afterAnHour * SECOND]);
+    const probes = [0];
+    const delayAt = (ageMs: number): number =>
+      probeDelayMs({ cause: "failing", failedProbes: probes.length - 1, ageMs, circuits: 1 }, rules);
+    for (let at = delayAt(0); at < 24 * HOUR; at += delayAt(at)) probes.push(at);
+    const delays = probes.map((at, index) => at - (probes[index - 1] ?? 0));
+    // The recovery from an outage of 40 seconds is noticed within 15.
+    expect(Math.max(...delays.filter((_, index) => (probes[index] ?? 0) < 55 * SECOND))).toBe(15 * SECOND);
+    const afterwards = delays.find((_, index) => (probes[index - 1] ?? 0) >= 2 * HOUR) ?? 0;
+    expect(Math.abs(afterwards - afterAnHour * SECOND)).toBeLessThan(0.03 * afterAnHour * SECOND);
+    for (const [index, { windowMs }] of windows.entries())
+      expect(mostWithin(probes.slice(1), windowMs)).toBeLessThanOrEqual(most[index] ?? 0);
   });
 });
 

@@ -1,10 +1,7 @@
 import { type AppsConfig, createApps } from "../../../src/ratelimit/apps.ts";
 import { createCircuits, type SharedCircuits, unsharedCircuits } from "../../../src/ratelimit/circuits.ts";
-import {
-  createDispatcher,
-  type Dispatcher,
-  type DispatcherConfig,
-} from "../../../src/ratelimit/dispatcher.ts";
+import type { DispatcherConfig } from "../../../src/ratelimit/departures.ts";
+import { createDispatcher, type Dispatcher } from "../../../src/ratelimit/dispatcher.ts";
 import type { RateWindow } from "../../../src/usage/rate-window.ts";
 import type { Waiting, UpstreamRequest, SendEnd } from "../../../src/types.ts";
 import { createFakeClock, type FakeClock, settled } from "../../support/fake-clock.ts";

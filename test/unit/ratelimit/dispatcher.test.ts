@@ -210,7 +210,7 @@ describe("refusals name what is used up", () => {
     const refused = await call("hog", {}, { deadlineAt: () => clock.now() + 10 * SECOND }).result;
     expect(refused).toMatchObject({
       code: "quota-exceeded",
-      details: { retryAfterSeconds: 20, ofApp: "hog" },
+      details: { retryAfterSeconds: 15, ofApp: "hog" },
     });
     expect(await ask({ app: "quiet" })).toBe(ANSWERED);
   });

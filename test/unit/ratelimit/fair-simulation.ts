@@ -7,10 +7,10 @@ import {
   createFairness,
   type Fairness,
   noticeApps,
-  predict,
   type View,
   viewOf,
 } from "../../../src/ratelimit/scheduler.ts";
+import { predict } from "../../../src/ratelimit/prediction.ts";
 import { createFakeLimiters, type FakeLimiter } from "../../support/fake-limiter.ts";
 
 /** Callers of one app: each asks, waits for its answer, thinks, and asks again. */

@@ -53,6 +53,7 @@ describe("the upstream's words on a failure", () => {
     ["an address", "see https://docs.example/x?y=1 for more", "see (address) for more"],
     ["an address of the host", `http://api.upstream.example/sold?hash=${HASH} failed`, "(address) failed"],
     ["a hash", `wrong hash ${HASH}.`, "wrong hash (hash)."],
+    ["a hash in front of a host", `${HASH}${HOSTS[0]}`, "(hash)the service"],
     ["a hash in front of an address", `${HASH}http://${HOSTS[0]}/x`, "(hash)(address)"],
     ["an address behind a long word", `${"z".repeat(30)}http://db7/x`, `${"z".repeat(13)}(address)`],
     ["a name in front of the host", "db7.api.upstream.example says no", "the service says no"],
@@ -98,7 +99,7 @@ describe("the upstream's words on a failure", () => {
 
   it("are cleaned in no time, whatever is repeated", () => {
     const startedAt = performance.now();
-    for (const unit of ["<", "<script", "</script", "<!--", "a.", "a:", "1.", "http:", "-", "acme "])
+    for (const unit of ["<", "<script", "</script", "<!--", "a.", "a:", "1.", "http:", "-", "acme ", "0"])
       shown(`x ${unit.repeat(65_536 / unit.length)}`);
     // A search that went back for each of 65,536 characters would take minutes.
     expect(performance.now() - startedAt).toBeLessThan(10_000);

@@ -94,6 +94,8 @@ export interface AttemptingOptions {
   readonly credentials?: Credentials;
 }
 
+const NO_PROXY = { http: null, https: null, except: null };
+
 /** The attempt stage as it is wired in the application, in front of one address. */
 export function attempting(options: AttemptingOptions): Attempting {
   const { baseUrl, clock = systemClock, throttled = unthrottled, retryDelayMs = 1 } = options;
@@ -103,7 +105,7 @@ export function attempting(options: AttemptingOptions): Attempting {
     now: clock.now,
     unique16: systemRandom.unique16,
   });
-  const origin = createOrigin({ ...LIMITS, clock, baseUrl, ca: null, throttled, sign });
+  const origin = createOrigin({ ...LIMITS, clock, baseUrl, ca: null, proxy: NO_PROXY, throttled, sign });
   onTestFinished(() => origin.agent.destroy());
   const watcher = createWatcher();
   const attempt = createAttempt({

@@ -1,10 +1,13 @@
 import { describe, expect, it, onTestFinished } from "vitest";
 
 import { type GapNote, openGapNote } from "../../../src/usage/gap-note.ts";
-import { type LedgerBounds, NO_NEWS, type OwnLedger } from "../../../src/usage/ledger.ts";
+import type { LedgerBounds, OwnLedger } from "../../../src/usage/ledger.ts";
 import { createMemoryLedger } from "../../../src/usage/memory-ledger.ts";
-import type { UnfailingOptions } from "../../../src/usage/trouble.ts";
-import { createUnfailingLedger, type UnfailingLedger } from "../../../src/usage/unfailing-ledger.ts";
+import {
+  createUnfailingLedger,
+  type UnfailingLedger,
+  type UnfailingOptions,
+} from "../../../src/usage/unfailing-ledger.ts";
 import { createFakeClock, type FakeClock } from "../../support/fake-clock.ts";
 import { ledgerEntry, ledgerLine, linesOf } from "../../support/ledger.ts";
 import { temporaryDirectory } from "../../support/sqlite.ts";
@@ -12,7 +15,6 @@ import { temporaryDirectory } from "../../support/sqlite.ts";
 const FAILS = "The ledger cannot be written: calls are only counted.";
 const WORKS = "The ledger can be written again.";
 const REST_MS = 2_000;
-const ME = { origin: "api", own: "me.", since: 0 } as const;
 
 /** A ledger that works while it is switched on, and counts how often it was asked. */
 interface Switched extends OwnLedger {
@@ -33,13 +35,7 @@ function switched(ledger: OwnLedger): Switched {
     asked: 0,
     enter: (entry) => work(() => ledger.enter(entry)),
     complete: (id, completion) => work(() => ledger.complete(id, completion)),
-    follow(follower) {
-      const following = ledger.follow(follower);
-      return {
-        news: () => work(following.news),
-        decide: (deciding) => work(() => following.decide(deciding)),
-      };
-    },
+    recent: (origin, since) => work(() => ledger.recent(origin, since)),
   };
   return self;
 }
@@ -84,7 +80,7 @@ describe("a ledger that never fails", () => {
     const at = scene.clock.now();
     send(scene, "a");
     expect(await linesOf(scene.ledger)).toEqual([ledgerLine({ id: "a", at })]);
-    expect(scene.ledger.follow(ME).news()?.entered).toEqual([ledgerLine({ id: "a", at })]);
+    expect(scene.ledger.recent("api", 0)).toEqual([ledgerLine({ id: "a", at })]);
     expect(await scene.ledger.completeSince()).toBe(at);
     expect(scene.warnings).toEqual([]);
   });
@@ -145,65 +141,8 @@ describe("a ledger that never fails", () => {
   it("begins with nothing where what was sent before cannot be read, and says so", () => {
     const { inner, ledger, warnings } = setUp();
     inner.takes = 0;
-    expect(ledger.follow(ME).news()).toBeUndefined();
-    expect(ledger.follow({ ...ME, origin: "images" }).news()).toBeUndefined();
+    for (const origin of ["api", "images"] as const) expect(ledger.recent(origin, 0)).toEqual([]);
     expect(warnings).toEqual([FAILS]);
-  });
-
-  it("tells the news that could not be read when it can be, though not at once", async () => {
-    const { clock, inner, ledger } = setUp();
-    const at = clock.now();
-    inner.enter(ledgerEntry({ id: "a", at }));
-    inner.takes = 0;
-    const following = ledger.follow(ME);
-    expect(following.news()).toBeUndefined();
-    inner.takes = Number.POSITIVE_INFINITY;
-    expect(following.news()).toBeUndefined();
-    await clock.advance(REST_MS);
-    expect(following.news()).toMatchObject({ isFirst: true, entered: [{ id: "a", at }] });
-  });
-
-  it("lets it be decided without the ledger while that fails, and is told what was decided", async () => {
-    const scene = setUp();
-    const { clock, inner, ledger, warnings } = scene;
-    const following = ledger.follow(ME);
-    following.news();
-    inner.takes = 0;
-    const heard: unknown[] = [];
-    const decide = (id: string | undefined): boolean =>
-      following.decide((news) => {
-        heard.push(news);
-        return id === undefined ? undefined : ledgerEntry({ id, at: clock.now() });
-      });
-    // Tried once, and then left alone.
-    for (const id of ["me.1", undefined, "me.2"]) expect(decide(id)).toBe(true);
-    expect([inner.asked, heard, warnings]).toEqual([2, [undefined, undefined, undefined], [FAILS]]);
-    inner.takes = Number.POSITIVE_INFINITY;
-    await clock.advance(REST_MS);
-    expect(decide("me.3")).toBe(true);
-    expect(heard.at(-1)).toEqual(NO_NEWS);
-    expect((await linesOf(inner)).map(({ id }) => id)).toEqual(["me.1", "me.2", "me.3"]);
-    expect(warnings).toEqual([FAILS, WORKS]);
-  });
-
-  it("decides once, though the ledger fails when it has been decided", async () => {
-    const { clock, inner, wrap, warnings } = setUp();
-    const failing: OwnLedger = {
-      ...inner,
-      follow: () => ({
-        news: () => NO_NEWS,
-        decide(work) {
-          work(NO_NEWS);
-          throw new Error("database or disk is full");
-        },
-      }),
-    };
-    const ledger = wrap(failing);
-    let decisions = 0;
-    const decided = ledger.follow(ME).decide(() => ledgerEntry({ id: `me.${++decisions}`, at: clock.now() }));
-    expect([decided, decisions, warnings]).toEqual([true, 1, [FAILS]]);
-    ledger.flush();
-    expect((await linesOf(inner)).map(({ id }) => id)).toEqual(["me.1"]);
   });
 
   it("has a gap while something is not written, and writes it before it is read", async () => {

@@ -108,6 +108,17 @@ describe("usage", () => {
     expect(totals).toMatchObject({ sends: 7, "2xx": 6, failed: 1 });
   });
 
+  it("names the hundred apps that sent most; the rest is `other`", () => {
+    const apps = [...Array.from({ length: 130 }, (_, index) => `app-${index}`), "app-129", "other"];
+    const { rows, totals } = usageOf(
+      apps.map((app, index) => ledgerLine({ id: String(index), at: NOON, app })),
+    );
+    expect(rows).toHaveLength(101);
+    expect(rows).toContainEqual(expect.objectContaining({ key: "app-129", sends: 2 }));
+    expect(rows).toContainEqual(expect.objectContaining({ key: "other", sends: 31 }));
+    expect(totals.sends).toBe(132);
+  });
+
   it("is grouped by resource", () => {
     const lines = (["sold", "images", "sold"] as const).map((resource, index) =>
       ledgerLine({

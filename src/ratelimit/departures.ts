@@ -1,0 +1,261 @@
+/** How calls leave the queue: which one is next, its permit, and what becomes of it. */
+import { type Clock, pause } from "../process/clock.ts";
+import type { UpstreamRequest, SendEnd } from "../types.ts";
+import { queryHash } from "../usage/ledger.ts";
+import { type Admission, callOf, kindsOf } from "./admission.ts";
+import type { CircuitScope } from "./circuit-breaker.ts";
+import type { Circuits } from "./circuits.ts";
+import type { FairQueue, Head } from "./fair-queue.ts";
+import type { Latency } from "./latency.ts";
+import type { Limiter, Permit, PermitRequest } from "./limiter.ts";
+import type { RefusalReason } from "./problems.ts";
+import { type AppWeights, choose, chosen, type View } from "./scheduler.ts";
+import type { Signal } from "./signal.ts";
+import type { Slots } from "./slots.ts";
+
+interface DispatchObserver {
+  /** @param isEnforced whether the call was refused, or only would have been (`budget.mode: observe`) */
+  readonly refused: (app: string, reason: RefusalReason | "deadline", isEnforced: boolean) => void;
+  /** A call departs after waiting; the app of the request pays. */
+  readonly departed: (request: PermitRequest, waitedMs: number) => void;
+}
+
+export interface DispatcherConfig {
+  /** Calls at once. */
+  readonly concurrency: number;
+  /** `observe`: nothing waits for a permit and nothing is refused. */
+  readonly mode: "enforce" | "observe";
+  /** Part of each window that only interactive calls may use. */
+  readonly reserve: number;
+}
+
+export interface DispatcherOptions {
+  readonly limiter: Limiter;
+  readonly circuits: Circuits;
+  readonly apps: AppWeights;
+  /** Changes when the upstream's credentials do. */
+  readonly keyVersion: () => number;
+  readonly clock: Clock;
+  /** From 0 up to 1: jitter of `Retry-After`. */
+  readonly fraction: () => number;
+  readonly observer: DispatchObserver;
+}
+
+/** Sends a call with its permit, and says how that ended. */
+export type Job<T> = (ended: (end: SendEnd) => void, permit: Permit) => Promise<T>;
+
+/** A call that waits. */
+export interface Entry {
+  readonly order: UpstreamRequest;
+  readonly enteredAt: number;
+  /** Since when its permit would come too late. */
+  hopelessSince: number | undefined;
+  readonly isAlive: () => boolean;
+  readonly depart: (permit: Permit, probeOf: readonly CircuitScope[]) => Promise<void>;
+  readonly reject: (error: Error) => void;
+}
+
+/** What the parts of a dispatcher share. */
+export interface Context extends DispatcherOptions {
+  config: DispatcherConfig;
+  readonly queue: FairQueue<Entry>;
+  readonly slots: Slots;
+  readonly latency: Latency;
+  readonly admission: Admission;
+  readonly view: () => View;
+  readonly noticed: (apps: readonly string[]) => void;
+  readonly active: () => ReadonlySet<string>;
+  /** A slot or a permit may be free, or the queue has changed. */
+  readonly change: Signal;
+  /** The limiter said that nobody gets a permit before. */
+  blockedUntil: number;
+  /** Turns ask for permits one after the other. */
+  asking: Promise<unknown>;
+  /** A timer runs after which the calls that wait are looked through. */
+  isWatching: boolean;
+}
+
+/** Sends a call without Bottleneck, whose timers cost 4 ms, if nothing is in its way. */
+export async function departAtOnce(context: Context, entry: Entry): Promise<boolean> {
+  if (!context.queue.isEmpty()) return false;
+  const picked = await pick(
+    context,
+    kindsOf(entry.order).map((kind) => ({ ...kind, entry })),
+  );
+  if (picked.kind !== "go") return false;
+  void picked.depart();
+  return true;
+}
+
+/** Waits for a turn, and for the end of the call that gets it. */
+export async function takeTurn(context: Context): Promise<void> {
+  const next = context.asking.then(() => nextDeparture(context));
+  context.asking = next.catch(() => undefined);
+  const depart = await next;
+  await depart?.();
+}
+
+/** @returns nothing when no call waits any more */
+async function nextDeparture(context: Context): Promise<(() => Promise<void>) | undefined> {
+  const { queue, change, clock } = context;
+  while (!queue.isEmpty()) {
+    // Before looking, so that no change is missed.
+    const changed = change.next();
+    const picked = await pick(context, queue.heads());
+    if (picked.kind === "go") return picked.depart;
+    if (picked.kind === "wait")
+      await pause(clock, Math.max(1, Math.ceil(picked.until - clock.monotonic())), changed);
+  }
+  return undefined;
+}
+
+type Picked =
+  | { readonly kind: "go"; readonly depart: () => Promise<void> }
+  | { readonly kind: "wait"; readonly until: number }
+  /** Something has changed meanwhile. */
+  | { readonly kind: "again" };
+
+interface Candidate extends Head<Entry> {
+  readonly probeOf: readonly CircuitScope[];
+}
+
+/** Gets a permit for the call that is first in the fair order. */
+async function pick(context: Context, heads: readonly Head<Entry>[]): Promise<Picked> {
+  const { limiter, config, clock } = context;
+  if (config.mode === "enforce" && clock.monotonic() < context.blockedUntil)
+    return { kind: "wait", until: context.blockedUntil };
+  const passing = candidatesIn(context, heads);
+  let { until } = passing;
+  let left = passing.candidates;
+  for (;;) {
+    const view = context.view();
+    const choice =
+      config.mode === "observe" && left[0] !== undefined
+        ? ({ kind: "ask", candidate: left[0], leave: [] } as const)
+        : choose(view, left);
+    if (choice.kind === "wait") return { kind: "wait", until: Math.min(until, choice.until) };
+    const { candidate, leave } = choice;
+    if (expired(context, candidate)) return { kind: "again" };
+    context.slots.take(candidate.app, candidate.priority);
+    context.circuits.reserve(candidate.probeOf);
+    const asked = { at: clock.monotonic(), wasQueued: context.queue.has(candidate.entry) };
+    const request = requestFor(candidate, leave);
+    const acquired =
+      config.mode === "observe"
+        ? ({ kind: "permit", permit: await limiter.acquireAnyway(request) } as const)
+        : await limiter.acquire(request);
+    if (acquired.kind === "permit") {
+      if (config.mode === "enforce") chosen(view, candidate);
+      return await departing(context, candidate, acquired.permit, asked);
+    }
+    context.slots.free(candidate.app, candidate.priority);
+    context.circuits.unreserve(candidate.probeOf);
+    until = Math.min(until, acquired.until);
+    if (acquired.reason !== "reserved" && acquired.reason !== "per-day") {
+      context.blockedUntil = acquired.until;
+      return { kind: "wait", until };
+    }
+    // Another app may leave less, or have calls left today.
+    left = left.filter((other) => other !== candidate);
+  }
+}
+
+/** The calls that slots and circuits let through, and when circuits let others through. */
+function candidatesIn(
+  { slots, circuits, config, active }: Context,
+  heads: readonly Head<Entry>[],
+): { readonly candidates: readonly Candidate[]; readonly until: number } {
+  let until = Number.POSITIVE_INFINITY;
+  const others = { waiting: new Set(heads.map(({ app }) => app)), active: active() };
+  const candidates = heads.flatMap((head): Candidate[] => {
+    if (!slots.mayTake(head, others)) return [];
+    if (config.mode === "observe") return [{ ...head, probeOf: [] }];
+    const passage = circuits.passage(callOf(head.entry.order));
+    if (!("until" in passage)) return [{ ...head, probeOf: passage.kind === "probe" ? passage.scopes : [] }];
+    until = Math.min(until, passage.until);
+    return [];
+  });
+  return { candidates, until };
+}
+
+/** Refuses a call that has waited until too little time is left for its answer: it would only cost a permit. */
+function expired(context: Context, { app, priority, entry }: Candidate): boolean {
+  if (!context.queue.has(entry) || !context.admission.isTooLate(entry.order)) return false;
+  withdraw(context, entry, context.admission.late(entry.order, { app, priority }));
+  return true;
+}
+
+function requestFor({ app, priority, resource, entry }: Candidate, leave: readonly number[]): PermitRequest {
+  const { cause, query: hashed } = entry.order;
+  return { app, priority, resource, cause, query: queryHash(hashed), leave };
+}
+
+/** A permit that took longer to come may be stale by the time the call arrives. */
+const LONGEST_ASKING_MS = 1_000;
+
+async function departing(
+  context: Context,
+  candidate: Candidate,
+  permit: Permit,
+  asked: { readonly at: number; readonly wasQueued: boolean },
+): Promise<Picked> {
+  const { circuits, limiter, clock, queue, slots } = context;
+  const { entry, probeOf, app, priority } = candidate;
+  const isClaimed = probeOf.length === 0 || (await circuits.claim(probeOf));
+  const isPrompt = clock.monotonic() - asked.at <= LONGEST_ASKING_MS;
+  // The call may have been withdrawn meanwhile.
+  const isWanted = entry.isAlive() && queue.has(entry) === asked.wasQueued;
+  if (isClaimed && isPrompt && isWanted) {
+    leave(context, entry);
+    return { kind: "go", depart: () => entry.depart(permit, probeOf) };
+  }
+  if (isClaimed && probeOf.length > 0) circuits.unclaim(probeOf);
+  slots.free(app, priority);
+  limiter.release(permit);
+  return { kind: "again" };
+}
+
+/** Sends a call with its permit, and settles the permit whatever becomes of the call. */
+export async function send<T>(
+  context: Context,
+  { order, enteredAt }: Entry,
+  { permit, probeOf }: { readonly permit: Permit; readonly probeOf: readonly CircuitScope[] },
+  job: Job<T>,
+): Promise<T> {
+  const { limiter, circuits, clock, latency, observer } = context;
+  observer.departed(permit.request, clock.now() - enteredAt);
+  if (order.cause !== "retry") circuits.departed();
+  const sent = { probeOf, keyVersion: context.keyVersion() };
+  const startedAt = clock.monotonic();
+  let isSettled = false;
+  const settle = (end: SendEnd): void => {
+    if (isSettled) return;
+    isSettled = true;
+    limiter.complete(permit, end);
+    if (typeof end.status === "number" && end.status < 500) latency.add(end.durationMs);
+    circuits.ended(callOf(order), end, sent);
+  };
+  try {
+    return await job(settle, permit);
+  } finally {
+    const durationMs = clock.monotonic() - startedAt;
+    settle({ status: "reset", arrivedAfterMs: durationMs, durationMs });
+    context.slots.free(permit.request.app, permit.request.priority);
+    context.change.raise();
+  }
+}
+
+export function withdraw(context: Context, entry: Entry, why: Error): void {
+  leave(context, entry);
+  entry.reject(why);
+}
+
+export function leave(context: Context, entry: Entry): void {
+  if (!context.queue.remove(entry)) return;
+  announce(context);
+  context.change.raise();
+}
+
+export function announce({ limiter, queue }: Context): void {
+  limiter.announce(queue.counts());
+}

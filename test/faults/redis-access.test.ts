@@ -1,0 +1,117 @@
+/**
+ * Redis as companies run it: users with passwords of their own, password files that change, Sentinels with passwords,
+ * and client certificates.
+ */
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+
+import { describe, expect, it, onTestFinished } from "vitest";
+
+import { Secret } from "../../src/config/secret.ts";
+import { createAuthority } from "../support/certificates.ts";
+import { startGateway, type TestGateway } from "../support/gateway.ts";
+import { openRedisBackend } from "../support/redis-backend.ts";
+import { freePorts, startRedis, startRedisSentinel } from "../support/redis.ts";
+
+const SECRETS = ["first-pass", "second-pass", "of-the-sentinel"];
+
+/** Files in a directory of their own, which may change. */
+function writeFiles(files: Readonly<Record<string, string>>): (name: string, content?: string) => string {
+  const directory = mkdtempSync(join(tmpdir(), "property-gateway-test-"));
+  onTestFinished(() => rmSync(directory, { recursive: true }));
+  const write = (name: string, content?: string): string => {
+    if (content !== undefined) writeFileSync(join(directory, name), content);
+    return join(directory, name);
+  };
+  for (const [name, content] of Object.entries(files)) write(name, content);
+  return write;
+}
+
+/** Starts a gateway. No secret may be in its log. */
+async function start(env: Readonly<Record<string, string>>): Promise<TestGateway> {
+  const gateway = await startGateway({ env });
+  onTestFinished(() => {
+    for (const secret of SECRETS) expect(gateway.log.join("")).not.toContain(secret);
+  });
+  return gateway;
+}
+
+/** Waits until the answer to a question is in Redis. @param keys lists the keys there */
+async function expectStored(
+  gateway: TestGateway,
+  word: string,
+  keys: (...words: string[]) => Promise<unknown>,
+): Promise<void> {
+  await expect
+    .poll(async () => {
+      await gateway.get(`/areas?q=${word}`, { headers: { "cache-control": "no-store" } });
+      await gateway.get(`/areas?q=${word}`);
+      return JSON.stringify(await keys("KEYS", `*q=${word}*`));
+    })
+    .toContain(word);
+}
+
+describe("a user with a password in a file", () => {
+  it("is let in, and gets in again with the new password when the file changes", async () => {
+    const redis = await startRedis();
+    onTestFinished(redis.close);
+    await redis.command("ACL", "SETUSER", "gateway", "on", ">first-pass", "~*", "&*", "+@all");
+    await redis.command("ACL", "SETUSER", "default", "off");
+    const file = writeFiles({ password: "first-pass\n" });
+    const gateway = await start({
+      REDIS_URL: `redis://127.0.0.1:${redis.port}`,
+      REDIS_USERNAME: "gateway",
+      REDIS_PASSWORD_FILE: file("password"),
+    });
+    await expectStored(gateway, "first", (...words) => redis.as("gateway", "first-pass", ...words));
+
+    // Redis closes the connections of a user that it deletes, as when a password is withdrawn.
+    await redis.as("gateway", "first-pass", "ACL", "SETUSER", "gateway", "resetpass", ">second-pass");
+    await redis.as("gateway", "second-pass", "CLIENT", "KILL", "TYPE", "normal");
+    file("password", "second-pass\n");
+    await gateway.logged("The new ones are in force.");
+    await expectStored(gateway, "second", (...words) => redis.as("gateway", "second-pass", ...words));
+  });
+});
+
+describe("a Sentinel with a password", () => {
+  it("is asked with its own user and password", async () => {
+    const sentinel = await startRedisSentinel({ password: "of-the-sentinel" });
+    onTestFinished(sentinel.close);
+    const { name = "", nodes = [] } = sentinel.settings.sentinel ?? {};
+    const backend = openRedisBackend({
+      ...sentinel.settings,
+      sentinel: { name, nodes, password: new Secret("of-the-sentinel") },
+    });
+    onTestFinished(backend.close);
+    await expect.poll(() => backend.events).toContainEqual({ kind: "gap" });
+  });
+});
+
+describe("a Redis that asks for a client certificate", () => {
+  it("gets the gateway's", async () => {
+    const authority = createAuthority();
+    const [server, client] = [authority.issue(), authority.issue()];
+    const file = writeFiles({
+      "ca.pem": authority.cert,
+      "server.pem": server.cert,
+      "server-key.pem": server.key,
+      "client.pem": client.cert,
+      "client-key.pem": client.key,
+    });
+    const [port = 0] = await freePorts(1);
+    const redis = await startRedis(
+      ...`--tls-port ${port} --tls-auth-clients yes --tls-ca-cert-file ${file("ca.pem")}`.split(" "),
+      ...`--tls-cert-file ${file("server.pem")} --tls-key-file ${file("server-key.pem")}`.split(" "),
+    );
+    onTestFinished(redis.close);
+    const gateway = await start({
+      REDIS_URL: `rediss://127.0.0.1:${port}`,
+      REDIS_CA_FILE: file("ca.pem"),
+      REDIS_CERT_FILE: file("client.pem"),
+      REDIS_KEY_FILE: file("client-key.pem"),
+    });
+    await expectStored(gateway, "secured", redis.command);
+  });
+});

@@ -1,0 +1,204 @@
+/** The gateway in a company's network: TLS on its own ports, a proxy on the way to the API, and tokens of apps. */
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import http from "node:http";
+import https from "node:https";
+import net from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import tls from "node:tls";
+
+import { describe, expect, it, onTestFinished } from "vitest";
+
+import { type Certificate, createAuthority } from "../support/certificates.ts";
+import { startGateway } from "../support/gateway.ts";
+import { portOf } from "../support/redis.ts";
+import { startTlsFront } from "../support/tls-front.ts";
+import { NO_AREAS, startUpstream } from "../support/upstream.ts";
+
+const AUTHORITY = createAuthority();
+const UPSTREAM_HOST = "api.example";
+
+interface Files {
+  readonly path: (name: string) => string;
+  readonly write: (certificate: Certificate) => void;
+}
+
+function certificateFiles(certificate: Certificate): Files {
+  const directory = mkdtempSync(join(tmpdir(), "property-gateway-test-"));
+  onTestFinished(() => rmSync(directory, { recursive: true }));
+  const path = (name: string): string => join(directory, name);
+  const write = ({ cert, key }: Certificate): void => {
+    writeFileSync(path("cert.pem"), cert);
+    writeFileSync(path("key.pem"), key);
+  };
+  write(certificate);
+  writeFileSync(path("ca.pem"), AUTHORITY.cert);
+  return { path, write };
+}
+
+async function statusOf(url: string): Promise<number | undefined> {
+  const { promise, resolve, reject } = Promise.withResolvers<number | undefined>();
+  const request = https.get(url, { ca: AUTHORITY.cert, agent: false }, (response) => {
+    response.resume().on("end", () => resolve(response.statusCode));
+  });
+  request.on("error", reject);
+  return await promise;
+}
+
+/** The serial number of the certificate that a port shows. */
+async function serialAt(url: string): Promise<string> {
+  const { hostname: host, port } = new URL(url);
+  const { promise, resolve, reject } = Promise.withResolvers<string>();
+  const socket = tls.connect({ host, port: Number(port), ca: AUTHORITY.cert }, () => {
+    resolve(socket.getPeerCertificate().serialNumber);
+    socket.destroy();
+  });
+  socket.on("error", reject);
+  return await promise;
+}
+
+describe("TLS on the gateway's own ports", () => {
+  it("serves callers and operators, and takes a new certificate without a restart", async () => {
+    const files = certificateFiles(AUTHORITY.issue());
+    const [certFile, keyFile] = [files.path("cert.pem"), files.path("key.pem")];
+    const gateway = await startGateway({
+      env: {
+        TLS_CERT_FILE: certFile,
+        TLS_KEY_FILE: keyFile,
+        ADMIN_TLS_CERT_FILE: certFile,
+        ADMIN_TLS_KEY_FILE: keyFile,
+      },
+    });
+    expect(await statusOf(`${gateway.url}/areas?q=a`)).toBe(200);
+    expect(await statusOf(`${gateway.adminUrl}/readyz`)).toBe(200);
+    const before = await serialAt(gateway.url);
+
+    files.write(AUTHORITY.issue());
+    await gateway.logged("The new ones are in force.", "server.tls", "admin.tls");
+    expect(await serialAt(gateway.url)).not.toBe(before);
+    expect(await serialAt(gateway.adminUrl)).toBe(await serialAt(gateway.url));
+  });
+
+  it("keeps its certificate when the new files do not belong together, and says so", async () => {
+    const files = certificateFiles(AUTHORITY.issue());
+    const gateway = await startGateway({
+      env: { TLS_CERT_FILE: files.path("cert.pem"), TLS_KEY_FILE: files.path("key.pem") },
+    });
+    const before = await serialAt(gateway.url);
+    files.write({ cert: AUTHORITY.issue().cert, key: AUTHORITY.issue().key });
+    await gateway.logged(
+      "Passwords and certificates stay as they were.",
+      "holds the key of another certificate",
+    );
+    expect(await serialAt(gateway.url)).toBe(before);
+  });
+});
+
+interface Proxy {
+  readonly url: string;
+  /** What it was asked for, with the credentials. */
+  readonly asked: string[];
+}
+
+/** An HTTP proxy that leads every request and every tunnel to one port of this machine. */
+async function startProxy(targetPort: number): Promise<Proxy> {
+  const asked: string[] = [];
+  const told = ({ headers }: http.IncomingMessage): string => headers["proxy-authorization"] ?? "nobody";
+  const open = new Set<net.Socket>();
+  const server = http.createServer((request, response) => {
+    asked.push(`${request.method} ${new URL(request.url ?? "").host} by ${told(request)}`);
+    const { pathname, search } = new URL(request.url ?? "");
+    const path = pathname + search;
+    const onward = http.request({ port: targetPort, path, headers: request.headers }, (answer) => {
+      response.writeHead(answer.statusCode ?? 0, answer.headers);
+      answer.pipe(response);
+    });
+    request.pipe(onward);
+  });
+  server.on("connection", (socket) => open.add(socket));
+  server.on("connect", (request, socket: net.Socket) => {
+    asked.push(`CONNECT ${request.url} by ${told(request)}`);
+    const onward = net.connect(targetPort, "127.0.0.1", () => socket.write("HTTP/1.1 200 OK\r\n\r\n"));
+    open.add(onward);
+    socket.pipe(onward).pipe(socket);
+    for (const end of [socket, onward]) end.on("error", () => undefined);
+  });
+  await new Promise<void>((resolve) => void server.listen(0, "127.0.0.1", resolve));
+  onTestFinished(() => {
+    server.close();
+    for (const socket of open) socket.destroy();
+  });
+  return { url: `http://us%40er:pass@127.0.0.1:${portOf(server)}`, asked };
+}
+
+const BY_USER = `by Basic ${Buffer.from("us@er:pass").toString("base64")}`;
+
+describe("an HTTP proxy", () => {
+  it("leads to an upstream with TLS through a tunnel, whose certificate is checked", async () => {
+    const upstream = await startUpstream((response) => void response.end(NO_AREAS));
+    const upstreamPort = Number(new URL(upstream.env.UPSTREAM_URL).port);
+    const front = await startTlsFront(upstreamPort, AUTHORITY.issue({ hosts: [UPSTREAM_HOST] }));
+    const proxy = await startProxy(front.port);
+    const files = certificateFiles(AUTHORITY.issue());
+    const gateway = await startGateway({
+      env: {
+        UPSTREAM_URL: `https://${UPSTREAM_HOST}`,
+        UPSTREAM_CA_FILE: files.path("ca.pem"),
+        HTTPS_PROXY: proxy.url,
+      },
+    });
+    expect((await gateway.get("/areas?q=a")).status).toBe(200);
+    expect((await gateway.get("/areas?q=b")).status).toBe(200);
+    expect(proxy.asked).toEqual([`CONNECT ${UPSTREAM_HOST}:443 ${BY_USER}`]);
+    expect(gateway.log.join("")).not.toContain("pass@");
+  });
+
+  it("gets requests to an upstream without TLS; in lower case, too; but not for excepted hosts", async () => {
+    const upstream = await startUpstream((response) => void response.end(NO_AREAS));
+    const proxy = await startProxy(Number(new URL(upstream.env.UPSTREAM_URL).port));
+    const through = await startGateway({
+      env: { UPSTREAM_URL: `http://${UPSTREAM_HOST}`, http_proxy: proxy.url },
+    });
+    expect((await through.get("/areas?q=a")).status).toBe(200);
+    expect(proxy.asked).toEqual([`GET ${UPSTREAM_HOST} ${BY_USER}`]);
+
+    const around = await startGateway({
+      env: { ...upstream.env, HTTP_PROXY: proxy.url, NO_PROXY: ".example" },
+    });
+    expect((await around.get("/areas?q=a")).status).toBe(200);
+    expect(proxy.asked).toHaveLength(1);
+  });
+});
+
+describe("an app with a token", () => {
+  it("counts only with it; the token may change", async () => {
+    const directory = mkdtempSync(join(tmpdir(), "property-gateway-test-"));
+    onTestFinished(() => rmSync(directory, { recursive: true }));
+    const tokenFile = join(directory, "token");
+    writeFileSync(tokenFile, "the-token-of-web\n");
+    const gateway = await startGateway({
+      settings: JSON.stringify({ apps: [{ id: "web", tokenFile }, { id: "open" }] }),
+    });
+    let requests = 0;
+    const countsAs = async (appId: string, token?: string): Promise<string> => {
+      const id = `request-${++requests}`;
+      const authorization = token === undefined ? {} : { authorization: `Bearer ${token}` };
+      await gateway.get("/areas?q=a", {
+        headers: { "x-app-id": appId, "x-request-id": id, ...authorization },
+      });
+      return String((await gateway.logged('"msg":"request"', id))["app"]);
+    };
+    expect(await countsAs("web", "the-token-of-web")).toBe("web");
+    expect(await countsAs("web", "a-guess")).toBe("other");
+    expect(await countsAs("web")).toBe("other");
+    expect(await countsAs("open", "whatever")).toBe("open");
+    await gateway.logged("Requests name an app without its token.");
+    expect(await gateway.metric('gateway_app_tokens_refused_total{app="web"}')).toBe(2);
+
+    writeFileSync(tokenFile, "another-token-of-web\n");
+    await gateway.logged("The new ones are in force.");
+    expect(await countsAs("web", "another-token-of-web")).toBe("web");
+    expect(gateway.log.join("")).not.toContain("the-token-of-web");
+    expect(gateway.log.join("")).not.toContain('another-token-of-web"');
+  });
+});
