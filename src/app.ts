@@ -148,7 +148,7 @@ export function createGateway(options: GatewayOptions): Gateway {
     random,
     observer,
   });
-  const sweep = createSweep(stores.all, clock);
+  const background = [warm, createSweep(stores.all, clock), context.recorder];
   const inFlight = createInFlight();
   const callers = createCallers({ ...context, ...upstream, ...stores, pages, budgets, inFlight });
   sampleMetrics(context, { stores, flights, budgets });
@@ -169,15 +169,11 @@ export function createGateway(options: GatewayOptions): Gateway {
   return {
     async start() {
       const addresses = await lifecycle.start(config, { callers, admin });
-      warm.start();
-      sweep.start();
-      context.recorder.start();
+      for (const part of background) part.start();
       return addresses;
     },
     async stop(how) {
-      warm.stop();
-      sweep.stop();
-      context.recorder.stop();
+      for (const part of background) part.stop();
       await lifecycle.stop(settings.current(), how);
       keyFile?.close();
       secretFiles.close();

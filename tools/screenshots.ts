@@ -1,5 +1,5 @@
 /**
- * Makes the screenshots of the status page (docs/images): `node tools/screenshots.ts`. It starts a sandbox and a gateway,
+ * `npm run screenshots` makes the screenshots of the status page (docs/images). It starts a sandbox and a gateway,
  * sends traffic of several apps, lets a part of the API fail, and photographs the page with Chromium.
  */
 import { mkdirSync, readFileSync, statSync } from "node:fs";

@@ -1,11 +1,9 @@
 /** Chromium for the tests: the one that is installed, driven by playwright-core. */
-import { existsSync, readFileSync } from "node:fs";
-import { createRequire } from "node:module";
+import { existsSync } from "node:fs";
 
+import axe from "axe-core";
 import { type Browser, chromium, type Page } from "playwright-core";
 import { expect } from "vitest";
-
-const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 
 /** `test/run.ts` finds or installs it. */
 const CHROMIUM = "chromium";
@@ -23,7 +21,7 @@ function pathOf(command: string): string {
 /** Fails with what axe-core finds wrong for people who use a screen reader or a keyboard. */
 export async function expectAccessible(page: Page): Promise<void> {
   // By the protocol of the developer tools: the page's policy allows no further script.
-  await page.evaluate(AXE);
+  await page.evaluate(axe.source);
   const violations = await page.evaluate<string[]>(
     "axe.run().then(({ violations }) => violations.map(({ id, nodes }) => id + ': ' + nodes.map(({ html }) => html).join(' ')))",
   );

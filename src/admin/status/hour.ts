@@ -18,7 +18,7 @@ const MOST_LISTED = 30;
 /** How many requests of each outcome there were since the start of the process. */
 type Outcomes = ReadonlyMap<Outcome, number>;
 
-export interface AppCounts {
+interface AppCounts {
   requests: number;
   saved: number;
   refused: number;

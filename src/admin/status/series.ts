@@ -2,7 +2,7 @@
 import { type OriginName, ORIGINS, type Outcome, OUTCOMES } from "../../types.ts";
 import type { OutcomeCounts, Series } from "./types.ts";
 
-export const STEP_MS = 5_000;
+const STEP_MS = 5_000;
 /** A quarter of an hour. */
 const STEPS = 180;
 /** `perSecond` is the mean of so many ticks. */

@@ -66,7 +66,7 @@ export interface SlowRequest {
 }
 
 /** The calls for a resource in the last hour, and how the latest ones ended. */
-export interface UpstreamActivity extends CallCounts, UpstreamHealth {}
+interface UpstreamActivity extends CallCounts, UpstreamHealth {}
 
 /** Something that went wrong, as often as it did. */
 export interface RecentProblem {
