@@ -17,6 +17,26 @@ async function statusOf({ adminUrl }: TestGateway): Promise<Status> {
   return status;
 }
 
+describe("the status page", () => {
+  it("and its files need no token, come from this port under a strict policy, and are not sent twice", async () => {
+    const gateway = await startGateway({ env: { ADMIN_TOKEN: TOKEN } });
+    const page = await ask(`${gateway.adminUrl}/`);
+    expect([page.status, page.headers["content-type"]]).toEqual([200, "text/html; charset=utf-8"]);
+    const policy = String(page.headers["content-security-policy"]);
+    expect(policy).toContain("default-src 'none'; script-src 'self'; style-src 'self'");
+    expect(policy).not.toContain("unsafe");
+    expect(page.text).not.toMatch(/<script>|style="|https?:/);
+    const files = [...page.text.matchAll(/(?:src|href)="(page\/[^"]+)"/g)].map(([, path = ""]) => path);
+    expect(files).toEqual(["page/uplot.css", "page/status.css", "page/status.js"]);
+    for (const path of ["", ...files, "page/uplot.js"]) {
+      const { status, headers } = await ask(`${gateway.adminUrl}/${path}`);
+      const again = await ask(`${gateway.adminUrl}/${path}`, { headers: { "if-none-match": headers.etag } });
+      expect([path, status, again.status]).toEqual([path, 200, 304]);
+    }
+    expect((await ask(`${gateway.adminUrl}/page/../guard.ts`)).status).toBe(401);
+  });
+});
+
 describe("GET /status", () => {
   it("shows requests, apps, budget and the circuits with their beginning", async () => {
     const before = Date.now();

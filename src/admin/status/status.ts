@@ -105,7 +105,7 @@ export function createStatus(options: StatusOptions): () => Promise<Status> {
 function createPeers(options: StatusOptions, board: Board): () => Promise<readonly Activity[] | undefined> {
   const { clock } = options;
   let lookedAt = Number.NEGATIVE_INFINITY;
-  board.show(() => JSON.stringify({ at: clock.now(), activity: activityOf(options) }));
+  board.show(() => JSON.stringify({ form: FORM, at: clock.now(), activity: activityOf(options) }));
   return async () => {
     try {
       const isFirst = clock.monotonic() > lookedAt + LOOKED_MS;
@@ -122,28 +122,14 @@ function createPeers(options: StatusOptions, board: Board): () => Promise<readon
   };
 }
 
-/** @returns the activity in a text of another process; nothing if it is of a version that writes it otherwise */
-function activityIn(text: string): Activity[] {
-  const { activity }: { activity?: Activity } = JSON.parse(text);
-  const isComplete = activity !== undefined && PARTS.every((part) => part in activity);
-  return isComplete ? [activity] : [];
-}
+/** The form of an activity. Replicas of another version may write another form, and are left out. */
+const FORM = 1;
 
-const PARTS = [
-  "processes",
-  "sinceAt",
-  "perSecond",
-  "series",
-  "outcomes",
-  "saved",
-  "apps",
-  "asked",
-  "slowest",
-  "upstream",
-  "problems",
-  "queue",
-  "callsPerSecond",
-] as const satisfies readonly (keyof Activity)[];
+/** @returns the activity in a text of another process; nothing if it has another form */
+function activityIn(text: string): Activity[] {
+  const { form, activity }: { form: number; activity: Activity } = JSON.parse(text);
+  return form === FORM ? [activity] : [];
+}
 
 function activityOf({ recorder, budgets }: StatusOptions): Activity {
   const queue = ORIGINS.map((origin) => [origin, budgets[origin].overview().queue] as const);
