@@ -2,7 +2,7 @@
 import { readPasted } from "./curl.js";
 import { byId, h, setText, showTable } from "./dom.js";
 import { get, post } from "./port.js";
-import { clockTime, count, duration, reasonText, waitText } from "./words.js";
+import { clockTime, count, duration, many, reasonText, waitText } from "./words.js";
 
 const NEXT = {
   hit: "is answered from the cache",
@@ -71,7 +71,7 @@ function explanationOf(entry, quote, history, onPurge) {
     ["A request now", `${NEXT[entry.next] ?? entry.next}. ${costText(quote)}`],
     [
       "Asked",
-      history.asked > 0 ? `${count(history.asked)} times in the last hour` : "not often in the last hour",
+      history.asked > 0 ? `${many(history.asked, "time")} in the last hour` : "not often in the last hour",
     ],
   ];
   const list = h("dl", { className: "facts" });
@@ -90,7 +90,7 @@ function cachedText({ entry, why }) {
       ? `fresh for ${duration(freshForSeconds * 1000)}`
       : `expired ${duration(-freshForSeconds * 1000)} ago`;
   const state = why === "purged" ? "purged" : left;
-  return `in ${tier}, ${duration(ageSeconds * 1000)} old, ${state}; status ${status}, ${count(bodyBytes)} bytes`;
+  return `in ${tier}, ${ageSeconds < 1 ? "less than a second" : duration(ageSeconds * 1000)} old, ${state}; status ${status}, ${count(bodyBytes)} bytes`;
 }
 
 function costText({ upstreamCalls, predictedWaitMs, waitsFor, refusal, app, appIs }) {
