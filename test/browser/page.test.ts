@@ -100,7 +100,7 @@ describe("the status page", () => {
     await page.fill("#token", "wrong");
     await page.click("#login button");
     await shows(page, "#login-message", "not the right token");
-    await expectAccessible(page);
+    await expectAccessible(page, "#login");
     await page.fill("#token", TOKEN);
     await page.press("#token", "Enter");
     await isLive(page);
@@ -121,7 +121,7 @@ describe("the status page", () => {
 
     await page.getByRole("button", { name: "Purge this answer…" }).click();
     await shows(page, "#purge-what", "areas?q=Nacka&limit=3");
-    await expectAccessible(page);
+    await expectAccessible(page, "#purge-dialog");
     await page.getByRole("button", { name: "Keep them" }).click();
     expect((await gateway.get("/areas?q=Nacka&limit=3")).headers["cache-status"]).toContain("; hit");
     await page.getByRole("button", { name: "Purge this answer…" }).click();

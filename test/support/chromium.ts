@@ -18,12 +18,15 @@ function pathOf(command: string): string {
   return `${folder}/${command}`;
 }
 
-/** Fails with what axe-core finds wrong for people who use a screen reader or a keyboard. */
-export async function expectAccessible(page: Page): Promise<void> {
+/**
+ * Fails with what axe-core finds wrong for people who use a screen reader or a keyboard.
+ * @param part a selector
+ */
+export async function expectAccessible(page: Page, part = "body"): Promise<void> {
   // By the protocol of the developer tools: the page's policy allows no further script.
   await page.evaluate(axe.source);
   const violations = await page.evaluate<string[]>(
-    "axe.run().then(({ violations }) => violations.map(({ id, nodes }) => id + ': ' + nodes.map(({ html }) => html).join(' ')))",
+    `axe.run(${JSON.stringify(part)}).then(({ violations }) => violations.map(({ id, nodes }) => id + ': ' + nodes.map(({ html }) => html).join(' ')))`,
   );
   expect(violations).toEqual([]);
 }
