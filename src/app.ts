@@ -46,7 +46,7 @@ import { createInFlight } from "./http/in-flight.ts";
 import { createPageStage } from "./page-stage.ts";
 import type { Pages } from "./pages/pages.ts";
 import { createLifecycle, longestStopMs, type Lifecycle, type StopOptions } from "./lifecycle.ts";
-import type { Clock } from "./process/clock.ts";
+import { type Clock, pause } from "./process/clock.ts";
 import type { HttpServer, Listening } from "./process/listen.ts";
 import type { Random } from "./process/random.ts";
 import { createConceal } from "./query/credentials.ts";
@@ -67,11 +67,17 @@ import { createReload, restartReasons } from "./reload.ts";
 import { createFlights, type Flights } from "./singleflight/flight.ts";
 import { createLeadOrFollow } from "./singleflight/replicas.ts";
 import { openBackend, type OpenedBackend } from "./stores.ts";
-import { createObserver, type Logger } from "./telemetry/log.ts";
-import { createMetrics, type Metrics, savingOf } from "./telemetry/metrics.ts";
+import type { Logger } from "./telemetry/log.ts";
+import { createLogControl, type LogControl } from "./telemetry/log-control.ts";
+import { createMetrics, type Metrics } from "./telemetry/metrics.ts";
+import { createObserver } from "./telemetry/observer.ts";
 import { build, watchEventLoop } from "./telemetry/process-metrics.ts";
+import { savingOf } from "./telemetry/request-metrics.ts";
+import { createServedAges, type ServedAges } from "./telemetry/served-ages.ts";
+import { createRedact } from "./telemetry/redact.ts";
+import type { TracingOptions } from "./telemetry/tracing.ts";
 import { tlsContext } from "./tls.ts";
-import type { FlightResult, Observer, Tier } from "./types.ts";
+import type { FlightResult, Observer, Tier, Tracing } from "./types.ts";
 import { reportUsage } from "./usage/usage-report.ts";
 import { createCredentialsProbe, createUpstream, type Upstream } from "./upstream-stage.ts";
 import { createReadWarmItems, type ReadWarmItems } from "./warm-list.ts";
@@ -84,6 +90,8 @@ export interface GatewayOptions {
   readonly clock: Clock;
   readonly random: Random;
   readonly log: Logger;
+  /** Absent if requests are not traced. */
+  readonly createTracing?: ((options: TracingOptions) => Tracing) | undefined;
 }
 
 export interface Gateway {
@@ -107,6 +115,9 @@ interface Context extends GatewayOptions {
   /** The settings in force. */
   readonly settings: LiveSettings;
   readonly metrics: Metrics;
+  readonly logControl: LogControl;
+  readonly servedAges: ServedAges;
+  readonly tracing: Tracing | undefined;
   readonly observer: Observer;
   /** What happened in this process, for the status page. */
   readonly recorder: Recorder;
@@ -133,7 +144,6 @@ export function createGateway(options: GatewayOptions): Gateway {
   const upstream = createUpstream({ ...context, budgets, probe, lookForKey: () => keyFile?.check() });
   const flights = createFlights<LoadResult>(clock);
   const cache = createCacheStage(context, { ...stores, budgets, flights, ask: upstream.ask });
-  const rules = (): Config["cache"] => settings.current().cache;
   const { refresh } = cache;
   const budgetLeft = createBudgetLeft(budgets);
   probe.asks((question) => void refresh(question, undefined, "refresh"));
@@ -143,7 +153,7 @@ export function createGateway(options: GatewayOptions): Gateway {
     tiers: stores.tiers,
     sourceOf: pages.questionFor,
     refresh,
-    rules,
+    rules: () => settings.current().cache,
     clock,
     random,
     observer,
@@ -178,6 +188,7 @@ export function createGateway(options: GatewayOptions): Gateway {
       keyFile?.close();
       secretFiles.close();
       stopWatching();
+      await sendLastTraces(context);
     },
     reload: () => reload("SIGHUP"),
     longestStopMs: () => longestStopMs(settings.current()),
@@ -193,6 +204,13 @@ function renewCertificates(
   onChange("admin.tls", ({ admin }) => renewCertificate(servers.admin, tlsContext(admin.tls)));
 }
 
+/** How long a stopping process sends its last traces. */
+const LAST_TRACES_MS = 1_000;
+
+async function sendLastTraces({ tracing, clock }: Context): Promise<void> {
+  if (tracing) await Promise.race([tracing.close(), pause(clock, LAST_TRACES_MS)]);
+}
+
 function createContext(options: GatewayOptions): Context {
   const { source, keys, clock, random, log } = options;
   const { config } = source.first;
@@ -204,9 +222,13 @@ function createContext(options: GatewayOptions): Context {
   const metrics = createMetrics(build);
   const apps = createApps(appsConfigOf(config));
   const recorder = createRecorder({ clock, process: describeProcess(options), savingOf });
+  const logControl = createLogControl(log, config.log);
+  const servedAges = createServedAges(options.clock.now());
   const written = createObserver(log, metrics, {
+    servedAges,
     labelOf: apps.labelOf,
-    accessSample: () => settings.current().log.accessSample,
+    logSettings: logControl.current,
+    now: options.clock.now,
   });
   const observer = recorder.recording(written);
   const secretFiles = followSecretFiles({ ...observer, source, keys, clock });
@@ -215,8 +237,11 @@ function createContext(options: GatewayOptions): Context {
     config,
     settings,
     metrics,
+    logControl,
+    servedAges,
     observer,
     recorder,
+    tracing: options.createTracing?.({ observer, redact: createRedact(keys.known) }),
     apps,
     parse,
     secretFiles,
@@ -273,7 +298,7 @@ function openBudgets(context: Context, { limiterOf, circuitsOf }: Stores, probe:
       clock,
       fraction: random.fraction,
       keyVersion: keys.version,
-      observer: { refused: metrics.budget.refused, departed: metrics.budget.spent, warn: observer.warn },
+      observer: { ...observer, refused: metrics.budget.refused, departed: metrics.budget.spent },
       probe,
     },
     config,
@@ -362,7 +387,7 @@ function createAdmin(context: Context, parts: AdminParts): HttpServer {
     renderMetrics: metrics.render,
     route: createRouter(config.upstream),
     inspect: createInspect(tiers, () => settings.current().cache, now),
-    budget: () => describeBudgets(budgets, settings.current()),
+    budget: () => describeBudgets(budgets, settings.current(), context.apps),
     expect: createExpect(budgets, settings.current),
     apps: context.apps,
     historyOf: context.recorder.historyOf,
@@ -381,6 +406,11 @@ function createAdmin(context: Context, parts: AdminParts): HttpServer {
     openMetrics: config.admin.openMetrics,
     ownMachineOnly: !isGuarded && isForOwnMachine,
     purge: tiers.purge,
+    version: build,
+    identities: context.apps.identities,
+    agesServed: context.servedAges.between,
+    logSettings: context.logControl.current,
+    changeLog: context.logControl.change,
   });
 }
 

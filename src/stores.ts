@@ -76,8 +76,8 @@ function openAlone(
   sqlite: SqliteBackend | undefined,
   { config, clock, random, observer }: OpenBackendOptions,
 ): OpenedBackend {
-  const bounds = { ...config.ledger, now: clock.now };
-  const onDisk = sqlite && openLedgerOnDisk({ ...bounds, ...sqlite, warn: observer.warn });
+  const bounds = { ...config.ledger, now: clock.now, onOverflow: warnOnce(observer.warn, LEDGER_FULL) };
+  const onDisk = sqlite && openLedgerOnDisk({ ...bounds, ...sqlite, ...observer });
   const ledger = onDisk ?? createMemoryLedger(bounds);
   const replica = random.unique16();
   return {
@@ -93,6 +93,18 @@ function openAlone(
       createLocalLimiter({ origin, config: limits, ledger, clock, process: replica }),
     circuitsOf: unsharedCircuits,
     replicas: async () => [],
+  };
+}
+
+const LEDGER_FULL =
+  "The ledger has lost lines: there are more than ledger.maxRecords, so the oldest ones go before ledger.retention. " +
+  "Reports of that time count too little.";
+
+function warnOnce(warn: Observer["warn"], message: string): () => void {
+  let hasWarned = false;
+  return () => {
+    if (!hasWarned) warn(message, {});
+    hasWarned = true;
   };
 }
 

@@ -105,10 +105,18 @@ export function createUpstream(options: UpstreamOptions): Upstream {
   return {
     async ask(asked, waiting, asking) {
       const { query, canonicalQuery, request } = asked;
-      const { app, format } = request;
+      const { app, format, trace } = request;
       const { resource } = query;
       const serviceId = query.kind === "record" ? query.serviceId : undefined;
-      const question = { resource, query: canonicalQuery, target: targetOf(query), serviceId, format, app };
+      const question = {
+        resource,
+        query: canonicalQuery,
+        target: targetOf(query),
+        serviceId,
+        format,
+        app,
+        trace,
+      };
       const fetched = await attempt({ ...question, ...asking }, waiting);
       if (resource !== "images") probe.answered(asked);
       return fetched;

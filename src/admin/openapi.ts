@@ -1,223 +1,14 @@
 /** The OpenAPI document of the admin port, made of the tables by which its requests are validated. */
 import { headerRefs, RESPONSE_HEADERS } from "../openapi/headers.ts";
 import { type Json, OPENAPI_VERSION } from "../openapi/json.ts";
-import { problemName, PROBLEM_SCHEMA, problemResponses, problemStatuses } from "../openapi/problems.ts";
-import { SEND_COUNTS } from "../usage/usage.ts";
+import { problemName, problemResponses, problemStatuses } from "../openapi/problems.ts";
 import { QUOTE_PARAMETERS } from "./budget.ts";
 import { HISTORY_PARAMETERS } from "./status/routes.ts";
-import { ENTRY_PARAMETERS, PURGE_PROPERTIES } from "./cache.ts";
-import type { AdminParameter } from "./parameters.ts";
+import { PERIOD_PARAMETERS } from "./callers.ts";
+import { ENTRY_PARAMETERS } from "./cache.ts";
+import { object, SCHEMAS, text } from "./openapi-schemas.ts";
+import { type AdminParameter, PRETTY } from "./parameters.ts";
 import { USAGE_PARAMETERS } from "./usage.ts";
-
-const text: Json = { type: "string" };
-const integer: Json = { type: "integer" };
-const number: Json = { type: "number" };
-const instant: Json = { type: "string", format: "date-time" };
-const orNull = ({ type, ...rest }: Json): Json => ({ type: [type, "null"], ...rest });
-const list = (items: Json): Json => ({ type: "array", items });
-/** All of these properties are always there. */
-const object = (properties: Json, optional: Json = {}): Json => ({
-  type: "object",
-  required: Object.keys(properties),
-  properties: { ...properties, ...optional },
-});
-
-const origin = object({
-  mode: text,
-  windows: list(
-    object({
-      name: text,
-      limit: integer,
-      spent: integer,
-      remaining: integer,
-      comesBack: list(object({ calls: integer, inMs: number })),
-      byApp: { type: "object", additionalProperties: integer },
-    }),
-  ),
-  queue: { type: "object", additionalProperties: integer },
-  predictedWaitMs: integer,
-  waitsFor: orNull(text),
-  circuits: list(object({ scope: text, state: text, cause: text, sinceMs: number, forMs: number })),
-});
-
-const byName: Json = { type: "object", additionalProperties: number };
-const epochMs: Json = { type: "number", description: "Epoch milliseconds." };
-const originStatus = object({
-  mode: text,
-  windows: list(
-    object({
-      name: text,
-      limit: integer,
-      windowMs: number,
-      spent: integer,
-      remaining: integer,
-      heldBack: integer,
-      comesBack: list(object({ calls: integer, inMs: number })),
-      load: { ...number, description: "Part of the limit that is spent in the long run at this pace." },
-      emptyInMs: { ...orNull(number), description: "When nothing is left at this pace; null: never." },
-    }),
-  ),
-  predictedWaitMs: integer,
-  waitsFor: orNull(text),
-  circuits: list(object({ scope: text, state: text, cause: text, since: epochMs, until: epochMs })),
-});
-
-const counts = Object.fromEntries(SEND_COUNTS.map((name) => [name, integer]));
-
-const SCHEMAS: Readonly<Record<string, Json>> = {
-  Problem: PROBLEM_SCHEMA,
-  Budget: object({ mode: text, reserve: {}, api: origin, images: origin }),
-  Usage: object(
-    {
-      from: instant,
-      to: instant,
-      by: text,
-      totals: object(counts),
-      rows: list(object(counts)),
-      windows: list(
-        object({
-          name: text,
-          limit: orNull(integer),
-          maximum: integer,
-          reachedAt: orNull(instant),
-          kept: { type: "boolean" },
-        }),
-      ),
-    },
-    { completeSince: instant },
-  ),
-  Quote: object(
-    {
-      query: text,
-      app: text,
-      cached: { type: "boolean" },
-      why: text,
-      ageSeconds: orNull(integer),
-      upstreamCalls: integer,
-      predictedWaitMs: integer,
-      refusal: orNull(text),
-    },
-    { waitsFor: orNull(text) },
-  ),
-  CacheEntry: object({
-    query: text,
-    key: text,
-    next: { type: "string", enum: ["hit", "update", "fetch"] },
-    why: text,
-    entry: orNull(
-      object({
-        tier: text,
-        status: integer,
-        ageSeconds: integer,
-        freshForSeconds: integer,
-        keptForSeconds: integer,
-        bodyBytes: integer,
-        codings: list(text),
-        etag: text,
-        tags: list(text),
-      }),
-    ),
-  }),
-  CacheHistory: object({
-    query: text,
-    asked: {
-      ...integer,
-      description: "Requests in the last hour; 0: not among the queries that are counted.",
-    },
-    requests: list(
-      object({ at: epochMs, app: text, outcome: text, status: integer, durationMs: number, why: text }),
-    ),
-  }),
-  Status: object({
-    at: epochMs,
-    scope: { type: "string", enum: ["alone", "all", "cut-off"] },
-    mode: text,
-    processes: list(object({ id: text, host: text, version: text, startedAt: epochMs })),
-    sinceAt: epochMs,
-    perSecond: byName,
-    series: object({
-      stepMs: integer,
-      lastStep: integer,
-      counts: { type: "object", additionalProperties: list(number) },
-    }),
-    outcomes: byName,
-    saved: byName,
-    apps: list(
-      object({
-        app: text,
-        requests: integer,
-        saved: integer,
-        refused: integer,
-        isListed: { type: "boolean" },
-        weight: number,
-        spent: byName,
-        shares: list(
-          object({
-            name: text,
-            limit: number,
-            windowSeconds: integer,
-            remaining: number,
-            resetSeconds: integer,
-          }),
-        ),
-      }),
-    ),
-    asked: list(object({ key: text, count: integer })),
-    slowest: list(object({ query: text, app: text, durationMs: number, at: epochMs })),
-    upstream: {
-      type: "object",
-      additionalProperties: object({
-        calls: integer,
-        failed: integer,
-        answeredMs: number,
-        lastAnswerAt: orNull(epochMs),
-        lastFailureAt: orNull(epochMs),
-        lastFailure: orNull(text),
-        failingSince: orNull(epochMs),
-      }),
-    },
-    problems: list(
-      object({
-        from: { type: "string", enum: ["caller", "upstream", "gateway"] },
-        what: text,
-        count: integer,
-        firstAt: epochMs,
-        lastAt: epochMs,
-        query: orNull(text),
-        app: orNull(text),
-      }),
-    ),
-    queue: { type: "object", additionalProperties: byName },
-    callsPerSecond: { type: "object", additionalProperties: list(number) },
-    budget: object({ api: originStatus, images: originStatus }),
-  }),
-  Session: object({
-    loginNeeded: { type: "boolean" },
-    expiresAt: orNull(epochMs),
-    csrfToken: { ...orNull(text), description: "Changes in the session carry it as X-CSRF-Token." },
-  }),
-  LoginRequest: object({ token: text }),
-  Warm: object({
-    urls: list(
-      object({
-        query: text,
-        format: text,
-        app: text,
-        everySeconds: orNull(number),
-        dueInSeconds: number,
-        last: orNull(text),
-      }),
-    ),
-  }),
-  PurgeRequest: {
-    type: "object",
-    additionalProperties: false,
-    properties: PURGE_PROPERTIES,
-    oneOf: ["url", "key", "resource", "tag", "all"].map((name) => ({ required: [name] })),
-  },
-  Purged: object({ purged: { type: "object" }, hard: { type: "boolean" }, epoch: integer }),
-  Reloaded: object({ applied: { const: true }, changes: list(object({ path: text })) }),
-};
 
 /** An operation and what is special about it. */
 interface Operation {
@@ -259,11 +50,22 @@ const READS: Readonly<Record<string, Operation>> = {
     summary: "What is left of the budget, and who spent it",
     content: json("Budget"),
   },
+  "/budget/replicas": {
+    id: "replicas",
+    summary: "The replicas that hold a slot of the budget, as Redis knows them",
+    content: json("Replicas"),
+  },
   "/usage": {
     id: "usage",
     summary: "What was sent to the property service in a period, and whether the limits were kept",
     parameters: USAGE_PARAMETERS,
     content: { ...json("Usage"), "text/csv": { schema: text } },
+  },
+  "/callers": {
+    id: "callers",
+    summary: "How the apps identify themselves, and how old the answers were that they got from the cache",
+    parameters: PERIOD_PARAMETERS,
+    content: json("Callers"),
   },
   "/quote": {
     id: "quote",
@@ -296,6 +98,8 @@ const READS: Readonly<Record<string, Operation>> = {
     content: json("Session"),
   },
   "/cache/warm": { id: "warm", summary: "How the answers that are kept warm stand", content: json("Warm") },
+  "/log": { id: "log", summary: "What the log contains", content: json("Log") },
+  "/version": { id: "version", summary: "Which versions run", content: json("Version") },
   "/openapi.json": {
     id: "document",
     summary: "Shows this document",
@@ -323,6 +127,18 @@ const WRITES: Readonly<Record<string, Operation>> = {
     content: json("Session"),
     headers: ["Set-Cookie"],
   },
+  "/budget/replicas": {
+    id: "endReplica",
+    summary: "Says that the process of a replica has ended, which frees its slot",
+    body: "DeadReplica",
+    content: json("Replicas"),
+  },
+  "/log": {
+    id: "changeLog",
+    summary: "Changes what the log contains, until the settings are reloaded or the process ends",
+    body: "LogRequest",
+    content: json("Log"),
+  },
   "/config/reload": {
     id: "reload",
     summary: "Reads the settings again; all of them apply, or none",
@@ -330,16 +146,24 @@ const WRITES: Readonly<Record<string, Operation>> = {
   },
 };
 
+/** The parameters of each path. */
+export const ADMIN_PARAMETERS: ReadonlyMap<string, readonly AdminParameter[]> = new Map(
+  [...Object.entries(READS), ...Object.entries(WRITES)].map(([path, { parameters = [] }]) => [
+    path,
+    parameters,
+  ]),
+);
+
 /** Problems that only `/config/reload` answers, and those of unknown paths. */
 const OF_RELOAD = new Set([409, 422]);
 const UNKNOWN_PATH = 404;
 
 /** @returns the document */
 export function createAdminDocument({ version }: { readonly version: string }): Json {
-  const paths = [
-    ...Object.entries(READS).map(([path, operation]) => [path, { get: operationOf(operation) }]),
-    ...Object.entries(WRITES).map(([path, operation]) => [path, { post: operationOf(operation) }]),
-  ];
+  const paths = [...ADMIN_PARAMETERS.keys()].map((path) => {
+    const [read, write] = [READS[path], WRITES[path]];
+    return [path, { ...(read && { get: operationOf(read) }), ...(write && { post: operationOf(write) }) }];
+  });
   return {
     openapi: OPENAPI_VERSION,
     info: {
@@ -369,7 +193,7 @@ function operationOf(operation: Operation): Json {
   return {
     operationId: id,
     summary,
-    parameters: parameters.map(parameterOf),
+    parameters: [...parameters, PRETTY].map(parameterOf),
     ...(body !== undefined && { requestBody: { required: true, content: json(body) } }),
     responses: {
       200: {

@@ -12,17 +12,22 @@ import type { Observer } from "../types.ts";
 import { createHttpServer, type HttpServerOptions } from "../http/http-server.ts";
 import { problemResponse } from "../http/problem-response.ts";
 import { checkHead } from "../http/request-validation.ts";
+import { createAnswers } from "./answers.ts";
 import { type AdminBudgetOptions, createAdminBudget } from "./budget.ts";
 import { createAdminCache, type AdminCacheOptions } from "./cache.ts";
+import { type AdminCallersOptions, createAdminCallers } from "./callers.ts";
 import { type AdminDocuments, createOpenApi } from "./docs.ts";
 import { type AdminGuardOptions, createPageGuard, createTokenGuard, readOnly } from "./guard.ts";
+import { type AdminLogOptions, createAdminLog } from "./log.ts";
 import { createLogin } from "./login.ts";
+import { ADMIN_PARAMETERS } from "./openapi.ts";
 import { createPages } from "./pages.ts";
 import { mistake } from "./parameters.ts";
 import { type AdminReloadOptions, createAdminReload } from "./reload.ts";
 import { createSessions, type Sessions } from "./session.ts";
 import { type AdminStatusOptions, createAdminStatus } from "./status/routes.ts";
 import { type AdminUsageOptions, createAdminUsage } from "./usage.ts";
+import { type AdminVersionOptions, createAdminVersion } from "./version.ts";
 
 type Readiness = "starting" | "ready" | "stopping";
 
@@ -32,6 +37,9 @@ export interface AdminOptions
     AdminBudgetOptions,
     AdminUsageOptions,
     AdminReloadOptions,
+    Omit<AdminLogOptions, "observer">,
+    AdminVersionOptions,
+    AdminCallersOptions,
     Omit<AdminStatusOptions, "maySee" | "after"> {
   readonly renderMetrics: () => Promise<{ contentType: string; text: string }>;
   /** Whether requests can be served: not yet, yes, or no more because the process stops. */
@@ -54,7 +62,8 @@ const UNKNOWN = {
   detail: "This is the admin port. The callers' paths are on another port.",
   remedy:
     "Use GET / (a page), /metrics, /livez, /readyz, /status, /budget, /usage?from=…&to=…&by=…, /quote?url=…, " +
-    "/cache/entry?url=…, /cache/history?url=…, /cache/warm, /session, /openapi.json, /docs, or POST /cache/purge, /config/reload, /login, /logout.",
+    "/cache/entry?url=…, /cache/history?url=…, /cache/warm, /openapi.json, /docs, /callers, /version, /log, /session, " +
+    "or POST /cache/purge, /config/reload, /log, /login, /logout.",
 } as const;
 
 /** The length of a percent-encoded byte, and room for the rest of the admin URL. */
@@ -78,6 +87,7 @@ export function createAdminServer(options: AdminOptions): HttpServer {
     checkHead(request, limits);
     next();
   });
+  app.use(createAnswers(ADMIN_PARAMETERS));
   app.use(createHealth(options));
   app.use(createPageGuard(options.ownMachineOnly));
   app.use(createPages());
@@ -93,6 +103,9 @@ export function createAdminServer(options: AdminOptions): HttpServer {
   app.use(createAdminBudget(options));
   app.use(createAdminUsage(options));
   app.use(createAdminReload(options));
+  app.use(createAdminLog(options));
+  app.use(createAdminVersion(options));
+  app.use(createAdminCallers(options));
   app.use((_request, response) => {
     refuse(new Problem("unknown-path", UNKNOWN), response, options);
   });

@@ -26,6 +26,16 @@ interface Origin {
     readonly comesBack: readonly { readonly calls: number; readonly inMs: number }[];
     readonly byApp: Readonly<Record<string, number>>;
   }[];
+  readonly apps: readonly {
+    readonly app: string;
+    readonly isListed: boolean;
+    readonly shares: readonly {
+      readonly name: string;
+      readonly limit: number;
+      readonly remaining: number;
+      readonly resetSeconds: number;
+    }[];
+  }[];
   readonly queue: Readonly<Record<string, number>>;
   readonly predictedWaitMs: number;
   readonly waitsFor: string | null;
@@ -66,6 +76,7 @@ function show({ mode, api, images }: Budget): void {
         ]),
       ),
     );
+    if (origin.apps.length > 0) print(`\n${appsTable(origin)}`);
     const queue = Object.entries(origin.queue).map(([priority, length]) => `${priority} ${length}`);
     print(`Queue: ${queue.join(", ")}`);
     const { predictedWaitMs, waitsFor } = origin;
@@ -79,4 +90,17 @@ function show({ mode, api, images }: Budget): void {
       print(`Circuit ${scope}: ${state} since ${inWords(sinceMs)}${why}, for ${inWords(forMs)}`);
     }
   }
+}
+
+function appsTable({ apps }: Origin): string {
+  const rows = apps.flatMap(({ app, isListed, shares }) =>
+    shares.map(({ name, limit, remaining, resetSeconds }) => [
+      isListed ? app : `${app} (not listed)`,
+      name,
+      limit,
+      remaining,
+      inWords(resetSeconds * 1_000),
+    ]),
+  );
+  return table(["app", "window", "share", "left", "more in"], rows);
 }

@@ -34,6 +34,9 @@ function show(status: Status): void {
     ["Asked most", askedTable(status)],
     ["Recent problems", problemsTable(status)],
   ] as const;
+  for (const { what, since: from, cause, meanwhile } of status.outages) {
+    print(`OUT OF ORDER since ${since(from, status.at)}: ${what}: ${cause}. ${meanwhile}`);
+  }
   for (const [title, text] of sections) print(`\n${title}\n${text}`);
 }
 

@@ -20,7 +20,8 @@ export function createServeDocument(document: object, head: HeadLimits): ServeDo
   const body = Buffer.from(JSON.stringify(document));
   const tag = hash("sha256", body, "base64url").slice(0, 22);
   return function serveDocument(arrival, message, response) {
-    if (splitTarget(message.url ?? "/").path !== PATH) return false;
+    const { url = "/" } = message;
+    if (!url.includes(PATH) || splitTarget(url).path !== PATH) return false;
     checkHead(message, head);
     if (message.method !== "GET" && message.method !== "HEAD") {
       throw new Problem("method-not-allowed", { headers: { Allow: "GET, HEAD" } });
@@ -33,6 +34,9 @@ export function createServeDocument(document: object, head: HeadLimits): ServeDo
       "Cache-Control": `max-age=${MAX_AGE_SECONDS}`,
       ETag: `"${tag}"`,
     };
+    const { corsHeaders = [] } = arrival;
+    for (let at = 0; at < corsHeaders.length; at += 2)
+      response.setHeader(corsHeaders[at] ?? "", corsHeaders[at + 1] ?? "");
     if (noneMatchNames(message.headers["if-none-match"], [tag])) {
       response.writeHead(304, headers).end();
       return true;

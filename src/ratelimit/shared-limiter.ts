@@ -31,6 +31,7 @@
  */
 import { pause } from "../process/clock.ts";
 import { aloneUntil, digestAges, DRIFT, escrowWindows, mostGrantedIn } from "./escrow.ts";
+import { StoreUnavailable } from "../store-unavailable.ts";
 import { limitsText } from "../usage/rate-window.ts";
 import type { Acquired, Limiter, PermitRequest } from "./limiter.ts";
 import type { Digest, KnownSend, ReplicaSlot, Reply, Request, TakeResult } from "./redis-limiter.ts";
@@ -206,7 +207,8 @@ function within(side: Side, reply: Promise<Reply | undefined>): Promise<Reply | 
 function failed(side: Side, error: unknown): void {
   side.isReachable = false;
   side.isJoined = false;
-  if (!side.isCutOff && side.hasEverJoined) {
+  // An outage of Redis has its line in the log already.
+  if (!side.isCutOff && side.hasEverJoined && !(error instanceof StoreUnavailable)) {
     const reason = error instanceof Error ? error.message : String(error);
     side.options.warn("Redis does not answer the rate limiter; this replica goes on with its escrow", {
       origin: side.options.origin,
@@ -240,7 +242,7 @@ function common(side: Side): {
 }
 
 async function join(side: Side): Promise<boolean> {
-  const { clock, origin, warn } = side.options;
+  const { clock } = side.options;
   const askedAt = clock.monotonic();
   const { hasJumped, isCutOff, windows, config } = side;
   const isFull = hasJumped || side.epoch !== side.serverEpoch;
@@ -271,16 +273,30 @@ async function join(side: Side): Promise<boolean> {
   }
   side.own.told(sends);
   if (!mayClaim || reply.isNew || reply.slot !== side.slot) side.quotas = [];
+  warnOfLoss(side, reply);
   Object.assign(side, { slot: reply.slot, epoch: reply.epoch, acknowledgedAt: askedAt, hasJumped: false });
   Object.assign(side, { isJoined: true, hasEverJoined: true, isCutOff: false });
   side.renewAt = askedAt;
-  if (reply.mayHaveOverrun)
-    warn(
-      "Redis lost data and new replicas went on before one that knew them: a limit may have been exceeded",
-      { origin },
-    );
   if (isCutOff) side.changed();
   return true;
+}
+
+function warnOfLoss(
+  { epoch, options: { origin, warn } }: Side,
+  joined: Extract<Reply, { readonly kind: "joined" }>,
+): void {
+  // Both origins lose their lines at once. One warning is enough.
+  if (epoch !== undefined && epoch !== joined.epoch && origin === "api") {
+    warn("The ledger has lost lines: Redis has lost its data. Reports count only what was sent since.", {});
+  }
+  if (joined.mayHaveOverrun) {
+    warn(
+      "Redis lost data and new replicas went on before one that knew them: a limit may have been exceeded",
+      {
+        origin,
+      },
+    );
+  }
 }
 
 function digestOf(side: Side, now: number): Digest | undefined {

@@ -22,11 +22,13 @@ import {
 } from "../types.ts";
 import { BUDGET, FRESHNESS, type Metric, SETTINGS, STORES, TRAFFIC, UPSTREAM } from "./catalogue.ts";
 import { createInstruments, type Instruments } from "./instruments.ts";
-import { RELOAD_RESULTS, type ReloadResult, type Saving, SAVINGS } from "./labels.ts";
+import { RELOAD_RESULTS, type ReloadResult } from "./labels.ts";
 import { type Build, registerProcessMetrics } from "./process-metrics.ts";
+import { registerRequestMetrics } from "./request-metrics.ts";
 
 export interface Metrics {
-  readonly request: (record: RequestRecord) => void;
+  /** @param app the value of the label `app`, which names some apps only */
+  readonly request: (record: RequestRecord, app: string) => void;
   readonly upstreamCall: (record: UpstreamCallRecord) => void;
   readonly refreshed: (record: RefreshRecord) => void;
   readonly warmed: (resource: Resource, end: RefreshEnd) => void;
@@ -66,10 +68,7 @@ export function createMetrics(build: Build): Metrics {
   const { eventLoopDelay } = registerProcessMetrics(instruments, build);
 
   return {
-    request(record) {
-      traffic.request(record);
-      if (record.tier !== undefined) stores.hit(record.tier);
-    },
+    request: registerRequestMetrics(instruments),
     upstreamCall: traffic.upstreamCall,
     refreshed: traffic.refreshed,
     warmed: traffic.warmed,
@@ -94,27 +93,16 @@ export function createMetrics(build: Build): Metrics {
 
 type TrafficMetrics = Pick<
   Metrics,
-  "request" | "upstreamCall" | "refreshed" | "warmed" | "pageChecked" | "appTokenRefused"
+  "upstreamCall" | "refreshed" | "warmed" | "pageChecked" | "appTokenRefused"
 >;
 
-/** Why a request needed no call of its own; `undefined`: it needed one, or got no answer. */
-export function savingOf({ saved, outcome, problem }: RequestRecord): Saving | undefined {
-  if (saved !== undefined) return saved;
-  if (problem === "invalid-query") return "refused";
-  return outcome === "hit" || outcome === "collapsed" ? outcome : undefined;
-}
-
-/** Requests of callers, requests to the upstream, and refreshes. */
+/** Requests to the upstream, and refreshes. */
 function registerTrafficMetrics({ counter, histogram }: Instruments): TrafficMetrics {
-  const requests = counter(TRAFFIC.requests);
-  const requestSeconds = histogram(TRAFFIC.requestSeconds);
   const tokensRefused = counter(TRAFFIC.appTokensRefused);
   const upstreamRequests = counter(UPSTREAM.requests);
   const upstreamSeconds = histogram(UPSTREAM.requestSeconds);
-  const callsSaved = counter(UPSTREAM.callsSaved);
   const pagesChecked = counter(UPSTREAM.pagesChecked);
   // From the start, so that the first time is an increase to Prometheus.
-  for (const cause of SAVINGS) callsSaved.inc({ cause }, 0);
   for (const result of PAGE_CHECKS)
     for (const resource of ["listings", "sold"]) pagesChecked.inc({ resource, result }, 0);
   const credentialsRefused = counter(UPSTREAM.credentialsRefused);
@@ -122,13 +110,6 @@ function registerTrafficMetrics({ counter, histogram }: Instruments): TrafficMet
   const warmFetches = counter(FRESHNESS.warmFetches);
   const adaptiveShadow = counter(FRESHNESS.adaptiveShadow);
   return {
-    request(record) {
-      const { app, resource, outcome, status, durationMs } = record;
-      const saving = savingOf(record);
-      if (saving !== undefined) callsSaved.inc({ cause: saving });
-      requests.inc({ app, resource, outcome, status });
-      requestSeconds.observe({ resource, outcome }, durationMs / 1000);
-    },
     upstreamCall({ resource, cause, status, durationMs }) {
       upstreamRequests.inc({ resource, cause, status });
       upstreamSeconds.observe({ resource }, durationMs / 1000);
@@ -197,17 +178,14 @@ interface TierStats {
 }
 
 interface StoreMetrics {
-  readonly hit: (tier: Tier) => void;
   readonly operation: (store: Tier, operation: StoreOperation, durationMs: number) => void;
   readonly breakerState: (store: Tier, state: CircuitState) => void;
 }
 
-function registerStoreMetrics({ counter, gauge, histogram }: Instruments): StoreMetrics {
-  const hits = counter(STORES.hits);
+function registerStoreMetrics({ gauge, histogram }: Instruments): StoreMetrics {
   const seconds = histogram(STORES.operationSeconds);
   const breaker = gauge(STORES.breakerState);
   return {
-    hit: (tier) => hits.inc({ tier }),
     operation: (store, operation, durationMs) => seconds.observe({ store, operation }, durationMs / 1000),
     breakerState: (store, state) => breaker.set({ store }, CIRCUIT_STATES[state]),
   };

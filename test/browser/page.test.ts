@@ -126,7 +126,7 @@ describe("the status page", () => {
     expect((await gateway.get("/areas?q=Nacka&limit=3")).headers["cache-status"]).toContain("; hit");
     await page.getByRole("button", { name: "Purge this answer…" }).click();
     await page.getByRole("button", { name: "Purge", exact: true }).click();
-    await shows(page, "#purge-message", "Purged: areas?q=Nacka&limit=3");
+    await shows(page, "#purge-message", "Purged: areas?q=Nacka&limit=3. It hit 1 answer in memory");
     await shows(page, ".facts", /Cachedin memory.*purged/);
     expect((await gateway.get("/areas?q=Nacka&limit=3")).headers["cache-status"]).toContain("fwd=stale");
 

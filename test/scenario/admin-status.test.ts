@@ -125,7 +125,12 @@ describe("with Redis, the status", () => {
     await redis.kill();
     await expect
       .poll(async () => await statusOf(first))
-      .toMatchObject({ scope: "cut-off", processes: [{}], asked: [{ count: 1 }] });
+      .toMatchObject({
+        scope: "cut-off",
+        processes: [{}],
+        asked: [{ count: 1 }],
+        outages: [{ what: expect.stringContaining("Redis") }],
+      });
   });
 });
 

@@ -35,7 +35,7 @@ export function shareLimits(options: ShareOptions): { limiter: SharedLimiter; ca
     replica: process,
     commandTimeoutMs: 250,
     probeIntervalMs: 200,
-    observer: { info: onReport, warn: onReport },
+    observer: { warn: onReport, outOfOrder: () => undefined, backInOrder: () => undefined },
     onOperation: () => undefined,
     onBreaker: () => undefined,
   });

@@ -12,6 +12,10 @@ const SLOTS = 12;
 const MOST_APPS = 200;
 const MOST_QUERIES = 400;
 const MOST_SLOW = 10;
+/** So many requests of a second are counted by their query. Of further ones, each `SAMPLE`-th counts for all. */
+const COUNTED_EXACTLY = 100;
+/** A prime: a pattern of requests hardly ever has its period. */
+const SAMPLE = 17;
 /** Apps and queries that are listed. */
 const MOST_LISTED = 30;
 
@@ -33,12 +37,12 @@ export interface CallCounts {
 export interface Hour {
   /** @returns the counts of an app, to increment */
   readonly app: (app: string) => AppCounts;
-  readonly asked: (query: string, times: number) => void;
+  readonly asked: (query: string) => void;
   readonly saved: (reason: string) => void;
   readonly slow: (request: SlowRequest) => void;
   /** A call has ended. @param answeredMs how long the answer took; `undefined`: it failed */
   readonly called: (resource: Resource, answeredMs: number | undefined) => void;
-  /** Begins a new slot when it is time. */
+  /** Called every second. */
   readonly tick: (now: number) => void;
   readonly read: () => {
     readonly sinceAt: number;
@@ -67,10 +71,15 @@ export function createHour(startedAt: number, outcomes: () => Outcomes): Hour {
   const begin = (now: number): Slot => createSlot(now, outcomes());
   let slot = begin(startedAt);
   let slots: readonly Slot[] = [slot];
+  let askedInThisSecond = 0;
 
   return {
     app: (app) => appIn(slot, app),
-    asked: (query, times) => slot.asked.add(query, times),
+    asked(query) {
+      askedInThisSecond++;
+      if (askedInThisSecond <= COUNTED_EXACTLY) slot.asked.add(query);
+      else if (askedInThisSecond % SAMPLE === 0) slot.asked.add(query, SAMPLE);
+    },
     saved: (reason) => void slot.saved.set(reason, (slot.saved.get(reason) ?? 0) + 1),
     slow(request) {
       const fastest = slot.slowest.length < MOST_SLOW ? 0 : (slot.slowest.at(-1)?.durationMs ?? 0);
@@ -85,6 +94,7 @@ export function createHour(startedAt: number, outcomes: () => Outcomes): Hour {
       });
     },
     tick(now) {
+      askedInThisSecond = 0;
       const age = now - slot.beganAt;
       if (age >= 0 && age < SLOT_MS) return;
       slot = begin(now);

@@ -2,7 +2,7 @@
 import { type OriginName, ORIGINS, type Outcome, OUTCOMES } from "../../types.ts";
 import { slowestOf, sumApps, sumCalls, sumCounts } from "./hour.ts";
 import { sumOf } from "./top.ts";
-import type { Activity, RecentProblem, Series } from "./types.ts";
+import type { Activity, CurrentOutage, RecentProblem, Series } from "./types.ts";
 import { combineHealth } from "./upstream-health.ts";
 import { type Resource, RESOURCES } from "../../interface/resources.ts";
 
@@ -29,6 +29,7 @@ export function merge(all: readonly [Activity, ...Activity[]]): Activity {
     ),
     slowest: slowestOf(all.flatMap(({ slowest }) => slowest)),
     upstream: upstreamOf(all),
+    outages: outagesOf(all.flatMap(({ outages }) => outages)),
     problems: problemsOf(all.flatMap(({ problems }) => problems)),
     queue: queueOf(all),
     callsPerSecond: { api: paceOf("api", all), images: paceOf("images", all) },
@@ -62,6 +63,13 @@ function upstreamOf(all: readonly Activity[]): Activity["upstream"] {
     return of.length === 0 ? [] : [[resource, { ...sumCalls(of), ...combineHealth(of) }]];
   });
   return Object.fromEntries(known);
+}
+
+/** @returns each outage once, with its earliest beginning */
+function outagesOf(outages: readonly CurrentOutage[]): readonly CurrentOutage[] {
+  const earliestFirst = outages.toSorted((a, b) => a.since - b.since);
+  const kinds = new Map(earliestFirst.toReversed().map((outage) => [outage.what, outage]));
+  return [...kinds.values()];
 }
 
 /** @returns each kind of problem once, the latest first */

@@ -7,6 +7,7 @@ import type { Clock } from "../../process/clock.ts";
 import type { Observer, RequestRecord, UpstreamCallRecord } from "../../types.ts";
 import { createHistory } from "./history.ts";
 import { createHour } from "./hour.ts";
+import { createOutageList } from "./outage-list.ts";
 import { createProblemList } from "./problem-list.ts";
 import { createSeries } from "./series.ts";
 import type { Activity, ProcessInfo, RecentRequest } from "./types.ts";
@@ -38,11 +39,6 @@ export interface QueryHistory {
 
 const TICK_MS = 1_000;
 
-/** So many requests of a second are counted by their query. Of further ones, each `SAMPLE`-th counts for all. */
-const COUNTED_EXACTLY = 100;
-/** A prime: a pattern of requests hardly ever has its period. */
-const SAMPLE = 17;
-
 const BUDGET_PROBLEMS: ReadonlySet<string | undefined> = new Set([
   "quota-exceeded",
   "temporary-reduced-capacity",
@@ -52,13 +48,12 @@ export function createRecorder({ clock, process, savingOf }: RecorderOptions): R
   const series = createSeries(process.startedAt);
   const hour = createHour(process.startedAt, series.outcomes);
   const problems = createProblemList(clock.now);
+  const outages = createOutageList(clock.now, problems.warned);
   const health = createUpstreamHealth();
   const history = createHistory();
   let cancel = (): void => undefined;
-  let inThisSecond = 0;
 
   function tick(): void {
-    inThisSecond = 0;
     series.tick(clock.now());
     hour.tick(clock.now());
     cancel = clock.after(TICK_MS, tick);
@@ -70,11 +65,7 @@ export function createRecorder({ clock, process, savingOf }: RecorderOptions): R
     const saving = savingOf(record);
     series.add(outcome);
     counts.requests++;
-    inThisSecond++;
-    if (query !== undefined) {
-      if (inThisSecond <= COUNTED_EXACTLY) hour.asked(query, 1);
-      else if (inThisSecond % SAMPLE === 0) hour.asked(query, SAMPLE);
-    }
+    if (query !== undefined) hour.asked(query);
     if (saving !== undefined) {
       counts.saved++;
       hour.saved(saving);
@@ -96,8 +87,10 @@ export function createRecorder({ clock, process, savingOf }: RecorderOptions): R
     if (!isAnswer) problems.add({ from: "upstream", what, query, app: null });
   }
 
+  const { began: outOfOrder, ended: backInOrder } = outages;
+  const records = { request, upstreamCall, warned: problems.warned, outOfOrder, backInOrder };
   return {
-    recording: (observer) => recording(observer, { request, upstreamCall, warned: problems.warned }),
+    recording: (observer) => recording(observer, records),
     activity: () => ({
       processes: [process],
       ...hour.read(),
@@ -105,6 +98,7 @@ export function createRecorder({ clock, process, savingOf }: RecorderOptions): R
       upstream: Object.fromEntries(
         [...health.all()].map(([resource, state]) => [resource, { ...hour.callsOf(resource), ...state }]),
       ),
+      outages: outages.list(),
       problems: problems.list(),
     }),
     historyOf: (query) => ({ requests: history.of(query), asked: hour.timesAsked(query) }),
@@ -113,7 +107,7 @@ export function createRecorder({ clock, process, savingOf }: RecorderOptions): R
   };
 }
 
-interface Records extends Pick<Observer, "request" | "upstreamCall"> {
+interface Records extends Pick<Observer, "request" | "upstreamCall" | "outOfOrder" | "backInOrder"> {
   readonly warned: (message: string) => void;
 }
 
@@ -127,6 +121,14 @@ function recording(observer: Observer, records: Records): Observer {
     upstreamCall(record) {
       observer.upstreamCall(record);
       records.upstreamCall(record);
+    },
+    outOfOrder(outage) {
+      observer.outOfOrder(outage);
+      records.outOfOrder(outage);
+    },
+    backInOrder(what) {
+      observer.backInOrder(what);
+      records.backInOrder(what);
     },
     warn(message, fields) {
       observer.warn(message, fields);

@@ -12,7 +12,6 @@ import {
   FORMAT_PARAMETER,
   formatOf,
   parameter,
-  parametersOf,
   type Understanding,
   URL_PARAMETER,
 } from "../parameters.ts";
@@ -34,8 +33,7 @@ export function createAdminStatus(options: AdminStatusOptions): Router {
   const follow = createEvents(options);
   router
     .route("/status")
-    .get(async (request, response) => {
-      parametersOf(request, []);
+    .get(async (_request, response) => {
       response.set("Cache-Control", "no-store").json(await options.status());
     })
     .all(readOnly);
@@ -43,7 +41,6 @@ export function createAdminStatus(options: AdminStatusOptions): Router {
   router
     .route("/cache/history")
     .get((request, response) => {
-      parametersOf(request, HISTORY_PARAMETERS);
       const { canonicalQuery } = askedFor(parameter(request, "url"), formatOf(request), options);
       const { requests, asked } = options.historyOf(canonicalQuery);
       response.set("Cache-Control", "no-store").json({ query: canonicalQuery, asked, requests });

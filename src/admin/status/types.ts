@@ -3,7 +3,7 @@
  * JSON: instants are epoch milliseconds.
  */
 import type { Resource } from "../../interface/resources.ts";
-import type { OriginName, Outcome } from "../../types.ts";
+import type { OriginName, Outage, Outcome } from "../../types.ts";
 import type { CallCounts } from "./hour.ts";
 import type { Counted } from "./top.ts";
 import type { UpstreamHealth } from "./upstream-health.ts";
@@ -24,6 +24,8 @@ export interface Activity {
   /** The slowest requests that waited for the upstream. */
   readonly slowest: readonly SlowRequest[];
   readonly upstream: Readonly<Partial<Record<Resource, UpstreamActivity>>>;
+  /** What is out of order now: Redis, the disk and the like. */
+  readonly outages: readonly CurrentOutage[];
   readonly problems: readonly RecentProblem[];
   /** Waiting calls, by origin and priority. */
   readonly queue: Readonly<Record<string, Readonly<Record<string, number>>>>;
@@ -67,6 +69,11 @@ export interface SlowRequest {
 
 /** The calls for a resource in the last hour, and how the latest ones ended. */
 interface UpstreamActivity extends CallCounts, UpstreamHealth {}
+
+/** Something that the gateway needs is out of order. */
+export interface CurrentOutage extends Pick<Outage, "what" | "cause" | "meanwhile"> {
+  readonly since: number;
+}
 
 /** Something that went wrong, as often as it did. */
 export interface RecentProblem {

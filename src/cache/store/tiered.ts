@@ -9,6 +9,7 @@ import type { Entry, Tier, WhyNotStored } from "../../types.ts";
 import type { Clock } from "../../process/clock.ts";
 import type { MemoryStore } from "./memory.ts";
 import { createL1, type L1 } from "./l1-trust.ts";
+import { countHits, type PurgeHits } from "./purge-hits.ts";
 import { createPurges, type Purge, type Purges, type PurgeScope } from "./purges.ts";
 import { type Backend, StoreUnavailable } from "./port.ts";
 
@@ -28,7 +29,7 @@ export interface Tiers {
    */
   readonly lookup: (key: string, since?: number) => Promise<Found | undefined>;
   /** The entry in memory, if nothing has to be waited for to know that it is the latest one. */
-  readonly peek: (key: string) => Found | undefined;
+  readonly peek: (key: string, now: number) => Found | undefined;
   /** Applies the purges known now to an entry that was found before; `undefined` if it is gone. */
   readonly judge: (key: string, found: Found) => Found | undefined;
   /** Stores an entry in every tier; memory is enough while the store is out of order. */
@@ -40,7 +41,7 @@ export interface Tiers {
   /** The latest purge known. Every fetch remembers it when it begins. */
   readonly purgeEpoch: () => number;
   /** Declares entries out of date in every tier and replica. Rejects with `StoreUnavailable`. */
-  readonly purge: (scope: PurgeScope, hard: boolean) => Promise<Purge>;
+  readonly purge: (scope: PurgeScope, hard: boolean) => Promise<Purge & { readonly hits: PurgeHits }>;
 }
 
 export interface TiersOptions {
@@ -76,11 +77,12 @@ export function createTiers({ memory, backend, clock }: TiersOptions): Tiers {
     },
     purgeEpoch: () => purges.epoch,
     async purge(scope, hard) {
+      const hits = await countHits(scope, memory, backend, purges);
       const purge = backend
         ? await backend.purge(scope, hard)
         : { epoch: Math.max(purges.epoch + 1, clock.now()), scope, hard };
       purges.add([purge]);
-      return purge;
+      return { ...purge, hits };
     },
   };
 }
@@ -122,9 +124,9 @@ function createLookup({ memory, backend, clock, l1, purges }: LookupOptions): Pi
     return verdict === "gone" ? undefined : { entry, tier, isPurged: verdict === "stale" };
   }
 
-  function findInMemory(key: string, since?: number): ReturnType<L1["find"]> {
-    const cached = l1.find(key, since);
-    if (cached === undefined || !isFromTheFuture(cached.entry, clock.now())) return cached;
+  function findInMemory(key: string, since: number | undefined, now: number): ReturnType<L1["find"]> {
+    const cached = l1.find(key, since, now);
+    if (cached === undefined || !isFromTheFuture(cached.entry, now)) return cached;
     void memory.remove(key);
     return undefined;
   }
@@ -154,13 +156,13 @@ function createLookup({ memory, backend, clock, l1, purges }: LookupOptions): Pi
 
   return {
     judged,
-    peek(key) {
-      const cached = findInMemory(key);
+    peek(key, now) {
+      const cached = findInMemory(key, undefined, now);
       const isEnough = backend === undefined || cached?.isConfirmed === true;
       return isEnough ? judged(key, cached?.entry, "memory") : undefined;
     },
     async lookup(key, since) {
-      const cached = findInMemory(key, since);
+      const cached = findInMemory(key, since, clock.now());
       if (backend === undefined || cached?.isConfirmed) return judged(key, cached?.entry, "memory");
       return await lookupInStore(key, backend, cached?.entry);
     },

@@ -155,6 +155,7 @@ function clockOf(world: World, replica: Replica): Clock {
   return {
     now: monotonic,
     monotonic,
+    precise: monotonic,
     after: (delayMs, callback) =>
       clock.after(Math.max(0, Math.ceil(delayMs / speed)), () => deliver(world, replica, callback)),
   };

@@ -6,7 +6,7 @@ import { merge } from "../../../src/admin/status/merge.ts";
 import { createRecorder, type Recorder } from "../../../src/admin/status/recorder.ts";
 import { createTop } from "../../../src/admin/status/top.ts";
 import type { Activity } from "../../../src/admin/status/types.ts";
-import { savingOf } from "../../../src/telemetry/metrics.ts";
+import { savingOf } from "../../../src/telemetry/request-metrics.ts";
 import type { Observer, RequestRecord, UpstreamCallRecord } from "../../../src/types.ts";
 import { createFakeClock, type FakeClock } from "../../support/fake-clock.ts";
 
@@ -22,6 +22,7 @@ const REQUEST: RequestRecord = {
   problem: undefined,
   durationMs: 20,
   bytes: 1_000,
+  receivedAt: 0,
 };
 const CALL: UpstreamCallRecord = {
   resource: "sold",
@@ -37,6 +38,8 @@ const DEAF: Observer = {
   upstreamCall: ignore,
   refreshed: ignore,
   warmed: ignore,
+  outOfOrder: ignore,
+  backInOrder: ignore,
   info: ignore,
   warn: ignore,
   error: ignore,
@@ -49,7 +52,7 @@ interface Recording {
   readonly recorder: Recorder;
   readonly request: (fields?: Partial<RequestRecord>) => void;
   readonly call: (fields?: Partial<UpstreamCallRecord>) => void;
-  readonly warn: (message: string) => void;
+  readonly observer: Observer;
   readonly activity: () => Activity;
 }
 
@@ -64,7 +67,7 @@ function record(id = "one", startedAt = NOON): Recording {
     recorder,
     request: (fields) => observer.request({ ...REQUEST, ...fields }),
     call: (fields) => observer.upstreamCall({ ...CALL, ...fields }),
-    warn: (message) => observer.warn(message, {}),
+    observer,
     activity: () => ({ ...recorder.activity(), queue: { api: { interactive: 1 }, images: {} } }),
   };
 }
@@ -159,16 +162,32 @@ describe("the recorder", () => {
   });
 
   it("counts a problem once for each kind, with its first and last time", async () => {
-    const { clock, request, warn, activity } = record();
+    const { clock, request, observer, activity } = record();
     for (const app of ["web", "feed"]) {
       request({ outcome: "failed", status: 502, problem: "upstream-error", app });
       await clock.advance(60_000);
     }
-    warn("Redis is out of order.");
+    observer.warn("Something is odd.", {});
     expect(activity().problems).toMatchObject([
-      { from: "gateway", what: "Redis is out of order.", count: 1 },
+      { from: "gateway", what: "Something is odd.", count: 1 },
       { what: "upstream-error", count: 2, firstAt: NOON, lastAt: NOON + 60_000, app: "feed" },
     ]);
+  });
+});
+
+describe("an outage", () => {
+  it("is shown until it ends, and stays among the problems", async () => {
+    const { clock, observer, activity } = record();
+    const outage = { what: "Redis", cause: "timeout", meanwhile: "Callers get answers." };
+    observer.outOfOrder(outage);
+    await clock.advance(1_000);
+    observer.outOfOrder({ ...outage, cause: "another" });
+    expect(activity().outages).toEqual([{ ...outage, since: NOON }]);
+    observer.backInOrder("Redis");
+    expect(activity()).toMatchObject({
+      outages: [],
+      problems: [{ from: "gateway", what: "Redis is out of order: timeout.", count: 1 }],
+    });
   });
 });
 

@@ -22,6 +22,7 @@ function arrivalOf(): Arrival {
   return {
     id: "request-1",
     app: "web",
+    startedAt: 0,
     receivedAt: RECEIVED_AT,
     gone: () => new AbortController().signal,
     hangUp: () => undefined,
@@ -31,6 +32,9 @@ function arrivalOf(): Arrival {
     outcome: "refused",
     tier: undefined,
     problem: undefined,
+    trace: undefined,
+    ageMs: undefined,
+    corsHeaders: undefined,
     bytes: 0,
   };
 }

@@ -31,6 +31,7 @@ function arrivalWith(changes: Partial<Arrival> = {}): Arrival {
     id: "request-1",
     app: "web",
     receivedAt: NOW,
+    startedAt: NOW,
     gone: () => new AbortController().signal,
     hangUp: () => undefined,
     resource: "listings",
@@ -39,6 +40,9 @@ function arrivalWith(changes: Partial<Arrival> = {}): Arrival {
     outcome: "refused",
     tier: undefined,
     problem: undefined,
+    trace: undefined,
+    ageMs: undefined,
+    corsHeaders: undefined,
     bytes: 0,
     ...changes,
   };

@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import type { RequestRecord, UpstreamCallRecord } from "../../../src/types.ts";
 import { createLogger } from "../../../src/telemetry/log.ts";
 import { createMetrics, type Metrics, type MetricSources } from "../../../src/telemetry/metrics.ts";
-import { createObserver } from "../../../src/telemetry/log.ts";
+import { createObserver } from "../../../src/telemetry/observer.ts";
 
 const REQUEST: RequestRecord = {
   id: "request-1",
@@ -15,6 +15,7 @@ const REQUEST: RequestRecord = {
   outcome: "hit",
   tier: "memory",
   problem: undefined,
+  receivedAt: 0,
   durationMs: 20,
   bytes: 1_000,
 };
@@ -49,9 +50,9 @@ async function linesOf(metrics: Metrics): Promise<string[]> {
 describe("the metrics", () => {
   it("count requests by app, resource, outcome and status, and time them in seconds", async () => {
     const metrics = metricsWith();
-    metrics.request(REQUEST);
-    metrics.request({ ...REQUEST, durationMs: 3 });
-    metrics.request({ ...REQUEST, app: "other", outcome: "refused", status: 400, resource: "none" });
+    metrics.request(REQUEST, REQUEST.app);
+    metrics.request({ ...REQUEST, durationMs: 3 }, REQUEST.app);
+    metrics.request({ ...REQUEST, outcome: "refused", status: 400, resource: "none" }, "other");
     const lines = await linesOf(metrics);
     expect(lines).toContain(
       'gateway_requests_total{app="web",resource="listings",outcome="hit",status="200"} 2',
@@ -105,9 +106,9 @@ describe("the metrics", () => {
 
   it("count hits by the tier they were found in, and nothing where there was none", async () => {
     const metrics = metricsWith();
-    metrics.request(REQUEST);
-    metrics.request({ ...REQUEST, tier: "redis" });
-    metrics.request({ ...REQUEST, outcome: "miss", tier: undefined });
+    metrics.request(REQUEST, REQUEST.app);
+    metrics.request({ ...REQUEST, tier: "redis" }, REQUEST.app);
+    metrics.request({ ...REQUEST, outcome: "miss", tier: undefined }, REQUEST.app);
     const hits = (await linesOf(metrics)).filter((line) => line.startsWith("gateway_cache_hits_total"));
     expect(hits).toEqual([
       'gateway_cache_hits_total{tier="memory"} 1',
@@ -156,25 +157,19 @@ describe("the metrics", () => {
 
   it("of two gateways in one process are two", async () => {
     const [one, other] = [metricsWith(), metricsWith()];
-    one.request(REQUEST);
+    one.request(REQUEST, REQUEST.app);
     expect((await linesOf(other)).filter((line) => line.startsWith("gateway_requests_total"))).toEqual([]);
   });
 
   it("have no label that tells one question from another", async () => {
     const metrics = metricsWith();
-    metrics.request(REQUEST);
+    metrics.request(REQUEST, REQUEST.app);
     metrics.upstreamCall(CALL);
     const before = (await linesOf(metrics)).length;
     for (let index = 0; index < 100; index++) {
       const query = `listings?areaId=${index}&offset=0`;
-      metrics.request({
-        ...REQUEST,
-        query,
-        id: `request-${index}`,
-        method: `M${index}`,
-        bytes: index,
-        problem: query,
-      });
+      const record = { ...REQUEST, query, id: `request-${index}`, method: `M${index}`, bytes: index };
+      metrics.request({ ...record, problem: query }, REQUEST.app);
       metrics.upstreamCall({ ...CALL, query, bytes: index, note: query });
     }
     expect((await linesOf(metrics)).length).toBe(before);
@@ -188,7 +183,9 @@ describe("the observer", () => {
     const metrics = metricsWith();
     const observer = createObserver(createLogger({ level: "info", secrets: [], destination }), metrics, {
       labelOf: (app) => app,
-      accessSample: () => 1,
+      servedAges: { count: () => undefined },
+      logSettings: () => ({ level: "info", access: "on", accessSample: 1 }),
+      now: () => 0,
     });
     observer.request(REQUEST);
     observer.upstreamCall(CALL);
@@ -208,7 +205,12 @@ describe("the observer", () => {
     const destination = { write: (line: string) => void lines.push(line) };
     const metrics = metricsWith();
     const log = createLogger({ level: "info", secrets: [], destination });
-    const observer = createObserver(log, metrics, { labelOf: (app) => app, accessSample: () => 10 });
+    const observer = createObserver(log, metrics, {
+      labelOf: (app) => app,
+      servedAges: { count: () => undefined },
+      logSettings: () => ({ level: "info", access: "sampled", accessSample: 10 }),
+      now: () => 0,
+    });
     for (let count = 0; count < 30; count++) observer.request(REQUEST);
     for (let count = 0; count < 5; count++) observer.request({ ...REQUEST, outcome: "stale" });
     const outcomes = lines.map((line) => /"outcome":"(\w+)"/.exec(line)?.[1]);

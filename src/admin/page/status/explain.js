@@ -121,6 +121,13 @@ function historyTable({ requests }) {
   return h("div", { className: "scroll", tabIndex: 0, role: "group", ariaLabel: "Recent requests" }, table);
 }
 
+/** How many answers the purge found, by where they are kept; `null`: they are not counted. */
+function hitsText(hits) {
+  const counted = Object.entries(hits).filter(([, number]) => number !== null);
+  const parts = counted.map(([tier, number]) => `${many(number, "answer")} in ${tier}`);
+  return parts.length === 0 ? "" : ` It hit ${parts.join(", ")}.`;
+}
+
 /** @returns a function that asks for a confirmation, and purges */
 function createPurge() {
   const dialog = byId("purge-dialog");
@@ -159,8 +166,8 @@ function createPurge() {
     confirmed = async () => {
       const hard = byId("purge-hard").checked;
       try {
-        await post("cache/purge", { ...body, ...(hard && { hard }) });
-        setText(message, `Purged: ${what}.`);
+        const { hits } = await post("cache/purge", { ...body, ...(hard && { hard }) });
+        setText(message, `Purged: ${what}.${hitsText(hits)}`);
         message.className = "message good";
       } catch (error) {
         setText(message, `Not purged. ${error.message}`);

@@ -8,7 +8,12 @@ export const resourceText = (name) => RESOURCES[name] ?? name;
 
 /** @returns `level` ("bad", "warn" or "good"), `id` and `text` of each sentence, the worst first */
 export function verdictOf(status) {
-  const sentences = [...upstreamSentences(status), ...budgetSentences(status), ...queueSentences(status)];
+  const sentences = [
+    ...outageSentences(status),
+    ...upstreamSentences(status),
+    ...budgetSentences(status),
+    ...queueSentences(status),
+  ];
   if (status.scope === "cut-off") {
     sentences.push({
       id: "redis",
@@ -32,6 +37,14 @@ function goodText({ upstream }) {
   return Object.keys(upstream).length > 0
     ? "All is well. The property API answers, and the budget has room."
     : "All is well. The budget has room. The property API was not asked yet.";
+}
+
+function outageSentences({ outages, at }) {
+  return outages.map(({ what, cause, meanwhile, since: from }) => ({
+    id: `outage ${what}`,
+    level: "bad",
+    text: `${what} is out of order since ${since(from, at)}: ${cause}. ${meanwhile}`,
+  }));
 }
 
 function upstreamSentences({ budget, upstream, at }) {
