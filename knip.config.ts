@@ -7,10 +7,11 @@ const config: KnipConfig = {
     "test/**/*.{test,long,suite}.ts",
     "test/support/limiter-worker.ts",
     "bench/hits-server.ts",
+    "bench/peers/origin.ts",
   ],
   project: ["{src,test,bench,tools}/**/*.{ts,mjs}"],
   // `npm test` sees to it that the first ones are there. `mount` and `umount` are used where they are permitted.
-  ignoreBinaries: ["redis-cli", "prometheus", "helm", "mount", "umount"],
+  ignoreBinaries: ["redis-cli", "prometheus", "helm", "mount", "umount", "nginx"],
 };
 
 export default config;

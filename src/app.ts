@@ -371,6 +371,9 @@ function createAdmin(context: Context, parts: AdminParts): HttpServer {
       host: config.admin.host,
     });
   }
+  if (config.budget.degradedShare !== null) {
+    observer.warn("budget.degradedShare has no effect any more. Use budget.degradedReserve.", {});
+  }
   return createAdminServer({
     parse,
     pages,
@@ -424,7 +427,8 @@ function sampleMetrics({ metrics, settings }: Context, { stores, flights, budget
   metrics.sample({
     tiers: () => stores.all.flatMap(statsOf),
     flights: () => flights.size,
-    budget: budgetSources(budgets),
+    ledgers: stores.ledgers,
+    budget: budgetSources(budgets, settings.current),
     appsRegistered: () => settings.current().apps.length,
   });
 }

@@ -111,8 +111,20 @@ export function createCallers(options: CallersOptions): HttpServer {
 }
 
 function arrivals(options: CallersOptions): Arrivals {
-  const { config, settings, keys, clock, random, observer, parse, tracing } = options;
+  const { config, settings, clock, random, observer, tracing } = options;
   const cors = settings.derive(({ server }) => createCorsHeaders(server.corsOrigins));
+  return createArrivals({
+    ...clock,
+    appIdHeader: config.server.appIdHeader,
+    identify: createIdentify(options),
+    requestId: random.requestId,
+    observer,
+    corsHeaders: (origin) => cors()(origin),
+    startTrace: tracing?.start,
+  });
+}
+
+function createIdentify({ apps, parse, keys, ...options }: CallersOptions): ArrivalOptions["identify"] {
   // An app id is in the log, in labels and in reports: it must not be a secret that a caller sent by mistake.
   // Only a text without a secret is remembered.
   const harmless = remembering(
@@ -122,27 +134,15 @@ function arrivals(options: CallersOptions): Arrivals {
   const concealed = (text: string): string => harmless(text) ?? parse.conceal(text);
   const checkToken = createAppTokens({
     tokens: options.secretFiles.appTokens,
-    now: clock.now,
-    warn: observer.warn,
+    now: options.clock.now,
+    warn: options.observer.warn,
     refused: options.metrics.appTokenRefused,
   });
-  const identify: ArrivalOptions["identify"] = (appId, userAgent, at, authorization) => {
-    const app = options.apps.identify(
-      appId && concealed(appId.toString()),
-      userAgent === undefined ? undefined : concealed(userAgent),
-      at,
+  return (appId, userAgent, at, authorization) =>
+    checkToken(
+      apps.identify(concealed(appId?.toString() ?? ""), concealed(userAgent ?? ""), at),
+      authorization,
     );
-    return checkToken(app, authorization);
-  };
-  return createArrivals({
-    ...clock,
-    appIdHeader: config.server.appIdHeader,
-    identify,
-    requestId: random.requestId,
-    observer,
-    corsHeaders: (origin) => cors()(origin),
-    startTrace: tracing?.start,
-  });
 }
 
 /** @returns the OpenAPI document of the callers' port */

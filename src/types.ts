@@ -478,7 +478,7 @@ export interface RequestRecord {
 }
 
 /** The parts of a request that a trace shows. */
-export type SpanName = "cache lookup" | "queue wait" | "upstream call";
+type SpanName = "cache lookup" | "queue wait" | "upstream call";
 type SpanValues = Readonly<Record<string, string | number | undefined>>;
 
 /** The trace of a request (OpenTelemetry). */

@@ -151,7 +151,7 @@ export const INSTANT_FORMS =
  * @param now epoch milliseconds
  * @returns epoch milliseconds, not before 1970; `undefined` if the text is not an instant
  */
-export function parseInstant(text: string, now: number): number | undefined {
+function parseInstant(text: string, now: number): number | undefined {
   const at = readInstant(text, now);
   return at !== undefined && at >= 0 ? at : undefined;
 }

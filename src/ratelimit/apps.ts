@@ -106,7 +106,7 @@ export function createApps(initial: AppsConfig): Apps {
   ): void {
     const isNamed = app !== OTHER_APP;
     const identifiedBy = !isNamed ? "nothing" : hasAppId ? "app-id" : "user-agent";
-    const shown = userAgent?.slice(0, LONGEST_USER_AGENT) ?? null;
+    const shown = userAgent?.slice(0, LONGEST_USER_AGENT) || null;
     identities.set(app, { app, identifiedBy, userAgent: shown, firstSeenAt });
     if (identities.size > MOST_IDENTITIES) identities.delete(identities.keys().next().value ?? "");
   }

@@ -2,7 +2,6 @@
  * The access log: one line per request, in the form in which pino writes all other lines. It has a writer of its own
  * because pino and a write to the system would cost more than the rest of a cache hit.
  */
-import type { Clock } from "../process/clock.ts";
 import type { RequestRecord } from "../types.ts";
 
 /** What the log says of a caller, besides its app. */
@@ -15,7 +14,7 @@ export interface CallerFields {
 
 /** @returns what makes the line of a request, with its line end */
 export function createRequestLine(
-  now: Clock["now"],
+  now: () => number,
 ): (record: RequestRecord, caller: CallerFields) => string {
   let timeAt = Number.NaN;
   let time = "";
@@ -67,8 +66,11 @@ const SOON_MS = 50;
 /** More characters than this do not wait. */
 const MOST_WAITING = 65_536;
 
+/** Calls back once. @returns what cancels that */
+type After = (delayMs: number, callback: () => void) => () => void;
+
 /** @param write writes one or more whole lines */
-export function createLines(write: (lines: string) => void, after: Clock["after"]): Lines {
+export function createLines(write: (lines: string) => void, after: After): Lines {
   let waiting = "";
   let cancel: (() => void) | undefined;
 

@@ -7,7 +7,6 @@
  */
 import { pino, type Logger as PinoLogger } from "pino";
 
-import { systemClock } from "../process/clock.ts";
 import type { RequestRecord } from "../types.ts";
 import { type CallerFields, createLines, createRequestLine } from "./access-log.ts";
 import { readableLine } from "./readable.ts";
@@ -35,7 +34,7 @@ export function createLogger({ level, destination, secrets }: LogOptions): Logge
   const lines = createLines((text) => {
     const clean = redact(text);
     sink.write(isTerminal ? readable(clean) : clean);
-  }, systemClock.after);
+  }, soon);
   if (destination === undefined) process.once("exit", lines.flush);
 
   const options = {
@@ -45,7 +44,7 @@ export function createLogger({ level, destination, secrets }: LogOptions): Logge
     formatters: { level: (label: string) => ({ level: label }) },
   };
   const log = pino(options, { write: lines.write });
-  const lineOf = createRequestLine(systemClock.now);
+  const lineOf = createRequestLine(Date.now);
   return Object.assign(log, {
     request(record: RequestRecord, caller: CallerFields) {
       const isSoonEnough = destination === undefined && record.outcome === "hit";
@@ -60,4 +59,9 @@ function readable(lines: string): string {
     .filter((line) => line !== "")
     .map(readableLine)
     .join("");
+}
+
+function soon(delayMs: number, callback: () => void): () => void {
+  const timer = setTimeout(callback, delayMs);
+  return () => clearTimeout(timer);
 }

@@ -9,7 +9,7 @@ const MOST_HOURS = 31 * 24;
 /** The upper bounds of the age groups, in seconds; the last group has none. */
 const BOUNDS = [60, 300, 900, 3_600, 21_600, 86_400, 604_800] as const;
 
-export interface AgesServed {
+interface AgesServed {
   /** Epoch milliseconds: nothing is known of the time before. */
   readonly since: number;
   readonly answers: number;

@@ -169,7 +169,7 @@ async function call(
 ): Promise<Outcome> {
   const { clock, observer, maxCoolOffMs } = options;
   const { resource, query, cause, trace } = question;
-  const startedAt = clock.monotonic();
+  const [startedAt, begunAt] = [clock.monotonic(), clock.precise()];
   const span = trace?.begin("upstream call", { resource, query, cause });
   const signedWith = options.credentials.version();
   const url = origin.baseUrl + origin.sign(question.target);
@@ -185,7 +185,8 @@ async function call(
     const note = outcome.kind === "failed" ? outcome.problem.message : undefined;
     span?.end({ status, bytes, ...(outcome.kind === "failed" && { error: String(status) }) });
     const noted = note === undefined ? {} : { note };
-    observer.upstreamCall({ resource, query, cause, status, durationMs, bytes, ...noted });
+    const tookMs = clock.precise() - begunAt;
+    observer.upstreamCall({ resource, query, cause, status, durationMs: tookMs, bytes, ...noted });
     return outcome;
   };
   try {

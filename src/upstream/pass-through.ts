@@ -166,6 +166,7 @@ function createRecord(
   { clock, observer }: PassThroughOptions,
 ): (status: number | UpstreamFaultKind, bytes: number, end: StreamEnd) => void {
   const startedAt = clock.monotonic();
+  const begunAt = clock.precise();
   const { resource } = query;
   const span = request.trace?.begin("upstream call", { resource, query: canonicalQuery, cause: "bypass" });
   return (status, bytes, { headAt = clock.monotonic(), note, slowDown }) => {
@@ -177,7 +178,7 @@ function createRecord(
       query: canonicalQuery,
       cause: "bypass",
       status,
-      durationMs,
+      durationMs: clock.precise() - begunAt,
       bytes,
       ...(note !== undefined && { note }),
     });

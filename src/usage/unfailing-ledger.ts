@@ -31,6 +31,8 @@ export interface UnfailingLedgerOptions extends UnfailingOptions, TroubleOptions
 
 export interface UnfailingLedger extends OwnLedger {
   readonly gaps: () => readonly LedgerGap[];
+  /** Whether calls are written before they are sent. */
+  readonly isDurable: () => boolean;
   /** Writes everything that is not written yet, also shortly after a failure: the process is about to end. */
   readonly flush: () => void;
 }
@@ -84,6 +86,7 @@ export function createUnfailingLedger(ledger: OwnLedger, options: UnfailingLedge
     },
     completeSince: ledger.completeSince,
     gaps: () => [...note.past, ...debt.gaps()],
+    isDurable: () => !trouble.isFailing(),
   };
 }
 
@@ -192,6 +195,7 @@ interface Trouble {
   readonly worked: () => void;
   /** It is not to be tried now. */
   readonly isResting: () => boolean;
+  readonly isFailing: () => boolean;
 }
 
 const LEDGER = "the ledger on disk";
@@ -216,5 +220,6 @@ function createTrouble({ now, outOfOrder, backInOrder }: TroubleOptions): Troubl
       // A clock that was set back is no reason to rest for longer.
       return sinceMs >= 0 && sinceMs < REST_MS;
     },
+    isFailing: () => failedAt !== undefined,
   };
 }

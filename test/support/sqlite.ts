@@ -29,6 +29,7 @@ export function tryOpenSqliteBackend(dataDir: string, options: Options = {}): Sq
       backInOrder: (what) => void options.warnings?.push(`back in order: ${what}`),
     },
     onOperation: () => undefined,
+    onBreaker: () => undefined,
     ...options,
   });
 }

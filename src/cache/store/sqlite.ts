@@ -9,7 +9,7 @@ import { withBallast } from "../../sqlite/ballast.ts";
 import { type Database, type DatabaseSpace, openDatabase } from "../../sqlite/database.ts";
 import { LAYOUT } from "../../sqlite/layout.ts";
 import { claimFile, type Owner } from "../../sqlite/owner.ts";
-import type { Entry, Observer, StoreOperation } from "../../types.ts";
+import type { CircuitState, Entry, Observer, StoreOperation } from "../../types.ts";
 import { inStoredCoding } from "../encoder.ts";
 import { fromBlob, toBlob } from "./codec.ts";
 import { type Backend, MAX_BODY_BYTES, type Store, StoreUnavailable } from "./port.ts";
@@ -27,6 +27,8 @@ export interface SqliteBackendOptions {
   readonly clock: Clock;
   readonly log: Pick<Observer, "outOfOrder" | "backInOrder" | "warn">;
   readonly onOperation: (operation: SqliteOperation, durationMs: number) => void;
+  /** `open`: an operation failed, and none of its kind has worked since. */
+  readonly onBreaker: (state: CircuitState) => void;
 }
 
 export interface SqliteBackend extends Backend {
@@ -203,7 +205,7 @@ const DATABASE = "the cache on disk";
 const MEANWHILE = "Callers get what is in memory. New answers are kept in memory only.";
 
 /** One fault causes one line in the log, and one more when everything works again. */
-function createRun(database: Database, { clock, log, onOperation }: SqliteBackendOptions): Run {
+function createRun(database: Database, { clock, log, onOperation, onBreaker }: SqliteBackendOptions): Run {
   const failedAt = new Map<Kind, number>();
 
   function isResting(operation: SqliteOperation): boolean {
@@ -213,14 +215,18 @@ function createRun(database: Database, { clock, log, onOperation }: SqliteBacken
   }
 
   function succeeded(operation: SqliteOperation): void {
-    if (failedAt.delete(KINDS[operation]) && failedAt.size === 0) log.backInOrder(DATABASE);
+    if (!failedAt.delete(KINDS[operation]) || failedAt.size > 0) return;
+    log.backInOrder(DATABASE);
+    onBreaker("closed");
   }
 
   function failed(operation: SqliteOperation, reason: string): void {
     // It was closed during the operation; that is no fault.
     if (!database.isOpen) return;
-    if (failedAt.size === 0)
+    if (failedAt.size === 0) {
       log.outOfOrder({ what: DATABASE, cause: `${operation}: ${reason}`, meanwhile: MEANWHILE });
+      onBreaker("open");
+    }
     failedAt.set(KINDS[operation], clock.now());
   }
 
