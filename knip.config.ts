@@ -7,6 +7,7 @@ const config: KnipConfig = {
     "test/**/*.{test,long,suite}.ts",
     "test/support/limiter-worker.ts",
     "bench/hits-server.ts",
+    "bench/peers/origin.ts",
   ],
   project: ["{src,test,bench,tools}/**/*.{ts,mjs}"],
   // `npm test` sees to it that the first ones are there. `mount` and `umount` are used where they are permitted.

@@ -24,15 +24,32 @@ export async function startGateway(
   logLevel = "warn",
 ): Promise<BenchGateway> {
   const sandbox = createSandbox({ ...CALLER, ...sandboxOptions });
-  const { url } = await sandbox.listen();
+  const upstream = await sandbox.listen();
+  const { url, stop } = await startGatewayAt(upstream.url, settings, logLevel);
+  return {
+    url,
+    sandbox,
+    async stop() {
+      await stop();
+      await sandbox.close();
+    },
+  };
+}
+
+/** @param settings a settings file's text */
+export async function startGatewayAt(
+  upstreamUrl: string,
+  settings = "",
+  logLevel = "warn",
+): Promise<Pick<BenchGateway, "url" | "stop"> & { readonly reload: () => void; readonly adminUrl: string }> {
   const source = openSettings({
     env: {
       HOST: "127.0.0.1",
       PORT: "0",
       ADMIN_PORT: "0",
       DATA_DIR: "",
-      UPSTREAM_URL: url,
-      UPSTREAM_IMAGE_URL: url,
+      UPSTREAM_URL: upstreamUrl,
+      UPSTREAM_IMAGE_URL: upstreamUrl,
       UPSTREAM_SERVICE: CALLER.service,
       UPSTREAM_CALLER_ID: CALLER.callerId,
       UPSTREAM_PRIVATE_KEY: CALLER.privateKey,
@@ -48,13 +65,6 @@ export async function startGateway(
   const keys = createPrivateKeys(config.upstream.privateKey);
   const log = createLogger({ level: config.log.level, secrets: keys.known });
   const gateway = createGateway({ source, keys, clock: systemClock, random: systemRandom, log });
-  const { callers } = await gateway.start();
-  return {
-    url: callers.url,
-    sandbox,
-    async stop() {
-      await gateway.stop();
-      await sandbox.close();
-    },
-  };
+  const { callers, admin } = await gateway.start();
+  return { url: callers.url, adminUrl: admin.url, stop: gateway.stop, reload: gateway.reload };
 }

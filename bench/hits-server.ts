@@ -1,40 +1,76 @@
-/** A server to measure, as a process of its own: `bare`, or a gateway in front of a sandbox with a log level. */
+/** A server to measure, as a process of its own: `bare`, or `gateway` in front of an origin. */
 import { once } from "node:events";
 import http from "node:http";
 
-import { startGateway } from "./gateway.ts";
-import type { FixedAnswer } from "./hits.ts";
+import { startGatewayAt } from "./gateway.ts";
+import type { Copied } from "./servers.ts";
 
-/** The sandbox runs in this process, so the calls that check pages would count as the gateway's time. */
-const NO_CHECKS = "pages: { verify: 0 }";
-
-async function startWhole(logLevel: string): Promise<string> {
-  const { url } = await startGateway({ sizes: { listings: 2_000, sold: 10 } }, NO_CHECKS, logLevel);
-  return url;
-}
-
-async function startBare(): Promise<string> {
-  const [answer]: FixedAnswer[] = await once(process, "message");
-  if (answer === undefined) throw new Error("no answer to send");
-  const { status, head } = answer;
-  const body = Buffer.from(answer.bodyBase64, "base64");
-  const byTarget = new Map(answer.targets.map((target) => [target, { head: [...head], body }]));
-  const server = http.createServer((request, response) => {
-    const found = byTarget.get(request.url ?? "");
-    if (found === undefined) response.writeHead(404).end();
-    else if (status === 304) response.writeHead(status, found.head).end();
-    else response.writeHead(status, found.head).end(found.body);
+async function startWhole(originPort: number, logLevel: string, settings: string): Promise<number> {
+  const { url, reload } = await startGatewayAt(`http://127.0.0.1:${originPort}`, settings, logLevel);
+  process.on("message", (message) => {
+    if (message === "reload") reload();
+    else process.send?.({ heapBytes: heapAfterCollection() });
   });
-  await once(server.listen(0, "127.0.0.1"), "listening");
-  const address = server.address();
-  return `http://127.0.0.1:${typeof address === "object" ? address?.port : ""}`;
+  return Number(new URL(url).port);
 }
 
-const [, , kind = "bare"] = process.argv;
-const url = await (kind === "bare" ? startBare() : startWhole(kind));
-process.on("message", () => {
-  const { user, system } = process.cpuUsage();
-  process.send?.({ cpuMs: (user + system) / 1000 });
-});
+/** Needs the option `--expose-gc`. */
+function heapAfterCollection(): number {
+  // Once more, for what finalizers have let go.
+  for (let time = 0; time < 3; time++) globalThis.gc?.();
+  const { heapUsed, external } = process.memoryUsage();
+  return heapUsed + external;
+}
 
-process.send?.({ port: Number(new URL(url).port) });
+async function startBare(): Promise<number> {
+  const [copied]: Copied[] = await once(process, "message");
+  if (copied === undefined) throw new Error("nothing to copy");
+  const answers = await answersOf(copied);
+  const server = http.createServer((request, response) => {
+    const found = answers.get(request.url ?? "");
+    if (found === undefined) response.writeHead(404).end();
+    else if (found.status === 304) response.writeHead(304, found.head).end();
+    else response.writeHead(found.status, found.head).end(found.body);
+  });
+  await once(server.listen(0, "127.0.0.1", 4_096), "listening");
+  server.keepAliveTimeout = 600_000;
+  const address = server.address();
+  return typeof address === "object" && address !== null ? address.port : 0;
+}
+
+interface FixedAnswer {
+  readonly status: number;
+  readonly head: string[];
+  readonly body: Buffer;
+}
+
+/** The headers that Node adds by itself. */
+const NODES_OWN = new Set(["date", "connection", "keep-alive"]);
+
+async function answersOf({ port, targets, headers: lines }: Copied): Promise<Map<string, FixedAnswer>> {
+  const agent = new http.Agent({ keepAlive: true, maxSockets: 16 });
+  const headers = Object.fromEntries(lines.map((line) => line.split(": ")));
+  const answers = new Map<string, FixedAnswer>();
+  const left = targets.values();
+  const copy = async (): Promise<void> => {
+    for (const path of left) {
+      const request = http.get({ agent, port, host: "127.0.0.1", path, headers });
+      const [response]: http.IncomingMessage[] = await once(request, "response");
+      if (response === undefined) throw new Error("no response");
+      const body = Buffer.concat(await response.toArray());
+      const { rawHeaders } = response;
+      const head = rawHeaders.filter(
+        (_, index) => !NODES_OWN.has(rawHeaders[index - (index % 2)]?.toLowerCase() ?? ""),
+      );
+      answers.set(path, { status: response.statusCode ?? 0, head, body });
+    }
+  };
+  await Promise.all(Array.from({ length: 16 }, copy));
+  agent.destroy();
+  return answers;
+}
+
+const [, , kind, originPort = "0", logLevel = "warn", settings = ""] = process.argv;
+const port = await (kind === "bare" ? startBare() : startWhole(Number(originPort), logLevel, settings));
+process.on("disconnect", () => process.exit(0));
+process.send?.({ port });

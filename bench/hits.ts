@@ -1,122 +1,157 @@
-import { fork, type ChildProcess } from "node:child_process";
+/** Cached answers through the gateway, beside its peers. */
 import { once } from "node:events";
 import http from "node:http";
-import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
+import { brotliDecompress, gunzip, zstdDecompress } from "node:zlib";
 
 import { createRawClient, type Exchange, type RawClient, requestBytes } from "./raw-client.ts";
-import { micros, printTable } from "./table.ts";
+import {
+  type Server,
+  startBare,
+  startGatewayProcess,
+  startNginx,
+  startOrigin,
+  startVarnish,
+} from "./servers.ts";
+import { median, micros, printTable, quantile } from "./table.ts";
 
 const CONNECTIONS = 16;
-const SPELLINGS = 1_000;
-const ROUNDS = 7;
-const PATH = "/listings?limit=25&objectType=villa,radhus,l%C3%A4genhet&areaId=76";
-const TARGETS = Array.from({ length: SPELLINGS }, (_, index) => `${PATH}&_=${index}`);
+const PAGE = "/listings?limit=25&minRooms=1&areaId=76";
 
-/** What is asked, and with which log level the gateway runs. */
+/** What is asked. */
 interface Workload {
   readonly name: string;
-  readonly logLevel: "warn" | "info";
-  readonly headers: (etag: string) => readonly string[];
-}
-
-const WORKLOADS: readonly Workload[] = [
-  { name: "15 KB", logLevel: "warn", headers: () => [] },
-  { name: "15 KB, br", logLevel: "warn", headers: () => ["Accept-Encoding: br"] },
-  { name: "304", logLevel: "warn", headers: (etag) => [`If-None-Match: ${etag}`] },
-  { name: "15 KB, access log", logLevel: "info", headers: () => [] },
-];
-
-interface Server {
-  readonly child: ChildProcess;
-  readonly port: number;
-  /** The child's CPU time so far, milliseconds. */
-  readonly cpuMs: () => Promise<number>;
-}
-
-/** What the bare server sends to every request. */
-export interface FixedAnswer {
-  readonly status: number;
-  readonly head: readonly string[];
-  readonly bodyBase64: string;
   readonly targets: readonly string[];
+  readonly headers?: readonly string[];
+  /** The caller has the answer already, and sends its entity tag. */
+  readonly isConditional?: true;
+  readonly withAccessLog?: true;
+  /** Servers that are left out. */
+  readonly without?: string;
 }
 
-async function start(kind: string, answer?: FixedAnswer): Promise<Server> {
-  const script = fileURLToPath(new URL("hits-server.ts", import.meta.url));
-  const child = fork(script, [kind], { stdio: ["ignore", "ignore", "inherit", "ipc"] });
-  const tell = async (name: string): Promise<unknown> => {
-    const [message]: unknown[] = await once(child, "message");
-    return typeof message === "object" && message !== null ? Reflect.get(message, name) : undefined;
-  };
-  if (answer !== undefined) child.send(answer);
-  return {
-    child,
-    port: Number(await tell("port")),
-    cpuMs: async () => {
-      child.send("cpu");
-      return Number(await tell("cpuMs"));
+function spellings(count: number): string[] {
+  return Array.from({ length: count }, (_, index) => `${PAGE}&_=${index}`);
+}
+
+/** Pages of several sizes from the first block of 500. */
+function pages(count: number): string[] {
+  return Array.from({ length: count }, (_, index) => {
+    const limit = 20 + (index % 11);
+    return `/listings?limit=${limit}&offset=${(index * 7) % (500 - limit)}`;
+  });
+}
+
+function workloads(many: number, distinct: number): readonly Workload[] {
+  const each = spellings(many);
+  const some = `${many.toLocaleString("en")} spellings`;
+  return [
+    { name: "one URL", targets: [PAGE] },
+    { name: some, targets: each },
+    { name: `${some}, access log`, targets: each, withAccessLog: true },
+    { name: `${some}, 304`, targets: each, isConditional: true },
+    { name: `${some}, gzip`, targets: each, headers: ["Accept-Encoding: gzip"] },
+    { name: `${some}, br`, targets: each, headers: ["Accept-Encoding: br"], without: "Varnish" },
+    { name: `${many.toLocaleString("en")} pages cut from a block`, targets: pages(many) },
+    {
+      name: `${distinct.toLocaleString("en")} records`,
+      targets: Array.from({ length: distinct }, (_, index) => `/listings/${1_000_000 + index}`),
     },
-  };
+  ];
+}
+
+export interface HitsOptions {
+  /** How long each server is measured in a round, milliseconds. */
+  readonly roundMs: number;
+  readonly rounds: number;
+  /** How many spellings, and how many pages. */
+  readonly many: number;
+  /** How many different records the largest workload asks for. */
+  readonly distinct: number;
+  /** Whether nginx and Varnish are measured, too. */
+  readonly withPeers: boolean;
+}
+
+/**
+ * The rounds of all servers alternate. A row shows the median CPU time of each server, and the median of what the rounds
+ * say about it in relation to the bare server.
+ */
+export async function benchHits({ roundMs, rounds, many, distinct, withPeers }: HitsOptions): Promise<void> {
+  const rows: string[][] = [];
+  const names = ["bare node:http", "gateway", ...(withPeers ? ["nginx", "Varnish"] : [])];
+  const origin = await startOrigin();
+  const peers = withPeers ? [await startNginx(origin.port), await startVarnish(origin.port)] : [];
+  const [silent, logging] = [
+    await startGatewayProcess(origin.port),
+    await startGatewayProcess(origin.port, { logLevel: "info" }),
+  ];
+  for (const workload of workloads(many, distinct)) {
+    const gateway = workload.withAccessLog ? logging : silent;
+    const truth = await bodiesOf(origin.port, workload.targets);
+    const warm = await exchangesOf(gateway, workload, truth);
+    const bare = await startBare({
+      port: gateway.port,
+      targets: workload.targets,
+      headers: [...(workload.headers ?? []), ...conditionOf(warm[0])],
+    });
+    const others = peers.filter((peer) => peer !== undefined && peer.name !== workload.without);
+    const servers = [bare, gateway, ...others.filter((peer) => peer !== undefined)];
+    const exchanges = [warm];
+    for (const server of servers)
+      if (server !== gateway) exchanges.push(await exchangesOf(server, workload, truth));
+    const [ofGateway = [], ofBare = [], ...ofPeers] = exchanges;
+    const costs = await alternate(servers, [ofBare, ofGateway, ...ofPeers], rounds, roundMs);
+    await bare.stop();
+    rows.push([workload.name, ...names.map((name) => shown(servers, costs, name))]);
+  }
+  for (const server of [silent, logging, ...peers]) await server?.stop();
+  await origin.stop();
+  printTable(
+    "Cached answers: CPU time per request, and as a multiple of bare node:http",
+    ["", ...names],
+    rows,
+  );
 }
 
 /** CPU time of the gateway for a cached answer of 15 KB or so, milliseconds. */
 export async function plainHitCpuMs(forMs: number): Promise<number> {
-  const gateway = await start("warn");
-  const { status, body } = await ask(gateway.port, []);
-  const exchange: Exchange = { request: requestBytes(PATH), status, bodyBytes: body.length };
-  const [costs = []] = await alternate([gateway], [exchange], forMs / ROUNDS);
-  gateway.child.kill();
+  const origin = await startOrigin();
+  const gateway = await startGatewayProcess(origin.port);
+  const workload = { name: "", targets: [PAGE] };
+  const exchanges = await exchangesOf(gateway, workload, await bodiesOf(origin.port, workload.targets));
+  const [costs = []] = await alternate([gateway], [exchanges], 7, forMs / 7);
+  await gateway.stop();
+  await origin.stop();
   return median(costs);
 }
 
-/**
- * Cached answers through the gateway, beside a bare node:http server that looks the URL up in a map and sends the same
- * head and body. The rounds of both alternate; the medians are shown.
- */
-export async function benchHits(forMs: number): Promise<void> {
-  const rows: string[][] = [];
-  for (const { name, logLevel, headers } of WORKLOADS) {
-    const gateway = await start(logLevel);
-    const first = await ask(gateway.port, []);
-    const lines = headers(String(first.headers.etag));
-    const sample = await ask(gateway.port, lines);
-    const bare = await start("bare", fixed(sample));
-    const exchanges = TARGETS.map((target): Exchange => ({
-      request: requestBytes(target, lines),
-      status: sample.status,
-      bodyBytes: sample.body.length,
-    }));
-    const [bareMs, gatewayMs] = await alternate([bare, gateway], exchanges, forMs / ROUNDS);
-    for (const { child } of [bare, gateway]) child.kill();
-    const ratios = (gatewayMs ?? []).map((ms, round) => ms / (bareMs?.[round] ?? Number.NaN));
-    rows.push([
-      name,
-      micros(median(bareMs ?? [])),
-      micros(median(gatewayMs ?? [])),
-      `${median(ratios).toFixed(2)}x`,
-    ]);
-  }
-  printTable(
-    `A cached answer, asked for in ${SPELLINGS.toLocaleString("en")} spellings: CPU each`,
-    ["answer", "bare node:http", "gateway", "of bare"],
-    rows,
-  );
+function shown(servers: readonly Server[], costs: readonly number[][], name: string): string {
+  const [bare = [], ...others] = costs;
+  const index = servers.findIndex((server) => server.name === name);
+  const own = index === 0 ? bare : others[index - 1];
+  if (own === undefined) return "–";
+  if (index === 0) return micros(median(own));
+  const ratios = own.map((ms, round) => ms / (bare[round] ?? Number.NaN));
+  return `${micros(median(own))}, ${median(ratios).toFixed(2)}x (${quantile(ratios, 0.25).toFixed(2)} to ${quantile(ratios, 0.75).toFixed(2)})`;
 }
 
 /** @returns the CPU time per request of each server in each round, milliseconds; the first rounds are not counted */
 async function alternate(
   servers: readonly Server[],
-  exchanges: readonly Exchange[],
-  forMs: number,
+  exchanges: readonly (readonly Exchange[])[],
+  rounds: number,
+  roundMs: number,
 ): Promise<number[][]> {
   const clients: RawClient[] = [];
-  for (const { port } of servers) clients.push(await createRawClient(port, CONNECTIONS, exchanges));
+  for (const [index, { port }] of servers.entries())
+    clients.push(await createRawClient(port, CONNECTIONS, exchanges[index] ?? []));
   const costs = servers.map((): number[] => []);
-  for (let round = -2; round < ROUNDS; round++) {
+  const warmUp = Math.min(rounds, 5);
+  for (let round = -warmUp; round < rounds; round++) {
     for (const [index, server] of servers.entries()) {
-      const before = await server.cpuMs();
-      const count = (await clients[index]?.run(forMs)) ?? 0;
-      const each = ((await server.cpuMs()) - before) / count;
+      const before = server.cpuMs();
+      const count = (await clients[index]?.run(roundMs)) ?? 0;
+      const each = (server.cpuMs() - before) / count;
       if (round >= 0) costs[index]?.push(each);
     }
   }
@@ -124,37 +159,78 @@ async function alternate(
   return costs;
 }
 
-function median(values: readonly number[]): number {
-  return values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)] ?? Number.NaN;
-}
-
 interface Sample {
   readonly status: number;
-  readonly rawHeaders: readonly string[];
-  readonly headers: http.IncomingHttpHeaders;
+  readonly etag: string;
+  readonly coded: Buffer;
   readonly body: Buffer;
 }
 
-async function ask(port: number, lines: readonly string[]): Promise<Sample> {
+const DECODE = { gzip: promisify(gunzip), br: promisify(brotliDecompress), zstd: promisify(zstdDecompress) };
+
+async function ask(agent: http.Agent, port: number, path: string, lines: readonly string[]): Promise<Sample> {
   const headers = Object.fromEntries(lines.map((line) => line.split(": ")));
-  const request = http.get({ port, host: "127.0.0.1", path: PATH, headers, agent: false });
+  const request = http.get({ agent, port, host: "127.0.0.1", path, headers });
   const [response]: http.IncomingMessage[] = await once(request, "response");
   if (response === undefined) throw new Error("no response");
-  const body = Buffer.concat(await response.toArray());
-  return {
-    status: response.statusCode ?? 0,
-    rawHeaders: response.rawHeaders,
-    headers: response.headers,
-    body,
-  };
+  const coded = Buffer.concat(await response.toArray());
+  const { "content-encoding": coding, etag = "" } = response.headers;
+  const body =
+    coding === "gzip" || coding === "br" || coding === "zstd" ? await DECODE[coding](coded) : coded;
+  return { status: response.statusCode ?? 0, etag, coded, body };
 }
 
-/** The headers that Node adds by itself. */
-const NODES_OWN = new Set(["date", "connection", "keep-alive"]);
+/** Does something with each of many, sixteen at a time. */
+async function forAll<T, R>(
+  all: readonly T[],
+  use: (item: T, agent: http.Agent) => Promise<R>,
+): Promise<R[]> {
+  const agent = new http.Agent({ keepAlive: true, maxSockets: 16 });
+  const results: R[] = [];
+  const left = all.entries();
+  const work = async (): Promise<void> => {
+    for (const [index, item] of left) results[index] = await use(item, agent);
+  };
+  await Promise.all(Array.from({ length: 16 }, work));
+  agent.destroy();
+  return results;
+}
 
-function fixed({ status, rawHeaders, body }: Sample): FixedAnswer {
-  const head = rawHeaders.filter(
-    (_, index) => !NODES_OWN.has(rawHeaders[index - (index % 2)]?.toLowerCase() ?? ""),
-  );
-  return { status, head, bodyBase64: body.toString("base64"), targets: TARGETS };
+/** @returns what the origin itself says */
+async function bodiesOf(port: number, targets: readonly string[]): Promise<Buffer[]> {
+  return await forAll(targets, async (target, agent) => (await ask(agent, port, target, [])).body);
+}
+
+/** Has a server keep all answers, and checks each of them. @returns what is asked of it when it is measured */
+async function exchangesOf(
+  { name, port }: Server,
+  { targets, headers = [], isConditional }: Workload,
+  truth: readonly Buffer[],
+): Promise<Exchange[]> {
+  // A copy has no answers but those it copied.
+  const isCopy = name.startsWith("bare");
+  const etags = await forAll([...targets.entries()], async ([index, target], agent) => {
+    if (isCopy && isConditional) return "";
+    const { status, body, etag } = await ask(agent, port, target, headers);
+    if (status !== 200 || truth[index]?.equals(body) === false)
+      throw new Error(`${name} does not answer as the origin does: ${target}`);
+    return etag;
+  });
+  return await forAll([...targets.keys()], async (index, agent) => {
+    const target = targets[index] ?? "";
+    const lines = [...headers, ...(isConditional ? [`If-None-Match: ${etags[index]}`] : [])];
+    const { status, coded } = await ask(agent, port, target, lines);
+    if (status !== (isConditional ? 304 : 200)) throw new Error(`${name} answers ${status}: ${target}`);
+    return {
+      request: requestBytes(target, lines),
+      status,
+      bodyBytes: coded.length,
+      ends: coded.subarray(-16),
+    };
+  });
+}
+
+/** The condition in a request. */
+function conditionOf(exchange: Exchange | undefined): string[] {
+  return /^If-None-Match: .*$/m.exec(exchange?.request.toString("latin1") ?? "")?.slice(0, 1) ?? [];
 }

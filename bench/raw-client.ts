@@ -6,6 +6,8 @@ export interface Exchange {
   readonly request: Buffer;
   readonly status: number;
   readonly bodyBytes: number;
+  /** The last bytes of the body. */
+  readonly ends: Buffer;
 }
 
 /** @returns the bytes of a request on a connection that stays open */
@@ -72,11 +74,14 @@ function askUntil(socket: net.Socket, endsAt: number, take: () => Exchange | und
       missing = asked.bodyBytes - (chunk.length - headEnd - 4);
     } else missing -= chunk.length;
     if (missing > 0) return;
-    if (missing < 0) reject(new Error("an answer was longer than expected"));
+    if (missing < 0 || !isAsExpected(chunk, asked)) {
+      reject(new Error(`not the expected answer: ${asked.request.toString("latin1")}`));
+      return;
+    }
     count++;
     if (performance.now() < endsAt) ask();
     else {
-      socket.off("data", onData);
+      socket.off("data", onData).off("error", reject);
       resolve(count);
     }
   };
@@ -84,4 +89,10 @@ function askUntil(socket: net.Socket, endsAt: number, take: () => Exchange | und
   socket.once("error", reject);
   ask();
   return promise;
+}
+
+/** Whether the last packet of a response ends as the body should. A packet may be shorter than that. */
+function isAsExpected(packet: Buffer, { ends }: Exchange): boolean {
+  const length = Math.min(packet.length, ends.length);
+  return packet.compare(ends, ends.length - length, ends.length, packet.length - length) === 0;
 }

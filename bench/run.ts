@@ -1,31 +1,46 @@
 /**
- * `npm run bench`: what things cost, as ratios within one run. `--short` is a quick one for CI,
- * `--hits` measures only cache hits.
+ * `npm run bench`: what things cost, as ratios within one run.
+ *
+ * - Without options it measures everything, and writes docs/performance.md with its charts.
+ * - With the names of parts, for example `-- --hits --misses`, it does so for these parts only.
+ * - With `-- --short` it runs everything for a moment and writes nothing: for CI.
  *
  * Absolute figures are this machine's at this moment; only the ratios mean anything, and a wide spread
  * between runs means that the machine was busy.
  */
+import { benchBudget } from "./budget.ts";
 import { benchHits } from "./hits.ts";
+import { benchLeaks } from "./leaks.ts";
+import { benchMisses } from "./misses.ts";
 import { benchOutages } from "./outages.ts";
 import { benchCalls, benchCutting } from "./pages.ts";
+import { writeReport } from "./report.ts";
+import { benchScale } from "./scale.ts";
 import { benchStores } from "./stores.ts";
 import { benchUnderstanding } from "./understanding.ts";
 
-const isShort = process.argv.includes("--short");
-/** `--hits`: only the hits. */
-const isHitsOnly = process.argv.includes("--hits");
+const given = process.argv.slice(2);
+const isShort = given.includes("--short");
+const seed = Number(given.find((arg) => arg.startsWith("--seed="))?.slice("--seed=".length) ?? 1);
 
-await benchHits(isShort ? 500 : 4_000);
-if (!isHitsOnly) {
-  await benchUnderstanding(isShort ? 50 : 500);
-  await benchStores(isShort ? 100 : 1_000);
-  await benchOutages(isShort ? 5 : 50);
-  await benchCutting(isShort ? 200 : 2_000);
-  await benchCalls(isShort ? 2_000 : 20_000, seedIn(process.argv));
-}
+const SHORT_HITS = { roundMs: 20, rounds: 3, many: 50, distinct: 50, withPeers: false };
+const WHOLE_HITS = { roundMs: 100, rounds: 30, many: 1_000, distinct: 100_000, withPeers: true };
+const SHORT_SCALE = { entries: [1_000], connections: [10], forMs: 70 };
+const WHOLE_SCALE = { entries: [1e3, 1e4, 1e5, 1e6], connections: [10, 100, 1_000, 10_000], forMs: 3_000 };
 
-/** The workload's seed: `--seed=7`; 1 without. */
-function seedIn(args: readonly string[]): number {
-  const given = args.find((arg) => arg.startsWith("--seed="));
-  return given === undefined ? 1 : Number(given.slice("--seed=".length));
-}
+const PARTS: Readonly<Record<string, () => Promise<void>>> = {
+  hits: () => benchHits(isShort ? SHORT_HITS : WHOLE_HITS),
+  misses: () => benchMisses(isShort ? 20 : 2_000),
+  understanding: () => benchUnderstanding(isShort ? 50 : 500),
+  stores: () => benchStores(isShort ? 100 : 1_000),
+  budget: () => benchBudget(isShort ? 100 : 1_000),
+  outages: () => benchOutages(isShort ? 5 : 50),
+  cutting: () => benchCutting(isShort ? 200 : 2_000),
+  calls: () => benchCalls(isShort ? 2_000 : 20_000, seed),
+  scale: () => benchScale(isShort ? SHORT_SCALE : WHOLE_SCALE),
+  leaks: () => (isShort ? Promise.resolve() : benchLeaks(1_000_000)),
+};
+
+const chosen = Object.keys(PARTS).filter((name) => given.includes(`--${name}`));
+for (const name of chosen.length > 0 ? chosen : Object.keys(PARTS)) await PARTS[name]?.();
+if (!isShort) writeReport();

@@ -68,7 +68,8 @@ import { createFlights, type Flights } from "./singleflight/flight.ts";
 import { createLeadOrFollow } from "./singleflight/replicas.ts";
 import { openBackend, type OpenedBackend } from "./stores.ts";
 import { createObserver, type Logger } from "./telemetry/log.ts";
-import { createMetrics, type Metrics, savingOf } from "./telemetry/metrics.ts";
+import { createMetrics, type Metrics } from "./telemetry/metrics.ts";
+import { savingOf } from "./telemetry/request-metrics.ts";
 import { build, watchEventLoop } from "./telemetry/process-metrics.ts";
 import { tlsContext } from "./tls.ts";
 import type { FlightResult, Observer, Tier } from "./types.ts";
@@ -394,7 +395,8 @@ function sampleMetrics({ metrics, settings }: Context, { stores, flights, budget
   metrics.sample({
     tiers: () => stores.all.flatMap(statsOf),
     flights: () => flights.size,
-    budget: budgetSources(budgets),
+    ledgers: stores.ledgers,
+    budget: budgetSources(budgets, settings.current),
     appsRegistered: () => settings.current().apps.length,
   });
 }

@@ -28,6 +28,7 @@ import { createMeanings } from "./query/meanings.ts";
 import type { ParseOptions } from "./query/parse.ts";
 import type { Apps } from "./ratelimit/apps.ts";
 import { createRouter } from "./query/route.ts";
+import { remembering } from "./remembering.ts";
 import type { Metrics } from "./telemetry/metrics.ts";
 import { build } from "./telemetry/process-metrics.ts";
 import { tlsContext } from "./tls.ts";
@@ -69,25 +70,16 @@ export function createCallers(options: CallersOptions): HttpServer {
   });
   const refuse = createRefuse(respond, observer);
   const { appIdHeader } = config.server;
-  // An app id is in the log, in labels and in reports: it must not be a secret that a caller sent by mistake.
-  const checkToken = createAppTokens({
-    tokens: options.secretFiles.appTokens,
-    now,
-    warn: observer.warn,
-    refused: options.metrics.appTokenRefused,
-  });
-  const identify: ArrivalOptions["identify"] = (appId, userAgent, at, authorization) =>
-    checkToken(
-      options.apps.identify(parse.conceal(appId?.toString() ?? ""), parse.conceal(userAgent ?? ""), at),
-      authorization,
-    );
   const meanings = createMeanings({
     maxBytes: MEANINGS_BYTES,
     conceal: parse.conceal,
     secretsKnown: () => keys.known.length,
   });
   const start = createPipeline({
-    arrivals: inFlight.tracking(createArrivals({ appIdHeader, identify, now, requestId, observer }), refuse),
+    arrivals: inFlight.tracking(
+      createArrivals({ appIdHeader, identify: createIdentify(options), now, requestId, observer }),
+      refuse,
+    ),
     serveDocument: createServeDocument(callersDocument(config), config.server),
     admit: createAdmit({
       route: createRouter(config.upstream),
@@ -113,6 +105,27 @@ export function createCallers(options: CallersOptions): HttpServer {
     now,
     warn: observer.warn,
   });
+}
+
+function createIdentify({ apps, parse, keys, ...options }: CallersOptions): ArrivalOptions["identify"] {
+  // An app id is in the log, in labels and in reports: it must not be a secret that a caller sent by mistake.
+  // Only a text without a secret is remembered.
+  const harmless = remembering(
+    (text) => (parse.conceal(text) === text ? text : undefined),
+    () => keys.known.length,
+  );
+  const concealed = (text: string): string => harmless(text) ?? parse.conceal(text);
+  const checkToken = createAppTokens({
+    tokens: options.secretFiles.appTokens,
+    now: options.clock.now,
+    warn: options.observer.warn,
+    refused: options.metrics.appTokenRefused,
+  });
+  return (appId, userAgent, at, authorization) =>
+    checkToken(
+      apps.identify(concealed(appId?.toString() ?? ""), concealed(userAgent ?? ""), at),
+      authorization,
+    );
 }
 
 /** @returns the OpenAPI document of the callers' port */

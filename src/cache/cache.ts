@@ -30,6 +30,7 @@ export interface CacheOptions {
 export type Cache = (question: Question) => Promise<Answer>;
 
 /**
+ * To be asked in the tick in which the request arrived.
  * @returns the answer, if memory has it and the rules allow it to be served. `undefined`: ask the
  *   cache in the ordinary way
  */
@@ -42,9 +43,9 @@ export function createCache(options: CacheOptions): {
   const { tiers, refresh, failures, rules, clock } = options;
   const { ruling, firstRuling } = createRulings(options);
 
-  function serve(cached: Found, note: ServeNote | undefined, isUpdating: boolean): Answer {
+  function serve(cached: Found, note: ServeNote | undefined, isUpdating: boolean, now = clock.now()): Answer {
     const { entry, tier, isPurged } = cached;
-    const isHit = !isPurged && isFresh(entry, rules(), clock.now());
+    const isHit = !isPurged && isFresh(entry, rules(), now);
     const outcome = isHit ? "hit" : isUpdating ? "updating" : "stale";
     return { entry, tier, stored: true, outcome, forwarded: undefined, note };
   }
@@ -71,49 +72,63 @@ export function createCache(options: CacheOptions): {
   }
 
   /** @returns the cached answer, if the decision is to serve it */
-  function served(question: Question, cached: Found | undefined, decision: Decision): Answer | undefined {
+  function served(
+    question: Question,
+    cached: Found | undefined,
+    decision: Decision,
+    now: number,
+  ): Answer | undefined {
     if (cached === undefined || decision.kind === "refuse" || decision.kind === "fetch") return undefined;
     const isUpdating = decision.kind === "serveAndRefresh";
     if (isUpdating) void refresh(question, cached.entry, "refresh");
-    return serve(cached, decision.note, isUpdating);
+    return serve(cached, decision.note, isUpdating, now);
   }
 
   return {
     async cache(question) {
       const cached = await tiers.lookup(question.key);
-      const decision = firstRuling(question, cached);
+      const now = clock.now();
+      const decision = firstRuling(question, cached, now);
       if (decision.kind === "refuse") throw decision.problem;
       const why = decision.kind === "fetch" ? decision.why : "miss";
-      return served(question, cached, decision) ?? (await fetch(question, cached, why));
+      return served(question, cached, decision, now) ?? (await fetch(question, cached, why));
     },
     answerAtOnce(question) {
-      const cached = tiers.peek(question.key);
-      return cached && served(question, cached, firstRuling(question, cached));
+      // No time has passed since the request arrived.
+      const now = question.request.receivedAt;
+      const cached = tiers.peek(question.key, now);
+      return cached && served(question, cached, firstRuling(question, cached, now), now);
     },
   };
 }
 
 interface Rulings {
   /** Applies the rules to the cached answer. @param failed how fetching failed, if it did */
-  readonly ruling: (question: Question, cached: Found | undefined, failed: Problem | undefined) => Decision;
+  readonly ruling: (
+    question: Question,
+    cached: Found | undefined,
+    failed: Problem | undefined,
+    now?: number,
+  ) => Decision;
   /** The same before anything was tried. */
-  readonly firstRuling: (question: Question, cached: Found | undefined) => Decision;
+  readonly firstRuling: (question: Question, cached: Found | undefined, now: number) => Decision;
 }
 
 function createRulings({ failures, budgetLeft, rules, clock, random }: CacheOptions): Rulings {
-  const ruling: Rulings["ruling"] = (question, cached, failed) => {
+  const ruling: Rulings["ruling"] = (question, cached, failed, now = clock.now()) => {
     const { resource } = question.query;
     const upstream = { failed, budgetLeft: () => budgetLeft(resource), random: random.fraction() };
-    return decide(cached, askedBy(question), upstream, rules(), clock.now());
+    return decide(cached, askedBy(question), upstream, rules(), now);
   };
   return {
     ruling,
-    firstRuling(question, cached) {
-      const recent = cached && failures.recent(question.key, clock.monotonic());
-      const decision = ruling(question, cached, recent);
+    firstRuling(question, cached, now) {
+      const recent =
+        cached && failures.isAny() ? failures.recent(question.key, clock.monotonic()) : undefined;
+      const decision = ruling(question, cached, recent, now);
       // With nothing to serve instead, what failed a moment ago is tried again.
       return recent !== undefined && decision.kind === "refuse"
-        ? ruling(question, cached, undefined)
+        ? ruling(question, cached, undefined, now)
         : decision;
     },
   };

@@ -92,13 +92,15 @@ export function withBody(entry: Entry, coding: ContentCoding, body: Buffer): Ent
   return { ...entry, bodies: { ...entry.bodies, [coding]: body } };
 }
 
-/** The size of an entry besides its bodies and tags, estimated generously. */
-const ENTRY_OVERHEAD_BYTES = 512;
+/** The size of an entry besides its bodies and tags, estimated generously (docs/performance.md has what was measured). */
+const ENTRY_OVERHEAD_BYTES = 1_024;
+/** The response heads that memory keeps ready for a body (src/http/answer-head.ts). */
+const HEADS_BYTES = 1_024;
 const TAG_BYTES = 48;
 
 /** The size of an entry under its key, in bytes. */
 export function sizeOf(key: string, entry: Entry): number {
   let bytes = ENTRY_OVERHEAD_BYTES + key.length * 2 + entry.tags.length * TAG_BYTES;
-  for (const body of Object.values(entry.bodies)) bytes += body.length;
+  for (const body of Object.values(entry.bodies)) bytes += HEADS_BYTES + body.length;
   return bytes;
 }

@@ -6,6 +6,8 @@
 import type { Problem } from "../errors.ts";
 
 export interface Failures {
+  /** Whether any key has failed of late. */
+  readonly isAny: () => boolean;
   /** The failure after which the key is not tried again yet. */
   readonly recent: (key: string, now: number) => Problem | undefined;
   /** A flight failed, here or in another replica. The same failure reported twice counts once. */
@@ -43,6 +45,7 @@ export function createFailures(): Failures {
   }
 
   return {
+    isAny: () => failures.size > 0,
     recent(key, now) {
       const failure = failures.get(key);
       return failure !== undefined && now < failure.nextTryAt ? failure.problem : undefined;

@@ -9,10 +9,10 @@ import type { GatewayRequest } from "../types.ts";
 import { type KnownTarget, type Meanings, NO_MEANINGS } from "../query/meanings.ts";
 import type { Route } from "../query/route.ts";
 import { splitTarget } from "../query/wire.ts";
+import { remembering } from "../remembering.ts";
 import type { Arrival } from "./arrive.ts";
 import { deadlineOf, directivesOf } from "./caller-headers.ts";
 import { negotiateCoding, negotiateFormat } from "./negotiate.ts";
-import { remembering } from "./remembering.ts";
 import { checkHead, type HeadLimits } from "./request-validation.ts";
 
 export interface AdmitOptions {

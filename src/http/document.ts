@@ -20,7 +20,8 @@ export function createServeDocument(document: object, head: HeadLimits): ServeDo
   const body = Buffer.from(JSON.stringify(document));
   const tag = hash("sha256", body, "base64url").slice(0, 22);
   return function serveDocument(arrival, message, response) {
-    if (splitTarget(message.url ?? "/").path !== PATH) return false;
+    const { url = "/" } = message;
+    if (!url.includes(PATH) || splitTarget(url).path !== PATH) return false;
     checkHead(message, head);
     if (message.method !== "GET" && message.method !== "HEAD") {
       throw new Problem("method-not-allowed", { headers: { Allow: "GET, HEAD" } });

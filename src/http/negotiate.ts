@@ -55,14 +55,6 @@ export function negotiateCoding(acceptEncoding: string | undefined): ContentCodi
 /** Whether `If-None-Match` contains one of the entity tags, by weak comparison (RFC 9110, section 13.1.2). */
 export function noneMatchNames(ifNoneMatch: string | undefined, opaqueTags: readonly string[]): boolean {
   if (ifNoneMatch === undefined) return false;
-  // The usual case, without an expression.
-  if (opaqueTags.some((tag) => isOnly(ifNoneMatch, tag))) return true;
   if (ifNoneMatch.trim() === "*") return true;
   return [...ifNoneMatch.matchAll(/(?:W\/)?"([^"]*)"/g)].some(([, tag = ""]) => opaqueTags.includes(tag));
-}
-
-/** Whether the header is this one strong tag and nothing else. */
-function isOnly(ifNoneMatch: string, tag: string): boolean {
-  const isQuoted = ifNoneMatch.startsWith('"') && ifNoneMatch.endsWith('"');
-  return isQuoted && ifNoneMatch.length === tag.length + 2 && ifNoneMatch.startsWith(tag, 1);
 }

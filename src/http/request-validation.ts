@@ -7,6 +7,7 @@
 import type { IncomingMessage } from "node:http";
 
 import { Problem } from "../errors.ts";
+import { remembering } from "../remembering.ts";
 
 export interface HeadLimits {
   readonly maxUrlBytes: number;
@@ -25,6 +26,7 @@ export interface RequestLimits extends HeadLimits {
 
 /** A host with an optional port (RFC 9110, section 7.2): a name or IPv4 address, or an IPv6 address in brackets. */
 const HOST = /^(?:\[[0-9A-Fa-f:.]+\]|(?:[A-Za-z0-9._~!$&'()*+,;=-]|%[0-9A-Fa-f]{2})+)(?::\d{0,5})?$/;
+const isHost = remembering((host) => HOST.test(host));
 /** A target in absolute form (RFC 9112, section 3.2.2). The group is its host and port. */
 const ABSOLUTE = /^https?:\/\/([^/?#]*)/i;
 /** A colon, a space and the line end. */
@@ -71,10 +73,10 @@ function checkSize(rawHeaders: readonly string[], { maxHeaders, maxHeaderBytes }
 function checkHost({ url = "/", headers: { host }, httpVersion, rawHeaders }: IncomingMessage): void {
   if (host === undefined) {
     if (httpVersion === "1.1") throw malformed("The Host header is missing.");
-  } else if (!HOST.test(host)) throw malformed("The Host header is not a host, with or without a port.");
+  } else if (!isHost(host)) throw malformed("The Host header is not a host, with or without a port.");
   else if (isTwice(rawHeaders, "host")) throw malformed("There are two Host headers.");
-  const addressed = ABSOLUTE.exec(url)?.[1];
-  if (addressed !== undefined && !HOST.test(addressed)) throw malformed("The host in the URL is not valid.");
+  const addressed = url.startsWith("/") ? undefined : ABSOLUTE.exec(url)?.[1];
+  if (addressed !== undefined && !isHost(addressed)) throw malformed("The host in the URL is not valid.");
 }
 
 /** Node keeps the first of some repeated headers and drops the others, so the raw headers are counted. */

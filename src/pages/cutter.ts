@@ -57,6 +57,7 @@ export function createCutter(options: CutterOptions): Cutter {
   /** Under way, so that those who want the same page share one. */
   const cutting = new Map<string, Promise<Entry>>();
   const unpacked = createUnpacked();
+  const keyFor = createKeyFor();
 
   async function bytesOf(block: Entry): Promise<Buffer> {
     const packed = heldIn(block);
@@ -151,9 +152,20 @@ function heldIn({ bodies }: Entry): Buffer {
 
 const NOTHING = Buffer.alloc(0);
 
-/** Under which key memory keeps a page. */
-function keyFor({ key, limit }: Page, block: Entry): string {
-  return `${key}#${limit}@${block.etag}`;
+/** @returns what names the key under which memory keeps a page */
+function createKeyFor(): (page: Page, block: Entry) => string {
+  /** A query that is asked again brings the same object. To build and hash the text anew would cost 2 µs a page. */
+  const known = new WeakMap<
+    PagedQuery,
+    { readonly limit: number; readonly etag: string; readonly keptAs: string }
+  >();
+  return ({ key, limit, query }, { etag }) => {
+    const last = known.get(query);
+    if (last !== undefined && last.limit === limit && last.etag === etag) return last.keptAs;
+    const keptAs = `${key}#${limit}@${etag}`;
+    known.set(query, { limit, etag, keptAs });
+    return keptAs;
+  };
 }
 
 function isAsOld(page: Entry, block: Entry): boolean {

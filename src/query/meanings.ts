@@ -45,8 +45,13 @@ export interface MeaningsOptions {
 
 export function createMeanings({ maxBytes, conceal, secretsKnown }: MeaningsOptions): Meanings {
   const targets = new LRUCache<string, KnownTarget>({
-    maxSize: maxBytes,
+    maxSize: maxBytes * (1 - SHARED_PART),
     sizeCalculation: sizeOf,
+  });
+  /** By key, so that all spellings of a query share one meaning, and what others remember about it. */
+  const shared = new LRUCache<string, Meaning>({
+    maxSize: maxBytes * SHARED_PART,
+    sizeCalculation: sizeOfMeaning,
   });
   let checkedAgainst = secretsKnown();
 
@@ -54,7 +59,17 @@ export function createMeanings({ maxBytes, conceal, secretsKnown }: MeaningsOpti
     const known = secretsKnown();
     if (known === checkedAgainst) return;
     targets.clear();
+    shared.clear();
     checkedAgainst = known;
+  }
+
+  /** @returns the meaning that other spellings of the query have already, if there is one */
+  function oneOf(meaning: Meaning): Meaning {
+    // The key of a streamed query does not contain its parameters.
+    if (meaning.query.kind === "streamed") return meaning;
+    const known = shared.get(meaning.key);
+    if (known === undefined) shared.set(meaning.key, meaning);
+    return known ?? meaning;
   }
 
   function mayContainSecret(target: string): boolean {
@@ -71,10 +86,13 @@ export function createMeanings({ maxBytes, conceal, secretsKnown }: MeaningsOpti
       forgetIfSecretsAreNew();
       const known = targets.peek(target);
       if (known === undefined && mayContainSecret(target)) return;
-      targets.set(target, { route, search, meanings: { ...known?.meanings, [format]: meaning } });
+      targets.set(target, { route, search, meanings: { ...known?.meanings, [format]: oneOf(meaning) } });
     },
   };
 }
+
+/** The part of the memory for meanings that spellings share. Spellings of other queries have meanings of their own. */
+const SHARED_PART = 1 / 8;
 
 /** @returns the whole target percent-decoded; `undefined` if that is impossible */
 function decoded(target: string): string | undefined {
@@ -91,10 +109,11 @@ const MEANING_BYTES = 512;
 const PARAMETER_BYTES = 256;
 
 function sizeOf({ meanings }: KnownTarget, target: string): number {
-  let bytes = TARGET_BYTES + target.length * 4;
-  for (const { query, canonicalQuery } of Object.values(meanings)) {
-    const pairs = query.extras.length + (query.kind === "search" ? query.filters.length : 0);
-    bytes += MEANING_BYTES + PARAMETER_BYTES * pairs + canonicalQuery.length * 6;
-  }
-  return bytes;
+  const all = Object.values(meanings).map(sizeOfMeaning);
+  return all.reduce((sum, bytes) => sum + bytes, TARGET_BYTES + target.length * 4);
+}
+
+function sizeOfMeaning({ query, canonicalQuery }: Meaning): number {
+  const pairs = query.extras.length + (query.kind === "search" ? query.filters.length : 0);
+  return MEANING_BYTES + PARAMETER_BYTES * pairs + canonicalQuery.length * 6;
 }

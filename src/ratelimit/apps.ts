@@ -9,6 +9,7 @@
  * - An id has at most 64 characters, and only characters that are safe in a log line, a header and a label.
  * - Only the first `unlistedLabels` unlisted ids get a metric label of their own; they keep it.
  */
+import { remembering } from "../remembering.ts";
 
 import { OTHER_APP } from "../types.ts";
 
@@ -97,12 +98,13 @@ function byId({ listed }: AppsConfig): ReadonlyMap<string, ListedApp> {
 
 function namedIn(appId: string | readonly string[] | undefined, userAgent: string | undefined): string {
   const named = typeof appId === "string" ? sanitised(appId.trim()) : "";
-  if (named !== "") return named;
-  const product = /^\s*([^\s/()]+)/.exec(userAgent ?? "")?.[1] ?? "";
-  return BROWSER_PRODUCTS.has(product.toLowerCase()) ? BROWSER_APP : sanitised(product) || OTHER_APP;
+  return named === "" ? productIn(userAgent ?? "") : named;
 }
 
+const productIn = remembering((userAgent) => {
+  const product = /^\s*([^\s/()]+)/.exec(userAgent)?.[1] ?? "";
+  return BROWSER_PRODUCTS.has(product.toLowerCase()) ? BROWSER_APP : sanitised(product) || OTHER_APP;
+});
+
 /** The grammar of app ids in the settings: what does not fit becomes `-`. */
-function sanitised(id: string): string {
-  return id.slice(0, LONGEST_ID).replaceAll(/[^\w.-]/g, "-");
-}
+const sanitised = remembering((id) => id.slice(0, LONGEST_ID).replaceAll(/[^\w.-]/g, "-"));

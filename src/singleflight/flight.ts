@@ -103,11 +103,14 @@ export function createFlights<T>(clock: Clock): Flights<T> {
         throw error;
       } finally {
         deadline.stop();
-        if (waiters.leave(waiter) === 0) abandoned.abort();
+        if (waiters.leave(waiter) === 0) abandoned.abort(NOBODY_LEFT);
       }
     },
   };
 }
+
+/** Made once: an abort without a reason makes an exception with a stack, and each flight ends with one. */
+const NOBODY_LEFT = "nobody waits any more";
 
 /**
  * Whether the error of an abandoned flight may mean that it was withdrawn from the queue. A failure of the

@@ -6,6 +6,14 @@ import type { Metric } from "./catalogue.ts";
 /** The label values and the value of one series. */
 type Sample<L extends string> = readonly [Readonly<Record<L, string>>, number];
 
+/** Values that were counted elsewhere, by the buckets of a histogram. */
+export interface Distribution<L extends string> {
+  readonly labels: Readonly<Record<L, string>>;
+  /** How many are in each bucket and not in a smaller one; the last are greater than all bounds. */
+  readonly counts: readonly number[];
+  readonly sum: number;
+}
+
 export interface Instruments {
   readonly counter: <L extends string>(metric: Metric<"counter", L>) => Counter<L>;
   readonly gauge: <L extends string>(metric: Metric<"gauge", L>) => Gauge<L>;
@@ -14,6 +22,11 @@ export interface Instruments {
   readonly sampled: <L extends string>(
     metric: Metric<"gauge" | "counter", L>,
     read: () => readonly Sample<L>[],
+  ) => void;
+  /** Registers a histogram that is read at every scrape. */
+  readonly distribution: <L extends string>(
+    metric: Metric<"histogram", L>,
+    read: () => readonly Distribution<L>[],
   ) => void;
   /** The same for a metric without labels. */
   readonly sampledAlone: (metric: Metric<"gauge" | "counter", never>, read: () => number) => void;
@@ -43,8 +56,51 @@ export function createInstruments(registry: Registry): Instruments {
     histogram: (metric) =>
       new Histogram({ ...common(metric), buckets: [...(metric.buckets ?? [])], registers: [registry] }),
     sampled,
+    distribution(metric, read) {
+      registry.registerMetric(new SampledHistogram(metric, read));
+    },
     sampledAlone: (metric, read) => sampled<never>(metric, () => [[{}, read()]]),
   };
+}
+
+/** One value of the text of a scrape, as the library's own histogram hands it out. */
+interface Exposed {
+  readonly metricName: string;
+  readonly labels: { readonly le?: number | "+Inf" };
+  readonly sharedLabels: Readonly<Record<string, string>>;
+  readonly value: number;
+}
+
+/** The library's own histogram can only observe one value after the other. */
+class SampledHistogram<L extends string> extends Histogram<L> {
+  readonly #metric: Metric<"histogram", L>;
+  readonly #read: () => readonly Distribution<L>[];
+
+  constructor(metric: Metric<"histogram", L>, read: () => readonly Distribution<L>[]) {
+    super({ ...common(metric), buckets: [...(metric.buckets ?? [])], registers: [] });
+    this.#metric = metric;
+    this.#read = read;
+  }
+
+  /** Called by the library for the text of a scrape. */
+  async getForPromString(): Promise<object> {
+    const { name, help, type, buckets = [] } = this.#metric;
+    const values = this.#read().flatMap(({ labels: sharedLabels, counts, sum }): Exposed[] => {
+      let value = 0;
+      const bounds = [...buckets, "+Inf"] as const;
+      const inBuckets = bounds.map((le, at): Exposed => {
+        value += counts[at] ?? 0;
+        return { metricName: `${name}_bucket`, labels: { le }, sharedLabels, value };
+      });
+      const rest = { labels: {}, sharedLabels };
+      return [
+        ...inBuckets,
+        { metricName: `${name}_sum`, ...rest, value: sum },
+        { metricName: `${name}_count`, ...rest, value },
+      ];
+    });
+    return { name, help, type, aggregator: "sum", values };
+  }
 }
 
 function common<L extends string>({

@@ -4,16 +4,20 @@
  * Secrets stay out of the log for two reasons. The records have known fields, such as canonical queries and problem codes;
  * they never contain a raw URL or a header. And before a line is written, signatures and known secrets are redacted.
  */
-import { pino, type Logger } from "pino";
+import { pino, type Logger as PinoLogger } from "pino";
 
-import type { Observer } from "../types.ts";
+import type { Observer, RequestRecord } from "../types.ts";
+import { createLines, createRequestLine } from "./access-log.ts";
 import type { Metrics } from "./metrics.ts";
 
-export type { Logger } from "pino";
+export interface Logger extends PinoLogger {
+  /** Logs a request. The line of a cache hit may wait a moment, so that many are written together. */
+  readonly request: (record: RequestRecord) => void;
+}
 
 export interface LogOptions {
   readonly level: string;
-  /** Where the lines go. The default is standard output. */
+  /** Where the lines go, one at a time and at once. The default is standard output. */
   readonly destination?: { write(line: string): void };
   /** Texts that must never be written. The list may grow. */
   readonly secrets: readonly string[];
@@ -25,19 +29,34 @@ export function createLogger({ level, destination, secrets }: LogOptions): Logge
   const sink = destination ?? process.stdout;
   const unwanted: string[] = [];
   let spelled = 0;
-  const write = (line: string): void => {
+  const lines = createLines((text) => {
     for (; spelled < secrets.length; spelled++) unwanted.push(...spellingsOf(secrets[spelled] ?? ""));
-    let clean = line.replaceAll(SIGNATURE, "$1:[redacted]");
-    for (const text of unwanted) clean = clean.replaceAll(text, "[redacted]");
+    let clean = text.replaceAll(SIGNATURE, "$1:[redacted]");
+    for (const secret of unwanted) clean = clean.replaceAll(secret, "[redacted]");
     sink.write(clean);
-  };
+  }, soon);
+  if (destination === undefined) process.once("exit", lines.flush);
+
   const options = {
     level,
     base: null,
     timestamp: () => `,"time":"${new Date().toISOString()}"`,
     formatters: { level: (label: string) => ({ level: label }) },
   };
-  return pino(options, { write });
+  const log = pino(options, { write: lines.write });
+  const lineOf = createRequestLine(Date.now);
+  return Object.assign(log, {
+    request(record: RequestRecord) {
+      if (!log.isLevelEnabled("info")) return;
+      const isSoonEnough = destination === undefined && record.outcome === "hit";
+      (isSoonEnough ? lines.writeSoon : lines.write)(lineOf(record));
+    },
+  });
+}
+
+function soon(delayMs: number, callback: () => void): () => void {
+  const timer = setTimeout(callback, delayMs);
+  return () => clearTimeout(timer);
 }
 
 /** @returns the text as it is and as it is escaped in a URL, each escaped for JSON */
@@ -61,9 +80,9 @@ export function createObserver(
   let hits = 0;
   return {
     request(record) {
-      metrics.request({ ...record, app: labelOf(record.app) });
+      metrics.request(record, labelOf(record.app));
       if (record.outcome === "hit" && hits++ % accessSample() !== 0) return;
-      log.info(record, "request");
+      log.request(record);
     },
     upstreamCall(record) {
       metrics.upstreamCall(record);

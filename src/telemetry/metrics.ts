@@ -5,6 +5,7 @@
  */
 import { Registry } from "prom-client";
 
+import { Problem, PROBLEM_CODES } from "../errors.ts";
 import type { Resource } from "../interface/resources.ts";
 import {
   type Cause,
@@ -22,11 +23,13 @@ import {
 } from "../types.ts";
 import { BUDGET, FRESHNESS, type Metric, SETTINGS, STORES, TRAFFIC, UPSTREAM } from "./catalogue.ts";
 import { createInstruments, type Instruments } from "./instruments.ts";
-import { RELOAD_RESULTS, type ReloadResult, type Saving, SAVINGS } from "./labels.ts";
+import { RELOAD_RESULTS, type ReloadResult } from "./labels.ts";
 import { type Build, registerProcessMetrics } from "./process-metrics.ts";
+import { registerRequestMetrics } from "./request-metrics.ts";
 
 export interface Metrics {
-  readonly request: (record: RequestRecord) => void;
+  /** @param app the value of the label `app`, which names some apps only */
+  readonly request: (record: RequestRecord, app: string) => void;
   readonly upstreamCall: (record: UpstreamCallRecord) => void;
   readonly refreshed: (record: RefreshRecord) => void;
   readonly warmed: (resource: Resource, end: RefreshEnd) => void;
@@ -51,6 +54,8 @@ export interface MetricSources {
   /** The contents of each tier, as far as this process knows them. */
   readonly tiers: () => readonly TierStats[];
   readonly flights: () => number;
+  /** Whether each call is in the ledger of a store before it is sent; empty if the settings keep nothing. */
+  readonly ledgers: () => readonly { readonly store: Tier; readonly isDurable: boolean }[];
   readonly budget: BudgetSources;
   /** The number of apps in the settings. */
   readonly appsRegistered: () => number;
@@ -65,10 +70,12 @@ export function createMetrics(build: Build): Metrics {
   const budget = registerBudgetMetrics(instruments);
   const { eventLoopDelay } = registerProcessMetrics(instruments, build);
 
+  const countRequest = registerRequestMetrics(instruments);
+
   return {
-    request(record) {
-      traffic.request(record);
-      if (record.tier !== undefined) stores.hit(record.tier);
+    request(record, app) {
+      countRequest(record, app);
+      if (record.problem !== undefined) traffic.problem(record);
     },
     upstreamCall: traffic.upstreamCall,
     refreshed: traffic.refreshed,
@@ -81,7 +88,7 @@ export function createMetrics(build: Build): Metrics {
     eventLoopDelay,
     config: registerConfigMetrics(instruments),
     sample(sources) {
-      sampleStores(instruments, sources.tiers);
+      sampleStores(instruments, sources);
       sampleBudget(instruments, sources.budget);
       instruments.sampledAlone(TRAFFIC.flights, sources.flights);
       instruments.sampledAlone(TRAFFIC.appsRegistered, sources.appsRegistered);
@@ -94,27 +101,21 @@ export function createMetrics(build: Build): Metrics {
 
 type TrafficMetrics = Pick<
   Metrics,
-  "request" | "upstreamCall" | "refreshed" | "warmed" | "pageChecked" | "appTokenRefused"
->;
+  "upstreamCall" | "refreshed" | "warmed" | "pageChecked" | "appTokenRefused"
+> & { readonly problem: (record: Pick<RequestRecord, "problem" | "status">) => void };
 
-/** Why a request needed no call of its own; `undefined`: it needed one, or got no answer. */
-export function savingOf({ saved, outcome, problem }: RequestRecord): Saving | undefined {
-  if (saved !== undefined) return saved;
-  if (problem === "invalid-query") return "refused";
-  return outcome === "hit" || outcome === "collapsed" ? outcome : undefined;
-}
-
-/** Requests of callers, requests to the upstream, and refreshes. */
+/** Requests to the upstream, and refreshes. */
 function registerTrafficMetrics({ counter, histogram }: Instruments): TrafficMetrics {
-  const requests = counter(TRAFFIC.requests);
-  const requestSeconds = histogram(TRAFFIC.requestSeconds);
+  const problems = counter(TRAFFIC.problems);
   const tokensRefused = counter(TRAFFIC.appTokensRefused);
   const upstreamRequests = counter(UPSTREAM.requests);
   const upstreamSeconds = histogram(UPSTREAM.requestSeconds);
-  const callsSaved = counter(UPSTREAM.callsSaved);
   const pagesChecked = counter(UPSTREAM.pagesChecked);
   // From the start, so that the first time is an increase to Prometheus.
-  for (const cause of SAVINGS) callsSaved.inc({ cause }, 0);
+  for (const problem of PROBLEM_CODES) {
+    const { status } = new Problem(problem);
+    if (status >= 500) problems.inc({ problem, status }, 0);
+  }
   for (const result of PAGE_CHECKS)
     for (const resource of ["listings", "sold"]) pagesChecked.inc({ resource, result }, 0);
   const credentialsRefused = counter(UPSTREAM.credentialsRefused);
@@ -122,12 +123,9 @@ function registerTrafficMetrics({ counter, histogram }: Instruments): TrafficMet
   const warmFetches = counter(FRESHNESS.warmFetches);
   const adaptiveShadow = counter(FRESHNESS.adaptiveShadow);
   return {
-    request(record) {
-      const { app, resource, outcome, status, durationMs } = record;
-      const saving = savingOf(record);
-      if (saving !== undefined) callsSaved.inc({ cause: saving });
-      requests.inc({ app, resource, outcome, status });
-      requestSeconds.observe({ resource, outcome }, durationMs / 1000);
+    problem({ problem: code, status }) {
+      const problem = PROBLEM_CODES.find((known) => known === code);
+      if (problem !== undefined) problems.inc({ problem, status });
     },
     upstreamCall({ resource, cause, status, durationMs }) {
       upstreamRequests.inc({ resource, cause, status });
@@ -155,6 +153,13 @@ export interface BudgetSources {
     readonly limit: number;
     readonly remaining: number;
   }[];
+  /** What each listed app has left of its share of a window, and of its calls of a day (`per-day`). */
+  readonly apps: () => readonly {
+    readonly app: string;
+    readonly window: string;
+    readonly limit: number;
+    readonly remaining: number;
+  }[];
   readonly queue: () => readonly { readonly priority: Priority; readonly length: number }[];
   readonly circuits: () => readonly { readonly circuit: string; readonly state: CircuitState }[];
 }
@@ -168,6 +173,10 @@ interface BudgetMetrics {
 function sampleBudget({ sampled }: Instruments, sources: BudgetSources): void {
   sampled(BUDGET.limit, () => sources.windows().map(({ window, limit }) => [{ window }, limit]));
   sampled(BUDGET.remaining, () => sources.windows().map(({ window, remaining }) => [{ window }, remaining]));
+  sampled(BUDGET.appLimit, () => sources.apps().map(({ app, window, limit }) => [{ app, window }, limit]));
+  sampled(BUDGET.appRemaining, () =>
+    sources.apps().map(({ app, window, remaining }) => [{ app, window }, remaining]),
+  );
   sampled(BUDGET.queueLength, () => sources.queue().map(({ priority, length }) => [{ priority }, length]));
   sampled(UPSTREAM.circuitState, () =>
     sources.circuits().map(({ circuit, state }) => [{ circuit }, CIRCUIT_STATES[state]]),
@@ -197,28 +206,31 @@ interface TierStats {
 }
 
 interface StoreMetrics {
-  readonly hit: (tier: Tier) => void;
   readonly operation: (store: Tier, operation: StoreOperation, durationMs: number) => void;
   readonly breakerState: (store: Tier, state: CircuitState) => void;
 }
 
-function registerStoreMetrics({ counter, gauge, histogram }: Instruments): StoreMetrics {
-  const hits = counter(STORES.hits);
+function registerStoreMetrics({ gauge, histogram }: Instruments): StoreMetrics {
   const seconds = histogram(STORES.operationSeconds);
   const breaker = gauge(STORES.breakerState);
   return {
-    hit: (tier) => hits.inc({ tier }),
     operation: (store, operation, durationMs) => seconds.observe({ store, operation }, durationMs / 1000),
     breakerState: (store, state) => breaker.set({ store }, CIRCUIT_STATES[state]),
   };
 }
 
-function sampleStores({ sampled }: Instruments, tiers: () => readonly TierStats[]): void {
+function sampleStores(
+  { sampled }: Instruments,
+  { tiers, ledgers }: Pick<MetricSources, "tiers" | "ledgers">,
+): void {
   const byTier = (metric: Metric<"gauge" | "counter", "tier">, pick: (stats: TierStats) => number): void =>
     sampled(metric, () => tiers().map((stats) => [{ tier: stats.tier }, pick(stats)]));
   byTier(STORES.entries, ({ entries }) => entries);
   byTier(STORES.bytes, ({ bytes }) => bytes);
   byTier(STORES.evictions, ({ evictions }) => evictions);
+  sampled(STORES.ledgerDurable, () =>
+    ledgers().map(({ store, isDurable }) => [{ store }, isDurable ? 1 : 0]),
+  );
 }
 
 interface ConfigMetrics {

@@ -10,11 +10,13 @@ export interface L1 {
   /**
    * The entry in memory. `isConfirmed` is false when a newer one may exist: events were lost, or the entry is
    * not newer than `since`.
-   * @param since epoch milliseconds; absent: any entry will do
+   * @param since epoch milliseconds; `undefined`: any entry will do
+   * @param now epoch milliseconds
    */
   readonly find: (
     key: string,
-    since?: number,
+    since: number | undefined,
+    now: number,
   ) => { readonly entry: Entry; readonly isConfirmed: boolean } | undefined;
   /** Call it before the store is read, and tell the result what was found. */
   readonly startRead: (key: string) => L1Read;
@@ -55,8 +57,8 @@ export function createL1(memory: MemoryStore): L1 {
   }
 
   return {
-    find(key, since = Number.NEGATIVE_INFINITY) {
-      const entry = memory.find(key);
+    find(key, since = Number.NEGATIVE_INFINITY, now) {
+      const entry = memory.find(key, now);
       return entry && { entry, isConfirmed: !unconfirmed.has(key) && entry.storedAt > since };
     },
     startRead(key) {

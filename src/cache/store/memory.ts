@@ -7,8 +7,8 @@ import { mayReplace } from "../policy.ts";
 import { MAX_BODY_BYTES, type Store, type StoreStats } from "./port.ts";
 
 export interface MemoryStore extends Store {
-  /** Like `get`, synchronously. */
-  readonly find: (key: string) => Entry | undefined;
+  /** Like `get`, synchronously. @param now epoch milliseconds, if the caller knows them */
+  readonly find: (key: string, now?: number) => Entry | undefined;
   /** Like `set`, synchronously. */
   readonly put: (key: string, entry: Entry) => true | WhyNotStored;
   readonly keys: () => Iterable<string>;
@@ -31,13 +31,13 @@ export function createMemoryStore(maxBytes: number, clock: Clock): MemoryStore {
     },
   });
 
-  function alive(key: string, entry: Entry | undefined): Entry | undefined {
-    if (entry === undefined || clock.now() < entry.keepUntil) return entry;
+  function alive(key: string, entry: Entry | undefined, now = clock.now()): Entry | undefined {
+    if (entry === undefined || now < entry.keepUntil) return entry;
     entries.delete(key);
     return undefined;
   }
 
-  const find = (key: string): Entry | undefined => alive(key, entries.get(key));
+  const find: MemoryStore["find"] = (key, now) => alive(key, entries.get(key), now);
   function put(key: string, entry: Entry): true | WhyNotStored {
     if (entry.bodyBytes > MAX_BODY_BYTES) return "too-large";
     if (!mayReplace(entries.peek(key), entry)) return "newer-stored";

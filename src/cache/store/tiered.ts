@@ -28,7 +28,7 @@ export interface Tiers {
    */
   readonly lookup: (key: string, since?: number) => Promise<Found | undefined>;
   /** The entry in memory, if nothing has to be waited for to know that it is the latest one. */
-  readonly peek: (key: string) => Found | undefined;
+  readonly peek: (key: string, now: number) => Found | undefined;
   /** Applies the purges known now to an entry that was found before; `undefined` if it is gone. */
   readonly judge: (key: string, found: Found) => Found | undefined;
   /** Stores an entry in every tier; memory is enough while the store is out of order. */
@@ -122,9 +122,9 @@ function createLookup({ memory, backend, clock, l1, purges }: LookupOptions): Pi
     return verdict === "gone" ? undefined : { entry, tier, isPurged: verdict === "stale" };
   }
 
-  function findInMemory(key: string, since?: number): ReturnType<L1["find"]> {
-    const cached = l1.find(key, since);
-    if (cached === undefined || !isFromTheFuture(cached.entry, clock.now())) return cached;
+  function findInMemory(key: string, since: number | undefined, now: number): ReturnType<L1["find"]> {
+    const cached = l1.find(key, since, now);
+    if (cached === undefined || !isFromTheFuture(cached.entry, now)) return cached;
     void memory.remove(key);
     return undefined;
   }
@@ -154,13 +154,13 @@ function createLookup({ memory, backend, clock, l1, purges }: LookupOptions): Pi
 
   return {
     judged,
-    peek(key) {
-      const cached = findInMemory(key);
+    peek(key, now) {
+      const cached = findInMemory(key, undefined, now);
       const isEnough = backend === undefined || cached?.isConfirmed === true;
       return isEnough ? judged(key, cached?.entry, "memory") : undefined;
     },
     async lookup(key, since) {
-      const cached = findInMemory(key, since);
+      const cached = findInMemory(key, since, clock.now());
       if (backend === undefined || cached?.isConfirmed) return judged(key, cached?.entry, "memory");
       return await lookupInStore(key, backend, cached?.entry);
     },

@@ -120,12 +120,13 @@ describe("the entry of an answer", () => {
     expect(empty).toBeGreaterThan(0);
     expect(sizeOf("key", entry)).toBeGreaterThan(empty);
     expect(sizeOf("", { ...entry, tags: ["area:1"] })).toBeGreaterThan(empty);
-    const bodies = {
-      identity: Buffer.alloc(100),
-      gzip: Buffer.alloc(10),
-      br: Buffer.alloc(20),
-      zstd: Buffer.alloc(30),
+    const sizeWith = (...bytes: number[]): number => {
+      const [identity = 0, gzip = 0, br = 0, zstd = 0] = bytes;
+      const bodies = { identity: Buffer.alloc(identity), gzip: Buffer.alloc(gzip) };
+      return sizeOf("", { ...entry, bodies: { ...bodies, br: Buffer.alloc(br), zstd: Buffer.alloc(zstd) } });
     };
-    expect(sizeOf("", { ...entry, bodies })).toBe(empty + 160);
+    expect(sizeWith(100, 10, 20, 30) - sizeWith()).toBe(160);
+    // Each coding has response heads of its own.
+    expect(sizeWith()).toBeGreaterThan(empty);
   });
 });

@@ -37,6 +37,16 @@ describe("a target that was understood", () => {
     expect(meanings.find("/listings?limit=5")?.meanings).toEqual({ json: MEANING, v2: inV2 });
   });
 
+  it("shares its meaning with all spellings of the same query", () => {
+    const { meanings, learn } = setup();
+    learn("/listings?_=1");
+    const again = { ...MEANING };
+    meanings.remember("/listings?_=2", { route: ROUTE, search: "" }, "json", again);
+    const found = ["/listings?_=1", "/listings?_=2"].map((target) => meanings.find(target)?.meanings.json);
+    expect(found[0]).toBe(MEANING);
+    expect(found[1]).toBe(MEANING);
+  });
+
   it("is found only under exactly the same text", () => {
     const { meanings, learn } = setup();
     learn("/listings?q=a");

@@ -1,7 +1,10 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 
+import { createLines } from "../../../src/telemetry/access-log.ts";
 import { createLogger, type Logger } from "../../../src/telemetry/log.ts";
+import type { RequestRecord } from "../../../src/types.ts";
+import { createFakeClock } from "../../support/fake-clock.ts";
 
 const KEY = "K3y-that-nobody-may-see";
 const HASH = "0123456789abcdef0123456789abcdef01234567";
@@ -40,6 +43,68 @@ describe("a log line", () => {
     };
     expect(parsed(written(use, [KEY], "warn"))).toEqual([expect.objectContaining({ msg: "warn" })]);
     expect(written(use, [KEY], "silent")).toEqual([]);
+  });
+});
+
+describe("the line of a request", () => {
+  const record: RequestRecord = {
+    id: "request-1",
+    app: "web",
+    method: "GET",
+    resource: "listings",
+    query: "listings?areaId=76&offset=0",
+    status: 200,
+    outcome: "hit",
+    tier: "memory",
+    problem: undefined,
+    durationMs: 0,
+    bytes: 12,
+    saved: "folded",
+  };
+
+  it.each<[string, Partial<RequestRecord>]>([
+    ["a hit", {}],
+    ["a problem", { tier: undefined, saved: undefined, query: undefined, problem: "not-found" }],
+    ["text that JSON escapes", { id: 'a"b', app: "back\\slash", method: "G\n", query: "å\u2028" }],
+    ["a secret", { query: `listings?q=${KEY}` }],
+    ["a signature", { query: `listings?hash=${HASH}` }],
+  ])("is the one that pino writes: %s", (_name, changes) => {
+    const given = { ...record, ...changes };
+    const [expected, found] = written((log) => {
+      log.info(given, "request");
+      log.request(given);
+    }).map((line) => line.replace(/"time":"[^"]*"/, ""));
+    expect(found).toBe(expected);
+  });
+
+  it("is left out below the level", () => {
+    expect(written((log) => log.request(record), [KEY], "warn")).toEqual([]);
+  });
+});
+
+describe("lines that may wait", () => {
+  it("are written together after a moment, in order, and never after a line that may not wait", async () => {
+    const clock = createFakeClock();
+    const batches: string[] = [];
+    const { write, writeSoon, flush } = createLines((text) => batches.push(text), clock.after);
+    writeSoon("a\n");
+    writeSoon("b\n");
+    expect(batches).toEqual([]);
+    await clock.advance(50);
+    expect(batches).toEqual(["a\nb\n"]);
+    writeSoon("c\n");
+    write("d\n");
+    writeSoon("e\n");
+    flush();
+    await clock.advance(1_000);
+    expect(batches).toEqual(["a\nb\n", "c\nd\n", "e\n"]);
+  });
+
+  it("are written at once when they are many", () => {
+    const batches: string[] = [];
+    const { writeSoon } = createLines((text) => batches.push(text), createFakeClock().after);
+    for (let line = 0; line < 100; line++) writeSoon("x".repeat(1_000));
+    expect(batches.join("").length).toBeGreaterThan(60_000);
   });
 });
 

@@ -31,7 +31,8 @@ const CALL: UpstreamCallRecord = {
 const SOURCES: MetricSources = {
   tiers: () => [],
   flights: () => 0,
-  budget: { windows: () => [], queue: () => [], circuits: () => [] },
+  ledgers: () => [],
+  budget: { windows: () => [], apps: () => [], queue: () => [], circuits: () => [] },
   appsRegistered: () => 0,
 };
 
@@ -49,9 +50,9 @@ async function linesOf(metrics: Metrics): Promise<string[]> {
 describe("the metrics", () => {
   it("count requests by app, resource, outcome and status, and time them in seconds", async () => {
     const metrics = metricsWith();
-    metrics.request(REQUEST);
-    metrics.request({ ...REQUEST, durationMs: 3 });
-    metrics.request({ ...REQUEST, app: "other", outcome: "refused", status: 400, resource: "none" });
+    metrics.request(REQUEST, REQUEST.app);
+    metrics.request({ ...REQUEST, durationMs: 3 }, REQUEST.app);
+    metrics.request({ ...REQUEST, outcome: "refused", status: 400, resource: "none" }, "other");
     const lines = await linesOf(metrics);
     expect(lines).toContain(
       'gateway_requests_total{app="web",resource="listings",outcome="hit",status="200"} 2',
@@ -105,9 +106,9 @@ describe("the metrics", () => {
 
   it("count hits by the tier they were found in, and nothing where there was none", async () => {
     const metrics = metricsWith();
-    metrics.request(REQUEST);
-    metrics.request({ ...REQUEST, tier: "redis" });
-    metrics.request({ ...REQUEST, outcome: "miss", tier: undefined });
+    metrics.request(REQUEST, REQUEST.app);
+    metrics.request({ ...REQUEST, tier: "redis" }, REQUEST.app);
+    metrics.request({ ...REQUEST, outcome: "miss", tier: undefined }, REQUEST.app);
     const hits = (await linesOf(metrics)).filter((line) => line.startsWith("gateway_cache_hits_total"));
     expect(hits).toEqual([
       'gateway_cache_hits_total{tier="memory"} 1',
@@ -154,27 +155,37 @@ describe("the metrics", () => {
     expect(Math.abs(valueOf("process_start_time_seconds") * 1000 - performance.timeOrigin)).toBeLessThan(1);
   });
 
+  it("count problems by code and status, server errors from zero on, and no code that there is not", async () => {
+    const metrics = metricsWith();
+    metrics.request({ ...REQUEST, outcome: "failed", status: 502, problem: "upstream-error" }, "web");
+    metrics.request({ ...REQUEST, outcome: "refused", status: 429, problem: "quota-exceeded" }, "web");
+    metrics.request({ ...REQUEST, outcome: "failed", status: 502, problem: "invented" }, "web");
+    const counted = (await linesOf(metrics)).filter((line) => line.startsWith("gateway_problems_total"));
+    expect(counted).toEqual(
+      expect.arrayContaining([
+        'gateway_problems_total{problem="upstream-error",status="502"} 1',
+        'gateway_problems_total{problem="quota-exceeded",status="429"} 1',
+        'gateway_problems_total{problem="upstream-timeout",status="504"} 0',
+      ]),
+    );
+    expect(counted.filter((line) => line.endsWith(" 1"))).toHaveLength(2);
+  });
+
   it("of two gateways in one process are two", async () => {
     const [one, other] = [metricsWith(), metricsWith()];
-    one.request(REQUEST);
+    one.request(REQUEST, REQUEST.app);
     expect((await linesOf(other)).filter((line) => line.startsWith("gateway_requests_total"))).toEqual([]);
   });
 
   it("have no label that tells one question from another", async () => {
     const metrics = metricsWith();
-    metrics.request(REQUEST);
+    metrics.request(REQUEST, REQUEST.app);
     metrics.upstreamCall(CALL);
     const before = (await linesOf(metrics)).length;
     for (let index = 0; index < 100; index++) {
       const query = `listings?areaId=${index}&offset=0`;
-      metrics.request({
-        ...REQUEST,
-        query,
-        id: `request-${index}`,
-        method: `M${index}`,
-        bytes: index,
-        problem: query,
-      });
+      const record = { ...REQUEST, query, id: `request-${index}`, method: `M${index}`, bytes: index };
+      metrics.request({ ...record, problem: query }, REQUEST.app);
       metrics.upstreamCall({ ...CALL, query, bytes: index, note: query });
     }
     expect((await linesOf(metrics)).length).toBe(before);

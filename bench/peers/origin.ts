@@ -1,0 +1,53 @@
+/**
+ * The origin behind the gateway and its peers, as a process of its own: it answers as the sandbox does, but asks for no
+ * signature, because the peers cannot sign. It codes bodies as `Accept-Encoding` says, and says that all may be kept.
+ */
+import { hash } from "node:crypto";
+import { once } from "node:events";
+import http from "node:http";
+import { brotliCompressSync, gzipSync } from "node:zlib";
+
+import { generateData } from "../../src/sandbox/dataset/generate.ts";
+import { listBody, singleBody } from "../../src/sandbox/envelope.ts";
+import { search } from "../../src/sandbox/search.ts";
+
+const DATA = generateData({ seed: 1, listings: 2_000, sold: 10, service: "propertyservice" });
+const SIGNATURE = ["callerId", "time", "unique", "hash"];
+const CODINGS = { br: brotliCompressSync, gzip: gzipSync };
+
+/** A record with the id asked for; there are as many as anybody asks for. */
+function recordBody(id: number): string {
+  const row = DATA.listings[id % DATA.listings.length];
+  if (row === undefined) throw new Error("no listings");
+  return singleBody("listings", { ...row, record: { ...row.record, serviceId: id } });
+}
+
+function bodyFor(url: URL): string {
+  const id = Number(url.pathname.split("/")[2] ?? "");
+  if (id > 0) return recordBody(id);
+  const parameters = new URLSearchParams(url.search);
+  for (const name of SIGNATURE) parameters.delete(name);
+  return listBody("listings", search(DATA, "listings", parameters), "offset");
+}
+
+const server = http.createServer((request, response) => {
+  if (request.url?.includes("q=never") === true) return;
+  const body = Buffer.from(bodyFor(new URL(request.url ?? "/", "http://origin")));
+  const accepted = request.headers["accept-encoding"] ?? "";
+  const coding = (["br", "gzip"] as const).find((name) => accepted.includes(name));
+  const coded = coding === undefined ? body : CODINGS[coding](body);
+  response.writeHead(200, {
+    "Content-Type": "application/json",
+    "Content-Length": coded.length,
+    "Cache-Control": "max-age=86400",
+    ETag: `"${hash("sha256", body, "base64url").slice(0, 22)}${coding === undefined ? "" : `-${coding}`}"`,
+    Vary: "Accept-Encoding",
+    ...(coding !== undefined && { "Content-Encoding": coding }),
+  });
+  response.end(coded);
+});
+server.keepAliveTimeout = 600_000;
+await once(server.listen(0, "127.0.0.1"), "listening");
+const address = server.address();
+process.on("disconnect", () => process.exit(0));
+process.send?.({ port: typeof address === "object" ? address?.port : 0 });

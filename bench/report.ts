@@ -1,0 +1,51 @@
+/** Keeps the results of runs, and puts them into docs/performance.md. */
+import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { cpus } from "node:os";
+
+import { writeCharts } from "./chart.ts";
+import { markdownOf, type Table, tables } from "./table.ts";
+
+const DOCUMENT = new URL("../docs/performance.md", import.meta.url);
+const RESULTS = new URL("../docs/performance/results.json", import.meta.url);
+
+/** Tables by title, each with when and where it was measured. */
+type Results = Record<string, Table & { readonly measured: string }>;
+
+/** Writes the tables and charts of this run over the earlier ones. Tables that were not measured stay. */
+export function writeReport(): void {
+  const results = resultsSoFar();
+  for (const table of tables) results[table.title] = { ...table, measured: whenAndWhere() };
+  mkdirSync(new URL(".", RESULTS), { recursive: true });
+  writeFileSync(RESULTS, `${JSON.stringify(results, undefined, 2)}\n`);
+  writeCharts();
+  writeFileSync(DOCUMENT, filledIn(readFileSync(DOCUMENT, "utf8"), results));
+}
+
+function resultsSoFar(): Results {
+  try {
+    const results: Results = JSON.parse(readFileSync(RESULTS, "utf8"));
+    return results;
+  } catch {
+    return {};
+  }
+}
+
+/** @param document has a block for each table that it shows */
+function filledIn(document: string, results: Results): string {
+  return document.replaceAll(
+    /(<!-- bench: (.+) -->\n)[^]*?(<!-- \/bench -->)/g,
+    (block, begin: string, title: string, end: string) => {
+      const table = results[title];
+      return table === undefined
+        ? block
+        : `${begin}\n${markdownOf(table)}\n\n_Measured ${table.measured}._\n\n${end}`;
+    },
+  );
+}
+
+function whenAndWhere(): string {
+  const all = cpus();
+  const model = all[0]?.model.trim() ?? "unknown processor";
+  const day = new Date().toISOString().slice(0, 10);
+  return `${day}: Node ${process.version}, ${process.platform}, ${model}, ${all.length} cores`;
+}

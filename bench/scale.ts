@@ -1,0 +1,254 @@
+/** How costs grow: with the entries in memory, open connections and waiting requests. And how long a start takes. */
+import { once } from "node:events";
+import net from "node:net";
+import { setFlagsFromString } from "node:v8";
+import { runInNewContext } from "node:vm";
+
+import { createCache } from "../src/cache/cache.ts";
+import { createFailures } from "../src/cache/failures.ts";
+import { createMemoryStore } from "../src/cache/store/memory.ts";
+import { createTiers } from "../src/cache/store/tiered.ts";
+import { systemClock as clock } from "../src/process/clock.ts";
+import { entryWith, keyOf } from "../test/support/entries.ts";
+import { questionWith, requestWith } from "../test/support/question.ts";
+import { rulesWith } from "../test/support/rules.ts";
+import { lineChart } from "./chart.ts";
+import { memoryOf } from "./cpu.ts";
+import { createRawClient, type Exchange, requestBytes } from "./raw-client.ts";
+import { startGatewayProcess, startOrigin } from "./servers.ts";
+import { median, micros, printTable } from "./table.ts";
+
+export interface ScaleOptions {
+  readonly entries: readonly number[];
+  readonly connections: readonly number[];
+  readonly forMs: number;
+}
+
+export async function benchScale({ entries, connections, forMs }: ScaleOptions): Promise<void> {
+  await benchEntries(entries, forMs);
+  await benchConnections(connections, forMs);
+  await benchWaiting(connections);
+  await benchStart(forMs < 1_000 ? 1 : 5);
+}
+
+// --- Entries ---
+
+/** Questions that are asked in turn: enough that they do not stay in the processor's caches. */
+const MOST_ASKED = 100_000;
+
+async function benchEntries(counts: readonly number[], forMs: number): Promise<void> {
+  const rows: string[][] = [];
+  const points: [number, number][] = [];
+  for (const count of counts) {
+    const memory = createMemoryStore(Number.MAX_SAFE_INTEGER, clock);
+    const tiers = createTiers({ memory, backend: undefined, clock });
+    const { answerAtOnce } = createCache({
+      tiers,
+      load: () => Promise.reject(new Error("not in memory")),
+      refresh: async () => "skipped",
+      failures: createFailures(),
+      budgetLeft: () => 0,
+      isCoolingOff: () => false,
+      rules: () => RULES,
+      clock,
+      random: { fraction: () => 0.5 },
+    });
+    const body = Buffer.from("{}");
+    const before = heapBytes();
+    const now = clock.now();
+    for (let nth = 0; nth < count; nth++)
+      memory.put(keyOf(`listings?areaId=${nth}`), {
+        ...entryWith(body, now),
+        freshUntil: now + 1e9,
+        keepUntil: now + 1e9,
+      });
+    const bytes = (heapBytes() - before) / count;
+    const step = Math.ceil(count / MOST_ASKED);
+    const questions = Array.from({ length: Math.min(count, MOST_ASKED) }, (_, nth) =>
+      questionWith(requestWith(now), `listings?areaId=${(nth * step * 7_919) % count}`),
+    );
+    const costs: number[] = [];
+    for (let round = 0; round < 7; round++) {
+      let asked = 0;
+      const cpu = process.cpuUsage();
+      for (const endsAt = performance.now() + forMs / 7; performance.now() < endsAt;) {
+        for (let nth = 0; nth < 100; nth++) {
+          const question = questions[asked++ % questions.length];
+          if (question === undefined || answerAtOnce(question)?.outcome !== "hit")
+            throw new Error("not a hit");
+        }
+      }
+      const { user, system } = process.cpuUsage(cpu);
+      costs.push((user + system) / 1_000 / asked);
+    }
+    rows.push([count.toLocaleString("en"), micros(median(costs)), `${Math.round(bytes)} bytes`]);
+    points.push([count, median(costs) * 1_000]);
+    await memory.close();
+  }
+  printTable("Finding an answer in memory", ["entries", "CPU", "heap per entry, besides its body"], rows);
+  lineChart("entries.svg", {
+    title: "Finding an answer in memory",
+    x: { name: "entries in memory", scale: "log" },
+    y: { name: "µs" },
+    lines: [{ name: "CPU per answer", points }],
+  });
+}
+
+const RULES = rulesWith({ retentionMs: 1e12, maxAgeEverMs: 1e12 });
+
+function heapBytes(): number {
+  setFlagsFromString("--expose-gc");
+  const collect: () => void = runInNewContext("gc");
+  for (let time = 0; time < 2; time++) collect();
+  return process.memoryUsage().heapUsed;
+}
+
+// --- Connections ---
+
+const MANY_CONNECTIONS = `
+server: { maxConnections: 50000, keepAliveTimeout: 10m }
+pages: { verify: 0 }
+cache: { ttl: 24h, earlyRefreshAbove: 1, honourUpstream: false }
+`;
+const PATH = "/listings?limit=25&areaId=76";
+
+async function benchConnections(counts: readonly number[], forMs: number): Promise<void> {
+  const rows: string[][] = [];
+  const points: [number, number][] = [];
+  const origin = await startOrigin();
+  for (const count of counts) {
+    const gateway = await startGatewayProcess(origin.port, { settings: MANY_CONNECTIONS });
+    const exchange = await exchangeOf(gateway.port);
+    const first = await createRawClient(gateway.port, 16, [exchange]);
+    await first.run(1_000);
+    const before = memoryOf(gateway.pid);
+    const client = await createRawClient(gateway.port, count, [exchange]);
+    // Once on each connection.
+    await client.run(0);
+    const bytes = (memoryOf(gateway.pid) - before) / count;
+    const costs: number[] = [];
+    for (let round = 0; round < 7; round++) {
+      const cpu = gateway.cpuMs();
+      const answered = await client.run(forMs / 7);
+      costs.push((gateway.cpuMs() - cpu) / answered);
+    }
+    rows.push([
+      count.toLocaleString("en"),
+      micros(median(costs)),
+      count < 1_000 ? "–" : `${(bytes / 1024).toFixed(1)} KiB`,
+    ]);
+    points.push([count, median(costs) * 1_000]);
+    first.close();
+    client.close();
+    await gateway.stop();
+  }
+  await origin.stop();
+  printTable(
+    "Hits on open connections, all of them busy",
+    ["connections", "CPU per hit", "memory per connection"],
+    rows,
+  );
+  lineChart("connections.svg", {
+    title: "Hits on open connections",
+    x: { name: "open connections", scale: "log" },
+    y: { name: "µs" },
+    lines: [{ name: "CPU per hit", points }],
+  });
+}
+
+/** Has the gateway keep the answer. */
+async function exchangeOf(port: number): Promise<Exchange> {
+  let body = Buffer.alloc(0);
+  for (let time = 0; time < 2; time++)
+    body = Buffer.from(await (await fetch(`http://127.0.0.1:${port}${PATH}`)).arrayBuffer());
+  return { request: requestBytes(PATH), status: 200, bodyBytes: body.length, ends: body.subarray(-16) };
+}
+
+// --- Waiting requests ---
+
+const LONG_WAITS = `
+server: { maxConnections: 50000 }
+budget: { concurrency: 1, maxWait: 10m, limit: 1000000/1m }
+pages: { fold: off }
+`;
+/** Of so many requests the cost is measured, when others wait already. */
+const MEASURED = 200;
+const WARM_UP = 1_000;
+
+/** Requests of several apps that wait behind a call which never ends. */
+async function benchWaiting(counts: readonly number[]): Promise<void> {
+  const rows: string[][] = [];
+  const points: [number, number][] = [];
+  const origin = await startOrigin();
+  for (const count of counts) {
+    const gateway = await startGatewayProcess(origin.port, { settings: LONG_WAITS });
+    const sockets: net.Socket[] = [];
+    const queue = async (more: number): Promise<void> => {
+      for (let nth = 0; nth < more; nth++) sockets.push(await waitIn(gateway.port, sockets.length));
+      // A request that is answered at once comes after all that were sent before.
+      await fetch(`http://127.0.0.1:${gateway.port}/openapi.json`);
+    };
+    // For the compiler. The callers hang up again.
+    await queue(WARM_UP);
+    for (const socket of sockets.splice(0)) socket.destroy();
+    await queue(0);
+    const before = memoryOf(gateway.pid);
+    await queue(count);
+    const bytes = (memoryOf(gateway.pid) - before) / count;
+    const cpu = gateway.cpuMs();
+    await queue(MEASURED);
+    const each = (gateway.cpuMs() - cpu) / MEASURED;
+    rows.push([
+      count.toLocaleString("en"),
+      micros(each),
+      count < 1_000 ? "–" : `${(bytes / 1024).toFixed(1)} KiB`,
+    ]);
+    points.push([count, each * 1_000]);
+    if (sockets.some(({ bytesRead }) => bytesRead > 0)) throw new Error("a request did not wait");
+    for (const socket of sockets) socket.destroy();
+    await gateway.stop();
+  }
+  await origin.stop();
+  printTable(
+    "One more request that waits",
+    ["waiting already", "CPU, with its connection", "memory, with its connection"],
+    rows,
+  );
+  lineChart("waiting.svg", {
+    title: "One more request that waits",
+    x: { name: "waiting already", scale: "log" },
+    y: { name: "µs" },
+    lines: [{ name: "CPU, with its connection", points }],
+  });
+}
+
+let price = 0;
+
+/** Sends a request for an answer that never comes, and that nobody has asked for. */
+async function waitIn(port: number, nth: number): Promise<net.Socket> {
+  const socket = net.connect(port, "127.0.0.1");
+  await once(socket, "connect");
+  socket.write(requestBytes(`/listings?q=never&minListPrice=${++price}`, [`X-App-Id: app-${nth % 7}`]));
+  return socket.on("error", () => undefined);
+}
+
+// --- Start ---
+
+async function benchStart(times: number): Promise<void> {
+  const waits: number[] = [];
+  const costs: number[] = [];
+  const origin = await startOrigin();
+  for (let time = 0; time < times; time++) {
+    const startedAt = performance.now();
+    const { cpuMs, stop } = await startGatewayProcess(origin.port);
+    waits.push(performance.now() - startedAt);
+    costs.push(cpuMs());
+    await stop();
+  }
+  await origin.stop();
+  printTable(
+    "A start, from the new process to the open port",
+    ["time", "CPU"],
+    [[`${Math.round(median(waits))} ms`, `${Math.round(median(costs))} ms`]],
+  );
+}

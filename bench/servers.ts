@@ -1,0 +1,176 @@
+/** The servers that are measured beside each other, each a process of its own, with the same origin behind all. */
+import { type ChildProcess, fork, spawn, spawnSync } from "node:child_process";
+import { once } from "node:events";
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import net from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+
+import { cpuMsOf } from "./cpu.ts";
+
+export interface Server {
+  readonly name: string;
+  readonly port: number;
+  readonly pid: number;
+  /** CPU time so far, milliseconds. */
+  readonly cpuMs: () => number;
+  readonly stop: () => Promise<void>;
+}
+
+interface NodeServer extends Server {
+  readonly child: ChildProcess;
+}
+
+/** What a bare server is started with. */
+export interface Copied {
+  /** Whose answers it sends. */
+  readonly port: number;
+  readonly targets: readonly string[];
+  readonly headers: readonly string[];
+}
+
+function serverOf(name: string, port: number, child: ChildProcess, clean = (): void => undefined): Server {
+  const { pid } = child;
+  if (pid === undefined) throw new Error(`${name} did not start`);
+  return {
+    name,
+    port,
+    pid,
+    cpuMs: () => cpuMsOf(pid),
+    async stop() {
+      const ended = once(child, "exit");
+      child.kill();
+      await ended;
+      clean();
+    },
+  };
+}
+
+async function startNode(
+  name: string,
+  script: string,
+  args: readonly string[],
+  { message, execArgv = [] }: { readonly message?: object; readonly execArgv?: string[] } = {},
+): Promise<NodeServer> {
+  const path = fileURLToPath(new URL(script, import.meta.url));
+  const child = fork(path, args, { stdio: ["ignore", "ignore", "inherit", "ipc"], execArgv });
+  if (message !== undefined) child.send(message);
+  const port = await told(child, "port");
+  return { ...serverOf(name, port, child), child };
+}
+
+/** @returns a number in the next message of a process */
+export async function told(child: ChildProcess, name: string): Promise<number> {
+  const [message]: unknown[] = await once(child, "message");
+  return typeof message === "object" && message !== null ? Number(Reflect.get(message, name)) : Number.NaN;
+}
+
+export const startOrigin = (): Promise<Server> => startNode("origin", "peers/origin.ts", []);
+
+/** Checks of pages are calls to the origin that have nothing to do with hits. Everything stays fresh. */
+const FOR_HITS = `
+pages: { verify: 0 }
+cache: { ttl: 24h, honourUpstream: false, earlyRefreshAbove: 1, maxBytes: 2GiB }
+`;
+
+export interface GatewayProcessOptions {
+  /** `info` writes the access log. */
+  readonly logLevel?: "warn" | "info";
+  /** A settings file's text. */
+  readonly settings?: string;
+  /** Options of Node. */
+  readonly execArgv?: string[];
+}
+
+export const startGatewayProcess = (
+  originPort: number,
+  { logLevel = "warn", settings = FOR_HITS, execArgv = [] }: GatewayProcessOptions = {},
+): Promise<NodeServer> =>
+  startNode("gateway", "hits-server.ts", ["gateway", String(originPort), logLevel, settings], { execArgv });
+
+/** A node:http server that looks the target up in a map and sends the head and body that another server sent. */
+export const startBare = (copied: Copied): Promise<Server> =>
+  startNode("bare node:http", "hits-server.ts", ["bare"], { message: copied });
+
+/** @returns `undefined` where there is no nginx */
+export async function startNginx(originPort: number): Promise<Server | undefined> {
+  if (!isInstalled("nginx")) return undefined;
+  const port = await freePort();
+  const dir = mkdtempSync(join(tmpdir(), "property-gateway-bench-nginx-"));
+  // Its worker must be able to read the directory.
+  const user = process.getuid?.() === 0 ? "user root;" : "";
+  const config = fillIn("nginx.conf", dir, { dir, port, originPort, user });
+  return await startPeer("nginx", port, dir, "nginx", ["-p", dir, "-c", config]);
+}
+
+/** @returns `undefined` where there is no Varnish */
+export async function startVarnish(originPort: number): Promise<Server | undefined> {
+  if (!isInstalled("varnishd")) return undefined;
+  const port = await freePort();
+  const dir = mkdtempSync(join(tmpdir(), "property-gateway-bench-varnish-"));
+  const config = fillIn("varnish.vcl", dir, { originPort });
+  const listen = ["-a", `127.0.0.1:${port}`, "-f", config, "-n", join(dir, "work")];
+  mkdirSync(join(dir, "work"));
+  // Without its own gzip it keeps what the origin sends, as the others do.
+  const storage = ["-s", "malloc,2G", "-p", "timeout_idle=600", "-p", "http_gzip_support=off"];
+  return await startPeer("Varnish", port, dir, "varnishd", ["-F", "-j", "none", ...listen, ...storage]);
+}
+
+async function startPeer(
+  name: string,
+  port: number,
+  dir: string,
+  command: string,
+  args: readonly string[],
+): Promise<Server> {
+  const child = spawn(command, args, { stdio: ["ignore", "ignore", "ignore"], env: ENV });
+  // A Node process ends with this one by itself.
+  process.once("exit", () => child.kill());
+  await accepts(port);
+  return serverOf(name, port, child, () => rmSync(dir, { recursive: true, force: true }));
+}
+
+/** Debian keeps servers where only root looks. */
+const ENV = { ...process.env, PATH: `${process.env["PATH"] ?? ""}:/usr/sbin` };
+
+function isInstalled(command: string): boolean {
+  if (spawnSync(command, ["-V"], { env: ENV, stdio: "ignore" }).error === undefined) return true;
+  console.log(`${command} is not installed, and is left out.`);
+  return false;
+}
+
+function fillIn(name: string, dir: string, values: Readonly<Record<string, string | number>>): string {
+  const template = readFileSync(new URL(`peers/${name}`, import.meta.url), "utf8");
+  const path = join(dir, name);
+  writeFileSync(
+    path,
+    template.replaceAll(/\{\{(\w+)\}\}/g, (_, key: string) => String(values[key])),
+  );
+  return path;
+}
+
+async function freePort(): Promise<number> {
+  const server = net.createServer().listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const address = server.address();
+  server.close();
+  await once(server, "close");
+  return typeof address === "object" && address !== null ? address.port : 0;
+}
+
+const STARTS_WITHIN_MS = 20_000;
+
+async function accepts(port: number): Promise<void> {
+  const until = performance.now() + STARTS_WITHIN_MS;
+  for (;;) {
+    const socket = net.connect(port, "127.0.0.1");
+    const { promise, resolve } = Promise.withResolvers<boolean>();
+    socket.once("connect", () => resolve(true)).once("error", () => resolve(false));
+    const isOpen = await promise;
+    socket.destroy();
+    if (isOpen) return;
+    if (performance.now() > until) throw new Error(`nothing listens on port ${port}`);
+    await new Promise((resolveAfter) => void setTimeout(resolveAfter, 50));
+  }
+}

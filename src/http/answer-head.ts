@@ -1,0 +1,213 @@
+/**
+ * The response heads of answers from the cache stage: content, validators, `Age`, `Cache-Control`, `Cache-Status`.
+ *
+ * An entry in memory keeps the heads of its hits ready, one for each coding and kind of response. Only what changes with
+ * the time is put in when it has changed: `Age`, `max-age` and the `ttl` of `Cache-Status`.
+ */
+import type { Answer, ContentCoding, Entry, Question } from "../types.ts";
+import { looksLikeCredential } from "../query/credentials.ts";
+import type { Query, StreamedQuery } from "../query/query.ts";
+import { CACHE_NAME } from "./problem-response.ts";
+
+/** Names and values in turn, as `writeHead` takes them. One array is cheaper than a call per header. */
+export type Head = string[];
+
+/** How an answer is sent. */
+export interface Sending {
+  /** Epoch milliseconds. */
+  readonly now: number;
+  readonly coding: ContentCoding;
+  /** The caller has it already. */
+  readonly isUnchanged: boolean;
+}
+
+/**
+ * @param body the body in the coding; without bytes if the caller has it already
+ * @returns the headers of an answer, in an array that belongs to the caller
+ */
+export function headOfAnswer(question: Question, answer: Answer, sending: Sending, body: Buffer): Head {
+  const { entry } = answer;
+  const isReady = isHitInMemory(answer) && (sending.isUnchanged || entry.bodies[sending.coding] === body);
+  return isReady ? preparedHead(entry, question, sending).slice() : newHead(question, answer, sending, body);
+}
+
+function isHitInMemory({ outcome, tier, stored, forwarded, note }: Answer): boolean {
+  const isPlain = forwarded === undefined && note === undefined && stored === true;
+  return outcome === "hit" && tier === "memory" && isPlain;
+}
+
+// --- Heads that are made for one response ---
+
+/**
+ * `Age` is the true age of the entry, and `max-age` is the rest of its lifetime. A stale answer has `max-age=0`. Its
+ * `ttl` is negative if it has expired, and 0 if a purge made it stale (RFC 9211, section 2.5).
+ */
+function newHead(
+  question: Question,
+  answer: Answer,
+  { now, coding, isUnchanged }: Sending,
+  body: Buffer,
+): Head {
+  const { entry, stored, outcome } = answer;
+  const leftSeconds = leftSecondsOf(entry, now);
+  // If the gateway may not store the answer, its callers may not either.
+  const isKept = stored !== "upstream-no-store";
+  const isStale = outcome === "stale" || outcome === "updating";
+  const ttlSeconds = isStale || !isKept ? Math.min(0, leftSeconds) : Math.max(0, leftSeconds);
+  return [
+    "Cache-Status",
+    cacheStatus(answer, ttlSeconds, question),
+    "Age",
+    String(ageSecondsOf(entry, now)),
+    "Cache-Control",
+    isKept ? `max-age=${Math.max(0, ttlSeconds)}` : "no-store",
+    ...fixedHeaders(entry, coding, isUnchanged ? undefined : body),
+  ];
+}
+
+/** @returns the value of `Cache-Status` (RFC 9211, section 2) */
+function cacheStatus(answer: Answer, ttlSeconds: number, question: Question): string {
+  const { outcome, forwarded, forwardedStatus, stored, tier, entry, note } = answer;
+  const parts = [CACHE_NAME];
+  if (forwarded === undefined) parts.push("hit");
+  else {
+    parts.push(`fwd=${forwarded}`, `fwd-status=${forwardedStatus ?? entry.status}`);
+    if (outcome === "collapsed") parts.push("collapsed");
+    if (stored === true) parts.push("stored");
+  }
+  parts.push(`ttl=${ttlSeconds}`, `key="${shownKey(question)}"`);
+  const detail = note ?? (stored === true ? tier : stored);
+  if (detail !== undefined) parts.push(`detail=${detail}`);
+  return parts.join("; ");
+}
+
+// --- Heads that are ready ---
+
+interface PreparedHead {
+  /** The query that `Cache-Status` names. */
+  readonly canonicalQuery: string;
+  readonly head: Head;
+  ageSeconds: number;
+  ttlSeconds: number;
+}
+
+/** Where in the array the values are that change with the time. */
+const CACHE_STATUS_AT = 1;
+const AGE_AT = 3;
+const CACHE_CONTROL_AT = 5;
+
+/** The heads of one entry. */
+class Heads {
+  readonly full: Partial<Record<ContentCoding, PreparedHead>> = {};
+  readonly unchanged: Partial<Record<ContentCoding, PreparedHead>> = {};
+}
+
+const HEADS = Symbol("heads");
+
+function headsOf(entry: Entry & { readonly [HEADS]?: Heads }): Heads {
+  const known = entry[HEADS];
+  if (known !== undefined) return known;
+  const heads = new Heads();
+  // Not enumerable: a copy of the entry with other times or another body must not take them over.
+  Object.defineProperty(entry, HEADS, { value: heads });
+  return heads;
+}
+
+/** @returns the head of a hit in memory. It is shared: copy it before you add anything. */
+function preparedHead(
+  entry: Entry,
+  question: Question,
+  { now, coding, isUnchanged }: Sending,
+): readonly string[] {
+  const heads = headsOf(entry);
+  const ofKind = isUnchanged ? heads.unchanged : heads.full;
+  let prepared = ofKind[coding];
+  if (prepared === undefined || prepared.canonicalQuery !== question.canonicalQuery) {
+    const fixed = fixedHeaders(entry, coding, isUnchanged ? undefined : entry.bodies[coding]);
+    prepared = {
+      canonicalQuery: question.canonicalQuery,
+      head: ["Cache-Status", "", "Age", "", "Cache-Control", "", ...fixed],
+      ageSeconds: Number.NaN,
+      ttlSeconds: Number.NaN,
+    };
+    ofKind[coding] = prepared;
+  }
+  const { head } = prepared;
+  const ageSeconds = ageSecondsOf(entry, now);
+  if (ageSeconds !== prepared.ageSeconds) {
+    prepared.ageSeconds = ageSeconds;
+    head[AGE_AT] = String(ageSeconds);
+  }
+  const ttlSeconds = Math.max(0, leftSecondsOf(entry, now));
+  if (ttlSeconds !== prepared.ttlSeconds) {
+    prepared.ttlSeconds = ttlSeconds;
+    head[CACHE_STATUS_AT] =
+      `${CACHE_NAME}; hit; ttl=${ttlSeconds}; key="${shownKey(question)}"; detail=memory`;
+    head[CACHE_CONTROL_AT] = `max-age=${ttlSeconds}`;
+  }
+  return head;
+}
+
+// --- What both kinds have in common ---
+
+function ageSecondsOf({ bornAt }: Entry, now: number): number {
+  return Math.max(0, Math.floor((now - bornAt) / 1000));
+}
+
+/** The rest of an entry's lifetime; negative if it has expired. */
+function leftSecondsOf({ freshUntil }: Entry, now: number): number {
+  return Math.floor((freshUntil - now) / 1000);
+}
+
+/** @param body absent from a 304 */
+function fixedHeaders(entry: Entry, coding: ContentCoding, body: Buffer | undefined): Head {
+  const head = ["ETag", `"${tagFor(entry, coding)}"`, "Vary", "Accept, Accept-Encoding"];
+  const { lastModified } = entry.validators;
+  if (lastModified !== undefined) head.push("Last-Modified", lastModified);
+  if (body === undefined) return head;
+  head.push("Content-Type", entry.contentType);
+  if (coding !== "identity") head.push("Content-Encoding", coding);
+  head.push("Content-Length", String(body.length));
+  return head;
+}
+
+/** What the entity tag of a coding ends with: strong tags must differ between codings (RFC 9110, section 8.8.3.3). */
+const TAG_ENDS: Readonly<Record<ContentCoding, string>> = {
+  identity: "",
+  gzip: "-gzip",
+  br: "-br",
+  zstd: "-zstd",
+};
+
+function tagFor({ etag }: Entry, coding: ContentCoding): string {
+  return etag + TAG_ENDS[coding];
+}
+
+/** @returns the entity tags of an entry in all codings, without quotes */
+export function tagsOf({ etag }: Entry): string[] {
+  return Object.values(TAG_ENDS).map((end) => etag + end);
+}
+
+/** Whether the value of `If-None-Match` is one tag of the entry and nothing else, which is the usual case. */
+export function isTagOf({ etag }: Entry, ifNoneMatch: string): boolean {
+  if (!ifNoneMatch.startsWith('"') || !ifNoneMatch.startsWith(etag, 1) || !ifNoneMatch.endsWith('"'))
+    return false;
+  const end = ifNoneMatch.slice(1 + etag.length, -1);
+  return end === "" || end === TAG_ENDS.gzip || end === TAG_ENDS.br || end === TAG_ENDS.zstd;
+}
+
+const LONGEST_SHOWN_KEY = 1024;
+
+/**
+ * The key as `Cache-Status` shows it. It needs no escapes, because a canonical query is ASCII without quotes and
+ * backslashes (RFC 9651). It is hidden if an undocumented parameter or a path that is passed through may contain a
+ * credential (query/credentials.ts).
+ */
+export function shownKey({ canonicalQuery, query }: Question<Query | StreamedQuery>): string {
+  const isUndocumented = query.kind === "streamed" || query.extras.length > 0;
+  if (isUndocumented && canonicalQuery.split(/[/?&=]/).some((part) => looksLikeCredential(part)))
+    return "[not shown]";
+  return canonicalQuery.length > LONGEST_SHOWN_KEY
+    ? `${canonicalQuery.slice(0, LONGEST_SHOWN_KEY)}...`
+    : canonicalQuery;
+}

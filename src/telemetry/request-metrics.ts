@@ -1,0 +1,102 @@
+/**
+ * The metrics of callers' requests. There are many more requests than anything else, and the library looks labels up anew
+ * each time it counts. So the requests are counted here, and the library reads the sums at every scrape.
+ */
+import type { RequestRecord } from "../types.ts";
+import { STORES, TRAFFIC, UPSTREAM } from "./catalogue.ts";
+import type { Distribution, Instruments } from "./instruments.ts";
+import { type Saving, SAVINGS } from "./labels.ts";
+
+/** @param app the value of the label `app` */
+export type CountRequest = (record: RequestRecord, app: string) => void;
+
+type TimeLabels = Pick<RequestRecord, "resource" | "outcome">;
+
+/** Requests that differ in no label. */
+interface Tally extends TimeLabels, Pick<RequestRecord, "status" | "tier"> {
+  readonly app: string;
+  readonly saving: Saving | undefined;
+  readonly times: Times;
+  count: number;
+}
+
+/** How long requests took. */
+interface Times extends Distribution<keyof TimeLabels> {
+  readonly counts: number[];
+  sum: number;
+}
+
+const BOUNDS = TRAFFIC.requestSeconds.buckets ?? [];
+
+export function registerRequestMetrics({ sampled, distribution }: Instruments): CountRequest {
+  /** By app. The other labels have few values. */
+  const tallies = new Map<string, Tally[]>();
+  const times: Times[] = [];
+
+  function timesOf({ resource, outcome }: TimeLabels): Times {
+    const known = times.find(({ labels }) => labels.resource === resource && labels.outcome === outcome);
+    if (known !== undefined) return known;
+    const counts = Array.from({ length: BOUNDS.length + 1 }, () => 0);
+    const added = { labels: { resource, outcome }, counts, sum: 0 };
+    times.push(added);
+    return added;
+  }
+
+  function tallyOf(record: RequestRecord, app: string): Tally {
+    let ofApp = tallies.get(app);
+    if (ofApp === undefined) tallies.set(app, (ofApp = []));
+    const saving = savingOf(record);
+    for (const tally of ofApp) if (isOf(tally, record, saving)) return tally;
+    const { resource, outcome, status, tier } = record;
+    const tally = { app, resource, outcome, status, tier, saving, times: timesOf(record), count: 0 };
+    ofApp.push(tally);
+    return tally;
+  }
+
+  const all = (): Tally[] => [...tallies.values()].flat();
+  sampled(TRAFFIC.requests, () =>
+    all().map(({ app, resource, outcome, status, count }) => [
+      { app, resource, outcome, status: String(status) },
+      count,
+    ]),
+  );
+  sampled(STORES.hits, () =>
+    all().flatMap(({ tier, count }) => (tier === undefined ? [] : [[{ tier }, count] as const])),
+  );
+  // Each saving from the start on, so that its first time is an increase to Prometheus.
+  sampled(UPSTREAM.callsSaved, () => [
+    ...SAVINGS.map((cause) => [{ cause }, 0] as const),
+    ...all().flatMap(({ saving, count }) =>
+      saving === undefined ? [] : [[{ cause: saving }, count] as const],
+    ),
+  ]);
+  distribution(TRAFFIC.requestSeconds, () => times);
+
+  return (record, app) => {
+    const tally = tallyOf(record, app);
+    tally.count++;
+    const seconds = record.durationMs / 1000;
+    const { times: taken } = tally;
+    taken.sum += seconds;
+    let bucket = 0;
+    while (bucket < BOUNDS.length && seconds > (BOUNDS[bucket] ?? 0)) bucket++;
+    taken.counts[bucket] = (taken.counts[bucket] ?? 0) + 1;
+  };
+}
+
+function isOf(tally: Tally, record: RequestRecord, saving: Saving | undefined): boolean {
+  return (
+    tally.outcome === record.outcome &&
+    tally.resource === record.resource &&
+    tally.status === record.status &&
+    tally.tier === record.tier &&
+    tally.saving === saving
+  );
+}
+
+/** Why a request needed no call of its own; `undefined`: it needed one, or got no answer. */
+export function savingOf({ saved, outcome, problem }: RequestRecord): Saving | undefined {
+  if (saved !== undefined) return saved;
+  if (problem === "invalid-query") return "refused";
+  return outcome === "hit" || outcome === "collapsed" ? outcome : undefined;
+}
