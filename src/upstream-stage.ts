@@ -105,19 +105,11 @@ export function createUpstream(options: UpstreamOptions): Upstream {
   return {
     async ask(asked, waiting, asking) {
       const { query, canonicalQuery, request } = asked;
-      const { app, format, trace } = request;
+      const { app, format } = request;
       const { resource } = query;
       const serviceId = query.kind === "record" ? query.serviceId : undefined;
-      const question = {
-        resource,
-        query: canonicalQuery,
-        target: targetOf(query),
-        serviceId,
-        format,
-        app,
-        trace,
-      };
-      const fetched = await attempt({ ...question, ...asking }, waiting);
+      const question = { resource, query: canonicalQuery, target: targetOf(query), serviceId, format, app };
+      const fetched = await attempt({ ...question, ...asking, trace: request.trace }, waiting);
       if (resource !== "images") probe.answered(asked);
       return fetched;
     },
