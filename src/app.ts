@@ -48,6 +48,7 @@ import type { Pages } from "./pages/pages.ts";
 import { createLifecycle, longestStopMs, type Lifecycle, type StopOptions } from "./lifecycle.ts";
 import { type Clock, pause } from "./process/clock.ts";
 import type { HttpServer, Listening } from "./process/listen.ts";
+import { addressOf } from "./process/machine.ts";
 import type { Random } from "./process/random.ts";
 import { createConceal } from "./query/credentials.ts";
 import { type Apps, createApps } from "./ratelimit/apps.ts";
@@ -144,15 +145,14 @@ export function createGateway(options: GatewayOptions): Gateway {
   const upstream = createUpstream({ ...context, budgets, probe, lookForKey: () => keyFile?.check() });
   const flights = createFlights<LoadResult>(clock);
   const cache = createCacheStage(context, { ...stores, budgets, flights, ask: upstream.ask });
-  const { refresh } = cache;
   const budgetLeft = createBudgetLeft(budgets);
-  probe.asks((question) => void refresh(question, undefined, "refresh"));
+  probe.asks((question) => void cache.refresh(question, undefined, "refresh"));
   const pages = createPageStage({ ...context, ...cache, ...stores, budgetLeft });
   const warm = createWarm({
     items: context.warmItems,
     tiers: stores.tiers,
     sourceOf: pages.questionFor,
-    refresh,
+    refresh: cache.refresh,
     rules: () => settings.current().cache,
     clock,
     random,
@@ -179,6 +179,7 @@ export function createGateway(options: GatewayOptions): Gateway {
   return {
     async start() {
       const addresses = await lifecycle.start(config, { callers, admin });
+      stores.listensAt(addressOf(addresses.admin));
       for (const part of background) part.start();
       return addresses;
     },

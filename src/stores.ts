@@ -57,6 +57,11 @@ export interface OpenedBackend {
   readonly replicas: (dead?: string) => Promise<readonly ReplicaSlot[]>;
   /** Where replicas show each other texts. `undefined`: there are no other replicas. */
   readonly board: Board | undefined;
+  /**
+   * @param address that of the admin port, which closes after the budgets: a process that can open it knows that its
+   * predecessor sends nothing any more
+   */
+  readonly listensAt: (address: string | undefined) => void;
   /** The upstream calls of all replicas to all origins. */
   readonly ledger: LedgerReader;
   /** Whether each call is in the ledger before it is sent; empty if the settings keep nothing. */
@@ -97,6 +102,7 @@ function openAlone(
       createLocalLimiter({ origin, config: limits, ledger, clock, process: replica }),
     circuitsOf: unsharedCircuits,
     replicas: async () => [],
+    listensAt: () => undefined,
   };
 }
 
@@ -169,10 +175,11 @@ function sharedLimits(
   replica: string,
   namespace: string,
   { config, clock, observer }: OpenBackendOptions,
-): Pick<OpenedBackend, "limiterOf" | "circuitsOf" | "replicas"> {
+): Pick<OpenedBackend, "limiterOf" | "circuitsOf" | "replicas" | "listensAt"> {
   const { replicas, degradedReserve, degradedForMs } = config.budget;
   const timeoutMs = config.redis?.timeoutMs ?? 0;
   const limiters = new Map<OriginName, SharedLimiter>();
+  let ownAddress: string | undefined;
   service.defineScripts(LIMITER_SCRIPTS);
   return {
     limiterOf(origin, limits) {
@@ -183,6 +190,7 @@ function sharedLimits(
         ask: createRedisLimiter(service.run, namespace, origin),
         clock,
         process: replica,
+        address: () => ownAddress,
         replicas,
         degradedReserve,
         degradedForMs,
@@ -208,6 +216,9 @@ function sharedLimits(
     circuitsOf: (origin) => createRedisCircuits({ redis: service, namespace, origin, process: replica }),
     async replicas(dead) {
       return (await limiters.get("api")?.replicas(dead)) ?? [];
+    },
+    listensAt(address) {
+      ownAddress = address;
     },
   };
 }
