@@ -16,6 +16,7 @@ import type { Backend } from "./cache/store/port.ts";
 import { createRedisBackend } from "./cache/store/redis.ts";
 import { createSqliteBackend, type SqliteBackend } from "./cache/store/sqlite.ts";
 import type { Problem } from "./errors.ts";
+import { type Board, createBoard } from "./redis/board.ts";
 import { createRedisService, type RedisService } from "./redis/service.ts";
 import { createRedisClaims } from "./singleflight/redis-claims.ts";
 import type {
@@ -64,6 +65,8 @@ export interface OpenedBackend {
    * @param dead the name of a replica, or the number of a slot: an operator says that its process has ended
    */
   readonly replicas: (dead?: string) => Promise<readonly ReplicaSlot[]>;
+  /** Where replicas show each other texts. `undefined`: there are no other replicas. */
+  readonly board: Board | undefined;
   /**
    * @param address that of the admin port, which closes after the budgets: a process that can open it knows that its
    * predecessor sends nothing any more
@@ -98,6 +101,7 @@ function openAlone(
     backend: sqlite,
     learned: sqlite?.learned,
     claims: undefined,
+    board: undefined,
     ledger,
     ledgers: () =>
       config.dataDir === null ? [] : [{ store: "sqlite", isDurable: onDisk?.isDurable() ?? false }],
@@ -167,6 +171,7 @@ function openShared(redis: NonNullable<Config["redis"]>, options: OpenBackendOpt
     backend,
     learned: backend.learned,
     claims,
+    board: createBoard({ redis: service, clock, namespace, process: replica }),
     ledger: createLimiterLedger(service.run, namespaces.budget),
     ledgers: () => [{ store: "redis", isDurable: state === "closed" }],
     async close() {

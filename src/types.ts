@@ -208,6 +208,7 @@ export const STORE_OPERATIONS = [
   "join",
   "ledger",
   "learned",
+  "status",
 ] as const;
 export type StoreOperation = (typeof STORE_OPERATIONS)[number];
 
@@ -470,6 +471,10 @@ export interface RequestRecord {
   readonly bytes: number;
   /** Where a page cost no upstream call because of its block. */
   readonly saved?: PageSaving | undefined;
+  /** Of an answer that is no hit: why the upstream was asked. */
+  readonly forwarded?: Forwarded | undefined;
+  /** Of an answer that is no hit: why it is stale, or was not stored. */
+  readonly detail?: ServeNote | WhyNotStored | undefined;
   /** When it arrived; epoch milliseconds. */
   readonly receivedAt: number;
   /** How old the answer from the cache was, in milliseconds; absent from all others. */

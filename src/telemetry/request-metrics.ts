@@ -103,7 +103,7 @@ function isOf(tally: Tally, record: RequestRecord, saving: Saving | undefined): 
 }
 
 /** Why a request needed no call of its own; `undefined`: it needed one, or got no answer. */
-function savingOf({ saved, outcome, problem }: RequestRecord): Saving | undefined {
+export function savingOf({ saved, outcome, problem }: RequestRecord): Saving | undefined {
   if (saved !== undefined) return saved;
   if (problem === "invalid-query") return "refused";
   return outcome === "hit" || outcome === "collapsed" ? outcome : undefined;

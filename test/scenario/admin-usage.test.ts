@@ -77,6 +77,8 @@ async function openDesk({ gaps = [], ...options }: DeskOptions = {}): Promise<De
     warm: () => [],
     inspect: async (_query, key) => ({ key, next: "fetch", why: "not stored", entry: null }),
     budget: () => ({}),
+    status: () => Promise.reject(new Error("not asked")),
+    historyOf: () => ({ requests: [], asked: 0 }),
     expect: () => ({ waitMs: 0, why: "budget", refusal: undefined }),
     apps: { isListed: () => false, isKnown: () => false },
     replicas: async () => [],
