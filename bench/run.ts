@@ -47,8 +47,10 @@ const PARTS: Readonly<Record<string, () => Promise<void>>> = {
 };
 
 const chosen = Object.keys(PARTS).filter((name) => given.includes(`--${name}`));
-for (const name of chosen.length > 0 ? chosen : Object.keys(PARTS)) await PARTS[name]?.();
-if (!isShort) writeReport();
+for (const name of chosen.length > 0 ? chosen : Object.keys(PARTS)) {
+  await PARTS[name]?.();
+  if (!isShort) writeReport();
+}
 
 function numberIn(option: string): number | undefined {
   const found = given.find((arg) => arg.startsWith(option));
