@@ -3,15 +3,17 @@
 
 # The Node that package.json pins for development and tests is the one that runs here.
 ARG NODE_VERSION=26.10.0
+# @sha256:… pins the base image to one build. docs/delivery.md says how to find and renew it.
+ARG NODE_DIGEST=
 
-FROM node:${NODE_VERSION}-trixie-slim AS dependencies
+FROM node:${NODE_VERSION}-trixie-slim${NODE_DIGEST} AS dependencies
 WORKDIR /app
 COPY package.json package-lock.json .npmrc ./
 # The optional dependencies are Node itself, which the base image brings. No package needs its install script.
 # The empty directory becomes /data: the image below is put together by nothing but copying.
 RUN npm ci --omit=dev --omit=optional --ignore-scripts --no-audit && mkdir data
 
-FROM node:${NODE_VERSION}-trixie-slim
+FROM node:${NODE_VERSION}-trixie-slim${NODE_DIGEST}
 ARG VERSION=0.1.0
 ARG REVISION=unknown
 LABEL org.opencontainers.image.title="property-gateway" \

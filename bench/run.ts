@@ -9,6 +9,7 @@
  * Absolute figures are this machine's at this moment; only the ratios mean anything, and a wide spread
  * between runs means that the machine was busy.
  */
+import { benchBudget } from "./budget.ts";
 import { benchHits } from "./hits.ts";
 import { benchLeaks } from "./leaks.ts";
 import { benchMisses } from "./misses.ts";
@@ -39,6 +40,7 @@ const PARTS: Readonly<Record<string, () => Promise<void>>> = {
   misses: () => benchMisses(isShort ? 20 : 2_000),
   understanding: () => benchUnderstanding(isShort ? 50 : 500),
   stores: () => benchStores(isShort ? 100 : 1_000),
+  budget: () => benchBudget(isShort ? 100 : 1_000),
   outages: () => benchOutages(isShort ? 5 : 50),
   cutting: () => benchCutting(isShort ? 200 : 2_000),
   calls: () => benchCalls(isShort ? 2_000 : 20_000, seed),

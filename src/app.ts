@@ -370,7 +370,8 @@ function sampleMetrics({ metrics, settings }: Context, { stores, flights, budget
   metrics.sample({
     tiers: () => stores.all.flatMap(statsOf),
     flights: () => flights.size,
-    budget: budgetSources(budgets),
+    ledgers: stores.ledgers,
+    budget: budgetSources(budgets, settings.current),
     appsRegistered: () => settings.current().apps.length,
   });
 }

@@ -123,8 +123,17 @@ export function createExpect(
 }
 
 /** The state of the budgets for the metrics. */
-export function budgetSources(budgets: Budgets): BudgetSources {
+export function budgetSources(budgets: Budgets, current: () => Config): BudgetSources {
   return {
+    apps: () =>
+      current().apps.flatMap(({ id }) =>
+        budgets.api.shareOf(id).map(({ name, limit, remaining }) => ({
+          app: id,
+          window: name,
+          limit,
+          remaining,
+        })),
+      ),
     windows: () =>
       ORIGINS.flatMap((origin) =>
         budgets[origin].overview().windows.map(({ name, limit, remaining }) => ({

@@ -12,7 +12,8 @@ const OLDEST_NODE = 24;
 if (Number.parseInt(process.versions.node, 10) < OLDEST_NODE) {
   console.error(
     `property-gateway needs Node ${OLDEST_NODE} or newer; this is ${process.versions.node}.\n` +
-      "Start it through npm, which uses the Node the project pins: `npm ci`, then `npm start`.",
+      "Start it through npm, which uses the Node that the project pins: `npm ci`, then `npm start`. On Alpine and\n" +
+      `other systems without glibc there is no pinned Node: install Node ${OLDEST_NODE} or newer.`,
   );
   process.exitCode = 1;
 } else {

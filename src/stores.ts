@@ -18,8 +18,8 @@ import { createSqliteBackend, type SqliteBackend } from "./cache/store/sqlite.ts
 import type { Problem } from "./errors.ts";
 import { createRedisService, type RedisService } from "./redis/service.ts";
 import { createRedisClaims } from "./singleflight/redis-claims.ts";
-import type { Claims, Observer, OriginName, StoreOperation, Tier } from "./types.ts";
-import type { Metrics } from "./telemetry/metrics.ts";
+import type { CircuitState, Claims, Observer, OriginName, StoreOperation, Tier } from "./types.ts";
+import type { Metrics, MetricSources } from "./telemetry/metrics.ts";
 import type { Clock } from "./process/clock.ts";
 import { type Config, ConfigError } from "./config/config.ts";
 import type { SecretFiles } from "./config/secret-files.ts";
@@ -56,6 +56,8 @@ export interface OpenedBackend {
   readonly replicas: (dead?: string) => Promise<readonly ReplicaSlot[]>;
   /** The upstream calls of all replicas to all origins. */
   readonly ledger: LedgerReader;
+  /** Whether each call is in the ledger before it is sent; empty if the settings keep nothing. */
+  readonly ledgers: MetricSources["ledgers"];
   /** Writes what is not written yet, and closes the connections and files. Never rejects. */
   readonly close: () => Promise<void>;
 }
@@ -81,6 +83,8 @@ function openAlone(
     backend: sqlite,
     claims: undefined,
     ledger,
+    ledgers: () =>
+      config.dataDir === null ? [] : [{ store: "sqlite", isDurable: onDisk?.isDurable() ?? false }],
     async close() {
       onDisk?.close();
       await sqlite?.close();
@@ -94,8 +98,13 @@ function openAlone(
 
 function openShared(redis: NonNullable<Config["redis"]>, options: OpenBackendOptions): OpenedBackend {
   const { config, clock, random, observer, metrics, secretFiles } = options;
+  let state: CircuitState = "closed";
+  const onBreaker = (next: CircuitState): void => {
+    state = next;
+    metrics.breakerState("redis", next);
+  };
   // The metric exists from the first scrape on, not only after the first fault.
-  metrics.breakerState("redis", "closed");
+  onBreaker(state);
   const replica = random.unique16();
   const namespaces = redisNamespaces(identityOf(config.upstream), redis.keyPrefix);
   const namespace = namespaces.cache;
@@ -108,7 +117,7 @@ function openShared(redis: NonNullable<Config["redis"]>, options: OpenBackendOpt
     probeIntervalMs: redis.probeIntervalMs,
     observer,
     onOperation: timed("redis", metrics),
-    onBreaker: (state) => metrics.breakerState("redis", state),
+    onBreaker,
   });
   secretFiles.onChange("redis", service.renew);
   const backend = createRedisBackend({
@@ -129,6 +138,7 @@ function openShared(redis: NonNullable<Config["redis"]>, options: OpenBackendOpt
     backend,
     claims,
     ledger: createLimiterLedger(service.run, namespaces.budget),
+    ledgers: () => [{ store: "redis", isDurable: state === "closed" }],
     async close() {
       for (const part of [claims, backend, service]) part.close();
     },
@@ -190,8 +200,10 @@ const SLOT_LEASE_MS = 1_000;
 
 function openSqlite(dataDir: string, options: OpenBackendOptions): SqliteBackend | undefined {
   const { config, clock, observer, metrics } = options;
+  const onBreaker = (state: CircuitState): void => metrics.breakerState("sqlite", state);
+  onBreaker("closed");
   try {
-    return createSqliteBackend({
+    const backend = createSqliteBackend({
       dataDir,
       owner: identityOf(config.upstream),
       maxBytes: config.cache.maxDiskBytes,
@@ -199,7 +211,10 @@ function openSqlite(dataDir: string, options: OpenBackendOptions): SqliteBackend
       clock,
       log: observer,
       onOperation: timed("sqlite", metrics),
+      onBreaker,
     });
+    if (backend === undefined) onBreaker("open");
+    return backend;
   } catch (error) {
     if (error instanceof DataOfAnotherAccount) throw new ConfigError([ANOTHER_ACCOUNT]);
     if (!(error instanceof DatabaseInUse)) throw error;

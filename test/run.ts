@@ -39,7 +39,9 @@ interface Program {
   readonly command: string;
   /** Debian's, and most other systems'. */
   readonly package: string;
-  /** Where the version stands in what `--version` says. */
+  /** Makes the program print its version. The default is `--version`. */
+  readonly flag?: string;
+  /** Finds the version in what it prints. */
   readonly version: RegExp;
   readonly oldest: number;
 }
@@ -54,12 +56,20 @@ const PROGRAMS: readonly Program[] = [
     version: /version (\d[\d.]*)/,
     oldest: 2,
   })),
+  {
+    title: "nginx",
+    command: "nginx",
+    package: "nginx-light",
+    flag: "-v",
+    version: /nginx\/(\d[\d.]*)/,
+    oldest: 1,
+  },
 ];
 
 /** The version of a program on the path; `undefined` where there is none. */
-function versionOf({ command, version }: Program): string | undefined {
+function versionOf({ command, flag = "--version", version }: Program): string | undefined {
   // Some say it on the standard output, some on the other.
-  const { status, stdout, stderr } = spawnSync(command, ["--version"], { encoding: "utf8" });
+  const { status, stdout, stderr } = spawnSync(command, [flag], { encoding: "utf8" });
   return status === 0 ? version.exec(stdout + stderr)?.[1] : undefined;
 }
 

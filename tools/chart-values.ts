@@ -1,49 +1,58 @@
 import * as z from "zod";
 
 import { SETTINGS } from "../src/config/schema.ts";
+import { type AlertValues, alertValues } from "./alert-rules.ts";
 import { type JsonSchema } from "./config-json-schema.ts";
 
-/** What may stand in the chart's values, besides `config`. Defaults and meanings are in its values.yaml. */
+/** The chart's values besides `config`. Defaults and meanings are in its values.yaml. */
 
-const name = (): z.ZodType => z.string();
+const text = (): z.ZodType => z.string();
 const count = (min: number): z.ZodType => z.int().min(min);
 const port = (): z.ZodType => z.int().min(1).max(65_535);
 const texts = (): z.ZodType => z.record(z.string(), z.string());
-/** A part of Kubernetes' own API: its schema is the cluster's affair. */
+/** A part of Kubernetes' own API. The cluster checks it. */
 const kubernetes = (): z.ZodType => z.record(z.string(), z.unknown());
 const kubernetesList = (): z.ZodType => z.array(kubernetes());
+/** A section: any of its values may be left out. */
+const section = (shape: z.ZodRawShape): z.ZodType => z.strictObject(shape).partial();
 
-/** Any text: Helm would show one that is not of the expected form. The templates see to that, and do not. */
+/** Any text: for a secret of another form, Helm's message would show the secret. The templates check it instead. */
 const secretText = (): z.ZodType => z.string();
 /** A key in a Secret, as Kubernetes allows it. */
 const secretKey = (): z.ZodType => z.string().regex(/^[-._a-zA-Z0-9]+$/);
 const secret = (): z.ZodType =>
-  z.strictObject({ existingSecret: name(), existingSecretKey: secretKey(), value: secretText() }).partial();
-/** An amount of memory or storage. */
-const quantity = (): z.ZodType => z.string().regex(/^[0-9]+(\.[0-9]+)?([KMGT]i?)?$/);
-const persistence = { enabled: z.boolean(), size: quantity(), storageClass: name() };
+  section({ existingSecret: text(), existingSecretKey: secretKey(), value: secretText() });
 const pullPolicy = (): z.ZodType => z.enum(["Always", "IfNotPresent", "Never"]);
-const peers = (): z.ZodType => z.strictObject({ from: kubernetesList() }).partial();
-const destination = (): z.ZodType =>
-  z.strictObject({ to: kubernetesList(), ports: z.array(port()) }).partial();
-/** As Prometheus writes it. */
+const pullSecrets = (): z.ZodType => z.array(z.union([z.string(), z.looseObject({ name: z.string() })]));
+const peers = (): z.ZodType => section({ from: kubernetesList() });
+const destination = (): z.ZodType => section({ to: kubernetesList(), ports: z.array(port()) });
+/** A duration as Prometheus writes it. */
 const span = (): z.ZodType => z.string().regex(/^([0-9]+(ms|[smhdwy]))+$/);
+const named = (): z.ZodType => z.array(z.looseObject({ name: z.string() }));
 
-const trial = z.strictObject({
+const marks = { annotations: texts(), labels: texts() };
+const placement = { nodeSelector: texts(), tolerations: kubernetesList(), affinity: kubernetes() };
+const persistence = {
   enabled: z.boolean(),
-  image: name(),
+  // An amount of storage.
+  size: z.string().regex(/^[0-9]+(\.[0-9]+)?([KMGT]i?)?$/),
+  storageClass: text(),
+  accessModes: z.array(z.string()).min(1),
+  annotations: texts(),
+  keep: z.boolean(),
+};
+
+const trial = section({
+  enabled: z.boolean(),
+  image: text(),
   imagePullPolicy: pullPolicy(),
   password: secretText(),
   maxMemory: z.string().regex(/^[1-9][0-9]*(kb|mb|gb)$/),
   resources: kubernetes(),
-  persistence: z.strictObject(persistence).partial(),
-});
-
-const redis = z.strictObject({
-  existingSecret: name(),
-  existingSecretKey: secretKey(),
-  url: secretText(),
-  trial: trial.partial(),
+  podAnnotations: texts(),
+  podLabels: texts(),
+  ...placement,
+  persistence: section(persistence),
 });
 
 const warmUrl = z
@@ -51,88 +60,151 @@ const warmUrl = z
   .partial()
   .extend({ url: z.string().startsWith("/") });
 
+const services = {
+  service: section({
+    type: z.enum(["ClusterIP", "NodePort", "LoadBalancer"]),
+    port: port(),
+    nodePort: port().nullable(),
+    loadBalancerClass: text(),
+    loadBalancerSourceRanges: z.array(z.string()),
+    externalTrafficPolicy: z.enum(["", "Cluster", "Local"]),
+    ...marks,
+  }),
+  adminService: section({ port: port(), ...marks }),
+  ingress: section({
+    enabled: z.boolean(),
+    className: text(),
+    hosts: z.array(
+      z.strictObject({
+        host: z.string(),
+        paths: z
+          .array(
+            section({ path: z.string(), pathType: z.enum(["Prefix", "Exact", "ImplementationSpecific"]) }),
+          )
+          .optional(),
+      }),
+    ),
+    tls: kubernetesList(),
+    ...marks,
+  }),
+  httpRoute: section({
+    enabled: z.boolean(),
+    parentRefs: named(),
+    hostnames: z.array(z.string()),
+    rules: kubernetesList(),
+    ...marks,
+  }),
+};
+
+const monitoring = {
+  serviceMonitor: section({
+    enabled: z.boolean(),
+    namespace: text(),
+    interval: span(),
+    scrapeTimeout: span(),
+    relabelings: kubernetesList(),
+    metricRelabelings: kubernetesList(),
+    ...marks,
+  }),
+  prometheusRule: section({
+    enabled: z.boolean(),
+    namespace: text(),
+    runbookUrl: text(),
+    alertLabels: texts(),
+    extraRules: kubernetesList(),
+    alerts: section(Object.fromEntries(Object.entries(alertValues()).map(alertShape))),
+    ...marks,
+  }),
+  dashboard: section({ enabled: z.boolean(), namespace: text(), ...marks }),
+};
+
+/** Only an alert with a default threshold has one. */
+function alertShape([name, values]: [string, AlertValues]): [string, z.ZodType] {
+  const threshold = { ...(values.threshold !== undefined && { threshold: z.number().min(0) }) };
+  return [name, section({ enabled: z.boolean(), severity: z.string().min(1), for: span(), ...threshold })];
+}
+
 const values = z.strictObject({
   warmUrls: z.array(warmUrl),
   privateKey: secret(),
   adminToken: secret(),
-  redis: redis.partial(),
+  redis: section({ existingSecret: text(), existingSecretKey: secretKey(), url: secretText(), trial }),
   replicaCount: count(1),
-  image: z
-    .strictObject({
-      repository: z.string().min(1),
-      tag: name(),
-      digest: z.string().regex(/^(sha256:[0-9a-f]{64})?$/),
-      pullPolicy: pullPolicy(),
-    })
-    .partial(),
-  imagePullSecrets: kubernetesList(),
-  nameOverride: name(),
-  fullnameOverride: name(),
-  service: z
-    .strictObject({
-      type: z.enum(["ClusterIP", "NodePort", "LoadBalancer"]),
-      port: port(),
-      annotations: texts(),
-    })
-    .partial(),
-  adminService: z.strictObject({ port: port(), annotations: texts() }).partial(),
-  serviceAccount: z.strictObject({ create: z.boolean(), name: name(), annotations: texts() }).partial(),
+  image: section({
+    registry: text(),
+    repository: z.string().min(1),
+    tag: text(),
+    digest: z.string().regex(/^(sha256:[0-9a-f]{64})?$/),
+    pullPolicy: pullPolicy(),
+  }),
+  imagePullSecrets: pullSecrets(),
+  nameOverride: text(),
+  fullnameOverride: text(),
+  commonLabels: texts(),
+  commonAnnotations: texts(),
+  ...services,
+  serviceAccount: section({ create: z.boolean(), name: text(), ...marks }),
   resources: kubernetes(),
-  autoscaling: z
+  autoscaling: section({
+    enabled: z.boolean(),
+    minReplicas: count(1),
+    maxReplicas: count(1),
+    targetCPUUtilizationPercentage: count(1).nullable(),
+    targetMemoryUtilizationPercentage: count(1).nullable(),
+    metrics: kubernetesList(),
+    behavior: kubernetes(),
+    annotations: texts(),
+  }),
+  podDisruptionBudget: section({
+    enabled: z.boolean(),
+    maxUnavailable: z.union([count(1), z.string().regex(/^[1-9][0-9]?%$/)]),
+    annotations: texts(),
+  }),
+  strategy: z
     .strictObject({
-      enabled: z.boolean(),
-      minReplicas: count(1),
-      maxReplicas: count(1),
-      targetCPUUtilizationPercentage: count(1),
-      behavior: kubernetes(),
+      type: z.enum(["RollingUpdate", "Recreate"]),
+      rollingUpdate: section({ maxSurge: countOrPercent(), maxUnavailable: countOrPercent() }),
     })
     .partial(),
-  podDisruptionBudget: z
-    .strictObject({
-      enabled: z.boolean(),
-      maxUnavailable: z.union([count(1), z.string().regex(/^[1-9][0-9]?%$/)]),
-    })
-    .partial(),
-  strategy: kubernetes(),
-  persistence: z.strictObject({ ...persistence, existingClaim: name() }).partial(),
-  networkPolicy: z
-    .strictObject({
-      enabled: z.boolean(),
-      callers: peers(),
-      admin: peers(),
-      dns: destination(),
-      upstream: destination(),
-      redis: destination(),
-      extraEgress: kubernetesList(),
-    })
-    .partial(),
-  serviceMonitor: z
-    .strictObject({
-      enabled: z.boolean(),
-      labels: texts(),
-      interval: span(),
-      scrapeTimeout: span(),
-      relabelings: kubernetesList(),
-      metricRelabelings: kubernetesList(),
-    })
-    .partial(),
-  prometheusRule: z.strictObject({ enabled: z.boolean(), labels: texts() }).partial(),
-  dashboard: z.strictObject({ enabled: z.boolean(), labels: texts(), annotations: texts() }).partial(),
-  extraEnv: z.array(z.looseObject({ name: z.string() })),
-  extraVolumes: kubernetesList(),
+  persistence: section({ ...persistence, labels: texts(), existingClaim: text() }),
+  networkPolicy: section({
+    enabled: z.boolean(),
+    annotations: texts(),
+    callers: peers(),
+    admin: peers(),
+    dns: destination(),
+    upstream: destination(),
+    redis: destination(),
+    extraIngress: kubernetesList(),
+    extraEgress: kubernetesList(),
+  }),
+  ...monitoring,
+  extraEnv: named(),
+  envFrom: kubernetesList(),
+  extraVolumes: named(),
   extraVolumeMounts: kubernetesList(),
+  extraContainers: named(),
+  initContainers: named(),
+  extraObjects: z.array(z.union([kubernetes(), z.string()])),
+  deploymentAnnotations: texts(),
   podAnnotations: texts(),
   podLabels: texts(),
+  startupProbe: kubernetes(),
+  livenessProbe: kubernetes(),
+  readinessProbe: kubernetes(),
   podSecurityContext: kubernetes(),
   securityContext: kubernetes(),
-  nodeSelector: texts(),
-  tolerations: kubernetesList(),
-  affinity: kubernetes(),
+  ...placement,
   topologySpreadConstraints: kubernetesList(),
-  priorityClassName: name(),
-  // Not ours: Helm's own, and what a chart that has this one as a part hands down.
-  global: kubernetes(),
+  priorityClassName: text(),
+  helmTest: section({ ...placement, podAnnotations: texts(), resources: kubernetes() }),
+  // Open: a chart that contains this one hands its own global values down.
+  global: z.looseObject({ imageRegistry: text(), imagePullSecrets: pullSecrets() }).partial(),
 });
+
+function countOrPercent(): z.ZodType {
+  return z.union([count(0), z.string().regex(/^[0-9]+%$/)]);
+}
 
 /**
  * The JSON Schema by which Helm checks the chart's values.

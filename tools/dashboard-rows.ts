@@ -1,71 +1,31 @@
-/** What the dashboard shows, as data; how Grafana wants it written is in dashboard.ts. */
-
-export interface PanelSpec {
-  readonly title: string;
-  readonly description: string;
-  /** As Grafana names units. */
-  readonly unit: string;
-  readonly queries: readonly QuerySpec[];
-  /** Lines, where absent; `states`: how a circuit or breaker stood, over time; `number`: the latest value. */
-  readonly as?: "stacked" | "states" | "number";
-}
-
-interface QuerySpec {
-  readonly expr: string;
-  readonly legend: string;
-}
-
-export interface RowSpec {
-  readonly title: string;
-  readonly panels: readonly PanelSpec[];
-}
-
-/** Chosen at the top of the dashboard. */
-const CHOSEN = 'job=~"$job", instance=~"$instance"';
-
-function series(name: string, matchers = ""): string {
-  return `${name}{${CHOSEN}${matchers === "" ? "" : `, ${matchers}`}}`;
-}
-
-function rate(name: string, matchers = ""): string {
-  return `rate(${series(name, matchers)}[$__rate_interval])`;
-}
-
-function rateBy(label: string, name: string, matchers = ""): QuerySpec {
-  return { expr: `sum by (${label}) (${rate(name, matchers)})`, legend: `{{${label}}}` };
-}
-
-function shareOf(name: string, part: string, whole: string): string {
-  return `sum(${rate(name, part)}) / sum(${rate(name, whole)})`;
-}
-
-/** Quantiles of a histogram, by a label where there is one. */
-function quantiles(name: string, label?: string): QuerySpec[] {
-  const by = label === undefined ? "le" : `${label}, le`;
-  return [0.5, 0.99].map((quantile) => ({
-    expr: `histogram_quantile(${quantile}, sum by (${by}) (${rate(`${name}_bucket`)}))`,
-    legend: [label && `{{${label}}}`, `p${quantile * 100}`].filter(Boolean).join(" "),
-  }));
-}
-
-const ANSWERED = 'outcome=~"hit|updating|stale|miss|collapsed"';
-/** A connection closed while it was idle is no failure of the upstream's. */
-const CALLED = 'status!="stale-connection"';
-const FAILED = `status=~"5..|[a-z].*", ${CALLED}`;
+/** What the dashboard shows of callers, as data: at a glance, what was saved, traffic. */
+import {
+  ANSWERED,
+  CALLED,
+  FAILED,
+  increase,
+  quantiles,
+  rate,
+  rateBy,
+  series,
+  shareOf,
+  type RowSpec,
+} from "./dashboard-queries.ts";
 
 const AT_A_GLANCE: RowSpec = {
   title: "At a glance",
   panels: [
     {
       title: "Requests",
-      description: "Requests of callers a second.",
+      description: "Requests of callers per second.",
       unit: "reqps",
       as: "number",
       queries: [{ expr: `sum(${rate("gateway_requests_total")})`, legend: "requests" }],
     },
     {
       title: "From the cache",
-      description: "Of the requests that had an answer, the part that was in the cache and not out of date.",
+      description:
+        "Of the requests that got an answer, the part whose answer was cached and fresh. What is normal depends on what callers ask: GatewayHitRatioFallen compares it with the day before.",
       unit: "percentunit",
       as: "number",
       queries: [
@@ -74,9 +34,11 @@ const AT_A_GLANCE: RowSpec = {
     },
     {
       title: "Budget left",
-      description: "The part that is left of the window that has least left.",
+      description:
+        "The part of the window that has least left. Below a tenth, GatewayBudgetNearlySpent fires.",
       unit: "percentunit",
       as: "number",
+      levels: { good: "high", warning: 0.25, critical: 0.1 },
       queries: [
         {
           expr: `min(${series("gateway_budget_remaining")} / ${series("gateway_budget_limit")})`,
@@ -86,10 +48,105 @@ const AT_A_GLANCE: RowSpec = {
     },
     {
       title: "Upstream failures",
-      description: "The part of the calls to the API that failed: 5xx, or no usable answer.",
+      description:
+        "The part of the calls to the API that failed: 5xx, or no usable answer. Above one half, GatewayUpstreamDown fires.",
       unit: "percentunit",
       as: "number",
+      levels: { good: "low", warning: 0.1, critical: 0.5 },
       queries: [{ expr: shareOf("gateway_upstream_requests_total", FAILED, CALLED), legend: "failed" }],
+    },
+    {
+      title: "Errors",
+      description: "The part of the requests that were answered with 5xx. Above 5%, GatewayErrors fires.",
+      unit: "percentunit",
+      as: "number",
+      levels: { good: "low", warning: 0.01, critical: 0.05 },
+      queries: [
+        {
+          expr: `sum(${rate("gateway_problems_total", 'status=~"5.."')}) / sum(${rate("gateway_requests_total")})`,
+          legend: "errors",
+        },
+      ],
+    },
+    {
+      title: "Slowest twentieth",
+      description: "One request in twenty takes this long or longer. Above 2.5 s, GatewaySlow fires.",
+      unit: "s",
+      as: "number",
+      levels: { good: "low", warning: 1, critical: 2.5 },
+      queries: [
+        {
+          expr: `histogram_quantile(0.95, sum by (le) (${rate("gateway_request_duration_seconds_bucket")}))`,
+          legend: "p95",
+        },
+      ],
+    },
+    {
+      title: "Calls saved",
+      description: "The part of the requests that needed no call to the API of their own.",
+      unit: "percentunit",
+      as: "number",
+      queries: [
+        {
+          expr: `sum(${rate("gateway_upstream_calls_saved_total")}) / sum(${rate("gateway_requests_total")})`,
+          legend: "saved",
+        },
+      ],
+    },
+    {
+      title: "Processes",
+      description: "Processes that Prometheus can scrape.",
+      unit: "short",
+      as: "number",
+      queries: [{ expr: `count(${series("gateway_build_info")})`, legend: "processes" }],
+    },
+  ],
+};
+
+const SAVED: RowSpec = {
+  title: "What was saved",
+  panels: [
+    {
+      title: "Saved calls by cause",
+      description:
+        "Requests per second that needed no call of their own. `hit`: cached; `collapsed`: joined another request's call; `folded`: cut from a stored block; `past_end`: a block says that nothing is there; `refused`: had a mistake.",
+      unit: "reqps",
+      as: "stacked",
+      queries: [rateBy("cause", "gateway_upstream_calls_saved_total")],
+    },
+    {
+      title: "Requests and calls",
+      description: "Requests of callers per second, and calls to the API per second.",
+      unit: "reqps",
+      queries: [
+        { expr: `sum(${rate("gateway_requests_total")})`, legend: "requests" },
+        { expr: `sum(${rate("gateway_upstream_requests_total")})`, legend: "calls" },
+      ],
+    },
+    {
+      title: "Calls per 1,000 requests",
+      description: "Fewer is better. It includes refreshes that no caller waited for.",
+      unit: "short",
+      queries: [
+        {
+          expr: `1000 * sum(${rate("gateway_upstream_requests_total")}) / sum(${rate("gateway_requests_total")})`,
+          legend: "calls",
+        },
+      ],
+    },
+    {
+      title: "Saved in this period",
+      description: "Calls that were not made, over the time that the dashboard shows.",
+      unit: "short",
+      as: "number",
+      queries: [{ expr: `sum(${increase("gateway_upstream_calls_saved_total")})`, legend: "saved" }],
+    },
+    {
+      title: "Sent in this period",
+      description: "Calls to the API over the time that the dashboard shows.",
+      unit: "short",
+      as: "number",
+      queries: [{ expr: `sum(${increase("gateway_upstream_requests_total")})`, legend: "sent" }],
     },
   ],
 };
@@ -99,21 +156,21 @@ const TRAFFIC: RowSpec = {
   panels: [
     {
       title: "Requests by app",
-      description: "`other`: apps that are not registered.",
+      description: "`other`: apps without a label of their own.",
       unit: "reqps",
       as: "stacked",
       queries: [rateBy("app", "gateway_requests_total")],
     },
     {
       title: "Requests by resource",
-      description: "`none`: refused before it was known what was asked for.",
+      description: "`none`: refused before the path was known.",
       unit: "reqps",
       as: "stacked",
       queries: [rateBy("resource", "gateway_requests_total")],
     },
     {
       title: "Outcomes",
-      description: "What became of the requests.",
+      description: "How requests ended.",
       unit: "reqps",
       as: "stacked",
       queries: [rateBy("outcome", "gateway_requests_total")],
@@ -121,7 +178,7 @@ const TRAFFIC: RowSpec = {
     {
       title: "Answers from the cache, and stale ones",
       description:
-        "As parts of all requests that had an answer; `updating`: out of date, and being refreshed.",
+        "As parts of all requests that got an answer. `updating`: expired, served, and refreshed in the background.",
       unit: "percentunit",
       queries: [
         { expr: shareOf("gateway_requests_total", 'outcome=~"hit|updating"', ANSWERED), legend: "hits" },
@@ -137,8 +194,15 @@ const TRAFFIC: RowSpec = {
       queries: [rateBy("status", "gateway_requests_total", 'status=~"[45].."')],
     },
     {
+      title: "Errors by problem",
+      description: "Responses with a problem, by its code: docs/problems.md explains each.",
+      unit: "reqps",
+      as: "stacked",
+      queries: [rateBy("problem", "gateway_problems_total")],
+    },
+    {
       title: "Refreshes",
-      description: "Answers fetched where one was held already, by whether the new one said something else.",
+      description: "Answers fetched that were cached already, by whether they had changed.",
       unit: "reqps",
       as: "stacked",
       queries: [rateBy("change", "gateway_refreshes_total")],
@@ -152,251 +216,4 @@ const TRAFFIC: RowSpec = {
   ],
 };
 
-const BUDGET: RowSpec = {
-  title: "Budget",
-  panels: [
-    {
-      title: "Left, by window",
-      description: "The part of each window's requests that is left.",
-      unit: "percentunit",
-      queries: [
-        {
-          expr: `min by (window) (${series("gateway_budget_remaining")} / ${series("gateway_budget_limit")})`,
-          legend: "{{window}}",
-        },
-      ],
-    },
-    {
-      title: "Spent, by window",
-      description: "Requests in each window now, and the most there may be.",
-      unit: "short",
-      queries: [
-        {
-          expr: `max by (window) (${series("gateway_budget_limit")} - ${series("gateway_budget_remaining")})`,
-          legend: "{{window}} spent",
-        },
-        { expr: `max by (window) (${series("gateway_budget_limit")})`, legend: "{{window}} limit" },
-      ],
-    },
-    {
-      title: "Spent by app",
-      description: "Requests sent to the API a second, by the app that pays.",
-      unit: "reqps",
-      as: "stacked",
-      queries: [rateBy("app", "gateway_budget_spent_total")],
-    },
-    {
-      title: "Spent by cause",
-      description: "Requests sent to the API a second, by why they were.",
-      unit: "reqps",
-      as: "stacked",
-      queries: [rateBy("cause", "gateway_budget_spent_total")],
-    },
-    {
-      title: "Refused",
-      description: "Requests refused for want of budget, by app and reason.",
-      unit: "reqps",
-      as: "stacked",
-      queries: [
-        {
-          expr: `sum by (app, reason) (${rate("gateway_refused_total")})`,
-          legend: "{{app}} {{reason}}",
-        },
-      ],
-    },
-  ],
-};
-
-const QUEUE: RowSpec = {
-  title: "Queue and waits",
-  panels: [
-    {
-      title: "Queue",
-      description: "Requests that wait for their turn at the API, by priority.",
-      unit: "short",
-      as: "stacked",
-      queries: [
-        {
-          expr: `sum by (priority) (${series("gateway_throttle_queue_length")})`,
-          legend: "{{priority}}",
-        },
-      ],
-    },
-    {
-      title: "Waits",
-      description: "How long those waited that were sent.",
-      unit: "s",
-      queries: quantiles("gateway_throttle_wait_seconds"),
-    },
-    {
-      title: "Flights",
-      description: "Calls to the API in progress or in the queue.",
-      unit: "short",
-      queries: [{ expr: `sum(${series("gateway_flights")})`, legend: "flights" }],
-    },
-  ],
-};
-
-const UPSTREAM: RowSpec = {
-  title: "Upstream",
-  panels: [
-    {
-      title: "Latency",
-      description: "From sending a request to the API to the end of its answer, by resource.",
-      unit: "s",
-      queries: quantiles("gateway_upstream_request_duration_seconds", "resource"),
-    },
-    {
-      title: "Calls by status",
-      description: "HTTP status, or how the call failed without one.",
-      unit: "reqps",
-      as: "stacked",
-      queries: [rateBy("status", "gateway_upstream_requests_total")],
-    },
-    {
-      title: "Failures by resource",
-      description: "Calls that ended in 5xx or without a usable answer.",
-      unit: "reqps",
-      as: "stacked",
-      queries: [rateBy("resource", "gateway_upstream_requests_total", FAILED)],
-    },
-    {
-      title: "Refused credentials",
-      description: "Answers of 401 and 403: there should be none.",
-      unit: "reqps",
-      queries: [{ expr: `sum(${rate("gateway_upstream_credentials_refused_total")})`, legend: "refused" }],
-    },
-    {
-      title: "Circuits",
-      description: "Whether requests go to each part of the API; the worst of all processes.",
-      unit: "none",
-      as: "states",
-      queries: [{ expr: `max by (circuit) (${series("gateway_circuit_state")})`, legend: "{{circuit}}" }],
-    },
-  ],
-};
-
-const STORES: RowSpec = {
-  title: "Stores",
-  panels: [
-    {
-      title: "Store health",
-      description: "Whether each process uses its store.",
-      unit: "none",
-      as: "states",
-      queries: [
-        {
-          expr: `max by (store, instance) (${series("gateway_store_breaker_state")})`,
-          legend: "{{store}} {{instance}}",
-        },
-      ],
-    },
-    {
-      title: "Store latency",
-      description: "Of one operation, done or failed, by store.",
-      unit: "s",
-      queries: quantiles("gateway_store_operation_duration_seconds", "store"),
-    },
-    {
-      title: "Operations",
-      description: "Of the stores, a second.",
-      unit: "ops",
-      as: "stacked",
-      queries: [
-        {
-          expr: `sum by (store, operation) (${rate("gateway_store_operation_duration_seconds_count")})`,
-          legend: "{{store}} {{operation}}",
-        },
-      ],
-    },
-    {
-      title: "Hits by tier",
-      description: "Where the answers from the cache were found.",
-      unit: "reqps",
-      as: "stacked",
-      queries: [rateBy("tier", "gateway_cache_hits_total")],
-    },
-    {
-      title: "Answers held",
-      description: "By tier, as far as a process knows of it.",
-      unit: "short",
-      queries: [{ expr: `sum by (tier) (${series("gateway_cache_entries")})`, legend: "{{tier}}" }],
-    },
-    {
-      title: "Bytes held",
-      description: "By tier, as far as a process knows of it.",
-      unit: "bytes",
-      queries: [{ expr: `sum by (tier) (${series("gateway_cache_bytes")})`, legend: "{{tier}}" }],
-    },
-    {
-      title: "Evictions",
-      description: "Answers dropped because room was needed.",
-      unit: "ops",
-      queries: [rateBy("tier", "gateway_cache_evictions_total")],
-    },
-  ],
-};
-
-const PROCESSES: RowSpec = {
-  title: "Processes",
-  panels: [
-    {
-      title: "Event loop delay",
-      description: "How late timers are called; every answer is as late.",
-      unit: "s",
-      queries: quantiles("gateway_event_loop_delay_seconds", "instance"),
-    },
-    {
-      title: "CPU",
-      description: "Cores in use.",
-      unit: "short",
-      queries: [rateBy("instance", "process_cpu_seconds_total")],
-    },
-    {
-      title: "Memory",
-      description: "Resident, and in use on the JavaScript heap.",
-      unit: "bytes",
-      queries: [
-        { expr: series("process_resident_memory_bytes"), legend: "{{instance}} resident" },
-        { expr: series("process_heap_bytes"), legend: "{{instance}} heap" },
-      ],
-    },
-    {
-      title: "Running since",
-      description: "How long ago each process was started.",
-      unit: "s",
-      queries: [{ expr: `time() - ${series("process_start_time_seconds")}`, legend: "{{instance}}" }],
-    },
-    {
-      title: "Versions",
-      description: "Processes by the version of the gateway and of Node they run.",
-      unit: "short",
-      as: "stacked",
-      queries: [
-        {
-          expr: `count by (version, node) (${series("gateway_build_info")})`,
-          legend: "{{version}}, Node {{node}}",
-        },
-      ],
-    },
-    {
-      title: "Settings",
-      description: "How long the settings in force have been so.",
-      unit: "s",
-      queries: [
-        {
-          expr: `time() - ${series("gateway_config_last_reload_success_timestamp_seconds")}`,
-          legend: "{{instance}}",
-        },
-      ],
-    },
-    {
-      title: "Apps registered",
-      description: "Apps that the settings name; processes that differ have different settings.",
-      unit: "short",
-      queries: [{ expr: series("gateway_apps_registered"), legend: "{{instance}}" }],
-    },
-  ],
-};
-
-export const ROWS: readonly RowSpec[] = [AT_A_GLANCE, TRAFFIC, BUDGET, QUEUE, UPSTREAM, STORES, PROCESSES];
+export const CALLER_ROWS: readonly RowSpec[] = [AT_A_GLANCE, SAVED, TRAFFIC];

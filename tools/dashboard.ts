@@ -1,7 +1,9 @@
-/** The dashboard in Grafana's own form, from what it is to show (dashboard-rows.ts). */
-import { type PanelSpec, ROWS, type RowSpec } from "./dashboard-rows.ts";
+/** The dashboard in Grafana's own form. dashboard-rows.ts and dashboard-inner-rows.ts say what it shows. */
+import { INNER_ROWS } from "./dashboard-inner-rows.ts";
+import type { PanelSpec, RowSpec } from "./dashboard-queries.ts";
+import { CALLER_ROWS } from "./dashboard-rows.ts";
 
-/** Of Grafana 11 and later; older ones bring it up to date themselves. */
+/** Of Grafana 11 and later. */
 const SCHEMA_VERSION = 41;
 const GRID_WIDTH = 24;
 const PANEL = { w: 8, h: 8 };
@@ -41,7 +43,7 @@ export function dashboard(): object {
         variable("instance", "Instance", 'label_values(gateway_build_info{job=~"$job"}, instance)'),
       ],
     },
-    panels: panels(ROWS),
+    panels: panels([...CALLER_ROWS, ...INNER_ROWS]),
   };
 }
 
@@ -94,7 +96,7 @@ function panels(rows: readonly RowSpec[]): object[] {
   return placed;
 }
 
-function panel({ title, description, unit, as, queries }: PanelSpec): object {
+function panel({ title, description, unit, as, levels, queries }: PanelSpec): object {
   return {
     title,
     description,
@@ -106,17 +108,36 @@ function panel({ title, description, unit, as, queries }: PanelSpec): object {
       legendFormat: legend,
       range: true,
     })),
-    ...look(unit, as),
+    ...look(unit, as, levels),
   };
 }
 
-function look(unit: string, as: PanelSpec["as"]): object {
+/** Colours by value. A number without levels is not coloured: no value of it is good or bad in itself. */
+function thresholds(levels: PanelSpec["levels"]): object {
+  if (levels === undefined) return { mode: "absolute", steps: [{ color: "text", value: null }] };
+  const { good, warning, critical } = levels;
+  const steps =
+    good === "low"
+      ? [
+          { color: "green", value: null },
+          { color: "orange", value: warning },
+          { color: "red", value: critical },
+        ]
+      : [
+          { color: "red", value: null },
+          { color: "orange", value: critical },
+          { color: "green", value: warning },
+        ];
+  return { mode: "absolute", steps };
+}
+
+function look(unit: string, as: PanelSpec["as"], levels: PanelSpec["levels"]): object {
   const ratio = unit === "percentunit" ? { min: 0, max: 1 } : { min: 0 };
   switch (as) {
     case "number":
       return {
         type: "stat",
-        fieldConfig: { defaults: { unit, ...ratio }, overrides: [] },
+        fieldConfig: { defaults: { unit, ...ratio, thresholds: thresholds(levels) }, overrides: [] },
         options: { reduceOptions: { calcs: ["lastNotNull"], fields: "", values: false }, graphMode: "area" },
       };
     case "states":

@@ -3,10 +3,13 @@ import { readFile, writeFile } from "node:fs/promises";
 import { format } from "oxfmt";
 
 import { defaultsYaml } from "../src/config/default-file.ts";
+import { alertRules } from "./alert-rules.ts";
+import { chartReadme } from "./chart-readme.ts";
 import { chartValuesSchema } from "./chart-values.ts";
 import { configJsonSchema } from "./config-json-schema.ts";
 import { configReference } from "./config-reference.ts";
 import { dashboard } from "./dashboard.ts";
+import { licences } from "./licences.ts";
 import { metricsReference } from "./metrics-reference.ts";
 
 /** A file that is written by this tool and committed. */
@@ -34,6 +37,9 @@ export async function generatedFiles(): Promise<GeneratedFile[]> {
     { path: "helm/property-gateway/files/defaults.yaml", content: defaults },
     { path: "docs/configuration.md", content: configReference() },
     { path: "docs/metrics.md", content: metricsReference() },
+    { path: "docs/licences.md", content: licences() },
+    { path: "helm/property-gateway/README.md", content: chartReadme() },
+    { path: "helm/property-gateway/files/rules.yaml", content: alertRules() },
     {
       path: "helm/property-gateway/files/dashboard.json",
       content: await formatted("dashboard.json", JSON.stringify(dashboard())),
@@ -46,7 +52,8 @@ export function inProject(path: string): URL {
   return new URL(`../${path}`, import.meta.url);
 }
 
-async function formatted(name: string, text: string): Promise<string> {
+/** The text as the formatter would leave it in a file of that name. */
+export async function formatted(name: string, text: string): Promise<string> {
   // Typed as any by the library; the formatter itself checks its settings.
   const options = JSON.parse(await readFile(inProject(".oxfmtrc.json"), "utf8"));
   const { code, errors } = await format(name, text, options);

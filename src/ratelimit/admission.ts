@@ -54,9 +54,11 @@ export interface Admission {
 
 /**
  * Predictions go by the last moments, and apps may come that were not there: a call waits only where even a wait that
- * is longer by this factor fits, and goes on waiting until even one that is shorter by it does not.
+ * is longer by this factor fits.
  */
 const MARGIN = 1.2;
+/** A call that waits is given up when even this part of its predicted wait does not fit any more. */
+const SURELY = 0.5;
 
 export function createAdmission(options: AdmissionOptions): Admission {
   const { circuits, latency, clock, fraction, refused, isEnforced } = options;
@@ -102,7 +104,7 @@ export function createAdmission(options: AdmissionOptions): Admission {
         expectIn(options, view, { kind, call, place: places[index] }),
       );
       const isHopeless = expectations.every(
-        ({ forMs }) => forMs > 0 && forMs / MARGIN + latency.p99Ms() > leftMs(order),
+        ({ forMs }) => forMs > 0 && forMs * SURELY + latency.p99Ms() > leftMs(order),
       );
       return isHopeless ? expectations[0] : undefined;
     },

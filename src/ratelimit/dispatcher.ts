@@ -112,7 +112,7 @@ function createContext(options: DispatcherOptions, config: DispatcherConfig): Co
     const { reserve } = context.config;
     return viewOf({
       state,
-      waiting: queue.counts(({ order }) => order !== except),
+      waiting: queue.counts(except && queue.entries().find(({ order }) => order === except)),
       fairness,
       config: { apps, reserve },
       now: clock.monotonic(),

@@ -27,8 +27,8 @@ export interface FairQueue<E> {
   readonly has: (entry: E) => boolean;
   readonly heads: () => readonly Head<E>[];
   readonly entries: () => readonly E[];
-  /** How many wait, by app and priority, of those that `isCounted` names; all by default. */
-  readonly counts: (isCounted?: (entry: E) => boolean) => readonly WaitingApp[];
+  /** How many wait, by app and priority, but for one. */
+  readonly counts: (except?: E) => readonly WaitingApp[];
   readonly isEmpty: () => boolean;
 }
 
@@ -36,6 +36,17 @@ export function createFairQueue<E>(): FairQueue<E> {
   /** By name of the kind; sets keep the order of arrival. */
   const queues = new Map<string, { readonly kind: QueueKind; readonly entries: Set<E> }>();
   const standing = new Map<E, readonly string[]>();
+  /** How many count in a kind: it is their first. */
+  const counted = new Map<string, { readonly kind: QueueKind; readonly count: number }>();
+
+  function count(name: string | undefined, by: 1 | -1, kind: QueueKind | undefined): void {
+    const known = name === undefined ? undefined : counted.get(name);
+    const of = known?.kind ?? kind;
+    if (name === undefined || of === undefined) return;
+    const sum = (known?.count ?? 0) + by;
+    if (sum > 0) counted.set(name, { kind: of, count: sum });
+    else counted.delete(name);
+  }
 
   function enter(entry: E, kind: QueueKind, name: string): void {
     const queue = queues.get(name) ?? { kind, entries: new Set<E>() };
@@ -53,9 +64,12 @@ export function createFairQueue<E>(): FairQueue<E> {
       const names = kinds.map(nameOf);
       for (const name of standing.get(entry) ?? []) if (!names.includes(name)) leave(entry, name);
       for (const [index, kind] of kinds.entries()) enter(entry, kind, names[index] ?? "");
+      count(standing.get(entry)?.[0], -1, undefined);
+      count(names[0], 1, kinds[0]);
       standing.set(entry, names);
     },
     remove(entry) {
+      count(standing.get(entry)?.[0], -1, undefined);
       for (const name of standing.get(entry) ?? []) leave(entry, name);
       return standing.delete(entry);
     },
@@ -66,16 +80,16 @@ export function createFairQueue<E>(): FairQueue<E> {
         return entry === undefined ? [] : [{ ...kind, entry }];
       }),
     entries: () => [...standing.keys()],
-    counts(isCounted = () => true) {
-      const counts = new Map<string, WaitingApp>();
-      for (const [entry, [name = ""]] of standing) {
-        const kind = queues.get(name)?.kind;
-        if (kind === undefined || !isCounted(entry)) continue;
+    counts(except) {
+      const excepted = except === undefined ? undefined : standing.get(except)?.[0];
+      const sums = new Map<string, WaitingApp>();
+      for (const [name, { kind, count: all }] of counted) {
         const { app, priority } = kind;
         const key = `${priority} ${app}`;
-        counts.set(key, { app, priority, count: (counts.get(key)?.count ?? 0) + 1 });
+        const here = name === excepted ? all - 1 : all;
+        sums.set(key, { app, priority, count: (sums.get(key)?.count ?? 0) + here });
       }
-      return [...counts.values()];
+      return [...sums.values()].filter((sum) => sum.count > 0);
     },
     isEmpty: () => standing.size === 0,
   };

@@ -48,6 +48,11 @@ export const TRAFFIC = {
     { resource: label.ADMITTED_RESOURCE, outcome: label.OUTCOME },
     [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10],
   ),
+  problems: counter(
+    "gateway_problems_total",
+    "Requests of callers that got a problem, by its code and HTTP status.",
+    { problem: label.PROBLEM, status: label.STATUS },
+  ),
   appsRegistered: gauge("gateway_apps_registered", "Number of apps in the settings.", {}),
   appTokensRefused: counter(
     "gateway_app_tokens_refused_total",
@@ -98,6 +103,15 @@ export const BUDGET = {
   remaining: gauge("gateway_budget_remaining", "Requests to the upstream left in a window.", {
     window: label.WINDOW,
   }),
+  appLimit: gauge(
+    "gateway_app_budget_limit",
+    "Share of a listed app in a window; for `per-day`, its setting perDay.",
+    { app: label.LISTED_APP, window: label.APP_WINDOW },
+  ),
+  appRemaining: gauge("gateway_app_budget_remaining", "Calls that a listed app has left in a window.", {
+    app: label.LISTED_APP,
+    window: label.APP_WINDOW,
+  }),
   spent: counter(
     "gateway_budget_spent_total",
     "Requests sent to the upstream, by the app that pays and the cause.",
@@ -143,6 +157,11 @@ export const STORES = {
     "Time of one operation of a store, successful or not.",
     { store: label.STORE, operation: label.OPERATION },
     [0.00001, 0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1],
+  ),
+  ledgerDurable: gauge(
+    "gateway_ledger_durable",
+    "Whether each call is in the ledger before it is sent: 1 yes, 0 no (the process alone knows of it). Absent if the settings keep nothing.",
+    { store: label.STORE },
   ),
   breakerState: gauge(
     "gateway_store_breaker_state",

@@ -17,6 +17,7 @@ import {
   TIERS,
   UPSTREAM_FAULTS,
 } from "../types.ts";
+import { PROBLEM_CODES } from "../errors.ts";
 import { originOf, RESOURCES } from "../interface/resources.ts";
 
 export interface LabelValues {
@@ -41,6 +42,8 @@ export const APP: LabelValues = {
   says: "the id of an app in the settings, or `other` for all others",
   values: [OTHER_APP],
 };
+export const LISTED_APP: LabelValues = { says: "the id of an app in the settings", pattern: /^[\w.-]+$/ };
+export const PROBLEM: LabelValues = { says: "as in [problems.md](problems.md)", values: PROBLEM_CODES };
 export const RESOURCE: LabelValues = { values: RESOURCES };
 export const ADMITTED_RESOURCE: LabelValues = {
   says: "`none` if a request was refused before its path was known",
@@ -66,6 +69,10 @@ export const OPERATION: LabelValues = { values: STORE_OPERATIONS };
 export const WINDOW: LabelValues = {
   says: "as in the settings, e.g. `1m`; windows for thumbnails as `images/1m`",
   pattern: /^(images\/)?\d+(ms|s|m|h|d)$/,
+};
+export const APP_WINDOW: LabelValues = {
+  says: "as in the settings, e.g. `1m`; or `per-day`",
+  pattern: /^(\d+(ms|s|m|h|d)|per-day)$/,
 };
 export const PRIORITY: LabelValues = { values: PRIORITIES };
 export const REASON: LabelValues = {

@@ -5,6 +5,7 @@
  */
 import { Registry } from "prom-client";
 
+import { Problem, PROBLEM_CODES } from "../errors.ts";
 import type { Resource } from "../interface/resources.ts";
 import {
   type Cause,
@@ -53,6 +54,8 @@ export interface MetricSources {
   /** The contents of each tier, as far as this process knows them. */
   readonly tiers: () => readonly TierStats[];
   readonly flights: () => number;
+  /** Whether each call is in the ledger of a store before it is sent; empty if the settings keep nothing. */
+  readonly ledgers: () => readonly { readonly store: Tier; readonly isDurable: boolean }[];
   readonly budget: BudgetSources;
   /** The number of apps in the settings. */
   readonly appsRegistered: () => number;
@@ -67,8 +70,13 @@ export function createMetrics(build: Build): Metrics {
   const budget = registerBudgetMetrics(instruments);
   const { eventLoopDelay } = registerProcessMetrics(instruments, build);
 
+  const countRequest = registerRequestMetrics(instruments);
+
   return {
-    request: registerRequestMetrics(instruments),
+    request(record, app) {
+      countRequest(record, app);
+      if (record.problem !== undefined) traffic.problem(record);
+    },
     upstreamCall: traffic.upstreamCall,
     refreshed: traffic.refreshed,
     warmed: traffic.warmed,
@@ -80,7 +88,7 @@ export function createMetrics(build: Build): Metrics {
     eventLoopDelay,
     config: registerConfigMetrics(instruments),
     sample(sources) {
-      sampleStores(instruments, sources.tiers);
+      sampleStores(instruments, sources);
       sampleBudget(instruments, sources.budget);
       instruments.sampledAlone(TRAFFIC.flights, sources.flights);
       instruments.sampledAlone(TRAFFIC.appsRegistered, sources.appsRegistered);
@@ -94,15 +102,20 @@ export function createMetrics(build: Build): Metrics {
 type TrafficMetrics = Pick<
   Metrics,
   "upstreamCall" | "refreshed" | "warmed" | "pageChecked" | "appTokenRefused"
->;
+> & { readonly problem: (record: Pick<RequestRecord, "problem" | "status">) => void };
 
 /** Requests to the upstream, and refreshes. */
 function registerTrafficMetrics({ counter, histogram }: Instruments): TrafficMetrics {
+  const problems = counter(TRAFFIC.problems);
   const tokensRefused = counter(TRAFFIC.appTokensRefused);
   const upstreamRequests = counter(UPSTREAM.requests);
   const upstreamSeconds = histogram(UPSTREAM.requestSeconds);
   const pagesChecked = counter(UPSTREAM.pagesChecked);
   // From the start, so that the first time is an increase to Prometheus.
+  for (const problem of PROBLEM_CODES) {
+    const { status } = new Problem(problem);
+    if (status >= 500) problems.inc({ problem, status }, 0);
+  }
   for (const result of PAGE_CHECKS)
     for (const resource of ["listings", "sold"]) pagesChecked.inc({ resource, result }, 0);
   const credentialsRefused = counter(UPSTREAM.credentialsRefused);
@@ -110,6 +123,10 @@ function registerTrafficMetrics({ counter, histogram }: Instruments): TrafficMet
   const warmFetches = counter(FRESHNESS.warmFetches);
   const adaptiveShadow = counter(FRESHNESS.adaptiveShadow);
   return {
+    problem({ problem: code, status }) {
+      const problem = PROBLEM_CODES.find((known) => known === code);
+      if (problem !== undefined) problems.inc({ problem, status });
+    },
     upstreamCall({ resource, cause, status, durationMs }) {
       upstreamRequests.inc({ resource, cause, status });
       upstreamSeconds.observe({ resource }, durationMs / 1000);
@@ -136,6 +153,13 @@ export interface BudgetSources {
     readonly limit: number;
     readonly remaining: number;
   }[];
+  /** What each listed app has left of its share of a window, and of its calls of a day (`per-day`). */
+  readonly apps: () => readonly {
+    readonly app: string;
+    readonly window: string;
+    readonly limit: number;
+    readonly remaining: number;
+  }[];
   readonly queue: () => readonly { readonly priority: Priority; readonly length: number }[];
   readonly circuits: () => readonly { readonly circuit: string; readonly state: CircuitState }[];
 }
@@ -149,6 +173,10 @@ interface BudgetMetrics {
 function sampleBudget({ sampled }: Instruments, sources: BudgetSources): void {
   sampled(BUDGET.limit, () => sources.windows().map(({ window, limit }) => [{ window }, limit]));
   sampled(BUDGET.remaining, () => sources.windows().map(({ window, remaining }) => [{ window }, remaining]));
+  sampled(BUDGET.appLimit, () => sources.apps().map(({ app, window, limit }) => [{ app, window }, limit]));
+  sampled(BUDGET.appRemaining, () =>
+    sources.apps().map(({ app, window, remaining }) => [{ app, window }, remaining]),
+  );
   sampled(BUDGET.queueLength, () => sources.queue().map(({ priority, length }) => [{ priority }, length]));
   sampled(UPSTREAM.circuitState, () =>
     sources.circuits().map(({ circuit, state }) => [{ circuit }, CIRCUIT_STATES[state]]),
@@ -191,12 +219,18 @@ function registerStoreMetrics({ gauge, histogram }: Instruments): StoreMetrics {
   };
 }
 
-function sampleStores({ sampled }: Instruments, tiers: () => readonly TierStats[]): void {
+function sampleStores(
+  { sampled }: Instruments,
+  { tiers, ledgers }: Pick<MetricSources, "tiers" | "ledgers">,
+): void {
   const byTier = (metric: Metric<"gauge" | "counter", "tier">, pick: (stats: TierStats) => number): void =>
     sampled(metric, () => tiers().map((stats) => [{ tier: stats.tier }, pick(stats)]));
   byTier(STORES.entries, ({ entries }) => entries);
   byTier(STORES.bytes, ({ bytes }) => bytes);
   byTier(STORES.evictions, ({ evictions }) => evictions);
+  sampled(STORES.ledgerDurable, () =>
+    ledgers().map(({ store, isDurable }) => [{ store }, isDurable ? 1 : 0]),
+  );
 }
 
 interface ConfigMetrics {

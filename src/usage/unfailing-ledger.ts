@@ -27,6 +27,8 @@ export interface UnfailingLedgerOptions extends UnfailingOptions {
 
 export interface UnfailingLedger extends OwnLedger {
   readonly gaps: () => readonly LedgerGap[];
+  /** Whether calls are written before they are sent. */
+  readonly isDurable: () => boolean;
   /** Writes everything that is not written yet, also shortly after a failure: the process is about to end. */
   readonly flush: () => void;
 }
@@ -79,6 +81,7 @@ export function createUnfailingLedger(ledger: OwnLedger, options: UnfailingLedge
     },
     completeSince: ledger.completeSince,
     gaps: () => [...note.past, ...debt.gaps()],
+    isDurable: () => !trouble.isFailing(),
   };
 }
 
@@ -181,6 +184,7 @@ interface Trouble {
   readonly worked: () => void;
   /** It is not to be tried now. */
   readonly isResting: () => boolean;
+  readonly isFailing: () => boolean;
 }
 
 function createTrouble({ now, warn }: UnfailingOptions): Trouble {
@@ -200,5 +204,6 @@ function createTrouble({ now, warn }: UnfailingOptions): Trouble {
       // A clock that was set back is no reason to rest for longer.
       return sinceMs >= 0 && sinceMs < REST_MS;
     },
+    isFailing: () => failedAt !== undefined,
   };
 }

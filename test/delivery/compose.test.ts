@@ -8,7 +8,9 @@ import { parse } from "yaml";
 import { loadConfig } from "../../src/config/load.ts";
 import { VARIABLES } from "../../src/config/env.ts";
 import { parseDuration } from "../../src/config/units.ts";
+import { ask } from "../support/ask.ts";
 import { composeFile, type Service } from "../support/compose.ts";
+import { startDns, startNginx, startReplicas } from "../support/nginx.ts";
 import { startRedis } from "../support/redis.ts";
 import { checkJsonschema, promtool } from "../support/tools.ts";
 
@@ -47,11 +49,12 @@ describe("compose.yaml", () => {
     ]);
   });
 
-  it("starts a gateway, a sandbox, a Redis, a Prometheus and a Grafana", () => {
+  it("starts a gateway behind a proxy, a sandbox, a Redis, a Prometheus and a Grafana", () => {
     expect(services.map(([name]) => name).sort()).toEqual([
       "gateway",
       "grafana",
       "prometheus",
+      "proxy",
       "redis",
       "sandbox",
     ]);
@@ -69,7 +72,7 @@ describe("compose.yaml", () => {
     },
   );
 
-  it.each(services)("publishes no port of %s beyond this machine", (_, { ports = [] }) => {
+  it.each(services)("publishes ports of %s on this machine only", (_, { ports = [] }) => {
     for (const port of ports) expect(port).toMatch(/^127\.0\.0\.1:\d+:\d+$/);
   });
 
@@ -129,19 +132,69 @@ describe("the gateway in compose.yaml", () => {
     expect(new URL(upstream.url).hostname).toBe("sandbox");
   });
 
-  it("has the ports published that it listens on", () => {
-    const { server, admin } = gatewayConfig();
-    const inside = service("gateway").ports?.map((port) => Number(port.split(":")[2]));
-    expect(inside).toEqual([server.port, admin.port]);
+  it("can run several times: it publishes no port, and the budget counts on three", () => {
+    expect(service("gateway")).not.toHaveProperty("ports");
+    expect(service("gateway")).not.toHaveProperty("container_name");
+    expect(gatewayConfig().budget.replicas).toBe(3);
   });
 
-  it("has more time to stop than it takes for requests in progress", () => {
+  it("has more time to stop than requests in flight need", () => {
     const grace = parseDuration(service("gateway").stop_grace_period ?? "");
-    expect(grace).toBeGreaterThan(gatewayConfig().server.drainTimeoutMs);
+    const { stopDelayMs, drainTimeoutMs } = gatewayConfig().server;
+    expect(grace).toBeGreaterThan(stopDelayMs + drainTimeoutMs);
   });
 
   it("is built from this tree, as the sandbox is", () => {
     for (const name of OURS) expect(service(name).build?.context).toBe(".");
+  });
+});
+
+describe("the proxy in compose.yaml", () => {
+  const CONFIG = "deploy/nginx/nginx.conf";
+
+  it("has the published ports, and passes each on to that of the gateway", () => {
+    const { server, admin } = gatewayConfig();
+    const text = readFileSync(CONFIG, "utf8");
+    expect((service("proxy").volumes ?? []).map(toMount)).toMatchObject([
+      { source: `./${CONFIG}`, target: "/etc/nginx/nginx.conf", readOnly: true },
+    ]);
+    const inside = service("proxy").ports?.map((port) => Number(port.split(":")[2]));
+    expect(inside).toEqual([server.port, admin.port]);
+    const passed = [...text.matchAll(/listen (\d+);[^}]*? gateway:(\d+);/g)].map(([, from, to]) => [
+      from,
+      to,
+    ]);
+    expect(passed).toEqual([server.port, admin.port].map((port) => [`${port}`, `${port}`]));
+  });
+
+  it("spreads requests over all replicas, leaves out one that has stopped, and finds a new one", async () => {
+    const [first, second, third] = ["127.0.0.2", "127.0.0.3", "127.0.0.4"] as const;
+    const dns = await startDns("gateway", [first, second]);
+    const [{ port }, stopped] = await startReplicas(first, second, third);
+    const proxy = await startNginx(CONFIG, { resolver: `127.0.0.1:${dns.port} valid=1s`, port });
+    const answered = async (): Promise<Set<string>> => {
+      const replies = await Promise.all(Array.from({ length: 20 }, () => ask(`${proxy.url}/areas?q=x`)));
+      for (const { status } of replies) expect(status).toBe(200);
+      return new Set(replies.map(({ text }) => text));
+    };
+    await expect.poll(answered).toEqual(new Set([first, second]));
+
+    await stopped?.close();
+    expect(await answered()).toEqual(new Set([first]));
+
+    dns.addresses = [first, third];
+    await expect.poll(answered).toEqual(new Set([first, third]));
+  });
+
+  it("passes on the gateway's own errors, and who asks", async () => {
+    const dns = await startDns("gateway", ["127.0.0.2"]);
+    const [only] = await startReplicas("127.0.0.2");
+    const proxy = await startNginx(CONFIG, { resolver: `127.0.0.1:${dns.port}`, port: only.port });
+    const reply = await ask(`${proxy.url}/refuse?a=%20b`, { headers: { "x-app-id": "web" } });
+    expect([reply.status, reply.headers["retry-after"]]).toEqual([503, "7"]);
+    expect(only.requests).toMatchObject([
+      { url: "/refuse?a=%20b", headers: { "x-app-id": "web", "x-forwarded-for": "127.0.0.1" } },
+    ]);
   });
 });
 

@@ -27,12 +27,17 @@ describe("the Dockerfile", () => {
     expect(found.map(({ code }) => code)).toEqual(expect.arrayContaining(["DL3007", "DL3008"]));
   });
 
-  it("has the Node that the project pins, whole version and all, in every stage", () => {
+  it("has the Node that the project pins in every stage, and can pin its build, too", () => {
     const { stages, arguments: globals } = parseDockerfile(readFileSync("Dockerfile", "utf8"));
-    expect(globals).toEqual({ NODE_VERSION: expect.stringMatching(/^\d+\.\d+\.\d+$/) as unknown });
+    expect(globals).toEqual({
+      NODE_VERSION: expect.stringMatching(/^\d+\.\d+\.\d+$/) as unknown,
+      NODE_DIGEST: "",
+    });
     expect(new Set(Object.values(optionalDependencies))).toEqual(new Set([globals["NODE_VERSION"]]));
     const bases = new Set(stages.map(({ base }) => base));
     expect([...bases]).toEqual([`node:${globals["NODE_VERSION"]}-trixie-slim`]);
+    const froms = readFileSync("Dockerfile", "utf8").match(/^FROM .*$/gm) ?? [];
+    for (const from of froms) expect(from).toContain("-trixie-slim${NODE_DIGEST}");
   });
 
   it.each([".env", "data/property-gateway.sqlite", ".git/config", "node_modules/express/index.js"])(

@@ -7,8 +7,10 @@ import {
   type Anything,
   CHART,
   find,
+  isPartOf,
   minimalWith,
   ownSecrets,
+  podOf as pod,
   render,
   type Values,
   VALUE_FILES,
@@ -19,11 +21,6 @@ import type { Manifest } from "../support/kubernetes-check.ts";
 const few = render(valuesOf("minimal"));
 const full = render(valuesOf("full"));
 const trial = render(valuesOf("trial"));
-
-/** The gateway's pod. */
-function pod(manifests: readonly Manifest[]): Anything {
-  return find(manifests, "Deployment", "gateway").spec.template;
-}
 
 function environment(manifests: readonly Manifest[]): Record<string, Anything> {
   return Object.fromEntries(
@@ -39,9 +36,6 @@ function settingsFile(manifests: readonly Manifest[]): Anything {
   return parse(all.map(({ data }) => data["gateway.yaml"]).find((text) => text !== undefined));
 }
 
-const isPartOf = (part: Record<string, string>, whole: Record<string, string>): boolean =>
-  Object.entries(part).every(([key, value]) => whole[key] === value);
-
 describe.each(VALUE_FILES)("every pod with the values of %s", (name) => {
   const manifests: Anything[] = render(valuesOf(name));
   const pods = manifests.flatMap((manifest): [string, Anything, Anything][] =>
@@ -52,7 +46,7 @@ describe.each(VALUE_FILES)("every pod with the values of %s", (name) => {
         : [],
   );
 
-  it.each(pods)("%s may do as little as can be", (_, { containers, ...spec }) => {
+  it.each(pods)("%s has no rights that it does not need", (_, { containers, ...spec }) => {
     expect(spec).toMatchObject({ automountServiceAccountToken: false, enableServiceLinks: false });
     expect(spec.securityContext).toMatchObject({
       runAsNonRoot: true,
@@ -60,7 +54,7 @@ describe.each(VALUE_FILES)("every pod with the values of %s", (name) => {
     });
     expect(spec.securityContext.runAsUser).toBeGreaterThan(0);
     for (const container of containers) {
-      expect(container.securityContext).toEqual({
+      expect(container.securityContext).toMatchObject({
         allowPrivilegeEscalation: false,
         readOnlyRootFilesystem: true,
         capabilities: { drop: ["ALL"] },
@@ -72,7 +66,7 @@ describe.each(VALUE_FILES)("every pod with the values of %s", (name) => {
     }
   });
 
-  it("is found by its Services, at ports that it has, and by no other's", () => {
+  it("is selected by its Services only, at ports that it has", () => {
     const services = manifests.filter(({ kind }) => kind === "Service");
     expect(services.length).toBe(name === "trial" ? 3 : 2);
     for (const { spec } of services) {
@@ -85,11 +79,28 @@ describe.each(VALUE_FILES)("every pod with the values of %s", (name) => {
 });
 
 describe("the gateway's pod", () => {
-  it("is asked on the admin port whether it lives and is ready", () => {
-    const { livenessProbe, readinessProbe, startupProbe, ports } = pod(full).spec.containers[0];
-    expect(livenessProbe.httpGet).toEqual({ path: "/livez", port: "admin" });
-    expect(startupProbe.httpGet).toEqual({ path: "/livez", port: "admin" });
-    expect(readinessProbe.httpGet).toEqual({ path: "/readyz", port: "admin" });
+  it("is probed on the admin port, as the values say", () => {
+    const httpGet = { path: "/livez", port: "admin" };
+    const probesOf = ({ startupProbe, livenessProbe, readinessProbe }: Anything): unknown => [
+      startupProbe,
+      livenessProbe,
+      readinessProbe,
+    ];
+    expect(probesOf(pod(few).spec.containers[0])).toEqual([
+      { httpGet, periodSeconds: 1, failureThreshold: 60 },
+      { httpGet, periodSeconds: 10, timeoutSeconds: 5, failureThreshold: 6 },
+      { httpGet: { ...httpGet, path: "/readyz" }, periodSeconds: 5, timeoutSeconds: 3, failureThreshold: 2 },
+    ]);
+    const httpHeaders = [{ name: "X-Probe", value: "live" }];
+    expect(probesOf(pod(full).spec.containers[0])).toMatchObject([
+      { httpGet, periodSeconds: 1, failureThreshold: 120 },
+      { httpGet: { ...httpGet, httpHeaders }, periodSeconds: 20, timeoutSeconds: 5 },
+      { httpGet: { path: "/readyz" }, timeoutSeconds: 5 },
+    ]);
+    const exec = { command: ["true"] };
+    const replaced = render(minimalWith({ livenessProbe: { exec } }));
+    expect(pod(replaced).spec.containers[0].livenessProbe).not.toHaveProperty("httpGet");
+    const { ports } = pod(full).spec.containers[0];
     expect(ports).toEqual([
       { name: "http", containerPort: 8081 },
       { name: "admin", containerPort: 9091 },
@@ -113,23 +124,23 @@ describe("the gateway's pod", () => {
 
   it.each<[string, Values, string]>([
     ["one pod, which stops before the next starts", {}, "1"],
+    ["all pods, and one more during an update", { replicaCount: 3 }, "4"],
+    ["the most that scaling makes", { autoscaling: { enabled: true, maxReplicas: 7 } }, "8"],
+    ["the surge as a number", { replicaCount: 3, strategy: { rollingUpdate: { maxSurge: 2 } } }, "5"],
     [
-      "as many as there are, and one more while rolling",
-      { replicaCount: 3, redis: { url: "redis://r" } },
-      "4",
+      "the surge in percent, rounded up",
+      {
+        autoscaling: { enabled: true, maxReplicas: 9 },
+        strategy: { type: "RollingUpdate", rollingUpdate: { maxSurge: "50%" } },
+      },
+      "14",
     ],
-    [
-      "the most that scaling makes, and one more",
-      { autoscaling: { enabled: true, maxReplicas: 7 }, redis: { url: "redis://r" } },
-      "8",
-    ],
-    [
-      "what is said, where it is more",
-      { config: { budget: { replicas: 20 } }, redis: { url: "redis://r" } },
-      "20",
-    ],
+    ["the surge that Kubernetes assumes", { replicaCount: 5, strategy: { type: "RollingUpdate" } }, "7"],
+    ["no surge", { replicaCount: 3, strategy: { type: "Recreate" } }, "3"],
+    ["more, if the values say so", { config: { budget: { replicas: 20 } } }, "20"],
   ])("is told how many replicas run at once: %s", (_, values, replicas) => {
-    expect(environment(render(minimalWith(values)))["REPLICAS"]).toBe(replicas);
+    const redis = replicas === "1" ? {} : { redis: { url: "redis://r" } };
+    expect(environment(render(minimalWith({ ...redis, ...values })))["REPLICAS"]).toBe(replicas);
   });
 
   it("leaves the number of pods to the autoscaler where there is one", () => {
@@ -162,7 +173,7 @@ describe("the gateway's pod", () => {
     );
     const warm = checksums({ redis: { url: "redis://r" }, warmUrls: [{ url: "/areas?q=Nacka" }] });
     expect(warm["checksum/config"]).not.toBe(one["checksum/config"]);
-    // Running pods follow the file of the key.
+    // Running pods notice a new key.
     const key = { existingSecret: "", value: "k" };
     expect(checksums({ redis: { url: "redis://r" }, privateKey: key })).toEqual(one);
   });
@@ -193,7 +204,7 @@ describe("the gateway's pod", () => {
     expect(volume(render(minimalWith({ config: { dataDir: "" } })))).toBeUndefined();
   });
 
-  it("takes everything else from the values as it is", () => {
+  it("takes everything else from the values", () => {
     const values: Anything = valuesOf("full");
     const { spec, metadata } = pod(full);
     for (const name of [
@@ -202,19 +213,64 @@ describe("the gateway's pod", () => {
       "affinity",
       "topologySpreadConstraints",
       "priorityClassName",
-      "imagePullSecrets",
+      "initContainers",
     ]) {
       expect([name, spec[name]]).toEqual([name, values[name]]);
     }
-    expect(spec.containers[0].resources).toEqual(values.resources);
-    expect(spec.containers[0].env).toContainEqual({ name: "TZ", value: "UTC" });
-    expect(spec.containers[0].volumeMounts).toContainEqual(values.extraVolumeMounts[0]);
+    const [gateway, ...others] = spec.containers;
+    expect(others).toEqual(values.extraContainers);
+    expect(gateway.resources).toEqual(values.resources);
+    expect(gateway.env).toContainEqual({ name: "TZ", value: "UTC" });
+    expect(gateway.envFrom).toEqual(values.envFrom);
+    expect(gateway.volumeMounts).toContainEqual(values.extraVolumeMounts[0]);
     expect(spec.volumes).toContainEqual(values.extraVolumes[0]);
-    expect(spec.containers[0].image).toMatch(
-      /^registry\.example\.com\/platform\/property-gateway@sha256:e3b0/,
-    );
     expect(metadata.annotations).toMatchObject(values.podAnnotations);
-    expect(metadata.labels).toMatchObject(values.podLabels);
+    expect(metadata.labels).toMatchObject({ ...values.podLabels, ...values.commonLabels });
+  });
+});
+
+describe("all pods", () => {
+  it("take images from the registry that the values name, with its Secrets", () => {
+    const imageOf = (manifests: readonly Manifest[], component: string): unknown =>
+      find(manifests, "Deployment", component).spec.template.spec.containers[0].image;
+    const { image }: Anything = valuesOf("full");
+    expect(imageOf(full, "gateway")).toBe(`mirror.example.com/platform/property-gateway@${image.digest}`);
+    expect(find(full, "Pod", "test").spec.containers[0].image).toBe(imageOf(full, "gateway"));
+    expect(imageOf(trial, "gateway")).toBe("mirror.example.com/property-gateway:0.1.0");
+    expect(imageOf(trial, "redis")).toBe("mirror.example.com/redis:7.4-alpine");
+    const own = render(minimalWith({ image: { registry: "registry.example.com:5000", tag: "1.2.3" } }));
+    expect(imageOf(own, "gateway")).toBe("registry.example.com:5000/property-gateway:1.2.3");
+    const secrets = [{ name: "mirror" }, { name: "registry" }];
+    for (const { imagePullSecrets } of [pod(full).spec, find(full, "Pod", "test").spec]) {
+      expect(imagePullSecrets).toEqual(secrets);
+    }
+  });
+
+  it("go where the values say: those of the gateway, unless there are others", () => {
+    const values: Anything = valuesOf("full");
+    expect(find(full, "Pod", "test").spec).toMatchObject({
+      nodeSelector: values.helmTest.nodeSelector,
+      tolerations: values.helmTest.tolerations,
+      affinity: values.helmTest.affinity,
+    });
+    const { redis }: Anything = valuesOf("trial");
+    const { nodeSelector, tolerations, affinity } = redis.trial;
+    expect(find(trial, "Deployment", "redis").spec.template.spec).toMatchObject({
+      nodeSelector,
+      tolerations,
+      affinity,
+    });
+    expect(find(trial, "Pod", "test").spec.nodeSelector).toEqual({ "kubernetes.io/os": "linux" });
+  });
+
+  it("keep a claim with the ledger when the release is removed, where the values say so", () => {
+    const policyOf = (manifests: readonly Manifest[]): unknown =>
+      find(manifests, "PersistentVolumeClaim").metadata.annotations?.["helm.sh/resource-policy"];
+    expect(policyOf(render(valuesOf("no-redis")))).toBe("keep");
+    expect(policyOf(render(minimalWith({ persistence: { enabled: true, keep: false } })))).toBeUndefined();
+    expect(find(render(valuesOf("no-redis")), "PersistentVolumeClaim").spec.accessModes).toEqual([
+      "ReadWriteOncePod",
+    ]);
   });
 });
 
@@ -253,7 +309,7 @@ describe("secrets", () => {
     expect(mount).not.toHaveProperty("subPath");
   });
 
-  it("that nobody gave are not asked for", () => {
+  it("that the values do not name are not needed", () => {
     expect(Object.keys(environment(few)).toSorted()).toEqual([
       "CONFIG_FILE",
       "DATA_DIR",
@@ -271,106 +327,7 @@ describe("secrets", () => {
   });
 });
 
-describe("the network policy", () => {
-  const portsOf = (rule: Anything): number[] => rule.ports.map(({ port }: Anything) => port);
-  const policy = (values: Values): Anything =>
-    find(
-      render(values).filter(({ metadata }) => !metadata.name.endsWith("-redis")),
-      "NetworkPolicy",
-    ).spec;
-
-  it("lets callers in, and operators from its own namespace", () => {
-    const { policyTypes, ingress, podSelector } = policy(valuesOf("minimal"));
-    expect(policyTypes).toEqual(["Ingress", "Egress"]);
-    expect(isPartOf(podSelector.matchLabels, pod(few).metadata.labels)).toBe(true);
-    const [callers, admin, test] = ingress;
-    expect([portsOf(callers), callers.from]).toEqual([[8080], undefined]);
-    expect([portsOf(admin), admin.from]).toEqual([[9090], [{ podSelector: {} }]]);
-    const { matchLabels } = test.from[0].podSelector;
-    expect(isPartOf(matchLabels, find(few, "Pod").metadata.labels)).toBe(true);
-  });
-
-  it.each<[string, number[][]]>([
-    ["minimal", [[53, 53], [443]]],
-    [
-      "no-redis",
-      [
-        [53, 53],
-        [443, 8443],
-      ],
-    ],
-    ["trial", [[53, 53], [443], [6379]]],
-    ["sentinel", [[53, 53], [443], [26379, 6380]]],
-    ["cluster", [[53, 53], [443], [7000, 7001]]],
-    ["full", [[53, 53, 5353, 5353], [443, 8080], [6379], [4318]]],
-  ])("with the values of %s lets out to DNS, the API, Redis and nowhere else", (name, ports) => {
-    expect(policy(valuesOf(name)).egress.map(portsOf)).toEqual(ports);
-  });
-
-  it("takes whom to let in and where to let out from the values", () => {
-    const { networkPolicy }: Anything = valuesOf("full");
-    const { ingress, egress } = policy(valuesOf("full"));
-    expect(ingress[0].from).toEqual(networkPolicy.callers.from);
-    expect(ingress[1].from).toEqual(networkPolicy.admin.from);
-    const [dns, upstream, redis] = egress;
-    expect([dns.to, upstream.to, redis.to]).toEqual(
-      ["dns", "upstream", "redis"].map((name) => networkPolicy[name].to),
-    );
-  });
-
-  it("of the chart's own Redis lets the gateway in and nothing out", () => {
-    const { spec }: Anything = find(
-      trial.filter(({ metadata }) => metadata.name.endsWith("-redis")),
-      "NetworkPolicy",
-    );
-    expect([spec.policyTypes, spec.egress]).toEqual([["Ingress", "Egress"], undefined]);
-    expect(spec.ingress).toHaveLength(1);
-    const [{ from }] = spec.ingress;
-    expect(isPartOf(from[0].podSelector.matchLabels, pod(trial).metadata.labels)).toBe(true);
-    const redis = find(trial, "Deployment", "redis").spec.template.metadata.labels;
-    expect(isPartOf(spec.podSelector.matchLabels, redis)).toBe(true);
-    expect(isPartOf(policy(valuesOf("trial")).egress[2].to[0].podSelector.matchLabels, redis)).toBe(true);
-  });
-});
-
-describe("monitoring", () => {
-  it("scrapes the admin Service, with the token where there is one", () => {
-    const { spec } = find(full, "ServiceMonitor");
-    const admin = find(full, "Service", "admin");
-    expect(isPartOf(spec.selector.matchLabels, admin.metadata.labels)).toBe(true);
-    expect(isPartOf(spec.selector.matchLabels, find(full, "Service", "gateway").metadata.labels)).toBe(false);
-    expect(spec.endpoints[0]).toMatchObject({ port: admin.spec.ports[0].name, path: "/metrics" });
-    expect(spec.endpoints[0].authorization.credentials).toEqual({ name: "operators", key: "token" });
-    const open = render(minimalWith({ serviceMonitor: { enabled: true } }));
-    expect(find(open, "ServiceMonitor").spec.endpoints[0]).not.toHaveProperty("authorization");
-    const guarded = render(
-      minimalWith({ serviceMonitor: { enabled: true }, adminToken: { existingSecret: "a" } }),
-    );
-    expect(find(guarded, "ServiceMonitor").spec.endpoints[0].authorization).toEqual({
-      type: "Bearer",
-      credentials: { name: "a", key: "admin-token" },
-    });
-  });
-
-  it("installs the rules and the dashboard as they are", () => {
-    const rules = parse(readFileSync(`${CHART}/files/rules.yaml`, "utf8"));
-    expect(find(full, "PrometheusRule").spec).toEqual(rules);
-    const dashboard = find(
-      full.filter(({ metadata }) => metadata.name.endsWith("-dashboard")),
-      "ConfigMap",
-    );
-    expect(dashboard.data["property-gateway.json"]).toBe(
-      readFileSync(`${CHART}/files/dashboard.json`, "utf8"),
-    );
-    expect(dashboard.metadata.labels["grafana_dashboard"]).toBe("1");
-  });
-
-  it("is not there unless asked for, because its kinds may not be known", () => {
-    expect(few.map(({ apiVersion }) => apiVersion)).not.toContain("monitoring.coreos.com/v1");
-  });
-});
-
-it("the chart and what is in it have the version of the project", () => {
+it("the chart has the version of the project", () => {
   const { version } = JSON.parse(readFileSync("package.json", "utf8"));
   expect(parse(readFileSync(`${CHART}/Chart.yaml`, "utf8"))).toMatchObject({ version, appVersion: version });
 });

@@ -28,7 +28,7 @@ import { CALLER } from "../support/gateway.ts";
 import { run } from "../support/process.ts";
 import { startRedis } from "../support/redis.ts";
 
-/** The Secrets that the values refer to. */
+/** The Secrets that the example values refer to. */
 const EXISTING = {
   upstream: { "private-key": CALLER.privateKey, key: CALLER.privateKey },
   redis: { address: "redis://127.0.0.1:1" },
@@ -38,8 +38,8 @@ const ANY_PORTS = { HOST: "127.0.0.1", PORT: "0", ADMIN_PORT: "0" };
 const READY = /"callers":"(http:[^"]+)","admin":"http:[^"]+:(\d+)"/;
 
 describe("the container with the values of any example", () => {
-  it("starts, is ready, and ends when told", async () => {
-    // All at once: without its Redis each is ready only after a few seconds.
+  it("accepts its settings, together too, is ready, and ends when told", async () => {
+    // All at once: without its Redis, each needs a few seconds to be ready.
     const outcomes = VALUE_FILES.map(async (name) => {
       const env = containerEnvironment(render(valuesOf(name)), EXISTING);
       const gateway = run(["gateway"], { ...env, ...ANY_PORTS, STOP_DELAY: "0ms" });
@@ -177,7 +177,7 @@ const inConfig = (name: string, value: unknown): Values => ({
 const isSaidAlone = ({ name, isSecret }: (typeof OTHERS)[number]): boolean => isSecret || name in BESIDE;
 const TOGETHER = OTHERS.filter((setting) => !isSaidAlone(setting))
   .map(({ name, value }) => inConfig(name, value))
-  .reduce(overlaid, {});
+  .reduce(overlaid, { redis: { url: "redis://redis.example" } });
 
 describe("every setting can be said in the values:", () => {
   it.each(OTHERS)("$name", ({ name, value, isSecret }) => {
@@ -189,7 +189,7 @@ describe("every setting can be said in the values:", () => {
   });
 
   it("a large number as well", () => {
-    const config = { ledger: { maxRecords: 5_000_000 }, cache: { maxBytes: "1GiB" } };
+    const config = { ledger: { maxRecords: 5_000_000 } };
     expect(settingAt(minimalWith({ config }), "ledger.maxRecords")).toBe(5_000_000);
   });
 });

@@ -26,13 +26,14 @@ interface Setup {
   readonly picture: (bytes: number, changes?: Partial<Entry>) => Entry;
 }
 
-function setup(maxBytes?: number): Setup {
+function setup(maxBytes?: number, states: string[] = []): Setup {
   const directory = temporaryDirectory();
   const clock = createFakeClock();
   const warnings: string[] = [];
   const backend = openSqliteBackend(directory, {
     clock,
     warnings,
+    onBreaker: (state) => void states.push(state),
     ...(maxBytes !== undefined && { maxBytes }),
   });
   return {
@@ -142,7 +143,8 @@ describe("the bound", () => {
 
 describe("a disk that is full", () => {
   it("is a store out of order for what is written and none for what is read, and one line in the log", async () => {
-    const { backend, clock, warnings, picture } = setup();
+    const states: string[] = [];
+    const { backend, clock, warnings, picture } = setup(undefined, states);
     const { store, database } = backend;
     await store.set(keyOf("sold/1"), picture(50_000));
     const pages = Number(database.prepare("PRAGMA page_count").get()?.["page_count"]);
@@ -160,6 +162,7 @@ describe("a disk that is full", () => {
     expect(await store.get(keyOf("sold/2"))).toBeDefined();
     expect(warnings).toHaveLength(2);
     expect(warnings[1]).toContain("works again");
+    expect(states).toEqual(["open", "closed"]);
     await backend.close();
   });
 });

@@ -220,6 +220,9 @@ describe.each(Object.entries(KINDS))("the head of %s", (_name, kind) => {
       "cache-control": kind.cacheControl,
       "x-request-id": "asked-for",
     });
+    // The app's share, where the request is known to ask for something that costs.
+    const isRefusedEarly = ["unknown-path", "expectation-failed", "uri-too-long"].includes(kind.is);
+    expect("ratelimit" in reply.headers).toBe(!isRefusedEarly);
     if (/^[a-z-]+$/.test(kind.is)) expect(problemCode(reply)).toBe(kind.is);
     else expect(reply.headers["content-type"] ?? "").toBe(kind.is);
     // Nothing can be computed of a body that is not held.

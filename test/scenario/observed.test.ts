@@ -1,7 +1,11 @@
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+
 import { describe, expect, it } from "vitest";
 
 import { ask, exchangeRaw } from "../support/ask.ts";
 import { CALLER, startGateway, type LogLine } from "../support/gateway.ts";
+import { temporaryDirectory } from "../support/sqlite.ts";
 
 const PATH = "/listings?areaId=76&limit=5";
 const APPS = "apps: [{ id: web }, { id: mailer }]";
@@ -186,6 +190,36 @@ describe("the admin port", () => {
     const series = text.split("\n").find((line) => line.startsWith(`${name}{`)) ?? "";
     expect(new Set([...series.matchAll(/(\w+)="/g)].map(([, label]) => label))).toEqual(new Set(labels));
     expect(series).toMatch(/ 1$/);
+  });
+
+  it("shows what each listed app has left, and whether calls are in the ledger before they are sent", async () => {
+    const gateway = await startGateway({
+      settings: "apps: [{ id: web }, { id: nightly, perDay: 3 }]",
+      env: { BUDGET: "10/1m", DATA_DIR: temporaryDirectory() },
+    });
+    const left = (app: string, window: string): Promise<number> =>
+      gateway.metric(`gateway_app_budget_remaining{app="${app}",window="${window}"}`);
+    await gateway.get(PATH, { headers: { "x-app-id": "nightly" } });
+    await expect.poll(() => left("nightly", "per-day")).toBe(2);
+    expect(await left("web", "1m")).toBeGreaterThan(0);
+    expect(await gateway.metric('gateway_app_budget_limit{app="nightly",window="per-day"}')).toBe(3);
+    expect(await gateway.metric('gateway_ledger_durable{store="sqlite"}')).toBe(1);
+    expect((await ask(`${gateway.adminUrl}/metrics`)).text).toContain(
+      'gateway_store_breaker_state{store="sqlite"} 0',
+    );
+  });
+
+  it("says so where nothing can be kept on disk, and nothing of it where nothing is to be kept", async () => {
+    const file = join(temporaryDirectory(), "a-file");
+    writeFileSync(file, "");
+    const gateway = await startGateway({ env: { DATA_DIR: join(file, "data") } });
+    const { text } = await ask(`${gateway.adminUrl}/metrics`);
+    expect(text).toContain('gateway_ledger_durable{store="sqlite"} 0');
+    expect(text).toContain('gateway_store_breaker_state{store="sqlite"} 2');
+    const other = await startGateway({ env: { DATA_DIR: "" } });
+    expect((await ask(`${other.adminUrl}/metrics`)).text).not.toMatch(
+      /^gateway_(ledger|store_breaker)_\w+\{/m,
+    );
   });
 
   it("has the metrics, whose labels no caller can invent", async () => {

@@ -151,6 +151,18 @@ describe("a refresh", () => {
     expect(await gateway.metric('gateway_budget_remaining{window="1m"}')).toBe(1_000_000 - 1);
   });
 
+  it("that a caller forces is charged as such, and one that brings nothing new is counted as such", async () => {
+    const { gateway, clock } = await start({ settings: APPS });
+    gateway.sandbox.set({ validators: "etag" });
+    await gateway.get(PATH);
+    clock.pass(60_000);
+    const headers = { ...from("desk").headers, "cache-control": "no-cache" };
+    expect(cacheStatus(await gateway.get(PATH, { headers }))).toMatchObject({ fwd: "request" });
+    expect(await gateway.metric('gateway_budget_spent_total{app="desk",cause="forced"}')).toBe(1);
+    const change = 'gateway_refreshes_total{resource="listings",change="not-modified"}';
+    expect(await gateway.metric(change)).toBe(1);
+  });
+
   it.each([
     ["goes out where the budget has a place besides the reserve", 0.8, 1],
     ["never takes a place of the reserve, which is there for callers", 0.9, 0],

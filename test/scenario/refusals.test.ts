@@ -4,6 +4,9 @@ import { exchangeRaw } from "../support/ask.ts";
 import { startGateway } from "../support/gateway.ts";
 import { cacheStatus, problemCode } from "../support/reply.ts";
 
+/** As long as `server.maxUrlLength` allows by default. */
+const LONGEST = `/areas?q=${"x".repeat(8_192 - "/areas?q=".length)}`;
+
 describe("a request that cannot be served", () => {
   it.each([
     ["/", "GET", {}, 404, "unknown-path"],
@@ -11,6 +14,13 @@ describe("a request that cannot be served", () => {
     ["/metrics", "GET", {}, 404, "unknown-path"],
     ["/listings/../areas", "GET", {}, 404, "unknown-path"],
     ["/listings", "POST", {}, 405, "method-not-allowed"],
+    ["/listings/7/photos", "GET", {}, 404, "unknown-path"],
+    ["/nowhere", "POST", {}, 404, "unknown-path"],
+    ["/sold", "POST", { accept: "x/y" }, 405, "method-not-allowed"],
+    ["/sold", "PUT", {}, 405, "method-not-allowed"],
+    ["/sold", "PATCH", {}, 405, "method-not-allowed"],
+    ["/sold", "TRACE", {}, 405, "method-not-allowed"],
+    ["/sold", "PROPFIND", {}, 405, "method-not-allowed"],
     ["/areas", "DELETE", {}, 405, "method-not-allowed"],
     ["/areas", "OPTIONS", {}, 405, "method-not-allowed"],
     ["/listings", "GET", { accept: "text/html" }, 406, "not-acceptable"],
@@ -23,7 +33,7 @@ describe("a request that cannot be served", () => {
     ["/areas?q=%E4", "GET", {}, 400, "invalid-query"],
     ["/listings", "GET", { expect: "100-continue" }, 417, "expectation-failed"],
     ["/listings", "GET", { expect: "200-ok" }, 417, "expectation-failed"],
-    [`/listings?q=${"x".repeat(9_000)}`, "GET", {}, 414, "uri-too-long"],
+    [`${LONGEST}x`, "GET", {}, 414, "uri-too-long"],
     [`/listings?q=${"x".repeat(30_000)}`, "GET", {}, 414, "uri-too-long"],
   ] as const)("%s by %s with %o gets %i %s, at no cost", async (target, method, headers, status, code) => {
     const gateway = await startGateway();
@@ -84,13 +94,17 @@ describe("a request that cannot be served", () => {
       "/listings?limit=&offset=NaN&areaId=undefined&dim=1,2",
       "/sold?objectType=VILLA,L%C3%84GENHET",
       "/areas?lat=-0&lng=0",
+      LONGEST,
     ];
     for (const path of lookAlikes) expect([path, (await gateway.get(path)).status]).toEqual([path, 200]);
   });
 
-  it("is told the next nearest path", async () => {
+  it("is told the next nearest path, and is counted for the resource where that is known", async () => {
     const gateway = await startGateway();
     expect((await gateway.get("/listing/")).json()).toMatchObject({ detail: "Did you mean /listings?" });
+    await gateway.get("/sold", { method: "POST" });
+    const series = 'gateway_requests_total{app="other",resource="sold",outcome="refused",status="405"}';
+    expect(await gateway.metric(series)).toBe(1);
   });
 });
 

@@ -88,10 +88,10 @@ describe("two gateways on one Redis", () => {
     const replies = await Promise.all(
       Array.from({ length: 40 }, (_, index) => first.get(`/areas?q=${index}`)),
     );
-    // Twelve are its share, one is borrowed; the next one may be borrowed over a minute later.
-    expect(replies.filter(({ status }) => status === 200)).toHaveLength(13);
     const refused = replies.filter(({ status }) => status !== 200);
-    expect(refused.map(problemCode)).toEqual(Array.from({ length: 27 }, () => "quota-exceeded"));
+    expect(new Set(refused.map(problemCode))).toEqual(new Set(["quota-exceeded"]));
+    // Twelve are its share, and one may be borrowed; the next one may be borrowed over a minute later.
+    expect(replies.length - refused.length).toBeOneOf([12, 13]);
     // Long before their deadline.
     expect(performance.now() - startedAt).toBeLessThan(5_000);
   });
@@ -184,22 +184,23 @@ describe("two gateways on a Cluster", () => {
 });
 
 describe("a gateway without its Redis", () => {
-  it("refuses callers at once whose wait has become too long by that", async () => {
+  it("soon refuses callers whose wait has become too long by that", async () => {
     const own = await startRedis();
     onTestFinished(() => own.close());
     const gateway = await startGateway({
-      env: { REDIS_URL: `redis://127.0.0.1:${own.port}`, BUDGET: "4/20s", BUDGET_MAX_WAIT: "60s" },
+      env: { REDIS_URL: `redis://127.0.0.1:${own.port}`, BUDGET: "6/20s", BUDGET_MAX_WAIT: "60s" },
     });
     await expect.poll(() => modeOf(gateway)).toBe("shared");
-    for (const q of ["a", "b", "c", "d"]) expect((await gateway.get(`/areas?q=${q}`)).status).toBe(200);
+    for (const q of ["a", "b", "c", "d", "e", "f"])
+      expect((await gateway.get(`/areas?q=${q}`)).status).toBe(200);
     const hangUp = new AbortController();
     const refused: string[] = [];
-    const waiting = Array.from({ length: 8 }, async (_, index) => {
+    const waiting = Array.from({ length: 12 }, async (_, index) => {
       const reply = await gateway.get(`/areas?q=${index}`, { signal: hangUp.signal });
       refused.push(problemCode(reply));
     });
-    // With Redis, four go after 20 seconds and four after 40.
-    await expect.poll(async () => (await budgetOf(gateway)).api.queue.interactive).toBe(8);
+    // With Redis, six go after 20 seconds and six after 40.
+    await expect.poll(async () => (await budgetOf(gateway)).api.queue.interactive).toBe(12);
     await own.kill();
     // Without, one goes every 20 seconds.
     await expect.poll(() => refused.length).toBeGreaterThanOrEqual(4);

@@ -8,7 +8,7 @@ import { onTestFinished } from "vitest";
 import { parse, parseAllDocuments } from "yaml";
 
 import { isMapping } from "../../src/config/sources.ts";
-import { helmCommand } from "./helm-tools.ts";
+import { helmCommand, type HelmMajor } from "./helm-tools.ts";
 import type { Manifest } from "./kubernetes-check.ts";
 
 export const CHART = "helm/property-gateway";
@@ -44,10 +44,10 @@ export interface HelmReply {
   readonly stderr: string;
 }
 
-/** Calls Helm with values laid over the chart's own. */
-export function helm(args: readonly string[], values: Values): HelmReply {
+/** Calls Helm with values over the chart's own. */
+export function helm(args: readonly string[], values: Values, major: HelmMajor = 4): HelmReply {
   const input = JSON.stringify(values);
-  const { status, stdout, stderr, error } = spawnSync(helmCommand(), [...args, "--values", "-"], {
+  const { status, stdout, stderr, error } = spawnSync(helmCommand(major), [...args, "--values", "-"], {
     encoding: "utf8",
     input,
   });
@@ -58,10 +58,11 @@ export function helm(args: readonly string[], values: Values): HelmReply {
 const rendered = new Map<string, string>();
 
 /** What an install would give to the cluster. The same values are rendered once. */
-export function render(values: Values): Manifest[] {
-  const key = JSON.stringify(values);
-  const text = rendered.get(key) ?? template(values);
+export function render(values: Values, major: HelmMajor = 4): Manifest[] {
+  const key = `${major} ${JSON.stringify(values)}`;
+  const text = rendered.get(key) ?? template(values, major);
   rendered.set(key, text);
+  // A YAML key that is there twice is an error to this parser, though not to Helm.
   return parseAllDocuments(text).map((document) => {
     if (document.errors[0]) throw document.errors[0];
     const manifest: Manifest = document.toJS();
@@ -69,8 +70,9 @@ export function render(values: Values): Manifest[] {
   });
 }
 
-function template(values: Values): string {
-  const { succeeded, stdout, stderr } = helm(["template", "gw", CHART, "--namespace", "apps"], values);
+function template(values: Values, major: HelmMajor): string {
+  const args = ["template", "gw", CHART, "--namespace", "apps"];
+  const { succeeded, stdout, stderr } = helm(args, values, major);
   if (!succeeded) throw new Error(stderr);
   return stdout;
 }
@@ -94,6 +96,16 @@ export function find(manifests: readonly Manifest[], kind: string, component?: s
   );
   if (found.length !== 1) throw new Error(`${found.length} of ${kind} ${component ?? ""}`);
   return found[0];
+}
+
+/** The gateway's pod. */
+export function podOf(manifests: readonly Manifest[]): Anything {
+  return find(manifests, "Deployment", "gateway").spec.template;
+}
+
+/** Whether a selector matches labels. */
+export function isPartOf(part: Record<string, string>, whole: Record<string, string>): boolean {
+  return Object.entries(part).every(([key, value]) => whole[key] === value);
 }
 
 /** Secrets by name, each with its keys. */

@@ -33,5 +33,6 @@ export const PANELS = DASHBOARD.panels.filter(({ type }) => type !== "row");
 export function asSent(expr: string, rateInterval: string): string {
   const values = new Map(DASHBOARD.templating.list.map(({ name, allValue }) => [name, allValue]));
   values.set("__rate_interval", rateInterval);
+  values.set("__range", rateInterval);
   return expr.replaceAll(/\$(\w+)/g, (text, name: string) => values.get(name) ?? text);
 }

@@ -1,11 +1,11 @@
-/** Checks manifests as a cluster would, more strictly: of wrong types, and of fields that it would drop in silence. */
+/** Checks manifests more strictly than a cluster: for wrong types, and for fields that a cluster would drop silently. */
 import { spawnSync } from "node:child_process";
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
 import { pathToFileURL } from "node:url";
 
-import { type KUBERNETES_VERSIONS, kubernetesSchemas, operatorModels } from "./helm-tools.ts";
+import { type KUBERNETES_VERSIONS, kubernetesSchemas, customResourceModels } from "./helm-tools.ts";
 
 /** A resource as it is given to a cluster. */
 export interface Manifest {
@@ -15,7 +15,11 @@ export interface Manifest {
   readonly [field: string]: unknown;
 }
 
-const OPERATOR_API = "monitoring.coreos.com/v1";
+/** The package with the types of each group of custom resources. */
+const MODELS: Readonly<Record<string, string>> = {
+  "monitoring.coreos.com/v1": "@kubernetes-models/prometheus-operator",
+  "gateway.networking.k8s.io/v1": "@kubernetes-models/gateway-api",
+};
 
 interface AjvError {
   readonly instancePath: string;
@@ -47,7 +51,7 @@ export function kubernetesCheck(version: Version): Check {
 function createCheck(version: Version): Check {
   const directory = kubernetesSchemas(version);
   const read = (name: string): unknown => JSON.parse(readFileSync(join(directory, name), "utf8"));
-  const { Ajv2020 } = createRequire(join(operatorModels(), "package.json"))("ajv/dist/2020.js");
+  const { Ajv2020 } = createRequire(join(customResourceModels(), "package.json"))("ajv/dist/2020.js");
   const ajv: Ajv = new Ajv2020({ strict: false, allErrors: true, validateFormats: false });
   ajv.addSchema(read("_definitions.json"));
   const compiled = new Map<string, Validate>();
@@ -65,26 +69,25 @@ function describe({ kind, metadata }: Manifest, { instancePath, message, params 
   return `${kind} ${metadata.name}: ${instancePath}: ${message} ${JSON.stringify(params)}`;
 }
 
-export function isOfOperator(manifest: Manifest): boolean {
-  return manifest.apiVersion === OPERATOR_API;
+export function isCustom(manifest: Manifest): boolean {
+  return manifest.apiVersion in MODELS;
 }
 
 /**
- * Resources of the Prometheus operator, against the types of its own. The compiler sees every unknown field and wrong type;
- * the package's validators see in addition what is a string and yet wrong, such as a duration.
+ * Custom resources, against their types. The compiler sees every unknown field and wrong type; the package's validators
+ * also see a string of the wrong form, such as a duration.
  * @returns a line for each fault
  */
-export async function operatorFaults(manifests: readonly Manifest[]): Promise<string[]> {
+export async function customFaults(manifests: readonly Manifest[]): Promise<string[]> {
   return [...typeFaults(manifests), ...(await formFaults(manifests))];
 }
 
 function typeFaults(manifests: readonly Manifest[]): string[] {
-  const directory = mkdtempSync(join(operatorModels(), "check-"));
+  const directory = mkdtempSync(join(customResourceModels(), "check-"));
   try {
-    const module = (kind: string): string => JSON.stringify(moduleOf(kind));
     const lines = manifests.map(
       (manifest, index) =>
-        `export const m${index}: import(${module(manifest.kind)}).I${manifest.kind} = ${JSON.stringify(manifest)};`,
+        `export const m${index}: import(${JSON.stringify(moduleOf(manifest))}).I${manifest.kind} = ${JSON.stringify(manifest)};`,
     );
     writeFileSync(join(directory, "manifests.ts"), `${lines.join("\n")}\n`);
     const tsc = join(dirname(createRequire(import.meta.url).resolve("typescript/package.json")), "bin/tsc");
@@ -103,7 +106,7 @@ function typeFaults(manifests: readonly Manifest[]): string[] {
 async function formFaults(manifests: readonly Manifest[]): Promise<string[]> {
   const faults: string[] = [];
   for (const manifest of manifests) {
-    const path = join(operatorModels(), "node_modules", `${moduleOf(manifest.kind)}.js`);
+    const path = join(customResourceModels(), "node_modules", `${moduleOf(manifest)}.js`);
     const { [manifest.kind]: Model } = await import(pathToFileURL(path).href);
     try {
       new Model(manifest).validate();
@@ -114,6 +117,6 @@ async function formFaults(manifests: readonly Manifest[]): Promise<string[]> {
   return faults;
 }
 
-function moduleOf(kind: string): string {
-  return `@kubernetes-models/prometheus-operator/${OPERATOR_API}/${kind}`;
+function moduleOf({ apiVersion, kind }: Manifest): string {
+  return `${MODELS[apiVersion]}/${apiVersion}/${kind}`;
 }

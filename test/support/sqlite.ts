@@ -25,6 +25,7 @@ export function tryOpenSqliteBackend(dataDir: string, options: Options = {}): Sq
     clock: systemClock,
     log: { warn: (message, fields) => void options.warnings?.push(`${message} ${JSON.stringify(fields)}`) },
     onOperation: () => undefined,
+    onBreaker: () => undefined,
     ...options,
   });
 }

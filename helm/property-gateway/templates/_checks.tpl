@@ -1,6 +1,9 @@
-{{/* What is missing, or wrong together, with all mistakes in one message. */}}
+{{/* Refuses values that cannot work, with all mistakes in one message. */}}
 {{- define "property-gateway.checks" -}}
-{{- $faults := concat (include "property-gateway.missing" . | fromYamlArray) (include "property-gateway.conflicts" . | fromYamlArray) -}}
+{{- $faults := list -}}
+{{- range list "missing" "secretFaults" "redisFaults" "replicaFaults" "sizeFaults" "repeated" "routeFaults" -}}
+{{- $faults = concat $faults (include (printf "property-gateway.%s" .) $ | fromYamlArray) -}}
+{{- end -}}
 {{- if $faults -}}
 {{- fail (printf "\n\nThe values cannot be used:\n  - %s\n" (join "\n  - " $faults)) -}}
 {{- end -}}
@@ -16,21 +19,18 @@
 {{- $faults = append $faults "config.upstream.callerId is missing: your caller id at the property API" -}}
 {{- end -}}
 {{- if not (or .Values.privateKey.existingSecret .Values.privateKey.value $upstream.privateKeyFile) -}}
-{{- $faults = append $faults "the private key is missing: name the Secret that holds it in privateKey.existingSecret, or give it as privateKey.value" -}}
+{{- $faults = append $faults "the private key is missing: name the Secret that holds it in privateKey.existingSecret, or set privateKey.value" -}}
 {{- end -}}
 {{- toYaml $faults -}}
 {{- end -}}
 
-{{- define "property-gateway.conflicts" -}}
+{{- define "property-gateway.secretFaults" -}}
 {{- $config := .Values.config | default dict -}}
-{{- $upstream := $config.upstream | default dict -}}
-{{- $hasRedis := include "property-gateway.hasRedis" . -}}
-{{- $most := include "property-gateway.mostReplicas" . | int -}}
 {{- $faults := list -}}
 {{- range $path, $instead := dict "upstream.privateKey" "privateKey" "redis.url" "redis" "admin.token" "adminToken" -}}
 {{- $names := splitList "." $path -}}
 {{- if get (get $config (first $names) | default dict) (last $names) -}}
-{{- $faults = append $faults (printf "config.%s would stand in a ConfigMap for many to read: say it under %s" $path $instead) -}}
+{{- $faults = append $faults (printf "config.%s would be readable in a ConfigMap: set it under %s" $path $instead) -}}
 {{- end -}}
 {{- end -}}
 {{- range $name := list "privateKey" "adminToken" -}}
@@ -39,47 +39,167 @@
 {{- $faults = append $faults (printf "%s.existingSecret and %s.value are both set: expected one" $name $name) -}}
 {{- end -}}
 {{- end -}}
-{{- if and $upstream.privateKeyFile (or .Values.privateKey.existingSecret .Values.privateKey.value) -}}
+{{- if and (dig "upstream" "privateKeyFile" "" $config) (or .Values.privateKey.existingSecret .Values.privateKey.value) -}}
 {{- $faults = append $faults "config.upstream.privateKeyFile and privateKey are both set: expected one" -}}
 {{- end -}}
-{{- if and .Values.warmUrls (dig "warm" "file" "" $config) -}}
-{{- $faults = append $faults "warmUrls and config.warm.file are both set: expected one" -}}
+{{- toYaml $faults -}}
 {{- end -}}
+
+{{- define "property-gateway.redisFaults" -}}
+{{- $settings := (.Values.config | default dict).redis | default dict -}}
+{{- $mode := $settings.mode | default "single" -}}
+{{- $sentinel := $settings.sentinel | default dict -}}
+{{- $faults := list -}}
 {{- with .Values.redis -}}
 {{- if gt (len (compact (list .existingSecret .url (ternary "trial" "" .trial.enabled)))) 1 -}}
 {{- $faults = append $faults "expected one of redis.existingSecret, redis.url and redis.trial.enabled" -}}
 {{- end -}}
-{{- end -}}
-{{- with .Values.redis -}}
 {{- if not (regexMatch "^(rediss?://[^ ]+)?$" .url) -}}
 {{- $faults = append $faults "redis.url is not an address such as redis://user:password@redis.example:6379" -}}
 {{- end -}}
 {{- if not (regexMatch "^[A-Za-z0-9]*$" .trial.password) -}}
-{{- $faults = append $faults "redis.trial.password is not of letters and digits alone" -}}
+{{- $faults = append $faults "redis.trial.password contains something other than letters and digits" -}}
+{{- end -}}
+{{- if and .trial.enabled (ne $mode "single") -}}
+{{- $faults = append $faults (printf "config.redis.mode is %s, but redis.trial is a single server" $mode) -}}
 {{- end -}}
 {{- end -}}
+{{- if and (eq $mode "sentinel") (not (and $sentinel.master $sentinel.nodes)) -}}
+{{- $faults = append $faults "config.redis.mode is sentinel: set config.redis.sentinel.master and config.redis.sentinel.nodes" -}}
+{{- end -}}
+{{- if and (ne $mode "single") (not (include "property-gateway.hasRedis" .)) -}}
+{{- $faults = append $faults (printf "config.redis.mode is %s, but there is no Redis: set redis.existingSecret or redis.url" $mode) -}}
+{{- end -}}
+{{- toYaml $faults -}}
+{{- end -}}
+
+{{- define "property-gateway.replicaFaults" -}}
+{{- $config := .Values.config | default dict -}}
+{{- $hasRedis := include "property-gateway.hasRedis" . -}}
+{{- $most := include "property-gateway.mostReplicas" . | int -}}
+{{- $atOnce := include "property-gateway.mostAtOnce" . | int -}}
+{{- $faults := list -}}
 {{- if and (gt $most 1) (not $hasRedis) -}}
-{{- $faults = append $faults (printf "%d replicas without Redis: each would have the whole budget to itself. Set redis.existingSecret, redis.url or redis.trial.enabled, or run one" $most) -}}
+{{- $faults = append $faults (printf "%d replicas without Redis: each would have the whole budget. Set redis.existingSecret, redis.url or redis.trial.enabled, or run one" $most) -}}
+{{- end -}}
+{{- if and (ne ((include "property-gateway.strategy" . | fromYaml).type | default "RollingUpdate") "Recreate") (not $hasRedis) -}}
+{{- $faults = append $faults "strategy.type must be Recreate without Redis: a rolling update runs two pods, and each would have the whole budget" -}}
+{{- end -}}
+{{- if lt (include "property-gateway.replicas" . | int) $atOnce -}}
+{{- $faults = append $faults (printf "config.budget.replicas is less than the %d pods that may run at once: leave it out, and the chart counts them" $atOnce) -}}
 {{- end -}}
 {{- with .Values.autoscaling -}}
 {{- if and .enabled (lt (.maxReplicas | int) (.minReplicas | int)) -}}
 {{- $faults = append $faults "autoscaling.maxReplicas is less than autoscaling.minReplicas" -}}
 {{- end -}}
+{{- if and .enabled (not (or .targetCPUUtilizationPercentage .targetMemoryUtilizationPercentage .metrics)) -}}
+{{- $faults = append $faults "autoscaling has no target and no metrics" -}}
 {{- end -}}
-{{- if lt (include "property-gateway.replicas" . | int) $most -}}
-{{- $faults = append $faults (printf "config.budget.replicas is less than the %d that may run: leave it out, and it is counted" $most) -}}
+{{- if .enabled -}}
+{{- range $resource, $percent := dict "cpu" .targetCPUUtilizationPercentage "memory" .targetMemoryUtilizationPercentage -}}
+{{- if and $percent (not (dig "requests" $resource "" ($.Values.resources | default dict))) -}}
+{{- $faults = append $faults (printf "autoscaling by %s needs resources.requests.%s" $resource $resource) -}}
 {{- end -}}
-{{- if and .Values.persistence.enabled $hasRedis -}}
-{{- $faults = append $faults "persistence is for a gateway without Redis: with it nothing is kept on disk" -}}
+{{- end -}}
+{{- end -}}
 {{- end -}}
 {{- range $section := list "server" "admin" -}}
 {{- if eq (toString (dig $section "port" "" $config)) "0" -}}
 {{- $faults = append $faults (printf "config.%s.port is 0, any free port: a Service needs a fixed one" $section) -}}
 {{- end -}}
 {{- end -}}
+{{- toYaml $faults -}}
+{{- end -}}
+
+{{/* Memory and disk that are smaller than the settings allow the gateway to use. */}}
+{{- define "property-gateway.sizeFaults" -}}
+{{- $settings := include "property-gateway.settings" . | fromYaml -}}
+{{- $hasRedis := include "property-gateway.hasRedis" . -}}
 {{- $dataDir := include "property-gateway.dataDir" . -}}
+{{- $faults := list -}}
+{{- $limit := dig "limits" "memory" "" (.Values.resources | default dict) -}}
+{{- $limitBytes := include "property-gateway.bytes" $limit | int64 -}}
+{{- $cacheBytes := include "property-gateway.bytes" $settings.cache.maxBytes | int64 -}}
+{{- if and (gt $limitBytes 0) (lt $limitBytes (add $cacheBytes 268435456)) -}}
+{{- $faults = append $faults (printf "resources.limits.memory is %v, but config.cache.maxBytes is %v, and the process needs 256Mi besides: the pod would be killed" $limit $settings.cache.maxBytes) -}}
+{{- end -}}
+{{- with .Values.persistence -}}
+{{- if and .enabled $hasRedis -}}
+{{- $faults = append $faults "persistence is for a gateway without Redis: with Redis it keeps nothing on disk" -}}
+{{- end -}}
+{{- if and .enabled (not $dataDir) -}}
+{{- $faults = append $faults "persistence is enabled, but config.dataDir is empty: nothing would be kept" -}}
+{{- end -}}
+{{- $size := include "property-gateway.bytes" .size | int64 -}}
+{{- $needed := div (mul 11 (include "property-gateway.bytes" $settings.cache.maxDiskBytes | int64)) 10 -}}
+{{- if and .enabled (not .existingClaim) (lt $size $needed) -}}
+{{- $faults = append $faults (printf "persistence.size is %v, but config.cache.maxDiskBytes is %v: expected a tenth more than that, at least" .size $settings.cache.maxDiskBytes) -}}
+{{- end -}}
+{{- end -}}
 {{- if and $dataDir (not (hasPrefix "/" $dataDir)) -}}
 {{- $faults = append $faults "config.dataDir is not absolute: a volume is mounted there" -}}
+{{- end -}}
+{{- toYaml $faults -}}
+{{- end -}}
+
+{{/* Names that the chart uses itself, and names that are given twice. */}}
+{{- define "property-gateway.repeated" -}}
+{{- $faults := list -}}
+{{- $own := include "property-gateway.labels" (dict "root" (dict "Values" dict "Release" .Release "Chart" .Chart) "component" "any") | fromYaml | keys -}}
+{{- $labels := dict "commonLabels" .Values.commonLabels "podLabels" .Values.podLabels "service.labels" .Values.service.labels
+  "adminService.labels" .Values.adminService.labels "redis.trial.podLabels" .Values.redis.trial.podLabels -}}
+{{- range $where, $given := $labels -}}
+{{- range $name := keys ($given | default dict) | sortAlpha -}}
+{{- if has $name $own -}}
+{{- $faults = append $faults (printf "%s sets %s, which is a label of the chart's own" $where $name) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- /* The chart computes ports, delays and rules of the network from these settings, so it must see them. */ -}}
+{{- $seen := list "CONFIG_FILE" "UPSTREAM_PRIVATE_KEY" "UPSTREAM_PRIVATE_KEY_FILE" "REPLICAS" "DATA_DIR" "WARM_FILE" "REDIS_URL"
+  "ADMIN_TOKEN" "PORT" "ADMIN_PORT" "STOP_DELAY" "DRAIN_TIMEOUT" "UPSTREAM_URL" "UPSTREAM_IMAGE_URL" -}}
+{{- $names := list -}}
+{{- range .Values.extraEnv -}}
+{{- if has .name $seen -}}
+{{- $faults = append $faults (printf "extraEnv sets %s, which the chart sets or needs to know: use its own value, or config" .name) -}}
+{{- else if has .name $names -}}
+{{- $faults = append $faults (printf "extraEnv sets %s twice" .name) -}}
+{{- end -}}
+{{- $names = append $names .name -}}
+{{- end -}}
+{{- if hasKey (.Values.prometheusRule.alertLabels | default dict) "severity" -}}
+{{- $faults = append $faults "prometheusRule.alertLabels sets severity: each alert has its own" -}}
+{{- end -}}
+{{- $containers := list "gateway" -}}
+{{- range concat (.Values.initContainers | default list) (.Values.extraContainers | default list) -}}
+{{- if has .name $containers -}}
+{{- $faults = append $faults (printf "two containers have the name %s" .name) -}}
+{{- end -}}
+{{- $containers = append $containers .name -}}
+{{- end -}}
+{{- $volumes := list "config" "private-key" "data" "tmp" -}}
+{{- range .Values.extraVolumes -}}
+{{- if has .name $volumes -}}
+{{- $faults = append $faults (printf "two volumes have the name %s" .name) -}}
+{{- end -}}
+{{- $volumes = append $volumes .name -}}
+{{- end -}}
+{{- if and .Values.warmUrls (dig "warm" "file" "" (.Values.config | default dict)) -}}
+{{- $faults = append $faults "warmUrls and config.warm.file are both set: expected one" -}}
+{{- end -}}
+{{- toYaml $faults -}}
+{{- end -}}
+
+{{- define "property-gateway.routeFaults" -}}
+{{- $faults := list -}}
+{{- if and .Values.ingress.enabled (not .Values.ingress.hosts) -}}
+{{- $faults = append $faults "ingress.hosts is empty" -}}
+{{- end -}}
+{{- if and .Values.httpRoute.enabled (not .Values.httpRoute.parentRefs) -}}
+{{- $faults = append $faults "httpRoute.parentRefs is empty: name the Gateway" -}}
+{{- end -}}
+{{- if and .Values.service.nodePort (eq .Values.service.type "ClusterIP") -}}
+{{- $faults = append $faults "service.nodePort needs service.type NodePort or LoadBalancer" -}}
 {{- end -}}
 {{- toYaml $faults -}}
 {{- end -}}

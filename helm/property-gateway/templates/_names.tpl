@@ -2,7 +2,7 @@
 {{- .Values.nameOverride | default .Chart.Name | trunc 63 | trimSuffix "-" -}}
 {{- end -}}
 
-{{/* Short enough to have -admin or -redis put behind it. */}}
+{{/* At most 50 characters, so that -dashboard and the like can follow. */}}
 {{- define "property-gateway.fullname" -}}
 {{- $name := include "property-gateway.name" . -}}
 {{- if .Values.fullnameOverride -}}
@@ -14,16 +14,43 @@
 {{- end -}}
 {{- end -}}
 
-{{- define "property-gateway.chosen" -}}
+{{/* The labels by which Services, policies and Deployments select pods; a component is added. */}}
+{{- define "property-gateway.selector" -}}
 app.kubernetes.io/name: {{ include "property-gateway.name" . }}
 app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end -}}
 
-{{- define "property-gateway.labels" -}}
-{{ include "property-gateway.chosen" . }}
+{{/* The chart's own labels. Values cannot change them. */}}
+{{- define "property-gateway.ownLabels" -}}
+{{ include "property-gateway.selector" . }}
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-" }}
+{{- end -}}
+
+{{/*
+Labels as a map, each key once. Arguments: root; component and labels where there are any.
+*/}}
+{{- define "property-gateway.labels" -}}
+{{- $own := include "property-gateway.ownLabels" .root | fromYaml -}}
+{{- if .component -}}
+{{- $_ := set $own "app.kubernetes.io/component" .component -}}
+{{- end -}}
+{{- merge (dict) $own (.labels | default dict) (.root.Values.commonLabels | default dict) | toYaml -}}
+{{- end -}}
+
+{{/*
+The metadata of a resource. Arguments: root, name; component, namespace, labels and annotations where there are any.
+*/}}
+{{- define "property-gateway.metadata" -}}
+name: {{ .name }}
+{{- with .namespace }}
+namespace: {{ . }}
+{{- end }}
+labels: {{- include "property-gateway.labels" . | nindent 2 }}
+{{- with merge (dict) (.annotations | default dict) (.root.Values.commonAnnotations | default dict) }}
+annotations: {{- toYaml . | nindent 2 }}
+{{- end }}
 {{- end -}}
 
 {{- define "property-gateway.serviceAccount" -}}
@@ -35,11 +62,50 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 {{- end -}}
 
 {{- define "property-gateway.image" -}}
+{{- $registry := (.Values.global | default dict).imageRegistry | default .Values.image.registry -}}
 {{- with .Values.image -}}
+{{- $repository := ternary (printf "%s/%s" $registry .repository) .repository (ne ($registry | default "") "") -}}
 {{- if .digest -}}
-{{ .repository }}@{{ .digest }}
+{{ $repository }}@{{ .digest }}
 {{- else -}}
-{{ .repository }}:{{ .tag | default $.Chart.AppVersion }}
+{{ $repository }}:{{ .tag | default $.Chart.AppVersion }}
 {{- end -}}
 {{- end -}}
+{{- end -}}
+
+{{/* global.imageRegistry comes before an image that names no registry of its own. */}}
+{{- define "property-gateway.trialImage" -}}
+{{- $registry := (.Values.global | default dict).imageRegistry -}}
+{{- $image := .Values.redis.trial.image -}}
+{{- $hasRegistry := regexMatch "^([^/]*[.:][^/]*|localhost)/" $image -}}
+{{- if and $registry (not $hasRegistry) -}}{{ $registry }}/{{ end -}}{{ $image }}
+{{- end -}}
+
+{{/* As a list in YAML, each name once; empty where there is none. */}}
+{{- define "property-gateway.imagePullSecrets" -}}
+{{- $secrets := list -}}
+{{- range concat ((.Values.global | default dict).imagePullSecrets | default list) (.Values.imagePullSecrets | default list) -}}
+{{- $secrets = append $secrets (kindIs "string" . | ternary (dict "name" .) .) -}}
+{{- end -}}
+{{- with uniq $secrets }}{{ toYaml . }}{{ end -}}
+{{- end -}}
+
+{{/* What every pod of the chart says of itself. */}}
+{{- define "property-gateway.podBasics" -}}
+serviceAccountName: {{ include "property-gateway.serviceAccount" . }}
+automountServiceAccountToken: false
+# A Service called "admin" would set ADMIN_PORT, which is a setting.
+enableServiceLinks: false
+{{- with include "property-gateway.imagePullSecrets" . }}
+imagePullSecrets: {{- . | nindent 2 }}
+{{- end }}
+{{- end -}}
+
+{{/* On which nodes a pod runs. Arguments: nodeSelector, tolerations, affinity, each of which may be empty. */}}
+{{- define "property-gateway.placement" -}}
+{{- range $name := list "nodeSelector" "tolerations" "affinity" }}
+{{- with get $ $name }}
+{{ $name }}: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end }}
 {{- end -}}

@@ -1,4 +1,4 @@
-{{/* The settings file: what the values give, and what a pod needs in place of the gateway's own defaults. */}}
+{{/* The settings file: the values' settings, and what a pod needs instead of the gateway's own defaults. */}}
 {{- define "property-gateway.config" -}}
 {{- $config := deepCopy (.Values.config | default dict) -}}
 {{- $upstream := $config.upstream | default dict -}}
@@ -50,7 +50,7 @@ warm.yaml: |
 {{- end -}}
 {{- end -}}
 
-{{/* From the order to stop until the process is gone: noticed, drained, and 5 s at most to close; with some to spare. */}}
+{{/* stopDelay, drainTimeout, at most 5 s to close, and 5 s to spare. */}}
 {{- define "property-gateway.gracePeriod" -}}
 {{- $server := (include "property-gateway.settings" . | fromYaml).server -}}
 {{- $delay := include "property-gateway.seconds" $server.stopDelay -}}
@@ -62,24 +62,54 @@ warm.yaml: |
 {{- with .Values.redis }}{{ if or .existingSecret .url .trial.enabled }}true{{ end }}{{ end -}}
 {{- end -}}
 
+{{/* The most pods that the Deployment wants at any time. */}}
 {{- define "property-gateway.mostReplicas" -}}
 {{- if .Values.autoscaling.enabled }}{{ .Values.autoscaling.maxReplicas | int }}{{ else }}{{ .Values.replicaCount | int }}{{ end -}}
 {{- end -}}
 
-{{/* The most that run at once: while rolling, one more than there are otherwise. */}}
-{{- define "property-gateway.replicas" -}}
-{{- $given := ((.Values.config | default dict).budget | default dict).replicas -}}
-{{- $most := include "property-gateway.mostReplicas" . | int -}}
-{{- if $given -}}
-{{- $given | int -}}
-{{- else if include "property-gateway.hasRedis" . -}}
-{{- add $most 1 -}}
+{{/* How many pods an update starts before it stops others. Kubernetes rounds a percentage up; its default is 25%. */}}
+{{- define "property-gateway.surge" -}}
+{{- $strategy := include "property-gateway.strategy" . | fromYaml -}}
+{{- if eq ($strategy.type | default "RollingUpdate") "Recreate" -}}
+0
 {{- else -}}
-{{- $most -}}
+{{- $surge := "25%" -}}
+{{- if hasKey ($strategy.rollingUpdate | default dict) "maxSurge" -}}
+{{- $surge = $strategy.rollingUpdate.maxSurge | toString -}}
+{{- end -}}
+{{- if hasSuffix "%" $surge -}}
+{{- $most := include "property-gateway.mostReplicas" . | int -}}
+{{- div (add (mul $most (trimSuffix "%" $surge | int)) 99) 100 -}}
+{{- else -}}
+{{- $surge | int -}}
+{{- end -}}
 {{- end -}}
 {{- end -}}
 
-{{/* Secrets that the chart makes, in one; each may be somebody else's. */}}
+{{/* The most pods that run at once, during an update too. */}}
+{{- define "property-gateway.mostAtOnce" -}}
+{{- add (include "property-gateway.mostReplicas" .) (include "property-gateway.surge" .) -}}
+{{- end -}}
+
+{{- define "property-gateway.replicas" -}}
+{{- $given := ((.Values.config | default dict).budget | default dict).replicas -}}
+{{- $given | default (include "property-gateway.mostAtOnce" .) | int -}}
+{{- end -}}
+
+{{/* Bytes of a size as settings or Kubernetes write it; 0 for a form that this does not know. */}}
+{{- define "property-gateway.bytes" -}}
+{{- $text := kindIs "float64" . | ternary (printf "%.0f" (. | float64)) (toString .) -}}
+{{- $units := dict "" 1 "B" 1 "k" 1000 "K" 1000 "M" 1000000 "G" 1000000000 "T" 1000000000000
+  "Ki" 1024 "Mi" 1048576 "Gi" 1073741824 "Ti" 1099511627776 "KiB" 1024 "MiB" 1048576 "GiB" 1073741824 -}}
+{{- if regexMatch "^[0-9]+(\\.[0-9]+)?[A-Za-z]*$" $text -}}
+{{- $number := regexFind "^[0-9.]+" $text | float64 -}}
+{{- printf "%.0f" (mulf $number (get $units (regexFind "[A-Za-z]*$" $text) | default 0 | float64)) -}}
+{{- else -}}
+0
+{{- end -}}
+{{- end -}}
+
+{{/* The name of each Secret: yours, or the one that the chart creates. */}}
 {{- define "property-gateway.privateKeySecret" -}}
 {{- .Values.privateKey.existingSecret | default (include "property-gateway.fullname" .) -}}
 {{- end -}}

@@ -9,7 +9,7 @@ import { withBallast } from "../../sqlite/ballast.ts";
 import { type Database, type DatabaseSpace, openDatabase } from "../../sqlite/database.ts";
 import { LAYOUT } from "../../sqlite/layout.ts";
 import { claimFile, type Owner } from "../../sqlite/owner.ts";
-import type { Entry, StoreOperation } from "../../types.ts";
+import type { CircuitState, Entry, StoreOperation } from "../../types.ts";
 import { inStoredCoding } from "../encoder.ts";
 import { fromBlob, toBlob } from "./codec.ts";
 import { type Backend, MAX_BODY_BYTES, type Store, StoreUnavailable } from "./port.ts";
@@ -27,6 +27,8 @@ export interface SqliteBackendOptions {
   readonly clock: Clock;
   readonly log: { readonly warn: (message: string, fields: Readonly<Record<string, unknown>>) => void };
   readonly onOperation: (operation: SqliteOperation, durationMs: number) => void;
+  /** `open`: an operation failed, and none of its kind has worked since. */
+  readonly onBreaker: (state: CircuitState) => void;
 }
 
 export interface SqliteBackend extends Backend {
@@ -200,7 +202,7 @@ type Run = <T>(operation: SqliteOperation, work: () => T | Promise<T>) => Promis
 const REST_MS = 2_000;
 
 /** One fault causes one line in the log, and one more when everything works again. */
-function createRun(database: Database, { clock, log, onOperation }: SqliteBackendOptions): Run {
+function createRun(database: Database, { clock, log, onOperation, onBreaker }: SqliteBackendOptions): Run {
   const failedAt = new Map<Kind, number>();
 
   function isResting(operation: SqliteOperation): boolean {
@@ -210,15 +212,18 @@ function createRun(database: Database, { clock, log, onOperation }: SqliteBacken
   }
 
   function succeeded(operation: SqliteOperation): void {
-    if (failedAt.delete(KINDS[operation]) && failedAt.size === 0)
-      log.warn("The database on disk works again.", { operation });
+    if (!failedAt.delete(KINDS[operation]) || failedAt.size > 0) return;
+    log.warn("The database on disk works again.", { operation });
+    onBreaker("closed");
   }
 
   function failed(operation: SqliteOperation, reason: string): void {
     // It was closed during the operation; that is no fault.
     if (!database.isOpen) return;
-    if (failedAt.size === 0)
+    if (failedAt.size === 0) {
       log.warn("The database on disk failed; answers are kept in memory meanwhile.", { operation, reason });
+      onBreaker("open");
+    }
     failedAt.set(KINDS[operation], clock.now());
   }
 

@@ -1,98 +1,14 @@
 import { describe, expect, it } from "vitest";
 
 import { Problem } from "../../../src/errors.ts";
-import type { Answer, Fetched } from "../../../src/types.ts";
+import type { Fetched } from "../../../src/types.ts";
 import { fetchedWith, NO_CACHING_HEADERS } from "../../support/entries.ts";
 import { settled } from "../../support/fake-clock.ts";
 import { each } from "../../support/rules.ts";
-import {
-  FOUND,
-  LIFETIME_MS,
-  NOT_FOUND,
-  RULES,
-  type Setup,
-  setup,
-  type SetupOptions,
-} from "./cache-support.ts";
+import { FOUND, LIFETIME_MS, RULES, type Setup, setup } from "./cache-support.ts";
 
 describe("a question whose answer has just expired", () => {
   const rules = { staleWhileRevalidateMs: each(60_000) };
-
-  it("gets that at once while it is fetched anew, once, and then the new one", async () => {
-    const door = Promise.withResolvers<Fetched>();
-    const { clock, ask, asked } = setup((nth) => (nth === 1 ? Promise.resolve(FOUND) : door.promise), {
-      rules,
-    });
-    const storedAt = clock.now();
-    await ask();
-    await clock.advance(LIFETIME_MS);
-    const answers = await Promise.all([ask(), ask(), ask()]);
-    for (const answer of answers)
-      expect(answer).toMatchObject({
-        outcome: "updating",
-        forwarded: undefined,
-        note: "stale-while-revalidate",
-        entry: { storedAt },
-      });
-    await settled();
-    expect(asked.map(({ cause, waiting }) => [cause, waiting.priority()])).toEqual([
-      ["miss", "interactive"],
-      ["refresh", "refresh"],
-    ]);
-    door.resolve(FOUND);
-    await settled();
-    expect(await ask()).toMatchObject({ outcome: "hit", entry: { storedAt: storedAt + LIFETIME_MS } });
-    expect(asked).toHaveLength(2);
-  });
-
-  it("gets it for as long as is set, and then waits for the new one", async () => {
-    const { clock, ask } = setup(
-      async (nth) => {
-        if (nth === 1) return FOUND;
-        throw new Problem("temporary-reduced-capacity");
-      },
-      { rules: { ...rules, staleIfErrorMs: each(0) } },
-    );
-    await ask();
-    await clock.advance(LIFETIME_MS + 59_999);
-    expect(await ask()).toMatchObject({ outcome: "updating" });
-    await clock.advance(1);
-    await expect(ask()).rejects.toMatchObject({ code: "temporary-reduced-capacity" });
-  });
-
-  it("does not get what was purged, nor that there was nothing", async () => {
-    const { clock, ask, tiers } = setup(async () => FOUND, { rules });
-    await ask();
-    await tiers.purge({ kind: "all" }, false);
-    expect(await ask()).toMatchObject({ outcome: "miss", forwarded: "stale" });
-    const nothing = setup(async () => NOT_FOUND, { rules });
-    await nothing.ask();
-    await nothing.clock.advance(RULES.negativeTtlMs.listings);
-    expect(await nothing.ask()).toMatchObject({ outcome: "miss", forwarded: "stale" });
-    expect(clock.pending).toBe(0);
-  });
-
-  it("goes on getting it where refreshing it fails, and the upstream is left alone for a while", async () => {
-    const { clock, ask, fetches } = setup(
-      async (nth) => {
-        if (nth === 2) throw new Problem("upstream-error");
-        return FOUND;
-      },
-      { rules },
-    );
-    await ask();
-    await clock.advance(LIFETIME_MS);
-    expect(await ask()).toMatchObject({ outcome: "updating", note: "stale-while-revalidate" });
-    await settled();
-    await clock.advance(4_999);
-    expect(await ask()).toMatchObject({ outcome: "stale", note: "upstream-error" });
-    expect(fetches()).toBe(2);
-    await clock.advance(1);
-    expect(await ask()).toMatchObject({ outcome: "updating", note: "stale-while-revalidate" });
-    await settled();
-    expect(await ask()).toMatchObject({ outcome: "hit", note: undefined });
-    expect(fetches()).toBe(3);
-  });
 
   it.each(["upstream-error", "temporary-reduced-capacity"] as const)(
     "is tried again in time after %s, although the time of day was set back meanwhile",
@@ -157,27 +73,6 @@ describe("a question whose answer has just expired", () => {
     expect(after.entry.etag).not.toBe(entry.etag);
     expect(fetches()).toBe(3);
   });
-
-  it("is not refreshed at every request while there is no place for that", async () => {
-    const { clock, ask, fetches } = setup(
-      async (nth) => {
-        if (nth === 1) return FOUND;
-        throw new Problem("temporary-reduced-capacity");
-      },
-      { rules },
-    );
-    await ask();
-    await clock.advance(LIFETIME_MS);
-    for (let request = 0; request < 3; request++) {
-      expect(await ask()).toMatchObject({ outcome: "updating" });
-      await settled();
-    }
-    expect(fetches()).toBe(2);
-    await clock.advance(1_000);
-    await ask();
-    await settled();
-    expect(fetches()).toBe(3);
-  });
 });
 
 describe("a question whose new answer takes long", () => {
@@ -219,16 +114,6 @@ describe("a question whose new answer takes long", () => {
       entry: { storedAt: storedAt + LIFETIME_MS + 1_000 },
     });
     expect(fetches()).toBe(2);
-  });
-
-  it("waits until its own deadline where nothing may stand in", async () => {
-    const { clock, ask } = setup(() => Promise.withResolvers<Fetched>().promise);
-    const waiting = ask();
-    const refused = expect(waiting).rejects.toMatchObject({ code: "deadline-exceeded" });
-    await clock.advance(9_999);
-    expect(await Promise.race([waiting, settled()])).toBeUndefined();
-    await clock.advance(1);
-    await refused;
   });
 
   it("whose call is still in the queue by then gets the stale one in place of a refusal, and then at once", async () => {
@@ -276,38 +161,6 @@ describe("a question whose new answer takes long", () => {
     door.resolve(FOUND);
     expect(await patient).toMatchObject({ outcome: "collapsed", forwarded: "stale" });
     expect(fetches()).toBe(2);
-  });
-});
-
-describe("an answer that is asked for near its end", () => {
-  const NEAR_MS = LIFETIME_MS - 1_000;
-
-  async function askedNearItsEnd(options: SetupOptions): Promise<{ answer: Answer; fetches: number }> {
-    const door = Promise.withResolvers<Fetched>();
-    const { clock, ask, fetches } = setup(
-      (nth) => (nth === 1 ? door.promise : Promise.resolve(FOUND)),
-      options,
-    );
-    const first = ask();
-    await clock.advance(400);
-    door.resolve(FOUND);
-    await first;
-    await clock.advance(NEAR_MS);
-    const answer = await ask();
-    await settled();
-    return { answer, fetches: fetches() };
-  }
-
-  it("is given, and now and then refreshed before its time", async () => {
-    const unlucky = await askedNearItsEnd({ dice: () => 0.5 });
-    expect([unlucky.answer.outcome, unlucky.fetches]).toEqual(["hit", 1]);
-    const lucky = await askedNearItsEnd({ dice: () => 0.999 });
-    expect([lucky.answer.outcome, lucky.answer.note, lucky.fetches]).toEqual(["hit", undefined, 2]);
-  });
-
-  it("is not refreshed before its time where little of the budget is left", async () => {
-    const { answer, fetches } = await askedNearItsEnd({ dice: () => 0.999, budgetLeft: () => 0.5 });
-    expect([answer.outcome, fetches]).toEqual(["hit", 1]);
   });
 });
 

@@ -13,13 +13,11 @@ import { createLeadOrFollow } from "../../../src/singleflight/replicas.ts";
 import { createFlights } from "../../../src/singleflight/flight.ts";
 import {
   type Answer,
-  type CallerDirectives,
   type Cause,
   type Claims,
   type Fetched,
   type FlightResult,
   type GatewayRequest,
-  NO_DIRECTIVES,
   type RefreshRecord,
   type Validators,
   type Waiting,
@@ -36,7 +34,6 @@ export const KEY = cacheKey("json", "listings?offset=0");
 
 export const FOUND = fetchedWith({ recordIds: ["4711"] });
 export const NOT_FOUND = fetchedWith({ status: 404, contentType: "application/problem+json" });
-export const WRONG = fetchedWith({ status: 400, contentType: "application/problem+json" });
 
 /** How the upstream was asked. */
 interface Asking {
@@ -123,9 +120,4 @@ export function setup(
     asked,
     refreshed,
   };
-}
-
-/** A request that asks this of the cache. */
-export function asking(directives: Partial<CallerDirectives>): Partial<GatewayRequest> {
-  return { directives: { ...NO_DIRECTIVES, ...directives } };
 }

@@ -22,16 +22,6 @@ function sourcesOf(yaml: string, ...assignments: Parameters<typeof mergeSources>
 const SOLD_IN_ENV = { variable: "CACHE_TTL", path: ["cache", "ttl", "sold"], value: "2h" } as const;
 
 describe("one duration over a section of durations", () => {
-  it("stands for each of them", () => {
-    const { merged } = sourcesOf("cache: { ttl: 7s }");
-    expect(merged["cache"]).toEqual({ ttl: { listings: "7s", sold: "7s" }, retention: "48h" });
-  });
-
-  it("gives way to the environment for one of them", () => {
-    const { merged } = sourcesOf("cache: { ttl: 7s }", SOLD_IN_ENV);
-    expect(merged["cache"]).toMatchObject({ ttl: { listings: "7s", sold: "2h" } });
-  });
-
   it("is where each of them comes from, unless the environment wins", () => {
     const sources = sourcesOf("cache:\n  retention: 1h\n  ttl: 7s\n", SOLD_IN_ENV);
     expect(sources.nameOf(["cache", "ttl", "listings"])).toBe("mine.yaml:3");

@@ -36,6 +36,14 @@ describe(".env.example", () => {
   });
 });
 
+it("the README names the Node that the project pins", () => {
+  const { optionalDependencies }: { optionalDependencies: Record<string, string> } = JSON.parse(
+    readFileSync("package.json", "utf8"),
+  );
+  const [, named] = /Node (\d+\.\d+) with it/.exec(readme) ?? [];
+  for (const version of Object.values(optionalDependencies)) expect(version).toMatch(`${named}.`);
+});
+
 it("the README is short: fewer than 900 words", () => {
   expect(readme.split(/\s+/).length).toBeLessThan(900);
 });

@@ -150,6 +150,8 @@ describe("what a request asks of the cache", () => {
   it.each<[string, Partial<CallerDirectives>]>([
     ["", {}],
     ["no-store", { noStore: true }],
+    ["no-storeroom", {}],
+    ["max-age=0,No-Store ", { maxAgeMs: 0, noStore: true }],
     ["no-cache", { noCache: true }],
     ["only-if-cached", { onlyIfCached: true }],
     ["max-age=0", { maxAgeMs: 0 }],

@@ -31,7 +31,8 @@ const CALL: UpstreamCallRecord = {
 const SOURCES: MetricSources = {
   tiers: () => [],
   flights: () => 0,
-  budget: { windows: () => [], queue: () => [], circuits: () => [] },
+  ledgers: () => [],
+  budget: { windows: () => [], apps: () => [], queue: () => [], circuits: () => [] },
   appsRegistered: () => 0,
 };
 
@@ -152,6 +153,22 @@ describe("the metrics", () => {
     expect(valueOf("process_cpu_seconds_total")).toBeGreaterThan(0);
     expect(valueOf("process_resident_memory_bytes")).toBeGreaterThan(valueOf("process_heap_bytes"));
     expect(Math.abs(valueOf("process_start_time_seconds") * 1000 - performance.timeOrigin)).toBeLessThan(1);
+  });
+
+  it("count problems by code and status, server errors from zero on, and no code that there is not", async () => {
+    const metrics = metricsWith();
+    metrics.request({ ...REQUEST, outcome: "failed", status: 502, problem: "upstream-error" }, "web");
+    metrics.request({ ...REQUEST, outcome: "refused", status: 429, problem: "quota-exceeded" }, "web");
+    metrics.request({ ...REQUEST, outcome: "failed", status: 502, problem: "invented" }, "web");
+    const counted = (await linesOf(metrics)).filter((line) => line.startsWith("gateway_problems_total"));
+    expect(counted).toEqual(
+      expect.arrayContaining([
+        'gateway_problems_total{problem="upstream-error",status="502"} 1',
+        'gateway_problems_total{problem="quota-exceeded",status="429"} 1',
+        'gateway_problems_total{problem="upstream-timeout",status="504"} 0',
+      ]),
+    );
+    expect(counted.filter((line) => line.endsWith(" 1"))).toHaveLength(2);
   });
 
   it("of two gateways in one process are two", async () => {

@@ -120,14 +120,6 @@ describe("an upstream that answers", () => {
     expect(ageMs).toBeGreaterThanOrEqual(60_000);
     expect((freshForMs ?? 0) + ageMs).toBe(90_000);
   });
-
-  it("with a redirect is not followed, to wherever it points", async () => {
-    const elsewhere = nock("http://elsewhere.test").get(/.*/).reply(200, PAGE);
-    const headers = { location: "http://elsewhere.test/listings" };
-    const outcome = await asked([{ status: 301, headers }]);
-    expect(problemIn(outcome).code).toBe("upstream-invalid-response");
-    expect(elsewhere.isDone()).toBe(false);
-  });
 });
 
 describe("an upstream that fails for a moment", () => {

@@ -85,21 +85,6 @@ describe("the second attempt", () => {
     expect(clock.pending).toBe(0);
   });
 
-  it("waits its turn and pays as the first did", async () => {
-    let paid = 0;
-    const throttled: Throttled = (_order, job) => {
-      paid += 1;
-      return job(() => undefined, {});
-    };
-    const url = await httpUpstream((_request, response) => {
-      response.statusCode = 503;
-      response.end();
-    });
-    const { attempt } = attempting({ baseUrl: url, throttled });
-    await expect(attempt(LISTINGS, PATIENT)).rejects.toMatchObject({ code: "upstream-unavailable" });
-    expect(paid).toBe(2);
-  });
-
   it("is not made where there is no place for it", async () => {
     let turns = 0;
     const throttled: Throttled = (_order, job) => {
@@ -173,65 +158,4 @@ describe("the total timeout", () => {
     expect(await failed).toMatchObject({ code: "upstream-timeout" });
     expect(watcher.calls.map((call) => call.status)).toEqual([500, "total-timeout"]);
   });
-});
-
-describe("refused credentials", () => {
-  const refusing = (): Promise<string> =>
-    httpUpstream((_request, response) => void response.writeHead(403).end());
-
-  it("are looked at again, and tried once more where they are others by then", async () => {
-    let version = 1;
-    const credentials = { version: () => version, checkAgain: () => void version++ };
-    const { attempt, watcher } = attempting({ baseUrl: await refusing(), credentials });
-    await expect(attempt(LISTINGS, PATIENT)).rejects.toMatchObject({
-      code: "upstream-authentication-failed",
-    });
-    expect(watcher.calls.map((call) => [call.cause, call.status])).toEqual([
-      ["miss", 403],
-      ["retry", 403],
-    ]);
-  });
-
-  it("that are the same are tried no more, and reported", async () => {
-    let looks = 0;
-    const credentials = { version: () => 1, checkAgain: () => void looks++ };
-    const { attempt, watcher } = attempting({ baseUrl: await refusing(), credentials });
-    await expect(attempt(LISTINGS, PATIENT)).rejects.toMatchObject({
-      code: "upstream-authentication-failed",
-    });
-    expect([looks, watcher.calls.length, watcher.errors.length]).toEqual([1, 1, 1]);
-  });
-});
-
-describe("a condition", () => {
-  const held = { etag: '"7"', lastModified: undefined };
-
-  it.each([412, 431])(
-    "that is refused (%i) is left out the next time, and not tried again at once",
-    async (status) => {
-      const answers = [status, 500, 500, 200, 304];
-      const conditions: unknown[] = [];
-      const baseUrl = await httpUpstream((request, response) => {
-        conditions.push(request.headers["if-none-match"]);
-        response.statusCode = answers.shift() ?? 200;
-        response.end(response.statusCode === 304 ? undefined : PAGE);
-      });
-      const { attempt } = attempting({ baseUrl });
-      const ends = [];
-      const other = { ...LISTINGS, format: "v2" as const, held };
-      for (const question of [{ ...LISTINGS, held }, { ...LISTINGS, held }, { ...LISTINGS, held }, other]) {
-        ends.push(
-          await attempt(question, PATIENT).then(
-            ({ status: brought }) => brought,
-            (error: unknown) => (error instanceof Problem ? error.code : error),
-          ),
-        );
-      }
-      // No call more at once; none with the condition until there was an answer; that of another format is another.
-      expect(ends).toEqual(["upstream-invalid-response", "upstream-error", 200, 304]);
-      expect(conditions).toEqual([held.etag, undefined, undefined, undefined, held.etag]);
-      await attempt({ ...LISTINGS, held }, PATIENT);
-      expect(conditions.at(-1)).toBe(held.etag);
-    },
-  );
 });

@@ -1,0 +1,107 @@
+/** The chart's README: its values as a table, from the comments in values.yaml. */
+import { readFileSync } from "node:fs";
+
+import { isMap, isScalar, type Pair, parseDocument, type YAMLMap } from "yaml";
+
+const CHART = new URL("../helm/property-gateway/", import.meta.url);
+
+const INTRODUCTION = `# property-gateway
+
+<!-- Written by \`npm run generate\` from values.yaml. -->
+
+This chart installs property-gateway, the gateway that a company puts in front of a third-party property API.
+
+\`\`\`
+kubectl create secret generic upstream --from-file=private-key=./private-key.txt
+
+helm install gateway helm/property-gateway \\
+  --set config.upstream.url=https://api.example.com \\
+  --set config.upstream.callerId=acme \\
+  --set privateKey.existingSecret=upstream \\
+  --set image.registry=registry.example.com
+\`\`\`
+
+\`docs/kubernetes.md\` of the project explains the choices: Redis, scaling, network, monitoring. \`docs/configuration.md\`
+lists the settings that \`config\` accepts. Helm refuses values that it does not know, and values that do not fit together.
+
+## Values
+`;
+
+interface Row {
+  readonly key: string;
+  readonly value: string;
+  readonly meaning: string;
+}
+
+/** @returns the text of helm/property-gateway/README.md */
+export function chartReadme(): string {
+  const { contents } = parseDocument(readFileSync(new URL("values.yaml", CHART), "utf8"));
+  if (!isMap(contents)) throw new Error("values.yaml is not a map");
+  const rows = rowsOf(contents, "");
+  return [
+    INTRODUCTION,
+    "| Value | Default | Meaning |",
+    "| --- | --- | --- |",
+    ...rows.map(({ key, value, meaning }) => `| \`${key}\` | ${value} | ${meaning} |`),
+    "",
+  ].join("\n");
+}
+
+/**
+ * A section has a row of its own if it has a comment, and then its values. A value marked with \`--\` is one row: its parts
+ * are Kubernetes' own.
+ */
+function rowsOf(map: YAMLMap, prefix: string): Row[] {
+  return map.items.flatMap((pair, index): Row[] => {
+    const comment = commentOf(map, pair, index);
+    const key = prefix + nameOf(pair);
+    const { value } = pair;
+    const isSection = isMap(value) && value.items.length > 0 && !value.flow && !OPAQUE.has(nameOf(pair));
+    if (!isSection) return [{ key, value: code(JSON.stringify(toPlain(value))), meaning: textOf(comment) }];
+    const heading = textOf(comment);
+    return [...(heading === "" ? [] : [{ key, value: "", meaning: heading }]), ...rowsOf(value, `${key}.`)];
+  });
+}
+
+/** Values that are parts of Kubernetes' own API: one row each. */
+const OPAQUE: ReadonlySet<string> = new Set([
+  "resources",
+  "behavior",
+  "startupProbe",
+  "livenessProbe",
+  "readinessProbe",
+  "podSecurityContext",
+  "securityContext",
+]);
+
+function nameOf({ key }: Pair): string {
+  return isScalar(key) ? String(key.value) : "";
+}
+
+/** The library gives the comment above the first key to the map. */
+function commentOf(map: YAMLMap, { key }: Pair, index: number): string {
+  const own = isScalar(key) ? (key.commentBefore ?? "") : "";
+  const first = index === 0 ? (map.commentBefore ?? "") : "";
+  return own === "" ? first : own;
+}
+
+/** What follows `--`, if anything does: before it may be a remark about the file. An indented list becomes code. */
+function textOf(comment: string): string {
+  const marked = comment.split(/^ -- /m).at(-1) ?? "";
+  return marked
+    .split("\n")
+    .map((line) => line.replaceAll(/<(?=\w)/g, "&lt;"))
+    .map((line) => line.replace(/^ {3}(\S+) +(.*)$/, "<br>`$1`: $2").trim())
+    .join(" ")
+    .replaceAll("|", "\\|")
+    .trim();
+}
+
+function toPlain(value: unknown): unknown {
+  const isNode = typeof value === "object" && value !== null && "toJSON" in value;
+  return isNode && typeof value.toJSON === "function" ? value.toJSON() : null;
+}
+
+function code(text: string): string {
+  return `\`${text.replaceAll("|", "\\|")}\``;
+}

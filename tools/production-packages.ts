@@ -1,0 +1,32 @@
+/** The packages that run in production, as the lock file has them. */
+import { readFileSync } from "node:fs";
+
+export interface ProductionPackage {
+  readonly name: string;
+  readonly version: string;
+  /** An SPDX expression. */
+  readonly licence: string;
+  /** Only on some platforms: the pinned Node itself. */
+  readonly isOptional: boolean;
+}
+
+interface LockEntry {
+  readonly version: string;
+  readonly license?: string;
+  readonly dev?: boolean;
+  readonly optional?: boolean;
+}
+
+/** @returns the packages, sorted by name, each version once */
+export function productionPackages(): ProductionPackage[] {
+  const { packages }: { packages: Record<string, LockEntry> } = JSON.parse(
+    readFileSync(new URL("../package-lock.json", import.meta.url), "utf8"),
+  );
+  const all = Object.entries(packages).flatMap(([path, { version, license, dev, optional }]) => {
+    const name = path.split("node_modules/").at(-1) ?? "";
+    if (name === "" || dev) return [];
+    return [{ name, version, licence: license ?? "unknown", isOptional: optional === true }];
+  });
+  const unique = new Map(all.map((one) => [`${one.name}@${one.version}`, one]));
+  return [...unique.values()].toSorted((a, b) => (a.name < b.name ? -1 : 1));
+}
