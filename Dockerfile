@@ -1,7 +1,7 @@
-# The gateway as an image; `sandbox` as its command makes it the stand-in upstream (compose.yaml).
-# docs/delivery.md says how to build and run it. test/delivery/image.test.ts carries these steps out.
+# The image of the gateway. With the command `sandbox`, it runs the stand-in for the API (compose.yaml).
+# docs/delivery.md says how to build and run it. test/delivery/image.test.ts executes these steps.
 
-# The Node that package.json pins for development and tests is the one that runs here.
+# The Node that package.json pins for development and tests also runs here.
 ARG NODE_VERSION=26.10.0
 # @sha256:… pins the base image to one build. docs/delivery.md says how to find and renew it.
 ARG NODE_DIGEST=
@@ -10,7 +10,7 @@ FROM node:${NODE_VERSION}-trixie-slim${NODE_DIGEST} AS dependencies
 WORKDIR /app
 COPY package.json package-lock.json .npmrc ./
 # The optional dependencies are Node itself, which the base image brings. No package needs its install script.
-# The empty directory becomes /data: the image below is put together by nothing but copying.
+# The empty directory becomes /data, because the image below only copies.
 RUN npm ci --omit=dev --omit=optional --ignore-scripts --no-audit && mkdir data
 
 FROM node:${NODE_VERSION}-trixie-slim${NODE_DIGEST}
@@ -20,13 +20,13 @@ LABEL org.opencontainers.image.title="property-gateway" \
       org.opencontainers.image.description="The gateway a company puts in front of a third-party property API" \
       org.opencontainers.image.version="${VERSION}" \
       org.opencontainers.image.revision="${REVISION}"
-# Nothing is written but below DATA_DIR: Node's cache of compiled code would go to the directory for temporary
-# files, and with a read-only root file system nowhere.
+# The gateway writes below DATA_DIR only. Node's cache of compiled code would go to the directory for temporary files,
+# which may be read-only.
 ENV NODE_ENV=production \
     NODE_DISABLE_COMPILE_CACHE=1 \
     DATA_DIR=/data
 WORKDIR /app
-# The code belongs to root: who runs it cannot change it.
+# The code belongs to root, and runs as another user, who cannot change it.
 COPY --from=dependencies /app/node_modules ./node_modules
 COPY package.json ./
 COPY config ./config
@@ -37,8 +37,8 @@ USER 65532:65532
 EXPOSE 8080 9090
 HEALTHCHECK --interval=30s --timeout=5s --start-period=30s --start-interval=1s --retries=3 \
   CMD ["node", "--disable-sigusr1", "src/start.mjs", "health-check"]
-# SIGUSR1 would open Node's inspector, through which anybody in the pod can read the private key.
-# No shell in between, so that signals reach Node. As process 1 it needs no init: it handles SIGTERM and SIGINT
-# itself, and starts no children that it would have to reap.
+# SIGUSR1 would open Node's inspector, through which every process in the pod can read the private key.
+# No shell in between, so signals reach Node. Node needs no init as process 1: it handles SIGTERM and SIGINT itself, and
+# starts no children.
 ENTRYPOINT ["node", "--disable-sigusr1", "src/start.mjs"]
 CMD ["gateway"]

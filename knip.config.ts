@@ -11,7 +11,7 @@ const config: KnipConfig = {
   ],
   project: ["{src,test,bench,tools}/**/*.{ts,mjs}"],
   // `npm test` sees to it that the first ones are there. `mount` and `umount` are used where they are permitted.
-  ignoreBinaries: ["redis-cli", "prometheus", "helm", "mount", "umount"],
+  ignoreBinaries: ["redis-cli", "prometheus", "helm", "mount", "umount", "nginx"],
 };
 
 export default config;

@@ -112,6 +112,7 @@ const LAYERS: Layer[] = [
     [
       "src/ratelimit/sliding-window.ts",
       "src/ratelimit/scheduler.ts",
+      "src/ratelimit/prediction.ts",
       "src/ratelimit/escrow.ts",
       "src/ratelimit/circuit-breaker.ts",
       "src/ratelimit/problems.ts",

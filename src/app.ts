@@ -329,6 +329,9 @@ function createAdmin(context: Context, parts: AdminParts): HttpServer {
       host: config.admin.host,
     });
   }
+  if (config.budget.degradedShare !== null) {
+    observer.warn("budget.degradedShare has no effect any more. Use budget.degradedReserve.", {});
+  }
   return createAdminServer({
     parse,
     pages,

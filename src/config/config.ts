@@ -8,10 +8,7 @@ import type { ResolvedSecrets } from "./secrets.ts";
 import { isMapping } from "./sources.ts";
 
 /** The settings with everything resolved that depends on other settings or on files; frozen to the last leaf. */
-export interface Config extends Omit<
-  Settings,
-  "server" | "admin" | "upstream" | "apps" | "budget" | "redis" | "warm"
-> {
+export interface Config extends Omit<Settings, "server" | "admin" | "upstream" | "apps" | "redis" | "warm"> {
   /** `tls`: `null` for plain HTTP. */
   readonly server: Omit<Settings["server"], "tls"> & { readonly tls: CertificatePair | null };
   readonly admin: Omit<Settings["admin"], "host" | "tokenFile" | "tls"> & {
@@ -30,7 +27,6 @@ export interface Config extends Omit<
   })[];
   /** The weight of each unlisted app, and how many of them have a share of their own at a time. */
   readonly unlistedApps: { readonly weight: number; readonly max: number };
-  readonly budget: Omit<Settings["budget"], "degradedShare"> & { readonly degradedShare: number };
   /** `null`: no Redis. */
   readonly redis:
     | null
@@ -65,7 +61,7 @@ export function toConfig(settings: Settings, secrets: ResolvedSecrets): Config {
   const { warm: _warm, ...rest } = settings;
   const { tokenFile: _tokenFile, ...admin } = settings.admin;
   const { caFile: _caFile, ...upstream } = settings.upstream;
-  const { apps, budget } = settings;
+  const { apps } = settings;
   return deepFreeze({
     ...rest,
     server: { ...settings.server, tls: pairs.server },
@@ -81,7 +77,6 @@ export function toConfig(settings: Settings, secrets: ResolvedSecrets): Config {
       token: secrets.appTokens.get(app.id) ?? null,
     })),
     unlistedApps: { weight: apps.default, max: apps.maxUnlisted },
-    budget: { ...budget, degradedShare: budget.degradedShare ?? 1 / budget.replicas },
     redis: toRedis(settings.redis, secrets),
   });
 }

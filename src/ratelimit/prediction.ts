@@ -56,6 +56,7 @@ export function predict(
     const withinShare = Math.max(0, Math.floor(leftOfShare(view, window, app)));
     const borrowed = Math.max(0, own - withinShare) + borrowedFirst;
     reasons.push({ at: borrowedAt(view, window, { left, borrowed }), why: "share" });
+    reasons.push({ at: withinShareAt(view, window, { app, own }), why: "share" });
     // Beside apps within their share it gets what these leave, and its share at least.
     const part = Math.max(
       1 - (rateWithinShare(view, window) * window.windowMs) / window.limit,
@@ -68,6 +69,29 @@ export function predict(
   reasons.push({ at: now + waitMs, why: over ? "share" : "budget" });
   const latest = reasons.reduce((last, reason) => (reason.at > last.at ? reason : last));
   return { ...latest, isOverShare: over, ahead };
+}
+
+/** Part of a window below which what others leave is not worth waiting for. */
+const LITTLE = 0.1;
+
+/** Where others use their shares: when so many of its own calls have left the window that the app is within its share. */
+function withinShareAt(
+  view: View,
+  window: WindowState,
+  { app, own }: { readonly app: string; readonly own: number },
+): number {
+  const { now, fairness } = view;
+  const { limit, windowMs, byApp } = window;
+  const share = shareOf(view, window, app);
+  let left = limit - share;
+  for (const [other, sent] of byApp) if (other !== app) left -= Math.min(sent, shareOf(view, window, other));
+  if (left > limit * LITTLE) return now;
+  const sent = byApp.get(app) ?? 0;
+  const known = (fairness.departures.get(app) ?? []).filter((at) => at > now - windowMs);
+  // Other replicas sent the rest.
+  const wanted = Math.ceil(((sent + own + 1 - share) * known.length) / Math.max(1, sent));
+  const at = known[wanted - 1] ?? known.at(-1);
+  return at === undefined ? now : at + windowMs;
 }
 
 /** When a call is borrowed behind others: at the pace of now, but no later than so many permits are free for all. */

@@ -37,6 +37,8 @@ export interface Fairness {
   readonly lastSeenAt: Map<string, number>;
   /** When a call was last borrowed here, by length of the window. */
   readonly lastBorrowedAt: Map<number, number>;
+  /** When the last calls of each app departed here. */
+  readonly departures: Map<string, number[]>;
   /** How fast the calls of an app depart that had to wait. */
   readonly progress: Map<string, Progress>;
 }
@@ -56,6 +58,7 @@ export function createFairness(): Fairness {
     virtualTime: 0,
     lastSeenAt: new Map(),
     lastBorrowedAt: new Map(),
+    departures: new Map(),
     progress: new Map(),
   };
 }
@@ -186,6 +189,7 @@ export function chosen(view: View, { app, priority }: Candidate): void {
   if (fairness.tags.size > MOST_SEEN)
     for (const [other, tag] of fairness.tags) if (tag <= start) fairness.tags.delete(other);
   noteProgress(view, app);
+  noteDeparture(view, app);
   for (const window of state.windows) {
     if (!borrowsIn(view, window, app)) continue;
     // A call that was late, by one interval at most, does not delay the next one.
@@ -195,6 +199,19 @@ export function chosen(view: View, { app, priority }: Candidate): void {
     const dueAt = Math.max(last + paceMs, now - paceMs);
     fairness.lastBorrowedAt.set(window.windowMs, Math.min(now, dueAt));
   }
+}
+
+/** Departures of an app that are remembered. */
+const MOST_DEPARTURES = 200;
+
+function noteDeparture({ fairness: { departures }, state, now }: View, app: string): void {
+  const since = now - Math.max(...state.windows.map(({ windowMs }) => windowMs));
+  const own = departures.get(app) ?? [];
+  own.push(now);
+  if (own.length > MOST_DEPARTURES) own.shift();
+  departures.set(app, own);
+  if (departures.size <= MOST_SEEN) return;
+  for (const [other, instants] of departures) if ((instants.at(-1) ?? 0) < since) departures.delete(other);
 }
 
 const AVERAGED = 20;

@@ -39,9 +39,8 @@ describe("compose.yaml", () => {
   it("is what the Compose Specification's own schema allows", { timeout: OBTAINING_MS }, () => {
     // Beside a file that is wrong, which shows that mistakes are found.
     const wrong = temporaryFile("compose.yaml", "services: { a: { image: b, read_onyl: true } }\n");
-    const { status, output } = checkJsonschema(
-      ...["--builtin-schema", "vendor.compose-spec", "--output-format", "json", "compose.yaml", wrong],
-    );
+    const schema = ["--builtin-schema", "vendor.compose-spec"];
+    const { status, output } = checkJsonschema(...schema, "--output-format", "json", "compose.yaml", wrong);
     const { errors }: { errors: { filename: string; message: string }[] } = JSON.parse(output);
     expect(status).toBe(1);
     expect(errors).toMatchObject([
@@ -186,7 +185,7 @@ describe("the proxy in compose.yaml", () => {
     await expect.poll(answered).toEqual(new Set([first, third]));
   });
 
-  it("passes on the gateway's own errors, and who asks", async () => {
+  it("passes on the gateway's own errors, and the caller's headers", async () => {
     const dns = await startDns("gateway", ["127.0.0.2"]);
     const [only] = await startReplicas("127.0.0.2");
     const proxy = await startNginx(CONFIG, { resolver: `127.0.0.1:${dns.port}`, port: only.port });
@@ -215,7 +214,7 @@ describe("Redis in compose.yaml", () => {
 });
 
 describe("Prometheus in compose.yaml", () => {
-  it("takes its settings and rules", () => {
+  it("accepts its settings and rules", () => {
     const file = temporaryFile(
       "prometheus.yml",
       withOurPaths(readFileSync("deploy/prometheus/prometheus.yml", "utf8")),

@@ -41,7 +41,7 @@ describe("the Dockerfile", () => {
   });
 
   it.each([".env", "data/property-gateway.sqlite", ".git/config", "node_modules/express/index.js"])(
-    "is not even handed %s",
+    "never gets %s",
     (path) => {
       expect(ignoredBy(readFileSync(".dockerignore", "utf8"))(path)).toBe(true);
     },

@@ -63,6 +63,30 @@ describe("what callers use", () => {
   });
 });
 
+describe("TLS", () => {
+  const tls = { tls: { certFile: "/certificates/tls.crt", keyFile: "/certificates/tls.key" } };
+
+  it("of a port is known to its Service, its probes, its scrapes and `helm test`", () => {
+    const values = minimalWith({ config: { server: tls, admin: tls }, serviceMonitor: { enabled: true } });
+    const manifests = render(values);
+    for (const component of ["gateway", "admin"])
+      expect(find(manifests, "Service", component).spec.ports[0].appProtocol).toBe("https");
+    const [{ startupProbe, livenessProbe, readinessProbe }] = pod(manifests).spec.containers;
+    for (const { httpGet } of [startupProbe, livenessProbe, readinessProbe])
+      expect(httpGet).toMatchObject({ port: "admin", scheme: "HTTPS" });
+    expect(find(manifests, "ServiceMonitor").spec.endpoints[0].scheme).toBe("https");
+    const urls = find(manifests, "Pod", "test").spec.containers[0].env.slice(0, 2);
+    for (const { value } of urls) expect(value).toMatch(/^https:/);
+  });
+
+  it("of one port leaves the other one alone", () => {
+    const manifests = render(minimalWith({ config: { server: tls } }));
+    expect(find(manifests, "Service", "gateway").spec.ports[0].appProtocol).toBe("https");
+    expect(find(manifests, "Service", "admin").spec.ports[0].appProtocol).toBe("http");
+    expect(pod(manifests).spec.containers[0].livenessProbe.httpGet).not.toHaveProperty("scheme");
+  });
+});
+
 it("every resource has the common labels and annotations, and extra ones can be templates", () => {
   const { commonLabels, commonAnnotations }: Anything = valuesOf("full");
   const extra = full.filter(({ metadata }) => /-(notes|text)$/.test(metadata.name));
@@ -103,7 +127,14 @@ describe("the network policy", () => {
     ],
     ["trial", [[53, 53], [443], [6379]]],
     ["sentinel", [[53, 53], [443], [26379, 6380]]],
-    ["cluster", [[53, 53], [443], [7000, 7001]]],
+    [
+      "cluster",
+      [
+        [53, 53],
+        [443, 3128],
+        [7000, 7001],
+      ],
+    ],
     ["full", [[53, 53, 5353, 5353], [443, 8080], [6379], [4318]]],
   ])("with the values of %s allows DNS, the API, Redis and nothing else", (name, ports) => {
     expect(policy(valuesOf(name)).egress.map(portsOf)).toEqual(ports);

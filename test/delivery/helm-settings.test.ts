@@ -32,6 +32,9 @@ import { startRedis } from "../support/redis.ts";
 const EXISTING = {
   upstream: { "private-key": CALLER.privateKey, key: CALLER.privateKey },
   redis: { address: "redis://127.0.0.1:1" },
+  "redis-password": { "only-password": "Password-of-Redis" },
+  sentinels: { "only-password": "Password-of-Sentinels" },
+  proxy: { address: "http://127.0.0.1:1" },
   operators: { token: "Only-for-operators-0123456789-abcdef" },
 };
 const ANY_PORTS = { HOST: "127.0.0.1", PORT: "0", ADMIN_PORT: "0" };
@@ -67,14 +70,14 @@ async function startFrom(values: Values, env: Record<string, string> = {}) {
 }
 
 describe("the chart's gateway", () => {
-  it("with three values answers, says who asks, and passes `helm test`", async () => {
+  it("answers with three values, names the caller, and passes `helm test`", async () => {
     const { manifests, sandbox, callers, admin } = await startFrom(minimalWith({}));
     expect((await ask(`${callers}/listings?limit=3`)).status).toBe(200);
     const [request] = sandbox.requests();
     expect(request).toMatchObject({ userAgent: `property-gateway/0.1.0 (${CALLER.callerId})` });
 
     const { command, args, env } = find(manifests, "Pod", "test").spec.containers[0];
-    expect(env.map(({ name }: Anything) => name)).toEqual(["CALLERS", "ADMIN"]);
+    expect(env.map(({ name }: Anything) => name).slice(0, 2)).toEqual(["CALLERS", "ADMIN"]);
     expect(command[0]).toBe("node");
     const test = await node([...command.slice(1), ...args], { CALLERS: callers, ADMIN: admin });
     expect(test).toEqual({ code: 0, output: expect.stringMatching(/readyz: 200.*\n.*no-such-path: 404/) });
@@ -129,6 +132,12 @@ async function node(args: string[], env: Record<string, string>) {
 const SECRETS: Readonly<Record<string, (value: unknown) => Values>> = {
   "upstream.privateKey": (value) => ({ privateKey: { existingSecret: "", value } }),
   "redis.url": (url) => ({ redis: { url } }),
+  "redis.password": (value) => ({ redis: { url: "redis://redis.example", auth: { value } } }),
+  "redis.sentinel.password": (value) => ({
+    redis: { url: "redis://redis.example", sentinelAuth: { value } },
+  }),
+  "upstream.proxy.https": (value) => ({ upstreamProxy: { value } }),
+  "upstream.proxy.http": (value) => ({ upstreamProxy: { value } }),
   "admin.token": (value) => ({ adminToken: { value } }),
 };
 
@@ -144,6 +153,7 @@ const ADDRESSES = [
   "/elsewhere/{resource}/{serviceId}",
   "https://other.example/api",
   "redis://redis.example:6380",
+  "http://proxy.example:3128",
   "127.0.0.2",
 ];
 const AMOUNTS = ["36d", "7s", "17KiB", "17MiB", "7/1m", "X-Other", "other", 17, 1_700, 0.17, true, false];
@@ -159,10 +169,18 @@ const OTHERS = SETTINGS.map(({ name, shape, default: written = null, secret = fa
   return { name, value, isSecret: secret && !name.endsWith("File") };
 });
 
+/** The variables that name the files of secrets. */
+const FILES: Readonly<Record<string, string>> = {
+  "upstream.privateKey": "UPSTREAM_PRIVATE_KEY_FILE",
+  "redis.password": "REDIS_PASSWORD_FILE",
+  "redis.sentinel.password": "REDIS_SENTINEL_PASSWORD_FILE",
+};
+
 /** A setting as the gateway in the container reads it, by its file and its environment. */
 function settingAt(values: Values, name: string): unknown {
   const env = containerEnvironment(render(values), EXISTING);
-  if (name === "upstream.privateKey") return readFileSync(env["UPSTREAM_PRIVATE_KEY_FILE"] ?? "", "utf8");
+  const secretFile = FILES[name];
+  if (secretFile !== undefined) return readFileSync(env[secretFile] ?? "", "utf8");
   const defaults = { name: "the defaults", settings: DEFAULTS, lineOf: () => undefined };
   const file = env["CONFIG_FILE"] ?? "";
   const overlay = parseSettingsFile(file, readFileSync(file, "utf8"));
@@ -179,7 +197,7 @@ const TOGETHER = OTHERS.filter((setting) => !isSaidAlone(setting))
   .map(({ name, value }) => inConfig(name, value))
   .reduce(overlaid, { redis: { url: "redis://redis.example" } });
 
-describe("every setting can be said in the values:", () => {
+describe("the values can set every setting:", () => {
   it.each(OTHERS)("$name", ({ name, value, isSecret }) => {
     expect(value, "one of CANDIDATES must do").toBeDefined();
     const alone = isSecret ? SECRETS[name]?.(value) : overlaid(inConfig(name, value), BESIDE[name] ?? {});

@@ -37,8 +37,11 @@ it("the example values set every value of the chart", () => {
     path.replace(inner, "$1"),
   );
   const isSaid = (path: string): boolean => said.some((one) => one === path || one.startsWith(`${path}.`));
-  // A claim of one's own stands instead of the chart's.
-  expect([...new Set(all)].filter((path) => !isSaid(path))).toEqual(["persistence.existingClaim"]);
+  // Each excludes a value that is set: a claim of one's own, and a password beside the name of a Secret.
+  expect([...new Set(all)].filter((path) => !isSaid(path))).toEqual([
+    "redis.sentinelAuth.value",
+    "persistence.existingClaim",
+  ]);
 });
 
 /** One check for each version: it compiles each schema once. */
@@ -201,6 +204,7 @@ const MISTAKES: Readonly<Record<string, readonly Mistake[]>> = {
       /mode is sentinel: set .*sentinel\.nodes/,
     ],
     ["a trial Redis with Sentinels", {}, /mode is sentinel, but redis\.trial is a single server/],
+    ["a trial Redis with another password", { redis: { auth: { value: "p" } } }, /redis\.trial has its own/],
   ],
   "with names and sizes": [
     [
@@ -281,13 +285,17 @@ describe("an install", () => {
   });
 
   it.each([
-    ["upstream", "privateKey"],
-    ["redis", "url"],
-    ["admin", "token"],
-  ])("never takes config.%s.%s, which many could read there", (section, name) => {
-    const secret = "redis://:secret@redis.example";
-    const message = refusal(minimalWith({ config: { [section]: { [name]: secret } } }));
-    expect(message).toMatch(`config.${section}.${name} would be readable in a ConfigMap`);
+    "upstream.privateKey",
+    "upstream.proxy.https",
+    "redis.url",
+    "redis.password",
+    "redis.sentinel.password",
+    "admin.token",
+  ])("never takes config.%s, which many could read there", (name) => {
+    const secret = "http://user:secret@redis.example";
+    const section = name.split(".").reduceRight<unknown>((inner, key) => ({ [key]: inner }), secret);
+    const message = refusal(minimalWith({ config: section }));
+    expect(message).toMatch(`config.${name} would be readable in a ConfigMap`);
     expect(message).not.toContain(secret);
   });
 

@@ -29,7 +29,7 @@ const manifest: Manifest = JSON.parse(readFileSync("package.json", "utf8"));
 
 const who = IS_ROOT
   ? "as the image's user"
-  : "as the user who runs the tests, because only root can be another";
+  : "as the user of the tests, because only root can become another";
 const how = HAS_NAMESPACES ? "as process 1" : "not as process 1, which this machine does not allow";
 
 let image: Image;
@@ -63,7 +63,7 @@ describe("the image", () => {
     });
   });
 
-  it("names a user by number, who is not root, and the ports the gateway listens on", () => {
+  it("names a user by number, not root, and the ports of the gateway", () => {
     expect(image.user).toMatch(/^[1-9]\d*:[1-9]\d*$/);
     const { server, admin } = loadConfig({
       env: settings("http://upstream.example.com"),
@@ -72,7 +72,7 @@ describe("the image", () => {
     expect(image.ports).toEqual([server.port, admin.port]);
   });
 
-  it(`runs ${who}, who cannot write to it, and ${how}`, async () => {
+  it(`runs ${who}, without write access to its code, and ${how}`, async () => {
     const attempts = ["/app", "/app/src", "/app/config", "/app/node_modules", "/"].map((path) =>
       join(image.root, path, "written"),
     );

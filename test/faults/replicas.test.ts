@@ -5,7 +5,7 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
-import { beforeAll, describe, expect, it, onTestFinished } from "vitest";
+import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest";
 
 import { ask, type Reply } from "../support/ask.ts";
 import { openFleet, type OpenFleet, type Replica, usesRedis } from "../support/fleet.ts";
@@ -18,13 +18,14 @@ const UPDATING = { hit: true, detail: "stale-while-revalidate" };
 type Three = [Replica, Replica, Replica];
 
 let redis: RedisServer;
+let directory: string;
 let fleet: OpenFleet;
 /** The tests ask different questions of the same three. A test that kills one starts another in its place. */
 let replicas: Three;
 
 beforeAll(async () => {
   redis = await startRedis();
-  const directory = mkdtempSync(join(tmpdir(), "property-gateway-test-"));
+  directory = mkdtempSync(join(tmpdir(), "property-gateway-test-"));
   // On a busy machine Redis may take its time, and no replica is to go on without it for that.
   const CONFIG_FILE = join(directory, "settings.yaml");
   writeFileSync(CONFIG_FILE, "redis: { timeout: 10s }\n");
@@ -38,10 +39,11 @@ beforeAll(async () => {
     PAGES_FOLD: "off",
   });
   replicas = await Promise.all([startReplica(), startReplica(), startReplica()]);
-  return async () => {
-    await Promise.all([fleet.close(), redis.close()]);
-    rmSync(directory, { recursive: true });
-  };
+});
+// Also where not all of them came up.
+afterAll(async () => {
+  await Promise.all([fleet.close(), redis.close()]);
+  rmSync(directory, { recursive: true });
 });
 
 async function startReplica(env?: Record<string, string>): Promise<Replica> {

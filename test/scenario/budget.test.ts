@@ -151,6 +151,36 @@ describe("a budget that is only observed", () => {
   });
 });
 
+describe("an app that is not listed", () => {
+  it("is shown by its own id to operators; metrics name the first ones only", async () => {
+    const settings = `${APPS}\nmetrics: { unlistedApps: 1 }\nbudget: { degradedShare: 0.5 }`;
+    const gateway = await startGateway({ env: { BUDGET: "40/1h" }, settings });
+    for (const [index, app] of ["first", "second", "second", "<b>=1"].entries())
+      expect((await gateway.get(`/areas?q=${index}`, from(app))).status).toBe(200);
+    const byApp = { first: 1, second: 2, "-b--1": 1 };
+    expect(await admin(gateway, "/budget")).toMatchObject({ api: { windows: [{ byApp }] } });
+    expect(await admin(gateway, "/usage?from=-1h&by=app")).toMatchObject({
+      rows: [
+        { app: "-b--1", sends: 1 },
+        { app: "first", sends: 1 },
+        { app: "second", sends: 2 },
+      ],
+    });
+    for (const [app, appIs] of [
+      ["web", "listed"],
+      ["second", "not listed"],
+      ["third", "never seen"],
+    ])
+      expect(await admin(gateway, `/quote?app=${app}&url=/areas`)).toMatchObject({ app, appIs });
+    expect((await gateway.logged('"app":"second"'))["msg"]).toBe("request");
+    expect(await gateway.metric('gateway_budget_spent_total{app="first",cause="miss"}')).toBe(1);
+    expect(await gateway.metric('gateway_budget_spent_total{app="second",cause="miss"}')).toBe(0);
+    expect(await gateway.metric('gateway_budget_spent_total{app="other",cause="miss"}')).toBe(3);
+    // A setting of older versions is taken, and said to do nothing.
+    await gateway.logged("budget.degradedShare has no effect any more");
+  });
+});
+
 describe("operators", () => {
   it("see how the budget stands", async () => {
     const gateway = await startGateway({ env: { BUDGET: "3/1h" }, settings: APPS });
@@ -169,7 +199,8 @@ describe("operators", () => {
       images: { windows: [{ name: "1m", limit: 300, spent: 0 }] },
     });
     await gateway.get("/areas?q=c");
-    expect(await admin(gateway, "/budget")).toMatchObject({ api: { waitsFor: "budget" } });
+    // Unlisted apps have had their share: one of three.
+    expect(await admin(gateway, "/budget")).toMatchObject({ api: { waitsFor: "share" } });
     expect(Object(await admin(gateway, "/budget")).api.predictedWaitMs).toBeGreaterThan(3_500_000);
   });
 

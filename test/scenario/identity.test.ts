@@ -14,6 +14,8 @@ import { run } from "../support/process.ts";
 import { startRedis, type RedisServer } from "../support/redis.ts";
 
 const ANOTHER = { ...CALLER, callerId: "another-caller" };
+/** On a busy machine Redis may take its time, and no gateway is to go on without it for that. */
+const settings = "redis: { timeout: 10s }";
 const AS_ANOTHER = { UPSTREAM_CALLER_ID: ANOTHER.callerId };
 
 function dataDir(): string {
@@ -38,12 +40,14 @@ describe("gateways on one Redis", () => {
   it("of two accounts share neither answers nor budget nor purges, whatever their database", async () => {
     const address = `redis://127.0.0.1:${redis.port}`;
     const env = { BUDGET: "2/1h" };
-    const first = await startGateway({ env: { ...env, REDIS_URL: `${address}/7` } });
+    const first = await startGateway({ settings, env: { ...env, REDIS_URL: `${address}/7` } });
     const second = await startGateway({
+      settings,
       env: { ...env, ...AS_ANOTHER, REDIS_URL: `${address}/7` },
       sandbox: ANOTHER,
     });
     const third = await startGateway({
+      settings,
       env: { ...env, ...AS_ANOTHER, UPSTREAM_SERVICE: "other", REDIS_URL: `${address}/8` },
       sandbox: { ...ANOTHER, service: "other" },
     });
@@ -60,8 +64,8 @@ describe("gateways on one Redis", () => {
   it("of one account with another upstream share the budget, and no answer", async () => {
     const env = { BUDGET: "2/1h", REDIS_URL: `redis://127.0.0.1:${redis.port}/9`, UPSTREAM_SERVICE: "moved" };
     const sandbox = { service: "moved" };
-    const first = await startGateway({ env, sandbox });
-    const second = await startGateway({ env, sandbox });
+    const first = await startGateway({ settings, env, sandbox });
+    const second = await startGateway({ settings, env, sandbox });
     await expect.poll(async () => await statusAndCache(first, "/areas?q=a")).toMatch(/^200/);
     await expect.poll(async () => await statusAndCache(second, "/areas?q=a")).toBe("200 fwd=miss");
     expect(await statusAndCache(second, "/areas?q=b")).toMatch(/^(429|503)/);
@@ -70,7 +74,7 @@ describe("gateways on one Redis", () => {
   it("put redis.keyPrefix in front of every key", async () => {
     await redis.command("flushall");
     const env = { REDIS_URL: `redis://127.0.0.1:${redis.port}`, REDIS_KEY_PREFIX: "team-a:" };
-    const gateway = await startGateway({ env });
+    const gateway = await startGateway({ settings, env });
     await expect.poll(async () => await statusAndCache(gateway, "/areas?q=a")).toMatch(/^200/);
     const keys = String(await redis.command("keys", "*")).split(",");
     expect(keys.join()).not.toBe("");

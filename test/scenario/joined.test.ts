@@ -136,7 +136,8 @@ describe("with a budget that replicas share", () => {
     const redis = await startRedis();
     onTestFinished(redis.close);
     const gateway = await startGateway({
-      settings: SETTINGS,
+      // On a busy machine Redis may take its time, and the gateway is not to go on without it for that.
+      settings: `${SETTINGS}\nredis: { timeout: 10s }\n`,
       env: {
         REDIS_URL: `redis://127.0.0.1:${redis.port}`,
         REPLICAS: "1",

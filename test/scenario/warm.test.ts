@@ -216,9 +216,12 @@ describe("what another has fetched already", () => {
     const redis = await startRedis();
     onTestFinished(redis.close);
     const env = { REDIS_URL: `redis://127.0.0.1:${redis.port}`, REPLICAS: "2", WARM_FILE: fileWith(LIST) };
-    const first = await startGateway({ env });
+    // On a busy machine Redis may take its time, and no gateway is to go on without it for that.
+    const settings = "redis: { timeout: 10s }";
+    const first = await startGateway({ env, settings });
     const second = await startGateway({
       env: { ...env, UPSTREAM_URL: first.sandboxUrl, UPSTREAM_IMAGE_URL: first.sandboxUrl },
+      settings,
     });
     for (const gateway of [first, second]) {
       await expect

@@ -7,8 +7,8 @@ import type { CommandLine, Finished } from "./command.ts";
 
 async function finish({ args, env }: CommandLine): Promise<Finished> {
   const { stdout, stderr } = process;
-  const { write: writeOut } = stdout;
-  const { write: writeError } = stderr;
+  const writeOut = stdout.write.bind(stdout);
+  const writeError = stderr.write.bind(stderr);
   let output = "";
   const keep = (chunk: unknown): boolean => {
     output += String(chunk);
@@ -20,7 +20,7 @@ async function finish({ args, env }: CommandLine): Promise<Finished> {
   stderr.write = keep;
   try {
     await runCommand(args);
-    return { code: Number(process.exitCode), output };
+    return { code: process.exitCode, output };
   } finally {
     stdout.write = writeOut;
     stderr.write = writeError;

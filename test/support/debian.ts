@@ -2,9 +2,8 @@
 import { spawnSync } from "node:child_process";
 
 /**
- * As root. Packages of servers start them; a machine that runs the tests wants none of that. Debian's way
- * to say so is the file policy-rc.d (RUNLEVEL is for machines without systemd); where somebody has one, it stays.
- * Only one apt at a time may run, so it waits for another.
+ * Runs as root. Packages of servers start their servers, which the tests do not want. The file policy-rc.d prevents it
+ * (RUNLEVEL does without systemd); an existing one stays. Only one apt can run at a time, so this one waits.
  */
 const INSTALL = `
 export DEBIAN_FRONTEND=noninteractive RUNLEVEL=1
@@ -18,7 +17,7 @@ apt-get $wait update -qq
 apt-get $wait install -qq -y --no-install-recommends "$@"
 `;
 
-/** Installs packages as far as it can; whoever asked looks whether they are there. What goes wrong is on stderr. */
+/** Installs packages as far as possible. The caller checks whether they are there. Errors are on stderr. */
 export function installFromDebian(...packages: string[]): void {
   const sudo = process.getuid?.() === 0 ? [] : ["sudo", "-n"];
   const [command = "", ...rest] = [...sudo, "sh", "-c", INSTALL, "install", ...packages];

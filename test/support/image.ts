@@ -196,7 +196,7 @@ function copy(flags: Instruction["flags"], text: string, { root, workdir }: Buil
   if (IS_ROOT && uid !== undefined && gid !== undefined) chownSync(destination, uid, gid);
 }
 
-/** Of the root and all directories of the code: who may not write to them can neither add nor replace a file. */
+/** The root and all directories of the code. Without write access to them, no file can be added or replaced. */
 function setMode(root: string, mode: number): void {
   chmodSync(root, mode);
   for (const top of readdirSync(root).filter((name) => name !== "data")) {

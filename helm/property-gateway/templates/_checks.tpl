@@ -27,14 +27,20 @@
 {{- define "property-gateway.secretFaults" -}}
 {{- $config := .Values.config | default dict -}}
 {{- $faults := list -}}
-{{- range $path, $instead := dict "upstream.privateKey" "privateKey" "redis.url" "redis" "admin.token" "adminToken" -}}
-{{- $names := splitList "." $path -}}
-{{- if get (get $config (first $names) | default dict) (last $names) -}}
+{{- range $path, $instead := dict "upstream.privateKey" "privateKey" "redis.url" "redis" "admin.token" "adminToken"
+  "redis.password" "redis.auth" "redis.sentinel.password" "redis.sentinelAuth"
+  "upstream.proxy.https" "upstreamProxy" "upstream.proxy.http" "upstreamProxy" -}}
+{{- $part := $config -}}
+{{- range splitList "." $path -}}
+{{- $part = kindIs "map" $part | ternary (get ($part | default dict) .) "" -}}
+{{- end -}}
+{{- if $part -}}
 {{- $faults = append $faults (printf "config.%s would be readable in a ConfigMap: set it under %s" $path $instead) -}}
 {{- end -}}
 {{- end -}}
-{{- range $name := list "privateKey" "adminToken" -}}
-{{- $given := get $.Values $name -}}
+{{- $secrets := dict "privateKey" .Values.privateKey "adminToken" .Values.adminToken "redis.auth" .Values.redis.auth
+  "redis.sentinelAuth" .Values.redis.sentinelAuth "upstreamProxy" .Values.upstreamProxy -}}
+{{- range $name, $given := $secrets -}}
 {{- if and $given.existingSecret $given.value -}}
 {{- $faults = append $faults (printf "%s.existingSecret and %s.value are both set: expected one" $name $name) -}}
 {{- end -}}
@@ -59,6 +65,9 @@
 {{- end -}}
 {{- if not (regexMatch "^[A-Za-z0-9]*$" .trial.password) -}}
 {{- $faults = append $faults "redis.trial.password contains something other than letters and digits" -}}
+{{- end -}}
+{{- if and .trial.enabled (or (include "property-gateway.isGiven" .auth) (include "property-gateway.isGiven" .sentinelAuth)) -}}
+{{- $faults = append $faults "redis.trial has its own password: leave redis.auth and redis.sentinelAuth empty" -}}
 {{- end -}}
 {{- if and .trial.enabled (ne $mode "single") -}}
 {{- $faults = append $faults (printf "config.redis.mode is %s, but redis.trial is a single server" $mode) -}}
@@ -156,8 +165,11 @@
 {{- end -}}
 {{- end -}}
 {{- /* The chart computes ports, delays and rules of the network from these settings, so it must see them. */ -}}
-{{- $seen := list "CONFIG_FILE" "UPSTREAM_PRIVATE_KEY" "UPSTREAM_PRIVATE_KEY_FILE" "REPLICAS" "DATA_DIR" "WARM_FILE" "REDIS_URL"
-  "ADMIN_TOKEN" "PORT" "ADMIN_PORT" "STOP_DELAY" "DRAIN_TIMEOUT" "UPSTREAM_URL" "UPSTREAM_IMAGE_URL" -}}
+{{- $seen := list "UPSTREAM_PRIVATE_KEY" "UPSTREAM_PRIVATE_KEY_FILE" "REDIS_URL" "ADMIN_TOKEN" "PORT" "ADMIN_PORT"
+  "STOP_DELAY" "DRAIN_TIMEOUT" "UPSTREAM_URL" "UPSTREAM_IMAGE_URL" "TLS_CERT_FILE" "ADMIN_TLS_CERT_FILE" -}}
+{{- range include "property-gateway.ownEnv" . | fromYamlArray -}}
+{{- $seen = append $seen .name -}}
+{{- end -}}
 {{- $names := list -}}
 {{- range .Values.extraEnv -}}
 {{- if has .name $seen -}}
@@ -177,7 +189,7 @@
 {{- end -}}
 {{- $containers = append $containers .name -}}
 {{- end -}}
-{{- $volumes := list "config" "private-key" "data" "tmp" -}}
+{{- $volumes := list "config" "private-key" "redis-auth" "redis-sentinelauth" "data" "tmp" -}}
 {{- range .Values.extraVolumes -}}
 {{- if has .name $volumes -}}
 {{- $faults = append $faults (printf "two volumes have the name %s" .name) -}}

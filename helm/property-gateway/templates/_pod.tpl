@@ -24,7 +24,22 @@
       name: {{ include "property-gateway.redisSecret" . }}
       key: {{ .Values.redis.existingSecretKey }}
 {{- end }}
-{{- if or .Values.adminToken.existingSecret .Values.adminToken.value }}
+{{- range $section, $name := dict "auth" "REDIS_PASSWORD_FILE" "sentinelAuth" "REDIS_SENTINEL_PASSWORD_FILE" }}
+{{- if include "property-gateway.isGiven" (get $.Values.redis $section) }}
+- name: {{ $name }}
+  value: {{ include "property-gateway.passwordDirectory" $section }}/password
+{{- end }}
+{{- end }}
+{{- if include "property-gateway.isGiven" .Values.upstreamProxy }}
+{{- range list "HTTPS_PROXY" "HTTP_PROXY" }}
+- name: {{ . }}
+  valueFrom:
+    secretKeyRef:
+      name: {{ $.Values.upstreamProxy.existingSecret | default (include "property-gateway.fullname" $) }}
+      key: {{ $.Values.upstreamProxy.existingSecretKey }}
+{{- end }}
+{{- end }}
+{{- if include "property-gateway.isGiven" .Values.adminToken }}
 - name: ADMIN_TOKEN
   valueFrom:
     secretKeyRef:
@@ -33,11 +48,47 @@
 {{- end }}
 {{- end -}}
 
-{{/* A probe of the admin port, unless the values name a handler. Arguments: probe, path. */}}
+{{/* Whether a secret is given, in one way or the other. */}}
+{{- define "property-gateway.isGiven" -}}
+{{- if or .existingSecret .value }}true{{ end -}}
+{{- end -}}
+
+{{/* Where a password of Redis is mounted: that of `auth` or of `sentinelAuth`. */}}
+{{- define "property-gateway.passwordDirectory" -}}
+/run/secrets/redis-{{ . | lower }}
+{{- end -}}
+
+{{/* The volumes of the passwords at Redis. */}}
+{{- define "property-gateway.passwordVolumes" -}}
+{{- range $section := list "auth" "sentinelAuth" }}
+{{- $auth := get $.Values.redis $section }}
+{{- if include "property-gateway.isGiven" $auth }}
+- name: redis-{{ lower $section }}
+  secret:
+    secretName: {{ $auth.existingSecret | default (include "property-gateway.fullname" $) }}
+    defaultMode: 0440
+    items:
+      - key: {{ $auth.existingSecretKey }}
+        path: password
+{{- end }}
+{{- end }}
+{{- end -}}
+
+{{/* "https" if a port has a certificate, else "http". Arguments: root, section. */}}
+{{- define "property-gateway.scheme" -}}
+{{- $settings := include "property-gateway.settings" .root | fromYaml -}}
+{{- ternary "https" "http" (not (empty (dig .section "tls" "certFile" "" $settings))) -}}
+{{- end -}}
+
+{{/* A probe of the admin port, unless the values name a handler. Arguments: root, probe, path. */}}
 {{- define "property-gateway.probe" -}}
 {{- $probe := deepCopy (.probe | default dict) -}}
 {{- if not (or $probe.httpGet $probe.tcpSocket $probe.exec $probe.grpc) -}}
-{{- $_ := set $probe "httpGet" (dict "path" .path "port" "admin") -}}
+{{- $httpGet := dict "path" .path "port" "admin" -}}
+{{- if eq (include "property-gateway.scheme" (dict "root" .root "section" "admin")) "https" -}}
+{{- $_ := set $httpGet "scheme" "HTTPS" -}}
+{{- end -}}
+{{- $_ := set $probe "httpGet" $httpGet -}}
 {{- end -}}
 {{- toYaml $probe -}}
 {{- end -}}

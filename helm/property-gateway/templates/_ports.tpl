@@ -8,7 +8,7 @@
 {{- define "property-gateway.upstreamPorts" -}}
 {{- $upstream := (include "property-gateway.config" . | fromYaml).upstream -}}
 {{- $ports := list -}}
-{{- range compact (list $upstream.url $upstream.imageUrl) -}}
+{{- range compact (list $upstream.url $upstream.imageUrl .Values.upstreamProxy.value) -}}
 {{- $ports = append $ports (include "property-gateway.portOfUrl" . | int) -}}
 {{- end -}}
 {{- .Values.networkPolicy.upstream.ports | default (uniq $ports) | toYaml -}}

@@ -123,6 +123,9 @@ warm.yaml: |
 {{- $data := dict -}}
 {{- with .Values.privateKey }}{{ if and .value (not .existingSecret) }}{{ $_ := set $data .existingSecretKey .value }}{{ end }}{{ end -}}
 {{- with .Values.adminToken }}{{ if and .value (not .existingSecret) }}{{ $_ := set $data .existingSecretKey .value }}{{ end }}{{ end -}}
+{{- range list .Values.redis.auth .Values.redis.sentinelAuth .Values.upstreamProxy -}}
+{{- if and .value (not .existingSecret) }}{{ $_ := set $data .existingSecretKey .value }}{{ end -}}
+{{- end -}}
 {{- with .Values.redis -}}
 {{- if .trial.enabled -}}
 {{- $login := ternary (printf ":%s@" .trial.password) "" (ne .trial.password "") -}}

@@ -101,7 +101,7 @@ describe("defaults", () => {
         mode: "enforce",
         reserve: 0.1,
         replicas: 1,
-        degradedShare: 1,
+        degradedShare: null,
         degradedReserve: 0.05,
         degradedForMs: 300_000,
         maxCoolOffMs: 300_000,
@@ -224,30 +224,6 @@ describe("values", () => {
 
   it.each(["/listings/{serviceId}/similar", "/areas/*", "/sold/statistics"])("passes %s through", (path) => {
     expect(overlay(`upstream: { passThrough: ["${path}"] }`).upstream.passThrough).toEqual([path]);
-  });
-});
-
-describe("the part of the budget a replica has without Redis", () => {
-  it.each([
-    ["an equal one for each replica", {}, "{ replicas: 4 }", 0.25],
-    ["an equal one for each replica (REPLICAS)", { REPLICAS: "8" }, "{ replicas: 4 }", 0.125],
-    ["an equal one where it is left empty", { REPLICAS: "2" }, "{ degradedShare: }", 0.5],
-    ["what the settings say", { REPLICAS: "2" }, "{ degradedShare: 0.3 }", 0.3],
-    ["nothing, where they say so", {}, "{ degradedShare: 0 }", 0],
-    ["the whole, for a single replica", {}, "{ degradedShare: 1 }", 1],
-    [
-      "what the settings say, even if all parts exceed the whole",
-      { REPLICAS: "3" },
-      "{ degradedShare: 0.4 }",
-      0.4,
-    ],
-    ["a tenth for each of ten", { REPLICAS: "10" }, "{ degradedShare: 0.1 }", 0.1],
-  ])("is %s: %j, %s", (_, env, yaml, share) => {
-    const config = load(
-      { ...MINIMAL, ...env, CONFIG_FILE: "gateway.yaml" },
-      { "gateway.yaml": `budget: ${yaml}` },
-    );
-    expect(config.budget.degradedShare).toBe(share);
   });
 });
 

@@ -204,4 +204,27 @@ describe("predicted waits", () => {
     const fromMs = 20 * SECOND;
     expect(refusedLate.filter((at) => at >= fromMs).length / sent(undefined, fromMs)).toBeLessThan(0.01);
   });
+
+  it.each([
+    { replicas: 1, most: 0.01 },
+    { replicas: 3, most: 0.05 },
+  ])(
+    "are right for all but $most of the calls on the default limit, on $replicas replicas",
+    async ({ replicas, most }) => {
+      const scene: Play = {
+        windows: [{ limit: 60, windowMs: MINUTE }],
+        replicas,
+        callers: [
+          { ...hog, callers: 30 },
+          { app: "looping", callers: 1, thinkMs: SECOND },
+        ],
+        forMs: 10 * MINUTE,
+        maxWaitMs: 10 * SECOND,
+      };
+      const { refusedLate, sent } = await play(scene);
+      const fromMs = 2 * MINUTE;
+      expect(sent(undefined, fromMs)).toBeGreaterThan(8 * 57);
+      expect(refusedLate.filter((at) => at >= fromMs).length / sent(undefined, fromMs)).toBeLessThan(most);
+    },
+  );
 });
