@@ -14,7 +14,7 @@ COPY package.json package-lock.json .npmrc ./
 RUN npm ci --omit=dev --omit=optional --ignore-scripts --no-audit && mkdir data
 
 FROM node:${NODE_VERSION}-trixie-slim${NODE_DIGEST}
-ARG VERSION=0.1.0
+ARG VERSION=0.2.0
 ARG REVISION=unknown
 LABEL org.opencontainers.image.title="property-gateway" \
       org.opencontainers.image.description="The gateway a company puts in front of a third-party property API" \

@@ -7,6 +7,10 @@ import { defineConfig } from "oxlint";
  * rule it overrides, so every folder's full list is composed here and stated once.
  */
 
+const OPEN_TELEMETRY = ["api", "exporter-trace-otlp-http", "exporter-trace-otlp-proto", "resources"]
+  .concat("sdk-trace-base")
+  .map((name) => `@opentelemetry/${name}`);
+
 /** A library and the only files that may import it. */
 const HOMES: Record<string, { names: string[]; at: string[] }> = {
   express: { names: ["express"], at: ["src/http/**", "src/admin/**", "src/sandbox/**"] },
@@ -14,6 +18,7 @@ const HOMES: Record<string, { names: string[]; at: string[] }> = {
   proxy: { names: ["http-proxy-middleware"], at: ["src/upstream/pass-through.ts"] },
   prometheus: { names: ["prom-client"], at: ["src/telemetry/**"] },
   pino: { names: ["pino"], at: ["src/telemetry/**"] },
+  openTelemetry: { names: OPEN_TELEMETRY, at: ["src/telemetry/tracing.ts"] },
   yaml: { names: ["yaml"], at: ["src/config/**"] },
   zod: { names: ["zod"], at: ["src/config/**"] },
   sqlite: { names: ["node:sqlite"], at: ["src/sqlite/**"] },
@@ -87,7 +92,7 @@ const LAYERS: Layer[] = [
   layer(["src/redis/**"], ["config", "process"]),
   layer(["src/sqlite/**"], ["process"]),
   layer(["src/process/**"], []),
-  layer(["src/telemetry/**"], ["interface"]),
+  layer(["src/telemetry/**"], ["interface", "process"]),
   layer(["src/sandbox/**"], ["interface", "config", "process"]),
   // Where answers are stored: the only part of the cache that sees Redis and SQLite.
   layer(["src/cache/store/**"], ["interface", "query", "process", "redis", "sqlite"]),

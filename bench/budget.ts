@@ -115,6 +115,7 @@ function createBusyDispatcher(): Dispatcher {
       fraction,
       probeWanted: () => undefined,
       warn: () => undefined,
+      onState: () => undefined,
     },
     { windows: USED_UP.windows, maxCoolOffMs: 60_000 },
   );

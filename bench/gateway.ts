@@ -57,6 +57,7 @@ export async function startGatewayAt(
       UPSTREAM_REFERRER: "https://www.example.com/",
       BUDGET: "1000000/1m",
       LOG_LEVEL: logLevel,
+      LOG_ACCESS: logLevel === "info" ? "on" : "off",
       ...(settings !== "" && { CONFIG_FILE: "bench.yaml" }),
     },
     readFile: (path) => (path === "bench.yaml" ? settings : readFileSync(path, "utf8")),

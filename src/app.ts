@@ -42,8 +42,9 @@ import { createInFlight } from "./http/in-flight.ts";
 import { createPageStage } from "./page-stage.ts";
 import type { Pages } from "./pages/pages.ts";
 import { createLifecycle, longestStopMs, type Lifecycle, type StopOptions } from "./lifecycle.ts";
-import type { Clock } from "./process/clock.ts";
+import { type Clock, pause } from "./process/clock.ts";
 import type { HttpServer, Listening } from "./process/listen.ts";
+import { addressOf } from "./process/machine.ts";
 import type { Random } from "./process/random.ts";
 import { createConceal } from "./query/credentials.ts";
 import { type Apps, createApps } from "./ratelimit/apps.ts";
@@ -63,11 +64,16 @@ import { createReload, restartReasons } from "./reload.ts";
 import { createFlights, type Flights } from "./singleflight/flight.ts";
 import { createLeadOrFollow } from "./singleflight/replicas.ts";
 import { openBackend, type OpenedBackend } from "./stores.ts";
-import { createObserver, type Logger } from "./telemetry/log.ts";
+import type { Logger } from "./telemetry/log.ts";
+import { createLogControl, type LogControl } from "./telemetry/log-control.ts";
 import { createMetrics, type Metrics } from "./telemetry/metrics.ts";
+import { createObserver } from "./telemetry/observer.ts";
 import { build, watchEventLoop } from "./telemetry/process-metrics.ts";
+import { createServedAges, type ServedAges } from "./telemetry/served-ages.ts";
+import { createRedact } from "./telemetry/redact.ts";
+import type { TracingOptions } from "./telemetry/tracing.ts";
 import { tlsContext } from "./tls.ts";
-import type { FlightResult, Observer, Tier } from "./types.ts";
+import type { FlightResult, Observer, Tier, Tracing } from "./types.ts";
 import { reportUsage } from "./usage/usage-report.ts";
 import { createCredentialsProbe, createUpstream, type Upstream } from "./upstream-stage.ts";
 import { createReadWarmItems, type ReadWarmItems } from "./warm-list.ts";
@@ -80,6 +86,8 @@ export interface GatewayOptions {
   readonly clock: Clock;
   readonly random: Random;
   readonly log: Logger;
+  /** Absent if requests are not traced. */
+  readonly createTracing?: ((options: TracingOptions) => Tracing) | undefined;
 }
 
 export interface Gateway {
@@ -103,6 +111,9 @@ interface Context extends GatewayOptions {
   /** The settings in force. */
   readonly settings: LiveSettings;
   readonly metrics: Metrics;
+  readonly logControl: LogControl;
+  readonly servedAges: ServedAges;
+  readonly tracing: Tracing | undefined;
   readonly observer: Observer;
   /** The apps that call, listed in the settings or not. */
   readonly apps: Apps;
@@ -127,17 +138,15 @@ export function createGateway(options: GatewayOptions): Gateway {
   const upstream = createUpstream({ ...context, budgets, probe, lookForKey: () => keyFile?.check() });
   const flights = createFlights<LoadResult>(clock);
   const cache = createCacheStage(context, { ...stores, budgets, flights, ask: upstream.ask });
-  const rules = (): Config["cache"] => settings.current().cache;
-  const { refresh } = cache;
   const budgetLeft = createBudgetLeft(budgets);
-  probe.asks((question) => void refresh(question, undefined, "refresh"));
+  probe.asks((question) => void cache.refresh(question, undefined, "refresh"));
   const pages = createPageStage({ ...context, ...cache, ...stores, budgetLeft });
   const warm = createWarm({
     items: context.warmItems,
     tiers: stores.tiers,
     sourceOf: pages.questionFor,
-    refresh,
-    rules,
+    refresh: cache.refresh,
+    rules: () => settings.current().cache,
     clock,
     random,
     observer,
@@ -163,6 +172,7 @@ export function createGateway(options: GatewayOptions): Gateway {
   return {
     async start() {
       const addresses = await lifecycle.start(config, { callers, admin });
+      stores.listensAt(addressOf(addresses.admin));
       warm.start();
       sweep.start();
       return addresses;
@@ -174,6 +184,7 @@ export function createGateway(options: GatewayOptions): Gateway {
       keyFile?.close();
       secretFiles.close();
       stopWatching();
+      await sendLastTraces(context);
     },
     reload: () => reload("SIGHUP"),
     longestStopMs: () => longestStopMs(settings.current()),
@@ -189,6 +200,13 @@ function renewCertificates(
   onChange("admin.tls", ({ admin }) => renewCertificate(servers.admin, tlsContext(admin.tls)));
 }
 
+/** How long a stopping process sends its last traces. */
+const LAST_TRACES_MS = 1_000;
+
+async function sendLastTraces({ tracing, clock }: Context): Promise<void> {
+  if (tracing) await Promise.race([tracing.close(), pause(clock, LAST_TRACES_MS)]);
+}
+
 function createContext(options: GatewayOptions): Context {
   const { source, keys, clock, random, log } = options;
   const { config } = source.first;
@@ -199,9 +217,13 @@ function createContext(options: GatewayOptions): Context {
   const settings = createLiveSettings(source, restartReasons(config));
   const metrics = createMetrics(build);
   const apps = createApps(appsConfigOf(config));
+  const logControl = createLogControl(log, config.log);
+  const servedAges = createServedAges(options.clock.now());
   const observer = createObserver(log, metrics, {
+    servedAges,
     labelOf: apps.labelOf,
-    accessSample: () => settings.current().log.accessSample,
+    logSettings: logControl.current,
+    now: options.clock.now,
   });
   const secretFiles = followSecretFiles({ ...observer, source, keys, clock });
   return {
@@ -209,7 +231,10 @@ function createContext(options: GatewayOptions): Context {
     config,
     settings,
     metrics,
+    logControl,
+    servedAges,
     observer,
+    tracing: options.createTracing?.({ observer, redact: createRedact(keys.known) }),
     apps,
     parse,
     secretFiles,
@@ -256,7 +281,7 @@ function openBudgets(context: Context, { limiterOf, circuitsOf }: Stores, probe:
       clock,
       fraction: random.fraction,
       keyVersion: keys.version,
-      observer: { refused: metrics.budget.refused, departed: metrics.budget.spent, warn: observer.warn },
+      observer: { ...observer, refused: metrics.budget.refused, departed: metrics.budget.spent },
       probe,
     },
     config,
@@ -348,7 +373,7 @@ function createAdmin(context: Context, parts: AdminParts): HttpServer {
     renderMetrics: metrics.render,
     route: createRouter(config.upstream),
     inspect: createInspect(tiers, () => settings.current().cache, now),
-    budget: () => describeBudgets(budgets, settings.current()),
+    budget: () => describeBudgets(budgets, settings.current(), context.apps),
     expect: createExpect(budgets, settings.current),
     apps: context.apps,
     replicas: stores.replicas,
@@ -360,6 +385,11 @@ function createAdmin(context: Context, parts: AdminParts): HttpServer {
     openMetrics: config.admin.openMetrics,
     ownMachineOnly: !isGuarded && isForOwnMachine,
     purge: tiers.purge,
+    version: build,
+    identities: context.apps.identities,
+    agesServed: context.servedAges.between,
+    logSettings: context.logControl.current,
+    changeLog: context.logControl.change,
   });
 }
 

@@ -20,7 +20,10 @@ import {
 
 export type Budgets = Readonly<Record<OriginName, Budget>>;
 
-export interface BudgetsOptions extends Omit<BudgetOptions, "limiter" | "sharedCircuits" | "probe"> {
+export interface BudgetsOptions extends Omit<
+  BudgetOptions,
+  "origin" | "limiter" | "sharedCircuits" | "probe"
+> {
   readonly limiterOf: (origin: OriginName, config: LimiterConfig) => Limiter;
   readonly circuitsOf: (origin: OriginName) => SharedCircuits;
   /** Asks a question of the API, to try refused credentials. */
@@ -37,6 +40,7 @@ export function createBudgets(options: BudgetsOptions, config: Config): Budgets 
     return createBudget(
       {
         ...options,
+        origin,
         limiter: limiterOf(origin, settings),
         sharedCircuits: circuitsOf(origin),
         // The thumbnails need no credentials (interface, section 4.5).
@@ -89,7 +93,11 @@ export function createIsCoolingOff(budgets: Budgets): (question: Question) => bo
 }
 
 /** The state of the budgets for operators. Times in milliseconds. */
-export function describeBudgets(budgets: Budgets, { budget }: Config): object {
+export function describeBudgets(
+  budgets: Budgets,
+  { budget }: Config,
+  apps: Pick<Apps, "isListed" | "listed">,
+): object {
   const origins = ORIGINS.map((origin) => {
     const { windows, ...rest } = budgets[origin].overview();
     const resource = origin === "images" ? "images" : "listings";
@@ -101,10 +109,29 @@ export function describeBudgets(budgets: Budgets, { budget }: Config): object {
         windows: windows.map(({ reserved, ...window }) => ({ ...window, heldBack: reserved })),
         predictedWaitMs: Math.round(forMs),
         waitsFor: forMs > 0 ? why : null,
+        apps: sharesOf(budgets[origin], windows, apps),
       },
     ] as const;
   });
   return { mode: budget.mode, reserve: budget.reserve, ...Object.fromEntries(origins) };
+}
+
+/** What each app has left, and when more comes back: the listed apps, and those that have spent. */
+function sharesOf(
+  { shareOf }: Budget,
+  windows: ReturnType<Budget["overview"]>["windows"],
+  { isListed, listed }: Pick<Apps, "isListed" | "listed">,
+): object[] {
+  const spenders = windows.flatMap(({ byApp }) => Object.keys(byApp));
+  return [...new Set([...listed(), ...spenders])].map((app) => ({
+    app,
+    isListed: isListed(app),
+    shares: shareOf(app).map(({ limit, remaining, ...share }) => ({
+      ...share,
+      limit: Math.floor(limit),
+      remaining: Math.floor(remaining),
+    })),
+  }));
 }
 
 /** @returns what predicts the wait of an app's request, and the problem with which it would be refused */

@@ -12,7 +12,8 @@ import type { SecretFiles } from "./config/secret-files.ts";
 import type { PrivateKeys } from "./config/private-key.ts";
 import { createAppTokens } from "./http/app-tokens.ts";
 import { createAdmit } from "./http/admit.ts";
-import { type ArrivalOptions, createArrivals } from "./http/arrive.ts";
+import { type ArrivalOptions, type Arrivals, createArrivals } from "./http/arrive.ts";
+import { createCorsHeaders, createServePreflight } from "./http/cors.ts";
 import { createServeDocument } from "./http/document.ts";
 import { createCallersServer } from "./http/http-server.ts";
 import type { InFlight } from "./http/in-flight.ts";
@@ -32,7 +33,7 @@ import { remembering } from "./remembering.ts";
 import type { Metrics } from "./telemetry/metrics.ts";
 import { build } from "./telemetry/process-metrics.ts";
 import { tlsContext } from "./tls.ts";
-import type { Observer } from "./types.ts";
+import type { Observer, Tracing } from "./types.ts";
 import type { PassThrough } from "./upstream/pass-through.ts";
 
 export interface CallersOptions {
@@ -44,6 +45,7 @@ export interface CallersOptions {
   readonly metrics: Pick<Metrics, "appTokenRefused">;
   readonly secretFiles: Pick<SecretFiles, "appTokens">;
   readonly observer: Observer;
+  readonly tracing: Pick<Tracing, "start"> | undefined;
   readonly parse: ParseOptions;
   readonly tiers: Pick<Tiers, "keepInMemory">;
   readonly passThrough: PassThrough;
@@ -69,17 +71,18 @@ export function createCallers(options: CallersOptions): HttpServer {
     retryAfterSeconds: (resource) => budgets[originOf(resource)].retryAfterSeconds(resource),
   });
   const refuse = createRefuse(respond, observer);
-  const { appIdHeader } = config.server;
   const meanings = createMeanings({
     maxBytes: MEANINGS_BYTES,
     conceal: parse.conceal,
     secretsKnown: () => keys.known.length,
   });
   const start = createPipeline({
-    arrivals: inFlight.tracking(
-      createArrivals({ appIdHeader, identify: createIdentify(options), now, requestId, observer }),
-      refuse,
-    ),
+    arrivals: inFlight.tracking(arrivals(options), refuse),
+    servePreflight: createServePreflight({
+      appIdHeader: config.server.appIdHeader,
+      head: config.server,
+      isAllowed: (origin) => settings.current().server.corsOrigins.some((one) => one === origin),
+    }),
     serveDocument: createServeDocument(callersDocument(config), config.server),
     admit: createAdmit({
       route: createRouter(config.upstream),
@@ -104,6 +107,20 @@ export function createCallers(options: CallersOptions): HttpServer {
     after,
     now,
     warn: observer.warn,
+  });
+}
+
+function arrivals(options: CallersOptions): Arrivals {
+  const { config, settings, clock, random, observer, tracing } = options;
+  const cors = settings.derive(({ server }) => createCorsHeaders(server.corsOrigins));
+  return createArrivals({
+    ...clock,
+    appIdHeader: config.server.appIdHeader,
+    identify: createIdentify(options),
+    requestId: random.requestId,
+    observer,
+    corsHeaders: (origin) => cors()(origin),
+    startTrace: tracing?.start,
   });
 }
 

@@ -1,7 +1,7 @@
 /**
  * The process of `npm start`: settings, start, signals, stop, exit code.
  */
-import { createGateway, type Gateway } from "./app.ts";
+import { createGateway, type Gateway, type GatewayOptions } from "./app.ts";
 import type { StopOptions } from "./lifecycle.ts";
 import { createLogger, type Logger } from "./telemetry/log.ts";
 import { systemClock } from "./process/clock.ts";
@@ -12,6 +12,7 @@ import { systemRandom } from "./process/random.ts";
 import { createPrivateKeys } from "./config/private-key.ts";
 import { secretsIn } from "./config/secret.ts";
 import { readSettings } from "./config/load.ts";
+import { tracingSettings } from "./config/tracing.ts";
 import { describePortInUse, gatewayPorts } from "./process/port-in-use.ts";
 import { describeError, onReloadSignal, onStopSignal, onUncaughtError } from "./process/events.ts";
 
@@ -33,7 +34,8 @@ export async function main(env: Environment = processEnvironment()): Promise<voi
   onReloadSignal(() => gateway?.reload());
   let what = "property-gateway cannot start";
   try {
-    gateway = createGateway({ source, keys, clock: systemClock, random: systemRandom, log });
+    const createTracing = await tracingFor(env);
+    gateway = createGateway({ source, keys, clock: systemClock, random: systemRandom, log, createTracing });
     what = "property-gateway cannot listen";
     const { callers, admin } = await gateway.start();
     log.info({ callers: callers.url, admin: admin.url, node: process.version }, "property-gateway listens");
@@ -49,6 +51,14 @@ export async function main(env: Environment = processEnvironment()): Promise<voi
   await stop(gateway, log, await end.begins);
   log.info("stopped");
   await exit(end.hasFailed() ? 1 : 0);
+}
+
+/** OpenTelemetry is loaded only if the environment asks for it. */
+async function tracingFor(env: Environment): Promise<GatewayOptions["createTracing"]> {
+  const settings = tracingSettings(env);
+  if (settings === undefined) return undefined;
+  const { loadTracing } = await import("./telemetry/tracing.ts");
+  return await loadTracing(settings.protocol);
 }
 
 /** Stops the gateway. If that takes too long, ends the process: a hanging process would keep a replica from restarting. */

@@ -6,6 +6,7 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import type { AnswerAtOnce, Cache } from "./cache/cache.ts";
 import type { Admit } from "./http/admit.ts";
 import type { Arrival, Arrivals } from "./http/arrive.ts";
+import type { ServePreflight } from "./http/cors.ts";
 import type { ServeDocument } from "./http/document.ts";
 import type { Refuse, Respond } from "./http/respond.ts";
 import type { Rest, Start } from "./http/http-server.ts";
@@ -16,6 +17,8 @@ import type { PassThrough } from "./upstream/pass-through.ts";
 
 export interface Stages {
   readonly arrivals: Arrivals;
+  /** Answers preflights of web pages. They go no further. */
+  readonly servePreflight: ServePreflight;
   /** Answers requests for the OpenAPI document. They go no further. */
   readonly serveDocument: ServeDocument;
   readonly admit: Admit;
@@ -34,10 +37,11 @@ export interface Stages {
  * the store or the upstream.
  */
 export function createPipeline(stages: Stages): Start {
-  const { arrivals, serveDocument, admit, understand, answerAtOnce, cache, passThrough, respond, refuse } =
-    stages;
+  const { arrivals, servePreflight, serveDocument, admit, understand } = stages;
+  const { answerAtOnce, cache, passThrough, respond, refuse } = stages;
 
   function begin(arrival: Arrival, message: IncomingMessage, response: ServerResponse): Rest | undefined {
+    if (servePreflight(arrival, message, response)) return undefined;
     if (serveDocument(arrival, message, response)) return undefined;
     const request = admit(arrival, message);
     const question = understand(request);

@@ -6,6 +6,7 @@ import { type Budgets, configureBudgets } from "./budgets.ts";
 import type { Apps } from "./ratelimit/apps.ts";
 import { type ReadWarmItems, warmChanges, type WarmList } from "./warm-list.ts";
 import type { Logger } from "./telemetry/log.ts";
+import type { LogControl } from "./telemetry/log-control.ts";
 import type { Metrics } from "./telemetry/metrics.ts";
 import type { Clock } from "./process/clock.ts";
 import type { Config } from "./config/config.ts";
@@ -22,6 +23,7 @@ export interface ReloadOptions {
   readonly readWarmItems: ReadWarmItems;
   readonly metrics: Metrics;
   readonly log: Logger;
+  readonly logControl: Pick<LogControl, "change">;
   readonly clock: Clock;
   /** Reads the files again that the settings name now. */
   readonly checkFiles: () => void;
@@ -44,7 +46,7 @@ export function createReload(parts: ReloadOptions): ReloadNow {
     }
     const { config, also } = reload;
     metrics.config.inForce(clock.now());
-    log.level = config.log.level;
+    parts.logControl.change(config.log);
     // The key file may have changed although no setting has.
     const isNewKey = keys.replace(config.upstream.privateKey);
     const isListed = reload.changes.some(({ path }) => path === "upstream.privateKey");

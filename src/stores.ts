@@ -54,6 +54,11 @@ export interface OpenedBackend {
    * @param dead the name of a replica, or the number of a slot: an operator says that its process has ended
    */
   readonly replicas: (dead?: string) => Promise<readonly ReplicaSlot[]>;
+  /**
+   * @param address that of the admin port, which closes after the budgets: a process that can open it knows that its
+   * predecessor sends nothing any more
+   */
+  readonly listensAt: (address: string | undefined) => void;
   /** The upstream calls of all replicas to all origins. */
   readonly ledger: LedgerReader;
   /** Whether each call is in the ledger before it is sent; empty if the settings keep nothing. */
@@ -75,8 +80,8 @@ function openAlone(
   sqlite: SqliteBackend | undefined,
   { config, clock, random, observer }: OpenBackendOptions,
 ): OpenedBackend {
-  const bounds = { ...config.ledger, now: clock.now };
-  const onDisk = sqlite && openLedgerOnDisk({ ...bounds, ...sqlite, warn: observer.warn });
+  const bounds = { ...config.ledger, now: clock.now, onOverflow: warnOnce(observer.warn, LEDGER_FULL) };
+  const onDisk = sqlite && openLedgerOnDisk({ ...bounds, ...sqlite, ...observer });
   const ledger = onDisk ?? createMemoryLedger(bounds);
   const replica = random.unique16();
   return {
@@ -93,6 +98,19 @@ function openAlone(
       createLocalLimiter({ origin, config: limits, ledger, clock, process: replica }),
     circuitsOf: unsharedCircuits,
     replicas: async () => [],
+    listensAt: () => undefined,
+  };
+}
+
+const LEDGER_FULL =
+  "The ledger has lost lines: there are more than ledger.maxRecords, so the oldest ones go before ledger.retention. " +
+  "Reports of that time count too little.";
+
+function warnOnce(warn: Observer["warn"], message: string): () => void {
+  let hasWarned = false;
+  return () => {
+    if (!hasWarned) warn(message, {});
+    hasWarned = true;
   };
 }
 
@@ -152,10 +170,11 @@ function sharedLimits(
   replica: string,
   namespace: string,
   { config, clock, observer }: OpenBackendOptions,
-): Pick<OpenedBackend, "limiterOf" | "circuitsOf" | "replicas"> {
+): Pick<OpenedBackend, "limiterOf" | "circuitsOf" | "replicas" | "listensAt"> {
   const { replicas, degradedReserve, degradedForMs } = config.budget;
   const timeoutMs = config.redis?.timeoutMs ?? 0;
   const limiters = new Map<OriginName, SharedLimiter>();
+  let ownAddress: string | undefined;
   service.defineScripts(LIMITER_SCRIPTS);
   return {
     limiterOf(origin, limits) {
@@ -166,6 +185,7 @@ function sharedLimits(
         ask: createRedisLimiter(service.run, namespace, origin),
         clock,
         process: replica,
+        address: () => ownAddress,
         replicas,
         degradedReserve,
         degradedForMs,
@@ -191,6 +211,9 @@ function sharedLimits(
     circuitsOf: (origin) => createRedisCircuits({ redis: service, namespace, origin, process: replica }),
     async replicas(dead) {
       return (await limiters.get("api")?.replicas(dead)) ?? [];
+    },
+    listensAt(address) {
+      ownAddress = address;
     },
   };
 }

@@ -4,7 +4,7 @@
  * In order: the request, the query it asks, the upstream's answer, the cached entry, the answer to the caller, the wait for
  * a permit, the claim among replicas, and the records for logs and metrics.
  */
-import type { IncomingHttpHeaders, ServerResponse } from "node:http";
+import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from "node:http";
 
 import type { Problem, ProblemCode } from "./errors.ts";
 import type { Format } from "./interface/media-types.ts";
@@ -43,6 +43,8 @@ export interface GatewayRequest {
   readonly deadlineAt: number;
   /** @returns a signal, always the same, that is aborted when the caller hangs up */
   readonly gone: () => AbortSignal;
+  /** Absent if requests are not traced. */
+  readonly trace?: Trace | undefined;
 }
 
 /** The caller's `Cache-Control` (RFC 9111, section 5.2.1). Durations in milliseconds; `undefined`: not given. */
@@ -106,11 +108,23 @@ interface FetchedHead {
   readonly caching: CachingHeaders;
 }
 
+/** A page of a list, as its envelope describes it (interface, section 2.7). */
+export interface ListPage {
+  /** Records in the whole list. */
+  readonly totalCount: number;
+  /** Records on the page. */
+  readonly count: number;
+  /** The limit that the upstream applied, if it says so. */
+  readonly limit?: number;
+}
+
 /** A valid body, or a 400 or 404 with its problem as the body. */
 export interface FetchedAnswer extends FetchedHead {
   readonly status: 200 | 400 | 404;
   /** The ids of the records in the body. */
   readonly recordIds: readonly string[];
+  /** Absent from answers that are no page of a list. */
+  readonly page?: ListPage | undefined;
   readonly contentType: string;
   readonly body: Buffer;
 }
@@ -145,6 +159,8 @@ export interface Entry {
   readonly etag: string;
   /** The upstream's own validators, for conditional requests. */
   readonly validators: Validators;
+  /** Absent from answers that are no page of a list, and from entries that an older version stored. */
+  readonly page?: ListPage | undefined;
   /** What the answer contains, for purging: `area:76`, `record:123`. */
   readonly tags: readonly string[];
   /** The latest purge when its fetch began. Later purges apply to the entry (src/cache/store/purges.ts). */
@@ -448,6 +464,54 @@ export interface RequestRecord {
   readonly bytes: number;
   /** Where a page cost no upstream call because of its block. */
   readonly saved?: PageSaving | undefined;
+  /** When it arrived; epoch milliseconds. */
+  readonly receivedAt: number;
+  /** How old the answer from the cache was, in milliseconds; absent from all others. */
+  readonly ageMs?: number | undefined;
+  /** Of the request's own span, if requests are traced. */
+  readonly traceparent?: string | undefined;
+}
+
+/** The parts of a request that a trace shows. */
+type SpanName = "cache lookup" | "queue wait" | "upstream call";
+type SpanValues = Readonly<Record<string, string | number | undefined>>;
+
+/** The trace of a request (OpenTelemetry). */
+export interface Trace {
+  /** Begins a part of the request. Its end counts once. */
+  readonly begin: (
+    name: SpanName,
+    attributes?: SpanValues,
+  ) => { readonly end: (attributes?: SpanValues & { readonly error?: string }) => void };
+  /** Of the request itself (W3C Trace Context). */
+  readonly traceparent: string;
+}
+
+/** A trace as the first stage has it. */
+export interface RequestTrace extends Trace {
+  readonly end: (record: RequestRecord) => void;
+}
+
+/** Traces requests. */
+export interface Tracing {
+  readonly start: (caller: CallerFacts) => RequestTrace;
+  /** Sends what is not sent yet. Never rejects; it may take as long as the collector lets it. */
+  readonly close: () => Promise<void>;
+}
+
+/** What the access log says of a caller. It is read only if the line is written. */
+export type CallerFacts = Pick<IncomingMessage, "headers" | "socket">;
+
+/** Something that the gateway needs is out of order. */
+export interface Outage {
+  /** What is out of order, such as `Redis` or `upstream api/listings`. */
+  readonly what: string;
+  /** Why, as far as it is known. */
+  readonly cause: string;
+  /** What callers get meanwhile, in words. */
+  readonly meanwhile: string;
+  /** The resources that it concerns; absent: all of them. */
+  readonly resources?: readonly Resource[];
 }
 
 /** What a check of a page that was cut from a block found; `unknown`: it could not be made. */
@@ -480,11 +544,15 @@ export type RefreshEnd = (typeof REFRESH_ENDS)[number];
 
 /** Receives everything worth logging or counting. The stages get it passed in and do not know the log or the metrics. */
 export interface Observer {
-  readonly request: (record: RequestRecord) => void;
+  readonly request: (record: RequestRecord, caller?: CallerFacts) => void;
   readonly upstreamCall: (record: UpstreamCallRecord) => void;
   readonly refreshed: (record: RefreshRecord) => void;
   /** An answer on the warm list was due for a refresh. */
   readonly warmed: (resource: Resource, end: RefreshEnd) => void;
+  /** Something went out of order. Further reports of the same outage change nothing. */
+  readonly outOfOrder: (outage: Outage) => void;
+  /** It is back in order. @param what as in its outage */
+  readonly backInOrder: (what: string) => void;
   /** Log messages for operators. `fields` must not contain a secret. */
   readonly info: (message: string, fields: Readonly<Record<string, unknown>>) => void;
   readonly warn: (message: string, fields: Readonly<Record<string, unknown>>) => void;

@@ -109,7 +109,7 @@ export function createUpstream(options: UpstreamOptions): Upstream {
       const { resource } = query;
       const serviceId = query.kind === "record" ? query.serviceId : undefined;
       const question = { resource, query: canonicalQuery, target: targetOf(query), serviceId, format, app };
-      const fetched = await attempt({ ...question, ...asking }, waiting);
+      const fetched = await attempt({ ...question, ...asking, trace: request.trace }, waiting);
       if (resource !== "images") probe.answered(asked);
       return fetched;
     },

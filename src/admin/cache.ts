@@ -6,6 +6,7 @@ import express, { type Request, type Response, type Router } from "express";
 import { SEARCH_RESOURCES } from "../interface/resources.ts";
 import { NAMESPACE } from "../query/key.ts";
 import type { Inspect } from "../cache/inspect.ts";
+import type { PurgeHits } from "../cache/store/purge-hits.ts";
 import type { PurgeScope } from "../cache/store/purges.ts";
 import { postOnly, readOnly } from "./guard.ts";
 import {
@@ -24,7 +25,10 @@ export interface AdminCacheOptions extends Understanding {
   /** @returns the state of the warm list */
   readonly warm: () => readonly object[];
   /** Rejects with `StoreUnavailable` if it cannot reach every replica. */
-  readonly purge: (scope: PurgeScope, hard: boolean) => Promise<{ readonly epoch: number }>;
+  readonly purge: (
+    scope: PurgeScope,
+    hard: boolean,
+  ) => Promise<{ readonly epoch: number; readonly hits: PurgeHits }>;
 }
 
 export const ENTRY_PARAMETERS = [URL_PARAMETER, FORMAT_PARAMETER];
@@ -63,9 +67,24 @@ async function purge(request: Request, response: Response, options: AdminCacheOp
   const [scope, ...others] = scopesIn(body, options);
   if (scope === undefined || others.length > 0) throw mistake(ONE_SCOPE);
   // A page is cut from its block: purged alone, it would be cut from the same block again.
-  for (const key of blockKeysIn(body, options)) await options.purge({ kind: "key", key }, hard);
-  const { epoch } = await options.purge(scope, hard);
-  response.json({ purged: scope, hard, epoch });
+  const blocks = blockKeysIn(body, options).map((key) => ({ kind: "key", key }) as const);
+  let hits: PurgeHits = {};
+  let epoch = 0;
+  for (const each of [...blocks, scope]) {
+    const purged = await options.purge(each, hard);
+    ({ epoch } = purged);
+    hits = sumOf(hits, purged.hits);
+  }
+  response.json({ purged: scope, hard, epoch, hits });
+}
+
+/** What is not counted in one of them is not counted in the sum. */
+function sumOf(one: PurgeHits, other: PurgeHits): PurgeHits {
+  const sums = Object.entries(other).map(([tier, hits]) => {
+    const before = Object.entries(one).find(([name]) => name === tier)?.[1] ?? 0;
+    return [tier, hits === null || before === null ? null : before + hits];
+  });
+  return Object.fromEntries(sums);
 }
 
 const RESOURCES: readonly string[] = [...SEARCH_RESOURCES, "images"];

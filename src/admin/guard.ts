@@ -80,10 +80,14 @@ export const readOnly: RequestHandler = () =>
 export const postOnly: RequestHandler = () =>
   refuseMethod("POST", "Use POST. This path changes something and has nothing to read.");
 
+/** Refuses all methods but GET, HEAD and POST: the last handler of a path that shows and changes something. */
+export const getAndPost: RequestHandler = () =>
+  refuseMethod("GET, HEAD, POST", "Use GET to read, POST to change something.");
+
 /** A 405 names the allowed methods (RFC 9110, section 15.5.6). */
 function refuseMethod(allow: string, remedy: string): never {
   throw new Problem("method-not-allowed", {
-    detail: `This path takes ${allow.replace(",", " and")} only.`,
+    detail: `This path takes ${allow.replace(/,(?=[^,]*$)/, " and")} only.`,
     remedy,
     headers: { Allow: allow },
   });

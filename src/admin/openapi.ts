@@ -4,8 +4,10 @@ import { type Json, OPENAPI_VERSION } from "../openapi/json.ts";
 import { problemName, PROBLEM_SCHEMA, problemResponses, problemStatuses } from "../openapi/problems.ts";
 import { SEND_COUNTS } from "../usage/usage.ts";
 import { QUOTE_PARAMETERS } from "./budget.ts";
+import { PERIOD_PARAMETERS } from "./callers.ts";
 import { ENTRY_PARAMETERS, PURGE_PROPERTIES } from "./cache.ts";
-import type { AdminParameter } from "./parameters.ts";
+import { LOG_PROPERTIES } from "./log.ts";
+import { type AdminParameter, PRETTY } from "./parameters.ts";
 import { USAGE_PARAMETERS } from "./usage.ts";
 
 const text: Json = { type: "string" };
@@ -36,6 +38,21 @@ const origin = object({
   predictedWaitMs: integer,
   waitsFor: orNull(text),
   circuits: list(object({ scope: text, state: text, forMs: number })),
+  apps: list(
+    object({
+      app: text,
+      isListed: { type: "boolean" },
+      shares: list(
+        object({
+          name: text,
+          limit: integer,
+          windowSeconds: integer,
+          remaining: integer,
+          resetSeconds: integer,
+        }),
+      ),
+    }),
+  ),
 });
 
 const counts = Object.fromEntries(SEND_COUNTS.map((name) => [name, integer]));
@@ -112,7 +129,43 @@ const SCHEMAS: Readonly<Record<string, Json>> = {
     properties: PURGE_PROPERTIES,
     oneOf: ["url", "key", "resource", "tag", "all"].map((name) => ({ required: [name] })),
   },
-  Purged: object({ purged: { type: "object" }, hard: { type: "boolean" }, epoch: integer }),
+  Purged: object({
+    purged: { type: "object" },
+    hard: { type: "boolean" },
+    epoch: integer,
+    hits: {
+      type: "object",
+      description: "Answers that were hit, by tier; null: not counted.",
+      additionalProperties: orNull(integer),
+    },
+  }),
+  Replicas: object({ replicas: list({ type: "object" }) }),
+  DeadReplica: object({
+    dead: { ...text, description: "The name or the slot of the replica.", minLength: 1 },
+  }),
+  Callers: object({
+    scope: { const: "one process" },
+    from: instant,
+    to: instant,
+    since: instant,
+    ages: object({
+      answers: integer,
+      oldestSeconds: integer,
+      groups: list(object({ upToSeconds: orNull(integer), answers: integer })),
+    }),
+    apps: list(
+      object({
+        app: text,
+        isListed: { type: "boolean" },
+        identifiedBy: { type: "string", enum: ["app-id", "user-agent", "nothing"] },
+        userAgent: orNull(text),
+        firstSeenAt: instant,
+      }),
+    ),
+  }),
+  Log: object(LOG_PROPERTIES),
+  LogRequest: { type: "object", additionalProperties: false, minProperties: 1, properties: LOG_PROPERTIES },
+  Version: object({ version: text, node: text }),
   Reloaded: object({ applied: { const: true }, changes: list(object({ path: text })) }),
 };
 
@@ -154,11 +207,22 @@ const READS: Readonly<Record<string, Operation>> = {
     summary: "What is left of the budget, and who spent it",
     content: json("Budget"),
   },
+  "/budget/replicas": {
+    id: "replicas",
+    summary: "The replicas that hold a slot of the budget, as Redis knows them",
+    content: json("Replicas"),
+  },
   "/usage": {
     id: "usage",
     summary: "What was sent to the property service in a period, and whether the limits were kept",
     parameters: USAGE_PARAMETERS,
     content: { ...json("Usage"), "text/csv": { schema: text } },
+  },
+  "/callers": {
+    id: "callers",
+    summary: "How the apps identify themselves, and how old the answers were that they got from the cache",
+    parameters: PERIOD_PARAMETERS,
+    content: json("Callers"),
   },
   "/quote": {
     id: "quote",
@@ -173,6 +237,8 @@ const READS: Readonly<Record<string, Operation>> = {
     content: json("CacheEntry"),
   },
   "/cache/warm": { id: "warm", summary: "How the answers that are kept warm stand", content: json("Warm") },
+  "/log": { id: "log", summary: "What the log contains", content: json("Log") },
+  "/version": { id: "version", summary: "Which versions run", content: json("Version") },
   "/openapi.json": {
     id: "document",
     summary: "Shows this document",
@@ -187,6 +253,18 @@ const WRITES: Readonly<Record<string, Operation>> = {
     body: "PurgeRequest",
     content: json("Purged"),
   },
+  "/budget/replicas": {
+    id: "endReplica",
+    summary: "Says that the process of a replica has ended, which frees its slot",
+    body: "DeadReplica",
+    content: json("Replicas"),
+  },
+  "/log": {
+    id: "changeLog",
+    summary: "Changes what the log contains, until the settings are reloaded or the process ends",
+    body: "LogRequest",
+    content: json("Log"),
+  },
   "/config/reload": {
     id: "reload",
     summary: "Reads the settings again; all of them apply, or none",
@@ -194,16 +272,24 @@ const WRITES: Readonly<Record<string, Operation>> = {
   },
 };
 
+/** The parameters of each path. */
+export const ADMIN_PARAMETERS: ReadonlyMap<string, readonly AdminParameter[]> = new Map(
+  [...Object.entries(READS), ...Object.entries(WRITES)].map(([path, { parameters = [] }]) => [
+    path,
+    parameters,
+  ]),
+);
+
 /** Problems that only `/config/reload` answers, and those of unknown paths. */
 const OF_RELOAD = new Set([409, 422]);
 const UNKNOWN_PATH = 404;
 
 /** @returns the document */
 export function createAdminDocument({ version }: { readonly version: string }): Json {
-  const paths = [
-    ...Object.entries(READS).map(([path, operation]) => [path, { get: operationOf(operation) }]),
-    ...Object.entries(WRITES).map(([path, operation]) => [path, { post: operationOf(operation) }]),
-  ];
+  const paths = [...ADMIN_PARAMETERS.keys()].map((path) => {
+    const [read, write] = [READS[path], WRITES[path]];
+    return [path, { ...(read && { get: operationOf(read) }), ...(write && { post: operationOf(write) }) }];
+  });
   return {
     openapi: OPENAPI_VERSION,
     info: {
@@ -232,7 +318,7 @@ function operationOf({ id, summary, parameters = [], body, content, more = {} }:
   return {
     operationId: id,
     summary,
-    parameters: parameters.map(parameterOf),
+    parameters: [...parameters, PRETTY].map(parameterOf),
     ...(body !== undefined && { requestBody: { required: true, content: json(body) } }),
     responses: {
       200: { description: "The answer.", content, headers: headerRefs(["ETag", "Vary", "Cache-Control"]) },

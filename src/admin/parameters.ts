@@ -26,6 +26,15 @@ export interface AdminParameter {
   readonly values?: readonly string[];
 }
 
+/** Every path takes it. */
+export const PRETTY: AdminParameter = {
+  name: "pretty",
+  meaning:
+    "Without a value or true: JSON with line breaks; false: JSON in one line. A browser gets line breaks by default",
+  example: "true",
+  values: ["", "true", "false"],
+};
+
 /** Parameters that several paths take. */
 export const URL_PARAMETER: AdminParameter = {
   name: "url",
@@ -48,23 +57,31 @@ export function parametersOf(
   { url }: Request,
   allowed: readonly AdminParameter[],
 ): ReadonlyMap<string, string> {
-  const names = allowed.map(({ name }) => name);
+  const known = [...allowed, PRETTY];
+  const names = known.map(({ name }) => name);
   const parameters = new Map<string, string>();
-  for (const [name, value] of new URL(url, "http://admin").searchParams) {
+  for (const [name, value] of splitUrl({ url }).searchParams) {
     if (!names.includes(name)) {
-      const known = `Known: ${names.join(", ")}`;
+      const others = `Known: ${names.join(", ")}`;
       const hint = names.includes("url") ? " Percent-encode the whole URL." : "";
-      throw mistake(`Unknown parameter ${JSON.stringify(name.slice(0, 100))}. ${known}.${hint}`);
+      throw mistake(`Unknown parameter ${JSON.stringify(name.slice(0, 100))}. ${others}.${hint}`);
     }
     if (parameters.has(name)) throw mistake(`Give the parameter ${name} once.`);
+    if (name === PRETTY.name && PRETTY.values?.includes(value) === false)
+      throw mistake("The parameter pretty must be true or false, or have no value.");
     parameters.set(name, value);
   }
   return parameters;
 }
 
+/** Express' own `query` and `path` would depend on its settings. */
+export function splitUrl({ url }: Pick<Request, "url">): URL {
+  return new URL(url, "http://admin");
+}
+
 /** @returns the value of a parameter, `undefined` if it is absent or empty */
 export function optionalParameter(request: Request, name: string): string | undefined {
-  return new URL(request.url, "http://admin").searchParams.get(name) || undefined;
+  return splitUrl(request).searchParams.get(name) || undefined;
 }
 
 /** @throws {Problem} `invalid-admin-request` if the parameter is absent */
@@ -134,10 +151,33 @@ export const INSTANT_FORMS =
  * @param now epoch milliseconds
  * @returns epoch milliseconds, not before 1970; `undefined` if the text is not an instant
  */
-export function parseInstant(text: string, now: number): number | undefined {
+function parseInstant(text: string, now: number): number | undefined {
   const at = readInstant(text, now);
   return at !== undefined && at >= 0 ? at : undefined;
 }
+
+/**
+ * Reads the parameters `from` and `to`.
+ * @throws {Problem} `invalid-admin-request`
+ */
+export function periodIn(
+  parameters: ReadonlyMap<string, string>,
+  now: number,
+): { readonly from: number; readonly to: number } {
+  const instant = (name: string): number | undefined => {
+    const text = parameters.get(name);
+    if (text === undefined) return undefined;
+    const at = parseInstant(text, now);
+    if (at === undefined) throw mistake(`The parameter ${name} must be ${INSTANT_FORMS}.`);
+    return at;
+  };
+  const to = instant("to") ?? now;
+  const from = instant("from") ?? to - DEFAULT_PERIOD_MS;
+  if (from >= to) throw mistake("The parameter from must be before to.");
+  return { from, to };
+}
+
+const DEFAULT_PERIOD_MS = 86_400_000;
 
 function readInstant(text: string, now: number): number | undefined {
   const [, count, unit = ""] = AGO.exec(text) ?? [];

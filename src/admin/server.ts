@@ -12,18 +12,30 @@ import type { Observer } from "../types.ts";
 import { createHttpServer, type HttpServerOptions } from "../http/http-server.ts";
 import { problemResponse } from "../http/problem-response.ts";
 import { checkHead } from "../http/request-validation.ts";
+import { createAnswers } from "./answers.ts";
 import { type AdminBudgetOptions, createAdminBudget } from "./budget.ts";
 import { createAdminCache, type AdminCacheOptions } from "./cache.ts";
+import { type AdminCallersOptions, createAdminCallers } from "./callers.ts";
 import { type AdminDocuments, createDocsPage, createOpenApi } from "./docs.ts";
 import { type AdminGuardOptions, createPageGuard, createTokenGuard, readOnly } from "./guard.ts";
+import { type AdminLogOptions, createAdminLog } from "./log.ts";
+import { ADMIN_PARAMETERS } from "./openapi.ts";
 import { mistake } from "./parameters.ts";
 import { type AdminReloadOptions, createAdminReload } from "./reload.ts";
 import { type AdminUsageOptions, createAdminUsage } from "./usage.ts";
+import { type AdminVersionOptions, createAdminVersion } from "./version.ts";
 
 type Readiness = "starting" | "ready" | "stopping";
 
 export interface AdminOptions
-  extends Omit<AdminCacheOptions, "inspect">, AdminBudgetOptions, AdminUsageOptions, AdminReloadOptions {
+  extends
+    Omit<AdminCacheOptions, "inspect">,
+    AdminBudgetOptions,
+    AdminUsageOptions,
+    AdminReloadOptions,
+    Omit<AdminLogOptions, "observer">,
+    AdminVersionOptions,
+    AdminCallersOptions {
   readonly renderMetrics: () => Promise<{ contentType: string; text: string }>;
   /** Whether requests can be served: not yet, yes, or no more because the process stops. */
   readonly readiness: () => Readiness;
@@ -45,7 +57,7 @@ const UNKNOWN = {
   detail: "This is the admin port. The callers' paths are on another port.",
   remedy:
     "Use GET /metrics, /livez, /readyz, /budget, /usage?from=…&to=…&by=…, /quote?url=…, /cache/entry?url=…, " +
-    "/cache/warm, /openapi.json, /docs, or POST /cache/purge, /config/reload.",
+    "/cache/warm, /openapi.json, /docs, /callers, /version, /log, or POST /cache/purge, /config/reload, /log.",
 } as const;
 
 /** The length of a percent-encoded byte, and room for the rest of the admin URL. */
@@ -69,6 +81,7 @@ export function createAdminServer(options: AdminOptions): HttpServer {
     checkHead(request, limits);
     next();
   });
+  app.use(createAnswers(ADMIN_PARAMETERS));
   app.use(createHealth(options));
   app.use(createPageGuard(options.ownMachineOnly));
   app.use(createDocsPage());
@@ -80,6 +93,9 @@ export function createAdminServer(options: AdminOptions): HttpServer {
   app.use(createAdminBudget(options));
   app.use(createAdminUsage(options));
   app.use(createAdminReload(options));
+  app.use(createAdminLog(options));
+  app.use(createAdminVersion(options));
+  app.use(createAdminCallers(options));
   app.use((_request, response) => {
     refuse(new Problem("unknown-path", UNKNOWN), response, options);
   });

@@ -5,8 +5,9 @@ import express, { type Request, type Router } from "express";
 
 import { SEND_COUNTS, type SendCounts, USAGE_GROUPINGS, type UsageQuery } from "../usage/usage.ts";
 import type { UsageReport } from "../usage/usage-report.ts";
+import { PERIOD_PARAMETERS } from "./callers.ts";
 import { readOnly } from "./guard.ts";
-import { INSTANT_FORMS, type AdminParameter, mistake, parametersOf, parseInstant } from "./parameters.ts";
+import { type AdminParameter, mistake, parametersOf, periodIn } from "./parameters.ts";
 
 export interface AdminUsageOptions {
   /** Rejects with `StoreUnavailable` if the ledger cannot be read. */
@@ -14,8 +15,6 @@ export interface AdminUsageOptions {
   /** Epoch milliseconds. */
   readonly now: () => number;
 }
-
-const DEFAULT_PERIOD_MS = 86_400_000;
 
 export function createAdminUsage(options: AdminUsageOptions): Router {
   const router = express.Router();
@@ -41,27 +40,13 @@ export function createAdminUsage(options: AdminUsageOptions): Router {
 const FORMATS = ["json", "csv"];
 
 export const USAGE_PARAMETERS: readonly AdminParameter[] = [
-  {
-    name: "from",
-    meaning: `Begin of the period: ${INSTANT_FORMS}; a day before its end where absent`,
-    example: "-7d",
-  },
-  { name: "to", meaning: "End of the period, which is not in it; now where absent", example: "-1h" },
+  ...PERIOD_PARAMETERS,
   { name: "by", meaning: "What the rows are; app where absent", example: "app", values: USAGE_GROUPINGS },
   { name: "format", meaning: "Wins over Accept", example: "csv", values: FORMATS },
 ];
 
 function queryIn(parameters: ReadonlyMap<string, string>, now: number): UsageQuery {
-  const instant = (name: string): number | undefined => {
-    const text = parameters.get(name);
-    if (text === undefined) return undefined;
-    const at = parseInstant(text, now);
-    if (at === undefined) throw mistake(`The parameter ${name} must be ${INSTANT_FORMS}.`);
-    return at;
-  };
-  const to = instant("to") ?? now;
-  const from = instant("from") ?? to - DEFAULT_PERIOD_MS;
-  if (from >= to) throw mistake("The parameter from must be before to.");
+  const { from, to } = periodIn(parameters, now);
   const named = parameters.get("by") ?? "app";
   const by = USAGE_GROUPINGS.find((grouping) => grouping === named);
   if (by === undefined) throw mistake("The parameter by must be app, resource or hour.");

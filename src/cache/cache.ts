@@ -86,7 +86,9 @@ export function createCache(options: CacheOptions): {
 
   return {
     async cache(question) {
+      const span = question.request.trace?.begin("cache lookup", { query: question.canonicalQuery });
       const cached = await tiers.lookup(question.key);
+      span?.end({ tier: cached?.tier ?? "none" });
       const now = clock.now();
       const decision = firstRuling(question, cached, now);
       if (decision.kind === "refuse") throw decision.problem;
@@ -97,6 +99,7 @@ export function createCache(options: CacheOptions): {
       // No time has passed since the request arrived.
       const now = question.request.receivedAt;
       const cached = tiers.peek(question.key, now);
+      if (cached) question.request.trace?.begin("cache lookup").end({ tier: cached.tier });
       return cached && served(question, cached, firstRuling(question, cached, now), now);
     },
   };

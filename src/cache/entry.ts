@@ -23,7 +23,7 @@ export interface Receipt {
 
 /** Creates the entry of an answer. */
 export function entryOf(query: Query, fetched: FetchedAnswer, receipt: Receipt): Entry {
-  const { status, contentType, body, validators } = fetched;
+  const { status, contentType, body, validators, page } = fetched;
   return {
     status,
     contentType,
@@ -32,6 +32,7 @@ export function entryOf(query: Query, fetched: FetchedAnswer, receipt: Receipt):
     etag: hash("sha256", body, "base64url").slice(0, 22),
     validators,
     tags: tagsOf(query, fetched.recordIds),
+    ...(page && { page }),
     ...received(receipt),
   };
 }

@@ -25,6 +25,16 @@ interface Origin {
     readonly remaining: number;
     readonly byApp: Readonly<Record<string, number>>;
   }[];
+  readonly apps: readonly {
+    readonly app: string;
+    readonly isListed: boolean;
+    readonly shares: readonly {
+      readonly name: string;
+      readonly limit: number;
+      readonly remaining: number;
+      readonly resetSeconds: number;
+    }[];
+  }[];
   readonly queue: Readonly<Record<string, number>>;
   readonly predictedWaitMs: number;
   readonly waitsFor: string | null;
@@ -63,6 +73,7 @@ function show({ mode, api, images }: Budget): void {
         ]),
       ),
     );
+    if (origin.apps.length > 0) print(`\n${appsTable(origin)}`);
     const queue = Object.entries(origin.queue).map(([priority, length]) => `${priority} ${length}`);
     print(`Queue: ${queue.join(", ")}`);
     const { predictedWaitMs, waitsFor } = origin;
@@ -75,4 +86,17 @@ function show({ mode, api, images }: Budget): void {
       print(`Circuit ${scope}: ${state}${cause === undefined ? "" : `, ${cause}`}, for ${inWords(forMs)}`);
     }
   }
+}
+
+function appsTable({ apps }: Origin): string {
+  const rows = apps.flatMap(({ app, isListed, shares }) =>
+    shares.map(({ name, limit, remaining, resetSeconds }) => [
+      isListed ? app : `${app} (not listed)`,
+      name,
+      limit,
+      remaining,
+      inWords(resetSeconds * 1_000),
+    ]),
+  );
+  return table(["app", "window", "share", "left", "more in"], rows);
 }

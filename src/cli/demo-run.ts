@@ -48,6 +48,7 @@ async function run(sandbox: Sandbox, dataDir: string, env: Environment): Promise
   const control = await sandbox.listenControl();
   const source = readSettings({
     LOG_LEVEL: "warn",
+    LOG_ACCESS: "off",
     HOST: "127.0.0.1",
     ...env,
     ...settingsFor(upstream.url, dataDir),

@@ -13,6 +13,12 @@ interface PurgeOptions extends AdminOptions {
   readonly format?: string;
 }
 
+interface Purged {
+  readonly purged: unknown;
+  /** By tier. */
+  readonly hits: Readonly<Record<string, number | null>>;
+}
+
 /** `purge`: declares answers out of date. */
 export function addPurge(program: Command): void {
   const command = program
@@ -36,10 +42,12 @@ async function purge(url: string | undefined, options: PurgeOptions): Promise<vo
     throw new CommandFailure("Give one of: a URL, --key, --resource, --tag, --all.", EXIT.usage);
   }
   const body = { ...Object.fromEntries(scopes), ...(format && { format }), ...(hard && { hard }) };
-  const answer = await createAdminClient(options).post<{ purged: unknown }>("/cache/purge", body);
+  const answer = await createAdminClient(options).post<Purged>("/cache/purge", body);
   if (options.json) return printJson(answer);
   const how = hard
     ? "They are never served again."
     : "They are served as stale answers until they are refreshed.";
+  const hits = Object.entries(answer.hits).map(([tier, count]) => `${tier} ${count ?? "not counted"}`);
   print(`Purged ${JSON.stringify(answer.purged)}. ${how}`);
+  print(`Answers that were hit: ${hits.join(", ")}.`);
 }

@@ -1,15 +1,27 @@
 import type { Command } from "commander";
 
 import { addAdminOptions, type AdminOptions, createAdminClient } from "./admin-client.ts";
-import { print, printJson } from "./print.ts";
+import { inWords, print, printJson, table } from "./print.ts";
 import { INSTANT_HELP, type Period, printPeriod, readUsage, rowsTable, windowsTable } from "./usage.ts";
 
-/** What the gateway does not record is said and not guessed. */
-const IDENTIFICATION =
-  "An app is named where its X-App-Id, or else the first product of its User-Agent, is listed in the settings. " +
-  "All others are counted together as `other`; what they sent is not recorded.";
-const CACHE_AGES =
-  "The ages of the answers served from the cache are not recorded. The settings bound them (cache.maxAgeEver).";
+/** An answer of `GET /callers`. */
+interface Callers {
+  readonly since: string;
+  readonly ages: {
+    readonly answers: number;
+    readonly oldestSeconds: number;
+    readonly groups: readonly { readonly upToSeconds: number | null; readonly answers: number }[];
+  };
+  readonly apps: readonly {
+    readonly app: string;
+    readonly isListed: boolean;
+    readonly identifiedBy: string;
+    readonly userAgent: string | null;
+    readonly firstSeenAt: string;
+  }[];
+}
+
+const ONE_PROCESS = "Known to the process that was asked, since";
 
 /** `report`: what one would send to the owner of the property API. */
 export function addReport(program: Command): void {
@@ -27,6 +39,7 @@ async function report(options: AdminOptions & Period): Promise<void> {
   const byApp = await readUsage(client, "app", options);
   // Both tables are of the same period, although time goes on.
   const byResource = await readUsage(client, "resource", { from: byApp.from, to: byApp.to });
+  const { since, ages, apps } = await client.get<Callers>("/callers", { from: byApp.from, to: byApp.to });
   if (options.json) {
     const { from, to, completeSince, totals, windows } = byApp;
     return printJson({
@@ -37,8 +50,8 @@ async function report(options: AdminOptions & Period): Promise<void> {
       windows,
       byApp: byApp.rows,
       byResource: byResource.rows,
-      identification: { recorded: "listed apps only", note: IDENTIFICATION },
-      cacheAges: { recorded: false, note: CACHE_AGES },
+      identification: { scope: "one process", since, apps },
+      cacheAges: { scope: "one process", since, ...ages },
     });
   }
   print("Calls to the property API");
@@ -47,8 +60,31 @@ async function report(options: AdminOptions & Period): Promise<void> {
     ["Calls by resource", rowsTable(byResource)],
     ["Highest rolling windows against their limits", windowsTable(byApp)],
     ["Calls by app", rowsTable(byApp)],
-    ["How the apps identify themselves", IDENTIFICATION],
-    ["Ages of cached answers", CACHE_AGES],
+    ["How the apps identify themselves", `${ONE_PROCESS} ${since}.\n\n${appsTable(apps)}`],
+    ["Ages of the answers from the cache", `${ONE_PROCESS} ${since}.\n\n${agesTable(ages)}`],
   ] as const;
   for (const [title, text] of sections) print(`\n${title}\n\n${text}`);
+}
+
+function appsTable(apps: Callers["apps"]): string {
+  return table(
+    ["app", "listed", "identified by", "User-Agent", "first seen"],
+    apps.map(({ app, isListed, identifiedBy, userAgent, firstSeenAt }) => [
+      app,
+      isListed ? "yes" : "no",
+      identifiedBy,
+      userAgent,
+      firstSeenAt,
+    ]),
+  );
+}
+
+function agesTable({ answers, oldestSeconds, groups }: Callers["ages"]): string {
+  if (answers === 0) return "No answers came from the cache.";
+  const rows = groups.map(({ upToSeconds, answers: count }) => [
+    upToSeconds === null ? "older" : `up to ${inWords(upToSeconds * 1_000)}`,
+    count,
+    `${((100 * count) / answers).toFixed(1)} %`,
+  ]);
+  return `${table(["age", "answers", "part"], rows)}\nThe oldest one was ${inWords(oldestSeconds * 1_000)} old.`;
 }

@@ -12,6 +12,7 @@ import { describeConflict, describeFault, maskSecrets } from "./report.ts";
 import { type ReadableSettings, type Settings, settingsSchema } from "./schema.ts";
 import { resolveSecrets } from "./secrets.ts";
 import { type Assignment, isMapping, mergeSources } from "./sources.ts";
+import { tracingProblems } from "./tracing.ts";
 import { readSettingsFile, type SettingsFile } from "./yaml-file.ts";
 
 /** Where the settings come from. */
@@ -67,6 +68,7 @@ export function examineConfig({ env, readFile }: ConfigInput): ExaminedConfig {
   const lines = [
     ...unreadable,
     ...problems,
+    ...tracingProblems(env),
     ...faults
       .filter((fault) => mayBeMissing || fault.kind !== "missing")
       .map((fault) => describeFault(fault, sources)),

@@ -124,14 +124,24 @@ export const settingsSchema = z.strictObject({
       default: "info",
       env: "LOG_LEVEL",
       reloadable: true,
-      description: "The lowest level of messages in the log: trace, debug, info, warn, error or silent.",
+      description:
+        "The lowest level of events in the log: trace, debug, info, warn, error or silent. With silent, nothing is logged, " +
+        "requests neither.",
+    }),
+    access: setting(oneOf("on", "off", "sampled", "errors"), {
+      default: "sampled",
+      env: "LOG_ACCESS",
+      reloadable: true,
+      description:
+        "Which requests and upstream calls have a line in the log, whatever log.level says. on: all. sampled: all, but of " +
+        "cache hits one of log.accessSample. errors: those with status 400 or higher, or without an answer. off: none.",
     }),
     accessSample: setting(integer(1, 1_000_000), {
       default: 1,
       env: "LOG_ACCESS_SAMPLE",
       reloadable: true,
       description:
-        "Of this many cache hits, the log contains one. The metrics count all of them, and the log contains all other requests.",
+        "With log.access: sampled, the log contains one of this many cache hits. The metrics count all of them.",
     }),
   }),
   metrics: z.strictObject({

@@ -152,6 +152,14 @@ export function address(): Shape<{ readonly host: string; readonly port: number 
   return shaped(shape, { expected: "a host and a port, such as redis-0.example:6379" });
 }
 
+/** The origin of a web page, as browsers send it. */
+export function origin(): Shape<string> {
+  const shape = z.string().refine((text) => /^https?:/.test(text) && URL.parse(text)?.origin === text);
+  return shaped(shape, {
+    expected: "an origin in lower case without a path, such as https://www.example.com",
+  });
+}
+
 /** The neutral service name inside `application/vnd.<service>-v2+json`. */
 export function mediaTypeToken(): Shape<string> {
   const expected = "a media-type name of 1 to 63 letters, digits, '.', '_' or '-', such as propertyservice";

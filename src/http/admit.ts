@@ -68,6 +68,7 @@ export function createAdmit(options: AdmitOptions): Admit {
       receivedAt: arrival.receivedAt,
       deadlineAt: arrival.receivedAt + waitMs,
       gone: arrival.gone,
+      trace: arrival.trace,
     };
   };
 }

@@ -7,6 +7,7 @@
 import type { Answer, ContentCoding, Entry, Question } from "../types.ts";
 import { looksLikeCredential } from "../query/credentials.ts";
 import type { Query, StreamedQuery } from "../query/query.ts";
+import { pageLinks } from "./page-links.ts";
 import { CACHE_NAME } from "./problem-response.ts";
 
 /** Names and values in turn, as `writeHead` takes them. One array is cheaper than a call per header. */
@@ -61,7 +62,7 @@ function newHead(
     String(ageSecondsOf(entry, now)),
     "Cache-Control",
     isKept ? `max-age=${Math.max(0, ttlSeconds)}` : "no-store",
-    ...fixedHeaders(entry, coding, isUnchanged ? undefined : body),
+    ...fixedHeaders(question, entry, coding, isUnchanged ? undefined : body),
   ];
 }
 
@@ -123,7 +124,7 @@ function preparedHead(
   const ofKind = isUnchanged ? heads.unchanged : heads.full;
   let prepared = ofKind[coding];
   if (prepared === undefined || prepared.canonicalQuery !== question.canonicalQuery) {
-    const fixed = fixedHeaders(entry, coding, isUnchanged ? undefined : entry.bodies[coding]);
+    const fixed = fixedHeaders(question, entry, coding, isUnchanged ? undefined : entry.bodies[coding]);
     prepared = {
       canonicalQuery: question.canonicalQuery,
       head: ["Cache-Status", "", "Age", "", "Cache-Control", "", ...fixed],
@@ -160,10 +161,17 @@ function leftSecondsOf({ freshUntil }: Entry, now: number): number {
 }
 
 /** @param body absent from a 304 */
-function fixedHeaders(entry: Entry, coding: ContentCoding, body: Buffer | undefined): Head {
+function fixedHeaders(
+  question: Question,
+  entry: Entry,
+  coding: ContentCoding,
+  body: Buffer | undefined,
+): Head {
   const head = ["ETag", `"${tagFor(entry, coding)}"`, "Vary", "Accept, Accept-Encoding"];
   const { lastModified } = entry.validators;
   if (lastModified !== undefined) head.push("Last-Modified", lastModified);
+  const links = mayShow(question) ? pageLinks(question, entry) : undefined;
+  if (links !== undefined) head.push("Link", links);
   if (body === undefined) return head;
   head.push("Content-Type", entry.contentType);
   if (coding !== "identity") head.push("Content-Encoding", coding);
@@ -203,11 +211,15 @@ const LONGEST_SHOWN_KEY = 1024;
  * backslashes (RFC 9651). It is hidden if an undocumented parameter or a path that is passed through may contain a
  * credential (query/credentials.ts).
  */
-export function shownKey({ canonicalQuery, query }: Question<Query | StreamedQuery>): string {
-  const isUndocumented = query.kind === "streamed" || query.extras.length > 0;
-  if (isUndocumented && canonicalQuery.split(/[/?&=]/).some((part) => looksLikeCredential(part)))
-    return "[not shown]";
+export function shownKey(question: Question<Query | StreamedQuery>): string {
+  const { canonicalQuery } = question;
+  if (!mayShow(question)) return "[not shown]";
   return canonicalQuery.length > LONGEST_SHOWN_KEY
     ? `${canonicalQuery.slice(0, LONGEST_SHOWN_KEY)}...`
     : canonicalQuery;
+}
+
+function mayShow({ canonicalQuery, query }: Question<Query | StreamedQuery>): boolean {
+  const isUndocumented = query.kind === "streamed" || query.extras.length > 0;
+  return !isUndocumented || !canonicalQuery.split(/[/?&=]/).some((part) => looksLikeCredential(part));
 }

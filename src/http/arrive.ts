@@ -3,7 +3,7 @@
  */
 import type { IncomingMessage, ServerResponse } from "node:http";
 
-import { type Observer, type Outcome, type PageSaving, type Tier } from "../types.ts";
+import type { Observer, Outcome, PageSaving, RequestTrace, Tier, Tracing } from "../types.ts";
 import type { Resource } from "../interface/resources.ts";
 import { isSent } from "./sent.ts";
 
@@ -12,6 +12,8 @@ export interface Arrival {
   readonly id: string;
   readonly app: string;
   readonly receivedAt: number;
+  /** The same instant of `ArrivalOptions.precise`. */
+  readonly startedAt: number;
   /**
    * @returns a signal, always the same, that is aborted when the caller hangs up before the response is complete. It is
    *   made when it is first needed, because most hits need none.
@@ -29,6 +31,11 @@ export interface Arrival {
   saved?: PageSaving | undefined;
   problem: string | undefined;
   bytes: number;
+  /** How old the answer from the cache was. */
+  ageMs: number | undefined;
+  /** For web pages of other origins; absent if none may ask. */
+  readonly corsHeaders: readonly string[] | undefined;
+  readonly trace: RequestTrace | undefined;
   /** To be called when the caller has hung up. */
   readonly hangUp: () => void;
 }
@@ -44,8 +51,13 @@ export interface ArrivalOptions {
     authorization: string | undefined,
   ) => string;
   readonly now: () => number;
+  /** Milliseconds with fractions, of a clock that never runs backwards. */
+  readonly precise: () => number;
   readonly requestId: () => string;
   readonly observer: Observer;
+  readonly corsHeaders: (origin: string | undefined) => readonly string[] | undefined;
+  /** Absent if requests are not traced. */
+  readonly startTrace?: Tracing["start"] | undefined;
 }
 
 export interface Arrivals {
@@ -62,9 +74,12 @@ export interface Arrivals {
 const CLIENT_CLOSED_REQUEST = 499;
 
 export function createArrivals(options: ArrivalOptions): Arrivals {
-  const { now, observer } = options;
-  const ended = (arrival: Arrival, message: IncomingMessage, response: ServerResponse): void =>
-    observer.request(recordOf(arrival, message, response, now()));
+  const { precise, observer } = options;
+  const ended = (arrival: Arrival, message: IncomingMessage, response: ServerResponse): void => {
+    const record = recordOf(arrival, message, response, precise() - arrival.startedAt);
+    arrival.trace?.end(record);
+    observer.request(record, message);
+  };
   return {
     arrive: (message) => newArrival(message, options),
     follow(arrival, message, response) {
@@ -72,6 +87,8 @@ export function createArrivals(options: ArrivalOptions): Arrivals {
         ended(arrival, message, response);
         return;
       }
+      // Node remembers the address. It cannot be asked for when the caller has hung up.
+      void message.socket.remoteAddress;
       response.once("close", () => {
         if (!response.writableFinished) {
           arrival.hangUp();
@@ -97,6 +114,7 @@ function newArrival(message: IncomingMessage, options: ArrivalOptions): Arrival 
       headers.authorization,
     ),
     receivedAt,
+    startedAt: options.precise(),
     gone() {
       controller ??= new AbortController();
       if (hasHungUp) controller.abort();
@@ -113,6 +131,9 @@ function newArrival(message: IncomingMessage, options: ArrivalOptions): Arrival 
     tier: undefined,
     problem: undefined,
     bytes: 0,
+    ageMs: undefined,
+    corsHeaders: options.corsHeaders(headers.origin),
+    trace: options.startTrace?.(message),
   };
 }
 
@@ -120,9 +141,10 @@ function recordOf(
   arrival: Arrival,
   message: IncomingMessage,
   response: ServerResponse,
-  now: number,
+  durationMs: number,
 ): Parameters<Observer["request"]>[0] {
-  const { id, app, resource, query, outcome, tier, saved, problem, bytes, receivedAt } = arrival;
+  const { id, app, resource, query, outcome, tier, saved, problem, bytes, ageMs, receivedAt, trace } =
+    arrival;
   return {
     id,
     app,
@@ -133,9 +155,12 @@ function recordOf(
     outcome,
     tier,
     problem,
-    durationMs: now - receivedAt,
+    durationMs,
     bytes,
+    receivedAt,
+    ageMs,
     ...(saved !== undefined && { saved }),
+    ...(trace && { traceparent: trace.traceparent }),
   };
 }
 

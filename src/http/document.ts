@@ -34,6 +34,9 @@ export function createServeDocument(document: object, head: HeadLimits): ServeDo
       "Cache-Control": `max-age=${MAX_AGE_SECONDS}`,
       ETag: `"${tag}"`,
     };
+    const { corsHeaders = [] } = arrival;
+    for (let at = 0; at < corsHeaders.length; at += 2)
+      response.setHeader(corsHeaders[at] ?? "", corsHeaders[at + 1] ?? "");
     if (noneMatchNames(message.headers["if-none-match"], [tag])) {
       response.writeHead(304, headers).end();
       return true;

@@ -136,8 +136,9 @@ type AddCallerHeaders = (head: Head, arrival: Arrival, problem?: Problem) => voi
 
 function createAddCallerHeaders({ share }: RespondOptions): AddCallerHeaders {
   const rateLimitHeaders = createRateLimitHeaders();
-  return (head, { id, app, resource, preferenceApplied }, problem) => {
+  return (head, { id, app, resource, preferenceApplied, corsHeaders }, problem) => {
     head.push("X-Request-Id", id);
+    if (corsHeaders !== undefined) head.push(...corsHeaders);
     if (preferenceApplied !== undefined) head.push("Preference-Applied", preferenceApplied);
     if (resource === "none") return;
     const shares = share(app, resource);
@@ -165,6 +166,7 @@ function createSendAnswer(addCallerHeaders: AddCallerHeaders): SendAnswer {
     arrival.outcome = answer.outcome;
     arrival.tier = answer.tier;
     arrival.saved = answer.saved;
+    if (answer.forwarded === undefined) arrival.ageMs = Math.max(0, sending.now - answer.entry.bornAt);
     const head = headOfAnswer(question, answer, sending, body);
     addCallerHeaders(head, arrival);
     if (sending.isUnchanged) {

@@ -46,6 +46,26 @@ function isRecord(record: unknown, serviceId: string): boolean {
 }
 
 /**
+ * What a body says of its page.
+ * @param body the parsed JSON of a valid envelope
+ * @returns `undefined` if it is no list, or does not say how many records there are
+ */
+export function pageIn(
+  body: unknown,
+  resource: string,
+): { totalCount: number; count: number; limit?: number } | undefined {
+  const number = (name: string): number | undefined => {
+    const value: unknown = Object(body)[name];
+    return Number.isSafeInteger(value) && Number(value) >= 0 ? Number(value) : undefined;
+  };
+  const totalCount = number("totalCount");
+  const limit = number("limit");
+  const records: unknown = Object(body)[resource];
+  if (totalCount === undefined || !Array.isArray(records)) return undefined;
+  return { totalCount, count: records.length, ...(limit !== undefined && { limit }) };
+}
+
+/**
  * The ids of the records in a body.
  * @param body the parsed JSON of a valid envelope
  */

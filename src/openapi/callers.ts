@@ -160,6 +160,7 @@ const ANSWER_HEADERS = headerRefs([
   "ETag",
   "Last-Modified",
   "Vary",
+  "Link",
   "Content-Encoding",
   "RateLimit-Policy",
   "RateLimit",

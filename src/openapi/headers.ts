@@ -38,6 +38,10 @@ export const RESPONSE_HEADERS: Readonly<Record<string, Json>> = {
   }),
   "RateLimit-Policy": text("The app's share of each window of the budget.", '"1m";q=60;w=60'),
   RateLimit: text("What is left of the app's share, and when more comes back.", '"1m";r=57;t=34'),
+  Link: text(
+    "The next page of the list and the one before (RFC 8288).",
+    '<?areaId=76&limit=50&offset=50>; rel="next"',
+  ),
   "Preference-Applied": text("The preference that shortened the deadline.", "wait=2"),
   "Retry-After": {
     description: "Seconds to wait before the next try.",

@@ -77,6 +77,7 @@ export function createCutter(options: CutterOptions): Cutter {
       etag: hash("sha256", body, "base64url").slice(0, 22),
       // The upstream's are the block's.
       validators: { etag: undefined, lastModified: undefined },
+      page: { totalCount: index.totalCount, count: ids.length, limit: page.limit },
       tags: [...ids.map((id) => `record:${id}`), ...block.tags.filter((tag) => tag.startsWith("area:"))],
     };
   }

@@ -7,6 +7,8 @@ export interface Clock {
    * started as epoch milliseconds.
    */
   readonly monotonic: () => number;
+  /** The same clock with fractions of a millisecond, for short durations. */
+  readonly precise: () => number;
   /** Calls back once after `delayMs`. The returned function cancels the call. */
   readonly after: (delayMs: number, callback: () => void) => () => void;
 }
@@ -17,6 +19,7 @@ const LONGEST_TIMER_MS = 2_147_483_647;
 export const systemClock: Clock = {
   now: () => Date.now(),
   monotonic: () => Math.floor(performance.timeOrigin + performance.now()),
+  precise: () => performance.timeOrigin + performance.now(),
   after(delayMs, callback) {
     const timer = setTimeout(callback, Math.min(Math.max(delayMs, 0), LONGEST_TIMER_MS));
     return () => clearTimeout(timer);

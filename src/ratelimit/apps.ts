@@ -29,6 +29,18 @@ export interface AppsConfig {
   readonly unlistedLabels: number;
 }
 
+/** How an app said its name when it was first seen by this process. */
+export interface AppIdentity {
+  readonly app: string;
+  readonly isListed: boolean;
+  /** `nothing`: there was no name, or too many apps had one. */
+  readonly identifiedBy: "app-id" | "user-agent" | "nothing";
+  /** The whole `User-Agent`, if there was one. */
+  readonly userAgent: string | null;
+  /** Epoch milliseconds. */
+  readonly firstSeenAt: number;
+}
+
 export interface Apps {
   /**
    * The id of the app that sends a request; also marks it as seen.
@@ -40,8 +52,12 @@ export interface Apps {
     now: number,
   ) => string;
   readonly isListed: (app: string) => boolean;
+  /** The ids of the listed apps. */
+  readonly listed: () => readonly string[];
   /** Whether the id has a share of its own now. */
   readonly isKnown: (app: string) => boolean;
+  /** The apps that were seen, the latest new ones last. */
+  readonly identities: () => readonly AppIdentity[];
   readonly weightOf: (app: string) => number;
   /** Most calls of the app in any 24 hours. */
   readonly perDayOf: (app: string) => number | null;
@@ -55,6 +71,9 @@ const BROWSER_APP = "browser";
 /** A new id never evicts an id that was seen so recently. */
 const IN_USE_MS = 5 * 60_000;
 const LONGEST_ID = 64;
+const LONGEST_USER_AGENT = 200;
+/** How the apps that came first identified themselves is forgotten if there are more. */
+const MOST_IDENTITIES = 2_000;
 
 /** The first product of the User-Agent of every browser in use is one of these. */
 const BROWSER_PRODUCTS: ReadonlySet<string> = new Set(["mozilla", "opera"]);
@@ -65,6 +84,7 @@ export function createApps(initial: AppsConfig): Apps {
   /** When each unlisted id was last seen, least recently seen first. */
   const seenAt = new Map<string, number>();
   const labelled = new Set<string>();
+  const identities = new Map<string, Omit<AppIdentity, "isListed">>();
 
   function admit(id: string, now: number): string {
     if (id === OTHER_APP || listed.has(id)) return id;
@@ -78,9 +98,28 @@ export function createApps(initial: AppsConfig): Apps {
     return id;
   }
 
+  function introduce(
+    app: string,
+    hasAppId: boolean,
+    userAgent: string | undefined,
+    firstSeenAt: number,
+  ): void {
+    const isNamed = app !== OTHER_APP;
+    const identifiedBy = !isNamed ? "nothing" : hasAppId ? "app-id" : "user-agent";
+    const shown = userAgent?.slice(0, LONGEST_USER_AGENT) || null;
+    identities.set(app, { app, identifiedBy, userAgent: shown, firstSeenAt });
+    if (identities.size > MOST_IDENTITIES) identities.delete(identities.keys().next().value ?? "");
+  }
+
   return {
-    identify: (appId, userAgent, now) => admit(namedIn(appId, userAgent), now),
+    identify(appId, userAgent, now) {
+      const app = admit(namedIn(appId, userAgent), now);
+      if (!identities.has(app)) introduce(app, isName(appId), userAgent, now);
+      return app;
+    },
+    identities: () => [...identities.values()].map((one) => ({ ...one, isListed: listed.has(one.app) })),
     isListed: (app) => listed.has(app),
+    listed: () => [...listed.keys()],
     isKnown: (app) => listed.has(app) || seenAt.has(app) || app === OTHER_APP,
     weightOf: (app) => listed.get(app)?.weight ?? config.defaultWeight,
     perDayOf: (app) => listed.get(app)?.perDay ?? null,
@@ -97,8 +136,11 @@ function byId({ listed }: AppsConfig): ReadonlyMap<string, ListedApp> {
 }
 
 function namedIn(appId: string | readonly string[] | undefined, userAgent: string | undefined): string {
-  const named = typeof appId === "string" ? sanitised(appId.trim()) : "";
-  return named === "" ? productIn(userAgent ?? "") : named;
+  return isName(appId) ? sanitised(appId.trim()) : productIn(userAgent ?? "");
+}
+
+function isName(appId: string | readonly string[] | undefined): appId is string {
+  return typeof appId === "string" && appId.trim() !== "";
 }
 
 const productIn = remembering((userAgent) => {

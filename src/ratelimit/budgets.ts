@@ -5,9 +5,18 @@
 import type { Problem } from "../errors.ts";
 import type { Resource } from "../interface/resources.ts";
 import type { Clock } from "../process/clock.ts";
-import { type Cause, OTHER_APP, PRIORITIES, type Priority, type ShareOfWindow } from "../types.ts";
+import {
+  type Cause,
+  type Observer,
+  type OriginName,
+  OTHER_APP,
+  PRIORITIES,
+  type Priority,
+  type ShareOfWindow,
+} from "../types.ts";
 import type { Apps } from "./apps.ts";
-import { type Circuits, createCircuits, type SharedCircuits } from "./circuits.ts";
+import { outageName, outageOf } from "./circuit-outages.ts";
+import { type Circuits, type CircuitsOptions, createCircuits, type SharedCircuits } from "./circuits.ts";
 import type { DispatcherConfig } from "./departures.ts";
 import { createDispatcher, type Dispatcher } from "./dispatcher.ts";
 import type { QueueKind } from "./fair-queue.ts";
@@ -20,14 +29,14 @@ export interface BudgetConfig extends DispatcherConfig, LimiterConfig {
   readonly maxCoolOffMs: number;
 }
 
-interface BudgetObserver {
+interface BudgetObserver extends Pick<Observer, "warn" | "outOfOrder" | "backInOrder"> {
   /** @param app a metric label */
   readonly refused: (app: string, reason: RefusalReason | "deadline", isEnforced: boolean) => void;
   readonly departed: (app: string, cause: Cause, waitedMs: number) => void;
-  readonly warn: (message: string, fields: Readonly<Record<string, unknown>>) => void;
 }
 
 export interface BudgetOptions {
+  readonly origin: OriginName;
   readonly limiter: Limiter;
   readonly sharedCircuits: SharedCircuits;
   readonly apps: Apps;
@@ -92,7 +101,15 @@ export function createBudget(options: BudgetOptions, config: BudgetConfig): Budg
   const { limiter, apps, clock, fraction, observer, keyVersion, sharedCircuits: shared, probe } = options;
   const now = clock.monotonic;
   const circuits = createCircuits(
-    { shared, now, keyVersion, fraction, probeWanted: probe, warn: observer.warn },
+    {
+      shared,
+      now,
+      keyVersion,
+      fraction,
+      probeWanted: probe,
+      warn: observer.warn,
+      onState: reportOutages(options),
+    },
     config,
   );
   const shares = remembered<readonly ShareOfWindow[]>(now);
@@ -138,6 +155,13 @@ export function createBudget(options: BudgetOptions, config: BudgetConfig): Budg
     },
     stop: dispatcher.close,
     close: limiter.close,
+  };
+}
+
+function reportOutages({ origin, observer }: BudgetOptions): CircuitsOptions["onState"] {
+  return (scope, circuit) => {
+    if (circuit === undefined) observer.backInOrder(outageName(origin, scope));
+    else observer.outOfOrder(outageOf(origin, scope, circuit));
   };
 }
 

@@ -71,6 +71,8 @@ export interface CircuitsOptions extends Omit<CircuitRules, "windows" | "maxCool
   /** The credentials can be tried, and no caller asks a question that was answered before. */
   readonly probeWanted: () => void;
   readonly warn: (message: string, fields: Readonly<Record<string, unknown>>) => void;
+  /** A circuit may have opened; absent: it is closed. */
+  readonly onState: (scope: CircuitScope, circuit: OpenCircuit | undefined) => void;
 }
 
 export interface Circuits {
@@ -133,10 +135,14 @@ export function createCircuits(
   const { health, probing } = memory;
   const { mayRetry, departed } = createRetryBudget();
   const log = createCredentialsLog(options);
-  const publish = (scope: CircuitScope): void =>
+  const report = (scope: CircuitScope): void => options.onState(scope, health.circuits.get(scope));
+  const publish = (scope: CircuitScope): void => {
     shared.publish(scope, newsOf(health.circuits.get(scope), now()));
+    report(scope);
+  };
   shared.subscribe((scope, news) => {
     hear(memory, scope, news, now());
+    report(scope);
     if (news?.cause === "credentials") memory.refusedKey = keyVersion();
     memory.changed();
   });

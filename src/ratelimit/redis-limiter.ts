@@ -157,6 +157,8 @@ export type Reply = { readonly time: number; readonly epoch: string } & (
 /** What each request brings of the settings. */
 export interface RequestSettings {
   readonly process: string;
+  /** Only one process at a time can have it: the next one that has it proves that the last one is dead. */
+  readonly address: string | undefined;
   readonly windows: readonly EscrowWindow[];
   readonly limits: string;
   readonly replicas: number;
@@ -166,8 +168,8 @@ export interface RequestSettings {
   readonly countMs: number;
   /** From a slot's last lease until the latest arrival of what its holder sent by itself, */
   readonly aloneMs: number;
-  /** and until the slot is free. */
-  readonly goneMs: number;
+  /** and from then until the slot is free. */
+  readonly shortMs: number;
   /** Nobody is granted anything for so long when there are no data: replicas that know of some come first. */
   readonly settleMs: number;
   /** After a loss, the long windows wait so long at least for a replica that knows them. */

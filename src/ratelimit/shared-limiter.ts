@@ -16,9 +16,10 @@
  * | 5    | A message that arrives too late has no effect; while Redis does not answer, it only asks the time | lua, here |
  * | 6    | What it sent by itself is entered in the step that renews its slot                          | lua       |
  * | 7    | A new holder spends by itself only what Redis has confirmed to fit; it inherits nothing     | lua       |
- * | 8    | A lapsed slot is free when its holder has stopped and its calls have left the short windows | lua       |
+ * | 8    | A lapsed slot is free when its holder has stopped and its calls have left the short windows.| lua       |
+ * |      | A process that listens where a holder did proves that this one is dead                      |           |
  * | 9    | After a loss of data all slots count as lapsed; for one short window a slot gets its escrow | lua       |
- * |      | After a silence of a lease, or a jump, nothing is granted before those that know can come   |           |
+ * |      | When the clock may have jumped, nothing is granted before those that know can come          |           |
  * | 10   | In a long window Redis confirms to each slot what it may spend alone, and reserves that     | lua       |
  * | 11   | What a holder that never came back may have sent counts on in the long windows; its last    | lua       |
  * |      | permits do not stand for that, as it may not have heard of them                             |           |
@@ -31,11 +32,13 @@
  */
 import { pause } from "../process/clock.ts";
 import { aloneUntil, digestAges, DRIFT, escrowWindows, mostGrantedIn } from "./escrow.ts";
+import { StoreUnavailable } from "../store-unavailable.ts";
 import { limitsText } from "../usage/rate-window.ts";
 import type { Acquired, Limiter, PermitRequest } from "./limiter.ts";
 import type { Digest, KnownSend, ReplicaSlot, Reply, Request, TakeResult } from "./redis-limiter.ts";
 import { alone, decideAlone, permitOf, stateOf, takeOf } from "./shared-permits.ts";
 import {
+  AWAY_MS,
   countMs,
   createSide,
   DAY_MS,
@@ -113,8 +116,11 @@ export function createSharedLimiter(options: SharedLimiterOptions): SharedLimite
 }
 
 async function admit(side: Side, admission: NonNullable<SharedLimiterOptions["admission"]>): Promise<void> {
+  const sends = await admission();
   const now = side.options.clock.monotonic();
-  for (const { id, ageMs } of await admission()) {
+  // It waited for the old replicas, not for Redis.
+  if (sends.length > 0) side.startedAt = now;
+  for (const { id, ageMs } of sends) {
     const record = { resource: "listings", cause: "miss", query: "" } as const;
     const take = { ...record, id, app: "other", leave: [], perDay: undefined, isAnyway: true };
     // Redis is not to enter it in the ledger: the old protocol's has it.
@@ -189,6 +195,7 @@ async function ask(side: Side, request: Request): Promise<Reply | undefined> {
     reply.time > last.time + (heardAt - last.askedAt) + Math.max(JUMP_MS, side.options.leaseMs)
   )
     side.hasJumped = true;
+  if (last === undefined) side.startedAlone = heardAt > side.startedAt + AWAY_MS;
   side.last = { time: reply.time, askedAt, heardAt };
   side.serverEpoch = reply.epoch;
   return reply;
@@ -206,7 +213,8 @@ function within(side: Side, reply: Promise<Reply | undefined>): Promise<Reply | 
 function failed(side: Side, error: unknown): void {
   side.isReachable = false;
   side.isJoined = false;
-  if (!side.isCutOff && side.hasEverJoined) {
+  // An outage of Redis has its line in the log already.
+  if (!side.isCutOff && side.hasEverJoined && !(error instanceof StoreUnavailable)) {
     const reason = error instanceof Error ? error.message : String(error);
     side.options.warn("Redis does not answer the rate limiter; this replica goes on with its escrow", {
       origin: side.options.origin,
@@ -240,7 +248,7 @@ function common(side: Side): {
 }
 
 async function join(side: Side): Promise<boolean> {
-  const { clock, origin, warn } = side.options;
+  const { clock } = side.options;
   const askedAt = clock.monotonic();
   const { hasJumped, isCutOff, windows, config } = side;
   const isFull = hasJumped || side.epoch !== side.serverEpoch;
@@ -271,16 +279,35 @@ async function join(side: Side): Promise<boolean> {
   }
   side.own.told(sends);
   if (!mayClaim || reply.isNew || reply.slot !== side.slot) side.quotas = [];
+  warnOfLoss(side, reply);
   Object.assign(side, { slot: reply.slot, epoch: reply.epoch, acknowledgedAt: askedAt, hasJumped: false });
   Object.assign(side, { isJoined: true, hasEverJoined: true, isCutOff: false });
   side.renewAt = askedAt;
-  if (reply.mayHaveOverrun)
-    warn(
-      "Redis lost data and new replicas went on before one that knew them: a limit may have been exceeded",
-      { origin },
-    );
   if (isCutOff) side.changed();
   return true;
+}
+
+/** What is not guaranteed is said where it can be noticed. */
+function warnOfLoss(side: Side, joined: Extract<Reply, { readonly kind: "joined" }>): void {
+  const { process, origin, warn } = side.options;
+  // Both origins lose their lines at once. One warning is enough.
+  if (side.epoch !== undefined && side.epoch !== joined.epoch && origin === "api") {
+    warn("The ledger has lost lines: Redis has lost its data. Reports count only what was sent since.", {});
+  }
+  // An epoch is named after the replica that found no data.
+  const hasFoundNoData = !side.hasEverJoined && joined.epoch.endsWith(`.${process}`);
+  if (hasFoundNoData && side.startedAlone) {
+    warn(
+      "Redis was away when this replica started, and has no data. If replicas ran before, a limit may be exceeded.",
+      { origin },
+    );
+  }
+  if (joined.mayHaveOverrun) {
+    warn(
+      "Redis lost data, and new replicas went on before one that knew them. A limit may have been exceeded.",
+      { origin },
+    );
+  }
 }
 
 function digestOf(side: Side, now: number): Digest | undefined {
@@ -300,7 +327,7 @@ async function sync(side: Side): Promise<boolean> {
   const pending = isLeaving ? [] : side.pending.splice(0);
   const isRenewing = askedAt >= side.renewAt;
   const isWaiting = side.waiting.length > 0 || side.refusedAt !== undefined;
-  const wantsState = isRenewing || (isWaiting && askedAt >= side.stateAt);
+  const wantsState = (isRenewing || isWaiting) && askedAt >= side.stateAt;
   const { reports, confirm } = side.own.ended(askedAt);
   side.endsAt = Number.POSITIVE_INFINITY;
   const { waiting } = side;

@@ -17,6 +17,11 @@ export interface SharedLimiterOptions extends EscrowSettings {
   readonly clock: Clock;
   /** A name for this process, unlike any other's, past ones included. */
   readonly process: string;
+  /**
+   * Where this process listens, from when it does until it can send nothing more; unlike the address of any other
+   * process that runs.
+   */
+  readonly address: () => string | undefined;
   readonly ledger: { readonly retentionMs: number; readonly maxRecords: number };
   /**
    * Resolves when this process may join: not while replicas of an older protocol spend from the same Redis. Brings the
@@ -31,6 +36,8 @@ export const DAY_MS = 86_400_000;
 export const STATE_MS = 250;
 /** While Redis does not answer it is asked so often. */
 export const RETRY_MS = 100;
+/** Redis was away when a replica started that waits for longer. */
+export const AWAY_MS = 3_000;
 /** When Redis has no data, replicas that know of some are waited for so long. */
 export const SETTLE_MS = 2_000;
 /** After a loss of data, so long at least for one that knows what counted in the long windows. */
@@ -85,6 +92,9 @@ export interface Side {
   readonly granted: Map<string, number>;
   /** What was left in each window when a permit was last refused. */
   refusedAt: readonly number[] | undefined;
+  startedAt: number;
+  /** Redis was away when this replica started. */
+  startedAlone: boolean;
   isBusy: boolean;
   isClosing: boolean;
   isClosed: boolean;
@@ -128,6 +138,8 @@ export function createSide(options: SharedLimiterOptions): Side {
     describedAt: Number.NEGATIVE_INFINITY,
     granted: new Map(),
     refusedAt: undefined,
+    startedAt: clock.monotonic(),
+    startedAlone: false,
     isBusy: options.admission !== undefined,
     isClosing: false,
     isClosed: false,
@@ -146,10 +158,10 @@ export function settingsOf(side: Side): RequestSettings {
   const { options, windows, config } = side;
   const { process, replicas, leaseMs, timeoutMs, degradedForMs, ledger } = options;
   const shortMs = Math.max(0, ...windows.filter(({ isLong }) => !isLong).map(({ ms }) => ms));
-  const aloneMs = degradedForMs + countMs(side);
   const longestMs = Math.max(DAY_MS, ...windows.map(({ ms }) => ms));
   return {
     process,
+    address: options.address(),
     windows,
     limits: limitsText(config.windows),
     replicas,
@@ -157,8 +169,8 @@ export function settingsOf(side: Side): RequestSettings {
     timeoutMs,
     ...ledger,
     countMs: countMs(side),
-    aloneMs,
-    goneMs: aloneMs + shortMs,
+    aloneMs: degradedForMs + countMs(side),
+    shortMs,
     settleMs: Math.max(leaseMs, Math.min(SETTLE_MS, shortMs)),
     returnMs: RETURN_MS,
     pollMs: STATE_MS,

@@ -10,7 +10,7 @@
  */
 import type { Clock } from "../process/clock.ts";
 import { StoreUnavailable } from "../store-unavailable.ts";
-import type { StoreOperation } from "../types.ts";
+import type { Observer, StoreOperation } from "../types.ts";
 import { type Breaker, BreakerOpen, type BreakerState, createBreaker } from "./breaker.ts";
 import type { RedisClient } from "./connect.ts";
 import { connectionError, type RedisConnection } from "./connection.ts";
@@ -32,10 +32,7 @@ export type RunOnRedis = <T>(
   command: (client: RedisClient) => Promise<T>,
 ) => Promise<T>;
 
-export interface RedisObserver {
-  readonly info: (message: string, fields: Readonly<Record<string, unknown>>) => void;
-  readonly warn: (message: string, fields: Readonly<Record<string, unknown>>) => void;
-}
+export type RedisObserver = Pick<Observer, "outOfOrder" | "backInOrder" | "warn">;
 
 export interface RedisCommandsOptions {
   readonly connection: () => Pick<RedisConnection, "client" | "renew">;
@@ -71,7 +68,7 @@ const OUTAGES: ReadonlySet<string> = new Set([
 
 export function createRedisCommands(options: RedisCommandsOptions): RedisCommands {
   const { connection, clock, onOperation, onBreaker, onOutage, onRecovery } = options;
-  const report = createReport(clock, options.observer);
+  const report = createReport(options.observer);
 
   const breaker: Breaker = createBreaker({
     clock,
@@ -126,20 +123,21 @@ interface Report {
   readonly refusal: (operation: StoreOperation, error: unknown) => RedisRefusal;
 }
 
+const REDIS = "Redis";
+const MEANWHILE =
+  "Callers get what is in this replica's memory. It makes calls to the API within its escrow of the budget, and refuses " +
+  "the rest. Each replica asks for itself.";
+
 /** Writes the log: an outage once when it begins and once when it ends, each kind of refusal once. */
-function createReport(clock: Clock, observer: RedisObserver): Report {
+function createReport(observer: RedisObserver): Report {
   const refusals = new Set<string>();
-  let outSince = 0;
   return {
     outage(cause) {
-      outSince = clock.now();
       // ioredis' own words for a command whose connection was lost.
       const { message } = cause.name === "MaxRetriesPerRequestError" ? connectionError(undefined) : cause;
-      observer.warn("Redis is out of order; going on without it", { cause: message });
+      observer.outOfOrder({ what: REDIS, cause: message, meanwhile: MEANWHILE });
     },
-    recovery() {
-      observer.info("Redis is back", { outageMs: clock.now() - outSince });
-    },
+    recovery: () => observer.backInOrder(REDIS),
     refusal(operation, error) {
       const message = error instanceof Error ? error.message : String(error);
       const kind = `${operation} ${codeOf(error)}`;

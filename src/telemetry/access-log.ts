@@ -4,11 +4,21 @@
  */
 import type { RequestRecord } from "../types.ts";
 
+/** What the log says of a caller, besides its app. */
+export interface CallerFields {
+  readonly client?: string | undefined;
+  /** What the caller or a proxy claims. */
+  readonly forwardedFor?: string | undefined;
+  readonly traceparent?: string | undefined;
+}
+
 /** @returns what makes the line of a request, with its line end */
-export function createRequestLine(now: () => number): (record: RequestRecord) => string {
+export function createRequestLine(
+  now: () => number,
+): (record: RequestRecord, caller: CallerFields) => string {
   let timeAt = Number.NaN;
   let time = "";
-  return (record) => {
+  return (record, { client, forwardedFor, traceparent }) => {
     const at = now();
     if (at !== timeAt) {
       timeAt = at;
@@ -19,10 +29,16 @@ export function createRequestLine(now: () => number): (record: RequestRecord) =>
     return (
       `{"level":"info","time":"${time}","id":${quoted(id)},"app":${quoted(app)},"method":${quoted(method)}` +
       `,"resource":"${resource}"${field("query", query)},"status":${status},"outcome":"${outcome}"` +
-      `${field("tier", tier)}${field("problem", problem)},"durationMs":${durationMs},"bytes":${bytes}` +
-      `${field("saved", saved)},"msg":"request"}\n`
+      `${field("tier", tier)}${field("problem", problem)},"durationMs":${rounded(durationMs)},"bytes":${bytes}` +
+      `${field("saved", saved)}${field("client", client)}${field("forwardedFor", forwardedFor)}` +
+      `${field("traceparent", record.traceparent ?? traceparent)},"msg":"request"}\n`
     );
   };
+}
+
+/** A duration with three decimals. */
+export function rounded(durationMs: number): number {
+  return Math.round(durationMs * 1_000) / 1_000;
 }
 
 function field(name: string, value: string | undefined): string {

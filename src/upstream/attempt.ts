@@ -11,6 +11,7 @@ import type {
   Fetched,
   Observer,
   SendEnd,
+  Trace,
   UpstreamFaultKind,
   UpstreamRequest,
   Validators,
@@ -33,6 +34,8 @@ export interface UpstreamQuestion extends Omit<UpstreamRequest, "waiting"> {
   readonly format: Format;
   /** The validators of the cached entry, if there is one: the upstream may answer that it has not changed. */
   readonly held: Validators | undefined;
+  /** Absent if requests are not traced. */
+  readonly trace?: Trace | undefined;
   /** Called whenever a request is about to be sent. */
   readonly departing: () => void;
 }
@@ -62,14 +65,18 @@ export function createAttempt(options: AttemptOptions): Attempt {
     const question = refusedConditions.without(wanted);
     const origin = options.originOf(question.resource);
     const total = createTotalTimeout(options);
-    const send = (asked: UpstreamQuestion, waiters = waiting): Promise<Outcome> =>
-      origin.throttled({ ...asked, waiting: waiters }, (ended, { sendBy }) => {
+    const send = (asked: UpstreamQuestion, waiters = waiting): Promise<Outcome> => {
+      const wait = asked.trace?.begin("queue wait");
+      const sent = origin.throttled({ ...asked, waiting: waiters }, (ended, { sendBy }) => {
+        wait?.end();
         total.start();
         asked.departing();
         const answered: Departure["answered"] = (status, isUsable) =>
           refusedConditions.answered(asked, status, isUsable);
         return call(asked, origin, { timedOut: total.signal, answered, ended, sendBy }, options);
       });
+      return sent.finally(() => wait?.end());
+    };
     try {
       const first = await send(question);
       if (first.kind !== "failed") return fetchedOf(first);
@@ -120,8 +127,8 @@ function fetchedOf(outcome: Exclude<Outcome, Failed>): Fetched {
       };
     }
     case "answer": {
-      const { body, contentType, recordIds } = outcome;
-      return { status: 200, body, contentType, recordIds, validators, caching };
+      const { body, contentType, recordIds, page } = outcome;
+      return { status: 200, body, contentType, recordIds, page, validators, caching };
     }
   }
 }
@@ -161,7 +168,9 @@ async function call(
   options: AttemptOptions,
 ): Promise<Outcome> {
   const { clock, observer, maxCoolOffMs } = options;
-  const startedAt = clock.monotonic();
+  const { resource, query, cause, trace } = question;
+  const [startedAt, begunAt] = [clock.monotonic(), clock.precise()];
+  const span = trace?.begin("upstream call", { resource, query, cause });
   const signedWith = options.credentials.version();
   const url = origin.baseUrl + origin.sign(question.target);
   const record = (
@@ -170,20 +179,14 @@ async function call(
     outcome: Outcome,
     end: Pick<SendEnd, "slowDown"> & { headAt?: number },
   ): Outcome => {
-    const { resource, query, cause } = question;
     const durationMs = clock.monotonic() - startedAt;
     const { headAt = clock.monotonic(), slowDown } = end;
     ended({ status, durationMs, arrivedAfterMs: headAt - startedAt, ...(slowDown && { slowDown }) });
     const note = outcome.kind === "failed" ? outcome.problem.message : undefined;
-    observer.upstreamCall({
-      resource,
-      query,
-      cause,
-      status,
-      durationMs,
-      bytes,
-      ...(note !== undefined && { note }),
-    });
+    span?.end({ status, bytes, ...(outcome.kind === "failed" && { error: String(status) }) });
+    const noted = note === undefined ? {} : { note };
+    const tookMs = clock.precise() - begunAt;
+    observer.upstreamCall({ resource, query, cause, status, durationMs: tookMs, bytes, ...noted });
     return outcome;
   };
   try {

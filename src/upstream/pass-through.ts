@@ -86,19 +86,21 @@ export function createPassThrough(options: PassThroughOptions): PassThrough {
       },
     };
     // The permit is released as soon as the answer is complete, however slowly the caller reads it.
-    const passed = await origin.throttled(upstreamRequest, async (ended, { sendBy }) => {
+    const wait = request.trace?.begin("queue wait");
+    const sent = origin.throttled(upstreamRequest, async (ended, { sendBy }) => {
+      wait?.end();
       const record = createRecord(question, ended, options);
       const signedWith = options.credentials.version();
       try {
-        const sent = await send(question, origin, message, sendBy);
-        const { status, headAt, headers, body } = sent.answer;
-        const verdict = judged(sent, question, signedWith, options);
+        const exchange = await send(question, origin, message, sendBy);
+        const { status, headAt, headers, body } = exchange.answer;
+        const verdict = judged(exchange, question, signedWith, options);
         if (verdict.kind === "answer") {
           record(status, body.length, { headAt });
           return { headers: passedHeaders(headers, verdict, options.clock.now()), body: verdict.body };
         }
         const problem = "problem" in verdict ? verdict.problem : new Problem("upstream-invalid-response");
-        const slowDown = slowDownIn(sent.answer, options.clock.now());
+        const slowDown = slowDownIn(exchange.answer, options.clock.now());
         record(status, body.length, { note: problem.message, headAt, ...(slowDown && { slowDown }) });
         throw problem;
       } catch (error) {
@@ -110,6 +112,7 @@ export function createPassThrough(options: PassThroughOptions): PassThrough {
         throw judgeFault(error).problem;
       }
     });
+    const passed = await sent.finally(() => wait?.end());
     sink.start(passed.headers);
     // Node itself omits the body of a response to HEAD. `Content-Length` stays.
     if (request.method !== "HEAD") sink.passed(passed.body.length);
@@ -158,20 +161,24 @@ interface StreamEnd extends Pick<SendEnd, "slowDown"> {
 }
 
 function createRecord(
-  { query, canonicalQuery }: Question<Query | StreamedQuery>,
+  { query, canonicalQuery, request }: Question<Query | StreamedQuery>,
   ended: (end: SendEnd) => void,
   { clock, observer }: PassThroughOptions,
 ): (status: number | UpstreamFaultKind, bytes: number, end: StreamEnd) => void {
   const startedAt = clock.monotonic();
+  const begunAt = clock.precise();
+  const { resource } = query;
+  const span = request.trace?.begin("upstream call", { resource, query: canonicalQuery, cause: "bypass" });
   return (status, bytes, { headAt = clock.monotonic(), note, slowDown }) => {
     const durationMs = clock.monotonic() - startedAt;
     ended({ status, durationMs, arrivedAfterMs: headAt - startedAt, ...(slowDown && { slowDown }) });
+    span?.end({ status, bytes, ...(note !== undefined && { error: String(status) }) });
     observer.upstreamCall({
-      resource: query.resource,
+      resource,
       query: canonicalQuery,
       cause: "bypass",
       status,
-      durationMs,
+      durationMs: clock.precise() - begunAt,
       bytes,
       ...(note !== undefined && { note }),
     });

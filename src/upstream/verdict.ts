@@ -20,8 +20,8 @@
  */
 import { Problem, type ProblemCode } from "../errors.ts";
 import { httpDateMs } from "../http-fields.ts";
-import type { SendEnd, UpstreamFaultKind, Validators } from "../types.ts";
-import { envelopeFault, recordIdsIn } from "../interface/envelope.ts";
+import type { ListPage, SendEnd, UpstreamFaultKind, Validators } from "../types.ts";
+import { envelopeFault, pageIn, recordIdsIn } from "../interface/envelope.ts";
 import type { Resource } from "../interface/resources.ts";
 import { type Confidential, explanationIn } from "./explanation.ts";
 import type { RawAnswer, UpstreamFault } from "./fetch.ts";
@@ -32,6 +32,7 @@ export type Verdict =
       readonly body: Buffer;
       readonly contentType: string;
       readonly recordIds: readonly string[];
+      readonly page?: ListPage | undefined;
     }
   | { readonly kind: "not-modified" }
   /** The upstream says that there is no such record, or that the query is wrong. */
@@ -154,6 +155,7 @@ function judgeBody({ body, headers }: WholeAnswer, { resource, serviceId }: Aske
     body,
     contentType: jsonContentType(headers["content-type"]),
     recordIds: recordIdsIn(parsed, resource),
+    page: serviceId === undefined ? pageIn(parsed, resource) : undefined,
   };
 }
 

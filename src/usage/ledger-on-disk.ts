@@ -3,9 +3,14 @@ import { openBallast } from "../sqlite/ballast.ts";
 import { openGapNote } from "./gap-note.ts";
 import type { LedgerBounds } from "./ledger.ts";
 import { createSqliteLedger } from "./sqlite-ledger.ts";
-import { createUnfailingLedger, type UnfailingLedger, type Warn } from "./unfailing-ledger.ts";
+import {
+  createUnfailingLedger,
+  type TroubleOptions,
+  type UnfailingLedger,
+  type Warn,
+} from "./unfailing-ledger.ts";
 
-export interface LedgerOnDiskOptions extends LedgerBounds {
+export interface LedgerOnDiskOptions extends LedgerBounds, TroubleOptions {
   readonly database: Database;
   readonly space: DatabaseSpace;
   /** Where the database is. */

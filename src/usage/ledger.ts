@@ -81,6 +81,8 @@ export interface LedgerBounds {
   readonly retentionMs: number;
   /** and the oldest ones where there are more than so many. */
   readonly maxRecords: number;
+  /** Lines were dropped because there were more than `maxRecords`. */
+  readonly onOverflow?: () => void;
   /** Epoch milliseconds. */
   readonly now: () => number;
 }

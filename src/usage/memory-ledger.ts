@@ -10,7 +10,7 @@ import {
 const PIECE = 1_000;
 
 /** A ledger for as long as the process lives: used where nothing is kept on disk. */
-export function createMemoryLedger({ retentionMs, maxRecords, now }: LedgerBounds): OwnLedger {
+export function createMemoryLedger({ retentionMs, maxRecords, now, onOverflow }: LedgerBounds): OwnLedger {
   /** In the order they were entered. */
   const lines = new Map<string, LedgerLine>();
   let completeSince = now();
@@ -19,6 +19,7 @@ export function createMemoryLedger({ retentionMs, maxRecords, now }: LedgerBound
     const horizon = now() - retentionMs;
     for (const { id, at } of lines.values()) {
       if (at > horizon && lines.size <= maxRecords) break;
+      if (at > horizon) onOverflow?.();
       lines.delete(id);
       completeSince = Math.max(completeSince, at + 1);
     }

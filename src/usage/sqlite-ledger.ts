@@ -109,7 +109,7 @@ function createReader(database: Database, begunAt: number, now: () => number): L
 /** @returns a function that drops what is too old or too much, some of it at a time */
 function createTidy(
   database: Database,
-  { retentionMs, maxRecords, now }: LedgerBounds,
+  { retentionMs, maxRecords, now, onOverflow }: LedgerBounds,
   begunAt: number,
 ): () => void {
   const begin = database.prepare(
@@ -136,7 +136,9 @@ function createTidy(
     correctSince.run({ now: now() });
     dropOld.run(now() - retentionMs);
     const excess = Number(count.get()?.["lines"]) - maxRecords;
-    if (excess > 0) dropFirst.run(Math.min(excess, TIDY_MOST));
+    if (excess <= 0) return;
+    onOverflow?.();
+    dropFirst.run(Math.min(excess, TIDY_MOST));
   };
 }
 

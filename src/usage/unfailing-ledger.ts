@@ -2,6 +2,7 @@ import type { LedgerEntry, LedgerGap, LedgerLine, OwnLedger } from "./ledger.ts"
 import { createUnwrittenCalls, type UnwrittenCalls, withGaps } from "./ledger-gaps.ts";
 import type { GapNote } from "./gap-note.ts";
 import { isDiskFull } from "../sqlite/faults.ts";
+import type { Observer } from "../types.ts";
 
 /** Says something an operator should look at. */
 export type Warn = (message: string, fields: Readonly<Record<string, unknown>>) => void;
@@ -12,12 +13,15 @@ export interface UnfailingOptions {
   readonly warn: Warn;
 }
 
+export interface TroubleOptions
+  extends Pick<UnfailingOptions, "now">, Pick<Observer, "outOfOrder" | "backInOrder"> {}
+
 /** Operations that are remembered while the ledger fails. Of older ones only the number of calls is remembered. */
 const MOST_OWED = 100_000;
 /** Operations that are written at a time when the ledger works again. All callers wait meanwhile. */
 const MOST_PAID = 1_000;
 
-export interface UnfailingLedgerOptions extends UnfailingOptions {
+export interface UnfailingLedgerOptions extends UnfailingOptions, TroubleOptions {
   readonly note: GapNote;
   /** Steps that free space on a full disk, tried in order until the write succeeds. */
   readonly freeSpace: readonly (() => void)[];
@@ -43,8 +47,9 @@ interface Owed {
 /**
  * The same ledger, but its operations never throw. On a full disk it frees space and tries again. If that does not
  * help, it remembers the operations, and counts their calls in a note on the disk before they depart; it writes them when the
- * ledger works again. The log says once that the ledger fails, and once that it works again. Meanwhile the budget is
- * only in the memory of this process, which is better than no answers. `read` rejects where the ledger's own does.
+ * ledger works again. The log says once that the ledger fails, once that lines are lost, and once that it works again.
+ * Meanwhile the budget is only in the memory of this process, which is better than no answers. `read` rejects where the
+ * ledger's own does.
  */
 export function createUnfailingLedger(ledger: OwnLedger, options: UnfailingLedgerOptions): UnfailingLedger {
   const { warn, note } = options;
@@ -97,8 +102,9 @@ interface Debt extends Pick<UnwrittenCalls, "arrived" | "gaps"> {
   readonly size: () => number;
 }
 
-function createDebt({ note, freeSpace, onWorked }: UnfailingLedgerOptions, trouble: Trouble): Debt {
+function createDebt({ note, freeSpace, onWorked, warn }: UnfailingLedgerOptions, trouble: Trouble): Debt {
   const unwritten = createUnwrittenCalls();
+  let hasLost = false;
   let owed: Owed[] = [];
 
   function payOff(): void {
@@ -118,6 +124,7 @@ function createDebt({ note, freeSpace, onWorked }: UnfailingLedgerOptions, troub
     try {
       payOff();
       trouble.worked();
+      hasLost = false;
       onWorked();
     } catch (error) {
       trouble.failed(error);
@@ -136,7 +143,11 @@ function createDebt({ note, freeSpace, onWorked }: UnfailingLedgerOptions, troub
       owed.push(operation);
       if (entry !== undefined) unwritten.add(entry.origin, entry.at);
       // It is forgotten, but it stays in the count.
-      if (owed.length > MOST_OWED) owed.shift();
+      if (owed.length <= MOST_OWED) return;
+      owed.shift();
+      if (!hasLost)
+        warn("The ledger has lost lines: of the oldest unwritten calls only the number is known.", {});
+      hasLost = true;
     },
     note: () => note.write(unwritten.gaps()),
     size: () => owed.length,
@@ -187,16 +198,21 @@ interface Trouble {
   readonly isFailing: () => boolean;
 }
 
-function createTrouble({ now, warn }: UnfailingOptions): Trouble {
+const LEDGER = "the ledger on disk";
+const MEANWHILE =
+  "Callers notice nothing. Calls are counted in memory, and in a note on the disk for the next start; they are written " +
+  "when the disk works again.";
+
+function createTrouble({ now, outOfOrder, backInOrder }: TroubleOptions): Trouble {
   let failedAt: number | undefined;
   return {
     failed(error) {
       const reason = error instanceof Error ? error.message : String(error);
-      if (failedAt === undefined) warn("The ledger cannot be written: calls are only counted.", { reason });
+      if (failedAt === undefined) outOfOrder({ what: LEDGER, cause: reason, meanwhile: MEANWHILE });
       failedAt = now();
     },
     worked() {
-      if (failedAt !== undefined) warn("The ledger can be written again.", {});
+      if (failedAt !== undefined) backInOrder(LEDGER);
       failedAt = undefined;
     },
     isResting() {

@@ -236,7 +236,7 @@ describe("all pods", () => {
     const { image }: Anything = valuesOf("full");
     expect(imageOf(full, "gateway")).toBe(`mirror.example.com/platform/property-gateway@${image.digest}`);
     expect(find(full, "Pod", "test").spec.containers[0].image).toBe(imageOf(full, "gateway"));
-    expect(imageOf(trial, "gateway")).toBe("mirror.example.com/property-gateway:0.1.0");
+    expect(imageOf(trial, "gateway")).toBe("mirror.example.com/property-gateway:0.2.0");
     expect(imageOf(trial, "redis")).toBe("mirror.example.com/redis:7.4-alpine");
     const own = render(minimalWith({ image: { registry: "registry.example.com:5000", tag: "1.2.3" } }));
     expect(imageOf(own, "gateway")).toBe("registry.example.com:5000/property-gateway:1.2.3");

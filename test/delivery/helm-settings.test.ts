@@ -74,7 +74,7 @@ describe("the chart's gateway", () => {
     const { manifests, sandbox, callers, admin } = await startFrom(minimalWith({}));
     expect((await ask(`${callers}/listings?limit=3`)).status).toBe(200);
     const [request] = sandbox.requests();
-    expect(request).toMatchObject({ userAgent: `property-gateway/0.1.0 (${CALLER.callerId})` });
+    expect(request).toMatchObject({ userAgent: `property-gateway/0.2.0 (${CALLER.callerId})` });
 
     const { command, args, env } = find(manifests, "Pod", "test").spec.containers[0];
     expect(env.map(({ name }: Anything) => name).slice(0, 2)).toEqual(["CALLERS", "ADMIN"]);

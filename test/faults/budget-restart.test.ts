@@ -1,11 +1,27 @@
 /**
- * The budget of a gateway that keeps it alone, over restarts: what was sent before still counts.
+ * The budget of a gateway over restarts: what was sent before still counts.
  */
-import { describe, it } from "vitest";
+import { describe, expect, it } from "vitest";
 
-import { expectKept, expectServed, lasting } from "../support/budget-watch.ts";
-import { crowd, startFleet } from "../support/fleet.ts";
+import { ask } from "../support/ask.ts";
+import { expectKept, expectServed, lasting, redisForTest, urlOf } from "../support/budget-watch.ts";
+import { crowd, type Replica, startFleet } from "../support/fleet.ts";
 import { temporaryDirectory } from "../support/sqlite.ts";
+
+describe("a gateway that is alone with Redis", () => {
+  it("and is killed goes on at once when it is started again where it was", async () => {
+    const redis = await redisForTest();
+    const fleet = await startFleet({ REDIS_URL: urlOf(redis), BUDGET: "20/1m" });
+    const isAnswered = async ({ url }: Replica, areaId: number): Promise<boolean> =>
+      (await ask(`${url}/listings?areaId=${areaId}&limit=1`)).status === 200;
+    const old = await fleet.start();
+    await expect.poll(() => isAnswered(old, 1)).toBe(true);
+    old.process.child.kill("SIGKILL");
+    await old.process.ended;
+    const next = await fleet.start({ ADMIN_PORT: new URL(old.admin).port });
+    await expect.poll(() => isAnswered(next, 2)).toBe(true);
+  });
+});
 
 /** Longer than a restart takes, so that what was sent before it matters. */
 const WINDOW = { limit: 20, windowMs: 3_000 } as const;

@@ -188,7 +188,7 @@ describe("Redis over TLS", () => {
       { name: "whose authority is not set", started: start(AUTHORITY.issue(), {}) },
     ];
     for (const { name, started } of cases) {
-      const { cause } = await (await started).gateway.logged("Redis is out of order; going on without it");
+      const { cause } = await (await started).gateway.logged('"Out of order"', "Redis");
       expect([name, cause]).toEqual([name, expect.stringMatching(/certificate|altnames/i)]);
     }
     tellNodeToTrustAnybody();
@@ -196,7 +196,7 @@ describe("Redis over TLS", () => {
       name: "while Node is told to trust anybody",
       started: start(STRANGER.issue(), trusted),
     };
-    const { cause } = await (await stranger.started).gateway.logged("going on without it");
+    const { cause } = await (await stranger.started).gateway.logged('"Out of order"', "Redis");
     expect(cause).toMatch(/certificate/);
     // A replica that has never reached Redis has no part of the shared budget.
     const outcomes = [...cases, stranger].map(async ({ name, started }) => {

@@ -46,6 +46,8 @@ function start(directory: string, clock: FakeClock, upstream = "upstream"): Life
     maxRecords: 10_000,
     now: clock.now,
     warn: (message) => void warnings.push(message),
+    outOfOrder: ({ what }) => void warnings.push(`out of order: ${what}`),
+    backInOrder: (what) => void warnings.push(`back in order: ${what}`),
   });
   return {
     backend,
@@ -199,10 +201,7 @@ describe("the ledger on a full disk", () => {
     await clock.advance(2_000);
     first.send();
     expect([first.ledger.gaps(), first.ledger.isDurable()]).toEqual([[], true]);
-    expect(first.warnings).toEqual([
-      "The ledger cannot be written: calls are only counted.",
-      "The ledger can be written again.",
-    ]);
+    expect(first.warnings).toEqual(["out of order: the ledger on disk", "back in order: the ledger on disk"]);
     await first.kill();
     const second = start(disk.directory, clock);
     expect(second.counted(from)).toHaveLength(401);

@@ -48,7 +48,7 @@ describe("a process that begins", () => {
     await expect.poll(() => readyz(replica)).toBe("200 ready");
     expect((await ask(`${replica.url}/areas?q=Nacka`)).status).toBe(200);
     await redis.close();
-    await replica.process.says(/Redis does not answer the rate limiter/);
+    await replica.process.says(/"what":"Redis".*"Out of order"/);
     expect(await readyz(replica)).toBe("200 ready");
   });
 

@@ -50,7 +50,7 @@ async function expectUnavailable({ store, purge, claims }: WatchedBackend): Prom
 async function expectRecovery({ states, warnings, infos, store }: WatchedBackend): Promise<void> {
   await vi.waitFor(() => expect(states.at(-1)).toBe("closed"), { timeout: 20_000 });
   expect(warnings).toHaveLength(1);
-  expect(infos).toEqual(["Redis is back"]);
+  expect(infos).toEqual(["Redis"]);
   expect(await store.set(KEY, entryOf("after"))).toBe(true);
   expect((await store.get(KEY))?.bodyBytes).toBe("after".length);
 }
@@ -116,7 +116,7 @@ describe("Redis", () => {
       expect(lookup).toMatchObject({ reason: expect.any(StoreUnavailable) });
     // No time passes any more.
     await expectUnavailable(backend);
-    expect(backend.warnings).toEqual(["Redis is out of order; going on without it: no answer within 50 ms"]);
+    expect(backend.warnings).toEqual(["Redis: no answer within 50 ms"]);
     await clock.advance(1000 + 50);
     expect(backend.states).toEqual(["open", "half-open", "open"]);
     await expectUnavailable(backend);
@@ -131,7 +131,7 @@ describe("Redis", () => {
       { timeout: 10_000 },
     );
     expect(await backend.store.get(KEY)).toMatchObject({ bodyBytes: "before".length });
-    expect(backend.infos).toEqual(["Redis is back"]);
+    expect(backend.infos).toEqual(["Redis"]);
   });
 
   it("loading its data", async () => {

@@ -91,6 +91,8 @@ async function startGateway(isPlain: boolean): Promise<Gateway> {
     arrivals: inFlight.tracking(
       createArrivals({
         appIdHeader: "x-app-id",
+        precise: () => 0,
+        corsHeaders: () => undefined,
         identify: () => "web",
         now: clock.now,
         requestId: () => "request-1",
@@ -98,6 +100,7 @@ async function startGateway(isPlain: boolean): Promise<Gateway> {
       }),
       refuse,
     ),
+    servePreflight: () => false,
     serveDocument: () => false,
     admit: createAdmit({
       route: createRouter({ recordPath: "/{resource}/{serviceId}", passThrough: [] }),
@@ -186,6 +189,8 @@ const NO_OBSERVER = {
   warmed: () => undefined,
   info: () => undefined,
   warn: () => undefined,
+  outOfOrder: () => undefined,
+  backInOrder: () => undefined,
   error: () => undefined,
 };
 

@@ -69,7 +69,7 @@ describe("an answer", () => {
 
   it("ages by the clock, is given once more while it is asked for again, and is then new", async () => {
     let now = Date.now();
-    const clock = { now: () => now, monotonic: () => now, after: () => () => undefined };
+    const clock = { now: () => now, monotonic: () => now, precise: () => now, after: () => () => undefined };
     const gateway = await startGateway({
       clock,
       env: { CACHE_TTL: "listings=5m" },

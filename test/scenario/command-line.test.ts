@@ -95,6 +95,7 @@ describe("commands that ask the admin port", () => {
     const gateway = await startGateway({ env: { BUDGET: "60/1m" } });
     await gateway.get("/areas?q=Nacka");
     await gateway.get("/sold?limit=1");
+    await gateway.get("/areas?q=Nacka", { headers: { "user-agent": "crawler/2.1 (+https://example.com)" } });
     const at = ["--admin-url", gateway.adminUrl];
     const usage = await command(["usage", ...at, "--by", "resource"]);
     expect(usage.output).toMatch(/^sold +1 +1 +0/m);
@@ -112,9 +113,15 @@ describe("commands that ask the admin port", () => {
       windows: [{ name: "1m", limit: 60, maximum: 2 }, {}],
       byApp: [{ app: "other", sends: 2 }],
       byResource: [{ resource: "areas" }, { resource: "sold" }],
-      cacheAges: { recorded: false },
+      cacheAges: { answers: 1, groups: [{ upToSeconds: 60, answers: 1 }, {}, {}, {}, {}, {}, {}, {}] },
+      identification: {
+        apps: [
+          { app: "other", isListed: false, identifiedBy: "nothing", userAgent: null },
+          { app: "crawler", identifiedBy: "user-agent", userAgent: "crawler/2.1 (+https://example.com)" },
+        ],
+      },
     });
-    expect((await command(["report", ...at])).output).toMatch(/ages of the answers .* are not recorded/);
+    expect((await command(["report", ...at])).output).toMatch(/up to 1 min +1 +100\.0 %/);
   });
 
   it("purge makes an answer out of date, and warm --wait waits until the listed ones are there", async () => {

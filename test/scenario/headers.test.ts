@@ -204,6 +204,7 @@ const MAY_BE_THERE = new Set([
   "content-type",
   "content-length",
   "last-modified",
+  "link",
   "retry-after",
   "ratelimit-policy",
   "ratelimit",

@@ -144,6 +144,11 @@ describe("the operators' document", () => {
     ["/cache/entry", "/cache/entry", 400],
     ["/cache/warm", "/cache/warm", 200],
     ["/openapi.json", "/openapi.json", 200],
+    ["/budget/replicas", "/budget/replicas", 200],
+    ["/callers", "/callers?from=-1h", 200],
+    ["/log", "/log", 200],
+    ["/version", "/version?pretty", 200],
+    ["/version", "/version?unheard=of", 400],
     [undefined, "/nothing", 404],
   ] as const)("describes the answer at %s to %s: %i", async (path, target, status) => {
     const gateway = await startGateway();
@@ -160,6 +165,8 @@ describe("the operators' document", () => {
     const answers = [
       ["/cache/purge", 200, await purge(open, { resource: "sold" })],
       ["/cache/purge", 400, await purge(open, { resource: "sold", all: true })],
+      ["/log", 200, await post(`${open.adminUrl}/log`, '{"level":"warn"}')],
+      ["/log", 400, await post(`${open.adminUrl}/log`, '{"level":"loud"}')],
       ["/config/reload", 200, await post(`${open.adminUrl}/config/reload`, "")],
     ] as const;
     for (const [path, status, reply] of answers) {

@@ -85,6 +85,7 @@ function createLeapingClock(): Clock & { readonly leap: (ms: number) => void } {
   return {
     now: () => systemClock.now() + ahead,
     monotonic: () => systemClock.monotonic() + ahead,
+    precise: () => systemClock.precise() + ahead,
     after: systemClock.after,
     leap: (ms) => void (ahead += ms),
   };

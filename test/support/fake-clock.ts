@@ -58,6 +58,7 @@ export function createFakeClock(
   return {
     now: () => now,
     monotonic: () => now - setBy,
+    precise: () => now - setBy,
     after(delayMs, callback) {
       const timer: Timer = { dueAt: now + Math.max(0, delayMs), callback };
       arm(timer);

@@ -16,6 +16,7 @@ export interface WorkerSettings {
   readonly replicas: number;
   /** Calls at once; 0: it only holds its slot. */
   readonly dispatchers: number;
+  readonly address?: string;
 }
 
 const settings: WorkerSettings = JSON.parse(process.argv[2] ?? "");
@@ -27,7 +28,9 @@ const { limiter } = shareLimits({
   redisPort: settings.redisPort,
   windows: [{ name: "w", limit, windowMs }],
   replicas,
+  degradedForMs: Math.max(20_000, windowMs),
   onReport: say,
+  ...(settings.address !== undefined && { address: settings.address }),
 });
 
 const agent = new Agent({ keepAlive: true });

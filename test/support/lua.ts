@@ -119,6 +119,7 @@ function encoded(value: unknown): string {
   // Redis' encoder writes 14 digits.
   if (typeof value === "number")
     return String(Number.isSafeInteger(value) ? value : Number(value.toPrecision(14)));
+  if (typeof value === "string") return quoted(value);
   if (typeof value !== "object" || value === null) return JSON.stringify(value);
   const table = value as Table;
   let text = "";
@@ -127,14 +128,19 @@ function encoded(value: unknown): string {
       text += `${index > 1 ? "," : ""}${encoded(table[index])}`;
     return `[${text}]`;
   }
-  for (const key in table) text += `${text === "" ? "" : ","}${JSON.stringify(key)}:${encoded(table[key])}`;
+  for (const key in table) text += `${text === "" ? "" : ","}"${key}":${encoded(table[key])}`;
   return `{${text}}`;
 }
+
+const PLAIN = /^[\w.:@-]*$/;
+/** Most texts need no escapes. */
+const quoted = (text: string): string => (PLAIN.test(text) ? `"${text}"` : JSON.stringify(text));
 
 const STRING = {
   format(form: string, value: unknown): string {
     if (form !== "%.0f") throw new TypeError(`unknown format ${form}`);
-    return RUNTIME.number(value).toFixed(0);
+    // `toFixed` is slow, and most numbers are whole.
+    return Number.isSafeInteger(value) ? String(value) : RUNTIME.number(value).toFixed(0);
   },
   match(text: string, pattern: string): string | undefined {
     const found = new RegExp(pattern.replaceAll("%w", "[A-Za-z0-9]").replaceAll("%d", "[0-9]")).exec(text);

@@ -42,7 +42,7 @@ export async function playWorkload({
   const data = generateData({ seed: 1, ...sizes, service: CALLER.service });
   const { url, sandbox } = await startGateway({
     settings: SETTINGS,
-    env: { PAGES_FOLD: "on", LOG_LEVEL: "warn" },
+    env: { PAGES_FOLD: "on", LOG_LEVEL: "warn", LOG_ACCESS: "off" },
     sandbox: { data },
   });
   const agent = new http.Agent({ keepAlive: true });

@@ -49,7 +49,8 @@ export function openRedisBackend(
     probeIntervalMs: 100,
     observer: {
       warn: (message, fields) => void warnings.push(`${message}: ${String(fields["cause"])}`),
-      info: (message) => void infos.push(message),
+      outOfOrder: ({ what, cause }) => void warnings.push(`${what}: ${cause}`),
+      backInOrder: (what) => void infos.push(what),
     },
     onOperation: () => void operations++,
     onBreaker: (state) => void states.push(state),

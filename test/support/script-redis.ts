@@ -3,7 +3,7 @@
  * As much of Redis as the limiter's script uses, in this process and with a clock that the test sets: its data can be
  * copied, lost, and taken over by another server.
  */
-import { compileLua } from "./lua.ts";
+import { compileLua, type LuaScript } from "./lua.ts";
 
 interface SortedSet {
   readonly scores: Map<string, number>;
@@ -25,8 +25,11 @@ export interface ScriptRedis {
 
 export type ScriptData = ReadonlyMap<string, Value>;
 
+const compiled = new Map<string, LuaScript>();
+
 export function createScriptRedis(lua: string, now: () => number): ScriptRedis {
-  const script = compileLua(lua);
+  const script = compiled.get(lua) ?? compileLua(lua);
+  compiled.set(lua, script);
   let data = new Map<string, Value>();
   let server = 1;
   let entries = 0;

@@ -14,6 +14,7 @@ export interface ShareOptions {
   readonly degradedForMs?: number;
   readonly namespace?: string;
   readonly admission?: (calls: RedisService) => ReturnType<NonNullable<SharedLimiterOptions["admission"]>>;
+  readonly address?: string;
   readonly onReport?: (message: string) => void;
 }
 
@@ -35,7 +36,7 @@ export function shareLimits(options: ShareOptions): { limiter: SharedLimiter; ca
     replica: process,
     commandTimeoutMs: 250,
     probeIntervalMs: 200,
-    observer: { info: onReport, warn: onReport },
+    observer: { warn: onReport, outOfOrder: () => undefined, backInOrder: () => undefined },
     onOperation: () => undefined,
     onBreaker: () => undefined,
   });
@@ -46,6 +47,7 @@ export function shareLimits(options: ShareOptions): { limiter: SharedLimiter; ca
     ask: createRedisLimiter(calls.run, namespace, "api"),
     clock: systemClock,
     process,
+    address: () => options.address,
     replicas,
     degradedReserve: 0.05,
     degradedForMs,

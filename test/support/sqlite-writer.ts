@@ -47,7 +47,11 @@ if (import.meta.main) {
   const backend = openSqliteBackend(directory, {
     retentionMs: KEPT_MS,
     // Anything it warns of is a failure of the test.
-    log: { warn: (message, fields) => console.log(`warning: ${message} ${JSON.stringify(fields)}`) },
+    log: {
+      warn: (message, fields) => console.log(`warning: ${message} ${JSON.stringify(fields)}`),
+      outOfOrder: ({ what, cause }) => console.log(`warning: ${what}: ${cause}`),
+      backInOrder: (what) => console.log(`warning: ${what} is back`),
+    },
   });
   console.log("opened");
   const ledger = ledgerOn(backend.database);

@@ -23,7 +23,11 @@ export function tryOpenSqliteBackend(dataDir: string, options: Options = {}): Sq
     maxBytes: 256 * 1024 * 1024,
     retentionMs: 86_400_000,
     clock: systemClock,
-    log: { warn: (message, fields) => void options.warnings?.push(`${message} ${JSON.stringify(fields)}`) },
+    log: {
+      warn: (message, fields) => void options.warnings?.push(`${message} ${JSON.stringify(fields)}`),
+      outOfOrder: ({ what, cause }) => void options.warnings?.push(`out of order: ${what}: ${cause}`),
+      backInOrder: (what) => void options.warnings?.push(`back in order: ${what}`),
+    },
     onOperation: () => undefined,
     onBreaker: () => undefined,
     ...options,

@@ -7,5 +7,11 @@ export interface SteppingClock extends Clock {
 
 export function createSteppingClock(): SteppingClock {
   let now = Date.now();
-  return { now: () => now, monotonic: () => now, after: systemClock.after, pass: (ms) => void (now += ms) };
+  return {
+    now: () => now,
+    monotonic: () => now,
+    precise: () => now,
+    after: systemClock.after,
+    pass: (ms) => void (now += ms),
+  };
 }

@@ -17,6 +17,7 @@ const OFFENDERS: readonly [file: string, code: string, message: string][] = [
   ],
   ["src/http/b.ts", 'export * from "prom-client";', "'prom-client' import is restricted"],
   ["src/upstream/b.ts", 'export * from "pino";', "'pino' import is restricted"],
+  ["src/telemetry/b.ts", 'export * from "@opentelemetry/api";', "'@opentelemetry/api' import is restricted"],
   ["src/singleflight/a.ts", 'export * from "lru-cache";', "'lru-cache' import is restricted"],
   ["src/cache/b.ts", 'export * from "ioredis";', "'ioredis' import is restricted"],
   ["src/cache/c.ts", 'export * from "node:sqlite";', "'node:sqlite' import is restricted"],

@@ -12,6 +12,8 @@ export interface MemoryStore extends Store {
   /** Like `set`, synchronously. */
   readonly put: (key: string, entry: Entry) => true | WhyNotStored;
   readonly keys: () => Iterable<string>;
+  /** Counts entries. None of them counts as used. */
+  readonly count: (isCounted: (key: string, entry: Entry) => boolean) => number;
   readonly stats: () => StoreStats;
 }
 
@@ -53,6 +55,11 @@ export function createMemoryStore(maxBytes: number, clock: Clock): MemoryStore {
     find,
     put,
     keys: () => entries.keys(),
+    count(isCounted) {
+      let count = 0;
+      for (const [key, entry] of entries.entries()) if (isCounted(key, entry)) count++;
+      return count;
+    },
     get: async (key) => find(key),
     set: async (key, entry) => put(key, entry),
     remove: async (key) => void entries.delete(key),

@@ -92,7 +92,8 @@ function folded(marks: readonly Purge[]): Purge {
   };
 }
 
-function names(scope: PurgeScope, key: string, entry: Purgeable): boolean {
+/** Whether a scope names an entry. */
+export function names(scope: PurgeScope, key: string, entry: Purgeable): boolean {
   switch (scope.kind) {
     case "all":
       return true;

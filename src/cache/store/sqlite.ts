@@ -9,7 +9,7 @@ import { withBallast } from "../../sqlite/ballast.ts";
 import { type Database, type DatabaseSpace, openDatabase } from "../../sqlite/database.ts";
 import { LAYOUT } from "../../sqlite/layout.ts";
 import { claimFile, type Owner } from "../../sqlite/owner.ts";
-import type { CircuitState, Entry, StoreOperation } from "../../types.ts";
+import type { CircuitState, Entry, Observer, StoreOperation } from "../../types.ts";
 import { inStoredCoding } from "../encoder.ts";
 import { fromBlob, toBlob } from "./codec.ts";
 import { type Backend, MAX_BODY_BYTES, type Store, StoreUnavailable } from "./port.ts";
@@ -25,7 +25,7 @@ export interface SqliteBackendOptions {
   /** Older purges, in milliseconds, concern no entry any more. */
   readonly retentionMs: number;
   readonly clock: Clock;
-  readonly log: { readonly warn: (message: string, fields: Readonly<Record<string, unknown>>) => void };
+  readonly log: Pick<Observer, "outOfOrder" | "backInOrder" | "warn">;
   readonly onOperation: (operation: SqliteOperation, durationMs: number) => void;
   /** `open`: an operation failed, and none of its kind has worked since. */
   readonly onBreaker: (state: CircuitState) => void;
@@ -201,6 +201,9 @@ type Run = <T>(operation: SqliteOperation, work: () => T | Promise<T>) => Promis
 /** The pause after a failure: an operation on a failing disk may hold up every caller. */
 const REST_MS = 2_000;
 
+const DATABASE = "the cache on disk";
+const MEANWHILE = "Callers get what is in memory. New answers are kept in memory only.";
+
 /** One fault causes one line in the log, and one more when everything works again. */
 function createRun(database: Database, { clock, log, onOperation, onBreaker }: SqliteBackendOptions): Run {
   const failedAt = new Map<Kind, number>();
@@ -213,7 +216,7 @@ function createRun(database: Database, { clock, log, onOperation, onBreaker }: S
 
   function succeeded(operation: SqliteOperation): void {
     if (!failedAt.delete(KINDS[operation]) || failedAt.size > 0) return;
-    log.warn("The database on disk works again.", { operation });
+    log.backInOrder(DATABASE);
     onBreaker("closed");
   }
 
@@ -221,7 +224,7 @@ function createRun(database: Database, { clock, log, onOperation, onBreaker }: S
     // It was closed during the operation; that is no fault.
     if (!database.isOpen) return;
     if (failedAt.size === 0) {
-      log.warn("The database on disk failed; answers are kept in memory meanwhile.", { operation, reason });
+      log.outOfOrder({ what: DATABASE, cause: `${operation}: ${reason}`, meanwhile: MEANWHILE });
       onBreaker("open");
     }
     failedAt.set(KINDS[operation], clock.now());

@@ -9,6 +9,7 @@ import type { Entry, Tier, WhyNotStored } from "../../types.ts";
 import type { Clock } from "../../process/clock.ts";
 import type { MemoryStore } from "./memory.ts";
 import { createL1, type L1 } from "./l1-trust.ts";
+import { countHits, type PurgeHits } from "./purge-hits.ts";
 import { createPurges, type Purge, type Purges, type PurgeScope } from "./purges.ts";
 import { type Backend, StoreUnavailable } from "./port.ts";
 
@@ -40,7 +41,7 @@ export interface Tiers {
   /** The latest purge known. Every fetch remembers it when it begins. */
   readonly purgeEpoch: () => number;
   /** Declares entries out of date in every tier and replica. Rejects with `StoreUnavailable`. */
-  readonly purge: (scope: PurgeScope, hard: boolean) => Promise<Purge>;
+  readonly purge: (scope: PurgeScope, hard: boolean) => Promise<Purge & { readonly hits: PurgeHits }>;
 }
 
 export interface TiersOptions {
@@ -76,11 +77,12 @@ export function createTiers({ memory, backend, clock }: TiersOptions): Tiers {
     },
     purgeEpoch: () => purges.epoch,
     async purge(scope, hard) {
+      const hits = await countHits(scope, memory, backend, purges);
       const purge = backend
         ? await backend.purge(scope, hard)
         : { epoch: Math.max(purges.epoch + 1, clock.now()), scope, hard };
       purges.add([purge]);
-      return purge;
+      return { ...purge, hits };
     },
   };
 }

@@ -2,7 +2,7 @@ import * as z from "zod";
 
 import { optional, setting } from "../setting.ts";
 import { byteCount, duration, flag, integer, port, size } from "../shapes.ts";
-import { headerName, host, optionalPath, secretFile, token } from "../text-shapes.ts";
+import { headerName, host, optionalPath, origin, secretFile, token } from "../text-shapes.ts";
 
 const MIB = 1024 * 1024;
 
@@ -39,6 +39,16 @@ export const server = z.strictObject({
     default: "X-App-Id",
     description: "The request header that names the calling app.",
   }),
+  corsOrigins: setting(
+    z.array(setting(origin(), { description: "One origin, such as https://www.example.com." })),
+    {
+      default: [],
+      reloadable: true,
+      expected: "a list of origins, each as https://host",
+      description:
+        "The origins whose web pages may ask the gateway from a browser (CORS), without cookies. Empty means none.",
+    },
+  ),
   maxUrlLength: setting(byteCount(256, 65_536), {
     default: 8192,
     description: "The longest request URL in bytes. A longer URL gets 414.",

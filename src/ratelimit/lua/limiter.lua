@@ -11,6 +11,7 @@
 local request = cjson.decode(ARGV[1])
 local STATE, SENDS, GUESSES, APPS, WAITING, LEDGER = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
 local DAY = 86400000
+local KEEP_MS = string.format('%.0f', request.keepMs + request.aloneMs + request.shortMs)
 local windows, state, now = request.windows, nil, nil
 
 local function int(number) return string.format('%.0f', number) end
@@ -36,16 +37,35 @@ local function promiseOf(k)
   return promise
 end
 
--- [2][10] Permits that a slot may spend by itself and has not spent yet.
-local function reserved(k, w)
+-- The most calls of its own that the holder of a slot may count in a window while it is cut off.
+local function mostAlone(k, w)
   local slot = state.slots[k]
-  if not slot.untilAt then return 0 end
   local promise = slot.promise[int(w.ms)] or promiseOf(k)[int(w.ms)]
   local most = math.max(promise.escrow, promise.quota)
-  if slot.untilAt < now then most = math.max(most, promise.part) end
+  -- [2] Its part only when that has been reserved for a window [3]: one that died before has not spent it.
+  local hadNoPart = slot.deadAt and not slot.isLost and slot.deadAt <= slot.untilAt + w.ms
+  if slot.untilAt < now and not hadNoPart then most = math.max(most, promise.part) end
+  return most, promise.alone
+end
+
+-- [1][2][10] Permits that a slot may spend by itself and has not spent yet.
+local function reserved(k, w)
+  local slot, short = state.slots[k], windows[1]
+  if not slot.untilAt then return 0 end
+  local most, alone = mostAlone(k, w)
   local unspent = math.max(0, most - spent(slotKey(k), w.ms))
-  if slot.isLost and w.isLong then return math.max(unspent, promise.alone) end
-  return unspent
+  if not w.isLong then return unspent end
+  if slot.isLost then return math.max(unspent, alone) end
+  if not slot.deadAt or short.isLong then return unspent end
+  -- The shortest window has bounded what it sent between its last message and its death.
+  local cutOffMs = slot.deadAt - slot.untilAt + request.leaseMs + request.timeoutMs
+  return math.min(unspent, mostAlone(k, short) * (math.ceil(cutOffMs / short.ms) + 1))
+end
+
+-- The latest arrival of what the holder of a slot sent by itself.
+local function stopsAt(slot)
+  local at = slot.untilAt + slot.aloneMs
+  return slot.deadAt and math.min(at, slot.deadAt + request.countMs) or at
 end
 
 -- [9] Somebody may have sent what is not in the log: every slot counts as cut off until its holder is back.
@@ -58,8 +78,8 @@ local function lose()
     local slot = state.slots[k] or {}
     if slot.epoch ~= state.epoch then
       state.slots[k] = {
-        isLost = true, untilAt = now - 1, goneMs = slot.goneMs or request.goneMs, aloneMs = slot.aloneMs or request.aloneMs,
-        promise = slot.promise or promiseOf(k)
+        isLost = true, untilAt = now - 1, aloneMs = slot.aloneMs or request.aloneMs, shortMs = slot.shortMs or request.shortMs,
+        address = slot.address, promise = slot.promise or promiseOf(k)
       }
     end
   end
@@ -93,7 +113,7 @@ end
 
 local function reply(answer)
   answer.time, answer.epoch = now, state.epoch
-  redis.call('SET', STATE, cjson.encode(state), 'PX', int(request.keepMs + request.goneMs))
+  redis.call('SET', STATE, cjson.encode(state), 'PX', KEEP_MS)
   return cjson.encode(answer)
 end
 
@@ -109,7 +129,7 @@ local function enter(id, app, at, k)
   if k then redis.call('ZADD', slotKey(k), int(at), id) end
   redis.call('ZADD', appKey(app), int(at), id)
   redis.call('ZADD', APPS, 'GT', int(at), app)
-  redis.call('PEXPIRE', appKey(app), int(request.keepMs + request.goneMs))
+  redis.call('PEXPIRE', appKey(app), KEEP_MS)
 end
 
 local function enterInLedger(id, at, call)
@@ -121,18 +141,31 @@ local function endInLedger(id, at, ended)
   redis.call('XADD', LEDGER, '*', 'k', 'e', 'i', id, 's', ended.status, 'd', int(ended.durationMs), 't', int(at))
 end
 
+-- The holder has said something.
+local function renew(k)
+  local slot = state.slots[k]
+  slot.untilAt, slot.deadAt, slot.address = now + request.leaseMs, nil, request.address
+end
+
+-- [8] An operator says that a process is dead. A process that listens where another one did proves that it is.
+local function markDead(isDead)
+  for k, slot in ipairs(state.slots) do
+    if slot.untilAt and not slot.deadAt and isDead(slot, k) then slot.deadAt = now end
+  end
+end
+
 -- [8] A slot is free when its holder has certainly stopped, and what it sent has left the short windows. [11] In the
 -- long ones, what it may have sent by itself counts on.
 local function freeSlots()
   for k, slot in ipairs(state.slots) do
-    if slot.untilAt and now > slot.untilAt + slot.goneMs then
+    if slot.untilAt and now > stopsAt(slot) + slot.shortMs then
       local most = 0
       for _, w in ipairs(windows) do
         -- A permit in a reply that it did not hear counts, but later than what it sent instead.
         if w.isLong then most = math.max(most, reserved(k, w) + (slot.unheard or 0)) end
       end
       for i = 1, most do
-        redis.call('ZADD', SENDS, int(slot.untilAt + slot.aloneMs), 'gone:' .. int(k) .. ':' .. int(slot.untilAt) .. ':' .. int(i))
+        redis.call('ZADD', SENDS, int(stopsAt(slot)), 'gone:' .. int(k) .. ':' .. int(slot.untilAt) .. ':' .. int(i))
       end
       state.slots[k] = {}
     end
@@ -245,7 +278,7 @@ local function join()
       -- [7] What the last holder sent is no longer this slot's: Redis confirms a quota only when there is room for it.
       redis.call('DEL', slotKey(free))
       state.slots[free] = {
-        holder = request.process, epoch = state.epoch, joinedAt = now, goneMs = request.goneMs, aloneMs = request.aloneMs,
+        holder = request.process, epoch = state.epoch, joinedAt = now, aloneMs = request.aloneMs, shortMs = request.shortMs,
         promise = promiseOf(free)
       }
       k = free
@@ -253,7 +286,7 @@ local function join()
   end
   upload(k)
   if k then
-    state.slots[k].untilAt = now + request.leaseMs
+    renew(k)
     for i, w in ipairs(windows) do
       local promise = state.slots[k].promise[int(w.ms)]
       if promise and not isNew and request.slot == k then promise.quota = math.max(promise.quota, request.quotas[i] or 0) end
@@ -412,7 +445,7 @@ local function sync()
     redis.call('HDEL', WAITING, request.process)
     return reply({ kind = 'left' })
   end
-  if k then state.slots[k].untilAt = now + request.leaseMs end
+  if k then renew(k) end
   local rooms, results, granted = roomsFor(k), {}, 0
   for _, wanted in ipairs(request.takes) do
     local result = take(wanted, rooms, k)
@@ -442,6 +475,12 @@ load()
 if request.kind == 'time' then return reply({ kind = 'time' }) end
 -- [5] What comes late has no effect.
 if now > request.low + request.timeoutMs then return reply({ kind = 'late' }) end
+if request.kind == 'replicas' then markDead(function(slot, k) return slot.holder == request.dead or int(k) == request.dead end) end
+if request.address then
+  markDead(function(slot)
+    return slot.address == request.address and slot.holder ~= request.process and slot.untilAt < now
+  end)
+end
 freeSlots()
 if request.kind == 'join' then return join() end
 if request.kind == 'upload' then
@@ -453,13 +492,9 @@ if request.kind == 'sync' then return sync() end
 if request.kind == 'replicas' then
   local replicas = {}
   for k, slot in ipairs(state.slots) do
-    -- An operator knows that this one is dead: it stopped no later than now.
-    if slot.untilAt and (slot.holder == request.dead or int(k) == request.dead) then
-      slot.untilAt = math.min(slot.untilAt, now - slot.aloneMs)
-    end
     if slot.untilAt then
       replicas[#replicas + 1] = {
-        slot = k, holder = slot.holder or '', isLive = slot.untilAt >= now, freeInMs = slot.untilAt + slot.goneMs - now
+        slot = k, holder = slot.holder or '', isLive = slot.untilAt >= now, freeInMs = stopsAt(slot) + slot.shortMs - now
       }
     end
   end

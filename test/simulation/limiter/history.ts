@@ -31,7 +31,7 @@ export async function playHistory(
 ): Promise<Outcome> {
   const dice = createDice(seed);
   const plan = change(drawPlan(dice));
-  const world = createWorld(plan, dice, lua);
+  const world = createWorld(plan, dice, createDice(~seed), lua);
   world.observe = observe;
   const { clock, arrivals, problems } = world;
   for (let place = 0; place < plan.running; place++) start(world, place);
@@ -45,7 +45,7 @@ export async function playHistory(
   if (plan.isMeasured) await clock.advance((isShort ? 0 : longestMs) + 3_000);
   const from = clock.monotonic();
   const shortestMs = Math.min(...plan.windows.map(({ windowMs }) => windowMs));
-  if (plan.isMeasured) await clock.advance(longestMs * Math.ceil((8 * shortestMs) / longestMs));
+  if (plan.isMeasured) await clock.advance(longestMs * Math.ceil((4 * shortestMs) / longestMs));
   arrivals.sort((a, b) => a.at - b.at);
   const used = plan.isMeasured ? usedFrom(world, from, clock.monotonic()) : 1;
   for (const { limit, windowMs } of agreed(world)) {
@@ -57,7 +57,7 @@ export async function playHistory(
     if (most > limit) problems.push(`${most} of ${limit} within ${windowMs} ms`);
   }
   // In windows as short as these, it weighs how long it takes until a free permit is asked for.
-  const least = plan.windows.some(({ limit }) => limit < 20) ? 0.75 : 0.85;
+  const least = plan.windows.some(({ limit }) => limit < 20) ? 0.8 : 0.9;
   if (used < least && plan.unsettled < 1) problems.push(`only ${Math.round(used * 100)} % used`);
   stopAll(world, from - longestMs);
   return { seed, plan, problems, log: world.log, used };
@@ -95,13 +95,13 @@ function agreed({ plan }: World): Plan["windows"] {
   }));
 }
 
-/** The part of the limits that was used: of the window that allowed the least. */
+/** How full the fullest window was, on average over all instants. */
 function usedFrom({ config, arrivals }: World, from: number, to: number): number {
-  const count = arrivals.filter(({ at }) => at >= from && at < to).length;
-  const most = Math.min(
-    ...config.windows.map(({ limit, windowMs }) => limit * Math.max(1, (to - from) / windowMs)),
-  );
-  return count / most;
+  const fullness = config.windows.map(({ limit, windowMs }) => {
+    const counted = arrivals.map(({ at }) => Math.max(0, Math.min(to, at + windowMs) - Math.max(from, at)));
+    return counted.reduce((sum, ms) => sum + ms, 0) / (to - from) / limit;
+  });
+  return Math.max(...fullness);
 }
 
 async function misfortunes(world: World): Promise<void> {
@@ -136,7 +136,7 @@ function goWrong(world: World, fault: Fault): void {
     case "dead":
       return victim && hitReplica(world, fault, victim, later);
     case "surge":
-      if (alive(world).length < 5 && !isTelling) start(world, dice.between(0, 2));
+      if (alive(world).length < 5) start(world, dice.between(0, 2));
       return;
     case "redis-slow":
       server.slowMs = dice.pick([50, 150, 400]);
@@ -167,7 +167,7 @@ function hitReplica(
   victim: Replica,
   later: Later,
 ): void {
-  const { dice, clock, replicas } = world;
+  const { dice, clock } = world;
   switch (fault) {
     case "partition":
       victim.isPartitioned = true;
@@ -186,7 +186,7 @@ function hitReplica(
       }
       return later(1_500, () => replace(world, victim));
     case "deploy":
-      if (dice.chance(0.5) && !replicas.some(({ isWitness }) => isWitness)) start(world, victim.place);
+      if (dice.chance(0.5)) start(world, victim.place);
       victim.isStopping = true;
       return later(300, () => {
         void stop(victim).then(() => replace(world, victim));
@@ -201,10 +201,8 @@ async function stop(replica: Replica): Promise<void> {
 
 function replace(world: World, victim: Replica): void {
   const { place } = victim;
-  // A process that starts does not know that the clock of Redis has just been set forward.
-  const isTelling = world.replicas.some(({ isWitness, isAlive }) => isWitness && isAlive);
-  if (isTelling) return void world.clock.after(STEP_MS, () => replace(world, victim));
-  if (!world.isHealed && alive(world).length < world.plan.running) start(world, place);
+  if (world.isHealed || alive(world).length >= world.plan.running) return;
+  start(world, place, world.otherDice.chance(0.5) ? victim.address : undefined);
 }
 
 function hitRedis(world: World, fault: Fault, later: Later): void {
@@ -230,6 +228,8 @@ function hitRedis(world: World, fault: Fault, later: Later): void {
   server.slowMs = 0;
   note(world, `witness: ${witness.name}`);
   loseData(world, fault, later);
+  // A process that starts right then knows nothing of it.
+  if (world.otherDice.chance(0.3) && alive(world).length < 5) start(world, world.otherDice.between(0, 2));
 }
 
 function loseData({ server, dice }: World, fault: Fault, later: Later): void {

@@ -28,17 +28,21 @@ const used = async (limit: number, dispatchers: Plan["dispatchers"]): Promise<nu
   return outcome.used;
 };
 
+/**
+ * What is missing in windows of 30 s: a tenth of a second for each permit until it is known when its call arrived and
+ * the permit is asked for again, and of one busy replica the escrow of the two idle ones (2 of 60, 1 of 20 or 10).
+ */
 describe("with Redis up", () => {
-  it("three busy replicas use at least 97 % of the limit", async () => {
-    expect(await used(60, [5, 5, 5])).toBeGreaterThanOrEqual(0.97);
+  it("three busy replicas use at least 99 % of the limit", async () => {
+    expect(await used(60, [5, 5, 5])).toBeGreaterThanOrEqual(0.99);
   });
 
-  it("one busy replica beside two idle ones uses at least 90 %", async () => {
-    expect(await used(60, [10, 0, 0])).toBeGreaterThanOrEqual(0.9);
-    expect(await used(20, [10, 0, 0])).toBeGreaterThanOrEqual(0.9);
+  it("one busy replica beside two idle ones uses at least 96 % of a limit of 60", async () => {
+    expect(await used(60, [10, 0, 0])).toBeGreaterThanOrEqual(0.96);
   });
 
-  it("and at least 80 % of a limit of 10", async () => {
-    expect(await used(10, [10, 0, 0])).toBeGreaterThanOrEqual(0.8);
+  it("and all but one permit of a limit of 20 or 10", async () => {
+    expect(await used(20, [10, 0, 0])).toBeGreaterThanOrEqual(0.94);
+    expect(await used(10, [10, 0, 0])).toBeGreaterThanOrEqual(0.89);
   });
 });

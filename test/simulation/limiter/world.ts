@@ -27,11 +27,14 @@ interface Server {
 export interface Replica {
   readonly name: string;
   readonly place: number;
+  readonly address: string;
   readonly limiter: SharedLimiter;
   isAlive: boolean;
   isStopping: boolean;
   isPartitioned: boolean;
   frozenUntil: number;
+  /** Its messages take so much longer. */
+  slowMs: number;
   /** It is to tell Redis what Redis has lost: nothing happens to it until it has joined again. */
   isWitness: boolean;
   /** When each of its dispatchers last heard anything. */
@@ -50,6 +53,8 @@ export interface World {
   observe?: ((call: ScriptCall) => void) | undefined;
   readonly plan: Plan;
   readonly dice: Dice;
+  /** For what was added later, so that the older histories stay what they are. */
+  readonly otherDice: Dice;
   readonly clock: FakeClock;
   readonly server: Server;
   readonly replicas: Replica[];
@@ -63,7 +68,7 @@ export interface World {
   isHealed: boolean;
 }
 
-export function createWorld(plan: Plan, dice: Dice, lua = LUA): World {
+export function createWorld(plan: Plan, dice: Dice, otherDice: Dice, lua = LUA): World {
   const clock = createFakeClock(1_000_000, { letRun: promisesSettled });
   const server: Server = {
     isUp: true,
@@ -76,6 +81,7 @@ export function createWorld(plan: Plan, dice: Dice, lua = LUA): World {
   const world: World = {
     plan,
     dice,
+    otherDice,
     clock,
     server,
     replicas: [],
@@ -102,7 +108,8 @@ export function note(world: World, text: string): void {
   world.log.push(`${world.clock.monotonic() - 1_000_000} ${text}`);
 }
 
-export function start(world: World, place: number): Replica {
+/** @param address that of a process that has ended */
+export function start(world: World, place: number, address = `address-${world.started}`): Replica {
   const { plan, clock } = world;
   const name = `p${++world.started}`;
   // Held by what follows, and set at the end: the limiter speaks at once.
@@ -110,10 +117,12 @@ export function start(world: World, place: number): Replica {
   const replica = {
     name,
     place,
+    address,
     isAlive: true,
     isStopping: false,
     isPartitioned: false,
     frozenUntil: 0,
+    slowMs: 0,
     isWitness: false,
     lastHeardAt: clock.monotonic(),
   } as Replica;
@@ -125,6 +134,7 @@ export function start(world: World, place: number): Replica {
     ask: createRedisLimiter(run, NAMESPACE, "api"),
     clock: own,
     process: name,
+    address: () => address,
     replicas: world.slots,
     degradedReserve: 0.05,
     degradedForMs: plan.degradedForMs,
@@ -135,7 +145,7 @@ export function start(world: World, place: number): Replica {
   });
   Object.assign(replica, { limiter });
   world.replicas.push(replica);
-  note(world, `${name} starts at place ${place}`);
+  note(world, `${name} starts at place ${place}, ${address}`);
   const wake = new Set<() => void>();
   limiter.onChange(() => {
     for (const one of wake) one();
@@ -155,6 +165,7 @@ function clockOf(world: World, replica: Replica): Clock {
   return {
     now: monotonic,
     monotonic,
+    precise: monotonic,
     after: (delayMs, callback) =>
       clock.after(Math.max(0, Math.ceil(delayMs / speed)), () => deliver(world, replica, callback)),
   };
@@ -196,7 +207,7 @@ function wayToRedis(world: World, replica: Replica): RunLimiter {
         });
       }
       if (replica.isPartitioned) return;
-      clock.after(delay(world, replica.isWitness), () => {
+      clock.after(replica.slowMs + delay(world, replica.isWitness), () => {
         try {
           arrive();
         } catch (error) {

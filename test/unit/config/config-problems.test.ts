@@ -155,12 +155,12 @@ describe("in the file", () => {
     [
       "a key like no other",
       "log:\n  colour: red",
-      "gateway.yaml:2: log.colour: unknown setting; known in log: level, accessSample",
+      "gateway.yaml:2: log.colour: unknown setting; known in log: level, access, accessSample",
     ],
     [
       "a prototype",
       "log:\n  __proto__: { level: debug }",
-      "gateway.yaml:2: log.__proto__: unknown setting; known in log: level, accessSample",
+      "gateway.yaml:2: log.__proto__: unknown setting; known in log: level, access, accessSample",
     ],
     [
       "text for a number",

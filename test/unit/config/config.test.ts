@@ -20,6 +20,7 @@ describe("defaults", () => {
         port: 8080,
         tls: null,
         appIdHeader: "x-app-id",
+        corsOrigins: [],
         maxUrlBytes: 8192,
         maxHeaderBytes: 16_384,
         maxHeaders: 100,
@@ -110,7 +111,7 @@ describe("defaults", () => {
       ledger: { retentionMs: 3_024_000_000, maxRecords: 500_000 },
       redis: null,
       dataDir: "./data",
-      log: { level: "info", accessSample: 1 },
+      log: { level: "info", access: "sampled", accessSample: 1 },
       metrics: { unlistedApps: 20 },
     });
   });

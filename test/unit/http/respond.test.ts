@@ -20,6 +20,10 @@ const ARRIVAL: Arrival = {
   tier: undefined,
   problem: undefined,
   bytes: 0,
+  startedAt: 0,
+  ageMs: undefined,
+  corsHeaders: undefined,
+  trace: undefined,
 };
 
 const respond = createRespond({

@@ -74,3 +74,33 @@ describe("unlisted ids", () => {
     ]);
   });
 });
+
+describe("how an app identified itself", () => {
+  it("is remembered of its first request, also if it is not listed", () => {
+    const apps = appsOf();
+    apps.identify("web", "app/1", 5);
+    apps.identify(undefined, "curl/8.1 (linux)", 6);
+    apps.identify(undefined, "curl/9", 7);
+    apps.identify(undefined, undefined, 8);
+    apps.identify("named", "x".repeat(1_000), 9);
+    expect(apps.identities()).toEqual([
+      { app: "web", isListed: true, identifiedBy: "app-id", userAgent: "app/1", firstSeenAt: 5 },
+      {
+        app: "curl",
+        isListed: false,
+        identifiedBy: "user-agent",
+        userAgent: "curl/8.1 (linux)",
+        firstSeenAt: 6,
+      },
+      { app: "other", isListed: false, identifiedBy: "nothing", userAgent: null, firstSeenAt: 8 },
+      { app: "named", isListed: false, identifiedBy: "app-id", userAgent: "x".repeat(200), firstSeenAt: 9 },
+    ]);
+  });
+
+  it("is forgotten of the apps that came first, if there are very many", () => {
+    const apps = appsOf({ maxUnlisted: 10_000 });
+    for (let n = 0; n < 3_000; n++) apps.identify(`app-${n}`, undefined, n);
+    expect(apps.identities()).toHaveLength(2_000);
+    expect(apps.identities()[0]?.app).toBe("app-1000");
+  });
+});

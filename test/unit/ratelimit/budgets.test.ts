@@ -28,6 +28,7 @@ function createScene(listed: readonly ListedApp[] = [], unlistedLabels = 20): Sc
   const observed: string[] = [];
   const budget = createBudget(
     {
+      origin: "api",
       limiter,
       sharedCircuits: unsharedCircuits(),
       apps,
@@ -37,6 +38,8 @@ function createScene(listed: readonly ListedApp[] = [], unlistedLabels = 20): Sc
         refused: (app, reason) => void observed.push(`${app} refused: ${reason}`),
         departed: (app, cause) => void observed.push(`${app} ${cause}`),
         warn: () => undefined,
+        outOfOrder: () => undefined,
+        backInOrder: () => undefined,
       },
       keyVersion: () => 1,
       probe: () => undefined,

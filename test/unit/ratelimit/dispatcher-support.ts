@@ -62,6 +62,7 @@ export function createScene(options: SceneOptions = {}): Scene {
       keyVersion: () => key.version,
       probeWanted: () => probesWanted++,
       warn: (_message, fields) => void logged.push(fields),
+      onState: () => undefined,
       fraction: () => 0,
     },
     { windows: windows.map((window) => ({ ...window, name: "w" })), maxCoolOffMs: 5 * MINUTE },

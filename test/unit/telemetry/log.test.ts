@@ -1,3 +1,5 @@
+import { stripVTControlCharacters } from "node:util";
+
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 
@@ -47,7 +49,7 @@ describe("a log line", () => {
 });
 
 describe("the line of a request", () => {
-  const record: RequestRecord = {
+  const record: Omit<RequestRecord, "receivedAt"> = {
     id: "request-1",
     app: "web",
     method: "GET",
@@ -72,13 +74,9 @@ describe("the line of a request", () => {
     const given = { ...record, ...changes };
     const [expected, found] = written((log) => {
       log.info(given, "request");
-      log.request(given);
+      log.request({ ...given, receivedAt: 0 }, {});
     }).map((line) => line.replace(/"time":"[^"]*"/, ""));
     expect(found).toBe(expected);
-  });
-
-  it("is left out below the level", () => {
-    expect(written((log) => log.request(record), [KEY], "warn")).toEqual([]);
   });
 });
 
@@ -201,5 +199,22 @@ describe("a signature", () => {
     expect(parsed(written((log) => log.info({ text }, "request")))).toMatchObject([
       { text: "areas?q=x%26hash:[redacted]&limit=5" },
     ]);
+  });
+});
+
+describe("on a terminal, a line", () => {
+  it("is for people, and controls nothing", () => {
+    const lines: string[] = [];
+    const destination = { write: (line: string) => void lines.push(line), isTTY: true };
+    const log = createLogger({ level: "info", secrets: [KEY], destination });
+    log.info({ app: `a${KEY}`, query: "areas?q=\u001b[2J", status: 200, durationMs: 0.412 }, "request");
+    log.warn({ what: "Redis", since: 1 }, "Out of order");
+    log.error({ err: new Error("broken") }, "failed");
+    const [request, warning, failure = ""] = lines.map((line) => stripVTControlCharacters(line));
+    expect(request).toMatch(
+      /^\d\d:\d\d:\d\d\.\d{3} info  request areas\?q=\\u001b\[2J 200 0\.412 ms app=a\[redacted\]\n$/,
+    );
+    expect(warning).toMatch(/ warn  Out of order what=Redis since=1\n$/);
+    expect(failure).toMatch(/ error failed\nError: broken\n +at /);
   });
 });

@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import type { RequestRecord, UpstreamCallRecord } from "../../../src/types.ts";
 import { createLogger } from "../../../src/telemetry/log.ts";
 import { createMetrics, type Metrics, type MetricSources } from "../../../src/telemetry/metrics.ts";
-import { createObserver } from "../../../src/telemetry/log.ts";
+import { createObserver } from "../../../src/telemetry/observer.ts";
 
 const REQUEST: RequestRecord = {
   id: "request-1",
@@ -15,6 +15,7 @@ const REQUEST: RequestRecord = {
   outcome: "hit",
   tier: "memory",
   problem: undefined,
+  receivedAt: 0,
   durationMs: 20,
   bytes: 1_000,
 };
@@ -199,7 +200,9 @@ describe("the observer", () => {
     const metrics = metricsWith();
     const observer = createObserver(createLogger({ level: "info", secrets: [], destination }), metrics, {
       labelOf: (app) => app,
-      accessSample: () => 1,
+      servedAges: { count: () => undefined },
+      logSettings: () => ({ level: "info", access: "on", accessSample: 1 }),
+      now: () => 0,
     });
     observer.request(REQUEST);
     observer.upstreamCall(CALL);
@@ -219,7 +222,12 @@ describe("the observer", () => {
     const destination = { write: (line: string) => void lines.push(line) };
     const metrics = metricsWith();
     const log = createLogger({ level: "info", secrets: [], destination });
-    const observer = createObserver(log, metrics, { labelOf: (app) => app, accessSample: () => 10 });
+    const observer = createObserver(log, metrics, {
+      labelOf: (app) => app,
+      servedAges: { count: () => undefined },
+      logSettings: () => ({ level: "info", access: "sampled", accessSample: 10 }),
+      now: () => 0,
+    });
     for (let count = 0; count < 30; count++) observer.request(REQUEST);
     for (let count = 0; count < 5; count++) observer.request({ ...REQUEST, outcome: "stale" });
     const outcomes = lines.map((line) => /"outcome":"(\w+)"/.exec(line)?.[1]);

@@ -77,6 +77,8 @@ export function createWatcher(): Watcher {
     warmed: () => undefined,
     info: () => undefined,
     warn: () => undefined,
+    outOfOrder: () => undefined,
+    backInOrder: () => undefined,
     error: (message, fields) => void errors.push({ message, fields }),
   };
 }

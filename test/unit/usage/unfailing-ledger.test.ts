@@ -5,6 +5,7 @@ import type { LedgerBounds, OwnLedger } from "../../../src/usage/ledger.ts";
 import { createMemoryLedger } from "../../../src/usage/memory-ledger.ts";
 import {
   createUnfailingLedger,
+  type TroubleOptions,
   type UnfailingLedger,
   type UnfailingOptions,
 } from "../../../src/usage/unfailing-ledger.ts";
@@ -12,8 +13,8 @@ import { createFakeClock, type FakeClock } from "../../support/fake-clock.ts";
 import { ledgerEntry, ledgerLine, linesOf } from "../../support/ledger.ts";
 import { temporaryDirectory } from "../../support/sqlite.ts";
 
-const FAILS = "The ledger cannot be written: calls are only counted.";
-const WORKS = "The ledger can be written again.";
+const FAILS = "out of order: the ledger on disk";
+const WORKS = "back in order: the ledger on disk";
 const REST_MS = 2_000;
 
 /** A ledger that works while it is switched on, and counts how often it was asked. */
@@ -61,7 +62,12 @@ function setUp(bounds: Partial<LedgerBounds> = {}): Scene {
   const inner = switched(
     createMemoryLedger({ retentionMs: 86_400_000, maxRecords: 1_000_000, now: clock.now, ...bounds }),
   );
-  const options = { now: clock.now, warn: (message: string) => void warnings.push(message) };
+  const options: UnfailingOptions & TroubleOptions = {
+    now: clock.now,
+    warn: (message) => void warnings.push(message),
+    outOfOrder: ({ what }) => void warnings.push(`out of order: ${what}`),
+    backInOrder: (what) => void warnings.push(`back in order: ${what}`),
+  };
   const note = noteIn(temporaryDirectory(), options);
   const wrap = (failing: OwnLedger): UnfailingLedger =>
     createUnfailingLedger(failing, { ...options, note, freeSpace: [], onWorked: () => undefined });
@@ -167,7 +173,7 @@ describe("a ledger that never fails", () => {
   });
 
   it("forgets the oldest calls if too many are not written, but not how many they were", async () => {
-    const { clock, inner, ledger } = setUp();
+    const { clock, inner, ledger, warnings } = setUp();
     const start = clock.now();
     inner.takes = 0;
     for (let each = 0; each < 100_010; each++) {
@@ -178,6 +184,7 @@ describe("a ledger that never fails", () => {
     }
     const last = clock.now();
     expect(ledger.gaps()).toEqual([{ origin: "api", from: start, to: last, sends: 100_010 }]);
+    expect(warnings).toEqual([FAILS, expect.stringMatching(/^The ledger has lost lines/)]);
     clock.set(last + REST_MS);
     inner.takes = Number.POSITIVE_INFINITY;
     // Not all at once: everybody would have to wait.

@@ -9,7 +9,12 @@ import type { Entry } from "../../../../src/types.ts";
 import { cacheKey } from "../../../../src/query/key.ts";
 import { fetchedWith, receiptWith } from "../../../support/entries.ts";
 
-const clock = { now: () => 1_000_000, monotonic: () => 1_000_000, after: () => () => undefined };
+const clock = {
+  now: () => 1_000_000,
+  monotonic: () => 1_000_000,
+  precise: () => 1_000_000,
+  after: () => () => undefined,
+};
 const KEY = cacheKey("json", "sold/4711");
 
 function entryStoredAt(now: number, text = `stored at ${now}`, purgeEpoch = 0): Entry {

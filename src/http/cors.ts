@@ -1,0 +1,95 @@
+/**
+ * Web pages of other origins (CORS, Fetch standard): the pages that `server.corsOrigins` lists may ask the gateway from
+ * a browser, without cookies. A preflight is answered here and costs no upstream call.
+ */
+import type { IncomingMessage, ServerResponse } from "node:http";
+
+import type { Arrival } from "./arrive.ts";
+import { CACHE_NAME } from "./problem-response.ts";
+import { checkHead, type HeadLimits } from "./request-validation.ts";
+
+/** How long a browser may remember a preflight. Chromium's longest. */
+const MAX_AGE_SECONDS = 7_200;
+
+/** What a page's script may send. */
+const REQUEST_HEADERS = [
+  "Authorization",
+  "Accept",
+  "Cache-Control",
+  "If-Modified-Since",
+  "If-None-Match",
+  "Pragma",
+  "Prefer",
+  "X-Request-Deadline-Ms",
+  "X-Request-Id",
+  "traceparent",
+  "tracestate",
+];
+
+/** What a page's script may read, besides what every script may. */
+const RESPONSE_HEADERS = [
+  "Age",
+  "Cache-Status",
+  "ETag",
+  "Link",
+  "Preference-Applied",
+  "RateLimit",
+  "RateLimit-Policy",
+  "Retry-After",
+  "X-Request-Id",
+].join(", ");
+
+/** The headers of a response to a page, as names and values in turn; `undefined` if no origin is listed. */
+export type CorsHeaders = (origin: string | undefined) => readonly string[] | undefined;
+
+/** @param origins the origins whose pages may ask */
+export function createCorsHeaders(origins: readonly string[]): CorsHeaders {
+  if (origins.length === 0) return () => undefined;
+  // Every response says so, also one without `Origin`: a shared cache must not give it to a page.
+  const vary = ["Vary", "Origin"];
+  const allowed = new Map(
+    origins.map((origin) => [
+      origin,
+      [...vary, "Access-Control-Allow-Origin", origin, "Access-Control-Expose-Headers", RESPONSE_HEADERS],
+    ]),
+  );
+  return (origin) => (origin === undefined ? vary : (allowed.get(origin) ?? vary));
+}
+
+export interface PreflightOptions {
+  readonly appIdHeader: string;
+  readonly head: HeadLimits;
+  readonly isAllowed: (origin: string | undefined) => boolean;
+}
+
+/** Answers a preflight of a listed origin. @returns `false` for all other requests */
+export type ServePreflight = (
+  arrival: Arrival,
+  message: IncomingMessage,
+  response: ServerResponse,
+) => boolean;
+
+export function createServePreflight({ appIdHeader, head, isAllowed }: PreflightOptions): ServePreflight {
+  const allowedHeaders = [...new Set([...REQUEST_HEADERS, appIdHeader])].join(", ");
+  return function servePreflight(arrival, message, response) {
+    if (message.method !== "OPTIONS") return false;
+    const { origin, "access-control-request-method": method } = message.headers;
+    if (method === undefined || !isAllowed(origin)) return false;
+    checkHead(message, head);
+    arrival.outcome = "hit";
+    const headers = ["X-Request-Id", arrival.id, "Cache-Status", `${CACHE_NAME}; detail=preflight`];
+    response
+      .writeHead(204, [
+        ...headers,
+        ...(arrival.corsHeaders ?? []),
+        "Access-Control-Allow-Methods",
+        "GET, HEAD",
+        "Access-Control-Allow-Headers",
+        allowedHeaders,
+        "Access-Control-Max-Age",
+        String(MAX_AGE_SECONDS),
+      ])
+      .end();
+    return true;
+  };
+}

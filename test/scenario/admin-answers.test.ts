@@ -1,0 +1,92 @@
+import { describe, expect, it } from "vitest";
+
+import manifest from "../../package.json" with { type: "json" };
+import { ADMIN_PARAMETERS } from "../../src/admin/openapi.ts";
+import { ask } from "../support/ask.ts";
+import { startGateway } from "../support/gateway.ts";
+import { post } from "../support/post.ts";
+import { temporaryDirectory } from "../support/sqlite.ts";
+
+const BROWSER = "text/html,application/xhtml+xml,*/*;q=0.8";
+
+describe("an answer of the admin port", () => {
+  it.each([
+    ["/version?pretty", {}, true],
+    ["/version?pretty=true", {}, true],
+    ["/version", { accept: BROWSER }, true],
+    ["/version?pretty=false", { accept: BROWSER }, false],
+    ["/version", { accept: "*/*" }, false],
+    ["/version", {}, false],
+  ])("at %s with %o is written for people: %s", async (path, headers, isReadable) => {
+    const gateway = await startGateway();
+    const reply = await ask(gateway.adminUrl + path, { headers });
+    expect(reply.headers["content-type"]).toMatch(/^application\/json/);
+    expect(reply.headers.vary).toMatch(/accept/i);
+    expect(reply.text.includes("\n")).toBe(isReadable);
+    expect(reply.json()).toEqual({ version: manifest.version, node: process.version });
+  });
+
+  it("is refused at every path for a parameter that the path does not take", async () => {
+    const gateway = await startGateway();
+    const paths = [...ADMIN_PARAMETERS.keys()];
+    expect(paths.length).toBeGreaterThan(10);
+    for (const path of paths) {
+      for (const parameter of ["unheard=of", "pretty=perhaps", "pretty&pretty"]) {
+        const reply = await ask(`${gateway.adminUrl}${path}?${parameter}`);
+        expect([path, parameter, reply.status]).toEqual([path, parameter, 400]);
+        expect(reply.text).toContain("invalid-admin-request");
+      }
+    }
+  });
+});
+
+describe("/budget", () => {
+  it("says for each app what is left in each window, and when more comes back", async () => {
+    const gateway = await startGateway({
+      env: { BUDGET: "10/1m" },
+      settings: "apps: [{ id: web, perDay: 100 }, { id: idle }]",
+    });
+    await gateway.get("/areas?q=a", { headers: { "x-app-id": "web" } });
+    await gateway.get("/areas?q=b", { headers: { "x-app-id": "stranger" } });
+    const { api } = Object((await ask(`${gateway.adminUrl}/budget`)).json());
+    const window = { name: "1m", windowSeconds: 60, resetSeconds: expect.any(Number) };
+    expect(api.apps).toMatchObject([
+      {
+        app: "web",
+        isListed: true,
+        shares: [
+          { ...window, remaining: expect.any(Number) },
+          { name: "per-day", limit: 100, remaining: 99 },
+        ],
+      },
+      { app: "idle", isListed: true, shares: [window] },
+      { app: "stranger", isListed: false, shares: [window] },
+    ]);
+    for (const { shares } of api.apps) {
+      for (const { limit, remaining, resetSeconds } of shares) {
+        expect([limit, remaining].every(Number.isInteger)).toBe(true);
+        expect(resetSeconds).toBeGreaterThan(0);
+      }
+    }
+  });
+});
+
+describe("/cache/purge", () => {
+  const PATH = "/listings?areaId=76&limit=5";
+  it.each([
+    ["of one URL", {}, { url: PATH }, { memory: 1 }],
+    ["of one URL, with a file", { DATA_DIR: "" }, { url: PATH }, { memory: 1, sqlite: 1 }],
+    ["of everything, with a file", { DATA_DIR: "" }, { all: true }, { memory: 2, sqlite: 2 }],
+    ["of a resource, with a file", { DATA_DIR: "" }, { resource: "areas" }, { memory: 1, sqlite: null }],
+    ["of what is not cached", {}, { url: "/areas?q=unheard" }, { memory: 0 }],
+  ])("says what it hit: %s", async (_name, disk, body, hits) => {
+    const env = "DATA_DIR" in disk ? { DATA_DIR: temporaryDirectory() } : {};
+    const gateway = await startGateway({ env });
+    await gateway.get(PATH);
+    await gateway.get("/areas?q=Nacka");
+    const url = `${gateway.adminUrl}/cache/purge`;
+    expect((await post(url, JSON.stringify({ ...body, hard: true }))).json()).toMatchObject({ hits });
+    // What is gone cannot be hit again.
+    expect(Object((await post(url, JSON.stringify(body))).json()).hits.memory).toBe(0);
+  });
+});

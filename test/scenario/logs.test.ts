@@ -1,0 +1,161 @@
+import { describe, expect, it, onTestFinished } from "vitest";
+
+import { type Clock, systemClock } from "../../src/process/clock.ts";
+import { ask } from "../support/ask.ts";
+import { type LogLine, startGateway, type TestGateway } from "../support/gateway.ts";
+import { startRedis } from "../support/redis.ts";
+import { post } from "../support/post.ts";
+
+const PATH = "/listings?areaId=76&limit=5";
+
+function linesOf(gateway: TestGateway, msg: string): LogLine[] {
+  return gateway.log.map((text): LogLine => JSON.parse(text)).filter((line) => line.msg === msg);
+}
+
+/** The system's clock, which goes forward by so much when it is told. */
+function createLeapingClock(): Clock & { readonly leap: (ms: number) => void } {
+  let ahead = 0;
+  return {
+    now: () => systemClock.now() + ahead,
+    monotonic: () => systemClock.monotonic() + ahead,
+    precise: () => systemClock.precise() + ahead,
+    after: systemClock.after,
+    leap: (ms) => void (ahead += ms),
+  };
+}
+
+describe("an outage", () => {
+  it("of the upstream has one warning and one line at its end, however many requests meet it", async () => {
+    const clock = createLeapingClock();
+    const gateway = await startGateway({
+      clock,
+      sandbox: { now: clock.now },
+      settings: "cache: { ttl: { listings: 10s } }\nupstream: { retryDelay: 1ms }",
+    });
+    await gateway.get(PATH);
+    clock.leap(60_000);
+    const beganAt = clock.now();
+    gateway.sandbox.faults.add({ status: 500 });
+    for (let n = 0; n < 10; n++) await gateway.get(`/listings?areaId=${n + 1}&limit=5`);
+    for (let n = 0; n < 3; n++) await gateway.get(PATH);
+    expect(linesOf(gateway, "Out of order")).toEqual([
+      {
+        level: "warn",
+        time: expect.any(String),
+        msg: "Out of order",
+        what: "upstream api/listings",
+        cause: "most of its last answers were errors or timeouts",
+        since: expect.any(String),
+        meanwhile: expect.stringMatching(/^Callers get cached answers/),
+      },
+    ]);
+    clock.leap(20_000);
+    gateway.sandbox.faults.clear();
+    await gateway.get("/listings?areaId=99&limit=5");
+    const back = await gateway.logged('"Back in order"');
+    expect(back).toMatchObject({ level: "info", what: "upstream api/listings", servedStale: 3 });
+    expect(back["forMs"]).toBeGreaterThanOrEqual(20_000);
+    expect(Date.parse(String(back["since"]))).toBeGreaterThanOrEqual(beganAt);
+    // The first requests made the circuit open; the others met it.
+    expect(back["refused"]).toBeGreaterThan(5);
+    expect(linesOf(gateway, "Out of order")).toHaveLength(1);
+    expect(linesOf(gateway, "Back in order")).toHaveLength(1);
+  });
+
+  it("of Redis has one warning and one line at its end; lost lines of the ledger have one", async () => {
+    const server = await startRedis();
+    onTestFinished(() => server.close());
+    const gateway = await startGateway({
+      env: { REDIS_URL: `redis://127.0.0.1:${server.port}` },
+      settings: "redis: { timeout: 5s, probeInterval: 100ms }",
+    });
+    await gateway.get(PATH);
+    await server.kill();
+    for (let n = 0; n < 5; n++) await gateway.get(`/areas?q=word-${n}`);
+    expect(await gateway.logged('"Out of order"')).toMatchObject({ level: "warn", what: "Redis" });
+    await server.restart();
+    expect(await gateway.logged('"Back in order"')).toMatchObject({ level: "info", what: "Redis" });
+    await gateway.logged("The ledger has lost lines");
+    const warnings = gateway.log.filter((line) => line.includes('"level":"warn"') && line.includes("Redis"));
+    expect(warnings).toEqual([
+      expect.stringContaining("Out of order"),
+      expect.stringContaining("The ledger has lost lines"),
+    ]);
+  });
+});
+
+describe("the access log", () => {
+  it("has the query, fractions of a millisecond, the caller's address and traceparent", async () => {
+    const gateway = await startGateway();
+    const traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+    await gateway.get(PATH, { headers: { traceparent, "x-forwarded-for": "192.0.2.7" } });
+    await gateway.get(PATH, { headers: { traceparent: "00-nonsense" } });
+    await gateway.logged('"outcome":"hit"');
+    const [miss, hit] = linesOf(gateway, "request");
+    expect(miss).toMatchObject({
+      query: "listings?areaId=76&limit=5&offset=0",
+      client: "127.0.0.1",
+      forwardedFor: "192.0.2.7",
+      traceparent,
+    });
+    expect(hit).not.toHaveProperty("traceparent");
+    expect(hit).not.toHaveProperty("forwardedFor");
+    expect(hit?.["durationMs"]).toBeGreaterThan(0);
+    expect(String(hit?.["durationMs"])).toMatch(/^\d+\.\d{1,3}$/);
+  });
+
+  it.each([
+    ["on", "info", ["request", "request", "request", "request", "upstream call"]],
+    ["on", "error", ["request", "request", "request", "request", "upstream call"]],
+    ["sampled", "info", ["request", "request", "request", "upstream call"]],
+    ["errors", "info", ["request"]],
+    ["off", "info", []],
+    ["on", "silent", []],
+  ])("with log.access: %s and log.level: %s has %o", async (access, level, expected) => {
+    const gateway = await startGateway({
+      settings: `log: { access: ${access}, level: ${level}, accessSample: 1000 }`,
+    });
+    await gateway.get(PATH);
+    await gateway.get(PATH);
+    await gateway.get("/listings?limit=501");
+    await gateway.get(PATH);
+    await gateway.stop();
+    const found = ["request", "upstream call"].flatMap((msg) =>
+      linesOf(gateway, msg).map((line) => line.msg),
+    );
+    expect(found).toEqual(expected);
+  });
+});
+
+describe("what the log contains", () => {
+  it("can be changed while the process runs, until the settings are reloaded", async () => {
+    const gateway = await startGateway({ settings: "log: { level: warn, access: off }" });
+    const url = `${gateway.adminUrl}/log`;
+    expect((await ask(url)).json()).toEqual({ level: "warn", access: "off", accessSample: 1 });
+    await gateway.get(PATH);
+    expect(gateway.log).toEqual([]);
+    expect((await post(url, JSON.stringify({ level: "info", access: "on" }))).json()).toEqual({
+      level: "info",
+      access: "on",
+      accessSample: 1,
+    });
+    await gateway.get(PATH);
+    await gateway.logged('"request"', '"hit"');
+    expect((await ask(`${gateway.adminUrl}/config/reload`, { method: "POST" })).status).toBe(200);
+    expect((await ask(url)).json()).toMatchObject({ level: "warn", access: "off" });
+  });
+
+  it.each([
+    [{ level: "loud" }, '"level" must be one of'],
+    [{ accessSample: 0 }, '"accessSample" must be'],
+    [{ colour: true }, 'Unknown member "colour"'],
+    [{}, "Send JSON with"],
+  ])("is not changed by %o", async (body, detail) => {
+    const gateway = await startGateway();
+    const reply = await post(`${gateway.adminUrl}/log`, JSON.stringify(body));
+    expect([reply.status, reply.text]).toEqual([
+      400,
+      expect.stringContaining(JSON.stringify(detail).slice(1, -1)),
+    ]);
+  });
+});

@@ -1,0 +1,170 @@
+import { createServer, type IncomingMessage } from "node:http";
+
+import { describe, expect, it, onTestFinished } from "vitest";
+
+import { tracingProblems, tracingSettings } from "../../src/config/tracing.ts";
+import { ask } from "../support/ask.ts";
+import { CALLER } from "../support/gateway.ts";
+import { startFleet } from "../support/fleet.ts";
+
+const TRACE = "0af7651916cd43dd8448eb211c80319c";
+const CALLERS_SPAN = "b7ad6b7169203331";
+const TRACEPARENT = `00-${TRACE}-${CALLERS_SPAN}-01`;
+
+interface Span {
+  readonly traceId: string;
+  readonly spanId: string;
+  readonly parentSpanId?: string;
+  readonly name: string;
+  readonly attributes: readonly { readonly key: string; readonly value: Readonly<Record<string, unknown>> }[];
+}
+
+interface Export {
+  readonly path: string | undefined;
+  readonly type: string | undefined;
+  readonly body: Buffer;
+}
+
+/** A stand-in for an OpenTelemetry collector: takes OTLP over HTTP and keeps it. */
+async function startCollector(): Promise<{ readonly url: string; readonly exports: Export[] }> {
+  const exports: Export[] = [];
+  const server = createServer((message: IncomingMessage, response) => {
+    const chunks: Buffer[] = [];
+    message.on("data", (chunk: Buffer) => chunks.push(chunk));
+    message.on("end", () => {
+      exports.push({ path: message.url, type: message.headers["content-type"], body: Buffer.concat(chunks) });
+      response.writeHead(200, { "content-type": "application/json" }).end("{}");
+    });
+  });
+  await new Promise<void>((resolve) => void server.listen(0, "127.0.0.1", resolve));
+  onTestFinished(() => void server.close());
+  const address = server.address();
+  if (address === null || typeof address === "string") throw new Error("the collector has no port");
+  return { url: `http://127.0.0.1:${address.port}`, exports };
+}
+
+/** The spans of JSON exports (opentelemetry-proto, trace/v1). */
+function spansIn(exports: readonly Export[]): Span[] {
+  return exports.flatMap(({ body }) => {
+    const { resourceSpans } = JSON.parse(body.toString("utf8"));
+    return resourceSpans.flatMap(({ scopeSpans }: { scopeSpans: { spans: Span[] }[] }) =>
+      scopeSpans.flatMap(({ spans }) => spans),
+    );
+  });
+}
+
+function valuesOf({ attributes }: Span): Record<string, unknown> {
+  return Object.fromEntries(attributes.map(({ key, value }) => [key, Object.values(value)[0]]));
+}
+
+/** Counts what is loaded of OpenTelemetry when the process ends. prom-client always loads its interface, `api`. */
+const COUNTER = `data:text/javascript,${encodeURIComponent(
+  `import m from "node:module"; process.on("exit", () => console.log("loaded " +
+    Object.keys(m._cache).filter((f) => /opentelemetry.(?!api.)/.test(f)).length));`,
+)}`;
+
+describe("with OTEL_EXPORTER_OTLP_ENDPOINT", () => {
+  it("a collector gets the spans of a request; the log has its traceparent, the upstream has not", async () => {
+    const collector = await startCollector();
+    const fleet = await startFleet({
+      OTEL_EXPORTER_OTLP_ENDPOINT: collector.url,
+      OTEL_EXPORTER_OTLP_PROTOCOL: "http/json",
+      OTEL_BSP_SCHEDULE_DELAY: "50",
+      OTEL_SERVICE_NAME: "gateway-of-the-test",
+    });
+    const replica = await fleet.start();
+    const path = "/listings?areaId=76&limit=5";
+    await ask(replica.url + path, { headers: { traceparent: TRACEPARENT, "x-app-id": "web" } });
+    await ask(replica.url + path, { headers: { traceparent: TRACEPARENT } });
+    await ask(`${replica.url}${path}&key=${CALLER.privateKey}`, { headers: { "cache-control": "no-store" } });
+    const spans = await expect
+      .poll(() => spansIn(collector.exports))
+      .toHaveLength(9)
+      .then(() => spansIn(collector.exports));
+
+    const requests = spans.filter(({ name }) => name === "GET /listings");
+    expect(requests.map(valuesOf)).toMatchObject([
+      { "gateway.outcome": "miss", "gateway.app": "web", "http.response.status_code": 200 },
+      { "gateway.outcome": "hit", "gateway.tier": "memory" },
+      { "gateway.outcome": "bypass" },
+    ]);
+    expect(requests.slice(0, 2)).toMatchObject([
+      { traceId: TRACE, parentSpanId: CALLERS_SPAN },
+      { traceId: TRACE, parentSpanId: CALLERS_SPAN },
+    ]);
+    const partsOf = ({ spanId }: Span): string[] =>
+      spans.filter(({ parentSpanId }) => parentSpanId === spanId).map(({ name }) => name);
+    expect(requests.map(partsOf)).toEqual([
+      ["cache lookup", "queue wait", "upstream call"],
+      ["cache lookup"],
+      ["queue wait", "upstream call"],
+    ]);
+    expect(collector.exports[0]).toMatchObject({ path: "/v1/traces", type: "application/json" });
+    const told = Buffer.concat(collector.exports.map(({ body }) => body)).toString("utf8");
+    expect(told).toContain("gateway-of-the-test");
+    expect(told).not.toContain(CALLER.privateKey);
+    expect(told).not.toMatch(/hash=|unique=/);
+
+    await replica.process.says(new RegExp(`"traceparent":"00-${TRACE}-${requests[0]?.spanId}-01"`));
+    const upstream = fleet.sandbox.requests().map(({ headerNames }) => headerNames);
+    expect(upstream).toHaveLength(2);
+    expect(upstream.flat()).not.toContain("traceparent");
+  });
+
+  it("protobuf is spoken by default, and a collector that is away has one line in the log", async () => {
+    const collector = await startCollector();
+    const fleet = await startFleet({ OTEL_BSP_SCHEDULE_DELAY: "50" });
+    const replica = await fleet.start({ OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: `${collector.url}/v1/traces` });
+    await ask(`${replica.url}/areas?q=Nacka`);
+    const told = (): string => collector.exports.map(({ body }) => body.toString("latin1")).join("");
+    await expect.poll(told).toContain("GET /areas");
+    expect(collector.exports[0]?.type).toBe("application/x-protobuf");
+    const cutOff = await fleet.start({
+      OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: "http://127.0.0.1:9/",
+      OTEL_EXPORTER_OTLP_TIMEOUT: "200",
+    });
+    expect((await ask(`${cutOff.url}/areas?q=Nacka`)).status).toBe(200);
+    await cutOff.process.says(/"what":"the trace collector".*"Out of order"/);
+    cutOff.process.child.kill("SIGTERM");
+    expect(await cutOff.process.ended).toBe(0);
+  });
+});
+
+describe("without OTEL variables", () => {
+  it("nothing of OpenTelemetry is loaded", async () => {
+    const fleet = await startFleet({ NODE_OPTIONS: `--import=${COUNTER}` });
+    const replica = await fleet.start();
+    await ask(`${replica.url}/areas?q=Nacka`);
+    replica.process.child.kill("SIGTERM");
+    expect(await replica.process.says(/loaded (\d+)/)).toMatchObject({ 1: "0" });
+  });
+});
+
+describe("tracing", () => {
+  const ENDPOINT = { OTEL_EXPORTER_OTLP_ENDPOINT: "http://127.0.0.1:4318" };
+  it.each([
+    [{}, undefined],
+    [ENDPOINT, "http/protobuf"],
+    [{ OTEL_TRACES_EXPORTER: "otlp" }, "http/protobuf"],
+    [{ ...ENDPOINT, OTEL_EXPORTER_OTLP_PROTOCOL: "http/json" }, "http/json"],
+    [
+      { ...ENDPOINT, OTEL_EXPORTER_OTLP_PROTOCOL: "grpc", OTEL_EXPORTER_OTLP_TRACES_PROTOCOL: "http/json" },
+      "http/json",
+    ],
+    [{ ...ENDPOINT, OTEL_TRACES_EXPORTER: "none" }, undefined],
+    [{ ...ENDPOINT, OTEL_SDK_DISABLED: "true" }, undefined],
+  ])("with %o is over %s", (env, protocol) => {
+    expect(tracingProblems(env)).toEqual([]);
+    expect(tracingSettings(env)?.protocol).toBe(protocol);
+  });
+
+  it.each([
+    [{ OTEL_TRACES_EXPORTER: "zipkin" }, 'OTEL_TRACES_EXPORTER: found "zipkin"; expected otlp or none'],
+    [
+      { ...ENDPOINT, OTEL_EXPORTER_OTLP_PROTOCOL: "grpc" },
+      'PROTOCOL: found "grpc"; expected http/protobuf or',
+    ],
+  ])("with %o cannot start", (env, problem) => {
+    expect(tracingProblems(env)).toEqual([expect.stringContaining(problem)]);
+  });
+});

@@ -1,0 +1,386 @@
+/** Each rule of the hard limits is needed: without it, a short story ends with more calls than the limit. */
+import { readFileSync } from "node:fs";
+
+import { describe, expect, it } from "vitest";
+
+import type { RateWindow } from "../../../src/usage/rate-window.ts";
+import { mostWithin } from "../../support/arrivals.ts";
+import { createDice, type Dice } from "../../support/dice.ts";
+import { createWorld, type Replica, start, type World } from "./world.ts";
+
+const LUA = readFileSync(new URL("../../../src/ratelimit/lua/limiter.lua", import.meta.url), "utf8");
+
+const SHORT: RateWindow = { name: "1s", limit: 40, windowMs: 1_000 };
+const MEDIUM: RateWindow = { name: "5s", limit: 120, windowMs: 5_000 };
+const LONG: RateWindow = { name: "40s", limit: 600, windowMs: 40_000 };
+
+interface Story {
+  readonly rule: string;
+  readonly what: string;
+  /** What the script says, and what it says without the rule. */
+  readonly change: readonly [rule: string, without: string];
+  readonly windows: readonly RateWindow[];
+  /** How many permits each of three replicas asks for at once. */
+  readonly asks: readonly number[];
+  /** The first telling that ends badly, where that is not the first or second one. */
+  readonly seed?: number;
+  readonly tell: (world: World, dice: Dice) => Promise<void>;
+}
+
+/** Chance decides when messages arrive, so a story is told until it ends badly. */
+const MOST_TIMES = 60;
+
+async function most({ windows, asks, tell }: Story, lua: string, seed: number): Promise<string[]> {
+  const dice = createDice(seed);
+  const world = createWorld(
+    {
+      windows,
+      laterWindows: windows,
+      dispatchers: asks,
+      slots: 3,
+      laterSlots: 3,
+      running: 3,
+      arrivalMs: 100,
+      leaseMs: 400,
+      timeoutMs: 150,
+      degradedForMs: 2_500,
+      faults: [],
+      betweenFaultsMs: 0,
+      faultyMs: 0,
+      unsettled: 0,
+      isMeasured: false,
+    },
+    dice,
+    createDice(~seed),
+    lua,
+  );
+  await tell(world, dice);
+  for (const replica of world.replicas) replica.isAlive = false;
+  expect(world.problems).toEqual([]);
+  const instants = world.arrivals.map(({ at }) => at);
+  return windows
+    .map(({ limit, windowMs, name }) => [mostWithin(instants, windowMs), limit, name] as const)
+    .filter(([count, limit]) => count > limit)
+    .map(([count, limit, name]) => `${count} of ${limit} in ${name}`);
+}
+
+/** Three replicas that share the limits for a while. */
+async function three(world: World, ms: number): Promise<[Replica, Replica, Replica]> {
+  const replicas: [Replica, Replica, Replica] = [start(world, 0), start(world, 1), start(world, 2)];
+  await world.clock.advance(ms);
+  return replicas;
+}
+
+const BUSY = [3, 3, 3];
+
+const STORIES: readonly Story[] = [
+  {
+    rule: "1",
+    what: "a replica is cut off while the others use all",
+    change: [
+      "local most = math.max(promise.escrow, promise.quota)",
+      "local most = slot.untilAt < now and math.max(promise.escrow, promise.quota) or 0",
+    ],
+    seed: 6,
+    windows: [SHORT, MEDIUM],
+    asks: [2, 9, 9],
+    async tell(world, dice) {
+      const [one] = await three(world, 5_000 + dice.between(0, 5_000));
+      one.isPartitioned = true;
+      await world.clock.advance(1_000);
+    },
+  },
+  {
+    rule: "2",
+    what: "a replica that is cut off for long spends its part",
+    change: ["if slot.untilAt < now and not hadNoPart then", "if false then"],
+    windows: [SHORT],
+    asks: BUSY,
+    tell: cutOffForLong,
+  },
+  {
+    rule: "3",
+    what: "it spends its part before that has been reserved for a window",
+    change: [
+      "if slot.untilAt < now and not hadNoPart then",
+      "if slot.untilAt + 2 * w.ms < now and not hadNoPart then",
+    ],
+    windows: [SHORT],
+    asks: BUSY,
+    tell: cutOffForLong,
+  },
+  {
+    rule: "4",
+    what: "it goes on when its slot is taken to be free",
+    change: ["local at = slot.untilAt + slot.aloneMs", "local at = slot.untilAt"],
+    windows: [SHORT],
+    asks: BUSY,
+    tell: cutOffForLong,
+  },
+  {
+    rule: "5",
+    what: "a message that arrives late renews a slot",
+    change: ["if now > request.low + request.timeoutMs then", "if false then"],
+    windows: [SHORT],
+    asks: BUSY,
+    async tell(world) {
+      const [one] = await three(world, 3_000);
+      one.slowMs = 2_300;
+      await world.clock.advance(4_000);
+    },
+  },
+  {
+    rule: "6",
+    what: "a replica comes back and does not say what it sent",
+    change: ["for _, send in ipairs(request.sends) do", "for _, send in ipairs({}) do"],
+    windows: [SHORT],
+    asks: BUSY,
+    async tell(world) {
+      const [one] = await three(world, 3_000);
+      one.isPartitioned = true;
+      await world.clock.advance(2_500);
+      one.isPartitioned = false;
+      await world.clock.advance(1_500);
+    },
+  },
+  {
+    rule: "7",
+    what: "a new holder spends what nobody has reserved for it",
+    change: ["quota = math.min(wanted, own + free)", "quota = wanted"],
+    seed: 5,
+    windows: [SHORT, MEDIUM],
+    asks: BUSY,
+    async tell(world, dice) {
+      const [one] = await three(world, 5_000);
+      one.isStopping = true;
+      void one.limiter.close();
+      await world.clock.advance(1_000 + dice.between(0, 5_000));
+      one.isAlive = false;
+      const next = start(world, 0);
+      await world.clock.advance(dice.between(50, 200));
+      next.isPartitioned = true;
+      await world.clock.advance(1_000);
+    },
+  },
+  {
+    rule: "8",
+    what: "a slot is free before the calls of its holder have left the window",
+    change: ["now > stopsAt(slot) + slot.shortMs then", "now > stopsAt(slot) then"],
+    windows: [SHORT],
+    asks: BUSY,
+    async tell(world) {
+      const [one] = await three(world, 3_000);
+      one.isPartitioned = true;
+      await world.clock.advance(5_000);
+    },
+  },
+  {
+    rule: "8",
+    what: "a process is dead, and what it sent by itself is forgotten at once",
+    change: ["then slot.deadAt = now end", "then state.slots[k] = {} end"],
+    windows: [SHORT],
+    asks: BUSY,
+    tell: diesCutOff,
+  },
+  {
+    rule: "8",
+    what: "a process that died after it had spent its part is taken to have had none",
+    change: ["slot.deadAt <= slot.untilAt + w.ms", "slot.deadAt <= slot.untilAt + 9 * w.ms"],
+    windows: [SHORT],
+    asks: BUSY,
+    tell: diesCutOff,
+  },
+  {
+    rule: "9",
+    what: "after a loss, calls of a process that has died count nowhere",
+    change: ["if now < state.closedUntil and i == 1 then return true end", ""],
+    seed: 6,
+    windows: [SHORT],
+    asks: [9, 1, 1],
+    tell: failOver,
+  },
+  {
+    rule: "9",
+    what: "after a loss, a replica that is cut off is forgotten",
+    change: ["if slot.epoch ~= state.epoch then", "if false then"],
+    windows: [SHORT],
+    asks: BUSY,
+    async tell(world) {
+      const [one] = await three(world, 3_000);
+      one.isPartitioned = true;
+      await world.clock.advance(1_000);
+      world.server.data.restore(undefined);
+      await world.clock.advance(3_000);
+    },
+  },
+  {
+    rule: "9",
+    what: "a process starts when the clock of Redis has just been set forward",
+    change: ["if isHeld and now - state.now > request.leaseMs then", "if false then"],
+    seed: 4,
+    windows: [SHORT],
+    asks: BUSY,
+    async tell(world, dice) {
+      for (const place of [1, 2]) start(world, place);
+      await world.clock.advance(3_000 + dice.between(0, 1_000));
+      world.server.skewMs += 60_000;
+      start(world, 0);
+      await world.clock.advance(1_500);
+    },
+  },
+  {
+    rule: "9",
+    what: "a process starts when Redis has just lost its data",
+    change: ["openAt = old and now or now + request.settleMs", "openAt = now"],
+    seed: 37,
+    windows: [SHORT],
+    asks: BUSY,
+    async tell(world, dice) {
+      for (const place of [1, 2]) start(world, place);
+      await world.clock.advance(3_000 + dice.between(0, 1_000));
+      world.server.data.restore(undefined);
+      start(world, 0);
+      await world.clock.advance(1_500);
+    },
+  },
+  {
+    rule: "10",
+    what: "a replica that is cut off spends of a long window what is not reserved",
+    change: [
+      "local most = math.max(promise.escrow, promise.quota)",
+      "local most = math.max(promise.escrow, w.isLong and 0 or promise.quota)",
+    ],
+    windows: [SHORT, MEDIUM],
+    asks: BUSY,
+    async tell(world, dice) {
+      const [one] = await three(world, 5_000 + dice.between(0, 5_000));
+      one.isPartitioned = true;
+      await world.clock.advance(5_000);
+    },
+  },
+  {
+    rule: "11",
+    what: "what a holder sent that never came back is forgotten with its slot",
+    change: ["for i = 1, most do", "for i = 1, 0 do"],
+    windows: [SHORT, MEDIUM],
+    asks: BUSY,
+    async tell(world, dice) {
+      const [one] = await three(world, 5_000 + dice.between(0, 5_000));
+      one.isPartitioned = true;
+      await world.clock.advance(3_000);
+      one.isAlive = false;
+      await world.clock.advance(5_000);
+    },
+  },
+  {
+    rule: "11",
+    what: "permits whose reply is lost stand for what their holder sent later",
+    change: ["reserved(k, w) + (slot.unheard or 0)", "reserved(k, w)"],
+    seed: 19,
+    windows: [SHORT, MEDIUM],
+    asks: [20, 4, 4],
+    async tell(world, dice) {
+      const [one] = await three(world, 5_000 + dice.between(0, 5_000));
+      world.observe = ({ args: [request = ""], reply }) => {
+        const isOwn = request.includes(`"process":"${one.name}"`);
+        if (isOwn && reply.split("isGranted").length > 6) one.isPartitioned = true;
+      };
+      await world.clock.advance(6_000);
+      one.isAlive = false;
+      await world.clock.advance(8_000);
+    },
+  },
+  {
+    rule: "12",
+    what: "nobody says what counted in the long window before a loss",
+    change: ["if not (digest and state.isUnknown) then return end", "if true then return end"],
+    windows: [SHORT, LONG],
+    asks: BUSY,
+    tell: backAfterLoss,
+  },
+  {
+    rule: "12",
+    what: "the one that says it was cut off long before",
+    change: ["guess(now, digest.since)", ""],
+    windows: [SHORT, LONG],
+    asks: BUSY,
+    tell: backAfterLoss,
+  },
+  {
+    rule: "12",
+    what: "after a jump of the clock, calls of the dead count by wrong ages",
+    change: ["if state.hasJumped then redis.call('ZREM', SENDS, known[i])", "if false then"],
+    windows: [SHORT, LONG],
+    asks: BUSY,
+    async tell(world) {
+      const [one] = [start(world, 0), start(world, 1)];
+      await world.clock.advance(14_000);
+      one.isAlive = false;
+      await world.clock.advance(100);
+      world.server.skewMs += 20_000;
+      await world.clock.advance(30_000);
+    },
+  },
+  {
+    rule: "13",
+    what: "a copy that lags takes over",
+    change: ["if state and state.run == run then", "if state then"],
+    windows: [SHORT],
+    asks: [9, 1, 1],
+    tell: failOver,
+  },
+];
+
+async function cutOffForLong(world: World): Promise<void> {
+  const [one] = await three(world, 3_000);
+  one.isPartitioned = true;
+  await world.clock.advance(3_000);
+}
+
+/** A copy goes on that lacks the last calls of a replica that has died. */
+async function failOver(world: World, dice: Dice): Promise<void> {
+  const [one] = await three(world, 3_000 + dice.between(0, 1_000));
+  const copy = world.server.data.snapshot();
+  await world.clock.advance(300);
+  one.isAlive = false;
+  world.server.data.replaceServer();
+  world.server.data.restore(copy);
+  await world.clock.advance(1_500);
+}
+
+/** It spends its part, dies, and starts again where it was. */
+async function diesCutOff(world: World): Promise<void> {
+  const [one] = await three(world, 3_000);
+  one.isPartitioned = true;
+  await world.clock.advance(2_600);
+  one.isAlive = false;
+  start(world, 0, one.address);
+  await world.clock.advance(1_500);
+}
+
+/** One replica is cut off while another spends the long window; then Redis loses its data, and the other one dies. */
+async function backAfterLoss(world: World): Promise<void> {
+  const [one, two] = [start(world, 0), start(world, 1)];
+  await world.clock.advance(3_000);
+  one.isPartitioned = true;
+  await world.clock.advance(11_000);
+  two.isAlive = false;
+  world.server.data.restore(undefined);
+  one.isPartitioned = false;
+  await world.clock.advance(20_000);
+}
+
+describe("without rule", () => {
+  it.each(STORIES)("[$rule] a limit is exceeded: $what", async (story) => {
+    const [rule, without] = story.change;
+    expect(LUA.split(rule)).toHaveLength(2);
+    const mutilated = LUA.replace(rule, without);
+    let exceeded: string[] = [];
+    const { seed: first = 1 } = story;
+    for (let seed = first; seed < first + MOST_TIMES && exceeded.length === 0; seed++) {
+      exceeded = await most(story, mutilated, seed);
+      expect(await most(story, LUA, seed)).toEqual([]);
+    }
+    expect(exceeded).not.toEqual([]);
+  });
+});
