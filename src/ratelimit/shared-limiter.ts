@@ -177,16 +177,17 @@ async function ask(side: Side, request: Request): Promise<Reply | undefined> {
       side.noEffectAfter,
       askedAt + timeoutMs + (side.last.heardAt - side.last.askedAt),
     );
+  let refusal: unknown;
   const reply = await within(
     side,
     send(request, settingsOf(side)).catch((error: unknown) => {
-      failed(side, error);
+      refusal = error;
       return undefined;
     }),
   );
   const heardAt = clock.monotonic();
   if (reply === undefined || heardAt > askedAt + timeoutMs) {
-    failed(side, new Error(`no answer within ${timeoutMs} ms`));
+    failed(side, refusal ?? new Error(`no answer within ${timeoutMs} ms`));
     return undefined;
   }
   const { last } = side;
@@ -209,17 +210,19 @@ function within(side: Side, reply: Promise<Reply | undefined>): Promise<Reply | 
   });
 }
 
+/** What the log calls an outage that only the budget meets. */
+const outageOf = ({ options }: Side): string => `the shared budget (${options.origin})`;
+const MEANWHILE =
+  "This replica makes calls to the API within its escrow of the budget, and refuses the rest. Answers are still shared.";
+
 /** [5] From now on Redis is only asked for the time, until it answers. */
 function failed(side: Side, error: unknown): void {
   side.isReachable = false;
   side.isJoined = false;
-  // An outage of Redis has its line in the log already.
-  if (!side.isCutOff && side.hasEverJoined && !(error instanceof StoreUnavailable)) {
-    const reason = error instanceof Error ? error.message : String(error);
-    side.options.warn("Redis does not answer the rate limiter; this replica goes on with its escrow", {
-      origin: side.options.origin,
-      reason,
-    });
+  // An outage of Redis has its line in the log. It may begin with this failure, so only the next one tells them apart.
+  if (side.isCutOff && side.hasEverJoined && !(error instanceof StoreUnavailable)) {
+    const cause = error instanceof Error ? error.message : String(error);
+    side.options.outOfOrder({ what: outageOf(side), cause, meanwhile: MEANWHILE });
   }
   const wasCutOff = side.isCutOff;
   side.isCutOff = true;
@@ -283,6 +286,7 @@ async function join(side: Side): Promise<boolean> {
   Object.assign(side, { slot: reply.slot, epoch: reply.epoch, acknowledgedAt: askedAt, hasJumped: false });
   Object.assign(side, { isJoined: true, hasEverJoined: true, isCutOff: false });
   side.renewAt = askedAt;
+  side.options.backInOrder(outageOf(side));
   if (isCutOff) side.changed();
   return true;
 }
@@ -363,7 +367,7 @@ function giveUp(side: Side, pending: readonly Pending[], reply: Reply | undefine
   // A permit whose grant was not heard is given back.
   side.endsAt = now;
   for (const { take } of pending) side.own.end(take.id, take.app, now, undefined);
-  if (reply === undefined || reply.kind === "late") failed(side, new Error("a command came late"));
+  if (reply?.kind === "late") failed(side, new Error("a command came late"));
   side.isJoined = false;
   const until = now + RETRY_MS;
   for (const { take, request, resolve } of pending)

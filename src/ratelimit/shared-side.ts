@@ -3,7 +3,7 @@
  * while Redis is away and says how things stand.
  */
 import type { Clock } from "../process/clock.ts";
-import type { OriginName } from "../types.ts";
+import type { OriginName, Outage } from "../types.ts";
 import { limitsText } from "../usage/rate-window.ts";
 import { type EscrowSettings, type EscrowWindow, escrowWindows, type Tenure } from "./escrow.ts";
 import type { Acquired, LimiterConfig, PermitRequest, WaitingApp } from "./limiter.ts";
@@ -29,6 +29,9 @@ export interface SharedLimiterOptions extends EscrowSettings {
    */
   readonly admission?: () => Promise<readonly { readonly id: string; readonly ageMs: number }[]>;
   readonly warn: (message: string, fields: Readonly<Record<string, unknown>>) => void;
+  /** Called when only this limiter misses Redis: an outage of Redis has a line of its own. */
+  readonly outOfOrder: (outage: Outage) => void;
+  readonly backInOrder: (what: string) => void;
 }
 
 export const DAY_MS = 86_400_000;

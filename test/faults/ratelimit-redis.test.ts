@@ -6,6 +6,7 @@ import type { LedgerLine } from "../../src/usage/ledger.ts";
 import { createLimiterLedger } from "../../src/usage/redis-ledger.ts";
 import type { PermitRequest } from "../../src/ratelimit/limiter.ts";
 import { oldReplicasAreGone } from "../../src/ratelimit/old-protocol.ts";
+import { limiterKeys } from "../../src/ratelimit/redis-limiter.ts";
 import type { SharedLimiter } from "../../src/ratelimit/shared-limiter.ts";
 import { redisForTest } from "../support/budget-watch.ts";
 import { type ShareOptions, shareLimits } from "../support/shared-limiter.ts";
@@ -126,4 +127,28 @@ it("a replica waits until those of version 0.1 are gone, says so once, and count
   await isShared(limiter);
   expect(await takeAll(limiter)).toBe(7);
   expect(reports).toHaveLength(1);
+});
+
+it("a limiter that alone misses Redis says so until it is back", async () => {
+  const { port: redisPort, command } = await redisForTest();
+  const [outages, ends] = [new Set<string>(), new Set<string>()];
+  const { limiter } = join({
+    redisPort,
+    onReport: (message) => void outages.add(message),
+    onBackInOrder: (what) => void ends.add(what),
+  });
+  await isShared(limiter);
+  ends.clear();
+  // Redis refuses the script, because a key has another type, and answers everything else.
+  const { state } = limiterKeys("test:", "api");
+  await command("SET", state, "of another type");
+  await expect
+    .poll(async () => {
+      await limiter.acquire(request);
+      return [...outages];
+    })
+    .toContain("the shared budget (api) is out of order");
+  expect([...ends]).toEqual([]);
+  await command("DEL", state);
+  await expect.poll(() => [...ends]).toEqual(["the shared budget (api)"]);
 });

@@ -16,6 +16,7 @@ export interface ShareOptions {
   readonly admission?: (calls: RedisService) => ReturnType<NonNullable<SharedLimiterOptions["admission"]>>;
   readonly address?: string;
   readonly onReport?: (message: string) => void;
+  readonly onBackInOrder?: (what: string) => void;
 }
 
 export function shareLimits(options: ShareOptions): { limiter: SharedLimiter; calls: RedisService } {
@@ -56,6 +57,8 @@ export function shareLimits(options: ShareOptions): { limiter: SharedLimiter; ca
     ledger: { retentionMs: 60_000, maxRecords: 10_000 },
     ...(admission && { admission: () => admission(calls) }),
     warn: onReport,
+    outOfOrder: ({ what }) => onReport(`${what} is out of order`),
+    backInOrder: options.onBackInOrder ?? (() => undefined),
   });
   calls.subscribe({ channels: [], onMessage: () => undefined, onRecovery: limiter.check });
   return { limiter, calls };

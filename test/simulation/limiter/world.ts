@@ -142,6 +142,8 @@ export function start(world: World, place: number, address = `address-${world.st
     timeoutMs: plan.timeoutMs,
     ledger: { retentionMs: 1_000_000, maxRecords: 1_000_000 },
     warn: (message) => note(world, `${name}: ${message}`),
+    outOfOrder: ({ what, cause }) => note(world, `${name}: ${what} is out of order: ${cause}`),
+    backInOrder: () => undefined,
   });
   Object.assign(replica, { limiter });
   world.replicas.push(replica);
