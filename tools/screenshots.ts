@@ -52,6 +52,7 @@ async function main(): Promise<void> {
       UPSTREAM_REFERRER: "https://www.example.com/",
       DATA_DIR: "",
       CONFIG_FILE: "screenshots.yaml",
+      LOG_LEVEL: "silent",
     },
     readFile: (path) => (path === "screenshots.yaml" ? SETTINGS : readFileSync(path, "utf8")),
   });
