@@ -18,8 +18,10 @@ import { hostname } from "node:os";
 import { isOwnMachine } from "./admin/guard.ts";
 import { createAdminDocument } from "./admin/openapi.ts";
 import { createAdminServer } from "./admin/server.ts";
+import { createCallersSeen } from "./admin/status/callers-seen.ts";
 import { createRecorder, type Recorder } from "./admin/status/recorder.ts";
 import type { ProcessInfo } from "./admin/status/types.ts";
+import { createServedAges, type ServedAges } from "./admin/status/served-ages.ts";
 import { createStatus } from "./admin/status/status.ts";
 import { callersDocument, createCallers } from "./callers.ts";
 import { type CacheOptions, createCache } from "./cache/cache.ts";
@@ -74,7 +76,6 @@ import { createMetrics, type Metrics } from "./telemetry/metrics.ts";
 import { createObserver } from "./telemetry/observer.ts";
 import { build, watchEventLoop } from "./telemetry/process-metrics.ts";
 import { savingOf } from "./telemetry/request-metrics.ts";
-import { createServedAges, type ServedAges } from "./telemetry/served-ages.ts";
 import { createRedact } from "./telemetry/redact.ts";
 import type { TracingOptions } from "./telemetry/tracing.ts";
 import { tlsContext } from "./tls.ts";
@@ -358,6 +359,16 @@ interface AdminParts {
   readonly reload: () => ReturnType<ReturnType<typeof createReload>>;
 }
 
+function warnOfSettings({ admin, budget }: Config, { warn }: Observer): void {
+  if (admin.token === null && !isOwnMachine(admin.host)) {
+    warn("Anyone who can reach the admin port can use it, purges included. Set ADMIN_TOKEN.", {
+      host: admin.host,
+    });
+  }
+  if (budget.degradedShare !== null)
+    warn("budget.degradedShare has no effect any more. Use budget.degradedReserve.", {});
+}
+
 /** @returns the operators' server, not yet listening */
 function createAdmin(context: Context, parts: AdminParts): HttpServer {
   const { stores, budgets, pages, warm, lifecycle, reload } = parts;
@@ -365,16 +376,7 @@ function createAdmin(context: Context, parts: AdminParts): HttpServer {
   const { tiers, ledger } = stores;
   const { requestId } = random;
   const { now, after } = clock;
-  const isForOwnMachine = isOwnMachine(config.admin.host);
-  const isGuarded = config.admin.token !== null;
-  if (!isGuarded && !isForOwnMachine) {
-    observer.warn("Anyone who can reach the admin port can use it, purges included. Set ADMIN_TOKEN.", {
-      host: config.admin.host,
-    });
-  }
-  if (config.budget.degradedShare !== null) {
-    observer.warn("budget.degradedShare has no effect any more. Use budget.degradedReserve.", {});
-  }
+  warnOfSettings(config, observer);
   return createAdminServer({
     parse,
     pages,
@@ -399,7 +401,7 @@ function createAdmin(context: Context, parts: AdminParts): HttpServer {
     status: createStatus({
       ...context,
       budgets,
-      board: stores.board,
+      board: stores.createBoard?.("status"),
       mode: () => settings.current().budget.mode,
     }),
     replicas: stores.replicas,
@@ -409,11 +411,15 @@ function createAdmin(context: Context, parts: AdminParts): HttpServer {
     },
     token: config.admin.token?.reveal(),
     openMetrics: config.admin.openMetrics,
-    ownMachineOnly: !isGuarded && isForOwnMachine,
+    ownMachineOnly: config.admin.token === null && isOwnMachine(config.admin.host),
     purge: tiers.purge,
     version: build,
-    identities: context.apps.identities,
-    agesServed: context.servedAges.between,
+    callersSeen: createCallersSeen({
+      identities: context.apps.identities,
+      ages: context.servedAges.read,
+      clock,
+      board: stores.createBoard?.("callers"),
+    }),
     logSettings: context.logControl.current,
     changeLog: context.logControl.change,
   });

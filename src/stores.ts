@@ -66,7 +66,7 @@ export interface OpenedBackend {
    */
   readonly replicas: (dead?: string) => Promise<readonly ReplicaSlot[]>;
   /** Where replicas show each other texts. `undefined`: there are no other replicas. */
-  readonly board: Board | undefined;
+  readonly createBoard: ((name: string) => Board) | undefined;
   /**
    * @param address that of the admin port, which closes after the budgets: a process that can open it knows that its
    * predecessor sends nothing any more
@@ -101,7 +101,7 @@ function openAlone(
     backend: sqlite,
     learned: sqlite?.learned,
     claims: undefined,
-    board: undefined,
+    createBoard: undefined,
     ledger,
     ledgers: () =>
       config.dataDir === null ? [] : [{ store: "sqlite", isDurable: onDisk?.isDurable() ?? false }],
@@ -171,7 +171,7 @@ function openShared(redis: NonNullable<Config["redis"]>, options: OpenBackendOpt
     backend,
     learned: backend.learned,
     claims,
-    board: createBoard({ redis: service, clock, namespace, process: replica }),
+    createBoard: (name) => createBoard({ redis: service, clock, namespace, name, process: replica }),
     ledger: createLimiterLedger(service.run, namespaces.budget),
     ledgers: () => [{ store: "redis", isDurable: state === "closed" }],
     async close() {
@@ -219,7 +219,7 @@ function sharedLimits(
             clock,
             warn: observer.warn,
           }),
-        warn: observer.warn,
+        ...observer,
       });
       limiters.set(origin, limiter);
       service.subscribe({ channels: [], onMessage: () => undefined, onRecovery: limiter.check });

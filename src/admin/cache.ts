@@ -80,7 +80,17 @@ async function purge(request: Request, response: Response, options: AdminCacheOp
     ({ epoch } = purged);
     hits = sumOf(hits, purged.hits);
   }
-  response.json({ purged: scope, hard, epoch, hits });
+  response.json({ purged: scope, hard, epoch, hits, note: noteOn(hits) });
+}
+
+/** @returns what the hits do not count; `null` if they count everything */
+function noteOn(hits: PurgeHits): string | null {
+  const uncounted = Object.entries(hits).filter(([, number]) => number === null);
+  const sentences = [
+    ...("redis" in hits ? ["The memory of other replicas is purged, but not counted."] : []),
+    ...uncounted.map(([tier]) => `Answers in ${tier} are marked as purged, but not counted.`),
+  ];
+  return sentences.join(" ") || null;
 }
 
 /** What is not counted in one of them is not counted in the sum. */

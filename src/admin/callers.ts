@@ -1,22 +1,12 @@
 /** `GET /callers`: how the apps identify themselves, and how old the answers were that they got from the cache. */
 import express, { type Router } from "express";
 
-import type { AppIdentity } from "../ratelimit/apps.ts";
 import { readOnly } from "./guard.ts";
 import { type AdminParameter, INSTANT_FORMS, parametersOf, periodIn } from "./parameters.ts";
+import type { CallersSeen } from "./status/callers-seen.ts";
 
 export interface AdminCallersOptions {
-  readonly identities: () => readonly AppIdentity[];
-  readonly agesServed: (
-    from: number,
-    to: number,
-  ) => {
-    /** Epoch milliseconds. */
-    readonly since: number;
-    readonly answers: number;
-    readonly oldestSeconds: number;
-    readonly groups: readonly { readonly upToSeconds: number | null; readonly answers: number }[];
-  };
+  readonly callersSeen: (from: number, to: number) => Promise<CallersSeen>;
   /** Epoch milliseconds. */
   readonly now: () => number;
 }
@@ -30,20 +20,22 @@ export const PERIOD_PARAMETERS: readonly AdminParameter[] = [
   { name: "to", meaning: "End of the period, which is not in it; now where absent", example: "-1h" },
 ];
 
-export function createAdminCallers({ identities, agesServed, now }: AdminCallersOptions): Router {
+export function createAdminCallers({ callersSeen, now }: AdminCallersOptions): Router {
   const router = express.Router();
   router
     .route("/callers")
-    .get((request, response) => {
+    .get(async (request, response) => {
       const { from, to } = periodIn(parametersOf(request, PERIOD_PARAMETERS), now());
-      const { since, ...ages } = agesServed(from, to);
+      const { scope, processes, since, completeSince, ages, apps } = await callersSeen(from, to);
       response.set("Cache-Control", "no-store").json({
-        scope: "one process",
+        scope,
+        processes,
         from: written(from),
         to: written(to),
         since: written(since),
+        completeSince: written(completeSince),
         ages,
-        apps: identities().map(({ firstSeenAt, ...app }) => ({ ...app, firstSeenAt: written(firstSeenAt) })),
+        apps: apps.map(({ firstSeenAt, ...app }) => ({ ...app, firstSeenAt: written(firstSeenAt) })),
       });
     })
     .all(readOnly);

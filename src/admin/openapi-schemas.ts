@@ -237,19 +237,23 @@ export const SCHEMAS: Readonly<Record<string, Json>> = {
     epoch: integer,
     hits: {
       type: "object",
-      description: "Answers that were hit, by tier; null: not counted.",
+      description:
+        "Answers that were hit, by tier. memory is that of the process that answers. null: marked as purged, not counted.",
       additionalProperties: orNull(integer),
     },
+    note: { ...orNull(text), description: "What the hits do not count; null: they count everything." },
   }),
   Replicas: object({ replicas: list({ type: "object" }) }),
   DeadReplica: object({
     dead: { ...text, description: "The name or the slot of the replica.", minLength: 1 },
   }),
   Callers: object({
-    scope: { const: "one process" },
+    scope: { type: "string", enum: ["alone", "all", "cut-off"] },
+    processes: integer,
     from: instant,
     to: instant,
     since: instant,
+    completeSince: instant,
     ages: object({
       answers: integer,
       oldestSeconds: integer,

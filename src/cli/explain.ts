@@ -84,19 +84,21 @@ const NEXT: Readonly<Record<string, string>> = {
 };
 
 function linesOf({ query, key, next, why, entry }: Entry, quote: Quote): (readonly [string, string])[] {
-  const { app, upstreamCalls, predictedWaitMs, waitsFor, refusal } = quote;
-  const wait =
-    predictedWaitMs === 0 ? "no wait" : `waits ${inWords(predictedWaitMs)} for ${waitsFor ?? "a call"}`;
   return [
     ["query", query],
     ["key", key],
     ["cached", entry === null ? `no (${why})` : cachedIn(entry, why)],
-    ["a request", NEXT[next] ?? next],
-    [
-      "costs",
-      `${upstreamCalls} upstream calls, ${wait}, for the app ${app}${refusal === null ? "" : `; refused: ${refusal}`}`,
-    ],
+    ...(quote.refusal === null ? ([["a request", NEXT[next] ?? next]] as const) : []),
+    costOf(quote),
   ];
+}
+
+function costOf({ app, upstreamCalls, predictedWaitMs, waitsFor, refusal }: Quote): [string, string] {
+  const wait =
+    predictedWaitMs === 0 ? "no wait" : `waits ${inWords(predictedWaitMs)} for ${waitsFor ?? "a call"}`;
+  if (refusal !== null) return ["a request", `is refused for the app ${app}: ${refusal} (${wait})`];
+  const calls = upstreamCalls === 1 ? "1 upstream call" : `${upstreamCalls} upstream calls`;
+  return ["costs", `${calls}, ${wait}, for the app ${app}`];
 }
 
 function cachedIn(

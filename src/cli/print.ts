@@ -55,3 +55,10 @@ export function inWords(ms: number): string {
   }
   return parts.slice(0, 2).join(" ");
 }
+
+/** Whose counts an answer of the admin port shows. */
+export const SCOPES = {
+  alone: "one process",
+  all: "all processes",
+  "cut-off": "one process only, because Redis does not answer",
+} as const;

@@ -17,6 +17,7 @@ interface Purged {
   readonly purged: unknown;
   /** By tier. */
   readonly hits: Readonly<Record<string, number | null>>;
+  readonly note: string | null;
 }
 
 /** `purge`: declares answers out of date. */
@@ -50,4 +51,5 @@ async function purge(url: string | undefined, options: PurgeOptions): Promise<vo
   const hits = Object.entries(answer.hits).map(([tier, count]) => `${tier} ${count ?? "not counted"}`);
   print(`Purged ${JSON.stringify(answer.purged)}. ${how}`);
   print(`Answers that were hit: ${hits.join(", ")}.`);
+  if (answer.note !== null) print(answer.note);
 }

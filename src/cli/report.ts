@@ -1,12 +1,15 @@
 import type { Command } from "commander";
 
 import { addAdminOptions, type AdminOptions, createAdminClient } from "./admin-client.ts";
-import { inWords, print, printJson, table } from "./print.ts";
+import { inWords, print, printJson, SCOPES, table } from "./print.ts";
 import { INSTANT_HELP, type Period, printPeriod, readUsage, rowsTable, windowsTable } from "./usage.ts";
 
 /** An answer of `GET /callers`. */
 interface Callers {
+  readonly scope: keyof typeof SCOPES;
+  readonly processes: number;
   readonly since: string;
+  readonly completeSince: string;
   readonly ages: {
     readonly answers: number;
     readonly oldestSeconds: number;
@@ -21,7 +24,12 @@ interface Callers {
   }[];
 }
 
-const ONE_PROCESS = "Known to the process that was asked, since";
+/** @returns whose knowledge it is */
+function knownBy({ scope, processes, since, completeSince }: Callers): string {
+  const missing =
+    since === completeSince ? "" : ` What processes saw that ended before ${completeSince} is missing.`;
+  return `Known to ${SCOPES[scope]} (${processes}) since ${since}.${missing}`;
+}
 
 /** `report`: what one would send to the owner of the property API. */
 export function addReport(program: Command): void {
@@ -39,9 +47,12 @@ async function report(options: AdminOptions & Period): Promise<void> {
   const byApp = await readUsage(client, "app", options);
   // Both tables are of the same period, although time goes on.
   const byResource = await readUsage(client, "resource", { from: byApp.from, to: byApp.to });
-  const { since, ages, apps } = await client.get<Callers>("/callers", { from: byApp.from, to: byApp.to });
+  const callers = await client.get<Callers>("/callers", { from: byApp.from, to: byApp.to });
+  const { ages, apps } = callers;
   if (options.json) {
     const { from, to, completeSince, totals, windows } = byApp;
+    const { scope, processes, since } = callers;
+    const known = { scope, processes, since, completeSince: callers.completeSince };
     return printJson({
       from,
       to,
@@ -50,8 +61,8 @@ async function report(options: AdminOptions & Period): Promise<void> {
       windows,
       byApp: byApp.rows,
       byResource: byResource.rows,
-      identification: { scope: "one process", since, apps },
-      cacheAges: { scope: "one process", since, ...ages },
+      identification: { ...known, apps },
+      cacheAges: { ...known, ...ages },
     });
   }
   print("Calls to the property API");
@@ -60,8 +71,8 @@ async function report(options: AdminOptions & Period): Promise<void> {
     ["Calls by resource", rowsTable(byResource)],
     ["Highest rolling windows against their limits", windowsTable(byApp)],
     ["Calls by app", rowsTable(byApp)],
-    ["How the apps identify themselves", `${ONE_PROCESS} ${since}.\n\n${appsTable(apps)}`],
-    ["Ages of the answers from the cache", `${ONE_PROCESS} ${since}.\n\n${agesTable(ages)}`],
+    ["How the apps identify themselves", `${knownBy(callers)}\n\n${appsTable(apps)}`],
+    ["Ages of the answers from the cache", `${knownBy(callers)}\n\n${agesTable(ages)}`],
   ] as const;
   for (const [title, text] of sections) print(`\n${title}\n\n${text}`);
 }

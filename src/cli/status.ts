@@ -2,7 +2,7 @@ import type { Command } from "commander";
 
 import type { Status } from "../admin/status/status.ts";
 import { addAdminOptions, type AdminOptions, createAdminClient } from "./admin-client.ts";
-import { inWords, print, printJson, table } from "./print.ts";
+import { inWords, print, printJson, SCOPES, table } from "./print.ts";
 
 /** `status`: what the status page shows, as text. */
 export function addStatus(program: Command): void {
@@ -16,12 +16,6 @@ export function addStatus(program: Command): void {
     });
   addAdminOptions(command);
 }
-
-const SCOPES = {
-  alone: "one process",
-  all: "all processes",
-  "cut-off": "one process only, because Redis does not answer",
-} as const;
 
 function show(status: Status): void {
   const { scope, processes, sinceAt, mode } = status;

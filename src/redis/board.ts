@@ -2,10 +2,10 @@
  * A board on which processes show each other a text, such as their part of the status page. Nothing is written unless a
  * process looks: looking writes its own text, and asks the others to do the same.
  *
- * | Key or channel   | Contents                                                     |
- * |------------------|--------------------------------------------------------------|
- * | `<ns>board`      | a hash: one field for each process. It expires by itself.    |
- * | `<ns>board:look` | a message: a process is looking                              |
+ * | Key or channel          | Contents                                                  |
+ * |-------------------------|-----------------------------------------------------------|
+ * | `<ns>board:<name>`      | a hash: one field for each process. It expires by itself. |
+ * | `<ns>board:<name>:look` | a message: a process is looking                           |
  */
 import type { Clock } from "../process/clock.ts";
 import type { RedisService } from "./service.ts";
@@ -14,6 +14,8 @@ export interface BoardOptions {
   readonly redis: Pick<RedisService, "run" | "subscribe">;
   readonly clock: Clock;
   readonly namespace: string;
+  /** What the texts are about. */
+  readonly name: string;
   /** A name for this process that no other has. */
   readonly process: string;
 }
@@ -32,8 +34,8 @@ const SILENT_MS = 5_000;
 /** Other processes may look more often. */
 const WRITE_EVERY_MS = 500;
 
-export function createBoard({ redis, clock, namespace, process }: BoardOptions): Board {
-  const key = `${namespace}board`;
+export function createBoard({ redis, clock, namespace, name, process }: BoardOptions): Board {
+  const key = `${namespace}board:${name}`;
   const channel = `${key}:look`;
   const seen = new Map<string, { readonly text: string; readonly at: number }>();
   let write = (): string => "";
@@ -58,10 +60,10 @@ export function createBoard({ redis, clock, namespace, process }: BoardOptions):
   });
 
   /** @returns whether the process of a text is alive */
-  function isAlive(name: string, text: string): boolean {
+  function isAlive(field: string, text: string): boolean {
     const now = clock.monotonic();
-    const before = seen.get(name);
-    if (before?.text !== text) seen.set(name, { text, at: now });
+    const before = seen.get(field);
+    if (before?.text !== text) seen.set(field, { text, at: now });
     return before === undefined || before.text !== text || now < before.at + SILENT_MS;
   }
 
@@ -73,8 +75,10 @@ export function createBoard({ redis, clock, namespace, process }: BoardOptions):
         await client.publish(channel, process);
         return await client.hgetall(key);
       });
-      for (const name of seen.keys()) if (texts[name] === undefined) seen.delete(name);
-      const alive = Object.entries(texts).filter(([name, text]) => name !== process && isAlive(name, text));
+      for (const field of seen.keys()) if (texts[field] === undefined) seen.delete(field);
+      const alive = Object.entries(texts).filter(
+        ([field, text]) => field !== process && isAlive(field, text),
+      );
       return alive.map(([, text]) => text);
     },
   };

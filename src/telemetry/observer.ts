@@ -5,13 +5,13 @@ import type { Logger } from "./log.ts";
 import type { LogSettings } from "./log-control.ts";
 import type { Metrics } from "./metrics.ts";
 import { createOutages } from "./outages.ts";
-import type { ServedAges } from "./served-ages.ts";
 
 export interface ObserverOptions {
   /** The metric label of an app: the log names every app, the metrics only some. */
   readonly labelOf: (app: string) => string;
   readonly logSettings: () => LogSettings;
-  readonly servedAges: Pick<ServedAges, "count">;
+  /** Counts the age of an answer from the cache, and when it was asked for. */
+  readonly servedAges: { readonly count: (ageMs: number, at: number) => void };
   /** Epoch milliseconds. */
   readonly now: () => number;
 }

@@ -85,7 +85,10 @@ describe("/cache/purge", () => {
     await gateway.get(PATH);
     await gateway.get("/areas?q=Nacka");
     const url = `${gateway.adminUrl}/cache/purge`;
-    expect((await post(url, JSON.stringify({ ...body, hard: true }))).json()).toMatchObject({ hits });
+    const note = Object.values(hits).includes(null)
+      ? "Answers in sqlite are marked as purged, but not counted."
+      : null;
+    expect((await post(url, JSON.stringify({ ...body, hard: true }))).json()).toMatchObject({ hits, note });
     // What is gone cannot be hit again.
     expect(Object((await post(url, JSON.stringify(body))).json()).hits.memory).toBe(0);
   });

@@ -3,8 +3,9 @@ import http from "node:http";
 
 import { beforeAll, describe, expect, it } from "vitest";
 
-import { SESSION_COOKIE } from "../../src/admin/session.ts";
+import { SESSION_COOKIE, SESSION_MS } from "../../src/admin/session.ts";
 import type { Status } from "../../src/admin/status/status.ts";
+import { systemClock } from "../../src/process/clock.ts";
 import { ask } from "../support/ask.ts";
 import { startGateway, type TestGateway } from "../support/gateway.ts";
 import { startRedis, type RedisServer } from "../support/redis.ts";
@@ -82,6 +83,23 @@ describe("GET /status", () => {
   });
 });
 
+describe("a status page with a session", () => {
+  it("gets no more events once the session has ended", async () => {
+    let later = 0;
+    const clock = { ...systemClock, now: () => Date.now() + later };
+    const gateway = await startGateway({ env: { ADMIN_TOKEN: TOKEN }, clock });
+    const login = await send(`${gateway.adminUrl}/login`, { token: TOKEN });
+    const [cookie = ""] = login.headers["set-cookie"]?.[0]?.split(";") ?? [];
+    const events = await follow(`${gateway.adminUrl}/status/events`, { cookie });
+    await events.next(() => true);
+    later = SESSION_MS;
+    await expect(events.next((status) => status.at > Date.now() + SESSION_MS / 2)).rejects.toThrow(
+      "The events have ended.",
+    );
+    expect((await ask(`${gateway.adminUrl}/status/events`, { headers: { cookie } })).status).toBe(401);
+  });
+});
+
 describe("GET /cache/history", () => {
   it("says in any spelling of a URL why requests were no hits", async () => {
     const gateway = await startGateway();
@@ -115,13 +133,18 @@ describe("with Redis, the status", () => {
     const second = await startGateway({ env: { ...shared, ...upstream } });
     for (const gateway of [first, second])
       await expect.poll(async () => (await ask(`${gateway.adminUrl}/readyz`)).status).toBe(200);
-    await first.get("/areas?q=Nacka");
-    await second.get("/areas?q=Nacka");
+    await first.get("/areas?q=Nacka", { headers: { "x-app-id": "first" } });
+    await second.get("/areas?q=Nacka", { headers: { "x-app-id": "second" } });
     for (const gateway of [first, second]) {
       await expect
         .poll(async () => await statusOf(gateway))
         .toMatchObject({ scope: "all", processes: [{}, {}], asked: [{ key: "areas?q=Nacka", count: 2 }] });
     }
+    // The second answer came from Redis, or from the memory of the second process.
+    const ages = { answers: 1 };
+    const known = { scope: "all", processes: 2, ages, apps: [{ app: "first" }, { app: "second" }] };
+    for (const { adminUrl } of [first, second])
+      expect((await ask(`${adminUrl}/callers`)).json()).toMatchObject(known);
     await redis.kill();
     await expect
       .poll(async () => await statusOf(first))
@@ -131,6 +154,11 @@ describe("with Redis, the status", () => {
         asked: [{ count: 1 }],
         outages: [{ what: expect.stringContaining("Redis") }],
       });
+    expect((await ask(`${first.adminUrl}/callers`)).json()).toMatchObject({
+      scope: "cut-off",
+      processes: 1,
+      apps: [{ app: "first" }],
+    });
   });
 });
 
@@ -179,9 +207,9 @@ interface Events {
   readonly close: () => void;
 }
 
-async function follow(url: string): Promise<Events> {
+async function follow(url: string, headers: http.OutgoingHttpHeaders = {}): Promise<Events> {
   const { promise, resolve, reject } = Promise.withResolvers<http.IncomingMessage>();
-  const request = http.get(url, { agent: false }, resolve);
+  const request = http.get(url, { agent: false, headers }, resolve);
   request.on("error", reject);
   const response = await promise;
   const chunks = response.setEncoding("utf8")[Symbol.asyncIterator]();
@@ -196,7 +224,11 @@ async function follow(url: string): Promise<Events> {
           text = text.slice(end + 2);
           const status: Status = JSON.parse(data);
           if (isWanted(status)) return status;
-        } else text += String((await chunks.next()).value);
+        } else {
+          const chunk = await chunks.next();
+          if (chunk.done === true) throw new Error("The events have ended.");
+          text += String(chunk.value);
+        }
       }
     },
     close: () => request.destroy(),

@@ -85,7 +85,7 @@ describe("commands that ask the admin port", () => {
     const before = await ask();
     expect(before.output).toMatch(/query +areas\?q=Nacka&limit=3/);
     expect(before.output).toMatch(/cached +no \(not stored\)/);
-    expect(before.output).toMatch(/costs +1 upstream calls, no wait, for the app other/);
+    expect(before.output).toMatch(/costs +1 upstream call, no wait, for the app other/);
     await gateway.get("/areas?q=Nacka&limit=3");
     const after = await ask();
     expect(after.output).toMatch(/cached +in memory: status 200, \d+ bytes, \d+ m?s old, fresh for/);

@@ -5,12 +5,13 @@
  */
 
 import { originOf, RESOURCES } from "../../interface/resources.ts";
-import { type Clock, pause } from "../../process/clock.ts";
+import type { Clock } from "../../process/clock.ts";
 import type { Apps } from "../../ratelimit/apps.ts";
 import type { Budget } from "../../ratelimit/budgets.ts";
 import { type OriginName, ORIGINS, OTHER_APP, type ShareOfWindow } from "../../types.ts";
 import { type Forecast, forecast } from "./forecast.ts";
 import { merge } from "./merge.ts";
+import { type Board, createPeers, type Scope } from "./peers.ts";
 import type { Recorder } from "./recorder.ts";
 import { PACE_PERIODS_MS } from "./series.ts";
 import type { Activity, AppActivity } from "./types.ts";
@@ -25,15 +26,6 @@ export interface StatusOptions {
   /** `budget.mode` of the settings in force. */
   readonly mode: () => string;
 }
-
-/** Where replicas show their activity to each other (src/redis/board.ts). */
-interface Board {
-  readonly show: (write: () => string) => void;
-  readonly look: () => Promise<readonly string[]>;
-}
-
-/** Whose numbers they are: of a gateway without replicas, of all replicas, or of this one because Redis does not answer. */
-type Scope = "alone" | "all" | "cut-off";
 
 /** What `GET /status` answers. Instants are epoch milliseconds. */
 export interface Status extends Omit<Activity, "apps"> {
@@ -75,23 +67,18 @@ interface AppStatus extends AppActivity {
 const MOST_APPS = 15;
 /** A status is read at most so often, however many pages are open. */
 const FRESH_MS = 500;
-/** The other processes show their activity within this time. */
-const PEERS_MS = 200;
-/** After a look, the texts of the other processes are on the board for so long. */
-const LOOKED_MS = 3_000;
+/** The form of an activity. */
+const FORM = 1;
 
 /** @returns what reads the status. It never rejects. */
 export function createStatus(options: StatusOptions): () => Promise<Status> {
   const { clock, board } = options;
-  const peers = board && createPeers(options, board);
+  const look = createPeers({ board, clock, form: FORM, own: () => activityOf(options) });
   let known: { readonly at: number; readonly status: Promise<Status> } | undefined;
 
   async function read(): Promise<Status> {
-    const own = activityOf(options);
-    const others = await peers?.();
-    const activity = others === undefined ? own : merge([own, ...others]);
-    const scope = peers === undefined ? "alone" : others === undefined ? "cut-off" : "all";
-    return statusOf(options, activity, scope);
+    const { scope, all } = await look();
+    return statusOf(options, merge(all), scope);
   }
 
   return async () => {
@@ -99,36 +86,6 @@ export function createStatus(options: StatusOptions): () => Promise<Status> {
     if (known === undefined || now >= known.at + FRESH_MS) known = { at: now, status: read() };
     return await known.status;
   };
-}
-
-/** @returns what reads the activity of the other processes; `undefined` while Redis does not answer */
-function createPeers(options: StatusOptions, board: Board): () => Promise<readonly Activity[] | undefined> {
-  const { clock } = options;
-  let lookedAt = Number.NEGATIVE_INFINITY;
-  board.show(() => JSON.stringify({ form: FORM, at: clock.now(), activity: activityOf(options) }));
-  return async () => {
-    try {
-      const isFirst = clock.monotonic() > lookedAt + LOOKED_MS;
-      let texts = await board.look();
-      if (isFirst) {
-        await pause(clock, PEERS_MS);
-        texts = await board.look();
-      }
-      lookedAt = clock.monotonic();
-      return texts.flatMap(activityIn);
-    } catch {
-      return undefined;
-    }
-  };
-}
-
-/** The form of an activity. Replicas of another version may write another form, and are left out. */
-const FORM = 1;
-
-/** @returns the activity in a text of another process; nothing if it has another form */
-function activityIn(text: string): Activity[] {
-  const { form, activity }: { form: number; activity: Activity } = JSON.parse(text);
-  return form === FORM ? [activity] : [];
 }
 
 function activityOf({ recorder, budgets }: StatusOptions): Activity {

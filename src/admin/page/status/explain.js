@@ -121,11 +121,11 @@ function historyTable({ requests }) {
   return h("div", { className: "scroll", tabIndex: 0, role: "group", ariaLabel: "Recent requests" }, table);
 }
 
-/** How many answers the purge found, by where they are kept; `null`: they are not counted. */
-function hitsText(hits) {
+/** How many answers the purge found, by where they are kept, and what is not counted. */
+function hitsText({ hits, note }) {
   const counted = Object.entries(hits).filter(([, number]) => number !== null);
   const parts = counted.map(([tier, number]) => `${many(number, "answer")} in ${tier}`);
-  return parts.length === 0 ? "" : ` It hit ${parts.join(", ")}.`;
+  return [` It hit ${parts.join(", ")}.`, ...(note ? [note] : [])].join(" ");
 }
 
 /** @returns a function that asks for a confirmation, and purges */
@@ -166,8 +166,8 @@ function createPurge() {
     confirmed = async () => {
       const hard = byId("purge-hard").checked;
       try {
-        const { hits } = await post("cache/purge", { ...body, ...(hard && { hard }) });
-        setText(message, `Purged: ${what}.${hitsText(hits)}`);
+        const answer = await post("cache/purge", { ...body, ...(hard && { hard }) });
+        setText(message, `Purged: ${what}.${hitsText(answer)}`);
         message.className = "message good";
       } catch (error) {
         setText(message, `Not purged. ${error.message}`);

@@ -8,10 +8,17 @@ const MOST_HOURS = 31 * 24;
 
 /** The upper bounds of the age groups, in seconds; the last group has none. */
 const BOUNDS = [60, 300, 900, 3_600, 21_600, 86_400, 604_800] as const;
+const GROUPS: readonly (number | null)[] = [...BOUNDS, null];
 
-interface AgesServed {
+/** What one process counted. */
+export interface AgesByHour {
   /** Epoch milliseconds: nothing is known of the time before. */
   readonly since: number;
+  /** The number of the hour since the epoch, answers by age group, and the greatest age. */
+  readonly hours: readonly (readonly [number, readonly number[], number])[];
+}
+
+export interface AgesServed {
   readonly answers: number;
   readonly oldestSeconds: number;
   /** Answers at most so old, and older than the group before; `null`: any age. */
@@ -21,8 +28,7 @@ interface AgesServed {
 export interface ServedAges {
   /** @param at when the request arrived, in epoch milliseconds */
   readonly count: (ageMs: number, at: number) => void;
-  /** Counts whole hours: those that begin in the period, and the one in which it begins. */
-  readonly between: (from: number, to: number) => AgesServed;
+  readonly read: () => AgesByHour;
 }
 
 interface Hour {
@@ -55,21 +61,30 @@ export function createServedAges(startedAt: number): ServedAges {
       current.counts[group] = (current.counts[group] ?? 0) + 1;
       if (ageMs > current.oldestMs) current.oldestMs = ageMs;
     },
-    between(from, to) {
-      const wanted = [...hours].filter(([number]) => (number + 1) * HOUR_MS > from && number * HOUR_MS < to);
-      const ofGroup = (group: number): number =>
-        wanted.reduce((sum, [, { counts }]) => sum + (counts[group] ?? 0), 0);
-      const groups = [...BOUNDS, null].map((upToSeconds, group) => ({
-        upToSeconds,
-        answers: ofGroup(group),
-      }));
-      return {
-        since,
-        answers: groups.reduce((sum, { answers }) => sum + answers, 0),
-        oldestSeconds: Math.ceil(Math.max(0, ...wanted.map(([, { oldestMs }]) => oldestMs)) / 1_000),
-        groups,
-      };
-    },
+    read: () => ({
+      since,
+      hours: [...hours].map(([number, { counts, oldestMs }]) => [
+        number,
+        Array.from(GROUPS, (_, group) => counts[group] ?? 0),
+        oldestMs,
+      ]),
+    }),
+  };
+}
+
+/** Adds up what processes counted, in whole hours: those that begin in the period, and the one in which it begins. */
+export function agesBetween(all: readonly AgesByHour[], from: number, to: number): AgesServed {
+  const wanted = all
+    .flatMap(({ hours }) => hours)
+    .filter(([number]) => (number + 1) * HOUR_MS > from && number * HOUR_MS < to);
+  const groups = GROUPS.map((upToSeconds, group) => ({
+    upToSeconds,
+    answers: wanted.reduce((sum, [, counts]) => sum + (counts[group] ?? 0), 0),
+  }));
+  return {
+    answers: groups.reduce((sum, { answers }) => sum + answers, 0),
+    oldestSeconds: Math.ceil(Math.max(0, ...wanted.map(([, , oldestMs]) => oldestMs)) / 1_000),
+    groups,
   };
 }
 

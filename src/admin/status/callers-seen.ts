@@ -1,0 +1,58 @@
+/** How the apps identify themselves and how old the answers from the cache were, in all processes. */
+import type { Clock } from "../../process/clock.ts";
+import type { AppIdentity } from "../../ratelimit/apps.ts";
+import { type AgesByHour, agesBetween, type AgesServed } from "./served-ages.ts";
+import { type Board, createPeers, type Scope } from "./peers.ts";
+
+export interface CallersSeen {
+  readonly scope: Scope;
+  /** How many processes' knowledge it is. */
+  readonly processes: number;
+  /** Epoch milliseconds: nothing is known of the time before. */
+  readonly since: number;
+  /** Epoch milliseconds: what processes saw that have ended before is missing. */
+  readonly completeSince: number;
+  readonly ages: AgesServed;
+  readonly apps: readonly AppIdentity[];
+}
+
+export interface CallersSeenOptions {
+  readonly identities: () => readonly AppIdentity[];
+  readonly ages: () => AgesByHour;
+  readonly clock: Clock;
+  /** `undefined`: there are no other replicas. */
+  readonly board: Board | undefined;
+}
+
+/** The form of a part. */
+const FORM = 1;
+
+/** @returns what reads the knowledge of all processes for a period. It never rejects. */
+export function createCallersSeen(
+  options: CallersSeenOptions,
+): (from: number, to: number) => Promise<CallersSeen> {
+  const { identities, ages, clock, board } = options;
+  const own = () => ({ identities: identities(), ages: ages() });
+  const look = createPeers({ board, clock, form: FORM, own });
+  return async (from, to) => {
+    const { scope, all } = await look();
+    const counted = all.map((part) => part.ages);
+    const begun = counted.map(({ since }) => since);
+    return {
+      scope,
+      processes: all.length,
+      since: Math.min(...begun),
+      completeSince: Math.max(...begun),
+      ages: agesBetween(counted, from, to),
+      apps: firstOf(all.flatMap((part) => part.identities)),
+    };
+  };
+}
+
+/** @returns each app as it was seen first */
+function firstOf(identities: readonly AppIdentity[]): readonly AppIdentity[] {
+  const earliestFirst = identities.toSorted((a, b) => a.firstSeenAt - b.firstSeenAt);
+  const apps = new Map<string, AppIdentity>();
+  for (const identity of earliestFirst) if (!apps.has(identity.app)) apps.set(identity.app, identity);
+  return [...apps.values()];
+}
