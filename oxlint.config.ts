@@ -102,6 +102,12 @@ const LAYERS: Layer[] = [
     ["interface"],
     { pure: true },
   ),
+  // What computes narrower searches, and compares.
+  layer(
+    ["filters", "body", "compare", "compute"].map((name) => `src/pages/derive/${name}.ts`),
+    ["interface", "query"],
+    { pure: true },
+  ),
   // Last, because the last override that matches a file is the one that counts.
   layer(
     [

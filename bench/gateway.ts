@@ -13,6 +13,7 @@ const CALLER = { service: "propertyservice", callerId: "bench", privateKey: "ben
 
 export interface BenchGateway {
   readonly url: string;
+  readonly adminUrl: string;
   readonly sandbox: Sandbox;
   readonly stop: () => Promise<void>;
 }
@@ -25,9 +26,10 @@ export async function startGateway(
 ): Promise<BenchGateway> {
   const sandbox = createSandbox({ ...CALLER, ...sandboxOptions });
   const upstream = await sandbox.listen();
-  const { url, stop } = await startGatewayAt(upstream.url, settings, logLevel);
+  const { url, adminUrl, stop } = await startGatewayAt(upstream.url, settings, logLevel);
   return {
     url,
+    adminUrl,
     sandbox,
     async stop() {
       await stop();

@@ -209,25 +209,28 @@ async function exchangesOf(
 ): Promise<Exchange[]> {
   // A copy has no answers but those it copied.
   const isCopy = name.startsWith("bare");
-  const etags = await forAll([...targets.entries()], async ([index, target], agent) => {
-    if (isCopy && isConditional) return "";
-    const { status, body, etag } = await ask(agent, port, target, headers);
-    if (status !== 200 || truth[index]?.equals(body) === false)
-      throw new Error(`${name} does not answer as the origin does: ${target}`);
-    return etag;
+  return await forAll([...targets.entries()], async ([index, target], agent) => {
+    let condition: string[] = [];
+    if (!(isCopy && isConditional)) {
+      const { status, etag, coded, body } = await ask(agent, port, target, headers);
+      if (status !== 200 || truth[index]?.equals(body) !== true)
+        throw new Error(`${name} does not answer as the origin does: ${target}`);
+      if (!isConditional) return exchangeWith(target, headers, status, coded);
+      condition = [`If-None-Match: ${etag}`];
+    }
+    const { status, coded } = await ask(agent, port, target, [...headers, ...condition]);
+    if (status !== 304) throw new Error(`${name} answers ${status}: ${target}`);
+    return exchangeWith(target, [...headers, ...condition], status, coded);
   });
-  return await forAll([...targets.keys()], async (index, agent) => {
-    const target = targets[index] ?? "";
-    const lines = [...headers, ...(isConditional ? [`If-None-Match: ${etags[index]}`] : [])];
-    const { status, coded } = await ask(agent, port, target, lines);
-    if (status !== (isConditional ? 304 : 200)) throw new Error(`${name} answers ${status}: ${target}`);
-    return {
-      request: requestBytes(target, lines),
-      status,
-      bodyBytes: coded.length,
-      ends: coded.subarray(-16),
-    };
-  });
+}
+
+function exchangeWith(target: string, lines: readonly string[], status: number, body: Buffer): Exchange {
+  return {
+    request: requestBytes(target, lines),
+    status,
+    bodyBytes: body.length,
+    ends: Buffer.from(body.subarray(-16)),
+  };
 }
 
 /** The condition in a request. */

@@ -1,11 +1,11 @@
-/** What pages from blocks save, and what they cost. */
-import http from "node:http";
-
+/** What pages from blocks and derived answers cost in CPU time and memory. */
 import { isCompressible, transcode } from "../src/cache/encoder.ts";
 import { createMemoryStore } from "../src/cache/store/memory.ts";
-import { indexBlock } from "../src/pages/block-index.ts";
+import { type BlockIndex, indexBlock } from "../src/pages/block-index.ts";
 import { cutPage } from "../src/pages/cut.ts";
 import { createCutter, type Page } from "../src/pages/cutter.ts";
+import { compute } from "../src/pages/derive/compute.ts";
+import { filterTest } from "../src/pages/derive/filters.ts";
 import type { PagedQuery } from "../src/pages/search.ts";
 import { systemClock } from "../src/process/clock.ts";
 import { generateData } from "../src/sandbox/dataset/generate.ts";
@@ -13,8 +13,6 @@ import { listBody } from "../src/sandbox/envelope.ts";
 import { search } from "../src/sandbox/search.ts";
 import type { Entry } from "../src/types.ts";
 import { entryWith } from "../test/support/entries.ts";
-import { createWorkload } from "../test/support/workload.ts";
-import { startGateway } from "./gateway.ts";
 import { plainHitCpuMs } from "./hits.ts";
 import { measure } from "./measure.ts";
 import { micros, printTable, ratio } from "./table.ts";
@@ -22,28 +20,6 @@ import { micros, printTable, ratio } from "./table.ts";
 const DATA = generateData({ seed: 1, listings: 12_000, sold: 24_000, service: "propertyservice" });
 const BLOCK = { offset: 0, limit: 500 };
 const QUERY: PagedQuery = { kind: "search", resource: "listings", filters: [], extras: [], ...BLOCK };
-
-/** Upstream calls of the mixed workload, with blocks and without. */
-export async function benchCalls(requests: number, seed: number): Promise<void> {
-  const rows: string[][] = [];
-  const areaIds = DATA.areas.map(({ record }) => record.serviceId).slice(0, 60);
-  const workload = createWorkload({ seed, requests, searches: 250, areaIds });
-  const agent = new http.Agent({ keepAlive: true });
-  for (const fold of ["off", "on"]) {
-    const settings = `
-pages: { fold: ${fold}, verify: 0, maxExtraLatency: 10m }
-cache: { ttl: 24h, earlyRefreshAbove: 1, maxBytes: 1GiB }
-`;
-    const { url, sandbox, stop } = await startGateway({ data: DATA }, settings);
-    for (const { target, app } of workload) await get(url + target, agent, app);
-    const calls = sandbox.counts().total;
-    rows.push([`pages.fold: ${fold}`, String(calls), ((calls / requests) * 1_000).toFixed(1)]);
-    await stop();
-  }
-  agent.destroy();
-  const title = `Upstream calls of ${requests.toLocaleString("en")} mixed requests (seed ${seed})`;
-  printTable(title, ["", "calls", "per 1,000"], rows);
-}
 
 /** CPU of a page that is cut, as multiples of a hit, and what a block weighs. */
 export async function benchCutting(forMs: number): Promise<void> {
@@ -78,6 +54,11 @@ export async function benchCutting(forMs: number): Promise<void> {
       () => cutter.entryOf(page(String(nth)), newlyPacked(), index, true),
     ],
     ["the index of a block", () => indexBlock(body, "listings", BLOCK)],
+    ["a derived result, from a raw block", () => derived(body, index)],
+    [
+      "a derived result, from a compressed block",
+      async () => derived(await transcode(newlyPacked(), "identity"), index),
+    ],
   ] as const) {
     await measure(forMs / 4, 1, operation);
     const { cpuMs } = await measure(forMs, 1, operation);
@@ -99,13 +80,16 @@ export async function benchCutting(forMs: number): Promise<void> {
   );
 }
 
-function get(url: string, agent: http.Agent, app: string): Promise<void> {
-  const { promise, resolve, reject } = Promise.withResolvers<void>();
-  http
-    .get(url, { agent, headers: { "x-app-id": app } }, (response) => {
-      response.resume();
-      response.on("end", resolve);
-    })
-    .on("error", reject);
-  return promise;
+/** The records with three rooms and more, with everything known that has to be. */
+function derived(body: Buffer, index: BlockIndex): ReturnType<typeof compute> {
+  return compute({
+    resource: "listings",
+    includeUnset: "1",
+    added: ROOMS === undefined ? [] : [ROOMS],
+    blocks: [{ body, index }],
+    size: BLOCK.limit,
+    signOf: () => "+",
+  });
 }
+
+const ROOMS = filterTest("minRooms", "3");

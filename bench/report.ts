@@ -1,6 +1,6 @@
 /** Keeps the results of runs, and puts them into docs/performance.md. */
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
-import { cpus } from "node:os";
+import { cpus, loadavg } from "node:os";
 
 import { writeCharts } from "./chart.ts";
 import { markdownOf, type Table, tables } from "./table.ts";
@@ -47,5 +47,7 @@ function whenAndWhere(): string {
   const all = cpus();
   const model = all[0]?.model.trim() ?? "unknown processor";
   const day = new Date().toISOString().slice(0, 10);
-  return `${day}: Node ${process.version}, ${process.platform}, ${model}, ${all.length} cores`;
+  // More than the number of cores: the machine was busy with other things, and waits say little.
+  const [load = 0] = loadavg();
+  return `${day}: Node ${process.version}, ${process.platform}, ${model}, ${all.length} cores, load ${load.toFixed(0)}`;
 }

@@ -3,17 +3,19 @@
  *
  * - Without options it measures everything, and writes docs/performance.md with its charts.
  * - With the names of parts, for example `-- --hits --misses`, it does so for these parts only.
+ * - `--records=` says how many different records the hits are about, and `--seed=` which workload saves calls.
  * - With `-- --short` it runs everything for a moment and writes nothing: for CI.
  *
  * Absolute figures are this machine's at this moment; only the ratios mean anything, and a wide spread
  * between runs means that the machine was busy.
  */
 import { benchBudget } from "./budget.ts";
+import { benchCalls } from "./calls.ts";
 import { benchHits } from "./hits.ts";
 import { benchLeaks } from "./leaks.ts";
 import { benchMisses } from "./misses.ts";
 import { benchOutages } from "./outages.ts";
-import { benchCalls, benchCutting } from "./pages.ts";
+import { benchCutting } from "./pages.ts";
 import { writeReport } from "./report.ts";
 import { benchScale } from "./scale.ts";
 import { benchStores } from "./stores.ts";
@@ -21,10 +23,16 @@ import { benchUnderstanding } from "./understanding.ts";
 
 const given = process.argv.slice(2);
 const isShort = given.includes("--short");
-const seed = Number(given.find((arg) => arg.startsWith("--seed="))?.slice("--seed=".length) ?? 1);
+const seed = numberIn("--seed=") ?? 1;
 
 const SHORT_HITS = { roundMs: 20, rounds: 3, many: 50, distinct: 50, withPeers: false };
-const WHOLE_HITS = { roundMs: 100, rounds: 30, many: 1_000, distinct: 100_000, withPeers: true };
+const WHOLE_HITS = {
+  roundMs: 100,
+  rounds: 30,
+  many: 1_000,
+  distinct: numberIn("--records=") ?? 100_000,
+  withPeers: true,
+};
 const SHORT_SCALE = { entries: [1_000], connections: [10], forMs: 70 };
 const WHOLE_SCALE = { entries: [1e3, 1e4, 1e5, 1e6], connections: [10, 100, 1_000, 10_000], forMs: 3_000 };
 
@@ -42,5 +50,12 @@ const PARTS: Readonly<Record<string, () => Promise<void>>> = {
 };
 
 const chosen = Object.keys(PARTS).filter((name) => given.includes(`--${name}`));
-for (const name of chosen.length > 0 ? chosen : Object.keys(PARTS)) await PARTS[name]?.();
-if (!isShort) writeReport();
+for (const name of chosen.length > 0 ? chosen : Object.keys(PARTS)) {
+  await PARTS[name]?.();
+  if (!isShort) writeReport();
+}
+
+function numberIn(option: string): number | undefined {
+  const found = given.find((arg) => arg.startsWith(option));
+  return found === undefined ? undefined : Number(found.slice(option.length));
+}

@@ -13,10 +13,14 @@
  *
  * Each step gets values that exist already. Nothing is looked up later, and no other file wires anything.
  */
+import { hostname } from "node:os";
 
 import { isOwnMachine } from "./admin/guard.ts";
 import { createAdminDocument } from "./admin/openapi.ts";
 import { createAdminServer } from "./admin/server.ts";
+import { createRecorder, type Recorder } from "./admin/status/recorder.ts";
+import type { ProcessInfo } from "./admin/status/types.ts";
+import { createStatus } from "./admin/status/status.ts";
 import { callersDocument, createCallers } from "./callers.ts";
 import { type CacheOptions, createCache } from "./cache/cache.ts";
 import { createFailures, type Failures } from "./cache/failures.ts";
@@ -69,6 +73,7 @@ import { createLogControl, type LogControl } from "./telemetry/log-control.ts";
 import { createMetrics, type Metrics } from "./telemetry/metrics.ts";
 import { createObserver } from "./telemetry/observer.ts";
 import { build, watchEventLoop } from "./telemetry/process-metrics.ts";
+import { savingOf } from "./telemetry/request-metrics.ts";
 import { createServedAges, type ServedAges } from "./telemetry/served-ages.ts";
 import { createRedact } from "./telemetry/redact.ts";
 import type { TracingOptions } from "./telemetry/tracing.ts";
@@ -115,6 +120,8 @@ interface Context extends GatewayOptions {
   readonly servedAges: ServedAges;
   readonly tracing: Tracing | undefined;
   readonly observer: Observer;
+  /** What happened in this process, for the status page. */
+  readonly recorder: Recorder;
   /** The apps that call, listed in the settings or not. */
   readonly apps: Apps;
   readonly parse: ParseOptions;
@@ -151,7 +158,7 @@ export function createGateway(options: GatewayOptions): Gateway {
     random,
     observer,
   });
-  const sweep = createSweep(stores.all, clock);
+  const background = [warm, createSweep(stores.all, clock), context.recorder];
   const inFlight = createInFlight();
   const callers = createCallers({ ...context, ...upstream, ...stores, pages, budgets, inFlight });
   sampleMetrics(context, { stores, flights, budgets });
@@ -173,13 +180,11 @@ export function createGateway(options: GatewayOptions): Gateway {
     async start() {
       const addresses = await lifecycle.start(config, { callers, admin });
       stores.listensAt(addressOf(addresses.admin));
-      warm.start();
-      sweep.start();
+      for (const part of background) part.start();
       return addresses;
     },
     async stop(how) {
-      warm.stop();
-      sweep.stop();
+      for (const part of background) part.stop();
       await lifecycle.stop(settings.current(), how);
       keyFile?.close();
       secretFiles.close();
@@ -217,14 +222,16 @@ function createContext(options: GatewayOptions): Context {
   const settings = createLiveSettings(source, restartReasons(config));
   const metrics = createMetrics(build);
   const apps = createApps(appsConfigOf(config));
+  const recorder = createRecorder({ clock, process: describeProcess(options), savingOf });
   const logControl = createLogControl(log, config.log);
   const servedAges = createServedAges(options.clock.now());
-  const observer = createObserver(log, metrics, {
+  const written = createObserver(log, metrics, {
     servedAges,
     labelOf: apps.labelOf,
     logSettings: logControl.current,
     now: options.clock.now,
   });
+  const observer = recorder.recording(written);
   const secretFiles = followSecretFiles({ ...observer, source, keys, clock });
   return {
     ...options,
@@ -234,12 +241,23 @@ function createContext(options: GatewayOptions): Context {
     logControl,
     servedAges,
     observer,
+    recorder,
     tracing: options.createTracing?.({ observer, redact: createRedact(keys.known) }),
     apps,
     parse,
     secretFiles,
     readWarmItems,
     warmItems,
+  };
+}
+
+/** What the status page says of this process. */
+function describeProcess({ clock, random }: GatewayOptions): ProcessInfo {
+  return {
+    id: random.unique16(),
+    host: hostname(),
+    version: build.version,
+    startedAt: clock.now(),
   };
 }
 
@@ -371,11 +389,19 @@ function createAdmin(context: Context, parts: AdminParts): HttpServer {
     documents: { callers: callersDocument(config), admin: createAdminDocument(build) },
     readiness: lifecycle.readiness,
     renderMetrics: metrics.render,
+    saved: metrics.saved,
     route: createRouter(config.upstream),
     inspect: createInspect(tiers, () => settings.current().cache, now),
     budget: () => describeBudgets(budgets, settings.current(), context.apps),
     expect: createExpect(budgets, settings.current),
     apps: context.apps,
+    historyOf: context.recorder.historyOf,
+    status: createStatus({
+      ...context,
+      budgets,
+      board: stores.board,
+      mode: () => settings.current().budget.mode,
+    }),
     replicas: stores.replicas,
     async usage(query) {
       const { limit, images } = settings.current().budget;

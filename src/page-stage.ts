@@ -11,17 +11,18 @@ import type { PagesOptions } from "./pages/parts.ts";
 import type { Clock } from "./process/clock.ts";
 import type { Random } from "./process/random.ts";
 import type { Metrics } from "./telemetry/metrics.ts";
-import type { Observer } from "./types.ts";
+import type { LearnedStore, Observer } from "./types.ts";
 
 export interface PageStageOptions extends Pick<PagesOptions, "refresh" | "budgetLeft"> {
   readonly cache: Cache;
   readonly answerAtOnce: AnswerAtOnce;
   readonly memory: MemoryStore;
-  readonly tiers: Pick<Tiers, "lookup" | "keepInMemory">;
+  readonly tiers: Pick<Tiers, "lookup" | "judge" | "keepInMemory">;
+  readonly learned: LearnedStore | undefined;
   readonly settings: LiveSettings;
   readonly clock: Clock;
   readonly random: Random;
-  readonly metrics: Pick<Metrics, "pageChecked">;
+  readonly metrics: Pick<Metrics, "pageChecked" | "derivedChecked">;
   readonly observer: Observer;
 }
 
@@ -40,6 +41,18 @@ export function createPageStage(options: PageStageOptions): Pages {
     transcode,
     isCompressible,
     settings: () => settings.current().pages,
-    observer: { info, warn, error, pageChecked: metrics.pageChecked },
+    derive: {
+      settings: () => settings.current().derive,
+      learned: options.learned,
+      isPurged: (key, entry) =>
+        tiers.judge(key, { entry, tier: "memory", isPurged: false })?.isPurged !== false,
+    },
+    observer: {
+      info,
+      warn,
+      error,
+      pageChecked: metrics.pageChecked,
+      derivedChecked: metrics.derivedChecked,
+    },
   });
 }

@@ -16,9 +16,18 @@ import type { Backend } from "./cache/store/port.ts";
 import { createRedisBackend } from "./cache/store/redis.ts";
 import { createSqliteBackend, type SqliteBackend } from "./cache/store/sqlite.ts";
 import type { Problem } from "./errors.ts";
+import { type Board, createBoard } from "./redis/board.ts";
 import { createRedisService, type RedisService } from "./redis/service.ts";
 import { createRedisClaims } from "./singleflight/redis-claims.ts";
-import type { CircuitState, Claims, Observer, OriginName, StoreOperation, Tier } from "./types.ts";
+import type {
+  CircuitState,
+  Claims,
+  LearnedStore,
+  Observer,
+  OriginName,
+  StoreOperation,
+  Tier,
+} from "./types.ts";
 import type { Metrics, MetricSources } from "./telemetry/metrics.ts";
 import type { Clock } from "./process/clock.ts";
 import { type Config, ConfigError } from "./config/config.ts";
@@ -44,6 +53,8 @@ export interface OpenBackendOptions {
 export interface OpenedBackend {
   /** `undefined`: memory only. */
   readonly backend: Backend | undefined;
+  /** What was learned about the upstream; `undefined`: it is forgotten when the process ends. */
+  readonly learned: LearnedStore | undefined;
   /** `undefined`: there are no other replicas. */
   readonly claims: Claims | undefined;
   /** Creates the hard limits of an origin. Called once per origin. */
@@ -54,6 +65,8 @@ export interface OpenedBackend {
    * @param dead the name of a replica, or the number of a slot: an operator says that its process has ended
    */
   readonly replicas: (dead?: string) => Promise<readonly ReplicaSlot[]>;
+  /** Where replicas show each other texts. `undefined`: there are no other replicas. */
+  readonly board: Board | undefined;
   /**
    * @param address that of the admin port, which closes after the budgets: a process that can open it knows that its
    * predecessor sends nothing any more
@@ -86,7 +99,9 @@ function openAlone(
   const replica = random.unique16();
   return {
     backend: sqlite,
+    learned: sqlite?.learned,
     claims: undefined,
+    board: undefined,
     ledger,
     ledgers: () =>
       config.dataDir === null ? [] : [{ store: "sqlite", isDurable: onDisk?.isDurable() ?? false }],
@@ -154,7 +169,9 @@ function openShared(redis: NonNullable<Config["redis"]>, options: OpenBackendOpt
   });
   return {
     backend,
+    learned: backend.learned,
     claims,
+    board: createBoard({ redis: service, clock, namespace, process: replica }),
     ledger: createLimiterLedger(service.run, namespaces.budget),
     ledgers: () => [{ store: "redis", isDurable: state === "closed" }],
     async close() {

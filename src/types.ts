@@ -207,6 +207,8 @@ export const STORE_OPERATIONS = [
   "look",
   "join",
   "ledger",
+  "learned",
+  "status",
 ] as const;
 export type StoreOperation = (typeof STORE_OPERATIONS)[number];
 
@@ -255,8 +257,13 @@ export interface Answer {
   readonly saved?: PageSaving;
 }
 
-/** `folded`: the page was cut from a block that was held; `past_end`: a block that was held says that there is nothing. */
-export type PageSaving = "folded" | "past_end";
+/**
+ * Why a page cost no upstream call.
+ * - `folded`: it was cut from a block that was held.
+ * - `past_end`: a block that was held says that there is nothing.
+ * - `derived`: it was computed from the held blocks of a broader search.
+ */
+export type PageSaving = "folded" | "past_end" | "derived";
 
 /** A request that waits for an upstream call: its app, deadline and priority, and whether the caller hung up. */
 export interface Waiter extends Pick<GatewayRequest, "app" | "deadlineAt" | "priority"> {
@@ -464,6 +471,10 @@ export interface RequestRecord {
   readonly bytes: number;
   /** Where a page cost no upstream call because of its block. */
   readonly saved?: PageSaving | undefined;
+  /** Of an answer that is no hit: why the upstream was asked. */
+  readonly forwarded?: Forwarded | undefined;
+  /** Of an answer that is no hit: why it is stale, or was not stored. */
+  readonly detail?: ServeNote | WhyNotStored | undefined;
   /** When it arrived; epoch milliseconds. */
   readonly receivedAt: number;
   /** How old the answer from the cache was, in milliseconds; absent from all others. */
@@ -517,6 +528,19 @@ export interface Outage {
 /** What a check of a page that was cut from a block found; `unknown`: it could not be made. */
 export const PAGE_CHECKS = ["agreed", "differed", "unknown"] as const;
 export type PageCheck = (typeof PAGE_CHECKS)[number];
+
+/**
+ * Keeps what was learned about the upstream, as short texts. They are only ever added, and forgotten after some time.
+ * Rejects if the store is out of order.
+ */
+export interface LearnedStore {
+  /** Whether other processes write to it. */
+  readonly isShared: boolean;
+  /** The texts, and when each was learned, in epoch milliseconds. */
+  readonly read: () => Promise<ReadonlyMap<string, number>>;
+  /** @param forgetBefore epoch milliseconds: what is older may be dropped */
+  readonly add: (facts: readonly string[], at: number, forgetBefore: number) => Promise<void>;
+}
 
 /** The result of fetching an answer that was cached already. */
 export const CHANGES = ["changed", "unchanged", "not-modified"] as const;

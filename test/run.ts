@@ -57,6 +57,13 @@ const PROGRAMS: readonly Program[] = [
     oldest: 2,
   })),
   {
+    title: "chromium",
+    command: "chromium",
+    package: "chromium",
+    version: /Chromium (\d[\d.]*)/,
+    oldest: 120,
+  },
+  {
     title: "nginx",
     command: "nginx",
     package: "nginx-light",

@@ -64,7 +64,8 @@ export function createAdminBudget(options: AdminBudgetOptions): Router {
       parametersOf(request, QUOTE_PARAMETERS);
       const format = formatOf(request);
       const asked = askedFor(parameter(request, "url"), format, options);
-      const { query, key } = await options.pages.sourceOf(asked, format);
+      const { query, key, derivedFrom } = await options.pages.sourceOf(asked, format);
+      const derived = derivedFrom === undefined ? {} : { derivedFrom };
       const named = optionalParameter(request, "app");
       const app = named ?? OTHER_APP;
       const inspection = await options.inspect(query, key);
@@ -74,7 +75,13 @@ export function createAdminBudget(options: AdminBudgetOptions): Router {
         : options.apps.isKnown(app)
           ? "not listed"
           : "never seen";
-      response.json({ query: asked.canonicalQuery, app, appIs, ...quoteOf(inspection, expectation) });
+      response.json({
+        query: asked.canonicalQuery,
+        ...derived,
+        app,
+        appIs,
+        ...quoteOf(inspection, expectation),
+      });
     })
     .all(readOnly);
   return router;

@@ -41,9 +41,14 @@ export function createAdminCache(options: AdminCacheOptions): Router {
       parametersOf(request, ENTRY_PARAMETERS);
       const format = formatOf(request);
       const asked = askedFor(parameter(request, "url"), format, options);
-      const { query, key, canonicalQuery } = await options.pages.sourceOf(asked, format);
-      const cutFrom = key === asked.key ? {} : { cutFrom: canonicalQuery };
-      response.json({ query: asked.canonicalQuery, ...cutFrom, ...(await options.inspect(query, key)) });
+      const { query, key, canonicalQuery, derivedFrom } = await options.pages.sourceOf(asked, format);
+      const isItself = key === asked.key;
+      const from = derivedFrom === undefined ? { cutFrom: canonicalQuery } : { derivedFrom };
+      response.json({
+        query: asked.canonicalQuery,
+        ...(!isItself && from),
+        ...(await options.inspect(query, key)),
+      });
     })
     .all(readOnly);
   router

@@ -10,12 +10,22 @@ import type { RequestHandler } from "express";
 import { Problem } from "../errors.ts";
 import { atMostEvery, type Clock } from "../process/clock.ts";
 import type { Observer } from "../types.ts";
+import { isSame, type Sessions } from "./session.ts";
 
 export interface AdminGuardOptions {
   /** `undefined`: everybody who can connect may use the port. */
   readonly token: string | undefined;
   readonly now: Clock["now"];
   readonly warn: Observer["warn"];
+  /** The sessions of browsers; none without a token. */
+  readonly sessions: Sessions | undefined;
+}
+
+export interface AdminGuard {
+  /** Refuses requests that have neither the token nor a session. */
+  readonly handler: RequestHandler;
+  /** @throws {Problem} `admin-token-required` if the token is another one */
+  readonly checkToken: (given: string) => void;
 }
 
 const WARN_EVERY_MS = 60_000;
@@ -23,21 +33,50 @@ const WARN_EVERY_MS = 60_000;
 const BEARER = /^Bearer +([A-Za-z0-9._~+/-]+=*)$/i;
 const CHALLENGE = 'Bearer realm="property-gateway"';
 
-/** @returns the handler that refuses requests without the token */
-export function createTokenGuard({ token, now, warn }: AdminGuardOptions): RequestHandler {
-  if (token === undefined) return (_request, _response, next) => next();
+export function createTokenGuard({ token, now, warn, sessions }: AdminGuardOptions): AdminGuard {
+  if (token === undefined) {
+    return { handler: (_request, _response, next) => next(), checkToken: () => undefined };
+  }
   const expected = digest(token);
   const warnOfWrongToken = atMostEvery(WARN_EVERY_MS, now, (times) =>
     warn("The admin port was asked with a wrong token.", { times }),
   );
-  return ({ headers: { authorization } }, _response, next) => {
-    const given = BEARER.exec(authorization ?? "")?.[1];
-    // Digests have one length, and do not show how much of the token is right.
-    if (given !== undefined && timingSafeEqual(digest(given), expected)) return next();
-    if (authorization !== undefined) warnOfWrongToken();
-    const challenge = authorization === undefined ? CHALLENGE : `${CHALLENGE}, error="invalid_token"`;
-    throw new Problem("admin-token-required", { headers: { "WWW-Authenticate": challenge } });
+  // Digests have one length, and do not show how much of the token is right.
+  const isRight = (given: string): boolean => timingSafeEqual(digest(given), expected);
+  const refuseWrong = (): never => {
+    warnOfWrongToken();
+    throw tokenRequired(`${CHALLENGE}, error="invalid_token"`);
   };
+  return {
+    handler(request, _response, next) {
+      const { authorization } = request.headers;
+      if (authorization !== undefined) {
+        const given = BEARER.exec(authorization)?.[1];
+        return given !== undefined && isRight(given) ? next() : refuseWrong();
+      }
+      const session = sessions?.of(request);
+      if (session === undefined) throw tokenRequired(CHALLENGE);
+      checkCsrf(request, session.csrfToken);
+      next();
+    },
+    checkToken(given) {
+      if (!isRight(given)) refuseWrong();
+    },
+  };
+}
+
+function tokenRequired(challenge: string): Problem {
+  return new Problem("admin-token-required", { headers: { "WWW-Authenticate": challenge } });
+}
+
+/** @throws {Problem} `foreign-page` if the request changes something and does not show that it comes from our page */
+function checkCsrf({ method, headers }: IncomingMessage, expected: string): void {
+  if (method === "GET" || method === "HEAD" || isSame(String(headers["x-csrf-token"] ?? ""), expected))
+    return;
+  throw new Problem("foreign-page", {
+    detail: "A change in a session needs the header X-CSRF-Token, with the value that GET /session shows.",
+    remedy: "Load the page again, or send the token as `Authorization: Bearer …`.",
+  });
 }
 
 function digest(text: string): Buffer {

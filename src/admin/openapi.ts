@@ -1,173 +1,14 @@
 /** The OpenAPI document of the admin port, made of the tables by which its requests are validated. */
 import { headerRefs, RESPONSE_HEADERS } from "../openapi/headers.ts";
 import { type Json, OPENAPI_VERSION } from "../openapi/json.ts";
-import { problemName, PROBLEM_SCHEMA, problemResponses, problemStatuses } from "../openapi/problems.ts";
-import { SEND_COUNTS } from "../usage/usage.ts";
+import { problemName, problemResponses, problemStatuses } from "../openapi/problems.ts";
 import { QUOTE_PARAMETERS } from "./budget.ts";
+import { HISTORY_PARAMETERS } from "./status/routes.ts";
 import { PERIOD_PARAMETERS } from "./callers.ts";
-import { ENTRY_PARAMETERS, PURGE_PROPERTIES } from "./cache.ts";
-import { LOG_PROPERTIES } from "./log.ts";
+import { ENTRY_PARAMETERS } from "./cache.ts";
+import { object, SCHEMAS, text } from "./openapi-schemas.ts";
 import { type AdminParameter, PRETTY } from "./parameters.ts";
 import { USAGE_PARAMETERS } from "./usage.ts";
-
-const text: Json = { type: "string" };
-const integer: Json = { type: "integer" };
-const number: Json = { type: "number" };
-const instant: Json = { type: "string", format: "date-time" };
-const orNull = ({ type, ...rest }: Json): Json => ({ type: [type, "null"], ...rest });
-const list = (items: Json): Json => ({ type: "array", items });
-/** All of these properties are always there. */
-const object = (properties: Json, optional: Json = {}): Json => ({
-  type: "object",
-  required: Object.keys(properties),
-  properties: { ...properties, ...optional },
-});
-
-const origin = object({
-  mode: text,
-  windows: list(
-    object({
-      name: text,
-      limit: integer,
-      spent: integer,
-      remaining: integer,
-      byApp: { type: "object", additionalProperties: integer },
-    }),
-  ),
-  queue: { type: "object", additionalProperties: integer },
-  predictedWaitMs: integer,
-  waitsFor: orNull(text),
-  circuits: list(object({ scope: text, state: text, forMs: number })),
-  apps: list(
-    object({
-      app: text,
-      isListed: { type: "boolean" },
-      shares: list(
-        object({
-          name: text,
-          limit: integer,
-          windowSeconds: integer,
-          remaining: integer,
-          resetSeconds: integer,
-        }),
-      ),
-    }),
-  ),
-});
-
-const counts = Object.fromEntries(SEND_COUNTS.map((name) => [name, integer]));
-
-const SCHEMAS: Readonly<Record<string, Json>> = {
-  Problem: PROBLEM_SCHEMA,
-  Budget: object({ mode: text, reserve: {}, api: origin, images: origin }),
-  Usage: object(
-    {
-      from: instant,
-      to: instant,
-      by: text,
-      totals: object(counts),
-      rows: list(object(counts)),
-      windows: list(
-        object({
-          name: text,
-          limit: orNull(integer),
-          maximum: integer,
-          reachedAt: orNull(instant),
-          kept: { type: "boolean" },
-        }),
-      ),
-    },
-    { completeSince: instant },
-  ),
-  Quote: object(
-    {
-      query: text,
-      app: text,
-      cached: { type: "boolean" },
-      why: text,
-      ageSeconds: orNull(integer),
-      upstreamCalls: integer,
-      predictedWaitMs: integer,
-      refusal: orNull(text),
-    },
-    { waitsFor: orNull(text) },
-  ),
-  CacheEntry: object({
-    query: text,
-    key: text,
-    next: { type: "string", enum: ["hit", "update", "fetch"] },
-    why: text,
-    entry: orNull(
-      object({
-        tier: text,
-        status: integer,
-        ageSeconds: integer,
-        freshForSeconds: integer,
-        keptForSeconds: integer,
-        bodyBytes: integer,
-        codings: list(text),
-        etag: text,
-        tags: list(text),
-      }),
-    ),
-  }),
-  Warm: object({
-    urls: list(
-      object({
-        query: text,
-        format: text,
-        app: text,
-        everySeconds: orNull(number),
-        dueInSeconds: number,
-        last: orNull(text),
-      }),
-    ),
-  }),
-  PurgeRequest: {
-    type: "object",
-    additionalProperties: false,
-    properties: PURGE_PROPERTIES,
-    oneOf: ["url", "key", "resource", "tag", "all"].map((name) => ({ required: [name] })),
-  },
-  Purged: object({
-    purged: { type: "object" },
-    hard: { type: "boolean" },
-    epoch: integer,
-    hits: {
-      type: "object",
-      description: "Answers that were hit, by tier; null: not counted.",
-      additionalProperties: orNull(integer),
-    },
-  }),
-  Replicas: object({ replicas: list({ type: "object" }) }),
-  DeadReplica: object({
-    dead: { ...text, description: "The name or the slot of the replica.", minLength: 1 },
-  }),
-  Callers: object({
-    scope: { const: "one process" },
-    from: instant,
-    to: instant,
-    since: instant,
-    ages: object({
-      answers: integer,
-      oldestSeconds: integer,
-      groups: list(object({ upToSeconds: orNull(integer), answers: integer })),
-    }),
-    apps: list(
-      object({
-        app: text,
-        isListed: { type: "boolean" },
-        identifiedBy: { type: "string", enum: ["app-id", "user-agent", "nothing"] },
-        userAgent: orNull(text),
-        firstSeenAt: instant,
-      }),
-    ),
-  }),
-  Log: object(LOG_PROPERTIES),
-  LogRequest: { type: "object", additionalProperties: false, minProperties: 1, properties: LOG_PROPERTIES },
-  Version: object({ version: text, node: text }),
-  Reloaded: object({ applied: { const: true }, changes: list(object({ path: text })) }),
-};
 
 /** An operation and what is special about it. */
 interface Operation {
@@ -176,6 +17,8 @@ interface Operation {
   readonly parameters?: readonly AdminParameter[];
   readonly body?: string;
   readonly content: Json;
+  /** Further headers of the answer. */
+  readonly headers?: readonly string[];
   /** Further responses. */
   readonly more?: Json;
 }
@@ -236,6 +79,24 @@ const READS: Readonly<Record<string, Operation>> = {
     parameters: ENTRY_PARAMETERS,
     content: json("CacheEntry"),
   },
+  "/cache/history": {
+    id: "cacheHistory",
+    summary: "Why requests for a URL were no hits, as far as this process remembers",
+    parameters: HISTORY_PARAMETERS,
+    content: json("CacheHistory"),
+  },
+  "/status": { id: "status", summary: "What the status page at / shows", content: json("Status") },
+  "/status/events": {
+    id: "statusEvents",
+    summary: "The same every second, as server-sent events named `status`, until the client goes",
+    content: { "text/event-stream": { schema: text } },
+    headers: ["X-Accel-Buffering"],
+  },
+  "/session": {
+    id: "session",
+    summary: "Whether a browser has to log in",
+    content: json("Session"),
+  },
   "/cache/warm": { id: "warm", summary: "How the answers that are kept warm stand", content: json("Warm") },
   "/log": { id: "log", summary: "What the log contains", content: json("Log") },
   "/version": { id: "version", summary: "Which versions run", content: json("Version") },
@@ -252,6 +113,19 @@ const WRITES: Readonly<Record<string, Operation>> = {
     summary: "Declares answers out of date",
     body: "PurgeRequest",
     content: json("Purged"),
+  },
+  "/login": {
+    id: "login",
+    summary: "Exchanges the admin token for a session, in a cookie",
+    body: "LoginRequest",
+    content: json("Session"),
+    headers: ["Set-Cookie"],
+  },
+  "/logout": {
+    id: "logout",
+    summary: "Deletes the cookie",
+    content: json("Session"),
+    headers: ["Set-Cookie"],
   },
   "/budget/replicas": {
     id: "endReplica",
@@ -311,7 +185,8 @@ export function createAdminDocument({ version }: { readonly version: string }): 
   };
 }
 
-function operationOf({ id, summary, parameters = [], body, content, more = {} }: Operation): Json {
+function operationOf(operation: Operation): Json {
+  const { id, summary, parameters = [], body, content, headers = [], more = {} } = operation;
   const statuses = problemStatuses("admin").filter(
     (status) => status !== UNKNOWN_PATH && (id === "reload" || !OF_RELOAD.has(status)),
   );
@@ -321,7 +196,11 @@ function operationOf({ id, summary, parameters = [], body, content, more = {} }:
     parameters: [...parameters, PRETTY].map(parameterOf),
     ...(body !== undefined && { requestBody: { required: true, content: json(body) } }),
     responses: {
-      200: { description: "The answer.", content, headers: headerRefs(["ETag", "Vary", "Cache-Control"]) },
+      200: {
+        description: "The answer.",
+        content,
+        headers: headerRefs(["ETag", "Vary", "Cache-Control", ...headers]),
+      },
       ...Object.fromEntries(
         statuses.map((status) => [status, { $ref: `#/components/responses/${problemName(status)}` }]),
       ),

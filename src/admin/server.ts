@@ -16,12 +16,16 @@ import { createAnswers } from "./answers.ts";
 import { type AdminBudgetOptions, createAdminBudget } from "./budget.ts";
 import { createAdminCache, type AdminCacheOptions } from "./cache.ts";
 import { type AdminCallersOptions, createAdminCallers } from "./callers.ts";
-import { type AdminDocuments, createDocsPage, createOpenApi } from "./docs.ts";
+import { type AdminDocuments, createOpenApi } from "./docs.ts";
 import { type AdminGuardOptions, createPageGuard, createTokenGuard, readOnly } from "./guard.ts";
 import { type AdminLogOptions, createAdminLog } from "./log.ts";
+import { createLogin } from "./login.ts";
 import { ADMIN_PARAMETERS } from "./openapi.ts";
+import { createPages } from "./pages.ts";
 import { mistake } from "./parameters.ts";
 import { type AdminReloadOptions, createAdminReload } from "./reload.ts";
+import { createSessions, type Sessions } from "./session.ts";
+import { type AdminStatusOptions, createAdminStatus } from "./status/routes.ts";
 import { type AdminUsageOptions, createAdminUsage } from "./usage.ts";
 import { type AdminVersionOptions, createAdminVersion } from "./version.ts";
 
@@ -35,7 +39,8 @@ export interface AdminOptions
     AdminReloadOptions,
     Omit<AdminLogOptions, "observer">,
     AdminVersionOptions,
-    AdminCallersOptions {
+    AdminCallersOptions,
+    Omit<AdminStatusOptions, "maySee" | "after"> {
   readonly renderMetrics: () => Promise<{ contentType: string; text: string }>;
   /** Whether requests can be served: not yet, yes, or no more because the process stops. */
   readonly readiness: () => Readiness;
@@ -56,8 +61,9 @@ export interface AdminOptions
 const UNKNOWN = {
   detail: "This is the admin port. The callers' paths are on another port.",
   remedy:
-    "Use GET /metrics, /livez, /readyz, /budget, /usage?from=…&to=…&by=…, /quote?url=…, /cache/entry?url=…, " +
-    "/cache/warm, /openapi.json, /docs, /callers, /version, /log, or POST /cache/purge, /config/reload, /log.",
+    "Use GET / (a page), /metrics, /livez, /readyz, /status, /budget, /usage?from=…&to=…&by=…, /quote?url=…, " +
+    "/cache/entry?url=…, /cache/history?url=…, /cache/warm, /openapi.json, /docs, /callers, /version, /log, /session, " +
+    "or POST /cache/purge, /config/reload, /log, /login, /logout.",
 } as const;
 
 /** The length of a percent-encoded byte, and room for the rest of the admin URL. */
@@ -84,11 +90,15 @@ export function createAdminServer(options: AdminOptions): HttpServer {
   app.use(createAnswers(ADMIN_PARAMETERS));
   app.use(createHealth(options));
   app.use(createPageGuard(options.ownMachineOnly));
-  app.use(createDocsPage());
+  app.use(createPages());
   if (options.openMetrics) app.use(createMetrics(options));
-  app.use(createTokenGuard({ ...options, warn: observer.warn }));
+  const sessions = options.token === undefined ? undefined : createSessions(options.token, now);
+  const guard = createTokenGuard({ ...options, warn: observer.warn, sessions });
+  app.use(createLogin(guard, sessions));
+  app.use(guard.handler);
   app.use(createMetrics(options));
   app.use(createOpenApi(options.documents));
+  app.use(createAdminStatus({ ...options, maySee: maySeeWith(sessions) }));
   app.use(createAdminCache(options));
   app.use(createAdminBudget(options));
   app.use(createAdminUsage(options));
@@ -112,6 +122,14 @@ export function createAdminServer(options: AdminOptions): HttpServer {
     requestId,
     warn: observer.warn,
   });
+}
+
+/** A request that was let in by its cookie may read as long as the cookie is valid. */
+function maySeeWith(sessions: Sessions | undefined): AdminStatusOptions["maySee"] {
+  return (request) =>
+    sessions === undefined ||
+    request.headers.authorization !== undefined ||
+    sessions.of(request) !== undefined;
 }
 
 function createMetrics({ renderMetrics }: AdminOptions): Router {

@@ -12,6 +12,8 @@ import { type AdminParameter, mistake, parametersOf, periodIn } from "./paramete
 export interface AdminUsageOptions {
   /** Rejects with `StoreUnavailable` if the ledger cannot be read. */
   readonly usage: (query: UsageQuery) => Promise<UsageReport>;
+  /** Requests that needed no call of their own since this process started, by the reason. */
+  readonly saved: () => Readonly<Record<string, number>>;
   /** Epoch milliseconds. */
   readonly now: () => number;
 }
@@ -30,7 +32,7 @@ export function createAdminUsage(options: AdminUsageOptions): Router {
         response.setHeader("Content-Type", "text/csv; charset=utf-8; header=present");
         response.end(csvOf(query.by, report));
       } else {
-        response.json(jsonOf(query, report));
+        response.json({ ...jsonOf(query, report), savedSinceStart: options.saved() });
       }
     })
     .all(readOnly);

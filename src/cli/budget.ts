@@ -23,6 +23,7 @@ interface Origin {
     readonly limit: number;
     readonly spent: number;
     readonly remaining: number;
+    readonly comesBack: readonly { readonly calls: number; readonly inMs: number }[];
     readonly byApp: Readonly<Record<string, number>>;
   }[];
   readonly apps: readonly {
@@ -42,6 +43,7 @@ interface Origin {
     readonly scope: string;
     readonly state: string;
     readonly cause?: string;
+    readonly sinceMs: number;
     readonly forMs: number;
   }[];
 }
@@ -61,12 +63,13 @@ function show({ mode, api, images }: Budget): void {
     print(`\n${title} (${origin.mode})`);
     print(
       table(
-        ["window", "limit", "spent", "left", "by app"],
-        origin.windows.map(({ name, limit, spent, remaining, byApp }) => [
+        ["window", "limit", "spent", "left", "comes back", "by app"],
+        origin.windows.map(({ name, limit, spent, remaining, comesBack, byApp }) => [
           name,
           limit,
           spent,
           remaining,
+          comesBack.map(({ calls, inMs }) => `${calls} in ${inWords(inMs)}`).join(", ") || "-",
           Object.entries(byApp)
             .map(([app, sends]) => `${app} ${sends}`)
             .join(", ") || "-",
@@ -82,8 +85,9 @@ function show({ mode, api, images }: Budget): void {
         ? "A call can be made now."
         : `The next call can be made in ${inWords(predictedWaitMs)} (${waitsFor ?? "queue"}).`,
     );
-    for (const { scope, state, cause, forMs } of origin.circuits) {
-      print(`Circuit ${scope}: ${state}${cause === undefined ? "" : `, ${cause}`}, for ${inWords(forMs)}`);
+    for (const { scope, state, cause, sinceMs, forMs } of origin.circuits) {
+      const why = cause === undefined ? "" : `, ${cause}`;
+      print(`Circuit ${scope}: ${state} since ${inWords(sinceMs)}${why}, for ${inWords(forMs)}`);
     }
   }
 }

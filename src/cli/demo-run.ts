@@ -62,6 +62,7 @@ async function run(sandbox: Sandbox, dataDir: string, env: Environment): Promise
   try {
     const { callers, admin } = await gateway.start();
     say(`\nproperty-gateway  ${callers.url}`);
+    say(`status page       ${admin.url}/`);
     say(`metrics, health   ${admin.url}/metrics  ${admin.url}/readyz`);
     say(`sandbox upstream  ${upstream.url} (control: ${control.url})\n`);
     say("Some traffic:");

@@ -1,7 +1,7 @@
 import type { Command } from "commander";
 
 import { addAdminOptions, type AdminOptions, createAdminClient } from "./admin-client.ts";
-import { inWords, print, printJson } from "./print.ts";
+import { inWords, print, printJson, table } from "./print.ts";
 
 interface ExplainOptions extends AdminOptions {
   readonly app?: string;
@@ -12,7 +12,9 @@ interface ExplainOptions extends AdminOptions {
 export function addExplain(program: Command): void {
   const command = program
     .command("explain")
-    .description("explain a URL: canonical query, cached where and how old, what a request would cost now")
+    .description(
+      "explain a URL: canonical query, cached where and how old, why requests were no hits, what a request costs",
+    )
     .argument("<url>", "URL or path on the callers' port, in quotes")
     .option("--app <id>", "the app that would ask")
     .option("--format <format>", "v2: the answer frozen to version 2")
@@ -42,13 +44,37 @@ interface Quote {
   readonly refusal: string | null;
 }
 
+interface History {
+  readonly asked: number;
+  readonly requests: readonly {
+    readonly at: number;
+    readonly app: string;
+    readonly outcome: string;
+    readonly why: string;
+  }[];
+}
+
 async function explain(url: string, options: ExplainOptions): Promise<void> {
   const { app, format, json } = options;
   const client = createAdminClient(options);
   const entry = await client.get<Entry>("/cache/entry", { url, format });
   const quote = await client.get<Quote>("/quote", { url, format, app });
-  if (json) return printJson({ entry, quote });
+  const history = await client.get<History>("/cache/history", { url, format });
+  if (json) return printJson({ entry, quote, history });
   for (const [name, text] of linesOf(entry, quote)) print(`${name.padEnd(12)}${text}`);
+  printHistory(history);
+}
+
+const MOST_REQUESTS = 10;
+
+function printHistory({ requests }: History): void {
+  if (requests.length === 0)
+    return print("\nThe process that was asked remembers no request that was not a hit.");
+  print("\nRequests that were no hits, newest first");
+  const rows = requests
+    .slice(0, MOST_REQUESTS)
+    .map(({ at, app, outcome, why }) => [`${new Date(at).toISOString().slice(0, 19)}Z`, app, outcome, why]);
+  print(table(["at", "app", "outcome", "why"], rows));
 }
 
 const NEXT: Readonly<Record<string, string>> = {

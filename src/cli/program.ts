@@ -16,6 +16,7 @@ import { addPurge } from "./purge.ts";
 import { addReport } from "./report.ts";
 import { addSandbox } from "./sandbox.ts";
 import { addStart } from "./start.ts";
+import { addStatus } from "./status.ts";
 import { addUsage } from "./usage.ts";
 import { addWarm } from "./warm.ts";
 
@@ -25,6 +26,7 @@ const COMMANDS = [
   addSandbox,
   addCheckConfig,
   addHealth,
+  addStatus,
   addExplain,
   addUsage,
   addBudget,

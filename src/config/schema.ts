@@ -6,6 +6,7 @@ import * as z from "zod";
 
 import { apps, budget, ledger } from "./schema/budget.ts";
 import { cache, warm } from "./schema/cache.ts";
+import { derive } from "./schema/derive.ts";
 import { pages } from "./schema/pages.ts";
 import { admin, server } from "./schema/server.ts";
 import { query, upstream } from "./schema/upstream.ts";
@@ -108,6 +109,7 @@ export const settingsSchema = z.strictObject({
   cache,
   warm,
   pages,
+  derive,
   budget,
   ledger,
   redis,

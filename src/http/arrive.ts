@@ -3,7 +3,7 @@
  */
 import type { IncomingMessage, ServerResponse } from "node:http";
 
-import type { Observer, Outcome, PageSaving, RequestTrace, Tier, Tracing } from "../types.ts";
+import type { Observer, Outcome, PageSaving, RequestRecord, RequestTrace, Tier, Tracing } from "../types.ts";
 import type { Resource } from "../interface/resources.ts";
 import { isSent } from "./sent.ts";
 
@@ -29,6 +29,9 @@ export interface Arrival {
   tier: Tier | undefined;
   /** Where a page cost no upstream call because of its block. */
   saved?: PageSaving | undefined;
+  /** Of an answer that is no hit: why the upstream was asked, and why the answer is stale or was not stored. */
+  forwarded?: RequestRecord["forwarded"];
+  detail?: RequestRecord["detail"];
   problem: string | undefined;
   bytes: number;
   /** How old the answer from the cache was. */
@@ -160,6 +163,8 @@ function recordOf(
     receivedAt,
     ageMs,
     ...(saved !== undefined && { saved }),
+    ...(arrival.forwarded !== undefined && { forwarded: arrival.forwarded }),
+    ...(arrival.detail !== undefined && { detail: arrival.detail }),
     ...(trace && { traceparent: trace.traceparent }),
   };
 }

@@ -166,6 +166,10 @@ function createSendAnswer(addCallerHeaders: AddCallerHeaders): SendAnswer {
     arrival.outcome = answer.outcome;
     arrival.tier = answer.tier;
     arrival.saved = answer.saved;
+    if (answer.outcome !== "hit") {
+      arrival.forwarded = answer.forwarded;
+      arrival.detail = answer.note ?? (answer.stored === true ? undefined : answer.stored);
+    }
     if (answer.forwarded === undefined) arrival.ageMs = Math.max(0, sending.now - answer.entry.bornAt);
     const head = headOfAnswer(question, answer, sending, body);
     addCallerHeaders(head, arrival);

@@ -49,6 +49,8 @@ export const RESPONSE_HEADERS: Readonly<Record<string, Json>> = {
     example: 30,
   },
   Allow: text("The methods that the path takes.", "GET, HEAD"),
+  "Set-Cookie": text("The session of the browser.", "property-gateway-session=…; HttpOnly; SameSite=Strict"),
+  "X-Accel-Buffering": text("Tells proxies to pass events on at once.", "no"),
   "WWW-Authenticate": text("How to send the token.", 'Bearer realm="property-gateway"'),
 };
 

@@ -36,6 +36,10 @@ export interface BlockIndex extends Stretch {
   readonly inside: Range;
   /** The numbers that are others on another page, in the order of their places. */
   readonly numbers: readonly PageNumber[];
+  /** The digits of `totalCount`. */
+  readonly totalCountAt: Range;
+  /** `searchParams`, if the answer has it. */
+  readonly echo: Range | undefined;
   /** Whether `searchParams` repeats the limit. */
   readonly echoesLimit: boolean;
 }
@@ -79,6 +83,8 @@ export function indexBlock(body: Buffer, resource: FoldedResource, asked: Stretc
     ...asked,
     ...records,
     totalCount: total,
+    totalCountAt: totalCount,
+    echo: envelope.echo,
     numbers: numbers.toSorted((one, other) => one.at.start - other.at.start),
     echoesLimit: (echo ?? []).some(({ what }) => what === "limit"),
   };

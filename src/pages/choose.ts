@@ -74,22 +74,20 @@ export function createChoose({ peek, cutter }: Parts): (page: FoldablePage) => P
   };
 }
 
-/**
- * @returns what chooses the block of a page where no hint is needed: around a page that lies within the first block.
- *   `undefined`: choose in the ordinary way
- */
-export function createChooseAtOnce(): (page: FoldablePage) => Block | undefined {
-  const blocks = new WeakMap<PagedQuery, Pick<FoldablePage, "size" | "format"> & { readonly block: Block }>();
-  return function chooseAtOnce(page) {
-    const { query, format, size, offset } = page;
-    if (offset >= size) return undefined;
-    const known = blocks.get(query);
-    if (known !== undefined && known.size === size && known.format === format) return known.block;
-    const around = blockAround(page, size);
-    if (around === undefined) return undefined;
-    const block = blockOf(query, format, around);
-    blocks.set(query, { size, format, block });
-    return block;
+/** @returns the blocks that a page can have been cut from before: the one that it begins in, and the first one */
+export function createChooseAtOnce(): (page: FoldablePage) => readonly Block[] {
+  const known = new WeakMap<
+    PagedQuery,
+    Pick<FoldablePage, "size" | "format"> & { blocks: readonly Block[] }
+  >();
+  return function chooseAtOnce({ query, format, size, offset }) {
+    const before = known.get(query);
+    if (before !== undefined && before.size === size && before.format === format) return before.blocks;
+    // Behind the last record, the first block says that there is nothing.
+    const offsets = new Set([0, blockAt(offset, size).offset]);
+    const blocks = [...offsets].map((at) => blockOf(query, format, { offset: at, limit: size }));
+    known.set(query, { size, format, blocks });
+    return blocks;
   };
 }
 

@@ -29,8 +29,9 @@ export function createAskExactly({ ask, settings, latency, meaning, transcode }:
 export type CutFrom = (question: Question, page: FoldablePage, block: Block) => Promise<Answer>;
 
 export function createCutFrom(parts: Parts, askExactly: Ask): CutFrom {
-  const { ask, cutter, folding } = parts;
+  const { ask, cutter, derive, folding } = parts;
   const learnFrom = createLearnFrom(parts);
+  const saw = createSaw(parts);
   const checkNowAndThen = createCheckNowAndThen(parts);
 
   /** The page by itself, where its block failed. Where that works, the block is what was wrong. */
@@ -47,12 +48,14 @@ export function createCutFrom(parts: Parts, askExactly: Ask): CutFrom {
   return async function cutFrom(question, page, block): Promise<Answer> {
     const { query, size, format } = page;
     const { request } = question;
+    const begun = derive.begin();
     const answer = await ask({ request, ...block.asked }).catch(failureOfBlock);
     if (answer instanceof Problem) return await instead(question, page, answer.code);
     const { entry } = answer;
     if (entry.status !== 200) return await instead(question, page, `status ${entry.status}`);
     const index = await learnFrom(answer, page, block);
     if (index === undefined) return await askExactly(question);
+    saw(question, page, block, answer, index, begun);
     if (!holdsPage(index, page)) {
       // There are more records than the hint said.
       const around = blockAround(page, size);
@@ -69,13 +72,56 @@ export function createCutFrom(parts: Parts, askExactly: Ask): CutFrom {
   };
 }
 
-/** @returns the page, if it was cut from this block before and memory still has both */
-export type FindCut = (question: Question, page: FoldablePage, block: Block) => Answer | undefined;
+/** @returns what asks for a page that is a block itself */
+export function createAskBlock({ cutter, derive }: Parts, askExactly: Ask): CutFrom {
+  const saw = createSaw({ derive });
+  return async function askBlock(question, page, block) {
+    const begun = derive.begin();
+    const answer = await askExactly(question);
+    if (answer.entry.status !== 200) return answer;
+    const index = await cutter.indexOf(answer.entry, page.query, block.stretch);
+    if (typeof index !== "string") saw(question, page, block, answer, index, begun);
+    return answer;
+  };
+}
+
+type Saw = (
+  question: Question,
+  page: FoldablePage,
+  block: Block,
+  answer: Answer,
+  index: BlockIndex,
+  begun: number,
+) => void;
+
+/** @returns what takes note of a block for derived answers */
+function createSaw({ derive }: Pick<Parts, "derive">): Saw {
+  return (question, page, block, { entry, outcome, stored }, index, begun) => {
+    if (stored !== true) return;
+    derive.saw(question, page, { block, entry, index, begun: outcome === "miss" ? begun : undefined });
+  };
+}
+
+/** @returns the page, if it was cut from one of these blocks before and memory still has both */
+export type FindCut = (
+  question: Question,
+  page: FoldablePage,
+  blocks: readonly Block[],
+) => Answer | undefined;
 
 export function createFindCut(parts: Parts): FindCut {
-  const { askAtOnce, cutter } = parts;
+  const { askAtOnce, cutter, memory } = parts;
   const checkNowAndThen = createCheckNowAndThen(parts);
-  return function findCut(question, page, block) {
+  return function findCut(question, page, blocks) {
+    // Asking has a block refreshed that is near its end: with a choice, only the one that the page was cut from.
+    const block =
+      blocks.length === 1
+        ? blocks[0]
+        : blocks.find(({ asked }) => {
+            const held = memory.find(asked.key);
+            return held !== undefined && cutter.find(page, held) !== undefined;
+          });
+    if (block === undefined) return undefined;
     const answer = askAtOnce({ request: question.request, ...block.asked });
     const cut = answer?.entry.status === 200 ? cutter.find(page, answer.entry) : undefined;
     if (answer === undefined || cut === undefined) return undefined;

@@ -35,7 +35,7 @@ export function holdsPage(index: BlockIndex, { offset, limit }: Stretch): boolea
 }
 
 /** A part of the block, and what takes its place. */
-interface Patch {
+export interface Patch {
   readonly at: Range;
   readonly by: Buffer | Range;
 }
@@ -53,7 +53,8 @@ function recordsPatch({ starts, ends, inside }: BlockIndex, from: number, to: nu
   return { at: { start: first, end: last }, by: { start, end } };
 }
 
-function patched(body: Buffer, patches: readonly Patch[]): Buffer {
+/** @returns the bytes with some parts replaced */
+export function patched(body: Buffer, patches: readonly Patch[]): Buffer {
   const pieces: Buffer[] = [];
   let position = 0;
   for (const { at, by } of patches.toSorted((one, other) => one.at.start - other.at.start)) {

@@ -11,7 +11,7 @@ import type { ContentCoding, Entry, Observer } from "../types.ts";
 import { type BlockIndex, indexBlock, type Stretch, type Unfit } from "./block-index.ts";
 import { cutPage } from "./cut.ts";
 import type { Asked, PagedQuery } from "./search.ts";
-import { createUnpacked } from "./unpacked.ts";
+import { createRecent } from "./recent.ts";
 
 export interface CutterOptions {
   /** The memory tier. */
@@ -35,6 +35,8 @@ export interface Page extends Stretch {
 export interface Cutter {
   /** Where the records of a block are, or why no page can be cut from it. */
   readonly indexOf: (block: Entry, query: PagedQuery, stretch: Stretch) => Promise<BlockIndex | Unfit>;
+  /** A block's bytes, unpacked. */
+  readonly bytesOf: (block: Entry) => Promise<Buffer>;
   /** A page's entry, if memory has it as new as the block is. */
   readonly find: (page: Page, block: Entry) => Omit<CutEntry, "isNew"> | undefined;
   /** A page's entry, remembered where its block may be kept; `isNew`: it was not remembered. */
@@ -50,13 +52,16 @@ interface CutEntry {
   readonly isNew: boolean;
 }
 
+/** Bytes of unpacked blocks: about thirty of them. */
+const UNPACKED_BYTES = 10 * 1024 * 1024;
+
 export function createCutter(options: CutterOptions): Cutter {
   const { memory, transcode } = options;
   /** By the bytes that a block is held in, so that an index goes when they do. */
   const indexes = new WeakMap<Buffer, BlockIndex | Unfit>();
   /** Under way, so that those who want the same page share one. */
   const cutting = new Map<string, Promise<Entry>>();
-  const unpacked = createUnpacked();
+  const unpacked = createRecent<Buffer, Buffer>(UNPACKED_BYTES, (bytes) => bytes.length);
   const keyFor = createKeyFor();
 
   async function bytesOf(block: Entry): Promise<Buffer> {
@@ -89,6 +94,7 @@ export function createCutter(options: CutterOptions): Cutter {
   }
 
   return {
+    bytesOf,
     async indexOf(block, query, stretch) {
       const known = indexes.get(heldIn(block));
       if (known !== undefined) return known;

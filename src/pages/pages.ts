@@ -7,8 +7,9 @@
  */
 import type { Format } from "../interface/media-types.ts";
 import { blockKeysOf, createChoose, createChooseAtOnce, createFoldable } from "./choose.ts";
-import { createAskExactly, createCutFrom, createFindCut } from "./cut-from.ts";
+import { createAskBlock, createAskExactly, createCutFrom, createFindCut } from "./cut-from.ts";
 import { createCutter } from "./cutter.ts";
+import { createDerive } from "./derive/derive.ts";
 import { createFolding } from "./folding.ts";
 import { createLatency } from "./latency.ts";
 import { createLimitMeaning } from "./limit-meaning.ts";
@@ -21,8 +22,11 @@ export interface Pages {
   readonly answer: Ask;
   /** Answers from memory: a page that was cut before, or what the cache stage has. */
   readonly answerAtOnce: AskAtOnce;
-  /** What a question's answer would be made from now: a block, or the question itself. */
-  readonly sourceOf: (asked: Asked, format: Format) => Promise<Asked>;
+  /**
+   * What a question's answer would be made from now: a block, or the question itself. `derivedFrom`: a block of a broader
+   * search that it would be computed from.
+   */
+  readonly sourceOf: (asked: Asked, format: Format) => Promise<Asked & { readonly derivedFrom?: string }>;
   /** The same as a question of whoever asks. */
   readonly questionFor: (question: Question) => Promise<Question>;
   /** Keys of all blocks that a question's answer can have been cut from. */
@@ -31,18 +35,21 @@ export interface Pages {
 
 export function createPages(options: PagesOptions): Pages {
   const { settings, transcode, peek } = options;
+  const cutter = createCutter(options);
   const parts: Parts = {
     ...options,
-    cutter: createCutter(options),
+    cutter,
+    derive: createDerive({ ...options, ...options.derive, cutter, largest: () => settings().block }),
     folding: createFolding({ ...options, largest: () => settings().block }),
     latency: createLatency(() => settings().maxExtraLatencyMs),
     meaning: createLimitMeaning(options),
     verify: createVerify({ ...options, bodyOf: (entry) => transcode(entry, "identity") }),
   };
-  const { latency } = parts;
+  const { derive, latency } = parts;
   const foldable = createFoldable(parts);
   const choose = createChoose(parts);
   const askExactly = createAskExactly(parts);
+  const askBlock = createAskBlock(parts, askExactly);
   const cutFrom = createCutFrom(parts, askExactly);
   const chooseAtOnce = createChooseAtOnce();
   const findCut = createFindCut(parts);
@@ -56,9 +63,12 @@ export function createPages(options: PagesOptions): Pages {
   return {
     async answer(question) {
       const page = foldable(question, question.request.format);
-      const block = page && (await choose(page));
-      if (page === undefined || block === undefined || block.asked.key === question.key)
-        return await askExactly(question);
+      if (page === undefined) return await askExactly(question);
+      const derived = await derive.answer(question, page);
+      if (derived !== undefined) return derived;
+      const block = await choose(page);
+      if (block === undefined) return await askExactly(question);
+      if (block.asked.key === question.key) return await askBlock(question, page, block);
       const isFirst = latency.isFirstOfSlow(page.search, question.key);
       if (isFirst && (await peek(block.asked.key)) === undefined) return await askExactly(question);
       return await cutFrom(question, page, block);
@@ -66,11 +76,16 @@ export function createPages(options: PagesOptions): Pages {
     answerAtOnce(question) {
       const page = foldable(question, question.request.format);
       if (page === undefined) return options.askAtOnce(question);
-      const block = chooseAtOnce(page);
-      if (block === undefined) return undefined;
-      return block.asked.key === question.key ? options.askAtOnce(question) : findCut(question, page, block);
+      const blocks = chooseAtOnce(page);
+      const isBlock = blocks.some(({ asked }) => asked.key === question.key);
+      return isBlock ? options.askAtOnce(question) : findCut(question, page, blocks);
     },
-    sourceOf,
+    async sourceOf(asked, format) {
+      const page = foldable(asked, format);
+      const broader = page && (await derive.sourceOf(page));
+      if (broader === undefined) return await sourceOf(asked, format);
+      return { ...broader, derivedFrom: broader.canonicalQuery };
+    },
     async questionFor(question) {
       const { request } = question;
       return { request, ...(await sourceOf(question, request.format)) };

@@ -3,6 +3,8 @@ import type { Resource } from "../interface/resources.ts";
 import type { Clock } from "../process/clock.ts";
 import type { Random } from "../process/random.ts";
 import type { Answer, Observer, Question } from "../types.ts";
+import type { Derive } from "./derive/derive.ts";
+import type { DeriveOptions } from "./derive/parts.ts";
 import type { Cutter, CutterOptions } from "./cutter.ts";
 import type { Folding } from "./folding.ts";
 import type { Latency } from "./latency.ts";
@@ -33,13 +35,17 @@ export interface PagesOptions extends CutterOptions, Pick<VerifyOptions, "peek" 
   /** The part of the budget that is left for a resource, from 0 to 1. */
   readonly budgetLeft: (resource: Resource) => number;
   readonly settings: () => PagesSettings;
-  readonly clock: Pick<Clock, "monotonic">;
+  readonly derive: Pick<DeriveOptions, "settings" | "learned" | "isPurged">;
+  readonly clock: Pick<Clock, "now" | "monotonic">;
   readonly random: Pick<Random, "fraction">;
-  readonly observer: Pick<Observer, "info" | "warn" | "error"> & VerifyOptions["observer"];
+  readonly observer: Pick<Observer, "info" | "warn" | "error"> &
+    VerifyOptions["observer"] &
+    DeriveOptions["observer"];
 }
 
-export interface Parts extends PagesOptions {
+export interface Parts extends Omit<PagesOptions, "derive"> {
   readonly cutter: Cutter;
+  readonly derive: Derive;
   readonly folding: Folding;
   readonly latency: Latency;
   readonly meaning: LimitMeaning;

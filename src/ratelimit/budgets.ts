@@ -61,6 +61,8 @@ interface BudgetOverview {
     /** Not free for this process: escrow of other replicas. */
     readonly reserved: number;
     readonly remaining: number;
+    /** When spent calls come back: after `inMs`, that many of them. Empty if none is spent. */
+    readonly comesBack: readonly { readonly calls: number; readonly inMs: number }[];
     /** Calls that count now, of the apps that sent most; the rest as `other`. */
     readonly byApp: Readonly<Record<string, number>>;
   }[];
@@ -96,6 +98,8 @@ const SHARES_FOR_MS = 500;
 /** Apps that an overview names. */
 const MOST_NAMED = 20;
 const DAY_SECONDS = 86_400;
+/** Of so many calls an overview says when they come back. */
+const COME_BACK = [1, 10, 100];
 
 export function createBudget(options: BudgetOptions, config: BudgetConfig): Budget {
   const { limiter, apps, clock, fraction, observer, keyVersion, sharedCircuits: shared, probe } = options;
@@ -145,7 +149,7 @@ export function createBudget(options: BudgetOptions, config: BudgetConfig): Budg
     queueLength: dispatcher.queueLength,
     shareOf: (app) => shares.get(app, () => sharesIn(dispatcher.view(), app)),
     left: () => left.get("", () => partLeft(limiter.state())),
-    overview: () => overviewOf(limiter.state(), dispatcher, circuits),
+    overview: () => overviewOf(limiter.state(), dispatcher, circuits, now()),
     configure(next) {
       config = next;
       limiter.configure(next);
@@ -203,17 +207,22 @@ function overviewOf(
   { mode, windows }: LimiterState,
   { queueLength }: Dispatcher,
   circuits: Circuits,
+  now: number,
 ): BudgetOverview {
   const queue = PRIORITIES.map((priority) => [priority, queueLength(priority)] as const);
   return {
     mode,
-    windows: windows.map(({ name, limit, windowMs, spent, reserved, remaining, byApp }) => ({
+    windows: windows.map(({ name, limit, windowMs, spent, reserved, remaining, byApp, freeAt }) => ({
       name,
       limit,
       windowMs,
       spent,
       reserved,
       remaining,
+      comesBack: COME_BACK.flatMap((calls) => {
+        const at = freeAt[calls - 1];
+        return at === undefined ? [] : [{ calls, inMs: Math.max(0, at - now) }];
+      }),
       byApp: topApps(byApp),
     })),
     queue: Object.fromEntries(queue),

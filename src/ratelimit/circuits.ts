@@ -96,6 +96,8 @@ export interface Circuits {
     readonly scope: CircuitScope;
     readonly state: "open" | "half-open";
     readonly cause: CircuitCause;
+    /** How long ago it opened. */
+    readonly sinceMs: number;
     readonly forMs: number;
   }[];
   /** Calls back when calls may go that could not, or the other way round. One listener. */
@@ -219,6 +221,7 @@ function overviewOf({ circuits }: Health, now: number): ReturnType<Circuits["ove
     scope,
     state: stateOf(circuit, now) === "open" ? "open" : "half-open",
     cause: circuit.cause,
+    sinceMs: now - circuit.openedAt,
     forMs: Math.max(0, circuit.until - now),
   }));
 }

@@ -14,6 +14,7 @@ import type { Validators } from "./conditional.ts";
 import type { PropertyRow, SandboxData } from "./dataset/model.ts";
 import { listBody, singleBody } from "./envelope.ts";
 import type { OffsetSpelling } from "./envelope.ts";
+import type { Filtering } from "./filters.ts";
 import { drawJpeg } from "./jpeg.ts";
 import { revisedRecord, revisedRow } from "./revisions.ts";
 import type { Revisions, Standing } from "./revisions.ts";
@@ -45,6 +46,7 @@ export interface Source {
   readonly revisions: Revisions;
   offsetSpelling: OffsetSpelling;
   validators: Validators;
+  filtering: Filtering;
 }
 
 const THUMBNAIL = /^primary_(\d+)_(\d+)x(\d+)\.jpg$/;
@@ -89,7 +91,7 @@ function bodyAt(
   const [resource = "", id] = parts;
   if (!isSearchResource(resource) || parts.length > 2) return undefined;
   if (id === undefined) {
-    const found = search(source.data, resource, params);
+    const found = search(source.data, resource, params, source.filtering);
     const records = found.records.map((record) => revisedRecord(record, revision));
     return listBody(resource, { ...found, records }, source.offsetSpelling);
   }

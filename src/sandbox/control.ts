@@ -8,8 +8,8 @@ import type { IncomingMessage, Server, ServerResponse } from "node:http";
 
 import type { Caller } from "./auth.ts";
 import { VALIDATORS } from "./conditional.ts";
-import type { Validators } from "./conditional.ts";
 import { BadFault, checkedFault } from "./faults.ts";
+import { FILTERING, type Filtering } from "./filters.ts";
 import type { Sandbox, SandboxSettings } from "./types.ts";
 
 /** What the control port needs of a sandbox. */
@@ -75,18 +75,30 @@ function readCaller(body: unknown): Partial<Caller> {
   return { ...(callerId !== undefined && { callerId }), ...(privateKey !== undefined && { privateKey }) };
 }
 
-function optionalValidators(from: Json): Validators | undefined {
-  const text = optionalText(from, "validators");
-  const known = VALIDATORS.find((name) => name === text);
-  if (text !== undefined && !known) throw new BadCall(`validators must be one of ${VALIDATORS.join(", ")}`);
+function oneOf<T extends string>(from: Json, name: string, choices: readonly T[]): T | undefined {
+  const text = optionalText(from, name);
+  const known = choices.find((choice) => choice === text);
+  if (text !== undefined && !known) throw new BadCall(`${name} must be one of ${choices.join(", ")}`);
   return known;
 }
 
+function readFiltering(from: Json): Partial<Filtering> {
+  const { bounds, unset, order, values } = FILTERING;
+  const read = {
+    bounds: oneOf(from, "bounds", bounds),
+    unset: oneOf(from, "unset", unset),
+    order: oneOf(from, "order", order),
+    values: oneOf(from, "values", values),
+  };
+  return Object.fromEntries(Object.entries(read).filter(([, choice]) => choice !== undefined));
+}
+
 function readSettings(body: unknown): SandboxSettings {
-  const given = members(body, ["offsetSpelling", "timeWindowSeconds", "validators"]);
+  const names = ["offsetSpelling", "timeWindowSeconds", "validators", ...Object.keys(FILTERING)];
+  const given = members(body, names);
   const offsetSpelling = optionalText(given, "offsetSpelling");
   const timeWindowSeconds = optionalCount(given, "timeWindowSeconds");
-  const validators = optionalValidators(given);
+  const validators = oneOf(given, "validators", VALIDATORS);
   if (offsetSpelling !== undefined && offsetSpelling !== "offset" && offsetSpelling !== "offSet") {
     throw new BadCall('offsetSpelling must be "offset" or "offSet"');
   }
@@ -94,6 +106,7 @@ function readSettings(body: unknown): SandboxSettings {
     ...(offsetSpelling !== undefined && { offsetSpelling }),
     ...(timeWindowSeconds !== undefined && { timeWindowSeconds }),
     ...(validators && { validators }),
+    filtering: readFiltering(given),
   };
 }
 

@@ -21,13 +21,41 @@ export type Given = ReadonlyMap<string, string>;
 
 type Predicate = (row: PropertyRow) => boolean;
 
+/** What the interface leaves open, or says and the upstream may do otherwise. */
+export interface Filtering {
+  /** Whether a record exactly on a bound matches. */
+  readonly bounds: "inclusive" | "exclusive";
+  /** `reversed`: `includeUnset=1` excludes records without the value, and `0` includes them. */
+  readonly unset: "documented" | "reversed";
+  /** `by-id`: a search with a filter besides its place is ordered by id. */
+  readonly order: "newest" | "by-id";
+  /** `rounded`: values are compared as whole numbers. */
+  readonly values: "exact" | "rounded";
+}
+
+/** The choices for each of them, the usual one first. */
+export const FILTERING = {
+  bounds: ["inclusive", "exclusive"],
+  unset: ["documented", "reversed"],
+  order: ["newest", "by-id"],
+  values: ["exact", "rounded"],
+} as const satisfies { [Name in keyof Filtering]: readonly Filtering[Name][] };
+
+/** How the sandbox filters unless it is told otherwise. */
+export const USUAL_FILTERING: Filtering = {
+  bounds: "inclusive",
+  unset: "documented",
+  order: "newest",
+  values: "exact",
+};
+
 export interface Filter {
   readonly name: string;
   /**
    * @returns which records match, or `undefined` where the value asks for nothing
    * @throws BadParameter
    */
-  readonly compile: (text: string, given: Given) => Predicate | undefined;
+  readonly compile: (text: string, given: Given, filtering: Filtering) => Predicate | undefined;
 }
 
 /** Side of the rectangle around `center` where `dim` is not given: our choice, the interface names none. */
@@ -36,42 +64,33 @@ const DEFAULT_DIM_METRES = 2000;
 type Attribute = (facts: Facts) => number | undefined;
 
 /** Whether records that lack the filtered attribute match: yes, unless told otherwise. */
-function includesUnset(given: Given): boolean {
+function includesUnset(given: Given, { unset }: Filtering): boolean {
   const text = given.get("includeUnset");
-  return text === undefined || readSwitch("includeUnset", text);
+  const included = text === undefined || readSwitch("includeUnset", text);
+  return unset === "documented" ? included : !included;
 }
 
-function atLeast(name: string, read: Reader<number>, attribute: Attribute): Filter {
+/** @param direction 1: at least; -1: at most */
+function bounded(name: string, read: Reader<number>, attribute: Attribute, direction: 1 | -1): Filter {
   return {
     name,
-    compile: (text, given) => {
+    compile: (text, given, filtering) => {
       const bound = read(name, text);
-      const unset = includesUnset(given);
+      const unset = includesUnset(given, filtering);
+      const isInclusive = filtering.bounds === "inclusive";
       return ({ facts }) => {
         const value = attribute(facts);
-        return value === undefined ? unset : value >= bound;
+        if (value === undefined) return unset;
+        const compared = filtering.values === "exact" ? value : Math.round(value);
+        return compared === bound ? isInclusive : (compared - bound) * direction > 0;
       };
     },
   };
 }
 
-function atMost(name: string, read: Reader<number>, attribute: Attribute): Filter {
-  return {
-    name,
-    compile: (text, given) => {
-      const bound = read(name, text);
-      const unset = includesUnset(given);
-      return ({ facts }) => {
-        const value = attribute(facts);
-        return value === undefined ? unset : value <= bound;
-      };
-    },
-  };
-}
-
-/** `min<Name>` and `max<Name>`, both inclusive. */
+/** `min<Name>` and `max<Name>`. */
 function between(name: string, read: Reader<number>, attribute: Attribute): Filter[] {
-  return [atLeast(`min${name}`, read, attribute), atMost(`max${name}`, read, attribute)];
+  return [bounded(`min${name}`, read, attribute, 1), bounded(`max${name}`, read, attribute, -1)];
 }
 
 function within(southWest: Corner, northEast: Corner): Predicate {
@@ -181,7 +200,7 @@ const place: readonly Filter[] = [q, center, dim, bbox, areaId];
 
 const attributes: readonly Filter[] = [
   ...between("Rooms", readDecimal, (facts) => facts.rooms),
-  atMost("maxRent", readDecimal, (facts) => facts.rent),
+  bounded("maxRent", readDecimal, (facts) => facts.rent, -1),
   ...between("LivingArea", readDecimal, (facts) => facts.livingArea),
   ...between("PlotArea", readDecimal, (facts) => facts.plotArea),
   objectType,

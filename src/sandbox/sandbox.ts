@@ -12,6 +12,7 @@ import { createControlServer } from "./control.ts";
 import { generateData } from "./dataset/generate.ts";
 import type { SandboxData } from "./dataset/model.ts";
 import { createFaultQueue } from "./faults.ts";
+import { USUAL_FILTERING } from "./filters.ts";
 import { createRevisions } from "./revisions.ts";
 import { createDataServer } from "./server.ts";
 import type { Listening, Sandbox, SandboxOptions } from "./types.ts";
@@ -43,6 +44,14 @@ async function closePort(server: Server): Promise<void> {
 /** The sandbox apart from its ports. */
 type Core = Omit<Sandbox, "listen" | "listenControl" | "close">;
 
+/** What can be changed while it runs, as it is at the start. */
+function startOf({
+  offsetSpelling = "offset",
+  filtering,
+}: SandboxOptions): Pick<Source, "offsetSpelling" | "validators" | "filtering"> {
+  return { offsetSpelling, validators: "none", filtering: { ...USUAL_FILTERING, ...filtering } };
+}
+
 function createCore(options: SandboxOptions): { core: Core; dataServer: () => Server } {
   const now = options.now ?? Date.now;
   const authenticator = createAuthenticator(
@@ -54,8 +63,7 @@ function createCore(options: SandboxOptions): { core: Core; dataServer: () => Se
     service: options.service,
     authenticator,
     revisions: createRevisions(now),
-    offsetSpelling: options.offsetSpelling ?? "offset",
-    validators: "none",
+    ...startOf(options),
   };
   const [faults, barrier, arrivals] = [createFaultQueue(), createBarrier(), createArrivalLog()];
   const { data, revisions } = source;
@@ -74,6 +82,7 @@ function createCore(options: SandboxOptions): { core: Core; dataServer: () => Se
     set(settings) {
       if (settings.offsetSpelling) source.offsetSpelling = settings.offsetSpelling;
       if (settings.validators) source.validators = settings.validators;
+      source.filtering = { ...source.filtering, ...settings.filtering };
       if (settings.timeWindowSeconds !== undefined) authenticator.setTimeWindow(settings.timeWindowSeconds);
     },
     revise: (change) => revisions.add(change?.pathPrefix),
@@ -84,8 +93,7 @@ function createCore(options: SandboxOptions): { core: Core; dataServer: () => Se
       arrivals.clear();
       authenticator.reset();
       revisions.clear();
-      source.offsetSpelling = options.offsetSpelling ?? "offset";
-      source.validators = "none";
+      Object.assign(source, startOf(options));
     },
     state: () => ({
       service: options.service,
@@ -93,6 +101,7 @@ function createCore(options: SandboxOptions): { core: Core; dataServer: () => Se
       sizes: { listings: data.listings.length, sold: data.sold.length, areas: data.areas.length },
       offsetSpelling: source.offsetSpelling,
       validators: source.validators,
+      filtering: source.filtering,
       revisions: revisions.list(),
       faults: faults.list(),
       holding: barrier.isHolding(),

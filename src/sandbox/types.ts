@@ -7,6 +7,7 @@ import type { Validators } from "./conditional.ts";
 import type { SandboxData } from "./dataset/model.ts";
 import type { OffsetSpelling } from "./envelope.ts";
 import type { Fault, FaultQueue } from "./faults.ts";
+import type { Filtering } from "./filters.ts";
 import type { Revision } from "./revisions.ts";
 
 export interface SandboxOptions {
@@ -26,6 +27,8 @@ export interface SandboxOptions {
   readonly offsetSpelling?: OffsetSpelling;
   /** How far a request's `time` may be off, either way. Default 300. */
   readonly timeWindowSeconds?: number;
+  /** How it filters, where it is not as usual. */
+  readonly filtering?: Partial<Filtering>;
 }
 
 /** What can be changed while it runs. */
@@ -34,6 +37,8 @@ export interface SandboxSettings {
   readonly timeWindowSeconds?: number;
   /** What proper answers carry, and conditional requests are held against. At first `none`. */
   readonly validators?: Validators;
+  /** How it filters from now on; what is absent stays. */
+  readonly filtering?: Partial<Filtering>;
 }
 
 /** What the control port shows at `GET /`. */
@@ -43,6 +48,7 @@ interface SandboxState {
   readonly sizes: { readonly listings: number; readonly sold: number; readonly areas: number };
   readonly offsetSpelling: OffsetSpelling;
   readonly validators: Validators;
+  readonly filtering: Filtering;
   /** The last of each prefix. */
   readonly revisions: readonly Revision[];
   readonly faults: readonly Fault[];

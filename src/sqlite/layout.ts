@@ -27,12 +27,15 @@ const LIMITS = "ALTER TABLE ledger ADD COLUMN limits TEXT NOT NULL DEFAULT ''";
 /** One row: whose data it is (src/identity.ts). A file from before version 5 gets its owner when it is opened. */
 const OWNER = "CREATE TABLE owner (account TEXT NOT NULL, upstream TEXT NOT NULL) STRICT";
 
+/** What was learned about the upstream (src/pages/derive/trust.ts). */
+const LEARNED = "CREATE TABLE learned (fact TEXT PRIMARY KEY, at INTEGER NOT NULL) STRICT";
+
 /** The gateway's one file: the tables of the cache (src/cache/store/sqlite.ts) and of the ledger (src/usage/sqlite-ledger.ts). */
 export const LAYOUT: DatabaseLayout = {
   fileName: "property-gateway.sqlite",
   /** `PGW1` */
   applicationId: 0x50475731,
-  version: 5,
+  version: 6,
   schema: `
     CREATE TABLE entries (
       key TEXT PRIMARY KEY,
@@ -51,7 +54,8 @@ export const LAYOUT: DatabaseLayout = {
     CREATE TABLE purges (epoch INTEGER PRIMARY KEY, at INTEGER NOT NULL, purge TEXT NOT NULL) STRICT;
     ${LEDGER};
     ${LIMITS};
-    ${OWNER}`,
+    ${OWNER};
+    ${LEARNED}`,
   upgrades: {
     // Version 2 kept only the instants of calls; they still count in the windows.
     2: `
@@ -62,5 +66,6 @@ export const LAYOUT: DatabaseLayout = {
     DROP TABLE sends`,
     3: LIMITS,
     4: OWNER,
+    5: LEARNED,
   },
 };

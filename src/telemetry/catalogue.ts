@@ -89,6 +89,11 @@ export const UPSTREAM = {
     "Pages cut from a block that were compared with the API's own page, by resource and result.",
     { resource: label.RESOURCE, result: label.PAGE_CHECK },
   ),
+  derivedChecked: counter(
+    "gateway_derived_checked_total",
+    "Answers of the API that were compared with what would have been computed from a broader search, by resource and result.",
+    { resource: label.RESOURCE, result: label.DERIVED_CHECK },
+  ),
   circuitState: gauge(
     "gateway_circuit_state",
     "State of a circuit: 0 closed (requests go to the upstream), 1 half-open (one request tests it), 2 open (none go).",

@@ -29,7 +29,7 @@ export interface LabelValues {
 }
 
 /** Why a request cost no upstream call. */
-export const SAVINGS = ["hit", "collapsed", "folded", "past_end", "refused"] as const;
+export const SAVINGS = ["hit", "collapsed", "folded", "past_end", "derived", "refused"] as const;
 export type Saving = (typeof SAVINGS)[number];
 
 /** The results of a reload of the settings. */
@@ -88,11 +88,15 @@ export const CIRCUIT: LabelValues = {
   ),
 };
 export const SAVING: LabelValues = {
-  says: "`collapsed`: it joined another request's call; `folded`: the page was cut from a stored block; `past_end`: a stored block says that there are no records there; `refused`: it had a mistake",
+  says: "`collapsed`: it joined another request's call; `folded`: the page was cut from a stored block; `past_end`: a stored block says that there are no records there; `derived`: the answer was computed from stored blocks of a broader search; `refused`: it had a mistake",
   values: SAVINGS,
 };
 export const PAGE_CHECK: LabelValues = {
   says: "`differed`: the page was not the API's, also when both were fetched again; `unknown`: the check could not be made",
+  values: PAGE_CHECKS,
+};
+export const DERIVED_CHECK: LabelValues = {
+  says: "`differed`: the API filters in another way, and no change of the data explains it; `unknown`: the comparison shows nothing, or a change may explain the difference",
   values: PAGE_CHECKS,
 };
 export const CHANGE: LabelValues = {

@@ -23,7 +23,7 @@ import {
 } from "../types.ts";
 import { BUDGET, FRESHNESS, type Metric, SETTINGS, STORES, TRAFFIC, UPSTREAM } from "./catalogue.ts";
 import { createInstruments, type Instruments } from "./instruments.ts";
-import { RELOAD_RESULTS, type ReloadResult } from "./labels.ts";
+import { RELOAD_RESULTS, type ReloadResult, type Saving } from "./labels.ts";
 import { type Build, registerProcessMetrics } from "./process-metrics.ts";
 import { registerRequestMetrics } from "./request-metrics.ts";
 
@@ -37,12 +37,16 @@ export interface Metrics {
   readonly appTokenRefused: (app: string) => void;
   /** A page that was cut from a block was compared with the upstream's. */
   readonly pageChecked: (resource: Resource, result: PageCheck) => void;
+  /** An answer of the upstream was compared with what would have been computed from a broader search. */
+  readonly derivedChecked: (resource: Resource, result: PageCheck) => void;
   /** One operation of a store, successful or not. */
   readonly storeOperation: (store: Tier, operation: StoreOperation, durationMs: number) => void;
   readonly breakerState: (store: Tier, state: CircuitState) => void;
   readonly budget: BudgetMetrics;
   readonly eventLoopDelay: (delayMs: number) => void;
   readonly config: ConfigMetrics;
+  /** How many requests needed no upstream call of their own so far, by the reason. */
+  readonly saved: () => Readonly<Record<Saving, number>>;
   /** Adds the metrics that are read at every scrape. Called once, when their sources exist. */
   readonly sample: (sources: MetricSources) => void;
   /** @returns the exposition text and its media type */
@@ -70,20 +74,22 @@ export function createMetrics(build: Build): Metrics {
   const budget = registerBudgetMetrics(instruments);
   const { eventLoopDelay } = registerProcessMetrics(instruments, build);
 
-  const countRequest = registerRequestMetrics(instruments);
+  const requests = registerRequestMetrics(instruments);
 
   return {
     request(record, app) {
-      countRequest(record, app);
+      requests.count(record, app);
       if (record.problem !== undefined) traffic.problem(record);
     },
     upstreamCall: traffic.upstreamCall,
     refreshed: traffic.refreshed,
     warmed: traffic.warmed,
     pageChecked: traffic.pageChecked,
+    derivedChecked: traffic.derivedChecked,
     appTokenRefused: traffic.appTokenRefused,
     storeOperation: stores.operation,
     breakerState: stores.breakerState,
+    saved: requests.saved,
     budget,
     eventLoopDelay,
     config: registerConfigMetrics(instruments),
@@ -101,7 +107,7 @@ export function createMetrics(build: Build): Metrics {
 
 type TrafficMetrics = Pick<
   Metrics,
-  "upstreamCall" | "refreshed" | "warmed" | "pageChecked" | "appTokenRefused"
+  "upstreamCall" | "refreshed" | "warmed" | "pageChecked" | "derivedChecked" | "appTokenRefused"
 > & { readonly problem: (record: Pick<RequestRecord, "problem" | "status">) => void };
 
 /** Requests to the upstream, and refreshes. */
@@ -111,13 +117,15 @@ function registerTrafficMetrics({ counter, histogram }: Instruments): TrafficMet
   const upstreamRequests = counter(UPSTREAM.requests);
   const upstreamSeconds = histogram(UPSTREAM.requestSeconds);
   const pagesChecked = counter(UPSTREAM.pagesChecked);
+  const derivedChecked = counter(UPSTREAM.derivedChecked);
   // From the start, so that the first time is an increase to Prometheus.
   for (const problem of PROBLEM_CODES) {
     const { status } = new Problem(problem);
     if (status >= 500) problems.inc({ problem, status }, 0);
   }
   for (const result of PAGE_CHECKS)
-    for (const resource of ["listings", "sold"]) pagesChecked.inc({ resource, result }, 0);
+    for (const resource of ["listings", "sold"])
+      for (const checked of [pagesChecked, derivedChecked]) checked.inc({ resource, result }, 0);
   const credentialsRefused = counter(UPSTREAM.credentialsRefused);
   const refreshes = counter(FRESHNESS.refreshes);
   const warmFetches = counter(FRESHNESS.warmFetches);
@@ -134,6 +142,7 @@ function registerTrafficMetrics({ counter, histogram }: Instruments): TrafficMet
     },
     appTokenRefused: (app) => tokensRefused.inc({ app }),
     pageChecked: (resource, result) => pagesChecked.inc({ resource, result }),
+    derivedChecked: (resource, result) => derivedChecked.inc({ resource, result }),
     warmed: (resource, result) => warmFetches.inc({ resource, result }),
     refreshed({ resource, change, shadow }) {
       refreshes.inc({ resource, change });

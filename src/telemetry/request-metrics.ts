@@ -7,8 +7,12 @@ import { STORES, TRAFFIC, UPSTREAM } from "./catalogue.ts";
 import type { Distribution, Instruments } from "./instruments.ts";
 import { type Saving, SAVINGS } from "./labels.ts";
 
-/** @param app the value of the label `app` */
-export type CountRequest = (record: RequestRecord, app: string) => void;
+interface RequestMetrics {
+  /** @param app the value of the label `app` */
+  readonly count: (record: RequestRecord, app: string) => void;
+  /** How many requests needed no upstream call of their own so far, by the reason. */
+  readonly saved: () => Readonly<Record<Saving, number>>;
+}
 
 type TimeLabels = Pick<RequestRecord, "resource" | "outcome">;
 
@@ -28,7 +32,7 @@ interface Times extends Distribution<keyof TimeLabels> {
 
 const BOUNDS = TRAFFIC.requestSeconds.buckets ?? [];
 
-export function registerRequestMetrics({ sampled, distribution }: Instruments): CountRequest {
+export function registerRequestMetrics({ sampled, distribution }: Instruments): RequestMetrics {
   /** By app. The other labels have few values. */
   const tallies = new Map<string, Tally[]>();
   const times: Times[] = [];
@@ -64,15 +68,18 @@ export function registerRequestMetrics({ sampled, distribution }: Instruments): 
     all().flatMap(({ tier, count }) => (tier === undefined ? [] : [[{ tier }, count] as const])),
   );
   // Each saving from the start on, so that its first time is an increase to Prometheus.
-  sampled(UPSTREAM.callsSaved, () => [
-    ...SAVINGS.map((cause) => [{ cause }, 0] as const),
-    ...all().flatMap(({ saving, count }) =>
-      saving === undefined ? [] : [[{ cause: saving }, count] as const],
-    ),
-  ]);
+  function saved(): Record<Saving, number> {
+    const counts = { hit: 0, collapsed: 0, folded: 0, past_end: 0, derived: 0, refused: 0 };
+    for (const { saving, count } of all()) if (saving !== undefined) counts[saving] += count;
+    return counts;
+  }
+  sampled(UPSTREAM.callsSaved, () => {
+    const counts = saved();
+    return SAVINGS.map((cause) => [{ cause }, counts[cause]] as const);
+  });
   distribution(TRAFFIC.requestSeconds, () => times);
 
-  return (record, app) => {
+  function count(record: RequestRecord, app: string): void {
     const tally = tallyOf(record, app);
     tally.count++;
     const seconds = record.durationMs / 1000;
@@ -81,7 +88,8 @@ export function registerRequestMetrics({ sampled, distribution }: Instruments): 
     let bucket = 0;
     while (bucket < BOUNDS.length && seconds > (BOUNDS[bucket] ?? 0)) bucket++;
     taken.counts[bucket] = (taken.counts[bucket] ?? 0) + 1;
-  };
+  }
+  return { count, saved };
 }
 
 function isOf(tally: Tally, record: RequestRecord, saving: Saving | undefined): boolean {
@@ -95,7 +103,7 @@ function isOf(tally: Tally, record: RequestRecord, saving: Saving | undefined): 
 }
 
 /** Why a request needed no call of its own; `undefined`: it needed one, or got no answer. */
-function savingOf({ saved, outcome, problem }: RequestRecord): Saving | undefined {
+export function savingOf({ saved, outcome, problem }: RequestRecord): Saving | undefined {
   if (saved !== undefined) return saved;
   if (problem === "invalid-query") return "refused";
   return outcome === "hit" || outcome === "collapsed" ? outcome : undefined;

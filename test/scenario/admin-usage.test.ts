@@ -77,9 +77,12 @@ async function openDesk({ gaps = [], ...options }: DeskOptions = {}): Promise<De
     warm: () => [],
     inspect: async (_query, key) => ({ key, next: "fetch", why: "not stored", entry: null }),
     budget: () => ({}),
+    status: () => Promise.reject(new Error("not asked")),
+    historyOf: () => ({ requests: [], asked: 0 }),
     expect: () => ({ waitMs: 0, why: "budget", refusal: undefined }),
     apps: { isListed: () => false, isKnown: () => false },
     replicas: async () => [],
+    saved: () => ({ hit: 7, derived: 2 }),
     documents: { callers: {}, admin: {} },
     purge: async () => ({ epoch: 1, hits: {} }),
     limits: {
@@ -148,6 +151,7 @@ describe("what was sent", () => {
         { name: "1d", limit: 100, maximum: 4, reachedAt: "2026-11-21T11:00:00.020Z", kept: true },
         { name: "images/1m", limit: 100, maximum: 1, reachedAt: "2026-11-21T11:59:59.990Z", kept: true },
       ],
+      savedSinceStart: { hit: 7, derived: 2 },
     });
   });
 

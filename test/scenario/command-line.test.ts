@@ -17,6 +17,7 @@ const NAMES = [
   "sandbox",
   "check-config",
   "health",
+  "status",
   "explain",
   "usage",
   "budget",
@@ -89,6 +90,8 @@ describe("commands that ask the admin port", () => {
     const after = await ask();
     expect(after.output).toMatch(/cached +in memory: status 200, \d+ bytes, \d+ m?s old, fresh for/);
     expect(after.output).toMatch(/costs +0 upstream calls/);
+    expect(before.output).toContain("remembers no request that was not a hit");
+    expect(after.output).toMatch(/Z +other +miss +Nothing usable was cached\./);
   });
 
   it("usage, budget and report count the calls, as tables and as JSON", async () => {
@@ -102,11 +105,17 @@ describe("commands that ask the admin port", () => {
     expect(usage.output).toMatch(/^total +2 +2 +0/m);
     expect(usage.output).toMatch(/^1m +60 +2 .* yes$/m);
     const budget = await command(["budget", ...at]);
-    expect(budget.output).toMatch(/^1m +60 +2 +58 +other 2$/m);
+    expect(budget.output).toMatch(/^1m +60 +2 +58 +1 in \d+ s +other 2$/m);
     expect(budget.output).toContain("A call can be made now.");
     expect(JSON.parse((await command(["budget", ...at, "--json"])).output)).toMatchObject({
       mode: "enforce",
     });
+    const status = await command(["status", ...at]);
+    expect(status.output).toMatch(/^Counts of one process \(1\) since .*Z\. Budget mode: enforce\.$/m);
+    expect(status.output).toMatch(/^1m +60 +58 +1 in \d+ s +-$/m);
+    expect(status.output).toMatch(/^areas: answers; 1 calls, 0 failed/m);
+    expect(status.output).toMatch(/^1 of 3 requests \(33 %\) needed no call: hit 1$/m);
+    expect(status.output).toMatch(/^other +no +1 +2 +0 +0 +2$/m);
     const report = await command(["report", ...at, "--from", "-1h", "--json"]);
     expect(JSON.parse(report.output)).toMatchObject({
       totals: { sends: 2 },

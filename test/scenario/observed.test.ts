@@ -150,6 +150,8 @@ describe("no secret", () => {
     outputs.push(await exchangeRaw(gateway.port, `GET /areas?hash=${hash} HTTP/9\r\nHost: x\r\n\r\n`));
     outputs.push(
       (await ask(`${gateway.adminUrl}/metrics`)).text,
+      (await ask(`${gateway.adminUrl}/status`)).text,
+      (await ask(`${gateway.adminUrl}/cache/history?url=${encodeURIComponent(PATH)}`)).text,
       JSON.stringify(gateway.sandbox.requests()),
       ...gateway.log,
     );

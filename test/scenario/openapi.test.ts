@@ -143,6 +143,10 @@ describe("the operators' document", () => {
     ["/cache/entry", "/cache/entry?url=%2Fsold", 200],
     ["/cache/entry", "/cache/entry", 400],
     ["/cache/warm", "/cache/warm", 200],
+    ["/cache/history", "/cache/history?url=%2Fareas%3Fq%3DNacka", 200],
+    ["/cache/history", "/cache/history", 400],
+    ["/status", "/status", 200],
+    ["/session", "/session", 200],
     ["/openapi.json", "/openapi.json", 200],
     ["/budget/replicas", "/budget/replicas", 200],
     ["/callers", "/callers?from=-1h", 200],
@@ -168,6 +172,8 @@ describe("the operators' document", () => {
       ["/log", 200, await post(`${open.adminUrl}/log`, '{"level":"warn"}')],
       ["/log", 400, await post(`${open.adminUrl}/log`, '{"level":"loud"}')],
       ["/config/reload", 200, await post(`${open.adminUrl}/config/reload`, "")],
+      ["/login", 400, await post(`${open.adminUrl}/login`, JSON.stringify({ token: TOKEN }))],
+      ["/logout", 200, await post(`${open.adminUrl}/logout`, "")],
     ] as const;
     for (const [path, status, reply] of answers) {
       expect([path, reply.status]).toEqual([path, status]);
@@ -177,6 +183,9 @@ describe("the operators' document", () => {
     const refused = await ask(`${guarded.adminUrl}/budget`);
     expect(refused.status).toBe(401);
     expectDocumented(refused, "/budget");
+    const login = await post(`${guarded.adminUrl}/login`, JSON.stringify({ token: TOKEN }));
+    expect(login.status).toBe(200);
+    expectDocumented(login, "/login", "post");
   });
 });
 

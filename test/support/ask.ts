@@ -16,12 +16,13 @@ export interface AskOptions {
   readonly headers?: http.OutgoingHttpHeaders;
   readonly agent?: http.Agent;
   readonly signal?: AbortSignal;
+  readonly body?: string;
 }
 
 /** One request that sends no header but Host and those given, the target as it is. */
 export function ask(
   url: string,
-  { method = "GET", headers = {}, agent, signal }: AskOptions = {},
+  { method = "GET", headers = {}, agent, signal, body }: AskOptions = {},
 ): Promise<Reply> {
   const { promise, resolve, reject } = Promise.withResolvers<Reply>();
   const [, host = "", port = "80", target = "/"] = /^http:\/\/([^:/]+):(\d+)(.*)$/s.exec(url) ?? [];
@@ -45,7 +46,7 @@ export function ask(
     },
   );
   request.on("error", reject);
-  request.end();
+  request.end(body);
   return promise;
 }
 

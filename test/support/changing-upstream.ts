@@ -24,10 +24,11 @@ export interface WalkResult {
   readonly calls: number;
 }
 
-/** Everything expires within seconds, and may be served stale for as long. */
+/** Everything expires within seconds, and may be served stale for as long. A busy machine is no reason to give up. */
 const SETTINGS = `
 pages: { verify: 0, maxExtraLatency: 10m }
 cache: { ttl: { listings: 4s }, staleWhileRevalidate: { listings: 4s }, negativeTtl: 1s }
+upstream: { headerTimeout: 60s, bodyTimeout: 60s, totalTimeout: 2m }
 `;
 const SIZES = [10, 25, 35, 50, 100, 125];
 const WALKERS = 8;

@@ -60,7 +60,7 @@ export function createExpectDocumented(document: OpenApiDocument): ExpectDocumen
   function expectHeaders(where: Where, { headers }: Reply, documented: readonly string[]): void {
     for (const name of documented) {
       const { required = false, schema } = components.headers[name] ?? { schema: {} };
-      const value = headers[name.toLowerCase()];
+      const value = headers[name.toLowerCase()]?.toString();
       const isFine = value === undefined ? !required : ajv.validate(schema, value);
       expect([where, name, value, isFine]).toEqual([where, name, value, true]);
     }

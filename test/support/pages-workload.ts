@@ -6,20 +6,35 @@ import { generateData } from "../../src/sandbox/dataset/generate.ts";
 import type { SandboxData } from "../../src/sandbox/dataset/model.ts";
 import { listBody } from "../../src/sandbox/envelope.ts";
 import { search } from "../../src/sandbox/search.ts";
-import { CALLER, startGateway } from "./gateway.ts";
+import { CALLER, startGateway, type TestGateway } from "./gateway.ts";
+import { post } from "./post.ts";
 import { createWorkload, type WorkloadRequest } from "./workload.ts";
 
 const BLOCK = 500;
 
-/** Nothing but the first request for something asks the upstream. */
+/** Nothing but the first request for something asks the upstream, and a busy machine is no reason to give up. */
 const SETTINGS = `
 pages: { fold: on, block: ${BLOCK}, verify: 0, maxExtraLatency: 10m }
 cache: { ttl: { listings: 24h, sold: 24h }, earlyRefreshAbove: 1, maxBytes: 1GiB }
+upstream: { headerTimeout: 60s, bodyTimeout: 60s, totalTimeout: 2m }
 `;
 
-export interface WorkloadPlan {
+/** Traffic from which the gateway learns, before the one that counts. */
+interface LearningPlan {
   readonly requests: number;
   readonly searches: number;
+  readonly seed: number;
+  /** The setting `derive.minSamples`. */
+  readonly minSamples: number;
+}
+
+export interface WorkloadPlan {
+  /** Absent: `derive.mode` stays at its default. */
+  readonly learning?: LearningPlan;
+  readonly requests: number;
+  readonly searches: number;
+  /** In how many areas they are. */
+  readonly areas?: number;
   readonly sizes: { readonly listings: number; readonly sold: number };
   readonly seed: number;
 }
@@ -29,42 +44,76 @@ export interface WorkloadResult {
   readonly calls: number;
   /** Those that nothing could have saved: for blocks with records, searches without any, and pages over a boundary. */
   readonly unavoidable: number;
+  /** Answers that were computed from broader searches. */
+  readonly derived: number;
+  /** Comparisons that found another answer than was computed. */
+  readonly differed: number;
   /** Different pages that were asked for: the calls of a cache that keeps each by itself. */
   readonly pages: number;
 }
 
 export async function playWorkload({
+  learning,
   requests,
   searches,
+  areas = 60,
   sizes,
   seed,
 }: WorkloadPlan): Promise<WorkloadResult> {
   const data = generateData({ seed: 1, ...sizes, service: CALLER.service });
-  const { url, sandbox } = await startGateway({
-    settings: SETTINGS,
+  const derive = learning && `derive: { mode: on, sample: 0, minSamples: ${learning.minSamples} }`;
+  const gateway = await startGateway({
+    settings: SETTINGS + (derive ?? ""),
     env: { PAGES_FOLD: "on", LOG_LEVEL: "warn", LOG_ACCESS: "off" },
     sandbox: { data },
   });
   const agent = new http.Agent({ keepAlive: true });
   onTestFinished(() => agent.destroy());
-  const areaIds = data.areas.map(({ record }) => record.serviceId).slice(0, 60);
+  const areaIds = data.areas.map(({ record }) => record.serviceId).slice(0, areas);
   const workload = createWorkload({ seed, requests, searches, areaIds });
   const foundBy = createFindAll(data);
-  for (const request of workload) {
-    const { status, text } = await get(url + request.target, agent, request.app);
-    // Not `toBe`, which would print hundreds of kilobytes.
-    if (status !== 200 || text !== upstreamSends(request, foundBy))
-      expect.unreachable(`${request.target} was answered with ${status} ${text.slice(0, 300)}`);
+  const play = async (requests: readonly WorkloadRequest[]): Promise<void> => {
+    for (const request of requests) {
+      const { status, text } = await get(gateway.url + request.target, agent, request.app);
+      // Not `toBe`, which would print hundreds of kilobytes.
+      if (status !== 200 || text !== upstreamSends(request, foundBy))
+        expect.unreachable(`${request.target} was answered with ${status} ${text.slice(0, 300)}`);
+    }
+  };
+  if (learning !== undefined) {
+    await play(createWorkload({ ...learning, areaIds }));
+    await forgetAnswers(gateway);
   }
+  const before = await derivedIn(gateway);
+  await play(workload);
   return {
-    calls: sandbox.counts().total,
+    calls: gateway.sandbox.counts().total,
     unavoidable: unavoidable(workload, foundBy),
+    derived: (await derivedIn(gateway)) - before,
+    differed: await differedIn(gateway),
     pages: new Set(
       workload.map(({ resource, filters, limit, offset }) =>
         JSON.stringify([resource, filters, limit, offset]),
       ),
     ).size,
   };
+}
+
+/** Purges all answers; what was learned stays. */
+async function forgetAnswers({ adminUrl, sandbox }: TestGateway): Promise<void> {
+  const { status } = await post(`${adminUrl}/cache/purge`, JSON.stringify({ all: true, hard: true }));
+  expect(status).toBe(200);
+  sandbox.clearRequests();
+}
+
+function derivedIn({ metric }: TestGateway): Promise<number> {
+  return metric('gateway_upstream_calls_saved_total{cause="derived"}');
+}
+
+async function differedIn({ metric }: TestGateway): Promise<number> {
+  const of = (resource: string): Promise<number> =>
+    metric(`gateway_derived_checked_total{resource="${resource}",result="differed"}`);
+  return (await of("listings")) + (await of("sold"));
 }
 
 type SearchResult = ReturnType<typeof search>;

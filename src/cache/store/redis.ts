@@ -11,6 +11,7 @@ import { RedisRefusal } from "../../redis/commands.ts";
 import { readScript } from "../../redis/scripts.ts";
 import type { RedisService } from "../../redis/service.ts";
 import { keyIn } from "../../query/key.ts";
+import type { LearnedStore } from "../../types.ts";
 import { inStoredCoding } from "../encoder.ts";
 import { fromBlob, toBlob } from "./codec.ts";
 import { type Backend, type BackendEvent, MAX_BODY_BYTES, type Store, StoreUnavailable } from "./port.ts";
@@ -43,6 +44,7 @@ export interface RedisBackendOptions {
 }
 
 export interface RedisBackend extends Backend {
+  readonly learned: LearnedStore;
   /** Stops reading purges; the Redis service stays open. */
   readonly close: () => void;
 }
@@ -82,12 +84,30 @@ export function createRedisBackend(options: RedisBackendOptions): RedisBackend {
 
   return {
     store: createRedisStore(options),
+    learned: createRedisLearned(options),
     purge: (scope, hard) => purges.declare(scope, hard).catch(asUnavailable),
     onEvent(listen) {
       listener = listen;
       if (redis.isListening()) onGap();
     },
     close: purges.close,
+  };
+}
+
+/** A hash of the texts, which Redis drops when nothing was learned for as long as things count. */
+function createRedisLearned({ redis, namespace }: RedisBackendOptions): LearnedStore {
+  const key = `${namespace}learned`;
+  return {
+    isShared: true,
+    async read() {
+      const all = await redis.run("learned", key, (client) => client.hgetall(key));
+      return new Map(Object.entries(all).map(([fact, at]) => [fact, Number(at)]));
+    },
+    async add(facts, at, forgetBefore) {
+      const pairs = facts.flatMap((fact) => [fact, String(at)]);
+      await redis.run("learned", key, (client) => client.hset(key, ...pairs));
+      await redis.run("learned", key, (client) => client.pexpire(key, at - forgetBefore));
+    },
   };
 }
 

@@ -9,7 +9,7 @@ import { withBallast } from "../../sqlite/ballast.ts";
 import { type Database, type DatabaseSpace, openDatabase } from "../../sqlite/database.ts";
 import { LAYOUT } from "../../sqlite/layout.ts";
 import { claimFile, type Owner } from "../../sqlite/owner.ts";
-import type { CircuitState, Entry, Observer, StoreOperation } from "../../types.ts";
+import type { CircuitState, Entry, LearnedStore, Observer, StoreOperation } from "../../types.ts";
 import { inStoredCoding } from "../encoder.ts";
 import { fromBlob, toBlob } from "./codec.ts";
 import { type Backend, MAX_BODY_BYTES, type Store, StoreUnavailable } from "./port.ts";
@@ -32,6 +32,7 @@ export interface SqliteBackendOptions {
 }
 
 export interface SqliteBackend extends Backend {
+  readonly learned: LearnedStore;
   /** For other tables in the file (src/usage/sqlite-ledger.ts); closed with the backend. */
   readonly database: Database;
   /** Where the file is. */
@@ -72,6 +73,7 @@ export function createSqliteBackend(options: SqliteBackendOptions): SqliteBacken
     directory,
     space: room,
     store: createSqliteStore(database, { room, maxBytes, clock, run }),
+    learned: createSqliteLearned(database, run),
     purge: (scope, hard) => run("purge", () => purges.add(scope, hard)),
     onEvent(listener) {
       // In this tick: no entry may be looked up before its purges are known.
@@ -146,6 +148,24 @@ function createSqliteStore(database: Database, { room, maxBytes, clock, run }: S
   };
 }
 
+function createSqliteLearned(database: Database, run: Run): LearnedStore {
+  const select = database.prepare("SELECT fact, at FROM learned");
+  const upsert = database.prepare(
+    "INSERT INTO learned (fact, at) VALUES (?, ?) ON CONFLICT (fact) DO UPDATE SET at = excluded.at",
+  );
+  const forget = database.prepare("DELETE FROM learned WHERE at < ?");
+  return {
+    isShared: false,
+    read: () =>
+      run("get", () => new Map(select.all().map((row) => [String(row["fact"]), Number(row["at"])]))),
+    add: (facts, at, forgetBefore) =>
+      run("learned", () => {
+        for (const fact of facts) upsert.run(fact, at);
+        forget.run(forgetBefore);
+      }),
+  };
+}
+
 interface SqlitePurges {
   readonly all: () => Purge[];
   readonly add: (scope: PurgeScope, hard: boolean) => Purge;
@@ -180,7 +200,7 @@ function createSqlitePurges(database: Database, clock: Clock, retentionMs: numbe
 
 type SqliteOperation = Extract<
   StoreOperation,
-  "get" | "use" | "set" | "remove" | "sweep" | "purge" | "purges"
+  "get" | "use" | "set" | "remove" | "sweep" | "purge" | "purges" | "learned"
 >;
 
 /** Reads go on while nothing can be written, for example on a full disk. */
@@ -192,6 +212,7 @@ const KINDS = {
   remove: "write",
   sweep: "write",
   purge: "write",
+  learned: "write",
 } as const satisfies Record<SqliteOperation, string>;
 type Kind = (typeof KINDS)[SqliteOperation];
 

@@ -164,6 +164,11 @@ describe("the control port", () => {
     const { url, control } = await controlled();
     await control("POST", "/settings", { offsetSpelling: "offSet" });
     expect(parsed(await call(url + signed("/sold")))).toHaveProperty("offSet");
+    await control("POST", "/settings", { unset: "reversed", bounds: "exclusive" });
+    expect(parsed(await control("GET", "/"))).toMatchObject({
+      offsetSpelling: "offSet",
+      filtering: { unset: "reversed", bounds: "exclusive", order: "newest" },
+    });
     await control("POST", "/auth", { privateKey: "turned" });
     expect((await call(url + signed("/sold"))).status).toBe(403);
   });
@@ -174,6 +179,7 @@ describe("the control port", () => {
     ["POST", "/faults", [7], 400, "a fault is an object"],
     ["POST", "/settings", { offsetSpelling: "OFFSET" }, 400, "offsetSpelling must be"],
     ["POST", "/settings", { validators: "weak" }, 400, "validators must be one of none, etag"],
+    ["POST", "/settings", { bounds: "open" }, 400, "bounds must be one of inclusive, exclusive"],
     ["POST", "/settings", { validators: 1 }, 400, "validators must be a string"],
     ["POST", "/revise", { path: "/sold" }, 400, "path is not known"],
     ["POST", "/revise", { pathPrefix: 1 }, 400, "pathPrefix must be a string"],

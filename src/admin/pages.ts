@@ -1,0 +1,73 @@
+/**
+ * The pages of the admin port: `/` (how the gateway stands) and `/docs` (the OpenAPI documents). They are static files
+ * without secrets, so they need no token; what they ask this port for does. Everything comes from this port.
+ */
+import { readdirSync } from "node:fs";
+import { readFile } from "node:fs/promises";
+import { fileURLToPath } from "node:url";
+
+import express, { type Response, type Router } from "express";
+
+import { readOnly } from "./guard.ts";
+
+/** Nothing but this port's own files; no inline scripts and styles. */
+const POLICY =
+  "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; " +
+  "base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+
+const TYPES = {
+  html: "text/html; charset=utf-8",
+  js: "text/javascript; charset=utf-8",
+  css: "text/css; charset=utf-8",
+} as const;
+
+/** The files by path. Those of libraries are served as they are installed. */
+const FILES: Readonly<Record<string, string>> = {
+  "/": own("status.html"),
+  ...Object.fromEntries(
+    readdirSync(new URL("page/status/", import.meta.url)).map((name) => [
+      `/page/${name}`,
+      own(`status/${name}`),
+    ]),
+  ),
+  "/page/uplot.js": import.meta.resolve("uplot/dist/uPlot.esm.js"),
+  "/page/uplot.css": import.meta.resolve("uplot/dist/uPlot.min.css"),
+  "/docs": own("docs.html"),
+  "/docs/page.js": own("docs.js"),
+  "/docs/page.css": own("docs.css"),
+  "/docs/swagger-ui.js": import.meta.resolve("swagger-ui-dist/swagger-ui-bundle.js"),
+  "/docs/swagger-ui.css": import.meta.resolve("swagger-ui-dist/swagger-ui.css"),
+};
+
+/** @returns the pages and their assets, with an `ETag` each */
+export function createPages(): Router {
+  const router = express.Router({ strict: true });
+  for (const [path, file] of Object.entries(FILES)) {
+    const type = typeOf(file);
+    router
+      .route(path)
+      .get(async (_request, response) => send(response, await readFile(fileURLToPath(file)), type))
+      .all(readOnly);
+  }
+  return router;
+}
+
+function send(response: Response, content: Buffer, type: string): void {
+  response.set({
+    "Content-Security-Policy": POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cache-Control": "no-cache",
+    "Content-Type": type,
+  });
+  // Express adds the ETag, and answers 304 to a browser that has the file.
+  response.send(content);
+}
+
+function typeOf(file: string): string {
+  return file.endsWith(".html") ? TYPES.html : file.endsWith(".css") ? TYPES.css : TYPES.js;
+}
+
+function own(path: string): string {
+  return new URL(`page/${path}`, import.meta.url).href;
+}

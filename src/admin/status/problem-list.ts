@@ -1,0 +1,37 @@
+import type { RecentProblem } from "./types.ts";
+
+/** The kinds of problems that are remembered at a time. */
+const MOST_KINDS = 60;
+/** A problem that has not occurred for so long is forgotten; when it occurs again, it is a new one. */
+const FORGOTTEN_MS = 60 * 60_000;
+
+export interface ProblemList {
+  readonly add: (problem: Pick<RecentProblem, "from" | "what" | "query" | "app">) => void;
+  /** Adds a warning of the log. */
+  readonly warned: (message: string) => void;
+  /** The latest first. */
+  readonly list: () => readonly RecentProblem[];
+}
+
+/** Remembers each kind of problem once: how often it occurred, since when, and its latest example. */
+export function createProblemList(now: () => number): ProblemList {
+  /** The one that occurred longest ago comes first. */
+  const kinds = new Map<string, RecentProblem>();
+
+  function add({ from, what, query, app }: Pick<RecentProblem, "from" | "what" | "query" | "app">): void {
+    const at = now();
+    const kind = `${from} ${what}`;
+    const known = kinds.get(kind);
+    const before = known !== undefined && at - known.lastAt < FORGOTTEN_MS ? known : undefined;
+    kinds.delete(kind);
+    if (kinds.size >= MOST_KINDS) kinds.delete(kinds.keys().next().value ?? "");
+    const count = (before?.count ?? 0) + 1;
+    kinds.set(kind, { from, what, query, app, count, firstAt: before?.firstAt ?? at, lastAt: at });
+  }
+
+  return {
+    add,
+    warned: (what) => add({ from: "gateway", what, query: null, app: null }),
+    list: () => [...kinds.values()].filter(({ lastAt }) => now() - lastAt < FORGOTTEN_MS).toReversed(),
+  };
+}

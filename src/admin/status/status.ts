@@ -1,0 +1,202 @@
+/**
+ * What the status page shows: what happened in all processes, and how the budgets stand now.
+ *
+ * With Redis, budgets and circuits are shared, so this process' own view of them is that of all.
+ */
+
+import { originOf, RESOURCES } from "../../interface/resources.ts";
+import { type Clock, pause } from "../../process/clock.ts";
+import type { Apps } from "../../ratelimit/apps.ts";
+import type { Budget } from "../../ratelimit/budgets.ts";
+import { type OriginName, ORIGINS, OTHER_APP, type ShareOfWindow } from "../../types.ts";
+import { type Forecast, forecast } from "./forecast.ts";
+import { merge } from "./merge.ts";
+import type { Recorder } from "./recorder.ts";
+import { PACE_PERIODS_MS } from "./series.ts";
+import type { Activity, AppActivity } from "./types.ts";
+
+export interface StatusOptions {
+  readonly recorder: Recorder;
+  readonly budgets: Readonly<Record<OriginName, Budget>>;
+  readonly apps: Pick<Apps, "isListed" | "weightOf">;
+  readonly clock: Clock;
+  /** `undefined`: there are no other replicas. */
+  readonly board: Board | undefined;
+  /** `budget.mode` of the settings in force. */
+  readonly mode: () => string;
+}
+
+/** Where replicas show their activity to each other (src/redis/board.ts). */
+interface Board {
+  readonly show: (write: () => string) => void;
+  readonly look: () => Promise<readonly string[]>;
+}
+
+/** Whose numbers they are: of a gateway without replicas, of all replicas, or of this one because Redis does not answer. */
+type Scope = "alone" | "all" | "cut-off";
+
+/** What `GET /status` answers. Instants are epoch milliseconds. */
+export interface Status extends Omit<Activity, "apps"> {
+  readonly at: number;
+  readonly scope: Scope;
+  /** `budget.mode`: `observe` refuses nothing. */
+  readonly mode: string;
+  readonly budget: Readonly<Record<OriginName, OriginStatus>>;
+  readonly apps: readonly AppStatus[];
+}
+
+type Overview = ReturnType<Budget["overview"]>;
+
+interface OriginStatus {
+  readonly mode: Overview["mode"];
+  readonly windows: readonly (Omit<Overview["windows"][number], "byApp" | "reserved"> &
+    Forecast & { readonly heldBack: number })[];
+  /** How long a request of an unlisted app would wait now, and for what. */
+  readonly predictedWaitMs: number;
+  readonly waitsFor: string | null;
+  readonly circuits: readonly {
+    readonly scope: string;
+    readonly state: string;
+    readonly cause: string;
+    readonly since: number;
+    readonly until: number;
+  }[];
+}
+
+interface AppStatus extends AppActivity {
+  readonly isListed: boolean;
+  readonly weight: number;
+  /** Calls of the API budget that count now, by window. */
+  readonly spent: Readonly<Record<string, number>>;
+  /** Its share of each window. */
+  readonly shares: readonly ShareOfWindow[];
+}
+
+const MOST_APPS = 15;
+/** A status is read at most so often, however many pages are open. */
+const FRESH_MS = 500;
+/** The other processes show their activity within this time. */
+const PEERS_MS = 200;
+/** After a look, the texts of the other processes are on the board for so long. */
+const LOOKED_MS = 3_000;
+
+/** @returns what reads the status. It never rejects. */
+export function createStatus(options: StatusOptions): () => Promise<Status> {
+  const { clock, board } = options;
+  const peers = board && createPeers(options, board);
+  let known: { readonly at: number; readonly status: Promise<Status> } | undefined;
+
+  async function read(): Promise<Status> {
+    const own = activityOf(options);
+    const others = await peers?.();
+    const activity = others === undefined ? own : merge([own, ...others]);
+    const scope = peers === undefined ? "alone" : others === undefined ? "cut-off" : "all";
+    return statusOf(options, activity, scope);
+  }
+
+  return async () => {
+    const now = clock.monotonic();
+    if (known === undefined || now >= known.at + FRESH_MS) known = { at: now, status: read() };
+    return await known.status;
+  };
+}
+
+/** @returns what reads the activity of the other processes; `undefined` while Redis does not answer */
+function createPeers(options: StatusOptions, board: Board): () => Promise<readonly Activity[] | undefined> {
+  const { clock } = options;
+  let lookedAt = Number.NEGATIVE_INFINITY;
+  board.show(() => JSON.stringify({ form: FORM, at: clock.now(), activity: activityOf(options) }));
+  return async () => {
+    try {
+      const isFirst = clock.monotonic() > lookedAt + LOOKED_MS;
+      let texts = await board.look();
+      if (isFirst) {
+        await pause(clock, PEERS_MS);
+        texts = await board.look();
+      }
+      lookedAt = clock.monotonic();
+      return texts.flatMap(activityIn);
+    } catch {
+      return undefined;
+    }
+  };
+}
+
+/** The form of an activity. Replicas of another version may write another form, and are left out. */
+const FORM = 1;
+
+/** @returns the activity in a text of another process; nothing if it has another form */
+function activityIn(text: string): Activity[] {
+  const { form, activity }: { form: number; activity: Activity } = JSON.parse(text);
+  return form === FORM ? [activity] : [];
+}
+
+function activityOf({ recorder, budgets }: StatusOptions): Activity {
+  const queue = ORIGINS.map((origin) => [origin, budgets[origin].overview().queue] as const);
+  return { ...recorder.activity(), queue: Object.fromEntries(queue) };
+}
+
+function statusOf(options: StatusOptions, activity: Activity, scope: Scope): Status {
+  const { budgets, clock, mode } = options;
+  const { api, images } = budgets;
+  return {
+    at: clock.now(),
+    scope,
+    mode: mode(),
+    ...activity,
+    budget: {
+      api: originStatus("api", api, activity, clock.now()),
+      images: originStatus("images", images, activity, clock.now()),
+    },
+    apps: appsOf(options, activity.apps),
+  };
+}
+
+function originStatus(name: OriginName, budget: Budget, activity: Activity, now: number): OriginStatus {
+  const { mode, windows, circuits } = budget.overview();
+  const resource = RESOURCES.find((one) => originOf(one) === name) ?? "listings";
+  const { forMs, why } = budget.expect({ app: OTHER_APP, priority: "interactive", resource });
+  const pace = { callsPerSecond: activity.callsPerSecond[name], periodsMs: PACE_PERIODS_MS };
+  return {
+    mode,
+    windows: windows.map((window) => ({
+      name: window.name,
+      limit: window.limit,
+      windowMs: window.windowMs,
+      spent: window.spent,
+      remaining: window.remaining,
+      heldBack: window.reserved,
+      comesBack: window.comesBack,
+      ...forecast({ ...window, ...pace }),
+    })),
+    predictedWaitMs: Math.round(forMs),
+    waitsFor: forMs > 0 ? why : null,
+    circuits: circuits.map(({ scope, state, cause, sinceMs, forMs: stays }) => ({
+      scope,
+      state,
+      cause,
+      since: Math.round(now - sinceMs),
+      until: Math.round(now + stays),
+    })),
+  };
+}
+
+/** @returns the apps that spent or asked most, listed or not */
+function appsOf({ budgets, apps }: StatusOptions, active: readonly AppActivity[]): readonly AppStatus[] {
+  const { windows } = budgets.api.overview();
+  const names = new Set([
+    ...active.map(({ app }) => app),
+    ...windows.flatMap(({ byApp }) => Object.keys(byApp)),
+  ]);
+  const longest = windows.reduce((a, b) => (b.windowMs > a.windowMs ? b : a)).byApp;
+  return [...names]
+    .map((app) => ({
+      ...(active.find((one) => one.app === app) ?? { app, requests: 0, saved: 0, refused: 0 }),
+      isListed: apps.isListed(app),
+      weight: apps.weightOf(app),
+      spent: Object.fromEntries(windows.map(({ name, byApp }) => [name, byApp[app] ?? 0])),
+    }))
+    .sort((a, b) => (longest[b.app] ?? 0) - (longest[a.app] ?? 0) || b.requests - a.requests)
+    .slice(0, MOST_APPS)
+    .map((line) => ({ ...line, shares: budgets.api.shareOf(line.app) }));
+}

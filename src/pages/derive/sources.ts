@@ -1,0 +1,167 @@
+/**
+ * The searches whose results are held whole, so that narrower ones can be computed from them.
+ *
+ * Blocks share no record, so a mixture of two states of the upstream could not be seen in them. A search of several blocks
+ * counts only if its first block said the same before the others were fetched, and again after that.
+ */
+import type { Format } from "../../interface/media-types.ts";
+import type { Clock } from "../../process/clock.ts";
+import type { Pair } from "../../query/query.ts";
+import type { Entry } from "../../types.ts";
+import type { BlockIndex } from "../block-index.ts";
+import type { Cutter } from "../cutter.ts";
+import { type Block, blockOf, type PagedQuery, searchKey } from "../search.ts";
+import { filterTest, type FilterTest } from "./filters.ts";
+
+/** A block that is held and fresh. */
+export interface HeldBlock {
+  readonly block: Block;
+  readonly entry: Entry;
+  readonly index: BlockIndex;
+}
+
+/** A search that was seen in blocks. */
+export interface SeenSearch {
+  readonly search: string;
+  readonly query: PagedQuery;
+  readonly format: Format;
+  /** The size of its blocks. */
+  readonly size: number;
+  /** By offset: what this process fetched, and when, counted in steps. */
+  readonly fetched: Map<number, FetchedContent>;
+}
+
+/** The content of a block, as long as it stays the same. */
+interface FetchedContent {
+  readonly etag: string;
+  /** The first fetch that brought it. */
+  readonly begunAt: number;
+  readonly endedAt: number;
+  /** When the latest fetch that brought it began. */
+  readonly confirmedAt: number;
+}
+
+/** A broader search, and the filters that a narrower one has besides. */
+export interface Broader {
+  readonly seen: SeenSearch;
+  readonly added: readonly FilterTest[];
+}
+
+/** `first-block`: it counts as soon as the first block is fetched again and says the same. */
+type Wholeness = "whole" | "first-block" | "not-whole";
+
+export interface Sources {
+  /** @returns a step, for `fetched` */
+  readonly begin: () => number;
+  /** A block of a search was seen. @param begun the step at which this process began to fetch it, if it did */
+  readonly saw: (block: Block, entry: Entry, of: Omit<SeenSearch, "fetched">, begun?: number) => void;
+  /** Searches that have less filters than this one, the narrowest first. */
+  readonly broaderThan: (query: PagedQuery, format: Format) => readonly Broader[];
+  /** All blocks of a search, if they are held and fresh. */
+  readonly blocksOf: (seen: SeenSearch) => Promise<readonly HeldBlock[] | undefined>;
+  readonly wholeness: (seen: SeenSearch, blocks: readonly HeldBlock[]) => Wholeness;
+}
+
+export interface SourcesOptions {
+  readonly peek: (key: string) => Promise<Entry | undefined>;
+  readonly cutter: Pick<Cutter, "indexOf">;
+  readonly clock: Pick<Clock, "now">;
+}
+
+/** More searches than this are not remembered. */
+const MOST_SEARCHES = 10_000;
+/** Larger results are not searched through. */
+const MOST_BLOCKS = 20;
+/** The broader searches of a search double with each filter. */
+const MOST_FILTERS = 6;
+
+export function createSources({ peek, cutter, clock }: SourcesOptions): Sources {
+  const searches = new Map<string, SeenSearch>();
+  let step = 0;
+
+  function remembered(of: Omit<SeenSearch, "fetched">): SeenSearch {
+    const known = searches.get(of.search);
+    const seen = known?.size === of.size ? known : { ...of, fetched: new Map<number, FetchedContent>() };
+    // Deleted first, so that the oldest comes first.
+    searches.delete(of.search);
+    searches.set(of.search, seen);
+    if (searches.size > MOST_SEARCHES) searches.delete(searches.keys().next().value ?? "");
+    return seen;
+  }
+
+  async function held(seen: SeenSearch, offset: number): Promise<HeldBlock | undefined> {
+    const block = blockOf(seen.query, seen.format, { offset, limit: seen.size });
+    const entry = await peek(block.asked.key);
+    if (entry?.status !== 200 || clock.now() >= entry.freshUntil) return undefined;
+    const index = await cutter.indexOf(entry, seen.query, block.stretch);
+    return typeof index === "string" ? undefined : { block, entry, index };
+  }
+
+  return {
+    begin: () => (step += 1),
+    saw({ stretch: { offset } }, { etag }, of, begun) {
+      const { fetched } = remembered(of);
+      if (begun === undefined) return;
+      const known = fetched.get(offset);
+      const endedAt = (step += 1);
+      fetched.set(
+        offset,
+        known?.etag === etag
+          ? { ...known, confirmedAt: begun }
+          : { etag, begunAt: begun, endedAt, confirmedAt: begun },
+      );
+    },
+    broaderThan: (query, format) =>
+      lessFiltered(query).flatMap(({ filters, added }) => {
+        const seen = searches.get(searchKey({ ...query, filters }, format));
+        return seen === undefined ? [] : [{ seen, added }];
+      }),
+    async blocksOf(seen) {
+      const first = await held(seen, 0);
+      if (first === undefined) return undefined;
+      const { totalCount } = first.index;
+      if (totalCount > MOST_BLOCKS * seen.size) return undefined;
+      const blocks = [first];
+      for (let offset = seen.size; offset < totalCount; offset += seen.size) {
+        const block = await held(seen, offset);
+        if (block?.index.totalCount !== totalCount) return undefined;
+        blocks.push(block);
+      }
+      return blocks;
+    },
+    wholeness,
+  };
+}
+
+function wholeness({ fetched }: SeenSearch, [first, ...others]: readonly HeldBlock[]): Wholeness {
+  if (first === undefined) return "not-whole";
+  if (others.length === 0) return "whole";
+  const contentOf = ({ block, entry }: HeldBlock): FetchedContent | undefined => {
+    const content = fetched.get(block.stretch.offset);
+    return content?.etag === entry.etag ? content : undefined;
+  };
+  const [before, rest] = [contentOf(first), others.map(contentOf)];
+  if (before === undefined) return "not-whole";
+  const isLater = rest.every((content) => content !== undefined && before.endedAt <= content.begunAt);
+  if (!isLater) return "not-whole";
+  const isConfirmed = rest.every((content) => content !== undefined && content.endedAt <= before.confirmedAt);
+  return isConfirmed ? "whole" : "first-block";
+}
+
+interface LessFiltered {
+  readonly filters: readonly Pair[];
+  readonly added: readonly FilterTest[];
+}
+
+/** The search without some of the filters that records decide, for every choice of them. */
+function lessFiltered({ filters }: PagedQuery): LessFiltered[] {
+  // Results of a text search may be ordered by how well they fit.
+  if (filters.some(([name]) => name === "q")) return [];
+  const tests = filters.flatMap(([name, value]) => filterTest(name, value) ?? []);
+  if (tests.length > MOST_FILTERS) return [];
+  return Array.from({ length: 2 ** tests.length - 1 }, (_, choice) => {
+    const added = tests.filter((_test, nth) => ((choice + 1) >> nth) % 2 === 1);
+    const names = new Set(added.map(({ name }) => name));
+    return { added, filters: filters.filter(([name]) => !names.has(name)) };
+  }).toSorted((one, other) => one.added.length - other.added.length);
+}

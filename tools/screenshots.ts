@@ -1,0 +1,152 @@
+/**
+ * `npm run screenshots` makes the screenshots of the status page (docs/images). It starts a sandbox and a gateway,
+ * sends traffic of several apps, lets a part of the API fail, and photographs the page with Chromium.
+ */
+import { mkdirSync, readFileSync, statSync } from "node:fs";
+
+import { type Browser, chromium, type Page } from "playwright-core";
+
+import { createGateway } from "../src/app.ts";
+import { openSettings } from "../src/config/load.ts";
+import { createPrivateKeys } from "../src/config/private-key.ts";
+import { systemClock } from "../src/process/clock.ts";
+import { systemRandom } from "../src/process/random.ts";
+import { createSandbox } from "../src/sandbox/sandbox.ts";
+import { createLogger } from "../src/telemetry/log.ts";
+
+const CALLER = { service: "propertyservice", callerId: "demo", privateKey: "demo-key" } as const;
+const SETTINGS = `
+apps:
+  - { id: website, weight: 3 }
+  - { id: ios-app, weight: 2 }
+  - { id: price-report, weight: 1, priority: background, perDay: 300 }
+budget: { limit: "120/1m,10000/1d", images: "300/1m" }
+`;
+const QUERIES = [
+  "/listings?areaId=76&objectType=villa,radhus&limit=20",
+  "/listings?areaId=1&minRooms=3&limit=20",
+  "/sold?areaId=76&limit=20",
+  "/listings?areaId=1&minRooms=3&limit=20&offset=20",
+  "/areas?q=Nacka",
+  "/listings?areaId=2&maxListPrice=4000000&limit=20",
+];
+const APPS = ["website", "website", "website", "ios-app", "ios-app", "price-report", "partner-feed"];
+/** How long there is traffic before the first picture. */
+const TRAFFIC_MS = Number(process.env["TRAFFIC_MS"] ?? 75_000);
+const FOLDER = "docs/images";
+
+async function main(): Promise<void> {
+  const sandbox = createSandbox(CALLER);
+  const upstream = await sandbox.listen();
+  const source = openSettings({
+    env: {
+      HOST: "127.0.0.1",
+      PORT: "0",
+      ADMIN_PORT: "0",
+      UPSTREAM_URL: upstream.url,
+      UPSTREAM_IMAGE_URL: upstream.url,
+      UPSTREAM_SERVICE: CALLER.service,
+      UPSTREAM_CALLER_ID: CALLER.callerId,
+      UPSTREAM_PRIVATE_KEY: CALLER.privateKey,
+      UPSTREAM_USER_AGENT: "property-gateway-demo/1.0",
+      UPSTREAM_REFERRER: "https://www.example.com/",
+      DATA_DIR: "",
+      CONFIG_FILE: "screenshots.yaml",
+    },
+    readFile: (path) => (path === "screenshots.yaml" ? SETTINGS : readFileSync(path, "utf8")),
+  });
+  const keys = createPrivateKeys(source.first.config.upstream.privateKey, [CALLER.privateKey]);
+  const log = createLogger({ level: "silent", secrets: keys.known });
+  const gateway = createGateway({ source, keys, clock: systemClock, random: systemRandom, log });
+  const { callers, admin } = await gateway.start();
+  const browser = await chromium.launch({ executablePath: process.env["CHROMIUM"] ?? "/usr/bin/chromium" });
+  try {
+    const stop = startTraffic(callers.url);
+    await new Promise((resolve) => setTimeout(resolve, TRAFFIC_MS));
+    mkdirSync(FOLDER, { recursive: true });
+    await photograph(browser, admin.url, "page-light", { colorScheme: "light", width: 1280, height: 900 });
+    await explain(browser, admin.url);
+    sandbox.faults.add({ status: 503, pathPrefix: "/sold" });
+    for (let at = 0; at < 6; at++) await ask(`${callers.url}/sold?areaId=${at + 100}`, "website");
+    await new Promise((resolve) => setTimeout(resolve, 3_000));
+    await photograph(browser, admin.url, "page-phone-dark", { colorScheme: "dark", width: 390, height: 844 });
+    await stop();
+  } finally {
+    await browser.close();
+    await gateway.stop();
+    await sandbox.close();
+  }
+}
+
+/** Several apps ask, mostly the same few questions, sometimes a new one. @returns stops it */
+function startTraffic(url: string): () => Promise<void> {
+  const state = { isStopped: false };
+  let next = 0;
+  const run = async (): Promise<void> => {
+    while (!state.isStopped) {
+      const at = next++;
+      const path =
+        at % 61 === 0
+          ? `/listings?q=street${at}`
+          : at % 29 === 0
+            ? "/listings?limit=900"
+            : (QUERIES[(at * at) % QUERIES.length] ?? "/areas");
+      await ask(url + path, APPS[at % APPS.length] ?? "website");
+      await new Promise((resolve) => setTimeout(resolve, 40 + 60 * (1 + Math.sin(at / 90))));
+    }
+  };
+  const running = [run(), run(), run()];
+  return async () => {
+    state.isStopped = true;
+    await Promise.all(running);
+  };
+}
+
+async function ask(url: string, app: string): Promise<void> {
+  const response = await fetch(url, { headers: { "X-App-Id": app } });
+  await response.arrayBuffer();
+}
+
+/** What the page says of a caller's curl line. */
+async function explain(browser: Browser, url: string): Promise<void> {
+  const page = await browser.newPage({ colorScheme: "light", viewport: { width: 1000, height: 900 } });
+  await page.goto(url);
+  await page.locator("body[data-state=live]").waitFor();
+  await page.fill(
+    "#url",
+    "curl -H 'X-App-Id: website' 'http://gateway:8080/listings/?limit=20&areaId=76&objectType=Villa,radhus'",
+  );
+  await page.press("#url", "Enter");
+  await page.locator(".facts").waitFor();
+  const path = `${FOLDER}/page-explain.png`;
+  await page.evaluate("document.activeElement.blur()");
+  await page.locator("#explain").screenshot({ path });
+  await page.close();
+  console.log(`${path}  ${Math.round(statSync(path).size / 1024)} KiB`);
+}
+
+interface Picture {
+  readonly colorScheme: "light" | "dark";
+  readonly width: number;
+  readonly height: number;
+}
+
+async function photograph(
+  browser: Browser,
+  url: string,
+  name: string,
+  { colorScheme, width, height }: Picture,
+): Promise<void> {
+  const page: Page = await browser.newPage({ colorScheme, viewport: { width, height } });
+  await page.goto(url);
+  await page.locator("body[data-state=live]").waitFor();
+  await page.locator("#chart canvas").waitFor();
+  const path = `${FOLDER}/${name}.png`;
+  await page.screenshot({ path });
+  if (process.argv.includes("--whole"))
+    await page.screenshot({ path: `/tmp/${name}-whole.png`, fullPage: true });
+  await page.close();
+  console.log(`${path}  ${Math.round(statSync(path).size / 1024)} KiB`);
+}
+
+await main();
