@@ -35,7 +35,7 @@ function knownBy({ scope, processes, since, completeSince }: Callers): string {
 export function addReport(program: Command): void {
   const command = program
     .command("report")
-    .description("a report for the owner of the property API: calls, highest rolling windows, apps")
+    .description("print a report for the owner of the property API: calls, highest rolling windows, apps")
     .option("--from <instant>", `begin: ${INSTANT_HELP}`, "-30d")
     .option("--to <instant>", "end (default: now)")
     .action(report);
