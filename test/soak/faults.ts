@@ -253,5 +253,8 @@ function diskFaults({ stack, dice }: Context): { fault: Fault; hasRoom: () => Pr
     rmSync(filler);
     full = undefined;
   }
-  return { fault: () => (full ? undefined : (full = fill())), hasRoom: async () => void (await full) };
+  return {
+    fault: () => (full !== undefined || !stack.single.isCalm() ? undefined : (full = fill())),
+    hasRoom: () => full ?? Promise.resolve(),
+  };
 }

@@ -44,7 +44,7 @@ export function reportText(report: SoakReport): string {
     slopeMiBPerMinute === null ? "restarted too often to tell" : slopeMiBPerMinute.toFixed(2),
   ]);
   return [
-    `${minutes} minutes from ${startedAt}, seed ${seed}, Node ${process.version}.`,
+    `${minutes.toFixed(1)} minutes from ${startedAt}, seed ${seed}, Node ${process.version}.`,
     table(["Figure", "Value"], totals),
     table(["Calls at the upstream", "Window", "Limit", "Most in any window"], windows),
     table(["Memory", "Longest life, minutes", "At its end, MiB", "Growth, MiB a minute"], memory),

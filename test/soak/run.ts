@@ -1,5 +1,6 @@
 /**
- * `npm run soak -- --minutes 60 --seed 1`: exit code 1 if anything was wrong, over the budget, or hung.
+ * `npm run soak -- --minutes 60 --seed 1`: exit code 1 if anything was wrong, over the budget, or hung. Ctrl-C ends it
+ * early, with a report.
  *
  * `--json FILE` writes the report as JSON, `--logs DIR` what the gateways have written, and `--write` puts its text into docs/reliability.md.
  */
@@ -29,10 +30,13 @@ if (!(minutes > 0) || !Number.isSafeInteger(seed)) {
 }
 const run = prepareRun();
 Object.assign(process.env, run.env);
+const interrupted = new AbortController();
+process.once("SIGINT", () => interrupted.abort());
 console.log(`soak: ${minutes} minutes, seed ${seed}`);
 const report = await soak({
   minutes,
   seed,
+  signal: interrupted.signal,
   ...(values.logs !== undefined && { logs: values.logs }),
   progress: (line) => console.log(line),
 });

@@ -18,12 +18,14 @@ export interface SoakOptions {
   readonly perSecond?: number;
   /** Where to write what the gateways have written. */
   readonly logs?: string;
+  /** Ends the soak early, with a report. */
+  readonly signal?: AbortSignal;
   /** Called once a minute with a line on how things stand. */
   readonly progress?: (line: string) => void;
 }
 
 /** The most calls that any window of this length held, measured at the upstream. */
-export interface WindowUse {
+interface WindowUse {
   readonly who: string;
   readonly limit: number;
   readonly windowMs: number;
@@ -53,11 +55,12 @@ export async function soak({
   seed,
   perSecond = 30,
   logs,
+  signal,
   progress,
 }: SoakOptions): Promise<SoakReport> {
   const now = Date.now;
-  const startedAt = new Date(now()).toISOString();
   const stack = await openStack(now);
+  const beganAt = now();
   try {
     const truth = createTruth(now);
     const members = [...stack.replicas, stack.single];
@@ -65,12 +68,13 @@ export async function soak({
     const memory = createMemoryWatch(stack, now);
     const traffic = startTraffic({ members, truth, seed, perSecond, now, secrets: [CALLER.privateKey] });
     const injector = startInjector({ stack, truth, seed, now });
-    const until = now() + minutes * 60_000;
-    for (let nth = 1; now() < until; nth++) {
-      await lasting(Math.min(READ_CALLS_MS, Math.max(0, until - now())));
+    const until = beganAt + minutes * 60_000;
+    for (let nth = 1; now() < until && signal?.aborted !== true; nth++) {
+      await lasting(Math.min(READ_CALLS_MS, Math.max(0, until - now())), signal);
       await calls.read();
       if (nth % 3 === 0) progress?.(describe(traffic.counts, calls.windows()));
     }
+    const lasted = (now() - beganAt) / 60_000;
     await injector.stop();
     await traffic.stop();
     memory.stop();
@@ -85,8 +89,8 @@ export async function soak({
     const windows = calls.windows();
     const over = windows.filter(({ most, limit }) => most > limit).length;
     return {
-      startedAt,
-      minutes,
+      startedAt: new Date(beganAt).toISOString(),
+      minutes: lasted,
       seed,
       ...counts,
       windows,
@@ -118,6 +122,12 @@ interface Call {
   readonly userAgent: string;
 }
 
+/** What the control port says. */
+interface Calls {
+  readonly counts: { readonly total: number };
+  readonly requests: readonly Call[];
+}
+
 interface CallLog {
   /** Reads the calls that have come since the last time. The sandbox remembers 10,000. */
   readonly read: () => Promise<void>;
@@ -140,10 +150,7 @@ function createCallLog({ control }: Stack): CallLog {
   };
   return {
     async read() {
-      const { counts, requests } = (await control("GET", "/requests")) as {
-        counts: { total: number };
-        requests: Call[];
-      };
+      const { counts, requests }: Calls = Object(await control("GET", "/requests"));
       const fresh = counts.total - calls.length;
       if (fresh > requests.length) throw new Error("the sandbox has forgotten calls");
       if (fresh > 0)

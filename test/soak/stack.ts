@@ -48,11 +48,8 @@ derive: { mode: on }
 
 export async function openStack(now: () => number): Promise<Stack> {
   const directory = mkdtempSync(join(tmpdir(), "property-gateway-soak-"));
-  const [settings, key, dataDir] = ["settings.yaml", "key", "data"].map((name) => join(directory, name)) as [
-    string,
-    string,
-    string,
-  ];
+  const inDirectory = (name: string): string => join(directory, name);
+  const [settings, key, dataDir] = [inDirectory("settings.yaml"), inDirectory("key"), inDirectory("data")];
   const replace = (path: string, content: string): void => {
     writeFileSync(`${path}.new`, content);
     renameSync(`${path}.new`, path);

@@ -61,7 +61,7 @@ const AREAS = 20;
 const REFUSALS = new Set([429, 502, 503, 504]);
 
 /** Requests in chunks. All chunks have the same popular searches. */
-function* requestsOf(seed: number, dice: Dice): Generator<SoakRequest> {
+function* requestsOf(seed: number, dice: Dice): Generator<SoakRequest, never> {
   const areaIds = DATA.areas.map(({ record }) => record.serviceId).slice(0, AREAS);
   const listings = [...DATA.listingById.keys()].slice(0, 40);
   const sold = [...DATA.soldById.keys()].slice(0, 40);
@@ -129,7 +129,7 @@ export function startTraffic(options: TrafficOptions): Traffic {
   const timer = setInterval(() => {
     const listed = members.filter((member) => member.isListed());
     if (listed.length === 0) return;
-    const request = requests.next().value as SoakRequest;
+    const request = requests.next().value;
     const sending: Promise<void> = send(dice.pick(listed), request).finally(() => inFlight.delete(sending));
     inFlight.add(sending);
   }, 1_000 / perSecond);
