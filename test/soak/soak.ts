@@ -69,7 +69,8 @@ export async function soak({
     const traffic = startTraffic({ members, truth, seed, perSecond, now, secrets: [CALLER.privateKey] });
     const injector = startInjector({ stack, truth, seed, now });
     const until = beganAt + minutes * 60_000;
-    for (let nth = 1; now() < until && signal?.aborted !== true; nth++) {
+    const isOver = (): boolean => now() >= until || signal?.aborted === true;
+    for (let nth = 1; !isOver(); nth++) {
       await lasting(Math.min(READ_CALLS_MS, Math.max(0, until - now())), signal);
       await calls.read();
       if (nth % 3 === 0) progress?.(describe(traffic.counts, calls.windows()));

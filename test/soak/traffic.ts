@@ -162,7 +162,7 @@ function createCheck(
   function fail(kind: "wrong" | "hung", why: string, { member, target, sentAt, reply }: Exchange): void {
     counts[kind] += 1;
     const head = reply instanceof Error ? reply.message : `${reply.status} ${JSON.stringify(reply.headers)}`;
-    const start = reply instanceof Error ? "" : reply.text.slice(0, 200);
+    const start = reply instanceof Error ? "" : JSON.stringify(reply.text.slice(0, 200));
     if (counts.examples.length < EXAMPLES)
       counts.examples.push(
         `${new Date(sentAt).toISOString()} ${kind}: ${why}: ${member.name} ${target}: ${head} ${start}`,
