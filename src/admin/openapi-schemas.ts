@@ -1,5 +1,5 @@
 /** The JSON Schemas of what the admin port answers and takes. */
-import type { Json } from "../openapi/json.ts";
+import type { Json } from "../openapi/shapes.ts";
 import { PROBLEM_SCHEMA } from "../openapi/problems.ts";
 import { SEND_COUNTS } from "../usage/usage.ts";
 import { PURGE_PROPERTIES } from "./cache.ts";

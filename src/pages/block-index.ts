@@ -199,3 +199,25 @@ export function limitIn(body: Buffer, resource: FoldedResource): number | undefi
   const envelope = readEnvelope(body, resource);
   return typeof envelope === "string" ? undefined : integerIn(body, envelope.limit);
 }
+
+/**
+ * Finds the block that a page lies in. The blocks of a search lie side by side, from its first result on.
+ *
+ * Two blocks share no record. If a page were cut from two of them, nobody could notice that they show two states of
+ * the upstream.
+ * @returns `undefined` if the page lies in two blocks of this size
+ */
+export function blockAround({ offset, limit }: Stretch, size: number): Stretch | undefined {
+  const block = blockAt(offset, size);
+  return offset + limit <= block.offset + size ? block : undefined;
+}
+
+/** @returns the block of this size that holds the result at the offset */
+export function blockAt(offset: number, size: number): Stretch {
+  return { offset: offset - (offset % size), limit: size };
+}
+
+/** @returns the block sizes to try for a search, one after the other, before its pages are fetched one by one */
+export function sizesFrom(largest: number): readonly number[] {
+  return [largest, Math.floor(largest / 2), Math.floor(largest / 4)].filter((size) => size >= 1);
+}

@@ -2,8 +2,7 @@
  * Which block a page is cut from.
  */
 import type { Format } from "../interface/media-types.ts";
-import type { BlockIndex } from "./block-index.ts";
-import { blockAround, blockAt, sizesFrom } from "./blocks.ts";
+import { blockAround, blockAt, type BlockIndex, sizesFrom } from "./block-index.ts";
 import { holdsPage } from "./cut.ts";
 import type { Page } from "./cutter.ts";
 import type { Parts } from "./parts.ts";

@@ -3,8 +3,7 @@
  */
 import { Problem, type ProblemCode } from "../errors.ts";
 import type { Answer, Question } from "../types.ts";
-import type { BlockIndex } from "./block-index.ts";
-import { blockAround } from "./blocks.ts";
+import { blockAround, type BlockIndex } from "./block-index.ts";
 import { createCheckNowAndThen } from "./check.ts";
 import type { FoldablePage } from "./choose.ts";
 import { holdsPage } from "./cut.ts";

@@ -4,8 +4,7 @@
  */
 import type { Clock } from "../process/clock.ts";
 import type { Observer } from "../types.ts";
-import type { FoldedResource } from "./block-index.ts";
-import { sizesFrom } from "./blocks.ts";
+import { type FoldedResource, sizesFrom } from "./block-index.ts";
 
 /** Why a search is stopped of which a wrong page was cut. */
 export const WRONG = "a page was not the upstream's";

@@ -2,22 +2,20 @@
  * Answers one request from the data set: routes, methods, authentication, formats (interface, sections 4 to 9).
  */
 import {
-  MAX_IMAGE_HEIGHT,
-  MAX_IMAGE_WIDTH,
   isRecordResource,
   isSearchResource,
+  MAX_IMAGE_HEIGHT,
+  MAX_IMAGE_WIDTH,
+  type RecordResource,
 } from "../interface/resources.ts";
-import type { RecordResource } from "../interface/resources.ts";
 import { acceptedType } from "./accept.ts";
 import type { Authenticator } from "./auth.ts";
 import type { Validators } from "./conditional.ts";
 import type { PropertyRow, SandboxData } from "./dataset/model.ts";
-import { listBody, singleBody } from "./envelope.ts";
-import type { OffsetSpelling } from "./envelope.ts";
+import { listBody, type OffsetSpelling, singleBody } from "./envelope.ts";
 import type { Filtering } from "./filters.ts";
 import { drawJpeg } from "./jpeg.ts";
-import { revisedRecord, revisedRow } from "./revisions.ts";
-import type { Revisions, Standing } from "./revisions.ts";
+import { revisedRecord, revisedRow, type Revisions, type Standing } from "./revisions.ts";
 import { search } from "./search.ts";
 import { BadParameter } from "./values.ts";
 
@@ -128,4 +126,24 @@ export function answer(question: Question, source: Source): Answer {
     if (error instanceof BadParameter) return explained(400, error.message);
     throw error;
   }
+}
+
+/** The same value with the members of every object in reverse order. */
+function reversed(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(reversed);
+  if (typeof value !== "object" || value === null) return value;
+  return Object.fromEntries(
+    Object.entries(value)
+      .toReversed()
+      .map(([name, member]) => [name, reversed(member)] as const),
+  );
+}
+
+/**
+ * The body of a proper answer, written otherwise: members in another order, white space between them, slashes
+ * and letters beyond ASCII as they are where the upstream escapes them. Other bodies come back as they are.
+ */
+export function respelled({ headers, body, changedAt }: Answer): Buffer {
+  if (changedAt === undefined || headers["Content-Type"] === "image/jpeg") return body;
+  return Buffer.from(`${JSON.stringify(reversed(JSON.parse(body.toString())), undefined, 1)}\n`);
 }

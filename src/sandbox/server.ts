@@ -1,21 +1,23 @@
 /**
  * The data port: takes requests off the wire, lets them meet their faults, and sends the answers.
  */
-import { createServer } from "node:http";
-import type { IncomingHttpHeaders, IncomingMessage, Server, ServerResponse } from "node:http";
+import {
+  createServer,
+  type IncomingHttpHeaders,
+  type IncomingMessage,
+  type Server,
+  type ServerResponse,
+} from "node:http";
 import { setTimeout as delay } from "node:timers/promises";
 import { promisify } from "node:util";
 import { gzip } from "node:zlib";
 
 import { acceptsGzip } from "./accept.ts";
-import { answer, explained } from "./answer.ts";
-import type { Answer, Source } from "./answer.ts";
+import { answer, type Answer, explained, respelled, type Source } from "./answer.ts";
 import type { ArrivalLog } from "./arrivals.ts";
 import type { Barrier } from "./barrier.ts";
-import { isNotModified, notModified, validatorsOf } from "./conditional.ts";
-import type { Validators } from "./conditional.ts";
+import { isNotModified, notModified, type Validators, validatorsOf } from "./conditional.ts";
 import type { Effects, FaultQueue } from "./faults.ts";
-import { respelled } from "./respell.ts";
 
 export interface ServerParts {
   readonly source: Source;

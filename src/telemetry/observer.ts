@@ -1,8 +1,7 @@
 /** The observer of the stages: it writes to the log and counts in the metrics. */
 import type { Observer } from "../types.ts";
 import { createAccessLog } from "./request-log.ts";
-import type { Logger } from "./log.ts";
-import type { LogSettings } from "./log-control.ts";
+import type { Logger, LogSettings } from "./log.ts";
 import type { Metrics } from "./metrics.ts";
 import { createOutages } from "./outages.ts";
 import type { ServedAges } from "./served-ages.ts";

@@ -5,7 +5,7 @@
  * doubt, nothing is computed, and the question takes the ordinary way. docs/pages.md tells the whole story.
  */
 import type { Answer, Entry, Question } from "../../types.ts";
-import { blockAround } from "../blocks.ts";
+import { blockAround } from "../block-index.ts";
 import { blockKeysOf, type FoldablePage } from "../choose.ts";
 import { createRecent } from "../recent.ts";
 import { type Asked, blockOf } from "../search.ts";
