@@ -107,6 +107,7 @@ describe("defaults", () => {
         degradedForMs: 300_000,
         maxCoolOffMs: 300_000,
       },
+      derive: { mode: "shadow", minSamples: 20, sample: 0.01 },
       pages: { fold: "on", block: 500, verify: 0.001, maxExtraLatencyMs: 250 },
       ledger: { retentionMs: 3_024_000_000, maxRecords: 500_000 },
       redis: null,
