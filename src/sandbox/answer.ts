@@ -15,7 +15,7 @@ import type { PropertyRow, SandboxData } from "./dataset/model.ts";
 import { listBody, type OffsetSpelling, singleBody } from "./envelope.ts";
 import type { Filtering } from "./filters.ts";
 import { drawJpeg } from "./jpeg.ts";
-import { revisedRecord, revisedRow, type Revisions, type Standing } from "./revisions.ts";
+import { revisedRecord, revisedRow, type Revisions, type Revised } from "./revisions.ts";
 import { search } from "./search.ts";
 import { BadParameter } from "./values.ts";
 
@@ -63,7 +63,7 @@ function unknownAddress(): Answer {
 }
 
 /** Section 4.5: no authentication; a picture for every listing and sold record. */
-function answerThumbnail(file: string, data: SandboxData, { revision, changedAt }: Standing): Answer {
+function answerThumbnail(file: string, data: SandboxData, { revision, changedAt }: Revised): Answer {
   const [, id, width, height] = (THUMBNAIL.exec(file) ?? []).map(Number);
   if (id === undefined || width === undefined || height === undefined) return unknownAddress();
   if (width < 1 || height < 1 || width > MAX_IMAGE_WIDTH || height > MAX_IMAGE_HEIGHT) {
@@ -110,17 +110,17 @@ export function answer(question: Question, source: Source): Answer {
   if (question.method !== "GET") {
     return explained(405, "FAILURE_METHOD_NOT_ALLOWED - only GET is allowed", { Allow: "GET" });
   }
-  const standing = source.revisions.of(`/${parts.join("/")}`);
-  if (isImage) return answerThumbnail(parts[1] ?? "", source.data, standing);
+  const revised = source.revisions.of(`/${parts.join("/")}`);
+  if (isImage) return answerThumbnail(parts[1] ?? "", source.data, revised);
   const refusal = source.authenticator.refusal(question.params, question.nowSeconds);
   // Plain text under the JSON type is how the upstream has been seen to refuse.
   if (refusal) return explained(403, refusal, { "Content-Type": "application/json" });
   const type = acceptedType(question.accept, source.service);
   if (!type) return explained(406, "FAILURE_NOT_ACCEPTABLE - give the format in the Accept header");
   try {
-    const body = bodyAt(parts, question.params, source, standing.revision);
+    const body = bodyAt(parts, question.params, source, revised.revision);
     if (body === undefined) return unknownAddress();
-    const { changedAt } = standing;
+    const { changedAt } = revised;
     return { status: 200, headers: { "Content-Type": type }, body: Buffer.from(body), changedAt };
   } catch (error) {
     if (error instanceof BadParameter) return explained(400, error.message);

@@ -17,7 +17,7 @@ export interface Revision {
 }
 
 /** How a path's data stand: the number of their last revision (0: as made) and when that was. */
-export interface Standing {
+export interface Revised {
   readonly revision: number;
   /** Epoch milliseconds. */
   readonly changedAt: number;
@@ -25,7 +25,7 @@ export interface Standing {
 
 export interface Revisions {
   readonly add: (pathPrefix?: string) => void;
-  readonly of: (path: string) => Standing;
+  readonly of: (path: string) => Revised;
   /** The last of each prefix, in the order they were made. */
   readonly list: () => Revision[];
   /** The data as made. */

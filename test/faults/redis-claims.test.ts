@@ -17,7 +17,7 @@ type Leader = Extract<Claim, { kind: "leader" }>;
 type Follower = Extract<Claim, { kind: "follower" }>;
 
 /** For a clock that a test moves: nothing but what is tested falls due. */
-const PATIENT = { commandTimeoutMs: 1e12, probeIntervalMs: 1e12 };
+const LONG_TIMEOUTS = { commandTimeoutMs: 1e12, probeIntervalMs: 1e12 };
 
 let server: RedisServer;
 const opened: { close: () => Promise<void> }[] = [];
@@ -147,7 +147,7 @@ describe("a flight", () => {
 
   it("is vacant for its followers where another has taken over from a leader that died", async () => {
     const clock = createFakeClock(Date.now());
-    const [one, other] = [await replica(), await replica(server.settings, { clock, ...PATIENT })];
+    const [one, other] = [await replica(), await replica(server.settings, { clock, ...LONG_TIMEOUTS })];
     await leader(one);
     const following = await follower(other);
     await server.command("SET", `${KEY}:flight`, "another", "PX", 60_000);
@@ -189,7 +189,7 @@ describe("a flight", () => {
   it("is looked after again no sooner than its lease has run out", async () => {
     const clock = createFakeClock(Date.now());
     const one = await replica();
-    const waiting = await replica(server.settings, { clock, ...PATIENT });
+    const waiting = await replica(server.settings, { clock, ...LONG_TIMEOUTS });
     await leader(one);
     const following = await follower(waiting);
     const before = waiting.operations();
@@ -214,7 +214,7 @@ describe("a flight", () => {
 
   it("is everyone's own for whom Redis is out of order, at once also for those who follow already", async () => {
     const clock = createFakeClock(Date.now());
-    const { proxy, backend: remote } = await remoteReplica({ clock, ...PATIENT, commandTimeoutMs: 200 });
+    const { proxy, backend: remote } = await remoteReplica({ clock, ...LONG_TIMEOUTS, commandTimeoutMs: 200 });
     await leader(await replica());
     const following = await follower(remote);
     proxy.blackHole();
@@ -228,7 +228,7 @@ describe("a flight", () => {
 
   it("is vacant at once for those who can no longer hear how it ends", async () => {
     const clock = createFakeClock(Date.now());
-    const [one, other] = [await replica(), await replica(server.settings, { clock, ...PATIENT })];
+    const [one, other] = [await replica(), await replica(server.settings, { clock, ...LONG_TIMEOUTS })];
     await leader(one);
     const following = await follower(other);
     await server.command("CLIENT", "KILL", "TYPE", "pubsub");

@@ -234,12 +234,12 @@ describe("the forecast of a window", () => {
   it.each([
     ["no calls", { spent: 0, remaining: 100, callsPerSecond: [0, 0] }, { load: 0, emptyInMs: null }],
     [
-      "half of the pace",
+      "half of the rate",
       { spent: 50, remaining: 50, callsPerSecond: [5 / 6, 9] },
       { load: 0.5, emptyInMs: null },
     ],
     [
-      "twice the pace",
+      "twice the rate",
       { spent: 50, remaining: 50, callsPerSecond: [20 / 6, 0] },
       { load: 2, emptyInMs: 20_000 },
     ],
@@ -253,7 +253,7 @@ describe("the forecast of a window", () => {
     expect([load, emptyInMs]).toEqual([expect.closeTo(expected.load), expected.emptyInMs]);
   });
 
-  it("takes the pace of a longer time for a longer window", () => {
+  it("takes the rate of a longer time for a longer window", () => {
     const day = { limit: 100, windowMs: 86_400_000, spent: 0, remaining: 100 };
     const { load } = forecast({ ...day, callsPerSecond: [9, 0], periodsMs: [10_000, 60_000] });
     expect(load).toBe(0);

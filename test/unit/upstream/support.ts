@@ -42,7 +42,7 @@ export const LISTINGS: UpstreamQuestion = {
   format: "json",
   app: "other",
   cause: "miss",
-  held: undefined,
+  cached: undefined,
   departing: () => undefined,
 };
 
@@ -55,7 +55,7 @@ export const PAGE = JSON.stringify({
 });
 
 /** One who waits for ever. */
-export const PATIENT = waitingOf();
+export const NO_DEADLINE = waitingOf();
 
 /** Lets every job go at once. */
 const unthrottled: Throttled = (_order, job) => job(() => undefined, {});
