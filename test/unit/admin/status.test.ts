@@ -9,6 +9,7 @@ import type { Activity } from "../../../src/admin/status/types.ts";
 import { savingOf } from "../../../src/telemetry/request-metrics.ts";
 import type { Observer, RequestRecord, UpstreamCallRecord } from "../../../src/types.ts";
 import { createFakeClock, type FakeClock } from "../../support/fake-clock.ts";
+import { SILENT } from "../../support/silent-observer.ts";
 
 const REQUEST: RequestRecord = {
   id: "request-1",
@@ -32,18 +33,6 @@ const CALL: UpstreamCallRecord = {
   durationMs: 100,
   bytes: 10,
 };
-const ignore = (): void => undefined;
-const DEAF: Observer = {
-  request: ignore,
-  upstreamCall: ignore,
-  refreshed: ignore,
-  warmed: ignore,
-  outOfOrder: ignore,
-  backInOrder: ignore,
-  info: ignore,
-  warn: ignore,
-  error: ignore,
-};
 /** The beginning of a step of the series, so that counts fall into known steps. */
 const NOON = Date.UTC(2026, 0, 15, 12);
 
@@ -60,7 +49,7 @@ function record(id = "one", startedAt = NOON): Recording {
   const clock = createFakeClock(startedAt);
   const process = { id, host: "host", version: "1.2.3", startedAt };
   const recorder = createRecorder({ clock, process, savingOf });
-  const observer = recorder.recording(DEAF);
+  const observer = recorder.recording(SILENT);
   recorder.start();
   return {
     clock,

@@ -17,6 +17,7 @@ import { createFetch, UpstreamFault, type Fetch, type RawAnswer } from "../../..
 import { createOrigin } from "../../../src/upstream/origin.ts";
 import { createSigner } from "../../../src/upstream/sign.ts";
 import { waitingOf } from "../../support/waiting.ts";
+import { SILENT } from "../../support/silent-observer.ts";
 
 export const LIMITS = {
   connectTimeoutMs: 1_001,
@@ -71,14 +72,8 @@ export function createWatcher(): Watcher {
   return {
     calls,
     errors,
-    request: () => undefined,
+    ...SILENT,
     upstreamCall: (call) => void calls.push(call),
-    refreshed: () => undefined,
-    warmed: () => undefined,
-    info: () => undefined,
-    warn: () => undefined,
-    outOfOrder: () => undefined,
-    backInOrder: () => undefined,
     error: (message, fields) => void errors.push({ message, fields }),
   };
 }
