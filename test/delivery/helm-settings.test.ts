@@ -152,6 +152,7 @@ const LISTS = [
   ["_", "utm"],
   ["redis-0.example:6379"],
   ["https://search.example"],
+  ["10.0.0.0/8"],
   ["/areas/*"],
   [{ id: "web", weight: 2 }],
 ];

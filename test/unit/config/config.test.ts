@@ -21,6 +21,7 @@ describe("defaults", () => {
         tls: null,
         appIdHeader: "x-app-id",
         corsOrigins: [],
+        trustedProxies: [],
         maxUrlBytes: 8192,
         maxHeaderBytes: 16_384,
         maxHeaders: 100,
