@@ -76,7 +76,7 @@ import type { TracingOptions } from "./telemetry/tracing.ts";
 import { tlsContext } from "./tls.ts";
 import type { FlightResult, Observer, Tier, Tracing } from "./types.ts";
 import { reportUsage } from "./usage/usage-report.ts";
-import { createCredentialsProbe, createUpstream, type Upstream } from "./upstream-stage.ts";
+import { createUpstream, type Upstream } from "./upstream-stage.ts";
 import { createReadWarmItems, type ReadWarmItems } from "./warm-list.ts";
 
 /** What the process hands in. */
@@ -135,14 +135,17 @@ export function createGateway(options: GatewayOptions): Gateway {
   const context = createContext(options);
   const { config, settings, clock, random, metrics, observer, secretFiles } = context;
   const stores = openStores(context);
-  const probe = createCredentialsProbe();
-  const budgets = openBudgets(context, stores, probe.run);
+  const budgets = openBudgets(context, stores);
   const keyFile = watchKeyFile(context);
-  const upstream = createUpstream({ ...context, budgets, probe, lookForKey: () => keyFile?.check() });
+  const upstream = createUpstream({ ...context, budgets, lookForKey: () => keyFile?.check() });
   const flights = createFlights<LoadResult>(clock);
   const cache = createCacheStage(context, { ...stores, budgets, flights, ask: upstream.ask });
   const budgetLeft = createBudgetLeft(budgets);
-  probe.asks((question) => void cache.refresh(question, undefined, "refresh"));
+  // Refused credentials are tried with a question that was answered before. The thumbnails need none (interface, 4.5).
+  budgets.api.onProbeWanted(() => {
+    const question = upstream.lastAnswered();
+    if (question !== undefined) void cache.refresh(question, undefined, "refresh");
+  });
   const pages = createPageStage({ ...context, ...cache, ...stores, budgetLeft });
   const warm = createWarm({
     items: context.warmItems,
@@ -286,7 +289,7 @@ function openStores(context: Context): Stores {
   };
 }
 
-function openBudgets(context: Context, { limiterOf, circuitsOf }: Stores, probe: () => void): Budgets {
+function openBudgets(context: Context, { limiterOf, circuitsOf }: Stores): Budgets {
   const { config, apps, keys, clock, random, metrics, observer } = context;
   return createBudgets(
     {
@@ -297,7 +300,6 @@ function openBudgets(context: Context, { limiterOf, circuitsOf }: Stores, probe:
       fraction: random.fraction,
       keyVersion: keys.version,
       observer: { ...observer, refused: metrics.budget.refused, departed: metrics.budget.spent },
-      probe,
     },
     config,
   );
