@@ -20,7 +20,7 @@ interface Checked {
 export interface VerifyOptions {
   /** The entry under a key, unless it was purged. */
   readonly peek: (key: string) => Promise<Entry | undefined>;
-  readonly refresh: (question: Question, held: Entry | undefined, cause: "refresh") => Promise<RefreshEnd>;
+  readonly refresh: (question: Question, cached: Entry | undefined, cause: "refresh") => Promise<RefreshEnd>;
   /** The bytes of an entry. */
   readonly bodyOf: (entry: Entry) => Promise<Buffer>;
   readonly observer: Pick<Observer, "error"> & {
@@ -35,11 +35,11 @@ export type Verify = (checked: Checked, block: Entry) => Promise<PageCheck>;
 export function createVerify({ peek, refresh, bodyOf, observer }: VerifyOptions): Verify {
   /** Fetches a question's answer anew. */
   async function fetched(question: Question): Promise<Entry | undefined> {
-    const held = await peek(question.key);
-    const end = await refresh(question, held, "refresh");
+    const cached = await peek(question.key);
+    const end = await refresh(question, cached, "refresh");
     const entry = end === "refreshed" ? await peek(question.key) : undefined;
     // Another replica may have stored a newer entry just before. Only an older one is useless.
-    return entry?.status === 200 && entry.storedAt >= (held?.storedAt ?? 0) ? entry : undefined;
+    return entry?.status === 200 && entry.storedAt >= (cached?.storedAt ?? 0) ? entry : undefined;
   }
 
   async function isSame(checked: Checked, block: Entry, page: Entry): Promise<boolean> {

@@ -36,7 +36,7 @@ export interface Answer {
   readonly changedAt?: number;
 }
 
-/** What answers are made from. What is not read-only may change between requests. */
+/** The source of answers. Members that are not read-only may change between requests. */
 export interface Source {
   readonly data: SandboxData;
   readonly service: string;
@@ -79,7 +79,7 @@ function findRow(data: SandboxData, resource: RecordResource, id: string): Prope
   return /^\d{1,15}$/.test(id) ? rows.get(Number(id)) : undefined;
 }
 
-/** The body for an address, or `undefined` where there is nothing at it. */
+/** The body for an address; `undefined` if there is nothing. */
 function bodyAt(
   parts: readonly string[],
   params: URLSearchParams,
@@ -99,7 +99,7 @@ function bodyAt(
 }
 
 /**
- * Answers a question. What is wrong is told in this order: address (404), method (405), authentication (403),
+ * Answers a question. It reports the first mistake in this order: address (404), method (405), authentication (403),
  * `Accept` (406), then an unknown record (404) or a malformed value (400).
  */
 export function answer(question: Question, source: Source): Answer {
@@ -113,7 +113,7 @@ export function answer(question: Question, source: Source): Answer {
   const revised = source.revisions.of(`/${parts.join("/")}`);
   if (isImage) return answerThumbnail(parts[1] ?? "", source.data, revised);
   const refusal = source.authenticator.refusal(question.params, question.nowSeconds);
-  // Plain text under the JSON type is how the upstream has been seen to refuse.
+  // The real upstream refuses with plain text under the JSON type.
   if (refusal) return explained(403, refusal, { "Content-Type": "application/json" });
   const type = acceptedType(question.accept, source.service);
   if (!type) return explained(406, "FAILURE_NOT_ACCEPTABLE - give the format in the Accept header");
@@ -140,8 +140,8 @@ function reversed(value: unknown): unknown {
 }
 
 /**
- * The body of a proper answer, written otherwise: members in another order, white space between them, slashes
- * and letters beyond ASCII as they are where the upstream escapes them. Other bodies come back as they are.
+ * Rewrites the body of a proper answer with the same meaning: members in reverse order, with white space, and without
+ * the upstream's escapes. Other bodies are returned unchanged.
  */
 export function respelled({ headers, body, changedAt }: Answer): Buffer {
   if (changedAt === undefined || headers["Content-Type"] === "image/jpeg") return body;

@@ -1,8 +1,8 @@
 /**
- * Derived answers: a narrower search is computed from the blocks of a broader one that are held and fresh.
+ * Derived answers: a narrower search is computed from cached, fresh blocks of a broader one.
  *
- * How the upstream filters is learned from its answers (learn.ts), and only what is known well enough is used. When in
- * doubt, nothing is computed, and the question takes the ordinary way. docs/pages.md tells the whole story.
+ * How the upstream filters is learned from its answers (learn.ts), and only well-known
+ * filters are used. In doubt, nothing is computed, and the question goes to the cache stage. See docs/pages.md.
  */
 import type { Answer, Entry, Question } from "../../types.ts";
 import { blockAround } from "../block-index.ts";
@@ -28,7 +28,7 @@ export interface Derive {
   readonly answer: (question: Question, page: FoldablePage) => Promise<Answer | undefined>;
   /** @returns what a page would be computed from now: the first block of the broader search */
   readonly sourceOf: (page: FoldablePage) => Promise<Asked | undefined>;
-  /** @returns a step, to be given to `saw` with a block that is fetched after it */
+  /** @returns a step number. Pass it to `saw` with a block that is fetched after this call. */
   readonly begin: () => number;
   readonly saw: (question: Question, page: FoldablePage, seen: SeenBlock) => void;
 }
@@ -39,7 +39,7 @@ interface Result {
   readonly blocks: readonly [HeldBlock, ...HeldBlock[]];
 }
 
-/** Computes a page's whole result, if all that it needs is known. @param question of whoever asks, if somebody does */
+/** Computes the whole result of a page's search, if everything needed is known. @param question absent in the background */
 type Find = (page: FoldablePage, question?: Question) => Promise<Result | undefined>;
 
 export function createDerive(options: DeriveOptions): Derive {
@@ -52,16 +52,16 @@ export function createDerive(options: DeriveOptions): Derive {
   const find = createFind(parts, learn);
   const serve = createServe(parts, learn);
 
-  /** Whether the page's own block, or the page itself, is fresh: then there is nothing to save. */
-  async function isHeld(page: FoldablePage): Promise<boolean> {
+  /** Whether the page's own block, or the page itself, is cached and fresh. Computing it would then save nothing. */
+  async function isCached(page: FoldablePage): Promise<boolean> {
     const around = blockAround(page, page.size);
     const key = around === undefined ? page.key : blockOf(page.query, page.format, around).asked.key;
-    const held = await peek(key);
-    return held !== undefined && clock.now() < held.freshUntil;
+    const cached = await peek(key);
+    return cached !== undefined && clock.now() < cached.freshUntil;
   }
   async function mayDerive(page: FoldablePage): Promise<boolean> {
     if (settings().mode !== "on" || sources.broaderThan(page.query, page.format).length === 0) return false;
-    return !(await isHeld(page)) && (await trust.isUpToDate());
+    return !(await isCached(page)) && (await trust.isUpToDate());
   }
 
   return {
@@ -81,7 +81,7 @@ export function createDerive(options: DeriveOptions): Derive {
   };
 }
 
-/** Bytes of results that were computed last. */
+/** The limit for the most recently used results, in bytes. */
 const COMPUTED_BYTES = 10 * 1024 * 1024;
 
 function createFind(parts: DeriveParts, { fetchAgain }: Learn): Find {
@@ -119,7 +119,7 @@ function createFind(parts: DeriveParts, { fetchAgain }: Learn): Find {
       const [first, ...others] = blocks ?? [];
       if (blocks === undefined || first === undefined) continue;
       const wholeness = sources.wholeness(seen, blocks);
-      // For the next one who asks.
+      // So that the next caller can use it.
       if (wholeness === "first-block" && question !== undefined)
         inBackground(question, () => fetchAgain(question, seen, first));
       const result = wholeness === "whole" ? await computed(page, added, blocks) : undefined;
@@ -148,7 +148,7 @@ function createServe(parts: DeriveParts, { compareWith }: Learn): Serve {
     if (typeof index !== "string") await compareWith(question, page, { block, entry, index, begun });
   }
 
-  /** What each source is to this caller; `undefined`: one of them may not be used. */
+  /** Each source as this caller's request would be answered with it; `undefined`: one of them may not be used. */
   function answersOf({ request }: Question, blocks: readonly HeldBlock[]): Answer[] | undefined {
     const answers = blocks.flatMap(({ block, entry }) => {
       const answer = askAtOnce({ request, ...block.asked });
@@ -164,7 +164,7 @@ function createServe(parts: DeriveParts, { compareWith }: Learn): Serve {
     const result: Entry = entryFrom(computed, [first.entry, ...others.map(({ entry }) => entry)]);
     const { query, format } = page;
     const keys = [page.key, ...blockKeysOf(query, format, largest())];
-    // Whoever purged the search wants to have it fetched.
+    // A caller that purged the search expects a fetched answer.
     if (keys.some((key) => isPurged(key, result))) return undefined;
     const { entry, keptAs, isNew } = await cutter.entryOf(page, result, computed.index, true);
     const isChosen = random.fraction() < settings().sample && budgetLeft(query.resource) >= CHECK_ABOVE;
