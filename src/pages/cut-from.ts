@@ -117,8 +117,8 @@ export function createFindCut(parts: Parts): FindCut {
       blocks.length === 1
         ? blocks[0]
         : blocks.find(({ asked }) => {
-            const held = memory.find(asked.key);
-            return held !== undefined && cutter.find(page, held) !== undefined;
+            const cached = memory.find(asked.key);
+            return cached !== undefined && cutter.find(page, cached) !== undefined;
           });
     if (block === undefined) return undefined;
     const answer = askAtOnce({ request: question.request, ...block.asked });

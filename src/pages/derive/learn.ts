@@ -12,7 +12,7 @@ import type { Block, PagedQuery } from "../search.ts";
 import type { BlockBytes } from "./body.ts";
 import { compare, type Comparison } from "./compare.ts";
 import type { DeriveParts } from "./parts.ts";
-import type { Broader, HeldBlock, SeenSearch } from "./sources.ts";
+import type { Broader, CachedBlock, SeenSearch } from "./sources.ts";
 import type { Sample } from "./trust.ts";
 
 /** A block of a search, as the cache stage answered. */
@@ -30,7 +30,7 @@ export interface Learn {
   /** Compares all results of a search with those computed from a broader search. */
   readonly compareWith: (question: Question, page: FoldablePage, seen: SeenBlock) => Promise<void>;
   /** Fetches a block of a broader search again, in the background, while enough budget is left. */
-  readonly fetchAgain: (question: Question, of: SeenSearch, held: HeldBlock) => Promise<void>;
+  readonly fetchAgain: (question: Question, of: SeenSearch, cached: CachedBlock) => Promise<void>;
 }
 
 /** Comparisons spend budget only while at least this part of it is left. */
@@ -52,7 +52,7 @@ export function createLearn(parts: DeriveParts): Learn {
   async function wholeBroader({
     query,
     format,
-  }: FoldablePage): Promise<(Broader & { blocks: readonly HeldBlock[] }) | undefined> {
+  }: FoldablePage): Promise<(Broader & { blocks: readonly CachedBlock[] }) | undefined> {
     for (const broader of sources.broaderThan(query, format)) {
       const blocks = await sources.blocksOf(broader.seen);
       if (blocks !== undefined && sources.wholeness(broader.seen, blocks) === "whole")
@@ -82,8 +82,8 @@ export function createLearn(parts: DeriveParts): Learn {
     report(query, broader.seen.search, comparison);
     if (settings().mode !== "on") return;
     const offsets = new Set(comparison.suspicions.map(({ offset }) => offset));
-    for (const held of broader.blocks.filter(({ block }) => offsets.has(block.stretch.offset)))
-      await fetchAgain(question, broader.seen, held);
+    for (const cached of broader.blocks.filter(({ block }) => offsets.has(block.stretch.offset)))
+      await fetchAgain(question, broader.seen, cached);
   }
 
   return {
@@ -123,7 +123,11 @@ function createFetchAgain(parts: DeriveParts, resolve: Resolve): Learn["fetchAga
   const { budgetLeft, cutter, peek, refresh, sources } = parts;
   const fetching = new Set<string>();
 
-  async function fetchAgain(question: Question, of: SeenSearch, { block, entry }: HeldBlock): Promise<void> {
+  async function fetchAgain(
+    question: Question,
+    of: SeenSearch,
+    { block, entry }: CachedBlock,
+  ): Promise<void> {
     const begun = sources.begin();
     const end = await refresh({ request: question.request, ...block.asked }, entry, "refresh");
     const now = end === "refreshed" ? await peek(block.asked.key) : undefined;
@@ -134,11 +138,11 @@ function createFetchAgain(parts: DeriveParts, resolve: Resolve): Learn["fetchAga
     await resolve(of, { block, entry: now, index, begun });
   }
 
-  return async function fetchAgainOnce(question, of, held) {
-    const { key } = held.block.asked;
+  return async function fetchAgainOnce(question, of, cached) {
+    const { key } = cached.block.asked;
     if (budgetLeft(of.query.resource) < CHECK_ABOVE || fetching.has(key)) return;
     fetching.add(key);
-    await fetchAgain(question, of, held).finally(() => fetching.delete(key));
+    await fetchAgain(question, of, cached).finally(() => fetching.delete(key));
   };
 }
 

@@ -14,7 +14,7 @@ import { type Block, blockOf, type PagedQuery, searchKey } from "../search.ts";
 import { filterTest, type FilterTest } from "./filters.ts";
 
 /** A cached, fresh block. */
-export interface HeldBlock {
+export interface CachedBlock {
   readonly block: Block;
   readonly entry: Entry;
   readonly index: BlockIndex;
@@ -58,8 +58,8 @@ export interface Sources {
   /** Searches with fewer filters than this one, the narrowest first. */
   readonly broaderThan: (query: PagedQuery, format: Format) => readonly Broader[];
   /** All blocks of a search, if they are cached and fresh. */
-  readonly blocksOf: (seen: SeenSearch) => Promise<readonly HeldBlock[] | undefined>;
-  readonly wholeness: (seen: SeenSearch, blocks: readonly HeldBlock[]) => Wholeness;
+  readonly blocksOf: (seen: SeenSearch) => Promise<readonly CachedBlock[] | undefined>;
+  readonly wholeness: (seen: SeenSearch, blocks: readonly CachedBlock[]) => Wholeness;
 }
 
 export interface SourcesOptions {
@@ -89,7 +89,7 @@ export function createSources({ peek, cutter, clock }: SourcesOptions): Sources 
     return seen;
   }
 
-  async function held(seen: SeenSearch, offset: number): Promise<HeldBlock | undefined> {
+  async function cached(seen: SeenSearch, offset: number): Promise<CachedBlock | undefined> {
     const block = blockOf(seen.query, seen.format, { offset, limit: seen.size });
     const entry = await peek(block.asked.key);
     if (entry?.status !== 200 || clock.now() >= entry.freshUntil) return undefined;
@@ -117,13 +117,13 @@ export function createSources({ peek, cutter, clock }: SourcesOptions): Sources 
         return seen === undefined ? [] : [{ seen, added }];
       }),
     async blocksOf(seen) {
-      const first = await held(seen, 0);
+      const first = await cached(seen, 0);
       if (first === undefined) return undefined;
       const { totalCount } = first.index;
       if (totalCount > MOST_BLOCKS * seen.size) return undefined;
       const blocks = [first];
       for (let offset = seen.size; offset < totalCount; offset += seen.size) {
-        const block = await held(seen, offset);
+        const block = await cached(seen, offset);
         if (block?.index.totalCount !== totalCount) return undefined;
         blocks.push(block);
       }
@@ -133,10 +133,10 @@ export function createSources({ peek, cutter, clock }: SourcesOptions): Sources 
   };
 }
 
-function wholeness({ fetched }: SeenSearch, [first, ...others]: readonly HeldBlock[]): Wholeness {
+function wholeness({ fetched }: SeenSearch, [first, ...others]: readonly CachedBlock[]): Wholeness {
   if (first === undefined) return "not-whole";
   if (others.length === 0) return "whole";
-  const contentOf = ({ block, entry }: HeldBlock): FetchedContent | undefined => {
+  const contentOf = ({ block, entry }: CachedBlock): FetchedContent | undefined => {
     const content = fetched.get(block.stretch.offset);
     return content?.etag === entry.etag ? content : undefined;
   };
