@@ -7,7 +7,8 @@ import { cacheStatus, problemCode } from "../support/reply.ts";
 const PATH = "/areas?q=Nacka";
 const NO_STORE = { "cache-control": "no-store" };
 /** The upstream may take its time: what ends is the callers' deadline. */
-const LONG_TIMEOUTS = "upstream: { connectTimeout: 1h, headerTimeout: 1h, bodyTimeout: 1h, totalTimeout: 1h }";
+const LONG_TIMEOUTS =
+  "upstream: { connectTimeout: 1h, headerTimeout: 1h, bodyTimeout: 1h, totalTimeout: 1h }";
 const MAX_WAIT_MS = 10_000;
 const NO_JITTER = { fraction: () => 0 };
 

@@ -9,7 +9,8 @@ import { cacheStatus, problemCode } from "../support/reply.ts";
 const APPS = "apps: [{ id: web, weight: 2 }, { id: nightly, priority: background }]";
 const NO_STORE = { "cache-control": "no-store" };
 /** The upstream may take its time: what ends is the callers' deadline. */
-const LONG_TIMEOUTS = "upstream: { connectTimeout: 1h, headerTimeout: 1h, bodyTimeout: 1h, totalTimeout: 1h }";
+const LONG_TIMEOUTS =
+  "upstream: { connectTimeout: 1h, headerTimeout: 1h, bodyTimeout: 1h, totalTimeout: 1h }";
 
 type Headers = Readonly<Record<string, string>>;
 
