@@ -98,11 +98,9 @@ const LAYERS: Layer[] = [
   // Where answers are stored: the only part of the cache that sees Redis and SQLite.
   layer(["src/cache/store/**"], ["interface", "query", "process", "redis", "sqlite"]),
   // What finds and cuts pages in bytes.
-  layer(
-    ["src/pages/json-ranges.ts", "src/pages/block-index.ts", "src/pages/blocks.ts", "src/pages/cut.ts"],
-    ["interface"],
-    { pure: true },
-  ),
+  layer(["src/pages/json-ranges.ts", "src/pages/block-index.ts", "src/pages/cut.ts"], ["interface"], {
+    pure: true,
+  }),
   // What computes narrower searches, and compares.
   layer(
     ["filters", "body", "compare", "compute"].map((name) => `src/pages/derive/${name}.ts`),

@@ -13,6 +13,7 @@ import { listBody } from "../src/sandbox/envelope.ts";
 import { search } from "../src/sandbox/search.ts";
 import { createWorkload, type WorkloadRequest } from "../test/support/workload.ts";
 import { startGateway } from "./gateway.ts";
+import { freePort } from "./servers.ts";
 import { printTable } from "./table.ts";
 
 const DATA = generateData({ seed: 1, listings: 12_000, sold: 24_000, service: "propertyservice" });
@@ -149,15 +150,6 @@ async function startPeer(
       rmSync(dir, { recursive: true, force: true });
     },
   };
-}
-
-async function freePort(): Promise<number> {
-  const server = net.createServer().listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const address = server.address();
-  server.close();
-  await once(server, "close");
-  return typeof address === "object" && address !== null ? address.port : 0;
 }
 
 async function accepts(port: number, child: ChildProcess): Promise<void> {

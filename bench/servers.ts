@@ -150,7 +150,7 @@ function fillIn(name: string, dir: string, values: Readonly<Record<string, strin
   return path;
 }
 
-async function freePort(): Promise<number> {
+export async function freePort(): Promise<number> {
   const server = net.createServer().listen(0, "127.0.0.1");
   await once(server, "listening");
   const address = server.address();

@@ -38,8 +38,7 @@ import { createWarm, type Warm, type WarmItem } from "./cache/warm.ts";
 import { ConfigError, type Config } from "./config/config.ts";
 import { createLiveSettings, type LiveSettings } from "./config/live.ts";
 import type { FollowedFiles } from "./config/followed-files.ts";
-import { followKeyFile } from "./config/private-key.ts";
-import type { PrivateKeys } from "./config/private-key.ts";
+import { followKeyFile, type PrivateKeys } from "./config/private-key.ts";
 import type { SettingsSource } from "./config/load.ts";
 import { followSecretFiles, type SecretFiles } from "./config/secret-files.ts";
 import type { Problem } from "./errors.ts";
@@ -49,8 +48,7 @@ import { createPageStage } from "./page-stage.ts";
 import type { Pages } from "./pages/pages.ts";
 import { createLifecycle, longestStopMs, type Lifecycle, type StopOptions } from "./lifecycle.ts";
 import { type Clock, pause } from "./process/clock.ts";
-import type { HttpServer, Listening } from "./process/listen.ts";
-import { addressOf } from "./process/machine.ts";
+import { addressOf, type HttpServer, type Listening } from "./process/listen.ts";
 import type { Random } from "./process/random.ts";
 import { createConceal } from "./query/credentials.ts";
 import { type Apps, createApps } from "./ratelimit/apps.ts";
@@ -70,18 +68,16 @@ import { createReload, restartReasons } from "./reload.ts";
 import { createFlights, type Flights } from "./singleflight/flight.ts";
 import { createLeadOrFollow } from "./singleflight/replicas.ts";
 import { openBackend, type OpenedBackend } from "./stores.ts";
-import type { Logger } from "./telemetry/log.ts";
-import { createLogControl, type LogControl } from "./telemetry/log-control.ts";
+import { createLogControl, createRedact, type LogControl, type Logger } from "./telemetry/log.ts";
 import { createMetrics, type Metrics } from "./telemetry/metrics.ts";
 import { createObserver } from "./telemetry/observer.ts";
 import { build, watchEventLoop } from "./telemetry/process-metrics.ts";
 import { savingOf } from "./telemetry/request-metrics.ts";
-import { createRedact } from "./telemetry/redact.ts";
 import type { TracingOptions } from "./telemetry/tracing.ts";
 import { tlsContext } from "./tls.ts";
 import type { FlightResult, Observer, Tier, Tracing } from "./types.ts";
 import { reportUsage } from "./usage/usage-report.ts";
-import { createCredentialsProbe, createUpstream, type Upstream } from "./upstream-stage.ts";
+import { createUpstream, type Upstream } from "./upstream-stage.ts";
 import { createReadWarmItems, type ReadWarmItems } from "./warm-list.ts";
 
 /** What the process hands in. */
@@ -140,14 +136,17 @@ export function createGateway(options: GatewayOptions): Gateway {
   const context = createContext(options);
   const { config, settings, clock, random, metrics, observer, secretFiles } = context;
   const stores = openStores(context);
-  const probe = createCredentialsProbe();
-  const budgets = openBudgets(context, stores, probe.run);
+  const budgets = openBudgets(context, stores);
   const keyFile = watchKeyFile(context);
-  const upstream = createUpstream({ ...context, budgets, probe, lookForKey: () => keyFile?.check() });
+  const upstream = createUpstream({ ...context, budgets, lookForKey: () => keyFile?.check() });
   const flights = createFlights<LoadResult>(clock);
   const cache = createCacheStage(context, { ...stores, budgets, flights, ask: upstream.ask });
   const budgetLeft = createBudgetLeft(budgets);
-  probe.asks((question) => void cache.refresh(question, undefined, "refresh"));
+  // Refused credentials are tried with a question that was answered before. The thumbnails need none (interface, 4.5).
+  budgets.api.onProbeWanted(() => {
+    const question = upstream.lastAnswered();
+    if (question !== undefined) void cache.refresh(question, undefined, "refresh");
+  });
   const pages = createPageStage({ ...context, ...cache, ...stores, budgetLeft });
   const warm = createWarm({
     items: context.warmItems,
@@ -291,7 +290,7 @@ function openStores(context: Context): Stores {
   };
 }
 
-function openBudgets(context: Context, { limiterOf, circuitsOf }: Stores, probe: () => void): Budgets {
+function openBudgets(context: Context, { limiterOf, circuitsOf }: Stores): Budgets {
   const { config, apps, keys, clock, random, metrics, observer } = context;
   return createBudgets(
     {
@@ -302,7 +301,6 @@ function openBudgets(context: Context, { limiterOf, circuitsOf }: Stores, probe:
       fraction: random.fraction,
       keyVersion: keys.version,
       observer: { ...observer, refused: metrics.budget.refused, departed: metrics.budget.spent },
-      probe,
     },
     config,
   );

@@ -20,21 +20,16 @@ import {
 
 export type Budgets = Readonly<Record<OriginName, Budget>>;
 
-export interface BudgetsOptions extends Omit<
-  BudgetOptions,
-  "origin" | "limiter" | "sharedCircuits" | "probe"
-> {
+export interface BudgetsOptions extends Omit<BudgetOptions, "origin" | "limiter" | "sharedCircuits"> {
   readonly limiterOf: (origin: OriginName, config: LimiterConfig) => Limiter;
   readonly circuitsOf: (origin: OriginName) => SharedCircuits;
-  /** Asks a question of the API, to try refused credentials. */
-  readonly probe: () => void;
 }
 
 /** From the permit of a call until it departs, at most. A call that takes longer asks again. */
 const DEPARTURE_MS = 2_000;
 
 export function createBudgets(options: BudgetsOptions, config: Config): Budgets {
-  const { limiterOf, circuitsOf, probe } = options;
+  const { limiterOf, circuitsOf } = options;
   const create = (origin: OriginName): Budget => {
     const settings = budgetConfigOf(origin, config);
     return createBudget(
@@ -43,8 +38,6 @@ export function createBudgets(options: BudgetsOptions, config: Config): Budgets 
         origin,
         limiter: limiterOf(origin, settings),
         sharedCircuits: circuitsOf(origin),
-        // The thumbnails need no credentials (interface, section 4.5).
-        probe: origin === "api" ? probe : () => undefined,
       },
       settings,
     );

@@ -29,7 +29,7 @@ import { createMeanings } from "./query/meanings.ts";
 import type { ParseOptions } from "./query/parse.ts";
 import type { Apps } from "./ratelimit/apps.ts";
 import { createRouter } from "./query/route.ts";
-import { remembering } from "./remembering.ts";
+import { memoize } from "./memoize.ts";
 import type { Metrics } from "./telemetry/metrics.ts";
 import { build } from "./telemetry/process-metrics.ts";
 import { tlsContext } from "./tls.ts";
@@ -127,7 +127,7 @@ function arrivals(options: CallersOptions): Arrivals {
 function createIdentify({ apps, parse, keys, ...options }: CallersOptions): ArrivalOptions["identify"] {
   // An app id is in the log, in labels and in reports: it must not be a secret that a caller sent by mistake.
   // Only a text without a secret is remembered.
-  const harmless = remembering(
+  const harmless = memoize(
     (text) => (parse.conceal(text) === text ? text : undefined),
     () => keys.known.length,
   );

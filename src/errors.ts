@@ -267,3 +267,8 @@ function cut(text: string): string {
   // Half a surrogate pair is no character.
   return text.length > LONGEST_ECHO ? `${text.slice(0, LONGEST_ECHO - 1).replace(/\p{Cs}$/u, "")}…` : text;
 }
+
+/** A store outside this process (Redis, a SQLite file) cannot be reached, or fails at present. Callers never see this. */
+export class StoreUnavailable extends Error {
+  override readonly name = "StoreUnavailable";
+}

@@ -42,7 +42,7 @@ type LifecycleSettings = Pick<Config, "server" | "admin">;
 
 export interface StopOptions {
   /** Requests are still accepted for `server.stopDelay`, until load balancers have noticed the stop. */
-  readonly isPatient?: boolean;
+  readonly withStopDelay?: boolean;
 }
 
 export interface Lifecycle {
@@ -81,10 +81,10 @@ export function createLifecycle(options: LifecycleOptions): Lifecycle {
       listeningSince = clock.monotonic();
       return { callers: callersAt, admin: adminAt };
     },
-    async stop({ server }, { isPatient = false } = {}) {
+    async stop({ server }, { withStopDelay = false } = {}) {
       isStopping = true;
       inFlight.drain();
-      if (isPatient) await pause(clock, server.stopDelayMs);
+      if (withStopDelay) await pause(clock, server.stopDelayMs);
       await drain(started.callers, server.drainTimeoutMs, options);
       // Before the store closes, because the budgets write there what was sent.
       await Promise.all(ORIGINS.map((origin) => budgets[origin].close()));

@@ -13,7 +13,7 @@ import { createPrivateKeys } from "./config/private-key.ts";
 import { secretsIn } from "./config/secret.ts";
 import { readSettings } from "./config/load.ts";
 import { tracingSettings } from "./config/tracing.ts";
-import { describePortInUse, gatewayPorts } from "./process/port-in-use.ts";
+import { describePortInUse, gatewayPorts } from "./process/listen.ts";
 import { describeError, onReloadSignal, onStopSignal, onUncaughtError } from "./process/events.ts";
 
 /** How long writing the last log lines may take. */
@@ -41,9 +41,9 @@ export async function main(env: Environment = processEnvironment()): Promise<voi
     log.info({ callers: callers.url, admin: admin.url, node: process.version }, "property-gateway listens");
   } catch (error) {
     // What an operator can correct is not logged but printed, one line per mistake.
-    const told =
+    const message =
       error instanceof ConfigError ? error.message : describePortInUse(error, gatewayPorts(config));
-    if (told !== undefined) process.stderr.write(`${told}\n`);
+    if (message !== undefined) process.stderr.write(`${message}\n`);
     else log.fatal({ error: describeError(error) }, what);
     if (gateway !== undefined) await stop(gateway, log);
     return await exit(1);
@@ -83,13 +83,13 @@ function watchForEnd(log: Logger): EndWatch {
   let hasFailed = false;
   onUncaughtError(({ error, origin }) => {
     hasFailed = true;
-    resolve({ isPatient: true });
+    resolve({ withStopDelay: true });
     log.fatal({ error: describeError(error), origin }, "An error was not caught. The process stops.");
   });
   onStopSignal((signal) => {
     log.info({ signal }, "Stopping. The process is no longer ready, and finishes the requests in flight.");
     // SIGINT comes from a terminal, where no load balancer needs time to notice.
-    resolve({ isPatient: signal === "SIGTERM" });
+    resolve({ withStopDelay: signal === "SIGTERM" });
   });
   return { begins: promise, hasFailed: () => hasFailed };
 }

@@ -5,14 +5,12 @@ import type { Warm } from "./cache/warm.ts";
 import { type Budgets, configureBudgets } from "./budgets.ts";
 import type { Apps } from "./ratelimit/apps.ts";
 import { type ReadWarmItems, warmChanges, type WarmList } from "./warm-list.ts";
-import type { Logger } from "./telemetry/log.ts";
-import type { LogControl } from "./telemetry/log-control.ts";
+import type { LogControl, Logger } from "./telemetry/log.ts";
 import type { Metrics } from "./telemetry/metrics.ts";
 import type { Clock } from "./process/clock.ts";
 import type { Config } from "./config/config.ts";
-import type { LiveSettings, Reload } from "./config/live.ts";
+import { describeChange, type LiveSettings, type Reload } from "./config/live.ts";
 import type { PrivateKeys } from "./config/private-key.ts";
-import { describeChange } from "./config/live.ts";
 
 export interface ReloadOptions {
   readonly settings: LiveSettings;

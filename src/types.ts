@@ -270,7 +270,7 @@ export interface Waiter extends Pick<GatewayRequest, "app" | "deadlineAt" | "pri
   /** Aborted when the caller hangs up. */
   readonly gone: AbortSignal;
   /** Until when it waits in the queue, if that is earlier than its deadline. Epoch milliseconds. */
-  readonly placeBy?: number;
+  readonly queueDeadlineAt?: number;
 }
 
 /** Returns why a waiter is refused at its deadline; `undefined`: the call has left the queue. */

@@ -1,6 +1,5 @@
 /**
- * The way to the upstream, wired: both origins with their budgets, the attempts, the pass-through and the probe of refused
- * credentials.
+ * The way to the upstream, wired: both origins with their budgets, the attempts and the pass-through.
  */
 import type { Budgets } from "./budgets.ts";
 import type { LoadOptions } from "./cache/load.ts";
@@ -11,31 +10,11 @@ import { originOf } from "./interface/resources.ts";
 import type { Clock } from "./process/clock.ts";
 import type { Random } from "./process/random.ts";
 import { upstreamTarget } from "./query/canonical.ts";
-import type { Observer, Question } from "./types.ts";
+import type { Observer, OriginName, Question } from "./types.ts";
 import { type AttemptOptions, createAttempt } from "./upstream/attempt.ts";
-import { createOrigin } from "./upstream/origin.ts";
+import { createOrigin, type Origin } from "./upstream/origin.ts";
 import { createPassThrough, type PassThrough } from "./upstream/pass-through.ts";
 import { createSigner } from "./upstream/sign.ts";
-
-/** Asks a question again that was answered before, to find out whether refused credentials are accepted again. */
-export interface CredentialsProbe {
-  readonly answered: (question: Question) => void;
-  /** Sets what asks. Called once, when the cache exists. */
-  readonly asks: (ask: (question: Question) => void) => void;
-  readonly run: () => void;
-}
-
-export function createCredentialsProbe(): CredentialsProbe {
-  let last: Question | undefined;
-  let ask = (_question: Question): void => undefined;
-  return {
-    answered: (question) => void (last = question),
-    asks: (how) => void (ask = how),
-    run() {
-      if (last !== undefined) ask(last);
-    },
-  };
-}
 
 export interface UpstreamOptions {
   readonly config: Config;
@@ -45,20 +24,21 @@ export interface UpstreamOptions {
   readonly random: Random;
   readonly observer: Observer;
   readonly budgets: Budgets;
-  readonly probe: CredentialsProbe;
-  /** There may be a new private key: looks now. */
+  /** Checks at once whether there is a new private key. */
   readonly lookForKey: () => void;
 }
 
 export interface Upstream {
   /** Asks a question; rejects with a `Problem`. */
   readonly ask: LoadOptions["fetch"];
+  /** A question that the API has answered, signed with our credentials; the latest one. */
+  readonly lastAnswered: () => Question | undefined;
   readonly passThrough: PassThrough;
 }
 
 /** The JSON interface is signed, the thumbnails are not (interface, sections 4.5 and 5). Each has its own budget. */
 export function createUpstream(options: UpstreamOptions): Upstream {
-  const { config, settings, keys, clock, random, observer, budgets, probe, lookForKey } = options;
+  const { config, settings, keys, clock, random, observer, lookForKey } = options;
   const { upstream } = config;
   const sign = createSigner({
     callerId: upstream.callerId,
@@ -66,6 +46,47 @@ export function createUpstream(options: UpstreamOptions): Upstream {
     now: clock.now,
     unique16: random.unique16,
   });
+  const origins = createOrigins(options, sign);
+  const targetOf = (asked: Parameters<typeof upstreamTarget>[0]): string =>
+    upstreamTarget(asked, upstream.recordPath);
+  const outgoing: AttemptOptions = {
+    ...upstream,
+    clock,
+    random,
+    observer,
+    maxCoolOffMs: () => settings.current().budget.maxCoolOffMs,
+    originOf: (resource) => origins[originOf(resource)],
+    identity: upstream,
+    confidential: {
+      hosts: [upstream.url, upstream.imageUrl].map((url) => new URL(url).host),
+      callerId: upstream.callerId,
+      secrets: keys.known,
+    },
+    credentials: { version: keys.version, checkAgain: lookForKey },
+  };
+  const attempt = createAttempt(outgoing);
+  let lastAnswered: Question | undefined;
+  return {
+    async ask(asked, waiting, asking) {
+      const { query, canonicalQuery, request } = asked;
+      const { app, format } = request;
+      const { resource } = query;
+      const serviceId = query.kind === "record" ? query.serviceId : undefined;
+      const question = { resource, query: canonicalQuery, target: targetOf(query), serviceId, format, app };
+      const fetched = await attempt({ ...question, ...asking, trace: request.trace }, waiting);
+      if (resource !== "images") lastAnswered = asked;
+      return fetched;
+    },
+    lastAnswered: () => lastAnswered,
+    passThrough: createPassThrough({ ...upstream, ...outgoing, targetOf }),
+  };
+}
+
+/** Both origins. `sign` adds the credentials to a target of the API. */
+function createOrigins(
+  { config: { upstream }, clock, budgets }: UpstreamOptions,
+  sign: (target: string) => string,
+): Readonly<Record<OriginName, Origin>> {
   const { http, https, except } = upstream.proxy;
   const proxy = { http: http?.reveal() ?? null, https: https?.reveal() ?? null, except };
   const api = createOrigin({
@@ -84,35 +105,5 @@ export function createUpstream(options: UpstreamOptions): Upstream {
     sign: (target: string) => target,
     throttled: budgets.images.run,
   });
-  const targetOf = (asked: Parameters<typeof upstreamTarget>[0]): string =>
-    upstreamTarget(asked, upstream.recordPath);
-  const outgoing: AttemptOptions = {
-    ...upstream,
-    clock,
-    random,
-    observer,
-    maxCoolOffMs: () => settings.current().budget.maxCoolOffMs,
-    originOf: (resource) => ({ api, images })[originOf(resource)],
-    identity: upstream,
-    confidential: {
-      hosts: [upstream.url, upstream.imageUrl].map((url) => new URL(url).host),
-      callerId: upstream.callerId,
-      secrets: keys.known,
-    },
-    credentials: { version: keys.version, checkAgain: lookForKey },
-  };
-  const attempt = createAttempt(outgoing);
-  return {
-    async ask(asked, waiting, asking) {
-      const { query, canonicalQuery, request } = asked;
-      const { app, format } = request;
-      const { resource } = query;
-      const serviceId = query.kind === "record" ? query.serviceId : undefined;
-      const question = { resource, query: canonicalQuery, target: targetOf(query), serviceId, format, app };
-      const fetched = await attempt({ ...question, ...asking, trace: request.trace }, waiting);
-      if (resource !== "images") probe.answered(asked);
-      return fetched;
-    },
-    passThrough: createPassThrough({ ...upstream, ...outgoing, targetOf }),
-  };
+  return { api, images };
 }

@@ -6,8 +6,8 @@ import express, { type Request, type Response, type Router } from "express";
 import { SEARCH_RESOURCES } from "../interface/resources.ts";
 import { NAMESPACE } from "../query/key.ts";
 import type { Inspect } from "../cache/inspect.ts";
-import type { PurgeHits } from "../cache/store/purge-hits.ts";
 import type { PurgeScope } from "../cache/store/purges.ts";
+import type { PurgeHits } from "../cache/store/tiered.ts";
 import { postOnly, readOnly } from "./guard.ts";
 import {
   askedFor,

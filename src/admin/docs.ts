@@ -1,4 +1,4 @@
-/** The OpenAPI documents of both ports. */
+/** What runs here, and its interface: the OpenAPI documents of both ports, and the versions. */
 import express, { type Router } from "express";
 
 import { readOnly } from "./guard.ts";
@@ -21,5 +21,19 @@ export function createOpenApi({ callers, admin }: AdminDocuments): Router {
   };
   serve("/openapi.json", admin);
   serve("/docs/callers.json", callers);
+  return router;
+}
+
+export interface AdminVersionOptions {
+  readonly version: { readonly version: string; readonly node: string };
+}
+
+/** @returns `GET /version`: which versions run */
+export function createAdminVersion({ version }: AdminVersionOptions): Router {
+  const router = express.Router();
+  router
+    .route("/version")
+    .get((_request, response) => void response.json(version))
+    .all(readOnly);
   return router;
 }

@@ -1,5 +1,5 @@
 /** The JSON Schemas of what the admin port answers and takes. */
-import type { Json } from "../openapi/json.ts";
+import type { Json } from "../openapi/shapes.ts";
 import { PROBLEM_SCHEMA } from "../openapi/problems.ts";
 import { SEND_COUNTS } from "../usage/usage.ts";
 import { PURGE_PROPERTIES } from "./cache.ts";
@@ -64,8 +64,8 @@ const originStatus = object({
       remaining: integer,
       heldBack: integer,
       comesBack: list(object({ calls: integer, inMs: number })),
-      load: { ...number, description: "Part of the limit that is spent in the long run at this pace." },
-      emptyInMs: { ...orNull(number), description: "When nothing is left at this pace; null: never." },
+      load: { ...number, description: "Part of the limit that is spent in the long run at this rate." },
+      emptyInMs: { ...orNull(number), description: "When nothing is left at this rate; null: never." },
     }),
   ),
   predictedWaitMs: integer,

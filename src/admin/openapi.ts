@@ -1,6 +1,6 @@
 /** The OpenAPI document of the admin port, made of the tables by which its requests are validated. */
 import { headerRefs, RESPONSE_HEADERS } from "../openapi/headers.ts";
-import { type Json, OPENAPI_VERSION } from "../openapi/json.ts";
+import { type Json, OPENAPI_VERSION } from "../openapi/shapes.ts";
 import { problemName, problemResponses, problemStatuses } from "../openapi/problems.ts";
 import { QUOTE_PARAMETERS } from "./budget.ts";
 import { HISTORY_PARAMETERS } from "./status/routes.ts";

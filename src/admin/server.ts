@@ -6,8 +6,7 @@
 import type { HttpServer } from "../process/listen.ts";
 import express, { type NextFunction, type Request, type Response, type Router } from "express";
 
-import { Problem } from "../errors.ts";
-import { StoreUnavailable } from "../store-unavailable.ts";
+import { Problem, StoreUnavailable } from "../errors.ts";
 import type { Observer } from "../types.ts";
 import { createHttpServer, type HttpServerOptions } from "../http/http-server.ts";
 import { problemResponse } from "../http/problem-response.ts";
@@ -16,18 +15,17 @@ import { createAnswers } from "./answers.ts";
 import { type AdminBudgetOptions, createAdminBudget } from "./budget.ts";
 import { createAdminCache, type AdminCacheOptions } from "./cache.ts";
 import { type AdminCallersOptions, createAdminCallers } from "./callers.ts";
-import { type AdminDocuments, createOpenApi } from "./docs.ts";
+import { type AdminDocuments, type AdminVersionOptions, createAdminVersion, createOpenApi } from "./docs.ts";
 import { type AdminGuardOptions, createPageGuard, createTokenGuard, readOnly } from "./guard.ts";
 import { type AdminLogOptions, createAdminLog } from "./log.ts";
 import { createLogin } from "./login.ts";
+import { createSessions, type Sessions } from "./session.ts";
 import { ADMIN_PARAMETERS } from "./openapi.ts";
 import { createPages } from "./pages.ts";
 import { mistake } from "./parameters.ts";
 import { type AdminReloadOptions, createAdminReload } from "./reload.ts";
-import { createSessions, type Sessions } from "./session.ts";
 import { type AdminStatusOptions, createAdminStatus } from "./status/routes.ts";
 import { type AdminUsageOptions, createAdminUsage } from "./usage.ts";
-import { type AdminVersionOptions, createAdminVersion } from "./version.ts";
 
 type Readiness = "starting" | "ready" | "stopping";
 

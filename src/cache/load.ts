@@ -46,7 +46,7 @@ interface Steps {
 interface FetchConditions {
   readonly cause: Cause;
   /** The validators of the cached answer, for a conditional request. */
-  readonly held: Validators | undefined;
+  readonly cached: Validators | undefined;
   /** Called each time the call is sent: its answer may not know of purges after that. */
   readonly departing: () => void;
 }
@@ -60,7 +60,7 @@ export interface LoadOptions {
   readonly joinFlight: (
     key: string,
     waiter: Waiter,
-    launch: (waiting: Waiting) => Promise<Result>,
+    call: (waiting: Waiting) => Promise<Result>,
   ) => Promise<{ readonly value: Result; readonly collapsed: boolean }>;
   /** Fetches a key, or waits for the replica that is fetching it. */
   readonly leadOrFollow: (key: string, waiting: Waiting, steps: Steps) => Promise<Result>;
@@ -152,7 +152,7 @@ async function fetchAndStore(
   const startedAt = clock.monotonic();
   const conditions: FetchConditions = {
     cause,
-    held: cached && validatorsOf(cached),
+    cached: cached && validatorsOf(cached),
     departing() {
       purgeEpoch = tiers.purgeEpoch();
     },

@@ -57,9 +57,9 @@ export function createRefresh(options: RefreshOptions): Refresh {
     if (failures.recent(question.key, clock.monotonic()) !== undefined) return "failed";
     if (clock.monotonic() < (holdOff.get(group) ?? 0)) return "refused";
     try {
-      const placeBy = clock.now() + QUEUE_DEADLINE_MS;
-      const deadlineAt = placeBy + totalTimeoutMs + STORE_MS;
-      const waiter = { app, placeBy, deadlineAt, gone, priority: PRIORITIES[cause] };
+      const queueDeadlineAt = clock.now() + QUEUE_DEADLINE_MS;
+      const deadlineAt = queueDeadlineAt + totalTimeoutMs + STORE_MS;
+      const waiter = { app, queueDeadlineAt, deadlineAt, gone, priority: PRIORITIES[cause] };
       await load({ question, cached, cause, waiter });
       return "refreshed";
     } catch (error) {

@@ -17,7 +17,7 @@ import { readSettings } from "../config/load.ts";
 import { onStopSignal } from "../process/events.ts";
 import { createSandbox } from "../sandbox/sandbox.ts";
 import type { Sandbox } from "../sandbox/types.ts";
-import { describePortInUse, gatewayPorts } from "../process/port-in-use.ts";
+import { describePortInUse, gatewayPorts } from "../process/listen.ts";
 
 const CALLER = { service: "propertyservice", callerId: "demo", privateKey: "demo-key" } as const;
 

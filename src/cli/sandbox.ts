@@ -4,7 +4,7 @@ import { type Command, InvalidArgumentError } from "commander";
 import { onStopSignal } from "../process/events.ts";
 import type { Sandbox, SandboxOptions } from "../sandbox/types.ts";
 import { CommandFailure } from "./exit.ts";
-import { describePortInUse } from "../process/port-in-use.ts";
+import { describePortInUse } from "../process/listen.ts";
 
 const MAX_RECORDS = 1_000_000;
 

@@ -4,8 +4,7 @@ import { type Command, InvalidArgumentError } from "commander";
 
 import { addAdminOptions, type AdminClient, type AdminOptions, createAdminClient } from "./admin-client.ts";
 import { CommandFailure } from "./exit.ts";
-import { print, printJson, table } from "./print.ts";
-import { createProgress } from "./progress.ts";
+import { createProgress, print, printJson, table } from "./print.ts";
 
 interface WarmOptions extends AdminOptions {
   readonly wait?: true;

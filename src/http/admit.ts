@@ -9,7 +9,7 @@ import type { GatewayRequest } from "../types.ts";
 import { type KnownTarget, type Meanings, NO_MEANINGS } from "../query/meanings.ts";
 import type { Route } from "../query/route.ts";
 import { splitTarget } from "../query/wire.ts";
-import { remembering } from "../remembering.ts";
+import { memoize } from "../memoize.ts";
 import type { Arrival } from "./arrive.ts";
 import { deadlineOf, directivesOf } from "./caller-headers.ts";
 import { negotiateCoding, negotiateFormat } from "./negotiate.ts";
@@ -30,9 +30,9 @@ export type Admit = (arrival: Arrival, message: IncomingMessage) => GatewayReque
 
 /** @returns the stage. It throws a `Problem` for a request that is not admitted. */
 export function createAdmit(options: AdmitOptions): Admit {
-  const jsonFormat = remembering((accept) => negotiateFormat(accept, false, options.service));
-  const imageFormat = remembering((accept) => negotiateFormat(accept, true, options.service));
-  const coding = remembering(negotiateCoding);
+  const jsonFormat = memoize((accept) => negotiateFormat(accept, false, options.service));
+  const imageFormat = memoize((accept) => negotiateFormat(accept, true, options.service));
+  const coding = memoize(negotiateCoding);
 
   return function admit(arrival, message) {
     checkHead(message, options.head);

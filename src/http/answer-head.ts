@@ -7,8 +7,8 @@
 import type { Answer, ContentCoding, Entry, Question } from "../types.ts";
 import { looksLikeCredential } from "../query/credentials.ts";
 import type { Query, StreamedQuery } from "../query/query.ts";
-import { pageLinks } from "./page-links.ts";
 import { CACHE_NAME } from "./problem-response.ts";
+import { canonicalForm } from "../query/canonical.ts";
 
 /** Names and values in turn, as `writeHead` takes them. One array is cheaper than a call per header. */
 export type Head = string[];
@@ -222,4 +222,34 @@ export function shownKey(question: Question<Query | StreamedQuery>): string {
 function mayShow({ canonicalQuery, query }: Question<Query | StreamedQuery>): boolean {
   const isUndocumented = query.kind === "streamed" || query.extras.length > 0;
   return !isUndocumented || !canonicalQuery.split(/[/?&=]/).some((part) => looksLikeCredential(part));
+}
+
+/** Many clients refuse longer headers. */
+const LONGEST_LINKS = 4_096;
+
+/**
+ * The `Link` header of a page of a list: the next page and the one before (RFC 8288).
+ *
+ * The links are relative: a question mark and the canonical query without credentials, so that they lead to the address
+ * that the caller used.
+ * @returns `undefined` if there is no other page, or nothing is known of the list
+ */
+function pageLinks({ query }: Pick<Question, "query">, { page }: Entry): string | undefined {
+  if (page === undefined || query.kind !== "search" || query.offset === undefined) return undefined;
+  const { offset } = query;
+  const { totalCount, count } = page;
+  const step = query.limit ?? page.limit ?? count;
+  const targetAt = (other: number): string => {
+    const form = canonicalForm({ ...query, offset: other });
+    return form.slice(form.indexOf("?"));
+  };
+  const links: string[] = [];
+  // The service may send fewer records than it was asked for.
+  if (count > 0 && offset + count < totalCount) links.push(`<${targetAt(offset + count)}>; rel="next"`);
+  if (offset > 0 && step > 0) {
+    const before = Math.max(0, Math.min(offset, totalCount) - step);
+    links.push(`<${targetAt(before)}>; rel="prev"`);
+  }
+  const header = links.join(", ");
+  return header === "" || header.length > LONGEST_LINKS ? undefined : header;
 }

@@ -5,7 +5,7 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 
 import type { Observer, Outcome, PageSaving, RequestRecord, RequestTrace, Tier, Tracing } from "../types.ts";
 import type { Resource } from "../interface/resources.ts";
-import { isSent } from "./sent.ts";
+import { isSent } from "./connections.ts";
 
 /** A request from its first moment on. The stages fill in the rest; it is read when the response has ended. */
 export interface Arrival {

@@ -16,6 +16,7 @@
  * the limit, because a request does not tell on which connection its TLS session runs.
  */
 import type { Socket } from "node:net";
+import type { ServerResponse } from "node:http";
 import type { Duplex } from "node:stream";
 
 import type { Clock } from "../process/clock.ts";
@@ -106,4 +107,14 @@ export function limitConnections(
     });
   });
   return (socket) => overLimit.has(socket);
+}
+
+/**
+ * Whether a whole response has been handed to the kernel. Nothing more can happen to it, so nobody needs to wait for its
+ * events.
+ */
+export function isSent(response: ServerResponse): boolean {
+  const { socket } = response;
+  // A pipelined response gets its socket only when the responses before it have ended.
+  return response.writableEnded && response.writableLength === 0 && socket !== null && !socket.destroyed;
 }

@@ -13,9 +13,8 @@ import { atMostEvery, type Clock } from "../process/clock.ts";
 import type { HttpServer } from "../process/listen.ts";
 import type { TlsContext } from "../tls.ts";
 import type { Observer } from "../types.ts";
-import { limitConnections } from "./connections.ts";
+import { isSent, limitConnections } from "./connections.ts";
 import { problemResponse } from "./problem-response.ts";
-import { isSent } from "./sent.ts";
 import { parserProblem, type RequestLimits } from "./request-validation.ts";
 
 /** Times in milliseconds. */

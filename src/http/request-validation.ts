@@ -7,7 +7,7 @@
 import type { IncomingMessage } from "node:http";
 
 import { Problem } from "../errors.ts";
-import { remembering } from "../remembering.ts";
+import { memoize } from "../memoize.ts";
 
 export interface HeadLimits {
   readonly maxUrlBytes: number;
@@ -26,7 +26,7 @@ export interface RequestLimits extends HeadLimits {
 
 /** A host with an optional port (RFC 9110, section 7.2): a name or IPv4 address, or an IPv6 address in brackets. */
 const HOST = /^(?:\[[0-9A-Fa-f:.]+\]|(?:[A-Za-z0-9._~!$&'()*+,;=-]|%[0-9A-Fa-f]{2})+)(?::\d{0,5})?$/;
-const isHost = remembering((host) => HOST.test(host));
+const isHost = memoize((host) => HOST.test(host));
 /** A target in absolute form (RFC 9112, section 3.2.2). The group is its host and port. */
 const ABSOLUTE = /^https?:\/\/([^/?#]*)/i;
 /** A colon, a space and the line end. */

@@ -13,7 +13,7 @@ import {
   type SearchResource,
 } from "../interface/resources.ts";
 import { headerRefs, RESPONSE_HEADERS } from "./headers.ts";
-import { type Json, OPENAPI_VERSION } from "./json.ts";
+import { type Json, OPENAPI_VERSION, parameterOf } from "./shapes.ts";
 import {
   problemHeaders,
   problemName,
@@ -21,7 +21,6 @@ import {
   problemResponses,
   problemStatuses,
 } from "./problems.ts";
-import { parameterOf } from "./shapes.ts";
 
 export interface CallersDocumentOptions {
   readonly version: string;

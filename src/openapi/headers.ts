@@ -1,5 +1,5 @@
 /** The response headers of both ports (docs/http.md). */
-import type { Json } from "./json.ts";
+import type { Json } from "./shapes.ts";
 
 const text = (description: string, example: string, more: Json = {}): Json => ({
   description,

@@ -1,7 +1,7 @@
 /** The problems of errors.ts as responses of an OpenAPI document. */
 import { Problem, PROBLEM_CODES, PROBLEM_CONTENT_TYPE, problemBody, type ProblemCode } from "../errors.ts";
 import { headerRefs } from "./headers.ts";
-import type { Json } from "./json.ts";
+import type { Json } from "./shapes.ts";
 
 type Port = "callers" | "admin";
 

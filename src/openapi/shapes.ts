@@ -1,6 +1,11 @@
-/** The shapes of query parameters as schemas. */
+/** What all OpenAPI documents share, and the shapes of query parameters as schemas. */
 import type { Parameter, Shape } from "../interface/parameters.ts";
-import type { Json } from "./json.ts";
+
+/** Part of an OpenAPI document. */
+export type Json = Readonly<Record<string, unknown>>;
+
+/** The version of the OpenAPI standard that the documents follow. */
+export const OPENAPI_VERSION = "3.1.1";
 
 /** @returns a parameter of an OpenAPI document */
 export function parameterOf(parameter: Parameter): Json {

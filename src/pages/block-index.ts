@@ -1,8 +1,8 @@
 /**
  * Where things are in the bytes of a list answer: its records, and the numbers that depend on the page.
  *
- * An answer that a page could not be cut from without guessing has no index. The rules are strict, because a
- * page that costs a call is better than a wrong one.
+ * If cutting a page from an answer would take a guess, the answer has no index. The rules are strict, because a page
+ * that costs a call is better than a wrong one.
  */
 import { PARAMETERS } from "../interface/parameters.ts";
 import { eachElement, eachMember, MALFORMED, type Range, skipSpace, textAt } from "./json-ranges.ts";
@@ -34,7 +34,7 @@ export interface BlockIndex extends Stretch {
   readonly ids: readonly string[];
   /** Between the brackets of the array. */
   readonly inside: Range;
-  /** The numbers that are others on another page, in the order of their places. */
+  /** The numbers that differ from page to page, in the order of their positions. */
   readonly numbers: readonly PageNumber[];
   /** The digits of `totalCount`. */
   readonly totalCountAt: Range;
@@ -155,12 +155,12 @@ type RecordFields = "starts" | "ends" | "ids" | "inside";
 const ID_FIELD = "serviceId";
 
 /**
- * Adds what a record names as its id, as often as it does so.
+ * Adds every id that a record names.
  * @returns where the record ends
  */
 function readIds(body: Buffer, at: number, ids: string[]): number {
   return eachMember(body, at, (name, value) => {
-    // The length first: there are thousands of members, and making a text of each takes most of the time.
+    // Compare the length first: decoding the names of thousands of members would take most of the time.
     if (name.end - name.start !== ID_FIELD.length || textAt(body, name) !== ID_FIELD) return;
     const id = /^(?:\d+|"[^"\\]+")$/.exec(textAt(body, value))?.[0];
     if (id !== undefined) ids.push(id.replaceAll('"', ""));
@@ -188,7 +188,7 @@ function withoutQuotes(body: Buffer, { start, end }: Range): Range {
   return body[start] === 0x22 ? { start: start + 1, end: end - 1 } : { start, end };
 }
 
-/** A whole number that is written in the one plain way. */
+/** @returns a whole number written without sign, fraction or leading zeros */
 function integerIn(body: Buffer, at: Range): number | undefined {
   const text = textAt(body, at);
   return /^(?:0|[1-9]\d{0,14})$/.test(text) ? Number(text) : undefined;
@@ -198,4 +198,26 @@ function integerIn(body: Buffer, at: Range): number | undefined {
 export function limitIn(body: Buffer, resource: FoldedResource): number | undefined {
   const envelope = readEnvelope(body, resource);
   return typeof envelope === "string" ? undefined : integerIn(body, envelope.limit);
+}
+
+/**
+ * Finds the block that a page lies in. The blocks of a search lie side by side, from its first result on.
+ *
+ * Two blocks share no record. If a page were cut from two of them, nobody could notice that they show two states of
+ * the upstream.
+ * @returns `undefined` if the page lies in two blocks of this size
+ */
+export function blockAround({ offset, limit }: Stretch, size: number): Stretch | undefined {
+  const block = blockAt(offset, size);
+  return offset + limit <= block.offset + size ? block : undefined;
+}
+
+/** @returns the block of this size that holds the result at the offset */
+export function blockAt(offset: number, size: number): Stretch {
+  return { offset: offset - (offset % size), limit: size };
+}
+
+/** @returns the block sizes to try for a search, one after the other, before its pages are fetched one by one */
+export function sizesFrom(largest: number): readonly number[] {
+  return [largest, Math.floor(largest / 2), Math.floor(largest / 4)].filter((size) => size >= 1);
 }

@@ -1,5 +1,5 @@
 /**
- * Has a part of the cut pages compared with the upstream's own, while there is budget to spare.
+ * Compares a sample of the cut pages with the upstream's own pages, while enough budget is left.
  */
 import type { Entry, Question } from "../types.ts";
 import type { FoldablePage } from "./choose.ts";
@@ -8,10 +8,10 @@ import { WRONG } from "./folding.ts";
 import type { Parts } from "./parts.ts";
 import type { Block } from "./search.ts";
 
-/** Below this part of the budget nothing is spent on checking. */
+/** Pages are checked only while at least this part of the budget is left. */
 const CHECK_ABOVE = 0.5;
 
-/** Checks a page, or lets it be. */
+/** Checks a page if it is in the sample. The check runs in the background. */
 export type CheckNowAndThen = (question: Question, page: FoldablePage, block: Block, entry: Entry) => void;
 
 export function createCheckNowAndThen(parts: Parts): CheckNowAndThen {

@@ -2,8 +2,7 @@
  * Which block a page is cut from.
  */
 import type { Format } from "../interface/media-types.ts";
-import type { BlockIndex } from "./block-index.ts";
-import { blockAround, blockAt, sizesFrom } from "./blocks.ts";
+import { blockAround, blockAt, type BlockIndex, sizesFrom } from "./block-index.ts";
 import { holdsPage } from "./cut.ts";
 import type { Page } from "./cutter.ts";
 import type { Parts } from "./parts.ts";
@@ -15,11 +14,11 @@ interface FoldablePage extends Page {
   readonly format: Format;
   /** The size of the search's blocks. */
   readonly size: number;
-  /** Whether the limit is the upstream's own. */
+  /** Whether the query leaves the limit to the upstream. */
   readonly isImplied: boolean;
 }
 
-/** @returns what reads off a question which page it asks for, where it may be cut */
+/** @returns a function that tells which page a question asks for; `undefined` if that page may not be cut */
 export function createFoldable({
   settings,
   meaning,
@@ -48,9 +47,9 @@ export function createFoldable({
   };
 }
 
-/** @returns what chooses the block to cut a page from; `undefined`: the page is to be asked exactly */
+/** @returns a function that chooses the block to cut a page from; `undefined` if the page must be fetched by itself */
 export function createChoose({ peek, cutter }: Parts): (page: FoldablePage) => Promise<Block | undefined> {
-  /** What a block that is held says; it may be out of date, and is only a hint. */
+  /** The index of a cached block. It may be out of date, so it is only a hint. */
   async function hint({ asked, stretch }: Block, query: PagedQuery): Promise<BlockIndex | undefined> {
     const entry = await peek(asked.key);
     if (entry?.status !== 200) return undefined;
@@ -67,14 +66,14 @@ export function createChoose({ peek, cutter }: Parts): (page: FoldablePage) => P
     }
     const around = blockAround(page, size);
     if (around !== undefined) return blockOf(query, format, around);
-    // It reaches into the next block, but there may be nothing there.
+    // The page reaches into the next block, which may be empty.
     const begun = blockOf(query, format, blockAt(offset, size));
     const known = await hint(begun, query);
     return known !== undefined && holdsPage(known, page) ? begun : undefined;
   };
 }
 
-/** @returns the blocks that a page can have been cut from before: the one that it begins in, and the first one */
+/** @returns the blocks that a page may have been cut from before: the block that it begins in, and the first block */
 export function createChooseAtOnce(): (page: FoldablePage) => readonly Block[] {
   const known = new WeakMap<
     PagedQuery,
@@ -83,7 +82,7 @@ export function createChooseAtOnce(): (page: FoldablePage) => readonly Block[] {
   return function chooseAtOnce({ query, format, size, offset }) {
     const before = known.get(query);
     if (before !== undefined && before.size === size && before.format === format) return before.blocks;
-    // Behind the last record, the first block says that there is nothing.
+    // Beyond the last record, the first block proves that the page is empty.
     const offsets = new Set([0, blockAt(offset, size).offset]);
     const blocks = [...offsets].map((at) => blockOf(query, format, { offset: at, limit: size }));
     known.set(query, { size, format, blocks });
@@ -91,7 +90,7 @@ export function createChooseAtOnce(): (page: FoldablePage) => readonly Block[] {
   };
 }
 
-/** Blocks of every size: another replica may use a smaller one. The first block says what is behind the last record. */
+/** Keys of blocks of every size, because another replica may use a smaller one. The first block tells where the results end. */
 export function blockKeysOf(query: PagedQuery, format: Format, largest: number): readonly string[] {
   const keys = sizesFrom(largest).flatMap((size) =>
     [blockAt(query.offset, size), blockAt(0, size)].map(

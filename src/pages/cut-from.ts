@@ -1,17 +1,16 @@
 /**
- * Asks for a page, by itself or by its block.
+ * Brings a page: fetched by itself, or cut from its block.
  */
 import { Problem, type ProblemCode } from "../errors.ts";
 import type { Answer, Question } from "../types.ts";
-import type { BlockIndex } from "./block-index.ts";
-import { blockAround } from "./blocks.ts";
+import { blockAround, type BlockIndex } from "./block-index.ts";
 import { createCheckNowAndThen } from "./check.ts";
 import type { FoldablePage } from "./choose.ts";
 import { holdsPage } from "./cut.ts";
 import type { Ask, Parts } from "./parts.ts";
 import { type Block, blockOf, isPaged } from "./search.ts";
 
-/** @returns what asks for a page as it is, and learns from the answer */
+/** @returns a function that fetches a page by itself, and learns from the answer */
 export function createAskExactly({ ask, settings, latency, meaning, transcode }: Parts): Ask {
   return async function askExactly(question) {
     const answer = await ask(question);
@@ -25,7 +24,7 @@ export function createAskExactly({ ask, settings, latency, meaning, transcode }:
   };
 }
 
-/** @returns the page, cut from a block; where the block is of no use, the page as it is asked for by itself */
+/** @returns the page, cut from a block; if the block cannot be used, the page fetched by itself */
 export type CutFrom = (question: Question, page: FoldablePage, block: Block) => Promise<Answer>;
 
 export function createCutFrom(parts: Parts, askExactly: Ask): CutFrom {
@@ -34,7 +33,7 @@ export function createCutFrom(parts: Parts, askExactly: Ask): CutFrom {
   const saw = createSaw(parts);
   const checkNowAndThen = createCheckNowAndThen(parts);
 
-  /** The page by itself, where its block failed. Where that works, the block is what was wrong. */
+  /** Fetches the page by itself after its block failed. If that succeeds, the block was the problem. */
   async function instead(
     question: Question,
     { search, query, size }: FoldablePage,
@@ -57,7 +56,7 @@ export function createCutFrom(parts: Parts, askExactly: Ask): CutFrom {
     if (index === undefined) return await askExactly(question);
     saw(question, page, block, answer, index, begun);
     if (!holdsPage(index, page)) {
-      // There are more records than the hint said.
+      // The hint was out of date: there are more records now.
       const around = blockAround(page, size);
       if (around === undefined) return await askExactly(question);
       return await cutFrom(question, page, blockOf(query, format, around));
@@ -72,7 +71,7 @@ export function createCutFrom(parts: Parts, askExactly: Ask): CutFrom {
   };
 }
 
-/** @returns what asks for a page that is a block itself */
+/** @returns a function that fetches a page that is itself a block */
 export function createAskBlock({ cutter, derive }: Parts, askExactly: Ask): CutFrom {
   const saw = createSaw({ derive });
   return async function askBlock(question, page, block) {
@@ -94,7 +93,7 @@ type Saw = (
   begun: number,
 ) => void;
 
-/** @returns what takes note of a block for derived answers */
+/** @returns a function that notes a block as a source for derived answers */
 function createSaw({ derive }: Pick<Parts, "derive">): Saw {
   return (question, page, block, { entry, outcome, stored }, index, begun) => {
     if (stored !== true) return;
@@ -102,7 +101,7 @@ function createSaw({ derive }: Pick<Parts, "derive">): Saw {
   };
 }
 
-/** @returns the page, if it was cut from one of these blocks before and memory still has both */
+/** @returns the page if it was cut from one of these blocks before, and memory still has the page and the block */
 export type FindCut = (
   question: Question,
   page: FoldablePage,
@@ -113,13 +112,13 @@ export function createFindCut(parts: Parts): FindCut {
   const { askAtOnce, cutter, memory } = parts;
   const checkNowAndThen = createCheckNowAndThen(parts);
   return function findCut(question, page, blocks) {
-    // Asking has a block refreshed that is near its end: with a choice, only the one that the page was cut from.
+    // Looking up a block may refresh it early. So look up only the block that the page was cut from.
     const block =
       blocks.length === 1
         ? blocks[0]
         : blocks.find(({ asked }) => {
-            const held = memory.find(asked.key);
-            return held !== undefined && cutter.find(page, held) !== undefined;
+            const cached = memory.find(asked.key);
+            return cached !== undefined && cutter.find(page, cached) !== undefined;
           });
     if (block === undefined) return undefined;
     const answer = askAtOnce({ request: question.request, ...block.asked });
@@ -132,7 +131,7 @@ export function createFindCut(parts: Parts): FindCut {
 
 type LearnFrom = (answer: Answer, page: FoldablePage, block: Block) => Promise<BlockIndex | undefined>;
 
-/** @returns what says where a block's records are; `undefined`: no page can be cut from it, and none is from now on */
+/** @returns a function that gives a block's index; `undefined` if no page can be cut from it. The search is then fetched page by page. */
 function createLearnFrom({ cutter, folding, latency }: Parts): LearnFrom {
   return async function learnFrom(
     { entry, outcome, stored },
@@ -155,7 +154,7 @@ function createLearnFrom({ cutter, folding, latency }: Parts): LearnFrom {
   };
 }
 
-/** In which ways a block can fail where its page may not. */
+/** The failures of a block that its page may not have. */
 const FAILURES_OF_BLOCKS: ReadonlySet<ProblemCode> = new Set([
   "upstream-error",
   "upstream-invalid-response",
@@ -163,7 +162,7 @@ const FAILURES_OF_BLOCKS: ReadonlySet<ProblemCode> = new Set([
   "upstream-unavailable",
 ]);
 
-/** @throws what no other question would change: refusals of the gateway itself, and its mistakes */
+/** @throws the error itself if a smaller question would fail as well: a refusal or a mistake of the gateway */
 function failureOfBlock(error: unknown): Problem {
   const isFailure = error instanceof Problem && FAILURES_OF_BLOCKS.has(error.code);
   if (isFailure && error.details.refusedHere !== true) return error;

@@ -1,7 +1,7 @@
 /**
  * Cuts a page out of a block: the envelope is the block's with the page's numbers, the records are the block's
- * bytes. Nothing is written anew, so that unknown fields, the order of keys, the format of numbers and escapes
- * stay as the upstream wrote them.
+ * bytes. Nothing is serialised again, so unknown fields, the order of keys, number formats and escapes stay as the
+ * upstream wrote them.
  */
 import type { BlockIndex, PageNumber, Stretch } from "./block-index.ts";
 import type { Range } from "./json-ranges.ts";
@@ -14,7 +14,9 @@ export interface CutPage {
 }
 
 /**
- * @param page a stretch that begins in the block, or anywhere behind the last record that there is
+ * Cuts a page out of a block. Call `holdsPage` first.
+ * @param body the block's bytes
+ * @param page a stretch that begins in the block, or beyond the last record of the search
  */
 export function cutPage(body: Buffer, index: BlockIndex, page: Stretch): CutPage {
   const from = Math.min(Math.max(0, page.offset - index.offset), index.ids.length);
@@ -27,7 +29,7 @@ export function cutPage(body: Buffer, index: BlockIndex, page: Stretch): CutPage
   return { body: patched(body, patches), ids: index.ids.slice(from, to) };
 }
 
-/** Whether a block says what is on a page: it holds all of it that there is, or says that there is no more. */
+/** Whether a block determines a page: it holds all records of the page, or shows that the page is empty. */
 export function holdsPage(index: BlockIndex, { offset, limit }: Stretch): boolean {
   const end = index.offset + index.limit;
   if (offset >= index.totalCount) return true;
@@ -44,7 +46,7 @@ function numberPatch({ what, at }: PageNumber, numbers: Readonly<Record<PageNumb
   return { at, by: Buffer.from(String(numbers[what]), "latin1") };
 }
 
-/** White space around and between records stays as it is; an array without records has none. */
+/** White space around and between records stays; an empty array has none. */
 function recordsPatch({ starts, ends, inside }: BlockIndex, from: number, to: number): Patch {
   const [first, last] = [starts[0], ends.at(-1)];
   const [start, end] = [starts[from], ends[to - 1]];

@@ -1,9 +1,8 @@
 /**
  * The entries of pages that were cut from blocks, and blocks as memory keeps them.
  *
- * A page is remembered in the memory tier under a key that names its block's content: when the block says something
- * else, or is gone, nobody asks for that key any more. How old the page is, how long it is fresh and which purges
- * it knows of are always the block's.
+ * A page is kept in the memory tier under a key that names its block's content. When the block changes or is removed,
+ * nobody looks up that key any more. The age, the freshness and the purge epoch of a page are always its block's.
  */
 import { hash } from "node:crypto";
 
@@ -37,17 +36,17 @@ export interface Cutter {
   readonly indexOf: (block: Entry, query: PagedQuery, stretch: Stretch) => Promise<BlockIndex | Unfit>;
   /** A block's bytes, unpacked. */
   readonly bytesOf: (block: Entry) => Promise<Buffer>;
-  /** A page's entry, if memory has it as new as the block is. */
+  /** A page's entry, if memory has one that was cut from this very block. */
   readonly find: (page: Page, block: Entry) => Omit<CutEntry, "isNew"> | undefined;
-  /** A page's entry, remembered where its block may be kept; `isNew`: it was not remembered. */
+  /** A page's entry. It is kept in memory if its block may be kept. `isNew`: it was not in memory before. */
   readonly entryOf: (page: Page, block: Entry, index: BlockIndex, mayKeep: boolean) => Promise<CutEntry>;
-  /** Compresses a block in memory, where it is kept as it came. */
+  /** Compresses a block that memory keeps as it came. */
   readonly pack: (asked: Asked, block: Entry) => void;
 }
 
 interface CutEntry {
   readonly entry: Entry;
-  /** Under which key memory keeps it. */
+  /** The key under which memory keeps it. */
   readonly keptAs: string;
   readonly isNew: boolean;
 }
@@ -57,9 +56,9 @@ const UNPACKED_BYTES = 10 * 1024 * 1024;
 
 export function createCutter(options: CutterOptions): Cutter {
   const { memory, transcode } = options;
-  /** By the bytes that a block is held in, so that an index goes when they do. */
+  /** Keyed by a block's bytes, so that an index is freed together with them. */
   const indexes = new WeakMap<Buffer, BlockIndex | Unfit>();
-  /** Under way, so that those who want the same page share one. */
+  /** Pages that are being cut, so that concurrent callers of a page share one cut. */
   const cutting = new Map<string, Promise<Entry>>();
   const unpacked = createRecent<Buffer, Buffer>(UNPACKED_BYTES, (bytes) => bytes.length);
   const keyFor = createKeyFor();
@@ -80,7 +79,7 @@ export function createCutter(options: CutterOptions): Cutter {
       bodies: { identity: body },
       bodyBytes: body.length,
       etag: hash("sha256", body, "base64url").slice(0, 22),
-      // The upstream's are the block's.
+      // The upstream's validators describe the block, not the page.
       validators: { etag: undefined, lastModified: undefined },
       page: { totalCount: index.totalCount, count: ids.length, limit: page.limit },
       tags: [...ids.map((id) => `record:${id}`), ...block.tags.filter((tag) => tag.startsWith("area:"))],
@@ -126,7 +125,7 @@ export function createCutter(options: CutterOptions): Cutter {
   };
 }
 
-/** @param packed told of a block, and of the body that it is held in from now on */
+/** @param packed called with a block and its packed body */
 function createPack(
   { keepInMemory, transcode, isCompressible, observer }: CutterOptions,
   packed: (block: Entry, zstd: Buffer) => void,
@@ -152,16 +151,16 @@ function createPack(
   };
 }
 
-/** The body that stands for all that an entry is held in: the first it has that a block is packed in. */
+/** The body that identifies an entry: the first one it has, in the order of packed codings. */
 function heldIn({ bodies }: Entry): Buffer {
   return bodies.zstd ?? bodies.identity ?? bodies.gzip ?? bodies.br ?? NOTHING;
 }
 
 const NOTHING = Buffer.alloc(0);
 
-/** @returns what names the key under which memory keeps a page */
+/** @returns a function that makes the key under which memory keeps a page */
 function createKeyFor(): (page: Page, block: Entry) => string {
-  /** A query that is asked again brings the same object. To build and hash the text anew would cost 2 µs a page. */
+  /** A repeated query is the same object. Building and hashing its text again would cost 2 µs per page. */
   const known = new WeakMap<
     PagedQuery,
     { readonly limit: number; readonly etag: string; readonly keptAs: string }
@@ -179,7 +178,7 @@ function isAsOld(page: Entry, block: Entry): boolean {
   return page.storedAt === block.storedAt && page.purgeEpoch === block.purgeEpoch;
 }
 
-/** What a page has from its block. */
+/** The fields that a page takes from its block. */
 function timesOf(block: Entry): Partial<Entry> {
   const { purgeEpoch, storedAt, bornAt, fetchMs, freshUntil, upstreamStale, changeRate, keepUntil } = block;
   return { purgeEpoch, storedAt, bornAt, fetchMs, freshUntil, upstreamStale, changeRate, keepUntil };

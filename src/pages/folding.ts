@@ -1,29 +1,28 @@
 /**
- * How large the blocks of a search are. A search whose blocks make trouble is asked for smaller ones for a while,
- * and in the end page by page; so is a whole resource where that happens to many searches.
+ * Decides how large the blocks of a search are. If blocks of a search fail, smaller ones are tried for a while, and
+ * finally its pages are fetched one by one. If that happens to many searches, it applies to the whole resource.
  */
 import type { Clock } from "../process/clock.ts";
 import type { Observer } from "../types.ts";
-import type { FoldedResource } from "./block-index.ts";
-import { sizesFrom } from "./blocks.ts";
+import { type FoldedResource, sizesFrom } from "./block-index.ts";
 
-/** Why a search is stopped of which a wrong page was cut. */
+/** The reason when a wrong page was cut: the search is then fetched page by page. */
 export const WRONG = "a page was not the upstream's";
-/** How long what was learned from trouble counts. */
+/** How long a failure counts. */
 const FOR_MS = 600_000;
-/** A wrong page is noticed seldom. */
+/** How long a wrong page counts: longer, because wrong pages are rarely noticed. */
 const WRONG_FOR_MS = 86_400_000;
-/** When so many searches are asked page by page at one time, the resource is. */
+/** If so many searches are fetched page by page at the same time, the whole resource is. */
 const MANY_SEARCHES = 5;
 /** More searches than this are not remembered. */
 const MOST_SEARCHES = 10_000;
 
 export interface Folding {
-  /** The size of a search's blocks; `undefined`: it is asked page by page. */
+  /** The size of a search's blocks; `undefined`: fetch it page by page. */
   readonly sizeOf: (search: string, resource: FoldedResource) => number | undefined;
-  /** A block of this size failed where its page did not: smaller ones from now on. */
+  /** A block of this size failed, but its page did not. Smaller blocks are used from now on. */
   readonly blockFailed: (search: string, resource: FoldedResource, size: number, why: string) => void;
-  /** No page can be cut from the search's blocks, or a wrong one was: page by page from now on. */
+  /** No page can be cut from the search's blocks, or a wrong one was cut. The search is fetched page by page from now on. */
   readonly stop: (search: string, resource: FoldedResource, why: string) => void;
 }
 
@@ -36,7 +35,7 @@ export interface FoldingOptions {
 
 interface Trouble {
   readonly resource: FoldedResource;
-  /** Larger blocks are not asked for; 0: none are. */
+  /** The largest block size that is still used; 0: none. */
   readonly largest: number;
   readonly until: number;
 }
@@ -46,7 +45,7 @@ export function createFolding({ largest, clock, observer }: FoldingOptions): Fol
   const stoppedUntil = new Map<FoldedResource, number>();
 
   function remember(search: string, trouble: Trouble): void {
-    // Deleted first, so that the oldest comes first.
+    // Delete first, so that the map stays in order of age.
     troubles.delete(search);
     troubles.set(search, trouble);
     for (const [known, { until }] of troubles) {
@@ -75,7 +74,7 @@ export function createFolding({ largest, clock, observer }: FoldingOptions): Fol
 
   function troubled(search: string, resource: FoldedResource, size: number, why: string): void {
     const known = troubles.get(search);
-    // Many callers may come across the same trouble at one time.
+    // Many callers may meet the same failure at the same time.
     const isKnown = known !== undefined && known.until > clock.monotonic() && known.largest <= size;
     if (isKnown && why !== WRONG) return;
     const forMs = why === WRONG ? WRONG_FOR_MS : FOR_MS;

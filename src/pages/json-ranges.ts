@@ -1,8 +1,8 @@
 /**
- * Finds where JSON values begin and end in raw bytes, so that they can be copied instead of written anew.
+ * Finds where JSON values begin and end in raw bytes, so that they can be copied instead of serialised again.
  *
- * The bytes are expected to be JSON (src/upstream/verdict.ts has parsed them). What is cut short or out of
- * place is reported as malformed; what a value says inside is not checked.
+ * The bytes are expected to be JSON (src/upstream/verdict.ts has parsed them). Truncated or misplaced bytes
+ * are reported as malformed; the content of a value is not checked.
  */
 
 /** A part of a buffer: from `start` up to, not including, `end`. */
@@ -11,7 +11,7 @@ export interface Range {
   readonly end: number;
 }
 
-/** Returned in place of a position where the bytes are not as expected. */
+/** Returned instead of a position if the bytes are not as expected. */
 export const MALFORMED = -1;
 
 const QUOTE = 0x22;
@@ -27,7 +27,7 @@ function isSpace(byte: number | undefined): boolean {
   return byte === 0x20 || byte === 0x0a || byte === 0x0d || byte === 0x09;
 }
 
-/** @returns the position of the first byte from `at` on that is not white space */
+/** @returns the position of the first byte at or after `at` that is not white space */
 export function skipSpace(bytes: Buffer, at: number): number {
   let position = at;
   while (isSpace(bytes[position])) position += 1;
@@ -80,8 +80,8 @@ function endOfValue(bytes: Buffer, at: number): number {
 }
 
 /**
- * Where the next item begins, given where the one before ended.
- * @returns its position; `closed` where the list ends instead
+ * Finds the next item after one that ended at `end`.
+ * @returns its position; `closed` if the list ends there
  */
 function afterItem(bytes: Buffer, end: number, close: number): { next: number; closed: boolean } {
   const at = skipSpace(bytes, end);
@@ -90,7 +90,7 @@ function afterItem(bytes: Buffer, end: number, close: number): { next: number; c
   return { next: skipSpace(bytes, at + 1), closed: false };
 }
 
-/** Told where a member's name is, without its quotes, and where its value is. */
+/** Called with the range of a member's name, without its quotes, and the range of its value. */
 type VisitMember = (name: Range, value: Range) => void;
 
 /** @returns the bytes as text, one character each */
@@ -126,7 +126,7 @@ export function eachMember(bytes: Buffer, at: number, visit: VisitMember): numbe
 /**
  * Visits the elements of an array.
  * @param at where its opening bracket is
- * @param endOf told where an element begins; says where it ends
+ * @param endOf called with the start of each element; returns its end
  * @returns where the array ends
  */
 export function eachElement(bytes: Buffer, at: number, endOf: (start: number) => number): number {

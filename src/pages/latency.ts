@@ -1,25 +1,25 @@
 /**
- * Whether blocks take so much longer than pages that somebody who looks at one page should not wait for its block.
- * Then the first page of a search is asked exactly, and the block when a second page is wanted.
+ * Measures how much longer blocks take than pages. If the difference is large, the first page of a search is fetched by
+ * itself, and its block only when a caller wants a second page.
  */
 import type { Entry } from "../types.ts";
 
-/** What a new measurement weighs against those before. */
+/** The weight of a new measurement in the moving average. */
 const WEIGHT = 0.2;
-/** More searches than this are not remembered. */
+/** The most searches that are remembered. */
 const MOST_SEARCHES = 10_000;
 
 export interface Latency {
   readonly measuredBlock: (entry: Entry) => void;
   readonly measuredPage: (entry: Entry) => void;
-  /** Whether a page is to be asked exactly, because it is the first one of its search that is wanted. */
+  /** Whether blocks are slow and this is the first wanted page of its search. It is then fetched by itself. */
   readonly isFirstOfSlow: (search: string, page: string) => boolean;
 }
 
-/** @param maxExtraMs what a block may take longer than a page, in milliseconds */
+/** @param maxExtraMs how much longer a block may take than a page, in milliseconds */
 export function createLatency(maxExtraMs: () => number): Latency {
   let blockMs = 0;
-  // Until a page was measured, nothing is known that a block could be slower than.
+  // Undefined until a page was measured.
   let pageMs: number | undefined;
   const firstPages = new Map<string, string>();
   const average = (before: number, { fetchMs }: Entry): number => before + (fetchMs - before) * WEIGHT;
@@ -32,7 +32,7 @@ export function createLatency(maxExtraMs: () => number): Latency {
       pageMs = pageMs === undefined ? entry.fetchMs : average(pageMs, entry);
     },
     isFirstOfSlow(search, page) {
-      // A page that was never measured is asked once, to be measured, when blocks take long.
+      // If no page was measured yet, it counts as 0, so that slow blocks cause one page to be fetched and measured.
       if (blockMs - (pageMs ?? 0) <= maxExtraMs()) return false;
       const first = firstPages.get(search);
       if (first === undefined) firstPages.set(search, page);

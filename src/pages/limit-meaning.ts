@@ -1,21 +1,21 @@
 /**
- * What the upstream takes `limit=0`, and no limit at all, to mean. The interface does not say, so it is learned from
- * answers that were fetched page by page, for each resource, and looked at again from time to time.
+ * Learns how the upstream treats `limit=0` and a missing limit. The interface does not say. So the gateway learns it for
+ * each resource from answers that were fetched page by page, and learns it again from time to time.
  */
 import type { Clock } from "../process/clock.ts";
 import type { Observer } from "../types.ts";
 import { type FoldedResource, indexBlock, limitIn } from "./block-index.ts";
 import type { PagedQuery } from "./search.ts";
 
-/** So many different questions must agree. */
+/** How many different questions must agree. */
 const SAMPLES = 3;
-/** After so long it is learned again. */
+/** How long the result is trusted before it is learned again. */
 const TRUSTED_FOR_MS = 3_600_000;
 
 export interface LimitMeaning {
-  /** The limit that a query is answered with; `undefined`: not known. */
+  /** The limit that the upstream applies to a query; `undefined`: not known. */
   readonly limitOf: (query: PagedQuery) => number | undefined;
-  /** Whether an answer to the query would say something about it. */
+  /** Whether an answer to the query would teach something. */
   readonly isSample: (query: PagedQuery) => boolean;
   /** Learns from an answer that was just fetched for exactly this query. */
   readonly learn: (query: PagedQuery, key: string, body: Buffer) => void;
@@ -79,15 +79,15 @@ function nameOf({ resource, limit }: PagedQuery): string {
 }
 
 /**
- * The limit that an answer shows to have been applied; `undefined` where it shows something else. An answer that
- * has fewer records says nothing: it has all there are.
+ * @returns the limit that the upstream applied to an answer; `undefined` if the answer does not show one. An answer with
+ * all records of its search says nothing, because no limit was reached.
  */
 function appliedLimit(body: Buffer, query: PagedQuery): number | "says nothing" | undefined {
   const resource: FoldedResource = query.resource;
   const limit = limitIn(body, resource);
   if (limit === undefined) return undefined;
   const index = indexBlock(body, resource, { limit, offset: query.offset });
-  // Where the limit is echoed it cannot be known how one that was not given would be.
+  // If the answer echoes a limit, nobody knows how it would echo one that was not given.
   if (typeof index === "string" || index.echoesLimit) return undefined;
   const isCutShort = index.totalCount > query.offset + limit;
   return isCutShort ? limit : "says nothing";

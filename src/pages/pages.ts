@@ -2,8 +2,8 @@
  * Pages from blocks: the stage between understanding a request and the cache.
  *
  * A page of a search is cut from a block, a larger stretch of the same search's results that many pages lie in. The
- * block is a question like any other to the cache stage, so flights, budget, stores, purges, freshness and what a
- * caller asks of the cache apply to it there. docs/pages.md tells the whole story.
+ * block is a question like any other to the cache stage, so flights, budget, stores, purges, freshness and the
+ * caller's cache directives apply to it there. See docs/pages.md.
  */
 import type { Format } from "../interface/media-types.ts";
 import { blockKeysOf, createChoose, createChooseAtOnce, createFoldable } from "./choose.ts";
@@ -23,13 +23,13 @@ export interface Pages {
   /** Answers from memory: a page that was cut or computed before, or what the cache stage has. */
   readonly answerAtOnce: AskAtOnce;
   /**
-   * What a question's answer would be made from now: a block, or the question itself. `derivedFrom`: a block of a broader
-   * search that it would be computed from.
+   * What the answer to a question would be made from now: its block, or the question itself. `derivedFrom`: the block of
+   * a broader search from which it would be computed.
    */
   readonly sourceOf: (asked: Asked, format: Format) => Promise<Asked & { readonly derivedFrom?: string }>;
-  /** The same as a question of whoever asks. */
+  /** The same, as a question with the original request. */
   readonly questionFor: (question: Question) => Promise<Question>;
-  /** Keys of all blocks that a question's answer can have been cut from. */
+  /** Keys of all blocks from which a question's answer may have been cut. */
   readonly blockKeysOf: (asked: Asked, format: Format) => readonly string[];
 }
 

@@ -1,4 +1,4 @@
-/** What the parts of this stage are made from. */
+/** The dependencies of this stage, and the parts that it shares. */
 import type { Resource } from "../interface/resources.ts";
 import type { Clock } from "../process/clock.ts";
 import type { Random } from "../process/random.ts";
@@ -21,16 +21,16 @@ interface PagesSettings {
   readonly maxExtraLatencyMs: number;
 }
 
-/** The cache stage, and this one too: the answer to a question; rejects with a `Problem`. */
+/** Answers a question; rejects with a `Problem`. The cache stage and this stage have this shape. */
 export type Ask = (question: Question) => Promise<Answer>;
 
-/** The answer to a question, if memory has it and it may be served; `undefined`: ask in the ordinary way. */
+/** Answers a question if memory has the answer and it may be served; `undefined`: call `Ask`. */
 export type AskAtOnce = (question: Question) => Answer | undefined;
 
 export interface PagesOptions extends CutterOptions, Pick<VerifyOptions, "peek" | "refresh"> {
-  /** What comes next: the cache stage. */
+  /** The next stage: the cache. */
   readonly ask: Ask;
-  /** The same, if memory has the answer and it may be served. */
+  /** The next stage, from memory only. */
   readonly askAtOnce: AskAtOnce;
   /** The part of the budget that is left for a resource, from 0 to 1. */
   readonly budgetLeft: (resource: Resource) => number;

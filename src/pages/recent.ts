@@ -1,6 +1,6 @@
 /**
- * Bytes that were used last, up to a limit: unpacked blocks and derived results. Making them takes many times as long as
- * cutting a page, and callers who walk through a search come back for the next page.
+ * A least-recently-used cache with a limit in bytes, for unpacked blocks and derived results. Making one takes many times
+ * as long as cutting a page, and callers that walk through a search come back for the next page.
  */
 export interface Recent<K, V> {
   readonly find: (key: K) => V | undefined;

@@ -1,5 +1,5 @@
 /**
- * What is asked of a search: which stretch of its results, and which question brings it.
+ * Searches with pages, and the questions for their blocks.
  */
 import type { Format } from "../interface/media-types.ts";
 import { cacheKey } from "../query/key.ts";
@@ -14,12 +14,12 @@ export type PagedQuery = Extract<Query, { kind: "search" }> & {
   readonly offset: number;
 };
 
-/** An upstream may refuse larger offsets; then it is not for the gateway to say that there is nothing. */
+/** The upstream may refuse larger offsets. The gateway must not answer those with an empty page. */
 const LARGEST_OFFSET = 1_000_000_000;
 
 /**
- * Whether a query's answer may be cut from a block. A parameter that the interface does not document may mean
- * anything, also something about the page.
+ * Whether a query's answer may be cut from a block. A query with undocumented parameters may not: they could affect
+ * the page in unknown ways.
  */
 export function isPaged(query: Query): query is PagedQuery {
   return (
@@ -31,15 +31,16 @@ export function isPaged(query: Query): query is PagedQuery {
   );
 }
 
-/** What a question asks for, apart from whose request it is. */
+/** A question without its request. */
 export type Asked = Omit<Question, "request">;
 
-/** A block, and the question that brings it. */
+/** A block, and the question that fetches it. */
 export interface Block {
   readonly asked: Asked;
   readonly stretch: Stretch;
 }
 
+/** @returns the block of a search that covers a stretch of its results */
 export function blockOf(query: PagedQuery, format: Format, stretch: Stretch): Block {
   const wanted: Query = { ...query, ...stretch };
   const canonicalQuery = canonicalForm(wanted);

@@ -1,45 +1,45 @@
 /**
- * Checks now and then, in the background, that a page cut from a block is what the upstream sends for that page.
+ * Checks in the background that a page cut from a block equals what the upstream sends for that page.
  *
- * The data may change between the two calls. Only a difference that remains when both are fetched again, one after
- * the other, counts.
+ * The data may change between the two calls. So a difference counts only if it remains when both are fetched again, one
+ * after the other.
  */
 import type { Entry, Observer, PageCheck, Question, RefreshEnd } from "../types.ts";
 import type { FoldedResource } from "./block-index.ts";
 
-/** A page that was cut, and from what. */
+/** A page that was cut, and its source. */
 interface Checked {
   /** The page. */
   readonly question: Question;
   readonly block: Question;
   readonly resource: FoldedResource;
-  /** The page's bytes, cut from a block; `undefined` where that block does not hold it. */
+  /** The page's bytes, cut from a block; `undefined` if that block does not hold it. */
   readonly cut: (block: Entry) => Promise<Buffer | undefined>;
 }
 
 export interface VerifyOptions {
-  /** What is held under a key and was not purged. */
+  /** The entry under a key, unless it was purged. */
   readonly peek: (key: string) => Promise<Entry | undefined>;
-  readonly refresh: (question: Question, held: Entry | undefined, cause: "refresh") => Promise<RefreshEnd>;
+  readonly refresh: (question: Question, cached: Entry | undefined, cause: "refresh") => Promise<RefreshEnd>;
   /** The bytes of an entry. */
   readonly bodyOf: (entry: Entry) => Promise<Buffer>;
   readonly observer: Pick<Observer, "error"> & {
-    /** A page that was cut from a block was compared with the upstream's. */
+    /** A cut page was compared with the upstream's. */
     readonly pageChecked: (resource: FoldedResource, result: PageCheck) => void;
   };
 }
 
-/** @returns whether a page is the upstream's; never rejects */
+/** @returns whether a page equals the upstream's; never rejects */
 export type Verify = (checked: Checked, block: Entry) => Promise<PageCheck>;
 
 export function createVerify({ peek, refresh, bodyOf, observer }: VerifyOptions): Verify {
   /** Fetches a question's answer anew. */
   async function fetched(question: Question): Promise<Entry | undefined> {
-    const held = await peek(question.key);
-    const end = await refresh(question, held, "refresh");
+    const cached = await peek(question.key);
+    const end = await refresh(question, cached, "refresh");
     const entry = end === "refreshed" ? await peek(question.key) : undefined;
-    // Another replica may have brought a newer one just before; what matters is that it is no older.
-    return entry?.status === 200 && entry.storedAt >= (held?.storedAt ?? 0) ? entry : undefined;
+    // Another replica may have stored a newer entry just before. Only an older one is useless.
+    return entry?.status === 200 && entry.storedAt >= (cached?.storedAt ?? 0) ? entry : undefined;
   }
 
   async function isSame(checked: Checked, block: Entry, page: Entry): Promise<boolean> {

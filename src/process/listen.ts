@@ -1,5 +1,8 @@
+/** Listening on a port: the server, its address, and what to say if the port is taken. */
+import { readFileSync } from "node:fs";
 import type http from "node:http";
 import type https from "node:https";
+import { hostname } from "node:os";
 
 import type { Clock } from "./clock.ts";
 
@@ -61,4 +64,51 @@ async function close(
   });
   await promise;
   cancel();
+}
+
+/**
+ * @returns a text that no two running processes share: the machine since its last start, and where the process listens
+ * on it. Nothing where the system does not tell its machines apart.
+ */
+export function addressOf({ host, port }: Listening): string | undefined {
+  try {
+    const boot = readFileSync("/proc/sys/kernel/random/boot_id", "utf8").trim();
+    return `${boot} ${hostname()} ${host}:${port}`;
+  } catch {
+    return undefined;
+  }
+}
+
+/** A port that a server could be given, and what changes it. */
+interface PortChoice {
+  readonly port: number;
+  /** The option, and where there is one the variable and the setting. */
+  readonly changedBy: string;
+}
+
+/**
+ * Explains the error of a server that could not listen.
+ * @returns one line; `undefined` where the port is not in use, or not one of these
+ */
+export function describePortInUse(error: unknown, choices: readonly PortChoice[]): string | undefined {
+  if (!(error instanceof Error) || Reflect.get(error, "code") !== "EADDRINUSE") return undefined;
+  const port: unknown = Reflect.get(error, "port");
+  const choice = choices.find((candidate) => candidate.port === port);
+  return (
+    choice && `Port ${choice.port} is in use by another program. Choose another with ${choice.changedBy}.`
+  );
+}
+
+/** The ports of a gateway. */
+export function gatewayPorts({
+  server,
+  admin,
+}: {
+  readonly server: { readonly port: number };
+  readonly admin: { readonly port: number };
+}): PortChoice[] {
+  return [
+    { port: server.port, changedBy: "--port, PORT or server.port" },
+    { port: admin.port, changedBy: "--admin-port, ADMIN_PORT or admin.port" },
+  ];
 }

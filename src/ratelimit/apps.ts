@@ -9,7 +9,7 @@
  * - An id has at most 64 characters, and only characters that are safe in a log line, a header and a label.
  * - Only the first `unlistedLabels` unlisted ids get a metric label of their own; they keep it.
  */
-import { remembering } from "../remembering.ts";
+import { memoize } from "../memoize.ts";
 
 import { OTHER_APP } from "../types.ts";
 
@@ -143,10 +143,10 @@ function isName(appId: string | readonly string[] | undefined): appId is string 
   return typeof appId === "string" && appId.trim() !== "";
 }
 
-const productIn = remembering((userAgent) => {
+const productIn = memoize((userAgent) => {
   const product = /^\s*([^\s/()]+)/.exec(userAgent)?.[1] ?? "";
   return BROWSER_PRODUCTS.has(product.toLowerCase()) ? BROWSER_APP : sanitised(product) || OTHER_APP;
 });
 
 /** The grammar of app ids in the settings: what does not fit becomes `-`. */
-const sanitised = remembering((id) => id.slice(0, LONGEST_ID).replaceAll(/[^\w.-]/g, "-"));
+const sanitised = memoize((id) => id.slice(0, LONGEST_ID).replaceAll(/[^\w.-]/g, "-"));

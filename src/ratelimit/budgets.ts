@@ -46,8 +46,6 @@ export interface BudgetOptions {
   readonly observer: BudgetObserver;
   /** Changes when the upstream's credentials do. */
   readonly keyVersion: () => number;
-  /** The credentials can be tried, and no caller asks a question that was answered before: asks one. */
-  readonly probe: () => void;
 }
 
 /** How an origin's budget stands. */
@@ -87,6 +85,11 @@ export interface Budget {
   readonly left: () => number;
   readonly overview: () => BudgetOverview;
   readonly configure: (config: BudgetConfig) => void;
+  /**
+   * Sets the listener that sends a probe: the credentials may be tried again, and no caller asks a question that was
+   * answered before.
+   */
+  readonly onProbeWanted: (listener: () => void) => void;
   /** Rejects all calls that wait, and those to come. */
   readonly stop: (why: Problem) => void;
   /** Gives back what this process holds. Never rejects. */
@@ -102,15 +105,16 @@ const DAY_SECONDS = 86_400;
 const COME_BACK = [1, 10, 100];
 
 export function createBudget(options: BudgetOptions, config: BudgetConfig): Budget {
-  const { limiter, apps, clock, fraction, observer, keyVersion, sharedCircuits: shared, probe } = options;
+  const { limiter, apps, clock, fraction, observer, keyVersion, sharedCircuits: shared } = options;
   const now = clock.monotonic;
+  let probeWanted = (): void => undefined;
   const circuits = createCircuits(
     {
       shared,
       now,
       keyVersion,
       fraction,
-      probeWanted: probe,
+      probeWanted: () => probeWanted(),
       warn: observer.warn,
       onState: reportOutages(options),
     },
@@ -118,12 +122,11 @@ export function createBudget(options: BudgetOptions, config: BudgetConfig): Budg
   );
   const shares = remembered<readonly ShareOfWindow[]>(now);
   const left = remembered<number>(now);
-  const perDay = { ...apps, perDayOf: (app: string) => config.perDay.get(app) ?? null };
   const dispatcher = createDispatcher(
     {
       limiter,
       circuits,
-      apps: perDay,
+      apps: { ...apps, perDayOf: (app) => config.perDay.get(app) ?? null },
       keyVersion,
       clock,
       fraction,
@@ -140,8 +143,7 @@ export function createBudget(options: BudgetOptions, config: BudgetConfig): Budg
   return {
     run: dispatcher.run,
     expect: dispatcher.expect,
-    isCoolingOff: ({ resource, query }) =>
-      "until" in circuits.passage({ resource, question: query, cause: "miss" }),
+    isCoolingOff: ({ resource, query }) => isStopped(circuits, resource, query),
     retryAfterSeconds(resource) {
       const forMs = stoppedForMs(circuits, resource);
       return forMs > 0 ? retryAfterSeconds(forMs) : undefined;
@@ -157,6 +159,7 @@ export function createBudget(options: BudgetOptions, config: BudgetConfig): Budg
       dispatcher.configure(next);
       shares.forget();
     },
+    onProbeWanted: (listener) => void (probeWanted = listener),
     stop: dispatcher.close,
     close: limiter.close,
   };
@@ -167,6 +170,11 @@ function reportOutages({ origin, observer }: BudgetOptions): CircuitsOptions["on
     if (circuit === undefined) observer.backInOrder(outageName(origin, scope));
     else observer.outOfOrder(outageOf(origin, scope, circuit));
   };
+}
+
+/** Whether a circuit stops a call for this question now. */
+function isStopped(circuits: Circuits, resource: Resource, question: string): boolean {
+  return "until" in circuits.passage({ resource, question, cause: "miss" });
 }
 
 /** How long circuits stop calls for a resource yet; a millisecond at least while one is half-open. */

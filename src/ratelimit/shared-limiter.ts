@@ -32,7 +32,7 @@
  */
 import { pause } from "../process/clock.ts";
 import { aloneUntil, digestAges, DRIFT, escrowWindows, mostGrantedIn } from "./escrow.ts";
-import { StoreUnavailable } from "../store-unavailable.ts";
+import { StoreUnavailable } from "../errors.ts";
 import { limitsText } from "../usage/rate-window.ts";
 import type { Acquired, Limiter, PermitRequest } from "./limiter.ts";
 import type { Digest, KnownSend, ReplicaSlot, Reply, Request, TakeResult } from "./redis-limiter.ts";

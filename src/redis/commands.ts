@@ -9,7 +9,7 @@
  * | anything else, e.g. WRONGTYPE, BUSY                     | this command fails; others are not affected     |
  */
 import type { Clock } from "../process/clock.ts";
-import { StoreUnavailable } from "../store-unavailable.ts";
+import { StoreUnavailable } from "../errors.ts";
 import type { Observer, StoreOperation } from "../types.ts";
 import { type Breaker, BreakerOpen, type BreakerState, createBreaker } from "./breaker.ts";
 import type { RedisClient } from "./connect.ts";

@@ -8,7 +8,7 @@ interface Offer {
   readonly quality: number;
 }
 
-/** `a;q=0.5, b` as names in lower case with their quality; what is refused (`q=0`) is left out. */
+/** `a;q=0.5, b` as names in lower case with their quality; refused types (`q=0`) are left out. */
 function readOffers(header: string): Offer[] {
   return header
     .split(",")
@@ -22,7 +22,7 @@ function readOffers(header: string): Offer[] {
 
 /**
  * The media type to answer with: the unversioned one or version 2, as asked; wildcards get the unversioned.
- * @returns `undefined` where the header is missing or asks for something else (406)
+ * @returns `undefined` if the header is missing or asks for something else (406)
  */
 export function acceptedType(header: string | undefined, service: string): string | undefined {
   const json = mediaTypeOf("json", service);

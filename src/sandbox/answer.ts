@@ -2,22 +2,20 @@
  * Answers one request from the data set: routes, methods, authentication, formats (interface, sections 4 to 9).
  */
 import {
-  MAX_IMAGE_HEIGHT,
-  MAX_IMAGE_WIDTH,
   isRecordResource,
   isSearchResource,
+  MAX_IMAGE_HEIGHT,
+  MAX_IMAGE_WIDTH,
+  type RecordResource,
 } from "../interface/resources.ts";
-import type { RecordResource } from "../interface/resources.ts";
 import { acceptedType } from "./accept.ts";
 import type { Authenticator } from "./auth.ts";
 import type { Validators } from "./conditional.ts";
 import type { PropertyRow, SandboxData } from "./dataset/model.ts";
-import { listBody, singleBody } from "./envelope.ts";
-import type { OffsetSpelling } from "./envelope.ts";
+import { listBody, type OffsetSpelling, singleBody } from "./envelope.ts";
 import type { Filtering } from "./filters.ts";
 import { drawJpeg } from "./jpeg.ts";
-import { revisedRecord, revisedRow } from "./revisions.ts";
-import type { Revisions, Standing } from "./revisions.ts";
+import { revisedRecord, revisedRow, type Revisions, type Revised } from "./revisions.ts";
 import { search } from "./search.ts";
 import { BadParameter } from "./values.ts";
 
@@ -38,7 +36,7 @@ export interface Answer {
   readonly changedAt?: number;
 }
 
-/** What answers are made from. What is not read-only may change between requests. */
+/** The source of answers. Members that are not read-only may change between requests. */
 export interface Source {
   readonly data: SandboxData;
   readonly service: string;
@@ -65,7 +63,7 @@ function unknownAddress(): Answer {
 }
 
 /** Section 4.5: no authentication; a picture for every listing and sold record. */
-function answerThumbnail(file: string, data: SandboxData, { revision, changedAt }: Standing): Answer {
+function answerThumbnail(file: string, data: SandboxData, { revision, changedAt }: Revised): Answer {
   const [, id, width, height] = (THUMBNAIL.exec(file) ?? []).map(Number);
   if (id === undefined || width === undefined || height === undefined) return unknownAddress();
   if (width < 1 || height < 1 || width > MAX_IMAGE_WIDTH || height > MAX_IMAGE_HEIGHT) {
@@ -81,7 +79,7 @@ function findRow(data: SandboxData, resource: RecordResource, id: string): Prope
   return /^\d{1,15}$/.test(id) ? rows.get(Number(id)) : undefined;
 }
 
-/** The body for an address, or `undefined` where there is nothing at it. */
+/** The body for an address; `undefined` if there is nothing. */
 function bodyAt(
   parts: readonly string[],
   params: URLSearchParams,
@@ -101,7 +99,7 @@ function bodyAt(
 }
 
 /**
- * Answers a question. What is wrong is told in this order: address (404), method (405), authentication (403),
+ * Answers a question. It reports the first mistake in this order: address (404), method (405), authentication (403),
  * `Accept` (406), then an unknown record (404) or a malformed value (400).
  */
 export function answer(question: Question, source: Source): Answer {
@@ -112,20 +110,40 @@ export function answer(question: Question, source: Source): Answer {
   if (question.method !== "GET") {
     return explained(405, "FAILURE_METHOD_NOT_ALLOWED - only GET is allowed", { Allow: "GET" });
   }
-  const standing = source.revisions.of(`/${parts.join("/")}`);
-  if (isImage) return answerThumbnail(parts[1] ?? "", source.data, standing);
+  const revised = source.revisions.of(`/${parts.join("/")}`);
+  if (isImage) return answerThumbnail(parts[1] ?? "", source.data, revised);
   const refusal = source.authenticator.refusal(question.params, question.nowSeconds);
-  // Plain text under the JSON type is how the upstream has been seen to refuse.
+  // The real upstream refuses with plain text under the JSON type.
   if (refusal) return explained(403, refusal, { "Content-Type": "application/json" });
   const type = acceptedType(question.accept, source.service);
   if (!type) return explained(406, "FAILURE_NOT_ACCEPTABLE - give the format in the Accept header");
   try {
-    const body = bodyAt(parts, question.params, source, standing.revision);
+    const body = bodyAt(parts, question.params, source, revised.revision);
     if (body === undefined) return unknownAddress();
-    const { changedAt } = standing;
+    const { changedAt } = revised;
     return { status: 200, headers: { "Content-Type": type }, body: Buffer.from(body), changedAt };
   } catch (error) {
     if (error instanceof BadParameter) return explained(400, error.message);
     throw error;
   }
+}
+
+/** The same value with the members of every object in reverse order. */
+function reversed(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(reversed);
+  if (typeof value !== "object" || value === null) return value;
+  return Object.fromEntries(
+    Object.entries(value)
+      .toReversed()
+      .map(([name, member]) => [name, reversed(member)] as const),
+  );
+}
+
+/**
+ * Rewrites the body of a proper answer with the same meaning: members in reverse order, with white space, and without
+ * the upstream's escapes. Other bodies are returned unchanged.
+ */
+export function respelled({ headers, body, changedAt }: Answer): Buffer {
+  if (changedAt === undefined || headers["Content-Type"] === "image/jpeg") return body;
+  return Buffer.from(`${JSON.stringify(reversed(JSON.parse(body.toString())), undefined, 1)}\n`);
 }

@@ -17,7 +17,7 @@ function readPoint(given: Given): Corner | undefined {
   return checkedPoint("lat, lng", readDecimal("lat", latitude), readDecimal("lng", longitude));
 }
 
-/** The areas that contain the point, else the one nearest; the smallest ground first. */
+/** The areas that contain the point, the smallest first; if there is none, the nearest area. */
 function around(point: Corner, areas: readonly Area[]): Area[] {
   const byDistance = areas
     .map((area) => ({ area, metres: distanceMetres(area.ground, point) }))
@@ -29,7 +29,7 @@ function around(point: Corner, areas: readonly Area[]): Area[] {
   return containing.length > 0 ? containing : byDistance.slice(0, 1).map(({ area }) => area);
 }
 
-/** How well a name answers the words: the name itself, its beginning, anything else. */
+/** How well a name matches: the name itself, its beginning, anything else. */
 function rank(area: Area, wanted: string): number {
   const name = area.record.name.toLowerCase();
   if (name === wanted) return 0;

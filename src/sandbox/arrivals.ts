@@ -1,11 +1,11 @@
 /**
- * Remembers the requests that came, so that tests can count and read them. Credentials are left out.
+ * Records the requests that arrive, so that tests can count and read them. Credentials are left out.
  */
 import type { IncomingMessage } from "node:http";
 
 import { CREDENTIAL_PARAMETERS } from "../interface/parameters.ts";
 
-/** A request as it came. What it did not carry is null. */
+/** A request as it arrived. Absent values are null. */
 export interface Arrival {
   /** Epoch milliseconds, by the sandbox's clock without skew. */
   readonly at: number;
@@ -13,7 +13,7 @@ export interface Arrival {
   readonly path: string;
   /** As spelled by the caller, without `?` and without credentials. */
   readonly query: string;
-  /** Null until answered, and for ever where it never was. */
+  /** Null until it is answered. */
   readonly status: number | null;
   readonly userAgent: string | null;
   readonly referer: string | null;
@@ -33,7 +33,7 @@ export interface ArrivalCounts {
 }
 
 export interface ArrivalLog {
-  /** @returns what to call with the status once it is known */
+  /** @returns a function to call with the status, once it is known */
   readonly record: (request: IncomingMessage, at: number) => (status: number) => void;
   /** Oldest first. */
   readonly list: () => Arrival[];
@@ -47,7 +47,7 @@ const REMEMBERED = 10_000;
 const COUNTED_PATHS = 10_000;
 const OTHER_PATHS = "(others)";
 
-/** What callers have been seen to send by mistake belongs to the credentials too. */
+/** The credentials, and names that callers have sent by mistake. */
 const SECRET_NAMES = new Set(
   [...CREDENTIAL_PARAMETERS, "key", "privateKey"].map((name) => name.toLowerCase()),
 );
@@ -60,7 +60,7 @@ function decoded(name: string): string {
   }
 }
 
-/** A query without the credential parameters, else as spelled. */
+/** The query as spelled, without the credential parameters. */
 function withoutCredentials(query: string): string {
   return query
     .split("&")
@@ -76,7 +76,7 @@ function withoutCredentials(query: string): string {
 }
 
 /**
- * An address cut into path and query. An `&` before any `?` ends the path too: some callers write
+ * Splits an address into path and query. An `&` before any `?` also ends the path: some callers write
  * `/listings/1&callerId=…`, and a credential must not get into the list that way.
  */
 function splitAddress(address: string): { path: string; query: string } {
@@ -129,7 +129,7 @@ export function createArrivalLog(): ArrivalLog {
     record(request, at) {
       const entry = { arrival: describe(request, at) };
       list.push(entry);
-      // Cut in big pieces: shifting one by one would cost as much as the list is long.
+      // Cut rarely and in large pieces, because each cut copies the list.
       if (list.length > REMEMBERED * 2) list = list.slice(-REMEMBERED);
       total += 1;
       const { path } = entry.arrival;

@@ -12,20 +12,20 @@ export interface Authenticator {
   /**
    * @param params the request's query
    * @param nowSeconds the sandbox's clock
-   * @returns why the request is refused, fit for the caller, or `undefined` where it is genuine
+   * @returns why the request is refused, fit for the caller, or `undefined` if it is genuine
    */
   readonly refusal: (params: URLSearchParams, nowSeconds: number) => string | undefined;
-  /** Turns the key or the callerId: what was signed with the old one fails from now on. */
+  /** Changes the key or the callerId. Requests signed with the old one fail from now on. */
   readonly setCaller: (change: Partial<Caller>) => void;
   readonly setTimeWindow: (seconds: number) => void;
-  /** As made: first caller, first window, every `unique` free again. */
+  /** Restores the first caller and the first window, and forgets every `unique`. */
   readonly reset: () => void;
   readonly callerId: string;
 }
 
 const UNIQUE_LENGTH = 16;
 
-/** Uniques remembered; beyond, the oldest is forgotten, its time being long past the window. */
+/** How many uniques are remembered. The oldest is forgotten first; its time is long past the window. */
 const REMEMBERED_UNIQUES = 500_000;
 
 const REQUIRED = ["callerId", "time", "unique", "hash"] as const;
@@ -77,7 +77,7 @@ export function createAuthenticator(original: Caller, timeWindowSeconds: number)
         return "FAILURE_INVALID_HASH - hash does not match";
       }
       if (used.has(unique)) return "FAILURE_UNIQUE_USED - unique has been used before";
-      // Only a genuine request spends its unique: a forged one must not be able to burn it.
+      // Only a genuine request uses up its unique, so that a forged one cannot.
       spend(unique);
       return undefined;
     },

@@ -1,16 +1,16 @@
 /**
- * Makes requests wait until they are let go, so that tests decide what happens first.
+ * Makes requests wait until a test releases them, so that the test decides what happens first.
  */
 
 export interface Barrier {
-  /** From now on requests wait; with a prefix, only those whose path starts so. */
+  /** From now on requests wait; with a prefix, only those whose path starts with it. */
   readonly hold: (pathPrefix?: string) => void;
-  /** Lets those that wait go, and holds no longer; with a count, lets the first so many go and keeps holding. */
+  /** Releases all waiting requests and stops holding; with a count, releases the first ones and keeps holding. */
   readonly release: (count?: number) => void;
   /** How many wait. */
   readonly waiting: () => number;
   readonly isHolding: () => boolean;
-  /** Resolves when the request may go on, or when its signal says that its caller has gone. */
+  /** Resolves when the request may go on, or when its signal is aborted because the caller is gone. */
   readonly pass: (path: string, signal: AbortSignal) => Promise<void>;
 }
 

@@ -8,7 +8,7 @@ import type { Answer } from "./answer.ts";
 
 export const VALIDATORS = ["none", "etag", "last-modified", "both"] as const;
 
-/** What proper answers carry; with `none`, conditions are ignored too. */
+/** The validators of proper answers. With `none`, conditions are ignored, too. */
 export type Validators = (typeof VALIDATORS)[number];
 
 const ENTITY_TAG = /(?:W\/)?("[\x21\x23-\x7e\x80-\xff]*")/g;
@@ -17,8 +17,7 @@ const ENTITY_TAG = /(?:W\/)?("[\x21\x23-\x7e\x80-\xff]*")/g;
 const ABOUT_THE_BODY = new Set(["content-type", "content-encoding"]);
 
 /**
- * Strong: from the bytes as sent, so that a compressed body and a plain one have two. Credentials are no part of
- * it, because no answer repeats them.
+ * A strong tag, made from the bytes as sent. So a compressed body and a plain one have different tags.
  */
 function entityTag({ headers, body }: Answer): string {
   const hash = createHash("sha256")
@@ -71,7 +70,7 @@ export function isNotModified(asked: IncomingHttpHeaders, answer: Answer): boole
   return readHttpDate(own.get("Last-Modified") ?? undefined) <= readHttpDate(asked["if-modified-since"]);
 }
 
-/** The 304 in place of a 200: the same headers but those about the body. */
+/** The 304 for a 200: the same headers, except those about the body. */
 export function notModified({ headers }: Answer): Answer {
   const kept = Object.entries(headers).filter(([name]) => !ABOUT_THE_BODY.has(name.toLowerCase()));
   return { status: 304, headers: Object.fromEntries(kept), body: Buffer.alloc(0) };

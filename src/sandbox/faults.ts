@@ -1,11 +1,11 @@
 /**
- * Faults on demand: what a request meets instead of, or on its way to, a proper answer.
+ * Faults on demand. They replace, delay or damage a proper answer.
  */
 import { validateHeaderName, validateHeaderValue } from "node:http";
 
 /** What a fault does. Several members of one fault act together. */
 export interface Effects {
-  /** The answer starts this much later. */
+  /** The answer is delayed by this much. */
   readonly latencyMs?: number;
   /** Answered with this status, whatever was asked. */
   readonly status?: number;
@@ -21,13 +21,13 @@ export interface Effects {
   readonly wrongJson?: boolean;
   /** 200 with JSON that is not an answer of the interface. */
   readonly wrongEnvelope?: boolean;
-  /** The body is filled up with blanks to so many bytes. */
+  /** The body is padded with blanks to so many bytes. */
   readonly oversizeBytes?: number;
   /** 302 to another path of the sandbox. */
   readonly redirect?: boolean;
   /** The sandbox's clock, in `Date` and in the check of `time`, is ahead (or, below zero, behind). */
   readonly clockSkewSeconds?: number;
-  /** Further headers, or others than its own, on an otherwise proper answer (200 and 304). */
+  /** Headers to add or replace on an otherwise proper answer (200 and 304). */
   readonly headers?: Readonly<Record<string, string>>;
   /** JSON with the same meaning in other bytes; pictures stay as they are. */
   readonly respell?: boolean;
@@ -36,7 +36,7 @@ export interface Effects {
 export interface Fault extends Effects {
   /** How many requests are hit; absent: all, until a reset. */
   readonly times?: number;
-  /** Only requests whose path starts so. */
+  /** Only requests whose path starts with this. */
   readonly pathPrefix?: string;
 }
 
@@ -51,10 +51,10 @@ export class BadFault extends Error {
 export interface FaultQueue {
   /** @throws BadFault */
   readonly add: (...faults: Fault[]) => void;
-  /** Faults still to come, `times` being what is left. */
+  /** The remaining faults. `times` is how often each is still applied. */
   readonly list: () => Fault[];
   readonly clear: () => void;
-  /** What a request to this path meets; uses up one of `times` of the faults that hit it. */
+  /** The effects on a request to this path. Uses up one of the `times` of each fault applied. */
   readonly take: (path: string) => Effects;
 }
 
@@ -75,7 +75,7 @@ function integerWithin(low: number, high: number): Check {
 const text: Check = { wanted: "a string", holds: (value) => typeof value === "string" };
 const mark: Check = { wanted: "true or false", holds: (value) => typeof value === "boolean" };
 
-/** What belongs to one connection (RFC 9110, section 7.6.1), or tells how the body is to be read. */
+/** Headers of one connection (RFC 9110, section 7.6.1), and headers that say how to read the body. */
 const NOT_TO_GIVE = new Set([
   "connection",
   "content-encoding",
@@ -132,7 +132,7 @@ const KNOWN: ReadonlyMap<string, Check> = new Map(Object.entries(CHECKS));
 
 /**
  * Checks what a caller of the control port sent.
- * @throws BadFault where a member is unknown or has an impossible value
+ * @throws BadFault if a member is unknown or has an impossible value
  */
 export function checkedFault(value: unknown): Fault {
   if (typeof value !== "object" || value === null || Array.isArray(value)) {
@@ -146,7 +146,7 @@ export function checkedFault(value: unknown): Fault {
   return value;
 }
 
-/** Whether a fault leaves what the answer means, and so goes together with those that change it. */
+/** Whether a fault keeps the meaning of the answer. Such faults combine with one that changes it. */
 function isCondition(fault: Fault): boolean {
   const {
     latencyMs: _latency,
@@ -160,7 +160,7 @@ function isCondition(fault: Fault): boolean {
   return Object.keys(changes).length === 0;
 }
 
-/** The headers of several faults, names in lower case; of one name the last counts. */
+/** The headers of several faults, names in lower case. The last value of a name counts. */
 function headersOf(faults: readonly Fault[]): Record<string, string> {
   const given = faults.flatMap((fault) => Object.entries(fault.headers ?? {}));
   return Object.fromEntries(given.map(([name, value]) => [name.toLowerCase(), value]));
@@ -172,8 +172,8 @@ interface Queued {
 }
 
 /**
- * A request is hit by every matching fault that only slows, skews, adds headers or respells, and of those that
- * change what the answer means by the first in the queue: so "twice 503, then a cut body" is three requests in a row.
+ * Every matching fault that keeps the meaning of the answer applies: latency, skew, headers, respelling. Of the faults
+ * that change the meaning, only the first in the queue applies. So "twice 503, then a cut body" affects three requests.
  */
 export function createFaultQueue(): FaultQueue {
   let queue: Queued[] = [];

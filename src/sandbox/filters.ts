@@ -21,7 +21,7 @@ export type Given = ReadonlyMap<string, string>;
 
 type Predicate = (row: PropertyRow) => boolean;
 
-/** What the interface leaves open, or says and the upstream may do otherwise. */
+/** Behaviour that the interface leaves open, or in which the upstream may deviate from it. */
 export interface Filtering {
   /** Whether a record exactly on a bound matches. */
   readonly bounds: "inclusive" | "exclusive";
@@ -41,7 +41,7 @@ export const FILTERING = {
   values: ["exact", "rounded"],
 } as const satisfies { [Name in keyof Filtering]: readonly Filtering[Name][] };
 
-/** How the sandbox filters unless it is told otherwise. */
+/** How the sandbox filters by default. */
 export const USUAL_FILTERING: Filtering = {
   bounds: "inclusive",
   unset: "documented",
@@ -52,18 +52,18 @@ export const USUAL_FILTERING: Filtering = {
 export interface Filter {
   readonly name: string;
   /**
-   * @returns which records match, or `undefined` where the value asks for nothing
+   * @returns which records match, or `undefined` if the value filters nothing
    * @throws BadParameter
    */
   readonly compile: (text: string, given: Given, filtering: Filtering) => Predicate | undefined;
 }
 
-/** Side of the rectangle around `center` where `dim` is not given: our choice, the interface names none. */
+/** Side of the rectangle around `center` without `dim`. The interface names none, so this is our choice. */
 const DEFAULT_DIM_METRES = 2000;
 
 type Attribute = (facts: Facts) => number | undefined;
 
-/** Whether records that lack the filtered attribute match: yes, unless told otherwise. */
+/** Whether records without the filtered attribute match. The default is yes. */
 function includesUnset(given: Given, { unset }: Filtering): boolean {
   const text = given.get("includeUnset");
   const included = text === undefined || readSwitch("includeUnset", text);
@@ -101,7 +101,7 @@ function within(southWest: Corner, northEast: Corner): Predicate {
     longitude <= northEast.longitude;
 }
 
-/** The words of a search string; a text matches where it has them all. */
+/** The words of a search string. A text matches if it has all of them. */
 export function searchWords(text: string): string[] {
   return text
     .normalize("NFC")
@@ -136,7 +136,7 @@ const center: Filter = {
   },
 };
 
-/** Says nothing by itself, but must be well formed. */
+/** It filters nothing by itself, but must be well formed. */
 const dim: Filter = {
   name: "dim",
   compile: (text) => {
@@ -153,7 +153,7 @@ const bbox: Filter = {
   },
 };
 
-/** A county's records are its municipalities', for a record knows every area it lies in. */
+/** A record lists every area it lies in, so a county finds the records of its municipalities. */
 const areaId: Filter = {
   name: "areaId",
   compile: (text) => {
@@ -170,7 +170,7 @@ const objectType: Filter = {
   },
 };
 
-/** A mark, not an attribute: where it is absent the building is not new, whatever `includeUnset` says. */
+/** If the field is absent, the building is not new, whatever `includeUnset` says. */
 const isNewConstruction: Filter = {
   name: "isNewConstruction",
   compile: (text) => {

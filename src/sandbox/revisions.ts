@@ -1,8 +1,8 @@
 /**
  * Data that changes while the sandbox runs: each revision changes what the answers of some paths mean.
  *
- * Only what is shown changes. Which records there are, which a question finds and in what order stays as the
- * data was made, so a revised price may lie a little beyond the bound it was searched by.
+ * Only the shown values change. Searches still use the original data, so a revised price may lie a little beyond the
+ * bound of its search.
  */
 import type { AreaRecord, PropertyRecord, PropertyRow } from "./dataset/model.ts";
 
@@ -16,8 +16,8 @@ export interface Revision {
   readonly at: number;
 }
 
-/** How a path's data stand: the number of their last revision (0: as made) and when that was. */
-export interface Standing {
+/** The number of a path's last revision (0: never revised), and when it was made. */
+export interface Revised {
   readonly revision: number;
   /** Epoch milliseconds. */
   readonly changedAt: number;
@@ -25,20 +25,20 @@ export interface Standing {
 
 export interface Revisions {
   readonly add: (pathPrefix?: string) => void;
-  readonly of: (path: string) => Standing;
-  /** The last of each prefix, in the order they were made. */
+  readonly of: (path: string) => Revised;
+  /** The last revision of each prefix, in the order in which they were made. */
   readonly list: () => Revision[];
-  /** The data as made. */
+  /** Restores the original data. */
   readonly clear: () => void;
 }
 
 /**
- * How long before the sandbox's start its data were made: `Last-Modified` counts whole seconds, and a revision
- * right after the start must not fall into the same one.
+ * The original data count as made this long before the sandbox's start. `Last-Modified` counts whole seconds, and a
+ * revision right after the start must not fall into the same second.
  */
 const MADE_BEFORE_START_MS = 3_600_000;
 
-/** What the price of a listing without one is counted from when it becomes known. */
+/** The base for the revised price of a listing without a price. */
 const FIRST_PRICE = 1_000_000;
 
 /** @param now the sandbox's clock, epoch milliseconds */
@@ -50,7 +50,7 @@ export function createRevisions(now: () => number): Revisions {
   return {
     add(pathPrefix = "") {
       count += 1;
-      // Deleted first, so that the map stays in the order of the revisions.
+      // Delete first, so that the map stays in the order of the revisions.
       byPrefix.delete(pathPrefix);
       byPrefix.set(pathPrefix, { revision: count, pathPrefix, at: now() });
     },
@@ -76,7 +76,7 @@ export function revisedRecord(
   record: PropertyRecord | AreaRecord,
   revision: number,
 ): PropertyRecord | AreaRecord {
-  // The very same object, whose text is remembered.
+  // Return the same object, because its JSON text is cached.
   if (revision === 0) return record;
   if ("fullName" in record) return { ...record, fullName: `${record.fullName} (${revision})` };
   return revisedProperty(record, revision);

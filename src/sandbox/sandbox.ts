@@ -44,7 +44,7 @@ async function closePort(server: Server): Promise<void> {
 /** The sandbox apart from its ports. */
 type Core = Omit<Sandbox, "listen" | "listenControl" | "close">;
 
-/** What can be changed while it runs, as it is at the start. */
+/** The settings at the start. They can be changed while the sandbox runs. */
 function startOf({
   offsetSpelling = "offset",
   filtering,
@@ -112,7 +112,7 @@ function createCore(options: SandboxOptions): { core: Core; dataServer: () => Se
   return { core, dataServer: () => createDataServer(parts) };
 }
 
-/** Makes a sandbox. It opens no port until told to. */
+/** Creates a sandbox. `listen` opens its ports. */
 export function createSandbox(options: SandboxOptions): Sandbox {
   const { core, dataServer } = createCore(options);
   const servers = new Set<Server>();

@@ -1,5 +1,5 @@
 /**
- * Answers the three searches from the data set: what the upstream holds to be true for a question.
+ * Answers the three searches from the data set.
  */
 import { MAX_LIMIT } from "../interface/parameters.ts";
 import type { SearchResource } from "../interface/resources.ts";
@@ -15,7 +15,7 @@ const DEFAULT_LIMIT = { listings: 35, sold: 35, areas: 30 } as const;
 const AREAS_ECHOED = ["q", "lat", "lng"];
 const AREAS_SWITCHES = ["listings", "transactions"];
 
-/** Query parameters by name; what is empty counts as absent, and what is unknown is ignored. */
+/** Query parameters by name; empty values count as absent, unknown names are ignored. */
 export type SearchParams = Readonly<Record<string, string>> | URLSearchParams;
 
 export interface SearchResult {
@@ -28,7 +28,7 @@ export interface SearchResult {
   readonly searchParams: Readonly<Record<string, string | number>>;
 }
 
-/** Repeated names: the last one counts, as PHP reads a query. */
+/** Of repeated names the last one counts, as in PHP. */
 function givenIn(params: SearchParams): Given {
   const entries = params instanceof URLSearchParams ? [...params] : Object.entries(params);
   return new Map(
@@ -118,8 +118,8 @@ function searchAreas(data: SandboxData, given: Given): SearchResult {
 }
 
 /**
- * The truth for a question (sections 4.1 to 4.4).
- * @throws BadParameter where a value is not validly formed
+ * The expected result of a search (sections 4.1 to 4.4).
+ * @throws BadParameter if a value is malformed
  */
 export function search(
   data: SandboxData,

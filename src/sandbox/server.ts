@@ -1,21 +1,23 @@
 /**
- * The data port: takes requests off the wire, lets them meet their faults, and sends the answers.
+ * The data port: receives requests, applies faults, and sends the answers.
  */
-import { createServer } from "node:http";
-import type { IncomingHttpHeaders, IncomingMessage, Server, ServerResponse } from "node:http";
+import {
+  createServer,
+  type IncomingHttpHeaders,
+  type IncomingMessage,
+  type Server,
+  type ServerResponse,
+} from "node:http";
 import { setTimeout as delay } from "node:timers/promises";
 import { promisify } from "node:util";
 import { gzip } from "node:zlib";
 
 import { acceptsGzip } from "./accept.ts";
-import { answer, explained } from "./answer.ts";
-import type { Answer, Source } from "./answer.ts";
+import { answer, type Answer, explained, respelled, type Source } from "./answer.ts";
 import type { ArrivalLog } from "./arrivals.ts";
 import type { Barrier } from "./barrier.ts";
-import { isNotModified, notModified, validatorsOf } from "./conditional.ts";
-import type { Validators } from "./conditional.ts";
+import { isNotModified, notModified, type Validators, validatorsOf } from "./conditional.ts";
 import type { Effects, FaultQueue } from "./faults.ts";
-import { respelled } from "./respell.ts";
 
 export interface ServerParts {
   readonly source: Source;
@@ -24,14 +26,14 @@ export interface ServerParts {
   readonly arrivals: ArrivalLog;
   /** Epoch milliseconds. */
   readonly now: () => number;
-  /** How to break off each request that is not answered in full yet. */
+  /** Functions that abort the requests that are not answered in full yet. */
   readonly unanswered: Set<() => void>;
 }
 
 const compress = promisify(gzip);
 const WORTH_COMPRESSING_BYTES = 200;
 
-/** Where a redirect leads: nothing is there, so a client that follows shows in the list of arrivals. */
+/** The target of redirects. Nothing is there, but a client that follows shows in the list of arrivals. */
 const REDIRECT_TARGET = "/redirected";
 
 const STATUS_TEXT: Readonly<Record<number, string>> = {
@@ -40,7 +42,7 @@ const STATUS_TEXT: Readonly<Record<number, string>> = {
   503: "FAILURE_UNAVAILABLE - temporarily unreachable",
 };
 
-/** The answer, unless a fault gives another. */
+/** The proper answer, or the one that a fault demands. */
 function faultyAnswer(effects: Effects, proper: () => Answer): Answer {
   const retry: Record<string, string> =
     effects.retryAfter === undefined ? {} : { "Retry-After": effects.retryAfter };
@@ -57,7 +59,7 @@ function faultyAnswer(effects: Effects, proper: () => Answer): Answer {
 }
 
 function faultyBody(effects: Effects, body: Buffer): Buffer {
-  // What PHP prints when a warning gets in before the answer.
+  // PHP prints this when a warning comes before the answer.
   if (effects.wrongJson)
     return Buffer.from(`<br />\n<b>Warning</b>:  out of order<br />\n${body.toString()}`);
   if (effects.wrongEnvelope) return Buffer.from('{"totalCount":1,"count":1,"result":[{"id":1}]}');
@@ -65,7 +67,7 @@ function faultyBody(effects: Effects, body: Buffer): Buffer {
   return missing > 0 ? Buffer.concat([body, Buffer.alloc(missing, " ")]) : body;
 }
 
-/** Compresses what is worth it, where the caller takes it. */
+/** Compresses the body if that is worth it and the caller accepts it. */
 async function encoded(given: Answer, acceptEncoding: string | undefined): Promise<Answer> {
   const isText = given.headers["Content-Type"] !== "image/jpeg";
   if (!isText || given.body.length < WORTH_COMPRESSING_BYTES || !acceptsGzip(acceptEncoding)) return given;
@@ -76,7 +78,7 @@ async function encoded(given: Answer, acceptEncoding: string | undefined): Promi
   };
 }
 
-/** Headers with others over them, whatever the case of a name. */
+/** Merges headers; the second ones win, and the case of names does not matter. */
 function overlaid(
   headers: Readonly<Record<string, string>>,
   over: Readonly<Record<string, string>>,
@@ -85,13 +87,13 @@ function overlaid(
   return { ...Object.fromEntries(kept), ...over };
 }
 
-/** Whether an effect is on the body: where one acts, a body is sent even to those who have it already. */
+/** Whether a fault affects the body. If so, a body is sent even to a caller that has it already. */
 function needsBody(effects: Effects): boolean {
   const { wrongJson, wrongEnvelope, oversizeBytes, cutBody, hang } = effects;
   return Boolean(wrongJson || wrongEnvelope || oversizeBytes || cutBody || hang);
 }
 
-/** Gives a proper answer its validators and further headers; who has it already gets 304 instead. */
+/** Adds validators and headers to a proper answer; answers 304 if the caller has it already. */
 function finished(
   given: Answer,
   effects: Effects,
@@ -107,9 +109,9 @@ function finished(
   return notModified(full);
 }
 
-/** Sends the whole answer, or the part of it that a fault lets through. */
+/** Sends the answer, or the part of it that a fault allows. */
 function send(response: ServerResponse, effects: Effects, given: Answer): void {
-  // A 304 has no body; the length it could give is that of the 200 (RFC 9110, section 8.6), so it gives none.
+  // A 304 has no body. Its Content-Length would be that of the 200 (RFC 9110, section 8.6), so it is omitted.
   const length = given.status === 304 ? {} : { "Content-Length": given.body.length };
   response.writeHead(given.status, { ...given.headers, ...length });
   const half = given.body.subarray(0, Math.floor(given.body.length / 2));
@@ -122,7 +124,7 @@ function send(response: ServerResponse, effects: Effects, given: Answer): void {
   }
 }
 
-/** A signal for as long as somebody waits for the answer; until then it can be broken off from here. */
+/** @returns a signal that is aborted when the caller leaves, or when the sandbox aborts the request */
 function whileWaitedFor(response: ServerResponse, unanswered: Set<() => void>): AbortSignal {
   const controller = new AbortController();
   const breakOff = (): void => {
@@ -138,7 +140,7 @@ function whileWaitedFor(response: ServerResponse, unanswered: Set<() => void>): 
 
 async function wait(ms: number, signal: AbortSignal): Promise<void> {
   if (ms <= 0 || signal.aborted) return;
-  // The caller going away ends the wait, and nothing else can.
+  // Only the caller leaving rejects this wait.
   await delay(ms, undefined, { signal }).catch(() => undefined);
 }
 
@@ -170,7 +172,7 @@ async function serve(request: IncomingMessage, response: ServerResponse, parts: 
   );
   const whole = await encoded(made, request.headers["accept-encoding"]);
   const sent = finished(whole, effects, parts.source.validators, nowMs, request.headers);
-  // Somebody may have left while the body was compressed.
+  // The caller may have left while the body was compressed.
   if (signal.aborted) return;
   answeredWith(sent.status);
   response.setHeader("Date", new Date(nowMs).toUTCString());

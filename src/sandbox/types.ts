@@ -1,5 +1,5 @@
 /**
- * What a sandbox can be told and what it tells.
+ * The options, the settings and the interface of a sandbox.
  */
 import type { Arrival, ArrivalCounts } from "./arrivals.ts";
 import type { Caller } from "./auth.ts";
@@ -19,7 +19,7 @@ export interface SandboxOptions {
   readonly seed?: number;
   /** How many records are made. Default 12,000 listings and 24,000 sold. */
   readonly sizes?: { readonly listings: number; readonly sold: number };
-  /** A data set made before, instead of a new one: tests share it. */
+  /** An existing data set, which tests share, instead of a new one. */
   readonly data?: SandboxData;
   /** Epoch milliseconds. Default: the machine's clock. */
   readonly now?: () => number;
@@ -27,7 +27,7 @@ export interface SandboxOptions {
   readonly offsetSpelling?: OffsetSpelling;
   /** How far a request's `time` may be off, either way. Default 300. */
   readonly timeWindowSeconds?: number;
-  /** How it filters, where it is not as usual. */
+  /** Deviations from the usual filtering. */
   readonly filtering?: Partial<Filtering>;
 }
 
@@ -35,7 +35,7 @@ export interface SandboxOptions {
 export interface SandboxSettings {
   readonly offsetSpelling?: OffsetSpelling;
   readonly timeWindowSeconds?: number;
-  /** What proper answers carry, and conditional requests are held against. At first `none`. */
+  /** The validators of proper answers, which conditional requests are compared with. `none` at the start. */
   readonly validators?: Validators;
   /** How it filters from now on; what is absent stays. */
   readonly filtering?: Partial<Filtering>;
@@ -75,7 +75,7 @@ export interface Sandbox {
   readonly listen: (port?: number, host?: string) => Promise<Listening>;
   /** Opens the control port. */
   readonly listenControl: (port?: number, host?: string) => Promise<Listening>;
-  /** Closes every port and breaks every connection, held ones too. */
+  /** Closes every port and every connection, including those of waiting requests. */
   readonly close: () => Promise<void>;
   /** The requests that came, oldest first (the last 10,000). */
   readonly requests: () => Arrival[];
@@ -83,21 +83,21 @@ export interface Sandbox {
   readonly clearRequests: () => void;
   /** Resolves when so many requests have come since the start or the last clearing. */
   readonly waitForRequests: (total: number) => Promise<void>;
-  /** Requests that come from now on wait, after being recorded; with a prefix, only those on such a path. */
+  /** From now on requests are recorded and then wait; with a prefix, only those whose path starts with it. */
   readonly hold: (pathPrefix?: string) => void;
-  /** Lets all go and holds no longer; with a count, lets the first so many go and keeps holding. */
+  /** Releases all waiting requests and stops holding; with a count, releases the first ones and keeps holding. */
   readonly release: (count?: number) => void;
   /** How many requests wait. */
   readonly waiting: () => number;
-  /** Turns the key or the callerId, so that what is signed with the old one gets 403. */
+  /** Changes the key or the callerId. Requests signed with the old one get 403. */
   readonly setCaller: (change: Partial<Caller>) => void;
   readonly set: (settings: SandboxSettings) => void;
   /**
-   * Changes the data behind every path that starts so (absent: all): from now on answers mean something else
-   * than before, their validators are others, and `Last-Modified` is the sandbox's clock now.
+   * Changes the data behind every path that starts with the prefix (absent: all). Answers then have another meaning,
+   * other validators, and the current time as `Last-Modified`.
    */
   readonly revise: (change?: { readonly pathPrefix?: string | undefined }) => void;
-  /** Everything as at the start, data and ports excepted; requests that hang or wait are broken off. */
+  /** Restores the state at the start, except data and ports. Requests that hang or wait are aborted. */
   readonly reset: () => void;
   readonly state: () => SandboxState;
 }

@@ -1,11 +1,11 @@
 /**
  * Reads parameter values as sections 4.1 to 4.3 of the interface write them.
- * Every reader throws `BadParameter` where the value is not validly formed (400).
+ * Every reader throws `BadParameter` if the value is malformed (400).
  */
 import { OBJECT_TYPES } from "../interface/parameters.ts";
 import type { ObjectTypeWord } from "./dataset/model.ts";
 
-/** A value that is not validly formed; the message is fit for the caller. */
+/** A malformed value. The message may be shown to the caller. */
 export class BadParameter extends Error {
   constructor(name: string, wanted: string) {
     super(`FAILURE_INVALID_PARAM - ${name} must be ${wanted}`);
@@ -29,11 +29,11 @@ export const readDecimal: Reader<number> = (name, text) => {
   return Number(text);
 };
 
-/** A calendar day as the number `YYYYMMDD`, which orders as days do. */
+/** A calendar day as the number `YYYYMMDD`. */
 export const readDay: Reader<number> = (name, text) => {
   const [, year, month, day] = DAY.exec(text) ?? [];
   const instant = new Date(`${year}-${month}-${day}T00:00:00Z`);
-  // A day that a month has not (0231) comes back as another day.
+  // A day that does not exist, such as 0231, comes back as another day.
   if (Number.isNaN(instant.getTime()) || instant.toISOString().slice(8, 10) !== day) {
     throw new BadParameter(name, "a date, YYYYMMDD");
   }
@@ -83,7 +83,7 @@ export function checkedPoint(name: string, latitude: number, longitude: number):
   return { latitude, longitude };
 }
 
-/** The filter's words, in the interface's order, and the words that stand in records. */
+/** The filter's words, in the interface's order, and the words in records. */
 const WORD_IN_RECORDS: Record<(typeof OBJECT_TYPES)[number], ObjectTypeWord> = {
   villa: "Villa",
   lägenhet: "Lägenhet",

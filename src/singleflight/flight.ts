@@ -20,7 +20,7 @@ interface Joined<T> {
 }
 
 /** Makes the call that a flight is about. */
-type Launch<T> = (waiting: Waiting) => Promise<T>;
+type Call<T> = (waiting: Waiting) => Promise<T>;
 
 export interface Flights<T> {
   /**
@@ -29,7 +29,7 @@ export interface Flights<T> {
    * call is still queued, or with `deadline-exceeded` if it was sent. When the caller hangs up, rejects with
    * `CallerGone`.
    */
-  readonly join: (key: string, waiter: Waiter, launch: Launch<T>) => Promise<Joined<T>>;
+  readonly join: (key: string, waiter: Waiter, call: Call<T>) => Promise<Joined<T>>;
   /** The number of flights that have not ended. */
   readonly size: number;
   /** Resolves when no flight is left, including those started meanwhile. */
@@ -52,7 +52,7 @@ interface Flight<T> {
 export function createFlights<T>(clock: Clock): Flights<T> {
   const flights = new Map<string, Flight<T>>();
 
-  function start(key: string, launch: Launch<T>, first: Waiter): Flight<T> {
+  function start(key: string, call: Call<T>, first: Waiter): Flight<T> {
     const abandoned = new AbortController();
     const waiters = createWaiters(first.priority);
     let refuseLate: RefuseLate = () => undefined;
@@ -66,7 +66,7 @@ export function createFlights<T>(clock: Clock): Flights<T> {
     };
     // One tick later, so that the first waiter has joined when the call asks for its deadline.
     const result = Promise.resolve()
-      .then(() => launch(waiting))
+      .then(() => call(waiting))
       .finally(() => flights.delete(key));
     // All waiters may have left before it fails; that is not an unhandled rejection.
     result.catch(() => undefined);
@@ -87,9 +87,9 @@ export function createFlights<T>(clock: Clock): Flights<T> {
     async landed() {
       while (flights.size > 0) await Promise.allSettled([...flights.values()].map(({ result }) => result));
     },
-    async join(key, waiter, launch) {
+    async join(key, waiter, call) {
       const existing = flights.get(key);
-      const flight = existing ?? start(key, launch, waiter);
+      const flight = existing ?? start(key, call, waiter);
       const { result, waiters, abandoned } = flight;
       const joinedAbandoned = abandoned.signal.aborted;
       const deadline = watchDeadline(waiter, clock, flight.refuseLate);
@@ -129,7 +129,7 @@ interface Deadline {
 }
 
 /**
- * Watches a waiter's deadlines: `deadlineAt`, and `placeBy`, which ends the wait only while the call is queued.
+ * Watches a waiter's deadlines: `deadlineAt`, and `queueDeadlineAt`, which ends the wait only while the call is queued.
  * @param refuseLate returns why the waiter is refused if the call is still queued; called only at a deadline
  */
 function watchDeadline(waiter: Waiter, clock: Clock, refuseLate: RefuseLate): Deadline {
@@ -146,7 +146,9 @@ function watchDeadline(waiter: Waiter, clock: Clock, refuseLate: RefuseLate): De
       if (problem !== undefined) end(problem);
     });
   const timers = [
-    ...(waiter.placeBy === undefined ? [] : [endAt(waiter.placeBy, () => refuseLate(waiter))]),
+    ...(waiter.queueDeadlineAt === undefined
+      ? []
+      : [endAt(waiter.queueDeadlineAt, () => refuseLate(waiter))]),
     endAt(waiter.deadlineAt, () => refuseLate(waiter) ?? tooLate()),
   ];
   // The flight may win the race.
@@ -210,6 +212,7 @@ function createWaiters(first: Priority): Waiters {
 
 function latestDeadline(waiters: ReadonlySet<Waiter>): number {
   let latest = Number.NEGATIVE_INFINITY;
-  for (const { placeBy, deadlineAt } of waiters) latest = Math.max(latest, placeBy ?? deadlineAt);
+  for (const { queueDeadlineAt, deadlineAt } of waiters)
+    latest = Math.max(latest, queueDeadlineAt ?? deadlineAt);
   return latest;
 }

@@ -10,7 +10,6 @@ import { pino, type Logger as PinoLogger } from "pino";
 import type { RequestRecord } from "../types.ts";
 import { type CallerFields, createLines, createRequestLine } from "./access-log.ts";
 import { readableLine } from "./readable.ts";
-import { createRedact } from "./redact.ts";
 
 export interface Logger extends PinoLogger {
   /**
@@ -64,4 +63,54 @@ function readable(lines: string): string {
 function soon(delayMs: number, callback: () => void): () => void {
   const timer = setTimeout(callback, delayMs);
   return () => clearTimeout(timer);
+}
+
+const SIGNATURE = /(hash|unique)(=|%3D)[^&\s"\\]*/gi;
+
+/**
+ * @param secrets texts that must never be written. The list may grow.
+ * @returns a function that redacts signatures and the secrets, in every spelling that JSON and URLs give them
+ */
+export function createRedact(secrets: readonly string[]): (text: string) => string {
+  const unwanted: string[] = [];
+  let spelled = 0;
+  return (text) => {
+    for (; spelled < secrets.length; spelled++) unwanted.push(...spellingsOf(secrets[spelled] ?? ""));
+    let clean = text.replaceAll(SIGNATURE, "$1:[redacted]");
+    for (const secret of unwanted) clean = clean.replaceAll(secret, "[redacted]");
+    return clean;
+  };
+}
+
+/** @returns the text as it is and as it is escaped in a URL, each escaped for JSON */
+function spellingsOf(secret: string): string[] {
+  if (secret === "") return [];
+  const form = new URLSearchParams([["", secret]]).toString().slice(1);
+  const spellings = [secret, encodeURIComponent(secret), form];
+  return [...new Set(spellings.map((spelling) => JSON.stringify(spelling).slice(1, -1)))];
+}
+
+/** The section `log` of the settings. */
+export interface LogSettings {
+  readonly level: "trace" | "debug" | "info" | "warn" | "error" | "silent";
+  readonly access: "on" | "off" | "sampled" | "errors";
+  readonly accessSample: number;
+}
+
+export interface LogControl {
+  readonly current: () => LogSettings;
+  /** Applies until the settings are reloaded or the process ends. */
+  readonly change: (change: Partial<LogSettings>) => LogSettings;
+}
+
+export function createLogControl(log: Logger, initial: LogSettings): LogControl {
+  let settings = initial;
+  return {
+    current: () => settings,
+    change(change) {
+      settings = { ...settings, ...change };
+      log.level = settings.level;
+      return settings;
+    },
+  };
 }

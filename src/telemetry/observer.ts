@@ -2,8 +2,7 @@
 import type { Observer } from "../types.ts";
 import { createClientAddress } from "./client-address.ts";
 import { createAccessLog } from "./request-log.ts";
-import type { Logger } from "./log.ts";
-import type { LogSettings } from "./log-control.ts";
+import type { Logger, LogSettings } from "./log.ts";
 import type { Metrics } from "./metrics.ts";
 import { createOutages } from "./outages.ts";
 

@@ -4,8 +4,7 @@
  */
 import type { CallerFacts, RequestRecord, UpstreamCallRecord } from "../types.ts";
 import { type CallerFields, rounded } from "./access-log.ts";
-import type { Logger } from "./log.ts";
-import type { LogSettings } from "./log-control.ts";
+import type { Logger, LogSettings } from "./log.ts";
 
 export interface AccessLog {
   readonly request: (record: RequestRecord, caller: CallerFacts | undefined) => void;

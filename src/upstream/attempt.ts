@@ -33,7 +33,7 @@ export interface UpstreamQuestion extends Omit<UpstreamRequest, "waiting"> {
   readonly serviceId?: string | undefined;
   readonly format: Format;
   /** The validators of the cached entry, if there is one: the upstream may answer that it has not changed. */
-  readonly held: Validators | undefined;
+  readonly cached: Validators | undefined;
   /** Absent if requests are not traced. */
   readonly trace?: Trace | undefined;
   /** Called whenever a request is about to be sent. */
@@ -83,7 +83,7 @@ export function createAttempt(options: AttemptOptions): Attempt {
       if (!first.mayRetry) throw first.problem;
       // The random factor, 0.5 to 1.5, spreads the retries of many calls.
       await pause(clock, retryDelayMs * (0.5 + random.fraction()), waiting.abandoned);
-      const again: UpstreamQuestion = { ...question, cause: "retry", held: undefined };
+      const again: UpstreamQuestion = { ...question, cause: "retry", cached: undefined };
       const second = await send(again, refusingWith(first.problem, waiting)).catch((error: unknown) => {
         // The retry got no permit. The caller learns why the first attempt failed.
         if (error instanceof Problem) return first;
@@ -192,7 +192,10 @@ async function call(
   try {
     const answer = await origin.fetch({
       url,
-      headers: { ...outgoingHeaders(question.format, options.identity), ...conditionHeaders(question.held) },
+      headers: {
+        ...outgoingHeaders(question.format, options.identity),
+        ...conditionHeaders(question.cached),
+      },
       timedOut,
       sendBy,
     });

@@ -25,17 +25,17 @@ export function validatorsIn(
 }
 
 /** @returns the request headers that ask for the body only if it differs from the one with these validators */
-export function conditionHeaders(held: Validators | undefined): Record<string, string> {
+export function conditionHeaders(cached: Validators | undefined): Record<string, string> {
   return {
-    ...(held?.etag !== undefined && { "if-none-match": held.etag }),
-    ...(held?.lastModified !== undefined && { "if-modified-since": held.lastModified }),
+    ...(cached?.etag !== undefined && { "if-none-match": cached.etag }),
+    ...(cached?.lastModified !== undefined && { "if-modified-since": cached.lastModified }),
   };
 }
 
 interface Conditional {
   readonly target: string;
   readonly format: Format;
-  readonly held: Validators | undefined;
+  readonly cached: Validators | undefined;
 }
 
 export interface RefusedConditions {
@@ -59,11 +59,11 @@ export function createRefusedConditions(): RefusedConditions {
   const refused = new Set<string>();
 
   return {
-    without: (question) => (refused.has(nameOf(question)) ? { ...question, held: undefined } : question),
+    without: (question) => (refused.has(nameOf(question)) ? { ...question, cached: undefined } : question),
     answered(question, status, isUsable) {
       const name = nameOf(question);
       if (isUsable) refused.delete(name);
-      else if (REFUSALS.has(status) && question.held !== undefined) {
+      else if (REFUSALS.has(status) && question.cached !== undefined) {
         refused.add(name);
         if (refused.size > MAX_REMEMBERED) refused.delete(refused.values().next().value ?? "");
       }

@@ -51,7 +51,7 @@ export interface Asked {
   /** The requested record; absent for a list. */
   readonly serviceId?: string | undefined;
   /** The validators that were sent as a condition, if any. */
-  readonly held?: Validators | undefined;
+  readonly cached?: Validators | undefined;
   /** Removed from every text that callers see. */
   readonly confidential: Confidential;
   /** The longest `Retry-After` that is obeyed and passed on, in milliseconds. */
@@ -102,15 +102,16 @@ export function judgeAnswer(answer: WholeAnswer, asked: Asked): Verdict {
 }
 
 /** The entity tag of a 304 must be the one that was sent (RFC 9111, section 4.3.4). */
-function judgeNotModified({ headers }: WholeAnswer, { held }: Asked): Verdict {
+function judgeNotModified({ headers }: WholeAnswer, { cached }: Asked): Verdict {
   const named = headers.etag;
-  const isHeld = held !== undefined && (named === undefined || opaque(named) === opaque(held.etag ?? named));
-  return isHeld
+  const isCached =
+    cached !== undefined && (named === undefined || opaque(named) === opaque(cached.etag ?? named));
+  return isCached
     ? { kind: "not-modified" }
     : failed(
         "upstream-invalid-response",
         "the upstream answered 304, but not for the cached answer",
-        held !== undefined,
+        cached !== undefined,
       );
 }
 

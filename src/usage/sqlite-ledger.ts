@@ -1,4 +1,4 @@
-import { StoreUnavailable } from "../store-unavailable.ts";
+import { StoreUnavailable } from "../errors.ts";
 import type { Database } from "../sqlite/database.ts";
 import {
   LONGEST_ARRIVAL_MS,

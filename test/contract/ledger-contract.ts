@@ -9,7 +9,7 @@ import {
   type LedgerReader,
   type OwnLedger,
 } from "../../src/usage/ledger.ts";
-import { createDice } from "../support/dice.ts";
+import { createRandom } from "../support/random.ts";
 import { createFakeClock, type FakeClock } from "../support/fake-clock.ts";
 import { ledgerEntry, linesOf, piecesOf } from "../support/ledger.ts";
 
@@ -124,13 +124,13 @@ function ledgerContract(name: string, create: CreateLedger<LedgerUnderTest>): vo
     });
 
     it("much is read in pieces, each line once, many of them of one instant", async () => {
-      const dice = createDice(1);
+      const random = createRandom(1);
       const entries = Array.from({ length: 5_000 }, (_, index) =>
         // Runs of one instant that are longer than any piece.
         ledgerEntry({
           id: String(index),
           at: start - 10 + Math.floor(index / 2_100),
-          app: dice.pick(["a", "b"]),
+          app: random.pick(["a", "b"]),
         }),
       );
       for (const entry of entries) await ledger.enter(entry);
@@ -157,13 +157,13 @@ function ledgerContract(name: string, create: CreateLedger<LedgerUnderTest>): vo
     });
 
     it.each([1, 2])("more than it may hold it does not (seed %i): the oldest goes", async (seed) => {
-      const [most, dice] = [500, createDice(seed)];
+      const [most, random] = [500, createRandom(seed)];
       await open(most);
       const entered: LedgerEntry[] = [];
       for (let index = 0; index < 4_000; index++) {
-        clock.set(clock.now() + dice.between(0, 3));
+        clock.set(clock.now() + random.between(0, 3));
         // Several replicas, or a clock that is set now and then: not quite in order.
-        const entry = ledgerEntry({ id: String(index), at: clock.now() - dice.between(0, 20) });
+        const entry = ledgerEntry({ id: String(index), at: clock.now() - random.between(0, 20) });
         entered.push(entry);
         await ledger.enter(entry);
       }

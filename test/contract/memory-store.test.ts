@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 
 import { createMemoryStore } from "../../src/cache/store/memory.ts";
-import { createDice } from "../support/dice.ts";
+import { createRandom } from "../support/random.ts";
 import { entryWith, keyOf } from "../support/entries.ts";
 import { createFakeClock } from "../support/fake-clock.ts";
 import { storeContract } from "./store-contract.ts";
@@ -13,11 +13,11 @@ storeContract("memory", async (clock) => {
 
 describe("memory", () => {
   it("never holds more than it may, and drops what was used longest ago", async () => {
-    const dice = createDice(1);
+    const random = createRandom(1);
     const store = createMemoryStore(1_000_000, createFakeClock());
     await store.set(keyOf("hot"), entryWith("hot"));
     for (let round = 0; round < 500; round++) {
-      await store.set(keyOf(`sold/${round}`), entryWith(Buffer.alloc(dice.between(1, 50_000))));
+      await store.set(keyOf(`sold/${round}`), entryWith(Buffer.alloc(random.between(1, 50_000))));
       await store.get(keyOf("hot"));
       expect(store.stats().bytes).toBeLessThanOrEqual(1_000_000);
     }

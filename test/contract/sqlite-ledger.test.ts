@@ -6,7 +6,7 @@ import { describe, expect, it } from "vitest";
 
 import { type LedgerBounds, type OwnLedger } from "../../src/usage/ledger.ts";
 import { createSqliteLedger } from "../../src/usage/sqlite-ledger.ts";
-import { StoreUnavailable } from "../../src/store-unavailable.ts";
+import { StoreUnavailable } from "../../src/errors.ts";
 import { createFakeClock } from "../support/fake-clock.ts";
 import { ledgerEntry, ledgerLine, linesOf } from "../support/ledger.ts";
 import { openSqliteBackend, temporaryDirectory } from "../support/sqlite.ts";

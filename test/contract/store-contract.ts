@@ -6,7 +6,7 @@ import { transcode } from "../../src/cache/encoder.ts";
 import type { Store } from "../../src/cache/store/port.ts";
 import type { ContentCoding, Entry } from "../../src/types.ts";
 import type { Clock } from "../../src/process/clock.ts";
-import { createDice } from "../support/dice.ts";
+import { createRandom } from "../support/random.ts";
 import { entryWith, keyOf } from "../support/entries.ts";
 import { createFakeClock, type FakeClock } from "../support/fake-clock.ts";
 
@@ -160,8 +160,8 @@ export function storeContract(name: string, create: (clock: Clock) => Promise<St
       "of many who write at once the newest wins, whatever the order (seed %i)",
       async (seed) => {
         const at = clock.now();
-        const dice = createDice(seed);
-        const ages = dice.shuffled(Array.from({ length: 60 }, (_, index) => index));
+        const random = createRandom(seed);
+        const ages = random.shuffled(Array.from({ length: 60 }, (_, index) => index));
         const bodyOfAge = (age: number): string => `version ${age} `.repeat(age % 3 === 0 ? 20_000 : 1);
         await Promise.all(ages.map((age) => store.set(keyOf("sold/1"), entryWith(bodyOfAge(age), at + age))));
         expect((await bodyOf(keyOf("sold/1")))?.toString()).toBe(bodyOfAge(59));

@@ -14,7 +14,7 @@ import { startDns, startNginx, startReplicas } from "../support/nginx.ts";
 import { startRedis } from "../support/redis.ts";
 import { checkJsonschema, promtool } from "../support/tools.ts";
 
-// The checker is obtained once, over the network.
+// The checker is loaded once, over the network.
 const OBTAINING_MS = 300_000;
 
 const compose = composeFile();

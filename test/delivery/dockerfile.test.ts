@@ -7,7 +7,7 @@ import { describe, expect, it, onTestFinished } from "vitest";
 import { ignoredBy, parseDockerfile } from "../support/dockerfile.ts";
 import { hadolint } from "../support/tools.ts";
 
-// The linter is obtained once, over the network.
+// The linter is loaded once, over the network.
 const OBTAINING_MS = 300_000;
 
 const { optionalDependencies }: { optionalDependencies: Record<string, string> } = JSON.parse(

@@ -2,7 +2,7 @@ import { randomInt } from "node:crypto";
 
 import { describe, expect, it } from "vitest";
 
-import { createDice, type Dice } from "../support/dice.ts";
+import { createRandom, type TestRandom } from "../support/random.ts";
 import { scrape, type Series, strangersAmong } from "../support/exposition.ts";
 import { startGateway } from "../support/gateway.ts";
 
@@ -14,10 +14,10 @@ interface Invented {
 }
 
 /** Every kind of request there is to invent, each with values of its own. */
-function inventions(dice: Dice): Invented[] {
+function inventions(random: TestRandom): Invented[] {
   const word = (): string =>
-    Array.from({ length: dice.between(1, 12) }, () => dice.pick("abcxyzABC019-_.~".split(""))).join("");
-  const number = (): number => dice.between(100_000_000, 999_999_999);
+    Array.from({ length: random.between(1, 12) }, () => random.pick("abcxyzABC019-_.~".split(""))).join("");
+  const number = (): number => random.between(100_000_000, 999_999_999);
   const paths = [
     `/${word()}-nowhere`,
     `/listings/${number()}`,
@@ -28,7 +28,7 @@ function inventions(dice: Dice): Invented[] {
     `/sold?q=${number()}&${word()}=${word()}`,
     `/listings?limit=${number()}`,
     `/listings?objectType=${word()}-none`,
-    `/cache/primary_${number()}_${dice.between(1, 140)}x${dice.between(1, 94)}.jpg`,
+    `/cache/primary_${number()}_${random.between(1, 140)}x${random.between(1, 94)}.jpg`,
     `/cache/primary_${number()}_${number()}x${number()}.jpg`,
   ];
   const headers = (): Record<string, string> => ({
@@ -62,14 +62,14 @@ function inventions(dice: Dice): Invented[] {
 describe("what a caller invents", () => {
   it("adds no series: not app, id, path, parameter, header or method", async () => {
     const seed = randomInt(2 ** 31);
-    const dice = createDice(seed);
+    const random = createRandom(seed);
     const gateway = await startGateway({ settings: "apps: [{ id: web }]\nmetrics: { unlistedApps: 0 }" });
     let asked = 0;
 
     /** The series there are when so many more inventions have been answered and written down. */
     async function after(rounds: number): Promise<Series[]> {
       for (let round = 0; round < rounds; round++) {
-        for (const { path, ...request } of inventions(dice)) {
+        for (const { path, ...request } of inventions(random)) {
           // Twice: what is answered from the cache is of its own series, and some inventions come up again.
           await gateway.get(path, request);
           await gateway.get(path, request);

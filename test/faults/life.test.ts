@@ -25,14 +25,14 @@ function fileWith(text: string): string {
 }
 
 /** On a busy machine Redis may take its time. */
-const PATIENT = "redis: { timeout: 10s }";
+const LONG_TIMEOUTS = "redis: { timeout: 10s }";
 
 describe("a process that begins", () => {
   it("is not ready before it has joined the shared budget: without a slot it sends nothing", async () => {
     const redis = await redisForTest();
     const url = urlOf(redis);
     await redis.kill();
-    const fleet = await startFleet({ REDIS_URL: url, CONFIG_FILE: fileWith(PATIENT) });
+    const fleet = await startFleet({ REDIS_URL: url, CONFIG_FILE: fileWith(LONG_TIMEOUTS) });
     const replica = await fleet.start();
     expect(await readyz(replica)).toBe("503 starting");
     expect((await ask(`${replica.admin}/livez`)).status).toBe(200);
@@ -43,7 +43,7 @@ describe("a process that begins", () => {
 
   it("is ready as soon as it has joined, and stays ready while Redis is away", async () => {
     const redis = await redisForTest();
-    const fleet = await startFleet({ REDIS_URL: urlOf(redis), CONFIG_FILE: fileWith(PATIENT) });
+    const fleet = await startFleet({ REDIS_URL: urlOf(redis), CONFIG_FILE: fileWith(LONG_TIMEOUTS) });
     const replica = await fleet.start();
     await expect.poll(() => readyz(replica)).toBe("200 ready");
     expect((await ask(`${replica.url}/areas?q=Nacka`)).status).toBe(200);
@@ -149,7 +149,7 @@ describe("a process that is told to stop", () => {
     const fleet = await startFleet({
       REDIS_URL: urlOf(await redisForTest()),
       REPLICAS: "2",
-      CONFIG_FILE: fileWith(PATIENT),
+      CONFIG_FILE: fileWith(LONG_TIMEOUTS),
     });
     const [old, other] = await startMany(fleet, 2);
     if (old === undefined || other === undefined) throw new Error("two were started");

@@ -1,15 +1,13 @@
 /**
  * Flights among replicas, with real leases in a real Redis.
  */
-import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 
 import { Problem } from "../../src/errors.ts";
 import type { Claim, ClaimEnd } from "../../src/types.ts";
 import { cacheKey } from "../../src/query/key.ts";
 import { createFakeClock } from "../support/fake-clock.ts";
-import { openRedisBackend, type WatchedBackend } from "../support/redis-backend.ts";
-import { type RedisServer, startRedis } from "../support/redis.ts";
-import { startTcpProxy, type TcpProxy } from "../support/tcp-proxy.ts";
+import { openRedisBackend, startReplicas, type WatchedBackend } from "../support/redis-backend.ts";
 
 const KEY = cacheKey("json", "listings?areaId=76&offset=0");
 
@@ -17,35 +15,9 @@ type Leader = Extract<Claim, { kind: "leader" }>;
 type Follower = Extract<Claim, { kind: "follower" }>;
 
 /** For a clock that a test moves: nothing but what is tested falls due. */
-const PATIENT = { commandTimeoutMs: 1e12, probeIntervalMs: 1e12 };
+const LONG_TIMEOUTS = { commandTimeoutMs: 1e12, probeIntervalMs: 1e12 };
 
-let server: RedisServer;
-const opened: { close: () => Promise<void> }[] = [];
-beforeAll(async () => {
-  server = await startRedis();
-});
-afterEach(async () => {
-  for (const one of opened.splice(0).toReversed()) await one.close();
-  await server.command("FLUSHALL");
-});
-afterAll(() => server.close());
-
-async function replica(...parameters: Partial<Parameters<typeof openRedisBackend>>): Promise<WatchedBackend> {
-  const [settings = server.settings, options] = parameters;
-  const backend = openRedisBackend(settings, options);
-  opened.push(backend);
-  await vi.waitFor(() => expect(backend.events).toContainEqual({ kind: "gap" }));
-  return backend;
-}
-
-async function remoteReplica(
-  ...options: [Parameters<typeof openRedisBackend>[1]?]
-): Promise<{ proxy: TcpProxy; backend: WatchedBackend }> {
-  const proxy = await startTcpProxy(server.port);
-  opened.push(proxy);
-  const settings = { ...server.settings, url: `redis://127.0.0.1:${proxy.port}` };
-  return { proxy, backend: await replica(settings, ...options) };
-}
+const { redis, opened, replica, remoteReplica } = startReplicas();
 
 async function claim(backend: WatchedBackend, key = KEY): Promise<Claim> {
   const claimed = await backend.claims.claim(key);
@@ -140,17 +112,17 @@ describe("a flight", () => {
     const leading = await leader(one);
     const following = await follower(other);
     const late = { key: KEY, holder: "of an earlier flight", end: { kind: "landed" } };
-    await server.command("PUBLISH", "property-gateway:1:flights", JSON.stringify(late));
+    await redis().command("PUBLISH", "property-gateway:1:flights", JSON.stringify(late));
     await leading.release({ kind: "failed", problem: new Problem("upstream-error") });
     expect((await following.ended).kind).toBe("failed");
   });
 
   it("is vacant for its followers where another has taken over from a leader that died", async () => {
     const clock = createFakeClock(Date.now());
-    const [one, other] = [await replica(), await replica(server.settings, { clock, ...PATIENT })];
+    const [one, other] = [await replica(), await replica(redis().settings, { clock, ...LONG_TIMEOUTS })];
     await leader(one);
     const following = await follower(other);
-    await server.command("SET", `${KEY}:flight`, "another", "PX", 60_000);
+    await redis().command("SET", `${KEY}:flight`, "another", "PX", 60_000);
     await clock.advance(3_100);
     expect(await following.ended).toEqual({ kind: "vacant" });
   });
@@ -173,7 +145,7 @@ describe("a flight", () => {
     void following.ended.then(() => (hasEnded = true));
     // The lease as Redis sees it: never far from full, although more than one has passed by now.
     const renewals = async (): Promise<number> => {
-      const stats = String(await server.command("INFO", "commandstats"));
+      const stats = String(await redis().command("INFO", "commandstats"));
       return Number(/cmdstat_pexpire:calls=(\d+)/.exec(stats)?.[1] ?? 0);
     };
     const before = await renewals();
@@ -189,7 +161,7 @@ describe("a flight", () => {
   it("is looked after again no sooner than its lease has run out", async () => {
     const clock = createFakeClock(Date.now());
     const one = await replica();
-    const waiting = await replica(server.settings, { clock, ...PATIENT });
+    const waiting = await replica(redis().settings, { clock, ...LONG_TIMEOUTS });
     await leader(one);
     const following = await follower(waiting);
     const before = waiting.operations();
@@ -203,7 +175,7 @@ describe("a flight", () => {
   it("of a leader that has lost it to another is not ended by it", async () => {
     const [one, other, third] = [await replica(), await replica(), await replica()];
     const lost = await leader(one);
-    await server.command("DEL", `${KEY}:flight`);
+    await redis().command("DEL", `${KEY}:flight`);
     const now = await leader(other);
     const following = await follower(third);
     await lost.release({ kind: "failed", problem: new Problem("upstream-error") });
@@ -214,7 +186,11 @@ describe("a flight", () => {
 
   it("is everyone's own for whom Redis is out of order, at once also for those who follow already", async () => {
     const clock = createFakeClock(Date.now());
-    const { proxy, backend: remote } = await remoteReplica({ clock, ...PATIENT, commandTimeoutMs: 200 });
+    const { proxy, backend: remote } = await remoteReplica({
+      clock,
+      ...LONG_TIMEOUTS,
+      commandTimeoutMs: 200,
+    });
     await leader(await replica());
     const following = await follower(remote);
     proxy.blackHole();
@@ -228,16 +204,16 @@ describe("a flight", () => {
 
   it("is vacant at once for those who can no longer hear how it ends", async () => {
     const clock = createFakeClock(Date.now());
-    const [one, other] = [await replica(), await replica(server.settings, { clock, ...PATIENT })];
+    const [one, other] = [await replica(), await replica(redis().settings, { clock, ...LONG_TIMEOUTS })];
     await leader(one);
     const following = await follower(other);
-    await server.command("CLIENT", "KILL", "TYPE", "pubsub");
+    await redis().command("CLIENT", "KILL", "TYPE", "pubsub");
     expect(await following.ended).toEqual({ kind: "vacant" });
   });
 
   it("is not waited for where its end could not be heard", async () => {
-    await server.command("ACL", "SETUSER", "deaf", "on", "nopass", "~*", "&*", "+@all", "-subscribe");
-    const deaf = openRedisBackend({ ...server.settings, url: `redis://deaf:x@127.0.0.1:${server.port}` });
+    await redis().command("ACL", "SETUSER", "deaf", "on", "nopass", "~*", "&*", "+@all", "-subscribe");
+    const deaf = openRedisBackend({ ...redis().settings, url: `redis://deaf:x@127.0.0.1:${redis().port}` });
     opened.push(deaf);
     const one = await replica();
     await leader(one);

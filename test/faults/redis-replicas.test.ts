@@ -1,47 +1,19 @@
 /**
  * What replicas tell each other through one Redis, and what they miss when they are cut off from it.
  */
-import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 
 import type { BackendEvent } from "../../src/cache/store/port.ts";
 import type { Purge } from "../../src/cache/store/purges.ts";
 import { StoreUnavailable } from "../../src/cache/store/port.ts";
 import { cacheKey } from "../../src/query/key.ts";
 import { createFakeClock } from "../support/fake-clock.ts";
-import { entryOf, openRedisBackend, type WatchedBackend } from "../support/redis-backend.ts";
-import { type RedisServer, startRedis } from "../support/redis.ts";
-import { startTcpProxy } from "../support/tcp-proxy.ts";
+import { entryOf, startReplicas } from "../support/redis-backend.ts";
 
 const KEY = cacheKey("json", "listings?areaId=76&offset=0");
 const HARD = true;
 
-let server: RedisServer;
-const opened: { close: () => Promise<void> }[] = [];
-beforeAll(async () => {
-  server = await startRedis();
-});
-afterEach(async () => {
-  for (const one of opened.splice(0).toReversed()) await one.close();
-  await server.command("FLUSHALL");
-});
-afterAll(() => server.close());
-
-/** A replica that is listening. */
-async function replica(...parameters: Partial<Parameters<typeof openRedisBackend>>): Promise<WatchedBackend> {
-  const [settings = server.settings, options] = parameters;
-  const backend = openRedisBackend(settings, options);
-  opened.push(backend);
-  await vi.waitFor(() => expect(backend.events).toContainEqual({ kind: "gap" }));
-  return backend;
-}
-
-/** A replica that is listening, through a proxy of its own. */
-async function remoteReplica(...options: [Parameters<typeof openRedisBackend>[1]?]) {
-  const proxy = await startTcpProxy(server.port);
-  opened.push(proxy);
-  const settings = { ...server.settings, url: `redis://127.0.0.1:${proxy.port}` };
-  return { proxy, backend: await replica(settings, ...options) };
-}
+const { redis, replica, remoteReplica } = startReplicas();
 
 function purgesIn(events: readonly BackendEvent[]): Purge[] {
   return events.flatMap((event) => (event.kind === "purged" ? event.purges : []));
@@ -109,14 +81,14 @@ describe("a purge", () => {
 
   it("reaches a replica whose message was lost without a trace", async () => {
     const clock = createFakeClock(Date.now());
-    const listening = await replica(server.settings, {
+    const listening = await replica(redis().settings, {
       clock,
       commandTimeoutMs: 1e12,
       probeIntervalMs: 1_000,
     });
     // As if declared elsewhere, and the message never sent.
     const lost = { epoch: Date.now(), scope: { kind: "all" }, hard: true };
-    await server.command("ZADD", "property-gateway:1:{purges}", lost.epoch, JSON.stringify(lost));
+    await redis().command("ZADD", "property-gateway:1:{purges}", lost.epoch, JSON.stringify(lost));
     expect(purgesIn(listening.events)).toEqual([]);
     for (let second = 0; second < 11; second++) await clock.advance(1_000);
     await vi.waitFor(() => expect(purgesIn(listening.events)).toEqual([lost]));
@@ -128,11 +100,11 @@ describe("a purge", () => {
   it("is not forgotten where Redis loses its data, and its number stays behind the next one's", async () => {
     const one = await replica();
     const purge = await one.purge({ kind: "all" }, HARD);
-    await server.kill();
-    await server.restart();
+    await redis().kill();
+    await redis().restart();
     // Redis has never heard of it; the replica that has gives it back.
     await vi.waitFor(async () =>
-      expect(await server.command("ZCARD", "property-gateway:1:{purges}")).toBe(1),
+      expect(await redis().command("ZCARD", "property-gateway:1:{purges}")).toBe(1),
     );
     const late = await replica();
     await vi.waitFor(() => expect(purgesIn(late.events)).toEqual([purge]));
@@ -142,7 +114,7 @@ describe("a purge", () => {
   it("has a number later than all its replica knows, even where Redis knows none and its clock is behind", async () => {
     const one = await replica();
     const ahead = { epoch: Date.now() + 3_600_000, scope: { kind: "all" }, hard: false } as const;
-    await server.command(
+    await redis().command(
       "PUBLISH",
       "property-gateway:1:events",
       JSON.stringify({ kind: "purged", purges: [ahead] }),
@@ -152,7 +124,7 @@ describe("a purge", () => {
   });
 
   it("is kept in mind for as long as an entry from before it can be, and in a bounded space", async () => {
-    const one = await replica(server.settings, { retentionMs: 3_600_000 });
+    const one = await replica(redis().settings, { retentionMs: 3_600_000 });
     const now = Date.now();
     const marks = Array.from({ length: 2_000 }, (_, index) => {
       const epoch = index < 10 ? index + 1 : now - 2_000 + index;
@@ -161,7 +133,7 @@ describe("a purge", () => {
         JSON.stringify({ epoch, scope: { kind: "tag", tag: `area:${index}` }, hard: index === 42 }),
       ];
     });
-    await server.command("ZADD", "property-gateway:1:{purges}", ...marks.flat());
+    await redis().command("ZADD", "property-gateway:1:{purges}", ...marks.flat());
     const late = await replica();
     await vi.waitFor(() => expect(purgesIn(late.events).length).toBeGreaterThan(0));
     const told = purgesIn(late.events);
@@ -194,7 +166,7 @@ describe("what others say on the channel", () => {
   ])("is ignored where it is not understood: %s", async (message) => {
     const [one, other] = [await replica(), await replica()];
     const before = [...one.events];
-    await server.command("PUBLISH", "property-gateway:1:events", message);
+    await redis().command("PUBLISH", "property-gateway:1:events", message);
     const entry = entryOf("new");
     await other.store.set(KEY, entry);
     const stored = { kind: "stored", key: KEY, storedAt: entry.storedAt };

@@ -9,7 +9,7 @@ import { describe, expect, it } from "vitest";
 import type { SqliteBackend } from "../../src/cache/store/sqlite.ts";
 import { StoreUnavailable } from "../../src/cache/store/port.ts";
 import type { Entry } from "../../src/types.ts";
-import { createDice } from "../support/dice.ts";
+import { createRandom } from "../support/random.ts";
 import { entryWith, keyOf } from "../support/entries.ts";
 import { createFakeClock, type FakeClock } from "../support/fake-clock.ts";
 import { openSqliteBackend, SQLITE_FILE, temporaryDirectory } from "../support/sqlite.ts";
@@ -49,13 +49,13 @@ describe("the bound", () => {
   it.each([1, 2, 3])("holds for the file itself under random writes (seed %i)", async (seed) => {
     const maxBytes = 2_000_000;
     const { backend, clock, file, picture } = setup(maxBytes);
-    const dice = createDice(seed);
+    const random = createRandom(seed);
     for (let round = 0; round < 1_500; round++) {
-      await clock.advance(dice.between(0, 20_000));
-      const bytes = dice.chance(0.1) ? dice.between(30_000, 200_000) : dice.between(1, 12_000);
-      const key = keyOf(`${"k".repeat(dice.pick([1, 1, 1, 4_000]))}/${dice.between(1, 600)}`);
-      await backend.store.set(key, picture(bytes, { keepUntil: clock.now() + dice.between(1, HOUR_MS) }));
-      if (dice.chance(0.2)) await backend.store.remove(key);
+      await clock.advance(random.between(0, 20_000));
+      const bytes = random.chance(0.1) ? random.between(30_000, 200_000) : random.between(1, 12_000);
+      const key = keyOf(`${"k".repeat(random.pick([1, 1, 1, 4_000]))}/${random.between(1, 600)}`);
+      await backend.store.set(key, picture(bytes, { keepUntil: clock.now() + random.between(1, HOUR_MS) }));
+      if (random.chance(0.2)) await backend.store.remove(key);
       expect(backend.store.stats()?.bytes).toBeLessThanOrEqual(maxBytes);
     }
     expect(backend.store.stats()?.entries).toBeGreaterThan(50);
@@ -176,9 +176,9 @@ describe("a file that is damaged under the process", () => {
       await store.set(keyOf(`sold/${index}`), entryWith(body, clock.now(), PICTURE));
     }
     backend.database.exec("PRAGMA wal_checkpoint(TRUNCATE); PRAGMA cache_size = 1; PRAGMA shrink_memory");
-    const dice = createDice(1);
+    const random = createRandom(1);
     const descriptor = openSync(file, "r+");
-    for (let at = 4096 * 3; at < statSync(file).size; at += dice.between(4096, 40_960))
+    for (let at = 4096 * 3; at < statSync(file).size; at += random.between(4096, 40_960))
       writeSync(descriptor, Buffer.alloc(64, 0xa5), 0, 64, at);
     closeSync(descriptor);
 

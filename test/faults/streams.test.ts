@@ -177,7 +177,7 @@ describe("a stream", () => {
     expect(kept.body.equals(streamed.body)).toBe(true);
   });
 
-  it("that the allowance has no place for is refused like anything else", async () => {
+  it("that the budget has no permit for is refused like anything else", async () => {
     const gateway = await startGateway({ env: { BUDGET: "1/1h" } });
     expect((await gateway.get(PATH, { headers: NO_STORE })).status).toBe(200);
     for (const headers of [NO_STORE, {}]) {

@@ -156,7 +156,7 @@ describe("an upstream that", () => {
   });
 });
 
-describe("an allowance that is used up", () => {
+describe("a budget that is used up", () => {
   it("refuses at once, says when to come back, and goes on with what is known", async () => {
     const gateway = await startGateway({ env: { BUDGET: "3/1h" } });
     for (const q of ["a", "b", "c"]) expect((await gateway.get(`/areas?q=${q}`)).status).toBe(200);

@@ -28,6 +28,7 @@ import type { Answer, Entry, RequestRecord } from "../../src/types.ts";
 import { entryWith, keyOf } from "../support/entries.ts";
 import { createFakeClock } from "../support/fake-clock.ts";
 import { each, rulesWith } from "../support/rules.ts";
+import { SILENT } from "../support/silent-observer.ts";
 
 const SERVICE = "propertyservice";
 const clock = createFakeClock();
@@ -86,7 +87,7 @@ async function startGateway(isPlain: boolean): Promise<Gateway> {
     secretsKnown: () => 1,
   });
   const inFlight = createInFlight();
-  const refuse = createRefuse(respond, { ...NO_OBSERVER, ...observer });
+  const refuse = createRefuse(respond, { ...SILENT, ...observer });
   const start = createPipeline({
     arrivals: inFlight.tracking(
       createArrivals({
@@ -96,7 +97,7 @@ async function startGateway(isPlain: boolean): Promise<Gateway> {
         identify: () => "web",
         now: clock.now,
         requestId: () => "request-1",
-        observer: { ...NO_OBSERVER, ...observer },
+        observer: { ...SILENT, ...observer },
       }),
       refuse,
     ),
@@ -180,18 +181,6 @@ const LIMITS = {
   requestTimeoutMs: 10_000,
   keepAliveTimeoutMs: 10_000,
   writeTimeoutMs: 10_000,
-};
-
-const NO_OBSERVER = {
-  request: () => undefined,
-  upstreamCall: () => undefined,
-  refreshed: () => undefined,
-  warmed: () => undefined,
-  info: () => undefined,
-  warn: () => undefined,
-  outOfOrder: () => undefined,
-  backInOrder: () => undefined,
-  error: () => undefined,
 };
 
 /** What happens before a request comes for the second time. */

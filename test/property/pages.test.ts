@@ -2,12 +2,12 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 
 import {
+  blockAround,
   type BlockIndex,
-  indexBlock,
   type FoldedResource,
+  indexBlock,
   type Stretch,
 } from "../../src/pages/block-index.ts";
-import { blockAround } from "../../src/pages/blocks.ts";
 import { cutPage, holdsPage } from "../../src/pages/cut.ts";
 import { generateData } from "../../src/sandbox/dataset/generate.ts";
 import { listBody, type OffsetSpelling } from "../../src/sandbox/envelope.ts";

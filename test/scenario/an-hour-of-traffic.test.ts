@@ -4,7 +4,7 @@ import { randomInt } from "node:crypto";
 import { expect, it } from "vitest";
 
 import type { Reply } from "../support/ask.ts";
-import { createDice } from "../support/dice.ts";
+import { createRandom } from "../support/random.ts";
 import { LISTING_ID, startGateway } from "../support/gateway.ts";
 import { cacheStatus } from "../support/reply.ts";
 import { createSteppingClock } from "../support/stepping-clock.ts";
@@ -52,7 +52,7 @@ function bound(kind: Kind, reply: Reply): number {
 
 it("an hour of replayed traffic shows nobody an answer older than the bounds, or of another age than it says", async () => {
   const seed = randomInt(2 ** 31);
-  const dice = createDice(seed);
+  const random = createRandom(seed);
   const clock = createSteppingClock();
   const gateway = await startGateway({
     clock,
@@ -75,17 +75,17 @@ cache: { maxWaitForFresh: 20ms, maxAgeEver: ${MAX_AGE_EVER}s, adaptiveTtl: on, t
   let changesAt = began;
 
   while (clock.now() < began + 60 * MINUTE) {
-    clock.pass(dice.between(5, 30) * SECOND);
+    clock.pass(random.between(5, 30) * SECOND);
     instants.add(clock.now());
     if (clock.now() >= changesAt) {
       gateway.sandbox.revise();
       gateway.sandbox.faults.clear();
-      if (dice.between(1, 4) === 1) gateway.sandbox.faults.add({ status: dice.pick([500, 503, 403]) });
-      changesAt = clock.now() + dice.between(1, 4) * MINUTE;
+      if (random.between(1, 4) === 1) gateway.sandbox.faults.add({ status: random.pick([500, 503, 403]) });
+      changesAt = clock.now() + random.between(1, 4) * MINUTE;
     }
     // The first ones are asked for more often.
     const { kind, path } =
-      URLS[Math.floor(URLS.length * (dice.between(0, 999) / 1000) ** 2)] ?? dice.pick(URLS);
+      URLS[Math.floor(URLS.length * (random.between(0, 999) / 1000) ** 2)] ?? random.pick(URLS);
     const reply = await gateway.get(path);
     const status = cacheStatus(reply);
     // Time stands still until what is refreshed in the background is here.

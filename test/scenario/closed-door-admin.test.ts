@@ -7,7 +7,7 @@ import { describe, expect, it, onTestFinished } from "vitest";
 
 import { ask, exchangeRaw } from "../support/ask.ts";
 import { command } from "../support/command.ts";
-import { startGateway } from "../support/gateway.ts";
+import { gatewayEnv, startGateway } from "../support/gateway.ts";
 import { post } from "../support/post.ts";
 import { run } from "../support/process.ts";
 import { problemCode } from "../support/reply.ts";
@@ -111,21 +111,7 @@ describe("with a token, the admin port", () => {
 
 describe("the token", () => {
   it("is shown by no command, in no answer and in no line of the log", async () => {
-    const env = {
-      HOST: "127.0.0.1",
-      PORT: "0",
-      ADMIN_PORT: "0",
-      UPSTREAM_URL: "http://127.0.0.1:9",
-      UPSTREAM_IMAGE_URL: "http://127.0.0.1:9",
-      UPSTREAM_SERVICE: "propertyservice",
-      UPSTREAM_CALLER_ID: "test-caller",
-      UPSTREAM_PRIVATE_KEY: "key-of-the-test",
-      UPSTREAM_USER_AGENT: "test/1.0",
-      UPSTREAM_REFERRER: "https://www.example.com/",
-      DATA_DIR: "",
-      STOP_DELAY: "0s",
-      LOG_LEVEL: "trace",
-    };
+    const env = { ...gatewayEnv(), LOG_LEVEL: "trace" };
     const folder = mkdtempSync(join(tmpdir(), "property-gateway-test-"));
     onTestFinished(() => rmSync(folder, { recursive: true }));
     const file = join(folder, "token");

@@ -6,7 +6,7 @@ import { describe, expect, it, onTestFinished } from "vitest";
 import { ask, exchangeRaw } from "../support/ask.ts";
 import { startGateway, type TestGateway } from "../support/gateway.ts";
 
-const IMPATIENT = `server:
+const SHORT_TIMEOUTS = `server:
   headersTimeout: 200ms
   requestTimeout: 400ms
   keepAliveTimeout: 150ms
@@ -81,7 +81,7 @@ async function saySlowly(port: number, begin: string, then: string): Promise<str
 
 describe("a slow caller", () => {
   it("is closed, whatever is slow", async () => {
-    const gateway = await startGateway({ settings: IMPATIENT });
+    const gateway = await startGateway({ settings: SHORT_TIMEOUTS });
     const headers = "GET /areas?q=Nacka HTTP/1.1\r\nHost: x\r\n";
     const late = ["408 request-timeout"];
     const cases: [name: string, begin: string, then: string, answers: string[]][] = [
@@ -104,7 +104,7 @@ describe("a slow caller", () => {
   });
 
   it("is closed on the admin port too", async () => {
-    const gateway = await startGateway({ settings: IMPATIENT });
+    const gateway = await startGateway({ settings: SHORT_TIMEOUTS });
     const cases: [name: string, begin: string, then: string][] = [
       ["says nothing", "", ""],
       ["dribbles its headers", "GET /metrics HTTP/1.1\r\nHost: localhost\r\n", "A-b: c\r\n"],
@@ -126,7 +126,7 @@ describe("a slow caller", () => {
   });
 
   it("that does not read its answers is closed", async () => {
-    const gateway = await startGateway({ settings: IMPATIENT });
+    const gateway = await startGateway({ settings: SHORT_TIMEOUTS });
     await gateway.get("/listings?limit=500");
     const line = await dial(gateway.port);
     line.socket.pause();
@@ -139,7 +139,7 @@ describe("a slow caller", () => {
   });
 
   it("that reads its answers slowly gets them all the same", async () => {
-    const gateway = await startGateway({ settings: IMPATIENT.replace("300ms", "600ms") });
+    const gateway = await startGateway({ settings: SHORT_TIMEOUTS.replace("300ms", "600ms") });
     await gateway.get("/listings?limit=500");
     const line = await dial(gateway.port);
     line.socket.write("GET /listings?limit=500 HTTP/1.1\r\nHost: x\r\n\r\n".repeat(20));
@@ -151,7 +151,7 @@ describe("a slow caller", () => {
   });
 
   it("that waits for the upstream is not taken for one", async () => {
-    const gateway = await startGateway({ settings: IMPATIENT });
+    const gateway = await startGateway({ settings: SHORT_TIMEOUTS });
     gateway.sandbox.hold();
     const raw = exchangeRaw(gateway.port, GOOD + GOOD.replace("Nacka", "Lund"));
     await gateway.sandbox.waitForRequests(2);

@@ -23,7 +23,7 @@ import type {
 } from "./conformance-vocabulary.ts";
 
 /** Where only real time could decide, there is plenty of it, so that a busy machine plays the same scenario. */
-const PATIENT: Settings = { cache: { maxWaitForFresh: "10s" }, upstream: { retryDelay: "1ms" } };
+const LONG_TIMEOUTS: Settings = { cache: { maxWaitForFresh: "10s" }, upstream: { retryDelay: "1ms" } };
 
 interface Stage {
   readonly gateway: TestGateway;
@@ -37,7 +37,7 @@ export async function play({ settings = {}, env = {}, steps }: Scenario): Promis
     clock,
     sandbox: { now: clock.now },
     // JSON is YAML.
-    settings: JSON.stringify(merged(PATIENT, settings)),
+    settings: JSON.stringify(merged(LONG_TIMEOUTS, settings)),
     env,
   });
   const stage: Stage = { gateway, clock, replies: new Map() };
@@ -108,7 +108,7 @@ async function playTogether(stage: Stage, asks: readonly Ask[], where: string): 
   const replies = [send(stage, first)];
   await sandbox.waitForRequests(sandbox.counts().total + 1);
   replies.push(...others.map((other) => send(stage, other)));
-  // Sent after all of them and answered: by now they are all aboard.
+  // Sent after all of them and answered: by now they all wait for the flight.
   await stage.gateway.get("/nowhere");
   sandbox.release();
   for (const [index, reply] of (await Promise.all(replies)).entries()) {

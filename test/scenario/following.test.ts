@@ -12,13 +12,13 @@ beforeAll(async () => {
 afterAll(() => redis.close());
 
 /** What waits for the budget waits for an hour; nothing is lost because the machine is busy. */
-const PATIENT = `redis: { timeout: 10s }
+const LONG_TIMEOUTS = `redis: { timeout: 10s }
 `;
 
 /** Two gateways on one Redis, in front of the first one's upstream, that share a budget. */
 async function startTwo(budget: string, apps: string): Promise<readonly [TestGateway, TestGateway]> {
   await redis.command("FLUSHALL");
-  const settings = `${PATIENT}apps: ${apps}`;
+  const settings = `${LONG_TIMEOUTS}apps: ${apps}`;
   const env = {
     REDIS_URL: `redis://127.0.0.1:${redis.port}`,
     REPLICAS: "2",

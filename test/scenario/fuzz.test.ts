@@ -3,7 +3,7 @@ import { describe, expect, it, onTestFinished } from "vitest";
 
 import { PARAMETERS, type Parameter, type Shape } from "../../src/interface/parameters.ts";
 import { exchangeRaw } from "../support/ask.ts";
-import { createDice, type Dice } from "../support/dice.ts";
+import { createRandom, type TestRandom } from "../support/random.ts";
 import { startGateway, type TestGateway } from "../support/gateway.ts";
 import { randomMeanings, spell, type Meaning } from "../support/meanings.ts";
 import { cacheStatus, problemCode } from "../support/reply.ts";
@@ -48,12 +48,12 @@ function badValues(shape: Shape): readonly string[] {
   }
 }
 
-/** A proper question with one parameter spoilt; `undefined` where the dice found none to spoil. */
-function spoilt(meaning: Meaning, dice: Dice): { target: string; parameter: string } {
-  const parameter: Parameter = dice.pick(PARAMETERS[meaning.resource]);
+/** A proper question with one parameter spoilt; `undefined` where the random found none to spoil. */
+function spoilt(meaning: Meaning, random: TestRandom): { target: string; parameter: string } {
+  const parameter: Parameter = random.pick(PARAMETERS[meaning.resource]);
   // What is fit for one of the tuples is fit for another: a value counts as bad where its own count is wrong.
-  const bad = dice.pick(badValues(parameter.shape).filter((value) => !fitsTuple(parameter.shape, value)));
-  const proper = spell(meaning, dice.between(0, 1_000_000));
+  const bad = random.pick(badValues(parameter.shape).filter((value) => !fitsTuple(parameter.shape, value)));
+  const proper = spell(meaning, random.between(0, 1_000_000));
   return {
     target: `${proper}${/[?&]/.test(proper) ? "&" : "?"}${parameter.name}=${bad}`,
     parameter: parameter.name,
@@ -73,41 +73,41 @@ function fitsTuple(shape: Shape, value: string): boolean {
 }
 
 /** Not a question at all: what is asked, and which problem it is. */
-function elsewhere(dice: Dice): {
+function elsewhere(random: TestRandom): {
   target: string;
   method: string;
   headers: Record<string, string>;
   codes: string[];
 } {
-  const path = dice.pick(["/listings", "/sold", "/areas", "/sold/7", "/cache/primary_7_10x10.jpg"]);
-  const junk = Array.from({ length: dice.between(1, 8) }, () =>
-    dice.pick("abz09/%.:;=?&{}~!*'()|^`é".split("")),
+  const path = random.pick(["/listings", "/sold", "/areas", "/sold/7", "/cache/primary_7_10x10.jpg"]);
+  const junk = Array.from({ length: random.between(1, 8) }, () =>
+    random.pick("abz09/%.:;=?&{}~!*'()|^`é".split("")),
   );
-  const unknown = `/${encodeURI(junk.join("")).replaceAll("%25", dice.pick(["%25", "%"]))}x`;
-  return dice.pick([
+  const unknown = `/${encodeURI(junk.join("")).replaceAll("%25", random.pick(["%25", "%"]))}x`;
+  return random.pick([
     { target: unknown, method: "GET", headers: {}, codes: ["unknown-path"] },
     { target: `${path}/x/y`, method: "GET", headers: {}, codes: ["unknown-path"] },
     {
       target: path,
-      method: dice.pick(["POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "PROPFIND", "PURGE"]),
+      method: random.pick(["POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "PROPFIND", "PURGE"]),
       headers: {},
       codes: ["method-not-allowed"],
     },
     {
       target: path,
       method: "GET",
-      headers: { accept: dice.pick(["text/html", "image/png", "application/xml;q=1", "*/*;q=0", "x"]) },
+      headers: { accept: random.pick(["text/html", "image/png", "application/xml;q=1", "*/*;q=0", "x"]) },
       codes: ["not-acceptable"],
     },
     {
       target: path,
       method: "GET",
-      headers: { expect: dice.pick(["100-continue", "x"]) },
+      headers: { expect: random.pick(["100-continue", "x"]) },
       codes: ["expectation-failed"],
     },
     { target: `${path}?q=${"y".repeat(9_000)}`, method: "GET", headers: {}, codes: ["uri-too-long"] },
     {
-      target: dice.pick([
+      target: random.pick([
         "/listings/x",
         "/sold/-1",
         "/sold/1.5",
@@ -121,7 +121,7 @@ function elsewhere(dice: Dice): {
       codes: ["invalid-query"],
     },
     {
-      target: `/areas?${dice.pick(["q", "%71", "zoom"])}=${dice.pick(["%", "%f", "%zz", "%ff", "%c3", "%ed%a0%80"])}`,
+      target: `/areas?${random.pick(["q", "%71", "zoom"])}=${random.pick(["%", "%f", "%zz", "%ff", "%c3", "%ed%a0%80"])}`,
       method: "GET",
       headers: {},
       codes: ["invalid-query"],
@@ -129,19 +129,19 @@ function elsewhere(dice: Dice): {
   ]);
 }
 
-async function startFuzzed(): Promise<{ gateway: TestGateway; agent: http.Agent; dice: Dice }> {
+async function startFuzzed(): Promise<{ gateway: TestGateway; agent: http.Agent; random: TestRandom }> {
   const gateway = await startGateway();
   const agent = new http.Agent({ keepAlive: true, maxSockets: 8 });
   onTestFinished(() => agent.destroy());
-  return { gateway, agent, dice: createDice(SEED) };
+  return { gateway, agent, random: createRandom(SEED) };
 }
 
 describe("a fuzz of bad input", () => {
   it("in the value of any parameter is answered with a problem that names it, and costs no upstream call", async () => {
-    const { gateway, agent, dice } = await startFuzzed();
+    const { gateway, agent, random } = await startFuzzed();
     const meanings = randomMeanings(SEED, 200);
     for (let round = 0; round < ROUNDS; round++) {
-      const { target, parameter } = spoilt(dice.pick(meanings), dice);
+      const { target, parameter } = spoilt(random.pick(meanings), random);
       const reply = await gateway.get(target, { agent });
       expect([SEED, target, reply.status]).toEqual([SEED, target, 400]);
       expect([target, problemCode(reply)]).toEqual([target, "invalid-query"]);
@@ -157,9 +157,9 @@ describe("a fuzz of bad input", () => {
   });
 
   it("in path, method, format or encoding is answered with the problem it is, and costs no upstream call", async () => {
-    const { gateway, agent, dice } = await startFuzzed();
+    const { gateway, agent, random } = await startFuzzed();
     for (let round = 0; round < ROUNDS; round++) {
-      const { target, method, headers, codes } = elsewhere(dice);
+      const { target, method, headers, codes } = elsewhere(random);
       const reply = await gateway.get(target, { agent, method, headers });
       expect([SEED, method, target, problemCode(reply)]).toEqual([
         SEED,
@@ -173,13 +173,13 @@ describe("a fuzz of bad input", () => {
   });
 
   it("in the bytes of a request is answered in good form, or not at all, and the gateway goes on", async () => {
-    const { gateway, dice } = await startFuzzed();
+    const { gateway, random } = await startFuzzed();
     const proper =
       "GET /areas?limit=x HTTP/1.1\r\nHost: gateway.example\r\nAccept: */*\r\nConnection: close\r\n\r\n";
     for (let round = 0; round < 400; round++) {
       const bytes = Buffer.from(proper, "latin1");
-      for (let spoils = dice.between(1, 3); spoils > 0; spoils--) {
-        bytes[dice.between(0, bytes.length - 1)] = dice.pick([
+      for (let spoils = random.between(1, 3); spoils > 0; spoils--) {
+        bytes[random.between(0, bytes.length - 1)] = random.pick([
           0, 1, 9, 10, 13, 32, 34, 58, 92, 127, 128, 195, 255,
         ]);
       }

@@ -251,7 +251,7 @@ describe("the head of an answer that several waited for", () => {
     const first = gateway.get(PATH);
     await gateway.sandbox.waitForRequests(1);
     const second = gateway.get(PATH, { method: "HEAD" });
-    // Sent after it and answered: by now the second is aboard.
+    // Sent after it and answered: by now the second waits for the flight.
     await gateway.get("/nowhere");
     gateway.sandbox.release();
     expect(cacheStatus(await first)).toMatchObject({ fwd: "miss", stored: true });

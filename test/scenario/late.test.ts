@@ -8,8 +8,9 @@ import { cacheStatus, problemCode } from "../support/reply.ts";
 
 const APPS = "apps: [{ id: web, weight: 2 }, { id: nightly, priority: background }]";
 const NO_STORE = { "cache-control": "no-store" };
-/** The upstream may take its time: what ends is the callers' patience. */
-const PATIENT = "upstream: { connectTimeout: 1h, headerTimeout: 1h, bodyTimeout: 1h, totalTimeout: 1h }";
+/** The upstream may take its time: what ends is the callers' deadline. */
+const LONG_TIMEOUTS =
+  "upstream: { connectTimeout: 1h, headerTimeout: 1h, bodyTimeout: 1h, totalTimeout: 1h }";
 
 type Headers = Readonly<Record<string, string>>;
 
@@ -22,7 +23,7 @@ interface Timed {
 async function startTimed(env: Readonly<Record<string, string>>, settings = ""): Promise<Timed> {
   const clock = createFakeClock();
   const gateway = await startGateway({
-    settings: [PATIENT, APPS, settings].join("\n"),
+    settings: [LONG_TIMEOUTS, APPS, settings].join("\n"),
     clock,
     random: { fraction: () => 0 },
     sandbox: { now: clock.now },

@@ -1,27 +1,15 @@
 import { describe, expect, it, onTestFinished } from "vitest";
 
-import { type Clock, systemClock } from "../../src/process/clock.ts";
 import { ask } from "../support/ask.ts";
 import { type LogLine, startGateway, type TestGateway } from "../support/gateway.ts";
 import { startRedis } from "../support/redis.ts";
 import { post } from "../support/post.ts";
+import { createLeapingClock } from "../support/stepping-clock.ts";
 
 const PATH = "/listings?areaId=76&limit=5";
 
 function linesOf(gateway: TestGateway, msg: string): LogLine[] {
   return gateway.log.map((text): LogLine => JSON.parse(text)).filter((line) => line.msg === msg);
-}
-
-/** The system's clock, which goes forward by so much when it is told. */
-function createLeapingClock(): Clock & { readonly leap: (ms: number) => void } {
-  let ahead = 0;
-  return {
-    now: () => systemClock.now() + ahead,
-    monotonic: () => systemClock.monotonic() + ahead,
-    precise: () => systemClock.precise() + ahead,
-    after: systemClock.after,
-    leap: (ms) => void (ahead += ms),
-  };
 }
 
 describe("an outage", () => {

@@ -3,12 +3,12 @@ import { readFileSync } from "node:fs";
 
 import { describe, expect, it, onTestFinished } from "vitest";
 
-import { type Clock, systemClock } from "../../src/process/clock.ts";
 import type { Fault } from "../../src/sandbox/faults.ts";
 import type { Reply } from "../support/ask.ts";
 import { startGateway, type TestGateway, type TestGatewayOptions } from "../support/gateway.ts";
 import { type RedisServer, startRedis } from "../support/redis.ts";
 import { cacheStatus, problemCode } from "../support/reply.ts";
+import { createLeapingClock } from "../support/stepping-clock.ts";
 
 const FRESH = "/listings?areaId=76&limit=5";
 const EXPIRED = "/sold?areaId=76&limit=5";
@@ -77,18 +77,6 @@ function inWords(reply: Reply): string {
   const { hit, ttl, detail } = cacheStatus(reply);
   if (hit === undefined) return "a new answer";
   return Number(ttl) < 0 ? `\`detail=${String(detail)}\`` : "the answer";
-}
-
-/** The system's clock, which goes forward by so much when it is told. */
-function createLeapingClock(): Clock & { readonly leap: (ms: number) => void } {
-  let ahead = 0;
-  return {
-    now: () => systemClock.now() + ahead,
-    monotonic: () => systemClock.monotonic() + ahead,
-    precise: () => systemClock.precise() + ahead,
-    after: systemClock.after,
-    leap: (ms) => void (ahead += ms),
-  };
 }
 
 async function bringAbout(

@@ -3,27 +3,13 @@ import { describe, expect, it, onTestFinished } from "vitest";
 import { createSandbox, type Sandbox } from "../../src/sandbox/sandbox.ts";
 import { ask } from "../support/ask.ts";
 import { command } from "../support/command.ts";
-import { CALLER } from "../support/gateway.ts";
+import { CALLER, gatewayEnv } from "../support/gateway.ts";
 import { expectNoInspector, inspectorSettings } from "../support/inspector.ts";
 import { run, runScript } from "../support/process.ts";
 
 async function settingsFor(sandbox: Sandbox): Promise<Record<string, string>> {
   onTestFinished(sandbox.close);
-  const { url } = await sandbox.listen();
-  return {
-    HOST: "127.0.0.1",
-    PORT: "0",
-    ADMIN_PORT: "0",
-    UPSTREAM_URL: url,
-    UPSTREAM_IMAGE_URL: url,
-    UPSTREAM_SERVICE: CALLER.service,
-    UPSTREAM_CALLER_ID: CALLER.callerId,
-    UPSTREAM_PRIVATE_KEY: CALLER.privateKey,
-    UPSTREAM_USER_AGENT: "test/1.0",
-    UPSTREAM_REFERRER: "https://www.example.com/",
-    DATA_DIR: "",
-    STOP_DELAY: "0s",
-  };
+  return gatewayEnv((await sandbox.listen()).url);
 }
 
 const READY = /"callers":"(http:[^"]+)","admin":"(http:[^"]+)"/;

@@ -7,24 +7,11 @@ import { describe, expect, it, onTestFinished } from "vitest";
 import { createSandbox } from "../../src/sandbox/sandbox.ts";
 import { ask } from "../support/ask.ts";
 import { command } from "../support/command.ts";
-import { CALLER } from "../support/gateway.ts";
+import { CALLER, gatewayEnv } from "../support/gateway.ts";
 import { run } from "../support/process.ts";
 
 /** All that a start asks for; nothing is there to be reached. */
-const COMPLETE = {
-  HOST: "127.0.0.1",
-  PORT: "0",
-  ADMIN_PORT: "0",
-  UPSTREAM_URL: "http://127.0.0.1:9",
-  UPSTREAM_IMAGE_URL: "http://127.0.0.1:9",
-  UPSTREAM_SERVICE: CALLER.service,
-  UPSTREAM_CALLER_ID: CALLER.callerId,
-  UPSTREAM_PRIVATE_KEY: CALLER.privateKey,
-  UPSTREAM_USER_AGENT: "test/1.0",
-  UPSTREAM_REFERRER: "https://www.example.com/",
-  DATA_DIR: "",
-  STOP_DELAY: "0s",
-};
+const COMPLETE = gatewayEnv();
 
 function fileWith(name: string, text: string): string {
   const folder = mkdtempSync(join(tmpdir(), "property-gateway-test-"));

@@ -7,7 +7,7 @@ import { startRedis, startRedisCluster, type RedisServer } from "../support/redi
 import { problemCode } from "../support/reply.ts";
 
 /** On a busy machine Redis may take its time, and no gateway is to go on without it for that. */
-const PATIENT = "redis: { timeout: 10s }\n";
+const LONG_TIMEOUTS = "redis: { timeout: 10s }\n";
 const APPS = "apps: [{ id: web }, { id: batch }]";
 let redis: RedisServer;
 
@@ -22,10 +22,10 @@ async function startTwo(
 ): Promise<readonly [TestGateway, TestGateway]> {
   await redis.command("flushall");
   const shared = { REDIS_URL: `redis://127.0.0.1:${redis.port}`, REPLICAS: "2", ...env };
-  const first = await startGateway({ env: shared, settings: PATIENT + settings });
+  const first = await startGateway({ env: shared, settings: LONG_TIMEOUTS + settings });
   const second = await startGateway({
     env: { ...shared, UPSTREAM_URL: first.sandboxUrl, UPSTREAM_IMAGE_URL: first.sandboxUrl },
-    settings: PATIENT + settings,
+    settings: LONG_TIMEOUTS + settings,
   });
   for (const gateway of [first, second]) await expect.poll(() => modeOf(gateway)).toBe("shared");
   return [first, second];
@@ -149,7 +149,7 @@ describe("two gateways on one Redis", () => {
       BUDGET: "3/1h",
       UPSTREAM_URL: first.sandboxUrl,
     };
-    const third = await startGateway({ env, settings: PATIENT + APPS });
+    const third = await startGateway({ env, settings: LONG_TIMEOUTS + APPS });
     await expect.poll(() => modeOf(third)).toBe("shared");
     expect(await usage(third)).toMatchObject({ rows: [{ sends: 1 }, { sends: 3 }] });
     // It was allowed under the limit of those before.

@@ -28,7 +28,7 @@ describe("many callers", () => {
       ),
     );
     await gateway.sandbox.waitForRequests(1);
-    // Sent after all of them and answered: by now they are all aboard.
+    // Sent after all of them and answered: by now they all wait for the flight.
     await gateway.get("/nowhere");
     gateway.sandbox.release();
     const outcomes = (await Promise.all(replies)).map((reply) => {
@@ -49,7 +49,7 @@ describe("many callers", () => {
     const leader = gateway.get("/areas?q=Nacka", { signal: first.signal });
     await gateway.sandbox.waitForRequests(1);
     const follower = gateway.get("/areas?q=Nacka");
-    // Sent after it and answered: by now the follower is aboard.
+    // Sent after it and answered: by now the follower waits for the flight.
     await gateway.get("/nowhere");
     first.abort();
     await expect(leader).rejects.toThrow();

@@ -79,7 +79,7 @@ describe("where the budget is spent", () => {
     expect(stale.headers.age).toBe("60");
   });
 
-  it("thumbnails, which have an allowance of their own, are given stale as well", async () => {
+  it("thumbnails, which have their own budget, are served stale as well", async () => {
     const { gateway, clock } = await startPoor({
       settings: 'budget: { images: "1/2d" }\ncache: { ttl: { images: 1h } }',
     });

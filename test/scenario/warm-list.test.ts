@@ -6,7 +6,7 @@ import { writeFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 
 import { ask, type Reply } from "../support/ask.ts";
-import { startGateway } from "../support/gateway.ts";
+import { gatewayEnv, startGateway } from "../support/gateway.ts";
 import { command } from "../support/command.ts";
 import { cacheStatus, problemCode } from "../support/reply.ts";
 import {
@@ -139,19 +139,7 @@ describe("a list that is read again", () => {
   );
 });
 
-const ENV = {
-  HOST: "127.0.0.1",
-  PORT: "0",
-  ADMIN_PORT: "0",
-  UPSTREAM_URL: "http://127.0.0.1:9",
-  UPSTREAM_IMAGE_URL: "http://127.0.0.1:9",
-  UPSTREAM_SERVICE: "propertyservice",
-  UPSTREAM_CALLER_ID: "test-caller",
-  UPSTREAM_PRIVATE_KEY: "K3y-that-nobody-may-ever-see",
-  UPSTREAM_USER_AGENT: "test/1.0",
-  UPSTREAM_REFERRER: "https://www.example.com/",
-  DATA_DIR: "",
-};
+const ENV = gatewayEnv();
 
 /** What a command says of a list before it ends with 1, a line for each mistake. */
 async function refusal(

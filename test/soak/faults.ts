@@ -10,7 +10,7 @@ import { rmSync } from "node:fs";
 import { join } from "node:path";
 
 import { ask } from "../support/ask.ts";
-import { createDice, type Dice } from "../support/dice.ts";
+import { createRandom, type TestRandom } from "../support/random.ts";
 import { CALLER } from "../support/gateway.ts";
 import { fillDisk } from "../support/small-disk.ts";
 import { lasting } from "./lasting.ts";
@@ -33,11 +33,11 @@ export interface Injector {
 interface Context {
   readonly stack: Stack;
   readonly truth: Truth;
-  readonly dice: Dice;
+  readonly random: TestRandom;
   readonly now: () => number;
 }
 
-export interface InjectorOptions extends Omit<Context, "dice"> {
+export interface InjectorOptions extends Omit<Context, "random"> {
   readonly seed: number;
 }
 
@@ -47,7 +47,7 @@ const PAUSE_MS = { min: 1_500, max: 5_000 };
 const WEIGHTS: Readonly<Record<string, number>> = { "data changes": 12, "SIGKILL a replica": 2 };
 
 export function startInjector({ seed, ...rest }: InjectorOptions): Injector {
-  const context = { ...rest, dice: createDice(seed) };
+  const context = { ...rest, random: createRandom(seed) };
   const faults = { ...upstreamFaults(context), ...changes(context), ...processFaults(context) };
   const names = Object.keys(faults).flatMap((name) => Array<string>(WEIGHTS[name] ?? 1).fill(name));
   const counts: Record<string, number> = {};
@@ -58,8 +58,8 @@ export function startInjector({ seed, ...rest }: InjectorOptions): Injector {
 
   async function inject(): Promise<void> {
     while (!stopped.signal.aborted) {
-      await lasting(context.dice.between(PAUSE_MS.min, PAUSE_MS.max));
-      const name = context.dice.pick(names);
+      await lasting(context.random.between(PAUSE_MS.min, PAUSE_MS.max));
+      const name = context.random.pick(names);
       const fault = faults[name]?.();
       if (fault === undefined) continue;
       counts[name] = (counts[name] ?? 0) + 1;
@@ -83,11 +83,11 @@ export function startInjector({ seed, ...rest }: InjectorOptions): Injector {
   };
 }
 
-function upstreamFaults({ stack, dice }: Context): Record<string, Fault> {
+function upstreamFaults({ stack, random }: Context): Record<string, Fault> {
   const some = (fault: object, most: number): Fault =>
     async function () {
-      const pathPrefix = dice.pick(["", "/listings", "/sold"]);
-      await stack.control("POST", "/faults", { ...fault, pathPrefix, times: dice.between(1, most) });
+      const pathPrefix = random.pick(["", "/listings", "/sold"]);
+      await stack.control("POST", "/faults", { ...fault, pathPrefix, times: random.between(1, most) });
     };
   return {
     "upstream 403": some({ status: 403 }, 3),
@@ -105,7 +105,7 @@ function upstreamFaults({ stack, dice }: Context): Record<string, Fault> {
   };
 }
 
-function changes({ stack, truth, dice }: Context): Record<string, Fault> {
+function changes({ stack, truth, random }: Context): Record<string, Fault> {
   let keys = 0;
   let isRotating = false;
   async function rotateKey(): Promise<void> {
@@ -115,15 +115,15 @@ function changes({ stack, truth, dice }: Context): Record<string, Fault> {
       () => Promise.resolve(stack.writeKey(privateKey)),
       () => stack.control("POST", "/auth", { privateKey }),
     ];
-    for (const step of dice.shuffled(steps)) {
+    for (const step of random.shuffled(steps)) {
       await step();
-      await lasting(dice.between(0, 1_000));
+      await lasting(random.between(0, 1_000));
     }
     isRotating = false;
   }
   return {
     async "data changes"() {
-      const pathPrefix = dice.pick(["", "/listings", "/listings", "/sold", "/areas", "/cache"]);
+      const pathPrefix = random.pick(["", "/listings", "/listings", "/sold", "/areas", "/cache"]);
       await truth.change(
         pathPrefix,
         async () => void (await stack.control("POST", "/revise", { pathPrefix })),
@@ -131,7 +131,7 @@ function changes({ stack, truth, dice }: Context): Record<string, Fault> {
     },
     "key rotation": () => (isRotating ? undefined : rotateKey()),
     async reload() {
-      stack.writeSettings(settingsWith(dice.pick([10, 20, 30])));
+      stack.writeSettings(settingsWith(random.pick([10, 20, 30])));
       for (const { admin, isCalm } of [...stack.replicas, stack.single])
         if (isCalm()) await ask(`${admin}/config/reload`, { method: "POST" }).catch(() => undefined);
     },
@@ -139,14 +139,14 @@ function changes({ stack, truth, dice }: Context): Record<string, Fault> {
 }
 
 function processFaults(context: Context): Record<string, Fault> {
-  const { stack, dice } = context;
+  const { stack, random } = context;
   let witness: Member | undefined;
   const calm = (): Member[] => stack.replicas.filter((replica) => replica.isCalm() && replica !== witness);
   const onReplica =
     (act: (member: Member) => Promise<void>): Fault =>
     () => {
       const candidates = calm();
-      return candidates.length === 0 ? undefined : act(dice.pick(candidates));
+      return candidates.length === 0 ? undefined : act(random.pick(candidates));
     };
   const disk = diskFaults(context);
   const onSingle =
@@ -162,11 +162,11 @@ function processFaults(context: Context): Record<string, Fault> {
     await restart(member);
   };
   const restart = async (member: Member): Promise<void> => {
-    await lasting(dice.between(0, 4_000));
+    await lasting(random.between(0, 4_000));
     if (member === stack.single) await disk.hasRoom();
     await member.begin();
   };
-  const freeze = (member: Member): Promise<void> => member.freeze(dice.between(500, 8_000));
+  const freeze = (member: Member): Promise<void> => member.freeze(random.between(500, 8_000));
   return {
     "SIGKILL a replica": onReplica(kill),
     "SIGTERM a replica": onReplica(stop),
@@ -180,7 +180,7 @@ function processFaults(context: Context): Record<string, Fault> {
 }
 
 function redisFaults(
-  { stack, dice, now }: Context,
+  { stack, random, now }: Context,
   setWitness: (replica: Member | undefined) => void,
 ): Record<string, Fault> {
   const { redis } = stack;
@@ -218,19 +218,19 @@ function redisFaults(
         ? undefined
         : whileBusy(async () => {
             redis.freeze();
-            await lasting(dice.between(200, 8_000));
+            await lasting(random.between(200, 8_000));
             redis.thaw();
           }),
     "restart Redis, empty": withWitness(async () => {
       await redis.kill();
-      await lasting(dice.between(0, 5_000));
+      await lasting(random.between(0, 5_000));
       await redis.restart("--dbfilename", "none.rdb");
     }),
     "restart Redis with its data": withWitness(async () => {
       await redis.command("CONFIG", "SET", "dbfilename", "dump.rdb");
       await redis.command("SAVE");
       await redis.kill();
-      await lasting(dice.between(0, 5_000));
+      await lasting(random.between(0, 5_000));
       await redis.restart();
     }),
     FLUSHALL: withWitness(async () => void (await redis.command("FLUSHALL"))),
@@ -244,12 +244,12 @@ async function isShared({ admin }: Member): Promise<boolean> {
 }
 
 /** A process that cannot open its file forgets what it sent, so a process starts only while the disk has room. */
-function diskFaults({ stack, dice }: Context): { fault: Fault; hasRoom: () => Promise<void> } {
+function diskFaults({ stack, random }: Context): { fault: Fault; hasRoom: () => Promise<void> } {
   const filler = join(stack.dataDir, "filler");
   let full: Promise<void> | undefined;
   async function fill(): Promise<void> {
     fillDisk(filler);
-    await lasting(dice.between(2_000, 15_000));
+    await lasting(random.between(2_000, 15_000));
     rmSync(filler);
     full = undefined;
   }

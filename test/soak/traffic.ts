@@ -2,7 +2,7 @@
 import http from "node:http";
 
 import { ask, type Reply } from "../support/ask.ts";
-import { createDice, type Dice } from "../support/dice.ts";
+import { createRandom, type TestRandom } from "../support/random.ts";
 import { createWorkload } from "../support/workload.ts";
 import type { Member } from "./member.ts";
 import { DATA, type Truth } from "./truth.ts";
@@ -61,28 +61,28 @@ const AREAS = 20;
 const REFUSALS = new Set([429, 502, 503, 504]);
 
 /** Requests in chunks. All chunks have the same popular searches. */
-function* requestsOf(seed: number, dice: Dice): Generator<SoakRequest, never> {
+function* requestsOf(seed: number, random: TestRandom): Generator<SoakRequest, never> {
   const areaIds = DATA.areas.map(({ record }) => record.serviceId).slice(0, AREAS);
   const listings = [...DATA.listingById.keys()].slice(0, 40);
   const sold = [...DATA.soldById.keys()].slice(0, 40);
   const workload = createWorkload({ seed, requests: CHUNK, searches: SEARCHES, areaIds });
   const plain = (target: string): SoakRequest => ({
-    app: `app-${dice.between(0, 11)}`,
+    app: `app-${random.between(0, 11)}`,
     target,
     canonical: target,
   });
   const others = [
-    () => plain(`/listings/${dice.pick(listings)}`),
-    () => plain(`/sold/${dice.pick(sold)}`),
-    () => plain(`/areas?q=${dice.pick(["stock", "malm", "a", "berg", "nowhere"])}&limit=20`),
-    () => plain(`/cache/primary_${dice.pick(listings)}_140x94.jpg`),
-    () => plain(`/listings/${dice.between(1, 9)}`),
+    () => plain(`/listings/${random.pick(listings)}`),
+    () => plain(`/sold/${random.pick(sold)}`),
+    () => plain(`/areas?q=${random.pick(["stock", "malm", "a", "berg", "nowhere"])}&limit=20`),
+    () => plain(`/cache/primary_${random.pick(listings)}_140x94.jpg`),
+    () => plain(`/listings/${random.between(1, 9)}`),
   ];
   for (;;) {
-    for (const { app, target, resource, filters, limit, offset } of dice.shuffled(workload)) {
+    for (const { app, target, resource, filters, limit, offset } of random.shuffled(workload)) {
       const params = { ...filters, limit: String(limit), offset: String(offset) };
       const canonical = `/${resource}?${new URLSearchParams(params).toString()}`;
-      yield dice.chance(0.7) ? { app, target, canonical } : dice.pick(others)();
+      yield random.chance(0.7) ? { app, target, canonical } : random.pick(others)();
     }
   }
 }
@@ -90,8 +90,8 @@ function* requestsOf(seed: number, dice: Dice): Generator<SoakRequest, never> {
 /** Sends so many requests a second, whether or not earlier ones have been answered. */
 export function startTraffic(options: TrafficOptions): Traffic {
   const { members, seed, perSecond, now } = options;
-  const dice = createDice(seed);
-  const requests = requestsOf(seed, dice);
+  const random = createRandom(seed);
+  const requests = requestsOf(seed, random);
   const agent = new http.Agent({ keepAlive: true, timeout: 30_000 });
   const counts: TrafficCounts = {
     requests: 0,
@@ -109,7 +109,7 @@ export function startTraffic(options: TrafficOptions): Traffic {
   const inFlight = new Set<Promise<void>>();
 
   async function send(member: Member, { app, target, canonical }: SoakRequest): Promise<void> {
-    const known = dice.chance(0.2) ? etags.get(target) : undefined;
+    const known = random.chance(0.2) ? etags.get(target) : undefined;
     const sentAt = now();
     const asked = performance.now();
     let reply: Reply | Error;
@@ -130,7 +130,7 @@ export function startTraffic(options: TrafficOptions): Traffic {
     const listed = members.filter((member) => member.isListed());
     if (listed.length === 0) return;
     const request = requests.next().value;
-    const sending: Promise<void> = send(dice.pick(listed), request).finally(() => inFlight.delete(sending));
+    const sending: Promise<void> = send(random.pick(listed), request).finally(() => inFlight.delete(sending));
     inFlight.add(sending);
   }, 1_000 / perSecond);
   return {

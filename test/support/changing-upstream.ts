@@ -5,7 +5,7 @@ import { generateData } from "../../src/sandbox/dataset/generate.ts";
 import type { PropertyRow, SandboxData } from "../../src/sandbox/dataset/model.ts";
 import { listBody } from "../../src/sandbox/envelope.ts";
 import { search } from "../../src/sandbox/search.ts";
-import { createDice, type Dice } from "./dice.ts";
+import { createRandom, type TestRandom } from "./random.ts";
 import { CALLER, startGateway } from "./gateway.ts";
 import { createSteppingClock } from "./stepping-clock.ts";
 
@@ -36,9 +36,9 @@ const SEARCHES: readonly Readonly<Record<string, string>>[] = [{}, { minRooms: "
 
 /** Walks through an upstream that changes, and checks that every page is a slice of one state of it. */
 export async function walkWhileChanging({ pages, seed }: WalkPlan): Promise<WalkResult> {
-  const dice = createDice(seed);
+  const random = createRandom(seed);
   const all = generateData({ seed: 1, listings: 1_600, sold: 1, service: CALLER.service });
-  const upstream = createChanging(all, dice);
+  const upstream = createChanging(all, random);
   const clock = createSteppingClock();
   const sandbox = { data: upstream.data, now: clock.now };
   // While one walker waits, the others let time pass.
@@ -48,8 +48,8 @@ export async function walkWhileChanging({ pages, seed }: WalkPlan): Promise<Walk
   let walked = 0;
 
   async function walk(): Promise<void> {
-    const filters = dice.pick(SEARCHES);
-    const limit = dice.pick(SIZES);
+    const filters = random.pick(SEARCHES);
+    const limit = random.pick(SIZES);
     for (let offset = 0; offset < 1_700 && walked < pages; offset += limit) {
       walked += 1;
       const params = { ...filters, limit: String(limit), offset: String(offset) };
@@ -58,8 +58,8 @@ export async function walkWhileChanging({ pages, seed }: WalkPlan): Promise<Walk
       const state = upstream.stateOf(params, text);
       if (state === undefined) expect.unreachable(`${JSON.stringify(params)} is of no state of the upstream`);
       seen.add(state);
-      if (dice.chance(0.3)) upstream.change();
-      if (dice.chance(0.3)) clock.pass(dice.between(100, 3_000));
+      if (random.chance(0.3)) upstream.change();
+      if (random.chance(0.3)) clock.pass(random.between(100, 3_000));
     }
   }
   async function walker(): Promise<void> {
@@ -77,7 +77,7 @@ interface Changing {
   readonly stateOf: (params: Readonly<Record<string, string>>, body: string) => number | undefined;
 }
 
-function createChanging(all: SandboxData, dice: Dice): Changing {
+function createChanging(all: SandboxData, random: TestRandom): Changing {
   const states: (readonly PropertyRow[])[] = [all.listings.slice(0, 1_500)];
   const current = (): readonly PropertyRow[] => states.at(-1) ?? [];
   const dataOf = (listings: readonly PropertyRow[]): SandboxData => ({ ...all, listings });
@@ -92,13 +92,13 @@ function createChanging(all: SandboxData, dice: Dice): Changing {
     },
     change() {
       const rows = [...current()];
-      const at = dice.between(0, rows.length - 1);
+      const at = random.between(0, rows.length - 1);
       const row = rows[at];
       const gone = all.listings.filter((candidate) => !rows.includes(candidate));
       if (row === undefined) return;
-      if (dice.chance(0.4) && gone.length > 0) rows.splice(at, 0, dice.pick(gone));
-      else if (dice.chance(0.5)) rows.splice(at, 1);
-      else rows[at] = { ...row, record: { ...row.record, listPrice: dice.between(1, 9_000_000) } };
+      if (random.chance(0.4) && gone.length > 0) rows.splice(at, 0, random.pick(gone));
+      else if (random.chance(0.5)) rows.splice(at, 1);
+      else rows[at] = { ...row, record: { ...row.record, listPrice: random.between(1, 9_000_000) } };
       states.push(rows);
     },
     states: () => states.length,

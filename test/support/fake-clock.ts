@@ -113,8 +113,8 @@ function createCounter(): Counter {
     add(key) {
       const count = (counts.get(key) ?? 0) + 1;
       counts.set(key, count);
-      for (const wish of awaited) {
-        if (wish.key === key && count >= wish.times) wish.resolve();
+      for (const waiter of awaited) {
+        if (waiter.key === key && count >= waiter.times) waiter.resolve();
       }
     },
     reached(key, times) {

@@ -81,7 +81,10 @@ export function createFakeLimiters(options: FakeLimitersOptions): FakeLimiters {
       byApp: new Map(byApp),
     };
   };
-  const hindrance = ({ app, leave }: PermitRequest): { until: number; reason: LimitReason } | undefined => {
+  const reasonToWait = ({
+    app,
+    leave,
+  }: PermitRequest): { until: number; reason: LimitReason } | undefined => {
     for (const [index, window] of windows.entries()) {
       const { from } = countIn(window.windowMs);
       const spent = sends.length - from;
@@ -129,7 +132,7 @@ export function createFakeLimiters(options: FakeLimitersOptions): FakeLimiters {
           return refusals;
         },
         async acquire(request): Promise<Acquired> {
-          const why = hindrance(request);
+          const why = reasonToWait(request);
           if (why === undefined) return { kind: "permit", permit: grant(request) };
           refusals++;
           return { kind: "wait", ...why };

@@ -6,7 +6,7 @@ import { expect, onTestFinished, vi } from "vitest";
 
 import { createSandbox, type Sandbox } from "../../src/sandbox/sandbox.ts";
 import { ask } from "./ask.ts";
-import { CALLER } from "./gateway.ts";
+import { CALLER, gatewayEnv } from "./gateway.ts";
 import { start, type Running } from "./process.ts";
 
 export interface Replica {
@@ -42,19 +42,8 @@ export async function openFleet(env: Readonly<Record<string, string>>): Promise<
   const sandbox = createSandbox({ ...CALLER, sizes: { listings: 500, sold: 500 } });
   const { url } = await sandbox.listen();
   const common = {
-    HOST: "127.0.0.1",
-    PORT: "0",
-    ADMIN_PORT: "0",
-    UPSTREAM_URL: url,
-    UPSTREAM_IMAGE_URL: url,
-    UPSTREAM_SERVICE: CALLER.service,
-    UPSTREAM_CALLER_ID: CALLER.callerId,
-    UPSTREAM_PRIVATE_KEY: CALLER.privateKey,
-    UPSTREAM_USER_AGENT: "test/1.0",
-    UPSTREAM_REFERRER: "https://www.example.com/",
+    ...gatewayEnv(url),
     LOG_LEVEL: "info",
-    DATA_DIR: "",
-    STOP_DELAY: "0s",
     ...env,
   };
   const processes: Running[] = [];

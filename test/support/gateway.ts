@@ -16,12 +16,33 @@ import { createSandbox, type Sandbox, type SandboxOptions } from "../../src/sand
 import { generateData } from "../../src/sandbox/dataset/generate.ts";
 import { ask, type AskOptions, type Reply } from "./ask.ts";
 
-/** Who the sandbox lets in; the key is a text that stands nowhere else, so that it can be searched for. */
+/** The account that the sandbox accepts. The key occurs nowhere else, so tests can search for it. */
 export const CALLER = {
   service: "propertyservice",
   callerId: "test-caller",
   privateKey: "K3y-that-nobody-may-ever-see",
 } as const;
+
+/**
+ * The environment of a gateway that listens on free ports, signs as `CALLER` and has no data directory.
+ * @param upstreamUrl of both origins; by default an address where nothing listens
+ */
+export function gatewayEnv(upstreamUrl = "http://127.0.0.1:9"): Record<string, string> {
+  return {
+    HOST: "127.0.0.1",
+    PORT: "0",
+    ADMIN_PORT: "0",
+    UPSTREAM_URL: upstreamUrl,
+    UPSTREAM_IMAGE_URL: upstreamUrl,
+    UPSTREAM_SERVICE: CALLER.service,
+    UPSTREAM_CALLER_ID: CALLER.callerId,
+    UPSTREAM_PRIVATE_KEY: CALLER.privateKey,
+    UPSTREAM_USER_AGENT: "test/1.0",
+    UPSTREAM_REFERRER: "https://www.example.com/",
+    DATA_DIR: "",
+    STOP_DELAY: "0s",
+  };
+}
 
 const SMALL_DATA = generateData({ seed: 1, listings: 1500, sold: 1500, service: CALLER.service });
 
@@ -71,18 +92,9 @@ export async function startGateway(options: TestGatewayOptions = {}): Promise<Te
   const upstream = await sandbox.listen(options.upstreamPort);
   const source = openSettings({
     env: {
-      HOST: "127.0.0.1",
-      PORT: "0",
-      ADMIN_PORT: "0",
-      UPSTREAM_URL: upstream.url,
-      UPSTREAM_IMAGE_URL: upstream.url,
-      UPSTREAM_SERVICE: CALLER.service,
-      UPSTREAM_CALLER_ID: CALLER.callerId,
-      UPSTREAM_PRIVATE_KEY: CALLER.privateKey,
+      ...gatewayEnv(upstream.url),
       UPSTREAM_USER_AGENT: "property-gateway-test/1.0 (ops@example.com)",
-      UPSTREAM_REFERRER: "https://www.example.com/",
       BUDGET: "1000000/1m",
-      DATA_DIR: "",
       // The tests of the cache, of failures and of what is sent ask for pages of searches, and count the calls and
       // entries of exactly these. The tests of pages, and those that start processes, leave folding on, as users have it.
       PAGES_FOLD: "off",

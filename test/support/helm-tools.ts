@@ -72,7 +72,7 @@ export function customResourceModels(): string {
   });
 }
 
-/** What the chart's tests need; each function obtains its part if it is missing. */
+/** What the chart's tests need; each function loads its part if it is missing. */
 export const HELM_TOOLS: Readonly<Record<string, () => string>> = {
   "helm 4": () => helmCommand(4),
   "helm 3": () => helmCommand(3),

@@ -6,7 +6,7 @@
  */
 import { OBJECT_TYPES, PARAMETERS, type Parameter, type Shape } from "../../src/interface/parameters.ts";
 import { SEARCH_RESOURCES, type SearchResource } from "../../src/interface/resources.ts";
-import { createDice, type Dice } from "./dice.ts";
+import { createRandom, type TestRandom } from "./random.ts";
 
 /** A search and its parameters, documented or not, each in its straightforward spelling. */
 export interface Meaning {
@@ -16,10 +16,10 @@ export interface Meaning {
 
 /** Pairwise different meanings. The same seed gives the same ones. */
 export function randomMeanings(seed: number, count: number): Meaning[] {
-  const dice = createDice(seed);
+  const random = createRandom(seed);
   const meanings = new Map<string, Meaning>();
   while (meanings.size < count) {
-    const meaning = randomMeaning(dice);
+    const meaning = randomMeaning(random);
     meanings.set(identityOf(meaning), meaning);
   }
   return [...meanings.values()];
@@ -30,12 +30,12 @@ export function identityOf({ resource, parameters }: Meaning): string {
   return JSON.stringify([resource, [...parameters].sort(([a], [b]) => (a < b ? -1 : 1))]);
 }
 
-function randomMeaning(dice: Dice): Meaning {
-  const resource = dice.pick(SEARCH_RESOURCES);
+function randomMeaning(random: TestRandom): Meaning {
+  const resource = random.pick(SEARCH_RESOURCES);
   const parameters = new Map<string, string>();
   for (const parameter of PARAMETERS[resource]) {
-    if (!dice.chance(0.12)) continue;
-    const value = randomValue(parameter, dice);
+    if (!random.chance(0.12)) continue;
+    const value = randomValue(parameter, random);
     if (value !== parameter.sameAsAbsent) parameters.set(parameter.name, value);
   }
   if (!parameters.has("center")) parameters.delete("dim");
@@ -43,7 +43,7 @@ function randomMeaning(dice: Dice): Meaning {
     parameters.set("lat", parameters.get("lat") ?? "59.3");
     parameters.set("lng", parameters.get("lng") ?? "18.05");
   }
-  if (dice.chance(0.15)) parameters.set(dice.pick(UNDOCUMENTED), dice.pick(["", " ", "1", ...TEXTS]));
+  if (random.chance(0.15)) parameters.set(random.pick(UNDOCUMENTED), random.pick(["", " ", "1", ...TEXTS]));
   return { resource, parameters };
 }
 
@@ -79,45 +79,45 @@ const TEXTS = [
 const LETTERS = ["a", "A", "å", "\u0308", " ", "&", "=", "%", "+", ",", "?", "#", "/", ";", "'", "1", "🏠"];
 
 /** Some text or other, composed and without blanks around it; `x` keeps it from saying nothing. */
-function randomText(dice: Dice): string {
-  const letters = Array.from({ length: dice.between(1, 6) }, () => dice.pick(LETTERS));
+function randomText(random: TestRandom): string {
+  const letters = Array.from({ length: random.between(1, 6) }, () => random.pick(LETTERS));
   return `x${letters.join("")}`.normalize("NFC").trim();
 }
 
-function randomValue({ name, shape }: Parameter, dice: Dice): string {
+function randomValue({ name, shape }: Parameter, random: TestRandom): string {
   switch (shape.kind) {
     case "text":
-      return dice.chance(0.5) ? dice.pick(TEXTS) : randomText(dice);
+      return random.chance(0.5) ? random.pick(TEXTS) : randomText(random);
     case "switch":
-      return dice.pick(["0", "1"]);
+      return random.pick(["0", "1"]);
     case "date":
-      return `20${dice.between(10, 26)}${dice.pick(["01", "09", "12"])}${dice.between(10, 28)}`;
+      return `20${random.between(10, 26)}${random.pick(["01", "09", "12"])}${random.between(10, 28)}`;
     case "idSet":
-      return [...new Set(dice.some([1, 2, 76, 100, 4711]))].sort((a, b) => a - b).join(",");
+      return [...new Set(random.some([1, 2, 76, 100, 4711]))].sort((a, b) => a - b).join(",");
     case "wordSet": {
-      const words = dice.some(OBJECT_TYPES);
+      const words = random.some(OBJECT_TYPES);
       return OBJECT_TYPES.filter((word) => words.includes(word)).join(",");
     }
     case "tuple":
       return shape.parts
-        .map((part) => decimal(dice, part.min ?? 0, Math.min(part.max ?? 9000, 9000)))
+        .map((part) => decimal(random, part.min ?? 0, Math.min(part.max ?? 9000, 9000)))
         .join(",");
     case "decimal":
-      return decimal(dice, shape.min ?? 0, shape.max ?? 200);
+      return decimal(random, shape.min ?? 0, shape.max ?? 200);
     case "integer": {
-      if (shape.max === undefined && dice.chance(0.2))
-        return dice.pick(["0", "-5", "999999999999998", "999999999999999"]);
-      return String(dice.between(name === "offset" ? 1 : 0, Math.min(shape.max ?? 5_000_000, 5_000_000)));
+      if (shape.max === undefined && random.chance(0.2))
+        return random.pick(["0", "-5", "999999999999998", "999999999999999"]);
+      return String(random.between(name === "offset" ? 1 : 0, Math.min(shape.max ?? 5_000_000, 5_000_000)));
     }
   }
 }
 
 /** Without trailing zeros, as one would write it. */
-function decimal(dice: Dice, min: number, max: number): string {
-  const digits = dice.pick([0, 1, 1, 4]);
+function decimal(random: TestRandom, min: number, max: number): string {
+  const digits = random.pick([0, 1, 1, 4]);
   // The sum has no minus before a zero.
   return String(
-    Number((dice.between(min * 10 ** digits, max * 10 ** digits) / 10 ** digits).toFixed(digits)) + 0,
+    Number((random.between(min * 10 ** digits, max * 10 ** digits) / 10 ** digits).toFixed(digits)) + 0,
   );
 }
 
@@ -131,111 +131,114 @@ export function plainTarget({ resource, parameters }: Meaning): string {
 
 /** One of the many ways in which callers write a meaning. The same seed gives the same one. */
 export function spell({ resource, parameters }: Meaning, seed: number): string {
-  const dice = createDice(seed);
+  const random = createRandom(seed);
   const table: readonly Parameter[] = PARAMETERS[resource];
   const pairs: [string, string][] = [];
   for (const [name, value] of parameters) {
     const parameter = table.find((candidate) => candidate.name === name);
     // Of what is not documented nobody knows which values mean the same.
-    const spellings = parameter ? spellParameter(parameter, value, dice) : [value];
-    for (const written of spellings) pairs.push([blanksAround(name, dice), written]);
+    const spellings = parameter ? spellParameter(parameter, value, random) : [value];
+    for (const written of spellings) pairs.push([blanksAround(name, random), written]);
   }
-  pairs.push(...noise(table, parameters, dice));
+  pairs.push(...noise(table, parameters, random));
   // Values of one name may come in any order: lists are sets, and repeats of a scalar are equal.
-  const written = pairs.map(([name, value]) => `${encode(name, dice)}=${encode(value, dice)}`);
-  const query = dice.shuffled([...written, ...(dice.chance(0.2) ? [dice.pick(NAMELESS_OR_BROKEN)] : [])]);
-  const separators = dice.pick(["?", "?", "?", "?&", "&", "??"]);
-  const path = dice.pick(["/", "//"]) + encode(resource, dice) + dice.pick(["", "", "/", "//"]);
-  const target = (dice.chance(0.1) ? "http://old.example:8080" : "") + path;
-  return query.length === 0 && dice.chance(0.5)
+  const written = pairs.map(([name, value]) => `${encode(name, random)}=${encode(value, random)}`);
+  const query = random.shuffled([
+    ...written,
+    ...(random.chance(0.2) ? [random.pick(NAMELESS_OR_BROKEN)] : []),
+  ]);
+  const separators = random.pick(["?", "?", "?", "?&", "&", "??"]);
+  const path = random.pick(["/", "//"]) + encode(resource, random) + random.pick(["", "", "/", "//"]);
+  const target = (random.chance(0.1) ? "http://old.example:8080" : "") + path;
+  return query.length === 0 && random.chance(0.5)
     ? target
-    : target + separators + query.join(dice.pick(["&", "&&"]));
+    : target + separators + query.join(random.pick(["&", "&&"]));
 }
 
 /** Parts of a query string that say nothing, although there is no right way to read them. */
 const NAMELESS_OR_BROKEN = ["=1", "%20=x", "=", "unique=%FF%00%fe", "hash=%zz", "_=100%", "HASH[%0A]=x"];
 
 /** A value in one of its spellings, in several where the parameter is repeated; some may say nothing. */
-function spellParameter({ shape }: Parameter, value: string, dice: Dice): string[] {
+function spellParameter({ shape }: Parameter, value: string, random: TestRandom): string[] {
   const isSet = shape.kind === "idSet" || shape.kind === "wordSet";
   const spellings = isSet
-    ? spellSet(value.split(","), shape.kind === "idSet", dice)
-    : Array.from({ length: dice.pick([1, 1, 1, 2]) }, () =>
-        blanksAround(spellOnce(shape, value, dice), dice),
+    ? spellSet(value.split(","), shape.kind === "idSet", random)
+    : Array.from({ length: random.pick([1, 1, 1, 2]) }, () =>
+        blanksAround(spellOnce(shape, value, random), random),
       );
-  return dice.chance(0.1) ? [...spellings, dice.pick(UNSET)] : spellings;
+  return random.chance(0.1) ? [...spellings, random.pick(UNSET)] : spellings;
 }
 
 /** What sloppy clients send where they have no value. */
 const UNSET = ["", " ", "undefined", "null", " NaN "];
 
-function spellOnce(shape: Shape, value: string, dice: Dice): string {
+function spellOnce(shape: Shape, value: string, random: TestRandom): string {
   switch (shape.kind) {
     case "text":
-      return dice.pick([value, value.normalize("NFD")]);
+      return random.pick([value, value.normalize("NFD")]);
     case "switch":
-      return dice.pick(value === "1" ? ["1", "true", "True", "1.0", "+1"] : ["0", "false", "FALSE", "-0"]);
+      return random.pick(value === "1" ? ["1", "true", "True", "1.0", "+1"] : ["0", "false", "FALSE", "-0"]);
     case "date":
-      return dice.pick([value, `${value.slice(0, 4)}-${value.slice(4, 6)}-${value.slice(6)}`]);
+      return random.pick([value, `${value.slice(0, 4)}-${value.slice(4, 6)}-${value.slice(6)}`]);
     case "integer":
     case "decimal":
-      return spellNumber(value, dice);
+      return spellNumber(value, random);
     case "idSet":
     case "wordSet":
     case "tuple":
       return value
         .split(",")
-        .map((part) => blanksAround(spellNumber(part, dice), dice))
+        .map((part) => blanksAround(spellNumber(part, random), random))
         .join(",");
   }
 }
 
-function spellNumber(value: string, dice: Dice): string {
+function spellNumber(value: string, random: TestRandom): string {
   const negative = value.startsWith("-");
   const digits = negative ? value.slice(1) : value;
   const longer = digits.includes(".")
-    ? `${digits}${dice.pick(["", "0", "00"])}`
-    : `${digits}${dice.pick(["", "", ".0", "."])}`;
-  if (longer.startsWith("0.") && longer.length > 2 && dice.chance(0.3))
+    ? `${digits}${random.pick(["", "0", "00"])}`
+    : `${digits}${random.pick(["", "", ".0", "."])}`;
+  if (longer.startsWith("0.") && longer.length > 2 && random.chance(0.3))
     return `${negative ? "-" : ""}${longer.slice(1)}`;
-  const sign = negative ? "-" : dice.pick(["", "", "+", ...(digits === "0" ? ["-"] : [])]);
-  return sign + dice.pick(["", "", "0", "00"]) + longer;
+  const sign = negative ? "-" : random.pick(["", "", "+", ...(digits === "0" ? ["-"] : [])]);
+  return sign + random.pick(["", "", "0", "00"]) + longer;
 }
 
 /** Any order, repeats, repeated keys, blanks, items that say nothing, and for words any case. */
-function spellSet(items: readonly string[], areNumbers: boolean, dice: Dice): string[] {
-  const written = dice
-    .shuffled([...items, ...dice.some([...items])])
+function spellSet(items: readonly string[], areNumbers: boolean, random: TestRandom): string[] {
+  const written = random
+    .shuffled([...items, ...random.some([...items])])
     .map((item) =>
-      areNumbers ? spellNumber(item, dice) : dice.pick([item, item.toUpperCase(), item.normalize("NFD")]),
+      areNumbers ? spellNumber(item, random) : random.pick([item, item.toUpperCase(), item.normalize("NFD")]),
     )
-    .map((item) => blanksAround(item, dice));
-  if (dice.chance(0.1)) written.splice(dice.between(0, written.length), 0, dice.pick(UNSET));
-  const cut = dice.between(0, written.length - 1);
+    .map((item) => blanksAround(item, random));
+  if (random.chance(0.1)) written.splice(random.between(0, written.length), 0, random.pick(UNSET));
+  const cut = random.between(0, written.length - 1);
   const parts = cut === 0 ? [written] : [written.slice(0, cut), written.slice(cut)];
-  return parts.map((part) => dice.pick(["", "", ","]) + part.join(","));
+  return parts.map((part) => random.pick(["", "", ","]) + part.join(","));
 }
 
-function blanksAround(text: string, dice: Dice): string {
-  return dice.pick(["", "", "", " ", "\t"]) + text + dice.pick(["", "", "", " ", "  ", "\u00a0", "\r\n"]);
+function blanksAround(text: string, random: TestRandom): string {
+  return random.pick(["", "", "", " ", "\t"]) + text + random.pick(["", "", "", " ", "  ", "\u00a0", "\r\n"]);
 }
 
 /** What says nothing: unset values, defaults, signatures, ignored names, `dim` without `center`. */
 function noise(
   table: readonly Parameter[],
   given: ReadonlyMap<string, string>,
-  dice: Dice,
+  random: TestRandom,
 ): [string, string][] {
-  const unset = dice.some(table.filter(({ name }) => !given.has(name)));
+  const unset = random.some(table.filter(({ name }) => !given.has(name)));
   const pairs = unset.map(({ name, sameAsAbsent }): [string, string] => [
     name,
-    dice.pick([...UNSET, sameAsAbsent ?? ""]),
+    random.pick([...UNSET, sameAsAbsent ?? ""]),
   ]);
-  if (table.some(({ name }) => name === "dim") && !given.has("center") && dice.chance(0.2))
+  if (table.some(({ name }) => name === "dim") && !given.has("center") && random.chance(0.2))
     pairs.push(["dim", "100,200"]);
   const credentials: [string, string][] = [
     ["callerId", "old-client"],
-    ["time", String(dice.between(0, 9_999_999))],
+    ["time", String(random.between(0, 9_999_999))],
     ["unique", "whatever"],
     ["unique[]", "a&b"],
     ["hash", "0123456789abcdef0123456789abcdef01234567"],
@@ -243,18 +246,18 @@ function noise(
     ["_", "1700000000"],
     ["key", "a-key-sent-by-mistake"],
   ];
-  return [...pairs, ...dice.some(credentials)];
+  return [...pairs, ...random.some(credentials)];
 }
 
 /** Percent-encodes what must be, and some of what need not be, in either case of hex. */
-function encode(text: string, dice: Dice): string {
+function encode(text: string, random: TestRandom): string {
   return [...new TextEncoder().encode(text)]
     .map((byte) => {
       const character = String.fromCharCode(byte);
-      if (byte === 0x20) return dice.pick(["+", "%20"]);
-      if (/[A-Za-z0-9,._~:-]/.test(character) && !dice.chance(0.1)) return character;
+      if (byte === 0x20) return random.pick(["+", "%20"]);
+      if (/[A-Za-z0-9,._~:-]/.test(character) && !random.chance(0.1)) return character;
       const hex = byte.toString(16).padStart(2, "0");
-      return `%${dice.pick([hex, hex.toUpperCase()])}`;
+      return `%${random.pick([hex, hex.toUpperCase()])}`;
     })
     .join("");
 }

@@ -1,3 +1,5 @@
+import { afterAll, afterEach, beforeAll, expect, vi } from "vitest";
+
 import { UNOBSERVED } from "../../src/cache/change-rate.ts";
 import type { Backend, BackendEvent } from "../../src/cache/store/port.ts";
 import { createRedisBackend } from "../../src/cache/store/redis.ts";
@@ -10,6 +12,8 @@ import type { RedisSettings } from "../../src/redis/connect.ts";
 import { createRedisService, type RedisService, type RedisServiceOptions } from "../../src/redis/service.ts";
 import { createRedisClaims } from "../../src/singleflight/redis-claims.ts";
 import type { Claims, Entry } from "../../src/types.ts";
+import { type RedisServer, startRedis } from "./redis.ts";
+import { startTcpProxy, type TcpProxy } from "./tcp-proxy.ts";
 
 /** A replica's backend and claims, and what it reported. */
 export interface WatchedBackend extends Backend {
@@ -102,5 +106,55 @@ export function entryOf(body: string, fields: Partial<Entry> = {}): Entry {
     freshUntil: storedAt + 60_000,
     keepUntil: storedAt + 86_400_000,
     ...fields,
+  };
+}
+
+export interface Replicas {
+  readonly redis: () => RedisServer;
+  /** What to close after the test, the latest first. */
+  readonly opened: { close: () => Promise<void> }[];
+  /** Opens a replica, and resolves when it listens. */
+  readonly replica: (...parameters: Partial<Parameters<typeof openRedisBackend>>) => Promise<WatchedBackend>;
+  /** The same, through a proxy that can cut it off. */
+  readonly remoteReplica: (
+    ...options: [Parameters<typeof openRedisBackend>[1]?]
+  ) => Promise<{ proxy: TcpProxy; backend: WatchedBackend }>;
+}
+
+/** One Redis server for a test file. Each test opens replicas, which are closed after it. */
+export function startReplicas(): Replicas {
+  let server: RedisServer | undefined;
+  const opened: Replicas["opened"] = [];
+  beforeAll(async () => {
+    server = await startRedis();
+  });
+  afterEach(async () => {
+    for (const one of opened.splice(0).toReversed()) await one.close();
+    await redis().command("FLUSHALL");
+  });
+  afterAll(() => server?.close());
+
+  function redis(): RedisServer {
+    if (server === undefined) throw new Error("Redis has not started");
+    return server;
+  }
+  async function replica(
+    ...[settings = redis().settings, options]: Partial<Parameters<typeof openRedisBackend>>
+  ): Promise<WatchedBackend> {
+    const backend = openRedisBackend(settings, options);
+    opened.push(backend);
+    await vi.waitFor(() => expect(backend.events).toContainEqual({ kind: "gap" }));
+    return backend;
+  }
+  return {
+    redis,
+    opened,
+    replica,
+    async remoteReplica(...options) {
+      const proxy = await startTcpProxy(redis().port);
+      opened.push(proxy);
+      const settings = { ...redis().settings, url: `redis://127.0.0.1:${proxy.port}` };
+      return { proxy, backend: await replica(settings, ...options) };
+    },
   };
 }

@@ -4,7 +4,7 @@ import http from "node:http";
 import { expect } from "vitest";
 
 import { type Reply } from "./ask.ts";
-import { createDice } from "./dice.ts";
+import { createRandom } from "./random.ts";
 import { askDirectly } from "./direct.ts";
 import { startGateway } from "./gateway.ts";
 import { plainTarget, randomMeanings, spell } from "./meanings.ts";
@@ -22,14 +22,14 @@ export async function expectOneCallPerMeaning(spellings: number, count: number):
   }
   gateway.sandbox.clearRequests();
 
-  const dice = createDice(seed);
+  const random = createRandom(seed);
   const asks = Array.from({ length: spellings }, (_, round) => {
-    const index = round < meanings.length ? round : dice.between(0, meanings.length - 1);
+    const index = round < meanings.length ? round : random.between(0, meanings.length - 1);
     const meaning = meanings[index];
     return { index, target: meaning ? spell(meaning, seed + round) : "" };
   });
   const wrong: { target: string; reply: Reply }[] = [];
-  const queue = dice.shuffled(asks);
+  const queue = random.shuffled(asks);
   const worker = async (): Promise<void> => {
     for (let next = queue.pop(); next !== undefined; next = queue.pop()) {
       const reply = await gateway.get(next.target, { agent });

@@ -8,18 +8,18 @@ import type { OwnLedger } from "../../src/usage/ledger.ts";
 import { createSqliteLedger } from "../../src/usage/sqlite-ledger.ts";
 import type { Entry } from "../../src/types.ts";
 import type { Database } from "../../src/sqlite/database.ts";
-import { createDice } from "./dice.ts";
+import { createRandom } from "./random.ts";
 import { entryWith, keyOf } from "./entries.ts";
 import { ledgerEntry } from "./ledger.ts";
 import { openSqliteBackend } from "./sqlite.ts";
 
 /** Written under `keyOfNumber`: a few bytes or many, compressible or not. */
 export function entryOfNumber(number: number): Entry {
-  const dice = createDice(number);
-  const bytes = dice.between(1, 30_000);
+  const random = createRandom(number);
+  const bytes = random.between(1, 30_000);
   const isPicture = number % 3 === 0;
   const body = Buffer.from(`number ${number} `.repeat(Math.ceil(bytes / 10)));
-  if (isPicture) for (let at = 0; at < body.length; at++) body[at] = dice.between(0, 255);
+  if (isPicture) for (let at = 0; at < body.length; at++) body[at] = random.between(0, 255);
   return entryWith(body, WRITTEN_AT + number, {
     contentType: isPicture ? "image/jpeg" : "application/json",
     keepUntil: Number.MAX_SAFE_INTEGER,

@@ -1,6 +1,6 @@
 import { systemClock, type Clock } from "../../src/process/clock.ts";
 
-/** A clock whose time stands still until told how much has passed; what waits, waits by the system's clock. */
+/** A clock whose time changes only by `pass`. Timers run by the system's clock. */
 export interface SteppingClock extends Clock {
   readonly pass: (ms: number) => void;
 }
@@ -13,5 +13,17 @@ export function createSteppingClock(): SteppingClock {
     precise: () => now,
     after: systemClock.after,
     pass: (ms) => void (now += ms),
+  };
+}
+
+/** The system's clock, but `leap` moves it forward. */
+export function createLeapingClock(): Clock & { readonly leap: (ms: number) => void } {
+  let ahead = 0;
+  return {
+    now: () => systemClock.now() + ahead,
+    monotonic: () => systemClock.monotonic() + ahead,
+    precise: () => systemClock.precise() + ahead,
+    after: systemClock.after,
+    leap: (ms) => void (ahead += ms),
   };
 }

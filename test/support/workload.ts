@@ -2,7 +2,7 @@
  * Traffic as a company's apps cause it: few searches are popular and many are not, each app writes URLs its own way,
  * pages have many sizes, and some callers walk through a whole result. The same seed gives the same requests.
  */
-import { createDice, type Dice } from "./dice.ts";
+import { createRandom, type TestRandom } from "./random.ts";
 
 /** One request, and what it means apart from how it is written. */
 export interface WorkloadRequest {
@@ -31,27 +31,27 @@ interface Search {
 const PAGE_SIZES = [10, 20, 25, 30, 35, 50, 100, 125, 250, 500];
 const TYPES = ["villa", "lägenhet", "radhus", "fritidshus", "tomt-mark"];
 
-function search(dice: Dice, areaIds: readonly number[]): Search {
-  const resource = dice.chance(0.6) ? "listings" : "sold";
+function search(random: TestRandom, areaIds: readonly number[]): Search {
+  const resource = random.chance(0.6) ? "listings" : "sold";
   const filters: Record<string, string> = {};
-  if (dice.chance(0.85)) filters["areaId"] = String(dice.pick(areaIds));
-  if (dice.chance(0.4)) filters["minRooms"] = String(dice.between(1, 5));
-  if (dice.chance(0.3)) filters["objectType"] = dice.pick(TYPES);
-  if (dice.chance(0.2)) filters["maxRent"] = String(dice.between(2, 9) * 1000);
-  if (dice.chance(0.1)) filters["includeUnset"] = "0";
+  if (random.chance(0.85)) filters["areaId"] = String(random.pick(areaIds));
+  if (random.chance(0.4)) filters["minRooms"] = String(random.between(1, 5));
+  if (random.chance(0.3)) filters["objectType"] = random.pick(TYPES);
+  if (random.chance(0.2)) filters["maxRent"] = String(random.between(2, 9) * 1000);
+  if (random.chance(0.1)) filters["includeUnset"] = "0";
   return { resource, filters };
 }
 
 /** An app, and how it writes URLs. */
 interface App {
   readonly id: string;
-  readonly write: (search: Search, limit: number, offset: number, dice: Dice) => string;
+  readonly write: (search: Search, limit: number, offset: number, random: TestRandom) => string;
   readonly sizes: readonly number[];
 }
 
 type Pair = readonly [string, string];
 
-function apps(dice: Dice): App[] {
+function apps(random: TestRandom): App[] {
   return Array.from({ length: 12 }, (_, index) => {
     const isShuffling = index % 3 === 0;
     const isPadding = index % 4 === 1;
@@ -60,12 +60,12 @@ function apps(dice: Dice): App[] {
     const slash = index % 6 === 3 ? "/" : "";
     return {
       id: `app-${index}`,
-      sizes: dice.some(PAGE_SIZES),
-      write({ resource, filters }, limit, offset, dice) {
+      sizes: random.some(PAGE_SIZES),
+      write({ resource, filters }, limit, offset, random) {
         const given: Pair[] = Object.entries(filters);
         const pairs: Pair[] = [...given, ["limit", String(limit)]];
         if (offset > 0 || alwaysSaysOffset) pairs.push(["offset", String(offset)]);
-        const ordered = isShuffling ? dice.shuffled(pairs) : pairs;
+        const ordered = isShuffling ? random.shuffled(pairs) : pairs;
         const text = ordered
           .map(([name, value]) => {
             const spelled = isPadding && /^\d+$/.test(value) ? `0${value}` : value;
@@ -80,12 +80,12 @@ function apps(dice: Dice): App[] {
 }
 
 /** Which of so many, the first ones far more often than the last: the n-th in proportion to 1/n. */
-function zipf(count: number): (dice: Dice) => number {
+function zipf(count: number): (random: TestRandom) => number {
   const sums: number[] = [];
   let sum = 0;
   for (let nth = 1; nth <= count; nth += 1) sums.push((sum += 1 / nth));
-  return (dice) => {
-    const drawn = (dice.between(0, 999_999_999) / 1_000_000_000) * sum;
+  return (random) => {
+    const drawn = (random.between(0, 999_999_999) / 1_000_000_000) * sum;
     return sums.findIndex((upTo) => drawn < upTo);
   };
 }
@@ -95,19 +95,19 @@ const WALKS = 0.25;
 const LONGEST_WALK = 30;
 
 export function createWorkload({ seed, requests, searches, areaIds }: WorkloadOptions): WorkloadRequest[] {
-  const dice = createDice(seed);
-  const known = Array.from({ length: searches }, () => search(dice, areaIds));
-  const callers = apps(dice);
+  const random = createRandom(seed);
+  const known = Array.from({ length: searches }, () => search(random, areaIds));
+  const callers = apps(random);
   const popular = zipf(searches);
   const all: WorkloadRequest[] = [];
   while (all.length < requests) {
-    const chosen = known[popular(dice)] ?? { resource: "listings", filters: {} };
-    const app = dice.pick(callers);
-    const limit = dice.pick(app.sizes);
-    const pages = dice.chance(WALKS) ? dice.between(2, LONGEST_WALK) : 1;
+    const chosen = known[popular(random)] ?? { resource: "listings", filters: {} };
+    const app = random.pick(callers);
+    const limit = random.pick(app.sizes);
+    const pages = random.chance(WALKS) ? random.between(2, LONGEST_WALK) : 1;
     for (let page = 0; page < pages && all.length < requests; page += 1) {
       const offset = page * limit;
-      all.push({ ...chosen, limit, offset, app: app.id, target: app.write(chosen, limit, offset, dice) });
+      all.push({ ...chosen, limit, offset, app: app.id, target: app.write(chosen, limit, offset, random) });
     }
   }
   return all;

@@ -1,4 +1,4 @@
-/** What becomes of a window if the calls go on at the present pace. Pure. */
+/** What becomes of a window if the calls go on at the present rate. Pure. */
 export interface ForecastInput {
   readonly limit: number;
   readonly spent: number;
@@ -11,13 +11,13 @@ export interface ForecastInput {
 }
 
 export interface Forecast {
-  /** The part of the limit that is spent in the long run at this pace; more than 1: it is not enough. */
+  /** The part of the limit that is spent in the long run at this rate; more than 1: it is not enough. */
   readonly load: number;
   /** When nothing is left; `null`: something is always left. */
   readonly emptyInMs: number | null;
 }
 
-/** The pace is that of the longest period that is at most this part of the window. */
+/** The rate is that of the longest period that is at most this part of the window. */
 const PART = 1 / 6;
 
 /**
@@ -26,16 +26,16 @@ const PART = 1 / 6;
  */
 export function forecast(input: ForecastInput): Forecast {
   const { limit, spent, remaining, windowMs } = input;
-  const pace = paceOf(input);
-  const load = (pace * (windowMs / 1000)) / limit;
+  const rate = rateOf(input);
+  const load = (rate * (windowMs / 1000)) / limit;
   if (load <= 1) return { load, emptyInMs: null };
-  const netPerMs = pace / 1000 - spent / windowMs;
-  // More comes back than is spent until the calls of this pace fill the window.
+  const netPerMs = rate / 1000 - spent / windowMs;
+  // More comes back than is spent until the calls of this rate fill the window.
   const emptyInMs = netPerMs > 0 ? Math.min(remaining / netPerMs, windowMs) : windowMs;
   return { load, emptyInMs: Math.round(emptyInMs) };
 }
 
-function paceOf({ windowMs, callsPerSecond, periodsMs }: ForecastInput): number {
+function rateOf({ windowMs, callsPerSecond, periodsMs }: ForecastInput): number {
   const index = periodsMs.findLastIndex((periodMs) => periodMs <= windowMs * PART);
   return callsPerSecond[Math.max(0, index)] ?? 0;
 }

@@ -32,7 +32,7 @@ export function merge(all: readonly [Activity, ...Activity[]]): Activity {
     outages: outagesOf(all.flatMap(({ outages }) => outages)),
     problems: problemsOf(all.flatMap(({ problems }) => problems)),
     queue: queueOf(all),
-    callsPerSecond: { api: paceOf("api", all), images: paceOf("images", all) },
+    callsPerSecond: { api: rateOf("api", all), images: rateOf("images", all) },
   };
 }
 
@@ -86,9 +86,9 @@ function problemsOf(problems: readonly RecentProblem[]): readonly RecentProblem[
     .slice(0, MOST_PROBLEMS);
 }
 
-function paceOf(origin: OriginName, all: readonly [Activity, ...Activity[]]): readonly number[] {
-  const paces = all.map(({ callsPerSecond }) => callsPerSecond[origin]);
-  return all[0].callsPerSecond[origin].map((_, at) => paces.reduce((sum, pace) => sum + (pace[at] ?? 0), 0));
+function rateOf(origin: OriginName, all: readonly [Activity, ...Activity[]]): readonly number[] {
+  const rates = all.map(({ callsPerSecond }) => callsPerSecond[origin]);
+  return all[0].callsPerSecond[origin].map((_, at) => rates.reduce((sum, rate) => sum + (rate[at] ?? 0), 0));
 }
 
 function queueOf(all: readonly Activity[]): Activity["queue"] {

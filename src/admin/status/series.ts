@@ -7,9 +7,9 @@ const STEP_MS = 5_000;
 const STEPS = 180;
 /** `perSecond` is the mean of so many ticks. */
 const TICKS = 5;
-/** The pace of the calls is the mean of the last ten seconds, minute, five minutes, and quarter of an hour. */
-const PACE_STEPS = [2, 12, 60, 180];
-export const PACE_PERIODS_MS: readonly number[] = PACE_STEPS.map((steps) => steps * STEP_MS);
+/** The rate of the calls is the mean of the last ten seconds, minute, five minutes, and quarter of an hour. */
+const RATE_STEPS = [2, 12, 60, 180];
+export const RATE_PERIODS_MS: readonly number[] = RATE_STEPS.map((steps) => steps * STEP_MS);
 
 export interface SeriesRecorder {
   /** Counts a request. */
@@ -70,16 +70,16 @@ export function createSeries(startedAt: number): SeriesRecorder {
         const count = (outcomes[index] ?? 0) - (first?.outcomes[index] ?? 0);
         return [outcome, count / seconds] as const;
       });
-      // Nothing was called before the start: a burst in the first seconds is no pace.
-      const paceOf = (index: number): number[] =>
-        PACE_STEPS.map((steps) => {
+      // Nothing was called before the start: a burst in the first seconds is no rate.
+      const rateOf = (index: number): number[] =>
+        RATE_STEPS.map((steps) => {
           const before = (ends.at(-steps - 1) ?? ends[0])?.calls[index] ?? 0;
           return ((calls[index] ?? 0) - before) / ((steps * STEP_MS) / 1000);
         });
       return {
         perSecond: Object.fromEntries(perSecond.filter(([, rate]) => rate > 0)),
         series: { stepMs: STEP_MS, lastStep: step - 1, counts: countsIn(ends) },
-        callsPerSecond: { api: paceOf(ORIGINS.indexOf("api")), images: paceOf(ORIGINS.indexOf("images")) },
+        callsPerSecond: { api: rateOf(ORIGINS.indexOf("api")), images: rateOf(ORIGINS.indexOf("images")) },
       };
     },
   };

@@ -13,7 +13,7 @@ import { type Forecast, forecast } from "./forecast.ts";
 import { merge } from "./merge.ts";
 import { type Board, createPeers, type Scope } from "./peers.ts";
 import type { Recorder } from "./recorder.ts";
-import { PACE_PERIODS_MS } from "./series.ts";
+import { RATE_PERIODS_MS } from "./series.ts";
 import type { Activity, AppActivity } from "./types.ts";
 
 export interface StatusOptions {
@@ -113,7 +113,7 @@ function originStatus(name: OriginName, budget: Budget, activity: Activity, now:
   const { mode, windows, circuits } = budget.overview();
   const resource = RESOURCES.find((one) => originOf(one) === name) ?? "listings";
   const { forMs, why } = budget.expect({ app: OTHER_APP, priority: "interactive", resource });
-  const pace = { callsPerSecond: activity.callsPerSecond[name], periodsMs: PACE_PERIODS_MS };
+  const rate = { callsPerSecond: activity.callsPerSecond[name], periodsMs: RATE_PERIODS_MS };
   return {
     mode,
     windows: windows.map((window) => ({
@@ -124,7 +124,7 @@ function originStatus(name: OriginName, budget: Budget, activity: Activity, now:
       remaining: window.remaining,
       heldBack: window.reserved,
       comesBack: window.comesBack,
-      ...forecast({ ...window, ...pace }),
+      ...forecast({ ...window, ...rate }),
     })),
     predictedWaitMs: Math.round(forMs),
     waitsFor: forMs > 0 ? why : null,

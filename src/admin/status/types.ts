@@ -29,7 +29,7 @@ export interface Activity {
   readonly problems: readonly RecentProblem[];
   /** Waiting calls, by origin and priority. */
   readonly queue: Readonly<Record<string, Readonly<Record<string, number>>>>;
-  /** Calls to each origin per second: the mean of each of `PACE_PERIODS_MS` until now. */
+  /** Calls to each origin per second: the mean of each of `RATE_PERIODS_MS` until now. */
   readonly callsPerSecond: Readonly<Record<OriginName, readonly number[]>>;
 }
 

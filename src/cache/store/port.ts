@@ -51,4 +51,4 @@ export interface Backend {
 export const MAX_BODY_BYTES = 16 * 1024 * 1024;
 
 /** A caller of the gateway sees it as a miss at most. */
-export { StoreUnavailable } from "../../store-unavailable.ts";
+export { StoreUnavailable } from "../../errors.ts";

@@ -9,8 +9,7 @@ import type { Entry, Tier, WhyNotStored } from "../../types.ts";
 import type { Clock } from "../../process/clock.ts";
 import type { MemoryStore } from "./memory.ts";
 import { createL1, type L1 } from "./l1-trust.ts";
-import { countHits, type PurgeHits } from "./purge-hits.ts";
-import { createPurges, type Purge, type Purges, type PurgeScope } from "./purges.ts";
+import { createPurges, names, type Purge, type Purges, type PurgeScope } from "./purges.ts";
 import { type Backend, StoreUnavailable } from "./port.ts";
 
 /** A cached entry, and whether it was purged. */
@@ -200,4 +199,33 @@ async function getFrom(
   if (stored === UNAVAILABLE || stored === undefined || !isFromTheFuture(stored, now)) return stored;
   await orUnavailable(store.remove(key));
   return undefined;
+}
+
+/** How many stored answers a purge hits, by tier; `null`: not counted, because it would have to read them all. */
+export type PurgeHits = Partial<Record<Tier, number | null>>;
+
+/** Counts the answers that a scope names and no hard purge has named before. It counts the memory of this process only. */
+async function countHits(
+  scope: PurgeScope,
+  memory: MemoryStore,
+  backend: Backend | undefined,
+  purges: Purges,
+): Promise<PurgeHits> {
+  const inMemory = memory.count(
+    (key, entry) => names(scope, key, entry) && purges.verdict(key, entry) !== "gone",
+  );
+  if (backend === undefined) return { memory: inMemory };
+  return { memory: inMemory, [backend.store.tier]: await countInStore(scope, backend, purges) };
+}
+
+async function countInStore(scope: PurgeScope, { store }: Backend, purges: Purges): Promise<number | null> {
+  if (scope.kind === "all") return store.stats()?.entries ?? null;
+  if (scope.kind !== "key") return null;
+  try {
+    const entry = await store.get(scope.key);
+    return entry === undefined || purges.verdict(scope.key, entry) === "gone" ? 0 : 1;
+  } catch (error) {
+    if (error instanceof StoreUnavailable) return null;
+    throw error;
+  }
 }

@@ -1,6 +1,6 @@
 /**
- * Compares an answer of the upstream with what would have been computed from a broader search, record by record, and says
- * what that shows about the filters.
+ * Compares an answer of the upstream with what would have been computed from a broader search, record by record.
+ * The result says what the difference shows about the filters.
  *
  * The broader search is older, so the data may have changed meanwhile. A record whose bytes differ shows nothing. A record
  * that is missing without a reason may have disappeared: that is a suspicion until the broader search is fetched again.
@@ -19,14 +19,14 @@ export interface Compared {
   /** All blocks of the broader search. */
   readonly broader: readonly BlockBytes[];
   readonly added: readonly FilterTest[];
-  /** Names the comparison. */
+  /** The id of the comparison. */
   readonly id: string;
 }
 
 /** A sample that a change of the data would explain. */
 export interface Suspicion {
   readonly sample: Sample;
-  /** In which block of the broader search it can be looked up. */
+  /** The offset of the block of the broader search that can confirm it. */
   readonly offset: number;
   /** Whether the records of that block, fetched again, rule out a change. */
   readonly isConfirmedBy: (records: ReadonlyMap<string, Buffer>) => boolean;
@@ -43,11 +43,11 @@ export interface PlacedRecord {
   readonly bytes: Buffer;
   /** The offset of its block. */
   readonly offset: number;
-  /** Where it lies under each filter. */
+  /** Its place under each filter. */
   readonly places: readonly Place[];
 }
 
-/** @returns the records of a search with their places; `undefined` if one cannot be judged, or is there twice */
+/** @returns the records of a search with their places; `undefined` if one cannot be judged, or occurs twice */
 export function placeRecords(
   blocks: readonly BlockBytes[],
   tests: readonly FilterTest[],
@@ -129,14 +129,14 @@ function createEvidence({ resource, includeUnset, added, id }: Compared): Eviden
     missing({ id: record, bytes, offset, places }) {
       const isConfirmedBy: Suspicion["isConfirmedBy"] = (now) => now.get(record)?.equals(bytes) === true;
       const [reason, ...others] = places.flatMap((place, nth) => (place === "inside" ? [] : [nth]));
-      // It should be there, whatever the filters do at bounds and without a value.
+      // It should be present, whatever the filters do at bounds and for missing values.
       if (reason === undefined) return suspect({ offset, isConfirmedBy });
       const place = places[reason] ?? "inside";
-      // With several possible reasons it shows nothing about one of them.
+      // If there are several possible reasons, it shows nothing about any one of them.
       if (others.length > 0) return;
       const trait = traitOf(added[reason], place);
       if (place === "outside") excluding.add(added[reason]?.name ?? "");
-      // That is what `includeUnset=0` is for.
+      // Documented: `includeUnset=0` excludes records without a value.
       else if (place === "unset" && includeUnset === "0") saw(trait, "-");
       else suspectTrait(trait, { offset, isConfirmedBy });
     },
@@ -151,7 +151,7 @@ function createEvidence({ resource, includeUnset, added, id }: Compared): Eviden
   };
 }
 
-/** @returns whether the records that both have are in the same order */
+/** @returns whether the common records are in the same order */
 function checkOrder(common: readonly PlacedRecord[], ids: readonly string[], evidence: Evidence): boolean {
   const places = new Map(ids.map((id, nth) => [id, nth]));
   const nth = common.findIndex((record, at) => {
@@ -165,7 +165,7 @@ function checkOrder(common: readonly PlacedRecord[], ids: readonly string[], evi
     isConfirmedBy(now) {
       const order = [...now.keys()];
       const isSame = now.get(before.id)?.equals(before.bytes) === true;
-      // The other one may be in the next block.
+      // The next record may be in the next block.
       const isBehind = !now.has(after.id) || order.indexOf(before.id) < order.indexOf(after.id);
       return isSame && isBehind;
     },
@@ -173,7 +173,7 @@ function checkOrder(common: readonly PlacedRecord[], ids: readonly string[], evi
   return false;
 }
 
-/** What is not about records: whether the whole answer would have been the upstream's, byte for byte. */
+/** Checks everything except the records: whether the whole answer would have equalled the upstream's, byte for byte. */
 function checkEcho(
   { resource, narrower, broader: [first], added }: Compared,
   records: readonly PlacedRecord[],
@@ -192,7 +192,7 @@ function checkEcho(
     for (const trait of echoOrder(resource, textAt(body, index.echo), added)) evidence.saw(trait, "+");
 }
 
-/** The traits that say where the added filters stand among the names in an echo. */
+/** The traits that say in which order an echo names the added filters. */
 export function echoOrder(
   resource: FoldedResource,
   echo: string,

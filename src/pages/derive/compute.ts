@@ -1,6 +1,6 @@
 /**
- * Computes the result of a narrower search from the blocks of a broader one, in the broader one's order, as one block that
- * pages are cut from like from any other.
+ * Computes the result of a narrower search from the blocks of a broader one, in the broader one's order. The result
+ * is one block, and pages are cut from it as from any other.
  */
 import { hash } from "node:crypto";
 
@@ -12,12 +12,12 @@ import { echoOrder, type PlacedRecord, placeRecords } from "./compare.ts";
 import type { FilterTest } from "./filters.ts";
 import { echoTrait, placeTrait, type Sign } from "./trust.ts";
 
-/** How a trait is known to be; `undefined`: it is not. */
+/** What is known of a trait; `undefined`: nothing. */
 export type SignOf = (trait: string) => Sign | undefined;
 
-/** What a result was computed with. */
+/** A computed result, and what it depends on. */
 export interface Computed {
-  /** What holds no matter how fresh the sources are. */
+  /** The part of its entry that does not depend on how fresh the sources are. */
   readonly entry: Pick<Entry, "bodies" | "bodyBytes" | "etag" | "validators">;
   readonly index: BlockIndex;
   /** The traits that it depends on. */
@@ -34,7 +34,7 @@ export interface Computation {
   readonly signOf: SignOf;
 }
 
-/** Whether the filters may be used at all, whatever the records are. */
+/** Whether the filters may be used at all. This does not depend on the records. */
 export function mayUse({
   resource,
   includeUnset,
@@ -48,7 +48,7 @@ export function mayUse({
   );
 }
 
-/** @returns `undefined` if it cannot be known what the upstream would send */
+/** @returns `undefined` if the gateway cannot know what the upstream would send */
 export function compute(computation: Computation): Computed | undefined {
   const { resource, added, blocks, size } = computation;
   const [first] = blocks;
@@ -77,7 +77,7 @@ export function compute(computation: Computation): Computed | undefined {
   return { entry, index, traits: used };
 }
 
-/** The records that all filters include; `undefined` if that is not known of one. */
+/** The records that all filters include; `undefined` if that is unknown for one of them. */
 function included(
   records: readonly PlacedRecord[],
   { resource, includeUnset, added, signOf }: Omit<Computation, "blocks" | "size">,
@@ -98,7 +98,7 @@ function included(
   return kept;
 }
 
-/** Asks once for each trait, and remembers what was asked. */
+/** Looks up each trait once, and records which ones were used. */
 function remembering(ask: SignOf): { readonly signOf: SignOf; readonly used: Map<string, Sign> } {
   const used = new Map<string, Sign>();
   return {

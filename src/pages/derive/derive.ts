@@ -1,11 +1,11 @@
 /**
- * Derived answers: a narrower search is computed from the blocks of a broader one that are held and fresh.
+ * Derived answers: a narrower search is computed from cached, fresh blocks of a broader one.
  *
- * How the upstream filters is learned from its answers (learn.ts), and only what is known well enough is used. When in
- * doubt, nothing is computed, and the question takes the ordinary way. docs/pages.md tells the whole story.
+ * How the upstream filters is learned from its answers (learn.ts), and only well-known
+ * filters are used. In doubt, nothing is computed, and the question goes to the cache stage. See docs/pages.md.
  */
 import type { Answer, Question } from "../../types.ts";
-import { blockAround } from "../blocks.ts";
+import { blockAround } from "../block-index.ts";
 import type { FoldablePage } from "../choose.ts";
 import { createRecent } from "../recent.ts";
 import { type Asked, blockOf } from "../search.ts";
@@ -13,7 +13,7 @@ import { compute, type Computed, mayUse, type SignOf } from "./compute.ts";
 import { createInBackground, createLearn, includeUnsetOf, type Learn, type SeenBlock } from "./learn.ts";
 import type { DeriveOptions, DeriveParts } from "./parts.ts";
 import { createServe, type Result } from "./serve.ts";
-import { createSources, type HeldBlock } from "./sources.ts";
+import { createSources, type CachedBlock } from "./sources.ts";
 import { createSuspicions } from "./suspicions.ts";
 import { createTrust } from "./trust.ts";
 
@@ -24,7 +24,7 @@ export interface Derive {
   readonly answerAtOnce: (question: Question, page: FoldablePage) => Answer | undefined;
   /** @returns what a page would be computed from now: the first block of the broader search */
   readonly sourceOf: (page: FoldablePage) => Promise<Asked | undefined>;
-  /** @returns a step, to be given to `saw` with a block that is fetched after it */
+  /** @returns a step number. Pass it to `saw` with a block that is fetched after this call. */
   readonly begin: () => number;
   readonly saw: (question: Question, page: FoldablePage, seen: SeenBlock) => void;
 }
@@ -49,13 +49,13 @@ export function createDerive(options: DeriveOptions): Derive {
     return around === undefined ? page.key : blockOf(page.query, page.format, around).asked.key;
   }
   /** Whether the page's own block, or the page itself, is fresh: then there is nothing to save. */
-  async function isHeld(page: FoldablePage): Promise<boolean> {
-    const held = await peek(ownKey(page));
-    return held !== undefined && clock.now() < held.freshUntil;
+  async function isCached(page: FoldablePage): Promise<boolean> {
+    const cached = await peek(ownKey(page));
+    return cached !== undefined && clock.now() < cached.freshUntil;
   }
   async function mayDerive(page: FoldablePage): Promise<boolean> {
     if (settings().mode !== "on" || sources.broaderThan(page.query, page.format).length === 0) return false;
-    return !(await isHeld(page)) && (await trust.isUpToDate());
+    return !(await isCached(page)) && (await trust.isUpToDate());
   }
 
   return {
@@ -80,7 +80,7 @@ export function createDerive(options: DeriveOptions): Derive {
   };
 }
 
-/** Bytes of results that were computed last. */
+/** The limit for the most recently used results, in bytes. */
 const COMPUTED_BYTES = 10 * 1024 * 1024;
 
 function createFind(parts: DeriveParts, { fetchAgain }: Learn, signOf: SignOf): Find {
@@ -91,7 +91,7 @@ function createFind(parts: DeriveParts, { fetchAgain }: Learn, signOf: SignOf): 
   async function computed(
     { query, search, size }: FoldablePage,
     added: Parameters<typeof compute>[0]["added"],
-    blocks: readonly HeldBlock[],
+    blocks: readonly CachedBlock[],
   ): Promise<Computed | undefined> {
     const key = [search, ...blocks.map(({ entry }) => entry.etag)].join(" ");
     const known = recent.find(key);
@@ -117,7 +117,7 @@ function createFind(parts: DeriveParts, { fetchAgain }: Learn, signOf: SignOf): 
       const [first, ...others] = blocks ?? [];
       if (blocks === undefined || first === undefined) continue;
       const wholeness = sources.wholeness(seen, blocks);
-      // For the next one who asks.
+      // So that the next caller can use it.
       if (wholeness === "first-block" && question !== undefined)
         inBackground(question, () => fetchAgain(question, seen, first));
       const result = wholeness === "whole" ? await computed(page, added, blocks) : undefined;

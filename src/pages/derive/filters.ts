@@ -1,8 +1,9 @@
 /**
- * The filters that a record itself decides, and where a record lies under one of them.
+ * The filters that can be evaluated on a record alone, and the place of a record under each of them.
  *
  * Numbers are compared as decimal text, because floating point would change large ones. Dates are compared as the text of
- * their day. What cannot be read without guessing has no place, and then nothing is computed.
+ * their day. If reading a value would take a guess, the record has no
+ * place, and nothing is computed.
  */
 import { OBJECT_TYPES } from "../../interface/parameters.ts";
 import { eachMember, MALFORMED, skipSpace, textAt } from "../json-ranges.ts";
@@ -102,7 +103,7 @@ function typeIn(raw: string): string | undefined {
 
 function boxTest(value: string): FilterTest | undefined {
   const [south = "", west = "", north = "", east = ""] = value.split(",");
-  // A box that is turned round may mean anything.
+  // The interface does not define a box with swapped corners.
   if (compareDecimals(south, north) >= 0 || compareDecimals(west, east) >= 0) return undefined;
   return {
     name: "bbox",
@@ -135,14 +136,14 @@ function positionIn(location: string | undefined): { latitude: string; longitude
 
 /**
  * @param at where the object begins
- * @returns the wanted members of an object as raw JSON; `undefined` if one is there twice, or the bytes are no object
+ * @returns the wanted members of an object as raw JSON; `undefined` if one occurs twice, or the bytes are not an object
  */
 export function membersOf(bytes: Buffer, at: number, wanted: ReadonlySet<string>): RecordMembers | undefined {
   const members = new Map<string, string>();
   let isClear = true;
   const end = eachMember(bytes, skipSpace(bytes, at), (nameAt, valueAt) => {
     const name = textAt(bytes, nameAt);
-    // A name with an escape in it may be one of the wanted.
+    // A name with an escape may equal a wanted name.
     if (name.includes("\\")) isClear = false;
     if (!wanted.has(name)) return;
     if (members.has(name)) isClear = false;
@@ -156,13 +157,13 @@ function readNumber(raw: string): string | undefined {
   return /^-?\d+(?:\.\d+)?$/.test(raw) ? raw : undefined;
 }
 
-/** `YYYY-MM-DD`, with a time of day or without, as `YYYYMMDD`. */
+/** Reads `YYYY-MM-DD`, with or without a time of day. @returns `YYYYMMDD` */
 function readDay(raw: string): string | undefined {
   const [, year, month, date] = /^"(\d{4})-(\d{2})-(\d{2})(?: \d{2}:\d{2}:\d{2})?"$/.exec(raw) ?? [];
   return year === undefined ? undefined : `${year}${month}${date}`;
 }
 
-/** An upstream may read longer numbers as something else. */
+/** The upstream may round longer numbers. */
 function isShort(value: string): boolean {
   return /^-?\d{1,15}(?:\.\d{1,15})?$/.test(value);
 }
@@ -182,7 +183,7 @@ export function compareDecimals(one: string, other: string): number {
   return order * a.sign;
 }
 
-/** @returns the sign, the digits before the point and the ones behind it, without zeros that say nothing */
+/** @returns the sign, and the digits before and after the point, without redundant zeros */
 function decimalIn(text: string): { sign: number; whole: string; part: string } {
   const [, minus, whole = "0", fraction = ""] = DECIMAL.exec(text) ?? [];
   const part = fraction === "0" ? "" : fraction;

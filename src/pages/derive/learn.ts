@@ -1,6 +1,6 @@
 /**
- * Learns how the upstream filters, from answers that were fetched anyway: compares them with what would have been computed
- * from a broader search that is held.
+ * Learns how the upstream filters, from answers that were fetched anyway. It compares them with what would have been
+ * computed from a cached broader search.
  */
 import { hash } from "node:crypto";
 import { setImmediate } from "node:timers/promises";
@@ -12,7 +12,7 @@ import type { Block, PagedQuery } from "../search.ts";
 import type { BlockBytes } from "./body.ts";
 import { compare, type Comparison } from "./compare.ts";
 import type { DeriveParts } from "./parts.ts";
-import type { Broader, HeldBlock, SeenSearch } from "./sources.ts";
+import type { Broader, CachedBlock, SeenSearch } from "./sources.ts";
 import type { Sample } from "./trust.ts";
 
 /** A block of a search, as the cache stage answered. */
@@ -20,20 +20,20 @@ export interface SeenBlock {
   readonly block: Block;
   readonly entry: Entry;
   readonly index: BlockIndex;
-  /** The step at which this process began to fetch it, if it did. */
+  /** The step at which this process began to fetch it; absent if it came from the cache. */
   readonly begun?: number | undefined;
 }
 
 export interface Learn {
-  /** Takes note of a block; if it was fetched, compares it in the background. */
+  /** Notes a block. If it was fetched, compares it in the background. */
   readonly saw: (question: Question, page: FoldablePage, seen: SeenBlock) => void;
-  /** Compares all of a search's results with what a broader search says. */
+  /** Compares all results of a search with those computed from a broader search. */
   readonly compareWith: (question: Question, page: FoldablePage, seen: SeenBlock) => Promise<void>;
-  /** Fetches a block of a broader search again, in the background, while there is budget to spare. */
-  readonly fetchAgain: (question: Question, of: SeenSearch, held: HeldBlock) => Promise<void>;
+  /** Fetches a block of a broader search again, in the background, while enough budget is left. */
+  readonly fetchAgain: (question: Question, of: SeenSearch, cached: CachedBlock) => Promise<void>;
 }
 
-/** Below this part of the budget nothing is spent on checking. */
+/** Comparisons spend budget only while at least this part of it is left. */
 export const CHECK_ABOVE = 0.5;
 
 export function includeUnsetOf({ filters }: PagedQuery): string {
@@ -48,11 +48,11 @@ export function createLearn(parts: DeriveParts): Learn {
   const inBackground = createInBackground(parts);
   const bytesOf = createBytesOf(cutter);
 
-  /** The narrowest broader search that counts. */
+  /** The narrowest broader search whose results are all known. */
   async function wholeBroader({
     query,
     format,
-  }: FoldablePage): Promise<(Broader & { blocks: readonly HeldBlock[] }) | undefined> {
+  }: FoldablePage): Promise<(Broader & { blocks: readonly CachedBlock[] }) | undefined> {
     for (const broader of sources.broaderThan(query, format)) {
       const blocks = await sources.blocksOf(broader.seen);
       if (blocks !== undefined && sources.wholeness(broader.seen, blocks) === "whole")
@@ -63,11 +63,11 @@ export function createLearn(parts: DeriveParts): Learn {
 
   async function compareWith(question: Question, page: FoldablePage, seen: SeenBlock): Promise<void> {
     const { query, search } = page;
-    // Only all of a result shows which records are missing from it.
+    // Only a complete result shows which records are missing from it.
     if (seen.block.stretch.offset > 0 || seen.index.totalCount > seen.index.ids.length) return;
     const broader = await wholeBroader(page);
     if (broader === undefined) return;
-    // What other replicas learned may be contradicted now. While the store is out of order, it is found out later.
+    // Read what other replicas learned first, so that contradictions with it are noticed.
     await trust.isUpToDate();
     const comparison = compare({
       resource: query.resource,
@@ -82,8 +82,8 @@ export function createLearn(parts: DeriveParts): Learn {
     report(query, broader.seen.search, comparison);
     if (settings().mode !== "on") return;
     const offsets = new Set(comparison.suspicions.map(({ offset }) => offset));
-    for (const held of broader.blocks.filter(({ block }) => offsets.has(block.stretch.offset)))
-      await fetchAgain(question, broader.seen, held);
+    for (const cached of broader.blocks.filter(({ block }) => offsets.has(block.stretch.offset)))
+      await fetchAgain(question, broader.seen, cached);
   }
 
   return {
@@ -108,7 +108,7 @@ function createBytesOf(cutter: DeriveParts["cutter"]): BytesOf {
   return async ({ entry, index }) => ({ body: await cutter.bytesOf(entry), index });
 }
 
-/** Looks whether a block that was seen confirms what was suspected. */
+/** Checks whether a block confirms suspicions. */
 type Resolve = (of: Pick<SeenSearch, "search" | "query">, seen: SeenBlock) => Promise<void>;
 
 function createResolve({ cutter, suspicions }: DeriveParts, report: Report): Resolve {
@@ -123,7 +123,11 @@ function createFetchAgain(parts: DeriveParts, resolve: Resolve): Learn["fetchAga
   const { budgetLeft, cutter, peek, refresh, sources } = parts;
   const fetching = new Set<string>();
 
-  async function fetchAgain(question: Question, of: SeenSearch, { block, entry }: HeldBlock): Promise<void> {
+  async function fetchAgain(
+    question: Question,
+    of: SeenSearch,
+    { block, entry }: CachedBlock,
+  ): Promise<void> {
     const begun = sources.begin();
     const end = await refresh({ request: question.request, ...block.asked }, entry, "refresh");
     const now = end === "refreshed" ? await peek(block.asked.key) : undefined;
@@ -134,15 +138,15 @@ function createFetchAgain(parts: DeriveParts, resolve: Resolve): Learn["fetchAga
     await resolve(of, { block, entry: now, index, begun });
   }
 
-  return async function fetchAgainOnce(question, of, held) {
-    const { key } = held.block.asked;
+  return async function fetchAgainOnce(question, of, cached) {
+    const { key } = cached.block.asked;
     if (budgetLeft(of.query.resource) < CHECK_ABOVE || fetching.has(key)) return;
     fetching.add(key);
-    await fetchAgain(question, of, held).finally(() => fetching.delete(key));
+    await fetchAgain(question, of, cached).finally(() => fetching.delete(key));
   };
 }
 
-/** @returns what does work that nobody waits for */
+/** @returns a function that runs work in the background */
 export function createInBackground({
   observer,
 }: Pick<DeriveParts, "observer">): (question: Question, work: () => Promise<void>) => void {
@@ -156,7 +160,7 @@ export function createInBackground({
   };
 }
 
-/** Adds samples to what is known, counts the comparison and tells operators of contradictions. */
+/** Adds the samples, counts the comparison, and logs contradictions for operators. */
 type Report = (query: PagedQuery, broader: string, comparison: Comparison) => void;
 
 function createReport({ trust, observer }: DeriveParts): Report {
@@ -173,7 +177,7 @@ function createReport({ trust, observer }: DeriveParts): Report {
   };
 }
 
-/** Of bounds and the form of an echo there is one right way; at a bound and without a value there are two. */
+/** Whether this sign of a trait contradicts the interface. At a bound, and for a missing value, both signs are possible. */
 function isNeverRight({ trait, sign }: Sample): boolean {
   return sign === "-" && (trait.endsWith(" bounds") || trait.includes(" echo "));
 }

@@ -1,4 +1,4 @@
-/** What the parts of this folder are made from. */
+/** The dependencies of this folder, and the parts that it shares. */
 import type { FoldedResource } from "../block-index.ts";
 import type { Entry, LearnedStore, Observer, PageCheck } from "../../types.ts";
 import type { Cutter } from "../cutter.ts";

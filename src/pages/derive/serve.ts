@@ -8,12 +8,12 @@ import { type Asked, blockOf, type PagedQuery } from "../search.ts";
 import { type Computed, entryFrom, type SignOf } from "./compute.ts";
 import { CHECK_ABOVE, createInBackground, type Learn } from "./learn.ts";
 import type { DeriveParts } from "./parts.ts";
-import type { HeldBlock } from "./sources.ts";
+import type { CachedBlock } from "./sources.ts";
 
 /** A result, and the blocks that it was computed from. */
 export interface Result {
   readonly computed: Computed;
-  readonly blocks: readonly [HeldBlock, ...HeldBlock[]];
+  readonly blocks: readonly [CachedBlock, ...CachedBlock[]];
 }
 
 export interface Serve {

@@ -1,8 +1,8 @@
 /**
- * The searches whose results are held whole, so that narrower ones can be computed from them.
+ * The searches whose whole results are cached, so that narrower ones can be computed from them.
  *
- * Blocks share no record, so a mixture of two states of the upstream could not be seen in them. A search of several blocks
- * counts only if its first block said the same before the others were fetched, and again after that.
+ * Blocks share no record, so nobody could see that two blocks show two states of the upstream. A search of several blocks
+ * counts only if its first block was the same before and after the others were fetched.
  */
 import type { Format } from "../../interface/media-types.ts";
 import type { Clock } from "../../process/clock.ts";
@@ -13,8 +13,8 @@ import type { Cutter } from "../cutter.ts";
 import { type Block, blockOf, type PagedQuery, searchKey } from "../search.ts";
 import { filterTest, type FilterTest } from "./filters.ts";
 
-/** A block that is held and fresh. */
-export interface HeldBlock {
+/** A cached, fresh block. */
+export interface CachedBlock {
   readonly block: Block;
   readonly entry: Entry;
   readonly index: BlockIndex;
@@ -31,17 +31,17 @@ export interface SeenSearch {
   readonly fetched: Map<number, FetchedContent>;
 }
 
-/** The content of a block, as long as it stays the same. */
+/** A block's content, and when it was fetched, in steps. */
 interface FetchedContent {
   readonly etag: string;
-  /** The first fetch that brought it. */
+  /** When the first fetch that brought it began. */
   readonly begunAt: number;
   readonly endedAt: number;
   /** When the latest fetch that brought it began. */
   readonly confirmedAt: number;
 }
 
-/** A broader search, and the filters that a narrower one has besides. */
+/** A broader search, and the filters that the narrower one adds. */
 export interface Broader {
   readonly seen: SeenSearch;
   readonly added: readonly FilterTest[];
@@ -55,11 +55,11 @@ export interface Sources {
   readonly begin: () => number;
   /** A block of a search was seen. @param begun the step at which this process began to fetch it, if it did */
   readonly saw: (block: Block, entry: Entry, of: Omit<SeenSearch, "fetched">, begun?: number) => void;
-  /** Searches that have less filters than this one, the narrowest first. */
+  /** Searches with fewer filters than this one, the narrowest first. */
   readonly broaderThan: (query: PagedQuery, format: Format) => readonly Broader[];
-  /** All blocks of a search, if they are held and fresh. */
-  readonly blocksOf: (seen: SeenSearch) => Promise<readonly HeldBlock[] | undefined>;
-  readonly wholeness: (seen: SeenSearch, blocks: readonly HeldBlock[]) => Wholeness;
+  /** All blocks of a search, if they are cached and fresh. */
+  readonly blocksOf: (seen: SeenSearch) => Promise<readonly CachedBlock[] | undefined>;
+  readonly wholeness: (seen: SeenSearch, blocks: readonly CachedBlock[]) => Wholeness;
 }
 
 export interface SourcesOptions {
@@ -68,11 +68,11 @@ export interface SourcesOptions {
   readonly clock: Pick<Clock, "now">;
 }
 
-/** More searches than this are not remembered. */
+/** The most searches that are remembered. */
 const MOST_SEARCHES = 10_000;
-/** Larger results are not searched through. */
+/** Larger results are not used. */
 const MOST_BLOCKS = 20;
-/** The broader searches of a search double with each filter. */
+/** The most filters of a search: each one doubles the number of broader searches. */
 const MOST_FILTERS = 6;
 
 export function createSources({ peek, cutter, clock }: SourcesOptions): Sources {
@@ -82,14 +82,14 @@ export function createSources({ peek, cutter, clock }: SourcesOptions): Sources 
   function remembered(of: Omit<SeenSearch, "fetched">): SeenSearch {
     const known = searches.get(of.search);
     const seen = known?.size === of.size ? known : { ...of, fetched: new Map<number, FetchedContent>() };
-    // Deleted first, so that the oldest comes first.
+    // Delete first, so that the map stays in order of age.
     searches.delete(of.search);
     searches.set(of.search, seen);
     if (searches.size > MOST_SEARCHES) searches.delete(searches.keys().next().value ?? "");
     return seen;
   }
 
-  async function held(seen: SeenSearch, offset: number): Promise<HeldBlock | undefined> {
+  async function cached(seen: SeenSearch, offset: number): Promise<CachedBlock | undefined> {
     const block = blockOf(seen.query, seen.format, { offset, limit: seen.size });
     const entry = await peek(block.asked.key);
     if (entry?.status !== 200 || clock.now() >= entry.freshUntil) return undefined;
@@ -117,13 +117,13 @@ export function createSources({ peek, cutter, clock }: SourcesOptions): Sources 
         return seen === undefined ? [] : [{ seen, added }];
       }),
     async blocksOf(seen) {
-      const first = await held(seen, 0);
+      const first = await cached(seen, 0);
       if (first === undefined) return undefined;
       const { totalCount } = first.index;
       if (totalCount > MOST_BLOCKS * seen.size) return undefined;
       const blocks = [first];
       for (let offset = seen.size; offset < totalCount; offset += seen.size) {
-        const block = await held(seen, offset);
+        const block = await cached(seen, offset);
         if (block?.index.totalCount !== totalCount) return undefined;
         blocks.push(block);
       }
@@ -133,10 +133,10 @@ export function createSources({ peek, cutter, clock }: SourcesOptions): Sources 
   };
 }
 
-function wholeness({ fetched }: SeenSearch, [first, ...others]: readonly HeldBlock[]): Wholeness {
+function wholeness({ fetched }: SeenSearch, [first, ...others]: readonly CachedBlock[]): Wholeness {
   if (first === undefined) return "not-whole";
   if (others.length === 0) return "whole";
-  const contentOf = ({ block, entry }: HeldBlock): FetchedContent | undefined => {
+  const contentOf = ({ block, entry }: CachedBlock): FetchedContent | undefined => {
     const content = fetched.get(block.stretch.offset);
     return content?.etag === entry.etag ? content : undefined;
   };
@@ -153,9 +153,9 @@ interface LessFiltered {
   readonly added: readonly FilterTest[];
 }
 
-/** The search without some of the filters that records decide, for every choice of them. */
+/** Every search with one or more of the evaluable filters left out. */
 function lessFiltered({ filters }: PagedQuery): LessFiltered[] {
-  // Results of a text search may be ordered by how well they fit.
+  // The upstream may order the results of a text search by relevance.
   if (filters.some(([name]) => name === "q")) return [];
   const tests = filters.flatMap(([name, value]) => filterTest(name, value) ?? []);
   if (tests.length > MOST_FILTERS) return [];

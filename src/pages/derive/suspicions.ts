@@ -1,6 +1,6 @@
 /**
- * Disagreements that a change of the data would explain, until the broader search is fetched again. Meanwhile nothing is
- * computed with the filter.
+ * Disagreements that a change of the data could explain. They stay until the broader search is fetched again, and
+ * meanwhile nothing is computed with the filter.
  */
 import type { Clock } from "../../process/clock.ts";
 import type { Entry } from "../../types.ts";
@@ -28,9 +28,9 @@ interface Noted extends Suspicion {
   readonly notedAt: number;
 }
 
-/** A broader search that nobody asks for any more leaves its suspicions behind. */
+/** When a suspicion is forgotten, because nobody fetches its broader search any more. */
 const COUNTS_FOR_MS = 3_600_000;
-/** More searches than this are not remembered. */
+/** The most searches that are remembered. */
 const MOST_SEARCHES = 1_000;
 
 export function createSuspicions(clock: Pick<Clock, "monotonic">): Suspicions {

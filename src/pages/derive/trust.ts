@@ -15,16 +15,16 @@ export type Sign = "+" | "-";
 export interface Sample {
   readonly trait: string;
   readonly sign: Sign;
-  /** Which comparison it is from: the same one counts once. */
+  /** The id of its comparison. Each comparison counts once. */
   readonly id: string;
 }
 
 export interface Trust {
-  /** @returns how a trait is known to be; `undefined`: that is not known, or samples contradict each other */
+  /** @returns the sign of a trait; `undefined` if it is unknown, or samples contradict each other */
   readonly signOf: (trait: string) => Sign | undefined;
   /** @returns the samples that contradict what was learned before */
   readonly add: (samples: readonly Sample[]) => readonly Sample[];
-  /** Waits until what other replicas learned is known; `false`: it cannot be known now. */
+  /** Reads what other replicas learned; resolves with `false` if that is not possible now. */
   readonly isUpToDate: () => Promise<boolean>;
   /** Whether it is known without waiting. */
   readonly isUpToDateNow: () => boolean;

@@ -3,7 +3,7 @@
  * number decides everything in it. Redis runs the real script, the replicas are the real limiter.
  */
 import { mostWithin } from "../../support/arrivals.ts";
-import { createDice } from "../../support/dice.ts";
+import { createRandom } from "../../support/random.ts";
 import { drawPlan, type Fault, type Plan } from "./plan.ts";
 import { createWorld, note, type Replica, type ScriptCall, start, type World } from "./world.ts";
 
@@ -29,13 +29,13 @@ export async function playHistory(
   seed: number,
   { lua, observe, change = (plan) => plan }: HistoryOptions = {},
 ): Promise<Outcome> {
-  const dice = createDice(seed);
-  const plan = change(drawPlan(dice));
-  const world = createWorld(plan, dice, createDice(~seed), lua);
+  const random = createRandom(seed);
+  const plan = change(drawPlan(random));
+  const world = createWorld(plan, random, createRandom(~seed), lua);
   world.observe = observe;
   const { clock, arrivals, problems } = world;
   for (let place = 0; place < plan.running; place++) start(world, place);
-  await clock.advance(dice.between(500, 2_000));
+  await clock.advance(random.between(500, 2_000));
   await misfortunes(world);
   heal(world);
   const longestMs = Math.max(...world.config.windows.map(({ windowMs }) => windowMs));
@@ -105,13 +105,13 @@ function usedFrom({ config, arrivals }: World, from: number, to: number): number
 }
 
 async function misfortunes(world: World): Promise<void> {
-  const { plan, dice, clock } = world;
+  const { plan, random, clock } = world;
   const until = clock.monotonic() + plan.faultyMs;
   let next = clock.monotonic();
   while (clock.monotonic() < until) {
     if (clock.monotonic() >= next && plan.faults.length > 0) {
-      goWrong(world, dice.pick(plan.faults));
-      next = clock.monotonic() + dice.between(STEP_MS, 2 * plan.betweenFaultsMs);
+      goWrong(world, random.pick(plan.faults));
+      next = clock.monotonic() + random.between(STEP_MS, 2 * plan.betweenFaultsMs);
     }
     await clock.advance(STEP_MS);
   }
@@ -122,11 +122,11 @@ const alive = ({ replicas }: World): Replica[] =>
 
 // oxlint-disable-next-line complexity -- a case for each fault
 function goWrong(world: World, fault: Fault): void {
-  const { dice, clock, server, replicas } = world;
+  const { random, clock, server, replicas } = world;
   const victims = alive(world).filter(({ isWitness }) => !isWitness);
-  const victim = victims.length > 0 ? dice.pick(victims) : undefined;
+  const victim = victims.length > 0 ? random.pick(victims) : undefined;
   const isTelling = replicas.some(({ isWitness, isAlive }) => isWitness && isAlive);
-  const later = (mostMs: number, run: () => void): void => void clock.after(dice.between(50, mostMs), run);
+  const later = (mostMs: number, run: () => void): void => void clock.after(random.between(50, mostMs), run);
   note(world, `fault: ${fault} ${victim?.name ?? ""}`);
   switch (fault) {
     case "partition":
@@ -136,17 +136,17 @@ function goWrong(world: World, fault: Fault): void {
     case "dead":
       return victim && hitReplica(world, fault, victim, later);
     case "surge":
-      if (alive(world).length < 5) start(world, dice.between(0, 2));
+      if (alive(world).length < 5) start(world, random.between(0, 2));
       return;
     case "redis-slow":
-      server.slowMs = dice.pick([50, 150, 400]);
+      server.slowMs = random.pick([50, 150, 400]);
       return later(3_000, () => void (server.slowMs = 0));
     case "limits":
-      world.config = { ...world.config, windows: dice.pick([world.plan.windows, world.plan.laterWindows]) };
-      for (const replica of alive(world)) if (dice.chance(0.7)) replica.limiter.configure(world.config);
+      world.config = { ...world.config, windows: random.pick([world.plan.windows, world.plan.laterWindows]) };
+      for (const replica of alive(world)) if (random.chance(0.7)) replica.limiter.configure(world.config);
       return;
     case "replicas":
-      world.slots = dice.pick([world.plan.slots, world.plan.laterSlots]);
+      world.slots = random.pick([world.plan.slots, world.plan.laterSlots]);
       return;
     case "outage":
     case "redis-frozen":
@@ -167,13 +167,13 @@ function hitReplica(
   victim: Replica,
   later: Later,
 ): void {
-  const { dice, clock } = world;
+  const { random, clock } = world;
   switch (fault) {
     case "partition":
       victim.isPartitioned = true;
       return later(6_000, () => void (victim.isPartitioned = false));
     case "freeze":
-      victim.frozenUntil = clock.monotonic() + dice.between(50, dice.pick([400, 3_000]));
+      victim.frozenUntil = clock.monotonic() + random.between(50, random.pick([400, 3_000]));
       return;
     case "kill":
     case "dead":
@@ -186,7 +186,7 @@ function hitReplica(
       }
       return later(1_500, () => replace(world, victim));
     case "deploy":
-      if (dice.chance(0.5)) start(world, victim.place);
+      if (random.chance(0.5)) start(world, victim.place);
       victim.isStopping = true;
       return later(300, () => {
         void stop(victim).then(() => replace(world, victim));
@@ -202,14 +202,14 @@ async function stop(replica: Replica): Promise<void> {
 function replace(world: World, victim: Replica): void {
   const { place } = victim;
   if (world.isHealed || alive(world).length >= world.plan.running) return;
-  start(world, place, world.otherDice.chance(0.5) ? victim.address : undefined);
+  start(world, place, world.otherRandom.chance(0.5) ? victim.address : undefined);
 }
 
 function hitRedis(world: World, fault: Fault, later: Later): void {
-  const { server, dice } = world;
+  const { server, random } = world;
   if (!server.isUp) return;
   if (fault === "redis-frozen") {
-    server.frozenUntil = world.clock.monotonic() + dice.between(50, 3_000);
+    server.frozenUntil = world.clock.monotonic() + random.between(50, 3_000);
     return;
   }
   if (fault === "outage") {
@@ -221,7 +221,7 @@ function hitRedis(world: World, fault: Fault, later: Later): void {
     ({ limiter, isPartitioned, frozenUntil }) =>
       !isPartitioned && frozenUntil <= world.clock.monotonic() && limiter.state().mode === "shared",
   );
-  const witness = witnesses.length > 0 ? dice.pick(witnesses) : undefined;
+  const witness = witnesses.length > 0 ? random.pick(witnesses) : undefined;
   if (witness === undefined || server.frozenUntil > world.clock.monotonic()) return;
   // A clock that goes back loses nothing: there is nothing to tell.
   witness.isWitness = fault !== "clock-back";
@@ -229,19 +229,19 @@ function hitRedis(world: World, fault: Fault, later: Later): void {
   note(world, `witness: ${witness.name}`);
   loseData(world, fault, later);
   // A process that starts right then knows nothing of it.
-  if (world.otherDice.chance(0.3) && alive(world).length < 5) start(world, world.otherDice.between(0, 2));
+  if (world.otherRandom.chance(0.3) && alive(world).length < 5) start(world, world.otherRandom.between(0, 2));
 }
 
-function loseData({ server, dice }: World, fault: Fault, later: Later): void {
-  if (fault === "clock-forward") server.skewMs += dice.pick([1_500, 5_000, 60_000]);
-  else if (fault === "clock-back") server.skewMs -= dice.pick([500, 5_000, 60_000]);
+function loseData({ server, random }: World, fault: Fault, later: Later): void {
+  if (fault === "clock-forward") server.skewMs += random.pick([1_500, 5_000, 60_000]);
+  else if (fault === "clock-back") server.skewMs -= random.pick([500, 5_000, 60_000]);
   else if (fault === "redis-empty") server.data.restore(undefined);
   else {
     server.isUp = false;
     server.data.replaceServer();
     server.data.restore(fault === "failover" ? server.copy : undefined);
     server.copy = undefined;
-    server.skewMs += dice.between(-2_000, 2_000);
+    server.skewMs += random.between(-2_000, 2_000);
     later(1_500, () => void (server.isUp = true));
   }
 }

@@ -1,6 +1,6 @@
 /** What a history is about: its limits, its settings, and what may go wrong in it. */
 import type { RateWindow } from "../../../src/usage/rate-window.ts";
-import type { Dice } from "../../support/dice.ts";
+import type { TestRandom } from "../../support/random.ts";
 
 const FAULTS = [
   "partition",
@@ -73,35 +73,35 @@ const LIMITS: readonly (readonly RateWindow[])[] = [
   [window(40, 4_000)],
 ];
 
-export function drawPlan(dice: Dice): Plan {
-  const windows = dice.pick(LIMITS);
-  const mayRare = dice.some(RARE);
-  const slots = dice.pick([3, 4]);
-  const factor = dice.pick([0.5, 0.8, 1.5]);
+export function drawPlan(random: TestRandom): Plan {
+  const windows = random.pick(LIMITS);
+  const mayRare = random.some(RARE);
+  const slots = random.pick([3, 4]);
+  const factor = random.pick([0.5, 0.8, 1.5]);
   const plan: Plan = {
     windows,
     laterWindows: windows.map((one) => ({ ...one, limit: Math.floor(one.limit * factor) })),
     slots,
-    laterSlots: dice.pick([2, 3, 5]),
+    laterSlots: random.pick([2, 3, 5]),
     running: 3,
     arrivalMs: 100,
     leaseMs: 400,
     timeoutMs: 150,
     degradedForMs: 2_500,
-    faults: dice
+    faults: random
       .some(FAULTS)
-      .filter((fault) => !RARE.includes(fault) || (mayRare.includes(fault) && dice.chance(0.5))),
-    betweenFaultsMs: dice.pick([800, 3_000]),
-    dispatchers: dice.pick([
+      .filter((fault) => !RARE.includes(fault) || (mayRare.includes(fault) && random.chance(0.5))),
+    betweenFaultsMs: random.pick([800, 3_000]),
+    dispatchers: random.pick([
       [3, 3, 3],
       [4, 0, 0],
       [2, 1, 0],
     ]),
-    faultyMs: dice.pick([3_000, 6_000, 12_000]),
-    unsettled: dice.pick([0, 0, 0.1, 1]),
-    isMeasured: dice.chance(0.25),
+    faultyMs: random.pick([3_000, 6_000, 12_000]),
+    unsettled: random.pick([0, 0, 0.1, 1]),
+    isMeasured: random.chance(0.25),
   };
-  return dice.chance(0.3)
-    ? { ...plan, faults: dice.pick(DENSE), betweenFaultsMs: 400, faultyMs: Math.max(plan.faultyMs, 6_000) }
+  return random.chance(0.3)
+    ? { ...plan, faults: random.pick(DENSE), betweenFaultsMs: 400, faultyMs: Math.max(plan.faultyMs, 6_000) }
     : plan;
 }

@@ -5,7 +5,7 @@ import { describe, expect, it } from "vitest";
 
 import type { RateWindow } from "../../../src/usage/rate-window.ts";
 import { mostWithin } from "../../support/arrivals.ts";
-import { createDice, type Dice } from "../../support/dice.ts";
+import { createRandom, type TestRandom } from "../../support/random.ts";
 import { createWorld, type Replica, start, type World } from "./world.ts";
 
 const LUA = readFileSync(new URL("../../../src/ratelimit/lua/limiter.lua", import.meta.url), "utf8");
@@ -24,14 +24,14 @@ interface Story {
   readonly asks: readonly number[];
   /** The first telling that ends badly, where that is not the first or second one. */
   readonly seed?: number;
-  readonly tell: (world: World, dice: Dice) => Promise<void>;
+  readonly tell: (world: World, random: TestRandom) => Promise<void>;
 }
 
 /** Chance decides when messages arrive, so a story is told until it ends badly. */
 const MOST_TIMES = 60;
 
 async function most({ windows, asks, tell }: Story, lua: string, seed: number): Promise<string[]> {
-  const dice = createDice(seed);
+  const random = createRandom(seed);
   const world = createWorld(
     {
       windows,
@@ -50,11 +50,11 @@ async function most({ windows, asks, tell }: Story, lua: string, seed: number): 
       unsettled: 0,
       isMeasured: false,
     },
-    dice,
-    createDice(~seed),
+    random,
+    createRandom(~seed),
     lua,
   );
-  await tell(world, dice);
+  await tell(world, random);
   for (const replica of world.replicas) replica.isAlive = false;
   expect(world.problems).toEqual([]);
   const instants = world.arrivals.map(({ at }) => at);
@@ -84,8 +84,8 @@ const STORIES: readonly Story[] = [
     seed: 6,
     windows: [SHORT, MEDIUM],
     asks: [2, 9, 9],
-    async tell(world, dice) {
-      const [one] = await three(world, 5_000 + dice.between(0, 5_000));
+    async tell(world, random) {
+      const [one] = await three(world, 5_000 + random.between(0, 5_000));
       one.isPartitioned = true;
       await world.clock.advance(1_000);
     },
@@ -150,14 +150,14 @@ const STORIES: readonly Story[] = [
     seed: 5,
     windows: [SHORT, MEDIUM],
     asks: BUSY,
-    async tell(world, dice) {
+    async tell(world, random) {
       const [one] = await three(world, 5_000);
       one.isStopping = true;
       void one.limiter.close();
-      await world.clock.advance(1_000 + dice.between(0, 5_000));
+      await world.clock.advance(1_000 + random.between(0, 5_000));
       one.isAlive = false;
       const next = start(world, 0);
-      await world.clock.advance(dice.between(50, 200));
+      await world.clock.advance(random.between(50, 200));
       next.isPartitioned = true;
       await world.clock.advance(1_000);
     },
@@ -220,9 +220,9 @@ const STORIES: readonly Story[] = [
     seed: 4,
     windows: [SHORT],
     asks: BUSY,
-    async tell(world, dice) {
+    async tell(world, random) {
       for (const place of [1, 2]) start(world, place);
-      await world.clock.advance(3_000 + dice.between(0, 1_000));
+      await world.clock.advance(3_000 + random.between(0, 1_000));
       world.server.skewMs += 60_000;
       start(world, 0);
       await world.clock.advance(1_500);
@@ -235,9 +235,9 @@ const STORIES: readonly Story[] = [
     seed: 37,
     windows: [SHORT],
     asks: BUSY,
-    async tell(world, dice) {
+    async tell(world, random) {
       for (const place of [1, 2]) start(world, place);
-      await world.clock.advance(3_000 + dice.between(0, 1_000));
+      await world.clock.advance(3_000 + random.between(0, 1_000));
       world.server.data.restore(undefined);
       start(world, 0);
       await world.clock.advance(1_500);
@@ -252,8 +252,8 @@ const STORIES: readonly Story[] = [
     ],
     windows: [SHORT, MEDIUM],
     asks: BUSY,
-    async tell(world, dice) {
-      const [one] = await three(world, 5_000 + dice.between(0, 5_000));
+    async tell(world, random) {
+      const [one] = await three(world, 5_000 + random.between(0, 5_000));
       one.isPartitioned = true;
       await world.clock.advance(5_000);
     },
@@ -264,8 +264,8 @@ const STORIES: readonly Story[] = [
     change: ["for i = 1, most do", "for i = 1, 0 do"],
     windows: [SHORT, MEDIUM],
     asks: BUSY,
-    async tell(world, dice) {
-      const [one] = await three(world, 5_000 + dice.between(0, 5_000));
+    async tell(world, random) {
+      const [one] = await three(world, 5_000 + random.between(0, 5_000));
       one.isPartitioned = true;
       await world.clock.advance(3_000);
       one.isAlive = false;
@@ -279,8 +279,8 @@ const STORIES: readonly Story[] = [
     seed: 19,
     windows: [SHORT, MEDIUM],
     asks: [20, 4, 4],
-    async tell(world, dice) {
-      const [one] = await three(world, 5_000 + dice.between(0, 5_000));
+    async tell(world, random) {
+      const [one] = await three(world, 5_000 + random.between(0, 5_000));
       world.observe = ({ args: [request = ""], reply }) => {
         const isOwn = request.includes(`"process":"${one.name}"`);
         if (isOwn && reply.split("isGranted").length > 6) one.isPartitioned = true;
@@ -338,8 +338,8 @@ async function cutOffForLong(world: World): Promise<void> {
 }
 
 /** A copy goes on that lacks the last calls of a replica that has died. */
-async function failOver(world: World, dice: Dice): Promise<void> {
-  const [one] = await three(world, 3_000 + dice.between(0, 1_000));
+async function failOver(world: World, random: TestRandom): Promise<void> {
+  const [one] = await three(world, 3_000 + random.between(0, 1_000));
   const copy = world.server.data.snapshot();
   await world.clock.advance(300);
   one.isAlive = false;

@@ -5,7 +5,7 @@ import type { Clock } from "../../../src/process/clock.ts";
 import type { LimiterConfig, Permit } from "../../../src/ratelimit/limiter.ts";
 import { createRedisLimiter, type RunLimiter } from "../../../src/ratelimit/redis-limiter.ts";
 import { createSharedLimiter, type SharedLimiter } from "../../../src/ratelimit/shared-limiter.ts";
-import type { Dice } from "../../support/dice.ts";
+import type { TestRandom } from "../../support/random.ts";
 import { createFakeClock, type FakeClock, promisesSettled } from "../../support/fake-clock.ts";
 import { createScriptRedis, type ScriptData, type ScriptRedis } from "../../support/script-redis.ts";
 import type { Plan } from "./plan.ts";
@@ -52,9 +52,9 @@ export interface ScriptCall {
 export interface World {
   observe?: ((call: ScriptCall) => void) | undefined;
   readonly plan: Plan;
-  readonly dice: Dice;
+  readonly random: TestRandom;
   /** For what was added later, so that the older histories stay what they are. */
-  readonly otherDice: Dice;
+  readonly otherRandom: TestRandom;
   readonly clock: FakeClock;
   readonly server: Server;
   readonly replicas: Replica[];
@@ -68,20 +68,20 @@ export interface World {
   isHealed: boolean;
 }
 
-export function createWorld(plan: Plan, dice: Dice, otherDice: Dice, lua = LUA): World {
+export function createWorld(plan: Plan, random: TestRandom, otherRandom: TestRandom, lua = LUA): World {
   const clock = createFakeClock(1_000_000, { letRun: promisesSettled });
   const server: Server = {
     isUp: true,
     frozenUntil: 0,
     slowMs: 0,
-    skewMs: dice.between(-100_000, 100_000),
+    skewMs: random.between(-100_000, 100_000),
     copy: undefined,
     data: createScriptRedis(lua, () => clock.monotonic() + server.skewMs),
   };
   const world: World = {
     plan,
-    dice,
-    otherDice,
+    random,
+    otherRandom,
     clock,
     server,
     replicas: [],
@@ -97,10 +97,10 @@ export function createWorld(plan: Plan, dice: Dice, otherDice: Dice, lua = LUA):
   return world;
 }
 
-function copyNow({ server, clock, dice }: Pick<World, "server" | "clock" | "dice">): void {
-  clock.after(dice.between(300, 900), () => {
+function copyNow({ server, clock, random }: Pick<World, "server" | "clock" | "random">): void {
+  clock.after(random.between(300, 900), () => {
     server.copy = server.data.snapshot();
-    copyNow({ server, clock, dice });
+    copyNow({ server, clock, random });
   });
 }
 
@@ -160,9 +160,9 @@ export function start(world: World, place: number, address = `address-${world.st
 
 /** A replica's own clock: it has its own epoch and speed, and nothing is called back while the process stands still. */
 function clockOf(world: World, replica: Replica): Clock {
-  const { clock, dice } = world;
-  const offset = dice.between(-1_000_000, 1_000_000);
-  const speed = 1 + dice.between(-5, 5) / 10_000;
+  const { clock, random } = world;
+  const offset = random.between(-1_000_000, 1_000_000);
+  const speed = 1 + random.between(-5, 5) / 10_000;
   const monotonic = (): number => Math.floor(clock.monotonic() * speed) + offset;
   return {
     now: monotonic,
@@ -181,15 +181,16 @@ function deliver(world: World, replica: Replica, callback: () => void): void {
   world.clock.after(replica.frozenUntil - now, () => deliver(world, replica, callback));
 }
 
-function delay({ dice, server, isHealed }: World, isWitness: boolean): number {
-  if (isWitness || isHealed) return dice.between(1, 20);
+function delay({ random, server, isHealed }: World, isWitness: boolean): number {
+  if (isWitness || isHealed) return random.between(1, 20);
   return (
-    dice.between(1, dice.chance(0.05) ? 400 : 20) + (server.slowMs > 0 ? dice.between(0, server.slowMs) : 0)
+    random.between(1, random.chance(0.05) ? 400 : 20) +
+    (server.slowMs > 0 ? random.between(0, server.slowMs) : 0)
   );
 }
 
 function wayToRedis(world: World, replica: Replica): RunLimiter {
-  const { clock, server, dice } = world;
+  const { clock, server, random } = world;
   const limitCalls = (count: number, ...words: string[]): Promise<string> =>
     new Promise((resolve, reject) => {
       const refuse = (): void => {
@@ -198,7 +199,7 @@ function wayToRedis(world: World, replica: Replica): RunLimiter {
       function arrive(): void {
         const now = clock.monotonic();
         if (replica.isPartitioned) return;
-        if (!server.isUp) return dice.chance(0.5) ? refuse() : undefined;
+        if (!server.isUp) return random.chance(0.5) ? refuse() : undefined;
         if (now < server.frozenUntil) return void clock.after(server.frozenUntil - now, arrive);
         const [keys, args] = [words.slice(0, count), words.slice(count)];
         const reply = server.data.run(keys, args);
@@ -224,7 +225,7 @@ function wayToRedis(world: World, replica: Replica): RunLimiter {
 
 /** Asks for permits and sends calls, one after the other, as long as the replica lives. */
 async function dispatch(world: World, replica: Replica, own: Clock, wake: Set<() => void>): Promise<void> {
-  const { plan, dice } = world;
+  const { plan, random } = world;
   const request = {
     ...({ app: "app", priority: "interactive", resource: "listings", cause: "miss", query: "q" } as const),
     leave: plan.windows.map(() => 0),
@@ -240,23 +241,23 @@ async function dispatch(world: World, replica: Replica, own: Clock, wake: Set<()
           resolve();
         };
         wake.add(go);
-        own.after(Math.max(dice.between(0, 5), acquired.until - own.monotonic()), go);
+        own.after(Math.max(random.between(0, 5), acquired.until - own.monotonic()), go);
       });
   }
 }
 
 async function send(world: World, replica: Replica, own: Clock, permit: Permit): Promise<void> {
-  const { clock, dice, plan, arrivals } = world;
-  if (dice.chance(0.03)) return replica.limiter.release(permit);
+  const { clock, random, plan, arrivals } = world;
+  if (random.chance(0.03)) return replica.limiter.release(permit);
   // Until it is connected.
-  await new Promise<void>((resolve) => own.after(dice.between(0, dice.chance(0.1) ? 90 : 3), resolve));
+  await new Promise<void>((resolve) => own.after(random.between(0, random.chance(0.1) ? 90 : 3), resolve));
   if (own.monotonic() > (permit.sendBy ?? 0)) return replica.limiter.release(permit);
   const departedAt = own.monotonic();
   // It arrives also if the process dies meanwhile.
-  const onTheWayMs = dice.between(0, dice.chance(0.1) ? plan.arrivalMs / 4 - 1 : 3);
+  const onTheWayMs = random.between(0, random.chance(0.1) ? plan.arrivalMs / 4 - 1 : 3);
   clock.after(onTheWayMs, () => void arrivals.push({ at: clock.monotonic(), id: permit.id }));
-  if (dice.chance(plan.unsettled)) return;
-  const answered = onTheWayMs + dice.between(1, dice.chance(0.1) ? 200 : 5);
+  if (random.chance(plan.unsettled)) return;
+  const answered = onTheWayMs + random.between(1, random.chance(0.1) ? 200 : 5);
   const ended = (): void => {
     const ms = own.monotonic() - departedAt;
     replica.limiter.complete(permit, { status: 200, durationMs: ms, arrivedAfterMs: ms });

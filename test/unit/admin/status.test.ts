@@ -9,6 +9,7 @@ import type { Activity } from "../../../src/admin/status/types.ts";
 import { savingOf } from "../../../src/telemetry/request-metrics.ts";
 import type { Observer, RequestRecord, UpstreamCallRecord } from "../../../src/types.ts";
 import { createFakeClock, type FakeClock } from "../../support/fake-clock.ts";
+import { SILENT } from "../../support/silent-observer.ts";
 
 const REQUEST: RequestRecord = {
   id: "request-1",
@@ -32,18 +33,6 @@ const CALL: UpstreamCallRecord = {
   durationMs: 100,
   bytes: 10,
 };
-const ignore = (): void => undefined;
-const DEAF: Observer = {
-  request: ignore,
-  upstreamCall: ignore,
-  refreshed: ignore,
-  warmed: ignore,
-  outOfOrder: ignore,
-  backInOrder: ignore,
-  info: ignore,
-  warn: ignore,
-  error: ignore,
-};
 /** The beginning of a step of the series, so that counts fall into known steps. */
 const NOON = Date.UTC(2026, 0, 15, 12);
 
@@ -60,7 +49,7 @@ function record(id = "one", startedAt = NOON): Recording {
   const clock = createFakeClock(startedAt);
   const process = { id, host: "host", version: "1.2.3", startedAt };
   const recorder = createRecorder({ clock, process, savingOf });
-  const observer = recorder.recording(DEAF);
+  const observer = recorder.recording(SILENT);
   recorder.start();
   return {
     clock,
@@ -234,12 +223,12 @@ describe("the forecast of a window", () => {
   it.each([
     ["no calls", { spent: 0, remaining: 100, callsPerSecond: [0, 0] }, { load: 0, emptyInMs: null }],
     [
-      "half of the pace",
+      "half of the rate",
       { spent: 50, remaining: 50, callsPerSecond: [5 / 6, 9] },
       { load: 0.5, emptyInMs: null },
     ],
     [
-      "twice the pace",
+      "twice the rate",
       { spent: 50, remaining: 50, callsPerSecond: [20 / 6, 0] },
       { load: 2, emptyInMs: 20_000 },
     ],
@@ -253,7 +242,7 @@ describe("the forecast of a window", () => {
     expect([load, emptyInMs]).toEqual([expect.closeTo(expected.load), expected.emptyInMs]);
   });
 
-  it("takes the pace of a longer time for a longer window", () => {
+  it("takes the rate of a longer time for a longer window", () => {
     const day = { limit: 100, windowMs: 86_400_000, spent: 0, remaining: 100 };
     const { load } = forecast({ ...day, callsPerSecond: [9, 0], periodsMs: [10_000, 60_000] });
     expect(load).toBe(0);

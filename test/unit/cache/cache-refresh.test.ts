@@ -32,7 +32,7 @@ describe("a question whose answer has just expired", () => {
     },
   );
 
-  it("is not held up by a refresh that finds no place: the caller has a try of its own", async () => {
+  it("is not cached up by a refresh that finds no place: the caller has a try of its own", async () => {
     const refused = Promise.withResolvers<Fetched>();
     const { clock, ask, asked, tiers } = setup(
       (nth, { cause }) => {
@@ -139,7 +139,7 @@ describe("a question whose new answer takes long", () => {
     expect(fetches()).toBe(3);
   });
 
-  it("is refused for good, and not asked anew, where nothing is held and its call is still in the queue", async () => {
+  it("is refused for good, and not asked anew, where nothing is cached and its call is still in the queue", async () => {
     const refusal = new Problem("quota-exceeded", { ...LATE, ofApp: "web" });
     const { clock, ask, fetches } = await expiredInQueue(refusal);
     const refused = expect(ask("listings?areaId=1", { app: "web" })).rejects.toBe(refusal);

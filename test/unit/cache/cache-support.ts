@@ -39,7 +39,7 @@ export const NOT_FOUND = fetchedWith({ status: 404, contentType: "application/pr
 interface Asking {
   readonly waiting: Waiting;
   readonly cause: Cause;
-  readonly held: Validators | undefined;
+  readonly cached: Validators | undefined;
 }
 
 export interface Setup {
@@ -57,14 +57,20 @@ export interface SetupOptions {
   readonly adapt?: (tiers: Tiers) => Tiers;
   readonly claims?: Claims;
   readonly rules?: Partial<CacheRules>;
-  readonly dice?: () => number;
+  readonly fraction?: () => number;
   readonly budgetLeft?: () => number;
 }
 
 /** @param upstream what it brings, each time it is asked */
 export function setup(
   upstream: (nth: number, asking: Asking) => Promise<Fetched>,
-  { adapt = (tiers) => tiers, claims, rules = {}, dice = () => 0, budgetLeft = () => 1 }: SetupOptions = {},
+  {
+    adapt = (tiers) => tiers,
+    claims,
+    rules = {},
+    fraction = () => 0,
+    budgetLeft = () => 1,
+  }: SetupOptions = {},
 ): Setup {
   const clock = createFakeClock();
   const asked: Asking[] = [];
@@ -99,7 +105,7 @@ export function setup(
     isCoolingOff: () => false,
     rules: ruling,
     clock,
-    random: { fraction: dice },
+    random: { fraction },
   });
   return {
     clock,

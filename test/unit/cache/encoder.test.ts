@@ -101,11 +101,11 @@ describe("a body in a coding", () => {
   });
 });
 
-describe("a body held in one coding", () => {
-  it.each(CODINGS)("%s is to be had in any other", async (held) => {
+describe("a body cached in one coding", () => {
+  it.each(CODINGS)("%s is to be had in any other", async (cached) => {
     const encode = createEncoder(() => undefined);
-    const compressed = await encode(KEY, entryWith(BODY, 1_000), held);
-    const entry = entryWith(BODY, 1_000, { bodies: { [held]: compressed } });
+    const compressed = await encode(KEY, entryWith(BODY, 1_000), cached);
+    const entry = entryWith(BODY, 1_000, { bodies: { [cached]: compressed } });
     expect((await encode(KEY, entry, "identity")).equals(BODY)).toBe(true);
     for (const coding of CODINGS)
       expect(DECODERS[coding](await encode(KEY, entry, coding)).equals(BODY)).toBe(true);

@@ -46,10 +46,10 @@ describe("the entry of an answer", () => {
 
   it("that is confirmed keeps its body, its codings and its tag, and is otherwise as new", () => {
     const bodies = { identity: Buffer.from("{}"), gzip: Buffer.from("zipped") };
-    const held = { ...entryOf(RECORD, fetchedWith(), RECEIPT), bodies };
+    const cached = { ...entryOf(RECORD, fetchedWith(), RECEIPT), bodies };
     const later = receiptWith({ now: 60_000, lifetimeMs: 500, purgeEpoch: 9 });
     const validators = { etag: '"2"', lastModified: undefined };
-    expect(confirmed(held, validators, later)).toEqual({
+    expect(confirmed(cached, validators, later)).toEqual({
       ...entryOf(RECORD, fetchedWith({ validators }), later),
       bodies,
     });

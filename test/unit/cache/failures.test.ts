@@ -89,8 +89,8 @@ it("of more than ten thousand keys that failed the oldest are forgotten", () => 
   // It is the newest again.
   failures.failed("key 0", FAILED, 1_000);
   failures.failed("one more", FAILED, 1_000);
-  const standing = ["key 0", "key 1", "key 2", "one more"].map(
+  const revised = ["key 0", "key 1", "key 2", "one more"].map(
     (key) => failures.recent(key, 1_000) !== undefined,
   );
-  expect(standing).toEqual([true, false, true, true]);
+  expect(revised).toEqual([true, false, true, true]);
 });

@@ -152,21 +152,21 @@ describe("an entry", () => {
     ["older when it came", { bornAt: -3_001 }, 7_000, false],
     ["of a replica whose clock is ahead", { storedAt: 4_000, bornAt: 4_000 }, 3_000, true],
   ])("that is %s (%o) may be given to anybody at %i: %s", (_name, changes, now, may) => {
-    const held = { ...entryWith("", 1_000, { keepUntil: 9_000 }), ...changes };
-    expect(isWithinBounds(held, rulesWith({ maxAgeEverMs: 10_000 }), now)).toBe(may);
+    const cached = { ...entryWith("", 1_000, { keepUntil: 9_000 }), ...changes };
+    expect(isWithinBounds(cached, rulesWith({ maxAgeEverMs: 10_000 }), now)).toBe(may);
   });
 
   it.each([
     [6_000, true],
     [6_001, false],
   ])("kept when longer times were set is bounded by today's: at %i it may be given: %s", (now, may) => {
-    const held = entryWith("", 1_000, { keepUntil: 99_000 });
-    expect(isWithinBounds(held, rulesWith({ retentionMs: 5_000 }), now)).toBe(may);
+    const cached = entryWith("", 1_000, { keepUntil: 99_000 });
+    expect(isWithinBounds(cached, rulesWith({ retentionMs: 5_000 }), now)).toBe(may);
   });
 
   it("is as old as the upstream's answer, and never younger than nothing", () => {
-    const held = entryWith("", 1_000, { bornAt: 400 });
-    expect([ageMs(held, 1_000), ageMs(held, 400), ageMs(held, 399)]).toEqual([600, 0, 0]);
+    const cached = entryWith("", 1_000, { bornAt: 400 });
+    expect([ageMs(cached, 1_000), ageMs(cached, 400), ageMs(cached, 399)]).toEqual([600, 0, 0]);
   });
 });
 

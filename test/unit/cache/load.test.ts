@@ -57,7 +57,7 @@ function setup(upstream: (nth: number) => Promise<Fetched>, shared?: MemoryStore
       await first();
       return undefined;
     },
-    fetch: (_question, _waiting, { held }) => upstream(askedBy.push(held)),
+    fetch: (_question, _waiting, { cached }) => upstream(askedBy.push(cached)),
     failures,
     rules: () => rulesWith(),
     clock,
@@ -91,16 +91,16 @@ describe("what somebody else has brought meanwhile", () => {
   it("is taken from another replica, also where its message that it has it is still on its way", async () => {
     const shared = createMemoryStore(80_000, createFakeClock());
     const { clock, tiers, load, askedBy } = setup(async () => FOUND, shared);
-    const held = entryWith("older", clock.now() - 1);
-    await tiers.keep(QUESTION.key, held);
+    const cached = entryWith("older", clock.now() - 1);
+    await tiers.keep(QUESTION.key, cached);
     await shared.set(QUESTION.key, entryWith("newer", clock.now()));
-    const loaded = await load({ cached: held, cause: "refresh" });
+    const loaded = await load({ cached: cached, cause: "refresh" });
     expect([loaded.how, loaded.value.entry.storedAt, askedBy]).toEqual(["found", clock.now(), []]);
     expect((await tiers.lookup(QUESTION.key))?.entry.storedAt).toBe(clock.now());
   });
 
   it.each<[string, number, Partial<Entry>]>([
-    ["is as old as what is held, although it is fresh", 0, {}],
+    ["is as old as what is cached, although it is fresh", 0, {}],
     ["has expired", 1, { freshUntil: 0 }],
   ])("is not taken where it %s", async (_name, newerByMs, changes) => {
     const { clock, tiers, load, askedBy } = setup(async () => FOUND);
@@ -118,14 +118,14 @@ describe("what somebody else has brought meanwhile", () => {
   });
 });
 
-describe("the upstream is asked whether what is held is still true", () => {
+describe("the upstream is asked whether what is cached is still true", () => {
   it("where that is a good answer with a validator, and its word for it is kept", async () => {
     const { clock, load, askedBy, refreshed, tiers } = setup(async () => notModifiedWith());
-    const held = entryWith("{}", clock.now() - 1, { validators: VALIDATORS });
-    const loaded = await load({ cached: held });
+    const cached = entryWith("{}", clock.now() - 1, { validators: VALIDATORS });
+    const loaded = await load({ cached: cached });
     expect(askedBy).toEqual([VALIDATORS]);
     expect(loaded.value.entry).toMatchObject({
-      etag: held.etag,
+      etag: cached.etag,
       storedAt: clock.now(),
       validators: VALIDATORS,
     });

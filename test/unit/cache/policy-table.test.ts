@@ -68,7 +68,7 @@ function aged(seconds: number, changes: Partial<Entry> = {}): Entry {
 }
 
 interface Case {
-  held: Cached | undefined;
+  cached: Cached | undefined;
   asked: Asked;
   upstream: UpstreamState;
 }
@@ -78,11 +78,11 @@ const REFUSAL = new Problem("temporary-reduced-capacity");
 const MISTAKE = new Problem("internal-error");
 
 function holding(seconds: number): (of: Case) => void {
-  return (of) => (of.held = { entry: aged(seconds), isPurged: false });
+  return (of) => (of.cached = { entry: aged(seconds), isPurged: false });
 }
 
 function changing(changes: Partial<Entry>): (of: Case) => void {
-  return (of) => (of.held = of.held && { ...of.held, entry: { ...of.held.entry, ...changes } });
+  return (of) => (of.cached = of.cached && { ...of.cached, entry: { ...of.cached.entry, ...changes } });
 }
 
 function asking(changes: Partial<CallerDirectives>): (of: Case) => void {
@@ -95,16 +95,16 @@ function knowing(changes: Partial<UpstreamState>): (of: Case) => void {
 
 /** The words of the first three columns. Ages in seconds; an answer expires when it is 100 s old. */
 const WORDS: Record<string, (of: Case) => void> = {
-  nothing: (of) => (of.held = undefined),
+  nothing: (of) => (of.cached = undefined),
   fresh: holding(60),
   updating: holding(120),
   stale: holding(400),
   "expired too long": holding(700),
   "too old": holding(5_001),
-  purged: (of) => (of.held = { entry: aged(60), isPurged: true }),
+  purged: (of) => (of.cached = { entry: aged(60), isPurged: true }),
   "about to expire": holding(99),
   "near maxAgeEver": (of) =>
-    (of.held = { entry: aged(4_500, { freshUntil: NOW + 500 * SECOND }), isPurged: false }),
+    (of.cached = { entry: aged(4_500, { freshUntil: NOW + 500 * SECOND }), isPurged: false }),
   "just fetched": holding(9),
   "not found": changing({ status: 404 }),
   "upstream forbids it": changing({ upstreamStale: { whileRevalidateMs: 0, ifErrorMs: 0 } }),
@@ -139,17 +139,17 @@ interface Row {
 function rowsOfTable(): Row[] {
   const text = readFileSync(new URL("../../../docs/caching.md", import.meta.url), "utf8");
   return [...text.matchAll(/^\| ([A-Z]\d+) \|(.*)\|$/gm)].map(([, id = "", rest = ""]) => {
-    const [held = "", caller = "", fetch = "", decision = "", says = ""] = rest
+    const [cached = "", caller = "", fetch = "", decision = "", says = ""] = rest
       .split("|")
       .map((cell) => cell.trim());
-    const words = [held, caller, fetch].flatMap((cell) => cell.split(", ")).filter((word) => word !== "");
+    const words = [cached, caller, fetch].flatMap((cell) => cell.split(", ")).filter((word) => word !== "");
     return { id, words, decision, says };
   });
 }
 
 function caseOf({ words }: Row): Case {
   const of: Case = {
-    held: undefined,
+    cached: undefined,
     asked: { query: QUERY, directives: NO_DIRECTIVES, mayForceRefresh: false },
     upstream: { failed: undefined, budgetLeft: () => 0.51, random: 0 },
   };
@@ -198,7 +198,7 @@ describe("the table in docs/caching.md", () => {
 
   it.each(ROWS.map((row) => [`${row.id}: ${row.words.join(", ")}`, row] as const))("%s", (_name, row) => {
     const of = caseOf(row);
-    const decided = decide(of.held, of.asked, of.upstream, RULES, NOW);
+    const decided = decide(of.cached, of.asked, of.upstream, RULES, NOW);
     expect(inWords(decided, of)).toEqual({ decision: row.decision, says: row.says });
   });
 });

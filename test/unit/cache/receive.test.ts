@@ -14,10 +14,14 @@ const NOW = Date.UTC(2026, 0, 15, 12);
 const RULES = rulesWith({ ttlMs: each(5 * MINUTE) });
 const VALIDATORS = { etag: '"1"', lastModified: "Thu, 15 Jan 2026 11:00:00 GMT" };
 
-const received = (fetched: Fetched, held?: Entry, rules: CacheRules = RULES, now = NOW): Promise<Received> =>
-  receive(SEARCH, fetched, held, { now, fetchMs: 80, purgeEpoch: 4 }, rules);
+const received = (
+  fetched: Fetched,
+  cached?: Entry,
+  rules: CacheRules = RULES,
+  now = NOW,
+): Promise<Received> => receive(SEARCH, fetched, cached, { now, fetchMs: 80, purgeEpoch: 4 }, rules);
 
-/** What is held since a while, of the same body as `fetchedWith` brings. */
+/** What is cached since a while, of the same body as `fetchedWith` brings. */
 function heldWith(changes: Partial<Entry> = {}): Entry {
   return entryWith("{}", NOW - 10 * MINUTE, {
     etag: "as-callers-know-it",
@@ -26,7 +30,7 @@ function heldWith(changes: Partial<Entry> = {}): Entry {
   });
 }
 
-describe("an answer where nothing was held", () => {
+describe("an answer where nothing was cached", () => {
   it("becomes an entry that is as old as it says, fresh as the rules say, and no change", async () => {
     const fetched = fetchedWith({ validators: VALIDATORS, caching: { ...NO_CACHING_HEADERS, ageMs: 2_000 } });
     const { entry, mayStore, change, shadow } = await received(fetched);
@@ -79,23 +83,28 @@ describe("an answer where nothing was held", () => {
   });
 });
 
-describe("an answer where one was held", () => {
+describe("an answer where one was cached", () => {
   it("that says the same keeps that one's body and tag, and is as new", async () => {
-    const held = heldWith({ bodies: { identity: Buffer.from("{}"), gzip: Buffer.from("zipped") } });
+    const cached = heldWith({ bodies: { identity: Buffer.from("{}"), gzip: Buffer.from("zipped") } });
     const newer = { etag: '"2"', lastModified: undefined };
     const { entry, change } = await received(
       fetchedWith({ body: Buffer.from(" { } "), validators: newer }),
-      held,
+      cached,
     );
     expect(change).toBe("unchanged");
-    expect(entry).toMatchObject({ etag: held.etag, bodies: held.bodies, bodyBytes: 2, validators: newer });
+    expect(entry).toMatchObject({
+      etag: cached.etag,
+      bodies: cached.bodies,
+      bodyBytes: 2,
+      validators: newer,
+    });
     expect(entry).toMatchObject({ storedAt: NOW, bornAt: NOW, freshUntil: NOW + 5 * MINUTE, purgeEpoch: 4 });
   });
 
-  it("is compared with what is held in a coding only", async () => {
-    const held = heldWith({ bodies: { gzip: gzipSync('{"a":1}') } });
-    expect((await received(fetchedWith({ body: Buffer.from('{"a":1}') }), held)).change).toBe("unchanged");
-    expect((await received(fetchedWith({ body: Buffer.from('{"a":2}') }), held)).change).toBe("changed");
+  it("is compared with what is cached in a coding only", async () => {
+    const cached = heldWith({ bodies: { gzip: gzipSync('{"a":1}') } });
+    expect((await received(fetchedWith({ body: Buffer.from('{"a":1}') }), cached)).change).toBe("unchanged");
+    expect((await received(fetchedWith({ body: Buffer.from('{"a":2}') }), cached)).change).toBe("changed");
   });
 
   it.each<[string, Partial<FetchedAnswer>]>([
@@ -103,30 +112,30 @@ describe("an answer where one was held", () => {
     ["another status", { status: 404 }],
     ["another media type", { contentType: "application/vnd.propertyservice-v2+json" }],
   ])("that has %s takes its place", async (_name, differing) => {
-    const held = heldWith();
+    const cached = heldWith();
     const fetched = fetchedWith(differing);
-    const { entry, change } = await received(fetched, held);
+    const { entry, change } = await received(fetched, cached);
     expect(change).toBe("changed");
-    expect(entry.etag).not.toBe(held.etag);
+    expect(entry.etag).not.toBe(cached.etag);
     const { status, contentType, body } = fetched;
     expect(entry).toMatchObject({ status, contentType, bodies: { identity: body }, bodyBytes: body.length });
     expect(entry.validators).toEqual({ etag: undefined, lastModified: undefined });
   });
 
-  it("that is not repeated keeps what was held, and what of its validators is not said anew", async () => {
-    const held = heldWith();
+  it("that is not repeated keeps what was cached, and what of its validators is not said anew", async () => {
+    const cached = heldWith();
     const { entry, change } = await received(
       notModifiedWith({
         validators: { etag: 'W/"1"', lastModified: undefined },
         caching: { ...NO_CACHING_HEADERS, ageMs: 500, freshForMs: MINUTE },
       }),
-      held,
+      cached,
     );
     expect(change).toBe("not-modified");
     expect(entry).toMatchObject({
       status: 200,
-      etag: held.etag,
-      bodies: held.bodies,
+      etag: cached.etag,
+      bodies: cached.bodies,
       validators: { etag: 'W/"1"', lastModified: VALIDATORS.lastModified },
       storedAt: NOW,
       bornAt: NOW - 500,
@@ -174,12 +183,12 @@ describe("a refresh while lifetimes that follow the changeRate are only tried ou
     ["would have been one more", changed, freshUntil - 1, "extra"],
     ["says nothing where nothing was tried out before", changed, undefined, undefined],
   ])("%s", async (_name, fetched, shadowUntil, expected) => {
-    const held = heldWith({
+    const cached = heldWith({
       freshUntil,
       changeRate: shadowUntil === undefined ? changeRate : { ...changeRate, shadowUntil },
     });
-    expect((await received(fetched, held, SHADOW)).shadow).toBe(expected);
-    expect((await received(fetched, held, { ...SHADOW, adaptiveTtl: "off" })).shadow).toBeUndefined();
+    expect((await received(fetched, cached, SHADOW)).shadow).toBe(expected);
+    expect((await received(fetched, cached, { ...SHADOW, adaptiveTtl: "off" })).shadow).toBeUndefined();
   });
 
   it("goes on with what is tried out until its end, and begins anew then", async () => {

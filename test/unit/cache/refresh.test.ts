@@ -7,9 +7,9 @@ import { entryWith } from "../../support/entries.ts";
 import { createFakeClock, type FakeClock } from "../../support/fake-clock.ts";
 import { questionWith, requestWith } from "../../support/question.ts";
 
-const HELD = entryWith("{}");
+const CACHED = entryWith("{}");
 const LANDED: Awaited<ReturnType<Load>> = {
-  value: { entry: HELD, stored: true, tier: undefined },
+  value: { entry: CACHED, stored: true, tier: undefined },
   how: "fetched",
   collapsed: false,
 };
@@ -42,21 +42,21 @@ function setup(load: () => ReturnType<Load>): Setup {
     wanted,
     errors,
     refresh: (app = "web", text, cause = "refresh") =>
-      refresh(questionWith(requestWith(clock.now(), { app }), text), HELD, cause),
+      refresh(questionWith(requestWith(clock.now(), { app }), text), CACHED, cause),
   };
 }
 
 const refused = (): ReturnType<Load> => Promise.reject(new Problem("temporary-reduced-capacity"));
 
 describe("a refresh", () => {
-  it("asks for what is newer than what is held, less urgently than callers do: not for long for a place, and for what was sent until it comes", async () => {
+  it("asks for what is newer than what is cached, less urgently than callers do: not for long for a place, and for what was sent until it comes", async () => {
     const { clock, refresh, wanted } = setup(async () => LANDED);
     expect(await refresh()).toBe("refreshed");
     expect(await refresh("web", undefined, "warm")).toBe("refreshed");
-    const [placeBy, deadlineAt] = [clock.now() + 2_000, clock.now() + 33_000];
+    const [queueDeadlineAt, deadlineAt] = [clock.now() + 2_000, clock.now() + 33_000];
     expect(wanted).toMatchObject([
-      { cached: HELD, cause: "refresh", waiter: { priority: "refresh", placeBy, deadlineAt } },
-      { cached: HELD, cause: "warm", waiter: { priority: "prefetch", placeBy, deadlineAt } },
+      { cached: CACHED, cause: "refresh", waiter: { priority: "refresh", queueDeadlineAt, deadlineAt } },
+      { cached: CACHED, cause: "warm", waiter: { priority: "prefetch", queueDeadlineAt, deadlineAt } },
     ]);
   });
 
@@ -73,7 +73,7 @@ describe("a refresh", () => {
     expect(wanted).toHaveLength(3);
   });
 
-  it("that has no place is not tried again at once, for any key of its app, nor held against others", async () => {
+  it("that has no place is not tried again at once, for any key of its app, nor cached against others", async () => {
     const { clock, refresh, wanted } = setup(refused);
     expect([await refresh(), await refresh("web", "listings?areaId=1&offset=0")]).toEqual([
       "refused",

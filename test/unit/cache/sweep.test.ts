@@ -20,13 +20,13 @@ describe("sweeping", () => {
       const keepUntil = clock.now() + nth * MINUTE_MS;
       await store.set(keyOf(`sold/${nth}`), entryWith("{}", clock.now(), { keepUntil }));
     }
-    const held: number[] = [];
+    const cached: number[] = [];
     for (let minute = 1; minute <= 3; minute++) {
       await clock.advance(MINUTE_MS);
-      held.push(store.stats().entries);
+      cached.push(store.stats().entries);
       if (minute === 2) sweep.stop();
     }
-    expect(held).toEqual([2, 1, 1]);
+    expect(cached).toEqual([2, 1, 1]);
     expect(clock.pending).toBe(0);
   });
 
@@ -71,14 +71,14 @@ it("a gateway keeps nothing in memory or on disk past its end, although nobody a
     env: { DATA_DIR: temporaryDirectory() },
     settings: "cache: { retention: 10m }",
   });
-  const held = async (): Promise<number[]> => [
+  const cached = async (): Promise<number[]> => [
     await gateway.metric('gateway_cache_entries{tier="memory"}'),
     await gateway.metric('gateway_cache_entries{tier="sqlite"}'),
   ];
   await gateway.get("/areas?q=Nacka");
-  expect(await held()).toEqual([1, 1]);
+  expect(await cached()).toEqual([1, 1]);
   await clock.advance(10 * MINUTE_MS - 1);
-  expect(await held()).toEqual([1, 1]);
+  expect(await cached()).toEqual([1, 1]);
   await clock.advance(MINUTE_MS);
-  await expect.poll(held).toEqual([0, 0]);
+  await expect.poll(cached).toEqual([0, 0]);
 });

@@ -18,7 +18,7 @@ interface Setup {
   readonly item: (name: string, everyMs?: number) => WarmItem;
   /** When which was fetched, in milliseconds from the start. */
   readonly fetched: readonly (readonly [canonicalQuery: string, atMs: number])[];
-  readonly held: Map<string, { entry: Entry; isPurged: boolean }>;
+  readonly cached: Map<string, { entry: Entry; isPurged: boolean }>;
   readonly ended: readonly string[];
 }
 
@@ -40,7 +40,7 @@ function setup(options: SetupOptions = {}): Setup {
   const { items = [{ everyMs: null }], fetch = bringing, fraction = () => 0, rules = {} } = options;
   const clock = createFakeClock();
   const startAt = clock.now();
-  const held: Setup["held"] = new Map();
+  const cached: Setup["cached"] = new Map();
   const fetched: [string, number][] = [];
   const ended: string[] = [];
   const item = (name: string, everyMs: number | null = null): WarmItem => ({
@@ -51,7 +51,7 @@ function setup(options: SetupOptions = {}): Setup {
     items: items.map(({ everyMs }, index) => item(String(index), everyMs)),
     tiers: {
       async lookup(key) {
-        const found = held.get(key);
+        const found = cached.get(key);
         return found && { ...found, tier: "memory" };
       },
     },
@@ -61,7 +61,7 @@ function setup(options: SetupOptions = {}): Setup {
       fetched.push([canonicalQuery, clock.now() - startAt]);
       return fetch((lifeMs = TTL_MS) => {
         const entry = entryWith("{}", clock.now(), { freshUntil: clock.now() + lifeMs });
-        held.set(key, { entry, isPurged: false });
+        cached.set(key, { entry, isPurged: false });
       }, fetched.length);
     },
     rules: () => rulesWith(rules),
@@ -69,7 +69,7 @@ function setup(options: SetupOptions = {}): Setup {
     random: { fraction },
     observer: { warmed: (resource, end) => void ended.push(`${resource} ${end}`) },
   });
-  return { clock, warm, item, fetched, held, ended };
+  return { clock, warm, item, fetched, cached, ended };
 }
 
 const timesOf = ({ fetched }: Setup): number[] => fetched.map(([, atMs]) => atMs);
@@ -79,8 +79,8 @@ describe("keeping warm", () => {
     [0.25, 500],
     [0.5, 1_000],
     [0.999, 1_998],
-  ])("begins within two seconds, each replica at its own time (dice: %f)", async (dice, afterMs) => {
-    const all = setup({ fraction: () => dice });
+  ])("begins within two seconds, each replica at its own time (random: %f)", async (random, afterMs) => {
+    const all = setup({ fraction: () => random });
     all.warm.start();
     await all.clock.advance(afterMs - 1);
     expect(all.fetched).toEqual([]);
@@ -116,12 +116,12 @@ describe("keeping warm", () => {
     expect(all.fetched.map(([text]) => text)).toEqual(["0", "1"]);
   });
 
-  it("leaves alone what is held and not due, and looks when it is", async () => {
+  it("leaves alone what is cached and not due, and looks when it is", async () => {
     const all = setup();
     const storedAt = all.clock.now() - 100_000;
     const { key } = questionWith(requestWith(0), "0");
     const entry = entryWith("{}", storedAt, { freshUntil: storedAt + TTL_MS });
-    all.held.set(key, { entry, isPurged: false });
+    all.cached.set(key, { entry, isPurged: false });
     all.warm.start();
     await all.clock.advance(0);
     expect(all.warm.states()).toMatchObject([{ dueInSeconds: 170, last: null }]);
@@ -132,26 +132,26 @@ describe("keeping warm", () => {
   it("sees within a minute that what is not due yet was purged, or is gone", async () => {
     const { key } = questionWith(requestWith(0), "0");
     for (const lose of [
-      (held: Setup["held"]): unknown => held.delete(key),
-      (held: Setup["held"]): unknown => held.set(key, { entry: entryWith("{}", 0), isPurged: true }),
+      (cached: Setup["cached"]): unknown => cached.delete(key),
+      (cached: Setup["cached"]): unknown => cached.set(key, { entry: entryWith("{}", 0), isPurged: true }),
     ]) {
       const all = setup();
       all.warm.start();
       await all.clock.advance(1_000);
       expect(all.fetched).toHaveLength(1);
-      lose(all.held);
+      lose(all.cached);
       await all.clock.advance(60_000);
       expect(all.fetched).toHaveLength(2);
       all.warm.stop();
     }
   });
 
-  it("fetches at once what is held but purged, or older than any may be", async () => {
+  it("fetches at once what is cached but purged, or older than any may be", async () => {
     const { key } = questionWith(requestWith(0), "0");
     const purged = setup();
-    purged.held.set(key, { entry: entryWith("{}", purged.clock.now()), isPurged: true });
+    purged.cached.set(key, { entry: entryWith("{}", purged.clock.now()), isPurged: true });
     const old = setup({ rules: { maxAgeEverMs: 1_000 } });
-    old.held.set(key, { entry: entryWith("{}", old.clock.now() - 61_000), isPurged: false });
+    old.cached.set(key, { entry: entryWith("{}", old.clock.now() - 61_000), isPurged: false });
     for (const all of [purged, old]) {
       all.warm.start();
       await all.clock.advance(0);
@@ -165,11 +165,11 @@ describe("keeping warm", () => {
     ["failed", 60_000],
     ["skipped", 1_000],
   ])("tries again after a while what was %s: after half to one and a half of %i ms", async (end, aboutMs) => {
-    for (const dice of [0, 0.5, 0.999]) {
-      const all = setup({ fetch: async () => end, fraction: () => dice });
-      const waitMs = aboutMs * (0.5 + dice);
+    for (const random of [0, 0.5, 0.999]) {
+      const all = setup({ fetch: async () => end, fraction: () => random });
+      const waitMs = aboutMs * (0.5 + random);
       all.warm.start();
-      await all.clock.advance(dice * 2_000 + waitMs - 1);
+      await all.clock.advance(random * 2_000 + waitMs - 1);
       expect(all.warm.states()).toMatchObject([{ last: end, dueInSeconds: 1 }]);
       expect(all.fetched).toHaveLength(1);
       await all.clock.advance(1);

@@ -1,7 +1,6 @@
 import { describe, expect, it } from "vitest";
 
-import { indexBlock, type Unfit } from "../../../src/pages/block-index.ts";
-import { blockAround, sizesFrom } from "../../../src/pages/blocks.ts";
+import { blockAround, indexBlock, sizesFrom, type Unfit } from "../../../src/pages/block-index.ts";
 
 const BLOCK = { offset: 500, limit: 500 };
 

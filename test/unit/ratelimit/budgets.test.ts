@@ -42,7 +42,6 @@ function createScene(listed: readonly ListedApp[] = [], unlistedLabels = 20): Sc
         backInOrder: () => undefined,
       },
       keyVersion: () => 1,
-      probe: () => undefined,
     },
     {
       windows,

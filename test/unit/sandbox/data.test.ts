@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 
 import { generateData } from "../../../src/sandbox/dataset/generate.ts";
-import { phpJson } from "../../../src/sandbox/php-json.ts";
+import { phpJson } from "../../../src/sandbox/envelope.ts";
 import { seededRandom, weightedPicker } from "../../../src/sandbox/random.ts";
 import { DATA } from "./support.ts";
 

@@ -6,7 +6,7 @@ import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { Problem } from "../../../src/errors.ts";
 import type { Fetched } from "../../../src/types.ts";
 import type { UpstreamQuestion } from "../../../src/upstream/attempt.ts";
-import { attempting, IDENTITY, LIMITS, LISTINGS, PAGE, PATIENT } from "./support.ts";
+import { attempting, IDENTITY, LIMITS, LISTINGS, PAGE, NO_DEADLINE } from "./support.ts";
 
 const UPSTREAM = "http://upstream.test";
 
@@ -39,7 +39,7 @@ async function asked(
       });
   }
   const { attempt, watcher } = attempting({ baseUrl: UPSTREAM });
-  const result = await attempt(question, PATIENT).catch((error: unknown) => {
+  const result = await attempt(question, NO_DEADLINE).catch((error: unknown) => {
     if (error instanceof Problem) return error;
     throw error;
   });
@@ -161,22 +161,22 @@ it.each<Record<string, string>>([
   expect(result).toMatchObject({ status: 200, validators: { etag: undefined, lastModified: undefined } });
 });
 
-describe("an upstream that is asked whether what is held has changed", () => {
-  const held = { etag: 'W/"7"', lastModified: "Thu, 15 Jan 2026 11:00:00 GMT" };
+describe("an upstream that is asked whether what is cached has changed", () => {
+  const cached = { etag: 'W/"7"', lastModified: "Thu, 15 Jan 2026 11:00:00 GMT" };
 
   it.each([
-    ["both", held, [held.etag, held.lastModified]],
-    ["a tag", { ...held, lastModified: undefined }, [held.etag, undefined]],
-    ["a date", { ...held, etag: undefined }, [undefined, held.lastModified]],
-  ])("is told what is held: %s", async (_name, validators, sent) => {
-    const { result, heads } = await asked([{ status: 304 }], { ...LISTINGS, held: validators });
+    ["both", cached, [cached.etag, cached.lastModified]],
+    ["a tag", { ...cached, lastModified: undefined }, [cached.etag, undefined]],
+    ["a date", { ...cached, etag: undefined }, [undefined, cached.lastModified]],
+  ])("is told what is cached: %s", async (_name, validators, sent) => {
+    const { result, heads } = await asked([{ status: 304 }], { ...LISTINGS, cached: validators });
     expect(heads.map((head) => [head["if-none-match"], head["if-modified-since"]])).toEqual([sent]);
     expect(result).toMatchObject({ status: 304 });
   });
 
   it("may say so, and for how long that holds", async () => {
     const headers = { etag: '"8"', "cache-control": "max-age=100" };
-    const matching = { ...LISTINGS, held: { etag: '"8"', lastModified: undefined } };
+    const matching = { ...LISTINGS, cached: { etag: '"8"', lastModified: undefined } };
     const { result, times } = await asked([{ status: 304, headers }], matching);
     // Less what it took to come, which is no matter of the test.
     const freshForMs = expect.closeTo(100_000, -4);
@@ -190,18 +190,18 @@ describe("an upstream that is asked whether what is held has changed", () => {
         { status: 304, headers: { etag: '"8"' } },
         { status: 200, body: PAGE },
       ],
-      { ...LISTINGS, held },
+      { ...LISTINGS, cached },
     );
-    expect(heads.map((head) => head["if-none-match"])).toEqual([held.etag, undefined]);
+    expect(heads.map((head) => head["if-none-match"])).toEqual([cached.etag, undefined]);
     expect(result).toMatchObject({ status: 200, body: Buffer.from(PAGE) });
   });
 
   it("is asked for the whole of it where it failed", async () => {
     const { result, heads } = await asked([{ status: 500 }, { status: 200, body: PAGE }], {
       ...LISTINGS,
-      held,
+      cached,
     });
-    expect(heads.map((head) => head["if-none-match"])).toEqual([held.etag, undefined]);
+    expect(heads.map((head) => head["if-none-match"])).toEqual([cached.etag, undefined]);
     expect(result).toMatchObject({ status: 200 });
   });
 

@@ -5,7 +5,7 @@ import { describe, expect, it } from "vitest";
 import { Problem } from "../../../src/errors.ts";
 import type { RefuseLate, Throttled } from "../../../src/types.ts";
 import { createFakeClock } from "../../support/fake-clock.ts";
-import { attempting, httpUpstream, LIMITS, LISTINGS, PAGE, PATIENT, rawUpstream } from "./support.ts";
+import { attempting, httpUpstream, LIMITS, LISTINGS, PAGE, NO_DEADLINE, rawUpstream } from "./support.ts";
 
 const RETRY_DELAY_MS = 5_005;
 
@@ -24,15 +24,15 @@ describe("a kept connection that the upstream has closed", () => {
       else socket.resetAndDestroy();
     });
     const { attempt, watcher } = attempting({ baseUrl: url });
-    await attempt(LISTINGS, PATIENT);
-    await expect(attempt(LISTINGS, PATIENT)).rejects.toMatchObject({ code: "upstream-unreachable" });
+    await attempt(LISTINGS, NO_DEADLINE);
+    await expect(attempt(LISTINGS, NO_DEADLINE)).rejects.toMatchObject({ code: "upstream-unreachable" });
     expect(watcher.calls.map((call) => call.status)).toEqual([200, "stale-connection", "reset"]);
   });
 
   it("is told from a new one that is reset, which is not tried again", async () => {
     const url = await rawUpstream((socket) => socket.resetAndDestroy());
     const { attempt, watcher } = attempting({ baseUrl: url });
-    await expect(attempt(LISTINGS, PATIENT)).rejects.toMatchObject({ code: "upstream-unreachable" });
+    await expect(attempt(LISTINGS, NO_DEADLINE)).rejects.toMatchObject({ code: "upstream-unreachable" });
     expect(watcher.calls.map((call) => call.status)).toEqual(["reset"]);
   });
 });
@@ -54,7 +54,7 @@ describe("the second attempt", () => {
       return await job(() => undefined, {});
     };
     const { attempt } = attempting({ baseUrl: url, throttled });
-    const waiting = { ...PATIENT, inQueue: told.resolve };
+    const waiting = { ...NO_DEADLINE, inQueue: told.resolve };
     const failed = attempt(LISTINGS, waiting).catch((error: unknown) => error);
     const refuseLate = await told.promise;
     const hasty = { app: "web", priority: "interactive" } as const;
@@ -73,7 +73,7 @@ describe("the second attempt", () => {
     });
     const clock = createFakeClock();
     const { attempt } = attempting({ baseUrl: url, clock, retryDelayMs: RETRY_DELAY_MS });
-    const fetched = attempt(LISTINGS, PATIENT);
+    const fetched = attempt(LISTINGS, NO_DEADLINE);
     // The test's random fraction is a half, and so is the delay's least.
     await clock.armed(RETRY_DELAY_MS);
     await clock.advance(RETRY_DELAY_MS - 1);
@@ -100,7 +100,7 @@ describe("the second attempt", () => {
       response.end();
     });
     const { attempt } = attempting({ baseUrl: url, throttled });
-    await expect(attempt(LISTINGS, PATIENT)).rejects.toMatchObject({ code: "upstream-error" });
+    await expect(attempt(LISTINGS, NO_DEADLINE)).rejects.toMatchObject({ code: "upstream-error" });
     expect(requests).toBe(1);
   });
 });
@@ -119,7 +119,7 @@ describe("the total timeout", () => {
       return await job(() => undefined, {});
     };
     const { attempt, watcher } = attempting({ baseUrl: url, clock, throttled });
-    const failed = attempt(LISTINGS, PATIENT).catch((error: unknown) => error);
+    const failed = attempt(LISTINGS, NO_DEADLINE).catch((error: unknown) => error);
     await clock.advance(LIMITS.totalTimeoutMs);
     turn.resolve();
 
@@ -150,7 +150,7 @@ describe("the total timeout", () => {
     // So late that the second attempt cannot use up its header timeout.
     const retryDelayMs = LIMITS.totalTimeoutMs - 1_000;
     const { attempt, watcher } = attempting({ baseUrl: url, clock, retryDelayMs });
-    const failed = attempt(LISTINGS, PATIENT).catch((error: unknown) => error);
+    const failed = attempt(LISTINGS, NO_DEADLINE).catch((error: unknown) => error);
     await clock.armed(retryDelayMs);
     await clock.advance(retryDelayMs);
     await clock.armed(LIMITS.headerTimeoutMs, 2);

@@ -17,6 +17,7 @@ import { createFetch, UpstreamFault, type Fetch, type RawAnswer } from "../../..
 import { createOrigin } from "../../../src/upstream/origin.ts";
 import { createSigner } from "../../../src/upstream/sign.ts";
 import { waitingOf } from "../../support/waiting.ts";
+import { SILENT } from "../../support/silent-observer.ts";
 
 export const LIMITS = {
   connectTimeoutMs: 1_001,
@@ -42,7 +43,7 @@ export const LISTINGS: UpstreamQuestion = {
   format: "json",
   app: "other",
   cause: "miss",
-  held: undefined,
+  cached: undefined,
   departing: () => undefined,
 };
 
@@ -55,7 +56,7 @@ export const PAGE = JSON.stringify({
 });
 
 /** One who waits for ever. */
-export const PATIENT = waitingOf();
+export const NO_DEADLINE = waitingOf();
 
 /** Lets every job go at once. */
 const unthrottled: Throttled = (_order, job) => job(() => undefined, {});
@@ -71,14 +72,8 @@ export function createWatcher(): Watcher {
   return {
     calls,
     errors,
-    request: () => undefined,
+    ...SILENT,
     upstreamCall: (call) => void calls.push(call),
-    refreshed: () => undefined,
-    warmed: () => undefined,
-    info: () => undefined,
-    warn: () => undefined,
-    outOfOrder: () => undefined,
-    backInOrder: () => undefined,
     error: (message, fields) => void errors.push({ message, fields }),
   };
 }

@@ -88,21 +88,21 @@ describe("a status of the upstream", () => {
 });
 
 describe("a 304", () => {
-  const [held, refused] = ["not-modified", "502 upstream-invalid-response"];
+  const [cached, refused] = ["not-modified", "502 upstream-invalid-response"];
   const retried = `${refused}, may retry`;
 
   it.each<[string, Validators | undefined, string | undefined, string]>([
-    ["to what was not held", undefined, undefined, refused],
-    ["to what was not held, with a validator", undefined, '"a"', refused],
-    ["that names no validator", { etag: '"a"', lastModified: undefined }, undefined, held],
-    ["that names the one held", { etag: '"a"', lastModified: undefined }, '"a"', held],
-    ["that names it as a weak one", { etag: '"a"', lastModified: undefined }, 'W/"a"', held],
-    ["that names a weak one as a strong one", { etag: 'W/"a"', lastModified: undefined }, '"a"', held],
+    ["to what was not cached", undefined, undefined, refused],
+    ["to what was not cached, with a validator", undefined, '"a"', refused],
+    ["that names no validator", { etag: '"a"', lastModified: undefined }, undefined, cached],
+    ["that names the one cached", { etag: '"a"', lastModified: undefined }, '"a"', cached],
+    ["that names it as a weak one", { etag: '"a"', lastModified: undefined }, 'W/"a"', cached],
+    ["that names a weak one as a strong one", { etag: 'W/"a"', lastModified: undefined }, '"a"', cached],
     ["that names another one", { etag: '"a"', lastModified: undefined }, '"b"', retried],
-    ["to a date", { etag: undefined, lastModified: "Thu, 15 Jan 2026 11:00:00 GMT" }, '"b"', held],
+    ["to a date", { etag: undefined, lastModified: "Thu, 15 Jan 2026 11:00:00 GMT" }, '"b"', cached],
   ])("%s (%o; %s) is: %s", (_name, validators, etag, expected) => {
     const headers = etag === undefined ? {} : { etag };
-    expect(inBrief(judged({ status: 304, headers }, { ...SEARCH, held: validators }))).toBe(expected);
+    expect(inBrief(judged({ status: 304, headers }, { ...SEARCH, cached: validators }))).toBe(expected);
   });
 });
 

@@ -5,7 +5,7 @@ import type { LedgerCompletion, LedgerLine } from "../../../src/usage/ledger.ts"
 import { reportUsage } from "../../../src/usage/usage-report.ts";
 import { createUsage, type Usage, type UsageOptions } from "../../../src/usage/usage.ts";
 import type { WindowUsage } from "../../../src/usage/rolling-maxima.ts";
-import { createDice } from "../../support/dice.ts";
+import { createRandom } from "../../support/random.ts";
 import { createFakeClock } from "../../support/fake-clock.ts";
 import { ledgerEntry, ledgerLine } from "../../support/ledger.ts";
 
@@ -272,11 +272,11 @@ describe("the rolling maximum", () => {
   });
 
   it("is exact where lines arrive in another order than they went, many of them", () => {
-    const dice = createDice(7);
+    const random = createRandom(7);
     // For three hours, nine sends go each second; each takes up to 20 minutes.
     const lines = Array.from({ length: 100_000 }, (_, index) => {
       const went = NOON + Math.floor((index * 1_000) / 9);
-      const arrivedAt = went + dice.between(0, 1_200_000);
+      const arrivedAt = went + random.between(0, 1_200_000);
       return ledgerLine({
         id: String(index),
         at: went,

@@ -123,8 +123,8 @@ function backText({ comesBack }, most) {
 
 function forecastText({ load, emptyInMs, remaining }) {
   if (remaining < 1) return "";
-  if (emptyInMs !== null) return `At this pace it is spent in ${soon(emptyInMs)}.`;
-  return load === 0 ? "No calls in the last minutes." : `At this pace it settles at ${percent(load)}.`;
+  if (emptyInMs !== null) return `At this rate it is spent in ${soon(emptyInMs)}.`;
+  return load === 0 ? "No calls in the last minutes." : `At this rate it settles at ${percent(load)}.`;
 }
 
 function showBudget({ budget }) {

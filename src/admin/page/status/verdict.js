@@ -92,7 +92,7 @@ function budgetSentences({ budget }) {
         {
           id,
           level: "warn",
-          text: `${what} will be spent in about ${soon(emptyInMs)} at this pace: ${many(remaining, "call")} left.`,
+          text: `${what} will be spent in about ${soon(emptyInMs)} at this rate: ${many(remaining, "call")} left.`,
         },
       ];
     }),

@@ -6,8 +6,9 @@ import { cacheStatus, problemCode } from "../support/reply.ts";
 
 const PATH = "/areas?q=Nacka";
 const NO_STORE = { "cache-control": "no-store" };
-/** The upstream may take its time: what ends is the callers' patience. */
-const PATIENT = "upstream: { connectTimeout: 1h, headerTimeout: 1h, bodyTimeout: 1h, totalTimeout: 1h }";
+/** The upstream may take its time: what ends is the callers' deadline. */
+const LONG_TIMEOUTS =
+  "upstream: { connectTimeout: 1h, headerTimeout: 1h, bodyTimeout: 1h, totalTimeout: 1h }";
 const MAX_WAIT_MS = 10_000;
 const NO_JITTER = { fraction: () => 0 };
 
@@ -20,7 +21,7 @@ interface Timed {
 async function startTimed(options: TestGatewayOptions = {}): Promise<Timed> {
   const clock = createFakeClock();
   const gateway = await startGateway({
-    settings: PATIENT,
+    settings: LONG_TIMEOUTS,
     clock,
     random: NO_JITTER,
     sandbox: { now: clock.now },
@@ -162,7 +163,7 @@ describe("each caller", () => {
   });
 });
 
-describe("the allowance", () => {
+describe("the budget", () => {
   it("is waited for where its next place comes before the deadline, and refused at once where not", async () => {
     const { gateway, clock } = await startTimed({ env: { BUDGET: "2/1m" } });
     for (const q of ["a", "b"]) expect((await gateway.get(`/areas?q=${q}`)).status).toBe(200);

@@ -7,7 +7,7 @@ const LONGEST_TEXT = 256;
  * again. `undefined` is not remembered.
  * @param version when it changes, everything is forgotten, because the function may have another result then
  */
-export function remembering<T>(compute: (text: string) => T, version = (): number => 0): (text: string) => T {
+export function memoize<T>(compute: (text: string) => T, version = (): number => 0): (text: string) => T {
   const known = new Map<string, T>();
   let rememberedAt = version();
   return (text) => {
