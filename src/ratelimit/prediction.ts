@@ -27,21 +27,29 @@ export interface Prediction {
   readonly ahead: number;
 }
 
+/** Standard deviations. */
+const BAD_LUCK = 2;
+
 /** A rate that was seen in fewer intervals says nothing. */
 const FEW_INTERVALS = 5;
 
-/**
- * When a call would get its permit.
- * @param here calls of its app that go first in this process; all that wait where it is absent
- */
+export interface Place {
+  /** Calls of its app that go first in this process; all that wait where it is absent. */
+  readonly here?: number | undefined;
+  /** Whether replicas that wait for the same permits may be luckier than this one. */
+  readonly isCautious?: boolean;
+}
+
+/** When a call would get its permit. */
 export function predict(
   view: View,
   candidate: Candidate,
-  here = waitingHere(view, candidate.app),
+  { here = waitingHere(view, candidate.app), isCautious = false }: Place = {},
 ): Prediction {
   const { app } = candidate;
   const { state, now, config } = view;
-  const { ahead, own, borrowedFirst } = callsAhead(view, candidate, here);
+  const luck = isCautious ? BAD_LUCK : 0;
+  const { ahead, own, borrowedFirst } = callsAhead(view, candidate, { here, luck });
   const leave = leaveOf(view, candidate, own);
   const reasons: { at: number; why: WaitReason }[] = [{ at: now, why: "budget" }];
   const today = state.today.get(app);
@@ -64,9 +72,11 @@ export function predict(
     );
     reasons.push({ at: permitFreeAt(window, Math.ceil(own / part) + left + 1, now), why: "share" });
   }
-  const { intervalMs = 0, intervals = 0 } = view.fairness.progress.get(app) ?? {};
-  const waitMs = intervals < FEW_INTERVALS ? 0 : here * intervalMs;
-  reasons.push({ at: now + waitMs, why: over ? "share" : "budget" });
+  const progress = view.fairness.progress.get(app);
+  if (progress !== undefined && progress.intervals >= FEW_INTERVALS && here > 0) {
+    const next = Math.max(now, progress.departedAt + progress.intervalMs);
+    reasons.push({ at: next + here * progress.intervalMs, why: over ? "share" : "budget" });
+  }
   const latest = reasons.reduce((last, reason) => (reason.at > last.at ? reason : last));
   return { ...latest, isOverShare: over, ahead };
 }
@@ -119,7 +129,11 @@ interface Ahead {
  * How many calls go before one: those of its own app that came first; of apps that go first within their share, as
  * many as that allows; of others, as many as turns by weight.
  */
-function callsAhead(view: View, { app, priority }: Candidate, here: number): Ahead {
+function callsAhead(
+  view: View,
+  { app, priority }: Candidate,
+  { here, luck }: { readonly here: number; readonly luck: number },
+): Ahead {
   const counts = new Map<string, number>();
   const count = (waiting: readonly WaitingApp[]): void => {
     for (const { app: other, priority: its, count: more } of waiting)
@@ -133,7 +147,8 @@ function callsAhead(view: View, { app, priority }: Candidate, here: number): Ahe
   // Each replica sends in its own order: calls elsewhere go first in the same proportion.
   const elsewhere = (counts.get(app) ?? 0) - here;
   counts.set(app, here + Math.ceil(elsewhere * (all > here ? here / all : 1)));
-  const own = counts.get(app) ?? 0;
+  const told = counts.get(app) ?? 0;
+  const own = luck > 0 ? unlucky(Math.max(told, here + likelyElsewhere(view, app, here)), here, luck) : told;
   const over = isOverShare(view, app, own);
   const { weightOf } = view.config.apps;
   let [ahead, borrowedFirst] = [own, 0];
@@ -147,6 +162,31 @@ function callsAhead(view: View, { app, priority }: Candidate, here: number): Ahe
     if (isOtherOver) borrowedFirst += first;
   }
   return { ahead, own, borrowedFirst };
+}
+
+/** Replicas that may wait for the permits of an app besides this one. More of them are known when they have said so. */
+const LIKELY_REPLICAS = 3;
+
+/** Calls of an app that are likely to wait at other replicas, which have not said so yet: by what they sent lately. */
+function likelyElsewhere(view: View, app: string, here: number): number {
+  const { state, fairness, now } = view;
+  const [shortest] = state.windows.toSorted((a, b) => a.windowMs - b.windowMs);
+  if (shortest === undefined) return 0;
+  const since = now - shortest.windowMs;
+  const mine = (fairness.departures.get(app) ?? []).filter((at) => at > since).length;
+  const theirs = Math.max(0, (shortest.byApp.get(app) ?? 0) - mine);
+  const waiting = here + (isOverShare(view, app) ? 1 : 0);
+  return Math.ceil(waiting * Math.min(LIKELY_REPLICAS, theirs / (mine + 1)));
+}
+
+/**
+ * Replicas do not take turns: the fastest gets a permit that comes free. So the number of permits until this replica has
+ * had its own varies like the number of throws until a die has shown a six so often.
+ * @param own calls that go first, of which `here` are in this process
+ */
+function unlucky(own: number, here: number, luck: number): number {
+  const [all, wanted] = [own + 1, here + 1];
+  return own + Math.ceil(luck * all * Math.sqrt((1 - wanted / all) / wanted));
 }
 
 function shareLeft(view: View, app: string): number {

@@ -171,7 +171,7 @@ export async function play(scene: Play): Promise<Played> {
       at(now + callers.thinkMs * (0.8 + 0.4 * random()) + 1, () => ask(callers, replica));
     };
     noticeApps(replica.fairness, [app], now);
-    const prediction = predict(viewAt(replica), { app, priority: "interactive" });
+    const prediction = predict(viewAt(replica), { app, priority: "interactive" }, { isCautious: true });
     if ((prediction.at - now) * MARGIN > maxWaitMs) {
       refusedAtOnce++;
       at(now + 200, done);
