@@ -27,8 +27,10 @@ export interface Prediction {
   readonly ahead: number;
 }
 
-/** Standard deviations. */
+/** Standard deviations, */
 const BAD_LUCK = 2;
+/** but not more permits than this: so a replica where nothing waits yet refuses no more than replicas with long queues. */
+const MOST_BAD_LUCK = 24;
 
 /** A rate that was seen in fewer intervals says nothing. */
 const FEW_INTERVALS = 5;
@@ -171,7 +173,7 @@ const LIKELY_REPLICAS = 3;
 function likelyElsewhere(view: View, app: string, here: number): number {
   const { state, fairness, now } = view;
   const [shortest] = state.windows.toSorted((a, b) => a.windowMs - b.windowMs);
-  if (shortest === undefined) return 0;
+  if (state.mode === "alone" || shortest === undefined) return 0;
   const since = now - shortest.windowMs;
   const mine = (fairness.departures.get(app) ?? []).filter((at) => at > since).length;
   const theirs = Math.max(0, (shortest.byApp.get(app) ?? 0) - mine);
@@ -186,7 +188,8 @@ function likelyElsewhere(view: View, app: string, here: number): number {
  */
 function unlucky(own: number, here: number, luck: number): number {
   const [all, wanted] = [own + 1, here + 1];
-  return own + Math.ceil(luck * all * Math.sqrt((1 - wanted / all) / wanted));
+  const deviation = all * Math.sqrt((1 - wanted / all) / wanted);
+  return own + Math.min(MOST_BAD_LUCK, Math.ceil(luck * deviation));
 }
 
 function shareLeft(view: View, app: string): number {
