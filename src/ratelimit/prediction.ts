@@ -27,9 +27,9 @@ export interface Prediction {
   readonly ahead: number;
 }
 
-/** Standard deviations, */
+/** Bad luck, in standard deviations. */
 const BAD_LUCK = 2;
-/** but not more permits than this: so a replica where nothing waits yet refuses no more than replicas with long queues. */
+/** The most permits that bad luck costs: else a replica with an empty queue refuses all calls beside long queues. */
 const MOST_BAD_LUCK = 24;
 
 /** A rate that was seen in fewer intervals says nothing. */
@@ -38,7 +38,7 @@ const FEW_INTERVALS = 5;
 export interface Place {
   /** Calls of its app that go first in this process; all that wait where it is absent. */
   readonly here?: number | undefined;
-  /** Whether replicas that wait for the same permits may be luckier than this one. */
+  /** Reckons with bad luck: other replicas get permits first. */
   readonly isCautious?: boolean;
 }
 
@@ -106,7 +106,7 @@ function withinShareAt(
   return at === undefined ? now : at + windowMs;
 }
 
-/** When a call is borrowed behind others: at the pace of now, but no later than so many permits are free for all. */
+/** When a call is borrowed behind others: at the pace of now, but no later than so many permits are free for borrowing. */
 function borrowedAt(
   view: View,
   window: WindowState,
@@ -115,7 +115,18 @@ function borrowedAt(
   const pace = paceIn(view, window, left);
   const paced = pacedAt(view, window, pace) + borrowed * pace(view.now);
   const [soonest = view.now + window.windowMs] = window.freeAt;
-  return Math.min(paced, Math.max(soonest, permitFreeAt(window, borrowed + left + 1, view.now)));
+  return Math.min(paced, Math.max(soonest, freeForBorrowing(view, window, borrowed + left + 1)));
+}
+
+/** From then on so many permits are free, also when apps within their share go on as they did lately. */
+function freeForBorrowing(view: View, window: WindowState, wanted: number): number {
+  const { now } = view;
+  const { remaining, freeAt } = window;
+  const rate = rateWithinShare(view, window);
+  const isShort = (at: number, index: number): boolean => remaining + index + 1 - rate * (at - now) < wanted;
+  const lastShort = freeAt.findLastIndex(isShort);
+  if (lastShort < 0) return permitFreeAt(window, wanted, now);
+  return freeAt[lastShort + 1] ?? permitFreeAt(window, wanted, now);
 }
 
 interface Ahead {
@@ -150,7 +161,8 @@ function callsAhead(
   const elsewhere = (counts.get(app) ?? 0) - here;
   counts.set(app, here + Math.ceil(elsewhere * (all > here ? here / all : 1)));
   const told = counts.get(app) ?? 0;
-  const own = luck > 0 ? unlucky(Math.max(told, here + likelyElsewhere(view, app, here)), here, luck) : told;
+  const likely = Math.max(told, here + likelyElsewhere(view, app, here));
+  const own = luck > 0 ? unlucky(likely, here, luck) : told;
   const over = isOverShare(view, app, own);
   const { weightOf } = view.config.apps;
   let [ahead, borrowedFirst] = [own, 0];
@@ -166,10 +178,10 @@ function callsAhead(
   return { ahead, own, borrowedFirst };
 }
 
-/** Replicas that may wait for the permits of an app besides this one. More of them are known when they have said so. */
+/** The other replicas are taken for no more than this until they have said what waits there. */
 const LIKELY_REPLICAS = 3;
 
-/** Calls of an app that are likely to wait at other replicas, which have not said so yet: by what they sent lately. */
+/** Calls of an app that are likely to wait at other replicas, judged by what these sent: their news come late. */
 function likelyElsewhere(view: View, app: string, here: number): number {
   const { state, fairness, now } = view;
   const [shortest] = state.windows.toSorted((a, b) => a.windowMs - b.windowMs);
@@ -182,9 +194,9 @@ function likelyElsewhere(view: View, app: string, here: number): number {
 }
 
 /**
- * Replicas do not take turns: the fastest gets a permit that comes free. So the number of permits until this replica has
- * had its own varies like the number of throws until a die has shown a six so often.
- * @param own calls that go first, of which `here` are in this process
+ * Calls that go first when this replica has bad luck. Replicas do not take turns: the fastest gets the next permit. So the
+ * number of permits until this replica has got its part follows a negative binomial distribution.
+ * @param own calls of the app that go first on average; `here` of them are in this process
  */
 function unlucky(own: number, here: number, luck: number): number {
   const [all, wanted] = [own + 1, here + 1];
