@@ -229,6 +229,7 @@ function createContext(options: GatewayOptions): Context {
     servedAges,
     labelOf: apps.labelOf,
     logSettings: logControl.current,
+    trustedProxies: config.server.trustedProxies,
     now: options.clock.now,
   });
   const observer = recorder.recording(written);

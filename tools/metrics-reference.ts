@@ -5,17 +5,17 @@ const INTRODUCTION = `# Metrics
 
 <!-- Written by \`npm run generate\` from src/telemetry/catalogue.ts and src/telemetry/labels.ts. -->
 
-\`GET /metrics\` on the admin port shows these, in Prometheus' text format. Each process shows what it did itself;
-with Redis \`gateway_budget_limit\` and \`gateway_budget_remaining\` are those of all replicas together.
+\`GET /metrics\` on the admin port shows these metrics in Prometheus' text format. Each process shows its own metrics.
+Only \`gateway_budget_limit\` and \`gateway_budget_remaining\` are those of all replicas together, if Redis is used.
 
-Every label's values are a closed set, or stand in the settings. Nothing that a caller sends can add a series: not
-a URL, not a parameter, not a header. Of the apps that the settings do not list, the first \`metrics.unlistedApps\` get a label; all others are
-\`other\`.
+The values of each label are a closed set, or come from the settings. So callers cannot create endless series with URLs,
+parameters or headers. The only exception is bounded: of the apps that the settings do not list, the first
+\`metrics.unlistedApps\` get a label of their own. All others are \`other\`.
 
 A series with labels appears when it is counted for the first time. A histogram has three names: its own with
 \`_bucket\` (and the label \`le\`), \`_sum\` and \`_count\`.
 
-The gateway brings alerts on these metrics ([runbook.md](runbook.md)) and a dashboard
+The project contains alerts on these metrics ([runbook.md](runbook.md)) and a dashboard
 ([operations.md](operations.md#monitoring)).
 `;
 
@@ -57,10 +57,12 @@ function labelsOf(metrics: readonly Metric[]): string {
   return ["## Labels", "", "| Label | Of | Values |", "| --- | --- | --- |", ...rows, ""].join("\n");
 }
 
-/** In words, and those values that the words do not name. */
+/** The words explain the label, or some of its values; then these values are not listed again. */
 function valuesOf({ says = "", values = [] }: LabelValues): string {
-  const listed = values.map(code).filter((value) => !says.includes(value));
-  return [says, listed.join(", ")].filter((part) => part !== "").join(": ");
+  const codes = values.map(code);
+  const listed = codes.filter((value) => !says.includes(value));
+  const parts = listed.length < codes.length ? [listed.join(", "), says] : [says, listed.join(", ")];
+  return parts.filter((part) => part !== "").join(listed.length < codes.length ? "; " : ": ");
 }
 
 function code(text: string): string {

@@ -39,7 +39,7 @@ export function createTokenGuard({ token, now, warn, sessions }: AdminGuardOptio
   }
   const expected = digest(token);
   const warnOfWrongToken = atMostEvery(WARN_EVERY_MS, now, (times) =>
-    warn("The admin port was asked with a wrong token.", { times }),
+    warn("The admin port refused requests with a wrong token.", { times }),
   );
   // Digests have one length, and do not show how much of the token is right.
   const isRight = (given: string): boolean => timingSafeEqual(digest(given), expected);

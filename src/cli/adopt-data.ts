@@ -10,7 +10,7 @@ import { addSettingOptions, environmentWith, type SettingOptions } from "./setti
 export function addAdoptData(program: Command): void {
   const command = program
     .command("adopt-data")
-    .description("make DATA_DIR the data of the account in the settings")
+    .description("assign DATA_DIR to the account in the settings")
     .action(adoptData);
   addSettingOptions(command, ["config"]);
 }

@@ -7,7 +7,7 @@ import { inWords, print, printJson, table } from "./print.ts";
 export function addBudget(program: Command): void {
   const command = program
     .command("budget")
-    .description("what is left of the budget in each window, the queue, and open circuits")
+    .description("show what is left of the budget in each window, the queue, and open circuits")
     .action(async (options: AdminOptions) => {
       const budget = await createAdminClient(options).get<Budget>("/budget");
       if (options.json) printJson(budget);

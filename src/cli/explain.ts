@@ -13,7 +13,7 @@ export function addExplain(program: Command): void {
   const command = program
     .command("explain")
     .description(
-      "explain a URL: canonical query, cached where and how old, why requests were no hits, what a request costs",
+      "explain a URL: canonical query, where it is cached and how old it is, why requests were no hits, what a request costs",
     )
     .argument("<url>", "URL or path on the callers' port, in quotes")
     .option("--app <id>", "the app that would ask")

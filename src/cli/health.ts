@@ -19,7 +19,7 @@ export function addHealth(program: Command): void {
   const command = program
     .command("health")
     .alias("health-check")
-    .description("ask a running gateway whether it takes requests")
+    .description("ask a running gateway whether it accepts requests")
     .argument("[url]", "address to ask; without it /readyz of the admin port that the settings name")
     .action(checkHealth);
   addSettingOptions(command, ["config", "adminHost", "adminPort"]);

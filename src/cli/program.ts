@@ -58,7 +58,7 @@ function createProgram(): Command {
     .description("A gateway in front of a property API: few upstream calls, fresh answers.")
     .version(build.version)
     .exitOverride()
-    .showHelpAfterError("Add --help for what is possible.")
+    .showHelpAfterError("Add --help to list all commands and options.")
     .configureHelp({ sortSubcommands: false });
   for (const add of COMMANDS) add(program);
   for (const command of program.commands) command.version(build.version).allowExcessArguments(false);

@@ -27,7 +27,7 @@ const ONE_PROCESS = "Known to the process that was asked, since";
 export function addReport(program: Command): void {
   const command = program
     .command("report")
-    .description("a report for the owner of the property API: calls, highest rolling windows, apps")
+    .description("print a report for the owner of the property API: calls, highest rolling windows, apps")
     .option("--from <instant>", `begin: ${INSTANT_HELP}`, "-30d")
     .option("--to <instant>", "end (default: now)")
     .action(report);

@@ -29,7 +29,7 @@ export function addSandbox(program: Command): void {
     .option("--control-port <number>", "faults, barrier, arrivals", upTo(65_535), 4001)
     .option("--host <address>", "where both listen", "127.0.0.1")
     .option("--service <name>", "the service's neutral name", serviceName, "propertyservice")
-    .option("--caller-id <name>", "the caller that is let in", notEmpty, "demo")
+    .option("--caller-id <name>", "the only caller id that the sandbox accepts", notEmpty, "demo")
     .option("--private-key <key>", "the caller's key", "demo-key")
     .option("--seed <number>", "the same seed gives the same data", upTo(0xffff_ffff), 1)
     .option("--listings <number>", "how many listings", upTo(MAX_RECORDS), 12_000)

@@ -8,7 +8,9 @@ import { inWords, print, printJson, table } from "./print.ts";
 export function addStatus(program: Command): void {
   const command = program
     .command("status")
-    .description("how the gateway stands: budget, apps, savings, upstream and since when it fails, problems")
+    .description(
+      "show the state of the gateway: budget, apps, savings, whether the API fails and since when, problems",
+    )
     .action(async (options: AdminOptions) => {
       const status = await createAdminClient(options).get<Status>("/status");
       if (options.json) printJson(status);

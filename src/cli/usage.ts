@@ -19,7 +19,7 @@ export const INSTANT_HELP = "2026-11-21T07:00Z, 2026-11-21, -24h, -7d or epoch s
 export function addUsage(program: Command): void {
   const command = program
     .command("usage")
-    .description("what was sent to the property API in a period, and whether the limits were kept")
+    .description("show the calls to the property API in a period, and whether the limits were kept")
     .option("--from <instant>", `begin: ${INSTANT_HELP} (default: 24 hours before the end)`)
     .option("--to <instant>", "end (default: now)")
     .addOption(

@@ -25,7 +25,7 @@ interface WarmState {
 export function addWarm(program: Command): void {
   const command = program
     .command("warm")
-    .description("how the answers that are kept warm (warm.file) stand")
+    .description("show the state of the answers that are kept warm (warm.file)")
     .option("--wait", "wait until each of them is in the cache")
     .option("--timeout <seconds>", "longest time to wait", seconds, 300)
     .action(warm);

@@ -68,7 +68,7 @@ export function followKeyFile(options: KeyFileOptions): FollowedFiles {
       const read = readPrivateKeyFile(path, readFile);
       if (typeof read === "string") {
         if (read !== fault)
-          warn("The private key stays as it was: what is in its file is none.", { fault: read });
+          warn("The private key stays as it was: its file does not contain a valid key.", { fault: read });
         fault = read;
         return;
       }

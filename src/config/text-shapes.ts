@@ -1,6 +1,8 @@
 /**
  * Settings that are text: addresses, paths, names and secrets. See `shapes.ts`.
  */
+import { isIP } from "node:net";
+
 import * as z from "zod";
 
 import { SEARCH_RESOURCES } from "../interface/resources.ts";
@@ -159,6 +161,19 @@ export function origin(): Shape<string> {
     expected: "an origin in lower case without a path, such as https://www.example.com",
   });
 }
+
+/** An IP address, a network in CIDR form, or the name of one. */
+export function network(): Shape<string> {
+  const shape = z.string().refine((text) => {
+    const [address = "", bits, ...rest] = text.split("/");
+    const most = isIP(address) === 4 ? 32 : 128;
+    const hasBits = bits === undefined || (/^\d{1,3}$/.test(bits) && Number(bits) <= most);
+    return NETWORK_NAMES.has(text) || (isIP(address) !== 0 && hasBits && rest.length === 0);
+  });
+  return shaped(shape, { expected: "an address or a network, such as 10.0.0.0/8 or loopback" });
+}
+
+const NETWORK_NAMES: ReadonlySet<string> = new Set(["loopback", "linklocal", "uniquelocal"]);
 
 /** The neutral service name inside `application/vnd.<service>-v2+json`. */
 export function mediaTypeToken(): Shape<string> {

@@ -184,7 +184,7 @@ function refuseNonRequests(
     refuseRaw(
       socket,
       new Problem("method-not-allowed", {
-        detail: "This server opens no tunnels.",
+        detail: "The gateway does not support CONNECT.",
         headers: { Allow: "GET, HEAD" },
       }),
     ),
@@ -229,7 +229,7 @@ function limitWriting({ socket }: IncomingMessage, response: ServerResponse, tim
 }
 
 function refuse(response: ServerResponse, { maxConnections }: ServerLimits, id: string): void {
-  const detail = `There may be ${maxConnections} at once.`;
+  const detail = `At most ${maxConnections} connections may be open at once.`;
   const problem = new Problem("too-many-connections", { detail, retryAfterSeconds: 1 });
   const { status, headers, body } = problemResponse(problem, id, false);
   response.writeHead(status, headers).end(body);

@@ -42,7 +42,7 @@ const AROUND_HEADER_BYTES = 4;
 export function checkHead(message: IncomingMessage, limits: HeadLimits): void {
   const { url = "/", headers, httpVersion, rawHeaders } = message;
   if (url.length > limits.maxUrlBytes) {
-    throw new Problem("uri-too-long", { detail: `URLs may be ${limits.maxUrlBytes} bytes long.` });
+    throw new Problem("uri-too-long", { detail: `URLs may be at most ${limits.maxUrlBytes} bytes long.` });
   }
   // Node's parser also accepts HTTP/0.9 and version 2.0.
   if (httpVersion !== "1.1" && httpVersion !== "1.0")
@@ -59,13 +59,13 @@ export function checkHead(message: IncomingMessage, limits: HeadLimits): void {
 
 function checkSize(rawHeaders: readonly string[], { maxHeaders, maxHeaderBytes }: HeadLimits): void {
   if (rawHeaders.length > maxHeaders * 2) {
-    throw new Problem("headers-too-large", { detail: `A request may have ${maxHeaders} headers.` });
+    throw new Problem("headers-too-large", { detail: `A request may have at most ${maxHeaders} headers.` });
   }
   let bytes = 0;
   for (const text of rawHeaders) bytes += text.length;
   if (bytes + (rawHeaders.length / 2) * AROUND_HEADER_BYTES > maxHeaderBytes) {
     throw new Problem("headers-too-large", {
-      detail: `All headers together may be ${maxHeaderBytes} bytes long.`,
+      detail: `All headers together may be at most ${maxHeaderBytes} bytes long.`,
     });
   }
 }
@@ -133,9 +133,9 @@ function tooSlow({ headersTimeoutMs, requestTimeoutMs }: RequestLimits): Problem
 
 function tooLarge(error: Error, { maxUrlBytes, maxHeaderBytes }: RequestLimits): Problem {
   return isStillInUrl(error)
-    ? new Problem("uri-too-long", { detail: `URLs may be ${maxUrlBytes} bytes long.` })
+    ? new Problem("uri-too-long", { detail: `URLs may be at most ${maxUrlBytes} bytes long.` })
     : new Problem("headers-too-large", {
-        detail: `All headers together may be ${maxHeaderBytes} bytes long.`,
+        detail: `All headers together may be at most ${maxHeaderBytes} bytes long.`,
       });
 }
 

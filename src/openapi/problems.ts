@@ -57,10 +57,10 @@ export const PROBLEM_SCHEMA: Json = {
   type: "object",
   required: ["type", "title", "status", "remedy"],
   properties: {
-    type: { type: "string", format: "uri", description: "Names the kind of problem; it never changes." },
+    type: { type: "string", format: "uri", description: "The kind of problem. It never changes." },
     title: { type: "string", description: "The kind of problem in words." },
     status: { type: "integer", description: "The response's status." },
-    detail: { type: "string", description: "What is the matter in this very case." },
+    detail: { type: "string", description: "What is wrong in this case." },
     remedy: { type: "string", description: "What to do." },
     errors: {
       type: "array",

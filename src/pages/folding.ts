@@ -62,12 +62,15 @@ export function createFolding({ largest, clock, observer }: FoldingOptions): Fol
     );
     if (stopped.length < MANY_SEARCHES || now < (stoppedUntil.get(resource) ?? 0)) return;
     stoppedUntil.set(resource, now + forMs);
-    observer.error("Many searches cannot be answered from blocks; the resource is asked page by page.", {
-      resource,
-      searches: stopped.length,
-      why,
-      forSeconds: forMs / 1000,
-    });
+    observer.error(
+      "Many searches cannot be answered from blocks. The gateway asks for all pages of the resource one by one.",
+      {
+        resource,
+        searches: stopped.length,
+        why,
+        forSeconds: forMs / 1000,
+      },
+    );
   }
 
   function troubled(search: string, resource: FoldedResource, size: number, why: string): void {
@@ -77,7 +80,7 @@ export function createFolding({ largest, clock, observer }: FoldingOptions): Fol
     if (isKnown && why !== WRONG) return;
     const forMs = why === WRONG ? WRONG_FOR_MS : FOR_MS;
     remember(search, { resource, largest: size, until: clock.monotonic() + forMs });
-    observer.warn("A search is asked for smaller blocks, or page by page.", {
+    observer.warn("A search uses smaller blocks, or single pages, for some time.", {
       search,
       block: size,
       why,

@@ -64,7 +64,7 @@ export function createVerify({ peek, refresh, bodyOf, observer }: VerifyOptions)
       observer.pageChecked(checked.resource, result);
       return result;
     } catch (error) {
-      observer.error("A page could not be checked; this is a mistake of the gateway.", {
+      observer.error("A page could not be checked. This is a bug in the gateway.", {
         query: checked.question.canonicalQuery,
         err: error,
       });

@@ -1,4 +1,4 @@
-/** Tells of circuits as of outages of the upstream. */
+/** Describes open circuits as outages of the upstream. */
 import { type OriginName, type Outage } from "../types.ts";
 import { RESOURCES, originOf } from "../interface/resources.ts";
 import type { CircuitCause, CircuitScope } from "./circuit-breaker.ts";
@@ -12,13 +12,13 @@ const CAUSES: Readonly<Record<CircuitCause, string>> = {
 };
 
 const MEANWHILE =
-  "Callers get cached answers, stale ones too where cache.staleIfError allows it, and else 503. One call now and then " +
-  "tests whether it is back.";
+  "Callers get cached answers, also stale ones if cache.staleIfError allows it, else 503. From time to time one call " +
+  "tests whether the upstream is back.";
 const MEANWHILE_ASKED =
-  "Callers get cached answers, stale ones too where cache.staleIfError allows it. Others wait if their deadline allows it, " +
-  "and else get 503 or 429.";
+  "Callers get cached answers, also stale ones if cache.staleIfError allows it. Others wait if their deadline allows it, " +
+  "else they get 503 or 429.";
 
-/** @returns what is out of order while a circuit of an origin is open */
+/** @returns the outage that the log reports while a circuit of an origin is open */
 export function outageOf(
   origin: OriginName,
   scope: CircuitScope,

@@ -330,7 +330,7 @@ function createCredentialsLog({ now, warn }: Pick<CircuitsOptions, "now" | "warn
     if (now() - loggedAt < LOG_EVERY_MS) return;
     loggedAt = now();
     warn(
-      "The upstream refuses our credentials. It is asked again now and then. Check upstream.privateKey, upstream.callerId and this machine's clock.",
+      "The upstream refuses our credentials. The gateway tries again from time to time. Check upstream.privateKey, upstream.callerId and this machine's clock.",
       { refusedCalls, refusedCallers },
     );
     [refusedCalls, refusedCallers] = [0, 0];

@@ -3,9 +3,9 @@
  * nothing waits. Otherwise it joins the fair queue, if its permit and the usual duration of a call fit into its
  * deadline.
  *
- * What Bottleneck queues are turns, not calls: the call that is first in the fair order takes the next turn. So a
- * call can be withdrawn, which Bottleneck's jobs cannot, and an urgent call overtakes. Bottleneck's reservoir and its
- * clustering are not used: they admit up to twice the limit across a refresh.
+ * A Bottleneck job is only a place in the queue. When it runs, the call that is first in the fair order takes the place.
+ * So a call can be withdrawn, which Bottleneck's jobs cannot, and an urgent call can overtake. Bottleneck's reservoir and
+ * clustering are not used, because they admit up to twice the limit across a refresh.
  */
 import Bottleneck from "bottleneck";
 

@@ -70,7 +70,7 @@ export function lateRefusalOf(expectation: Expectation, app: string, fraction: n
   if (expectation.forMs > 0) return new Problem(problem.code, { ...problem.details, late: true });
   return new Problem("temporary-reduced-capacity", {
     detail:
-      "The turn of this request had not come by its deadline; nothing was sent to the property service.",
+      "The call was still in the queue at the request's deadline. Nothing was sent to the property service.",
     retryAfterSeconds: 1,
     refusedHere: true,
     late: true,

@@ -298,13 +298,13 @@ function warnOfLoss(side: Side, joined: Extract<Reply, { readonly kind: "joined"
   const hasFoundNoData = !side.hasEverJoined && joined.epoch.endsWith(`.${process}`);
   if (hasFoundNoData && side.startedAlone) {
     warn(
-      "Redis was away when this replica started, and has no data. If replicas ran before, a limit may be exceeded.",
+      "Redis was away when this replica started, and now has no data. If other replicas ran before, a limit may be exceeded.",
       { origin },
     );
   }
   if (joined.mayHaveOverrun) {
     warn(
-      "Redis lost data, and new replicas went on before one that knew them. A limit may have been exceeded.",
+      "Redis lost data, and new replicas sent calls before this replica reported the lost ones. A limit may have been exceeded.",
       { origin },
     );
   }

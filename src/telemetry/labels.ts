@@ -39,7 +39,7 @@ export type ReloadResult = (typeof RELOAD_RESULTS)[number];
 const HTTP_STATUS = /^[1-9]\d\d$/;
 
 export const APP: LabelValues = {
-  says: "the id of an app in the settings, or `other` for all others",
+  says: "the id of an app in the settings, or of one of the first `metrics.unlistedApps` other apps; `other` for the rest",
   values: [OTHER_APP],
 };
 export const LISTED_APP: LabelValues = { says: "the id of an app in the settings", pattern: /^[\w.-]+$/ };

@@ -1,5 +1,6 @@
 /** The observer of the stages: it writes to the log and counts in the metrics. */
 import type { Observer } from "../types.ts";
+import { createClientAddress } from "./client-address.ts";
 import { createAccessLog } from "./request-log.ts";
 import type { Logger } from "./log.ts";
 import type { LogSettings } from "./log-control.ts";
@@ -12,6 +13,8 @@ export interface ObserverOptions {
   readonly labelOf: (app: string) => string;
   readonly logSettings: () => LogSettings;
   readonly servedAges: Pick<ServedAges, "count">;
+  /** The addresses and networks of proxies in front of the gateway (`server.trustedProxies`). */
+  readonly trustedProxies: readonly string[];
   /** Epoch milliseconds. */
   readonly now: () => number;
 }
@@ -19,9 +22,9 @@ export interface ObserverOptions {
 export function createObserver(
   log: Logger,
   metrics: Metrics,
-  { labelOf, logSettings, servedAges, now }: ObserverOptions,
+  { labelOf, logSettings, servedAges, trustedProxies, now }: ObserverOptions,
 ): Observer {
-  const access = createAccessLog(log, logSettings);
+  const access = createAccessLog(log, logSettings, createClientAddress(trustedProxies));
   const outages = createOutages(log, now);
   return {
     request(record, caller) {

@@ -12,7 +12,12 @@ export interface AccessLog {
   readonly upstreamCall: (record: UpstreamCallRecord) => void;
 }
 
-export function createAccessLog(log: Logger, current: () => LogSettings): AccessLog {
+/** @param clientOf the address of a caller */
+export function createAccessLog(
+  log: Logger,
+  current: () => LogSettings,
+  clientOf: (caller: CallerFacts) => string | undefined,
+): AccessLog {
   /** The lines of upstream calls do not depend on the level either. */
   const calls = log.child({}, { level: "info" });
   let hits = 0;
@@ -34,7 +39,7 @@ export function createAccessLog(log: Logger, current: () => LogSettings): Access
 
   return {
     request(record, caller) {
-      if (isWanted(record)) log.request(record, caller ? fieldsOf(caller) : {});
+      if (isWanted(record)) log.request(record, caller ? fieldsOf(caller, clientOf(caller)) : {});
     },
     upstreamCall(record) {
       const { level, access } = current();
@@ -47,9 +52,9 @@ export function createAccessLog(log: Logger, current: () => LogSettings): Access
 
 const LONGEST_FORWARDED = 256;
 
-function fieldsOf({ headers, socket }: CallerFacts): CallerFields {
+function fieldsOf({ headers }: CallerFacts, client: string | undefined): CallerFields {
   return {
-    client: socket.remoteAddress,
+    client,
     forwardedFor: headers["x-forwarded-for"]?.toString().slice(0, LONGEST_FORWARDED),
     traceparent: traceparentIn(headers),
   };

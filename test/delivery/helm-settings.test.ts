@@ -148,7 +148,14 @@ const BESIDE: Readonly<Record<string, Values>> = {
   dataDir: { redis: { url: "redis://redis.example" } },
 };
 
-const LISTS = [["_", "utm"], ["redis-0.example:6379"], ["/areas/*"], [{ id: "web", weight: 2 }]];
+const LISTS = [
+  ["_", "utm"],
+  ["redis-0.example:6379"],
+  ["https://search.example"],
+  ["10.0.0.0/8"],
+  ["/areas/*"],
+  [{ id: "web", weight: 2 }],
+];
 const ADDRESSES = [
   "/elsewhere/{resource}/{serviceId}",
   "https://other.example/api",

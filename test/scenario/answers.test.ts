@@ -245,6 +245,7 @@ describe("what goes out", () => {
       "vary",
       "content-type",
       "content-length",
+      "link",
       "ratelimit-policy",
       "ratelimit",
     ];

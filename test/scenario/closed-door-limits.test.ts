@@ -183,7 +183,7 @@ describe("connections", () => {
     expect(reply.headers).toMatchObject({ "retry-after": "1", connection: "close" });
     expect(reply.json()).toMatchObject({
       type: "urn:property-gateway:problem:too-many-connections",
-      detail: "There may be 10 at once.",
+      detail: "At most 10 connections may be open at once.",
     });
     expect(gateway.sandbox.requests()).toEqual([]);
 

@@ -59,7 +59,7 @@ describe("a block that no page can be cut from", () => {
       searchFor(2, "limit=500&offset=0"),
       ...[0, 20, 40].map((offset) => searchFor(2, `limit=20&offset=${offset}`)),
     ]);
-    await gateway.logged("asked for smaller blocks, or page by page", "a field of the envelope is not known");
+    await gateway.logged("uses smaller blocks, or single pages", "a field of the envelope is not known");
     expect((await gateway.get(page)).status).toBe(200);
     clock.pass(700_000);
     await gateway.get(page);

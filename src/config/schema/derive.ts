@@ -3,7 +3,7 @@ import * as z from "zod";
 import { setting } from "../setting.ts";
 import { fraction, integer, oneOf } from "../shapes.ts";
 
-/** How narrower searches are computed from broader ones that are held. */
+/** How narrower searches are computed from cached broader ones. */
 export const derive = z.strictObject({
   mode: setting(oneOf("off", "shadow", "on"), {
     default: "shadow",
@@ -18,7 +18,7 @@ export const derive = z.strictObject({
     default: 20,
     reloadable: true,
     description:
-      "How many comparisons must agree before a filter is used. They must not contradict each other.",
+      "How many comparisons must agree, without any contradiction, before the gateway uses a filter.",
   }),
   sample: setting(fraction(0, 1), {
     default: 0.01,

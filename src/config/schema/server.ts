@@ -2,7 +2,7 @@ import * as z from "zod";
 
 import { optional, setting } from "../setting.ts";
 import { byteCount, duration, flag, integer, port, size } from "../shapes.ts";
-import { headerName, host, optionalPath, origin, secretFile, token } from "../text-shapes.ts";
+import { headerName, host, network, optionalPath, origin, secretFile, token } from "../text-shapes.ts";
 
 const MIB = 1024 * 1024;
 
@@ -47,6 +47,17 @@ export const server = z.strictObject({
       expected: "a list of origins, each as https://host",
       description:
         "The origins whose web pages may ask the gateway from a browser (CORS), without cookies. Empty means none.",
+    },
+  ),
+  trustedProxies: setting(
+    z.array(setting(network(), { description: "One address or network, such as 10.0.0.0/8." })),
+    {
+      default: [],
+      expected:
+        "a list of addresses and networks, each as 10.0.0.1, 10.0.0.0/8, loopback, linklocal or uniquelocal",
+      description:
+        "The load balancers and proxies in front of the gateway. The log shows the client address that they name in " +
+        "X-Forwarded-For. Nothing else depends on it.",
     },
   ),
   maxUrlLength: setting(byteCount(256, 65_536), {

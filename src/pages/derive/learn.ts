@@ -164,7 +164,7 @@ function createReport({ trust, observer }: DeriveParts): Report {
     const contradictions = new Set(trust.add(samples));
     const wrong = samples.filter((sample) => contradictions.has(sample) || isNeverRight(sample));
     if (wrong.length > 0)
-      observer.error("The upstream does not filter as computed; the filter is not used any more.", {
+      observer.error("The upstream does not filter as computed. The gateway no longer uses this filter.", {
         traits: wrong.map(({ trait }) => trait),
         broader,
       });

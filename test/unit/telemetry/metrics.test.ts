@@ -200,6 +200,7 @@ describe("the observer", () => {
     const metrics = metricsWith();
     const observer = createObserver(createLogger({ level: "info", secrets: [], destination }), metrics, {
       labelOf: (app) => app,
+      trustedProxies: [],
       servedAges: { count: () => undefined },
       logSettings: () => ({ level: "info", access: "on", accessSample: 1 }),
       now: () => 0,
@@ -224,6 +225,7 @@ describe("the observer", () => {
     const log = createLogger({ level: "info", secrets: [], destination });
     const observer = createObserver(log, metrics, {
       labelOf: (app) => app,
+      trustedProxies: [],
       servedAges: { count: () => undefined },
       logSettings: () => ({ level: "info", access: "sampled", accessSample: 10 }),
       now: () => 0,
