@@ -206,7 +206,7 @@ describe("predicted waits", () => {
   });
 
   it.each([1, 2, 3])(
-    "are right for all but 1 %% of the calls that wait on the default limit, on %i replicas",
+    "are right for at least 99 of 100 calls on the default limit, on %i replicas",
     async (replicas) => {
       const scene: Play = {
         windows: [{ limit: 60, windowMs: MINUTE }],
