@@ -7,6 +7,7 @@ import {
   isOverShare,
   leaveOf,
   leftOfShare,
+  MOST_DEPARTURES,
   pacedAt,
   paceIn,
   permitFreeAt,
@@ -188,6 +189,8 @@ function likelyElsewhere(view: View, app: string, here: number): number {
   if (state.mode === "alone" || shortest === undefined) return 0;
   const since = now - shortest.windowMs;
   const mine = (fairness.departures.get(app) ?? []).filter((at) => at > since).length;
+  // It sent more than it remembers.
+  if (mine >= MOST_DEPARTURES) return 0;
   const theirs = Math.max(0, (shortest.byApp.get(app) ?? 0) - mine);
   const waiting = here + (isOverShare(view, app) ? 1 : 0);
   return Math.ceil(waiting * Math.min(LIKELY_REPLICAS, theirs / (mine + 1)));
