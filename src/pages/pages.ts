@@ -20,7 +20,7 @@ import { createVerify } from "./verify.ts";
 
 export interface Pages {
   readonly answer: Ask;
-  /** Answers from memory: a page that was cut before, or what the cache stage has. */
+  /** Answers from memory: a page that was cut or computed before, or what the cache stage has. */
   readonly answerAtOnce: AskAtOnce;
   /**
    * What a question's answer would be made from now: a block, or the question itself. `derivedFrom`: a block of a broader
@@ -78,7 +78,8 @@ export function createPages(options: PagesOptions): Pages {
       if (page === undefined) return options.askAtOnce(question);
       const blocks = chooseAtOnce(page);
       const isBlock = blocks.some(({ asked }) => asked.key === question.key);
-      return isBlock ? options.askAtOnce(question) : findCut(question, page, blocks);
+      if (isBlock) return options.askAtOnce(question);
+      return findCut(question, page, blocks) ?? derive.answerAtOnce(question, page);
     },
     async sourceOf(asked, format) {
       const page = foldable(asked, format);

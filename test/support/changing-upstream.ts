@@ -28,7 +28,7 @@ export interface WalkResult {
 const SETTINGS = `
 pages: { verify: 0, maxExtraLatency: 10m }
 cache: { ttl: { listings: 4s }, staleWhileRevalidate: { listings: 4s }, negativeTtl: 1s }
-upstream: { headerTimeout: 60s, bodyTimeout: 60s, totalTimeout: 2m }
+upstream: { connectTimeout: 60s, headerTimeout: 60s, bodyTimeout: 60s, totalTimeout: 3m }
 `;
 const SIZES = [10, 25, 35, 50, 100, 125];
 const WALKERS = 8;

@@ -16,7 +16,7 @@ const BLOCK = 500;
 const SETTINGS = `
 pages: { fold: on, block: ${BLOCK}, verify: 0, maxExtraLatency: 10m }
 cache: { ttl: { listings: 24h, sold: 24h }, earlyRefreshAbove: 1, maxBytes: 1GiB }
-upstream: { headerTimeout: 60s, bodyTimeout: 60s, totalTimeout: 2m }
+upstream: { connectTimeout: 60s, headerTimeout: 60s, bodyTimeout: 60s, totalTimeout: 3m }
 `;
 
 /** Traffic from which the gateway learns, before the one that counts. */

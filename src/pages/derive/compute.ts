@@ -112,7 +112,7 @@ function remembering(ask: SignOf): { readonly signOf: SignOf; readonly used: Map
 }
 
 /** An entry of a result: as old as the oldest of its sources, and fresh as long as all of them are. */
-export function entryFrom({ entry }: Computed, sources: readonly [Entry, ...Entry[]]): Entry {
+export function entryFrom({ entry }: Pick<Computed, "entry">, sources: readonly [Entry, ...Entry[]]): Entry {
   const [first] = sources;
   const least = (pick: (source: Entry) => number): number => Math.min(...sources.map(pick));
   return {

@@ -4,21 +4,15 @@
  * How the upstream filters is learned from its answers (learn.ts), and only what is known well enough is used. When in
  * doubt, nothing is computed, and the question takes the ordinary way. docs/pages.md tells the whole story.
  */
-import type { Answer, Entry, Question } from "../../types.ts";
+import type { Answer, Question } from "../../types.ts";
 import { blockAround } from "../blocks.ts";
-import { blockKeysOf, type FoldablePage } from "../choose.ts";
+import type { FoldablePage } from "../choose.ts";
 import { createRecent } from "../recent.ts";
 import { type Asked, blockOf } from "../search.ts";
-import { compute, type Computed, entryFrom, mayUse, type SignOf } from "./compute.ts";
-import {
-  CHECK_ABOVE,
-  createInBackground,
-  createLearn,
-  includeUnsetOf,
-  type Learn,
-  type SeenBlock,
-} from "./learn.ts";
+import { compute, type Computed, mayUse, type SignOf } from "./compute.ts";
+import { createInBackground, createLearn, includeUnsetOf, type Learn, type SeenBlock } from "./learn.ts";
 import type { DeriveOptions, DeriveParts } from "./parts.ts";
+import { createServe, type Result } from "./serve.ts";
 import { createSources, type HeldBlock } from "./sources.ts";
 import { createSuspicions } from "./suspicions.ts";
 import { createTrust } from "./trust.ts";
@@ -26,6 +20,8 @@ import { createTrust } from "./trust.ts";
 export interface Derive {
   /** @returns the answer to a question for a page, if it can be computed */
   readonly answer: (question: Question, page: FoldablePage) => Promise<Answer | undefined>;
+  /** @returns the same, if the page was computed before and memory still has it and all that it depends on */
+  readonly answerAtOnce: (question: Question, page: FoldablePage) => Answer | undefined;
   /** @returns what a page would be computed from now: the first block of the broader search */
   readonly sourceOf: (page: FoldablePage) => Promise<Asked | undefined>;
   /** @returns a step, to be given to `saw` with a block that is fetched after it */
@@ -33,30 +29,28 @@ export interface Derive {
   readonly saw: (question: Question, page: FoldablePage, seen: SeenBlock) => void;
 }
 
-/** A result, and the blocks that it was computed from. */
-interface Result {
-  readonly computed: Computed;
-  readonly blocks: readonly [HeldBlock, ...HeldBlock[]];
-}
-
 /** Computes a page's whole result, if all that it needs is known. @param question of whoever asks, if somebody does */
 type Find = (page: FoldablePage, question?: Question) => Promise<Result | undefined>;
 
 export function createDerive(options: DeriveOptions): Derive {
-  const { settings, clock, peek } = options;
+  const { settings, clock, peek, memory } = options;
   const sources = createSources(options);
   const suspicions = createSuspicions(clock);
   const trust = createTrust({ ...options, minSamples: () => settings().minSamples });
   const parts: DeriveParts = { ...options, sources, suspicions, trust };
   const learn = createLearn(parts);
-  const find = createFind(parts, learn);
-  const serve = createServe(parts, learn);
+  const signOf: SignOf = (trait) => (suspicions.isSuspect(trait) ? undefined : trust.signOf(trait));
+  const find = createFind(parts, learn, signOf);
+  const serve = createServe(parts, learn, signOf);
 
+  /** The key of the page's own block, or of the page itself. */
+  function ownKey(page: FoldablePage): string {
+    const around = blockAround(page, page.size);
+    return around === undefined ? page.key : blockOf(page.query, page.format, around).asked.key;
+  }
   /** Whether the page's own block, or the page itself, is fresh: then there is nothing to save. */
   async function isHeld(page: FoldablePage): Promise<boolean> {
-    const around = blockAround(page, page.size);
-    const key = around === undefined ? page.key : blockOf(page.query, page.format, around).asked.key;
-    const held = await peek(key);
+    const held = await peek(ownKey(page));
     return held !== undefined && clock.now() < held.freshUntil;
   }
   async function mayDerive(page: FoldablePage): Promise<boolean> {
@@ -72,7 +66,12 @@ export function createDerive(options: DeriveOptions): Derive {
     async answer(question, page) {
       if (!(await mayDerive(page))) return undefined;
       const result = await find(page, question);
-      return result && (await serve(question, page, result));
+      return result && (await serve.answer(question, page, result));
+    },
+    answerAtOnce(question, page) {
+      if (settings().mode !== "on" || !serve.isKnown(page)) return undefined;
+      if (memory.find(ownKey(page)) !== undefined || !trust.isUpToDateNow()) return undefined;
+      return serve.atOnce(question, page);
     },
     async sourceOf(page) {
       if (!(await mayDerive(page))) return undefined;
@@ -84,11 +83,10 @@ export function createDerive(options: DeriveOptions): Derive {
 /** Bytes of results that were computed last. */
 const COMPUTED_BYTES = 10 * 1024 * 1024;
 
-function createFind(parts: DeriveParts, { fetchAgain }: Learn): Find {
-  const { cutter, sources, suspicions, trust } = parts;
+function createFind(parts: DeriveParts, { fetchAgain }: Learn, signOf: SignOf): Find {
+  const { cutter, sources } = parts;
   const inBackground = createInBackground(parts);
   const recent = createRecent<string, Computed>(COMPUTED_BYTES, ({ entry }) => entry.bodyBytes);
-  const signOf: SignOf = (trait) => (suspicions.isSuspect(trait) ? undefined : trust.signOf(trait));
 
   async function computed(
     { query, search, size }: FoldablePage,
@@ -126,50 +124,5 @@ function createFind(parts: DeriveParts, { fetchAgain }: Learn): Find {
       if (result !== undefined) return { computed: result, blocks: [first, ...others] };
     }
     return undefined;
-  };
-}
-
-type Serve = (question: Question, page: FoldablePage, result: Result) => Promise<Answer | undefined>;
-
-function createServe(parts: DeriveParts, { compareWith }: Learn): Serve {
-  const { askAtOnce, cutter, isPurged, largest, random, settings, budgetLeft } = parts;
-  const { refresh, peek, sources } = parts;
-  const inBackground = createInBackground(parts);
-
-  /** Fetches the search by itself, and compares. */
-  async function check(question: Question, page: FoldablePage): Promise<void> {
-    const block = blockOf(page.query, page.format, { offset: 0, limit: page.size });
-    const { key } = block.asked;
-    const begun = sources.begin();
-    const end = await refresh({ request: question.request, ...block.asked }, await peek(key), "refresh");
-    const entry = end === "refreshed" ? await peek(key) : undefined;
-    if (entry?.status !== 200) return;
-    const index = await cutter.indexOf(entry, page.query, block.stretch);
-    if (typeof index !== "string") await compareWith(question, page, { block, entry, index, begun });
-  }
-
-  /** What each source is to this caller; `undefined`: one of them may not be used. */
-  function answersOf({ request }: Question, blocks: readonly HeldBlock[]): Answer[] | undefined {
-    const answers = blocks.flatMap(({ block, entry }) => {
-      const answer = askAtOnce({ request, ...block.asked });
-      return answer?.outcome === "hit" && answer.entry.etag === entry.etag ? [answer] : [];
-    });
-    return answers.length === blocks.length ? answers : undefined;
-  }
-
-  return async function serve(question, page, { computed, blocks }) {
-    const answers = answersOf(question, blocks);
-    const [first, ...others] = answers ?? [];
-    if (first === undefined) return undefined;
-    const result: Entry = entryFrom(computed, [first.entry, ...others.map(({ entry }) => entry)]);
-    const { query, format } = page;
-    const keys = [page.key, ...blockKeysOf(query, format, largest())];
-    // Whoever purged the search wants to have it fetched.
-    if (keys.some((key) => isPurged(key, result))) return undefined;
-    const { entry, keptAs, isNew } = await cutter.entryOf(page, result, computed.index, true);
-    const isChosen = random.fraction() < settings().sample && budgetLeft(query.resource) >= CHECK_ABOVE;
-    if (isChosen) inBackground(question, () => check(question, page));
-    const note = [first, ...others].find((answer) => answer.note !== undefined)?.note;
-    return { ...first, note, entry, keptAs, ...(isNew && { saved: "derived" as const }) };
   };
 }

@@ -17,7 +17,7 @@ interface DeriveSettings {
 
 export interface DeriveOptions extends Pick<
   PagesOptions,
-  "peek" | "askAtOnce" | "refresh" | "budgetLeft" | "random" | "clock"
+  "memory" | "peek" | "askAtOnce" | "refresh" | "budgetLeft" | "random" | "clock"
 > {
   readonly cutter: Cutter;
   readonly settings: () => DeriveSettings;

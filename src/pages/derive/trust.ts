@@ -26,6 +26,8 @@ export interface Trust {
   readonly add: (samples: readonly Sample[]) => readonly Sample[];
   /** Waits until what other replicas learned is known; `false`: it cannot be known now. */
   readonly isUpToDate: () => Promise<boolean>;
+  /** Whether it is known without waiting. */
+  readonly isUpToDateNow: () => boolean;
 }
 
 export interface TrustOptions {
@@ -97,6 +99,7 @@ export function createTrust({ learned, clock, minSamples, observer }: TrustOptio
       return contradictions;
     },
     isUpToDate: async () => keeping === undefined || (await keeping.isUpToDate()),
+    isUpToDateNow: () => keeping === undefined || keeping.isUpToDateNow(),
   };
 }
 
@@ -121,7 +124,7 @@ function createBook(clock: Pick<Clock, "now">): Book {
   };
 }
 
-interface Keeping extends Pick<Trust, "isUpToDate"> {
+interface Keeping extends Pick<Trust, "isUpToDate" | "isUpToDateNow"> {
   readonly keep: (sample: Sample) => void;
   /** Writes what is not written yet, now or when the store works again. */
   readonly save: () => void;
@@ -152,14 +155,16 @@ function createKeeping(learned: LearnedStore, book: Book, clock: TrustOptions["c
     }
   }
 
+  function isUpToDateNow(): boolean {
+    const sinceMs = clock.monotonic() - readAt;
+    return sinceMs < READ_EVERY_MS || (sinceMs < Number.POSITIVE_INFINITY && !learned.isShared);
+  }
+
   return {
+    isUpToDateNow,
     keep: (sample) => void unsaved.add(factOf(sample)),
     save: () => void save().catch(() => undefined),
-    async isUpToDate() {
-      const sinceMs = clock.monotonic() - readAt;
-      if (sinceMs < READ_EVERY_MS || (sinceMs < Number.POSITIVE_INFINITY && !learned.isShared)) return true;
-      return await (reading ??= read());
-    },
+    isUpToDate: async () => isUpToDateNow() || (await (reading ??= read())),
   };
 }
 

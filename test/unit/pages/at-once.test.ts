@@ -1,0 +1,163 @@
+/** Pages that were cut or computed before are answered in the tick in which they are asked for, like any other hit. */
+import { describe, expect, it } from "vitest";
+
+import { isCompressible, transcode } from "../../../src/cache/encoder.ts";
+import { createMemoryStore } from "../../../src/cache/store/memory.ts";
+import { createPages, type Pages } from "../../../src/pages/pages.ts";
+import { canonicalForm } from "../../../src/query/canonical.ts";
+import type { Pair, Query } from "../../../src/query/query.ts";
+import { generateData } from "../../../src/sandbox/dataset/generate.ts";
+import { listBody } from "../../../src/sandbox/envelope.ts";
+import { search } from "../../../src/sandbox/search.ts";
+import type { Answer, Entry, Question } from "../../../src/types.ts";
+import { entryWith, keyOf } from "../../support/entries.ts";
+import { createFakeClock } from "../../support/fake-clock.ts";
+import { requestWith, SEARCH } from "../../support/question.ts";
+
+const DATA = generateData({ seed: 6, listings: 1_200, sold: 1, service: "propertyservice" });
+const FROM_MEMORY: Omit<Answer, "entry"> = {
+  outcome: "hit",
+  tier: "memory",
+  stored: true,
+  forwarded: undefined,
+  note: undefined,
+};
+
+interface Stage {
+  readonly pages: Pages;
+  /** Asks for a page and returns its bytes. */
+  readonly fetched: (question: Question) => Promise<string>;
+  /** The bytes of a page that is answered at once. */
+  readonly atOnce: (question: Question) => string | undefined;
+  /** Fetches what a question asks for anew, from an upstream whose records have another price. */
+  readonly changed: (question: Question) => Promise<void>;
+  /** How many answers were compared with what would have been computed. */
+  readonly compared: () => number;
+  /** Purges everything that was not fetched by itself. */
+  readonly purge: () => void;
+}
+
+/** Pages before a cache stage that keeps everything, and fetches what it does not have from a sandbox. */
+function start(): Stage {
+  const clock = createFakeClock();
+  const memory = createMemoryStore(100_000_000, clock);
+  let [data, compared, isPurged] = [DATA, 0, false];
+
+  function put({ query, key }: Pick<Question, "query" | "key">): Entry {
+    const found = search(data, "listings", new URLSearchParams(canonicalForm(query).split("?")[1]));
+    const entry = entryWith(listBody("listings", found, "offset"), clock.now());
+    memory.put(key, entry);
+    return entry;
+  }
+  const askAtOnce = ({ key }: Question): Answer | undefined => {
+    const entry = memory.find(key);
+    return entry && { ...FROM_MEMORY, entry };
+  };
+  const pages = createPages({
+    ask: async (question) =>
+      askAtOnce(question) ?? { ...FROM_MEMORY, entry: put(question), outcome: "miss", forwarded: "miss" },
+    askAtOnce,
+    memory,
+    keepInMemory: () => undefined,
+    transcode,
+    isCompressible,
+    peek: async (key) => memory.find(key),
+    refresh: async () => "refreshed",
+    budgetLeft: () => 1,
+    clock,
+    random: { fraction: () => 0.5 },
+    settings: () => ({ fold: "on", block: 500, verify: 0, maxExtraLatencyMs: 600_000 }),
+    derive: {
+      settings: () => ({ mode: "on", minSamples: 1, sample: 0 }),
+      learned: undefined,
+      isPurged: () => isPurged,
+    },
+    observer: {
+      info: () => undefined,
+      warn: expect.unreachable,
+      error: expect.unreachable,
+      pageChecked: () => undefined,
+      derivedChecked: () => (compared += 1),
+    },
+  });
+  const textOf = ({ entry }: Answer): string => entry.bodies.identity?.toString() ?? "";
+  return {
+    pages,
+    fetched: async (question) => textOf(await pages.answer(question)),
+    atOnce(question) {
+      const answer = pages.answerAtOnce(question);
+      return answer && textOf(answer);
+    },
+    async changed(question) {
+      const listPrice = 1_234_567;
+      data = {
+        ...DATA,
+        listings: DATA.listings.map((row) => ({ ...row, record: { ...row.record, listPrice } })),
+      };
+      await clock.advance(1);
+      put(await pages.questionFor(question));
+    },
+    compared: () => compared,
+    purge: () => (isPurged = true),
+  };
+}
+
+/** A caller's question for a page. */
+function pageOf(filters: readonly Pair[], limit: number, offset: number): Question {
+  const query: Query = { ...SEARCH, filters, limit, offset };
+  const canonicalQuery = canonicalForm(query);
+  return { query, canonicalQuery, key: keyOf(canonicalQuery), request: requestWith(Date.now()) };
+}
+
+describe("a page that was cut before", () => {
+  it.each([
+    ["of the first block", 40],
+    ["of a later block", 540],
+    ["behind the last record", 5_000],
+  ])("%s is answered at once, until its block says something else", async (_, offset) => {
+    const { fetched, atOnce, changed } = start();
+    const page = pageOf([], 20, offset);
+    await fetched(pageOf([], 20, 0));
+    await fetched(pageOf([], 20, 560));
+    expect(atOnce(page)).toBeUndefined();
+    const text = await fetched(page);
+    expect(text).toContain(`"offset":${offset}`);
+    expect(atOnce(page)).toBe(text);
+    await changed(page);
+    expect(atOnce(page)).toBeUndefined();
+  });
+});
+
+describe("a page that was computed before", () => {
+  const AREA: Pair = ["areaId", "1"];
+  const narrower = (rooms: number): Question => pageOf([AREA, ["minRooms", String(rooms)]], 20, 20);
+
+  /** With a page that was computed. */
+  async function startComputed(): Promise<Stage & { readonly text: string }> {
+    const stage = start();
+    await stage.fetched(pageOf([AREA], 20, 0));
+    // One comparison is enough here to learn the filter.
+    await stage.fetched(narrower(2));
+    await expect.poll(stage.compared, { interval: 1 }).toBe(1);
+    const answer = await stage.pages.answer(PAGE);
+    expect(answer.saved).toBe("derived");
+    return { ...stage, text: answer.entry.bodies.identity?.toString() ?? "" };
+  }
+  const PAGE = narrower(3);
+
+  it("is answered at once, until the broader search says something else", async () => {
+    const { text, atOnce, changed } = await startComputed();
+    expect(atOnce(PAGE)).toBe(text);
+    await changed(pageOf([AREA], 20, 0));
+    expect(atOnce(PAGE)).toBeUndefined();
+  });
+
+  it("is not answered at once when it was purged, nor when it was fetched by itself", async () => {
+    const one = await startComputed();
+    one.purge();
+    expect(one.atOnce(PAGE)).toBeUndefined();
+    const other = await startComputed();
+    await other.changed(PAGE);
+    expect(other.atOnce(PAGE)).toBeUndefined();
+  });
+});
