@@ -6,7 +6,7 @@ import type { CircuitCall, Circuits } from "./circuits.ts";
 import type { QueueKind } from "./fair-queue.ts";
 import type { Latency } from "./latency.ts";
 import { type Expectation, lateRefusalOf, type RefusalReason, refusalOf } from "./problems.ts";
-import { predict } from "./prediction.ts";
+import { type Place, predict } from "./prediction.ts";
 import type { View } from "./scheduler.ts";
 
 export interface AdmissionOptions {
@@ -53,8 +53,8 @@ export interface Admission {
 }
 
 /**
- * Predictions go by the last moments, and apps may come that were not there: a call waits only where even a wait that
- * is longer by this factor fits.
+ * A call waits only where a wait that is longer by this factor fits: predictions go by the last moments, and apps may
+ * come that were not there.
  */
 const MARGIN = 1.2;
 /** A call that waits is given up when even this part of its predicted wait does not fit any more. */
@@ -77,12 +77,14 @@ export function createAdmission(options: AdmissionOptions): Admission {
     check(order) {
       const call = callOf(order);
       const view = options.view();
-      const expectations = kindsOf(order).map((kind) => expectIn(options, view, { kind, call }));
-      const [first] = expectations;
-      const isHopeless = ({ forMs }: Expectation): boolean =>
-        forMs > 0 && forMs * MARGIN + latency.p99Ms() > leftMs(order);
+      const kinds = kindsOf(order);
+      const isHopeless = (kind: QueueKind): boolean =>
+        expectIn(options, view, { kind, call }).forMs > 0 &&
+        expectIn(options, view, { kind, call, isCautious: true }).forMs * MARGIN + latency.p99Ms() >
+          leftMs(order);
       const isStopped = circuits.passage(call).kind === "refuse";
-      const isRefused = isStopped || (!options.isJustCutOff() && expectations.every(isHopeless));
+      const isRefused = isStopped || (!options.isJustCutOff() && kinds.every(isHopeless));
+      const [first] = kinds.map((kind) => expectIn(options, view, { kind, call }));
       if (first === undefined || !isRefused) return;
       const problem = refuse(order, first);
       if (isEnforced()) throw problem;
@@ -101,7 +103,7 @@ export function createAdmission(options: AdmissionOptions): Admission {
       if (!isEnforced()) return undefined;
       const call = callOf(order);
       const expectations = kindsOf(order).map((kind, index) =>
-        expectIn(options, view, { kind, call, place: places[index] }),
+        expectIn(options, view, { kind, call, here: places[index] }),
       );
       const isHopeless = expectations.every(
         ({ forMs }) => forMs > 0 && forMs * SURELY + latency.p99Ms() > leftMs(order),
@@ -123,15 +125,10 @@ export function createAdmission(options: AdmissionOptions): Admission {
   };
 }
 
-/** @param place how many calls of its app go first; all that wait where it is absent */
 function expectIn(
   options: AdmissionOptions,
   view: View,
-  {
-    kind,
-    call,
-    place,
-  }: { readonly kind: QueueKind; readonly call: CircuitCall; readonly place?: number | undefined },
+  { kind, call, ...place }: { readonly kind: QueueKind; readonly call: CircuitCall } & Place,
 ): Expectation {
   const { at, why, isOverShare, ahead } = predict(view, kind, place);
   const freeAt = Math.max(at, slotAt(options, view, ahead), options.blockedUntil());

@@ -202,7 +202,7 @@ export function chosen(view: View, { app, priority }: Candidate): void {
 }
 
 /** Departures of an app that are remembered. */
-const MOST_DEPARTURES = 200;
+export const MOST_DEPARTURES = 200;
 
 function noteDeparture({ fairness: { departures }, state, now }: View, app: string): void {
   const since = now - Math.max(...state.windows.map(({ windowMs }) => windowMs));

@@ -9,6 +9,7 @@ import { lasting, redisForTest } from "../support/budget-watch.ts";
 import type { WorkerSettings } from "../support/limiter-worker.ts";
 import { follow, type Running } from "../support/process.ts";
 import type { RedisServer } from "../support/redis.ts";
+import { startTcpProxy } from "../support/tcp-proxy.ts";
 
 const LIMIT = 40;
 const WINDOW_MS = 1_000;
@@ -121,5 +122,38 @@ it("Redis that is frozen, killed and started empty, or emptied, lets nobody exce
   await all.arrive(LIMIT / 2);
   await redis.restart();
   await all.arrive(3 * LIMIT);
+  expectKept(all);
+});
+
+it("a replica that is cut off from Redis goes on beside the others, exceeds nothing, and comes back", async () => {
+  const all = await stage();
+  const proxy = await startTcpProxy(all.redis.port);
+  onTestFinished(proxy.close);
+  const cutOff = all.start({ redisPort: proxy.port });
+  all.start();
+  all.start();
+  await cutOff.says(/shared/);
+  await all.arrive(LIMIT);
+  proxy.blackHole();
+  await cutOff.says(/degraded/);
+  // Until its part has been reserved for a window: it spends that beside the others.
+  await all.arrive(3 * LIMIT);
+  proxy.heal();
+  proxy.cut();
+  await cutOff.says(/degraded[^]*shared/);
+  await all.arrive(LIMIT);
+  expectKept(all);
+});
+
+it("Redis that starts again with what it saved a while ago lets nobody exceed anything", async () => {
+  const all = await stage();
+  for (let replica = 0; replica < 3; replica++) all.start();
+  await all.arrive(LIMIT);
+  await all.redis.command("SAVE");
+  await all.arrive(LIMIT / 2);
+  await all.redis.kill();
+  await all.redis.restart();
+  expect(await all.redis.command("DBSIZE")).toBeGreaterThan(0);
+  await all.arrive(2 * LIMIT);
   expectKept(all);
 });

@@ -81,7 +81,8 @@ describe("two gateways on one Redis", () => {
   });
 
   it("leave nobody of a burst waiting who would wait in vain", async () => {
-    const [first] = await startTwo({ BUDGET: "60/1h" }, "apps: [{ id: web, weight: 4 }, { id: batch }]");
+    const env = { BUDGET: "60/1h", BUDGET_MAX_WAIT: "30s" };
+    const [first] = await startTwo(env, "apps: [{ id: web, weight: 4 }, { id: batch }]");
     expect((await first.get("/areas?q=a", { headers: { "x-app-id": "web" } })).status).toBe(200);
     const startedAt = performance.now();
     const replies = await Promise.all(
@@ -91,8 +92,8 @@ describe("two gateways on one Redis", () => {
     expect(new Set(refused.map(problemCode))).toEqual(new Set(["quota-exceeded"]));
     // Twelve are its share, and one may be borrowed; the next one may be borrowed over a minute later.
     expect(replies.length - refused.length).toBeOneOf([12, 13]);
-    // Long before their deadline.
-    expect(performance.now() - startedAt).toBeLessThan(5_000);
+    // Long before their deadline, also on a busy machine.
+    expect(performance.now() - startedAt).toBeLessThan(15_000);
   });
 
   it("reckon with those who wait at the other one", async () => {

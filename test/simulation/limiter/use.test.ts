@@ -1,7 +1,9 @@
 import { describe, expect, it } from "vitest";
 
+import { createDice } from "../../support/dice.ts";
 import { playHistory } from "./history.ts";
-import type { Plan } from "./plan.ts";
+import { drawPlan, type Plan } from "./plan.ts";
+import { createWorld, start } from "./world.ts";
 
 const WINDOW_MS = 30_000;
 
@@ -44,5 +46,35 @@ describe("with Redis up", () => {
   it("and all but one permit of a limit of 20 or 10", async () => {
     expect(await used(20, [10, 0, 0])).toBeGreaterThanOrEqual(0.94);
     expect(await used(10, [10, 0, 0])).toBeGreaterThanOrEqual(0.89);
+  });
+});
+
+describe("a replica that starts while Redis is away and then finds no data", () => {
+  /** What the log says of it. */
+  const warnings = async ({ awayMs, hasData }: Record<"awayMs", number> & { hasData: boolean }) => {
+    const dice = createDice(1);
+    const world = createWorld({ ...drawPlan(dice), faults: [] }, dice, createDice(2));
+    const { clock, server, replicas, log } = world;
+    if (hasData) start(world, 0);
+    await clock.advance(5_000);
+    for (const replica of replicas) replica.isAlive = false;
+    server.isUp = false;
+    start(world, 1);
+    await clock.advance(awayMs);
+    server.isUp = true;
+    await clock.advance(5_000);
+    for (const replica of replicas) replica.isAlive = false;
+    return log.filter((line) => line.includes("Redis was away when this replica started, and has no data"));
+  };
+
+  it("warns once that a limit may be exceeded", async () => {
+    expect(await warnings({ awayMs: 4_000, hasData: false })).toHaveLength(1);
+  });
+
+  it.each([
+    { awayMs: 4_000, hasData: true },
+    { awayMs: 500, hasData: false },
+  ])("but not after $awayMs ms where data are there: $hasData", async (how) => {
+    expect(await warnings(how)).toEqual([]);
   });
 });

@@ -171,8 +171,10 @@ export async function play(scene: Play): Promise<Played> {
       at(now + callers.thinkMs * (0.8 + 0.4 * random()) + 1, () => ask(callers, replica));
     };
     noticeApps(replica.fairness, [app], now);
-    const prediction = predict(viewAt(replica), { app, priority: "interactive" });
-    if ((prediction.at - now) * MARGIN > maxWaitMs) {
+    const view = viewAt(replica);
+    const waitMs = (isCautious: boolean): number =>
+      predict(view, { app, priority: "interactive" }, { isCautious }).at - now;
+    if (waitMs(false) > 0 && waitMs(true) * MARGIN > maxWaitMs) {
       refusedAtOnce++;
       at(now + 200, done);
       return;
