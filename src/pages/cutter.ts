@@ -164,13 +164,13 @@ function createKeyFor(): (page: Page, block: Entry) => string {
   /** A query that is asked again brings the same object. To build and hash the text anew would cost 2 µs a page. */
   const known = new WeakMap<
     PagedQuery,
-    { readonly limit: number; readonly etag: string; readonly keptAs: string }
+    { readonly key: string; readonly limit: number; readonly etag: string; readonly keptAs: string }
   >();
   return ({ key, limit, query }, { etag }) => {
     const last = known.get(query);
-    if (last !== undefined && last.limit === limit && last.etag === etag) return last.keptAs;
+    if (last?.key === key && last.limit === limit && last.etag === etag) return last.keptAs;
     const keptAs = `${key}#${limit}@${etag}`;
-    known.set(query, { limit, etag, keptAs });
+    known.set(query, { key, limit, etag, keptAs });
     return keptAs;
   };
 }
