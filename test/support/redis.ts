@@ -22,6 +22,8 @@ export interface RedisServer {
   readonly command: (...words: (string | number | Buffer)[]) => Promise<unknown>;
   /** The same as a user with a password. */
   readonly as: (username: string, password: string, ...words: string[]) => Promise<unknown>;
+  /** Of the process that runs now. */
+  readonly pid: () => number | undefined;
   /** SIGKILL. */
   readonly kill: () => Promise<void>;
   /** SIGSTOP: alive, and answering nobody. */
@@ -75,6 +77,7 @@ export async function startRedis(...options: string[]): Promise<RedisServer> {
     port,
     settings: { url: `redis://127.0.0.1:${port}`, mode: "single", nodes: [] },
     command: (...words) => run({}, words),
+    pid: () => server?.pid,
     as: (username, password, ...words) => run({ username, password }, words),
     kill,
     restart,

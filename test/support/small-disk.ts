@@ -24,14 +24,15 @@ export function createSmallDisk(): SmallDisk {
   if (!mount(directory)) return { directory, fill: stopGrowth, empty: allowGrowth };
   onTestFinished(() => void spawnSync("umount", ["--lazy", directory]));
   const filler = join(directory, "filler");
-  return { directory, fill: () => fill(filler), empty: () => rmSync(filler, { force: true }) };
+  return { directory, fill: () => fillDisk(filler), empty: () => rmSync(filler, { force: true }) };
 }
 
 function mount(directory: string): boolean {
   return spawnSync("mount", ["-t", "tmpfs", "-o", "size=900k", "tmpfs", directory]).status === 0;
 }
 
-function fill(file: string): void {
+/** Writes a file until its disk is full. */
+export function fillDisk(file: string): void {
   const descriptor = openSync(file, "a");
   for (let bytes = 65_536; bytes >= 1;) {
     try {

@@ -1,0 +1,163 @@
+/** Runs gateways, Redis and the sandbox under mixed traffic and faults, and reports what happened. */
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+
+import { mostWithin } from "../support/arrivals.ts";
+import { CALLER } from "../support/gateway.ts";
+import { startInjector } from "./faults.ts";
+import { lasting } from "./lasting.ts";
+import { createMemoryWatch, type MemoryUse } from "./memory.ts";
+import { IMAGE_WINDOW, openStack, USER_AGENTS, WINDOWS, type Stack } from "./stack.ts";
+import { startTraffic, type TrafficCounts } from "./traffic.ts";
+import { createTruth } from "./truth.ts";
+
+export interface SoakOptions {
+  readonly minutes: number;
+  readonly seed: number;
+  /** Default 30. */
+  readonly perSecond?: number;
+  /** Where to write what the gateways have written. */
+  readonly logs?: string;
+  /** Ends the soak early, with a report. */
+  readonly signal?: AbortSignal;
+  /** Called once a minute with a line on how things stand. */
+  readonly progress?: (line: string) => void;
+}
+
+/** The most calls that any window of this length held, measured at the upstream. */
+interface WindowUse {
+  readonly who: string;
+  readonly limit: number;
+  readonly windowMs: number;
+  readonly most: number;
+}
+
+export interface SoakReport extends TrafficCounts {
+  readonly startedAt: string;
+  readonly minutes: number;
+  readonly seed: number;
+  readonly windows: readonly WindowUse[];
+  /** Windows that held more than was agreed. */
+  readonly over: number;
+  readonly calls: number;
+  readonly callsPer1000: number;
+  readonly faults: Readonly<Record<string, number>>;
+  readonly faultLog: readonly string[];
+  readonly memory: readonly MemoryUse[];
+  readonly isSmallDisk: boolean;
+  readonly isClean: boolean;
+}
+
+const READ_CALLS_MS = 20_000;
+
+export async function soak({
+  minutes,
+  seed,
+  perSecond = 30,
+  logs,
+  signal,
+  progress,
+}: SoakOptions): Promise<SoakReport> {
+  const now = Date.now;
+  const stack = await openStack(now);
+  const beganAt = now();
+  try {
+    const truth = createTruth(now);
+    const members = [...stack.replicas, stack.single];
+    const calls = createCallLog(stack);
+    const memory = createMemoryWatch(stack, now);
+    const traffic = startTraffic({ members, truth, seed, perSecond, now, secrets: [CALLER.privateKey] });
+    const injector = startInjector({ stack, truth, seed, now });
+    const until = beganAt + minutes * 60_000;
+    const isOver = (): boolean => now() >= until || signal?.aborted === true;
+    for (let nth = 1; !isOver(); nth++) {
+      await lasting(Math.min(READ_CALLS_MS, Math.max(0, until - now())), signal);
+      await calls.read();
+      if (nth % 3 === 0) progress?.(describe(traffic.counts, calls.windows()));
+    }
+    const lasted = (now() - beganAt) / 60_000;
+    await injector.stop();
+    await traffic.stop();
+    memory.stop();
+    await calls.read();
+    const { counts } = traffic;
+    for (const { name, output } of members) {
+      if (logs !== undefined) writeFileSync(join(logs, `${name}.log`), output());
+      if (!output().includes(CALLER.privateKey)) continue;
+      counts.wrong += 1;
+      counts.examples.push(`the output of ${name} contains the private key`);
+    }
+    const windows = calls.windows();
+    const over = windows.filter(({ most, limit }) => most > limit).length;
+    return {
+      startedAt: new Date(beganAt).toISOString(),
+      minutes: lasted,
+      seed,
+      ...counts,
+      windows,
+      over,
+      calls: calls.total(),
+      callsPer1000: (calls.total() / counts.requests) * 1_000,
+      faults: injector.counts,
+      faultLog: injector.log,
+      memory: memory.uses(),
+      isSmallDisk: stack.isSmallDisk,
+      isClean: counts.wrong === 0 && counts.hung === 0 && over === 0,
+    };
+  } finally {
+    await stack.close();
+  }
+}
+
+function describe(counts: TrafficCounts, windows: readonly WindowUse[]): string {
+  const most = windows.map(({ most, limit }) => `${most}/${limit}`).join(" ");
+  return (
+    `${new Date().toISOString()} requests ${counts.requests}, wrong ${counts.wrong}, hung ${counts.hung}, ` +
+    `lost ${counts.lost}, longest wait ${Math.round(counts.longestWaitMs)} ms, most per window ${most}`
+  );
+}
+
+interface Call {
+  readonly at: number;
+  readonly path: string;
+  readonly userAgent: string;
+}
+
+/** What the control port says. */
+interface Calls {
+  readonly counts: { readonly total: number };
+  readonly requests: readonly Call[];
+}
+
+interface CallLog {
+  /** Reads the calls that have come since the last time. The sandbox remembers 10,000. */
+  readonly read: () => Promise<void>;
+  readonly total: () => number;
+  readonly windows: () => WindowUse[];
+}
+
+function createCallLog({ control }: Stack): CallLog {
+  const calls: Call[] = [];
+  const mostOf = (who: keyof typeof USER_AGENTS): WindowUse[] => {
+    const own = calls.filter(({ userAgent }) => userAgent === USER_AGENTS[who]);
+    const isImage = ({ path }: Call): boolean => path.startsWith("/cache/");
+    const instants = (of: Call[]): number[] => of.map(({ at }) => at);
+    const images = instants(own.filter(isImage));
+    const others = instants(own.filter((call) => !isImage(call)));
+    return [
+      ...WINDOWS.map((window) => ({ who, ...window, most: mostWithin(others, window.windowMs) })),
+      { who: `${who}, thumbnails`, ...IMAGE_WINDOW, most: mostWithin(images, IMAGE_WINDOW.windowMs) },
+    ];
+  };
+  return {
+    async read() {
+      const { counts, requests }: Calls = Object(await control("GET", "/requests"));
+      const fresh = counts.total - calls.length;
+      if (fresh > requests.length) throw new Error("the sandbox has forgotten calls");
+      if (fresh > 0)
+        calls.push(...requests.slice(-fresh).map(({ at, path, userAgent }) => ({ at, path, userAgent })));
+    },
+    total: () => calls.length,
+    windows: () => [...mostOf("replicas"), ...mostOf("single")],
+  };
+}

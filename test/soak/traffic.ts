@@ -1,0 +1,203 @@
+/** Mixed traffic over all gateways. Every answer is checked. */
+import http from "node:http";
+
+import { ask, type Reply } from "../support/ask.ts";
+import { createDice, type Dice } from "../support/dice.ts";
+import { createWorkload } from "../support/workload.ts";
+import type { Member } from "./member.ts";
+import { DATA, type Truth } from "./truth.ts";
+
+/** A request as an app writes it, and the target that means the same to the upstream. */
+interface SoakRequest {
+  readonly app: string;
+  readonly target: string;
+  readonly canonical: string;
+}
+
+export interface TrafficCounts {
+  requests: number;
+  /** By status; 0 stands for no answer. */
+  readonly statuses: Record<string, number>;
+  /** Answers with a body that was compared. */
+  compared: number;
+  /** Of these, answers that were older than five seconds. */
+  aged: number;
+  wrong: number;
+  hung: number;
+  /** Connections that broke because their replica was killed. */
+  lost: number;
+  /** The longest a caller waited, apart from the time in which its replica was frozen. */
+  longestWaitMs: number;
+  /** The first failures, described. */
+  readonly examples: string[];
+}
+
+export interface Traffic {
+  readonly counts: TrafficCounts;
+  /** Resolves when the last answer has come. */
+  readonly stop: () => Promise<void>;
+}
+
+export interface TrafficOptions {
+  readonly members: readonly Member[];
+  readonly truth: Truth;
+  readonly seed: number;
+  readonly perSecond: number;
+  readonly now: () => number;
+  /** Texts that no answer may contain. */
+  readonly secrets: readonly string[];
+}
+
+/** `budget.maxWait` is 10 s; a busy machine gets five seconds more. */
+const HUNG_MS = 15_000;
+/** Ages are whole seconds, and so is the upstream's `Date`. */
+const AGE_SLACK_MS = 2_000;
+const AGED_S = 5;
+const EXAMPLES = 20;
+const CHUNK = 2_000;
+const SEARCHES = 60;
+const AREAS = 20;
+/** Errors that a caller may get while something fails or the budget is spent. */
+const REFUSALS = new Set([429, 502, 503, 504]);
+
+/** Requests in chunks. All chunks have the same popular searches. */
+function* requestsOf(seed: number, dice: Dice): Generator<SoakRequest, never> {
+  const areaIds = DATA.areas.map(({ record }) => record.serviceId).slice(0, AREAS);
+  const listings = [...DATA.listingById.keys()].slice(0, 40);
+  const sold = [...DATA.soldById.keys()].slice(0, 40);
+  const workload = createWorkload({ seed, requests: CHUNK, searches: SEARCHES, areaIds });
+  const plain = (target: string): SoakRequest => ({
+    app: `app-${dice.between(0, 11)}`,
+    target,
+    canonical: target,
+  });
+  const others = [
+    () => plain(`/listings/${dice.pick(listings)}`),
+    () => plain(`/sold/${dice.pick(sold)}`),
+    () => plain(`/areas?q=${dice.pick(["stock", "malm", "a", "berg", "nowhere"])}&limit=20`),
+    () => plain(`/cache/primary_${dice.pick(listings)}_140x94.jpg`),
+    () => plain(`/listings/${dice.between(1, 9)}`),
+  ];
+  for (;;) {
+    for (const { app, target, resource, filters, limit, offset } of dice.shuffled(workload)) {
+      const params = { ...filters, limit: String(limit), offset: String(offset) };
+      const canonical = `/${resource}?${new URLSearchParams(params).toString()}`;
+      yield dice.chance(0.7) ? { app, target, canonical } : dice.pick(others)();
+    }
+  }
+}
+
+/** Sends so many requests a second, whether or not earlier ones have been answered. */
+export function startTraffic(options: TrafficOptions): Traffic {
+  const { members, seed, perSecond, now } = options;
+  const dice = createDice(seed);
+  const requests = requestsOf(seed, dice);
+  const agent = new http.Agent({ keepAlive: true, timeout: 30_000 });
+  const counts: TrafficCounts = {
+    requests: 0,
+    statuses: {},
+    compared: 0,
+    aged: 0,
+    wrong: 0,
+    hung: 0,
+    lost: 0,
+    longestWaitMs: 0,
+    examples: [],
+  };
+  const check = createCheck(options, counts);
+  const etags = new Map<string, { readonly etag: string; readonly body: Buffer }>();
+  const inFlight = new Set<Promise<void>>();
+
+  async function send(member: Member, { app, target, canonical }: SoakRequest): Promise<void> {
+    const known = dice.chance(0.2) ? etags.get(target) : undefined;
+    const sentAt = now();
+    const asked = performance.now();
+    let reply: Reply | Error;
+    try {
+      const headers = { "x-app-id": app, ...(known && { "if-none-match": known.etag }) };
+      reply = await ask(member.url + target, { agent, headers, signal: AbortSignal.timeout(60_000) });
+    } catch (error) {
+      reply = error instanceof Error ? error : new Error(String(error));
+    }
+    const endedAt = now();
+    const waitedMs = performance.now() - asked - member.frozenMs(sentAt, endedAt);
+    check({ member, canonical, target, reply, known: known?.body, sentAt, endedAt, waitedMs });
+    if (reply instanceof Error || reply.status !== 200) return;
+    const etag = reply.headers.etag;
+    if (etag !== undefined) etags.set(target, { etag, body: reply.body });
+  }
+  const timer = setInterval(() => {
+    const listed = members.filter((member) => member.isListed());
+    if (listed.length === 0) return;
+    const request = requests.next().value;
+    const sending: Promise<void> = send(dice.pick(listed), request).finally(() => inFlight.delete(sending));
+    inFlight.add(sending);
+  }, 1_000 / perSecond);
+  return {
+    counts,
+    async stop() {
+      clearInterval(timer);
+      await Promise.all(inFlight);
+      agent.destroy();
+    },
+  };
+}
+
+interface Exchange {
+  readonly member: Member;
+  readonly target: string;
+  readonly canonical: string;
+  readonly reply: Reply | Error;
+  /** The body that the caller has already, if it asked with `If-None-Match`. */
+  readonly known: Buffer | undefined;
+  readonly sentAt: number;
+  readonly endedAt: number;
+  readonly waitedMs: number;
+}
+
+function createCheck(
+  { truth, secrets }: TrafficOptions,
+  counts: TrafficCounts,
+): (exchange: Exchange) => void {
+  function fail(kind: "wrong" | "hung", why: string, { member, target, sentAt, reply }: Exchange): void {
+    counts[kind] += 1;
+    const head = reply instanceof Error ? reply.message : `${reply.status} ${JSON.stringify(reply.headers)}`;
+    const start = reply instanceof Error ? "" : JSON.stringify(reply.text.slice(0, 200));
+    if (counts.examples.length < EXAMPLES)
+      counts.examples.push(
+        `${new Date(sentAt).toISOString()} ${kind}: ${why}: ${member.name} ${target}: ${head} ${start}`,
+      );
+  }
+  /** @returns why an answer is wrong */
+  function fault({ reply, canonical, known, sentAt, endedAt }: Exchange): string | undefined {
+    if (reply instanceof Error) return undefined;
+    const { status, headers, text } = reply;
+    if (secrets.some((secret) => text.includes(secret))) return "it contains a secret";
+    const body = status === 304 ? known : reply.body;
+    if (status === 200 || status === 304) {
+      if (body === undefined) return "a 304 that nobody asked for";
+      const age = Number(headers.age ?? 0);
+      counts.compared += 1;
+      if (age > AGED_S) counts.aged += 1;
+      // The age was computed after the request was sent.
+      const from = sentAt - age * 1_000 - AGE_SLACK_MS;
+      return truth.isSent(canonical, body, from, endedAt) ? undefined : "the upstream sent nothing like it";
+    }
+    if (headers["content-type"] !== "application/problem+json") return "an error that is no problem+json";
+    if (REFUSALS.has(status) || status === truth.statusOf(canonical)) return undefined;
+    return "an unexpected status";
+  }
+  return (exchange) => {
+    const { member, reply, sentAt, endedAt, waitedMs } = exchange;
+    counts.requests += 1;
+    const status = reply instanceof Error ? 0 : reply.status;
+    counts.statuses[status] = (counts.statuses[status] ?? 0) + 1;
+    counts.longestWaitMs = Math.max(counts.longestWaitMs, waitedMs);
+    if (waitedMs > HUNG_MS) fail("hung", `${Math.round(waitedMs)} ms`, exchange);
+    else if (!(reply instanceof Error)) {
+      const why = fault(exchange);
+      if (why !== undefined) fail("wrong", why, exchange);
+    } else if (member.wasKilled(sentAt, endedAt)) counts.lost += 1;
+    else fail("wrong", "the connection broke, and its replica was not killed", exchange);
+  };
+}
