@@ -36,12 +36,18 @@ const COMPRESS: Record<ContentCoding, Transcode> = {
   zstd: promisify(zstdCompress),
 };
 
-const DECOMPRESS: Record<ContentCoding, Transcode> = {
+/** @param options with the size of the result: one piece takes half as long as many small ones */
+type Decompress = (body: Buffer, options: { readonly chunkSize: number }) => Promise<Buffer>;
+
+const DECOMPRESS: Record<ContentCoding, Decompress> = {
   identity: async (body) => body,
   gzip: promisify(gunzip),
   br: promisify(brotliDecompress),
   zstd: promisify(zstdDecompress),
 };
+
+/** The smallest size of a piece that zlib takes. */
+const SMALLEST_CHUNK = 64;
 
 /** The codings to transcode from, the cheapest to decode first. */
 const SOURCES: readonly ContentCoding[] = ["identity", "zstd", "gzip", "br"];
@@ -52,7 +58,9 @@ export async function transcode(entry: Entry, coding: ContentCoding): Promise<Bu
   if (cached !== undefined) return cached;
   const source = SOURCES.find((candidate) => entry.bodies[candidate] !== undefined) ?? "identity";
   const body = entry.bodies[source] ?? Buffer.alloc(0);
-  return await COMPRESS[coding](await DECOMPRESS[source](body));
+  // One byte more than the result has, so that zlib sees that there is no second piece.
+  const chunkSize = Math.max(SMALLEST_CHUNK, entry.bodyBytes + 1);
+  return await COMPRESS[coding](await DECOMPRESS[source](body, { chunkSize }));
 }
 
 /** @returns the entry as Redis and SQLite store it: with one body, compressed if that is worth it */

@@ -163,13 +163,13 @@ function createKeyFor(): (page: Page, block: Entry) => string {
   /** A repeated query is the same object. Building and hashing its text again would cost 2 µs per page. */
   const known = new WeakMap<
     PagedQuery,
-    { readonly limit: number; readonly etag: string; readonly keptAs: string }
+    { readonly key: string; readonly limit: number; readonly etag: string; readonly keptAs: string }
   >();
   return ({ key, limit, query }, { etag }) => {
     const last = known.get(query);
-    if (last !== undefined && last.limit === limit && last.etag === etag) return last.keptAs;
+    if (last?.key === key && last.limit === limit && last.etag === etag) return last.keptAs;
     const keptAs = `${key}#${limit}@${etag}`;
-    known.set(query, { limit, etag, keptAs });
+    known.set(query, { key, limit, etag, keptAs });
     return keptAs;
   };
 }
