@@ -26,7 +26,9 @@ export interface Injector {
   readonly counts: Record<string, number>;
   /** When, and which: one line per fault. */
   readonly log: string[];
-  /** Resolves when all faults have ended. It rejects where one could not be carried out. */
+  /** Faults that could not be carried out, and why. */
+  readonly failures: string[];
+  /** Resolves when all faults have ended. */
   readonly stop: () => Promise<void>;
 }
 
@@ -52,7 +54,7 @@ export function startInjector({ seed, ...rest }: InjectorOptions): Injector {
   const names = Object.keys(faults).flatMap((name) => Array<string>(WEIGHTS[name] ?? 1).fill(name));
   const counts: Record<string, number> = {};
   const log: string[] = [];
-  const failures: unknown[] = [];
+  const failures: string[] = [];
   const running = new Set<Promise<void>>();
   const stopped = new AbortController();
 
@@ -65,7 +67,7 @@ export function startInjector({ seed, ...rest }: InjectorOptions): Injector {
       counts[name] = (counts[name] ?? 0) + 1;
       log.push(`${new Date(context.now()).toISOString()} ${name}`);
       const run: Promise<void> = fault
-        .catch((error: unknown) => void failures.push(error))
+        .catch((error: unknown) => void failures.push(`${name}: ${String(error)}`))
         .finally(() => running.delete(run));
       running.add(run);
     }
@@ -74,11 +76,11 @@ export function startInjector({ seed, ...rest }: InjectorOptions): Injector {
   return {
     counts,
     log,
+    failures,
     async stop() {
       stopped.abort();
       await injecting;
       await Promise.all(running);
-      if (failures.length > 0) throw new AggregateError(failures, failures.map(String).join("\n"));
     },
   };
 }
@@ -186,7 +188,14 @@ function redisFaults(
   const { redis } = stack;
   let isBusy = false;
   let calmSince = now();
+  let saved = 0;
 
+  /** Starts it with what was saved last, or with nothing. */
+  async function restart(): Promise<void> {
+    await redis.kill();
+    await lasting(dice.between(0, 5_000));
+    await redis.restart("--dbfilename", `dump-${saved}.rdb`);
+  }
   async function whileBusy(act: () => Promise<void>): Promise<void> {
     isBusy = true;
     try {
@@ -205,11 +214,13 @@ function redisFaults(
       if (isBusy || calmSince > since || witness === undefined) return undefined;
       setWitness(witness);
       return whileBusy(async () => {
-        if (await isShared(witness)) {
+        try {
+          if (!(await isShared(witness))) return;
           await act();
           await lasting(CALM_MS);
+        } finally {
+          setWitness(undefined);
         }
-        setWitness(undefined);
       });
     };
   return {
@@ -222,16 +233,12 @@ function redisFaults(
             redis.thaw();
           }),
     "restart Redis, empty": withWitness(async () => {
-      await redis.kill();
-      await lasting(random.between(0, 5_000));
-      await redis.restart("--dbfilename", "none.rdb");
+      saved += 1;
+      await restart();
     }),
     "restart Redis with its data": withWitness(async () => {
-      await redis.command("CONFIG", "SET", "dbfilename", "dump.rdb");
       await redis.command("SAVE");
-      await redis.kill();
-      await lasting(random.between(0, 5_000));
-      await redis.restart();
+      await restart();
     }),
     FLUSHALL: withWitness(async () => void (await redis.command("FLUSHALL"))),
   };

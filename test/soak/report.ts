@@ -49,6 +49,7 @@ export function reportText(report: SoakReport): string {
     table(["Calls at the upstream", "Window", "Limit", "Most in any window"], windows),
     table(["Memory", "Longest life, minutes", "At its end, MiB", "Growth, MiB a minute"], memory),
     `Faults: ${faults}.${report.isSmallDisk ? "" : " The full disk was left out: nothing may be mounted here."}`,
+    ...report.faultFailures.map((failure) => `Not carried out: ${failure}`),
     ...report.examples,
     "",
   ].join("\n\n");

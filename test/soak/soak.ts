@@ -43,6 +43,8 @@ export interface SoakReport extends TrafficCounts {
   readonly callsPer1000: number;
   readonly faults: Readonly<Record<string, number>>;
   readonly faultLog: readonly string[];
+  /** Faults that could not be carried out: the soak has tested less than it says. */
+  readonly faultFailures: readonly string[];
   readonly memory: readonly MemoryUse[];
   readonly isSmallDisk: boolean;
   readonly isClean: boolean;
@@ -100,9 +102,10 @@ export async function soak({
       callsPer1000: (calls.total() / counts.requests) * 1_000,
       faults: injector.counts,
       faultLog: injector.log,
+      faultFailures: injector.failures,
       memory: memory.uses(),
       isSmallDisk: stack.isSmallDisk,
-      isClean: counts.wrong === 0 && counts.hung === 0 && over === 0,
+      isClean: counts.wrong === 0 && counts.hung === 0 && over === 0 && injector.failures.length === 0,
     };
   } finally {
     await stack.close();

@@ -58,7 +58,7 @@ export async function openStack(now: () => number): Promise<Stack> {
   replace(settings, settingsWith(30));
   replace(key, CALLER.privateKey);
   const isSmallDisk = spawnSync("mount", ["-t", "tmpfs", "-o", "size=8m", "tmpfs", dataDir]).status === 0;
-  const redis = await startRedis();
+  const redis = await startRedis("--dbfilename", "dump-0.rdb");
   const sandbox = startSandbox();
   const [, url = ""] = await sandbox.says(/interface {2}(http:\S+)/);
   const [, controlUrl = ""] = await sandbox.says(/control {4}(http:\S+)/);
