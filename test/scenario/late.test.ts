@@ -143,7 +143,7 @@ describe("a queue behind an upstream that does not answer", () => {
     }
     for (const reply of queued) {
       expect(refusalIn(await reply)).toEqual([503, "temporary-reduced-capacity", "1"]);
-      expect((await reply).json()).toMatchObject({ detail: expect.stringContaining("nothing was sent") });
+      expect((await reply).json()).toMatchObject({ detail: expect.stringContaining("Nothing was sent") });
     }
     expect(await gateway.metric('gateway_refused_total{app="web",reason="deadline"}')).toBe(20);
     expect(await gateway.metric('gateway_refused_total{app="nightly",reason="deadline"}')).toBe(0);

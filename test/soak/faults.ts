@@ -193,7 +193,7 @@ function redisFaults(
   /** Starts it with what was saved last, or with nothing. */
   async function restart(): Promise<void> {
     await redis.kill();
-    await lasting(dice.between(0, 5_000));
+    await lasting(random.between(0, 5_000));
     await redis.restart("--dbfilename", `dump-${saved}.rdb`);
   }
   async function whileBusy(act: () => Promise<void>): Promise<void> {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 
-import { createDice } from "../../support/dice.ts";
+import { createRandom } from "../../support/random.ts";
 import { playHistory } from "./history.ts";
 import { drawPlan, type Plan } from "./plan.ts";
 import { createWorld, start } from "./world.ts";
@@ -52,8 +52,8 @@ describe("with Redis up", () => {
 describe("a replica that starts while Redis is away and then finds no data", () => {
   /** What the log says of it. */
   const warnings = async ({ awayMs, hasData }: Record<"awayMs", number> & { hasData: boolean }) => {
-    const dice = createDice(1);
-    const world = createWorld({ ...drawPlan(dice), faults: [] }, dice, createDice(2));
+    const random = createRandom(1);
+    const world = createWorld({ ...drawPlan(random), faults: [] }, random, createRandom(2));
     const { clock, server, replicas, log } = world;
     if (hasData) start(world, 0);
     await clock.advance(5_000);
@@ -64,7 +64,9 @@ describe("a replica that starts while Redis is away and then finds no data", () 
     server.isUp = true;
     await clock.advance(5_000);
     for (const replica of replicas) replica.isAlive = false;
-    return log.filter((line) => line.includes("Redis was away when this replica started, and has no data"));
+    return log.filter((line) =>
+      line.includes("Redis was away when this replica started, and now has no data"),
+    );
   };
 
   it("warns once that a limit may be exceeded", async () => {
