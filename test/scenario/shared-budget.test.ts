@@ -89,7 +89,9 @@ describe("two gateways on one Redis", () => {
       Array.from({ length: 40 }, (_, index) => first.get(`/areas?q=${index}`)),
     );
     const refused = replies.filter(({ status }) => status !== 200);
-    expect(new Set(refused.map(problemCode))).toEqual(new Set(["quota-exceeded"]));
+    // While the replicas' counts are on their way, a call may be refused for the whole budget instead of the share.
+    for (const reply of refused)
+      expect(["quota-exceeded", "temporary-reduced-capacity"]).toContain(problemCode(reply));
     // Twelve are its share, and one may be borrowed; the next one may be borrowed over a minute later.
     expect(replies.length - refused.length).toBeOneOf([12, 13]);
     // Long before their deadline, also on a busy machine.

@@ -378,7 +378,9 @@ local function confirm(k, rooms)
       local free = math.max(0, rooms[i].fits)
       local wanted = promise.escrow
       if w.isLong then wanted = math.max(wanted, own + math.min(promise.alone, math.floor(free / (2 * request.replicas)))) end
-      quota = math.min(wanted, own + free)
+      -- What is here counts longer than what the replica knows of it, if this clock stood still. So `fits` may be
+      -- negative, and then the replica must not replace its own calls one for one.
+      quota = math.max(0, math.min(wanted, own + rooms[i].fits))
       if not w.isLong then quota = math.max(quota, held) end
     end
     promise.quota = math.max(quota, held)

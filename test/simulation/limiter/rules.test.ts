@@ -146,7 +146,7 @@ const STORIES: readonly Story[] = [
   {
     rule: "7",
     what: "a new holder spends what nobody has reserved for it",
-    change: ["quota = math.min(wanted, own + free)", "quota = wanted"],
+    change: ["math.min(wanted, own + rooms[i].fits)", "wanted"],
     seed: 5,
     windows: [SHORT, MEDIUM],
     asks: BUSY,
