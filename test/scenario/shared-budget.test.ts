@@ -92,8 +92,9 @@ describe("two gateways on one Redis", () => {
     // While the replicas' counts are on their way, a call may be refused for the whole budget instead of the share.
     for (const reply of refused)
       expect(["quota-exceeded", "temporary-reduced-capacity"]).toContain(problemCode(reply));
-    // Twelve are its share, and one may be borrowed; the next one may be borrowed over a minute later.
-    expect(replies.length - refused.length).toBeOneOf([12, 13]);
+    // Twelve are its share, and one may be borrowed; the next one may be borrowed over a minute later. The last one of
+    // the share is refused at once if counts of the other replica are on their way.
+    expect(replies.length - refused.length).toBeOneOf([11, 12, 13]);
     // Long before their deadline, also on a busy machine.
     expect(performance.now() - startedAt).toBeLessThan(15_000);
   });
