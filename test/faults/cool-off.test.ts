@@ -1,4 +1,4 @@
-/** An upstream that asks to be left alone, or cannot be reached. */
+/** An upstream that asks for a pause, cannot be reached, or refuses the credentials. */
 import { describe, expect, it } from "vitest";
 
 import { ask } from "../support/ask.ts";
@@ -26,17 +26,17 @@ const circuit = (gateway: TestGateway, name: string): Promise<number> =>
   gateway.metric(`gateway_circuit_state{circuit="${name}"}`);
 
 describe("an upstream that asks to slow down", () => {
-  it("with an absurd time is tried again after the longest that is set", async () => {
+  it("with an absurd Retry-After is asked again after budget.maxCoolOff", async () => {
     const { gateway, clock } = await startTimed("budget: { maxCoolOff: 2m }");
     gateway.sandbox.faults.add({ status: 429, retryAfter: "99999999", times: 1 });
-    // The one that heard it is told no more than those who come after it.
+    // The caller whose request got the 429 and the next caller both get the time until the next try.
     for (const q of ["a", "b"])
       expect((await gateway.get(`/areas?q=${q}`)).headers["retry-after"]).toBe("120");
     await clock.advance(120_000);
     expect((await gateway.get("/areas?q=b")).status).toBe(200);
   });
 
-  it("for one resource is still asked for the others, and for pictures", async () => {
+  it("for one resource is still asked for the other resources", async () => {
     const { gateway } = await startTimed();
     gateway.sandbox.faults.add({ status: 503, retryAfter: "60", times: 1 });
     expect(problemCode(await gateway.get("/sold?areaId=76"))).toBe("upstream-unavailable");
@@ -47,7 +47,7 @@ describe("an upstream that asks to slow down", () => {
     expect(gateway.sandbox.requests()).toHaveLength(2);
   });
 
-  it("leaves callers what was known before, marked as old", async () => {
+  it("is replaced by stale answers, marked as stale", async () => {
     const { gateway, clock } = await startTimed("cache: { staleWhileRevalidate: 0s }");
     await gateway.get("/areas?q=known");
     await clock.advance(100_000);
@@ -65,24 +65,28 @@ describe("an upstream that asks to slow down", () => {
 });
 
 describe("an upstream that takes no connections", () => {
-  it("or takes them and sends nothing is left alone as well: then nobody waits who can be given a stale answer", async () => {
-    const gateway = await startGateway({
-      settings: `upstream: { headerTimeout: 50ms, retryDelay: 1ms }
-cache: { ttl: 1ms, staleWhileRevalidate: 0s, maxWaitForFresh: 5s }`,
-    });
+  it("or answers none of them is left alone after three timeouts: stale answers are then served at once", async () => {
+    const { gateway, clock } = await startTimed(
+      "upstream: { headerTimeout: 3s }\ncache: { staleWhileRevalidate: 0s, maxWaitForFresh: 5s }",
+    );
     const known = ["a", "b", "c", "d"].map((q) => `/areas?q=${q}`);
     for (const path of known) await gateway.get(path);
-    const before = gateway.sandbox.requests().length;
+    await clock.advance(2_000);
+    gateway.sandbox.clearRequests();
     gateway.sandbox.faults.add({ hang: "headers" });
-    for (const path of known.slice(0, 3))
-      expect(cacheStatus(await gateway.get(path))).toMatchObject({ hit: true, detail: "upstream-timeout" });
+    for (const [index, path] of known.slice(0, 3).entries()) {
+      const reply = gateway.get(path);
+      await gateway.sandbox.waitForRequests(index + 1);
+      await clock.advance(3_000);
+      expect(cacheStatus(await reply)).toMatchObject({ hit: true, detail: "upstream-timeout" });
+    }
     expect(await circuit(gateway, "api/all")).toBe(2);
     const atOnce = await gateway.get("/areas?q=d");
     expect(cacheStatus(atOnce)).toMatchObject({ hit: true, detail: "upstream-unavailable" });
-    expect(gateway.sandbox.requests()).toHaveLength(before + 3);
+    expect(gateway.sandbox.requests()).toHaveLength(3);
   });
 
-  it("for 40 seconds is asked again within 15, and callers that ask while that call is out are answered", async () => {
+  it("for 40 seconds is asked again within 17 seconds, and callers that arrive during the probe are answered", async () => {
     const { gateway, clock } = await startTimed();
     const port = Number(new URL(gateway.sandboxUrl).port);
     await gateway.sandbox.close();
@@ -102,15 +106,16 @@ cache: { ttl: 1ms, staleWhileRevalidate: 0s, maxWaitForFresh: 5s }`,
     expect(await circuit(gateway, "api/all")).toBe(2);
     await gateway.sandbox.listen(port);
     await clock.advance(2_000);
+    gateway.sandbox.clearRequests();
     gateway.sandbox.hold();
     const asked = Array.from({ length: 10 }, (_, q) => gateway.get(`/areas?q=half-open-${q}`));
     await gateway.sandbox.waitForRequests(1);
-    await gateway.get("/nowhere");
+    await expect.poll(() => gateway.metric('gateway_throttle_queue_length{priority="interactive"}')).toBe(9);
     gateway.sandbox.release();
     expect(new Set((await Promise.all(asked)).map(({ status }) => status))).toEqual(new Set([200]));
   });
 
-  it("now and then is no reason to leave it alone", async () => {
+  it("for two requests in a row is still asked", async () => {
     const gateway = await startGateway();
     const port = Number(new URL(gateway.sandboxUrl).port);
     for (let round = 0; round < 3; round++) {
@@ -121,5 +126,24 @@ cache: { ttl: 1ms, staleWhileRevalidate: 0s, maxWaitForFresh: 5s }`,
       expect((await gateway.get(`/areas?q=c-${round}`)).status).toBe(200);
     }
     expect(await circuit(gateway, "api/all")).toBe(0);
+  });
+});
+
+describe("an upstream that refuses the credentials", () => {
+  it("is probed with a question it answered before, when a caller asks a new question after the pause", async () => {
+    const { gateway, clock } = await startTimed();
+    await gateway.get("/areas?q=answered");
+    gateway.sandbox.faults.add({ status: 403 });
+    for (const q of ["a", "b", "c"])
+      expect(problemCode(await gateway.get(`/areas?q=${q}`))).toBe("upstream-authentication-failed");
+    expect(await circuit(gateway, "api/all")).toBe(2);
+    gateway.sandbox.faults.clear();
+    gateway.sandbox.clearRequests();
+    await clock.advance(60_000);
+    expect(problemCode(await gateway.get("/areas?q=new"))).toBe("upstream-authentication-failed");
+    await gateway.sandbox.waitForRequests(1);
+    expect(gateway.sandbox.requests()[0]?.query).toBe("q=answered");
+    await expect.poll(() => circuit(gateway, "api/all")).toBe(0);
+    expect((await gateway.get("/areas?q=new")).status).toBe(200);
   });
 });

@@ -55,7 +55,7 @@ describe("an outage", () => {
     onTestFinished(() => server.close());
     const gateway = await startGateway({
       env: { REDIS_URL: `redis://127.0.0.1:${server.port}` },
-      settings: "redis: { timeout: 100ms, probeInterval: 100ms }",
+      settings: "redis: { timeout: 1s, probeInterval: 100ms }",
     });
     await gateway.get(PATH);
     // The cache and the limiter miss the same answer at the same time.

@@ -1,4 +1,4 @@
-/** Plays the rows of the table in docs/outages.md: what a caller gets in each state of API, budget and store. */
+/** Executes the rows of the table in docs/outages.md: what a caller gets in each state of API, budget and store. */
 import { readFileSync } from "node:fs";
 
 import { describe, expect, it, onTestFinished } from "vitest";
@@ -14,13 +14,16 @@ const FRESH = "/listings?areaId=76&limit=5";
 const EXPIRED = "/sold?areaId=76&limit=5";
 const NEVER_ASKED = "/listings?areaId=1&limit=1";
 
-const SETTINGS = `
-upstream: { headerTimeout: 800ms, totalTimeout: 1200ms, retryDelay: 1ms }
-cache: { ttl: { listings: 30m, sold: 1m }, staleWhileRevalidate: { sold: 10s }, maxWaitForFresh: 300ms }
+/** @param maxWaitForFresh long, so that a busy machine does not get the stale answer instead of a new one */
+const settingsWith = (maxWaitForFresh = "10s", headerTimeout = "5s"): string => `
+upstream: { headerTimeout: ${headerTimeout}, retryDelay: 1ms }
+cache: { ttl: { listings: 30m, sold: 1m }, staleWhileRevalidate: { sold: 10s }, maxWaitForFresh: ${maxWaitForFresh} }
+redis: { timeout: 10s }
 `;
 
-/** How to bring a state about: settings from the start, and what happens once two answers are cached. */
+/** A row of the table: the settings at the start, and what happens after two answers were cached. */
 interface State {
+  readonly settings?: string;
   readonly budget?: string;
   readonly app?: string;
   readonly fault?: Fault;
@@ -34,14 +37,17 @@ const dies = (server: RedisServer): Promise<unknown> => server.kill();
 /** By the first column of the table. */
 const STATES: Readonly<Record<string, State>> = {
   "all is well": {},
-  "the API is slow": { fault: { hang: "headers" } },
+  "the API is slow": { settings: settingsWith("500ms", "2s"), fault: { hang: "headers" } },
   "the API fails (500, 503)": { fault: { status: 500 } },
   "the API's answer cannot be used": { fault: { wrongJson: true } },
   "the API cannot be reached": { isUpstreamGone: true },
   "the API asks to slow down (429, 503 with `Retry-After`)": { fault: { status: 429, retryAfter: "30" } },
   "the API refuses our credentials (401, 403)": { fault: { status: 403 } },
   "the budget is spent": { budget: SPENT },
-  "one app's share, or its `perDay`, is spent": { app: "web" },
+  "one app's share, or its `perDay`, is spent": {
+    settings: `${settingsWith()}apps: [{ id: web, perDay: 2 }]`,
+    app: "web",
+  },
   "Redis is slow or down": { redis: dies },
   "Redis has lost its data": { redis: (server) => server.command("FLUSHALL") },
   "the API cannot be reached, and the budget is spent": { budget: SPENT, isUpstreamGone: true },
@@ -53,7 +59,7 @@ const STATES: Readonly<Record<string, State>> = {
   },
 };
 
-/** States of a process and its files; test/faults plays these. */
+/** States of a process and its files; test/faults executes these rows. */
 const OF_PROCESSES = [
   "the SQLite file is full, unwritable or broken",
   "a replica is killed",
@@ -90,7 +96,7 @@ async function bringAbout(
 }
 
 describe("the table in docs/outages.md", () => {
-  it("has a row for each state that this test or test/faults plays", () => {
+  it("has a row for each state that this test or test/faults executes", () => {
     expect([...ROWS.keys()].toSorted()).toEqual([...Object.keys(STATES), ...OF_PROCESSES].toSorted());
   });
 
@@ -101,7 +107,7 @@ describe("the table in docs/outages.md", () => {
     const options: TestGatewayOptions = {
       clock,
       sandbox: { now: clock.now },
-      settings: state.app === undefined ? SETTINGS : `${SETTINGS}apps: [{ id: ${state.app}, perDay: 2 }]`,
+      settings: state.settings ?? settingsWith(),
       env: {
         ...(state.budget !== undefined && { BUDGET: state.budget }),
         ...(server && { REDIS_URL: `redis://127.0.0.1:${server.port}` }),

@@ -29,7 +29,7 @@ const cacheStatus = async (gateway: TestGateway, path: string): Promise<string> 
 describe("settings that are read again", () => {
   it("are in force at once, and the difference is told", async () => {
     const { gateway, reload } = await startWith(`budget: { ${AMPLE} }`);
-    expect(await cacheStatus(gateway, "/areas?q=a")).toMatch(/ttl=86(399|400)/);
+    expect(await cacheStatus(gateway, "/areas?q=a")).toMatch(/ttl=86[34]\d\d/);
     const reply = await reload(
       `budget: { limit: 10/1m }\ncache: { ttl: { areas: 1m }, negativeTtl: { sold: 2m } }`,
     );
@@ -54,7 +54,7 @@ describe("settings that are read again", () => {
       ],
     });
     const after = await gateway.get("/areas?q=b");
-    expect(after.headers["cache-status"]).toMatch(/ttl=(59|60)/);
+    expect(after.headers["cache-status"]).toMatch(/ttl=(5\d|60)/);
     expect(after.headers["ratelimit-policy"]).toBe('"1m";q=10;w=60');
     expect(await gateway.metric('gateway_config_reloads_total{result="applied"}')).toBe(1);
   });
@@ -99,7 +99,7 @@ describe("settings that are read again", () => {
       result: "invalid",
       problems,
     });
-    expect(await cacheStatus(gateway, "/areas?q=a")).toMatch(/ttl=86(399|400)/);
+    expect(await cacheStatus(gateway, "/areas?q=a")).toMatch(/ttl=86[34]\d\d/);
     expect(await gateway.metric("gateway_config_last_reload_successful")).toBe(0);
     expect((await reload(`budget: { ${AMPLE} }`)).status).toBe(200);
     expect(await gateway.metric("gateway_config_last_reload_successful")).toBe(1);
@@ -129,8 +129,8 @@ describe("settings that are read again", () => {
   it("may have windows of up to a day, or as long as there were, because so long is remembered", async () => {
     const { gateway, reload } = await startWith("budget: { limit: 3/2s }");
     for (const q of ["a", "b", "c"]) await gateway.get(`/areas?q=${q}`);
-    expect((await reload("budget: { limit: 3/2d, maxWait: 100ms }")).status).toBe(409);
-    expect((await reload("budget: { limit: 3/1d, maxWait: 100ms }")).status).toBe(200);
+    expect((await reload("budget: { limit: 3/2d }")).status).toBe(409);
+    expect((await reload("budget: { limit: 3/1d }")).status).toBe(200);
     // What was spent stays counted, in the longer window too.
     expect((await gateway.get("/areas?q=d")).status).toBe(503);
     expect(gateway.sandbox.requests()).toHaveLength(3);
@@ -141,7 +141,7 @@ describe("settings that are read again", () => {
   });
 
   it("judge what was sent before by the limits of the time", async () => {
-    const { gateway, reload } = await startWith("budget: { limit: 10/1h, maxWait: 100ms }");
+    const { gateway, reload } = await startWith("budget: { limit: 10/1h }");
     const ask4 = async (name: string): Promise<number[]> => {
       const replies = [];
       for (const q of [1, 2, 3, 4]) replies.push(await gateway.get(`/areas?q=${name}${q}`));
@@ -154,14 +154,14 @@ describe("settings that are read again", () => {
     expect(await ask4("ten")).toEqual([200, 200, 200, 200]);
     const all = { name: "1h", limit: 10, maximum: 4, reachedAt: instant, kept: true };
     await expect.poll(hour).toEqual(all);
-    await reload("budget: { limit: 3/1h, maxWait: 100ms }");
+    await reload("budget: { limit: 3/1h }");
     expect(await ask4("three")).toEqual([503, 503, 503, 503]);
     const lowered = { name: "1h", limit: 3, maximum: 4, reachedAt: instant };
     expect(await hour()).toEqual({ ...lowered, kept: true, limits: [ten] });
     // What goes all the same breaks it, also when it has been raised again.
-    await reload("budget: { limit: 3/1h, maxWait: 100ms, mode: observe }");
+    await reload("budget: { limit: 3/1h, mode: observe }");
     expect(await ask4("observed")).toEqual([200, 200, 200, 200]);
-    await reload("budget: { limit: 10/1h, maxWait: 100ms }");
+    await reload("budget: { limit: 10/1h }");
     expect(await hour()).toEqual({
       ...lowered,
       limit: 10,
@@ -185,23 +185,23 @@ describe("settings that are read again", () => {
     gateway.sandbox.hold();
     const inFlight = Promise.all(["a", "b"].map((q) => gateway.get(`/areas?q=${q}`)));
     await gateway.sandbox.waitForRequests(2);
-    expect((await reload("budget: { limit: 2/1h, maxWait: 100ms, concurrency: 1 }")).status).toBe(200);
+    expect((await reload("budget: { limit: 2/1h, concurrency: 1 }")).status).toBe(200);
     gateway.sandbox.release();
     expect((await inFlight).map(({ status }) => status)).toEqual([200, 200]);
     expect((await gateway.get("/areas?q=c")).status).toBe(503);
   });
 
   it("begin and end watching the budget", async () => {
-    const { gateway, reload } = await startWith("budget: { limit: 1/1h, maxWait: 100ms }");
+    const { gateway, reload } = await startWith("budget: { limit: 1/1h }");
     const ask3 = async (name: string): Promise<number[]> => {
       const replies = [];
       for (const q of [1, 2]) replies.push(await gateway.get(`/areas?q=${name}${q}`));
       return replies.map(({ status }) => status);
     };
     expect(await ask3("enforced")).toEqual([200, 503]);
-    await reload("budget: { limit: 1/1h, maxWait: 100ms, mode: observe }");
+    await reload("budget: { limit: 1/1h, mode: observe }");
     expect(await ask3("observed")).toEqual([200, 200]);
-    await reload("budget: { limit: 1/1h, maxWait: 100ms }");
+    await reload("budget: { limit: 1/1h }");
     expect(await ask3("again")).toEqual([503, 503]);
   });
 
@@ -248,7 +248,7 @@ describe("SIGHUP", () => {
     writeFileSync(CONFIG_FILE, "cache: { ttl: { areas: 1m } }");
     replica.process.child.kill("SIGHUP");
     await replica.process.says(/"by":"SIGHUP","changes":\["cache.ttl.areas: 1h → 1m"\]/);
-    expect((await ask(`${replica.url}/areas?q=a`)).headers["cache-control"]).toMatch(/max-age=(59|60)/);
+    expect((await ask(`${replica.url}/areas?q=a`)).headers["cache-control"]).toMatch(/max-age=(5\d|60)/);
     // The level of the log was changed by hand; settings with a mistake leave it as it is.
     await post(`${replica.admin}/log`, '{"level":"warn"}');
     for (const [mistake, line] of [

@@ -1,4 +1,4 @@
-/** One budget of several gateways, by way of Redis. */
+/** Several gateways share one budget through Redis. */
 import { beforeAll, describe, expect, it, onTestFinished } from "vitest";
 
 import { ask } from "../support/ask.ts";
@@ -6,7 +6,7 @@ import { startGateway, type TestGateway } from "../support/gateway.ts";
 import { startRedis, startRedisCluster, type RedisServer } from "../support/redis.ts";
 import { problemCode } from "../support/reply.ts";
 
-/** On a busy machine Redis may take its time, and no gateway is to go on without it for that. */
+/** A busy machine may delay Redis. No gateway may go on without it because of that. */
 const LONG_TIMEOUTS = "redis: { timeout: 10s }\n";
 const APPS = "apps: [{ id: web }, { id: batch }]";
 let redis: RedisServer;
@@ -56,7 +56,7 @@ describe("two gateways on one Redis", () => {
     expect(first.sandbox.requests()).toHaveLength(4);
   });
 
-  it("tell an app that has used up its share so at once; others are still served", async () => {
+  it("refuse an app that has used up its share at once, and still serve others", async () => {
     const settings = "apps: [{ id: web, weight: 2 }, { id: batch }]";
     const [first, second] = await startTwo({ BUDGET: "16/1h" }, settings);
     const from = (app: string) => ({ headers: { "x-app-id": app } });
@@ -80,11 +80,10 @@ describe("two gateways on one Redis", () => {
     expect((await second.get("/areas?q=d", from("batch"))).status).toBe(200);
   });
 
-  it("leave nobody of a burst waiting who would wait in vain", async () => {
+  it("refuse the rest of a burst at once and not at the deadline", async () => {
     const env = { BUDGET: "60/1h", BUDGET_MAX_WAIT: "30s" };
     const [first] = await startTwo(env, "apps: [{ id: web, weight: 4 }, { id: batch }]");
     expect((await first.get("/areas?q=a", { headers: { "x-app-id": "web" } })).status).toBe(200);
-    const startedAt = performance.now();
     const replies = await Promise.all(
       Array.from({ length: 40 }, (_, index) => first.get(`/areas?q=${index}`)),
     );
@@ -95,29 +94,29 @@ describe("two gateways on one Redis", () => {
     // Twelve are its share, and one may be borrowed; the next one may be borrowed over a minute later. The last one of
     // the share is refused at once if counts of the other replica are on their way.
     expect(replies.length - refused.length).toBeOneOf([11, 12, 13]);
-    // Long before their deadline, also on a busy machine.
-    expect(performance.now() - startedAt).toBeLessThan(15_000);
+    for (const app of ["other", "web"])
+      expect(await first.metric(`gateway_refused_total{app="${app}",reason="deadline"}`)).toBe(0);
   });
 
-  it("reckon with those who wait at the other one", async () => {
-    const [first, second] = await startTwo({ BUDGET: "2/10s", BUDGET_MAX_WAIT: "60s" }, "");
+  it("count the requests that wait at the other one", async () => {
+    const [first, second] = await startTwo({ BUDGET: "2/1m", BUDGET_MAX_WAIT: "5m" }, "");
     for (const gateway of [first, second])
       expect((await gateway.get(`/areas?q=${gateway.port}`)).status).toBe(200);
     const hangUp = new AbortController();
     const waiting = ["a", "b", "c"].map((q) => first.get(`/areas?q=${q}`, { signal: hangUp.signal }));
     const quoted = async (): Promise<number> =>
       Object(await (await ask(`${second.adminUrl}/quote?url=/areas?q=d`)).json()).predictedWaitMs;
-    // Two of them go when the window has passed, the third with this one a window later.
-    await expect.poll(quoted).toBeGreaterThan(15_000);
-    const refused = await second.get("/areas?q=d", { headers: { "x-request-deadline-ms": "15000" } });
+    // Two of them are sent when the window has passed, the third one and this one a window later.
+    await expect.poll(quoted).toBeGreaterThan(80_000);
+    const refused = await second.get("/areas?q=d", { headers: { "x-request-deadline-ms": "80000" } });
     expect([refused.status, problemCode(refused)]).toEqual([503, "temporary-reduced-capacity"]);
-    expect(Number(refused.headers["retry-after"])).toBeGreaterThan(15);
+    expect(Number(refused.headers["retry-after"])).toBeGreaterThan(80);
     hangUp.abort();
     await Promise.allSettled(waiting);
-    await expect.poll(quoted).toBeLessThan(10_001);
+    await expect.poll(quoted).toBeLessThan(60_001);
   });
 
-  it("leave the upstream alone together when one of them is asked to", async () => {
+  it("both stop asking the upstream when one of them gets a 429", async () => {
     const [first, second] = await startTwo({});
     first.sandbox.faults.add({ status: 429, retryAfter: "60", times: 1 });
     expect(problemCode(await first.get("/areas?q=a"))).toBe("upstream-unavailable");
@@ -130,7 +129,7 @@ describe("two gateways on one Redis", () => {
     expect(first.sandbox.requests()).toHaveLength(1);
   });
 
-  it("keep one ledger, which outlives them", async () => {
+  it("keep one ledger, which a later gateway reads", async () => {
     const [first, second] = await startTwo({ BUDGET: "100/1h" });
     const headers = { "x-app-id": "web" };
     for (const q of ["a", "b", "c"]) await first.get(`/areas?q=${q}`, { headers });
@@ -156,11 +155,11 @@ describe("two gateways on one Redis", () => {
     const third = await startGateway({ env, settings: LONG_TIMEOUTS + APPS });
     await expect.poll(() => modeOf(third)).toBe("shared");
     expect(await usage(third)).toMatchObject({ rows: [{ sends: 1 }, { sends: 3 }] });
-    // It was allowed under the limit of those before.
+    // Four calls were allowed under the limit of the first two gateways.
     expect(await usage(third)).toMatchObject({
       windows: [{ name: "1h", limit: 3, maximum: 4, kept: true, limits: [{ limit: 100 }] }, { kept: true }],
     });
-    // What was spent before it began counts.
+    // What the others spent before it started counts.
     expect((await third.get("/areas?q=new")).status).toBe(503);
   });
 });
@@ -187,11 +186,12 @@ describe("two gateways on a Cluster", () => {
 });
 
 describe("a gateway without its Redis", () => {
-  it("soon refuses callers whose wait has become too long by that", async () => {
+  it("soon refuses callers whose wait has become longer than their deadline", async () => {
     const own = await startRedis();
     onTestFinished(() => own.close());
     const gateway = await startGateway({
-      env: { REDIS_URL: `redis://127.0.0.1:${own.port}`, BUDGET: "6/20s", BUDGET_MAX_WAIT: "60s" },
+      env: { REDIS_URL: `redis://127.0.0.1:${own.port}`, BUDGET: "6/1m", BUDGET_MAX_WAIT: "3m" },
+      settings: LONG_TIMEOUTS,
     });
     await expect.poll(() => modeOf(gateway)).toBe("shared");
     for (const q of ["a", "b", "c", "d", "e", "f"])
@@ -202,41 +202,41 @@ describe("a gateway without its Redis", () => {
       const reply = await gateway.get(`/areas?q=${index}`, { signal: hangUp.signal });
       refused.push(problemCode(reply));
     });
-    // With Redis, six go after 20 seconds and six after 40.
+    // With Redis, six are sent after one minute and six after two.
     await expect.poll(async () => (await budgetOf(gateway)).api.queue.interactive).toBe(12);
     await own.kill();
-    // Without, one goes every 20 seconds.
+    // Without it, one is sent each minute.
     await expect.poll(() => refused.length).toBeGreaterThanOrEqual(4);
     expect(new Set(refused)).toEqual(new Set(["temporary-reduced-capacity"]));
     hangUp.abort();
     await Promise.allSettled(waiting);
   });
 
-  it("goes on within its share less what was spent, says so, and is back in order by itself", async () => {
+  it("sends within its part of the rest of the budget, and shares the budget again when Redis is back", async () => {
     const own = await startRedis();
     onTestFinished(() => own.close());
     const gateway = await startGateway({
       env: { REDIS_URL: `redis://127.0.0.1:${own.port}`, BUDGET: "12/1h", REPLICAS: "1" },
+      settings: LONG_TIMEOUTS,
     });
     await expect.poll(() => modeOf(gateway)).toBe("shared");
     for (const q of ["a", "b"]) expect((await gateway.get(`/areas?q=${q}`)).status).toBe(200);
     await own.kill();
     // Of a long window it spends alone what Redis last confirmed: a part of what was left.
-    const alone: number[] = [];
-    const headers = { "x-request-deadline-ms": "1000" };
-    for (let n = 0; n < 12; n++) alone.push((await gateway.get(`/areas?q=off-${n}`, { headers })).status);
+    const replies = await Promise.all(Array.from({ length: 12 }, (_, n) => gateway.get(`/areas?q=off-${n}`)));
+    const alone = replies.map(({ status }) => status);
     const sent = 2 + alone.filter((status) => status === 200).length;
     expect(sent).toBeGreaterThan(2);
     expect(alone).toContain(503);
     expect(await modeOf(gateway)).toBe("degraded");
     await own.restart();
     await expect.poll(() => modeOf(gateway)).toBe("shared");
-    // Redis has lost everything; the gateway has brought it what it knew.
+    // Redis is empty after its restart. The gateway writes what it knows into it.
     await expect
       .poll(async () => (await budgetOf(gateway)).api.windows[0]?.spent)
       .toBeGreaterThanOrEqual(sent);
     expect(gateway.sandbox.requests()).toHaveLength(sent);
-    // What it sent meanwhile it has entered under the limit that it went under, which no other limit changes.
+    // The ledger has the calls of the outage under the limit of that time, also after the limit was lowered.
     const later = await startGateway({
       env: { REDIS_URL: `redis://127.0.0.1:${own.port}`, BUDGET: "2/1h", UPSTREAM_URL: gateway.sandboxUrl },
     });
