@@ -53,12 +53,12 @@ function ledgerContract(name: string, create: CreateLedger<LedgerUnderTest>): vo
     });
     afterEach(() => ledger.close());
 
-    it("where nothing was entered there is nothing, and nothing is missing since it began", async () => {
+    it("a new ledger is empty and complete since its start", async () => {
       expect(await piecesOf(ledger.reader)).toEqual([]);
       expect(await ledger.reader.completeSince()).toBe(start);
     });
 
-    it("what is entered comes back with every field, before it is completed", async () => {
+    it("a line is returned with every field before it is completed", async () => {
       const entries = [
         ledgerEntry({ id: "a", at: start }),
         ledgerEntry({ id: "b", at: start + 1, origin: "images", resource: "images", cause: "retry" }),
@@ -81,7 +81,7 @@ function ledgerContract(name: string, create: CreateLedger<LedgerUnderTest>): vo
       },
     );
 
-    it("what is entered twice, because nobody knew whether it was, is one line", async () => {
+    it("a line that is entered twice is one line", async () => {
       const entry = ledgerEntry({ at: start });
       const completion = { status: 200, durationMs: 5, arrivedAt: start + 5 };
       await ledger.enter(entry);
@@ -91,12 +91,12 @@ function ledgerContract(name: string, create: CreateLedger<LedgerUnderTest>): vo
       expect(await linesOf(ledger.reader)).toEqual([{ ...entry, completion }]);
     });
 
-    it("completing what was never entered is no mistake, and enters nothing", async () => {
+    it("completing an unknown line does nothing", async () => {
       await ledger.complete("nobody", { status: 200, durationMs: 1, arrivedAt: start });
       expect(await linesOf(ledger.reader)).toEqual([]);
     });
 
-    it("a period has its beginning in it and not its end", async () => {
+    it("a period includes its start and excludes its end", async () => {
       for (let at = start; at < start + 10; at++) await ledger.enter(ledgerEntry({ id: String(at), at }));
       const read = async (from: number, to: number): Promise<number[]> =>
         (await linesOf(ledger.reader, start + from, start + to)).map(({ at }) => at - start);
@@ -107,7 +107,7 @@ function ledgerContract(name: string, create: CreateLedger<LedgerUnderTest>): vo
       expect(await read(10, 99)).toEqual([]);
     });
 
-    it("the oldest comes first, also where a clock was set back; of one instant, what was entered first", async () => {
+    it("lines are sorted by time, then by entry, also after a clock was set back", async () => {
       const instants = [5, 6, 2, 6, 9, 2, 0];
       clock.set(start + 9);
       for (const [index, at] of instants.entries())
@@ -123,7 +123,7 @@ function ledgerContract(name: string, create: CreateLedger<LedgerUnderTest>): vo
       ]);
     });
 
-    it("much is read in pieces, each line once, many of them of one instant", async () => {
+    it("a long ledger is read in pieces, each line once", async () => {
       const random = createRandom(1);
       const entries = Array.from({ length: 5_000 }, (_, index) =>
         // Runs of one instant that are longer than any piece.
@@ -140,7 +140,7 @@ function ledgerContract(name: string, create: CreateLedger<LedgerUnderTest>): vo
       expect(pieces.flat()).toEqual(entries.map(uncompleted));
     });
 
-    it("what is older than the retention is dropped in time, and then not claimed to be there", async () => {
+    it("lines older than the retention are dropped, and the ledger says since when it is complete", async () => {
       for (let day = 0; day < 70; day++) {
         clock.set(start + day * DAY_MS);
         for (let each = 0; each < 50; each++)
@@ -156,7 +156,7 @@ function ledgerContract(name: string, create: CreateLedger<LedgerUnderTest>): vo
       expect(kept).toHaveLength(50 * 35 + 50 - 1);
     });
 
-    it.each([1, 2])("more than it may hold it does not (seed %i): the oldest goes", async (seed) => {
+    it.each([1, 2])("it drops the oldest lines beyond its maximum (seed %i)", async (seed) => {
       const [most, random] = [500, createRandom(seed)];
       await open(most);
       const entered: LedgerEntry[] = [];
@@ -212,7 +212,7 @@ export function ownLedgerContract(name: string, create: CreateLedger<StoredLedge
     }
     const recent = (since: number): string[] => ledger.recent("api", since).map(({ id }) => id);
 
-    it("what is recent is of one origin, by when it arrived, or went where nobody knows", () => {
+    it("recent calls are listed by origin and by arrival time, or by send time if that is unknown", () => {
       enter("slow", start - 500, start - 100);
       enter("lost", start - 400);
       enter("picture", start - 300, start - 300, { origin: "images", resource: "images" });
@@ -227,7 +227,7 @@ export function ownLedgerContract(name: string, create: CreateLedger<StoredLedge
       ]);
     });
 
-    it("counts from the very instant on, even of the slowest send", () => {
+    it("recent calls include a slow call whose window begins at this instant", () => {
       enter("slowest", start - LONGEST_ARRIVAL_MS, start);
       enter("last", start - 1);
       expect(recent(start - 1)).toEqual(["last", "slowest"]);
@@ -235,14 +235,14 @@ export function ownLedgerContract(name: string, create: CreateLedger<StoredLedge
       expect(recent(start + 1)).toEqual([]);
     });
 
-    it("leaves out what never went", () => {
+    it("recent calls exclude calls that were never sent", () => {
       enter("went", start);
       enter("stayed", start);
       ledger.complete("stayed", { status: "unsent", durationMs: 0, arrivedAt: start });
       expect(recent(0)).toEqual(["went"]);
     });
 
-    it("what a clock that was ahead has entered counts as sent now", () => {
+    it("a line from a clock that was ahead counts as sent now", () => {
       clock.set(start + 99 * DAY_MS);
       enter("ahead", clock.now(), clock.now() + 5);
       enter("lost ahead", clock.now());
@@ -257,7 +257,7 @@ export function ownLedgerContract(name: string, create: CreateLedger<StoredLedge
         expect(completion?.arrivedAt ?? start).toBe(start);
     });
 
-    it("is known to be complete from now on at the latest, whatever the clock said when it began", async () => {
+    it("it is complete from now on at the latest, also if the clock was ahead at the start", async () => {
       clock.set(start - DAY_MS);
       expect(await ledger.completeSince()).toBe(start - DAY_MS);
     });

@@ -11,7 +11,7 @@ ownLedgerContract("memory", async (bounds) => ({
 }));
 
 describe("memory", () => {
-  it("never holds more lines than it may", async () => {
+  it("never holds more lines than its maximum", async () => {
     const clock = createFakeClock(10);
     const ledger = createMemoryLedger({ retentionMs: 1_000, maxRecords: 3, now: clock.now });
     for (let at = 10; at < 20; at++) {

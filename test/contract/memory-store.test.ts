@@ -12,7 +12,7 @@ storeContract("memory", async (clock) => {
 });
 
 describe("memory", () => {
-  it("never holds more than it may, and drops what was used longest ago", async () => {
+  it("never holds more than its maximum, and drops the least recently used entry", async () => {
     const random = createRandom(1);
     const store = createMemoryStore(1_000_000, createFakeClock());
     await store.set(keyOf("hot"), entryWith("hot"));
@@ -26,14 +26,14 @@ describe("memory", () => {
     expect(store.stats().evictions).toBeGreaterThan(300);
   });
 
-  it("is not emptied by one giant", async () => {
+  it("is not emptied by one huge entry", async () => {
     const store = createMemoryStore(1_000_000, createFakeClock());
     await store.set(keyOf("small"), entryWith("small"));
     expect(await store.set(keyOf("giant"), entryWith(Buffer.alloc(200_000)))).toBe("too-large");
     expect(await store.get(keyOf("small"))).toBeDefined();
   });
 
-  it("keeps the entry that is there when one too large would take its place", async () => {
+  it("keeps its entry when the newer one is too large", async () => {
     const store = createMemoryStore(1_000_000, createFakeClock());
     const small = entryWith("small");
     await store.set(keyOf("sold/1"), small);

@@ -52,7 +52,7 @@ async function during<T>(
 }
 
 describe("the ledger on disk", () => {
-  it("outlives the process, with what is completed and what is not, and since when it is complete", async () => {
+  it("keeps completed and uncompleted lines, and its start, over a restart", async () => {
     const directory = temporaryDirectory();
     clock.set(START);
     const completed = ledgerLine({ id: "completed", at: START });
@@ -76,7 +76,7 @@ describe("the ledger on disk", () => {
     });
   });
 
-  it("remembers over a restart that lines were dropped", async () => {
+  it("still knows after a restart that lines were dropped", async () => {
     const directory = temporaryDirectory();
     const full = { maxRecords: 10 };
     clock.set(START);
@@ -98,7 +98,7 @@ describe("the ledger on disk", () => {
     });
   });
 
-  it("of processes that live briefly does not grow", async () => {
+  it("does not grow through processes that run briefly", async () => {
     const directory = temporaryDirectory();
     for (let life = 0; life < 40; life++) {
       clock.set(START + life * 10_000);
@@ -115,7 +115,7 @@ describe("the ledger on disk", () => {
     }
   });
 
-  it("puts right what a clock that was ahead has entered: it leaves in due time", async () => {
+  it("corrects lines from a clock that was ahead, so that they expire in time", async () => {
     const directory = temporaryDirectory();
     clock.set(START + 365 * DAY_MS);
     await during(directory, (ledger) => ledger.enter(ledgerEntry({ id: "ahead", at: clock.now() })));
@@ -137,7 +137,7 @@ describe("the ledger on disk", () => {
     });
   });
 
-  it("keeps whole milliseconds, whatever it is given", async () => {
+  it("stores whole milliseconds", async () => {
     clock.set(START);
     await during(temporaryDirectory(), async (ledger) => {
       ledger.enter(ledgerEntry({ at: START + 0.25 }));
@@ -148,7 +148,7 @@ describe("the ledger on disk", () => {
     });
   });
 
-  it("that cannot be read says so in the way of all stores", async () => {
+  it("that cannot be read fails as every store does", async () => {
     const ledger = await during(temporaryDirectory(), (ledger) => ledger);
     await expect(linesOf(ledger)).rejects.toThrow(StoreUnavailable);
     await expect(ledger.completeSince()).rejects.toThrow(StoreUnavailable);

@@ -36,11 +36,11 @@ export function storeContract(name: string, create: (clock: Clock) => Promise<St
       return entry && (await transcode(entry, "identity"));
     }
 
-    it("what was never stored is a miss", async () => {
+    it("an unknown key is a miss", async () => {
       expect(await store.get(keyOf("sold/1"))).toBeUndefined();
     });
 
-    it("what is stored comes back with every field", async () => {
+    it("an entry is returned with every field", async () => {
       const entries = [
         entryWith("{}", clock.now()),
         entryWith("gone", clock.now(), { status: 404, contentType: "application/problem+json" }),
@@ -68,7 +68,7 @@ export function storeContract(name: string, create: (clock: Clock) => Promise<St
       ["a few", Buffer.from([0, 255, 13, 10, 0])],
       ["text", Buffer.from("räksmörgås ".repeat(2_000))],
       ["noise", randomBytes(150_000)],
-    ])("a body of %s comes back byte for byte", async (_name, body) => {
+    ])("a body of %s is returned byte for byte", async (_name, body) => {
       const type = body.length === 150_000 ? "image/jpeg" : "application/json";
       await store.set(keyOf("sold/1"), entryWith(body, clock.now(), { contentType: type }));
       expect((await bodyOf(keyOf("sold/1")))?.equals(body)).toBe(true);
@@ -79,7 +79,7 @@ export function storeContract(name: string, create: (clock: Clock) => Promise<St
       ["br", ["br"]],
       ["zstd", ["zstd"]],
       ["several codings", ["br", "identity", "gzip"]],
-    ])("an entry that is held in %s is the same answer afterwards", async (_name, codings) => {
+    ])("an entry with encodings %s is returned as the same answer", async (_name, codings) => {
       const entry = entryWith("räksmörgås ".repeat(2_000), clock.now());
       const bodies: Entry["bodies"] = Object.fromEntries(
         await Promise.all(codings.map(async (coding) => [coding, await transcode(entry, coding)] as const)),
@@ -101,7 +101,7 @@ export function storeContract(name: string, create: (clock: Clock) => Promise<St
       },
     );
 
-    it("what has expired is still there, until it is of no use to anybody", async () => {
+    it("a stale entry is returned until keepUntil", async () => {
       const entry = entryWith("{}", clock.now());
       await store.set(keyOf("sold/1"), entry);
       clock.set(entry.freshUntil + 1);
@@ -112,7 +112,7 @@ export function storeContract(name: string, create: (clock: Clock) => Promise<St
       expect(await store.get(keyOf("sold/1"))).toBeUndefined();
     });
 
-    it("what is past its end is swept out although nobody asks for it, and nothing else is", async () => {
+    it("sweeping removes only entries past keepUntil", async () => {
       const at = clock.now();
       const expired = Array.from({ length: 600 }, (_, index) => keyOf(`sold/${index}`));
       await Promise.all(
@@ -131,7 +131,7 @@ export function storeContract(name: string, create: (clock: Clock) => Promise<St
       expect(await store.get(keyOf("sold/0"))).toBeUndefined();
     });
 
-    it("20 MB are refused, and harm nothing that is there", async () => {
+    it("an entry of 20 MB is refused and evicts nothing", async () => {
       await store.set(keyOf("sold/1"), entryWith("kept", clock.now()));
       const giant = entryWith(Buffer.alloc(20_000_000), clock.now() + 1);
       expect(await store.set(keyOf("sold/2"), giant)).toBe("too-large");
@@ -140,7 +140,7 @@ export function storeContract(name: string, create: (clock: Clock) => Promise<St
       expect((await bodyOf(keyOf("sold/1")))?.toString()).toBe("kept");
     });
 
-    it("a newer entry takes the place of an older one, and never the other way round", async () => {
+    it("a newer entry replaces an older one, and never the other way round", async () => {
       const at = clock.now();
       expect(await store.set(keyOf("sold/1"), entryWith("2", at + 2))).toBe(true);
       expect(await store.set(keyOf("sold/1"), entryWith("1", at + 1))).toBe("newer-stored");
@@ -149,7 +149,7 @@ export function storeContract(name: string, create: (clock: Clock) => Promise<St
       expect((await bodyOf(keyOf("sold/1")))?.toString()).toBe("3");
     });
 
-    it("an entry as new as the one that is there takes its place", async () => {
+    it("an entry of the same age replaces the stored one", async () => {
       await store.set(keyOf("sold/1"), entryWith("first", clock.now()));
       expect(await store.set(keyOf("sold/1"), entryWith("second", clock.now()))).toBe(true);
       expect((await bodyOf(keyOf("sold/1")))?.toString()).toBe("second");
@@ -168,7 +168,7 @@ export function storeContract(name: string, create: (clock: Clock) => Promise<St
       },
     );
 
-    it("what is removed is gone, and removing nothing is no mistake", async () => {
+    it("removing an entry deletes it, and removing an unknown key does nothing", async () => {
       await store.set(keyOf("sold/1"), entryWith("1", clock.now()));
       await store.set(keyOf("sold/2"), entryWith("2", clock.now()));
       await store.remove(keyOf("sold/1"));

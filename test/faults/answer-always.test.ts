@@ -38,7 +38,7 @@ async function askAll(gateway: TestGateway, clock: SteppingClock): Promise<Asked
   return asked;
 }
 
-describe("trouble with", () => {
+describe("the gateway answers every URL asked in the last hour", () => {
   let redis: RedisServer;
   let clock: SteppingClock;
   let gateway: TestGateway;
@@ -87,7 +87,7 @@ describe("trouble with", () => {
     expect(gateway.sandbox.requests()).toHaveLength(PATHS.length);
   }
 
-  it("the upstream, then Redis, too: every URL asked in the last hour is answered, stale with its true age", async () => {
+  it("when the upstream is down, and when Redis is down too: stale, with its true age", async () => {
     const first = await start(false);
     expect(first.map(({ reply }) => reply.status)).toEqual(
       PATHS.map((path) => (path === "/sold/1" ? 404 : 200)),
@@ -98,7 +98,7 @@ describe("trouble with", () => {
     await expectStale(first, "the upstream and Redis are dead");
   });
 
-  it("the budget, then Redis, then the upstream, too: likewise", async () => {
+  it("when the budget is spent, then Redis is down too, then the upstream too", async () => {
     const first = await start(true);
     await expectStale(first, "the budget is spent");
     await redis.kill();
@@ -107,7 +107,7 @@ describe("trouble with", () => {
     await expectStale(first, "all three");
   });
 
-  it("the budget and the upstream: likewise; Redis alone: every URL is answered", async () => {
+  it("when the budget is spent and the upstream is down; and when only Redis is down", async () => {
     const first = await start(true);
     await gateway.sandbox.close();
     await expectStale(first, "the budget is spent, the upstream is dead");

@@ -8,8 +8,8 @@ import { expectKept, expectServed, lasting, redisForTest, urlOf } from "../suppo
 import { crowd, type Replica, startFleet } from "../support/fleet.ts";
 import { temporaryDirectory } from "../support/sqlite.ts";
 
-describe("a gateway that is alone with Redis", () => {
-  it("and is killed goes on at once when it is started again where it was", async () => {
+describe("the only gateway on a Redis", () => {
+  it("continues at once when it is killed and started again at the same address", async () => {
     const redis = await redisForTest();
     const fleet = await startFleet({ REDIS_URL: urlOf(redis), BUDGET: "20/1m" });
     const isAnswered = async ({ url }: Replica, areaId: number): Promise<boolean> =>
@@ -26,8 +26,8 @@ describe("a gateway that is alone with Redis", () => {
 /** Longer than a restart takes, so that what was sent before it matters. */
 const WINDOW = { limit: 20, windowMs: 3_000 } as const;
 
-describe("a gateway that keeps its budget in a file", () => {
-  it("and is killed in the middle of a burst overruns nothing when it is started again", async () => {
+describe("a gateway with its ledger in a file", () => {
+  it("exceeds no limit when it is killed during a burst and started again", async () => {
     const fleet = await startFleet({ DATA_DIR: temporaryDirectory(), BUDGET: "20/3s" });
     const replicas = [await fleet.start()];
     const callers = crowd(() => replicas, 12);

@@ -49,7 +49,7 @@ async function start(mount: Mount): Promise<{ fleet: Fleet; replica: Replica }> 
 }
 
 describe("a private key in a file", () => {
-  it("that changes is used from the next signature on, before the upstream has refused the old one", async () => {
+  it("is used from the next signature on when it changes", async () => {
     const mount = mountSecret(`${CALLER.privateKey}\n`);
     const { fleet, replica } = await start(mount);
     expect((await ask(`${replica.url}/areas?q=old`)).status).toBe(200);
@@ -65,7 +65,7 @@ describe("a private key in a file", () => {
       expect(JSON.stringify(fleet.sandbox.requests())).not.toContain(key);
   });
 
-  it("that the upstream refuses is read again at once: not one of many callers is failed", async () => {
+  it("is read again at once when the upstream refuses the old one, and no request fails", async () => {
     const mount = mountSecret(CALLER.privateKey);
     const { fleet, replica } = await start(mount);
     const callers = crowd(() => [replica], 6);
@@ -79,7 +79,7 @@ describe("a private key in a file", () => {
     expect(replica.process.output()).not.toContain("The upstream refused our credentials");
   });
 
-  it("stays as it was where what is in the file is none, which is said without showing it", async () => {
+  it("stays in use when the file no longer holds a valid key; the log says so without showing the content", async () => {
     const mount = mountSecret(CALLER.privateKey);
     const { replica } = await start(mount);
     for (const [index, content] of ["", "two\nlines", " blanks around "].entries()) {

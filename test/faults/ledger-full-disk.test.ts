@@ -75,8 +75,8 @@ function start(directory: string, clock: FakeClock, upstream = "upstream"): Life
   };
 }
 
-describe("a gateway whose disk is small", () => {
-  it("counts all its calls after a restart, and its report says so", async () => {
+describe("a gateway on a small disk", () => {
+  it("has counted every call after a restart, and its usage report says so", async () => {
     const { directory } = createSmallDisk();
     const env = { DATA_DIR: directory, BUDGET: "400/1h" };
     const first = await startGateway({ env });
@@ -123,7 +123,7 @@ describe("the ledger on a full disk", () => {
     await second.stop();
   });
 
-  it.each(["stop", "kill"] as const)("records what it cannot write as a gap, over a %s", async (end) => {
+  it.each(["stop", "kill"] as const)("records calls that it cannot write as a gap, also after a %s", async (end) => {
     const disk = createSmallDisk();
     const clock = createFakeClock();
     const from = clock.now();
@@ -171,7 +171,7 @@ describe("the ledger on a full disk", () => {
     await last.stop();
   });
 
-  it("is opened though the cache has to be dropped for another upstream", async () => {
+  it("is opened although the cache must be dropped because the upstream has changed", async () => {
     const disk = createSmallDisk();
     const clock = createFakeClock();
     const from = clock.now();

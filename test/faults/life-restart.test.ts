@@ -41,7 +41,7 @@ function steadyLoad(url: string, callers: number) {
   };
 }
 
-it("a rolling restart of three processes under load fails no request, and overruns no window", async () => {
+it("a rolling restart of three processes under load fails no request and exceeds no limit", async () => {
   const redis = await redisForTest();
   // On a busy machine Redis may take its time, and no replica is to go on without it for that.
   const CONFIG_FILE = join(temporaryDirectory(), "settings.yaml");

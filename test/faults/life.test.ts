@@ -27,8 +27,8 @@ function fileWith(text: string): string {
 /** On a busy machine Redis may take its time. */
 const LONG_TIMEOUTS = "redis: { timeout: 10s }";
 
-describe("a process that begins", () => {
-  it("is not ready before it has joined the shared budget: without a slot it sends nothing", async () => {
+describe("a process that starts", () => {
+  it("is not ready before it has joined the shared budget", async () => {
     const redis = await redisForTest();
     const url = urlOf(redis);
     await redis.kill();
@@ -41,7 +41,7 @@ describe("a process that begins", () => {
     expect((await ask(`${replica.url}/areas?q=Nacka`)).status).toBe(200);
   });
 
-  it("is ready as soon as it has joined, and stays ready while Redis is away", async () => {
+  it("is ready as soon as it has joined, and stays ready while Redis is down", async () => {
     const redis = await redisForTest();
     const fleet = await startFleet({ REDIS_URL: urlOf(redis), CONFIG_FILE: fileWith(LONG_TIMEOUTS) });
     const replica = await fleet.start();
@@ -52,7 +52,7 @@ describe("a process that begins", () => {
     expect(await readyz(replica)).toBe("200 ready");
   });
 
-  it("that cannot use its settings for Redis at all says why, and ends", async () => {
+  it("ends with a reason when its Redis settings cannot be used", async () => {
     const fleet = await startFleet({
       REDIS_URL: "rediss://127.0.0.1:6379",
       CONFIG_FILE: fileWith("redis: { caFile: /nowhere/ca.pem }"),
@@ -61,8 +61,8 @@ describe("a process that begins", () => {
   });
 });
 
-describe("a process that is told to stop", () => {
-  it("still serves until balancers have noticed, then takes no more, finishes what is in flight, and ends", async () => {
+describe("a process that stops", () => {
+  it("still serves during server.stopDelay, then accepts nothing new, finishes requests in flight, and ends", async () => {
     const fleet = await startFleet({ STOP_DELAY: "1s" });
     const replica = await fleet.start();
     const agent = new http.Agent({ keepAlive: true });
@@ -97,7 +97,7 @@ describe("a process that is told to stop", () => {
     expect(replica.process.output().trimEnd().split("\n").at(-1)).toContain('"msg":"stopped"');
   });
 
-  it("waits for a stream too, and refuses whoever still waits when its time is over, in the queue and in flight", async () => {
+  it("finishes a stream, and answers 503 to requests that still wait after server.drainTimeout", async () => {
     const fleet = await startFleet({
       BUDGET: "2/1h",
       // The upstream might take its time: that is no reason for a process to stay that is told to stop.
@@ -128,7 +128,7 @@ describe("a process that is told to stop", () => {
     expect(fleet.arrivals()).toHaveLength(2);
   });
 
-  it("at a terminal, does not wait for balancers; told twice, it ends at once", async () => {
+  it("skips server.stopDelay on SIGINT, and ends at once on a second SIGINT", async () => {
     const fleet = await startFleet({ STOP_DELAY: "1h" });
     const [patient, impatient] = await Promise.all([fleet.start(), fleet.start()]);
     patient.process.child.kill("SIGINT");
@@ -145,7 +145,7 @@ describe("a process that is told to stop", () => {
     await expect(broken).rejects.toThrow();
   });
 
-  it("brings home for the others what it has sent, though nobody waits for it any more", async () => {
+  it("stores the answer of a call in flight for the other replicas, even if its caller has hung up", async () => {
     const fleet = await startFleet({
       REDIS_URL: urlOf(await redisForTest()),
       REPLICAS: "2",
@@ -181,11 +181,11 @@ function failing(how: "throw" | "reject"): string {
   return `--import=data:text/javascript,${encodeURIComponent(script)}`;
 }
 
-describe("a process in which something fails that nobody catches", () => {
+describe("a process with an uncaught error", () => {
   it.each([
     ["throw", "while it serves"],
     ["reject", "while it stops"],
-  ] as const)("says what, finishes what is in flight, and ends with 1: %s, %s", async (how, when) => {
+  ] as const)("logs it, finishes requests in flight, and ends with exit code 1: %s, %s", async (how, when) => {
     const fleet = await startFleet({ NODE_OPTIONS: failing(how), STOP_DELAY: "500ms" });
     const replica = await fleet.start();
     fleet.sandbox.hold();
@@ -213,7 +213,7 @@ describe("a process in which something fails that nobody catches", () => {
     }
   });
 
-  it("of which nobody reads the log any more, ends too", async () => {
+  it("ends when nothing reads its log any more", async () => {
     const fleet = await startFleet({});
     const replica = await fleet.start();
     replica.process.child.stdout?.destroy();

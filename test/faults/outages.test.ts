@@ -76,7 +76,7 @@ describe("a failure", () => {
     ["puts something before it", { wrongJson: true }],
     ["gives JSON instead", { wrongEnvelope: true }],
     ["has no end", { oversizeBytes: 5_000_000 }],
-  ])("of a thumbnail where the upstream %s is no picture, and none is kept", async (_name, fault) => {
+  ])("is a thumbnail where the upstream %s: it is not cached", async (_name, fault) => {
     const gateway = await startGateway(QUICK);
     gateway.sandbox.faults.add({ ...fault, times: 1 });
     const path = `/cache/primary_${LISTING_ID}_100x60.jpg`;
@@ -94,7 +94,7 @@ describe("a failure", () => {
     ["nothing", "null", "/areas"],
     ["one record fewer than it says", '{"count":2,"areas":[{"serviceId":1}]}', "/areas"],
     ["cut within its JSON, though whole by its length", NO_AREAS.slice(0, -2), "/areas"],
-  ])("is an answer that is %s", async (_name, body, path) => {
+  ])("is an answer that is %s: it is not cached", async (_name, body, path) => {
     const upstream = await startUpstream((response) => void response.end(body));
     const gateway = await startGateway({ env: upstream.env });
     for (let calls = 1; calls <= 2; calls++) {
@@ -105,8 +105,8 @@ describe("a failure", () => {
   });
 });
 
-describe("an answer that trickles in", () => {
-  it("is waited for no longer than a whole call may take", async () => {
+describe("an answer that arrives slowly", () => {
+  it("ends after upstream.totalTimeout", async () => {
     const clock = createFakeClock();
     const pieces: (() => void)[] = [];
     const upstream = await startUpstream((response) => {
@@ -129,8 +129,8 @@ describe("an answer that trickles in", () => {
   });
 });
 
-describe("what the upstream explains", () => {
-  it.each([500, 503, 403, 405, 406, 302, 418])("with %i is for nobody but itself", async (status) => {
+describe("the upstream's error text", () => {
+  it.each([500, 503, 403, 405, 406, 302, 418])("with status %i is in no answer and in no log line", async (status) => {
     const upstream = await startUpstream((response) => {
       response.statusCode = status;
       response.end("FAILURE_INTERNAL - db7.internal.example is down");

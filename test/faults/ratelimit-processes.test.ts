@@ -74,7 +74,7 @@ it("three busy replicas use all of the limit", async () => {
   expectKept(all, windowMs);
 });
 
-it("one busy replica beside two idle ones uses all but their escrow, also when it is killed and started again", async () => {
+it("one busy replica uses all of the limit but the escrow of two idle ones, also after it is killed and restarted", async () => {
   const all = await stage();
   const idle = { windowMs, dispatchers: 0, replicas: 4 };
   const workers = [all.start(idle), all.start(idle)];
@@ -90,7 +90,7 @@ it("one busy replica beside two idle ones uses all but their escrow, also when i
   expectKept(all, windowMs);
 });
 
-it("replicas that are killed, stand still and are started anew exceed nothing", async () => {
+it("replicas that are killed, frozen and restarted do not exceed the limit", async () => {
   const all = await stage();
   const [one, two] = [all.start(), all.start(), all.start()];
   await all.arrive(LIMIT);
@@ -104,7 +104,7 @@ it("replicas that are killed, stand still and are started anew exceed nothing", 
   expectKept(all);
 });
 
-it("Redis that is frozen, killed and started empty, or emptied, lets nobody exceed anything, and all go on", async () => {
+it("replicas do not exceed the limit and continue when Redis is frozen, flushed, or killed and restarted empty", async () => {
   const all = await stage();
   const workers = [all.start(), all.start(), all.start()];
   const { redis } = all;
@@ -125,7 +125,7 @@ it("Redis that is frozen, killed and started empty, or emptied, lets nobody exce
   expectKept(all);
 });
 
-it("a replica that is cut off from Redis goes on beside the others, exceeds nothing, and comes back", async () => {
+it("a replica without Redis continues beside the others within the limit, and joins again", async () => {
   const all = await stage();
   const proxy = await startTcpProxy(all.redis.port);
   onTestFinished(proxy.close);
@@ -145,7 +145,7 @@ it("a replica that is cut off from Redis goes on beside the others, exceeds noth
   expectKept(all);
 });
 
-it("Redis that starts again with what it saved a while ago lets nobody exceed anything", async () => {
+it("replicas do not exceed the limit when Redis restarts with an old snapshot", async () => {
   const all = await stage();
   for (let replica = 0; replica < 3; replica++) all.start();
   await all.arrive(LIMIT);

@@ -38,7 +38,7 @@ async function takeAll(limiter: SharedLimiter): Promise<number> {
   for (let taken = 0; ; taken++) if ((await limiter.acquire(request)).kind === "wait") return taken;
 }
 
-it("limiters in one namespace share a limit, a slot that is given back is free at once, and others share nothing", async () => {
+it("limiters in one namespace share a limit, a returned slot is free at once, and other namespaces share nothing", async () => {
   const { port: redisPort } = await redisForTest();
   const [one, two, other] = [
     join({ redisPort }),
@@ -55,7 +55,7 @@ it("limiters in one namespace share a limit, a slot that is given back is free a
   expect(await takeAll(other.limiter)).toBe(19);
 });
 
-it("a permit that is released is free at once, counts and waiting apps are told, and the ledger has the call", async () => {
+it("a released permit is free at once, other replicas get the counts and the waiting apps, and the ledger has the call", async () => {
   const { port: redisPort } = await redisForTest();
   const [one, two] = [join({ redisPort }), join({ redisPort })];
   await isShared(one.limiter);
@@ -83,7 +83,7 @@ it("a permit that is released is free at once, counts and waiting apps are told,
   expect(lines.filter(({ completion }) => completion?.status === "unsent")).toHaveLength(1);
 });
 
-it("an operator's word that a replica is dead frees its slot after a window, not after the outage it may have had", async () => {
+it("a slot that an operator declares dead is free after one window", async () => {
   const { port: redisPort } = await redisForTest();
   const [one, two] = [join({ redisPort }), join({ redisPort })];
   await isShared(one.limiter);
@@ -98,7 +98,7 @@ it("an operator's word that a replica is dead frees its slot after a window, not
   expect(after.find(({ isLive }) => !isLive)?.freeInMs).toBeLessThanOrEqual(61_250);
 });
 
-it("a replica waits until those of version 0.1 are gone, says so once, and counts what they sent", async () => {
+it("a replica waits until replicas of version 0.1 are gone, logs that once, and counts their calls", async () => {
   const redis = await redisForTest();
   const prefix = "old:{budget}:api:";
   await redis.command("HSET", `${prefix}replicas`, "old-one", `${Date.now()}|1|0|0|0`);
@@ -129,7 +129,7 @@ it("a replica waits until those of version 0.1 are gone, says so once, and count
   expect(reports).toHaveLength(1);
 });
 
-it("a limiter that alone misses Redis says so until it is back", async () => {
+it("a limiter reports an outage when only its own scripts fail in Redis, until they work again", async () => {
   const { port: redisPort, command } = await redisForTest();
   const [outages, ends] = [new Set<string>(), new Set<string>()];
   const { limiter } = join({

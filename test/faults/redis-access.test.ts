@@ -52,8 +52,8 @@ async function expectStored(
     .toContain(word);
 }
 
-describe("a user with a password in a file", () => {
-  it("is let in, and gets in again with the new password when the file changes", async () => {
+describe("a Redis user with a password in a file", () => {
+  it("logs in, and logs in again with the new password when the file changes", async () => {
     const redis = await startRedis();
     onTestFinished(redis.close);
     await redis.command("ACL", "SETUSER", "gateway", "on", ">first-pass", "~*", "&*", "+@all");
@@ -76,7 +76,7 @@ describe("a user with a password in a file", () => {
 });
 
 describe("a Sentinel with a password", () => {
-  it("is asked with its own user and password", async () => {
+  it("is queried with the Sentinel's own user and password", async () => {
     const sentinel = await startRedisSentinel({ password: "of-the-sentinel" });
     onTestFinished(sentinel.close);
     const { name = "", nodes = [] } = sentinel.settings.sentinel ?? {};
@@ -89,8 +89,8 @@ describe("a Sentinel with a password", () => {
   });
 });
 
-describe("a Redis that asks for a client certificate", () => {
-  it("gets the gateway's", async () => {
+describe("a Redis that requires a client certificate", () => {
+  it("gets the gateway's certificate", async () => {
     const authority = createAuthority();
     const [server, client] = [authority.issue(), authority.issue()];
     const file = writeFiles({

@@ -1,7 +1,8 @@
 /**
  * Flights among replicas, with real leases in a real Redis.
  */
-import { describe, expect, it, vi } from "vitest";
+import { describe, expect, it } from "vitest";
+import { eventually } from "../support/eventually.ts";
 
 import { Problem } from "../../src/errors.ts";
 import type { Claim, ClaimEnd } from "../../src/types.ts";
@@ -37,7 +38,7 @@ async function follower(backend: WatchedBackend, key = KEY): Promise<Follower> {
 }
 
 describe("a flight", () => {
-  it("has one leader among many replicas, and among many flights one each", async () => {
+  it("has one leader among four replicas", async () => {
     const replicas = await Promise.all([1, 2, 3, 4].map(() => replica()));
     const keys = Array.from({ length: 25 }, (_, index) => cacheKey("json", `listings?areaId=${index}`));
     for (const key of keys) {
@@ -54,7 +55,7 @@ describe("a flight", () => {
   it.each<[string, ClaimEnd]>([
     ["landed", { kind: "landed" }],
     ["was withdrawn", { kind: "vacant" }],
-  ])("that %s wakes those who follow it", async (_how, end) => {
+  ])("that %s ends for its followers, and the key is free", async (_how, end) => {
     const [one, other, third] = [await replica(), await replica(), await replica()];
     const leading = await leader(one);
     const following = [await follower(other), await follower(third)];
@@ -63,7 +64,7 @@ describe("a flight", () => {
     expect((await claim(other)).kind).toBe("leader");
   });
 
-  it("that failed fails for those who follow it as it did for its leader", async () => {
+  it("that failed gives its followers the leader's problem", async () => {
     const [one, other, third] = [await replica(), await replica(), await replica()];
     const leading = await leader(one);
     const following = await follower(other);
@@ -82,10 +83,10 @@ describe("a flight", () => {
     expect(end.problem.details.refusedHere).toBeUndefined();
     // Every replica learns of it, whether or not it waits.
     for (const { failed } of [one, other, third])
-      await vi.waitFor(() => expect(failed.map(({ key }) => key)).toEqual([KEY]));
+      await eventually(() => expect(failed.map(({ key }) => key)).toEqual([KEY]));
   });
 
-  it("that was refused by its leader is known to its followers as refused, not as failed", async () => {
+  it("that was refused by its leader is marked as refused for its followers", async () => {
     const [one, other] = [await replica(), await replica()];
     const leading = await leader(one);
     const following = await follower(other);
@@ -96,7 +97,7 @@ describe("a flight", () => {
     });
   });
 
-  it("wakes its followers whenever it ends: also in the moment in which they begin to follow", async () => {
+  it("that ends while a follower joins still ends for that follower", async () => {
     const [one, other] = [await replica(), await replica()];
     for (let round = 0; round < 300; round++) {
       const key = cacheKey("json", `listings?areaId=${round}`);
@@ -107,7 +108,7 @@ describe("a flight", () => {
     }
   });
 
-  it("is not taken for the one after it under the same key, though the message comes late", async () => {
+  it("is not ended by a late message about an earlier flight of the same key", async () => {
     const [one, other] = [await replica(), await replica()];
     const leading = await leader(one);
     const following = await follower(other);
@@ -117,7 +118,7 @@ describe("a flight", () => {
     expect((await following.ended).kind).toBe("failed");
   });
 
-  it("is vacant for its followers where another has taken over from a leader that died", async () => {
+  it("is vacant for its followers when another leader has taken over the key", async () => {
     const clock = createFakeClock(Date.now());
     const [one, other] = [await replica(), await replica(redis().settings, { clock, ...LONG_TIMEOUTS })];
     await leader(one);
@@ -127,7 +128,7 @@ describe("a flight", () => {
     expect(await following.ended).toEqual({ kind: "vacant" });
   });
 
-  it("whose leader has died is free when its lease has run out", async () => {
+  it("is free when the leader has died and its lease has expired", async () => {
     const { proxy, backend: dying } = await remoteReplica();
     const other = await replica();
     await leader(dying);
@@ -137,7 +138,7 @@ describe("a flight", () => {
     expect((await claim(other)).kind).toBe("leader");
   });
 
-  it("that takes longer than a lease is still its leader's", async () => {
+  it("keeps its leader while it takes longer than a lease", async () => {
     const [one, other] = [await replica(), await replica()];
     const leading = await leader(one);
     const following = await follower(other);
@@ -149,16 +150,14 @@ describe("a flight", () => {
       return Number(/cmdstat_pexpire:calls=(\d+)/.exec(stats)?.[1] ?? 0);
     };
     const before = await renewals();
-    await vi.waitFor(async () => expect((await renewals()) - before).toBeGreaterThanOrEqual(4), {
-      timeout: 20_000,
-    });
+    await eventually(async () => expect((await renewals()) - before).toBeGreaterThanOrEqual(4));
     expect(hasEnded).toBe(false);
     expect((await claim(await replica())).kind).toBe("follower");
     await leading.release({ kind: "landed" });
     expect(await following.ended).toEqual({ kind: "landed" });
   });
 
-  it("is looked after again no sooner than its lease has run out", async () => {
+  it("is checked by its followers only after the lease has expired", async () => {
     const clock = createFakeClock(Date.now());
     const one = await replica();
     const waiting = await replica(redis().settings, { clock, ...LONG_TIMEOUTS });
@@ -172,7 +171,7 @@ describe("a flight", () => {
     expect(waiting.operations()).toBe(before);
   });
 
-  it("of a leader that has lost it to another is not ended by it", async () => {
+  it("is not ended by a former leader that has lost it", async () => {
     const [one, other, third] = [await replica(), await replica(), await replica()];
     const lost = await leader(one);
     await redis().command("DEL", `${KEY}:flight`);
@@ -184,7 +183,7 @@ describe("a flight", () => {
     expect(await following.ended).toEqual({ kind: "landed" });
   });
 
-  it("is everyone's own for whom Redis is out of order, at once also for those who follow already", async () => {
+  it("is not shared while Redis is down: followers continue alone at once", async () => {
     const clock = createFakeClock(Date.now());
     const { proxy, backend: remote } = await remoteReplica({
       clock,
@@ -202,7 +201,7 @@ describe("a flight", () => {
     expect((await claim(remote)).kind).toBe("unavailable");
   });
 
-  it("is vacant at once for those who can no longer hear how it ends", async () => {
+  it("is vacant at once for followers that lose their subscription", async () => {
     const clock = createFakeClock(Date.now());
     const [one, other] = [await replica(), await replica(redis().settings, { clock, ...LONG_TIMEOUTS })];
     await leader(one);
@@ -211,7 +210,7 @@ describe("a flight", () => {
     expect(await following.ended).toEqual({ kind: "vacant" });
   });
 
-  it("is not waited for where its end could not be heard", async () => {
+  it("is not followed by a replica without a subscription", async () => {
     await redis().command("ACL", "SETUSER", "deaf", "on", "nopass", "~*", "&*", "+@all", "-subscribe");
     const deaf = openRedisBackend({ ...redis().settings, url: `redis://deaf:x@127.0.0.1:${redis().port}` });
     opened.push(deaf);
@@ -222,7 +221,7 @@ describe("a flight", () => {
     expect((await claim(deaf, other)).kind).toBe("leader");
   });
 
-  it("is vacant for its followers when they close", async () => {
+  it("is vacant for followers that close", async () => {
     const [one, other] = [await replica(), await replica()];
     await leader(one);
     const following = await follower(other);

@@ -1,7 +1,8 @@
 /**
  * A Cluster of three masters: keys lie anywhere, replicas listen at different nodes, and it may break in part.
  */
-import { afterEach, beforeAll, describe, expect, it, vi } from "vitest";
+import { afterEach, beforeAll, describe, expect, it } from "vitest";
+import { eventually } from "../support/eventually.ts";
 
 import { StoreUnavailable } from "../../src/cache/store/port.ts";
 import { cacheKey } from "../../src/query/key.ts";
@@ -28,12 +29,12 @@ async function replica(listensAt = 0): Promise<WatchedBackend> {
   const nodes = [...settings.nodes.slice(listensAt), ...settings.nodes.slice(0, listensAt)];
   const backend = openRedisBackend({ ...settings, nodes });
   opened.push(backend);
-  await vi.waitFor(() => expect(backend.events).toContainEqual({ kind: "gap" }));
+  await eventually(() => expect(backend.events).toContainEqual({ kind: "gap" }));
   return backend;
 }
 
 describe("a Cluster", () => {
-  it("holds entries on all its nodes, looked up at the same time", async () => {
+  it("stores entries on all its nodes", async () => {
     const { store, states } = await replica();
     await Promise.all(KEYS.map((key) => store.set(key, entryOf(key))));
     for (const { command } of cluster.servers) expect(await command("DBSIZE")).toBeGreaterThan(5);
@@ -42,7 +43,7 @@ describe("a Cluster", () => {
     expect(states).toEqual([]);
   });
 
-  it("carries events, purges and flights, whichever node a replica listens at", async () => {
+  it("delivers events, purges and flights to replicas that are subscribed at different nodes", async () => {
     const replicas = [await replica(0), await replica(1), await replica(2)] as const;
     for (const [index, key] of KEYS.slice(0, 12).entries()) {
       const leading = replicas[index % 3] ?? replicas[0];
@@ -55,17 +56,17 @@ describe("a Cluster", () => {
       await leading.store.set(key, entry);
       await lead.release({ kind: "landed" });
       expect(await follow.ended).toEqual({ kind: "landed" });
-      await vi.waitFor(() =>
+      await eventually(() =>
         expect(following.events).toContainEqual({ kind: "stored", key, storedAt: entry.storedAt }),
       );
     }
     const purge = await replicas[0].purge({ kind: "all" }, true);
     for (const { events } of replicas) {
-      await vi.waitFor(() => expect(events).toContainEqual({ kind: "purged", purges: [purge] }));
+      await eventually(() => expect(events).toContainEqual({ kind: "purged", purges: [purge] }));
     }
   });
 
-  it("of which slots move to another node goes on without a fault", async () => {
+  it("works on while slots move to another node", async () => {
     const { store, states } = await replica();
     await Promise.all(KEYS.map((key) => store.set(key, entryOf(key))));
     const [from, to] = cluster.servers;
@@ -92,7 +93,7 @@ describe("a Cluster", () => {
     expect(states).toEqual([]);
   });
 
-  it("with a node down is out of order until that is back, and a replica that listened there hears again", async () => {
+  it("with a node down reports an outage until the node is back, and the replica subscribes at another node", async () => {
     const { store, states, events, infos, warnings } = await replica(2);
     await Promise.all(KEYS.map((key) => store.set(key, entryOf(key))));
     const gaps = (): number => events.filter(({ kind }) => kind === "gap").length;
@@ -102,12 +103,12 @@ describe("a Cluster", () => {
     for (const attempt of attempts) {
       if (attempt.status === "rejected") expect(attempt.reason).toBeInstanceOf(StoreUnavailable);
     }
-    await vi.waitFor(() => expect(states).toContain("open"));
+    await eventually(() => expect(states).toContain("open"));
     // It finds another node to listen at without being told.
-    await vi.waitFor(() => expect(gaps()).toBeGreaterThan(gapsBefore));
+    await eventually(() => expect(gaps()).toBeGreaterThan(gapsBefore));
     await cluster.servers[2]?.restart();
-    await vi.waitFor(() => expect(states.at(-1)).toBe("closed"), { timeout: 30_000 });
-    await vi.waitFor(async () => {
+    await eventually(() => expect(states.at(-1)).toBe("closed"));
+    await eventually(async () => {
       for (const key of KEYS) expect(await store.set(key, entryOf("after"))).toBe(true);
     });
     expect(warnings.length).toBe(infos.length);

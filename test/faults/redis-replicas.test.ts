@@ -1,7 +1,8 @@
 /**
  * What replicas tell each other through one Redis, and what they miss when they are cut off from it.
  */
-import { describe, expect, it, vi } from "vitest";
+import { describe, expect, it } from "vitest";
+import { eventually } from "../support/eventually.ts";
 
 import type { BackendEvent } from "../../src/cache/store/port.ts";
 import type { Purge } from "../../src/cache/store/purges.ts";
@@ -20,24 +21,24 @@ function purgesIn(events: readonly BackendEvent[]): Purge[] {
 }
 
 describe("an entry stored by one replica", () => {
-  it("is announced to the others, and not to itself", async () => {
+  it("is announced to the other replicas only", async () => {
     const [one, other] = [await replica(), await replica()];
     const entry = entryOf("new");
     await one.store.set(KEY, entry);
     const announced = { kind: "stored", key: KEY, storedAt: entry.storedAt };
-    await vi.waitFor(() => expect(other.events).toContainEqual(announced));
+    await eventually(() => expect(other.events).toContainEqual(announced));
     await other.purge({ kind: "all" }, HARD);
-    await vi.waitFor(() => expect(purgesIn(one.events)).toHaveLength(1));
+    await eventually(() => expect(purgesIn(one.events)).toHaveLength(1));
     expect(one.events).not.toContainEqual(announced);
   });
 
-  it("is announced only where it was stored", async () => {
+  it("is announced only if it was stored", async () => {
     const [one, other] = [await replica(), await replica()];
     const storedAt = Date.now();
     await one.store.set(KEY, entryOf("newer", { storedAt }));
     expect(await one.store.set(KEY, entryOf("older", { storedAt: storedAt - 1 }))).toBe("newer-stored");
     await one.purge({ kind: "all" }, HARD);
-    await vi.waitFor(() => expect(purgesIn(other.events)).toHaveLength(1));
+    await eventually(() => expect(purgesIn(other.events)).toHaveLength(1));
     expect(other.events.flatMap((event) => (event.kind === "stored" ? [event.storedAt] : []))).toEqual([
       storedAt,
     ]);
@@ -45,41 +46,41 @@ describe("an entry stored by one replica", () => {
 });
 
 describe("a purge", () => {
-  it("reaches every replica, numbered later than every one before", async () => {
+  it("reaches every replica, with a later epoch than every purge before", async () => {
     const [one, other] = [await replica(), await replica()];
     const declared: Purge[] = [];
     for (const backend of [one, other, one]) {
       declared.push(await backend.purge({ kind: "tag", tag: 'area:"76"' }, !HARD));
       declared.push(await backend.purge({ kind: "key", key: KEY }, HARD));
     }
-    await vi.waitFor(() => expect(purgesIn(other.events)).toEqual(declared));
-    await vi.waitFor(() => expect(purgesIn(one.events)).toEqual(declared));
+    await eventually(() => expect(purgesIn(other.events)).toEqual(declared));
+    await eventually(() => expect(purgesIn(one.events)).toEqual(declared));
     const epochs = declared.map(({ epoch }) => epoch);
     expect(epochs).toEqual([...new Set(epochs)].toSorted((a, b) => a - b));
   });
 
-  it("reaches a replica that begins after it", async () => {
+  it("reaches a replica that starts after it", async () => {
     const purge = await (await replica()).purge({ kind: "resource", resource: "sold" }, !HARD);
     const late = await replica();
-    await vi.waitFor(() => expect(purgesIn(late.events)).toEqual([purge]));
+    await eventually(() => expect(purgesIn(late.events)).toEqual([purge]));
   });
 
-  it("reaches a replica that was cut off, after it was told that it may have missed something", async () => {
+  it("reaches a replica that was disconnected, after the gap was reported to it", async () => {
     const one = await replica();
     const { proxy, backend: remote } = await remoteReplica();
     const before = await one.purge({ kind: "tag", tag: "area:1" }, HARD);
-    await vi.waitFor(() => expect(purgesIn(remote.events)).toEqual([before]));
+    await eventually(() => expect(purgesIn(remote.events)).toEqual([before]));
     proxy.blackHole();
     const missed = await one.purge({ kind: "tag", tag: "area:2" }, HARD);
     remote.events.length = 0;
     proxy.cut();
     proxy.heal();
-    await vi.waitFor(() => expect(purgesIn(remote.events)).toContainEqual(missed));
+    await eventually(() => expect(purgesIn(remote.events)).toContainEqual(missed));
     expect(remote.events[0]).toEqual({ kind: "gap" });
     expect(purgesIn(remote.events)).toEqual([before, missed]);
   });
 
-  it("reaches a replica whose message was lost without a trace", async () => {
+  it("reaches a replica that did not get the message", async () => {
     const clock = createFakeClock(Date.now());
     const listening = await replica(redis().settings, {
       clock,
@@ -91,27 +92,27 @@ describe("a purge", () => {
     await redis().command("ZADD", "property-gateway:1:{purges}", lost.epoch, JSON.stringify(lost));
     expect(purgesIn(listening.events)).toEqual([]);
     for (let second = 0; second < 11; second++) await clock.advance(1_000);
-    await vi.waitFor(() => expect(purgesIn(listening.events)).toEqual([lost]));
+    await eventually(() => expect(purgesIn(listening.events)).toEqual([lost]));
     // Once is enough.
     for (let second = 0; second < 11; second++) await clock.advance(1_000);
     expect(purgesIn(listening.events)).toEqual([lost]);
   });
 
-  it("is not forgotten where Redis loses its data, and its number stays behind the next one's", async () => {
+  it("survives the loss of Redis' data, and the next epoch is later", async () => {
     const one = await replica();
     const purge = await one.purge({ kind: "all" }, HARD);
     await redis().kill();
     await redis().restart();
     // Redis has never heard of it; the replica that has gives it back.
-    await vi.waitFor(async () =>
+    await eventually(async () =>
       expect(await redis().command("ZCARD", "property-gateway:1:{purges}")).toBe(1),
     );
     const late = await replica();
-    await vi.waitFor(() => expect(purgesIn(late.events)).toEqual([purge]));
+    await eventually(() => expect(purgesIn(late.events)).toEqual([purge]));
     expect((await late.purge({ kind: "all" }, HARD)).epoch).toBeGreaterThan(purge.epoch);
   });
 
-  it("has a number later than all its replica knows, even where Redis knows none and its clock is behind", async () => {
+  it("has a later epoch than all that its replica knows, even if Redis is empty and its clock is behind", async () => {
     const one = await replica();
     const ahead = { epoch: Date.now() + 3_600_000, scope: { kind: "all" }, hard: false } as const;
     await redis().command(
@@ -119,11 +120,11 @@ describe("a purge", () => {
       "property-gateway:1:events",
       JSON.stringify({ kind: "purged", purges: [ahead] }),
     );
-    await vi.waitFor(() => expect(purgesIn(one.events)).toEqual([ahead]));
+    await eventually(() => expect(purgesIn(one.events)).toEqual([ahead]));
     expect((await one.purge({ kind: "all" }, HARD)).epoch).toBe(ahead.epoch + 1);
   });
 
-  it("is kept in mind for as long as an entry from before it can be, and in a bounded space", async () => {
+  it("is kept as long as an older entry can exist, in bounded space", async () => {
     const one = await replica(redis().settings, { retentionMs: 3_600_000 });
     const now = Date.now();
     const marks = Array.from({ length: 2_000 }, (_, index) => {
@@ -135,7 +136,7 @@ describe("a purge", () => {
     });
     await redis().command("ZADD", "property-gateway:1:{purges}", ...marks.flat());
     const late = await replica();
-    await vi.waitFor(() => expect(purgesIn(late.events).length).toBeGreaterThan(0));
+    await eventually(() => expect(purgesIn(late.events).length).toBeGreaterThan(0));
     const told = purgesIn(late.events);
     expect(told.length).toBeLessThanOrEqual(500);
     // What was folded is covered by a purge of everything that is not older, and as hard.
@@ -148,14 +149,14 @@ describe("a purge", () => {
     expect((await one.purge({ kind: "all" }, HARD)).epoch).toBeGreaterThan(now - 1);
   });
 
-  it("that Redis cannot take is not declared", async () => {
+  it("fails if Redis is down", async () => {
     const { proxy, backend } = await remoteReplica({ commandTimeoutMs: 200 });
     proxy.blackHole();
     await expect(backend.purge({ kind: "all" }, HARD)).rejects.toBeInstanceOf(StoreUnavailable);
   });
 });
 
-describe("what others say on the channel", () => {
+describe("a message on the channel", () => {
   it.each([
     "no JSON",
     "[]",
@@ -163,14 +164,14 @@ describe("what others say on the channel", () => {
     '{"kind":"stored"}',
     '{"kind":"purged","purges":[{"epoch":1}]}',
     '{"kind":"new"}',
-  ])("is ignored where it is not understood: %s", async (message) => {
+  ])("is ignored if it is malformed: %s", async (message) => {
     const [one, other] = [await replica(), await replica()];
     const before = [...one.events];
     await redis().command("PUBLISH", "property-gateway:1:events", message);
     const entry = entryOf("new");
     await other.store.set(KEY, entry);
     const stored = { kind: "stored", key: KEY, storedAt: entry.storedAt };
-    await vi.waitFor(() => expect(one.events).toContainEqual(stored));
+    await eventually(() => expect(one.events).toContainEqual(stored));
     expect(one.events.slice(before.length).filter(({ kind }) => kind !== "purged")).toEqual([stored]);
     expect(purgesIn(one.events)).toEqual([]);
   });

@@ -2,7 +2,8 @@
  * Redis out of order, in every way it can be. What holds each time: a caller gets an answer or
  * `StoreUnavailable`, at once; one line in the log each way; and nobody has to do anything for it to recover.
  */
-import { afterEach, describe, expect, it, vi } from "vitest";
+import { afterEach, describe, expect, it } from "vitest";
+import { eventually } from "../support/eventually.ts";
 
 import { toBlob } from "../../src/cache/store/codec.ts";
 import { StoreUnavailable } from "../../src/cache/store/port.ts";
@@ -48,7 +49,7 @@ async function expectUnavailable({ store, purge, claims }: WatchedBackend): Prom
 }
 
 async function expectRecovery({ states, warnings, infos, store }: WatchedBackend): Promise<void> {
-  await vi.waitFor(() => expect(states.at(-1)).toBe("closed"), { timeout: 20_000 });
+  await eventually(() => expect(states.at(-1)).toBe("closed"));
   expect(warnings).toHaveLength(1);
   expect(infos).toEqual(["Redis"]);
   expect(await store.set(KEY, entryOf("after"))).toBe(true);
@@ -57,7 +58,7 @@ async function expectRecovery({ states, warnings, infos, store }: WatchedBackend
 
 /** Fails calls until the breaker has noticed. */
 async function untilOpen({ store, states }: WatchedBackend): Promise<void> {
-  await vi.waitFor(async () => {
+  await eventually(async () => {
     await store.get(KEY).catch(() => undefined);
     expect(states).toContain("open");
   });
@@ -72,7 +73,7 @@ describe("Redis", () => {
     await untilOpen(backend);
     await expectUnavailable(backend);
     await server.restart();
-    await vi.waitFor(() => expect(backend.states.at(-1)).toBe("closed"));
+    await eventually(() => expect(backend.states.at(-1)).toBe("closed"));
     expect(await backend.store.get(KEY)).toBeUndefined();
     await expectRecovery(backend);
   });
@@ -93,17 +94,17 @@ describe("Redis", () => {
     await expectRecovery(backend);
   });
 
-  it("down when the gateway starts", async () => {
+  it("down while the gateway starts", async () => {
     const server = await redis();
     await server.kill();
     const backend = backendOf(server.settings);
     await expectUnavailable(backend);
     await server.restart();
     await expectRecovery(backend);
-    await vi.waitFor(() => expect(backend.events).toContainEqual({ kind: "gap" }));
+    await eventually(() => expect(backend.events).toContainEqual({ kind: "gap" }));
   });
 
-  it("frozen costs all who wait one timeout, and whoever comes after them nothing", async () => {
+  it("frozen: all waiting requests together cost one timeout, later ones nothing", async () => {
     const server = await redis();
     const clock = createFakeClock(Date.now());
     const backend = backendOf(server.settings, { clock, commandTimeoutMs: 50, probeIntervalMs: 1000 });
@@ -122,14 +123,12 @@ describe("Redis", () => {
     await expectUnavailable(backend);
 
     server.thaw();
-    await vi.waitFor(
+    await eventually(
       async () => {
         // While it is asking, only Redis' own time passes.
         if (backend.states.at(-1) === "open") await clock.advance(1000);
         expect(backend.states.at(-1)).toBe("closed");
-      },
-      { timeout: 10_000 },
-    );
+      });
     expect(await backend.store.get(KEY)).toMatchObject({ bodyBytes: "before".length });
     expect(backend.infos).toEqual(["Redis"]);
   });
@@ -148,7 +147,7 @@ describe("Redis", () => {
     expect(await server.command("DBSIZE")).toBeGreaterThanOrEqual(300);
   });
 
-  it("read-only: not used for as long as it is, since what it says may be out of date", async () => {
+  it("read-only: not used, because its data may be out of date", async () => {
     const server = await redis();
     const backend = backendOf(server.settings);
     await backend.store.set(KEY, entryOf("before"));
@@ -157,7 +156,7 @@ describe("Redis", () => {
     await expectUnavailable(backend);
     expect(backend.warnings[0]).toContain("READONLY");
     // Asked again and again: it stays so, and it is not logged again.
-    await vi.waitFor(() =>
+    await eventually(() =>
       expect(backend.states.filter((state) => state === "half-open").length).toBeGreaterThan(2),
     );
     expect(backend.states).not.toContain("closed");
@@ -165,7 +164,7 @@ describe("Redis", () => {
     await expectRecovery(backend);
   });
 
-  it("out of memory: nothing is stored, everything else goes on", async () => {
+  it("out of memory: nothing is stored, everything else works", async () => {
     const server = await redis();
     const { store, purge, claims, states } = backendOf(server.settings);
     const other = cacheKey("json", "listings?areaId=77&offset=0");
@@ -182,7 +181,7 @@ describe("Redis", () => {
     expect(await store.set(other, entryOf("new"))).toBe(true);
   });
 
-  it("with another password than ours, until it is corrected there", async () => {
+  it("with another password than ours, until it is changed there", async () => {
     const server = await redis();
     await server.command("ACL", "SETUSER", "gateway", "on", ">theirs", "~*", "&*", "+@all");
     const backend = backendOf({
@@ -200,40 +199,38 @@ describe("Redis", () => {
     const server = await redis();
     const proxy = await proxyOf(server);
     const backend = backendOf(proxy.settings, { commandTimeoutMs: 50 });
-    await vi.waitFor(async () => expect(await backend.store.set(KEY, entryOf("before"))).toBe(true));
+    await eventually(async () => expect(await backend.store.set(KEY, entryOf("before"))).toBe(true));
     const warningsBefore = backend.warnings.length;
     proxy.delay(100);
     await expect(backend.store.get(KEY)).rejects.toBeInstanceOf(StoreUnavailable);
     await expectUnavailable(backend);
     expect(backend.warnings.slice(warningsBefore)).toHaveLength(1);
     proxy.delay(0);
-    await vi.waitFor(async () =>
+    await eventually(async () =>
       expect(await backend.store.get(KEY)).toMatchObject({ bodyBytes: "before".length }),
     );
   });
 
-  it("behind a network that swallows everything", async () => {
+  it("behind a network that drops everything", async () => {
     const server = await redis();
     const proxy = await proxyOf(server);
     const backend = backendOf(proxy.settings, { commandTimeoutMs: 200 });
-    await vi.waitFor(async () => expect(await backend.store.set(KEY, entryOf("before"))).toBe(true));
-    await vi.waitFor(() => expect(backend.events).toContainEqual({ kind: "gap" }));
+    await eventually(async () => expect(await backend.store.set(KEY, entryOf("before"))).toBe(true));
+    await eventually(() => expect(backend.events).toContainEqual({ kind: "gap" }));
     const gapsBefore = backend.events.filter(({ kind }) => kind === "gap").length;
     proxy.blackHole();
     await expect(backend.store.get(KEY)).rejects.toBeInstanceOf(StoreUnavailable);
     await expectUnavailable(backend);
     proxy.heal();
     // The connections of before never say another word: both are replaced.
-    await vi.waitFor(async () =>
+    await eventually(async () =>
       expect(await backend.store.get(KEY)).toMatchObject({ bodyBytes: "before".length }),
     );
-    await vi.waitFor(
-      () => expect(backend.events.filter(({ kind }) => kind === "gap").length).toBeGreaterThan(gapsBefore),
-      { timeout: 10_000 },
-    );
+    await eventually(
+      () => expect(backend.events.filter(({ kind }) => kind === "gap").length).toBeGreaterThan(gapsBefore));
   });
 
-  it("with a foreign value, or one of another version, or a damaged one under our key: a miss, then ours", async () => {
+  it("with a foreign, damaged or older value under our key: a miss, then our entry", async () => {
     const server = await redis();
     const { store, states } = backendOf(server.settings);
     // Of an earlier and of a later version of the gateway.
@@ -258,11 +255,11 @@ describe("Redis", () => {
     expect(states).toEqual([]);
   });
 
-  it("closed: nothing is left that would keep the process alive", async () => {
+  it("closed: nothing keeps the process alive", async () => {
     const server = await redis();
     const clock = createFakeClock(Date.now());
     const backend = backendOf(server.settings, { clock });
-    await vi.waitFor(() => expect(backend.events).toContainEqual({ kind: "gap" }));
+    await eventually(() => expect(backend.events).toContainEqual({ kind: "gap" }));
     await backend.store.set(KEY, entryOf("one"));
     expect((await backend.claims.claim(KEY))?.kind).toBe("leader");
     const following = await backend.claims.claim(KEY);
@@ -270,13 +267,13 @@ describe("Redis", () => {
     await backend.close();
     expect(await (following?.kind === "follower" && following.ended)).toEqual({ kind: "vacant" });
     expect(clock.pending).toBe(0);
-    await vi.waitFor(async () =>
+    await eventually(async () =>
       expect(await server.command("CLIENT", "LIST")).not.toContain("name=property-gateway"),
     );
     await expectUnavailable(backend);
   });
 
-  it("shared with others: nothing of theirs is touched", async () => {
+  it("shared with other programs: their keys are not touched", async () => {
     const server = await redis();
     const foreign: Record<string, string> = {
       "property-gateway": "a",

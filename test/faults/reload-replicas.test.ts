@@ -22,7 +22,7 @@ const FEW = { limit: 10, windowMs: 1_000 } as const;
 /** What was allowed under the earlier limits has arrived by then. */
 const ARRIVED_MS = 200;
 
-it("a lower limit, and a higher one again, are kept from when all replicas know of them", async () => {
+it("replicas keep a lower limit, and then a higher one, from when all of them have reloaded", async () => {
   const folder = mkdtempSync(join(tmpdir(), "property-gateway-test-"));
   onTestFinished(() => rmSync(folder, { recursive: true }));
   const CONFIG_FILE = join(folder, "settings.yaml");

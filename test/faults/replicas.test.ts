@@ -64,7 +64,7 @@ async function landed({ admin }: Replica): Promise<void> {
 }
 
 describe("three replicas", () => {
-  it("that are asked the same cold question at once cost one upstream call", async () => {
+  it("make one upstream call for simultaneous requests of the same answer", async () => {
     fleet.sandbox.clearRequests();
     fleet.sandbox.hold();
     const path = "/listings?areaId=76&limit=7";
@@ -85,7 +85,7 @@ describe("three replicas", () => {
       expect(cacheStatus(await ask(url + path))).toMatchObject({ hit: true, detail: "memory" });
   });
 
-  it("share answers: what one has fetched the others find in Redis", async () => {
+  it("find answers that another one fetched in Redis", async () => {
     const [first, second] = replicas;
     await ask(`${first.url}/areas?q=shared`);
     expect(cacheStatus(await ask(`${second.url}/areas?q=shared`))).toMatchObject({
@@ -94,7 +94,7 @@ describe("three replicas", () => {
     });
   });
 
-  it("all hear of a purge that one is told of, and fetch anew once", async () => {
+  it("all apply a purge that one of them gets, and fetch once", async () => {
     const [first] = replicas;
     const path = "/listings?areaId=1&limit=3";
     for (const { url } of replicas) await ask(url + path);
@@ -114,7 +114,7 @@ describe("three replicas", () => {
     expect(fleet.sandbox.requests()).toHaveLength(1);
   });
 
-  it("one of which dies in the middle of a flight: the others have the answer all the same", async () => {
+  it("still answer when the leader of a flight dies", async () => {
     const [leader, other] = replicas;
     fleet.sandbox.clearRequests();
     fleet.sandbox.hold();
@@ -150,8 +150,8 @@ function expectStale(reply: Reply, text: string): void {
   expect(cacheStatus(reply)).toMatchObject(UPDATING);
 }
 
-describe("an answer that has just expired, asked of three replicas", () => {
-  it("at once costs one refresh, and all who ask get the old one meanwhile", async () => {
+describe("an answer that has just expired, requested at three replicas", () => {
+  it("is refreshed once, and all callers get the stale one meanwhile", async () => {
     const path = "/listings?areaId=76&limit=5";
     const text = await letExpire(path);
     fleet.sandbox.hold();
@@ -169,7 +169,7 @@ describe("an answer that has just expired, asked of three replicas", () => {
     expect(fleet.sandbox.requests()).toHaveLength(1);
   });
 
-  it("one of which fails to refresh it: the others hear of that, and do not try at once", async () => {
+  it("is not refreshed by the others right after one of them failed", async () => {
     const path = "/listings?areaId=1&limit=5";
     const text = await letExpire(path);
     const [first, ...others] = replicas;
@@ -192,7 +192,7 @@ describe("an answer that has just expired, asked of three replicas", () => {
     expect(fleet.sandbox.requests()).toHaveLength(2);
   });
 
-  it("one of which is killed while it refreshes: the others answer at once, and one of them refreshes", async () => {
+  it("is served at once and refreshed by another one when the refreshing one is killed", async () => {
     const path = "/listings?areaId=2&limit=5";
     const text = await letExpire(path);
     const [leader, ...others] = replicas;
@@ -217,7 +217,7 @@ describe("an answer that has just expired, asked of three replicas", () => {
 });
 
 describe("a replica whose Redis", () => {
-  it("is killed, frozen or restarted empty goes on answering, and uses it again by itself", async () => {
+  it("is killed, frozen or restarted empty still answers, and uses Redis again when it is back", async () => {
     const own = await startRedis();
     onTestFinished(() => own.close());
     const replica = await startReplica({ REDIS_URL: `redis://127.0.0.1:${own.port}`, CONFIG_FILE: "" });

@@ -57,7 +57,7 @@ function withDatabase(file: string, sql: string): void {
   database.close();
 }
 
-describe("a file that is of no use is set aside and a new one begun:", () => {
+describe("an unusable file is set aside, and a new one is created:", () => {
   it.each<[string, RegExp, (directory: string) => unknown]>([
     [
       "text",
@@ -132,7 +132,7 @@ describe("a file that is of no use is set aside and a new one begun:", () => {
     await again.close();
   });
 
-  it("with the write-ahead log beside it", async () => {
+  it("together with its write-ahead log", async () => {
     const directory = temporaryDirectory();
     // The log of a process that was killed: copied while that process still runs.
     const running = new DatabaseSync(await filledFile(directory));
@@ -153,8 +153,8 @@ describe("a file that is of no use is set aside and a new one begun:", () => {
   });
 });
 
-describe("a file that is sound is kept:", () => {
-  it("with an empty file, and one whose log of writes was left behind alone", async () => {
+describe("a usable file is kept:", () => {
+  it("an empty one, and one with a write-ahead log from a crash", async () => {
     const directory = temporaryDirectory();
     writeFileSync(join(directory, SQLITE_FILE), "");
     appendFileSync(join(directory, `${SQLITE_FILE}-wal`), Buffer.alloc(5_000, 7));
@@ -167,8 +167,8 @@ describe("a file that is sound is kept:", () => {
   });
 });
 
-describe("where nothing can be kept on disk there is no backend, and the log says why once:", () => {
-  it("the directory is below a file", () => {
+describe("without a usable directory there is no backend, and the log says why once:", () => {
+  it("its parent is a file", () => {
     const directory = temporaryDirectory();
     writeFileSync(join(directory, "file"), "");
     const warnings: string[] = [];
@@ -176,7 +176,7 @@ describe("where nothing can be kept on disk there is no backend, and the log say
     expect(warnings).toEqual([expect.stringMatching(/in memory only.*ENOTDIR/)]);
   });
 
-  it("the directory is a file", () => {
+  it("it is a file", () => {
     const directory = temporaryDirectory();
     writeFileSync(join(directory, "data"), "mine");
     const warnings: string[] = [];
@@ -185,7 +185,7 @@ describe("where nothing can be kept on disk there is no backend, and the log say
     expect(readFileSync(join(directory, "data"), "utf8")).toBe("mine");
   });
 
-  it("the directory cannot be made", () => {
+  it("it cannot be created", () => {
     const directory = temporaryDirectory();
     symlinkSync("loop", join(directory, "loop"));
     for (const dataDir of [join(directory, "loop", "data"), "/proc/none/data"]) {
@@ -196,8 +196,8 @@ describe("where nothing can be kept on disk there is no backend, and the log say
   });
 });
 
-describe("what is made on disk", () => {
-  it("can be read by nobody else, nor the directories that were made for it", async () => {
+describe("the files on disk", () => {
+  it("can be read only by their owner, and so can the new directories", async () => {
     const directory = temporaryDirectory();
     chmodSync(directory, 0o755);
     const dataDir = join(directory, "var", "data");
@@ -209,13 +209,13 @@ describe("what is made on disk", () => {
     await backend.close();
   });
 
-  it("is one file once it is closed", async () => {
+  it("are one file after closing", async () => {
     const directory = temporaryDirectory();
     await filledFile(directory);
     expect(readdirSync(directory)).toEqual([SQLITE_FILE]);
   });
 
-  it("is begun anew after somebody deleted it", async () => {
+  it("are created again after they were deleted", async () => {
     const directory = temporaryDirectory();
     rmSync(await filledFile(directory));
     const warnings: string[] = [];

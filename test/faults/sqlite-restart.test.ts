@@ -43,7 +43,7 @@ function pastPurges(backend: ReturnType<typeof openSqliteBackend>): readonly Pur
 }
 
 describe("a restart", () => {
-  it("keeps what was stored, what was purged and what was sent", async () => {
+  it("keeps answers, purges and the ledger", async () => {
     const directory = temporaryDirectory();
     const clock = createFakeClock();
     const first = openSqliteBackend(directory, { clock });
@@ -67,7 +67,7 @@ describe("a restart", () => {
     await second.close();
   });
 
-  it("does not let epochs fall back, whatever the clock says and however old the last purge", async () => {
+  it("never lets the purge epoch go back, also if the clock does", async () => {
     const directory = temporaryDirectory();
     const clock = createFakeClock();
     const first = openSqliteBackend(directory, { clock, retentionMs: 1_000 });
@@ -129,7 +129,7 @@ describe("a process that is killed in the middle of writing", () => {
 });
 
 describe("a second process on the same directory", () => {
-  it("waits for the first to end, and goes on with what that has written", async () => {
+  it("waits for the first to end, and uses its data", async () => {
     const directory = temporaryDirectory();
     const first = openSqliteBackend(directory);
     await first.store.set(keyOf("kept"), entryWith("kept", Date.now()));
@@ -149,7 +149,7 @@ describe("a second process on the same directory", () => {
     await again.close();
   });
 
-  it("ends with exit code 1 and says why when the first does not end; the first goes on", async () => {
+  it("ends with exit code 1 and a reason if the first one keeps running", async () => {
     const fleet = await startFleet({ DATA_DIR: temporaryDirectory() });
     const first = await fleet.start();
     const second = fleet.begin();

@@ -58,7 +58,7 @@ function schemaOf(database: Database): unknown[] {
 }
 
 describe("a file of version 2", () => {
-  it("is brought to this version in its place: what was spent stays spent", async () => {
+  it("is upgraded in place, and its calls still count", async () => {
     const directory = temporaryDirectory();
     makeVersion2(directory, [
       ["api", NOW - 100],
@@ -101,7 +101,7 @@ describe("a file of version 2", () => {
     expect(readdirSync(directory)).toEqual([SQLITE_FILE]);
   });
 
-  it("has the same tables afterwards as a new file, and is not touched again", async () => {
+  it("has the same tables as a new file after the upgrade, and is not upgraded again", async () => {
     const [old, fresh] = [temporaryDirectory(), temporaryDirectory()];
     makeVersion2(old, [["api", NOW]]);
     const schemas = [];
@@ -118,7 +118,7 @@ describe("a file of version 2", () => {
 });
 
 describe("a file of version 3", () => {
-  it("keeps its lines, of which nobody knows under which limits they went, and takes new ones", async () => {
+  it("keeps its lines with unknown limits, and takes new lines", async () => {
     const directory = temporaryDirectory();
     makeVersion2(directory, [["api", NOW - 100]]);
     const { 3: _, ...upgrades } = LAYOUT.upgrades;
@@ -179,7 +179,7 @@ describe("upgrades", () => {
     return { database, warnings };
   }
 
-  it("go over every version on the way", () => {
+  it("run through every version in between", () => {
     const directory = temporaryDirectory();
     makeVersion(directory, 2, "CREATE TABLE old (word TEXT)");
     const { database, warnings } = open(directory);
@@ -195,7 +195,7 @@ describe("upgrades", () => {
     expect(database.prepare("SELECT * FROM words").all()).toEqual([{ word: "three", length: 5 }]);
   });
 
-  it.each([0, 1, 5, -1, 2_147_483_647])("are not there for version %i: that file is set aside", (version) => {
+  it.each([0, 1, 5, -1, 2_147_483_647])("do not exist for version %i: that file is set aside", (version) => {
     const directory = temporaryDirectory();
     makeVersion(directory, version, "CREATE TABLE words (word TEXT)");
     const { database, warnings } = open(directory);
@@ -204,7 +204,7 @@ describe("upgrades", () => {
     expect(existsSync(join(directory, `${LAYOUTS.fileName}.set-aside-${NOW}`))).toBe(true);
   });
 
-  it("that fail leave no half of themselves behind: the file is set aside as it was", () => {
+  it("that fail change nothing: the file is set aside as it was", () => {
     const directory = temporaryDirectory();
     makeVersion(directory, 2, "CREATE TABLE old (word TEXT)");
     const { warnings } = open(directory, { upgrades: { ...LAYOUTS.upgrades, 3: "DROP TABLE nowhere" } });

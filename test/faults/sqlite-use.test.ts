@@ -45,7 +45,7 @@ function setup(maxBytes?: number, states: string[] = []): Setup {
   };
 }
 
-describe("the bound", () => {
+describe("the size limit", () => {
   it.each([1, 2, 3])("holds for the file itself under random writes (seed %i)", async (seed) => {
     const maxBytes = 2_000_000;
     const { backend, clock, file, picture } = setup(maxBytes);
@@ -63,7 +63,7 @@ describe("the bound", () => {
     expect(statSync(file).size).toBeLessThanOrEqual(maxBytes);
   });
 
-  it("is kept by dropping first what is past its end, then what was used longest ago", async () => {
+  it("is kept by dropping first expired entries, then the least recently used", async () => {
     const { backend, clock, picture } = setup(1_000_000);
     const { store } = backend;
     await store.set(keyOf("hot"), picture(10_000));
@@ -87,7 +87,7 @@ describe("the bound", () => {
     await backend.close();
   });
 
-  it("is not used up by one giant", async () => {
+  it("does not let one huge entry evict the others", async () => {
     const { backend, picture } = setup(1_000_000);
     await backend.store.set(keyOf("small"), picture(10_000));
     expect(await backend.store.set(keyOf("giant"), picture(200_000))).toBe("too-large");
@@ -95,7 +95,7 @@ describe("the bound", () => {
     await backend.close();
   });
 
-  it("drops nothing for an entry that is older than the one that is there", async () => {
+  it("evicts nothing for an entry that is older than the stored one", async () => {
     const { backend, clock, picture } = setup(1_000_000);
     const { store } = backend;
     for (let index = 0; store.stats()?.evictions === 0; index++)
@@ -111,7 +111,7 @@ describe("the bound", () => {
     await backend.close();
   });
 
-  it("that was lowered is reached again after some writes", async () => {
+  it("is kept again after some writes when it was lowered", async () => {
     const directory = temporaryDirectory();
     const file = join(directory, SQLITE_FILE);
     const large = openSqliteBackend(directory);
@@ -127,7 +127,7 @@ describe("the bound", () => {
     expect(statSync(file).size).toBeLessThanOrEqual(1_000_000);
   });
 
-  it("costs a hit no write but one a minute", async () => {
+  it("needs at most one write a minute for the hits of an entry", async () => {
     const { backend, clock, picture } = setup();
     await backend.store.set(keyOf("hot"), picture(1_000));
     const writes = (): unknown => backend.database.prepare("SELECT total_changes() AS n").get()?.["n"];
@@ -141,8 +141,8 @@ describe("the bound", () => {
   });
 });
 
-describe("a disk that is full", () => {
-  it("is a store out of order for what is written and none for what is read, and one line in the log", async () => {
+describe("a full disk", () => {
+  it("refuses writes, still serves reads, and is logged once", async () => {
     const states: string[] = [];
     const { backend, clock, warnings, picture } = setup(undefined, states);
     const { store, database } = backend;
@@ -167,8 +167,8 @@ describe("a disk that is full", () => {
   });
 });
 
-describe("a file that is damaged under the process", () => {
-  it("gives right answers, misses, or a store out of order, and is begun anew at the next start", async () => {
+describe("a file that is damaged while the process runs", () => {
+  it("gives correct answers, misses or an outage, and is replaced at the next start", async () => {
     const { backend, clock, warnings, file, picture } = setup();
     const { store } = backend;
     for (let index = 0; index < 300; index++) {
@@ -208,8 +208,8 @@ describe("a file that is damaged under the process", () => {
   });
 });
 
-describe("a backend that was closed", () => {
-  it("is a store out of order, without a word in the log", async () => {
+describe("a closed backend", () => {
+  it("refuses everything without a log line", async () => {
     const { backend, warnings, picture } = setup();
     const late = backend.store.set(keyOf("sold/1"), entryWith("x".repeat(100_000)));
     await backend.close();

@@ -55,8 +55,8 @@ const NO_EFFECTS = { saved: 0, outdated: 0, extra: 0 };
 const isMonotonous = (values: readonly number[], sign: 1 | -1): boolean =>
   values.every((value, index) => index === 0 || (value - (values[index - 1] ?? 0)) * sign >= 0);
 
-describe("where lifetimes follow how fast answers change", () => {
-  it("one that changes at each refresh lives shorter each time, down to the bound", async () => {
+describe("with adaptive lifetimes", () => {
+  it("an answer that changes at each refresh gets shorter lifetimes, down to the minimum", async () => {
     const started = await start("adaptiveTtl: on, ttlMin: { listings: 2m }");
     const seconds = await lifetimes(started, 12, () => started.gateway.sandbox.revise());
     expect([seconds[0], seconds.at(-1)]).toEqual([300, 120]);
@@ -65,7 +65,7 @@ describe("where lifetimes follow how fast answers change", () => {
     expect(await effects(started)).toEqual(NO_EFFECTS);
   });
 
-  it("one that never changes lives longer each time, up to the bound", async () => {
+  it("an answer that never changes gets longer lifetimes, up to the maximum", async () => {
     const started = await start("adaptiveTtl: on, ttlMax: { listings: 30m }");
     const seconds = await lifetimes(started, 12);
     expect([seconds[0], seconds.at(-1)]).toEqual([300, 1_800]);
@@ -74,7 +74,7 @@ describe("where lifetimes follow how fast answers change", () => {
     expect(await effects(started)).toEqual(NO_EFFECTS);
   });
 
-  it("one that comes in other words each time does not change", async () => {
+  it("an answer whose JSON is only formatted differently does not count as changed", async () => {
     const started = await start("adaptiveTtl: on");
     const seconds = await lifetimes(started, 4, (nth) => {
       started.gateway.sandbox.faults.clear();
@@ -84,7 +84,7 @@ describe("where lifetimes follow how fast answers change", () => {
     expect(seconds.at(-1)).toBeGreaterThan(300);
   });
 
-  it("one that stops changing lives longer again", async () => {
+  it("an answer that stops changing gets longer lifetimes again", async () => {
     const started = await start("adaptiveTtl: on");
     const seconds = await lifetimes(started, 16, (nth) => {
       if (nth <= 6) started.gateway.sandbox.revise();
@@ -94,7 +94,7 @@ describe("where lifetimes follow how fast answers change", () => {
   });
 });
 
-describe("where that is only tried out", () => {
+describe("with adaptive lifetimes in shadow mode", () => {
   it.each<[string, (nth: number) => boolean, Record<string, number>]>([
     // It would have been fetched 450 s after the first refresh, and 666 s after the third.
     [
@@ -108,7 +108,7 @@ describe("where that is only tried out", () => {
       (nth) => nth === 2,
       { saved: 0, outdated: 1, extra: 1 },
     ],
-  ])("lifetimes stay as they are set, and %s", async (_name, changesAt, expected) => {
+  ])("lifetimes stay as configured, and %s", async (_name, changesAt, expected) => {
     const started = await start("adaptiveTtl: shadow");
     const rounds = expected["outdated"] === 1 ? 3 : 6;
     const seconds = await lifetimes(started, rounds, (nth) => {
@@ -119,14 +119,14 @@ describe("where that is only tried out", () => {
   });
 });
 
-it("where it is switched off lifetimes stay as they are set, and nothing is counted", async () => {
+it("without adaptive lifetimes, lifetimes stay as configured and nothing is counted", async () => {
   const started = await start("adaptiveTtl: off");
   expect(new Set(await lifetimes(started, 6))).toEqual(new Set([300]));
   expect(await effects(started)).toEqual(NO_EFFECTS);
 });
 
 describe("a refreshed answer", () => {
-  it("that says the same in other words keeps its ETag and its bytes, and callers are told that nothing changed", async () => {
+  it("that differs only in its formatting keeps its ETag and its bytes, and callers get 304", async () => {
     const { gateway, clock } = await start("adaptiveTtl: shadow");
     const first = await gateway.get(PATH);
     clock.pass(300_000);
@@ -144,7 +144,7 @@ describe("a refreshed answer", () => {
     expect(await gateway.metric('gateway_refreshes_total{resource="listings",change="unchanged"}')).toBe(1);
   });
 
-  it("that says something else has another ETag, and callers get it", async () => {
+  it("with other content has a new ETag, and callers get it", async () => {
     const { gateway, clock } = await start("adaptiveTtl: shadow");
     const first = await gateway.get(PATH);
     clock.pass(300_000);

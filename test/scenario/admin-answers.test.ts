@@ -17,7 +17,7 @@ describe("an answer of the admin port", () => {
     ["/version?pretty=false", { accept: BROWSER }, false],
     ["/version", { accept: "*/*" }, false],
     ["/version", {}, false],
-  ])("at %s with %o is written for people: %s", async (path, headers, isReadable) => {
+  ])("at %s with %o is readable: %s", async (path, headers, isReadable) => {
     const gateway = await startGateway();
     const reply = await ask(gateway.adminUrl + path, { headers });
     expect(reply.headers["content-type"]).toMatch(/^application\/json/);
@@ -26,7 +26,7 @@ describe("an answer of the admin port", () => {
     expect(reply.json()).toEqual({ version: manifest.version, node: process.version });
   });
 
-  it("is refused at every path for a parameter that the path does not take", async () => {
+  it("is 400 at every path for an unknown parameter", async () => {
     const gateway = await startGateway();
     const paths = [...ADMIN_PARAMETERS.keys()];
     expect(paths.length).toBeGreaterThan(10);
@@ -41,7 +41,7 @@ describe("an answer of the admin port", () => {
 });
 
 describe("/budget", () => {
-  it("says for each app what is left in each window, and when more comes back", async () => {
+  it("shows for each app what is left in each window, and when more is free", async () => {
     const gateway = await startGateway({
       env: { BUDGET: "10/1m" },
       settings: "apps: [{ id: web, perDay: 100 }, { id: idle }]",
@@ -79,7 +79,7 @@ describe("/cache/purge", () => {
     ["of everything, with a file", { DATA_DIR: "" }, { all: true }, { memory: 2, sqlite: 2 }],
     ["of a resource, with a file", { DATA_DIR: "" }, { resource: "areas" }, { memory: 1, sqlite: null }],
     ["of what is not cached", {}, { url: "/areas?q=unheard" }, { memory: 0 }],
-  ])("says what it hit: %s", async (_name, disk, body, hits) => {
+  ])("answers what it purged: %s", async (_name, disk, body, hits) => {
     const env = "DATA_DIR" in disk ? { DATA_DIR: temporaryDirectory() } : {};
     const gateway = await startGateway({ env });
     await gateway.get(PATH);

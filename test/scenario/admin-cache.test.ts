@@ -17,8 +17,8 @@ const entry = (gateway: TestGateway, url: string, more = ""): Promise<Reply> =>
 const purge = (gateway: TestGateway, body: object): Promise<Reply> =>
   post(`${gateway.adminUrl}/cache/purge`, JSON.stringify(body));
 
-describe("what is known of a URL", () => {
-  it("is its canonical query, its key, and what would happen next, and costs nothing", async () => {
+describe("/cache/entry", () => {
+  it("shows the canonical query, the key and what would happen next, without an upstream call", async () => {
     const gateway = await startGateway();
     const before = await entry(gateway, "/listings/?limit=5.0&areaId=76&hash=x");
     expect(before.json()).toEqual({
@@ -52,7 +52,7 @@ describe("what is known of a URL", () => {
     ["?url=", "invalid-admin-request"],
     ["?url=/nowhere", "invalid-admin-request"],
     ["?url=/listings%3Flimit=900", "invalid-query"],
-  ])("is asked for properly: %j is a problem", async (search, code) => {
+  ])("answers %j with a problem", async (search, code) => {
     const gateway = await startGateway();
     const reply = await ask(`${gateway.adminUrl}/cache/entry${search}`);
     expect([reply.status, problemCode(reply)]).toEqual([400, code]);
@@ -71,7 +71,7 @@ describe("a purge", () => {
     ["everything, hard", { all: true, hard: true }, GONE, GONE],
     ["another resource", { resource: "areas" }, HELD, HELD],
     ["the frozen version of a URL", { url: PATH, format: "v2" }, HELD, HELD],
-  ])("of %s (%o) concerns what it names and nothing else", async (_name, body, listings, sold) => {
+  ])("of %s (%o) purges what it names and nothing else", async (_name, body, listings, sold) => {
     const gateway = await startGateway();
     for (const path of [PATH, OTHER]) await gateway.get(path);
     expect((await purge(gateway, body)).status).toBe(200);
@@ -87,7 +87,7 @@ describe("a purge", () => {
     }
   });
 
-  it("of a record concerns the record, its picture, and every list it is in", async () => {
+  it("of a record purges the record, its thumbnail, and every list that contains it", async () => {
     const gateway = await startGateway();
     const [id] = gateway.sandbox.data.listingById.keys();
     const paths = [
@@ -106,7 +106,7 @@ describe("a purge", () => {
     expect(first).toBe(true);
   });
 
-  it("all at once costs no call until somebody asks", async () => {
+  it("of everything makes no upstream call until a caller asks", async () => {
     const gateway = await startGateway();
     await gateway.get(PATH);
     await purge(gateway, { all: true });
@@ -135,7 +135,7 @@ describe("a purge", () => {
     ['{"everything":true}', /^Unknown member "everything". Known: url, format, key/],
     ['{"tag":7}', /^"tag" must be a string/],
   ])(
-    "that is not properly named (%s) is a problem that says so, and nothing is purged",
+    "with a mistake (%s) gets a problem, and nothing is purged",
     async (body, detail) => {
       const gateway = await startGateway();
       await gateway.get(PATH);
@@ -147,8 +147,8 @@ describe("a purge", () => {
   );
 });
 
-describe("a restart on the embedded store", () => {
-  it("forgets no answer, no purge, and nothing of what was spent", async () => {
+describe("a restart with a data directory", () => {
+  it("keeps answers, purges and the spent budget", async () => {
     const dataDir = mkdtempSync(join(tmpdir(), "property-gateway-"));
     onTestFinished(() => rmSync(dataDir, { recursive: true, force: true }));
     const env = { DATA_DIR: dataDir, BUDGET: "2/1h" };

@@ -19,7 +19,7 @@ async function statusOf({ adminUrl }: TestGateway): Promise<Status> {
 }
 
 describe("the status page", () => {
-  it("and its files need no token, come from this port under a strict policy, and are not sent twice", async () => {
+  it("and its files need no token, are served by this port under a strict policy, and are cached by browsers", async () => {
     const gateway = await startGateway({ env: { ADMIN_TOKEN: TOKEN } });
     const page = await ask(`${gateway.adminUrl}/`);
     expect([page.status, page.headers["content-type"]]).toEqual([200, "text/html; charset=utf-8"]);
@@ -39,7 +39,7 @@ describe("the status page", () => {
 });
 
 describe("GET /status", () => {
-  it("shows requests, apps, budget and the circuits with their beginning", async () => {
+  it("shows requests, apps, budget and circuits with their start", async () => {
     const before = Date.now();
     const gateway = await startGateway({ settings: "apps: [{ id: web }]", env: { BUDGET: "10/1h" } });
     const headers = { "x-app-id": "web" };
@@ -72,7 +72,7 @@ describe("GET /status", () => {
     );
   });
 
-  it("comes as events, one every second", async () => {
+  it("sends an event every second", async () => {
     const gateway = await startGateway();
     const events = await follow(`${gateway.adminUrl}/status/events`);
     expect(events.headers["content-type"]).toBe("text/event-stream; charset=utf-8");
@@ -84,7 +84,7 @@ describe("GET /status", () => {
 });
 
 describe("a status page with a session", () => {
-  it("gets no more events once the session has ended", async () => {
+  it("gets no events after the session has ended", async () => {
     let later = 0;
     const clock = { ...systemClock, now: () => Date.now() + later };
     const gateway = await startGateway({ env: { ADMIN_TOKEN: TOKEN }, clock });
@@ -101,7 +101,7 @@ describe("a status page with a session", () => {
 });
 
 describe("GET /cache/history", () => {
-  it("says in any spelling of a URL why requests were no hits", async () => {
+  it("shows for any spelling of a URL why requests were no hits", async () => {
     const gateway = await startGateway();
     for (let at = 0; at < 2; at++) await gateway.get("/areas?q=Nacka&limit=3");
     await gateway.get("/areas?q=Nacka&limit=3", { headers: { "cache-control": "no-store" } });
@@ -119,14 +119,14 @@ describe("GET /cache/history", () => {
   });
 });
 
-describe("with Redis, the status", () => {
+describe("with Redis, GET /status", () => {
   let redis: RedisServer;
   beforeAll(async () => {
     redis = await startRedis();
     return redis.close;
   });
 
-  it("is that of all processes; without an answer of Redis, it says that it is of one", async () => {
+  it("shows all processes, and says that it shows one process while Redis is down", async () => {
     const shared = { REDIS_URL: `redis://127.0.0.1:${redis.port}`, REPLICAS: "2" };
     const first = await startGateway({ env: shared });
     const upstream = { UPSTREAM_URL: first.sandboxUrl, UPSTREAM_IMAGE_URL: first.sandboxUrl };
@@ -163,7 +163,7 @@ describe("with Redis, the status", () => {
 });
 
 describe("logging in", () => {
-  it("takes the token for a session, whose changes need the CSRF token", async () => {
+  it("gives a session for the token; changes need the CSRF token", async () => {
     const gateway = await startGateway({ env: { ADMIN_TOKEN: TOKEN } });
     const at = (path: string): string => gateway.adminUrl + path;
     expect((await ask(at("/session"))).json()).toMatchObject({ loginNeeded: true, csrfToken: null });
@@ -188,7 +188,7 @@ describe("logging in", () => {
     expect(gateway.log.join("")).not.toContain(cookie.slice(-43));
   });
 
-  it("keeps the cookie for TLS where the browser speaks it", async () => {
+  it("marks the cookie as secure for browsers on TLS", async () => {
     const gateway = await startGateway({ env: { ADMIN_TOKEN: TOKEN } });
     const { host } = new URL(gateway.adminUrl);
     const login = await send(`${gateway.adminUrl}/login`, { token: TOKEN }, { origin: `https://${host}` });

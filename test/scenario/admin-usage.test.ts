@@ -119,8 +119,8 @@ async function periodOf(desk: Desk, search: string): Promise<unknown[]> {
   return [from, to];
 }
 
-describe("what was sent", () => {
-  it("is told for the last 24 hours by app, if nothing else is asked", async () => {
+describe("GET /usage", () => {
+  it("shows the last 24 hours by app by default", async () => {
     const desk = await openDesk();
     desk.sent(DAY_MS + 1);
     desk.sent(HOUR_MS);
@@ -154,7 +154,7 @@ describe("what was sent", () => {
     });
   });
 
-  it("is told by resource and by hour", async () => {
+  it("groups by resource and by hour", async () => {
     const desk = await openDesk();
     desk.sent(3 * HOUR_MS, 200, { resource: "sold" });
     desk.sent(1);
@@ -188,11 +188,11 @@ describe("what was sent", () => {
     ["?from=1795089600&to=1795176000", "2026-11-19T12:00:00.000Z", "2026-11-20T12:00:00.000Z"],
     ["?from=0", "1970-01-01T00:00:00.000Z", "2026-11-21T12:00:00.000Z"],
     ["?to=2026-11-21", "2026-11-20T00:00:00.000Z", "2026-11-21T00:00:00.000Z"],
-  ])("is told for the period %s", async (search, from, to) => {
+  ])("shows the period %s", async (search, from, to) => {
     expect(await periodOf(await openDesk(), search)).toEqual([from, to]);
   });
 
-  it("of a time that the ledger does not go back to is told with when it begins", async () => {
+  it("says when the ledger begins if the period is longer", async () => {
     const desk = await openDesk();
     const begun = "2026-10-12T12:00:00.000Z";
     expect((await desk.ask("?from=-41d")).json()).toMatchObject({ completeSince: begun });
@@ -226,7 +226,7 @@ describe("calls that could not be written to the ledger", () => {
     expect(keptOf(reply)).toEqual(kept);
   });
 
-  it("only concern windows that may have held them", async () => {
+  it("are only in windows that may contain them", async () => {
     const desk = await openDesk({ gaps: [gap] });
     // The window of a day reaches back to them, that of a minute does not.
     const later = await desk.ask("?from=-30s");
@@ -238,13 +238,13 @@ describe("calls that could not be written to the ledger", () => {
   });
 });
 
-describe("what was sent, as CSV,", () => {
+describe("usage as CSV", () => {
   it.each<[string, AskOptions]>([
     ["?format=csv", {}],
     ["", { headers: { accept: "text/csv" } }],
     ["", { headers: { accept: "application/json;q=0.5, text/csv" } }],
     ["?format=csv", { headers: { accept: "application/json" } }],
-  ])("is asked for with %j and %j", async (search, options) => {
+  ])("is sent for %j and %j", async (search, options) => {
     const desk = await openDesk();
     desk.sent(10);
     desk.sent(5, 503, { app: "a.b_c-d" });
@@ -265,24 +265,24 @@ describe("what was sent, as CSV,", () => {
     ["", { headers: { accept: "text/html, application/json;q=0.9, text/csv;q=0.8" } }],
     ["", { headers: { accept: "image/png" } }],
     ["?format=json", { headers: { accept: "text/csv" } }],
-  ])("is not sent where %j and %j do not ask for it", async (search, options) => {
+  ])("is not sent for %j and %j", async (search, options) => {
     const reply = await (await openDesk()).ask(search, options);
     expect([reply.status, reply.headers["content-type"]]).toEqual([200, "application/json; charset=utf-8"]);
   });
 
-  it("has the grouping in its header, and nothing below where nothing was sent", async () => {
+  it("has the grouping in its header, and no rows without calls", async () => {
     const { text } = await (await openDesk()).ask("?by=hour&format=csv");
     expect(text).toBe("hour,sends,2xx,3xx,4xx,5xx,failed,uncompleted\r\n");
   });
 
-  it("quotes what would break it", async () => {
+  it("quotes values with separators", async () => {
     const desk = await openDesk();
     desk.sent(1, 200, { app: 'a,"b"\r\nc' });
     expect((await desk.ask("?format=csv")).text).toContain('\r\n"a,""b""\r\nc",1,1,');
   });
 
   it.each(["=1+1", "+1", "@SUM(1)", "\t1", "\r1", "-1+A1", "a|b", "a!b", 'a"b', "a,b", "a;b", "(1)"])(
-    "needs no care for formulas: %j cannot be the name of an app",
+    "cannot contain formulas: %j is not a valid app id",
     (id) => {
       expect(appId().safeParse("web").success).toBe(true);
       expect(appId().safeParse(id).success).toBe(false);
@@ -290,7 +290,7 @@ describe("what was sent, as CSV,", () => {
   );
 });
 
-describe("a question with a mistake", () => {
+describe("a usage request with a mistake", () => {
   it.each([
     ["?from=", "from"],
     ["?from=yesterday", "from"],
@@ -318,7 +318,7 @@ describe("a question with a mistake", () => {
     ["?format=xml", "format"],
     ["?form=-1h", "form"],
     ["?FROM=-1h", "FROM"],
-  ])("is a problem that names it: %s", async (search, name) => {
+  ])("gets a problem that names the mistake: %s", async (search, name) => {
     const reply = await (await openDesk()).ask(search);
     expect([reply.status, problemCode(reply)]).toEqual([400, "invalid-admin-request"]);
     expect(reply.json()).toMatchObject({
@@ -326,13 +326,13 @@ describe("a question with a mistake", () => {
     });
   });
 
-  it("is not read back at length", async () => {
+  it("gets at most a part of its value back", async () => {
     const reply = await (await openDesk()).ask(`?${"x".repeat(5_000)}=1`);
     expect(problemCode(reply)).toBe("invalid-admin-request");
     expect(reply.text.length).toBeLessThan(600);
   });
 
-  it("of the method is told which there is", async () => {
+  it("in the method gets the allowed methods", async () => {
     const reply = await (await openDesk()).ask("", { method: "POST" });
     expect([reply.status, problemCode(reply)]).toEqual([405, "method-not-allowed"]);
     expect(reply.headers.allow).toBe("GET, HEAD");
@@ -340,7 +340,7 @@ describe("a question with a mistake", () => {
 });
 
 describe("a ledger that cannot be read", () => {
-  it("is a problem that says so", async () => {
+  it("gives a problem", async () => {
     const desk = await openDesk({
       usage: async () => {
         throw new Problem("store-unavailable", { internal: "disk I/O error" });
@@ -352,8 +352,8 @@ describe("a ledger that cannot be read", () => {
   });
 });
 
-describe("the gateway", () => {
-  it("tells it on the admin port, and to no caller", async () => {
+describe("usage", () => {
+  it("is shown on the admin port only", async () => {
     const gateway = await startGateway({ env: { BUDGET: "60/1m,10000/1d" } });
     const reply = await ask(`${gateway.adminUrl}/usage?from=-1h&by=resource`);
     expect(reply.json()).toMatchObject({ by: "resource", windows: [{ name: "1m" }, { name: "1d" }, {}] });

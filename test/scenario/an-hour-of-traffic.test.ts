@@ -50,7 +50,7 @@ function bound(kind: Kind, reply: Reply): number {
   return Math.min(life + Math.max(stale, updating), MAX_AGE_EVER);
 }
 
-it("an hour of replayed traffic shows nobody an answer older than the bounds, or of another age than it says", async () => {
+it("in an hour of traffic, no answer is older than its limits or has a wrong Age", async () => {
   const seed = randomInt(2 ** 31);
   const random = createRandom(seed);
   const clock = createSteppingClock();

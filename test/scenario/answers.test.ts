@@ -17,7 +17,7 @@ describe("an answer", () => {
     ["/areas?q=Nacka", undefined],
     ["/areas?lat=59.31&lng=18.16&limit=3", undefined],
     ["/listings", "/listings?offset=0"],
-  ])("%s is the upstream's own, byte for byte", async (target, sent = target) => {
+  ])("to %s is the upstream's body, byte for byte", async (target, sent = target) => {
     const gateway = await startGateway();
     const answer = await gateway.get(target);
     expect(answer.status).toBe(200);
@@ -25,7 +25,7 @@ describe("an answer", () => {
     expect(answer.headers["content-type"]).toBe("application/json");
   });
 
-  it("of a single record is the upstream's own", async () => {
+  it("with a single record is the upstream's body", async () => {
     const gateway = await startGateway();
     const id = [...gateway.sandbox.data.listingById.keys()][0];
     const [answer, direct] = await Promise.all([
@@ -36,7 +36,7 @@ describe("an answer", () => {
     expect(answer.headers["cache-control"]).toMatch(/^max-age=(600|599)$/);
   });
 
-  it("of a thumbnail is the picture, whatever images are accepted, and unsigned upstream", async () => {
+  it("with a thumbnail is the picture for any accepted image type, requested unsigned", async () => {
     const gateway = await startGateway();
     const id = [...gateway.sandbox.data.listingById.keys()][0];
     const target = `/cache/primary_${id}_140x94.jpg`;
@@ -46,7 +46,7 @@ describe("an answer", () => {
     expect(gateway.sandbox.requests().map(({ path, query }) => `${path}?${query}`)).toEqual([`${target}?`]);
   });
 
-  it("comes once from the upstream, then from memory, with what is left of its life", async () => {
+  it("is fetched once, then served from memory with the rest of its lifetime", async () => {
     const gateway = await startGateway();
     const first = await gateway.get(PATH);
     expect(cacheStatus(first)).toMatchObject({
@@ -67,7 +67,7 @@ describe("an answer", () => {
     expect(gateway.sandbox.requests()).toHaveLength(1);
   });
 
-  it("ages by the clock, is given once more while it is asked for again, and is then new", async () => {
+  it("is served stale once while it is refreshed, and is then new", async () => {
     let now = Date.now();
     const clock = { now: () => now, monotonic: () => now, precise: () => now, after: () => () => undefined };
     const gateway = await startGateway({
@@ -95,7 +95,7 @@ describe("an answer", () => {
     expect(await gateway.metric(calls)).toBe(1);
   });
 
-  it("is waited for where the one held has been over for long", async () => {
+  it("is fetched before it is served if the cached one expired long ago", async () => {
     const clock = createSteppingClock();
     const gateway = await startGateway({ clock, sandbox: { now: clock.now } });
     await gateway.get(PATH);
@@ -107,7 +107,7 @@ describe("an answer", () => {
     expect(gateway.sandbox.requests()).toHaveLength(3);
   });
 
-  it("to HEAD is that to GET without the body, and fills the cache as well", async () => {
+  it("to HEAD is the answer to GET without the body, and is cached", async () => {
     const gateway = await startGateway();
     const head = await gateway.get(PATH, { method: "HEAD" });
     const get = await gateway.get(PATH);
@@ -125,7 +125,7 @@ describe("an answer", () => {
     [undefined, "identity", (body: Buffer) => body],
     [undefined, "compress", (body: Buffer) => body],
   ])(
-    "comes as %s where the caller accepts %s, with a validator of its own",
+    "is encoded as %s for a caller that accepts %s, with its own ETag",
     async (coding, accepts, decode) => {
       const gateway = await startGateway();
       const plain = await gateway.get(PATH);
@@ -142,7 +142,7 @@ describe("an answer", () => {
     },
   );
 
-  it("is not sent again to who has it", async () => {
+  it("is 304 for a caller that has it", async () => {
     const gateway = await startGateway();
     const { headers } = await gateway.get(PATH, { headers: { "accept-encoding": "br" } });
     for (const tag of [headers.etag, `W/${headers.etag}`, `"other", ${headers.etag}`, "*"]) {
@@ -155,7 +155,7 @@ describe("an answer", () => {
     expect((await gateway.get(PATH, { headers: { "if-none-match": '"other"' } })).status).toBe(200);
   });
 
-  it("that nothing is there is kept too, for a minute, with the upstream's explanation", async () => {
+  it("with 404 is cached for a minute with the upstream's explanation", async () => {
     const gateway = await startGateway();
     const first = await gateway.get("/sold/999999999");
     expect([first.status, problemCode(first)]).toEqual([404, "not-found"]);
@@ -180,7 +180,7 @@ describe("the format", () => {
       "application/vnd.propertyservice-v2+json",
     ],
     ["application/json, application/vnd.propertyservice-v2+json;q=0.9", "application/json"],
-  ])("accepted as %s is asked for as %s", async (accept, sent) => {
+  ])("accepted as %s is requested as %s", async (accept, sent) => {
     const gateway = await startGateway();
     const answer = await gateway.get(PATH, { headers: accept === undefined ? {} : { accept } });
     expect(answer.status).toBe(200);
@@ -188,7 +188,7 @@ describe("the format", () => {
     expect(answer.headers["content-type"]).toBe(sent);
   });
 
-  it("frozen to a version has an answer of its own", async () => {
+  it("of a version has its own cached answer", async () => {
     const gateway = await startGateway();
     await gateway.get(PATH);
     const frozen = await gateway.get(PATH, {
@@ -199,8 +199,8 @@ describe("the format", () => {
   });
 });
 
-describe("what goes out", () => {
-  it("says which company asks, and nothing of who asked it", async () => {
+describe("an upstream request", () => {
+  it("identifies the company, and has nothing of the caller", async () => {
     const gateway = await startGateway();
     await gateway.get(PATH, {
       headers: {
@@ -225,7 +225,7 @@ describe("what goes out", () => {
     );
   });
 
-  it("of an old client's signature is nothing", async () => {
+  it("has nothing of an old client's signature", async () => {
     const gateway = await startGateway();
     const signed = `${PATH}&callerId=old&time=1&unique=0123456789abcdef&hash=${"a".repeat(40)}&Hash=${"b".repeat(40)}`;
     expect((await gateway.get(signed)).status).toBe(200);
@@ -233,7 +233,7 @@ describe("what goes out", () => {
     expect(gateway.log.join("")).not.toMatch(/aaaa|bbbb|0123456789abcdef/);
   });
 
-  it("comes back without what is between the upstream and us", async () => {
+  it("is answered without the upstream's hop-by-hop headers", async () => {
     const gateway = await startGateway();
     const { headers } = await gateway.get(PATH);
     const expected = [

@@ -28,7 +28,7 @@ describe("a web page of another origin", () => {
   });
 
   it.each(["https://evil.example.com", "http://www.example.com", "null", undefined])(
-    "may not from origin %s, and shared caches are told that the answer differs",
+    "may not if its origin is %s, and Vary names Origin",
     async (origin) => {
       const gateway = await startGateway({ settings: LISTED });
       const { status, headers } = await gateway.get(PATH, { headers: { ...(origin && { origin }) } });
@@ -38,7 +38,7 @@ describe("a web page of another origin", () => {
     },
   );
 
-  it("has its preflight answered without an upstream call", async () => {
+  it("gets its preflight answered without an upstream call", async () => {
     const gateway = await startGateway({ settings: LISTED });
     const ask = {
       method: "OPTIONS",
@@ -59,7 +59,7 @@ describe("a web page of another origin", () => {
   it.each([
     ["of an origin that is not listed", LISTED, { origin: "https://evil.example.com" }],
     ["where no origin is listed", "", { origin: ORIGIN }],
-  ])("has its preflight refused: %s", async (_name, settings, headers) => {
+  ])("gets its preflight refused: %s", async (_name, settings, headers) => {
     const gateway = await startGateway({ settings });
     const reply = await gateway.get(PATH, {
       method: "OPTIONS",
@@ -69,7 +69,7 @@ describe("a web page of another origin", () => {
     expect(reply.headers).not.toHaveProperty("access-control-allow-origin");
   });
 
-  it("changes nothing where no origin is listed", async () => {
+  it("gets no CORS headers if no origin is listed", async () => {
     const gateway = await startGateway();
     const { headers } = await gateway.get(PATH, { headers: { origin: ORIGIN } });
     expect([headers.vary, headers["access-control-allow-origin"]]).toEqual([
@@ -88,7 +88,7 @@ async function linksOf(gateway: TestGateway, path: string): Promise<Record<strin
 
 describe("a page of a list", () => {
   it.each(["off", "on"])(
-    "links to the next page and the one before; pages cut from blocks: %s",
+    "links to the next and the previous page, with pages.fold: %s",
     async (fold) => {
       const gateway = await startGateway({ env: { PAGES_FOLD: fold } });
       const seen = new Set<unknown>();
@@ -111,7 +111,7 @@ describe("a page of a list", () => {
     },
   );
 
-  it("has links without credentials, relative to the caller's own path", async () => {
+  it("has links without credentials, relative to the caller's path", async () => {
     const gateway = await startGateway();
     const signed = "callerId=me&time=1&unique=0123456789abcdef&hash=fedcba9876543210fedcba9876543210fedcba98";
     expect(await linksOf(gateway, `/listings/?limit=5&offset=7&areaId=76&${signed}`)).toEqual({
@@ -120,7 +120,7 @@ describe("a page of a list", () => {
     });
   });
 
-  it("behind the last record links back only; what is no page has no links", async () => {
+  it("after the last record links only to the previous page; other answers have no links", async () => {
     const gateway = await startGateway();
     const { totalCount } = Object((await gateway.get(PATH)).json());
     expect(await linksOf(gateway, `/listings?areaId=76&limit=5&offset=100000`)).toEqual({

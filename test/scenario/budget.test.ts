@@ -15,8 +15,8 @@ async function admin(gateway: TestGateway, path: string): Promise<unknown> {
 
 const from = (app: string): { headers: Record<string, string> } => ({ headers: { "x-app-id": app } });
 
-describe("what is charged", () => {
-  it("is every request that goes upstream, retries too, and nothing else", async () => {
+describe("the budget", () => {
+  it("is charged for every upstream request, retries included, and for nothing else", async () => {
     const gateway = await startGateway({ settings: `upstream: { retryDelay: 1ms }\n${APPS}` });
     gateway.sandbox.faults.add({ status: 500, times: 1 });
     gateway.sandbox.hold();
@@ -38,8 +38,8 @@ describe("what is charged", () => {
   });
 });
 
-describe("the headers of an answer", () => {
-  it("tell an app its share of each window and what is left of it", async () => {
+describe("the RateLimit headers", () => {
+  it("show an app its share of each window and what is left of it", async () => {
     const gateway = await startGateway({ env: { BUDGET: "40/1m,400/1d" }, settings: APPS });
     // Alone, an app has all of it.
     expect((await gateway.get("/areas?q=0", from("web"))).headers["ratelimit-policy"]).toMatch(/^"1m";q=40;/);
@@ -57,7 +57,7 @@ describe("the headers of an answer", () => {
     expect(image.headers["ratelimit-policy"]).toBe('"1m";q=300;w=60');
   });
 
-  it("tell an app that has a limit for a day what is left of it, but not of thumbnails, which it is not about", async () => {
+  it("show an app with perDay what is left of it, except for thumbnails", async () => {
     const clock = createSteppingClock();
     const settings = "apps: [{ id: cheap, perDay: 3 }]";
     const [sandbox, random] = [{ now: clock.now }, { fraction: () => 0 }];
@@ -80,7 +80,7 @@ describe("the headers of an answer", () => {
 });
 
 describe("an app", () => {
-  it("that has used up its share is told when it gets more, and that is so", async () => {
+  it("that has used up its share gets Retry-After, and is served after that time", async () => {
     const clock = createSteppingClock();
     const gateway = await startGateway({
       clock,
@@ -105,7 +105,7 @@ describe("an app", () => {
     expect((await gateway.get("/areas?q=d", from("web"))).status).toBe(200);
   });
 
-  it("has no more in any 24 hours than is set for it, whatever others leave", async () => {
+  it("gets at most perDay calls in any 24 hours", async () => {
     const gateway = await startGateway({ settings: "apps: [{ id: cheap, perDay: 2 }]" });
     for (const q of ["a", "b"]) expect((await gateway.get(`/areas?q=${q}`, from("cheap"))).status).toBe(200);
     const refused = await gateway.get("/areas?q=c", from("cheap"));
@@ -116,7 +116,7 @@ describe("an app", () => {
     expect((await gateway.get("/areas?q=c", from("cheap"))).status).toBe(200);
   });
 
-  it("whose share is used up does not fail those who joined its flight", async () => {
+  it("that has used up its share does not fail other apps in the same flight", async () => {
     const gateway = await startGateway({
       env: { BUDGET_CONCURRENCY: "1" },
       settings: "apps: [{ id: cheap, perDay: 1 }]",
@@ -129,7 +129,7 @@ describe("an app", () => {
     expect([refused.status, served.status]).toEqual([429, 200]);
   });
 
-  it("that works in the background leaves the reserve alone", async () => {
+  it("with background priority does not use the reserve", async () => {
     const gateway = await startGateway({
       env: { BUDGET: "10/1h" },
       settings: `${APPS}\nbudget: { reserve: 0.8 }`,
@@ -140,8 +140,8 @@ describe("an app", () => {
   });
 });
 
-describe("a budget that is only observed", () => {
-  it("refuses nothing, and says what it would have refused", async () => {
+describe("with budget.mode observe, the budget", () => {
+  it("refuses nothing, and counts what it would have refused", async () => {
     const gateway = await startGateway({ env: { BUDGET: "1/1h" }, settings: "budget: { mode: observe }" });
     for (const q of ["a", "b", "c"]) expect((await gateway.get(`/areas?q=${q}`)).status).toBe(200);
     expect(gateway.sandbox.requests()).toHaveLength(3);
@@ -152,7 +152,7 @@ describe("a budget that is only observed", () => {
 });
 
 describe("an app that is not listed", () => {
-  it("is shown by its own id to operators; metrics name the first ones only", async () => {
+  it("is shown by its id to operators; metrics name only the first ones", async () => {
     const settings = `${APPS}\nmetrics: { unlistedApps: 1 }\nbudget: { degradedShare: 0.5 }`;
     const gateway = await startGateway({ env: { BUDGET: "40/1h" }, settings });
     for (const [index, app] of ["first", "second", "second", "<b>=1"].entries())
@@ -182,7 +182,7 @@ describe("an app that is not listed", () => {
 });
 
 describe("operators", () => {
-  it("see how the budget stands", async () => {
+  it("see the state of the budget", async () => {
     const gateway = await startGateway({ env: { BUDGET: "3/1h" }, settings: APPS });
     await gateway.get("/areas?q=a", from("web"));
     await gateway.get("/areas?q=b", from("batch"));
@@ -204,7 +204,7 @@ describe("operators", () => {
     expect(Object(await admin(gateway, "/budget")).api.predictedWaitMs).toBeGreaterThan(3_500_000);
   });
 
-  it("learn what a request would cost, and it costs nothing", async () => {
+  it("get a quote for a request without an upstream call", async () => {
     const gateway = await startGateway({ env: { BUDGET: "1/1h" }, settings: APPS });
     const quote = (path: string, app = "web"): Promise<unknown> =>
       admin(gateway, `/quote?app=${app}&url=${encodeURIComponent(path)}`);
@@ -237,7 +237,7 @@ describe("operators", () => {
       });
   });
 
-  it("can prove from the ledger that the limit was kept", async () => {
+  it("see in the ledger that the limit was kept", async () => {
     const gateway = await startGateway({ env: { BUDGET: "5/1h" }, settings: APPS });
     for (const q of ["a", "b", "c"]) await gateway.get(`/areas?q=${q}`, from("web"));
     await gateway.get(PATH, from("batch"));

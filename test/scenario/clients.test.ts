@@ -28,7 +28,7 @@ function idsIn(text: string): number[] {
 }
 
 describe.each(found)("the $name client", ({ program, file }) => {
-  it("prints every record of all pages, and says which app it is", async () => {
+  it("prints every record of all pages, and sends its app id", async () => {
     const gateway = await startGateway({ settings: "apps: [{ id: my-app }]" });
     const all = await ask(`${gateway.url}${PATH}&limit=500`);
     const client = runProgram(program, [file, gateway.url, PATH]);
@@ -41,7 +41,7 @@ describe.each(found)("the $name client", ({ program, file }) => {
   });
 });
 
-it("each client waits for Retry-After, and until RateLimit has something left, before it asks again", async () => {
+it("each client waits for Retry-After, and for a RateLimit above zero, before its next request", async () => {
   // All at the same time: each waits for two seconds.
   const outcomes = found.map(async ({ name, program, file }) => {
     const asked: { at: number; agent: string | undefined }[] = [];

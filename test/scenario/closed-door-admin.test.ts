@@ -25,8 +25,8 @@ const GUARDED = [
 ];
 const bearer = (token: string): { authorization: string } => ({ authorization: `Bearer ${token}` });
 
-describe("with a token, the admin port", () => {
-  it.each(GUARDED)("asks for it at %s", async (path) => {
+describe("the admin port with a token", () => {
+  it.each(GUARDED)("requires it at %s", async (path) => {
     const gateway = await startGateway({ env: { ADMIN_TOKEN: TOKEN } });
     const refused = await ask(gateway.adminUrl + path);
     expect([refused.status, problemCode(refused)]).toEqual([401, "admin-token-required"]);
@@ -35,14 +35,14 @@ describe("with a token, the admin port", () => {
     expect(letIn.status).toBe(path.startsWith("/x") ? 404 : 200);
   });
 
-  it("asks for it before a purge, and purges nothing without it", async () => {
+  it("purges nothing without it", async () => {
     const gateway = await startGateway({ env: { ADMIN_TOKEN: TOKEN } });
     await gateway.get("/areas?q=Nacka");
     expect((await post(`${gateway.adminUrl}/cache/purge`, '{"all":true,"hard":true}')).status).toBe(401);
     expect((await gateway.get("/areas?q=Nacka")).headers["cache-status"]).toContain("; hit");
   });
 
-  it("says that it lives and is ready to everybody", async () => {
+  it("answers /livez and /readyz without it", async () => {
     const gateway = await startGateway({ env: { ADMIN_TOKEN: TOKEN } });
     for (const path of ["/livez", "/readyz"]) expect((await ask(gateway.adminUrl + path)).status).toBe(200);
   });
@@ -56,7 +56,7 @@ describe("with a token, the admin port", () => {
     ["it without the scheme", TOKEN],
     ["it as a password", `Basic ${Buffer.from(`admin:${TOKEN}`).toString("base64")}`],
     ["it twice", `Bearer ${TOKEN}, Bearer ${TOKEN}`],
-  ])("does not take %s for it, and says so in the log once", async (_name, authorization) => {
+  ])("refuses %s, and logs that once", async (_name, authorization) => {
     const gateway = await startGateway({ env: { ADMIN_TOKEN: TOKEN } });
     for (let round = 0; round < 3; round++) {
       const reply = await ask(`${gateway.adminUrl}/budget`, { headers: { authorization } });
@@ -75,7 +75,7 @@ describe("with a token, the admin port", () => {
     "/livez/budget",
     "/%62udget",
     "http://x/budget",
-  ])("is not got around by %s", async (path) => {
+  ])("is not bypassed by %s", async (path) => {
     const gateway = await startGateway({ env: { ADMIN_TOKEN: TOKEN } });
     const raw = await exchangeRaw(
       Number(new URL(gateway.adminUrl).port),
@@ -84,7 +84,7 @@ describe("with a token, the admin port", () => {
     expect(raw).toMatch(/^HTTP\/1.1 401 /);
   });
 
-  it("takes the scheme in any case, and HEAD", async () => {
+  it("accepts the scheme in any case, and HEAD", async () => {
     const gateway = await startGateway({ env: { ADMIN_TOKEN: TOKEN } });
     const headers = { authorization: `bearer ${TOKEN}` };
     expect((await ask(`${gateway.adminUrl}/budget`, { headers })).status).toBe(200);
@@ -92,7 +92,7 @@ describe("with a token, the admin port", () => {
     expect((await ask(`${gateway.adminUrl}/budget`, { method: "HEAD" })).status).toBe(401);
   });
 
-  it("leaves metrics open where the settings say so, and nothing else", async () => {
+  it("serves only metrics without it if admin.openMetrics is set", async () => {
     const gateway = await startGateway({ env: { ADMIN_TOKEN: TOKEN, ADMIN_OPEN_METRICS: "true" } });
     for (const [path, status] of [
       ["/metrics", 200],
@@ -103,14 +103,14 @@ describe("with a token, the admin port", () => {
     }
   });
 
-  it("asks nothing of callers", async () => {
+  it("does not require it on the callers' port", async () => {
     const gateway = await startGateway({ env: { ADMIN_TOKEN: TOKEN } });
     expect((await gateway.get("/areas?q=Nacka")).status).toBe(200);
   });
 });
 
-describe("the token", () => {
-  it("is shown by no command, in no answer and in no line of the log", async () => {
+describe("the admin token", () => {
+  it("is in no command's output, no answer and no log line", async () => {
     const env = { ...gatewayEnv(), LOG_LEVEL: "trace" };
     const folder = mkdtempSync(join(tmpdir(), "property-gateway-test-"));
     onTestFinished(() => rmSync(folder, { recursive: true }));
@@ -145,7 +145,7 @@ describe("the token", () => {
   });
 });
 
-describe("a browser that is made to ask the admin port", () => {
+describe("a foreign web page that sends a request to the admin port", () => {
   it.each([
     ["by a page of another site", { origin: "https://evil.example" }],
     ["by a page without a site", { origin: "null" }],
@@ -156,7 +156,7 @@ describe("a browser that is made to ask the admin port", () => {
     ],
     ["by a name that was made to lead here", { host: "evil.example" }],
     ["by a name that looks like this machine's", { host: "localhost.evil.example" }],
-  ])("%s gets nothing, and purges nothing", async (_name, headers) => {
+  ])("%s gets no data, and purges nothing", async (_name, headers) => {
     const gateway = await startGateway();
     await gateway.get("/areas?q=Nacka");
     for (const [method, path] of [
@@ -181,7 +181,7 @@ describe("a browser that is made to ask the admin port", () => {
     expect((await ask(`${gateway.adminUrl}/budget`, { headers })).status).toBe(200);
   });
 
-  it("may use any name where the port is open to others, or a token guards it", async () => {
+  it("may use any host name if the port is not on loopback or has a token", async () => {
     const headers = { host: "gateway.example:9090" };
     const open = await startGateway({ env: { ADMIN_HOST: "0.0.0.0" } });
     expect((await ask(open.adminUrl.replace("localhost", "127.0.0.1") + "/budget", { headers })).status).toBe(
@@ -193,7 +193,7 @@ describe("a browser that is made to ask the admin port", () => {
   });
 });
 
-describe("what is no proper request to the admin port", () => {
+describe("a malformed request to the admin port", () => {
   it.each([
     ["two Hosts", "GET /livez HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n", 400, "malformed-request"],
     ["no Host", "GET /livez HTTP/1.1\r\n\r\n", 400, "malformed-request"],
@@ -212,7 +212,7 @@ describe("what is no proper request to the admin port", () => {
     ],
     ["a long URL", `GET /${"a".repeat(30_000)} HTTP/1.1\r\nHost: x\r\n\r\n`, 414, "uri-too-long"],
     ["an expectation", "GET /livez HTTP/1.1\r\nHost: x\r\nExpect: x\r\n\r\n", 417, "expectation-failed"],
-  ])("%s is refused like on the callers' port", async (_name, bytes, status, code) => {
+  ])("%s is refused as on the callers' port", async (_name, bytes, status, code) => {
     const gateway = await startGateway();
     const raw = await exchangeRaw(Number(new URL(gateway.adminUrl).port), bytes, { end: true });
     expect(raw).toMatch(new RegExp(`^HTTP/1.1 ${status} `));
@@ -244,7 +244,7 @@ describe("on the admin port", () => {
     ...DONE.flatMap((path) =>
       ["GET", "HEAD", "PUT", "OPTIONS"].map((method) => [method, path, "POST", /^Use POST/] as const),
     ),
-  ])("%s %s is refused, naming %s, and does nothing", async (method, path, allow, remedy) => {
+  ])("%s %s is refused with Allow: %s, and does nothing", async (method, path, allow, remedy) => {
     const gateway = await startGateway();
     await gateway.get("/areas?q=Nacka");
     const reply = await ask(gateway.adminUrl + path, { method });
@@ -260,13 +260,13 @@ describe("on the admin port", () => {
     expect(gateway.log.join("")).not.toContain("Reload done");
   });
 
-  it("a method tells those without the token nothing", async () => {
+  it("a wrong method without the token gets 401", async () => {
     const gateway = await startGateway({ env: { ADMIN_TOKEN: TOKEN } });
     expect((await ask(`${gateway.adminUrl}/cache/purge`)).status).toBe(401);
     expect((await ask(`${gateway.adminUrl}/nowhere`, { method: "POST" })).status).toBe(401);
   });
 
-  it.each(["/listings", "/cache", "/cache/purge/all"])("%s is answered with what there is", async (path) => {
+  it.each(["/listings", "/cache", "/cache/purge/all"])("the unknown path %s gets a list of paths", async (path) => {
     const gateway = await startGateway();
     const reply = await ask(gateway.adminUrl + path);
     expect([reply.status, problemCode(reply)]).toEqual([404, "unknown-path"]);

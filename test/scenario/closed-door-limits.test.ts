@@ -80,7 +80,7 @@ async function saySlowly(port: number, begin: string, then: string): Promise<str
 }
 
 describe("a slow caller", () => {
-  it("is closed, whatever is slow", async () => {
+  it("is disconnected after a timeout", async () => {
     const gateway = await startGateway({ settings: SHORT_TIMEOUTS });
     const headers = "GET /areas?q=Nacka HTTP/1.1\r\nHost: x\r\n";
     const late = ["408 request-timeout"];
@@ -103,7 +103,7 @@ describe("a slow caller", () => {
     expect(gateway.sandbox.requests()).toHaveLength(2);
   });
 
-  it("is closed on the admin port too", async () => {
+  it("is disconnected on the admin port too", async () => {
     const gateway = await startGateway({ settings: SHORT_TIMEOUTS });
     const cases: [name: string, begin: string, then: string][] = [
       ["says nothing", "", ""],
@@ -125,7 +125,7 @@ describe("a slow caller", () => {
     expect((await ask(`${gateway.adminUrl}/livez`)).status).toBe(200);
   });
 
-  it("that does not read its answers is closed", async () => {
+  it("that does not read its answers is disconnected", async () => {
     const gateway = await startGateway({ settings: SHORT_TIMEOUTS });
     await gateway.get("/listings?limit=500");
     const line = await dial(gateway.port);
@@ -138,7 +138,7 @@ describe("a slow caller", () => {
     expect(answersIn(await line.closed).length).toBeLessThan(90);
   });
 
-  it("that reads its answers slowly gets them all the same", async () => {
+  it("that reads its answers slowly gets all of them", async () => {
     const gateway = await startGateway({ settings: SHORT_TIMEOUTS.replace("300ms", "600ms") });
     await gateway.get("/listings?limit=500");
     const line = await dial(gateway.port);
@@ -150,7 +150,7 @@ describe("a slow caller", () => {
     expect(answersIn(await line.closed)).toEqual(Array.from({ length: 20 }, () => "200"));
   });
 
-  it("that waits for the upstream is not taken for one", async () => {
+  it("is not one that waits for the upstream", async () => {
     const gateway = await startGateway({ settings: SHORT_TIMEOUTS });
     gateway.sandbox.hold();
     const raw = exchangeRaw(gateway.port, GOOD + GOOD.replace("Nacka", "Lund"));
@@ -168,14 +168,14 @@ describe("a slow caller", () => {
 });
 
 describe("connections", () => {
-  it("that say nothing do not keep others from being served", async () => {
+  it("that send nothing do not prevent others from being served", async () => {
     const gateway = await startGateway();
     await Promise.all(Array.from({ length: 100 }, () => dial(gateway.port)));
     await Promise.all(Array.from({ length: 20 }, () => expectServed(gateway)));
     expect(gateway.sandbox.requests()).toHaveLength(1);
   });
 
-  it("beyond the limit are refused with a problem, and far beyond it without a word", async () => {
+  it("beyond the limit are refused with a problem, and far beyond it are closed at once", async () => {
     const gateway = await startGateway({ settings: "server: { maxConnections: 10 }" });
     const taken = await dialAndAsk(gateway.port, 10);
     const reply = await gateway.get("/areas?q=Nacka");
@@ -201,7 +201,7 @@ describe("connections", () => {
     await expect.poll(async () => (await gateway.get("/areas?q=Lund")).status).toBe(200);
   });
 
-  it("of the admin port are counted by themselves", async () => {
+  it("of the admin port have their own limit", async () => {
     const gateway = await startGateway({ settings: "server: { maxConnections: 5 }" });
     await dialAndAsk(gateway.port, 5);
     const port = portOf(gateway.adminUrl);
@@ -214,7 +214,7 @@ describe("connections", () => {
     expect((await ask(`${gateway.adminUrl}/livez`)).status).toBe(503);
   });
 
-  it("with more requests sent ahead than anybody waits for are closed", async () => {
+  it("with too many pipelined requests are closed", async () => {
     const gateway = await startGateway();
     gateway.sandbox.hold();
     const line = await dial(gateway.port);
@@ -224,7 +224,7 @@ describe("connections", () => {
     await expectServed(gateway);
   });
 
-  it("of somebody who sends what is no request, and never closes, are closed all the same", async () => {
+  it("that send garbage and stay open are closed", async () => {
     const gateway = await startGateway();
     const line = await dial(gateway.port);
     line.socket.write("nonsense\r\n\r\n");
@@ -240,8 +240,8 @@ describe("connections", () => {
  * Before: a connection that had sent nothing kept its place for `server.headersTimeout`, 10 s, and cost its owner
  * nothing. Cause: the limit counted connections, whatever they did. After: they make room for those that ask.
  */
-describe("silent connections that take every place", () => {
-  it("lose it to a new one, the oldest first, and the others keep theirs", async () => {
+describe("silent connections up to the limit", () => {
+  it("are closed for new ones, the oldest first, and active ones stay", async () => {
     const gateway = await startGateway({
       settings: "server: { maxConnections: 4, headersTimeout: 1h, requestTimeout: 1h }",
     });
@@ -262,7 +262,7 @@ describe("silent connections that take every place", () => {
   it.each([
     ["the callers' port", (gateway: TestGateway) => gateway.port],
     ["the admin port", (gateway: TestGateway) => portOf(gateway.adminUrl)],
-  ])("nearly are closed within a second or so on %s, though none is refused", async (_name, portIn) => {
+  ])("are closed after about a second on %s when the limit is nearly reached", async (_name, portIn) => {
     const gateway = await startGateway({
       settings: "server: { maxConnections: 10, headersTimeout: 1h, requestTimeout: 1h }",
     });

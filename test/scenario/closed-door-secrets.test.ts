@@ -71,7 +71,7 @@ describe.each([
   ["private key", CALLER.privateKey],
   ["admin token", TOKEN],
 ])("a guess at the %s", (_secret, secret) => {
-  it.each(Object.entries(PLACES))("as %s is answered as a wrong one", async (_place, target) => {
+  it.each(Object.entries(PLACES))("as %s gets the same answer as a wrong guess", async (_place, target) => {
     const gateway = await start();
     const guesses = [wrong(secret), secret];
     for (const options of [{}, { headers: { "cache-control": "only-if-cached" } }, {}]) {
@@ -86,7 +86,7 @@ describe.each([
     await expectNowhere(gateway, secret);
   });
 
-  it.each(["drop", "reject"])("is answered as a wrong one with query.unknown: %s", async (unknown) => {
+  it.each(["drop", "reject"])("gets the same answer as a wrong guess with query.unknown: %s", async (unknown) => {
     const gateway = await start(`${SETTINGS}\nquery: { unknown: ${unknown}, ignored: [] }`);
     const guesses = [wrong(secret), secret];
     for (const target of Object.values(PLACES)) {
@@ -111,7 +111,7 @@ describe.each([
     "Accept",
     "Accept-Encoding",
     "X-Request-Deadline-Ms",
-  ])("in the header %s is answered as a wrong one", async (name) => {
+  ])("in the header %s gets the same answer as a wrong guess", async (name) => {
     const gateway = await start();
     await gateway.get("/areas?q=Nacka");
     const guesses = [wrong(secret), secret];
@@ -124,7 +124,7 @@ describe.each([
     await expectNowhere(gateway, secret);
   });
 
-  it("as a request's id is taken over as a wrong one, and is not in the log", async () => {
+  it("as a request id gets the same answer as a wrong guess, and is not in the log", async () => {
     const gateway = await start();
     const replies = [wrong(secret).replaceAll("~", "-"), secret].map((id) =>
       exchangeRaw(
@@ -139,7 +139,7 @@ describe.each([
 
 /** Before: a URL of 8 kB made a response of 59 kB. Cause: each mistake was listed, whole. After: the first 20, cut. */
 describe("a URL full of mistakes", () => {
-  it("is told the first twenty and how many more there are, in a small response", async () => {
+  it("gets the first twenty and the number of the others, in a small response", async () => {
     const gateway = await start();
     const mistakes = Array.from({ length: 900 }, () => "limit=a").join("&");
     const reply = await gateway.get(`/listings?${mistakes}`);
@@ -151,7 +151,7 @@ describe("a URL full of mistakes", () => {
     expect(reply.body.length).toBeLessThan(4_000);
   });
 
-  it("is shown no more than a hundred characters of a name or a value", async () => {
+  it("gets at most a hundred characters of a name or a value", async () => {
     const gateway = await start("query: { unknown: reject }");
     const long = encodeURIComponent("ä b🏠".repeat(100));
     const reply = await gateway.get(`/areas?lat=${long}&${long}=${long}`);
@@ -164,7 +164,7 @@ describe("a URL full of mistakes", () => {
     }
   });
 
-  it("counts nothing where all are listed", async () => {
+  it("gets no number of others if all are listed", async () => {
     const gateway = await start();
     const reply = await gateway.get(`/listings?${Array.from({ length: 20 }, () => "limit=a").join("&")}`);
     expect(Object(reply.json())).not.toHaveProperty("moreErrors");

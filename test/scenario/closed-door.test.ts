@@ -266,7 +266,7 @@ describe("a path that is passed through", () => {
   });
 });
 
-describe("what a caller says of itself", () => {
+describe("text from a caller", () => {
   const EVIL = [
     '"}\t{"level":"error","msg":"evil"}',
     "evil\xe5\xff",
@@ -282,7 +282,7 @@ describe("what a caller says of itself", () => {
     "Accept-Language",
     "Referer",
     "X-Private-Key",
-  ])("in %s does not get into the log, the answer or what is asked upstream", async (name) => {
+  ])("in %s is not in the log, the answer or the upstream request", async (name) => {
     const gateway = await startGateway();
     for (const [index, value] of EVIL.entries()) {
       const request = `GET /areas?q=${index} HTTP/1.1\r\nHost: x\r\n${name}: ${value}\r\nConnection: close\r\n\r\n`;
@@ -306,7 +306,7 @@ describe("what a caller says of itself", () => {
     ["a documented parameter", "/areas?q=a%0d%0aSet-Cookie:%20evil=1", 400, []],
     ["another parameter", "/areas?x=%0d%0aSet-Cookie:%20evil=1", 200, ["x=%0D%0ASet-Cookie%3A%20evil%3D1"]],
     ["another parameter's name", "/areas?%0d%0aSet-Cookie=1", 200, ["Set-Cookie=1"]],
-  ])("with line ends in %s adds no header, and no line to the log", async (_where, path, status, queries) => {
+  ])("with line breaks in %s adds no header and no log line", async (_where, path, status, queries) => {
     const gateway = await startGateway();
     expect(statusesIn(await exchangeRaw(gateway.port, target(path)))).toEqual([status]);
     expect(gateway.sandbox.requests().map(({ query }) => query.replace(/&?offset=0/, ""))).toEqual(queries);

@@ -34,7 +34,7 @@ function fileWith(name: string, text: string): string {
 }
 
 describe("the command line", () => {
-  it("shows every command in its help, and each command its own help and the version", async () => {
+  it("shows every command in its help; each command has its own help and the version", async () => {
     const { code, output } = await command(["--help"]);
     expect(code).toBe(0);
     for (const name of NAMES) expect(output).toMatch(new RegExp(`^  ${name}\\b`, "m"));
@@ -56,7 +56,7 @@ describe("the command line", () => {
     [["explain"], "missing required argument"],
     [["purge", "/areas", "--all"], "Give one of"],
     [["budget", "--admin-url", "localhost"], "--admin-url takes an address"],
-  ])("refuses %j with exit code 2 and says what is meant", async (args, said) => {
+  ])("refuses %j with exit code 2 and a hint", async (args, said) => {
     const { code, output } = await command(args);
     expect([code, output]).toEqual([2, expect.stringContaining(said)]);
   });
@@ -67,7 +67,7 @@ describe("the command line", () => {
     expect(stdout.trim()).toBe(version);
   });
 
-  it("takes settings as options, which win over the environment", async () => {
+  it("accepts settings as options, which override the environment", async () => {
     const file = fileWith("mine.yaml", "sever: { port: 80 }");
     const { code, output } = await command(["check-config", "--config", file], {
       CONFIG_FILE: "/no/such/file",
@@ -78,7 +78,7 @@ describe("the command line", () => {
 });
 
 describe("commands that ask the admin port", () => {
-  it("explain says the canonical query, that nothing is cached, then how old the answer is", async () => {
+  it("explain shows the canonical query, that nothing is cached, and later the age of the answer", async () => {
     const gateway = await startGateway();
     const ask = (): ReturnType<typeof command> =>
       command(["explain", "http://gateway.example/areas?limit=3&q= Nacka ", "--admin-url", gateway.adminUrl]);
@@ -133,7 +133,7 @@ describe("commands that ask the admin port", () => {
     expect((await command(["report", ...at])).output).toMatch(/up to 1 min +1 +100\.0 %/);
   });
 
-  it("purge makes an answer out of date, and warm --wait waits until the listed ones are there", async () => {
+  it("purge makes an answer stale, and warm --wait waits until the listed answers are cached", async () => {
     const list = fileWith("warm.yaml", 'urls: [{ url: "/areas?q=Nacka", every: 1h }]');
     const gateway = await startGateway({ env: { WARM_FILE: list } });
     const at = ["--admin-url", gateway.adminUrl];
@@ -146,7 +146,7 @@ describe("commands that ask the admin port", () => {
     expect(explained.output).not.toContain('"why": "fresh"');
   });
 
-  it("send the token from a file or the environment, and say what is wrong without it", async () => {
+  it("send the token from a file or the environment, and report a missing token", async () => {
     const gateway = await startGateway({ env: { ADMIN_TOKEN: TOKEN } });
     const at = ["--admin-url", gateway.adminUrl];
     const without = await command(["budget", ...at]);
@@ -156,7 +156,7 @@ describe("commands that ask the admin port", () => {
     expect((await command(["budget", ...at], { ADMIN_TOKEN: TOKEN })).code).toBe(0);
   });
 
-  it("end with 3 where nobody listens, and with 1 for a mistake that the gateway names", async () => {
+  it("end with exit code 3 if nothing listens, and with 1 if the gateway reports a mistake", async () => {
     // Nobody listens on port 1.
     const nobody = await command(["budget"], { ADMIN_PORT: "1" });
     expect([nobody.code, nobody.output]).toEqual([3, expect.stringContaining("http://127.0.0.1:1")]);

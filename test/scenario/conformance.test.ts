@@ -65,19 +65,19 @@ describe("docs/http-conformance.md", () => {
     ]);
   });
 
-  it.each(CLAUSES)("$name: says whether it applies and why, and has a scenario where it does", (clause) => {
+  it.each(CLAUSES)("$name: states whether it applies and why, and has a scenario if it does", (clause) => {
     expect(clause.applies).toMatch(/^(yes|in part|no)$/);
     expect(clause.account).toMatch(/^.{20,}\.$/);
     expect(clause.scenarios.length > 0).toBe(clause.applies !== "no");
   });
 
-  it("names every scenario once, at its clause, and no other", () => {
+  it("names exactly the existing scenarios, each at its clause", () => {
     const named = CLAUSES.flatMap(({ name, scenarios }) => scenarios.map((id) => `${name}: ${id}`));
     const played = SCENARIOS.map(({ id }) => `${/^\d+-[\d.]+/.exec(id)?.[0]}: ${id}`);
     expect(named.toSorted()).toEqual(played.toSorted());
   });
 
-  it("lists every deviation that a clause names, and no other", () => {
+  it("lists exactly the deviations that clauses name", () => {
     const page = readFileSync("docs/http-conformance.md", "utf8");
     const listed = [...page.matchAll(/^\d+\. \*\*.*?\(([\d., ]+)\)$/gms)].flatMap(([, sections = ""]) =>
       sections.split(", "),

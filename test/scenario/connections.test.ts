@@ -21,8 +21,8 @@ async function stillAnswers(gateway: TestGateway): Promise<void> {
   expect((await gateway.get("/areas?q=Nacka")).status).toBe(200);
 }
 
-describe("requests sent one upon another on one connection", () => {
-  it("are answered in their order, whichever is ready first", async () => {
+describe("pipelined requests", () => {
+  it("are answered in order", async () => {
     const gateway = await startGateway();
     gateway.sandbox.hold("/sold");
     const raw = exchangeRaw(
@@ -38,7 +38,7 @@ describe("requests sent one upon another on one connection", () => {
     expect(gateway.sandbox.requests()).toHaveLength(2);
   });
 
-  it("are each refused or answered by themselves, what is no request ending the connection", async () => {
+  it("are answered or refused one by one; a malformed request ends the connection", async () => {
     const gateway = await startGateway();
     const raw = await exchangeRaw(
       gateway.port,
@@ -50,7 +50,7 @@ describe("requests sent one upon another on one connection", () => {
 });
 
 describe("a connection", () => {
-  it("is kept for the next request after an answer, a problem, 304 and HEAD alike", async () => {
+  it("stays open after an answer, a problem, 304 and HEAD", async () => {
     const gateway = await startGateway();
     const agent = new http.Agent({ keepAlive: true, maxSockets: 1 });
     onTestFinished(() => agent.destroy());
@@ -95,7 +95,7 @@ describe("a connection", () => {
       request("/areas?q=Nacka", "x", "Connection: close", "Accept: text/html", "Accept: application/json"),
       200,
     ],
-  ])("that brings %s is answered", async (_name, bytes, status) => {
+  ])("with %s is answered", async (_name, bytes, status) => {
     const gateway = await startGateway();
     const raw = await exchangeRaw(gateway.port, bytes);
     expect(raw).toMatch(new RegExp(`^HTTP/1\\.1 ${status} `));
@@ -108,7 +108,7 @@ describe("a connection", () => {
    * protocol's. After: the offer is ignored, and the request is the last on its connection.
    */
   it.each(["h2c", "websocket", "TLS/1.0, HTTP/2.0"])(
-    "with an offer to speak %s brings one answer, and closes",
+    "with Upgrade: %s gets one answer and is closed",
     async (protocol) => {
       const gateway = await startGateway();
       const offer = (port: number, path: string, options: string): Promise<string> =>
@@ -132,7 +132,7 @@ describe("a connection", () => {
     },
   );
 
-  it("with a protocol named, but no offer of it, is kept", async () => {
+  it("with an Upgrade header without Connection: upgrade stays open", async () => {
     const gateway = await startGateway();
     const raw = await exchangeRaw(
       gateway.port,
@@ -149,7 +149,7 @@ describe("a connection", () => {
     ["with its answer on the way", request("/areas?q=held", "x")],
     ["with a stream on the way", request("/areas?q=held", "x", "Cache-Control: no-store")],
     ["with several requests on the way", request("/areas?q=held", "x") + request("/sold?q=held", "y")],
-  ])("that breaks off %s harms nobody else", async (_name, bytes) => {
+  ])("that breaks %s does not affect others", async (_name, bytes) => {
     const gateway = await startGateway();
     gateway.sandbox.hold();
     const socket = net.connect(gateway.port, "127.0.0.1");

@@ -35,11 +35,11 @@ async function admitted(gateway: TestGateway): Promise<void> {
   await gateway.get("/nowhere");
 }
 
-describe("a caller that has less time than the settings allow", () => {
+describe("a caller with a deadline of its own", () => {
   it.each<[string, Readonly<Record<string, string | string[]>>, string | undefined]>([
     ["X-Request-Deadline-Ms", { "x-request-deadline-ms": "2000" }, undefined],
     ["Prefer", { prefer: ["handling=lenient", "respond-async, Wait=2"] }, "wait=2"],
-  ])("is answered by then, and the others by their own deadlines: %s", async (_name, headers, applied) => {
+  ])("is answered by its deadline, and other callers by theirs: %s", async (_name, headers, applied) => {
     const { gateway, clock } = await startTimed();
     gateway.sandbox.hold();
     const others = gateway.get(PATH);
@@ -63,7 +63,7 @@ describe("a caller that has less time than the settings allow", () => {
     }
   });
 
-  it("is told that its preference was applied with an answer as well", async () => {
+  it("gets Preference-Applied with an answer too", async () => {
     const gateway = await startGateway();
     const headers = { prefer: "wait=3" };
     for (const options of [{ headers }, { headers }, { headers: { ...headers, ...NO_STORE } }]) {
@@ -76,7 +76,7 @@ describe("a caller that has less time than the settings allow", () => {
     ["no number", "soon"],
     ["zero", "0"],
     ["repeated", ["1500", "1500"]],
-  ])("and says so with a deadline that is %s is refused, at no cost", async (_name, value) => {
+  ])("that is malformed (%s) gets 400, without an upstream call", async (_name, value) => {
     const gateway = await startGateway();
     const reply = await gateway.get(PATH, { headers: { "x-request-deadline-ms": value } });
     expect([reply.status, problemCode(reply)]).toEqual([400, "malformed-request"]);
@@ -86,7 +86,7 @@ describe("a caller that has less time than the settings allow", () => {
 });
 
 describe("each caller", () => {
-  it("has a deadline of its own: the first's passes, the second still gets the answer of the same call", async () => {
+  it("has its own deadline: the first one's passes, and the second one still gets the answer of the same call", async () => {
     const { gateway, clock } = await startTimed();
     gateway.sandbox.hold();
     const first = gateway.get(PATH);
@@ -102,7 +102,7 @@ describe("each caller", () => {
     expect(gateway.sandbox.requests()).toHaveLength(1);
   });
 
-  it("is answered by its deadline whatever the upstream does, one and many, kept or streamed", async () => {
+  it("is answered by its deadline while the upstream hangs, cached or streamed", async () => {
     const { gateway, clock } = await startTimed({ env: { BUDGET_CONCURRENCY: "2" } });
     gateway.sandbox.hold();
     // The first two take both places and keep them: for the upstream there is time.
@@ -125,7 +125,7 @@ describe("each caller", () => {
     expect(gateway.sandbox.requests()).toHaveLength(3);
   });
 
-  it("past its deadline leaves a call that comes home and is kept", async () => {
+  it("whose deadline passes leaves a call whose answer is still cached", async () => {
     const { gateway, clock } = await startTimed();
     gateway.sandbox.hold();
     const late = gateway.get(PATH);
@@ -139,7 +139,7 @@ describe("each caller", () => {
     expect(gateway.sandbox.requests()).toHaveLength(1);
   });
 
-  it("who hangs up in the queue costs nothing; those who asked the same still get it", async () => {
+  it("that hangs up in the queue costs no call; others still get the same answer", async () => {
     const { gateway } = await startTimed({ env: { BUDGET_CONCURRENCY: "1" } });
     gateway.sandbox.hold();
     const inFront = gateway.get("/areas?q=front");
@@ -164,7 +164,7 @@ describe("each caller", () => {
 });
 
 describe("the budget", () => {
-  it("is waited for where its next place comes before the deadline, and refused at once where not", async () => {
+  it("makes a caller wait if a permit is free before the deadline, and refuses it at once if not", async () => {
     const { gateway, clock } = await startTimed({ env: { BUDGET: "2/1m" } });
     for (const q of ["a", "b"]) expect((await gateway.get(`/areas?q=${q}`)).status).toBe(200);
 
@@ -186,7 +186,7 @@ describe("the budget", () => {
     expect((await waited).status).toBe(200);
   });
 
-  it("of several windows holds each of them", async () => {
+  it("with several windows keeps each of them", async () => {
     const { gateway, clock } = await startTimed({ env: { BUDGET: "1/20s,2/1h" } });
     expect((await gateway.get("/areas?q=a")).status).toBe(200);
     expect((await gateway.get("/areas?q=b")).headers["retry-after"]).toBe("21");
@@ -197,7 +197,7 @@ describe("the budget", () => {
     expect(gateway.sandbox.requests()).toHaveLength(2);
   });
 
-  it("of calls at once is never exceeded, by fetches and streams together", async () => {
+  it("keeps budget.concurrency for fetches and streams together", async () => {
     const { gateway } = await startTimed({ env: { BUDGET_CONCURRENCY: "3" } });
     gateway.sandbox.hold();
     const asks = Array.from({ length: 12 }, (_, n) =>
@@ -217,7 +217,7 @@ describe("the budget", () => {
 
 describe("an upstream that stalls", () => {
   it.each(["headers", "body"] as const)(
-    "(%s) takes no place for longer than its time limit: afterwards all is as before",
+    "(%s) holds a slot no longer than its timeout",
     async (hang) => {
       const clock = createFakeClock();
       const settings = "upstream: { headerTimeout: 3s, bodyTimeout: 3s, totalTimeout: 4s }";

@@ -111,7 +111,7 @@ async function purge({ adminUrl }: TestGateway, what: object): Promise<void> {
 }
 
 describe("a narrower search", () => {
-  it("costs no call once the filter is known, whatever page is asked for", async () => {
+  it("needs no call once the filter is known, for any page", async () => {
     const { gateway } = await startTaught();
     for (const page of [
       "limit=20",
@@ -128,7 +128,7 @@ describe("a narrower search", () => {
     expect(await derived(gateway)).toBe(5);
   });
 
-  it.each(["shadow", "off"])("is asked for itself with derive.mode: %s", async (mode) => {
+  it.each(["shadow", "off"])("is fetched with derive.mode: %s", async (mode) => {
     const { gateway } = await start({ settings: SETTINGS.replace("mode: on", `mode: ${mode}`) });
     for (const filter of ["", ...ROOMS]) await expectRight(gateway, `${BROAD}&limit=20&${filter}`);
     const isWatching = mode === "shadow";
@@ -138,7 +138,7 @@ describe("a narrower search", () => {
     expect(gateway.sandbox.counts().total).toBe(ROOMS.length + 2);
   });
 
-  it("is asked for itself where the filter is not known, or only without the other ones", async () => {
+  it("is fetched if the filter is not known, or not in this combination", async () => {
     const { gateway } = await startTaught();
     const targets = ["maxRooms=3", "minRooms=3&includeUnset=0", "minRooms=3&maxRooms=4"];
     for (const filters of targets) await expectRight(gateway, `${OTHER}&limit=50&${filters}`);
@@ -156,7 +156,7 @@ describe("a narrower search", () => {
     ["maxListSqmPrice=50000", ""],
     ["isNewConstruction=1", ""],
     ["priceDecrease=1", ""],
-  ])("that has %s besides is never computed", async (filter, broad) => {
+  ])("that also has %s is never computed", async (filter, broad) => {
     const { gateway } = await start({ settings: SETTINGS.replace("minSamples: 3", "minSamples: 1") });
     const target = `/listings?maxListPrice=900000&limit=5&${broad}`;
     for (let nth = 0; nth < 3; nth += 1) {
@@ -166,7 +166,7 @@ describe("a narrower search", () => {
     expect(await derived(gateway)).toBe(0);
   });
 
-  it("is as old as the broader one, may be asked of the cache alone, and has the upstream's ETag", async () => {
+  it("has the age of the broader one, works with only-if-cached, and has the same ETag as the upstream's answer", async () => {
     const { gateway, clock } = await startTaught();
     clock.pass(60_000);
     const target = `${OTHER}&minRooms=3&limit=20`;
@@ -186,7 +186,7 @@ describe("a narrower search", () => {
     expect(gateway.sandbox.counts().total).toBe(1);
   });
 
-  it("is asked for itself when the broader one is no longer fresh", async () => {
+  it("is fetched when the broader one is no longer fresh", async () => {
     const { gateway, clock } = await startTaught();
     const target = `${OTHER}&minRooms=3&limit=20`;
     await gateway.get(target);
@@ -199,7 +199,7 @@ describe("a narrower search", () => {
     ["of the broader one", { url: `${OTHER}&limit=50` }],
     ["of its area", { tag: "area:13" }],
     ["of the resource", { resource: "listings" }],
-  ])("is not computed from what is older than a purge %s", async (_, what) => {
+  ])("is not computed from blocks older than a purge %s", async (_, what) => {
     const { gateway } = await startTaught();
     const target = `${OTHER}&minRooms=3&limit=20`;
     const before = await gateway.get(target);
@@ -210,7 +210,7 @@ describe("a narrower search", () => {
     expect(gateway.sandbox.counts().total).toBe(1);
   });
 
-  it("is shown to operators with what it is computed from", async () => {
+  it("is shown to operators with the blocks it is computed from", async () => {
     const { gateway } = await startTaught();
     const url = encodeURIComponent(`${OTHER}&minRooms=3&limit=20`);
     const derivedFrom = "listings?areaId=13&limit=500&offset=0";
@@ -230,7 +230,7 @@ describe("a broader search of several blocks", () => {
     for (const offset of [0, 500]) await expectRight(gateway, `${LARGE}&limit=100&offset=${offset}`);
   }
 
-  it("counts when its first block says the same again after the others were fetched", async () => {
+  it("is used if its first block is unchanged after the others were fetched", async () => {
     const { gateway } = await startTaught();
     await walk(gateway);
     // The first one is asked for itself, and has the first block fetched again.
@@ -245,7 +245,7 @@ describe("a broader search of several blocks", () => {
     expect(asked(gateway)).toHaveLength(4);
   });
 
-  it("does not count when its first block says something else, nor when it was fetched after the others", async () => {
+  it("is not used if its first block has changed, or was fetched after the others", async () => {
     const { gateway, clock } = await startTaught();
     await walk(gateway);
     gateway.sandbox.revise();
@@ -263,7 +263,7 @@ describe("a broader search of several blocks", () => {
   });
 });
 
-describe("an upstream that filters otherwise than documented", () => {
+describe("an upstream that filters differently than documented", () => {
   const OTHERWISE: [string, Partial<Filtering>][] = [
     ["does not include its bounds", { bounds: "exclusive" }],
     ["treats records without the value the other way", { unset: "reversed" }],
@@ -274,7 +274,7 @@ describe("an upstream that filters otherwise than documented", () => {
     ["", "&includeUnset=0"].map((unset) => `${filter}${unset}&limit=40`),
   );
 
-  it.each(OTHERWISE)("and %s is noticed before anything is computed", async (_, filtering) => {
+  it.each(OTHERWISE)("and %s is detected before anything is computed", async (_, filtering) => {
     const { gateway } = await start({ filtering });
     for (const unset of ["", "&includeUnset=0"])
       await teach(gateway, `${BROAD}${unset}&limit=20`, [...ROOMS, "minRooms=5", "minRooms=6"]);
@@ -286,7 +286,7 @@ describe("an upstream that filters otherwise than documented", () => {
     expect(((await checks(gateway))["differed"] ?? 0) > 0).toBe(!isLearned);
   });
 
-  it.each(OTHERWISE)("and from some moment on %s is noticed by the samples", async (_, filtering) => {
+  it.each(OTHERWISE)("and later %s is detected by samples", async (_, filtering) => {
     const { gateway } = await startTaught({ settings: SETTINGS.replace("sample: 0", "sample: 1") });
     gateway.sandbox.set({ filtering });
     expect((await gateway.get(`${OTHER}&minRooms=3&limit=40`)).status).toBe(200);
@@ -299,7 +299,7 @@ describe("an upstream that filters otherwise than documented", () => {
 });
 
 describe("a record that disappears, appears or changes", () => {
-  it("is not taken for an upstream that filters otherwise", async () => {
+  it("is not mistaken for a different filter", async () => {
     let listings = DATA.listings;
     const data = {
       ...DATA,
@@ -336,11 +336,11 @@ describe("a record that disappears, appears or changes", () => {
   });
 });
 
-describe("what was learned", () => {
+describe("a learned filter", () => {
   const env = (directory: string): Readonly<Record<string, string>> => ({ DATA_DIR: directory });
   const NARROW = `${OTHER}&minRooms=3&limit=20`;
 
-  it("survives a restart, and belongs to one upstream", async () => {
+  it("survives a restart, and is for one upstream", async () => {
     const directory = temporaryDirectory();
     const first = await startTaught({ env: env(directory) });
     const upstreamPort = Number(new URL(first.gateway.sandboxUrl).port);
@@ -358,7 +358,7 @@ describe("what was learned", () => {
     expect(await derived(moved.gateway)).toBe(0);
   });
 
-  it("is shared by replicas, and so is that it was wrong", async () => {
+  it("is shared by replicas, and so is its withdrawal", async () => {
     const redis = await startRedis();
     onTestFinished(redis.close);
     const shared = { REDIS_URL: `redis://127.0.0.1:${redis.port}`, REPLICAS: "2" };

@@ -48,7 +48,7 @@ async function refreshesFor({ gateway, text }: Started): Promise<number> {
 }
 
 describe("an answer that is about to expire", () => {
-  it("is refreshed before it does, once, while all who ask get it at once", async () => {
+  it("is refreshed once before that, while callers still get it at once", async () => {
     const started = await startWithSlowAnswer(60_000);
     const { gateway, clock, text } = started;
     // A thousandth of the time it takes to fetch is left: of a thousand throws one is against it.
@@ -84,7 +84,7 @@ describe("an answer that is about to expire", () => {
     expect(await refreshesFor(started)).toBe(refreshes);
   });
 
-  it("is not refreshed where that failed a moment ago", async () => {
+  it("is not refreshed right after a refresh failed", async () => {
     const started = await startWithSlowAnswer(60_000, { settings: "upstream: { retryDelay: 1ms }" });
     const { gateway, clock } = started;
     gateway.sandbox.faults.add({ status: 500 });

@@ -71,7 +71,7 @@ const PATIENT = "redis: { timeout: 10s }";
 const HOG = { app: "hog", callers: 150, thinkMs: 0 };
 const QUIET = { app: "quiet", callers: 1, thinkMs: 1_000 };
 
-describe("beside a hog with 150 callers at 20 per second, a quiet app", () => {
+describe("a quiet app beside a greedy app with 150 callers at 20 per second", () => {
   it.each([
     { replicas: 1, most: 400, settings: "" },
     { replicas: 1, most: 400, settings: "apps: [{ id: quiet }, { id: hog }]" },

@@ -68,8 +68,8 @@ async function startWithHog(
   return { gateways, asked };
 }
 
-describe("a quiet app that asks one gateway what a hog is waiting for at another", () => {
-  it("is answered where the hog's caller has left meanwhile", async () => {
+describe("a quiet app that asks one replica for an answer that a greedy app waits for at another one", () => {
+  it("is answered when the greedy app's caller hangs up", async () => {
     const hangUp = new AbortController();
     const { gateways } = await startWithHog(hangUp.signal);
     const [first, second] = gateways;
@@ -81,7 +81,7 @@ describe("a quiet app that asks one gateway what a hog is waiting for at another
   });
 });
 
-it("a miss looks in Redis twice: before the claim, and after it for the answer of an earlier flight", async () => {
+it("a miss reads Redis twice: before the claim, and after it for the answer of an earlier flight", async () => {
   const [first] = await startTwo("1000/1m", "[]");
   expect((await first.get("/areas?q=nacka")).status).toBe(200);
   const count = (operation: string): Promise<number> =>

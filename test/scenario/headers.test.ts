@@ -210,8 +210,8 @@ const MAY_BE_THERE = new Set([
   "ratelimit",
 ]);
 
-describe.each(Object.entries(KINDS))("the head of %s", (_name, kind) => {
-  it("says how it came about, how old it is, for how long it is good, and to which request it belongs", async () => {
+describe.each(Object.entries(KINDS))("the headers of %s", (_name, kind) => {
+  it("have Cache-Status, Age, Cache-Control and X-Request-Id", async () => {
     const reply = await responseTo(kind, "GET");
     expect(reply.status).toBe(kind.status);
     expect(reply.headers["cache-status"]).toBe(`property-gateway; ${kind.cacheStatus}`);
@@ -233,7 +233,7 @@ describe.each(Object.entries(KINDS))("the head of %s", (_name, kind) => {
     expect(Object.keys(headOf(reply)).filter((name) => !MAY_BE_THERE.has(name))).toEqual([]);
   });
 
-  it("is the same for HEAD, which has no body", async () => {
+  it("are the same for HEAD", async () => {
     const clock = createSteppingClock();
     const [get, head] = [await responseTo(kind, "GET", clock), await responseTo(kind, "HEAD", clock)];
     expect(head.status).toBe(get.status);
@@ -243,8 +243,8 @@ describe.each(Object.entries(KINDS))("the head of %s", (_name, kind) => {
   });
 });
 
-describe("the head of an answer that several waited for", () => {
-  it("says collapsed to those who joined, and is the same else", async () => {
+describe("the headers of an answer that several callers waited for", () => {
+  it("say collapsed for the callers that joined, and are the same otherwise", async () => {
     const clock = createSteppingClock();
     const gateway = await startGateway({ clock, sandbox: { now: clock.now } });
     gateway.sandbox.hold();
@@ -264,7 +264,7 @@ describe("the head of an answer that several waited for", () => {
 });
 
 describe("304", () => {
-  it("has the head of the answer it stands for, without what is about the body", async () => {
+  it("has the headers of the answer without those about the body", async () => {
     const clock = createSteppingClock();
     const gateway = await startGateway({ clock, sandbox: { now: clock.now } });
     await gateway.get(PATH);
@@ -282,7 +282,7 @@ describe("304", () => {
     }
   });
 
-  it("is given across the end of a life, where the upstream's answer is still the same", async () => {
+  it("is also sent after a refresh that brought the same answer", async () => {
     const clock = createSteppingClock();
     const gateway = await startGateway({ clock, sandbox: { now: clock.now } });
     const { headers } = await gateway.get(PATH);
@@ -293,10 +293,10 @@ describe("304", () => {
   });
 });
 
-describe("a content coding", () => {
+describe("a content encoding", () => {
   const DECODERS = { gzip: gunzipSync, br: brotliDecompressSync, zstd: zstdDecompressSync };
 
-  it("is kept with the answer, once, however many ask for it at once and later", async () => {
+  it("is computed once and cached with the answer", async () => {
     const gateway = await startGateway();
     const bytesHeld = (): Promise<number> => gateway.metric('gateway_cache_bytes{tier="memory"}');
     const plain = await gateway.get(PATH);
@@ -322,7 +322,7 @@ describe("a content coding", () => {
     expect(gateway.sandbox.requests()).toHaveLength(1);
   });
 
-  it("has a validator of its own, and each of them is known again whatever coding is asked for", async () => {
+  it("has its own ETag, and every ETag of an answer gives 304 with any encoding", async () => {
     const gateway = await startGateway();
     const tags: (string | undefined)[] = [];
     for (const coding of ["identity", ...Object.keys(DECODERS)]) {
@@ -339,7 +339,7 @@ describe("a content coding", () => {
     ["a small answer", "/areas?q=Nacka&limit=1"],
     ["a thumbnail", `/cache/primary_${THUMBNAIL}.jpg`],
     ["a problem", "/listings?limit=501"],
-  ])("is not spent on %s", async (_name, path) => {
+  ])("is not used for %s", async (_name, path) => {
     const gateway = await startGateway();
     const reply = await gateway.get(path, { headers: { "accept-encoding": "zstd, br, gzip" } });
     expect(reply.headers["content-encoding"]).toBeUndefined();

@@ -31,20 +31,20 @@ async function adminPort(status: number | undefined): Promise<{ port: string; as
 }
 
 describe("health-check", () => {
-  it("asks /readyz of the admin port that the settings name, and is silent where all is well", async () => {
+  it("requests /readyz on the configured admin port, and prints nothing if the gateway is ready", async () => {
     const { port, asked } = await adminPort(200);
     // An address to listen on that nobody can be asked at.
     const check = await command(["health-check"], { ...SETTINGS, ADMIN_HOST: "0.0.0.0", ADMIN_PORT: port });
     expect([check.code, check.output, asked]).toEqual([0, "", ["/readyz"]]);
   });
 
-  it("fails where the gateway says that it is not ready", async () => {
+  it("fails if the gateway is not ready", async () => {
     const { port } = await adminPort(503);
     const check = await command(["health-check"], { ...SETTINGS, ADMIN_PORT: port });
     expect([check.code, check.output]).toEqual([1, `http://127.0.0.1:${port}/readyz: status 503\n`]);
   });
 
-  it("fails where no answer comes, within what a container waits for it", async () => {
+  it("fails without an answer, before a container's own timeout", async () => {
     const { port } = await adminPort(undefined);
     const check = await command(["health-check"], { ...SETTINGS, ADMIN_PORT: port });
     expect([check.code, check.output]).toEqual([
@@ -57,14 +57,14 @@ describe("health-check", () => {
     ["::", "[::1]"],
     ["::1", "[::1]"],
     ["0.0.0.0", "127.0.0.1"],
-  ])("asks who listens on %s at %s", async (ADMIN_HOST, asked) => {
+  ])("for a gateway on %s connects to %s", async (ADMIN_HOST, asked) => {
     // Nobody listens there.
     const check = await command(["health-check"], { ...SETTINGS, ADMIN_HOST, ADMIN_PORT: "1" });
     expect(check.code).toBe(1);
     expect(check.output).toContain(`http://${asked}:1/readyz: `);
   });
 
-  it("asks the address it is given, and needs no settings for it", async () => {
+  it("connects to the given address without any settings", async () => {
     const { port, asked } = await adminPort(204);
     const check = await command(["health-check", `http://127.0.0.1:${port}/anything`]);
     expect([check.code, asked]).toEqual([0, ["/anything"]]);

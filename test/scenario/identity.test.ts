@@ -37,7 +37,7 @@ describe("gateways on one Redis", () => {
     return redis.close;
   });
 
-  it("of two accounts share neither answers nor budget nor purges, whatever their database", async () => {
+  it("with different accounts share no answers, budget or purges", async () => {
     const address = `redis://127.0.0.1:${redis.port}`;
     const env = { BUDGET: "2/1h" };
     const first = await startGateway({ settings, env: { ...env, REDIS_URL: `${address}/7` } });
@@ -61,7 +61,7 @@ describe("gateways on one Redis", () => {
       expect(await statusAndCache(gateway, "/areas?q=b")).toBe("200 hit");
   });
 
-  it("of one account with another upstream share the budget, and no answer", async () => {
+  it("with one account and different upstreams share the budget, but no answers", async () => {
     const env = { BUDGET: "2/1h", REDIS_URL: `redis://127.0.0.1:${redis.port}/9`, UPSTREAM_SERVICE: "moved" };
     const sandbox = { service: "moved" };
     const first = await startGateway({ settings, env, sandbox });
@@ -83,7 +83,7 @@ describe("gateways on one Redis", () => {
 });
 
 describe("a DATA_DIR", () => {
-  it("of another account is refused with what to do, and can be adopted: its calls go on counting", async () => {
+  it("of another account is refused with a remedy, and can be adopted: its calls still count", async () => {
     const DATA_DIR = dataDir();
     const env = { BUDGET: "2/1h", DATA_DIR };
     const first = await startGateway({ env });

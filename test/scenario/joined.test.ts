@@ -60,8 +60,8 @@ async function ledgerOf(gateway: TestGateway): Promise<unknown> {
   return (await ask(`${gateway.adminUrl}/usage?from=-1h&by=app`)).json();
 }
 
-describe("a quiet app that asks what a hog is waiting for", () => {
-  it("is answered at once, pays for the call, and the hog gets the same answer", async () => {
+describe("a quiet app that asks for an answer that a greedy app waits for", () => {
+  it("is answered at once and pays for the call, and the greedy app gets the same answer", async () => {
     const { gateway, clock, get } = await startWithHog();
     const popular = ["a", "b", "c"].map((q) => get("hog", `/areas?q=${q}`));
     await queued(gateway, 3);
@@ -90,7 +90,7 @@ describe("a quiet app that asks what a hog is waiting for", () => {
     });
   });
 
-  it("is answered at once where the hog's callers leave meanwhile, however many they were", async () => {
+  it("is answered at once when all callers of the greedy app hang up", async () => {
     const { gateway, get } = await startWithHog();
     const hangUp = new AbortController();
     const gone = Array.from({ length: 20 }, () => get("hog", "/areas?q=a", hangUp.signal));
@@ -104,7 +104,7 @@ describe("a quiet app that asks what a hog is waiting for", () => {
     expect([await spentBy(gateway, "hog"), await spentBy(gateway, "quiet")]).toEqual([5, 2]);
   });
 
-  it("pays for the second attempt, too, where that is its turn", async () => {
+  it("also pays for the retry if it is its turn", async () => {
     const { gateway, clock, get } = await startWithHog();
     const asked = get("hog", "/areas?q=a");
     await queued(gateway, 1);
@@ -121,7 +121,7 @@ describe("a quiet app that asks what a hog is waiting for", () => {
     expect(await spentBy(gateway, "hog")).toBe(5);
   });
 
-  it("that is not registered is answered at once, and pays by its name", async () => {
+  it("that is not listed is answered at once, and pays under its id", async () => {
     const { gateway, get } = await startWithHog();
     const asked = get("hog", "/areas?q=a");
     await queued(gateway, 1);
@@ -131,8 +131,8 @@ describe("a quiet app that asks what a hog is waiting for", () => {
   });
 });
 
-describe("with a budget that replicas share", () => {
-  it("the app whose turn comes first pays, too, and the ledger says so", async () => {
+describe("with a shared budget", () => {
+  it("the app whose turn is first pays, and the ledger shows that", async () => {
     const redis = await startRedis();
     onTestFinished(redis.close);
     const gateway = await startGateway({
@@ -171,7 +171,7 @@ describe("with a budget that replicas share", () => {
 });
 
 describe("a call that several apps wait for", () => {
-  it("is charged once, to the app whose turn comes first: the one that has had less", async () => {
+  it("is charged once, to the app whose turn is first: the one with fewer calls", async () => {
     const { gateway, clock, get } = await startTimed({ BUDGET: "1/5s" });
     expect((await get("quiet", "/areas?q=before")).status).toBe(200);
     expect(await spentBy(gateway, "quiet")).toBe(1);

@@ -48,8 +48,8 @@ function refusalIn(reply: Reply): [number, string, string | undefined] {
   return [reply.status, code, reply.headers["retry-after"]];
 }
 
-describe("a caller whose place somebody more urgent takes", () => {
-  it("is told soon when to come back, and nothing was sent for it", async () => {
+describe("a caller whose permit goes to a more urgent one", () => {
+  it("soon gets a refusal with Retry-After, and no call is made for it", async () => {
     const { gateway, clock } = await startTimed({ BUDGET: "1/20s" });
     expect((await gateway.get("/areas?q=first", as("web"))).status).toBe(200);
     await clock.advance(12_000);
@@ -78,7 +78,7 @@ describe("a caller whose place somebody more urgent takes", () => {
     expect((await gateway.get("/areas?q=late", as("nightly"))).status).toBe(200);
   });
 
-  it("gets the old answer where there is one, in place of that refusal", async () => {
+  it("gets the stale answer instead of the refusal if there is one", async () => {
     const { gateway, clock } = await startTimed(
       { BUDGET: "1/20s" },
       "cache: { ttl: { areas: 5s }, staleWhileRevalidate: { areas: 0s }, maxWaitForFresh: 9s }",
@@ -97,8 +97,8 @@ describe("a caller whose place somebody more urgent takes", () => {
   });
 });
 
-describe("callers of one call that waits for its turn", () => {
-  it("have deadlines of their own: who is late is told why, by its own share, the patient one is answered", async () => {
+describe("callers of one queued call", () => {
+  it("have their own deadlines: a late one gets the reason by its own share, the other one is answered", async () => {
     const { gateway, clock } = await startTimed({ BUDGET: "8/12s" });
     for (let q = 1; q <= 7; q++) await gateway.get(`/areas?q=${q}`, as("web"));
     await gateway.get("/areas?q=8");
@@ -125,7 +125,7 @@ describe("callers of one call that waits for its turn", () => {
 });
 
 describe("a queue behind an upstream that does not answer", () => {
-  it("tells each of its callers that nothing was sent, kept or streamed, and those in front that something was", async () => {
+  it("tells its callers that nothing was sent for them, and the first ones that a call was sent", async () => {
     const { gateway, clock } = await startTimed({ BUDGET_CONCURRENCY: "2" });
     gateway.sandbox.hold();
     const sent = ["a", "b"].map((q) => gateway.get(`/areas?q=${q}`, as("web")));

@@ -13,7 +13,7 @@ function linesOf(gateway: TestGateway, msg: string): LogLine[] {
 }
 
 describe("an outage", () => {
-  it("of the upstream has one warning and one line at its end, however many requests meet it", async () => {
+  it("of the upstream has one warning and one line at its end", async () => {
     const clock = createLeapingClock();
     const gateway = await startGateway({
       clock,
@@ -81,7 +81,7 @@ describe("the access log", () => {
     ["192.0.2.9, 192.0.2.7, 10.1.2.3", "192.0.2.7"],
     ["<script>, 10.1.2.3", "127.0.0.1"],
     ["10.9.9.9", "10.9.9.9"],
-  ])("takes the client's address from trusted proxies only: %s is %s", async (forwarded, client) => {
+  ])("accepts the client's address from trusted proxies only: %s is %s", async (forwarded, client) => {
     const settings = "server: { trustedProxies: [loopback, 10.0.0.0/8] }";
     const gateway = await startGateway({ settings });
     await gateway.get(PATH, { headers: { "x-forwarded-for": forwarded } });
@@ -131,8 +131,8 @@ describe("the access log", () => {
   });
 });
 
-describe("what the log contains", () => {
-  it("can be changed while the process runs, until the settings are reloaded", async () => {
+describe("the log settings", () => {
+  it("can be changed at runtime, until the settings are reloaded", async () => {
     const gateway = await startGateway({ settings: "log: { level: warn, access: off }" });
     const url = `${gateway.adminUrl}/log`;
     expect((await ask(url)).json()).toEqual({ level: "warn", access: "off", accessSample: 1 });
@@ -154,7 +154,7 @@ describe("what the log contains", () => {
     [{ accessSample: 0 }, '"accessSample" must be'],
     [{ colour: true }, 'Unknown member "colour"'],
     [{}, "Send JSON with"],
-  ])("is not changed by %o", async (body, detail) => {
+  ])("are not changed by %o", async (body, detail) => {
     const gateway = await startGateway();
     const reply = await post(`${gateway.adminUrl}/log`, JSON.stringify(body));
     expect([reply.status, reply.text]).toEqual([

@@ -32,7 +32,7 @@ function codesIn(cell = ""): string[] {
 describe("an unusual request", () => {
   const rows = tableOf("What is sent", "What it is");
 
-  it("is told of many", () => expect(rows.length).toBeGreaterThan(35));
+  it("has many rows", () => expect(rows.length).toBeGreaterThan(35));
 
   it.each(rows)("%s is %s", async (sent, becomes) => {
     const gateway = await startGateway();
@@ -72,9 +72,9 @@ function faultOf(api = ""): Fault {
 describe("an error of the API", () => {
   const rows = tableOf("The API", "You get", "What to do");
 
-  it("is told of in many ways", () => expect(rows.length).toBeGreaterThan(12));
+  it("has many rows", () => expect(rows.length).toBeGreaterThan(12));
 
-  it.each(rows)("where it %s, is %s", async (api, becomes, whatToDo) => {
+  it.each(rows)("(it %s) gives %s", async (api, becomes, whatToDo) => {
     const fault = faultOf(api);
     const gateway = await startGateway({ settings: "hang" in fault ? TOO_SLOW : QUICK });
     gateway.sandbox.faults.add(fault);
@@ -108,7 +108,7 @@ const PLAYS: Readonly<Record<string, readonly [string, string, string, string]>>
 describe("a request's Cache-Control", () => {
   const rows = tableOf("Your request says `Cache-Control:`", "You get");
 
-  it("is told of in these ways", () => {
+  it("has a row for each tested directive", () => {
     expect(rows.map(([says]) => codesIn(says)[0])).toEqual(Object.keys(PLAYS));
   });
 

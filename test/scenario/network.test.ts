@@ -58,7 +58,7 @@ async function serialAt(url: string): Promise<string> {
 }
 
 describe("TLS on the gateway's own ports", () => {
-  it("serves callers and operators, and takes a new certificate without a restart", async () => {
+  it("serves callers and operators, and uses a new certificate without a restart", async () => {
     const files = certificateFiles(AUTHORITY.issue());
     const [certFile, keyFile] = [files.path("cert.pem"), files.path("key.pem")];
     const gateway = await startGateway({
@@ -79,7 +79,7 @@ describe("TLS on the gateway's own ports", () => {
     expect(await serialAt(gateway.adminUrl)).toBe(await serialAt(gateway.url));
   });
 
-  it("keeps its certificate when the new files do not belong together, and says so", async () => {
+  it("keeps its certificate and logs the reason when the new files do not match", async () => {
     const files = certificateFiles(AUTHORITY.issue());
     const gateway = await startGateway({
       env: { TLS_CERT_FILE: files.path("cert.pem"), TLS_KEY_FILE: files.path("key.pem") },
@@ -134,7 +134,7 @@ async function startProxy(targetPort: number): Promise<Proxy> {
 const BY_USER = `by Basic ${Buffer.from("us@er:pass").toString("base64")}`;
 
 describe("an HTTP proxy", () => {
-  it("leads to an upstream with TLS through a tunnel, whose certificate is checked", async () => {
+  it("is used as a tunnel for an upstream with TLS, whose certificate is checked", async () => {
     const upstream = await startUpstream((response) => void response.end(NO_AREAS));
     const upstreamPort = Number(new URL(upstream.env.UPSTREAM_URL).port);
     const front = await startTlsFront(upstreamPort, AUTHORITY.issue({ hosts: [UPSTREAM_HOST] }));
@@ -153,7 +153,7 @@ describe("an HTTP proxy", () => {
     expect(gateway.log.join("")).not.toContain("pass@");
   });
 
-  it("gets requests to an upstream without TLS; in lower case, too; but not for excepted hosts", async () => {
+  it("gets requests for an upstream without TLS, but not for excepted hosts; lower-case variables work too", async () => {
     const upstream = await startUpstream((response) => void response.end(NO_AREAS));
     const proxy = await startProxy(Number(new URL(upstream.env.UPSTREAM_URL).port));
     const through = await startGateway({
@@ -171,7 +171,7 @@ describe("an HTTP proxy", () => {
 });
 
 describe("an app with a token", () => {
-  it("counts only with it; the token may change", async () => {
+  it("is counted only with its token; the token may change", async () => {
     const directory = mkdtempSync(join(tmpdir(), "property-gateway-test-"));
     onTestFinished(() => rmSync(directory, { recursive: true }));
     const tokenFile = join(directory, "token");

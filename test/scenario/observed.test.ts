@@ -21,7 +21,7 @@ describe("an app", () => {
     [{ "user-agent": "curl/8" }, "curl"],
     [{ "user-agent": "Mozilla/5.0 (X11; Linux x86_64)" }, "browser"],
     [{}, "other"],
-  ])("that says %o is counted as %s", async (headers, app) => {
+  ])("with the headers %o is counted as %s", async (headers, app) => {
     const gateway = await startGateway({ settings: APPS });
     await gateway.get(PATH, { headers });
     await gateway.logged('"msg":"request"', `"app":"${app}"`);
@@ -32,7 +32,7 @@ describe("an app", () => {
     ).toBe(1);
   });
 
-  it("may say so in another header", async () => {
+  it("may use another header", async () => {
     const gateway = await startGateway({ settings: `${APPS}\nserver: { appIdHeader: X-Team }` });
     await gateway.get(PATH, { headers: { "x-team": "web", "x-app-id": "mailer" } });
     expect((await gateway.logged('"msg":"request"'))["app"]).toBe("web");
@@ -47,7 +47,7 @@ describe("a request id", () => {
     ["with blank", false],
     ['quo"te', false],
     ["", false],
-  ])("%s is taken over: %s", async (id, taken) => {
+  ])("%s is used: %s", async (id, taken) => {
     const gateway = await startGateway();
     const reply = await gateway.get(PATH, { headers: { "x-request-id": id } });
     expect(reply.headers["x-request-id"] === id).toBe(taken);
@@ -56,7 +56,7 @@ describe("a request id", () => {
 });
 
 describe("the log", () => {
-  it("has a line per request and per upstream call, with what happened and in what time", async () => {
+  it("has a line per request and per upstream call, with outcome and duration", async () => {
     const gateway = await startGateway();
     await gateway.get(PATH);
     await gateway.get(PATH);
@@ -182,7 +182,7 @@ describe("the admin port", () => {
     expect(series).toMatch(/ 1$/);
   });
 
-  it("shows what each listed app has left, and whether calls are in the ledger before they are sent", async () => {
+  it("shows what each listed app has left, and whether the ledger is durable", async () => {
     const gateway = await startGateway({
       settings: "apps: [{ id: web }, { id: nightly, perDay: 3 }]",
       env: { BUDGET: "10/1m", DATA_DIR: temporaryDirectory() },
@@ -212,7 +212,7 @@ describe("the admin port", () => {
     );
   });
 
-  it("has the metrics, whose labels no caller can invent", async () => {
+  it("has metrics whose labels callers cannot invent", async () => {
     const gateway = await startGateway({ settings: APPS });
     const series = async (): Promise<string[]> =>
       (await ask(`${gateway.adminUrl}/metrics`)).text

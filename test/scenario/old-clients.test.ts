@@ -12,7 +12,7 @@ const SIGNED = `callerId=old-client&time=1600000000&unique=${encodeURIComponent(
 /** What of an old signature may stand nowhere. */
 const TRACES = /old-client|1600000000|fedcba98/i;
 
-describe("a client that still signs", () => {
+describe("a client that still signs its requests", () => {
   it.each([
     ["as the interface says", `/areas?q=Nacka&${SIGNED}`],
     ["before its question", `/areas?${SIGNED}&q=Nacka`],
@@ -25,7 +25,7 @@ describe("a client that still signs", () => {
     ["percent-encoded", `/areas?q=Nacka&c%61llerId=old-client&h%61sh=${HASH}&%75nique=x&%74ime=1`],
     ["with blanks around the names", `/areas?q=Nacka&+hash+=${HASH}&callerId%20=old-client`],
     ["with a key sent by mistake", `/areas?q=Nacka&${SIGNED}&key=old-client`],
-  ])("%s is answered like any other, and its signature goes nowhere", async (_name, target) => {
+  ])("%s is answered, and its signature is dropped", async (_name, target) => {
     const upstream = await startUpstream();
     const gateway = await startGateway({ env: upstream.env });
     const reply = await gateway.get(target);
@@ -53,7 +53,7 @@ describe("a client that still signs", () => {
     ["a record, the `?` forgotten", "/listings/7&", { listings: [{ serviceId: 7 }] }, "/listings/7"],
     ["a record", "/sold/7?", { sold: [{ serviceId: 7 }] }, "/sold/7"],
     ["a path passed through", "/areas/7/near?", { areas: [] }, "/areas/7/near"],
-  ])("is so for %s", async (_name, asked, body, question) => {
+  ])("is answered for %s", async (_name, asked, body, question) => {
     const upstream = await startUpstream((response) => void response.end(JSON.stringify(body)));
     const settings = 'upstream: { passThrough: ["/areas/*"] }';
     const gateway = await startGateway({ env: upstream.env, settings });
@@ -64,7 +64,7 @@ describe("a client that still signs", () => {
     expect(upstream.seen.map((seen) => signatureOf(seen).question)).toEqual([question, question]);
   });
 
-  it("is so for a thumbnail, which is asked for without any signature", async () => {
+  it("is answered for a thumbnail, which is requested unsigned", async () => {
     const upstream = await startUpstream((response) => {
       response.end(Buffer.from([0xff, 0xd8, 0, 0xff, 0xd9]));
     });

@@ -22,7 +22,7 @@ async function documentAt(url: string): Promise<OpenApiDocument> {
 const THUMBNAIL = "/cache/primary_{serviceId}_{width}x{height}.jpg";
 
 describe("the callers' document", () => {
-  it("is a valid one that costs no upstream call, and is asked for with GET and HEAD only", async () => {
+  it("is valid, needs no upstream call, and allows only GET and HEAD", async () => {
     const gateway = await startGateway();
     const document = await documentAt(gateway.url);
     expect(document.openapi).toMatch(/^3\.1\./);
@@ -163,7 +163,7 @@ describe("the operators' document", () => {
     expectDocumented(reply, path);
   });
 
-  it("describes what purges and reloads answer, and the refusal without the token", async () => {
+  it("describes the answers of purge and reload, and the refusal without the token", async () => {
     const open = await startGateway();
     const expectDocumented = createExpectDocumented(await documentAt(open.adminUrl));
     const answers = [
@@ -194,7 +194,7 @@ function purge({ adminUrl }: TestGateway, body: object): ReturnType<typeof post>
 }
 
 describe("the page to try it", () => {
-  it("and all it loads come from the admin port without a token, under a policy that allows nothing else", async () => {
+  it("and its files are served by the admin port without a token, under a policy that allows nothing else", async () => {
     const gateway = await startGateway({ env: { ADMIN_TOKEN: "token-of-this-test-only-0123456789abcdef" } });
     const page = await ask(`${gateway.adminUrl}/docs`);
     expect([page.status, page.headers["content-type"]]).toEqual([200, "text/html; charset=utf-8"]);

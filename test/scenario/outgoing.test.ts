@@ -45,8 +45,8 @@ function withoutConnection({ headers }: Seen): unknown[] {
   return headers.filter(([name]) => !["host", "connection", "accept-encoding"].includes(name));
 }
 
-describe("every call that goes out", () => {
-  it("has a signature of its own, right by the interface's rule, never with the same unique", async () => {
+describe("every upstream request", () => {
+  it("has its own correct signature, never with the same unique", async () => {
     const upstream = await startUpstream();
     const clock = createSteppingClock();
     const gateway = await startGateway({ clock, env: upstream.env, settings: PASS_AREAS });
@@ -61,7 +61,7 @@ describe("every call that goes out", () => {
     expect(new Set(signatures.map(({ time }) => time))).toEqual(new Set([Math.floor(clock.now() / 1000)]));
   });
 
-  it("is signed when it is sent, not when it was asked for", async () => {
+  it("is signed when it is sent", async () => {
     const clock = createFakeClock();
     const start = clock.now() / 1000;
     const upstream = await startUpstream();
@@ -79,7 +79,7 @@ describe("every call that goes out", () => {
     ["fetched", "/areas?q=Nacka", {}],
     ["streamed", "/areas?q=Nacka", NO_STORE],
     ["passed through", "/areas/76/near", {}],
-  ])("says who the company is and nothing of the caller, when %s", async (_name, path, headers) => {
+  ])("identifies the company and has nothing of the caller, when %s", async (_name, path, headers) => {
     const upstream = await startUpstream();
     const gateway = await startGateway({ env: upstream.env, settings: PASS_AREAS });
     expect((await gateway.get(path, { headers: { ...TALKATIVE, ...headers } })).status).toBe(200);
@@ -89,7 +89,7 @@ describe("every call that goes out", () => {
     expect(JSON.stringify(seen)).not.toMatch(/caller(?!Id)(?!&time)/);
   });
 
-  it("goes by one kept connection where one is enough, and by no more than may be under way at once", async () => {
+  it("uses one kept connection if possible, and at most budget.concurrency", async () => {
     const upstream = await startUpstream();
     const gateway = await startGateway({ env: { ...upstream.env, BUDGET_CONCURRENCY: "3" } });
     for (let n = 0; n < 6; n++) {
@@ -100,7 +100,7 @@ describe("every call that goes out", () => {
     expect(upstream.connections()).toBeLessThanOrEqual(3);
   });
 
-  it("asks for the version frozen to, kept or streamed, each version with an answer of its own", async () => {
+  it("asks for the requested version, cached or streamed, and each version has its own answer", async () => {
     const upstream = await startUpstream();
     const gateway = await startGateway({ env: upstream.env });
     const frozen = "application/vnd.propertyservice-v2+json";
@@ -112,7 +112,7 @@ describe("every call that goes out", () => {
   });
 });
 
-describe("what comes back", () => {
+describe("an upstream answer", () => {
   const INTERNAL = {
     "set-cookie": "internal=1",
     server: "Apache internal",
@@ -159,7 +159,7 @@ describe("what comes back", () => {
     ["fetched", 500, {}, 502, "0"],
     ["streamed", 503, NO_STORE, 503, "0"],
   ])(
-    "%s, of a %i, has nothing that is between the upstream and us",
+    "(%s, status %i) is passed on without hop-by-hop headers",
     async (_how, status, headers, given, age) => {
       const upstream = await startUpstream((response) => {
         response.writeHead(status, { ...INTERNAL, "content-type": "application/json" });
@@ -178,7 +178,7 @@ describe("what comes back", () => {
   );
 
   it.each([{}, NO_STORE])(
-    "has the upstream's own Last-Modified and media type (%o)",
+    "keeps the upstream's Last-Modified and media type (%o)",
     async (headers: Record<string, string>) => {
       const lastModified = "Sat, 01 Jan 2000 00:00:00 GMT";
       const upstream = await startUpstream((response) => {
@@ -221,7 +221,7 @@ describe("what comes back", () => {
     [404, "not-found", {}],
     [400, "upstream-rejected", NO_STORE],
     [404, "not-found", NO_STORE],
-  ])("as an explanation of %i has nothing confidential in it (%s, %o)", async (status, code, headers) => {
+  ])("with an explanation of %i shows nothing confidential (%s, %o)", async (status, code, headers) => {
     const { callerId, privateKey } = CALLER;
     let told: string[] = [];
     const upstream = await startUpstream((response) => {
@@ -247,7 +247,7 @@ describe("what comes back", () => {
   // Before: the record of another id was given, and kept under the id that was asked for.
   // Cause: a single record was only counted.
   // After: its id is compared.
-  it("as another record than the one asked for is no answer, and is not kept", async () => {
+  it("with another record than the requested one is refused and not cached", async () => {
     const upstream = await startUpstream(
       (response, number) => void response.end(`{"listings":[{"serviceId":${number}}]}`),
     );
@@ -260,7 +260,7 @@ describe("what comes back", () => {
   // Before: an answer with two lines of Expires was kept as long as the first of them says.
   // Cause: Node shows the first of several lines only.
   // After: the lines are joined, and the two dates are no date.
-  it("with Expires in several lines is expired", async () => {
+  it("with several Expires lines is expired", async () => {
     const dates = [2, 3].map((hours) => new Date(Date.now() + hours * 3_600_000).toUTCString());
     const upstream = await startUpstream((response) => {
       response.setHeader("expires", dates);
@@ -270,7 +270,7 @@ describe("what comes back", () => {
     expect(cacheStatus(await gateway.get("/areas?q=Nacka"))).toMatchObject({ stored: true, ttl: "0" });
   });
 
-  it("with a protocol nobody asked for, or no HTTP at all, is no answer", async () => {
+  it("with another protocol, or without HTTP, is refused", async () => {
     const upstream = await startUpstream((response, number) => {
       response.socket?.end(
         number === 1

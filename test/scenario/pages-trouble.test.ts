@@ -45,10 +45,10 @@ const asItIs = (found: Found): string => listBody("listings", found, "offset");
 const searchFor = (areaId: number, page: string): string => `/listings?areaId=${areaId}&${page}`;
 const AREAS = DATA.areas.map(({ record }) => record.serviceId);
 
-describe("a block that no page can be cut from", () => {
+describe("an unusable block", () => {
   const withLinks = (found: Found): string => asItIs(found).replace(/\}$/, ',"links":{"next":"?page=2"}}');
 
-  it("has the search asked page by page for a while, with a line in the log", async () => {
+  it("makes the gateway fetch the search page by page for a while, with a log line", async () => {
     const { gateway, clock, asked } = await start("verify: 0, maxExtraLatency: 10m", withLinks);
     const page = searchFor(2, "limit=20&offset=0");
     for (const offset of [0, 20, 40]) {
@@ -66,7 +66,7 @@ describe("a block that no page can be cut from", () => {
     expect(asked().at(-2)).toBe(searchFor(2, "limit=500&offset=0"));
   });
 
-  it("that many searches have turns folding off for the resource", async () => {
+  it("of many searches turns folding off for the resource", async () => {
     const { gateway, asked } = await start("verify: 0, maxExtraLatency: 10m", withLinks);
     for (const areaId of AREAS.slice(0, 5)) await gateway.get(searchFor(areaId, "limit=20"));
     await gateway.logged('"level":"error"', "Many searches cannot be answered from blocks");
@@ -81,14 +81,14 @@ describe("a page that is checked", () => {
   const checked = ({ metric }: TestGateway, result: string): Promise<number> =>
     metric(`gateway_pages_checked_total{resource="listings",result="${result}"}`);
 
-  it("and agrees leaves everything as it is", async () => {
+  it("and agrees changes nothing", async () => {
     const { gateway, asked } = await start(CHECKS, asItIs);
     await gateway.get(searchFor(2, "limit=20"));
     await expect.poll(() => checked(gateway, "agreed")).toBe(1);
     expect(asked()).toEqual([searchFor(2, "limit=500&offset=0"), searchFor(2, "limit=20&offset=0")]);
   });
 
-  it("and differs because something has changed leaves everything as it is", async () => {
+  it("and differs because a record has changed changes nothing", async () => {
     let price = 1_000_000;
     const { gateway, asked } = await start(CHECKS, (found) => {
       // It changes once, between the block and the page.
@@ -102,7 +102,7 @@ describe("a page that is checked", () => {
     expect(asked().map((question) => /limit=(\d+)/.exec(question)?.[1])).toEqual(["500", "20", "500", "20"]);
   });
 
-  it("and differs for good turns folding off for its search, and for the resource where many do", async () => {
+  it("and differs permanently turns folding off for its search, and after many searches for the resource", async () => {
     const otherOrder = (found: Found): string =>
       asItIs(found.limit === 20 ? { ...found, records: found.records.toReversed() } : found);
     const { gateway, asked } = await start(CHECKS, otherOrder);
@@ -120,7 +120,7 @@ describe("a page that is checked", () => {
     );
   });
 
-  it("costs nothing where less than half of the budget is left", async () => {
+  it("costs no call if less than half of the budget is left", async () => {
     const { gateway, asked } = await start(CHECKS, asItIs, "3/1h");
     await gateway.get(searchFor(1, "limit=500"));
     await gateway.get(searchFor(2, "limit=20"));
@@ -130,10 +130,10 @@ describe("a page that is checked", () => {
   });
 });
 
-describe("where blocks are slow", () => {
+describe("when blocks are slow", () => {
   const SLOW = "verify: 0, maxExtraLatency: 250ms";
 
-  it("the first page of a search is asked for by itself, and the block when a second page is wanted", async () => {
+  it("the first page of a search is fetched alone, and the block for the second page", async () => {
     const { gateway, asked } = await start(SLOW, (found, clock) => {
       if (found.limit === 500) clock.pass(2_000);
       return asItIs(found);
@@ -152,7 +152,7 @@ describe("where blocks are slow", () => {
     expect(asked().slice(2)).toEqual([searchFor(other, "limit=500&offset=0")]);
   });
 
-  it("and pages are as slow, blocks are asked for", async () => {
+  it("and pages are as slow, blocks are fetched", async () => {
     const { gateway, asked } = await start(SLOW, (found, clock) => {
       clock.pass(2_000);
       return asItIs(found);

@@ -58,7 +58,7 @@ async function landed(gateway: TestGateway): Promise<void> {
 const validatorOf = ({ headers }: Reply): string => String(headers.etag);
 
 describe("the pages of a search", () => {
-  it("cost one call for the block they lie in, and each is what the upstream sends", async () => {
+  it("need one call for their block, and each is what the upstream sends", async () => {
     const { gateway } = await start();
     for (const page of [
       "limit=20",
@@ -74,7 +74,7 @@ describe("the pages of a search", () => {
     expect(asked(gateway)).toEqual([BLOCK]);
   });
 
-  it("cost one call when they are asked for at one time", async () => {
+  it("need one call when they are requested at the same time", async () => {
     const { gateway } = await start();
     gateway.sandbox.hold();
     const targets = Array.from({ length: 20 }, (_, n) => `/listings?areaId=2&limit=25&offset=${n * 25}`);
@@ -88,14 +88,14 @@ describe("the pages of a search", () => {
     expect(asked(gateway)).toEqual([BLOCK]);
   });
 
-  it("are asked for by themselves where they lie in two blocks", async () => {
+  it("are fetched alone if they span two blocks", async () => {
     const { gateway } = await start();
     const target = "/listings?limit=50&offset=480";
     expect((await gateway.get(target)).text).toBe(upstreamSends(gateway, target));
     expect(asked(gateway)).toEqual([target]);
   });
 
-  it("are cut from the block that they begin in where nothing is behind it", async () => {
+  it("are cut from their first block if it is the last one", async () => {
     const { gateway } = await start();
     const few = "/listings?areaId=76&objectType=villa";
     await gateway.get(`${few}&limit=10`);
@@ -104,20 +104,20 @@ describe("the pages of a search", () => {
     expect(asked(gateway)).toHaveLength(1);
   });
 
-  it("are asked for by themselves where a parameter is not documented", async () => {
+  it("are fetched alone with an undocumented parameter", async () => {
     const { gateway } = await start();
     for (const offset of [0, 20])
       await gateway.get(`/listings?areaId=2&sort=price&limit=20&offset=${offset}`);
     expect(asked(gateway)).toHaveLength(2);
   });
 
-  it("are asked for by themselves where folding is off", async () => {
+  it("are fetched alone with pages.fold: off", async () => {
     const { gateway } = await start({ env: { PAGES_FOLD: "off" } });
     for (const offset of [0, 20]) await gateway.get(`/listings?areaId=2&limit=20&offset=${offset}`);
     expect(asked(gateway)).toHaveLength(2);
   });
 
-  it("are another answer in each format", async () => {
+  it("are a separate answer in each format", async () => {
     const { gateway } = await start();
     const v2 = { headers: { accept: "application/vnd.propertyservice-v2+json" } };
     for (const offset of [0, 20]) await gateway.get(`/listings?areaId=2&limit=20&offset=${offset}`, v2);
@@ -126,8 +126,8 @@ describe("the pages of a search", () => {
   });
 });
 
-describe("what is behind the last record", () => {
-  it("is empty, as the upstream sends it, and costs nothing once a block says how many there are", async () => {
+describe("a page after the last record", () => {
+  it("is the upstream's empty page, without a call once a block has the total count", async () => {
     const { gateway, clock } = await start();
     await gateway.get("/listings?limit=50");
     clock.pass(7_000);
@@ -141,13 +141,13 @@ describe("what is behind the last record", () => {
     expect(await gateway.metric('gateway_upstream_calls_saved_total{cause="past_end"}')).toBe(3);
   });
 
-  it("is for the upstream to say where the offset is one that it may refuse", async () => {
+  it("is fetched if the upstream may refuse its offset", async () => {
     const { gateway } = await start();
     await gateway.get("/listings?limit=50");
     expect((await gateway.get("/listings?limit=50&offset=9007199254740000")).status).toBe(400);
   });
 
-  it("is found out by the block there, as long as nothing is known", async () => {
+  it("is cut from its block while the total count is not known", async () => {
     const { gateway } = await start();
     const target = "/listings?limit=50&offset=1500";
     expect((await gateway.get(target)).text).toBe(upstreamSends(gateway, target));
@@ -159,7 +159,7 @@ describe("what is behind the last record", () => {
 describe("a cut page", () => {
   const PAGE = "/listings?areaId=2&limit=20&offset=40";
 
-  it("is as old, and as long fresh, as its block", async () => {
+  it("has the age and the lifetime of its block", async () => {
     const { gateway, clock } = await start();
     await gateway.get("/listings?areaId=2&limit=20");
     clock.pass(100_000);
@@ -168,7 +168,7 @@ describe("a cut page", () => {
     expect(cacheStatus(reply)).toMatchObject({ hit: true, ttl: "200" });
   });
 
-  it("has a validator of its own bytes, and none of its block's", async () => {
+  it("has its own ETag", async () => {
     const { gateway } = await start();
     gateway.sandbox.set({ validators: "both" });
     const page = await gateway.get(PAGE);
@@ -181,7 +181,7 @@ describe("a cut page", () => {
     expect(validatorOf(await exact.get(PAGE))).toBe(validatorOf(page));
   });
 
-  it("keeps its validator when only other pages of its block have changed", async () => {
+  it("keeps its ETag when only other pages of its block have changed", async () => {
     const { gateway, clock } = await start();
     const before = await gateway.get(PAGE);
     clock.pass(TTL_MS + 3_600_000);
@@ -191,7 +191,7 @@ describe("a cut page", () => {
     expect([validatorOf(confirmed), confirmed.headers.age]).toEqual([validatorOf(before), "0"]);
   });
 
-  it("is compressed once, however often it is sent", async () => {
+  it("is compressed once", async () => {
     const { gateway } = await start();
     const zipped = { headers: { "accept-encoding": "gzip" } };
     const [one, other] = [await gateway.get(PAGE, zipped), await gateway.get(PAGE, zipped)];
@@ -199,7 +199,7 @@ describe("a cut page", () => {
     expect(one.body.equals(other.body)).toBe(true);
   });
 
-  it("is given while its block is refreshed, and then is a new one", async () => {
+  it("is served stale while its block is refreshed, and is then new", async () => {
     const { gateway, clock } = await start();
     const before = await gateway.get(PAGE);
     clock.pass(TTL_MS);
@@ -214,7 +214,7 @@ describe("a cut page", () => {
     expect(asked(gateway)).toEqual([BLOCK, BLOCK]);
   });
 
-  it("stands in for one that cannot be had, where its block may", async () => {
+  it("is served stale on errors if its block may be", async () => {
     const { gateway, clock } = await start({ settings: FOLDING + "upstream: { retryDelay: 1ms }" });
     const before = await gateway.get(PAGE);
     clock.pass(TTL_MS + 600_000);
@@ -224,7 +224,7 @@ describe("a cut page", () => {
     expect(cacheStatus(stale)).toMatchObject({ hit: true, detail: "upstream-error" });
   });
 
-  it("is not given to one who wants only what is stored, as long as its block is not", async () => {
+  it("is 504 for only-if-cached until its block is cached", async () => {
     const { gateway } = await start();
     const stored = { headers: { "cache-control": "only-if-cached" } };
     expect(problemCode(await gateway.get(PAGE, stored))).toBe("not-in-cache");
@@ -233,7 +233,7 @@ describe("a cut page", () => {
     expect(asked(gateway)).toEqual([BLOCK]);
   });
 
-  it("is fetched anew with its block for an app that may demand that", async () => {
+  it("is refreshed with its block for an app that may force that", async () => {
     const { gateway, clock } = await start({ settings: FOLDING + APPS });
     await gateway.get(PAGE);
     clock.pass(60_000);
@@ -247,7 +247,7 @@ describe("a cut page", () => {
     expect(asked(gateway)).toEqual([BLOCK, BLOCK]);
   });
 
-  it("is counted as what it saved", async () => {
+  it("is counted as a saved call", async () => {
     const { gateway } = await start();
     await gateway.get("/listings?areaId=2&limit=20");
     await gateway.get(PAGE);
@@ -298,7 +298,7 @@ describe("a purge", () => {
     expect(asked(gateway)).toEqual([BLOCK, BLOCK]);
   });
 
-  it("of a record purges the blocks that hold it, from whichever page it is", async () => {
+  it("of a record purges the blocks that contain it", async () => {
     const { gateway } = await start();
     await gateway.get(PAGE);
     const last = await gateway.get("/listings?areaId=2&limit=1&offset=300");
@@ -308,7 +308,7 @@ describe("a purge", () => {
     expect(asked(gateway)).toEqual([BLOCK, BLOCK]);
   });
 
-  it("while the block is on its way applies to the pages that are cut from it", async () => {
+  it("during the fetch of a block applies to the pages cut from it", async () => {
     const { gateway } = await start();
     gateway.sandbox.hold();
     const first = gateway.get(PAGE);
@@ -331,7 +331,7 @@ describe("a block that fails", () => {
     ["500 twice", { status: 500, times: 2 }],
     ["another body than a list", { wrongEnvelope: true }],
     ["a body over the limit", { oversizeBytes: 5_000_000 }],
-  ])("with %s is never the page's answer, and makes the search use smaller ones", async (_, fault) => {
+  ])("with %s is not the page's answer, and the search uses smaller blocks", async (_, fault) => {
     const { gateway, clock } = await start({ settings: FOLDING + "upstream: { retryDelay: 1ms }" });
     gateway.sandbox.faults.add({ times: 1, ...fault });
     expect((await gateway.get(PAGE)).text).toBe(upstreamSends(gateway, PAGE));
@@ -348,7 +348,7 @@ describe("a block that fails", () => {
     expect(asked(gateway)).toEqual([small(500)]);
   });
 
-  it("at each size leads to pages that are asked for by themselves", async () => {
+  it("at each size makes the gateway fetch pages alone", async () => {
     const { gateway } = await start();
     for (const size of [500, 250, 125]) {
       gateway.sandbox.clearRequests();
@@ -361,7 +361,7 @@ describe("a block that fails", () => {
     expect(asked(gateway)).toEqual(["/listings?areaId=2&limit=20&offset=20"]);
   });
 
-  it("as its page does is not blamed: the next page is asked for as a block", async () => {
+  it("together with its page does not count: the next page is fetched as a block", async () => {
     const { gateway } = await start();
     gateway.sandbox.faults.add({ status: 404, times: 2 });
     expect((await gateway.get(PAGE)).status).toBe(404);
@@ -369,14 +369,14 @@ describe("a block that fails", () => {
     expect(asked(gateway).at(-1)).toBe("/listings?areaId=2&limit=500&offset=500");
   });
 
-  it("for want of budget is not asked for again as a page", async () => {
+  it("for lack of budget is not followed by a fetch of the page", async () => {
     const { gateway } = await start({ env: { BUDGET: "1/1h" } });
     await gateway.get("/areas?q=Nacka");
     expect(problemCode(await gateway.get(PAGE))).toBe("temporary-reduced-capacity");
     expect(gateway.sandbox.counts().total).toBe(1);
   });
 
-  it("because the upstream forbids keeping it is not asked for again", async () => {
+  it("because the upstream forbids caching it is not fetched again", async () => {
     const { gateway } = await start();
     gateway.sandbox.faults.add({ headers: { "Cache-Control": "no-store" } });
     expect((await gateway.get(PAGE)).headers["cache-control"]).toBe("no-store");
@@ -386,11 +386,11 @@ describe("a block that fails", () => {
   });
 });
 
-describe("what no limit, and limit=0, mean", () => {
+describe("the meaning of no limit, and of limit=0,", () => {
   it.each([
     ["", 35],
     ["limit=0", 0],
-  ])("(%j) is learned from answers, and then their pages are cut, too", async (limit, records) => {
+  ])("(%j) is learned from answers, and then such pages are cut too", async (limit, records) => {
     const { gateway } = await start();
     const search = (areaId: number): string => `/listings?areaId=${areaId}&${limit}`;
     for (const areaId of [1, 2, 13]) await gateway.get(search(areaId));
@@ -415,8 +415,8 @@ describe("what no limit, and limit=0, mean", () => {
   });
 });
 
-describe("a page that is kept warm", () => {
-  it("has its block kept warm, and so every page of it", async () => {
+describe("a page in the warm list", () => {
+  it("keeps its block warm, and so every page of the block", async () => {
     const list = 'urls: [{ url: "/listings?areaId=76&limit=5" }]';
     const options = { settings: FOLDING, env: { PAGES_FOLD: "on" } };
     const { gateway, clock } = await startWarm(list, options);

@@ -15,7 +15,7 @@ async function settingsFor(sandbox: Sandbox): Promise<Record<string, string>> {
 const READY = /"callers":"(http:[^"]+)","admin":"(http:[^"]+)"/;
 
 describe("the gateway's process", () => {
-  it("without its settings ends with one line for each that is missing", async () => {
+  it("without its settings ends with one line for each missing one", async () => {
     const { code, output } = await command(["gateway"]);
     expect(code).toBe(1);
     for (const name of ["url", "imageUrl", "service", "callerId", "userAgent", "referrer", "privateKey"]) {
@@ -31,7 +31,7 @@ describe("the gateway's process", () => {
   it.each([
     ["npm start", (env: Record<string, string>) => runScript("start", env)],
     ["hand", (env: Record<string, string>) => run(["gateway"], env)],
-  ])("started by %s opens no inspector at SIGUSR1, and goes on", async (_how, start) => {
+  ])("started by %s opens no inspector on SIGUSR1 and keeps running", async (_how, start) => {
     const sandbox = createSandbox({ ...CALLER, sizes: { listings: 5, sold: 5 } });
     const { port, env } = await inspectorSettings();
     const gateway = start({ ...(await settingsFor(sandbox)), ...env });
@@ -41,7 +41,7 @@ describe("the gateway's process", () => {
     expect(await gateway.ended).toBe(0);
   });
 
-  it("that cannot have its port says so and ends", async () => {
+  it("ends with a reason if its port is taken", async () => {
     const sandbox = createSandbox({ ...CALLER, sizes: { listings: 5, sold: 5 } });
     const settings = await settingsFor(sandbox);
     const taken = new URL(settings["UPSTREAM_URL"] ?? "").port;
@@ -54,7 +54,7 @@ describe("the gateway's process", () => {
 });
 
 describe("the demo", () => {
-  it("shows addresses and three lines to try, answers, and stops on Ctrl-C", async () => {
+  it("shows addresses and three commands to try, answers, and stops on Ctrl-C", async () => {
     const demo = run(["demo"], { PORT: "0", ADMIN_PORT: "0" });
     await demo.says(/Ctrl-C/);
     const lines = demo.output().match(/curl .*'(http:[^']+)'/g) ?? [];
@@ -71,7 +71,7 @@ describe("the demo", () => {
 });
 
 describe("the sandbox's process", () => {
-  it("stands alone, and stops when told", async () => {
+  it("runs alone, and stops on a signal", async () => {
     const sandbox = run([
       "sandbox",
       "--port",

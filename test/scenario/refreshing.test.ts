@@ -46,7 +46,7 @@ async function landed(gateway: TestGateway): Promise<void> {
 }
 
 describe("an answer that has just expired", () => {
-  it("is given to all who ask although the upstream has not answered, and is fetched once", async () => {
+  it("is served stale to all callers, and is fetched once", async () => {
     const { gateway, text } = await startExpired();
     gateway.sandbox.hold();
     const replies = await Promise.all(Array.from({ length: 50 }, () => gateway.get(PATH)));
@@ -69,7 +69,7 @@ describe("an answer that has just expired", () => {
     expect(await gateway.metric('gateway_refreshes_total{resource="listings",change="changed"}')).toBe(1);
   });
 
-  it("is given so until its time for that is over; whoever asks later waits for the new one", async () => {
+  it("is served stale until staleWhileRevalidate ends; later callers wait for the new one", async () => {
     const { gateway, clock, text } = await startExpired();
     clock.pass(59_999);
     expect(cacheStatus(await gateway.get(PATH))).toMatchObject({ ...UPDATING, ttl: "-60" });
@@ -80,7 +80,7 @@ describe("an answer that has just expired", () => {
     expect(waited.text).not.toBe(text);
   });
 
-  it("tells a caller that has it already that it has not changed, and is refreshed all the same", async () => {
+  it("is 304 for a caller that has it, and is refreshed", async () => {
     const { gateway, clock } = await start();
     const { headers } = await gateway.get(PATH);
     clock.pass(TTL_MS);
@@ -92,7 +92,7 @@ describe("an answer that has just expired", () => {
     expect([next.status, next.headers.etag === headers.etag]).toEqual([200, false]);
   });
 
-  it("is refreshed although whoever asked for it has hung up", async () => {
+  it("is refreshed although the caller has hung up", async () => {
     const { gateway, text } = await startExpired();
     gateway.sandbox.hold();
     const socket = net.connect(gateway.port, "127.0.0.1");
@@ -111,7 +111,7 @@ describe("an answer that has just expired", () => {
 
 describe("a refresh", () => {
   it.each([412, 431])(
-    "whose condition the upstream refuses (%i) is made without the next time",
+    "whose condition the upstream refuses (%i) is sent without a condition the next time",
     async (status) => {
       const { gateway, clock } = await start();
       gateway.sandbox.set({ validators: "etag" });
@@ -138,7 +138,7 @@ describe("a refresh", () => {
     },
   );
 
-  it("is counted as one, and charged to the app that asked", async () => {
+  it("is counted as a refresh, and charged to the app that asked", async () => {
     const { gateway } = await startExpired({ settings: APPS });
     await gateway.get(PATH, from("web"));
     await landed(gateway);
@@ -151,7 +151,7 @@ describe("a refresh", () => {
     expect(await gateway.metric('gateway_budget_remaining{window="1m"}')).toBe(1_000_000 - 1);
   });
 
-  it("that a caller forces is charged as such, and one that brings nothing new is counted as such", async () => {
+  it("forced by a caller is charged as forced, and one without a change is counted as unchanged", async () => {
     const { gateway, clock } = await start({ settings: APPS });
     gateway.sandbox.set({ validators: "etag" });
     await gateway.get(PATH);
@@ -185,7 +185,7 @@ describe("a refresh", () => {
     expect(statuses.filter((status) => status === 200)).toHaveLength(9 - refreshes);
   });
 
-  it("that has no place is made as soon as there is one, and callers have the old answer meanwhile", async () => {
+  it("without a slot is made as soon as one is free, and callers get the stale answer until then", async () => {
     const { gateway, clock, text } = await startExpired({ env: { BUDGET: "1/330s" } });
     for (let second = 0; second < 27; second++) {
       const reply = await gateway.get(PATH);
@@ -201,7 +201,7 @@ describe("a refresh", () => {
     expect((await gateway.get(PATH)).text).not.toBe(text);
   });
 
-  it("that fails is tried again later and later, however often the answer is asked for", async () => {
+  it("that fails is retried after growing pauses", async () => {
     const { gateway, clock, text } = await startExpired({
       settings: "upstream: { retryDelay: 1ms }\ncache: { staleWhileRevalidate: 1h }",
     });
@@ -226,7 +226,7 @@ describe("a refresh", () => {
   });
 });
 
-describe("a caller who needs the new answer", () => {
+describe("a caller that needs the new answer", () => {
   /**
    * A gateway on which one call goes out without anybody waiting for it, with another refresh behind that in the
    * queue. Time stands still: neither gives up.
@@ -260,7 +260,7 @@ describe("a caller who needs the new answer", () => {
     ],
     ["and says so", async () => undefined, { "cache-control": "no-cache", "x-app-id": "desk" }, "stale"],
   ])(
-    "%s joins the refresh that waits in the queue, and goes before others",
+    "%s joins the queued refresh and moves it ahead of other calls",
     async (_name, before, headers, fwd) => {
       const gateway = await startWithQueuedRefresh();
       const { text } = await gateway.get(PATH);
@@ -278,7 +278,7 @@ describe("a caller who needs the new answer", () => {
     },
   );
 
-  it("and hangs up leaves a refresh that comes home and is kept", async () => {
+  it("and hangs up leaves a refresh whose answer is cached", async () => {
     const gateway = await startWithQueuedRefresh();
     const { text } = await gateway.get(PATH);
     const joined = new AbortController();
@@ -295,7 +295,7 @@ describe("a caller who needs the new answer", () => {
     expect(gateway.sandbox.requests()).toHaveLength(2);
   });
 
-  it("is not held up by refreshes that fill all places they may have", async () => {
+  it("does not wait for refreshes that use all slots allowed for them", async () => {
     const gateway = await startWithQueuedRefresh();
     const waiting = gateway.get("/areas?q=new");
     await gateway.sandbox.waitForRequests(2);

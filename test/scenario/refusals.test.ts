@@ -35,7 +35,7 @@ describe("a request that cannot be served", () => {
     ["/listings", "GET", { expect: "200-ok" }, 417, "expectation-failed"],
     [`${LONGEST}x`, "GET", {}, 414, "uri-too-long"],
     [`/listings?q=${"x".repeat(30_000)}`, "GET", {}, 414, "uri-too-long"],
-  ] as const)("%s by %s with %o gets %i %s, at no cost", async (target, method, headers, status, code) => {
+  ] as const)("%s by %s with %o gets %i %s, without an upstream call", async (target, method, headers, status, code) => {
     const gateway = await startGateway();
     const reply = await gateway.get(target, { method, headers });
     expect([reply.status, problemCode(reply)]).toEqual([status, code]);
@@ -45,7 +45,7 @@ describe("a request that cannot be served", () => {
     expect(gateway.sandbox.requests()).toEqual([]);
   });
 
-  it("is told of every mistake at once, with the value, what is expected and a hint", async () => {
+  it("gets every mistake at once, with the value, what is expected and a hint", async () => {
     const gateway = await startGateway();
     const reply = await gateway.get("/listings?limit=501&objectType=vila&lat=1");
     expect(reply.json()).toMatchObject({
@@ -74,7 +74,7 @@ describe("a request that cannot be served", () => {
     ["/cache/primary_7_141x94.jpg", "width", "141", "a whole number from 1 to 140"],
     ["/cache/primary_7_140x95.jpg", "height", "95", "a whole number from 1 to 94"],
     ["/listings/abc", "serviceId", "abc", "a whole number of at least 0"],
-  ])("by %s is told that %s is %s, and what it should be", async (target, parameter, value, expected) => {
+  ])("by %s gets the reason that %s is %s, and what is expected", async (target, parameter, value, expected) => {
     const gateway = await startGateway();
     const reply = await gateway.get(target);
     expect(problemCode(reply)).toBe("invalid-query");
@@ -84,7 +84,7 @@ describe("a request that cannot be served", () => {
     expect(gateway.sandbox.requests()).toEqual([]);
   });
 
-  it("is not refused for what only looks like a mistake", async () => {
+  it("is not refused for harmless differences", async () => {
     const gateway = await startGateway();
     const lookAlikes = [
       // With unset attributes included, a lowest above the highest still matches records.
@@ -99,7 +99,7 @@ describe("a request that cannot be served", () => {
     for (const path of lookAlikes) expect([path, (await gateway.get(path)).status]).toEqual([path, 200]);
   });
 
-  it("is told the next nearest path, and is counted for the resource where that is known", async () => {
+  it("gets the nearest path as a hint, and is counted for the resource if that is known", async () => {
     const gateway = await startGateway();
     expect((await gateway.get("/listing/")).json()).toMatchObject({ detail: "Did you mean /listings?" });
     await gateway.get("/sold", { method: "POST" });
@@ -108,7 +108,7 @@ describe("a request that cannot be served", () => {
   });
 });
 
-describe("what is no request at all", () => {
+describe("a malformed request", () => {
   it.each([
     [
       "raw bytes in the target",
@@ -191,7 +191,7 @@ describe("what is no request at all", () => {
       /URLs may be at most 8192 bytes long/,
     ],
   ])(
-    "%s is refused in the same form, and it is said what is wrong",
+    "%s is refused with a problem that says what is wrong",
     async (_name, bytes, expected, detail) => {
       const gateway = await startGateway();
       const raw = await exchangeRaw(gateway.port, Buffer.from(bytes, "latin1"));
@@ -209,7 +209,7 @@ describe("what is no request at all", () => {
     },
   );
 
-  it("does not get in front of the answer to the request before it on the same connection", async () => {
+  it("is answered after the request before it on the same connection", async () => {
     const gateway = await startGateway();
     gateway.sandbox.hold();
     const raw = exchangeRaw(gateway.port, "GET /areas?q=Nacka HTTP/1.1\r\nHost: x\r\n\r\nnonsense\r\n\r\n");
@@ -232,7 +232,7 @@ describe("what is no request at all", () => {
     expect(gateway.sandbox.requests()).toHaveLength(1);
   });
 
-  it("a GET with content is answered, and its content read by nobody", async () => {
+  it("a GET with content is answered, and its content is discarded", async () => {
     const gateway = await startGateway();
     const smuggled = "GET /sold HTTP/1.1\r\nHost: x\r\n\r\n";
     const raw = await exchangeRaw(

@@ -26,8 +26,8 @@ const AMPLE = "limit: 1000000/1m";
 const cacheStatus = async (gateway: TestGateway, path: string): Promise<string> =>
   String((await gateway.get(path)).headers["cache-status"]);
 
-describe("settings that are read again", () => {
-  it("are in force at once, and the difference is told", async () => {
+describe("reloaded settings", () => {
+  it("are in force at once, and the differences are in the answer and in the log", async () => {
     const { gateway, reload } = await startWith(`budget: { ${AMPLE} }`);
     expect(await cacheStatus(gateway, "/areas?q=a")).toMatch(/ttl=86[34]\d\d/);
     const reply = await reload(
@@ -59,7 +59,7 @@ describe("settings that are read again", () => {
     expect(await gateway.metric('gateway_config_reloads_total{result="applied"}')).toBe(1);
   });
 
-  it("say how long answers are kept from now on, and for how long they may be given", async () => {
+  it("set how long new answers are kept, and how old any answer may be served", async () => {
     const { gateway, reload } = await startWith(`budget: { ${AMPLE} }\ncache: { retention: 40h }`);
     const entryOf = async (path: string): Promise<unknown> =>
       (await ask(`${gateway.adminUrl}/cache/entry?url=${encodeURIComponent(path)}`)).json();
@@ -78,13 +78,13 @@ describe("settings that are read again", () => {
     await expect.poll(() => entryOf("/listings?limit=1")).toMatchObject({ next: "fetch" });
   });
 
-  it("the same say that nothing has changed", async () => {
+  it("without a difference have an empty list of changes", async () => {
     const { reload } = await startWith(`budget: { ${AMPLE} }`);
     const reply = await reload(`budget: { limit: 1000000/1m }`);
     expect([reply.status, reply.json()]).toEqual([200, { applied: true, changes: [] }]);
   });
 
-  it("with a mistake are refused as a whole, with every mistake there is", async () => {
+  it("with mistakes are refused as a whole, and every mistake is named", async () => {
     const { gateway, reload } = await startWith(`budget: { ${AMPLE} }`);
     const reply = await reload(`budget: { limit: many }\ncache: { ttl: { areas: 1m } }\nsever: {}`);
     expect([reply.status, reply.headers["content-type"]]).toEqual([422, "application/problem+json"]);
@@ -105,7 +105,7 @@ describe("settings that are read again", () => {
     expect(await gateway.metric("gateway_config_last_reload_successful")).toBe(1);
   });
 
-  it("that would need a restart are refused as a whole, by name", async () => {
+  it("that need a restart are refused as a whole, by name", async () => {
     const { gateway, reload } = await startWith(`budget: { ${AMPLE} }`);
     const reply = await reload(
       `budget: { limit: 5/1m, replicas: 2 }\ncache: { maxBytes: 1MiB, retention: 30d }\nserver: { maxUrlLength: 4096 }\n` +
@@ -126,7 +126,7 @@ describe("settings that are read again", () => {
     expect(gateway.log.join("")).not.toContain("pass-word");
   });
 
-  it("may have windows of up to a day, or as long as there were, because so long is remembered", async () => {
+  it("may have new windows of up to a day, because calls are remembered that long", async () => {
     const { gateway, reload } = await startWith("budget: { limit: 3/2s }");
     for (const q of ["a", "b", "c"]) await gateway.get(`/areas?q=${q}`);
     expect((await reload("budget: { limit: 3/2d }")).status).toBe(409);
@@ -140,7 +140,7 @@ describe("settings that are read again", () => {
     expect((await ask(`${gateway.adminUrl}/metrics`)).text).not.toContain('window="2s"');
   });
 
-  it("judge what was sent before by the limits of the time", async () => {
+  it("do not change the limits under which earlier calls are judged", async () => {
     const { gateway, reload } = await startWith("budget: { limit: 10/1h }");
     const ask4 = async (name: string): Promise<number[]> => {
       const replies = [];
@@ -171,7 +171,7 @@ describe("settings that are read again", () => {
     });
   });
 
-  it("let those go who are waiting, where there is room for them now", async () => {
+  it("with a higher limit release queued requests", async () => {
     const { gateway, reload } = await startWith("budget: { limit: 1/1h, maxWait: 9h }");
     expect((await gateway.get("/areas?q=first")).status).toBe(200);
     const waiting = Promise.all(["a", "b", "c"].map((q) => gateway.get(`/areas?q=${q}`)));
@@ -180,7 +180,7 @@ describe("settings that are read again", () => {
     expect((await waiting).map(({ status }) => status)).toEqual([200, 200, 200]);
   });
 
-  it("leave alone what is in flight", async () => {
+  it("do not affect calls in flight", async () => {
     const { gateway, reload } = await startWith(`budget: { ${AMPLE} }`);
     gateway.sandbox.hold();
     const inFlight = Promise.all(["a", "b"].map((q) => gateway.get(`/areas?q=${q}`)));
@@ -191,7 +191,7 @@ describe("settings that are read again", () => {
     expect((await gateway.get("/areas?q=c")).status).toBe(503);
   });
 
-  it("begin and end watching the budget", async () => {
+  it("switch between enforcing and observing the budget", async () => {
     const { gateway, reload } = await startWith("budget: { limit: 1/1h }");
     const ask3 = async (name: string): Promise<number[]> => {
       const replies = [];
@@ -205,7 +205,7 @@ describe("settings that are read again", () => {
     expect(await ask3("again")).toEqual([503, 503]);
   });
 
-  it("know new apps and forget old ones", async () => {
+  it("add and remove apps", async () => {
     const { gateway, reload } = await startWith(`budget: { ${AMPLE} }\napps: [{ id: web }]`);
     const appIs = async (id: string): Promise<unknown> =>
       Object((await ask(`${gateway.adminUrl}/quote?url=/areas?q=a&app=${id}`)).json()).appIs;
@@ -221,7 +221,7 @@ describe("settings that are read again", () => {
     expect([refused.status, Object(refused.json()).title]).toEqual([429, expect.stringContaining("share")]);
   });
 
-  it("may hold a new private key, which is not shown", async () => {
+  it("may have a new private key, which is not shown", async () => {
     const { gateway, reload } = await startWith(
       `budget: { ${AMPLE} }\nupstream: { privateKey: ${CALLER.privateKey} }`,
       { UPSTREAM_PRIVATE_KEY: "" },
@@ -238,7 +238,7 @@ describe("settings that are read again", () => {
 });
 
 describe("SIGHUP", () => {
-  it("has a process read its settings again", async () => {
+  it("makes a process reload its settings", async () => {
     const folder = mkdtempSync(join(tmpdir(), "property-gateway-test-"));
     onTestFinished(() => rmSync(folder, { recursive: true }));
     const CONFIG_FILE = join(folder, "settings.yaml");

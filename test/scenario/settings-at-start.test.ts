@@ -34,7 +34,7 @@ query: { unknown: forwards }
 `;
 
 describe.each(["gateway", "config-check"])("%s", (name) => {
-  it("refuses mistaken settings with one line for each: where it is, and what is expected", async () => {
+  it("refuses wrong settings with one line for each: where it is, and what is expected", async () => {
     const file = fileWith("mine.yaml", MISTAKES);
     const { code, output } = await command([name], {
       ...COMPLETE,
@@ -63,7 +63,7 @@ describe.each(["gateway", "config-check"])("%s", (name) => {
 });
 
 describe("config-check", () => {
-  it("tells of valid settings what they are and where they come from, and shows no key", async () => {
+  it("shows the settings and their sources, and no key", async () => {
     const file = fileWith("mine.yaml", "cache: { ttl: { sold: 2h } }\nbudget: { maxWait: 3s }\n");
     const env = { ...COMPLETE, CONFIG_FILE: file, BUDGET_MAX_WAIT: "4s" };
     const { code, output } = await command(["config-check"], env);
@@ -79,7 +79,7 @@ describe("config-check", () => {
 });
 
 describe("gateway", () => {
-  it("takes the private key from a file that holds nothing else, and never shows it", async () => {
+  it("reads the private key from a file and never shows it", async () => {
     const sandbox = createSandbox({ ...CALLER, sizes: { listings: 5, sold: 5 } });
     onTestFinished(sandbox.close);
     const { url: upstream } = await sandbox.listen();

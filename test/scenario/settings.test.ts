@@ -11,7 +11,7 @@ function asked({ sandbox }: TestGateway): string[] {
   return sandbox.requests().map(({ path, query }) => `${path}?${query}`);
 }
 
-describe("a parameter that the interface does not document", () => {
+describe("an undocumented parameter", () => {
   const TARGET = "/areas?zoom=3&q=Nacka&a%C3%A4=x%26y&zoom=1&_=17&key=k";
 
   it.each([
@@ -30,13 +30,13 @@ describe("a parameter that the interface does not document", () => {
     expect(asked(gateway)).toEqual([sent]);
   });
 
-  it("is a question of its own with each value", async () => {
+  it("makes a separate answer for each value", async () => {
     const gateway = await startGateway();
     for (const extra of ["", "&zoom=1", "&zoom=01", "&zoom=", "&Zoom=1", "&zoom=1&zoom=1"])
       expect(cacheStatus(await gateway.get(`/areas?q=Nacka${extra}`))).toMatchObject({ fwd: "miss" });
   });
 
-  it("may be refused, with the name that was probably meant (query.unknown)", async () => {
+  it("is refused with a suggestion if query.unknown is reject", async () => {
     const gateway = await startGateway({ settings: "query: { unknown: reject }" });
     const reply = await gateway.get("/listings?objectTypes=villa&zoom=3&_=1&hash=x");
     expect(problemCode(reply)).toBe("invalid-query");
@@ -54,7 +54,7 @@ describe("a parameter that the interface does not document", () => {
     expect(asked(gateway)).toEqual([]);
   });
 
-  it("is always dropped where the settings say so (query.ignored)", async () => {
+  it("is dropped if it is in query.ignored", async () => {
     const gateway = await startGateway({ settings: "query: { ignored: [utm_source, format] }" });
     await gateway.get("/areas?q=Nacka&format=json&utm_source=mail&_=1");
     expect(asked(gateway)).toEqual(["/areas?q=Nacka&_=1"]);
@@ -62,7 +62,7 @@ describe("a parameter that the interface does not document", () => {
 });
 
 describe("the path of a single record", () => {
-  it("is a setting, for callers and for the upstream (upstream.recordPath)", async () => {
+  it("is upstream.recordPath, for callers and for the upstream", async () => {
     const upstream = await startUpstream((response) => void response.end('{"sold":[{"serviceId":7}]}'));
     const settings = 'upstream: { recordPath: "/{resource}/show/{serviceId}" }';
     const gateway = await startGateway({ env: upstream.env, settings });
@@ -72,7 +72,7 @@ describe("the path of a single record", () => {
   });
 });
 
-describe("how long an answer is kept", () => {
+describe("the lifetime of an answer", () => {
   it.each([
     ["listings", "/listings?limit=1", 300],
     ["sold", "/sold?limit=1", 3_600],
@@ -80,7 +80,7 @@ describe("how long an answer is kept", () => {
     ["single records", `/listings/${LISTING_ID}`, 600],
     ["thumbnails", `/cache/primary_${LISTING_ID}_10x10.jpg`, 86_400],
     ["what is not there", "/sold/1", 60],
-  ])("is that of %s", async (_name, path, seconds) => {
+  ])("is the one of %s", async (_name, path, seconds) => {
     const clock = createSteppingClock();
     const settings = "cache: { staleWhileRevalidate: 0s }";
     const gateway = await startGateway({ clock, sandbox: { now: clock.now }, settings });
@@ -97,7 +97,7 @@ describe("how long an answer is kept", () => {
     expect(gateway.sandbox.requests()).toHaveLength(2);
   });
 
-  it("is a setting for each of them (CACHE_TTL, cache.negativeTtl)", async () => {
+  it("is a setting for each resource (CACHE_TTL, cache.negativeTtl)", async () => {
     const gateway = await startGateway({
       clock: createSteppingClock(),
       env: { CACHE_TTL: "listings=7s,records=8s,images=9s" },
@@ -111,7 +111,7 @@ describe("how long an answer is kept", () => {
     expect(lives).toEqual(["max-age=7", "max-age=8", "max-age=9", "max-age=3"]);
   });
 
-  it("is one setting for all of them where that is enough", async () => {
+  it("is one setting for all resources if it is a single value", async () => {
     const gateway = await startGateway({ clock: createSteppingClock(), settings: "cache: { ttl: 7s }" });
     const paths = [
       "/listings",
@@ -143,7 +143,7 @@ describe("how long an answer is kept", () => {
     expect(problemCode(await gateway.get("/listings?limit=1"))).toBe("upstream-error");
   });
 
-  it("ends early where memory has no room for more, the least used first (cache.maxBytes)", async () => {
+  it("ends early if memory is full, the least recently used answer first (cache.maxBytes)", async () => {
     const gateway = await startGateway({ settings: "cache: { maxBytes: 1MiB }" });
     const path = (n: number): string => `/listings?limit=100&offset=${n}`;
     await gateway.get(path(0));

@@ -43,7 +43,7 @@ async function modeOf(gateway: TestGateway): Promise<string> {
 }
 
 describe("two gateways on one Redis", () => {
-  it("spend one budget, and each knows what the other has spent", async () => {
+  it("spend one budget, and each shows what both have spent", async () => {
     const [first, second] = await startTwo({ BUDGET: "4/1h" }, "");
     for (const [index, gateway] of [first, second, first, second].entries())
       expect((await gateway.get(`/areas?q=${index}`)).status).toBe(200);
@@ -165,7 +165,7 @@ describe("two gateways on one Redis", () => {
 });
 
 describe("two gateways on a Cluster", () => {
-  it("spend one budget, and leave the upstream alone together", async () => {
+  it("spend one budget, and both stop asking the upstream after a 429", async () => {
     const cluster = await startRedisCluster();
     onTestFinished(() => cluster.close());
     const nodes = cluster.settings.nodes.map(({ host, port }) => `${host}:${port}`);

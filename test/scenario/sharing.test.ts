@@ -6,7 +6,7 @@ import { cacheStatus } from "../support/reply.ts";
 import { expectOneCallPerMeaning } from "../support/spellings.ts";
 
 describe("many callers", () => {
-  it("a thousand at once with the same cold question cost one upstream call, however they put it", async () => {
+  it("a thousand at once with different spellings of one uncached query need one upstream call", async () => {
     const gateway = await startGateway();
     const agent = new http.Agent({ keepAlive: true, maxSockets: 1000, maxFreeSockets: 1000 });
     onTestFinished(() => agent.destroy());
@@ -42,7 +42,7 @@ describe("many callers", () => {
     expect(gateway.sandbox.requests()).toHaveLength(1);
   });
 
-  it("the first hanging up fails none of those who joined it, and the answer is kept", async () => {
+  it("still get the answer when the first one hangs up, and it is cached", async () => {
     const gateway = await startGateway();
     gateway.sandbox.hold();
     const first = new AbortController();
@@ -60,7 +60,7 @@ describe("many callers", () => {
     expect(gateway.sandbox.requests()).toHaveLength(1);
   });
 
-  it("who all hang up leave a call that comes home and is kept", async () => {
+  it("that all hang up leave a call whose answer is cached", async () => {
     const gateway = await startGateway();
     gateway.sandbox.hold();
     const hangUp = new AbortController();
@@ -77,7 +77,7 @@ describe("many callers", () => {
 });
 
 describe("two thousand spellings of two hundred meanings", () => {
-  it("cost two hundred upstream calls, and every answer is the sandbox's own for its meaning", async () => {
+  it("need two hundred upstream calls, and every answer is correct", async () => {
     await expectOneCallPerMeaning(2_000, 200);
   });
 });

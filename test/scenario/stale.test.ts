@@ -23,8 +23,8 @@ async function startPoor(
   return { gateway, clock };
 }
 
-describe("where the budget is spent", () => {
-  it("a caller gets the stale answer, and is told how old it is and why it got it", async () => {
+describe("when the budget is spent", () => {
+  it("a caller gets the stale answer with its age and the reason", async () => {
     const { gateway, clock } = await startPoor();
     const first = await gateway.get(PATH);
     clock.pass(712_000);
@@ -46,7 +46,7 @@ describe("where the budget is spent", () => {
     await expect.poll(() => gateway.metric(series)).toBe(1);
   });
 
-  it("all who ask at once get it", async () => {
+  it("simultaneous callers get it", async () => {
     const { gateway, clock } = await startPoor();
     await gateway.get(PATH);
     clock.pass(400_000);
@@ -57,7 +57,7 @@ describe("where the budget is spent", () => {
     expect(gateway.sandbox.requests()).toHaveLength(1);
   });
 
-  it("what was purged softly is given, and what was purged hard is not", async () => {
+  it("a soft-purged answer is served, and a hard-purged one is not", async () => {
     const { gateway } = await startPoor();
     await gateway.get(PATH);
     await post(`${gateway.adminUrl}/cache/purge`, '{"tag":"area:76"}');
@@ -69,7 +69,7 @@ describe("where the budget is spent", () => {
     expect(problemCode(await gateway.get(PATH))).toBe("temporary-reduced-capacity");
   });
 
-  it("a caller is told that there was nothing, where that is all that is known", async () => {
+  it("a cached 404 is served stale", async () => {
     const { gateway, clock } = await startPoor();
     expect((await gateway.get("/sold/1")).status).toBe(404);
     clock.pass(60_000);
@@ -79,7 +79,7 @@ describe("where the budget is spent", () => {
     expect(stale.headers.age).toBe("60");
   });
 
-  it("thumbnails, which have their own budget, are served stale as well", async () => {
+  it("thumbnails are served stale when their own budget is spent", async () => {
     const { gateway, clock } = await startPoor({
       settings: 'budget: { images: "1/2d" }\ncache: { ttl: { images: 1h } }',
     });
@@ -91,7 +91,7 @@ describe("where the budget is spent", () => {
     expect(stale.body.equals(first.body)).toBe(true);
   });
 
-  it("a stream has no stale answer to fall back on", async () => {
+  it("a stream gets no stale answer", async () => {
     const { gateway, clock } = await startPoor();
     await gateway.get(PATH);
     clock.pass(400_000);
@@ -99,7 +99,7 @@ describe("where the budget is spent", () => {
     expect(problemCode(streamed)).toBe("temporary-reduced-capacity");
   });
 
-  it("the new answer is there as soon as there is a place again", async () => {
+  it("the new answer is fetched as soon as a permit is free", async () => {
     const { gateway, clock } = await startPoor({ env: { BUDGET: "1/10m" } });
     await gateway.get(PATH);
     clock.pass(400_000);

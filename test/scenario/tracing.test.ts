@@ -64,7 +64,7 @@ const COUNTER = `data:text/javascript,${encodeURIComponent(
 )}`;
 
 describe("with OTEL_EXPORTER_OTLP_ENDPOINT", () => {
-  it("a collector gets the spans of a request; the log has its traceparent, the upstream has not", async () => {
+  it("a collector gets the spans of a request; the log has its traceparent, the upstream request has not", async () => {
     const collector = await startCollector();
     const fleet = await startFleet({
       OTEL_EXPORTER_OTLP_ENDPOINT: collector.url,
@@ -111,7 +111,7 @@ describe("with OTEL_EXPORTER_OTLP_ENDPOINT", () => {
     expect(upstream.flat()).not.toContain("traceparent");
   });
 
-  it("protobuf is spoken by default, and a collector that is away has one line in the log", async () => {
+  it("protobuf is the default, and a missing collector has one log line", async () => {
     const collector = await startCollector();
     const fleet = await startFleet({ OTEL_BSP_SCHEDULE_DELAY: "50" });
     const replica = await fleet.start({ OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: `${collector.url}/v1/traces` });
@@ -131,7 +131,7 @@ describe("with OTEL_EXPORTER_OTLP_ENDPOINT", () => {
 });
 
 describe("without OTEL variables", () => {
-  it("nothing of OpenTelemetry is loaded", async () => {
+  it("no OpenTelemetry module is loaded", async () => {
     const fleet = await startFleet({ NODE_OPTIONS: `--import=${COUNTER}` });
     const replica = await fleet.start();
     await ask(`${replica.url}/areas?q=Nacka`);
@@ -153,7 +153,7 @@ describe("tracing", () => {
     ],
     [{ ...ENDPOINT, OTEL_TRACES_EXPORTER: "none" }, undefined],
     [{ ...ENDPOINT, OTEL_SDK_DISABLED: "true" }, undefined],
-  ])("with %o is over %s", (env, protocol) => {
+  ])("with %o uses %s", (env, protocol) => {
     expect(tracingProblems(env)).toEqual([]);
     expect(tracingSettings(env)?.protocol).toBe(protocol);
   });
@@ -164,7 +164,7 @@ describe("tracing", () => {
       { ...ENDPOINT, OTEL_EXPORTER_OTLP_PROTOCOL: "grpc" },
       'PROTOCOL: found "grpc"; expected http/protobuf or',
     ],
-  ])("with %o cannot start", (env, problem) => {
+  ])("with %o prevents the start", (env, problem) => {
     expect(tracingProblems(env)).toEqual([expect.stringContaining(problem)]);
   });
 });

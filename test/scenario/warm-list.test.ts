@@ -24,7 +24,7 @@ import {
   warmStates,
 } from "../support/warm.ts";
 
-describe("a list that is read again", () => {
+describe("a reloaded warm list", () => {
   interface Reloaded extends Started {
     /** Writes the list anew, and has the settings read again. */
     readonly reload: (list: string, settings?: string) => Promise<Reply>;
@@ -44,7 +44,7 @@ describe("a list that is read again", () => {
     };
   }
 
-  it("is in force: what is new is fetched, what is gone no more, and the rest goes on as before", async () => {
+  it("is in force: new URLs are fetched, removed ones are not, and the others are unchanged", async () => {
     const { gateway, clock, reload } = await startWith(`urls: [{ url: "${NACKA}" }, { url: "${AREAS}" }]`);
     await clock.advance(BEGINS_MS);
     await attended({ gateway, clock });
@@ -81,7 +81,7 @@ describe("a list that is read again", () => {
     expect(new Set(targets(gateway))).toEqual(new Set([expect.stringContaining("areaId=1&")]));
   });
 
-  it("may be none, and some again", async () => {
+  it("may be empty, and filled again", async () => {
     const { gateway, clock, reload } = await startWith("urls: []");
     await clock.advance(BEGINS_MS);
     expect((await reload(`urls: [{ url: "${NACKA}" }]`)).status).toBe(200);
@@ -121,7 +121,7 @@ describe("a list that is read again", () => {
       [/web is not an app in the settings/],
     ],
   ])(
-    "with %s is refused with all settings, and the old one stays",
+    "with %s is refused with all settings, and the old list stays in force",
     async (_name, list, settings, problems) => {
       const before = `urls: [{ url: "${NACKA}", app: web }]`;
       const { gateway, clock, reload } = await startWith(before, "apps: [{ id: web }]");
@@ -153,8 +153,8 @@ async function refusal(
   return output.split("\n").filter((line) => line.includes(".yaml"));
 }
 
-describe("a list with mistakes is refused", () => {
-  it("with a line for each URL that puts no question, and where it stands", async () => {
+describe("a warm list with mistakes is refused", () => {
+  it("with a line for each wrong URL and its place", async () => {
     const file = fileWith(`urls:
   - url: /listings?areaId=76
   - url: /nowhere?callerId=test-caller&hash=0123456789abcdef&q=K3y-that-nobody-may-ever-see
@@ -172,7 +172,7 @@ describe("a list with mistakes is refused", () => {
     ]);
   });
 
-  it("with a line for each value that is none", async () => {
+  it("with a line for each wrong value", async () => {
     const file = fileWith(`urls:
   - url: /listings?areaId=76
     every: often
@@ -204,14 +204,14 @@ describe("a list with mistakes is refused", () => {
       /list\.yaml:2: url: unknown setting; did you mean urls\?/,
     ],
     ["is empty", "", /list\.yaml: urls: found nothing; expected a list of URLs/],
-  ])("where its file %s", async (_name, text, expected) => {
+  ])("if its file %s", async (_name, text, expected) => {
     const file = text === undefined ? "/nowhere/missing.yaml" : fileWith(text);
     const said = await refusal(file);
     expect(said).toEqual([expect.stringMatching(expected)]);
   });
 });
 
-describe("a list with mistakes beside mistakes in the settings", () => {
+describe("a warm list beside mistakes in the settings", () => {
   it.each(["gateway", "config-check"] as const)("is told at once with them by %s", async (name) => {
     const settings = fileWith("apps: [{ id: web }]\nbudget: { limit: many }\n", "settings.yaml");
     const list = fileWith(
@@ -230,7 +230,7 @@ describe("a list with mistakes beside mistakes in the settings", () => {
     ["upstream: { recordPath: 7 }", "urls: [{ url: /objects/listings/7 }]"],
     ["warm: { file: [] }", "urls: 7"],
     ["warm: [", "urls: [{ url: /areas, app: web }]"],
-  ])("is not blamed for what %j leaves open", async (settings, list) => {
+  ])("is not reported for mistakes that follow from %j", async (settings, list) => {
     // The list in its place by default: a variable would win over the mistake.
     const isInSettings = settings.startsWith("warm: {");
     const lines = await refusal(isInSettings ? "" : fileWith(list), {
@@ -240,8 +240,8 @@ describe("a list with mistakes beside mistakes in the settings", () => {
   });
 });
 
-describe("a list without mistakes", () => {
-  it("is passed by the check of the settings, and costs nothing", async () => {
+describe("a correct warm list", () => {
+  it("passes config-check without an upstream call", async () => {
     expect((await command(["config-check"], { ...ENV, WARM_FILE: fileWith(LIST) })).code).toBe(0);
   });
 });

@@ -21,8 +21,8 @@ import {
   warmStates,
 } from "../support/warm.ts";
 
-describe("what is listed", () => {
-  it("is fetched before anybody asks: the first caller's is a hit", async () => {
+describe("a listed answer", () => {
+  it("is fetched at the start: the first request is a hit", async () => {
     const { gateway, clock } = await startWarm(LIST);
     await clock.advance(BEGINS_MS);
     await attended({ gateway, clock });
@@ -38,7 +38,7 @@ describe("what is listed", () => {
     expect(gateway.sandbox.requests()).toHaveLength(3);
   });
 
-  it("is fetched again before it expires, so that callers never get a stale one", async () => {
+  it("is refreshed before it expires, so that callers never get a stale one", async () => {
     const { gateway, clock } = await startWarm(`urls: [{ url: "${NACKA}" }]`);
     await clock.advance(BEGINS_MS);
     await attended({ gateway, clock });
@@ -78,7 +78,7 @@ describe("what is listed", () => {
     expect(gateway.sandbox.requests()).toHaveLength(2);
   });
 
-  it("is fetched one after the other, beside what callers ask", async () => {
+  it("is fetched one after the other, beside callers' requests", async () => {
     const list = `urls: [{ url: "${NACKA}" }, { url: "${STOCKHOLM}" }, { url: "/listings?areaId=2&limit=5" }]`;
     const { gateway, clock } = await startWarm(list);
     gateway.sandbox.hold("/listings");
@@ -92,7 +92,7 @@ describe("what is listed", () => {
     await attended({ gateway, clock });
   });
 
-  it("is waited for where the upstream is slow, and is no failure then", async () => {
+  it("is still fetched if the upstream is slow, without a failure", async () => {
     const { gateway, clock } = await startWarm(`urls: [{ url: "${NACKA}" }]`);
     gateway.sandbox.hold("/listings");
     await clock.advance(BEGINS_MS);
@@ -106,7 +106,7 @@ describe("what is listed", () => {
     expect(gateway.sandbox.requests()).toHaveLength(1);
   });
 
-  it("is charged as such, to the app that the list names", async () => {
+  it("is charged as warm to the app in the list", async () => {
     const list = `urls: [{ url: "${NACKA}", app: web }, { url: "${STOCKHOLM}" }]`;
     const { gateway, clock } = await startWarm(list, { settings: "apps: [{ id: web }]" });
     await clock.advance(BEGINS_MS);
@@ -117,7 +117,7 @@ describe("what is listed", () => {
     expect([await spent("web", "miss"), await spent("other", "miss")]).toEqual([0, 0]);
   });
 
-  it("is fetched in the format that the list names", async () => {
+  it("is fetched in the format in the list", async () => {
     const { gateway, clock } = await startWarm(`urls: [{ url: "${NACKA}", format: v2 }]`);
     await clock.advance(BEGINS_MS);
     await attended({ gateway, clock });
@@ -127,7 +127,7 @@ describe("what is listed", () => {
     expect(cacheStatus(await gateway.get(NACKA))).toMatchObject({ fwd: "miss" });
   });
 
-  it("never costs a place of the reserve, and is fetched as soon as there is another", async () => {
+  it("never uses the reserve, and is fetched as soon as another permit is free", async () => {
     const { gateway, clock } = await startWarm(LIST, {
       env: { BUDGET: "10/1m" },
       // The clock goes on while the answer is on its way.
@@ -154,7 +154,7 @@ describe("what is listed", () => {
     expect(cacheStatus(await gateway.get(AREAS))).toMatchObject({ hit: true });
   });
 
-  it("that fails is tried again after a while, and the others are fetched meanwhile", async () => {
+  it("that fails is retried after a pause, and the others are fetched", async () => {
     const { gateway, clock } = await startWarm(LIST, { settings: "upstream: { retryDelay: 0ms }" });
     gateway.sandbox.faults.add({ wrongJson: true, pathPrefix: "/areas" });
     await clock.advance(BEGINS_MS);
@@ -168,7 +168,7 @@ describe("what is listed", () => {
     expect(cacheStatus(await gateway.get(AREAS))).toMatchObject({ hit: true });
   });
 
-  it("is fetched later where a caller has had it renewed meanwhile", async () => {
+  it("is fetched later if a caller's request has refreshed it", async () => {
     const { gateway, clock } = await startWarm(`urls: [{ url: "${NACKA}" }]`, {
       settings: "apps: [{ id: desk, mayForceRefresh: true }]",
     });
@@ -186,7 +186,7 @@ describe("what is listed", () => {
   });
 });
 
-describe("what another has fetched already", () => {
+describe("an answer that was already fetched", () => {
   it("before a restart is not fetched until it is due", async () => {
     const env = { DATA_DIR: temporaryDirectory() };
     const [upstreamPort] = await freePorts(1);
@@ -240,7 +240,7 @@ describe("what another has fetched already", () => {
 });
 
 describe("operators", () => {
-  it("see how each answer stands", async () => {
+  it("see the state of each listed answer", async () => {
     const list = `urls: [{ url: "/listings/?limit=5&areaId=76", app: web, every: 2m }, { url: "${AREAS}" }]`;
     const { gateway, clock } = await startWarm(list, { settings: "apps: [{ id: web }]" });
     const [first, second] = [
@@ -258,7 +258,7 @@ describe("operators", () => {
     ]);
   });
 
-  it("see which format is kept warm", async () => {
+  it("see the format of a listed answer", async () => {
     const list = `urls: [{ url: "${NACKA}" }, { url: "${NACKA}", format: v2 }, { url: "/cache/primary_1_10x10.jpg" }]`;
     const { gateway } = await startWarm(list);
     expect(await warmStates(gateway)).toMatchObject([
@@ -268,7 +268,7 @@ describe("operators", () => {
     ]);
   });
 
-  it("see none where none is listed", async () => {
+  it("see an empty list without listed answers", async () => {
     const gateway = await startGateway();
     expect(await warmStates(gateway)).toEqual([]);
   });

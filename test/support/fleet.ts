@@ -2,7 +2,8 @@
  * Gateway processes that share a Redis and an upstream, and callers who ask them for more than the budget
  * has.
  */
-import { expect, onTestFinished, vi } from "vitest";
+import { expect, onTestFinished } from "vitest";
+import { eventually } from "./eventually.ts";
 
 import { createSandbox, type Sandbox } from "../../src/sandbox/sandbox.ts";
 import { ask } from "./ask.ts";
@@ -70,14 +71,12 @@ export async function openFleet(env: Readonly<Record<string, string>>): Promise<
 
 /** Resolves when a replica uses its Redis and hears the others: without that it answers, too. */
 export async function usesRedis({ admin }: Replica): Promise<void> {
-  await vi.waitFor(
+  await eventually(
     async () => {
       const { text } = await ask(`${admin}/metrics`);
       expect(text).toMatch(/operation="purges"\} [1-9][^]*breaker_state\{store="redis"\} 0/);
       expect((await ask(`${admin}/readyz`)).status).toBe(200);
-    },
-    { timeout: 20_000 },
-  );
+    });
 }
 
 export interface Crowd {

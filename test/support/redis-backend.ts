@@ -1,4 +1,5 @@
-import { afterAll, afterEach, beforeAll, expect, vi } from "vitest";
+import { afterAll, afterEach, beforeAll, expect } from "vitest";
+import { eventually } from "./eventually.ts";
 
 import { UNOBSERVED } from "../../src/cache/change-rate.ts";
 import type { Backend, BackendEvent } from "../../src/cache/store/port.ts";
@@ -143,7 +144,7 @@ export function startReplicas(): Replicas {
   ): Promise<WatchedBackend> {
     const backend = openRedisBackend(settings, options);
     opened.push(backend);
-    await vi.waitFor(() => expect(backend.events).toContainEqual({ kind: "gap" }));
+    await eventually(() => expect(backend.events).toContainEqual({ kind: "gap" }));
     return backend;
   }
   return {
