@@ -236,10 +236,6 @@ describe("connections", () => {
   });
 });
 
-/**
- * Before: a connection that had sent nothing kept its place for `server.headersTimeout`, 10 s, and cost its owner
- * nothing. Cause: the limit counted connections, whatever they did. After: they make room for those that ask.
- */
 describe("silent connections up to the limit", () => {
   it("are closed for new ones, the oldest first, and active ones stay", async () => {
     const gateway = await startGateway({

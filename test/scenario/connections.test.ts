@@ -102,11 +102,7 @@ describe("a connection", () => {
     expect(raw.match(/^HTTP\/1/gm)).toHaveLength(1);
   });
 
-  /**
-   * Before: what was sent behind such a request in one packet was dropped, and the connection stayed open, so that an
-   * answer belonged to another request than its caller thought. Cause: Node takes the rest of the packet for the other
-   * protocol's. After: the offer is ignored, and the request is the last on its connection.
-   */
+  /** Node drops what follows such a request in the same packet. So the gateway ignores the offer and closes the connection. */
   it.each(["h2c", "websocket", "TLS/1.0, HTTP/2.0"])(
     "with Upgrade: %s gets one answer and is closed",
     async (protocol) => {

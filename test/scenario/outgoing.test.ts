@@ -213,9 +213,6 @@ describe("an upstream answer", () => {
     if (calls === 3) expect(cacheStatus(await gateway.get(path))).toMatchObject({ hit: true });
   });
 
-  // Before: callers were shown whatever the upstream wrote of a 404 or a 400, and it was kept.
-  // Cause: hosts, full URLs and `name=value` were left out of an explanation, and nothing else.
-  // After: no secret, no address, no caller id and no markup is in it.
   it.each<[number, string, Record<string, string>]>([
     [400, "upstream-rejected", {}],
     [404, "not-found", {}],
@@ -244,9 +241,6 @@ describe("an upstream answer", () => {
     expect(upstream.seen).toHaveLength(headers === NO_STORE ? 2 : 1);
   });
 
-  // Before: the record of another id was given, and kept under the id that was asked for.
-  // Cause: a single record was only counted.
-  // After: its id is compared.
   it("with another record than the requested one is refused and not cached", async () => {
     const upstream = await startUpstream(
       (response, number) => void response.end(`{"listings":[{"serviceId":${number}}]}`),
@@ -257,9 +251,7 @@ describe("an upstream answer", () => {
     expect(problemCode(kept)).toBe("not-in-cache");
   });
 
-  // Before: an answer with two lines of Expires was kept as long as the first of them says.
-  // Cause: Node shows the first of several lines only.
-  // After: the lines are joined, and the two dates are no date.
+  // The lines are joined, and two dates are not a date.
   it("with several Expires lines is expired", async () => {
     const dates = [2, 3].map((hours) => new Date(Date.now() + hours * 3_600_000).toUTCString());
     const upstream = await startUpstream((response) => {

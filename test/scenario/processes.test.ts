@@ -24,10 +24,7 @@ describe("the gateway's process", () => {
     }
   });
 
-  /**
-   * Before: SIGUSR1 opened Node's inspector, and anybody on the machine could read the private key. Cause: that is what
-   * Node does unless told otherwise. After: it is told so by the npm scripts, and by start.mjs where started by hand.
-   */
+  /** Node opens its inspector on SIGUSR1 unless it runs with --disable-sigusr1. Anyone on the machine could use it. */
   it.each([
     ["npm start", (env: Record<string, string>) => runScript("start", env)],
     ["hand", (env: Record<string, string>) => run(["gateway"], env)],
