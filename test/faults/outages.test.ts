@@ -63,8 +63,7 @@ describe("a failure", () => {
     gateway.sandbox.hold();
     const replies = Array.from({ length: 50 }, () => gateway.get("/areas?q=Nacka"));
     await gateway.sandbox.waitForRequests(1);
-    // Sent after them and answered: by now they all wait for the flight.
-    await gateway.get("/nowhere");
+    await gateway.admitted();
     gateway.sandbox.release();
     const codes = (await Promise.all(replies)).map(problemCode);
     expect(new Set(codes)).toEqual(new Set(["upstream-error"]));

@@ -108,8 +108,7 @@ async function playTogether(stage: Stage, asks: readonly Ask[], where: string): 
   const replies = [send(stage, first)];
   await sandbox.waitForRequests(sandbox.counts().total + 1);
   replies.push(...others.map((other) => send(stage, other)));
-  // Sent after all of them and answered: by now they all wait for the flight.
-  await stage.gateway.get("/nowhere");
+  await stage.gateway.admitted();
   sandbox.release();
   for (const [index, reply] of (await Promise.all(replies)).entries()) {
     const step = asks[index];

@@ -152,7 +152,7 @@ describe("a connection", () => {
     socket.on("error", () => undefined);
     await new Promise((resolve) => void socket.once("connect", resolve));
     socket.write(bytes);
-    // Sent after it and answered: by now it has arrived.
+    // The gateway reads in order, so it has read these bytes when it answers the next request.
     await gateway.get("/nowhere");
     if (bytes.includes("held")) await gateway.sandbox.waitForRequests(1);
     socket.resetAndDestroy();

@@ -30,11 +30,6 @@ async function startTimed(options: TestGatewayOptions = {}): Promise<Timed> {
   return { gateway, clock };
 }
 
-/** Resolves once all that was sent before it has been admitted: requests are read in the order they came. */
-async function admitted(gateway: TestGateway): Promise<void> {
-  await gateway.get("/nowhere");
-}
-
 describe("a caller with a deadline of its own", () => {
   it.each<[string, Readonly<Record<string, string | string[]>>, string | undefined]>([
     ["X-Request-Deadline-Ms", { "x-request-deadline-ms": "2000" }, undefined],
@@ -47,11 +42,11 @@ describe("a caller with a deadline of its own", () => {
     const kept = gateway.get(PATH, { headers });
     const streamed = gateway.get("/areas?q=x", { headers: { ...headers, ...NO_STORE } });
     await gateway.sandbox.waitForRequests(2);
-    await admitted(gateway);
+    await gateway.admitted();
     await clock.advance(1_999);
     // Nobody's time is over: this one is admitted, waits, and is answered with the rest.
     const late = gateway.get(PATH);
-    await admitted(gateway);
+    await gateway.admitted();
     await clock.advance(1);
     expect(problemCode(await kept)).toBe("deadline-exceeded");
     for (const reply of [await kept, await streamed]) {
@@ -93,7 +88,7 @@ describe("each caller", () => {
     await gateway.sandbox.waitForRequests(1);
     await clock.advance(6_000);
     const second = gateway.get(PATH);
-    await admitted(gateway);
+    await gateway.admitted();
     await clock.advance(4_000);
     const late = await first;
     expect([late.status, problemCode(late)]).toEqual([504, "deadline-exceeded"]);
@@ -110,7 +105,7 @@ describe("each caller", () => {
       gateway.get(`/areas?q=${n % 10}`, n % 3 === 2 ? { headers: NO_STORE } : {}),
     );
     await gateway.sandbox.waitForRequests(2);
-    await admitted(gateway);
+    await gateway.admitted();
     // Those in the queue go by the queue's timer, which is a millisecond later.
     await clock.advance(MAX_WAIT_MS + 1);
     const ends = (await Promise.all(asks)).map((reply) => `${reply.status} ${problemCode(reply)}`);
@@ -148,7 +143,7 @@ describe("each caller", () => {
     const shared = gateway.get("/areas?q=shared", { signal: hangUp.signal });
     const alone = gateway.get("/areas?q=alone", { signal: hangUp.signal });
     const stayed = gateway.get("/areas?q=shared");
-    await admitted(gateway);
+    await gateway.admitted();
     hangUp.abort();
     await expect(Promise.allSettled([shared, alone])).resolves.toMatchObject([
       { status: "rejected" },
@@ -203,7 +198,7 @@ describe("the budget", () => {
     const asks = Array.from({ length: 12 }, (_, n) =>
       gateway.get(`/areas?q=${n}`, n % 2 === 0 ? {} : { headers: NO_STORE }),
     );
-    await admitted(gateway);
+    await gateway.admitted();
     for (let sent = 3; sent <= 12; sent++) {
       await gateway.sandbox.waitForRequests(sent);
       expect(gateway.sandbox.waiting()).toBeLessThanOrEqual(3);

@@ -251,8 +251,7 @@ describe("the headers of an answer that several callers waited for", () => {
     const first = gateway.get(PATH);
     await gateway.sandbox.waitForRequests(1);
     const second = gateway.get(PATH, { method: "HEAD" });
-    // Sent after it and answered: by now the second waits for the flight.
-    await gateway.get("/nowhere");
+    await gateway.admitted();
     gateway.sandbox.release();
     expect(cacheStatus(await first)).toMatchObject({ fwd: "miss", stored: true });
     expect((await first).headers["cache-status"]).not.toContain("collapsed");

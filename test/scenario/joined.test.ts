@@ -47,11 +47,6 @@ async function queued(gateway: TestGateway, calls: number): Promise<void> {
   await expect.poll(length).toBe(calls);
 }
 
-/** Resolves once all that was sent before it has been admitted: requests are read in the order they came. */
-async function admitted(gateway: TestGateway): Promise<void> {
-  await gateway.get("/nowhere");
-}
-
 async function spentBy(gateway: TestGateway, app: string): Promise<number | undefined> {
   return await gateway.metric(`gateway_budget_spent_total{app="${app}",cause="miss"}`);
 }
@@ -96,7 +91,7 @@ describe("a quiet app that asks for an answer that a greedy app waits for", () =
     const gone = Array.from({ length: 20 }, () => get("hog", "/areas?q=a", hangUp.signal));
     const settled = Promise.allSettled(gone);
     await queued(gateway, 1);
-    await admitted(gateway);
+    await gateway.admitted();
     const replies = Array.from({ length: 20 }, () => get("quiet", "/areas?q=a"));
     hangUp.abort();
     for (const reply of replies) expect((await reply).status).toBe(200);
@@ -179,7 +174,7 @@ describe("a call that several apps wait for", () => {
     await clock.armed(5_001);
     // Has had nothing yet: in the fair order it comes first.
     const joined = get("hog", "/areas?q=a");
-    await admitted(gateway);
+    await gateway.admitted();
     await clock.advance(5_001);
     for (const reply of [asked, joined]) expect((await reply).status).toBe(200);
     expect([await spentBy(gateway, "quiet"), await spentBy(gateway, "hog")]).toEqual([1, 1]);

@@ -36,11 +36,6 @@ const as = (app: string, headers: Headers = {}): { headers: Headers } => ({
   headers: { "x-app-id": app, ...headers },
 });
 
-/** Resolves once all that was sent before it has been admitted: requests are read in the order they came. */
-async function admitted(gateway: TestGateway): Promise<void> {
-  await gateway.get("/nowhere");
-}
-
 /** What a late caller sees, after checking that it is not told of a call that was never made. */
 function refusalIn(reply: Reply): [number, string, string | undefined] {
   const code = problemCode(reply);
@@ -58,12 +53,12 @@ describe("a caller whose permit goes to a more urgent one", () => {
     const gone = gateway.get("/areas?q=late", { ...as("nightly"), signal: hangUp.signal });
     const late = [1, 2, 3].map(() => gateway.get("/areas?q=late", as("nightly")));
     await clock.armed(8_001);
-    await admitted(gateway);
+    await gateway.admitted();
     hangUp.abort();
     await expect(gone).rejects.toThrow();
     await gateway.logged('"outcome":"abandoned"');
     const urgent = gateway.get("/areas?q=urgent", as("web"));
-    await admitted(gateway);
+    await gateway.admitted();
     await clock.advance(2_000);
     // Its turn would come a window after that of the other one, in 28 seconds less 1.
     for (const reply of late)
@@ -88,7 +83,7 @@ describe("a caller whose permit goes to a more urgent one", () => {
     const late = gateway.get("/areas?q=old", as("nightly"));
     await clock.armed(6_001);
     const urgent = gateway.get("/areas?q=urgent", as("web"));
-    await admitted(gateway);
+    await gateway.admitted();
     await clock.advance(6_001);
     expect((await urgent).status).toBe(200);
     await clock.advance(2_999);
@@ -109,7 +104,7 @@ describe("callers of one queued call", () => {
     const late = [as("web", hasty), { headers: hasty }, { headers: { prefer: "wait=2" } }].map((options) =>
       gateway.get("/areas?q=asked", options),
     );
-    await admitted(gateway);
+    await gateway.admitted();
     await clock.advance(2_000);
     const [ofWeb, ofOther, preferring] = await Promise.all(late);
     expect(ofWeb && refusalIn(ofWeb)).toEqual([429, "quota-exceeded", "6"]);
@@ -134,7 +129,7 @@ describe("a queue behind an upstream that does not answer", () => {
     const queued = Array.from({ length: 20 }, (_, n) =>
       gateway.get(`/areas?q=${n % 7}`, n % 3 === 2 ? as("web", NO_STORE) : as("web")),
     );
-    await admitted(gateway);
+    await gateway.admitted();
     // A stream goes by the queue's own timer, which is a millisecond later.
     await clock.advance(10_001);
     for (const reply of [...(await Promise.all(sent)), await collapsed]) {

@@ -80,8 +80,7 @@ describe("the pages of a search", () => {
     const targets = Array.from({ length: 20 }, (_, n) => `/listings?areaId=2&limit=25&offset=${n * 25}`);
     const replies = targets.map((target) => gateway.get(target));
     await gateway.sandbox.waitForRequests(1);
-    // Sent after all of them and answered: by now they all wait.
-    await gateway.get("/nowhere");
+    await gateway.admitted();
     gateway.sandbox.release();
     for (const [n, reply] of (await Promise.all(replies)).entries())
       expect(reply.text).toBe(upstreamSends(gateway, targets[n] ?? ""));

@@ -28,8 +28,7 @@ describe("many callers", () => {
       ),
     );
     await gateway.sandbox.waitForRequests(1);
-    // Sent after all of them and answered: by now they all wait for the flight.
-    await gateway.get("/nowhere");
+    await gateway.admitted();
     gateway.sandbox.release();
     const outcomes = (await Promise.all(replies)).map((reply) => {
       expect(reply.status).toBe(200);
@@ -49,8 +48,7 @@ describe("many callers", () => {
     const leader = gateway.get("/areas?q=Nacka", { signal: first.signal });
     await gateway.sandbox.waitForRequests(1);
     const follower = gateway.get("/areas?q=Nacka");
-    // Sent after it and answered: by now the follower waits for the flight.
-    await gateway.get("/nowhere");
+    await gateway.admitted();
     first.abort();
     await expect(leader).rejects.toThrow();
     await gateway.logged('"outcome":"abandoned"');

@@ -83,8 +83,7 @@ describe("a request with no-store", () => {
     const hangUp = new AbortController();
     const left = gateway.get("/areas?q=left", { ...NO_STORE, signal: hangUp.signal });
     left.catch(() => undefined);
-    // Sent after it and answered: by now it waits behind the one in front.
-    await gateway.get("/nowhere");
+    await gateway.admitted();
     hangUp.abort();
     await expect(left).rejects.toThrow();
     gateway.sandbox.release();

@@ -1,7 +1,9 @@
 /**
  * A gateway in this process, in front of a sandbox upstream, over real sockets on free ports.
  */
+import diagnostics from "node:diagnostics_channel";
 import { readFileSync } from "node:fs";
+import { Server } from "node:net";
 
 import { onTestFinished } from "vitest";
 
@@ -15,6 +17,8 @@ import { secretsIn } from "../../src/config/secret.ts";
 import { createSandbox, type Sandbox, type SandboxOptions } from "../../src/sandbox/sandbox.ts";
 import { generateData } from "../../src/sandbox/dataset/generate.ts";
 import { ask, type AskOptions, type Reply } from "./ask.ts";
+import { settled } from "./fake-clock.ts";
+import { portOf } from "./redis.ts";
 
 /** The account that the sandbox accepts. The key occurs nowhere else, so tests can search for it. */
 export const CALLER = {
@@ -69,6 +73,8 @@ export interface TestGateway {
   readonly logged: (...texts: string[]) => Promise<LogLine>;
   /** Asks the gateway. */
   readonly get: (path: string, options?: AskOptions) => Promise<Reply>;
+  /** Resolves when every request of `get` so far has arrived, and is answered from memory or waits. */
+  readonly admitted: () => Promise<void>;
   /** One series of the metrics by name and labels, as in `gateway_x_total{app="a"}`; 0 where absent. */
   readonly metric: (series: string) => Promise<number>;
   readonly stop: () => Promise<void>;
@@ -116,6 +122,8 @@ export async function startGateway(options: TestGatewayOptions = {}): Promise<Te
   const gateway = createGateway({ source, keys, clock, random, log: logger });
   const { callers, admin } = await gateway.start();
 
+  const arrivals = countArrivals(callers.port);
+  let sent = 0;
   let stopped: Promise<void> | undefined;
   const stop = (): Promise<void> => (stopped ??= sandbox.close().then(() => gateway.stop()));
   onTestFinished(stop);
@@ -127,7 +135,14 @@ export async function startGateway(options: TestGatewayOptions = {}): Promise<Te
     sandboxUrl: upstream.url,
     log,
     logged,
-    get: (path, askOptions) => ask(callers.url + path, askOptions),
+    get(path, askOptions) {
+      sent++;
+      return ask(callers.url + path, askOptions);
+    },
+    async admitted() {
+      await arrivals.reached(sent);
+      await settled();
+    },
     metric: async (series) => valueOf(series, (await ask(`${admin.url}/metrics`)).text),
     stop,
   };
@@ -137,7 +152,28 @@ function settingsText({ settings = "" }: TestGatewayOptions): string {
   return typeof settings === "string" ? settings : settings();
 }
 
-/** Keeps the lines of a log, and tells those who wait for one. */
+/** Counts the requests that arrive at a port of this process, until the test ends. */
+function countArrivals(port: number): { reached: (total: number) => Promise<void> } {
+  let total = 0;
+  const waiting = new Set<{ readonly total: number; readonly resolve: () => void }>();
+  const onRequest = (message: unknown): void => {
+    const server: unknown = Reflect.get(Object(message), "server");
+    if (!(server instanceof Server) || !server.listening || portOf(server) !== port) return;
+    total++;
+    for (const one of waiting) if (one.total <= total) one.resolve();
+  };
+  diagnostics.subscribe("http.server.request.start", onRequest);
+  onTestFinished(() => void diagnostics.unsubscribe("http.server.request.start", onRequest));
+  return {
+    reached: (wanted) =>
+      new Promise((resolve) => {
+        if (total >= wanted) resolve();
+        else waiting.add({ total: wanted, resolve });
+      }),
+  };
+}
+
+/** Keeps the lines of a log, and resolves the promises of tests that wait for one. */
 function createLogKeeper(): Pick<TestGateway, "log" | "logged"> & { write: (line: string) => void } {
   const log: string[] = [];
   const awaited = new Set<(line: string) => void>();
