@@ -147,13 +147,16 @@ describe("the upstream over TLS, for an answer, a thumbnail and a stream,", () =
 });
 
 describe("a start with NODE_TLS_REJECT_UNAUTHORIZED=0", () => {
-  it.each(["gateway", "config-check"])("is refused by the command %s, which names UPSTREAM_CA_FILE instead", async (command) => {
-    const started = run([command], { NODE_TLS_REJECT_UNAUTHORIZED: "0" });
-    expect(await started.ended).toBe(1);
-    expect(started.output()).toMatch(
-      /NODE_TLS_REJECT_UNAUTHORIZED: .* expected it unset, .*UPSTREAM_CA_FILE/,
-    );
-  });
+  it.each(["gateway", "config-check"])(
+    "is refused by the command %s, which names UPSTREAM_CA_FILE instead",
+    async (command) => {
+      const started = run([command], { NODE_TLS_REJECT_UNAUTHORIZED: "0" });
+      expect(await started.ended).toBe(1);
+      expect(started.output()).toMatch(
+        /NODE_TLS_REJECT_UNAUTHORIZED: .* expected it unset, .*UPSTREAM_CA_FILE/,
+      );
+    },
+  );
 });
 
 interface SecuredRedis {

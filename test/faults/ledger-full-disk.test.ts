@@ -123,53 +123,56 @@ describe("the ledger on a full disk", () => {
     await second.stop();
   });
 
-  it.each(["stop", "kill"] as const)("records calls that it cannot write as a gap, also after a %s", async (end) => {
-    const disk = createSmallDisk();
-    const clock = createFakeClock();
-    const from = clock.now();
-    const first = start(disk.directory, clock);
-    for (let each = 0; each < 400; each++) {
-      // Somebody else takes all the space that the ledger makes.
-      disk.fill(first.backend.database);
-      first.send();
-      await clock.advance(10);
-    }
-    const lastAt = clock.now() - 10;
-    expect((await first.report()).windows[0]).toMatchObject({ kept: null });
-    await first[end]();
+  it.each(["stop", "kill"] as const)(
+    "records calls that it cannot write as a gap, also after a %s",
+    async (end) => {
+      const disk = createSmallDisk();
+      const clock = createFakeClock();
+      const from = clock.now();
+      const first = start(disk.directory, clock);
+      for (let each = 0; each < 400; each++) {
+        // Somebody else takes all the space that the ledger makes.
+        disk.fill(first.backend.database);
+        first.send();
+        await clock.advance(10);
+      }
+      const lastAt = clock.now() - 10;
+      expect((await first.report()).windows[0]).toMatchObject({ kept: null });
+      await first[end]();
 
-    const second = start(disk.directory, clock);
-    const written = await linesOf(second.ledger);
-    const [gap] = second.ledger.gaps();
-    expect(gap).toMatchObject({ origin: "api", to: lastAt });
-    expect(written.length).toBeLessThan(400);
-    expect(gap?.sends).toBe(400 - written.length);
-    const counted = second.counted(from);
-    expect(counted).toHaveLength(400);
-    expect(counted.filter((line) => instantOf(line) === lastAt).length).toBeGreaterThanOrEqual(
-      gap?.sends ?? 400,
-    );
-    const { windows, gaps } = await second.report();
-    expect(gaps).toEqual([gap]);
-    expect(windows).toMatchObject([
-      { name: "1h", kept: null },
-      { name: "images/1h", kept: true },
-    ]);
-    disk.empty(second.backend.database);
-    await clock.advance(2 * HOUR_MS);
-    second.send();
-    expect(second.counted(clock.now() - HOUR_MS)).toHaveLength(1);
-    await second.stop();
+      const second = start(disk.directory, clock);
+      const written = await linesOf(second.ledger);
+      const [gap] = second.ledger.gaps();
+      expect(gap).toMatchObject({ origin: "api", to: lastAt });
+      expect(written.length).toBeLessThan(400);
+      expect(gap?.sends).toBe(400 - written.length);
+      const counted = second.counted(from);
+      expect(counted).toHaveLength(400);
+      expect(counted.filter((line) => instantOf(line) === lastAt).length).toBeGreaterThanOrEqual(
+        gap?.sends ?? 400,
+      );
+      const { windows, gaps } = await second.report();
+      expect(gaps).toEqual([gap]);
+      expect(windows).toMatchObject([
+        { name: "1h", kept: null },
+        { name: "images/1h", kept: true },
+      ]);
+      disk.empty(second.backend.database);
+      await clock.advance(2 * HOUR_MS);
+      second.send();
+      expect(second.counted(clock.now() - HOUR_MS)).toHaveLength(1);
+      await second.stop();
 
-    const third = start(disk.directory, clock);
-    expect((await third.report()).windows[0]).toMatchObject({ maximum: 1, kept: true });
-    expect(third.ledger.gaps()).toEqual([gap]);
-    await clock.advance(7 * DAY_MS);
-    await third.stop();
-    const last = start(disk.directory, clock);
-    expect(last.ledger.gaps()).toEqual([]);
-    await last.stop();
-  });
+      const third = start(disk.directory, clock);
+      expect((await third.report()).windows[0]).toMatchObject({ maximum: 1, kept: true });
+      expect(third.ledger.gaps()).toEqual([gap]);
+      await clock.advance(7 * DAY_MS);
+      await third.stop();
+      const last = start(disk.directory, clock);
+      expect(last.ledger.gaps()).toEqual([]);
+      await last.stop();
+    },
+  );
 
   it("is opened although the cache must be dropped because the upstream has changed", async () => {
     const disk = createSmallDisk();

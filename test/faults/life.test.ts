@@ -185,33 +185,36 @@ describe("a process with an uncaught error", () => {
   it.each([
     ["throw", "while it serves"],
     ["reject", "while it stops"],
-  ] as const)("logs it, finishes requests in flight, and ends with exit code 1: %s, %s", async (how, when) => {
-    const fleet = await startFleet({ NODE_OPTIONS: failing(how), STOP_DELAY: "500ms" });
-    const replica = await fleet.start();
-    fleet.sandbox.hold();
-    const inFlight = ask(`${replica.url}/listings?limit=3`);
-    await fleet.sandbox.waitForRequests(1);
-    if (when === "while it stops") {
-      replica.process.child.kill("SIGTERM");
-      await replica.process.says(/"signal":"SIGTERM"/);
-    }
-    replica.process.child.kill("SIGUSR2");
-    await replica.process.says(/the roof fell in/);
-    expect(await readyz(replica)).toBe("503 stopping");
-    fleet.sandbox.release();
-    expect((await inFlight).status).toBe(200);
-    expect(await replica.process.ended).toBe(1);
-    expect(replica.process.output()).toContain('"msg":"stopped"');
-    const line = /^.*the roof fell in.*$/m.exec(replica.process.output())?.[0] ?? "";
-    expect(JSON.parse(line)).toMatchObject({
-      level: "fatal",
-      origin: how === "throw" ? "uncaughtException" : "unhandledRejection",
-      error: { type: "Error", stack: expect.stringContaining("at ") },
-    });
-    for (const secret of [CALLER.privateKey, "0123456789", "unique=", "secret value"]) {
-      expect(replica.process.output()).not.toContain(secret);
-    }
-  });
+  ] as const)(
+    "logs it, finishes requests in flight, and ends with exit code 1: %s, %s",
+    async (how, when) => {
+      const fleet = await startFleet({ NODE_OPTIONS: failing(how), STOP_DELAY: "500ms" });
+      const replica = await fleet.start();
+      fleet.sandbox.hold();
+      const inFlight = ask(`${replica.url}/listings?limit=3`);
+      await fleet.sandbox.waitForRequests(1);
+      if (when === "while it stops") {
+        replica.process.child.kill("SIGTERM");
+        await replica.process.says(/"signal":"SIGTERM"/);
+      }
+      replica.process.child.kill("SIGUSR2");
+      await replica.process.says(/the roof fell in/);
+      expect(await readyz(replica)).toBe("503 stopping");
+      fleet.sandbox.release();
+      expect((await inFlight).status).toBe(200);
+      expect(await replica.process.ended).toBe(1);
+      expect(replica.process.output()).toContain('"msg":"stopped"');
+      const line = /^.*the roof fell in.*$/m.exec(replica.process.output())?.[0] ?? "";
+      expect(JSON.parse(line)).toMatchObject({
+        level: "fatal",
+        origin: how === "throw" ? "uncaughtException" : "unhandledRejection",
+        error: { type: "Error", stack: expect.stringContaining("at ") },
+      });
+      for (const secret of [CALLER.privateKey, "0123456789", "unique=", "secret value"]) {
+        expect(replica.process.output()).not.toContain(secret);
+      }
+    },
+  );
 
   it("ends when nothing reads its log any more", async () => {
     const fleet = await startFleet({});

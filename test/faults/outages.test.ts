@@ -129,17 +129,20 @@ describe("an answer that arrives slowly", () => {
 });
 
 describe("the upstream's error text", () => {
-  it.each([500, 503, 403, 405, 406, 302, 418])("with status %i is in no answer and in no log line", async (status) => {
-    const upstream = await startUpstream((response) => {
-      response.statusCode = status;
-      response.end("FAILURE_INTERNAL - db7.internal.example is down");
-    });
-    const gateway = await startGateway({ env: upstream.env, ...QUICK });
-    for (const headers of [{}, NO_STORE]) {
-      const reply = await gateway.get("/areas?q=Nacka", { headers });
-      expect(reply.status).toBeOneOf([502, 503]);
-      expect(reply.text).not.toMatch(/internal\.example|FAILURE/);
-    }
-    expect(gateway.log.join("")).not.toMatch(/internal\.example|FAILURE/);
-  });
+  it.each([500, 503, 403, 405, 406, 302, 418])(
+    "with status %i is in no answer and in no log line",
+    async (status) => {
+      const upstream = await startUpstream((response) => {
+        response.statusCode = status;
+        response.end("FAILURE_INTERNAL - db7.internal.example is down");
+      });
+      const gateway = await startGateway({ env: upstream.env, ...QUICK });
+      for (const headers of [{}, NO_STORE]) {
+        const reply = await gateway.get("/areas?q=Nacka", { headers });
+        expect(reply.status).toBeOneOf([502, 503]);
+        expect(reply.text).not.toMatch(/internal\.example|FAILURE/);
+      }
+      expect(gateway.log.join("")).not.toMatch(/internal\.example|FAILURE/);
+    },
+  );
 });

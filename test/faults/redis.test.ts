@@ -123,12 +123,11 @@ describe("Redis", () => {
     await expectUnavailable(backend);
 
     server.thaw();
-    await eventually(
-      async () => {
-        // While it is asking, only Redis' own time passes.
-        if (backend.states.at(-1) === "open") await clock.advance(1000);
-        expect(backend.states.at(-1)).toBe("closed");
-      });
+    await eventually(async () => {
+      // While it is asking, only Redis' own time passes.
+      if (backend.states.at(-1) === "open") await clock.advance(1000);
+      expect(backend.states.at(-1)).toBe("closed");
+    });
     expect(await backend.store.get(KEY)).toMatchObject({ bodyBytes: "before".length });
     expect(backend.infos).toEqual(["Redis"]);
   });
@@ -226,8 +225,9 @@ describe("Redis", () => {
     await eventually(async () =>
       expect(await backend.store.get(KEY)).toMatchObject({ bodyBytes: "before".length }),
     );
-    await eventually(
-      () => expect(backend.events.filter(({ kind }) => kind === "gap").length).toBeGreaterThan(gapsBefore));
+    await eventually(() =>
+      expect(backend.events.filter(({ kind }) => kind === "gap").length).toBeGreaterThan(gapsBefore),
+    );
   });
 
   it("with a foreign, damaged or older value under our key: a miss, then our entry", async () => {

@@ -106,9 +106,7 @@ describe("three replicas", () => {
     ]);
     for (const { url, admin } of replicas) {
       const entry = `${admin}/cache/entry?url=${encodeURIComponent(path)}`;
-      await expect
-        .poll(async () => (await ask(entry)).json())
-        .toMatchObject({ key: expect.any(String) });
+      await expect.poll(async () => (await ask(entry)).json()).toMatchObject({ key: expect.any(String) });
       await ask(url + path);
     }
     expect(fleet.sandbox.requests()).toHaveLength(1);

@@ -47,18 +47,21 @@ describe("a stream that meets an upstream that", () => {
   it.each<[string, Fault, number]>([
     ["does not answer", { hang: "headers" }, 5_000],
     ["stops in the middle of its answer", { hang: "body" }, 4_000],
-  ])("%s (%o) gets 504 after its timeout of %i ms, and the next one is answered", async (_name, fault, timeoutMs) => {
-    const clock = createFakeClock();
-    const settings = "upstream: { connectTimeout: 2s, headerTimeout: 3s, bodyTimeout: 4s }";
-    const gateway = await startGateway({ clock, sandbox: { now: clock.now }, settings });
-    gateway.sandbox.faults.add({ ...fault, times: 1 });
-    const reply = gateway.get(PATH, { headers: NO_STORE });
-    await gateway.sandbox.waitForRequests(1);
-    await clock.armed(timeoutMs);
-    await clock.advance(timeoutMs);
-    expect([(await reply).status, problemCode(await reply)]).toEqual([504, "upstream-timeout"]);
-    expect((await gateway.get(PATH, { headers: NO_STORE })).status).toBe(200);
-  });
+  ])(
+    "%s (%o) gets 504 after its timeout of %i ms, and the next one is answered",
+    async (_name, fault, timeoutMs) => {
+      const clock = createFakeClock();
+      const settings = "upstream: { connectTimeout: 2s, headerTimeout: 3s, bodyTimeout: 4s }";
+      const gateway = await startGateway({ clock, sandbox: { now: clock.now }, settings });
+      gateway.sandbox.faults.add({ ...fault, times: 1 });
+      const reply = gateway.get(PATH, { headers: NO_STORE });
+      await gateway.sandbox.waitForRequests(1);
+      await clock.armed(timeoutMs);
+      await clock.advance(timeoutMs);
+      expect([(await reply).status, problemCode(await reply)]).toEqual([504, "upstream-timeout"]);
+      expect((await gateway.get(PATH, { headers: NO_STORE })).status).toBe(200);
+    },
+  );
 
   it("is down gets a problem, by every way", async () => {
     const gateway = await startGateway(QUICK);
@@ -91,10 +94,20 @@ describe("an answer with status 200 that is not cached", () => {
     ["a page that is called JSON", "/areas?q=x", JSON_TYPE, ERROR_PAGE],
     ["an error in JSON", "/areas?q=x", JSON_TYPE, '{"error":"internal: FAILURE_QUOTA_EXCEEDED"}'],
     ["JSON of another shape", "/areas?q=x", JSON_TYPE, '{"count":0,"sold":[],"note":"internal"}'],
-    ["a list with fewer records than its count", "/areas?q=x", JSON_TYPE, '{"count":2,"areas":[{"name":"internal"}]}'],
+    [
+      "a list with fewer records than its count",
+      "/areas?q=x",
+      JSON_TYPE,
+      '{"count":2,"areas":[{"name":"internal"}]}',
+    ],
     ["another record", "/listings/1", JSON_TYPE, '{"listings":[{"serviceId":2,"url":"internal"}]}'],
     ["gzip without Content-Encoding", "/areas?q=x", JSON_TYPE, gzipSync(NO_AREAS)],
-    ["in an encoding that was not requested", "/areas?q=x", { ...JSON_TYPE, "content-encoding": "br" }, NO_AREAS],
+    [
+      "in an encoding that was not requested",
+      "/areas?q=x",
+      { ...JSON_TYPE, "content-encoding": "br" },
+      NO_AREAS,
+    ],
     ["broken gzip", "/areas?q=x", { ...JSON_TYPE, "content-encoding": "gzip" }, NO_AREAS],
     ["a page on a path passed through", "/areas/76/near", { "content-type": "text/html" }, ERROR_PAGE],
     ["an error on a path passed through", "/areas/76/near", JSON_TYPE, '{"error":"internal"}'],

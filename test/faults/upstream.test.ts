@@ -52,18 +52,21 @@ describe("an upstream that", () => {
   it.each<[string, Fault, number]>([
     ["does not answer", { hang: "headers" }, 3_000],
     ["stops in the middle of its answer", { hang: "body" }, 4_000],
-  ])("%s (%o) gives 504 after its timeout of %i ms, and nothing of it is cached", async (_name, fault, timeoutMs) => {
-    const clock = createFakeClock();
-    const settings = "upstream: { headerTimeout: 3s, bodyTimeout: 4s }";
-    const gateway = await startGateway({ clock, sandbox: { now: clock.now }, settings });
-    gateway.sandbox.faults.add(fault);
-    const reply = gateway.get(PATH);
-    await clock.armed(timeoutMs);
-    await clock.advance(timeoutMs);
-    expect([(await reply).status, problemCode(await reply)]).toEqual([504, "upstream-timeout"]);
-    expect(gateway.sandbox.requests()).toHaveLength(1);
-    await expectNothingCached(gateway);
-  });
+  ])(
+    "%s (%o) gives 504 after its timeout of %i ms, and nothing of it is cached",
+    async (_name, fault, timeoutMs) => {
+      const clock = createFakeClock();
+      const settings = "upstream: { headerTimeout: 3s, bodyTimeout: 4s }";
+      const gateway = await startGateway({ clock, sandbox: { now: clock.now }, settings });
+      gateway.sandbox.faults.add(fault);
+      const reply = gateway.get(PATH);
+      await clock.armed(timeoutMs);
+      await clock.advance(timeoutMs);
+      expect([(await reply).status, problemCode(await reply)]).toEqual([504, "upstream-timeout"]);
+      expect(gateway.sandbox.requests()).toHaveLength(1);
+      await expectNothingCached(gateway);
+    },
+  );
 
   it.each<[string, 400 | 404, string, number]>([
     ["refuses the query", 400, "upstream-rejected", 60],

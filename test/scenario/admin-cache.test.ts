@@ -134,17 +134,14 @@ describe("a purge", () => {
     ['{"all":true,"hard":"yes"}', /^"hard" must be true or false/],
     ['{"everything":true}', /^Unknown member "everything". Known: url, format, key/],
     ['{"tag":7}', /^"tag" must be a string/],
-  ])(
-    "with a mistake (%s) gets a problem, and nothing is purged",
-    async (body, detail) => {
-      const gateway = await startGateway();
-      await gateway.get(PATH);
-      const reply = await post(`${gateway.adminUrl}/cache/purge`, body);
-      expect([reply.status, problemCode(reply)]).toEqual([400, "invalid-admin-request"]);
-      expect(reply.json()).toMatchObject({ detail: expect.stringMatching(detail) });
-      expect(cacheStatus(await gateway.get(PATH))).toMatchObject({ hit: true });
-    },
-  );
+  ])("with a mistake (%s) gets a problem, and nothing is purged", async (body, detail) => {
+    const gateway = await startGateway();
+    await gateway.get(PATH);
+    const reply = await post(`${gateway.adminUrl}/cache/purge`, body);
+    expect([reply.status, problemCode(reply)]).toEqual([400, "invalid-admin-request"]);
+    expect(reply.json()).toMatchObject({ detail: expect.stringMatching(detail) });
+    expect(cacheStatus(await gateway.get(PATH))).toMatchObject({ hit: true });
+  });
 });
 
 describe("a restart with a data directory", () => {

@@ -124,23 +124,20 @@ describe("an answer", () => {
     ["gzip", "gzip, br;q=0.5, zstd;q=0", gunzipSync],
     [undefined, "identity", (body: Buffer) => body],
     [undefined, "compress", (body: Buffer) => body],
-  ])(
-    "is encoded as %s for a caller that accepts %s, with its own ETag",
-    async (coding, accepts, decode) => {
-      const gateway = await startGateway();
-      const plain = await gateway.get(PATH);
-      const answers = [
-        await gateway.get(PATH, { headers: { "accept-encoding": accepts } }),
-        await gateway.get(PATH, { headers: { "accept-encoding": accepts } }),
-      ];
-      for (const answer of answers) {
-        expect(answer.headers["content-encoding"]).toBe(coding);
-        expect(decode(answer.body).equals(plain.body)).toBe(true);
-        expect(answer.headers.etag === plain.headers.etag).toBe(coding === undefined);
-      }
-      expect(answers[0]?.body).toEqual(answers[1]?.body);
-    },
-  );
+  ])("is encoded as %s for a caller that accepts %s, with its own ETag", async (coding, accepts, decode) => {
+    const gateway = await startGateway();
+    const plain = await gateway.get(PATH);
+    const answers = [
+      await gateway.get(PATH, { headers: { "accept-encoding": accepts } }),
+      await gateway.get(PATH, { headers: { "accept-encoding": accepts } }),
+    ];
+    for (const answer of answers) {
+      expect(answer.headers["content-encoding"]).toBe(coding);
+      expect(decode(answer.body).equals(plain.body)).toBe(true);
+      expect(answer.headers.etag === plain.headers.etag).toBe(coding === undefined);
+    }
+    expect(answers[0]?.body).toEqual(answers[1]?.body);
+  });
 
   it("is 304 for a caller that has it", async () => {
     const gateway = await startGateway();

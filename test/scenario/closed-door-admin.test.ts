@@ -266,13 +266,16 @@ describe("on the admin port", () => {
     expect((await ask(`${gateway.adminUrl}/nowhere`, { method: "POST" })).status).toBe(401);
   });
 
-  it.each(["/listings", "/cache", "/cache/purge/all"])("the unknown path %s gets a list of paths", async (path) => {
-    const gateway = await startGateway();
-    const reply = await ask(gateway.adminUrl + path);
-    expect([reply.status, problemCode(reply)]).toEqual([404, "unknown-path"]);
-    const { detail, remedy } = Object(reply.json());
-    expect(detail).toMatch(/^This is the admin port/);
-    for (const there of [...READ, ...DONE]) expect(remedy).toContain(there);
-    expect(remedy).not.toContain("/listings");
-  });
+  it.each(["/listings", "/cache", "/cache/purge/all"])(
+    "the unknown path %s gets a list of paths",
+    async (path) => {
+      const gateway = await startGateway();
+      const reply = await ask(gateway.adminUrl + path);
+      expect([reply.status, problemCode(reply)]).toEqual([404, "unknown-path"]);
+      const { detail, remedy } = Object(reply.json());
+      expect(detail).toMatch(/^This is the admin port/);
+      for (const there of [...READ, ...DONE]) expect(remedy).toContain(there);
+      expect(remedy).not.toContain("/listings");
+    },
+  );
 });

@@ -83,19 +83,22 @@ describe.each([
     await expectNowhere(gateway, secret);
   });
 
-  it.each(["drop", "reject"])("gets the same answer as a wrong guess with query.unknown: %s", async (unknown) => {
-    const gateway = await start(`${SETTINGS}\nquery: { unknown: ${unknown}, ignored: [] }`);
-    const guesses = [wrong(secret), secret];
-    for (const target of Object.values(PLACES)) {
-      const told: string[] = [];
-      for (const guess of guesses) {
-        await gateway.get(target(encodeURIComponent(guess)));
-        told.push(tellsOf(await gateway.get(target(encodeURIComponent(guess))), guess));
+  it.each(["drop", "reject"])(
+    "gets the same answer as a wrong guess with query.unknown: %s",
+    async (unknown) => {
+      const gateway = await start(`${SETTINGS}\nquery: { unknown: ${unknown}, ignored: [] }`);
+      const guesses = [wrong(secret), secret];
+      for (const target of Object.values(PLACES)) {
+        const told: string[] = [];
+        for (const guess of guesses) {
+          await gateway.get(target(encodeURIComponent(guess)));
+          told.push(tellsOf(await gateway.get(target(encodeURIComponent(guess))), guess));
+        }
+        expect(told[1]).toBe(told[0]);
       }
-      expect(told[1]).toBe(told[0]);
-    }
-    await expectNowhere(gateway, secret);
-  });
+      await expectNowhere(gateway, secret);
+    },
+  );
 
   it.each([
     "X-App-Id",

@@ -211,25 +211,22 @@ describe("the budget", () => {
 });
 
 describe("an upstream that stalls", () => {
-  it.each(["headers", "body"] as const)(
-    "(%s) holds a slot no longer than its timeout",
-    async (hang) => {
-      const clock = createFakeClock();
-      const settings = "upstream: { headerTimeout: 3s, bodyTimeout: 3s, totalTimeout: 4s }";
-      const gateway = await startGateway({
-        clock,
-        settings,
-        sandbox: { now: clock.now },
-        env: { BUDGET_CONCURRENCY: "2" },
-      });
-      gateway.sandbox.faults.add({ hang, times: 2 });
-      const stalled = ["a", "b"].map((q) => gateway.get(`/areas?q=${q}`));
-      // The limit on headers is armed at the connection; the one on the body as each piece of it comes.
-      await clock.armed(3_000, hang === "headers" ? 2 : 6);
-      await clock.advance(3_000);
-      for (const reply of await Promise.all(stalled)) expect(problemCode(reply)).toBe("upstream-timeout");
-      const after = await Promise.all(["a", "b", "c"].map((q) => gateway.get(`/areas?q=${q}`)));
-      expect(after.map(({ status }) => status)).toEqual([200, 200, 200]);
-    },
-  );
+  it.each(["headers", "body"] as const)("(%s) holds a slot no longer than its timeout", async (hang) => {
+    const clock = createFakeClock();
+    const settings = "upstream: { headerTimeout: 3s, bodyTimeout: 3s, totalTimeout: 4s }";
+    const gateway = await startGateway({
+      clock,
+      settings,
+      sandbox: { now: clock.now },
+      env: { BUDGET_CONCURRENCY: "2" },
+    });
+    gateway.sandbox.faults.add({ hang, times: 2 });
+    const stalled = ["a", "b"].map((q) => gateway.get(`/areas?q=${q}`));
+    // The limit on headers is armed at the connection; the one on the body as each piece of it comes.
+    await clock.armed(3_000, hang === "headers" ? 2 : 6);
+    await clock.advance(3_000);
+    for (const reply of await Promise.all(stalled)) expect(problemCode(reply)).toBe("upstream-timeout");
+    const after = await Promise.all(["a", "b", "c"].map((q) => gateway.get(`/areas?q=${q}`)));
+    expect(after.map(({ status }) => status)).toEqual([200, 200, 200]);
+  });
 });

@@ -128,34 +128,37 @@ describe("no secret", () => {
     [{ hang: "headers" }, ", connectTimeout: 40ms, headerTimeout: 40ms, totalTimeout: 100ms"],
     [{ cutBody: true }, ""],
     [{ disconnect: true }, ""],
-  ])("is in a log line, header, body, metric or upstream request when the upstream does %o", async (fault, timeouts) => {
-    const gateway = await startGateway({
-      settings: `upstream: { retryDelay: 1ms${timeouts} }\nlog: { level: trace }`,
-    });
-    gateway.sandbox.faults.add(fault);
-    const outputs: string[] = [];
-    for (const path of PATHS) {
-      for (const cacheControl of ["max-age=0", "no-store"]) {
-        const target = `${path}${path.includes("?") ? "&" : "?"}n=${outputs.length}`;
-        const reply = await gateway.get(target, { headers: { "cache-control": cacheControl } });
-        outputs.push(JSON.stringify(reply.headers) + reply.text);
+  ])(
+    "is in a log line, header, body, metric or upstream request when the upstream does %o",
+    async (fault, timeouts) => {
+      const gateway = await startGateway({
+        settings: `upstream: { retryDelay: 1ms${timeouts} }\nlog: { level: trace }`,
+      });
+      gateway.sandbox.faults.add(fault);
+      const outputs: string[] = [];
+      for (const path of PATHS) {
+        for (const cacheControl of ["max-age=0", "no-store"]) {
+          const target = `${path}${path.includes("?") ? "&" : "?"}n=${outputs.length}`;
+          const reply = await gateway.get(target, { headers: { "cache-control": cacheControl } });
+          outputs.push(JSON.stringify(reply.headers) + reply.text);
+        }
       }
-    }
-    outputs.push(await exchangeRaw(gateway.port, `GET /areas?hash=${HASH} HTTP/9\r\nHost: x\r\n\r\n`));
-    for (const path of ["/metrics", "/status", `/cache/history?url=${encodeURIComponent(PATH)}`])
-      outputs.push((await ask(gateway.adminUrl + path)).text);
-    await gateway.stop();
-    outputs.push(JSON.stringify(gateway.sandbox.requests()), ...gateway.log);
+      outputs.push(await exchangeRaw(gateway.port, `GET /areas?hash=${HASH} HTTP/9\r\nHost: x\r\n\r\n`));
+      for (const path of ["/metrics", "/status", `/cache/history?url=${encodeURIComponent(PATH)}`])
+        outputs.push((await ask(gateway.adminUrl + path)).text);
+      await gateway.stop();
+      outputs.push(JSON.stringify(gateway.sandbox.requests()), ...gateway.log);
 
-    const messages = gateway.log.map((text): unknown => Reflect.get(Object(JSON.parse(text)), "msg"));
-    expect(messages.filter((msg) => msg === "request")).toHaveLength(PATHS.length * 2);
-    expect(messages).toContain("upstream call");
-    const all = outputs.join("\n");
-    expect(all).not.toContain(CALLER.privateKey);
-    expect(all).not.toMatch(/hash(=|%3D)/i);
-    expect(all).not.toMatch(/\b[0-9a-f]{40}\b/i);
-    expect(all).not.toContain("0123456789abcdef");
-  });
+      const messages = gateway.log.map((text): unknown => Reflect.get(Object(JSON.parse(text)), "msg"));
+      expect(messages.filter((msg) => msg === "request")).toHaveLength(PATHS.length * 2);
+      expect(messages).toContain("upstream call");
+      const all = outputs.join("\n");
+      expect(all).not.toContain(CALLER.privateKey);
+      expect(all).not.toMatch(/hash(=|%3D)/i);
+      expect(all).not.toMatch(/\b[0-9a-f]{40}\b/i);
+      expect(all).not.toContain("0123456789abcdef");
+    },
+  );
 });
 
 describe("the admin port", () => {

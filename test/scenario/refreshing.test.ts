@@ -259,24 +259,21 @@ describe("a caller that needs the new answer", () => {
       "stale",
     ],
     ["and says so", async () => undefined, { "cache-control": "no-cache", "x-app-id": "desk" }, "stale"],
-  ])(
-    "%s joins the queued refresh and moves it ahead of other calls",
-    async (_name, before, headers, fwd) => {
-      const gateway = await startWithQueuedRefresh();
-      const { text } = await gateway.get(PATH);
-      await before(gateway);
-      const waiting = gateway.get(PATH, { headers });
-      // While the first refresh is still on its way.
-      await gateway.sandbox.waitForRequests(2);
-      expect(gateway.sandbox.waiting()).toBe(2);
-      gateway.sandbox.release();
-      const reply = await waiting;
-      expect(cacheStatus(reply)).toMatchObject({ fwd, collapsed: true });
-      expect(reply.text).not.toBe(text);
-      await landed(gateway);
-      expect(gateway.sandbox.requests()).toHaveLength(2);
-    },
-  );
+  ])("%s joins the queued refresh and moves it ahead of other calls", async (_name, before, headers, fwd) => {
+    const gateway = await startWithQueuedRefresh();
+    const { text } = await gateway.get(PATH);
+    await before(gateway);
+    const waiting = gateway.get(PATH, { headers });
+    // While the first refresh is still on its way.
+    await gateway.sandbox.waitForRequests(2);
+    expect(gateway.sandbox.waiting()).toBe(2);
+    gateway.sandbox.release();
+    const reply = await waiting;
+    expect(cacheStatus(reply)).toMatchObject({ fwd, collapsed: true });
+    expect(reply.text).not.toBe(text);
+    await landed(gateway);
+    expect(gateway.sandbox.requests()).toHaveLength(2);
+  });
 
   it("and hangs up leaves a refresh whose answer is cached", async () => {
     const gateway = await startWithQueuedRefresh();

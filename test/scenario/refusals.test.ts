@@ -35,15 +35,22 @@ describe("a request that cannot be served", () => {
     ["/listings", "GET", { expect: "200-ok" }, 417, "expectation-failed"],
     [`${LONGEST}x`, "GET", {}, 414, "uri-too-long"],
     [`/listings?q=${"x".repeat(30_000)}`, "GET", {}, 414, "uri-too-long"],
-  ] as const)("%s by %s with %o gets %i %s, without an upstream call", async (target, method, headers, status, code) => {
-    const gateway = await startGateway();
-    const reply = await gateway.get(target, { method, headers });
-    expect([reply.status, problemCode(reply)]).toEqual([status, code]);
-    expect(cacheStatus(reply)).toEqual({ detail: code });
-    expect(reply.headers).toMatchObject({ "cache-control": "no-store", age: "0", etag: expect.any(String) });
-    if (status === 405) expect(reply.headers.allow).toBe("GET, HEAD");
-    expect(gateway.sandbox.requests()).toEqual([]);
-  });
+  ] as const)(
+    "%s by %s with %o gets %i %s, without an upstream call",
+    async (target, method, headers, status, code) => {
+      const gateway = await startGateway();
+      const reply = await gateway.get(target, { method, headers });
+      expect([reply.status, problemCode(reply)]).toEqual([status, code]);
+      expect(cacheStatus(reply)).toEqual({ detail: code });
+      expect(reply.headers).toMatchObject({
+        "cache-control": "no-store",
+        age: "0",
+        etag: expect.any(String),
+      });
+      if (status === 405) expect(reply.headers.allow).toBe("GET, HEAD");
+      expect(gateway.sandbox.requests()).toEqual([]);
+    },
+  );
 
   it("gets every mistake at once, with the value, what is expected and a hint", async () => {
     const gateway = await startGateway();
@@ -74,15 +81,18 @@ describe("a request that cannot be served", () => {
     ["/cache/primary_7_141x94.jpg", "width", "141", "a whole number from 1 to 140"],
     ["/cache/primary_7_140x95.jpg", "height", "95", "a whole number from 1 to 94"],
     ["/listings/abc", "serviceId", "abc", "a whole number of at least 0"],
-  ])("by %s gets the reason that %s is %s, and what is expected", async (target, parameter, value, expected) => {
-    const gateway = await startGateway();
-    const reply = await gateway.get(target);
-    expect(problemCode(reply)).toBe("invalid-query");
-    expect(reply.json()).toMatchObject({
-      errors: [{ parameter, value, expected: expect.stringMatching(expected) }],
-    });
-    expect(gateway.sandbox.requests()).toEqual([]);
-  });
+  ])(
+    "by %s gets the reason that %s is %s, and what is expected",
+    async (target, parameter, value, expected) => {
+      const gateway = await startGateway();
+      const reply = await gateway.get(target);
+      expect(problemCode(reply)).toBe("invalid-query");
+      expect(reply.json()).toMatchObject({
+        errors: [{ parameter, value, expected: expect.stringMatching(expected) }],
+      });
+      expect(gateway.sandbox.requests()).toEqual([]);
+    },
+  );
 
   it("is not refused for harmless differences", async () => {
     const gateway = await startGateway();
@@ -190,24 +200,21 @@ describe("a malformed request", () => {
       "414 uri-too-long",
       /URLs may be at most 8192 bytes long/,
     ],
-  ])(
-    "%s is refused with a problem that says what is wrong",
-    async (_name, bytes, expected, detail) => {
-      const gateway = await startGateway();
-      const raw = await exchangeRaw(gateway.port, Buffer.from(bytes, "latin1"));
-      const [head = "", body = ""] = raw.split("\r\n\r\n");
-      const [status, code] = expected.split(" ");
-      expect(head).toMatch(new RegExp(`^HTTP/1.1 ${status} `));
-      expect(head).toMatch(/^content-type: application\/problem\+json$/im);
-      expect(head).toMatch(/^x-request-id: \S+$/im);
-      expect(JSON.parse(body)).toMatchObject({
-        type: `urn:property-gateway:problem:${code}`,
-        status: Number(status),
-        detail: expect.stringMatching(detail),
-      });
-      expect(gateway.sandbox.requests()).toEqual([]);
-    },
-  );
+  ])("%s is refused with a problem that says what is wrong", async (_name, bytes, expected, detail) => {
+    const gateway = await startGateway();
+    const raw = await exchangeRaw(gateway.port, Buffer.from(bytes, "latin1"));
+    const [head = "", body = ""] = raw.split("\r\n\r\n");
+    const [status, code] = expected.split(" ");
+    expect(head).toMatch(new RegExp(`^HTTP/1.1 ${status} `));
+    expect(head).toMatch(/^content-type: application\/problem\+json$/im);
+    expect(head).toMatch(/^x-request-id: \S+$/im);
+    expect(JSON.parse(body)).toMatchObject({
+      type: `urn:property-gateway:problem:${code}`,
+      status: Number(status),
+      detail: expect.stringMatching(detail),
+    });
+    expect(gateway.sandbox.requests()).toEqual([]);
+  });
 
   it("is answered after the request before it on the same connection", async () => {
     const gateway = await startGateway();

@@ -71,12 +71,11 @@ export async function openFleet(env: Readonly<Record<string, string>>): Promise<
 
 /** Resolves when a replica uses its Redis and hears the others: without that it answers, too. */
 export async function usesRedis({ admin }: Replica): Promise<void> {
-  await eventually(
-    async () => {
-      const { text } = await ask(`${admin}/metrics`);
-      expect(text).toMatch(/operation="purges"\} [1-9][^]*breaker_state\{store="redis"\} 0/);
-      expect((await ask(`${admin}/readyz`)).status).toBe(200);
-    });
+  await eventually(async () => {
+    const { text } = await ask(`${admin}/metrics`);
+    expect(text).toMatch(/operation="purges"\} [1-9][^]*breaker_state\{store="redis"\} 0/);
+    expect((await ask(`${admin}/readyz`)).status).toBe(200);
+  });
 }
 
 export interface Crowd {

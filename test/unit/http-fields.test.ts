@@ -26,12 +26,9 @@ describe("a header that is a list", () => {
     expect([...elementsOf(header).keys()]).toEqual(names);
   });
 
-  it.each(['"', "\\", ",", " ", ";", "="])(
-    "is read in no time, even where it is nothing but %j",
-    (character) => {
-      expect(elementsOf(character.repeat(200_000)).size).toBe(0);
-    },
-  );
+  it.each(['"', "\\", ",", " ", ";", "="])("is parsed fast, even if it is only %j", (character) => {
+    expect(elementsOf(character.repeat(200_000)).size).toBe(0);
+  });
 });
 
 describe("a number of seconds", () => {

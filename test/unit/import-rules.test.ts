@@ -84,11 +84,11 @@ describe("the import rules", () => {
   });
   afterAll(() => rmSync(tree, { recursive: true }));
 
-  it.each(OFFENDERS)("%s may not hold %s", (file, _code, message) => {
+  it.each(OFFENDERS)("%s may not contain %s", (file, _code, message) => {
     expect((findings.get(file) ?? []).join("\n")).toContain(message);
   });
 
-  it.each(ALLOWED)("%s may hold %s", (file) => {
+  it.each(ALLOWED)("%s may contain %s", (file) => {
     expect(findings.get(file) ?? []).toEqual([]);
   });
 });

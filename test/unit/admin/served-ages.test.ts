@@ -5,8 +5,8 @@ import { agesBetween, createServedAges } from "../../../src/admin/status/served-
 const HOUR = 3_600_000;
 const MINUTE = 60_000;
 
-describe("the ages of answers from the cache", () => {
-  it("are counted by hour, in groups", () => {
+describe("the ages of cached answers", () => {
+  it("are counted by hour and age group", () => {
     const ages = createServedAges(0);
     ages.count(0, 10);
     ages.count(MINUTE, 20);

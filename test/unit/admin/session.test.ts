@@ -7,7 +7,7 @@ const TOKEN = "token-of-this-test-only-0123456789abcdef";
 const request = (value: string) => ({ headers: { cookie: `other=1; ${SESSION_COOKIE}=${value}` } });
 
 describe("a session", () => {
-  it("is valid for its time, at every process with the same token", () => {
+  it("is valid until it ends, at every process with the same token", () => {
     let now = Date.UTC(2026, 0, 15);
     const sessions = createSessions(TOKEN, () => now);
     const value = sessions.open();
@@ -19,7 +19,7 @@ describe("a session", () => {
     expect(sessions.of(request(value))).toBeUndefined();
   });
 
-  it("has a value and a CSRF token of its own", () => {
+  it("has its own value and CSRF token", () => {
     const sessions = createSessions(TOKEN, () => Date.UTC(2026, 0, 15));
     const values = [sessions.open(), sessions.open()];
     const tokens = values.map((value) => sessions.of(request(value))?.csrfToken);
@@ -37,7 +37,7 @@ describe("a session", () => {
     expect(sessions.of(request(change(sessions.open())))).toBeUndefined();
   });
 
-  it("is in a cookie that scripts and other sites cannot use, and that ends with it", () => {
+  it("is in a cookie that scripts and other sites cannot use, and that expires with it", () => {
     expect(setCookie("value", true)).toBe(
       `${SESSION_COOKIE}=value; Path=/; HttpOnly; SameSite=Strict; Max-Age=43200; Secure`,
     );

@@ -62,7 +62,7 @@ function record(id = "one", startedAt = NOON): Recording {
 }
 
 describe("the most frequent keys", () => {
-  it("are found in a stream with more keys than there is room for, and counted too high rather than too low", () => {
+  it("are found among more keys than fit, with counts that are never too low", () => {
     const top = createTop(20);
     for (let at = 0; at < 5_000; at++) {
       top.add(`rare ${at}`);
@@ -77,7 +77,7 @@ describe("the most frequent keys", () => {
 });
 
 describe("the recorder", () => {
-  it("counts requests by outcome, app, query and what they saved, for an hour", async () => {
+  it("counts requests by outcome, app, query and saving, for an hour", async () => {
     const { clock, request, activity } = record();
     for (let at = 0; at < 10; at++) request();
     request({ outcome: "miss", tier: undefined, app: "feed", durationMs: 300 });
@@ -109,14 +109,14 @@ describe("the recorder", () => {
     });
   });
 
-  it("counts the queries of many requests in a second by a sample", () => {
+  it("samples the queries above a number of requests per second", () => {
     const { request, activity } = record();
     for (let at = 0; at < 20_000; at++) request({ query: at % 4 === 0 ? "rare" : "often" });
     const [often, rare] = activity().asked.map(({ count }) => count);
     expect([often, rare]).toEqual([expect.closeTo(15_000, -2.5), expect.closeTo(5_000, -2.5)]);
   });
 
-  it("says since when calls fail, and that they do no more", async () => {
+  it("shows since when calls fail, until they succeed", async () => {
     const { clock, call, activity } = record();
     call();
     await clock.advance(1_000);
@@ -136,7 +136,7 @@ describe("the recorder", () => {
     expect(activity().upstream.sold).toMatchObject({ failed: 2, failingSince: null });
   });
 
-  it("remembers why the latest requests for a query were no hits", () => {
+  it("remembers why the latest requests of a query were no hits", () => {
     const { recorder, request } = record();
     request({ outcome: "miss", forwarded: "stale" });
     request();
@@ -165,7 +165,7 @@ describe("the recorder", () => {
 });
 
 describe("an outage", () => {
-  it("is shown until it ends, and stays among the problems", async () => {
+  it("is shown until it ends, and stays in the list of problems", async () => {
     const { clock, observer, activity } = record();
     const outage = { what: "Redis", cause: "timeout", meanwhile: "Callers get answers." };
     observer.outOfOrder(outage);
@@ -181,7 +181,7 @@ describe("an outage", () => {
 });
 
 describe("the sum of several processes", () => {
-  it("adds counts, and aligns series whose processes are a step apart", async () => {
+  it("adds counts, and aligns series that are a step apart", async () => {
     const [own, other] = [record("one"), record("two", NOON + 5_000)];
     own.request();
     await own.clock.advance(5_000);
@@ -201,7 +201,7 @@ describe("the sum of several processes", () => {
     expect(sum.series.counts.miss?.slice(-2)).toEqual([0, 1]);
   });
 
-  it("takes the API for ill as long as no process has got an answer after the latest failure", async () => {
+  it("shows the API as failing until some process gets an answer after the latest failure", async () => {
     const [own, other] = [record("one"), record("two")];
     own.call({ status: 500 });
     await own.clock.advance(1_000);
@@ -237,12 +237,12 @@ describe("the forecast of a window", () => {
       { spent: 100, remaining: 0, callsPerSecond: [1.7, 0] },
       { load: 1.02, emptyInMs: 0 },
     ],
-  ])("says with %s when it is empty", (_name, input, expected) => {
+  ])("shows with %s when it is empty", (_name, input, expected) => {
     const { load, emptyInMs } = forecast({ ...window, ...input });
     expect([load, emptyInMs]).toEqual([expect.closeTo(expected.load), expected.emptyInMs]);
   });
 
-  it("takes the rate of a longer time for a longer window", () => {
+  it("uses the rate of a longer period for a longer window", () => {
     const day = { limit: 100, windowMs: 86_400_000, spent: 0, remaining: 100 };
     const { load } = forecast({ ...day, callsPerSecond: [9, 0], periodsMs: [10_000, 60_000] });
     expect(load).toBe(0);

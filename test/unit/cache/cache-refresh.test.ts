@@ -32,7 +32,7 @@ describe("a question whose answer has just expired", () => {
     },
   );
 
-  it("is not cached up by a refresh that finds no place: the caller has a try of its own", async () => {
+  it("is fetched by a caller itself if the refresh gets no slot", async () => {
     const refused = Promise.withResolvers<Fetched>();
     const { clock, ask, asked, tiers } = setup(
       (nth, { cause }) => {
@@ -61,7 +61,7 @@ describe("a question whose answer has just expired", () => {
   it.each([
     ["may not be kept", fetchedWith({ caching: { ...NO_CACHING_HEADERS, mayStore: false } })],
     ["is too large to be kept", fetchedWith({ body: Buffer.alloc(20_000) })],
-  ])("is not answered with what an answer has overtaken that %s", async (_why, newer) => {
+  ])("does not get an older answer after one that %s", async (_why, newer) => {
     const old = fetchedWith({ body: Buffer.from('{"old":true}') });
     const { clock, ask, fetches } = setup(async (nth) => (nth === 1 ? old : newer), { rules });
     const { entry } = await ask();
@@ -76,7 +76,7 @@ describe("a question whose answer has just expired", () => {
 });
 
 describe("a question whose new answer takes long", () => {
-  it("is refreshed once: a refresh that joins one given up, and sees it fail, does not ask again at once", async () => {
+  it("is refreshed once: a refresh that joins an abandoned one which then fails does not retry at once", async () => {
     const door = Promise.withResolvers<Fetched>();
     const { clock, ask, fetches } = setup((nth) => (nth === 1 ? Promise.resolve(FOUND) : door.promise), {
       rules: { staleWhileRevalidateMs: each(60_000) },
@@ -93,7 +93,7 @@ describe("a question whose new answer takes long", () => {
     expect(fetches()).toBe(2);
   });
 
-  it("gets the stale one after a while, and then at once, until the new one is there", async () => {
+  it("gets the stale one after maxWaitForFresh, and then at once, until the new one arrives", async () => {
     const door = Promise.withResolvers<Fetched>();
     const { clock, ask, fetches } = setup((nth) => (nth === 1 ? Promise.resolve(FOUND) : door.promise));
     const storedAt = clock.now();
@@ -116,7 +116,7 @@ describe("a question whose new answer takes long", () => {
     expect(fetches()).toBe(2);
   });
 
-  it("whose call is still in the queue by then gets the stale one in place of a refusal, and then at once", async () => {
+  it("whose call is still queued then gets the stale one instead of a refusal, and then at once", async () => {
     const { clock, ask, fetches } = await expiredInQueue(new Problem("temporary-reduced-capacity", LATE));
     const stale = { outcome: "stale", note: "temporary-reduced-capacity" };
     const first = ask();
@@ -126,7 +126,7 @@ describe("a question whose new answer takes long", () => {
     expect(fetches()).toBe(2);
   });
 
-  it("whose call was kept there by its app's own share keeps no other app from asking", async () => {
+  it("whose call is queued because of its app's share does not stop other apps from asking", async () => {
     const refusal = new Problem("quota-exceeded", { ...LATE, ofApp: "web" });
     const { clock, ask, fetches } = await expiredInQueue(refusal);
     const first = ask(undefined, { app: "web" });
@@ -139,7 +139,7 @@ describe("a question whose new answer takes long", () => {
     expect(fetches()).toBe(3);
   });
 
-  it("is refused for good, and not asked anew, where nothing is cached and its call is still in the queue", async () => {
+  it("is refused if nothing is cached and its call is still queued", async () => {
     const refusal = new Problem("quota-exceeded", { ...LATE, ofApp: "web" });
     const { clock, ask, fetches } = await expiredInQueue(refusal);
     const refused = expect(ask("listings?areaId=1", { app: "web" })).rejects.toBe(refusal);
@@ -148,7 +148,7 @@ describe("a question whose new answer takes long", () => {
     expect(fetches()).toBe(2);
   });
 
-  it("of a caller who has less time gets the stale one by then, and others are not told that it is slow", async () => {
+  it("of a caller with an earlier deadline gets the stale one by then, which does not affect other callers", async () => {
     const door = Promise.withResolvers<Fetched>();
     const { clock, ask, fetches } = setup((nth) => (nth === 1 ? Promise.resolve(FOUND) : door.promise));
     await ask();
@@ -164,7 +164,7 @@ describe("a question whose new answer takes long", () => {
   });
 });
 
-it("an answer that is nearly too old whenever it comes is not refreshed at every request", async () => {
+it("an answer that arrives nearly too old is not refreshed at every request", async () => {
   const old = fetchedWith({ caching: { ...NO_CACHING_HEADERS, ageMs: RULES.maxAgeEverMs - 50_000 } });
   const { clock, ask, fetches } = setup(async () => old);
   for (let second = 0; second < 100; second++) {

@@ -7,7 +7,7 @@ import { settled } from "../../support/fake-clock.ts";
 import { FOUND, KEY, LIFETIME_MS, RULES, setup, type Setup } from "./cache-support.ts";
 
 describe("a question", () => {
-  it("whose answer is too large is answered, and says that it is not stored", async () => {
+  it("with an answer that is too large to store is answered and marked as not stored", async () => {
     const { ask, fetches } = setup(async () => ({ ...FOUND, body: Buffer.alloc(50_000) }));
     const answers = [await ask(), await ask()];
     expect(answers).toMatchObject([
@@ -22,7 +22,7 @@ describe("a question", () => {
     [false, "stale"],
     [true, "miss"],
   ])(
-    "purged (hard: %s) is asked anew (fwd=%s), and its new answer is not purged",
+    "purged (hard: %s) is fetched again (fwd=%s), and its new answer is not purged",
     async (hard, forwarded) => {
       const { ask, fetches, tiers } = setup(async () => FOUND);
       await ask();
@@ -33,7 +33,7 @@ describe("a question", () => {
     },
   );
 
-  it("purged while its answer is on its way is asked anew: that answer may be from before", async () => {
+  it("purged while its answer is fetched is fetched again", async () => {
     const door = Promise.withResolvers<Fetched>();
     const { ask, fetches, tiers } = setup((nth) => (nth === 1 ? door.promise : Promise.resolve(FOUND)));
     const first = ask();
@@ -46,7 +46,7 @@ describe("a question", () => {
   });
 
   it.each([true, false])(
-    "asked after a purge does not get what was fetched before it (hard: %s)",
+    "asked after a purge does not get an answer fetched before it (hard: %s)",
     async (hard) => {
       const before = Promise.withResolvers<Fetched>();
       const { ask, tiers, fetches } = setup((nth) => (nth === 1 ? before.promise : Promise.resolve(FOUND)));
@@ -63,7 +63,7 @@ describe("a question", () => {
     },
   );
 
-  it("is dated when its answer comes, not when it is asked", async () => {
+  it("has an answer that is dated by its arrival", async () => {
     const door = Promise.withResolvers<Fetched>();
     const { clock, ask } = setup(() => door.promise);
     const asked = ask();
@@ -72,7 +72,7 @@ describe("a question", () => {
     expect((await asked).entry.storedAt).toBe(clock.now());
   });
 
-  it("is not asked upstream where its answer arrives between the look-up and the flight", async () => {
+  it("is not sent upstream if its answer is stored between lookup and flight", async () => {
     const firstLook = Promise.withResolvers<void>();
     let looks = 0;
     // A store whose first look-up takes so long that another has asked and got its answer meanwhile.
@@ -106,7 +106,7 @@ describe("a question that the gateway refuses to ask", () => {
     });
   }
 
-  it("gets no answer older than any may be", async () => {
+  it("gets no answer older than maxAgeEver", async () => {
     const { clock, ask } = refusing();
     await ask();
     await clock.advance(RULES.maxAgeEverMs);
@@ -115,7 +115,7 @@ describe("a question that the gateway refuses to ask", () => {
     await expect(ask()).rejects.toBe(refusal);
   });
 
-  it("does not get what was purged hard while it waited for its turn", async () => {
+  it("does not get an answer that was hard-purged while it was queued", async () => {
     const turn = Promise.withResolvers<Fetched>();
     const { clock, ask, tiers } = setup((nth) => (nth === 1 ? Promise.resolve(FOUND) : turn.promise));
     await ask();
@@ -127,7 +127,7 @@ describe("a question that the gateway refuses to ask", () => {
     await expect(waiting).rejects.toBe(refusal);
   });
 
-  it("is told from one that ends in a mistake of the gateway: no stale answer then", async () => {
+  it("gets no stale answer after an internal error", async () => {
     const mistake = new TypeError("a mistake");
     const { clock, ask } = refusing(FOUND, mistake);
     await ask();
@@ -135,7 +135,7 @@ describe("a question that the gateway refuses to ask", () => {
     await expect(ask()).rejects.toBe(mistake);
   });
 
-  it("gets it as well where another replica's flight was refused", async () => {
+  it("gets the stale answer also if another replica's flight was refused", async () => {
     const ended = Promise.resolve({ kind: "failed", problem: refusal } as const);
     const roles: Claim[] = [
       { kind: "unavailable" },
@@ -152,7 +152,7 @@ describe("a question that the gateway refuses to ask", () => {
   });
 });
 
-it("an answer kept when longer lifetimes were set is not given beyond the bound on all ages", async () => {
+it("an answer stored with a longer lifetime is not served beyond maxAgeEver", async () => {
   // Else it would be refreshed before.
   const { clock, ask, tiers, fetches } = setup(async () => FOUND, { budgetLeft: () => 0 });
   await ask();
@@ -166,7 +166,7 @@ it("an answer kept when longer lifetimes were set is not given beyond the bound 
   expect(fetches()).toBe(2);
 });
 
-it("an answer from before the time of day was set back is not given: nobody can tell how old it is", async () => {
+it("an answer from before the clock was set back is not served", async () => {
   const { clock, ask, fetches } = setup(async () => FOUND);
   await ask();
   clock.set(clock.now() - 86_400_000);

@@ -19,23 +19,23 @@ function lifetimesOf(refreshes: number, hasChanged: (nth: number, elapsedMs: num
 }
 
 describe("the lifetime of an answer", () => {
-  it("is as configured to begin with", () => {
+  it("is as configured at first", () => {
     expect(lifetimeAt(UNOBSERVED, BOUNDS, false)).toBe(5 * MINUTE);
   });
 
-  it("is four times as long where answers hardly ever change, within the bounds", () => {
+  it("is four times as long for answers that rarely change, within the limits", () => {
     expect(lifetimeAt(UNOBSERVED, BOUNDS, true)).toBe(20 * MINUTE);
     expect(lifetimeAt(UNOBSERVED, { ...BOUNDS, ttlMaxMs: 8 * MINUTE }, true)).toBe(8 * MINUTE);
   });
 
-  it("shrinks where each refresh brings a change, and settles at a 3.5th of what is configured", () => {
+  it("shrinks if each refresh brings a change, to about 2/7 of the configured one", () => {
     const lifetimes = lifetimesOf(60, () => true);
     expect(lifetimes).toEqual([...lifetimes].sort((one, other) => other - one));
     expect(lifetimes[0]).toBeLessThan(5 * MINUTE);
     expect((5 * MINUTE) / (lifetimes.at(-1) ?? 0)).toBeCloseTo(3.5, 2);
   });
 
-  it("settles at four fifths where answers hardly ever change by rule, and each refresh brings a change", () => {
+  it("shrinks to four fifths for answers that rarely change if each refresh brings a change", () => {
     let changeRate = UNOBSERVED;
     const bounds = { ...BOUNDS, ttlMaxMs: 60 * MINUTE };
     for (let nth = 0; nth < 60; nth++)
@@ -43,13 +43,13 @@ describe("the lifetime of an answer", () => {
     expect(lifetimeAt(changeRate, bounds, true) / bounds.ttlMs).toBeCloseTo(0.8, 1);
   });
 
-  it("is never shorter than the shortest, however soon refreshes bring changes", () => {
+  it("is never shorter than ttlMin", () => {
     let changeRate = UNOBSERVED;
     for (let nth = 0; nth < 60; nth++) changeRate = learn(changeRate, true, 1, BOUNDS);
     expect(lifetimeAt(changeRate, BOUNDS, false)).toBe(MINUTE);
   });
 
-  it("does not reach the shortest by default: answers that always change settle above it", () => {
+  it("stays above ttlMin by default", () => {
     const { ttlMs, ttlMinMs } = load(MINIMAL).cache;
     for (const kind of ["listings", "sold", "records"] as const)
       expect([kind, ttlMs[kind] / 3.5 > ttlMinMs[kind]]).toEqual([kind, true]);
@@ -57,7 +57,7 @@ describe("the lifetime of an answer", () => {
       expect([kind, ttlMs[kind] * 0.78 > ttlMinMs[kind]]).toEqual([kind, true]);
   });
 
-  it("stretches where none does, up to the longest", () => {
+  it("grows without changes, up to ttlMax", () => {
     const lifetimes = lifetimesOf(40, () => false);
     expect(lifetimes).toEqual([...lifetimes].sort((one, other) => one - other));
     expect(lifetimes[0]).toBeGreaterThan(5 * MINUTE);
@@ -65,14 +65,14 @@ describe("the lifetime of an answer", () => {
     expect(Math.max(...lifetimes)).toBeLessThanOrEqual(30 * MINUTE);
   });
 
-  it("stays near where it is right: every second refresh brings a change", () => {
+  it("stays about the same if every second refresh brings a change", () => {
     for (const lifetime of lifetimesOf(40, (nth) => nth % 2 === 1).slice(20)) {
       expect(lifetime).toBeGreaterThan(4 * MINUTE);
       expect(lifetime).toBeLessThan(9 * MINUTE);
     }
   });
 
-  it("follows when an answer begins to change, and when it stops", () => {
+  it("adapts when an answer starts and stops changing", () => {
     const lifetimes = lifetimesOf(60, (nth) => nth >= 20 && nth < 40);
     const [calm = 0, busy = 0, calmAgain = 0] = [19, 39, 59].map((nth) => lifetimes[nth]);
     expect(busy).toBeLessThan(calm / 2);
@@ -82,31 +82,31 @@ describe("the lifetime of an answer", () => {
   it.each([
     ["more changes than anybody could see", { changes: 1e9, watchedMs: 0 }, MINUTE],
     ["a calm without end", { changes: 0, watchedMs: 1e15 }, 30 * MINUTE],
-  ])("stays within its bounds after %s", (_name, changeRate, lifetime) => {
+  ])("stays within its limits after %s", (_name, changeRate, lifetime) => {
     expect(lifetimeAt(changeRate, BOUNDS, false)).toBe(lifetime);
   });
 
-  it("is the shortest one where that is set longer than the longest", () => {
+  it("is ttlMin if that is longer than ttlMax", () => {
     expect(lifetimeAt(UNOBSERVED, { ...BOUNDS, ttlMinMs: 40 * MINUTE }, false)).toBe(40 * MINUTE);
   });
 });
 
-describe("an answer that nobody asked for in a long time", () => {
-  it("is no slower for having changed meanwhile", () => {
+describe("an answer without requests for a long time", () => {
+  it("that has changed does not get a longer lifetime", () => {
     const soon = learn(UNOBSERVED, true, 5 * MINUTE, BOUNDS);
     expect(learn(UNOBSERVED, true, 1_000 * MINUTE, BOUNDS)).toEqual(soon);
   });
 
-  it("was watched for no longer than the longest lifetime where it has not", () => {
+  it("that has not changed counts as observed for at most ttlMax", () => {
     expect(learn(UNOBSERVED, false, 1_000 * MINUTE, BOUNDS)).toEqual({ changes: 0, watchedMs: 30 * MINUTE });
   });
 
-  it("was watched for no time where the clock went back", () => {
+  it("counts as not observed if the clock went back", () => {
     expect(learn(UNOBSERVED, false, -MINUTE, BOUNDS)).toEqual(UNOBSERVED);
   });
 });
 
-describe("what hardly ever changes", () => {
+describe("answers that rarely change", () => {
   const NOW = Date.UTC(2026, 6, 1);
   const sold = (filters: readonly (readonly [string, string])[]): Query => ({
     ...SEARCH,

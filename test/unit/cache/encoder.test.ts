@@ -33,15 +33,15 @@ async function kept(store: MemoryStore): Promise<Entry> {
   return entry;
 }
 
-describe("a body in a coding", () => {
-  it.each(CODINGS)("%s is the body, smaller", async (coding) => {
+describe("an encoded body", () => {
+  it.each(CODINGS)("(%s) decodes to the body and is smaller", async (coding) => {
     const entry = entryWith(BODY, 1_000);
     const encoded = await createEncoder((await stored(entry)).keepInMemory)(KEY, entry, coding);
     expect(DECODERS[coding](encoded).equals(BODY)).toBe(true);
     expect(encoded.length).toBeLessThan(BODY.length / 2);
   });
 
-  it("is made once, kept with the entry, and then taken from it", async () => {
+  it("is encoded once and stored with the entry", async () => {
     const store = await stored(entryWith(BODY, 1_000));
     const encode = createEncoder(store.keepInMemory);
     for (const coding of CODINGS) {
@@ -52,7 +52,7 @@ describe("a body in a coding", () => {
     expect(Object.keys((await kept(store)).bodies).sort()).toEqual(["br", "gzip", "identity", "zstd"]);
   });
 
-  it("is made once for all who want it at the same time", async () => {
+  it("is encoded once for simultaneous requests", async () => {
     const entry = entryWith(BODY, 1_000);
     const store = await stored(entry);
     const encode = createEncoder(store.keepInMemory);
@@ -60,7 +60,7 @@ describe("a body in a coding", () => {
     expect(new Set(made).size).toBe(1);
   });
 
-  it("is made of each kind where several are wanted at the same time, and all are kept", async () => {
+  it("is encoded and stored in several encodings at the same time", async () => {
     const entry = entryWith(BODY, 1_000);
     const store = await stored(entry);
     const encode = createEncoder(store.keepInMemory);
@@ -72,7 +72,7 @@ describe("a body in a coding", () => {
   it.each<[string, Partial<Entry>]>([
     ["newer", { storedAt: 2_000 }],
     ["of the same instant with another body", { etag: "another" }],
-  ])("is not kept with an entry that is %s", async (_name, change) => {
+  ])("is not stored with an entry that is %s", async (_name, change) => {
     const entry = entryWith(BODY, 1_000);
     const store = await stored(entry);
     const encoding = createEncoder(store.keepInMemory)(KEY, entry, "gzip");
@@ -82,14 +82,14 @@ describe("a body in a coding", () => {
     expect(await kept(store)).toEqual(newer);
   });
 
-  it("does not bring an entry back that has left the store", async () => {
+  it("does not store an entry again that was removed", async () => {
     const store = memoryOf();
     const encoded = await createEncoder(store.keepInMemory)(KEY, entryWith(BODY, 1_000), "gzip");
     expect(gunzipSync(encoded).equals(BODY)).toBe(true);
     expect(await store.get(KEY)).toBeUndefined();
   });
 
-  it("that the store has no room for is served all the same, and the entry stays", async () => {
+  it("that does not fit into the store is served, and the entry stays", async () => {
     // Random bytes do not shrink: with the coding the entry is twice as large.
     const body = Buffer.from(crypto.getRandomValues(new Uint8Array(10_000)));
     const entry = entryWith(body, 1_000);
@@ -101,8 +101,8 @@ describe("a body in a coding", () => {
   });
 });
 
-describe("a body cached in one coding", () => {
-  it.each(CODINGS)("%s is to be had in any other", async (cached) => {
+describe("a body cached in one encoding", () => {
+  it.each(CODINGS)("(%s) is available in any other", async (cached) => {
     const encode = createEncoder(() => undefined);
     const compressed = await encode(KEY, entryWith(BODY, 1_000), cached);
     const entry = entryWith(BODY, 1_000, { bodies: { [cached]: compressed } });
@@ -119,7 +119,7 @@ describe("compressing", () => {
     ["application/json", 1_023, false],
     ["application/problem+json", 200, false],
     ["image/jpeg", 5_000, false],
-  ])("%s of %i bytes is worth it: %s", (contentType, bytes, worth) => {
+  ])("%s of %i bytes: %s", (contentType, bytes, worth) => {
     expect(isCompressible(entryWith(Buffer.alloc(bytes), 0, { contentType }))).toBe(worth);
   });
 });

@@ -18,7 +18,7 @@ const RECEIPT = receiptWith({
 const VALIDATORS = { etag: '"1"', lastModified: "Thu, 15 Jan 2026 11:00:00 GMT" };
 
 describe("the entry of an answer", () => {
-  it("has what came, when it came and until when it is fresh", () => {
+  it("has the body, its arrival time and the end of its lifetime", () => {
     const answer = fetchedWith({ status: 404, validators: VALIDATORS });
     expect(entryOf(RECORD, answer, RECEIPT)).toEqual({
       status: 404,
@@ -39,12 +39,12 @@ describe("the entry of an answer", () => {
     });
   });
 
-  it("is fresh no longer than it is kept", () => {
+  it("is fresh at most until keepUntil", () => {
     const entry = entryOf(RECORD, fetchedWith(), { ...RECEIPT, retentionMs: 100 });
     expect([entry.freshUntil, entry.keepUntil]).toEqual([1_100, 1_100]);
   });
 
-  it("that is confirmed keeps its body, its codings and its tag, and is otherwise as new", () => {
+  it("that is confirmed keeps its body, encodings and ETag, and is new otherwise", () => {
     const bodies = { identity: Buffer.from("{}"), gzip: Buffer.from("zipped") };
     const cached = { ...entryOf(RECORD, fetchedWith(), RECEIPT), bodies };
     const later = receiptWith({ now: 60_000, lifetimeMs: 500, purgeEpoch: 9 });
@@ -92,11 +92,11 @@ describe("the entry of an answer", () => {
       ["76"],
       ["area:76"],
     ],
-  ])("of %s can be found by what it is about", (_name, query, recordIds, tags) => {
+  ])("of %s has tags for purges", (_name, query, recordIds, tags) => {
     expect(entryOf(query, fetchedWith({ recordIds }), RECEIPT).tags).toEqual(tags);
   });
 
-  it("has a tag that depends on the body, and on nothing else", () => {
+  it("has an ETag that depends only on the body", () => {
     const tag = entryOf(RECORD, fetchedWith(), RECEIPT).etag;
     expect(
       entryOf(RECORD, fetchedWith({ contentType: "text/plain", status: 404 }), { ...RECEIPT, now: 2_000 })
@@ -107,14 +107,14 @@ describe("the entry of an answer", () => {
     expect(new Set(tags).size).toBe(bodies.length);
   });
 
-  it("has a tag that can stand in a header as it is", () => {
+  it("has an ETag that is valid in a header", () => {
     for (let length = 0; length < 200; length++) {
       const { etag } = entryOf(RECORD, fetchedWith({ body: Buffer.alloc(length, length) }), RECEIPT);
       expect(etag).toMatch(/^[\w-]{22}$/);
     }
   });
 
-  it("weighs its key, its body and each of its codings, and something for itself", () => {
+  it("has the size of its key, its body and its encodings, and a fixed part", () => {
     const entry = entryWith("", 0, { tags: [] });
     const empty = sizeOf("", entry);
     expect(empty).toBeGreaterThan(0);

@@ -16,7 +16,7 @@ function pauseMs(failures: Failures, now: number, key = "key"): number {
 }
 
 describe("a key whose fetch failed", () => {
-  it("is left alone for longer and longer, up to a minute, and answers so long what failed", () => {
+  it("is not fetched again for growing times up to a minute, and gives the failure meanwhile", () => {
     const failures = createFailures();
     let now = 0;
     const pauses = Array.from({ length: 6 }, () => {
@@ -29,7 +29,7 @@ describe("a key whose fetch failed", () => {
     expect(pauses).toEqual([5_000, 10_000, 20_000, 40_000, 60_000, 60_000]);
   });
 
-  it("is like any other again when it has succeeded", () => {
+  it("is forgotten after a success", () => {
     const failures = createFailures();
     failures.failed("key", FAILED, 0);
     failures.failed("key", FAILED, 5_000);
@@ -39,7 +39,7 @@ describe("a key whose fetch failed", () => {
     expect(pauseMs(failures, 5_000)).toBe(5_000);
   });
 
-  it("has failed once where that is told twice: by its own replica, and by another", () => {
+  it("counts a failure once that two replicas report", () => {
     const failures = createFailures();
     for (const now of [0, 0, 999]) failures.failed("key", FAILED, now);
     expect(pauseMs(failures, 0)).toBe(5_000);
@@ -47,7 +47,7 @@ describe("a key whose fetch failed", () => {
     expect(pauseMs(failures, 1_000)).toBe(10_000);
   });
 
-  it("says nothing of others", () => {
+  it("does not affect other keys", () => {
     const failures = createFailures();
     failures.failed("key", FAILED, 0);
     expect(failures.recent("other", 0)).toBeUndefined();
@@ -57,7 +57,7 @@ describe("a key whose fetch failed", () => {
 });
 
 describe("a key that took too long", () => {
-  it("is left alone for a while, always the same", () => {
+  it("is not fetched again for a fixed time", () => {
     const failures = createFailures();
     for (const now of [0, 100, 5_000, 10_000]) {
       failures.tooSlow("key", TOO_SLOW, now);
@@ -65,7 +65,7 @@ describe("a key that took too long", () => {
     }
   });
 
-  it("does not forget how often it failed", () => {
+  it("keeps its number of failures", () => {
     const failures = createFailures();
     failures.failed("key", FAILED, 0);
     failures.failed("key", FAILED, 5_000);
@@ -75,7 +75,7 @@ describe("a key that took too long", () => {
     expect(pauseMs(failures, 20_000)).toBe(20_000);
   });
 
-  it("counts as failed from when it fails, however short before it was too slow", () => {
+  it("counts as failed as soon as it fails", () => {
     const failures = createFailures();
     failures.tooSlow("key", TOO_SLOW, 0);
     failures.failed("key", FAILED, 1);
@@ -83,7 +83,7 @@ describe("a key that took too long", () => {
   });
 });
 
-it("of more than ten thousand keys that failed the oldest are forgotten", () => {
+it("the oldest of more than ten thousand failed keys are forgotten", () => {
   const failures = createFailures();
   for (let nth = 0; nth < 10_000; nth++) failures.failed(`key ${nth}`, FAILED, 0);
   // It is the newest again.

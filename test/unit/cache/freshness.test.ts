@@ -61,7 +61,7 @@ function lifetimeMs(
   );
 }
 
-describe("how long an answer is fresh", () => {
+describe("the lifetime of an answer", () => {
   it.each<[string, Query, number]>([
     ["listings found", search("listings"), 1],
     ["sold found", search("sold"), 2],
@@ -69,7 +69,7 @@ describe("how long an answer is fresh", () => {
     ["a thumbnail", image, 4],
     ["one listing", record("listings"), 5],
     ["one sold", record("sold"), 5],
-  ])("%s: as the settings say for it; a 404 or 400 as they say for those", (_name, query, ms) => {
+  ])("%s: is the configured one; a 404 or 400 has its own", (_name, query, ms) => {
     expect(lifetimeMs(RULES, query)).toBe(ms);
     expect([lifetimeMs(RULES, query, 404), lifetimeMs(RULES, query, 400)]).toEqual([10 + ms, 10 + ms]);
   });
@@ -78,19 +78,19 @@ describe("how long an answer is fresh", () => {
     [3, 3, 3],
     [2, 2, 2],
     [1, 1, 1],
-  ])("is never longer than the bound on all ages, %i ms", (maxAgeEverMs, found, notFound) => {
+  ])("is at most maxAgeEver, %i ms", (maxAgeEverMs, found, notFound) => {
     const rules = { ...RULES, maxAgeEverMs };
     expect(lifetimeMs(rules, search("areas"))).toBe(found);
     expect(lifetimeMs(rules, search("areas"), 404)).toBe(notFound);
   });
 
-  it("is the shorter by the age that the answer comes with, where the bound on all ages is near", () => {
+  it("is shorter by the answer's Age near maxAgeEver", () => {
     const rules = rulesWith({ ttlMs: each(50), maxAgeEverMs: 100 });
     const ages = [0, 50, 51, 100, 101];
     expect(ages.map((age) => lifetimeMs(rules, undefined, 200, { ageMs: age }))).toEqual([50, 50, 49, 0, -1]);
   });
 
-  it("is never longer than the answer is kept", () => {
+  it("is at most cache.retention", () => {
     expect(lifetimeMs(rulesWith({ retentionMs: 7 }))).toBe(7);
   });
 
@@ -99,14 +99,14 @@ describe("how long an answer is fresh", () => {
     ["none at all", 0, 0],
     ["longer", 60, 50],
     ["unsaid", undefined, 50],
-  ])("is what the upstream says where that is shorter: %s (%s) is %i", (_name, freshForMs, expected) => {
+  ])("is the upstream's if that is shorter: %s (%s) is %i", (_name, freshForMs, expected) => {
     const rules = rulesWith({ ttlMs: each(50), negativeTtlMs: each(50) });
     expect(lifetimeMs(rules, undefined, 200, { freshForMs })).toBe(expected);
     expect(lifetimeMs(rules, undefined, 404, { freshForMs })).toBe(expected);
     expect(lifetimeMs({ ...rules, honourUpstream: false }, undefined, 200, { freshForMs })).toBe(50);
   });
 
-  it("follows how fast the answer changes only where that is switched on, and never for a 404", () => {
+  it("adapts only with adaptiveTtl on, and never for a 404", () => {
     const changeRate = { changes: 9, watchedMs: 0 };
     const of = (adaptiveTtl: CacheRules["adaptiveTtl"], status: Entry["status"]): number =>
       lifetimeMs(rulesWith({ adaptiveTtl, ttlMinMs: each(1) }), undefined, status, {}, changeRate);
@@ -130,7 +130,7 @@ describe("an entry", () => {
     expect(isFresh(entry, rulesWith(), now)).toBe(fresh);
   });
 
-  it("with a lifetime of nothing is never fresh", () => {
+  it("with a lifetime of 0 is never fresh", () => {
     expect(isFresh(entryWith("", 1_000, { freshUntil: 1_000 }), rulesWith(), 1_000)).toBe(false);
   });
 
@@ -138,7 +138,7 @@ describe("an entry", () => {
     [1_000, true],
     [1_500, true],
     [1_501, false],
-  ])("kept when longer lifetimes were set is fresh at %i within the bound on all ages: %s", (now, fresh) => {
+  ])("stored with a longer lifetime is fresh at %i within maxAgeEver: %s", (now, fresh) => {
     expect(isFresh(entry, rulesWith({ maxAgeEverMs: 500 }), now)).toBe(fresh);
   });
 
@@ -151,7 +151,7 @@ describe("an entry", () => {
     ["old when it came", { bornAt: -3_000 }, 7_000, true],
     ["older when it came", { bornAt: -3_001 }, 7_000, false],
     ["of a replica whose clock is ahead", { storedAt: 4_000, bornAt: 4_000 }, 3_000, true],
-  ])("that is %s (%o) may be given to anybody at %i: %s", (_name, changes, now, may) => {
+  ])("that is %s (%o) may be served at %i: %s", (_name, changes, now, may) => {
     const cached = { ...entryWith("", 1_000, { keepUntil: 9_000 }), ...changes };
     expect(isWithinBounds(cached, rulesWith({ maxAgeEverMs: 10_000 }), now)).toBe(may);
   });
@@ -159,12 +159,12 @@ describe("an entry", () => {
   it.each([
     [6_000, true],
     [6_001, false],
-  ])("kept when longer times were set is bounded by today's: at %i it may be given: %s", (now, may) => {
+  ])("stored with longer times is limited by the current ones: at %i it may be served: %s", (now, may) => {
     const cached = entryWith("", 1_000, { keepUntil: 99_000 });
     expect(isWithinBounds(cached, rulesWith({ retentionMs: 5_000 }), now)).toBe(may);
   });
 
-  it("is as old as the upstream's answer, and never younger than nothing", () => {
+  it("has the age of the upstream's answer, at least 0", () => {
     const cached = entryWith("", 1_000, { bornAt: 400 });
     expect([ageMs(cached, 1_000), ageMs(cached, 400), ageMs(cached, 399)]).toEqual([600, 0, 0]);
   });
@@ -189,17 +189,20 @@ describe("early refresh of a fresh answer", () => {
     [400, Math.exp(-2)],
     [1_000, Math.exp(-5)],
     [4_000, 0],
-  ])("that took 200 ms and ends in %i ms is refreshed by this part of all requests: %f", (leftMs, part) => {
-    expect(partRefreshed(leftMs, 200)).toBeCloseTo(part, 3);
-  });
+  ])(
+    "that took 200 ms to fetch and expires in %i ms is refreshed by this part of requests: %f",
+    (leftMs, part) => {
+      expect(partRefreshed(leftMs, 200)).toBeCloseTo(part, 3);
+    },
+  );
 
-  it("is refreshed the earlier the longer it takes to be fetched", () => {
+  it("happens earlier for an answer that takes longer to fetch", () => {
     const parts = [50, 100, 200, 400].map((fetchMs) => partRefreshed(500, fetchMs));
     expect(parts).toEqual([...parts].sort((one, other) => one - other));
     expect(new Set(parts).size).toBe(4);
   });
 
-  it("that came at once is never refreshed before its end, whatever the random number is", () => {
+  it("never happens for an answer that took no time to fetch", () => {
     const entry = entryWith("{}", 0, { freshUntil: END, fetchMs: 0 });
     const randoms = [0, 0.5, 0.999_999, 1 - Number.EPSILON / 2];
     expect(randoms.map((random) => isDueEarly(entry, random, END - 1))).toEqual([false, false, false, false]);

@@ -80,15 +80,15 @@ function setup(upstream: (nth: number) => Promise<Fetched>, shared?: MemoryStore
   };
 }
 
-describe("what somebody else has brought meanwhile", () => {
-  it("is taken where it is newer than what is held", async () => {
+describe("an answer that another flight has stored", () => {
+  it("is used if it is newer than the cached one", async () => {
     const { clock, tiers, load, askedBy } = setup(async () => FOUND);
     await tiers.keep(QUESTION.key, entryWith("newer", clock.now()));
     const loaded = await load({ cached: entryWith("older", clock.now() - 1) });
     expect([loaded.how, loaded.value.tier, askedBy]).toEqual(["found", "memory", []]);
   });
 
-  it("is taken from another replica, also where its message that it has it is still on its way", async () => {
+  it("is used from another replica also before its message arrives", async () => {
     const shared = createMemoryStore(80_000, createFakeClock());
     const { clock, tiers, load, askedBy } = setup(async () => FOUND, shared);
     const cached = entryWith("older", clock.now() - 1);
@@ -102,14 +102,14 @@ describe("what somebody else has brought meanwhile", () => {
   it.each<[string, number, Partial<Entry>]>([
     ["is as old as what is cached, although it is fresh", 0, {}],
     ["has expired", 1, { freshUntil: 0 }],
-  ])("is not taken where it %s", async (_name, newerByMs, changes) => {
+  ])("is not used if it %s", async (_name, newerByMs, changes) => {
     const { clock, tiers, load, askedBy } = setup(async () => FOUND);
     await tiers.keep(QUESTION.key, entryWith("{}", clock.now(), changes));
     const loaded = await load({ cached: entryWith("{}", clock.now() - newerByMs) });
     expect([loaded.how, askedBy]).toEqual(["fetched", [undefined]]);
   });
 
-  it("is not taken where it was purged", async () => {
+  it("is not used if it was purged", async () => {
     const { clock, tiers, load, askedBy } = setup(async () => FOUND);
     await tiers.keep(QUESTION.key, entryWith("{}", clock.now()));
     await tiers.purge({ kind: "all" }, false);
@@ -118,8 +118,8 @@ describe("what somebody else has brought meanwhile", () => {
   });
 });
 
-describe("the upstream is asked whether what is cached is still true", () => {
-  it("where that is a good answer with a validator, and its word for it is kept", async () => {
+describe("a conditional request", () => {
+  it("is sent for a cached 200 with a validator, and its 304 confirms the answer", async () => {
     const { clock, load, askedBy, refreshed, tiers } = setup(async () => notModifiedWith());
     const cached = entryWith("{}", clock.now() - 1, { validators: VALIDATORS });
     const loaded = await load({ cached: cached });
@@ -136,7 +136,7 @@ describe("the upstream is asked whether what is cached is still true", () => {
   it.each<[string, Partial<Entry>]>([
     ["it has no validator", {}],
     ["it says that there is nothing", { status: 404, validators: VALIDATORS }],
-  ])("but not where %s", async (_name, changes) => {
+  ])("is not sent if %s", async (_name, changes) => {
     const { clock, load, askedBy } = setup(async () => FOUND);
     await load({ cached: entryWith("{}", clock.now() - 1, changes) });
     expect(askedBy).toEqual([undefined]);
@@ -144,7 +144,7 @@ describe("the upstream is asked whether what is cached is still true", () => {
 });
 
 describe("a flight that fails", () => {
-  it("is one failure, however many wait for it; the next that succeeds ends that", async () => {
+  it("counts once for all its waiters, until the next success", async () => {
     const { clock, load, isLeftAlone } = setup(async (nth) => {
       if (nth <= 2) throw new Problem("upstream-error");
       return FOUND;
@@ -169,7 +169,7 @@ describe("a flight that fails", () => {
       new Problem("upstream-unavailable", { refusedHere: true }),
     ],
     ["met a mistake of the gateway", new TypeError("a mistake")],
-  ])("because it %s says nothing of the upstream", async (_name, error) => {
+  ])("because it %s does not count as a failure of the upstream", async (_name, error) => {
     const { load, isLeftAlone } = setup(() => Promise.reject(error));
     await expect(load()).rejects.toThrow();
     expect(isLeftAlone()).toBe(false);
@@ -187,31 +187,34 @@ describe("a flight that was refused because of the request that started it", () 
     ["a caller without room, which counts for all", "miss", refusal, [refusal.code, refusal.code]],
     ["an app without budget", "miss", ofApp, [ofApp.code, "loaded"]],
     ["a refresh that failed, which counts for all", "refresh", failure, [failure.code, failure.code]],
-  ])("%s: who joined it tries again unless the reason counts for all", async (_name, cause, error, ends) => {
-    const door = Promise.withResolvers<Fetched>();
-    const { load, askedBy } = setup((nth) => (nth === 1 ? door.promise : Promise.resolve(FOUND)));
-    const both = [load({ cause, app: "batch" }), load()].map((one) =>
-      one.then(
-        () => "loaded",
-        (caught: unknown) => (caught instanceof Problem ? caught.code : String(caught)),
-      ),
-    );
-    await settled();
-    door.reject(error);
-    expect(await Promise.all(both)).toEqual(ends);
-    expect(askedBy).toHaveLength(ends.includes("loaded") ? 2 : 1);
-  });
+  ])(
+    "%s: its other waiters try again unless the reason applies to all",
+    async (_name, cause, error, ends) => {
+      const door = Promise.withResolvers<Fetched>();
+      const { load, askedBy } = setup((nth) => (nth === 1 ? door.promise : Promise.resolve(FOUND)));
+      const both = [load({ cause, app: "batch" }), load()].map((one) =>
+        one.then(
+          () => "loaded",
+          (caught: unknown) => (caught instanceof Problem ? caught.code : String(caught)),
+        ),
+      );
+      await settled();
+      door.reject(error);
+      expect(await Promise.all(both)).toEqual(ends);
+      expect(askedBy).toHaveLength(ends.includes("loaded") ? 2 : 1);
+    },
+  );
 });
 
 describe("a flight that ended without an answer for this caller", () => {
-  it("is followed by another one, once for all who still wait", async () => {
+  it("is followed by one more flight for all remaining waiters", async () => {
     const { load, askedBy, flights } = setup(async () => FOUND);
     flights.withdrawNext();
     const [one, other] = await Promise.all([load(), load()]);
     expect([one.how, other.how, askedBy.length]).toEqual(["fetched", "fetched", 1]);
   });
 
-  it("is not followed by another one when no time is left", async () => {
+  it("is not followed by another one after the deadline", async () => {
     const { load, clock, askedBy, flights } = setup(async () => FOUND);
     flights.withdrawNext(() => clock.advance(60_000));
     await expect(load()).rejects.toMatchObject({ code: "deadline-exceeded" });

@@ -33,12 +33,12 @@ describe("a stale entry", () => {
     return decide({ entry, isPurged: false }, asked, upstream, rules, now).kind === "serve";
   }
 
-  it("takes the place of a refusal of the gateway itself, and of a failure of the upstream", () => {
+  it("is served instead of a refusal by the gateway or a failure of the upstream", () => {
     const replaced = PROBLEM_CODES.filter((code) => isGivenInPlaceOf(new Problem(code)));
     expect(replaced).toEqual([...FAILURES, ...REFUSALS, "deadline-exceeded"]);
   });
 
-  it("takes the place of whatever else was refused here", () => {
+  it("is served instead of any other refusal by the gateway", () => {
     const isGiven = (refusedHere: boolean): boolean =>
       isGivenInPlaceOf(new Problem("internal-error", { refusedHere }));
     expect([isGiven(true), isGiven(false)]).toEqual([true, false]);
@@ -49,13 +49,13 @@ describe("a stale entry", () => {
     ["areas", { ...SEARCH, resource: "areas" }, []],
     ["a thumbnail", IMAGE, [0, 1, 2]],
     ["one record", RECORD, [0, 1, 2, 3]],
-  ])("of %s does so for as long after its life as is set for it", (_name, query, given) => {
+  ])("of %s is served for staleIfError of its kind", (_name, query, given) => {
     const refused = new Problem("quota-exceeded");
     const sinceMs = [0, 1, 2, 3, 4, 1_000, 1_001];
     expect(sinceMs.filter((ms) => isGivenInPlaceOf(refused, query, 2_000 + ms))).toEqual(given);
   });
 
-  it("does so too where it says that there is nothing, or no such question", () => {
+  it("is also served if it is a 404 or 400", () => {
     const given = ([200, 404, 400] as const).filter((status) =>
       isGivenInPlaceOf(new Problem("upstream-error"), SEARCH, 2_000, { ...stale, status }),
     );
@@ -64,13 +64,13 @@ describe("a stale entry", () => {
 });
 
 describe("a problem", () => {
-  it("is the gateway's own refusal, or the upstream's failure, or neither, and never both", () => {
+  it("is a refusal, a failure of the upstream, or neither", () => {
     const problems = PROBLEM_CODES.map((code) => new Problem(code));
     expect(problems.filter(wasRefusedHere).map(({ code }) => code)).toEqual(REFUSALS);
     expect(problems.filter(isFailureOfUpstream).map(({ code }) => code)).toEqual(FAILURES);
   });
 
-  it("of the upstream's is none where it was not asked", () => {
+  it("about the upstream is a refusal if nothing was sent", () => {
     const problem = new Problem("upstream-unavailable", { refusedHere: true });
     expect([wasRefusedHere(problem), isFailureOfUpstream(problem)]).toEqual([true, false]);
   });
@@ -86,7 +86,7 @@ describe("an entry", () => {
     ["one of the same instant", entryWith("", 1_000), true],
     ["a newer one", entryWith("", 1_001), false],
     ["a newer one that is stale", entryWith("", 1_001, { freshUntil: 1_001 }), false],
-  ])("may take the place of %s: %s", (_name, stored, may) => {
+  ])("may replace %s: %s", (_name, stored, may) => {
     expect(mayReplace(stored, entry)).toBe(may);
   });
 });

@@ -31,7 +31,7 @@ function heldWith(changes: Partial<Entry> = {}): Entry {
 }
 
 describe("an answer where nothing was cached", () => {
-  it("becomes an entry that is as old as it says, fresh as the rules say, and no change", async () => {
+  it("becomes an entry with its Age and its lifetime, without a change", async () => {
     const fetched = fetchedWith({ validators: VALIDATORS, caching: { ...NO_CACHING_HEADERS, ageMs: 2_000 } });
     const { entry, mayStore, change, shadow } = await received(fetched);
     expect(entry).toMatchObject({
@@ -48,14 +48,14 @@ describe("an answer where nothing was cached", () => {
     expect([mayStore, change, shadow]).toEqual([true, undefined, undefined]);
   });
 
-  it("is none where it is older than any may be", async () => {
+  it("is refused if it is older than maxAgeEver", async () => {
     const aged = (ageMs: number): Promise<Received> =>
       received(fetchedWith({ caching: { ...NO_CACHING_HEADERS, ageMs } }), undefined, RULES);
     expect((await aged(RULES.maxAgeEverMs)).entry.bornAt).toBe(NOW - RULES.maxAgeEverMs);
     await expect(aged(RULES.maxAgeEverMs + 1)).rejects.toMatchObject({ code: "upstream-invalid-response" });
   });
 
-  it("is fresh, and kept, and given stale, as the upstream says, where it is listened to", async () => {
+  it("follows the upstream's Cache-Control if honourUpstream is set", async () => {
     const caching = {
       mayStore: false,
       ageMs: 0,
@@ -73,7 +73,7 @@ describe("an answer where nothing was cached", () => {
     expect(ignored.entry.upstreamStale).toEqual({});
   });
 
-  it("is never a confirmation of it", async () => {
+  it("cannot be a 304", async () => {
     await expect(received(notModifiedWith())).rejects.toMatchObject({ code: "upstream-invalid-response" });
   });
 
@@ -84,7 +84,7 @@ describe("an answer where nothing was cached", () => {
 });
 
 describe("an answer where one was cached", () => {
-  it("that says the same keeps that one's body and tag, and is as new", async () => {
+  it("with the same content keeps the cached body and ETag, and is new", async () => {
     const cached = heldWith({ bodies: { identity: Buffer.from("{}"), gzip: Buffer.from("zipped") } });
     const newer = { etag: '"2"', lastModified: undefined };
     const { entry, change } = await received(
@@ -101,7 +101,7 @@ describe("an answer where one was cached", () => {
     expect(entry).toMatchObject({ storedAt: NOW, bornAt: NOW, freshUntil: NOW + 5 * MINUTE, purgeEpoch: 4 });
   });
 
-  it("is compared with what is cached in a coding only", async () => {
+  it("is compared with a cached body that exists only encoded", async () => {
     const cached = heldWith({ bodies: { gzip: gzipSync('{"a":1}') } });
     expect((await received(fetchedWith({ body: Buffer.from('{"a":1}') }), cached)).change).toBe("unchanged");
     expect((await received(fetchedWith({ body: Buffer.from('{"a":2}') }), cached)).change).toBe("changed");
@@ -111,7 +111,7 @@ describe("an answer where one was cached", () => {
     ["another body", { body: Buffer.from('{"a":1}') }],
     ["another status", { status: 404 }],
     ["another media type", { contentType: "application/vnd.propertyservice-v2+json" }],
-  ])("that has %s takes its place", async (_name, differing) => {
+  ])("that has %s replaces it", async (_name, differing) => {
     const cached = heldWith();
     const fetched = fetchedWith(differing);
     const { entry, change } = await received(fetched, cached);
@@ -122,7 +122,7 @@ describe("an answer where one was cached", () => {
     expect(entry.validators).toEqual({ etag: undefined, lastModified: undefined });
   });
 
-  it("that is not repeated keeps what was cached, and what of its validators is not said anew", async () => {
+  it("confirmed by a 304 keeps the cached body and the validators that the 304 does not repeat", async () => {
     const cached = heldWith();
     const { entry, change } = await received(
       notModifiedWith({
@@ -144,11 +144,11 @@ describe("an answer where one was cached", () => {
     });
   });
 
-  it("that is not repeated, nor any validator with it, keeps those it had", async () => {
+  it("confirmed by a 304 without validators keeps its validators", async () => {
     expect((await received(notModifiedWith(), heldWith())).entry.validators).toEqual(VALIDATORS);
   });
 
-  it("tells how fast it changes", async () => {
+  it("updates the change rate", async () => {
     const changeRate = { changes: 1, watchedMs: 10 * MINUTE };
     const calm = await received(notModifiedWith(), heldWith({ changeRate }));
     expect(calm.entry.changeRate).toEqual({ changes: 0.8, watchedMs: 18 * MINUTE });
@@ -159,7 +159,7 @@ describe("an answer where one was cached", () => {
     expect(busy.entry.changeRate.watchedMs).toBeLessThan(calm.entry.changeRate.watchedMs);
   });
 
-  it("is fresh for longer where it did not change, only if lifetimes follow that", async () => {
+  it("is fresh for longer without a change only with adaptive lifetimes", async () => {
     const lifetimeMs = async (adaptiveTtl: CacheRules["adaptiveTtl"]): Promise<number> =>
       (await received(notModifiedWith(), heldWith(), { ...RULES, adaptiveTtl })).entry.freshUntil - NOW;
     expect(await lifetimeMs("off")).toBe(5 * MINUTE);
@@ -168,7 +168,7 @@ describe("an answer where one was cached", () => {
   });
 });
 
-describe("a refresh while lifetimes that follow the changeRate are only tried out", () => {
+describe("a refresh with adaptive lifetimes in shadow mode", () => {
   const SHADOW = { ...RULES, adaptiveTtl: "shadow" } as const;
   const changeRate = { changes: 0, watchedMs: 0 };
   const changed = fetchedWith({ body: Buffer.from("[]") });
@@ -191,7 +191,7 @@ describe("a refresh while lifetimes that follow the changeRate are only tried ou
     expect((await received(fetched, cached, { ...SHADOW, adaptiveTtl: "off" })).shadow).toBeUndefined();
   });
 
-  it("goes on with what is tried out until its end, and begins anew then", async () => {
+  it("continues a shadow lifetime until its end, and then starts a new one", async () => {
     const until = async (shadowUntil: number): Promise<number | undefined> =>
       (await received(notModifiedWith(), heldWith({ changeRate: { ...changeRate, shadowUntil } }), SHADOW))
         .entry.changeRate.shadowUntil;

@@ -49,7 +49,7 @@ function setup(load: () => ReturnType<Load>): Setup {
 const refused = (): ReturnType<Load> => Promise.reject(new Problem("temporary-reduced-capacity"));
 
 describe("a refresh", () => {
-  it("asks for what is newer than what is cached, less urgently than callers do: not for long for a place, and for what was sent until it comes", async () => {
+  it("loads a newer answer with low priority, with a short queue deadline and none for the call", async () => {
     const { clock, refresh, wanted } = setup(async () => LANDED);
     expect(await refresh()).toBe("refreshed");
     expect(await refresh("web", undefined, "warm")).toBe("refreshed");
@@ -60,7 +60,7 @@ describe("a refresh", () => {
     ]);
   });
 
-  it("is made once at a time for a key", async () => {
+  it("runs once at a time for each key", async () => {
     const landing = Promise.withResolvers<typeof LANDED>();
     const { refresh, wanted } = setup(() => landing.promise);
     const first = refresh();
@@ -73,7 +73,7 @@ describe("a refresh", () => {
     expect(wanted).toHaveLength(3);
   });
 
-  it("that has no place is not tried again at once, for any key of its app, nor cached against others", async () => {
+  it("without a slot pauses the refreshes of its app, and does not count as a failure", async () => {
     const { clock, refresh, wanted } = setup(refused);
     expect([await refresh(), await refresh("web", "listings?areaId=1&offset=0")]).toEqual([
       "refused",
@@ -90,13 +90,13 @@ describe("a refresh", () => {
     expect(wanted).toHaveLength(4);
   });
 
-  it("that fails is no reason to leave others alone", async () => {
+  it("that fails does not stop refreshes of other keys", async () => {
     const { refresh, wanted, errors } = setup(() => Promise.reject(new Problem("upstream-error")));
     expect([await refresh(), await refresh()]).toEqual(["failed", "failed"]);
     expect([wanted.length, errors]).toEqual([2, []]);
   });
 
-  it("that ends in a mistake of the gateway is told to its operators", async () => {
+  it("that ends with an internal error is logged", async () => {
     const { refresh, errors } = setup(() => Promise.reject(new TypeError("a mistake")));
     expect(await refresh()).toBe("failed");
     expect(errors).toEqual([expect.stringContaining("bug in the gateway")]);

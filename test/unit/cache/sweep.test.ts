@@ -11,7 +11,7 @@ import { temporaryDirectory } from "../../support/sqlite.ts";
 const MINUTE_MS = 60_000;
 
 describe("sweeping", () => {
-  it("drops within a minute what is past its end, as long as it goes on", async () => {
+  it("removes entries within a minute after keepUntil", async () => {
     const clock = createFakeClock();
     const store = createMemoryStore(80_000, clock);
     const sweep = createSweep([store], clock);
@@ -30,7 +30,7 @@ describe("sweeping", () => {
     expect(clock.pending).toBe(0);
   });
 
-  it("of one store goes on although another is out of order", async () => {
+  it("of one store continues while another one is down", async () => {
     const clock = createFakeClock();
     const store = createMemoryStore(80_000, clock);
     let tries = 0;
@@ -50,7 +50,7 @@ describe("sweeping", () => {
     expect([store.stats().entries, tries]).toEqual([0, 2]);
   });
 
-  it("that is stopped while it sweeps does not go on", async () => {
+  it("ends when it is stopped in the middle", async () => {
     const clock = createFakeClock();
     const door = Promise.withResolvers<void>();
     const sweep = createSweep([{ sweep: () => door.promise }], clock);
@@ -63,7 +63,7 @@ describe("sweeping", () => {
   });
 });
 
-it("a gateway keeps nothing in memory or on disk past its end, although nobody asks for it", async () => {
+it("a gateway removes expired entries from memory and disk without any request", async () => {
   const clock = createFakeClock(Date.now());
   const gateway = await startGateway({
     clock,

@@ -31,7 +31,7 @@ it.each<[string, () => Promise<Fetched>, SetupOptions["rules"], number]>([
   ],
   ["a failure", () => Promise.reject(new Problem("upstream-error")), {}, 121],
 ])(
-  "an answer that is %s is fetched by two who keep it warm no oftener than needed",
+  "an answer that is %s is fetched by two replicas that keep it warm only as often as needed",
   async (_what, upstream, rules, most) => {
     const { clock, warm, fetches } = setup(upstream, { rules: rules ?? {} });
     warm().start();
@@ -42,7 +42,7 @@ it.each<[string, () => Promise<Fetched>, SetupOptions["rules"], number]>([
   },
 );
 
-it("what failed a moment ago is left alone by everyone who keeps it warm", async () => {
+it("no replica fetches a listed answer right after it failed", async () => {
   const { clock, warm, fetches } = setup(() => Promise.reject(new Problem("upstream-error")));
   warm().start();
   await clock.advance(30_000);
@@ -52,7 +52,7 @@ it("what failed a moment ago is left alone by everyone who keeps it warm", async
   expect(fetches()).toBeLessThanOrEqual(62);
 });
 
-it("an answer is kept warm although the time of day is set back", async () => {
+it("an answer is kept warm after the clock was set back", async () => {
   const fake = createFakeClock();
   let setBackMs = 0;
   const clock = { ...fake, now: () => fake.now() - setBackMs };

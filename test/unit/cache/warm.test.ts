@@ -79,7 +79,7 @@ describe("keeping warm", () => {
     [0.25, 500],
     [0.5, 1_000],
     [0.999, 1_998],
-  ])("begins within two seconds, each replica at its own time (random: %f)", async (random, afterMs) => {
+  ])("starts within two seconds, each replica at another time (random: %f)", async (random, afterMs) => {
     const all = setup({ fraction: () => random });
     all.warm.start();
     await all.clock.advance(afterMs - 1);
@@ -89,7 +89,7 @@ describe("keeping warm", () => {
     expect(all.ended).toEqual(["listings refreshed"]);
   });
 
-  it("fetches each shortly before its end, or as often as it says, for ever", async () => {
+  it("fetches each answer shortly before it expires, or at its interval", async () => {
     const all = setup({ items: [{ everyMs: null }, { everyMs: 100_000 }] });
     all.warm.start();
     await all.clock.advance(600_000);
@@ -98,7 +98,7 @@ describe("keeping warm", () => {
     expect(of("1")).toEqual([0, 100_000, 200_000, 300_000, 400_000, 500_000, 600_000]);
   });
 
-  it("fetches the next only when the one before has come", async () => {
+  it("fetches one answer at a time", async () => {
     const doors = [Promise.withResolvers<RefreshEnd>(), Promise.withResolvers<RefreshEnd>()];
     const all = setup({
       items: [{ everyMs: null }, { everyMs: null }],
@@ -116,7 +116,7 @@ describe("keeping warm", () => {
     expect(all.fetched.map(([text]) => text)).toEqual(["0", "1"]);
   });
 
-  it("leaves alone what is cached and not due, and looks when it is", async () => {
+  it("does not fetch a cached answer before it is due", async () => {
     const all = setup();
     const storedAt = all.clock.now() - 100_000;
     const { key } = questionWith(requestWith(0), "0");
@@ -129,7 +129,7 @@ describe("keeping warm", () => {
     expect(timesOf(all)).toEqual([AGAIN_MS - 100_000]);
   });
 
-  it("sees within a minute that what is not due yet was purged, or is gone", async () => {
+  it("notices within a minute that an answer was purged or removed", async () => {
     const { key } = questionWith(requestWith(0), "0");
     for (const lose of [
       (cached: Setup["cached"]): unknown => cached.delete(key),
@@ -146,7 +146,7 @@ describe("keeping warm", () => {
     }
   });
 
-  it("fetches at once what is cached but purged, or older than any may be", async () => {
+  it("fetches at once what is purged, or older than maxAgeEver", async () => {
     const { key } = questionWith(requestWith(0), "0");
     const purged = setup();
     purged.cached.set(key, { entry: entryWith("{}", purged.clock.now()), isPurged: true });
@@ -164,7 +164,7 @@ describe("keeping warm", () => {
     ["refused", 15_000],
     ["failed", 60_000],
     ["skipped", 1_000],
-  ])("tries again after a while what was %s: after half to one and a half of %i ms", async (end, aboutMs) => {
+  ])("retries what was %s after half to one and a half of %i ms", async (end, aboutMs) => {
     for (const random of [0, 0.5, 0.999]) {
       const all = setup({ fetch: async () => end, fraction: () => random });
       const waitMs = aboutMs * (0.5 + random);
@@ -178,7 +178,7 @@ describe("keeping warm", () => {
     }
   });
 
-  it("does not ask again and again for what may not be kept", async () => {
+  it("does not fetch again and again what may not be stored", async () => {
     const all = setup({ fetch: async () => "refreshed", fraction: () => 0.5 });
     all.warm.start();
     await all.clock.advance(10 * 60_000);
@@ -187,7 +187,7 @@ describe("keeping warm", () => {
     ]);
   });
 
-  it("asks seldom for what by the upstream's word lives but shortly, unless told how often", async () => {
+  it("rarely fetches an answer with a short lifetime from the upstream, unless the list has an interval", async () => {
     const shortly: SetupOptions["fetch"] = async (store) => {
       store(0);
       return "refreshed";
@@ -202,7 +202,7 @@ describe("keeping warm", () => {
     expect(timesOf(often)).toEqual([0, 1_000, 2_000, 3_000]);
   });
 
-  it("ends when it is stopped, also in the middle of a fetch", async () => {
+  it("ends when it is stopped, also during a fetch", async () => {
     const door = Promise.withResolvers<RefreshEnd>();
     const all = setup({ fetch: () => door.promise });
     all.warm.start();
@@ -218,7 +218,7 @@ describe("keeping warm", () => {
     expect(idle.fetched).toEqual([]);
   });
 
-  it("goes on with another list, beginning within two seconds", async () => {
+  it("continues with a new list within two seconds", async () => {
     const all = setup({ items: [{ everyMs: 60_000 }, { everyMs: 60_000 }], fraction: () => 0.5 });
     all.warm.start();
     await all.clock.advance(1_000);
@@ -239,7 +239,7 @@ describe("keeping warm", () => {
     ]);
   });
 
-  it("fetches by the new list when what is under way of the old one has come", async () => {
+  it("fetches by the new list after the current fetch of the old one", async () => {
     const door = Promise.withResolvers<RefreshEnd>();
     const all = setup({ fetch: (store, nth) => (nth === 1 ? door.promise : bringing(store, nth)) });
     all.warm.start();
@@ -256,7 +256,7 @@ describe("keeping warm", () => {
     expect(all.fetched.map(([text]) => text)).toEqual(["0", "1", "1"]);
   });
 
-  it("ends with its list, and begins again with the next one", async () => {
+  it("ends with an empty list, and starts again with the next one", async () => {
     const door = Promise.withResolvers<RefreshEnd>();
     const all = setup({ fetch: (store, nth) => (nth === 1 ? door.promise : bringing(store, nth)) });
     all.warm.start();
@@ -273,7 +273,7 @@ describe("keeping warm", () => {
     expect(all.clock.pending).toBe(0);
   });
 
-  it("of nothing does nothing", async () => {
+  it("without a list does nothing", async () => {
     const all = setup({ items: [] });
     all.warm.start();
     await all.clock.advance(10_000);

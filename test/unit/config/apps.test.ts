@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import { load, MINIMAL, problemsOf, problemsOfFile } from "./config-fixture.ts";
 
 describe("an app", () => {
-  it("has a weight of 1, no limit of its own, callers who wait and take what is fresh, unless it says otherwise", () => {
+  it("has weight 1, no perDay, interactive priority and no forced refreshes by default", () => {
     const yaml =
       "apps:\n  - id: web\n" +
       "  - { id: sync, weight: 0.5, perDay: 2000, priority: background, mayForceRefresh: true }\n";
@@ -28,14 +28,14 @@ describe("unlisted apps", () => {
       { APPS_MAX_UNLISTED: "8" },
       { weight: 2, max: 8 },
     ],
-  ])("get their weight and number from %s", (_name, yaml, env, unlistedApps) => {
+  ])("get their weight and maximum from %s", (_name, yaml, env, unlistedApps) => {
     const config = load({ ...MINIMAL, ...env, CONFIG_FILE: "gateway.yaml" }, { "gateway.yaml": yaml });
     expect(config.apps).toMatchObject([{ id: "web", weight: 4, perDay: null }]);
     expect(config.unlistedApps).toEqual(unlistedApps);
   });
 });
 
-describe("a mistake in the settings of apps is reported where it stands:", () => {
+describe("a mistake in the settings of apps is reported with its place:", () => {
   it.each([
     [
       "a reserved app",

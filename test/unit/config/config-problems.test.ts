@@ -6,7 +6,7 @@ const DURATION = "a duration from 1ms to 24d, such as 250ms, 5m or 1h";
 const LIFETIME = "a duration from 1ms to 365d, such as 250ms, 5m or 1h";
 const BUDGET = 'requests per window such as "60/1m,10000/1d": whole numbers above zero, each window once';
 
-it("says everything that is missing, and how to set it", () => {
+it("the report names every missing setting and how to set it", () => {
   expect(problemsOf({})).toEqual([
     expect.stringMatching(
       /^upstream\.url is missing: set UPSTREAM_URL, or upstream\.url in the conf.*; expected/,
@@ -79,14 +79,14 @@ describe("in the environment", () => {
     ["UPSTREAM_CALLERID", "UPSTREAM_CALLER_ID"],
     ["CACHE_TTLS", "CACHE_TTL"],
     ["CONFIGFILE_", "CONFIG_FILE"],
-  ])("takes %s for a misspelling", (name, meant) => {
+  ])("reports %s as a misspelling", (name, meant) => {
     expect(problemsOf({ ...MINIMAL, [name]: "x" })).toEqual([
       `${at} ${name}: unknown; did you mean ${meant}?`,
     ]);
   });
 
   it.each(["PATH", "POST", "HOSTNAME", "LOG", "UPSTREAM_PORT", "UPSTREAM_SERVICE_HOST", "REDIS_PORT"])(
-    "leaves %s to others",
+    "ignores %s",
     (name) => {
       expect(problemsOf({ ...MINIMAL, [name]: "x" })).toEqual([]);
     },
@@ -293,13 +293,13 @@ describe("in the file", () => {
     expect(problemsOfFile(yaml, { ...MINIMAL, LOG_LEVEL: "loud", UPSTREAM_URL: "ftp://x" })).toHaveLength(6);
   });
 
-  it("does not let the environment paper over a broken section", () => {
+  it("reports a broken section also if the environment sets its values", () => {
     expect(problemsOfFile("server: 5", { ...MINIMAL, PORT: "80" })).toEqual([
       "gateway.yaml:1: server: found 5; expected a section with settings below it",
     ]);
   });
 
-  it("says when it cannot be read, and does not call missing what it may hold", () => {
+  it("reports an unreadable file, and not the settings it may contain", () => {
     expect(problemsOf({ CONFIG_FILE: "/etc/none.yaml", PORT: "x" })).toEqual([
       'environment variable CONFIG_FILE: "/etc/none.yaml" cannot be read (ENOENT); expected a YAML file of settings',
       expect.stringContaining("PORT"),
@@ -323,7 +323,7 @@ describe("the private key's file", () => {
   });
 });
 
-it("tells of one duration for all kinds of answers where that stands, for each of them", () => {
+it("shows a single duration for all kinds of answers at each kind", () => {
   expect(problemsOfFile("cache:\n  maxAgeEver: 1h\n  ttl: 400d")).toEqual(
     ["listings", "sold", "areas", "records", "images"].map(
       (kind) => `gateway.yaml:3: cache.ttl.${kind}: found "400d"; expected ${LIFETIME}`,
@@ -338,11 +338,11 @@ it.each([
   ["what is no duration", "cache: { ttl: 5 minutes }", 'cache.ttl: found "5 minutes"', DURATIONS],
   ["a number", "cache: { ttl: 5 }", "cache.ttl: found 5", DURATIONS],
   ["a duration over what is not durations alone", "budget: 5m", 'budget: found "5m"', SECTION],
-])("takes %s for no section of durations", (_name, yaml, fault, expected) => {
+])("does not accept %s as a section of durations", (_name, yaml, fault, expected) => {
   expect(problemsOfFile(yaml)).toEqual([`gateway.yaml:1: ${fault}; expected ${expected}`]);
 });
 
-describe("a secret is in no message", () => {
+describe("no message contains a secret", () => {
   const secret = "pr1vate-0f-acme";
   it.each<[string, Record<string, string>, string]>([
     ["malformed", { UPSTREAM_PRIVATE_KEY: ` ${secret}` }, ""],

@@ -11,7 +11,7 @@ const overlay = (yaml: string): ReturnType<typeof load> =>
 const DAY = 86_400_000;
 
 describe("defaults", () => {
-  it("are all there, in the units of their names", () => {
+  it("are complete, in the units of their names", () => {
     const { privateKey, ...upstream } = load(MINIMAL).upstream;
     expect(privateKey.reveal()).toBe("k3y-of-acme");
     expect({ ...load(MINIMAL), upstream }).toEqual({
@@ -120,7 +120,7 @@ describe("defaults", () => {
 });
 
 describe("precedence", () => {
-  it("lays the file over the defaults key by key, and replaces lists", () => {
+  it("merges the file into the defaults key by key, and replaces lists", () => {
     const config = overlay(
       "server:\n  port: 81\nquery:\n  ignored: [utm]\napps:\n  - id: web\n  - id: app.2\n",
     );
@@ -129,7 +129,7 @@ describe("precedence", () => {
     expect(config.apps.map(({ id }) => id)).toEqual(["web", "app.2"]);
   });
 
-  it("lets the environment win over the file", () => {
+  it("prefers the environment to the file", () => {
     const env = { ...MINIMAL, CONFIG_FILE: "gateway.yaml", PORT: "82", BUDGET: "5/1s" };
     const config = load(env, {
       "gateway.yaml": "server: { port: 81 }\nbudget: { limit: 9/1m, concurrency: 2 }",
@@ -141,12 +141,12 @@ describe("precedence", () => {
     });
   });
 
-  it("takes single lifetimes from CACHE_TTL and leaves the others", () => {
+  it("reads single lifetimes from CACHE_TTL and keeps the others", () => {
     const { ttlMs } = load({ ...MINIMAL, CACHE_TTL: "listings=2m, sold=3h" }).cache;
     expect(ttlMs).toMatchObject({ listings: 120_000, sold: 10_800_000, areas: 86_400_000 });
   });
 
-  it("takes one duration for every kind of answer, in each section of such", () => {
+  it("accepts one duration for every kind of answer", () => {
     const { cache } = overlay(
       "cache: { ttl: 7s, ttlMin: 1s, ttlMax: 9s, staleWhileRevalidate: 0s, staleIfError: 8s, negativeTtl: 2s }",
     );
@@ -161,18 +161,18 @@ describe("precedence", () => {
     });
   });
 
-  it("lets the environment change one kind where the file has one duration for all", () => {
+  it("changes one kind from the environment if the file has one duration for all", () => {
     const env = { ...MINIMAL, CONFIG_FILE: "gateway.yaml", CACHE_TTL: "sold=3h" };
     const { ttlMs } = load(env, { "gateway.yaml": "cache: { ttl: 7s }" }).cache;
     expect(ttlMs).toEqual({ listings: 7_000, sold: 10_800_000, areas: 7_000, records: 7_000, images: 7_000 });
   });
 
-  it("counts an empty variable as unset", () => {
+  it("treats an empty variable as unset", () => {
     const empty = { CONFIG_FILE: "", PORT: "", BUDGET: "", REDIS_URL: "", ADMIN_TOKEN: "" };
     expect(load({ ...MINIMAL, ...empty, UPSTREAM_PRIVATE_KEY_FILE: "" })).toEqual(load(MINIMAL));
   });
 
-  it("takes an empty DATA_DIR to mean memory only", () => {
+  it("treats an empty DATA_DIR as memory only", () => {
     expect(load({ ...MINIMAL, DATA_DIR: "" }).dataDir).toBeNull();
   });
 
@@ -203,7 +203,7 @@ describe("precedence", () => {
     ["has only comments", "# nothing yet\n"],
     ["has a section with nothing in it", "server:\n  # port: 81\nupstream:\n"],
     ["names what is to come without a value", "ledger:\n"],
-  ])("lets the defaults stand where the file %s", (_, yaml) => {
+  ])("uses the defaults if the file %s", (_, yaml) => {
     expect(overlay(yaml)).toEqual(load(MINIMAL));
   });
 });
@@ -218,7 +218,7 @@ describe("values", () => {
     expect(load(env).upstream).toMatchObject({ url: "https://api.example.com", imageUrl: "http://h:81/i" });
   });
 
-  it("allows both ports to be any free one", () => {
+  it("allows port 0 for both ports", () => {
     expect(load({ ...MINIMAL, PORT: "0", ADMIN_PORT: "0" })).toMatchObject({
       server: { port: 0 },
       admin: { port: 0 },
@@ -230,7 +230,7 @@ describe("values", () => {
   });
 });
 
-it("reads what the budget, the ledger and the cache are bounded by", () => {
+it("reads the limits of budget, ledger and cache", () => {
   const config = overlay(
     "budget: { mode: observe, reserve: 0, degradedFor: 24h, maxCoolOff: 90s }\n" +
       "ledger: { retention: 365d, maxRecords: 1000 }\ncache: { maxAgeEver: 30d }",
@@ -257,7 +257,7 @@ describe("the private key", () => {
     expect(config.upstream.privateKey.reveal()).toBe("from-file");
   });
 
-  it("is not shown by any way of printing the configuration", () => {
+  it("is not in any printed form of the configuration", () => {
     const config = load(MINIMAL);
     const shown = [JSON.stringify(config), inspect(config, { depth: Infinity, showHidden: true })].join();
     expect(shown).not.toContain("k3y-of-acme");
@@ -280,7 +280,7 @@ describe("the admin port", () => {
     expect(load({ ...MINIMAL, ...env }, { "/run/token": "t0ken\n" }).admin.host).toBe(host);
   });
 
-  it("has its token from a variable or a file, and shows it in no way of printing", () => {
+  it("reads its token from a variable or a file, and never prints it", () => {
     const given = load({ ...MINIMAL, ADMIN_TOKEN: "t0ken-1" });
     const read = load({ ...MINIMAL, ADMIN_TOKEN_FILE: "/run/token" }, { "/run/token": "t0ken-2\n" });
     expect([given.admin.token?.reveal(), read.admin.token?.reveal()]).toEqual(["t0ken-1", "t0ken-2"]);
@@ -289,7 +289,7 @@ describe("the admin port", () => {
     );
   });
 
-  it("has open metrics where a variable says so", () => {
+  it("has open metrics if a variable says so", () => {
     expect(load({ ...MINIMAL, ADMIN_OPEN_METRICS: "true" }).admin.openMetrics).toBe(true);
   });
 });
@@ -303,7 +303,7 @@ describe("certificate authorities", () => {
   });
 });
 
-it("is frozen to the last leaf", () => {
+it("the configuration is deeply frozen", () => {
   const frozen = (value: unknown): boolean =>
     typeof value !== "object" ||
     value === null ||

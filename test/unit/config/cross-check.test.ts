@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 
 import { MINIMAL, problemsOf, problemsOfFile } from "./config-fixture.ts";
 
-describe("settings that do not go together", () => {
+describe("settings that contradict each other", () => {
   it("one port for two listeners", () => {
     expect(problemsOf({ ...MINIMAL, PORT: "7000", ADMIN_PORT: "7000" })).toEqual([
       "environment variable ADMIN_PORT: admin.port, environment variable PORT: server.port: both ports are 7000; " +
@@ -21,12 +21,12 @@ describe("settings that do not go together", () => {
       { REDIS_URL: "redis://h" },
       "gateway.yaml:1: redis.sentinel: expected the master's name and at least one Sentinel, because redis.mode is sentinel",
     ],
-  ])("a way of running Redis without what it needs: %s", (yaml, env, line) => {
+  ])("a Redis mode without its settings: %s", (yaml, env, line) => {
     const [problem = ""] = problemsOfFile(yaml, { ...MINIMAL, ...env });
     expect(problem.replace(/^[^:]+(:\d+)?: /, "")).toBe(line.replace(/^[^:]+(:\d+)?: /, ""));
   });
 
-  it("headers that may take longer than the request they are a part of", () => {
+  it("a headersTimeout longer than the requestTimeout", () => {
     expect(problemsOfFile("server: { headersTimeout: 31s }")).toEqual([
       expect.stringMatching(
         /^gateway\.yaml:1: server\.headersTimeout, .*server\.requestTimeout: 31s for the headers is longer than 30s/,
@@ -37,7 +37,7 @@ describe("settings that do not go together", () => {
   it.each([
     ["BUDGET", "60/1m,100/36d", "budget.limit"],
     ["budget.images", "300/1m,100/36d", "budget.images"],
-  ])("a ledger that forgets what a window of %s still counts", (where, windows, name) => {
+  ])("a ledger that is shorter than a window of %s", (where, windows, name) => {
     const isVariable = where === "BUDGET";
     const env = { ...MINIMAL, ...(isVariable && { BUDGET: windows }) };
     const [problem, ...others] = problemsOfFile(isVariable ? "" : `budget: { images: "${windows}" }`, env);
@@ -50,7 +50,7 @@ describe("settings that do not go together", () => {
     expect(problemsOfFile("ledger: { retention: 36d }", { ...MINIMAL, BUDGET: "100/36d" })).toEqual([]);
   });
 
-  it("and says nothing of how they go together where one of them is wrong by itself", () => {
+  it("are not reported if one of them is wrong by itself", () => {
     const problems = problemsOfFile("budget: { limit: none }\nledger: { retention: 1s }");
     expect(problems).toEqual([
       expect.stringContaining('budget.limit: found "none"'),
@@ -58,7 +58,7 @@ describe("settings that do not go together", () => {
     ]);
   });
 
-  it("a key and a file of the key", () => {
+  it("a private key and a private key file", () => {
     expect(problemsOfFile("upstream:\n  privateKeyFile: /run/key")).toEqual([
       "environment variable UPSTREAM_PRIVATE_KEY: upstream.privateKey, gateway.yaml:2: upstream.privateKeyFile: " +
         "both are set; expected exactly one of the two",

@@ -16,7 +16,7 @@ describe("generated files", async () => {
 describe("config/default.yaml", () => {
   const text = readFileSync(inProject("config/default.yaml"), "utf8");
 
-  it("holds every setting with its default, and no other", () => {
+  it("has exactly the existing settings with their defaults", () => {
     const { settings, problems } = parseSettingsFile("default.yaml", text);
     expect(problems).toEqual([]);
     expect(settings).toEqual(DEFAULTS);
@@ -28,7 +28,7 @@ describe("config/default.yaml", () => {
   });
 });
 
-it.each(SETTINGS)("$name says what it means and what it expects", ({ description = "", expected }) => {
+it.each(SETTINGS)("$name has a description and an expectation", ({ description = "", expected }) => {
   expect(description).toMatch(/^\S.{10,}\.$/s);
   expect(expected).not.toBe("");
 });

@@ -15,7 +15,7 @@ function read(yaml: string, env: Record<string, string> = {}): UsableSettings {
 const differences = (before: UsableSettings, after: UsableSettings): string[] =>
   changesBetween(before, after).map(describeChange);
 
-describe("what has changed", () => {
+describe("the list of changes", () => {
   it.each([
     ["", "", []],
     ["cache: { ttl: { sold: 1h } }", "cache: { ttl: { sold: 60m } }", []],
@@ -31,7 +31,7 @@ describe("what has changed", () => {
     expect(differences(read(before), read(after))).toEqual(expected);
   });
 
-  it("is told of apps by their ids, wherever they stand", () => {
+  it("names apps by their ids, in any order", () => {
     const before = read("apps: [{ id: web, weight: 2 }, { id: old }, { id: batch }]");
     const after = read(
       "apps: [{ id: batch, priority: background, perDay: 10 }, { id: web, weight: 3 }, { id: new }]",
@@ -47,14 +47,14 @@ describe("what has changed", () => {
     expect(differences(before, sameInAnotherOrder)).toEqual([]);
   });
 
-  it("is the same for a plain list of apps as for a list below apps.listed", () => {
+  it("is the same for a plain list of apps and for apps.listed", () => {
     const before = read("apps: [{ id: web, weight: 2 }]");
     expect(differences(before, read("apps: { listed: [{ id: web, weight: 2 }] }"))).toEqual([]);
     const after = read("apps: { default: 3, listed: [{ id: web, weight: 4 }] }");
     expect(differences(before, after)).toEqual(["apps.default: 1 → 3", "apps.web.weight: 2 → 4"]);
   });
 
-  it("is not shown of a secret", () => {
+  it("does not show a secret", () => {
     const before = read("", { REDIS_URL: "redis://user:pass-one@redis:6379" });
     const after = read("", {
       REDIS_URL: "redis://user:pass-two@redis:6379",
@@ -65,8 +65,8 @@ describe("what has changed", () => {
   });
 });
 
-describe("what can change while the process runs", () => {
-  it("is the budget, how long answers are kept, the apps, and little else", () => {
+describe("the reloadable settings", () => {
+  it("are the budget, the lifetimes, the apps, and a few others", () => {
     const live = SETTINGS.filter(({ reloadable }) => reloadable)
       .map(({ name }) => name)
       .filter((path) => !/^cache\.(ttl|staleIfError)\./.test(path));

@@ -38,7 +38,7 @@ function follow(): Followed {
 }
 
 describe("a key file that cannot be watched", () => {
-  it("is read every few seconds all the same", async () => {
+  it("is read every few seconds", async () => {
     const followed = follow();
     await followed.clock.advance(60_000);
     expect(followed.said).toEqual([]);
@@ -49,7 +49,7 @@ describe("a key file that cannot be watched", () => {
     expect(followed.said).toEqual(['The private key has changed. {"version":2}']);
   });
 
-  it("is complained of once for each fault, and not shown", async () => {
+  it("is reported once for each fault, without its content", async () => {
     const followed = follow();
     followed.content = Object.assign(new Error("EACCES: /secret/path"), { code: "EACCES" });
     await followed.clock.advance(20_000);
@@ -68,13 +68,13 @@ describe("a key file that cannot be watched", () => {
     expect(followed.said.join()).not.toMatch(/secret|a\\nb/);
   });
 
-  it("is left alone when it is closed", async () => {
+  it("is not read after closing", async () => {
     const followed = follow();
     followed.file.close();
     expect(followed.clock.pending).toBe(0);
   });
 
-  it("may hold an earlier key again, which is known once", () => {
+  it("may contain an earlier key again", () => {
     const followed = follow();
     for (const key of ["second", "first", "second"]) {
       followed.content = key;

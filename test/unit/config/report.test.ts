@@ -4,7 +4,7 @@ import { report } from "../../../src/config/report.ts";
 import { examineConfig } from "../../../src/config/load.ts";
 import { MINIMAL } from "./config-fixture.ts";
 
-it("lists what is set where, and no secret", () => {
+it("the report lists where each setting is set, and no secret", () => {
   const { UPSTREAM_URL: _, ...rest } = MINIMAL;
   const yaml =
     "server: { port: 81 }\nupstream:\n  url: https://api.example.com\napps: [{ id: web }]\ncache:\n  negativeTtl: 2m\n";
@@ -29,7 +29,7 @@ it("lists what is set where, and no secret", () => {
   ]);
 });
 
-it("lists each setting of a section of apps, and what the environment sets beside a plain list", () => {
+it("the report lists the settings of a section of apps, and those of the environment beside a plain list", () => {
   const linesFor = (yaml: string): string[] => {
     const env = { ...MINIMAL, APPS_DEFAULT: "2", CONFIG_FILE: "gateway.yaml" };
     return report(examineConfig({ env, readFile: () => yaml })).filter((line) => line.includes(": apps"));
@@ -43,7 +43,7 @@ it("lists each setting of a section of apps, and what the environment sets besid
   ]);
 });
 
-it("shows the path of the file that a secret is in, and not the secret", () => {
+it("the report shows the path of a secret's file, and not the secret", () => {
   const { UPSTREAM_PRIVATE_KEY: key, ...rest } = MINIMAL;
   const files: Record<string, string> = {
     "gateway.yaml": "admin: { tokenFile: secrets/token }",

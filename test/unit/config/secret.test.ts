@@ -16,11 +16,11 @@ it.each([
   expect(shown).not.toContain("s3cr3t");
 });
 
-it("reveals itself when asked by name", () => {
+it("a secret is revealed only by reveal()", () => {
   expect(holder.key.reveal()).toBe("s3cr3t-value");
 });
 
-it("is found in settings, however deep, and an address' password with it", () => {
+it("secrets are found at any depth of the settings, also as an address' password", () => {
   const settings = {
     a: { b: [new Secret("one")] },
     c: null,

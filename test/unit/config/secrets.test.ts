@@ -4,14 +4,14 @@ import { createAuthority } from "../../support/certificates.ts";
 import { MINIMAL, problemsOf } from "./config-fixture.ts";
 
 describe("the admin port's token", () => {
-  it("may be in a file that holds nothing else", () => {
+  it("may be in a file", () => {
     expect(problemsOf({ ...MINIMAL, ADMIN_TOKEN_FILE: "/token" }, { "/token": "two words\n" })).toEqual([
       'environment variable ADMIN_TOKEN_FILE: admin.tokenFile: "/token" holds more than a token; expected one line of ' +
         "letters, digits and -._~+/",
     ]);
   });
 
-  it("is given once", () => {
+  it("may not be set twice", () => {
     const env = { ...MINIMAL, ADMIN_TOKEN: "t0ken", ADMIN_TOKEN_FILE: "/token" };
     expect(problemsOf(env, { "/token": "t0ken" })).toEqual([
       "environment variable ADMIN_TOKEN: admin.token, environment variable ADMIN_TOKEN_FILE: admin.tokenFile: " +
@@ -19,7 +19,7 @@ describe("the admin port's token", () => {
     ]);
   });
 
-  it("is all that stands before open metrics, which are open or not", () => {
+  it("is not required for open metrics", () => {
     expect(problemsOf({ ...MINIMAL, ADMIN_OPEN_METRICS: "yes" })).toEqual([
       'environment variable ADMIN_OPEN_METRICS: admin.openMetrics: found "yes"; expected true or false',
     ]);
@@ -46,7 +46,7 @@ describe("a file of certificate authorities", () => {
   });
 });
 
-it("is not told by Node's own variable to trust any certificate", () => {
+it("is not affected by NODE_TLS_REJECT_UNAUTHORIZED", () => {
   expect(problemsOf({ ...MINIMAL, NODE_TLS_REJECT_UNAUTHORIZED: "0" })).toEqual([
     expect.stringMatching(
       /^environment variable NODE_TLS_REJECT_UNAUTHORIZED: found "0".* expected it unset/,

@@ -22,7 +22,7 @@ function sourcesOf(yaml: string, ...assignments: Parameters<typeof mergeSources>
 const SOLD_IN_ENV = { variable: "CACHE_TTL", path: ["cache", "ttl", "sold"], value: "2h" } as const;
 
 describe("one duration over a section of durations", () => {
-  it("is where each of them comes from, unless the environment wins", () => {
+  it("is the source of each of them, unless the environment overrides it", () => {
     const sources = sourcesOf("cache:\n  retention: 1h\n  ttl: 7s\n", SOLD_IN_ENV);
     expect(sources.nameOf(["cache", "ttl", "listings"])).toBe("mine.yaml:3");
     expect(sources.nameOf(["cache", "ttl"])).toBe("mine.yaml:3");
@@ -30,7 +30,7 @@ describe("one duration over a section of durations", () => {
     expect(sources.nameOf(["server", "host"])).toBe("default.yaml:6");
   });
 
-  it("leaves the defaults as they were", () => {
+  it("does not change the defaults", () => {
     sourcesOf("cache: { ttl: 7s }", SOLD_IN_ENV);
     expect(sourcesOf("").merged["cache"]).toMatchObject({ ttl: { listings: "5m", sold: "1h" } });
   });
@@ -39,11 +39,11 @@ describe("one duration over a section of durations", () => {
     ["one that is none", "cache: { ttl: 7 seconds }", "cache", { ttl: "7 seconds" }],
     ["a number", "cache: { ttl: 7 }", "cache", { ttl: 7 }],
     ["a list", "cache: { ttl: [7s] }", "cache", { ttl: ["7s"] }],
-  ])("is not %s, which is left to be refused", (_name, yaml, section, expected) => {
+  ])("is not %s, which is refused later", (_name, yaml, section, expected) => {
     expect(sourcesOf(yaml).merged[section]).toMatchObject(expected);
   });
 
-  it("is not one over a section that has other settings too", () => {
+  it("is not accepted for a section with other settings", () => {
     expect(sourcesOf("server: 7s").merged["server"]).toBe("7s");
     expect(sourcesOf("cache: 7s").merged["cache"]).toBe("7s");
   });

@@ -6,7 +6,7 @@ import { Problem, PROBLEM_CODES, problemBody } from "../../../src/errors.ts";
 const page = readFileSync("docs/problems.md", "utf8");
 
 describe("docs/problems.md", () => {
-  it("has a section for every problem and none for anything else", () => {
+  it("has exactly one section for each problem", () => {
     expect(page.match(/(?<=^## )\S+$/gm)).toEqual(PROBLEM_CODES);
   });
 

@@ -27,7 +27,7 @@ describe("the example of npm start in the README", () => {
 });
 
 describe(".env.example", () => {
-  it("names only variables that exist: those that are commented out are accepted too", async () => {
+  it("names only existing variables, also in comments", async () => {
     const all = assignmentsIn(example.replaceAll(/^#(?=[A-Z_]+=)/gm, ""));
     const { CONFIG_FILE, ...others } = all;
     expect(CONFIG_FILE).toBe("gateway.yaml");

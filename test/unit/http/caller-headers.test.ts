@@ -8,7 +8,7 @@ const MAX_WAIT_MS = 10_000;
 
 describe("a caller that names no deadline", () => {
   it.each([{}, { prefer: undefined }, { prefer: "" }, { prefer: "respond-async, handling=lenient" }])(
-    "has as much as the settings allow: %j",
+    "has the configured one: %j",
     (headers) => {
       expect(deadlineOf(headers, MAX_WAIT_MS)).toEqual({ waitMs: MAX_WAIT_MS, preferenceApplied: undefined });
     },
@@ -44,7 +44,7 @@ describe("X-Request-Deadline-Ms", () => {
     ["given twice", "1500, 2000"],
     ["given twice alike", "1500, 1500"],
     ["a list of lines", ["1500", "1500"]],
-  ])("is refused where it is %s: %j", (_name, value) => {
+  ])("is refused if it is %s: %j", (_name, value) => {
     const read = (): unknown => deadlineOf({ "x-request-deadline-ms": value, prefer: "wait=1" }, MAX_WAIT_MS);
     expect(read).toThrow(Problem);
     expect(read).toThrow(
@@ -57,7 +57,7 @@ describe("X-Request-Deadline-Ms", () => {
     );
   });
 
-  it("is echoed in the refusal as far as it is short", () => {
+  it("is shown in the refusal up to a length", () => {
     expect(() => deadlineOf({ "x-request-deadline-ms": "x ".repeat(2_500) }, MAX_WAIT_MS)).toThrow(
       `"${"x ".repeat(20)}…"`,
     );
@@ -88,7 +88,7 @@ describe("Prefer", () => {
     ["wait 1, wait=2", 2],
     ["@@, wait=2", 2],
     ["waiting=1, wait=2", 2],
-  ])("%s has the answer within %i s, and is told so", (prefer, seconds) => {
+  ])("%s gives an answer within %i s, and Preference-Applied", (prefer, seconds) => {
     expect(deadlineOf({ prefer }, MAX_WAIT_MS)).toEqual({
       waitMs: seconds * 1000,
       preferenceApplied: `wait=${seconds}`,
@@ -129,7 +129,7 @@ describe("Prefer", () => {
     ["the preference's", "3001", "wait=3", 3_000, "wait=3"],
     ["both, where they are the same", "3000", "wait=3", 3_000, "wait=3"],
     ["the header's, where the preference is none", "3000", "wait=x", 3_000, undefined],
-  ])("beside the deadline header counts where it is shorter: %s", (_name, ms, prefer, waitMs, applied) => {
+  ])("beside the deadline header counts if it is shorter: %s", (_name, ms, prefer, waitMs, applied) => {
     const headers = { "x-request-deadline-ms": ms, prefer };
     expect(deadlineOf(headers, MAX_WAIT_MS)).toEqual({ waitMs, preferenceApplied: applied });
   });
@@ -139,14 +139,14 @@ describe("Prefer", () => {
     ["blanks around =", `wait${" ".repeat(200_000)}x`],
     ["quotes that are never closed", `wait="${String.raw`\"`.repeat(100_000)}`],
     ["elements", "a=b;c,".repeat(50_000)],
-  ])("of very many %s is read in time", (_name, prefer) => {
+  ])("with very many %s is parsed fast", (_name, prefer) => {
     const startedAt = performance.now();
     expect(deadlineOf({ prefer }, MAX_WAIT_MS).waitMs).toBe(MAX_WAIT_MS);
     expect(performance.now() - startedAt).toBeLessThan(2_000);
   });
 });
 
-describe("what a request asks of the cache", () => {
+describe("the cache directives of a request", () => {
   it.each<[string, Partial<CallerDirectives>]>([
     ["", {}],
     ["no-store", { noStore: true }],

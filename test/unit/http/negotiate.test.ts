@@ -6,7 +6,7 @@ import { negotiateCoding, negotiateFormat, noneMatchNames } from "../../../src/h
 const SERVICE = "PropertyService";
 const V2 = "application/vnd.propertyservice-v2+json";
 
-describe("Accept, where JSON is asked for", () => {
+describe("Accept for JSON", () => {
   it.each([
     [undefined, "json"],
     ["", "json"],
@@ -50,7 +50,7 @@ describe("Accept, where JSON is asked for", () => {
     [`application/json;q=0.4;charset=utf-8, ${V2};q=0.5`, "v2"],
     [`${V2};charset=utf-8`, "v2"],
     ['application/json;profile="https://schema.example/x"', "json"],
-  ])("parameters say nothing: %s means %s", (accept, format) => {
+  ])("parameters are ignored: %s means %s", (accept, format) => {
     expect(negotiateFormat(accept, false, SERVICE)).toBe(format);
   });
 
@@ -76,7 +76,7 @@ describe("Accept, where JSON is asked for", () => {
   });
 });
 
-describe("Accept, where a thumbnail is asked for", () => {
+describe("Accept for a thumbnail", () => {
   it.each([
     undefined,
     "",
@@ -87,7 +87,7 @@ describe("Accept, where a thumbnail is asked for", () => {
     "image/jpeg; q=0.1",
     "image/avif,image/webp,image/apng,image/*,*/*;q=0.8",
     "image/webp, image/jpeg;q=0.5",
-  ])("%s takes it", (accept) => {
+  ])("%s accepts it", (accept) => {
     expect(negotiateFormat(accept, true, SERVICE)).toBe("jpeg");
   });
 
@@ -100,12 +100,12 @@ describe("Accept, where a thumbnail is asked for", () => {
     "image/jpeg;q=0",
     "image/jpeg; q=0",
     "image/*; q=0, application/json",
-  ])("%s does not", (accept) => {
+  ])("%s does not accept it", (accept) => {
     expect(negotiateFormat(accept, true, SERVICE)).toBeUndefined();
   });
 });
 
-it("whatever is sent as Accept gives a format or none, and never an error", () => {
+it("any Accept header gives a format or none, and never an error", () => {
   const piece = fc.oneof(
     fc.constantFrom(V2, "application/json", "*/*", "image/*", ";", ",", "q=", "0.5", "0", "=", '"', "/", " "),
     fc.string(),
@@ -164,7 +164,7 @@ describe("Accept-Encoding", () => {
     ["identity;q=0", "identity"],
     ["identity;q=0, deflate", "identity"],
     ["*;q=0", "identity"],
-  ])("plain is not sent where anything else will do: %s gets %s", (acceptEncoding, coding) => {
+  ])("identity is used only if no other encoding is accepted: %s gets %s", (acceptEncoding, coding) => {
     expect(negotiateCoding(acceptEncoding)).toBe(coding);
   });
 });
@@ -183,7 +183,7 @@ describe("If-None-Match", () => {
     '"", "abc_-123"',
     "*",
     " * ",
-  ])("%s names the entity", (ifNoneMatch) => {
+  ])("%s matches the ETag", (ifNoneMatch) => {
     expect(noneMatchNames(ifNoneMatch, TAGS)).toBe(true);
   });
 
@@ -201,7 +201,7 @@ describe("If-None-Match", () => {
     '"abc_-123-br"',
     '"x, abc_-123"',
     '"*"',
-  ])("%s does not", (ifNoneMatch) => {
+  ])("%s does not accept it", (ifNoneMatch) => {
     expect(noneMatchNames(ifNoneMatch, TAGS)).toBe(false);
   });
 });

@@ -20,7 +20,7 @@ describe("the headers of an app's share", () => {
     });
   });
 
-  it("are none where there is no share", () => {
+  it("are absent without a share", () => {
     expect(rateLimitHeaders([])).toBeUndefined();
   });
 
@@ -30,22 +30,22 @@ describe("the headers of an app's share", () => {
     ["more spent than there was", { remaining: -3 }, "q=60;w=60", "r=0;t=30"],
     ["a place that is free already", { resetSeconds: -0.5 }, "q=60;w=60", "r=50;t=0"],
     ["no end of it", { remaining: Number.POSITIVE_INFINITY }, "q=60;w=60", "r=999999999999999;t=30"],
-  ])("are whole numbers that promise nothing too much: %s", (_name, changes, policy, limit) => {
+  ])("are whole numbers that never promise too much: %s", (_name, changes, policy, limit) => {
     expect(rateLimitHeaders([{ ...MINUTE, ...changes }])).toEqual({
       policy: `"1m";${policy}`,
       limit: `"1m";${limit}`,
     });
   });
 
-  it("are structured fields whatever a window is called", () => {
+  it("are valid structured fields for any window name", () => {
     expect(rateLimitHeaders([{ ...MINUTE, name: 'a"b\\c\r\nd\u00e5' }])?.limit).toBe(
       String.raw`"a\"b\\c??d?";r=50;t=30`,
     );
   });
 });
 
-describe("headers made once", () => {
-  it("are those of the same array again, and of no other", () => {
+describe("cached headers", () => {
+  it("are reused for the same array only", () => {
     const headersOf = createRateLimitHeaders();
     const shares = [MINUTE];
     const first = headersOf(shares);

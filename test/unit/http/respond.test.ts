@@ -51,7 +51,7 @@ describe("Retry-After", () => {
     ["upstream-unreachable", "30"],
     ["deadline-exceeded", "30"],
     ["upstream-rejected", undefined],
-  ] as const)("says when the upstream is asked again: %s", (code, retryAfter) => {
+  ] as const)("is the time until the circuit is half-open: %s", (code, retryAfter) => {
     const response = newResponse();
     respond.problem({ ...ARRIVAL }, new Problem(code), response);
     expect(response.getHeader("retry-after")).toBe(retryAfter);

@@ -11,7 +11,7 @@ describe("an answer of the upstream", () => {
     ["with its count as text", { count: "2", listings: [{}, {}] }],
     ["with another limit than its records", { count: 2, listings: [{}, {}], limit: 1, offset: 7 }],
     ["with fields nobody has heard of", { count: 1, listings: [{ new: { thing: 1 } }], newer: true }],
-  ])("%s is taken", (_name, body) => {
+  ])("%s is accepted", (_name, body) => {
     expect(envelopeFault(body, "listings", undefined)).toBeUndefined();
   });
 
@@ -30,7 +30,7 @@ describe("an answer of the upstream", () => {
     expect(envelopeFault(body, "listings", undefined)).toBe(fault);
   });
 
-  it("about one record has just that one", () => {
+  it("with one record must have exactly one", () => {
     expect(envelopeFault({ sold: [{}] }, "sold", "7")).toBeUndefined();
     expect(envelopeFault({ sold: [] }, "sold", "7")).toBe("more or fewer than one record");
     expect(envelopeFault({ sold: [{}, {}] }, "sold", "7")).toBe("more or fewer than one record");
@@ -46,18 +46,18 @@ describe("an answer of the upstream", () => {
     ["8", "7", false],
     [null, "7", false],
     [[7], "7", false],
-  ])("with the id %j, asked for as %s, is that record: %s", (serviceId, asked, isRight) => {
+  ])("with the id %j for the requested id %s is accepted: %s", (serviceId, asked, isRight) => {
     const fault = envelopeFault({ sold: [{ serviceId }] }, "sold", asked);
     expect(fault).toBe(isRight ? undefined : "another record than the one asked for");
   });
 });
 
 describe("the ids of an answer's records", () => {
-  it("are told in their order, whether numbers or text", () => {
+  it("are listed in order, numbers and text", () => {
     expect(recordIdsIn({ listings: [{ serviceId: 7 }, { serviceId: "8" }] }, "listings")).toEqual(["7", "8"]);
   });
 
-  it("are left out where there are none to tell", () => {
+  it("are omitted if they are malformed", () => {
     const odd = [{ id: 7 }, null, 7, "serviceId", { serviceId: null }, { serviceId: { $: 1 } }];
     expect(recordIdsIn({ listings: odd }, "listings")).toEqual([]);
     expect(recordIdsIn({ listings: "none" }, "listings")).toEqual([]);

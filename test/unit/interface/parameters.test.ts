@@ -29,7 +29,7 @@ const DOCUMENTED: Record<keyof typeof PARAMETERS, Record<string, string>> = {
 };
 
 describe("the tables of parameters", () => {
-  it.each(SEARCH_RESOURCES)("name all that the interface documents for %s, and nothing else", (resource) => {
+  it.each(SEARCH_RESOURCES)("have exactly the documented parameters of %s", (resource) => {
     const table: readonly Parameter[] = PARAMETERS[resource];
     const inTable = Map.groupBy(table, ({ shape }) => shape.kind);
     const documented = Object.entries(DOCUMENTED[resource]).map(([kind, names]) => [kind, names.split(" ")]);
@@ -40,14 +40,14 @@ describe("the tables of parameters", () => {
     );
   });
 
-  it.each(SEARCH_RESOURCES)("never name a parameter of %s twice, nor a credential", (resource) => {
+  it.each(SEARCH_RESOURCES)("have no parameter of %s twice, and no credential", (resource) => {
     const names: string[] = PARAMETERS[resource].map(({ name }) => name);
     expect(new Set([...names, ...CREDENTIAL_PARAMETERS]).size).toBe(
       names.length + CREDENTIAL_PARAMETERS.length,
     );
   });
 
-  it.each(SEARCH_RESOURCES)("lean only on parameters that %s has", (resource) => {
+  it.each(SEARCH_RESOURCES)("refer only to existing parameters of %s", (resource) => {
     const table: readonly Parameter[] = PARAMETERS[resource];
     const leant = table.flatMap(({ onlyWith = [], requires = [] }) => [onlyWith, requires].flat());
     expect(table.map(({ name }) => name)).toEqual(expect.arrayContaining(leant));

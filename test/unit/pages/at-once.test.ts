@@ -114,7 +114,7 @@ describe("a page that was cut before", () => {
     ["of the first block", 40],
     ["of a later block", 540],
     ["behind the last record", 5_000],
-  ])("%s is answered at once, until its block says something else", async (_, offset) => {
+  ])("%s is answered at once, until its block changes", async (_, offset) => {
     const { fetched, atOnce, changed } = start();
     const page = pageOf([], 20, offset);
     await fetched(pageOf([], 20, 0));
@@ -145,14 +145,14 @@ describe("a page that was computed before", () => {
   }
   const PAGE = narrower(3);
 
-  it("is answered at once, until the broader search says something else", async () => {
+  it("is answered at once, until the broader search changes", async () => {
     const { text, atOnce, changed } = await startComputed();
     expect(atOnce(PAGE)).toBe(text);
     await changed(pageOf([AREA], 20, 0));
     expect(atOnce(PAGE)).toBeUndefined();
   });
 
-  it("is not answered at once when it was purged, nor when it was fetched by itself", async () => {
+  it("is not answered at once after a purge, or if it was fetched alone", async () => {
     const one = await startComputed();
     one.purge();
     expect(one.atOnce(PAGE)).toBeUndefined();

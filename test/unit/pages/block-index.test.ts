@@ -30,7 +30,7 @@ describe("a block that pages can be cut from", () => {
   });
 });
 
-describe("a block that no page can be cut from", () => {
+describe("an unusable block", () => {
   const NUMBERS: Unfit = "the numbers of the envelope do not fit";
   const UNKNOWN: Unfit = "a field of the envelope is not known";
   const MISSING: Unfit = "a field of the envelope is missing";
@@ -85,7 +85,7 @@ describe("the block around a page", () => {
     expect(blockAround(page, size)).toEqual(block);
   });
 
-  it("is half as large each time it failed", () => {
+  it("is half as large after each failure", () => {
     expect(sizesFrom(500)).toEqual([500, 250, 125]);
   });
 });

@@ -40,7 +40,7 @@ describe("an old client's signature", () => {
     "time=1700000000000",
     "TIME=now&callerId=%E4&callerid=x",
     `callerId=old&time=1&unique=abcdefghijklmnop&hash=${HASH}`,
-  ])("as %s leaves nothing behind", (signature) => {
+  ])("as %s is dropped completely", (signature) => {
     for (const path of ["/listings", "/sold/7", "/areas", "/cache/primary_7_10x10.jpg"]) {
       for (const unknown of ["forward", "drop", "reject"] as const) {
         expect(leavings(`${path}?${signature}`, { unknown })).toBe(leavings(path, { unknown }));
@@ -48,43 +48,43 @@ describe("an old client's signature", () => {
     }
   });
 
-  it("leaves nothing behind on a path that is passed through", () => {
+  it("is dropped completely on a path passed through", () => {
     const passThrough = ["/listings/{serviceId}/similar"];
     const target = `/listings/7/similar?a=1&Hash[]=${HASH}&unique=%FF&callerId=x&time=1`;
     expect(leavings(target, { passThrough }).trim()).toBe("/listings/7/similar?a=1");
   });
 
   it.each(["hashtag", "rehash", "timeout", "uniqueness", "caller_id", "ha%20sh"])(
-    "is not what a parameter named %s is",
+    "is not a parameter named %s",
     (name) => {
       expect(understood(`/areas?${name}=1`)).toBe(`areas?${name}=1`);
     },
   );
 
-  it("written into another parameter's value is just that value", () => {
+  it("in another parameter's value is part of that value", () => {
     expect(understood("/areas?q=a%26hash%3Db")).toBe("areas?q=a%26hash%3Db");
   });
 });
 
 describe("an ignored name", () => {
   it.each(["_=1", "key=abc", "key", "key=&_=", "_=%zz", "+key+=1", "%5F=1", "%6bey=1"])(
-    "says nothing, as in %s",
+    "is dropped, as in %s",
     (noise) => {
       expect(understood(`/areas?${noise}`, { unknown: "reject" })).toBe("areas");
     },
   );
 
-  it.each(["__=1", "_[]=1"])("is ignored exactly as it is in the settings, unlike %s", (other) => {
+  it.each(["__=1", "_[]=1"])("must match exactly, unlike %s", (other) => {
     expect(understood(`/areas?${other}`)).not.toBe("areas");
   });
 
-  it("may be one that the interface documents", () => {
+  it("may be a documented parameter", () => {
     expect(understood("/areas?q=a&limit=5000", { ignored: ["limit"] })).toBe("areas?q=a");
   });
 });
 
 /** The parser knows no secret: all of these are judged by their looks. */
-describe("what looks like a credential", () => {
+describe("a value that looks like a credential", () => {
   it.each([
     "K3y-that-nobody-may-ever-see",
     "s3c+ret/=",
@@ -134,7 +134,7 @@ describe("what looks like a credential", () => {
     expect(understood(`/areas?x=${value}`)).toMatch(/^areas\?x=/);
   });
 
-  it("is not shown in what is said of it, as name or as value, decoded or not", () => {
+  it("is not shown in the problem, as name or value, decoded or not", () => {
     const key = "K3y-that-nobody-may-ever-see";
     for (const [target, fault] of [
       [`/listings?limit=${key}`, { parameter: "limit", value: "[not shown]" }],
@@ -152,7 +152,7 @@ describe("what looks like a credential", () => {
   });
 });
 
-describe("a parameter named as credentials are", () => {
+describe("a parameter with the name of a credential", () => {
   it.each([
     "key",
     "Key",
@@ -163,7 +163,7 @@ describe("a parameter named as credentials are", () => {
     "access_token",
     "private.key[]",
     "Secret",
-  ])("is dropped whatever its value, as %s is", (name) => {
+  ])("is dropped with any value, as in %s", (name) => {
     for (const unknown of ["forward", "drop", "reject"] as const) {
       expect(understood(`/areas?${encodeURIComponent(name)}=word`, { unknown, ignored: [] })).toBe("areas");
     }
@@ -174,7 +174,7 @@ describe("a parameter named as credentials are", () => {
   });
 });
 
-describe("a name that is unknown and to be dropped", () => {
+describe("an unknown name with query.unknown: drop", () => {
   const options = { unknown: "drop" } as const;
 
   it.each(["ref=100%", "%E4=1", "ref=%E4", "a=1&b[]=2", "__proto__=1", "areaIds=1"])(
@@ -185,7 +185,7 @@ describe("a name that is unknown and to be dropped", () => {
     },
   );
 
-  it("is another than a documented one with a broken value, which is refused", () => {
+  it("does not include a documented name with a malformed value", () => {
     expect(understood("/sold?q=100%", options)).toBe("refused: q");
   });
 });

@@ -11,14 +11,14 @@ const TARGETS = {
 };
 
 describe("a key", () => {
-  it("is readable, behind a namespace and the format, in the slot of its question", () => {
+  it("is the canonical query behind a namespace and the format", () => {
     const target = "/listings?offset=0&objectType=radhus,villa&limit=50&minRooms=3&areaId=76,1";
     expect(cacheKey("json", understood(target))).toBe(
       "property-gateway:1:{json:listings?areaId=1,76&minRooms=3&objectType=villa,radhus&limit=50&offset=0}",
     );
   });
 
-  it.each(Object.entries(TARGETS))("about %s says so, whatever is asked for", (resource, targets) => {
+  it.each(Object.entries(TARGETS))("about %s has its kind", (resource, targets) => {
     for (const target of targets) {
       for (const format of ["json", "v2", "jpeg"] as const) {
         expect(resourceOfKey(cacheKey(format, understood(target)))).toBe(resource);
@@ -26,14 +26,11 @@ describe("a key", () => {
     }
   });
 
-  it.each(["", NAMESPACE, "other:{json:", "{json:}", `${NAMESPACE}{json:7}`])(
-    "is not what %j is: it is about nothing",
-    (text) => {
-      expect(resourceOfKey(text)).toBeUndefined();
-    },
-  );
+  it.each(["", NAMESPACE, "other:{json:", "{json:}", `${NAMESPACE}{json:7}`])("is not %j", (text) => {
+    expect(resourceOfKey(text)).toBeUndefined();
+  });
 
-  it("has one pair of braces, so that Redis Cluster takes all of the question for its slot", () => {
+  it("has one pair of braces, which decides the slot in Redis Cluster", () => {
     const key = cacheKey("v2", understood("/listings?q=%7Ba%7D%7B%7D&%7B=%7D"));
     expect(key.match(/[{}]/g)).toEqual(["{", "}"]);
     expect(key.endsWith("}")).toBe(true);

@@ -101,7 +101,7 @@ describe("different questions", () => {
     expect(understood(one)).not.toBe(understood(other));
   });
 
-  it("of one text in two versions have two keys", () => {
+  it("are two formats of one text", () => {
     expect(cacheKey("json", "areas?q=a")).not.toBe(cacheKey("v2", "areas?q=a"));
   });
 });
@@ -150,7 +150,7 @@ describe("values that break the documented shape", () => {
     ]);
   });
 
-  it("are all named at once", () => {
+  it("are all reported at once", () => {
     expect(understood("/listings?limit=501&bbox=1,2,3&objectType=slott&minRooms=x")).toBe(
       "refused: bbox, minRooms, objectType, limit",
     );
@@ -165,19 +165,19 @@ describe("values that break the documented shape", () => {
     expect(parsed?.ok === false && parsed.faults[0]?.hint).toBe(hint);
   });
 
-  it("an equal scalar given twice in two spellings is no contradiction", () => {
+  it("do not include an equal value that is spelled in two ways", () => {
     expect(understood("/listings?minRooms=3&minRooms=3.0&minRooms=")).toBe("listings?minRooms=3&offset=0");
   });
 });
 
-describe("parameters the interface does not document", () => {
-  it("are sorted into the question, before the page", () => {
+describe("undocumented parameters", () => {
+  it("are sorted into the canonical query, before the page", () => {
     expect(understood("/listings?z=1&limit=5&a=2&areaId=3")).toBe(
       "listings?areaId=3&a=2&z=1&limit=5&offset=0",
     );
   });
 
-  it("are dropped where the settings say so", () => {
+  it("are dropped with query.unknown: drop", () => {
     expect(understood("/listings?z=1&areaId=3", { unknown: "drop" })).toBe("listings?areaId=3&offset=0");
   });
 
@@ -185,7 +185,7 @@ describe("parameters the interface does not document", () => {
     ["/listings?objectTypes=villa", "objectType"],
     ["/listings?minroms=3", "minRooms"],
     ["/areas?lattitude=3", undefined],
-  ])("%s is refused where the settings say so, with a hint where one is near", (target, near) => {
+  ])("%s is refused with query.unknown: reject, with a hint if a name is similar", (target, near) => {
     const parsed = parsedTarget(target, { unknown: "reject" });
     const fault = parsed?.ok === false ? parsed.faults[0] : undefined;
     expect(fault?.expected).toBe("a documented parameter");
@@ -196,7 +196,7 @@ describe("parameters the interface does not document", () => {
     expect(understood("/listings?trace=1&Trace=2", { ignored: ["trace"] })).toBe("listings?Trace=2&offset=0");
   });
 
-  it("may have the names of a language's own things", () => {
+  it("may have names of JavaScript properties", () => {
     expect(understood("/listings?__proto__=1&constructor=2&toString=3")).toBe(
       "listings?__proto__=1&constructor=2&toString=3&offset=0",
     );
@@ -220,7 +220,7 @@ describe("paths", () => {
     "/cache/secondary_1_10x10.jpg",
     "/metrics",
     "/*",
-  ])("%s leads nowhere", (target) => {
+  ])("%s is unknown", (target) => {
     expect(understood(target)).toBe("nothing there");
   });
 

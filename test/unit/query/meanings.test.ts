@@ -28,7 +28,7 @@ function setup(maxBytes = 100_000): {
   return { meanings, secrets, learn };
 }
 
-describe("a target that was understood", () => {
+describe("a parsed target", () => {
   it("keeps its meaning in each format", () => {
     const { meanings, learn } = setup();
     learn("/listings?limit=5");
@@ -47,7 +47,7 @@ describe("a target that was understood", () => {
     expect(found[1]).toBe(MEANING);
   });
 
-  it("is found only under exactly the same text", () => {
+  it("is found only by exactly the same text", () => {
     const { meanings, learn } = setup();
     learn("/listings?q=a");
     const others = [
@@ -63,7 +63,7 @@ describe("a target that was understood", () => {
 });
 
 describe("the memory", () => {
-  it("is bounded, and forgets what was not asked for the longest", () => {
+  it("is bounded, and drops the least recently used targets", () => {
     const { meanings, learn } = setup(20_000);
     for (let index = 0; index < 1_000; index++) {
       learn(`/listings?_=${index}`);
@@ -77,7 +77,7 @@ describe("the memory", () => {
     expect(left.slice(1)).toEqual(left.slice(1).map((_, at) => 1_000 - left.length + 1 + at));
   });
 
-  it("never holds a target that is larger than itself", () => {
+  it("does not store a target that is larger than itself", () => {
     const { meanings, learn } = setup(20_000);
     const target = `/listings?_=${"x".repeat(10_000)}`;
     learn(target);
@@ -93,13 +93,13 @@ describe("a secret", () => {
     "/listings?s3cret-k3y",
     // Not decodable as a whole, so nobody knows what is in it.
     "/listings?key=s3cret%2Dk3y&_=%ZZ",
-  ])("in %s is not remembered", (target) => {
+  ])("in %s is not stored", (target) => {
     const { meanings, learn } = setup();
     learn(target);
     expect(meanings.find(target)).toBeUndefined();
   });
 
-  it("that is new makes it forget everything, because an earlier target may contain it", () => {
+  it("that is new clears the memory, because an earlier target may contain it", () => {
     const { meanings, secrets, learn } = setup();
     learn("/listings?q=n3xt-k3y");
     expect(meanings.find("/listings?q=n3xt-k3y")).toBeDefined();

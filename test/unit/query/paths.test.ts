@@ -67,7 +67,7 @@ describe("a path", () => {
     "http:/areas",
     "*",
     "",
-  ])("%j leads nowhere", (target) => {
+  ])("%j is unknown", (target) => {
     expect(understood(target, { passThrough: ["/areas/*"] })).toBe("nothing there");
   });
 
@@ -79,7 +79,7 @@ describe("a path", () => {
     ["/metrics", undefined],
     ["/__proto__", undefined],
     [`/${"l".repeat(5000)}`, undefined],
-  ])("%.20s that leads nowhere is near to %s", (path, near) => {
+  ])("%.20s is unknown and similar to %s", (path, near) => {
     const options = { recordPath: "/{resource}/{serviceId}", passThrough: [] };
     expect(createRouter(options)(path)).toEqual(
       near === undefined ? { kind: "unknown" } : { kind: "unknown", near },
@@ -102,22 +102,22 @@ describe("a record's path", () => {
   });
 
   it.each(["undefined", "null", "NaN", "%20", "x", "-7", "7.5", "7,8", "1e3", "0x7", "7%00", "7%26limit=5"])(
-    "with %s for an id is refused",
+    "with the id %s is refused",
     (id) => {
       expect(understood(`/sold/${id}`)).toBe("refused: serviceId");
     },
   );
 
-  it("keeps an id beyond floating point as it is", () => {
+  it("keeps an id that is too large for a floating-point number", () => {
     expect(understood("/sold/9007199254740993")).toBe("sold/9007199254740993");
   });
 
-  it("at the upstream is as the setting says", () => {
+  it("at the upstream follows upstream.recordPath", () => {
     expect(asked("/sold/7")).toBe("/sold/7");
     expect(asked("/v1/7/of/sold?beta=1", "/v1/{serviceId}/of/{resource}")).toBe("/v1/7/of/sold?beta=1");
   });
 
-  it("that the setting asks for otherwise, or of a resource without records, leads nowhere", () => {
+  it("in another form, or of a resource without records, is unknown", () => {
     const recordPath = "/v1/{serviceId}/of/{resource}";
     for (const target of ["/sold/7", "/v1/7/of/areas", "/v1/sold/of/7", "/v1/7/of/sold/x"]) {
       expect([target, understood(target, { recordPath })]).toEqual([target, "nothing there"]);
@@ -126,11 +126,11 @@ describe("a record's path", () => {
 });
 
 describe("a thumbnail's path", () => {
-  it("keeps what the interface does not document, such as a number against caches", () => {
+  it("keeps undocumented parameters, such as a cache buster", () => {
     expect(asked("/cache/primary_07_0140x94.jpg?v=2")).toBe("/cache/primary_7_140x94.jpg?v=2");
   });
 
-  it("is refused with every mistake that it has", () => {
+  it("is refused with all its mistakes", () => {
     expect(understood("/cache/primary_x_141x0.jpg")).toBe("refused: serviceId, width, height");
     expect(understood("/cache/primary_undefined_14.5xNaN.jpg")).toBe("refused: serviceId, width, height");
   });
@@ -142,7 +142,7 @@ describe("a thumbnail's path", () => {
     "/cache/primary_7_140x94x1.jpg",
     "/cache/x/primary_7_140x94.jpg",
     "/x/cache/primary_7_140x94.jpg",
-  ])("%s leads nowhere", (target) => {
+  ])("%s is unknown", (target) => {
     expect(understood(target)).toBe("nothing there");
   });
 });
@@ -172,7 +172,7 @@ describe("a path that is passed through", () => {
     },
   );
 
-  it("is neither a search nor a record, even where the pattern would take it", () => {
+  it("is neither a search nor a record, even if the pattern matches one", () => {
     const all = { passThrough: ["/listings/*", "/areas/*"] };
     expect(understood("/areas", all)).toBe("areas");
     expect(understood("/listings/007", all)).toBe("listings/7");
@@ -181,12 +181,12 @@ describe("a path that is passed through", () => {
     expect(understood("/listings/statistics", all)).toBe("streamed: /listings/statistics");
   });
 
-  it("takes its parameters along unread, in an order of their own, whatever the setting for unknown ones", () => {
+  it("keeps its parameters sorted, with any query.unknown", () => {
     const parsed = parsedTarget("/areas/x?z=1&limit=9999&a=b+c&_=1&z=%26", options);
     expect(parsed?.ok && upstreamTarget(parsed.query, "")).toBe("/areas/x?a=b%20c&limit=9999&z=1&z=%26");
   });
 
-  it("is refused where a parameter cannot be decoded", () => {
+  it("is refused if a parameter cannot be decoded", () => {
     for (const unknown of ["forward", "drop", "reject"] as const) {
       expect(understood("/areas/x?a=%E4", { ...options, unknown })).toBe("refused: a");
     }

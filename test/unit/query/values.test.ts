@@ -65,7 +65,7 @@ describe("a number", () => {
     ["9007199254740993", "9007199254740993"],
     ["3.5", "refused"],
     ["9007199254740992.5", "refused"],
-  ])("that must be whole, written %s, is %s", (raw, read) => {
+  ])("that must be an integer, written %s, is %s", (raw, read) => {
     expect(value("minListPrice", raw)).toBe(read);
   });
 
@@ -136,7 +136,7 @@ describe("a switch", () => {
     ["listings", "priceDecrease", "0"],
     ["areas", "listings", "0"],
     ["areas", "transactions", "0"],
-  ])("of /%s named %s says nothing as %s, and something otherwise", (resource, name, silent) => {
+  ])("of /%s named %s is dropped as %s", (resource, name, silent) => {
     const loud = silent === "1" ? "0" : "1";
     expect(value(name, silent, resource)).toBe("nothing");
     expect(value(name, silent === "1" ? "true" : "false", resource)).toBe("nothing");
@@ -179,13 +179,13 @@ describe("a set", () => {
     expect(value("objectType", raw)).toBe(read);
   });
 
-  it("of all types is in the interface's order, and is not the same as none", () => {
+  it("of all types is in the interface's order, and differs from none", () => {
     expect(value("objectType", OBJECT_TYPES.toReversed().map(encodeURIComponent).join())).toBe(
       OBJECT_TYPES.join(),
     );
   });
 
-  it("is one set, however many times its name is repeated", () => {
+  it("is one set also if its name is repeated", () => {
     expect(understood("/sold?areaId=76&areaId=&areaId=1,76&areaId=null")).toBe("sold?areaId=1,76&offset=0");
     expect(understood("/sold?objectType=radhus&objectType=Villa,radhus")).toBe(
       "sold?objectType=villa,radhus&offset=0",
@@ -213,7 +213,7 @@ describe("coordinates", () => {
     expect(value(name, raw)).toBe(read);
   });
 
-  it("have a size around them only where they are given themselves", () => {
+  it("have a size around them only if they are given", () => {
     expect(understood("/sold?dim=100,0200&center=59.3,18")).toBe("sold?center=59.3,18&dim=100,200&offset=0");
     expect(understood("/sold?dim=100,200&center=null")).toBe("sold?offset=0");
     expect(understood("/sold?dim=-100,200&center=59.3,18")).toBe("refused: dim");
@@ -257,19 +257,19 @@ describe("a scalar given twice", () => {
     "minRooms=3&minRooms=3.01",
     "limit=5&limit=6",
     "minPublished=20260101&minPublished=2026-01-02",
-  ])("with two meanings, as in %s, is refused once, with both its values", (search) => {
+  ])("with two meanings, as in %s, is refused once with both values", (search) => {
     const parsed = parsedTarget(`/listings?${search}`);
     const values = [...new URLSearchParams(search).values()].join(" and ");
     expect(parsed).toMatchObject({ ok: false, faults: [{ value: values, expected: /twice/ }] });
   });
 
-  it("with one meaning, or with none in between, is that meaning", () => {
+  it("with one meaning, or an empty value, has that meaning", () => {
     const search =
       "q=+a&q=a&limit=&limit=05&limit=5&includeUnset=1&includeUnset=true&bbox=1,2,3,4&bbox=1.0,2,3,4";
     expect(understood(`/listings?${search}`)).toBe("listings?q=a&bbox=1,2,3,4&limit=5&offset=0");
   });
 
-  it("is refused even where one of its values would be the default", () => {
+  it("is refused even if one of its values is the default", () => {
     expect(understood("/listings?offset=0&offset=5&includeUnset=0&includeUnset=1")).toBe(
       "refused: includeUnset, offset",
     );

@@ -32,7 +32,7 @@ describe("a request counts as", () => {
     expect(appsOf().identify(appId, userAgent, 0)).toBe(app);
   });
 
-  it("an id that is safe in a log line, a header and a label, whatever it sends", () => {
+  it("an id that is safe in a log line, a header and a label", () => {
     // Node reads headers as Latin-1.
     const header = fc.uint8Array({ maxLength: 80 }).map((bytes) => Buffer.from(bytes).toString("latin1"));
     fc.assert(
@@ -44,7 +44,7 @@ describe("a request counts as", () => {
 });
 
 describe("unlisted ids", () => {
-  it("are bounded: the one seen least recently makes room, unless it is in use", () => {
+  it("are bounded: the least recently seen one is dropped, unless it is in use", () => {
     const apps = appsOf();
     for (const [index, id] of ["a", "b", "c"].entries()) apps.identify(id, undefined, index * MINUTE);
     expect(apps.identify("d", undefined, 4 * MINUTE)).toBe("other");
@@ -54,7 +54,7 @@ describe("unlisted ids", () => {
     expect(apps.identify("web", undefined, 6.5 * MINUTE)).toBe("web");
   });
 
-  it("get a label in the order in which they came, and keep it", () => {
+  it("get a label in the order of their arrival, and keep it", () => {
     const apps = appsOf({ maxUnlisted: 1 });
     for (const [index, id] of ["a", "b", "c"].entries()) apps.identify(id, undefined, index * 10 * MINUTE);
     expect(["web", "a", "b", "c", "never-seen"].map(apps.labelOf)).toEqual([
@@ -66,7 +66,7 @@ describe("unlisted ids", () => {
     ]);
   });
 
-  it("have the default weight and no limit of their own", () => {
+  it("have the default weight and no perDay", () => {
     const apps = appsOf({ defaultWeight: 2 });
     expect(["web", "a"].map((app) => [apps.weightOf(app), apps.perDayOf(app), apps.isListed(app)])).toEqual([
       [4, 100, true],
@@ -76,7 +76,7 @@ describe("unlisted ids", () => {
 });
 
 describe("how an app identified itself", () => {
-  it("is remembered of its first request, also if it is not listed", () => {
+  it("is remembered from its first request, also if it is not listed", () => {
     const apps = appsOf();
     apps.identify("web", "app/1", 5);
     apps.identify(undefined, "curl/8.1 (linux)", 6);
@@ -97,7 +97,7 @@ describe("how an app identified itself", () => {
     ]);
   });
 
-  it("is forgotten of the apps that came first, if there are very many", () => {
+  it("is forgotten for the oldest of very many apps", () => {
     const apps = appsOf({ maxUnlisted: 10_000 });
     for (let n = 0; n < 3_000; n++) apps.identify(`app-${n}`, undefined, n);
     expect(apps.identities()).toHaveLength(2_000);

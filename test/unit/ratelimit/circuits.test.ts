@@ -75,7 +75,7 @@ describe("a circuit opens", () => {
     expect(scene.limiters.sends).toHaveLength(60);
   });
 
-  it("and a caller that can wait for the end of a pause that the upstream asked for does", async () => {
+  it("and a caller waits for the end of a requested pause if its deadline allows", async () => {
     const scene = createScene();
     await scene.ask({}, SLOW_DOWN);
     const patient = scene.call("app");
@@ -92,7 +92,7 @@ describe("a half-open circuit", () => {
     return scene;
   }
 
-  it("lets one call try, closes when that is answered, and then lets go those that waited for it", async () => {
+  it("sends one probe, closes when that is answered, and then sends the calls that waited", async () => {
     const scene = await halfOpen();
     const [probe, other] = [scene.call("app"), scene.call("app")];
     await settled();
@@ -104,7 +104,7 @@ describe("a half-open circuit", () => {
     );
   });
 
-  it("refuses at once those that waited for a probe that fails", async () => {
+  it("refuses the waiting calls at once when the probe fails", async () => {
     const scene = await halfOpen();
     const [probe, other] = [scene.call("app"), scene.call("app")];
     await settled();
@@ -190,7 +190,7 @@ describe("an outage", () => {
 });
 
 describe("refused credentials", () => {
-  it("stop calls after three different questions in a row; callers are told 502 and when to come again", async () => {
+  it("stop calls after three different questions in a row; callers get 502 with Retry-After", async () => {
     const scene = createScene();
     await askAll(scene, 80, REFUSED);
     expect(scene.limiters.sends).toHaveLength(3);
@@ -200,13 +200,13 @@ describe("refused credentials", () => {
     });
   });
 
-  it("of one question, asked again and again, stop nothing", async () => {
+  it("of one repeated question do not open the circuit", async () => {
     const scene = createScene();
     for (let index = 0; index < 10; index++) await scene.ask({ query: "forbidden" }, REFUSED);
     expect(await scene.ask({ query: "other" })).toBe(ANSWERED);
   });
 
-  it("are tried again with a question that was answered before, after 30 s and then ever more seldom", async () => {
+  it("are probed with a question that was answered before, after 30 s and then after growing pauses", async () => {
     const scene = createScene();
     await scene.ask({ query: "known" });
     await askAll(scene, 3, REFUSED);
@@ -219,7 +219,7 @@ describe("refused credentials", () => {
     expect(sentAt(scene, startedAt).slice(4)).toEqual([30, 90, 210, 450]);
   });
 
-  it("ask for a probe where no caller asks such a question", async () => {
+  it("request a probe if no caller asks such a question", async () => {
     const scene = createScene();
     await scene.ask({ query: "known" });
     await askAll(scene, 3, REFUSED);
@@ -229,7 +229,7 @@ describe("refused credentials", () => {
     expect(scene.probesWanted()).toBe(1);
   });
 
-  it("are tried at once with another key", async () => {
+  it("are probed at once with a new key", async () => {
     const scene = createScene();
     await askAll(scene, 10, REFUSED);
     scene.key.version = 2;

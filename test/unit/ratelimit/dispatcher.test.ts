@@ -42,7 +42,7 @@ describe("a call", () => {
     await comeTrue(second.hasStarted);
   });
 
-  it("that nobody waits for any more leaves the queue and costs nothing", async () => {
+  it("without waiters leaves the queue and is not sent", async () => {
     const { call, ask, limiters, dispatcher } = createScene({ windows: ONE_A_SECOND });
     await ask();
     const gone = new AbortController();
@@ -63,7 +63,7 @@ describe("a call", () => {
     expect(departed.slice(5)).toEqual(["web", "nightly"]);
   });
 
-  it("is settled as lost when its job does not say how it ended", async () => {
+  it("counts as lost if its job does not report its end", async () => {
     const { dispatcher, limiters } = createScene();
     const order = { app: "app", cause: "miss", resource: "listings", query: "?" } as const;
     const waiting = { ...unwatched(), apps: () => ["app"] };
@@ -76,7 +76,7 @@ describe("a call", () => {
 });
 
 describe("a call that several apps wait for", () => {
-  it("is sent once, and charged to the app whose turn comes first", async () => {
+  it("is sent once, and charged to the app whose turn is first", async () => {
     const { call, ask, clock, limiters } = createScene({ windows: [{ limit: 4, windowMs: SECOND }] });
     await ask({ app: "quiet" });
     for (let index = 0; index < 3; index++) await ask({ app: "hog" });
@@ -87,7 +87,7 @@ describe("a call that several apps wait for", () => {
     expect(await shared.result).toBe(ANSWERED);
   });
 
-  it("goes with the turn of an app that joins while it waits", async () => {
+  it("is sent at the turn of an app that joins while it waits", async () => {
     const { call, ask, clock, limiters } = createScene({ windows: [{ limit: 4, windowMs: SECOND }] });
     for (let index = 0; index < 4; index++) await ask({ app: index === 0 ? "quiet" : "hog" });
     const apps = ["hog"];
@@ -102,7 +102,7 @@ describe("a call that several apps wait for", () => {
 });
 
 describe("slots", () => {
-  it("are shared: while calls of others wait, no app holds more than its share", async () => {
+  it("are shared: no app has more than its share while calls of others wait", async () => {
     const { call, departed } = createScene({ concurrency: 4 });
     const hog = Array.from({ length: 8 }, () => call("hog"));
     await settled();
@@ -116,7 +116,7 @@ describe("slots", () => {
     await Promise.all([...hog, ...quiet].map(({ result }) => result));
   });
 
-  it("stay free for an app that was there a moment ago: six slow calls of another one do not hold it up", async () => {
+  it("stay free for a recently active app beside six slow calls of another one", async () => {
     const { call, ask } = createScene({ concurrency: 6 });
     await ask({ app: "quiet" });
     const hog = Array.from({ length: 12 }, () => call("hog"));
@@ -126,7 +126,7 @@ describe("slots", () => {
     expect(hog.filter((slow) => slow.hasStarted())).toHaveLength(5);
   });
 
-  it("are never all taken by work that nobody waits for", async () => {
+  it("are never all used by background work", async () => {
     const { call } = createScene({ concurrency: 2 });
     const refreshes = [1, 2].map(() => call("app", {}, { priority: () => "refresh" }));
     await settled();
@@ -144,7 +144,7 @@ describe("deadlines", () => {
     )(clock.now() + ms),
   });
 
-  it("that leave no time for the permit are refused at once, with the time until one is free", async () => {
+  it("that are before the next permit are refused at once, with the time until one is free", async () => {
     const { call, ask, clock, refused } = createScene({ windows: [{ limit: 1, windowMs: MINUTE }] });
     await ask();
     await clock.advance(20_500);
@@ -153,7 +153,7 @@ describe("deadlines", () => {
     expect(refused).toEqual(["app: budget"]);
   });
 
-  it("that leave time for the permit but not for a usual call are refused at once", async () => {
+  it("that leave time for the permit but not for a typical call are refused at once", async () => {
     const { call, clock, limiters } = createScene({ windows: ONE_A_SECOND });
     const slow = call("app");
     await clock.advance(3 * SECOND);
@@ -167,7 +167,7 @@ describe("deadlines", () => {
     expect(limiters.sends).toHaveLength(2);
   });
 
-  it("that pass in the queue end the wait with what holds the call up", async () => {
+  it("that pass in the queue end the wait with the reason", async () => {
     const { call, clock, refused } = createScene({ concurrency: 1 });
     const slow = call("app");
     await settled();
@@ -181,7 +181,7 @@ describe("deadlines", () => {
     expect(refused).toEqual(["app: deadline"]);
   });
 
-  it("of one of several callers are answered while the call waits, and not once it has departed", async () => {
+  it("of one of several callers end only its wait, and only while the call is queued", async () => {
     const { call, ask, clock } = createScene({ windows: ONE_A_SECOND });
     await ask();
     let refuseLate: RefuseLate = () => undefined;
@@ -193,7 +193,7 @@ describe("deadlines", () => {
   });
 });
 
-describe("refusals name what is used up", () => {
+describe("refusals name the limit", () => {
   const windows = [{ limit: 10, windowMs: MINUTE }];
 
   it("everybody's budget", async () => {
@@ -227,8 +227,8 @@ describe("refusals name what is used up", () => {
   });
 });
 
-describe("where the budget is only observed", () => {
-  it("nothing waits for a permit, and what would have been refused is reported", async () => {
+describe("with budget.mode observe", () => {
+  it("nothing waits for a permit, and refusals are only counted", async () => {
     const { ask, refused, limiters } = createScene({
       windows: [{ limit: 1, windowMs: MINUTE }],
       mode: "observe",
@@ -241,8 +241,8 @@ describe("where the budget is only observed", () => {
   });
 });
 
-describe("a dispatcher that is closed", () => {
-  it("rejects calls that wait, and those to come", async () => {
+describe("a closed dispatcher", () => {
+  it("rejects waiting and new calls", async () => {
     const { call, ask, dispatcher } = createScene({ windows: ONE_A_SECOND });
     await ask();
     const waiting = call("app");

@@ -16,7 +16,7 @@ function used(played: Awaited<ReturnType<typeof play>>, { windows, forMs }: Play
 
 const hog = { app: "hog", callers: 150, thinkMs: 0 };
 
-describe("beside a hog with 150 callers at 20 per second, an app that is not listed", () => {
+describe("an unlisted app beside a greedy app with 150 callers at 20 per second", () => {
   it.each([
     { replicas: 1, most: 400 },
     { replicas: 3, most: 1_000 },
@@ -154,7 +154,7 @@ describe("shares hold in every window", () => {
 });
 
 describe("unlisted apps together", () => {
-  it("get no more than listed ones, while those want their share", async () => {
+  it("get no more than the listed ones that use their share", async () => {
     const inventor = (id: number) => ({ app: `invented-${id}`, callers: 3, thinkMs: 0 });
     const scene: Play = {
       windows: [{ limit: 100, windowMs: 10 * SECOND }],
@@ -169,7 +169,7 @@ describe("unlisted apps together", () => {
     expect(played.sent("web", 20 * SECOND) / played.sent(undefined, 20 * SECOND)).toBeGreaterThan(0.47);
   });
 
-  it("get everything where no app is listed, each the same", async () => {
+  it("get everything in equal parts if no app is listed", async () => {
     const scene: Play = {
       windows: [{ limit: 100, windowMs: 10 * SECOND }],
       callers: Array.from({ length: 5 }, (_, id) => ({ app: `app-${id}`, callers: 2 + id * 5, thinkMs: 0 })),

@@ -36,7 +36,7 @@ async function permit(limiter: ReturnType<typeof createLocalLimiter>): Promise<P
 }
 
 describe("the limiter of a process without Redis", () => {
-  it("says when the next permit is free: a window after the first call arrived", async () => {
+  it("knows when the next permit is free: one window after the first call arrived", async () => {
     const { clock, limiter } = setUp();
     const first = await permit(limiter);
     await clock.advance(100);
@@ -54,7 +54,7 @@ describe("the limiter of a process without Redis", () => {
     expect(limiter.state().windows[0]).toMatchObject({ spent: 3, remaining: 0 });
   });
 
-  it("counts over a restart what was sent before, from the latest possible arrival where the process was killed", async () => {
+  it("counts calls from before a restart, by their latest possible arrival", async () => {
     const { clock, create, limiter } = setUp();
     await permit(limiter);
     await permit(limiter);
@@ -70,7 +70,7 @@ describe("the limiter of a process without Redis", () => {
     expect(next.state().windows[0]).toMatchObject({ spent: 0 });
   });
 
-  it("leaves what is to be left, and keeps an app to its day", async () => {
+  it("keeps the reserve, and perDay of an app", async () => {
     const { limiter } = setUp();
     await permit(limiter);
     expect(await limiter.acquire(request({ leave: [2] }))).toMatchObject({

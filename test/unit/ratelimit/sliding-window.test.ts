@@ -12,7 +12,7 @@ const calls = fc.array(
   }),
 );
 
-it("counts exactly what a plain list of calls counts, and knows when each leaves the window", () => {
+it("the sliding window counts like a plain list of calls, and knows when each leaves", () => {
   fc.assert(
     fc.property(
       calls,

@@ -69,12 +69,12 @@ async function open(): Promise<void> {
 }
 
 describe("a breaker", () => {
-  it("passes on what is answered", async () => {
+  it("passes on answers", async () => {
     expect(await breaker.run("a key", service.call)).toBe("answer");
     expect(states).toEqual([]);
   });
 
-  it("passes on an error that is the call's own", async () => {
+  it("passes on errors of the call itself", async () => {
     service.how = "refuses this call";
     await expect(breaker.run("a key", service.call)).rejects.toBeInstanceOf(Harmless);
     expect(breaker.state).toBe("closed");
@@ -91,7 +91,7 @@ describe("a breaker", () => {
     expect(faults).toMatchObject([{ foundBy: "call", about: "a key" }]);
   });
 
-  it("gives a call as long as it may take, and no longer", async () => {
+  it("ends a call at its timeout", async () => {
     service.how = "is silent";
     const ended = outcome(breaker.run("a key", service.call));
     await clock.advance(0.8 * TIMEOUT_MS);
@@ -101,7 +101,7 @@ describe("a breaker", () => {
     expect(await ended).toMatchObject({ name: "BreakerOpen", message: "no answer within 50 ms" });
   });
 
-  it("releases a thousand callers at once when the first of them has waited too long", async () => {
+  it("releases all callers when the first one times out", async () => {
     service.how = "is silent";
     const first = outcome(breaker.run("the first", service.call));
     await clock.advance(0.6 * TIMEOUT_MS);
@@ -112,7 +112,7 @@ describe("a breaker", () => {
     expect(faults).toMatchObject([{ about: "the first" }]);
   });
 
-  it("does not blame the service for the time this process was busy itself", async () => {
+  it("does not count the time in which this process was busy", async () => {
     service.how = "is silent";
     const answer = Promise.withResolvers<string>();
     const ended = outcome(breaker.run("a key", () => answer.promise));
@@ -123,7 +123,7 @@ describe("a breaker", () => {
     expect(await ended).toBe("was in the socket all the time");
   });
 
-  it("asks once in every interval while the service is out of order, whatever is called", async () => {
+  it("probes once in every interval while it is open", async () => {
     await open();
     for (let interval = 1; interval <= 3; interval++) {
       await clock.advance(0.5 * PROBE_INTERVAL_MS);
@@ -134,7 +134,7 @@ describe("a breaker", () => {
     expect(service.calls).toBe(1 + 3);
   });
 
-  it("refuses callers at once while it is asking", async () => {
+  it("refuses callers at once during a probe", async () => {
     await open();
     service.how = "is silent";
     await clock.advance(PROBE_INTERVAL_MS);
@@ -145,7 +145,7 @@ describe("a breaker", () => {
     expect(faults.map(({ foundBy }) => foundBy)).toEqual(["call", "probe"]);
   });
 
-  it("closes when the service is back, and is as it was", async () => {
+  it("closes when the service is back", async () => {
     await open();
     service.how = "answers";
     await clock.advance(PROBE_INTERVAL_MS);
@@ -155,21 +155,21 @@ describe("a breaker", () => {
     expect(states.at(-1)).toBe("open");
   });
 
-  it("takes an answer that refuses the question for a sign of life", async () => {
+  it("closes when a probe gets an error reply", async () => {
     await open();
     service.how = "refuses this call";
     await clock.advance(PROBE_INTERVAL_MS);
     expect(breaker.state).toBe("closed");
   });
 
-  it("asks about what met the fault", async () => {
+  it("probes with the key of the failed call", async () => {
     service.how = "is silent";
     void outcome(breaker.run("in the sick part", service.call));
     await clock.advance(TIMEOUT_MS + PROBE_INTERVAL_MS);
     expect(service.probes).toEqual(["in the sick part"]);
   });
 
-  it("does not open again for a call from before the outage that fails late", async () => {
+  it("does not open again for an old call that fails late", async () => {
     const old = Promise.withResolvers<string>();
     const ended = outcome(breaker.run("old", () => old.promise));
     await open();
@@ -181,7 +181,7 @@ describe("a breaker", () => {
     expect(breaker.state).toBe("closed");
   });
 
-  it("asks at once on a sign of life, but only until it was asked in vain", async () => {
+  it("probes at once on a sign of life, until such a probe fails", async () => {
     await open();
     breaker.signOfLife();
     await clock.advance(0);
@@ -194,7 +194,7 @@ describe("a breaker", () => {
     expect(breaker.state).toBe("closed");
   });
 
-  it("closes for good: nobody waits, nobody is called, nobody is asked", async () => {
+  it("refuses all calls and does not probe after close()", async () => {
     service.how = "is silent";
     const ended = outcome(breaker.run("a key", service.call));
     breaker.close();

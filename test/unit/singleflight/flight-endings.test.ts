@@ -164,7 +164,7 @@ describe("flights", () => {
     expect([flights.size, clock.pending]).toEqual([0, 0]);
   });
 
-  it("that were withdrawn are started once more for all callers that joined meanwhile", async () => {
+  it("that were withdrawn are started once more for all callers that have joined", async () => {
     const { calls, join } = setup();
     const first = join();
     await settled();

@@ -38,7 +38,7 @@ describe("a flight", () => {
   it.each([
     ["that is in the queue by then refuses", true],
     ["that was sent by then is waited for by", false],
-  ])("%s one who waits so long for a place", async (_name, isQueued) => {
+  ])("%s a waiter with such a queue deadline", async (_name, isQueued) => {
     const clock = createFakeClock(1_000_000);
     const flights = createFlights<string>(clock);
     const landing = Promise.withResolvers<string>();
@@ -219,7 +219,7 @@ describe("a flight", () => {
     expect(waiting?.apps()).toEqual([]);
   });
 
-  it("does not accept a caller that is gone already", async () => {
+  it("does not accept a caller that has hung up", async () => {
     const { join } = setup();
     await expect(join(10_000, AbortSignal.abort())).rejects.toMatchObject({ name: "CallerGone" });
   });

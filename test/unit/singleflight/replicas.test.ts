@@ -28,7 +28,7 @@ function leader(release: (end: ClaimEnd) => Promise<void> = async () => undefine
 }
 
 describe("a flight among replicas", () => {
-  it("does not ask the upstream when the value is stored by now", async () => {
+  it("does not call the upstream if the answer has been stored", async () => {
     const leadOrFollow = createLeadOrFollow<string>(claimsOf());
     const fetch = async (): Promise<string> => expect.unreachable();
     expect(await leadOrFollow("k", waitingFor(), { look: async () => "there", fetch })).toEqual({
@@ -37,7 +37,7 @@ describe("a flight among replicas", () => {
     });
   });
 
-  it("is result by the replica that claims it, which then says that it has landed", async () => {
+  it("is made by the replica that claims it, which then announces its end", async () => {
     const ends: ClaimEnd[] = [];
     const leadOrFollow = createLeadOrFollow<string>(claimsOf(leader(async (end) => void ends.push(end))));
     expect(await leadOrFollow("k", waitingFor(), { look: nothing, fetch: async () => "new" })).toEqual({
@@ -47,7 +47,7 @@ describe("a flight among replicas", () => {
     expect(ends).toEqual([{ kind: "landed" }]);
   });
 
-  it("is not result twice where the last leader landed just before the claim", async () => {
+  it("is not made twice if the last leader ended just before the claim", async () => {
     const ends: ClaimEnd[] = [];
     const leadOrFollow = createLeadOrFollow<string>(claimsOf(leader(async (end) => void ends.push(end))));
     const looks = ["landed meanwhile"];
@@ -59,7 +59,7 @@ describe("a flight among replicas", () => {
     expect(ends).toEqual([{ kind: "landed" }]);
   });
 
-  it("is open to the others at once where the look before it fails: they need not wait for the lease", async () => {
+  it("is free for the others at once if the lookup before it fails", async () => {
     const ends: ClaimEnd[] = [];
     const mistake = new TypeError("a mistake");
     const leadOrFollow = createLeadOrFollow<string>(claimsOf(leader(async (end) => void ends.push(end))));
@@ -71,7 +71,7 @@ describe("a flight among replicas", () => {
     expect(ends).toEqual([{ kind: "vacant" }]);
   });
 
-  it("tells the others why it failed", async () => {
+  it("announces why it failed", async () => {
     const ends: ClaimEnd[] = [];
     const problem = new Problem("upstream-error");
     const leadOrFollow = createLeadOrFollow<string>(claimsOf(leader(async (end) => void ends.push(end))));
@@ -80,7 +80,7 @@ describe("a flight among replicas", () => {
     expect(ends).toEqual([{ kind: "failed", problem }]);
   });
 
-  it("is open to the others again where it was withdrawn because nobody here waits any more", async () => {
+  it("is free for the others when it was withdrawn without waiters", async () => {
     const ends: ClaimEnd[] = [];
     const abandoned = AbortSignal.abort();
     const leadOrFollow = createLeadOrFollow<string>(claimsOf(leader(async (end) => void ends.push(end))));
@@ -105,7 +105,7 @@ describe("a flight among replicas", () => {
     },
   );
 
-  it("tells the others why it failed, although nobody here waits any more for what had been sent", async () => {
+  it("announces why it failed, also without waiters", async () => {
     const ends: ClaimEnd[] = [];
     const problem = new Problem("upstream-timeout");
     const leadOrFollow = createLeadOrFollow<string>(claimsOf(leader(async (end) => void ends.push(end))));
@@ -115,7 +115,7 @@ describe("a flight among replicas", () => {
     expect(ends).toEqual([{ kind: "failed", problem }]);
   });
 
-  it("is followed to its landing", async () => {
+  it("is followed to its end", async () => {
     const landing = Promise.withResolvers<ClaimEnd>();
     const stored: string[] = [];
     const result = createLeadOrFollow<string>(claimsOf(follower(landing.promise)))("k", waitingFor(), {
@@ -140,7 +140,7 @@ describe("a flight among replicas", () => {
   });
 
   it.each<ClaimEnd>([{ kind: "vacant" }, { kind: "landed" }])(
-    "has no result for a follower when it was $kind and nothing is stored: whoever waits tries again",
+    "has no result for a follower when it was $kind and nothing is stored",
     async (end) => {
       const claims = claimsOf(follower(Promise.resolve(end)));
       const steps = { look: nothing, fetch: async () => expect.unreachable() };
@@ -148,7 +148,7 @@ describe("a flight among replicas", () => {
     },
   );
 
-  it("is everyone's own where claims are out of order", async () => {
+  it("is made by each replica itself while claims are unavailable", async () => {
     const result = await createLeadOrFollow<string>(claimsOf())("k", waitingFor(), {
       look: nothing,
       fetch: async () => "own",
@@ -156,7 +156,7 @@ describe("a flight among replicas", () => {
     expect(result).toEqual({ value: "own", how: "fetched" });
   });
 
-  it("is left by a follower for whom nobody waits any more", async () => {
+  it("is left by a follower without waiters", async () => {
     const controller = new AbortController();
     const never = Promise.withResolvers<ClaimEnd>();
     const result = createLeadOrFollow<string>(claimsOf(follower(never.promise)))(

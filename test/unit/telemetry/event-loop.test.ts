@@ -7,7 +7,7 @@ function block(ms: number): void {
   Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms);
 }
 
-it("tells how long the event loop was held up", async () => {
+it("the event loop delay is measured", async () => {
   const late = await new Promise<number>((resolve) => {
     const stop = watchEventLoop((delayMs) => {
       if (delayMs > 100) resolve(delayMs);
@@ -19,7 +19,7 @@ it("tells how long the event loop was held up", async () => {
   expect(late).toBeGreaterThan(200);
 });
 
-it("tells of no delay where there is none, and nothing at all once it is stopped", () => {
+it("there is no delay on an idle loop, and no measurement after stop()", () => {
   vi.useFakeTimers();
   onTestFinished(() => void vi.useRealTimers());
   const told: number[] = [];

@@ -23,7 +23,7 @@ function parsed(lines: readonly string[]): unknown[] {
 }
 
 describe("a log line", () => {
-  it("is one line of JSON with level, time, message and the fields given", () => {
+  it("is one line of JSON with level, time, message and fields", () => {
     const lines = written((log) => log.info({ resource: "sold", status: 200 }, "upstream call"));
     expect(lines).toHaveLength(1);
     expect(lines[0]).toMatch(/^[^\n]*\n$/);
@@ -38,7 +38,7 @@ describe("a log line", () => {
     ]);
   });
 
-  it("is left out below the level, and all are where the log is silent", () => {
+  it("is omitted below the level, and always if the level is silent", () => {
     const use = (log: Logger): void => {
       log.debug("debug");
       log.warn("warn");
@@ -70,7 +70,7 @@ describe("the line of a request", () => {
     ["text that JSON escapes", { id: 'a"b', app: "back\\slash", method: "G\n", query: "å\u2028" }],
     ["a secret", { query: `listings?q=${KEY}` }],
     ["a signature", { query: `listings?hash=${HASH}` }],
-  ])("is the one that pino writes: %s", (_name, changes) => {
+  ])("is the same as pino's: %s", (_name, changes) => {
     const given = { ...record, ...changes };
     const [expected, found] = written((log) => {
       log.info(given, "request");
@@ -81,7 +81,7 @@ describe("the line of a request", () => {
 });
 
 describe("lines that may wait", () => {
-  it("are written together after a moment, in order, and never after a line that may not wait", async () => {
+  it("are written together after a moment, in order, and before any line that may not wait", async () => {
     const clock = createFakeClock();
     const batches: string[] = [];
     const { write, writeSoon, flush } = createLines((text) => batches.push(text), clock.after);
@@ -98,7 +98,7 @@ describe("lines that may wait", () => {
     expect(batches).toEqual(["a\nb\n", "c\nd\n", "e\n"]);
   });
 
-  it("are written at once when they are many", () => {
+  it("are written at once if there are many", () => {
     const batches: string[] = [];
     const { writeSoon } = createLines((text) => batches.push(text), createFakeClock().after);
     for (let line = 0; line < 100; line++) writeSoon("x".repeat(1_000));
@@ -120,7 +120,7 @@ describe("a secret", () => {
     ],
     ["a child's bindings", (log) => log.child({ key: KEY }).info("request")],
     ["text glued to others", (log) => log.info(`x${KEY}y${KEY}${KEY}`)],
-  ])("is not written, though it stands in %s", (_name, use) => {
+  ])("is not written if it is in %s", (_name, use) => {
     const lines = written(use);
     expect(lines).toHaveLength(1);
     expect(lines[0]).not.toContain(KEY);
@@ -129,7 +129,7 @@ describe("a secret", () => {
   });
 
   it.each(['quo"ted "key" here', String.raw`back\slash\key`, "nyckel-åäö-🔑", "a key & a+b=c/d", "tab\tkey"])(
-    "is not written in any of the ways a text is written: %s",
+    "is not written in any encoding: %s",
     (secret) => {
       const lines = written(
         (log) => {
@@ -152,7 +152,7 @@ describe("a secret", () => {
     expect(parsed(written((log) => log.info("request"), [""]))).toMatchObject([{ msg: "request" }]);
   });
 
-  it("is not written whatever it is and wherever it stands", () => {
+  it("is not written, for any secret at any place", () => {
     const secret = fc.string({ unit: "grapheme", minLength: 12, maxLength: 30 });
     fc.assert(
       fc.property(secret, fc.string(), fc.string(), (secret, before, after) => {
@@ -190,11 +190,11 @@ describe("a signature", () => {
     expect(JSON.parse(line)).toBeDefined();
   });
 
-  it("leaves no trace of its parameters even where they are empty", () => {
+  it("is removed with its parameters even if they are empty", () => {
     expect(written((log) => log.info("/listings?hash=&unique=&areaId=1"))[0]).not.toMatch(/hash=|unique=/);
   });
 
-  it("is no reason to hide the rest", () => {
+  it("does not hide the rest of the line", () => {
     const text = `areas?q=x%26hash%3D${HASH}&limit=5`;
     expect(parsed(written((log) => log.info({ text }, "request")))).toMatchObject([
       { text: "areas?q=x%26hash:[redacted]&limit=5" },
@@ -203,7 +203,7 @@ describe("a signature", () => {
 });
 
 describe("on a terminal, a line", () => {
-  it("is for people, and controls nothing", () => {
+  it("is readable and has no control characters", () => {
     const lines: string[] = [];
     const destination = { write: (line: string) => void lines.push(line), isTTY: true };
     const log = createLogger({ level: "info", secrets: [KEY], destination });

@@ -78,7 +78,7 @@ describe("the metrics", () => {
     expect(lines).toContain('gateway_upstream_request_duration_seconds_sum{resource="sold"} 3');
   });
 
-  it("show what is held now, at each scrape", async () => {
+  it("show current values at each scrape", async () => {
     let entries = 1;
     const metrics = metricsWith({
       tiers: () => [
@@ -105,7 +105,7 @@ describe("the metrics", () => {
     );
   });
 
-  it("count hits by the tier they were found in, and nothing where there was none", async () => {
+  it("count hits by tier", async () => {
     const metrics = metricsWith();
     metrics.request(REQUEST, REQUEST.app);
     metrics.request({ ...REQUEST, tier: "redis" }, REQUEST.app);
@@ -117,7 +117,7 @@ describe("the metrics", () => {
     ]);
   });
 
-  it("time what stores do, and tell which are in use", async () => {
+  it("time the operations of stores, and show which stores are used", async () => {
     const metrics = metricsWith();
     metrics.storeOperation("redis", "get", 2);
     metrics.breakerState("redis", "open");
@@ -130,14 +130,14 @@ describe("the metrics", () => {
     expect(await linesOf(metrics)).toContain('gateway_store_breaker_state{store="redis"} 0');
   });
 
-  it("count answers that refuse the credentials, from zero on", async () => {
+  it("count answers that refuse the credentials, starting at zero", async () => {
     const metrics = metricsWith();
     expect(await linesOf(metrics)).toContain("gateway_upstream_credentials_refused_total 0");
     for (const status of [401, 403, 404, 500] as const) metrics.upstreamCall({ ...CALL, status });
     expect(await linesOf(metrics)).toContain("gateway_upstream_credentials_refused_total 2");
   });
 
-  it("say what runs, how many apps it knows, and how late its timers are", async () => {
+  it("show the version, the number of apps and the event loop delay", async () => {
     const metrics = metricsWith({ appsRegistered: () => 2 });
     metrics.eventLoopDelay(300);
     const lines = await linesOf(metrics);
@@ -156,7 +156,7 @@ describe("the metrics", () => {
     expect(Math.abs(valueOf("process_start_time_seconds") * 1000 - performance.timeOrigin)).toBeLessThan(1);
   });
 
-  it("count problems by code and status, server errors from zero on, and no code that there is not", async () => {
+  it("count problems by code and status, server errors starting at zero", async () => {
     const metrics = metricsWith();
     metrics.request({ ...REQUEST, outcome: "failed", status: 502, problem: "upstream-error" }, "web");
     metrics.request({ ...REQUEST, outcome: "refused", status: 429, problem: "quota-exceeded" }, "web");
@@ -172,13 +172,13 @@ describe("the metrics", () => {
     expect(counted.filter((line) => line.endsWith(" 1"))).toHaveLength(2);
   });
 
-  it("of two gateways in one process are two", async () => {
+  it("of two gateways in one process are separate", async () => {
     const [one, other] = [metricsWith(), metricsWith()];
     one.request(REQUEST, REQUEST.app);
     expect((await linesOf(other)).filter((line) => line.startsWith("gateway_requests_total"))).toEqual([]);
   });
 
-  it("have no label that tells one question from another", async () => {
+  it("have no label with a query", async () => {
     const metrics = metricsWith();
     metrics.request(REQUEST, REQUEST.app);
     metrics.upstreamCall(CALL);
@@ -218,7 +218,7 @@ describe("the observer", () => {
     expect((await linesOf(metrics)).filter((line) => /requests_total.* 1$/.test(line))).toHaveLength(2);
   });
 
-  it("writes a sample of the hits and all other requests to the log, and counts them all", async () => {
+  it("logs a sample of the hits and all other requests, and counts all", async () => {
     const lines: string[] = [];
     const destination = { write: (line: string) => void lines.push(line) };
     const metrics = metricsWith();

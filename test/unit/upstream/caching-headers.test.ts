@@ -10,12 +10,12 @@ const at = (ms: number): string => new Date(NOW + ms).toUTCString();
 const read = (headers: Record<string, string>, delayMs = 0): CachingHeaders =>
   cachingHeadersIn(headers, delayMs, NOW);
 
-it("an upstream that says nothing of how its answer may be used says nothing", () => {
+it("an answer without caching headers has no directives", () => {
   expect(read({})).toEqual(NO_CACHING_HEADERS);
   expect(read({ "cache-control": "public, immutable, x-own=1", vary: "Accept" })).toEqual(NO_CACHING_HEADERS);
 });
 
-describe("how long an answer is fresh, by the upstream's word", () => {
+describe("the lifetime from the upstream", () => {
   it.each<[string, Record<string, string>, number | undefined]>([
     ["max-age", { "cache-control": "max-age=90" }, 90_000],
     ["s-maxage before max-age", { "cache-control": "max-age=90, s-maxage=30" }, 30_000],
@@ -42,13 +42,13 @@ describe("how long an answer is fresh, by the upstream's word", () => {
     ["for longer than it is fresh", { age: "100" }, 0, 100_000, -10_000],
     ["for a time that is none", { age: "-5" }, 0, 0, 90_000],
     ["for no time, where clocks went back", {}, -20, 0, 90_000],
-  ])("counts from when it was made: it was %s (%o)", (_name, headers, delayMs, ageMs, freshForMs) => {
+  ])("is reduced by the age: it was %s (%o)", (_name, headers, delayMs, ageMs, freshForMs) => {
     const said = read({ "cache-control": "max-age=90", ...headers }, delayMs);
     expect(said).toMatchObject({ ageMs, freshForMs });
   });
 });
 
-describe("whether an answer may be kept, by the upstream's word", () => {
+describe("permission to store from the upstream", () => {
   it.each<[string, Record<string, string>, boolean]>([
     ["no-store", { "cache-control": "no-store" }, false],
     ["private", { "cache-control": "max-age=9, Private" }, false],
@@ -63,7 +63,7 @@ describe("whether an answer may be kept, by the upstream's word", () => {
   });
 });
 
-describe("for how long an answer may be given stale, by the upstream's word", () => {
+describe("the stale times from the upstream", () => {
   it.each<[string, number | undefined, number | undefined]>([
     ["max-age=9, stale-while-revalidate=5, stale-if-error=60", 5_000, 60_000],
     ["stale-if-error=0", undefined, 0],

@@ -35,7 +35,7 @@ async function outcome(
 const HEAD = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n";
 
 describe("an exchange", () => {
-  it("sends the headers given, those that HTTP needs, and nothing else", async () => {
+  it("sends only the given headers and those that HTTP requires", async () => {
     let head = "";
     const url = await rawUpstream((socket, received) => {
       head = received;
@@ -51,7 +51,7 @@ describe("an exchange", () => {
     ]);
   });
 
-  it("brings a whole body home, in as many pieces as it comes, and leaves no timer behind", async () => {
+  it("collects a body in pieces, and leaves no timer", async () => {
     const chunks = Array.from({ length: 50 }, (_, index) => `${index},`);
     const url = await httpUpstream((_request, response) => {
       for (const chunk of chunks) response.write(chunk);
@@ -63,7 +63,7 @@ describe("an exchange", () => {
     expect(clock.pending).toBe(0);
   });
 
-  it("uses the connection of the one before", async () => {
+  it("reuses the connection", async () => {
     const sockets = new Set<Socket>();
     const url = await httpUpstream((incoming, response) => {
       sockets.add(incoming.socket);
@@ -74,12 +74,12 @@ describe("an exchange", () => {
     expect(sockets.size).toBe(1);
   });
 
-  it("ends with a body that is ended by closing, where no length is given", async () => {
+  it("accepts a body that ends with the connection if it has no length", async () => {
     const { outcome: result } = await outcome((socket) => socket.end(`${HEAD}Connection: close\r\n\r\n{}`));
     expect(result).toMatchObject({ status: 200, body: Buffer.from("{}") });
   });
 
-  it("takes no notice of a status on the way to the answer", async () => {
+  it("ignores an interim response", async () => {
     const { outcome: result } = await outcome((socket) =>
       socket.end(`HTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n${HEAD}Content-Length: 2\r\n\r\n{}`),
     );
@@ -151,7 +151,7 @@ describe("an upstream that breaks off", () => {
 });
 
 describe("an upstream that sends too much", () => {
-  it("is cut off, whether it said so before or never stops", async () => {
+  it("is cut off, with and without a Content-Length", async () => {
     for (const framing of ["Content-Length: 99999999", "Connection: close"]) {
       const { promise: closed, resolve } = Promise.withResolvers<void>();
       const { outcome: result, pending } = await outcome((socket) => {
@@ -178,7 +178,7 @@ describe("an upstream that is slow", () => {
     await clock.advance(1);
   }
 
-  it("to shake hands is given up after the connect timeout", async () => {
+  it("in the TLS handshake ends at the connect timeout", async () => {
     // A server that takes the connection and answers nothing to TLS.
     const connected = Promise.withResolvers<Socket>();
     const url = await rawUpstream((socket) => connected.resolve(socket));
@@ -190,7 +190,7 @@ describe("an upstream that is slow", () => {
     expect(clock.pending).toBe(0);
   });
 
-  it("to give a connection is given up after the connect timeout", async () => {
+  it("to accept a connection ends at the connect timeout", async () => {
     const url = await rawUpstream(() => undefined);
     const clock = createFakeClock();
     const fetch = fetching(clock, new http.Agent({ keepAlive: true, maxSockets: 1 }));
@@ -203,7 +203,7 @@ describe("an upstream that is slow", () => {
     expect(await first).toBe("header-timeout");
   });
 
-  it("to answer is given up after the header timeout, and hung up on", async () => {
+  it("to answer ends at the header timeout, and its connection is closed", async () => {
     const closed = Promise.withResolvers<void>();
     const url = await rawUpstream((socket) => socket.once("close", () => closed.resolve()));
     const clock = createFakeClock();
@@ -214,7 +214,7 @@ describe("an upstream that is slow", () => {
     await closed.promise;
   });
 
-  it("to go on within the head is given up likewise", async () => {
+  it("within the headers ends at the header timeout too", async () => {
     const url = await rawUpstream((socket) => void socket.write("HTTP/1.1 200 OK\r\nContent-"));
     const clock = createFakeClock();
     const result = outcomeOf(fetching(clock)(request(url)));
@@ -222,7 +222,7 @@ describe("an upstream that is slow", () => {
     expect(await result).toBe("header-timeout");
   });
 
-  it("to go on within the body is given up after the body timeout, and hung up on", async () => {
+  it("within the body ends at the body timeout, and its connection is closed", async () => {
     const closed = Promise.withResolvers<void>();
     const url = await rawUpstream((socket) => {
       socket.once("close", () => closed.resolve());
@@ -236,7 +236,7 @@ describe("an upstream that is slow", () => {
     await closed.promise;
   });
 
-  it("but steady is waited for until the total timeout", async () => {
+  it("but steady ends at the total timeout", async () => {
     const response = Promise.withResolvers<http.ServerResponse>();
     const url = await httpUpstream((_request, trickling) => {
       trickling.flushHeaders();
@@ -259,7 +259,7 @@ describe("an upstream that is slow", () => {
     await closed;
   });
 
-  it("is not asked at all where the total timeout has passed", async () => {
+  it("gets no request after the total timeout", async () => {
     let requests = 0;
     const url = await httpUpstream((_request, response) => {
       requests += 1;

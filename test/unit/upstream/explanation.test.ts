@@ -16,7 +16,7 @@ function shown(body: string, confidential = CONFIDENTIAL): string | undefined {
   return explanationIn(Buffer.from(body), confidential);
 }
 
-describe("the upstream's words on a failure", () => {
+describe("the upstream's explanations", () => {
   it.each([
     ["plain text", "FAILURE_MISSING_PARAM - areaId", "FAILURE_MISSING_PARAM - areaId"],
     ["JSON text", '"No such area"', "No such area"],
@@ -41,7 +41,7 @@ describe("the upstream's words on a failure", () => {
     ["null", "null"],
     ["a list", '["No such area"]'],
     ["control characters", "\u0000\u001b\u0007"],
-  ])("are left out where there are none: %s", (_name, body) => {
+  ])("are omitted if they are empty: %s", (_name, body) => {
     expect(shown(body)).toBeUndefined();
   });
 
@@ -85,11 +85,11 @@ describe("the upstream's words on a failure", () => {
     "acme abc has no area, xacme ab neither",
     "at 12:30:05, ratio 3:4, version 2.1",
     "capital letters, local time",
-  ])("are shown as they are: %s", (text) => {
+  ])("are shown unchanged: %s", (text) => {
     expect(shown(text, { ...CONFIDENTIAL, hosts: ["api"] })).toBe(text);
   });
 
-  it("are shown without the signature of the request, wherever it stands", () => {
+  it("are shown without the signature of the request", () => {
     const url = `https://api.upstream.example/areas?q=x&callerId=acme+ab&time=1&unique=-bcdefghijklmno_&hash=${HASH}`;
     const text = `unique -bcdefghijklmno_ was used; ${HASH.slice(0, 20)} is not ${HASH.toLowerCase()}`;
     expect(shown(text, withSignature(CONFIDENTIAL, url))).toBe(
@@ -97,7 +97,7 @@ describe("the upstream's words on a failure", () => {
     );
   });
 
-  it("are cleaned in no time, whatever is repeated", () => {
+  it("are cleaned fast", () => {
     const startedAt = performance.now();
     for (const unit of ["<", "<script", "</script", "<!--", "a.", "a:", "1.", "http:", "-", "acme ", "0"])
       shown(`x ${unit.repeat(65_536 / unit.length)}`);
@@ -105,7 +105,7 @@ describe("the upstream's words on a failure", () => {
     expect(performance.now() - startedAt).toBeLessThan(10_000);
   });
 
-  it("are shown without credentials, however they come", () => {
+  it("are shown without credentials in any encoding", () => {
     const signature = `callerId=acme&time=1700000000&unique=abcdefghijklmnop&hash=${HASH}`;
     for (const body of [
       `GET /sold?areaId=1&${signature} failed`,
@@ -120,13 +120,13 @@ describe("the upstream's words on a failure", () => {
     }
   });
 
-  it("are cut at 300 characters, none of them cut in two", () => {
+  it("are cut at 300 whole characters", () => {
     expect(shown("x".repeat(300))).toBe("x".repeat(300));
     expect(shown("x".repeat(301))).toBe(`${"x".repeat(300)}…`);
     expect(shown(`${"x".repeat(299)}🏠🏠`)?.isWellFormed()).toBe(true);
   });
 
-  it("are one line of well-formed text without addresses, whatever bytes come", () => {
+  it("are one line of well-formed text without addresses, for any bytes", () => {
     const piece = fc.oneof(
       fc.string({ unit: "binary" }),
       fc.constantFrom(

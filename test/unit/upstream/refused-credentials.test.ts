@@ -31,7 +31,7 @@ describe("refused credentials", () => {
     [404, 0],
     [500, 0],
     [503, 0],
-  ])("are what the status %i stands for: %i reports", (status, reports) => {
+  ])("with status %i: %i reports", (status, reports) => {
     const watcher = createWatcher();
     reportRefusedCredentials(status, undefined, watcher, NOW);
     expect(watcher.errors).toHaveLength(reports);

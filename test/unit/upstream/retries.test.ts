@@ -17,8 +17,8 @@ function answerIn(body: string): string {
   return `HTTP/1.1 200 OK\r\nContent-Length: ${body.length}\r\n\r\n${body}`;
 }
 
-describe("a kept connection that the upstream has closed", () => {
-  it("is one once only: a new connection that is reset too is not tried again", async () => {
+describe("a connection that the upstream has closed", () => {
+  it("is replaced once: a reset of the new one is not retried", async () => {
     const url = await rawUpstream((socket, _head, number) => {
       if (number === 1) socket.write(answerIn(PAGE));
       else socket.resetAndDestroy();
@@ -29,7 +29,7 @@ describe("a kept connection that the upstream has closed", () => {
     expect(watcher.calls.map((call) => call.status)).toEqual([200, "stale-connection", "reset"]);
   });
 
-  it("is told from a new one that is reset, which is not tried again", async () => {
+  it("is not a new one that is reset, which is not retried", async () => {
     const url = await rawUpstream((socket) => socket.resetAndDestroy());
     const { attempt, watcher } = attempting({ baseUrl: url });
     await expect(attempt(LISTINGS, NO_DEADLINE)).rejects.toMatchObject({ code: "upstream-unreachable" });
@@ -37,8 +37,8 @@ describe("a kept connection that the upstream has closed", () => {
   });
 });
 
-describe("the second attempt", () => {
-  it("while it waits for its turn tells who gives up how the first one failed, as long as it waits", async () => {
+describe("the retry", () => {
+  it("gives a caller whose deadline passes in its queue the problem of the first attempt", async () => {
     const url = await httpUpstream((_request, response) => {
       response.statusCode = 500;
       response.end();
@@ -64,7 +64,7 @@ describe("the second attempt", () => {
     expect(refuseLate(hasty)).toBeUndefined();
   });
 
-  it("comes after the delay, and is signed then and not before", async () => {
+  it("is sent after the delay, and is signed then", async () => {
     const heads: string[] = [];
     const url = await httpUpstream((request, response) => {
       heads.push(`GET ${request.url ?? ""}`);
@@ -85,7 +85,7 @@ describe("the second attempt", () => {
     expect(clock.pending).toBe(0);
   });
 
-  it("is not made where there is no place for it", async () => {
+  it("is not made without a permit", async () => {
     let turns = 0;
     const throttled: Throttled = (_order, job) => {
       turns += 1;
@@ -106,7 +106,7 @@ describe("the second attempt", () => {
 });
 
 describe("the total timeout", () => {
-  it("runs from the departure, not from the queue, and ends a trickle", async () => {
+  it("starts at the departure, and ends a slow answer", async () => {
     const response = Promise.withResolvers<http.ServerResponse>();
     const url = await httpUpstream((_request, trickling) => {
       trickling.flushHeaders();
@@ -139,7 +139,7 @@ describe("the total timeout", () => {
     expect(clock.pending).toBe(0);
   });
 
-  it("spans both attempts", async () => {
+  it("includes both attempts", async () => {
     let requests = 0;
     const url = await httpUpstream((_request, response) => {
       requests += 1;

@@ -27,12 +27,12 @@ describe("a signature", () => {
   it.each([
     ["acme", "secret", "66e468ec86195328b0520fb610b57b1bb05c853c"],
     ["acme ab & söner", "nyckel-åäö-🔑", "d9b8161a1d2313b9723ce7ceafaf1907ed84bfe6"],
-  ])("of the caller %s is the one that sha1sum gives", (callerId, key, hash) => {
+  ])("of the caller %s is the one of sha1sum", (callerId, key, hash) => {
     const parameters = parametersOf(signer(callerId, key)("/listings"));
     expect(Object.fromEntries(parameters)).toEqual({ callerId, time: "1700000000", unique: UNIQUE, hash });
   });
 
-  it("stands behind any question and changes nothing of it", async () => {
+  it("is appended to any target without changing it", async () => {
     const target = fc.constantFrom(
       "/listings",
       "/listings?q=a%26b&limit=5",
@@ -65,7 +65,7 @@ describe("a signature", () => {
     );
   });
 
-  it("is made with the key and the time of the moment of signing", () => {
+  it("uses the current key and time", () => {
     let key = "first";
     let now = NOW;
     const sign = createSigner({
@@ -88,8 +88,8 @@ describe("a signature", () => {
   });
 });
 
-describe("the process' source of unique characters", () => {
-  it("gives 16 characters that need no encoding, and never the same twice", () => {
+describe("unique", () => {
+  it("is 16 characters that need no encoding, and never repeats", () => {
     const made = Array.from({ length: 100_000 }, systemRandom.unique16);
     expect(made.filter((unique) => !/^[\w-]{16}$/.test(unique))).toEqual([]);
     expect(new Set(made).size).toBe(made.length);

@@ -79,7 +79,6 @@ describe("a status of the upstream", () => {
     const verdict = judged({ status: 503, headers: { "retry-after": "soon" } });
     expect(inBrief(verdict)).toBe("503 upstream-unavailable after 5 s, may retry");
   });
-
 });
 
 describe("a 304", () => {

@@ -30,7 +30,7 @@ function setUp(): Scene {
   };
 }
 
-it("remembers the gaps of many processes in one block, without losing a call", async () => {
+it("the note keeps the gaps of many processes, without losing a call", async () => {
   const { clock, file, open } = setUp();
   const from = clock.now();
   for (let life = 0; life < 100; life++) {
@@ -53,7 +53,7 @@ it("remembers the gaps of many processes in one block, without losing a call", a
   close();
 });
 
-it("does not hold calls back for longer because a clock was ahead", () => {
+it("a clock that was ahead does not make calls count for longer", () => {
   const { clock, open } = setUp();
   const first = open();
   const ahead = clock.now() + 365 * DAY_MS;
@@ -64,7 +64,7 @@ it("does not hold calls back for longer because a clock was ahead", () => {
   second.close();
 });
 
-it("says that calls may be missing when the file is damaged", () => {
+it("a damaged note means that calls may be missing", () => {
   const { clock, file, warnings, open } = setUp();
   writeFileSync(file, '{"gaps":[{"origin":"api","fr');
   const note = open();

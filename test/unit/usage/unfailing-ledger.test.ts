@@ -81,7 +81,7 @@ function send({ clock, ledger }: Pick<Scene, "clock" | "ledger">, id: string): v
 }
 
 describe("a ledger that never fails", () => {
-  it("is the ledger behind it while that works", async () => {
+  it("passes everything to the ledger while that works", async () => {
     const scene = setUp();
     const at = scene.clock.now();
     send(scene, "a");
@@ -91,7 +91,7 @@ describe("a ledger that never fails", () => {
     expect(scene.warnings).toEqual([]);
   });
 
-  it("says once that it fails and once that it works again, and makes up for all of it, in order", async () => {
+  it("reports a failure and its end once, and writes everything later in order", async () => {
     const scene = setUp();
     const { clock, inner, warnings } = scene;
     const start = clock.now();
@@ -115,7 +115,7 @@ describe("a ledger that never fails", () => {
     expect(warnings).toEqual([FAILS, WORKS]);
   });
 
-  it("goes on where it stopped: no operation is given twice", async () => {
+  it("continues where it stopped: no operation is repeated", async () => {
     const scene = setUp();
     const { clock, inner } = scene;
     inner.takes = 1;
@@ -127,7 +127,7 @@ describe("a ledger that never fails", () => {
     expect(inner.asked).toBe(5);
   });
 
-  it("leaves the ledger alone for a while after it failed, but not because the clock was set back", async () => {
+  it("pauses after a failure, but not longer because the clock was set back", async () => {
     const scene = setUp();
     const { clock, inner, ledger } = scene;
     inner.takes = 0;
@@ -144,14 +144,14 @@ describe("a ledger that never fails", () => {
     expect(inner.asked).toBe(3);
   });
 
-  it("begins with nothing where what was sent before cannot be read, and says so", () => {
+  it("starts empty and reports that if earlier calls cannot be read", () => {
     const { inner, ledger, warnings } = setUp();
     inner.takes = 0;
     for (const origin of ["api", "images"] as const) expect(ledger.recent(origin, 0)).toEqual([]);
     expect(warnings).toEqual([FAILS]);
   });
 
-  it("has a gap while something is not written, and writes it before it is read", async () => {
+  it("has a gap while something is unwritten, and writes it before reading", async () => {
     const scene = setUp();
     const { clock, inner, ledger } = scene;
     const start = clock.now();
@@ -172,7 +172,7 @@ describe("a ledger that never fails", () => {
     expect(ledger.gaps()).toEqual([]);
   });
 
-  it("forgets the oldest calls if too many are not written, but not how many they were", async () => {
+  it("drops the oldest of too many unwritten calls, but keeps their number", async () => {
     const { clock, inner, ledger, warnings } = setUp();
     const start = clock.now();
     inner.takes = 0;
@@ -198,8 +198,8 @@ describe("a ledger that never fails", () => {
   });
 });
 
-describe("at the end of a process", () => {
-  it("it is given all that it is owed, though it was to rest", async () => {
+describe("at the end of the process", () => {
+  it("the ledger gets everything unwritten, also during a pause", async () => {
     const scene = setUp();
     scene.inner.takes = 0;
     for (let index = 0; index < 3_000; index++) send(scene, `send-${index}`);
@@ -209,7 +209,7 @@ describe("at the end of a process", () => {
     expect(scene.warnings).toEqual([FAILS, WORKS]);
   });
 
-  it("it is not asked for ever, and what is missing is said", async () => {
+  it("the attempts end, and what is missing is reported", async () => {
     const scene = setUp();
     scene.inner.takes = 1;
     for (const id of ["a", "b"]) send(scene, id);

@@ -43,7 +43,7 @@ function minuteOf({
 }
 
 describe("usage", () => {
-  it("of nothing is nothing, and keeps every limit", () => {
+  it("of an empty ledger is empty, and keeps every limit", () => {
     expect(usageOf([])).toEqual({
       totals: { sends: 0, "2xx": 0, "3xx": 0, "4xx": 0, "5xx": 0, failed: 0, uncompleted: 0 },
       rows: [],
@@ -70,14 +70,14 @@ describe("usage", () => {
     expect(Object.entries(classes).filter(([, count]) => count !== 0)).toEqual([[name, 1]]);
   });
 
-  it("counts what was never completed as sent, and what never went not at all", () => {
+  it("counts uncompleted calls as sent, and unsent ones not at all", () => {
     const lines = [ledgerLine({ at: NOON, completion: undefined }), ended("unsent")];
     const usage = usageOf(lines);
     expect(usage.totals).toMatchObject({ sends: 1, uncompleted: 1, failed: 0 });
     expect(minuteOf(usage)).toEqual([1, 0, true]);
   });
 
-  it("counts a send from when it arrived, not from when it was allowed to go", () => {
+  it("counts a call by its arrival", () => {
     const late = (from: number, to: number): LedgerLine =>
       ledgerLine({
         at: NOON + from,
@@ -89,7 +89,7 @@ describe("usage", () => {
     ]);
   });
 
-  it("has the period's beginning in it and not its end", () => {
+  it("includes the start of the period and excludes its end", () => {
     expect(usageOf(at(-1, 0, HOUR_MS - 1, HOUR_MS)).totals.sends).toBe(2);
   });
 
@@ -108,7 +108,7 @@ describe("usage", () => {
     expect(totals).toMatchObject({ sends: 7, "2xx": 6, failed: 1 });
   });
 
-  it("names the hundred apps that sent most; the rest is `other`", () => {
+  it("names the hundred apps with most calls; the rest is `other`", () => {
     const apps = [...Array.from({ length: 130 }, (_, index) => `app-${index}`), "app-129", "other"];
     const { rows, totals } = usageOf(
       apps.map((app, index) => ledgerLine({ id: String(index), at: NOON, app })),
@@ -134,7 +134,7 @@ describe("usage", () => {
     ]);
   });
 
-  it("is grouped by hours of UTC that have sends", () => {
+  it("is grouped by UTC hours with calls", () => {
     const lines = at(-1, 0, HOUR_MS - 1, 12 * HOUR_MS);
     const { rows } = usageOf(lines, { by: "hour", from: NOON - DAY_MS, to: NOON + DAY_MS });
     expect(rows.map(({ key, sends }) => [key, sends])).toEqual([
@@ -229,7 +229,7 @@ describe("the rolling maximum", () => {
     expect(minuteOf(usageOf(lines))).toEqual(expected);
   });
 
-  it("comes with the limits of the time where they were others: by when sends counted under them", () => {
+  it("includes earlier limits, by when calls counted under them", () => {
     const limitsOf = (lines: readonly LedgerLine[]): unknown => usageOf(lines).windows[0]?.limits;
     expect(limitsOf([...at(0), ...manyUnder("3/60000", 1, 2)])).toBeUndefined();
     expect(
@@ -271,7 +271,7 @@ describe("the rolling maximum", () => {
     ]);
   });
 
-  it("is exact where lines arrive in another order than they went, many of them", () => {
+  it("is exact for many lines in another order", () => {
     const random = createRandom(7);
     // For three hours, nine sends go each second; each takes up to 20 minutes.
     const lines = Array.from({ length: 100_000 }, (_, index) => {
@@ -296,7 +296,7 @@ describe("the rolling maximum", () => {
 });
 
 describe("a report", () => {
-  it("reads so much before the period that its first windows are full", async () => {
+  it("reads enough before the period for its first windows", async () => {
     const clock = createFakeClock(NOON - DAY_MS);
     const ledger = createMemoryLedger({ retentionMs: 35 * DAY_MS, maxRecords: 1_000, now: clock.now });
     clock.set(NOON - 59_000);
@@ -313,7 +313,7 @@ describe("a report", () => {
     expect("completeSince" in report).toBe(false);
   });
 
-  it("says since when the ledger is complete, where what it counts on is older", async () => {
+  it("says since when the ledger is complete if its first windows are older", async () => {
     const clock = createFakeClock(NOON - MINUTE_MS);
     const ledger = createMemoryLedger({ retentionMs: 35 * DAY_MS, maxRecords: 1_000, now: clock.now });
     clock.set(NOON + HOUR_MS);
