@@ -53,7 +53,7 @@ describe("the status page", () => {
   it("answers the five questions of an operator, and goes on by itself", async () => {
     const gateway = await startGateway({
       settings: SETTINGS,
-      env: { BUDGET: "20/1h,1000/1d", PAGES_FOLD: "on" },
+      env: { BUDGET: "20/1h,1000/1d" },
     });
     const { page, errors } = await open(gateway.adminUrl);
     await isLive(page);

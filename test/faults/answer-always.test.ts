@@ -2,7 +2,7 @@
 import { beforeAll, describe, expect, it } from "vitest";
 
 import type { Reply } from "../support/ask.ts";
-import { LISTING_ID, startGateway, type TestGateway } from "../support/gateway.ts";
+import { LISTING_ID, EXACT_PAGES, startGateway, type TestGateway } from "../support/gateway.ts";
 import { type RedisServer, startRedis } from "../support/redis.ts";
 import { cacheStatus } from "../support/reply.ts";
 import { createSteppingClock, type SteppingClock } from "../support/stepping-clock.ts";
@@ -56,6 +56,7 @@ describe("the gateway answers every URL asked in the last hour", () => {
       clock,
       sandbox: { now: clock.now },
       env: {
+        ...EXACT_PAGES,
         REDIS_URL: `redis://127.0.0.1:${redis.port}`,
         BUDGET: isBudgetSpent ? `${PATHS.length - IMAGES}/30d` : "1000/1m",
         CACHE_TTL: "listings=60s,sold=60s,areas=60s,records=60s,images=60s",

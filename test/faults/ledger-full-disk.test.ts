@@ -11,7 +11,7 @@ import type { SqliteBackend } from "../../src/cache/store/sqlite.ts";
 import { ask } from "../support/ask.ts";
 import { entryWith, keyOf } from "../support/entries.ts";
 import { createFakeClock, type FakeClock } from "../support/fake-clock.ts";
-import { startGateway } from "../support/gateway.ts";
+import { EXACT_PAGES, startGateway } from "../support/gateway.ts";
 import { ledgerEntry, linesOf } from "../support/ledger.ts";
 import { createSmallDisk } from "../support/small-disk.ts";
 import { openSqliteBackend } from "../support/sqlite.ts";
@@ -78,7 +78,7 @@ function start(directory: string, clock: FakeClock, upstream = "upstream"): Life
 describe("a gateway on a small disk", () => {
   it("has counted every call after a restart, and its usage report says so", async () => {
     const { directory } = createSmallDisk();
-    const env = { DATA_DIR: directory, BUDGET: "400/1h" };
+    const env = { ...EXACT_PAGES, DATA_DIR: directory, BUDGET: "400/1h" };
     const first = await startGateway({ env });
     for (let each = 0; each < 400; each++)
       expect((await first.get(`/listings?limit=20&offset=${each}`)).status).toBe(200);

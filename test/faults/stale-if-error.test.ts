@@ -2,7 +2,7 @@
 import { describe, expect, it } from "vitest";
 
 import type { Fault } from "../../src/sandbox/faults.ts";
-import { startGateway, type TestGateway, type TestGatewayOptions } from "../support/gateway.ts";
+import { EXACT_PAGES, startGateway, type TestGateway, type TestGatewayOptions } from "../support/gateway.ts";
 import { post } from "../support/post.ts";
 import { cacheStatus, problemCode } from "../support/reply.ts";
 import { createSteppingClock, type SteppingClock } from "../support/stepping-clock.ts";
@@ -12,10 +12,15 @@ const PATH = "/listings?areaId=76&limit=5";
 const QUICK = "upstream: { retryDelay: 1ms }\n";
 
 async function startWithAnswer(
-  options: TestGatewayOptions = {},
+  env: TestGatewayOptions["env"] = {},
 ): Promise<{ gateway: TestGateway; clock: SteppingClock; text: string }> {
   const clock = createSteppingClock();
-  const gateway = await startGateway({ clock, sandbox: { now: clock.now }, settings: QUICK, ...options });
+  const gateway = await startGateway({
+    clock,
+    sandbox: { now: clock.now },
+    settings: QUICK,
+    env: { ...EXACT_PAGES, ...env },
+  });
   const { text } = await gateway.get(PATH);
   clock.pass(400_000);
   return { gateway, clock, text };
@@ -60,7 +65,7 @@ describe("a stale answer is not served", () => {
   });
 
   it("for longer than cache.staleIfError of its kind", async () => {
-    const { gateway, clock } = await startWithAnswer({ env: { CACHE_STALE_IF_ERROR: "listings=100s" } });
+    const { gateway, clock } = await startWithAnswer({ CACHE_STALE_IF_ERROR: "listings=100s" });
     gateway.sandbox.faults.add({ status: 500 });
     expect((await gateway.get(PATH)).status).toBe(200);
     clock.pass(1);

@@ -6,7 +6,7 @@ import { startGateway, type TestGateway } from "../support/gateway.ts";
 import { cacheStatus, problemCode } from "../support/reply.ts";
 import { createSteppingClock } from "../support/stepping-clock.ts";
 
-const PATH = "/listings?areaId=76&limit=5";
+const PATH = "/areas?q=Nacka";
 /** `maxCoolOff` is short, so that the next request is sent at once. Other tests are about the pause. */
 const QUICK = { settings: "upstream: { retryDelay: 1ms }\nbudget: { maxCoolOff: 1ms }" };
 
@@ -110,7 +110,7 @@ describe("an upstream that", () => {
     // The sandbox refuses a `unique` that it has seen, so the 200 proves that the retry has a new one.
     expect(gateway.sandbox.requests().map((request) => request.status)).toEqual([500, 200]);
     expect(
-      await gateway.metric('gateway_upstream_requests_total{resource="listings",cause="retry",status="200"}'),
+      await gateway.metric('gateway_upstream_requests_total{resource="areas",cause="retry",status="200"}'),
     ).toBe(1);
   });
 

@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import manifest from "../../package.json" with { type: "json" };
 import { ADMIN_PARAMETERS } from "../../src/admin/openapi.ts";
 import { ask } from "../support/ask.ts";
-import { startGateway } from "../support/gateway.ts";
+import { EXACT_PAGES, startGateway } from "../support/gateway.ts";
 import { post } from "../support/post.ts";
 import { temporaryDirectory } from "../support/sqlite.ts";
 
@@ -80,7 +80,7 @@ describe("/cache/purge", () => {
     ["of a resource, with a file", { DATA_DIR: "" }, { resource: "areas" }, { memory: 1, sqlite: null }],
     ["of what is not cached", {}, { url: "/areas?q=unheard" }, { memory: 0 }],
   ])("answers what it purged: %s", async (_name, disk, body, hits) => {
-    const env = "DATA_DIR" in disk ? { DATA_DIR: temporaryDirectory() } : {};
+    const env = { ...EXACT_PAGES, ...("DATA_DIR" in disk && { DATA_DIR: temporaryDirectory() }) };
     const gateway = await startGateway({ env });
     await gateway.get(PATH);
     await gateway.get("/areas?q=Nacka");

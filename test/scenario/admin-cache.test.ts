@@ -5,7 +5,7 @@ import { describe, expect, it, onTestFinished } from "vitest";
 import { freePorts } from "../support/redis.ts";
 
 import { ask, type Reply } from "../support/ask.ts";
-import { startGateway, type TestGateway } from "../support/gateway.ts";
+import { EXACT_PAGES, startGateway, type TestGateway } from "../support/gateway.ts";
 import { post } from "../support/post.ts";
 import { cacheStatus, problemCode } from "../support/reply.ts";
 
@@ -19,7 +19,7 @@ const purge = (gateway: TestGateway, body: object): Promise<Reply> =>
 
 describe("/cache/entry", () => {
   it("shows the canonical query, the key and what would happen next, without an upstream call", async () => {
-    const gateway = await startGateway();
+    const gateway = await startGateway({ env: EXACT_PAGES });
     const before = await entry(gateway, "/listings/?limit=5.0&areaId=76&hash=x");
     expect(before.json()).toEqual({
       query: "listings?areaId=76&limit=5&offset=0",
@@ -72,7 +72,7 @@ describe("a purge", () => {
     ["another resource", { resource: "areas" }, HELD, HELD],
     ["the frozen version of a URL", { url: PATH, format: "v2" }, HELD, HELD],
   ])("of %s (%o) purges what it names and nothing else", async (_name, body, listings, sold) => {
-    const gateway = await startGateway();
+    const gateway = await startGateway({ env: EXACT_PAGES });
     for (const path of [PATH, OTHER]) await gateway.get(path);
     expect((await purge(gateway, body)).status).toBe(200);
     for (const [path, expected] of [

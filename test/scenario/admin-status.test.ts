@@ -45,7 +45,7 @@ describe("GET /status", () => {
     const headers = { "x-app-id": "web" };
     for (let at = 0; at < 3; at++) await gateway.get("/areas?q=Nacka", { headers });
     gateway.sandbox.faults.add({ status: 503, retryAfter: "60" });
-    await gateway.get("/sold?limit=1");
+    await gateway.get("/sold/1");
     const status = await statusOf(gateway);
     expect(status).toMatchObject({
       scope: "alone",

@@ -6,7 +6,7 @@ import { describe, expect, it, onTestFinished } from "vitest";
 
 import { listen } from "../../src/process/listen.ts";
 import { ask } from "../support/ask.ts";
-import { startGateway } from "../support/gateway.ts";
+import { EXACT_PAGES, startGateway } from "../support/gateway.ts";
 import { runProgram } from "../support/process.ts";
 
 const CLIENTS = [
@@ -29,7 +29,7 @@ function idsIn(text: string): number[] {
 
 describe.each(found)("the $name client", ({ program, file }) => {
   it("prints every record of all pages, and sends its app id", async () => {
-    const gateway = await startGateway({ settings: "apps: [{ id: my-app }]" });
+    const gateway = await startGateway({ settings: "apps: [{ id: my-app }]", env: EXACT_PAGES });
     const all = await ask(`${gateway.url}${PATH}&limit=500`);
     const client = runProgram(program, [file, gateway.url, PATH]);
     expect([await client.ended, idsIn(client.output())]).toEqual([0, idsIn(all.text)]);

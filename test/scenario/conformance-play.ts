@@ -22,8 +22,12 @@ import type {
   Upstream,
 } from "./conformance-vocabulary.ts";
 
-/** Where only real time could decide, there is plenty of it, so that a busy machine plays the same scenario. */
-const LONG_TIMEOUTS: Settings = { cache: { maxWaitForFresh: "10s" }, upstream: { retryDelay: "1ms" } };
+/** Long timeouts, so that a busy machine plays the same scenario; and each page is fetched and stored by itself. */
+const BASE: Settings = {
+  cache: { maxWaitForFresh: "10s" },
+  upstream: { retryDelay: "1ms" },
+  pages: { fold: "off" },
+};
 
 interface Stage {
   readonly gateway: TestGateway;
@@ -37,7 +41,7 @@ export async function play({ settings = {}, env = {}, steps }: Scenario): Promis
     clock,
     sandbox: { now: clock.now },
     // JSON is YAML.
-    settings: JSON.stringify(merged(LONG_TIMEOUTS, settings)),
+    settings: JSON.stringify(merged(BASE, settings)),
     env,
   });
   const stage: Stage = { gateway, clock, replies: new Map() };

@@ -40,7 +40,6 @@ async function start(
       now: (options.clock ?? clock).now,
       ...(options.filtering && { filtering: options.filtering }),
     },
-    env: { PAGES_FOLD: "on", ...options.env },
   });
   return { gateway, clock };
 }
@@ -312,7 +311,6 @@ describe("a record that disappears, appears or changes", () => {
       clock,
       settings: SETTINGS,
       sandbox: { data, now: clock.now },
-      env: { PAGES_FOLD: "on" },
     });
     await teach(gateway, `${BROAD}&limit=20`, ROOMS.slice(0, 2));
     const rooms = (count: number): readonly number[] =>

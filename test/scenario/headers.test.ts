@@ -2,7 +2,7 @@ import { brotliDecompressSync, gunzipSync, zstdDecompressSync } from "node:zlib"
 import { describe, expect, it } from "vitest";
 
 import type { AskOptions, Reply } from "../support/ask.ts";
-import { LISTING_ID, startGateway, type TestGateway } from "../support/gateway.ts";
+import { LISTING_ID, EXACT_PAGES, startGateway, type TestGateway } from "../support/gateway.ts";
 import { cacheStatus, problemCode } from "../support/reply.ts";
 import { createSteppingClock } from "../support/stepping-clock.ts";
 
@@ -181,7 +181,12 @@ const KINDS: Record<string, Kind> = {
 
 /** Time stands still, so that what is left of a life is all of it. */
 async function responseTo(kind: Kind, method: string, clock = createSteppingClock()): Promise<Reply> {
-  const gateway = await startGateway({ settings: SETTINGS, clock, sandbox: { now: clock.now } });
+  const gateway = await startGateway({
+    settings: SETTINGS,
+    clock,
+    sandbox: { now: clock.now },
+    env: EXACT_PAGES,
+  });
   await kind.before?.(gateway);
   const options: AskOptions = { method, headers: { "x-request-id": "asked-for", ...kind.headers } };
   return await gateway.get(kind.path, options);
@@ -296,7 +301,7 @@ describe("a content encoding", () => {
   const DECODERS = { gzip: gunzipSync, br: brotliDecompressSync, zstd: zstdDecompressSync };
 
   it("is computed once and cached with the answer", async () => {
-    const gateway = await startGateway();
+    const gateway = await startGateway({ env: EXACT_PAGES });
     const bytesHeld = (): Promise<number> => gateway.metric('gateway_cache_bytes{tier="memory"}');
     const plain = await gateway.get(PATH);
     const before = await bytesHeld();

@@ -5,7 +5,7 @@ import { describe, expect, it } from "vitest";
 
 import type { Fault } from "../../src/sandbox/faults.ts";
 import { ask, exchangeRaw } from "../support/ask.ts";
-import { CALLER, startGateway, type LogLine } from "../support/gateway.ts";
+import { CALLER, EXACT_PAGES, startGateway, type LogLine } from "../support/gateway.ts";
 import { temporaryDirectory } from "../support/sqlite.ts";
 
 const PATH = "/listings?areaId=76&limit=5";
@@ -57,7 +57,7 @@ describe("a request id", () => {
 
 describe("the log", () => {
   it("has a line per request and per upstream call, with outcome and duration", async () => {
-    const gateway = await startGateway();
+    const gateway = await startGateway({ env: EXACT_PAGES });
     await gateway.get(PATH);
     await gateway.get(PATH);
     await gateway.get("/listings?limit=501");

@@ -18,7 +18,7 @@ const NEVER_ASKED = "/listings?areaId=1&limit=1";
 const settingsWith = (maxWaitForFresh = "10s", headerTimeout = "5s"): string => `
 upstream: { headerTimeout: ${headerTimeout}, retryDelay: 1ms }
 cache: { ttl: { listings: 30m, sold: 1m }, staleWhileRevalidate: { sold: 10s }, maxWaitForFresh: ${maxWaitForFresh} }
-redis: { timeout: 10s }
+redis: { timeout: 500ms }
 `;
 
 /** A row of the table: the settings at the start, and what happens after two answers were cached. */

@@ -17,7 +17,7 @@ async function startTwo(): Promise<[TestGateway, TestGateway]> {
   onTestFinished(redis.close);
   // On a busy machine Redis may take its time, and no gateway is to go on without it for that.
   const settings = "pages: { verify: 0, maxExtraLatency: 10m }\nredis: { timeout: 10s }";
-  const env = { PAGES_FOLD: "on", REDIS_URL: `redis://127.0.0.1:${redis.port}`, REPLICAS: "2" };
+  const env = { REDIS_URL: `redis://127.0.0.1:${redis.port}`, REPLICAS: "2" };
   const one = await startGateway({ settings, env });
   const upstream = { UPSTREAM_URL: one.sandboxUrl, UPSTREAM_IMAGE_URL: one.sandboxUrl };
   const other = await startGateway({ settings, env: { ...env, ...upstream } });

@@ -36,7 +36,7 @@ async function start(
     response.end(write(search(DATA, "listings", searchParams), clock));
   });
   const settings = `pages: { ${pages} }\n`;
-  const env = { ...upstream.env, PAGES_FOLD: "on", BUDGET: budget };
+  const env = { ...upstream.env, BUDGET: budget };
   const gateway = await startGateway({ clock, settings, env });
   return { gateway, clock, upstream, asked: () => upstream.seen.map((seen) => signatureOf(seen).question) };
 }

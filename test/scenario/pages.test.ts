@@ -4,7 +4,7 @@ import { describe, expect, it } from "vitest";
 import { listBody } from "../../src/sandbox/envelope.ts";
 import { search } from "../../src/sandbox/search.ts";
 import { ask, type Reply } from "../support/ask.ts";
-import { startGateway, type TestGateway, type TestGatewayOptions } from "../support/gateway.ts";
+import { EXACT_PAGES, startGateway, type TestGateway, type TestGatewayOptions } from "../support/gateway.ts";
 import { post } from "../support/post.ts";
 import { cacheStatus, problemCode } from "../support/reply.ts";
 import { createSteppingClock, type SteppingClock } from "../support/stepping-clock.ts";
@@ -21,14 +21,13 @@ interface Started {
 }
 
 /** A gateway that folds pages, in front of a sandbox with 1,500 listings, at a time that passes when told. */
-async function start({ settings = "", env = {}, ...options }: TestGatewayOptions = {}): Promise<Started> {
+async function start({ settings = "", ...options }: TestGatewayOptions = {}): Promise<Started> {
   const clock = createSteppingClock();
   const text = typeof settings === "string" ? settings : settings();
   const gateway = await startGateway({
     clock,
     sandbox: { now: clock.now },
     settings: /^pages:/m.test(text) ? text : FOLDING + text,
-    env: { PAGES_FOLD: "on", ...env },
     ...options,
   });
   return { gateway, clock };
@@ -111,7 +110,7 @@ describe("the pages of a search", () => {
   });
 
   it("are fetched alone with pages.fold: off", async () => {
-    const { gateway } = await start({ env: { PAGES_FOLD: "off" } });
+    const { gateway } = await start({ env: EXACT_PAGES });
     for (const offset of [0, 20]) await gateway.get(`/listings?areaId=2&limit=20&offset=${offset}`);
     expect(asked(gateway)).toHaveLength(2);
   });
@@ -176,7 +175,7 @@ describe("a cut page", () => {
     const unchanged = await gateway.get(PAGE, { headers: { "if-none-match": validatorOf(page) } });
     expect([unchanged.status, validatorOf(unchanged)]).toEqual([304, validatorOf(page)]);
 
-    const { gateway: exact } = await start({ env: { PAGES_FOLD: "off" } });
+    const { gateway: exact } = await start({ env: EXACT_PAGES });
     expect(validatorOf(await exact.get(PAGE))).toBe(validatorOf(page));
   });
 
@@ -417,8 +416,7 @@ describe("the meaning of no limit, and of limit=0,", () => {
 describe("a page in the warm list", () => {
   it("keeps its block warm, and so every page of the block", async () => {
     const list = 'urls: [{ url: "/listings?areaId=76&limit=5" }]';
-    const options = { settings: FOLDING, env: { PAGES_FOLD: "on" } };
-    const { gateway, clock } = await startWarm(list, options);
+    const { gateway, clock } = await startWarm(list, { settings: FOLDING });
     await clock.advance(BEGINS_MS);
     await attended({ gateway, clock });
     expect(cacheStatus(await gateway.get("/listings?areaId=76&limit=10&offset=5"))).toMatchObject({

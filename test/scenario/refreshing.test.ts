@@ -6,7 +6,7 @@ import net from "node:net";
 import { describe, expect, it } from "vitest";
 
 import { createFakeClock } from "../support/fake-clock.ts";
-import { startGateway, type TestGateway, type TestGatewayOptions } from "../support/gateway.ts";
+import { EXACT_PAGES, startGateway, type TestGateway, type TestGatewayOptions } from "../support/gateway.ts";
 import { post } from "../support/post.ts";
 import { cacheStatus } from "../support/reply.ts";
 import { createSteppingClock, type SteppingClock } from "../support/stepping-clock.ts";
@@ -203,6 +203,7 @@ describe("a refresh", () => {
 
   it("that fails is retried after growing pauses", async () => {
     const { gateway, clock, text } = await startExpired({
+      env: EXACT_PAGES,
       settings: "upstream: { retryDelay: 1ms }\ncache: { staleWhileRevalidate: 1h }",
     });
     gateway.sandbox.faults.add({ status: 500 });

@@ -67,15 +67,15 @@ describe("reloaded settings", () => {
       expect((await gateway.get(path)).status).toBe(200);
       return Object(await entryOf(path)).entry.keptForSeconds;
     };
-    expect(await keptFor("/listings?limit=1")).toBeGreaterThan(39 * 3600);
+    expect(await keptFor("/areas?limit=1")).toBeGreaterThan(39 * 3600);
     expect((await reload(`budget: { ${AMPLE} }\ncache: { retention: 30h, maxAgeEver: 500ms }`)).status).toBe(
       200,
     );
-    const later = await keptFor("/listings?limit=2");
+    const later = await keptFor("/areas?limit=2");
     expect(later).toBeGreaterThan(29 * 3600);
     expect(later).toBeLessThanOrEqual(30 * 3600);
     // Too old for everybody soon, those from before too.
-    await expect.poll(() => entryOf("/listings?limit=1")).toMatchObject({ next: "fetch" });
+    await expect.poll(() => entryOf("/areas?limit=1")).toMatchObject({ next: "fetch" });
   });
 
   it("without a difference have an empty list of changes", async () => {

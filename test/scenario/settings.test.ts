@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 
 import { askDirectly } from "../support/direct.ts";
-import { LISTING_ID, startGateway, type TestGateway } from "../support/gateway.ts";
+import { LISTING_ID, EXACT_PAGES, startGateway, type TestGateway } from "../support/gateway.ts";
 import { cacheStatus, problemCode } from "../support/reply.ts";
 import { createSteppingClock } from "../support/stepping-clock.ts";
 import { signatureOf, startUpstream } from "../support/upstream.ts";
@@ -144,7 +144,7 @@ describe("the lifetime of an answer", () => {
   });
 
   it("ends early if memory is full, the least recently used answer first (cache.maxBytes)", async () => {
-    const gateway = await startGateway({ settings: "cache: { maxBytes: 1MiB }" });
+    const gateway = await startGateway({ settings: "cache: { maxBytes: 1MiB }", env: EXACT_PAGES });
     const path = (n: number): string => `/listings?limit=100&offset=${n}`;
     await gateway.get(path(0));
     for (let n = 1; n < 25; n++) {

@@ -1,13 +1,13 @@
 import http from "node:http";
 import { describe, expect, it, onTestFinished } from "vitest";
 
-import { startGateway } from "../support/gateway.ts";
+import { EXACT_PAGES, startGateway } from "../support/gateway.ts";
 import { cacheStatus } from "../support/reply.ts";
 import { expectOneCallPerMeaning } from "../support/spellings.ts";
 
 describe("many callers", () => {
   it("a thousand at once with different spellings of one uncached query need one upstream call", async () => {
-    const gateway = await startGateway();
+    const gateway = await startGateway({ env: EXACT_PAGES });
     const agent = new http.Agent({ keepAlive: true, maxSockets: 1000, maxFreeSockets: 1000 });
     onTestFinished(() => agent.destroy());
     // Everyone has a connection to the gateway first, so that what is sent at once arrives at once.

@@ -42,7 +42,7 @@ export async function walkWhileChanging({ pages, seed }: WalkPlan): Promise<Walk
   const clock = createSteppingClock();
   const sandbox = { data: upstream.data, now: clock.now };
   // While one walker waits, the others let time pass.
-  const env = { PAGES_FOLD: "on", LOG_LEVEL: "warn", LOG_ACCESS: "off", BUDGET_MAX_WAIT: "1h" };
+  const env = { LOG_LEVEL: "warn", LOG_ACCESS: "off", BUDGET_MAX_WAIT: "1h" };
   const gateway = await startGateway({ clock, sandbox, settings: SETTINGS, env });
   const seen = new Set<number>();
   let walked = 0;

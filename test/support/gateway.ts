@@ -48,6 +48,9 @@ export function gatewayEnv(upstreamUrl = "http://127.0.0.1:9"): Record<string, s
   };
 }
 
+/** For tests about single pages of a search. By default, the gateway cuts pages from blocks. */
+export const EXACT_PAGES = { PAGES_FOLD: "off" } as const;
+
 const SMALL_DATA = generateData({ seed: 1, listings: 1500, sold: 1500, service: CALLER.service });
 
 /** A listing that the sandbox has. */
@@ -101,9 +104,6 @@ export async function startGateway(options: TestGatewayOptions = {}): Promise<Te
       ...gatewayEnv(upstream.url),
       UPSTREAM_USER_AGENT: "property-gateway-test/1.0 (ops@example.com)",
       BUDGET: "1000000/1m",
-      // The tests of the cache, of failures and of what is sent ask for pages of searches, and count the calls and
-      // entries of exactly these. The tests of pages, and those that start processes, leave folding on, as users have it.
-      PAGES_FOLD: "off",
       ...(options.settings !== undefined && { CONFIG_FILE: "test.yaml" }),
       ...options.env,
     },

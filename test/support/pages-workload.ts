@@ -64,7 +64,7 @@ export async function playWorkload({
   const derive = learning && `derive: { mode: on, sample: 0, minSamples: ${learning.minSamples} }`;
   const gateway = await startGateway({
     settings: SETTINGS + (derive ?? ""),
-    env: { PAGES_FOLD: "on", LOG_LEVEL: "warn", LOG_ACCESS: "off" },
+    env: { LOG_LEVEL: "warn", LOG_ACCESS: "off" },
     sandbox: { data },
   });
   const agent = new http.Agent({ keepAlive: true });

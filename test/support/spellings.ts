@@ -6,14 +6,14 @@ import { expect } from "vitest";
 import { type Reply } from "./ask.ts";
 import { createRandom } from "./random.ts";
 import { askDirectly } from "./direct.ts";
-import { startGateway } from "./gateway.ts";
+import { EXACT_PAGES, startGateway } from "./gateway.ts";
 import { plainTarget, randomMeanings, spell } from "./meanings.ts";
 
 /** @param count how many meanings the spellings have among them */
 export async function expectOneCallPerMeaning(spellings: number, count: number): Promise<void> {
   // Another one each time; a failure shows it, and FUZZ_SEED repeats it.
   const seed = Number(process.env["FUZZ_SEED"] ?? Date.now() % 1_000_000_007);
-  const gateway = await startGateway({ env: { BUDGET_CONCURRENCY: "8" } });
+  const gateway = await startGateway({ env: { ...EXACT_PAGES, BUDGET_CONCURRENCY: "8" } });
   const agent = new http.Agent({ keepAlive: true, maxSockets: 32 });
   const meanings = randomMeanings(seed, count);
   const truths = new Map<number, unknown>();
