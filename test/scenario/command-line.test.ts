@@ -90,7 +90,7 @@ describe("commands that ask the admin port", () => {
     const after = await ask();
     expect(after.output).toMatch(/cached +in memory: status 200, \d+ bytes, \d+ m?s old, fresh for/);
     expect(after.output).toMatch(/costs +0 upstream calls/);
-    expect(before.output).toContain("remembers no request that was not a hit");
+    expect(before.output).toContain("remembers no request for this URL that was not a hit");
     expect(after.output).toMatch(/Z +other +miss +Nothing usable was cached\./);
   });
 
