@@ -1,8 +1,8 @@
 /**
  * Finds where JSON values begin and end in raw bytes, so that they can be copied instead of serialised again.
  *
- * The bytes are expected to be JSON (src/upstream/verdict.ts has parsed them). Truncated or misplaced bytes
- * are reported as malformed; the content of a value is not checked.
+ * The bytes are expected to be JSON (src/upstream/verdict.ts has parsed them). Truncated or misplaced bytes are
+ * reported as malformed. The content of a value is not checked.
  */
 
 /** A part of a buffer: from `start` up to, not including, `end`. */
