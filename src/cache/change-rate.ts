@@ -3,8 +3,8 @@
  *
  * For each key the cache learns how long it has watched the answer and how many changes it saw; older
  * observations weigh less. A new key starts with the configured lifetime. The target is one change per two
- * refreshes, which is a lifetime of half the mean time between two changes. If refreshes bring changes more
- * often, the lifetime shrinks; if they bring none, it grows.
+ * refreshes, which is a lifetime of half the mean time between two changes. If more
+ * refreshes find a change, the lifetime shrinks; if fewer do, it grows.
  */
 import type { ChangeRate } from "../types.ts";
 import type { Query } from "../query/query.ts";

@@ -27,7 +27,7 @@ import { isFailureOfUpstream, wasRefusedHere } from "./policy.ts";
 import { receive } from "./receive.ts";
 import type { Tiers } from "./store/tiered.ts";
 
-/** An entry, and where it is stored or why not. */
+/** An entry, and whether it is stored, or why not. */
 export interface LoadedEntry {
   readonly entry: Entry;
   readonly stored: true | WhyNotStored;

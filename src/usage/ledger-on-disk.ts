@@ -28,7 +28,7 @@ const SMALLEST_LOG_BYTES = 32 * PAGE_BYTES;
 /** Limited, because all callers wait meanwhile. */
 const MOST_EVICTIONS = 16;
 
-/** The ledger in the gateway's file, with a reserve beside it. On a full disk it has precedence over cached answers. */
+/** The ledger in the gateway's file, with reserved space on the disk. On a full disk it has precedence over cached answers. */
 export function openLedgerOnDisk(options: LedgerOnDiskOptions): LedgerOnDisk {
   const { database } = options;
   const { checkpoint, evict } = options.space;

@@ -30,7 +30,7 @@ export async function reportUsage(options: UsageReportOptions): Promise<UsageRep
   // Read after the lines, because lines may have been dropped meanwhile.
   const completeSince = await ledger.completeSince();
   const reachesBackTo = from - longestWindowMs(options);
-  // The gaps before and after reading: the lines that close a gap meanwhile may have come too late to be counted.
+  // The gaps before and after reading. The lines that close a gap meanwhile may have been written too late to be read.
   const gaps = gapsIn(latestOf([...before, ...(ledger.gaps?.() ?? [])]), options);
   return {
     ...usage.finish(gaps),

@@ -57,7 +57,7 @@ describe("the status page", () => {
     });
     const { page, errors } = await open(gateway.adminUrl);
     await isLive(page);
-    await shows(page, "#apps .empty", "No app has asked");
+    await shows(page, "#apps .empty", "No app has sent a request");
     await shows(page, "#verdict", "All is well");
     await shows(page, "#scope", "one process");
 

@@ -55,7 +55,7 @@ describe("the command line", () => {
     [["health", "a", "b"], "too many arguments"],
     [["explain"], "missing required argument"],
     [["purge", "/areas", "--all"], "Give one of"],
-    [["budget", "--admin-url", "localhost"], "--admin-url takes an address"],
+    [["budget", "--admin-url", "localhost"], "--admin-url must be an address"],
   ])("refuses %j with exit code 2 and says what is meant", async (args, said) => {
     const { code, output } = await command(args);
     expect([code, output]).toEqual([2, expect.stringContaining(said)]);

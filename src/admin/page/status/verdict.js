@@ -59,7 +59,7 @@ function upstreamSentences({ budget, upstream, at }) {
       return {
         id: `circuit ${origin} ${scope}`,
         level: "bad",
-        text: `${what} have been paused since ${since(from, at)}: ${causeText(cause)}. ${next} Callers get cached answers where there are any.`,
+        text: `${what} have been paused since ${since(from, at)}: ${causeText(cause)}. ${next} Callers get cached answers, if there are any.`,
       };
     }),
   );

@@ -9,7 +9,7 @@
 -- The magic number, the format version and the checksum are 8 bytes. The next 8 bytes are the time of storing,
 -- big-endian, so that comparing bytes compares times.
 local there = redis.pcall('GETRANGE', KEYS[1], 0, 15)
--- A value that is not an entry of this version is replaced, whatever its age.
+-- A value that is not an entry of this version is always replaced.
 local isEntry = type(there) == 'string' and #there == 16 and string.sub(there, 1, 4) == string.sub(ARGV[1], 1, 4)
 if isEntry then
   -- `<` would compare text by the server's locale.
