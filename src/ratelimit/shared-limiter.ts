@@ -256,7 +256,7 @@ async function join(side: Side): Promise<boolean> {
   const { hasJumped, isCutOff, windows, config } = side;
   const isFull = hasJumped || side.epoch !== side.serverEpoch;
   const keptMs = Math.max(config.perDay.size > 0 ? DAY_MS : 0, ...windows.map(({ ms }) => ms)) + JUMP_MS;
-  const sends = side.own.known(askedAt, isFull ? askedAt - keptMs : undefined);
+  const sends = side.own.report(askedAt, isFull ? askedAt - keptMs : undefined);
   const mayClaim = side.slot !== undefined && askedAt <= aloneUntil(tenureOf(side), side.options);
   const tell = (kind: "upload" | "join", part: readonly KnownSend[]): Promise<Reply | undefined> =>
     ask(side, {
@@ -334,11 +334,14 @@ async function sync(side: Side): Promise<boolean> {
   const wantsState = (isRenewing || isWaiting) && askedAt >= side.stateAt;
   const { reports, confirm } = side.own.ended(askedAt);
   side.endsAt = Number.POSITIVE_INFINITY;
-  const { waiting } = side;
+  const { waiting, slot } = side;
+  const known = common(side);
+  // This command may free the slot also when its reply is lost: from now on nothing is sent by its escrow.
+  if (isLeaving) Object.assign(side, { slot: undefined, quotas: [] });
   const reply = await ask(side, {
     kind: "sync",
-    ...common(side),
-    slot: side.slot,
+    ...known,
+    slot,
     ended: reports,
     takes: pending.map(({ take }) => take),
     waiting:
@@ -469,7 +472,7 @@ async function close(side: Side): Promise<void> {
   const { clock, timeoutMs } = side.options;
   side.isClosing = true;
   const giveUpAt = clock.monotonic() + 2 * timeoutMs;
-  while (!side.isClosed && clock.monotonic() < giveUpAt && (side.isJoined || side.own.known(0).length > 0)) {
+  while (!side.isClosed && clock.monotonic() < giveUpAt && (side.isJoined || side.own.hasUnreported())) {
     const turned = new Promise<void>((resolve) => (side.onTurn = resolve));
     wake(side);
     await turned;
