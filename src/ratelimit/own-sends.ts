@@ -51,7 +51,7 @@ const MOST_ENDS = 500;
 export function createOwnSends(): OwnSends {
   const log = createSlidingWindowLog();
   const sends = new Map<string, OwnSend>();
-  const ends = new Map<string, Omit<Ended, "id" | "ageMs"> & { readonly arrivedAt: number }>();
+  const ends = new Map<string, End>();
 
   function drop(id: string): void {
     sends.delete(id);
@@ -81,22 +81,7 @@ export function createOwnSends(): OwnSends {
       send.ended = { status, durationMs };
       log.enter(id, app, send.at);
     },
-    ended(now) {
-      const batch = [...ends].slice(0, MOST_ENDS);
-      return {
-        reports: batch.map(([id, { arrivedAt, ...end }]) => ({
-          id,
-          ...end,
-          ageMs: sure(Math.max(0, now - arrivedAt)),
-        })),
-        confirm: () => {
-          for (const [id, { status }] of batch) {
-            ends.delete(id);
-            if (status === "unsent") drop(id);
-          }
-        },
-      };
-    },
+    ended: (now) => endsNow(ends, now, drop),
     hasEnded: () => ends.size > 0,
     report: (now, since = Number.POSITIVE_INFINITY) =>
       [...sends]
@@ -120,6 +105,26 @@ export function createOwnSends(): OwnSends {
       }
     },
   };
+}
+
+type End = Omit<Ended, "id" | "ageMs"> & { readonly arrivedAt: number };
+
+function endsNow(
+  ends: Map<string, End>,
+  now: number,
+  drop: (id: string) => void,
+): ReturnType<OwnSends["ended"]> {
+  const batch = [...ends].slice(0, MOST_ENDS);
+  const reports = batch.map(([id, { arrivedAt, ...end }]) => {
+    return { id, ...end, ageMs: sure(Math.max(0, now - arrivedAt)) };
+  });
+  const confirm = (): void => {
+    for (const [id, { status }] of batch) {
+      ends.delete(id);
+      if (status === "unsent") drop(id);
+    }
+  };
+  return { reports, confirm };
 }
 
 function knownSend(id: string, { app, at, wasTold, call, sentAt, ended }: OwnSend, now: number): KnownSend {
