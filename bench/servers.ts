@@ -124,7 +124,9 @@ async function startPeer(
 ): Promise<Server> {
   const child = spawn(command, args, { stdio: ["ignore", "ignore", "ignore"], env: ENV });
   // Peers must be killed when this process ends. Node children end by themselves.
-  process.once("exit", () => child.kill());
+  const kill = (): void => void child.kill();
+  process.once("exit", kill);
+  child.once("exit", () => process.off("exit", kill));
   await accepts(port);
   return serverOf(name, port, child, () => rmSync(dir, { recursive: true, force: true }));
 }

@@ -150,7 +150,7 @@ export function callersDocument({ upstream, server }: Config): object {
   return createCallersDocument({ ...upstream, ...server, version: build.version });
 }
 
-/** The memory for the meanings of request targets: room for several thousand of them. */
+/** The memory for the meanings of request targets: room for about 15,000 of them. */
 const MEANINGS_BYTES = 16 * 1024 * 1024;
 
 /** The rights of apps that the settings do not list. */
