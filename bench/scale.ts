@@ -34,6 +34,7 @@ export async function benchScale({ entries, connections, forMs }: ScaleOptions):
 
 /** The most questions that are asked in turn. They are too many to stay in the processor's caches. */
 const MOST_ASKED = 100_000;
+/** The heap per entry is shown only if there are at least this many entries. */
 const LEAST_WEIGHED = 10_000;
 
 async function benchEntries(counts: readonly number[], forMs: number): Promise<void> {
@@ -81,7 +82,7 @@ async function benchEntries(counts: readonly number[], forMs: number): Promise<v
       const { user, system } = process.cpuUsage(cpu);
       costs.push((user + system) / 1_000 / asked);
     }
-    // With few entries, the rest of the process weighs more than they do.
+    // With few entries, the rest of the process needs more memory than the entries.
     const perEntry = count < LEAST_WEIGHED ? "–" : `${Math.round(bytes)} bytes`;
     rows.push([count.toLocaleString("en"), micros(median(costs)), perEntry]);
     points.push([count, median(costs) * 1_000]);
