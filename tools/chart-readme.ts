@@ -48,8 +48,8 @@ export function chartReadme(): string {
 }
 
 /**
- * Each value is one row. A section with a comment has a row of its own before its values. An opaque value is one row, because
- * its parts belong to Kubernetes' API.
+ * Each value is one row. A section with a comment has a row of its own before its values. An opaque value is one row,
+ * because its parts belong to Kubernetes' API.
  */
 function rowsOf(map: YAMLMap, prefix: string): Row[] {
   return map.items.flatMap((pair, index): Row[] => {

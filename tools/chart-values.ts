@@ -16,7 +16,7 @@ const kubernetesList = (): z.ZodType => z.array(kubernetes());
 /** A section: any of its values may be left out. */
 const section = (shape: z.ZodRawShape): z.ZodType => z.strictObject(shape).partial();
 
-/** Any text. If the schema restricted the form, Helm's error message would show the secret. The templates check it instead. */
+/** Any text. If the schema restricted the form, Helm's error message would show the secret. Templates check it instead. */
 const secretText = (): z.ZodType => z.string();
 /** A key in a Secret, as Kubernetes allows it. */
 const secretKey = (): z.ZodType => z.string().regex(/^[-._a-zA-Z0-9]+$/);

@@ -1,8 +1,8 @@
 /**
  * Keeps answers warm: fetches each one before a caller requests it, and again before it expires.
  *
- * The cached entries show which answers are due. Entries in a shared or durable store survive a restart and are
- * visible to all replicas. So an answer that was fetched elsewhere, or before a restart, is not fetched again.
+ * The cached entries show which answers are due. They survive a restart in a durable or shared store, and all replicas
+ * see those in a shared store. So an answer that was fetched elsewhere, or before a restart, is not fetched again.
  */
 import type { Entry, Observer, Question, RefreshEnd } from "../types.ts";
 import type { Format } from "../interface/media-types.ts";

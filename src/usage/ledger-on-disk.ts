@@ -28,7 +28,7 @@ const SMALLEST_LOG_BYTES = 32 * PAGE_BYTES;
 /** Limited, because all callers wait meanwhile. */
 const MOST_EVICTIONS = 16;
 
-/** The ledger in the gateway's file, with reserved space on the disk. On a full disk it has precedence over cached answers. */
+/** The ledger in the gateway's file, with reserved space. On a full disk it has precedence over cached answers. */
 export function openLedgerOnDisk(options: LedgerOnDiskOptions): LedgerOnDisk {
   const { database } = options;
   const { checkpoint, evict } = options.space;
@@ -41,7 +41,7 @@ export function openLedgerOnDisk(options: LedgerOnDiskOptions): LedgerOnDisk {
     database.exec(`PRAGMA wal_autocheckpoint = ${Math.floor(bytes / PAGE_BYTES)}`);
   };
 
-  /** An eviction itself needs space for the write-ahead log. So this releases the ballast, and evicts until it fits again. */
+  /** An eviction needs space for the write-ahead log. So this releases the ballast, and evicts until it fits again. */
   function makeRoom(): void {
     ballast.release();
     limitLog();

@@ -59,7 +59,7 @@ export interface LedgerReader {
 
 /** A ledger that can also be written. */
 interface Ledger extends LedgerReader {
-  /** If it throws, the entry is not in the ledger. */
+  /** May throw. Entering the same entry again is then harmless. */
   readonly enter: (entry: LedgerEntry) => void;
   /** May throw. */
   readonly complete: (id: string, completion: LedgerCompletion) => void;

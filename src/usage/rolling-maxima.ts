@@ -39,7 +39,7 @@ export interface WindowUsage {
    * is unknown, because calls are missing from the ledger (`LedgerGap`).
    */
   readonly kept: boolean | null;
-  /** Present if calls of the period were permitted under another limit than the present one: the latest limits, by `from`. */
+  /** Present if calls of the period were permitted under another limit than the present one: the latest ones, by `from`. */
   readonly limits?: readonly LimitUsage[];
 }
 

@@ -80,7 +80,7 @@ export function createServe(parts: DeriveParts, learn: Learn, signOf: SignOf): S
   };
 }
 
-/** @returns the entry of a result, and the answer that contains it; `undefined` if a source is no longer a hit for the caller */
+/** @returns a result's entry, and the answer to the caller; `undefined` if a source is no longer a hit for the caller */
 type Assemble = (
   question: Question,
   served: Served,

@@ -47,8 +47,8 @@ const RENEWED_AFTER_MS = COUNTS_FOR_MS / 2;
 const READ_EVERY_MS = 1_000;
 
 /**
- * @returns the trait that a filter includes records at this place. `inside` and `outside` are one trait, `bounds`: the filter
- *   includes what is inside and excludes what is outside.
+ * @returns the trait that a filter includes records at this place. `inside` and `outside` are one trait, `bounds`: the
+ *   filter includes what is inside and excludes what is outside.
  */
 export function placeTrait(resource: string, filter: string, includeUnset: string, place: Place): string {
   const what = place === "inside" || place === "outside" ? "bounds" : place;
