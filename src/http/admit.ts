@@ -1,6 +1,6 @@
 /**
- * admit: reads everything of a request but its parameters: method, path, format, deadline, the app's rights. It refuses
- * what it cannot serve, before any upstream call.
+ * admit: reads everything in a request except its parameters: method, path, format, deadline and the app's rights. It
+ * refuses requests that the gateway cannot serve, before any upstream call.
  */
 import type { IncomingMessage } from "node:http";
 
@@ -17,7 +17,7 @@ import { checkHead, type HeadLimits } from "./request-validation.ts";
 
 export interface AdmitOptions {
   readonly route: (path: string) => Route;
-  /** The targets that were understood before. */
+  /** Finds a target that was parsed before. */
   readonly known: Meanings["find"];
   readonly service: string;
   readonly head: HeadLimits;
@@ -28,7 +28,7 @@ export interface AdmitOptions {
 
 export type Admit = (arrival: Arrival, message: IncomingMessage) => GatewayRequest;
 
-/** @returns the stage. It throws a `Problem` for a request that is not admitted. */
+/** @returns the stage. The stage throws a `Problem` for a request that it refuses. */
 export function createAdmit(options: AdmitOptions): Admit {
   const jsonFormat = memoize((accept) => negotiateFormat(accept, false, options.service));
   const imageFormat = memoize((accept) => negotiateFormat(accept, true, options.service));

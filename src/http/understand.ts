@@ -11,7 +11,7 @@ import type { Meaning, Meanings } from "../query/meanings.ts";
 
 export type Understand = (request: GatewayRequest) => Question<Query | StreamedQuery>;
 
-/** @returns the stage. It throws `invalid-query` with every mistake. It parses no target that it remembers. */
+/** @returns the stage. It throws `invalid-query` with every mistake. It does not parse a known target again. */
 export function createUnderstand(options: ParseOptions, remember: Meanings["remember"]): Understand {
   function learn(request: GatewayRequest): Meaning {
     const meaning = meaningOf(request, options);
@@ -24,21 +24,21 @@ export function createUnderstand(options: ParseOptions, remember: Meanings["reme
   };
 }
 
-/** The parts of a request that its meaning depends on. */
+/** The parts of a request that determine its query. */
 type Asked = Pick<GatewayRequest, "route" | "search" | "format">;
 
 /** @throws {Problem} `invalid-query` with every mistake */
 export function meaningOf(asked: Asked, options: ParseOptions): Meaning {
   const parsed = parseQuery(asked.route, asked.search, options);
   if (!parsed.ok) {
-    throw new Problem("invalid-query", { detail: inWords(parsed.faults.length), errors: parsed.faults });
+    throw new Problem("invalid-query", { detail: countInWords(parsed.faults.length), errors: parsed.faults });
   }
   const { query } = parsed;
   const canonicalQuery = query.kind === "streamed" ? query.path : canonicalForm(query);
   return { query, canonicalQuery, key: cacheKey(asked.format, canonicalQuery) };
 }
 
-function inWords(count: number): string {
+function countInWords(count: number): string {
   if (count === 1) return "One parameter does not have its documented form.";
   const rest = count > MOST_ERRORS ? `; the first ${MOST_ERRORS} are listed` : "";
   return `${count} parameters do not have their documented form${rest}.`;
