@@ -25,7 +25,7 @@ import { originOf } from "./interface/resources.ts";
 import { createPipeline } from "./pipeline.ts";
 import type { Clock } from "./process/clock.ts";
 import type { Random } from "./process/random.ts";
-import { createMeanings } from "./query/meanings.ts";
+import { createKnownTargets } from "./query/known-targets.ts";
 import type { ParseOptions } from "./query/parse.ts";
 import type { Apps } from "./ratelimit/apps.ts";
 import { createRouter } from "./query/route.ts";
@@ -71,8 +71,8 @@ export function createCallers(options: CallersOptions): HttpServer {
     retryAfterSeconds: (resource) => budgets[originOf(resource)].retryAfterSeconds(resource),
   });
   const refuse = createRefuse(respond, observer);
-  const meanings = createMeanings({
-    maxBytes: MEANINGS_BYTES,
+  const knownTargets = createKnownTargets({
+    maxBytes: KNOWN_TARGETS_BYTES,
     conceal: parse.conceal,
     secretsKnown: () => keys.known.length,
   });
@@ -86,13 +86,13 @@ export function createCallers(options: CallersOptions): HttpServer {
     serveDocument: createServeDocument(callersDocument(config), config.server),
     admit: createAdmit({
       route: createRouter(config.upstream),
-      known: meanings.find,
+      known: knownTargets.find,
       service: config.upstream.service,
       head: config.server,
       maxWaitMs: () => settings.current().budget.maxWaitMs,
       rightsOf: (app) => listed().get(app) ?? UNLISTED_APP,
     }),
-    understand: createUnderstand(parse, meanings.remember),
+    understand: createUnderstand(parse, knownTargets.remember),
     cache: pages.answer,
     answerAtOnce: pages.answerAtOnce,
     passThrough,
@@ -150,8 +150,8 @@ export function callersDocument({ upstream, server }: Config): object {
   return createCallersDocument({ ...upstream, ...server, version: build.version });
 }
 
-/** The memory for the meanings of request targets: room for several thousand of them. */
-const MEANINGS_BYTES = 16 * 1024 * 1024;
+/** Enough memory for several thousand targets with their parsed queries. */
+const KNOWN_TARGETS_BYTES = 16 * 1024 * 1024;
 
 /** The rights of apps that the settings do not list. */
 const UNLISTED_APP = { priority: "interactive", mayForceRefresh: false } as const;

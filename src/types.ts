@@ -9,7 +9,7 @@ import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from "node:
 import type { Problem, ProblemCode } from "./errors.ts";
 import type { Format } from "./interface/media-types.ts";
 import type { Resource } from "./interface/resources.ts";
-import type { KnownTarget } from "./query/meanings.ts";
+import type { KnownTarget } from "./query/known-targets.ts";
 import type { Query, StreamedQuery } from "./query/query.ts";
 import type { Route } from "./query/route.ts";
 
@@ -29,8 +29,8 @@ export interface GatewayRequest {
   readonly route: Exclude<Route, { kind: "unknown" }>;
   /** The raw request target. It may contain a credential: never log it. */
   readonly target: string;
-  /** What the target meant before, by format. */
-  readonly meanings: KnownTarget["meanings"];
+  /** The query of this target by format, if an earlier request had the same target. */
+  readonly parsed: KnownTarget["parsed"];
   /** The raw query string, still percent-encoded. */
   readonly search: string;
   readonly format: Format;

@@ -2,7 +2,7 @@
  * Reads the list of URLs to keep warm (`warm.file`), and understands each URL like a caller's. Reports every mistake.
  */
 import type { WarmItem } from "./cache/warm.ts";
-import { meaningOf } from "./http/understand.ts";
+import { parseRequest } from "./http/understand.ts";
 import { type GatewayRequest, NO_DIRECTIVES, OTHER_APP } from "./types.ts";
 import { Problem } from "./errors.ts";
 import type { ReadableSettings } from "./config/schema.ts";
@@ -11,7 +11,7 @@ import { formatDuration } from "./config/units.ts";
 import { readWarmList, type WarmUrl } from "./config/warm-list.ts";
 import type { ParseOptions } from "./query/parse.ts";
 import { createRouter } from "./query/route.ts";
-import { NO_MEANINGS } from "./query/meanings.ts";
+import { NOT_PARSED } from "./query/known-targets.ts";
 import { splitTarget } from "./query/wire.ts";
 
 /** The items of the list; empty if it has problems. */
@@ -109,7 +109,7 @@ function understand(
     mayForceRefresh: false,
     route: to,
     target: url,
-    meanings: NO_MEANINGS,
+    parsed: NOT_PARSED,
     search,
     format: to.kind === "image" ? "jpeg" : format,
     coding: "identity",
@@ -122,7 +122,7 @@ function understand(
     gone: () => new AbortController().signal,
   };
   try {
-    const { query, canonicalQuery, key } = meaningOf(request, parse);
+    const { query, canonicalQuery, key } = parseRequest(request, parse);
     return query.kind === "streamed"
       ? "answers of this URL are never cached"
       : { request, query, canonicalQuery, key };

@@ -7,19 +7,19 @@ import { cacheKey } from "../query/key.ts";
 import { parseQuery, type ParseOptions } from "../query/parse.ts";
 import type { Query, StreamedQuery } from "../query/query.ts";
 import { canonicalForm } from "../query/canonical.ts";
-import type { Meaning, Meanings } from "../query/meanings.ts";
+import type { KnownTargets, ParsedQuery } from "../query/known-targets.ts";
 
 export type Understand = (request: GatewayRequest) => Question<Query | StreamedQuery>;
 
 /** @returns the stage. It throws `invalid-query` with every mistake. It does not parse a known target again. */
-export function createUnderstand(options: ParseOptions, remember: Meanings["remember"]): Understand {
-  function learn(request: GatewayRequest): Meaning {
-    const meaning = meaningOf(request, options);
-    remember(request.target, request, request.format, meaning);
-    return meaning;
+export function createUnderstand(options: ParseOptions, remember: KnownTargets["remember"]): Understand {
+  function parseAndRemember(request: GatewayRequest): ParsedQuery {
+    const parsed = parseRequest(request, options);
+    remember(request.target, request, request.format, parsed);
+    return parsed;
   }
   return (request) => {
-    const { query, canonicalQuery, key } = request.meanings[request.format] ?? learn(request);
+    const { query, canonicalQuery, key } = request.parsed[request.format] ?? parseAndRemember(request);
     return { request, query, canonicalQuery, key };
   };
 }
@@ -28,7 +28,7 @@ export function createUnderstand(options: ParseOptions, remember: Meanings["reme
 type Asked = Pick<GatewayRequest, "route" | "search" | "format">;
 
 /** @throws {Problem} `invalid-query` with every mistake */
-export function meaningOf(asked: Asked, options: ParseOptions): Meaning {
+export function parseRequest(asked: Asked, options: ParseOptions): ParsedQuery {
   const parsed = parseQuery(asked.route, asked.search, options);
   if (!parsed.ok) {
     throw new Problem("invalid-query", { detail: countInWords(parsed.faults.length), errors: parsed.faults });

@@ -1,8 +1,8 @@
 /**
- * Remembers what request targets mean, so that a target that was seen before is not parsed again.
+ * Remembers the parsed queries of request targets, so that a known target is not parsed again.
  *
- * The key is the exact raw target, so no caller can get the meaning of another target. Only meanings are remembered,
- * never mistakes, and never a target that contains one of the gateway's own secrets.
+ * The key is the exact raw target, so no caller can get the query of another target. Targets with mistakes and targets that
+ * contain one of the gateway's own secrets are not remembered.
  */
 import { LRUCache } from "lru-cache";
 
@@ -10,7 +10,8 @@ import type { Format } from "../interface/media-types.ts";
 import type { Query, StreamedQuery } from "./query.ts";
 import type { Route } from "./route.ts";
 
-export interface Meaning {
+/** A query with its canonical form and its cache key. */
+export interface ParsedQuery {
   readonly query: Query | StreamedQuery;
   readonly canonicalQuery: string;
   readonly key: string;
@@ -19,39 +20,40 @@ export interface Meaning {
 export interface KnownTarget {
   readonly route: Exclude<Route, { kind: "unknown" }>;
   readonly search: string;
-  readonly meanings: Readonly<Partial<Record<Format, Meaning>>>;
+  readonly parsed: Readonly<Partial<Record<Format, ParsedQuery>>>;
 }
 
-export const NO_MEANINGS: KnownTarget["meanings"] = {};
+/** For a target that was not parsed yet. */
+export const NOT_PARSED: KnownTarget["parsed"] = {};
 
-export interface Meanings {
+export interface KnownTargets {
   readonly find: (target: string) => KnownTarget | undefined;
   readonly remember: (
     target: string,
     asked: Pick<KnownTarget, "route" | "search">,
     format: Format,
-    meaning: Meaning,
+    parsed: ParsedQuery,
   ) => void;
 }
 
-export interface MeaningsOptions {
-  /** The limit for everything remembered. The least recently used targets are forgotten first. */
+export interface KnownTargetsOptions {
+  /** The limit for all targets and queries together. The least recently used targets are forgotten first. */
   readonly maxBytes: number;
   /** Replaces the gateway's own secrets in a text (credentials.ts). */
   readonly conceal: (text: string) => string;
-  /** How many secrets are known. When there is a new one, everything is forgotten, because a target may contain it. */
+  /** The number of secrets so far. A new secret empties the memory, because a target may contain it. */
   readonly secretsKnown: () => number;
 }
 
-export function createMeanings({ maxBytes, conceal, secretsKnown }: MeaningsOptions): Meanings {
+export function createKnownTargets({ maxBytes, conceal, secretsKnown }: KnownTargetsOptions): KnownTargets {
   const targets = new LRUCache<string, KnownTarget>({
     maxSize: maxBytes * (1 - SHARED_PART),
     sizeCalculation: sizeOf,
   });
-  /** By key, so that all spellings of a query share one meaning, and what others remember about it. */
-  const shared = new LRUCache<string, Meaning>({
+  /** By cache key, so that all spellings of a query share one object. Other modules cache data for this object. */
+  const shared = new LRUCache<string, ParsedQuery>({
     maxSize: maxBytes * SHARED_PART,
-    sizeCalculation: sizeOfMeaning,
+    sizeCalculation: sizeOfQuery,
   });
   let checkedAgainst = secretsKnown();
 
@@ -63,13 +65,13 @@ export function createMeanings({ maxBytes, conceal, secretsKnown }: MeaningsOpti
     checkedAgainst = known;
   }
 
-  /** @returns the meaning that other spellings of the query have already, if there is one */
-  function oneOf(meaning: Meaning): Meaning {
+  /** @returns the object that another spelling of the query already has, if there is one */
+  function sharedObjectFor(parsed: ParsedQuery): ParsedQuery {
     // The key of a streamed query does not contain its parameters.
-    if (meaning.query.kind === "streamed") return meaning;
-    const known = shared.get(meaning.key);
-    if (known === undefined) shared.set(meaning.key, meaning);
-    return known ?? meaning;
+    if (parsed.query.kind === "streamed") return parsed;
+    const known = shared.get(parsed.key);
+    if (known === undefined) shared.set(parsed.key, parsed);
+    return known ?? parsed;
   }
 
   function mayContainSecret(target: string): boolean {
@@ -82,16 +84,17 @@ export function createMeanings({ maxBytes, conceal, secretsKnown }: MeaningsOpti
       forgetIfSecretsAreNew();
       return targets.get(target);
     },
-    remember(target, { route, search }, format, meaning) {
+    remember(target, { route, search }, format, parsed) {
       forgetIfSecretsAreNew();
       const known = targets.peek(target);
       if (known === undefined && mayContainSecret(target)) return;
-      targets.set(target, { route, search, meanings: { ...known?.meanings, [format]: oneOf(meaning) } });
+      const queries = { ...known?.parsed, [format]: sharedObjectFor(parsed) };
+      targets.set(target, { route, search, parsed: queries });
     },
   };
 }
 
-/** The part of the memory for meanings that spellings share. Spellings of other queries have meanings of their own. */
+/** The part of the memory for shared queries. Queries that do not fit are not shared. */
 const SHARED_PART = 1 / 8;
 
 /** @returns the whole target percent-decoded; `undefined` if that is impossible */
@@ -105,15 +108,15 @@ function decoded(target: string): string | undefined {
 
 /** The sizes of the objects in memory, estimated generously. */
 const TARGET_BYTES = 1_024;
-const MEANING_BYTES = 512;
+const QUERY_BYTES = 512;
 const PARAMETER_BYTES = 256;
 
-function sizeOf({ meanings }: KnownTarget, target: string): number {
-  const all = Object.values(meanings).map(sizeOfMeaning);
+function sizeOf({ parsed }: KnownTarget, target: string): number {
+  const all = Object.values(parsed).map(sizeOfQuery);
   return all.reduce((sum, bytes) => sum + bytes, TARGET_BYTES + target.length * 4);
 }
 
-function sizeOfMeaning({ query, canonicalQuery }: Meaning): number {
+function sizeOfQuery({ query, canonicalQuery }: ParsedQuery): number {
   const pairs = query.extras.length + (query.kind === "search" ? query.filters.length : 0);
-  return MEANING_BYTES + PARAMETER_BYTES * pairs + canonicalQuery.length * 6;
+  return QUERY_BYTES + PARAMETER_BYTES * pairs + canonicalQuery.length * 6;
 }
