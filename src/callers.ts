@@ -1,7 +1,6 @@
 /**
- * The callers' server, wired: the pipeline with its stages.
+ * Wires the callers' server: the pipeline with its stages.
  */
-
 import type { HttpServer } from "./process/listen.ts";
 import type { Budgets } from "./budgets.ts";
 import { createEncoder, isCompressible } from "./cache/encoder.ts";
@@ -49,7 +48,7 @@ export interface CallersOptions {
   readonly parse: ParseOptions;
   readonly tiers: Pick<Tiers, "keepInMemory">;
   readonly passThrough: PassThrough;
-  /** The stages that bring answers. */
+  /** The stage that answers from blocks and from the cache. */
   readonly pages: Pick<Pages, "answer" | "answerAtOnce">;
   readonly budgets: Budgets;
   readonly apps: Apps;
@@ -125,13 +124,13 @@ function arrivals(options: CallersOptions): Arrivals {
 }
 
 function createIdentify({ apps, parse, keys, ...options }: CallersOptions): ArrivalOptions["identify"] {
-  // An app id is in the log, in labels and in reports: it must not be a secret that a caller sent by mistake.
-  // Only a text without a secret is remembered.
-  const harmless = memoize(
+  // App ids are in the log, in labels and in reports, so they must not be secrets that a caller sent by mistake.
+  // Only texts without a secret are remembered.
+  const withoutSecret = memoize(
     (text) => (parse.conceal(text) === text ? text : undefined),
     () => keys.known.length,
   );
-  const concealed = (text: string): string => harmless(text) ?? parse.conceal(text);
+  const concealed = (text: string): string => withoutSecret(text) ?? parse.conceal(text);
   const checkToken = createAppTokens({
     tokens: options.secretFiles.appTokens,
     now: options.clock.now,
