@@ -44,7 +44,7 @@ function hint(
   if (near) return `did you mean ${section === "" ? near : `${section}.${near}`}?`;
   const elsewhere = SETTINGS.filter((setting) => setting.path.at(-1) === key).map(({ name }) => name);
   if (elsewhere.length > 0) return `did you mean ${elsewhere.join(" or ")}?`;
-  return `known ${section === "" ? "at the top" : `in ${section}`}: ${siblings.join(", ")}`;
+  return `known ${section === "" ? "at the top level" : `in ${section}`}: ${siblings.join(", ")}`;
 }
 
 /** @returns one line that names all settings of a conflict */

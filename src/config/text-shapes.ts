@@ -78,7 +78,7 @@ export const TOKEN_PATTERN = /^[A-Za-z0-9._~+/-]+=*$/;
 /** A bearer token. */
 export function token(): Shape<Secret | null, string | null> {
   const expected =
-    "letters, digits and any of -._~+/, with = at the end at most; quote it if it looks like a number";
+    "letters, digits and any of -._~+/, and = only at the end; quote it if it looks like a number";
   return secret(matching(TOKEN_PATTERN, expected));
 }
 

@@ -157,7 +157,7 @@ function whenConnected(outgoing: http.ClientRequest, event: string, callback: ()
 function refuseUpgrade(outgoing: http.ClientRequest, failWith: (fault: UpstreamFault) => void): void {
   outgoing.on("upgrade", (_response, socket) => {
     socket.destroy();
-    failWith(new UpstreamFault("malformed", "a protocol that was not asked for"));
+    failWith(new UpstreamFault("malformed", "the upstream switched to another protocol"));
   });
 }
 
@@ -215,7 +215,7 @@ async function decoded(received: Buffer, coding: string | undefined, maxBytes: n
     case "x-gzip":
       return unzipped(received, maxBytes);
     default:
-      throw new UpstreamFault("bad-encoding", "a content coding that was not asked for");
+      throw new UpstreamFault("bad-encoding", "the content coding is not gzip");
   }
 }
 
