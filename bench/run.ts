@@ -16,6 +16,7 @@ import { benchLeaks } from "./leaks.ts";
 import { benchMisses } from "./misses.ts";
 import { benchOutages } from "./outages.ts";
 import { benchCutting } from "./pages.ts";
+import { benchRecording } from "./recording.ts";
 import { writeReport } from "./report.ts";
 import { benchScale } from "./scale.ts";
 import { benchStores } from "./stores.ts";
@@ -36,8 +37,9 @@ const WHOLE_HITS = {
 const SHORT_SCALE = { entries: [1_000], connections: [10], forMs: 70 };
 const WHOLE_SCALE = { entries: [1e3, 1e4, 1e5, 1e6], connections: [10, 100, 1_000, 10_000], forMs: 3_000 };
 
-const PARTS: Readonly<Record<string, () => Promise<void>>> = {
+const PARTS: Readonly<Record<string, () => Promise<void> | void>> = {
   hits: () => benchHits(isShort ? SHORT_HITS : WHOLE_HITS),
+  recording: () => benchRecording(isShort ? 50 : 4_000),
   misses: () => benchMisses(isShort ? 20 : 2_000),
   understanding: () => benchUnderstanding(isShort ? 50 : 500),
   stores: () => benchStores(isShort ? 100 : 1_000),

@@ -35,6 +35,7 @@ export async function benchScale({ entries, connections, forMs }: ScaleOptions):
 
 /** Questions that are asked in turn: enough that they do not stay in the processor's caches. */
 const MOST_ASKED = 100_000;
+const LEAST_WEIGHED = 10_000;
 
 async function benchEntries(counts: readonly number[], forMs: number): Promise<void> {
   const rows: string[][] = [];
@@ -81,7 +82,9 @@ async function benchEntries(counts: readonly number[], forMs: number): Promise<v
       const { user, system } = process.cpuUsage(cpu);
       costs.push((user + system) / 1_000 / asked);
     }
-    rows.push([count.toLocaleString("en"), micros(median(costs)), `${Math.round(bytes)} bytes`]);
+    // With few entries, the rest of the process weighs more than they do.
+    const perEntry = count < LEAST_WEIGHED ? "–" : `${Math.round(bytes)} bytes`;
+    rows.push([count.toLocaleString("en"), micros(median(costs)), perEntry]);
     points.push([count, median(costs) * 1_000]);
     await memory.close();
   }

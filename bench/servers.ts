@@ -126,7 +126,9 @@ async function startPeer(
 ): Promise<Server> {
   const child = spawn(command, args, { stdio: ["ignore", "ignore", "ignore"], env: ENV });
   // A Node process ends with this one by itself.
-  process.once("exit", () => child.kill());
+  const kill = (): void => void child.kill();
+  process.once("exit", kill);
+  child.once("exit", () => process.off("exit", kill));
   await accepts(port);
   return serverOf(name, port, child, () => rmSync(dir, { recursive: true, force: true }));
 }

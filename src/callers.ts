@@ -149,7 +149,7 @@ export function callersDocument({ upstream, server }: Config): object {
   return createCallersDocument({ ...upstream, ...server, version: build.version });
 }
 
-/** Enough memory for several thousand targets with their parsed queries. */
+/** Enough memory for about 15,000 targets with their parsed queries. */
 const KNOWN_TARGETS_BYTES = 16 * 1024 * 1024;
 
 /** The rights of apps that the settings do not list. */

@@ -25,7 +25,9 @@ export function readAuthorities(file: string, readFile: ReadFile): { pem: string
   } catch (error) {
     return { fault: `${JSON.stringify(file)} cannot be read${codeOf(error)}` };
   }
-  return holdsCertificates(pem) ? { pem } : { fault: `${JSON.stringify(file)} contains no certificate, or an invalid one` };
+  return holdsCertificates(pem)
+    ? { pem }
+    : { fault: `${JSON.stringify(file)} contains no certificate, or an invalid one` };
 }
 
 const BLOCK = /-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----/gs;

@@ -106,17 +106,19 @@ function decoded(target: string): string | undefined {
   }
 }
 
-/** The sizes of the objects in memory, estimated generously. */
-const TARGET_BYTES = 1_024;
-const QUERY_BYTES = 512;
+/** The sizes of the objects in memory: at least the sizes that were measured in the heap. */
+const TARGET_BYTES = 384;
+const QUERY_BYTES = 384;
 const PARAMETER_BYTES = 256;
+/** The bytes for one character. Each target and each canonical query is part of two texts. */
+const CHARACTER_BYTES = 2;
 
 function sizeOf({ parsed }: KnownTarget, target: string): number {
   const all = Object.values(parsed).map(sizeOfQuery);
-  return all.reduce((sum, bytes) => sum + bytes, TARGET_BYTES + target.length * 4);
+  return all.reduce((sum, bytes) => sum + bytes, TARGET_BYTES + target.length * CHARACTER_BYTES);
 }
 
 function sizeOfQuery({ query, canonicalQuery }: ParsedQuery): number {
   const pairs = query.extras.length + (query.kind === "search" ? query.filters.length : 0);
-  return QUERY_BYTES + PARAMETER_BYTES * pairs + canonicalQuery.length * 6;
+  return QUERY_BYTES + PARAMETER_BYTES * pairs + canonicalQuery.length * CHARACTER_BYTES;
 }

@@ -172,9 +172,7 @@ function readWordSet(words: readonly string[], text: string): Reading {
     given.add(word);
   }
   // The canonical order is that of the interface.
-  return given.size === 0
-    ? ABSENT
-    : { ok: true, text: words.filter((word) => given.has(word)).join(",") };
+  return given.size === 0 ? ABSENT : { ok: true, text: words.filter((word) => given.has(word)).join(",") };
 }
 
 function readTuple(parts: readonly TuplePart[], text: string): Reading {

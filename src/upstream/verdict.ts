@@ -208,11 +208,7 @@ export function slowDownIn(
 }
 
 /** Faults where the upstream sent nothing at all. */
-const SILENT: ReadonlySet<UpstreamFaultKind> = new Set([
-  "unreachable",
-  "connect-timeout",
-  "header-timeout",
-]);
+const SILENT: ReadonlySet<UpstreamFaultKind> = new Set(["unreachable", "connect-timeout", "header-timeout"]);
 
 /** @returns the slow-down after a fault where the upstream sent nothing. Several in a row open the circuit. */
 export function slowDownAfter(fault: UpstreamFaultKind): SlowDown | undefined {

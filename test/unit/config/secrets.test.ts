@@ -34,7 +34,11 @@ describe("a file of certificate authorities", () => {
     ["is empty", { "/ca.pem": "" }, "contains no certificate, or an invalid one"],
     ["holds a key", { "/ca.pem": key }, "contains no certificate, or an invalid one"],
     ["is cut off", { "/ca.pem": cert.slice(0, 300) }, "contains no certificate, or an invalid one"],
-    ["is cut off in the second", { "/ca.pem": cert + cert.slice(0, 300) }, "contains no certificate, or an invalid one"],
+    [
+      "is cut off in the second",
+      { "/ca.pem": cert + cert.slice(0, 300) },
+      "contains no certificate, or an invalid one",
+    ],
     ["is damaged", { "/ca.pem": cert.replace(/.{64}\n/, "") }, "contains no certificate, or an invalid one"],
   ])("%s", (_, files, found) => {
     const at = (variable: string, path: string): string =>
