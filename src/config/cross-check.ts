@@ -47,7 +47,7 @@ function redisConflicts({ redis }: ReadableSettings): Conflict[] {
   const isElsewhere = mode !== "single" || nodes.length > 0 || (sentinel?.nodes ?? []).length > 0;
   if (url === null && isElsewhere) {
     const explanation =
-      "expected redis.url (REDIS_URL) too: it switches Redis on and contains user and password";
+      "expected redis.url (REDIS_URL) too: it switches Redis on and holds user and password";
     return conflict(["redis.url"], explanation);
   }
   if (mode === "sentinel" && (sentinel?.master === null || sentinel?.nodes?.length === 0)) {
