@@ -59,9 +59,9 @@ export interface AdminOptions
 const UNKNOWN = {
   detail: "This is the admin port. The callers' paths are on another port.",
   remedy:
-    "Use GET / (a page), /metrics, /livez, /readyz, /status, /budget, /usage?from=…&to=…&by=…, /quote?url=…, " +
+    "Use GET / (a page), /metrics, /livez, /readyz, /status, /budget, /budget/replicas, /usage?from=…&to=…&by=…, /quote?url=…, " +
     "/cache/entry?url=…, /cache/history?url=…, /cache/warm, /openapi.json, /docs, /callers, /version, /log, /session, " +
-    "or POST /cache/purge, /config/reload, /log, /login, /logout.",
+    "or POST /cache/purge, /config/reload, /budget/replicas, /log, /login, /logout.",
 } as const;
 
 /** The length of a percent-encoded byte, and room for the rest of the admin URL. */
