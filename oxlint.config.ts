@@ -32,7 +32,7 @@ const HOMES: Record<string, { names: string[]; at: string[] }> = {
       "src/ratelimit/redis*.ts",
     ],
   },
-  lru: { names: ["lru-cache"], at: ["src/cache/store/**", "src/query/meanings.ts"] },
+  lru: { names: ["lru-cache"], at: ["src/cache/store/**", "src/query/known-targets.ts"] },
 };
 
 const IO_MODULES = [

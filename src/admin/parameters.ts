@@ -4,7 +4,7 @@
 import type { Request } from "express";
 
 import { Problem } from "../errors.ts";
-import { meaningOf } from "../http/understand.ts";
+import { parseRequest } from "../http/understand.ts";
 import type { Format } from "../interface/media-types.ts";
 import type { Pages } from "../pages/pages.ts";
 import type { ParseOptions } from "../query/parse.ts";
@@ -120,7 +120,7 @@ export function askedFor(
     throw mistake("Answers at this URL are never cached.");
   }
   const format = to.kind === "image" ? "jpeg" : jsonFormat;
-  const { canonicalQuery, key, query } = meaningOf({ route: to, search, format }, parse);
+  const { canonicalQuery, key, query } = parseRequest({ route: to, search, format }, parse);
   if (query.kind === "streamed") throw new Problem("internal-error");
   return { canonicalQuery, key, query };
 }

@@ -22,7 +22,7 @@ export function createFoldable({
   meaning,
   folding,
 }: Parts): (asked: Asked, format: Format) => FoldablePage | undefined {
-  /** A repeated spelling yields the same query object (query/meanings.ts). */
+  /** A target that is requested again has the same query object (query/known-targets.ts). */
   const searches = new WeakMap<PagedQuery, { readonly format: Format; readonly search: string }>();
 
   function searchOf(query: PagedQuery, format: Format): string {

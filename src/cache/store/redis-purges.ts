@@ -8,8 +8,7 @@
 import type { ClientContext, Result } from "ioredis";
 
 import type { Clock } from "../../process/clock.ts";
-import { readScript } from "../../redis/scripts.ts";
-import type { RedisService } from "../../redis/service.ts";
+import { readScript, type RedisService } from "../../redis/service.ts";
 import type { Purge, PurgeScope } from "./purges.ts";
 import { eventsChannel, readPurge } from "./redis-events.ts";
 

@@ -8,8 +8,7 @@ import type { ClientContext, Result } from "ioredis";
 
 import type { Clock } from "../../process/clock.ts";
 import { RedisRefusal } from "../../redis/commands.ts";
-import { readScript } from "../../redis/scripts.ts";
-import type { RedisService } from "../../redis/service.ts";
+import { readScript, type RedisService } from "../../redis/service.ts";
 import { keyIn } from "../../query/key.ts";
 import type { LearnedStore } from "../../types.ts";
 import { inStoredCoding } from "../encoder.ts";

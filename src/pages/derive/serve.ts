@@ -42,7 +42,7 @@ export function createServe(parts: DeriveParts, learn: Learn, signOf: SignOf): S
   const { cutter, largest } = parts;
   const assemble = createAssemble(parts);
   const checkSample = createCheckSample(parts, learn);
-  /** A repeated spelling yields the same query object (query/meanings.ts). */
+  /** A target that is requested again has the same query object (query/known-targets.ts). */
   const servedBefore = new WeakMap<PagedQuery, Served>();
 
   function known({ query, key }: FoldablePage): Served | undefined {
