@@ -1,13 +1,13 @@
 /**
- * `npm run bench`: what things cost, as ratios within one run.
+ * `npm run bench`: measures costs, as ratios within one run.
  *
  * - Without options it measures everything, and writes docs/performance.md with its charts.
- * - With the names of parts, for example `-- --hits --misses`, it does so for these parts only.
- * - `--records=` says how many different records the hits are about, and `--seed=` which workload saves calls.
- * - With `-- --short` it runs everything for a moment and writes nothing: for CI.
+ * - With the names of parts, for example `-- --hits --misses`, it measures only these parts.
+ * - `--records=` sets the number of different records among the hits, and `--seed=` the workload for the upstream calls.
+ * - With `-- --short` it runs everything for a moment and writes nothing. CI uses this.
  *
- * Absolute figures are this machine's at this moment; only the ratios mean anything, and a wide spread
- * between runs means that the machine was busy.
+ * Absolute figures depend on the machine and on its load, so compare only ratios. A wide spread between runs means that
+ * the machine was busy.
  */
 import { benchBudget } from "./budget.ts";
 import { benchCalls } from "./calls.ts";
@@ -16,6 +16,7 @@ import { benchLeaks } from "./leaks.ts";
 import { benchMisses } from "./misses.ts";
 import { benchOutages } from "./outages.ts";
 import { benchCutting } from "./pages.ts";
+import { benchRecording } from "./recording.ts";
 import { writeReport } from "./report.ts";
 import { benchScale } from "./scale.ts";
 import { benchStores } from "./stores.ts";
@@ -36,8 +37,9 @@ const WHOLE_HITS = {
 const SHORT_SCALE = { entries: [1_000], connections: [10], forMs: 70 };
 const WHOLE_SCALE = { entries: [1e3, 1e4, 1e5, 1e6], connections: [10, 100, 1_000, 10_000], forMs: 3_000 };
 
-const PARTS: Readonly<Record<string, () => Promise<void>>> = {
+const PARTS: Readonly<Record<string, () => Promise<void> | void>> = {
   hits: () => benchHits(isShort ? SHORT_HITS : WHOLE_HITS),
+  recording: () => benchRecording(isShort ? 50 : 4_000),
   misses: () => benchMisses(isShort ? 20 : 2_000),
   understanding: () => benchUnderstanding(isShort ? 50 : 500),
   stores: () => benchStores(isShort ? 100 : 1_000),

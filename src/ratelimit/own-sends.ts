@@ -14,6 +14,8 @@ interface OwnSend {
   at: number;
   /** Redis knows of it. */
   wasTold: boolean;
+  /** Redis may count it: it granted the permit, or a command that reports it is under way. */
+  mayBeKnown: boolean;
   ended?: Pick<Ended, "status" | "durationMs">;
 }
 
@@ -24,14 +26,18 @@ export interface OwnSends {
     take: Take,
     how: { readonly now: number; readonly latest: number; readonly wasTold: boolean },
   ) => void;
-  /** A call has ended; without `end` it was not sent. */
+  /**
+   * A call has ended; without `end` it was not sent. A permit that Redis may count is not free here until Redis knows
+   * of its end: otherwise this replica could use the permit again while Redis still counts it as used before.
+   */
   readonly end: (id: string, app: string, now: number, end: SendEnd | undefined) => void;
   /** Calls that ended and of which Redis is yet to be told; they are told again where `confirm` is not called. */
   readonly ended: (now: number) => { readonly reports: readonly Ended[]; readonly confirm: () => void };
   readonly hasEnded: () => boolean;
-  /** What Redis does not know. With `since`, also all that counts from later instants. */
-  readonly known: (now: number, since?: number) => KnownSend[];
-  /** Redis has been told. */
+  /** The calls to report to Redis now: those it does not know. With `since`, also all that count from later instants. */
+  readonly report: (now: number, since?: number) => KnownSend[];
+  readonly hasUnreported: () => boolean;
+  /** Redis has answered the report. */
   readonly told: (sends: readonly KnownSend[]) => void;
   readonly forget: (before: number) => void;
 }
@@ -45,12 +51,18 @@ const MOST_ENDS = 500;
 export function createOwnSends(): OwnSends {
   const log = createSlidingWindowLog();
   const sends = new Map<string, OwnSend>();
-  const ends = new Map<string, Omit<Ended, "id" | "ageMs"> & { readonly arrivedAt: number }>();
+  const ends = new Map<string, End>();
+
+  function drop(id: string): void {
+    sends.delete(id);
+    log.drop(id);
+  }
 
   return {
     log,
     enter({ id, app, resource, cause, query }, { now, latest, wasTold }) {
-      sends.set(id, { app, call: { resource, cause, query }, sentAt: now, at: latest, wasTold });
+      const call = { resource, cause, query };
+      sends.set(id, { app, call, sentAt: now, at: latest, wasTold, mayBeKnown: wasTold });
       log.enter(id, app, latest);
     },
     end(id, app, now, end) {
@@ -62,32 +74,23 @@ export function createOwnSends(): OwnSends {
       const send = sends.get(id);
       if (send === undefined) return;
       if (end === undefined) {
-        sends.delete(id);
-        log.drop(id);
+        if (!send.mayBeKnown) drop(id);
         return;
       }
       send.at = Math.min(send.at, arrivedAt);
       send.ended = { status, durationMs };
       log.enter(id, app, send.at);
     },
-    ended(now) {
-      const batch = [...ends].slice(0, MOST_ENDS);
-      return {
-        reports: batch.map(([id, { arrivedAt, ...end }]) => ({
-          id,
-          ...end,
-          ageMs: sure(Math.max(0, now - arrivedAt)),
-        })),
-        confirm: () => {
-          for (const [id] of batch) ends.delete(id);
-        },
-      };
-    },
+    ended: (now) => endsNow(ends, now, drop),
     hasEnded: () => ends.size > 0,
-    known: (now, since = Number.POSITIVE_INFINITY) =>
+    report: (now, since = Number.POSITIVE_INFINITY) =>
       [...sends]
         .filter(([, { wasTold, at }]) => !wasTold || at >= since)
-        .map(([id, send]) => knownSend(id, send, now)),
+        .map(([id, send]) => {
+          send.mayBeKnown = true;
+          return knownSend(id, send, now);
+        }),
+    hasUnreported: () => [...sends.values()].some(({ wasTold }) => !wasTold),
     told(known) {
       for (const { id } of known) {
         const send = sends.get(id);
@@ -102,6 +105,26 @@ export function createOwnSends(): OwnSends {
       }
     },
   };
+}
+
+type End = Omit<Ended, "id" | "ageMs"> & { readonly arrivedAt: number };
+
+function endsNow(
+  ends: Map<string, End>,
+  now: number,
+  drop: (id: string) => void,
+): ReturnType<OwnSends["ended"]> {
+  const batch = [...ends].slice(0, MOST_ENDS);
+  const reports = batch.map(([id, { arrivedAt, ...end }]) => {
+    return { id, ...end, ageMs: sure(Math.max(0, now - arrivedAt)) };
+  });
+  const confirm = (): void => {
+    for (const [id, { status }] of batch) {
+      ends.delete(id);
+      if (status === "unsent") drop(id);
+    }
+  };
+  return { reports, confirm };
 }
 
 function knownSend(id: string, { app, at, wasTold, call, sentAt, ended }: OwnSend, now: number): KnownSend {

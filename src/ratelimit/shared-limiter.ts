@@ -33,6 +33,7 @@
 import { pause } from "../process/clock.ts";
 import { aloneUntil, digestAges, DRIFT, escrowWindows, mostGrantedIn } from "./escrow.ts";
 import { StoreUnavailable } from "../errors.ts";
+import type { Priority } from "../types.ts";
 import { limitsText } from "../usage/rate-window.ts";
 import type { Acquired, Limiter, PermitRequest } from "./limiter.ts";
 import type { Digest, KnownSend, ReplicaSlot, Reply, Request, TakeResult } from "./redis-limiter.ts";
@@ -242,12 +243,8 @@ function lowestTime({ last, options }: Side): number | undefined {
   return last && last.time + (options.clock.monotonic() - last.heardAt);
 }
 
-function common(side: Side): {
-  low: number | undefined;
-  epoch: string | undefined;
-  quotas: readonly number[];
-} {
-  return { low: lowestTime(side), epoch: side.epoch, quotas: side.quotas };
+function common(side: Side): Pick<Side, "epoch" | "slot" | "quotas"> & { low: number | undefined } {
+  return { low: lowestTime(side), epoch: side.epoch, slot: side.slot, quotas: side.quotas };
 }
 
 async function join(side: Side): Promise<boolean> {
@@ -256,7 +253,7 @@ async function join(side: Side): Promise<boolean> {
   const { hasJumped, isCutOff, windows, config } = side;
   const isFull = hasJumped || side.epoch !== side.serverEpoch;
   const keptMs = Math.max(config.perDay.size > 0 ? DAY_MS : 0, ...windows.map(({ ms }) => ms)) + JUMP_MS;
-  const sends = side.own.known(askedAt, isFull ? askedAt - keptMs : undefined);
+  const sends = side.own.report(askedAt, isFull ? askedAt - keptMs : undefined);
   const mayClaim = side.slot !== undefined && askedAt <= aloneUntil(tenureOf(side), side.options);
   const tell = (kind: "upload" | "join", part: readonly KnownSend[]): Promise<Reply | undefined> =>
     ask(side, {
@@ -335,16 +332,15 @@ async function sync(side: Side): Promise<boolean> {
   const { reports, confirm } = side.own.ended(askedAt);
   side.endsAt = Number.POSITIVE_INFINITY;
   const { waiting } = side;
+  const known = common(side);
+  // This command may free the slot also when its reply is lost: from now on nothing is sent by its escrow.
+  if (isLeaving) Object.assign(side, { slot: undefined, quotas: [] });
   const reply = await ask(side, {
     kind: "sync",
-    ...common(side),
-    slot: side.slot,
+    ...known,
     ended: reports,
     takes: pending.map(({ take }) => take),
-    waiting:
-      waiting.length > 0 || !side.toldWaiting
-        ? waiting.map(({ app, priority, count }) => [app, priority, count])
-        : undefined,
+    waiting: newsOfWaiting(side),
     isLeaving,
     digestAges: isRenewing ? digestAges(side.windows) : undefined,
     wantsState,
@@ -359,6 +355,12 @@ async function sync(side: Side): Promise<boolean> {
   answer(side, pending, reply.results);
   tellOfRoom(side, wantsState);
   return true;
+}
+
+/** What waits here, while something waits, and once more when nothing waits any longer. */
+function newsOfWaiting({ waiting, toldWaiting }: Side): (readonly [string, Priority, number])[] | undefined {
+  if (waiting.length === 0 && toldWaiting) return undefined;
+  return waiting.map(({ app, priority, count }) => [app, priority, count]);
 }
 
 /** The command has failed, or Redis does not know this replica any more. */
@@ -444,9 +446,8 @@ function leave(side: Side, confirm: () => void): boolean {
 }
 
 async function replicas(side: Side, dead: string | undefined): Promise<readonly ReplicaSlot[]> {
-  const { slot, options } = side;
   if (side.last === undefined) throw new Error("Redis has not answered yet");
-  const reply = await options.ask({ kind: "replicas", ...common(side), slot, dead }, settingsOf(side));
+  const reply = await side.options.ask({ kind: "replicas", ...common(side), dead }, settingsOf(side));
   if (reply.kind !== "replicas") throw new Error("Redis does not answer in time");
   return reply.replicas;
 }
@@ -469,7 +470,7 @@ async function close(side: Side): Promise<void> {
   const { clock, timeoutMs } = side.options;
   side.isClosing = true;
   const giveUpAt = clock.monotonic() + 2 * timeoutMs;
-  while (!side.isClosed && clock.monotonic() < giveUpAt && (side.isJoined || side.own.known(0).length > 0)) {
+  while (!side.isClosed && clock.monotonic() < giveUpAt && (side.isJoined || side.own.hasUnreported())) {
     const turned = new Promise<void>((resolve) => (side.onTurn = resolve));
     wake(side);
     await turned;

@@ -6,6 +6,7 @@ import { describe, expect, it } from "vitest";
 import type { RateWindow } from "../../../src/usage/rate-window.ts";
 import { mostWithin } from "../../support/arrivals.ts";
 import { createRandom, type TestRandom } from "../../support/random.ts";
+import type { Plan } from "./plan.ts";
 import { createWorld, type Replica, start, type World } from "./world.ts";
 
 const LUA = readFileSync(new URL("../../../src/ratelimit/lua/limiter.lua", import.meta.url), "utf8");
@@ -32,28 +33,7 @@ const MOST_TIMES = 60;
 
 async function most({ windows, asks, tell }: Story, lua: string, seed: number): Promise<string[]> {
   const random = createRandom(seed);
-  const world = createWorld(
-    {
-      windows,
-      laterWindows: windows,
-      dispatchers: asks,
-      slots: 3,
-      laterSlots: 3,
-      running: 3,
-      arrivalMs: 100,
-      leaseMs: 400,
-      timeoutMs: 150,
-      degradedForMs: 2_500,
-      faults: [],
-      betweenFaultsMs: 0,
-      faultyMs: 0,
-      unsettled: 0,
-      isMeasured: false,
-    },
-    random,
-    createRandom(~seed),
-    lua,
-  );
+  const world = createWorld(planOf(windows, asks), random, createRandom(~seed), lua);
   await tell(world, random);
   for (const replica of world.replicas) replica.isAlive = false;
   expect(world.problems).toEqual([]);
@@ -62,6 +42,26 @@ async function most({ windows, asks, tell }: Story, lua: string, seed: number): 
     .map(({ limit, windowMs, name }) => [mostWithin(instants, windowMs), limit, name] as const)
     .filter(([count, limit]) => count > limit)
     .map(([count, limit, name]) => `${count} of ${limit} in ${name}`);
+}
+
+function planOf(windows: readonly RateWindow[], dispatchers: readonly number[]): Plan {
+  return {
+    windows,
+    laterWindows: windows,
+    dispatchers,
+    slots: 3,
+    laterSlots: 3,
+    running: 3,
+    arrivalMs: 100,
+    leaseMs: 400,
+    timeoutMs: 150,
+    degradedForMs: 2_500,
+    faults: [],
+    betweenFaultsMs: 0,
+    faultyMs: 0,
+    unsettled: 0,
+    isMeasured: false,
+  };
 }
 
 /** Three replicas that share the limits for a while. */
@@ -383,4 +383,24 @@ describe("without rule", () => {
     }
     expect(exceeded).not.toEqual([]);
   });
+});
+
+it("a replica that gives its slot back sends nothing from its escrow when the reply is lost", async () => {
+  const world = createWorld(planOf([SHORT], [9]), createRandom(1), createRandom(2));
+  const one = start(world, 0);
+  await world.clock.advance(5_000);
+  let freedAt = Number.POSITIVE_INFINITY;
+  world.observe = ({ args: [request = ""], reply }) => {
+    if (!request.includes('"isLeaving":true')) return;
+    expect(reply).toContain('"kind":"left"');
+    one.isPartitioned = true;
+    freedAt = world.clock.monotonic();
+  };
+  one.limiter.configure({ ...world.config, windows: [{ ...SHORT, limit: 20 }] });
+  await world.clock.advance(2_000);
+  one.isAlive = false;
+  // What Redis granted before that may arrive later.
+  const onTheWayMs = 250;
+  expect(freedAt).toBeLessThan(world.clock.monotonic());
+  expect(world.arrivals.filter(({ at }) => at > freedAt + onTheWayMs)).toEqual([]);
 });
