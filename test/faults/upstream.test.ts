@@ -4,7 +4,6 @@ import type { Fault } from "../../src/sandbox/faults.ts";
 import { createFakeClock } from "../support/fake-clock.ts";
 import { startGateway, type TestGateway } from "../support/gateway.ts";
 import { cacheStatus, problemCode } from "../support/reply.ts";
-import { createSteppingClock } from "../support/stepping-clock.ts";
 
 const PATH = "/areas?q=Nacka";
 /** `maxCoolOff` is short, so that the next request is sent at once. Other tests are about the pause. */
@@ -68,30 +67,6 @@ describe("an upstream that", () => {
     },
   );
 
-  it.each<[string, 400 | 404, string, number]>([
-    ["refuses the query", 400, "upstream-rejected", 60],
-    ["knows no such thing", 404, "not-found", 60],
-  ])(
-    "%s (%i) gives %s, which is remembered for a while, and then asked again",
-    async (_name, status, code, seconds) => {
-      const clock = createSteppingClock();
-      const gateway = await startGateway({ ...QUICK, clock, sandbox: { now: clock.now } });
-      gateway.sandbox.faults.add({ status });
-      const first = await gateway.get(PATH);
-      expect([first.status, problemCode(first)]).toEqual([status, code]);
-      expect(cacheStatus(first)).toMatchObject({ fwd: "miss", "fwd-status": String(status), stored: true });
-      expect(first.headers["cache-control"]).toBe(`max-age=${seconds}`);
-      gateway.sandbox.faults.clear();
-      clock.pass(seconds * 1_000 - 1);
-      const second = await gateway.get(PATH);
-      expect([second.status, second.text, cacheStatus(second).hit]).toEqual([status, first.text, true]);
-      expect(gateway.sandbox.requests()).toHaveLength(1);
-      clock.pass(1);
-      const healthy = await gateway.get(PATH);
-      expect([healthy.status, cacheStatus(healthy).fwd]).toEqual([200, "stale"]);
-    },
-  );
-
   it("names a pause: callers get it as Retry-After, at most budget.maxCoolOff", async () => {
     for (const [retryAfter, told] of [
       ["30", "30"],
@@ -138,48 +113,12 @@ describe("an upstream that", () => {
     expect(gateway.log.join("")).toMatch(/"clockSkewSeconds":7(199|200|201)\b/);
   });
 
-  it("is down: callers get a problem, or the cached answer", async () => {
-    const gateway = await startGateway(QUICK);
-    await gateway.get(PATH);
-    await gateway.sandbox.close();
-    const replies = await Promise.all(
-      ["/areas?q=a", "/areas?q=b", "/areas?q=a"].map((path) => gateway.get(path)),
-    );
-    expect(replies.map(problemCode)).toEqual(Array(3).fill("upstream-unreachable"));
-    expect(cacheStatus(await gateway.get(PATH))).toMatchObject({ hit: true });
-  });
-
   it("closed a kept connection just as we used it is asked again at once", async () => {
     const gateway = await startGateway(QUICK);
     await gateway.get("/areas?q=first");
     gateway.sandbox.faults.add({ disconnect: true, times: 1 });
     expect((await gateway.get(PATH)).status).toBe(200);
     expect(gateway.log.join("")).toContain('"status":"stale-connection"');
-  });
-
-  it("does not answer in time: every caller gets a problem at its deadline", async () => {
-    const gateway = await startGateway({ env: { BUDGET_MAX_WAIT: "250ms" } });
-    gateway.sandbox.hold();
-    const replies = await Promise.all(
-      Array.from({ length: 40 }, (_, i) => gateway.get(`/areas?q=${i % 20}`)),
-    );
-    // Four calls were sent. The others wait in the queue.
-    for (const reply of replies)
-      expect(problemCode(reply)).toBeOneOf(["deadline-exceeded", "temporary-reduced-capacity"]);
-    gateway.sandbox.release();
-  });
-});
-
-describe("a budget that is used up", () => {
-  it("refuses at once with Retry-After, and serves what is cached", async () => {
-    const gateway = await startGateway({ env: { BUDGET: "3/1h" } });
-    for (const q of ["a", "b", "c"]) expect((await gateway.get(`/areas?q=${q}`)).status).toBe(200);
-    const refused = await gateway.get("/areas?q=d");
-    expect([refused.status, problemCode(refused)]).toEqual([503, "temporary-reduced-capacity"]);
-    expect(Number(refused.headers["retry-after"])).toBeGreaterThan(3_500);
-    expect(cacheStatus(refused)).toEqual({ detail: "temporary-reduced-capacity" });
-    expect(cacheStatus(await gateway.get("/areas?q=a"))).toMatchObject({ hit: true });
-    expect(gateway.sandbox.requests()).toHaveLength(3);
   });
 
   it("is charged for retries and for streams", async () => {

@@ -7,32 +7,6 @@ import { settled } from "../../support/fake-clock.ts";
 import { FOUND, KEY, LIFETIME_MS, RULES, setup, type Setup } from "./cache-support.ts";
 
 describe("a question", () => {
-  it("with an answer that is too large to store is answered and marked as not stored", async () => {
-    const { ask, fetches } = setup(async () => ({ ...FOUND, body: Buffer.alloc(50_000) }));
-    const answers = [await ask(), await ask()];
-    expect(answers).toMatchObject([
-      { outcome: "miss", stored: "too-large" },
-      { outcome: "miss", stored: "too-large" },
-    ]);
-    expect(answers[0]?.entry.bodyBytes).toBe(50_000);
-    expect(fetches()).toBe(2);
-  });
-
-  it.each([
-    [false, "stale"],
-    [true, "miss"],
-  ])(
-    "purged (hard: %s) is fetched again (fwd=%s), and its new answer is not purged",
-    async (hard, forwarded) => {
-      const { ask, fetches, tiers } = setup(async () => FOUND);
-      await ask();
-      await tiers.purge({ kind: "tag", tag: "record:4711" }, hard);
-      expect(await ask()).toMatchObject({ outcome: "miss", forwarded });
-      expect(await ask()).toMatchObject({ outcome: "hit", tier: "memory" });
-      expect(fetches()).toBe(2);
-    },
-  );
-
   it("purged while its answer is fetched is fetched again", async () => {
     const door = Promise.withResolvers<Fetched>();
     const { ask, fetches, tiers } = setup((nth) => (nth === 1 ? door.promise : Promise.resolve(FOUND)));
@@ -105,15 +79,6 @@ describe("a question that the gateway refuses to ask", () => {
       throw problem;
     });
   }
-
-  it("gets no answer older than maxAgeEver", async () => {
-    const { clock, ask } = refusing();
-    await ask();
-    await clock.advance(RULES.maxAgeEverMs);
-    expect(await ask()).toMatchObject({ outcome: "stale" });
-    await clock.advance(1);
-    await expect(ask()).rejects.toBe(refusal);
-  });
 
   it("does not get an answer that was hard-purged while it was queued", async () => {
     const turn = Promise.withResolvers<Fetched>();

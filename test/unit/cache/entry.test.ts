@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 
-import { confirmed, entryOf, sizeOf } from "../../../src/cache/entry.ts";
+import { entryOf, sizeOf } from "../../../src/cache/entry.ts";
 import type { Query } from "../../../src/query/query.ts";
 import { entryWith, fetchedWith, receiptWith } from "../../support/entries.ts";
 
@@ -42,17 +42,6 @@ describe("the entry of an answer", () => {
   it("is fresh at most until keepUntil", () => {
     const entry = entryOf(RECORD, fetchedWith(), { ...RECEIPT, retentionMs: 100 });
     expect([entry.freshUntil, entry.keepUntil]).toEqual([1_100, 1_100]);
-  });
-
-  it("that is confirmed keeps its body, encodings and ETag, and is new otherwise", () => {
-    const bodies = { identity: Buffer.from("{}"), gzip: Buffer.from("zipped") };
-    const cached = { ...entryOf(RECORD, fetchedWith(), RECEIPT), bodies };
-    const later = receiptWith({ now: 60_000, lifetimeMs: 500, purgeEpoch: 9 });
-    const validators = { etag: '"2"', lastModified: undefined };
-    expect(confirmed(cached, validators, later)).toEqual({
-      ...entryOf(RECORD, fetchedWith({ validators }), later),
-      bodies,
-    });
   });
 
   it.each<[string, Query, string[], string[]]>([

@@ -8,7 +8,7 @@ import { createLeadOrFollow } from "../../../src/singleflight/replicas.ts";
 import { createFlights } from "../../../src/singleflight/flight.ts";
 import { Problem } from "../../../src/errors.ts";
 import type { Cause, Entry, Fetched, FlightResult, RefreshRecord, Validators } from "../../../src/types.ts";
-import { entryWith, fetchedWith, notModifiedWith } from "../../support/entries.ts";
+import { entryWith, fetchedWith } from "../../support/entries.ts";
 import { createFakeClock, settled, type FakeClock } from "../../support/fake-clock.ts";
 import { questionWith, requestWith } from "../../support/question.ts";
 import { rulesWith } from "../../support/rules.ts";
@@ -119,20 +119,6 @@ describe("an answer that another flight has stored", () => {
 });
 
 describe("a conditional request", () => {
-  it("is sent for a cached 200 with a validator, and its 304 confirms the answer", async () => {
-    const { clock, load, askedBy, refreshed, tiers } = setup(async () => notModifiedWith());
-    const cached = entryWith("{}", clock.now() - 1, { validators: VALIDATORS });
-    const loaded = await load({ cached: cached });
-    expect(askedBy).toEqual([VALIDATORS]);
-    expect(loaded.value.entry).toMatchObject({
-      etag: cached.etag,
-      storedAt: clock.now(),
-      validators: VALIDATORS,
-    });
-    expect(refreshed).toMatchObject([{ resource: "listings", change: "not-modified" }]);
-    expect((await tiers.lookup(QUESTION.key))?.entry.storedAt).toBe(clock.now());
-  });
-
   it.each<[string, Partial<Entry>]>([
     ["it has no validator", {}],
     ["it says that there is nothing", { status: 404, validators: VALIDATORS }],

@@ -54,33 +54,6 @@ describe("an answer where nothing was cached", () => {
     expect((await aged(RULES.maxAgeEverMs)).entry.bornAt).toBe(NOW - RULES.maxAgeEverMs);
     await expect(aged(RULES.maxAgeEverMs + 1)).rejects.toMatchObject({ code: "upstream-invalid-response" });
   });
-
-  it("follows the upstream's Cache-Control if honourUpstream is set", async () => {
-    const caching = {
-      mayStore: false,
-      ageMs: 0,
-      freshForMs: 1_000,
-      staleWhileRevalidateMs: 2_000,
-      staleIfErrorMs: 0,
-    };
-    const listened = await received(fetchedWith({ caching }));
-    expect(listened.mayStore).toBe(false);
-    expect(listened.entry.freshUntil).toBe(NOW + 1_000);
-    expect(listened.entry.upstreamStale).toEqual({ whileRevalidateMs: 2_000, ifErrorMs: 0 });
-    const ignored = await received(fetchedWith({ caching }), undefined, { ...RULES, honourUpstream: false });
-    expect(ignored.mayStore).toBe(true);
-    expect(ignored.entry.freshUntil).toBe(NOW + 5 * MINUTE);
-    expect(ignored.entry.upstreamStale).toEqual({});
-  });
-
-  it("cannot be a 304", async () => {
-    await expect(received(notModifiedWith())).rejects.toMatchObject({ code: "upstream-invalid-response" });
-  });
-
-  it.each([400, 404] as const)("that is a %i is fresh for as long as such are", async (status) => {
-    const { entry } = await received(fetchedWith({ status }));
-    expect([entry.status, entry.freshUntil]).toEqual([status, NOW + MINUTE]);
-  });
 });
 
 describe("an answer where one was cached", () => {
@@ -144,10 +117,6 @@ describe("an answer where one was cached", () => {
     });
   });
 
-  it("confirmed by a 304 without validators keeps its validators", async () => {
-    expect((await received(notModifiedWith(), heldWith())).entry.validators).toEqual(VALIDATORS);
-  });
-
   it("updates the change rate", async () => {
     const changeRate = { changes: 1, watchedMs: 10 * MINUTE };
     const calm = await received(notModifiedWith(), heldWith({ changeRate }));
@@ -157,14 +126,6 @@ describe("an answer where one was cached", () => {
     const busy = await received(fetchedWith({ body: Buffer.from("[]") }), heldWith({ changeRate }));
     expect(busy.entry.changeRate.changes).toBe(1.8);
     expect(busy.entry.changeRate.watchedMs).toBeLessThan(calm.entry.changeRate.watchedMs);
-  });
-
-  it("is fresh for longer without a change only with adaptive lifetimes", async () => {
-    const lifetimeMs = async (adaptiveTtl: CacheRules["adaptiveTtl"]): Promise<number> =>
-      (await received(notModifiedWith(), heldWith(), { ...RULES, adaptiveTtl })).entry.freshUntil - NOW;
-    expect(await lifetimeMs("off")).toBe(5 * MINUTE);
-    expect(await lifetimeMs("shadow")).toBe(5 * MINUTE);
-    expect(await lifetimeMs("on")).toBe(10 * MINUTE);
   });
 });
 

@@ -80,26 +80,6 @@ it.each<Record<string, string>>([
 describe("a conditional request", () => {
   const cached = { etag: 'W/"7"', lastModified: "Thu, 15 Jan 2026 11:00:00 GMT" };
 
-  it.each([
-    ["both", cached, [cached.etag, cached.lastModified]],
-    ["a tag", { ...cached, lastModified: undefined }, [cached.etag, undefined]],
-    ["a date", { ...cached, etag: undefined }, [undefined, cached.lastModified]],
-  ])("sends the cached validators: %s", async (_name, validators, sent) => {
-    const { result, heads } = await asked([{ status: 304 }], { ...LISTINGS, cached: validators });
-    expect(heads.map((head) => [head["if-none-match"], head["if-modified-since"]])).toEqual([sent]);
-    expect(result).toMatchObject({ status: 304 });
-  });
-
-  it("gets a 304 with its validator and lifetime", async () => {
-    const headers = { etag: '"8"', "cache-control": "max-age=100" };
-    const matching = { ...LISTINGS, cached: { etag: '"8"', lastModified: undefined } };
-    const { result, times } = await asked([{ status: 304, headers }], matching);
-    // Less what it took to come, which is no matter of the test.
-    const freshForMs = expect.closeTo(100_000, -4);
-    expect(result).toMatchObject({ status: 304, validators: { etag: '"8"' }, caching: { freshForMs } });
-    expect(times).toBe(1);
-  });
-
   it("is repeated without the condition after a 304 for another answer", async () => {
     const { result, heads } = await asked(
       [
@@ -119,12 +99,6 @@ describe("a conditional request", () => {
     });
     expect(heads.map((head) => head["if-none-match"])).toEqual([cached.etag, undefined]);
     expect(result).toMatchObject({ status: 200 });
-  });
-
-  it("is required for a 304: without one, a 304 is refused", async () => {
-    const outcome = await asked([{ status: 304 }, { status: 200, body: PAGE }]);
-    expect(problemIn(outcome).code).toBe("upstream-invalid-response");
-    expect(outcome.times).toBe(1);
   });
 });
 
