@@ -16,7 +16,7 @@ const STRICT: Settings = { cache: { staleWhileRevalidate: { listings: "0s" } } }
 export const CALLERS_DIRECTIVES: readonly Scenario[] = [
   {
     id: "9111-5.2-spelling",
-    title: "directives are read whatever their case, and with their values quoted or not",
+    title: "directives are read in any case, and with quoted or unquoted values",
     steps: [
       { upstream: { headers: { "cache-control": 'MAX-AGE="40" , Must-Revalidate' } } },
       { ask: PATH, gets: { cache: "fwd=miss; stored; ttl=40" } },
@@ -32,7 +32,7 @@ export const CALLERS_DIRECTIVES: readonly Scenario[] = [
   },
   {
     id: "9111-5.2-not-passed-on",
-    title: "a caller's directives do not reach the upstream, nor the upstream's the caller",
+    title: "a caller's directives are not sent upstream, and the upstream's not to callers",
     steps: [
       { upstream: { headers: { "cache-control": "max-age=40, stale-if-error=9, public" } } },
       {
@@ -45,7 +45,7 @@ export const CALLERS_DIRECTIVES: readonly Scenario[] = [
   },
   {
     id: "9111-5.2.1.1-max-age",
-    title: "an app that may have it so gets an answer as young as it wants",
+    title: "max-age: an app with mayForceRefresh gets an answer that is as young as it asks for",
     settings: DESK,
     steps: [
       { ask: PATH, app: "desk", gets: { cache: MISS } },
@@ -68,7 +68,7 @@ export const CALLERS_DIRECTIVES: readonly Scenario[] = [
   },
   {
     id: "9111-5.2.1.1-advisory",
-    title: "any other gets what is fresh, and is told that it is no newer",
+    title: "max-age: other apps get a fresh answer, marked as refresh-not-allowed",
     steps: [
       { ask: PATH, gets: { cache: MISS } },
       { pass: 61 },
@@ -82,7 +82,7 @@ export const CALLERS_DIRECTIVES: readonly Scenario[] = [
   },
   {
     id: "9111-5.2.1.1-too-old",
-    title: "whoever says max-age waits for a new answer rather than get a stale one that is older than that",
+    title: "max-age: a stale answer that is older is not served; the caller waits for a new one",
     steps: [
       { ask: PATH, as: "first", gets: { cache: MISS } },
       { pass: 310 },
@@ -97,7 +97,7 @@ export const CALLERS_DIRECTIVES: readonly Scenario[] = [
   },
   {
     id: "9111-5.2.1.1-no-max-stale",
-    title: "nor does it get a stale one that is younger: who says max-age and not max-stale wants none",
+    title: "max-age without max-stale: no stale answer is served",
     steps: [
       { ask: PATH, as: "first", gets: { cache: MISS } },
       { pass: 310 },
@@ -112,7 +112,7 @@ export const CALLERS_DIRECTIVES: readonly Scenario[] = [
   },
   {
     id: "9111-5.2.1.2-within",
-    title: "a caller gets an answer as stale as it accepts, and not staler",
+    title: "max-stale: a stale answer is served up to that staleness",
     settings: STRICT,
     steps: [
       { ask: PATH, gets: { cache: MISS } },
@@ -133,7 +133,7 @@ export const CALLERS_DIRECTIVES: readonly Scenario[] = [
   },
   {
     id: "9111-5.2.1.2-any",
-    title: "without a number any staleness will do",
+    title: "max-stale without a number: a stale answer of any staleness is served",
     settings: STRICT,
     steps: [
       { ask: PATH, gets: { cache: MISS } },
@@ -148,7 +148,7 @@ export const CALLERS_DIRECTIVES: readonly Scenario[] = [
   },
   {
     id: "9111-5.2.1.2-oldest",
-    title: "but never one older than the settings allow at all",
+    title: "max-stale: no answer older than maxAgeEver is served",
     settings: { cache: { maxAgeEver: "10m" } },
     steps: [
       { ask: PATH, gets: { cache: MISS } },
@@ -158,7 +158,7 @@ export const CALLERS_DIRECTIVES: readonly Scenario[] = [
   },
   {
     id: "9111-5.2.1.3-min-fresh",
-    title: "an app that may have it so gets an answer that is good for as long as it wants",
+    title: "min-fresh: an app with mayForceRefresh gets an answer that is fresh for that long",
     settings: DESK,
     steps: [
       { ask: PATH, app: "desk", gets: { cache: MISS } },
@@ -180,7 +180,7 @@ export const CALLERS_DIRECTIVES: readonly Scenario[] = [
   },
   {
     id: "9111-5.2.1.3-advisory",
-    title: "any other gets what is fresh, and waits only for what is not",
+    title: "min-fresh: other apps get a fresh answer, and wait only if it is stale",
     steps: [
       { ask: PATH, gets: { cache: MISS } },
       { pass: 299 },
@@ -195,7 +195,8 @@ export const CALLERS_DIRECTIVES: readonly Scenario[] = [
   },
   {
     id: "9111-5.2.1.4-no-cache",
-    title: "an app that may have it so gets what is stored only after the upstream has confirmed it",
+    title:
+      "no-cache: an app with mayForceRefresh gets a stored answer only after the upstream has confirmed it",
     settings: DESK,
     steps: [
       { upstream: { validators: "etag" } },
@@ -212,7 +213,7 @@ export const CALLERS_DIRECTIVES: readonly Scenario[] = [
   },
   {
     id: "9111-5.2.1.4-advisory",
-    title: "any other gets what is fresh, and is told so",
+    title: "no-cache: other apps get a fresh answer, marked as refresh-not-allowed",
     steps: [
       { ask: PATH, gets: { cache: MISS } },
       {
@@ -225,7 +226,7 @@ export const CALLERS_DIRECTIVES: readonly Scenario[] = [
   },
   {
     id: "9111-5.2.1.4-recently",
-    title: "nobody has an answer fetched anew that was fetched a moment ago",
+    title: "no-cache: an answer that was just fetched is not fetched again",
     settings: DESK,
     steps: [
       { ask: PATH, app: "desk", gets: { cache: MISS } },
@@ -241,7 +242,7 @@ export const CALLERS_DIRECTIVES: readonly Scenario[] = [
   },
   {
     id: "9111-5.2.1.4-expired",
-    title: "whoever says no-cache waits for the upstream where the answer has expired",
+    title: "no-cache: the caller waits for the upstream if the answer is stale",
     steps: [
       { ask: PATH, gets: { cache: MISS } },
       { pass: 310 },
@@ -251,8 +252,7 @@ export const CALLERS_DIRECTIVES: readonly Scenario[] = [
   },
   {
     id: "9111-5.2.1.4-failure",
-    title:
-      "where the upstream fails, who said no-cache gets the stale answer, unless it said stale-if-error=0",
+    title: "no-cache: if the upstream fails, the stale answer is served, unless stale-if-error=0",
     settings: DESK,
     steps: [
       { ask: PATH, as: "first", gets: { cache: MISS } },
@@ -274,7 +274,7 @@ export const CALLERS_DIRECTIVES: readonly Scenario[] = [
   },
   {
     id: "9111-5.2.1.5-no-store",
-    title: "an answer to a request that says so is passed on and not kept",
+    title: "no-store: the answer is passed on and not stored",
     steps: [
       {
         ask: PATH,
@@ -287,7 +287,7 @@ export const CALLERS_DIRECTIVES: readonly Scenario[] = [
   },
   {
     id: "9111-5.2.1.5-what-is-stored",
-    title: "what is stored already stays, and is not what such a request gets",
+    title: "no-store: a stored answer stays and is not used",
     steps: [
       { ask: PATH, as: "first", gets: { cache: MISS } },
       { revise: true },
@@ -301,7 +301,7 @@ export const CALLERS_DIRECTIVES: readonly Scenario[] = [
   },
   {
     id: "9111-5.2.1.6-no-transform",
-    title: "a caller that wants nothing transformed says which codings it takes: none, and it gets none",
+    title: "no-transform: a caller that accepts no encoding gets none",
     steps: [
       {
         ask: PATH,
@@ -317,7 +317,7 @@ export const CALLERS_DIRECTIVES: readonly Scenario[] = [
   },
   {
     id: "9111-5.2.1.7-stored",
-    title: "who wants only what is stored gets it",
+    title: "only-if-cached: a stored answer is served",
     steps: [
       { ask: PATH, as: "first", gets: { cache: MISS } },
       { ask: PATH, with: { "cache-control": "only-if-cached" }, gets: { cache: HIT, sameBodyAs: "first" } },
@@ -325,7 +325,7 @@ export const CALLERS_DIRECTIVES: readonly Scenario[] = [
   },
   {
     id: "9111-5.2.1.7-not-stored",
-    title: "or 504, and the upstream is not asked",
+    title: "only-if-cached: without a stored answer, the caller gets 504 without an upstream call",
     steps: [
       {
         ask: PATH,
@@ -337,7 +337,7 @@ export const CALLERS_DIRECTIVES: readonly Scenario[] = [
   },
   {
     id: "9111-5.2.1.7-other-constraints",
-    title: "what is stored must meet what else the request says",
+    title: "only-if-cached: the stored answer must meet the other directives",
     steps: [
       { ask: PATH, gets: { cache: MISS } },
       { pass: 30 },

@@ -11,7 +11,7 @@ const HIT = "hit; ttl=300; detail=memory";
 export const CONDITIONAL: readonly Scenario[] = [
   {
     id: "9111-4.3.2-if-none-match",
-    title: "a caller that names the stored answer's ETag gets 304, with all that is known of it",
+    title: "If-None-Match with the stored ETag gives 304 with the headers of the answer",
     steps: [
       { upstream: { validators: "last-modified" } },
       { ask: PATH, as: "first", gets: { cache: MISS } },
@@ -37,7 +37,7 @@ export const CONDITIONAL: readonly Scenario[] = [
   },
   {
     id: "9111-4.3.2-other-tag",
-    title: "one that names others gets the answer",
+    title: "If-None-Match with other ETags gives the answer",
     steps: [
       { ask: PATH, as: "first", gets: { cache: MISS } },
       { ask: PATH, with: { "if-none-match": '"one", W/"two"' }, gets: { cache: HIT, sameBodyAs: "first" } },
@@ -45,7 +45,7 @@ export const CONDITIONAL: readonly Scenario[] = [
   },
   {
     id: "9111-4.3.2-any",
-    title: "a star names whatever is stored",
+    title: "If-None-Match: * matches any stored answer",
     steps: [
       { ask: PATH, gets: { cache: MISS } },
       { ask: PATH, with: { "if-none-match": "*" }, gets: { status: 304, cache: HIT } },
@@ -53,7 +53,7 @@ export const CONDITIONAL: readonly Scenario[] = [
   },
   {
     id: "9111-4.3.2-fetched",
-    title: "a caller whose answer turns out to be unchanged gets 304 also where it had to be fetched",
+    title: "an answer that was fetched and is unchanged gives 304",
     steps: [
       { ask: PATH, as: "first", gets: { cache: MISS } },
       { purge: { all: true, hard: true } },
@@ -67,7 +67,7 @@ export const CONDITIONAL: readonly Scenario[] = [
   },
   {
     id: "9111-4.3.2-if-modified-since",
-    title: "a caller that names the answer's Last-Modified, or a later time, gets 304",
+    title: "If-Modified-Since with the Last-Modified or a later time gives 304",
     steps: [
       { upstream: { validators: "last-modified" } },
       { ask: PATH, as: "first", gets: { cache: MISS } },
@@ -82,7 +82,7 @@ export const CONDITIONAL: readonly Scenario[] = [
   },
   {
     id: "9111-4.3.2-no-date",
-    title: "what is no date is no condition (RFC 9110, section 13.1.3)",
+    title: "a malformed If-Modified-Since is ignored (RFC 9110, section 13.1.3)",
     steps: [
       { upstream: { validators: "last-modified" } },
       { ask: PATH, gets: { cache: MISS } },
@@ -92,7 +92,7 @@ export const CONDITIONAL: readonly Scenario[] = [
   },
   {
     id: "9111-4.3.2-no-last-modified",
-    title: "where the answer has no Last-Modified, If-Modified-Since brings the whole",
+    title: "If-Modified-Since is ignored if the answer has no Last-Modified",
     steps: [
       { ask: PATH, as: "first", gets: { cache: MISS, headers: { "last-modified": null } } },
       {
@@ -104,7 +104,7 @@ export const CONDITIONAL: readonly Scenario[] = [
   },
   {
     id: "9111-4.3.2-precedence",
-    title: "If-Modified-Since does not count beside If-None-Match, and If-Match never",
+    title: "If-Modified-Since is ignored beside If-None-Match, and If-Match always",
     steps: [
       { upstream: { validators: "last-modified" } },
       { ask: PATH, as: "first", gets: { cache: MISS } },
@@ -122,7 +122,7 @@ export const CONDITIONAL: readonly Scenario[] = [
   },
   {
     id: "9111-4.3.2-problem",
-    title: "a stored 404 is no answer that a caller could have",
+    title: "a stored 404 never gives 304",
     steps: [
       { ask: "/sold/1", gets: { status: 404, cache: "fwd=miss; stored; ttl=60" } },
       {
@@ -134,7 +134,7 @@ export const CONDITIONAL: readonly Scenario[] = [
   },
   {
     id: "9111-4.3.2-stale",
-    title: "a stale answer that may be given confirms what a caller has, too",
+    title: "a stale answer that may be served gives 304 too",
     env: { BUDGET: "1/1d" },
     steps: [
       { ask: PATH, as: "first", gets: { cache: MISS } },

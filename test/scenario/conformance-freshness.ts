@@ -13,7 +13,7 @@ const STRICT: Settings = { cache: { staleWhileRevalidate: { listings: "0s" } } }
 export const FRESHNESS: readonly Scenario[] = [
   {
     id: "9111-4.2-fresh-until",
-    title: "an answer is fresh while its age is less than its lifetime, and no longer",
+    title: "an answer is fresh while its age is less than its lifetime",
     settings: STRICT,
     steps: [
       { ask: PATH, gets: { cache: MISS } },
@@ -26,7 +26,7 @@ export const FRESHNESS: readonly Scenario[] = [
   },
   {
     id: "9111-4.2-zone",
-    title: "a date in another zone than GMT is no date",
+    title: "a date in another zone than GMT is not a date",
     steps: [
       { upstream: { headers: { expires: { secondsFromNow: 86_400, zone: "PST" } } } },
       { ask: PATH, gets: { cache: "fwd=miss; stored; ttl=0" } },
@@ -34,7 +34,7 @@ export const FRESHNESS: readonly Scenario[] = [
   },
   {
     id: "9111-4.2.1-s-maxage-first",
-    title: "s-maxage comes before max-age and Expires",
+    title: "s-maxage overrides max-age and Expires",
     steps: [
       {
         upstream: {
@@ -46,7 +46,7 @@ export const FRESHNESS: readonly Scenario[] = [
   },
   {
     id: "9111-4.2.1-max-age-second",
-    title: "max-age comes before Expires",
+    title: "max-age overrides Expires",
     steps: [
       { upstream: { headers: { "cache-control": "max-age=50", expires: { secondsFromNow: 20 } } } },
       { ask: PATH, gets: { cache: "fwd=miss; stored; ttl=50" } },
@@ -54,7 +54,7 @@ export const FRESHNESS: readonly Scenario[] = [
   },
   {
     id: "9111-4.2.1-expires-by-their-clock",
-    title: "Expires counts from the upstream's own Date, whatever the clock here says",
+    title: "Expires counts from the upstream's Date",
     steps: [
       { upstream: { headers: { expires: { secondsFromNow: 20 } }, fault: { clockSkewSeconds: -100 } } },
       { ask: PATH, gets: { cache: "fwd=miss; stored; ttl=120" } },
@@ -62,7 +62,7 @@ export const FRESHNESS: readonly Scenario[] = [
   },
   {
     id: "9111-4.2.1-given-twice",
-    title: "of a directive that is given twice the first counts",
+    title: "the first of two equal directives counts",
     steps: [
       { upstream: { headers: { "cache-control": "max-age=30, max-age=90" } } },
       { ask: PATH, gets: { cache: "fwd=miss; stored; ttl=30" } },
@@ -70,7 +70,7 @@ export const FRESHNESS: readonly Scenario[] = [
   },
   {
     id: "9111-4.2.1-nonsense",
-    title: "a lifetime that is no number is over",
+    title: "a lifetime that is not a number is 0",
     steps: [
       { upstream: { headers: { "cache-control": "max-age=soon", expires: { secondsFromNow: 90 } } } },
       { ask: PATH, gets: { cache: "fwd=miss; stored; ttl=0" } },
@@ -78,7 +78,7 @@ export const FRESHNESS: readonly Scenario[] = [
   },
   {
     id: "9111-4.2.1-conflict",
-    title: "of directives that conflict the stricter counts",
+    title: "the stricter of two conflicting directives counts",
     steps: [
       { upstream: { validators: "etag", headers: { "cache-control": "max-age=90, no-cache" } } },
       { ask: PATH, gets: { cache: "fwd=miss; stored; ttl=0" } },
@@ -88,7 +88,7 @@ export const FRESHNESS: readonly Scenario[] = [
   },
   {
     id: "9111-4.2.2-settings",
-    title: "where the upstream says nothing the settings do, for each kind of answer",
+    title: "without a lifetime from the upstream, the settings give one for each kind of answer",
     settings: { cache: { ttl: { listings: "2m", areas: "3h" } } },
     steps: [
       { ask: PATH, gets: { cache: "fwd=miss; stored; ttl=120" } },
@@ -97,7 +97,7 @@ export const FRESHNESS: readonly Scenario[] = [
   },
   {
     id: "9111-4.2.2-never-longer",
-    title: "a lifetime the upstream gives is shortened to the settings', never lengthened",
+    title: "the settings can shorten the upstream's lifetime, but not lengthen it",
     steps: [
       { upstream: { headers: { "cache-control": "max-age=3600" } } },
       { ask: PATH, gets: { cache: MISS, maxAge: 300 } },
@@ -107,7 +107,7 @@ export const FRESHNESS: readonly Scenario[] = [
   },
   {
     id: "9111-4.2.2-agreed-otherwise",
-    title: "where it was agreed so with the upstream, its word on lifetimes and keeping does not count",
+    title: "with cache.honourUpstream: false, the upstream's directives are ignored",
     settings: { cache: { honourUpstream: false } },
     steps: [
       { upstream: { headers: { "cache-control": "no-store, max-age=7, must-revalidate" } } },
@@ -118,7 +118,7 @@ export const FRESHNESS: readonly Scenario[] = [
   },
   {
     id: "9111-4.2.3-age-value",
-    title: "the age an answer had when it came is part of its age, and of its lifetime",
+    title: "the upstream's Age is part of the age and reduces the lifetime",
     steps: [
       { upstream: { headers: { "cache-control": "max-age=200", age: "80" } } },
       { ask: PATH, gets: { cache: "fwd=miss; stored; ttl=120", age: 80, maxAge: 120 } },
@@ -128,7 +128,7 @@ export const FRESHNESS: readonly Scenario[] = [
   },
   {
     id: "9111-4.2.3-response-delay",
-    title: "an answer is at least as old as the request that brought it",
+    title: "an answer is at least as old as its request",
     steps: [
       { upstream: { headers: { "cache-control": "max-age=200" } } },
       { ask: PATH, upstreamTakes: 3, gets: { cache: "fwd=miss; stored; ttl=197", age: 3, maxAge: 197 } },
@@ -136,7 +136,7 @@ export const FRESHNESS: readonly Scenario[] = [
   },
   {
     id: "9111-4.2.3-apparent-age",
-    title: "the upstream's clock says nothing of an answer's age",
+    title: "the upstream's Date does not count for the age",
     steps: [
       { upstream: { headers: { "cache-control": "max-age=200" }, fault: { clockSkewSeconds: -100 } } },
       { ask: PATH, gets: { cache: "fwd=miss; stored; ttl=200", age: 0 } },
@@ -144,7 +144,7 @@ export const FRESHNESS: readonly Scenario[] = [
   },
   {
     id: "9111-4.2.3-confirmed",
-    title: "an answer's age counts from when the upstream last confirmed it",
+    title: "the age counts from the last confirmation by the upstream",
     settings: STRICT,
     steps: [
       { upstream: { validators: "etag" } },
@@ -158,7 +158,7 @@ export const FRESHNESS: readonly Scenario[] = [
   },
   {
     id: "9111-4.2.4-disconnected",
-    title: "an upstream that cannot be reached leaves the stale answer, for as long as the settings say",
+    title: "a stale answer is served if the upstream cannot be reached, for as long as the settings say",
     settings: { cache: { staleIfError: { listings: "1h" } } },
     steps: [
       { ask: PATH, as: "first", gets: { cache: MISS } },
@@ -179,7 +179,7 @@ export const FRESHNESS: readonly Scenario[] = [
   },
   {
     id: "9111-4.2.4-may-not-ask",
-    title: "a budget that is spent leaves the stale answer as well",
+    title: "a stale answer is served if the budget is spent",
     env: { BUDGET: "1/1d" },
     steps: [
       { ask: PATH, as: "first", gets: { cache: MISS } },
@@ -193,7 +193,7 @@ export const FRESHNESS: readonly Scenario[] = [
   },
   {
     id: "9111-4.2.4-not-otherwise",
-    title: "an upstream that can be asked is asked, and its answer waited for",
+    title: "otherwise the gateway asks the upstream and waits for its answer",
     steps: [
       { ask: PATH, as: "first", gets: { cache: MISS } },
       { pass: 360 },
@@ -204,7 +204,7 @@ export const FRESHNESS: readonly Scenario[] = [
   },
   {
     id: "9111-4.2.4-oldest",
-    title: "no answer is given that is older than the settings allow at all",
+    title: "no answer older than maxAgeEver is served",
     settings: { cache: { maxAgeEver: "10m" } },
     env: { BUDGET: "1/1d" },
     steps: [
@@ -217,7 +217,7 @@ export const FRESHNESS: readonly Scenario[] = [
   },
   {
     id: "9111-4.2.4-oldest-promise",
-    title: "nor is any promised to be good for longer than that",
+    title: "no lifetime goes beyond maxAgeEver",
     settings: { cache: { maxAgeEver: "2m" } },
     steps: [
       { ask: PATH, gets: { cache: "fwd=miss; stored; ttl=120", maxAge: 120 } },
@@ -227,7 +227,7 @@ export const FRESHNESS: readonly Scenario[] = [
   },
   {
     id: "9111-5.1-invalid",
-    title: "an Age that is no number is ignored",
+    title: "an Age that is not a number is ignored",
     steps: [
       { upstream: { headers: { age: "a while", "cache-control": "max-age=200" } } },
       { ask: PATH, gets: { cache: "fwd=miss; stored; ttl=200", age: 0 } },
@@ -235,7 +235,7 @@ export const FRESHNESS: readonly Scenario[] = [
   },
   {
     id: "9111-5.1-list",
-    title: "of a list of ages the first counts",
+    title: "the first of several ages counts",
     steps: [
       { upstream: { headers: { age: "50, 10", "cache-control": "max-age=200" } } },
       { ask: PATH, gets: { cache: "fwd=miss; stored; ttl=150", age: 50 } },
@@ -243,7 +243,7 @@ export const FRESHNESS: readonly Scenario[] = [
   },
   {
     id: "9111-5.1-older-than-its-life",
-    title: "an answer that comes older than its lifetime is stale from the start",
+    title: "an answer that arrives older than its lifetime is stale",
     settings: STRICT,
     steps: [
       { upstream: { headers: { age: "250", "cache-control": "max-age=200" } } },
@@ -253,7 +253,7 @@ export const FRESHNESS: readonly Scenario[] = [
   },
   {
     id: "9111-5.3-expires",
-    title: "Expires ends an answer's life",
+    title: "Expires ends the lifetime",
     settings: STRICT,
     steps: [
       { upstream: { headers: { expires: { secondsFromNow: 60 } } } },
@@ -264,7 +264,7 @@ export const FRESHNESS: readonly Scenario[] = [
   },
   {
     id: "9111-5.3-past",
-    title: "a time in the past, or 0, says that it is over",
+    title: "Expires in the past, or 0, means expired",
     steps: [
       { upstream: { headers: { expires: { secondsFromNow: -60 } } } },
       { ask: PATH, gets: { cache: "fwd=miss; stored; ttl=0" } },
@@ -274,7 +274,7 @@ export const FRESHNESS: readonly Scenario[] = [
   },
   {
     id: "9111-5.3-no-date",
-    title: "so does anything else that is no date, such as a number of seconds",
+    title: "Expires with a number of seconds means expired",
     steps: [
       { upstream: { headers: { expires: "soon" } } },
       { ask: PATH, gets: { cache: "fwd=miss; stored; ttl=0" } },
@@ -284,7 +284,7 @@ export const FRESHNESS: readonly Scenario[] = [
   },
   {
     id: "9111-5.3-nearly-a-date",
-    title: "so does what is nearly a date",
+    title: "Expires with a malformed date means expired",
     steps: [
       { upstream: { headers: { expires: "Thu, 18-Aug-2050 02:01:18 GMT" } } },
       { ask: PATH, gets: { cache: "fwd=miss; stored; ttl=0" } },
@@ -302,7 +302,7 @@ export const FRESHNESS: readonly Scenario[] = [
   },
   {
     id: "9111-5.4-request",
-    title: "Pragma: no-cache is read where there is no Cache-Control, as what it meant",
+    title: "Pragma: no-cache means no-cache if there is no Cache-Control",
     settings: { apps: [{ id: "desk", mayForceRefresh: true }] },
     steps: [
       { ask: PATH, app: "desk", gets: { cache: MISS } },
@@ -325,7 +325,7 @@ export const FRESHNESS: readonly Scenario[] = [
   },
   {
     id: "9111-5.4-response",
-    title: "Pragma in an answer means nothing",
+    title: "Pragma in an answer is ignored",
     steps: [
       { upstream: { headers: { pragma: "no-cache" } } },
       { ask: PATH, gets: { cache: MISS, headers: { pragma: null } } },
@@ -333,7 +333,7 @@ export const FRESHNESS: readonly Scenario[] = [
   },
   {
     id: "9111-5.5-warning",
-    title: "no Warning is made, and none passed on",
+    title: "Warning is neither added nor passed on",
     env: { BUDGET: "1/1d" },
     steps: [
       { upstream: { headers: { warning: '199 - "something"' } } },

@@ -10,7 +10,7 @@ const MISS = "fwd=miss; stored; ttl=300";
 export const STALE: readonly Scenario[] = [
   {
     id: "5861-3-at-once",
-    title: "an answer that has just expired is given at once, and refreshed while nobody waits",
+    title: "an answer that has just expired is served at once and refreshed in the background",
     steps: [
       { ask: PATH, as: "first", gets: { cache: MISS } },
       { pass: 310 },
@@ -32,7 +32,7 @@ export const STALE: readonly Scenario[] = [
   },
   {
     id: "5861-3-validates",
-    title: "the refresh asks only whether it has changed",
+    title: "the refresh is a conditional request",
     steps: [
       { upstream: { validators: "etag" } },
       { ask: PATH, as: "first", gets: { cache: MISS } },
@@ -45,7 +45,7 @@ export const STALE: readonly Scenario[] = [
   },
   {
     id: "5861-3-window",
-    title: "for as long as the settings say, and no longer",
+    title: "a stale answer is served for staleWhileRevalidate of the settings",
     steps: [
       { ask: PATH, gets: { cache: MISS } },
       { pass: 360 },
@@ -55,7 +55,7 @@ export const STALE: readonly Scenario[] = [
   },
   {
     id: "5861-3-last-moment",
-    title: "up to the last moment",
+    title: "a stale answer is served until the last moment of that time",
     // The refresh has no place, so that it cannot come in between.
     env: { BUDGET: "1/1d" },
     steps: [
@@ -67,7 +67,7 @@ export const STALE: readonly Scenario[] = [
   },
   {
     id: "5861-3-upstream-shorter",
-    title: "or as the upstream says, where that is shorter",
+    title: "a shorter stale-while-revalidate of the upstream counts",
     steps: [
       { upstream: { headers: { "cache-control": "max-age=100, stale-while-revalidate=20" } } },
       { ask: PATH, gets: { cache: "fwd=miss; stored; ttl=100" } },
@@ -79,7 +79,7 @@ export const STALE: readonly Scenario[] = [
   },
   {
     id: "5861-3-upstream-longer",
-    title: "what the upstream allows beyond that is not made use of",
+    title: "a longer stale-while-revalidate of the upstream is ignored",
     steps: [
       { upstream: { headers: { "cache-control": "max-age=100, stale-while-revalidate=3600" } } },
       { ask: PATH, gets: { cache: "fwd=miss; stored; ttl=100" } },
@@ -89,7 +89,7 @@ export const STALE: readonly Scenario[] = [
   },
   {
     id: "5861-3-upstream-forbids",
-    title: "and not at all where the upstream says 0, or must-revalidate",
+    title: "with stale-while-revalidate=0 or must-revalidate, no stale answer is served",
     steps: [
       { upstream: { headers: { "cache-control": "max-age=100, stale-while-revalidate=0" } } },
       { ask: PATH, gets: { cache: "fwd=miss; stored; ttl=100" } },
@@ -105,7 +105,7 @@ export const STALE: readonly Scenario[] = [
   },
   {
     id: "5861-3-upstream-says-nothing",
-    title: "a lifetime of 0 alone forbids nothing: the settings say what the upstream does not",
+    title: "max-age=0 alone does not forbid stale answers",
     // The refresh has no place, so that it cannot come in between.
     env: { BUDGET: "1/1d" },
     steps: [
@@ -117,7 +117,7 @@ export const STALE: readonly Scenario[] = [
   },
   {
     id: "5861-3-stale-when-it-came",
-    title: "for what came stale already the upstream's time has begun before",
+    title: "for an answer that arrives stale, the upstream's time has already begun",
     steps: [
       { upstream: { headers: { age: "250", "cache-control": "max-age=200, stale-while-revalidate=20" } } },
       { ask: PATH, gets: { cache: "fwd=miss; stored; ttl=0", age: 250 } },
@@ -126,7 +126,7 @@ export const STALE: readonly Scenario[] = [
   },
   {
     id: "5861-3-refresh-fails",
-    title: "a refresh that fails leaves the stale answer, and is not tried again at every request",
+    title: "a refresh that fails leaves the stale answer, and is not repeated at every request",
     steps: [
       { ask: PATH, as: "first", gets: { cache: MISS } },
       { pass: 310 },
@@ -144,7 +144,7 @@ export const STALE: readonly Scenario[] = [
   },
   {
     id: "5861-3-caller-declines",
-    title: "a caller that says no-cache, or wants it fresh for a while, waits for the new one",
+    title: "a caller with no-cache or min-fresh waits for the new answer",
     steps: [
       { ask: PATH, gets: { cache: MISS } },
       { pass: 310 },
@@ -155,7 +155,7 @@ export const STALE: readonly Scenario[] = [
   },
   {
     id: "5861-3-not-found",
-    title: "that something is not there is not given so: by now it may be",
+    title: "a 404 is not served stale while it is refreshed",
     steps: [
       { ask: "/sold/1", gets: { status: 404, cache: "fwd=miss; stored; ttl=60" } },
       { pass: 61 },
@@ -165,7 +165,7 @@ export const STALE: readonly Scenario[] = [
   },
   {
     id: "5861-4-server-error",
-    title: "an expired answer stands in where the upstream fails",
+    title: "a stale answer is served if the upstream answers 500",
     steps: [
       { ask: PATH, as: "first", gets: { cache: MISS } },
       { pass: 1000 },
@@ -178,7 +178,7 @@ export const STALE: readonly Scenario[] = [
   },
   {
     id: "5861-4-unavailable",
-    title: "or is not available",
+    title: "a stale answer is served if the upstream answers 503",
     steps: [
       { ask: PATH, as: "first", gets: { cache: MISS } },
       { pass: 1000 },
@@ -188,7 +188,7 @@ export const STALE: readonly Scenario[] = [
   },
   {
     id: "5861-4-unusable",
-    title: "or gives what cannot be used",
+    title: "a stale answer is served if the upstream's answer is unusable",
     steps: [
       { ask: PATH, as: "first", gets: { cache: MISS } },
       { pass: 1000 },
@@ -198,7 +198,7 @@ export const STALE: readonly Scenario[] = [
   },
   {
     id: "5861-4-credentials",
-    title: "or refuses the company's credentials",
+    title: "a stale answer is served if the upstream refuses the credentials",
     steps: [
       { ask: PATH, as: "first", gets: { cache: MISS } },
       { pass: 1000 },
@@ -211,7 +211,7 @@ export const STALE: readonly Scenario[] = [
   },
   {
     id: "5861-4-an-answer",
-    title: "what the upstream says of the question itself is no failure",
+    title: "a 404 or 400 of the upstream is not a failure",
     steps: [
       { ask: PATH, gets: { cache: MISS } },
       { pass: 1000 },
@@ -221,8 +221,7 @@ export const STALE: readonly Scenario[] = [
   },
   {
     id: "5861-4-not-again-at-once",
-    title:
-      "what has failed is not tried again at every request, and answers again as soon as it was tried and did",
+    title: "a failed call is not repeated at every request, and a later success is served",
     steps: [
       { ask: PATH, gets: { cache: MISS } },
       { pass: 1000 },
@@ -239,7 +238,7 @@ export const STALE: readonly Scenario[] = [
   },
   {
     id: "5861-4-settings",
-    title: "for as long as the settings say",
+    title: "a stale answer is served for staleIfError of the settings",
     settings: { cache: { staleIfError: { listings: "10m" } } },
     steps: [
       { ask: PATH, gets: { cache: MISS } },
@@ -252,7 +251,7 @@ export const STALE: readonly Scenario[] = [
   },
   {
     id: "5861-4-upstream-shorter",
-    title: "or the upstream, where that is shorter",
+    title: "a shorter stale-if-error of the upstream counts",
     steps: [
       { upstream: { headers: { "cache-control": "max-age=100, stale-if-error=200" } } },
       { ask: PATH, gets: { cache: "fwd=miss; stored; ttl=100" } },
@@ -265,7 +264,7 @@ export const STALE: readonly Scenario[] = [
   },
   {
     id: "5861-4-upstream-longer",
-    title: "what the upstream allows beyond that is not made use of",
+    title: "a longer stale-if-error of the upstream is ignored",
     settings: { cache: { staleIfError: { listings: "10m" } } },
     steps: [
       { upstream: { headers: { "cache-control": "max-age=100, stale-if-error=86400" } } },
@@ -277,7 +276,7 @@ export const STALE: readonly Scenario[] = [
   },
   {
     id: "5861-4-caller-shorter",
-    title: "or the caller, where that is shorter; with 0 it gets the failure itself",
+    title: "a shorter stale-if-error of the caller counts; with 0 it gets the failure",
     steps: [
       { ask: PATH, gets: { cache: MISS } },
       { pass: 1000 },
@@ -301,7 +300,7 @@ export const STALE: readonly Scenario[] = [
   },
   {
     id: "5861-4-caller-longer",
-    title: "a caller gets no staler answer than the settings allow",
+    title: "a longer stale-if-error of the caller is ignored",
     settings: { cache: { staleIfError: { listings: "10m" } } },
     steps: [
       { ask: PATH, gets: { cache: MISS } },

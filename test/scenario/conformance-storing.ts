@@ -11,7 +11,7 @@ const HIT = "hit; ttl=300; detail=memory";
 export const STORING: readonly Scenario[] = [
   {
     id: "9111-1.2.2-more-than-a-number",
-    title: "a number of seconds too great to be held is as good as for ever",
+    title: "a number of seconds that is too large counts as infinite",
     settings: { cache: { staleWhileRevalidate: { listings: "0s" } } },
     steps: [
       { upstream: { headers: { "cache-control": "max-age=99999999999999999999999" } } },
@@ -27,7 +27,7 @@ export const STORING: readonly Scenario[] = [
   },
   {
     id: "9111-2-one-question",
-    title: "a stored answer serves every spelling of its question",
+    title: "a stored answer serves every spelling of its query",
     steps: [
       { ask: PATH, as: "first", gets: { cache: MISS } },
       {
@@ -39,7 +39,7 @@ export const STORING: readonly Scenario[] = [
   },
   {
     id: "9111-2-two-questions",
-    title: "a stored answer serves no other question",
+    title: "a stored answer serves no other query",
     steps: [
       { ask: PATH, as: "first", gets: { cache: MISS } },
       { ask: "/listings?areaId=1,76&limit=21", gets: { cache: MISS, otherBodyThan: "first" } },
@@ -48,7 +48,7 @@ export const STORING: readonly Scenario[] = [
   },
   {
     id: "9111-2-head",
-    title: "what HEAD brought serves GET, and the other way round",
+    title: "an answer fetched for HEAD serves GET, and the other way round",
     steps: [
       { ask: PATH, method: "HEAD", gets: { cache: MISS } },
       { ask: PATH, as: "whole", gets: { cache: HIT } },
@@ -62,7 +62,7 @@ export const STORING: readonly Scenario[] = [
   },
   {
     id: "9111-3-ok",
-    title: "a 200 is kept, also where the upstream says nothing of its lifetime",
+    title: "a 200 is stored, also without a lifetime from the upstream",
     steps: [
       { ask: PATH, as: "first", gets: { cache: MISS, age: 0, maxAge: 300 } },
       { ask: PATH, gets: { cache: HIT, sameBodyAs: "first" } },
@@ -71,7 +71,7 @@ export const STORING: readonly Scenario[] = [
   },
   {
     id: "9111-3-not-found",
-    title: "a 404 is kept for a time of its own",
+    title: "a 404 is stored for its own time",
     steps: [
       { ask: "/sold/1", gets: { status: 404, cache: "fwd=miss; stored; ttl=60", maxAge: 60 } },
       { pass: 59 },
@@ -84,7 +84,7 @@ export const STORING: readonly Scenario[] = [
   },
   {
     id: "9111-3-bad-request",
-    title: "a 400 of the upstream is kept like a 404, although it is not heuristically cacheable",
+    title: "a 400 of the upstream is stored like a 404",
     steps: [
       { upstream: { fault: { status: 400 } } },
       { ask: PATH, gets: { status: 400, cache: "fwd=miss; stored; ttl=60", problem: "upstream-rejected" } },
@@ -97,7 +97,7 @@ export const STORING: readonly Scenario[] = [
   },
   {
     id: "9111-3-server-error",
-    title: "a failure of the upstream is not kept",
+    title: "a failure of the upstream is not stored",
     steps: [
       { upstream: { fault: { status: 500 } } },
       {
@@ -112,7 +112,7 @@ export const STORING: readonly Scenario[] = [
   },
   {
     id: "9111-3-redirect",
-    title: "a redirect is neither kept nor followed",
+    title: "a redirect is neither stored nor followed",
     steps: [
       { upstream: { fault: { redirect: true } } },
       { ask: PATH, gets: { status: 502, problem: "upstream-invalid-response" } },
@@ -123,7 +123,7 @@ export const STORING: readonly Scenario[] = [
   },
   {
     id: "9111-3.1-own-header",
-    title: "of the upstream's header fields those about the content are kept, and no others",
+    title: "only the upstream's header fields about the content are stored",
     steps: [
       { upstream: { validators: "both", headers: { "x-powered-by": "PHP", "set-cookie": "session=1" } } },
       {
@@ -147,7 +147,7 @@ export const STORING: readonly Scenario[] = [
   },
   {
     id: "9111-3.2-terms-of-304",
-    title: "what a 304 says of lifetimes takes the place of what was said before",
+    title: "the lifetime of a 304 replaces the previous one",
     steps: [
       { upstream: { validators: "etag", headers: { "cache-control": "max-age=60, must-revalidate" } } },
       { ask: PATH, as: "first", gets: { cache: "fwd=miss; stored; ttl=60" } },
@@ -162,7 +162,7 @@ export const STORING: readonly Scenario[] = [
   },
   {
     id: "9111-3.3-cut",
-    title: "an answer that was cut off is neither given nor kept",
+    title: "an answer that was cut off is neither served nor stored",
     steps: [
       { upstream: { fault: { cutBody: true } } },
       { ask: PATH, gets: { status: 502, problem: "upstream-invalid-response" } },
@@ -172,7 +172,7 @@ export const STORING: readonly Scenario[] = [
   },
   {
     id: "9111-3.3-partial",
-    title: "a 206 is neither given nor kept",
+    title: "a 206 is neither served nor stored",
     steps: [
       { upstream: { fault: { status: 206 } } },
       { ask: PATH, gets: { status: 502, problem: "upstream-invalid-response" } },
@@ -182,7 +182,7 @@ export const STORING: readonly Scenario[] = [
   },
   {
     id: "9111-3.4-range",
-    title: "who asks for a range gets the whole, and the upstream is asked for the whole",
+    title: "a request with Range gets the whole answer, and the upstream request has no Range",
     steps: [
       { ask: PATH, with: { range: "bytes=0-9" }, as: "first", gets: { cache: MISS } },
       { asked: 1, lacks: ["range", "if-range"] },
@@ -195,7 +195,7 @@ export const STORING: readonly Scenario[] = [
   },
   {
     id: "9111-3.5-authorization",
-    title: "a caller's Authorization is nothing to the upstream, and nothing to what is kept",
+    title: "a caller's Authorization is not sent upstream and does not affect storing",
     steps: [
       { ask: PATH, with: { authorization: "Bearer one" }, as: "first", gets: { cache: MISS } },
       { asked: 1, lacks: ["authorization"] },
@@ -205,7 +205,7 @@ export const STORING: readonly Scenario[] = [
   },
   {
     id: "9111-4-age",
-    title: "what was kept says how old it is and how long it is good yet",
+    title: "a stored answer has its age and its remaining lifetime",
     steps: [
       { ask: PATH, gets: { cache: MISS, age: 0, maxAge: 300 } },
       { pass: 17 },
@@ -214,7 +214,7 @@ export const STORING: readonly Scenario[] = [
   },
   {
     id: "9111-4-collapsed",
-    title: "who asks the same while the upstream is asked shares its answer",
+    title: "simultaneous requests of one query share one upstream call",
     steps: [
       {
         together: [
@@ -231,7 +231,7 @@ export const STORING: readonly Scenario[] = [
   },
   {
     id: "9111-4-unsafe",
-    title: "nothing but GET and HEAD is answered, and nothing else reaches the upstream",
+    title: "methods other than GET and HEAD are refused and not sent upstream",
     steps: [
       {
         ask: PATH,
@@ -243,7 +243,7 @@ export const STORING: readonly Scenario[] = [
   },
   {
     id: "9111-4.1-format",
-    title: "an answer in one format serves nobody who wants the other",
+    title: "an answer in one format does not serve requests for another",
     steps: [
       { ask: PATH, as: "plain", gets: { cache: MISS, headers: { vary: "Accept, Accept-Encoding" } } },
       {
@@ -258,7 +258,7 @@ export const STORING: readonly Scenario[] = [
   },
   {
     id: "9111-4.1-coding",
-    title: "one stored answer serves every content coding, each with a validator of its own",
+    title: "one stored answer serves every encoding, each with its own ETag",
     steps: [
       { ask: PATH, as: "plain", gets: { cache: MISS, headers: { "content-encoding": null } } },
       {
@@ -277,7 +277,7 @@ export const STORING: readonly Scenario[] = [
   },
   {
     id: "9111-4.1-vary-of-the-gateway",
-    title: "what the upstream's answer varies by is the gateway's own and always the same",
+    title: "Vary is the gateway's own and always the same",
     steps: [
       { upstream: { headers: { vary: "User-Agent, Cookie, Accept-Language" } } },
       {
@@ -291,7 +291,7 @@ export const STORING: readonly Scenario[] = [
   },
   {
     id: "9111-4.1-vary-star",
-    title: "an answer that varies by everything serves no later request",
+    title: "an answer with Vary: * serves no later request",
     steps: [
       { upstream: { headers: { vary: "*" } } },
       { ask: PATH, gets: { cache: "fwd=miss; ttl=0; detail=upstream-no-store" } },
@@ -301,7 +301,7 @@ export const STORING: readonly Scenario[] = [
   },
   {
     id: "9111-4.1-vary-star-in-a-list",
-    title: "the same where the star is one of several",
+    title: "an answer with * among other names in Vary serves no later request",
     steps: [
       { upstream: { headers: { vary: "Accept-Encoding, *" } } },
       { ask: PATH, gets: { cache: "fwd=miss; ttl=0; detail=upstream-no-store" } },

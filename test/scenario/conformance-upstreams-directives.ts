@@ -14,7 +14,7 @@ const STRICT: Settings = { cache: { staleWhileRevalidate: { listings: "0s" } } }
 export const UPSTREAMS_DIRECTIVES: readonly Scenario[] = [
   {
     id: "9111-5.2.2.1-max-age",
-    title: "the upstream's max-age is the answer's lifetime where it is shorter than the settings'",
+    title: "the upstream's max-age is the lifetime if it is shorter than the settings'",
     settings: STRICT,
     steps: [
       { upstream: { headers: { "cache-control": "max-age=30" } } },
@@ -27,8 +27,7 @@ export const UPSTREAMS_DIRECTIVES: readonly Scenario[] = [
   },
   {
     id: "9111-5.2.2.2-no-longer",
-    title:
-      "must-revalidate: an expired answer is given to nobody before it is validated, whatever it accepts",
+    title: "must-revalidate: a stale answer is never served without validation",
     steps: [
       { upstream: { validators: "etag", headers: { "cache-control": "max-age=30, must-revalidate" } } },
       { ask: PATH, gets: { cache: "fwd=miss; stored; ttl=30" } },
@@ -43,7 +42,7 @@ export const UPSTREAMS_DIRECTIVES: readonly Scenario[] = [
   },
   {
     id: "9111-5.2.2.2-disconnected",
-    title: "must-revalidate: where it cannot be validated, an error takes its place",
+    title: "must-revalidate: without the upstream, the caller gets an error",
     steps: [
       { upstream: { headers: { "cache-control": "max-age=30, must-revalidate, stale-if-error=600" } } },
       { ask: PATH, gets: { cache: "fwd=miss; stored; ttl=30" } },
@@ -54,7 +53,7 @@ export const UPSTREAMS_DIRECTIVES: readonly Scenario[] = [
   },
   {
     id: "9111-5.2.2.2-may-not-ask",
-    title: "must-revalidate: also where the budget is spent",
+    title: "must-revalidate: the same if the budget is spent",
     env: { BUDGET: "1/1d" },
     steps: [
       { upstream: { headers: { "cache-control": "max-age=30, must-revalidate" } } },
@@ -65,7 +64,7 @@ export const UPSTREAMS_DIRECTIVES: readonly Scenario[] = [
   },
   {
     id: "9111-5.2.2.3-must-understand",
-    title: "must-understand lifts no no-store",
+    title: "must-understand does not lift no-store",
     steps: [
       { upstream: { headers: { "cache-control": "no-store, must-understand, max-age=30" } } },
       { ask: PATH, gets: { cache: "fwd=miss; ttl=0; detail=upstream-no-store" } },
@@ -85,7 +84,7 @@ export const UPSTREAMS_DIRECTIVES: readonly Scenario[] = [
   },
   {
     id: "9111-5.2.2.4-failure",
-    title: "and not given where it cannot be",
+    title: "an answer with no-cache is not served if it cannot be validated",
     steps: [
       { upstream: { validators: "etag", headers: { "cache-control": "no-cache" } } },
       { ask: PATH, gets: { cache: "fwd=miss; stored; ttl=0" } },
@@ -95,7 +94,7 @@ export const UPSTREAMS_DIRECTIVES: readonly Scenario[] = [
   },
   {
     id: "9111-5.2.2.4-fields",
-    title: "no-cache with the names of fields is taken for the whole",
+    title: "no-cache with field names applies to the whole answer",
     steps: [
       {
         upstream: {
@@ -110,7 +109,7 @@ export const UPSTREAMS_DIRECTIVES: readonly Scenario[] = [
   },
   {
     id: "9111-5.2.2.5-no-store",
-    title: "an answer with no-store is not kept",
+    title: "an answer with no-store is not stored",
     steps: [
       { upstream: { validators: "etag", headers: { "cache-control": "no-store" } } },
       { ask: PATH, gets: { cache: "fwd=miss; ttl=0; detail=upstream-no-store" } },
@@ -120,7 +119,7 @@ export const UPSTREAMS_DIRECTIVES: readonly Scenario[] = [
   },
   {
     id: "9111-5.2.2.5-promise",
-    title: "and no cache behind the gateway is invited to keep it",
+    title: "an answer with no-store is sent on with no-store",
     steps: [
       { upstream: { headers: { "cache-control": "no-store" } } },
       { ask: PATH, gets: { headers: { "cache-control": "no-store" } } },
@@ -128,7 +127,7 @@ export const UPSTREAMS_DIRECTIVES: readonly Scenario[] = [
   },
   {
     id: "9111-5.2.2.5-from-now-on",
-    title: "one that comes in place of a stored one takes that away: it is out of date",
+    title: "an answer with no-store removes the stored one",
     steps: [
       { upstream: { validators: "etag" } },
       { ask: PATH, gets: { cache: MISS } },
@@ -143,7 +142,7 @@ export const UPSTREAMS_DIRECTIVES: readonly Scenario[] = [
   },
   {
     id: "9111-5.2.2.5-shared-by-those-who-wait",
-    title: "who waited for it already gets it; who comes later does not",
+    title: "callers that already wait get an answer with no-store; later callers do not",
     steps: [
       { upstream: { headers: { "cache-control": "no-store" } } },
       {
@@ -165,8 +164,7 @@ export const UPSTREAMS_DIRECTIVES: readonly Scenario[] = [
   },
   {
     id: "9111-5.2.2.6-no-transform",
-    title:
-      "what the upstream wants untouched goes out in the coding its caller takes, and is the same decoded",
+    title: "no-transform of the upstream does not prevent compression",
     steps: [
       { upstream: { headers: { "cache-control": "no-transform" } } },
       { ask: PATH, as: "plain", gets: { cache: MISS, headers: { "content-encoding": null } } },
@@ -179,7 +177,7 @@ export const UPSTREAMS_DIRECTIVES: readonly Scenario[] = [
   },
   {
     id: "9111-5.2.2.7-private",
-    title: "an answer meant for one is not kept",
+    title: "an answer with private is not stored",
     steps: [
       { upstream: { headers: { "cache-control": "private, max-age=60" } } },
       { ask: PATH, gets: { cache: "fwd=miss; ttl=0; detail=upstream-no-store" } },
@@ -189,7 +187,7 @@ export const UPSTREAMS_DIRECTIVES: readonly Scenario[] = [
   },
   {
     id: "9111-5.2.2.7-promise",
-    title: "and no shared cache behind the gateway is invited to keep it",
+    title: "an answer with private is sent on with a directive that forbids storing",
     steps: [
       { upstream: { headers: { "cache-control": "private, max-age=60" } } },
       { ask: PATH, gets: { headers: { "cache-control": "no-store" } } },
@@ -197,7 +195,7 @@ export const UPSTREAMS_DIRECTIVES: readonly Scenario[] = [
   },
   {
     id: "9111-5.2.2.7-fields",
-    title: "nor one of which only named fields are",
+    title: "private with field names applies to the whole answer",
     steps: [
       { upstream: { headers: { "cache-control": 'private="x-user", max-age=60' } } },
       { ask: PATH, gets: { cache: "fwd=miss; ttl=0; detail=upstream-no-store" } },
@@ -205,7 +203,7 @@ export const UPSTREAMS_DIRECTIVES: readonly Scenario[] = [
   },
   {
     id: "9111-5.2.2.8-proxy-revalidate",
-    title: "proxy-revalidate binds the gateway as must-revalidate does",
+    title: "proxy-revalidate applies to the gateway like must-revalidate",
     steps: [
       { upstream: { headers: { "cache-control": "max-age=30, proxy-revalidate" } } },
       { ask: PATH, gets: { cache: "fwd=miss; stored; ttl=30" } },
@@ -216,7 +214,7 @@ export const UPSTREAMS_DIRECTIVES: readonly Scenario[] = [
   },
   {
     id: "9111-5.2.2.9-public",
-    title: "public makes no lifetime longer",
+    title: "public does not lengthen a lifetime",
     steps: [
       { upstream: { headers: { "cache-control": "public" } } },
       { ask: PATH, gets: { cache: MISS, maxAge: 300 } },
@@ -224,7 +222,7 @@ export const UPSTREAMS_DIRECTIVES: readonly Scenario[] = [
   },
   {
     id: "9111-5.2.2.10-s-maxage",
-    title: "s-maxage is the lifetime here, and what has outlived it is not given",
+    title: "s-maxage is the lifetime, and no stale answer is served after it",
     steps: [
       { upstream: { headers: { "cache-control": "s-maxage=30, max-age=200" } } },
       { ask: PATH, gets: { cache: "fwd=miss; stored; ttl=30" } },
@@ -241,7 +239,7 @@ export const UPSTREAMS_DIRECTIVES: readonly Scenario[] = [
   },
   {
     id: "9111-5.2.3-unknown",
-    title: "directives that are not known are as if they were not there",
+    title: "unknown directives are ignored",
     steps: [
       { upstream: { headers: { "cache-control": 'immutable, community="UCI", max-age=40, x=y' } } },
       { ask: PATH, gets: { cache: "fwd=miss; stored; ttl=40" } },

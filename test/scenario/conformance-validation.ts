@@ -16,7 +16,7 @@ const STRICT: Settings = { cache: { staleWhileRevalidate: { listings: "0s" } } }
 export const VALIDATION: readonly Scenario[] = [
   {
     id: "9111-4.3.1-etag",
-    title: "what has expired is asked for by the upstream's ETag",
+    title: "an expired answer is requested with its ETag",
     settings: STRICT,
     steps: [
       { upstream: { validators: "etag" } },
@@ -29,7 +29,7 @@ export const VALIDATION: readonly Scenario[] = [
   },
   {
     id: "9111-4.3.1-last-modified",
-    title: "or by its Last-Modified",
+    title: "an expired answer without an ETag is requested with its Last-Modified",
     settings: STRICT,
     steps: [
       { upstream: { validators: "last-modified" } },
@@ -41,7 +41,7 @@ export const VALIDATION: readonly Scenario[] = [
   },
   {
     id: "9111-4.3.1-both",
-    title: "or by both, where it gave both",
+    title: "an expired answer with both is requested with both",
     settings: STRICT,
     steps: [
       { upstream: { validators: "both" } },
@@ -53,7 +53,7 @@ export const VALIDATION: readonly Scenario[] = [
   },
   {
     id: "9111-4.3.1-none",
-    title: "without conditions where it gave none",
+    title: "an expired answer without validators is requested without conditions",
     settings: STRICT,
     steps: [
       { ask: PATH, gets: { cache: MISS } },
@@ -64,7 +64,7 @@ export const VALIDATION: readonly Scenario[] = [
   },
   {
     id: "9111-4.3.1-not-the-callers",
-    title: "a caller's own conditions go no further than the gateway",
+    title: "a caller's own conditions are not sent upstream",
     steps: [
       { upstream: { validators: "both" } },
       {
@@ -77,7 +77,7 @@ export const VALIDATION: readonly Scenario[] = [
   },
   {
     id: "9111-4.3.3-not-modified",
-    title: "304: what is stored is good again, and callers go on having it",
+    title: "a 304 makes the stored answer fresh again",
     settings: STRICT,
     steps: [
       { upstream: { validators: "etag" } },
@@ -102,7 +102,7 @@ export const VALIDATION: readonly Scenario[] = [
   },
   {
     id: "9111-4.3.3-told",
-    title: "Cache-Status tells of the 304 that the caller does not see (RFC 9211, section 2.3)",
+    title: "Cache-Status shows the 304 that the caller does not get (RFC 9211, section 2.3)",
     settings: STRICT,
     steps: [
       { upstream: { validators: "etag" } },
@@ -113,7 +113,7 @@ export const VALIDATION: readonly Scenario[] = [
   },
   {
     id: "9111-4.3.3-changed",
-    title: "a full answer takes the place of what was stored",
+    title: "a full answer replaces the stored one",
     settings: STRICT,
     steps: [
       { upstream: { validators: "both" } },
@@ -131,7 +131,7 @@ export const VALIDATION: readonly Scenario[] = [
   },
   {
     id: "9111-4.3.3-same-meaning",
-    title: "a full answer that means the same leaves callers the bytes and the ETag they have",
+    title: "a full answer with the same meaning keeps the stored bytes and ETag",
     settings: STRICT,
     steps: [
       { upstream: { validators: "etag" } },
@@ -155,7 +155,7 @@ export const VALIDATION: readonly Scenario[] = [
   },
   {
     id: "9111-4.3.3-gone",
-    title: "a 404 takes the place of what was stored as well",
+    title: "a 404 replaces the stored answer",
     settings: STRICT,
     steps: [
       { upstream: { validators: "etag" } },
@@ -168,7 +168,7 @@ export const VALIDATION: readonly Scenario[] = [
   },
   {
     id: "9111-4.3.3-server-error",
-    title: "a 5xx, also when tried again, is as if the upstream had not answered: what is stored stands in",
+    title: "after a 5xx and a failed retry, the stored answer is served stale",
     settings: STRICT,
     steps: [
       { upstream: { validators: "etag" } },
@@ -181,7 +181,7 @@ export const VALIDATION: readonly Scenario[] = [
   },
   {
     id: "9111-4.3.4-no-validator",
-    title: "a 304 that names nothing confirms the one answer that was asked about, and its validators stay",
+    title: "a 304 without a validator confirms the requested answer, which keeps its validators",
     settings: STRICT,
     steps: [
       { upstream: { validators: "both" } },
@@ -204,7 +204,7 @@ export const VALIDATION: readonly Scenario[] = [
   },
   {
     id: "9111-4.3.4-nothing-asked",
-    title: "a 304 to a question without conditions confirms nothing",
+    title: "a 304 to a request without conditions is refused",
     steps: [
       { upstream: { fault: { status: 304 } } },
       { ask: PATH, gets: { status: 502, problem: "upstream-invalid-response" } },
@@ -217,7 +217,7 @@ export const VALIDATION: readonly Scenario[] = [
   },
   {
     id: "9111-4.4-unsafe",
-    title: "what is refused invalidates nothing",
+    title: "a refused request invalidates nothing",
     steps: [
       { ask: PATH, gets: { cache: MISS } },
       { ask: PATH, method: "DELETE", gets: { status: 405, problem: "method-not-allowed" } },
@@ -227,7 +227,7 @@ export const VALIDATION: readonly Scenario[] = [
   },
   {
     id: "9111-4.4-marked",
-    title: "what an operator declares out of date is validated before it is given again",
+    title: "a soft-purged answer is validated before it is served again",
     steps: [
       { upstream: { validators: "etag" } },
       { ask: PATH, as: "first", gets: { cache: MISS } },
@@ -238,7 +238,7 @@ export const VALIDATION: readonly Scenario[] = [
   },
   {
     id: "9111-4.4-removed",
-    title: "what an operator declares wrong is gone",
+    title: "a hard-purged answer is removed",
     steps: [
       { upstream: { validators: "etag" } },
       { ask: PATH, gets: { cache: MISS } },
@@ -249,7 +249,7 @@ export const VALIDATION: readonly Scenario[] = [
   },
   {
     id: "9111-7.1-nothing-unkeyed",
-    title: "nothing of a request but its meaning reaches the upstream, so nobody can spoil what others get",
+    title: "only the meaning of a request is sent upstream, so callers cannot poison the cache",
     steps: [
       {
         ask: PATH,
@@ -280,7 +280,7 @@ export const VALIDATION: readonly Scenario[] = [
   },
   {
     id: "9111-7.2-who-asked",
-    title: "whoever asks sees whether the answer was there: callers of one company have no secrets here",
+    title: "every caller sees whether an answer was cached",
     settings: { apps: [{ id: "desk" }, { id: "site" }] },
     steps: [
       { ask: PATH, app: "desk", gets: { cache: MISS } },
@@ -289,7 +289,7 @@ export const VALIDATION: readonly Scenario[] = [
   },
   {
     id: "9111-7.3-problems",
-    title: "a problem found here is kept by nobody",
+    title: "a problem of the gateway itself may not be stored",
     steps: [
       {
         ask: "/listings?minRooms=many",

@@ -20,7 +20,7 @@ it.each<[string, Record<string, string>, number]>([
   ["without a Date", { expires: at(10_000) }, 10_000],
   ["with a malformed Date", { date: "now", expires: at(10_000) }, 10_000],
   ["with a Date", { date: at(-5_000), expires: at(10_000) }, 15_000],
-])("Expires %s gives a lifetime of %o", (_name, headers, freshForMs) => {
+])("Expires %s (%o) gives a lifetime of %i ms", (_name, headers, freshForMs) => {
   expect(read(headers).freshForMs).toBe(freshForMs);
 });
 

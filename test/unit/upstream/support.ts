@@ -28,7 +28,7 @@ export const LIMITS = {
   connections: 4,
 } as const;
 
-export const IDENTITY = {
+const IDENTITY = {
   service: "propertyservice",
   userAgent: "example-gateway/1.0 (ops@example.com)",
   referrer: "https://www.example.com/",
