@@ -75,8 +75,8 @@ const TEXTS = [
   "e\u0301x\u0338".normalize("NFC"),
 ];
 
-/** Characters that mean something somewhere, and some that only mean themselves. */
-const LETTERS = ["a", "A", "å", "\u0308", " ", "&", "=", "%", "+", ",", "?", "#", "/", ";", "'", "1", "🏠"];
+/** Characters that mean something somewhere, and some that only mean themselves. With a digit, a text might look like a key. */
+const LETTERS = ["a", "A", "å", "\u0308", " ", "&", "=", "%", "+", ",", "?", "#", "/", ";", "'", "🏠"];
 
 /** Some text or other, composed and without blanks around it; `x` keeps it from saying nothing. */
 function randomText(random: TestRandom): string {
