@@ -62,10 +62,10 @@ it("in an hour of traffic, no answer is older than its limits or has a wrong Age
       CACHE_TTL: each("fresh"),
       CACHE_STALE_WHILE_REVALIDATE: each("updating"),
       CACHE_STALE_IF_ERROR: each("stale"),
-      BUDGET_MAX_WAIT: "30ms",
+      BUDGET_MAX_WAIT: "1s",
     },
     settings: `upstream: { retryDelay: 1ms }
-cache: { maxWaitForFresh: 20ms, maxAgeEver: ${MAX_AGE_EVER}s, adaptiveTtl: on, ttlMin: 30s, negativeTtl: 10s,
+cache: { maxWaitForFresh: 900ms, maxAgeEver: ${MAX_AGE_EVER}s, adaptiveTtl: on, ttlMin: 30s, negativeTtl: 10s,
       ttlMax: { listings: 120s, sold: 240s, areas: 1800s, records: 60s } }`,
   });
   const outcomes = new Map<string, number>();
