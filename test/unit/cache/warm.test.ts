@@ -89,46 +89,6 @@ describe("keeping warm", () => {
     expect(all.ended).toEqual(["listings refreshed"]);
   });
 
-  it("fetches each answer shortly before it expires, or at its interval", async () => {
-    const all = setup({ items: [{ everyMs: null }, { everyMs: 100_000 }] });
-    all.warm.start();
-    await all.clock.advance(600_000);
-    const of = (item: string): number[] => all.fetched.flatMap(([text, at]) => (text === item ? [at] : []));
-    expect(of("0")).toEqual([0, AGAIN_MS, 2 * AGAIN_MS]);
-    expect(of("1")).toEqual([0, 100_000, 200_000, 300_000, 400_000, 500_000, 600_000]);
-  });
-
-  it("fetches one answer at a time", async () => {
-    const doors = [Promise.withResolvers<RefreshEnd>(), Promise.withResolvers<RefreshEnd>()];
-    const all = setup({
-      items: [{ everyMs: null }, { everyMs: null }],
-      fetch: (store, nth) => {
-        store();
-        return doors[nth - 1]?.promise ?? Promise.resolve("refreshed");
-      },
-    });
-    all.warm.start();
-    await all.clock.advance(60_000);
-    expect(all.fetched.map(([text]) => text)).toEqual(["0"]);
-    doors[0]?.resolve("refreshed");
-    await settled();
-    await all.clock.advance(0);
-    expect(all.fetched.map(([text]) => text)).toEqual(["0", "1"]);
-  });
-
-  it("does not fetch a cached answer before it is due", async () => {
-    const all = setup();
-    const storedAt = all.clock.now() - 100_000;
-    const { key } = questionWith(requestWith(0), "0");
-    const entry = entryWith("{}", storedAt, { freshUntil: storedAt + TTL_MS });
-    all.cached.set(key, { entry, isPurged: false });
-    all.warm.start();
-    await all.clock.advance(0);
-    expect(all.warm.states()).toMatchObject([{ dueInSeconds: 170, last: null }]);
-    await all.clock.advance(AGAIN_MS);
-    expect(timesOf(all)).toEqual([AGAIN_MS - 100_000]);
-  });
-
   it("notices within a minute that an answer was purged or removed", async () => {
     const { key } = questionWith(requestWith(0), "0");
     for (const lose of [
@@ -218,27 +178,6 @@ describe("keeping warm", () => {
     expect(idle.fetched).toEqual([]);
   });
 
-  it("continues with a new list within two seconds", async () => {
-    const all = setup({ items: [{ everyMs: 60_000 }, { everyMs: 60_000 }], fraction: () => 0.5 });
-    all.warm.start();
-    await all.clock.advance(1_000);
-    expect(all.fetched.map(([text]) => text)).toEqual(["0", "1"]);
-    all.warm.replace([all.item("1", 60_000), all.item("2", 60_000)]);
-    expect(all.warm.states()).toMatchObject([
-      { query: "1", dueInSeconds: 60, last: "refreshed" },
-      { query: "2", dueInSeconds: 0, last: null },
-    ]);
-    await all.clock.advance(999);
-    expect(all.fetched).toHaveLength(2);
-    await all.clock.advance(1);
-    await all.clock.advance(60_000);
-    expect(all.fetched.slice(2)).toEqual([
-      ["2", 2_000],
-      ["1", 61_000],
-      ["2", 62_000],
-    ]);
-  });
-
   it("fetches by the new list after the current fetch of the old one", async () => {
     const door = Promise.withResolvers<RefreshEnd>();
     const all = setup({ fetch: (store, nth) => (nth === 1 ? door.promise : bringing(store, nth)) });
@@ -271,12 +210,5 @@ describe("keeping warm", () => {
     all.warm.stop();
     all.warm.replace([all.item("2")]);
     expect(all.clock.pending).toBe(0);
-  });
-
-  it("without a list does nothing", async () => {
-    const all = setup({ items: [] });
-    all.warm.start();
-    await all.clock.advance(10_000);
-    expect([all.clock.pending, all.warm.states()]).toEqual([0, []]);
   });
 });

@@ -17,29 +17,15 @@ function leavings(target: string, options?: Understanding): string {
 describe("an old client's signature", () => {
   it.each([
     `hash=${HASH}`,
-    `Hash=${HASH}`,
-    `HASH=${HASH}`,
-    `%68ash=${HASH}`,
-    `%48%61%73%68=${HASH}`,
-    `+hash=${HASH}`,
-    `hash%20=${HASH}`,
     `%09hash%0A=${HASH}`,
-    `hash[]=${HASH}`,
-    `hash%5B%5D=${HASH}`,
     `hash[a][b]=${HASH}`,
     `hash[%0A]=${HASH}`,
-    `hash%20[]=${HASH}`,
     `hash%00=${HASH}`,
-    `hash=${HASH}&hash=${HASH.toUpperCase()}`,
-    "hash=",
     "hash",
     "hash=%zz",
     "hash[%zz]=%E4",
     "unique=%FF%FE%00",
-    "unique=as+long+as+you+like&unique=%26limit%3D5",
-    "time=1700000000000",
     "TIME=now&callerId=%E4&callerid=x",
-    `callerId=old&time=1&unique=abcdefghijklmnop&hash=${HASH}`,
   ])("as %s is dropped completely", (signature) => {
     for (const path of ["/listings", "/sold/7", "/areas", "/cache/primary_7_10x10.jpg"]) {
       for (const unknown of ["forward", "drop", "reject"] as const) {

@@ -118,31 +118,6 @@ describe("usage", () => {
     expect(rows).toContainEqual(expect.objectContaining({ key: "other", sends: 31 }));
     expect(totals.sends).toBe(132);
   });
-
-  it("is grouped by resource", () => {
-    const lines = (["sold", "images", "sold"] as const).map((resource, index) =>
-      ledgerLine({
-        id: String(index),
-        at: NOON,
-        resource,
-        origin: resource === "images" ? "images" : "api",
-      }),
-    );
-    expect(usageOf(lines, { by: "resource" }).rows.map(({ key, sends }) => [key, sends])).toEqual([
-      ["images", 1],
-      ["sold", 2],
-    ]);
-  });
-
-  it("is grouped by UTC hours with calls", () => {
-    const lines = at(-1, 0, HOUR_MS - 1, 12 * HOUR_MS);
-    const { rows } = usageOf(lines, { by: "hour", from: NOON - DAY_MS, to: NOON + DAY_MS });
-    expect(rows.map(({ key, sends }) => [key, sends])).toEqual([
-      ["2026-11-21T11:00Z", 1],
-      ["2026-11-21T12:00Z", 2],
-      ["2026-11-22T00:00Z", 1],
-    ]);
-  });
 });
 
 describe("the rolling maximum", () => {
