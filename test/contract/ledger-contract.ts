@@ -33,7 +33,7 @@ function uncompleted(entry: LedgerEntry): LedgerLine {
   return { ...entry, completion: undefined };
 }
 
-/** What every ledger keeps to, whatever it is made of. */
+/** The contract of every ledger. */
 function ledgerContract(name: string, create: CreateLedger<LedgerUnderTest>): void {
   describe(`${name} keeps to the contract of ledgers:`, () => {
     let clock: FakeClock;

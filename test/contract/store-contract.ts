@@ -16,7 +16,7 @@ export interface StoreUnderTest {
   readonly close: () => Promise<void>;
 }
 
-/** What every store keeps to, whatever it is made of. */
+/** The contract of every store. */
 export function storeContract(name: string, create: (clock: Clock) => Promise<StoreUnderTest>): void {
   describe(`${name} keeps to the contract of stores:`, () => {
     let clock: FakeClock;
@@ -119,7 +119,7 @@ export function storeContract(name: string, create: (clock: Clock) => Promise<St
         expired.map((key) => store.set(key, entryWith("{}", at, { keepUntil: at + 60_000 }))),
       );
       await store.set(keyOf("listings/1"), entryWith("kept", at, { keepUntil: at + 60_001 }));
-      // A store may not be able to tell what it holds.
+      // A store may not know the number of its entries.
       expect([601, undefined]).toContain(store.stats()?.entries);
       clock.set(at + 59_999);
       await store.sweep();

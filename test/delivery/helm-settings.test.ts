@@ -111,7 +111,7 @@ async function startTrialRedis(manifests: Anything) {
   expect(args.slice(-2)).toEqual(["--requirepass", "$(REDIS_PASSWORD)"]);
   const redis = await startRedis(...args.slice(4, -2));
   onTestFinished(redis.close);
-  // Kubernetes would put it in. Whoever waits here for the server to listen has no password.
+  // Kubernetes would insert the password. This test only waits for the server to listen.
   await redis.command("CONFIG", "SET", "requirepass", secret);
   const stranger = connect(redis.port, "127.0.0.1");
   onTestFinished(() => void stranger.destroy());

@@ -225,7 +225,7 @@ async function startSandbox(): Promise<{ sandbox: Sandbox; url: string }> {
   return { sandbox, url: (await sandbox.listen()).url };
 }
 
-/** Everybody may write to it. */
+/** Writable for every user. */
 function emptyDirectory(): string {
   const directory = mkdtempSync(join(tmpdir(), "property-gateway-test-"));
   onTestFinished(() => rmSync(directory, { recursive: true }));

@@ -1,4 +1,4 @@
-/** Whatever is out of order, and however much of it: what was asked before is answered, and says how old it is. */
+/** Whatever is down, the gateway serves every answer that it has cached, with its age. */
 import { beforeAll, describe, expect, it } from "vitest";
 
 import type { Reply } from "../support/ask.ts";
@@ -7,7 +7,7 @@ import { type RedisServer, startRedis } from "../support/redis.ts";
 import { cacheStatus } from "../support/reply.ts";
 import { createSteppingClock, type SteppingClock } from "../support/stepping-clock.ts";
 
-/** Of every kind, found and not found, good and refused by the upstream. */
+/** Requests of every kind, with and without a result. */
 const PATHS = [
   ...Array.from({ length: 12 }, (_, n) => `/listings?areaId=76&limit=5&offset=${n * 5}`),
   ...Array.from({ length: 6 }, (_, n) => `/sold?areaId=1&minSoldDate=2024010${n + 1}&limit=3`),

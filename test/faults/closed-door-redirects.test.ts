@@ -1,4 +1,4 @@
-/** Where the upstream says to go, nobody goes: the signature, and what came back, would be somebody else's. */
+/** The gateway follows no redirect: it would send the signature to another server, and trust that server's answer. */
 import { expect, it } from "vitest";
 
 import { startGateway } from "../support/gateway.ts";

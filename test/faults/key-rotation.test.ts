@@ -1,4 +1,4 @@
-/** The private key changes as a mounted secret does, while callers go on asking. */
+/** The private key changes as a mounted secret does, under traffic. */
 import { mkdirSync, mkdtempSync, renameSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -58,7 +58,7 @@ describe("a private key in a file", () => {
     fleet.sandbox.setCaller({ privateKey: NEW_KEY });
     expect((await ask(`${replica.url}/areas?q=new`)).status).toBe(200);
     expect(fleet.arrivals()).toHaveLength(2);
-    // A caller who sends either by mistake sends it to nobody.
+    // If a caller sends one of the keys by mistake, the gateway does not send it upstream.
     const asked = `/areas?q=new&a=${NEW_KEY}&b=${CALLER.privateKey}`;
     expect((await ask(replica.url + asked)).status).toBe(200);
     for (const key of [NEW_KEY, CALLER.privateKey])

@@ -131,7 +131,7 @@ describe("the ledger on a full disk", () => {
       const from = clock.now();
       const first = start(disk.directory, clock);
       for (let each = 0; each < 400; each++) {
-        // Somebody else takes all the space that the ledger makes.
+        // Another program fills the space that the ledger frees.
         disk.fill(first.backend.database);
         first.send();
         await clock.advance(10);

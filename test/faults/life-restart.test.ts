@@ -1,4 +1,4 @@
-/** A new version is rolled out while callers go on asking: nobody notices, and the budget is kept. */
+/** A new version is rolled out under traffic: no request fails, and the budget is kept. */
 import { writeFileSync } from "node:fs";
 import http from "node:http";
 import { join } from "node:path";
@@ -13,7 +13,7 @@ import { temporaryDirectory } from "../support/sqlite.ts";
 
 const SECOND = { limit: 40, windowMs: 1_000 } as const;
 
-/** Callers who keep their connections, and ask at a steady pace for old and for new things. */
+/** Callers on kept connections that ask at a constant rate for cached and for new answers. */
 function steadyLoad(url: string, callers: number) {
   const answers: { readonly status: number; readonly why: string }[] = [];
   const stop = new AbortController();
@@ -43,7 +43,7 @@ function steadyLoad(url: string, callers: number) {
 
 it("a rolling restart of three processes under load fails no request and exceeds no limit", async () => {
   const redis = await redisForTest();
-  // On a busy machine Redis may take its time, and no replica is to go on without it for that.
+  // A busy machine may delay Redis. No replica may go on without it because of that.
   const CONFIG_FILE = join(temporaryDirectory(), "settings.yaml");
   writeFileSync(CONFIG_FILE, "redis: { timeout: 10s }");
   const fleet = await startFleet({

@@ -1,4 +1,4 @@
-/** How a process begins and ends: when it says that it is ready, what becomes of those who are waiting. */
+/** How a process starts and stops: its readiness, and the requests that wait. */
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import http from "node:http";
 import { tmpdir } from "node:os";
@@ -24,7 +24,7 @@ function fileWith(text: string): string {
   return path;
 }
 
-/** On a busy machine Redis may take its time. */
+/** A busy machine may delay Redis. */
 const LONG_TIMEOUTS = "redis: { timeout: 10s }";
 
 describe("a process that starts", () => {
@@ -93,14 +93,14 @@ describe("a process that stops", () => {
     expect([status, headers.connection]).toEqual([200, "close"]);
     expect(await replica.process.ended).toBe(0);
     await expect(ask(`${replica.admin}/livez`)).rejects.toThrow();
-    // All that was to be said is written.
+    // The log is complete.
     expect(replica.process.output().trimEnd().split("\n").at(-1)).toContain('"msg":"stopped"');
   });
 
   it("finishes a stream, and answers 503 to requests that still wait after server.drainTimeout", async () => {
     const fleet = await startFleet({
       BUDGET: "2/1h",
-      // The upstream might take its time: that is no reason for a process to stay that is told to stop.
+      // A slow upstream must not keep the process from stopping.
       CONFIG_FILE: fileWith(
         "server: { drainTimeout: 700ms }\nbudget: { maxWait: 2h }\nupstream: { headerTimeout: 1h, totalTimeout: 1h }\n",
       ),
@@ -171,7 +171,7 @@ describe("a process that stops", () => {
   });
 });
 
-/** At SIGUSR2 the process does what nobody catches. */
+/** On SIGUSR2 the process throws or rejects without a handler. */
 function failing(how: "throw" | "reject"): string {
   const fail = how === "throw" ? "setTimeout(() => { throw failure })" : "void Promise.reject(failure)";
   const script =

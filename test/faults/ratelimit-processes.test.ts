@@ -111,7 +111,7 @@ it("replicas do not exceed the limit and continue when Redis is frozen, flushed,
   await all.arrive(LIMIT);
   redis.freeze();
   await Promise.all(workers.map(({ says }) => says(/degraded/)));
-  // Each goes on with its part, once that has been reserved for a window.
+  // Each continues with its part after that has been reserved for a window.
   await all.arrive(LIMIT);
   redis.thaw();
   await Promise.all(workers.map(({ says }) => says(/degraded[^]*shared/)));

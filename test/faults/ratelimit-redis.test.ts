@@ -88,7 +88,7 @@ it("a slot that an operator declares dead is free after one window", async () =>
   const [one, two] = [join({ redisPort }), join({ redisPort })];
   await isShared(one.limiter);
   await isShared(two.limiter);
-  // As if it were killed: nobody gives its slot back.
+  // As if it were killed: its slot is not returned.
   two.calls.close();
   await expect.poll(async () => (await one.limiter.replicas()).map(({ isLive }) => isLive)).toContain(false);
   const dead = (await one.limiter.replicas()).find(({ isLive }) => !isLive);

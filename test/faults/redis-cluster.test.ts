@@ -104,7 +104,7 @@ describe("a Cluster", () => {
       if (attempt.status === "rejected") expect(attempt.reason).toBeInstanceOf(StoreUnavailable);
     }
     await eventually(() => expect(states).toContain("open"));
-    // It finds another node to listen at without being told.
+    // It subscribes at another node by itself.
     await eventually(() => expect(gaps()).toBeGreaterThan(gapsBefore));
     await cluster.servers[2]?.restart();
     await eventually(() => expect(states.at(-1)).toBe("closed"));

@@ -1,5 +1,5 @@
 /**
- * What replicas tell each other through one Redis, and what they miss when they are cut off from it.
+ * The messages of replicas through one Redis, and what a disconnected replica misses.
  */
 import { describe, expect, it } from "vitest";
 import { eventually } from "../support/eventually.ts";
@@ -103,7 +103,7 @@ describe("a purge", () => {
     const purge = await one.purge({ kind: "all" }, HARD);
     await redis().kill();
     await redis().restart();
-    // Redis has never heard of it; the replica that has gives it back.
+    // Redis does not have it. The replica that has it writes it again.
     await eventually(async () =>
       expect(await redis().command("ZCARD", "property-gateway:1:{purges}")).toBe(1),
     );

@@ -1,6 +1,6 @@
 /**
- * Redis out of order, in every way it can be. What holds each time: a caller gets an answer or
- * `StoreUnavailable`, at once; one line in the log each way; and nobody has to do anything for it to recover.
+ * Failures of Redis. In each of them a caller gets an answer or `StoreUnavailable` at once, the log has one line at the
+ * start and one at the end, and the backend recovers by itself.
  */
 import { afterEach, describe, expect, it } from "vitest";
 import { eventually } from "../support/eventually.ts";

@@ -26,7 +26,7 @@ it("replicas keep a lower limit, and then a higher one, from when all of them ha
   const folder = mkdtempSync(join(tmpdir(), "property-gateway-test-"));
   onTestFinished(() => rmSync(folder, { recursive: true }));
   const CONFIG_FILE = join(folder, "settings.yaml");
-  // On a busy machine Redis may take its time, and no replica is to go on without it for that.
+  // A busy machine may delay Redis. No replica may go on without it because of that.
   const settings = (limit: string): string => `budget: { limit: ${limit} }\nredis: { timeout: 10s }\n`;
   writeFileSync(CONFIG_FILE, settings("20/1s"));
   const fleet = await startFleet({ REDIS_URL: urlOf(await redisForTest()), CONFIG_FILE, REPLICAS: "3" });

@@ -26,7 +26,7 @@ let replicas: Three;
 beforeAll(async () => {
   redis = await startRedis();
   directory = mkdtempSync(join(tmpdir(), "property-gateway-test-"));
-  // On a busy machine Redis may take its time, and no replica is to go on without it for that.
+  // A busy machine may delay Redis. No replica may go on without it because of that.
   const CONFIG_FILE = join(directory, "settings.yaml");
   writeFileSync(CONFIG_FILE, "redis: { timeout: 10s }\n");
   fleet = await openFleet({
@@ -175,7 +175,7 @@ describe("an answer that has just expired, requested at three replicas", () => {
     expectStale(await ask(first.url + path), text);
     await fleet.sandbox.waitForRequests(2);
     await landed(first);
-    // What is said later arrives later: whoever knows of the purge has heard of the failure.
+    // Messages arrive in order: a replica that has the purge also has the failure.
     expect((await post(`${first.admin}/cache/purge`, `{"url":"${OTHER}"}`)).status).toBe(200);
     for (const { url, admin } of others) {
       await expect
@@ -208,7 +208,7 @@ describe("an answer that has just expired, requested at three replicas", () => {
       .toBe(2);
     fleet.sandbox.release();
     await Promise.all(others.map(landed));
-    // One of them may not have heard of the new answer yet.
+    // The message about the new answer may not have arrived everywhere.
     for (const { url } of others) await expect.poll(async () => (await ask(url + path)).text).not.toBe(text);
     expect(fleet.sandbox.requests()).toHaveLength(2);
   });

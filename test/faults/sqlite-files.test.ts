@@ -123,7 +123,7 @@ describe("an unusable file is set aside, and a new one is created:", () => {
     expect(await backend.store.set(KEY, entryWith("new", NOW))).toBe(true);
     await backend.close();
 
-    // Somebody may want to have a look at it, or it is somebody's.
+    // An operator may want to inspect it, or it may belong to another program.
     if (isDirectory) expect(statSync(join(directory, ASIDE)).isDirectory()).toBe(true);
     else expect(readFileSync(join(directory, ASIDE)).equals(before ?? Buffer.alloc(0))).toBe(true);
     const again = openSqliteBackend(directory, { warnings, clock: createFakeClock(NOW) });

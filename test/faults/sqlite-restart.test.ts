@@ -35,7 +35,7 @@ async function bodyOf(store: Store, key: string): Promise<string | undefined> {
   return entry && (await transcode(entry, "identity")).toString("latin1");
 }
 
-/** What a backend tells of the past. */
+/** The purges that a backend reports at its start. */
 function pastPurges(backend: ReturnType<typeof openSqliteBackend>): readonly Purge[] {
   const events: BackendEvent[] = [];
   backend.onEvent((event) => events.push(event));

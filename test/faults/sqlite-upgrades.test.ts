@@ -1,5 +1,5 @@
 /**
- * What becomes of a file that an older version has made.
+ * Upgrades of files from older versions.
  */
 import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
@@ -122,7 +122,7 @@ describe("a file of version 3", () => {
     const directory = temporaryDirectory();
     makeVersion2(directory, [["api", NOW - 100]]);
     const { 3: _, ...upgrades } = LAYOUT.upgrades;
-    // As version 3 brought it from there.
+    // As version 3 upgraded it.
     const before = openDatabase({
       directory,
       layout: { ...LAYOUT, version: 3, upgrades },

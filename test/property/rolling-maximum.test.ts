@@ -9,7 +9,7 @@ import { ledgerLine } from "../support/ledger.ts";
 
 const FROM = 1_000_000;
 
-/** The limits that were in force when a send was allowed; none stands for lines of which nobody knows. */
+/** The limits that were in force when a call was allowed; undefined for lines without limits. */
 const limits = fc
   .dictionary(fc.constantFrom("10", "20", "30"), fc.integer({ min: 1, max: 6 }))
   .map((some) => Object.entries(some).map(([windowMs, limit]) => `${limit}/${windowMs}`));

@@ -15,7 +15,7 @@ interface Started {
   readonly clock: SteppingClock;
 }
 
-/** @param settings further ones of the cache; whoever asks for what has expired waits for the new one */
+/** @param settings further settings of the cache; a request for an expired answer waits for the new one */
 async function start(settings: string): Promise<Started> {
   const clock = createSteppingClock();
   const gateway = await startGateway({
@@ -34,7 +34,7 @@ async function lifetimes(
 ): Promise<number[]> {
   const seconds = [Number(cacheStatus(await gateway.get(PATH))["ttl"])];
   for (let nth = 1; nth <= times; nth++) {
-    // A lifetime may be some milliseconds longer than the whole seconds of it that are told.
+    // A lifetime may be some milliseconds longer than the whole seconds in the header.
     clock.pass(((seconds.at(-1) ?? 0) + (seconds.at(-1) === 300 ? 0 : 1)) * 1_000);
     beforeEach(nth);
     const status = cacheStatus(await gateway.get(PATH));

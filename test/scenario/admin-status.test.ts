@@ -1,4 +1,4 @@
-/** The status of the gateway, as the admin port tells it; and logging in. */
+/** The status page and its data on the admin port, and logging in. */
 import http from "node:http";
 
 import { beforeAll, describe, expect, it } from "vitest";
@@ -180,7 +180,7 @@ describe("logging in", () => {
     expect([without.status, problemCode(without)]).toEqual([403, "foreign-page"]);
     const withToken = await send(at("/cache/purge"), { all: true }, { cookie, "x-csrf-token": csrfToken });
     expect(withToken.status).toBe(200);
-    // A wrong token is refused, whatever the cookie says.
+    // A wrong token is refused even with a valid cookie.
     const both = { cookie, authorization: "Bearer wrong" };
     expect((await ask(at("/budget"), { headers: both })).status).toBe(401);
     const logout = await send(at("/logout"), {}, { cookie });

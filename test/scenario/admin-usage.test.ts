@@ -1,5 +1,5 @@
 /**
- * What operators are told of what was sent upstream, over a real socket and from a real ledger.
+ * The usage report of the admin port, over a real socket and from a real ledger.
  */
 import { describe, expect, it, onTestFinished } from "vitest";
 

@@ -88,7 +88,7 @@ cache: { maxWaitForFresh: 900ms, maxAgeEver: ${MAX_AGE_EVER}s, adaptiveTtl: on, 
       URLS[Math.floor(URLS.length * (random.between(0, 999) / 1000) ** 2)] ?? random.pick(URLS);
     const reply = await gateway.get(path);
     const status = cacheStatus(reply);
-    // Time stands still until what is refreshed in the background is here.
+    // The clock does not move until the background refreshes have ended.
     if (status["detail"] !== "memory")
       await expect.poll(() => gateway.metric("gateway_flights"), { interval: 1 }).toBe(0);
     const how =

@@ -1,4 +1,4 @@
-/** Who may use the admin port. */
+/** Access to the admin port. */
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";

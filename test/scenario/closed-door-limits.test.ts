@@ -1,4 +1,4 @@
-/** Callers that are slow, silent, greedy or many: each is closed in its time, and the others are served. */
+/** Slow, silent and too many connections: they are closed in time, and others are served. */
 import net from "node:net";
 
 import { describe, expect, it, onTestFinished } from "vitest";
@@ -14,7 +14,7 @@ const SHORT_TIMEOUTS = `server:
 `;
 const GOOD = "GET /areas?q=Nacka HTTP/1.1\r\nHost: x\r\n\r\n";
 
-/** A connection that can be spoken on, and what came back. */
+/** A connection, and what was received on it. */
 interface Line {
   readonly socket: net.Socket;
   readonly said: () => string;
@@ -35,7 +35,7 @@ async function dial(port: number): Promise<Line> {
   return { socket, said: () => said, closed };
 }
 
-/** Connections that have each been answered once, at no cost, and are kept. */
+/** Open connections that have each had one answer without an upstream call. */
 function dialAndAsk(port: number, count: number): Promise<Line[]> {
   return Promise.all(
     Array.from({ length: count }, async () => {
@@ -48,7 +48,7 @@ function dialAndAsk(port: number, count: number): Promise<Line[]> {
   );
 }
 
-/** Sends a byte at a time, and goes on until the other side has closed. */
+/** Sends a byte at a time until the other side has closed. */
 function dribble({ socket, closed }: Line, text: string): void {
   let at = 0;
   const timer = setInterval(() => void socket.write(text[at++ % text.length] ?? ""), 10);
@@ -71,7 +71,7 @@ async function expectServed(gateway: TestGateway): Promise<void> {
   expect((await gateway.get("/areas?q=Lund")).status).toBe(200);
 }
 
-/** Says something, and dribbles more until the other side has closed. @returns all that came */
+/** Sends some bytes, and more one by one until the other side has closed. @returns all that was received */
 async function saySlowly(port: number, begin: string, then: string): Promise<string> {
   const line = await dial(port);
   line.socket.write(begin);
@@ -190,7 +190,7 @@ describe("connections", () => {
     const spare = await dial(gateway.port);
     const [first, second] = [await dial(gateway.port), await dial(gateway.port)];
     expect([await first.closed, await second.closed]).toEqual(["", ""]);
-    // The spare one is not kept for long, whatever it says or does not.
+    // The spare connection is closed soon in any case.
     await spare.closed;
     expect(gateway.log.filter((line) => line.includes("All connections are taken"))).toHaveLength(1);
 

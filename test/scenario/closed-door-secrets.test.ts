@@ -20,7 +20,7 @@ function start(settings = SETTINGS): Promise<TestGateway> {
   return startGateway({ settings, env: { ADMIN_TOKEN: TOKEN } });
 }
 
-/** All of a response that could tell one guess from another. */
+/** Everything in a response that could differ between two guesses. */
 function tellsOf({ status, headers, text }: Reply, guess: string): string {
   const { date: _date, "x-request-id": _id, ratelimit: _left, ...rest } = headers;
   // Which second it is may be another for each.

@@ -1,4 +1,4 @@
-/** What is no proper request, byte for byte: it is refused or closed, costs nothing, and harms nobody after it. */
+/** Malformed requests, byte for byte: they are refused or closed, cause no upstream call, and do not affect others. */
 import { describe, expect, it } from "vitest";
 
 import { exchangeRaw } from "../support/ask.ts";
@@ -237,7 +237,7 @@ async function expectHarmless(
   gateway: TestGateway,
   { bytes, answers, upstream = [] }: Attack,
 ): Promise<void> {
-  // Who says that nothing more follows is not waited for; but neither is who asked something.
+  // A connection that ends is not waited for, with or without a request.
   const raw = await exchangeRaw(gateway.port, Buffer.from(bytes, "latin1"), { end: upstream.length === 0 });
   expect(statusesIn(raw)).toEqual(answers);
   expect((await gateway.get("/areas?q=Lund")).status).toBe(200);

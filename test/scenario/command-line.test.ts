@@ -157,7 +157,7 @@ describe("commands that ask the admin port", () => {
   });
 
   it("end with exit code 3 if nothing listens, and with 1 if the gateway reports a mistake", async () => {
-    // Nobody listens on port 1.
+    // Nothing listens on port 1.
     const nobody = await command(["budget"], { ADMIN_PORT: "1" });
     expect([nobody.code, nobody.output]).toEqual([3, expect.stringContaining("http://127.0.0.1:1")]);
     const gateway = await startGateway();

@@ -1,5 +1,5 @@
 /**
- * How long what is kept is fresh, and what becomes of it then: RFC 9111, sections 4.2, 5.1 and 5.3 to 5.5.
+ * Lifetimes and ages of stored answers: RFC 9111, sections 4.2, 5.1 and 5.3 to 5.5.
  */
 import type { Scenario, Settings } from "./conformance-vocabulary.ts";
 

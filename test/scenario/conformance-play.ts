@@ -1,5 +1,5 @@
 /**
- * Plays a conformance scenario over real sockets, before a sandbox, with a clock that only moves when told.
+ * Plays a conformance scenario over real sockets in front of a sandbox, with a fake clock.
  */
 import { gunzipSync } from "node:zlib";
 
@@ -160,7 +160,7 @@ function told(reply: Reply, expected: Expected, where: string): Record<string, u
   };
 }
 
-/** What `told` has to say. */
+/** What a reply with `told` must contain. */
 function wanted({ replies }: Stage, { gets }: Ask, where: string): Record<string, unknown> {
   const { status = 200, cache, age, maxAge, problem, headers } = gets;
   const named = Object.entries(headers ?? {}).map(([name, value]) => [

@@ -1,5 +1,5 @@
 /**
- * Asking whether what is kept is still true, what ends it early, and who could misuse it: RFC 9111, sections 4.3, 4.4
+ * Validation, invalidation and security of stored answers: RFC 9111, sections 4.3, 4.4
  * and 7.
  */
 import type { Scenario, Settings } from "./conformance-vocabulary.ts";

@@ -6,7 +6,7 @@ import { cacheStatus, problemCode } from "../support/reply.ts";
 
 const PATH = "/areas?q=Nacka";
 const NO_STORE = { "cache-control": "no-store" };
-/** The upstream may take its time: what ends is the callers' deadline. */
+/** The upstream may be slow: the callers' deadline passes first. */
 const LONG_TIMEOUTS =
   "upstream: { connectTimeout: 1h, headerTimeout: 1h, bodyTimeout: 1h, totalTimeout: 1h }";
 const MAX_WAIT_MS = 10_000;
@@ -17,7 +17,7 @@ interface Timed {
   readonly clock: FakeClock;
 }
 
-/** A gateway in whose time nothing happens until the test says so. */
+/** A gateway with a fake clock. */
 async function startTimed(options: TestGatewayOptions = {}): Promise<Timed> {
   const clock = createFakeClock();
   const gateway = await startGateway({
@@ -44,7 +44,7 @@ describe("a caller with a deadline of its own", () => {
     await gateway.sandbox.waitForRequests(2);
     await gateway.admitted();
     await clock.advance(1_999);
-    // Nobody's time is over: this one is admitted, waits, and is answered with the rest.
+    // No deadline has passed yet: this request waits, and is answered with the others.
     const late = gateway.get(PATH);
     await gateway.admitted();
     await clock.advance(1);

@@ -10,7 +10,7 @@ import { createSteppingClock, type SteppingClock } from "../support/stepping-clo
 /** Fresh for 300 s. */
 const PATH = "/listings?areaId=76&limit=5";
 const TTL_MS = 300_000;
-/** So often somebody asks: that the random are against all of them is as good as impossible. */
+/** So many requests that at least one of them refreshes early, almost certainly. */
 const CALLERS = 20;
 
 interface Started {

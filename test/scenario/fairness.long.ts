@@ -66,7 +66,7 @@ async function startReplicas(count: number, budget: string, settings = ""): Prom
 }
 
 const LONG_MS = 300_000;
-/** On a busy machine Redis may take its time, and no gateway is to go on without it for that. */
+/** A busy machine may delay Redis. No gateway may go on without it because of that. */
 const PATIENT = "redis: { timeout: 10s }";
 const HOG = { app: "hog", callers: 150, thinkMs: 0 };
 const QUIET = { app: "quiet", callers: 1, thinkMs: 1_000 };

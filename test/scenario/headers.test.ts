@@ -179,7 +179,7 @@ const KINDS: Record<string, Kind> = {
   },
 };
 
-/** Time stands still, so that what is left of a life is all of it. */
+/** The clock does not move, so the remaining lifetime is the whole one. */
 async function responseTo(kind: Kind, method: string, clock = createSteppingClock()): Promise<Reply> {
   const gateway = await startGateway({
     settings: SETTINGS,
@@ -226,7 +226,7 @@ describe.each(Object.entries(KINDS))("the headers of %s", (_name, kind) => {
       "cache-control": kind.cacheControl,
       "x-request-id": "asked-for",
     });
-    // The app's share, where the request is known to ask for something that costs.
+    // Requests for a resource have the app's share in their headers.
     const isRefusedEarly = ["unknown-path", "expectation-failed", "uri-too-long"].includes(kind.is);
     expect("ratelimit" in reply.headers).toBe(!isRefusedEarly);
     if (/^[a-z-]+$/.test(kind.is)) expect(problemCode(reply)).toBe(kind.is);

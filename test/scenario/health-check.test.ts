@@ -33,7 +33,7 @@ async function adminPort(status: number | undefined): Promise<{ port: string; as
 describe("health-check", () => {
   it("requests /readyz on the configured admin port, and prints nothing if the gateway is ready", async () => {
     const { port, asked } = await adminPort(200);
-    // An address to listen on that nobody can be asked at.
+    // An address to listen on that cannot be connected to.
     const check = await command(["health-check"], { ...SETTINGS, ADMIN_HOST: "0.0.0.0", ADMIN_PORT: port });
     expect([check.code, check.output, asked]).toEqual([0, "", ["/readyz"]]);
   });
@@ -58,7 +58,7 @@ describe("health-check", () => {
     ["::1", "[::1]"],
     ["0.0.0.0", "127.0.0.1"],
   ])("for a gateway on %s connects to %s", async (ADMIN_HOST, asked) => {
-    // Nobody listens there.
+    // Nothing listens there.
     const check = await command(["health-check"], { ...SETTINGS, ADMIN_HOST, ADMIN_PORT: "1" });
     expect(check.code).toBe(1);
     expect(check.output).toContain(`http://${asked}:1/readyz: `);

@@ -14,7 +14,7 @@ import { run } from "../support/process.ts";
 import { startRedis, type RedisServer } from "../support/redis.ts";
 
 const ANOTHER = { ...CALLER, callerId: "another-caller" };
-/** On a busy machine Redis may take its time, and no gateway is to go on without it for that. */
+/** A busy machine may delay Redis. No gateway may go on without it because of that. */
 const settings = "redis: { timeout: 10s }";
 const AS_ANOTHER = { UPSTREAM_CALLER_ID: ANOTHER.callerId };
 

@@ -1,4 +1,4 @@
-/** Callers of several apps who ask the same while the call is still in the queue. */
+/** Callers of several apps ask for the same answer while the call is still in the queue. */
 import { describe, expect, it, onTestFinished } from "vitest";
 
 import { ask, type Reply } from "../support/ask.ts";
@@ -7,7 +7,7 @@ import { startGateway, type TestGateway } from "../support/gateway.ts";
 import { startRedis } from "../support/redis.ts";
 import { cacheStatus } from "../support/reply.ts";
 
-/** The upstream may take its time: what passes is the wait in the queue. */
+/** The upstream may be slow: only the wait in the queue passes. */
 const SETTINGS = `upstream:
   { connectTimeout: 1h, headerTimeout: 1h, bodyTimeout: 1h, totalTimeout: 1h, retryDelay: 1ms }
 apps: [{ id: hog }, { id: quiet }, { id: third }]`;
@@ -18,7 +18,7 @@ interface Timed {
   readonly get: (app: string, path: string, signal?: AbortSignal) => Promise<Reply>;
 }
 
-/** A gateway in whose time nothing happens until the test says so. */
+/** A gateway with a fake clock. */
 async function startTimed(env: Readonly<Record<string, string>>): Promise<Timed> {
   const clock = createFakeClock();
   const sandbox = { now: clock.now };
@@ -28,7 +28,7 @@ async function startTimed(env: Readonly<Record<string, string>>): Promise<Timed>
   return { gateway, clock, get };
 }
 
-/** A hog that has had its share of the minute (4 of 12), and one call more, which is all it may borrow for now. */
+/** The greedy app has used its share of the minute (4 of 12), and the one call that it may borrow. */
 async function startWithHog(): Promise<Timed> {
   const timed = await startTimed({ BUDGET: "12/1m", BUDGET_MAX_WAIT: "5m" });
   await haveHadTurns(timed.get);
@@ -40,7 +40,7 @@ async function haveHadTurns(get: (app: string, path: string) => Promise<Reply>):
   for (const q of ["1", "2", "3", "4", "5"]) expect((await get("hog", `/areas?q=${q}`)).status).toBe(200);
 }
 
-/** Resolves once so many calls are in the queue. */
+/** Resolves when this number of calls is in the queue. */
 async function queued(gateway: TestGateway, calls: number): Promise<void> {
   const length = (): Promise<number> =>
     gateway.metric('gateway_throttle_queue_length{priority="interactive"}');
@@ -131,7 +131,7 @@ describe("with a shared budget", () => {
     const redis = await startRedis();
     onTestFinished(redis.close);
     const gateway = await startGateway({
-      // On a busy machine Redis may take its time, and the gateway is not to go on without it for that.
+      // A busy machine may delay Redis. The gateway may not go on without it because of that.
       settings: `${SETTINGS}\nredis: { timeout: 10s }\n`,
       env: {
         REDIS_URL: `redis://127.0.0.1:${redis.port}`,

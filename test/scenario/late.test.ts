@@ -1,4 +1,4 @@
-/** Callers whose deadline passes while their call is still in the queue: nothing was sent, and they are told why. */
+/** Callers whose deadline passes while their call is in the queue: nothing is sent, and they get the reason. */
 import { describe, expect, it } from "vitest";
 
 import type { Reply } from "../support/ask.ts";
@@ -8,7 +8,7 @@ import { cacheStatus, problemCode } from "../support/reply.ts";
 
 const APPS = "apps: [{ id: web, weight: 2 }, { id: nightly, priority: background }]";
 const NO_STORE = { "cache-control": "no-store" };
-/** The upstream may take its time: what ends is the callers' deadline. */
+/** The upstream may be slow: the callers' deadline passes first. */
 const LONG_TIMEOUTS =
   "upstream: { connectTimeout: 1h, headerTimeout: 1h, bodyTimeout: 1h, totalTimeout: 1h }";
 
@@ -19,7 +19,7 @@ interface Timed {
   readonly clock: FakeClock;
 }
 
-/** A gateway in whose time nothing happens until the test says so. */
+/** A gateway with a fake clock. */
 async function startTimed(env: Readonly<Record<string, string>>, settings = ""): Promise<Timed> {
   const clock = createFakeClock();
   const gateway = await startGateway({
@@ -36,7 +36,7 @@ const as = (app: string, headers: Headers = {}): { headers: Headers } => ({
   headers: { "x-app-id": app, ...headers },
 });
 
-/** What a late caller sees, after checking that it is not told of a call that was never made. */
+/** What a late caller gets, after checking that the headers mention no upstream call. */
 function refusalIn(reply: Reply): [number, string, string | undefined] {
   const code = problemCode(reply);
   expect(reply.headers["cache-status"]).toBe(`property-gateway; detail=${code}`);

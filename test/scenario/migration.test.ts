@@ -22,7 +22,7 @@ function tableOf(...head: string[]): string[][] {
     .map(([, ...cells]) => cells);
 }
 
-/** The code spans of a cell, with what stands for something of the test's put in. */
+/** The code spans of a cell, with placeholders replaced by values of the test. */
 function codesIn(cell = ""): string[] {
   return [...cell.matchAll(/`([^`]+)`/g)].map(([, code = ""]) =>
     code.replaceAll("@ID", LISTING_ID).replaceAll("@KEY", CALLER.privateKey),

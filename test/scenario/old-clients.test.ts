@@ -9,7 +9,7 @@ const HASH = "fedcba9876543210fedcba9876543210fedcba98";
 const UNIQUE = "an-old-client's-";
 const SIGNED = `callerId=old-client&time=1600000000&unique=${encodeURIComponent(UNIQUE)}&hash=${HASH}`;
 
-/** What of an old signature may stand nowhere. */
+/** The parts of an old signature that must not appear anywhere. */
 const TRACES = /old-client|1600000000|fedcba98/i;
 
 describe("a client that still signs its requests", () => {
@@ -32,9 +32,9 @@ describe("a client that still signs its requests", () => {
     expect([reply.status, reply.text]).toEqual([200, NO_AREAS]);
     expect(cacheStatus(reply)).toMatchObject({ fwd: "miss", key: "areas?q=Nacka" });
 
-    // What went out is the question, and a signature that is ours.
+    // The upstream request has the query and the gateway's own signature.
     expect(upstream.seen.map((seen) => signatureOf(seen).question)).toEqual(["/areas?q=Nacka"]);
-    // And it is the same question as without a signature.
+    // It is the same query as without a signature.
     expect(cacheStatus(await gateway.get("/areas?q=Nacka"))).toMatchObject({ hit: true });
     expect(upstream.seen).toHaveLength(1);
 

@@ -16,7 +16,7 @@ const COMPANY = [
   ["referrer", "https://www.example.com/"],
 ];
 
-/** A caller that says all it can. */
+/** A caller with many headers. */
 const TALKATIVE = {
   accept: "application/json;q=0.9, text/html;q=0.1",
   "accept-language": "sv",
@@ -68,7 +68,7 @@ describe("every upstream request", () => {
     const gateway = await startGateway({ clock, env: { ...upstream.env, BUDGET: "1/4s" } });
     await gateway.get("/areas?q=first");
     const second = gateway.get("/areas?q=second");
-    // It waits for its place in the budget.
+    // It waits for a permit.
     await clock.armed(4_001);
     await clock.advance(4_001);
     expect((await second).status).toBe(200);
@@ -170,7 +170,7 @@ describe("an upstream answer", () => {
     expect(reply.status).toBe(given);
     expect(Object.keys(reply.headers).filter((name) => !OURS.has(name))).toEqual([]);
     expect(JSON.stringify(reply.headers)).not.toContain("internal");
-    // What is kept is as old as the upstream says it is.
+    // A stored answer has the upstream's Age.
     expect(reply.headers.age).toBe(age);
   });
 

@@ -11,11 +11,11 @@ import { cacheStatus } from "../support/reply.ts";
 
 const BLOCK = "limit=500&offset=0";
 
-/** Two gateways that hear each other, in front of one sandbox. */
+/** Two gateways that share Redis, in front of one sandbox. */
 async function startTwo(): Promise<[TestGateway, TestGateway]> {
   const redis = await startRedis();
   onTestFinished(redis.close);
-  // On a busy machine Redis may take its time, and no gateway is to go on without it for that.
+  // A busy machine may delay Redis. No gateway may go on without it because of that.
   const settings = "pages: { verify: 0, maxExtraLatency: 10m }\nredis: { timeout: 10s }";
   const env = { REDIS_URL: `redis://127.0.0.1:${redis.port}`, REPLICAS: "2" };
   const one = await startGateway({ settings, env });
@@ -63,7 +63,7 @@ it("two replicas share blocks", async () => {
   expect((await other.get(further(1_500))).text).toBe(upstreamSends(one, further(1_500)));
   expect(blocksAsked()).toEqual([`areaId=1&${BLOCK}`]);
 
-  // A purge of a page that one is told of purges its block at both.
+  // A purge of a page at one gateway purges its block at both.
   const before = await other.get(page(20));
   one.sandbox.revise();
   const purge = await post(`${one.adminUrl}/cache/purge`, JSON.stringify({ url: page(0), hard: true }));

@@ -20,7 +20,7 @@ interface Started {
   readonly clock: SteppingClock;
 }
 
-/** A gateway that folds pages, in front of a sandbox with 1,500 listings, at a time that passes when told. */
+/** A gateway that cuts pages from blocks, in front of a sandbox with 1,500 listings, with a fake clock. */
 async function start({ settings = "", ...options }: TestGatewayOptions = {}): Promise<Started> {
   const clock = createSteppingClock();
   const text = typeof settings === "string" ? settings : settings();

@@ -1,5 +1,5 @@
 /**
- * An answer that has just expired is given at once, and fetched anew while nobody waits for it.
+ * An answer that has just expired is served at once, and refreshed in the background.
  */
 import net from "node:net";
 
@@ -11,7 +11,7 @@ import { post } from "../support/post.ts";
 import { cacheStatus } from "../support/reply.ts";
 import { createSteppingClock, type SteppingClock } from "../support/stepping-clock.ts";
 
-/** Fresh for 300 s, and given for another 60 s while it is refreshed. */
+/** Fresh for 300 s, and served stale for another 60 s while it is refreshed. */
 const PATH = "/listings?areaId=76&limit=5";
 const OTHER = "/listings?areaId=1&limit=5";
 const TTL_MS = 300_000;
@@ -30,7 +30,7 @@ async function start(options: TestGatewayOptions = {}): Promise<Started> {
   return { clock, gateway: await startGateway({ clock, sandbox: { now: clock.now }, ...options }) };
 }
 
-/** A gateway that holds an answer which has just expired, and what it says. */
+/** A gateway with a cached answer that has just expired, and its text. */
 async function startExpired(options: TestGatewayOptions = {}): Promise<Started & { text: string }> {
   const { gateway, clock } = await start(options);
   const { text } = await gateway.get(PATH);
@@ -40,7 +40,7 @@ async function startExpired(options: TestGatewayOptions = {}): Promise<Started &
   return { gateway, clock, text };
 }
 
-/** Resolves when whatever was asked of the upstream has ended, a refresh that nobody waits for too. */
+/** Resolves when all upstream calls have ended, background refreshes included. */
 async function landed(gateway: TestGateway): Promise<void> {
   await expect.poll(() => gateway.metric("gateway_flights")).toBe(0);
 }
@@ -130,7 +130,7 @@ describe("a refresh", () => {
       const next = await gateway.get(PATH);
       expect(cacheStatus(next)).toMatchObject({ hit: true, ttl: "300" });
       expect(next.text).not.toBe(text);
-      // What came then has validators that nobody has refused.
+      // The new answer has other validators, which were not refused.
       clock.pass(TTL_MS);
       await gateway.get(PATH);
       await landed(gateway);
@@ -228,10 +228,7 @@ describe("a refresh", () => {
 });
 
 describe("a caller that needs the new answer", () => {
-  /**
-   * A gateway on which one call goes out without anybody waiting for it, with another refresh behind that in the
-   * queue. Time stands still: neither gives up.
-   */
+  /** A gateway with one refresh in flight and another one in the queue. The clock does not move, so neither times out. */
   async function startWithQueuedRefresh(): Promise<TestGateway> {
     const clock = createFakeClock(Date.now());
     const gateway = await startGateway({

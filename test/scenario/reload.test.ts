@@ -9,7 +9,7 @@ import { post } from "../support/post.ts";
 import { startFleet } from "../support/fleet.ts";
 import { CALLER, startGateway, type TestGateway } from "../support/gateway.ts";
 
-/** A gateway whose settings file can be written anew. */
+/** A gateway whose settings file the test can change. */
 async function startWith(text: string, env: Record<string, string> = {}) {
   let settings = text;
   const gateway = await startGateway({ settings: () => settings, env: { BUDGET: "", ...env } });
@@ -74,7 +74,7 @@ describe("reloaded settings", () => {
     const later = await keptFor("/areas?limit=2");
     expect(later).toBeGreaterThan(29 * 3600);
     expect(later).toBeLessThanOrEqual(30 * 3600);
-    // Too old for everybody soon, those from before too.
+    // Soon too old, also for answers from before the reload.
     await expect.poll(() => entryOf("/areas?limit=1")).toMatchObject({ next: "fetch" });
   });
 
@@ -131,12 +131,12 @@ describe("reloaded settings", () => {
     for (const q of ["a", "b", "c"]) await gateway.get(`/areas?q=${q}`);
     expect((await reload("budget: { limit: 3/2d }")).status).toBe(409);
     expect((await reload("budget: { limit: 3/1d }")).status).toBe(200);
-    // What was spent stays counted, in the longer window too.
+    // Earlier calls count in the longer window too.
     expect((await gateway.get("/areas?q=d")).status).toBe(503);
     expect(gateway.sandbox.requests()).toHaveLength(3);
     const { api } = Object((await ask(`${gateway.adminUrl}/budget`)).json());
     expect(api.windows).toMatchObject([{ name: "1d", limit: 3, spent: 3, remaining: 0 }]);
-    // The window that is no more is not shown either.
+    // The removed window is not shown.
     expect((await ask(`${gateway.adminUrl}/metrics`)).text).not.toContain('window="2s"');
   });
 
@@ -158,7 +158,7 @@ describe("reloaded settings", () => {
     expect(await ask4("three")).toEqual([503, 503, 503, 503]);
     const lowered = { name: "1h", limit: 3, maximum: 4, reachedAt: instant };
     expect(await hour()).toEqual({ ...lowered, kept: true, limits: [ten] });
-    // What goes all the same breaks it, also when it has been raised again.
+    // Calls beyond it exceed it, also after it was raised again.
     await reload("budget: { limit: 3/1h, mode: observe }");
     expect(await ask4("observed")).toEqual([200, 200, 200, 200]);
     await reload("budget: { limit: 10/1h }");

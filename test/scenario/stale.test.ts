@@ -62,7 +62,7 @@ describe("when the budget is spent", () => {
     await gateway.get(PATH);
     await post(`${gateway.adminUrl}/cache/purge`, '{"tag":"area:76"}');
     const stale = await gateway.get(PATH);
-    // Its time was not over: how long ago it went out of date is known to nobody.
+    // Its lifetime had not ended: it is not known since when it is out of date.
     expect(cacheStatus(stale)).toMatchObject({ hit: true, ttl: "0", detail: "temporary-reduced-capacity" });
     expect(stale.headers["cache-control"]).toBe("max-age=0");
     await post(`${gateway.adminUrl}/cache/purge`, '{"tag":"area:76","hard":true}');

@@ -25,7 +25,7 @@ interface Export {
   readonly body: Buffer;
 }
 
-/** A stand-in for an OpenTelemetry collector: takes OTLP over HTTP and keeps it. */
+/** A stand-in for an OpenTelemetry collector: it accepts OTLP over HTTP and stores it. */
 async function startCollector(): Promise<{ readonly url: string; readonly exports: Export[] }> {
   const exports: Export[] = [];
   const server = createServer((message: IncomingMessage, response) => {

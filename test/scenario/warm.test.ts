@@ -1,5 +1,5 @@
 /**
- * Answers that are kept warm: fetched before anybody asks, and again before they expire.
+ * Answers of the warm list: they are fetched at the start, and again before they expire.
  */
 import { describe, expect, it, onTestFinished } from "vitest";
 
@@ -130,7 +130,7 @@ describe("a listed answer", () => {
   it("never uses the reserve, and is fetched as soon as another permit is free", async () => {
     const { gateway, clock } = await startWarm(LIST, {
       env: { BUDGET: "10/1m" },
-      // The clock goes on while the answer is on its way.
+      // The clock moves while the answer is fetched.
       settings:
         "budget: { reserve: 0.8 }\nupstream: { connectTimeout: 1h, headerTimeout: 1h, totalTimeout: 1h }",
     });
@@ -216,7 +216,7 @@ describe("an answer that was already fetched", () => {
     const redis = await startRedis();
     onTestFinished(redis.close);
     const env = { REDIS_URL: `redis://127.0.0.1:${redis.port}`, REPLICAS: "2", WARM_FILE: fileWith(LIST) };
-    // On a busy machine Redis may take its time, and no gateway is to go on without it for that.
+    // A busy machine may delay Redis. No gateway may go on without it because of that.
     const settings = "redis: { timeout: 10s }";
     const first = await startGateway({ env, settings });
     const second = await startGateway({

@@ -1,5 +1,5 @@
 /**
- * What the tests of the budget have in common: how long the upstream is saturated, and what is held
+ * Common parts of the budget tests: how long the upstream is saturated, and which arrivals are
  * against what it counted.
  */
 import { expect, onTestFinished } from "vitest";
@@ -20,7 +20,7 @@ export async function redisForTest(): Promise<RedisServer> {
 
 export const urlOf = ({ port }: { readonly port: number }): string => `redis://127.0.0.1:${port}`;
 
-/** Set BUDGET_REPORT to have what was seen written, to tell how close to the limit it was. */
+/** With BUDGET_REPORT set, it prints the numbers, which show how close to the limit they were. */
 function report(what: string, numbers: Readonly<Record<string, number>>): void {
   if (process.env["BUDGET_REPORT"] === undefined) return;
   process.stderr.write(`${expect.getState().currentTestName ?? ""}: ${what} ${JSON.stringify(numbers)}\n`);

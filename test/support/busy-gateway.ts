@@ -12,7 +12,7 @@ apps:
 
 export const BUSY_APPS = ["web", "crm", "poor", "unheard-of"];
 
-/** A gateway that uses a real Redis, and rounds of traffic in which everything happens that is ever shown. */
+/** A gateway with a real Redis, and traffic that produces every metric. */
 export async function startBusy(): Promise<{ gateway: TestGateway; traffic: () => Promise<void> }> {
   const redis = await startRedis();
   onTestFinished(() => redis.close());
@@ -21,7 +21,7 @@ export async function startBusy(): Promise<{ gateway: TestGateway; traffic: () =
     env: {
       REDIS_URL: `redis://127.0.0.1:${redis.port}`,
       CACHE_TTL: "listings=200ms,records=200ms",
-      // So that an expired search stands in for a refusal, and is not just refreshed.
+      // So that an expired search is served instead of a refusal, and not refreshed.
       CACHE_STALE_WHILE_REVALIDATE: "listings=1ms",
     },
   });
@@ -37,12 +37,12 @@ export async function startBusy(): Promise<{ gateway: TestGateway; traffic: () =
       await gateway.get(`/sold?areaId=${round}`, as("unheard-of"));
       await gateway.get("/areas?q=Nacka", { headers: { "cache-control": "no-store" } });
       await gateway.get(`/cache/primary_${round}_100x60.jpg`, as("web"));
-      // Expired since the last round: given while it is refreshed.
+      // Expired since the last round: served stale while it is refreshed.
       await gateway.get(`/listings/${LISTING_ID}`, as("web"));
       // Mistakes.
       await gateway.get("/listings?limit=900", as("web"));
       await gateway.get("/nowhere");
-      // Its two calls a day are soon spent: a stale answer where there is one, and a refusal.
+      // Its two calls a day are soon spent: then it gets a stale answer or a refusal.
       await gateway.get("/listings?areaId=76&limit=1", as("poor"));
       await gateway.get(`/areas?q=nobody-asked-${round}`, as("poor"));
       // The upstream fails.

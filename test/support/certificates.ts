@@ -1,6 +1,6 @@
 /**
- * Certificates made while the tests run: an authority, and what it signs. Just enough of X.509 (RFC 5280) in DER for
- * TLS to tell good from bad; no program has to be there for it.
+ * Certificates made during the tests: an authority, and what it signs. It has the part of X.509 (RFC 5280) that TLS
+ * needs, and needs no other program.
  */
 import { createSign, generateKeyPairSync, type KeyObject, randomBytes } from "node:crypto";
 

@@ -1,4 +1,4 @@
-/** An upstream whose records appear, change and disappear, and callers who walk through them meanwhile. */
+/** An upstream whose records appear, change and disappear while callers read page after page. */
 import { expect } from "vitest";
 
 import { generateData } from "../../src/sandbox/dataset/generate.ts";

@@ -1,4 +1,4 @@
-/** Apps that ask gateways over real sockets, again and again, for what nobody has asked for before. */
+/** Apps that ask gateways over real sockets, again and again, for answers that are not cached. */
 import http from "node:http";
 
 import { ask } from "./ask.ts";

@@ -1,6 +1,6 @@
 import type { Clock } from "../../src/process/clock.ts";
 
-/** A clock that stands still until it is told to move. */
+/** A clock that moves only when the test says so. */
 export interface FakeClock extends Clock {
   /** Callbacks that are still to come. */
   readonly pending: number;
@@ -36,9 +36,9 @@ export function createFakeClock(
   { ties = "first-armed", letRun = settled }: FakeClockOptions = {},
 ): FakeClock {
   let now = startAt;
-  /** How far the time of day was set, all in all. */
+  /** By how much the time of day was set in total. */
   let setBy = 0;
-  /** Whose turn is next stands last. */
+  /** The next one is the last element. */
   const timers: Timer[] = [];
   const armings = createCounter();
 
@@ -87,14 +87,14 @@ export function createFakeClock(
   };
 }
 
-/** Resolves when every promise that can go on has gone on. */
+/** Resolves when every promise chain that can continue has continued. */
 export function settled(): Promise<void> {
   return new Promise((resolve) => setImmediate(resolve));
 }
 
 /**
- * Resolves when every promise has gone on that waits for nothing but others: much sooner than `settled`, where
- * nothing comes from outside the process.
+ * Resolves when every promise chain that waits only for other promises has continued. Use it instead of `settled` where
+ * nothing from outside the process is awaited, because it is much faster.
  */
 export function promisesSettled(): Promise<void> {
   // Node empties the queue of promises before it turns to the next tick.

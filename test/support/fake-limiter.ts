@@ -24,7 +24,7 @@ export interface FakeLimitersOptions {
 }
 
 export interface FakeLimiter extends Limiter {
-  /** Tells the queue to ask again. */
+  /** Makes the queue ask again. */
   readonly change: () => void;
   /** What was asked for and not let go. */
   readonly refusals: number;

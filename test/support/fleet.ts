@@ -1,5 +1,5 @@
 /**
- * Gateway processes that share a Redis and an upstream, and callers who ask them for more than the budget
+ * Gateway processes that share a Redis and an upstream, and callers that ask them for more than the budget
  * has.
  */
 import { expect, onTestFinished } from "vitest";
@@ -19,9 +19,9 @@ export interface Replica {
 export interface Fleet {
   readonly sandbox: Sandbox;
   readonly start: (env?: Readonly<Record<string, string>>) => Promise<Replica>;
-  /** Starts a process that may not come to listen. */
+  /** Starts a process that may end before it listens. */
   readonly begin: (env?: Readonly<Record<string, string>>) => Running;
-  /** Instants of what arrived at the upstream so far, in epoch milliseconds. */
+  /** When requests arrived at the upstream so far, in epoch milliseconds. */
   readonly arrivals: () => number[];
 }
 
@@ -69,7 +69,7 @@ export async function openFleet(env: Readonly<Record<string, string>>): Promise<
   };
 }
 
-/** Resolves when a replica uses its Redis and hears the others: without that it answers, too. */
+/** Resolves when a replica uses its Redis and is subscribed. It answers before that too. */
 export async function usesRedis({ admin }: Replica): Promise<void> {
   await eventually(async () => {
     const { text } = await ask(`${admin}/metrics`);
@@ -86,7 +86,7 @@ export interface Crowd {
 
 let questions = 0;
 
-/** Callers who ask, again and again, for what nobody has asked for before. */
+/** Callers that ask, again and again, for answers that are not cached. */
 export function crowd(
   replicas: () => readonly Pick<Replica, "url">[],
   callers: number,
@@ -102,7 +102,7 @@ export function crowd(
         () => undefined,
       );
       statuses.push(reply?.status ?? 0);
-      // A refusal comes at once: nobody asks a thousand times a second.
+      // Refusals are immediate. The pause keeps callers from asking a thousand times a second.
       if (reply?.status !== 200) await new Promise((resolve) => setTimeout(resolve, 20));
     }
   }

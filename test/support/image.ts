@@ -57,7 +57,7 @@ export interface Image {
 }
 
 interface Contained extends Running {
-  /** To the process itself, not to what stands around it. */
+  /** To the process itself, not to its parent. */
   readonly signal: (signal: NodeJS.Signals) => void;
 }
 
@@ -103,7 +103,7 @@ function buildBelow(parent: string, buildArgs: Context["buildArgs"]): Image {
   if (!built) throw new Error("The Dockerfile has no stage.");
   const last = built;
   const { root } = last;
-  // What the base image brings, as far as it is used.
+  // The parts of the base image that are used.
   mkdirSync(join(root, "usr/local/bin"), { recursive: true });
   cpSync(process.execPath, join(root, "usr/local/bin/node"));
   // Root's files are read-only for any other user as they are.

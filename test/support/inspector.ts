@@ -1,4 +1,4 @@
-/** Node's inspector: whoever reaches it can run code in the process, and read every secret it has. */
+/** Node's inspector. Anyone who can connect to it can run code in the process and read its secrets. */
 import net from "node:net";
 
 import { expect } from "vitest";
@@ -16,7 +16,7 @@ export async function inspectorSettings(): Promise<{ port: number; env: Record<s
   return { port, env: { NODE_OPTIONS: `--inspect-port=127.0.0.1:${port}` } };
 }
 
-/** Sends SIGUSR1 to a gateway that listens, and checks that it goes on serving, with no inspector. */
+/** Sends SIGUSR1 to a gateway, and checks that it still serves and has no inspector. */
 export async function expectNoInspector(
   gateway: Pick<Running, "output"> & { readonly signal: (signal: NodeJS.Signals) => void },
   url: string,

@@ -3,7 +3,7 @@
  * process that is still alive.)
  *
  * The run gets a directory of its own for temporary files and a mark in its environment. Child processes inherit both
- * (or get the mark from `runMark`), so a leftover is recognised whoever started it.
+ * (or get the mark from `runMark`), so every leftover is recognised.
  */
 import { chmodSync, mkdtempSync, readdirSync, readFileSync, readlinkSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -23,7 +23,7 @@ export function runMark(): Record<string, string> {
   const directory = process.env[MARK];
   return directory === undefined ? {} : { [MARK]: directory };
 }
-/** A process that was told to stop may need a moment. */
+/** A process that is stopping may need a moment. */
 const GRACE_MS = 2_000;
 /** Directories of tools that outlive a run on purpose. */
 const KEPT = /^(node-compile-cache|node-jiti|vitest-)/;
@@ -52,12 +52,12 @@ export async function findLeftovers({ directory }: TestRun): Promise<string[]> {
   ];
 }
 
-/** Running processes of a test run. Only Linux tells; elsewhere there are none. */
+/** Running processes of a test run. Only Linux shows them; elsewhere the list is empty. */
 function processesOf(directory: string): { readonly pid: number; readonly command: string }[] {
   const mark = `${MARK}=${directory}`;
   return pids().flatMap((pid) => {
     try {
-      // Redis writes over its environment; its working directory tells, deleted or not.
+      // Redis overwrites its environment, so its working directory is used, deleted or not.
       const isMarked = readFileSync(`/proc/${pid}/environ`, "utf8").split("\0").includes(mark);
       if (!isMarked && !readlinkSync(`/proc/${pid}/cwd`).startsWith(directory)) return [];
       const command = readFileSync(`/proc/${pid}/cmdline`, "utf8").replaceAll("\0", " ").trim();

@@ -106,7 +106,7 @@ function decoded(value: unknown): unknown {
   if (value === null) throw new TypeError("null is no nil in Lua");
   if (typeof value !== "object") return value;
   if (Array.isArray(value)) return tableOf(value.map(decoded));
-  // It has just been parsed: nobody else has it.
+  // It has just been parsed, so it is not shared.
   const table = value as Table;
   for (const key in table) {
     const one = table[key];

@@ -136,7 +136,7 @@ export function spell({ resource, parameters }: Meaning, seed: number): string {
   const pairs: [string, string][] = [];
   for (const [name, value] of parameters) {
     const parameter = table.find((candidate) => candidate.name === name);
-    // Of what is not documented nobody knows which values mean the same.
+    // For undocumented parameters it is not known which values mean the same.
     const spellings = parameter ? spellParameter(parameter, value, random) : [value];
     for (const written of spellings) pairs.push([blanksAround(name, random), written]);
   }

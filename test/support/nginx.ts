@@ -14,7 +14,7 @@ import { ask } from "./ask.ts";
 
 interface Dns {
   readonly port: number;
-  /** What the name stands for; may change. */
+  /** The addresses of the name; they may change. */
   addresses: readonly string[];
 }
 

@@ -64,7 +64,7 @@ function spawnAndFollow(
   return follow(child);
 }
 
-/** Listens to a process whose output is piped. Whoever started it ends it. */
+/** Collects the piped output of a process. The caller ends the process. */
 export function follow(child: ChildProcessByStdio<null, Readable, Readable>): Running {
   let written = "";
   const listeners = new Set<() => void>();

@@ -29,7 +29,7 @@ export interface PrometheusServer {
 }
 
 export interface PrometheusOptions {
-  /** Host and port of what is to be scraped, again and again. */
+  /** Host and port to scrape. */
   readonly target: string;
   readonly ruleFile: string;
 }

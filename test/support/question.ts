@@ -36,7 +36,7 @@ export function requestWith(receivedAt: number, changes: Partial<GatewayRequest>
   };
 }
 
-/** A question for listings. Its canonical query tells it from others. */
+/** A question for listings, identified by its canonical query. */
 export function questionWith(request: GatewayRequest, canonicalQuery = "listings?offset=0"): Question {
   return { canonicalQuery, key: keyOf(canonicalQuery), query: SEARCH, request };
 }

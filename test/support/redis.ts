@@ -26,13 +26,13 @@ export interface RedisServer {
   readonly pid: () => number | undefined;
   /** SIGKILL. */
   readonly kill: () => Promise<void>;
-  /** SIGSTOP: alive, and answering nobody. */
+  /** SIGSTOP: alive, without answers. */
   readonly freeze: () => void;
   /** SIGCONT. */
   readonly thaw: () => void;
-  /** Starts it again after `kill`, at the same port, with what was saved. */
+  /** Starts it again after `kill`, at the same port, with the saved data. */
   readonly restart: (...options: string[]) => Promise<void>;
-  /** Kills it, and nothing is left behind. */
+  /** Kills it and removes its directory. */
   readonly close: () => Promise<void>;
 }
 
@@ -41,7 +41,7 @@ export async function startRedis(...options: string[]): Promise<RedisServer> {
   const dir = mkdtempSync(join(tmpdir(), "redis-"));
   const [port = 0, busPort = 0] = await freePorts(2);
   let server: ChildProcess | undefined;
-  /** Every server so far: a restart may begin before the one before it has ended. */
+  /** Every server so far: a restart may begin before the previous server has ended. */
   const servers = new Set<ChildProcess>();
   let starting: Promise<void> = Promise.resolve();
 

@@ -30,7 +30,7 @@ export function cacheStatus(reply: Reply): Record<string, string | true> {
     }),
   );
   expect([header, Object.keys(parameters).length]).toEqual([header, written.length]);
-  // A hit was not forwarded, and what was not forwarded brought no status, was not stored and joined nobody.
+  // A hit was not forwarded. What was not forwarded has no fwd-status, is not stored and not collapsed.
   if (parameters["hit"]) expect([header, parameters["fwd"]]).toEqual([header, undefined]);
   if (parameters["fwd"] === undefined) {
     for (const key of ["fwd-status", "stored", "collapsed"])

@@ -17,9 +17,9 @@ export interface ScriptRedis {
   /** Runs the script as one step. */
   readonly run: (keys: readonly string[], args: readonly string[]) => string;
   readonly snapshot: () => ScriptData;
-  /** Goes on with other data, or without any. */
+  /** Continues with other data, or without any. */
   readonly restore: (data: ScriptData | undefined) => void;
-  /** Another server goes on. */
+  /** Another server takes over. */
   readonly replaceServer: () => void;
 }
 

@@ -1,5 +1,5 @@
 /**
- * A TCP proxy that can be slow, cut its connections, or swallow everything without a word.
+ * A TCP proxy that can be slow, cut its connections, or drop everything silently.
  */
 import { connect, createServer, type Socket } from "node:net";
 
@@ -11,18 +11,18 @@ export interface TcpProxy {
   readonly connections: () => number;
   /** From now on every piece that comes back from the target is this late. 0: no longer. */
   readonly delay: (ms: number) => void;
-  /** Cuts every connection; new ones are taken as ever. */
+  /** Cuts every connection. New ones are accepted. */
   readonly cut: () => void;
-  /** From now on nothing passes, and nobody is told; new connections are taken and swallowed likewise. */
+  /** From now on everything is dropped silently, also on new connections. */
   readonly blackHole: () => void;
-  /** New connections pass again. What was swallowed stays swallowed: those connections remain dead. */
+  /** New connections work again. The connections that were open before remain dead. */
   readonly heal: () => void;
   readonly close: () => Promise<void>;
 }
 
 export async function startTcpProxy(targetPort: number): Promise<TcpProxy> {
   const pairs = new Set<readonly [Socket, Socket]>();
-  /** Replaced by a new one where all its connections are to die silently. */
+  /** Replaced when all current connections are to die silently. */
   let era = { isSwallowing: false };
   let delayMs = 0;
 

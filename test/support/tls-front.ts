@@ -11,7 +11,7 @@ export interface TlsFront {
   readonly port: number;
   /** Bytes that came through from callers, decrypted. */
   readonly bytes: () => number;
-  /** Connections ever made, whatever became of them. */
+  /** The number of all connections so far. */
   readonly connections: () => number;
 }
 
@@ -33,7 +33,7 @@ export async function startTlsFront(targetPort: number, certificate: Certificate
     open.add(socket);
     socket.on("close", () => open.delete(socket));
   });
-  // Callers that do not like the certificate break off.
+  // Callers that refuse the certificate disconnect.
   server.on("tlsClientError", () => undefined);
   await new Promise<void>((resolve) => void server.listen(0, "127.0.0.1", resolve));
   onTestFinished(() => {

@@ -1,4 +1,4 @@
-/** An upstream of the test's own making, which sees requests as they come off the wire, signature and all. */
+/** An upstream for tests that records requests as they were received, signature included. */
 import { createHash } from "node:crypto";
 import http from "node:http";
 
@@ -6,12 +6,12 @@ import { expect, onTestFinished } from "vitest";
 
 import { CALLER } from "./gateway.ts";
 
-/** A request as it came. */
+/** A request as it was received. */
 export interface Seen {
   readonly method: string;
   /** Path and query. */
   readonly target: string;
-  /** Names in lower case, in the order they came. */
+  /** Names in lower case, in order. */
   readonly headers: readonly (readonly [name: string, value: string])[];
 }
 
@@ -19,14 +19,14 @@ export interface OwnUpstream {
   /** The settings that make a gateway use it. */
   readonly env: { readonly UPSTREAM_URL: string; readonly UPSTREAM_IMAGE_URL: string };
   readonly seen: readonly Seen[];
-  /** Connections ever opened to it. */
+  /** The number of connections so far. */
   readonly connections: () => number;
 }
 
-/** An answer that is proper and empty. */
+/** A valid answer without records. */
 export const NO_AREAS = '{"totalCount":0,"count":0,"areas":[],"limit":30,"searchParams":{}}';
 
-/** @param answer answers the request that is the so-maniest to come, from 1 */
+/** @param answer answers a request; `number` counts them from 1 */
 export async function startUpstream(
   answer: (response: http.ServerResponse, number: number) => void = (response) => void response.end(NO_AREAS),
 ): Promise<OwnUpstream> {
@@ -56,14 +56,14 @@ export async function startUpstream(
 
 /** A signature as it was sent. */
 export interface Signature {
-  /** What was asked for, before the signature. */
+  /** The target before the signature. */
   readonly question: string;
   /** Seconds. */
   readonly time: number;
   readonly unique: string;
 }
 
-/** Takes a signature off a target, after checking it against the interface's rule (section 5). */
+/** @returns the signature in a target, after checking it against the interface's rule (section 5) */
 export function signatureOf({ target }: Seen): Signature {
   const [, question = "", time = "", unique = "", hash = ""] =
     /^(.*)[?&]callerId=test-caller&time=(\d+)&unique=([^&]+)&hash=([^&]+)$/.exec(target) ?? [];

@@ -7,7 +7,7 @@ export interface WaitingOptions {
   readonly priority?: Priority;
 }
 
-/** One who waits for an upstream call, unless told otherwise for ever, and no more urgently later on; nobody joins. */
+/** The waiters of an upstream call: by default without a deadline, with a fixed priority and no further waiters. */
 export function waitingOf(options: WaitingOptions = {}): Waiting {
   const { deadlineAt = Number.POSITIVE_INFINITY, abandoned = new AbortController().signal } = options;
   const { priority = "interactive" } = options;

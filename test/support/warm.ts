@@ -61,7 +61,7 @@ export async function warmStates({ adminUrl }: Pick<TestGateway, "adminUrl">): P
   return shown.urls;
 }
 
-/** Lets a gateway go on until none of its answers is due. */
+/** Lets the clock of a gateway move until none of its answers is due. */
 export async function attended({ gateway, clock }: Started): Promise<WarmState[]> {
   let states: WarmState[] = [];
   await expect

@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 
-/** A file that breaks a rule, and what of the rule's message is to be seen. */
+/** A file that breaks a rule, and a part of the expected message. */
 const OFFENDERS: readonly [file: string, code: string, message: string][] = [
   ["src/query/a.ts", 'export * from "express";', "'express' import is restricted"],
   ["src/cache/a.ts", 'export * from "express";', "'express' import is restricted"],

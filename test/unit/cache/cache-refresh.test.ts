@@ -177,7 +177,7 @@ it("an answer that arrives nearly too old is not refreshed at every request", as
 
 const LATE = { refusedHere: true, late: true, retryAfterSeconds: 5 };
 
-/** An expired answer; whatever is asked of the upstream stays in a queue that refuses so, until it is withdrawn. */
+/** An expired answer; its fetch stays in a queue with this refusal until it is withdrawn. */
 async function expiredInQueue(refusal: Problem): Promise<Setup> {
   const started = setup(async (nth, { waiting }) => {
     if (nth === 1) return FOUND;

@@ -61,7 +61,7 @@ export interface SetupOptions {
   readonly budgetLeft?: () => number;
 }
 
-/** @param upstream what it brings, each time it is asked */
+/** @param upstream its answer to each request */
 export function setup(
   upstream: (nth: number, asking: Asking) => Promise<Fetched>,
   {

@@ -21,7 +21,7 @@ const received = (
   now = NOW,
 ): Promise<Received> => receive(SEARCH, fetched, cached, { now, fetchMs: 80, purgeEpoch: 4 }, rules);
 
-/** What is cached since a while, of the same body as `fetchedWith` brings. */
+/** An older cached answer with the same body as `fetchedWith`. */
 function heldWith(changes: Partial<Entry> = {}): Entry {
   return entryWith("{}", NOW - 10 * MINUTE, {
     etag: "as-callers-know-it",

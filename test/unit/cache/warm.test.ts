@@ -16,7 +16,7 @@ interface Setup {
   readonly warm: Warm;
   /** An item of this name. */
   readonly item: (name: string, everyMs?: number) => WarmItem;
-  /** When which was fetched, in milliseconds from the start. */
+  /** The fetches with their times in milliseconds from the start. */
   readonly fetched: readonly (readonly [canonicalQuery: string, atMs: number])[];
   readonly cached: Map<string, { entry: Entry; isPurged: boolean }>;
   readonly ended: readonly string[];
@@ -24,7 +24,7 @@ interface Setup {
 
 interface SetupOptions {
   readonly items?: readonly Pick<WarmItem, "everyMs">[];
-  /** What a fetch brings: how it ends, after storing what it stores. */
+  /** Stores the answer of a fetch. @returns how the fetch ends */
   readonly fetch?: (store: (lifeMs?: number) => void, nth: number) => Promise<RefreshEnd>;
   readonly fraction?: () => number;
   readonly rules?: Partial<CacheRules>;
@@ -185,7 +185,7 @@ describe("keeping warm", () => {
     await all.clock.advance(0);
     all.warm.replace([all.item("1")]);
     await all.clock.advance(60_000);
-    // One after the other, whatever list they are of.
+    // One after the other, also across lists.
     expect(all.fetched.map(([text]) => text)).toEqual(["0"]);
     door.resolve("refreshed");
     await settled();

@@ -14,7 +14,7 @@ interface Followed {
   content: string | Error;
 }
 
-/** A file in a directory that nobody can watch, as on a network file system. */
+/** A file in a directory that cannot be watched, as on a network file system. */
 function follow(): Followed {
   const keys = createPrivateKeys(new Secret("first"));
   const clock = createFakeClock();

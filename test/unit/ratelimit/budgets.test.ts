@@ -1,4 +1,4 @@
-/** How a budget stands, as callers and operators are shown it. */
+/** The state of a budget as callers and operators see it. */
 import { describe, expect, it } from "vitest";
 
 import { createApps, type ListedApp } from "../../../src/ratelimit/apps.ts";

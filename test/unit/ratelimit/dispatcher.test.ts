@@ -1,4 +1,4 @@
-/** The queue in front of the upstream: who goes, who waits, and who is refused. */
+/** The queue in front of the upstream: which calls are sent, wait, or are refused. */
 import { describe, expect, it } from "vitest";
 
 import { Problem } from "../../../src/errors.ts";

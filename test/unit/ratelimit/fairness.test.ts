@@ -200,7 +200,7 @@ describe("predicted waits", () => {
     };
     const { refusedAtOnce, refusedLate, sent } = await play(scene);
     expect(refusedAtOnce()).toBeGreaterThan(100);
-    // By then the apps that came later are reckoned with, and replicas have heard of each other.
+    // By then the apps that started later are included, and replicas know each other.
     const fromMs = 20 * SECOND;
     expect(refusedLate.filter((at) => at >= fromMs).length / sent(undefined, fromMs)).toBeLessThan(0.01);
   });

@@ -194,7 +194,7 @@ describe("the control port", () => {
     const { sandbox, control } = await controlled();
     const reply = await control(method, path, body);
     expect(reply.status).toBe(status);
-    // From the first word on: no name of a class stands before it.
+    // The text does not begin with the name of a class.
     expect(String(parsed(reply)["error"]).slice(0, text.length)).toBe(text);
     expect(sandbox.faults.list()).toEqual([]);
   });

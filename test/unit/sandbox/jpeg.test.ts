@@ -19,7 +19,7 @@ function takeApart(picture: Buffer): { segments: Segment[]; scan: Buffer } {
   return { segments, scan: picture.subarray(at, -2) };
 }
 
-/** Codes as strings of bits, with their symbols, from a table as it stands in the file. */
+/** Codes as strings of bits, with their symbols, from a table of the file. */
 function readTable(payload: Buffer): Map<string, number> {
   const table = new Map<string, number>();
   let code = 0;

@@ -203,7 +203,7 @@ describe("flights", () => {
 });
 
 function expectGoodEnd({ outcome, endedAt, deadlineAt }: TestWaiter, left: boolean): void {
-  // In particular nobody who is still there is told of a withdrawal.
+  // In particular no remaining waiter gets a withdrawal.
   expect(outcome).toBeOneOf(["landed", "failed", "deadline-exceeded", "CallerGone"]);
   expect(endedAt).toBeLessThanOrEqual(deadlineAt);
   if (outcome === "CallerGone") expect(left).toBe(true);

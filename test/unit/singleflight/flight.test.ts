@@ -211,7 +211,7 @@ describe("a flight", () => {
     leaving.abort();
     await clock.advance(0);
     expect(told.slice(1)).toEqual([["mobile", "other"]]);
-    // Whoever comes back has not waited longest.
+    // A caller that returns has not waited longest.
     joinAs("web");
     expect(told.slice(2)).toEqual([["mobile", "other", "web"]]);
     calls[0]?.landing.resolve("landed");

@@ -169,7 +169,7 @@ describe("a secret", () => {
   });
 });
 
-/** As it would stand in a line, unless it is made of what every line has. */
+/** As it would appear in a line, unless it consists of characters that every line has. */
 function inJson(secret: string): string {
   return JSON.stringify(secret).slice(1, -1);
 }

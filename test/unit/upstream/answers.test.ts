@@ -16,7 +16,7 @@ afterEach(() => {
   nock.enableNetConnect();
 });
 
-/** What becomes of one question, given what the upstream answers each time it is asked. */
+/** Asks one question of an upstream with these answers. */
 async function asked(
   answers: { status: number; body?: string | Buffer; headers?: Record<string, string> }[],
   question: UpstreamQuestion = LISTINGS,

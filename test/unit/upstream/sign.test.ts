@@ -58,7 +58,7 @@ describe("a signature", () => {
           ["hash", hash],
         ]);
         expect(signed[target.length]).toBe(target.includes("?") ? "&" : "?");
-        // What goes on the wire is ASCII without blanks, and never the key.
+        // What is sent is ASCII without blanks, and never contains the key.
         expect(signed).toMatch(/^[!-~]+$/);
         expect(signed).not.toContain("nobody-may-see");
       }),

@@ -1,5 +1,5 @@
 /**
- * What the tests of src/upstream/ share: limits, an identity, a watcher, and upstreams of a few lines.
+ * Shared by the tests of src/upstream/: limits, an identity, a watcher, and small upstreams.
  */
 import http from "node:http";
 import net from "node:net";
@@ -55,10 +55,10 @@ export const PAGE = JSON.stringify({
   offset: 0,
 });
 
-/** One who waits for ever. */
+/** A waiter without a deadline. */
 export const NO_DEADLINE = waitingOf();
 
-/** Lets every job go at once. */
+/** Runs every job at once. */
 const unthrottled: Throttled = (_order, job) => job(() => undefined, {});
 
 export interface Watcher extends Observer {
@@ -132,7 +132,7 @@ export function fetching(clock: Clock, agent = new http.Agent({ keepAlive: true 
 
 export const NEVER_TIMED_OUT = new AbortController().signal;
 
-/** What an exchange comes to: a whole answer, or the name of its fault. */
+/** The result of an exchange: a complete answer, or the name of its fault. */
 export async function outcomeOf(exchange: Promise<RawAnswer>): Promise<RawAnswer | string> {
   try {
     return await exchange;

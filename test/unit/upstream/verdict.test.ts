@@ -24,7 +24,7 @@ function judged(answer: Partial<RawAnswer>, asked = SEARCH): Verdict {
   return judgeAnswer({ status: 200, headers: {}, body: Buffer.alloc(0), ...answer }, asked);
 }
 
-/** A verdict in one line: its kind, or what the caller is told and whether to keep that or to retry. */
+/** A verdict in one line: its kind, or the caller's problem and whether to store it or to retry. */
 function inBrief(verdict: Verdict): string {
   if (!("problem" in verdict)) return verdict.kind;
   if (verdict.kind === "negative") return `${verdict.status} ${verdict.problem.code}, as the answer`;

@@ -187,7 +187,7 @@ describe("a ledger that never fails", () => {
     expect(warnings).toEqual([FAILS, expect.stringMatching(/^The ledger has lost lines/)]);
     clock.set(last + REST_MS);
     inner.takes = Number.POSITIVE_INFINITY;
-    // Not all at once: everybody would have to wait.
+    // Not all at once, because everything else would have to wait.
     expect(await linesOf(ledger)).toHaveLength(1_000);
     for (let turn = 0; turn < 98; turn++)
       ledger.complete("nobody", { status: 200, durationMs: 0, arrivedAt: last });
