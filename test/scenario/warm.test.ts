@@ -1,8 +1,11 @@
 /**
  * Answers of the warm list: they are fetched at the start, and again before they expire.
  */
+import { writeFileSync } from "node:fs";
+
 import { describe, expect, it, onTestFinished } from "vitest";
 
+import { ask } from "../support/ask.ts";
 import { startGateway } from "../support/gateway.ts";
 import { cacheStatus } from "../support/reply.ts";
 import { freePorts, startRedis } from "../support/redis.ts";
@@ -215,7 +218,8 @@ describe("an answer that was already fetched", () => {
   it("in another replica is not fetched again", async () => {
     const redis = await startRedis();
     onTestFinished(redis.close);
-    const env = { REDIS_URL: `redis://127.0.0.1:${redis.port}`, REPLICAS: "2", WARM_FILE: fileWith(LIST) };
+    const WARM_FILE = fileWith("urls: []");
+    const env = { REDIS_URL: `redis://127.0.0.1:${redis.port}`, REPLICAS: "2", WARM_FILE };
     // A busy machine may delay Redis. No gateway may go on without it because of that.
     const settings = "redis: { timeout: 10s }";
     const first = await startGateway({ env, settings });
@@ -223,6 +227,12 @@ describe("an answer that was already fetched", () => {
       env: { ...env, UPSTREAM_URL: first.sandboxUrl, UPSTREAM_IMAGE_URL: first.sandboxUrl },
       settings,
     });
+    // Before it has joined the shared budget, a gateway would be refused its fetches.
+    for (const { adminUrl } of [first, second])
+      await expect.poll(async () => Object((await ask(`${adminUrl}/budget`)).json()).api.mode).toBe("shared");
+    writeFileSync(WARM_FILE, LIST);
+    for (const { adminUrl } of [first, second])
+      expect((await ask(`${adminUrl}/config/reload`, { method: "POST" })).status).toBe(200);
     for (const gateway of [first, second]) {
       await expect
         .poll(async () => (await warmStates(gateway)).filter(({ dueInSeconds }) => dueInSeconds <= 200))
