@@ -10,8 +10,6 @@ describe("many callers", () => {
     const gateway = await startGateway({ env: EXACT_PAGES });
     const agent = new http.Agent({ keepAlive: true, maxSockets: 1000, maxFreeSockets: 1000 });
     onTestFinished(() => agent.destroy());
-    // Everyone has a connection to the gateway first, so that what is sent at once arrives at once.
-    await Promise.all(Array.from({ length: 1000 }, () => gateway.get("/nowhere", { agent })));
     gateway.sandbox.hold();
     const replies = Array.from({ length: 1000 }, (_, n) =>
       gateway.get(
@@ -41,7 +39,7 @@ describe("many callers", () => {
     expect(gateway.sandbox.requests()).toHaveLength(1);
   });
 
-  it("still get the answer when the first one hangs up, and it is cached", async () => {
+  it("still get the answer when the first one hangs up", async () => {
     const gateway = await startGateway();
     gateway.sandbox.hold();
     const first = new AbortController();

@@ -177,47 +177,9 @@ describe("the metrics", () => {
     one.request(REQUEST, REQUEST.app);
     expect((await linesOf(other)).filter((line) => line.startsWith("gateway_requests_total"))).toEqual([]);
   });
-
-  it("have no label with a query", async () => {
-    const metrics = metricsWith();
-    metrics.request(REQUEST, REQUEST.app);
-    metrics.upstreamCall(CALL);
-    const before = (await linesOf(metrics)).length;
-    for (let index = 0; index < 100; index++) {
-      const query = `listings?areaId=${index}&offset=0`;
-      const record = { ...REQUEST, query, id: `request-${index}`, method: `M${index}`, bytes: index };
-      metrics.request({ ...record, problem: query }, REQUEST.app);
-      metrics.upstreamCall({ ...CALL, query, bytes: index, note: query });
-    }
-    expect((await linesOf(metrics)).length).toBe(before);
-  });
 });
 
 describe("the observer", () => {
-  it("writes each request and each upstream call to the log and the metrics", async () => {
-    const lines: string[] = [];
-    const destination = { write: (line: string) => void lines.push(line) };
-    const metrics = metricsWith();
-    const observer = createObserver(createLogger({ level: "info", secrets: [], destination }), metrics, {
-      labelOf: (app) => app,
-      trustedProxies: [],
-      servedAges: { count: () => undefined },
-      logSettings: () => ({ level: "info", access: "on", accessSample: 1 }),
-      now: () => 0,
-    });
-    observer.request(REQUEST);
-    observer.upstreamCall(CALL);
-    observer.warn("look here", { status: 403 });
-    observer.error("mend this", { err: new Error("broken") });
-    expect(lines.map((line) => JSON.parse(line) as unknown)).toMatchObject([
-      { level: "info", msg: "request", id: "request-1", outcome: "hit" },
-      { level: "info", msg: "upstream call", cause: "retry", status: 503 },
-      { level: "warn", msg: "look here", status: 403 },
-      { level: "error", msg: "mend this", err: { message: "broken" } },
-    ]);
-    expect((await linesOf(metrics)).filter((line) => /requests_total.* 1$/.test(line))).toHaveLength(2);
-  });
-
   it("logs a sample of the hits and all other requests, and counts all", async () => {
     const lines: string[] = [];
     const destination = { write: (line: string) => void lines.push(line) };
