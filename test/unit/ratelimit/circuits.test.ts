@@ -219,16 +219,6 @@ describe("refused credentials", () => {
     expect(sentAt(scene, startedAt).slice(4)).toEqual([30, 90, 210, 450]);
   });
 
-  it("request a probe if no caller asks such a question", async () => {
-    const scene = createScene();
-    await scene.ask({ query: "known" });
-    await askAll(scene, 3, REFUSED);
-    await scene.clock.advance(30 * SECOND);
-    expect(scene.probesWanted()).toBe(0);
-    expect(await scene.ask({ query: "unknown" })).toMatchObject({ code: "upstream-authentication-failed" });
-    expect(scene.probesWanted()).toBe(1);
-  });
-
   it("are probed at once with a new key", async () => {
     const scene = createScene();
     await askAll(scene, 10, REFUSED);

@@ -36,7 +36,6 @@ export interface Scene {
   readonly departed: string[];
   readonly refused: string[];
   readonly logged: Readonly<Record<string, unknown>>[];
-  readonly probesWanted: () => number;
   readonly key: { version: number };
   /** Starts a call that lasts until the test answers it. */
   readonly call: (app: string, order?: Partial<UpstreamRequest>, waiting?: Partial<Waiting>) => Call;
@@ -54,13 +53,12 @@ export function createScene(options: SceneOptions = {}): Scene {
   const [departed, refused]: [string[], string[]] = [[], []];
   const logged: Readonly<Record<string, unknown>>[] = [];
   const key = { version: 1 };
-  let probesWanted = 0;
   const circuits = createCircuits(
     {
       shared: options.shared ?? unsharedCircuits(),
       now: clock.monotonic,
       keyVersion: () => key.version,
-      probeWanted: () => probesWanted++,
+      probeWanted: () => undefined,
       warn: (_message, fields) => void logged.push(fields),
       onState: () => undefined,
       fraction: () => 0,
@@ -117,7 +115,6 @@ export function createScene(options: SceneOptions = {}): Scene {
     departed,
     refused,
     logged,
-    probesWanted: () => probesWanted,
     key,
     call,
     ask(order = {}, end = {}) {

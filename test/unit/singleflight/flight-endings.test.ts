@@ -110,16 +110,6 @@ describe("flights", () => {
     expect(flights.size).toBe(1);
   });
 
-  it("serve a thousand simultaneous callers with one call, and leave nothing behind", async () => {
-    const { clock, flights, calls, join } = setup();
-    const all = Array.from({ length: 1_000 }, () => join());
-    await settled();
-    calls[0]?.landing.resolve("landed");
-    await settled();
-    expect(all.filter(({ outcome }) => outcome !== "landed")).toEqual([]);
-    expect([calls.length, flights.size, clock.pending]).toEqual([1, 0, 0]);
-  });
-
   it("that failed are not joined by the next caller, not even at once", async () => {
     const { calls, flights, clock } = setup();
     const call = startInto(calls);

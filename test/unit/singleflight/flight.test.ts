@@ -82,44 +82,6 @@ describe("a flight", () => {
     expect(await joined).toEqual({ value: "landed", collapsed: false });
   });
 
-  it("serves all callers of its key until it ends", async () => {
-    const { clock, calls, join } = setup();
-    const all = Promise.all([join(), join(), join()]);
-    await clock.advance(0);
-    calls[0]?.landing.resolve("landed");
-    expect((await all).map(({ value, collapsed }) => `${value} ${collapsed}`)).toEqual([
-      "landed false",
-      "landed true",
-      "landed true",
-    ]);
-    expect(calls).toHaveLength(1);
-  });
-
-  it("fails for all its waiters, and the next caller starts a new one", async () => {
-    const { clock, calls, join } = setup();
-    const both = Promise.allSettled([join(), join()]);
-    await clock.advance(0);
-    calls[0]?.landing.reject(new Error("lost"));
-    expect((await both).map(({ status }) => status)).toEqual(["rejected", "rejected"]);
-    const next = join();
-    await clock.advance(0);
-    calls[1]?.landing.resolve("second");
-    expect(await next).toEqual({ value: "second", collapsed: false });
-  });
-
-  it("goes on for the other waiters when the caller that started it hangs up", async () => {
-    const { clock, calls, join } = setup();
-    const hangUp = new AbortController();
-    const leader = join(10_000, hangUp.signal);
-    const follower = join();
-    await clock.advance(0);
-    hangUp.abort();
-    await expect(leader).rejects.toMatchObject({ name: "CallerGone" });
-    expect(calls[0]?.waiting.abandoned.aborted).toBe(false);
-    calls[0]?.landing.resolve("landed");
-    expect((await follower).value).toBe("landed");
-  });
-
   it("has the latest of its waiters' deadlines, and each waiter its own", async () => {
     const { clock, calls, join } = setup();
     const patient = join(5_000);
