@@ -9,7 +9,8 @@ import { createSandbox, type Sandbox } from "../../src/sandbox/sandbox.ts";
 import { type Authority, type Certificate, createAuthority } from "../support/certificates.ts";
 import { CALLER, type LogLine, startGateway, type TestGateway } from "../support/gateway.ts";
 import { run } from "../support/process.ts";
-import { freePorts, startRedis, type RedisServer } from "../support/redis.ts";
+import { freePorts } from "../support/ports.ts";
+import { startRedis, type RedisServer } from "../support/redis.ts";
 import { problemCode } from "../support/reply.ts";
 import { startTlsFront, type TlsFront } from "../support/tls-front.ts";
 

@@ -4,6 +4,7 @@ import { describe, expect, it } from "vitest";
 import { ask } from "../support/ask.ts";
 import { createFakeClock, type FakeClock } from "../support/fake-clock.ts";
 import { startGateway, type TestGateway } from "../support/gateway.ts";
+import { freePorts } from "../support/ports.ts";
 import { cacheStatus, problemCode } from "../support/reply.ts";
 
 interface Timed {
@@ -13,8 +14,10 @@ interface Timed {
 
 async function startTimed(settings = ""): Promise<Timed> {
   const clock = createFakeClock();
+  const [upstreamPort = 0] = await freePorts(1);
   const gateway = await startGateway({
     clock,
+    upstreamPort,
     sandbox: { now: clock.now },
     env: { CACHE_TTL: "listings=1s,areas=1s" },
     settings,
@@ -116,8 +119,8 @@ describe("an upstream that takes no connections", () => {
   });
 
   it("for two requests in a row is still asked", async () => {
-    const gateway = await startGateway();
-    const port = Number(new URL(gateway.sandboxUrl).port);
+    const [port = 0] = await freePorts(1);
+    const gateway = await startGateway({ upstreamPort: port });
     for (let round = 0; round < 3; round++) {
       await gateway.sandbox.close();
       for (const q of ["a", "b"])

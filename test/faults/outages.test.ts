@@ -2,6 +2,7 @@ import { describe, expect, it } from "vitest";
 
 import { createFakeClock } from "../support/fake-clock.ts";
 import { LISTING_ID, startGateway, type TestGateway } from "../support/gateway.ts";
+import { freePorts } from "../support/ports.ts";
 import { cacheStatus, problemCode } from "../support/reply.ts";
 import { createLeapingClock } from "../support/stepping-clock.ts";
 import { NO_AREAS, startUpstream } from "../support/upstream.ts";
@@ -23,8 +24,8 @@ function askByMany(gateway: TestGateway): Promise<string[]> {
 describe("an upstream that is killed", () => {
   it("during many calls: every caller gets a problem, and the upstream is used again when it is back", async () => {
     const clock = createLeapingClock();
-    const gateway = await startGateway({ ...QUICK, clock });
-    const port = Number(new URL(gateway.sandboxUrl).port);
+    const [port = 0] = await freePorts(1);
+    const gateway = await startGateway({ ...QUICK, clock, upstreamPort: port });
     await gateway.get("/areas?q=known");
     gateway.sandbox.hold();
     const answers = askByMany(gateway);
@@ -44,9 +45,9 @@ describe("an upstream that is killed", () => {
   });
 
   it("during an answer: the caller gets a problem, and nothing of the answer is passed on or cached", async () => {
-    const gateway = await startGateway(QUICK);
+    const [port = 0] = await freePorts(1);
+    const gateway = await startGateway({ ...QUICK, upstreamPort: port });
     gateway.sandbox.faults.add({ hang: "body", times: 1 });
-    const port = Number(new URL(gateway.sandboxUrl).port);
     const broken = gateway.get("/listings?limit=100");
     await gateway.sandbox.waitForRequests(1);
     await gateway.sandbox.close();

@@ -12,7 +12,8 @@ import { Secret } from "../../src/config/secret.ts";
 import { createAuthority } from "../support/certificates.ts";
 import { startGateway, type TestGateway } from "../support/gateway.ts";
 import { openRedisBackend } from "../support/redis-backend.ts";
-import { freePorts, startRedis, startRedisSentinel } from "../support/redis.ts";
+import { freePorts } from "../support/ports.ts";
+import { startRedis, startRedisSentinel } from "../support/redis.ts";
 
 const SECRETS = ["first-pass", "second-pass", "of-the-sentinel"];
 

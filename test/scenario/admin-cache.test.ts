@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, it, onTestFinished } from "vitest";
-import { freePorts } from "../support/redis.ts";
+import { freePorts } from "../support/ports.ts";
 
 import { ask, type Reply } from "../support/ask.ts";
 import { EXACT_PAGES, startGateway, type TestGateway } from "../support/gateway.ts";

@@ -11,7 +11,7 @@ import { describe, expect, it, onTestFinished } from "vitest";
 
 import { type Certificate, createAuthority } from "../support/certificates.ts";
 import { startGateway } from "../support/gateway.ts";
-import { portOf } from "../support/redis.ts";
+import { portOf } from "../support/ports.ts";
 import { startTlsFront } from "../support/tls-front.ts";
 import { NO_AREAS, startUpstream } from "../support/upstream.ts";
 

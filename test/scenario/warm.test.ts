@@ -8,7 +8,8 @@ import { describe, expect, it, onTestFinished } from "vitest";
 import { ask } from "../support/ask.ts";
 import { startGateway } from "../support/gateway.ts";
 import { cacheStatus } from "../support/reply.ts";
-import { freePorts, startRedis } from "../support/redis.ts";
+import { freePorts } from "../support/ports.ts";
+import { startRedis } from "../support/redis.ts";
 import { temporaryDirectory } from "../support/sqlite.ts";
 import {
   AGAIN_MS,

@@ -18,7 +18,7 @@ import { createSandbox, type Sandbox, type SandboxOptions } from "../../src/sand
 import { generateData } from "../../src/sandbox/dataset/generate.ts";
 import { ask, type AskOptions, type Reply } from "./ask.ts";
 import { settled } from "./fake-clock.ts";
-import { portOf } from "./redis.ts";
+import { portOf } from "./ports.ts";
 
 /** The account that the sandbox accepts. The key occurs nowhere else, so tests can search for it. */
 export const CALLER = {

@@ -1,18 +1,13 @@
 /** Node's inspector. Anyone who can connect to it can run code in the process and read its secrets. */
-import net from "node:net";
-
 import { expect } from "vitest";
 
 import { ask } from "./ask.ts";
+import { freePorts } from "./ports.ts";
 import type { Running } from "./process.ts";
 
 /** Settings with which a process that opens its inspector opens it at a free port. */
 export async function inspectorSettings(): Promise<{ port: number; env: Record<string, string> }> {
-  const server = net.createServer();
-  await new Promise<void>((resolve) => void server.listen(0, "127.0.0.1", resolve));
-  const address = server.address();
-  const port = typeof address === "object" && address !== null ? address.port : 0;
-  await new Promise((resolve) => void server.close(resolve));
+  const [port = 0] = await freePorts(1);
   return { port, env: { NODE_OPTIONS: `--inspect-port=127.0.0.1:${port}` } };
 }
 

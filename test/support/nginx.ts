@@ -11,6 +11,7 @@ import { join } from "node:path";
 import { expect, onTestFinished } from "vitest";
 
 import { ask } from "./ask.ts";
+import { freePorts } from "./ports.ts";
 
 interface Dns {
   readonly port: number;
@@ -94,6 +95,7 @@ export async function startNginx(
   { resolver, port }: NginxOptions,
 ): Promise<{ readonly url: string }> {
   const directory = mkdtempSync(join(tmpdir(), "property-gateway-nginx-"));
+  // nginx cannot choose its ports itself.
   const [callers, operators, health] = await freePorts(3);
   const text = readFileSync(path, "utf8")
     .replace("listen 8080;", `listen 127.0.0.1:${callers};`)
@@ -120,17 +122,4 @@ export async function startNginx(
     );
   await expect.poll(status).toBe(204);
   return { url: `http://127.0.0.1:${callers}` };
-}
-
-/** nginx cannot choose its ports itself. */
-async function freePorts(count: number): Promise<number[]> {
-  const servers = Array.from({ length: count }, () => createServer().listen(0, "127.0.0.1"));
-  const ports: number[] = [];
-  for (const server of servers) {
-    if (!server.listening) await once(server, "listening");
-    const address: AddressInfo | string | null = server.address();
-    if (address !== null && typeof address !== "string") ports.push(address.port);
-  }
-  await Promise.all(servers.map(async (server) => await once(server.close(), "close")));
-  return ports;
 }

@@ -4,13 +4,13 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { createServer, type Server } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
 import { Redis, type RedisOptions as AnyRedisOptions } from "ioredis";
 
 import type { RedisAddress, RedisSettings } from "../../src/redis/connect.ts";
+import { freePorts } from "./ports.ts";
 
 /** Of a user. */
 type RedisOptions = Pick<AnyRedisOptions, "username" | "password">;
@@ -222,10 +222,10 @@ async function killed(server: ChildProcess | undefined): Promise<void> {
   await exited;
 }
 
-/** Resolves when something takes connections there; whether it takes commands is another question. */
+/** Resolves when a server accepts connections, before it may accept commands. Rejects when it ends instead. */
 async function listening(port: number, server: ChildProcess): Promise<void> {
   await until(async () => {
-    if (server.exitCode !== null) throw new Error(`Redis ended with ${server.exitCode} instead of listening`);
+    if (server.exitCode !== null) return true;
     const client = new Redis({ port, lazyConnect: true, retryStrategy: () => null, enableReadyCheck: false });
     client.on("error", () => undefined);
     try {
@@ -235,21 +235,5 @@ async function listening(port: number, server: ChildProcess): Promise<void> {
       client.disconnect();
     }
   });
-}
-
-/** @returns where a server listens */
-export function portOf(server: Server): number {
-  const address = server.address();
-  if (address === null || typeof address === "string") throw new Error("listens at no port");
-  return address.port;
-}
-
-export async function freePorts(count: number): Promise<number[]> {
-  const servers = Array.from({ length: count }, () => createServer());
-  await Promise.all(
-    servers.map((server) => new Promise<void>((resolve) => void server.listen(0, "127.0.0.1", resolve))),
-  );
-  const ports = servers.map(portOf);
-  await Promise.all(servers.map((server) => new Promise((resolve) => void server.close(resolve))));
-  return ports;
+  if (server.exitCode !== null) throw new Error(`Redis ended with ${server.exitCode} instead of listening`);
 }

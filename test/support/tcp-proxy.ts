@@ -3,7 +3,7 @@
  */
 import { connect, createServer, type Socket } from "node:net";
 
-import { portOf } from "./redis.ts";
+import { portOf } from "./ports.ts";
 
 export interface TcpProxy {
   readonly port: number;

@@ -5,7 +5,7 @@ import tls from "node:tls";
 import { onTestFinished } from "vitest";
 
 import type { Certificate } from "./certificates.ts";
-import { portOf } from "./redis.ts";
+import { portOf } from "./ports.ts";
 
 export interface TlsFront {
   readonly port: number;

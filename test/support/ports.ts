@@ -1,0 +1,30 @@
+import { randomInt } from "node:crypto";
+import { createServer, type Server } from "node:net";
+
+/** Below the ports that the system assigns by itself, so that no other connection takes a port between two servers. */
+const [LOWEST, HIGHEST] = [10_000, 32_000];
+
+/** @returns the port on which a server listens */
+export function portOf(server: Server): number {
+  const address = server.address();
+  if (address === null || typeof address === "string") throw new Error("the server has no port");
+  return address.port;
+}
+
+/** @returns ports of 127.0.0.1 on which nothing listens */
+export async function freePorts(count: number): Promise<number[]> {
+  const ports = new Set<number>();
+  while (ports.size < count) {
+    const port = randomInt(LOWEST, HIGHEST);
+    if (await isFree(port)) ports.add(port);
+  }
+  return [...ports];
+}
+
+function isFree(port: number): Promise<boolean> {
+  const { promise, resolve } = Promise.withResolvers<boolean>();
+  const server = createServer();
+  server.once("error", () => resolve(false));
+  server.listen(port, "127.0.0.1", () => void server.close(() => resolve(true)));
+  return promise;
+}
