@@ -1,21 +1,24 @@
 /** What all answers of the admin port have in common: which parameters a path takes, and JSON for people. */
-import type { Request, RequestHandler, Response } from "express";
+import express, { type Request, type Response, type Router } from "express";
 
-import { type AdminParameter, parametersOf, PRETTY, splitUrl } from "./parameters.ts";
+import { type AdminParameter, parametersOf, PRETTY } from "./parameters.ts";
 
 /**
  * Refuses parameters that a path does not take, and makes JSON readable for people who ask for that by `?pretty` or with a
  * browser.
  * @param parameters of each path of the port; other paths are left alone
  */
-export function createAnswers(parameters: ReadonlyMap<string, readonly AdminParameter[]>): RequestHandler {
-  return (request, response, next) => {
-    const known = parameters.get(splitUrl(request).pathname);
-    if (known === undefined) return next();
-    const given = parametersOf(request, known);
-    writeFor(response, isForPeople(request, given.get(PRETTY.name)) ? 2 : 0);
-    next();
-  };
+export function createAnswers(parameters: ReadonlyMap<string, readonly AdminParameter[]>): Router {
+  // A router finds the path as the endpoints do: in any case, and with a slash at the end.
+  const router = express.Router();
+  for (const [path, known] of parameters) {
+    router.all(path, (request, response, next) => {
+      const given = parametersOf(request, known);
+      writeFor(response, isForPeople(request, given.get(PRETTY.name)) ? 2 : 0);
+      next();
+    });
+  }
+  return router;
 }
 
 /** A browser that shows the answer prefers HTML. */

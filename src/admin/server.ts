@@ -21,7 +21,7 @@ import { type AdminLogOptions, createAdminLog } from "./log.ts";
 import { createLogin } from "./login.ts";
 import { createSessions, type Sessions } from "./session.ts";
 import { ADMIN_PARAMETERS } from "./openapi.ts";
-import { createPages } from "./pages.ts";
+import { createPages, PAGE_PARAMETERS } from "./pages.ts";
 import { mistake } from "./parameters.ts";
 import { type AdminReloadOptions, createAdminReload } from "./reload.ts";
 import { type AdminStatusOptions, createAdminStatus } from "./status/routes.ts";
@@ -59,9 +59,9 @@ export interface AdminOptions
 const UNKNOWN = {
   detail: "This is the admin port. The callers' paths are on another port.",
   remedy:
-    "Use GET / (a page), /metrics, /livez, /readyz, /status, /budget, /usage?from=…&to=…&by=…, /quote?url=…, " +
+    "Use GET / (a page), /metrics, /livez, /readyz, /status, /budget, /budget/replicas, /usage?from=…&to=…&by=…, /quote?url=…, " +
     "/cache/entry?url=…, /cache/history?url=…, /cache/warm, /openapi.json, /docs, /callers, /version, /log, /session, " +
-    "or POST /cache/purge, /config/reload, /log, /login, /logout.",
+    "or POST /cache/purge, /config/reload, /budget/replicas, /log, /login, /logout.",
 } as const;
 
 /** The length of a percent-encoded byte, and room for the rest of the admin URL. */
@@ -85,7 +85,7 @@ export function createAdminServer(options: AdminOptions): HttpServer {
     checkHead(request, limits);
     next();
   });
-  app.use(createAnswers(ADMIN_PARAMETERS));
+  app.use(createAnswers(new Map([...PAGE_PARAMETERS, ...ADMIN_PARAMETERS])));
   app.use(createHealth(options));
   app.use(createPageGuard(options.ownMachineOnly));
   app.use(createPages());
