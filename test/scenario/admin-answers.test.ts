@@ -2,6 +2,7 @@ import { describe, expect, it } from "vitest";
 
 import manifest from "../../package.json" with { type: "json" };
 import { ADMIN_PARAMETERS } from "../../src/admin/openapi.ts";
+import { PAGE_PARAMETERS } from "../../src/admin/pages.ts";
 import { ask } from "../support/ask.ts";
 import { startGateway } from "../support/gateway.ts";
 import { post } from "../support/post.ts";
@@ -28,8 +29,8 @@ describe("an answer of the admin port", () => {
 
   it("is refused at every path for a parameter that the path does not take", async () => {
     const gateway = await startGateway();
-    const paths = [...ADMIN_PARAMETERS.keys()];
-    expect(paths.length).toBeGreaterThan(10);
+    const paths = [...ADMIN_PARAMETERS.keys(), ...PAGE_PARAMETERS.keys(), "/budget/", "/Budget"];
+    expect(paths).toEqual(expect.arrayContaining(["/", "/docs", "/docs/callers.json", "/livez", "/budget"]));
     for (const path of paths) {
       for (const parameter of ["unheard=of", "pretty=perhaps", "pretty&pretty"]) {
         const reply = await ask(`${gateway.adminUrl}${path}?${parameter}`);
@@ -77,7 +78,8 @@ describe("/cache/purge", () => {
     ["of one URL", {}, { url: PATH }, { memory: 1 }],
     ["of one URL, with a file", { DATA_DIR: "" }, { url: PATH }, { memory: 1, sqlite: 1 }],
     ["of everything, with a file", { DATA_DIR: "" }, { all: true }, { memory: 2, sqlite: 2 }],
-    ["of a resource, with a file", { DATA_DIR: "" }, { resource: "areas" }, { memory: 1, sqlite: null }],
+    ["of a resource, with a file", { DATA_DIR: "" }, { resource: "areas" }, { memory: 1, sqlite: 1 }],
+    ["of an area, with a file", { DATA_DIR: "" }, { tag: "area:76" }, { memory: 2, sqlite: null }],
     ["of what is not cached", {}, { url: "/areas?q=unheard" }, { memory: 0 }],
   ])("says what it hit: %s", async (_name, disk, body, hits) => {
     const env = "DATA_DIR" in disk ? { DATA_DIR: temporaryDirectory() } : {};

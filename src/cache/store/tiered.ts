@@ -201,10 +201,13 @@ async function getFrom(
   return undefined;
 }
 
-/** How many stored answers a purge hits, by tier; `null`: not counted, because it would have to read them all. */
+/** How many stored answers a purge hits, by tier; `null`: not counted, because it would take too long. */
 export type PurgeHits = Partial<Record<Tier, number | null>>;
 
-/** Counts the answers that a scope names and no hard purge has named before. It counts the memory of this process only. */
+/**
+ * Counts the answers that a scope names, in the memory of this process and in the store. Answers that an earlier hard purge
+ * named do not count, except where the store counts a resource or everything.
+ */
 async function countHits(
   scope: PurgeScope,
   memory: MemoryStore,
@@ -218,12 +221,21 @@ async function countHits(
   return { memory: inMemory, [backend.store.tier]: await countInStore(scope, backend, purges) };
 }
 
-async function countInStore(scope: PurgeScope, { store }: Backend, purges: Purges): Promise<number | null> {
-  if (scope.kind === "all") return store.stats()?.entries ?? null;
-  if (scope.kind !== "key") return null;
+async function countInStore(scope: PurgeScope, backend: Backend, purges: Purges): Promise<number | null> {
   try {
-    const entry = await store.get(scope.key);
-    return entry === undefined || purges.verdict(scope.key, entry) === "gone" ? 0 : 1;
+    switch (scope.kind) {
+      case "all":
+        return (await backend.count()) ?? null;
+      case "resource":
+        return (await backend.count(scope.resource)) ?? null;
+      case "tag":
+        // The tags are in the answers, and all of them would have to be read.
+        return null;
+      case "key": {
+        const entry = await backend.store.get(scope.key);
+        return entry === undefined || purges.verdict(scope.key, entry) === "gone" ? 0 : 1;
+      }
+    }
   } catch (error) {
     if (error instanceof StoreUnavailable) return null;
     throw error;
