@@ -1,10 +1,9 @@
 /**
  * Asks a running gateway whether it takes requests: the image's HEALTHCHECK, which so needs no curl.
  */
-import { get } from "node:http";
-
 import type { Command } from "commander";
 
+import { type AdminAddress, adminAddress } from "./admin-address.ts";
 import { EXIT } from "./exit.ts";
 import { addSettingOptions, environmentWith, type SettingOptions } from "./settings-options.ts";
 
@@ -26,35 +25,29 @@ export function addHealth(program: Command): void {
 }
 
 async function checkHealth(given: string | undefined, options: SettingOptions): Promise<void> {
-  const url = given ?? (await readinessUrl(options));
-  if (url === undefined) return;
-  const fault = await faultOf(url);
+  const address = given === undefined ? await ownAddress(options) : { base: given, trust: {} };
+  if (address === undefined) return;
+  const url = given ?? `${address.base}/readyz`;
+  const fault = await faultOf(url, address);
   if (fault === undefined) return;
   process.stderr.write(`${url}: ${fault}\n`);
   process.exitCode = EXIT.failed;
 }
 
 /** @returns `undefined`, with exit code 1 set, where the settings cannot be used */
-async function readinessUrl(options: SettingOptions): Promise<string | undefined> {
+async function ownAddress(options: SettingOptions): Promise<AdminAddress | undefined> {
   const { readSettings } = await import("../config/load.ts");
   const config = readSettings(environmentWith(options))?.first.config;
-  if (config === undefined) return undefined;
-  const { host, port } = config.admin;
-  return `http://${reachable(host)}:${port}/readyz`;
-}
-
-/** A gateway that listens on every address is asked on loopback. */
-export function reachable(host: string): string {
-  if (host === "0.0.0.0") return "127.0.0.1";
-  if (host === "::") return "[::1]";
-  return host.includes(":") ? `[${host}]` : host;
+  return config && adminAddress(config.admin);
 }
 
 /** @returns what is wrong in a few words; `undefined` where nothing is */
-function faultOf(url: string): Promise<string | undefined> {
+async function faultOf(url: string, { trust }: AdminAddress): Promise<string | undefined> {
+  const { get } = url.startsWith("https:") ? await import("node:https") : await import("node:http");
   const { promise, resolve } = Promise.withResolvers<string | undefined>();
   // Not fetch: it takes longer to load than the answer takes to come, and asks no port that it thinks unsafe.
-  const request = get(url, { agent: false, signal: AbortSignal.timeout(PATIENCE_MS) }, (response) => {
+  const options = { agent: false, signal: AbortSignal.timeout(PATIENCE_MS), ...trust };
+  const request = get(url, options, (response) => {
     const { statusCode: status = 0 } = response;
     resolve(status >= 200 && status < 300 ? undefined : `status ${status}`);
     response.destroy();

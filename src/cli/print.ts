@@ -56,6 +56,11 @@ export function inWords(ms: number): string {
   return parts.slice(0, 2).join(" ");
 }
 
+/** @returns an instant to the second, in UTC */
+export function instant(at: number): string {
+  return `${new Date(at).toISOString().slice(0, 19)}Z`;
+}
+
 /** Whose counts an answer of the admin port shows. */
 export const SCOPES = {
   alone: "one process",

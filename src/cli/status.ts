@@ -2,7 +2,7 @@ import type { Command } from "commander";
 
 import type { Status } from "../admin/status/status.ts";
 import { addAdminOptions, type AdminOptions, createAdminClient } from "./admin-client.ts";
-import { inWords, print, printJson, SCOPES, table } from "./print.ts";
+import { instant, inWords, print, printJson, SCOPES, table } from "./print.ts";
 
 /** `status`: what the status page shows, as text. */
 export function addStatus(program: Command): void {
@@ -111,10 +111,6 @@ function problemsTable({ problems }: Status): string {
     ["times", "last", "what", "query"],
     problems.map(({ count, lastAt, what, query }) => [count, instant(lastAt), what, query]),
   );
-}
-
-function instant(at: number): string {
-  return `${new Date(at).toISOString().slice(0, 19)}Z`;
 }
 
 function since(at: number, now: number): string {
