@@ -4,10 +4,10 @@ import { Cluster } from "ioredis";
 import { resourceOfKey } from "../../query/key.ts";
 import type { RedisService } from "../../redis/service.ts";
 
-/** SCAN visits every key of the database. One of this size holds Redis up for less than a millisecond. */
-const KEYS_PER_SCAN = 1_000;
-/** A database with more keys is not counted. */
-const MOST_SCANS = 50;
+/** SCAN visits every key of the database. In small steps: each one holds up the other commands. */
+const KEYS_PER_SCAN = 500;
+/** A database with more keys than this many steps visit is not counted. */
+const MOST_SCANS = 100;
 
 /**
  * @param namespace the prefix of all keys
