@@ -155,6 +155,15 @@ function describeProblem(status: number, problem: unknown): string {
     return typeof value === "string" ? [value] : [];
   };
   const errors: unknown = typeof problem === "object" && problem ? Reflect.get(problem, "errors") : undefined;
-  const lines = Array.isArray(errors) ? errors.map((error) => `  ${JSON.stringify(error)}`) : [];
+  const lines = Array.isArray(errors) ? errors.map((error) => `  ${describeError(error)}`) : [];
   return [`${status} ${text("title").join("")}`, ...text("detail"), ...lines, ...text("remedy")].join("\n");
+}
+
+/** A mistake in one parameter of a caller's URL. */
+function describeError(error: unknown): string {
+  if (typeof error !== "object" || error === null) return String(error);
+  const { parameter, value, expected, hint }: Partial<Record<string, unknown>> = { ...error };
+  const found = value === undefined ? "" : `found ${JSON.stringify(value)}; `;
+  const more = hint === undefined ? "" : `; ${String(hint)}`;
+  return `${String(parameter)}: ${found}expected ${String(expected)}${more}`;
 }

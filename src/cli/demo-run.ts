@@ -115,7 +115,7 @@ function triesFor(gateway: string, admin: string, control: string): string[] {
     `curl -i '${gateway}/listings?areaId=76&limit=900'`,
     `npx property-gateway status${at}`,
     `npx property-gateway explain '/listings?areaId=76&objectType=villa&limit=3'${at}`,
-    `curl -X POST ${control}/faults -d '{"status": 503}'   the API fails until: curl -X DELETE ${control}/faults`,
+    `curl -X POST ${control}/faults -d '{"status": 503}'  # the API fails, until: curl -X DELETE ${control}/faults`,
   ];
 }
 

@@ -61,6 +61,11 @@ export function instant(at: number): string {
   return `${new Date(at).toISOString().slice(0, 19)}Z`;
 }
 
+/** @returns when a circuit lets the next call through */
+export function nextTry(state: string, inMs: number): string {
+  return state === "open" ? `next try in ${inWords(Math.max(0, inMs))}` : "the next call is a test";
+}
+
 /** Whose counts an answer of the admin port shows. */
 export const SCOPES = {
   alone: "one process",

@@ -14,7 +14,8 @@ interface PurgeOptions extends AdminOptions {
 }
 
 interface Purged {
-  readonly purged: unknown;
+  /** The kind of the scope, and under that name what it is. */
+  readonly purged: { readonly kind: string } & Readonly<Record<string, string>>;
   /** By tier. */
   readonly hits: Readonly<Record<string, number | null>>;
   readonly note: string | null;
@@ -49,7 +50,9 @@ async function purge(url: string | undefined, options: PurgeOptions): Promise<vo
     ? "They are never served again."
     : "They are served as stale answers until they are refreshed.";
   const hits = Object.entries(answer.hits).map(([tier, count]) => `${tier} ${count ?? "not counted"}`);
-  print(`Purged ${JSON.stringify(answer.purged)}. ${how}`);
+  const { kind } = answer.purged;
+  const what = kind === "all" ? "everything" : `the ${kind} ${answer.purged[kind]}`;
+  print(`Purged ${what}. ${how}`);
   print(`Answers that were hit: ${hits.join(", ")}.`);
   if (answer.note !== null) print(answer.note);
 }

@@ -89,7 +89,7 @@ describe("the status page", () => {
       "#verdict .bad",
       /for sold records are paused since \d\d:\d\d:\d\d.*half of the latest/,
     );
-    await shows(page, "#upstream", /Sold records.*fails since \d\d:\d\d/);
+    await shows(page, "#upstream", /Sold records.*failssince \d\d:\d\d/);
     await shows(page, "#tiles .bad", /Pausedsince/);
     expect(errors).toEqual([]);
   });

@@ -2,7 +2,7 @@
 import { readPasted } from "./curl.js";
 import { byId, h, setText, showTable } from "./dom.js";
 import { get, post } from "./port.js";
-import { clockTime, count, duration, many, reasonText, waitText } from "./words.js";
+import { clockTime, count, duration, many, waitText } from "./words.js";
 
 const NEXT = {
   hit: "is answered from the cache",
@@ -84,7 +84,7 @@ function explanationOf(entry, quote, history, onPurge) {
 }
 
 function cachedText({ entry, why }) {
-  if (entry === null) return `no (${reasonText(why)})`;
+  if (entry === null) return why === "not stored" ? "no" : `no (${why})`;
   const { tier, status, ageSeconds, freshForSeconds, bodyBytes } = entry;
   const left =
     freshForSeconds > 0

@@ -53,7 +53,9 @@ function upstreamSentences({ budget, upstream, at }) {
       const what =
         scope === "origin" ? ORIGINS[origin] : `${ORIGINS[origin]} for ${resourceText(scope).toLowerCase()}`;
       const next =
-        state === "open" ? `The next try is in ${soon(until - at)}.` : "One call tries whether it is back.";
+        state === "open"
+          ? `The next try is in ${soon(until - at)}.`
+          : "The next call tests whether it is back.";
       return {
         id: `circuit ${origin} ${scope}`,
         level: "bad",
