@@ -237,22 +237,24 @@ export class Problem extends Error {
 /** `Content-Type` of every `problemBody` (RFC 9457, section 3). */
 export const PROBLEM_CONTENT_TYPE = "application/problem+json";
 
-/** @returns the RFC 9457 document: `type`, `title`, `status`, `detail`, and `remedy`, `errors`, `moreErrors`, `problems` beside them. */
-export function problemBody(problem: Problem): Buffer {
+/**
+ * @param indent spaces for each level; 0: everything in one line
+ * @returns the RFC 9457 document: `type`, `title`, `status`, `detail`, and `remedy`, `errors`, `moreErrors`, `problems` beside them
+ */
+export function problemBody(problem: Problem, indent = 0): Buffer {
   const kind: ProblemKind = KINDS[problem.code];
   const { detail, remedy = kind.remedy, errors, problems } = problem.details;
-  return Buffer.from(
-    JSON.stringify({
-      type: `${kind.registered ? REGISTERED : TYPE_PREFIX}${problem.code}`,
-      title: kind.title,
-      status: kind.status,
-      ...(detail !== undefined && { detail }),
-      remedy,
-      ...(errors !== undefined && { errors: errors.slice(0, MOST_ERRORS).map(shortened) }),
-      ...(errors !== undefined && errors.length > MOST_ERRORS && { moreErrors: errors.length - MOST_ERRORS }),
-      ...(problems !== undefined && { problems }),
-    }),
-  );
+  const document = {
+    type: `${kind.registered ? REGISTERED : TYPE_PREFIX}${problem.code}`,
+    title: kind.title,
+    status: kind.status,
+    ...(detail !== undefined && { detail }),
+    remedy,
+    ...(errors !== undefined && { errors: errors.slice(0, MOST_ERRORS).map(shortened) }),
+    ...(errors !== undefined && errors.length > MOST_ERRORS && { moreErrors: errors.length - MOST_ERRORS }),
+    ...(problems !== undefined && { problems }),
+  };
+  return Buffer.from(JSON.stringify(document, undefined, indent) + (indent > 0 ? "\n" : ""));
 }
 
 /** A response must not be much larger than the request that it refuses. */

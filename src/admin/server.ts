@@ -11,7 +11,7 @@ import type { Observer } from "../types.ts";
 import { createHttpServer, type HttpServerOptions } from "../http/http-server.ts";
 import { problemResponse } from "../http/problem-response.ts";
 import { checkHead } from "../http/request-validation.ts";
-import { createAnswers } from "./answers.ts";
+import { createAnswers, indentFor } from "./answers.ts";
 import { type AdminBudgetOptions, createAdminBudget } from "./budget.ts";
 import { createAdminCache, type AdminCacheOptions } from "./cache.ts";
 import { type AdminCallersOptions, createAdminCallers } from "./callers.ts";
@@ -104,12 +104,12 @@ export function createAdminServer(options: AdminOptions): HttpServer {
   app.use(createAdminLog(options));
   app.use(createAdminVersion(options));
   app.use(createAdminCallers(options));
-  app.use((_request, response) => {
-    refuse(new Problem("unknown-path", UNKNOWN), response, options);
+  app.use((request, response) => {
+    refuse(new Problem("unknown-path", UNKNOWN), request, response, options);
   });
   // Express recognises an error handler by its four parameters.
-  app.use((error: unknown, _request: Request, response: Response, _next: NextFunction) => {
-    refuse(problemOf(error, options), response, options);
+  app.use((error: unknown, request: Request, response: Response, _next: NextFunction) => {
+    refuse(problemOf(error, options), request, response, options);
   });
   return createHttpServer({
     limits,
@@ -177,7 +177,7 @@ function problemOf(error: unknown, { observer }: AdminOptions): Problem {
   return new Problem("internal-error");
 }
 
-function refuse(problem: Problem, response: Response, { requestId }: AdminOptions): void {
-  const { status, headers, body } = problemResponse(problem, requestId(), false);
-  response.status(status).set(headers).end(body);
+function refuse(problem: Problem, request: Request, response: Response, { requestId }: AdminOptions): void {
+  const { status, headers, body } = problemResponse(problem, requestId(), false, indentFor(request));
+  response.status(status).set(headers).vary("Accept").end(body);
 }

@@ -16,9 +16,15 @@ export interface ProblemResponse {
  * The response for a problem. Both servers send it, and also the code that answers requests Node could not parse.
  * @param requestId the value of `X-Request-Id`
  * @param forwarded whether the cache had to ask the upstream (RFC 9211, section 2.2)
+ * @param indent of the JSON; 0: everything in one line
  */
-export function problemResponse(problem: Problem, requestId: string, forwarded: boolean): ProblemResponse {
-  const body = problemBody(problem);
+export function problemResponse(
+  problem: Problem,
+  requestId: string,
+  forwarded: boolean,
+  indent = 0,
+): ProblemResponse {
+  const body = problemBody(problem, indent);
   const { headers = {}, retryAfterSeconds } = problem.details;
   return {
     status: problem.status,

@@ -27,6 +27,18 @@ describe("an answer of the admin port", () => {
     expect(reply.json()).toEqual({ version: manifest.version, node: process.version });
   });
 
+  it.each([
+    ["/nothing?pretty", {}, 404],
+    ["/quote?pretty", {}, 400],
+    ["/budget?unheard=of", { accept: BROWSER }, 400],
+  ])("that is a problem is indented as well: %s with %o", async (path, headers, status) => {
+    const gateway = await startGateway();
+    const reply = await ask(gateway.adminUrl + path, { headers });
+    expect([reply.status, reply.headers["content-type"]]).toEqual([status, "application/problem+json"]);
+    expect(reply.text).toMatch(/^{\n  "type": .*\n}\n$/s);
+    expect((await ask(`${gateway.adminUrl}/nothing`)).text).not.toContain("\n");
+  });
+
   it("is refused at every path for a parameter that the path does not take", async () => {
     const gateway = await startGateway();
     const paths = [...ADMIN_PARAMETERS.keys(), ...PAGE_PARAMETERS.keys(), "/budget/", "/Budget"];
