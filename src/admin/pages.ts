@@ -45,6 +45,7 @@ const OF: AdminParameter = {
   name: "of",
   meaning: "callers: the document of the callers' port",
   example: "callers",
+  values: ["admin", "callers"],
 };
 
 /** The parameters of the pages and their assets by path. The scripts of the pages read them. */

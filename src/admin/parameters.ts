@@ -32,7 +32,7 @@ export const PRETTY: AdminParameter = {
   meaning:
     "Without a value or true: JSON with line breaks; false: JSON in one line. A browser gets line breaks by default",
   example: "true",
-  values: ["", "true", "false"],
+  values: ["true", "false", ""],
 };
 
 /** Parameters that several paths take. */
@@ -46,11 +46,12 @@ export const FORMAT_PARAMETER: AdminParameter = {
   name: "format",
   meaning: "v2 asks about the answer frozen to version 2, which is cached apart",
   example: "v2",
+  values: ["json", "v2"],
 };
 
 /**
  * Reads all parameters of a request.
- * @throws {Problem} `invalid-admin-request` if one is unknown or repeated. If it were ignored, the operator would believe
+ * @throws {Problem} `invalid-admin-request` if one is unknown or repeated, or has another value than the possible ones. If it were ignored, the operator would believe
  *   that it works.
  */
 export function parametersOf(
@@ -67,11 +68,28 @@ export function parametersOf(
       throw mistake(`Unknown parameter ${JSON.stringify(name.slice(0, 100))}. ${others}.${hint}`);
     }
     if (parameters.has(name)) throw mistake(`Give the parameter ${name} once.`);
-    if (name === PRETTY.name && PRETTY.values?.includes(value) === false)
-      throw mistake("The parameter pretty must be true or false, or have no value.");
+    const { values } = known.find((one) => one.name === name) ?? {};
+    if (values?.includes(value) === false) throw mistake(`The parameter ${name} must be ${orList(values)}.`);
     parameters.set(name, value);
   }
   return parameters;
+}
+
+/** @returns for example `app, resource or hour` */
+function orList(words: readonly string[]): string {
+  const named = words.map((word) => word || "empty");
+  return `${named.slice(0, -1).join(", ")} or ${named.at(-1)}`;
+}
+
+/**
+ * @throws {Problem} `invalid-admin-request` if a JSON body has a member that is not known. If it were ignored, the operator
+ *   would believe that it works.
+ */
+export function refuseUnknownMembers(body: unknown, known: readonly string[]): void {
+  if (typeof body !== "object" || body === null) return;
+  const unknown = Object.keys(body).find((name) => !known.includes(name));
+  if (unknown === undefined) return;
+  throw mistake(`Unknown member ${JSON.stringify(unknown.slice(0, 100))}. Known: ${known.join(", ")}.`);
 }
 
 /** Express' own `query` and `path` would depend on its settings. */

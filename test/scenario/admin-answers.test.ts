@@ -53,6 +53,19 @@ describe("an answer of the admin port", () => {
   });
 });
 
+it.each([
+  ["/quote?url=%2Fareas&format=v3", undefined, "format must be json or v2"],
+  ["/docs?of=everybody", undefined, "of must be admin or callers"],
+  ["/budget?pretty=perhaps", undefined, "pretty must be true, false or empty"],
+  ["/cache/purge", { url: "/areas", format: "v3" }, '\\"format\\" must be json or v2'],
+  ["/budget/replicas", { dead: "1", alive: "2" }, 'Unknown member \\"alive\\". Known: dead'],
+])("%s with the body %o is refused: %s", async (path, body, detail) => {
+  const { adminUrl } = await startGateway();
+  const url = adminUrl + path;
+  const reply = await (body === undefined ? ask(url) : post(url, JSON.stringify(body)));
+  expect([reply.status, reply.text]).toEqual([400, expect.stringContaining(detail)]);
+});
+
 describe("/budget", () => {
   it("says for each app what is left in each window, and when more comes back", async () => {
     const gateway = await startGateway({
