@@ -1,12 +1,12 @@
-/** What all answers of the admin port have in common: which parameters a path takes, and indented JSON for people. */
+/** Rules for all answers of the admin port: unknown parameters are refused, and people get readable JSON. */
 import express, { type Request, type Response, type Router } from "express";
 
 import { type AdminParameter, parametersOf, PRETTY } from "./parameters.ts";
 
 /**
- * Refuses parameters that a path does not take, and indents JSON for people: those who ask for it with `?pretty` or use a
+ * Refuses parameters that a path does not have. Writes JSON with line breaks if the request has `?pretty` or comes from a
  * browser.
- * @param parameters of each path of the port; other paths are left alone
+ * @param parameters of each path of the port; requests for other paths pass unchanged
  */
 export function createAnswers(parameters: ReadonlyMap<string, readonly AdminParameter[]>): Router {
   // A router finds the path as the endpoints do: in any case, and with a slash at the end.
@@ -14,7 +14,7 @@ export function createAnswers(parameters: ReadonlyMap<string, readonly AdminPara
   for (const [path, known] of parameters) {
     router.all(path, (request, response, next) => {
       parametersOf(request, known);
-      writeFor(response, indentFor(request));
+      indentJson(response, indentFor(request));
       next();
     });
   }
@@ -24,7 +24,7 @@ export function createAnswers(parameters: ReadonlyMap<string, readonly AdminPara
 /** @returns by how many spaces JSON is indented for this request. 0: everything in one line */
 export function indentFor(request: Request): number {
   const pretty = URL.parse(request.url, "http://admin")?.searchParams.get(PRETTY.name) ?? undefined;
-  // A browser that shows the answer prefers HTML.
+  // Only a browser that shows the answer prefers HTML to JSON.
   const isForPeople =
     pretty === undefined
       ? request.accepts(["application/json", "text/html"]) === "text/html"
@@ -32,7 +32,7 @@ export function indentFor(request: Request): number {
   return isForPeople ? 2 : 0;
 }
 
-function writeFor(response: Response, indent: number): void {
+function indentJson(response: Response, indent: number): void {
   const end = indent > 0 ? "\n" : "";
   response.json = (body: unknown) =>
     response

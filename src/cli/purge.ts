@@ -25,7 +25,7 @@ interface Purged {
 export function addPurge(program: Command): void {
   const command = program
     .command("purge")
-    .description("declare cached answers out of date: one URL, or what one of the options names")
+    .description("declare cached answers out of date: one URL, or the answers that an option selects")
     .argument("[url]", "URL or path on the callers' port, in quotes")
     .option("--key <key>", "key of an answer, as explain shows it")
     .option("--resource <name>", "listings, sold, areas or images")
@@ -53,6 +53,6 @@ async function purge(url: string | undefined, options: PurgeOptions): Promise<vo
   const { kind } = answer.purged;
   const what = kind === "all" ? "everything" : `the ${kind} ${answer.purged[kind]}`;
   print(`Purged ${what}. ${how}`);
-  print(`Answers that were hit: ${hits.join(", ")}.`);
+  print(`Purged answers by tier: ${hits.join(", ")}.`);
   if (answer.note !== null) print(answer.note);
 }
