@@ -47,8 +47,8 @@ async function purge(url: string | undefined, options: PurgeOptions): Promise<vo
   const answer = await createAdminClient(options).post<Purged>("/cache/purge", body);
   if (options.json) return printJson(answer);
   const how = hard
-    ? "They are never served again."
-    : "They are served as stale answers until they are refreshed.";
+    ? "The answers are never served again."
+    : "The answers are stale until they are refreshed.";
   const hits = Object.entries(answer.hits).map(([tier, count]) => `${tier} ${count ?? "not counted"}`);
   const { kind } = answer.purged;
   const what = kind === "all" ? "everything" : `the ${kind} ${answer.purged[kind]}`;

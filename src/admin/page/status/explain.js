@@ -69,7 +69,7 @@ function explanationOf(entry, quote, history, onPurge) {
     ...(entry.derivedFrom ? [["Derived from", entry.derivedFrom]] : []),
     ["Key", entry.key],
     ["Cached", cachedText(entry)],
-    ["A request now", `${NEXT[entry.next] ?? entry.next}. ${costText(quote)}`],
+    ["A request now", requestText(entry, quote)],
     [
       "Asked",
       history.asked > 0 ? `${many(history.asked, "time")} in the last hour` : "not often in the last hour",
@@ -94,13 +94,13 @@ function cachedText({ entry, why }) {
   return `in ${tier}, ${ageSeconds < 1 ? "less than a second" : duration(ageSeconds * 1000)} old, ${state}; status ${status}, ${count(bodyBytes)} bytes`;
 }
 
-function costText({ upstreamCalls, predictedWaitMs, waitsFor, refusal, app, appIs }) {
+function requestText({ next }, { upstreamCalls, predictedWaitMs, waitsFor, refusal, app, appIs }) {
   const forApp = `for the app ${app} (${appIs})`;
-  if (refusal !== null) return `It would be refused ${forApp}: ${refusal}.`;
-  const calls = upstreamCalls === 0 ? "It costs no call" : "It costs one call";
   const wait =
     predictedWaitMs === 0 ? "no wait" : `a wait of ${duration(predictedWaitMs)} for ${waitText(waitsFor)}`;
-  return `${calls} and ${wait}, ${forApp}.`;
+  if (refusal !== null) return `is refused ${forApp}: ${refusal}. A call would have ${wait}.`;
+  const calls = upstreamCalls === 0 ? "It costs no call" : "It costs one call";
+  return `${NEXT[next] ?? next}. ${calls} and ${wait}, ${forApp}.`;
 }
 
 function historyTable({ requests }) {
