@@ -93,7 +93,7 @@ export function refuseUnknownMembers(body: unknown, known: readonly string[]): v
 }
 
 /** Splits the URL without Express' `query` and `path`, which depend on Express' settings. */
-export function splitUrl({ url }: Pick<Request, "url">): URL {
+function splitUrl({ url }: Pick<Request, "url">): URL {
   return new URL(url, "http://admin");
 }
 
