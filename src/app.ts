@@ -44,7 +44,7 @@ import { followKeyFile, type PrivateKeys } from "./config/private-key.ts";
 import type { SettingsSource } from "./config/load.ts";
 import { followSecretFiles, type SecretFiles } from "./config/secret-files.ts";
 import type { Problem } from "./errors.ts";
-import { renewCertificate } from "./http/http-server.ts";
+import { type CallersServer, renewCertificate } from "./http/http-server.ts";
 import { createInFlight } from "./http/in-flight.ts";
 import { createPageStage } from "./page-stage.ts";
 import type { Pages } from "./pages/pages.ts";
@@ -174,13 +174,15 @@ export function createGateway(options: GatewayOptions): Gateway {
     warm,
     lifecycle,
     reload: () => reload("request"),
+    serveCaller: callers.serve,
   });
-  renewCertificates(secretFiles, { callers, admin });
+  const servers = { callers: callers.server, admin };
+  renewCertificates(secretFiles, servers);
   const stopWatching = watchEventLoop(metrics.eventLoopDelay);
 
   return {
     async start() {
-      const addresses = await lifecycle.start(config, { callers, admin });
+      const addresses = await lifecycle.start(config, servers);
       stores.listensAt(addressOf(addresses.admin));
       for (const part of background) part.start();
       return addresses;
@@ -358,6 +360,7 @@ interface AdminParts {
   readonly warm: Warm;
   readonly lifecycle: Lifecycle;
   readonly reload: () => ReturnType<ReturnType<typeof createReload>>;
+  readonly serveCaller: CallersServer["serve"];
 }
 
 function warnAboutSettings({ admin, budget }: Config, { warn }: Observer): void {
@@ -372,7 +375,7 @@ function warnAboutSettings({ admin, budget }: Config, { warn }: Observer): void 
 
 /** @returns the operators' server, not yet listening */
 function createAdmin(context: Context, parts: AdminParts): HttpServer {
-  const { stores, budgets, pages, warm, lifecycle, reload } = parts;
+  const { stores, budgets, pages, warm, lifecycle, reload, serveCaller } = parts;
   const { config, settings, clock, random, observer, metrics, parse } = context;
   const { tiers, ledger } = stores;
   const { requestId } = random;
@@ -381,6 +384,7 @@ function createAdmin(context: Context, parts: AdminParts): HttpServer {
   return createAdminServer({
     parse,
     pages,
+    serveCaller,
     observer,
     now,
     after,
