@@ -167,15 +167,17 @@ export function createGateway(options: GatewayOptions): Gateway {
 
   const lifecycle = createLifecycle({ clock, budgets, flights, inFlight, closeStore: stores.close });
   const reload = createReload({ ...context, budgets, warm, checkFiles: secretFiles.check });
-  const admin = createAdmin(context, {
+  const reloadOnRequest = (): ReturnType<typeof reload> => reload("request");
+  const parts = {
     stores,
     budgets,
     pages,
     warm,
     lifecycle,
-    reload: () => reload("request"),
+    reload: reloadOnRequest,
     serveCaller: callers.serve,
-  });
+  };
+  const admin = createAdmin(context, parts);
   const servers = { callers: callers.server, admin };
   renewCertificates(secretFiles, servers);
   const stopWatching = watchEventLoop(metrics.eventLoopDelay);
