@@ -167,17 +167,7 @@ export function createGateway(options: GatewayOptions): Gateway {
 
   const lifecycle = createLifecycle({ clock, budgets, flights, inFlight, closeStore: stores.close });
   const reload = createReload({ ...context, budgets, warm, checkFiles: secretFiles.check });
-  const reloadOnRequest = (): ReturnType<typeof reload> => reload("request");
-  const parts = {
-    stores,
-    budgets,
-    pages,
-    warm,
-    lifecycle,
-    reload: reloadOnRequest,
-    serveCaller: callers.serve,
-  };
-  const admin = createAdmin(context, parts);
+  const admin = createAdmin(context, { stores, budgets, pages, warm, lifecycle, reload, callers });
   const servers = { callers: callers.server, admin };
   renewCertificates(secretFiles, servers);
   const stopWatching = watchEventLoop(metrics.eventLoopDelay);
@@ -361,8 +351,8 @@ interface AdminParts {
   readonly pages: Pages;
   readonly warm: Warm;
   readonly lifecycle: Lifecycle;
-  readonly reload: () => ReturnType<ReturnType<typeof createReload>>;
-  readonly serveCaller: CallersServer["serve"];
+  readonly reload: ReturnType<typeof createReload>;
+  readonly callers: CallersServer;
 }
 
 function warnAboutSettings({ admin, budget }: Config, { warn }: Observer): void {
@@ -377,7 +367,7 @@ function warnAboutSettings({ admin, budget }: Config, { warn }: Observer): void 
 
 /** @returns the operators' server, not yet listening */
 function createAdmin(context: Context, parts: AdminParts): HttpServer {
-  const { stores, budgets, pages, warm, lifecycle, reload, serveCaller } = parts;
+  const { stores, budgets, pages, warm, lifecycle, reload, callers } = parts;
   const { config, settings, clock, random, observer, metrics, parse } = context;
   const { tiers, ledger } = stores;
   const { requestId } = random;
@@ -386,12 +376,12 @@ function createAdmin(context: Context, parts: AdminParts): HttpServer {
   return createAdminServer({
     parse,
     pages,
-    serveCaller,
+    serveCaller: callers.serve,
     observer,
     now,
     after,
     requestId,
-    reload,
+    reload: () => reload("request"),
     limits: config.server,
     tls: tlsContext(config.admin.tls),
     warm: warm.states,
