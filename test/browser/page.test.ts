@@ -89,7 +89,7 @@ describe("the status page", () => {
       "#verdict .bad",
       /for sold records have been paused since \d\d:\d\d:\d\d.*half of the latest/,
     );
-    await shows(page, "#upstream", /Sold records.*fails since \d\d:\d\d/);
+    await shows(page, "#upstream", /Sold records.*failssince \d\d:\d\d/);
     await shows(page, "#tiles .bad", /Pausedsince/);
     expect(errors).toEqual([]);
   });
@@ -133,6 +133,15 @@ describe("the status page", () => {
     await page.fill("#url", "/areas?limit=many");
     await page.press("#url", "Enter");
     await shows(page, "#explanation .bad", /The query is invalid: limit/);
+    gateway.sandbox.faults.add({ status: 503, retryAfter: "60" });
+    await ask(gateway, 1, "/sold?areaId=8");
+    await page.fill("#url", "/sold?areaId=9");
+    await page.press("#url", "Enter");
+    await shows(
+      page,
+      ".facts",
+      /A request nowis refused for the app .*: upstream-unavailable\. A call would/,
+    );
     await page.getByRole("button", { name: "Log out" }).click();
     await page.locator("body[data-state=login]").waitFor();
     expect(errors).toEqual([]);
@@ -175,5 +184,20 @@ describe("the status page", () => {
     await page.keyboard.press("Enter");
     await shows(page, ".facts", "objectType=villa,radhus");
     expect(await page.evaluate("document.activeElement.id")).toBe("url");
+  });
+});
+
+describe("the page of the OpenAPI documents", () => {
+  it("sends a caller's request and shows the answer", async () => {
+    const gateway = await startGateway();
+    const { page, errors } = await open(`${gateway.adminUrl}/docs?of=callers`);
+    const areas = page.locator(".opblock").filter({ hasText: "/areas" }).first();
+    await areas.locator(".opblock-summary-control").click();
+    await areas.getByRole("button", { name: "Try it out" }).click();
+    await areas.locator("tr[data-param-name=q] input").fill("Stockholm");
+    await areas.getByRole("button", { name: "Execute" }).click();
+    await areas.locator(".live-responses-table .response-col_status").filter({ hasText: "200" }).waitFor();
+    expect(gateway.sandbox.requests()).toHaveLength(1);
+    expect(errors).toEqual([]);
   });
 });

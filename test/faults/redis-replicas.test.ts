@@ -6,6 +6,7 @@ import { eventually } from "../support/eventually.ts";
 
 import type { BackendEvent } from "../../src/cache/store/port.ts";
 import type { Purge } from "../../src/cache/store/purges.ts";
+import { Secret } from "../../src/config/secret.ts";
 import { StoreUnavailable } from "../../src/cache/store/port.ts";
 import { cacheKey } from "../../src/query/key.ts";
 import { createFakeClock } from "../support/fake-clock.ts";
@@ -153,6 +154,29 @@ describe("a purge", () => {
     const { proxy, backend } = await remoteReplica({ commandTimeoutMs: 200 });
     proxy.blackHole();
     await expect(backend.purge({ kind: "all" }, HARD)).rejects.toBeInstanceOf(StoreUnavailable);
+  });
+});
+
+describe("the count of entries", () => {
+  it("counts our entries by resource beside other data, and is unknown for a very large database", async () => {
+    const one = await replica();
+    const keys = ["sold/1", "sold?q=x:listings", "areas?q=[a-z]*"].map((query) => cacheKey("json", query));
+    for (const key of [...keys, cacheKey("v2", "sold/1")]) await one.store.set(key, entryOf("one"));
+    await one.claims.claim(cacheKey("json", "sold/2"));
+    await one.purge({ kind: "all" }, HARD);
+    await redis().command("SET", "other:{json:sold/1}", "of others");
+    const counts = [one.count("sold"), one.count("areas"), one.count("listings"), one.count()];
+    expect(await Promise.all(counts)).toEqual([3, 1, 0, 4]);
+
+    await redis().command("DEBUG", "POPULATE", 60_000);
+    expect(await one.count("sold")).toBeUndefined();
+  });
+
+  it("is unknown if Redis forbids it, without an outage", async () => {
+    await redis().command("ACL", "SETUSER", "limited", "on", ">pass", "~*", "&*", "+@all", "-scan");
+    const one = await replica({ ...redis().settings, username: "limited", password: new Secret("pass") });
+    expect(await one.count()).toBeUndefined();
+    expect(one.states).toEqual([]);
   });
 });
 
