@@ -90,7 +90,7 @@ describe("canonical text", () => {
     );
   });
 
-  it("is what the upstream is asked for: that parses back to the same query too", () => {
+  it("the upstream request parses back to the same query too", () => {
     fc.assert(
       fc.property(
         target,
@@ -104,7 +104,7 @@ describe("canonical text", () => {
     );
   });
 
-  it("can stand in a key, a header's string and a URL, and is no pattern and no hash tag", () => {
+  it("is safe in a key, a header string and a URL, and has no pattern and no hash tag", () => {
     fc.assert(
       fc.property(target, (asked) => {
         const query = queryOf(asked);
@@ -118,7 +118,7 @@ describe("canonical text", () => {
     );
   });
 
-  it("is one text to one query: two that differ have two keys, in each format", () => {
+  it("differs for different queries, and so do their keys in each format", () => {
     fc.assert(
       fc.property(target, target, (one, other) => {
         const [first, second] = [queryOf(one), queryOf(other)];
@@ -131,8 +131,8 @@ describe("canonical text", () => {
   });
 });
 
-describe("a value cannot pass for anything else", () => {
-  it("in q: the upstream is asked for just that text, and two texts are two keys", () => {
+describe("a value cannot be mistaken for anything else", () => {
+  it("in q: the upstream gets exactly that text, and two texts have two keys", () => {
     fc.assert(
       fc.property(anyText, anyText, (one, other) => {
         const asked = (text: string): string => understood(`/areas?q=${encodeURIComponent(text)}`);
@@ -147,7 +147,7 @@ describe("a value cannot pass for anything else", () => {
     );
   });
 
-  it("in an undocumented parameter: its pairs come out as they went in, sorted by name", () => {
+  it("in an undocumented parameter: its pairs do not change, sorted by name", () => {
     fc.assert(
       fc.property(anyPairs, (pairs) => {
         const sent = new URLSearchParams(
@@ -177,7 +177,7 @@ describe("a caller's signature", () => {
       return encodeHere(before + mixed.join("") + after, bits);
     });
 
-  it("never reaches a key or the upstream, however it is spelled", () => {
+  it("is never in a key or sent upstream, in any spelling", () => {
     fc.assert(
       fc.property(target, spelling, fc.stringMatching(/^[0-9a-f]{40}(%FF)?$/), (asked, credential, value) => {
         const signed = queryOf(`${asked}&${credential}=${value}`);
@@ -200,7 +200,7 @@ function encodeHere(text: string, bits: number): string {
     .join("");
 }
 
-describe("whatever is sent", () => {
+describe("any request target", () => {
   const junk = fc.string({ unit: "binary", maxLength: 40 });
   const bytes = fc
     .uint8Array({ maxLength: 12 })
@@ -219,7 +219,7 @@ describe("whatever is sent", () => {
     "/cache/",
   );
 
-  it("is understood and can be sent on, or has at least one fault, and is never an accident", () => {
+  it("is parsed and can be sent on, or has at least one fault, and never throws", () => {
     const anything = fc.tuple(start, fc.oneof(junk, bytes, broken)).map((parts) => parts.join(""));
     fc.assert(
       fc.property(anything, fc.constantFrom("forward", "drop", "reject"), (asked, unknown) => {
@@ -234,7 +234,7 @@ describe("whatever is sent", () => {
     );
   });
 
-  it("in a spelling of something meant is never an accident either, wherever it stands", () => {
+  it("in any spelling of a query never throws either", () => {
     fc.assert(
       fc.property(meaning, seed, fc.oneof(junk, bytes, broken), fc.nat(), (meant, spelling, what, where) => {
         const proper = spell(meant, spelling);

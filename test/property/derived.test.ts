@@ -123,7 +123,7 @@ function computed(asked: Case, blocks: readonly BlockBytes[]): Buffer | undefine
 }
 
 describe("a narrower search", () => {
-  it("is computed as the sandbox sends it, byte for byte", () => {
+  it("is computed exactly as the sandbox sends it", () => {
     fc.assert(
       fc.property(cases(4), (asked) => {
         const blocks = blocksOf(asked, USUAL_FILTERING);
@@ -135,7 +135,7 @@ describe("a narrower search", () => {
     );
   });
 
-  it("never differs from what an upstream sends that filters otherwise, without that being noticed", () => {
+  it("never differs unnoticed from an upstream that filters differently", () => {
     const filtering = fc.record({
       bounds: fc.constantFrom(...FILTERING.bounds),
       unset: fc.constantFrom(...FILTERING.unset),
@@ -172,7 +172,7 @@ function countIn(body: Buffer): number {
 }
 
 describe("decimal numbers", () => {
-  it("are compared by value, whatever their length", () => {
+  it("are compared by value at any length", () => {
     const digits = fc.stringMatching(/^-?\d{1,30}\.\d{1,10}$/);
     const scaled = (text: string): bigint => {
       const [whole = "", part = ""] = text.split(".");

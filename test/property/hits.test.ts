@@ -290,7 +290,7 @@ afterAll(() => {
   quick?.close();
 });
 
-it("every request gets the same response, log record and refresh at once as on the ordinary way", async () => {
+it("every request gets the same response, log record and refresh on the fast path as on the slow one", async () => {
   const isSame = fc.asyncProperty(
     entry,
     purge,
@@ -332,7 +332,7 @@ async function confirm(tiers: Tiers): Promise<void> {
   await tiers.keep(KEY, { ...found.entry, ...times, validators });
 }
 
-it("a process that drains tells it with a hit too", async () => {
+it("a draining process sends Connection: close with a hit too", async () => {
   const gateway = await startGateway(false);
   onTestFinished(gateway.close);
   await gateway.tiers.keep(KEY, entryWith("x", clock.now()));

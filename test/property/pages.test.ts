@@ -96,7 +96,7 @@ const cutting = size.chain((blockSize) =>
 );
 
 describe("a page that is cut from its block", () => {
-  it("is what the sandbox sends for that page, byte for byte", () => {
+  it("is exactly what the sandbox sends for that page", () => {
     fc.assert(
       fc.property(
         cutting,
@@ -116,7 +116,7 @@ describe("a page that is cut from its block", () => {
     );
   });
 
-  it("is so too where the upstream writes blanks, orders members otherwise, and echoes the page", () => {
+  it("is also exact if the upstream writes blanks, orders members differently and echoes the page", () => {
     const how = fc.record({
       gap: fc.constantFrom("", " ", "\n  ", "\r\n\t"),
       quoted: fc.boolean(),
@@ -153,8 +153,8 @@ describe("a page that is cut from its block", () => {
   });
 });
 
-describe("a page behind the last record", () => {
-  it("is cut from whatever block says so, as the sandbox sends it", () => {
+describe("a page after the last record", () => {
+  it("is cut from any block with the total count, as the sandbox sends it", () => {
     fc.assert(
       fc.property(asked, size, fc.nat(3), fc.nat(10_000), fc.nat(500), (asked, limit, nth, behind, page) => {
         const block = { offset: nth * limit, limit };
@@ -171,8 +171,8 @@ describe("a page behind the last record", () => {
   });
 });
 
-describe("a page over the end of a block", () => {
-  it("is held by the block only where no record is behind it", () => {
+describe("a page beyond the end of a block", () => {
+  it("is in the block only if no record follows it", () => {
     fc.assert(
       fc.property(asked, size, fc.nat(600), fc.nat(500), (asked, limit, offset, pageLimit) => {
         const block = { offset: 0, limit };
@@ -193,8 +193,8 @@ describe("a page over the end of a block", () => {
   });
 });
 
-describe("an answer whose bytes were cut or changed", () => {
-  it("is never cut into what is no JSON, nor into another number of records than it says", () => {
+describe("an answer with cut or changed bytes", () => {
+  it("is never cut into invalid JSON or a wrong number of records", () => {
     const asked: Asked = { data: 0, resource: "listings", filters: { areaId: "1,76", minRooms: "3" } };
     const block = { offset: 0, limit: 40 };
     const whole = sandboxSends(asked, block, "offset");

@@ -10,7 +10,7 @@ const seed = fc.nat(0xffff_ffff);
 const meaning = seed.map((number) => randomMeanings(number, 1)[0]).filter((found) => found !== undefined);
 
 describe("one meaning, one key", () => {
-  it("whatever the spelling", () => {
+  it("for any spelling", () => {
     fc.assert(
       fc.property(meaning, seed, (meant, spelling) => {
         const expected = understood(plainTarget(meant));
@@ -21,7 +21,7 @@ describe("one meaning, one key", () => {
     );
   });
 
-  it("and the same for what is unknown, where that is dropped", () => {
+  it("also for unknown parameters that are dropped", () => {
     fc.assert(
       fc.property(meaning, seed, (meant, spelling) => {
         const known = new Set<string>(PARAMETERS[meant.resource].map(({ name }) => name));
@@ -35,7 +35,7 @@ describe("one meaning, one key", () => {
 });
 
 describe("two meanings, two keys", () => {
-  it("whatever they are", () => {
+  it("for any two meanings", () => {
     fc.assert(
       fc.property(seed, (number) => {
         const meanings = randomMeanings(number, 60);
@@ -45,7 +45,7 @@ describe("two meanings, two keys", () => {
     );
   });
 
-  it("however little they differ by", () => {
+  it("also for small differences", () => {
     fc.assert(
       fc.property(meaning, (meant) => {
         const text = understood(plainTarget(meant));

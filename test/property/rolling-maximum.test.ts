@@ -112,7 +112,7 @@ function limitsOf(sent: readonly LedgerLine[], window: Window, to: number): Pick
 }
 
 describe("rolling maxima", () => {
-  it("are what counting finds, whatever was sent, in whatever pieces it is read", () => {
+  it("are the same as by counting, for any calls and any pieces", () => {
     fc.assert(
       fc.property(
         lines,

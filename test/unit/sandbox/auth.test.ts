@@ -16,7 +16,7 @@ describe("the signature", () => {
   });
 });
 
-describe("who is let in", () => {
+describe("an accepted request", () => {
   it.each([
     ["the caller", {}],
     ["a time at the window's far ends", { time: String(NOW_SECONDS - 300) }],
@@ -32,7 +32,7 @@ describe("who is let in", () => {
   });
 });
 
-describe("who is refused", () => {
+describe("a refused request", () => {
   it.each([
     ["no callerId", { callerId: "" }, "FAILURE_MISSING_PARAM - callerId"],
     ["no time", { time: "" }, "FAILURE_MISSING_PARAM - time"],
@@ -51,7 +51,7 @@ describe("who is refused", () => {
     expect(refusalOf(change)).toContain(text);
   });
 
-  it("a unique used before, even with a new time, but not one that a forger tried", () => {
+  it("has a unique that was used before, but not one from a request with a wrong hash", () => {
     const authenticator = createAuthenticator(CALLER, 300);
     const unique = newUnique();
     const ask = (change: Partial<Record<string, string>>): string | undefined =>
@@ -74,7 +74,7 @@ describe("over the wire", () => {
     expect(reply.text).toBe("FAILURE_MISSING_PARAM - callerId is missing");
   });
 
-  it("a turned key or callerId refuses what is signed with the old one, until a reset", async () => {
+  it("a changed key or callerId refuses requests signed with the old one, until a reset", async () => {
     const { sandbox, url } = await started();
     const status = async (): Promise<number> => (await call(url + signed("/areas"))).status;
     sandbox.setCaller({ privateKey: "turned" });
@@ -85,7 +85,7 @@ describe("over the wire", () => {
     expect(await status()).toBe(200);
   });
 
-  it("follows the sandbox's clock, and its skew", async () => {
+  it("the time is checked by the sandbox's clock, with its skew", async () => {
     const { sandbox, url } = await started();
     sandbox.faults.add({ clockSkewSeconds: 400 });
     const refused = await call(url + signed("/areas"));
@@ -94,7 +94,7 @@ describe("over the wire", () => {
     expect((await call(url + signed("/areas", { time: String(NOW_SECONDS + 400) }))).status).toBe(200);
   });
 
-  it("takes a wider window when told", async () => {
+  it("the time window can be widened", async () => {
     const { sandbox, url } = await started({ timeWindowSeconds: 10 });
     const old = { time: String(NOW_SECONDS - 60) };
     expect((await call(url + signed("/areas", old))).status).toBe(403);

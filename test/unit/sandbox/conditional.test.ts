@@ -34,7 +34,7 @@ describe("validators", () => {
     ["etag", expect.stringMatching(/^"[\w-]{27}"$/), undefined],
     ["last-modified", undefined, START],
     ["both", expect.stringMatching(/^"[\w-]{27}"$/), START],
-  ] as const)("of kind %s come with lists, records and pictures", async (kind, tag, date) => {
+  ] as const)("of kind %s are sent with lists, records and thumbnails", async (kind, tag, date) => {
     const { ask } = await validating(kind);
     for (const path of ["/sold?limit=2", "/areas?q=nacka", `/listings/${LISTING.serviceId}`, IMAGE]) {
       const reply = await ask(path);
@@ -43,7 +43,7 @@ describe("validators", () => {
     }
   });
 
-  it("are on no other answer", async () => {
+  it("are not sent with other answers", async () => {
     const { url, ask, sandbox } = await validating("both");
     sandbox.faults.add({ status: 200, pathPrefix: "/areas" }, { wrongJson: true, pathPrefix: "/sold" });
     const replies = [
@@ -58,7 +58,7 @@ describe("validators", () => {
     for (const reply of replies) expect(shown(reply)).toEqual([undefined, undefined]);
   });
 
-  it("are the same for the same answer, whoever signed it when", async () => {
+  it("are the same for the same answer, whatever its signature", async () => {
     const { sandbox, url, ask } = await validating("both");
     const first = await ask("/sold?limit=2");
     expect(shown(await ask("/sold?limit=2"))).toEqual(shown(first));
@@ -70,7 +70,7 @@ describe("validators", () => {
     );
   });
 
-  it("tell answers, media types and codings apart", async () => {
+  it("differ between answers, media types and encodings", async () => {
     const { ask } = await validating("etag");
     const tags = [
       await ask("/sold?limit=2"),
@@ -81,7 +81,7 @@ describe("validators", () => {
     expect(new Set(tags).size).toBe(4);
   });
 
-  it("never put the last change after the date of the answer", async () => {
+  it("never have a Last-Modified after the Date", async () => {
     const { sandbox, ask } = await validating("last-modified");
     sandbox.faults.add({ clockSkewSeconds: -7200 });
     // The signature has to be of the sandbox's time, which pictures do not ask for.
@@ -130,7 +130,7 @@ describe("a conditional request", () => {
     ["both", { "If-Modified-Since": START }, 304],
     ["none", { "If-None-Match": "TAG" }, 200],
     ["none", { "If-None-Match": "*", "If-Modified-Since": LATER }, 200],
-  ])("where there is %s, with %j: %i", async (validators, conditions, status) => {
+  ])("to a sandbox with validators %s, with %j: %i", async (validators, conditions, status) => {
     const { sandbox, ask } = await validating("etag");
     const { etag } = (await ask("/sold?limit=2")).headers;
     sandbox.set({ validators });
@@ -152,7 +152,7 @@ describe("a conditional request", () => {
     expect((await call(address, { headers })).status).toBe(403);
   });
 
-  it("meets its faults as any other", async () => {
+  it("gets faults like any other request", async () => {
     const { sandbox, ask } = await validating("both");
     const conditional = { "If-None-Match": "*" };
     sandbox.faults.add(
@@ -169,7 +169,7 @@ describe("a conditional request", () => {
 });
 
 describe("further headers", () => {
-  it("come with proper answers and with 304, and with nothing else", async () => {
+  it("are added to normal answers and 304 only", async () => {
     const { sandbox, url, ask } = await validating("etag");
     sandbox.faults.add({ headers: { "Cache-Control": "max-age=30", age: "100" } });
     const { headers } = await ask("/sold");
@@ -182,7 +182,7 @@ describe("further headers", () => {
     }
   });
 
-  it("add up, go with other faults, keep to their path and end", async () => {
+  it("add up, combine with other faults, apply to their path only, and end", async () => {
     const { sandbox, ask } = await validating("none");
     sandbox.faults.add(
       { headers: { "cache-control": "max-age=30", age: "1" }, pathPrefix: "/sold" },
@@ -200,7 +200,7 @@ describe("further headers", () => {
     expect((await ask("/listings")).headers).not.toHaveProperty("age");
   });
 
-  it("take the place of the answer's own, validators too", async () => {
+  it("replace the answer's own headers, validators included", async () => {
     const { sandbox, ask } = await validating("both");
     sandbox.faults.add({ headers: { etag: 'W/"own"', vary: "*", "content-type": "text/html" } });
     const reply = await ask("/sold", { "Accept-Encoding": "gzip" });
@@ -211,7 +211,7 @@ describe("further headers", () => {
 
 describe("a respelled answer", () => {
   it.each(["/listings?limit=3&q=nacka", "/areas?q=nacka", `/listings/${LISTING.serviceId}`])(
-    "at %s means the same in other bytes, under another ETag",
+    "at %s has the same meaning in other bytes, with another ETag",
     async (path) => {
       const { sandbox, ask } = await validating("both");
       const plain = await ask(path);
@@ -235,7 +235,7 @@ describe("a respelled answer", () => {
     expect(text).not.toContain(String.raw`\/`);
   });
 
-  it("goes with other faults; pictures and refusals stay as they are", async () => {
+  it("combines with other faults; thumbnails and refusals do not change", async () => {
     const { sandbox, url, ask } = await validating("none");
     const [picture, refusal] = [await ask(IMAGE), await call(`${url}/sold`)];
     sandbox.faults.add({ respell: true }, { status: 503, times: 1 });

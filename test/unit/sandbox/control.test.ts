@@ -19,7 +19,7 @@ async function controlled(): Promise<{ sandbox: Sandbox; url: string; control: C
 }
 
 describe("the list of arrivals", () => {
-  it("says who asked what and how it ended, without credentials", async () => {
+  it("has each request with its status, without credentials", async () => {
     const { sandbox, url, control } = await controlled();
     const sent = signed("/listings?q=a+b&key=mistake&limit=1");
     const headers = {
@@ -97,7 +97,7 @@ describe("the barrier", () => {
     expect(parsed(await control("GET", "/"))).toMatchObject({ holding: false, waiting: 0 });
   });
 
-  it("lets the first so many go, and spares other paths", async () => {
+  it("releases a number of requests, and does not hold other paths", async () => {
     const { sandbox, url } = await started();
     sandbox.hold("/sold");
     expect((await call(url + signed("/listings"))).status).toBe(200);
@@ -111,7 +111,7 @@ describe("the barrier", () => {
     await Promise.all([first, second]);
   });
 
-  it("forgets those who left", async () => {
+  it("drops requests whose caller has left", async () => {
     const barrier = createBarrier();
     const leaving = new AbortController();
     barrier.hold();
@@ -160,7 +160,7 @@ describe("the control port", () => {
     expect((await call(url + signed("/sold"))).status).toBe(200);
   });
 
-  it("turns the key and changes settings", async () => {
+  it("changes the key and the settings", async () => {
     const { url, control } = await controlled();
     await control("POST", "/settings", { offsetSpelling: "offSet" });
     expect(parsed(await call(url + signed("/sold")))).toHaveProperty("offSet");
@@ -190,7 +190,7 @@ describe("the control port", () => {
     ["POST", "/faults", { pathPrefix: "x".repeat(70_000) }, 400, "the body is too long"],
     ["DELETE", "/auth", undefined, 405, "/auth accepts POST"],
     ["GET", "/nowhere", undefined, 404, "no such call"],
-  ])("%s %s %j: %i, and says in plain words why", async (method, path, body, status, text) => {
+  ])("%s %s %j gets %i with a reason", async (method, path, body, status, text) => {
     const { sandbox, control } = await controlled();
     const reply = await control(method, path, body);
     expect(reply.status).toBe(status);

@@ -9,7 +9,7 @@ const SMALL = { seed: 3, listings: 40, sold: 60, service: "propertyservice" };
 const RECORDS = [...DATA.listings, ...DATA.sold].map((row) => row.record);
 
 describe("the data set", () => {
-  it("is the same for the same seed, and another for another", () => {
+  it("depends only on the seed", () => {
     expect(generateData(SMALL)).toEqual(generateData(SMALL));
     expect(generateData({ ...SMALL, seed: 4 })).not.toEqual(generateData(SMALL));
   });
@@ -37,7 +37,7 @@ describe("the data set", () => {
     expect(kinds).toEqual(new Set(["Kommun", "Län", "Street", "undefined"]));
   });
 
-  it("gives every property an id of its own", () => {
+  it("gives every property its own id", () => {
     expect(new Set(RECORDS.map((record) => record.serviceId)).size).toBe(RECORDS.length);
   });
 
@@ -52,21 +52,21 @@ describe("the data set", () => {
     "additionalArea",
     "listPriceChange",
     "isNewConstruction",
-  ] as const)("leaves %s out here and there, and never writes null", (field) => {
+  ] as const)("omits %s sometimes, and never writes null", (field) => {
     const having = RECORDS.filter((record) => field in record);
     expect(having.length).toBeGreaterThan(0);
     expect(having.length).toBeLessThan(RECORDS.length);
     expect(having.every((record) => record[field] !== null && record[field] !== undefined)).toBe(true);
   });
 
-  it("knows every object type, ground floors, and halves of rooms and square metres", () => {
+  it("has every object type, ground floors, and half rooms and square metres", () => {
     expect(new Set(RECORDS.map((record) => record.objectType)).size).toBe(8);
     expect(RECORDS.some((record) => record.floor === 0)).toBe(true);
     expect(RECORDS.some((record) => (record.rooms ?? 0) % 1 === 0.5)).toBe(true);
     expect(RECORDS.some((record) => (record.livingArea ?? 0) % 1 === 0.5)).toBe(true);
   });
 
-  it("costs what homes cost", () => {
+  it("has realistic prices", () => {
     const prices = DATA.sold.map(({ record }) => record.soldPrice ?? 0).sort((a, b) => a - b);
     expect(prices[0]).toBeGreaterThanOrEqual(500_000);
     expect(prices.at(-1)).toBeLessThanOrEqual(30_000_000);
@@ -101,8 +101,8 @@ describe("phpJson", () => {
   });
 });
 
-describe("seeded chance", () => {
-  it("picks by weight, and never what weighs nothing", () => {
+describe("the seeded random numbers", () => {
+  it("pick by weight, and never with weight 0", () => {
     const random = seededRandom(1);
     const pick = weightedPicker(["never", "seldom", "often"], (word) =>
       ["never", "seldom", "often"].indexOf(word),
@@ -112,7 +112,7 @@ describe("seeded chance", () => {
     expect(picked.filter((word) => word === "often").length).toBeGreaterThan(150);
   });
 
-  it("refuses to pick from nothing", () => {
+  it("refuse to pick from an empty list", () => {
     expect(() => seededRandom(1).pick([])).toThrow(RangeError);
   });
 });

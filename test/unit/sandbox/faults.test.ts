@@ -5,7 +5,7 @@ import type { Fault } from "../../../src/sandbox/faults.ts";
 import { call, parsed, signed, started } from "./support.ts";
 
 describe("the queue of faults", () => {
-  it("hits so many requests, one fault after the other", () => {
+  it("applies each fault to its number of requests, one fault after the other", () => {
     const faults = createFaultQueue();
     faults.add({ status: 503, times: 2 }, { cutBody: true, times: 1 });
     expect(faults.take("/sold").status).toBe(503);
@@ -19,7 +19,7 @@ describe("the queue of faults", () => {
     expect(faults.list()).toEqual([]);
   });
 
-  it("hits until cleared where no number is given", () => {
+  it("applies a fault without a number until it is cleared", () => {
     const faults = createFaultQueue();
     faults.add({ status: 500 });
     expect([1, 2, 3].map(() => faults.take("/").status)).toEqual([500, 500, 500]);
@@ -27,14 +27,14 @@ describe("the queue of faults", () => {
     expect(faults.take("/").status).toBeUndefined();
   });
 
-  it("spares other paths", () => {
+  it("applies a fault to its path only", () => {
     const faults = createFaultQueue();
     faults.add({ status: 500, pathPrefix: "/sold", times: 1 });
     expect(faults.take("/listings").status).toBeUndefined();
     expect(faults.take("/sold/1").status).toBe(500);
   });
 
-  it("adds delays and skews to whatever else happens", () => {
+  it("combines delays and skews with other faults", () => {
     const faults = createFaultQueue();
     faults.add({ latencyMs: 5 }, { clockSkewSeconds: -3 }, { status: 503, latencyMs: 7, times: 1 });
     expect(faults.take("/")).toMatchObject({ latencyMs: 12, clockSkewSeconds: -3, status: 503 });
@@ -80,7 +80,7 @@ describe("over the wire", () => {
     expect((await call(url + signed("/listings"))).status).toBe(200);
   });
 
-  it("a redirect leads away", async () => {
+  it("a redirect has a Location", async () => {
     const { sandbox, url } = await started();
     sandbox.faults.add({ redirect: true });
     expect(await call(url + signed("/sold"))).toMatchObject({
@@ -89,14 +89,14 @@ describe("over the wire", () => {
     });
   });
 
-  it("a cut body is announced in full and breaks off", async () => {
+  it("a cut body has the full Content-Length and ends early", async () => {
     const { sandbox, url } = await started();
     sandbox.faults.add({ cutBody: true });
     await expect(call(url + signed("/sold"))).rejects.toMatchObject({ code: "ECONNRESET" });
     expect(sandbox.requests()[0]).toMatchObject({ status: 200 });
   });
 
-  it("a broken connection gives nothing", async () => {
+  it("a broken connection has no answer", async () => {
     const { sandbox, url } = await started();
     sandbox.faults.add({ disconnect: true });
     await expect(call(url + signed("/sold"))).rejects.toMatchObject({ code: "ECONNRESET" });
@@ -124,7 +124,7 @@ describe("over the wire", () => {
     expect(() => parsed(reply)).toThrow(SyntaxError);
   });
 
-  it("a wrong envelope is JSON all the same", async () => {
+  it("a wrong envelope is valid JSON", async () => {
     const { sandbox, url } = await started();
     sandbox.faults.add({ wrongEnvelope: true });
     const reply = await call(url + signed("/sold"));
@@ -140,7 +140,7 @@ describe("over the wire", () => {
     expect(parsed(reply)).toMatchObject({ count: 1 });
   });
 
-  it("a late answer is given up without harm when its caller leaves", async () => {
+  it("a delayed answer is dropped when its caller leaves", async () => {
     const { sandbox, url } = await started();
     sandbox.faults.add({ latencyMs: 3_600_000, times: 1 });
     const leaving = new AbortController();

@@ -9,7 +9,7 @@ const SOLD = DATA.sold[0]!.record;
 const V2 = "application/vnd.propertyservice-v2+json";
 
 describe("a list", () => {
-  it("comes in the envelope, written as PHP writes it", async () => {
+  it("has the envelope, in PHP's notation", async () => {
     const { url } = await started();
     const reply = await call(url + signed("/listings?areaId=76&limit=2&offset=1"));
     expect(reply.status).toBe(200);
@@ -25,7 +25,7 @@ describe("a list", () => {
     expect(reply.text).not.toContain("pageviews");
   });
 
-  it("spells the offset as told, now and later", async () => {
+  it("spells the offset as configured", async () => {
     const { sandbox, url } = await started({ offsetSpelling: "offSet" });
     expect(parsed(await call(url + signed("/sold")))).toHaveProperty("offSet", 0);
     sandbox.set({ offsetSpelling: "offset" });
@@ -38,7 +38,7 @@ describe("a list", () => {
     expect(Object.keys(body)).toEqual(["totalCount", "count", "areas", "limit", "searchParams"]);
   });
 
-  it("is found at sloppy addresses too", async () => {
+  it("is found at sloppy URLs too", async () => {
     const { url } = await started();
     expect((await call(url + signed("//listings/?&limit=1"))).status).toBe(200);
   });
@@ -48,7 +48,7 @@ describe("a single record", () => {
   it.each([
     ["listings", LISTING],
     ["sold", SOLD],
-  ] as const)("of %s comes alone", async (resource, record) => {
+  ] as const)("of %s is the only element", async (resource, record) => {
     const { url } = await started();
     const body = parsed(await call(url + signed(`/${resource}/${record.serviceId}`)));
     expect(body).toEqual({ [resource]: [expect.objectContaining(record)] });
@@ -66,7 +66,7 @@ describe("a single record", () => {
     "/areas/76",
     "/houses",
     "/",
-  ])("or anything else is not at %s", async (path) => {
+  ])("is not at %s", async (path) => {
     const { url } = await started();
     expect((await call(url + signed(path))).status).toBe(404);
   });
@@ -85,7 +85,7 @@ describe("the format", () => {
     ["application/json;q=0", 406, undefined],
     ["application/vnd.propertyservice-v3+json", 406, undefined],
     [undefined, 406, undefined],
-  ])("asked for as %s: %i", async (accept, status, type) => {
+  ])("requested as %s: %i", async (accept, status, type) => {
     const { url } = await started();
     const headers = accept === undefined ? {} : { Accept: accept };
     const reply = await call(url + signed("/listings?limit=1"), { headers });
@@ -94,7 +94,7 @@ describe("the format", () => {
     else expect(reply.text).toMatch(/^FAILURE_NOT_ACCEPTABLE - /);
   });
 
-  it("is compressed for those who take gzip", async () => {
+  it("is compressed for callers that accept gzip", async () => {
     const { url } = await started();
     const headers = { Accept: "*/*", "Accept-Encoding": "br;q=1, gzip;q=0.8" };
     const reply = await call(url + signed("/listings"), { headers });
@@ -102,7 +102,7 @@ describe("the format", () => {
     expect(JSON.parse(gunzipSync(reply.body).toString())).toMatchObject({ count: 35 });
   });
 
-  it("is plain for those who refuse gzip", async () => {
+  it("is not compressed for callers that refuse gzip", async () => {
     const { url } = await started();
     const headers = { Accept: "*/*", "Accept-Encoding": "gzip;q=0" };
     expect((await call(url + signed("/listings"), { headers })).headers["content-encoding"]).toBeUndefined();
@@ -130,7 +130,7 @@ describe("a thumbnail", () => {
     [LISTING.serviceId, 140, 94],
     [SOLD.serviceId, 1, 1],
     [LISTING.serviceId, 33, 17],
-  ])("of %i at %ix%i is a JPEG, for anybody", async (id, width, height) => {
+  ])("of %i at %ix%i is a JPEG, without a signature", async (id, width, height) => {
     const { url } = await started();
     const reply = await call(`${url}/cache/primary_${id}_${width}x${height}.jpg`, { headers: {} });
     expect(reply.status).toBe(200);

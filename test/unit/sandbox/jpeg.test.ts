@@ -74,7 +74,7 @@ describe("drawJpeg", () => {
     [8, 8],
     [9, 17],
     [140, 94],
-  ])("draws %ix%i so that it decodes to the last bit", (width, height) => {
+  ])("draws %ix%i as a JPEG that decodes completely", (width, height) => {
     const picture = drawJpeg(width, height, 4_000_123);
     expect(picture.subarray(0, 2)).toEqual(Buffer.from([0xff, 0xd8]));
     expect(picture.subarray(-2)).toEqual(Buffer.from([0xff, 0xd9]));
@@ -89,7 +89,7 @@ describe("drawJpeg", () => {
     expect(colours[55]).toEqual([61, 87, 93]);
   });
 
-  it("draws the same for the same seed, and another for another", () => {
+  it("depends only on the seed", () => {
     expect(drawJpeg(140, 94, 1)).toEqual(drawJpeg(140, 94, 1));
     expect(drawJpeg(140, 94, 1)).not.toEqual(drawJpeg(140, 94, 2));
   });

@@ -16,7 +16,7 @@ function unchanging(reply: Reply): unknown {
 }
 
 describe("the revisions", () => {
-  it("are counted over all paths, and the last that matches counts", () => {
+  it("are counted over all paths, and the last matching one applies", () => {
     let nowMs = NOW_MS;
     const revisions = createRevisions(() => nowMs);
     const start = revisions.of("/sold");
@@ -38,7 +38,7 @@ describe("the revisions", () => {
     expect(revisions.of("/sold").revision).toBe(1);
   });
 
-  it("give every record another look each", () => {
+  it("change every record", () => {
     const records = [...DATA.listings, ...DATA.sold, ...DATA.areas].map(({ record }) => record);
     const alike = records.filter((record) => {
       const looks = [0, 1, 2].map((revision) => JSON.stringify(revisedRecord(record, revision)));
@@ -55,7 +55,7 @@ describe("revised data", () => {
     "/sold?limit=5&offset=3",
     `/sold/${SOLD.serviceId}`,
     "/areas?q=nacka",
-  ])("at %s mean something else, each time, in the same records", async (path) => {
+  ])("at %s has other content in the same records each time", async (path) => {
     const { sandbox, url } = await started();
     const ask = (): Promise<Reply> => call(url + signed(path));
     const replies = [await ask()];
@@ -70,7 +70,7 @@ describe("revised data", () => {
     expect((await ask()).text).toBe(replies[0]!.text);
   });
 
-  it("of pictures are other files with the same picture", async () => {
+  it("of thumbnails are other files with the same image", async () => {
     const { sandbox, url } = await started();
     const before = (await call(url + IMAGE)).body;
     sandbox.revise({ pathPrefix: "/cache/" });
@@ -87,7 +87,7 @@ describe("revised data", () => {
     );
   });
 
-  it("have other validators, and leave those of other paths", async () => {
+  it("have other validators, and do not change those of other paths", async () => {
     let nowMs = NOW_MS;
     const { sandbox, url } = await started({ now: () => nowMs });
     sandbox.set({ validators: "both" });
@@ -109,7 +109,7 @@ describe("revised data", () => {
     expect((await ask("/listings", since)).status).toBe(304);
   });
 
-  it("are told through the control port, and shown", async () => {
+  it("are added and shown by the control port", async () => {
     const { sandbox, url } = await started();
     const control = (await sandbox.listenControl()).url;
     const post = (path: string, body: unknown): Promise<Reply> =>

@@ -159,7 +159,7 @@ describe("pages", () => {
     ["listings", 35],
     ["sold", 35],
     ["areas", 30],
-  ] as const)("of %s have %i records where no limit is given", (resource, limit) => {
+  ] as const)("of %s have %i records without a limit", (resource, limit) => {
     const page = search(DATA, resource, {});
     expect(page).toMatchObject({ limit });
     expect(page.records).toHaveLength(limit);
@@ -172,13 +172,13 @@ describe("pages", () => {
     expect(halves).toEqual(whole);
   });
 
-  it("are empty past the end and at limit 0, and still know the total", () => {
+  it("are empty after the end and with limit 0, and have the total count", () => {
     expect(search(DATA, "sold", { offset: "1200" })).toMatchObject({ totalCount: 1200, records: [] });
     expect(search(DATA, "sold", { limit: "0" })).toMatchObject({ totalCount: 1200, records: [] });
   });
 });
 
-describe("what is echoed", () => {
+describe("the echoed parameters", () => {
   it.each<["listings" | "areas", SearchParams, Record<string, unknown>]>([
     ["listings", {}, {}],
     ["listings", { areaId: "76", limit: "3", offset: "6", x: "1" }, { areaId: 76 }],
@@ -231,7 +231,7 @@ describe("malformed values", () => {
     expect(() => search(DATA, resource, { [name]: value })).toThrow(BadParameter);
   });
 
-  it.each(["1500000", "1500000.0", "+1500000"])("take %s as an integer", (minListPrice) => {
+  it.each(["1500000", "1500000.0", "+1500000"])("do not include %s for an integer", (minListPrice) => {
     expect(search(DATA, "listings", { minListPrice }).totalCount).toBe(
       search(DATA, "listings", { minListPrice: "1500000" }).totalCount,
     );
@@ -250,13 +250,13 @@ describe("areas", () => {
     expect(names({ q: "atlantis" })).toEqual([]);
   });
 
-  it("are all there without a question, in the order of their ids", () => {
+  it("are all listed without a query, in the order of their ids", () => {
     const ids = search(DATA, "areas", { limit: "500" }).records.map((record) => record.serviceId);
     expect(ids).toHaveLength(DATA.areas.length);
     expect(ids).toEqual([...ids].sort((a, b) => a - b));
   });
 
-  it("are found by what lies in them", () => {
+  it("are found by whether they contain listings or sold properties", () => {
     for (const [name, inside] of [
       ["listings", DATA.areasWithListings],
       ["transactions", DATA.areasWithSold],
@@ -274,7 +274,7 @@ describe("areas", () => {
     expect(found.indexOf("Nacka")).toBeLessThan(found.indexOf("Stockholms län"));
   });
 
-  it("are the one nearest where none contains the point", () => {
+  it("are the nearest one if none contains the point", () => {
     expect(names({ lat: "57.7", lng: "-30" })).toHaveLength(1);
   });
 });
