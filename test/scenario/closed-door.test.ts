@@ -45,7 +45,6 @@ const SMUGGLING: Record<string, Attack> = {
   ),
   "two lengths that agree": refused(areas("Host: x", "Content-Length: 5", "Content-Length: 5") + "abcde"),
   "a list of lengths": refused(areas("Host: x", "Content-Length: 5, 5") + "abcde"),
-  "a length with a sign": refused(areas("Host: x", "Content-Length: +5") + "abcde"),
   "a negative length": refused(areas("Host: x", "Content-Length: -5") + "abcde"),
   "a hexadecimal length": refused(areas("Host: x", "Content-Length: 0x5") + "abcde"),
   "a length in two parts": refused(areas("Host: x", "Content-Length: 1 0") + SMUGGLED),
@@ -106,7 +105,6 @@ const BROKEN: Record<string, Attack> = {
   "an end that is a line feed alone": refused(`GET /areas HTTP/1.1\r\nHost: x\r\n\n${SMUGGLED}`),
   "carriage returns alone": refused("GET /areas HTTP/1.1\rHost: x\r\r\r\n\r\n"),
   "a carriage return in a header": refused("GET /areas HTTP/1.1\r\nHost: x\r\nA: b\rC: d\r\n\r\n"),
-  "a folded header": refused("GET /areas HTTP/1.1\r\nHost: x\r\nX-App-Id: a\r\n b\r\n\r\n"),
   "a folded first header": refused("GET /areas HTTP/1.1\r\n Host: x\r\n\r\n"),
   "NUL in a header": refused("GET /areas HTTP/1.1\r\nHost: x\r\nA: b\0c\r\n\r\n"),
   "an escape in a header": refused("GET /areas HTTP/1.1\r\nHost: x\r\nA: \x1b[31m\r\n\r\n"),
@@ -120,12 +118,10 @@ const BROKEN: Record<string, Attack> = {
   "the version 2.0": refused(target("/areas?q=Nacka", "HTTP/2.0")),
   "the version in lower case": refused(target("/areas", "http/1.1")),
   "another protocol": refused("GET /areas ICE/1.0\r\nHost: x\r\n\r\n"),
-  "the preface of HTTP/2": refused("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"),
   "the beginning of TLS": refused(
     `\x16\x03\x01\x00\xc8\x01\x00\x00\xc4\x03\x03${"\x7f".repeat(190)}\r\n\r\n`,
   ),
   "a method in lower case": refused("get /areas HTTP/1.1\r\nHost: x\r\n\r\n"),
-  "an unknown method": refused("FETCH /areas HTTP/1.1\r\nHost: x\r\n\r\n"),
   "a tunnel": refused("CONNECT 169.254.169.254:80 HTTP/1.1\r\nHost: 169.254.169.254\r\n\r\n", 405),
   "TRACE, with what must not be echoed": refused(
     "TRACE /areas HTTP/1.1\r\nHost: x\r\nCookie: c00kie\r\n\r\n",
@@ -160,7 +156,6 @@ const BROKEN: Record<string, Attack> = {
 
 /** RFC 9112, sections 3.2 and 3.2.2 to 3.2.4; RFC 9110, sections 4.2.4 and 7.2. */
 const ADDRESSED: Record<string, Attack> = {
-  "no Host": refused("GET /areas?q=Nacka HTTP/1.1\r\n\r\n"),
   "two Hosts": refused(areas("Host: gateway.example", "Host: evil.example")),
   "the same Host twice": refused(areas("Host: x", "HOST: x")),
   "an empty Host": refused(areas("Host: ")),

@@ -37,16 +37,6 @@ describe("pipelined requests", () => {
     expect(answersIn(await raw)).toEqual(["200 slow", "404 local", "200 quick", "200 same"]);
     expect(gateway.sandbox.requests()).toHaveLength(2);
   });
-
-  it("are answered or refused one by one; a malformed request ends the connection", async () => {
-    const gateway = await startGateway();
-    const raw = await exchangeRaw(
-      gateway.port,
-      `${request("/areas?limit=x", "bad")}${request("/areas?limit=1", "good")}GET /areas?q=\u00e5 HTTP/1.1\r\n\r\n`,
-    );
-    expect(answersIn(raw).slice(0, 2)).toEqual(["400 bad", "200 good"]);
-    expect(raw.match(/HTTP\/1\.1 \d{3}/g)).toEqual(["HTTP/1.1 400", "HTTP/1.1 200", "HTTP/1.1 400"]);
-  });
 });
 
 describe("a connection", () => {
@@ -71,35 +61,14 @@ describe("a connection", () => {
     expect(ports.size).toBe(1);
   });
 
-  it.each([
-    ["HTTP/1.0, without Host,", "GET /areas?q=Nacka HTTP/1.0\r\n\r\n", 200],
-    [
-      "an offer to speak something else,",
-      request("/areas?q=Nacka", "x", "Connection: Upgrade, close", "Upgrade: h2c"),
-      200,
-    ],
-    [
-      "a method that only proxies know,",
-      "TRACE /areas HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n",
-      405,
-    ],
-    ["OPTIONS for the server as a whole", "OPTIONS * HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", 404],
-    [
-      "content in chunks",
-      request("/areas?q=Nacka", "x", "Connection: close", "Transfer-Encoding: chunked") +
-        "3\r\nabc\r\n0\r\n\r\n",
-      200,
-    ],
-    [
-      "a header given twice",
-      request("/areas?q=Nacka", "x", "Connection: close", "Accept: text/html", "Accept: application/json"),
-      200,
-    ],
-  ])("with %s is answered", async (_name, bytes, status) => {
+  it("with two Accept headers is answered", async () => {
     const gateway = await startGateway();
-    const raw = await exchangeRaw(gateway.port, bytes);
-    expect(raw).toMatch(new RegExp(`^HTTP/1\\.1 ${status} `));
-    expect(raw.match(/^HTTP\/1/gm)).toHaveLength(1);
+    const twice = ["Accept: text/html", "Accept: application/json"];
+    const raw = await exchangeRaw(
+      gateway.port,
+      request("/areas?q=Nacka", "x", "Connection: close", ...twice),
+    );
+    expect(answersIn(raw)).toEqual(["200 x"]);
   });
 
   /** Node drops what follows such a request in the same packet. So the gateway ignores the offer and closes the connection. */

@@ -217,38 +217,4 @@ describe("a malformed request", () => {
     });
     expect(gateway.sandbox.requests()).toEqual([]);
   });
-
-  it("is answered after the request before it on the same connection", async () => {
-    const gateway = await startGateway();
-    gateway.sandbox.hold();
-    const raw = exchangeRaw(gateway.port, "GET /areas?q=Nacka HTTP/1.1\r\nHost: x\r\n\r\nnonsense\r\n\r\n");
-    await gateway.sandbox.waitForRequests(1);
-    gateway.sandbox.release();
-    const [head = "", body = ""] = (await raw).split("\r\n\r\n");
-    expect(head).toMatch(/^HTTP\/1.1 200 /);
-    expect(body.slice(0, Number(/^content-length: (\d+)$/im.exec(head)?.[1]))).toMatch(
-      /^\{"totalCount".*\}$/,
-    );
-  });
-
-  it("an absolute-form target is a request like any other", async () => {
-    const gateway = await startGateway();
-    const raw = await exchangeRaw(
-      gateway.port,
-      "GET http://elsewhere.example/areas?q=Nacka HTTP/1.1\r\nHost: elsewhere.example\r\nConnection: close\r\n\r\n",
-    );
-    expect(raw).toMatch(/^HTTP\/1.1 200 /);
-    expect(gateway.sandbox.requests()).toHaveLength(1);
-  });
-
-  it("a GET with content is answered, and its content is discarded", async () => {
-    const gateway = await startGateway();
-    const smuggled = "GET /sold HTTP/1.1\r\nHost: x\r\n\r\n";
-    const raw = await exchangeRaw(
-      gateway.port,
-      `GET /areas?q=Nacka HTTP/1.1\r\nHost: x\r\nCache-Control: no-store\r\nConnection: close\r\nContent-Length: ${smuggled.length}\r\n\r\n${smuggled}`,
-    );
-    expect(raw.match(/^HTTP\/1.1 \d+/gm)).toEqual(["HTTP/1.1 200"]);
-    expect(gateway.sandbox.requests().map(({ path }) => path)).toEqual(["/areas"]);
-  });
 });
