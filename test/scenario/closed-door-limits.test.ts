@@ -139,15 +139,18 @@ describe("a slow caller", () => {
   });
 
   it("that reads its answers slowly gets all of them", async () => {
-    const gateway = await startGateway({ settings: SHORT_TIMEOUTS.replace("300ms", "600ms") });
+    const gateway = await startGateway({ settings: SHORT_TIMEOUTS.replace("300ms", "1500ms") });
     await gateway.get("/listings?limit=500");
     const line = await dial(gateway.port);
+    const startedAt = performance.now();
     line.socket.write("GET /listings?limit=500 HTTP/1.1\r\nHost: x\r\n\r\n".repeat(20));
     line.socket.on("data", () => {
       line.socket.pause();
-      setTimeout(() => line.socket.resume(), 4);
+      setTimeout(() => line.socket.resume(), 15);
     });
     expect(answersIn(await line.closed)).toEqual(Array.from({ length: 20 }, () => "200"));
+    // Reading took longer than the timeout, which starts again with each piece.
+    expect(performance.now() - startedAt).toBeGreaterThan(1_500);
   });
 
   it("is not one that waits for the upstream", async () => {
