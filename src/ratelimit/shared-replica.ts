@@ -1,6 +1,6 @@
 /**
- * What a replica that shares limits knows, in one place: `shared-limiter.ts` talks to Redis, `shared-permits.ts` decides
- * while Redis is away and says how things stand.
+ * The state of the shared limiter in this replica. `shared-limiter.ts` sends commands to Redis and updates the state.
+ * `shared-permits.ts` reads it: it decides while Redis does not answer, and shows the limiter's state.
  */
 import type { Clock } from "../process/clock.ts";
 import type { OriginName, Outage } from "../types.ts";
@@ -15,35 +15,35 @@ export interface SharedLimiterOptions extends EscrowSettings {
   readonly config: LimiterConfig;
   readonly ask: AskRedis;
   readonly clock: Clock;
-  /** A name for this process, unlike any other's, past ones included. */
+  /** A name that no other process has or had. */
   readonly process: string;
   /**
-   * Where this process listens, from when it does until it can send nothing more; unlike the address of any other
-   * process that runs.
+   * Where this process listens. Only one process at a time has an address, and a process has it until it can send nothing
+   * more.
    */
   readonly address: () => string | undefined;
   readonly ledger: { readonly retentionMs: number; readonly maxRecords: number };
   /**
-   * Resolves when this process may join: not while replicas of an older protocol spend from the same Redis. Brings the
-   * calls of theirs that still count, by age.
+   * Resolves when no replica of an older protocol uses this Redis any more. Only then may this process join. It returns
+   * the calls of those replicas that still count.
    */
   readonly admission?: () => Promise<readonly { readonly id: string; readonly ageMs: number }[]>;
   readonly warn: (message: string, fields: Readonly<Record<string, unknown>>) => void;
-  /** Called when only this limiter misses Redis: an outage of Redis has a line of its own. */
+  /** Redis refuses the commands of this limiter. An outage of Redis itself is reported elsewhere. */
   readonly outOfOrder: (outage: Outage) => void;
   readonly backInOrder: (what: string) => void;
 }
 
 export const DAY_MS = 86_400_000;
-/** How often what waits is told, and what waits elsewhere is heard. */
+/** While calls wait, replicas exchange this often what waits. */
 export const STATE_MS = 250;
-/** While Redis does not answer it is asked so often. */
+/** Time between two commands while Redis does not answer. */
 export const RETRY_MS = 100;
-/** Redis was away when a replica started that waits for longer. */
+/** A replica that waits longer for its first reply started while Redis was away. */
 export const AWAY_MS = 3_000;
-/** When Redis has no data, replicas that know of some are waited for so long. */
+/** When Redis has no data, it grants nothing for this long, so that replicas that know older data can report. */
 export const SETTLE_MS = 2_000;
-/** After a loss of data, so long at least for one that knows what counted in the long windows. */
+/** After a loss of data, Redis waits at least this long for a replica that knows what counted in the long windows. */
 const RETURN_MS = 10_000;
 
 export interface Pending {
@@ -52,65 +52,74 @@ export interface Pending {
   readonly resolve: (acquired: Acquired) => void;
 }
 
-interface Heard {
+interface LastReply {
+  /** Redis' time. */
   readonly time: number;
   readonly askedAt: number;
-  readonly heardAt: number;
+  readonly receivedAt: number;
 }
 
-/** All that changes. */
-export interface Side {
+export interface Replica {
   readonly options: SharedLimiterOptions;
   readonly own: OwnSends;
   config: LimiterConfig;
   windows: readonly EscrowWindow[];
-  /** A new configuration that is yet to be joined with. */
+  /** A new configuration. This replica gives its slot back and joins again with it. */
   next: LimiterConfig | undefined;
+  /** Permits to request with the next command. */
   pending: Pending[];
+  /** Calls that wait in this process. */
   waiting: readonly WaitingApp[];
-  toldWaiting: boolean;
+  isWaitingReported: boolean;
+  /** Permits that were requested. It numbers them. */
   calls: number;
-  last: Heard | undefined;
+  lastReply: LastReply | undefined;
+  /** Redis answered the last command in time. */
   isReachable: boolean;
-  /** The last attempt has failed: the escrow decides. */
+  /** A command has failed since this replica last joined: the escrow decides. */
   isCutOff: boolean;
   isJoined: boolean;
   hasEverJoined: boolean;
+  /** Redis' clock has jumped. */
   hasJumped: boolean;
-  /** What this replica has been told: the epoch of the data, and what counted. */
+  /** The epoch of the data that this replica joined. Each loss of data begins a new epoch. */
   epoch: string | undefined;
-  /** The epoch that Redis is in. */
+  /** The epoch in the last reply. */
   serverEpoch: string | undefined;
   slot: number | undefined;
   quotas: readonly number[];
   acknowledgedAt: number;
   noEffectAfter: number;
-  digest: (Omit<Digest, "elapsedMs" | "since"> & Heard) | undefined;
+  digest: (Omit<Digest, "elapsedMs" | "grantedSince"> & LastReply) | undefined;
   counts: readonly (readonly [spent: number, reserved: number])[];
-  /** By then a replica that starts is likely to have joined, and Redis to grant permits. */
+  /** When Redis is likely to grant permits to this replica. */
   opensAt: number;
   described: DescribedState | undefined;
   describedAt: number;
-  /** Permits by app since then. */
+  /** Permits by app since `describedAt`. */
   readonly granted: Map<string, number>;
-  /** What was left in each window when a permit was last refused. */
-  refusedAt: readonly number[] | undefined;
+  /** What remained in each window when a permit was last refused. */
+  remainingAtRefusal: readonly number[] | undefined;
   startedAt: number;
-  /** Redis was away when this replica started. */
-  startedAlone: boolean;
+  startedWithoutRedis: boolean;
+  /** A command is under way, or this process may not join yet. */
   isBusy: boolean;
   isClosing: boolean;
   isClosed: boolean;
+  /** When to renew the slot, */
   renewAt: number;
-  endsAt: number;
+  /** to report calls that have ended, */
+  reportAt: number;
+  /** and to ask for the described state, while calls wait. */
   stateAt: number;
   cancelTimer: () => void;
+  /** The listener of the queue. */
   changed: () => void;
   /** Called after each turn. */
   onTurn: () => void;
 }
 
-export function createSide(options: SharedLimiterOptions): Side {
+export function createReplica(options: SharedLimiterOptions): Replica {
   const { config, clock } = options;
   return {
     options,
@@ -120,9 +129,9 @@ export function createSide(options: SharedLimiterOptions): Side {
     next: undefined,
     pending: [],
     waiting: [],
-    toldWaiting: true,
+    isWaitingReported: true,
     calls: 0,
-    last: undefined,
+    lastReply: undefined,
     isReachable: false,
     isCutOff: false,
     isJoined: false,
@@ -140,14 +149,14 @@ export function createSide(options: SharedLimiterOptions): Side {
     described: undefined,
     describedAt: Number.NEGATIVE_INFINITY,
     granted: new Map(),
-    refusedAt: undefined,
+    remainingAtRefusal: undefined,
     startedAt: clock.monotonic(),
-    startedAlone: false,
+    startedWithoutRedis: false,
     isBusy: options.admission !== undefined,
     isClosing: false,
     isClosed: false,
     renewAt: clock.monotonic(),
-    endsAt: Number.POSITIVE_INFINITY,
+    reportAt: Number.POSITIVE_INFINITY,
     stateAt: clock.monotonic(),
     cancelTimer: () => undefined,
     changed: () => undefined,
@@ -155,10 +164,11 @@ export function createSide(options: SharedLimiterOptions): Side {
   };
 }
 
-export const countMs = ({ config, options }: Side): number => config.arrivalMs + options.timeoutMs;
+/** From a grant until the latest arrival of its call, also if the grant was made when its command timed out. */
+export const countMs = ({ config, options }: Replica): number => config.arrivalMs + options.timeoutMs;
 
-export function settingsOf(side: Side): RequestSettings {
-  const { options, windows, config } = side;
+export function settingsOf(replica: Replica): RequestSettings {
+  const { options, windows, config } = replica;
   const { process, replicas, leaseMs, timeoutMs, degradedForMs, ledger } = options;
   const shortMs = Math.max(0, ...windows.filter(({ isLong }) => !isLong).map(({ ms }) => ms));
   const longestMs = Math.max(DAY_MS, ...windows.map(({ ms }) => ms));
@@ -171,16 +181,16 @@ export function settingsOf(side: Side): RequestSettings {
     leaseMs,
     timeoutMs,
     ...ledger,
-    countMs: countMs(side),
-    aloneMs: degradedForMs + countMs(side),
+    countMs: countMs(replica),
+    aloneMs: degradedForMs + countMs(replica),
     shortMs,
     settleMs: Math.max(leaseMs, Math.min(SETTLE_MS, shortMs)),
     returnMs: RETURN_MS,
     pollMs: STATE_MS,
-    keepMs: longestMs + countMs(side),
+    keepMs: longestMs + countMs(replica),
   };
 }
 
-export function tenureOf({ slot = 0, quotas, acknowledgedAt, noEffectAfter }: Side): Tenure {
+export function tenureOf({ slot = 0, quotas, acknowledgedAt, noEffectAfter }: Replica): Tenure {
   return { slot, quotas, acknowledgedAt, noEffectAfter };
 }
