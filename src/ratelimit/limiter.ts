@@ -103,8 +103,6 @@ export interface LimiterState {
   readonly today: ReadonlyMap<string, { readonly spent: number; readonly nextFreeAt: number }>;
   /** What waits at other replicas, as they said in the last second. */
   readonly waitingElsewhere: readonly WaitingApp[];
-  /** How old this knowledge is, in milliseconds; 0 where this process decides alone. */
-  readonly ageMs: number;
 }
 
 export interface Limiter {

@@ -147,6 +147,5 @@ function stateOf(log: SlidingWindowLog, { windows, perDay }: LimiterConfig, now:
       }),
     ),
     waitingElsewhere: [],
-    ageMs: 0,
   };
 }

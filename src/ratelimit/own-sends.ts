@@ -86,22 +86,7 @@ export function createOwnSends(): OwnSends {
       send.ended = { status, durationMs };
       log.enter(id, app, send.at);
     },
-    ended(now) {
-      const batch = [...ends].slice(0, MOST_ENDS);
-      return {
-        reports: batch.map(([id, { arrivedAt, ...end }]) => ({
-          id,
-          ...end,
-          ageMs: leastAge(Math.max(0, now - arrivedAt)),
-        })),
-        confirm() {
-          for (const [id, { status }] of batch) {
-            ends.delete(id);
-            if (status === "unsent") drop(id);
-          }
-        },
-      };
-    },
+    ended: (now) => unconfirmed(ends, now, drop),
     hasEnded: () => ends.size > 0,
     uploads: (now, since = Number.POSITIVE_INFINITY) =>
       [...sends]
@@ -125,6 +110,24 @@ export function createOwnSends(): OwnSends {
       }
     },
   };
+}
+
+function unconfirmed(
+  ends: Map<string, End>,
+  now: number,
+  drop: (id: string) => void,
+): ReturnType<OwnSends["ended"]> {
+  const batch = [...ends].slice(0, MOST_ENDS);
+  const reports = batch.map(([id, { arrivedAt, ...end }]) => {
+    return { id, ...end, ageMs: leastAge(Math.max(0, now - arrivedAt)) };
+  });
+  const confirm = (): void => {
+    for (const [id, { status }] of batch) {
+      ends.delete(id);
+      if (status === "unsent") drop(id);
+    }
+  };
+  return { reports, confirm };
 }
 
 function knownSend(id: string, { app, at, isKnown, call, sentAt, ended }: OwnSend, now: number): KnownSend {

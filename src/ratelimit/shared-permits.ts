@@ -88,7 +88,6 @@ export function stateOf(replica: Replica): LimiterState {
   const isAlone = replica.isCutOff && replica.hasEverJoined;
   const isOpen = isJoined && now >= replica.opensAt;
   const mode = isOpen ? "shared" : isAlone ? "degraded" : "joining";
-  const sinceMs = now - describedAt;
   return {
     mode,
     windows: config.windows.map((window) => ({ ...window, ...windowState(replica, window.windowMs, now) })),
@@ -96,12 +95,11 @@ export function stateOf(replica: Replica): LimiterState {
       (described?.today ?? []).map(([app, spent, inMs]) => [app, { spent, nextFreeAt: describedAt + inMs }]),
     ),
     waitingElsewhere:
-      sinceMs > 1_000
+      now - describedAt > 1_000
         ? []
         : (described?.waiting ?? []).flatMap((apps) =>
             apps.map(([app, priority, count]) => ({ app, priority, count })),
           ),
-    ageMs: Math.max(0, Math.min(sinceMs, now - (replica.lastReply?.receivedAt ?? 0))),
   };
 }
 
