@@ -1,27 +1,25 @@
-/** How calls leave the queue: which one is next, its permit, and what becomes of it. */
+/** How calls leave the queue: the choice of the next call, its permit, its departure and its end. */
 import { type Clock, pause } from "../process/clock.ts";
 import type { UpstreamRequest, SendEnd } from "../types.ts";
 import { queryHash } from "../usage/ledger.ts";
-import { type Admission, callOf, kindsOf } from "./admission.ts";
+import { type Admission, callOf, kindsOf, type Latency } from "./admission.ts";
 import type { CircuitScope } from "./circuit-breaker.ts";
 import type { Circuits } from "./circuits.ts";
 import type { FairQueue, Head } from "./fair-queue.ts";
-import type { Latency } from "./latency.ts";
 import type { Limiter, Permit, PermitRequest } from "./limiter.ts";
 import type { RefusalReason } from "./problems.ts";
 import { type AppWeights, choose, chosen, type View } from "./scheduler.ts";
-import type { Signal } from "./signal.ts";
 import type { Slots } from "./slots.ts";
 
 interface DispatchObserver {
   /** @param isEnforced whether the call was refused, or only would have been (`budget.mode: observe`) */
   readonly refused: (app: string, reason: RefusalReason | "deadline", isEnforced: boolean) => void;
-  /** A call departs after waiting; the app of the request pays. */
+  /** A call departs. It is charged to the app of the request. */
   readonly departed: (request: PermitRequest, waitedMs: number) => void;
 }
 
 export interface DispatcherConfig {
-  /** Calls at once. */
+  /** Most calls in flight. */
   readonly concurrency: number;
   /** `observe`: nothing waits for a permit and nothing is refused. */
   readonly mode: "enforce" | "observe";
@@ -41,14 +39,14 @@ export interface DispatcherOptions {
   readonly observer: DispatchObserver;
 }
 
-/** Sends a call with its permit, and says how that ended. */
+/** Sends a call with its permit, and reports its end. */
 export type Job<T> = (ended: (end: SendEnd) => void, permit: Permit) => Promise<T>;
 
 /** A call that waits. */
 export interface Entry {
   readonly order: UpstreamRequest;
   readonly enteredAt: number;
-  /** Since when its permit would come too late. */
+  /** Since when its permit has been predicted too late. */
   hopelessSince: number | undefined;
   readonly isAlive: () => boolean;
   readonly depart: (permit: Permit, probeOf: readonly CircuitScope[]) => Promise<void>;
@@ -65,17 +63,17 @@ export interface Context extends DispatcherOptions {
   readonly view: () => View;
   readonly noticed: (apps: readonly string[]) => void;
   readonly active: () => ReadonlySet<string>;
-  /** A slot or a permit may be free, or the queue has changed. */
+  /** Raised when a slot or a permit may be free, or the queue has changed. */
   readonly change: Signal;
-  /** The limiter said that nobody gets a permit before. */
+  /** No app gets a permit before, as the limiter replied. */
   blockedUntil: number;
-  /** Turns ask for permits one after the other. */
+  /** Turns request permits one after the other. */
   asking: Promise<unknown>;
-  /** A timer runs after which the calls that wait are looked through. */
+  /** The timer of the next check of waiting calls is armed. */
   isWatching: boolean;
 }
 
-/** Sends a call without Bottleneck, whose timers cost 4 ms, if nothing is in its way. */
+/** Sends a call immediately if it need not wait. It skips Bottleneck, whose timers cost 4 ms. */
 export async function departAtOnce(context: Context, entry: Entry): Promise<boolean> {
   if (!context.queue.isEmpty()) return false;
   const picked = await pick(
@@ -87,7 +85,7 @@ export async function departAtOnce(context: Context, entry: Entry): Promise<bool
   return true;
 }
 
-/** Waits for a turn, and for the end of the call that gets it. */
+/** Waits for a turn, and for the end of the call that departs. */
 export async function takeTurn(context: Context): Promise<void> {
   const next = context.asking.then(() => nextDeparture(context));
   context.asking = next.catch(() => undefined);
@@ -99,7 +97,7 @@ export async function takeTurn(context: Context): Promise<void> {
 async function nextDeparture(context: Context): Promise<(() => Promise<void>) | undefined> {
   const { queue, change, clock } = context;
   while (!queue.isEmpty()) {
-    // Before looking, so that no change is missed.
+    // Before `pick`, so that no change is missed.
     const changed = change.next();
     const picked = await pick(context, queue.heads());
     if (picked.kind === "go") return picked.depart;
@@ -112,7 +110,7 @@ async function nextDeparture(context: Context): Promise<(() => Promise<void>) | 
 type Picked =
   | { readonly kind: "go"; readonly depart: () => Promise<void> }
   | { readonly kind: "wait"; readonly until: number }
-  /** Something has changed meanwhile. */
+  /** Something has changed: pick again. */
   | { readonly kind: "again" };
 
 interface Candidate extends Head<Entry> {
@@ -155,12 +153,12 @@ async function pick(context: Context, heads: readonly Head<Entry>[]): Promise<Pi
       context.blockedUntil = acquired.until;
       return { kind: "wait", until };
     }
-    // Another app may leave less, or have calls left today.
+    // Another app may have to leave less, or may have calls left today.
     left = left.filter((other) => other !== candidate);
   }
 }
 
-/** The calls that slots and circuits let through, and when circuits let others through. */
+/** The calls that slots and circuits allow now, and when circuits allow others. */
 function candidatesIn(
   { slots, circuits, config, active }: Context,
   heads: readonly Head<Entry>[],
@@ -178,7 +176,7 @@ function candidatesIn(
   return { candidates, until };
 }
 
-/** Refuses a call that has waited until too little time is left for its answer: it would only cost a permit. */
+/** Refuses a call whose deadline leaves no time for its answer. Otherwise it would waste a permit. */
 function expired(context: Context, { app, priority, entry }: Candidate): boolean {
   if (!context.queue.has(entry) || !context.admission.isTooLate(entry.order)) return false;
   withdraw(context, entry, context.admission.late(entry.order, { app, priority }));
@@ -190,7 +188,7 @@ function requestFor({ app, priority, resource, entry }: Candidate, leave: readon
   return { app, priority, resource, cause, query: queryHash(hashed), leave };
 }
 
-/** A permit that took longer to come may be stale by the time the call arrives. */
+/** A permit that took longer may expire before the call arrives. */
 const LONGEST_ASKING_MS = 1_000;
 
 async function departing(
@@ -203,7 +201,7 @@ async function departing(
   const { entry, probeOf, app, priority } = candidate;
   const isClaimed = probeOf.length === 0 || (await circuits.claim(probeOf));
   const isPrompt = clock.monotonic() - asked.at <= LONGEST_ASKING_MS;
-  // The call may have been withdrawn meanwhile.
+  // The call may have been withdrawn.
   const isWanted = entry.isAlive() && queue.has(entry) === asked.wasQueued;
   if (isClaimed && isPrompt && isWanted) {
     leave(context, entry);
@@ -215,7 +213,7 @@ async function departing(
   return { kind: "again" };
 }
 
-/** Sends a call with its permit, and settles the permit whatever becomes of the call. */
+/** Sends a call with its permit, and settles the permit in any case. */
 export async function send<T>(
   context: Context,
   { order, enteredAt }: Entry,
@@ -258,4 +256,24 @@ export function leave(context: Context, entry: Entry): void {
 
 export function announce({ limiter, queue }: Context): void {
   limiter.announce(queue.counts());
+}
+
+/** A repeated event. */
+export interface Signal {
+  /** Aborts when the event happens the next time. */
+  readonly next: () => AbortSignal;
+  readonly raise: () => void;
+}
+
+export function createSignal(): Signal {
+  let controller = new AbortController();
+  return {
+    next: () => controller.signal,
+    raise() {
+      const raised = controller;
+      controller = new AbortController();
+      // The default reason is an error with a stack, which costs time.
+      raised.abort(null);
+    },
+  };
 }

@@ -1,20 +1,20 @@
 /**
- * The queue in front of every upstream call of an origin. A call starts at once when a slot and a permit are free and
- * nothing waits. Otherwise it joins the fair queue, if its permit and the usual duration of a call fit into its
- * deadline.
+ * The queue in front of every upstream call of an origin. A call starts immediately when nothing waits and a slot and a
+ * permit are free. Otherwise it joins the fair queue, if its deadline leaves time for the permit and for a usual call.
  *
- * A Bottleneck job is only a place in the queue. When it runs, the call that is first in the fair order takes the place.
- * So a call can be withdrawn, which Bottleneck's jobs cannot, and an urgent call can overtake. Bottleneck's reservoir and
- * clustering are not used, because they admit up to twice the limit across a refresh.
+ * A Bottleneck job is only a place in the queue. When the job runs, the call that is first in the fair order takes the
+ * place. So a waiting call can be withdrawn (a Bottleneck job cannot), and an urgent call can overtake others.
+ * Bottleneck's reservoir and clustering are not used, because they admit up to twice the limit across a refresh.
  */
 import Bottleneck from "bottleneck";
 
 import { Problem } from "../errors.ts";
 import type { UpstreamRequest, Priority } from "../types.ts";
-import { appsOf, createAdmission, kindsOf } from "./admission.ts";
+import { appsOf, createAdmission, createLatency, kindsOf } from "./admission.ts";
 import {
   announce,
   type Context,
+  createSignal,
   departAtOnce,
   type DispatcherConfig,
   type DispatcherOptions,
@@ -26,22 +26,20 @@ import {
   withdraw,
 } from "./departures.ts";
 import { createFairQueue, type QueueKind } from "./fair-queue.ts";
-import { createLatency } from "./latency.ts";
 import type { Expectation } from "./problems.ts";
 import { activeApps, createFairness, noticeApps, type View, viewOf } from "./scheduler.ts";
-import { createSignal } from "./signal.ts";
 import { createSlots } from "./slots.ts";
 
 export interface Dispatcher {
-  /** Runs a job when its turn has come; see `Throttled`. */
+  /** Runs a job when it is its turn. See `Throttled`. */
   readonly run: <T>(order: UpstreamRequest, job: Job<T>) => Promise<T>;
-  /** How long a call that came now would wait. */
+  /** How long a new call would wait. */
   readonly expect: (kind: QueueKind) => Expectation;
   readonly queueLength: (priority: Priority) => number;
-  /** What the fair order goes by now. */
+  /** What the fair order is based on now. */
   readonly view: () => View;
   readonly configure: (config: DispatcherConfig) => void;
-  /** Rejects all calls that wait, and those to come. */
+  /** Rejects all waiting calls and all new ones. */
   readonly close: (why: Problem) => void;
 }
 
@@ -67,7 +65,7 @@ export function createDispatcher(options: DispatcherOptions, config: DispatcherC
       reject,
     };
     if (await departAtOnce(context, entry)) return await promise;
-    // By now the limiter may have said that it takes longer.
+    // The limiter may have refused a permit since the first check.
     if (context.config.mode === "enforce") admission.check(order);
     if (closedBecause !== undefined) throw closedBecause;
     const stopWaiting = wait(context, entry);
@@ -149,7 +147,7 @@ function createContext(options: DispatcherOptions, config: DispatcherConfig): Co
   return context;
 }
 
-/** Asks again when the limiter or the circuits say that the answer may be another one. */
+/** Looks at the queue again when the limiter or the circuits have changed. */
 function follow(context: Context): void {
   const { limiter, circuits, queue, admission, change } = context;
   limiter.onChange(() => {
@@ -165,15 +163,15 @@ function follow(context: Context): void {
   });
 }
 
-/** A retry that the retry budget does not allow is refused: its caller is told how the first call failed. */
+/** Refuses a retry that the retry budget does not allow. The caller then gets the error of the first call. */
 function refuseRetry({ circuits }: Context, { cause }: UpstreamRequest): void {
   if (cause === "retry" && !circuits.mayRetry())
     throw new Problem("upstream-unavailable", { refusedHere: true, internal: "the retry budget is used up" });
 }
 
 /**
- * Puts a call into the queue, until it departs, is withdrawn, or its last deadline passes.
- * @returns what to do when it has ended
+ * Puts a call into the queue until it departs, is withdrawn, or its last deadline passes.
+ * @returns a function to call when the call has ended
  */
 function wait(context: Context, entry: Entry): () => void {
   const { queue, clock, change, admission } = context;
@@ -181,15 +179,15 @@ function wait(context: Context, entry: Entry): () => void {
   let lateProblem: Problem | undefined;
   let cancel = (): void => undefined;
 
-  const stand = (): void => {
+  const enqueue = (): void => {
     queue.put(entry, kindsOf(entry.order));
     watch(context);
     announce(context);
     change.raise();
   };
-  const onAbandoned = (): void => withdraw(context, entry, NOBODY_WAITS);
+  const onAbandoned = (): void => withdraw(context, entry, NO_CALLER_WAITS);
   const watchDeadline = (): void => {
-    // The deadline moves when others join.
+    // The deadline moves when other callers join.
     cancel = clock.after(Math.max(0, waiting.deadlineAt() - clock.now()) + 1, () => {
       if (!queue.has(entry)) return;
       if (waiting.deadlineAt() >= clock.now()) return watchDeadline();
@@ -198,13 +196,13 @@ function wait(context: Context, entry: Entry): () => void {
     });
   };
 
-  stand();
+  enqueue();
   waiting.onChange(() => {
     if (!queue.has(entry)) return;
     context.noticed(appsOf(entry.order));
-    stand();
+    enqueue();
   });
-  // One of several callers whose own deadline passes is refused alone; the last one hears it a moment later.
+  // A caller whose deadline passes before those of others is refused alone. The last one is refused by the timer above.
   waiting.inQueue((caller) => (queue.has(entry) ? admission.late(entry.order, caller) : lateProblem));
   waiting.abandoned.addEventListener("abort", onAbandoned, { once: true });
   if (waiting.abandoned.aborted) onAbandoned();
@@ -216,23 +214,23 @@ function wait(context: Context, entry: Entry): () => void {
   };
 }
 
-const NOBODY_WAITS = new Problem("temporary-reduced-capacity", {
+const NO_CALLER_WAITS = new Problem("temporary-reduced-capacity", {
   refusedHere: true,
-  internal: "nobody waits any more",
+  internal: "no caller waits any more",
 });
 
-/** How often the calls that wait are looked through, */
-const LOOK_THROUGH_EVERY_MS = 500;
-/** and how many of them at a time: those that came last, which have least hope. */
-const MOST_LOOKED_THROUGH = 500;
-/** A call is refused when its permit would come too late for so long: Redis may be away for a moment. */
+/** How often waiting calls are checked, */
+const CHECK_EVERY_MS = 500;
+/** and how many at a time: the last ones, because they wait longest. */
+const MOST_CHECKED = 500;
+/** A call must be hopeless for this long before it is refused, because Redis may be away only for a moment. */
 const HOPELESS_MS = 1_500;
 
-/** Looks through the calls that wait, again and again, as long as there are any. */
+/** Checks the waiting calls at intervals, until there are none. */
 function watch(context: Context): void {
   if (context.isWatching) return;
   context.isWatching = true;
-  context.clock.after(LOOK_THROUGH_EVERY_MS, () => {
+  context.clock.after(CHECK_EVERY_MS, () => {
     context.isWatching = false;
     if (context.queue.isEmpty()) return;
     refuseHopeless(context);
@@ -240,7 +238,7 @@ function watch(context: Context): void {
   });
 }
 
-/** Refuses calls whose permit would come too late by what is known now: when they came, it was predicted otherwise. */
+/** Refuses calls whose permit is now predicted too late. It was predicted in time when they joined the queue. */
 function refuseHopeless(context: Context): void {
   const { queue, admission, clock } = context;
   const [view, now, entries] = [context.view(), clock.monotonic(), queue.entries()];
@@ -251,7 +249,7 @@ function refuseHopeless(context: Context): void {
       places.set(app, place + 1);
       return place;
     });
-    if (index < entries.length - MOST_LOOKED_THROUGH) continue;
+    if (index < entries.length - MOST_CHECKED) continue;
     const expectation = admission.hopeless(view, entry.order, ahead);
     entry.hopelessSince = expectation && (entry.hopelessSince ?? now);
     if (expectation !== undefined && now - (entry.hopelessSince ?? now) >= HOPELESS_MS)

@@ -1,6 +1,6 @@
 /**
- * Calls in progress, and who may start another one. While calls of other apps wait, no app holds more than its share
- * of the slots; an app that holds more than its share leaves one slot free as long as other apps are active.
+ * Calls in flight, up to `budget.concurrency`. Each one holds a slot. While calls of other apps wait, no app holds more
+ * slots than its share. While other apps are active, an app beyond its share leaves one slot free.
  */
 import type { Priority } from "../types.ts";
 
@@ -9,8 +9,9 @@ export interface Slots {
   readonly free: (app: string, priority: Priority) => void;
   readonly inFlight: () => number;
   /**
-   * @param waiting apps that have a call waiting
-   * @param active apps that were seen lately
+   * Whether the next call may start.
+   * @param others.waiting apps with a waiting call
+   * @param others.active apps that were seen recently
    */
   readonly mayTake: (
     call: { readonly app: string; readonly priority: Priority },
@@ -35,7 +36,7 @@ export function createSlots(concurrency: () => number, weightOf: (app: string) =
     mayTake({ app, priority }, { waiting, active }) {
       const most = concurrency();
       if (total >= most) return false;
-      // Work that nobody waits for leaves one slot to calls that somebody waits for.
+      // Background work leaves one slot to interactive calls.
       if (priority !== "interactive" && background >= Math.max(1, most - 1)) return false;
       const held = byApp.get(app) ?? 0;
       const shareAmong = (others: Iterable<string>): number => {
@@ -46,8 +47,8 @@ export function createSlots(concurrency: () => number, weightOf: (app: string) =
       const isOther = (other: string): boolean => other !== app;
       const wanting = [...byApp.keys(), ...waiting];
       if ([...waiting].some(isOther) && held + 1 > shareAmong(wanting)) return false;
-      const about = [...wanting, ...active];
-      return held + 1 <= shareAmong(about) || total + 1 < most || !about.some(isOther);
+      const present = [...wanting, ...active];
+      return held + 1 <= shareAmong(present) || total + 1 < most || !present.some(isOther);
     },
   };
 }
