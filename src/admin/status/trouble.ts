@@ -24,7 +24,7 @@ export function createOutageList(now: () => number, warned: (message: string) =>
   };
 }
 
-/** How outages of circuits are called (src/ratelimit/circuit-outages.ts). */
+/** How outages of circuits are called (src/ratelimit/budgets.ts). */
 const UPSTREAM = "upstream ";
 
 /** The kinds of problems that are remembered at a time. */

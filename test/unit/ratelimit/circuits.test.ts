@@ -2,7 +2,7 @@
 import { describe, expect, it } from "vitest";
 
 import { probeDelayMs } from "../../../src/ratelimit/circuit-breaker.ts";
-import type { CircuitNews, SharedCircuits } from "../../../src/ratelimit/circuits.ts";
+import type { CircuitReport, SharedCircuits } from "../../../src/ratelimit/circuits.ts";
 import type { UpstreamRequest, SendEnd } from "../../../src/types.ts";
 import { createFakeClock, settled } from "../../support/fake-clock.ts";
 import { mostWithin } from "../../support/arrivals.ts";
@@ -263,15 +263,15 @@ function waitingUntil(deadlineAt: () => number): UpstreamRequest["waiting"] {
 function createHub(): () => SharedCircuits {
   const listeners: ((
     scope: Parameters<SharedCircuits["publish"]>[0],
-    news: CircuitNews | undefined,
+    report: CircuitReport | undefined,
   ) => void)[] = [];
   const claimed = new Set<string>();
   return () => {
     let own: (typeof listeners)[number] | undefined;
     return {
-      publish(scope, news) {
+      publish(scope, report) {
         claimed.delete(scope);
-        for (const listener of listeners) if (listener !== own) listener(scope, news);
+        for (const listener of listeners) if (listener !== own) listener(scope, report);
       },
       subscribe(listener) {
         own = listener;
