@@ -1,4 +1,4 @@
-/** Plays apps against the scheduler, on as many replicas as wanted, by a clock of its own. */
+/** Simulates apps, replicas and the scheduler in virtual time. */
 import { createApps, type ListedApp } from "../../../src/ratelimit/apps.ts";
 import type { RateWindow } from "../../../src/usage/rate-window.ts";
 import {
@@ -19,7 +19,7 @@ interface Callers {
   readonly callers: number;
   readonly thinkMs: number;
   readonly fromMs?: number;
-  /** The replicas they ask, in turns; all of them where absent. */
+  /** The replicas that they ask, in turns. Without it, all replicas. */
   readonly at?: readonly number[];
 }
 
@@ -37,12 +37,12 @@ export interface Play {
 }
 
 export interface Played {
-  /** How long each call of an app waited for its permit, and when it asked. */
+  /** How long each call of an app waited for its permit, and when it arrived. */
   readonly waits: ReadonlyMap<string, readonly { readonly at: number; readonly ms: number }[]>;
   /** Calls of an app that were sent from an instant on. */
   readonly sent: (app: string | undefined, fromMs?: number, toMs?: number) => number;
   readonly refusedAtOnce: () => number;
-  /** When calls had asked that were refused after waiting. */
+  /** The arrivals of the calls that were refused after waiting. */
   readonly refusedLate: readonly number[];
 }
 
@@ -59,7 +59,7 @@ interface Replica {
   wakesAt: number;
 }
 
-/** As src/ratelimit/admission.ts has it. */
+/** The same as in src/ratelimit/admission.ts. */
 const MARGIN = 1.2;
 
 export async function play(scene: Play): Promise<Played> {

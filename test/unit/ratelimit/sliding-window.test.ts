@@ -12,7 +12,7 @@ const calls = fc.array(
   }),
 );
 
-it("counts exactly what a plain list of calls counts, and knows when each leaves the window", () => {
+it("counts the same calls as a plain list, and returns when each leaves the window", () => {
   fc.assert(
     fc.property(
       calls,
