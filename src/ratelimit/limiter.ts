@@ -18,6 +18,11 @@ import type { Cause, Priority, SendEnd } from "../types.ts";
 import type { Resource } from "../interface/resources.ts";
 import type { RateWindow } from "../usage/rate-window.ts";
 
+/** Windows of `perDay`. */
+export const DAY_MS = 86_400_000;
+/** Most instants in `WindowState.freeAt`. */
+export const MOST_FREE_INSTANTS = 100;
+
 /** A request for one permit. The ledger records parts of it. */
 export interface PermitRequest {
   /** The app that is charged. */
@@ -89,7 +94,7 @@ export interface WindowState extends RateWindow {
   readonly reserved: number;
   /** max(0, limit - spent - reserved). */
   readonly remaining: number;
-  /** The next instants at which permits become free, ascending, at most 100. At the n-th, n more are free. */
+  /** The next instants at which permits become free, ascending. At the n-th, n more are free. */
   readonly freeAt: readonly number[];
   /** Calls that count now, by app. */
   readonly byApp: ReadonlyMap<string, number>;

@@ -7,14 +7,16 @@ import type { OriginName } from "../types.ts";
 import { LONGEST_ARRIVAL_MS, type OwnLedger } from "../usage/ledger.ts";
 import { limitsText } from "../usage/rate-window.ts";
 import { sendByOf } from "./escrow.ts";
-import type {
-  Acquired,
-  Limiter,
-  LimiterConfig,
-  LimiterState,
-  LimitReason,
-  Permit,
-  PermitRequest,
+import {
+  type Acquired,
+  DAY_MS,
+  type Limiter,
+  type LimiterConfig,
+  type LimiterState,
+  type LimitReason,
+  MOST_FREE_INSTANTS,
+  type Permit,
+  type PermitRequest,
 } from "./limiter.ts";
 import { createSlidingWindowLog, type SlidingWindowLog } from "./sliding-window.ts";
 
@@ -27,10 +29,8 @@ export interface LocalLimiterOptions {
   readonly process: string;
 }
 
-const DAY_MS = 86_400_000;
 /** Clocks are cut to whole milliseconds. */
 const ROUNDING_MS = 1;
-const MOST_FREE_INSTANTS = 100;
 
 export function createLocalLimiter({ origin, config, ledger, clock, process }: LocalLimiterOptions): Limiter {
   let current = config;

@@ -115,7 +115,7 @@ export type Request =
 
 export type TakeResult =
   | { readonly isGranted: true }
-  | { readonly isGranted?: false; readonly reason: LimitReason; readonly inMs: number };
+  | { readonly isGranted?: false; readonly reason: LimitReason; readonly waitMs: number };
 
 export interface DescribedState {
   readonly windows: readonly {

@@ -5,12 +5,12 @@
 import { StoreUnavailable } from "../errors.ts";
 import type { Priority } from "../types.ts";
 import { aloneUntil, digestAges, DRIFT, escrowWindows, mostGrantedIn } from "./escrow.ts";
+import { DAY_MS } from "./limiter.ts";
 import type { Common, Digest, KnownSend, Reply, Request, TakeResult } from "./redis-limiter.ts";
 import { decideAlone, permitOf } from "./shared-permits.ts";
 import {
   AWAY_MS,
   countMs,
-  DAY_MS,
   type Pending,
   type Replica,
   RETRY_MS,
@@ -289,7 +289,7 @@ function answer(replica: Replica, pending: readonly Pending[], results: readonly
       resolve({ kind: "permit", permit: permitOf(replica, take.id, request, now) });
     } else {
       replica.remainingAtRefusal = remainingIn(replica);
-      resolve({ kind: "wait", until: now + result.inMs, reason: result.reason });
+      resolve({ kind: "wait", until: now + result.waitMs, reason: result.reason });
     }
   }
 }

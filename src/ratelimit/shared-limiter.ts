@@ -49,13 +49,12 @@
  */
 import { pause } from "../process/clock.ts";
 import { limitsText } from "../usage/rate-window.ts";
-import type { Acquired, Limiter, PermitRequest } from "./limiter.ts";
+import { type Acquired, DAY_MS, type Limiter, type PermitRequest } from "./limiter.ts";
 import type { ReplicaSlot } from "./redis-limiter.ts";
 import { askTime, common, failed, join, needsState, REPORT_MS, sync } from "./shared-commands.ts";
 import { decideAlone, permitAlone, stateOf, takeOf } from "./shared-permits.ts";
 import {
   createReplica,
-  DAY_MS,
   type Replica,
   RETRY_MS,
   settingsOf,

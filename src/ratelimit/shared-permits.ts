@@ -1,8 +1,15 @@
 /** The permits of a replica that shares limits: requests, decisions by the escrow, and the state that it shows. */
 import { aloneUntil, allowanceAlone, DRIFT, type EscrowWindow, partFrom, sendByOf } from "./escrow.ts";
-import type { Acquired, LimiterState, Permit, PermitRequest } from "./limiter.ts";
+import {
+  type Acquired,
+  DAY_MS,
+  type LimiterState,
+  MOST_FREE_INSTANTS,
+  type Permit,
+  type PermitRequest,
+} from "./limiter.ts";
 import type { Take } from "./redis-limiter.ts";
-import { countMs, DAY_MS, type Replica, STATE_MS, tenureOf } from "./shared-replica.ts";
+import { countMs, type Replica, STATE_MS, tenureOf } from "./shared-replica.ts";
 
 export function takeOf(replica: Replica, request: PermitRequest, ignoresLimits: boolean): Take {
   const { app, resource, cause, query, leave } = request;
@@ -126,7 +133,7 @@ function windowState(
       reserved: Math.max(0, window.limit - allowed),
       remaining: Math.max(0, allowed - spent),
       // When more calls count than are allowed, the first calls that leave the window free no permit.
-      freeAt: own.log.freeInstants(windowMs, now, MOST_INSTANTS).slice(Math.max(0, spent - allowed)),
+      freeAt: own.log.freeInstants(windowMs, now, MOST_FREE_INSTANTS).slice(Math.max(0, spent - allowed)),
       byApp: own.log.byApp(windowMs, now),
     };
   }
@@ -141,9 +148,6 @@ function windowState(
   };
 }
 
-/** Instants in the state of a window. */
-const MOST_INSTANTS = 100;
-
 /** When permits are free again. Calls that count but are not described were sent since `describedAt`. */
 function freeInstants(
   freeIn: readonly number[],
@@ -151,11 +155,11 @@ function freeInstants(
   now: number,
 ): number[] {
   const known = freeIn.map((inMs) => describedAt + inMs).filter((at) => at > now);
-  const isDescribed = known.length >= Math.min(spent, MOST_INSTANTS);
-  if (isDescribed || freeIn.length >= MOST_INSTANTS) return known;
+  const isDescribed = known.length >= Math.min(spent, MOST_FREE_INSTANTS);
+  if (isDescribed || freeIn.length >= MOST_FREE_INSTANTS) return known;
   const since = Math.max(describedAt + windowMs, now + 1);
   const at = Number.isFinite(since) ? since : now + windowMs;
-  return [...known, ...Array.from({ length: Math.min(spent, MOST_INSTANTS) - known.length }, () => at)];
+  return [...known, ...Array.from({ length: Math.min(spent, MOST_FREE_INSTANTS) - known.length }, () => at)];
 }
 
 /** Adds the permits that this replica got since the state was described. */

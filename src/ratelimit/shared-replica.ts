@@ -6,7 +6,7 @@ import type { Clock } from "../process/clock.ts";
 import type { OriginName, Outage } from "../types.ts";
 import { limitsText } from "../usage/rate-window.ts";
 import { type EscrowSettings, type EscrowWindow, escrowWindows, type Tenure } from "./escrow.ts";
-import type { Acquired, LimiterConfig, PermitRequest, WaitingApp } from "./limiter.ts";
+import { type Acquired, DAY_MS, type LimiterConfig, type PermitRequest, type WaitingApp } from "./limiter.ts";
 import { createOwnSends, type OwnSends } from "./own-sends.ts";
 import type { AskRedis, DescribedState, Digest, RequestSettings, Take } from "./redis-limiter.ts";
 
@@ -34,7 +34,6 @@ export interface SharedLimiterOptions extends EscrowSettings {
   readonly backInOrder: (what: string) => void;
 }
 
-export const DAY_MS = 86_400_000;
 /** While calls wait, replicas exchange this often what waits. */
 export const STATE_MS = 250;
 /** Time between two commands while Redis does not answer. */

@@ -44,10 +44,11 @@ local function promiseOf(k)
   return promise
 end
 
+local function promiseIn(k, w) return state.slots[k].promise[int(w.ms)] or promiseOf(k)[int(w.ms)] end
+
 -- The most of its own calls that the holder of slot k may have in a window while it is cut off.
 local function mostAlone(k, w)
-  local slot = state.slots[k]
-  local promise = slot.promise[int(w.ms)] or promiseOf(k)[int(w.ms)]
+  local slot, promise = state.slots[k], promiseIn(k, w)
   local most = math.max(promise.escrow, promise.quota)
   -- [2] A holder that died earlier than [3] allows has not used its part.
   local neverUsedPart = slot.deadAt and not slot.isLost and slot.deadAt <= slot.untilAt + w.ms
@@ -77,7 +78,7 @@ end
 
 -- [9] Calls may be missing in the log. Every slot counts as lapsed until its holder is back.
 local function lose()
-  state.isLost, state.lostAt = true, now
+  state.isLost = true
   state.closedUntil = now + windows[1].ms + request.countMs
   state.countsUnknown = #windows > 1
   state.countsUnknownUntil = math.max(state.closedUntil, now + request.returnMs)
@@ -92,6 +93,7 @@ local function lose()
   end
 end
 
+-- Reads the state and sets `now`.
 local function load()
   local time = redis.call('TIME')
   local clock = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
@@ -118,6 +120,7 @@ local function load()
   state.offset, state.now = now - clock, now
 end
 
+-- Saves the state and encodes the answer.
 local function reply(answer)
   answer.time, answer.epoch = now, state.epoch
   redis.call('SET', STATE, cjson.encode(state), 'PX', KEEP_MS)
@@ -131,6 +134,7 @@ local function slotOf(process)
   return nil
 end
 
+-- Enters a call that counts from `at`. It belongs to slot k, if there is one.
 local function enter(id, app, at, k)
   redis.call('ZADD', SENDS, int(at), id)
   if k then redis.call('ZADD', slotKey(k), int(at), id) end
@@ -238,7 +242,7 @@ local function fits(k)
   for _, w in ipairs(windows) do
     local sum = 0
     for other, slot in ipairs(state.slots) do
-      if slot.untilAt and other ~= k then sum = sum + (slot.promise[int(w.ms)] or promiseOf(other)[int(w.ms)]).part end
+      if slot.untilAt and other ~= k then sum = sum + promiseIn(other, w).part end
     end
     if not w.isLong and sum + partOf(w.limit, k) > w.limit then return false end
   end
@@ -304,8 +308,8 @@ local function join()
   return reply({ kind = 'joined', slot = k, isNew = isNew, mayHaveOverrun = mayHaveOverrun })
 end
 
--- [9] Whether Redis grants nothing from a window but the quotas of the slots. Before `openAt` replicas that know more
--- than Redis can report.
+-- [9] Whether a slot gets only its quota from the i-th window. Before `openAt`, replicas that know more than Redis can
+-- report.
 local function isClosed(i)
   if now < state.openAt then return true end
   if now < state.closedUntil and i == 1 then return true end
@@ -338,6 +342,7 @@ local function freeInMs(key, ms, more)
   return math.min(tonumber(flat[2]), now) + ms + 1 - now
 end
 
+-- Grants a permit, or returns the reason of the refusal and the time until a new request makes sense.
 local function take(wanted, rooms, k)
   local reason, waitMs = nil, 0
   local function refuse(why, ms) reason, waitMs = reason or why, math.max(waitMs, ms) end
@@ -354,7 +359,7 @@ local function take(wanted, rooms, k)
     local over = spent(appKey(wanted.app), DAY) + 1 - wanted.perDay
     if over > 0 then refuse('per-day', freeInMs(appKey(wanted.app), DAY, over)) end
   end
-  if reason and not wanted.ignoresLimits then return { reason = reason, inMs = math.max(1, math.ceil(waitMs)) } end
+  if reason and not wanted.ignoresLimits then return { reason = reason, waitMs = math.max(1, math.ceil(waitMs)) } end
   enter(wanted.id, wanted.app, now + request.countMs, k)
   enterInLedger(wanted.id, now, wanted)
   for _, room in ipairs(rooms) do
@@ -411,6 +416,8 @@ local function digest()
   return counts
 end
 
+-- The counts by app, the next free permits, and the calls that wait at other replicas. Fairness and predictions need
+-- them.
 local function describe(rooms)
   local described = { windows = {}, today = {}, waiting = {} }
   local apps = redis.call('ZRANGEBYSCORE', APPS, int(now - windows[#windows].ms), '+inf')
@@ -424,7 +431,7 @@ local function describe(rooms)
     for n = 2, #flat, 2 do freeIn[#freeIn + 1] = math.min(tonumber(flat[n]), now) + w.ms + 1 - now end
     described.windows[i] = { byApp = byApp, freeIn = freeIn }
   end
-  for _, limit in ipairs(request.perDay or {}) do
+  for _, limit in ipairs(request.perDay) do
     local count = spent(appKey(limit[1]), DAY)
     described.today[#described.today + 1] = { limit[1], count, freeInMs(appKey(limit[1]), DAY, math.max(1, count + 1 - limit[2])) }
   end
