@@ -1,23 +1,23 @@
 # The image of the gateway. With the command `sandbox`, it runs the stand-in for the API (compose.yaml).
-# docs/delivery.md says how to build and run it. test/delivery/image.test.ts executes these steps.
+# docs/delivery.md explains how to build and run it. test/delivery/image.test.ts executes these steps.
 
 # The Node that package.json pins for development and tests also runs here.
 ARG NODE_VERSION=26.10.0
-# @sha256:… pins the base image to one build. docs/delivery.md says how to find and renew it.
+# @sha256:… pins the base image to one build. docs/delivery.md explains how to find and renew it.
 ARG NODE_DIGEST=
 
 FROM node:${NODE_VERSION}-trixie-slim${NODE_DIGEST} AS dependencies
 WORKDIR /app
 COPY package.json package-lock.json .npmrc ./
-# The optional dependencies are Node itself, which the base image brings. No package needs its install script.
-# The empty directory becomes /data, because the image below only copies.
+# The optional dependencies are Node itself, which the base image contains. No package needs its install script.
+# The empty directory becomes /data, because the stage below only copies files.
 RUN npm ci --omit=dev --omit=optional --ignore-scripts --no-audit && mkdir data
 
 FROM node:${NODE_VERSION}-trixie-slim${NODE_DIGEST}
 ARG VERSION=0.2.0
 ARG REVISION=unknown
 LABEL org.opencontainers.image.title="property-gateway" \
-      org.opencontainers.image.description="The gateway a company puts in front of a third-party property API" \
+      org.opencontainers.image.description="The gateway that a company puts in front of a third-party property API" \
       org.opencontainers.image.version="${VERSION}" \
       org.opencontainers.image.revision="${REVISION}"
 # The gateway writes below DATA_DIR only. Node's cache of compiled code would go to the directory for temporary files,
@@ -26,19 +26,19 @@ ENV NODE_ENV=production \
     NODE_DISABLE_COMPILE_CACHE=1 \
     DATA_DIR=/data
 WORKDIR /app
-# The code belongs to root, and runs as another user, who cannot change it.
+# root owns the code. The process runs as another user, which cannot change it.
 COPY --from=dependencies /app/node_modules ./node_modules
 COPY package.json ./
 COPY config ./config
 COPY src ./src
 COPY --from=dependencies --chown=65532:65532 /app/data /data
-# By number, so that Kubernetes can see that it is not root (runAsNonRoot).
+# A number, so that Kubernetes can check that it is not root (runAsNonRoot).
 USER 65532:65532
 EXPOSE 8080 9090
 HEALTHCHECK --interval=30s --timeout=5s --start-period=30s --start-interval=1s --retries=3 \
   CMD ["node", "--disable-sigusr1", "src/start.mjs", "health-check"]
-# SIGUSR1 would open Node's inspector, through which every process in the pod can read the private key.
-# No shell in between, so signals reach Node. Node needs no init as process 1: it handles SIGTERM and SIGINT itself, and
+# Without --disable-sigusr1, SIGUSR1 would open Node's inspector, through which every process in the pod could read the
+# private key. There is no shell in between, so signals reach Node. Node needs no init as process 1: it handles SIGTERM and SIGINT itself, and
 # starts no children.
 ENTRYPOINT ["node", "--disable-sigusr1", "src/start.mjs"]
 CMD ["gateway"]

@@ -18,7 +18,7 @@ const HOMES: Record<string, { names: string[]; at: string[] }> = {
   proxy: { names: ["http-proxy-middleware"], at: ["src/upstream/pass-through.ts"] },
   prometheus: { names: ["prom-client"], at: ["src/telemetry/**"] },
   pino: { names: ["pino"], at: ["src/telemetry/**"] },
-  "proxy-addr": { names: ["proxy-addr"], at: ["src/telemetry/client-address.ts"] },
+  "proxy-addr": { names: ["proxy-addr"], at: ["src/telemetry/access-log.ts"] },
   openTelemetry: { names: OPEN_TELEMETRY, at: ["src/telemetry/tracing.ts"] },
   yaml: { names: ["yaml"], at: ["src/config/**"] },
   zod: { names: ["zod"], at: ["src/config/**"] },
@@ -32,7 +32,7 @@ const HOMES: Record<string, { names: string[]; at: string[] }> = {
       "src/ratelimit/redis*.ts",
     ],
   },
-  lru: { names: ["lru-cache"], at: ["src/cache/store/**", "src/query/meanings.ts"] },
+  lru: { names: ["lru-cache"], at: ["src/cache/store/**", "src/query/known-targets.ts"] },
 };
 
 const IO_MODULES = [

@@ -20,7 +20,7 @@ import { waitingOf } from "../test/support/waiting.ts";
 import { measure } from "./measure.ts";
 import { micros, printTable, ratio } from "./table.ts";
 
-/** No limit is reached. */
+/** Limits that are never reached. */
 const AMPLE: LimiterConfig = {
   windows: [{ name: "1m", limit: 10_000_000, windowMs: 60_000 }],
   perDay: new Map(),
@@ -31,7 +31,7 @@ const USED_UP: LimiterConfig = { ...AMPLE, windows: [{ name: "1h", limit: 1, win
 const BOUNDS = { retentionMs: 60_000, maxRecords: 10_000, now: clock.now };
 const REQUEST = { app: "app", priority: "interactive", resource: "listings", cause: "miss" } as const;
 
-/** What a permit costs, and what each of many calls costs that wait. */
+/** Measures the cost of a permit, and the cost of each call in a long queue. */
 export async function benchBudget(forMs: number): Promise<void> {
   await benchPermits(forMs);
   await benchQueue(forMs);
@@ -102,7 +102,7 @@ async function benchQueue(forMs: number): Promise<void> {
   printTable("A queue of calls of 20 apps", ["calls that wait", "to join, each", "to predict a wait"], rows);
 }
 
-/** Its budget is used up. */
+/** @returns a dispatcher whose budget is used up */
 function createBusyDispatcher(): Dispatcher {
   const apps = createApps({ listed: [], defaultWeight: 1, maxUnlisted: 100, unlistedLabels: 20 });
   const fraction = (): number => 0;
@@ -130,11 +130,11 @@ function createBusyDispatcher(): Dispatcher {
 
 /** A call without a deadline. It ends when the dispatcher is closed. */
 async function wait(dispatcher: Dispatcher, app: string): Promise<void> {
-  const order: UpstreamRequest = {
+  const request: UpstreamRequest = {
     ...REQUEST,
     app,
     query: "",
     waiting: { ...waitingOf(), apps: () => [app] },
   };
-  await dispatcher.run(order, () => Promise.resolve()).catch(() => undefined);
+  await dispatcher.run(request, () => Promise.resolve()).catch(() => undefined);
 }

@@ -1,4 +1,4 @@
-/** Upstream calls of a mixed workload: the gateway with each feature off and on, beside nginx and Varnish. */
+/** Upstream calls of a mixed workload: the gateway with each feature off and on, compared with nginx and Varnish. */
 import { type ChildProcess, spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -20,7 +20,7 @@ const DATA = generateData({ seed: 1, listings: 12_000, sold: 24_000, service: "p
 const AREAS = DATA.areas.map(({ record }) => record.serviceId).slice(0, 60);
 const SEARCHES = 250;
 
-/** Nothing but the first request for something asks the upstream. */
+/** Only the first request for an answer causes an upstream call. */
 const LASTING = "cache: { ttl: 24h, earlyRefreshAbove: 1, maxBytes: 1GiB }\n";
 const PAGES = "pages: { verify: 0, maxExtraLatency: 10m, ";
 
@@ -31,10 +31,10 @@ interface Cache {
   readonly stop: () => Promise<void>;
 }
 
-/** @returns `undefined`: it is not installed */
+/** @returns `undefined` if the program is not installed */
 type Start = () => Promise<Cache | undefined>;
 
-/** @param seed of the workload; the one that the gateway learns from has another */
+/** @param seed the seed of the measured workload. The gateway learns from a workload with another seed. */
 export async function benchCalls(requests: number, seed: number): Promise<void> {
   const workload = createWorkload({ seed, requests, searches: SEARCHES, areaIds: AREAS });
   const learning = createWorkload({ seed: seed + 100, requests, searches: SEARCHES * 12, areaIds: AREAS });
@@ -50,7 +50,7 @@ export async function benchCalls(requests: number, seed: number): Promise<void> 
     const cache = await start();
     if (cache === undefined) continue;
     const before = cache.calls();
-    // It must not outlive a failure.
+    // Stops the cache also after a failure.
     await play(cache.url, workload).finally(cache.stop);
     const calls = cache.calls() - before;
     rows.push([name, String(calls), ((calls / requests) * 1_000).toFixed(1)]);
@@ -64,7 +64,7 @@ async function startOurs(settings: string): Promise<Cache & { readonly adminUrl:
   return { url, adminUrl, stop, calls: () => sandbox.counts().total };
 }
 
-/** A gateway that has learned how the upstream filters, and holds no answer. */
+/** A gateway that has learned how the upstream filters, and has no cached answer. */
 async function startLearned(learning: readonly WorkloadRequest[]): Promise<Cache> {
   const ours = await startOurs(`${PAGES}fold: on }\nderive: { mode: on, sample: 0 }`);
   await play(ours.url, learning);
@@ -80,7 +80,7 @@ async function startOrigin(): Promise<Cache & { readonly port: number }> {
     calls += 1;
     const { pathname, searchParams } = new URL(request.url ?? "/", "http://origin");
     const resource = pathname.startsWith("/sold") ? "sold" : "listings";
-    // Some apps write `00`, which the gateway makes `0`.
+    // Some apps write `00`, which the gateway would send as `0`.
     const params = [...searchParams].map(([name, value]) => [name, value.replace(/^0+(?=\d)/, "")]);
     const found = search(DATA, resource, Object.fromEntries(params));
     response.setHeader("Content-Type", "application/json");
@@ -96,7 +96,7 @@ async function startOrigin(): Promise<Cache & { readonly port: number }> {
   return { port, url: `http://127.0.0.1:${port}`, calls: () => calls, stop };
 }
 
-/** Debian keeps servers where only root looks. */
+/** Debian installs servers in a directory that only root has in its PATH. */
 const ENV = { ...process.env, PATH: `${process.env["PATH"] ?? ""}:/usr/sbin` };
 
 const startNginx: Start = () =>
@@ -170,7 +170,7 @@ async function play(url: string, requests: readonly WorkloadRequest[]): Promise<
   const agent = new http.Agent({ keepAlive: true });
   for (const { target, app } of requests) {
     const status = await get(url + target, agent, app);
-    if (status !== 200) throw new Error(`${target} was answered with ${status}`);
+    if (status !== 200) throw new Error(`${target}: status ${status}`);
   }
   agent.destroy();
 }

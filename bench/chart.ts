@@ -20,7 +20,7 @@ const COLOURS = ["#1f6feb", "#d1242f", "#1a7f37", "#9a6700"];
 /** All charts of this run, by file name. */
 const charts = new Map<string, Chart>();
 
-/** Keeps a chart until the run ends. */
+/** Remembers a chart until the end of the run. */
 export function lineChart(file: string, chart: Chart): void {
   charts.set(file, chart);
 }
@@ -72,7 +72,7 @@ function svgOf({ title, x, y, lines }: Chart): string {
   return [head, `<rect width="100%" height="100%" fill="white"/>`, ...parts, "</svg>", ""].join("\n");
 }
 
-/** The next number that is easy to read. */
+/** @returns the next larger number that is easy to read */
 function ceiling(value: number): number {
   const power = 10 ** Math.floor(Math.log10(value));
   return ([1, 2, 5, 10].find((step) => step * power >= value) ?? 10) * power;

@@ -1,4 +1,4 @@
-/** A gateway in this process, in front of a sandbox, to measure. */
+/** Starts a gateway in this process, in front of a sandbox or another upstream. */
 import { readFileSync } from "node:fs";
 
 import { createGateway } from "../src/app.ts";
@@ -18,7 +18,7 @@ export interface BenchGateway {
   readonly stop: () => Promise<void>;
 }
 
-/** @param settings a settings file's text */
+/** @param settings the text of a settings file */
 export async function startGateway(
   sandboxOptions: Pick<SandboxOptions, "sizes" | "data">,
   settings = "",
@@ -38,7 +38,7 @@ export async function startGateway(
   };
 }
 
-/** @param settings a settings file's text */
+/** @param settings the text of a settings file */
 export async function startGatewayAt(
   upstreamUrl: string,
   settings = "",

@@ -5,7 +5,7 @@ import http from "node:http";
 import { startGatewayAt } from "./gateway.ts";
 import type { Copied } from "./servers.ts";
 
-async function startWhole(originPort: number, logLevel: string, settings: string): Promise<number> {
+async function startGateway(originPort: number, logLevel: string, settings: string): Promise<number> {
   const { url, reload } = await startGatewayAt(`http://127.0.0.1:${originPort}`, settings, logLevel);
   process.on("message", (message) => {
     if (message === "reload") reload();
@@ -16,7 +16,7 @@ async function startWhole(originPort: number, logLevel: string, settings: string
 
 /** Needs the option `--expose-gc`. */
 function heapAfterCollection(): number {
-  // Once more, for what finalizers have let go.
+  // More than once, because finalizers release further memory.
   for (let time = 0; time < 3; time++) globalThis.gc?.();
   const { heapUsed, external } = process.memoryUsage();
   return heapUsed + external;
@@ -71,6 +71,6 @@ async function answersOf({ port, targets, headers: lines }: Copied): Promise<Map
 }
 
 const [, , kind, originPort = "0", logLevel = "warn", settings = ""] = process.argv;
-const port = await (kind === "bare" ? startBare() : startWhole(Number(originPort), logLevel, settings));
+const port = await (kind === "bare" ? startBare() : startGateway(Number(originPort), logLevel, settings));
 process.on("disconnect", () => process.exit(0));
 process.send?.({ port });

@@ -1,4 +1,4 @@
-/** Cached answers through the gateway, beside its peers. */
+/** Cached answers of the gateway, compared with a bare server and with its peers. */
 import { once } from "node:events";
 import http from "node:http";
 import { promisify } from "node:util";
@@ -18,7 +18,7 @@ import { median, micros, printTable, quantile } from "./table.ts";
 const CONNECTIONS = 16;
 const PAGE = "/listings?limit=25&minRooms=1&areaId=76";
 
-/** What is asked. */
+/** The requests of one row. */
 interface Workload {
   readonly name: string;
   readonly targets: readonly string[];
@@ -26,7 +26,7 @@ interface Workload {
   /** The caller has the answer already, and sends its entity tag. */
   readonly isConditional?: true;
   readonly withAccessLog?: true;
-  /** Servers that are left out. */
+  /** The name of a server that is left out. */
   readonly without?: string;
 }
 
@@ -73,8 +73,8 @@ export interface HitsOptions {
 }
 
 /**
- * The rounds of all servers alternate. A row shows the median CPU time of each server, and the median of what the rounds
- * say about it in relation to the bare server.
+ * The rounds of all servers alternate. A row shows the median CPU time of each server, and the median ratio of its rounds to
+ * those of the bare server.
  */
 export async function benchHits({ roundMs, rounds, many, distinct, withPeers }: HitsOptions): Promise<void> {
   const rows: string[][] = [];
@@ -113,7 +113,7 @@ export async function benchHits({ roundMs, rounds, many, distinct, withPeers }: 
   );
 }
 
-/** CPU time of the gateway for a cached answer of 15 KB or so, milliseconds. */
+/** @returns the gateway's CPU time for a cached answer of about 15 KB, in milliseconds */
 export async function plainHitCpuMs(forMs: number): Promise<number> {
   const origin = await startOrigin();
   const gateway = await startGatewayProcess(origin.port);
@@ -135,7 +135,7 @@ function shown(servers: readonly Server[], costs: readonly number[][], name: str
   return `${micros(median(own))}, ${median(ratios).toFixed(2)}x (${quantile(ratios, 0.25).toFixed(2)} to ${quantile(ratios, 0.75).toFixed(2)})`;
 }
 
-/** @returns the CPU time per request of each server in each round, milliseconds; the first rounds are not counted */
+/** @returns each server's CPU time per request in each round, in milliseconds. The warm-up rounds are not included. */
 async function alternate(
   servers: readonly Server[],
   exchanges: readonly (readonly Exchange[])[],
@@ -180,7 +180,7 @@ async function ask(agent: http.Agent, port: number, path: string, lines: readonl
   return { status: response.statusCode ?? 0, etag, coded, body };
 }
 
-/** Does something with each of many, sixteen at a time. */
+/** Calls a function for each item, sixteen at a time. */
 async function forAll<T, R>(
   all: readonly T[],
   use: (item: T, agent: http.Agent) => Promise<R>,
@@ -196,18 +196,18 @@ async function forAll<T, R>(
   return results;
 }
 
-/** @returns what the origin itself says */
+/** @returns the origin's own answers */
 async function bodiesOf(port: number, targets: readonly string[]): Promise<Buffer[]> {
   return await forAll(targets, async (target, agent) => (await ask(agent, port, target, [])).body);
 }
 
-/** Has a server keep all answers, and checks each of them. @returns what is asked of it when it is measured */
+/** Makes a server cache all answers, and checks each one. @returns the exchanges to measure */
 async function exchangesOf(
   { name, port }: Server,
   { targets, headers = [], isConditional }: Workload,
   truth: readonly Buffer[],
 ): Promise<Exchange[]> {
-  // A copy has no answers but those it copied.
+  // A copy has only the answers that it copied.
   const isCopy = name.startsWith("bare");
   return await forAll([...targets.entries()], async ([index, target], agent) => {
     let condition: string[] = [];
@@ -233,7 +233,7 @@ function exchangeWith(target: string, lines: readonly string[], status: number, 
   };
 }
 
-/** The condition in a request. */
+/** @returns the condition in a request, if it has one */
 function conditionOf(exchange: Exchange | undefined): string[] {
   return /^If-None-Match: .*$/m.exec(exchange?.request.toString("latin1") ?? "")?.slice(0, 1) ?? [];
 }

@@ -1,13 +1,13 @@
-/** Whether memory grows with the number of requests: a mix of everything, and the heap after collections. */
+/** Checks whether memory grows with the number of requests. It sends a mix of requests and measures the collected heap. */
 import { once } from "node:events";
 import net from "node:net";
 
 import { lineChart } from "./chart.ts";
 import { requestBytes } from "./raw-client.ts";
-import { startGatewayProcess, startOrigin, told } from "./servers.ts";
+import { nextNumber, startGatewayProcess, startOrigin } from "./servers.ts";
 import { printTable } from "./table.ts";
 
-/** The cache and the ledger are full after the first tenth. What expires is fetched anew. */
+/** The cache and the ledger are full after the first tenth of the requests. Expired answers are fetched again. */
 const SETTINGS = `
 pages: { fold: off }
 cache: { ttl: 5s, maxBytes: 8MiB, honourUpstream: false }
@@ -15,10 +15,10 @@ ledger: { maxRecords: 1000 }
 `;
 const CONNECTIONS = 16;
 const SAMPLES = 20;
-/** The heap may change by this part in the second half. */
+/** The heap may grow by this part in the second half. */
 const TOLERANCE = 0.05;
 
-/** @throws {Error} the heap has grown in the second half */
+/** @throws {Error} if the heap has grown in the second half */
 export async function benchLeaks(requests: number): Promise<void> {
   const origin = await startOrigin();
   const { port, child, stop } = await startGatewayProcess(origin.port, {
@@ -34,7 +34,7 @@ export async function benchLeaks(requests: number): Promise<void> {
     await Promise.all(Array.from({ length: CONNECTIONS }, () => sendAll(port, take, statuses)));
     child.send("reload");
     child.send("heap");
-    heap.push([sent, (await told(child, "heapBytes")) / 1024 / 1024]);
+    heap.push([sent, (await nextNumber(child, "heapBytes")) / 1024 / 1024]);
   }
   await stop();
   await origin.stop();
@@ -65,7 +65,7 @@ export async function benchLeaks(requests: number): Promise<void> {
   if (change > TOLERANCE) throw new Error(`The heap has grown by ${(change * 100).toFixed(1)} %.`);
 }
 
-/** What is sent: mostly hits, and of everything else some. */
+/** @returns the nth request: mostly hits, and some requests of every other kind */
 function requestOf(nth: number): { readonly bytes: Buffer; readonly isCutOff: boolean } {
   const page = `/listings?limit=5&areaId=${1 + (nth % 40)}&_=${nth % 5_000}`;
   const turn = nth % 200;
@@ -101,7 +101,7 @@ async function sendAll(
   socket?.destroy();
 }
 
-/** @returns the status of the response, when all of it has come */
+/** @returns the status of the response, when all of it has arrived */
 function statusOf(socket: net.Socket, request: Buffer): Promise<string> {
   const { promise, resolve, reject } = Promise.withResolvers<string>();
   let received: Buffer = Buffer.alloc(0);

@@ -4,11 +4,11 @@ export interface Measured {
   /** CPU time of this process per operation, milliseconds. */
   readonly cpuMs: number;
   readonly perSecond: number;
-  /** Operations counted. */
+  /** The number of operations. */
   readonly count: number;
 }
 
-/** Runs an operation for so long, so many at once. Warm it up with a run of its own. */
+/** Runs an operation for this long, this many at once. It does not warm up; run it once before for that. */
 export async function measure(forMs: number, atOnce: number, operation: () => unknown): Promise<Measured> {
   const end = performance.now() + forMs;
   let count = 0;

@@ -1,15 +1,15 @@
-/** What a miss costs: latency added to a call of the origin itself, and CPU time. Nothing waits for the budget. */
+/** The cost of a miss: the latency that it adds to a call to the origin, and CPU time. Nothing waits for the budget. */
 import { once } from "node:events";
 import http from "node:http";
 
 import { startGatewayProcess, startOrigin } from "./servers.ts";
 import { micros, printTable, quantile } from "./table.ts";
 
-/** Every request is one call. */
+/** With these settings, every new request is one upstream call. */
 const SETTINGS = "pages: { fold: off }\ncache: { ttl: 1h, maxBytes: 64MiB }\n";
 const SIZES = { "15 KB": 25, "330 KB": 500 };
 
-/** @param count how many misses of each size */
+/** @param count the number of misses of each size */
 export async function benchMisses(count: number): Promise<void> {
   const rows: string[][] = [];
   const origin = await startOrigin();
@@ -22,7 +22,7 @@ export async function benchMisses(count: number): Promise<void> {
     const through: number[] = [];
     for (let nth = -count / 10; nth < count; nth++) {
       const path = next();
-      // The same question in both orders, so that neither finds the origin warmer than the other.
+      // The order alternates, so that each one is the first to request half of the answers from the origin.
       const ports = nth % 2 === 0 ? [origin.port, gateway.port] : [gateway.port, origin.port];
       for (const port of ports) {
         const ms = await timeOf(agent, port, path);

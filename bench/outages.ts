@@ -24,7 +24,7 @@ const CASES: readonly (readonly Trouble[])[] = [
 
 const CALLER = { service: "propertyservice", callerId: "bench", privateKey: "bench-private-key" };
 
-/** What callers wait for answers that have expired and cannot be had anew, beside one that is fresh. */
+/** How long callers wait for expired answers that cannot be fetched again, compared with fresh answers. */
 export async function benchOutages(urls: number): Promise<void> {
   const rows: string[][] = [];
   let base: number | undefined;
@@ -42,7 +42,7 @@ export async function benchOutages(urls: number): Promise<void> {
   );
 }
 
-/** @returns milliseconds for each URL */
+/** @returns the wait for each URL, in milliseconds */
 async function waitsIn(troubles: readonly Trouble[], urls: number): Promise<number[]> {
   const redis = await startRedis();
   const sandbox = createSandbox({ ...CALLER, sizes: { listings: 500, sold: 10 } });
@@ -56,7 +56,7 @@ async function waitsIn(troubles: readonly Trouble[], urls: number): Promise<numb
   const { callers } = await gateway.start();
   const paths = Array.from({ length: urls }, (_, n) => `${callers.url}/listings?limit=5&offset=${n}`);
   for (const path of paths) await ask(path);
-  await bring(troubles, sandbox, redis);
+  await inject(troubles, sandbox, redis);
 
   const waits = [];
   for (const path of paths) {
@@ -71,7 +71,7 @@ async function waitsIn(troubles: readonly Trouble[], urls: number): Promise<numb
   return waits;
 }
 
-async function bring(troubles: readonly Trouble[], sandbox: Sandbox, redis: RedisServer): Promise<void> {
+async function inject(troubles: readonly Trouble[], sandbox: Sandbox, redis: RedisServer): Promise<void> {
   if (troubles.includes("upstream dead")) await sandbox.close();
   if (troubles.includes("upstream hangs")) sandbox.faults.add({ hang: "headers" });
   if (troubles.includes("Redis dead")) await redis.kill();

@@ -1,4 +1,4 @@
-/** What pages from blocks and derived answers cost in CPU time and memory. */
+/** The cost of pages from blocks and of derived answers, in CPU time and memory. */
 import { isCompressible, transcode } from "../src/cache/encoder.ts";
 import { createMemoryStore } from "../src/cache/store/memory.ts";
 import { type BlockIndex, indexBlock } from "../src/pages/block-index.ts";
@@ -21,10 +21,10 @@ const DATA = generateData({ seed: 1, listings: 12_000, sold: 24_000, service: "p
 const BLOCK = { offset: 0, limit: 500 };
 const QUERY: PagedQuery = { kind: "search", resource: "listings", filters: [], extras: [], ...BLOCK };
 
-/** Other work on the machine would otherwise count for one row only. The rows show medians. */
+/** The operations take turns, so that other work on the machine does not affect one row only. The rows show medians. */
 const ROUNDS = 9;
 
-/** CPU of a page that is cut, as multiples of a hit, and what a block weighs. */
+/** Measures the CPU time of cut pages, as multiples of a hit, and the size of a block in memory. */
 export async function benchCutting(forMs: number): Promise<void> {
   const found = search(DATA, "listings", { limit: "500", offset: "0" });
   const body = Buffer.from(listBody("listings", found, "offset"));
@@ -41,7 +41,7 @@ export async function benchCutting(forMs: number): Promise<void> {
     isCompressible,
     observer: { error: ignore },
   });
-  // Another buffer each time: its bytes are not remembered.
+  // A new buffer each time, so that the cutter does not have it unpacked.
   const newlyPacked = (): Entry => ({ ...packed, bodies: { zstd: Buffer.from(packed.bodies.zstd ?? "") } });
   let nth = 0;
   const page = (key: string): Page => ({ query: QUERY, key, limit: 25, offset: (nth += 25) % 475 });
@@ -90,7 +90,7 @@ export async function benchCutting(forMs: number): Promise<void> {
   );
 }
 
-/** The records with three rooms and more, with everything known that has to be. */
+/** Computes the search for three rooms and more, as if every trait were trusted. */
 function derived(body: Buffer, index: BlockIndex): ReturnType<typeof compute> {
   return compute({
     resource: "listings",

@@ -16,11 +16,11 @@ export function requestBytes(target: string, headers: readonly string[] = []): B
 }
 
 /**
- * Connections that send one request after the other and check every answer. They cost less than Node's own client, so
- * that the server is the busier process.
+ * Connections that send one request after the other and check every answer. They need less CPU time than Node's own client,
+ * so that the server is the busier process.
  */
 export interface RawClient {
-  /** @returns how many answers came */
+  /** @returns the number of answers */
   readonly run: (forMs: number) => Promise<number>;
   readonly close: () => void;
 }

@@ -1,8 +1,8 @@
-/** What it costs to record a cache hit: its line in the access log, and its part in the metrics. */
+/** The cost of recording a cache hit: its line in the access log, and its metrics. */
 import { closeSync, openSync, writeSync } from "node:fs";
 
 import type { RequestRecord } from "../src/types.ts";
-import { createLines, createRequestLine } from "../src/telemetry/access-log.ts";
+import { createLines, createRequestLine } from "../src/telemetry/access-line.ts";
 import { createRedact } from "../src/telemetry/log.ts";
 import { createMetrics } from "../src/telemetry/metrics.ts";
 import { build } from "../src/telemetry/process-metrics.ts";
@@ -11,11 +11,11 @@ import { micros, printTable } from "./table.ts";
 const APPS = ["web", "search", "mobile", "nightly"];
 const HITS_AT_ONCE = 100;
 
-/** Alone, without the rest of a hit. The lines go to /dev/null, in the portions in which the gateway writes them. */
+/** Measures only the recording. The lines are written to /dev/null, in portions of the same size as in the gateway. */
 export function benchRecording(forMs: number): void {
   const file = openSync("/dev/null", "w");
   const redact = createRedact(["a-private-key-of-the-api", "an-admin-token"]);
-  // The portions are full before the time for which a line may wait has passed.
+  // Lines need no timer here, because a portion is full before a line has waited too long.
   const lines = createLines(
     (text) => writeSync(file, redact(text)),
     () => () => undefined,
@@ -36,7 +36,7 @@ export function benchRecording(forMs: number): void {
   );
 }
 
-/** @returns the CPU time per hit, milliseconds; the first half of the time warms up */
+/** @returns the CPU time per hit, in milliseconds. The first half of the time is the warm-up. */
 function costOf(forMs: number, record: (hit: RequestRecord) => void): number {
   run(forMs / 2, record);
   return run(forMs / 2, record);

@@ -1,4 +1,4 @@
-/** Keeps the results of runs, and puts them into docs/performance.md. */
+/** Stores the results of runs, and writes them into docs/performance.md. */
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { cpus, loadavg } from "node:os";
 
@@ -11,7 +11,7 @@ const RESULTS = new URL("../docs/performance/results.json", import.meta.url);
 /** Tables by title, each with when and where it was measured. */
 type Results = Record<string, Table & { readonly measured: string }>;
 
-/** Writes the tables and charts of this run over the earlier ones. Tables that were not measured stay. */
+/** Replaces earlier tables and charts by those of this run. Tables that were not measured stay. */
 export function writeReport(): void {
   const results = resultsSoFar();
   for (const table of tables) results[table.title] = { ...table, measured: whenAndWhere() };
@@ -47,7 +47,7 @@ function whenAndWhere(): string {
   const all = cpus();
   const model = all[0]?.model.trim() ?? "unknown processor";
   const day = new Date().toISOString().slice(0, 10);
-  // More than the number of cores: the machine was busy with other things, and waits say little.
+  // If this is more than the number of cores, the machine was busy with other work, and waiting times mean little.
   const [load = 0] = loadavg();
   return `${day}: Node ${process.version}, ${process.platform}, ${model}, ${all.length} cores, load ${load.toFixed(0)}`;
 }

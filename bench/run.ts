@@ -1,13 +1,13 @@
 /**
- * `npm run bench`: what things cost, as ratios within one run.
+ * `npm run bench`: measures costs, as ratios within one run.
  *
  * - Without options it measures everything, and writes docs/performance.md with its charts.
- * - With the names of parts, for example `-- --hits --misses`, it does so for these parts only.
- * - `--records=` says how many different records the hits are about, and `--seed=` which workload saves calls.
- * - With `-- --short` it runs everything for a moment and writes nothing: for CI.
+ * - With the names of parts, for example `-- --hits --misses`, it measures only these parts.
+ * - `--records=` sets the number of different records among the hits, and `--seed=` the workload for the upstream calls.
+ * - With `-- --short` it runs everything for a moment and writes nothing. CI uses this.
  *
- * Absolute figures are this machine's at this moment; only the ratios mean anything, and a wide spread
- * between runs means that the machine was busy.
+ * Absolute figures depend on the machine and on its load, so compare only ratios. A wide spread between runs means that
+ * the machine was busy.
  */
 import { benchBudget } from "./budget.ts";
 import { benchCalls } from "./calls.ts";

@@ -1,4 +1,4 @@
-/** How costs grow: with the entries in memory, open connections and waiting requests. And how long a start takes. */
+/** How costs grow with the entries in memory, open connections and waiting requests, and how long a start takes. */
 import { once } from "node:events";
 import net from "node:net";
 import { setFlagsFromString } from "node:v8";
@@ -13,9 +13,8 @@ import { entryWith, keyOf } from "../test/support/entries.ts";
 import { questionWith, requestWith } from "../test/support/question.ts";
 import { rulesWith } from "../test/support/rules.ts";
 import { lineChart } from "./chart.ts";
-import { memoryOf } from "./cpu.ts";
 import { createRawClient, type Exchange, requestBytes } from "./raw-client.ts";
-import { type Server, startGatewayProcess, startOrigin } from "./servers.ts";
+import { memoryOf, type Server, startGatewayProcess, startOrigin } from "./servers.ts";
 import { median, micros, printTable } from "./table.ts";
 
 export interface ScaleOptions {
@@ -33,8 +32,9 @@ export async function benchScale({ entries, connections, forMs }: ScaleOptions):
 
 // --- Entries ---
 
-/** Questions that are asked in turn: enough that they do not stay in the processor's caches. */
+/** The most questions that are asked in turn. They are too many to stay in the processor's caches. */
 const MOST_ASKED = 100_000;
+/** The heap per entry is shown only if there are at least this many entries. */
 const LEAST_WEIGHED = 10_000;
 
 async function benchEntries(counts: readonly number[], forMs: number): Promise<void> {
@@ -82,7 +82,7 @@ async function benchEntries(counts: readonly number[], forMs: number): Promise<v
       const { user, system } = process.cpuUsage(cpu);
       costs.push((user + system) / 1_000 / asked);
     }
-    // With few entries, the rest of the process weighs more than they do.
+    // With few entries, the rest of the process needs more memory than the entries.
     const perEntry = count < LEAST_WEIGHED ? "–" : `${Math.round(bytes)} bytes`;
     rows.push([count.toLocaleString("en"), micros(median(costs)), perEntry]);
     points.push([count, median(costs) * 1_000]);
@@ -126,7 +126,7 @@ async function benchConnections(counts: readonly number[], forMs: number): Promi
     await first.run(1_000);
     const before = memoryOf(gateway.pid);
     const client = await createRawClient(gateway.port, count, [exchange]);
-    // Once on each connection.
+    // Sends one request on each connection.
     await client.run(0);
     const bytes = (memoryOf(gateway.pid) - before) / count;
     const costs: number[] = [];
@@ -159,7 +159,7 @@ async function benchConnections(counts: readonly number[], forMs: number): Promi
   });
 }
 
-/** Has the gateway keep the answer. */
+/** Makes the gateway cache the answer. */
 async function exchangeOf(port: number): Promise<Exchange> {
   let body = Buffer.alloc(0);
   for (let time = 0; time < 2; time++)
@@ -175,7 +175,7 @@ upstream: { headerTimeout: 10m, totalTimeout: 20m }
 budget: { concurrency: 1, maxWait: 10m, limit: 1000000/1m }
 pages: { fold: off }
 `;
-/** Of so many requests the cost is measured, when others wait already. */
+/** The number of requests whose cost is measured while others wait. */
 const MEASURED = 200;
 const WARM_UP = 1_000;
 
@@ -191,7 +191,7 @@ async function benchWaiting(counts: readonly number[]): Promise<void> {
       for (let nth = 0; nth < more; nth++) sockets.push(await waitIn(gateway.port, sockets.length));
       await settled(gateway);
     };
-    // For the compiler. The callers hang up again.
+    // Warms up the compiler. These callers then hang up.
     await queue(WARM_UP);
     for (const socket of sockets.splice(0)) socket.destroy();
     await queue(0);
@@ -235,7 +235,7 @@ async function settled({ cpuMs }: Server): Promise<void> {
 
 let price = 0;
 
-/** Sends a request for an answer that never comes, and that nobody has asked for. */
+/** Sends a new request whose answer never arrives. */
 async function waitIn(port: number, nth: number): Promise<net.Socket> {
   const socket = net.connect(port, "127.0.0.1");
   await once(socket, "connect");

@@ -1,19 +1,17 @@
-/** The servers that are measured beside each other, each a process of its own, with the same origin behind all. */
+/** Starts the servers that are compared. Each one is a process of its own, and all have the same origin. */
 import { type ChildProcess, fork, spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import net from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 
-import { cpuMsOf } from "./cpu.ts";
-
 export interface Server {
   readonly name: string;
   readonly port: number;
   readonly pid: number;
-  /** CPU time so far, milliseconds. */
+  /** CPU time so far, in milliseconds. */
   readonly cpuMs: () => number;
   readonly stop: () => Promise<void>;
 }
@@ -22,9 +20,9 @@ interface NodeServer extends Server {
   readonly child: ChildProcess;
 }
 
-/** What a bare server is started with. */
+/** What a bare server copies. */
 export interface Copied {
-  /** Whose answers it sends. */
+  /** The port of the server whose answers it copies. */
   readonly port: number;
   readonly targets: readonly string[];
   readonly headers: readonly string[];
@@ -56,19 +54,19 @@ async function startNode(
   const path = fileURLToPath(new URL(script, import.meta.url));
   const child = fork(path, args, { stdio: ["ignore", "ignore", "inherit", "ipc"], execArgv });
   if (message !== undefined) child.send(message);
-  const port = await told(child, "port");
+  const port = await nextNumber(child, "port");
   return { ...serverOf(name, port, child), child };
 }
 
-/** @returns a number in the next message of a process */
-export async function told(child: ChildProcess, name: string): Promise<number> {
+/** @returns a number from the next message of a process */
+export async function nextNumber(child: ChildProcess, name: string): Promise<number> {
   const [message]: unknown[] = await once(child, "message");
   return typeof message === "object" && message !== null ? Number(Reflect.get(message, name)) : Number.NaN;
 }
 
 export const startOrigin = (): Promise<Server> => startNode("origin", "peers/origin.ts", []);
 
-/** Checks of pages are calls to the origin that have nothing to do with hits. Everything stays fresh. */
+/** Answers stay fresh, and pages are not checked, because a check calls the origin. */
 const FOR_HITS = `
 pages: { verify: 0 }
 cache: { ttl: 24h, honourUpstream: false, earlyRefreshAbove: 1, maxBytes: 2GiB }
@@ -77,7 +75,7 @@ cache: { ttl: 24h, honourUpstream: false, earlyRefreshAbove: 1, maxBytes: 2GiB }
 export interface GatewayProcessOptions {
   /** `info` writes the access log. */
   readonly logLevel?: "warn" | "info";
-  /** A settings file's text. */
+  /** The text of a settings file. */
   readonly settings?: string;
   /** Options of Node. */
   readonly execArgv?: string[];
@@ -89,11 +87,11 @@ export const startGatewayProcess = (
 ): Promise<NodeServer> =>
   startNode("gateway", "hits-server.ts", ["gateway", String(originPort), logLevel, settings], { execArgv });
 
-/** A node:http server that looks the target up in a map and sends the head and body that another server sent. */
+/** A node:http server that looks the target up in a map, and sends a head and a body that it copied from another server. */
 export const startBare = (copied: Copied): Promise<Server> =>
   startNode("bare node:http", "hits-server.ts", ["bare"], { message: copied });
 
-/** @returns `undefined` where there is no nginx */
+/** @returns `undefined` if nginx is not installed */
 export async function startNginx(originPort: number): Promise<Server | undefined> {
   if (!isInstalled("nginx")) return undefined;
   const port = await freePort();
@@ -104,7 +102,7 @@ export async function startNginx(originPort: number): Promise<Server | undefined
   return await startPeer("nginx", port, dir, "nginx", ["-p", dir, "-c", config]);
 }
 
-/** @returns `undefined` where there is no Varnish */
+/** @returns `undefined` if Varnish is not installed */
 export async function startVarnish(originPort: number): Promise<Server | undefined> {
   if (!isInstalled("varnishd")) return undefined;
   const port = await freePort();
@@ -112,7 +110,7 @@ export async function startVarnish(originPort: number): Promise<Server | undefin
   const config = fillIn("varnish.vcl", dir, { originPort });
   const listen = ["-a", `127.0.0.1:${port}`, "-f", config, "-n", join(dir, "work")];
   mkdirSync(join(dir, "work"));
-  // Without its own gzip it keeps what the origin sends, as the others do.
+  // With its own gzip support off, it stores the origin's bodies unchanged, like the other servers.
   const storage = ["-s", "malloc,2G", "-p", "timeout_idle=600", "-p", "http_gzip_support=off"];
   return await startPeer("Varnish", port, dir, "varnishd", ["-F", "-j", "none", ...listen, ...storage]);
 }
@@ -125,7 +123,7 @@ async function startPeer(
   args: readonly string[],
 ): Promise<Server> {
   const child = spawn(command, args, { stdio: ["ignore", "ignore", "ignore"], env: ENV });
-  // A Node process ends with this one by itself.
+  // Peers must be killed when this process ends. Node children end by themselves.
   const kill = (): void => void child.kill();
   process.once("exit", kill);
   child.once("exit", () => process.off("exit", kill));
@@ -133,7 +131,7 @@ async function startPeer(
   return serverOf(name, port, child, () => rmSync(dir, { recursive: true, force: true }));
 }
 
-/** Debian keeps servers where only root looks. */
+/** Debian installs servers in a directory that only root has in its PATH. */
 const ENV = { ...process.env, PATH: `${process.env["PATH"] ?? ""}:/usr/sbin` };
 
 function isInstalled(command: string): boolean {
@@ -174,5 +172,32 @@ async function accepts(port: number): Promise<void> {
     if (isOpen) return;
     if (performance.now() > until) throw new Error(`nothing listens on port ${port}`);
     await new Promise((resolveAfter) => void setTimeout(resolveAfter, 50));
+  }
+}
+
+/** @returns the CPU time that a process and its children have used so far, in milliseconds, as the kernel counts it */
+function cpuMsOf(pid: number): number {
+  let ms = 0;
+  for (const thread of readdirSync(`/proc/${pid}/task`)) {
+    const path = `/proc/${pid}/task/${thread}`;
+    // A thread or a child may end meanwhile.
+    const [nanoseconds = "0"] = readKernelFile(`${path}/schedstat`).split(" ");
+    ms += Number(nanoseconds) / 1e6;
+    for (const child of readKernelFile(`${path}/children`).split(" ").filter(Boolean))
+      ms += cpuMsOf(Number(child));
+  }
+  return ms;
+}
+
+/** @returns the resident memory of a process, shared memory included, in bytes */
+export function memoryOf(pid: number): number {
+  return Number(/VmRSS:\s+(\d+) kB/.exec(readKernelFile(`/proc/${pid}/status`))?.[1] ?? Number.NaN) * 1024;
+}
+
+function readKernelFile(path: string): string {
+  try {
+    return readFileSync(path, "latin1").trim();
+  } catch {
+    return "";
   }
 }

@@ -16,13 +16,13 @@ import { micros, printTable, ratio } from "./table.ts";
 const SIZES_KB = [1, 15, 150];
 const KEYS = 100;
 
-/** A body that compresses about as JSON does: to a fifth or so. */
+/** A body that compresses like JSON, to about a fifth. */
 function bodyOf(kilobytes: number): Buffer {
   const noise = randomBytes(Math.ceil((kilobytes * 1024) / 8)).toString("hex");
   return Buffer.from(noise.replaceAll(/(.{8})/g, '$1,"name":"Nacka","x":1,').slice(0, kilobytes * 1024));
 }
 
-/** Lookups in each tier: how many, what they cost, and what one behind memory adds to one in memory. */
+/** Measures lookups in each tier: their rate, their CPU time, and the latency that they add to a lookup in memory. */
 export async function benchStores(forMs: number): Promise<void> {
   const dataDir = mkdtempSync(join(tmpdir(), "property-gateway-bench-"));
   const redis = await startRedis();
@@ -31,16 +31,16 @@ export async function benchStores(forMs: number): Promise<void> {
   const stores: Store[] = [createMemoryStore(1_000_000_000, systemClock), sqlite.store, shared.store];
   const rows: string[][] = [];
   for (const kilobytes of SIZES_KB) {
-    let near: Measured | undefined;
+    let inMemory: Measured | undefined;
     for (const store of stores) {
       const result = await benchStore(store, kilobytes, forMs);
-      near ??= result;
+      inMemory ??= result;
       rows.push([
         `${store.tier} ${kilobytes} KB`,
         Math.round(result.perSecond).toLocaleString("en"),
         micros(result.cpuMs),
-        ratio(result.cpuMs, near.cpuMs),
-        micros(result.wallMs - near.wallMs),
+        ratio(result.cpuMs, inMemory.cpuMs),
+        micros(result.wallMs - inMemory.wallMs),
       ]);
     }
   }
@@ -51,7 +51,7 @@ export async function benchStores(forMs: number): Promise<void> {
   rmSync(dataDir, { recursive: true });
 }
 
-/** Sixteen at a time for throughput and CPU, one at a time for latency. */
+/** Measures throughput and CPU time with sixteen lookups at a time, and latency with one at a time. */
 async function benchStore(store: Store, kilobytes: number, forMs: number): Promise<Measured> {
   const body = bodyOf(kilobytes);
   for (let index = 0; index < KEYS; index++) {

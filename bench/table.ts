@@ -1,4 +1,4 @@
-/** Tables of results: printed as Markdown, and kept for docs/performance.md. */
+/** Tables of results. They are printed as Markdown, and remembered for docs/performance.md. */
 
 export interface Table {
   readonly title: string;
@@ -9,7 +9,7 @@ export interface Table {
 /** All tables of this run. */
 export const tables: Table[] = [];
 
-/** Prints rows under a title, columns aligned. */
+/** Prints and remembers a table with a title. */
 export function printTable(
   title: string,
   header: readonly string[],

@@ -15,7 +15,7 @@ const TARGETS = {
     "&limit=50&offset=100",
 };
 
-/** From a request target to its key, beside the least that any cache does with a URL. */
+/** Measures the way from a request target to its cache key, compared with parsing a URL, which every cache has to do. */
 export async function benchUnderstanding(forMs: number): Promise<void> {
   const route = createRouter({ recordPath: "/{resource}/{serviceId}", passThrough: [] });
   const options = { unknown: "forward", ignored: ["_", "key"], conceal: (text: string) => text } as const;

@@ -1,17 +1,19 @@
 /**
- * The composition root. `createGateway` makes everything a gateway consists of, in the order of a request's journey:
+ * The composition root. `createGateway` creates all parts of a gateway:
  *
  *   context      settings, key, log, metrics
- *   stores       where answers are kept, and the ledger
- *   budgets      what may be sent upstream
+ *   stores       the tiers of the cache, and the ledger
+ *   budgets      permits for upstream calls
  *   upstream     attempt [ budget, sign, fetch ]
- *   cache        lookup, policy, single flight, refresh, warm
- *   pages        cut from blocks that the cache is asked for
+ *   cache        lookup, policy, single flight, refresh
+ *   pages        pages cut from cached blocks
+ *   warm         refreshes of the warm list
  *   callers      arrive, admit, understand, cache, respond
- *   admin        the operators' port
  *   lifecycle    start, drain, stop, reload
+ *   admin        the operators' port
  *
- * Each step gets values that exist already. Nothing is looked up later, and no other file wires anything.
+ * Each step gets the parts that exist already. stores.ts, budgets.ts, upstream-stage.ts, page-stage.ts and callers.ts wire the
+ * details of one step each.
  */
 import { hostname } from "node:os";
 
@@ -80,10 +82,10 @@ import { reportUsage } from "./usage/usage-report.ts";
 import { createUpstream, type Upstream } from "./upstream-stage.ts";
 import { createReadWarmItems, type ReadWarmItems } from "./warm-list.ts";
 
-/** What the process hands in. */
+/** What the process passes to the gateway. */
 export interface GatewayOptions {
   readonly source: SettingsSource;
-  /** The private key, which may change; the settings hold only the first one. */
+  /** The private keys. The settings contain only the first one. */
   readonly keys: PrivateKeys;
   readonly clock: Clock;
   readonly random: Random;
@@ -96,19 +98,19 @@ export interface Gateway {
   /** Starts both servers. */
   readonly start: () => Promise<{ readonly callers: Listening; readonly admin: Listening }>;
   /**
-   * Stops accepting, lets what is in flight finish within `server.drainTimeout`, refuses the rest, and gives back
-   * what this process holds of the shared budget.
+   * Stops accepting requests, waits up to `server.drainTimeout` for requests in flight, refuses the rest, and returns this
+   * process' part of the shared budget.
    */
   readonly stop: (options?: StopOptions) => Promise<void>;
-  /** The longest that stopping takes, in milliseconds. A process that takes longer hangs. */
+  /** The longest time for an orderly stop, in milliseconds. A process that takes longer hangs. */
   readonly longestStopMs: () => number;
-  /** Reads the settings again. The log says what came of it. */
+  /** Reads the settings again. The result is in the log. */
   readonly reload: () => void;
 }
 
-/** Dependencies of the whole process, injected everywhere. */
+/** Process-wide dependencies that are injected. */
 interface Context extends GatewayOptions {
-  /** The settings at the start: for what cannot change while the process runs. */
+  /** The settings at the start, for values that cannot change while the process runs. */
   readonly config: Config;
   /** The settings in force. */
   readonly settings: LiveSettings;
@@ -119,7 +121,7 @@ interface Context extends GatewayOptions {
   readonly observer: Observer;
   /** What happened in this process, for the status page. */
   readonly recorder: Recorder;
-  /** The apps that call, listed in the settings or not. */
+  /** The calling apps, listed in the settings or not. */
   readonly apps: Apps;
   readonly parse: ParseOptions;
   readonly secretFiles: SecretFiles;
@@ -128,21 +130,21 @@ interface Context extends GatewayOptions {
   readonly warmItems: readonly WarmItem[];
 }
 
-/** What a flight brings; `undefined`: it ended without a result. */
+/** The result of a flight; `undefined` if it ended without one. */
 type LoadResult = FlightResult<LoadedEntry> | undefined;
 
-/** @throws {ConfigError} the list of URLs to keep warm has mistakes, or another process uses the data directory */
+/** @throws {ConfigError} if the warm list has mistakes, or the data directory cannot be used */
 export function createGateway(options: GatewayOptions): Gateway {
   const context = createContext(options);
   const { config, settings, clock, random, metrics, observer, secretFiles } = context;
   const stores = openStores(context);
   const budgets = openBudgets(context, stores);
   const keyFile = watchKeyFile(context);
-  const upstream = createUpstream({ ...context, budgets, lookForKey: () => keyFile?.check() });
+  const upstream = createUpstream({ ...context, budgets, checkKeyFile: () => keyFile?.check() });
   const flights = createFlights<LoadResult>(clock);
   const cache = createCacheStage(context, { ...stores, budgets, flights, ask: upstream.ask });
   const budgetLeft = createBudgetLeft(budgets);
-  // Refused credentials are tried with a question that was answered before. The thumbnails need none (interface, 4.5).
+  // A probe after refused credentials repeats the last answered query. Thumbnails need no credentials (interface, 4.5).
   budgets.api.onProbeWanted(() => {
     const question = upstream.lastAnswered();
     if (question !== undefined) void cache.refresh(question, undefined, "refresh");
@@ -196,7 +198,7 @@ export function createGateway(options: GatewayOptions): Gateway {
   };
 }
 
-/** Gives the servers the certificates that are in the files when they change. */
+/** Gives the servers their new certificates when the files change. */
 function renewCertificates(
   { onChange }: SecretFiles,
   servers: Record<"callers" | "admin", HttpServer>,
@@ -205,7 +207,7 @@ function renewCertificates(
   onChange("admin.tls", ({ admin }) => renewCertificate(servers.admin, tlsContext(admin.tls)));
 }
 
-/** How long a stopping process sends its last traces. */
+/** The longest time in which a stopping process sends its last traces. */
 const LAST_TRACES_MS = 1_000;
 
 async function sendLastTraces({ tracing, clock }: Context): Promise<void> {
@@ -225,14 +227,14 @@ function createContext(options: GatewayOptions): Context {
   const recorder = createRecorder({ clock, process: describeProcess(options), savingOf });
   const logControl = createLogControl(log, config.log);
   const servedAges = createServedAges(options.clock.now());
-  const written = createObserver(log, metrics, {
+  const logging = createObserver(log, metrics, {
     servedAges,
     labelOf: apps.labelOf,
     logSettings: logControl.current,
     trustedProxies: config.server.trustedProxies,
     now: options.clock.now,
   });
-  const observer = recorder.recording(written);
+  const observer = recorder.recording(logging);
   const secretFiles = followSecretFiles({ ...observer, source, keys, clock });
   return {
     ...options,
@@ -252,7 +254,7 @@ function createContext(options: GatewayOptions): Context {
   };
 }
 
-/** What the status page says of this process. */
+/** @returns the description of this process for the status page */
 function describeProcess({ clock, random }: GatewayOptions): ProcessInfo {
   return {
     id: random.unique16(),
@@ -262,11 +264,11 @@ function describeProcess({ clock, random }: GatewayOptions): ProcessInfo {
   };
 }
 
-/** Where answers are kept: memory, and behind it Redis or SQLite, if the settings name one. */
+/** The stores of answers: memory, and behind it Redis or SQLite if the settings name one. */
 interface Stores extends OpenedBackend {
   readonly memory: MemoryStore;
   readonly tiers: Tiers;
-  /** Keys whose load has failed a moment ago, here or in another replica. */
+  /** Keys whose load has recently failed, here or in another replica. */
   readonly failures: Failures;
   readonly all: readonly Store[];
 }
@@ -358,7 +360,7 @@ interface AdminParts {
   readonly reload: () => ReturnType<ReturnType<typeof createReload>>;
 }
 
-function warnOfSettings({ admin, budget }: Config, { warn }: Observer): void {
+function warnAboutSettings({ admin, budget }: Config, { warn }: Observer): void {
   if (admin.token === null && !isOwnMachine(admin.host)) {
     warn("Anyone who can reach the admin port can use it, purges included. Set ADMIN_TOKEN.", {
       host: admin.host,
@@ -375,7 +377,7 @@ function createAdmin(context: Context, parts: AdminParts): HttpServer {
   const { tiers, ledger } = stores;
   const { requestId } = random;
   const { now, after } = clock;
-  warnOfSettings(config, observer);
+  warnAboutSettings(config, observer);
   return createAdminServer({
     parse,
     pages,
@@ -440,7 +442,7 @@ function sampleMetrics({ metrics, settings }: Context, { stores, flights, budget
   });
 }
 
-/** What the metrics show of a store; nothing if it cannot tell. */
+/** @returns the figures of a store for the metrics; none if the store has no figures now */
 function statsOf(store: Store): (StoreStats & { readonly tier: Tier })[] {
   const stats = store.stats();
   return stats ? [{ tier: store.tier, ...stats }] : [];

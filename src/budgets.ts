@@ -1,5 +1,5 @@
 /**
- * The budgets of both origins under the settings in force, and how operators and metrics are shown them.
+ * Creates the budgets of both origins from the settings, and describes their state for operators and metrics.
  */
 import type { Config } from "./config/config.ts";
 import { originOf, type Resource } from "./interface/resources.ts";
@@ -25,7 +25,7 @@ export interface BudgetsOptions extends Omit<BudgetOptions, "origin" | "limiter"
   readonly circuitsOf: (origin: OriginName) => SharedCircuits;
 }
 
-/** From the permit of a call until it departs, at most. A call that takes longer asks again. */
+/** The longest time from the permit of a call until the call is sent. A call that takes longer needs a new permit. */
 const DEPARTURE_MS = 2_000;
 
 export function createBudgets(options: BudgetsOptions, config: Config): Budgets {
@@ -45,7 +45,7 @@ export function createBudgets(options: BudgetsOptions, config: Config): Budgets 
   return { api: create("api"), images: create("images") };
 }
 
-/** Puts new settings in force. */
+/** Applies new settings. */
 export function configureBudgets(budgets: Budgets, apps: Apps, config: Config): void {
   apps.configure(appsConfigOf(config));
   for (const origin of ORIGINS) budgets[origin].configure(budgetConfigOf(origin, config));
@@ -64,7 +64,7 @@ function budgetConfigOf(origin: OriginName, { apps, budget, upstream }: Config):
   const limits = apps.flatMap(({ id, perDay }) => (perDay === null ? [] : [[id, perDay] as const]));
   return {
     windows: origin === "api" ? budget.limit : budget.images,
-    // An app's limit for a day is about the API.
+    // An app's daily limit counts only calls to the API.
     perDay: new Map(origin === "api" ? limits : []),
     arrivalMs: DEPARTURE_MS + upstream.connectTimeoutMs + upstream.headerTimeoutMs,
     concurrency: budget.concurrency,
@@ -74,18 +74,18 @@ function budgetConfigOf(origin: OriginName, { apps, budget, upstream }: Config):
   };
 }
 
-/** @returns the part of a resource's budget that is left, from 0 to 1, in the window that has least */
+/** @returns the part of a resource's budget that is left, from 0 to 1, in the window with the smallest part */
 export function createBudgetLeft(budgets: Budgets): (resource: Resource) => number {
   return (resource) => budgets[originOf(resource)].left();
 }
 
-/** @returns whether the upstream is left alone for now: it asked for that, or shows no sign of life */
+/** @returns whether the gateway sends no calls now, because the upstream asked for a pause or does not respond */
 export function createIsCoolingOff(budgets: Budgets): (question: Question) => boolean {
   return ({ query: { resource }, canonicalQuery }) =>
     budgets[originOf(resource)].isCoolingOff({ resource, query: canonicalQuery });
 }
 
-/** The state of the budgets for operators. Times in milliseconds. */
+/** @returns the state of the budgets for operators, with times in milliseconds */
 export function describeBudgets(
   budgets: Budgets,
   { budget }: Config,
@@ -109,7 +109,7 @@ export function describeBudgets(
   return { mode: budget.mode, reserve: budget.reserve, ...Object.fromEntries(origins) };
 }
 
-/** What each app has left, and when more comes back: the listed apps, and those that have spent. */
+/** @returns the shares of the listed apps and of all apps that have spent: what is left, and when more is available */
 function sharesOf(
   { shareOf }: Budget,
   windows: ReturnType<Budget["overview"]>["windows"],
@@ -127,7 +127,7 @@ function sharesOf(
   }));
 }
 
-/** @returns what predicts the wait of an app's request, and the problem with which it would be refused */
+/** @returns a function that predicts the wait of an app's request, and the problem if it would be refused */
 export function createExpect(
   budgets: Budgets,
   current: () => Config,
@@ -142,7 +142,7 @@ export function createExpect(
   };
 }
 
-/** The state of the budgets for the metrics. */
+/** @returns the state of the budgets for the metrics */
 export function budgetSources(budgets: Budgets, current: () => Config): BudgetSources {
   return {
     apps: () =>
@@ -171,7 +171,7 @@ export function budgetSources(budgets: Budgets, current: () => Config): BudgetSo
   };
 }
 
-/** Every circuit there can be, so that each is seen before it opens for the first time. */
+/** @returns all possible circuits, so that each has a metric before it opens for the first time */
 function circuitsOf(origin: OriginName, budget: Budget): ReturnType<BudgetSources["circuits"]> {
   const { circuits } = budget.overview();
   const scopes =
@@ -182,7 +182,7 @@ function circuitsOf(origin: OriginName, budget: Budget): ReturnType<BudgetSource
   }));
 }
 
-/** The API's windows go by their names; those of the images say so. */
+/** Only the windows of the images have the origin in their label. */
 function windowLabel(origin: OriginName, name: string): string {
   return origin === "api" ? name : `${origin}/${name}`;
 }

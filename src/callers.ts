@@ -1,7 +1,6 @@
 /**
- * The callers' server, wired: the pipeline with its stages.
+ * Wires the callers' server: the pipeline with its stages.
  */
-
 import type { HttpServer } from "./process/listen.ts";
 import type { Budgets } from "./budgets.ts";
 import { createEncoder, isCompressible } from "./cache/encoder.ts";
@@ -25,7 +24,7 @@ import { originOf } from "./interface/resources.ts";
 import { createPipeline } from "./pipeline.ts";
 import type { Clock } from "./process/clock.ts";
 import type { Random } from "./process/random.ts";
-import { createMeanings } from "./query/meanings.ts";
+import { createKnownTargets } from "./query/known-targets.ts";
 import type { ParseOptions } from "./query/parse.ts";
 import type { Apps } from "./ratelimit/apps.ts";
 import { createRouter } from "./query/route.ts";
@@ -49,7 +48,7 @@ export interface CallersOptions {
   readonly parse: ParseOptions;
   readonly tiers: Pick<Tiers, "keepInMemory">;
   readonly passThrough: PassThrough;
-  /** The stages that bring answers. */
+  /** The stage that answers from blocks and from the cache. */
   readonly pages: Pick<Pages, "answer" | "answerAtOnce">;
   readonly budgets: Budgets;
   readonly apps: Apps;
@@ -71,8 +70,8 @@ export function createCallers(options: CallersOptions): HttpServer {
     retryAfterSeconds: (resource) => budgets[originOf(resource)].retryAfterSeconds(resource),
   });
   const refuse = createRefuse(respond, observer);
-  const meanings = createMeanings({
-    maxBytes: MEANINGS_BYTES,
+  const knownTargets = createKnownTargets({
+    maxBytes: KNOWN_TARGETS_BYTES,
     conceal: parse.conceal,
     secretsKnown: () => keys.known.length,
   });
@@ -86,13 +85,13 @@ export function createCallers(options: CallersOptions): HttpServer {
     serveDocument: createServeDocument(callersDocument(config), config.server),
     admit: createAdmit({
       route: createRouter(config.upstream),
-      known: meanings.find,
+      known: knownTargets.find,
       service: config.upstream.service,
       head: config.server,
       maxWaitMs: () => settings.current().budget.maxWaitMs,
       rightsOf: (app) => listed().get(app) ?? UNLISTED_APP,
     }),
-    understand: createUnderstand(parse, meanings.remember),
+    understand: createUnderstand(parse, knownTargets.remember),
     cache: pages.answer,
     answerAtOnce: pages.answerAtOnce,
     passThrough,
@@ -125,13 +124,13 @@ function arrivals(options: CallersOptions): Arrivals {
 }
 
 function createIdentify({ apps, parse, keys, ...options }: CallersOptions): ArrivalOptions["identify"] {
-  // An app id is in the log, in labels and in reports: it must not be a secret that a caller sent by mistake.
-  // Only a text without a secret is remembered.
-  const harmless = memoize(
+  // App ids are in the log, in labels and in reports, so they must not be secrets that a caller sent by mistake.
+  // Only texts without a secret are remembered.
+  const withoutSecret = memoize(
     (text) => (parse.conceal(text) === text ? text : undefined),
     () => keys.known.length,
   );
-  const concealed = (text: string): string => harmless(text) ?? parse.conceal(text);
+  const concealed = (text: string): string => withoutSecret(text) ?? parse.conceal(text);
   const checkToken = createAppTokens({
     tokens: options.secretFiles.appTokens,
     now: options.clock.now,
@@ -150,8 +149,8 @@ export function callersDocument({ upstream, server }: Config): object {
   return createCallersDocument({ ...upstream, ...server, version: build.version });
 }
 
-/** The memory for the meanings of request targets: room for about 15,000 of them. */
-const MEANINGS_BYTES = 16 * 1024 * 1024;
+/** Enough memory for about 15,000 targets with their parsed queries. */
+const KNOWN_TARGETS_BYTES = 16 * 1024 * 1024;
 
 /** The rights of apps that the settings do not list. */
 const UNLISTED_APP = { priority: "interactive", mayForceRefresh: false } as const;

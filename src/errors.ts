@@ -1,12 +1,11 @@
 /**
- * Every error that a caller can get: stable codes and public texts.
+ * Every error that a caller or an operator can get: stable codes and public texts.
  *
- * A caller gets a `Problem` as `application/problem+json` (RFC 9457). Its `internal` text is for the log only; the
- * public texts never contain the upstream's address, a key, a signature or a stack. docs/problems.md has a section for
- * every code.
+ * A `Problem` is sent as `application/problem+json` (RFC 9457). Its `internal` text is only for the log. The public texts
+ * never contain the upstream's address, a key, a signature or a stack. docs/problems.md has a section for every code.
  */
 
-/** Prefix of our own type URIs; the code follows. */
+/** The prefix of our own type URIs. The code follows. */
 const TYPE_PREFIX = "urn:property-gateway:problem:";
 
 /** Problem types registered by the IETF HTTPAPI working group (draft-ietf-httpapi-ratelimit-headers). */
@@ -15,14 +14,14 @@ const REGISTERED = "https://iana.org/assignments/http-problem-types#";
 interface ProblemKind {
   readonly status: number;
   readonly title: string;
-  /** What the caller can do next. */
+  /** What the caller can do. */
   readonly remedy: string;
   /** The type is registered with IANA. */
   readonly registered?: true;
 }
 
 const KINDS = {
-  // The gateway answers by itself.
+  // The request is wrong, or the gateway cannot serve it.
   "malformed-request": {
     status: 400,
     title: "The request is malformed",
@@ -75,7 +74,7 @@ const KINDS = {
     title: "The gateway has too many connections",
     remedy: "Reuse connections instead of opening new ones. Try again after the seconds in Retry-After.",
   },
-  // The upstream's answer about the query.
+  // The upstream refused the query, or found no record.
   "upstream-rejected": {
     status: 400,
     title: "The property service refused the query",
@@ -118,7 +117,7 @@ const KINDS = {
     title: "The property service did not answer in time",
     remedy: "Your request is correct. Try again later.",
   },
-  // On the admin port.
+  // Only on the admin port.
   "invalid-admin-request": {
     status: 400,
     title: "The admin request is invalid",
@@ -191,13 +190,13 @@ export const PROBLEM_CODES: readonly ProblemCode[] = Object.keys(KINDS).filter(
   (code): code is ProblemCode => code in KINDS,
 );
 
-/** What this occurrence adds to its kind of problem. */
+/** What one occurrence adds to the texts of its code. */
 export interface ProblemDetails {
   /** Public: a sentence about this occurrence. */
   readonly detail?: string;
-  /** Public: replaces the remedy of the kind. */
+  /** Public: replaces the remedy of the code. */
   readonly remedy?: string;
-  /** Public: what is wrong with each parameter. The body lists the first 20, and counts the rest. */
+  /** Public: the mistake in each parameter. The body lists the first 20 and counts the rest. */
   readonly errors?: readonly { parameter: string; value: string; expected: string; hint?: string }[];
   /** Public, on the admin port: one line per mistake. */
   readonly problems?: readonly string[];
@@ -205,19 +204,19 @@ export interface ProblemDetails {
   readonly retryAfterSeconds?: number;
   /** Public: further response headers, e.g. `Allow`. */
   readonly headers?: Readonly<Record<string, string>>;
-  /** The gateway refused to ask the upstream. Not shown; the cache policy uses it. */
+  /** The gateway itself refused the upstream call. Not shown; the cache policy uses it. */
   readonly refusedHere?: boolean;
-  /** The app whose share is spent, if it is only one app's. Not shown. */
+  /** The app whose share is spent, if the problem concerns only this app. Not shown. */
   readonly ofApp?: string;
   /** The request waited in the queue until its deadline. Not shown. */
   readonly late?: boolean;
   /** The refused call was background work. Not shown. */
   readonly ofBackground?: boolean;
-  /** For the log alone. */
+  /** Only for the log. */
   readonly internal?: string;
 }
 
-/** A failure that the caller gets to see. */
+/** An error that the caller gets. */
 export class Problem extends Error {
   readonly code: ProblemCode;
   readonly details: ProblemDetails;
@@ -237,7 +236,7 @@ export class Problem extends Error {
 /** `Content-Type` of every `problemBody` (RFC 9457, section 3). */
 export const PROBLEM_CONTENT_TYPE = "application/problem+json";
 
-/** @returns the RFC 9457 document: `type`, `title`, `status`, `detail`, and `remedy`, `errors`, `moreErrors`, `problems` beside them. */
+/** @returns the RFC 9457 document: `type`, `title`, `status` and `detail`, with the extensions `remedy`, `errors`, `moreErrors` and `problems` */
 export function problemBody(problem: Problem): Buffer {
   const kind: ProblemKind = KINDS[problem.code];
   const { detail, remedy = kind.remedy, errors, problems } = problem.details;
@@ -255,7 +254,7 @@ export function problemBody(problem: Problem): Buffer {
   );
 }
 
-/** A response must not be much larger than the request that it refuses. */
+/** Limits the list, so that a response is not much larger than the request that it refuses. */
 export const MOST_ERRORS = 20;
 const LONGEST_ECHO = 100;
 
@@ -264,11 +263,11 @@ function shortened<T extends { parameter: string; value: string }>(error: T): T 
 }
 
 function cut(text: string): string {
-  // Half a surrogate pair is no character.
+  // The cut may leave half of a surrogate pair.
   return text.length > LONGEST_ECHO ? `${text.slice(0, LONGEST_ECHO - 1).replace(/\p{Cs}$/u, "")}…` : text;
 }
 
-/** A store outside this process (Redis, a SQLite file) cannot be reached, or fails at present. Callers never see this. */
+/** A store outside memory (Redis, a SQLite file) cannot be reached or fails. Callers never get this error. */
 export class StoreUnavailable extends Error {
   override readonly name = "StoreUnavailable";
 }

@@ -12,8 +12,8 @@ const WHOLE_QUOTED = /^"((?:[^"\\]|\\.)*)"$/s;
 
 /**
  * Parses a list.
- * @returns each name in lower case with its value, `""` if it has none. Parameters behind a `;` and malformed elements
- *   are dropped. If a name occurs twice, the first one wins.
+ * @returns each name in lower case with its value; the value is `""` if there is none. Parameters after a `;` and malformed
+ *   elements are dropped. If a name occurs twice, the first one wins.
  */
 export function elementsOf(header: string): ReadonlyMap<string, string> {
   const elements = new Map<string, string>();
@@ -27,13 +27,13 @@ export function elementsOf(header: string): ReadonlyMap<string, string> {
   return elements;
 }
 
-/** @returns a token as it is, a quoted string without its quotes, `undefined` for anything else */
+/** @returns a token unchanged, a quoted string without its quotes, or `undefined` for anything else */
 function valueOf(text: string): string | undefined {
   if (text === "" || WHOLE_TOKEN.test(text)) return text;
   return WHOLE_QUOTED.exec(text)?.[1]?.replaceAll(/\\(.)/gs, "$1");
 }
 
-/** One pass over the text, so that a header full of quotes or blanks takes linear time. */
+/** Splits in one pass, so that a header with many quotes or blanks takes linear time. */
 function splitOutsideQuotes(text: string, separator: string): string[] {
   const parts: string[] = [];
   let from = 0;
@@ -52,7 +52,7 @@ function splitOutsideQuotes(text: string, separator: string): string[] {
 
 // --- Seconds (RFC 9111, section 1.2.2) ---
 
-/** Larger numbers are cut to this one. */
+/** Larger numbers are reduced to this one. */
 const MOST_SECONDS = 2 ** 31;
 
 /**
@@ -66,7 +66,7 @@ export function secondsIn(value: string | undefined): number | undefined {
 
 // --- Dates (RFC 9110, section 5.6.7) ---
 // The parser is strict, because `Date.parse` also accepts "tomorrow 12", dashes, double spaces and local time zones.
-// It ignores letter case, because a cache should match dates case-insensitively (RFC 9111, section 4.2).
+// It ignores letter case, as a cache should do (RFC 9111, section 4.2).
 
 const DAY = "(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)";
 const LONG_DAY = "(?:Monday|Tuesday|Wednesday|Thursday|Friday|Saturday|Sunday)";
@@ -85,7 +85,7 @@ const FORMS = [
 
 /**
  * Parses an HTTP date.
- * @param now epoch milliseconds; a two-digit year is completed to the nearest one within 50 years of it
+ * @param now epoch milliseconds; a two-digit year means the latest such year that is at most 50 years after `now`
  * @returns epoch milliseconds; `undefined` if the value is not an HTTP date
  */
 export function httpDateMs(value: string | undefined, now: number): number | undefined {
@@ -104,7 +104,7 @@ function instantOf(parts: Parts, now: number): number | undefined {
   return instantIn(year.length === 2 ? nearestYear(parts, now) : Number(year), parts);
 }
 
-/** A two-digit year more than 50 years ahead means the past (RFC 9110, section 5.6.7). */
+/** A two-digit year that seems more than 50 years ahead is in the past (RFC 9110, section 5.6.7). */
 function nearestYear(parts: Parts, now: number): number {
   const in50Years = new Date(now).setUTCFullYear(new Date(now).getUTCFullYear() + 50);
   const latestYear = new Date(in50Years).getUTCFullYear();

@@ -1,7 +1,8 @@
 /**
- * Whose data it is. Two gateways may share a Redis server; they must not share a budget or an answer by accident.
+ * Identifies the owner of data. Two gateways may share a Redis server, but they must not share a budget or an answer by
+ * accident.
  *
- * | What                        | Is bound to                                                                        |
+ * | Data                        | Belongs to                                                                         |
  * |-----------------------------|------------------------------------------------------------------------------------|
  * | the budget and its ledger   | the account: service and caller id. A changed URL does not start a second budget.  |
  * | the cache and its purges    | the account and the upstream's addresses                                           |
@@ -11,7 +12,7 @@ import { hash } from "node:crypto";
 import type { Config } from "./config/config.ts";
 import { NAMESPACE } from "./query/key.ts";
 
-/** Short hashes: enough to tell accounts apart, and nothing can be read from them. */
+/** Short hashes. They distinguish accounts without showing their names. */
 export interface Identity {
   readonly account: string;
   /** The account and the upstream's addresses. */

@@ -1,5 +1,5 @@
 /**
- * Start, readiness and stop.
+ * Starts and stops the servers, and reports readiness.
  *
  * | Step of a stop                                             | Lasts                                          |
  * |------------------------------------------------------------|------------------------------------------------|
@@ -25,9 +25,9 @@ import { type HttpServer, listen, type Listening } from "./process/listen.ts";
 export interface LifecycleOptions {
   readonly clock: Clock;
   readonly budgets: Budgets;
-  readonly flights: Pick<Flights<unknown>, "landed">;
+  readonly flights: Pick<Flights<unknown>, "settled">;
   readonly inFlight: InFlight;
-  /** Writes what is not written yet, and closes the store. The last step but the admin port. */
+  /** Writes all pending data and closes the stores, before the admin port closes. */
   readonly closeStore: () => Promise<void>;
 }
 
@@ -41,7 +41,7 @@ interface Servers {
 type LifecycleSettings = Pick<Config, "server" | "admin">;
 
 export interface StopOptions {
-  /** Requests are still accepted for `server.stopDelay`, until load balancers have noticed the stop. */
+  /** Accepts requests for `server.stopDelay`, until load balancers have noticed the stop. */
   readonly withStopDelay?: boolean;
 }
 
@@ -54,12 +54,12 @@ export interface Lifecycle {
   readonly readiness: AdminOptions["readiness"];
 }
 
-/** A replica that cannot join the budget for so long is ready without it: it may have answers, and says why it has none. */
+/** A replica that cannot join the budget within this time is ready without it. It can then serve cached answers. */
 const JOIN_MS = 5_000;
 /** For the steps after the drain: refusals, permits, the ledger. */
 const AFTER_DRAIN_MS = 5_000;
 
-/** @returns the longest that stopping takes, in milliseconds. A process that takes longer hangs. */
+/** @returns the longest time for an orderly stop, in milliseconds. A process that takes longer hangs. */
 export function longestStopMs({ server }: LifecycleSettings): number {
   return server.stopDelayMs + server.drainTimeoutMs + AFTER_DRAIN_MS;
 }
@@ -86,7 +86,7 @@ export function createLifecycle(options: LifecycleOptions): Lifecycle {
       inFlight.drain();
       if (withStopDelay) await pause(clock, server.stopDelayMs);
       await drain(started.callers, server.drainTimeoutMs, options);
-      // Before the store closes, because the budgets write there what was sent.
+      // The budgets write sent calls to the store, so they close before it.
       await Promise.all(ORIGINS.map((origin) => budgets[origin].close()));
       await closeStore();
       await started.admin?.close(clock, 0);
@@ -101,14 +101,14 @@ export function createLifecycle(options: LifecycleOptions): Lifecycle {
 }
 
 /**
- * Whether a budget is not known yet, so that nothing can be sent. Only asked at the start. A replica that joins again
- * later, after a restart of Redis, stays ready and answers from its cache.
+ * Whether this replica has no part of a budget yet, so that it cannot send calls. This matters only at the start: a replica
+ * that joins again later, after a restart of Redis, stays ready and answers from its cache.
  */
 function isJoining(budgets: Budgets): boolean {
   return ORIGINS.some((origin) => budgets[origin].overview().mode === "joining");
 }
 
-/** Waits for requests in flight, and for upstream calls without a caller, whose results the cache and the ledger need. */
+/** Waits for requests in flight, and for upstream calls without a caller, because the cache and the ledger need them. */
 async function drain(
   callers: Listening | undefined,
   drainMs: number,
@@ -121,13 +121,13 @@ async function drain(
   };
   const endsAt = clock.monotonic() + drainMs;
   await callers?.close(clock, drainMs, () => {
-    // The queue first, because a request that is refused there may still get a stale answer.
+    // The queue is closed first, because a request that is refused there may still get a stale answer.
     const problem = closeQueues();
     void setImmediate().then(() => inFlight.refuseAll(problem));
   });
   const enough = new AbortController();
-  await Promise.race([flights.landed(), pause(clock, endsAt - clock.monotonic(), enough.signal)]);
+  await Promise.race([flights.settled(), pause(clock, endsAt - clock.monotonic(), enough.signal)]);
   enough.abort();
-  // From here on no upstream call may start, because its end could not be recorded.
+  // No upstream call may start from now on, because its end could not be recorded.
   closeQueues();
 }

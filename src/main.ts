@@ -16,12 +16,12 @@ import { tracingSettings } from "./config/tracing.ts";
 import { describePortInUse, gatewayPorts } from "./process/listen.ts";
 import { describeError, onReloadSignal, onStopSignal, onUncaughtError } from "./process/events.ts";
 
-/** How long writing the last log lines may take. */
+/** The longest time for writing the last log lines. */
 const FLUSH_MS = 1_000;
 
 /**
- * Runs the gateway until SIGTERM or SIGINT. A second signal ends it at once. The exit code is 0 after an orderly stop, and 1
- * if the gateway cannot start, if an error was not caught, or if stopping took too long.
+ * Runs the gateway until SIGTERM or SIGINT. A second signal ends it immediately. The exit code is 0 after an orderly stop, and
+ * 1 if the gateway cannot start, if an error was not caught, or if the stop took too long.
  */
 export async function main(env: Environment = processEnvironment()): Promise<void> {
   const source = readSettings(env, checkWarmList);
@@ -40,7 +40,7 @@ export async function main(env: Environment = processEnvironment()): Promise<voi
     const { callers, admin } = await gateway.start();
     log.info({ callers: callers.url, admin: admin.url, node: process.version }, "property-gateway listens");
   } catch (error) {
-    // What an operator can correct is not logged but printed, one line per mistake.
+    // Mistakes that an operator can correct are printed, one line each, and not logged.
     const message =
       error instanceof ConfigError ? error.message : describePortInUse(error, gatewayPorts(config));
     if (message !== undefined) process.stderr.write(`${message}\n`);
@@ -61,7 +61,7 @@ async function tracingFor(env: Environment): Promise<GatewayOptions["createTraci
   return await loadTracing(settings.protocol);
 }
 
-/** Stops the gateway. If that takes too long, ends the process: a hanging process would keep a replica from restarting. */
+/** Stops the gateway. If that takes too long, ends the process, because a hanging process would delay a restart. */
 async function stop(gateway: Gateway, log: Logger, options?: StopOptions): Promise<void> {
   const cancel = systemClock.after(gateway.longestStopMs(), () => {
     log.fatal("Stopping took too long. The process ends now.");
@@ -88,7 +88,7 @@ function watchForEnd(log: Logger): EndWatch {
   });
   onStopSignal((signal) => {
     log.info({ signal }, "Stopping. The process is no longer ready, and finishes the requests in flight.");
-    // SIGINT comes from a terminal, where no load balancer needs time to notice.
+    // A SIGINT usually comes from a terminal, where there is no load balancer that must notice the stop.
     resolve({ withStopDelay: signal === "SIGTERM" });
   });
   return { begins: promise, hasFailed: () => hasFailed };

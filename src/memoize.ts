@@ -1,11 +1,11 @@
-/** The most texts that are remembered, and the longest of them: together at most 128 KiB. */
+/** The most texts that are remembered, and the length of the longest one. All texts together have at most 128 KiB. */
 const MOST_TEXTS = 256;
 const LONGEST_TEXT = 256;
 
 /**
- * Makes a pure function of a header's text remember its results, because callers send the same few texts again and
- * again. `undefined` is not remembered.
- * @param version when it changes, everything is forgotten, because the function may have another result then
+ * Caches the results of a function of a header's text, because callers send the same few texts repeatedly. `undefined` is not
+ * cached.
+ * @param version when it changes, the cache is cleared, because the function may then have other results
  */
 export function memoize<T>(compute: (text: string) => T, version = (): number => 0): (text: string) => T {
   const known = new Map<string, T>();

@@ -1,12 +1,11 @@
-/** Finds what a misspelt name was probably meant to be, for the hint in an error. */
+/** Finds the intended name for a misspelled one, for the hint in an error. */
 
-/** Longer names are nobody's typing mistake, and the work grows with the length. */
+/** Longer names get no hint, because they are not typing mistakes and the comparison would be slow. */
 const LONGEST_NAME = 64;
 
 /**
- * The name that was probably meant: case, `-` and `_` do not count, and about one letter in three
- * may be wrong.
- * @returns the nearest of the names, or `undefined` where none is near
+ * Finds the name that was probably intended. Case, `-` and `_` do not count, and about one letter in three may be wrong.
+ * @returns the nearest of the names; `undefined` if none is near
  */
 export function nearest(name: string, names: Iterable<string>): string | undefined {
   if (name.length > LONGEST_NAME) return undefined;
@@ -19,7 +18,7 @@ export function nearest(name: string, names: Iterable<string>): string | undefin
   return best && best.distance <= Math.ceil(written.length / 3) ? best.name : undefined;
 }
 
-/** Whether two names differ by at most one letter (and by `-` and `_`). */
+/** Whether two names differ by at most one letter, besides case, `-` and `_`. */
 export function almostSame(one: string, other: string): boolean {
   return editDistance(plain(one), plain(other)) <= 1;
 }
@@ -28,7 +27,7 @@ function plain(name: string): string {
   return name.toLowerCase().replaceAll(/[-_]/g, "");
 }
 
-/** Levenshtein's distance: how many letters to insert, delete or replace. */
+/** The Levenshtein distance: the number of letters to insert, delete or replace. */
 function editDistance(from: string, to: string): number {
   let previous = Array.from({ length: to.length + 1 }, (_, index) => index);
   for (let row = 0; row < from.length; row += 1) {

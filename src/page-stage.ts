@@ -1,5 +1,5 @@
 /**
- * The stage that cuts pages from blocks, wired: it asks the cache, and keeps what it cuts in the memory tier.
+ * Wires the stage that cuts pages from blocks. It gets the blocks from the cache, and keeps the pages in the memory tier.
  */
 import type { AnswerAtOnce, Cache } from "./cache/cache.ts";
 import { isCompressible, transcode } from "./cache/encoder.ts";

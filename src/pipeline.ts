@@ -1,5 +1,5 @@
 /**
- * The journey of a request, top to bottom. The stages are passed in, and none of them knows another one.
+ * The journey of a request, from top to bottom. The stages are passed in, and no stage imports another one.
  */
 import type { IncomingMessage, ServerResponse } from "node:http";
 
@@ -17,15 +17,15 @@ import type { PassThrough } from "./upstream/pass-through.ts";
 
 export interface Stages {
   readonly arrivals: Arrivals;
-  /** Answers preflights of web pages. They go no further. */
+  /** Answers preflights of web pages. No later stage sees them. */
   readonly servePreflight: ServePreflight;
-  /** Answers requests for the OpenAPI document. They go no further. */
+  /** Answers requests for the OpenAPI document. No later stage sees them. */
   readonly serveDocument: ServeDocument;
   readonly admit: Admit;
   readonly understand: Understand;
   /** Looks up and stores. On a miss: one flight per question [ one permit, signature and fetch per attempt ]. */
   readonly cache: Cache;
-  /** Looks into memory only. An entry there is a hit, whatever stored it. */
+  /** Looks only into memory. Returns the answer synchronously. */
   readonly answerAtOnce: AnswerAtOnce;
   readonly passThrough: PassThrough;
   readonly respond: Respond;
@@ -33,8 +33,8 @@ export interface Stages {
 }
 
 /**
- * A request whose answer is in memory is answered before `start` returns. Everything else has a rest, which may wait for
- * the store or the upstream.
+ * Creates the pipeline. If the answer is in memory, `start` sends it before it returns. For all other requests, it returns the
+ * rest of the work, which may wait for the store or the upstream.
  */
 export function createPipeline(stages: Stages): Start {
   const { arrivals, servePreflight, serveDocument, admit, understand } = stages;

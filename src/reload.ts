@@ -1,5 +1,5 @@
 /**
- * Reload of the settings while the process runs. They are validated as a whole, then applied as a whole.
+ * Reloads the settings while the process runs. All settings are validated first, and then applied together.
  */
 import type { Warm } from "./cache/warm.ts";
 import { type Budgets, configureBudgets } from "./budgets.ts";
@@ -23,7 +23,7 @@ export interface ReloadOptions {
   readonly log: Logger;
   readonly logControl: Pick<LogControl, "change">;
   readonly clock: Clock;
-  /** Reads the files again that the settings name now. */
+  /** Reads the files again that the new settings name. */
   readonly checkFiles: () => void;
 }
 
@@ -65,7 +65,7 @@ export function createReload(parts: ReloadOptions): ReloadNow {
 
 const DAY_MS = 86_400_000;
 
-/** How long calls are remembered: apps may have a limit for a day. */
+/** How long calls are remembered. It is at least a day, because apps may have a daily limit. */
 function keptMs(windows: Config["budget"]["limit"]): number {
   return Math.max(DAY_MS, ...windows.map(({ windowMs }) => windowMs));
 }

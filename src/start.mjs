@@ -1,10 +1,10 @@
 #!/usr/bin/env node
-// The one JavaScript file: an old Node cannot read TypeScript, so it could not even say what is wrong.
-// `npx property-gateway`, the npm scripts and the image come through here (docs/development.md).
+// The only JavaScript file: an old Node cannot read TypeScript, but it can print the message below.
+// `npx property-gateway`, the npm scripts and the image start here (docs/development.md).
 import module from "node:module";
 
-// SIGUSR1 would open Node's inspector, through which anybody on the machine can read the private key. The npm scripts
-// and the image rule that out with --disable-sigusr1 from the first moment on; this is for a start by hand.
+// SIGUSR1 would open Node's inspector, with which any user of the machine could read the private key. The npm scripts and the
+// image prevent that with --disable-sigusr1; this line prevents it for a start by hand.
 process.on("SIGUSR1", () => {});
 
 const OLDEST_NODE = 24;

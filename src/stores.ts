@@ -1,5 +1,5 @@
 /**
- * Opens the store that the settings name, the ledger in it, and the limits of the budgets that live there.
+ * Opens the store that the settings name, with the ledger and the limiters that use it.
  */
 import { type SharedCircuits, unsharedCircuits } from "./ratelimit/circuits.ts";
 import type { Limiter, LimiterConfig } from "./ratelimit/limiter.ts";
@@ -45,7 +45,7 @@ export interface OpenBackendOptions {
   readonly observer: Observer;
   readonly metrics: Metrics;
   readonly secretFiles: Pick<SecretFiles, "current" | "onChange">;
-  /** A flight of a key failed in some replica. */
+  /** Called when the flight of a key failed, in this or another replica. */
   readonly onFailed: (key: string, problem: Problem) => void;
 }
 
@@ -53,30 +53,30 @@ export interface OpenBackendOptions {
 export interface OpenedBackend {
   /** `undefined`: memory only. */
   readonly backend: Backend | undefined;
-  /** What was learned about the upstream; `undefined`: it is forgotten when the process ends. */
+  /** Facts that were learned about the upstream; `undefined`: they are lost when the process ends. */
   readonly learned: LearnedStore | undefined;
   /** `undefined`: there are no other replicas. */
   readonly claims: Claims | undefined;
-  /** Creates the hard limits of an origin. Called once per origin. */
+  /** Creates the limiter of an origin. Called once for each origin. */
   readonly limiterOf: (origin: OriginName, config: LimiterConfig) => Limiter;
   readonly circuitsOf: (origin: OriginName) => SharedCircuits;
   /**
-   * The replicas that hold a slot of the API's budget, as Redis knows them. Rejects if Redis does not answer.
-   * @param dead the name of a replica, or the number of a slot: an operator says that its process has ended
+   * The replicas that have a slot of the API's budget, according to Redis. Rejects if Redis does not answer.
+   * @param dead the name of a replica or the number of a slot whose process has ended, according to an operator
    */
   readonly replicas: (dead?: string) => Promise<readonly ReplicaSlot[]>;
-  /** Where replicas show each other texts. `undefined`: there are no other replicas. */
+  /** Creates a board on which replicas share texts; `undefined`: there are no other replicas. */
   readonly createBoard: ((name: string) => Board) | undefined;
   /**
-   * @param address that of the admin port, which closes after the budgets: a process that can open it knows that its
-   * predecessor sends nothing any more
+   * Call it with the address of the admin port when the port is open. This port closes after the budgets. So a process that
+   * can open the same address knows that its predecessor sends no more calls.
    */
   readonly listensAt: (address: string | undefined) => void;
   /** The upstream calls of all replicas to all origins. */
   readonly ledger: LedgerReader;
-  /** Whether each call is in the ledger before it is sent; empty if the settings keep nothing. */
+  /** Whether each call is stored in the ledger before it is sent; empty if the ledger is only in memory. */
   readonly ledgers: MetricSources["ledgers"];
-  /** Writes what is not written yet, and closes the connections and files. Never rejects. */
+  /** Writes all pending data, and closes the connections and files. Never rejects. */
   readonly close: () => Promise<void>;
 }
 
@@ -118,8 +118,8 @@ function openAlone(
 }
 
 const LEDGER_FULL =
-  "The ledger has lost lines: there are more than ledger.maxRecords, so the oldest ones go before ledger.retention. " +
-  "Reports of that time count too little.";
+  "The ledger has lost lines: there are more than ledger.maxRecords, so the oldest ones are deleted before " +
+  "ledger.retention. Reports of that time count too few calls.";
 
 function warnOnce(warn: Observer["warn"], message: string): () => void {
   let hasWarned = false;
@@ -136,7 +136,7 @@ function openShared(redis: NonNullable<Config["redis"]>, options: OpenBackendOpt
     state = next;
     metrics.breakerState("redis", next);
   };
-  // The metric exists from the first scrape on, not only after the first fault.
+  // Sets the metric, so that it exists before the first fault.
   onBreaker(state);
   const replica = random.unique16();
   const namespaces = redisNamespaces(identityOf(config.upstream), redis.keyPrefix);
@@ -235,7 +235,7 @@ function sharedLimits(
   };
 }
 
-/** A slot of the budget is held for so long after the last message of its replica. */
+/** A slot of the budget is reserved for this long after the last message of its replica. */
 const SLOT_LEASE_MS = 1_000;
 
 function openSqlite(dataDir: string, options: OpenBackendOptions): SqliteBackend | undefined {

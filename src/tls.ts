@@ -1,4 +1,4 @@
-/** What a server shows, as PEM. */
+/** The certificate and key of a server, as PEM. */
 export interface TlsContext {
   readonly cert: string;
   readonly key: string;
@@ -20,7 +20,7 @@ interface VerifiedTls {
 }
 
 /**
- * `rejectUnauthorized` is explicit, because otherwise the environment's `NODE_TLS_REJECT_UNAUTHORIZED` would count.
+ * `rejectUnauthorized` is explicit, so that the variable `NODE_TLS_REJECT_UNAUTHORIZED` has no effect.
  * @param ca certificate authorities that replace Node's own, as PEM
  */
 export function verifiedTls(ca: string | null | undefined): VerifiedTls {
@@ -40,12 +40,12 @@ const REASONS: Readonly<Record<string, string>> = {
   UNABLE_TO_VERIFY_LEAF_SIGNATURE: UNTRUSTED,
   CERT_UNTRUSTED: UNTRUSTED,
   INVALID_PURPOSE: "its certificate is not for servers",
-  EPROTO: "the TLS handshake failed: perhaps the port does not speak TLS",
+  EPROTO: "the TLS handshake failed: perhaps the port does not use TLS",
 };
 
 /**
- * The reason of a failed TLS handshake, for operators.
- * @param code of Node or OpenSSL
+ * Explains a failed TLS handshake to operators.
+ * @param code an error code of Node or OpenSSL
  * @returns `undefined` if the code is not about TLS
  */
 export function tlsReason(code: string): string | undefined {

@@ -1,22 +1,22 @@
 /**
  * The types that travel between the stages of a request, and the closed unions that logs, metrics and headers share.
  *
- * In order: the request, the query it asks, the upstream's answer, the cached entry, the answer to the caller, the wait for
- * a permit, the claim among replicas, and the records for logs and metrics.
+ * They are in this order: the request, its question, the upstream's answer, the cached entry, the answer to the caller, the
+ * wait for a permit, the claim among replicas, and the records for logs and metrics.
  */
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from "node:http";
 
 import type { Problem, ProblemCode } from "./errors.ts";
 import type { Format } from "./interface/media-types.ts";
 import type { Resource } from "./interface/resources.ts";
-import type { KnownTarget } from "./query/meanings.ts";
+import type { KnownTarget } from "./query/known-targets.ts";
 import type { Query, StreamedQuery } from "./query/query.ts";
 import type { Route } from "./query/route.ts";
 
-/** A content coding the gateway can send (RFC 9110, section 8.4.1; zstd: RFC 8878). */
+/** A content coding that the gateway can send (RFC 9110, section 8.4.1; zstd: RFC 8878). */
 export type ContentCoding = "identity" | "gzip" | "br" | "zstd";
 
-/** A request as `admit` accepted it. Instants are epoch milliseconds. */
+/** A request that `admit` has accepted. Instants are epoch milliseconds. */
 export interface GatewayRequest {
   readonly id: string;
   readonly method: "GET" | "HEAD";
@@ -24,13 +24,13 @@ export interface GatewayRequest {
   readonly app: string;
   /** The priority of the app's requests. */
   readonly priority: Priority;
-  /** Whether the app may force a new fetch although the cached answer is fresh. */
+  /** Whether the app may force a fetch although the cached answer is fresh. */
   readonly mayForceRefresh: boolean;
   readonly route: Exclude<Route, { kind: "unknown" }>;
   /** The raw request target. It may contain a credential: never log it. */
   readonly target: string;
-  /** What the target meant before, by format. */
-  readonly meanings: KnownTarget["meanings"];
+  /** The query of this target by format, if an earlier request had the same target. */
+  readonly parsed: KnownTarget["parsed"];
   /** The raw query string, still percent-encoded. */
   readonly search: string;
   readonly format: Format;
@@ -41,13 +41,13 @@ export interface GatewayRequest {
   readonly receivedAt: number;
   /** The caller gets an answer or a refusal before this instant. */
   readonly deadlineAt: number;
-  /** @returns a signal, always the same, that is aborted when the caller hangs up */
+  /** @returns the signal that aborts when the caller hangs up; always the same one */
   readonly gone: () => AbortSignal;
   /** Absent if requests are not traced. */
   readonly trace?: Trace | undefined;
 }
 
-/** The caller's `Cache-Control` (RFC 9111, section 5.2.1). Durations in milliseconds; `undefined`: not given. */
+/** The caller's `Cache-Control` (RFC 9111, section 5.2.1). Durations in milliseconds; `undefined`: absent. */
 export interface CallerDirectives {
   /** Pass the upstream's answer through without storing it. */
   readonly noStore: boolean;
@@ -61,11 +61,11 @@ export interface CallerDirectives {
   readonly minFreshMs: number | undefined;
   /** The highest accepted staleness; infinity accepts any. */
   readonly maxStaleMs: number | undefined;
-  /** The highest accepted staleness if a new answer cannot be had (RFC 5861, section 4). */
+  /** The highest accepted staleness if the gateway cannot get a new answer (RFC 5861, section 4). */
   readonly staleIfErrorMs: number | undefined;
 }
 
-/** The directives of a request that has none. */
+/** For a request without directives. */
 export const NO_DIRECTIVES: CallerDirectives = {
   noStore: false,
   noCache: false,
@@ -86,13 +86,13 @@ export interface Question<Q extends Query | StreamedQuery = Query> {
   readonly key: string;
 }
 
-/** The upstream's validators of an answer, as it writes them (RFC 9110, section 8.8). */
+/** The upstream's validators of an answer, unchanged (RFC 9110, section 8.8). */
 export interface Validators {
   readonly etag: string | undefined;
   readonly lastModified: string | undefined;
 }
 
-/** What the upstream's headers say about caching an answer. Durations in milliseconds; `undefined`: not given. */
+/** The upstream's headers about caching an answer. Durations in milliseconds; `undefined`: absent. */
 export interface CachingHeaders {
   readonly mayStore: boolean;
   /** The age of the answer when it arrived. */
@@ -123,7 +123,7 @@ export interface FetchedAnswer extends FetchedHead {
   readonly status: 200 | 400 | 404;
   /** The ids of the records in the body. */
   readonly recordIds: readonly string[];
-  /** Absent from answers that are no page of a list. */
+  /** Absent if the answer is not a page of a list. */
   readonly page?: ListPage | undefined;
   readonly contentType: string;
   readonly body: Buffer;
@@ -143,7 +143,7 @@ export interface ChangeRate {
   readonly changes: number;
   /** The weighted time of observation, in milliseconds. */
   readonly watchedMs: number;
-  /** With `cache.adaptiveTtl: shadow`: until when the entry would be fresh if its lifetime followed its change rate. */
+  /** With `cache.adaptiveTtl: shadow`: when the entry would expire if its lifetime followed its change rate. */
   readonly shadowUntil?: number;
 }
 
@@ -151,7 +151,7 @@ export interface ChangeRate {
 export interface Entry {
   readonly status: 200 | 400 | 404;
   readonly contentType: string;
-  /** The body in at least one coding. Other codings are made on demand and then kept. */
+  /** The body in at least one coding. Other codings are added when a caller needs them. */
   readonly bodies: Readonly<Partial<Record<ContentCoding, Buffer>>>;
   /** The length of the body without coding. */
   readonly bodyBytes: number;
@@ -159,11 +159,11 @@ export interface Entry {
   readonly etag: string;
   /** The upstream's own validators, for conditional requests. */
   readonly validators: Validators;
-  /** Absent from answers that are no page of a list, and from entries that an older version stored. */
+  /** Absent if the answer is not a page of a list, or if an older version stored the entry. */
   readonly page?: ListPage | undefined;
   /** What the answer contains, for purging: `area:76`, `record:123`. */
   readonly tags: readonly string[];
-  /** The latest purge when its fetch began. Later purges apply to the entry (src/cache/store/purges.ts). */
+  /** The latest purge when the fetch began. Later purges apply to the entry (src/cache/store/purges.ts). */
   readonly purgeEpoch: number;
   /** When the answer arrived, or when the upstream last confirmed it. */
   readonly storedAt: number;
@@ -172,7 +172,7 @@ export interface Entry {
   /** How long the fetch took, in milliseconds. */
   readonly fetchMs: number;
   readonly freshUntil: number;
-  /** How long the upstream allows it to be served stale, in milliseconds; absent: not given. */
+  /** How long the upstream allows the entry to be served stale, in milliseconds; absent if it does not say. */
   readonly upstreamStale: {
     readonly whileRevalidateMs?: number | undefined;
     readonly ifErrorMs?: number | undefined;
@@ -185,7 +185,7 @@ export interface Entry {
 /** Why a usable answer was not stored. */
 export type WhyNotStored = "too-large" | "newer-stored" | "store-unavailable" | "upstream-no-store";
 
-/** Where entries are stored; the closed set of the metric label `tier`. */
+/** The stores of entries; the closed set of the metric label `tier`. */
 export const TIERS = ["memory", "sqlite", "redis"] as const;
 export type Tier = (typeof TIERS)[number];
 
@@ -216,17 +216,17 @@ export type StoreOperation = (typeof STORE_OPERATIONS)[number];
  * How the cache got an answer (RFC 9211, sections 2.1 and 2.2).
  * - `hit`: it was cached and fresh.
  * - `stale`: it was cached and stale; there was no fresh one, or the caller accepted it.
- * - `updating`: it was cached and stale, and is refreshed in the background.
- * - `miss`: the upstream was asked.
+ * - `updating`: it was cached and stale, and the gateway refreshes it in the background.
+ * - `miss`: the gateway fetched it from the upstream.
  * - `collapsed`: it came from the upstream call of another request.
  */
 const CACHE_OUTCOMES = ["hit", "stale", "updating", "miss", "collapsed"] as const;
 type CacheOutcome = (typeof CACHE_OUTCOMES)[number];
 
-/** Why the upstream was asked (RFC 9211, section 2.2): not cached, stale, or the caller wanted a newer answer. */
+/** Why the gateway asked the upstream (RFC 9211, section 2.2): not cached, stale, or the caller wanted a newer answer. */
 export type Forwarded = "miss" | "stale" | "request";
 
-/** Why a caller gets the cached answer although a newer one was wanted. */
+/** Why a caller gets a cached answer although it is stale, or the caller wanted a newer one. */
 export type ServeNote =
   | "stale-while-revalidate"
   | "max-stale"
@@ -242,26 +242,26 @@ export type Outcome = (typeof OUTCOMES)[number];
 export interface Answer {
   readonly entry: Entry;
   readonly outcome: CacheOutcome;
-  /** Where it was found, if it was cached. */
+  /** The store that had the entry, if it was cached. */
   readonly tier: Tier | undefined;
   readonly stored: true | WhyNotStored;
-  /** Why the upstream was asked, if it was. */
+  /** Why the gateway asked the upstream, if it did. */
   readonly forwarded: Forwarded | undefined;
   /** The upstream's status if it differs from the entry's, which means 304. */
   readonly forwardedStatus?: number | undefined;
-  /** Why it is not newer. A problem's code means that the caller would otherwise have got that problem. */
+  /** Why the answer is not newer. The code of a problem means that the caller would otherwise have got that problem. */
   readonly note: ServeNote | undefined;
-  /** Under which key memory keeps it, where that is not the question's own. */
+  /** The key of the entry in memory, if it differs from that of the question. */
   readonly keptAs?: string;
-  /** Why it cost no upstream call, where that is not because it was held itself. */
+  /** Why the answer cost no upstream call, if the answer itself was not cached. */
   readonly saved?: PageSaving;
 }
 
 /**
  * Why a page cost no upstream call.
- * - `folded`: it was cut from a block that was held.
- * - `past_end`: a block that was held says that there is nothing.
- * - `derived`: it was computed from the held blocks of a broader search.
+ * - `folded`: it was cut from a cached block.
+ * - `past_end`: a cached block shows that the list ends before this page.
+ * - `derived`: it was computed from the cached blocks of a broader search.
  */
 export type PageSaving = "folded" | "past_end" | "derived";
 
@@ -269,43 +269,43 @@ export type PageSaving = "folded" | "past_end" | "derived";
 export interface Waiter extends Pick<GatewayRequest, "app" | "deadlineAt" | "priority"> {
   /** Aborted when the caller hangs up. */
   readonly gone: AbortSignal;
-  /** Until when it waits in the queue, if that is earlier than its deadline. Epoch milliseconds. */
+  /** When it leaves the queue, if that is earlier than its deadline. Epoch milliseconds. */
   readonly queueDeadlineAt?: number;
 }
 
-/** Returns why a waiter is refused at its deadline; `undefined`: the call has left the queue. */
+/** @returns the problem for a waiter whose deadline has passed; `undefined` if the call has left the queue */
 export type RefuseLate = (waiter: Pick<Waiter, "app" | "priority">) => Problem | undefined;
 
-/** The waiters of an upstream call, as far as the queue needs to know them. */
+/** What the queue needs to know about the waiters of an upstream call. */
 export interface Waiting {
-  /** Aborted when nobody waits any more. A queued call is then withdrawn and costs nothing. */
+  /** Aborted when the call has no waiters left. A queued call is then withdrawn and costs nothing. */
   readonly abandoned: AbortSignal;
-  /** When the last waiter gives up, unless the call is sent before. Epoch milliseconds. */
+  /** The latest deadline of the waiters. A call that is still queued then is withdrawn. Epoch milliseconds. */
   readonly deadlineAt: () => number;
   /** The priority of the most urgent waiter so far. */
   readonly priority: () => Priority;
-  /** The apps that wait now, the longest waiting first; each may pay. */
+  /** The apps that wait now, the longest waiting first. Each of them may pay. */
   readonly apps: () => readonly string[];
-  /** Calls back when `priority` becomes more urgent, or `apps` changes while somebody waits. */
+  /** Calls back when `priority` becomes more urgent, or when `apps` changes and there are still waiters. */
   readonly onChange: (listen: () => void) => void;
-  /** The call is queued now. A waiter whose deadline passes in the queue is refused by this, once. */
+  /** Call it when the call enters the queue. `refuseLate` returns the problem for a waiter whose deadline passes there. */
   readonly inQueue: (refuseLate: RefuseLate) => void;
 }
 
-/** Most urgent first: requests of callers, requests of background apps, then work that nobody waits for. */
+/** The most urgent first: requests of callers, requests of background apps, then work without a waiting caller. */
 export const PRIORITIES = ["interactive", "background", "refresh", "prefetch"] as const;
 export type Priority = (typeof PRIORITIES)[number];
 
 export { ORIGINS, type OriginName } from "./interface/resources.ts";
 
-/** All apps that say no name, or that came when there was no room for another id. */
+/** The id for all requests without an app id, and for all ids beyond `apps.maxUnlisted`. */
 export const OTHER_APP = "other";
 
 /** Why a request gets no permit; the closed set of the metric label `reason`. */
 export const REFUSAL_REASONS = ["budget", "share", "per-day", "cool-off", "deadline"] as const;
 export type RefusalReason = (typeof REFUSAL_REASONS)[number];
 
-/** An app's share of one window of a budget. Numbers may have fractions; round them where they are shown. */
+/** An app's share of one window of a budget. Numbers may have fractions. Round them before you show them. */
 export interface ShareOfWindow {
   /** The window as in the settings, e.g. `1m`, or `per-day` for the app's own daily limit. */
   readonly name: string;
@@ -320,7 +320,7 @@ export interface ShareOfWindow {
 
 /** A request to the upstream that needs a permit. */
 export interface UpstreamRequest {
-  /** The app that started it. This app pays, unless another waiting app gets its turn first. */
+  /** The app that started the call. This app pays, unless the queue chooses another waiting app first. */
   readonly app: string;
   readonly cause: Cause;
   readonly resource: Resource;
@@ -332,36 +332,36 @@ export interface UpstreamRequest {
 /** The state of a circuit breaker. `half-open`: one call tests whether the service is back. */
 export type CircuitState = "closed" | "half-open" | "open";
 
-/** How long a request would wait for a permit. Nothing is spent to find out. */
+/** How long a request would wait for a permit. The prediction does not spend budget. */
 export interface PredictedWait {
   readonly waitMs: number;
   /** The reason for the wait. */
   readonly why: string;
-  /** The code of the problem with which it would be refused, if it would be. */
+  /** The code of the problem, if the request would be refused. */
   readonly refusal: string | undefined;
 }
 
-/** Why no requests are sent to the upstream for a while. */
+/** Why the gateway sends no requests to the upstream for a while. */
 type SlowDownCause = "too-many-requests" | "unavailable" | "unreachable";
 
-/** How a request to the upstream ended. Durations in milliseconds, counted from its sending. */
+/** How a request to the upstream ended. Durations in milliseconds, from the sending of the request. */
 export interface SendEnd {
   /** The HTTP status, or the kind of failure. */
   readonly status: number | UpstreamFaultKind;
-  /** When the head of the answer arrived or the request failed. The request reached the upstream before that, or never. */
+  /** When the head of the answer arrived or the request failed. The request cannot reach the upstream after that. */
   readonly arrivedAfterMs: number;
   readonly durationMs: number;
-  /** A sign that the upstream needs a pause. */
+  /** Set if the upstream needs a pause. */
   readonly slowDown?: {
     readonly cause: SlowDownCause;
-    /** The length of the pause, if the upstream named one. */
+    /** The length of the pause, if the upstream specified one. */
     readonly forMs: number | undefined;
   };
 }
 
 /**
  * Runs a job as soon as the budget permits the request. The job must report how the request ended. Rejects without running
- * the job if no permit will come before the deadline, or has not come by then: with `temporary-reduced-capacity`,
+ * the job if the request gets no permit before its deadline, or cannot get one: with `temporary-reduced-capacity`,
  * `quota-exceeded` or `upstream-unavailable`.
  */
 export type Throttled = <T>(
@@ -369,32 +369,33 @@ export type Throttled = <T>(
   job: (ended: (end: SendEnd) => void, permit: SendPermit) => Promise<T>,
 ) => Promise<T>;
 
-/** The permit of a call, as far as the call needs to know it. */
+/** What a call needs to know about its permit. */
 export interface SendPermit {
-  /** Monotonic milliseconds: the call must not be sent later, because it would arrive after its permit has expired. */
+  /** The latest instant to send the call, by the monotonic clock. A later call would arrive after its permit has expired. */
   readonly sendBy?: number | undefined;
 }
 
-/** What a flight brought, and how. */
+/** The result of a flight, and its origin. */
 export interface FlightResult<T> {
   readonly value: T;
-  /** `found`: it was stored already; `fetched`: the upstream was asked; `followed`: another replica asked it. */
+  /** `found`: it was already stored. `fetched`: this replica fetched it. `followed`: another replica fetched it. */
   readonly how: "found" | "fetched" | "followed";
 }
 
 /** How the flight of another replica ended. */
 export type ClaimEnd =
+  /** The entry is in the shared store. */
   | { readonly kind: "landed" }
   | { readonly kind: "failed"; readonly problem: Problem }
-  /** The leader withdrew or died, or nobody knows: whoever still wants the answer claims again. */
+  /** The leader withdrew or died, or the end is unknown. A replica that still needs the answer claims the key again. */
   | { readonly kind: "vacant" };
 
-/** The result of claiming a key: the right to fetch it, or the flight of the replica that has that right. */
+/** The result of claiming a key: the right to fetch it, or a wait for the replica that has this right. */
 export type Claim =
   | { readonly kind: "leader"; readonly release: (end: ClaimEnd) => Promise<void> }
-  /** `ended` resolves by message, or when the leader's lease runs out. It never rejects. */
+  /** `ended` resolves with the leader's message, or when its lease has expired. It never rejects. */
   | { readonly kind: "follower"; readonly ended: Promise<ClaimEnd>; readonly stop: () => void }
-  /** Claims are out of order: each replica fetches for itself. */
+  /** Claims do not work now, so each replica fetches for itself. */
   | { readonly kind: "unavailable" };
 
 export interface Claims {
@@ -405,7 +406,7 @@ export interface Claims {
 /** The destination of an answer that is not cached. */
 export interface StreamSink {
   readonly response: ServerResponse;
-  /** Sets the status and headers of the response from the upstream's headers. */
+  /** Sets the status and headers of the response, from the upstream's headers. */
   readonly start: (headers: IncomingHttpHeaders) => void;
   /** Reports the bytes of the body. */
   readonly passed: (bytes: number) => void;
@@ -418,7 +419,7 @@ export interface StreamSink {
  * - `bypass`: the answer is passed through, not cached.
  * - `refresh`: a stale or popular answer is refreshed in the background.
  * - `forced`: a caller asked for a newer answer.
- * - `warm`: the warm list asks for it.
+ * - `warm`: the answer is on the warm list.
  */
 export const CAUSES = ["miss", "retry", "bypass", "refresh", "forced", "warm"] as const;
 export type Cause = (typeof CAUSES)[number];
@@ -437,7 +438,7 @@ export interface UpstreamCallRecord {
   readonly note?: string;
 }
 
-/** The ways in which an upstream call can fail without a complete answer. */
+/** The faults that leave an upstream call without a complete answer. */
 export const UPSTREAM_FAULTS = [
   "connect-timeout",
   "header-timeout",
@@ -459,27 +460,27 @@ export interface RequestRecord {
   readonly app: string;
   readonly method: string;
   readonly resource: Resource | "none";
-  /** The canonical query, if it was understood. */
+  /** The canonical query, if the gateway could parse it. */
   readonly query: string | undefined;
   readonly status: number;
   readonly outcome: Outcome;
-  /** Where the answer was found, if it was cached. */
+  /** The store that had the answer, if it was cached. */
   readonly tier: Tier | undefined;
-  /** The code of the problem that was sent, if any. */
+  /** The code of the problem that the caller got, if any. */
   readonly problem: string | undefined;
   readonly durationMs: number;
   readonly bytes: number;
-  /** Where a page cost no upstream call because of its block. */
+  /** Why the page cost no upstream call, if a cached block answered it. */
   readonly saved?: PageSaving | undefined;
-  /** Of an answer that is no hit: why the upstream was asked. */
+  /** For an answer that is not a hit: why the gateway asked the upstream. */
   readonly forwarded?: Forwarded | undefined;
-  /** Of an answer that is no hit: why it is stale, or was not stored. */
+  /** For an answer that is not a hit: why it is stale, or was not stored. */
   readonly detail?: ServeNote | WhyNotStored | undefined;
-  /** When it arrived; epoch milliseconds. */
+  /** When the request arrived; epoch milliseconds. */
   readonly receivedAt: number;
-  /** How old the answer from the cache was, in milliseconds; absent from all others. */
+  /** The age of the answer in milliseconds, if it came from the cache. */
   readonly ageMs?: number | undefined;
-  /** Of the request's own span, if requests are traced. */
+  /** The W3C Trace Context of the request's span, if requests are traced. */
   readonly traceparent?: string | undefined;
 }
 
@@ -489,16 +490,16 @@ type SpanValues = Readonly<Record<string, string | number | undefined>>;
 
 /** The trace of a request (OpenTelemetry). */
 export interface Trace {
-  /** Begins a part of the request. Its end counts once. */
+  /** Begins a part of the request. Only the first call of `end` counts. */
   readonly begin: (
     name: SpanName,
     attributes?: SpanValues,
   ) => { readonly end: (attributes?: SpanValues & { readonly error?: string }) => void };
-  /** Of the request itself (W3C Trace Context). */
+  /** The W3C Trace Context of the request's span. */
   readonly traceparent: string;
 }
 
-/** A trace as the first stage has it. */
+/** The trace in the first stage, which ends it. */
 export interface RequestTrace extends Trace {
   readonly end: (record: RequestRecord) => void;
 }
@@ -506,51 +507,51 @@ export interface RequestTrace extends Trace {
 /** Traces requests. */
 export interface Tracing {
   readonly start: (caller: CallerFacts) => RequestTrace;
-  /** Sends what is not sent yet. Never rejects; it may take as long as the collector lets it. */
+  /** Sends the remaining spans. Never rejects. It has no time limit of its own. */
   readonly close: () => Promise<void>;
 }
 
-/** What the access log says of a caller. It is read only if the line is written. */
+/** What the access log shows about a caller. It is read only if the log writes a line. */
 export type CallerFacts = Pick<IncomingMessage, "headers" | "socket">;
 
-/** Something that the gateway needs is out of order. */
+/** An outage of something that the gateway needs. */
 export interface Outage {
-  /** What is out of order, such as `Redis` or `upstream api/listings`. */
+  /** What does not work, such as `Redis` or `upstream api/listings`. */
   readonly what: string;
-  /** Why, as far as it is known. */
+  /** The cause, as far as it is known. */
   readonly cause: string;
-  /** What callers get meanwhile, in words. */
+  /** Describes what callers get during the outage. */
   readonly meanwhile: string;
-  /** The resources that it concerns; absent: all of them. */
+  /** The affected resources; absent: all of them. */
   readonly resources?: readonly Resource[];
 }
 
-/** What a check of a page that was cut from a block found; `unknown`: it could not be made. */
+/** The result of comparing a page from a block with the upstream's own page. `unknown`: the check failed. */
 export const PAGE_CHECKS = ["agreed", "differed", "unknown"] as const;
 export type PageCheck = (typeof PAGE_CHECKS)[number];
 
 /**
- * Keeps what was learned about the upstream, as short texts. They are only ever added, and forgotten after some time.
- * Rejects if the store is out of order.
+ * Stores facts that were learned about the upstream, as short texts. Facts are never changed. Old ones are dropped. The
+ * functions reject if the store does not work.
  */
 export interface LearnedStore {
   /** Whether other processes write to it. */
   readonly isShared: boolean;
-  /** The texts, and when each was learned, in epoch milliseconds. */
+  /** @returns the facts, each with the instant at which it was learned, in epoch milliseconds */
   readonly read: () => Promise<ReadonlyMap<string, number>>;
-  /** @param forgetBefore epoch milliseconds: what is older may be dropped */
+  /** @param forgetBefore older facts may be dropped; epoch milliseconds */
   readonly add: (facts: readonly string[], at: number, forgetBefore: number) => Promise<void>;
 }
 
-/** The result of fetching an answer that was cached already. */
+/** The result of fetching an answer that was already cached. */
 export const CHANGES = ["changed", "unchanged", "not-modified"] as const;
 export type Change = (typeof CHANGES)[number];
 
 /**
  * How a refresh would differ if lifetimes followed the change rate (`cache.adaptiveTtl: shadow`).
- * - `saved`: it would not have been made, and the answer had not changed.
- * - `outdated`: it would not have been made, but the answer had changed.
- * - `extra`: another refresh would have been made before it.
+ * - `saved`: the refresh would not have happened, and the answer had not changed.
+ * - `outdated`: the refresh would not have happened, but the answer had changed.
+ * - `extra`: another refresh would have happened before it.
  */
 export const SHADOW_EFFECTS = ["saved", "outdated", "extra"] as const;
 export type ShadowEffect = (typeof SHADOW_EFFECTS)[number];
@@ -566,16 +567,19 @@ export interface RefreshRecord {
 export const REFRESH_ENDS = ["refreshed", "refused", "failed", "skipped"] as const;
 export type RefreshEnd = (typeof REFRESH_ENDS)[number];
 
-/** Receives everything worth logging or counting. The stages get it passed in and do not know the log or the metrics. */
+/** Receives all events for logs and metrics. It is passed to the stages, so that they need neither the log nor the metrics. */
 export interface Observer {
   readonly request: (record: RequestRecord, caller?: CallerFacts) => void;
   readonly upstreamCall: (record: UpstreamCallRecord) => void;
   readonly refreshed: (record: RefreshRecord) => void;
   /** An answer on the warm list was due for a refresh. */
   readonly warmed: (resource: Resource, end: RefreshEnd) => void;
-  /** Something went out of order. Further reports of the same outage change nothing. */
+  /** An outage began. Further reports of the same outage change nothing. */
   readonly outOfOrder: (outage: Outage) => void;
-  /** It is back in order. @param what as in its outage */
+  /**
+   * An outage ended.
+   * @param what as in its outage
+   */
   readonly backInOrder: (what: string) => void;
   /** Log messages for operators. `fields` must not contain a secret. */
   readonly info: (message: string, fields: Readonly<Record<string, unknown>>) => void;

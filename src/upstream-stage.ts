@@ -1,5 +1,5 @@
 /**
- * The way to the upstream, wired: both origins with their budgets, the attempts and the pass-through.
+ * Wires the upstream stage: both origins with their budgets, the attempts and the pass-through.
  */
 import type { Budgets } from "./budgets.ts";
 import type { LoadOptions } from "./cache/load.ts";
@@ -24,21 +24,21 @@ export interface UpstreamOptions {
   readonly random: Random;
   readonly observer: Observer;
   readonly budgets: Budgets;
-  /** Checks at once whether there is a new private key. */
-  readonly lookForKey: () => void;
+  /** Checks immediately whether there is a new private key. */
+  readonly checkKeyFile: () => void;
 }
 
 export interface Upstream {
-  /** Asks a question; rejects with a `Problem`. */
+  /** Fetches the answer to a question. Rejects with a `Problem`. */
   readonly ask: LoadOptions["fetch"];
-  /** A question that the API has answered, signed with our credentials; the latest one. */
+  /** @returns the last question that the API has answered; a probe of the credentials repeats it */
   readonly lastAnswered: () => Question | undefined;
   readonly passThrough: PassThrough;
 }
 
 /** The JSON interface is signed, the thumbnails are not (interface, sections 4.5 and 5). Each has its own budget. */
 export function createUpstream(options: UpstreamOptions): Upstream {
-  const { config, settings, keys, clock, random, observer, lookForKey } = options;
+  const { config, settings, keys, clock, random, observer, checkKeyFile } = options;
   const { upstream } = config;
   const sign = createSigner({
     callerId: upstream.callerId,
@@ -62,7 +62,7 @@ export function createUpstream(options: UpstreamOptions): Upstream {
       callerId: upstream.callerId,
       secrets: keys.known,
     },
-    credentials: { version: keys.version, checkAgain: lookForKey },
+    credentials: { version: keys.version, checkAgain: checkKeyFile },
   };
   const attempt = createAttempt(outgoing);
   let lastAnswered: Question | undefined;
@@ -82,7 +82,7 @@ export function createUpstream(options: UpstreamOptions): Upstream {
   };
 }
 
-/** Both origins. `sign` adds the credentials to a target of the API. */
+/** @param sign adds the signature to a target of the API */
 function createOrigins(
   { config: { upstream }, clock, budgets }: UpstreamOptions,
   sign: (target: string) => string,

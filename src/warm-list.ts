@@ -1,8 +1,8 @@
 /**
- * Reads the list of URLs to keep warm (`warm.file`), and understands each URL like a caller's. Reports every mistake.
+ * Reads the list of URLs to keep warm (`warm.file`), and parses each URL like that of a caller. Reports every mistake.
  */
 import type { WarmItem } from "./cache/warm.ts";
-import { meaningOf } from "./http/understand.ts";
+import { parseRequest } from "./http/understand.ts";
 import { type GatewayRequest, NO_DIRECTIVES, OTHER_APP } from "./types.ts";
 import { Problem } from "./errors.ts";
 import type { ReadableSettings } from "./config/schema.ts";
@@ -11,13 +11,13 @@ import { formatDuration } from "./config/units.ts";
 import { readWarmList, type WarmUrl } from "./config/warm-list.ts";
 import type { ParseOptions } from "./query/parse.ts";
 import { createRouter } from "./query/route.ts";
-import { NO_MEANINGS } from "./query/meanings.ts";
+import { NOT_PARSED } from "./query/known-targets.ts";
 import { splitTarget } from "./query/wire.ts";
 
 /** The items of the list; empty if it has problems. */
 export interface WarmList {
   readonly items: readonly WarmItem[];
-  /** One line per mistake. */
+  /** One line for each mistake. */
   readonly problems: readonly string[];
 }
 
@@ -25,8 +25,7 @@ export interface WarmList {
 export type ReadWarmItems = (settings: ReadableSettings) => WarmList;
 
 /**
- * A setting that the check needs may itself be wrong. Then the check is skipped where it needs that setting, and the list
- * is not blamed.
+ * Checks the list. If a setting that a check needs has a mistake itself, that check is skipped.
  */
 export function createReadWarmItems(readFile: (path: string) => string): ReadWarmItems {
   return function readWarmItems({ warm, apps, upstream, query }) {
@@ -40,7 +39,7 @@ export function createReadWarmItems(readFile: (path: string) => string): ReadWar
     const faults = [...problems];
     for (const url of urls) {
       const understood = understand(url);
-      // The query is left out: someone may have copied a signature or a key into it.
+      // The message omits the query, because it may contain a copied signature or key.
       if (typeof understood === "string")
         faults.push(`${url.place}: ${splitTarget(url.url).path}: ${understood}`);
       else if (!isApp(url.app)) faults.push(`${url.place}: ${url.app} is not an app in the settings`);
@@ -50,7 +49,7 @@ export function createReadWarmItems(readFile: (path: string) => string): ReadWar
   };
 }
 
-/** @returns one line per mistake in the list that the settings name */
+/** @returns one line for each mistake in the list that the settings name */
 export function checkWarmList(
   settings: ReadableSettings,
   readFile: (path: string) => string,
@@ -58,7 +57,7 @@ export function checkWarmList(
   return createReadWarmItems(readFile)(settings).problems;
 }
 
-/** @returns the URLs that were added, removed, or are fetched at other times */
+/** @returns the URLs that were added or removed, or whose interval or app has changed */
 export function warmChanges(before: readonly WarmItem[], after: readonly WarmItem[]): SettingChange[] {
   const [old, now] = [describedByAnswer(before), describedByAnswer(after)];
   return [...new Set([...old.keys(), ...now.keys()])].flatMap((answer): SettingChange[] => {
@@ -68,7 +67,7 @@ export function warmChanges(before: readonly WarmItem[], after: readonly WarmIte
   });
 }
 
-/** How often and for which apps each answer is fetched. A URL may be listed for several apps. */
+/** @returns for each answer its intervals and apps. A URL may be listed for several apps. */
 function describedByAnswer(items: readonly WarmItem[]): Map<string, string> {
   const described = new Map<string, string>();
   for (const { question, everyMs } of items) {
@@ -81,7 +80,7 @@ function describedByAnswer(items: readonly WarmItem[]): Map<string, string> {
   return described;
 }
 
-/** @returns the function that parses a URL; it returns `undefined` if the settings it needs could not be read */
+/** @returns a function that parses a URL. It returns `undefined` if the settings that it needs have mistakes. */
 function createUnderstandUrl(
   { recordPath, passThrough }: NonNullable<ReadableSettings["upstream"]> = {},
   { unknown, ignored }: NonNullable<ReadableSettings["query"]> = {},
@@ -92,7 +91,7 @@ function createUnderstandUrl(
   return (url) => understand(url, route, { unknown, ignored, conceal: (text) => text });
 }
 
-/** @returns the question that a URL stands for, or why there is none */
+/** @returns the question for a URL, or why the URL has none */
 function understand(
   { url, app, format }: WarmUrl,
   route: ReturnType<typeof createRouter>,
@@ -109,7 +108,7 @@ function understand(
     mayForceRefresh: false,
     route: to,
     target: url,
-    meanings: NO_MEANINGS,
+    parsed: NOT_PARSED,
     search,
     format: to.kind === "image" ? "jpeg" : format,
     coding: "identity",
@@ -122,7 +121,7 @@ function understand(
     gone: () => new AbortController().signal,
   };
   try {
-    const { query, canonicalQuery, key } = meaningOf(request, parse);
+    const { query, canonicalQuery, key } = parseRequest(request, parse);
     return query.kind === "streamed"
       ? "answers of this URL are never cached"
       : { request, query, canonicalQuery, key };

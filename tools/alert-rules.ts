@@ -12,7 +12,7 @@ const HEAD = `# Recording and alert rules for Prometheus: name this file under \
 #
 `;
 
-/** What the values say of an alert. */
+/** The chart's values for an alert. */
 export interface AlertValues {
   readonly enabled: boolean;
   readonly severity: string;

@@ -1,10 +1,10 @@
 /**
- * `npm run audit`: whether anything is known against the versions in the lock file. Not every registry answers that
- * question; where this one does not, that is said, and is no failure: nothing was found, and nothing was looked for.
+ * `npm run audit`: checks the versions in the lock file for known vulnerabilities. Some registries do not support audits.
+ * The program then reports that nothing was checked, and does not fail.
  */
 import { spawnSync } from "node:child_process";
 
-/** The least serious finding that counts; development's own packages are included. */
+/** The lowest severity that counts. Development packages are checked, too. */
 const LEVEL = "moderate";
 
 const { status, stdout } = spawnSync("npm", ["audit", "--json", `--audit-level=${LEVEL}`], {
@@ -14,9 +14,9 @@ const report = parsed(stdout);
 if (report === undefined || !("vulnerabilities" in report)) {
   const code: unknown = report === undefined ? undefined : Reflect.get(report, "statusCode");
   const reason = typeof code === "number" ? `HTTP ${code}` : "not reached";
-  console.log(`audit     not checked: this registry answers no audits (${reason})`);
+  console.log(`audit     not checked: this registry does not support audits (${reason})`);
 } else if (status === 0) {
-  console.log(`audit     nothing known at level ${LEVEL} or above`);
+  console.log(`audit     no known vulnerability of level ${LEVEL} or above`);
 } else {
   spawnSync("npm", ["audit", `--audit-level=${LEVEL}`], { stdio: "inherit" });
   process.exitCode = 1;

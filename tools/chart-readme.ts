@@ -48,8 +48,8 @@ export function chartReadme(): string {
 }
 
 /**
- * A section has a row of its own if it has a comment, and then its values. A value marked with \`--\` is one row: its parts
- * are Kubernetes' own.
+ * Each value is one row. A section with a comment has a row of its own before its values. An opaque value is one row,
+ * because its parts belong to Kubernetes' API.
  */
 function rowsOf(map: YAMLMap, prefix: string): Row[] {
   return map.items.flatMap((pair, index): Row[] => {
@@ -78,14 +78,14 @@ function nameOf({ key }: Pair): string {
   return isScalar(key) ? String(key.value) : "";
 }
 
-/** The library gives the comment above the first key to the map. */
+/** The library assigns the comment above the first key to the map. */
 function commentOf(map: YAMLMap, { key }: Pair, index: number): string {
   const own = isScalar(key) ? (key.commentBefore ?? "") : "";
   const first = index === 0 ? (map.commentBefore ?? "") : "";
   return own === "" ? first : own;
 }
 
-/** What follows `--`, if anything does: before it may be a remark about the file. An indented list becomes code. */
+/** @returns the text after `--`, if there is any; a remark about the file may precede it. An indented list becomes code. */
 function textOf(comment: string): string {
   const marked = comment.split(/^ -- /m).at(-1) ?? "";
   return marked

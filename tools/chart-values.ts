@@ -16,7 +16,7 @@ const kubernetesList = (): z.ZodType => z.array(kubernetes());
 /** A section: any of its values may be left out. */
 const section = (shape: z.ZodRawShape): z.ZodType => z.strictObject(shape).partial();
 
-/** Any text: for a secret of another form, Helm's message would show the secret. The templates check it instead. */
+/** Any text. If the schema restricted the form, Helm's error message would show the secret. Templates check it instead. */
 const secretText = (): z.ZodType => z.string();
 /** A key in a Secret, as Kubernetes allows it. */
 const secretKey = (): z.ZodType => z.string().regex(/^[-._a-zA-Z0-9]+$/);
@@ -34,7 +34,7 @@ const marks = { annotations: texts(), labels: texts() };
 const placement = { nodeSelector: texts(), tolerations: kubernetesList(), affinity: kubernetes() };
 const persistence = {
   enabled: z.boolean(),
-  // An amount of storage.
+  // A quantity of Kubernetes.
   size: z.string().regex(/^[0-9]+(\.[0-9]+)?([KMGT]i?)?$/),
   storageClass: text(),
   accessModes: z.array(z.string()).min(1),
@@ -119,7 +119,7 @@ const monitoring = {
   dashboard: section({ enabled: z.boolean(), namespace: text(), ...marks }),
 };
 
-/** Only an alert with a default threshold has one. */
+/** An alert can have a threshold only if it has one by default. */
 function alertShape([name, values]: [string, AlertValues]): [string, z.ZodType] {
   const threshold = { ...(values.threshold !== undefined && { threshold: z.number().min(0) }) };
   return [name, section({ enabled: z.boolean(), severity: z.string().min(1), for: span(), ...threshold })];
@@ -207,7 +207,7 @@ const values = z.strictObject({
   topologySpreadConstraints: kubernetesList(),
   priorityClassName: text(),
   helmTest: section({ ...placement, podAnnotations: texts(), resources: kubernetes() }),
-  // Open: a chart that contains this one hands its own global values down.
+  // Open, because a parent chart passes its own global values on.
   global: z.looseObject({ imageRegistry: text(), imagePullSecrets: pullSecrets() }).partial(),
 });
 
@@ -216,8 +216,8 @@ function countOrPercent(): z.ZodType {
 }
 
 /**
- * The JSON Schema by which Helm checks the chart's values.
- * @param config that of the settings
+ * The JSON Schema with which Helm checks the chart's values.
+ * @param config the JSON Schema of the settings
  */
 export function chartValuesSchema(config: JsonSchema): object {
   const { properties } = z.toJSONSchema(values.partial(), { io: "input", target: "draft-7" });
@@ -226,7 +226,7 @@ export function chartValuesSchema(config: JsonSchema): object {
     if (secret) looseTextAt(settings, path);
   }
   return {
-    // The newest that Helm 3 knows too.
+    // The newest version that Helm 3 supports.
     $schema: "http://json-schema.org/draft-07/schema#",
     title: "Values of the chart property-gateway",
     type: "object",
@@ -235,7 +235,7 @@ export function chartValuesSchema(config: JsonSchema): object {
   };
 }
 
-/** Of a secret, the schema may not tell the form: see secretText. */
+/** Removes the form of a secret from the schema; see secretText. */
 function looseTextAt(schema: JsonSchema, [name = "", ...below]: readonly string[]): void {
   const part = schema.properties?.[name];
   if (!part || !schema.properties) throw new Error(`there is no ${name} in the JSON Schema`);

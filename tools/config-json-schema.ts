@@ -4,7 +4,7 @@ import { SETTINGS, settingsSchema } from "../src/config/schema.ts";
 import { metaOf } from "../src/config/setting.ts";
 import { DURATION_PATTERN } from "../src/config/units.ts";
 
-/** A JSON Schema, as far as it is touched here. */
+/** A JSON Schema, as far as this file changes it. */
 export interface JsonSchema {
   properties?: Record<string, JsonSchema>;
   required?: string[];
@@ -46,18 +46,18 @@ export function configJsonSchema(): JsonSchema {
   return { $schema, title: "property-gateway configuration", ...rest };
 }
 
-/** A copy of the library's object as what it is written as: without its hidden members. */
+/** A copy of the library's object without its hidden members, as the file shows it. */
 function plain(schema: unknown): JsonSchema {
   return JSON.parse(JSON.stringify(schema));
 }
 
-/** Items of lists are not overlaid but replaced, so what they require stays. */
+/** Makes every setting optional. Items of lists keep their required members, because lists are replaced as a whole. */
 function allowLeavingOut(schema: JsonSchema): void {
   delete schema.required;
   for (const part of Object.values(schema.properties ?? {})) allowLeavingOut(part);
 }
 
-/** One value may stand for a section: one duration for all kinds of answers, and a plain list for `listed`. */
+/** Allows one value instead of a section: one duration for all kinds of answers, and a plain list for `listed`. */
 function allowOneForAll(schema: JsonSchema): void {
   for (const [name, part] of Object.entries(schema.properties ?? {})) {
     const one = oneForAll(part);

@@ -5,10 +5,10 @@ const INTRODUCTION = `# Configuration
 
 <!-- Written by \`npm run generate\` from src/config/schema.ts. -->
 
-Settings come from three places. A later place wins over an earlier one:
+Settings come from three places. A later place overrides an earlier one:
 
 1. The defaults. \`config/default.yaml\` shows them all; the gateway does not read that file.
-2. The YAML file that the environment variable \`CONFIG_FILE\` names, if it is set. It holds only what you change.
+2. The YAML file that the environment variable \`CONFIG_FILE\` names, if it is set. It contains only what you change.
    The gateway merges sections key by key and replaces lists as a whole.
 3. Environment variables, for the settings that have one. An empty variable counts as unset, except \`DATA_DIR\`: an
    empty \`DATA_DIR\` keeps nothing on disk.
@@ -20,7 +20,7 @@ gateway.yaml:3: server.prot: unknown setting; did you mean server.port?
 environment variable BUDGET_MAX_WAIT: budget.maxWait: found "10"; expected a duration from 1ms to 24d, such as 250ms, 5m or 1h
 \`\`\`
 
-\`npm run config:check\` prints the same lines without starting. For valid settings it lists what is set where. It
+\`npm run config:check\` prints the same lines without starting. For valid settings it lists where each value comes from. It
 shows secrets as \`[secret]\`. Your editor can complete and check your file if you point it at
 \`config/property-gateway.schema.json\`, for instance with this first line:
 
@@ -30,10 +30,10 @@ shows secrets as \`[secret]\`. Your editor can complete and check your file if y
 
 **Durations** are a whole number and \`ms\`, \`s\`, \`m\`, \`h\` or \`d\`: \`250ms\`, \`5m\`, \`1d\`.
 **Sizes** are a whole number and \`B\`, \`KiB\`, \`MiB\` or \`GiB\`: \`512KiB\`, \`4MiB\`.
-**Budgets** are requests per window, one or several: \`60/1m,10000/1d\`.
+**Budgets** are requests per window, for one window or several: \`60/1m,10000/1d\`.
 \`CACHE_TTL\` sets single lifetimes and leaves the others: \`listings=5m,sold=1h\`.
 
-The smallest configuration holds the settings without a default: the addresses of the API and of its thumbnails, its
+The smallest configuration contains the settings without a default: the addresses of the API and of its thumbnails, its
 media-type name, your caller id and private key, and the two headers that identify you.
 
 The column "Reload" says whether a new value applies when the gateway reads its settings again (SIGHUP or

@@ -1,4 +1,4 @@
-/** What the dashboard shows behind the cache, as data: budget, queue, upstream, stores, processes. */
+/** The dashboard's rows about budget, queue, upstream, stores and processes, as data. */
 import { FAILED, quantiles, rate, rateBy, series, type RowSpec } from "./dashboard-queries.ts";
 
 const BUDGET: RowSpec = {
@@ -30,7 +30,7 @@ const BUDGET: RowSpec = {
     {
       title: "Left by app",
       description:
-        "The part that each listed app has left of its share of a window. `per-day` is the app's own limit.",
+        "The part of its share of a window that each listed app has left. `per-day` is the app's own limit.",
       unit: "percentunit",
       queries: [
         {
@@ -41,7 +41,7 @@ const BUDGET: RowSpec = {
     },
     {
       title: "Spent by app",
-      description: "Calls to the API per second, by the app that pays.",
+      description: "Calls to the API per second, by the app whose share pays.",
       unit: "reqps",
       as: "stacked",
       queries: [rateBy("app", "gateway_budget_spent_total")],
@@ -109,7 +109,7 @@ const UPSTREAM: RowSpec = {
     },
     {
       title: "Calls by status",
-      description: "HTTP status, or how the call failed without one.",
+      description: "HTTP status, or the kind of failure if there is none.",
       unit: "reqps",
       as: "stacked",
       queries: [rateBy("status", "gateway_upstream_requests_total")],
@@ -154,7 +154,8 @@ const STORES: RowSpec = {
     },
     {
       title: "Ledger",
-      description: "1: each call is in the ledger before it is sent. 0: only the process knows of it.",
+      description:
+        "1: each call is in the ledger before it is sent. 0: only the memory of the process has it.",
       unit: "short",
       queries: [
         {
@@ -190,13 +191,13 @@ const STORES: RowSpec = {
     },
     {
       title: "Cached answers",
-      description: "By tier, as far as a process knows of it.",
+      description: "By tier, as far as the processes know.",
       unit: "short",
       queries: [{ expr: `sum by (tier) (${series("gateway_cache_entries")})`, legend: "{{tier}}" }],
     },
     {
       title: "Cached bytes",
-      description: "By tier, as far as a process knows of it.",
+      description: "By tier, as far as the processes know.",
       unit: "bytes",
       queries: [{ expr: `sum by (tier) (${series("gateway_cache_bytes")})`, legend: "{{tier}}" }],
     },
@@ -214,7 +215,7 @@ const PROCESSES: RowSpec = {
   panels: [
     {
       title: "Event loop delay",
-      description: "How late timers fire. Every answer is late by as much.",
+      description: "How late timers fire. Every answer is delayed by as much.",
       unit: "s",
       queries: quantiles("gateway_event_loop_delay_seconds", "instance"),
     },
@@ -241,7 +242,7 @@ const PROCESSES: RowSpec = {
     },
     {
       title: "Versions",
-      description: "Processes by the version of the gateway and of Node they run.",
+      description: "Processes by the versions of the gateway and of Node.",
       unit: "short",
       as: "stacked",
       queries: [

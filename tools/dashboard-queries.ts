@@ -1,14 +1,14 @@
-/** The form of the dashboard's panels, and the queries that they share. */
+/** The types of the dashboard's panels, and their common queries. */
 
 export interface PanelSpec {
   readonly title: string;
   readonly description: string;
-  /** As Grafana names units. */
+  /** The name of a unit in Grafana. */
   readonly unit: string;
   readonly queries: readonly QuerySpec[];
   /** Lines if absent. `states`: the state of a circuit or breaker over time. `number`: the latest value. */
   readonly as?: "stacked" | "states" | "number";
-  /** From which value on the colour changes. Of a share that should be large, the first colour is red. */
+  /** The values at which the colour changes. If high values are good, the lowest range is red. */
   readonly levels?: Levels;
 }
 
@@ -28,7 +28,7 @@ export interface RowSpec {
   readonly panels: readonly PanelSpec[];
 }
 
-/** Chosen at the top of the dashboard. */
+/** The selection at the top of the dashboard. */
 const CHOSEN = 'job=~"$job", instance=~"$instance"';
 
 export function series(name: string, matchers = ""): string {
@@ -47,7 +47,7 @@ export function shareOf(name: string, part: string, whole: string): string {
   return `sum(${rate(name, part)}) / sum(${rate(name, whole)})`;
 }
 
-/** Quantiles of a histogram, by a label where there is one. */
+/** Quantiles of a histogram, by a label if one is given. */
 export function quantiles(name: string, label?: string): QuerySpec[] {
   const by = label === undefined ? "le" : `${label}, le`;
   return [0.5, 0.99].map((quantile) => ({

@@ -1,4 +1,4 @@
-/** What the dashboard shows of callers, as data: at a glance, what was saved, traffic. */
+/** The dashboard's rows about callers, as data: at a glance, what was saved, traffic. */
 import {
   ANSWERED,
   CALLED,
@@ -25,7 +25,7 @@ const AT_A_GLANCE: RowSpec = {
     {
       title: "From the cache",
       description:
-        "Of the requests that got an answer, the part whose answer was cached and fresh. What is normal depends on what callers ask: GatewayHitRatioFallen compares it with the day before.",
+        "Of the requests that got an answer, the part that was answered from the cache at once. It includes expired answers that are refreshed in the background. What is normal depends on the requests: GatewayHitRatioFallen compares it with the day before.",
       unit: "percentunit",
       as: "number",
       queries: [
@@ -35,7 +35,7 @@ const AT_A_GLANCE: RowSpec = {
     {
       title: "Budget left",
       description:
-        "The part of the window that has least left. Below a tenth, GatewayBudgetNearlySpent fires.",
+        "The part that is left of the fullest window. Below a tenth, GatewayBudgetNearlySpent fires.",
       unit: "percentunit",
       as: "number",
       levels: { good: "high", warning: 0.25, critical: 0.1 },
@@ -109,7 +109,7 @@ const SAVED: RowSpec = {
     {
       title: "Saved calls by cause",
       description:
-        "Requests per second that needed no call of their own. `hit`: cached; `collapsed`: joined another request's call; `folded`: cut from a stored block; `past_end`: a block says that nothing is there; `refused`: had a mistake.",
+        "Requests per second that needed no call of their own. `hit`: cached; `collapsed`: joined another request's call; `folded`: cut from a stored block; `past_end`: a stored block shows that there are no records; `derived`: computed from stored blocks of a broader search; `refused`: had a mistake.",
       unit: "reqps",
       as: "stacked",
       queries: [rateBy("cause", "gateway_upstream_calls_saved_total")],
@@ -195,14 +195,14 @@ const TRAFFIC: RowSpec = {
     },
     {
       title: "Errors by problem",
-      description: "Responses with a problem, by its code: docs/problems.md explains each.",
+      description: "Responses with a problem, by its code. docs/problems.md explains each code.",
       unit: "reqps",
       as: "stacked",
       queries: [rateBy("problem", "gateway_problems_total")],
     },
     {
       title: "Refreshes",
-      description: "Answers fetched that were cached already, by whether they had changed.",
+      description: "Fetches of answers that were already cached, by whether the answer had changed.",
       unit: "reqps",
       as: "stacked",
       queries: [rateBy("change", "gateway_refreshes_total")],

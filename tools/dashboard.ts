@@ -1,4 +1,4 @@
-/** The dashboard in Grafana's own form. dashboard-rows.ts and dashboard-inner-rows.ts say what it shows. */
+/** The dashboard in Grafana's format. dashboard-rows.ts and dashboard-inner-rows.ts define its content. */
 import { INNER_ROWS } from "./dashboard-inner-rows.ts";
 import type { PanelSpec, RowSpec } from "./dashboard-queries.ts";
 import { CALLER_ROWS } from "./dashboard-rows.ts";
@@ -64,7 +64,7 @@ function variable(name: string, label: string, query: string): object {
   };
 }
 
-/** Rows one below the other; in each the panels from left to right, as many as fit. */
+/** Places the rows one below the other, and the panels of a row from left to right. */
 function panels(rows: readonly RowSpec[]): object[] {
   const placed: object[] = [];
   let y = 0;
@@ -112,7 +112,7 @@ function panel({ title, description, unit, as, levels, queries }: PanelSpec): ob
   };
 }
 
-/** Colours by value. A number without levels is not coloured: no value of it is good or bad in itself. */
+/** Colours by value. A number without levels has no colour, because its values are neither good nor bad. */
 function thresholds(levels: PanelSpec["levels"]): object {
   if (levels === undefined) return { mode: "absolute", steps: [{ color: "text", value: null }] };
   const { good, warning, critical } = levels;

@@ -12,14 +12,14 @@ import { dashboard } from "./dashboard.ts";
 import { licences } from "./licences.ts";
 import { metricsReference } from "./metrics-reference.ts";
 
-/** A file that is written by this tool and committed. */
+/** A file that this tool writes and that is committed. */
 export interface GeneratedFile {
-  /** From the project's folder. */
+  /** Relative to the project's folder. */
   readonly path: string;
   readonly content: string;
 }
 
-/** All generated files as they should be; `npm run generate` writes them. */
+/** @returns all generated files with their expected content; `npm run generate` writes them */
 export async function generatedFiles(): Promise<GeneratedFile[]> {
   const defaults = defaultsYaml();
   const schema = configJsonSchema();
@@ -33,7 +33,7 @@ export async function generatedFiles(): Promise<GeneratedFile[]> {
       path: "helm/property-gateway/values.schema.json",
       content: await formatted("values.schema.json", JSON.stringify(chartValuesSchema(schema))),
     },
-    // A chart sees no file outside its own folder.
+    // A chart cannot read files outside its folder.
     { path: "helm/property-gateway/files/defaults.yaml", content: defaults },
     { path: "docs/configuration.md", content: configReference() },
     { path: "docs/metrics.md", content: metricsReference() },
@@ -47,14 +47,14 @@ export async function generatedFiles(): Promise<GeneratedFile[]> {
   ];
 }
 
-/** @returns the place of a file given from the project's folder */
+/** @returns the URL of a file, from its path in the project */
 export function inProject(path: string): URL {
   return new URL(`../${path}`, import.meta.url);
 }
 
-/** The text as the formatter would leave it in a file of that name. */
+/** Formats a text as the formatter formats a file of that name. */
 export async function formatted(name: string, text: string): Promise<string> {
-  // Typed as any by the library; the formatter itself checks its settings.
+  // The settings have no type here. The formatter checks them itself.
   const options = JSON.parse(await readFile(inProject(".oxfmtrc.json"), "utf8"));
   const { code, errors } = await format(name, text, options);
   if (errors.length > 0) throw new Error(`${name}: ${errors.map((error) => error.message).join(", ")}`);

@@ -5,7 +5,7 @@ const INTRODUCTION = `# Licences
 <!-- Written by \`npm run generate\` from package-lock.json. -->
 
 The licences of all packages that run in production, as each package states it. The image contains these packages, but not
-the optional ones: these are the pinned Node, which the base image brings. \`sbom.cdx.json\` lists the same packages as a
+the optional ones: these are the pinned Node, which the base image contains. \`sbom.cdx.json\` lists the same packages as a
 software bill of materials, with their checksums ([delivery.md](delivery.md#releases)).
 `;
 

@@ -6,7 +6,7 @@ const INTRODUCTION = `# Metrics
 <!-- Written by \`npm run generate\` from src/telemetry/catalogue.ts and src/telemetry/labels.ts. -->
 
 \`GET /metrics\` on the admin port shows these metrics in Prometheus' text format. Each process shows its own metrics.
-Only \`gateway_budget_limit\` and \`gateway_budget_remaining\` are those of all replicas together, if Redis is used.
+With Redis, only \`gateway_budget_limit\` and \`gateway_budget_remaining\` show the values of all replicas together.
 
 The values of each label are a closed set, or come from the settings. So callers cannot create endless series with URLs,
 parameters or headers. The only exception is bounded: of the apps that the settings do not list, the first
@@ -40,7 +40,7 @@ function row({ name, type, labels, help, buckets }: Metric): string {
   return `| ${code(name)} | ${type} | ${named} | ${meaning} |`;
 }
 
-/** Where a label has other values for one metric than for another, it has a row for each. */
+/** If a label has different values for different metrics, it has a row for each set of values. */
 function labelsOf(metrics: readonly Metric[]): string {
   const uses = new Map<LabelValues, { label: string; names: string[] }>();
   for (const { name, labels } of metrics) {
@@ -57,11 +57,11 @@ function labelsOf(metrics: readonly Metric[]): string {
   return ["## Labels", "", "| Label | Of | Values |", "| --- | --- | --- |", ...rows, ""].join("\n");
 }
 
-/** The words explain the label, or some of its values; then these values are not listed again. */
-function valuesOf({ says = "", values = [] }: LabelValues): string {
+/** The meaning explains the label, or some of its values. Values that it names are not listed again. */
+function valuesOf({ meaning = "", values = [] }: LabelValues): string {
   const codes = values.map(code);
-  const listed = codes.filter((value) => !says.includes(value));
-  const parts = listed.length < codes.length ? [listed.join(", "), says] : [says, listed.join(", ")];
+  const listed = codes.filter((value) => !meaning.includes(value));
+  const parts = listed.length < codes.length ? [listed.join(", "), meaning] : [meaning, listed.join(", ")];
   return parts.filter((part) => part !== "").join(listed.length < codes.length ? "; " : ": ");
 }
 

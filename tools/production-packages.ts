@@ -1,4 +1,4 @@
-/** The packages that run in production, as the lock file has them. */
+/** The packages that run in production, from the lock file. */
 import { readFileSync } from "node:fs";
 
 export interface ProductionPackage {
@@ -6,7 +6,7 @@ export interface ProductionPackage {
   readonly version: string;
   /** An SPDX expression. */
   readonly licence: string;
-  /** Only on some platforms: the pinned Node itself. */
+  /** Whether it is one of the platform-specific packages of the pinned Node. */
   readonly isOptional: boolean;
 }
 

@@ -19,7 +19,7 @@ interface Sbom {
 }
 
 function sbom(): Sbom {
-  // With --omit=dev, npm leaves out production packages that a development package uses, too.
+  // With --omit=dev, npm would also leave out production packages that a development package uses.
   const how = ["--sbom-format=cyclonedx", "--package-lock-only"];
   const { status, stdout, stderr } = spawnSync("npm", ["sbom", ...how], {
     encoding: "utf8",

@@ -1,6 +1,6 @@
 /**
  * `npm run screenshots` makes the screenshots of the status page (docs/images). It starts a sandbox and a gateway,
- * sends traffic of several apps, lets a part of the API fail, and photographs the page with Chromium.
+ * sends traffic of several apps, makes a part of the API fail, and takes screenshots with Chromium.
  */
 import { mkdirSync, readFileSync, statSync } from "node:fs";
 
@@ -31,7 +31,7 @@ const QUERIES = [
   "/listings?areaId=2&maxListPrice=4000000&limit=20",
 ];
 const APPS = ["website", "website", "website", "ios-app", "ios-app", "price-report", "partner-feed"];
-/** How long there is traffic before the first picture. */
+/** The duration of the traffic before the first screenshot. */
 const TRAFFIC_MS = Number(process.env["TRAFFIC_MS"] ?? 75_000);
 const FOLDER = "docs/images";
 
@@ -79,7 +79,7 @@ async function main(): Promise<void> {
   }
 }
 
-/** Several apps ask, mostly the same few questions, sometimes a new one. @returns stops it */
+/** Sends requests of several apps: mostly the same few queries, sometimes a new one. @returns a function that stops them */
 function startTraffic(url: string): () => Promise<void> {
   const state = { isStopped: false };
   let next = 0;
@@ -108,7 +108,7 @@ async function ask(url: string, app: string): Promise<void> {
   await response.arrayBuffer();
 }
 
-/** What the page says of a caller's curl line. */
+/** Takes a screenshot of the explanation of a curl line. */
 async function explain(browser: Browser, url: string): Promise<void> {
   const page = await browser.newPage({ colorScheme: "light", viewport: { width: 1000, height: 900 } });
   await page.goto(url);

@@ -1,6 +1,6 @@
 /**
- * The origin behind the gateway and its peers, as a process of its own: it answers as the sandbox does, but asks for no
- * signature, because the peers cannot sign. It codes bodies as `Accept-Encoding` says, and says that all may be kept.
+ * The origin behind the gateway and its peers, as a process of its own. It answers like the sandbox, but needs no signature,
+ * because the peers cannot sign. It encodes bodies by `Accept-Encoding`, and allows caching of all answers.
  */
 import { hash } from "node:crypto";
 import { once } from "node:events";
@@ -15,7 +15,7 @@ const DATA = generateData({ seed: 1, listings: 2_000, sold: 10, service: "proper
 const SIGNATURE = ["callerId", "time", "unique", "hash"];
 const CODINGS = { br: brotliCompressSync, gzip: gzipSync };
 
-/** A record with the id asked for; there are as many as anybody asks for. */
+/** A record with this id. Every id has a record. */
 function recordBody(id: number): string {
   const row = DATA.listings[id % DATA.listings.length];
   if (row === undefined) throw new Error("no listings");

@@ -1,4 +1,4 @@
-# Varnish as a cache in front of the origin. Filled in by bench/servers.ts.
+# Varnish as a cache in front of the origin. bench/servers.ts fills in the placeholders.
 vcl 4.1;
 
 backend origin {

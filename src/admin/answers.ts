@@ -1,30 +1,30 @@
-/** What all answers of the admin port have in common: which parameters a path takes, and JSON for people. */
+/** Rules for all answers of the admin port: unknown parameters are refused, and people get readable JSON. */
 import type { Request, RequestHandler, Response } from "express";
 
 import { type AdminParameter, parametersOf, PRETTY, splitUrl } from "./parameters.ts";
 
 /**
- * Refuses parameters that a path does not take, and makes JSON readable for people who ask for that by `?pretty` or with a
+ * Refuses parameters that a path does not have. Writes JSON with line breaks if the request has `?pretty` or comes from a
  * browser.
- * @param parameters of each path of the port; other paths are left alone
+ * @param parameters of each path of the port; requests for other paths pass unchanged
  */
 export function createAnswers(parameters: ReadonlyMap<string, readonly AdminParameter[]>): RequestHandler {
   return (request, response, next) => {
     const known = parameters.get(splitUrl(request).pathname);
     if (known === undefined) return next();
-    const given = parametersOf(request, known);
-    writeFor(response, isForPeople(request, given.get(PRETTY.name)) ? 2 : 0);
+    const values = parametersOf(request, known);
+    indentJson(response, isForPeople(request, values.get(PRETTY.name)) ? 2 : 0);
     next();
   };
 }
 
-/** A browser that shows the answer prefers HTML. */
+/** Only a browser that shows the answer prefers HTML to JSON. */
 function isForPeople(request: Request, pretty: string | undefined): boolean {
   if (pretty !== undefined) return pretty === "" || pretty === "true";
   return request.accepts(["application/json", "text/html"]) === "text/html";
 }
 
-function writeFor(response: Response, indent: number): void {
+function indentJson(response: Response, indent: number): void {
   const end = indent > 0 ? "\n" : "";
   response.json = (body: unknown) =>
     response

@@ -1,5 +1,6 @@
 /**
- * `GET /budget`: the state of the budgets. `GET /quote`: what a request would cost now.
+ * `GET /budget`: the state of the budgets. `/budget/replicas`: the replicas that hold a slot of the API's budget.
+ * `GET /quote`: what a request would cost now.
  */
 import express, { type Router } from "express";
 
@@ -22,15 +23,15 @@ import {
 } from "./parameters.ts";
 
 export interface AdminBudgetOptions extends Understanding {
-  /** @returns the state of the budgets, as JSON shows it */
+  /** @returns the state of the budgets, as JSON values */
   readonly budget: () => object;
   readonly inspect: Inspect;
-  /** Predicts the wait of an app's request for a resource, without spending anything. */
+  /** Predicts how long an app's request for a resource would wait. Spends nothing. */
   readonly expect: (app: string, resource: Resource) => PredictedWait;
   readonly apps: Pick<Apps, "isListed" | "isKnown">;
   /**
    * The replicas that hold a slot of the API's budget; none without Redis. Rejects if Redis does not answer.
-   * @param dead the name of a replica, or the number of a slot: the operator says that its process has ended
+   * @param dead the name or the slot of a replica whose process has ended, as the operator reports; its slot is freed
    */
   readonly replicas: (dead?: string) => Promise<readonly object[]>;
 }
@@ -39,7 +40,7 @@ export const QUOTE_PARAMETERS: readonly AdminParameter[] = [
   URL_PARAMETER,
   {
     name: "app",
-    meaning: "The app that would ask; any name; the answer says whether it is listed",
+    meaning: "The app of the request. Any name is allowed; the answer says whether it is listed",
     example: "web",
   },
   FORMAT_PARAMETER,
@@ -102,7 +103,7 @@ function quoteOf(
 ): object {
   const cached = { cached: next !== "fetch", why, ageSeconds: entry?.ageSeconds ?? null };
   if (next === "hit") return { ...cached, upstreamCalls: 0, predictedWaitMs: 0, refusal: null };
-  // Nobody waits for the background refresh.
+  // The caller gets the stale answer and does not wait for the refresh.
   if (next === "update") return { ...cached, upstreamCalls: 1, predictedWaitMs: 0, refusal: null };
   return {
     ...cached,

@@ -1,5 +1,5 @@
 /**
- * `GET /cache/entry`: what the cache knows of a URL. `GET /cache/warm`: the warm list. `POST /cache/purge`: purging.
+ * `GET /cache/entry`: what the cache knows about a URL. `GET /cache/warm`: the warm list. `POST /cache/purge`: purging.
  */
 import express, { type Request, type Response, type Router } from "express";
 
@@ -71,7 +71,7 @@ async function purge(request: Request, response: Response, options: AdminCacheOp
   if (typeof hard !== "boolean") throw mistake('"hard" must be true or false.');
   const [scope, ...others] = scopesIn(body, options);
   if (scope === undefined || others.length > 0) throw mistake(ONE_SCOPE);
-  // A page is cut from its block: purged alone, it would be cut from the same block again.
+  // A page is cut from its block. If only the page were purged, it would be cut from the same block again.
   const blocks = blockKeysIn(body, options).map((key) => ({ kind: "key", key }) as const);
   let hits: PurgeHits = {};
   let epoch = 0;
@@ -93,7 +93,7 @@ function noteOn(hits: PurgeHits): string | null {
   return sentences.join(" ") || null;
 }
 
-/** What is not counted in one of them is not counted in the sum. */
+/** @returns the sum of each tier; `null` if one of the two did not count the tier */
 function sumOf(one: PurgeHits, other: PurgeHits): PurgeHits {
   const sums = Object.entries(other).map(([tier, hits]) => {
     const before = Object.entries(one).find(([name]) => name === tier)?.[1] ?? 0;
@@ -105,7 +105,7 @@ function sumOf(one: PurgeHits, other: PurgeHits): PurgeHits {
 const RESOURCES: readonly string[] = [...SEARCH_RESOURCES, "images"];
 const TAG = /^(area|record):\d+$/;
 
-/** The members of a purge's body as JSON Schemas. It names exactly one of url, key, resource, tag and all. */
+/** The members of a purge's body as JSON Schemas. A body names exactly one of url, key, resource, tag and all. */
 export const PURGE_PROPERTIES = {
   url: { type: "string", description: "A URL or path on the callers' port.", examples: ["/areas?q=Nacka"] },
   format: { type: "string", description: "With url: v2 for the answer frozen to version 2." },
@@ -117,10 +117,10 @@ export const PURGE_PROPERTIES = {
 } as const;
 
 const NAMES = Object.keys(PURGE_PROPERTIES);
-/** The part of an answer's key behind the namespace (src/query/key.ts). */
+/** The part of an answer's key after the namespace (src/query/key.ts). */
 const ANSWER = /^\{(?:json|v2|jpeg):.+\}$/;
 
-/** The blocks of the page that a body names by its URL. */
+/** @returns the keys of the blocks from which the page at the body's URL is cut */
 function blockKeysIn(body: object, options: AdminCacheOptions): readonly string[] {
   const url: unknown = Reflect.get(body, "url");
   if (typeof url !== "string") return [];

@@ -1,4 +1,4 @@
-/** `GET /callers`: how the apps identify themselves, and how old the answers were that they got from the cache. */
+/** `GET /callers`: how the apps identify themselves, and how old the cached answers were that they got. */
 import express, { type Router } from "express";
 
 import { readOnly } from "./guard.ts";
@@ -14,10 +14,10 @@ export interface AdminCallersOptions {
 export const PERIOD_PARAMETERS: readonly AdminParameter[] = [
   {
     name: "from",
-    meaning: `Begin of the period: ${INSTANT_FORMS}; a day before its end where absent`,
+    meaning: `Start of the period: ${INSTANT_FORMS}. By default one day before its end`,
     example: "-7d",
   },
-  { name: "to", meaning: "End of the period, which is not in it; now where absent", example: "-1h" },
+  { name: "to", meaning: "End of the period, exclusive. By default now", example: "-1h" },
 ];
 
 export function createAdminCallers({ callersSeen, now }: AdminCallersOptions): Router {
@@ -30,18 +30,18 @@ export function createAdminCallers({ callersSeen, now }: AdminCallersOptions): R
       response.set("Cache-Control", "no-store").json({
         scope,
         processes,
-        from: written(from),
-        to: written(to),
-        since: written(since),
-        completeSince: written(completeSince),
+        from: isoTime(from),
+        to: isoTime(to),
+        since: isoTime(since),
+        completeSince: isoTime(completeSince),
         ages,
-        apps: apps.map(({ firstSeenAt, ...app }) => ({ ...app, firstSeenAt: written(firstSeenAt) })),
+        apps: apps.map(({ firstSeenAt, ...app }) => ({ ...app, firstSeenAt: isoTime(firstSeenAt) })),
       });
     })
     .all(readOnly);
   return router;
 }
 
-function written(at: number): string {
+function isoTime(at: number): string {
   return new Date(at).toISOString();
 }

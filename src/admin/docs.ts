@@ -1,4 +1,4 @@
-/** What runs here, and its interface: the OpenAPI documents of both ports, and the versions. */
+/** The OpenAPI documents of both ports, and the versions of the gateway and of Node. */
 import express, { type Router } from "express";
 
 import { readOnly } from "./guard.ts";
@@ -10,7 +10,7 @@ export interface AdminDocuments {
   readonly admin: object;
 }
 
-/** @returns `GET /openapi.json` and, for the page, `GET /docs/callers.json` */
+/** @returns `GET /openapi.json` and, for the page `/docs`, `GET /docs/callers.json` */
 export function createOpenApi({ callers, admin }: AdminDocuments): Router {
   const router = express.Router();
   const serve = (path: string, document: object): void => {
@@ -28,7 +28,7 @@ export interface AdminVersionOptions {
   readonly version: { readonly version: string; readonly node: string };
 }
 
-/** @returns `GET /version`: which versions run */
+/** @returns `GET /version` */
 export function createAdminVersion({ version }: AdminVersionOptions): Router {
   const router = express.Router();
   router

@@ -1,6 +1,8 @@
 /**
- * Which requests the admin port accepts: those with the token, if there is one; none that a foreign web page makes a
- * browser send; and only the methods that a path has.
+ * Guards of the admin port.
+ * - If a token is set, a request needs the token, or the cookie of a session.
+ * - Requests that a web page of another site makes a browser send are refused.
+ * - Each path accepts only its own methods.
  */
 import { createHash, timingSafeEqual } from "node:crypto";
 import type { IncomingMessage } from "node:http";
@@ -24,7 +26,7 @@ export interface AdminGuardOptions {
 export interface AdminGuard {
   /** Refuses requests that have neither the token nor a session. */
   readonly handler: RequestHandler;
-  /** @throws {Problem} `admin-token-required` if the token is another one */
+  /** @throws {Problem} `admin-token-required` if the token is wrong */
   readonly checkToken: (given: string) => void;
 }
 
@@ -41,7 +43,7 @@ export function createTokenGuard({ token, now, warn, sessions }: AdminGuardOptio
   const warnOfWrongToken = atMostEvery(WARN_EVERY_MS, now, (times) =>
     warn("The admin port refused requests with a wrong token.", { times }),
   );
-  // Digests have one length, and do not show how much of the token is right.
+  // All digests have the same length. The duration of the comparison reveals nothing about the token.
   const isRight = (given: string): boolean => timingSafeEqual(digest(given), expected);
   const refuseWrong = (): never => {
     warnOfWrongToken();
@@ -69,12 +71,12 @@ function tokenRequired(challenge: string): Problem {
   return new Problem("admin-token-required", { headers: { "WWW-Authenticate": challenge } });
 }
 
-/** @throws {Problem} `foreign-page` if the request changes something and does not show that it comes from our page */
+/** @throws {Problem} `foreign-page` if a request that changes something does not carry the CSRF token of its session */
 function checkCsrf({ method, headers }: IncomingMessage, expected: string): void {
   if (method === "GET" || method === "HEAD" || isSame(String(headers["x-csrf-token"] ?? ""), expected))
     return;
   throw new Problem("foreign-page", {
-    detail: "A change in a session needs the header X-CSRF-Token, with the value that GET /session shows.",
+    detail: "With a session cookie, a change needs the header X-CSRF-Token with the value from GET /session.",
     remedy: "Load the page again, or send the token as `Authorization: Bearer …`.",
   });
 }
@@ -104,7 +106,7 @@ function isFromForeignPage({ headers: { origin, host = "" } }: IncomingMessage):
 
 const OWN_MACHINE = /^(?:localhost|127(?:\.\d{1,3}){3}|\[::1\])(?::\d*)?$/i;
 
-/** @param host a name or address with an optional port. Only HTTP/1.0 may omit it, which no browser speaks. */
+/** @param host a name or address with an optional port. Only HTTP/1.0 may omit it, and no browser uses HTTP/1.0. */
 export function isOwnMachine(host: string | undefined): boolean {
   return (
     host === undefined || OWN_MACHINE.test(host.includes("::") && !host.startsWith("[") ? `[${host}]` : host)

@@ -1,4 +1,4 @@
-/** `GET /log`: what the log contains. `POST /log`: changes that, until the settings are reloaded or the process ends. */
+/** `GET /log`: the settings of the log. `POST /log`: changes them until the settings are reloaded or the process ends. */
 import express, { type Router } from "express";
 
 import type { Config } from "../config/config.ts";
@@ -28,12 +28,12 @@ const MOST_SAMPLED = 1_000_000;
 /** The members of a change as JSON Schemas. */
 export const LOG_PROPERTIES = {
   level: { type: "string", enum: LEVELS, description: "The lowest level of events (log.level)." },
-  access: { type: "string", enum: ACCESS, description: "Which requests have a line (log.access)." },
+  access: { type: "string", enum: ACCESS, description: "Which requests are logged (log.access)." },
   accessSample: {
     type: "integer",
     minimum: 1,
     maximum: MOST_SAMPLED,
-    description: "With access: sampled, one of so many cache hits has a line (log.accessSample).",
+    description: "With access: sampled, one in this many cache hits is logged (log.accessSample).",
   },
 } as const;
 

@@ -3,9 +3,9 @@ import express, { type Router } from "express";
 
 import { type AdminGuard, postOnly, readOnly } from "./guard.ts";
 import { mistake } from "./parameters.ts";
-import { type Session, type Sessions, setCookie, speaksTls } from "./session.ts";
+import { type Session, type Sessions, setCookie, usesTls } from "./session.ts";
 
-/** @param sessions `undefined`: there is no token, and nobody has to log in */
+/** @param sessions `undefined`: no token is set, so no login is needed */
 export function createLogin(guard: AdminGuard, sessions: Sessions | undefined): Router {
   const router = express.Router();
   const describe = (session: Session | undefined): object => ({
@@ -24,13 +24,13 @@ export function createLogin(guard: AdminGuard, sessions: Sessions | undefined): 
   router
     .route("/login")
     .post(express.json({ limit: "4kb", type: () => true }), (request, response) => {
-      if (sessions === undefined) throw mistake("No token is set (ADMIN_TOKEN): nobody has to log in.");
+      if (sessions === undefined) throw mistake("No token is set (ADMIN_TOKEN), so no login is needed.");
       const body: unknown = request.body;
       const token: unknown =
         typeof body === "object" && body !== null ? Reflect.get(body, "token") : undefined;
       if (typeof token !== "string") throw mistake('Send JSON with "token": the admin token.');
       guard.checkToken(token);
-      const cookie = setCookie(sessions.open(), speaksTls(request));
+      const cookie = setCookie(sessions.open(), usesTls(request));
       response.set("Set-Cookie", cookie);
       response.json(describe(sessions.of({ headers: { cookie } })));
     })
@@ -38,7 +38,7 @@ export function createLogin(guard: AdminGuard, sessions: Sessions | undefined): 
   router
     .route("/logout")
     .post((request, response) => {
-      response.set("Set-Cookie", setCookie("", speaksTls(request)));
+      response.set("Set-Cookie", setCookie("", usesTls(request)));
       response.json(describe(undefined));
     })
     .all(postOnly);

@@ -1,4 +1,4 @@
-/** The JSON Schemas of what the admin port answers and takes. */
+/** The JSON Schemas of the admin port's requests and responses. */
 import type { Json } from "../openapi/shapes.ts";
 import { PROBLEM_SCHEMA } from "../openapi/problems.ts";
 import { SEND_COUNTS } from "../usage/usage.ts";
@@ -11,7 +11,7 @@ const number: Json = { type: "number" };
 const instant: Json = { type: "string", format: "date-time" };
 const orNull = ({ type, ...rest }: Json): Json => ({ type: [type, "null"], ...rest });
 const list = (items: Json): Json => ({ type: "array", items });
-/** All of these properties are always there. */
+/** @param properties are always present; `optional` ones may be absent */
 export const object = (properties: Json, optional: Json = {}): Json => ({
   type: "object",
   required: Object.keys(properties),
@@ -64,8 +64,14 @@ const originStatus = object({
       remaining: integer,
       heldBack: integer,
       comesBack: list(object({ calls: integer, inMs: number })),
-      load: { ...number, description: "Part of the limit that is spent in the long run at this rate." },
-      emptyInMs: { ...orNull(number), description: "When nothing is left at this rate; null: never." },
+      load: {
+        ...number,
+        description: "The part of the limit that is spent in the long run at the present rate.",
+      },
+      emptyInMs: {
+        ...orNull(number),
+        description: "Milliseconds until nothing is left at the present rate; null: never.",
+      },
     }),
   ),
   predictedWaitMs: integer,
@@ -137,7 +143,7 @@ export const SCHEMAS: Readonly<Record<string, Json>> = {
     query: text,
     asked: {
       ...integer,
-      description: "Requests in the last hour; 0: not among the queries that are counted.",
+      description: "Requests in the last hour; 0 if the query is not among those that are counted.",
     },
     requests: list(
       object({ at: epochMs, app: text, outcome: text, status: integer, durationMs: number, why: text }),
@@ -210,7 +216,10 @@ export const SCHEMAS: Readonly<Record<string, Json>> = {
   Session: object({
     loginNeeded: { type: "boolean" },
     expiresAt: orNull(epochMs),
-    csrfToken: { ...orNull(text), description: "Changes in the session carry it as X-CSRF-Token." },
+    csrfToken: {
+      ...orNull(text),
+      description: "Requests that change something in the session must carry it as X-CSRF-Token.",
+    },
   }),
   LoginRequest: object({ token: text }),
   Warm: object({
@@ -238,10 +247,10 @@ export const SCHEMAS: Readonly<Record<string, Json>> = {
     hits: {
       type: "object",
       description:
-        "Answers that were hit, by tier. memory is that of the process that answers. null: marked as purged, not counted.",
+        "Purged answers by tier. memory is the memory of the process that answers. null: marked as purged, not counted.",
       additionalProperties: orNull(integer),
     },
-    note: { ...orNull(text), description: "What the hits do not count; null: they count everything." },
+    note: { ...orNull(text), description: "What the hits do not count; null if they count everything." },
   }),
   Replicas: object({ replicas: list({ type: "object" }) }),
   DeadReplica: object({

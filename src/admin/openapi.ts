@@ -1,4 +1,4 @@
-/** The OpenAPI document of the admin port, made of the tables by which its requests are validated. */
+/** The OpenAPI document of the admin port, generated from the tables that validate its requests. */
 import { headerRefs, RESPONSE_HEADERS } from "../openapi/headers.ts";
 import { type Json, OPENAPI_VERSION } from "../openapi/shapes.ts";
 import { problemName, problemResponses, problemStatuses } from "../openapi/problems.ts";
@@ -10,7 +10,7 @@ import { object, SCHEMAS, text } from "./openapi-schemas.ts";
 import { type AdminParameter, PRETTY } from "./parameters.ts";
 import { USAGE_PARAMETERS } from "./usage.ts";
 
-/** An operation and what is special about it. */
+/** An operation, as far as it differs from the others. */
 interface Operation {
   readonly id: string;
   readonly summary: string;
@@ -32,11 +32,11 @@ const READS: Readonly<Record<string, Operation>> = {
   "/livez": { id: "livez", summary: "Whether the process is alive", content: plain },
   "/readyz": {
     id: "readyz",
-    summary: "Whether requests are taken",
+    summary: "Whether the gateway accepts requests",
     content: plain,
     more: {
       503: {
-        description: "Not yet, or not any more; or a problem.",
+        description: "The process is starting or stopping; or a problem.",
         content: {
           ...plain,
           "application/problem+json": { schema: { $ref: "#/components/schemas/Problem" } },
@@ -47,7 +47,7 @@ const READS: Readonly<Record<string, Operation>> = {
   "/metrics": { id: "metrics", summary: "Metrics for Prometheus", content: plain },
   "/budget": {
     id: "budget",
-    summary: "What is left of the budget, and who spent it",
+    summary: "What is left of the budget, and which apps spent it",
     content: json("Budget"),
   },
   "/budget/replicas": {
@@ -63,7 +63,7 @@ const READS: Readonly<Record<string, Operation>> = {
   },
   "/callers": {
     id: "callers",
-    summary: "How the apps identify themselves, and how old the answers were that they got from the cache",
+    summary: "How the apps identify themselves, and how old the cached answers were that they got",
     parameters: PERIOD_PARAMETERS,
     content: json("Callers"),
   },
@@ -75,20 +75,20 @@ const READS: Readonly<Record<string, Operation>> = {
   },
   "/cache/entry": {
     id: "cacheEntry",
-    summary: "What is known of a URL",
+    summary: "What the cache knows about a URL",
     parameters: ENTRY_PARAMETERS,
     content: json("CacheEntry"),
   },
   "/cache/history": {
     id: "cacheHistory",
-    summary: "Why requests for a URL were no hits, as far as this process remembers",
+    summary: "Why requests for a URL were not hits, as far as this process remembers",
     parameters: HISTORY_PARAMETERS,
     content: json("CacheHistory"),
   },
   "/status": { id: "status", summary: "What the status page at / shows", content: json("Status") },
   "/status/events": {
     id: "statusEvents",
-    summary: "The same every second, as server-sent events named `status`, until the client goes",
+    summary: "The same every second, as server-sent events named `status`, until the client disconnects",
     content: { "text/event-stream": { schema: text } },
     headers: ["X-Accel-Buffering"],
   },
@@ -97,9 +97,9 @@ const READS: Readonly<Record<string, Operation>> = {
     summary: "Whether a browser has to log in",
     content: json("Session"),
   },
-  "/cache/warm": { id: "warm", summary: "How the answers that are kept warm stand", content: json("Warm") },
-  "/log": { id: "log", summary: "What the log contains", content: json("Log") },
-  "/version": { id: "version", summary: "Which versions run", content: json("Version") },
+  "/cache/warm": { id: "warm", summary: "The state of the warm list", content: json("Warm") },
+  "/log": { id: "log", summary: "The settings of the log", content: json("Log") },
+  "/version": { id: "version", summary: "The versions of the gateway and of Node", content: json("Version") },
   "/openapi.json": {
     id: "document",
     summary: "Shows this document",
@@ -129,19 +129,19 @@ const WRITES: Readonly<Record<string, Operation>> = {
   },
   "/budget/replicas": {
     id: "endReplica",
-    summary: "Says that the process of a replica has ended, which frees its slot",
+    summary: "Frees the slot of a replica whose process has ended",
     body: "DeadReplica",
     content: json("Replicas"),
   },
   "/log": {
     id: "changeLog",
-    summary: "Changes what the log contains, until the settings are reloaded or the process ends",
+    summary: "Changes the settings of the log until the settings are reloaded or the process ends",
     body: "LogRequest",
     content: json("Log"),
   },
   "/config/reload": {
     id: "reload",
-    summary: "Reads the settings again; all of them apply, or none",
+    summary: "Reads the settings again. Either all changes apply, or none",
     content: json("Reloaded"),
   },
 };
@@ -154,11 +154,10 @@ export const ADMIN_PARAMETERS: ReadonlyMap<string, readonly AdminParameter[]> = 
   ]),
 );
 
-/** Problems that only `/config/reload` answers, and those of unknown paths. */
+/** Statuses that only `/config/reload` answers, and the status of unknown paths. */
 const OF_RELOAD = new Set([409, 422]);
 const UNKNOWN_PATH = 404;
 
-/** @returns the document */
 export function createAdminDocument({ version }: { readonly version: string }): Json {
   const paths = [...ADMIN_PARAMETERS.keys()].map((path) => {
     const [read, write] = [READS[path], WRITES[path]];
@@ -170,8 +169,8 @@ export function createAdminDocument({ version }: { readonly version: string }): 
       title: "Property gateway: admin port",
       version,
       description:
-        "Metrics, health, budget, usage and cache. Health is open to everybody. Everything else takes the admin token, " +
-        "where one is set.",
+        "Metrics, health, budget, usage and cache. If an admin token is set, every path needs it or a session, except " +
+        "/livez, /readyz, /session, /login, /logout and, if admin.openMetrics is true, /metrics.",
     },
     servers: [{ url: "/" }],
     security: [{ token: [] }, {}],

@@ -1,6 +1,6 @@
 /**
- * The pages of the admin port: `/` (how the gateway stands) and `/docs` (the OpenAPI documents). They are static files
- * without secrets, so they need no token; what they ask this port for does. Everything comes from this port.
+ * The pages of the admin port: `/` (the status page) and `/docs` (the OpenAPI documents). They are static files without
+ * secrets, so they need no token. The data that they fetch from this port do. They load nothing from other hosts.
  */
 import { readdirSync } from "node:fs";
 import { readFile } from "node:fs/promises";
@@ -10,7 +10,7 @@ import express, { type Response, type Router } from "express";
 
 import { readOnly } from "./guard.ts";
 
-/** Nothing but this port's own files; no inline scripts and styles. */
+/** Allows only this port's own files and `data:` images; no inline scripts or styles. */
 const POLICY =
   "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; " +
   "base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
@@ -21,7 +21,7 @@ const TYPES = {
   css: "text/css; charset=utf-8",
 } as const;
 
-/** The files by path. Those of libraries are served as they are installed. */
+/** The files by path. Files of libraries are served from `node_modules`. */
 const FILES: Readonly<Record<string, string>> = {
   "/": own("status.html"),
   ...Object.fromEntries(
@@ -39,7 +39,7 @@ const FILES: Readonly<Record<string, string>> = {
   "/docs/swagger-ui.css": import.meta.resolve("swagger-ui-dist/swagger-ui.css"),
 };
 
-/** @returns the pages and their assets, with an `ETag` each */
+/** @returns the pages and their assets. Each response has an `ETag`. */
 export function createPages(): Router {
   const router = express.Router({ strict: true });
   for (const [path, file] of Object.entries(FILES)) {
@@ -60,7 +60,7 @@ function send(response: Response, content: Buffer, type: string): void {
     "Cache-Control": "no-cache",
     "Content-Type": type,
   });
-  // Express adds the ETag, and answers 304 to a browser that has the file.
+  // Express adds the ETag, and answers 304 if the browser has the file.
   response.send(content);
 }
 

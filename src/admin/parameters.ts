@@ -1,10 +1,10 @@
 /**
- * Reads the query parameters of admin requests. Their values are words, instants, or URLs of the callers' port.
+ * Reads the query parameters of admin requests: words, instants, and URLs of the callers' port.
  */
 import type { Request } from "express";
 
 import { Problem } from "../errors.ts";
-import { meaningOf } from "../http/understand.ts";
+import { parseRequest } from "../http/understand.ts";
 import type { Format } from "../interface/media-types.ts";
 import type { Pages } from "../pages/pages.ts";
 import type { ParseOptions } from "../query/parse.ts";
@@ -17,7 +17,7 @@ export function mistake(detail: string): Problem {
   return new Problem("invalid-admin-request", { detail });
 }
 
-/** A query parameter of the admin port. The OpenAPI document shows what the handlers validate. */
+/** A query parameter of the admin port. The handlers validate it, and the OpenAPI document describes it. */
 export interface AdminParameter {
   readonly name: string;
   readonly meaning: string;
@@ -26,16 +26,16 @@ export interface AdminParameter {
   readonly values?: readonly string[];
 }
 
-/** Every path takes it. */
+/** Every path accepts it. */
 export const PRETTY: AdminParameter = {
   name: "pretty",
   meaning:
-    "Without a value or true: JSON with line breaks; false: JSON in one line. A browser gets line breaks by default",
+    "true or no value: JSON with line breaks; false: JSON in one line. Browsers get line breaks by default",
   example: "true",
   values: ["", "true", "false"],
 };
 
-/** Parameters that several paths take. */
+/** Parameters of several paths. */
 export const URL_PARAMETER: AdminParameter = {
   name: "url",
   meaning: "URL or path on the callers' port, percent-encoded as a whole",
@@ -44,14 +44,14 @@ export const URL_PARAMETER: AdminParameter = {
 };
 export const FORMAT_PARAMETER: AdminParameter = {
   name: "format",
-  meaning: "v2 asks about the answer frozen to version 2, which is cached apart",
+  meaning: "v2: the answer frozen to version 2, which is cached separately",
   example: "v2",
 };
 
 /**
  * Reads all parameters of a request.
- * @throws {Problem} `invalid-admin-request` if one is unknown or repeated. If it were ignored, the operator would believe
- *   that it works.
+ * @throws {Problem} `invalid-admin-request` if one is unknown or repeated. An operator would believe that an ignored
+ *   parameter works.
  */
 export function parametersOf(
   { url }: Request,
@@ -74,7 +74,7 @@ export function parametersOf(
   return parameters;
 }
 
-/** Express' own `query` and `path` would depend on its settings. */
+/** Splits the URL without Express' `query` and `path`, which depend on Express' settings. */
 export function splitUrl({ url }: Pick<Request, "url">): URL {
   return new URL(url, "http://admin");
 }
@@ -93,21 +93,20 @@ export function parameter(request: Request, name: string): string {
   return value;
 }
 
-/** `format=v2` means the answers in version 2, which are cached separately. */
 export function formatOf(request: Request): "json" | "v2" {
   return optionalParameter(request, "format") === "v2" ? "v2" : "json";
 }
 
-/** What it takes to understand a URL of the callers' port. */
+/** What is needed to interpret a URL of the callers' port. */
 export interface Understanding {
   readonly route: (path: string) => Route;
   readonly parse: ParseOptions;
-  /** Which blocks an answer is cut from. */
+  /** Finds the blocks that an answer is cut from. */
   readonly pages: Pick<Pages, "sourceOf" | "blockKeysOf">;
 }
 
 /**
- * Understands a URL of the callers' port.
+ * Interprets a URL of the callers' port.
  * @throws {Problem} `invalid-query` if the URL has a mistake, `invalid-admin-request` if its answers are never cached
  */
 export function askedFor(
@@ -121,7 +120,7 @@ export function askedFor(
     throw mistake("Answers at this URL are never cached.");
   }
   const format = to.kind === "image" ? "jpeg" : jsonFormat;
-  const { canonicalQuery, key, query } = meaningOf({ route: to, search, format }, parse);
+  const { canonicalQuery, key, query } = parseRequest({ route: to, search, format }, parse);
   if (query.kind === "streamed") throw new Problem("internal-error");
   return { canonicalQuery, key, query };
 }
@@ -133,11 +132,11 @@ const MS_PER_UNIT: Readonly<Record<string, number>> = {
   d: 86_400_000,
 };
 
-/** An instant before now. */
+/** A time ago, such as `-24h`. */
 const AGO = /^-(\d{1,9})([smhd])$/;
-/** Not of every length, because `2026` and `20261121` are no epoch seconds. */
+/** Only these lengths, because `2026` and `20261121` are dates, not epoch seconds. */
 const EPOCH_SECONDS = /^(?:0|\d{9,11})$/;
-/** ISO 8601 and RFC 3339: a day, or an instant with its offset. */
+/** ISO 8601 and RFC 3339: a day, and an instant with its offset. */
 const DAY = /^\d{4}-\d{2}-\d{2}$/;
 const INSTANT = /^(\d{4}-\d{2}-\d{2})T\d{2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?(?:Z|[+-]\d{2}:\d{2})$/;
 
@@ -147,7 +146,7 @@ export const INSTANT_FORMS =
 
 /**
  * Reads an instant. A day means its beginning in UTC.
- * @param text the decoded parameter. An unencoded plus sign of an offset has become a space.
+ * @param text the decoded parameter. If the plus sign of an offset was not encoded, it is a space here.
  * @param now epoch milliseconds
  * @returns epoch milliseconds, not before 1970; `undefined` if the text is not an instant
  */

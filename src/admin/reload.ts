@@ -1,6 +1,4 @@
-/**
- * `POST /config/reload`: reads the settings again.
- */
+/** `POST /config/reload`: reads the settings again. */
 import express, { type Router } from "express";
 
 import type { ReloadOutcome } from "../config/live.ts";

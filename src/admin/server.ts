@@ -1,8 +1,7 @@
 /**
- * The operators' HTTP server. Each endpoint is in a file of its own, except health and metrics, which are here. None of
- * them is on the callers' port.
+ * The operators' HTTP server. Health and metrics are here; the other endpoints are in files of their own. The callers' port
+ * has none of these endpoints.
  */
-
 import type { HttpServer } from "../process/listen.ts";
 import express, { type NextFunction, type Request, type Response, type Router } from "express";
 
@@ -40,12 +39,12 @@ export interface AdminOptions
     AdminCallersOptions,
     Omit<AdminStatusOptions, "maySee" | "after"> {
   readonly renderMetrics: () => Promise<{ contentType: string; text: string }>;
-  /** Whether requests can be served: not yet, yes, or no more because the process stops. */
+  /** Whether requests can be served: not yet, yes, or no longer because the process stops. */
   readonly readiness: () => Readiness;
   readonly documents: AdminDocuments;
   readonly requestId: () => string;
   readonly observer: Observer;
-  /** The limits of the callers' server. URLs may be longer here, because one can contain a caller's URL, encoded. */
+  /** The limits of the callers' server. URLs may be longer here, because a parameter can contain a caller's URL. */
   readonly limits: HttpServerOptions["limits"];
   readonly after: HttpServerOptions["after"];
   readonly tls?: HttpServerOptions["tls"];
@@ -59,17 +58,19 @@ export interface AdminOptions
 const UNKNOWN = {
   detail: "This is the admin port. The callers' paths are on another port.",
   remedy:
-    "Use GET / (a page), /metrics, /livez, /readyz, /status, /budget, /usage?from=…&to=…&by=…, /quote?url=…, " +
-    "/cache/entry?url=…, /cache/history?url=…, /cache/warm, /openapi.json, /docs, /callers, /version, /log, /session, " +
-    "or POST /cache/purge, /config/reload, /log, /login, /logout.",
+    "Use GET / (a page), /metrics, /livez, /readyz, /status, /budget, /budget/replicas, " +
+    "/usage?from=…&to=…&by=…, /quote?url=…, /cache/entry?url=…, /cache/history?url=…, /cache/warm, " +
+    "/openapi.json, /docs, /callers, /version, /log, /session, " +
+    "or POST /cache/purge, /budget/replicas, /config/reload, /log, /login, /logout.",
 } as const;
 
-/** The length of a percent-encoded byte, and room for the rest of the admin URL. */
+/** The length of a percent-encoded byte, and the space for the rest of the admin URL. */
 const ENCODED_BYTES = 3;
 const AROUND_URL_BYTES = 1024;
 
 /**
- * Health needs no token, and metrics need none if the settings say so. Everything below the token guard needs the token.
+ * Health, the pages and the login need no token, and metrics need none if the settings say so. Every handler after the
+ * token guard needs the token or a session.
  * @returns the server. It does not listen yet.
  */
 export function createAdminServer(options: AdminOptions): HttpServer {
@@ -122,7 +123,7 @@ export function createAdminServer(options: AdminOptions): HttpServer {
   });
 }
 
-/** A request that was let in by its cookie may read as long as the cookie is valid. */
+/** A request with the token may read without end; a request with a cookie only as long as the cookie is valid. */
 function maySeeWith(sessions: Sessions | undefined): AdminStatusOptions["maySee"] {
   return (request) =>
     sessions === undefined ||

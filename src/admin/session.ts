@@ -1,15 +1,15 @@
 /**
  * Logging in with a browser: server-sent events cannot carry a token, so the page exchanges the token for a cookie.
  *
- * The cookie says until when it is valid, and is signed with a key made of the token. So a session needs no memory, works
- * at every replica with the same token, and survives a restart. A new token ends all sessions.
+ * The cookie contains its expiry, and is signed with a key that is derived from the token. So sessions need no storage, are
+ * valid at every replica with the same token, and survive a restart. A new token ends all sessions.
  *
  * | Attack                              | Protection                                                                |
  * |-------------------------------------|---------------------------------------------------------------------------|
  * | a script reads the cookie           | `HttpOnly`                                                                |
  * | another site sends requests with it | `SameSite=Strict`; foreign pages are refused; changes need a CSRF token   |
- * | someone listens                     | `Secure`, where the browser speaks TLS                                    |
- * | a cookie is made up or changed      | the signature, compared in constant time                                  |
+ * | the traffic is read on the network  | `Secure`, if the browser uses TLS                                         |
+ * | a cookie is forged or changed       | the signature, compared in constant time                                  |
  */
 import { createHmac, randomBytes, scryptSync, timingSafeEqual } from "node:crypto";
 import type { IncomingMessage } from "node:http";
@@ -35,7 +35,7 @@ export const SESSION_MS = 12 * 3_600_000;
 /** @param now epoch milliseconds */
 export function createSessions(token: string, now: () => number): Sessions {
   let key: Buffer | undefined;
-  // Slow on purpose: a stolen cookie must not make guessing the token cheap. So it is done when it is first needed.
+  // scrypt is slow on purpose, so a stolen cookie does not make guessing the token cheap. It runs once, at the first use.
   const sign = (text: string): string =>
     createHmac("sha256", (key ??= scryptSync(token, "property-gateway session", 32)))
       .update(text)
@@ -59,7 +59,7 @@ export function createSessions(token: string, now: () => number): Sessions {
 
 const FORM = /^((\d{13})\.[\w-]{22})\.([\w-]{43})$/;
 
-/** Compares texts of the same length in constant time. */
+/** Compares in constant time, unless the lengths differ. */
 export function isSame(given: string, expected: string): boolean {
   const [a, b] = [Buffer.from(given), Buffer.from(expected)];
   return a.length === b.length && timingSafeEqual(a, b);
@@ -73,7 +73,7 @@ function cookieIn(header: string): string {
 
 /**
  * @param value empty: deletes the cookie
- * @param isSecure whether the browser speaks TLS, so that it keeps the cookie for TLS alone
+ * @param isSecure whether the browser uses TLS; then it sends the cookie over TLS only
  * @returns the value of `Set-Cookie`
  */
 export function setCookie(value: string, isSecure: boolean): string {
@@ -83,8 +83,8 @@ export function setCookie(value: string, isSecure: boolean): string {
   return [`${SESSION_COOKIE}=${value}`, ...attributes].join("; ");
 }
 
-/** Whether the browser speaks TLS, to this port or to a proxy in front. The browser itself says so in `Origin`. */
-export function speaksTls({ headers, socket }: Pick<IncomingMessage, "headers" | "socket">): boolean {
+/** Whether the browser uses TLS, to this port or to a proxy in front of it. A proxy is recognised by the headers. */
+export function usesTls({ headers, socket }: Pick<IncomingMessage, "headers" | "socket">): boolean {
   return (
     socket instanceof TLSSocket ||
     headers.origin?.startsWith("https://") === true ||

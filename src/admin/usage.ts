@@ -12,7 +12,7 @@ import { type AdminParameter, mistake, parametersOf, periodIn } from "./paramete
 export interface AdminUsageOptions {
   /** Rejects with `StoreUnavailable` if the ledger cannot be read. */
   readonly usage: (query: UsageQuery) => Promise<UsageReport>;
-  /** Requests that needed no call of their own since this process started, by the reason. */
+  /** How many requests since the start of this process needed no call of their own, by reason. */
   readonly saved: () => Readonly<Record<string, number>>;
   /** Epoch milliseconds. */
   readonly now: () => number;
@@ -43,8 +43,8 @@ const FORMATS = ["json", "csv"];
 
 export const USAGE_PARAMETERS: readonly AdminParameter[] = [
   ...PERIOD_PARAMETERS,
-  { name: "by", meaning: "What the rows are; app where absent", example: "app", values: USAGE_GROUPINGS },
-  { name: "format", meaning: "Wins over Accept", example: "csv", values: FORMATS },
+  { name: "by", meaning: "What each row sums up. By default app", example: "app", values: USAGE_GROUPINGS },
+  { name: "format", meaning: "Overrides the Accept header", example: "csv", values: FORMATS },
 ];
 
 function queryIn(parameters: ReadonlyMap<string, string>, now: number): UsageQuery {
@@ -55,7 +55,7 @@ function queryIn(parameters: ReadonlyMap<string, string>, now: number): UsageQue
   return { from, to, by };
 }
 
-/** The parameter wins over the `Accept` header, because a browser cannot set the header. */
+/** The parameter overrides the `Accept` header, because a user cannot set headers in a browser. */
 function wantsCsv(request: Request, format: string | undefined): boolean {
   if (format === undefined) return request.accepts(["application/json", "text/csv"]) === "text/csv";
   if (!FORMATS.includes(format)) throw mistake("The parameter format must be json or csv.");
@@ -67,11 +67,11 @@ function jsonOf(
   { totals, rows, windows, completeSince, gaps }: UsageReport,
 ): object {
   return {
-    from: written(from),
-    to: written(to),
+    from: isoTime(from),
+    to: isoTime(to),
     by,
-    ...(completeSince !== undefined && { completeSince: written(completeSince) }),
-    ...(gaps && { gaps: gaps.map((gap) => ({ ...gap, from: written(gap.from), to: written(gap.to) })) }),
+    ...(completeSince !== undefined && { completeSince: isoTime(completeSince) }),
+    ...(gaps && { gaps: gaps.map((gap) => ({ ...gap, from: isoTime(gap.from), to: isoTime(gap.to) })) }),
     totals: countsOf(totals),
     rows: rows.map((row) => ({ [by]: row.key, ...countsOf(row) })),
     windows: windows.map(windowOf),
@@ -83,19 +83,19 @@ function windowOf({ name, limit, maximum, reachedAt, kept, limits }: UsageReport
     name,
     limit,
     maximum,
-    reachedAt: reachedAt === undefined ? null : written(reachedAt),
+    reachedAt: reachedAt === undefined ? null : isoTime(reachedAt),
     kept,
     ...(limits && {
       limits: limits.map((one) => ({
         limit: one.limit ?? null,
-        from: written(one.from),
-        until: written(one.until),
+        from: isoTime(one.from),
+        until: isoTime(one.until),
       })),
     }),
   };
 }
 
-function written(at: number): string {
+function isoTime(at: number): string {
   return new Date(at).toISOString();
 }
 
@@ -104,8 +104,8 @@ function countsOf(counts: SendCounts): object {
 }
 
 /**
- * The rows as CSV (RFC 4180). No cell can be taken for a formula by a spreadsheet: resources and hours are none, and the
- * id of an app (`apps[].id`) contains no `=`, `+`, `@`, parenthesis, quote or separator.
+ * The rows as CSV (RFC 4180). A spreadsheet cannot read any cell as a formula: a resource or an hour is none, and the id
+ * of an app (`apps[].id`) contains no `=`, `+`, `@`, parenthesis, quote or separator.
  */
 function csvOf(by: UsageQuery["by"], { rows }: UsageReport): string {
   const lines = [

@@ -1,5 +1,5 @@
 /**
- * The cache stage: serves the cached answer when the rules allow it, and otherwise what one flight brings.
+ * The cache stage: serves the cached answer if the rules allow it, and otherwise the result of one flight.
  */
 import { Problem } from "../errors.ts";
 import type { Answer, Cause, Forwarded, Question, ServeNote } from "../types.ts";
@@ -19,7 +19,7 @@ export interface CacheOptions {
   readonly failures: Failures;
   /** The part of a resource's budget that is left, from 0 to 1. */
   readonly budgetLeft: (resource: Question["query"]["resource"]) => number;
-  /** Whether the upstream is left alone for now, because it asked for that or does not respond. */
+  /** Whether no calls are sent to the upstream for now, because it asked for a pause or does not respond. */
   readonly isCoolingOff: (question: Question) => boolean;
   readonly rules: () => CacheRules;
   readonly clock: Clock;
@@ -30,9 +30,8 @@ export interface CacheOptions {
 export type Cache = (question: Question) => Promise<Answer>;
 
 /**
- * To be asked in the tick in which the request arrived.
- * @returns the answer, if memory has it and the rules allow it to be served. `undefined`: ask the
- *   cache in the ordinary way
+ * Answers a question without waiting. Call it in the tick in which the request arrived.
+ * @returns the answer, if it is in memory and the rules allow serving it; `undefined`: use `Cache` instead
  */
 export type AnswerAtOnce = (question: Question) => Answer | undefined;
 
@@ -54,7 +53,7 @@ export function createCache(options: CacheOptions): {
   async function fetch(question: Question, cached: Found | undefined, why: Forwarded): Promise<Answer> {
     const { key, request } = question;
     const giveUpAt = clock.now() + rules().maxWaitForFreshMs;
-    const fallback = why === "stale" ? ruling(question, cached, LEFT_ALONE) : undefined;
+    const fallback = why === "stale" ? ruling(question, cached, NOT_CALLED) : undefined;
     const hasFallback = cached !== undefined && fallback?.kind === "serve";
     if (hasFallback && options.isCoolingOff(question)) return serve(cached, fallback.note, false);
     const deadlineAt = hasFallback ? Math.min(request.deadlineAt, giveUpAt) : request.deadlineAt;
@@ -62,7 +61,7 @@ export function createCache(options: CacheOptions): {
       return await waitForFlight(options.load, question, cached, why, deadlineAt);
     } catch (error) {
       if (!(error instanceof Problem)) throw error;
-      // It may have been purged meanwhile.
+      // The cached answer may have been purged meanwhile.
       const left = cached && tiers.judge(key, cached);
       const decision = ruling(question, left, error);
       if (left === undefined || decision.kind !== "serve") throw error;
@@ -96,7 +95,7 @@ export function createCache(options: CacheOptions): {
       return served(question, cached, decision, now) ?? (await fetch(question, cached, why));
     },
     answerAtOnce(question) {
-      // No time has passed since the request arrived.
+      // The request arrived in this tick.
       const now = question.request.receivedAt;
       const cached = tiers.peek(question.key, now);
       if (cached) question.request.trace?.begin("cache lookup").end({ tier: cached.tier });
@@ -113,7 +112,7 @@ interface Rulings {
     failed: Problem | undefined,
     now?: number,
   ) => Decision;
-  /** The same before anything was tried. */
+  /** Applies the rules before a fetch is tried. A recent failure of the same key counts as a failed fetch. */
   readonly firstRuling: (question: Question, cached: Found | undefined, now: number) => Decision;
 }
 
@@ -129,7 +128,7 @@ function createRulings({ failures, budgetLeft, rules, clock, random }: CacheOpti
       const recent =
         cached && failures.isAny() ? failures.recent(question.key, clock.monotonic()) : undefined;
       const decision = ruling(question, cached, recent, now);
-      // With nothing to serve instead, what failed a moment ago is tried again.
+      // Without a cached answer to serve, the fetch is tried again although it failed a moment ago.
       return recent !== undefined && decision.kind === "refuse"
         ? ruling(question, cached, undefined, now)
         : decision;
@@ -163,8 +162,8 @@ async function waitForFlight(
 }
 
 /**
- * Whether the next caller need not wait either: this one waited as long as anybody would. A wait caused by
- * the app's own share says nothing about other apps.
+ * Whether the next callers should not wait either, because this one waited as long as any caller would. A wait
+ * for the app's own share says nothing about other apps.
  */
 function isTooSlowForAll({ code, details }: Problem): boolean {
   return code === "deadline-exceeded" || (details.late === true && details.ofApp === undefined);
@@ -174,8 +173,8 @@ function askedBy({ query, request: { directives, mayForceRefresh } }: Question):
   return { query, directives, mayForceRefresh };
 }
 
-/** The problem of a caller for whom the upstream is not asked. */
-const LEFT_ALONE = new Problem("upstream-unavailable", { refusedHere: true });
+/** The problem that a caller gets if the gateway does not call the upstream. */
+const NOT_CALLED = new Problem("upstream-unavailable", { refusedHere: true });
 
 const CAUSES: Record<Forwarded, Cause> = { miss: "miss", stale: "miss", request: "forced" };
 

@@ -1,10 +1,10 @@
 /**
- * How fast an answer changes, and how long it may therefore be kept fresh. Pure.
+ * How fast an answer changes, and the lifetime that follows from that. Pure.
  *
  * For each key the cache learns how long it has watched the answer and how many changes it saw; older
  * observations weigh less. A new key starts with the configured lifetime. The target is one change per two
- * refreshes, which is a lifetime of half the mean time between two changes. If refreshes bring changes more
- * often, the lifetime shrinks; if they bring none, it grows.
+ * refreshes, which is a lifetime of half the mean time between two changes. If more
+ * refreshes find a change, the lifetime shrinks; if fewer do, it grows.
  */
 import type { ChangeRate } from "../types.ts";
 import type { Query } from "../query/query.ts";
@@ -23,7 +23,7 @@ export const UNOBSERVED: ChangeRate = { changes: 0, watchedMs: 0 };
 const MEMORY = 0.8;
 /** The target for changes per lifetime. */
 const CHANGES_PER_LIFETIME = 0.5;
-/** An answer that hardly ever changes starts with this many times its configured lifetime. */
+/** An answer that rarely changes starts with this many times its configured lifetime. */
 const SETTLED = 4;
 
 /**
@@ -36,7 +36,7 @@ export function learn(
   elapsedMs: number,
   bounds: LifetimeBounds,
 ): ChangeRate {
-  // It changed at least once, perhaps more often: a long wait is no sign of a slow change rate.
+  // The answer changed at least once, perhaps more often. So a long time before the refresh is not evidence of slow changes.
   const longestMs = changed ? lifetimeAt(changeRate, bounds, false) : bounds.ttlMaxMs;
   return {
     changes: changeRate.changes * MEMORY + (changed ? 1 : 0),
@@ -46,7 +46,7 @@ export function learn(
 
 /**
  * The lifetime for a change rate, in milliseconds.
- * @param isSettled whether answers of this kind hardly ever change
+ * @param isSettled whether answers of this kind rarely change
  */
 export function lifetimeAt(
   changeRate: ChangeRate,
@@ -61,7 +61,7 @@ export function lifetimeAt(
 /** Sales are reported late, but within this time. */
 const SALES_SETTLE_AFTER_MS = 60 * 86_400_000;
 
-/** Whether answers to a query hardly ever change: areas, pictures, and sales of a period that is long over. */
+/** Whether answers to a query rarely change: areas, images, and sales of a period that ended long ago. */
 export function isSettled(query: Query, now: number): boolean {
   if (query.resource === "areas" || query.kind === "image") return true;
   if (query.kind !== "search" || query.resource !== "sold") return false;

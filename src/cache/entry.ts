@@ -3,7 +3,7 @@ import { hash } from "node:crypto";
 import type { ContentCoding, Entry, FetchedAnswer, ChangeRate, Validators } from "../types.ts";
 import type { Query } from "../query/query.ts";
 
-/** When and how an answer was received, and what follows from that. */
+/** When and how an answer was received, and its lifetimes. */
 export interface Receipt {
   /** When it was received; epoch milliseconds. */
   readonly now: number;
@@ -38,8 +38,8 @@ export function entryOf(query: Query, fetched: FetchedAnswer, receipt: Receipt):
 }
 
 /**
- * Renews the cached entry after an answer with the same meaning. The body and its ETag stay, so that callers go on
- * getting 304.
+ * Renews the cached entry after an answer with the same meaning. The body and its ETag stay, so that callers still
+ * get 304.
  */
 export function confirmed(cached: Entry, validators: Validators, receipt: Receipt): Entry {
   return { ...cached, validators, ...received(receipt) };
@@ -93,7 +93,7 @@ export function withBody(entry: Entry, coding: ContentCoding, body: Buffer): Ent
   return { ...entry, bodies: { ...entry.bodies, [coding]: body } };
 }
 
-/** The size of an entry besides its bodies and tags, estimated generously (docs/performance.md has what was measured). */
+/** The size of an entry besides its bodies and tags, estimated generously (docs/performance.md shows the measurement). */
 const ENTRY_OVERHEAD_BYTES = 1_024;
 /** The response heads that memory keeps ready for a body (src/http/answer-head.ts). */
 const HEADS_BYTES = 1_024;

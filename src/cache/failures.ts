@@ -1,14 +1,14 @@
 /**
- * Keys whose fetch failed a moment ago. Until the next try they are answered from the cache, so that a failing
- * upstream is asked less, not more. Instants are those of the monotonic clock: setting the time of day back must
- * not delay the next try.
+ * Keys whose fetch failed a moment ago. Until the next try, callers get their cached answers, so a failing upstream
+ * gets fewer calls, not more. Instants are monotonic, so that setting the time of day back does not delay the next
+ * try.
  */
 import type { Problem } from "../errors.ts";
 
 export interface Failures {
-  /** Whether any key has failed of late. */
+  /** Whether the latest fetch of any key failed. */
   readonly isAny: () => boolean;
-  /** The failure after which the key is not tried again yet. */
+  /** The failure of a key, if it is too early for the next try. */
   readonly recent: (key: string, now: number) => Problem | undefined;
   /** A flight failed, here or in another replica. The same failure reported twice counts once. */
   readonly failed: (key: string, problem: Problem, now: number) => void;
@@ -20,7 +20,7 @@ export interface Failures {
 /** The pause before the next try; it doubles with each failure. */
 const FIRST_MS = 5_000;
 const LONGEST_MS = 60_000;
-/** Of more keys, the oldest are forgotten and tried again sooner. */
+/** Beyond this many keys, the oldest failures are forgotten, and their keys are tried again sooner. */
 const MOST_KEYS = 10_000;
 
 interface Failure {
@@ -35,7 +35,7 @@ interface Failure {
 const SAME_WITHIN_MS = 1_000;
 
 export function createFailures(): Failures {
-  /** In the order of their failures. */
+  /** Ordered by the last report, oldest first. */
   const failures = new Map<string, Failure>();
 
   function note(key: string, failure: Failure): void {

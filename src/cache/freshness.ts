@@ -17,12 +17,12 @@ export interface CacheRules {
   readonly adaptiveTtl: "off" | "shadow" | "on";
   readonly ttlMinMs: PerKind;
   readonly ttlMaxMs: PerKind;
-  /** For 404s and 400s. */
+  /** The lifetimes of 404s and 400s. */
   readonly negativeTtlMs: PerKind;
   readonly staleWhileRevalidateMs: PerKind;
   readonly staleIfErrorMs: PerKind;
   readonly maxWaitForFreshMs: number;
-  /** No older answer is served. */
+  /** Older answers are never served. */
   readonly maxAgeEverMs: number;
   /** Nothing is kept for longer than this. */
   readonly retentionMs: number;
@@ -42,7 +42,7 @@ export function lifetimeBounds(rules: CacheRules, query: Query): LifetimeBounds 
   return { ttlMs: rules.ttlMs[kind], ttlMinMs: rules.ttlMinMs[kind], ttlMaxMs: rules.ttlMaxMs[kind] };
 }
 
-/** The lifetime of an answer that follows how fast it changes, in milliseconds. */
+/** The lifetime that follows from an answer's change rate, in milliseconds. */
 export function adaptiveLifetimeMs(
   rules: CacheRules,
   query: Query,
@@ -53,10 +53,10 @@ export function adaptiveLifetimeMs(
 }
 
 /**
- * How long an answer is fresh, in milliseconds from when it was received: by the settings and its change rate, or
- * by the upstream's word if that is shorter. `maxAgeEver` and `retention` limit it, so that `max-age` never
- * promises a caller more than the cache keeps. Below zero: it was stale when it came.
- * @param status the status of the answer; for a 304, that of the entry it confirms
+ * How long an answer is fresh, in milliseconds after it was received: the lifetime from the settings and the change
+ * rate, or the upstream's if that is shorter. `maxAgeEver` and `retention` limit it, so that `max-age` never
+ * promises a caller more than the cache keeps. Below zero: the answer was already stale when it arrived.
+ * @param status the status of the answer; for a 304, the status of the entry that it confirms
  */
 export function freshnessLifetimeMs(
   rules: CacheRules,
@@ -85,8 +85,8 @@ export function ageMs({ bornAt }: Entry, now: number): number {
 }
 
 /**
- * Whether an entry may be served at all. It may be from before a restart with longer limits, so the current
- * limits count.
+ * Whether an entry may be served at all. The current limits count, because an entry may be from before a restart
+ * with longer ones.
  */
 export function isWithinBounds(entry: Entry, rules: CacheRules, now: number): boolean {
   return (

@@ -7,7 +7,7 @@ import type { Tiers } from "./store/tiered.ts";
 /** The state of an answer in the cache, for an operator. Times in seconds. */
 export interface Inspection {
   readonly key: string;
-  /** What a request would do now; `update`: it gets the stale answer, which is then refreshed. */
+  /** What a request would do now. `update`: it gets the stale answer, which is refreshed in the background. */
   readonly next: "hit" | "update" | "fetch";
   readonly why: "fresh" | "not stored" | "expired" | "purged";
   readonly entry: InspectedEntry | null;
@@ -26,7 +26,7 @@ interface InspectedEntry {
   readonly tags: readonly string[];
 }
 
-/** Inspects a key. It asks the stores and never the upstream. */
+/** Inspects a key. It reads the stores and never calls the upstream. */
 export type Inspect = (query: Query, key: string) => Promise<Inspection>;
 
 export function createInspect(tiers: Tiers, rules: () => CacheRules, now: () => number): Inspect {
@@ -35,7 +35,7 @@ export function createInspect(tiers: Tiers, rules: () => CacheRules, now: () => 
     if (found === undefined) return { key, next: "fetch", why: "not stored", entry: null };
     const { entry, tier, isPurged } = found;
     const asked = { query, directives: NO_DIRECTIVES, mayForceRefresh: false };
-    // With a random of 0 it is never refreshed early.
+    // With this random number and no budget left, a fresh entry is never refreshed early.
     const upstream = { failed: undefined, budgetLeft: () => 0, random: 0 };
     const decision = decide(found, asked, upstream, rules(), now());
     return {

@@ -1,10 +1,10 @@
 /**
- * Loads an answer that is not cached, or not new enough: one flight per key, in this process and among all
- * replicas. What it brings is stored.
+ * Loads an answer that is not cached, or not new enough. There is one flight per key, in this process and across
+ * replicas. Its answer is stored.
  *
  * This is the only place that tries again. A flight can end without an answer for this caller: it was
  * withdrawn, its leader died, it was refused because of another app's limits, or its answer was purged
- * before this caller came. The caller then joins the next flight, or starts it.
+ * before this caller's request. The caller then joins the next flight, or starts it.
  */
 import { Problem } from "../errors.ts";
 import type {
@@ -27,7 +27,7 @@ import { isFailureOfUpstream, wasRefusedHere } from "./policy.ts";
 import { receive } from "./receive.ts";
 import type { Tiers } from "./store/tiered.ts";
 
-/** An entry, and where it is stored or why not. */
+/** An entry, and whether it is stored, or why not. */
 export interface LoadedEntry {
   readonly entry: Entry;
   readonly stored: true | WhyNotStored;
@@ -47,11 +47,11 @@ interface FetchConditions {
   readonly cause: Cause;
   /** The validators of the cached answer, for a conditional request. */
   readonly cached: Validators | undefined;
-  /** Called each time the call is sent: its answer may not know of purges after that. */
+  /** Called each time the call is sent. Purges after that apply to its answer. */
   readonly departing: () => void;
 }
 
-/** The result of a flight; `undefined`: it ended without one, and whoever still waits tries again. */
+/** The result of a flight; `undefined`: the flight ended without one, and the remaining waiters try again. */
 type Result = FlightResult<LoadedEntry> | undefined;
 
 export interface LoadOptions {
@@ -64,7 +64,7 @@ export interface LoadOptions {
   ) => Promise<{ readonly value: Result; readonly collapsed: boolean }>;
   /** Fetches a key, or waits for the replica that is fetching it. */
   readonly leadOrFollow: (key: string, waiting: Waiting, steps: Steps) => Promise<Result>;
-  /** Asks the upstream; rejects with a `Problem`. */
+  /** Calls the upstream; rejects with a `Problem`. */
   readonly fetch: (question: Question, waiting: Waiting, conditions: FetchConditions) => Promise<Fetched>;
   readonly failures: Failures;
   readonly rules: () => CacheRules;
@@ -81,7 +81,7 @@ interface LoadRequest {
 }
 
 interface Loaded extends FlightResult<LoadedEntry> {
-  /** Whether it came from a flight that somebody else had started. */
+  /** Whether another request had started the flight. */
   readonly collapsed: boolean;
 }
 
@@ -109,7 +109,7 @@ export function createLoad(options: LoadOptions): Load {
   };
 }
 
-/** @returns what joins the flight of a key, or starts it; `undefined` when the flight brought nothing */
+/** @returns a function that joins the flight of a key, or starts it. It returns `undefined` if the flight had no result. */
 function createLoadOnce(options: LoadOptions): (request: LoadRequest) => Promise<Loaded | undefined> {
   const { tiers, joinFlight, leadOrFollow, failures, rules, clock } = options;
 
@@ -133,7 +133,7 @@ function createLoadOnce(options: LoadOptions): (request: LoadRequest) => Promise
         if (result !== undefined) failures.succeeded(key);
         return result;
       } catch (error) {
-        // Counted once per flight, however many wait for it.
+        // Counted once per flight, however many callers wait for it.
         if (error instanceof Problem && isFailureOfUpstream(error))
           failures.failed(key, error, clock.monotonic());
         throw error;
@@ -174,12 +174,12 @@ async function fetchAndStore(
     const stored = await tiers.keep(question.key, entry);
     return { entry, stored, tier: undefined, forwardedStatus };
   }
-  // Remove the outdated answer: it would be refreshed again and again, and never become newer.
+  // Otherwise the outdated answer would be refreshed again and again, and never become newer.
   if (cached !== undefined) await tiers.drop(question.key);
   return { entry, stored: "upstream-no-store", tier: undefined, forwardedStatus };
 }
 
-/** The validators for a conditional request; only a good answer is worth one. */
+/** The validators for a conditional request. Only answers with status 200 are revalidated. */
 function validatorsOf({ status, validators }: Entry): Validators | undefined {
   const hasAny = validators.etag !== undefined || validators.lastModified !== undefined;
   return status === 200 && hasAny ? validators : undefined;
@@ -193,18 +193,18 @@ function isBackground(cause: Cause): boolean {
   return cause === "refresh" || cause === "warm";
 }
 
-/** Marks the refusal of background work, which says nothing about callers who wait. */
+/** Marks the refusal of background work, because it does not apply to waiting callers. */
 function asBackground(error: unknown): unknown {
   return error instanceof Problem && wasRefusedHere(error)
     ? new Problem(error.code, { ...error.details, ofBackground: true })
     : error;
 }
 
-/** Whether a flight was refused because of the limits of the request that started it; this one has its own. */
+/** Whether a flight was refused because of limits that do not apply to this request: another app's, or background work's. */
 function isRefusalOfAnother(error: unknown, { cause, waiter: { app } }: LoadRequest): boolean {
   if (!(error instanceof Problem)) return false;
   const { ofApp, ofBackground, late } = error.details;
-  // This waiter's own time in the queue is over.
+  // This waiter's own deadline in the queue has passed.
   if (late === true) return false;
   return (ofBackground === true && !isBackground(cause)) || (ofApp !== undefined && ofApp !== app);
 }

@@ -11,7 +11,7 @@ import { ageMs, type CacheRules, isDueEarly, isFresh, isWithinBounds, kindOf } f
 /** The cached entry of a key. */
 export interface Cached {
   readonly entry: Entry;
-  /** A soft purge names it: it is stale, whatever its age. */
+  /** A soft purge applies to it: it is stale at any age. */
   readonly isPurged: boolean;
 }
 
@@ -116,7 +116,7 @@ function isAcceptable(entry: Entry, directives: CallerDirectives, now: number): 
   return !wantsFresh && isYoungEnough(entry, directives, now);
 }
 
-/** How long an answer may be served while it is refreshed: the setting, or the upstream's word if that is shorter. */
+/** How long an answer may be served while it is refreshed: the setting, or the upstream's limit if that is shorter. */
 function whileRevalidateMs({ upstreamStale }: Entry, query: Query, rules: CacheRules): number {
   const upstreamMs = upstreamStale.whileRevalidateMs ?? Number.POSITIVE_INFINITY;
   return Math.min(rules.staleWhileRevalidateMs[kindOf(query)], upstreamMs);
@@ -125,14 +125,14 @@ function whileRevalidateMs({ upstreamStale }: Entry, query: Query, rules: CacheR
 /** The last part of an entry's time in the cache in which `isLastChance` refreshes it. */
 const LAST_CHANCE = 0.1;
 
-/** Whether an entry can never be served stale and is about to expire, so that it must be refreshed before. */
+/** Whether an entry is about to expire and can never be served stale. It must then be refreshed before it expires. */
 function isLastChance(
   { bornAt, storedAt, freshUntil }: Entry,
   { maxAgeEverMs }: CacheRules,
   now: number,
 ): boolean {
   const endsAt = bornAt + maxAgeEverMs;
-  // Measured from when it was stored: an answer that was old when it came would always be near the end otherwise.
+  // Measured from the time of storing. Otherwise an answer that was already old would always be near its end.
   return freshUntil >= endsAt && now >= endsAt - (endsAt - storedAt) * LAST_CHANCE;
 }
 
@@ -142,12 +142,12 @@ function leftMs({ freshUntil }: Entry, now: number): number {
   return freshUntil - now;
 }
 
-/** Whether an entry is as young as the caller wants it. */
+/** Whether an entry is young enough for the caller. */
 function isYoungEnough(entry: Entry, { noCache, maxAgeMs }: CallerDirectives, now: number): boolean {
   return !noCache && ageMs(entry, now) <= (maxAgeMs ?? Number.POSITIVE_INFINITY);
 }
 
-/** Whether the upstream sent `must-revalidate` or the like. */
+/** Whether the upstream sent `must-revalidate` or an equivalent. */
 function mustBeRevalidated({ upstreamStale }: Entry): boolean {
   return upstreamStale.whileRevalidateMs === 0 && upstreamStale.ifErrorMs === 0;
 }
@@ -158,7 +158,7 @@ function mustBeRevalidated({ upstreamStale }: Entry): boolean {
  *
  * | why there is no new answer                                | may it be served                                 |
  * |-----------------------------------------------------------|--------------------------------------------------|
- * | the gateway refused to ask: budget, share, cool-off       | within `staleIfError`, the caller's limit, the upstream's limit and `maxAgeEver` |
+ * | the gateway refused the call: budget, share, cool-off     | within `staleIfError`, the caller's limit, the upstream's limit and `maxAgeEver` |
  * | the upstream failed, was unreachable or too slow          | the same                                         |
  * | the upstream answered 400 or 404                          | no: that is the answer                           |
  * | the gateway has a bug                                     | no: the bug must be visible                      |
@@ -184,10 +184,10 @@ function allowsStale(problem: Problem): boolean {
   return wasRefusedHere(problem) || isFailureOfUpstream(problem) || problem.code === "deadline-exceeded";
 }
 
-/** Problems that mean that the gateway did not ask the upstream. */
+/** Problems which mean that the gateway did not call the upstream. */
 const REFUSALS: ReadonlySet<ProblemCode> = new Set(["quota-exceeded", "temporary-reduced-capacity"]);
 
-/** Whether the gateway refused to ask the upstream; that cost no budget. */
+/** Whether the gateway refused to call the upstream. That cost no budget. */
 export function wasRefusedHere({ code, details }: Problem): boolean {
   return REFUSALS.has(code) || details.refusedHere === true;
 }
@@ -202,7 +202,7 @@ const FAILURES: ReadonlySet<ProblemCode> = new Set([
   "upstream-timeout",
 ]);
 
-/** Whether the upstream was asked and failed. It is then not asked the same again at once. */
+/** Whether the upstream was called and failed. The same key is then not tried again at once. */
 export function isFailureOfUpstream(problem: Problem): boolean {
   return FAILURES.has(problem.code) && !wasRefusedHere(problem);
 }

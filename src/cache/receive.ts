@@ -1,5 +1,5 @@
 /**
- * Turns a fetched answer into the entry to keep, and learns from it how fast the answer changes.
+ * Turns a fetched answer into an entry, and learns how fast the answer changes.
  */
 import { Problem } from "../errors.ts";
 import type { Change, Entry, Fetched, FetchedAnswer, ShadowEffect } from "../types.ts";

@@ -1,6 +1,6 @@
 /**
- * Refreshes cached answers in the background: behind callers' requests in the queue, and never from the reserve
- * of the budget. A refresh that gets no permit soon is left for later.
+ * Refreshes cached answers in the background. Refreshes queue behind callers' requests and never use the reserve of
+ * the budget. A refresh that gets no permit soon is given up.
  */
 import { Problem } from "../errors.ts";
 import type { Entry, Observer, Priority, Question, RefreshEnd } from "../types.ts";
@@ -10,7 +10,7 @@ import type { Failures } from "./failures.ts";
 import type { Load } from "./load.ts";
 import { wasRefusedHere } from "./policy.ts";
 
-/** Why it is refreshed: somebody asked for it, or it is kept warm. */
+/** Why an answer is refreshed: a request found it stale or about to expire, or it is on the warm list. */
 type RefreshCause = "refresh" | "warm";
 
 /** Never rejects. */
@@ -31,7 +31,7 @@ export interface RefreshOptions {
 
 const PRIORITIES: Record<RefreshCause, Priority> = { refresh: "refresh", warm: "prefetch" };
 
-/** The longest time that a refresh is queued. Meanwhile it holds the flight that a caller may need. */
+/** The longest time that a refresh is queued. Meanwhile it occupies the flight that a caller may need. */
 const QUEUE_DEADLINE_MS = 2_000;
 /** The time for storing the answer, after the longest call. */
 const STORE_MS = 1_000;
@@ -41,9 +41,9 @@ const HOLD_OFF_MS = 1_000;
 export function createRefresh(options: RefreshOptions): Refresh {
   const { load, failures, totalTimeoutMs, clock, observer } = options;
   const inFlight = new Set<string>();
-  /** Until when refreshes are held off, by the monotonic clock; by kind of refresh, origin and app. */
+  /** When the next refresh may be tried (monotonic), by cause, origin and app. */
   const holdOff = new Map<string, number>();
-  // There is no caller who could hang up.
+  // No caller can hang up.
   const gone = new AbortController().signal;
 
   async function refreshNow(
@@ -53,7 +53,7 @@ export function createRefresh(options: RefreshOptions): Refresh {
   ): Promise<RefreshEnd> {
     const { app } = question.request;
     const group = `${cause} ${originOf(question.query.resource)} ${app}`;
-    // It failed a moment ago, here or in another replica: nobody waits, so leave it until its next try.
+    // It failed a moment ago, here or in another replica. No caller waits, so it can wait for its next try.
     if (failures.recent(question.key, clock.monotonic()) !== undefined) return "failed";
     if (clock.monotonic() < (holdOff.get(group) ?? 0)) return "refused";
     try {

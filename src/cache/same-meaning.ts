@@ -9,8 +9,8 @@ export function sameMeaning(contentType: string, before: Buffer, after: Buffer):
   if (!/^application\/(?:[\w.-]+\+)?json\b/i.test(contentType)) return false;
   try {
     const [one, other] = [before.toString("utf8"), after.toString("utf8")];
-    // Most bodies that get here differ, and the cheap comparison finds that. Comparing numbers as written takes many
-    // times as long, and every caller waits meanwhile.
+    // Most bodies differ at this point, and this cheap comparison finds that. Comparing numbers as written takes many
+    // times as long and blocks all callers.
     if (!isDeepStrictEqual(JSON.parse(one), JSON.parse(other))) return false;
     return isDeepStrictEqual(readAsWritten(one), readAsWritten(other));
   } catch {
@@ -18,7 +18,7 @@ export function sameMeaning(contentType: string, before: Buffer, after: Buffer):
   }
 }
 
-/** A number as written. A class, so that no text of the body equals one. */
+/** A number as written. It is a class, so that it never equals a string of the body. */
 class Written {
   readonly digits: string;
   constructor(digits: string) {

@@ -1,8 +1,8 @@
 /**
- * Keeps answers warm: fetches each before anybody asks for it, and again before it expires.
+ * Keeps answers warm: fetches each one before a caller requests it, and again before it expires.
  *
- * The entries themselves show what is due. All replicas share them and they outlive a restart, so no replica
- * fetches what another one, or this one before its restart, has just fetched.
+ * The cached entries show which answers are due. They survive a restart in a durable or shared store, and all replicas
+ * see those in a shared store. So an answer that was fetched elsewhere, or before a restart, is not fetched again.
  */
 import type { Entry, Observer, Question, RefreshEnd } from "../types.ts";
 import type { Format } from "../interface/media-types.ts";
@@ -22,13 +22,13 @@ export interface WarmItem {
 /** The state of an item, for operators. */
 interface WarmState {
   readonly query: string;
-  /** Two formats of a query are two answers. */
+  /** A query has one answer per format. */
   readonly format: Format;
   readonly app: string;
   readonly everySeconds: number | null;
   /** Seconds until it is fetched; 0: it is due. */
   readonly dueInSeconds: number;
-  /** How its last fetch ended; `null`: it was not due yet. */
+  /** How its last fetch ended; `null`: there was none yet. */
   readonly last: RefreshEnd | null;
 }
 
@@ -44,7 +44,7 @@ export interface Warm {
 export interface WarmOptions {
   readonly items: readonly WarmItem[];
   readonly tiers: Pick<Tiers, "lookup">;
-  /** The question whose answer an item's is made from: itself, or the block that its page is cut from. */
+  /** Returns the question to fetch for an item: the item's own, or that of the block that contains its page. */
   readonly sourceOf: (question: Question) => Promise<Question>;
   readonly refresh: Refresh;
   readonly rules: () => CacheRules;
@@ -55,36 +55,36 @@ export interface WarmOptions {
 
 /** A fetch that was refused or failed is tried again after about this time. */
 const RETRY_MS = { refused: 15_000, failed: 60_000, skipped: 1_000 } as const;
-/** An item that is not due is checked this often: it may have been purged or evicted. */
+/** An item that is not due is checked this often, because it may have been purged or evicted. */
 const LOOK_EVERY_MS = 60_000;
 /** An answer is fetched again in this last part of its lifetime. */
 const LAST_PART = 0.1;
-/** Replicas start at random times within this, and so with a new list, so that not all claim at once. */
+/** Each replica starts, and begins a new list, after a random part of this time, so that not all claim at once. */
 const SPREAD_MS = 2_000;
 
 interface Scheduled extends WarmItem {
-  /** By the monotonic clock: setting the time of day back delays nothing. */
+  /** When to check it next. Monotonic, so that setting the time of day back delays nothing. */
   lookAt: number;
-  /** When it is to be fetched, as far as is known; by the same clock. */
+  /** When it will be fetched, as far as is known. Monotonic. */
   dueAt: number;
   last: RefreshEnd | null;
 }
 
 export function createWarm(options: WarmOptions): Warm {
   const { clock, random } = options;
-  const attend = createAttend(options);
-  let scheduled = options.items.map(begun);
+  const check = createCheck(options);
+  let scheduled = options.items.map(newlyScheduled);
   let cancel = (): void => undefined;
   let isStopped = true;
-  let isAttending = false;
+  let isChecking = false;
 
-  /** One item after the other, so that there is no burst. */
+  /** Checks one item after the other, so that there is no burst. */
   async function next(): Promise<void> {
     const [first] = scheduled.toSorted((one, other) => one.lookAt - other.lookAt);
     if (first !== undefined && first.lookAt <= clock.monotonic()) {
-      isAttending = true;
-      await attend(first);
-      isAttending = false;
+      isChecking = true;
+      await check(first);
+      isChecking = false;
     }
     // The list may have been replaced meanwhile.
     if (isStopped || scheduled.length === 0) return;
@@ -109,9 +109,9 @@ export function createWarm(options: WarmOptions): Warm {
     items: () => scheduled,
     replace(items) {
       const before = scheduled;
-      scheduled = items.map((item) => before.find((old) => isSame(old, item)) ?? begun(item));
-      // While an item is being fetched, `next` continues with the new list.
-      if (!isStopped && !isAttending) begin();
+      scheduled = items.map((item) => before.find((old) => isSame(old, item)) ?? newlyScheduled(item));
+      // While an item is checked, `next` is running, and it continues with the new list.
+      if (!isStopped && !isChecking) begin();
     },
     states: () =>
       scheduled.map(({ question, everyMs, dueAt, last }) => ({
@@ -126,9 +126,9 @@ export function createWarm(options: WarmOptions): Warm {
 }
 
 /** @returns a function that fetches an item if it is due, and schedules its next check */
-function createAttend(options: WarmOptions): (item: Scheduled) => Promise<void> {
+function createCheck(options: WarmOptions): (item: Scheduled) => Promise<void> {
   const { tiers, sourceOf, refresh, rules, clock, random, observer } = options;
-  return async function attend(item: Scheduled): Promise<void> {
+  return async function check(item: Scheduled): Promise<void> {
     const question = await sourceOf(item.question);
     const found = await tiers.lookup(question.key);
     const dueAt =
@@ -145,7 +145,7 @@ function createAttend(options: WarmOptions): (item: Scheduled) => Promise<void> 
     item.last = end;
     const renewed = end === "refreshed" ? await tiers.lookup(question.key) : undefined;
     const now = clock.now();
-    // An answer that may not be stored must not be fetched again and again.
+    // An answer that may not be stored must not be fetched again at once.
     const retryMs = end === "refreshed" ? RETRY_MS.failed : RETRY_MS[end];
     const retryAt = now + retryMs * (0.5 + random.fraction());
     const lookAt =
@@ -156,8 +156,8 @@ function createAttend(options: WarmOptions): (item: Scheduled) => Promise<void> 
   };
 }
 
-/** An item that is checked at once. */
-function begun(item: WarmItem): Scheduled {
+/** @returns the schedule of a new item, which is checked at once */
+function newlyScheduled(item: WarmItem): Scheduled {
   return { ...item, lookAt: 0, dueAt: 0, last: null };
 }
 
@@ -169,10 +169,10 @@ function isSame(one: WarmItem, other: WarmItem): boolean {
   );
 }
 
-/** When an entry is to be fetched again, in epoch milliseconds: by its schedule, or before it expires. */
+/** When to fetch an entry again, in epoch milliseconds: by its schedule, or shortly before it expires. */
 function dueAgainAt(entry: Entry, { everyMs }: WarmItem, rules: CacheRules, now: number): number {
   const { storedAt, freshUntil } = entry;
-  // An answer that is too old from the start must not be fetched again and again.
+  // An answer that was already too old when it arrived must not be fetched again at once.
   if (!isWithinBounds(entry, rules, now)) return storedAt + RETRY_MS.failed;
   if (everyMs !== null) return storedAt + everyMs;
   if (freshUntil <= storedAt) return storedAt + RETRY_MS.failed;

@@ -1,4 +1,4 @@
-/** Asks the admin port of a running gateway. */
+/** Sends requests to the admin port of a running gateway. */
 import { readFileSync } from "node:fs";
 import http from "node:http";
 import https from "node:https";
@@ -10,7 +10,7 @@ import { CommandFailure, EXIT } from "./exit.ts";
 import { reachable } from "./health.ts";
 import { addSettingOptions, environmentWith, type SettingOptions } from "./settings-options.ts";
 
-/** Options of every command that asks the admin port. */
+/** Options of every command that uses the admin port. */
 export interface AdminOptions extends SettingOptions {
   readonly adminUrl?: string;
   readonly tokenFile?: string;
@@ -18,29 +18,32 @@ export interface AdminOptions extends SettingOptions {
 }
 
 export interface AdminClient {
-  /** @returns the answer's JSON, which the caller knows the form of */
+  /** @returns the answer's JSON. The caller names its type; it is not checked. */
   readonly get: <Answer>(path: string, query?: Query) => Promise<Answer>;
   readonly post: <Answer>(path: string, body: object) => Promise<Answer>;
 }
 
-/** Parameters by name; `undefined` is left out. */
+/** Parameters by name. Those that are `undefined` are not sent. */
 type Query = Readonly<Record<string, string | undefined>>;
 
-const PATIENCE_MS = 30_000;
+const TIMEOUT_MS = 30_000;
 
-/** Adds what says which gateway to ask, and in which form to print. */
+/** Adds the options that select the gateway and the output format. */
 export function addAdminOptions(command: Command): Command {
   addSettingOptions(command, ["config"]);
   return command
     .option(
       "--admin-url <url>",
-      "admin port of the gateway; without it admin.host and admin.port of the settings",
+      "admin port of the gateway (default: admin.host and admin.port of the settings)",
     )
-    .option("--token-file <file>", "file that holds the admin token; without it ADMIN_TOKEN or the settings")
+    .option(
+      "--token-file <file>",
+      "file that contains the admin token (default: ADMIN_TOKEN or the settings)",
+    )
     .option("--json", "print JSON");
 }
 
-/** @throws {CommandFailure} where the address or the token cannot be used; later, where the gateway refuses */
+/** @throws {CommandFailure} if the address or the token file is unusable. The client's methods reject with it, too. */
 export function createAdminClient(options: AdminOptions): AdminClient {
   const env = environmentWith(options);
   const { readable, usable } = examineConfig({ env, readFile: readText });
@@ -48,22 +51,22 @@ export function createAdminClient(options: AdminOptions): AdminClient {
   const base = options.adminUrl ?? `http://${reachable(host ?? "127.0.0.1")}:${port ?? 9090}`;
   const url = URL.parse(base);
   if (url === null || !/^https?:$/.test(url.protocol)) {
-    throw new CommandFailure(`--admin-url takes an address such as http://127.0.0.1:9090.`, EXIT.usage);
+    throw new CommandFailure(`--admin-url must be an address such as http://127.0.0.1:9090.`, EXIT.usage);
   }
   const tokenFile = options.tokenFile ?? (env["ADMIN_TOKEN"] ? undefined : env["ADMIN_TOKEN_FILE"]);
   const token =
     tokenFile === undefined
       ? (env["ADMIN_TOKEN"] ?? usable?.config.admin.token?.reveal())
       : tokenIn(tokenFile);
-  const ask = async <Answer>(target: string, body?: object): Promise<Answer> => {
+  const send = async <Answer>(target: string, body?: object): Promise<Answer> => {
     const reply = await exchange(new URL(url.pathname.replace(/\/$/, "") + target, url), token, body);
     checkReply(reply);
     const answer: Answer = JSON.parse(reply.text);
     return answer;
   };
   return {
-    get: (path, query = {}) => ask(path + searchOf(query)),
-    post: (path, body) => ask(path, body),
+    get: (path, query = {}) => send(path + searchOf(query)),
+    post: (path, body) => send(path, body),
   };
 }
 
@@ -92,7 +95,7 @@ interface Reply {
   readonly text: string;
 }
 
-/** Not fetch: it asks no port that it thinks unsafe, and hides why a connection failed. */
+/** Uses node:http, because fetch refuses some ports and hides why a connection failed. */
 function exchange(url: URL, token: string | undefined, body: object | undefined): Promise<Reply> {
   const { promise, resolve, reject } = Promise.withResolvers<Reply>();
   const { request } = url.protocol === "https:" ? https : http;
@@ -101,7 +104,7 @@ function exchange(url: URL, token: string | undefined, body: object | undefined)
     {
       method: body === undefined ? "GET" : "POST",
       agent: false,
-      signal: AbortSignal.timeout(PATIENCE_MS),
+      signal: AbortSignal.timeout(TIMEOUT_MS),
       headers: {
         Accept: "application/json",
         ...(body !== undefined && { "Content-Type": "application/json" }),
@@ -118,21 +121,21 @@ function exchange(url: URL, token: string | undefined, body: object | undefined)
     },
   );
   function fail({ name, message }: Error): void {
-    const why = name === "AbortError" ? `no answer within ${PATIENCE_MS / 1000} s` : message;
-    reject(new CommandFailure(`No gateway can be asked at ${url.origin}: ${why}`, EXIT.unreachable));
+    const why = name === "AbortError" ? `no answer within ${TIMEOUT_MS / 1000} s` : message;
+    reject(new CommandFailure(`The gateway cannot be reached at ${url.origin}: ${why}`, EXIT.unreachable));
   }
   sent.on("error", fail);
   sent.end(body && JSON.stringify(body));
   return promise;
 }
 
-/** @throws {CommandFailure} with the problem that the gateway answers, or where the answer is of something else */
+/** @throws {CommandFailure} if the answer is a problem, or is not JSON and so not from an admin port */
 function checkReply({ status, text }: Reply): void {
   let answer: unknown;
   try {
     answer = JSON.parse(text);
   } catch {
-    throw new CommandFailure(`The answer has status ${status} and is not JSON: is this the admin port?`);
+    throw new CommandFailure(`The answer has status ${status} and is not JSON. Is this the admin port?`);
   }
   if (status < 200 || status > 299) throw new CommandFailure(describeProblem(status, answer));
 }

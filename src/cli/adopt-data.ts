@@ -4,8 +4,8 @@ import { CommandFailure } from "./exit.ts";
 import { addSettingOptions, environmentWith, type SettingOptions } from "./settings-options.ts";
 
 /**
- * `adopt-data`: makes DATA_DIR the data of the account in the settings, whoever it belonged to. The calls in its ledger go
- * on counting against the budget; its cached answers are dropped. Exit code 1 if it cannot be done.
+ * `adopt-data`: assigns DATA_DIR to the account in the settings, also if it belongs to another one. The calls in its ledger
+ * still count against the budget; its cached answers are dropped. Exit code 1 if that fails.
  */
 export function addAdoptData(program: Command): void {
   const command = program

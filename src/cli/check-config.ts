@@ -5,12 +5,12 @@ import type { Command } from "commander";
 import { EXIT } from "./exit.ts";
 import { addSettingOptions, environmentWith, type SettingOptions } from "./settings-options.ts";
 
-/** `check-config`: checks the settings a start would use. Exit code 1 where it would refuse. */
+/** `check-config`: checks the settings that a start would use. Exit code 1 if a start would fail. */
 export function addCheckConfig(program: Command): void {
   const command = program
     .command("check-config")
     .alias("config-check")
-    .description("check the settings that a start would use, and list what is set where")
+    .description("check the settings that a start would use, and list where each value comes from")
     .action(checkConfig);
   addSettingOptions(command, ["config"]);
 }

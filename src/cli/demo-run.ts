@@ -1,6 +1,5 @@
 /**
- * `npm run demo`: a sandbox upstream, a gateway in front of it, and a little traffic, in one process
- * with nothing to set up.
+ * `npm run demo`: runs a sandbox, a gateway in front of it, and some sample traffic in one process. No setup is needed.
  */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -21,7 +20,7 @@ import { describePortInUse, gatewayPorts } from "../process/listen.ts";
 
 const CALLER = { service: "propertyservice", callerId: "demo", privateKey: "demo-key" } as const;
 
-/** One question in four spellings, one of its neighbours, and a mistake. */
+/** One query in four spellings, another query, and one with a mistake. */
 const SAMPLE_PATHS = [
   "/listings?areaId=76&objectType=villa,radhus&minRooms=3&limit=10",
   "/listings?limit=10&minRooms=3.0&objectType=radhus&objectType=Villa&areaId=76",
@@ -31,7 +30,7 @@ const SAMPLE_PATHS = [
   "/listings?limit=501",
 ];
 
-/** @param env the environment, with options over it */
+/** @param env the environment, overridden by command line options */
 export async function runDemo(env: Environment): Promise<void> {
   const sandbox = createSandbox(CALLER);
   const dataDir = mkdtempSync(join(tmpdir(), "property-gateway-demo-"));
@@ -65,9 +64,9 @@ async function run(sandbox: Sandbox, dataDir: string, env: Environment): Promise
     say(`status page       ${admin.url}/`);
     say(`metrics, health   ${admin.url}/metrics  ${admin.url}/readyz`);
     say(`sandbox upstream  ${upstream.url} (control: ${control.url})\n`);
-    say("Some traffic:");
+    say("Sample traffic:");
     for (const path of SAMPLE_PATHS) await show(callers.url, path);
-    say(`\n${SAMPLE_PATHS.length} requests, ${sandbox.requests().length} upstream calls. Now you:`);
+    say(`\n${SAMPLE_PATHS.length} requests, ${sandbox.requests().length} upstream calls. Try these:`);
     for (const line of triesFor(callers.url, admin.url)) say(`  ${line}`);
     say("\nCtrl-C stops everything.");
     await stopped;
@@ -83,7 +82,7 @@ async function run(sandbox: Sandbox, dataDir: string, env: Environment): Promise
   say("stopped");
 }
 
-/** What a company would set for its upstream; here the upstream is the sandbox. */
+/** The settings that an operator makes for the upstream, here for the sandbox. */
 function settingsFor(upstreamUrl: string, dataDir: string): Record<string, string> {
   return {
     UPSTREAM_URL: upstreamUrl,

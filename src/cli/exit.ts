@@ -1,9 +1,9 @@
 /** Exit codes of every command (docs/cli.md). */
 export const EXIT = {
   done: 0,
-  /** The command was understood and failed, or the answer is no. */
+  /** The command failed, or the result of its check is negative. */
   failed: 1,
-  /** The command line cannot be understood. */
+  /** The command line has a mistake. */
   usage: 2,
   /** The admin port of the gateway cannot be reached. */
   unreachable: 3,

@@ -8,15 +8,15 @@ interface ExplainOptions extends AdminOptions {
   readonly format?: string;
 }
 
-/** `explain <url>`: what the gateway makes of a URL, what it has for it, and what a request would cost. */
+/** `explain <url>`: how the gateway interprets a URL, what it has cached for it, and what a request would cost. */
 export function addExplain(program: Command): void {
   const command = program
     .command("explain")
     .description(
-      "explain a URL: canonical query, where it is cached and how old it is, why requests were no hits, what a request costs",
+      "explain a URL: canonical query, where it is cached and how old it is, why requests were not hits, what a request costs",
     )
     .argument("<url>", "URL or path on the callers' port, in quotes")
-    .option("--app <id>", "the app that would ask")
+    .option("--app <id>", "the app of the request")
     .option("--format <format>", "v2: the answer frozen to version 2")
     .action(explain);
   addAdminOptions(command);
@@ -69,8 +69,8 @@ const MOST_REQUESTS = 10;
 
 function printHistory({ requests }: History): void {
   if (requests.length === 0)
-    return print("\nThe process that was asked remembers no request that was not a hit.");
-  print("\nRequests that were no hits, newest first");
+    return print("\nThe process that answered remembers no request for this URL that was not a hit.");
+  print("\nRequests that were not hits, newest first");
   const rows = requests
     .slice(0, MOST_REQUESTS)
     .map(({ at, app, outcome, why }) => [`${new Date(at).toISOString().slice(0, 19)}Z`, app, outcome, why]);
@@ -79,7 +79,7 @@ function printHistory({ requests }: History): void {
 
 const NEXT: Readonly<Record<string, string>> = {
   hit: "is answered from the cache",
-  update: "gets the stale answer, which is refreshed meanwhile",
+  update: "gets the stale answer, which is refreshed in the background",
   fetch: "is fetched from the property API",
 };
 

@@ -1,5 +1,5 @@
 /**
- * Asks a running gateway whether it takes requests: the image's HEALTHCHECK, which so needs no curl.
+ * Checks whether a running gateway accepts requests. The image's HEALTHCHECK uses this command, so the image needs no curl.
  */
 import { get } from "node:http";
 
@@ -8,19 +8,19 @@ import type { Command } from "commander";
 import { EXIT } from "./exit.ts";
 import { addSettingOptions, environmentWith, type SettingOptions } from "./settings-options.ts";
 
-/** Less than the HEALTHCHECK's own limit, so that what is said is why. */
-const PATIENCE_MS = 3_000;
+/** Less than the timeout of the HEALTHCHECK, so that the command can report the reason. */
+const TIMEOUT_MS = 3_000;
 
 /**
- * `health [url]`: exit code 0 where the address answers with success, 1 where it does not, and why on standard error.
- * Without an address it is `/readyz` of the gateway that runs with the same settings as this process.
+ * `health [url]`: exit code 0 if the URL answers with a 2xx status. Otherwise exit code 1, and the reason on standard error.
+ * The default URL is `/readyz` of the gateway that runs with the same settings as this process.
  */
 export function addHealth(program: Command): void {
   const command = program
     .command("health")
     .alias("health-check")
-    .description("ask a running gateway whether it accepts requests")
-    .argument("[url]", "address to ask; without it /readyz of the admin port that the settings name")
+    .description("check whether a running gateway accepts requests")
+    .argument("[url]", "URL to check (default: /readyz of the admin port in the settings)")
     .action(checkHealth);
   addSettingOptions(command, ["config", "adminHost", "adminPort"]);
 }
@@ -34,7 +34,7 @@ async function checkHealth(given: string | undefined, options: SettingOptions): 
   process.exitCode = EXIT.failed;
 }
 
-/** @returns `undefined`, with exit code 1 set, where the settings cannot be used */
+/** @returns `undefined` if the settings are invalid; the exit code is then 1 */
 async function readinessUrl(options: SettingOptions): Promise<string | undefined> {
   const { readSettings } = await import("../config/load.ts");
   const config = readSettings(environmentWith(options))?.first.config;
@@ -43,24 +43,24 @@ async function readinessUrl(options: SettingOptions): Promise<string | undefined
   return `http://${reachable(host)}:${port}/readyz`;
 }
 
-/** A gateway that listens on every address is asked on loopback. */
+/** @returns the host for a URL. A gateway that listens on every address is reached on loopback. */
 export function reachable(host: string): string {
   if (host === "0.0.0.0") return "127.0.0.1";
   if (host === "::") return "[::1]";
   return host.includes(":") ? `[${host}]` : host;
 }
 
-/** @returns what is wrong in a few words; `undefined` where nothing is */
+/** @returns what is wrong in a few words; `undefined` if nothing is */
 function faultOf(url: string): Promise<string | undefined> {
   const { promise, resolve } = Promise.withResolvers<string | undefined>();
-  // Not fetch: it takes longer to load than the answer takes to come, and asks no port that it thinks unsafe.
-  const request = get(url, { agent: false, signal: AbortSignal.timeout(PATIENCE_MS) }, (response) => {
+  // Uses node:http, because fetch takes longer to load than the whole check, and refuses some ports.
+  const request = get(url, { agent: false, signal: AbortSignal.timeout(TIMEOUT_MS) }, (response) => {
     const { statusCode: status = 0 } = response;
     resolve(status >= 200 && status < 300 ? undefined : `status ${status}`);
     response.destroy();
   });
   request.on("error", ({ name, message }) => {
-    resolve(name === "AbortError" ? `no answer within ${PATIENCE_MS} ms` : message);
+    resolve(name === "AbortError" ? `no answer within ${TIMEOUT_MS} ms` : message);
   });
   return promise;
 }

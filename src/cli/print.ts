@@ -1,18 +1,16 @@
-/** What commands print: JSON for programs, tables and lines for people. */
+/** The output of commands: JSON for programs, tables and lines for people. */
 
-/** Prints JSON. */
 export function printJson(value: unknown): void {
   print(JSON.stringify(value, null, 2));
 }
 
-/** Prints a line. */
 export function print(line = ""): void {
   process.stdout.write(`${line}\n`);
 }
 
 type Cell = string | number | null | undefined;
 
-/** @returns lines of aligned columns; columns with numbers only are aligned to the right */
+/** @returns lines of aligned columns; columns that contain only numbers are aligned to the right */
 export function table(head: readonly string[], rows: readonly (readonly Cell[])[]): string {
   const texts = rows.map((row) => head.map((_, column) => cell(row[column])));
   const widths = head.map((title, column) =>
@@ -32,7 +30,7 @@ export function table(head: readonly string[], rows: readonly (readonly Cell[])[
   return [head, ...texts].map(line).join("\n");
 }
 
-/** Control characters could repaint the terminal. */
+/** Replaces control characters, which could change what the terminal shows. */
 function cell(value: Cell): string {
   return String(value ?? "-").replaceAll(/\p{Cc}/gu, "?");
 }
@@ -56,7 +54,7 @@ export function inWords(ms: number): string {
   return parts.slice(0, 2).join(" ");
 }
 
-/** Whose counts an answer of the admin port shows. */
+/** Which processes the counts of the admin port come from. */
 export const SCOPES = {
   alone: "one process",
   all: "all processes",
@@ -70,7 +68,7 @@ export interface Progress {
   readonly end: () => void;
 }
 
-/** @returns a progress bar; it draws nothing where the stream is no terminal */
+/** @returns a progress bar. It draws nothing if the stream is not a terminal. */
 export function createProgress(
   stream: { readonly isTTY?: boolean; readonly write: (text: string) => unknown },
   total: number,

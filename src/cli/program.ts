@@ -1,6 +1,6 @@
 /**
- * The command line: `property-gateway <command>`. Each command has a file of its own, and loads what it needs only
- * when it runs. docs/cli.md describes commands and exit codes.
+ * The command line: `property-gateway <command>`. Each command has a file of its own, and loads its larger dependencies
+ * only when it runs. docs/cli.md describes the commands and exit codes.
  */
 import { Command, CommanderError } from "commander";
 
@@ -38,7 +38,7 @@ const COMMANDS = [
 
 /**
  * Runs a command. Sets the exit code of the process; problems go to standard error.
- * @param args the command and what follows it
+ * @param args the command and its arguments
  */
 export async function runCommand(args: readonly string[]): Promise<void> {
   try {

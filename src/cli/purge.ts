@@ -24,7 +24,7 @@ interface Purged {
 export function addPurge(program: Command): void {
   const command = program
     .command("purge")
-    .description("declare cached answers out of date: one URL, or what one of the options names")
+    .description("declare cached answers out of date: one URL, or the answers that an option selects")
     .argument("[url]", "URL or path on the callers' port, in quotes")
     .option("--key <key>", "key of an answer, as explain shows it")
     .option("--resource <name>", "listings, sold, areas or images")
@@ -50,6 +50,6 @@ async function purge(url: string | undefined, options: PurgeOptions): Promise<vo
     : "They are served as stale answers until they are refreshed.";
   const hits = Object.entries(answer.hits).map(([tier, count]) => `${tier} ${count ?? "not counted"}`);
   print(`Purged ${JSON.stringify(answer.purged)}. ${how}`);
-  print(`Answers that were hit: ${hits.join(", ")}.`);
+  print(`Purged answers by tier: ${hits.join(", ")}.`);
   if (answer.note !== null) print(answer.note);
 }

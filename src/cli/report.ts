@@ -24,19 +24,19 @@ interface Callers {
   }[];
 }
 
-/** @returns whose knowledge it is */
-function knownBy({ scope, processes, since, completeSince }: Callers): string {
+/** @returns a sentence about the processes that counted, and since when */
+function countedBy({ scope, processes, since, completeSince }: Callers): string {
   const missing =
-    since === completeSince ? "" : ` What processes saw that ended before ${completeSince} is missing.`;
-  return `Known to ${SCOPES[scope]} (${processes}) since ${since}.${missing}`;
+    since === completeSince ? "" : ` Counts of processes that ended before ${completeSince} are missing.`;
+  return `Counted by ${SCOPES[scope]} (${processes}) since ${since}.${missing}`;
 }
 
-/** `report`: what one would send to the owner of the property API. */
+/** `report`: a report that an operator can send to the owner of the property API. */
 export function addReport(program: Command): void {
   const command = program
     .command("report")
     .description("print a report for the owner of the property API: calls, highest rolling windows, apps")
-    .option("--from <instant>", `begin: ${INSTANT_HELP}`, "-30d")
+    .option("--from <instant>", `start: ${INSTANT_HELP}`, "-30d")
     .option("--to <instant>", "end (default: now)")
     .action(report);
   addAdminOptions(command);
@@ -45,7 +45,7 @@ export function addReport(program: Command): void {
 async function report(options: AdminOptions & Period): Promise<void> {
   const client = createAdminClient(options);
   const byApp = await readUsage(client, "app", options);
-  // Both tables are of the same period, although time goes on.
+  // The other requests name the period of the first one, so that all sections cover the same period.
   const byResource = await readUsage(client, "resource", { from: byApp.from, to: byApp.to });
   const callers = await client.get<Callers>("/callers", { from: byApp.from, to: byApp.to });
   const { ages, apps } = callers;
@@ -71,8 +71,8 @@ async function report(options: AdminOptions & Period): Promise<void> {
     ["Calls by resource", rowsTable(byResource)],
     ["Highest rolling windows against their limits", windowsTable(byApp)],
     ["Calls by app", rowsTable(byApp)],
-    ["How the apps identify themselves", `${knownBy(callers)}\n\n${appsTable(apps)}`],
-    ["Ages of the answers from the cache", `${knownBy(callers)}\n\n${agesTable(ages)}`],
+    ["How the apps identify themselves", `${countedBy(callers)}\n\n${appsTable(apps)}`],
+    ["Ages of the cached answers", `${countedBy(callers)}\n\n${agesTable(ages)}`],
   ] as const;
   for (const [title, text] of sections) print(`\n${title}\n\n${text}`);
 }
@@ -91,7 +91,7 @@ function appsTable(apps: Callers["apps"]): string {
 }
 
 function agesTable({ answers, oldestSeconds, groups }: Callers["ages"]): string {
-  if (answers === 0) return "No answers came from the cache.";
+  if (answers === 0) return "No cached answers were served.";
   const rows = groups.map(({ upToSeconds, answers: count }) => [
     upToSeconds === null ? "older" : `up to ${inWords(upToSeconds * 1_000)}`,
     count,

@@ -1,4 +1,3 @@
-/** `sandbox`: a stand-in for the property API as a process. */
 import { type Command, InvalidArgumentError } from "commander";
 
 import { onStopSignal } from "../process/events.ts";
@@ -20,20 +19,25 @@ interface SandboxArguments {
   readonly sold: number;
 }
 
-/** `sandbox`: runs until SIGINT or SIGTERM. */
+/** `sandbox`: runs a stand-in for the property API until SIGINT or SIGTERM. */
 export function addSandbox(program: Command): void {
   program
     .command("sandbox")
-    .description("run a stand-in for the property API, over made-up data")
-    .option("-p, --port <number>", "interface and thumbnails; 0: any free port", upTo(65_535), 4000)
-    .option("--control-port <number>", "faults, barrier, arrivals", upTo(65_535), 4001)
-    .option("--host <address>", "where both listen", "127.0.0.1")
+    .description("run a stand-in for the property API with generated data")
+    .option("-p, --port <number>", "port of the API and the thumbnails; 0: any free port", upTo(65_535), 4000)
+    .option(
+      "--control-port <number>",
+      "port of the control interface: faults, barrier, arrivals",
+      upTo(65_535),
+      4001,
+    )
+    .option("--host <address>", "address on which both ports listen", "127.0.0.1")
     .option("--service <name>", "the service's neutral name", serviceName, "propertyservice")
     .option("--caller-id <name>", "the only caller id that the sandbox accepts", notEmpty, "demo")
     .option("--private-key <key>", "the caller's key", "demo-key")
     .option("--seed <number>", "the same seed gives the same data", upTo(0xffff_ffff), 1)
-    .option("--listings <number>", "how many listings", upTo(MAX_RECORDS), 12_000)
-    .option("--sold <number>", "how many sold records", upTo(MAX_RECORDS), 24_000)
+    .option("--listings <number>", "number of listings", upTo(MAX_RECORDS), 12_000)
+    .option("--sold <number>", "number of sold records", upTo(MAX_RECORDS), 24_000)
     .action(runSandbox);
 }
 

@@ -1,4 +1,4 @@
-/** Settings that are also options. An option wins over the environment and the settings file. */
+/** Settings that are also options. An option overrides the environment and the settings file. */
 import { type Command, InvalidArgumentError, Option } from "commander";
 
 import { CONFIG_FILE, type Environment, processEnvironment } from "../config/env.ts";
@@ -11,7 +11,7 @@ const OPTIONS = {
   adminPort: new Option("--admin-port <number>", "port for operators (ADMIN_PORT, admin.port)").argParser(
     portNumber,
   ),
-  logLevel: new Option("--log-level <level>", "what is logged (LOG_LEVEL, log.level)"),
+  logLevel: new Option("--log-level <level>", "lowest level of logged events (LOG_LEVEL, log.level)"),
 };
 
 type SettingOption = keyof typeof OPTIONS;
@@ -34,7 +34,7 @@ export function addSettingOptions(command: Command, names: readonly SettingOptio
   return command;
 }
 
-/** @returns the environment of this process with the options put over it */
+/** @returns the environment of this process, overridden by the options */
 export function environmentWith(options: SettingOptions): Environment {
   const given = Object.entries(VARIABLE_OF).flatMap(([name, variable]) => {
     const value: unknown = Reflect.get(options, name);
@@ -45,5 +45,5 @@ export function environmentWith(options: SettingOptions): Environment {
 
 function portNumber(text: string): string {
   if (/^\d{1,5}$/.test(text) && Number(text) <= 65_535) return text;
-  throw new InvalidArgumentError("Expected a port from 0 to 65535; 0 takes any free one.");
+  throw new InvalidArgumentError("Expected a port from 0 to 65535; 0 means any free port.");
 }

@@ -27,7 +27,7 @@ function show(status: Status): void {
     ["Property API", upstreamLines(status)],
     ["Saved", savedLines(status)],
     ["Apps", appsTable(status)],
-    ["Asked most", askedTable(status)],
+    ["Most requested", askedTable(status)],
     ["Recent problems", problemsTable(status)],
   ] as const;
   for (const { what, since: from, cause, meanwhile } of status.outages) {
@@ -71,7 +71,7 @@ function upstreamLines({ upstream, budget, at }: Status): string {
         `circuit ${origin}/${scope}: ${state} since ${since(from, at)}, ${cause}; next try in ${inWords(Math.max(0, until - at))}`,
     ),
   );
-  return [...resources, ...circuits].join("\n") || "not asked in the last hour";
+  return [...resources, ...circuits].join("\n") || "no calls in the last hour";
 }
 
 function savedLines({ saved, outcomes }: Status): string {

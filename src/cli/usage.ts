@@ -15,15 +15,15 @@ interface UsageOptions extends AdminOptions, Period {
 
 export const INSTANT_HELP = "2026-11-21T07:00Z, 2026-11-21, -24h, -7d or epoch seconds";
 
-/** `usage`: what was sent upstream in a period. */
+/** `usage`: the upstream calls in a period. */
 export function addUsage(program: Command): void {
   const command = program
     .command("usage")
     .description("show the calls to the property API in a period, and whether the limits were kept")
-    .option("--from <instant>", `begin: ${INSTANT_HELP} (default: 24 hours before the end)`)
+    .option("--from <instant>", `start: ${INSTANT_HELP} (default: 24 hours before the end)`)
     .option("--to <instant>", "end (default: now)")
     .addOption(
-      new Option("--by <what>", "what the rows are").choices(["app", "resource", "hour"]).default("app"),
+      new Option("--by <what>", "what each row sums up").choices(["app", "resource", "hour"]).default("app"),
     )
     .action(async ({ by, ...options }: UsageOptions) => {
       const usage = await readUsage(createAdminClient(options), by, options);
@@ -57,20 +57,19 @@ export interface Usage {
   }[];
 }
 
-/** Asks for the usage in a period. */
 export function readUsage(client: AdminClient, by: string, { from, to }: Period): Promise<Usage> {
   return client.get<Usage>("/usage", { by, from, to });
 }
 
-/** Prints the period, and whether the record of it is whole. */
+/** Prints the period, and whether the ledger covers all of it. */
 export function printPeriod({ from, to, completeSince }: Usage): void {
   print(`Period  ${from} to ${to}`);
   if (completeSince !== undefined) {
-    print(`The record is complete since ${completeSince} only: there may have been more.`);
+    print(`The ledger is complete only since ${completeSince}. There may have been more calls before.`);
   }
 }
 
-/** @returns a row for each app, resource or hour, and the sum */
+/** @returns a row for each app, resource or hour, and the total */
 export function rowsTable({ by, rows, totals }: Usage): string {
   const counts = (row: Counts): number[] => COUNTS.map((name) => row[name]);
   return table(

@@ -20,7 +20,7 @@ interface WarmState {
   readonly last: string | null;
 }
 
-/** `warm`: how the answers that are kept warm stand. */
+/** `warm`: the state of the warm list. */
 export function addWarm(program: Command): void {
   const command = program
     .command("warm")
@@ -36,7 +36,7 @@ async function warm(options: WarmOptions): Promise<void> {
   const states = options.wait ? await waitUntilWarm(client, options.timeout) : await statesOf(client);
   if (options.json) return printJson({ urls: states });
   if (states.length === 0)
-    return print("No answers are kept warm. List some in the file that warm.file names.");
+    return print("The warm list is empty. List URLs in the file that warm.file names.");
   print(
     table(
       ["query", "format", "app", "every s", "due in s", "last fetch"],
@@ -69,7 +69,7 @@ async function waitUntilWarm(client: AdminClient, timeoutSeconds: number): Promi
       if (warmOnes === states.length) return states;
       if (performance.now() > giveUpAt) {
         throw new CommandFailure(
-          `After ${timeoutSeconds} s ${warmOnes} of ${states.length} answers are warm.`,
+          `After ${timeoutSeconds} s, only ${warmOnes} of ${states.length} answers are warm.`,
         );
       }
       await setTimeout(LOOK_EVERY_MS);
@@ -80,7 +80,7 @@ async function waitUntilWarm(client: AdminClient, timeoutSeconds: number): Promi
   }
 }
 
-/** An answer that is in the cache becomes due later. A fetch that failed is tried again, which is no answer yet. */
+/** Due later, and not because a failed fetch is to be tried again. */
 function isWarm({ dueInSeconds, last }: WarmState): boolean {
   return dueInSeconds > 0 && (last === null || last === "refreshed");
 }

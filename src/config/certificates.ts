@@ -1,5 +1,5 @@
 /**
- * Files with certificates and their keys, in PEM form.
+ * Reads files with certificates and private keys, in PEM form.
  */
 import { createPrivateKey, X509Certificate } from "node:crypto";
 
@@ -15,8 +15,8 @@ export interface CertificatePair {
 }
 
 /**
- * Refuses a file without certificates. TLS itself would accept it as an empty list, and then trust nobody without
- * saying why.
+ * Reads a file with certificate authorities. Refuses a file without certificates, because TLS itself would accept it as an
+ * empty list and then trust no server.
  */
 export function readAuthorities(file: string, readFile: ReadFile): { pem: string } | { fault: string } {
   let pem: string;
@@ -25,7 +25,9 @@ export function readAuthorities(file: string, readFile: ReadFile): { pem: string
   } catch (error) {
     return { fault: `${JSON.stringify(file)} cannot be read${codeOf(error)}` };
   }
-  return holdsCertificates(pem) ? { pem } : { fault: `${JSON.stringify(file)} holds none, or a broken one` };
+  return holdsCertificates(pem)
+    ? { pem }
+    : { fault: `${JSON.stringify(file)} contains no certificate, or an invalid one` };
 }
 
 const BLOCK = /-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----/gs;
@@ -44,7 +46,7 @@ function isCertificate(block: string): boolean {
   }
 }
 
-/** @returns the pair, or which file is wrong and why */
+/** @returns the pair, or the setting of the wrong file and what is wrong */
 export function readPair(
   certFile: string,
   keyFile: string,

@@ -3,7 +3,7 @@ import * as z from "zod";
 import { metaOf, nameWithUnit, partsOf, type SettingMeta } from "./setting.ts";
 import { isMapping, type SettingPath } from "./sources.ts";
 
-/** What can be wrong with one setting. */
+/** A mistake in one setting. */
 export type SettingFault =
   | { readonly kind: "missing"; readonly path: SettingPath; readonly expected: string }
   | { readonly kind: "unknown"; readonly path: SettingPath; readonly siblings: readonly string[] }
@@ -17,11 +17,11 @@ export type SettingFault =
 const SECTION: SettingMeta = { expected: "a section with settings below it" };
 
 /**
- * Checks every setting by itself, so that one mistake does not hide the others.
+ * Checks every setting separately, so that one mistake does not hide the others.
  * @param shape the shape of a section, a list or a setting
- * @param value what is written there
- * @param faults receives what is wrong
- * @returns the values under their names with units; `undefined` for what could not be read
+ * @param value the written value
+ * @param faults the function adds every mistake to this list
+ * @returns the values, with units in their names; `undefined` for a value with a mistake
  */
 export function checkSettings(
   shape: z.core.$ZodType,

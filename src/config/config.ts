@@ -1,5 +1,5 @@
 /**
- * The settings the gateway runs with.
+ * The configuration: the validated settings, with secrets and certificates read from their files.
  */
 import type { CertificatePair } from "./certificates.ts";
 import type { Settings } from "./schema.ts";
@@ -7,7 +7,7 @@ import type { Secret } from "./secret.ts";
 import type { ResolvedSecrets } from "./secrets.ts";
 import { isMapping } from "./sources.ts";
 
-/** The settings with everything resolved that depends on other settings or on files; frozen to the last leaf. */
+/** The settings, with every value resolved that depends on other settings or on files. Deeply frozen. */
 export interface Config extends Omit<Settings, "server" | "admin" | "upstream" | "apps" | "redis" | "warm"> {
   /** `tls`: `null` for plain HTTP. */
   readonly server: Omit<Settings["server"], "tls"> & { readonly tls: CertificatePair | null };
@@ -22,10 +22,10 @@ export interface Config extends Omit<Settings, "server" | "admin" | "upstream" |
   };
   /** The listed apps. */
   readonly apps: readonly (Omit<Settings["apps"]["listed"][number], "tokenFile"> & {
-    /** `null`: anybody may send the id. */
+    /** `null`: requests need no token to use the id. */
     readonly token: Secret | null;
   })[];
-  /** The weight of each unlisted app, and how many of them have a share of their own at a time. */
+  /** The weight of each unlisted app, and how many of them can have their own share at the same time. */
   readonly unlistedApps: { readonly weight: number; readonly max: number };
   /** `null`: no Redis. */
   readonly redis:
@@ -36,12 +36,12 @@ export interface Config extends Omit<Settings, "server" | "admin" | "upstream" |
         readonly sentinel: null | (Omit<Settings["redis"]["sentinel"], "master"> & { readonly name: string });
         /** The certificate authorities to trust, as PEM; `null`: Node's own. */
         readonly ca: string | null;
-        /** The gateway's own certificate; `null`: it shows none. */
+        /** The gateway's client certificate; `null`: it has none. */
         readonly pair: CertificatePair | null;
       });
 }
 
-/** The settings cannot be used; the message has a line per problem. */
+/** The settings are invalid. The message has one line for each problem. */
 export class ConfigError extends Error {
   override readonly name = "ConfigError";
   readonly problems: readonly string[];
@@ -52,10 +52,10 @@ export class ConfigError extends Error {
   }
 }
 
-/** Without a token, the admin port is for this machine only, unless the settings say otherwise. */
+/** The default address of the admin port without a token: only this machine can reach it. */
 const LOOPBACK = "127.0.0.1";
 
-/** Makes the configuration of valid settings. */
+/** @returns the configuration for valid settings */
 export function toConfig(settings: Settings, secrets: ResolvedSecrets): Config {
   const { privateKey, token, authorities, pairs } = secrets;
   const { warm: _warm, ...rest } = settings;

@@ -5,14 +5,14 @@ import type { ReadableSettings } from "./schema.ts";
 import type { SettingPath, SettingSources } from "./sources.ts";
 import { formatDuration } from "./units.ts";
 
-/** Settings that are valid alone and wrong together. */
+/** Settings that are valid separately but conflict with each other. */
 export interface Conflict {
-  /** The settings concerned; the first is the one to look at first. */
+  /** The conflicting settings. The first one most likely needs the change. */
   readonly paths: readonly SettingPath[];
   readonly explanation: string;
 }
 
-/** Checks settings against one another; those that could not be read are left out. */
+/** @returns the conflicts between settings. Settings that could not be read are not checked. */
 export function crossCheck(settings: ReadableSettings, sources: SettingSources): Conflict[] {
   return [
     ...portConflict(settings),
@@ -69,7 +69,7 @@ function repeatedApps({ apps }: ReadableSettings, sources: SettingSources): Conf
   });
 }
 
-/** The ledger must remember each request for as long as a window counts it. */
+/** The ledger must keep each request for as long as a window counts it. */
 function retentionConflicts({ budget, ledger }: ReadableSettings): Conflict[] {
   const retentionMs = ledger?.retentionMs;
   if (retentionMs === undefined) return [];
@@ -77,8 +77,8 @@ function retentionConflicts({ budget, ledger }: ReadableSettings): Conflict[] {
     const longestMs = Math.max(0, ...(budget?.[name] ?? []).map(({ windowMs }) => windowMs));
     if (retentionMs >= longestMs) return [];
     const explanation =
-      `what is sent is forgotten after ${formatDuration(retentionMs)}, within the window of ` +
-      `${formatDuration(longestMs)} it counts in; expected a retention of at least that window`;
+      `the ledger keeps requests for ${formatDuration(retentionMs)}, but a window of the budget is ` +
+      `${formatDuration(longestMs)} long; expected a retention of at least that window`;
     return conflict(["ledger.retention", `budget.${name}`], explanation);
   });
 }
@@ -90,7 +90,7 @@ function lifetimeConflicts({ cache }: ReadableSettings): Conflict[] {
     .filter((kind) => ttlMinMs[kind] > ttlMaxMs[kind])
     .flatMap((kind) => {
       const [min, max] = [formatDuration(ttlMinMs[kind]), formatDuration(ttlMaxMs[kind])];
-      const explanation = `from ${min} to ${max} there is nothing; expected ttlMin to be the shorter`;
+      const explanation = `ttlMin is ${min} and ttlMax is ${max}; expected ttlMin to be at most ttlMax`;
       return conflict([`cache.ttlMin.${kind}`, `cache.ttlMax.${kind}`], explanation);
     });
 }

@@ -1,6 +1,6 @@
 /**
- * config/default.yaml: all settings with their defaults and descriptions, for people. The gateway does not read it.
- * Messages about a default name its line there.
+ * config/default.yaml: all settings with their defaults and descriptions, as documentation. The gateway does not read the
+ * file. Messages about a default name its line in the file.
  */
 import { fileURLToPath } from "node:url";
 
@@ -27,7 +27,7 @@ export function defaultsYaml(): string {
   return [HEAD, ...parts].join("\n");
 }
 
-/** The defaults as a source of settings. The file is only made to find a line. */
+/** The defaults as a source of settings. The text of the file is generated only to find a line number. */
 export function defaultSettings(): SettingsLayer {
   const name = fileURLToPath(new URL("../../config/default.yaml", import.meta.url));
   let file: SettingsFile | undefined;
@@ -41,7 +41,7 @@ export function defaultSettings(): SettingsLayer {
   };
 }
 
-/** A section that is described as a whole, such as one lifetime per kind of answer, needs no comments inside. */
+/** A section with its own description, such as a lifetime for each kind of answer, has no comments inside. */
 function linesOf(key: string, shape: z.core.$ZodType, indent: string, isCommented = true): string[] {
   const { description = "", env, default: written = null } = metaOf(shape) ?? {};
   const comment = env === undefined ? description : `${description} (${env})`;

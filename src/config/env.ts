@@ -1,5 +1,5 @@
 /**
- * The environment: the only place that reads `process.env`, and the settings that it sets.
+ * Reads the settings that environment variables set. No other module reads `process.env`.
  */
 import * as z from "zod";
 
@@ -11,7 +11,7 @@ import type { Assignment } from "./sources.ts";
 /** Environment variables by name. */
 export type Environment = Readonly<Record<string, string | undefined>>;
 
-/** Names the YAML file that wins over the defaults. */
+/** The environment variable with the path of the YAML file. The file wins over the defaults. */
 export const CONFIG_FILE = "CONFIG_FILE";
 
 /** An environment variable and the setting that it sets. */
@@ -19,6 +19,7 @@ interface Variable {
   readonly name: string;
   readonly path: readonly string[];
   readonly shape: z.core.$ZodType;
+  /** An empty value is a value. Otherwise it means that the variable is not set. */
   readonly emptyCounts: boolean;
 }
 
@@ -41,7 +42,7 @@ export function processEnvironment(): Environment {
 
 /**
  * Reads the settings that the environment sets.
- * @returns the assignments in the order of {@link VARIABLES}, and a line per variable that cannot be read
+ * @returns the assignments in the order of {@link VARIABLES}, and one line for each mistake
  */
 export function readEnvironment(env: Environment): { assignments: Assignment[]; problems: string[] } {
   const assignments: Assignment[] = [];
@@ -57,12 +58,12 @@ export function readEnvironment(env: Environment): { assignments: Assignment[]; 
   return { assignments, problems };
 }
 
-/** The variables of proxies are in lower case in many places; all others are not. */
+/** Only the names of proxy variables are common in lower case. */
 function lowerCaseOf(name: string): string {
   return name.endsWith("_PROXY") ? name.toLowerCase() : name;
 }
 
-/** @returns a number or boolean if the setting is one and the text reads as one; other text stays, for the check to refuse */
+/** @returns a number or boolean if the setting needs one and the text is one; otherwise the text, which the check refuses */
 export function readText(text: string, shape: z.core.$ZodType): string | number | boolean {
   const inner = shape instanceof z.ZodNullable ? shape.unwrap() : shape;
   if (inner instanceof z.ZodBoolean && /^(true|false)$/.test(text)) return text === "true";
@@ -87,7 +88,7 @@ function readPairs({ name, path }: Variable, value: string, into: Assignment[], 
   }
 }
 
-/** Node's own switch that stops checking certificates. With it, a stranger could receive signed requests. */
+/** This variable makes Node accept any certificate. Then an attacker could receive signed requests. */
 function unsafe(env: Environment): string[] {
   const name = "NODE_TLS_REJECT_UNAUTHORIZED";
   if (env[name] !== "0") return [];
@@ -98,8 +99,8 @@ function unsafe(env: Environment): string[] {
 }
 
 /**
- * The environment also holds the variables of other programs. So only a name within one letter of ours counts, and
- * names of one word never do: `POST` is near `PORT` and `HOST`, and means neither.
+ * Finds misspelled names. The environment also contains variables of other programs. So a name counts only if it differs
+ * from one of ours by one letter. Names of one word never count: `POST` is similar to `PORT` and `HOST`, but means neither.
  */
 function misspelled(env: Environment): string[] {
   const known = [...VARIABLES.map((variable) => variable.name), CONFIG_FILE];

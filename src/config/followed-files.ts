@@ -1,8 +1,8 @@
 /**
  * Files that may change while the process runs: keys, passwords and certificates.
  *
- * A mounted secret changes when a link of its directory points elsewhere. So we watch the directory and read the file
- * through its path. Watching is not reliable (network file systems report nothing), so we also read the files every
+ * A mounted secret changes when a link in its directory gets a new target. So we watch the directory and read the file
+ * through its path. Watching is not reliable, because network file systems report nothing. So we also read the files every
  * few seconds.
  */
 import { watch } from "node:fs";
@@ -13,7 +13,7 @@ import type { Clock } from "../process/clock.ts";
 export interface FollowedFilesOptions {
   readonly paths: readonly string[];
   readonly clock: Clock;
-  /** Reads the files and applies what has changed. It is called when they may have changed. */
+  /** Called when the files may have changed. Reads them and applies the changes. */
   readonly check: () => void;
 }
 
@@ -23,7 +23,7 @@ export interface FollowedFiles {
 }
 
 const POLL_MS = 5_000;
-/** A program that rewrites a file in place, or two files of a pair, is done by then. */
+/** The time in which a program finishes rewriting a file, or both files of a pair. */
 const SETTLE_MS = 100;
 
 export function followFiles({ paths, clock, check }: FollowedFilesOptions): FollowedFiles {
@@ -57,7 +57,7 @@ export function followFiles({ paths, clock, check }: FollowedFilesOptions): Foll
 function watchDirectory(directory: string, onChange: () => void): () => void {
   try {
     const watcher = watch(directory, { persistent: false }, onChange);
-    // Somebody may remove the directory.
+    // The directory may be removed.
     watcher.on("error", () => watcher.close());
     return () => watcher.close();
   } catch {

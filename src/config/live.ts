@@ -1,6 +1,6 @@
 /**
- * The settings in force, and what a reload changes. Code reads a setting that may change through `current()` at each
- * use; a value that it keeps stays the old one.
+ * The settings in force, and what a reload changes. Code that needs a reloadable setting calls `current()` at each use,
+ * because a reload does not change values that were read before.
  */
 import type { Config } from "./config.ts";
 import type { SettingsSource, UsableSettings } from "./load.ts";
@@ -11,24 +11,24 @@ import { valueAt } from "./sources.ts";
 
 export interface LiveSettings {
   readonly current: () => Config;
-  /** Something made from the settings. It is made again after they have changed. */
+  /** Makes a value from the settings. After a reload, the next read makes it again. */
   readonly derive: <T>(make: (config: Config) => T) => () => T;
   /**
    * Reads the settings again, and applies all of them or none.
-   * @param readAlso reads files that the settings name; a mistake there prevents the reload
+   * @param readAlso reads further files that the settings name; a mistake there prevents the reload
    */
   readonly reload: <Also extends AlsoRead>(readAlso: (settings: ReadableSettings) => Also) => Reload<Also>;
 }
 
 interface AlsoRead {
-  /** A line for each. */
+  /** One line for each problem. */
   readonly problems: readonly string[];
 }
 
 /** The outcome of a reload, with the new settings if they apply. */
 export type Reload<Also> = (AppliedReload & { readonly config: Config; readonly also: Also }) | FailedReload;
 
-/** The outcome of a reload, as operators see it. */
+/** The outcome of a reload, for operators. */
 export type ReloadOutcome = AppliedReload | FailedReload;
 
 interface AppliedReload {
@@ -37,13 +37,13 @@ interface AppliedReload {
 }
 
 type FailedReload =
-  /** Nothing has changed: a line for each problem. */
+  /** Nothing has changed. One line for each problem. */
   | { readonly kind: "invalid"; readonly problems: readonly string[] }
-  /** Nothing has changed: a line for each setting that needs a restart. */
+  /** Nothing has changed. One line for each setting that needs a restart. */
   | { readonly kind: "restart-needed"; readonly problems: readonly string[] };
 
 /**
- * @param restartFor further reasons, in words, why valid settings need a restart
+ * @param restartFor returns further reasons, in words, why valid settings need a restart
  */
 export function createLiveSettings(
   { first, reread }: SettingsSource,
@@ -55,12 +55,12 @@ export function createLiveSettings(
   return {
     current,
     derive(make) {
-      let of = current();
-      let made = make(of);
+      let source = current();
+      let made = make(source);
       return () => {
-        if (of === current()) return made;
-        of = current();
-        made = make(of);
+        if (source === current()) return made;
+        source = current();
+        made = make(source);
         return made;
       };
     },
@@ -85,7 +85,7 @@ export function createLiveSettings(
 /** One changed setting. `from` and `to` are absent for a secret. */
 export interface SettingChange {
   /**
-   * `cache.ttl.sold`; for an app `apps.ID.weight`, or `apps.ID` if it is new or gone; for a URL that is kept warm
+   * `cache.ttl.sold`; for an app `apps.ID.weight`, or `apps.ID` if the app was added or removed; for a URL in the warm list
    * `warm.FORMAT:QUERY`.
    */
   readonly path: string;
@@ -95,7 +95,7 @@ export interface SettingChange {
 
 const NEED_RESTART = SETTINGS.filter(({ reloadable = false }) => !reloadable);
 
-/** @returns every setting with another value; `60m` and `1h` are the same value */
+/** @returns every setting whose value has changed; `60m` and `1h` are the same value */
 export function changesBetween(
   before: UsableSettings,
   after: UsableSettings,
@@ -112,14 +112,14 @@ export function changesBetween(
   });
 }
 
-/** @returns `cache.ttl.sold: 1h → 2h`, and of a secret `upstream.privateKey: changed` */
+/** @returns for example `cache.ttl.sold: 1h → 2h`, or for a secret `upstream.privateKey: changed` */
 export function describeChange({ path, from, to }: SettingChange): string {
   return from === undefined || to === undefined ? `${path}: changed` : `${path}: ${from} → ${to}`;
 }
 
 type App = Settings["apps"]["listed"][number];
 
-/** An app is the same app wherever in the list it stands. */
+/** Compares apps by id. Their order in the list does not matter. */
 function appChanges(before: readonly App[], after: readonly App[]): SettingChange[] {
   const ids = [...new Set([...before, ...after].map(({ id }) => id))];
   return ids.flatMap((id): SettingChange[] => {
@@ -133,7 +133,7 @@ function appChanges(before: readonly App[], after: readonly App[]): SettingChang
   });
 }
 
-/** Compares values, and secrets as they are written: a wrapped secret looks like any other. */
+/** Compares values. Secrets are compared as they are written, because wrapped secrets all look the same. */
 function isSame(before: UsableSettings, after: UsableSettings, setting: Setting): boolean {
   const [one, other] = [before, after].map(({ settings, written }) =>
     JSON.stringify(isSecret(setting) ? valueAt(written, setting.path) : valueAt(settings, setting.readPath)),

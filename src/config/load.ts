@@ -22,13 +22,13 @@ export interface ConfigInput {
   readonly readFile: (path: string) => string;
 }
 
-/** The settings, what is wrong with them, and which source set what. */
+/** The settings, their problems, and the source of each setting. */
 export interface ExaminedConfig {
-  /** Absent where there are problems. */
+  /** Absent if there are problems. */
   readonly usable?: UsableSettings;
-  /** All settings that could be read, whatever is wrong with the rest; none if the settings file could not be read. */
+  /** All settings without a mistake; none if the settings file could not be read. */
   readonly readable: ReadableSettings;
-  /** A line for each. */
+  /** One line for each problem. */
   readonly problems: readonly string[];
   readonly defaultFile: string;
   readonly overlay?: SettingsFile;
@@ -39,11 +39,11 @@ export interface ExaminedConfig {
 export interface UsableSettings {
   readonly config: Config;
   readonly settings: Settings;
-  /** As people write them, all sources merged. Holds secrets. */
+  /** The settings as they are written, from all sources. Contains secrets. */
   readonly written: unknown;
 }
 
-/** @throws {ConfigError} with every problem there is */
+/** @throws {ConfigError} with every problem */
 export function loadConfig(input: ConfigInput): Config {
   const { usable, problems } = examineConfig(input);
   if (!usable) throw new ConfigError(problems);
@@ -58,7 +58,7 @@ export function examineConfig({ env, readFile }: ConfigInput): ExaminedConfig {
     ? readSettingsFile(env[CONFIG_FILE], `environment variable ${CONFIG_FILE}`, readFile)
     : undefined;
   const unreadable = overlay?.problems ?? [];
-  // A setting that seems to be missing may be in the file that could not be read.
+  // A missing setting may be in the file that could not be read.
   const mayBeMissing = unreadable.length === 0;
   const sources = mergeSources(defaults, overlay, assignments);
   const faults: SettingFault[] = [];
@@ -87,12 +87,12 @@ export function examineConfig({ env, readFile }: ConfigInput): ExaminedConfig {
   return { ...examined, usable: { config, settings, written: sources.merged } };
 }
 
-/** The check returns the schema's form by construction. */
+/** The check returns the form of the schema. */
 function isReadable(checked: unknown): checked is ReadableSettings {
   return isMapping(checked);
 }
 
-/** Without faults every setting was read. */
+/** Without faults, every setting was read. */
 function isComplete(settings: ReadableSettings, faults: readonly SettingFault[]): settings is Settings {
   return isReadable(settings) && faults.length === 0;
 }
@@ -100,18 +100,18 @@ function isComplete(settings: ReadableSettings, faults: readonly SettingFault[])
 /** Valid settings, and how to load them again. */
 export interface SettingsSource {
   readonly first: UsableSettings;
-  /** Loads them again. Never throws: the result holds the problems. */
+  /** Loads the settings again. Never throws: the result contains the problems. */
   readonly reread: () => ExaminedConfig;
   /** Reads a file that the settings name as UTF-8 text, or throws. */
   readonly readFile: (path: string) => string;
 }
 
-/** Finds mistakes in files that the settings name, as far as those settings could be read; a line for each. */
+/** @returns one line for each mistake in the files that the readable settings name */
 type CheckAlso = (settings: ReadableSettings, readFile: ConfigInput["readFile"]) => readonly string[];
 
 /**
- * @param checkAlso is called if the settings have mistakes, so that the error holds all mistakes at once
- * @throws {ConfigError} with every problem there is
+ * @param checkAlso is called if the settings have mistakes, so that the error lists all mistakes together
+ * @throws {ConfigError} with every problem
  */
 export function openSettings(input: ConfigInput, checkAlso: CheckAlso = () => []): SettingsSource {
   const { usable, readable, problems } = examineConfig(input);
@@ -122,7 +122,7 @@ export function openSettings(input: ConfigInput, checkAlso: CheckAlso = () => []
 /**
  * Reads the settings of this process.
  * @param checkAlso as in {@link openSettings}
- * @returns `undefined` for invalid settings, with the problems on standard error and exit code 1 set
+ * @returns `undefined` for invalid settings; then the problems are on standard error, and the exit code is set to 1
  */
 export function readSettings(
   env: Environment = processEnvironment(),

@@ -1,5 +1,5 @@
 /**
- * The private key in use, and the file that it comes from.
+ * The private key in use, and the file that contains it.
  */
 import type { Clock } from "../process/clock.ts";
 import { type FollowedFiles, followFiles } from "./followed-files.ts";
@@ -8,15 +8,15 @@ import { readPrivateKeyFile } from "./secrets.ts";
 
 /** The private key in use, which may change, and all earlier ones. */
 export interface PrivateKeys {
-  /** Signs requests now. */
+  /** @returns the key that signs requests now */
   readonly current: () => string;
-  /** Counts the keys so far. Messages may show it. */
+  /** @returns the number of keys so far. Messages may show it. */
   readonly version: () => number;
   /** Every key so far and every other secret, for masking. A new key is added at the end. */
   readonly known: readonly string[];
-  /** @returns whether it is another key than before */
+  /** @returns whether the key differs from the current one */
   readonly replace: (key: Secret) => boolean;
-  /** A further secret to mask: a password or a token that was read while the process runs. */
+  /** Adds a secret to mask, for example a password or a token that was read while the process runs. */
   readonly mask: (secret: string) => void;
 }
 
@@ -44,7 +44,7 @@ export function createPrivateKeys(first: Secret, others: readonly string[] = [])
   };
 }
 
-type Say = (message: string, fields: Readonly<Record<string, unknown>>) => void;
+type Log = (message: string, fields: Readonly<Record<string, unknown>>) => void;
 
 export interface KeyFileOptions {
   readonly path: string;
@@ -52,14 +52,14 @@ export interface KeyFileOptions {
   readonly clock: Clock;
   /** Reads a file as UTF-8 text, or throws. */
   readonly readFile: (path: string) => string;
-  readonly info: Say;
-  readonly warn: Say;
+  readonly info: Log;
+  readonly warn: Log;
 }
 
-/** Follows the file that holds the private key. A file that holds no key changes nothing. */
+/** Follows the file with the private key. A file without a valid key changes nothing. */
 export function followKeyFile(options: KeyFileOptions): FollowedFiles {
   const { path, keys, clock, readFile, info, warn } = options;
-  /** What is wrong with the file. It is logged once. */
+  /** The last fault of the file. The same fault is logged only once. */
   let fault: string | undefined;
   return followFiles({
     paths: [path],

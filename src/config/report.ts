@@ -1,5 +1,5 @@
 /**
- * What people read about their settings: one line for each mistake, or where each setting comes from.
+ * Messages about settings: one line for each mistake, or the source of each setting.
  */
 import { relative } from "node:path";
 
@@ -15,7 +15,7 @@ import { formatPath, hasPath, type SettingPath, type SettingSources, valueAt } f
 
 const LONGEST_FOUND = 80;
 
-/** @returns one line: where the setting is, which one it is, what was found, what was expected */
+/** @returns one line: the place of the setting, its name, the value that was found, and what was expected */
 export function describeFault(fault: SettingFault, sources: SettingSources): string {
   const name = sources.pathOf(fault.path);
   const at = `${sources.nameOf(fault.path)}: ${name}`;
@@ -44,7 +44,7 @@ function hint(
   if (near) return `did you mean ${section === "" ? near : `${section}.${near}`}?`;
   const elsewhere = SETTINGS.filter((setting) => setting.path.at(-1) === key).map(({ name }) => name);
   if (elsewhere.length > 0) return `did you mean ${elsewhere.join(" or ")}?`;
-  return `known ${section === "" ? "at the top" : `in ${section}`}: ${siblings.join(", ")}`;
+  return `known ${section === "" ? "at the top level" : `in ${section}`}: ${siblings.join(", ")}`;
 }
 
 /** @returns one line that names all settings of a conflict */
@@ -60,22 +60,22 @@ export function describeValue(value: unknown): string {
   if (typeof value === "object") return "a section";
   if (typeof value === "number" || typeof value === "boolean") return String(value);
   if (typeof value !== "string") return typeof value;
-  // Also without a scheme: `user:password@host`.
+  // This also matches URLs without a scheme: `user:password@host`.
   const shown = value.replace(/^(.*?:\/\/)?.*@/s, `$1${SECRET_TEXT}@`).replace(/\?.*$/s, "?…");
   return JSON.stringify(shown.length > LONGEST_FOUND ? `${shown.slice(0, LONGEST_FOUND)}…` : shown);
 }
 
-/** A shorter secret could be part of any word. */
+/** Shorter secrets are not masked, because they could be part of ordinary words. */
 const SHORTEST_MASKED = 6;
 
-/** Masks secrets, which may also stand where they do not belong, in a line about that place. */
+/** Masks all secrets in a line, because a secret may also be written in the wrong place. */
 export function maskSecrets(line: string, merged: unknown): string {
   return SECRET_PATHS.map((path) => valueAt(merged, path))
     .filter((secret) => typeof secret === "string" && secret.length >= SHORTEST_MASKED)
     .reduce((masked: string, secret) => masked.replaceAll(String(secret), SECRET_TEXT), line);
 }
 
-/** @returns what `config:check` says of valid settings: a line per setting that is not left at its default */
+/** @returns what `config:check` prints for valid settings: one line for each setting that is not at its default */
 export function report({ defaultFile, overlay, assignments }: ExaminedConfig): string[] {
   const lines = ["configuration is valid", `  defaults from ${relative(process.cwd(), defaultFile)}`];
   if (overlay) {
@@ -93,7 +93,7 @@ export function report({ defaultFile, overlay, assignments }: ExaminedConfig): s
   return lines;
 }
 
-/** @returns each setting that is written, or the section where one value or a list stands for its settings */
+/** @returns each written setting; a section instead of its settings if one value or a list replaces them */
 function writtenIn(settings: unknown): SettingPath[] {
   const written = new Map<string, SettingPath>();
   for (const { path } of SETTINGS) {

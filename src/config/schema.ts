@@ -1,6 +1,6 @@
 /**
- * Every setting, each declared once. See `setting.ts` for what a declaration says. `npm run generate` writes
- * config/default.yaml, the JSON Schema, the chart's schema and docs/configuration.md from here.
+ * Declares every setting once. `setting.ts` explains declarations. `npm run generate` writes config/default.yaml, the JSON
+ * Schema, the chart's schema and docs/configuration.md from these declarations.
  */
 import * as z from "zod";
 
@@ -26,7 +26,7 @@ const redis = z.strictObject({
   password: setting(secretText(), {
     env: "REDIS_PASSWORD",
     description:
-      "The password at Redis, as it is. It wins over the one in redis.url. Set either this or passwordFile.",
+      "The password at Redis, not percent-encoded. It wins over the one in redis.url. Set either this or passwordFile.",
   }),
   passwordFile: setting(secretFile(), {
     env: "REDIS_PASSWORD_FILE",
@@ -117,8 +117,8 @@ export const settingsSchema = z.strictObject({
     env: "DATA_DIR",
     emptyEnv: true,
     description:
-      "The directory in which the gateway keeps answers over a restart. Empty keeps answers in memory only. The gateway " +
-      "does not use it with Redis.",
+      "The directory in which the gateway keeps answers and the ledger across restarts. Empty keeps both in memory only. The " +
+      "gateway does not use it with Redis.",
   }),
   log: z.strictObject({
     level: setting(oneOf("trace", "debug", "info", "warn", "error", "silent"), {
@@ -126,16 +126,16 @@ export const settingsSchema = z.strictObject({
       env: "LOG_LEVEL",
       reloadable: true,
       description:
-        "The lowest level of events in the log: trace, debug, info, warn, error or silent. With silent, nothing is logged, " +
-        "requests neither.",
+        "The lowest level of events in the log: trace, debug, info, warn, error or silent. silent logs nothing, not even " +
+        "requests.",
     }),
     access: setting(oneOf("on", "off", "sampled", "errors"), {
       default: "sampled",
       env: "LOG_ACCESS",
       reloadable: true,
       description:
-        "Which requests and upstream calls have a line in the log, whatever log.level says. on: all. sampled: all, but of " +
-        "cache hits one of log.accessSample. errors: those with status 400 or higher, or without an answer. off: none.",
+        "Which requests and upstream calls have a line in the log, at any log.level except silent. on: all. sampled: all, but " +
+        "only one of log.accessSample cache hits. errors: those with status 400 or higher, or without an answer. off: none.",
     }),
     accessSample: setting(integer(1, 1_000_000), {
       default: 1,
@@ -164,7 +164,7 @@ export const DEFAULTS: Readonly<Record<string, unknown>> = defaultsOf(settingsSc
 /** The settings after reading: numbers in milliseconds and bytes, secrets wrapped. */
 export type Settings = Named<z.output<typeof settingsSchema>>;
 
-/** Settings of which any may be missing, because it could not be read. */
+/** Settings after reading. Those with mistakes are missing. */
 export type ReadableSettings = {
   readonly [Section in keyof Settings]?: Settings[Section] extends readonly unknown[]
     ? Settings[Section]

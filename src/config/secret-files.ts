@@ -1,6 +1,5 @@
 /**
- * Passwords, certificates and tokens in files, read again when the files change. The private key has its own file:
- * `private-key.ts`.
+ * Reads passwords, certificates and tokens again when their files change. `private-key.ts` does this for the private key.
  */
 import type { Clock } from "../process/clock.ts";
 import type { CertificatePair } from "./certificates.ts";
@@ -11,7 +10,7 @@ import type { PrivateKeys } from "./private-key.ts";
 import type { Settings } from "./schema.ts";
 import { secretsIn } from "./secret.ts";
 
-/** Settings that name files, and what the configuration holds of them. */
+/** Settings that name files, and the content of these files in the configuration. */
 interface FileKind {
   readonly name: string;
   readonly paths: (settings: Settings) => readonly (string | null)[];
@@ -41,45 +40,48 @@ const KINDS: readonly FileKind[] = [
   },
 ];
 
-type Say = (message: string, fields: Readonly<Record<string, unknown>>) => void;
+type Log = (message: string, fields: Readonly<Record<string, unknown>>) => void;
 
 export interface SecretFilesOptions {
   readonly source: SettingsSource;
   readonly keys: Pick<PrivateKeys, "mask">;
   readonly clock: Clock;
-  readonly info: Say;
-  readonly warn: Say;
+  readonly info: Log;
+  readonly warn: Log;
 }
 
 export interface SecretFiles {
-  /** The configuration with what the files hold now. Other settings are those of the last time a file changed. */
+  /** The configuration with the current content of the files. Its other settings are as old as the last change of a file. */
   readonly current: () => Config;
-  /** The tokens of apps by their ids; another map when they have changed. */
+  /** The tokens of apps by their ids. A change of the tokens makes a new map. */
   readonly appTokens: () => ReadonlyMap<string, string>;
-  /** @param name `redis`, `server.tls`, `admin.tls`: what is called when its files have changed */
+  /**
+   * Calls back when files have changed.
+   * @param name the settings that name the files: `redis`, `apps`, `server.tls` or `admin.tls`
+   */
   readonly onChange: (name: string, apply: (config: Config) => void) => void;
-  /** The settings or the files may have changed. */
+  /** Call it when the settings or the files may have changed. */
   readonly check: () => void;
   readonly close: () => void;
 }
 
-/** Follows the files that the settings name. A file that cannot be used changes nothing, and is logged once. */
+/** Follows the files that the settings name. An invalid file changes nothing, and is logged once. */
 export function followSecretFiles({ source, keys, clock, info, warn }: SecretFilesOptions): SecretFiles {
   let config = source.first.config;
   let tokens = appTokensOf(config);
-  let said = "";
+  let logged = "";
   let followed: { readonly paths: readonly string[]; readonly files: FollowedFiles } | undefined;
   const listeners: { readonly name: string; readonly apply: (config: Config) => void }[] = [];
 
   function check(): void {
     const { usable, problems } = source.reread();
-    const trouble = problems.join("; ");
+    const found = problems.join("; ");
     if (usable === undefined) {
-      if (trouble !== said) warn("Passwords and certificates stay as they were.", { problems });
-      said = trouble;
+      if (found !== logged) warn("Passwords and certificates stay as they were.", { problems });
+      logged = found;
       return;
     }
-    said = "";
+    logged = "";
     const next = usable.config;
     follow(usable.settings);
     const changed = KINDS.filter(({ content }) => textOf(content(config)) !== textOf(content(next)));
@@ -115,7 +117,7 @@ function appTokensOf({ apps }: Config): ReadonlyMap<string, string> {
   return new Map(apps.flatMap(({ id, token }) => (token === null ? [] : [[id, token.reveal()]])));
 }
 
-/** For comparing, with the secrets themselves. */
+/** @returns a text for comparison. It contains the secrets. */
 function textOf(content: ReturnType<FileKind["content"]>): string {
   return JSON.stringify(
     content.map((one) => (typeof one === "object" && one !== null ? [one.cert, one.key.reveal()] : one)),

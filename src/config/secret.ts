@@ -1,11 +1,10 @@
 import { inspect } from "node:util";
 
-/** What stands for a secret wherever one would otherwise be printed. */
+/** Replaces a secret in printed text. */
 export const SECRET_TEXT = "[secret]";
 
 /**
- * A value that shows itself only when asked by name. Logging, JSON, template strings and
- * `util.inspect` of anything that holds it print `[secret]`.
+ * A secret value. Only `reveal` returns it. Logging, JSON, template strings and `util.inspect` print `[secret]`.
  */
 export class Secret {
   readonly #value: string;
@@ -15,7 +14,7 @@ export class Secret {
     Object.freeze(this);
   }
 
-  /** The value itself: for signing and connecting only. */
+  /** @returns the value. Use it only for signing, connecting and comparing. */
   reveal(): string {
     return this.#value;
   }
@@ -34,8 +33,8 @@ export class Secret {
 }
 
 /**
- * Everything secret in the settings, to be kept out of what is written: each secret as it is, and of one that is an
- * address its password too.
+ * Finds all secrets in the settings, for masking.
+ * @returns each secret, and the password in each secret URL
  */
 export function secretsIn(value: unknown): string[] {
   if (value instanceof Secret) {

@@ -1,5 +1,5 @@
 /**
- * What the settings name and files may hold: the private key, tokens, passwords and certificates.
+ * Resolves the private key, tokens, passwords and certificates, from the settings or from the files that they name.
  */
 import { type CertificatePair, readAuthorities, readPair } from "./certificates.ts";
 import type { SettingFault } from "./check.ts";
@@ -15,11 +15,11 @@ export interface ResolvedSecrets {
   readonly token: Secret | null;
   readonly redisPassword: Secret | null;
   readonly sentinelPassword: Secret | null;
-  /** By the app's id. */
+  /** The tokens by app id. */
   readonly appTokens: ReadonlyMap<string, Secret>;
   /** As PEM; `null`: Node's own certificate authorities. */
   readonly authorities: { readonly upstream: string | null; readonly redis: string | null };
-  /** Certificates of the gateway; `null`: it has none there. */
+  /** The gateway's own certificates; `null`: it has none for this purpose. */
   readonly pairs: {
     readonly server: CertificatePair | null;
     readonly admin: CertificatePair | null;
@@ -31,8 +31,8 @@ type ReadFile = (path: string) => string;
 
 /**
  * Reads the secrets and the certificates.
- * @param mayBeMissing `false` where a missing secret may be in a settings file that could not be read
- * @returns them, and a line per problem; without them if anything is wrong here or in the settings
+ * @param mayBeMissing `false` if a missing secret may be in a settings file that could not be read
+ * @returns the secrets and one line for each problem; no secrets if there is any problem here or in the settings
  */
 export function resolveSecrets(
   settings: ReadableSettings,
@@ -67,7 +67,7 @@ interface ReaderOptions {
   readonly mayBeMissing: boolean;
 }
 
-/** Reads one secret or certificate after the other, and collects what is wrong with them. */
+/** Reads secrets and certificates, and collects their problems. */
 function createReader(
   settings: ReadableSettings,
   { faults, sources, readFile, mayBeMissing }: ReaderOptions,
@@ -79,14 +79,14 @@ function createReader(
   };
   const at = (path: SettingPath): string => `${sources.nameOf(path)}: ${formatPath(path)}`;
 
-  /** @returns the secret, `null` if there is none, `undefined` with a problem added if it cannot be used */
+  /** @returns the secret; `null` if there is none; `undefined` if it has a problem, which is added to the list */
   function choose(kind: SecretKind): Secret | null | undefined {
     const { path, filePath, missing } = kind;
     const value = valueAt(settings, path);
     const file = fileAt(filePath);
-    // The check has already said what is wrong with these.
-    const said = new Set([path.slice(0, 1), path, filePath].map(formatPath));
-    if (faults.some((fault) => said.has(formatPath(fault.path)))) return undefined;
+    // The check has already reported mistakes in these settings.
+    const reported = new Set([path.slice(0, 1), path, filePath].map(formatPath));
+    if (faults.some((fault) => reported.has(formatPath(fault.path)))) return undefined;
     if (value instanceof Secret && file) {
       problems.push(`${at(path)}, ${at(filePath)}: both are set; expected exactly one of the two`);
       return undefined;
@@ -117,7 +117,7 @@ function createReader(
     if (!certFile && !keyFile) return null;
     if (!certFile || !keyFile) {
       const missing = [...path, certFile ? "keyFile" : "certFile"];
-      problems.push(`${at(missing)}: is missing; expected certFile and keyFile, or none of them`);
+      problems.push(`${at(missing)}: is missing; expected both certFile and keyFile, or neither`);
       return null;
     }
     const read = readPair(certFile, keyFile, readFile);
@@ -129,21 +129,21 @@ function createReader(
   return { choose, authorities, pair, problems };
 }
 
-/** `undefined` is a secret with a problem. */
+/** Whether no secret has a problem, which `undefined` means. */
 function areKnown<T extends object>(
   secrets: T,
 ): secrets is { [Name in keyof T]: Exclude<T[Name], undefined> } {
   return Object.values(secrets).every((secret) => secret !== undefined);
 }
 
-/** A secret that one setting holds, or a file that another setting names. */
+/** A secret that one setting contains, or a file that another setting names. */
 interface SecretKind {
   readonly path: SettingPath;
   readonly filePath: SettingPath;
-  /** What messages call it. */
+  /** The name of the secret in messages. */
   readonly what: string;
   readonly pattern: RegExp;
-  /** What a file should hold instead. */
+  /** Describes the expected content of a file. */
   readonly expected: string;
   /** Why the gateway does not start without it; absent for an optional secret. */
   readonly missing?: string;
@@ -189,7 +189,7 @@ const SENTINEL_PASSWORD: SecretKind = {
   filePath: ["redis", "sentinel", "passwordFile"],
 };
 
-/** Where secrets stand that are more than part of an address. */
+/** The settings that are secrets. URLs that contain a password are not in this list. */
 export const SECRET_PATHS: readonly SettingPath[] = [
   PRIVATE_KEY.path,
   ADMIN_TOKEN.path,
@@ -197,14 +197,14 @@ export const SECRET_PATHS: readonly SettingPath[] = [
   SENTINEL_PASSWORD.path,
 ];
 
-/** @returns the private key, or in words why the file holds none */
+/** @returns the private key, or a text that says why the file contains none */
 export function readPrivateKeyFile(path: string, readFile: ReadFile): Secret | string {
   return readSecretFile(path, PRIVATE_KEY, readFile);
 }
 
 /**
- * Drops one newline at the file's end, because editors and `echo` add it. Messages show a path only if it is clearly
- * a path: somebody may have written the secret itself in its place.
+ * Reads a file with a secret. Drops one newline at the end of the file, because editors and `echo` add it. If the file
+ * cannot be read, the message shows the path only if it clearly is a path, because it may be the secret itself.
  */
 function readSecretFile(
   path: string,
@@ -224,7 +224,7 @@ function readSecretFile(
   return `${JSON.stringify(path)} holds more than a ${what}; expected ${expected}`;
 }
 
-/** Starts like a path, and holds no character that is common in secrets (base64) and rare in paths. */
+/** Whether the text starts like a path, and has no character that is common in secrets (base64) and rare in paths. */
 function isPlainlyPath(text: string): boolean {
   return /^\.{0,2}\/[^+=\p{Cc}]+$/u.test(text);
 }

@@ -1,6 +1,6 @@
 /**
- * What a setting is. A shape (`shapes.ts`, `text-shapes.ts`) says which values it accepts. `setting()` declares the
- * rest, as in
+ * Declares settings. A shape (`shapes.ts`, `text-shapes.ts`) defines which values a setting accepts. `setting()` declares
+ * the rest, for example:
  *
  *     maxWait: setting(duration(), {
  *       default: "10s",
@@ -9,7 +9,7 @@
  *       description: "A caller gets an answer or a refusal within this time after its request arrived.",
  *     }),
  *
- * Everything else follows from this one declaration: the type and name in `Config` (`budget.maxWaitMs: number`), the
+ * Everything else is derived from this one declaration: the type and name in `Config` (`budget.maxWaitMs: number`), the
  * check and its messages, config/default.yaml, the JSON Schemas of the file and of the Helm chart, and the docs. Run
  * `npm run generate` after a change.
  */
@@ -17,35 +17,35 @@ import * as z from "zod";
 
 import type { Secret } from "./secret.ts";
 
-/** A unit that the name of a value in `Config` ends with: the setting `maxWait` is read as `maxWaitMs`. */
+/** The unit at the end of a name in `Config`: the setting `maxWait` becomes `maxWaitMs`. */
 export type Unit = "Ms" | "Bytes";
 
-/** What a shape knows. */
+/** What a shape defines. */
 interface ShapeFacts {
   /** Completes the sentence "expected …". */
   readonly expected: string;
   readonly unit?: Unit;
   /** No message shows the value. */
   readonly secret?: boolean;
-  /** The value is secret only until the settings are valid: then it is the path of a file that was read. */
+  /** The value is secret only until the settings are valid. Then it is known to be the path of a file. */
   readonly shownOnceRead?: boolean;
 }
 
-/** What a declaration adds. `Written` is how people write the value. */
+/** What a declaration adds to its shape. `Written` is the type of the value as people write it. */
 interface Declaration<Written> {
   /** Plain sentences for config/default.yaml, the docs and the JSON Schema. */
   readonly description?: string;
-  /** As people write it; `null` where absent. */
+  /** The default as people write it; `null` if absent. */
   readonly default?: Written;
-  /** There is no default: the gateway does not start without the setting. */
+  /** The gateway does not start without the setting. */
   readonly required?: boolean;
   /** The environment variable that wins over the file. */
   readonly env?: string;
-  /** An empty environment variable is a value, and not the absence of one. */
+  /** An empty environment variable is a value. Otherwise it means that the variable is not set. */
   readonly emptyEnv?: boolean;
   /** A new value applies without a restart. */
   readonly reloadable?: boolean;
-  /** Replaces what the shape says. */
+  /** Replaces the text of the shape. */
   readonly expected?: string;
 }
 
@@ -56,37 +56,37 @@ export type Shape<Output, Input = string> = z.ZodType<Output, Input>;
 
 const metas = z.registry<SettingMeta>();
 
-/** @returns the shape, with what it accepts in words */
+/** @returns the shape, with a description of the values that it accepts */
 export function shaped<S extends z.ZodType>(shape: S, facts: ShapeFacts): S {
   metas.add(shape, facts);
   return shape;
 }
 
-/** @returns what a shape expects, for another shape made of it */
+/** @returns what a shape expects, for another shape that is built on it */
 export function factsOf(shape: z.ZodType): ShapeFacts {
   return { expected: metaOf(shape)?.expected ?? "" };
 }
 
-/** @returns the shape, which may also be empty: then it is `null` */
+/** @returns a shape that also accepts no value, as `null` */
 export function optional<S extends z.ZodType>(shape: S): z.ZodNullable<S> {
   return shaped(z.nullable(shape), { expected: "", ...metaOf(shape) });
 }
 
-/** Declares a setting: the one place to add or change one. */
+/** Declares a setting. */
 export function setting<S extends z.ZodType>(shape: S, declaration: Declaration<z.input<S>>): S {
   metas.add(shape, { expected: "", ...metaOf(shape), ...declaration });
   return shape;
 }
 
-/** @returns what {@link shaped} and {@link setting} attached; sections have none */
+/** @returns what {@link shaped} and {@link setting} attached; `undefined` for most sections */
 export function metaOf(shape: z.core.$ZodType): SettingMeta | undefined {
   return metas.get(shape);
 }
 
-/** A setting that is neither a section nor part of a list's item. */
+/** A setting. Sections and the fields of list items are not settings. */
 export interface Setting extends SettingMeta {
   readonly path: readonly string[];
-  /** Where its value is in `Settings` and, mostly, in `Config`: names carry units there. */
+  /** The path of its value in `Settings` and usually in `Config`, with units in the names. */
   readonly readPath: readonly string[];
   /** `path` with dots. */
   readonly name: string;
@@ -123,17 +123,17 @@ export function partsOf(section: z.ZodObject): [string, z.core.$ZodType][] {
   return Object.entries(section.shape);
 }
 
-/** @returns whether no message shows the value, even if the settings are valid */
+/** @returns whether the value must stay hidden even if the settings are valid */
 export function isSecret({ secret = false, shownOnceRead = false }: SettingMeta): boolean {
   return secret && !shownOnceRead;
 }
 
-/** @returns the name in `Config` of what is written under `key`: `maxWait` → `maxWaitMs`, `maxBody` → `maxBodyBytes` */
+/** @returns the name in `Config` of the setting `key`: `maxWait` → `maxWaitMs`, `maxBody` → `maxBodyBytes` */
 export function nameWithUnit(key: string, unit: Unit | undefined): string {
   return unit === "Bytes" ? `${key.replace(/(Bytes|Length|Size)$/, "")}Bytes` : `${key}${unit ?? ""}`;
 }
 
-/** The same for types: the output of a section's schema, with names that carry units. */
+/** The same for types: the output of a section's schema, with units in the names. */
 export type Named<T> = { readonly [K in keyof T & string as NameWithUnit<K, T[K]>]: NamedValue<T[K]> };
 
 type NameWithUnit<K extends string, V> = [Extract<V, z.$brand<"Ms">>] extends [never]

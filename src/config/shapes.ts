@@ -1,6 +1,6 @@
 /**
- * Settings that are numbers, durations, sizes, budgets and choices. Each shape says in words what it expects, because
- * people with a wrong setting read these words and not the validator's own.
+ * Shapes for numbers, durations, sizes, budgets and choices. Each shape describes what it expects, because messages about a
+ * wrong setting use this description instead of the validator's own text.
  */
 import * as z from "zod";
 
@@ -22,7 +22,7 @@ type Measured<S extends z.ZodType, U extends Unit> = z.core.$ZodBranded<S, U>;
 export const DAY_MS = 86_400_000;
 const YEAR_MS = 365 * DAY_MS;
 
-/** Timers beyond this many milliseconds fire at once: a 32-bit count. */
+/** Node's timers cannot be much longer: their delay is a 32-bit number of milliseconds. */
 const LONGEST_TIMER_MS = 24 * DAY_MS;
 
 interface DurationBounds {
@@ -36,7 +36,7 @@ export function duration(bounds: DurationBounds = {}): Measured<Shape<number>, "
   return shaped(shape.brand<"Ms">(), { ...factsOf(shape), unit: "Ms" });
 }
 
-/** A duration that is only compared with the clock. It may be longer than timers can be. */
+/** A duration that is only compared with the clock, so it may be longer than a timer. */
 export function lifetime(): Measured<Shape<number>, "Ms"> {
   return duration({ maxMs: YEAR_MS });
 }
@@ -48,7 +48,7 @@ function plainDuration({ minMs = 1, maxMs = LONGEST_TIMER_MS }: DurationBounds):
   return shaped(z.string().regex(DURATION_PATTERN).transform(toMs).pipe(inBounds), { expected });
 }
 
-/** The kinds of answers that have their own lifetimes, and what descriptions call them. */
+/** The kinds of answers that have their own lifetimes, and their names in descriptions. */
 const KINDS = {
   listings: "a search for listings",
   sold: "a search for sold properties",
@@ -67,7 +67,7 @@ interface PerKindDeclaration {
   readonly description: (answer: string) => string;
 }
 
-/** A section with one lifetime for each kind of answer, all reloadable. One duration may stand for all of them. */
+/** A section with one lifetime for each kind of answer, all reloadable. One duration in its place sets all of them. */
 export function perKind({
   minMs = 1,
   default: defaults,

@@ -1,9 +1,9 @@
 /**
- * Where settings come from: defaults, a file and the environment, merged, with the source of each setting.
+ * Merges the sources of settings (defaults, a file, the environment), and records the source of each setting.
  */
 import { DURATION_PATTERN } from "./units.ts";
 
-/** Where a setting stands: keys of mappings and positions in lists. */
+/** The place of a setting: keys of mappings and positions in lists. */
 export type SettingPath = readonly (string | number)[];
 
 /** @returns the path as people write it: `cache.ttl.sold`, `apps[2].id`. */
@@ -18,12 +18,12 @@ export function isMapping(value: unknown): value is Record<string, unknown> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-/** @returns whether anything, even nothing (`key:`), is written at the path. */
+/** @returns whether the path exists, even with an empty value (`key:`) */
 export function hasPath(root: unknown, path: SettingPath): boolean {
   return find(root, path).found;
 }
 
-/** @returns what is written at the path; `undefined` where nothing is. */
+/** @returns the value at the path; `undefined` if the path does not exist */
 export function valueAt(root: unknown, path: SettingPath): unknown {
   return find(root, path).value;
 }
@@ -44,27 +44,27 @@ export interface Assignment {
   readonly value: string | number | boolean;
 }
 
-/** Settings as a file holds them. */
+/** The settings in a file. */
 export interface SettingsLayer {
   readonly name: string;
   readonly settings: Readonly<Record<string, unknown>>;
-  /** The line (from 1) on which a setting stands; `undefined` where it is not in this file. */
+  /** The line of a setting, from 1; `undefined` if it is not in this file. */
   readonly lineOf: (path: SettingPath) => number | undefined;
 }
 
-/** The settings of all sources together, and where each came from. */
+/** The settings of all sources together, and the source of each. */
 export interface SettingSources {
   readonly merged: Readonly<Record<string, unknown>>;
   /** The source of a setting for people: `environment variable PORT`, `gateway.yaml:12`. */
   nameOf(path: SettingPath): string;
-  /** The path as its source writes it: `apps[2].id` where a plain list stands for `apps.listed`. */
+  /** The path as its source writes it: `apps[2].id` if the source has a plain list instead of `apps.listed`. */
   pathOf(path: SettingPath): string;
 }
 
 /**
  * Merges the sources: the overlay wins over the defaults, and the environment over both. Mappings are merged key by
- * key. Everything else, lists included, is replaced. One duration over a mapping of durations sets each of them:
- * `ttl: 5m` is the lifetime of every kind of answer. A list over a mapping with a list `listed` is that list:
+ * key. All other values, lists included, are replaced. One duration in place of a mapping of durations sets each of them:
+ * `ttl: 5m` is the lifetime of every kind of answer. A list in place of a mapping with the key `listed` replaces that list:
  * `apps: [...]` means `apps: { listed: [...] }`.
  */
 export function mergeSources(
@@ -84,7 +84,7 @@ export function mergeSources(
   };
 }
 
-/** The key of the list for which a plain list may stand in place of the section. */
+/** The key of a list that can be written directly in place of its section. */
 const LISTED = "listed";
 
 /** @returns the path without the key `listed` if the overlay has a plain list there */
@@ -94,7 +94,7 @@ function withoutListed(path: SettingPath, overlay: SettingsLayer | undefined): S
 }
 
 function merge(base: unknown, over: unknown): unknown {
-  // `server:` with nothing below it changes nothing: all its lines may be commented out.
+  // An empty section (`server:`) changes nothing, because all its lines may be commented out.
   if (isMapping(base) && over === null) return base;
   if (isMapping(base) && isDuration(over) && Object.values(base).every(isDuration))
     return Object.fromEntries(Object.keys(base).map((key) => [key, over]));

@@ -1,5 +1,5 @@
 /**
- * Settings that are text: addresses, paths, names and secrets. See `shapes.ts`.
+ * Shapes for text: addresses, paths, names and secrets. See `shapes.ts`.
  */
 import { isIP } from "node:net";
 
@@ -9,7 +9,7 @@ import { SEARCH_RESOURCES } from "../interface/resources.ts";
 import { Secret } from "./secret.ts";
 import { factsOf, type Shape, shaped } from "./setting.ts";
 
-/** Text of a certain form. */
+/** A text that matches a pattern. */
 function matching(pattern: RegExp, expected: string): Shape<string> {
   return shaped(z.string().regex(pattern), { expected });
 }
@@ -18,7 +18,7 @@ export function host(): Shape<string> {
   return matching(/^[^\s/]+$/, "a host name or an IP address to listen on");
 }
 
-/** An address to build request URLs on: read without a trailing slash. */
+/** The first part of request URLs. A trailing slash is removed. */
 export function baseUrl(): Shape<string> {
   const shape = z
     .string()
@@ -42,7 +42,7 @@ export function headerValue(): Shape<string> {
   return matching(/^[!-~]([ -~]*[!-~])?$/, "one line of ASCII text without blanks around it");
 }
 
-/** A header's name: read in lower case, as Node spells the names of incoming headers. */
+/** The name of a header. It is converted to lower case, because Node gives the names of headers in lower case. */
 export function headerName(): Shape<string> {
   const shape = z
     .string()
@@ -61,7 +61,7 @@ export function text(
   return matching(ONE_LINE_PATTERN, expected);
 }
 
-/** @returns the shape as a secret, which may also be empty */
+/** @returns a shape for a secret; `null` if it is not set */
 function secret(shape: Shape<string>): Shape<Secret | null, string | null> {
   const wrapped = shape.transform((value) => new Secret(value));
   return shaped(wrapped.nullable(), { ...factsOf(shape), secret: true });
@@ -72,13 +72,13 @@ export function secretText(): Shape<Secret | null, string | null> {
   return secret(text());
 }
 
-/** What can stand in a header behind `Bearer` (RFC 6750, section 2.1). */
+/** A bearer token in a header (RFC 6750, section 2.1). */
 export const TOKEN_PATTERN = /^[A-Za-z0-9._~+/-]+=*$/;
 
 /** A bearer token. */
 export function token(): Shape<Secret | null, string | null> {
   const expected =
-    "letters, digits and any of -._~+/, with = at the end at most; quote it if it looks like a number";
+    "letters, digits and any of -._~+/, and = only at the end; quote it if it looks like a number";
   return secret(matching(TOKEN_PATTERN, expected));
 }
 
@@ -93,7 +93,7 @@ export function redisUrl(): Shape<Secret | null, string | null> {
   return secret(shaped(shape, { expected }));
 }
 
-/** The address of an HTTP proxy, perhaps with user and password. */
+/** The address of an HTTP proxy, optionally with user and password. */
 export function proxyUrl(): Shape<Secret | null, string | null> {
   const expected =
     "an http:// or https:// URL with a host and no path, special characters in user and password percent-encoded";
@@ -107,7 +107,7 @@ export function proxyUrl(): Shape<Secret | null, string | null> {
   return secret(shaped(shape, { expected }));
 }
 
-/** Only a database's number may follow the host. A `#` or `/` there is part of a password that is not encoded. */
+/** Only a database number may follow the host. A `#` or `/` there belongs to a password that is not encoded. */
 function isRedisAddress(text: string): boolean {
   const url = URL.parse(text);
   if (url === null || url.hostname === "" || url.search + url.hash !== "") return false;
@@ -124,8 +124,8 @@ function isDecodable(text: string): boolean {
 }
 
 /**
- * The path of a file that holds a secret. The path itself is secret until the file was read: people write the secret
- * here by mistake, and then a message with "the path" would show it.
+ * The path of a file that contains a secret. The path itself is secret until the file was read, because people write the
+ * secret here by mistake. A message with the path would then show it.
  */
 export function secretFile(): Shape<string | null, string | null> {
   const facts = { expected: "the path of a file", secret: true, shownOnceRead: true };
@@ -192,7 +192,7 @@ export function recordPath(): Shape<string> {
   return shaped(shape, { expected });
 }
 
-/** A path below a resource: literal segments, `{name}` for any one, a final `*` for any rest. */
+/** A path below a resource: literal segments, `{name}` for any one segment, and a final `*` for any rest. */
 export function passThroughPath(): Shape<string> {
   const pattern = new RegExp(
     `^/(${SEARCH_RESOURCES.join("|")})(/([A-Za-z0-9._~-]+|\\{[A-Za-z][A-Za-z0-9]*\\}))*(/\\*)?$`,
@@ -206,7 +206,7 @@ export function passThroughPath(): Shape<string> {
   return shaped(shape, { expected });
 }
 
-/** An app's id. `other` is taken: it stands for every app that is not registered. */
+/** An app's id. `other` is reserved for requests without an id of their own. */
 export function appId(): Shape<string> {
   const expected = "1 to 64 letters, digits, '.', '_' or '-', and not the word other";
   const shape = z

@@ -1,13 +1,13 @@
 /**
- * Whether requests are traced. OpenTelemetry's own environment variables decide, so that the gateway is set up like any
- * other service. The library itself reads the rest of them: endpoint, headers, sampler, service name.
+ * Reads from OpenTelemetry's own environment variables whether requests are traced, so that operators configure the gateway
+ * like any other service. The library itself reads the other variables: endpoint, headers, sampler, service name.
  */
 import type { Environment } from "./env.ts";
 
 const PROTOCOLS = ["http/protobuf", "http/json"] as const;
 
 export interface TracingSettings {
-  /** How spans are sent. */
+  /** The protocol in which spans are sent. */
   readonly protocol: (typeof PROTOCOLS)[number];
 }
 
@@ -15,7 +15,7 @@ const ENDPOINTS = ["OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_END
 const EXPORTER = "OTEL_TRACES_EXPORTER";
 const PROTOCOL_NAMES = ["OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"];
 
-/** @returns `undefined`: no tracing, or variables that {@link tracingProblems} reports */
+/** @returns the settings; `undefined` if tracing is off, or if {@link tracingProblems} reports a problem */
 export function tracingSettings(env: Environment): TracingSettings | undefined {
   if (!isWanted(env)) return undefined;
   const { value } = protocolIn(env);
@@ -23,7 +23,7 @@ export function tracingSettings(env: Environment): TracingSettings | undefined {
   return protocol && { protocol };
 }
 
-/** @returns a line for each variable that asks for something the gateway cannot do */
+/** @returns one line for each variable with a value that the gateway does not support */
 export function tracingProblems(env: Environment): string[] {
   const exporter = env[EXPORTER]?.trim() ?? "";
   if (!["", "otlp", "none"].includes(exporter) && !isDisabled(env))

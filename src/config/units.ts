@@ -1,5 +1,5 @@
 /**
- * How durations, sizes and budgets are written in the settings, and what they mean as numbers.
+ * Parses durations, sizes and budgets in the settings.
  */
 
 /** `250ms`, `5m`, `1d`: a whole number and a unit. */
@@ -24,17 +24,17 @@ export interface BudgetWindow {
   readonly name: string;
 }
 
-/** @returns the milliseconds of a duration such as `5m`, or `undefined` where it is not one. */
+/** @returns the milliseconds of a duration such as `5m`; `undefined` if the text is not a duration */
 export function parseDuration(text: string): number | undefined {
   return parseQuantity(text, DURATION_PATTERN, MS_PER_UNIT);
 }
 
-/** @returns the bytes of a size such as `4MiB`, or `undefined` where it is not one. */
+/** @returns the bytes of a size such as `4MiB`; `undefined` if the text is not a size */
 export function parseSize(text: string): number | undefined {
   return parseQuantity(text, SIZE_PATTERN, BYTES_PER_UNIT);
 }
 
-/** @returns a duration in its largest whole unit: 90000 ms is `90s`, 86400000 ms is `1d`. */
+/** @returns a duration in its largest whole unit: 90000 ms is `90s`, 86400000 ms is `1d` */
 export function formatDuration(ms: number): string {
   for (const unit of ["d", "h", "m", "s"] as const) {
     if (ms > 0 && ms % MS_PER_UNIT[unit] === 0) return `${ms / MS_PER_UNIT[unit]}${unit}`;
@@ -44,8 +44,8 @@ export function formatDuration(ms: number): string {
 
 /**
  * Parses a budget such as `60/1m,10000/1d`.
- * @returns its windows in the order given, or `undefined` where the text is not a budget, a number
- *   is not positive, or one window is given twice
+ * @returns its windows in the written order; `undefined` if the text is not a budget, a number is not positive, or a window
+ *   occurs twice
  */
 export function parseBudget(text: string): BudgetWindow[] | undefined {
   if (!BUDGET_PATTERN.test(text)) return undefined;

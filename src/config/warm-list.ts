@@ -9,16 +9,16 @@ import { duration, oneOf } from "./shapes.ts";
 import { mergeSources } from "./sources.ts";
 import { parseSettingsFile } from "./yaml-file.ts";
 
-/** One URL to keep warm, as it is written. */
+/** One URL to keep warm, as it is written in the list. */
 export interface WarmUrl {
   /** Path and query, as a caller writes them. */
   readonly url: string;
-  /** How often it is fetched, in milliseconds; `null`: shortly before it expires. */
+  /** The interval between fetches, in milliseconds; `null`: the answer is fetched shortly before it expires. */
   readonly everyMs: number | null;
-  /** The app that pays. */
+  /** The app whose share of the budget pays. */
   readonly app: string;
   readonly format: "json" | "v2";
-  /** Where it stands, for messages: `warm.yaml:7`. */
+  /** Its file and line, for messages: `warm.yaml:7`. */
   readonly place: string;
 }
 
@@ -42,7 +42,7 @@ const DEFAULT_FILE = fileURLToPath(new URL("../../config/warm.yaml", import.meta
 /**
  * Reads the list of URLs to keep warm.
  * @param path `null`: config/warm.yaml of this project
- * @returns the URLs, and a line for each problem; with problems no URLs
+ * @returns the URLs, and one line for each problem; no URLs if there are problems
  */
 export function readWarmList(
   path: string | null,
@@ -57,7 +57,7 @@ export function readWarmList(
     return { urls: [], problems: [`warm.file: ${JSON.stringify(name)} cannot be read${code}`] };
   }
   const file = parseSettingsFile(name, text);
-  // Nothing is known of what it lists.
+  // The content of the file is not known.
   if (file.problems.length > 0) return { urls: [], problems: file.problems };
   const sources = mergeSources(file, undefined, []);
   const faults: SettingFault[] = [];

@@ -2,13 +2,13 @@ import { isAlias, isMap, isScalar, isSeq, LineCounter, type Node, parseDocument,
 
 import { isMapping, type SettingPath, type SettingsLayer } from "./sources.ts";
 
-/** A YAML file of settings; no settings where it cannot be read. */
+/** A YAML file of settings. It has no settings if it cannot be read. */
 export interface SettingsFile extends SettingsLayer {
-  /** One line each: why the file cannot be read. */
+  /** Why the file cannot be read, one line for each problem. */
   readonly problems: readonly string[];
 }
 
-/** Our own words, because the parser's messages quote the file and may show a secret. */
+/** Own texts for the parser's errors, because the parser's texts quote the file and may show a secret. */
 const FAULTS: Partial<Record<YAMLError["code"], string>> = {
   BAD_INDENT: "the indentation is wrong",
   BLOCK_AS_IMPLICIT_KEY: "a mapping begins where a value was expected",
@@ -19,7 +19,7 @@ const FAULTS: Partial<Record<YAMLError["code"], string>> = {
   TAG_RESOLVE_FAILED: "a tag (!…) is unknown",
 };
 
-/** Reads and parses a settings file. Never throws: `problems` says what is wrong. */
+/** Reads and parses a settings file. Never throws: `problems` lists what is wrong. */
 export function readSettingsFile(
   path: string,
   role: string,
@@ -35,12 +35,12 @@ export function readSettingsFile(
   return parseSettingsFile(path, text);
 }
 
-/** @returns ` (ENOENT)`: the code of a failed read; empty where there is none */
+/** @returns the code of a failed read, such as ` (ENOENT)`; empty if there is none */
 export function codeOf(error: unknown): string {
   return error instanceof Error && "code" in error ? ` (${String(error.code)})` : "";
 }
 
-/** Parses a settings file. Never throws: `problems` says what is wrong. */
+/** Parses a settings file. Never throws: `problems` lists what is wrong. */
 export function parseSettingsFile(name: string, text: string): SettingsFile {
   const lines = new LineCounter();
   const document = parseDocument(text, { lineCounter: lines, prettyErrors: false, logLevel: "silent" });
@@ -72,7 +72,7 @@ function toSettings(
   return {};
 }
 
-/** Where in the text a setting begins: at its key, or at its place in a list. */
+/** @returns the offset in the text at which a setting begins: that of its key, or of its list item */
 function offsetOf(root: Node | null, path: SettingPath): number | undefined {
   let node: unknown = root;
   let offset: number | undefined;

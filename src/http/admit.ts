@@ -1,12 +1,12 @@
 /**
- * admit: reads everything of a request but its parameters: method, path, format, deadline, the app's rights. It refuses
- * what it cannot serve, before any upstream call.
+ * admit: reads everything in a request except its parameters: method, path, format, deadline and the app's rights. It
+ * refuses requests that the gateway cannot serve, before any upstream call.
  */
 import type { IncomingMessage } from "node:http";
 
 import { Problem } from "../errors.ts";
 import type { GatewayRequest } from "../types.ts";
-import { type KnownTarget, type Meanings, NO_MEANINGS } from "../query/meanings.ts";
+import { type KnownTarget, type KnownTargets, NOT_PARSED } from "../query/known-targets.ts";
 import type { Route } from "../query/route.ts";
 import { splitTarget } from "../query/wire.ts";
 import { memoize } from "../memoize.ts";
@@ -17,8 +17,8 @@ import { checkHead, type HeadLimits } from "./request-validation.ts";
 
 export interface AdmitOptions {
   readonly route: (path: string) => Route;
-  /** The targets that were understood before. */
-  readonly known: Meanings["find"];
+  /** Finds a target that was parsed before. */
+  readonly known: KnownTargets["find"];
   readonly service: string;
   readonly head: HeadLimits;
   /** The longest time from arrival to response, in milliseconds. A caller may ask for less. */
@@ -28,7 +28,7 @@ export interface AdmitOptions {
 
 export type Admit = (arrival: Arrival, message: IncomingMessage) => GatewayRequest;
 
-/** @returns the stage. It throws a `Problem` for a request that is not admitted. */
+/** @returns the stage. The stage throws a `Problem` for a request that it refuses. */
 export function createAdmit(options: AdmitOptions): Admit {
   const jsonFormat = memoize((accept) => negotiateFormat(accept, false, options.service));
   const imageFormat = memoize((accept) => negotiateFormat(accept, true, options.service));
@@ -37,7 +37,7 @@ export function createAdmit(options: AdmitOptions): Admit {
   return function admit(arrival, message) {
     checkHead(message, options.head);
     const { method, headers, url: target = "/" } = message;
-    const { route, search, meanings } = options.known(target) ?? newTarget(target, options.route);
+    const { route, search, parsed } = options.known(target) ?? newTarget(target, options.route);
     arrival.resource = route.resource;
 
     if (method !== "GET" && method !== "HEAD") {
@@ -58,7 +58,7 @@ export function createAdmit(options: AdmitOptions): Admit {
       mayForceRefresh,
       route,
       target,
-      meanings,
+      parsed,
       search,
       format,
       coding: acceptEncoding === undefined ? "identity" : coding(acceptEncoding),
@@ -77,7 +77,7 @@ function newTarget(target: string, route: AdmitOptions["route"]): KnownTarget {
   const { path, search } = splitTarget(target);
   const to = route(path);
   if (to.kind === "unknown") throw unknownPath(to.near);
-  return { route: to, search, meanings: NO_MEANINGS };
+  return { route: to, search, parsed: NOT_PARSED };
 }
 
 function unknownPath(near: string | undefined): Problem {

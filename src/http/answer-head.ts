@@ -1,8 +1,8 @@
 /**
  * The response heads of answers from the cache stage: content, validators, `Age`, `Cache-Control`, `Cache-Status`.
  *
- * An entry in memory keeps the heads of its hits ready, one for each coding and kind of response. Only what changes with
- * the time is put in when it has changed: `Age`, `max-age` and the `ttl` of `Cache-Status`.
+ * An entry in memory keeps prepared heads for its hits, one for each coding and kind of response (200 or 304). A hit
+ * updates only the values that change with time: `Age`, `max-age` and the `ttl` of `Cache-Status`.
  */
 import type { Answer, ContentCoding, Entry, Question } from "../types.ts";
 import { looksLikeCredential } from "../query/credentials.ts";
@@ -10,7 +10,7 @@ import type { Query, StreamedQuery } from "../query/query.ts";
 import { CACHE_NAME } from "./problem-response.ts";
 import { canonicalForm } from "../query/canonical.ts";
 
-/** Names and values in turn, as `writeHead` takes them. One array is cheaper than a call per header. */
+/** Alternating names and values, as `writeHead` takes them. One array is cheaper than one call per header. */
 export type Head = string[];
 
 /** How an answer is sent. */
@@ -18,13 +18,13 @@ export interface Sending {
   /** Epoch milliseconds. */
   readonly now: number;
   readonly coding: ContentCoding;
-  /** The caller has it already. */
+  /** The caller already has this answer, so it gets a 304 without a body. */
   readonly isUnchanged: boolean;
 }
 
 /**
- * @param body the body in the coding; without bytes if the caller has it already
- * @returns the headers of an answer, in an array that belongs to the caller
+ * @param body the body in the coding; empty for a 304
+ * @returns the headers of an answer, in a new array that may be changed
  */
 export function headOfAnswer(question: Question, answer: Answer, sending: Sending, body: Buffer): Head {
   const { entry } = answer;
@@ -37,11 +37,11 @@ function isHitInMemory({ outcome, tier, stored, forwarded, note }: Answer): bool
   return outcome === "hit" && tier === "memory" && isPlain;
 }
 
-// --- Heads that are made for one response ---
+// --- Heads for one response ---
 
 /**
  * `Age` is the true age of the entry, and `max-age` is the rest of its lifetime. A stale answer has `max-age=0`. Its
- * `ttl` is negative if it has expired, and 0 if a purge made it stale (RFC 9211, section 2.5).
+ * `ttl` is negative if the entry has expired, and 0 if a purge made it stale (RFC 9211, section 2.5).
  */
 function newHead(
   question: Question,
@@ -82,22 +82,22 @@ function cacheStatus(answer: Answer, ttlSeconds: number, question: Question): st
   return parts.join("; ");
 }
 
-// --- Heads that are ready ---
+// --- Prepared heads ---
 
 interface PreparedHead {
-  /** The query that `Cache-Status` names. */
+  /** The query that `Cache-Status` shows. */
   readonly canonicalQuery: string;
   readonly head: Head;
   ageSeconds: number;
   ttlSeconds: number;
 }
 
-/** Where in the array the values are that change with the time. */
+/** Indexes of the values that change with time. */
 const CACHE_STATUS_AT = 1;
 const AGE_AT = 3;
 const CACHE_CONTROL_AT = 5;
 
-/** The heads of one entry. */
+/** The prepared heads of one entry. */
 class Heads {
   readonly full: Partial<Record<ContentCoding, PreparedHead>> = {};
   readonly unchanged: Partial<Record<ContentCoding, PreparedHead>> = {};
@@ -109,7 +109,7 @@ function headsOf(entry: Entry & { readonly [HEADS]?: Heads }): Heads {
   const known = entry[HEADS];
   if (known !== undefined) return known;
   const heads = new Heads();
-  // Not enumerable: a copy of the entry with other times or another body must not take them over.
+  // Not enumerable, so that a copy of the entry with other times or another body does not get these heads.
   Object.defineProperty(entry, HEADS, { value: heads });
   return heads;
 }
@@ -149,7 +149,7 @@ function preparedHead(
   return head;
 }
 
-// --- What both kinds have in common ---
+// --- Shared by both kinds of heads ---
 
 function ageSecondsOf({ bornAt }: Entry, now: number): number {
   return Math.max(0, Math.floor((now - bornAt) / 1000));
@@ -160,7 +160,7 @@ function leftSecondsOf({ freshUntil }: Entry, now: number): number {
   return Math.floor((freshUntil - now) / 1000);
 }
 
-/** @param body absent from a 304 */
+/** @param body absent for a 304 */
 function fixedHeaders(
   question: Question,
   entry: Entry,
@@ -179,8 +179,8 @@ function fixedHeaders(
   return head;
 }
 
-/** What the entity tag of a coding ends with: strong tags must differ between codings (RFC 9110, section 8.8.3.3). */
-const TAG_ENDS: Readonly<Record<ContentCoding, string>> = {
+/** The suffix of the entity tag in each coding. Strong tags must differ between codings (RFC 9110, section 8.8.3.3). */
+const TAG_SUFFIXES: Readonly<Record<ContentCoding, string>> = {
   identity: "",
   gzip: "-gzip",
   br: "-br",
@@ -188,27 +188,28 @@ const TAG_ENDS: Readonly<Record<ContentCoding, string>> = {
 };
 
 function tagFor({ etag }: Entry, coding: ContentCoding): string {
-  return etag + TAG_ENDS[coding];
+  return etag + TAG_SUFFIXES[coding];
 }
 
 /** @returns the entity tags of an entry in all codings, without quotes */
 export function tagsOf({ etag }: Entry): string[] {
-  return Object.values(TAG_ENDS).map((end) => etag + end);
+  return Object.values(TAG_SUFFIXES).map((suffix) => etag + suffix);
 }
 
-/** Whether the value of `If-None-Match` is one tag of the entry and nothing else, which is the usual case. */
+/** Whether `If-None-Match` contains exactly one tag, and it is a tag of the entry. This is the usual case. */
 export function isTagOf({ etag }: Entry, ifNoneMatch: string): boolean {
   if (!ifNoneMatch.startsWith('"') || !ifNoneMatch.startsWith(etag, 1) || !ifNoneMatch.endsWith('"'))
     return false;
-  const end = ifNoneMatch.slice(1 + etag.length, -1);
-  return end === "" || end === TAG_ENDS.gzip || end === TAG_ENDS.br || end === TAG_ENDS.zstd;
+  const suffix = ifNoneMatch.slice(1 + etag.length, -1);
+  const { gzip, br, zstd } = TAG_SUFFIXES;
+  return suffix === "" || suffix === gzip || suffix === br || suffix === zstd;
 }
 
 const LONGEST_SHOWN_KEY = 1024;
 
 /**
  * The key as `Cache-Status` shows it. It needs no escapes, because a canonical query is ASCII without quotes and
- * backslashes (RFC 9651). It is hidden if an undocumented parameter or a path that is passed through may contain a
+ * backslashes (RFC 9651). The key is hidden if an undocumented parameter or a passed-through path may contain a
  * credential (query/credentials.ts).
  */
 export function shownKey(question: Question<Query | StreamedQuery>): string {
@@ -228,11 +229,11 @@ function mayShow({ canonicalQuery, query }: Question<Query | StreamedQuery>): bo
 const LONGEST_LINKS = 4_096;
 
 /**
- * The `Link` header of a page of a list: the next page and the one before (RFC 8288).
+ * The `Link` header of a page of a list: the next and the previous page (RFC 8288).
  *
- * The links are relative: a question mark and the canonical query without credentials, so that they lead to the address
- * that the caller used.
- * @returns `undefined` if there is no other page, or nothing is known of the list
+ * The links are relative, so that they use the address that the caller used. They contain the canonical query, which has
+ * no credentials.
+ * @returns `undefined` if there is no other page, or if the answer does not describe its page
  */
 function pageLinks({ query }: Pick<Question, "query">, { page }: Entry): string | undefined {
   if (page === undefined || query.kind !== "search" || query.offset === undefined) return undefined;
@@ -244,11 +245,11 @@ function pageLinks({ query }: Pick<Question, "query">, { page }: Entry): string 
     return form.slice(form.indexOf("?"));
   };
   const links: string[] = [];
-  // The service may send fewer records than it was asked for.
+  // The upstream may send fewer records than the request asked for.
   if (count > 0 && offset + count < totalCount) links.push(`<${targetAt(offset + count)}>; rel="next"`);
   if (offset > 0 && step > 0) {
-    const before = Math.max(0, Math.min(offset, totalCount) - step);
-    links.push(`<${targetAt(before)}>; rel="prev"`);
+    const previous = Math.max(0, Math.min(offset, totalCount) - step);
+    links.push(`<${targetAt(previous)}>; rel="prev"`);
   }
   const header = links.join(", ");
   return header === "" || header.length > LONGEST_LINKS ? undefined : header;

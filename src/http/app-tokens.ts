@@ -1,6 +1,6 @@
 /**
- * Tokens of listed apps. With a token, an app id counts only with it, so that one app cannot pose as another: a request
- * without it, or with a wrong one, is served as the app `other`.
+ * Checks the tokens of listed apps, so that one app cannot use the id of another. If an app has a token, its id counts only
+ * in requests with that token. The gateway serves all other requests with this id as the app `other`.
  */
 import { createHash, timingSafeEqual } from "node:crypto";
 
@@ -8,31 +8,32 @@ import { atMostEvery, type Clock } from "../process/clock.ts";
 import { OTHER_APP, type Observer } from "../types.ts";
 
 export interface AppTokensOptions {
-  /** The token of each app that has one, by its id; another map when they have changed. */
+  /** The tokens by app id. A change of the tokens makes a new map. */
   readonly tokens: () => ReadonlyMap<string, string>;
   readonly now: Clock["now"];
   readonly warn: Observer["warn"];
+  /** Counts a request without the right token. */
   readonly refused: (app: string) => void;
 }
 
 /**
- * @param app whose id the request names
+ * @param app the app id in the request
  * @param authorization the header of the request: `Bearer TOKEN` (RFC 6750, section 2.1)
- * @returns the app that the request counts as
+ * @returns the app for which the gateway serves the request
  */
 export type CheckAppToken = (app: string, authorization: string | undefined) => string;
 
 const WARN_EVERY_MS = 60_000;
 
 export function createAppTokens({ tokens, now, warn, refused }: AppTokensOptions): CheckAppToken {
-  let of: ReadonlyMap<string, string> | undefined;
+  let digested: ReadonlyMap<string, string> | undefined;
   let digests: ReadonlyMap<string, Buffer> = new Map();
   const warnings = new Map<string, () => void>();
 
   function digestOf(app: string): Buffer | undefined {
     const current = tokens();
-    if (of !== current) {
-      of = current;
+    if (digested !== current) {
+      digested = current;
       digests = new Map([...current].map(([id, token]) => [id, digest(token)]));
     }
     return digests.get(app);
@@ -42,7 +43,7 @@ export function createAppTokens({ tokens, now, warn, refused }: AppTokensOptions
     const expected = digestOf(app);
     if (expected === undefined) return app;
     const [, token = ""] = /^Bearer +(\S+)$/i.exec(authorization ?? "") ?? [];
-    // Digests have one length, so the comparison takes the same time for any token.
+    // All digests have the same length, so the comparison takes the same time for any token.
     if (timingSafeEqual(digest(token), expected)) return app;
     refused(app);
     const report = warnings.get(app) ?? atMostEvery(WARN_EVERY_MS, now, (times) => warnOf(app, times));

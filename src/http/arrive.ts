@@ -1,5 +1,5 @@
 /**
- * arrive: gives each request its id and its app. follow: sees to it that the end of the request is logged and counted.
+ * arrive: gives each request an id and finds its app. follow: logs and counts the request when it ends.
  */
 import type { IncomingMessage, ServerResponse } from "node:http";
 
@@ -7,16 +7,16 @@ import type { Observer, Outcome, PageSaving, RequestRecord, RequestTrace, Tier, 
 import type { Resource } from "../interface/resources.ts";
 import { isSent } from "./connections.ts";
 
-/** A request from its first moment on. The stages fill in the rest; it is read when the response has ended. */
+/** What the gateway knows about a request. The stages fill it in. It becomes the record for logs and metrics. */
 export interface Arrival {
   readonly id: string;
   readonly app: string;
   readonly receivedAt: number;
-  /** The same instant of `ArrivalOptions.precise`. */
+  /** The same instant on the clock `ArrivalOptions.precise`. */
   readonly startedAt: number;
   /**
-   * @returns a signal, always the same, that is aborted when the caller hangs up before the response is complete. It is
-   *   made when it is first needed, because most hits need none.
+   * @returns the signal that aborts when the caller hangs up before the response is complete. The first call creates it,
+   *   because most hits do not need it.
    */
   readonly gone: () => AbortSignal;
   /** `none` until the path is known. */
@@ -27,26 +27,26 @@ export interface Arrival {
   query: string | undefined;
   outcome: Outcome;
   tier: Tier | undefined;
-  /** Where a page cost no upstream call because of its block. */
+  /** Why the page cost no upstream call, if a cached block answered it. */
   saved?: PageSaving | undefined;
-  /** Of an answer that is no hit: why the upstream was asked, and why the answer is stale or was not stored. */
+  /** For an answer that is not a hit: why the gateway asked the upstream; why the answer is stale or was not stored. */
   forwarded?: RequestRecord["forwarded"];
   detail?: RequestRecord["detail"];
   problem: string | undefined;
   bytes: number;
-  /** How old the answer from the cache was. */
+  /** The age of the answer, if it came from the cache. */
   ageMs: number | undefined;
-  /** For web pages of other origins; absent if none may ask. */
+  /** The CORS headers of the response; absent if `server.corsOrigins` is empty. */
   readonly corsHeaders: readonly string[] | undefined;
   readonly trace: RequestTrace | undefined;
-  /** To be called when the caller has hung up. */
+  /** Call it when the caller has hung up. */
   readonly hangUp: () => void;
 }
 
 export interface ArrivalOptions {
   /** The header that names the app (`server.appIdHeader`), in lower case. */
   readonly appIdHeader: string;
-  /** @returns the id of the app that sends a request, by the headers of that name */
+  /** @returns the id of the app that sent the request */
   readonly identify: (
     appId: string | readonly string[] | undefined,
     userAgent: string | undefined,
@@ -67,13 +67,13 @@ export interface Arrivals {
   /** The first stage of every request. */
   readonly arrive: (message: IncomingMessage, response: ServerResponse) => Arrival;
   /**
-   * Observes the end of the request: at once, if its response is with the kernel already. Call it in the same tick as
-   * `arrive`, when everything that can be done at once has been done.
+   * Records the end of the request: immediately if the kernel already has the whole response, otherwise when the response
+   * closes. Call it in the same tick as `arrive`, after all synchronous work.
    */
   readonly follow: (arrival: Arrival, message: IncomingMessage, response: ServerResponse) => void;
 }
 
-/** The status in logs and metrics of a request whose caller hung up. No response carries it. */
+/** The status in logs and metrics for a request whose caller hung up. No response has this status. */
 const CLIENT_CLOSED_REQUEST = 499;
 
 export function createArrivals(options: ArrivalOptions): Arrivals {
@@ -90,7 +90,7 @@ export function createArrivals(options: ArrivalOptions): Arrivals {
         ended(arrival, message, response);
         return;
       }
-      // Node remembers the address. It cannot be asked for when the caller has hung up.
+      // Reading the address makes Node remember it. Once the caller has hung up, it is no longer available.
       void message.socket.remoteAddress;
       response.once("close", () => {
         if (!response.writableFinished) {

@@ -1,5 +1,5 @@
 /**
- * The request headers by which a caller limits how long it waits, and how the cache may answer.
+ * Reads the request headers with which a caller sets its deadline and controls the cache.
  *
  * `headers` are as Node gives them: names in lower case, repeated lines of one name joined by commas.
  */
@@ -8,7 +8,7 @@ import { elementsOf, secondsIn } from "../http-fields.ts";
 import { shownToCaller } from "../query/credentials.ts";
 import { type CallerDirectives, NO_DIRECTIVES } from "../types.ts";
 
-/** Milliseconds from the arrival of a request within which the caller wants its response. */
+/** The header with the caller's deadline, in milliseconds after the arrival of the request. */
 const DEADLINE_HEADER = "x-request-deadline-ms";
 
 /** How long a request may take. */
@@ -50,7 +50,7 @@ function deadlineIn(value: Headers[string]): number | undefined {
   });
 }
 
-/** @returns the preferred seconds. `wait=0` is ignored, because no answer takes no time. */
+/** @returns the preferred seconds. `wait=0` is ignored, because every answer takes some time. */
 function preferredWait(value: Headers[string]): number | undefined {
   const wait = value === undefined ? undefined : elementsOf(String(value)).get("wait");
   return wait !== undefined && POSITIVE.test(wait) ? Number(wait) : undefined;

@@ -11,9 +11,9 @@
  * | the limit, some of them silent     | the oldest is closed to make room               | is accepted |
  * | the limit, none of them silent     |                                                 | is refused  |
  *
- * Node would close connections over the limit without a response, which looks like a gateway that is down. So a few more
- * are accepted, and their first request is answered with a problem. Node closes all others. With TLS it closes all over
- * the limit, because a request does not tell on which connection its TLS session runs.
+ * Node would close connections over the limit without a response. To the caller, the gateway would seem to be down. So the
+ * gateway accepts a few more and answers their first request with a problem. Node closes all others. With TLS, Node closes
+ * every connection over the limit, because a request does not show which TCP connection it uses.
  */
 import type { Socket } from "node:net";
 import type { ServerResponse } from "node:http";
@@ -24,25 +24,25 @@ import type { HttpServer } from "../process/listen.ts";
 
 /** Connections that are accepted over the limit only to be refused, as a fraction of the limit. */
 const OVER_LIMIT_FRACTION = 0.1;
-/** How long such a connection has for its first request. */
+/** The gateway closes such a connection after this time. */
 const OVER_LIMIT_MS = 1_000;
 /** Above this fraction of the limit, a connection must send its first byte within `FIRST_BYTE_MS`. */
 const NEARLY_FULL = 0.8;
 const FIRST_BYTE_MS = 1_000;
 /** Timers may fire a little early. */
 const TIMER_TOLERANCE_MS = 10;
-/** A younger connection is not closed to make room: its first request may be on its way. */
+/** A younger connection is not closed to make room, because its first request may be on its way. */
 const MIN_SILENCE_MS = 100;
 
 export interface ConnectionsOptions {
   readonly maxConnections: number;
   readonly after: Clock["after"];
   readonly now: Clock["now"];
-  /** Called when the limit is reached: a silent connection is closed for a new one, or the new one is refused. */
+  /** Called when the limit is reached. A silent connection is closed to make room, or the new one is refused. */
   readonly onFull: () => void;
 }
 
-/** @returns a function that tells whether a connection is over the limit, so that its requests must be refused */
+/** @returns a function that tells whether a connection is over the limit. Its requests must then be refused. */
 export function limitConnections(
   server: HttpServer,
   options: ConnectionsOptions,
@@ -53,7 +53,7 @@ export function limitConnections(
   /** When each silent connection was opened, the oldest first. */
   const silentSince = new Map<Socket, number>();
 
-  /** @returns the oldest silent connection, if it has been silent for that long */
+  /** @returns the oldest silent connection, if it has been silent for at least this long */
   function oldestSilent(atLeastMs: number): Socket | undefined {
     for (const [socket, since] of silentSince) {
       // Checked only here, because a listener for data would slow every connection down.
@@ -63,7 +63,7 @@ export function limitConnections(
     return undefined;
   }
 
-  /** Uncounts the connection now. Its `close` event may come after the next connection was counted. */
+  /** Removes the connection from the count immediately. Its `close` event may come after the next connection. */
   function close(socket: Socket): void {
     open.delete(socket);
     silentSince.delete(socket);
@@ -110,8 +110,7 @@ export function limitConnections(
 }
 
 /**
- * Whether a whole response has been handed to the kernel. Nothing more can happen to it, so nobody needs to wait for its
- * events.
+ * Whether the kernel has the whole response. Then there is no need to wait for the events of the response.
  */
 export function isSent(response: ServerResponse): boolean {
   const { socket } = response;

@@ -1,6 +1,6 @@
 /**
- * Web pages of other origins (CORS, Fetch standard): the pages that `server.corsOrigins` lists may ask the gateway from
- * a browser, without cookies. A preflight is answered here and costs no upstream call.
+ * CORS (Fetch standard): web pages of the origins in `server.corsOrigins` may call the gateway from a browser, without
+ * cookies. The gateway answers a preflight here, without an upstream call.
  */
 import type { IncomingMessage, ServerResponse } from "node:http";
 
@@ -8,10 +8,10 @@ import type { Arrival } from "./arrive.ts";
 import { CACHE_NAME } from "./problem-response.ts";
 import { checkHead, type HeadLimits } from "./request-validation.ts";
 
-/** How long a browser may remember a preflight. Chromium's longest. */
+/** How long a browser may remember a preflight. Chromium accepts no longer time. */
 const MAX_AGE_SECONDS = 7_200;
 
-/** What a page's script may send. */
+/** Request headers that a script may send. */
 const REQUEST_HEADERS = [
   "Authorization",
   "Accept",
@@ -26,7 +26,7 @@ const REQUEST_HEADERS = [
   "tracestate",
 ];
 
-/** What a page's script may read, besides what every script may. */
+/** Response headers that a script may read, besides those that every script may read. */
 const RESPONSE_HEADERS = [
   "Age",
   "Cache-Status",
@@ -39,13 +39,13 @@ const RESPONSE_HEADERS = [
   "X-Request-Id",
 ].join(", ");
 
-/** The headers of a response to a page, as names and values in turn; `undefined` if no origin is listed. */
+/** @returns the CORS headers of a response, alternating names and values; `undefined` if no origin is listed */
 export type CorsHeaders = (origin: string | undefined) => readonly string[] | undefined;
 
-/** @param origins the origins whose pages may ask */
+/** @param origins the origins whose web pages may call the gateway */
 export function createCorsHeaders(origins: readonly string[]): CorsHeaders {
   if (origins.length === 0) return () => undefined;
-  // Every response says so, also one without `Origin`: a shared cache must not give it to a page.
+  // Every response has it, also one to a request without `Origin`: a shared cache must not serve that one to a web page.
   const vary = ["Vary", "Origin"];
   const allowed = new Map(
     origins.map((origin) => [

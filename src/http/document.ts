@@ -1,4 +1,4 @@
-/** The OpenAPI document of the callers' port. It is answered here and costs no upstream call. */
+/** Serves the OpenAPI document of the callers' port, without an upstream call. */
 import { hash } from "node:crypto";
 import type { IncomingMessage, ServerResponse } from "node:http";
 
@@ -12,10 +12,10 @@ import { CACHE_NAME } from "./problem-response.ts";
 const PATH = "/openapi.json";
 const MAX_AGE_SECONDS = 300;
 
-/** Answers a request for the document. @returns `false` where it is for something else */
+/** Answers a request for the document. @returns `false` for all other requests */
 export type ServeDocument = (arrival: Arrival, message: IncomingMessage, response: ServerResponse) => boolean;
 
-/** @returns the stage; it throws a `Problem` for what is not admitted. */
+/** @returns the stage. The stage throws a `Problem` for a request for the document that it refuses. */
 export function createServeDocument(document: object, head: HeadLimits): ServeDocument {
   const body = Buffer.from(JSON.stringify(document));
   const tag = hash("sha256", body, "base64url").slice(0, 22);

@@ -1,6 +1,6 @@
 /**
- * The HTTP server of both ports: Node's own, with limits of time, size and number, and with a problem as the response to
- * everything that Node would refuse by itself.
+ * The HTTP server of both ports. It is Node's own server with limits for times, sizes and numbers. It answers with a
+ * problem where Node alone would close the connection or send an empty response.
  */
 import { createServer, STATUS_CODES, type IncomingMessage, type ServerResponse } from "node:http";
 import { createServer as createTlsServer } from "node:https";
@@ -28,10 +28,10 @@ interface ServerLimits extends RequestLimits {
 
 export interface HttpServerOptions {
   readonly limits: ServerLimits;
-  /** The certificate of the server; without one it speaks plain HTTP. */
+  /** The certificate of the server. Without it, the server uses plain HTTP. */
   readonly tls?: TlsContext | null | undefined;
   readonly serve: (message: IncomingMessage, response: ServerResponse) => void;
-  /** Request content is ignored. A request with content is then the last on its connection. */
+  /** Ignores request content. A request with content is then the last one on its connection. */
   readonly ignoreContent?: true;
   readonly requestId: () => string;
   readonly now: Clock["now"];
@@ -42,10 +42,10 @@ export interface HttpServerOptions {
 /** The longest time between two checks of the time limits. */
 const CHECK_MS = 1_000;
 const WARN_EVERY_MS = 60_000;
-/** The most pipelined requests on one connection. No client that reads its responses sends as many. */
+/** The most pipelined requests on one connection. A client that reads its responses does not send so many. */
 const MAX_PIPELINED = 100;
 
-/** Serves a request as far as that is possible at once. @returns the rest, if there is one */
+/** Serves a request synchronously if possible. @returns the asynchronous rest of the work, if there is any */
 export type Start = (message: IncomingMessage, response: ServerResponse) => Rest | undefined;
 export type Rest = () => Promise<void>;
 
@@ -53,7 +53,7 @@ export interface CallersServerOptions extends Omit<HttpServerOptions, "serve" | 
   readonly start: Start;
 }
 
-/** @returns the callers' server: Express serves what `start` has not served. It does not listen yet. */
+/** @returns the callers' server, not yet listening. Express serves the requests that `start` has not finished. */
 export function createCallersServer({ start, ...options }: CallersServerOptions): HttpServer {
   const rests = new WeakMap<IncomingMessage, Rest>();
   const app = express();
@@ -70,7 +70,7 @@ export function createCallersServer({ start, ...options }: CallersServerOptions)
   return createHttpServer({ ...options, serve, ignoreContent: true });
 }
 
-/** @returns the server. It does not listen yet. */
+/** @returns the server, not yet listening */
 export function createHttpServer(options: HttpServerOptions): HttpServer {
   const { limits, tls } = options;
   const settings = {
@@ -81,13 +81,13 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
     connectionsCheckingInterval: Math.min(CHECK_MS, limits.headersTimeoutMs),
     // Overrides the option --insecure-http-parser of the process.
     insecureHTTPParser: false,
-    // Node would refuse a missing Host without a body. `checkHead` refuses it with a problem.
+    // Node would answer a missing Host with an empty 400. `checkHead` refuses it with a problem.
     requireHostHeader: false,
   };
   const server = tls
     ? createTlsServer({ ...settings, ...tls, handshakeTimeout: limits.headersTimeoutMs })
     : createServer(settings);
-  // Node silently drops headers over this number. It reads one more, so that `checkHead` notices.
+  // Node silently drops headers over this number. One more is allowed here, so that `checkHead` notices.
   server.maxHeadersCount = limits.maxHeaders + 1;
 
   const connections = new WeakMap<Duplex, Connection>();
@@ -100,12 +100,12 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
   return server;
 }
 
-/** Further connections get the new certificate. */
+/** New connections get the new certificate. */
 export function renewCertificate(server: HttpServer, tls: TlsContext | null): void {
   if (tls !== null && "setSecureContext" in server) server.setSecureContext(tls);
 }
 
-/** @returns the handler of all requests. It closes connections where HTTP or a limit demands it. */
+/** @returns the handler for all requests. It also closes connections as HTTP and the limits require. */
 function createListener(
   server: HttpServer,
   connections: WeakMap<Duplex, Connection>,
@@ -172,7 +172,7 @@ function refuseNonRequests(
   server.on("clientError", (error, socket) => {
     const connection = connections.get(socket);
     const problem = parserProblem(error, limits);
-    // The open response waits for request content that does not come, so the refusal replaces that response.
+    // The open response waits for request content that does not arrive, so the refusal replaces that response.
     if (problem.code === "request-timeout" && connection?.message.complete === false && !ignoreContent) {
       if (connection.latest.headersSent) return void socket.destroy();
       connections.delete(socket);
@@ -247,7 +247,7 @@ function problemBytes(problem: Problem, id: string): Buffer {
 /** How long a refused caller has to close its side. Until then its bytes are read and dropped. */
 const LINGER_MS = 1_000;
 
-/** Writes a refusal to the bare socket and closes it. A response in progress is finished first, to not mix the two. */
+/** Writes a refusal to the bare socket and closes it. A response in progress is finished first. */
 function refuseOn(
   socket: Duplex,
   earlier: ServerResponse | undefined,

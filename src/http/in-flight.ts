@@ -12,8 +12,8 @@ export interface InFlight {
   /** @returns the same stages, which now also track each request until its response ends */
   readonly tracking: (arrivals: Arrivals, refuse: Refuse) => Arrivals;
   /**
-   * From now on every response carries `Connection: close` (RFC 9112, section 9.6). Callers and load balancers then
-   * open their next connection to another replica, so no request is sent on a connection that is about to close.
+   * Adds `Connection: close` to every response from now on (RFC 9112, section 9.6). Callers and load balancers then open
+   * their next connection to another replica, and send no request on a connection that is about to close.
    */
   readonly drain: () => void;
   /** Refuses every request that has no response yet. */
@@ -32,7 +32,7 @@ export function createInFlight(): InFlight {
       },
       follow(arrival, message, response) {
         follow(arrival, message, response);
-        // A response whose head is out can be neither refused nor changed.
+        // Once the head of a response is sent, the response can be neither refused nor changed.
         if (response.headersSent) return;
         tracked.set(response, { arrival, refuse });
         response.once("close", () => tracked.delete(response));

@@ -15,7 +15,7 @@ const IMAGE_FORMATS: readonly Format[] = ["jpeg"];
  * Chooses the format of the answer.
  * @param accept the `Accept` header, if there is one
  * @param images whether the request is for a thumbnail
- * @param service the service's neutral media-type name
+ * @param service the upstream's neutral media-type name
  * @returns `undefined` if the caller accepts none of the formats
  */
 export function negotiateFormat(

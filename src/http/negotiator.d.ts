@@ -1,4 +1,4 @@
-/** The published types are those of an older version, without `preferred`. */
+/** The published types describe an older version, which has no `preferred`. */
 declare module "negotiator" {
   export default class Negotiator {
     constructor(request: { readonly headers: Readonly<Record<string, string>> });

@@ -13,9 +13,9 @@ export interface ProblemResponse {
 }
 
 /**
- * The response for a problem. Both servers send it, and also the code that answers requests Node could not parse.
+ * The response for a problem, on both ports. It also answers requests that Node could not parse.
  * @param requestId the value of `X-Request-Id`
- * @param forwarded whether the cache had to ask the upstream (RFC 9211, section 2.2)
+ * @param forwarded whether the gateway asked the upstream (RFC 9211, section 2.2)
  */
 export function problemResponse(problem: Problem, requestId: string, forwarded: boolean): ProblemResponse {
   const body = problemBody(problem);

@@ -1,5 +1,5 @@
 /**
- * Response headers that tell an app what is left of its share (draft-ietf-httpapi-ratelimit-headers):
+ * Response headers that show an app what is left of its share (draft-ietf-httpapi-ratelimit-headers):
  * `RateLimit-Policy: "1m";q=60;w=60` and `RateLimit: "1m";r=50;t=30`.
  */
 import type { ShareOfWindow } from "../types.ts";
@@ -21,7 +21,7 @@ export function rateLimitHeaders(shares: readonly ShareOfWindow[]): RateLimitHea
   };
 }
 
-/** @returns shares as a response tells them that refuses for the budget: nothing may go before its `Retry-After` */
+/** @returns the shares for a response that refuses because of the budget: nothing remains before its `Retry-After` */
 export function withNothingLeft(
   shares: readonly ShareOfWindow[],
   retryAfterSeconds: number,
@@ -29,7 +29,7 @@ export function withNothingLeft(
   return shares.map((share) => ({ ...share, remaining: 0, resetSeconds: retryAfterSeconds }));
 }
 
-/** @returns {@link rateLimitHeaders} with a memory: it renders each array once, which keeps cache hits cheap */
+/** @returns {@link rateLimitHeaders} with a cache. It renders each array once, which keeps cache hits cheap. */
 export function createRateLimitHeaders(): typeof rateLimitHeaders {
   const rendered = new WeakMap<readonly ShareOfWindow[], RateLimitHeaders>();
   return (shares) => {
@@ -49,7 +49,7 @@ function sfString(text: string): string {
 /** The largest integer of a structured field (RFC 9651, section 3.3.1). */
 const LARGEST = 999_999_999_999_999;
 
-/** Rounds down, because nobody can send a part of a request. */
+/** Rounds down, because an app cannot send a part of a request. */
 function atMost(requests: number): number {
   return Math.min(LARGEST, Math.max(0, Math.floor(requests)));
 }

@@ -1,8 +1,8 @@
 /**
  * Refuses requests that break HTTP or a size limit, on both ports.
  *
- * Node's parser refuses most of them: `parserProblem` says why. `checkHead` refuses what the parser lets pass, such as
- * two Host headers.
+ * Node's parser refuses most of them, and `parserProblem` explains why. `checkHead` refuses the requests that the parser
+ * accepts, for example those with two Host headers.
  */
 import type { IncomingMessage } from "node:http";
 
@@ -18,7 +18,7 @@ export interface HeadLimits {
 
 /** Times in milliseconds. */
 export interface RequestLimits extends HeadLimits {
-  /** The time for the headers, counted from the start of the connection or the end of the response before. */
+  /** The time for the headers. It starts with the connection, or with the end of the previous response. */
   readonly headersTimeoutMs: number;
   /** The time for the whole request. */
   readonly requestTimeoutMs: number;
@@ -35,9 +35,9 @@ const AROUND_HEADER_BYTES = 4;
 /**
  * Checks the request line and the headers.
  *
- * The host does not matter to the gateway, but it must be one well-formed host (RFC 9112, section 3.2), because a proxy
- * in front may route by it. The content must be framed by one length or by plain chunks.
- * @throws {Problem} the request is refused
+ * The gateway does not use the host, but it must be one well-formed host (RFC 9112, section 3.2), because a proxy in front
+ * may route by it. The content must have one length or plain chunks.
+ * @throws {Problem} if the request is refused
  */
 export function checkHead(message: IncomingMessage, limits: HeadLimits): void {
   const { url = "/", headers, httpVersion, rawHeaders } = message;
@@ -79,14 +79,14 @@ function checkHost({ url = "/", headers: { host }, httpVersion, rawHeaders }: In
   if (addressed !== undefined && !isHost(addressed)) throw malformed("The host in the URL is not valid.");
 }
 
-/** Node keeps the first of some repeated headers and drops the others, so the raw headers are counted. */
+/** Counts the raw headers, because Node keeps only the first one of some repeated headers. */
 function isTwice(rawHeaders: readonly string[], name: string): boolean {
-  let seen = 0;
+  let count = 0;
   for (let at = 0; at < rawHeaders.length; at += 2) {
-    const given = rawHeaders[at] ?? "";
-    if (given.length === name.length && given.toLowerCase() === name) seen++;
+    const header = rawHeaders[at] ?? "";
+    if (header.length === name.length && header.toLowerCase() === name) count++;
   }
-  return seen > 1;
+  return count > 1;
 }
 
 function malformed(detail: string): Problem {
@@ -97,7 +97,7 @@ const FIRST_LINE =
   "The first line does not end with HTTP/1.1 or HTTP/1.0. A space in the URL must be percent-encoded.";
 const CONTENT_LENGTH = "The Content-Length is not one plain number.";
 
-/** Texts for the parser's error codes. Node's own messages are not stable. */
+/** Texts for the parser's error codes, because Node's own messages are not stable. */
 const DETAILS: Readonly<Record<string, string>> = {
   HPE_INVALID_METHOD: "The request does not begin with an HTTP method.",
   HPE_INVALID_URL:
@@ -139,7 +139,7 @@ function tooLarge(error: Error, { maxUrlBytes, maxHeaderBytes }: RequestLimits):
       });
 }
 
-/** Whether the last packet shows that the parser gave up before the end of the first line. */
+/** Whether the parser failed before the end of the first line, as far as the last packet shows. */
 function isStillInUrl(error: Error): boolean {
   const packet: unknown = Reflect.get(error, "rawPacket");
   const parsed: unknown = Reflect.get(error, "bytesParsed");

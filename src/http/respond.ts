@@ -1,5 +1,5 @@
 /**
- * respond and refuse: the last stages. Here an answer, a stream or an error becomes a response: headers, content coding,
+ * respond and refuse: the last stages. They turn an answer, a stream or an error into a response: headers, content coding,
  * 304, `Cache-Status`.
  */
 import type { IncomingHttpHeaders, ServerResponse } from "node:http";
@@ -31,11 +31,11 @@ export interface RespondOptions {
   readonly encode: (key: string, entry: Entry, coding: ContentCoding) => Promise<Buffer>;
   readonly isCompressible: (entry: Entry) => boolean;
   /**
-   * @returns an app's share of each window of the budget that pays for a resource. If it is empty, the response says
-   *   nothing about the budget. The same array means the same share, and is rendered once.
+   * @returns an app's share of each window of the budget for a resource. If it is empty, the response has no headers about
+   *   the budget. The same array always means the same share, so that it is rendered only once.
    */
   readonly share: (app: string, resource: Resource) => readonly ShareOfWindow[];
-  /** Seconds until the upstream is asked again, where a circuit leaves it alone. */
+  /** Seconds until an open circuit lets the next call through; `undefined` if the circuit is closed. */
   readonly retryAfterSeconds?: (resource: Resource) => number | undefined;
 }
 
@@ -43,8 +43,8 @@ export interface Respond {
   /** Sends an answer from the cache stage. */
   answer(arrival: Arrival, question: Question, answer: Answer, response: ServerResponse): Promise<void>;
   /**
-   * Does the same in the tick in which the request arrived, if the body exists in the caller's coding.
-   * @returns whether it was sent
+   * Does the same synchronously, if the body already exists in the caller's coding.
+   * @returns whether the answer was sent
    */
   answerAtOnce(arrival: Arrival, question: Question, answer: Answer, response: ServerResponse): boolean;
   /** @returns the destination of an answer that is not cached */
@@ -98,8 +98,8 @@ export function createRespond(options: RespondOptions): Respond {
       arrival.problem = problem.code;
       arrival.outcome = outcomeOf(problem);
       const forwarded = arrival.outcome !== "refused";
-      const told = withRetryAfter(problem, arrival.resource, options);
-      const { status, headers, body } = problemResponse(told, arrival.id, forwarded);
+      const complete = withRetryAfter(problem, arrival.resource, options);
+      const { status, headers, body } = problemResponse(complete, arrival.id, forwarded);
       setHeaders(response, callerHeaders(arrival, problem));
       for (const [name, value] of Object.entries(headers)) response.setHeader(name, value);
       response.statusCode = status;
@@ -109,7 +109,7 @@ export function createRespond(options: RespondOptions): Respond {
   };
 }
 
-/** A 502 or 504 says when to come again, if that is known. */
+/** Adds `Retry-After` to a 502 or 504, if the time is known. */
 function withRetryAfter(
   problem: Problem,
   resource: Arrival["resource"],
@@ -124,7 +124,7 @@ function withRetryAfter(
     : new Problem(problem.code, { ...details, retryAfterSeconds: seconds });
 }
 
-/** Refused because the budget, or the app's share of it, is used up. */
+/** Problems that mean that the budget, or the app's share of it, is spent. */
 const BUDGET_PROBLEMS: ReadonlySet<ProblemCode> = new Set(["quota-exceeded", "temporary-reduced-capacity"]);
 
 function setHeaders(response: ServerResponse, head: Head): void {
@@ -185,10 +185,10 @@ function createSendAnswer(addCallerHeaders: AddCallerHeaders): SendAnswer {
 
 export type Refuse = (arrival: Arrival, error: unknown, response: ServerResponse) => void;
 
-/** @returns the stage that ends every failed request: with a problem for the caller, and a log line if it is a bug */
+/** @returns the stage that ends every failed request. It sends a problem, and it logs an unexpected error. */
 export function createRefuse(respond: Pick<Respond, "problem">, observer: Observer): Refuse {
   return function refuse(arrival, error, response) {
-    // No problem can be sent any more: the caller hung up, or the head of the response is out.
+    // It is too late for a problem: the caller has hung up, or the head of the response is already sent.
     if (arrival.gone().aborted || response.headersSent) {
       response.destroy();
       return;
@@ -228,7 +228,7 @@ function setStreamHeaders(
   response.statusCode = 200;
 }
 
-/** Whether the caller has the answer already. Dates count only without entity tags (RFC 9110, section 13.2.2). */
+/** Whether the caller already has the answer. Dates count only without entity tags (RFC 9110, section 13.2.2). */
 function isUnchanged({ ifNoneMatch, ifModifiedSince }: GatewayRequest, entry: Entry, now: number): boolean {
   if (entry.status !== 200) return false;
   if (ifNoneMatch !== undefined)

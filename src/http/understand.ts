@@ -7,38 +7,38 @@ import { cacheKey } from "../query/key.ts";
 import { parseQuery, type ParseOptions } from "../query/parse.ts";
 import type { Query, StreamedQuery } from "../query/query.ts";
 import { canonicalForm } from "../query/canonical.ts";
-import type { Meaning, Meanings } from "../query/meanings.ts";
+import type { KnownTargets, ParsedQuery } from "../query/known-targets.ts";
 
 export type Understand = (request: GatewayRequest) => Question<Query | StreamedQuery>;
 
-/** @returns the stage. It throws `invalid-query` with every mistake. It parses no target that it remembers. */
-export function createUnderstand(options: ParseOptions, remember: Meanings["remember"]): Understand {
-  function learn(request: GatewayRequest): Meaning {
-    const meaning = meaningOf(request, options);
-    remember(request.target, request, request.format, meaning);
-    return meaning;
+/** @returns the stage. It throws `invalid-query` with every mistake. It does not parse a known target again. */
+export function createUnderstand(options: ParseOptions, remember: KnownTargets["remember"]): Understand {
+  function parseAndRemember(request: GatewayRequest): ParsedQuery {
+    const parsed = parseRequest(request, options);
+    remember(request.target, request, request.format, parsed);
+    return parsed;
   }
   return (request) => {
-    const { query, canonicalQuery, key } = request.meanings[request.format] ?? learn(request);
+    const { query, canonicalQuery, key } = request.parsed[request.format] ?? parseAndRemember(request);
     return { request, query, canonicalQuery, key };
   };
 }
 
-/** The parts of a request that its meaning depends on. */
+/** The parts of a request that determine its query. */
 type Asked = Pick<GatewayRequest, "route" | "search" | "format">;
 
 /** @throws {Problem} `invalid-query` with every mistake */
-export function meaningOf(asked: Asked, options: ParseOptions): Meaning {
+export function parseRequest(asked: Asked, options: ParseOptions): ParsedQuery {
   const parsed = parseQuery(asked.route, asked.search, options);
   if (!parsed.ok) {
-    throw new Problem("invalid-query", { detail: inWords(parsed.faults.length), errors: parsed.faults });
+    throw new Problem("invalid-query", { detail: countInWords(parsed.faults.length), errors: parsed.faults });
   }
   const { query } = parsed;
   const canonicalQuery = query.kind === "streamed" ? query.path : canonicalForm(query);
   return { query, canonicalQuery, key: cacheKey(asked.format, canonicalQuery) };
 }
 
-function inWords(count: number): string {
+function countInWords(count: number): string {
   if (count === 1) return "One parameter does not have its documented form.";
   const rest = count > MOST_ERRORS ? `; the first ${MOST_ERRORS} are listed` : "";
   return `${count} parameters do not have their documented form${rest}.`;

@@ -1,9 +1,9 @@
 /**
- * The envelope of the upstream's JSON answers (interface, section 2.7). The checks tell an answer from other content with
- * status 200.
+ * The envelope of the upstream's JSON answers (interface, section 2.7). The checks find content with status 200 that is not
+ * an answer.
  */
 
-/** Why a body is not a valid answer. */
+/** Why a body is not a valid answer; for the log. */
 export type EnvelopeFault =
   | "not an object"
   | "array of records missing"
@@ -15,7 +15,7 @@ export type EnvelopeFault =
  * Checks a parsed body against the envelope.
  * @param body the parsed JSON
  * @param resource the requested resource; its name is the key of the array
- * @param serviceId the requested record, whose response has only the array; `undefined` for a list
+ * @param serviceId the requested record; `undefined` for a list
  * @returns the fault, `undefined` if the body is valid
  */
 export function envelopeFault(
@@ -37,7 +37,7 @@ function isCountOf(count: unknown, records: number): boolean {
   return count === undefined || count === records || count === String(records);
 }
 
-/** The record's id may be absent too. If it is present, it must be the requested one. */
+/** The record's id may also be absent. If it is present, it must be the requested one. */
 function isRecord(record: unknown, serviceId: string): boolean {
   if (typeof record !== "object" || record === null) return false;
   const id: unknown = Reflect.get(record, "serviceId");
@@ -46,9 +46,9 @@ function isRecord(record: unknown, serviceId: string): boolean {
 }
 
 /**
- * What a body says of its page.
+ * Reads the paging fields of a body.
  * @param body the parsed JSON of a valid envelope
- * @returns `undefined` if it is no list, or does not say how many records there are
+ * @returns `undefined` if the body is not a list, or has no `totalCount`
  */
 export function pageIn(
   body: unknown,
@@ -66,7 +66,7 @@ export function pageIn(
 }
 
 /**
- * The ids of the records in a body.
+ * Finds the ids of the records in a body.
  * @param body the parsed JSON of a valid envelope
  */
 export function recordIdsIn(body: unknown, resource: string): string[] {

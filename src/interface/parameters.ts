@@ -1,8 +1,8 @@
 /**
  * The query parameters of the upstream's three searches, as data (interface, sections 4.1 to 4.3).
  *
- * Only these tables know which parameters exist. The order of a table is the order in the canonical query. The shape of a
- * parameter determines which values are accepted, and which spellings mean the same value (src/query/shapes.ts).
+ * No other code lists the parameters. The order of a table is the order in the canonical query. The shape of a parameter
+ * determines which values are accepted, and which spellings mean the same value (src/query/shapes.ts).
  */
 
 /** The values of `objectType`, in the interface's order (section 2.6). */
@@ -147,7 +147,7 @@ const includeUnset: Parameter = {
   sameAsAbsent: "1",
 };
 
-/** The default is not documented (section 4.4), so an absent limit differs from every given one. */
+/** The default is not documented (section 4.4), so an absent limit is a query of its own. */
 const limit: Parameter = {
   name: "limit",
   meaning: "Number of results; at most 500",
@@ -211,8 +211,8 @@ const SOLD_PARAMETERS: readonly Parameter[] = [
 ];
 
 /**
- * GET /areas (section 4.3). `listings` and `transactions` are documented with the value `1` only. The sample echo shows `0`
- * for an absent one, so `0` means absent.
+ * GET /areas (section 4.3). `listings` and `transactions` are documented with the value `1` only. The sample answer shows
+ * `0` for an absent one, so `0` means absent.
  */
 const AREAS_PARAMETERS: readonly Parameter[] = [
   { name: "q", meaning: "Search string", example: "Nacka", shape: { kind: "text" } },

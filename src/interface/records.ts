@@ -1,6 +1,6 @@
 /**
- * The fields of the upstream's records (interface, sections 2.1 to 2.7), as JSON Schemas. Nothing says which fields are
- * always there, and fields may be added, so no field is required and further ones are allowed.
+ * The fields of the upstream's records (interface, sections 2.1 to 2.7), as JSON Schemas. The interface does not say which
+ * fields are always present, and it may get new fields. So no field is required, and further fields are allowed.
  */
 import type { SearchResource } from "./resources.ts";
 
@@ -38,7 +38,7 @@ const source = object(
     type: text("Kind of source."),
     id: whole("Sold records only."),
   },
-  "Who sells.",
+  "The seller or broker.",
 );
 
 const property = {
@@ -59,7 +59,7 @@ const property = {
 /** The record of each resource. */
 export const RECORD_SCHEMAS: Readonly<Record<SearchResource, JsonSchema>> = {
   listings: object(
-    { ...property, pageviews: whole("Only where one record is shown.") },
+    { ...property, pageviews: whole("Number of views. Only in the answer for one record.") },
     "A property for sale.",
   ),
   sold: object(
@@ -84,12 +84,12 @@ export const RECORD_SCHEMAS: Readonly<Record<SearchResource, JsonSchema>> = {
   ),
 };
 
-/** What stands beside the records of a list (section 2.7). Both spellings of `offset` occur. */
+/** The fields of a list besides its records (section 2.7). Both spellings of `offset` occur. */
 export const ENVELOPE_SCHEMAS: JsonSchema = {
   totalCount: whole("How many records match."),
-  count: whole("How many records this answer holds."),
+  count: whole("How many records this answer contains."),
   limit: whole("The page size that was applied."),
-  offset: whole("The position from which records are shown."),
+  offset: whole("The position of the first record in the whole list."),
   offSet: whole("Another spelling of offset."),
   searchParams: { type: "object", description: "The parameters as the service understood them." },
 };

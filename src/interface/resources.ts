@@ -6,7 +6,7 @@
 export const SEARCH_RESOURCES = ["listings", "sold", "areas"] as const;
 export type SearchResource = (typeof SEARCH_RESOURCES)[number];
 
-/** Resources whose records can be shown by id (section 4). */
+/** Resources whose records can be requested by id (section 4). */
 export const RECORD_RESOURCES = ["listings", "sold"] as const;
 export type RecordResource = (typeof RECORD_RESOURCES)[number];
 

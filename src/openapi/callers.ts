@@ -1,6 +1,6 @@
 /**
- * The OpenAPI document of the callers' port, made of the tables by which requests are validated: parameters, resources
- * and problems.
+ * The OpenAPI document of the callers' port, generated from the tables that validate requests: parameters, resources and
+ * problems.
  */
 import { mediaTypeOf } from "../interface/media-types.ts";
 import { PARAMETERS } from "../interface/parameters.ts";
@@ -34,11 +34,10 @@ export interface CallersDocumentOptions {
 
 const INTRODUCTION = `Listings, sold properties, areas and thumbnails, answered from a cache or by one call to the property service.
 
-Everything is read with GET or HEAD; another method gets 405 with \`Allow\`. Say which app asks in the app id header and in
-\`User-Agent\`. Wait for as long as \`Retry-After\` says before you ask again. \`RateLimit\` says what is left of your app's
-share. Every error is a problem (RFC 9457) with a stable \`type\` and a remedy.`;
+Use GET or HEAD; other methods get 405 with \`Allow\`. Name your app in the app id header and in \`User-Agent\`. After a
+response with \`Retry-After\`, wait for that many seconds before the next request. \`RateLimit\` shows what is left of your
+app's share. Every error is a problem (RFC 9457) with a stable \`type\` and a remedy.`;
 
-/** @returns the document */
 export function createCallersDocument(options: CallersDocumentOptions): Json {
   const requestHeaders = requestHeadersOf(options.appIdHeader);
   return {
@@ -71,7 +70,7 @@ export function createCallersDocument(options: CallersDocumentOptions): Json {
   };
 }
 
-/** `listings` as the name of a schema and of operations. */
+/** @returns the name of a resource's schema, which is also part of the names of operations */
 function recordName(resource: SearchResource): string {
   return { listings: "Listing", sold: "SoldRecord", areas: "Area" }[resource];
 }
@@ -120,7 +119,6 @@ function imagePath(): Json {
   });
 }
 
-/** This document. It takes no call to the property service. */
 function documentPath(): Json {
   return pathItem({
     name: "showDocument",
@@ -168,7 +166,7 @@ const ANSWER_HEADERS = headerRefs([
 
 function pathItem({ name, tag, summary, parameters, content }: Operation): Json {
   const statuses = problemStatuses("callers");
-  const unchanged = { description: "The caller has the answer already.", headers: ANSWER_HEADERS };
+  const unchanged = { description: "The caller already has the current answer.", headers: ANSWER_HEADERS };
   return {
     parameters: [
       ...parameters,
@@ -229,27 +227,27 @@ function requestHeadersOf(appIdHeader: string): Record<string, Json> {
   return {
     AppId: header(
       appIdHeader,
-      "The app that asks. Without it the first product in User-Agent counts.",
+      "The app of the request. The default is the first product in User-Agent.",
       "web",
     ),
     RequestId: header(
       "X-Request-Id",
-      "An id for the logs; the gateway makes one where it is absent or has other characters.",
+      "An id for the logs. The gateway creates one if it is absent or has other characters.",
       "checkout-4711",
     ),
-    Deadline: header("X-Request-Deadline-Ms", "Answer within so many milliseconds.", "2000", {
+    Deadline: header("X-Request-Deadline-Ms", "Answer within this many milliseconds.", "2000", {
       pattern: String.raw`^0*[1-9]\d{0,8}$`,
     }),
-    Prefer: header("Prefer", "`wait`: answer within so many seconds (RFC 7240).", "wait=2"),
-    CacheControl: header("Cache-Control", "What the cache may answer with (RFC 9111).", "max-stale=60"),
+    Prefer: header("Prefer", "`wait`: answer within this many seconds (RFC 7240).", "wait=2"),
+    CacheControl: header("Cache-Control", "Which cached answers are acceptable (RFC 9111).", "max-stale=60"),
     IfNoneMatch: header(
       "If-None-Match",
-      "304 where the answer still has this ETag.",
+      "Answers 304 if the answer still has this ETag.",
       '"QoDzQ3Exi0JNuNlmQsx2ks"',
     ),
     IfModifiedSince: header(
       "If-Modified-Since",
-      "304 where the answer has not changed since; ignored with If-None-Match.",
+      "Answers 304 if the answer has not changed since then. Ignored with If-None-Match.",
       "Sat, 21 Nov 2026 07:00:00 GMT",
     ),
   };

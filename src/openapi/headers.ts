@@ -8,7 +8,7 @@ const text = (description: string, example: string, more: Json = {}): Json => ({
   ...more,
 });
 
-/** Headers that every response with this list has are `required`. */
+/** Headers that are always present in the responses that list them are `required`. */
 export const RESPONSE_HEADERS: Readonly<Record<string, Json>> = {
   "X-Request-Id": text(
     "The caller's id of the request, or a new one.",
@@ -19,7 +19,7 @@ export const RESPONSE_HEADERS: Readonly<Record<string, Json>> = {
     },
   ),
   "Cache-Status": text(
-    "How the answer came about (RFC 9211).",
+    "How the cache handled the request (RFC 9211).",
     'property-gateway; hit; ttl=120; key="areas?q=Nacka"; detail=memory',
     { required: true, schema: { type: "string", pattern: "^property-gateway(; .*)?$" } },
   ),
@@ -31,13 +31,13 @@ export const RESPONSE_HEADERS: Readonly<Record<string, Json>> = {
   },
   "Cache-Control": text("How long the answer may be kept; `no-store` for problems.", "max-age=120"),
   ETag: text("Changes when the answer does.", '"QoDzQ3Exi0JNuNlmQsx2ks"'),
-  "Last-Modified": text("The property service's own.", "Sat, 21 Nov 2026 07:00:00 GMT"),
-  Vary: text("On which request headers the answer depends.", "Accept, Accept-Encoding"),
+  "Last-Modified": text("As the property service sent it.", "Sat, 21 Nov 2026 07:00:00 GMT"),
+  Vary: text("The request headers on which the answer depends.", "Accept, Accept-Encoding"),
   "Content-Encoding": text("The coding of the body.", "br", {
     schema: { type: "string", enum: ["gzip", "br", "zstd"] },
   }),
   "RateLimit-Policy": text("The app's share of each window of the budget.", '"1m";q=60;w=60'),
-  RateLimit: text("What is left of the app's share, and when more comes back.", '"1m";r=57;t=34'),
+  RateLimit: text("What is left of the app's share, and when more becomes available.", '"1m";r=57;t=34'),
   Link: text(
     "The next page of the list and the one before (RFC 8288).",
     '<?areaId=76&limit=50&offset=50>; rel="next"',
@@ -48,9 +48,9 @@ export const RESPONSE_HEADERS: Readonly<Record<string, Json>> = {
     schema: { type: "integer", minimum: 0 },
     example: 30,
   },
-  Allow: text("The methods that the path takes.", "GET, HEAD"),
+  Allow: text("The methods that the path accepts.", "GET, HEAD"),
   "Set-Cookie": text("The session of the browser.", "property-gateway-session=…; HttpOnly; SameSite=Strict"),
-  "X-Accel-Buffering": text("Tells proxies to pass events on at once.", "no"),
+  "X-Accel-Buffering": text("Makes proxies forward events at once.", "no"),
   "WWW-Authenticate": text("How to send the token.", 'Bearer realm="property-gateway"'),
 };
 

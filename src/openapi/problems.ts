@@ -5,7 +5,7 @@ import type { Json } from "./shapes.ts";
 
 type Port = "callers" | "admin";
 
-/** On which ports a problem occurs. A new problem has to be placed here. */
+/** The ports on which each problem occurs. A new problem must be added here. */
 const PORTS: Readonly<Record<ProblemCode, readonly Port[]>> = {
   "malformed-request": ["callers", "admin"],
   "invalid-query": ["callers", "admin"],
@@ -39,7 +39,7 @@ const PORTS: Readonly<Record<ProblemCode, readonly Port[]>> = {
   "internal-error": ["callers", "admin"],
 };
 
-/** What `problemBody` writes for a code. */
+/** The body that `problemBody` writes for a code. */
 interface ProblemExample {
   readonly type: string;
   readonly title: string;
@@ -76,7 +76,7 @@ export const PROBLEM_SCHEMA: Json = {
         },
       },
     },
-    moreErrors: { type: "integer", description: "How many errors there are beyond those listed." },
+    moreErrors: { type: "integer", description: "The number of further errors." },
     problems: { type: "array", items: { type: "string" }, description: "A line for each mistake." },
   },
 };
@@ -92,13 +92,13 @@ export function problemResponses(port: Port): Record<string, Json> {
   );
 }
 
-/** The statuses of the problems on a port, but for those that only an unknown method gets. */
+/** The statuses of the problems on a port, except that of an unknown method. */
 export function problemStatuses(port: Port): number[] {
   const codes = PROBLEM_CODES.filter((code) => PORTS[code].includes(port) && code !== "method-not-allowed");
   return [...new Set(codes.map((code) => new Problem(code).status))].sort((one, other) => one - other);
 }
 
-/** The name of the response that holds the problems with a status. */
+/** The name of the response for all problems with a status. */
 export function problemName(status: number): string {
   return `Problem${status}`;
 }

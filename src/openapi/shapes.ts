@@ -1,4 +1,4 @@
-/** What all OpenAPI documents share, and the shapes of query parameters as schemas. */
+/** Parts of all OpenAPI documents, and the schemas of query parameters. */
 import type { Parameter, Shape } from "../interface/parameters.ts";
 
 /** Part of an OpenAPI document. */
@@ -13,8 +13,8 @@ export function parameterOf(parameter: Parameter): Json {
   const schema = schemaOf(shape);
   const sentences = [
     `${meaning}.`,
-    sameAsAbsent !== undefined && `Left out, it means ${sameAsAbsent}.`,
-    onlyWith !== undefined && `It says nothing without ${onlyWith}.`,
+    sameAsAbsent !== undefined && `Its default is ${sameAsAbsent}.`,
+    onlyWith !== undefined && `It has no effect without ${onlyWith}.`,
     requires !== undefined && `It needs ${requires}.`,
   ];
   return {

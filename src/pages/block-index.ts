@@ -1,16 +1,16 @@
 /**
- * Where things are in the bytes of a list answer: its records, and the numbers that depend on the page.
+ * Finds the records of a list answer, and the numbers that depend on the page, in the answer's bytes.
  *
- * If cutting a page from an answer would take a guess, the answer has no index. The rules are strict, because a page
+ * If a page could only be cut from an answer by guessing, the answer has no index. The rules are strict, because a page
  * that costs a call is better than a wrong one.
  */
 import { PARAMETERS } from "../interface/parameters.ts";
 import { eachElement, eachMember, MALFORMED, type Range, skipSpace, textAt } from "./json-ranges.ts";
 
-/** The searches whose pages are cut from blocks: the ones that have an offset. */
+/** The resources whose pages are cut from blocks: those whose searches have an offset. */
 export type FoldedResource = "listings" | "sold";
 
-/** A stretch of a search's results. */
+/** A contiguous part of a search's results. */
 export interface Stretch {
   readonly offset: number;
   readonly limit: number;
@@ -23,8 +23,8 @@ export type Unfit =
   | "a field of the envelope is not known"
   | "the numbers of the envelope do not fit"
   | "a record has no id, or several"
-  | "two records have one id"
-  | "searchParams has what is not a documented parameter";
+  | "two records have the same id"
+  | "searchParams has an undocumented parameter, or one twice";
 
 export interface BlockIndex extends Stretch {
   readonly totalCount: number;
@@ -52,7 +52,7 @@ export interface PageNumber {
 
 /**
  * Finds the records and the page's numbers in a list answer.
- * @param asked what the upstream was asked for
+ * @param asked the offset and limit of the request to the upstream
  */
 export function indexBlock(body: Buffer, resource: FoldedResource, asked: Stretch): BlockIndex | Unfit {
   const envelope = readEnvelope(body, resource);
@@ -90,7 +90,7 @@ export function indexBlock(body: Buffer, resource: FoldedResource, asked: Stretc
   };
 }
 
-/** What every list answer has (interface, section 2.7); `searchParams` may be missing. */
+/** The fields of every list answer (interface, section 2.7); `searchParams` may be missing. */
 interface Envelope {
   readonly totalCount: Range;
   readonly count: Range;
@@ -105,7 +105,7 @@ function readEnvelope(body: Buffer, resource: FoldedResource): Envelope | Unfit 
   let isStrange = false;
   const end = eachMember(body, skipSpace(body, 0), (nameAt, value) => {
     const name = textAt(body, nameAt);
-    // Pagination text names it `offset`, list samples `offSet`.
+    // The interface calls it `offset` in its text and `offSet` in its samples.
     const field = name === "offSet" ? "offset" : name;
     if (!ENVELOPE_FIELDS.has(field) && field !== resource) isStrange = true;
     if (fields.has(field)) isStrange = true;
@@ -141,7 +141,7 @@ function readRecords(body: Buffer, { start, end }: Range): Pick<BlockIndex, Reco
   });
   if (arrayEnd !== end) return "malformed";
   if (!hasOneIdEach) return "a record has no id, or several";
-  if (new Set(ids).size !== ids.length) return "two records have one id";
+  if (new Set(ids).size !== ids.length) return "two records have the same id";
   return {
     starts: Uint32Array.from(starts),
     ends: Uint32Array.from(ends),
@@ -155,7 +155,7 @@ type RecordFields = "starts" | "ends" | "ids" | "inside";
 const ID_FIELD = "serviceId";
 
 /**
- * Adds every id that a record names.
+ * Adds the ids of a record to a list.
  * @returns where the record ends
  */
 function readIds(body: Buffer, at: number, ids: string[]): number {
@@ -167,7 +167,7 @@ function readIds(body: Buffer, at: number, ids: string[]): number {
   });
 }
 
-/** The limit and offset that `searchParams` repeats. Other members must be ones that no page changes. */
+/** Finds the limit and offset that `searchParams` repeats. All other members must be documented parameters. */
 function readEcho(body: Buffer, echo: Range, resource: FoldedResource): PageNumber[] | Unfit {
   // PHP writes an object without members as an empty array.
   if (/^\[\s*\]$/.test(textAt(body, echo))) return [];
@@ -181,7 +181,7 @@ function readEcho(body: Buffer, echo: Range, resource: FoldedResource): PageNumb
   });
   if (objectEnd !== echo.end) return "malformed";
   const isDouble = new Set(numbers.map(({ what }) => what)).size !== numbers.length;
-  return isStrange || isDouble ? "searchParams has what is not a documented parameter" : numbers;
+  return isStrange || isDouble ? "searchParams has an undocumented parameter, or one twice" : numbers;
 }
 
 function withoutQuotes(body: Buffer, { start, end }: Range): Range {
@@ -194,25 +194,24 @@ function integerIn(body: Buffer, at: Range): number | undefined {
   return /^(?:0|[1-9]\d{0,14})$/.test(text) ? Number(text) : undefined;
 }
 
-/** @returns the limit that a list answer says was applied */
+/** @returns the limit that a list answer names as applied */
 export function limitIn(body: Buffer, resource: FoldedResource): number | undefined {
   const envelope = readEnvelope(body, resource);
   return typeof envelope === "string" ? undefined : integerIn(body, envelope.limit);
 }
 
 /**
- * Finds the block that a page lies in. The blocks of a search lie side by side, from its first result on.
+ * Finds the block that contains a page. The blocks of a search are adjacent and begin with its first result.
  *
- * Two blocks share no record. If a page were cut from two of them, nobody could notice that they show two states of
- * the upstream.
- * @returns `undefined` if the page lies in two blocks of this size
+ * Two blocks share no record. So a page that was cut from two blocks could mix two states of the upstream unnoticed.
+ * @returns `undefined` if the page spans two blocks of this size
  */
 export function blockAround({ offset, limit }: Stretch, size: number): Stretch | undefined {
   const block = blockAt(offset, size);
   return offset + limit <= block.offset + size ? block : undefined;
 }
 
-/** @returns the block of this size that holds the result at the offset */
+/** @returns the block of this size that contains the result at the offset */
 export function blockAt(offset: number, size: number): Stretch {
   return { offset: offset - (offset % size), limit: size };
 }

@@ -1,6 +1,4 @@
-/**
- * Which block a page is cut from.
- */
+/** Chooses the block that a page is cut from. */
 import type { Format } from "../interface/media-types.ts";
 import { blockAround, blockAt, type BlockIndex, sizesFrom } from "./block-index.ts";
 import { holdsPage } from "./cut.ts";
@@ -8,8 +6,8 @@ import type { Page } from "./cutter.ts";
 import type { Parts } from "./parts.ts";
 import { type Asked, type Block, blockOf, isPaged, type PagedQuery, searchKey } from "./search.ts";
 
-export /** A page that may be cut, of a search in one format. */
-interface FoldablePage extends Page {
+/** A page that may be cut, of a search in one format. */
+export interface FoldablePage extends Page {
   readonly search: string;
   readonly format: Format;
   /** The size of the search's blocks. */
@@ -18,13 +16,13 @@ interface FoldablePage extends Page {
   readonly isImplied: boolean;
 }
 
-/** @returns a function that tells which page a question asks for; `undefined` if that page may not be cut */
+/** @returns a function that returns the page of a question; `undefined` if that page may not be cut */
 export function createFoldable({
   settings,
   meaning,
   folding,
 }: Parts): (asked: Asked, format: Format) => FoldablePage | undefined {
-  /** A spelling that is asked again brings the same query object (query/meanings.ts). */
+  /** A target that is requested again has the same query object (query/known-targets.ts). */
   const searches = new WeakMap<PagedQuery, { readonly format: Format; readonly search: string }>();
 
   function searchOf(query: PagedQuery, format: Format): string {
@@ -66,10 +64,10 @@ export function createChoose({ peek, cutter }: Parts): (page: FoldablePage) => P
     }
     const around = blockAround(page, size);
     if (around !== undefined) return blockOf(query, format, around);
-    // The page reaches into the next block, which may be empty.
-    const begun = blockOf(query, format, blockAt(offset, size));
-    const known = await hint(begun, query);
-    return known !== undefined && holdsPage(known, page) ? begun : undefined;
+    // The page extends into the next block, which may be empty.
+    const block = blockOf(query, format, blockAt(offset, size));
+    const known = await hint(block, query);
+    return known !== undefined && holdsPage(known, page) ? block : undefined;
   };
 }
 
@@ -90,7 +88,10 @@ export function createChooseAtOnce(): (page: FoldablePage) => readonly Block[] {
   };
 }
 
-/** Keys of blocks of every size, because another replica may use a smaller one. The first block tells where the results end. */
+/**
+ * The keys of the blocks from which a page may have been cut: of every size, because another replica may use a smaller one,
+ * and with the first block, which shows where the results end.
+ */
 export function blockKeysOf(query: PagedQuery, format: Format, largest: number): readonly string[] {
   const keys = sizesFrom(largest).flatMap((size) =>
     [blockAt(query.offset, size), blockAt(0, size)].map(

@@ -1,14 +1,12 @@
-/**
- * Brings a page: fetched by itself, or cut from its block.
- */
+/** Answers with a page that is fetched by itself, or cut from its block. */
 import { Problem, type ProblemCode } from "../errors.ts";
 import type { Answer, Question } from "../types.ts";
 import { blockAround, type BlockIndex } from "./block-index.ts";
-import { createCheckNowAndThen } from "./check.ts";
 import type { FoldablePage } from "./choose.ts";
 import { holdsPage } from "./cut.ts";
 import type { Ask, Parts } from "./parts.ts";
 import { type Block, blockOf, isPaged } from "./search.ts";
+import { createCheckSample } from "./verify.ts";
 
 /** @returns a function that fetches a page by itself, and learns from the answer */
 export function createAskExactly({ ask, settings, latency, meaning, transcode }: Parts): Ask {
@@ -31,10 +29,10 @@ export function createCutFrom(parts: Parts, askExactly: Ask): CutFrom {
   const { ask, cutter, derive, folding } = parts;
   const learnFrom = createLearnFrom(parts);
   const saw = createSaw(parts);
-  const checkNowAndThen = createCheckNowAndThen(parts);
+  const checkSample = createCheckSample(parts);
 
   /** Fetches the page by itself after its block failed. If that succeeds, the block was the problem. */
-  async function instead(
+  async function fetchInstead(
     question: Question,
     { search, query, size }: FoldablePage,
     why: string,
@@ -49,14 +47,14 @@ export function createCutFrom(parts: Parts, askExactly: Ask): CutFrom {
     const { request } = question;
     const begun = derive.begin();
     const answer = await ask({ request, ...block.asked }).catch(failureOfBlock);
-    if (answer instanceof Problem) return await instead(question, page, answer.code);
+    if (answer instanceof Problem) return await fetchInstead(question, page, answer.code);
     const { entry } = answer;
-    if (entry.status !== 200) return await instead(question, page, `status ${entry.status}`);
+    if (entry.status !== 200) return await fetchInstead(question, page, `status ${entry.status}`);
     const index = await learnFrom(answer, page, block);
     if (index === undefined) return await askExactly(question);
     saw(question, page, block, answer, index, begun);
     if (!holdsPage(index, page)) {
-      // The hint was out of date: there are more records now.
+      // The index that `choose` used was out of date: there are more records now.
       const around = blockAround(page, size);
       if (around === undefined) return await askExactly(question);
       return await cutFrom(question, page, blockOf(query, format, around));
@@ -64,7 +62,7 @@ export function createCutFrom(parts: Parts, askExactly: Ask): CutFrom {
     const mayKeep = answer.stored !== "upstream-no-store";
     const { isNew, keptAs, entry: cut } = await cutter.entryOf(page, entry, index, mayKeep);
     if (answer.stored === true) cutter.pack(block.asked, entry);
-    checkNowAndThen(question, page, block, entry);
+    checkSample(question, page, block, entry);
     const isSaved = isNew && answer.forwarded === undefined;
     const saved = page.offset >= index.totalCount ? "past_end" : "folded";
     return { ...answer, entry: cut, keptAs, ...(isSaved && { saved }) };
@@ -110,7 +108,7 @@ export type FindCut = (
 
 export function createFindCut(parts: Parts): FindCut {
   const { askAtOnce, cutter, memory } = parts;
-  const checkNowAndThen = createCheckNowAndThen(parts);
+  const checkSample = createCheckSample(parts);
   return function findCut(question, page, blocks) {
     // Looking up a block may refresh it early. So look up only the block that the page was cut from.
     const block =
@@ -124,14 +122,17 @@ export function createFindCut(parts: Parts): FindCut {
     const answer = askAtOnce({ request: question.request, ...block.asked });
     const cut = answer?.entry.status === 200 ? cutter.find(page, answer.entry) : undefined;
     if (answer === undefined || cut === undefined) return undefined;
-    checkNowAndThen(question, page, block, answer.entry);
+    checkSample(question, page, block, answer.entry);
     return { ...answer, ...cut };
   };
 }
 
 type LearnFrom = (answer: Answer, page: FoldablePage, block: Block) => Promise<BlockIndex | undefined>;
 
-/** @returns a function that gives a block's index; `undefined` if no page can be cut from it. The search is then fetched page by page. */
+/**
+ * @returns a function that returns a block's index; `undefined` if no page can be cut from the block. The search is then
+ *   fetched page by page.
+ */
 function createLearnFrom({ cutter, folding, latency }: Parts): LearnFrom {
   return async function learnFrom(
     { entry, outcome, stored },
@@ -154,7 +155,7 @@ function createLearnFrom({ cutter, folding, latency }: Parts): LearnFrom {
   };
 }
 
-/** The failures of a block that its page may not have. */
+/** Failures of a block after which its page may still succeed. */
 const FAILURES_OF_BLOCKS: ReadonlySet<ProblemCode> = new Set([
   "upstream-error",
   "upstream-invalid-response",
@@ -162,7 +163,7 @@ const FAILURES_OF_BLOCKS: ReadonlySet<ProblemCode> = new Set([
   "upstream-unavailable",
 ]);
 
-/** @throws the error itself if a smaller question would fail as well: a refusal or a mistake of the gateway */
+/** @throws the error itself if the page would fail as well: a refusal, or a bug in the gateway */
 function failureOfBlock(error: unknown): Problem {
   const isFailure = error instanceof Problem && FAILURES_OF_BLOCKS.has(error.code);
   if (isFailure && error.details.refusedHere !== true) return error;

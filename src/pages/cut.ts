@@ -1,6 +1,6 @@
 /**
- * Cuts a page out of a block: the envelope is the block's with the page's numbers, the records are the block's
- * bytes. Nothing is serialised again, so unknown fields, the order of keys, number formats and escapes stay as the
+ * Cuts a page out of a block. The envelope is that of the block with the page's numbers. The records are bytes of the
+ * block. Nothing is serialised again, so unknown fields, the order of keys, number formats and escapes stay as the
  * upstream wrote them.
  */
 import type { BlockIndex, PageNumber, Stretch } from "./block-index.ts";
@@ -29,14 +29,14 @@ export function cutPage(body: Buffer, index: BlockIndex, page: Stretch): CutPage
   return { body: patched(body, patches), ids: index.ids.slice(from, to) };
 }
 
-/** Whether a block determines a page: it holds all records of the page, or shows that the page is empty. */
+/** Whether a block determines a page: it contains all records of the page, or shows that the page is empty. */
 export function holdsPage(index: BlockIndex, { offset, limit }: Stretch): boolean {
   const end = index.offset + index.limit;
   if (offset >= index.totalCount) return true;
   return offset >= index.offset && Math.min(offset + limit, index.totalCount) <= end;
 }
 
-/** A part of the block, and what takes its place. */
+/** A part of the block, and its replacement. */
 export interface Patch {
   readonly at: Range;
   readonly by: Buffer | Range;
@@ -46,7 +46,7 @@ function numberPatch({ what, at }: PageNumber, numbers: Readonly<Record<PageNumb
   return { at, by: Buffer.from(String(numbers[what]), "latin1") };
 }
 
-/** White space around and between records stays; an empty array has none. */
+/** White space around and between records stays. An empty array has none. */
 function recordsPatch({ starts, ends, inside }: BlockIndex, from: number, to: number): Patch {
   const [first, last] = [starts[0], ends.at(-1)];
   const [start, end] = [starts[from], ends[to - 1]];

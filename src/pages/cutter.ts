@@ -1,8 +1,8 @@
 /**
- * The entries of pages that were cut from blocks, and blocks as memory keeps them.
+ * Creates the entries of pages that are cut from blocks, and compresses blocks in memory.
  *
- * A page is kept in the memory tier under a key that names its block's content. When the block changes or is removed,
- * nobody looks up that key any more. The age, the freshness and the purge epoch of a page are always its block's.
+ * A page is kept in the memory tier under a key that contains the ETag of its block. When the block changes or is removed,
+ * that key is no longer looked up. The age, the freshness and the purge epoch of a page are always its block's.
  */
 import { hash } from "node:crypto";
 
@@ -18,7 +18,7 @@ export interface CutterOptions {
     readonly find: (key: string) => Entry | undefined;
     readonly put: (key: string, entry: Entry) => unknown;
   };
-  /** Replaces an entry in memory by the same one in other codings. */
+  /** Replaces an entry in memory by the same entry in other codings. */
   readonly keepInMemory: (key: string, replace: (current: Entry) => Entry | undefined) => void;
   readonly transcode: (entry: Entry, coding: ContentCoding) => Promise<Buffer>;
   readonly isCompressible: (entry: Entry) => boolean;
@@ -32,7 +32,7 @@ export interface Page extends Stretch {
 }
 
 export interface Cutter {
-  /** Where the records of a block are, or why no page can be cut from it. */
+  /** The index of a block, or why no page can be cut from it. */
   readonly indexOf: (block: Entry, query: PagedQuery, stretch: Stretch) => Promise<BlockIndex | Unfit>;
   /** A block's bytes, unpacked. */
   readonly bytesOf: (block: Entry) => Promise<Buffer>;
@@ -40,7 +40,7 @@ export interface Cutter {
   readonly find: (page: Page, block: Entry) => Omit<CutEntry, "isNew"> | undefined;
   /** A page's entry. It is kept in memory if its block may be kept. `isNew`: it was not in memory before. */
   readonly entryOf: (page: Page, block: Entry, index: BlockIndex, mayKeep: boolean) => Promise<CutEntry>;
-  /** Compresses a block that memory keeps as it came. */
+  /** Compresses a block that memory keeps uncompressed. */
   readonly pack: (asked: Asked, block: Entry) => void;
 }
 
@@ -51,7 +51,7 @@ interface CutEntry {
   readonly isNew: boolean;
 }
 
-/** Bytes of unpacked blocks: about thirty of them. */
+/** The limit for unpacked blocks, in bytes: about thirty blocks. */
 const UNPACKED_BYTES = 10 * 1024 * 1024;
 
 export function createCutter(options: CutterOptions): Cutter {
@@ -64,7 +64,7 @@ export function createCutter(options: CutterOptions): Cutter {
   const keyFor = createKeyFor();
 
   async function bytesOf(block: Entry): Promise<Buffer> {
-    const packed = heldIn(block);
+    const packed = identifyingBody(block);
     const known = block.bodies.identity ?? unpacked.find(packed);
     if (known !== undefined) return known;
     const bytes = await transcode(block, "identity");
@@ -87,18 +87,18 @@ export function createCutter(options: CutterOptions): Cutter {
   }
 
   function cutOnce(key: string, page: Page, block: Entry, index: BlockIndex): Promise<Entry> {
-    const underWay = cutting.get(key) ?? cut(page, block, index).finally(() => cutting.delete(key));
-    cutting.set(key, underWay);
-    return underWay;
+    const entry = cutting.get(key) ?? cut(page, block, index).finally(() => cutting.delete(key));
+    cutting.set(key, entry);
+    return entry;
   }
 
   return {
     bytesOf,
     async indexOf(block, query, stretch) {
-      const known = indexes.get(heldIn(block));
+      const known = indexes.get(identifyingBody(block));
       if (known !== undefined) return known;
       const index = indexBlock(await bytesOf(block), query.resource, stretch);
-      indexes.set(heldIn(block), index);
+      indexes.set(identifyingBody(block), index);
       return index;
     },
 
@@ -118,7 +118,7 @@ export function createCutter(options: CutterOptions): Cutter {
     },
 
     pack: createPack(options, (block, zstd) => {
-      const index = indexes.get(heldIn(block));
+      const index = indexes.get(identifyingBody(block));
       if (index !== undefined) indexes.set(zstd, index);
       if (block.bodies.identity !== undefined) unpacked.keep(zstd, block.bodies.identity);
     }),
@@ -151,14 +151,14 @@ function createPack(
   };
 }
 
-/** The body that identifies an entry: the first one it has, in the order of packed codings. */
-function heldIn({ bodies }: Entry): Buffer {
+/** The body that identifies an entry: the first one that it has, in this order. */
+function identifyingBody({ bodies }: Entry): Buffer {
   return bodies.zstd ?? bodies.identity ?? bodies.gzip ?? bodies.br ?? NOTHING;
 }
 
 const NOTHING = Buffer.alloc(0);
 
-/** @returns a function that makes the key under which memory keeps a page */
+/** @returns a function that returns the key under which memory keeps a page */
 function createKeyFor(): (page: Page, block: Entry) => string {
   /** A repeated query is the same object. Building and hashing its text again would cost 2 µs per page. */
   const known = new WeakMap<
@@ -178,7 +178,7 @@ function isAsOld(page: Entry, block: Entry): boolean {
   return page.storedAt === block.storedAt && page.purgeEpoch === block.purgeEpoch;
 }
 
-/** The fields that a page takes from its block. */
+/** The times of a block, which are also those of its pages. */
 function timesOf(block: Entry): Partial<Entry> {
   const { purgeEpoch, storedAt, bornAt, fetchMs, freshUntil, upstreamStale, changeRate, keepUntil } = block;
   return { purgeEpoch, storedAt, bornAt, fetchMs, freshUntil, upstreamStale, changeRate, keepUntil };

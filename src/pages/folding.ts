@@ -6,15 +6,15 @@ import type { Clock } from "../process/clock.ts";
 import type { Observer } from "../types.ts";
 import { type FoldedResource, sizesFrom } from "./block-index.ts";
 
-/** The reason when a wrong page was cut: the search is then fetched page by page. */
-export const WRONG = "a page was not the upstream's";
+/** The reason if a wrong page was cut. The search is then fetched page by page. */
+export const WRONG = "a cut page differed from the upstream's page";
 /** How long a failure counts. */
 const FOR_MS = 600_000;
-/** How long a wrong page counts: longer, because wrong pages are rarely noticed. */
+/** How long a wrong page counts. It counts longer, because wrong pages are rarely noticed. */
 const WRONG_FOR_MS = 86_400_000;
-/** If so many searches are fetched page by page at the same time, the whole resource is. */
+/** If this many searches are fetched page by page at the same time, all searches of the resource are. */
 const MANY_SEARCHES = 5;
-/** More searches than this are not remembered. */
+/** The most searches that are remembered. */
 const MOST_SEARCHES = 10_000;
 
 export interface Folding {
@@ -62,7 +62,7 @@ export function createFolding({ largest, clock, observer }: FoldingOptions): Fol
     if (stopped.length < MANY_SEARCHES || now < (stoppedUntil.get(resource) ?? 0)) return;
     stoppedUntil.set(resource, now + forMs);
     observer.error(
-      "Many searches cannot be answered from blocks. The gateway asks for all pages of the resource one by one.",
+      "Many searches cannot be answered from blocks. The gateway fetches all pages of this resource one by one.",
       {
         resource,
         searches: stopped.length,
@@ -74,7 +74,7 @@ export function createFolding({ largest, clock, observer }: FoldingOptions): Fol
 
   function troubled(search: string, resource: FoldedResource, size: number, why: string): void {
     const known = troubles.get(search);
-    // Many callers may meet the same failure at the same time.
+    // Many callers may report the same failure at the same time.
     const isKnown = known !== undefined && known.until > clock.monotonic() && known.largest <= size;
     if (isKnown && why !== WRONG) return;
     const forMs = why === WRONG ? WRONG_FOR_MS : FOR_MS;

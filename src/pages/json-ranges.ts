@@ -1,8 +1,8 @@
 /**
  * Finds where JSON values begin and end in raw bytes, so that they can be copied instead of serialised again.
  *
- * The bytes are expected to be JSON (src/upstream/verdict.ts has parsed them). Truncated or misplaced bytes
- * are reported as malformed; the content of a value is not checked.
+ * The bytes are expected to be JSON (src/upstream/verdict.ts has parsed them). Truncated or misplaced bytes are
+ * reported as malformed. The content of a value is not checked.
  */
 
 /** A part of a buffer: from `start` up to, not including, `end`. */
@@ -34,7 +34,7 @@ export function skipSpace(bytes: Buffer, at: number): number {
   return position;
 }
 
-/** @param at where the opening quote is */
+/** @param at the position of the opening quote */
 function endOfString(bytes: Buffer, at: number): number {
   for (let position = at + 1; position < bytes.length; position += 1) {
     const byte = bytes[position];
@@ -44,7 +44,7 @@ function endOfString(bytes: Buffer, at: number): number {
   return MALFORMED;
 }
 
-/** @param at where the opening bracket or brace is */
+/** @param at the position of the opening bracket or brace */
 function endOfNested(bytes: Buffer, at: number): number {
   let depth = 0;
   for (let position = at; position < bytes.length; position += 1) {
@@ -71,7 +71,7 @@ function endOfScalar(bytes: Buffer, at: number): number {
   return position === at ? MALFORMED : position;
 }
 
-/** @returns where the value that begins at `at` ends */
+/** @returns the end of the value that begins at `at` */
 function endOfValue(bytes: Buffer, at: number): number {
   const byte = bytes[at];
   if (byte === QUOTE) return endOfString(bytes, at);
@@ -100,8 +100,8 @@ export function textAt(bytes: Buffer, { start, end }: Range): string {
 
 /**
  * Visits the members of an object.
- * @param at where its opening brace is
- * @returns where it ends
+ * @param at the position of its opening brace
+ * @returns its end
  */
 export function eachMember(bytes: Buffer, at: number, visit: VisitMember): number {
   if (bytes[at] !== OPEN_BRACE) return MALFORMED;
@@ -125,9 +125,9 @@ export function eachMember(bytes: Buffer, at: number, visit: VisitMember): numbe
 
 /**
  * Visits the elements of an array.
- * @param at where its opening bracket is
+ * @param at the position of its opening bracket
  * @param endOf called with the start of each element; returns its end
- * @returns where the array ends
+ * @returns the end of the array
  */
 export function eachElement(bytes: Buffer, at: number, endOf: (start: number) => number): number {
   if (bytes[at] !== OPEN_BRACKET) return MALFORMED;

@@ -7,15 +7,15 @@ import type { Observer } from "../types.ts";
 import { type FoldedResource, indexBlock, limitIn } from "./block-index.ts";
 import type { PagedQuery } from "./search.ts";
 
-/** How many different questions must agree. */
+/** The number of different questions whose answers must agree. */
 const SAMPLES = 3;
 /** How long the result is trusted before it is learned again. */
 const TRUSTED_FOR_MS = 3_600_000;
 
 export interface LimitMeaning {
-  /** The limit that the upstream applies to a query; `undefined`: not known. */
+  /** The limit that the upstream applies to a query; `undefined`: unknown. */
   readonly limitOf: (query: PagedQuery) => number | undefined;
-  /** Whether an answer to the query would teach something. */
+  /** Whether the gateway can learn from an answer to the query. */
   readonly isSample: (query: PagedQuery) => boolean;
   /** Learns from an answer that was just fetched for exactly this query. */
   readonly learn: (query: PagedQuery, key: string, body: Buffer) => void;
@@ -52,7 +52,7 @@ export function createLimitMeaning({
       const name = nameOf(query);
       const known = learned.get(name);
       const limit = appliedLimit(body, query);
-      if (limit === "says nothing") return;
+      if (limit === "no evidence") return;
       if (limit === undefined) return void learned.delete(name);
       const agrees = known?.limit === limit;
       const keys = new Set(agrees ? known.keys : []);
@@ -80,15 +80,15 @@ function nameOf({ resource, limit }: PagedQuery): string {
 
 /**
  * @returns the limit that the upstream applied to an answer; `undefined` if the answer does not show one. An answer with
- * all records of its search says nothing, because no limit was reached.
+ *   all remaining records of its search is no evidence, because no limit was reached.
  */
-function appliedLimit(body: Buffer, query: PagedQuery): number | "says nothing" | undefined {
+function appliedLimit(body: Buffer, query: PagedQuery): number | "no evidence" | undefined {
   const resource: FoldedResource = query.resource;
   const limit = limitIn(body, resource);
   if (limit === undefined) return undefined;
   const index = indexBlock(body, resource, { limit, offset: query.offset });
-  // If the answer echoes a limit, nobody knows how it would echo one that was not given.
+  // If the upstream echoes the limit, the gateway cannot know what it echoes for a query without one.
   if (typeof index === "string" || index.echoesLimit) return undefined;
   const isCutShort = index.totalCount > query.offset + limit;
-  return isCutShort ? limit : "says nothing";
+  return isCutShort ? limit : "no evidence";
 }

@@ -1,8 +1,8 @@
 /**
  * Pages from blocks: the stage between understanding a request and the cache.
  *
- * A page of a search is cut from a block, a larger stretch of the same search's results that many pages lie in. The
- * block is a question like any other to the cache stage, so flights, budget, stores, purges, freshness and the
+ * A page of a search is cut from a block: a larger part of the same search's results, which contains many pages. To
+ * the cache stage, a block is a question like any other. So flights, budget, stores, purges, freshness and the
  * caller's cache directives apply to it there. See docs/pages.md.
  */
 import type { Format } from "../interface/media-types.ts";
@@ -20,14 +20,14 @@ import { createVerify } from "./verify.ts";
 
 export interface Pages {
   readonly answer: Ask;
-  /** Answers from memory: a page that was cut or computed before, or what the cache stage has. */
+  /** Answers from memory: with a page that was cut or computed before, or with the cache stage's answer. */
   readonly answerAtOnce: AskAtOnce;
   /**
-   * What the answer to a question would be made from now: its block, or the question itself. `derivedFrom`: the block of
-   * a broader search from which it would be computed.
+   * The question whose answer would be used now: that of the block, or the question itself. `derivedFrom`: the block of a
+   * broader search from which the answer would be computed.
    */
   readonly sourceOf: (asked: Asked, format: Format) => Promise<Asked & { readonly derivedFrom?: string }>;
-  /** The same, as a question with the original request. */
+  /** The question to fetch: that of the block, or the question itself. The request stays. */
   readonly questionFor: (question: Question) => Promise<Question>;
   /** Keys of all blocks from which a question's answer may have been cut. */
   readonly blockKeysOf: (asked: Asked, format: Format) => readonly string[];

@@ -21,7 +21,7 @@ interface PagesSettings {
   readonly maxExtraLatencyMs: number;
 }
 
-/** Answers a question; rejects with a `Problem`. The cache stage and this stage have this shape. */
+/** Answers a question; rejects with a `Problem`. Both the cache stage and this stage are such a function. */
 export type Ask = (question: Question) => Promise<Answer>;
 
 /** Answers a question if memory has the answer and it may be served; `undefined`: call `Ask`. */

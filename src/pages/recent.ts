@@ -1,6 +1,6 @@
 /**
- * A least-recently-used cache with a limit in bytes, for unpacked blocks and derived results. Making one takes many times
- * as long as cutting a page, and callers that walk through a search come back for the next page.
+ * A least-recently-used cache with a limit in bytes, for unpacked blocks and derived results. Creating one takes many times
+ * as long as cutting a page, and a caller that reads a search page by page needs the same one again.
  */
 export interface Recent<K, V> {
   readonly find: (key: K) => V | undefined;

@@ -1,6 +1,4 @@
-/**
- * Searches with pages, and the questions for their blocks.
- */
+/** Searches with pages, and the questions for their blocks. */
 import type { Format } from "../interface/media-types.ts";
 import { cacheKey } from "../query/key.ts";
 import type { Query } from "../query/query.ts";
@@ -14,12 +12,12 @@ export type PagedQuery = Extract<Query, { kind: "search" }> & {
   readonly offset: number;
 };
 
-/** The upstream may refuse larger offsets. The gateway must not answer those with an empty page. */
+/** The upstream may refuse larger offsets, so the gateway must not answer them with an empty page. */
 const LARGEST_OFFSET = 1_000_000_000;
 
 /**
- * Whether a query's answer may be cut from a block. A query with undocumented parameters may not: they could affect
- * the page in unknown ways.
+ * Whether a query's answer may be cut from a block. Undocumented parameters exclude that, because they could affect the
+ * page in unknown ways.
  */
 export function isPaged(query: Query): query is PagedQuery {
   return (
@@ -47,7 +45,7 @@ export function blockOf(query: PagedQuery, format: Format, stretch: Stretch): Bl
   return { asked: { query: wanted, canonicalQuery, key: cacheKey(format, canonicalQuery) }, stretch };
 }
 
-/** What all pages of a search in one format have in common. */
+/** Identifies a search in one format: all its pages have the same key. */
 export function searchKey(query: PagedQuery, format: Format): string {
   return `${format}:${canonicalForm({ ...query, limit: undefined, offset: undefined })}`;
 }

@@ -1,11 +1,17 @@
 /**
- * Checks in the background that a page cut from a block equals what the upstream sends for that page.
+ * Checks in the background that pages cut from a block equal the upstream's own pages. It checks a sample of the cut pages,
+ * while enough budget is left.
  *
- * The data may change between the two calls. So a difference counts only if it remains when both are fetched again, one
+ * The data may change between the two calls. So a difference counts only if it remains after both are fetched again, one
  * after the other.
  */
 import type { Entry, Observer, PageCheck, Question, RefreshEnd } from "../types.ts";
 import type { FoldedResource } from "./block-index.ts";
+import type { FoldablePage } from "./choose.ts";
+import { cutPage, holdsPage } from "./cut.ts";
+import { WRONG } from "./folding.ts";
+import type { Parts } from "./parts.ts";
+import type { Block } from "./search.ts";
 
 /** A page that was cut, and its source. */
 interface Checked {
@@ -13,7 +19,7 @@ interface Checked {
   readonly question: Question;
   readonly block: Question;
   readonly resource: FoldedResource;
-  /** The page's bytes, cut from a block; `undefined` if that block does not hold it. */
+  /** The page's bytes, cut from a block; `undefined` if that block does not contain the page. */
   readonly cut: (block: Entry) => Promise<Buffer | undefined>;
 }
 
@@ -24,21 +30,21 @@ export interface VerifyOptions {
   /** The bytes of an entry. */
   readonly bodyOf: (entry: Entry) => Promise<Buffer>;
   readonly observer: Pick<Observer, "error"> & {
-    /** A cut page was compared with the upstream's. */
+    /** A cut page was compared with the upstream's page. */
     readonly pageChecked: (resource: FoldedResource, result: PageCheck) => void;
   };
 }
 
-/** @returns whether a page equals the upstream's; never rejects */
+/** @returns whether a page equals the upstream's page; never rejects */
 export type Verify = (checked: Checked, block: Entry) => Promise<PageCheck>;
 
 export function createVerify({ peek, refresh, bodyOf, observer }: VerifyOptions): Verify {
-  /** Fetches a question's answer anew. */
+  /** Fetches a question's answer again. */
   async function fetched(question: Question): Promise<Entry | undefined> {
     const cached = await peek(question.key);
     const end = await refresh(question, cached, "refresh");
     const entry = end === "refreshed" ? await peek(question.key) : undefined;
-    // Another replica may have stored a newer entry just before. Only an older one is useless.
+    // Another replica may have just stored a newer entry, which is as good. An older one is useless.
     return entry?.status === 200 && entry.storedAt >= (cached?.storedAt ?? 0) ? entry : undefined;
   }
 
@@ -70,5 +76,32 @@ export function createVerify({ peek, refresh, bodyOf, observer }: VerifyOptions)
       });
       return "unknown";
     }
+  };
+}
+
+/** Pages are checked only while at least this part of the budget is left. */
+const CHECK_ABOVE = 0.5;
+
+/** Checks a page if it is in the sample. The check runs in the background. */
+export type CheckSample = (question: Question, page: FoldablePage, block: Block, entry: Entry) => void;
+
+export function createCheckSample(parts: Parts): CheckSample {
+  const { settings, budgetLeft, random, verify, cutter, folding, transcode } = parts;
+
+  async function check(question: Question, page: FoldablePage, block: Block, entry: Entry): Promise<void> {
+    const { query, search } = page;
+    const cut = async (from: Entry): Promise<Buffer | undefined> => {
+      const index = await cutter.indexOf(from, query, block.stretch);
+      if (typeof index === "string" || !holdsPage(index, page)) return undefined;
+      return cutPage(await transcode(from, "identity"), index, page).body;
+    };
+    const source: Question = { request: question.request, ...block.asked };
+    const result = await verify({ question, block: source, resource: query.resource, cut }, entry);
+    if (result === "differed") folding.stop(search, query.resource, WRONG);
+  }
+
+  return function checkSample(question, page, block, entry) {
+    const isChosen = random.fraction() < settings().verify;
+    if (isChosen && budgetLeft(page.query.resource) >= CHECK_ABOVE) void check(question, page, block, entry);
   };
 }

@@ -3,8 +3,8 @@ export interface Clock {
   /** Epoch milliseconds. */
   readonly now: () => number;
   /**
-   * Whole milliseconds of a clock that never runs backwards, even if the time of day is changed. It measures durations. It
-   * started as epoch milliseconds.
+   * Whole milliseconds of a clock for durations. It never runs backwards, even if the time of day is changed. It starts at the
+   * epoch milliseconds of the start of the process.
    */
   readonly monotonic: () => number;
   /** The same clock with fractions of a millisecond, for short durations. */
@@ -13,7 +13,7 @@ export interface Clock {
   readonly after: (delayMs: number, callback: () => void) => () => void;
 }
 
-/** Node fires timers with a longer delay at once, so longer delays are cut. The caller must check the time again. */
+/** Node fires timers with a longer delay immediately, so a longer delay is shortened. Callers must check the time again. */
 const LONGEST_TIMER_MS = 2_147_483_647;
 
 export const systemClock: Clock = {
@@ -41,10 +41,10 @@ export function pause(clock: Clock, delayMs: number, signal?: AbortSignal): Prom
 }
 
 /**
- * Limits how often something is reported, however often it happens.
+ * Limits how often an event is reported.
  * @param now epoch milliseconds
- * @param report gets how often it has happened since the last report, this time included
- * @returns the function to call each time
+ * @param report gets the number of events since the last report, this one included
+ * @returns the function to call at each event
  */
 export function atMostEvery(
   intervalMs: number,

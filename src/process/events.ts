@@ -1,5 +1,5 @@
 /**
- * The events that come to the process from outside the requests: signals, and errors that nothing caught.
+ * Process-wide events: signals, and errors that no code has caught.
  */
 import { constants } from "node:os";
 
@@ -7,7 +7,7 @@ const STOP_SIGNALS = ["SIGTERM", "SIGINT"] as const;
 type StopSignal = (typeof STOP_SIGNALS)[number];
 
 /**
- * Calls back at the first SIGTERM or SIGINT. A second one ends the process at once, with the exit code that shells use:
+ * Calls back at the first SIGTERM or SIGINT. A second one ends the process immediately, with the exit code that shells use:
  * 128 plus the number of the signal.
  */
 export function onStopSignal(stop: (signal: StopSignal) => void): void {
@@ -21,7 +21,7 @@ export function onStopSignal(stop: (signal: StopSignal) => void): void {
   }
 }
 
-/** Calls back at every SIGHUP, which by convention means: read the settings again. */
+/** Calls back at every SIGHUP. By convention, a process then reads its settings again. */
 export function onReloadSignal(reload: () => void): void {
   process.on("SIGHUP", reload);
 }
@@ -31,19 +31,19 @@ interface UncaughtError {
   readonly origin: NodeJS.UncaughtExceptionOrigin;
 }
 
-/** After more errors than this, the process ends at once: it fails too often to stop in order. */
+/** After more errors than this, the process ends immediately, because an orderly stop is not possible. */
 const MAX_ERRORS = 20;
 
 /**
  * Calls back at every uncaught exception and unhandled rejection. The process should then stop, because its state is
- * unknown. Further errors do not interrupt that stop, unless there are very many.
+ * unknown. Further errors do not interrupt the stop, up to {@link MAX_ERRORS}.
  */
 export function onUncaughtError(onError: (error: UncaughtError) => void): void {
   let errors = 0;
   let isLogClosed = false;
   process.on("uncaughtException", (error: unknown, origin) => {
     const isFromLog = error instanceof Error && Reflect.get(error, "code") === "EPIPE";
-    // When nobody reads the log, every line fails, also the line about the failure.
+    // If the reader of the log has gone, every line fails, including the line about the failure.
     if (isFromLog && isLogClosed) return;
     isLogClosed ||= isFromLog;
     errors++;

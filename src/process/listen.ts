@@ -1,4 +1,4 @@
-/** Listening on a port: the server, its address, and what to say if the port is taken. */
+/** Listens on a port, closes the server again, and explains the error if the port is in use. */
 import { readFileSync } from "node:fs";
 import type http from "node:http";
 import type https from "node:https";
@@ -6,10 +6,10 @@ import { hostname } from "node:os";
 
 import type { Clock } from "./clock.ts";
 
-/** Called when the time for requests in flight is over, to refuse those that are left. */
+/** Called when the time for requests in flight is over. Refuses the remaining requests. */
 type RefuseRest = () => void;
 
-/** How long the refusals may take to be sent. */
+/** The longest time for sending the refusals. */
 const REFUSALS_MS = 500;
 
 /** A server of either kind. */
@@ -21,7 +21,7 @@ export interface Listening {
   readonly port: number;
   /** For example `http://127.0.0.1:8080`. A wildcard address is shown as localhost. */
   readonly url: string;
-  /** Stops accepting connections, waits up to `drainMs` for requests in flight, then closes what is left. */
+  /** Stops accepting connections, waits up to `drainMs` for requests in flight, then closes the remaining connections. */
   readonly close: (clock: Clock, drainMs: number, refuseRest?: RefuseRest) => Promise<void>;
 }
 
@@ -67,8 +67,8 @@ async function close(
 }
 
 /**
- * @returns a text that no two running processes share: the machine since its last start, and where the process listens
- * on it. Nothing where the system does not tell its machines apart.
+ * @returns a text that is unique among running processes: the boot id of the machine, its host name and the address on which
+ *   the process listens; `undefined` if the system has no boot id
  */
 export function addressOf({ host, port }: Listening): string | undefined {
   try {
@@ -79,16 +79,16 @@ export function addressOf({ host, port }: Listening): string | undefined {
   }
 }
 
-/** A port that a server could be given, and what changes it. */
+/** A configured port, and how to change it. */
 interface PortChoice {
   readonly port: number;
-  /** The option, and where there is one the variable and the setting. */
+  /** The command-line option, and the variable and the setting if they exist. */
   readonly changedBy: string;
 }
 
 /**
  * Explains the error of a server that could not listen.
- * @returns one line; `undefined` where the port is not in use, or not one of these
+ * @returns one line; `undefined` if the error has another cause, or the port is not one of `choices`
  */
 export function describePortInUse(error: unknown, choices: readonly PortChoice[]): string | undefined {
   if (!(error instanceof Error) || Reflect.get(error, "code") !== "EADDRINUSE") return undefined;

@@ -1,20 +1,20 @@
 /**
  * Credentials in requests.
  *
- * Callers send keys and tokens by mistake. These must go nowhere: not upstream, not into a key, a cache or the log. And
- * nobody may use the gateway to find out whether a guess is one of its own secrets, so a response must not depend on
- * whether the guess is right.
+ * Callers send keys and tokens by mistake. The gateway must not send them upstream, and must not put them into a key, the
+ * cache or the log. A caller must not learn whether a guess is one of the gateway's own secrets, so a response must not
+ * depend on whether the guess is right.
  *
  * | Place                                    | Result                                                              |
  * |------------------------------------------|---------------------------------------------------------------------|
- * | a parameter with the name of a credential | the parameter is dropped, with any value                           |
- * | free text that has the form of a credential | 400, whether it is a secret or not: no place has such a name      |
- * | any other place                          | a true secret is replaced by a random text of the same form, and treated like any other value |
+ * | a parameter with the name of a credential | the parameter is dropped, whatever its value                       |
+ * | free text with the form of a credential  | 400, whether it is a secret or not, because no place has such a name |
+ * | any other place                          | a true secret is replaced by a random text of the same form         |
  * | an error, or the key in `Cache-Status`   | a text that could be a secret is not shown, whether it is one or not |
  */
 import { CREDENTIAL_PARAMETERS } from "../interface/parameters.ts";
 
-/** What stands in a response for a value that looks like a credential. */
+/** Replaces a value in a response that looks like a credential. */
 const NOT_SHOWN = "[not shown]";
 
 const SIGNATURE_NAMES = new Set(CREDENTIAL_PARAMETERS.map((name) => name.toLowerCase()));
@@ -24,18 +24,18 @@ const CREDENTIAL_NAME =
 
 /** Whether a parameter belongs to a signature (interface, section 5), or has the name of a key, token or password. */
 export function isCredentialName(name: string): boolean {
-  // PHP, which reads these at the other end, ends a name at its bracket or its zero byte.
+  // PHP, which the upstream seems to use, ignores the rest of a name after a bracket or a zero byte.
   const [bare = ""] = name.toLowerCase().split(/[[\0]/, 1);
   return SIGNATURE_NAMES.has(bare.trim()) || CREDENTIAL_NAME.test(bare.replaceAll(/[^a-z]/g, ""));
 }
 
 /** Shorter texts are house numbers, ids and typing mistakes. */
 const SHORTEST = 8;
-/** A digit between letters, or a letter between digits. `Storgatan12B` does not match, because it is a house. */
+/** A digit between letters, or a letter between digits. House numbers such as `Storgatan12B` must not match. */
 const MIXED = /\p{L}.*\d.*\p{L}.*[\p{L}\d]|\d.*\p{L}.*\d/u;
 const TIMESTAMP = /^\d{4}-?\d\d-?\d\dT[\d:.]{0,20}(?:Z|[+-]\d\d:?\d\d)?$/;
 
-/** In text that was encoded twice, as some callers do with `Södermalm`. */
+/** Occurs in text that was encoded twice. Some callers do that with `Södermalm`. */
 const ENCODED_BYTE = /%[0-9a-f]{2}/gi;
 
 /** Whether a part of the text, between spaces and commas, mixes letters and digits like a key. */
@@ -48,7 +48,7 @@ function isCredential(part: string): boolean {
   return MIXED.test(part.replaceAll(ENCODED_BYTE, "-"));
 }
 
-/** Words that are no generated secret: short ones of letters only, numbers, dates and coordinates. */
+/** Words that are not generated secrets: short words with letters only, numbers, dates and coordinates. */
 const ORDINARY = /^(?:\p{L}{0,20}|[\d.:;+-]*)$/u;
 
 /** @returns the text as an error may show it to its caller; `[not shown]` if it may be a secret */
@@ -77,7 +77,7 @@ export function createConceal(secrets: readonly string[], fraction: () => number
     );
 }
 
-/** A random text of the same form: it gets the same response as any other guess of that form. */
+/** @returns a random text of the same form. It gets the same response as any other guess of that form. */
 function ofSameForm(secret: string, fraction: () => number): string {
   const pick = (characters: string): string => characters.charAt(Math.floor(fraction() * characters.length));
   return secret

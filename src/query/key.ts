@@ -1,18 +1,18 @@
 /**
- * The cache key of a query: a namespace and the canonical query, readable.
+ * The cache key of a query: a namespace, the format and the canonical query, all readable.
  */
 import type { Format } from "../interface/media-types.ts";
 
-/** Increased whenever the canonical form or the stored form changes its meaning. Old entries are then misses. */
+/** Increase it when the canonical form or the stored form changes. All older entries are then misses. */
 const KEY_FORMAT = 1;
 
-/** The prefix of all our keys in every store. No other keys are ever touched. */
+/** The prefix of all our keys in every store. The gateway does not touch other keys. */
 export const NAMESPACE = `property-gateway:${KEY_FORMAT}:`;
 
 /**
  * The braces are a Redis Cluster hash tag, which puts all keys of one query into one slot. A canonical query contains no
  * braces.
- * @param format the requested format: each format has answers of its own
+ * @param format the requested format, because each format has its own answers
  * @returns for example `property-gateway:1:{json:listings?areaId=76&offset=0}`
  */
 export function cacheKey(format: Format, canonicalQuery: string): string {

@@ -113,7 +113,7 @@ function concealedPath(path: string, { conceal }: ParseOptions): string {
 
 const ID: Shape = { kind: "integer", min: 0 };
 
-/** Reads a value from the path, where it is required. */
+/** Reads a required value from the path. */
 function readPart(name: string, raw: string, shape: Shape, faults: ParameterFault[]): string | undefined {
   const reading = readValue(shape, raw);
   if (reading.ok && reading.text !== undefined) return reading.text;
@@ -179,18 +179,18 @@ function faultOf(name: string, raw: string, reading: { expected: string; hint?: 
   return { parameter: name, value: raw, expected, ...(hint !== undefined && { hint }) };
 }
 
-/** Removes parameters that change nothing: those with their default, and those that need another one to count. */
+/** Removes parameters that change nothing: those with their default, and those whose `onlyWith` is absent. */
 function dropRedundant(table: readonly Parameter[], values: Map<string, string>): void {
   for (const { name, sameAsAbsent, onlyWith } of table) {
     const isDefault = sameAsAbsent !== undefined && values.get(name) === sameAsAbsent;
-    const standsAlone = onlyWith !== undefined && !values.has(onlyWith);
-    if (isDefault || standsAlone) values.delete(name);
+    const hasNoEffect = onlyWith !== undefined && !values.has(onlyWith);
+    if (isDefault || hasNoEffect) values.delete(name);
   }
 }
 
 /**
- * The parameters that the interface does not document. Their meaning is unknown, so only their percent-encoding and their
- * order by name are unified.
+ * Reads the parameters that the interface does not document. Their meaning is unknown, so only their percent-encoding and
+ * their order by name are normalised.
  */
 function readExtras(
   pairs: readonly Pair[],

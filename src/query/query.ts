@@ -1,8 +1,8 @@
 /**
  * The meaning of a request, as data.
  *
- * All spellings of one query are parsed to the same `Query`, so they have the same canonical form (canonical.ts). Values
- * are canonical text and not floating-point numbers, because 9007199254740993 and 9007199254740992 are different values.
+ * All spellings of one query have the same `Query`, and so the same canonical form (canonical.ts). Values are canonical
+ * text and not floating-point numbers, because 9007199254740993 and 9007199254740992 are different values.
  */
 import type { RecordResource, Resource, SearchResource } from "../interface/resources.ts";
 
@@ -41,7 +41,7 @@ interface ImageQuery {
   readonly extras: readonly Pair[];
 }
 
-/** A path below a known resource that is passed through without being understood (`upstream.passThrough`). */
+/** A path below a known resource that the gateway passes through without parsing it (`upstream.passThrough`). */
 export interface StreamedQuery {
   readonly kind: "streamed";
   readonly resource: Resource;
@@ -53,7 +53,7 @@ export interface StreamedQuery {
 /** A query whose answer can be cached. */
 export type Query = SearchQuery | RecordQuery | ImageQuery;
 
-/** A mistake in one parameter, in words for the caller. */
+/** A mistake in one parameter, described for the caller. */
 export interface ParameterFault {
   readonly parameter: string;
   readonly value: string;

@@ -1,5 +1,5 @@
 /**
- * Routes a path to a resource. Query parameters are not read here.
+ * Routes a path to a resource. It does not read query parameters.
  */
 import {
   IMAGE_PATH,

@@ -13,13 +13,13 @@ export type Reading =
   | { readonly ok: true; readonly text: undefined }
   | { readonly ok: false; readonly expected: string; readonly hint?: string };
 
-const SAYS_NOTHING: Reading = { ok: true, text: undefined };
+const ABSENT: Reading = { ok: true, text: undefined };
 
-/** What some clients send for "no value", for example an undefined JavaScript variable. */
+/** Texts that some clients send for "no value", for example for an undefined JavaScript variable. */
 const NO_VALUE = new Set(["", "undefined", "null", "NaN"]);
 
 /** Whether a trimmed value means the same as an absent parameter. */
-function saysNothing(text: string): boolean {
+function meansAbsent(text: string): boolean {
   return NO_VALUE.has(text);
 }
 
@@ -29,7 +29,7 @@ function saysNothing(text: string): boolean {
  */
 export function readValue(shape: Shape, raw: string): Reading {
   const text = raw.normalize("NFC").trim();
-  if (saysNothing(text)) return SAYS_NOTHING;
+  if (meansAbsent(text)) return ABSENT;
   switch (shape.kind) {
     case "text":
       return readText(text);
@@ -78,7 +78,7 @@ function canonicalDecimal(text: string): string | undefined {
   return sign === "-" && digits !== "0" ? `-${digits}` : digits;
 }
 
-/** A loop, because a regular expression takes quadratic time for many zeros that are not at the end. */
+/** A regular expression would take quadratic time for many zeros that are not at the end. */
 function withoutTrailingZeros(digits: string): string {
   let end = digits.length;
   while (digits[end - 1] === "0") end -= 1;
@@ -137,7 +137,7 @@ function items(text: string): string[] {
   return text
     .split(",")
     .map((item) => item.trim())
-    .filter((item) => !saysNothing(item));
+    .filter((item) => !meansAbsent(item));
 }
 
 /** Numeric order of canonical whole numbers: by length, then by digits. */
@@ -154,7 +154,7 @@ function readIdSet(text: string): Reading {
     }
     ids.add(id);
   }
-  return ids.size === 0 ? SAYS_NOTHING : { ok: true, text: [...ids].sort(byNumber).join(",") };
+  return ids.size === 0 ? ABSENT : { ok: true, text: [...ids].sort(byNumber).join(",") };
 }
 
 function readWordSet(words: readonly string[], text: string): Reading {
@@ -171,10 +171,8 @@ function readWordSet(words: readonly string[], text: string): Reading {
     }
     given.add(word);
   }
-  // In the order of the interface's documentation.
-  return given.size === 0
-    ? SAYS_NOTHING
-    : { ok: true, text: words.filter((word) => given.has(word)).join(",") };
+  // The canonical order is that of the interface.
+  return given.size === 0 ? ABSENT : { ok: true, text: words.filter((word) => given.has(word)).join(",") };
 }
 
 function readTuple(parts: readonly TuplePart[], text: string): Reading {

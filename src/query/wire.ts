@@ -24,8 +24,8 @@ export function splitTarget(target: string): Target {
 
 /**
  * Decodes one name or value.
- * @returns `undefined` if the percent-encoding is malformed or not UTF-8, or if the text has half a surrogate pair, which
- *   could not be encoded again
+ * @returns `undefined` if the percent-encoding is malformed or not UTF-8, or if the text contains half a surrogate pair,
+ *   which could not be encoded again
  */
 function decode(text: string): string | undefined {
   if (!text.isWellFormed()) return undefined;

@@ -1,11 +1,11 @@
 /**
- * A board on which processes show each other a text, such as their part of the status page. Nothing is written unless a
- * process looks: looking writes its own text, and asks the others to do the same.
+ * A board in Redis: each process reads a text from every other process, for example its part of the status page. A process
+ * writes its text only when one of them reads the board: the reader asks the others to write theirs.
  *
  * | Key or channel          | Contents                                                  |
  * |-------------------------|-----------------------------------------------------------|
- * | `<ns>board:<name>`      | a hash: one field for each process. It expires by itself. |
- * | `<ns>board:<name>:look` | a message: a process is looking                           |
+ * | `<ns>board:<name>`      | a hash with one field for each process. It expires.       |
+ * | `<ns>board:<name>:look` | a message: a process reads the board                      |
  */
 import type { Clock } from "../process/clock.ts";
 import type { RedisService } from "./service.ts";
@@ -14,24 +14,24 @@ export interface BoardOptions {
   readonly redis: Pick<RedisService, "run" | "subscribe">;
   readonly clock: Clock;
   readonly namespace: string;
-  /** What the texts are about. */
+  /** The subject of the texts. */
   readonly name: string;
-  /** A name for this process that no other has. */
+  /** A unique name for this process. */
   readonly process: string;
 }
 
 export interface Board {
-  /** @param write writes the text of this process. It must differ from all texts before. */
+  /** @param write returns the text of this process. Each text must differ from all earlier ones. */
   readonly show: (write: () => string) => void;
-  /** Shows the own text. @returns the texts of the other processes; rejects with `StoreUnavailable` without Redis */
+  /** Writes this process' text. @returns the texts of the other processes; rejects with `StoreUnavailable` without Redis */
   readonly look: () => Promise<readonly string[]>;
 }
 
-/** The board is empty when nobody has looked for so long. */
+/** The board expires if no process has read it for this long. */
 const KEPT_MS = 10_000;
-/** A text that stays the same for so long is of a process that has ended. */
+/** If a text stays the same for this long, its process has ended. */
 const SILENT_MS = 5_000;
-/** Other processes may look more often. */
+/** The shortest time between two writes for other readers. */
 const WRITE_EVERY_MS = 500;
 
 export function createBoard({ redis, clock, namespace, name, process }: BoardOptions): Board {
@@ -54,7 +54,7 @@ export function createBoard({ redis, clock, namespace, name, process }: BoardOpt
     channels: [channel],
     onMessage(_channel, from) {
       if (from === process || clock.monotonic() < writtenAt + WRITE_EVERY_MS) return;
-      // A look without this text shows fewer processes, and says how many there are.
+      // The reader then shows fewer processes, and says how many there are.
       post().catch(() => undefined);
     },
   });

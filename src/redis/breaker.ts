@@ -1,8 +1,8 @@
 /**
- * A circuit breaker: an outage of Redis costs all callers together one timeout, not one timeout each.
+ * A circuit breaker: in an outage of Redis, only one timeout passes for all callers together, not one for each.
  *
- * The first fault opens it and releases every caller that is waiting. While it is open, every call is refused at
- * once. At intervals the breaker itself probes the service, one call at a time, so no caller waits for that.
+ * The first fault opens the breaker and releases every waiting caller. While it is open, it refuses every call immediately.
+ * At intervals, the breaker itself probes the service with one call at a time, so no caller waits for a probe.
  */
 import type { Clock } from "../process/clock.ts";
 import type { CircuitState } from "../types.ts";
@@ -10,7 +10,7 @@ import type { CircuitState } from "../types.ts";
 /** `half-open`: the probe is in flight. */
 export type BreakerState = CircuitState;
 
-/** The service is out of order: the call was refused or cut short. `cause` is the fault. */
+/** The service does not work, so the call was refused or ended early. `cause` is the fault. */
 export class BreakerOpen extends Error {
   override readonly name = "BreakerOpen";
 
@@ -21,12 +21,12 @@ export class BreakerOpen extends Error {
 
 export interface BreakerOptions {
   readonly clock: Clock;
-  /** A call that takes longer is a fault. In milliseconds, not counting time in which this process is busy. */
+  /** A call that takes longer is a fault. In milliseconds; time in which this process is blocked does not count. */
   readonly timeoutMs: number;
   readonly probeIntervalMs: number;
-  /** Checks whether the service works again for the key that met the fault. */
+  /** Checks whether the service works again for the key of the call with the fault. */
   readonly probe: (about: string) => Promise<unknown>;
-  /** Whether an error means that the service is out of order, rather than that this call was wrong. */
+  /** Whether an error means that the service does not work, and not only that this call was wrong. */
   readonly isFault: (error: unknown) => boolean;
   /** Called with the fault that opens the breaker, and with that of every probe that fails later. */
   readonly onFault: (fault: Fault) => void;
@@ -44,10 +44,10 @@ export interface Breaker {
   readonly state: BreakerState;
   /**
    * Makes a call. Rejects with the error of the call, or with `BreakerOpen` if that is a fault.
-   * @param about passed to the probe if this call meets the fault
+   * @param about the key of the call, which the probe gets if this call has the fault
    */
   readonly run: <T>(about: string, call: () => Promise<T>) => Promise<T>;
-  /** The service may be back: probes it at once, unless a probe has failed already. */
+  /** Call it when the service may work again. Probes immediately, unless a probe has already failed. */
   readonly signOfLife: () => void;
   /** Stops probing and refuses every call from now on. */
   readonly close: () => void;
@@ -85,7 +85,7 @@ export function createBreaker(options: BreakerOptions): Breaker {
       return await timeouts.run(about, call);
     } catch (error) {
       if (error instanceof BreakerOpen || !isFault(error)) throw error;
-      // Of several calls that fail together, the first opens it.
+      // If several calls fail together, the first one opens the breaker.
       if (state !== "open") fail(error instanceof Error ? error : new Error(String(error)), about);
       throw refusal;
     }
@@ -98,7 +98,7 @@ export function createBreaker(options: BreakerOptions): Breaker {
       await guarded(suspect, () => probe(suspect));
     } catch (error) {
       if (error instanceof BreakerOpen) return;
-      // An error that is not a fault is an answer: the service works.
+      // An error that is not a fault shows that the service works.
     }
     if (!isClosedForGood) become("closed");
   }
@@ -121,7 +121,7 @@ export function createBreaker(options: BreakerOptions): Breaker {
   };
 }
 
-/** A call that a caller waits for. */
+/** A call in progress. */
 interface InFlight {
   ticksLeft: number;
   readonly about: string;
@@ -129,15 +129,15 @@ interface InFlight {
 }
 
 interface Timeouts {
-  /** Makes a call; settles with it, or when it is released. */
+  /** Makes a call. Settles with its result, or when it is released. */
   readonly run: <T>(about: string, call: () => Promise<T>) => Promise<T>;
   /** Rejects every call that is in flight. */
   readonly releaseAll: (error: Error) => void;
 }
 
 /**
- * A timeout is this many ticks of a timer, not a difference of instants. If this process was busy for longer than
- * the timeout, answers may lie unread in its sockets, and that is not a fault of the service.
+ * A timeout is this many ticks of a timer, not a difference of instants. If this process was blocked for longer than the
+ * timeout, answers may wait unread in its sockets. That is not a fault of the service.
  */
 const TICKS = 10;
 

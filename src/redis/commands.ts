@@ -1,11 +1,11 @@
 /**
- * Runs every command to Redis: behind the breaker, timed, with its errors classified.
+ * Runs every command to Redis: behind the breaker, with its duration measured and its errors classified.
  *
  * | what happens                                            | what it means                                   |
  * |---------------------------------------------------------|-------------------------------------------------|
  * | no answer in time, connection refused, lost, login failed | an outage: the breaker opens                  |
- * | LOADING, READONLY, MASTERDOWN, CLUSTERDOWN, NOAUTH …    | an outage: this server is of no use now         |
- * | OOM, MISCONF, NOREPLICAS                                | this write is refused; reads go on              |
+ * | LOADING, READONLY, MASTERDOWN, CLUSTERDOWN, NOAUTH …    | an outage: this server cannot be used now       |
+ * | OOM, MISCONF, NOREPLICAS                                | this write is refused; reads still work         |
  * | anything else, e.g. WRONGTYPE, BUSY                     | this command fails; others are not affected     |
  */
 import type { Clock } from "../process/clock.ts";
@@ -22,9 +22,9 @@ export class RedisRefusal extends Error {
 
 /**
  * Runs a command.
- * Rejects with `StoreUnavailable` while Redis is out of order, and with `RedisRefusal` when it refuses.
+ * Rejects with `StoreUnavailable` during an outage, and with `RedisRefusal` if Redis refuses the command.
  * @param operation the metric label
- * @param key the key of the command: when it fails, the breaker probes the server that owns this key
+ * @param key the key of the command. If the command fails, the breaker probes the server that owns this key.
  */
 export type RunOnRedis = <T>(
   operation: StoreOperation,
@@ -50,12 +50,12 @@ export interface RedisCommandsOptions {
 
 export interface RedisCommands {
   readonly run: RunOnRedis;
-  /** The connection is ready: the breaker may ask at once whether Redis works again. */
+  /** Call it when the connection is ready. The breaker then probes Redis immediately. */
   readonly connected: () => void;
   readonly close: () => void;
 }
 
-/** Replies that mean that the server, or the way to it, is out of order. */
+/** Error replies that mean an outage of the server or of the Cluster. */
 const OUTAGES: ReadonlySet<string> = new Set([
   "LOADING",
   "READONLY",
@@ -94,7 +94,7 @@ export function createRedisCommands(options: RedisCommandsOptions): RedisCommand
   return {
     connected: () => breaker.signOfLife(),
     async run(operation, key, command) {
-      // The finest clock there is: most commands take less than a millisecond.
+      // Most commands take less than a millisecond.
       const startedAt = performance.now();
       try {
         return await breaker.run(key, async () => await command(await connection().client()));
@@ -125,15 +125,15 @@ interface Report {
 
 const REDIS = "Redis";
 const MEANWHILE =
-  "Callers get what is in this replica's memory. It makes calls to the API within its escrow of the budget, and refuses " +
-  "the rest. Each replica asks for itself.";
+  "This replica serves callers from its memory. It makes calls to the API only within its escrow of the budget, and " +
+  "refuses all others. Replicas do not share calls.";
 
-/** Writes the log: an outage once when it begins and once when it ends, each kind of refusal once. */
+/** Logs an outage once when it begins and once when it ends, and each kind of refusal once. */
 function createReport(observer: RedisObserver): Report {
   const refusals = new Set<string>();
   return {
     outage(cause) {
-      // ioredis' own words for a command whose connection was lost.
+      // ioredis reports a lost connection with this error, whose message would not help operators.
       const { message } = cause.name === "MaxRetriesPerRequestError" ? connectionError(undefined) : cause;
       observer.outOfOrder({ what: REDIS, cause: message, meanwhile: MEANWHILE });
     },

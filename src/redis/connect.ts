@@ -1,6 +1,6 @@
 /**
- * Translates the settings into ioredis clients for a single server, a Cluster or Sentinel.
- * ioredis reconnects by itself; src/redis/connection.ts says when a client is replaced instead.
+ * Creates ioredis clients from the settings, for a single server, a Cluster or Sentinel. ioredis itself reconnects.
+ * src/redis/connection.ts explains when a client is replaced instead.
  */
 import { Cluster, Redis, type RedisOptions } from "ioredis";
 
@@ -8,7 +8,7 @@ import type { CertificatePair } from "../config/certificates.ts";
 import type { Secret } from "../config/secret.ts";
 import { verifiedTls } from "../tls.ts";
 
-/** A connection that takes commands. */
+/** A client for commands. */
 export type RedisClient = Redis | Cluster;
 
 export interface RedisAddress {
@@ -19,11 +19,11 @@ export interface RedisAddress {
 export interface RedisSettings {
   /** `redis://` or `rediss://`, with user, password and (not on a Cluster) database. */
   readonly url: string | Secret;
-  /** They win over those of the URL. */
+  /** User and password win over those in the URL. */
   readonly username?: string | null;
   readonly password?: Secret | null;
   readonly mode: "single" | "cluster" | "sentinel";
-  /** Nodes of a Cluster to start from. Empty: the node of the URL. */
+  /** The first nodes of a Cluster. Empty means the node in the URL. */
   readonly nodes: readonly RedisAddress[];
   /** The Sentinels, their name for the master, and the credentials at the Sentinels themselves. */
   readonly sentinel?: {
@@ -34,7 +34,7 @@ export interface RedisSettings {
   } | null;
   /** Certificate authorities that replace Node's own, as PEM. */
   readonly ca?: string | null;
-  /** The certificate that the gateway shows. */
+  /** The gateway's client certificate. */
   readonly pair?: CertificatePair | null;
 }
 
@@ -46,28 +46,29 @@ const FIRST_RETRY_MS = 10;
 const LONGEST_RETRY_MS = 500;
 /** The limit for connecting, without TLS. */
 const CONNECT_TIMEOUT_MS = 1_000;
-/** A server that does not close its side within this time is cut off. */
+/** The gateway destroys a connection if the server does not close its side within this time. */
 const DISCONNECT_TIMEOUT_MS = 100;
 /** The pause before a Cluster client retries a node that it has just lost. */
 const CLUSTER_RETRY_MS = 20;
-/** The limit for one node of a Cluster to send the slot table; then the next node is asked. */
+/** If a node of a Cluster does not send the slot table within this time, the client asks the next node. */
 const CLUSTER_MAP_TIMEOUT_MS = 300;
 
-/** Creates clients that connect at once and reconnect whenever they lose their server. */
+/** Creates clients. They connect immediately, and reconnect when they lose their server. */
 export interface RedisFactory {
   /** A client for commands. */
   readonly client: () => RedisClient;
   /**
-   * A client for subscriptions. On a Cluster it stays with one node and emits `end` when it loses that node.
-   * @param nodes the known nodes of a Cluster; a published message reaches every node
+   * A client for subscriptions. On a Cluster it uses one node, and emits `end` when it loses that node.
+   * @param nodes the known nodes of a Cluster. Any of them works, because a published message reaches every node.
    * @param attempt a counter, so that each attempt uses the next node
    */
   readonly subscriber: (nodes: readonly RedisAddress[], attempt: number) => Redis;
 }
 
 /**
- * @param current the settings; read, like the scripts, each time a client is created
- * @throws when the URL is malformed
+ * @param current returns the settings, for each new client
+ * @param scripts the scripts of each new client; scripts may be added later
+ * @throws if the URL is malformed
  */
 export function redisFactory(current: () => RedisSettings, scripts: RedisScripts): RedisFactory {
   return {
@@ -103,7 +104,7 @@ function planOf(settings: RedisSettings) {
   };
 }
 
-/** The nodes of a Cluster that a client knows. */
+/** @returns the nodes of a Cluster that a client knows */
 export function knownNodes(client: RedisClient): RedisAddress[] {
   if (!(client instanceof Cluster)) return [];
   return client
@@ -119,7 +120,7 @@ type Options = Omit<ReturnType<typeof optionsOf>, "address">;
 
 function optionsOf({ url, mode, ca, pair, ...own }: RedisSettings) {
   const parsed = URL.parse(typeof url === "string" ? url : url.reveal());
-  // The error that URL throws contains the text, and so the password.
+  // `URL.parse`, because the error of `new URL` contains the password.
   if (parsed === null) throw new Error("the address of Redis is not a URL");
   const { protocol, hostname, port, pathname } = parsed;
   const username = own.username ?? decodeURIComponent(parsed.username);
@@ -140,7 +141,7 @@ function optionsOf({ url, mode, ca, pair, ...own }: RedisSettings) {
     // Pending commands fail as soon as the connection is lost.
     maxRetriesPerRequest: 0,
     autoResendUnfulfilledCommands: false,
-    // src/redis/subscriber.ts subscribes again itself: ioredis does not report when it has.
+    // src/redis/subscriber.ts subscribes again itself, because ioredis does not report when it has subscribed again.
     autoResubscribe: false,
   } satisfies ClientOptions & { address: RedisAddress };
 }
@@ -167,11 +168,11 @@ function clusterClient(seeds: RedisAddress[], options: Options, scripts: RedisSc
     clusterRetryStrategy: retryStrategy,
     retryDelayOnFailover: CLUSTER_RETRY_MS,
     retryDelayOnTryAgain: CLUSTER_RETRY_MS,
-    // Report a Cluster that is down at once.
+    // Commands fail immediately when the Cluster is down.
     retryDelayOnClusterDown: 0,
     slotsRefreshTimeout: CLUSTER_MAP_TIMEOUT_MS,
     // ioredis connects to a node when a command first needs it; the command waits in the offline queue.
-    // Auto-pipelining stays off: while slots move, ioredis passes some MOVED replies of a pipeline to the caller.
+    // Auto-pipelining stays off, because ioredis does not handle all MOVED replies in a pipeline while slots move.
     enableOfflineQueue: true,
     scripts: { ...scripts },
     redisOptions: nodeOptions,

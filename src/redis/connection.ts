@@ -1,27 +1,27 @@
 /**
  * The connection for commands. ioredis reconnects after a lost connection.
  *
- * It cannot notice a frozen server, a half-open socket or a master that became a replica: the socket stays
- * open. For these the breaker calls `renew`, which replaces the client (test/faults/redis.test.ts).
+ * ioredis cannot notice a frozen server, a half-open socket or a master that became a replica, because the socket stays
+ * open. In these cases, the breaker calls `renew`, which replaces the client (test/faults/redis.test.ts).
  */
 import { knownNodes, type RedisAddress, type RedisClient, type RedisScripts } from "./connect.ts";
 
 export interface RedisConnection {
   /**
-   * Resolves with the client as soon as it takes commands. Rejects when an attempt to connect fails; the
-   * client goes on trying. Stays pending while a server accepts the connection and does not answer.
+   * Resolves with the client as soon as the client is ready for commands. Rejects when an attempt to connect fails; the
+   * client then keeps trying. Stays pending while a server accepts the connection but does not answer.
    */
   readonly client: () => Promise<RedisClient>;
   /** Adds scripts to the current client. */
   readonly defineScripts: (scripts: RedisScripts) => void;
   /** The known nodes of a Cluster. */
   readonly nodes: () => readonly RedisAddress[];
-  /** Replaces the client by a new one, whatever its state. */
+  /** Replaces the client with a new one, in any state. */
   readonly renew: () => void;
   readonly close: () => void;
 }
 
-/** Starts to connect. Does not throw when the server is down. */
+/** Starts to connect. Does not throw if the server is down. */
 export function connectRedis(create: () => RedisClient, onReady: () => void): RedisConnection {
   let waiting = newWaiting();
   let current = begin();
@@ -66,12 +66,12 @@ export function connectRedis(create: () => RedisClient, onReady: () => void): Re
 
 function newWaiting(): PromiseWithResolvers<RedisClient> {
   const waiting = Promise.withResolvers<RedisClient>();
-  // A rejection without a waiter is not an unhandled one.
+  // There may be no waiter; then the rejection must not count as unhandled.
   waiting.promise.catch(() => undefined);
   return waiting;
 }
 
-/** Describes a lost connection in words that can be logged. */
+/** @returns an error for the log that describes a lost connection */
 export function connectionError(
   error: (Error & { code?: string; lastNodeError?: Error }) | undefined,
 ): Error {

@@ -1,43 +1,43 @@
 /**
- * The connection for messages: ordinary PUBLISH and SUBSCRIBE, which work alike on a single server, on a
- * Cluster and behind Sentinel.
+ * The connection for messages. It uses PUBLISH and SUBSCRIBE, which work in the same way on a single server, on a Cluster and
+ * behind Sentinel.
  *
- * PUBLISH promises nothing, so each registrant learns when messages may have been lost (`onGap`). A silent
- * connection is found by a heartbeat: this process sends messages to itself and renews the connection when
- * one does not arrive. ioredis cannot replace this part: it resubscribes after a reconnect without saying
- * when, so the end of a gap would be unknown.
+ * Redis may lose messages, so each subscription gets a call when messages may have been lost (`onGap`). A heartbeat finds a
+ * connection on which no messages arrive: this process sends messages to itself, and replaces the connection when one does
+ * not arrive. ioredis cannot do this: it does not report when it has subscribed again after a reconnect, so the end of a gap
+ * would be unknown.
  */
 import type { Redis } from "ioredis";
 
 import type { Clock } from "../process/clock.ts";
 import type { RedisAddress, RedisFactory } from "./connect.ts";
 
-/** A heartbeat arrives within this many command timeouts, or the connection is replaced. */
+/** If a heartbeat does not arrive within this many command timeouts, the connection is replaced. */
 const HEARTBEAT_TIMEOUTS = 4;
 /** A connection that has not subscribed after this many intervals is replaced. */
-const LONGEST_SUBSCRIBING = 2;
-/** The pause before a lost node of a Cluster is replaced by the next one. */
+const MAX_INTERVALS_DOWN = 2;
+/** The pause before the connection moves to the next node of a Cluster. */
 const NEXT_NODE_MS = 20;
 
-/** What a part of the gateway wants to hear. */
+/** The channels and callbacks of one part of the gateway. */
 export interface Subscription {
   readonly channels: readonly string[];
   readonly onMessage: (channel: string, text: string) => void;
-  /** Messages may have been lost; from now on they arrive. */
+  /** Messages may have been lost. From now on they arrive. */
   readonly onGap?: () => void;
-  /** Messages may be lost from now on, or Redis is out of order. */
+  /** Messages may be lost from now on, or Redis has an outage. */
   readonly onDown?: () => void;
   /** Commands work again after an outage. */
   readonly onRecovery?: () => void;
 }
 
 export interface RedisSubscriber {
-  /** Whether messages arrive, as far as is known. */
+  /** Whether messages arrive, as far as this process knows. */
   readonly isUp: () => boolean;
   readonly subscribe: (subscription: Subscription) => void;
-  /** Finds out now whether messages arrive. */
+  /** Checks immediately whether messages arrive. */
   readonly check: () => void;
-  /** Replaces the connection by a new one. */
+  /** Replaces the connection with a new one. */
   readonly renew: () => void;
   readonly close: () => void;
 }
@@ -47,7 +47,7 @@ export interface RedisSubscriberOptions {
   /** The known nodes of a Cluster. */
   readonly nodes: () => readonly RedisAddress[];
   readonly clock: Clock;
-  /** The channel of this process' own heartbeats. */
+  /** The channel for the heartbeats of this process. */
   readonly heartbeatChannel: string;
   /** Publishes a heartbeat. */
   readonly publish: (channel: string, text: string) => Promise<unknown>;
@@ -55,7 +55,7 @@ export interface RedisSubscriberOptions {
   readonly heartbeatIntervalMs: number;
 }
 
-/** Starts to subscribe. Does not throw when the server is down. */
+/** Starts to subscribe. Does not throw if the server is down. */
 export function createRedisSubscriber(options: RedisSubscriberOptions): RedisSubscriber {
   const { clock, heartbeatChannel, heartbeatIntervalMs } = options;
   const subscriptions: Subscription[] = [];
@@ -83,7 +83,7 @@ export function createRedisSubscriber(options: RedisSubscriberOptions): RedisSub
     if (connection.isUp()) {
       intervalsDown = 0;
       void heartbeat.send();
-    } else if (++intervalsDown > LONGEST_SUBSCRIBING) {
+    } else if (++intervalsDown > MAX_INTERVALS_DOWN) {
       intervalsDown = 0;
       connection.renew();
     }
@@ -112,9 +112,9 @@ export function createRedisSubscriber(options: RedisSubscriberOptions): RedisSub
 
 interface SubscriberConnection {
   readonly isUp: () => boolean;
-  /** Subscribes to what `channels` returns now; nothing if the connection is not ready yet. */
+  /** Subscribes to the current `channels`. Does nothing if the connection is not ready yet. */
   readonly subscribeAgain: () => void;
-  /** Replaces the client, on a Cluster by one of the next node. */
+  /** Replaces the client. On a Cluster, the new client uses the next node. */
   readonly renew: () => void;
   readonly close: () => void;
 }
@@ -153,7 +153,7 @@ function connectSubscriber(options: SubscriberConnectionOptions): SubscriberConn
     try {
       await client.subscribe(...channels());
     } catch {
-      // The connection was lost again, or the user may not subscribe, which can change: `check` renews it.
+      // The connection was lost again, or the user has no permission to subscribe. `check` renews the connection.
       return;
     }
     if (client !== current) return;
@@ -194,7 +194,7 @@ function connectSubscriber(options: SubscriberConnectionOptions): SubscriberConn
 interface Heartbeat {
   readonly send: () => Promise<void>;
   readonly received: (text: string) => void;
-  /** Heartbeats sent until now may be lost without a fault. */
+  /** Ignores the heartbeats that were sent before: they may be lost without a fault. */
   readonly reset: () => void;
   readonly stop: () => void;
 }
@@ -213,7 +213,7 @@ function createHeartbeat(
       try {
         await publish(heartbeatChannel, String(number));
       } catch {
-        // It was not sent, so its absence proves nothing.
+        // It was not sent, so it cannot arrive.
         return;
       }
       // One at a time: a later heartbeat must not extend the wait for an earlier one.

@@ -8,7 +8,7 @@ interface Offer {
   readonly quality: number;
 }
 
-/** `a;q=0.5, b` as names in lower case with their quality; refused types (`q=0`) are left out. */
+/** Reads `a;q=0.5, b` as names in lower case with their quality. Refused types (`q=0`) are left out. */
 function readOffers(header: string): Offer[] {
   return header
     .split(",")
@@ -21,7 +21,7 @@ function readOffers(header: string): Offer[] {
 }
 
 /**
- * The media type to answer with: the unversioned one or version 2, as asked; wildcards get the unversioned.
+ * The media type of the answer: the unversioned one or version 2, as requested. Wildcards get the unversioned one.
  * @returns `undefined` if the header is missing or asks for something else (406)
  */
 export function acceptedType(header: string | undefined, service: string): string | undefined {
@@ -37,7 +37,7 @@ export function acceptedType(header: string | undefined, service: string): strin
   return best && answers.get(best.name);
 }
 
-/** Whether an `Accept-Encoding` header takes gzip. */
+/** Whether an `Accept-Encoding` header accepts gzip. */
 export function acceptsGzip(header: string | undefined): boolean {
   return readOffers(header ?? "").some(({ name }) => name === "gzip" || name === "x-gzip");
 }

@@ -32,7 +32,7 @@ export interface Answer {
   readonly status: number;
   readonly headers: Readonly<Record<string, string>>;
   readonly body: Buffer;
-  /** When the data behind it last changed, epoch milliseconds. Proper answers (200) have it, no others. */
+  /** When the data behind it last changed, epoch milliseconds. Only proper answers (200) have it. */
   readonly changedAt?: number;
 }
 
@@ -49,7 +49,7 @@ export interface Source {
 
 const THUMBNAIL = /^primary_(\d+)_(\d+)x(\d+)\.jpg$/;
 
-/** A short explanation in plain text, as the upstream gives with most errors (section 7). */
+/** A short explanation in plain text, as the upstream sends with most errors (section 7). */
 export function explained(status: number, text: string, headers: Record<string, string> = {}): Answer {
   return {
     status,
@@ -62,7 +62,7 @@ function unknownAddress(): Answer {
   return explained(404, "FAILURE_NOT_FOUND - no such resource");
 }
 
-/** Section 4.5: no authentication; a picture for every listing and sold record. */
+/** Section 4.5: no authentication. Every listing and sold record has a picture. */
 function answerThumbnail(file: string, data: SandboxData, { revision, changedAt }: Revised): Answer {
   const [, id, width, height] = (THUMBNAIL.exec(file) ?? []).map(Number);
   if (id === undefined || width === undefined || height === undefined) return unknownAddress();

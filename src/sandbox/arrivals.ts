@@ -21,11 +21,11 @@ export interface Arrival {
   readonly accept: string | null;
   /** Whether it carried `If-None-Match` or `If-Modified-Since`. */
   readonly conditional: boolean;
-  /** Lower case, in the order they came. */
+  /** Lower case, in the order of the request. */
   readonly headerNames: readonly string[];
 }
 
-/** How many requests came since the start or the last clearing; the list may hold fewer. */
+/** The number of requests since the start or the last clearing. The list may have fewer. */
 export interface ArrivalCounts {
   readonly total: number;
   readonly byResource: Readonly<Record<string, number>>;
@@ -39,7 +39,7 @@ export interface ArrivalLog {
   readonly list: () => Arrival[];
   readonly counts: () => ArrivalCounts;
   readonly clear: () => void;
-  /** Resolves when at least so many have come since the start or the last clearing. */
+  /** Resolves when at least this many requests have arrived since the start or the last clearing. */
   readonly waitFor: (total: number) => Promise<void>;
 }
 

@@ -12,7 +12,7 @@ export interface Authenticator {
   /**
    * @param params the request's query
    * @param nowSeconds the sandbox's clock
-   * @returns why the request is refused, fit for the caller, or `undefined` if it is genuine
+   * @returns why the request is refused, as a text for the caller; `undefined` if it is genuine
    */
   readonly refusal: (params: URLSearchParams, nowSeconds: number) => string | undefined;
   /** Changes the key or the callerId. Requests signed with the old one fail from now on. */
@@ -25,7 +25,7 @@ export interface Authenticator {
 
 const UNIQUE_LENGTH = 16;
 
-/** How many uniques are remembered. The oldest is forgotten first; its time is long past the window. */
+/** The most uniques that are remembered. The oldest is forgotten first, when its time is long outside the window. */
 const REMEMBERED_UNIQUES = 500_000;
 
 const REQUIRED = ["callerId", "time", "unique", "hash"] as const;

@@ -1,16 +1,13 @@
-/**
- * Makes requests wait until a test releases them, so that the test decides what happens first.
- */
-
+/** Makes requests wait until a test releases them, so that the test decides what happens first. */
 export interface Barrier {
-  /** From now on requests wait; with a prefix, only those whose path starts with it. */
+  /** Makes requests wait from now on; with a prefix, only those whose path starts with it. */
   readonly hold: (pathPrefix?: string) => void;
   /** Releases all waiting requests and stops holding; with a count, releases the first ones and keeps holding. */
   readonly release: (count?: number) => void;
-  /** How many wait. */
+  /** The number of waiting requests. */
   readonly waiting: () => number;
   readonly isHolding: () => boolean;
-  /** Resolves when the request may go on, or when its signal is aborted because the caller is gone. */
+  /** Resolves when the request may go on, or when its signal is aborted because the caller has hung up. */
   readonly pass: (path: string, signal: AbortSignal) => Promise<void>;
 }
 

@@ -13,12 +13,10 @@ export type Validators = (typeof VALIDATORS)[number];
 
 const ENTITY_TAG = /(?:W\/)?("[\x21\x23-\x7e\x80-\xff]*")/g;
 
-/** What a 304 must not or need not repeat, because it describes a body (RFC 9110, section 15.4.5). */
+/** Headers that a 304 does not repeat, because they describe a body (RFC 9110, section 15.4.5). */
 const ABOUT_THE_BODY = new Set(["content-type", "content-encoding"]);
 
-/**
- * A strong tag, made from the bytes as sent. So a compressed body and a plain one have different tags.
- */
+/** A strong tag, computed from the bytes as sent. So a compressed body and a plain one have different tags. */
 function entityTag({ headers, body }: Answer): string {
   const hash = createHash("sha256")
     .update(`${headers["Content-Type"] ?? ""}\n`)
@@ -29,7 +27,7 @@ function entityTag({ headers, body }: Answer): string {
 /**
  * The validators of a proper answer.
  * @param changedAt when its data last changed, epoch milliseconds
- * @param nowMs what `Date` will say: `Last-Modified` is never later (RFC 9110, section 8.8.2.1)
+ * @param nowMs the instant in the `Date` header; `Last-Modified` is never later (RFC 9110, section 8.8.2.1)
  */
 export function validatorsOf(
   answer: Answer,
@@ -44,20 +42,20 @@ export function validatorsOf(
   };
 }
 
-/** Epoch milliseconds; NaN for all but the preferred format, so that a condition in another is ignored. */
+/** Epoch milliseconds; NaN for all but the preferred format, so that a condition in another format is ignored. */
 function readHttpDate(text: string | undefined): number {
   const instant = new Date(text ?? "");
   return instant.getTime() >= 0 && instant.toUTCString() === text ? instant.getTime() : Number.NaN;
 }
 
-/** The opaque parts of a list of entity tags: the comparison is the weak one (RFC 9110, section 13.1.2). */
+/** The opaque parts of a list of entity tags, for the weak comparison (RFC 9110, section 13.1.2). */
 function opaqueTags(list: string): (string | undefined)[] {
   return [...list.matchAll(ENTITY_TAG)].map(([, opaque]) => opaque);
 }
 
 /**
- * Whether a request's conditions say that it has this answer already. `If-Modified-Since` counts only without
- * `If-None-Match`, and only where there is a `Last-Modified` (RFC 9110, section 13.1.3).
+ * Whether a request's conditions show that the caller has this answer already. `If-Modified-Since` counts only without
+ * `If-None-Match`, and only if the answer has `Last-Modified` (RFC 9110, section 13.1.3).
  */
 export function isNotModified(asked: IncomingHttpHeaders, answer: Answer): boolean {
   const own = new Headers(answer.headers);

@@ -17,7 +17,7 @@ type Controlled = Omit<Sandbox, "data" | "listen" | "listenControl" | "close">;
 
 type Json = Readonly<Record<string, unknown>>;
 
-/** Answers a call, given its JSON body ({} where there is none) and its query. */
+/** Answers a call, from its JSON body ({} if there is none) and its query. */
 type Action = (body: unknown, query: URLSearchParams) => unknown;
 
 /** A call that is not well formed (400). */
@@ -133,7 +133,7 @@ function actionsOn(sandbox: Controlled): Readonly<Record<string, Readonly<Record
     },
     "/requests": {
       GET: async (_body, query) => {
-        // `?atLeast=n` answers when so many have come: callers need not ask again and again.
+        // `?atLeast=n` answers when n requests have arrived, so that clients need not poll.
         await sandbox.waitForRequests(Number(query.get("atLeast") ?? 0) || 0);
         return { counts: sandbox.counts(), requests: sandbox.requests() };
       },
@@ -175,7 +175,7 @@ export function createControlServer(sandbox: Controlled): Server {
     const action = methods[request.method ?? ""];
     if (!action) {
       response.setHeader("Allow", Object.keys(methods).join(", "));
-      sendJson(response, 405, { error: `${path} takes ${Object.keys(methods).join(", ")}` });
+      sendJson(response, 405, { error: `${path} accepts ${Object.keys(methods).join(", ")}` });
       return;
     }
     const body = await readBody(request);
@@ -188,7 +188,7 @@ export function createControlServer(sandbox: Controlled): Server {
       const isCallers = error instanceof BadCall || error instanceof BadFault;
       const why = error instanceof Error ? error.message : String(error);
       if (isCallers) sendJson(response, 400, { error: why });
-      else sendJson(response, 500, { error: `the sandbox made a mistake: ${why}` });
+      else sendJson(response, 500, { error: `the sandbox has a bug: ${why}` });
     });
   });
 }

@@ -5,7 +5,7 @@ import type { RecordResource, SearchResource } from "../interface/resources.ts";
 import type { PropertyRow } from "./dataset/model.ts";
 import type { SearchResult } from "./search.ts";
 
-/** Pagination text and real answers say `offset`, list samples `offSet`. */
+/** The interface's text and real answers use `offset`, its list samples `offSet`. */
 export type OffsetSpelling = "offset" | "offSet";
 
 /** @returns a list response's body */
@@ -43,7 +43,7 @@ export function phpJson(value: unknown): string {
 
 const written = new WeakMap<object, string>();
 
-/** As `phpJson`, but each record is written once: records never change, and pages overlap. */
+/** Like `phpJson`, but each record is written once, because records never change and pages overlap. */
 function phpJsonOnce(record: object): string {
   let text = written.get(record);
   if (text === undefined) {

@@ -7,40 +7,40 @@ import { validateHeaderName, validateHeaderValue } from "node:http";
 export interface Effects {
   /** The answer is delayed by this much. */
   readonly latencyMs?: number;
-  /** Answered with this status, whatever was asked. */
+  /** Every request gets this status. */
   readonly status?: number;
   /** `Retry-After`, written as given. */
   readonly retryAfter?: string;
-  /** `headers`: nothing is ever answered; `body`: headers and half the body come, then nothing. */
+  /** `headers`: nothing is ever sent; `body`: headers and half the body are sent, then nothing. */
   readonly hang?: "headers" | "body";
-  /** Half of the announced body comes, then the connection breaks. */
+  /** Half of the announced body is sent, then the connection breaks. */
   readonly cutBody?: boolean;
-  /** The connection breaks before anything is answered. */
+  /** The connection breaks before anything is sent. */
   readonly disconnect?: boolean;
   /** 200 with a body that is not JSON. */
   readonly wrongJson?: boolean;
   /** 200 with JSON that is not an answer of the interface. */
   readonly wrongEnvelope?: boolean;
-  /** The body is padded with blanks to so many bytes. */
+  /** The body is padded with spaces to this size. */
   readonly oversizeBytes?: number;
   /** 302 to another path of the sandbox. */
   readonly redirect?: boolean;
-  /** The sandbox's clock, in `Date` and in the check of `time`, is ahead (or, below zero, behind). */
+  /** How far the sandbox's clock is ahead, in `Date` and in the check of `time`; below zero: behind. */
   readonly clockSkewSeconds?: number;
   /** Headers to add or replace on an otherwise proper answer (200 and 304). */
   readonly headers?: Readonly<Record<string, string>>;
-  /** JSON with the same meaning in other bytes; pictures stay as they are. */
+  /** JSON with the same meaning in other bytes. Pictures do not change. */
   readonly respell?: boolean;
 }
 
 export interface Fault extends Effects {
-  /** How many requests are hit; absent: all, until a reset. */
+  /** How many requests it affects; absent: all, until a reset. */
   readonly times?: number;
   /** Only requests whose path starts with this. */
   readonly pathPrefix?: string;
 }
 
-/** A fault that is not well formed; the message says which member and why. */
+/** A fault that is not well formed. The message names the member and the reason. */
 export class BadFault extends Error {
   constructor(message: string) {
     super(message);
@@ -51,7 +51,7 @@ export class BadFault extends Error {
 export interface FaultQueue {
   /** @throws BadFault */
   readonly add: (...faults: Fault[]) => void;
-  /** The remaining faults. `times` is how often each is still applied. */
+  /** The remaining faults. `times` is how often each one will still apply. */
   readonly list: () => Fault[];
   readonly clear: () => void;
   /** The effects on a request to this path. Uses up one of the `times` of each fault applied. */
@@ -73,10 +73,10 @@ function integerWithin(low: number, high: number): Check {
 }
 
 const text: Check = { wanted: "a string", holds: (value) => typeof value === "string" };
-const mark: Check = { wanted: "true or false", holds: (value) => typeof value === "boolean" };
+const flag: Check = { wanted: "true or false", holds: (value) => typeof value === "boolean" };
 
-/** Headers of one connection (RFC 9110, section 7.6.1), and headers that say how to read the body. */
-const NOT_TO_GIVE = new Set([
+/** Headers of one connection (RFC 9110, section 7.6.1), and headers that determine how the body is read. */
+const FORBIDDEN_HEADERS = new Set([
   "connection",
   "content-encoding",
   "content-length",
@@ -90,7 +90,7 @@ const NOT_TO_GIVE = new Set([
 ]);
 
 function isHeader([name, value]: [string, unknown]): boolean {
-  if (typeof value !== "string" || NOT_TO_GIVE.has(name.toLowerCase())) return false;
+  if (typeof value !== "string" || FORBIDDEN_HEADERS.has(name.toLowerCase())) return false;
   try {
     validateHeaderName(name);
     validateHeaderValue(name, value);
@@ -115,15 +115,15 @@ const CHECKS: Record<keyof Fault, Check> = {
   status: integerWithin(200, 599),
   retryAfter: text,
   hang: { wanted: '"headers" or "body"', holds: (value) => value === "headers" || value === "body" },
-  cutBody: mark,
-  disconnect: mark,
-  wrongJson: mark,
-  wrongEnvelope: mark,
+  cutBody: flag,
+  disconnect: flag,
+  wrongJson: flag,
+  wrongEnvelope: flag,
   oversizeBytes: integerWithin(0, MAX_OVERSIZE_BYTES),
-  redirect: mark,
+  redirect: flag,
   clockSkewSeconds: integerWithin(-1e9, 1e9),
   headers: headersCheck,
-  respell: mark,
+  respell: flag,
   times: integerWithin(1, 1e9),
   pathPrefix: text,
 };
@@ -131,7 +131,7 @@ const CHECKS: Record<keyof Fault, Check> = {
 const KNOWN: ReadonlyMap<string, Check> = new Map(Object.entries(CHECKS));
 
 /**
- * Checks what a caller of the control port sent.
+ * Checks a fault that a client of the control port sent.
  * @throws BadFault if a member is unknown or has an impossible value
  */
 export function checkedFault(value: unknown): Fault {

@@ -1,6 +1,6 @@
 /**
- * The filters of the two property searches (interface, sections 4.1 and 4.2): a parameter's name, how its
- * value is read, and which records it lets through.
+ * The filters of the two property searches (interface, sections 4.1 and 4.2): a parameter's name, how its value is
+ * read, and which records match.
  */
 import type { Facts, PropertyRow } from "./dataset/model.ts";
 import { METRES_PER_DEGREE, metresPerLongitude } from "./geo.ts";
@@ -16,7 +16,7 @@ import {
 } from "./values.ts";
 import type { Corner, Reader } from "./values.ts";
 
-/** The parameters given, without the empty ones. */
+/** The parameters of a request, without empty ones. */
 export type Given = ReadonlyMap<string, string>;
 
 type Predicate = (row: PropertyRow) => boolean;
@@ -58,7 +58,7 @@ export interface Filter {
   readonly compile: (text: string, given: Given, filtering: Filtering) => Predicate | undefined;
 }
 
-/** Side of the rectangle around `center` without `dim`. The interface names none, so this is our choice. */
+/** The side of the square around `center` without `dim`. The interface does not define it, so this is our choice. */
 const DEFAULT_DIM_METRES = 2000;
 
 type Attribute = (facts: Facts) => number | undefined;
@@ -170,7 +170,7 @@ const objectType: Filter = {
   },
 };
 
-/** If the field is absent, the building is not new, whatever `includeUnset` says. */
+/** If the field is absent, the building is not new. `includeUnset` does not change that. */
 const isNewConstruction: Filter = {
   name: "isNewConstruction",
   compile: (text) => {

@@ -1,7 +1,4 @@
-/**
- * Distances good enough for Sweden: a degree of longitude shrinks with the latitude's cosine.
- */
-
+/** Distances on a plane, precise enough for Sweden. A degree of longitude shrinks with the cosine of the latitude. */
 export const METRES_PER_DEGREE = 111_320;
 
 export interface Point {
@@ -9,7 +6,7 @@ export interface Point {
   readonly longitude: number;
 }
 
-/** Metres that one degree of longitude spans at a latitude. */
+/** The length of one degree of longitude at a latitude, in metres. */
 export function metresPerLongitude(latitude: number): number {
   return METRES_PER_DEGREE * Math.cos((latitude * Math.PI) / 180);
 }
@@ -21,7 +18,7 @@ export function distanceMetres(from: Point, to: Point): number {
   return Math.hypot(north, east);
 }
 
-/** The point that lies so many metres north and east of another. */
+/** The point this many metres north and east of another one. */
 export function moved(from: Point, northMetres: number, eastMetres: number): Point {
   return {
     latitude: from.latitude + northMetres / METRES_PER_DEGREE,

@@ -12,7 +12,7 @@ const BLOCK = 8;
 /** With a DC quantiser of 8, the DC coefficient of a one-colour block is its value minus 128. */
 const DC_QUANTISER = 8;
 
-/** T.81 table K.3: how many DC codes there are of each length from 1 to 16 bits, for sizes 0 to 11. */
+/** T.81 table K.3: the number of DC codes of each length from 1 to 16 bits, for sizes 0 to 11. */
 const DC_CODE_COUNTS = [0, 1, 5, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 0, 0, 0];
 const DC_SIZES = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11];
 
@@ -103,7 +103,7 @@ function headers(width: number, height: number, comment: string): number[] {
 const SKY: Colour = [200, 150, 110];
 const LAWN: Colour = [130, 100, 105];
 
-/** Sky above, lawn below, and in the middle a house whose colour is the property's own. */
+/** Sky above, lawn below, and a house in the middle. The colour of the house depends on the seed. */
 function colourAt(across: number, down: number, seed: number): Colour {
   const isHouse = across > 0.3 && across < 0.7 && down > 0.35 && down < 0.8;
   if (isHouse) return [60 + (seed % 120), 80 + ((seed * 7) % 96), 80 + ((seed * 13) % 96)];
@@ -115,7 +115,7 @@ function colourAt(across: number, down: number, seed: number): Colour {
  * @param width in pixels, 1 to 65535
  * @param height in pixels, 1 to 65535
  * @param seed the same seed gives the same picture
- * @param comment stands in the file and is not seen; empty: none
+ * @param comment is written into the file and is not visible; empty: none
  */
 export function drawJpeg(width: number, height: number, seed: number, comment = ""): Buffer {
   const [columns, rows] = [Math.ceil(width / BLOCK), Math.ceil(height / BLOCK)];

@@ -1,7 +1,4 @@
-/**
- * Seeded chance: the same seed gives the same data set, on every machine.
- */
-
+/** Seeded random numbers: the same seed gives the same data set on every machine. */
 export interface Random {
   /** A number in [0, 1). */
   readonly next: () => number;
@@ -9,7 +6,7 @@ export interface Random {
   readonly integer: (low: number, high: number) => number;
   /** True with the given probability (0 to 1). */
   readonly chance: (probability: number) => boolean;
-  /** @throws RangeError where there is nothing to pick from */
+  /** @throws RangeError if there are no items */
   readonly pick: <T>(items: readonly T[]) => T;
   /** A bell curve around 0 with a standard deviation of about 1, never beyond ±3. */
   readonly bell: () => number;
@@ -21,7 +18,7 @@ function itemAt<T>(items: readonly T[], index: number): T {
   return item;
 }
 
-/** Mulberry32: 32 bits of state, plenty for made-up data. */
+/** Mulberry32. Its 32 bits of state are enough for generated data. */
 export function seededRandom(seed: number): Random {
   let state = seed >>> 0;
   function next(): number {
@@ -39,7 +36,7 @@ export function seededRandom(seed: number): Random {
   };
 }
 
-/** A picker that gives each item in proportion to its weight. */
+/** @returns a function that picks each item with a probability in proportion to its weight */
 export function weightedPicker<T>(items: readonly T[], weightOf: (item: T) => number): (random: Random) => T {
   let total = 0;
   const upTo = items.map((item) => (total += weightOf(item)));

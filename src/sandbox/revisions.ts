@@ -1,7 +1,7 @@
 /**
- * Data that changes while the sandbox runs: each revision changes what the answers of some paths mean.
+ * Data that changes while the sandbox runs. Each revision changes the content of the answers of some paths.
  *
- * Only the shown values change. Searches still use the original data, so a revised price may lie a little beyond the
+ * Only the shown values change. Searches still use the original data, so a revised price may be slightly beyond the
  * bound of its search.
  */
 import type { AreaRecord, PropertyRecord, PropertyRow } from "./dataset/model.ts";
@@ -33,8 +33,8 @@ export interface Revisions {
 }
 
 /**
- * The original data count as made this long before the sandbox's start. `Last-Modified` counts whole seconds, and a
- * revision right after the start must not fall into the same second.
+ * The original data counts as made this long before the start of the sandbox. `Last-Modified` has whole seconds, and a
+ * revision right after the start must not be in the same second.
  */
 const MADE_BEFORE_START_MS = 3_600_000;
 
@@ -71,7 +71,7 @@ function revisedProperty(record: PropertyRecord, revision: number): PropertyReco
   return { ...record, listPrice: (record.listPrice ?? FIRST_PRICE) + revision };
 }
 
-/** A record as a revision shows it: another price, or for an area another `fullName`. */
+/** A record after a revision, with another price, or for an area with another `fullName`. */
 export function revisedRecord(
   record: PropertyRecord | AreaRecord,
   revision: number,
@@ -82,7 +82,7 @@ export function revisedRecord(
   return revisedProperty(record, revision);
 }
 
-/** A row as a revision shows it alone: another price, more page views. */
+/** A single record after a revision, with another price and more page views. */
 export function revisedRow(row: PropertyRow, revision: number): PropertyRow {
   if (revision === 0) return row;
   return { ...row, record: revisedProperty(row.record, revision), pageviews: row.pageviews + revision };

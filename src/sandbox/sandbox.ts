@@ -1,6 +1,4 @@
-/**
- * A complete upstream to run against: the interface over made-up data, with faults on demand.
- */
+/** A stand-in for the upstream: the complete interface with generated data, and with faults on demand. */
 import type { Server } from "node:http";
 
 import { listen as listenOn } from "../process/listen.ts";
@@ -22,7 +20,7 @@ export type { Sandbox, SandboxOptions } from "./types.ts";
 const DEFAULT_SIZES = { listings: 12_000, sold: 24_000 } as const;
 const DEFAULT_TIME_WINDOW_SECONDS = 300;
 
-/** The data set to answer from: the one given, or a new one. */
+/** The data set of the options, or a new one. */
 function dataOf(options: SandboxOptions): SandboxData {
   return (
     options.data ??

@@ -9,7 +9,7 @@ import { LISTINGS_FILTERS, SOLD_FILTERS } from "./filters.ts";
 import { type Filter, type Filtering, type Given, USUAL_FILTERING } from "./filters.ts";
 import { BadParameter, readInteger } from "./values.ts";
 
-/** Default page sizes, as samples show them; the interface names none. */
+/** Default page sizes, as in the interface's samples. Its text does not define them. */
 const DEFAULT_LIMIT = { listings: 35, sold: 35, areas: 30 } as const;
 
 const AREAS_ECHOED = ["q", "lat", "lng"];
@@ -28,7 +28,7 @@ export interface SearchResult {
   readonly searchParams: Readonly<Record<string, string | number>>;
 }
 
-/** Of repeated names the last one counts, as in PHP. */
+/** If a name is repeated, the last value counts, as in PHP. */
 function givenIn(params: SearchParams): Given {
   const entries = params instanceof URLSearchParams ? [...params] : Object.entries(params);
   return new Map(

@@ -33,7 +33,7 @@ export interface ServerParts {
 const compress = promisify(gzip);
 const WORTH_COMPRESSING_BYTES = 200;
 
-/** The target of redirects. Nothing is there, but a client that follows shows in the list of arrivals. */
+/** The target of redirects. It does not exist, but the list of arrivals shows a client that follows the redirect. */
 const REDIRECT_TARGET = "/redirected";
 
 const STATUS_TEXT: Readonly<Record<number, string>> = {
@@ -78,7 +78,7 @@ async function encoded(given: Answer, acceptEncoding: string | undefined): Promi
   };
 }
 
-/** Merges headers; the second ones win, and the case of names does not matter. */
+/** Merges headers. The second ones override the first ones; the case of names is ignored. */
 function overlaid(
   headers: Readonly<Record<string, string>>,
   over: Readonly<Record<string, string>>,
@@ -87,7 +87,7 @@ function overlaid(
   return { ...Object.fromEntries(kept), ...over };
 }
 
-/** Whether a fault affects the body. If so, a body is sent even to a caller that has it already. */
+/** Whether a fault affects the body. If so, the body is sent even if a 304 would do. */
 function needsBody(effects: Effects): boolean {
   const { wrongJson, wrongEnvelope, oversizeBytes, cutBody, hang } = effects;
   return Boolean(wrongJson || wrongEnvelope || oversizeBytes || cutBody || hang);
@@ -140,7 +140,7 @@ function whileWaitedFor(response: ServerResponse, unanswered: Set<() => void>): 
 
 async function wait(ms: number, signal: AbortSignal): Promise<void> {
   if (ms <= 0 || signal.aborted) return;
-  // Only the caller leaving rejects this wait.
+  // This rejects only if the caller leaves.
   await delay(ms, undefined, { signal }).catch(() => undefined);
 }
 
@@ -179,7 +179,7 @@ async function serve(request: IncomingMessage, response: ServerResponse, parts: 
   send(response, effects, sent);
 }
 
-/** A server for the interface and the thumbnails alike. */
+/** A server for the interface and the thumbnails. */
 export function createDataServer(parts: ServerParts): Server {
   return createServer((request, response) => {
     serve(request, response, parts).catch((error: unknown) => {

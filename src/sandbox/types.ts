@@ -17,13 +17,13 @@ export interface SandboxOptions {
   readonly privateKey: string;
   /** The same seed and sizes give the same data. Default 1. */
   readonly seed?: number;
-  /** How many records are made. Default 12,000 listings and 24,000 sold. */
+  /** The number of generated records. Default 12,000 listings and 24,000 sold. */
   readonly sizes?: { readonly listings: number; readonly sold: number };
   /** An existing data set, which tests share, instead of a new one. */
   readonly data?: SandboxData;
   /** Epoch milliseconds. Default: the machine's clock. */
   readonly now?: () => number;
-  /** How the envelope spells it. Default `offset`. */
+  /** How the envelope spells `offset`. Default `offset`. */
   readonly offsetSpelling?: OffsetSpelling;
   /** How far a request's `time` may be off, either way. Default 300. */
   readonly timeWindowSeconds?: number;
@@ -31,17 +31,17 @@ export interface SandboxOptions {
   readonly filtering?: Partial<Filtering>;
 }
 
-/** What can be changed while it runs. */
+/** Settings that can be changed while the sandbox runs. */
 export interface SandboxSettings {
   readonly offsetSpelling?: OffsetSpelling;
   readonly timeWindowSeconds?: number;
   /** The validators of proper answers, which conditional requests are compared with. `none` at the start. */
   readonly validators?: Validators;
-  /** How it filters from now on; what is absent stays. */
+  /** Changes the filtering. Absent members do not change. */
   readonly filtering?: Partial<Filtering>;
 }
 
-/** What the control port shows at `GET /`. */
+/** The answer of `GET /` on the control port. */
 interface SandboxState {
   readonly service: string;
   readonly callerId: string;
@@ -49,7 +49,7 @@ interface SandboxState {
   readonly offsetSpelling: OffsetSpelling;
   readonly validators: Validators;
   readonly filtering: Filtering;
-  /** The last of each prefix. */
+  /** The last revision of each prefix. */
   readonly revisions: readonly Revision[];
   readonly faults: readonly Fault[];
   readonly holding: boolean;
@@ -77,24 +77,24 @@ export interface Sandbox {
   readonly listenControl: (port?: number, host?: string) => Promise<Listening>;
   /** Closes every port and every connection, including those of waiting requests. */
   readonly close: () => Promise<void>;
-  /** The requests that came, oldest first (the last 10,000). */
+  /** The last 10,000 requests, oldest first. */
   readonly requests: () => Arrival[];
   readonly counts: () => ArrivalCounts;
   readonly clearRequests: () => void;
-  /** Resolves when so many requests have come since the start or the last clearing. */
+  /** Resolves when this many requests have arrived since the start or the last clearing. */
   readonly waitForRequests: (total: number) => Promise<void>;
-  /** From now on requests are recorded and then wait; with a prefix, only those whose path starts with it. */
+  /** Makes requests wait from now on, after they were recorded; with a prefix, only those whose path starts with it. */
   readonly hold: (pathPrefix?: string) => void;
   /** Releases all waiting requests and stops holding; with a count, releases the first ones and keeps holding. */
   readonly release: (count?: number) => void;
-  /** How many requests wait. */
+  /** The number of waiting requests. */
   readonly waiting: () => number;
   /** Changes the key or the callerId. Requests signed with the old one get 403. */
   readonly setCaller: (change: Partial<Caller>) => void;
   readonly set: (settings: SandboxSettings) => void;
   /**
-   * Changes the data behind every path that starts with the prefix (absent: all). Answers then have another meaning,
-   * other validators, and the current time as `Last-Modified`.
+   * Changes the data behind every path that starts with the prefix (absent: all). Their answers then have other
+   * content, other validators, and the current time as `Last-Modified`.
    */
   readonly revise: (change?: { readonly pathPrefix?: string | undefined }) => void;
   /** Restores the state at the start, except data and ports. Requests that hang or wait are aborted. */

@@ -1,5 +1,5 @@
 /**
- * Reads parameter values as sections 4.1 to 4.3 of the interface write them.
+ * Reads parameter values as sections 4.1 to 4.3 of the interface define them.
  * Every reader throws `BadParameter` if the value is malformed (400).
  */
 import { OBJECT_TYPES } from "../interface/parameters.ts";
@@ -33,7 +33,7 @@ export const readDecimal: Reader<number> = (name, text) => {
 export const readDay: Reader<number> = (name, text) => {
   const [, year, month, day] = DAY.exec(text) ?? [];
   const instant = new Date(`${year}-${month}-${day}T00:00:00Z`);
-  // A day that does not exist, such as 0231, comes back as another day.
+  // JavaScript reads a day that does not exist, such as 0231, as another day.
   if (Number.isNaN(instant.getTime()) || instant.toISOString().slice(8, 10) !== day) {
     throw new BadParameter(name, "a date, YYYYMMDD");
   }
@@ -61,7 +61,7 @@ export const readIds: Reader<ReadonlySet<number>> = (name, text) => {
   return new Set(items.map(Number));
 };
 
-/** A given number of decimals, comma separated. */
+/** Reads this many decimal numbers, separated by commas. */
 export function readTuple(name: string, text: string, size: number): number[] {
   const items = text.split(",").map((item) => item.trim());
   if (items.length !== size || !items.every((item) => DECIMAL.test(item))) {
@@ -75,7 +75,7 @@ export interface Corner {
   readonly longitude: number;
 }
 
-/** A point on the globe. */
+/** Checks a point on the globe. */
 export function checkedPoint(name: string, latitude: number, longitude: number): Corner {
   if (Math.abs(latitude) > 90 || Math.abs(longitude) > 180) {
     throw new BadParameter(name, "a latitude within ±90 and a longitude within ±180");
@@ -83,7 +83,7 @@ export function checkedPoint(name: string, latitude: number, longitude: number):
   return { latitude, longitude };
 }
 
-/** The filter's words, in the interface's order, and the words in records. */
+/** The words of the filter, in the interface's order, and the words of records. */
 const WORD_IN_RECORDS: Record<(typeof OBJECT_TYPES)[number], ObjectTypeWord> = {
   villa: "Villa",
   lägenhet: "Lägenhet",

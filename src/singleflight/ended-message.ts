@@ -1,6 +1,6 @@
 /**
- * The message that tells the other replicas how a flight ended, as JSON. An unknown message is ignored, so
- * replicas of two versions can run side by side.
+ * The message to the other replicas about how a flight ended, as JSON. An unknown message is ignored, so that replicas of two
+ * versions can run together.
  */
 import { Problem, PROBLEM_CODES, type ProblemCode } from "../errors.ts";
 import type { ClaimEnd } from "../types.ts";
@@ -12,7 +12,7 @@ interface EndedMessage {
   readonly end: ClaimEnd;
 }
 
-/** Of a problem, only the public parts are sent, and whether the gateway itself refused. */
+/** The message contains only the public parts of a problem, and whether the gateway itself refused. */
 export function endedMessage(key: string, holder: string, end: ClaimEnd): string {
   return JSON.stringify({ key, holder, end: end.kind === "failed" ? failed(end.problem) : end });
 }
@@ -21,7 +21,7 @@ function failed({ code, details: { detail, retryAfterSeconds, refusedHere } }: P
   return { kind: "failed", code, detail, retryAfterSeconds, refusedHere };
 }
 
-/** @returns the message, or `undefined` when the text is not one */
+/** @returns the message; `undefined` if the text is not a message */
 export function readEndedMessage(text: string): EndedMessage | undefined {
   const message = parse(text);
   if (!isObject(message)) return undefined;
@@ -44,7 +44,7 @@ function parse(text: string): unknown {
   }
 }
 
-/** An unknown end is `vacant`: whoever waits claims again. */
+/** An unknown end becomes `vacant`, so that waiting replicas claim the key again. */
 function endIn({ kind, code, detail, retryAfterSeconds, refusedHere }: Fields): ClaimEnd {
   if (kind === "landed") return { kind };
   if (kind !== "failed" || !isProblemCode(code)) return { kind: "vacant" };

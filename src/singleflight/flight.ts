@@ -1,42 +1,41 @@
 /**
- * Request coalescing in this process: one flight per key, however many callers wait for it.
+ * Request coalescing in this process: one flight for each key, with any number of waiting callers.
  *
- * The flight owns the upstream call; no caller's socket does. Each waiter has its own deadline and may hang
- * up, and the flight goes on for the others and for the cache. When the last waiter has left, the flight is
- * abandoned: a call that is still queued is withdrawn, a call that was sent is awaited and stored.
+ * The flight owns the upstream call, independently of any caller's connection. Each waiter has its own deadline and may hang
+ * up. The flight continues for the other waiters and for the cache. When the last waiter has left, the flight is abandoned:
+ * a queued call is withdrawn, and a call that was sent is completed and stored.
  *
- * In the queue a flight has the priority of its most urgent waiter, and any app that waits for it may pay.
- * So a caller who joins a background refresh, or the call of an app without budget, is not held back by it.
+ * In the queue, a flight has the priority of its most urgent waiter, and any waiting app may pay for it. So a caller that
+ * joins a background refresh, or the flight of an app without budget, does not wait longer because of that.
  */
 import { Problem } from "../errors.ts";
 import { PRIORITIES, type Priority, type RefuseLate, type Waiter, type Waiting } from "../types.ts";
 import type { Clock } from "../process/clock.ts";
 
 interface Joined<T> {
-  /** `undefined`: the flight was withdrawn because nobody waited for it; whoever still wants it starts another. */
+  /** `undefined`: the flight was withdrawn because it had no waiters. The waiter must join again. */
   readonly value: T | undefined;
-  /** Whether the waiter joined a flight that somebody else had started. */
+  /** Whether the flight already existed when the waiter joined it. */
   readonly collapsed: boolean;
 }
 
-/** Makes the call that a flight is about. */
+/** Makes the upstream call of a flight. */
 type Call<T> = (waiting: Waiting) => Promise<T>;
 
 export interface Flights<T> {
   /**
    * Waits for the flight of a key, and starts one if there is none.
-   * Rejects with the error of the flight. When the waiter's deadline passes, rejects with the reason why the
-   * call is still queued, or with `deadline-exceeded` if it was sent. When the caller hangs up, rejects with
-   * `CallerGone`.
+   * Rejects with the error of the flight. When the waiter's deadline passes, rejects with the reason why the call is still
+   * queued, or with `deadline-exceeded` if it was sent. When the caller hangs up, rejects with `CallerGone`.
    */
   readonly join: (key: string, waiter: Waiter, call: Call<T>) => Promise<Joined<T>>;
   /** The number of flights that have not ended. */
   readonly size: number;
-  /** Resolves when no flight is left, including those started meanwhile. */
-  readonly landed: () => Promise<void>;
+  /** Resolves when no flight is left, including flights that start in the meantime. */
+  readonly settled: () => Promise<void>;
 }
 
-/** The caller hung up; nobody receives this error. */
+/** The caller hung up, so no caller receives this error. */
 class CallerGone extends Error {
   override readonly name = "CallerGone";
 }
@@ -68,7 +67,7 @@ export function createFlights<T>(clock: Clock): Flights<T> {
     const result = Promise.resolve()
       .then(() => call(waiting))
       .finally(() => flights.delete(key));
-    // All waiters may have left before it fails; that is not an unhandled rejection.
+    // All waiters may have left before it fails. Then the rejection must not count as unhandled.
     result.catch(() => undefined);
     const flight: Flight<T> = {
       result,
@@ -84,7 +83,7 @@ export function createFlights<T>(clock: Clock): Flights<T> {
     get size() {
       return flights.size;
     },
-    async landed() {
+    async settled() {
       while (flights.size > 0) await Promise.allSettled([...flights.values()].map(({ result }) => result));
     },
     async join(key, waiter, call) {
@@ -97,24 +96,24 @@ export function createFlights<T>(clock: Clock): Flights<T> {
       try {
         return { value: await Promise.race([result, deadline.passed]), collapsed: existing !== undefined };
       } catch (error) {
-        // It may have been withdrawn because everybody had left before this waiter joined.
+        // The flight may have been withdrawn because it had no waiters before this one joined.
         if (joinedAbandoned && mayBeWithdrawn(error) && !deadline.hasPassed())
           return { value: undefined, collapsed: true };
         throw error;
       } finally {
         deadline.stop();
-        if (waiters.leave(waiter) === 0) abandoned.abort(NOBODY_LEFT);
+        if (waiters.leave(waiter) === 0) abandoned.abort(NO_WAITERS);
       }
     },
   };
 }
 
-/** Made once: an abort without a reason makes an exception with a stack, and each flight ends with one. */
-const NOBODY_LEFT = "nobody waits any more";
+/** Every flight ends with an abort. A constant reason is cheap; without it, each abort creates an exception with a stack. */
+const NO_WAITERS = "the flight has no waiters";
 
 /**
- * Whether the error of an abandoned flight may mean that it was withdrawn from the queue. A failure of the
- * upstream is not one: the call was sent, and asking again at once would be one call too many.
+ * Whether the error of an abandoned flight may mean that the call was withdrawn from the queue. A failure of the upstream
+ * does not mean that: the call was sent, and another call immediately after it would be wasted.
  */
 export function mayBeWithdrawn(error: unknown): boolean {
   if (!(error instanceof Problem)) return true;
@@ -151,7 +150,7 @@ function watchDeadline(waiter: Waiter, clock: Clock, refuseLate: RefuseLate): De
       : [endAt(waiter.queueDeadlineAt, () => refuseLate(waiter))]),
     endAt(waiter.deadlineAt, () => refuseLate(waiter) ?? tooLate()),
   ];
-  // The flight may win the race.
+  // The flight may settle first. Then the rejection must not count as unhandled.
   promise.catch(() => undefined);
   if (waiter.gone.aborted) onGone();
   else waiter.gone.addEventListener("abort", onGone, { once: true });
@@ -165,7 +164,7 @@ function watchDeadline(waiter: Waiter, clock: Clock, refuseLate: RefuseLate): De
   };
 }
 
-/** The call was sent, or it is not known whether it was. */
+/** @returns the problem for a call that was sent, or may have been sent */
 function tooLate(): Problem {
   return new Problem("deadline-exceeded", { internal: "the flight had not ended" });
 }
@@ -173,14 +172,14 @@ function tooLate(): Problem {
 /** The callers that wait for one flight. */
 interface Waiters extends Pick<Waiting, "deadlineAt" | "priority" | "apps" | "onChange"> {
   readonly join: (waiter: Waiter) => void;
-  /** @returns how many are left */
+  /** @returns the number of remaining waiters */
   readonly leave: (waiter: Waiter) => number;
 }
 
 /** @param first the priority of the waiter that starts the flight */
 function createWaiters(first: Priority): Waiters {
   const waiters = new Set<Waiter>();
-  /** How many waiters each app has: thousands of them cause one notification. */
+  /** The number of waiters of each app. Only the first waiter of an app causes a notification. */
   const byApp = new Map<string, number>();
   let rank = PRIORITIES.indexOf(first);
   const listeners: (() => void)[] = [];

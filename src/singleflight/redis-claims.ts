@@ -1,10 +1,10 @@
 /**
  * Claims among replicas, as leases in Redis.
  *
- * A claim is a key with the name of its holder as value. It expires unless the holder renews it, so a holder
- * that dies blocks a key for one lease at most. A replica that finds the key claimed waits for the message
- * that the flight has ended. It listens before it claims, and the message names the holder. So it cannot miss
- * the end of this flight, nor take the end of an earlier one for it.
+ * A claim is a key with the name of its holder as value. It expires unless the holder renews it, so a holder that dies blocks
+ * a key for at most one lease. If another replica holds the claim, a replica waits for the message that the flight has ended.
+ * It listens before it claims, so it cannot miss the message. The message names the holder, so it cannot be confused with the
+ * end of an earlier flight.
  */
 import type { ClientContext, Result } from "ioredis";
 
@@ -12,13 +12,12 @@ import type { Problem } from "../errors.ts";
 import type { Claim, ClaimEnd, Claims } from "../types.ts";
 import type { Clock } from "../process/clock.ts";
 import { keyIn } from "../query/key.ts";
-import { readScript } from "../redis/scripts.ts";
-import type { RedisService } from "../redis/service.ts";
+import { readScript, type RedisService } from "../redis/service.ts";
 import { endedMessage, readEndedMessage } from "./ended-message.ts";
 
 const LEASE_MS = 3_000;
 const RENEW_MS = 1_000;
-/** The lease has surely run out this long after its end. */
+/** Added to the rest of a lease, so that the lease has certainly expired. */
 const LEASE_SLACK_MS = 10;
 
 declare module "ioredis" {
@@ -45,7 +44,7 @@ const SCRIPTS = {
 };
 
 export interface RedisClaims extends Claims {
-  /** Stops the renewal of all leases; nobody waits any longer. */
+  /** Stops the renewal of all leases, and ends all waits as `vacant`. */
   readonly close: () => void;
 }
 
@@ -54,9 +53,9 @@ export interface RedisClaimsOptions {
   readonly clock: Clock;
   /** The prefix of all keys and of the channel. */
   readonly namespace: string;
-  /** Returns a name for a holder that no other has. */
+  /** @returns a unique name for a holder */
   readonly newHolder: () => string;
-  /** A flight failed, here or in another replica. */
+  /** Called when a flight failed, here or in another replica. */
   readonly onFailed: (key: string, problem: Problem) => void;
 }
 
@@ -68,7 +67,7 @@ export function createRedisClaims(options: RedisClaimsOptions): RedisClaims {
   const keyOf = claimKeyIn(options.namespace);
   const channel = `${options.namespace}flights`;
   const listeners = createListeners();
-  /** Stops the renewal of each lease held here. */
+  /** Functions that stop the renewal of the leases of this replica. */
   const renewals = new Set<() => void>();
   const lead = createLead(options, channel, renewals);
   const follow = createFollow(options);
@@ -97,7 +96,7 @@ export function createRedisClaims(options: RedisClaimsOptions): RedisClaims {
         );
         if (holder !== claimant && mayFollow) return follow(key, listener, holder, leftMs);
         listener.stop();
-        // Without messages we would notice the end only when the lease runs out.
+        // Without messages, this replica would notice the end only when the lease expires.
         return holder === claimant ? lead(key, holder) : { kind: "unavailable" };
       } catch {
         listener.stop();
@@ -127,7 +126,7 @@ function createLead(
     async function renew(): Promise<void> {
       const isStillHeld = await redis
         .run("renew", key, (client) => client.renewClaim(keyOf(key), holder, LEASE_MS))
-        // Unknown: try again.
+        // The result is unknown, so the next renewal tries again.
         .catch(() => 1);
       if (isStillHeld === 1 && renewals.has(stop)) renewLater();
     }
@@ -142,7 +141,7 @@ function createLead(
           .run("release", key, (client) =>
             client.releaseClaim(keyOf(key), holder, channel, endedMessage(key, holder, end)),
           )
-          // Then the lease runs out.
+          // The lease then expires.
           .catch(() => undefined);
       },
     };
@@ -163,8 +162,8 @@ function createFollow({ redis, namespace, clock }: RedisClaimsOptions): Follow {
       resolve(how);
     };
     const waitForLease = (ms: number): void =>
-      void (cancel = clock.after((ms < 0 ? LEASE_MS : ms) + LEASE_SLACK_MS, () => void look()));
-    async function look(): Promise<void> {
+      void (cancel = clock.after((ms < 0 ? LEASE_MS : ms) + LEASE_SLACK_MS, () => void checkLease()));
+    async function checkLease(): Promise<void> {
       const [now, left] = await redis
         .run("claim", key, (client) => client.readClaim(keyOf(key)))
         .catch(() => ["", 0] as const);
@@ -179,14 +178,14 @@ function createFollow({ redis, namespace, clock }: RedisClaimsOptions): Follow {
   };
 }
 
-/** Claims lie in the same slot of a Cluster as the entry: they share its hash tag. */
+/** A claim has the hash tag of its entry, so both are in the same slot of a Cluster. */
 function claimKeyIn(namespace: string): (key: string) => string {
   return (key) => `${keyIn(namespace, key)}:flight`;
 }
 
-/** Hears every end of a key's flights from the moment it begins to listen. */
+/** Receives how the flights of a key end, from its creation on. */
 interface Listener {
-  /** Calls back once when the flight of a holder has ended; at once if that was heard before. */
+  /** Calls back when the flight of a holder has ended; immediately if it has already ended. */
   readonly onEnd: (holder: string, listen: (end: ClaimEnd) => void) => void;
   readonly stop: () => void;
   readonly isStopped: () => boolean;
@@ -195,7 +194,7 @@ interface Listener {
 interface Listeners {
   readonly listen: (key: string) => Listener;
   readonly ended: (key: string, holder: string, end: ClaimEnd) => void;
-  /** Messages cannot be relied on: every flight that somebody waits for is vacant. */
+  /** Ends all waits as `vacant`, because messages may be lost. */
   readonly vacateAll: () => void;
 }
 
@@ -205,22 +204,22 @@ function createListeners(): Listeners {
   const byKey = new Map<string, Set<(holder: string | undefined, end: ClaimEnd) => void>>();
   return {
     listen(key) {
-      /** What was heard before `onEnd`, by holder. */
-      const heard = new Map<string, ClaimEnd>();
+      /** The ends that were received before `onEnd`, by holder. */
+      const earlier = new Map<string, ClaimEnd>();
       let isVacated = false;
-      let hear = (holder: string | undefined, end: ClaimEnd): void => {
+      let receive = (holder: string | undefined, end: ClaimEnd): void => {
         if (holder === undefined) isVacated = true;
-        else heard.set(holder, end);
+        else earlier.set(holder, end);
       };
-      const listener = (holder: string | undefined, end: ClaimEnd): void => hear(holder, end);
+      const listener = (holder: string | undefined, end: ClaimEnd): void => receive(holder, end);
       const ofKey = byKey.get(key) ?? new Set();
       byKey.set(key, ofKey.add(listener));
       return {
         onEnd(holder, listen) {
-          const end = isVacated ? VACANT : heard.get(holder);
+          const end = isVacated ? VACANT : earlier.get(holder);
           if (end !== undefined) return listen(end);
-          hear = (ender, end) => {
-            if (ender === undefined || ender === holder) listen(end);
+          receive = (endedHolder, end) => {
+            if (endedHolder === undefined || endedHolder === holder) listen(end);
           };
         },
         stop() {

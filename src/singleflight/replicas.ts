@@ -1,23 +1,23 @@
 /**
- * Request coalescing among replicas: of all replicas that want a key, one fetches it and the others wait.
+ * Request coalescing among replicas: one of the replicas that need a key fetches it, and the others wait.
  *
- * The ends of a claim: `landed`, the entry is in the shared store; `failed`, the leader's problem counts for
- * all, or a failing upstream would be asked once per replica; `vacant`, the leader withdrew or died.
+ * A claim ends in one of three ways. `landed`: the entry is in the shared store. `failed`: all replicas use the leader's
+ * problem, because otherwise each replica would call a failing upstream. `vacant`: the leader withdrew or died.
  */
 import { Problem } from "../errors.ts";
 import type { Claim, Claims, FlightResult, Waiting } from "../types.ts";
 import { mayBeWithdrawn } from "./flight.ts";
 
 interface Steps<T> {
-  /** Looks for the value in the store. */
+  /** Looks up the value in the store. */
   readonly look: () => Promise<T | undefined>;
-  /** Asks the upstream and stores the value. */
+  /** Fetches the value from the upstream and stores it. */
   readonly fetch: () => Promise<T>;
 }
 
 /**
  * Fetches a key as the leader, or follows the replica that is fetching it.
- * Resolves with `undefined` when the leader ended without a result for this replica: whoever still waits tries again.
+ * Resolves with `undefined` if the leader ended without a result for this replica. Then the caller must try again.
  */
 export type LeadOrFollow<T> = (
   key: string,
@@ -25,7 +25,7 @@ export type LeadOrFollow<T> = (
   steps: Steps<T>,
 ) => Promise<FlightResult<T> | undefined>;
 
-/** @param claims absent when there are no other replicas */
+/** @param claims absent if there are no other replicas */
 export function createLeadOrFollow<T>(claims: Claims | undefined): LeadOrFollow<T> {
   return async function leadOrFollow(key, waiting, steps) {
     const claim = await claims?.claim(key);
@@ -42,8 +42,8 @@ export function createLeadOrFollow<T>(claims: Claims | undefined): LeadOrFollow<
 }
 
 /**
- * A caller's lookup missed before this flight began. One more lookup is needed, after the claim: the flight
- * before this one may have stored its answer between the two. No other lookup is needed.
+ * A lookup missed before this flight began. One more lookup is needed after the claim, because an earlier flight may have
+ * stored its answer in between.
  */
 async function findOrFetch<T>({ look, fetch }: Steps<T>): Promise<FlightResult<T>> {
   const found = await look();
@@ -60,7 +60,7 @@ async function lead<T>(
     await release({ kind: "landed" });
     return result;
   } catch (error) {
-    // A refusal by the limiter says nothing about the others: they have their own shares, priorities and deadlines.
+    // A refusal by the limiter concerns only this replica's callers: others have other shares, priorities and deadlines.
     const concernsAll =
       error instanceof Problem &&
       error.code !== "quota-exceeded" &&
@@ -79,7 +79,7 @@ async function follow<T>(
 ): Promise<FlightResult<T> | undefined> {
   try {
     const end = await Promise.race([ended, whenAborted(abandoned)]);
-    if (end === ABANDONED) throw new Problem("deadline-exceeded", { internal: "nobody waits any more" });
+    if (end === ABANDONED) throw new Problem("deadline-exceeded", { internal: "the flight has no waiters" });
     if (end.kind === "failed") throw end.problem;
     const value = end.kind === "landed" ? await look() : undefined;
     return value === undefined ? undefined : { value, how: "followed" };

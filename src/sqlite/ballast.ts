@@ -5,17 +5,17 @@ import { isDiskFull } from "./faults.ts";
 import { openPrivately, writeFully } from "./files.ts";
 
 /**
- * A file of bytes without a meaning. On a full disk, its space is given to the ledger. It has the first of its sizes
- * that fits on the disk. Nothing here throws: a disk without space has no ballast.
+ * A file that only reserves disk space. When the disk is full, the ledger gets this space. The file has the first of its
+ * sizes that fits on the disk, or is empty. No function throws because the disk is full.
  */
 export interface Ballast {
-  /** 0 while it is released. */
+  /** The reserved bytes; 0 after a release. */
   readonly bytes: () => number;
-  /** Gives the space back to the disk. */
+  /** Frees the space. */
   readonly release: () => void;
-  /** Takes the space again, if the disk has it. @returns whether it did */
+  /** Reserves the space again, if the disk has it. @returns whether any space is reserved */
   readonly refill: () => boolean;
-  /** Does so at most once a minute. */
+  /** Calls `refill` at most once a minute. */
   readonly refillNowAndThen: () => void;
   readonly close: () => void;
 }
@@ -57,7 +57,7 @@ export function openBallast(directory: string, now: () => number): Ballast {
     refill,
     refillNowAndThen() {
       const sinceMs = now() - refilledAt;
-      // A clock that was set back must not postpone it.
+      // If the clock was set back, the refill must not wait longer.
       if (sinceMs < 0 || sinceMs >= REFILL_EVERY_MS) refill();
     },
     close() {
@@ -67,7 +67,7 @@ export function openBallast(directory: string, now: () => number): Ballast {
   };
 }
 
-/** Does the work. If the disk is full, releases the ballast that an earlier process left, and does it again. */
+/** Runs `work`. If the disk is full, frees the ballast of an earlier process, and runs `work` again. */
 export function withBallast<T>(directory: string, work: () => T): T {
   try {
     return work();
@@ -76,17 +76,17 @@ export function withBallast<T>(directory: string, work: () => T): T {
     try {
       truncateSync(join(directory, FILE_NAME));
     } catch {
-      // There is none.
+      // There is no ballast.
       throw error;
     }
     return work();
   }
 }
 
-/** @throws when the disk is full */
+/** @throws if the disk is full */
 function fillUpTo(descriptor: number, size: number): void {
-  const { size: begun } = fstatSync(descriptor);
-  if (begun < size) writeFully(descriptor, Buffer.alloc(size - begun, "-"), begun);
-  // Some file systems only find out here that they have no space.
+  const { size: present } = fstatSync(descriptor);
+  if (present < size) writeFully(descriptor, Buffer.alloc(size - present, "-"), present);
+  // Some file systems report only here that they have no space.
   fsyncSync(descriptor);
 }

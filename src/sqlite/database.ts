@@ -1,36 +1,37 @@
 /**
- * Opens the SQLite file for this process alone. An unusable file is set aside and a new one is begun.
+ * Opens the SQLite file for this process alone. If the file is unusable, it is renamed and a new one is created.
  */
-import { closeSync, mkdirSync, openSync, renameSync } from "node:fs";
-import { dirname, join } from "node:path";
+import { renameSync } from "node:fs";
+import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 
 import { withBallast } from "./ballast.ts";
 import { isFaultOfContent, isInUse } from "./faults.ts";
+import { createPrivately, makeDirectory } from "./files.ts";
 
 export type Database = DatabaseSync;
 
-/** What frees space on a full disk. */
+/** Steps that free space on a full disk. */
 export interface DatabaseSpace {
   /**
-   * Moves the content of the write-ahead log to the file, so that the log is written again from its beginning. Throws
-   * when the file has no space for it.
+   * Moves the content of the write-ahead log to the file, so that SQLite writes the log from its beginning again. Throws if
+   * the disk has no space for that.
    */
   readonly checkpoint: () => void;
-  /** Evicts some cached answers and gives their space back, as far as it can. @returns whether there were any */
+  /** Evicts some cached answers and frees their space as far as possible. @returns whether there were any */
   readonly evict: () => boolean;
 }
 
 /** The tables in the file. */
 export interface DatabaseLayout {
   readonly fileName: string;
-  /** Marks the file as ours (`PRAGMA application_id`); the file of another application is never written to. */
+  /** Marks the file as ours (`PRAGMA application_id`). The gateway never writes to the file of another application. */
   readonly applicationId: number;
-  /** Raised when the tables change. A file of an older version is upgraded, of any other version set aside. */
+  /** Increase it when the tables change. An older file is upgraded; a newer one is set aside. */
   readonly version: number;
   /** Creates the tables in an empty file. */
   readonly schema: string;
-  /** Statements that upgrade a file from this version to the next. Without them the file is set aside. */
+  /** Statements that upgrade a file from this version to the next one. Without them, the file is set aside. */
   readonly upgrades: Readonly<Partial<Record<number, string>>>;
 }
 
@@ -48,15 +49,15 @@ export class DatabaseInUse extends Error {
   override readonly name = "DatabaseInUse";
 }
 
-/** A rolling restart ends the other process within this time. The event loop is blocked meanwhile. */
+/** In a rolling restart, the other process ends within this time. The event loop is blocked during the wait. */
 const WAIT_FOR_RELEASE_MS = 5_000;
 /** The write-ahead log is truncated to this size, in bytes. */
 const WRITE_LOG_BYTES = 8 * 1024 * 1024;
 
 /**
  * Opens the database. If another process uses it, waits for that process to end.
- * @returns `undefined` when nothing can be kept on disk; the log says why
- * @throws {DatabaseInUse} when the other process does not end in time
+ * @returns `undefined` if nothing can be kept on disk; the log says why
+ * @throws {DatabaseInUse} if the other process does not end in time
  */
 export function openDatabase(options: OpenDatabaseOptions): Database | undefined {
   const file = join(options.directory, options.layout.fileName);
@@ -90,19 +91,19 @@ function openAlone(file: string, options: OpenDatabaseOptions): Database {
   }
 }
 
-/** The content of the file is of no use to this version of this application. */
+/** This version of the gateway cannot use the content of the file. */
 class UnusableFile extends Error {}
 
-/** @throws when the file cannot be opened, is in use, is damaged, or has other tables */
+/** @throws if the file cannot be opened, is in use, is damaged, or has other tables */
 function tryOpen(file: string, { directory, layout }: OpenDatabaseOptions, waitMs: number): Database {
   makeDirectory(directory);
   createPrivately(file);
   const database = new DatabaseSync(file);
   try {
-    // From its first transaction on, this connection locks the file until it closes.
+    // With the exclusive mode, this connection keeps the file locked from its first transaction until it closes.
     database.exec(`PRAGMA busy_timeout = ${waitMs}; PRAGMA locking_mode = EXCLUSIVE`);
     const { isNew } = stateOf(database, layout);
-    // Must precede the first table, so that free pages can be returned to the disk.
+    // Without this before the first table, free pages could not be returned to the disk.
     if (isNew) database.exec("PRAGMA auto_vacuum = INCREMENTAL");
     database.exec(
       `PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA journal_size_limit = ${WRITE_LOG_BYTES}`,
@@ -110,7 +111,7 @@ function tryOpen(file: string, { directory, layout }: OpenDatabaseOptions, waitM
     if (!isNew && database.prepare("PRAGMA quick_check(1)").get()?.["quick_check"] !== "ok")
       throw new UnusableFile("a damaged file");
     bringUpToDate(database, layout);
-    // Nobody else can hold a lock now; a wait would only hold up all callers.
+    // No other process can have a lock now, so a wait would only delay all callers.
     database.exec("PRAGMA busy_timeout = 0");
     return database;
   } catch (error) {
@@ -119,36 +120,14 @@ function tryOpen(file: string, { directory, layout }: OpenDatabaseOptions, waitM
   }
 }
 
-/** Node's `recursive` never ends where the system denies that an existing parent exists, as in /proc. */
-function makeDirectory(directory: string): void {
-  try {
-    mkdirSync(directory, { mode: 0o700 });
-  } catch (error) {
-    if (codeOf(error) === "EEXIST") return;
-    const parent = dirname(directory);
-    if (codeOf(error) !== "ENOENT" || parent === directory) throw error;
-    makeDirectory(parent);
-    mkdirSync(directory, { mode: 0o700 });
-  }
-}
-
-/** SQLite would create a file that everybody can read. The files beside it get the same mode. */
-function createPrivately(file: string): void {
-  try {
-    closeSync(openSync(file, "wx", 0o600));
-  } catch (error) {
-    if (codeOf(error) !== "EEXIST") throw error;
-  }
-}
-
 interface FileState {
-  /** It is empty. */
+  /** The file is empty. */
   readonly isNew: boolean;
-  /** Statements that bring its tables to this version, in order. */
+  /** The statements that create or upgrade the tables, in order. */
   readonly steps: readonly string[];
 }
 
-/** @throws when the file is neither empty nor ours in a usable version */
+/** @throws if the file is neither empty nor ours in a usable version */
 function stateOf(database: Database, layout: DatabaseLayout): FileState {
   const found = database
     .prepare(
@@ -173,7 +152,7 @@ function upgradesFrom(found: number, { version, upgrades }: DatabaseLayout): str
   return steps;
 }
 
-/** Creates or upgrades the tables, in one transaction: a process that is killed here leaves no half of it. */
+/** Creates or upgrades the tables in one transaction, so that a killed process leaves no partial change. */
 function bringUpToDate(database: Database, layout: DatabaseLayout): void {
   const { steps } = stateOf(database, layout);
   if (steps.length === 0) return;
@@ -205,7 +184,7 @@ function setAside(file: string, error: unknown, { now, warn }: OpenDatabaseOptio
     try {
       renameSync(file + suffix, aside + suffix);
     } catch {
-      // It does not exist.
+      // The file does not exist.
     }
   }
   warn("The file on disk cannot be used: it was set aside and a new one is begun.", {
@@ -221,10 +200,6 @@ function giveUp(file: string, error: unknown, { warn }: OpenDatabaseOptions): un
     file,
     reason: reasonOf(error),
   });
-}
-
-function codeOf(error: unknown): unknown {
-  return error instanceof Error && "code" in error ? error.code : undefined;
 }
 
 function reasonOf(error: unknown): string {

@@ -1,8 +1,8 @@
-/** What the errors of SQLite mean. */
+/** Classifies the errors of SQLite. */
 
 /**
- * Primary result codes that are not the fault of the file: BUSY, LOCKED, NOMEM, INTERRUPT, IOERR, FULL,
- * PROTOCOL. A sound file must not be set aside for one of these.
+ * Primary result codes whose cause is not the content of the file: BUSY, LOCKED, NOMEM, INTERRUPT, IOERR, FULL, PROTOCOL. A
+ * file must not be set aside because of these.
  */
 const FAULTS_ELSEWHERE: ReadonlySet<number> = new Set([5, 6, 7, 9, 10, 13, 15]);
 
@@ -15,7 +15,7 @@ export function isInUse(error: unknown): boolean {
   return code !== undefined && IN_USE.has(code);
 }
 
-/** FULL, and IOERR_WRITE: a full disk, and a quota that is used up. */
+/** FULL: the disk is full. IOERR_WRITE: among others, a disk quota is used up. */
 const FULL = 13;
 const IOERR_WRITE = 778;
 
@@ -27,7 +27,7 @@ export function isDiskFull(error: unknown): boolean {
 /** @returns the primary result code of an error from SQLite */
 function primaryCodeOf(error: unknown): number | undefined {
   const code = codeOfSqlite(error);
-  // The lower byte of an extended code is the primary one.
+  // The lowest byte of an extended code is the primary code.
   return code === undefined ? undefined : code & 0xff;
 }
 
@@ -37,7 +37,7 @@ function codeOfSqlite(error: unknown): number | undefined {
   return hasCode ? Number(error.errcode) : undefined;
 }
 
-/** @returns whether an operation failed because of what the file holds */
+/** @returns whether an operation failed because of the content of the file */
 export function isFaultOfContent(error: unknown): boolean {
   const code = primaryCodeOf(error);
   return code !== undefined && !FAULTS_ELSEWHERE.has(code);

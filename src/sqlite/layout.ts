@@ -1,6 +1,6 @@
 import type { DatabaseLayout } from "./database.ts";
 
-/** The calls sent upstream, as in version 3. The upgrade from version 2 creates the same tables. */
+/** The ledger of upstream calls, as in version 3. The upgrade from version 2 creates the same tables. */
 const LEDGER = `
     CREATE TABLE ledger (
       id TEXT PRIMARY KEY,
@@ -15,19 +15,19 @@ const LEDGER = `
       arrived_at INTEGER
     ) STRICT;
     CREATE INDEX ledger_by_instant ON ledger (at);
-    -- One row, written at the first use: since when the ledger is complete.
+    -- One row, written at the first use: the instant since which the ledger is complete.
     CREATE TABLE ledger_since (at INTEGER NOT NULL) STRICT;
     CREATE TRIGGER ledger_dropped AFTER DELETE ON ledger BEGIN
       UPDATE ledger_since SET at = old.at + 1 WHERE at <= old.at;
     END`;
 
-/** The limits that a call was allowed under; empty in lines from before version 4. */
+/** The limits under which a call was allowed. Lines from before version 4 have an empty text. */
 const LIMITS = "ALTER TABLE ledger ADD COLUMN limits TEXT NOT NULL DEFAULT ''";
 
-/** One row: whose data it is (src/identity.ts). A file from before version 5 gets its owner when it is opened. */
+/** One row: the owner of the data (src/identity.ts). A file from before version 5 gets its owner when it is opened. */
 const OWNER = "CREATE TABLE owner (account TEXT NOT NULL, upstream TEXT NOT NULL) STRICT";
 
-/** What was learned about the upstream (src/pages/derive/trust.ts). */
+/** Facts that the gateway has learned about the upstream (src/pages/derive/trust.ts). */
 const LEARNED = "CREATE TABLE learned (fact TEXT PRIMARY KEY, at INTEGER NOT NULL) STRICT";
 
 /** The gateway's one file: the tables of the cache (src/cache/store/sqlite.ts) and of the ledger (src/usage/sqlite-ledger.ts). */
@@ -46,7 +46,7 @@ export const LAYOUT: DatabaseLayout = {
     ) STRICT;
     CREATE INDEX entries_by_use ON entries (used_at);
     CREATE INDEX entries_by_end ON entries (keep_until);
-    -- Kept by triggers: counting at each write is too slow.
+    -- Triggers keep this count, because counting all rows at each write is too slow.
     CREATE TABLE totals (entries INTEGER NOT NULL) STRICT;
     INSERT INTO totals VALUES (0);
     CREATE TRIGGER entry_added AFTER INSERT ON entries BEGIN UPDATE totals SET entries = entries + 1; END;
@@ -57,7 +57,7 @@ export const LAYOUT: DatabaseLayout = {
     ${OWNER};
     ${LEARNED}`,
   upgrades: {
-    // Version 2 kept only the instants of calls; they still count in the windows.
+    // Version 2 stored only the instants of calls. These calls still count in the windows.
     2: `
     ${LEDGER};
     INSERT INTO ledger (id, origin, at, app, resource, cause, query, arrived_at)

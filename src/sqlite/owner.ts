@@ -1,23 +1,23 @@
 /**
- * Whose data a file holds. The ledger belongs to an account, cached answers to an account and its upstream.
+ * The owner of the data in a file. The ledger belongs to an account, cached answers belong to an account and its upstream.
  */
 import type { Database } from "./database.ts";
 
-/** Fingerprints, as src/identity.ts makes them. */
+/** The fingerprints from src/identity.ts. */
 export interface Owner {
   readonly account: string;
   readonly upstream: string;
 }
 
-/** The file holds the data of another account. */
+/** The file contains the data of another account. */
 export class DataOfAnotherAccount extends Error {
   override readonly name = "DataOfAnotherAccount";
 }
 
 /**
- * Writes the owner into a file that has none. Drops the cached answers if they are of another upstream of the account.
+ * Writes the owner into a file that has none. Drops the cached answers if they belong to another upstream of the account.
  * @returns whether cached answers were dropped
- * @throws {DataOfAnotherAccount} the file belongs to another account; nothing is changed
+ * @throws {DataOfAnotherAccount} if the file belongs to another account; then nothing changes
  */
 export function claimFile(database: Database, owner: Owner): boolean {
   const found = database.prepare("SELECT account, upstream FROM owner").get();
@@ -31,7 +31,8 @@ export function claimFile(database: Database, owner: Owner): boolean {
 }
 
 /**
- * Makes the file this owner's, whoever it belonged to: the ledger goes on counting, cached answers are dropped.
+ * Changes the owner of the file, also from another account. The calls in the ledger now count against the new owner, and
+ * cached answers are dropped.
  * @returns true
  */
 export function adopt(database: Database, owner: Owner): boolean {
@@ -41,7 +42,7 @@ export function adopt(database: Database, owner: Owner): boolean {
     write(database, owner);
     database.exec("COMMIT");
   } catch (error) {
-    // A full disk may have ended it.
+    // If the disk is full, SQLite may already have ended the transaction.
     if (database.isTransaction) database.exec("ROLLBACK");
     throw error;
   }

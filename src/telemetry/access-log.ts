@@ -1,98 +1,91 @@
 /**
- * The access log: one line per request, in the form in which pino writes all other lines. It has a writer of its own
- * because pino and a write to the system would cost more than the rest of a cache hit.
+ * The access log: which requests and upstream calls get a line, and what the line says about the caller. `log.access`
+ * selects the lines; of `log.level`, only `silent` turns them off.
  */
-import type { RequestRecord } from "../types.ts";
+import { isIP } from "node:net";
 
-/** What the log says of a caller, besides its app. */
-export interface CallerFields {
-  readonly client?: string | undefined;
-  /** What the caller or a proxy claims. */
-  readonly forwardedFor?: string | undefined;
-  readonly traceparent?: string | undefined;
+import proxyAddr from "proxy-addr";
+
+import type { CallerFacts, RequestRecord, UpstreamCallRecord } from "../types.ts";
+import { type CallerFields, rounded } from "./access-line.ts";
+import type { Logger, LogSettings } from "./log.ts";
+
+export interface AccessLog {
+  readonly request: (record: RequestRecord, caller: CallerFacts | undefined) => void;
+  readonly upstreamCall: (record: UpstreamCallRecord) => void;
 }
 
-/** @returns what makes the line of a request, with its line end */
-export function createRequestLine(
-  now: () => number,
-): (record: RequestRecord, caller: CallerFields) => string {
-  let timeAt = Number.NaN;
-  let time = "";
-  return (record, { client, forwardedFor, traceparent }) => {
-    const at = now();
-    if (at !== timeAt) {
-      timeAt = at;
-      time = new Date(at).toISOString();
+/** @param clientOf returns the address of a caller */
+export function createAccessLog(
+  log: Logger,
+  current: () => LogSettings,
+  clientOf: (caller: CallerFacts) => string | undefined,
+): AccessLog {
+  /** A logger with a level of its own, so that `log.level` does not suppress the lines of upstream calls. */
+  const calls = log.child({}, { level: "info" });
+  let hits = 0;
+
+  function isWanted({ outcome, status }: RequestRecord): boolean {
+    const { level, access, accessSample } = current();
+    if (level === "silent") return false;
+    switch (access) {
+      case "on":
+        return true;
+      case "sampled":
+        return outcome !== "hit" || hits++ % accessSample === 0;
+      case "errors":
+        return status >= 400;
+      case "off":
+        return false;
     }
-    const { id, app, method, resource, query, status, outcome, tier, problem, durationMs, bytes, saved } =
-      record;
-    return (
-      `{"level":"info","time":"${time}","id":${quoted(id)},"app":${quoted(app)},"method":${quoted(method)}` +
-      `,"resource":"${resource}"${field("query", query)},"status":${status},"outcome":"${outcome}"` +
-      `${field("tier", tier)}${field("problem", problem)},"durationMs":${rounded(durationMs)},"bytes":${bytes}` +
-      `${field("saved", saved)}${field("client", client)}${field("forwardedFor", forwardedFor)}` +
-      `${field("traceparent", record.traceparent ?? traceparent)},"msg":"request"}\n`
-    );
-  };
-}
-
-/** A duration with three decimals. */
-export function rounded(durationMs: number): number {
-  return Math.round(durationMs * 1_000) / 1_000;
-}
-
-function field(name: string, value: string | undefined): string {
-  return value === undefined ? "" : `,"${name}":${quoted(value)}`;
-}
-
-/** Text that JSON shows as it is. */
-const PLAIN = /^[ !#-[\]-~]*$/;
-
-function quoted(text: string): string {
-  return PLAIN.test(text) ? `"${text}"` : JSON.stringify(text);
-}
-
-export interface Lines {
-  /** Writes a line, and all lines before it. */
-  readonly write: (line: string) => void;
-  /** Writes a line a little later, together with others. */
-  readonly writeSoon: (line: string) => void;
-  /** Writes what is left. */
-  readonly flush: () => void;
-}
-
-/** How long a line may wait for others. */
-const SOON_MS = 50;
-/** More characters than this do not wait. */
-const MOST_WAITING = 65_536;
-
-/** Calls back once. @returns what cancels that */
-type After = (delayMs: number, callback: () => void) => () => void;
-
-/** @param write writes one or more whole lines */
-export function createLines(write: (lines: string) => void, after: After): Lines {
-  let waiting = "";
-  let cancel: (() => void) | undefined;
-
-  function flush(): void {
-    cancel?.();
-    cancel = undefined;
-    if (waiting === "") return;
-    const lines = waiting;
-    waiting = "";
-    write(lines);
   }
 
   return {
-    flush,
-    write(line) {
-      waiting += line;
-      flush();
+    request(record, caller) {
+      if (isWanted(record)) log.request(record, caller ? fieldsOf(caller, clientOf(caller)) : {});
     },
-    writeSoon(line) {
-      waiting += line;
-      if (waiting.length > MOST_WAITING) flush();
-      else cancel ??= after(SOON_MS, flush);
+    upstreamCall(record) {
+      const { level, access } = current();
+      const isError = typeof record.status !== "number" || record.status >= 400;
+      if (level === "silent" || access === "off" || (access === "errors" && !isError)) return;
+      calls.info({ ...record, durationMs: rounded(record.durationMs) }, "upstream call");
     },
+  };
+}
+
+const LONGEST_FORWARDED = 256;
+
+function fieldsOf({ headers }: CallerFacts, client: string | undefined): CallerFields {
+  return {
+    client,
+    forwardedFor: headers["x-forwarded-for"]?.toString().slice(0, LONGEST_FORWARDED),
+    traceparent: traceparentIn(headers),
+  };
+}
+
+/** Version 00 of W3C Trace Context, and later versions that begin with the same fields. */
+const TRACEPARENT = /^(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}(?:-|$)/;
+
+/** @returns the caller's `traceparent` (W3C Trace Context), if it is well-formed */
+export function traceparentIn(headers: CallerFacts["headers"]): string | undefined {
+  const value = headers["traceparent"];
+  return typeof value === "string" && TRACEPARENT.test(value) ? value.slice(0, 55) : undefined;
+}
+
+/**
+ * @param trusted addresses and networks of proxies; `loopback`, `linklocal` and `uniquelocal` name networks
+ * @returns a function that returns a caller's address: the nearest address that is not a trusted proxy. So it uses only the
+ *   part of `X-Forwarded-For` that trusted proxies wrote. `undefined` if the connection is already closed.
+ */
+export function createClientAddress(trusted: readonly string[]): (caller: CallerFacts) => string | undefined {
+  if (trusted.length === 0) return ({ socket }) => socket.remoteAddress;
+  const isTrusted = proxyAddr.compile([...trusted]);
+  return ({ headers, socket: { remoteAddress = "" } }) => {
+    const forwarded = String(headers["x-forwarded-for"] ?? "").split(",");
+    // Each proxy adds the address of its own caller at the end.
+    const addresses = [...forwarded.map((address) => address.trim()), remoteAddress].toReversed();
+    const client = addresses.find((address, distance) => !isTrusted(address, distance)) ?? addresses.at(-1);
+    const shown = isIP(client ?? "") === 0 ? remoteAddress : client;
+    return shown === "" ? undefined : shown;
   };
 }

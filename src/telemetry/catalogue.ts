@@ -76,12 +76,12 @@ export const UPSTREAM = {
   ),
   credentialsRefused: counter(
     "gateway_upstream_credentials_refused_total",
-    "Answers in which the upstream refuses the gateway's credentials (status 401 or 403).",
+    "Answers in which the upstream rejects the gateway's credentials (status 401 or 403).",
     {},
   ),
   callsSaved: counter(
     "gateway_upstream_calls_saved_total",
-    "Requests of callers that needed no call to the API of their own, by the reason.",
+    "Requests of callers that needed no call to the API of their own, by reason.",
     { cause: label.SAVING },
   ),
   pagesChecked: counter(
@@ -91,12 +91,12 @@ export const UPSTREAM = {
   ),
   derivedChecked: counter(
     "gateway_derived_checked_total",
-    "Answers of the API that were compared with what would have been computed from a broader search, by resource and result.",
+    "Answers of the API that were compared with the answer computed from a broader search, by resource and result.",
     { resource: label.RESOURCE, result: label.DERIVED_CHECK },
   ),
   circuitState: gauge(
     "gateway_circuit_state",
-    "State of a circuit: 0 closed (requests go to the upstream), 1 half-open (one request tests it), 2 open (none go).",
+    "State of a circuit: 0 closed (requests go to the upstream), 1 half-open (one request tests it), 2 open (no requests go).",
     { circuit: label.CIRCUIT },
   ),
 };
@@ -165,7 +165,7 @@ export const STORES = {
   ),
   ledgerDurable: gauge(
     "gateway_ledger_durable",
-    "Whether each call is in the ledger before it is sent: 1 yes, 0 no (the process alone knows of it). Absent if the settings keep nothing.",
+    "Whether each call is in the ledger before it is sent: 1 yes, 0 no (only the memory of the process has it). Absent if the settings have no store for the ledger.",
     { store: label.STORE },
   ),
   breakerState: gauge(
@@ -178,17 +178,17 @@ export const STORES = {
 export const FRESHNESS = {
   refreshes: counter(
     "gateway_refreshes_total",
-    "Answers fetched that were cached already, by resource and by whether they had changed.",
+    "Fetches of answers that were already cached, by resource and by whether the answer had changed.",
     { resource: label.RESOURCE, change: label.CHANGE },
   ),
   warmFetches: counter(
     "gateway_warm_fetches_total",
-    "Answers on the warm list that were due, by resource and result.",
+    "Refreshes of answers on the warm list, by resource and result.",
     { resource: label.RESOURCE, result: label.REFRESH_END },
   ),
   adaptiveShadow: counter(
     "gateway_adaptive_ttl_shadow_total",
-    "How refreshes would differ if lifetimes followed the change rate (cache.adaptiveTtl: shadow).",
+    "Refreshes that would differ if lifetimes followed the change rate, by resource and effect (cache.adaptiveTtl: shadow).",
     { resource: label.RESOURCE, effect: label.SHADOW_EFFECT },
   ),
 };
@@ -210,10 +210,14 @@ export const SETTINGS = {
 };
 
 export const PROCESS = {
-  buildInfo: gauge("gateway_build_info", "Always 1. The labels tell which versions run.", {
-    version: label.VERSION,
-    node: label.NODE,
-  }),
+  buildInfo: gauge(
+    "gateway_build_info",
+    "Always 1. The labels contain the versions of the gateway and of Node.",
+    {
+      version: label.VERSION,
+      node: label.NODE,
+    },
+  ),
   eventLoopDelay: histogram(
     "gateway_event_loop_delay_seconds",
     "How late a timer fires, measured 25 times a second.",

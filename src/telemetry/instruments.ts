@@ -6,10 +6,10 @@ import type { Metric } from "./catalogue.ts";
 /** The label values and the value of one series. */
 type Sample<L extends string> = readonly [Readonly<Record<L, string>>, number];
 
-/** Values that were counted elsewhere, by the buckets of a histogram. */
+/** The content of a histogram whose values were counted elsewhere. */
 export interface Distribution<L extends string> {
   readonly labels: Readonly<Record<L, string>>;
-  /** How many are in each bucket and not in a smaller one; the last are greater than all bounds. */
+  /** The values in each bucket, without those of smaller buckets. The last number counts values above all bounds. */
   readonly counts: readonly number[];
   readonly sum: number;
 }
@@ -28,7 +28,7 @@ export interface Instruments {
     metric: Metric<"histogram", L>,
     read: () => readonly Distribution<L>[],
   ) => void;
-  /** The same for a metric without labels. */
+  /** Registers a metric without labels that is read at every scrape. */
   readonly sampledAlone: (metric: Metric<"gauge" | "counter", never>, read: () => number) => void;
 }
 
@@ -63,7 +63,7 @@ export function createInstruments(registry: Registry): Instruments {
   };
 }
 
-/** One value of the text of a scrape, as the library's own histogram hands it out. */
+/** One value of a scrape, in the form in which the library's histogram returns it. */
 interface Exposed {
   readonly metricName: string;
   readonly labels: { readonly le?: number | "+Inf" };
@@ -71,7 +71,7 @@ interface Exposed {
   readonly value: number;
 }
 
-/** The library's own histogram can only observe one value after the other. */
+/** A histogram that is read at every scrape. The library's own histogram can only observe single values. */
 class SampledHistogram<L extends string> extends Histogram<L> {
   readonly #metric: Metric<"histogram", L>;
   readonly #read: () => readonly Distribution<L>[];
@@ -82,7 +82,7 @@ class SampledHistogram<L extends string> extends Histogram<L> {
     this.#read = read;
   }
 
-  /** Called by the library for the text of a scrape. */
+  /** The library calls this for the text of a scrape. */
   async getForPromString(): Promise<object> {
     const { name, help, type, buckets = [] } = this.#metric;
     const values = this.#read().flatMap(({ labels: sharedLabels, counts, sum }): Exposed[] => {

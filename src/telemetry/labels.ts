@@ -21,14 +21,14 @@ import { PROBLEM_CODES } from "../errors.ts";
 import { originOf, RESOURCES } from "../interface/resources.ts";
 
 export interface LabelValues {
-  /** For docs/metrics.md: what the values mean, or which others there are. */
-  readonly says?: string;
+  /** For docs/metrics.md: what the values mean, and which values are not in `values`. */
+  readonly meaning?: string;
   readonly values?: readonly string[];
   /** The form of values that are not in `values`. */
   readonly pattern?: RegExp;
 }
 
-/** Why a request cost no upstream call. */
+/** Why a request needed no upstream call of its own. */
 export const SAVINGS = ["hit", "collapsed", "folded", "past_end", "derived", "refused"] as const;
 export type Saving = (typeof SAVINGS)[number];
 
@@ -39,48 +39,50 @@ export type ReloadResult = (typeof RELOAD_RESULTS)[number];
 const HTTP_STATUS = /^[1-9]\d\d$/;
 
 export const APP: LabelValues = {
-  says: "the id of an app in the settings, or of one of the first `metrics.unlistedApps` other apps; `other` for the rest",
+  meaning:
+    "the id of an app in the settings, or of one of the first `metrics.unlistedApps` other apps; `other` for the rest",
   values: [OTHER_APP],
 };
-export const LISTED_APP: LabelValues = { says: "the id of an app in the settings", pattern: /^[\w.-]+$/ };
-export const PROBLEM: LabelValues = { says: "as in [problems.md](problems.md)", values: PROBLEM_CODES };
+export const LISTED_APP: LabelValues = { meaning: "the id of an app in the settings", pattern: /^[\w.-]+$/ };
+export const PROBLEM: LabelValues = { meaning: "as in [problems.md](problems.md)", values: PROBLEM_CODES };
 export const RESOURCE: LabelValues = { values: RESOURCES };
 export const ADMITTED_RESOURCE: LabelValues = {
-  says: "`none` if a request was refused before its path was known",
+  meaning: "`none` if a request was refused before its path was known",
   values: [...RESOURCES, "none"],
 };
 export const OUTCOME: LabelValues = {
-  says: "how a request ended ([http.md](http.md))",
+  meaning: "how a request ended ([http.md](http.md))",
   values: OUTCOMES,
 };
 export const STATUS: LabelValues = {
-  says: "HTTP status; 499 if the caller hung up",
+  meaning: "HTTP status; 499 if the caller hung up",
   pattern: HTTP_STATUS,
 };
 export const CALL_STATUS: LabelValues = {
-  says: "HTTP status, or the kind of failure",
+  meaning: "HTTP status, or the kind of failure",
   values: UPSTREAM_FAULTS,
   pattern: HTTP_STATUS,
 };
-export const CAUSE: LabelValues = { says: "why the call was made", values: CAUSES };
-export const TIER: LabelValues = { says: "where answers are stored", values: TIERS };
+export const CAUSE: LabelValues = { meaning: "why the call was made", values: CAUSES };
+export const TIER: LabelValues = { meaning: "where answers are stored", values: TIERS };
 export const STORE: LabelValues = { values: TIERS };
 export const OPERATION: LabelValues = { values: STORE_OPERATIONS };
 export const WINDOW: LabelValues = {
-  says: "as in the settings, e.g. `1m`; windows for thumbnails as `images/1m`",
+  meaning: "as in the settings, e.g. `1m`; windows for thumbnails as `images/1m`",
   pattern: /^(images\/)?\d+(ms|s|m|h|d)$/,
 };
 export const APP_WINDOW: LabelValues = {
-  says: "as in the settings, e.g. `1m`; or `per-day`",
+  meaning: "as in the settings, e.g. `1m`; or `per-day`",
   pattern: /^(\d+(ms|s|m|h|d)|per-day)$/,
 };
 export const PRIORITY: LabelValues = { values: PRIORITIES };
 export const REASON: LabelValues = {
-  says: "`budget`: the whole budget is spent; `share`, `per-day`: the app's own share is spent; `cool-off`: the API needs a pause; `deadline`: the deadline passed in the queue",
+  meaning:
+    "`budget`: the whole budget is spent; `share`, `per-day`: the app's own share is spent; `cool-off`: the API needs a pause; `deadline`: the deadline passed in the queue",
   values: REFUSAL_REASONS,
 };
 export const CIRCUIT: LabelValues = {
-  says: "an address of the upstream, and one of its resources or `all`",
+  meaning: "an address of the upstream, and one of its resources or `all`",
   values: ORIGINS.flatMap((origin) =>
     ["all", ...RESOURCES.filter((resource) => originOf(resource) === origin)].map(
       (scope) => `${origin}/${scope}`,
@@ -88,32 +90,37 @@ export const CIRCUIT: LabelValues = {
   ),
 };
 export const SAVING: LabelValues = {
-  says: "`collapsed`: it joined another request's call; `folded`: the page was cut from a stored block; `past_end`: a stored block says that there are no records there; `derived`: the answer was computed from stored blocks of a broader search; `refused`: it had a mistake",
+  meaning:
+    "`collapsed`: the request joined another request's call; `folded`: the page was cut from a stored block; `past_end`: a stored block says that there are no records there; `derived`: the answer was computed from stored blocks of a broader search; `refused`: the request had a mistake",
   values: SAVINGS,
 };
 export const PAGE_CHECK: LabelValues = {
-  says: "`differed`: the page was not the API's, also when both were fetched again; `unknown`: the check could not be made",
+  meaning:
+    "`differed`: the page was not equal to the API's page, also after both were fetched again; `unknown`: the check could not be made",
   values: PAGE_CHECKS,
 };
 export const DERIVED_CHECK: LabelValues = {
-  says: "`differed`: the API filters in another way, and no change of the data explains it; `unknown`: the comparison shows nothing, or a change may explain the difference",
+  meaning:
+    "`differed`: the API filters in another way, and no change of the data explains it; `unknown`: the comparison proves nothing, or a change of the data may explain the difference",
   values: PAGE_CHECKS,
 };
 export const CHANGE: LabelValues = {
-  says: "`not-modified`: the API answered 304; `unchanged`: the new answer has the same content as the cached one",
+  meaning:
+    "`not-modified`: the API answered 304; `unchanged`: the new answer has the same content as the cached one",
   values: CHANGES,
 };
 export const REFRESH_END: LabelValues = {
-  says: "`refused`: by the budget; `skipped`: another refresh was in progress",
+  meaning: "`refused`: the budget refused the call; `skipped`: another refresh was in progress",
   values: REFRESH_ENDS,
 };
 export const SHADOW_EFFECT: LabelValues = {
-  says: "`saved`: not made, and the answer had not changed; `outdated`: not made, but the answer had changed; `extra`: made earlier as well",
+  meaning:
+    "`saved`: the refresh would not have been made, and the answer had not changed; `outdated`: the refresh would not have been made, but the answer had changed; `extra`: another refresh would have been made before",
   values: SHADOW_EFFECTS,
 };
 export const RELOAD_RESULT: LabelValues = {
-  says: "`invalid`, `restart-needed`: nothing was applied",
+  meaning: "`invalid`, `restart-needed`: nothing was applied",
   values: RELOAD_RESULTS,
 };
-export const VERSION: LabelValues = { says: "as in package.json", pattern: /^\d+\.\d+\.\d+/ };
-export const NODE: LabelValues = { says: "the version of Node", pattern: /^v\d+\.\d+\.\d+/ };
+export const VERSION: LabelValues = { meaning: "as in package.json", pattern: /^\d+\.\d+\.\d+/ };
+export const NODE: LabelValues = { meaning: "the version of Node", pattern: /^v\d+\.\d+\.\d+/ };

@@ -1,26 +1,26 @@
 /**
- * The log on standard output: JSON lines, or on a terminal lines for people. There are events, which `log.level` selects,
- * and the access log (request-log.ts).
+ * The log on standard output: JSON lines, or readable lines on a terminal. It contains events, which `log.level`
+ * selects, and the access log (access-log.ts).
  *
- * Secrets stay out of the log for two reasons. The records have known fields, such as canonical queries and problem codes;
- * they never contain a raw URL. And before a line is written, signatures and known secrets are redacted.
+ * Two rules keep secrets out of the log. Records have known fields, such as canonical queries and problem codes, and never
+ * contain a raw URL. And signatures and known secrets are redacted before a line is written.
  */
 import { pino, type Logger as PinoLogger } from "pino";
 
 import type { RequestRecord } from "../types.ts";
-import { type CallerFields, createLines, createRequestLine } from "./access-log.ts";
+import { type CallerFields, createLines, createRequestLine } from "./access-line.ts";
 import { readableLine } from "./readable.ts";
 
 export interface Logger extends PinoLogger {
   /**
-   * Logs a request, whatever the level is. The line of a cache hit may wait a moment, so that many are written together.
+   * Logs a request at any level. The line of a cache hit may wait a moment, so that many lines are written together.
    */
   readonly request: (record: RequestRecord, caller: CallerFields) => void;
 }
 
 export interface LogOptions {
   readonly level: string;
-  /** Where the lines go, one at a time and at once. The default is standard output. */
+  /** Receives each line at once. The default is standard output. */
   readonly destination?: { write(line: string): void; readonly isTTY?: boolean };
   /** Texts that must never be written. The list may grow. */
   readonly secrets: readonly string[];
@@ -46,8 +46,8 @@ export function createLogger({ level, destination, secrets }: LogOptions): Logge
   const lineOf = createRequestLine(Date.now);
   return Object.assign(log, {
     request(record: RequestRecord, caller: CallerFields) {
-      const isSoonEnough = destination === undefined && record.outcome === "hit";
-      (isSoonEnough ? lines.writeSoon : lines.write)(lineOf(record, caller));
+      const mayWait = destination === undefined && record.outcome === "hit";
+      (mayWait ? lines.writeSoon : lines.write)(lineOf(record, caller));
     },
   });
 }
@@ -69,7 +69,7 @@ const SIGNATURE = /(hash|unique)(=|%3D)[^&\s"\\]*/gi;
 
 /**
  * @param secrets texts that must never be written. The list may grow.
- * @returns a function that redacts signatures and the secrets, in every spelling that JSON and URLs give them
+ * @returns a function that redacts signatures and the secrets, also where JSON or a URL escapes them
  */
 export function createRedact(secrets: readonly string[]): (text: string) => string {
   const unwanted: string[] = [];

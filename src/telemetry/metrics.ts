@@ -1,7 +1,8 @@
 /**
- * Metrics for Prometheus: what each metric counts. The names, labels and help texts are in catalogue.ts.
+ * Metrics for Prometheus: how each metric is counted. catalogue.ts declares the names, labels and help texts.
  *
- * Every label's values are a closed set or come from the settings, so nothing that a caller sends can add a series.
+ * The values of each label are a closed set or come from the settings. A caller can add only the bounded number of app names
+ * that `metrics.unlistedApps` permits.
  */
 import { Registry } from "prom-client";
 
@@ -35,7 +36,7 @@ export interface Metrics {
   readonly warmed: (resource: Resource, end: RefreshEnd) => void;
   /** A request named an app without its token. */
   readonly appTokenRefused: (app: string) => void;
-  /** A page that was cut from a block was compared with the upstream's. */
+  /** A page that was cut from a block was compared with the upstream's page. */
   readonly pageChecked: (resource: Resource, result: PageCheck) => void;
   /** An answer of the upstream was compared with what would have been computed from a broader search. */
   readonly derivedChecked: (resource: Resource, result: PageCheck) => void;
@@ -45,7 +46,7 @@ export interface Metrics {
   readonly budget: BudgetMetrics;
   readonly eventLoopDelay: (delayMs: number) => void;
   readonly config: ConfigMetrics;
-  /** How many requests needed no upstream call of their own so far, by the reason. */
+  /** How many requests needed no upstream call of their own so far, by reason. */
   readonly saved: () => Readonly<Record<Saving, number>>;
   /** Adds the metrics that are read at every scrape. Called once, when their sources exist. */
   readonly sample: (sources: MetricSources) => void;
@@ -66,7 +67,7 @@ export interface MetricSources {
 }
 
 export function createMetrics(build: Build): Metrics {
-  // Not the library's global registry, which would mix the counts of several gateways in one process.
+  // The library's global registry would mix the counts of several gateways in one process.
   const registry = new Registry();
   const instruments = createInstruments(registry);
   const traffic = registerTrafficMetrics(instruments);
@@ -110,7 +111,7 @@ type TrafficMetrics = Pick<
   "upstreamCall" | "refreshed" | "warmed" | "pageChecked" | "derivedChecked" | "appTokenRefused"
 > & { readonly problem: (record: Pick<RequestRecord, "problem" | "status">) => void };
 
-/** Requests to the upstream, and refreshes. */
+/** Problems, requests to the upstream, checks and refreshes. */
 function registerTrafficMetrics({ counter, histogram }: Instruments): TrafficMetrics {
   const problems = counter(TRAFFIC.problems);
   const tokensRefused = counter(TRAFFIC.appTokensRefused);
@@ -118,7 +119,7 @@ function registerTrafficMetrics({ counter, histogram }: Instruments): TrafficMet
   const upstreamSeconds = histogram(UPSTREAM.requestSeconds);
   const pagesChecked = counter(UPSTREAM.pagesChecked);
   const derivedChecked = counter(UPSTREAM.derivedChecked);
-  // From the start, so that the first time is an increase to Prometheus.
+  // These are exported as 0 from the start, so that Prometheus sees their first occurrence as an increase.
   for (const problem of PROBLEM_CODES) {
     const { status } = new Problem(problem);
     if (status >= 500) problems.inc({ problem, status }, 0);
@@ -162,7 +163,7 @@ export interface BudgetSources {
     readonly limit: number;
     readonly remaining: number;
   }[];
-  /** What each listed app has left of its share of a window, and of its calls of a day (`per-day`). */
+  /** The limit and the rest of each listed app's share of a window, and of its daily limit (`per-day`). */
   readonly apps: () => readonly {
     readonly app: string;
     readonly window: string;
@@ -175,7 +176,7 @@ export interface BudgetSources {
 
 interface BudgetMetrics {
   readonly spent: (app: string, cause: Cause, waitedMs: number) => void;
-  /** @param isEnforced false if the budget is only observed, so that the request was not really refused */
+  /** @param isEnforced false if the budget is only observed, and the request was sent all the same */
   readonly refused: (app: string, reason: RefusalReason, isEnforced: boolean) => void;
 }
 
@@ -244,7 +245,7 @@ function sampleStores(
 
 interface ConfigMetrics {
   readonly reloaded: (result: ReloadResult) => void;
-  /** Settings have been applied. @param at epoch milliseconds */
+  /** The current settings were applied. @param at epoch milliseconds */
   readonly inForce: (at: number) => void;
 }
 

@@ -1,16 +1,15 @@
-/** The observer of the stages: it writes to the log and counts in the metrics. */
+/** The stages report to this observer. It writes the log and updates the metrics. */
 import type { Observer } from "../types.ts";
-import { createClientAddress } from "./client-address.ts";
-import { createAccessLog } from "./request-log.ts";
+import { createAccessLog, createClientAddress } from "./access-log.ts";
 import type { Logger, LogSettings } from "./log.ts";
 import type { Metrics } from "./metrics.ts";
 import { createOutages } from "./outages.ts";
 
 export interface ObserverOptions {
-  /** The metric label of an app: the log names every app, the metrics only some. */
+  /** The metric label of an app. The log names every app, the metrics only some. */
   readonly labelOf: (app: string) => string;
   readonly logSettings: () => LogSettings;
-  /** Counts the age of an answer from the cache, and when it was asked for. */
+  /** Counts cached answers by their age and the arrival of their request. */
   readonly servedAges: { readonly count: (ageMs: number, at: number) => void };
   /** The addresses and networks of proxies in front of the gateway (`server.trustedProxies`). */
   readonly trustedProxies: readonly string[];

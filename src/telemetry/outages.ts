@@ -1,13 +1,13 @@
 /**
- * Tells operators of outages: one warning when something goes out of order, and one line when it is back, however many
- * requests meet it.
+ * Logs outages: one warning when something goes out of order, and one line when it is back, however many requests are
+ * affected.
  */
 import type { Outage, RequestRecord } from "../types.ts";
 import type { Logger } from "./log.ts";
 
 export interface Outages {
   readonly began: (outage: Outage) => void;
-  /** @param what as in `began`; nothing happens if it was in order */
+  /** @param what as in `began`. Nothing happens if it was not out of order. */
   readonly ended: (what: string) => void;
   /** Counts a request that ended while something is out of order. */
   readonly request: (record: Pick<RequestRecord, "outcome" | "resource">) => void;

@@ -1,11 +1,8 @@
-/**
- * Metrics of the process: version, CPU, memory, and the delay of the event loop.
- */
+/** Metrics of the process: version, CPU, memory, and the delay of the event loop. */
 import manifest from "../../package.json" with { type: "json" };
 import { PROCESS } from "./catalogue.ts";
 import type { Instruments } from "./instruments.ts";
 
-/** The versions that run. */
 export interface Build {
   readonly version: string;
   readonly node: string;
@@ -38,13 +35,13 @@ export function registerProcessMetrics(
 const EVENT_LOOP_INTERVAL_MS = 40;
 
 /**
- * Measures how late a timer fires, over and over. Everything that delays the event loop delays every caller. It always uses
- * the real time, because a fake clock has no event loop.
+ * Measures again and again how late a timer fires. Everything that delays the event loop delays every caller. The
+ * measurement always uses real time, because a fake clock does not show delays of the event loop.
  *
- * It reports every single delay and not a quantile since the last scrape. So the number of scrapers does not matter, and
- * the histograms of several processes can be added up.
- * @param report gets each delay in milliseconds
- * @returns stops the measurement, which does not keep the process alive
+ * It reports every single delay, not a quantile since the last scrape. So the number of scrapers does not matter, and the
+ * histograms of several processes can be added up.
+ * @param report receives each delay in milliseconds
+ * @returns a function that stops the measurement. The measurement does not keep the process alive.
  */
 export function watchEventLoop(report: (delayMs: number) => void): () => void {
   let last = performance.now();

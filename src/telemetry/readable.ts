@@ -1,4 +1,4 @@
-/** Writes a line of the log for a person at a terminal. */
+/** Turns a JSON line of the log into a readable line for a terminal. */
 import { styleText } from "node:util";
 
 /** The fields that lead the line of a request or an upstream call, in this order. */
@@ -6,8 +6,8 @@ const LEADING = ["method", "query", "status", "outcome", "durationMs"] as const;
 
 /**
  * @param json a line of the log
- * @returns the same for people: time of day, level, message, then the fields as `name=value`. The stack of an error
- *   follows on lines of its own.
+ * @returns a readable line: time of day, level, message, then the fields as `name=value`. The stack of an error follows on
+ *   lines of its own.
  */
 export function readableLine(json: string): string {
   const { time, level, msg, ...fields } = fieldsIn(json);
@@ -45,12 +45,12 @@ function text(value: unknown): string {
   return typeof value === "string" ? visible(value) : JSON.stringify(value);
 }
 
-/** A caller's text must not move the cursor or change colours. */
+/** Escapes control characters, so that a caller's text cannot move the cursor or change colours. */
 function visible(value: string): string {
   return value.replaceAll(/\p{Cc}/gu, (character) => JSON.stringify(character).slice(1, -1));
 }
 
-/** Colours are for warnings and errors. `NO_COLOR` turns them off. */
+/** Colours warnings and errors. `NO_COLOR` turns colours off. */
 function coloured(level: string): string {
   const shown = level.padEnd(5);
   if (level === "warn") return styleText("yellow", shown, { stream: process.stdout });

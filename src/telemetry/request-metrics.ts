@@ -1,6 +1,6 @@
 /**
- * The metrics of callers' requests. There are many more requests than anything else, and the library looks labels up anew
- * each time it counts. So the requests are counted here, and the library reads the sums at every scrape.
+ * The metrics of callers' requests. Requests are by far the most frequent events, and the library looks labels up each time
+ * it counts. So this file counts the requests, and the library reads the sums at every scrape.
  */
 import type { RequestRecord } from "../types.ts";
 import { STORES, TRAFFIC, UPSTREAM } from "./catalogue.ts";
@@ -10,13 +10,13 @@ import { type Saving, SAVINGS } from "./labels.ts";
 interface RequestMetrics {
   /** @param app the value of the label `app` */
   readonly count: (record: RequestRecord, app: string) => void;
-  /** How many requests needed no upstream call of their own so far, by the reason. */
+  /** How many requests needed no upstream call of their own so far, by reason. */
   readonly saved: () => Readonly<Record<Saving, number>>;
 }
 
 type TimeLabels = Pick<RequestRecord, "resource" | "outcome">;
 
-/** Requests that differ in no label. */
+/** The count of requests with the same labels. */
 interface Tally extends TimeLabels, Pick<RequestRecord, "status" | "tier"> {
   readonly app: string;
   readonly saving: Saving | undefined;
@@ -24,7 +24,7 @@ interface Tally extends TimeLabels, Pick<RequestRecord, "status" | "tier"> {
   count: number;
 }
 
-/** How long requests took. */
+/** The durations of requests with the same resource and outcome. */
 interface Times extends Distribution<keyof TimeLabels> {
   readonly counts: number[];
   sum: number;
@@ -33,7 +33,7 @@ interface Times extends Distribution<keyof TimeLabels> {
 const BOUNDS = TRAFFIC.requestSeconds.buckets ?? [];
 
 export function registerRequestMetrics({ sampled, distribution }: Instruments): RequestMetrics {
-  /** By app. The other labels have few values. */
+  /** By app. The other labels have few values, so their tallies are in a list. */
   const tallies = new Map<string, Tally[]>();
   const times: Times[] = [];
 
@@ -67,7 +67,7 @@ export function registerRequestMetrics({ sampled, distribution }: Instruments): 
   sampled(STORES.hits, () =>
     all().flatMap(({ tier, count }) => (tier === undefined ? [] : [[{ tier }, count] as const])),
   );
-  // Each saving from the start on, so that its first time is an increase to Prometheus.
+  // Reasons that did not occur yet are exported as 0, so that Prometheus sees their first occurrence as an increase.
   function saved(): Record<Saving, number> {
     const counts = { hit: 0, collapsed: 0, folded: 0, past_end: 0, derived: 0, refused: 0 };
     for (const { saving, count } of all()) if (saving !== undefined) counts[saving] += count;

@@ -1,7 +1,7 @@
 /**
  * Traces over OTLP. This file is the only one that loads OpenTelemetry, and it is imported only if tracing is on.
  *
- * Spans are made by hand where a stage says so (`Trace` in types.ts). No library is patched, and nothing is added to the
+ * The stages begin and end spans explicitly (`Trace` in types.ts). No library is patched, and nothing is added to the
  * requests that are sent to the upstream.
  */
 import {
@@ -18,7 +18,7 @@ import { BasicTracerProvider, BatchSpanProcessor, type SpanExporter } from "@ope
 
 import type { CallerFacts, Observer, RequestRecord, Trace, Tracing } from "../types.ts";
 import { build } from "./process-metrics.ts";
-import { traceparentIn } from "./request-log.ts";
+import { traceparentIn } from "./access-log.ts";
 
 export interface TracingOptions {
   readonly observer: Pick<Observer, "outOfOrder" | "backInOrder">;
@@ -26,7 +26,7 @@ export interface TracingOptions {
   readonly redact: (text: string) => string;
 }
 
-/** @returns what makes the tracing of a gateway */
+/** @returns a function that creates the tracing of a gateway */
 export async function loadTracing(
   protocol: "http/protobuf" | "http/json",
 ): Promise<(options: TracingOptions) => Tracing> {
@@ -57,12 +57,12 @@ function createTracing(options: TracingOptions, exporter: SpanExporter): Tracing
       };
       return { begin, traceparent: traceparentOf(span), end: (record) => endRequest(span, record, options) };
     },
-    // A collector that is away has its outage in the log already.
+    // The exporter has already reported a collector that does not answer.
     close: () => provider.shutdown().catch(() => undefined),
   };
 }
 
-/** The caller's own trace goes on (W3C Trace Context). */
+/** Continues the caller's trace, if the request carries one (W3C Trace Context). */
 function contextOf({ headers }: CallerFacts): Context {
   const [, traceId, spanId, flags] = traceparentIn(headers)?.split("-") ?? [];
   if (traceId === undefined || spanId === undefined) return ROOT_CONTEXT;
@@ -112,7 +112,7 @@ function named({ query, ...values }: Values, { redact }: TracingOptions): Attrib
   return prefixed({ ...values, query: typeof query === "string" ? redact(query) : undefined });
 }
 
-/** Attributes of our own begin with `gateway.`. */
+/** Attributes that no standard defines begin with `gateway.`. */
 function prefixed(values: Values): Attributes {
   const given = Object.entries(values).filter(([, value]) => value !== undefined);
   return Object.fromEntries(given.map(([name, value]) => [`gateway.${name}`, value]));
@@ -120,7 +120,7 @@ function prefixed(values: Values): Attributes {
 
 const COLLECTOR = "the trace collector";
 
-/** @returns the same exporter, whose failures the log tells of */
+/** @returns the same exporter, which also reports its failures as an outage */
 function watched(exporter: SpanExporter, observer: TracingOptions["observer"]): SpanExporter {
   return {
     export(spans, done) {
@@ -131,7 +131,7 @@ function watched(exporter: SpanExporter, observer: TracingOptions["observer"]): 
           observer.outOfOrder({
             what: COLLECTOR,
             cause: error.message,
-            meanwhile: "Callers notice nothing. The traces of this time are lost.",
+            meanwhile: "Callers are not affected. The traces of this time are lost.",
             resources: [],
           });
         }

@@ -1,6 +1,6 @@
 /**
- * Makes an upstream call: wait for a permit, sign, fetch, judge the answer. If the verdict allows it, retries once, with a
- * new permit and a new signature.
+ * Makes an upstream call: waits for a permit, signs, fetches and judges the answer. If the verdict allows a retry, it makes
+ * one more attempt with a new permit and a new signature.
  */
 import { Problem, problemBody, PROBLEM_CONTENT_TYPE } from "../errors.ts";
 import type { Format } from "../interface/media-types.ts";
@@ -25,18 +25,18 @@ import { outgoingHeaders, type Identity, type Origin } from "./origin.ts";
 import { areRenewed, type Credentials } from "./sign.ts";
 import { type Failed, judgeAnswer, judgeFault, slowDownAfter, slowDownIn, type Verdict } from "./verdict.ts";
 
-/** What to ask the upstream. Its `cause` is that of the first attempt. */
+/** What to request from the upstream. `cause` is that of the first attempt. */
 export interface UpstreamQuestion extends Omit<UpstreamRequest, "waiting"> {
   /** Path and query, unsigned. */
   readonly target: string;
   /** The requested record; absent for a list. */
   readonly serviceId?: string | undefined;
   readonly format: Format;
-  /** The validators of the cached entry, if there is one: the upstream may answer that it has not changed. */
+  /** The validators of the cached entry, if there is one. The upstream can then answer 304. */
   readonly cached: Validators | undefined;
   /** Absent if requests are not traced. */
   readonly trace?: Trace | undefined;
-  /** Called whenever a request is about to be sent. */
+  /** Called immediately before a request is sent. */
   readonly departing: () => void;
 }
 
@@ -44,7 +44,7 @@ export interface AttemptOptions {
   readonly originOf: (resource: Resource) => Origin;
   readonly credentials: Credentials;
   readonly identity: Identity;
-  /** Removed from every text that callers see. */
+  /** Texts that are removed from everything callers see. */
   readonly confidential: Confidential;
   readonly totalTimeoutMs: number;
   readonly maxCoolOffMs: () => number;
@@ -85,7 +85,7 @@ export function createAttempt(options: AttemptOptions): Attempt {
       await pause(clock, retryDelayMs * (0.5 + random.fraction()), waiting.abandoned);
       const again: UpstreamQuestion = { ...question, cause: "retry", cached: undefined };
       const second = await send(again, refusingWith(first.problem, waiting)).catch((error: unknown) => {
-        // The retry got no permit. The caller learns why the first attempt failed.
+        // The retry got no permit, so the caller gets the problem of the first attempt.
         if (error instanceof Problem) return first;
         throw error;
       });
@@ -97,7 +97,7 @@ export function createAttempt(options: AttemptOptions): Attempt {
   };
 }
 
-/** @returns the same waiters. If their deadline passes in the queue for the retry, they get the first attempt's problem. */
+/** @returns the same waiters. If a deadline passes in the queue for the retry, the waiter gets `failed`. */
 function refusingWith(failed: Problem, waiting: Waiting): Waiting {
   return {
     ...waiting,
@@ -106,7 +106,7 @@ function refusingWith(failed: Problem, waiting: Waiting): Waiting {
   };
 }
 
-/** A verdict with the answer's own headers. */
+/** A verdict with the validators and the caching headers of the answer. */
 type Outcome = (Exclude<Verdict, Failed> & Pick<Fetched, "validators" | "caching">) | Failed;
 
 function fetchedOf(outcome: Exclude<Outcome, Failed>): Fetched {
@@ -133,10 +133,10 @@ function fetchedOf(outcome: Exclude<Outcome, Failed>): Fetched {
   }
 }
 
-/** For the body of a problem, which the gateway makes itself. */
+/** For a body that the gateway makes itself. */
 const NO_VALIDATORS: Validators = { etag: undefined, lastModified: undefined };
 
-/** The time limit of a whole call with its retry. It starts when the first request is sent; the queue does not count. */
+/** The time limit of a whole call with its retry. It starts when the first request has its permit. */
 function createTotalTimeout({ clock, totalTimeoutMs }: AttemptOptions): {
   signal: AbortSignal;
   start(): void;

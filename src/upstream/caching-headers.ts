@@ -1,5 +1,5 @@
 /**
- * What the upstream's headers say about caching its answer (RFC 9111, sections 4.2, 5.2.2 and 5.3; RFC 5861). Pure.
+ * Reads the upstream's headers about caching (RFC 9111, sections 4.2, 5.2.2 and 5.3; RFC 5861). Pure.
  */
 import { elementsOf, httpDateMs, secondsIn } from "../http-fields.ts";
 import type { CachingHeaders } from "../types.ts";
@@ -9,7 +9,7 @@ type Headers = Readonly<Record<string, string | readonly string[] | undefined>>;
 /**
  * Reads the caching headers of an answer.
  * @param headers as Node gives them, names in lower case
- * @param delayMs the time from the request to the head of the answer: the answer may be that old (section 4.2.3)
+ * @param delayMs the time from the request to the head of the answer, which counts as age (section 4.2.3)
  * @param now epoch milliseconds
  */
 export function cachingHeadersIn(headers: Headers, delayMs: number, now: number): CachingHeaders {

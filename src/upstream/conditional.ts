@@ -1,5 +1,6 @@
 /**
- * Conditional requests to the upstream (RFC 9110, section 13): it answers 304 if what the cache has is still current.
+ * Conditional requests to the upstream (RFC 9110, section 13). The upstream answers 304 if the cached answer is still
+ * current.
  */
 import type { IncomingHttpHeaders } from "node:http";
 
@@ -10,8 +11,8 @@ import type { Validators } from "../types.ts";
 const ENTITY_TAG = /^(?:W\/)?"[\x21\x23-\x7e\x80-\xff]*"$/;
 
 /**
- * The validators of an answer (RFC 9110, sections 8.8.2 and 8.8.3). Malformed ones are dropped, because they would mean
- * something else in a condition: `If-None-Match: *` matches every answer.
+ * Reads the validators of an answer (RFC 9110, sections 8.8.2 and 8.8.3). Malformed ones are dropped, because a condition
+ * with them could mean something else: `If-None-Match: *` matches every answer.
  * @param now epoch milliseconds
  */
 export function validatorsIn(
@@ -24,7 +25,7 @@ export function validatorsIn(
   };
 }
 
-/** @returns the request headers that ask for the body only if it differs from the one with these validators */
+/** @returns the request headers that ask for the body only if it has changed since these validators */
 export function conditionHeaders(cached: Validators | undefined): Record<string, string> {
   return {
     ...(cached?.etag !== undefined && { "if-none-match": cached.etag }),
@@ -47,12 +48,12 @@ export interface RefusedConditions {
 
 /** The condition itself failed (412), or made the headers too large (431). */
 const REFUSALS: ReadonlySet<number> = new Set([412, 431]);
-/** When there are more, the oldest is forgotten and asked with a condition again. */
+/** If there are more, the oldest one is forgotten. Its next call has a condition again. */
 const MAX_REMEMBERED = 10_000;
 
 /**
- * Remembers the questions whose condition the upstream refused. The same condition would be refused every time, so the
- * next calls omit it until one of them brings a usable answer, with new validators or none.
+ * Remembers the questions whose condition the upstream refused. The upstream would refuse the same condition every time. So
+ * the next calls omit it until one of them returns a usable answer, which has new validators or none.
  */
 export function createRefusedConditions(): RefusedConditions {
   /** The oldest first. */

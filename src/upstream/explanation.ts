@@ -1,6 +1,6 @@
 /**
  * Cleans the upstream's explanation of an error, so that callers may read it. The interface promises "a short piece of
- * further information" (section 7) but not its form, so plain text and JSON are both accepted.
+ * further information" (section 7) but does not define its form, so plain text and JSON are both accepted.
  */
 import { isIPv6 } from "node:net";
 import { domainToUnicode } from "node:url";
@@ -33,7 +33,7 @@ export function explanationIn(body: Buffer, confidential: Confidential): string 
   // Invisible characters go first, because they could hide a secret by interrupting it.
   const visible = text.replaceAll(/[\p{Cf}\p{Cs}]+/gu, "").replaceAll(/[\p{Cc}\s]+/gu, " ");
   // Secrets go before markup, because a secret may look like a tag.
-  // Hashes go before addresses, because one may stand directly in front of a URL.
+  // Hashes go before addresses, because a hash may directly precede a URL.
   const words = withoutHashes(withoutMarkup(withoutSecrets(visible, confidential)), confidential.hosts);
   const clean = withoutAddresses(words, confidential.hosts)
     .replaceAll(/(?:callerId|unique|hash|\btime|\bkey)(?:=|%3D)[^&\s"']*/gi, "")
@@ -45,15 +45,15 @@ export function explanationIn(body: Buffer, confidential: Confidential): string 
   return `${clean.slice(0, LONGEST_EXPLANATION).replace(/\p{Cs}$/u, "")}…`;
 }
 
-/** Every alternative may end at the end of the text, so that the search takes linear time. */
+/** Every alternative also matches up to the end of the text, so that the search takes linear time. */
 const MARKUP = /<(?:!--.*?(?:-->|$)|(script|style)\b.*?(?:<\/\1[^>]*(?:>|$)|$)|[a-z!/?][^>]*(?:>|$))/gis;
 
 function withoutMarkup(text: string): string {
-  // The second step: without it, removing the inner tag of `<<b>script>` would leave a new tag.
+  // Without the second step, removing the inner tag of `<<b>script>` would leave a new tag.
   return text.replaceAll(MARKUP, " ").replaceAll(/(?<!<)<+(?=[a-z!/?])/gi, "");
 }
 
-/** A hash ends where a host begins: otherwise it would take the first letters of `api.example`, and hide the host. */
+/** A hash ends where a host begins. Otherwise it would include the `a` of `api.example`, and the host would stay. */
 function withoutHashes(text: string, hosts: readonly string[]): string {
   const upToHost = hosts.map((host) => String.raw`[0-9a-f]{40,}?(?=${escaped(host.replace(/:\d+$/, ""))})`);
   return text.replaceAll(new RegExp([...upToHost, "[0-9a-f]{40,}"].join("|"), "gi"), "(hash)");
@@ -73,7 +73,7 @@ function withoutSecrets(text: string, { secrets, callerId }: Confidential): stri
 
 /** @returns the text as it is, and as it is escaped in a URL, in JSON and in HTML */
 function spellingsOf(text: string): string[] {
-  // Explanations are searched after their white space has been collapsed.
+  // The white space of an explanation is collapsed before the search.
   const line = text.replaceAll(/\s+/g, " ").trim();
   if (line === "") return [];
   const form = new URLSearchParams([["", line]]).toString().slice(1);
@@ -98,7 +98,7 @@ function withoutAddresses(text: string, hosts: readonly string[]): string {
   return withoutHosts(named, hosts).replaceAll(IPV4, "(address)").replaceAll(IPV6, hideIPv6);
 }
 
-/** The full stop or colon behind an address may belong to the sentence. */
+/** A full stop or colon after an address may belong to the sentence. */
 function hideIPv6(found: string): string {
   if (isIPv6(found)) return found === "::" ? found : "(address)";
   return isIPv6(found.slice(0, -1)) ? `(address)${found.slice(-1)}` : found;

@@ -11,7 +11,7 @@ import type { UpstreamFaultKind } from "../types.ts";
 import type { Clock } from "../process/clock.ts";
 import { tlsReason } from "../tls.ts";
 
-/** A request got no complete answer. */
+/** Thrown if a request got no complete answer. */
 export class UpstreamFault extends Error {
   readonly kind: UpstreamFaultKind;
   constructor(kind: UpstreamFaultKind, why: string) {
@@ -32,11 +32,11 @@ export interface RawAnswer {
 
 export interface FetchLimits {
   readonly clock: Clock;
-  /** From the start until the connection is open, TLS included. */
+  /** The limit from the start until the connection is open, including TLS. */
   readonly connectTimeoutMs: number;
-  /** From then until the response headers have arrived. */
+  /** The limit from then until the response headers have arrived. */
   readonly headerTimeoutMs: number;
-  /** Between two pieces of the body. */
+  /** The limit between two pieces of the body. */
   readonly bodyTimeoutMs: number;
   /** The largest body, encoded or decoded. */
   readonly maxBodyBytes: number;
@@ -48,7 +48,7 @@ interface OutgoingRequest {
   readonly headers: Readonly<Record<string, string>>;
   /** Ends the request with `total-timeout`. */
   readonly timedOut: AbortSignal;
-  /** Monotonic milliseconds: the latest instant to send it. */
+  /** The latest instant to send the request, by the monotonic clock. */
   readonly sendBy?: number | undefined;
 }
 
@@ -121,7 +121,7 @@ function exchange(
     }
 
     outgoing.on("error", (error) => failWith(faultOf(error, outgoing.reusedSocket)));
-    /** Sends the head. Nothing is sent before `end`, so this is the moment that counts for the permit. */
+    /** Sends the head, if the permit is still valid. Nothing is sent before `end`. */
     function send(): void {
       if (clock.monotonic() > (request.sendBy ?? Number.POSITIVE_INFINITY))
         failWith(new UpstreamFault("stale-connection", "the permit expired before the connection was ready"));
@@ -145,7 +145,7 @@ function exchange(
   });
 }
 
-/** Calls back in the tick in which the connection is ready; at once if it was used before. */
+/** Calls back in the tick in which the connection is ready. A reused connection is ready immediately. */
 function whenConnected(outgoing: http.ClientRequest, event: string, callback: () => void): void {
   outgoing.on("socket", (socket) => {
     if (socket.connecting) socket.once(event, callback);
@@ -157,7 +157,7 @@ function whenConnected(outgoing: http.ClientRequest, event: string, callback: ()
 function refuseUpgrade(outgoing: http.ClientRequest, failWith: (fault: UpstreamFault) => void): void {
   outgoing.on("upgrade", (_response, socket) => {
     socket.destroy();
-    failWith(new UpstreamFault("malformed", "a protocol that was not asked for"));
+    failWith(new UpstreamFault("malformed", "the upstream switched to another protocol"));
   });
 }
 
@@ -168,7 +168,7 @@ export function collect(
   onChunk: () => void,
 ): Promise<Buffer> {
   const { promise, resolve, reject } = Promise.withResolvers<Buffer>();
-  const cutOff = (): void => reject(new UpstreamFault("cut-body", "cut-body"));
+  const failIncomplete = (): void => reject(new UpstreamFault("cut-body", "cut-body"));
   const chunks: Buffer[] = [];
   let bytes = 0;
   response.on("data", (chunk: Buffer) => {
@@ -177,11 +177,11 @@ export function collect(
     bytes += chunk.length;
     if (bytes > maxBytes) reject(new UpstreamFault("too-large", "too-large"));
   });
-  response.on("error", cutOff);
+  response.on("error", failIncomplete);
   response.on("end", () => {
-    // A body whose last chunk is missing ends like a complete one. Only `complete` tells.
+    // A body without its last chunk also ends with `end`. Only `complete` shows the difference.
     if (response.complete) resolve(Buffer.concat(chunks, bytes));
-    else cutOff();
+    else failIncomplete();
   });
   return promise;
 }
@@ -196,7 +196,7 @@ export function faultOf(error: Error, reusedSocket: boolean): UpstreamFault {
   const code = "code" in error && typeof error.code === "string" ? error.code : error.name;
   if (code.startsWith("HPE_")) return new UpstreamFault("malformed", code);
   if (!CLOSED.has(code)) return new UpstreamFault("unreachable", explained(code));
-  // The upstream closed an idle connection just as we used it. The request can be sent again.
+  // The upstream closed an idle connection just as the gateway used it. The request can be sent again.
   return new UpstreamFault(reusedSocket ? "stale-connection" : "reset", code);
 }
 
@@ -215,7 +215,7 @@ async function decoded(received: Buffer, coding: string | undefined, maxBytes: n
     case "x-gzip":
       return unzipped(received, maxBytes);
     default:
-      throw new UpstreamFault("bad-encoding", "a content coding that was not asked for");
+      throw new UpstreamFault("bad-encoding", "the content coding is not gzip");
   }
 }
 

@@ -14,7 +14,7 @@ import type { Sign } from "./sign.ts";
 export interface Origin {
   /** The address without a trailing slash. */
   readonly baseUrl: string;
-  /** The only pool of connections to it. */
+  /** The only connection pool for this address. */
   readonly agent: http.Agent | https.Agent;
   readonly fetch: Fetch;
   /** Runs a job when the budget permits it. */
@@ -28,7 +28,7 @@ export interface OriginOptions extends FetchLimits {
   readonly connections: number;
   /** The certificate authorities to trust, as PEM. `null` means Node's own. */
   readonly ca: string | null;
-  /** The HTTP proxies by the protocol of the address, and the hosts that need none. */
+  /** The HTTP proxies by protocol of the address, and the hosts that are reached without a proxy. */
   readonly proxy: ProxySettings;
   readonly throttled: Throttled;
   readonly sign: Sign;
@@ -43,7 +43,7 @@ interface ProxySettings {
 
 const THIS_MACHINE = "localhost,127.0.0.1,[::1],::1";
 
-/** As Node's agents want it: like the variables of an environment. */
+/** @returns the proxy settings in the form of environment variables, as Node's agents expect them */
 function agentProxy({ http, https, except }: ProxySettings): { readonly proxyEnv?: Record<string, string> } {
   if (http === null && https === null) return {};
   return {

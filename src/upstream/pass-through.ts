@@ -1,13 +1,13 @@
 /**
- * Passes through what is not cached: requests with `no-store`, and the paths in `upstream.passThrough`.
+ * Passes through requests that are not cached: those with `no-store`, and those for the paths in `upstream.passThrough`.
  *
- * The proxy sends the request. The body of the answer is collected here, up to `upstream.maxBody`, and judged like an
- * answer for the cache. So the caller gets a complete answer or a problem, and a slow reader does not keep an upstream
- * connection busy. There is no retry.
+ * http-proxy-middleware sends the request. This module collects the body of the answer, up to `upstream.maxBody`, and judges
+ * it like an answer for the cache. So the caller gets a complete answer or a problem, and a slow reader does not keep an
+ * upstream connection busy. There is no retry.
  *
- * How the proxy is used:
+ * How this module uses the proxy:
  * - The signature is put into the path before the proxy sees the request. The proxy's own hooks run too late or never.
- * - All headers are replaced, because the proxy would forward the caller's.
+ * - All headers are replaced, because the proxy would forward the caller's headers.
  * - None of the proxy's own plugins is loaded, because they print URLs.
  */
 import { type ClientRequest, type IncomingMessage, ServerResponse } from "node:http";
@@ -37,11 +37,11 @@ import { judgeAnswer, judgeFault, slowDownAfter, slowDownIn, type Verdict } from
 
 export interface PassThroughOptions {
   readonly originOf: (resource: Resource) => Origin;
-  /** @returns the path and query to ask for, unsigned */
+  /** @returns the path and query for the upstream, unsigned */
   readonly targetOf: (query: Query | StreamedQuery) => string;
   readonly credentials: Credentials;
   readonly identity: Identity;
-  /** Removed from every text that callers see. */
+  /** Texts that are removed from everything callers see. */
   readonly confidential: Confidential;
   readonly maxCoolOffMs: () => number;
   readonly connectTimeoutMs: number;
@@ -79,13 +79,13 @@ export function createPassThrough(options: PassThroughOptions): PassThrough {
         abandoned: request.gone(),
         deadlineAt: () => deadlineAt,
         priority: () => priority,
-        // There is only one waiter, so nothing changes while it waits.
+        // There is only one waiter, so its app and priority never change.
         apps: () => [app],
         onChange: () => undefined,
         inQueue: () => undefined,
       },
     };
-    // The permit is released as soon as the answer is complete, however slowly the caller reads it.
+    // The permit is released when the answer is complete, even if the caller reads it slowly.
     const wait = request.trace?.begin("queue wait");
     const sent = origin.throttled(upstreamRequest, async (ended, { sendBy }) => {
       wait?.end();
@@ -120,14 +120,14 @@ export function createPassThrough(options: PassThroughOptions): PassThrough {
   };
 }
 
-/** @returns the upstream's headers about the content, corrected for the body as it is sent on */
+/** @returns the upstream's headers about the content, corrected for the body that the caller gets */
 function passedHeaders(
   headers: RawAnswer["headers"],
   { contentType, body }: Extract<Verdict, { kind: "answer" }>,
   now: number,
 ): Record<string, string> {
   const { etag, lastModified } = validatorsIn(headers, now);
-  // The body is sent decoded, so the entity tag of an encoded one does not fit (RFC 9110, section 8.8.3.3).
+  // The caller gets the decoded body, so the entity tag of an encoded one is not valid (RFC 9110, section 8.8.3.3).
   const isAsSent = (headers["content-encoding"] ?? "identity") === "identity";
   return {
     "content-type": contentType,
@@ -154,7 +154,7 @@ function judged(
   });
 }
 
-interface StreamEnd extends Pick<SendEnd, "slowDown"> {
+interface CallEnd extends Pick<SendEnd, "slowDown"> {
   /** When the head of the answer arrived, by the monotonic clock. */
   readonly headAt?: number;
   readonly note?: string;
@@ -164,7 +164,7 @@ function createRecord(
   { query, canonicalQuery, request }: Question<Query | StreamedQuery>,
   ended: (end: SendEnd) => void,
   { clock, observer }: PassThroughOptions,
-): (status: number | UpstreamFaultKind, bytes: number, end: StreamEnd) => void {
+): (status: number | UpstreamFaultKind, bytes: number, end: CallEnd) => void {
   const startedAt = clock.monotonic();
   const begunAt = clock.precise();
   const { resource } = query;
@@ -220,8 +220,8 @@ function createSend(options: PassThroughOptions): Send {
       departed: limits.departed,
       answered: (response) => {
         const headAt = options.clock.monotonic();
-        limits.heard();
-        collect(response, options.maxBodyBytes, limits.heard)
+        limits.received();
+        collect(response, options.maxBodyBytes, limits.received)
           .then((received) => wholeAnswer(response, received, headAt, options.maxBodyBytes))
           .then(resolve, limits.fail);
       },
@@ -230,10 +230,10 @@ function createSend(options: PassThroughOptions): Send {
     const url = origin.sign(options.targetOf(query));
     message.url = url;
     message.headers = { ...outgoingHeaders(request.format, options.identity), "accept-encoding": "identity" };
-    // HEAD is answered with a GET, because the interface has no other method (section 4).
+    // A HEAD also needs a GET, because the interface has no other method (section 4).
     message.method = "GET";
     try {
-      // A response that nobody reads: the proxy would abort the caller's real one together with the upstream's.
+      // The proxy gets a dummy response, because it aborts its response when the upstream's answer is aborted.
       void proxy(message, new ServerResponse(message), (error) => {
         limits.failed(error instanceof Error ? error : new Error("the proxy gave up"));
       });
@@ -242,20 +242,21 @@ function createSend(options: PassThroughOptions): Send {
       // Removes the signature from the message.
       message.url = "/";
       message.method = request.method;
-      limits.lift();
+      limits.stop();
     }
   };
 }
 
 interface Limits {
   readonly departed: (sent: ClientRequest) => void;
-  /** A piece of the answer has arrived: the time limit of the next one starts. */
-  readonly heard: () => void;
-  /** Ends the exchange. */
+  /** A piece of the answer has arrived. Starts the time limit for the next one. */
+  readonly received: () => void;
+  /** Ends the exchange with this error. */
   readonly fail: (error: Error) => void;
-  /** The connection failed. */
+  /** The connection failed. Ends the exchange with the matching fault. */
   readonly failed: (error: Error) => void;
-  readonly lift: () => void;
+  /** Removes all limits. */
+  readonly stop: () => void;
 }
 
 /** Ends an exchange at its time limits, at the caller's deadline, and when the caller hangs up. */
@@ -292,22 +293,22 @@ function createLimits(
         if (clock.monotonic() > (sendBy ?? Number.POSITIVE_INFINITY))
           fail(new UpstreamFault("stale-connection", "the permit expired before the connection was ready"));
       };
-      // The head leaves when the connection is ready. This listener runs before the one that writes.
+      // Node sends the head when the connection is ready. This listener runs before the one that sends.
       if (sent.socket?.connecting) sent.socket.prependOnceListener("connect", check);
       else check();
       if (isOver) sent.destroy();
     },
-    heard() {
+    received() {
       isAnswered = true;
       cancelNext();
       if (!isOver) cancelNext = within(bodyTimeoutMs, "body-timeout");
     },
     fail,
     failed(error) {
-      const cutOff = isAnswered ? new UpstreamFault("cut-body", "cut-body") : undefined;
-      fail(cutOff ?? faultOf(error, outgoing?.reusedSocket ?? false));
+      const cutBody = isAnswered ? new UpstreamFault("cut-body", "cut-body") : undefined;
+      fail(cutBody ?? faultOf(error, outgoing?.reusedSocket ?? false));
     },
-    lift() {
+    stop() {
       isOver = true;
       for (const cancel of [cancelNext, cancelTotal, cancelDeadline]) cancel();
       gone.removeEventListener("abort", hungUp);

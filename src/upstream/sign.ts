@@ -12,7 +12,7 @@ export interface SignerOptions {
   readonly privateKey: () => string;
   /** Epoch milliseconds. */
   readonly now: () => number;
-  /** 16 fresh random characters. */
+  /** @returns 16 new random characters */
   readonly unique16: () => string;
 }
 
@@ -23,7 +23,7 @@ export type Sign = (target: string) => string;
  * Signs with `callerId`, `time` in seconds, `unique`, and `hash`: the SHA-1 of callerId, time, private key and unique in
  * this order, as 40 hexadecimal characters.
  *
- * Call it at the moment of sending. A signature that is made before a wait is stale after it.
+ * Call it immediately before sending, because the upstream may refuse an old `time`.
  */
 export function createSigner({ callerId, privateKey, now, unique16 }: SignerOptions): Sign {
   return (target) => {
@@ -41,7 +41,7 @@ export function createSigner({ callerId, privateKey, now, unique16 }: SignerOpti
 export interface Credentials {
   /** Changes whenever the credentials change. */
   readonly version: () => number;
-  /** Checks now whether there are new credentials. */
+  /** Checks immediately whether there are new credentials. */
   readonly checkAgain: () => void;
 }
 
@@ -53,8 +53,8 @@ interface SignedAnswer {
 }
 
 /**
- * If the upstream refused the credentials, checks whether there are new ones. If there are none, logs what the operators
- * must check.
+ * If the upstream refused the credentials, checks whether there are new ones. If there are none, logs what operators must
+ * check.
  * @param now epoch milliseconds
  * @returns whether there are new credentials, so that a retry may succeed
  */
@@ -71,8 +71,8 @@ export function areRenewed(
 }
 
 /**
- * Logs what the operators must check when the upstream refuses the credentials. Ignores all other statuses.
- * @param date the upstream's `Date` header. Its clock against ours is a common cause.
+ * Logs what operators must check when the upstream refuses the credentials. Ignores all other statuses.
+ * @param date the upstream's `Date` header, because different clocks are a common cause
  * @param now epoch milliseconds
  */
 export function reportRefusedCredentials(

@@ -1,22 +1,23 @@
 /**
- * Judges an answer or a fault of the upstream: what the caller gets, whether to retry, and whether the budget must slow
- * down. Pure.
+ * Judges an answer or a fault of the upstream: what the caller gets, whether to retry, and whether the gateway must send
+ * fewer requests. Pure.
  *
  * | upstream                     | caller gets                          | retry?       |
  * |------------------------------|--------------------------------------|--------------|
- * | 200, whole and of the shape  | the body                             |              |
+ * | 200, complete and valid      | the body                             |              |
  * | 304 to a conditional request | the cached answer                    |              |
- * | 304 otherwise                | 502 upstream-invalid-response        | once, without the condition |
+ * | 304 with another entity tag  | 502 upstream-invalid-response        | once, without the condition |
+ * | 304 without a condition      | 502 upstream-invalid-response        | no           |
  * | 404                          | 404 not-found with its explanation   | no           |
  * | 400                          | 400 upstream-rejected with its explanation | no           |
  * | 401, 403                     | 502 upstream-authentication-failed   | once, if the key has changed |
  * | 500                          | 502 upstream-error                   | once         |
  * | 503, 429                     | 503 upstream-unavailable             | 503 once, unless it has Retry-After |
  * | 412, 431 to a conditional request | 502 upstream-invalid-response   | no; the next call has no condition |
- * | anything else, wrong body    | 502 upstream-invalid-response        | no           |
- * | closed an idle connection    | 502 upstream-unreachable             | once         |
+ * | other status, invalid body   | 502 upstream-invalid-response        | no           |
+ * | an idle connection was closed | 502 upstream-unreachable            | once         |
  * | no connection                | 502 upstream-unreachable             | no           |
- * | too slow                     | 504 upstream-timeout                 | no           |
+ * | a time limit has passed      | 504 upstream-timeout                 | no           |
  */
 import { Problem, type ProblemCode } from "../errors.ts";
 import { httpDateMs } from "../http-fields.ts";
@@ -35,7 +36,7 @@ export type Verdict =
       readonly page?: ListPage | undefined;
     }
   | { readonly kind: "not-modified" }
-  /** The upstream says that there is no such record, or that the query is wrong. */
+  /** The upstream found no such record, or refused the query. */
   | { readonly kind: "negative"; readonly status: 400 | 404; readonly problem: Problem }
   | Failed;
 
@@ -52,9 +53,9 @@ export interface Asked {
   readonly serviceId?: string | undefined;
   /** The validators that were sent as a condition, if any. */
   readonly cached?: Validators | undefined;
-  /** Removed from every text that callers see. */
+  /** Texts that are removed from everything callers see. */
   readonly confidential: Confidential;
-  /** The longest `Retry-After` that is obeyed and passed on, in milliseconds. */
+  /** A longer `Retry-After` of the upstream is shortened to this, in milliseconds. */
   readonly maxCoolOffMs: number;
   /** Epoch milliseconds. */
   readonly now: number;
@@ -62,7 +63,7 @@ export interface Asked {
 
 type WholeAnswer = Pick<RawAnswer, "status" | "headers" | "body">;
 
-/** The caller's `Retry-After`, in seconds, if the upstream names none. */
+/** The caller's `Retry-After` in seconds, if the upstream sends none. */
 const DEFAULT_RETRY_AFTER_SECONDS = 5;
 
 function failed(code: ProblemCode, internal: string, mayRetry = false): Failed {
@@ -101,7 +102,7 @@ export function judgeAnswer(answer: WholeAnswer, asked: Asked): Verdict {
   }
 }
 
-/** The entity tag of a 304 must be the one that was sent (RFC 9111, section 4.3.4). */
+/** The entity tag of a 304 must be the one in the condition (RFC 9111, section 4.3.4). */
 function judgeNotModified({ headers }: WholeAnswer, { cached }: Asked): Verdict {
   const named = headers.etag;
   const isCached =
@@ -115,7 +116,7 @@ function judgeNotModified({ headers }: WholeAnswer, { cached }: Asked): Verdict 
       );
 }
 
-/** @returns an entity tag for weak comparison (RFC 9110, section 8.8.3.2) */
+/** @returns the opaque part of an entity tag, for weak comparison (RFC 9110, section 8.8.3.2) */
 function opaque(etag: string): string {
   return etag.replace(/^W\//, "");
 }
@@ -160,7 +161,7 @@ function judgeBody({ body, headers }: WholeAnswer, { resource, serviceId }: Aske
   };
 }
 
-/** @returns the upstream's own media type if it is a JSON one. The body has been parsed as JSON in any case. */
+/** @returns the upstream's own media type if it is JSON. The body is JSON in any case. */
 function jsonContentType(given: string | undefined): string {
   return given !== undefined && /^application\/(?:[\w.-]+\+)?json\s*(?:;.*)?$/i.test(given)
     ? given
@@ -181,7 +182,7 @@ const FAULT_CODES: Record<UpstreamFaultKind, ProblemCode> = {
   "bad-encoding": "upstream-invalid-response",
 };
 
-/** Judges a request that got no answer. */
+/** Judges a request that got no complete answer. */
 export function judgeFault(fault: UpstreamFault): Failed {
   return failed(
     FAULT_CODES[fault.kind],
@@ -193,7 +194,8 @@ export function judgeFault(fault: UpstreamFault): Failed {
 type SlowDown = NonNullable<SendEnd["slowDown"]>;
 
 /**
- * A 429 asks to slow down (RFC 6585, section 4). So does a 503 with `Retry-After` (RFC 9110, section 15.6.4).
+ * Reads whether the upstream asks for fewer requests: with a 429 (RFC 6585, section 4), or with a 503 and `Retry-After` (RFC
+ * 9110, section 15.6.4).
  * @param now epoch milliseconds
  */
 export function slowDownIn(
@@ -205,15 +207,12 @@ export function slowDownIn(
   return status === 503 && forMs !== undefined ? { cause: "unavailable", forMs } : undefined;
 }
 
-const NO_SIGN_OF_LIFE: ReadonlySet<UpstreamFaultKind> = new Set([
-  "unreachable",
-  "connect-timeout",
-  "header-timeout",
-]);
+/** Faults where the upstream sent nothing at all. */
+const SILENT: ReadonlySet<UpstreamFaultKind> = new Set(["unreachable", "connect-timeout", "header-timeout"]);
 
-/** After a fault without any sign of life: one is ignored, several in a row open the circuit. */
+/** @returns the slow-down after a fault where the upstream sent nothing. Several in a row open the circuit. */
 export function slowDownAfter(fault: UpstreamFaultKind): SlowDown | undefined {
-  return NO_SIGN_OF_LIFE.has(fault) ? { cause: "unreachable", forMs: undefined } : undefined;
+  return SILENT.has(fault) ? { cause: "unreachable", forMs: undefined } : undefined;
 }
 
 /**

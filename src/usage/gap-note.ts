@@ -1,5 +1,5 @@
 /**
- * A small file beside the database that says how many calls could not be written to the ledger, and when. It is
+ * A small file beside the database that records how many calls could not be written to the ledger, and when. It is
  * overwritten in place, which needs no free space on the disk.
  */
 import { closeSync, readFileSync } from "node:fs";
@@ -28,9 +28,9 @@ export interface GapNote {
 }
 
 const FILE_NAME = "ledger-gaps";
-/** One page of the file system: a process that is killed during a write leaves the old text or the new one. */
+/** One page of the file system. A process that is killed during a write leaves either the old text or the new one. */
 const FILE_BYTES = 4_096;
-/** So many fit into the file, with those of this process. */
+/** This many fit into the file, together with the gaps of this process. */
 const MOST_PAST_GAPS = 20;
 
 /** Opens the file, or creates it. Never throws: without the file, unwritten calls are counted in memory only. */
@@ -88,13 +88,13 @@ export function openGapNote(options: GapNoteOptions): GapNote {
   };
 }
 
-/** What earlier processes noted, without what is too old. */
+/** The gaps that earlier processes recorded, without those that are too old. */
 function readPast(file: string, { now, retentionMs, warn }: GapNoteOptions): LedgerGap[] {
   const [from, to] = [now() - retentionMs, now()];
   try {
     return mergeGaps(
       gapsIn(readNote(file))
-        // A clock that was ahead must not hold the calls back for longer.
+        // If the clock was ahead, the calls count as sent now. Otherwise they would count for too long.
         .map((gap) => ({ ...gap, from: Math.min(gap.from, to), to: Math.min(gap.to, to) }))
         .filter((gap) => gap.to > from),
       MOST_PAST_GAPS,
@@ -104,7 +104,7 @@ function readPast(file: string, { now, retentionMs, warn }: GapNoteOptions): Led
       file,
       reason: reasonOf(error),
     });
-    // How many is not known. The reports must not claim that nothing is missing.
+    // The number of missing calls is unknown. Reports must not claim that nothing is missing.
     return ORIGINS.map((origin) => ({ origin, from, to, sends: 0 }));
   }
 }
@@ -119,7 +119,7 @@ function readNote(file: string): string {
   }
 }
 
-/** @throws when the text is not a note */
+/** @throws if the text is not a note */
 function gapsIn(text: string): LedgerGap[] {
   if (text === "") return [];
   const note: unknown = JSON.parse(text);

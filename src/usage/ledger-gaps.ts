@@ -1,16 +1,16 @@
 /**
- * Gaps of the ledger: calls that were sent but could not be written, for example because the disk was full. Of these
- * calls only the number and the period are known.
+ * Gaps of the ledger: calls that were sent but could not be written, for example because the disk was full. Only
+ * the number and the period of these calls are known.
  */
 import { ORIGINS, type OriginName } from "../types.ts";
 import { instantOf, type LedgerGap, type LedgerLine } from "./ledger.ts";
 
-/** Counts the calls of this process that are not in the ledger (yet). */
+/** Counts the calls of this process that are not in the ledger, or not yet. */
 export interface UnwrittenCalls {
   readonly add: (origin: OriginName, at: number) => void;
   /** A call is in the ledger now. */
   readonly written: (origin: OriginName) => void;
-  /** A call arrived upstream at this instant. It may be an unwritten one, so the gaps reach until then. */
+  /** A call arrived upstream at this instant. It may be an unwritten one, so the gaps extend to this instant. */
   readonly arrived: (at: number) => void;
   readonly gaps: () => readonly LedgerGap[];
 }
@@ -36,8 +36,8 @@ export function createUnwrittenCalls(): UnwrittenCalls {
 }
 
 /**
- * Merges the oldest gaps of an origin until at most `most` gaps are left. A merged gap counts at the later instant, so
- * it never holds back less than its parts.
+ * Merges the oldest gaps of an origin until at most `most` gaps are left. A merged gap counts at the latest instant of
+ * its parts, so it never restricts less than they do.
  */
 export function mergeGaps(gaps: readonly LedgerGap[], most: number): LedgerGap[] {
   const left = gaps.toSorted((one, other) => one.to - other.to);
@@ -70,7 +70,7 @@ export function withGaps(
   return [...lines, ...counting.flatMap(linesOf)].toSorted((one, other) => instantOf(one) - instantOf(other));
 }
 
-/** The lines have no completion: nobody knows when these calls arrived, so the limiter assumes the latest instant. */
+/** The lines have no completion, because it is unknown when these calls arrived. The limiter assumes the latest instant. */
 function linesOf({ origin, from, to, sends }: LedgerGap): LedgerLine[] {
   return Array.from({ length: sends }, (_, index) => ({
     id: `gap.${origin}.${from}.${index}`,

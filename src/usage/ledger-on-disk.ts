@@ -13,35 +13,35 @@ import {
 export interface LedgerOnDiskOptions extends LedgerBounds, TroubleOptions {
   readonly database: Database;
   readonly space: DatabaseSpace;
-  /** Where the database is. */
+  /** The directory of the database. */
   readonly directory: string;
   readonly warn: Warn;
 }
 
 export interface LedgerOnDisk extends UnfailingLedger {
-  /** Writes what is not written yet. To be called before the database is closed. */
+  /** Writes what is not written yet. Call it before the database is closed. */
   readonly close: () => void;
 }
 
 const PAGE_BYTES = 4_096;
 const SMALLEST_LOG_BYTES = 32 * PAGE_BYTES;
-/** All callers wait meanwhile. */
+/** Limited, because all callers wait meanwhile. */
 const MOST_EVICTIONS = 16;
 
-/** The ledger in the gateway's file, with a reserve beside it. On a full disk it has precedence over cached answers. */
+/** The ledger in the gateway's file, with reserved space. On a full disk it has precedence over cached answers. */
 export function openLedgerOnDisk(options: LedgerOnDiskOptions): LedgerOnDisk {
   const { database } = options;
   const { checkpoint, evict } = options.space;
   const note = openGapNote({ ...options, freeSpace: [evict, evict] });
   const ballast = openBallast(options.directory, options.now);
 
-  // What is in the write-ahead log needs space in the file as well. The ballast must be enough for that.
+  // The content of the write-ahead log will also need space in the file. The ballast must be large enough for it.
   const limitLog = (): void => {
     const bytes = Math.max(ballast.bytes() / 2, SMALLEST_LOG_BYTES);
     database.exec(`PRAGMA wal_autocheckpoint = ${Math.floor(bytes / PAGE_BYTES)}`);
   };
 
-  /** An eviction needs space as well, for the write-ahead log. It takes that of the ballast, and makes it good again. */
+  /** An eviction needs space for the write-ahead log. So this releases the ballast, and evicts until it fits again. */
   function makeRoom(): void {
     ballast.release();
     limitLog();

@@ -3,32 +3,32 @@ import { hash } from "node:crypto";
 import type { Cause, OriginName, UpstreamFaultKind } from "../types.ts";
 import type { Resource } from "../interface/resources.ts";
 
-/** A send, as it is entered before it goes. */
+/** A call, as it is entered before it is sent. */
 export interface LedgerEntry {
-  /** Unlike any other's. */
+  /** Unique. */
   readonly id: string;
   readonly origin: OriginName;
-  /** Epoch milliseconds: when it was allowed to go. */
+  /** Epoch milliseconds: when its permit was granted. */
   readonly at: number;
   readonly app: string;
   readonly resource: Resource;
   readonly cause: Cause;
   /** Hash of the canonical query (`queryHash`). */
   readonly query: string;
-  /** Under which limits it was allowed (`limitsText`); empty where that is not known, as of lines of older versions. */
+  /** The limits under which it was permitted (`limitsText`); empty if unknown, as in lines of older versions. */
   readonly limits: string;
 }
 
-/** What is added when it has ended. */
+/** The end of a call, which is added to its entry. */
 export interface LedgerCompletion {
-  /** HTTP status, or the kind of failure; `unsent` where it never went and its place was given back. */
+  /** HTTP status, or the kind of failure; `unsent`: it was never sent, and its permit was released. */
   readonly status: number | UpstreamFaultKind | "unsent";
   readonly durationMs: number;
-  /** Epoch milliseconds: by then it had reached the upstream. It counts in the windows from here. */
+  /** Epoch milliseconds: it had reached the upstream by then. It counts in the windows from this instant. */
   readonly arrivedAt: number;
 }
 
-/** A line of the ledger: an entry, completed or not. A crash before its completion counts as sent. */
+/** A line of the ledger: an entry, completed or not. Without a completion, the call counts as sent. */
 export interface LedgerLine extends LedgerEntry {
   readonly completion: LedgerCompletion | undefined;
 }
@@ -40,66 +40,66 @@ export interface LedgerGap {
   readonly from: number;
   /** Epoch milliseconds: the last of them was sent, and arrived, by then. */
   readonly to: number;
-  /** How many; 0 where nobody knows. */
+  /** The number of these calls; 0 if unknown. */
   readonly sends: number;
 }
 
-/** Where the ledger is read. */
+/** Reads the ledger. */
 export interface LedgerReader {
   /**
-   * Lines with `from <= at < to` (epoch milliseconds), oldest first, in pieces, so that a long period does
-   * not have to be held in memory at once. Rejects with `StoreUnavailable` where it cannot be read.
+   * Lines with `from <= at < to` (epoch milliseconds), oldest first. They come in pieces, so that a long
+   * period need not be in memory at once. Rejects with `StoreUnavailable` if the ledger cannot be read.
    */
   readonly read: (from: number, to: number) => AsyncIterable<readonly LedgerLine[]>;
-  /** Epoch milliseconds from which on it is known to be complete; what is older was dropped, or never entered. */
+  /** Epoch milliseconds from which the ledger is known to be complete. Older lines were dropped, or never entered. */
   readonly completeSince: () => Promise<number>;
-  /** Calls that are missing since then. Absent: none ever are. */
+  /** Calls since then that are missing. Absent: no call is ever missing. */
   readonly gaps?: () => readonly LedgerGap[];
 }
 
-/** A ledger that is written as well. */
+/** A ledger that can also be written. */
 interface Ledger extends LedgerReader {
-  /** May throw: then the entry is not there. */
+  /** May throw. Entering the same entry again is then harmless. */
   readonly enter: (entry: LedgerEntry) => void;
   /** May throw. */
   readonly complete: (id: string, completion: LedgerCompletion) => void;
 }
 
-/** The ledger of a process, from which its windows are filled when it starts. */
+/** The ledger of a process. When the process starts, it fills its windows from this ledger. */
 export interface OwnLedger extends Ledger {
   /**
-   * Sends to an origin whose instant (`instantOf`) is `since` (epoch milliseconds) or later, in the order of
-   * their instants, oldest first. What was never sent is left out. What a clock that was ahead has entered
-   * in the future counts as sent now, so that it does not hold everything back until then. May throw.
+   * Calls to an origin whose instant (`instantOf`) is `since` (epoch milliseconds) or later, ordered by their
+   * instants, oldest first. Calls that were never sent are left out. Calls with an instant in the future, because
+   * the clock was ahead, count as sent now, so that they do not use up the budget for too long. May throw.
    */
   readonly recent: (origin: OriginName, since: number) => readonly LedgerLine[];
 }
 
-/** How much a ledger keeps. */
+/** The bounds of a ledger. */
 export interface LedgerBounds {
-  /** Lines older than this, in milliseconds, are dropped, */
+  /** Lines older than this, in milliseconds, are dropped. */
   readonly retentionMs: number;
-  /** and the oldest ones where there are more than so many. */
+  /** If there are more lines than this, the oldest ones are dropped. */
   readonly maxRecords: number;
-  /** Lines were dropped because there were more than `maxRecords`. */
+  /** Called when lines are dropped because there are more than `maxRecords`. */
   readonly onOverflow?: () => void;
   /** Epoch milliseconds. */
   readonly now: () => number;
 }
 
 /**
- * No send takes longer from when it was allowed to go until it has reached the upstream: that is a matter
- * of connecting and waiting for the head of the answer. Whoever looks for instants reads lines from so many
- * milliseconds before.
+ * No call takes longer from its permit until it reaches the upstream, because that is only connecting and
+ * waiting for the head of the answer. So a reader that needs all calls from an instant on reads lines from this
+ * many milliseconds before it.
  */
 export const LONGEST_ARRIVAL_MS = 3_600_000;
 
-/** @returns when a send counts in the windows, in epoch milliseconds */
+/** @returns the instant at which a call counts in the windows, in epoch milliseconds */
 export function instantOf({ at, completion }: LedgerLine): number {
   return completion?.arrivedAt ?? at;
 }
 
-/** @returns what the ledger keeps of a canonical query: enough to tell questions apart, nothing to read them from */
+/** @returns the hash of a canonical query that the ledger keeps. It identifies a query, but does not reveal it. */
 export function queryHash(text: string): string {
   return hash("sha256", text, "base64url").slice(0, 16);
 }

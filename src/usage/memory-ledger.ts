@@ -6,12 +6,12 @@ import {
   type OwnLedger,
 } from "./ledger.ts";
 
-/** Lines read at a time. */
+/** The number of lines that are read at a time. */
 const PIECE = 1_000;
 
-/** A ledger for as long as the process lives: used where nothing is kept on disk. */
+/** A ledger in the memory of this process, for a gateway that keeps nothing on disk. */
 export function createMemoryLedger({ retentionMs, maxRecords, now, onOverflow }: LedgerBounds): OwnLedger {
-  /** In the order they were entered. */
+  /** In the order of entry. */
   const lines = new Map<string, LedgerLine>();
   let completeSince = now();
 
@@ -44,7 +44,7 @@ export function createMemoryLedger({ retentionMs, maxRecords, now, onOverflow }:
         .map((line) => notAfter(line, at));
     },
     async *read(from, to) {
-      // A clock that was set back has entered them in another order.
+      // If the clock was set back, the order of entry is not the order of time.
       const wanted = [...lines.values()]
         .filter(({ at }) => from <= at && at < to)
         .sort((one, other) => one.at - other.at);
@@ -54,7 +54,7 @@ export function createMemoryLedger({ retentionMs, maxRecords, now, onOverflow }:
   };
 }
 
-/** The line as it counts now, if a clock was ahead when it was entered. */
+/** The line as it counts now, even if the clock was ahead when it was entered. */
 function notAfter(line: LedgerLine, now: number): LedgerLine {
   const { completion } = line;
   const inTime: LedgerCompletion | undefined = completion && {

@@ -7,16 +7,16 @@ export interface RateWindow {
 }
 
 /**
- * The limits in force at a moment, as the ledger keeps them with each send: `limit/ms` of each window, as in
- * `60/60000,10000/86400000`. It is short, because it is in every line.
+ * The limits in force, as the ledger keeps them with each call: `limit/ms` of each window, such as
+ * `60/60000,10000/86400000`. The text is short, because every line has it.
  */
 export function limitsText(windows: readonly Pick<RateWindow, "limit" | "windowMs">[]): string {
   return windows.map(({ limit, windowMs }) => `${limit}/${windowMs}`).join(",");
 }
 
 /**
- * @returns by the length of the window in milliseconds: its limit; nothing where the text is empty or not of
- *   this form, and so nobody knows what they were
+ * @returns the limit of each window, by its length in milliseconds; `undefined` if the text is empty or has another
+ *   form, so that the limits are unknown
  */
 export function limitsIn(text: string): ReadonlyMap<number, number> | undefined {
   if (!/^\d+\/\d+(,\d+\/\d+)*$/.test(text)) return undefined;

@@ -1,27 +1,26 @@
-/** The ledger of all replicas, read from the streams that the script of the limiter writes. */
+/** Reads the ledger of all replicas from the streams that the limiter's script writes (lua/limiter.lua). */
 import { CAUSES, ORIGINS, UPSTREAM_FAULTS, type OriginName } from "../types.ts";
 import { RESOURCES } from "../interface/resources.ts";
 import type { LedgerCompletion, LedgerLine, LedgerReader } from "./ledger.ts";
 import { limiterKeys, type RunLimiter } from "../ratelimit/redis-limiter.ts";
 
 const LINES_AT_ONCE = 1_000;
-/** A send's end, and what was sent while a replica was cut off, come later than the send: so much at the most. */
+/** The end of a call, and calls that a replica sent without Redis, are in the stream at most this long after the call. */
 const LATEST_MS = 26 * 3_600_000;
 
-/** Where the ledger of an origin is, and from when on it is complete. */
+/** The key of an origin's ledger, and the instant from which it is complete. */
 interface LedgerSource {
   readonly keyOf: (origin: OriginName) => string;
   readonly completeSince: (origin: OriginName) => Promise<number>;
 }
 
-/** The ledger that the script of the limiter writes (lua/limiter.lua). */
 export function createLimiterLedger(run: RunLimiter, namespace: string): LedgerReader {
   return createReader(run, {
     keyOf: (origin) => limiterKeys(namespace, origin).ledger,
     async completeSince(origin) {
       const { state } = limiterKeys(namespace, origin);
       const text = await run("ledger", state, (client) => client.get(state));
-      // The script is the only one that writes it.
+      // Only the script writes this value.
       const { since }: { readonly since: number } = text === null ? { since: 0 } : JSON.parse(text);
       return since;
     },
@@ -89,7 +88,7 @@ function completionOf({ s = "", d, t }: Fields): LedgerCompletion {
   return { status: statusOf(s), durationMs: Number(d), arrivedAt: Number(t) };
 }
 
-/** The first of the values that a text is. */
+/** @returns the text, if it is one of the values */
 function oneOf<T extends string>(values: readonly T[], text: string | undefined): T | undefined {
   return values.find((value) => value === text);
 }
@@ -98,12 +97,12 @@ function statusOf(text: string): LedgerCompletion["status"] {
   return oneOf([...UPSTREAM_FAULTS, "unsent"] as const, text) ?? Number(text);
 }
 
-/** The app that an id ends with. */
+/** The app at the end of an id. */
 function appIn(id: string): string {
   return id.slice(id.lastIndexOf("@") + 1);
 }
 
-/** An entry of a stream as a mapping. Its fields come as a flat list. */
+/** Turns the flat list of a stream entry's fields into a record. */
 function fieldsIn(flat: readonly string[]): Fields {
   const fields: Record<string, string> = {};
   for (let index = 0; index + 1 < flat.length; index += 2) fields[flat[index] ?? ""] = flat[index + 1] ?? "";

@@ -1,85 +1,91 @@
 /**
- * The most that any window of a period held, and whether that was allowed.
+ * Finds the fullest windows of a period, and whether the limits permitted them.
  *
- * Limits change while the gateway runs, so what was sent is judged by the limits of the time: a window by those
- * under which the last send in it was allowed. When that one was allowed, all the others had been, and none
- * of them had left the window; so it was allowed only if together they were no more than its limit, whatever
- * the limits were before, or became while it was on its way.
+ * Limits can change while the gateway runs. So each window is judged by the limits under which its last call was
+ * permitted. When that call was permitted, all other calls of the window had already been permitted, and none had
+ * left the window. So it was permitted only if all of them together did not exceed its limit. Earlier limits, and
+ * limits that changed while the call was on its way, do not matter.
  */
 import { LONGEST_ARRIVAL_MS, type LedgerLine } from "./ledger.ts";
 import { limitsIn, type RateWindow } from "./rate-window.ts";
 
-/** A limit under which sends of the period were allowed. */
+/** A limit under which calls of the period were permitted. */
 interface LimitUsage {
-  /** Absent where no window of this length was set. */
+  /** Absent if no window of this length was set. */
   readonly limit: number | undefined;
-  /** Epoch milliseconds: when the first and the last of them counted; replicas may change one after the other. */
+  /**
+   * Epoch milliseconds: when the first and the last of these calls counted. The times of two limits may overlap, because
+   * replicas change their limits one after the other.
+   */
   readonly from: number;
   readonly until: number;
 }
 
-/** How far a limit was used. */
+/** How much of a limit was used. */
 export interface WindowUsage {
-  /** `1m`; of the images `images/1m`. */
+  /** Such as `1m`, or `images/1m` for images. */
   readonly name: string;
-  /** As it is set now. */
+  /** The present limit. */
   readonly limit: number;
   /**
-   * The most sends that any window of this length held that ended within the period; it may have begun
-   * before. Two sends exactly its length apart are never in one window.
+   * The most calls in any window of this length that ended within the period. The window may have begun before
+   * the period. Two calls exactly its length apart are never in the same window.
    */
   readonly maximum: number;
-  /** Epoch milliseconds: the end of the first window that held so many; absent where none held any. */
+  /** Epoch milliseconds: the end of the first window with `maximum` calls; absent if there were no calls. */
   readonly reachedAt: number | undefined;
   /**
-   * Whether no window held more than the limit of the time. What was not told its limits is judged by those of now.
-   * `null`: nobody knows, because calls are missing from the ledger (`LedgerGap`).
+   * Whether no window exceeded the limit of its time. If a call's limits are unknown, the present ones apply. `null`: it
+   * is unknown, because calls are missing from the ledger (`LedgerGap`).
    */
   readonly kept: boolean | null;
-  /** Present where sends of the period were allowed under another limit than that of now; the last ones, by `from`. */
+  /** Present if calls of the period were permitted under another limit than the present one: the latest ones, by `from`. */
   readonly limits?: readonly LimitUsage[];
 }
 
 export interface RollingMaxima {
-  /** Given lines in the order in which they were allowed; those that follow one are none much earlier. */
+  /**
+   * Add lines in the order of their permits. No line may count more than `LONGEST_ARRIVAL_MS` before the permit of a line
+   * that was added earlier.
+   */
   readonly add: (instant: number, line: Pick<LedgerLine, "at" | "limits">) => void;
   readonly finish: () => WindowUsage[];
 }
 
-/** A send, as it counts. */
+/** A call, as it counts. */
 interface Counted {
   readonly instant: number;
-  /** Which one it was to be allowed. */
+  /** Its number in the order of permits. */
   readonly number: number;
-  /** Under which limits, by the length of the window; absent where that is not known. */
+  /** The limits under which it was permitted, by the length of the window; absent if unknown. */
   readonly limits: ReadonlyMap<number, number> | undefined;
 }
 
 interface Peak {
   readonly window: RateWindow;
-  /** Instants of the sends in the window, oldest first, and a few that have left it. */
+  /** The instants of the calls in the window, oldest first, after some that have left it. */
   instants: number[];
-  /** Index of the oldest that is in the window. */
+  /** The index of the oldest one in the window. */
   first: number;
-  /** Of those in the window, the one that was allowed last; and after it those that will be when it has left. */
+  /** The call in the window that was permitted last, followed by the calls that will be the last one when it has left. */
   readonly last: Counted[];
-  /** In the order in which sends first counted under them. */
+  /** In the order in which calls first counted under them. */
   readonly limits: Map<number | undefined, { readonly from: number; until: number }>;
   maximum: number;
   reachedAt: number | undefined;
   kept: boolean;
 }
 
-/** Instants are put in order a few thousand at a time. */
+/** Instants are sorted a few thousand at a time. */
 const MOST_UNORDERED = 4_096;
-/** Sends that have left a window are dropped when there are more. */
+/** Calls that have left a window are dropped when there are more of them than this. */
 const MOST_LEFT = 1_024;
-/** More limits than this are not told of one window. */
+/** The most limits that are reported for one window. */
 const MOST_LIMITS = 10;
 
 /**
- * Lines come by when they were allowed to go and count from when they arrived, which is another order. So
- * instants are held back until none can come any more that is earlier.
+ * Lines are added in the order of their permits, but count from their arrival, which is another order. So each instant
+ * is held back until no earlier one can follow.
  *
  * @param period epoch milliseconds: `from` is in it, `to` is not
  */
@@ -95,9 +101,9 @@ export function createRollingMaxima(
   let added = 0;
   let begun = false;
 
-  /** What was spent when the period began may be the most, though nothing was sent in it. */
+  /** The fullest window may be the one that ends when the period begins. */
   function begin(): void {
-    if (!begun) for (const peak of peaks) look(peak, from);
+    if (!begun) for (const peak of peaks) measure(peak, from);
     begun = true;
   }
 
@@ -108,7 +114,7 @@ export function createRollingMaxima(
       enter(peak, send);
       if (send.instant < from) continue;
       noteLimit(peak, send);
-      look(peak, send.instant);
+      measure(peak, send.instant);
     }
   }
 
@@ -148,7 +154,7 @@ function peakOf(window: RateWindow): Peak {
   };
 }
 
-/** Texts of limits are read once: there are few of them in many lines. */
+/** Parses each text of limits once, because many lines have the same few texts. */
 function createLimitsReader(): typeof limitsIn {
   const known = new Map<string, ReturnType<typeof limitsIn>>();
   return (text) => {
@@ -165,7 +171,10 @@ function enter(peak: Peak, send: Counted): void {
   leave(peak, send.instant);
 }
 
-/** Drops what is not in the window that ends now. Its very beginning is not in it: two sends exactly its length apart are in none together. */
+/**
+ * Drops the calls that are not in the window that ends now. The window does not include its first instant, so two calls
+ * exactly its length apart are never in the same window.
+ */
 function leave(peak: Peak, now: number): void {
   const { last } = peak;
   const { windowMs } = peak.window;
@@ -178,8 +187,8 @@ function leave(peak: Peak, now: number): void {
   while ((last[0]?.instant ?? now) <= now - windowMs) last.shift();
 }
 
-/** Looks at the window that ends now. */
-function look(peak: Peak, now: number): void {
+/** Measures the window that ends now. */
+function measure(peak: Peak, now: number): void {
   leave(peak, now);
   const { window, last } = peak;
   const held = peak.instants.length - peak.first;
@@ -189,7 +198,7 @@ function look(peak: Peak, now: number): void {
   peak.reachedAt = now;
 }
 
-/** The limit that a send was allowed under; none where no such window was set; that of now where nobody knows. */
+/** The limit under which a call was permitted: infinite if no such window was set, the present one if it is unknown. */
 function limitOf({ limit, windowMs }: RateWindow, send: Counted | undefined): number {
   return send?.limits === undefined ? limit : (send.limits.get(windowMs) ?? Number.POSITIVE_INFINITY);
 }
@@ -203,9 +212,9 @@ function noteLimit({ window, limits }: Peak, { instant, limits: allowedUnder }: 
 }
 
 function usageOf({ window: { name, limit }, limits, maximum, reachedAt, kept }: Peak): WindowUsage {
-  const wereOthers = [...limits.keys()].some((one) => one !== limit);
-  const told = [...limits]
+  const hadOthers = [...limits.keys()].some((one) => one !== limit);
+  const reported = [...limits]
     .map(([one, { from, until }]): LimitUsage => ({ limit: one, from, until }))
     .slice(-MOST_LIMITS);
-  return { name, limit, maximum, reachedAt, kept, ...(wereOthers && { limits: told }) };
+  return { name, limit, maximum, reachedAt, kept, ...(hadOthers && { limits: reported }) };
 }

@@ -9,14 +9,14 @@ import {
   type OwnLedger,
 } from "./ledger.ts";
 
-/** What is too old or too much is dropped each time so many lines were entered, */
+/** Old lines, and lines beyond the limit, are dropped each time this many lines were entered. */
 const TIDY_EVERY = 256;
-/** no more than so many at a time, because every caller waits meanwhile. */
+/** The most lines that are dropped at once, because all callers wait meanwhile. */
 const TIDY_MOST = 1_024;
-/** Lines read at a time; for the same reason. */
+/** The lines that are read at once, for the same reason. */
 const PIECE = 500;
 
-/** The ledger in the gateway's file. Between two tidyings it holds a few hundred lines more than its bounds say. */
+/** The ledger in the gateway's file. It may contain a few hundred lines more than its bounds permit. */
 export function createSqliteLedger(database: Database, bounds: LedgerBounds): OwnLedger {
   const { now } = bounds;
   const begunAt = now();
@@ -37,8 +37,8 @@ export function createSqliteLedger(database: Database, bounds: LedgerBounds): Ow
 
   function enter({ id, origin, at, app, resource, cause, query, limits }: LedgerEntry): void {
     insert.run({ id, origin, at: Math.round(at), app, resource, cause, query, limits });
-    // At the first line, too: a process that lives briefly must not leave it all to the next one. After the line went
-    // in, which stays: if this throws, the line may be entered again.
+    // Also at the first line, because a short-lived process would otherwise never drop lines. And after the insert: if
+    // this throws, the line stays, and entering it again changes nothing.
     if (untidy === 0) tidy();
     untidy = (untidy + 1) % TIDY_EVERY;
   }
@@ -71,7 +71,7 @@ function lineWith(at: string, arrivedAt: string): string {
       'durationMs', duration_ms, 'arrivedAt', ${arrivedAt}) END))`;
 }
 
-/** @param json what `lineWith` makes of a line */
+/** @param json a line in the form of `lineWith` */
 function lineOf(json: unknown): LedgerLine {
   const line: Omit<LedgerLine, "completion"> & { completion: LedgerLine["completion"] | null } = JSON.parse(
     String(json),
@@ -79,7 +79,7 @@ function lineOf(json: unknown): LedgerLine {
   return { ...line, completion: line.completion ?? undefined };
 }
 
-/** @param begunAt epoch milliseconds: when this process began */
+/** @param begunAt epoch milliseconds: when this process started */
 function createReader(database: Database, begunAt: number, now: () => number): LedgerReader {
   const selectSince = database.prepare("SELECT at FROM ledger_since");
   const selectPiece = database.prepare(
@@ -99,14 +99,14 @@ function createReader(database: Database, begunAt: number, now: () => number): L
     },
     completeSince: async () =>
       readable(() => {
-        // Before its first use nothing is missing but what was sent before this process.
+        // Before the first line, only calls from before the start of this process are missing.
         const since = Number(selectSince.get()?.["at"] ?? begunAt);
         return Math.min(since, now());
       }),
   };
 }
 
-/** @returns a function that drops what is too old or too much, some of it at a time */
+/** @returns a function that drops some of the lines that are too old or too many */
 function createTidy(
   database: Database,
   { retentionMs, maxRecords, now, onOverflow }: LedgerBounds,
@@ -115,7 +115,7 @@ function createTidy(
   const begin = database.prepare(
     "INSERT INTO ledger_since (at) SELECT ? WHERE NOT EXISTS (SELECT 1 FROM ledger_since)",
   );
-  // A clock that was ahead when they were entered: they would count, and be kept, for too long.
+  // Lines that were entered while the clock was ahead would count, and be kept, for too long.
   const correct = database.prepare(
     "UPDATE ledger SET at = :now, arrived_at = min(arrived_at, :now) WHERE at > :now",
   );
@@ -125,7 +125,7 @@ function createTidy(
        (SELECT rowid FROM ledger WHERE at <= ? ORDER BY at, rowid LIMIT ${TIDY_MOST})`,
   );
   const count = database.prepare("SELECT count(*) AS lines FROM ledger");
-  // In the order in which they came, whatever the clock said.
+  // In the order of entry, which does not depend on the clock.
   const dropFirst = database.prepare(
     "DELETE FROM ledger WHERE rowid IN (SELECT rowid FROM ledger ORDER BY rowid LIMIT ?)",
   );

@@ -4,7 +4,7 @@ import type { GapNote } from "./gap-note.ts";
 import { isDiskFull } from "../sqlite/faults.ts";
 import type { Observer } from "../types.ts";
 
-/** Says something an operator should look at. */
+/** Logs a warning for operators. */
 export type Warn = (message: string, fields: Readonly<Record<string, unknown>>) => void;
 
 export interface UnfailingOptions {
@@ -16,10 +16,10 @@ export interface UnfailingOptions {
 export interface TroubleOptions
   extends Pick<UnfailingOptions, "now">, Pick<Observer, "outOfOrder" | "backInOrder"> {}
 
-/** Operations that are remembered while the ledger fails. Of older ones only the number of calls is remembered. */
-const MOST_OWED = 100_000;
-/** Operations that are written at a time when the ledger works again. All callers wait meanwhile. */
-const MOST_PAID = 1_000;
+/** The most operations that are remembered while the ledger fails. Of older ones, only the number of calls is kept. */
+const MOST_PENDING = 100_000;
+/** The most operations that are written at once when the ledger works again, because all callers wait meanwhile. */
+const MOST_AT_ONCE = 1_000;
 
 export interface UnfailingLedgerOptions extends UnfailingOptions, TroubleOptions {
   readonly note: GapNote;
@@ -33,44 +33,44 @@ export interface UnfailingLedger extends OwnLedger {
   readonly gaps: () => readonly LedgerGap[];
   /** Whether calls are written before they are sent. */
   readonly isDurable: () => boolean;
-  /** Writes everything that is not written yet, also shortly after a failure: the process is about to end. */
+  /** Writes everything that is not written yet, also shortly after a failure. Call it when the process is about to end. */
   readonly flush: () => void;
 }
 
-/** An operation that the ledger did not take yet. */
-interface Owed {
-  readonly pay: () => void;
-  /** The call that it enters. */
+/** An operation that is not written yet. */
+interface Pending {
+  readonly write: () => void;
+  /** The call that it enters, if it enters one. */
   readonly entry?: LedgerEntry;
 }
 
 /**
- * The same ledger, but its operations never throw. On a full disk it frees space and tries again. If that does not
- * help, it remembers the operations, and counts their calls in a note on the disk before they depart; it writes them when the
- * ledger works again. The log says once that the ledger fails, once that lines are lost, and once that it works again.
- * Meanwhile the budget is only in the memory of this process, which is better than no answers. `read` rejects where the
- * ledger's own does.
+ * Wraps a ledger, so that its operations never throw. On a full disk it frees space and tries again. If that does not
+ * help, it remembers the operations, and counts their calls in a note on the disk before the calls are sent. It writes them
+ * when the ledger works again. The log reports once that the ledger fails, once that lines are lost, and once that it works
+ * again. Meanwhile the budget is only in the memory of this process, which is better than no answers. `read` rejects if the
+ * wrapped ledger's does.
  */
 export function createUnfailingLedger(ledger: OwnLedger, options: UnfailingLedgerOptions): UnfailingLedger {
   const { warn, note } = options;
   const trouble = createTrouble(options);
-  const debt = createDebt(options, trouble);
+  const backlog = createBacklog(options, trouble);
 
-  const owedEntry = (entry: LedgerEntry): Owed => ({ pay: () => ledger.enter(entry), entry });
+  const entering = (entry: LedgerEntry): Pending => ({ write: () => ledger.enter(entry), entry });
 
-  function give(operation: Owed): void {
-    debt.add(operation);
-    debt.payUnlessResting();
-    debt.note();
+  function submit(operation: Pending): void {
+    backlog.add(operation);
+    backlog.writeUnlessResting();
+    backlog.note();
   }
 
   return {
-    enter: (entry) => give(owedEntry(entry)),
+    enter: (entry) => submit(entering(entry)),
     complete(id, completion) {
-      debt.arrived(completion.arrivedAt);
-      give({ pay: () => ledger.complete(id, completion) });
+      backlog.arrived(completion.arrivedAt);
+      submit({ write: () => ledger.complete(id, completion) });
     },
-    flush: () => flush(debt, warn),
+    flush: () => flush(backlog, warn),
     recent(origin, since) {
       let lines: readonly LedgerLine[] = [];
       try {
@@ -81,48 +81,52 @@ export function createUnfailingLedger(ledger: OwnLedger, options: UnfailingLedge
       return withGaps(lines, note.past, { origin, since });
     },
     read(from, to) {
-      debt.payUnlessResting();
+      backlog.writeUnlessResting();
       return ledger.read(from, to);
     },
     completeSince: ledger.completeSince,
-    gaps: () => [...note.past, ...debt.gaps()],
+    gaps: () => [...note.past, ...backlog.gaps()],
     isDurable: () => !trouble.isFailing(),
   };
 }
 
-/** What the ledger did not take yet. */
-interface Debt extends Pick<UnwrittenCalls, "arrived" | "gaps"> {
-  readonly add: (operation: Owed) => void;
-  /** Gives the ledger some of it, in order. */
-  readonly pay: () => void;
-  readonly payUnlessResting: () => void;
+/** The operations that are not written yet. */
+interface Backlog extends Pick<UnwrittenCalls, "arrived" | "gaps"> {
+  readonly add: (operation: Pending) => void;
+  /** Writes some of them, in order. */
+  readonly write: () => void;
+  readonly writeUnlessResting: () => void;
   /** Records how many calls are not written. */
   readonly note: () => void;
-  /** How many operations. */
+  /** The number of operations. */
   readonly size: () => number;
 }
 
-function createDebt({ note, freeSpace, onWorked, warn }: UnfailingLedgerOptions, trouble: Trouble): Debt {
+function createBacklog(
+  { note, freeSpace, onWorked, warn }: UnfailingLedgerOptions,
+  trouble: Trouble,
+): Backlog {
   const unwritten = createUnwrittenCalls();
   let hasLost = false;
-  let owed: Owed[] = [];
+  let pending: Pending[] = [];
 
-  function payOff(): void {
-    let paid = 0;
+  function writeSome(): void {
+    let written = 0;
     try {
-      for (const { pay, entry } of owed.slice(0, MOST_PAID)) {
-        tryOnFullDisk(pay, freeSpace);
-        paid++;
+      for (const operation of pending.slice(0, MOST_AT_ONCE)) {
+        tryOnFullDisk(operation.write, freeSpace);
+        written++;
+        const { entry } = operation;
         if (entry !== undefined) unwritten.written(entry.origin);
       }
     } finally {
-      owed = owed.slice(paid);
+      pending = pending.slice(written);
     }
   }
 
-  function pay(): void {
+  function write(): void {
     try {
-      payOff();
+      writeSome();
       trouble.worked();
       hasLost = false;
       onWorked();
@@ -134,23 +138,23 @@ function createDebt({ note, freeSpace, onWorked, warn }: UnfailingLedgerOptions,
 
   return {
     ...unwritten,
-    pay,
-    payUnlessResting() {
-      if (owed.length > 0 && !trouble.isResting()) pay();
+    write,
+    writeUnlessResting() {
+      if (pending.length > 0 && !trouble.isResting()) write();
     },
     add(operation) {
       const { entry } = operation;
-      owed.push(operation);
+      pending.push(operation);
       if (entry !== undefined) unwritten.add(entry.origin, entry.at);
-      // It is forgotten, but it stays in the count.
-      if (owed.length <= MOST_OWED) return;
-      owed.shift();
+      if (pending.length <= MOST_PENDING) return;
+      // The oldest operation is forgotten, but its call stays in the count.
+      pending.shift();
       if (!hasLost)
         warn("The ledger has lost lines: of the oldest unwritten calls only the number is known.", {});
       hasLost = true;
     },
     note: () => note.write(unwritten.gaps()),
-    size: () => owed.length,
+    size: () => pending.length,
   };
 }
 
@@ -161,7 +165,7 @@ function tryOnFullDisk(work: () => void, freeSpace: readonly (() => void)[]): vo
     try {
       free();
     } catch {
-      // Part of it may be done, or the next step helps.
+      // The step may have freed some space all the same, or the next one may.
     }
     try {
       return work();
@@ -173,11 +177,11 @@ function tryOnFullDisk(work: () => void, freeSpace: readonly (() => void)[]): vo
   throw failure;
 }
 
-/** Pays for as long as it becomes less. */
-function flush({ pay, size }: Debt, warn: Warn): void {
+/** Writes as long as the backlog becomes smaller. */
+function flush({ write, size }: Backlog, warn: Warn): void {
   for (let before = Number.POSITIVE_INFINITY; size() > 0 && size() < before;) {
     before = size();
-    pay();
+    write();
   }
   if (size() > 0)
     warn("The ledger could not be written: of the last calls only the number is recorded.", {
@@ -185,22 +189,22 @@ function flush({ pay, size }: Debt, warn: Warn): void {
     });
 }
 
-/** How long the ledger is left alone after it failed. */
+/** How long the ledger is not tried after a failure. */
 const REST_MS = 2_000;
 
-/** Whether the ledger fails, and when it is worth trying again. */
+/** Whether the ledger fails, and when to try it again. */
 interface Trouble {
   readonly failed: (error: unknown) => void;
-  /** It could be written. That it can be read says nothing. */
+  /** A write succeeded. A successful read does not count. */
   readonly worked: () => void;
-  /** It is not to be tried now. */
+  /** Whether it is too early for the next try. */
   readonly isResting: () => boolean;
   readonly isFailing: () => boolean;
 }
 
 const LEDGER = "the ledger on disk";
 const MEANWHILE =
-  "Callers notice nothing. Calls are counted in memory, and in a note on the disk for the next start; they are written " +
+  "Callers are not affected. Calls are counted in memory, and in a note on the disk for the next start. They are written " +
   "when the disk works again.";
 
 function createTrouble({ now, outOfOrder, backInOrder }: TroubleOptions): Trouble {
@@ -217,7 +221,7 @@ function createTrouble({ now, outOfOrder, backInOrder }: TroubleOptions): Troubl
     },
     isResting() {
       const sinceMs = failedAt === undefined ? REST_MS : now() - failedAt;
-      // A clock that was set back is no reason to rest for longer.
+      // A clock that was set back must not prolong the pause.
       return sinceMs >= 0 && sinceMs < REST_MS;
     },
     isFailing: () => failedAt !== undefined,

@@ -5,8 +5,8 @@ import { createUsage, gapsIn, longestWindowMs, type Usage, type UsageOptions } f
 
 export interface UsageReport extends Usage {
   /**
-   * Epoch milliseconds: present where the report counts on an earlier time, in its period or in the longest
-   * window before it, and so may count too little.
+   * Epoch milliseconds. Present if the report needs lines from before, for its period or the longest window before
+   * it, and so may count too little.
    */
   readonly completeSince?: number;
   /** Calls that were sent in the period, or in the longest window before it, and are not counted. Absent: none. */
@@ -17,20 +17,20 @@ export interface UsageReportOptions extends UsageOptions {
   readonly ledger: LedgerReader;
 }
 
-/** Reads a period of the ledger. Rejects with `StoreUnavailable` where it cannot be read. */
+/** Reads a period of the ledger. Rejects with `StoreUnavailable` if it cannot be read. */
 export async function reportUsage(options: UsageReportOptions): Promise<UsageReport> {
   const { ledger, from, to } = options;
   const usage = createUsage(options);
   const before = ledger.gaps?.() ?? [];
   for await (const lines of ledger.read(usage.readFrom, to)) {
     usage.add(lines);
-    // A long period is not to hold up the callers.
+    // Serves waiting callers, because a long period takes time.
     await setImmediate();
   }
-  // After reading: what was dropped meanwhile may be missing.
+  // Read after the lines, because lines may have been dropped meanwhile.
   const completeSince = await ledger.completeSince();
   const reachesBackTo = from - longestWindowMs(options);
-  // Before and after: the lines that close a gap while we read may come too late to be counted.
+  // The gaps before and after reading. The lines that close a gap meanwhile may have been written too late to be read.
   const gaps = gapsIn(latestOf([...before, ...(ledger.gaps?.() ?? [])]), options);
   return {
     ...usage.finish(gaps),
@@ -39,7 +39,7 @@ export async function reportUsage(options: UsageReportOptions): Promise<UsageRep
   };
 }
 
-/** Of a gap that is there twice, the later one has all its calls. */
+/** @returns each gap once, in its latest version */
 function latestOf(gaps: readonly LedgerGap[]): LedgerGap[] {
   return [...new Map(gaps.map((gap) => [`${gap.origin} ${gap.from}`, gap])).values()];
 }

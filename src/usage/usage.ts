@@ -1,6 +1,6 @@
 /**
- * What was sent upstream in a period, counted, and whether the limits were kept. Pure: it is fed with the
- * ledger's lines.
+ * Counts the upstream calls of a period, and checks whether the limits were kept. Pure: the lines of the ledger are
+ * passed in.
  */
 import { OTHER_APP, type OriginName } from "../types.ts";
 import { instantOf, LONGEST_ARRIVAL_MS, type LedgerGap, type LedgerLine } from "./ledger.ts";
@@ -23,7 +23,7 @@ export interface UsageOptions extends UsageQuery {
 }
 
 /**
- * Counts of upstream calls by how they ended, in the order of a report's columns. `failed`: no usable answer came.
+ * Counts of upstream calls by how they ended, in the order of a report's columns. `failed`: there was no usable answer.
  * `uncompleted`: still in flight, or the process died before the end was recorded.
  */
 export const SEND_COUNTS = ["sends", "2xx", "3xx", "4xx", "5xx", "failed", "uncompleted"] as const;
@@ -34,18 +34,18 @@ interface UsageRow extends SendCounts {
   readonly key: string;
 }
 
-/** What was sent in a period. */
+/** The upstream calls of a period. */
 export interface Usage {
   readonly totals: SendCounts;
-  /** Those that have sends, by their keys. */
+  /** The rows with calls, ordered by key. */
   readonly rows: readonly UsageRow[];
   readonly windows: readonly WindowUsage[];
 }
 
 export interface UsageAccumulator {
-  /** Epoch milliseconds: lines are needed from here on, so that the windows are full when the period begins. */
+  /** Epoch milliseconds. Lines are needed from this instant, so that the windows are full when the period begins. */
   readonly readFrom: number;
-  /** The windows are exact where no line counts an hour or more before the `at` of one that was added before it. */
+  /** The windows are exact if no line counts an hour or more before the `at` of a line that was added earlier. */
   readonly add: (lines: readonly LedgerLine[]) => void;
   /** Called once, after the last line, with the gaps that concern the period (`gapsIn`). */
   readonly finish: (gaps?: readonly LedgerGap[]) => Usage;
@@ -55,7 +55,7 @@ type Mutable<T> = { -readonly [Key in keyof T]: T[Key] };
 
 const HOUR_MS = 3_600_000;
 
-/** @returns what counts the lines of the ledger, given to it piece by piece, oldest first */
+/** @returns an accumulator for the lines of the ledger. Add them piece by piece, oldest first. */
 export function createUsage(options: UsageOptions): UsageAccumulator {
   const { windows, by, from, to } = options;
   const totals = noCounts();
@@ -79,7 +79,7 @@ export function createUsage(options: UsageOptions): UsageAccumulator {
     const own = gaps.filter((gap) => gap.origin === origin);
     return (maxima.get(origin)?.finish() ?? []).map((usage, index) => {
       const reach = { from: from - (windows[origin][index]?.windowMs ?? 0), to };
-      // More calls than are known cannot make up for too many.
+      // Missing calls cannot turn a violated limit into a kept one.
       const kept = usage.kept === true && overlapping(own, reach).length > 0 ? null : usage.kept;
       return { ...usage, name: prefix + usage.name, kept };
     });
@@ -105,10 +105,10 @@ export function createUsage(options: UsageOptions): UsageAccumulator {
   };
 }
 
-/** Apps that a report names. Anybody can invent ids. */
+/** The most apps that a report names, because callers can invent ids. */
 const MOST_APPS = 100;
 
-/** The apps that sent most; the rest is added to `other`. */
+/** The apps with the most calls. The others are added to `other`. */
 function topApps(rows: ReadonlyMap<string, SendCounts>): ReadonlyMap<string, SendCounts> {
   const named = [...rows]
     .filter(([app]) => app !== OTHER_APP)
@@ -119,12 +119,12 @@ function topApps(rows: ReadonlyMap<string, SendCounts>): ReadonlyMap<string, Sen
   return new Map(other.sends > 0 ? [...named, [OTHER_APP, other]] : named);
 }
 
-/** @returns the length of the longest window, in milliseconds: so far a report looks back beyond its period */
+/** @returns the length of the longest window, in milliseconds. A report reads this far back before its period. */
 export function longestWindowMs({ windows }: Pick<UsageOptions, "windows">): number {
   return Math.max(0, ...Object.values(windows).flatMap((some) => some.map(({ windowMs }) => windowMs)));
 }
 
-/** @returns the gaps that lie in a period or in the longest window before it */
+/** @returns the gaps in a period or in the longest window before it */
 export function gapsIn(gaps: readonly LedgerGap[], options: Omit<UsageOptions, "by">): readonly LedgerGap[] {
   return overlapping(gaps, { from: options.from - longestWindowMs(options), to: options.to });
 }

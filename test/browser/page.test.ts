@@ -57,7 +57,7 @@ describe("the status page", () => {
     });
     const { page, errors } = await open(gateway.adminUrl);
     await isLive(page);
-    await shows(page, "#apps .empty", "No app has asked");
+    await shows(page, "#apps .empty", "No app has sent a request");
     await shows(page, "#verdict", "All is well");
     await shows(page, "#scope", "one process");
 
@@ -87,7 +87,7 @@ describe("the status page", () => {
     await shows(
       page,
       "#verdict .bad",
-      /for sold records are paused since \d\d:\d\d:\d\d.*half of the latest/,
+      /for sold records have been paused since \d\d:\d\d:\d\d.*half of the latest/,
     );
     await shows(page, "#upstream", /Sold records.*fails since \d\d:\d\d/);
     await shows(page, "#tiles .bad", /Pausedsince/);
@@ -99,7 +99,7 @@ describe("the status page", () => {
     const { page, errors } = await open(gateway.adminUrl);
     await page.fill("#token", "wrong");
     await page.click("#login button");
-    await shows(page, "#login-message", "not the right token");
+    await shows(page, "#login-message", "token is wrong");
     await expectAccessible(page, "#login");
     await page.fill("#token", TOKEN);
     await page.press("#token", "Enter");

@@ -326,7 +326,7 @@ describe("an install", () => {
     expect(few).toMatch(/http:\/\/gw-property-gateway\.apps:80/);
     for (const name of ["imageUrl", "referrer", "userAgent", "service"])
       expect(few).toMatch(`config.upstream.${name}: `);
-    expect(few).toMatch(/spent budget is forgotten/);
+    expect(few).toMatch(/does not know\s+the spent budget/);
     expect(notes(valuesOf("no-redis"))).not.toMatch(/assumed|forgotten/);
     expect(notes(valuesOf("trial"))).toMatch(/for trials/);
     const full = notes(valuesOf("full"));

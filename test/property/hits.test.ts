@@ -22,7 +22,7 @@ import { createRefuse, createRespond } from "../../src/http/respond.ts";
 import { createUnderstand } from "../../src/http/understand.ts";
 import { mediaTypeOf } from "../../src/interface/media-types.ts";
 import { createPipeline } from "../../src/pipeline.ts";
-import { createMeanings } from "../../src/query/meanings.ts";
+import { createKnownTargets } from "../../src/query/known-targets.ts";
 import { createRouter } from "../../src/query/route.ts";
 import type { Answer, Entry, RequestRecord } from "../../src/types.ts";
 import { entryWith, keyOf } from "../support/entries.ts";
@@ -81,7 +81,7 @@ async function startGateway(isPlain: boolean): Promise<Gateway> {
     share: (app) =>
       app === "web" ? [{ name: "1m", limit: 30, windowSeconds: 60, remaining: 12, resetSeconds: 7 }] : [],
   });
-  const meanings = createMeanings({
+  const knownTargets = createKnownTargets({
     maxBytes: 1_000_000,
     conceal: (text) => text.replaceAll("s3cret-k3y", "ps3udo-nym"),
     secretsKnown: () => 1,
@@ -105,7 +105,7 @@ async function startGateway(isPlain: boolean): Promise<Gateway> {
     serveDocument: () => false,
     admit: createAdmit({
       route: createRouter({ recordPath: "/{resource}/{serviceId}", passThrough: [] }),
-      known: isPlain ? () => undefined : meanings.find,
+      known: isPlain ? () => undefined : knownTargets.find,
       service: SERVICE,
       head: LIMITS,
       maxWaitMs: () => 10_000,
@@ -117,7 +117,7 @@ async function startGateway(isPlain: boolean): Promise<Gateway> {
         ignored: ["_"],
         conceal: (text) => text.replaceAll("s3cret-k3y", "ps3udo-nym"),
       },
-      isPlain ? () => undefined : meanings.remember,
+      isPlain ? () => undefined : knownTargets.remember,
     ),
     cache: isPlain ? async (question) => withoutHeads(await cache(question)) : cache,
     answerAtOnce: isPlain ? () => undefined : answerAtOnce,

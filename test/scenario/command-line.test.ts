@@ -55,7 +55,7 @@ describe("the command line", () => {
     [["health", "a", "b"], "too many arguments"],
     [["explain"], "missing required argument"],
     [["purge", "/areas", "--all"], "Give one of"],
-    [["budget", "--admin-url", "localhost"], "--admin-url takes an address"],
+    [["budget", "--admin-url", "localhost"], "--admin-url must be an address"],
   ])("refuses %j with exit code 2 and says what is meant", async (args, said) => {
     const { code, output } = await command(args);
     expect([code, output]).toEqual([2, expect.stringContaining(said)]);
@@ -90,7 +90,7 @@ describe("commands that ask the admin port", () => {
     const after = await ask();
     expect(after.output).toMatch(/cached +in memory: status 200, \d+ bytes, \d+ m?s old, fresh for/);
     expect(after.output).toMatch(/costs +0 upstream calls/);
-    expect(before.output).toContain("remembers no request that was not a hit");
+    expect(before.output).toContain("remembers no request for this URL that was not a hit");
     expect(after.output).toMatch(/Z +other +miss +Nothing usable was cached\./);
   });
 

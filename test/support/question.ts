@@ -22,7 +22,7 @@ export function requestWith(receivedAt: number, changes: Partial<GatewayRequest>
     mayForceRefresh: false,
     route: { kind: "search", resource: "listings" },
     target: "/listings",
-    meanings: {},
+    parsed: {},
     search: "",
     format: "json",
     coding: "identity",

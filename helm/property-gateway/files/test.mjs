@@ -1,4 +1,4 @@
-// Asks a ready gateway for what it answers by itself: a path that it does not know.
+// Checks that the gateway is ready, and that it answers an unknown path without calling the property API.
 const { CALLERS, ADMIN } = process.env;
 for (const [url, expected] of [
   [`${ADMIN}/readyz`, 200],

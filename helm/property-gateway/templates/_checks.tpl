@@ -1,4 +1,4 @@
-{{/* Refuses values that cannot work, with all mistakes in one message. */}}
+{{/* Refuses values that cannot work. One message lists all mistakes. */}}
 {{- define "property-gateway.checks" -}}
 {{- $faults := list -}}
 {{- range list "missing" "secretFaults" "redisFaults" "replicaFaults" "sizeFaults" "repeated" "routeFaults" -}}
@@ -19,7 +19,7 @@
 {{- $faults = append $faults "config.upstream.callerId is missing: your caller id at the property API" -}}
 {{- end -}}
 {{- if not (or .Values.privateKey.existingSecret .Values.privateKey.value $upstream.privateKeyFile) -}}
-{{- $faults = append $faults "the private key is missing: name the Secret that holds it in privateKey.existingSecret, or set privateKey.value" -}}
+{{- $faults = append $faults "the private key is missing: name the Secret that contains it in privateKey.existingSecret, or set privateKey.value" -}}
 {{- end -}}
 {{- toYaml $faults -}}
 {{- end -}}
@@ -151,7 +151,7 @@
 {{- toYaml $faults -}}
 {{- end -}}
 
-{{/* Names that the chart uses itself, and names that are given twice. */}}
+{{/* Names that the chart uses itself, and names that occur twice. */}}
 {{- define "property-gateway.repeated" -}}
 {{- $faults := list -}}
 {{- $own := include "property-gateway.labels" (dict "root" (dict "Values" dict "Release" .Release "Chart" .Chart) "component" "any") | fromYaml | keys -}}
@@ -164,7 +164,7 @@
 {{- end -}}
 {{- end -}}
 {{- end -}}
-{{- /* The chart computes ports, delays and rules of the network from these settings, so it must see them. */ -}}
+{{- /* The chart computes ports, delays and network rules from these settings, so it must know their values. */ -}}
 {{- $seen := list "UPSTREAM_PRIVATE_KEY" "UPSTREAM_PRIVATE_KEY_FILE" "REDIS_URL" "ADMIN_TOKEN" "PORT" "ADMIN_PORT"
   "STOP_DELAY" "DRAIN_TIMEOUT" "UPSTREAM_URL" "UPSTREAM_IMAGE_URL" "TLS_CERT_FILE" "ADMIN_TLS_CERT_FILE" -}}
 {{- range include "property-gateway.ownEnv" . | fromYamlArray -}}

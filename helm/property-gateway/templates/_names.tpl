@@ -2,7 +2,7 @@
 {{- .Values.nameOverride | default .Chart.Name | trunc 63 | trimSuffix "-" -}}
 {{- end -}}
 
-{{/* At most 50 characters, so that -dashboard and the like can follow. */}}
+{{/* At most 50 characters, which leaves space for suffixes such as -dashboard. */}}
 {{- define "property-gateway.fullname" -}}
 {{- $name := include "property-gateway.name" . -}}
 {{- if .Values.fullnameOverride -}}
@@ -29,7 +29,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 {{- end -}}
 
 {{/*
-Labels as a map, each key once. Arguments: root; component and labels where there are any.
+Labels as a map, each key once. Arguments: root; optionally component and labels.
 */}}
 {{- define "property-gateway.labels" -}}
 {{- $own := include "property-gateway.ownLabels" .root | fromYaml -}}
@@ -40,7 +40,7 @@ Labels as a map, each key once. Arguments: root; component and labels where ther
 {{- end -}}
 
 {{/*
-The metadata of a resource. Arguments: root, name; component, namespace, labels and annotations where there are any.
+The metadata of a resource. Arguments: root, name; optionally component, namespace, labels and annotations.
 */}}
 {{- define "property-gateway.metadata" -}}
 name: {{ .name }}
@@ -73,7 +73,7 @@ annotations: {{- toYaml . | nindent 2 }}
 {{- end -}}
 {{- end -}}
 
-{{/* global.imageRegistry comes before an image that names no registry of its own. */}}
+{{/* global.imageRegistry is the registry of an image that does not name one. */}}
 {{- define "property-gateway.trialImage" -}}
 {{- $registry := (.Values.global | default dict).imageRegistry -}}
 {{- $image := .Values.redis.trial.image -}}
@@ -81,7 +81,7 @@ annotations: {{- toYaml . | nindent 2 }}
 {{- if and $registry (not $hasRegistry) -}}{{ $registry }}/{{ end -}}{{ $image }}
 {{- end -}}
 
-{{/* As a list in YAML, each name once; empty where there is none. */}}
+{{/* A list in YAML, each name once; empty if there is none. */}}
 {{- define "property-gateway.imagePullSecrets" -}}
 {{- $secrets := list -}}
 {{- range concat ((.Values.global | default dict).imagePullSecrets | default list) (.Values.imagePullSecrets | default list) -}}
@@ -90,7 +90,7 @@ annotations: {{- toYaml . | nindent 2 }}
 {{- with uniq $secrets }}{{ toYaml . }}{{ end -}}
 {{- end -}}
 
-{{/* What every pod of the chart says of itself. */}}
+{{/* Settings of every pod of the chart. */}}
 {{- define "property-gateway.podBasics" -}}
 serviceAccountName: {{ include "property-gateway.serviceAccount" . }}
 automountServiceAccountToken: false
@@ -101,7 +101,7 @@ imagePullSecrets: {{- . | nindent 2 }}
 {{- end }}
 {{- end -}}
 
-{{/* On which nodes a pod runs. Arguments: nodeSelector, tolerations, affinity, each of which may be empty. */}}
+{{/* The nodes on which a pod may run. Arguments: nodeSelector, tolerations, affinity; each may be empty. */}}
 {{- define "property-gateway.placement" -}}
 {{- range $name := list "nodeSelector" "tolerations" "affinity" }}
 {{- with get $ $name }}

@@ -10,7 +10,7 @@
 {{- end }}
 - name: REPLICAS
   value: {{ include "property-gateway.replicas" . | quote }}
-# The image has a DATA_DIR of its own, which would win over the file.
+# The image sets a DATA_DIR of its own, which would override the file.
 - name: DATA_DIR
   value: {{ include "property-gateway.dataDir" . | quote }}
 {{- if .Values.warmUrls }}
@@ -48,12 +48,12 @@
 {{- end }}
 {{- end -}}
 
-{{/* Whether a secret is given, in one way or the other. */}}
+{{/* "true" if a secret is given, as existingSecret or as value. */}}
 {{- define "property-gateway.isGiven" -}}
 {{- if or .existingSecret .value }}true{{ end -}}
 {{- end -}}
 
-{{/* Where a password of Redis is mounted: that of `auth` or of `sentinelAuth`. */}}
+{{/* The directory in which a password of Redis is mounted. Argument: `auth` or `sentinelAuth`. */}}
 {{- define "property-gateway.passwordDirectory" -}}
 /run/secrets/redis-{{ . | lower }}
 {{- end -}}

@@ -1,4 +1,4 @@
-{{/* The ports that the egress rules let out, each as a list in YAML. */}}
+{{/* The ports that the egress rules allow, each as a list in YAML. */}}
 
 {{- define "property-gateway.portOfUrl" -}}
 {{- $port := regexFind ":[0-9]+$" (urlParse . | dig "host" "") | trimPrefix ":" -}}
@@ -14,7 +14,7 @@
 {{- .Values.networkPolicy.upstream.ports | default (uniq $ports) | toYaml -}}
 {{- end -}}
 
-{{/* Behind Sentinels is a master at a port that only they know: it is taken to be Redis' own. */}}
+{{/* Only the Sentinels know the port of their master. The rules assume the port in redis.url, or 6379. */}}
 {{- define "property-gateway.redisPorts" -}}
 {{- $redis := (.Values.config | default dict).redis | default dict -}}
 {{- $named := concat ($redis.nodes | default list) (($redis.sentinel | default dict).nodes | default list) -}}

@@ -1,7 +1,7 @@
 {{/*
-The rules with the values' thresholds. files/alerts.yaml writes <threshold> and <jobs> where a value goes; an alert's
-enabled, severity and for are only in the values. `npm run generate` does the same with the default values, for
-Prometheus without Kubernetes: files/rules.yaml.
+The rules with the thresholds from the values. files/alerts.yaml has the placeholders <threshold> and <jobs>. An alert's
+enabled, severity and for are only in the values. `npm run generate` writes files/rules.yaml in the same way, with the
+default values, for Prometheus without Kubernetes.
 */}}
 {{- define "property-gateway.rules" -}}
 {{- $chosen := .Values.prometheusRule -}}

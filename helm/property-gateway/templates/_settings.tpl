@@ -1,4 +1,4 @@
-{{/* The settings file: the values' settings, and what a pod needs instead of the gateway's own defaults. */}}
+{{/* The settings file: the settings from the values, and the defaults of a pod. */}}
 {{- define "property-gateway.config" -}}
 {{- $config := deepCopy (.Values.config | default dict) -}}
 {{- $upstream := $config.upstream | default dict -}}
@@ -33,7 +33,7 @@ warm.yaml: |
 {{- toYaml (mergeOverwrite $defaults (include "property-gateway.config" . | fromYaml)) -}}
 {{- end -}}
 
-{{/* Where answers are kept without Redis; empty is a value. */}}
+{{/* The directory of the SQLite file, for a gateway without Redis. Empty means none. */}}
 {{- define "property-gateway.dataDir" -}}
 {{- $config := .Values.config | default dict -}}
 {{- if hasKey $config "dataDir" }}{{ $config.dataDir }}{{ else }}/data{{ end -}}
@@ -86,7 +86,7 @@ warm.yaml: |
 {{- end -}}
 {{- end -}}
 
-{{/* The most pods that run at once, during an update too. */}}
+{{/* The most pods that run at once, also during an update. */}}
 {{- define "property-gateway.mostAtOnce" -}}
 {{- add (include "property-gateway.mostReplicas" .) (include "property-gateway.surge" .) -}}
 {{- end -}}
@@ -96,7 +96,7 @@ warm.yaml: |
 {{- $given | default (include "property-gateway.mostAtOnce" .) | int -}}
 {{- end -}}
 
-{{/* Bytes of a size as settings or Kubernetes write it; 0 for a form that this does not know. */}}
+{{/* The bytes of a size, as settings or Kubernetes write it; 0 for an unknown form. */}}
 {{- define "property-gateway.bytes" -}}
 {{- $text := kindIs "float64" . | ternary (printf "%.0f" (. | float64)) (toString .) -}}
 {{- $units := dict "" 1 "B" 1 "k" 1000 "K" 1000 "M" 1000000 "G" 1000000000 "T" 1000000000000
@@ -109,7 +109,7 @@ warm.yaml: |
 {{- end -}}
 {{- end -}}
 
-{{/* The name of each Secret: yours, or the one that the chart creates. */}}
+{{/* The name of each Secret: the existing one, or the one that the chart creates. */}}
 {{- define "property-gateway.privateKeySecret" -}}
 {{- .Values.privateKey.existingSecret | default (include "property-gateway.fullname" .) -}}
 {{- end -}}

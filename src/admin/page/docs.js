@@ -12,14 +12,14 @@ async function show() {
   const response = await fetch(address, { headers: withToken() });
   if (response.status === 401) {
     form.hidden = false;
-    message.textContent = token === "" ? "" : "This token is not the right one.";
+    message.textContent = token === "" ? "" : "This token is wrong.";
     return;
   }
   form.hidden = true;
   SwaggerUIBundle({
     spec: await response.json(),
     dom_id: "#document",
-    // The callers' port has another address, which the browser would not let this page ask.
+    // The browser does not let this page send requests to the callers' port, which has another address.
     supportedSubmitMethods: ofCallers ? [] : ["get", "post"],
     requestInterceptor: (request) => ({ ...request, headers: { ...request.headers, ...withToken() } }),
   });

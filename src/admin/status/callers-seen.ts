@@ -1,4 +1,4 @@
-/** How the apps identify themselves and how old the answers from the cache were, in all processes. */
+/** How the apps identify themselves and how old their cached answers were, in all processes. */
 import type { Clock } from "../../process/clock.ts";
 import type { AppIdentity } from "../../ratelimit/apps.ts";
 import { type AgesByHour, agesBetween, type AgesServed } from "./served-ages.ts";
@@ -6,11 +6,11 @@ import { type Board, createPeers, type Scope } from "./peers.ts";
 
 export interface CallersSeen {
   readonly scope: Scope;
-  /** How many processes' knowledge it is. */
+  /** The number of processes that it was collected from. */
   readonly processes: number;
-  /** Epoch milliseconds: nothing is known of the time before. */
+  /** Epoch milliseconds. Nothing is known about the time before. */
   readonly since: number;
-  /** Epoch milliseconds: what processes saw that have ended before is missing. */
+  /** Epoch milliseconds. Before this instant, what other processes saw is missing. */
   readonly completeSince: number;
   readonly ages: AgesServed;
   readonly apps: readonly AppIdentity[];
@@ -24,10 +24,10 @@ export interface CallersSeenOptions {
   readonly board: Board | undefined;
 }
 
-/** The form of a part. */
+/** The version of a part's format. */
 const FORM = 1;
 
-/** @returns what reads the knowledge of all processes for a period. It never rejects. */
+/** @returns a function that reads what all processes know about a period. It never rejects. */
 export function createCallersSeen(
   options: CallersSeenOptions,
 ): (from: number, to: number) => Promise<CallersSeen> {

@@ -1,19 +1,19 @@
 import type { RequestRecord } from "../../types.ts";
 import type { RecentRequest } from "./types.ts";
 
-/** Requests of all queries that are remembered. */
+/** The most requests that are remembered, of all queries together. */
 const MOST_REMEMBERED = 2_000;
-/** Requests that are shown of one query. */
+/** The most requests that are shown of one query. */
 const MOST_SHOWN = 50;
 
 export interface History {
-  /** Remembers a request that was no hit. */
+  /** Remembers a request that was not a hit. */
   readonly add: (record: RequestRecord, at: number) => void;
   /** The requests for a query, newest first. */
   readonly of: (query: string) => readonly RecentRequest[];
 }
 
-/** Remembers the latest requests of this process that were no hits. */
+/** Remembers the latest requests of this process that were not hits. */
 export function createHistory(): History {
   const ring: { readonly record: RequestRecord; readonly at: number }[] = [];
   let next = 0;
@@ -41,7 +41,7 @@ const FORWARDED = {
   request: "The caller asked for a newer answer (Cache-Control).",
 } as const;
 
-/** @returns why a request was no hit, as a sentence for an operator */
+/** @returns why a request was not a hit, as a sentence for an operator */
 function whyNoHit({ outcome, forwarded, detail, problem }: RequestRecord): string {
   const why = forwarded === undefined ? "" : FORWARDED[forwarded];
   const because = detail === undefined ? "." : ` (${detail}).`;
@@ -56,13 +56,13 @@ function whyNoHit({ outcome, forwarded, detail, problem }: RequestRecord): strin
     case "updating":
       return `The cached answer had expired. It was served, and refreshed in the background${because}`;
     case "stale":
-      return `The cached answer had expired. It was served because no new one could be had${because}`;
+      return `The cached answer had expired. It was served because no newer one was available${because}`;
     case "bypass":
       return "It was passed through: the caller sent no-store, or answers at this path are not cached.";
     case "refused":
     case "failed":
       return `There was no answer: ${problem ?? outcome}.`;
     case "abandoned":
-      return "The caller hung up before there was an answer.";
+      return "The caller hung up before the answer was ready.";
   }
 }

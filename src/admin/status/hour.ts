@@ -1,6 +1,6 @@
 /**
- * Counts the requests and calls of the last hour, in bounded memory. The hour is made of slots of five minutes. The oldest
- * one is dropped as a whole.
+ * Counts the requests and calls of the last hour, in bounded memory. The hour consists of slots of five minutes. The oldest
+ * slot is dropped as a whole.
  */
 import type { Resource } from "../../interface/resources.ts";
 import { OTHER_APP, type Outcome } from "../../types.ts";
@@ -12,14 +12,14 @@ const SLOTS = 12;
 const MOST_APPS = 200;
 const MOST_QUERIES = 400;
 const MOST_SLOW = 10;
-/** So many requests of a second are counted by their query. Of further ones, each `SAMPLE`-th counts for all. */
+/** Up to this many requests per second are counted one by one. Of the others, each `SAMPLE`-th counts `SAMPLE` times. */
 const COUNTED_EXACTLY = 100;
-/** A prime: a pattern of requests hardly ever has its period. */
+/** A prime, so that a repeating pattern of requests rarely has the same period. */
 const SAMPLE = 17;
-/** Apps and queries that are listed. */
+/** The most apps, and the most queries, that are listed. */
 const MOST_LISTED = 30;
 
-/** How many requests of each outcome there were since the start of the process. */
+/** The number of requests of each outcome since the start of the process. */
 type Outcomes = ReadonlyMap<Outcome, number>;
 
 interface AppCounts {
@@ -53,7 +53,7 @@ export interface Hour {
     readonly slowest: readonly SlowRequest[];
   };
   readonly callsOf: (resource: Resource) => CallCounts;
-  /** How often a query was asked; 0 if it is not among those that are counted. */
+  /** The number of requests for a query; 0 if the query is not among those that are counted. */
   readonly timesAsked: (query: string) => number;
 }
 

@@ -1,4 +1,4 @@
-/** Adds up what several processes saw. Pure. */
+/** Adds up the activities of several processes. Pure. */
 import { type OriginName, ORIGINS, type Outcome, OUTCOMES } from "../../types.ts";
 import { slowestOf, sumApps, sumCalls, sumCounts } from "./hour.ts";
 import { sumOf } from "./top.ts";
@@ -9,7 +9,7 @@ import { type Resource, RESOURCES } from "../../interface/resources.ts";
 const MOST_LISTED = 30;
 const MOST_PROBLEMS = 60;
 
-/** @param all at least one; the first is this process' own */
+/** @param all the first one is the activity of this process */
 export function merge(all: readonly [Activity, ...Activity[]]): Activity {
   const [own] = all;
   return {
@@ -36,7 +36,7 @@ export function merge(all: readonly [Activity, ...Activity[]]): Activity {
   };
 }
 
-/** Adds series step by step. The steps are those of this process; another one may be a few ahead or behind. */
+/** Adds series step by step. The steps are those of this process; another process may be a few steps ahead or behind. */
 function sumSeries(own: Series, all: readonly Series[]): Series {
   const same = all.filter(({ stepMs }) => stepMs === own.stepMs);
   const length = Math.max(0, ...same.flatMap(({ counts }) => Object.values(counts).map((of) => of.length)));

@@ -1,20 +1,23 @@
-/** Collects what all processes know of one subject, such as their part of the status page. */
+/** Collects the parts of all processes for one subject, such as the status page. */
 import { type Clock, pause } from "../../process/clock.ts";
 
-/** Where replicas show texts to each other (src/redis/board.ts). */
+/** Each replica publishes a text here, which the others read (src/redis/board.ts). */
 export interface Board {
   readonly show: (write: () => string) => void;
   readonly look: () => Promise<readonly string[]>;
 }
 
-/** Whose numbers they are: of a gateway without replicas, of all replicas, or of this one because Redis does not answer. */
+/**
+ * Where the numbers come from. `alone`: the only process, as there is no Redis. `all`: all replicas. `cut-off`: this replica
+ * only, because Redis does not answer.
+ */
 export type Scope = "alone" | "all" | "cut-off";
 
 export interface PeersOptions<Part> {
   /** `undefined`: there are no other replicas. */
   readonly board: Board | undefined;
   readonly clock: Clock;
-  /** The form of a part. Replicas of another version may write another form, and are left out. */
+  /** The version of a part's format. Parts in another format, which come from another release, are ignored. */
   readonly form: number;
   /** @returns what this process knows, as JSON values */
   readonly own: () => Part;
@@ -22,21 +25,21 @@ export interface PeersOptions<Part> {
 
 export interface Parts<Part> {
   readonly scope: Scope;
-  /** That of this process comes first. */
+  /** The first one is the part of this process. */
   readonly all: readonly [Part, ...Part[]];
 }
 
-/** The other processes show their parts within this time. */
+/** The other processes publish their parts within this time. */
 const PEERS_MS = 200;
-/** After a look, the texts of the other processes are on the board for so long. */
+/** For this long after a look, the next look finds the texts of the other processes on the board. */
 const LOOKED_MS = 3_000;
 
-/** @returns what collects the parts of all processes. It never rejects. */
+/** @returns a function that collects the parts of all processes. It never rejects. */
 export function createPeers<Part>(options: PeersOptions<Part>): () => Promise<Parts<Part>> {
   const { board, clock, form, own } = options;
   if (board === undefined) return async () => ({ scope: "alone", all: [own()] });
   let lookedAt = Number.NEGATIVE_INFINITY;
-  // The instant makes each text differ from the one before.
+  // The board takes a text that does not change for the text of a dead process. The instant changes it.
   board.show(() => JSON.stringify({ form, at: clock.now(), part: own() }));
 
   function partIn(text: string): Part[] {

@@ -1,6 +1,6 @@
 /**
- * Remembers what happens in this process, for the status page. A hit costs a few increments and look-ups; everything else
- * is kept for requests that were no hits, calls and warnings only.
+ * Remembers what happens in this process, for the status page. A hit costs only a few increments and look-ups. Details are
+ * kept only of other requests, of calls and of warnings.
  */
 import { originOf } from "../../interface/resources.ts";
 import type { Clock } from "../../process/clock.ts";
@@ -20,7 +20,7 @@ export interface RecorderOptions {
 }
 
 export interface Recorder {
-  /** @returns an observer that also records what it hears */
+  /** @returns an observer that records each report and passes it on */
   readonly recording: (observer: Observer) => Observer;
   /** @returns everything but the queue, which the recorder does not know */
   readonly activity: () => Omit<Activity, "queue">;
@@ -30,9 +30,9 @@ export interface Recorder {
 }
 
 export interface QueryHistory {
-  /** The latest requests that were no hits, newest first. */
+  /** The latest requests that were not hits, newest first. */
   readonly requests: readonly RecentRequest[];
-  /** How often it was asked in the last hour, hits included; 0 if it is not among the queries that are counted. */
+  /** Its requests in the last hour, hits included; 0 if it is not among the queries that are counted. */
   readonly asked: number;
 }
 

@@ -1,6 +1,6 @@
 /**
  * `GET /status`: what the status page shows. `GET /status/events`: the same every second, as server-sent events.
- * `GET /cache/history`: why requests for a URL were no hits.
+ * `GET /cache/history`: why requests for a URL were not hits.
  */
 import express, { type Request, type Response, type Router } from "express";
 
@@ -51,10 +51,10 @@ export function createAdminStatus(options: AdminStatusOptions): Router {
 
 const EVERY_MS = 1_000;
 const MOST_PAGES = 50;
-/** A page that has not read so much is closed. It connects again when it is ready. */
+/** The stream to a page with more unread bytes than this is closed. The page then connects again. */
 const MOST_UNREAD_BYTES = 1024 * 1024;
 
-/** @returns the handler that keeps a response open, and sends the status every second as long as a page is open */
+/** @returns a handler that keeps the response open and sends the status every second */
 function createEvents(options: AdminStatusOptions): (request: Request, response: Response) => void {
   const { status, after, maySee } = options;
   const pages = new Map<Response, Request>();
@@ -83,7 +83,7 @@ function createEvents(options: AdminStatusOptions): (request: Request, response:
     response.set({
       "Content-Type": "text/event-stream; charset=utf-8",
       "Cache-Control": "no-store",
-      // Some proxies would collect the events.
+      // nginx and similar proxies would otherwise buffer the events.
       "X-Accel-Buffering": "no",
     });
     response.flushHeaders();

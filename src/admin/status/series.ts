@@ -1,11 +1,11 @@
-/** Requests by outcome over time, and how many there are per second now. */
+/** Requests by outcome over time, and the present rates of requests and upstream calls. */
 import { type OriginName, ORIGINS, type Outcome, OUTCOMES } from "../../types.ts";
 import type { OutcomeCounts, Series } from "./types.ts";
 
 const STEP_MS = 5_000;
 /** A quarter of an hour. */
 const STEPS = 180;
-/** `perSecond` is the mean of so many ticks. */
+/** `perSecond` is the mean of this many ticks. */
 const TICKS = 5;
 /** The rate of the calls is the mean of the last ten seconds, minute, five minutes, and quarter of an hour. */
 const RATE_STEPS = [2, 12, 60, 180];
@@ -16,7 +16,7 @@ export interface SeriesRecorder {
   readonly add: (outcome: Outcome) => void;
   /** Counts an upstream call. */
   readonly called: (origin: OriginName) => void;
-  /** How many requests of each outcome there were since the start. */
+  /** The number of requests of each outcome since the start. */
   readonly outcomes: () => ReadonlyMap<Outcome, number>;
   /** Called every second. */
   readonly tick: (now: number) => void;
@@ -27,7 +27,7 @@ export interface SeriesRecorder {
   };
 }
 
-/** Counters that only rise. The differences between their readings are the series. */
+/** The counters at an instant. They only rise; the differences between readings are the series. */
 interface Reading {
   readonly at: number;
   readonly outcomes: readonly number[];
@@ -40,7 +40,7 @@ export function createSeries(startedAt: number): SeriesRecorder {
   const numberOf = new Map(OUTCOMES.map((outcome, index) => [outcome, index]));
   const reading = (at: number): Reading => ({ at, outcomes: [...outcomes], calls: [...calls] });
   let ticks = [reading(startedAt)];
-  /** One for the end of each step, the newest last. */
+  /** The readings at the end of each step, the newest last. */
   let ends = [reading(startedAt)];
   let step = stepOf(startedAt);
 
@@ -56,7 +56,7 @@ export function createSeries(startedAt: number): SeriesRecorder {
     outcomes: () => new Map(OUTCOMES.map((outcome, index) => [outcome, outcomes[index] ?? 0])),
     tick(now) {
       ticks = [...ticks, reading(now)].slice(-TICKS - 1);
-      // A process that stood still, or whose clock was set, begins anew.
+      // The process was suspended, or its clock was set: the series starts again.
       if (stepOf(now) < step || stepOf(now) > step + STEPS) {
         ends = [reading(now)];
         step = stepOf(now);
@@ -70,7 +70,7 @@ export function createSeries(startedAt: number): SeriesRecorder {
         const count = (outcomes[index] ?? 0) - (first?.outcomes[index] ?? 0);
         return [outcome, count / seconds] as const;
       });
-      // Nothing was called before the start: a burst in the first seconds is no rate.
+      // A young process divides by the whole period too, so a burst in its first seconds gives no high rate.
       const rateOf = (index: number): number[] =>
         RATE_STEPS.map((steps) => {
           const before = (ends.at(-steps - 1) ?? ends[0])?.calls[index] ?? 0;

@@ -1,8 +1,7 @@
 /**
- * How old the answers were that callers got from the cache, by hour. In the memory of this process: it begins with the
- * process, and forgets hours after a month.
+ * How old the cached answers were that callers got, by hour. The counts are in the memory of this process. They begin with
+ * the process, and are dropped after a month.
  */
-
 const HOUR_MS = 3_600_000;
 const MOST_HOURS = 31 * 24;
 
@@ -12,16 +11,16 @@ const GROUPS: readonly (number | null)[] = [...BOUNDS, null];
 
 /** What one process counted. */
 export interface AgesByHour {
-  /** Epoch milliseconds: nothing is known of the time before. */
+  /** Epoch milliseconds. Nothing is known about the time before. */
   readonly since: number;
-  /** The number of the hour since the epoch, answers by age group, and the greatest age. */
+  /** For each hour: its number since the epoch, its answers by age group, and the greatest age in milliseconds. */
   readonly hours: readonly (readonly [number, readonly number[], number])[];
 }
 
 export interface AgesServed {
   readonly answers: number;
   readonly oldestSeconds: number;
-  /** Answers at most so old, and older than the group before; `null`: any age. */
+  /** Answers up to this age that are older than the bound of the group before; `null`: no upper bound. */
   readonly groups: readonly { readonly upToSeconds: number | null; readonly answers: number }[];
 }
 
@@ -72,7 +71,7 @@ export function createServedAges(startedAt: number): ServedAges {
   };
 }
 
-/** Adds up what processes counted, in whole hours: those that begin in the period, and the one in which it begins. */
+/** Adds up the counts of processes, in whole hours: each hour that overlaps the period counts. */
 export function agesBetween(all: readonly AgesByHour[], from: number, to: number): AgesServed {
   const wanted = all
     .flatMap(({ hours }) => hours)

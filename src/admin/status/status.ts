@@ -1,9 +1,8 @@
 /**
- * What the status page shows: what happened in all processes, and how the budgets stand now.
+ * What the status page shows: what happened in all processes, and the present state of the budgets.
  *
- * With Redis, budgets and circuits are shared, so this process' own view of them is that of all.
+ * With Redis, all replicas share the budgets and circuits, so this process reads only its own view of them.
  */
-
 import { originOf, RESOURCES } from "../../interface/resources.ts";
 import type { Clock } from "../../process/clock.ts";
 import type { Apps } from "../../ratelimit/apps.ts";
@@ -27,7 +26,7 @@ export interface StatusOptions {
   readonly mode: () => string;
 }
 
-/** What `GET /status` answers. Instants are epoch milliseconds. */
+/** The answer of `GET /status`. Instants are epoch milliseconds. */
 export interface Status extends Omit<Activity, "apps"> {
   readonly at: number;
   readonly scope: Scope;
@@ -65,12 +64,12 @@ interface AppStatus extends AppActivity {
 }
 
 const MOST_APPS = 15;
-/** A status is read at most so often, however many pages are open. */
+/** A status is reused for this long, so many open pages cost no more than one. */
 const FRESH_MS = 500;
-/** The form of an activity. */
+/** The version of an activity's format. */
 const FORM = 1;
 
-/** @returns what reads the status. It never rejects. */
+/** @returns a function that reads the status. It never rejects. */
 export function createStatus(options: StatusOptions): () => Promise<Status> {
   const { clock, board } = options;
   const look = createPeers({ board, clock, form: FORM, own: () => activityOf(options) });
@@ -128,17 +127,17 @@ function originStatus(name: OriginName, budget: Budget, activity: Activity, now:
     })),
     predictedWaitMs: Math.round(forMs),
     waitsFor: forMs > 0 ? why : null,
-    circuits: circuits.map(({ scope, state, cause, sinceMs, forMs: stays }) => ({
+    circuits: circuits.map(({ scope, state, cause, sinceMs, forMs: lastsMs }) => ({
       scope,
       state,
       cause,
       since: Math.round(now - sinceMs),
-      until: Math.round(now + stays),
+      until: Math.round(now + lastsMs),
     })),
   };
 }
 
-/** @returns the apps that spent or asked most, listed or not */
+/** @returns the apps with the most calls or requests, listed or not */
 function appsOf({ budgets, apps }: StatusOptions, active: readonly AppActivity[]): readonly AppStatus[] {
   const { windows } = budgets.api.overview();
   const names = new Set([

@@ -1,9 +1,9 @@
 /**
  * The most frequent keys of an endless stream, in bounded memory (space-saving: Metwally, Agrawal, El Abbadi 2005).
  *
- * A key that is counted costs one look-up. When there is no room for a new key, the less frequent half is dropped at once,
- * and a new key starts with the highest count that was dropped. So no count is too low, and none is too high by more than
- * that. Dropping a half costs as much as sorting it, once for as many new keys.
+ * Adding a key that is counted costs one look-up. When there is no room for a new key, the less frequent half is dropped at
+ * once, and a new key starts with the highest count that was dropped. So no count is too low, and none is too high by more
+ * than that. Dropping a half costs one sort, which makes room for as many new keys.
  */
 export interface Top {
   /** @param times how often the key occurred; 1 by default */
@@ -19,7 +19,7 @@ export interface Counted {
   readonly count: number;
 }
 
-/** @param room the most keys that are counted at a time */
+/** @param room the most keys that are counted at once */
 export function createTop(room: number): Top {
   const counters = new Map<string, { count: number }>();
   let floor = 0;

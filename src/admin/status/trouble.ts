@@ -24,12 +24,12 @@ export function createOutageList(now: () => number, warned: (message: string) =>
   };
 }
 
-/** How outages of circuits are called (src/ratelimit/budgets.ts). */
+/** The names of circuit outages begin with this (src/ratelimit/budgets.ts). */
 const UPSTREAM = "upstream ";
 
-/** The kinds of problems that are remembered at a time. */
+/** The most kinds of problems that are remembered at once. */
 const MOST_KINDS = 60;
-/** A problem that has not occurred for so long is forgotten; when it occurs again, it is a new one. */
+/** A problem that has not occurred for this long is forgotten. If it occurs again, it counts as a new one. */
 const FORGOTTEN_MS = 60 * 60_000;
 
 export interface ProblemList {
@@ -40,9 +40,9 @@ export interface ProblemList {
   readonly list: () => readonly RecentProblem[];
 }
 
-/** Remembers each kind of problem once: how often it occurred, since when, and its latest example. */
+/** Remembers for each kind of problem how often it occurred, since when, and the latest example. */
 export function createProblemList(now: () => number): ProblemList {
-  /** The one that occurred longest ago comes first. */
+  /** Ordered by the last occurrence, oldest first. */
   const kinds = new Map<string, RecentProblem>();
 
   function add({ from, what, query, app }: Pick<RecentProblem, "from" | "what" | "query" | "app">): void {

@@ -1,6 +1,6 @@
 /**
- * What the status page shows. Each process makes an `Activity` of itself; those of all replicas are added up. Everything is
- * JSON: instants are epoch milliseconds.
+ * What the status page shows. Each process describes itself by an `Activity`; the activities of all replicas are added up.
+ * All values are JSON values. Instants are epoch milliseconds.
  */
 import type { Resource } from "../../interface/resources.ts";
 import type { OriginName, Outage, Outcome } from "../../types.ts";
@@ -8,7 +8,7 @@ import type { CallCounts } from "./hour.ts";
 import type { Counted } from "./top.ts";
 import type { UpstreamHealth } from "./upstream-health.ts";
 
-/** What one process saw in the last hour, or what several did. */
+/** What one process, or several together, saw in the last hour. */
 export interface Activity {
   readonly processes: readonly ProcessInfo[];
   /** How far back the counts go: an hour, or less after a start. */
@@ -17,7 +17,7 @@ export interface Activity {
   readonly perSecond: OutcomeCounts;
   readonly series: Series;
   readonly outcomes: OutcomeCounts;
-  /** Requests that needed no upstream call of their own, by the reason. */
+  /** Requests that needed no upstream call of their own, by reason. */
   readonly saved: Readonly<Record<string, number>>;
   readonly apps: readonly AppActivity[];
   readonly asked: readonly Counted[];
@@ -29,12 +29,12 @@ export interface Activity {
   readonly problems: readonly RecentProblem[];
   /** Waiting calls, by origin and priority. */
   readonly queue: Readonly<Record<string, Readonly<Record<string, number>>>>;
-  /** Calls to each origin per second: the mean of each of `RATE_PERIODS_MS` until now. */
+  /** Calls to each origin per second: the mean over each of `RATE_PERIODS_MS` until now. */
   readonly callsPerSecond: Readonly<Record<OriginName, readonly number[]>>;
 }
 
 export interface ProcessInfo {
-  /** A name that no other process has. */
+  /** Unique to this process. */
   readonly id: string;
   readonly host: string;
   readonly version: string;
@@ -54,9 +54,9 @@ export interface Series {
 export interface AppActivity {
   readonly app: string;
   readonly requests: number;
-  /** Answered without an upstream call. */
+  /** Requests that needed no upstream call of their own. */
   readonly saved: number;
-  /** Refused because the budget, or the app's share of it, was spent. */
+  /** Requests that were refused because the budget, or the app's share of it, was spent. */
   readonly refused: number;
 }
 
@@ -75,7 +75,7 @@ export interface CurrentOutage extends Pick<Outage, "what" | "cause" | "meanwhil
   readonly since: number;
 }
 
-/** Something that went wrong, as often as it did. */
+/** A kind of problem, and how often it occurred. */
 export interface RecentProblem {
   /** `caller`: a response with a problem; `upstream`: a call that failed; `gateway`: a warning in the log. */
   readonly from: "caller" | "upstream" | "gateway";
@@ -89,13 +89,13 @@ export interface RecentProblem {
   readonly app: string | null;
 }
 
-/** A request that was no hit. */
+/** A request that was not a hit. */
 export interface RecentRequest {
   readonly at: number;
   readonly app: string;
   readonly outcome: Outcome;
   readonly status: number;
-  /** Why it was no hit, as a sentence. */
+  /** Why it was not a hit, as a sentence. */
   readonly why: string;
   readonly durationMs: number;
 }

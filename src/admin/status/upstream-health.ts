@@ -1,12 +1,12 @@
 import type { Resource } from "../../interface/resources.ts";
 import type { UpstreamCallRecord } from "../../types.ts";
 
-/** How the calls for a resource ended last. Instants are epoch milliseconds. */
+/** How the latest calls for a resource ended. Instants are epoch milliseconds. */
 export interface UpstreamHealth {
   readonly lastAnswerAt: number | null;
   readonly lastFailureAt: number | null;
   readonly lastFailure: string | null;
-  /** When the first of the failures was that no answer has followed yet. */
+  /** The first failure after the latest answer; `null` if no call has failed since. */
   readonly failingSince: number | null;
 }
 
@@ -45,7 +45,7 @@ export function createUpstreamHealth(): {
   };
 }
 
-/** Whether the upstream answered the question. A 404 is an answer; a refusal of the credentials is none. */
+/** Whether the upstream answered the query. A 404 is an answer; a rejection of the credentials is not. */
 function isAnswer(status: UpstreamCallRecord["status"]): boolean {
   return typeof status === "number" && status < 500 && ![401, 403, 429].includes(status);
 }
@@ -55,8 +55,8 @@ export function failureText(status: UpstreamCallRecord["status"]): string {
 }
 
 /**
- * Combines what several processes know of a resource. It is failing as long as no process has got an answer after the
- * latest failure of any.
+ * Combines what several processes know about a resource. It is failing if no process has got an answer since the latest
+ * failure in any process.
  */
 export function combineHealth(states: readonly UpstreamHealth[]): UpstreamHealth {
   const latest = (times: readonly (number | null)[]): number | null =>

@@ -1,6 +1,6 @@
 /**
  * Decides when an entry in this process' memory (L1) may be trusted. An entry leaves memory when another
- * replica has stored a newer one, even if the news arrives while the older entry is being read from the store.
+ * replica has stored a newer one, even if the announcement arrives while the older entry is read from the store.
  */
 import type { Entry } from "../../types.ts";
 import type { BackendEvent } from "./port.ts";
@@ -8,7 +8,7 @@ import type { MemoryStore } from "./memory.ts";
 
 export interface L1 {
   /**
-   * The entry in memory. `isConfirmed` is false when a newer one may exist: events were lost, or the entry is
+   * The entry in memory. `isConfirmed` is false if a newer one may exist, because events were lost or the entry is
    * not newer than `since`.
    * @param since epoch milliseconds; `undefined`: any entry will do
    * @param now epoch milliseconds
@@ -18,7 +18,7 @@ export interface L1 {
     since: number | undefined,
     now: number,
   ) => { readonly entry: Entry; readonly isConfirmed: boolean } | undefined;
-  /** Call it before the store is read, and tell the result what was found. */
+  /** Call it before reading the store, and report the result of the read to the returned object. */
   readonly startRead: (key: string) => L1Read;
   readonly onEvent: (event: Exclude<BackendEvent, { kind: "purged" }>) => void;
   /** This process itself stored the entry of a key. */

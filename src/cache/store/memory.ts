@@ -12,7 +12,7 @@ export interface MemoryStore extends Store {
   /** Like `set`, synchronously. */
   readonly put: (key: string, entry: Entry) => true | WhyNotStored;
   readonly keys: () => Iterable<string>;
-  /** Counts entries. None of them counts as used. */
+  /** Counts entries without marking them as used. */
   readonly count: (isCounted: (key: string, entry: Entry) => boolean) => number;
   readonly stats: () => StoreStats;
 }
@@ -23,7 +23,7 @@ export interface MemoryStore extends Store {
  */
 export function createMemoryStore(maxBytes: number, clock: Clock): MemoryStore {
   let evictions = 0;
-  // One giant must not evict everything else.
+  // One very large entry must not evict all others.
   const maxEntryBytes = Math.ceil(maxBytes / 8);
   const entries = new LRUCache<string, Entry>({
     maxSize: maxBytes,
@@ -43,7 +43,7 @@ export function createMemoryStore(maxBytes: number, clock: Clock): MemoryStore {
   function put(key: string, entry: Entry): true | WhyNotStored {
     if (entry.bodyBytes > MAX_BODY_BYTES) return "too-large";
     if (!mayReplace(entries.peek(key), entry)) return "newer-stored";
-    // lru-cache would remove the stored entry instead.
+    // In this case lru-cache would remove the stored entry.
     if (sizeOf(key, entry) > maxEntryBytes) return "too-large";
     entries.set(key, entry);
     return true;

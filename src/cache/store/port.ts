@@ -1,6 +1,6 @@
 /**
- * The ports of storage: `Store`, a place for entries, and `Backend`, a store behind the memory of this process
- * with the events that it brings. Each store passes test/contract/store-contract.ts.
+ * The ports of storage: `Store` keeps entries. `Backend` is a store behind the memory of this process, and reports
+ * events. Each store passes test/contract/store-contract.ts.
  */
 import type { Entry, Tier, WhyNotStored } from "../../types.ts";
 import type { Purge, PurgeScope } from "./purges.ts";
@@ -18,7 +18,7 @@ export interface Store {
   readonly remove: (key: string) => Promise<void>;
   /** Removes every entry that is past its `keepUntil`. */
   readonly sweep: () => Promise<void>;
-  /** What the store holds, as far as this process knows; `undefined` if it cannot tell. */
+  /** The contents of the store, as far as this process knows; `undefined` if it does not know them. */
   readonly stats: () => StoreStats | undefined;
   readonly close: () => Promise<void>;
 }
@@ -30,7 +30,7 @@ export interface StoreStats {
   readonly evictions: number;
 }
 
-/** Something that happened in another replica, or before this process began. */
+/** Something that happened in another replica, or before this process started. */
 export type BackendEvent =
   /** An entry was stored: an older one under the key is out of date. */
   | { readonly kind: "stored"; readonly key: string; readonly storedAt: number }
@@ -38,7 +38,7 @@ export type BackendEvent =
   /** Events may have been lost; later ones arrive again. */
   | { readonly kind: "gap" };
 
-/** What stands behind the memory of this process: a shared store (Redis) or a durable one (SQLite). */
+/** The store behind the memory of this process: shared (Redis) or durable (SQLite). */
 export interface Backend {
   readonly store: Store;
   /** Declares entries out of date, in every replica. Rejects with `StoreUnavailable`. */
@@ -47,8 +47,8 @@ export interface Backend {
   readonly onEvent: (listener: (event: BackendEvent) => void) => void;
 }
 
-/** The largest body any store takes, uncoded. */
+/** The largest body that a store accepts, before compression. */
 export const MAX_BODY_BYTES = 16 * 1024 * 1024;
 
-/** A caller of the gateway sees it as a miss at most. */
+/** Callers of the gateway never see this error: a lookup that fails is a miss. */
 export { StoreUnavailable } from "../../errors.ts";

@@ -1,15 +1,15 @@
 /**
- * Purges: what was declared out of date, and which entries that concerns.
+ * Purges: which entries were declared out of date.
  *
  * A purge touches no entry. It is a mark with a number, its epoch. An entry remembers the epoch that was
- * current when its fetch began; every later mark that names the entry applies to it. So a purge costs the
+ * current when its fetch began. Every later mark whose scope includes the entry applies to it. So a purge costs the
  * same for one entry or a million, it reaches every tier and replica as one small message, and an answer
  * that was fetched before it but stored after it is purged too. No clocks are compared.
  */
 
 import { resourceOfKey } from "../../query/key.ts";
 
-/** What a purge names: one key, all answers of a resource, all answers with a tag, or everything. */
+/** The entries of a purge: one key, all answers of a resource, all answers with a tag, or everything. */
 export type PurgeScope =
   | { readonly kind: "key"; readonly key: string }
   | { readonly kind: "resource"; readonly resource: string }
@@ -27,7 +27,7 @@ export interface Purge {
 /** The effect of the known purges on an entry. */
 type Purged = "kept" | "stale" | "gone";
 
-/** The parts of an entry that a purge can name. */
+/** The parts of an entry that decide whether a purge applies. */
 interface Purgeable {
   readonly purgeEpoch: number;
   readonly tags: readonly string[];
@@ -41,7 +41,7 @@ export interface Purges {
   verdict(key: string, entry: Purgeable): Purged;
 }
 
-/** More marks than this are folded into one on everything. That is never wrong; it only purges more. */
+/** More marks than this are folded into one purge of everything. That is safe: it only purges more. */
 const MOST_PURGES = 1000;
 
 export function createPurges(): Purges {
@@ -92,7 +92,7 @@ function folded(marks: readonly Purge[]): Purge {
   };
 }
 
-/** Whether a scope names an entry. */
+/** Whether a scope includes an entry. */
 export function names(scope: PurgeScope, key: string, entry: Purgeable): boolean {
   switch (scope.kind) {
     case "all":

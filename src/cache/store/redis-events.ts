@@ -29,7 +29,7 @@ export function readEvent(text: string): RedisEvent | undefined {
   return undefined;
 }
 
-/** @returns the purge in a text kept in Redis, as a list; an empty list when the text is not one */
+/** @returns a list with the purge in a text from Redis; an empty list if the text is not a purge */
 export function readPurge(text: string): Purge[] {
   return purgeIn(parse(text));
 }

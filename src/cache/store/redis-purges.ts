@@ -1,16 +1,14 @@
 /**
- * Purges in Redis: numbered there, kept there as long as an older entry can exist, and published to every
- * replica. Replicas read them again now and then, in case a message was lost.
+ * Purges in Redis. Redis numbers them, keeps them as long as an older entry can exist, and publishes them to every
+ * replica. Replicas also read all of them every few seconds, in case a message was lost.
  *
- * Every replica also remembers the purges it knows and gives them back to a Redis that has lost them. After
- * such a loss, entries are stored again from the memory of replicas; without the purges, a new replica would
- * serve entries that were purged.
+ * Each replica remembers the purges that it knows, and restores those that Redis has lost. After such a loss,
+ * replicas store entries again from their memory. Without the purges, a new replica would serve purged entries.
  */
 import type { ClientContext, Result } from "ioredis";
 
 import type { Clock } from "../../process/clock.ts";
-import { readScript } from "../../redis/scripts.ts";
-import type { RedisService } from "../../redis/service.ts";
+import { readScript, type RedisService } from "../../redis/service.ts";
 import type { Purge, PurgeScope } from "./purges.ts";
 import { eventsChannel, readPurge } from "./redis-events.ts";
 
@@ -40,13 +38,13 @@ const SCRIPTS = {
   restorePurges: readScript(new URL("./lua/restore-purges.lua", import.meta.url)),
 };
 
-/** More than this are folded into fewer. */
+/** If there are more, the oldest are folded into one. */
 const MOST_PURGES = 500;
-/** How often purges are read although no message announces any. */
+/** How often purges are read without an announcement. */
 const REREAD_MS = 10_000;
 /** The pause after a read that failed. */
 const RETRY_MS = 1_000;
-/** No fetch takes longer: an answer may be stored after a purge although its fetch began before. */
+/** No fetch takes longer. Purges outlive entries by this time, because a fetch may begin before a purge and end after it. */
 const LONGEST_FETCH_MS = 10 * 60_000;
 
 export interface RedisPurges {
@@ -54,9 +52,9 @@ export interface RedisPurges {
   readonly declare: (scope: PurgeScope, hard: boolean) => Promise<Purge>;
   /** Remembers purges from a message. */
   readonly learn: (purges: readonly Purge[]) => void;
-  /** Reads all purges and reports them, those that are known too: messages may have been lost. */
+  /** Reads all purges and reports all of them, also those that are known. */
   readonly readAll: () => void;
-  /** Does so if the last attempt failed. */
+  /** Reads and reports all purges if the last attempt to do so failed. */
   readonly readDue: () => void;
   readonly close: () => void;
 }
@@ -136,7 +134,7 @@ export function createRedisPurges(options: RedisPurgesOptions): RedisPurges {
   };
 }
 
-/** Calls `read` at once when all purges are due, and every `REREAD_MS`; after a failure again after `RETRY_MS`. */
+/** Calls `read` every `REREAD_MS`, at once if `readAll` is called, and `RETRY_MS` after a failure. */
 function createReader(
   clock: Clock,
   read: (isAllDue: boolean) => Promise<void>,
@@ -179,7 +177,7 @@ function createReader(
 }
 
 interface KnownPurges {
-  /** @returns whether it was not known */
+  /** @returns whether it is new */
   readonly add: (text: string, purge: Purge) => boolean;
   readonly latestEpoch: () => number;
   /** The known purges that are not among these texts, and that Redis has not forgotten on purpose. */
@@ -212,7 +210,7 @@ function createKnownPurges(): KnownPurges {
   };
 }
 
-/** The end of a purge that stands for others (lua/read-purges.lua). */
+/** The text of a purge that replaces several others ends with this (lua/read-purges.lua). */
 const FOLDED = ',"folded":true}';
 
 /** The text of a purge, exactly as lua/declare-purge.lua writes it. */

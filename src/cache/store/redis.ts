@@ -1,15 +1,14 @@
 /**
  * The shared store: the entries and purges of all replicas, in Redis.
  *
- * Each entry is one value with a compressed body. Redis drops it after its `keepUntil`; how much Redis holds
- * and what it evicts is configured there. What one replica stores or purges, it publishes to the others.
+ * Each entry is one value with a compressed body. Redis drops it after its `keepUntil`. The configuration of
+ * Redis decides how much it holds and what it evicts. Each replica publishes what it stores or purges to the others.
  */
 import type { ClientContext, Result } from "ioredis";
 
 import type { Clock } from "../../process/clock.ts";
 import { RedisRefusal } from "../../redis/commands.ts";
-import { readScript } from "../../redis/scripts.ts";
-import type { RedisService } from "../../redis/service.ts";
+import { readScript, type RedisService } from "../../redis/service.ts";
 import { keyIn } from "../../query/key.ts";
 import type { LearnedStore } from "../../types.ts";
 import { inStoredCoding } from "../encoder.ts";
@@ -37,9 +36,9 @@ export interface RedisBackendOptions {
   /** The prefix of all keys and channels. */
   readonly namespace: string;
   readonly clock: Clock;
-  /** The name of this replica: it ignores its own messages. */
+  /** The name of this replica, which ignores its own messages. */
   readonly replica: string;
-  /** The longest time that any entry is kept, in milliseconds: purges are remembered for it. */
+  /** The longest time that any entry is kept, in milliseconds. Purges are kept at least as long. */
   readonly retentionMs: number;
 }
 
@@ -94,7 +93,7 @@ export function createRedisBackend(options: RedisBackendOptions): RedisBackend {
   };
 }
 
-/** A hash of the texts, which Redis drops when nothing was learned for as long as things count. */
+/** A hash of the texts. Redis drops it if nothing is learned for as long as a text is valid. */
 function createRedisLearned({ redis, namespace }: RedisBackendOptions): LearnedStore {
   const key = `${namespace}learned`;
   return {
@@ -128,7 +127,7 @@ function createRedisStore({ redis, namespace, clock, replica }: RedisBackendOpti
         .catch(asMiss);
       if (!blob) return undefined;
       const entry = fromBlob(ownMemory(blob));
-      // Its `storedAt` is not reliable either: the value could pass for newer than any other.
+      // The value is damaged. It is removed, because its `storedAt` could look newer than that of any entry.
       if (entry === undefined) void unlink(key).catch(() => undefined);
       return entry !== undefined && clock.now() < entry.keepUntil ? entry : undefined;
     },
@@ -148,7 +147,7 @@ function createRedisStore({ redis, namespace, clock, replica }: RedisBackendOpti
         throw error;
       }
     },
-    // Redis does this itself.
+    // Redis removes expired entries itself.
     sweep: async () => undefined,
     remove: (key) => unlink(key).catch(asUnavailable),
   };
@@ -164,7 +163,7 @@ function asUnavailable(error: unknown): never {
   throw error;
 }
 
-/** A reply is a slice of what was read from the socket, and would keep all of that in memory. */
+/** Copies a reply that is a slice of a larger buffer, because the slice would keep the whole buffer in memory. */
 function ownMemory(reply: Buffer): Buffer {
   if (reply.length === reply.buffer.byteLength) return reply;
   const copy = Buffer.allocUnsafeSlow(reply.length);

@@ -7,13 +7,13 @@ export interface SqliteRoom extends DatabaseSpace {
   readonly make: (bytes: number) => void;
   /** Removes some of the expired entries. @returns how many */
   readonly expire: () => number;
-  /** `undefined` when the database cannot tell. */
+  /** `undefined` if the database cannot be read. */
   readonly stats: () => StoreStats | undefined;
 }
 
 /** The share of entries evicted in one step, so that not every write has to evict. */
 const STEP_SHARE = 0.05;
-/** Limits for one write, because all callers wait meanwhile. */
+/** Limits for one write, because it blocks all callers. */
 const STEP_MOST_ENTRIES = 256;
 const MOST_STEPS = 8;
 /** The number of free pages returned to the disk at a time after the limit was lowered. */
@@ -24,7 +24,7 @@ const PAGES_RETURNED_ON_FULL_DISK = 32;
 
 /**
  * Keeps the file within its limit: expired entries go first, then the least recently used ones. It counts the
- * pages in use, so the limit applies to the disk space really taken.
+ * pages in use, so the limit applies to the space that is really used on disk.
  */
 export function createSqliteRoom(database: Database, maxBytes: number, clock: Clock): SqliteRoom {
   const selectPages = database.prepare(
@@ -75,7 +75,7 @@ export function createSqliteRoom(database: Database, maxBytes: number, clock: Cl
     evict: evictOnFullDisk,
     make(needed) {
       const { perPage } = bytes();
-      // Two pages for partly filled ones, two for the indexes.
+      // Two pages may be partly filled, and the indexes may need two more.
       const limit = maxBytes - needed - 4 * perPage;
       for (let steps = 0; steps < MOST_STEPS && bytes().inUse > limit; steps++) {
         if (!step()) break;
@@ -93,7 +93,7 @@ export function createSqliteRoom(database: Database, maxBytes: number, clock: Cl
   };
 }
 
-/** @returns what the work returns; nothing if it fails */
+/** @returns the result of the work; `undefined` if it fails */
 function attempt<T>(work: () => T): T | undefined {
   try {
     return work();

@@ -18,11 +18,11 @@ import { createSqliteRoom, type SqliteRoom } from "./sqlite-room.ts";
 
 export interface SqliteBackendOptions {
   readonly dataDir: string;
-  /** Whose data it is. */
+  /** The account that the data belongs to. */
   readonly owner: Owner;
   /** The limit for the file, in bytes; the write-ahead log beside it takes a few MiB more. */
   readonly maxBytes: number;
-  /** Older purges, in milliseconds, concern no entry any more. */
+  /** In milliseconds. Older purges apply to no entry any more. */
   readonly retentionMs: number;
   readonly clock: Clock;
   readonly log: Pick<Observer, "outOfOrder" | "backInOrder" | "warn">;
@@ -43,9 +43,9 @@ export interface SqliteBackend extends Backend {
 }
 
 /**
- * @returns the backend, or `undefined` when nothing can be kept on disk; the log says why
- * @throws {DatabaseInUse} when another process uses the file and does not end
- * @throws {DataOfAnotherAccount} when the file belongs to another account
+ * @returns the backend, or `undefined` if nothing can be kept on disk; the log says why
+ * @throws {DatabaseInUse} if another process uses the file and does not end
+ * @throws {DataOfAnotherAccount} if the file belongs to another account
  */
 export function createSqliteBackend(options: SqliteBackendOptions): SqliteBackend | undefined {
   const { dataDir: directory, maxBytes, retentionMs, clock, log } = options;
@@ -63,7 +63,7 @@ export function createSqliteBackend(options: SqliteBackendOptions): SqliteBacken
   const run = createRun(database, options);
   const purges = createSqlitePurges(database, clock, retentionMs);
   const room = createSqliteRoom(database, maxBytes, clock);
-  // Entries from before the retention was shortened.
+  // The retention may have been shortened since entries were stored.
   const shorten = database.prepare(
     "UPDATE entries SET keep_until = stored_at + ?1 WHERE keep_until > stored_at + ?1",
   );
@@ -77,11 +77,11 @@ export function createSqliteBackend(options: SqliteBackendOptions): SqliteBacken
     purge: (scope, hard) => run("purge", () => purges.add(scope, hard)),
     onEvent(listener) {
       // In this tick: no entry may be looked up before its purges are known.
-      const tell = (): void => {
+      const report = (): void => {
         const past = purges.all();
         if (past.length > 0) listener({ kind: "purged", purges: past });
       };
-      run("purges", tell).catch(() => undefined);
+      run("purges", report).catch(() => undefined);
     },
     close: async () => {
       if (database.isOpen) database.close();
@@ -89,7 +89,7 @@ export function createSqliteBackend(options: SqliteBackendOptions): SqliteBacken
   };
 }
 
-/** The use of an entry is written at most this often: a hit is a read, not a write. */
+/** The use of an entry is written at most this often, so that most hits only read. */
 const USE_WRITTEN_EVERY_MS = 60_000;
 
 interface StoreParts extends Pick<SqliteBackendOptions, "maxBytes" | "clock"> {
@@ -115,14 +115,14 @@ function createSqliteStore(database: Database, { room, maxBytes, clock, run }: S
     const blob = row?.["blob"];
     if (row === undefined || !(blob instanceof Uint8Array)) return undefined;
     if (Number(row["used_at"]) < now - USE_WRITTEN_EVERY_MS)
-      // An entry can be read although nothing can be written.
+      // If this write fails, the entry can still be served.
       run("use", () => void use.run(now, key)).catch(() => undefined);
     return fromBlob(Buffer.from(blob.buffer, blob.byteOffset, blob.length));
   }
 
   function write(key: string, entry: Entry): true | "too-large" | "newer-stored" {
     const blob = toBlob(entry);
-    // One giant must not evict everything else.
+    // One very large entry must not evict all others.
     if (blob.length > maxBytes / 8) return "too-large";
     // Checked first, so that nothing is evicted for an entry that is not stored.
     if (newer.get(key, entry.storedAt) !== undefined) return "newer-stored";
@@ -141,7 +141,7 @@ function createSqliteStore(database: Database, { room, maxBytes, clock, run }: S
     },
     remove: (key) => run("remove", () => void remove.run(key)),
     async sweep() {
-      // In small steps: each one holds up all callers.
+      // In small steps, because each one blocks all callers.
       while ((await run("sweep", () => room.expire())) > 0) await setImmediate();
     },
     close: async () => undefined,
@@ -178,7 +178,7 @@ function createSqlitePurges(database: Database, clock: Clock, retentionMs: numbe
     `INSERT INTO purges (epoch, at, purge)
      SELECT max(coalesce(max(epoch), 0) + 1, :now), :now, :purge FROM purges RETURNING epoch`,
   );
-  // The latest purge stays: epochs must go on growing.
+  // The latest purge stays, because epochs must keep growing.
   const trim = database.prepare(
     "DELETE FROM purges WHERE at < ? AND epoch < (SELECT max(epoch) FROM purges)",
   );
@@ -203,7 +203,7 @@ type SqliteOperation = Extract<
   "get" | "use" | "set" | "remove" | "sweep" | "purge" | "purges" | "learned"
 >;
 
-/** Reads go on while nothing can be written, for example on a full disk. */
+/** Reads continue while nothing can be written, for example on a full disk. */
 const KINDS = {
   get: "read",
   purges: "read",
@@ -216,10 +216,10 @@ const KINDS = {
 } as const satisfies Record<SqliteOperation, string>;
 type Kind = (typeof KINDS)[SqliteOperation];
 
-/** Runs an operation on the database and times it. Rejects with `StoreUnavailable` when it fails. */
+/** Runs an operation on the database and measures its duration. Rejects with `StoreUnavailable` if it fails. */
 type Run = <T>(operation: SqliteOperation, work: () => T | Promise<T>) => Promise<T>;
 
-/** The pause after a failure: an operation on a failing disk may hold up every caller. */
+/** The pause after a failure, because an operation on a failing disk may block all callers. */
 const REST_MS = 2_000;
 
 const DATABASE = "the cache on disk";
@@ -242,7 +242,7 @@ function createRun(database: Database, { clock, log, onOperation, onBreaker }: S
   }
 
   function failed(operation: SqliteOperation, reason: string): void {
-    // It was closed during the operation; that is no fault.
+    // The database was closed during the operation. That is not a fault.
     if (!database.isOpen) return;
     if (failedAt.size === 0) {
       log.outOfOrder({ what: DATABASE, cause: `${operation}: ${reason}`, meanwhile: MEANWHILE });

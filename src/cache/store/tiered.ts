@@ -2,8 +2,8 @@
  * All tiers as one: the memory of this process (L1) in front of a shared or durable store.
  *
  * A popular entry is served from memory alone. Events tell this process what other replicas store and purge.
- * After a gap in the events, each entry in memory is confirmed by the store before it is served again. When
- * the store is out of order, memory serves on.
+ * After a gap in the events, each entry in memory is confirmed by the store before it is served again. While
+ * the store is out of order, memory is used alone.
  */
 import type { Entry, Tier, WhyNotStored } from "../../types.ts";
 import type { Clock } from "../../process/clock.ts";
@@ -16,18 +16,18 @@ import { type Backend, StoreUnavailable } from "./port.ts";
 export interface Found {
   readonly entry: Entry;
   readonly tier: Tier;
-  /** A soft purge names it: it is stale, whatever its age. */
+  /** A soft purge applies to it: it is stale at any age. */
   readonly isPurged: boolean;
 }
 
 export interface Tiers {
   /**
    * Never rejects: a store that is out of order is a miss.
-   * @param since epoch milliseconds. If memory has nothing newer, the store is asked: another replica may have
-   * stored a newer entry whose announcement has not arrived yet
+   * @param since epoch milliseconds. If memory has nothing newer, the store is read: another replica may have
+   *   stored a newer entry whose announcement has not arrived yet
    */
   readonly lookup: (key: string, since?: number) => Promise<Found | undefined>;
-  /** The entry in memory, if nothing has to be waited for to know that it is the latest one. */
+  /** The entry in memory, if it is known without waiting that no newer one exists. */
   readonly peek: (key: string, now: number) => Found | undefined;
   /** Applies the purges known now to an entry that was found before; `undefined` if it is gone. */
   readonly judge: (key: string, found: Found) => Found | undefined;
@@ -37,7 +37,7 @@ export interface Tiers {
   readonly drop: (key: string) => Promise<void>;
   /** Replaces an entry in memory by the same one with more bodies. */
   readonly keepInMemory: (key: string, replace: (current: Entry) => Entry | undefined) => void;
-  /** The latest purge known. Every fetch remembers it when it begins. */
+  /** The epoch of the latest known purge. Every fetch remembers it when it begins. */
   readonly purgeEpoch: () => number;
   /** Declares entries out of date in every tier and replica. Rejects with `StoreUnavailable`. */
   readonly purge: (scope: PurgeScope, hard: boolean) => Promise<Purge & { readonly hits: PurgeHits }>;
@@ -183,8 +183,8 @@ async function orUnavailable<T>(operation: Promise<T>): Promise<T | typeof UNAVA
 const CLOCKS_DIFFER_MS = 60_000;
 
 /**
- * Whether the clock was set back after an entry was stored. Its age is then unknown, and it would pass for newer
- * than whatever is fetched.
+ * Whether the clock was set back after an entry was stored. Its age is then unknown, and it would count as newer than
+ * every answer that is fetched.
  */
 function isFromTheFuture({ storedAt }: Entry, now: number): boolean {
   return storedAt > now + CLOCKS_DIFFER_MS;
@@ -201,10 +201,10 @@ async function getFrom(
   return undefined;
 }
 
-/** How many stored answers a purge hits, by tier; `null`: not counted, because it would have to read them all. */
+/** How many stored answers a purge hits, by tier; `null`: not counted, because the store would have to read all entries. */
 export type PurgeHits = Partial<Record<Tier, number | null>>;
 
-/** Counts the answers that a scope names and no hard purge has named before. It counts the memory of this process only. */
+/** Counts the answers in a scope that are not hard-purged yet. Of all memories, it counts only that of this process. */
 async function countHits(
   scope: PurgeScope,
   memory: MemoryStore,

@@ -7,7 +7,7 @@ import { appId } from "../text-shapes.ts";
 const app = z.strictObject({
   id: setting(appId(), {
     required: true,
-    description: "The app's name, as its requests send it.",
+    description: "The app's id, as its requests send it.",
   }),
   weight: setting(z.number().gt(0).max(1_000).default(1), {
     expected: "a number above 0, at most 1000",
@@ -16,7 +16,7 @@ const app = z.strictObject({
   perDay: setting(z.int().min(1).max(1_000_000_000).nullable().default(null), {
     expected: "a whole number above zero",
     description:
-      "The most upstream requests that the app may cause in any 24 hours. Without it the app has no own limit.",
+      "The most upstream requests that the app may cause in any 24 hours. Without it, the app has no limit of its own.",
   }),
   priority: setting(z.enum(["interactive", "background"]).default("interactive"), {
     expected: "one of interactive, background",
@@ -25,7 +25,7 @@ const app = z.strictObject({
   mayForceRefresh: setting(z.boolean().default(false), {
     expected: "true or false",
     description:
-      "Whether the app's requests may demand a newer answer than a fresh stored one. That spends budget.",
+      "Whether the app's requests may ask for a newer answer although the cached one is fresh. That spends budget.",
   }),
   tokenFile: setting(z.string().min(1).nullable().default(null), {
     expected: "the path of a file",
@@ -35,7 +35,7 @@ const app = z.strictObject({
   }),
 });
 
-/** A plain list of apps may stand for this section: it means `listed`. */
+/** A plain list of apps in place of this section means `listed`. */
 export const apps = shaped(
   z.strictObject({
     default: setting(z.number().gt(0).max(1_000), {
@@ -57,7 +57,7 @@ export const apps = shaped(
       default: [],
       reloadable: true,
       expected:
-        "a list of apps, each with an id of 1 to 64 letters, digits, '.', '_' or '-', and where wanted with weight " +
+        "a list of apps, each with an id of 1 to 64 letters, digits, '.', '_' or '-', and optionally with weight " +
         "(above 0, at most 1000; 1), perDay (requests in any day; unlimited), priority (interactive or background; " +
         "interactive), mayForceRefresh (true or false; false) and tokenFile (the path of a file)",
       description:
@@ -119,8 +119,8 @@ export const budget = z.strictObject({
   degradedReserve: setting(fraction(0, 0.5), {
     default: 0.05,
     description:
-      "The part of each window that is held back for all replicas together, so that each can go on at once when Redis " +
-      "does not answer.",
+      "The part of each window that the gateway holds back, so that each replica can continue immediately when Redis does " +
+      "not answer. All replicas share it.",
   }),
   degradedFor: setting(duration({ maxMs: DAY_MS }), {
     default: "5m",
@@ -139,7 +139,8 @@ export const ledger = z.strictObject({
   retention: setting(lifetime(), {
     default: "35d",
     description:
-      "How long the gateway remembers each request that it sent to the API. At least the longest window of the budget.",
+      "How long the gateway remembers each request that it sent to the API. It must be at least the longest window of the " +
+      "budget.",
   }),
   maxRecords: setting(integer(1_000, 10_000_000), {
     default: 500_000,

@@ -45,14 +45,14 @@ export const cache = z.strictObject({
     default: { listings: "1m", sold: "15m", areas: "12h", records: "2m", images: "12h" },
     env: "CACHE_STALE_WHILE_REVALIDATE",
     description: (answer) =>
-      `How long after it expired ${answer} is served immediately, while the gateway refreshes it in the background.`,
+      `How long the gateway serves ${answer} immediately after it expired, and refreshes it in the background.`,
   }),
   staleIfError: perKind({
     minMs: 0,
     default: { listings: "24h", sold: "24h", areas: "24h", records: "24h", images: "24h" },
     env: "CACHE_STALE_IF_ERROR",
     description: (answer) =>
-      `How long after it expired ${answer} may be served if the gateway cannot get a new one.`,
+      `How long the gateway may serve ${answer} after it expired, if it cannot get a new one.`,
   }),
   maxWaitForFresh: setting(duration(), {
     default: "1s",
@@ -92,7 +92,7 @@ export const cache = z.strictObject({
   }),
 });
 
-/** Answers that are fetched before anybody asks. */
+/** Answers that the gateway fetches before a caller asks for them. */
 export const warm = z.strictObject({
   file: setting(optionalPath("file"), {
     env: "WARM_FILE",

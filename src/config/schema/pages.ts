@@ -10,8 +10,8 @@ export const pages = z.strictObject({
     env: "PAGES_FOLD",
     reloadable: true,
     description:
-      "Whether the gateway answers the pages of a search from blocks, which it asks the API for instead. off: it asks " +
-      "for each page.",
+      "Whether the gateway fetches large blocks of a search and answers pages from them. off: it fetches each page by " +
+      "itself.",
   }),
   block: setting(integer(10, 500), {
     default: 500,
@@ -29,8 +29,8 @@ export const pages = z.strictObject({
     default: "250ms",
     reloadable: true,
     description:
-      "If a block takes longer than a page by more than this, the gateway asks for the first page of a search by itself, " +
-      "and for the block when a caller wants a second page.",
+      "If a block takes longer than a page by more than this, the gateway fetches the first page of a search by itself, " +
+      "and the block when a caller asks for a second page.",
   }),
 });
 
@@ -43,7 +43,7 @@ export const derive = z.strictObject({
     description:
       "Whether the gateway computes the answer to a search from the stored blocks of a broader one. shadow: it only " +
       "compares what it would compute with answers that it fetches anyway, and learns from them how the API filters. " +
-      "on: it also answers with filters that it knows well enough. Needs pages.fold.",
+      "on: it also answers searches whose filters have passed minSamples comparisons. Needs pages.fold.",
   }),
   minSamples: setting(integer(1, 1_000), {
     default: 20,

@@ -6,7 +6,10 @@ import { headerName, host, network, optionalPath, origin, secretFile, token } fr
 
 const MIB = 1024 * 1024;
 
-/** TLS on a port. @param prefix of the environment variables */
+/**
+ * TLS on a port.
+ * @param prefix the prefix of the environment variables
+ */
 function tls(port: string, prefix: string) {
   return z.strictObject({
     certFile: setting(optionalPath("file"), {
@@ -46,7 +49,7 @@ export const server = z.strictObject({
       reloadable: true,
       expected: "a list of origins, each as https://host",
       description:
-        "The origins whose web pages may ask the gateway from a browser (CORS), without cookies. Empty means none.",
+        "The origins whose web pages may call the gateway from a browser (CORS), without cookies. Empty means none.",
     },
   ),
   trustedProxies: setting(
@@ -86,7 +89,7 @@ export const server = z.strictObject({
   }),
   requestTimeout: setting(duration(), {
     default: "30s",
-    description: "The longest time in which a whole request must arrive. At least headersTimeout.",
+    description: "The longest time in which a whole request must arrive. It must be at least headersTimeout.",
   }),
   keepAliveTimeout: setting(duration(), {
     default: "75s",
@@ -97,7 +100,7 @@ export const server = z.strictObject({
   writeTimeout: setting(duration(), {
     default: "30s",
     description:
-      "The longest time in which a caller may read nothing of its answer. Then the gateway closes the connection.",
+      "The longest time for which a caller may read nothing of its answer. Then the gateway closes the connection.",
   }),
   stopDelay: setting(duration({ minMs: 0 }), {
     default: "2s",

@@ -37,19 +37,19 @@ export const upstream = z.strictObject({
     https: setting(proxyUrl(), {
       env: "HTTPS_PROXY",
       description:
-        "The address of the HTTP proxy for upstream addresses that begin with https, with user and password if it wants " +
-        "them. https_proxy counts, too.",
+        "The address of the HTTP proxy for upstream addresses that begin with https, with user and password if the proxy " +
+        "needs them. https_proxy works, too.",
     }),
     http: setting(proxyUrl(), {
       env: "HTTP_PROXY",
       description:
-        "The address of the HTTP proxy for upstream addresses that begin with http. http_proxy counts, too.",
+        "The address of the HTTP proxy for upstream addresses that begin with http. http_proxy works, too.",
     }),
     except: setting(optional(text()), {
       env: "NO_PROXY",
       description:
-        "Hosts that are reached without the proxy, separated by commas: names, .suffixes, addresses, or *. This machine " +
-        "itself always is. no_proxy counts, too.",
+        "Hosts that the gateway reaches without the proxy, separated by commas: names, .suffixes, addresses, or *. It never " +
+        "uses the proxy for this machine itself. no_proxy works, too.",
     }),
   }),
   service: setting(mediaTypeToken(), {

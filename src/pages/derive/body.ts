@@ -1,9 +1,9 @@
 /**
- * The body of a narrower search, made from the blocks of a broader one: the records are copied byte for byte, the envelope
- * is the broader one's with other numbers, and its `searchParams` repeats the added filters.
+ * Creates the body of a narrower search from the blocks of a broader one. The records are copied byte for byte. The
+ * envelope is that of the broader search with other numbers, and its `searchParams` repeats the added filters.
  *
- * How the upstream writes them is not documented. The form below is a guess, which is used only after it was found in the
- * upstream's own answers often enough (trust.ts).
+ * How the upstream writes these filters is not documented. The form below is an assumption. It is used only after enough
+ * answers of the upstream had this form (trust.ts).
  */
 import { PARAMETERS } from "../../interface/parameters.ts";
 import type { Pair } from "../../query/query.ts";
@@ -33,10 +33,10 @@ export interface DerivedBody {
   readonly limit: number;
 }
 
-/** @returns the body from the first record on; `undefined` if the envelope cannot be known */
+/** @returns the body of all results in one block; `undefined` if the envelope cannot be known */
 export function derivedBody({ resource, first, added, records, limit }: DerivedBody): Buffer | undefined {
   const { body, index } = first;
-  // A limit that is echoed stands where the filters would be added.
+  // If `searchParams` also repeats the limit or offset, the place of the added filters in it is unknown.
   if (index.numbers.length !== 3) return undefined;
   const echo = index.echo && echoWith(textAt(body, index.echo), resource, added);
   if (index.echo !== undefined && echo === undefined) return undefined;
@@ -66,14 +66,14 @@ function recordsPatch({ body, index }: BlockBytes, records: readonly Buffer[]): 
   return { at: { start, end }, by: Buffer.concat(pieces) };
 }
 
-/** The names of the parameters that an echo has; `undefined` if it is not an object as expected. */
+/** The names of the parameters in an echo; `undefined` if it is not an object as expected. */
 export function namesInEcho(echo: string): readonly string[] | undefined {
   return membersInEcho(echo)?.map(({ name }) => name);
 }
 
 interface EchoMember {
   readonly name: string;
-  /** With its name, as written. */
+  /** The member as written, including its name. */
   readonly text: string;
 }
 
@@ -85,7 +85,7 @@ function membersInEcho(echo: string): EchoMember[] | undefined {
     const text = textAt(bytes, { start: nameAt.start - 1, end: valueAt.end });
     members.push({ name: textAt(bytes, nameAt), text });
   });
-  // White space that the upstream may write would be lost.
+  // White space would be lost, so an echo that contains some is not used.
   const written = `{${members.map(({ text }) => text).join(",")}}`;
   return end === MALFORMED || written !== echo ? undefined : members;
 }
@@ -110,7 +110,7 @@ function echoed(value: string): string {
   );
 }
 
-/** The form of a value, in which an upstream may write some values differently than others: `0`, `0.0`, `a,ä`. */
+/** The form of a value, such as `0`, `0.0` or `a,ä`. The upstream may write values of each form in a different way. */
 export function formOf(value: string): string {
   return value
     .replaceAll(/\d+/g, "0")

@@ -1,9 +1,9 @@
 /**
- * Compares an answer of the upstream with what would have been computed from a broader search, record by record.
- * The result says what the difference shows about the filters.
+ * Compares an answer of the upstream, record by record, with the answer that would have been computed from a broader
+ * search. The result contains what the comparison shows about the filters.
  *
  * The broader search is older, so the data may have changed meanwhile. A record whose bytes differ shows nothing. A record
- * that is missing without a reason may have disappeared: that is a suspicion until the broader search is fetched again.
+ * that is missing without a reason may have disappeared. That is a suspicion until the broader search is fetched again.
  */
 import type { FoldedResource } from "../block-index.ts";
 import { type BlockBytes, derivedBody, formOf, namesInEcho, recordBytes } from "./body.ts";
@@ -100,8 +100,9 @@ interface Evidence {
 function createEvidence({ resource, includeUnset, added, id }: Compared): Evidence {
   const samples = new Map<string, Sample>();
   const suspicions = new Map<string, Suspicion>();
-  /** By filter: whether some record was excluded by it alone, and whether some record was included. */
+  /** The filters that alone excluded a record. */
   const excluding = new Set<string>();
+  /** Whether some record was included by all filters. */
   let includesSome = false;
 
   const traitOf = (test: FilterTest | undefined, place: Place): string =>
@@ -129,7 +130,7 @@ function createEvidence({ resource, includeUnset, added, id }: Compared): Eviden
     missing({ id: record, bytes, offset, places }) {
       const isConfirmedBy: Suspicion["isConfirmedBy"] = (now) => now.get(record)?.equals(bytes) === true;
       const [reason, ...others] = places.flatMap((place, nth) => (place === "inside" ? [] : [nth]));
-      // It should be present, whatever the filters do at bounds and for missing values.
+      // All filters include the record, so it should be present.
       if (reason === undefined) return suspect({ offset, isConfirmedBy });
       const place = places[reason] ?? "inside";
       // If there are several possible reasons, it shows nothing about any one of them.
@@ -192,7 +193,7 @@ function checkEcho(
     for (const trait of echoOrder(resource, textAt(body, index.echo), added)) evidence.saw(trait, "+");
 }
 
-/** The traits that say in which order an echo names the added filters. */
+/** The traits for the order in which an echo names the added filters. */
 export function echoOrder(
   resource: FoldedResource,
   echo: string,

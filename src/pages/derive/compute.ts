@@ -12,12 +12,12 @@ import { echoOrder, type PlacedRecord, placeRecords } from "./compare.ts";
 import type { FilterTest } from "./filters.ts";
 import { echoTrait, placeTrait, type Sign } from "./trust.ts";
 
-/** What is known of a trait; `undefined`: nothing. */
+/** What is known about a trait; `undefined`: nothing. */
 export type SignOf = (trait: string) => Sign | undefined;
 
 /** A computed result, and what it depends on. */
 export interface Computed {
-  /** The part of its entry that does not depend on how fresh the sources are. */
+  /** The part of its entry that does not depend on the freshness of the sources. */
   readonly entry: Pick<Entry, "bodies" | "bodyBytes" | "etag" | "validators">;
   readonly index: BlockIndex;
   /** The traits that it depends on. */

@@ -1,8 +1,8 @@
 /**
  * Derived answers: a narrower search is computed from cached, fresh blocks of a broader one.
  *
- * How the upstream filters is learned from its answers (learn.ts), and only well-known
- * filters are used. In doubt, nothing is computed, and the question goes to the cache stage. See docs/pages.md.
+ * The gateway learns from the upstream's answers how it filters (learn.ts), and uses only filters that it knows well. If
+ * anything is uncertain, nothing is computed, and the question goes to the cache stage. See docs/pages.md.
  */
 import type { Answer, Question } from "../../types.ts";
 import { blockAround } from "../block-index.ts";
@@ -20,16 +20,19 @@ import { createTrust } from "./trust.ts";
 export interface Derive {
   /** @returns the answer to a question for a page, if it can be computed */
   readonly answer: (question: Question, page: FoldablePage) => Promise<Answer | undefined>;
-  /** @returns the same, if the page was computed before and memory still has it and all that it depends on */
+  /** @returns the answer without waiting, if the page was computed before and memory still has it and its sources */
   readonly answerAtOnce: (question: Question, page: FoldablePage) => Answer | undefined;
-  /** @returns what a page would be computed from now: the first block of the broader search */
+  /** @returns the first block of the broader search from which a page would be computed now */
   readonly sourceOf: (page: FoldablePage) => Promise<Asked | undefined>;
   /** @returns a step number. Pass it to `saw` with a block that is fetched after this call. */
   readonly begin: () => number;
   readonly saw: (question: Question, page: FoldablePage, seen: SeenBlock) => void;
 }
 
-/** Computes a page's whole result, if all that it needs is known. @param question of whoever asks, if somebody does */
+/**
+ * Computes the whole result of a page's search, if everything that it needs is known.
+ * @param question the caller's question; absent if an operator inspects the page
+ */
 type Find = (page: FoldablePage, question?: Question) => Promise<Result | undefined>;
 
 export function createDerive(options: DeriveOptions): Derive {
@@ -48,7 +51,7 @@ export function createDerive(options: DeriveOptions): Derive {
     const around = blockAround(page, page.size);
     return around === undefined ? page.key : blockOf(page.query, page.format, around).asked.key;
   }
-  /** Whether the page's own block, or the page itself, is fresh: then there is nothing to save. */
+  /** Whether the page's own block, or the page itself, is cached and fresh. Then computing it would save nothing. */
   async function isCached(page: FoldablePage): Promise<boolean> {
     const cached = await peek(ownKey(page));
     return cached !== undefined && clock.now() < cached.freshUntil;
@@ -117,7 +120,7 @@ function createFind(parts: DeriveParts, { fetchAgain }: Learn, signOf: SignOf): 
       const [first, ...others] = blocks ?? [];
       if (blocks === undefined || first === undefined) continue;
       const wholeness = sources.wholeness(seen, blocks);
-      // So that the next caller can use it.
+      // Confirms the first block, so that the next caller can use this search.
       if (wholeness === "first-block" && question !== undefined)
         inBackground(question, () => fetchAgain(question, seen, first));
       const result = wholeness === "whole" ? await computed(page, added, blocks) : undefined;

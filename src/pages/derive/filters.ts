@@ -2,8 +2,7 @@
  * The filters that can be evaluated on a record alone, and the place of a record under each of them.
  *
  * Numbers are compared as decimal text, because floating point would change large ones. Dates are compared as the text of
- * their day. If reading a value would take a guess, the record has no
- * place, and nothing is computed.
+ * their day. If a value could only be read by guessing, the record has no place, and nothing is computed.
  */
 import { OBJECT_TYPES } from "../../interface/parameters.ts";
 import { eachMember, MALFORMED, skipSpace, textAt } from "../json-ranges.ts";
@@ -14,14 +13,14 @@ import { eachMember, MALFORMED, skipSpace, textAt } from "../json-ranges.ts";
  */
 export type Place = "inside" | "outside" | "at" | "unset";
 
-/** The members of a record that filters look at, as raw JSON. */
+/** The members of a record that filters need, as raw JSON. */
 type RecordMembers = ReadonlyMap<string, string>;
 
 /** A filter with its value. */
 export interface FilterTest {
   readonly name: string;
   readonly value: string;
-  /** The member of a record that it looks at. */
+  /** The member of a record that it tests. */
   readonly member: string;
   /** @returns `undefined` if the record cannot be judged */
   readonly placeOf: (members: RecordMembers) => Place | undefined;
@@ -52,7 +51,7 @@ const ATTRIBUTES: Readonly<Record<string, Attribute>> = {
   SoldDate: day("soldDate"),
 };
 
-/** @returns the filter as a test of records; `undefined` if the records do not decide it */
+/** @returns the filter as a test of records; `undefined` if a record alone does not decide it */
 export function filterTest(name: string, value: string): FilterTest | undefined {
   if (name === "objectType") return typeTest(value);
   if (name === "bbox") return boxTest(value);

@@ -1,5 +1,5 @@
 /**
- * Learns how the upstream filters, from answers that were fetched anyway. It compares them with what would have been
+ * Learns how the upstream filters. It compares answers that were fetched anyway with the answers that would have been
  * computed from a cached broader search.
  */
 import { hash } from "node:crypto";
@@ -15,12 +15,12 @@ import type { DeriveParts } from "./parts.ts";
 import type { Broader, CachedBlock, SeenSearch } from "./sources.ts";
 import type { Sample } from "./trust.ts";
 
-/** A block of a search, as the cache stage answered. */
+/** A block of a search, as the cache stage returned it. */
 export interface SeenBlock {
   readonly block: Block;
   readonly entry: Entry;
   readonly index: BlockIndex;
-  /** The step at which this process began to fetch it; absent if it came from the cache. */
+  /** The step at which this process began to fetch it; absent if it was cached. */
   readonly begun?: number | undefined;
 }
 
@@ -93,7 +93,7 @@ export function createLearn(parts: DeriveParts): Learn {
       sources.saw(seen.block, seen.entry, page, seen.begun);
       if (seen.begun === undefined && !suspicions.hasAny(page.search)) return;
       inBackground(question, async () => {
-        // Callers first.
+        // Serves waiting callers first.
         await setImmediate();
         await resolve(page, seen);
         if (seen.begun !== undefined) await compareWith(question, page, seen);
@@ -177,7 +177,7 @@ function createReport({ trust, observer }: DeriveParts): Report {
   };
 }
 
-/** Whether this sign of a trait contradicts the interface. At a bound, and for a missing value, both signs are possible. */
+/** Whether a sample contradicts the interface. At a bound, and for a missing value, the interface allows both signs. */
 function isNeverRight({ trait, sign }: Sample): boolean {
   return sign === "-" && (trait.endsWith(" bounds") || trait.includes(" echo "));
 }

@@ -27,7 +27,7 @@ export interface DeriveOptions extends Pick<
   /** The size of the largest blocks. */
   readonly largest: () => number;
   readonly observer: Pick<Observer, "info" | "error"> & {
-    /** An answer of the upstream was compared with what would have been computed. */
+    /** An answer of the upstream was compared with the answer that would have been computed. */
     readonly derivedChecked: (resource: FoldedResource, result: PageCheck) => void;
   };
 }

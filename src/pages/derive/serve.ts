@@ -1,6 +1,6 @@
 /**
- * Answers with a computed result: on behalf of a caller it asks the cache stage for every block that the result was
- * computed from, so what the caller demands of the cache applies to them.
+ * Answers with a computed result. It asks the cache stage, with the caller's request, for each block that the result was
+ * computed from. So the caller's cache directives apply to these blocks.
  */
 import type { Answer, Entry, Question } from "../../types.ts";
 import { blockKeysOf, type FoldablePage } from "../choose.ts";
@@ -20,14 +20,14 @@ export interface Serve {
   readonly answer: (question: Question, page: FoldablePage, result: Result) => Promise<Answer | undefined>;
   /** Whether the page was served before. */
   readonly isKnown: (page: FoldablePage) => boolean;
-  /** @returns the page as it was served before, if memory has it and the result is still what it was */
+  /** @returns the page as it was served before, if memory has it and its result is still valid */
   readonly atOnce: (question: Question, page: FoldablePage) => Answer | undefined;
 }
 
-/** What is remembered of a result. It has no bodies: they would stay in memory for as long as the spelling is known. */
+/** What is remembered about a result. It has no bodies, which would stay in memory as long as the query object. */
 interface Served {
   readonly key: string;
-  /** The keys of whatever the page could have been fetched as. */
+  /** The keys of the page itself, and of all blocks from which it could be cut. */
   readonly ownKeys: readonly string[];
   readonly computed: Pick<Computed, "entry" | "traits">;
   readonly sources: readonly Source[];
@@ -40,9 +40,9 @@ interface Source {
 
 export function createServe(parts: DeriveParts, learn: Learn, signOf: SignOf): Serve {
   const { cutter, largest } = parts;
-  const made = createMade(parts);
-  const checkNowAndThen = createCheckNowAndThen(parts, learn);
-  /** A query that is asked again brings the same object (query/meanings.ts). */
+  const assemble = createAssemble(parts);
+  const checkSample = createCheckSample(parts, learn);
+  /** A target that is requested again has the same query object (query/known-targets.ts). */
   const servedBefore = new WeakMap<PagedQuery, Served>();
 
   function known({ query, key }: FoldablePage): Served | undefined {
@@ -59,35 +59,35 @@ export function createServe(parts: DeriveParts, learn: Learn, signOf: SignOf): S
         computed: { entry: { ...computed.entry, bodies: {} }, traits: computed.traits },
         sources: blocks.map(({ block, entry }) => ({ asked: block.asked, etag: entry.etag })),
       };
-      const result = made(question, served);
+      const result = assemble(question, served);
       if (result === undefined) return undefined;
       const whole = { ...result.entry, bodies: computed.entry.bodies };
       const { entry, keptAs, isNew } = await cutter.entryOf(page, whole, computed.index, true);
       servedBefore.set(page.query, served);
-      checkNowAndThen(question, page);
+      checkSample(question, page);
       return { ...result.answer, entry, keptAs, ...(isNew && { saved: "derived" as const }) };
     },
     atOnce(question, page) {
       const served = known(page);
       if (served === undefined) return undefined;
       if (![...served.computed.traits].every(([trait, sign]) => signOf(trait) === sign)) return undefined;
-      const result = made(question, served);
+      const result = assemble(question, served);
       const cut = result && cutter.find(page, result.entry);
       if (result === undefined || cut === undefined) return undefined;
-      checkNowAndThen(question, page);
+      checkSample(question, page);
       return { ...result.answer, ...cut };
     },
   };
 }
 
-/** The result as an entry, and what its sources are to a caller. `undefined`: one of them may not be used. */
-type Made = (
+/** @returns a result's entry, and the answer to the caller; `undefined` if a source is no longer a hit for the caller */
+type Assemble = (
   question: Question,
   served: Served,
 ) => { readonly answer: Answer; readonly entry: Entry } | undefined;
 
-function createMade({ askAtOnce, isPurged }: DeriveParts): Made {
-  return function made({ request }, { computed, sources, ownKeys }) {
+function createAssemble({ askAtOnce, isPurged }: DeriveParts): Assemble {
+  return function assemble({ request }, { computed, sources, ownKeys }) {
     const answers = sources.flatMap(({ asked, etag }) => {
       const answer = askAtOnce({ request, ...asked });
       return answer?.outcome === "hit" && answer.entry.etag === etag ? [answer] : [];
@@ -95,15 +95,15 @@ function createMade({ askAtOnce, isPurged }: DeriveParts): Made {
     const [first, ...others] = answers;
     if (first === undefined || answers.length < sources.length) return undefined;
     const entry = entryFrom(computed, [first.entry, ...others.map((other) => other.entry)]);
-    // A purge of the search itself is a wish to have it fetched.
+    // If an operator has purged the narrower search itself, it must be fetched.
     if (ownKeys.some((key) => isPurged(key, entry))) return undefined;
     const note = answers.find((answer) => answer.note !== undefined)?.note;
     return { answer: { ...first, note }, entry };
   };
 }
 
-/** @returns what fetches a part of the computed searches by themselves, in the background, and compares */
-function createCheckNowAndThen(
+/** @returns a function that fetches a sample of the computed searches in the background, and compares them */
+function createCheckSample(
   { random, settings, budgetLeft, sources, refresh, peek, cutter, observer }: DeriveParts,
   { compareWith }: Learn,
 ): (question: Question, page: FoldablePage) => void {

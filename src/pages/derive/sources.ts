@@ -1,8 +1,8 @@
 /**
  * The searches whose whole results are cached, so that narrower ones can be computed from them.
  *
- * Blocks share no record, so nobody could see that two blocks show two states of the upstream. A search of several blocks
- * counts only if its first block was the same before and after the others were fetched.
+ * Blocks share no record, so it would not be noticed that two blocks show two states of the upstream. A search of several
+ * blocks counts only if its first block was the same before and after the others were fetched.
  */
 import type { Format } from "../../interface/media-types.ts";
 import type { Clock } from "../../process/clock.ts";
@@ -27,17 +27,17 @@ export interface SeenSearch {
   readonly format: Format;
   /** The size of its blocks. */
   readonly size: number;
-  /** By offset: what this process fetched, and when, counted in steps. */
+  /** By offset: what this process fetched, and when. Times are counted in steps. */
   readonly fetched: Map<number, FetchedContent>;
 }
 
 /** A block's content, and when it was fetched, in steps. */
 interface FetchedContent {
   readonly etag: string;
-  /** When the first fetch that brought it began. */
+  /** When the first fetch that returned it began. */
   readonly begunAt: number;
   readonly endedAt: number;
-  /** When the latest fetch that brought it began. */
+  /** When the latest fetch that returned it began. */
   readonly confirmedAt: number;
 }
 
@@ -47,11 +47,11 @@ export interface Broader {
   readonly added: readonly FilterTest[];
 }
 
-/** `first-block`: it counts as soon as the first block is fetched again and says the same. */
+/** `first-block`: the search becomes whole if its first block is fetched again and has not changed. */
 type Wholeness = "whole" | "first-block" | "not-whole";
 
 export interface Sources {
-  /** @returns a step, for `fetched` */
+  /** @returns the number of a new step */
   readonly begin: () => number;
   /** A block of a search was seen. @param begun the step at which this process began to fetch it, if it did */
   readonly saw: (block: Block, entry: Entry, of: Omit<SeenSearch, "fetched">, begun?: number) => void;
@@ -153,7 +153,7 @@ interface LessFiltered {
   readonly added: readonly FilterTest[];
 }
 
-/** Every search with one or more of the evaluable filters left out. */
+/** @returns every search that lacks one or more of the filters that a record alone decides */
 function lessFiltered({ filters }: PagedQuery): LessFiltered[] {
   // The upstream may order the results of a text search by relevance.
   if (filters.some(([name]) => name === "q")) return [];

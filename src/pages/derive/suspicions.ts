@@ -10,12 +10,15 @@ import type { Sample } from "./trust.ts";
 
 export interface Suspicions {
   readonly isSuspect: (trait: string) => boolean;
-  /** @param step when the comparison was made; @param narrower the upstream's answer */
+  /**
+   * @param step when the comparison was made
+   * @param narrower the upstream's answer
+   */
   readonly add: (search: string, suspicions: readonly Suspicion[], step: number, narrower: Entry) => void;
   /**
    * A block of a broader search was seen.
    * @param begun the step at which its fetch began, if this process fetched it
-   * @returns the samples that no change explains
+   * @returns the samples that a change of the data cannot explain
    */
   readonly resolve: (search: string, entry: Entry, block: BlockBytes, begun?: number) => readonly Sample[];
   readonly hasAny: (search: string) => boolean;
@@ -28,7 +31,7 @@ interface Noted extends Suspicion {
   readonly notedAt: number;
 }
 
-/** When a suspicion is forgotten, because nobody fetches its broader search any more. */
+/** A suspicion is forgotten after this time, if its broader search is not fetched again. */
 const COUNTS_FOR_MS = 3_600_000;
 /** The most searches that are remembered. */
 const MOST_SEARCHES = 1_000;

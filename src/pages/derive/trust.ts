@@ -1,9 +1,9 @@
 /**
- * What was learned about how the upstream filters, and how far it is trusted.
+ * What the gateway has learned about the upstream's filters, and when it trusts that.
  *
- * A trait is one way in which a filter may behave: for example whether `minRooms` includes a record that has exactly so many
- * rooms. Each sample says that it does (`+`) or does not (`-`). A trait is trusted after enough samples that all say the
- * same. Samples are only ever added, so replicas cannot overwrite what another one has learned.
+ * A trait is one way in which a filter may behave, for example whether `minRooms` includes a record with exactly that many
+ * rooms. Each sample shows that it does (`+`) or does not (`-`). A trait is trusted after enough samples that all agree.
+ * Samples are only added, so replicas cannot overwrite what another one has learned.
  */
 import type { Clock } from "../../process/clock.ts";
 import type { LearnedStore, Observer } from "../../types.ts";
@@ -26,7 +26,7 @@ export interface Trust {
   readonly add: (samples: readonly Sample[]) => readonly Sample[];
   /** Reads what other replicas learned; resolves with `false` if that is not possible now. */
   readonly isUpToDate: () => Promise<boolean>;
-  /** Whether it is known without waiting. */
+  /** Whether what other replicas learned was read recently, without waiting. */
   readonly isUpToDateNow: () => boolean;
 }
 
@@ -34,19 +34,22 @@ export interface TrustOptions {
   /** Absent: what was learned is forgotten when the process ends. */
   readonly learned: LearnedStore | undefined;
   readonly clock: Pick<Clock, "now" | "monotonic">;
-  /** How many samples earn trust (`derive.minSamples`). */
+  /** The number of samples after which a trait is trusted (`derive.minSamples`). */
   readonly minSamples: () => number;
   readonly observer: Pick<Observer, "info" | "error">;
 }
 
-/** How long a sample counts. The upstream may be changed, and a filter that was switched off gets another chance. */
+/** How long a sample counts. The upstream may change, so a filter that is not used any more is tried again. */
 const COUNTS_FOR_MS = 30 * 86_400_000;
-/** Samples that are older are replaced by newer ones, before they stop to count. */
+/** Older samples are replaced by newer ones, before they no longer count. */
 const RENEWED_AFTER_MS = COUNTS_FOR_MS / 2;
-/** What another replica learned is known after so long. */
+/** How often the gateway reads what other replicas learned. */
 const READ_EVERY_MS = 1_000;
 
-/** The trait that a filter excludes what is outside and includes what is inside, or what it does at a bound and without a value. */
+/**
+ * @returns the trait that a filter includes records at this place. `inside` and `outside` are one trait, `bounds`: the
+ *   filter includes what is inside and excludes what is outside.
+ */
 export function placeTrait(resource: string, filter: string, includeUnset: string, place: Place): string {
   const what = place === "inside" || place === "outside" ? "bounds" : place;
   return `${resource} ${filter} includeUnset=${includeUnset} ${what}`;
@@ -57,7 +60,7 @@ export function echoTrait(resource: string, filter: string, form: string): strin
   return `${resource} ${filter} echo ${form}`;
 }
 
-/** The trait that one name stands before another one in `searchParams`. */
+/** The trait that one name precedes another one in `searchParams`. */
 export function echoOrderTrait(resource: string, first: string, second: string): string {
   return `${resource} echo ${first}${BEFORE}${second}`;
 }
@@ -65,13 +68,13 @@ export function echoOrderTrait(resource: string, first: string, second: string):
 const BEFORE = " before ";
 
 export function createTrust({ learned, clock, minSamples, observer }: TrustOptions): Trust {
-  const book = createBook(clock);
-  const keeping = learned && createKeeping(learned, book, clock);
+  const counts = createCounts(clock);
+  const storage = learned && createStorage(learned, counts, clock);
 
   function signOf(trait: string): Sign | undefined {
-    // Once is enough for the order of names: an upstream does not shuffle them.
+    // One sample is enough for the order of names, because an upstream does not shuffle them.
     const samples = trait.includes(BEFORE) ? 1 : minSamples();
-    const [plus, minus] = [book.count(trait, "+"), book.count(trait, "-")];
+    const [plus, minus] = [counts.count(trait, "+"), counts.count(trait, "-")];
     if (plus > 0 && minus > 0) return undefined;
     if (plus >= samples) return "+";
     return minus >= samples ? "-" : undefined;
@@ -79,12 +82,12 @@ export function createTrust({ learned, clock, minSamples, observer }: TrustOptio
   /** @returns whether it contradicts what was learned before */
   function add(sample: Sample): boolean {
     const { trait, sign } = sample;
-    const contradicts = book.count(trait, sign === "+" ? "-" : "+") > 0;
-    // More samples than are needed would only take room.
-    if (book.count(trait, sign, RENEWED_AFTER_MS) >= minSamples() && !contradicts) return false;
+    const contradicts = counts.count(trait, sign === "+" ? "-" : "+") > 0;
+    // More samples than necessary would only use memory.
+    if (counts.count(trait, sign, RENEWED_AFTER_MS) >= minSamples() && !contradicts) return false;
     const before = signOf(trait);
-    book.enter(sample, clock.now());
-    keeping?.keep(sample);
+    counts.add(sample, clock.now());
+    storage?.keep(sample);
     const after = signOf(trait);
     if (before === undefined && after !== undefined)
       observer.info("Learned how the upstream filters.", { trait, holds: after === "+" });
@@ -95,42 +98,44 @@ export function createTrust({ learned, clock, minSamples, observer }: TrustOptio
     signOf,
     add(samples) {
       const contradictions = samples.filter(add);
-      keeping?.save();
+      storage?.save();
       return contradictions;
     },
-    isUpToDate: async () => keeping === undefined || (await keeping.isUpToDate()),
-    isUpToDateNow: () => keeping === undefined || keeping.isUpToDateNow(),
+    isUpToDate: async () => storage === undefined || (await storage.isUpToDate()),
+    isUpToDateNow: () => storage === undefined || storage.isUpToDateNow(),
   };
 }
 
-interface Book {
-  readonly enter: (sample: Sample, at: number) => void;
-  /** How many samples say the same of a trait. @param withinMs counts only what was learned lately */
+/** Counts samples. */
+interface Counts {
+  readonly add: (sample: Sample, at: number) => void;
+  /** How many samples agree on a trait. @param withinMs counts only samples that are not older than this */
   readonly count: (trait: string, sign: Sign, withinMs?: number) => number;
 }
 
-function createBook(clock: Pick<Clock, "now">): Book {
-  /** By trait and sign, then by the id of a sample: when it was taken. */
-  const pages = new Map<string, Map<string, number>>();
+function createCounts(clock: Pick<Clock, "now">): Counts {
+  /** When each sample was taken: by trait and sign, then by the id of the sample. */
+  const samples = new Map<string, Map<string, number>>();
   return {
-    enter({ trait, sign, id }, at) {
-      const page = pages.get(sign + trait) ?? new Map<string, number>();
-      pages.set(sign + trait, page.set(id, at));
+    add({ trait, sign, id }, at) {
+      const known = samples.get(sign + trait) ?? new Map<string, number>();
+      samples.set(sign + trait, known.set(id, at));
     },
     count(trait, sign, withinMs = COUNTS_FOR_MS) {
       const from = clock.now() - withinMs;
-      return [...(pages.get(sign + trait)?.values() ?? [])].filter((at) => at > from).length;
+      return [...(samples.get(sign + trait)?.values() ?? [])].filter((at) => at > from).length;
     },
   };
 }
 
-interface Keeping extends Pick<Trust, "isUpToDate" | "isUpToDateNow"> {
+/** Stores samples, and reads those of other replicas. */
+interface SampleStorage extends Pick<Trust, "isUpToDate" | "isUpToDateNow"> {
   readonly keep: (sample: Sample) => void;
-  /** Writes what is not written yet, now or when the store works again. */
+  /** Writes the samples that are not written yet, now or when the store works again. */
   readonly save: () => void;
 }
 
-function createKeeping(learned: LearnedStore, book: Book, clock: TrustOptions["clock"]): Keeping {
+function createStorage(learned: LearnedStore, counts: Counts, clock: TrustOptions["clock"]): SampleStorage {
   const unsaved = new Set<string>();
   let readAt = Number.NEGATIVE_INFINITY;
   let reading: Promise<boolean> | undefined;
@@ -144,7 +149,7 @@ function createKeeping(learned: LearnedStore, book: Book, clock: TrustOptions["c
   async function read(): Promise<boolean> {
     try {
       await save();
-      for (const [fact, at] of await learned.read()) book.enter(sampleIn(fact), at);
+      for (const [fact, at] of await learned.read()) counts.add(sampleIn(fact), at);
       readAt = clock.monotonic();
       return true;
     } catch {

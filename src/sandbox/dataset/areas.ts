@@ -23,7 +23,7 @@ export interface StreetArea {
   readonly hasSold: boolean;
 }
 
-/** A municipality with all that lies in it: what a property is placed in. */
+/** A municipality with the areas in it. Properties are placed in it. */
 export interface Town {
   readonly place: Municipality;
   readonly county: Area;
@@ -38,7 +38,7 @@ export interface Geography {
   readonly towns: readonly Town[];
 }
 
-/** Hands out ids: the well-known ones where they belong, the next free one elsewhere. */
+/** Assigns ids: a well-known id if the area has one, otherwise the next free id. */
 function idGiver(): (name: string, type: AreaType) => number {
   const taken = new Set(Object.values(WELL_KNOWN_IDS));
   let last = 0;
@@ -66,7 +66,7 @@ function makeArea(serviceId: number, name: string, type: AreaType, ground: Circl
   return { record, ground, text: record.fullName.toLowerCase() };
 }
 
-/** A circle somewhere inside another. */
+/** A circle at a random place inside another one. */
 function circleWithin(outer: Circle, radiusMetres: number, random: Random): Circle {
   const room = Math.max(0, outer.radiusMetres - radiusMetres);
   const angle = random.next() * 2 * Math.PI;
@@ -74,7 +74,7 @@ function circleWithin(outer: Circle, radiusMetres: number, random: Random): Circ
   return { ...moved(outer, Math.sin(angle) * away, Math.cos(angle) * away), radiusMetres };
 }
 
-/** Picks so many different names. */
+/** Picks this many different names. */
 function differentNames(names: readonly string[], count: number, random: Random): string[] {
   const left = [...names];
   return Array.from({ length: Math.min(count, left.length) }, () =>

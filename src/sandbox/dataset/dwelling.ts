@@ -1,5 +1,5 @@
 /**
- * What a property is: its kind, its size, its cost. What an owner leaves out of an ad is left out here.
+ * Generates a property: its type, its size and its cost. Some values are absent, as in real ads.
  */
 import { weightedPicker } from "../random.ts";
 import type { Random } from "../random.ts";
@@ -20,7 +20,7 @@ type Attributes = Pick<
 
 export interface Dwelling {
   readonly attributes: Attributes;
-  /** What it is worth, in kronor. */
+  /** Its value, in kronor. */
   readonly value: number;
 }
 
@@ -34,7 +34,7 @@ interface Kind {
   readonly plot: number;
   /** Chance of a monthly fee. */
   readonly rent: number;
-  /** Price per square metre against a flat's. */
+  /** Price per square metre, relative to a flat. */
   readonly priceFactor: number;
 }
 
@@ -74,7 +74,7 @@ function yearBuilt(isNew: boolean, random: Random): number {
   return random.chance(0.15) ? random.integer(1880, 1929) : random.integer(1930, NEWEST_YEAR - 2);
 }
 
-/** A value of about `usual`, twice or half of it being rare. */
+/** A value near `usual`. Twice or half of it is rare. */
 function about(usual: number, random: Random): number {
   return Math.round(usual * Math.exp(random.bell() * 0.35));
 }
@@ -84,7 +84,7 @@ function worth(sqmPrice: number, livingArea: number | undefined, plotArea: numbe
   return Math.min(DEAREST, Math.max(CHEAPEST, Math.exp(random.bell() * 0.22) * usual));
 }
 
-/** Sizes, where there is something to measure and the ad tells. */
+/** The sizes, as far as the property has them and the ad names them. */
 function sizesOf(
   kind: Kind,
   livingArea: number | undefined,
@@ -100,7 +100,7 @@ function sizesOf(
   };
 }
 
-/** The building and what it costs a month. */
+/** The building, and its cost per month. */
 function buildingOf(kind: Kind, livingArea: number, isNew: boolean, random: Random): Partial<Attributes> {
   const isFlat = kind.word === "Lägenhet";
   return {
@@ -111,7 +111,7 @@ function buildingOf(kind: Kind, livingArea: number, isNew: boolean, random: Rand
   };
 }
 
-/** @param sqmPrice kronor per square metre of an ordinary flat thereabouts */
+/** @param sqmPrice kronor per square metre of an ordinary flat in the area */
 export function makeDwelling(sqmPrice: number, random: Random): Dwelling {
   const kind = pickKind(random);
   const livingArea = kind.area[0] > 0 ? livingAreaOf(kind, random) : undefined;

@@ -1,5 +1,5 @@
 /**
- * Makes the data set: properties for sale and sold, spread over the towns by the size of their market.
+ * Generates the data set: properties for sale and sold, spread over the towns by the size of their markets.
  */
 import { moved } from "../geo.ts";
 import { seededRandom, weightedPicker } from "../random.ts";
@@ -26,7 +26,7 @@ export interface GenerateOptions {
   readonly service: string;
 }
 
-/** The day the data set ends; fixed, so that a seed gives the same records for ever. */
+/** The day the data set ends; fixed, so that a seed always gives the same records. */
 const NEWEST_AT = Date.UTC(2026, 5, 1, 12);
 const DAY_MS = 86_400_000;
 const OLDEST_LISTING_DAYS = 240;
@@ -89,7 +89,7 @@ function makeSource(random: Random, forSold: boolean): SourceRecord {
   };
 }
 
-/** A place in a town: in one of its named areas, sometimes on a street that is an area of its own. */
+/** A place in a town: in one of its named areas, and sometimes on a street that is itself an area. */
 function makeLocation(
   town: Town,
   random: Random,
@@ -121,7 +121,7 @@ function makeLocation(
   return { location, areaIds: areaIds.map((area) => area.record.serviceId) };
 }
 
-/** What `q` is looked for in. */
+/** The text that `q` searches. */
 function searchText(location: LocationRecord): string {
   const { namedAreas, region, address } = location;
   const words = [...namedAreas, address.streetAddress, region.municipalityName, region.countyName];
@@ -226,8 +226,8 @@ function makeMany(
 }
 
 /**
- * Makes a whole data set, in about a third of a second for 36,000 properties.
- * Listings and sold records draw from chances of their own, so that the size of one leaves the other as it is.
+ * Generates a whole data set, in about a third of a second for 36,000 properties. Listings and sold records use separate
+ * random sequences, so that the number of one does not change the other.
  */
 export function generateData(options: GenerateOptions): SandboxData {
   const { areas, towns } = buildGeography(seededRandom(options.seed));

@@ -1,8 +1,8 @@
 /**
- * The records the sandbox serves (interface, section 2) and what it knows about them beside.
+ * The records that the sandbox serves (interface, section 2), and its further data about them.
  */
 
-/** The upstream's words for a property's type, as they stand in records. */
+/** The words for a property's type in the upstream's records. */
 export type ObjectTypeWord =
   | "Lägenhet"
   | "Villa"
@@ -30,11 +30,11 @@ export interface SourceRecord {
   readonly url: string;
 }
 
-/** A listing or a sold record (sections 2.1 and 2.2). What is unknown is absent, never null. */
+/** A listing or a sold record (sections 2.1 and 2.2). Unknown values are absent, never null. */
 export interface PropertyRecord {
   readonly serviceId: number;
   readonly listPrice?: number;
-  /** What the price was changed by; below zero where it was reduced. */
+  /** The change of the price; below zero if it was reduced. */
   readonly listPriceChange?: number;
   /** `YYYY-MM-DD HH:MM:SS`. */
   readonly published: string;
@@ -51,15 +51,15 @@ export interface PropertyRecord {
   /** Present, and 1, on new construction only. */
   readonly isNewConstruction?: 1;
   readonly url: string;
-  /** `YYYY-MM-DD`; sold records only, like the two that follow. */
+  /** `YYYY-MM-DD`. This member and the next two are on sold records only. */
   readonly soldDate?: string;
   readonly soldPrice?: number;
   readonly soldPriceSource?: string;
 }
 
 /**
- * What is filtered by, out of the record. Every member is always there, `undefined` where it is unknown:
- * objects of one shape are read several times faster than records, of which there are hundreds of shapes.
+ * The values of a record that filters use. Every member is always present, `undefined` if it is unknown. So all objects
+ * have one shape and are read several times faster than records, which have hundreds of shapes.
  */
 export interface Facts {
   readonly latitude: number;
@@ -79,15 +79,15 @@ export interface Facts {
   readonly constructionYear: number | undefined;
 }
 
-/** A record with what searching it needs. */
+/** A record, and the data that searches need. */
 export interface PropertyRow {
   readonly record: PropertyRecord;
   readonly facts: Facts;
   /** Every area the property lies in: municipality, county, named area, street. */
   readonly areaIds: readonly number[];
-  /** What `q` is looked for in, lower case. */
+  /** The text that `q` searches, in lower case. */
   readonly text: string;
-  /** Shown on the single listing only. */
+  /** Shown only if a listing is requested by its id. */
   readonly pageviews: number;
 }
 
@@ -104,7 +104,7 @@ export interface AreaRecord {
 
 export type AreaType = "Kommun" | "Län" | "Street" | "undefined";
 
-/** An area's ground, taken as a circle. */
+/** The ground of an area, approximated by a circle. */
 export interface Circle {
   readonly latitude: number;
   readonly longitude: number;

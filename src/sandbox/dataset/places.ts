@@ -1,5 +1,5 @@
 /**
- * The map the data set is made on: Sweden's counties and some of its municipalities.
+ * The map of the data set: Sweden's counties and some of its municipalities.
  */
 
 export interface County {
@@ -15,7 +15,7 @@ export interface Municipality {
   readonly latitude: number;
   readonly longitude: number;
   readonly radiusKm: number;
-  /** How much of the market is here, against the others. */
+  /** The relative size of its market. */
   readonly weight: number;
   /** Kronor per square metre of an ordinary flat. */
   readonly sqmPrice: number;
@@ -208,7 +208,7 @@ export const MUNICIPALITIES: readonly Municipality[] = Object.entries(MUNICIPALI
     })),
 );
 
-/** Named areas of the large municipalities; the others draw from `COMMON_NAMED_AREAS`. */
+/** Named areas of the large municipalities. The others use names from `COMMON_NAMED_AREAS`. */
 export const NAMED_AREAS: Readonly<Record<string, readonly string[]>> = {
   Stockholm: [
     "Södermalm",

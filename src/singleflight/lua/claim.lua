@@ -1,4 +1,4 @@
--- Claims a flight, or returns its holder.
+-- Claims a flight if it has no holder.
 -- KEYS[1]  the claim's key
 -- ARGV[1]  the claimant
 -- ARGV[2]  the lease, in milliseconds

@@ -145,7 +145,7 @@ describe("the recorder", () => {
     const { requests, asked } = recorder.historyOf("listings?offset=0");
     expect(asked).toBe(3);
     expect(requests.map(({ why }) => why)).toEqual([
-      "The cached answer had expired. It was served because no new one could be had (quota-exceeded).",
+      "The cached answer had expired. It was served because no newer one was available (quota-exceeded).",
       "The cached answer had expired, or was purged.",
     ]);
   });

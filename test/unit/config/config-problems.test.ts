@@ -245,7 +245,7 @@ describe("in the file", () => {
     [
       "bounds with nothing between them",
       "cache:\n  ttlMin: { sold: 2h }\n  ttlMax: { sold: 1h }",
-      "gateway.yaml:2: cache.ttlMin.sold, gateway.yaml:3: cache.ttlMax.sold: from 2h to 1h there is nothing; expected ttlMin to be the shorter",
+      "gateway.yaml:2: cache.ttlMin.sold, gateway.yaml:3: cache.ttlMax.sold: ttlMin is 2h and ttlMax is 1h; expected ttlMin to be at most ttlMax",
     ],
     [
       "a way to use the budget that there is not",

@@ -44,7 +44,7 @@ describe("settings that do not go together", () => {
     expect(others).toEqual([]);
     expect(problem).toMatch(/^\S+default.yaml:\d+: ledger.retention, /);
     expect(problem).toContain(
-      `: ${name}: what is sent is forgotten after 35d, within the window of 36d it counts in; expected a retention ` +
+      `: ${name}: the ledger keeps requests for 35d, but a window of the budget is 36d long; expected a retention ` +
         "of at least that window",
     );
     expect(problemsOfFile("ledger: { retention: 36d }", { ...MINIMAL, BUDGET: "100/36d" })).toEqual([]);

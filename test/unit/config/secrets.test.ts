@@ -31,11 +31,15 @@ describe("a file of certificate authorities", () => {
   const expected = "expected the path of a file with certificates in PEM form";
   it.each([
     ["is not there", {}, "cannot be read (ENOENT)"],
-    ["is empty", { "/ca.pem": "" }, "holds none, or a broken one"],
-    ["holds a key", { "/ca.pem": key }, "holds none, or a broken one"],
-    ["is cut off", { "/ca.pem": cert.slice(0, 300) }, "holds none, or a broken one"],
-    ["is cut off in the second", { "/ca.pem": cert + cert.slice(0, 300) }, "holds none, or a broken one"],
-    ["is damaged", { "/ca.pem": cert.replace(/.{64}\n/, "") }, "holds none, or a broken one"],
+    ["is empty", { "/ca.pem": "" }, "contains no certificate, or an invalid one"],
+    ["holds a key", { "/ca.pem": key }, "contains no certificate, or an invalid one"],
+    ["is cut off", { "/ca.pem": cert.slice(0, 300) }, "contains no certificate, or an invalid one"],
+    [
+      "is cut off in the second",
+      { "/ca.pem": cert + cert.slice(0, 300) },
+      "contains no certificate, or an invalid one",
+    ],
+    ["is damaged", { "/ca.pem": cert.replace(/.{64}\n/, "") }, "contains no certificate, or an invalid one"],
   ])("%s", (_, files, found) => {
     const at = (variable: string, path: string): string =>
       `environment variable ${variable}: ${path}: "/ca.pem" ${found}; ${expected}`;

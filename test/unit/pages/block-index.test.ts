@@ -34,7 +34,7 @@ describe("a block that no page can be cut from", () => {
   const NUMBERS: Unfit = "the numbers of the envelope do not fit";
   const UNKNOWN: Unfit = "a field of the envelope is not known";
   const MISSING: Unfit = "a field of the envelope is missing";
-  const ECHO: Unfit = "searchParams has what is not a documented parameter";
+  const ECHO: Unfit = "searchParams has an undocumented parameter, or one twice";
 
   it.each<[string, Readonly<Record<string, unknown>>, Unfit]>([
     ["fewer records than there are to be", { totalCount: 503 }, NUMBERS],
@@ -50,7 +50,7 @@ describe("a block that no page can be cut from", () => {
     ["no limit", { limit: undefined }, MISSING],
     ["no offset", { offset: undefined }, MISSING],
     ["the records of something else", { listings: undefined, sold: [] }, UNKNOWN],
-    ["one id twice", { listings: [{ serviceId: 1 }, { serviceId: 1 }] }, "two records have one id"],
+    ["one id twice", { listings: [{ serviceId: 1 }, { serviceId: 1 }] }, "two records have the same id"],
     ["a record without an id", { listings: [{ serviceId: 1 }, {}] }, "a record has no id, or several"],
     ["a record that is none", { listings: [{ serviceId: 1 }, 2] }, "malformed"],
     ["an echo of something that may depend on the page", { searchParams: { page: 2 } }, ECHO],

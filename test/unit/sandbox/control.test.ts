@@ -188,7 +188,7 @@ describe("the control port", () => {
     ["POST", "/auth", "text", 400, "the body must be an object"],
     ["POST", "/release", { count: -1 }, 400, "count must be"],
     ["POST", "/faults", { pathPrefix: "x".repeat(70_000) }, 400, "the body is too long"],
-    ["DELETE", "/auth", undefined, 405, "/auth takes POST"],
+    ["DELETE", "/auth", undefined, 405, "/auth accepts POST"],
     ["GET", "/nowhere", undefined, 404, "no such call"],
   ])("%s %s %j: %i, and says in plain words why", async (method, path, body, status, text) => {
     const { sandbox, control } = await controlled();
@@ -199,7 +199,7 @@ describe("the control port", () => {
     expect(sandbox.faults.list()).toEqual([]);
   });
 
-  it("says in plain words that it made a mistake", async () => {
+  it("reports its own bug in plain words", async () => {
     const { sandbox } = await started();
     const broken: typeof sandbox = {
       ...sandbox,
@@ -211,6 +211,6 @@ describe("the control port", () => {
     const { url, close } = await listen(server, 0, "127.0.0.1");
     onTestFinished(() => close(systemClock, 0));
     const reply = await call(`${url}/`);
-    expect([reply.status, parsed(reply)["error"]]).toEqual([500, "the sandbox made a mistake: a mistake"]);
+    expect([reply.status, parsed(reply)["error"]]).toEqual([500, "the sandbox has a bug: a mistake"]);
   });
 });

@@ -318,7 +318,7 @@ describe("all flights", () => {
       { app: "web", deadlineAt: clock.now() + 1_000, gone, priority: "interactive" },
       () => one.promise,
     );
-    void flights.landed().then(() => (landed = true));
+    void flights.settled().then(() => (landed = true));
     await clock.advance(0);
     void flights
       .join(
@@ -333,6 +333,6 @@ describe("all flights", () => {
     other.reject(new Error("lost"));
     await clock.advance(0);
     expect(landed).toBe(true);
-    await flights.landed();
+    await flights.settled();
   });
 });

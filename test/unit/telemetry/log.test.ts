@@ -3,7 +3,7 @@ import { stripVTControlCharacters } from "node:util";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 
-import { createLines } from "../../../src/telemetry/access-log.ts";
+import { createLines } from "../../../src/telemetry/access-line.ts";
 import { createLogger, type Logger } from "../../../src/telemetry/log.ts";
 import type { RequestRecord } from "../../../src/types.ts";
 import { createFakeClock } from "../../support/fake-clock.ts";

@@ -4,7 +4,7 @@ import uPlot from "./uplot.js";
 import { h, setText, showItems } from "./dom.js";
 import { rate } from "./words.js";
 
-/** Outcomes that mean the same to an operator, from the bottom of the stack to its top. */
+/** Groups of outcomes that an operator need not distinguish, from the bottom of the stack to its top. */
 export const GROUPS = [
   { name: "Cached", colour: "--cached", outcomes: ["hit"] },
   { name: "Stale", colour: "--stale", outcomes: ["stale", "updating"] },
@@ -12,11 +12,11 @@ export const GROUPS = [
   { name: "Refused", colour: "--refused", outcomes: ["refused"] },
   { name: "Failed", colour: "--failed", outcomes: ["failed", "abandoned"] },
 ];
-/** A young process has few points; they are not squeezed into a corner. */
+/** The time axis has at least this many points. It grows to the whole period, so that early points are not tiny. */
 const FEWEST_POINTS = 24;
 const HEIGHT = 220;
 
-/** @returns for each group its numbers over time, and the times in seconds */
+/** @returns the values of each group over time, and the times in seconds */
 function groupsOf({ stepMs, lastStep, counts }) {
   const recorded = Object.values(counts).map((values) => values.length);
   const points = Math.max(FEWEST_POINTS, ...recorded);
@@ -31,7 +31,7 @@ function groupsOf({ stepMs, lastStep, counts }) {
   return { times, groups: GROUPS.map(valuesOf) };
 }
 
-/** Each series is the sum of its group and those below; drawn from the highest to the lowest, they look stacked. */
+/** Each series is the sum of its group and those below it. The highest is drawn first, so the series look stacked. */
 function stacked(groups, length) {
   const sums = [];
   let below = Array.from({ length }, () => 0);
@@ -90,7 +90,7 @@ export function createChart(place, legend) {
   let plot;
   let shown;
 
-  /** The legend shows the numbers at the cursor, or those of now. */
+  /** The legend shows the numbers at the cursor, or the current ones. */
   const onCursor = (at) =>
     showLegend(
       legend,
@@ -101,7 +101,7 @@ export function createChart(place, legend) {
     plot.setData([shown.times, ...stacked(shown.groups, shown.times.length)]);
     onCursor(plot.cursor.idx);
   }
-  /** Anew, because the colours are those of the scheme. */
+  /** Also replaces the plot when the colour scheme changes, because a plot keeps its colours. */
   function create() {
     plot?.destroy();
     plot = new uPlot(optionsOf(place, onCursor), undefined, place);

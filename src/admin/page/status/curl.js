@@ -1,6 +1,6 @@
-// Reads what somebody pastes: a URL, a path, or a curl line.
+// Reads a pasted text: a URL, a path, or a curl line.
 
-/** Splits a shell line into words: quotes, backslashes, and $'…' as browsers copy it. */
+/** Splits a shell line into words. Understands quotes, backslashes, and the $'…' that browsers write. */
 function wordsOf(line) {
   const words = [];
   let word;
@@ -22,6 +22,7 @@ function wordsOf(line) {
   return word === undefined ? words : [...words, word];
 }
 
+/** Options of curl whose value is not needed here. */
 const VALUE_OPTIONS = new Set([
   "-X",
   "--request",
@@ -48,9 +49,7 @@ const VALUE_OPTIONS = new Set([
   "--retry",
 ]);
 
-/**
- * @returns the URL, and the app and format that a curl line's headers name
- */
+/** @returns the URL, and the app and format from the headers of a curl line */
 export function readPasted(text) {
   const line = text.trim().replace(/^\$\s+/, "");
   if (!/^curl\s/.test(line)) return { url: line.replace(/^(GET|HEAD)\s+(\S+).*$/s, "$2") };
@@ -63,7 +62,7 @@ export function readPasted(text) {
   return { url: url + search, app: headers.get("x-app-id"), ...(isV2 && { format: "v2" }) };
 }
 
-/** Takes an option with its value, or the URL, off the words. */
+/** Removes the first word, and the value of an option, from `words`, and keeps what is needed in `read`. */
 function readWord(words, read) {
   const [, name = "", inline] = /^(--[^=]+|-[A-Z])=?(.+)?$/is.exec(words[0]) ?? [];
   const word = words.shift();

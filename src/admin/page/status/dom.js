@@ -10,9 +10,9 @@ export function h(tag, properties = {}, ...children) {
 }
 
 /**
- * Shows a list of items as children of an element. A child is kept as long as its item is there, so the keyboard's focus
+ * Shows a list of items as children of an element. The child of an item stays the same element, so the keyboard's focus
  * and a selection stay.
- * @param key tells items apart
+ * @param key identifies an item
  * @param make makes the element of a new item
  * @param update shows an item in its element
  */
@@ -31,7 +31,7 @@ export function showItems(parent, items, { key, make, update }) {
   if (!isSame) parent.replaceChildren(...children);
 }
 
-/** Sets the text of an element, if it is another one. */
+/** Sets the text of an element if it differs. */
 export function setText(element, text) {
   if (element.textContent !== text) element.textContent = text;
 }

@@ -1,4 +1,4 @@
-// Explains a URL, and purges.
+// Explains a URL, and purges answers.
 import { readPasted } from "./curl.js";
 import { byId, h, setText, showTable } from "./dom.js";
 import { get, post } from "./port.js";
@@ -10,7 +10,7 @@ const NEXT = {
   fetch: "is fetched from the property API",
 };
 
-/** @returns a function that explains a query */
+/** @returns a function that explains a canonical query */
 export function createExplain() {
   const form = byId("explain-form");
   const purge = createPurge();
@@ -79,7 +79,7 @@ function explanationOf(entry, quote, history, onPurge) {
     list.append(h("dt", { textContent: name }), h("dd", { textContent: text }));
   const button = h("button", { type: "button", className: "danger", textContent: "Purge this answer…" });
   button.addEventListener("click", onPurge);
-  return [list, button, h("h3", { textContent: "Why recent requests were no hits" }), historyTable(history)];
+  return [list, button, h("h3", { textContent: "Why recent requests were not hits" }), historyTable(history)];
 }
 
 function cachedText({ entry, why }) {
@@ -94,12 +94,12 @@ function cachedText({ entry, why }) {
 }
 
 function costText({ upstreamCalls, predictedWaitMs, waitsFor, refusal, app, appIs }) {
-  const who = `for the app ${app} (${appIs})`;
-  if (refusal !== null) return `It would be refused ${who}: ${refusal}.`;
+  const forApp = `for the app ${app} (${appIs})`;
+  if (refusal !== null) return `It would be refused ${forApp}: ${refusal}.`;
   const calls = upstreamCalls === 0 ? "It costs no call" : "It costs one call";
   const wait =
     predictedWaitMs === 0 ? "no wait" : `a wait of ${duration(predictedWaitMs)} for ${waitText(waitsFor)}`;
-  return `${calls} and ${wait}, ${who}.`;
+  return `${calls} and ${wait}, ${forApp}.`;
 }
 
 function historyTable({ requests }) {
@@ -116,12 +116,12 @@ function historyTable({ requests }) {
       { title: "Why", text: ({ why }) => why },
     ],
     key: ({ at, app }) => `${at} ${app}`,
-    empty: "The process that you see remembers no request for it that was not a hit.",
+    empty: "This process remembers no request for this URL that was not a hit.",
   });
   return h("div", { className: "scroll", tabIndex: 0, role: "group", ariaLabel: "Recent requests" }, table);
 }
 
-/** How many answers the purge found, by where they are kept, and what is not counted. */
+/** @returns how many answers were purged in each tier, and what is not counted */
 function hitsText({ hits, note }) {
   const counted = Object.entries(hits).filter(([, number]) => number !== null);
   const parts = counted.map(([tier, number]) => `${many(number, "answer")} in ${tier}`);
@@ -155,7 +155,7 @@ function createPurge() {
     else purge({ resource: name }, words);
   });
 
-  /** @param done called when it is done */
+  /** @param done called after the purge, also if it failed */
   function purge(body, what, done) {
     byId("purge-hard").checked = false;
     setText(

@@ -38,17 +38,17 @@ function showVerdict(status) {
 
 function showScope({ scope, processes, sinceAt, at }) {
   const hosts = processes.map(({ host }) => host).join(", ");
-  const who = {
+  const extent = {
     alone: "one process",
     all: many(processes.length, "process").replace(/ss(?=s$)/, "sse"),
     "cut-off": "one process only",
   }[scope];
   setText(
     byId("scope"),
-    `${who} · ${hosts} · version ${processes[0].version} · counted since ${clockTime(sinceAt)}`,
+    `${extent} · ${hosts} · version ${processes[0].version} · counted since ${clockTime(sinceAt)}`,
   );
   byId("scope").title = processes
-    .map(({ host, id, startedAt }) => `${host} (${id}) runs for ${duration(at - startedAt)}`)
+    .map(({ host, id, startedAt }) => `${host} (${id}) running for ${duration(at - startedAt)}`)
     .join("\n");
 }
 
@@ -85,7 +85,7 @@ function showTiles(status) {
       note:
         predictedWaitMs > 0
           ? `${duration(predictedWaitMs)} for ${words.waitText(waitsFor)}`
-          : "a call can go now",
+          : "a call can be sent now",
       level: waiting > 0 && predictedWaitMs >= 1_000 ? "warn" : "",
     },
   ];
@@ -112,7 +112,7 @@ function upstreamTile(upstream, budget, at) {
     };
   }
   const last = Math.max(0, ...states.map(({ lastAnswerAt }) => lastAnswerAt ?? 0));
-  if (last === 0) return { value: "Not asked", note: "no calls yet" };
+  if (last === 0) return { value: "Not called", note: "no calls yet" };
   return { value: "Healthy", note: `last answer ${ago(last, at)}`, level: "good" };
 }
 
@@ -168,7 +168,7 @@ function showBudget({ budget }) {
   setText(
     byId("queue"),
     predictedWaitMs === 0
-      ? "A call can be made now."
+      ? "A call can be sent now."
       : `A new call waits ${duration(predictedWaitMs)} for ${words.waitText(waitsFor)}.`,
   );
 }
@@ -203,7 +203,7 @@ function showApps({ apps, budget }) {
   showTable(byId("apps"), apps, {
     columns,
     key: ({ app }) => app,
-    empty: "No app has asked in the last hour.",
+    empty: "No app has sent a request in the last hour.",
   });
 }
 

@@ -1,7 +1,7 @@
-// Asks the admin port. The session is in a cookie that this page cannot read; changes also carry a CSRF token.
+// Sends requests to the admin port. The session is in a cookie that this page cannot read; changes also carry a CSRF token.
 let csrfToken = null;
 
-/** A refusal of the admin port: the fields of its problem, and the status. */
+/** An error answer of the admin port, with the text of its problem and its status. */
 export class Refusal extends Error {
   constructor(status, problem) {
     const { title = `Status ${status}`, detail, errors = [] } = problem;
@@ -29,7 +29,7 @@ export function post(path, body) {
   return ask(path, { method: "POST", headers, body: JSON.stringify(body) });
 }
 
-/** @returns whether somebody has to log in, and whether somebody is logged in */
+/** @returns whether a login is needed, and whether the browser is logged in */
 export const session = async () => keep(await get("session"));
 export const login = async (token) => keep(await post("login", { token }));
 export const logout = async () => keep(await post("logout", {}));

@@ -1,4 +1,4 @@
-// The status page: logs in where that is needed, follows the events, and shows them.
+// The status page: logs in if that is needed, subscribes to the events, and shows them.
 import { byId, setText } from "./dom.js";
 import { createExplain } from "./explain.js";
 import { createPanels } from "./panels.js";
@@ -28,7 +28,7 @@ function disconnected() {
   setState("disconnected", `Disconnected${since}. Trying again…`);
 }
 
-/** Finds out whether somebody has to log in, and follows the events. */
+/** Shows the login form if a login is needed; otherwise subscribes to the events. */
 async function connect() {
   source?.close();
   clearTimeout(silence);
@@ -77,9 +77,7 @@ byId("login-form").addEventListener("submit", async (event) => {
     setState("loading", "Connecting…");
     void connect();
   } catch (error) {
-    askForToken(
-      error.status === 401 ? "This is not the right token." : `Logging in failed. ${error.message}`,
-    );
+    askForToken(error.status === 401 ? "This token is wrong." : `Logging in failed. ${error.message}`);
     byId("token").select();
   }
 });

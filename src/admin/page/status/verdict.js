@@ -1,4 +1,4 @@
-// What an operator has to know first, in sentences.
+// The sentences at the top of the page: what an operator has to know first.
 import { causeText, duration, many, since, soon, waitText } from "./words.js";
 
 const SHORT_MS = 1_000;
@@ -6,7 +6,7 @@ const ORIGINS = { api: "Calls to the property API", images: "Calls to the image 
 const RESOURCES = { listings: "Listings", sold: "Sold records", areas: "Areas", images: "Images" };
 export const resourceText = (name) => RESOURCES[name] ?? name;
 
-/** @returns `level` ("bad", "warn" or "good"), `id` and `text` of each sentence, the worst first */
+/** @returns the `level` ("bad", "warn" or "good"), `id` and `text` of each sentence, the worst first */
 export function verdictOf(status) {
   const sentences = [
     ...outageSentences(status),
@@ -36,14 +36,14 @@ export function verdictOf(status) {
 function goodText({ upstream }) {
   return Object.keys(upstream).length > 0
     ? "All is well. The property API answers, and the budget has room."
-    : "All is well. The budget has room. The property API was not asked yet.";
+    : "All is well. The budget has room. The property API has not been called yet.";
 }
 
 function outageSentences({ outages, at }) {
   return outages.map(({ what, cause, meanwhile, since: from }) => ({
     id: `outage ${what}`,
     level: "bad",
-    text: `${what} is out of order since ${since(from, at)}: ${cause}. ${meanwhile}`,
+    text: `${what} has been out of order since ${since(from, at)}: ${cause}. ${meanwhile}`,
   }));
 }
 
@@ -53,11 +53,13 @@ function upstreamSentences({ budget, upstream, at }) {
       const what =
         scope === "origin" ? ORIGINS[origin] : `${ORIGINS[origin]} for ${resourceText(scope).toLowerCase()}`;
       const next =
-        state === "open" ? `The next try is in ${soon(until - at)}.` : "One call tries whether it is back.";
+        state === "open"
+          ? `The next try is in ${soon(until - at)}.`
+          : "One call tests whether it works again.";
       return {
         id: `circuit ${origin} ${scope}`,
         level: "bad",
-        text: `${what} are paused since ${since(from, at)}: ${causeText(cause)}. ${next} Callers get cached answers where there are any.`,
+        text: `${what} have been paused since ${since(from, at)}: ${causeText(cause)}. ${next} Callers get cached answers, if there are any.`,
       };
     }),
   );
@@ -72,7 +74,7 @@ function upstreamSentences({ budget, upstream, at }) {
     .map(([name, { failingSince, lastFailure }]) => ({
       id: `failing ${name}`,
       level: "bad",
-      text: `${resourceText(name)}: calls to the API fail since ${since(failingSince, at)}: ${lastFailure}.`,
+      text: `${resourceText(name)}: calls to the API have failed since ${since(failingSince, at)}: ${lastFailure}.`,
     }));
   return [...stopped, ...failing];
 }
@@ -84,7 +86,7 @@ function budgetSentences({ budget }) {
       const id = `budget ${origin} ${name}`;
       if (remaining < 1) {
         const [next] = comesBack;
-        const when = next ? ` The next call comes back in ${soon(next.inMs)}.` : "";
+        const when = next ? ` The next call is available in ${soon(next.inMs)}.` : "";
         return [{ id, level: "bad", text: `${what} is spent (${limit}).${when}` }];
       }
       if (emptyInMs === null) return [];
@@ -104,8 +106,8 @@ function queueSentences({ queue, budget }) {
     .flatMap((of) => Object.values(of))
     .reduce((sum, of) => sum + of, 0);
   const { predictedWaitMs, waitsFor } = budget.api;
-  // Each call is in the queue for a moment.
+  // Every call is in the queue for a moment, so a short wait is no warning.
   if (waiting === 0 || predictedWaitMs < SHORT_MS) return [];
-  const wait = `A new one would wait ${duration(predictedWaitMs)} for ${waitText(waitsFor)}.`;
+  const wait = `A new call would wait ${duration(predictedWaitMs)} for ${waitText(waitsFor)}.`;
   return [{ id: "queue", level: "warn", text: `${many(waiting, "call")} waiting in the queue. ${wait}` }];
 }

@@ -18,7 +18,7 @@ const UNITS = [
   ["s", 1_000],
 ];
 
-/** How long until something: never less than a second, which is soon enough. */
+/** The time until something, rounded up to at least one second. */
 export const soon = (ms) => duration(Math.max(1_000, ms));
 
 /** A duration: "250 ms", "4 s", "2 min 5 s", "3 h". */
@@ -61,7 +61,7 @@ const WAITS = {
   budget: "the budget",
   reserved: "the budget",
   share: "the app's share",
-  "per-day": "the app's limit of a day",
+  "per-day": "the app's daily limit",
   "cool-off": "a pause that the API needs",
   joining: "the shared budget, which is not known yet",
 };
@@ -73,7 +73,7 @@ const SAVINGS = {
   folded: ["Folded", "the page was cut from a cached block"],
   past_end: ["Past the end", "a cached block says that there are no more records"],
   derived: ["Derived", "computed from a broader cached search"],
-  refused: ["Mistakes", "the request was wrong, and was refused without a call"],
+  refused: ["Mistakes", "the request had a mistake, and was refused without a call"],
 };
 export const savingText = (reason) => SAVINGS[reason] ?? [reason, ""];
 
@@ -81,7 +81,7 @@ const MODES = {
   alone: "one process decides",
   shared: "shared by all replicas through Redis",
   joining: "not known yet: waiting for Redis",
-  degraded: "Redis does not answer: only this process' safe part is spent",
+  degraded: "Redis does not answer: this process spends only the part that Redis keeps for it",
 };
 export const modeText = (mode) => MODES[mode] ?? mode;
 

@@ -1,14 +1,14 @@
 -- Declares a purge: numbers it, stores it and publishes it to every replica.
 -- KEYS[1]  the sorted set of all purges: JSON by epoch
--- ARGV[1]  what is purged, JSON
+-- ARGV[1]  the scope of the purge, JSON
 -- ARGV[2]  'true' if it is hard, else 'false'
 -- ARGV[3]  the latest epoch the caller knows
 -- ARGV[4]  how long a purge is kept, in milliseconds
 -- ARGV[5]  the channel
 -- Returns the purge as JSON.
 
--- The clock keeps epochs growing after Redis has lost all purges. The other two keep them growing after
--- the clock of Redis was set back.
+-- The clock keeps epochs growing after Redis has lost all purges. The latest epoch in Redis and the latest one
+-- that the caller knows keep them growing after the clock of Redis was set back.
 local time = redis.call('TIME')
 local epoch = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
 local latest = redis.call('ZREVRANGE', KEYS[1], 0, 0, 'WITHSCORES')

@@ -1,4 +1,4 @@
--- Reads all purges. Removes those too old to matter, and folds the older half when there are too many.
+-- Reads all purges. Removes those that are too old to matter, and folds the oldest ones if there are too many.
 -- KEYS[1]  the sorted set of all purges: JSON by epoch
 -- ARGV[1]  how long a purge is kept, in milliseconds
 -- ARGV[2]  how many are kept
@@ -8,7 +8,7 @@ local time = redis.call('TIME')
 local horizon = tonumber(time[1]) * 1000 - tonumber(ARGV[1])
 redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', string.format('(%.0f', horizon))
 
--- The older half becomes one purge of everything. That is never wrong; it only purges more.
+-- The oldest purges become one purge of everything. That is safe: it only purges more.
 local most = tonumber(ARGV[2])
 local count = redis.call('ZCARD', KEYS[1])
 if count > most then
@@ -23,7 +23,7 @@ if count > most then
   end
   local folded =
     string.format('{"epoch":%.0f,"scope":{"kind":"all"},"hard":%s,"folded":true}', epoch, tostring(hard))
-  -- Without memory for it, all stay.
+  -- If Redis has no memory left for it, all purges stay.
   local added = redis.pcall('ZADD', KEYS[1], string.format('%.0f', epoch), folded)
   if type(added) == 'number' then
     for _, text in ipairs(old) do

@@ -10,7 +10,7 @@ for at = 3, #ARGV, 2 do
   if redis.call('ZADD', KEYS[1], 'NX', ARGV[at], ARGV[at + 1]) == 1 then table.insert(lost, ARGV[at + 1]) end
 end
 redis.call('PEXPIRE', KEYS[1], ARGV[1])
--- A replica that started after the loss does not know them.
+-- Replicas that started after the loss do not know these purges yet.
 if #lost > 0 then
   redis.call('PUBLISH', ARGV[2], '{"kind":"purged","purges":[' .. table.concat(lost, ',') .. ']}')
 end

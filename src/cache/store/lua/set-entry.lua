@@ -3,13 +3,13 @@
 -- ARGV[1]  the blob (src/cache/store/codec.ts)
 -- ARGV[2]  how long it is kept, in milliseconds
 -- ARGV[3]  the channel
--- ARGV[4]  the message
+-- ARGV[4]  the message that announces it
 -- Returns 1, or 0 if a newer entry is stored.
 
--- Magic, format version and checksum take 8 bytes. The next 8 bytes are when it was stored, big-endian, so
--- that the order of the bytes is the order of the instants.
+-- The magic number, the format version and the checksum are 8 bytes. The next 8 bytes are the time of storing,
+-- big-endian, so that comparing bytes compares times.
 local there = redis.pcall('GETRANGE', KEYS[1], 0, 15)
--- A value that is not an entry of this version is replaced, whatever its age.
+-- A value that is not an entry of this version is always replaced.
 local isEntry = type(there) == 'string' and #there == 16 and string.sub(there, 1, 4) == string.sub(ARGV[1], 1, 4)
 if isEntry then
   -- `<` would compare text by the server's locale.

@@ -1,0 +1,124 @@
+/**
+ * Remembers the parsed queries of request targets, so that a known target is not parsed again.
+ *
+ * The key is the exact raw target, so no caller can get the query of another target. Targets with mistakes and targets that
+ * contain one of the gateway's own secrets are not remembered.
+ */
+import { LRUCache } from "lru-cache";
+
+import type { Format } from "../interface/media-types.ts";
+import type { Query, StreamedQuery } from "./query.ts";
+import type { Route } from "./route.ts";
+
+/** A query with its canonical form and its cache key. */
+export interface ParsedQuery {
+  readonly query: Query | StreamedQuery;
+  readonly canonicalQuery: string;
+  readonly key: string;
+}
+
+export interface KnownTarget {
+  readonly route: Exclude<Route, { kind: "unknown" }>;
+  readonly search: string;
+  readonly parsed: Readonly<Partial<Record<Format, ParsedQuery>>>;
+}
+
+/** For a target that was not parsed yet. */
+export const NOT_PARSED: KnownTarget["parsed"] = {};
+
+export interface KnownTargets {
+  readonly find: (target: string) => KnownTarget | undefined;
+  readonly remember: (
+    target: string,
+    asked: Pick<KnownTarget, "route" | "search">,
+    format: Format,
+    parsed: ParsedQuery,
+  ) => void;
+}
+
+export interface KnownTargetsOptions {
+  /** The limit for all targets and queries together. The least recently used targets are forgotten first. */
+  readonly maxBytes: number;
+  /** Replaces the gateway's own secrets in a text (credentials.ts). */
+  readonly conceal: (text: string) => string;
+  /** The number of secrets so far. A new secret empties the memory, because a target may contain it. */
+  readonly secretsKnown: () => number;
+}
+
+export function createKnownTargets({ maxBytes, conceal, secretsKnown }: KnownTargetsOptions): KnownTargets {
+  const targets = new LRUCache<string, KnownTarget>({
+    maxSize: maxBytes * (1 - SHARED_PART),
+    sizeCalculation: sizeOf,
+  });
+  /** By cache key, so that all spellings of a query share one object. Other modules cache data for this object. */
+  const shared = new LRUCache<string, ParsedQuery>({
+    maxSize: maxBytes * SHARED_PART,
+    sizeCalculation: sizeOfQuery,
+  });
+  let checkedAgainst = secretsKnown();
+
+  function forgetIfSecretsAreNew(): void {
+    const known = secretsKnown();
+    if (known === checkedAgainst) return;
+    targets.clear();
+    shared.clear();
+    checkedAgainst = known;
+  }
+
+  /** @returns the object that another spelling of the query already has, if there is one */
+  function sharedObjectFor(parsed: ParsedQuery): ParsedQuery {
+    // The key of a streamed query does not contain its parameters.
+    if (parsed.query.kind === "streamed") return parsed;
+    const known = shared.get(parsed.key);
+    if (known === undefined) shared.set(parsed.key, parsed);
+    return known ?? parsed;
+  }
+
+  function mayContainSecret(target: string): boolean {
+    const text = decoded(target);
+    return text === undefined || conceal(text) !== text || conceal(target) !== target;
+  }
+
+  return {
+    find(target) {
+      forgetIfSecretsAreNew();
+      return targets.get(target);
+    },
+    remember(target, { route, search }, format, parsed) {
+      forgetIfSecretsAreNew();
+      const known = targets.peek(target);
+      if (known === undefined && mayContainSecret(target)) return;
+      const queries = { ...known?.parsed, [format]: sharedObjectFor(parsed) };
+      targets.set(target, { route, search, parsed: queries });
+    },
+  };
+}
+
+/** The part of the memory for shared queries. Queries that do not fit are not shared. */
+const SHARED_PART = 1 / 8;
+
+/** @returns the whole target percent-decoded; `undefined` if that is impossible */
+function decoded(target: string): string | undefined {
+  try {
+    return decodeURIComponent(target.replaceAll("+", " "));
+  } catch {
+    return undefined;
+  }
+}
+
+/** The sizes of the objects in memory: at least the sizes that were measured in the heap. */
+const TARGET_BYTES = 384;
+const QUERY_BYTES = 384;
+const PARAMETER_BYTES = 256;
+/** The bytes for one character. Each target and each canonical query is part of two texts. */
+const CHARACTER_BYTES = 2;
+
+function sizeOf({ parsed }: KnownTarget, target: string): number {
+  const all = Object.values(parsed).map(sizeOfQuery);
+  return all.reduce((sum, bytes) => sum + bytes, TARGET_BYTES + target.length * CHARACTER_BYTES);
+}
+
+function sizeOfQuery({ query, canonicalQuery }: ParsedQuery): number {
+  const pairs = query.extras.length + (query.kind === "search" ? query.filters.length : 0);
+  return QUERY_BYTES + PARAMETER_BYTES * pairs + canonicalQuery.length * CHARACTER_BYTES;
+}

@@ -1,0 +1,109 @@
+import { describe, expect, it } from "vitest";
+
+import { createConceal } from "../../../src/query/credentials.ts";
+import {
+  createKnownTargets,
+  type KnownTarget,
+  type ParsedQuery,
+  type KnownTargets,
+} from "../../../src/query/known-targets.ts";
+import { SEARCH } from "../../support/question.ts";
+
+const PARSED: ParsedQuery = { query: SEARCH, canonicalQuery: "listings?offset=0", key: "key" };
+const ROUTE: KnownTarget["route"] = { kind: "search", resource: "listings" };
+
+function setup(maxBytes = 100_000): {
+  targets: KnownTargets;
+  secrets: string[];
+  learn: (target: string) => void;
+} {
+  const secrets = ["s3cret-k3y"];
+  const targets = createKnownTargets({
+    maxBytes,
+    conceal: createConceal(secrets, () => 0.5),
+    secretsKnown: () => secrets.length,
+  });
+  const learn = (target: string): void =>
+    targets.remember(target, { route: ROUTE, search: "" }, "json", PARSED);
+  return { targets, secrets, learn };
+}
+
+describe("a target that was parsed", () => {
+  it("keeps its query for each format", () => {
+    const { targets, learn } = setup();
+    learn("/listings?limit=5");
+    const inV2 = { ...PARSED, key: "key in v2" };
+    targets.remember("/listings?limit=5", { route: ROUTE, search: "" }, "v2", inV2);
+    expect(targets.find("/listings?limit=5")?.parsed).toEqual({ json: PARSED, v2: inV2 });
+  });
+
+  it("shares the query object with all other spellings of the same query", () => {
+    const { targets, learn } = setup();
+    learn("/listings?_=1");
+    const again = { ...PARSED };
+    targets.remember("/listings?_=2", { route: ROUTE, search: "" }, "json", again);
+    const found = ["/listings?_=1", "/listings?_=2"].map((target) => targets.find(target)?.parsed.json);
+    expect(found[0]).toBe(PARSED);
+    expect(found[1]).toBe(PARSED);
+  });
+
+  it("is found only under exactly the same text", () => {
+    const { targets, learn } = setup();
+    learn("/listings?q=a");
+    const others = [
+      "/listings?q=A",
+      "/listings?q=a&",
+      "/listings?q=%61",
+      "/Listings?q=a",
+      "/listings?q=",
+      "",
+    ];
+    expect(others.map((target) => targets.find(target))).toEqual(others.map(() => undefined));
+  });
+});
+
+describe("the memory for targets", () => {
+  it("is bounded, and forgets the least recently used targets", () => {
+    const { targets, learn } = setup(20_000);
+    for (let index = 0; index < 1_000; index++) {
+      learn(`/listings?_=${index}`);
+      targets.find("/listings?_=0");
+    }
+    const left = Array.from({ length: 1_000 }, (_, index) => index).filter(
+      (index) => targets.find(`/listings?_=${index}`) !== undefined,
+    );
+    expect(left[0]).toBe(0);
+    expect(left.length).toBeLessThan(40);
+    expect(left.slice(1)).toEqual(left.slice(1).map((_, at) => 1_000 - left.length + 1 + at));
+  });
+
+  it("does not keep a target that is larger than the memory", () => {
+    const { targets, learn } = setup(20_000);
+    const target = `/listings?_=${"x".repeat(10_000)}`;
+    learn(target);
+    expect(targets.find(target)).toBeUndefined();
+  });
+});
+
+describe("a secret", () => {
+  it.each([
+    "/listings?q=s3cret-k3y",
+    "/listings?key=s3cret-k3y",
+    "/listings?q=s3cret%2Dk3y",
+    "/listings?s3cret-k3y",
+    // Not decodable as a whole, so its content is not known.
+    "/listings?key=s3cret%2Dk3y&_=%ZZ",
+  ])("in %s is not remembered", (target) => {
+    const { targets, learn } = setup();
+    learn(target);
+    expect(targets.find(target)).toBeUndefined();
+  });
+
+  it("that is new empties the memory, because an earlier target may contain it", () => {
+    const { targets, secrets, learn } = setup();
+    learn("/listings?q=n3xt-k3y");
+    expect(targets.find("/listings?q=n3xt-k3y")).toBeDefined();
+    secrets.push("n3xt-k3y");
+    expect(targets.find("/listings?q=n3xt-k3y")).toBeUndefined();
+  });
+});
