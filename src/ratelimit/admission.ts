@@ -31,24 +31,24 @@ export interface Admission {
   /** How long a new call would wait for circuits, a permit and a slot. */
   readonly expect: (kind: QueueKind, call: CircuitCall) => Expectation;
   /** Throws the problem of a call that circuits stop, or whose answer would be too late. */
-  readonly check: (order: UpstreamRequest) => void;
+  readonly check: (request: UpstreamRequest) => void;
   /** The problem of a waiting call that circuits stop now. */
-  readonly stopped: (order: UpstreamRequest) => Problem | undefined;
+  readonly stopped: (request: UpstreamRequest) => Problem | undefined;
   /**
    * The expectation of a waiting call if its permit is now predicted too late.
    * @param places for each app that waits for the call: how many of the app's calls go first
    */
   readonly hopeless: (
     view: View,
-    order: UpstreamRequest,
+    request: UpstreamRequest,
     places: readonly number[],
   ) => Expectation | undefined;
   /** Counts a refusal. @returns its problem */
-  readonly refuse: (order: UpstreamRequest, expectation: Expectation) => Problem;
+  readonly refuse: (request: UpstreamRequest, expectation: Expectation) => Problem;
   /** Whether a call that is sent now is likely to be answered after its deadline. */
-  readonly isTooLate: (order: UpstreamRequest) => boolean;
+  readonly isTooLate: (request: UpstreamRequest) => boolean;
   /** The problem of a caller whose deadline passes while the call waits. */
-  readonly late: (order: UpstreamRequest, caller: Pick<QueueKind, "app" | "priority">) => Problem;
+  readonly late: (request: UpstreamRequest, caller: Pick<QueueKind, "app" | "priority">) => Problem;
 }
 
 /** A call waits only if its deadline allows a wait that is longer by this factor, because new apps may arrive. */
@@ -60,8 +60,8 @@ export function createAdmission(options: AdmissionOptions): Admission {
   const { circuits, latency, clock, fraction, refused, isEnforced } = options;
   const leftMs = ({ waiting }: UpstreamRequest): number => waiting.deadlineAt() - clock.now();
 
-  function refuse(order: UpstreamRequest, expectation: Expectation): Problem {
-    const app = appsOf(order)[0] ?? order.app;
+  function refuse(request: UpstreamRequest, expectation: Expectation): Problem {
+    const app = appsOf(request)[0] ?? request.app;
     const { reason, problem } = refusalOf(expectation, app, fraction());
     refused(app, reason, isEnforced());
     if (expectation.cause !== undefined) circuits.refused(expectation.cause);
@@ -70,51 +70,51 @@ export function createAdmission(options: AdmissionOptions): Admission {
 
   return {
     expect: (kind, call) => expectIn(options, options.view(), { kind, call }),
-    check(order) {
-      const call = callOf(order);
+    check(request) {
+      const call = callOf(request);
       const view = options.view();
-      const kinds = kindsOf(order);
+      const kinds = kindsOf(request);
       const isHopeless = (kind: QueueKind): boolean =>
         expectIn(options, view, { kind, call }).forMs > 0 &&
         expectIn(options, view, { kind, call, isCautious: true }).forMs * MARGIN + latency.p99Ms() >
-          leftMs(order);
+          leftMs(request);
       const isStopped = circuits.passage(call).kind === "refuse";
       const isRefused = isStopped || (!options.isJustCutOff() && kinds.every(isHopeless));
       const [first] = kinds.map((kind) => expectIn(options, view, { kind, call }));
       if (first === undefined || !isRefused) return;
-      const problem = refuse(order, first);
+      const problem = refuse(request, first);
       if (isEnforced()) throw problem;
     },
-    stopped(order) {
+    stopped(request) {
       if (!isEnforced()) return undefined;
-      const passage = circuits.passage(callOf(order));
+      const passage = circuits.passage(callOf(request));
       if (!("until" in passage)) return undefined;
       const forMs = Math.max(1, passage.until - clock.monotonic());
-      const isDoomed = passage.kind === "refuse" || forMs + latency.p99Ms() > leftMs(order);
+      const isDoomed = passage.kind === "refuse" || forMs + latency.p99Ms() > leftMs(request);
       return isDoomed
-        ? refuse(order, { forMs, why: "cool-off", isOverShare: false, cause: passage.cause })
+        ? refuse(request, { forMs, why: "cool-off", isOverShare: false, cause: passage.cause })
         : undefined;
     },
-    hopeless(view, order, places) {
+    hopeless(view, request, places) {
       if (!isEnforced()) return undefined;
-      const call = callOf(order);
-      const expectations = kindsOf(order).map((kind, index) =>
+      const call = callOf(request);
+      const expectations = kindsOf(request).map((kind, index) =>
         expectIn(options, view, { kind, call, here: places[index] }),
       );
       const isHopeless = expectations.every(
-        ({ forMs }) => forMs > 0 && forMs * HOPELESS_PART + latency.p99Ms() > leftMs(order),
+        ({ forMs }) => forMs > 0 && forMs * HOPELESS_PART + latency.p99Ms() > leftMs(request),
       );
       return isHopeless ? expectations[0] : undefined;
     },
     refuse,
-    isTooLate: (order) => isEnforced() && leftMs(order) < latency.p99Ms(),
-    late(order, { app, priority }) {
+    isTooLate: (request) => isEnforced() && leftMs(request) < latency.p99Ms(),
+    late(request, { app, priority }) {
       // Refreshes and prefetches have no caller that notices.
       if (priority === "interactive" || priority === "background") refused(app, "deadline", true);
-      const kind = { app, priority, resource: order.resource };
+      const kind = { app, priority, resource: request.resource };
       // When the caller tries again, this call is not ahead of it.
       const expectation = isEnforced()
-        ? expectIn(options, options.view(order), { kind, call: callOf(order) })
+        ? expectIn(options, options.view(request), { kind, call: callOf(request) })
         : AT_ONCE;
       return lateRefusalOf(expectation, app, fraction());
     },
@@ -152,9 +152,9 @@ export function appsOf({ app, waiting }: UpstreamRequest): readonly string[] {
   return apps.length === 0 ? [app] : apps;
 }
 
-export function kindsOf(order: UpstreamRequest): readonly QueueKind[] {
-  const priority = order.waiting.priority();
-  return appsOf(order).map((app) => ({ app, priority, resource: order.resource }));
+export function kindsOf(request: UpstreamRequest): readonly QueueKind[] {
+  const priority = request.waiting.priority();
+  return appsOf(request).map((app) => ({ app, priority, resource: request.resource }));
 }
 
 export function callOf({ resource, query, cause }: UpstreamRequest): CircuitCall {

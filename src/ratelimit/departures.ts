@@ -8,7 +8,7 @@ import type { Circuits } from "./circuits.ts";
 import type { FairQueue, Head } from "./fair-queue.ts";
 import type { Limiter, Permit, PermitRequest } from "./limiter.ts";
 import type { RefusalReason } from "./problems.ts";
-import { type AppWeights, choose, chosen, type View } from "./scheduler.ts";
+import { type AppWeights, choose, recordPermit, type View } from "./scheduler.ts";
 import type { Slots } from "./slots.ts";
 
 interface DispatchObserver {
@@ -44,7 +44,7 @@ export type Job<T> = (ended: (end: SendEnd) => void, permit: Permit) => Promise<
 
 /** A call that waits. */
 export interface Entry {
-  readonly order: UpstreamRequest;
+  readonly request: UpstreamRequest;
   readonly enteredAt: number;
   /** Since when its permit has been predicted too late. */
   hopelessSince: number | undefined;
@@ -61,7 +61,8 @@ export interface Context extends DispatcherOptions {
   readonly latency: Latency;
   readonly admission: Admission;
   readonly view: () => View;
-  readonly noticed: (apps: readonly string[]) => void;
+  /** Marks apps as active. */
+  readonly markSeen: (apps: readonly string[]) => void;
   readonly active: () => ReadonlySet<string>;
   /** Raised when a slot or a permit may be free, or the queue has changed. */
   readonly change: Signal;
@@ -78,7 +79,7 @@ export async function departAtOnce(context: Context, entry: Entry): Promise<bool
   if (!context.queue.isEmpty()) return false;
   const picked = await pick(
     context,
-    kindsOf(entry.order).map((kind) => ({ ...kind, entry })),
+    kindsOf(entry.request).map((kind) => ({ ...kind, entry })),
   );
   if (picked.kind !== "go") return false;
   void picked.depart();
@@ -137,13 +138,13 @@ async function pick(context: Context, heads: readonly Head<Entry>[]): Promise<Pi
     context.slots.take(candidate.app, candidate.priority);
     context.circuits.reserve(candidate.probeOf);
     const asked = { at: clock.monotonic(), wasQueued: context.queue.has(candidate.entry) };
-    const request = requestFor(candidate, leave);
+    const permitRequest = requestFor(candidate, leave);
     const acquired =
       config.mode === "observe"
-        ? ({ kind: "permit", permit: await limiter.acquireAnyway(request) } as const)
-        : await limiter.acquire(request);
+        ? ({ kind: "permit", permit: await limiter.acquireAnyway(permitRequest) } as const)
+        : await limiter.acquire(permitRequest);
     if (acquired.kind === "permit") {
-      if (config.mode === "enforce") chosen(view, candidate);
+      if (config.mode === "enforce") recordPermit(view, candidate);
       return await departing(context, candidate, acquired.permit, asked);
     }
     context.slots.free(candidate.app, candidate.priority);
@@ -168,7 +169,7 @@ function candidatesIn(
   const candidates = heads.flatMap((head): Candidate[] => {
     if (!slots.mayTake(head, others)) return [];
     if (config.mode === "observe") return [{ ...head, probeOf: [] }];
-    const passage = circuits.passage(callOf(head.entry.order));
+    const passage = circuits.passage(callOf(head.entry.request));
     if (!("until" in passage)) return [{ ...head, probeOf: passage.kind === "probe" ? passage.scopes : [] }];
     until = Math.min(until, passage.until);
     return [];
@@ -178,13 +179,13 @@ function candidatesIn(
 
 /** Refuses a call whose deadline leaves no time for its answer. Otherwise it would waste a permit. */
 function expired(context: Context, { app, priority, entry }: Candidate): boolean {
-  if (!context.queue.has(entry) || !context.admission.isTooLate(entry.order)) return false;
-  withdraw(context, entry, context.admission.late(entry.order, { app, priority }));
+  if (!context.queue.has(entry) || !context.admission.isTooLate(entry.request)) return false;
+  withdraw(context, entry, context.admission.late(entry.request, { app, priority }));
   return true;
 }
 
 function requestFor({ app, priority, resource, entry }: Candidate, leave: readonly number[]): PermitRequest {
-  const { cause, query: hashed } = entry.order;
+  const { cause, query: hashed } = entry.request;
   return { app, priority, resource, cause, query: queryHash(hashed), leave };
 }
 
@@ -216,13 +217,13 @@ async function departing(
 /** Sends a call with its permit, and settles the permit in any case. */
 export async function send<T>(
   context: Context,
-  { order, enteredAt }: Entry,
+  { request, enteredAt }: Entry,
   { permit, probeOf }: { readonly permit: Permit; readonly probeOf: readonly CircuitScope[] },
   job: Job<T>,
 ): Promise<T> {
   const { limiter, circuits, clock, latency, observer } = context;
   observer.departed(permit.request, clock.now() - enteredAt);
-  if (order.cause !== "retry") circuits.departed();
+  if (request.cause !== "retry") circuits.departed();
   const sent = { probeOf, keyVersion: context.keyVersion() };
   const startedAt = clock.monotonic();
   let isSettled = false;
@@ -231,7 +232,7 @@ export async function send<T>(
     isSettled = true;
     limiter.complete(permit, end);
     if (typeof end.status === "number" && end.status < 500) latency.add(end.durationMs);
-    circuits.ended(callOf(order), end, sent);
+    circuits.ended(callOf(request), end, sent);
   };
   try {
     return await job(settle, permit);

@@ -27,12 +27,12 @@ import {
 } from "./departures.ts";
 import { createFairQueue, type QueueKind } from "./fair-queue.ts";
 import type { Expectation } from "./problems.ts";
-import { activeApps, createFairness, noticeApps, type View, viewOf } from "./scheduler.ts";
+import { activeApps, createFairness, markSeen, type View, viewOf } from "./scheduler.ts";
 import { createSlots } from "./slots.ts";
 
 export interface Dispatcher {
   /** Runs a job when it is its turn. See `Throttled`. */
-  readonly run: <T>(order: UpstreamRequest, job: Job<T>) => Promise<T>;
+  readonly run: <T>(request: UpstreamRequest, job: Job<T>) => Promise<T>;
   /** How long a new call would wait. */
   readonly expect: (kind: QueueKind) => Expectation;
   readonly queueLength: (priority: Priority) => number;
@@ -50,23 +50,23 @@ export function createDispatcher(options: DispatcherOptions, config: DispatcherC
   follow(context);
   let closedBecause: Problem | undefined;
 
-  async function run<T>(order: UpstreamRequest, job: Job<T>): Promise<T> {
+  async function run<T>(request: UpstreamRequest, job: Job<T>): Promise<T> {
     if (closedBecause !== undefined) throw closedBecause;
-    context.noticed(appsOf(order));
-    refuseRetry(context, order);
-    admission.check(order);
+    context.markSeen(appsOf(request));
+    refuseRetry(context, request);
+    admission.check(request);
     const { promise, resolve, reject } = Promise.withResolvers<T>();
     const entry: Entry = {
-      order,
+      request,
       enteredAt: clock.now(),
       hopelessSince: undefined,
-      isAlive: () => !order.waiting.abandoned.aborted && closedBecause === undefined,
+      isAlive: () => !request.waiting.abandoned.aborted && closedBecause === undefined,
       depart: (permit, probeOf) => send(context, entry, { permit, probeOf }, job).then(resolve, reject),
       reject,
     };
     if (await departAtOnce(context, entry)) return await promise;
     // The limiter may have refused a permit since the first check.
-    if (context.config.mode === "enforce") admission.check(order);
+    if (context.config.mode === "enforce") admission.check(request);
     if (closedBecause !== undefined) throw closedBecause;
     const stopWaiting = wait(context, entry);
     bottleneck.schedule(takeTurn, context).catch(reject);
@@ -100,17 +100,17 @@ function createContext(options: DispatcherOptions, config: DispatcherConfig): Co
     createFairness(),
   ];
   const slots = createSlots(() => context.config.concurrency, apps.weightOf);
-  const noticed = (seen: Iterable<string>): void => noticeApps(fairness, seen, clock.monotonic());
+  const markSeenNow = (seen: Iterable<string>): void => markSeen(fairness, seen, clock.monotonic());
   let [cutOffSince, isCutOff] = [Number.NEGATIVE_INFINITY, false];
   const view = (except?: UpstreamRequest): View => {
     const state = limiter.state();
     if (state.mode === "degraded" && !isCutOff) cutOffSince = clock.monotonic();
     isCutOff = state.mode === "degraded";
-    noticed(new Set(state.waitingElsewhere.map(({ app }) => app)));
+    markSeenNow(new Set(state.waitingElsewhere.map(({ app }) => app)));
     const { reserve } = context.config;
     return viewOf({
       state,
-      waiting: queue.counts(except && queue.entries().find(({ order }) => order === except)),
+      waiting: queue.counts(except && queue.entries().find(({ request }) => request === except)),
       fairness,
       config: { apps, reserve },
       now: clock.monotonic(),
@@ -137,7 +137,7 @@ function createContext(options: DispatcherOptions, config: DispatcherConfig): Co
     latency,
     admission,
     view,
-    noticed,
+    markSeen: markSeenNow,
     active: () => activeApps(fairness, clock.monotonic()),
     change,
     blockedUntil: 0,
@@ -156,7 +156,7 @@ function follow(context: Context): void {
   });
   circuits.onChange(() => {
     for (const entry of queue.entries()) {
-      const problem = admission.stopped(entry.order);
+      const problem = admission.stopped(entry.request);
       if (problem !== undefined) withdraw(context, entry, problem);
     }
     change.raise();
@@ -175,12 +175,12 @@ function refuseRetry({ circuits }: Context, { cause }: UpstreamRequest): void {
  */
 function wait(context: Context, entry: Entry): () => void {
   const { queue, clock, change, admission } = context;
-  const { waiting, app } = entry.order;
+  const { waiting, app } = entry.request;
   let lateProblem: Problem | undefined;
   let cancel = (): void => undefined;
 
   const enqueue = (): void => {
-    queue.put(entry, kindsOf(entry.order));
+    queue.put(entry, kindsOf(entry.request));
     watch(context);
     announce(context);
     change.raise();
@@ -191,7 +191,7 @@ function wait(context: Context, entry: Entry): () => void {
     cancel = clock.after(Math.max(0, waiting.deadlineAt() - clock.now()) + 1, () => {
       if (!queue.has(entry)) return;
       if (waiting.deadlineAt() >= clock.now()) return watchDeadline();
-      lateProblem = admission.late(entry.order, { app, priority: waiting.priority() });
+      lateProblem = admission.late(entry.request, { app, priority: waiting.priority() });
       withdraw(context, entry, lateProblem);
     });
   };
@@ -199,11 +199,11 @@ function wait(context: Context, entry: Entry): () => void {
   enqueue();
   waiting.onChange(() => {
     if (!queue.has(entry)) return;
-    context.noticed(appsOf(entry.order));
+    context.markSeen(appsOf(entry.request));
     enqueue();
   });
   // A caller whose deadline passes before those of others is refused alone. The last one is refused by the timer above.
-  waiting.inQueue((caller) => (queue.has(entry) ? admission.late(entry.order, caller) : lateProblem));
+  waiting.inQueue((caller) => (queue.has(entry) ? admission.late(entry.request, caller) : lateProblem));
   waiting.abandoned.addEventListener("abort", onAbandoned, { once: true });
   if (waiting.abandoned.aborted) onAbandoned();
   watchDeadline();
@@ -244,15 +244,15 @@ function refuseHopeless(context: Context): void {
   const [view, now, entries] = [context.view(), clock.monotonic(), queue.entries()];
   const places = new Map<string, number>();
   for (const [index, entry] of entries.entries()) {
-    const ahead = kindsOf(entry.order).map(({ app }) => {
+    const ahead = kindsOf(entry.request).map(({ app }) => {
       const place = places.get(app) ?? 0;
       places.set(app, place + 1);
       return place;
     });
     if (index < entries.length - MOST_CHECKED) continue;
-    const expectation = admission.hopeless(view, entry.order, ahead);
+    const expectation = admission.hopeless(view, entry.request, ahead);
     entry.hopelessSince = expectation && (entry.hopelessSince ?? now);
     if (expectation !== undefined && now - (entry.hopelessSince ?? now) >= HOPELESS_MS)
-      withdraw(context, entry, admission.refuse(entry.order, expectation));
+      withdraw(context, entry, admission.refuse(entry.request, expectation));
   }
 }

@@ -110,7 +110,7 @@ const ACTIVE_MS = 60_000;
 const HEADROOM = 0.02;
 
 /** Marks apps as seen: one that asks here, and those that wait at other replicas. */
-export function noticeApps({ lastSeenAt }: Fairness, apps: Iterable<string>, now: number): void {
+export function markSeen({ lastSeenAt }: Fairness, apps: Iterable<string>, now: number): void {
   for (const app of apps) lastSeenAt.set(app, now);
   if (lastSeenAt.size <= MOST_SEEN) return;
   for (const [app, at] of lastSeenAt) if (now - at > ACTIVE_MS) lastSeenAt.delete(app);
@@ -181,7 +181,7 @@ export function choose<C extends Candidate>(view: View, candidates: readonly C[]
 }
 
 /** Records that a call got its permit: its app moves back in the order. */
-export function chosen(view: View, { app, priority }: Candidate): void {
+export function recordPermit(view: View, { app, priority }: Candidate): void {
   const { fairness, state, config, now } = view;
   const start = Math.max(fairness.virtualTime, fairness.tags.get(app) ?? 0);
   fairness.virtualTime = start;

@@ -3,10 +3,10 @@ import { createApps, type ListedApp } from "../../../src/ratelimit/apps.ts";
 import type { RateWindow } from "../../../src/usage/rate-window.ts";
 import {
   choose,
-  chosen,
+  recordPermit,
   createFairness,
   type Fairness,
-  noticeApps,
+  markSeen,
   type View,
   viewOf,
 } from "../../../src/ratelimit/scheduler.ts";
@@ -121,9 +121,9 @@ export async function play(scene: Play): Promise<Played> {
       }
       replica.limiter.announce(waitingAt(replica));
       if (replica.queues.size === 0) return;
-      noticeApps(replica.fairness, replica.queues.keys(), now);
+      markSeen(replica.fairness, replica.queues.keys(), now);
       const view = viewAt(replica);
-      noticeApps(
+      markSeen(
         replica.fairness,
         view.state.waitingElsewhere.map(({ app }) => app),
         now,
@@ -141,7 +141,7 @@ export async function play(scene: Play): Promise<Played> {
       } as const;
       const acquired = await replica.limiter.acquire({ ...request, leave: choice.leave });
       if (acquired.kind === "wait") return wake(replica, acquired.until);
-      chosen(view, choice.candidate);
+      recordPermit(view, choice.candidate);
       const call = replica.queues.get(app)?.shift();
       if (replica.queues.get(app)?.length === 0) replica.queues.delete(app);
       if (call === undefined) continue;
@@ -168,7 +168,7 @@ export async function play(scene: Play): Promise<Played> {
     const done = (): void => {
       at(now + callers.thinkMs * (0.8 + 0.4 * random()) + 1, () => ask(callers, replica));
     };
-    noticeApps(replica.fairness, [app], now);
+    markSeen(replica.fairness, [app], now);
     const view = viewAt(replica);
     const waitMs = (isCautious: boolean): number =>
       predict(view, { app, priority: "interactive" }, { isCautious }).at - now;
