@@ -106,9 +106,9 @@ export interface Circuits {
 const PROBE_MS = 30_000;
 /** How long callers wait for the end of a probe. An upstream that works again answers in this time. */
 const PROBE_ANSWERED_MS = 1_000;
-/** Retries are at most this part of all calls, */
+/** Retries are at most this part of all calls. */
 const RETRIES = 0.1;
-/** and at most this many are saved. */
+/** Most retries that are saved for later. */
 const MOST_RETRIES = 3;
 const MOST_QUESTIONS = 1_000;
 const LOG_EVERY_MS = 60_000;

@@ -219,9 +219,9 @@ const NO_CALLER_WAITS = new Problem("temporary-reduced-capacity", {
   internal: "no caller waits any more",
 });
 
-/** How often waiting calls are checked, */
+/** How often waiting calls are checked. */
 const CHECK_EVERY_MS = 500;
-/** and how many at a time: the last ones, because they wait longest. */
+/** Most waiting calls in one check: the last ones in the queue, because they wait longest. */
 const MOST_CHECKED = 500;
 /** A call must be hopeless for this long before it is refused, because Redis may be away only for a moment. */
 const HOPELESS_MS = 1_500;

@@ -192,7 +192,7 @@ export function recordPermit(view: View, { app, priority }: Candidate): void {
   noteDeparture(view, app);
   for (const window of state.windows) {
     if (!borrowsIn(view, window, app)) continue;
-    // A call that departed late does not delay the next one, by at most one interval.
+    // After a late departure the next call waits less, by at most one interval.
     const leave = leaveIn(view, window, { app, priority });
     const paceMs = ownPaceIn(view, window, leave)(now);
     const last = fairness.lastBorrowedAt.get(window.windowMs) ?? now;

@@ -1,6 +1,6 @@
 /**
- * The state of the shared limiter in this replica. `shared-limiter.ts` sends commands to Redis and updates the state.
- * `shared-permits.ts` reads it: it decides while Redis does not answer, and shows the limiter's state.
+ * The state of the shared limiter in this replica. `shared-limiter.ts` decides which command is next. `shared-commands.ts`
+ * sends it and updates the state. `shared-permits.ts` decides while Redis does not answer, and shows the state to the queue.
  */
 import type { Clock } from "../process/clock.ts";
 import type { OriginName, Outage } from "../types.ts";
@@ -75,7 +75,7 @@ export interface Replica {
   lastReply: LastReply | undefined;
   /** Redis answered the last command in time. */
   isReachable: boolean;
-  /** A command has failed since this replica last joined: the escrow decides. */
+  /** A command has failed since this replica last joined, so the escrow decides. */
   isCutOff: boolean;
   isJoined: boolean;
   hasEverJoined: boolean;
@@ -105,11 +105,11 @@ export interface Replica {
   isBusy: boolean;
   isClosing: boolean;
   isClosed: boolean;
-  /** When to renew the slot, */
+  /** When the slot is renewed. */
   renewAt: number;
-  /** to report calls that have ended, */
+  /** When calls that have ended are reported. */
   reportAt: number;
-  /** and to ask for the described state, while calls wait. */
+  /** When the described state is requested, while calls wait. */
   stateAt: number;
   cancelTimer: () => void;
   /** The listener of the queue. */
@@ -163,7 +163,7 @@ export function createReplica(options: SharedLimiterOptions): Replica {
   };
 }
 
-/** From a grant until the latest arrival of its call, also if the grant was made when its command timed out. */
+/** From a grant until the latest arrival of its call. The reply to the grant may take `timeoutMs`. */
 export const countMs = ({ config, options }: Replica): number => config.arrivalMs + options.timeoutMs;
 
 export function settingsOf(replica: Replica): RequestSettings {
