@@ -28,7 +28,7 @@ export interface AdmissionOptions {
 }
 
 export interface Admission {
-  /** How long a new call would wait for circuits, a permit and a slot. */
+  /** How long a new call would wait: for circuits, a permit, and the end of a call in flight. */
   readonly expect: (kind: QueueKind, call: CircuitCall) => Expectation;
   /** Throws the problem of a call that circuits stop, or whose answer would be too late. */
   readonly check: (request: UpstreamRequest) => void;
@@ -127,7 +127,7 @@ function expectIn(
   { kind, call, ...place }: { readonly kind: QueueKind; readonly call: CircuitCall } & Place,
 ): Expectation {
   const { at, why, isOverShare, ahead } = predict(view, kind, place);
-  const freeAt = Math.max(at, slotAt(options, view, ahead), options.blockedUntil());
+  const freeAt = Math.max(at, roomAt(options, view, ahead), options.blockedUntil());
   const passage = options.circuits.passage(call);
   if ("until" in passage && (passage.kind === "refuse" || passage.until >= freeAt)) {
     const forMs = Math.max(1, passage.until - view.now);
@@ -139,8 +139,8 @@ function expectIn(
 /** With `budget.mode: observe`, nothing waits for the budget. */
 const AT_ONCE: Expectation = { forMs: 0, why: "budget", isOverShare: false };
 
-/** When a slot is free for a call, behind the `ahead` calls that go first. */
-function slotAt({ concurrency, inFlight, latency }: AdmissionOptions, view: View, ahead: number): number {
+/** When calls in flight have ended and leave room for a call, behind the `ahead` calls that go first. */
+function roomAt({ concurrency, inFlight, latency }: AdmissionOptions, view: View, ahead: number): number {
   const here = view.waiting.reduce((sum, { count }) => sum + count, 0);
   const excess = Math.min(ahead, here) + 1 - (concurrency() - inFlight());
   return excess > 0 ? view.now + latency.meanMs() * Math.ceil(excess / concurrency()) : view.now;

@@ -9,7 +9,7 @@ import type { FairQueue, Head } from "./fair-queue.ts";
 import type { Limiter, Permit, PermitRequest } from "./limiter.ts";
 import type { RefusalReason } from "./problems.ts";
 import { type AppWeights, choose, recordPermit, type View } from "./scheduler.ts";
-import type { Slots } from "./slots.ts";
+import type { InFlight } from "./in-flight.ts";
 
 interface DispatchObserver {
   /** @param isEnforced whether the call was refused, or only would have been (`budget.mode: observe`) */
@@ -57,14 +57,14 @@ export interface Entry {
 export interface Context extends DispatcherOptions {
   config: DispatcherConfig;
   readonly queue: FairQueue<Entry>;
-  readonly slots: Slots;
+  readonly inFlight: InFlight;
   readonly latency: Latency;
   readonly admission: Admission;
   readonly view: () => View;
   /** Marks apps as active. */
   readonly markSeen: (apps: readonly string[]) => void;
   readonly active: () => ReadonlySet<string>;
-  /** Raised when a slot or a permit may be free, or the queue has changed. */
+  /** Raised when a call has ended, a permit may be free, or the queue has changed. */
   readonly change: Signal;
   /** No app gets a permit before, as the limiter replied. */
   blockedUntil: number;
@@ -135,7 +135,7 @@ async function pick(context: Context, heads: readonly Head<Entry>[]): Promise<Pi
     if (choice.kind === "wait") return { kind: "wait", until: Math.min(until, choice.until) };
     const { candidate, leave } = choice;
     if (expired(context, candidate)) return { kind: "again" };
-    context.slots.take(candidate.app, candidate.priority);
+    context.inFlight.add(candidate.app, candidate.priority);
     context.circuits.reserve(candidate.probeOf);
     const asked = { at: clock.monotonic(), wasQueued: context.queue.has(candidate.entry) };
     const permitRequest = requestFor(candidate, leave);
@@ -147,7 +147,7 @@ async function pick(context: Context, heads: readonly Head<Entry>[]): Promise<Pi
       if (config.mode === "enforce") recordPermit(view, candidate);
       return await departing(context, candidate, acquired.permit, asked);
     }
-    context.slots.free(candidate.app, candidate.priority);
+    context.inFlight.remove(candidate.app, candidate.priority);
     context.circuits.unreserve(candidate.probeOf);
     until = Math.min(until, acquired.until);
     if (acquired.reason !== "reserved" && acquired.reason !== "per-day") {
@@ -159,15 +159,15 @@ async function pick(context: Context, heads: readonly Head<Entry>[]): Promise<Pi
   }
 }
 
-/** The calls that slots and circuits allow now, and when circuits allow others. */
+/** The calls that the limit of calls in flight and the circuits allow now, and when circuits allow others. */
 function candidatesIn(
-  { slots, circuits, config, active }: Context,
+  { inFlight, circuits, config, active }: Context,
   heads: readonly Head<Entry>[],
 ): { readonly candidates: readonly Candidate[]; readonly until: number } {
   let until = Number.POSITIVE_INFINITY;
   const others = { waiting: new Set(heads.map(({ app }) => app)), active: active() };
   const candidates = heads.flatMap((head): Candidate[] => {
-    if (!slots.mayTake(head, others)) return [];
+    if (!inFlight.mayAdd(head, others)) return [];
     if (config.mode === "observe") return [{ ...head, probeOf: [] }];
     const passage = circuits.passage(callOf(head.entry.request));
     if (!("until" in passage)) return [{ ...head, probeOf: passage.kind === "probe" ? passage.scopes : [] }];
@@ -198,7 +198,7 @@ async function departing(
   permit: Permit,
   asked: { readonly at: number; readonly wasQueued: boolean },
 ): Promise<Picked> {
-  const { circuits, limiter, clock, queue, slots } = context;
+  const { circuits, limiter, clock, queue, inFlight } = context;
   const { entry, probeOf, app, priority } = candidate;
   const isClaimed = probeOf.length === 0 || (await circuits.claim(probeOf));
   const isPrompt = clock.monotonic() - asked.at <= LONGEST_ASKING_MS;
@@ -209,7 +209,7 @@ async function departing(
     return { kind: "go", depart: () => entry.depart(permit, probeOf) };
   }
   if (isClaimed && probeOf.length > 0) circuits.unclaim(probeOf);
-  slots.free(app, priority);
+  inFlight.remove(app, priority);
   limiter.release(permit);
   return { kind: "again" };
 }
@@ -239,7 +239,7 @@ export async function send<T>(
   } finally {
     const durationMs = clock.monotonic() - startedAt;
     settle({ status: "reset", arrivedAfterMs: durationMs, durationMs });
-    context.slots.free(permit.request.app, permit.request.priority);
+    context.inFlight.remove(permit.request.app, permit.request.priority);
     context.change.raise();
   }
 }

@@ -1,6 +1,7 @@
 /**
- * The queue in front of every upstream call of an origin. A call starts immediately when nothing waits and a slot and a
- * permit are free. Otherwise it joins the fair queue, if its deadline leaves time for the permit and for a usual call.
+ * The queue in front of every upstream call of an origin. A call starts immediately when nothing waits, a permit is free,
+ * and fewer than `budget.concurrency` calls are in flight. Otherwise it joins the fair queue, if its deadline leaves time
+ * for the permit and for a usual call.
  *
  * A Bottleneck job is only a place in the queue. When the job runs, the call that is first in the fair order takes the
  * place. So a waiting call can be withdrawn (a Bottleneck job cannot), and an urgent call can overtake others.
@@ -28,7 +29,7 @@ import {
 import { createFairQueue, type QueueKind } from "./fair-queue.ts";
 import type { Expectation } from "./problems.ts";
 import { activeApps, createFairness, markSeen, type View, viewOf } from "./scheduler.ts";
-import { createSlots } from "./slots.ts";
+import { createInFlight } from "./in-flight.ts";
 
 export interface Dispatcher {
   /** Runs a job when it is its turn. See `Throttled`. */
@@ -99,7 +100,7 @@ function createContext(options: DispatcherOptions, config: DispatcherConfig): Co
     createLatency(options.clock.monotonic),
     createFairness(),
   ];
-  const slots = createSlots(() => context.config.concurrency, apps.weightOf);
+  const inFlight = createInFlight(() => context.config.concurrency, apps.weightOf);
   const markSeenNow = (seen: Iterable<string>): void => markSeen(fairness, seen, clock.monotonic());
   let [cutOffSince, isCutOff] = [Number.NEGATIVE_INFINITY, false];
   const view = (except?: UpstreamRequest): View => {
@@ -124,7 +125,7 @@ function createContext(options: DispatcherOptions, config: DispatcherConfig): Co
     fraction,
     concurrency: () => context.config.concurrency,
     isEnforced: () => context.config.mode === "enforce",
-    inFlight: slots.inFlight,
+    inFlight: inFlight.count,
     blockedUntil: () => context.blockedUntil,
     isJustCutOff: () => isCutOff && clock.monotonic() < cutOffSince + HOPELESS_MS,
     refused: observer.refused,
@@ -133,7 +134,7 @@ function createContext(options: DispatcherOptions, config: DispatcherConfig): Co
     ...options,
     config,
     queue,
-    slots,
+    inFlight,
     latency,
     admission,
     view,

@@ -64,7 +64,7 @@ export function refusalOf(
   }
 }
 
-/** The problem of a call whose deadline passes in the queue: the reason why it waits, or that all slots are taken. */
+/** The problem of a call whose deadline passes in the queue: the reason why it waits, or too many calls in flight. */
 export function lateRefusalOf(expectation: Expectation, app: string, fraction: number): Problem {
   const { problem } = refusalOf(expectation, app, fraction);
   if (expectation.forMs > 0) return new Problem(problem.code, { ...problem.details, late: true });

@@ -13,7 +13,7 @@ function codeOf(result: unknown): unknown {
 }
 
 describe("a call", () => {
-  it("starts without a timer when nothing waits and a slot and a permit are free", async () => {
+  it("starts without a timer when nothing waits and a permit is free", async () => {
     const { call, clock } = createScene();
     const first = call("app");
     await settled();
@@ -33,7 +33,7 @@ describe("a call", () => {
     expect(dispatcher.queueLength("interactive")).toBe(0);
   });
 
-  it("waits for a slot", async () => {
+  it("waits while too many calls are in flight", async () => {
     const { call } = createScene({ concurrency: 1 });
     const [first, second] = [call("app"), call("app")];
     await settled();
@@ -101,8 +101,8 @@ describe("a call that several apps wait for", () => {
   });
 });
 
-describe("slots", () => {
-  it("are shared: while calls of other apps wait, no app holds more than its share", async () => {
+describe("calls in flight", () => {
+  it("are shared: while calls of other apps wait, no app has more than its share", async () => {
     const { call, departed } = createScene({ concurrency: 4 });
     const hog = Array.from({ length: 8 }, () => call("hog"));
     await settled();
@@ -116,7 +116,7 @@ describe("slots", () => {
     await Promise.all([...hog, ...quiet].map(({ result }) => result));
   });
 
-  it("stay free for an app that was seen a moment ago, beside slow calls of another app", async () => {
+  it("leave room for an app that was seen a moment ago, beside slow calls of another app", async () => {
     const { call, ask } = createScene({ concurrency: 6 });
     await ask({ app: "quiet" });
     const hog = Array.from({ length: 12 }, () => call("hog"));
@@ -126,7 +126,7 @@ describe("slots", () => {
     expect(hog.filter((slow) => slow.hasStarted())).toHaveLength(5);
   });
 
-  it("are never all taken by background work", async () => {
+  it("are never all background work", async () => {
     const { call } = createScene({ concurrency: 2 });
     const refreshes = [1, 2].map(() => call("app", {}, { priority: () => "refresh" }));
     await settled();
