@@ -76,7 +76,7 @@ export const sendByOf = (now: number, arrivalMs: number): number => now + arriva
 
 /** What a replica knows of its slot. */
 export interface Tenure {
-  readonly slot: number;
+  readonly slot: number | undefined;
   /** By window: how many of its own calls may count while it is cut off, as Redis confirmed. */
   readonly quotas: readonly number[];
   /** When it sent the last command that Redis answered. */
@@ -107,6 +107,7 @@ export function allowanceAlone(
   settings: EscrowSettings,
   { countMs, now }: { readonly countMs: number; readonly now: number },
 ): number {
+  if (tenure.slot === undefined) return 0;
   const quota = tenure.quotas[index] ?? 0;
   if (window.isLong || now <= partFrom(tenure, window, settings, countMs)) return quota;
   return Math.max(quota, partOf(window.limit, tenure.slot, settings.replicas));

@@ -17,7 +17,6 @@ import {
   SETTLE_MS,
   settingsOf,
   STATE_MS,
-  tenureOf,
 } from "./shared-replica.ts";
 
 /** How long ended calls wait for a common report. A permit is not free before a window has passed, so this costs little. */
@@ -124,7 +123,7 @@ export async function join(replica: Replica): Promise<boolean> {
   const isFull = hasJumped || replica.epoch !== replica.serverEpoch;
   const keptMs = Math.max(config.perDay.size > 0 ? DAY_MS : 0, ...windows.map(({ ms }) => ms)) + JUMP_MS;
   const sends = replica.own.uploads(askedAt, isFull ? askedAt - keptMs : undefined);
-  const mayClaim = replica.slot !== undefined && askedAt <= aloneUntil(tenureOf(replica), replica.options);
+  const mayClaim = replica.slot !== undefined && askedAt <= aloneUntil(replica, replica.options);
   const upload = (kind: "upload" | "join", part: readonly KnownSend[]): Promise<Reply | undefined> =>
     ask(replica, {
       kind,

@@ -53,13 +53,7 @@ import { type Acquired, DAY_MS, type Limiter, type PermitRequest } from "./limit
 import type { ReplicaSlot } from "./redis-limiter.ts";
 import { askTime, common, failed, join, needsState, REPORT_MS, sync } from "./shared-commands.ts";
 import { decideAlone, permitAlone, stateOf, takeOf } from "./shared-permits.ts";
-import {
-  createReplica,
-  type Replica,
-  RETRY_MS,
-  settingsOf,
-  type SharedLimiterOptions,
-} from "./shared-replica.ts";
+import { Replica, RETRY_MS, settingsOf, type SharedLimiterOptions } from "./shared-replica.ts";
 
 export interface SharedLimiter extends Limiter {
   /** Redis may answer again: tries it now. */
@@ -72,7 +66,7 @@ export interface SharedLimiter extends Limiter {
 }
 
 export function createSharedLimiter(options: SharedLimiterOptions): SharedLimiter {
-  const replica = createReplica(options);
+  const replica = new Replica(options);
   if (options.admission === undefined) wake(replica);
   else void admit(replica, options.admission);
   return {

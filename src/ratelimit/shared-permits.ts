@@ -9,7 +9,7 @@ import {
   type PermitRequest,
 } from "./limiter.ts";
 import type { Take } from "./redis-limiter.ts";
-import { countMs, type Replica, STATE_MS, tenureOf } from "./shared-replica.ts";
+import { countMs, type Replica, STATE_MS } from "./shared-replica.ts";
 
 export function takeOf(replica: Replica, request: PermitRequest, ignoresLimits: boolean): Take {
   const { app, resource, cause, query, leave } = request;
@@ -48,8 +48,7 @@ export function decideAlone(replica: Replica, take: Take, request: PermitRequest
   const now = options.clock.monotonic();
   if (take.ignoresLimits) return { kind: "permit", permit: permitAlone(replica, request) };
   if (slot === undefined) return { kind: "wait", until: now + STATE_MS, reason: "joining" };
-  const tenure = tenureOf(replica);
-  if (now > aloneUntil(tenure, options))
+  if (now > aloneUntil(replica, options))
     return { kind: "wait", until: now + STATE_MS, reason: "degraded-too-long" };
   let until = now;
   let isReserved = true;
@@ -62,7 +61,7 @@ export function decideAlone(replica: Replica, take: Take, request: PermitRequest
     if (spent + 1 + leave <= allowed) continue;
     if (spent >= allowed) isReserved = false;
     const freeAt = own.log.freeAt(ms, now, { count: spent + 1 + leave - allowed });
-    const from = window.isLong ? undefined : partFrom(tenure, window, options, countMs(replica));
+    const from = window.isLong ? undefined : partFrom(replica, window, options, countMs(replica));
     const next = [freeAt, from === undefined || from < now ? undefined : from + 1].filter(
       (at) => at !== undefined,
     );
@@ -76,7 +75,7 @@ export function decideAlone(replica: Replica, take: Take, request: PermitRequest
 
 function allowedAlone(replica: Replica, window: EscrowWindow, now: number): number {
   const index = replica.windows.indexOf(window);
-  return allowanceAlone(tenureOf(replica), { window, index }, replica.options, {
+  return allowanceAlone(replica, { window, index }, replica.options, {
     countMs: countMs(replica),
     now,
   });
@@ -126,7 +125,7 @@ function windowState(
   }
   if (replica.isCutOff || counts.length === 0) {
     const spent = own.log.spent(windowMs, now);
-    const isOver = replica.slot === undefined || now > aloneUntil(tenureOf(replica), options);
+    const isOver = replica.slot === undefined || now > aloneUntil(replica, options);
     const allowed = isOver ? 0 : allowedAlone(replica, window, now);
     return {
       spent,

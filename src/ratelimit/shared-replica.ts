@@ -5,9 +5,9 @@
 import type { Clock } from "../process/clock.ts";
 import type { OriginName, Outage } from "../types.ts";
 import { limitsText } from "../usage/rate-window.ts";
-import { type EscrowSettings, type EscrowWindow, escrowWindows, type Tenure } from "./escrow.ts";
+import { type EscrowSettings, type EscrowWindow, escrowWindows } from "./escrow.ts";
 import { type Acquired, DAY_MS, type LimiterConfig, type PermitRequest, type WaitingApp } from "./limiter.ts";
-import { createOwnSends, type OwnSends } from "./own-sends.ts";
+import { createOwnSends } from "./own-sends.ts";
 import type { AskRedis, DescribedState, Digest, RequestSettings, Take } from "./redis-limiter.ts";
 
 export interface SharedLimiterOptions extends EscrowSettings {
@@ -58,109 +58,74 @@ interface LastReply {
   readonly receivedAt: number;
 }
 
-export interface Replica {
+export class Replica {
   readonly options: SharedLimiterOptions;
-  readonly own: OwnSends;
+  readonly own = createOwnSends();
   config: LimiterConfig;
   windows: readonly EscrowWindow[];
   /** A new configuration. This replica gives its slot back and joins again with it. */
   next: LimiterConfig | undefined;
   /** Permits to request with the next command. */
-  pending: Pending[];
+  pending: Pending[] = [];
   /** Calls that wait in this process. */
-  waiting: readonly WaitingApp[];
-  isWaitingReported: boolean;
+  waiting: readonly WaitingApp[] = [];
+  isWaitingReported = true;
   /** Permits that were requested. It numbers them. */
-  calls: number;
+  calls = 0;
   lastReply: LastReply | undefined;
   /** Redis answered the last command in time. */
-  isReachable: boolean;
+  isReachable = false;
   /** A command has failed since this replica last joined, so the escrow decides. */
-  isCutOff: boolean;
-  isJoined: boolean;
-  hasEverJoined: boolean;
+  isCutOff = false;
+  isJoined = false;
+  hasEverJoined = false;
   /** Redis' clock has jumped. */
-  hasJumped: boolean;
+  hasJumped = false;
   /** The epoch of the data that this replica joined. Each loss of data begins a new epoch. */
   epoch: string | undefined;
   /** The epoch in the last reply. */
   serverEpoch: string | undefined;
   slot: number | undefined;
-  quotas: readonly number[];
-  acknowledgedAt: number;
-  noEffectAfter: number;
+  quotas: readonly number[] = [];
+  acknowledgedAt = Number.NEGATIVE_INFINITY;
+  noEffectAfter = Number.NEGATIVE_INFINITY;
   digest: (Omit<Digest, "elapsedMs" | "grantedSince"> & LastReply) | undefined;
-  counts: readonly (readonly [spent: number, reserved: number])[];
+  counts: readonly (readonly [spent: number, reserved: number])[] = [];
   /** When Redis is likely to grant permits to this replica. */
   opensAt: number;
   described: DescribedState | undefined;
-  describedAt: number;
+  describedAt = Number.NEGATIVE_INFINITY;
   /** Permits by app since `describedAt`. */
-  readonly granted: Map<string, number>;
+  readonly granted = new Map<string, number>();
   /** What remained in each window when a permit was last refused. */
   remainingAtRefusal: readonly number[] | undefined;
   startedAt: number;
-  startedWithoutRedis: boolean;
+  startedWithoutRedis = false;
   /** A command is under way, or this process may not join yet. */
   isBusy: boolean;
-  isClosing: boolean;
-  isClosed: boolean;
+  isClosing = false;
+  isClosed = false;
   /** When the slot is renewed. */
   renewAt: number;
   /** When calls that have ended are reported. */
-  reportAt: number;
+  reportAt = Number.POSITIVE_INFINITY;
   /** When the described state is requested, while calls wait. */
   stateAt: number;
-  cancelTimer: () => void;
+  cancelTimer = (): void => undefined;
   /** The listener of the queue. */
-  changed: () => void;
+  changed = (): void => undefined;
   /** Called after each turn. */
-  onTurn: () => void;
-}
+  onTurn = (): void => undefined;
 
-export function createReplica(options: SharedLimiterOptions): Replica {
-  const { config, clock } = options;
-  return {
-    options,
-    own: createOwnSends(),
-    config,
-    windows: escrowWindows(config.windows, options),
-    next: undefined,
-    pending: [],
-    waiting: [],
-    isWaitingReported: true,
-    calls: 0,
-    lastReply: undefined,
-    isReachable: false,
-    isCutOff: false,
-    isJoined: false,
-    hasEverJoined: false,
-    hasJumped: false,
-    epoch: undefined,
-    serverEpoch: undefined,
-    slot: undefined,
-    quotas: [],
-    acknowledgedAt: Number.NEGATIVE_INFINITY,
-    noEffectAfter: Number.NEGATIVE_INFINITY,
-    digest: undefined,
-    counts: [],
-    opensAt: clock.monotonic() + SETTLE_MS,
-    described: undefined,
-    describedAt: Number.NEGATIVE_INFINITY,
-    granted: new Map(),
-    remainingAtRefusal: undefined,
-    startedAt: clock.monotonic(),
-    startedWithoutRedis: false,
-    isBusy: options.admission !== undefined,
-    isClosing: false,
-    isClosed: false,
-    renewAt: clock.monotonic(),
-    reportAt: Number.POSITIVE_INFINITY,
-    stateAt: clock.monotonic(),
-    cancelTimer: () => undefined,
-    changed: () => undefined,
-    onTurn: () => undefined,
-  };
+  constructor(options: SharedLimiterOptions) {
+    const now = options.clock.monotonic();
+    this.options = options;
+    this.config = options.config;
+    this.windows = escrowWindows(options.config.windows, options);
+    this.opensAt = now + SETTLE_MS;
+    [this.startedAt, this.renewAt, this.stateAt] = [now, now, now];
+    this.isBusy = options.admission !== undefined;
+  }
 }
 
 /** From a grant until the latest arrival of its call. The reply to the grant may take `timeoutMs`. */
@@ -188,8 +153,4 @@ export function settingsOf(replica: Replica): RequestSettings {
     pollMs: STATE_MS,
     keepMs: longestMs + countMs(replica),
   };
-}
-
-export function tenureOf({ slot = 0, quotas, acknowledgedAt, noEffectAfter }: Replica): Tenure {
-  return { slot, quotas, acknowledgedAt, noEffectAfter };
 }
