@@ -28,7 +28,7 @@ export interface EscrowWindow {
   /** Longer than `degradedForMs`. */
   readonly isLong: boolean;
   /** The most that one slot can send without Redis until it stops. */
-  readonly alone: number;
+  readonly mostUntilStop: number;
 }
 
 /** A lower limit has no escrow: one permit would be more than a fifth of it. */
@@ -40,25 +40,25 @@ export const DRIFT = 0.001;
 export function escrowWindows(windows: readonly RateWindow[], settings: EscrowSettings): EscrowWindow[] {
   const { replicas, degradedReserve, degradedForMs, leaseMs } = settings;
   const isLong = ({ windowMs }: RateWindow): boolean => windowMs > degradedForMs;
-  const aloneMs = degradedForMs + leaseMs;
+  const cutOffMs = degradedForMs + leaseMs;
   const byShort = windows
     .filter((window) => !isLong(window))
-    .map(({ limit, windowMs }) => Math.ceil(limit / replicas) * (2 + Math.ceil(aloneMs / windowMs)));
+    .map(({ limit, windowMs }) => Math.ceil(limit / replicas) * (2 + Math.ceil(cutOffMs / windowMs)));
   return windows
     .toSorted((a, b) => a.windowMs - b.windowMs)
     .map((window) => {
       const { limit, windowMs: ms } = window;
       const least = limit >= LEAST_LIMIT_WITH_ESCROW ? 1 : 0;
       const escrow = degradedReserve > 0 ? Math.max(least, Math.floor(limit * degradedReserve)) : 0;
-      const fair = Math.ceil((2 * limit * aloneMs) / (ms * replicas));
-      const alone = byShort.length > 0 ? Math.min(...byShort) : fair;
-      const most = Math.min(Math.ceil(limit / replicas), alone);
+      const fair = Math.ceil((2 * limit * cutOffMs) / (ms * replicas));
+      const mostByShort = byShort.length > 0 ? Math.min(...byShort) : fair;
+      const most = Math.min(Math.ceil(limit / replicas), mostByShort);
       return {
         ms,
         limit,
         escrow,
         isLong: isLong(window),
-        alone: Math.max(Math.ceil(escrow / replicas), most),
+        mostUntilStop: Math.max(Math.ceil(escrow / replicas), most),
       };
     });
 }
@@ -86,7 +86,7 @@ export interface Tenure {
 }
 
 /** [4] The last instant at which a replica that is cut off may send. */
-export function aloneUntil({ acknowledgedAt }: Tenure, { leaseMs, degradedForMs }: EscrowSettings): number {
+export function escrowUntil({ acknowledgedAt }: Tenure, { leaseMs, degradedForMs }: EscrowSettings): number {
   return acknowledgedAt + leaseMs + degradedForMs;
 }
 
@@ -101,7 +101,7 @@ export function partFrom(
 }
 
 /** @returns how many of its own calls may count in a window while it is cut off */
-export function allowanceAlone(
+export function escrowAllowance(
   tenure: Tenure,
   { window, index }: { readonly window: EscrowWindow; readonly index: number },
   settings: EscrowSettings,

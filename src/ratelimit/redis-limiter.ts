@@ -170,7 +170,7 @@ export interface RequestSettings {
   /** From a grant until the latest arrival. */
   readonly countMs: number;
   /** From the end of a slot's lease until the latest arrival of a call that its holder sent without Redis. */
-  readonly aloneMs: number;
+  readonly stopAfterMs: number;
   /** From that arrival until the slot is free: the longest short window. */
   readonly shortMs: number;
   /** When there are no data, Redis grants nothing for this long, so that replicas that know older data can report. */

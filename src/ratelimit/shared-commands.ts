@@ -4,10 +4,10 @@
  */
 import { StoreUnavailable } from "../errors.ts";
 import type { Priority } from "../types.ts";
-import { aloneUntil, digestAges, DRIFT, escrowWindows, mostGrantedIn } from "./escrow.ts";
+import { escrowUntil, digestAges, DRIFT, escrowWindows, mostGrantedIn } from "./escrow.ts";
 import { DAY_MS } from "./limiter.ts";
 import type { Common, Digest, KnownSend, Reply, Request, TakeResult } from "./redis-limiter.ts";
-import { decideAlone, permitOf } from "./shared-permits.ts";
+import { decideByEscrow, permitOf } from "./shared-permits.ts";
 import {
   AWAY_MS,
   countMs,
@@ -90,7 +90,7 @@ export function failed(replica: Replica, error: unknown): void {
   const wasCutOff = replica.isCutOff;
   replica.isCutOff = true;
   const pending = replica.pending.splice(0);
-  for (const { take, request, resolve } of pending) resolve(decideAlone(replica, take, request));
+  for (const { take, request, resolve } of pending) resolve(decideByEscrow(replica, take, request));
   if (!wasCutOff) replica.changed();
 }
 
@@ -123,7 +123,7 @@ export async function join(replica: Replica): Promise<boolean> {
   const isFull = hasJumped || replica.epoch !== replica.serverEpoch;
   const keptMs = Math.max(config.perDay.size > 0 ? DAY_MS : 0, ...windows.map(({ ms }) => ms)) + JUMP_MS;
   const sends = replica.own.uploads(askedAt, isFull ? askedAt - keptMs : undefined);
-  const mayClaim = replica.slot !== undefined && askedAt <= aloneUntil(replica, replica.options);
+  const mayClaim = replica.slot !== undefined && askedAt <= escrowUntil(replica, replica.options);
   const upload = (kind: "upload" | "join", part: readonly KnownSend[]): Promise<Reply | undefined> =>
     ask(replica, {
       kind,
@@ -250,7 +250,7 @@ function giveUp(replica: Replica, pending: readonly Pending[], reply: Reply | un
   const until = now + RETRY_MS;
   for (const { take, request, resolve } of pending)
     resolve(
-      replica.isCutOff ? decideAlone(replica, take, request) : { kind: "wait", until, reason: "joining" },
+      replica.isCutOff ? decideByEscrow(replica, take, request) : { kind: "wait", until, reason: "joining" },
     );
   return false;
 }

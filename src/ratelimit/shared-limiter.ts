@@ -52,7 +52,7 @@ import { limitsText } from "../usage/rate-window.ts";
 import { type Acquired, DAY_MS, type Limiter, type PermitRequest } from "./limiter.ts";
 import type { ReplicaSlot } from "./redis-limiter.ts";
 import { askTime, common, failed, join, needsState, REPORT_MS, sync } from "./shared-commands.ts";
-import { decideAlone, permitAlone, stateOf, takeOf } from "./shared-permits.ts";
+import { decideByEscrow, permitWithoutRedis, stateOf, takeOf } from "./shared-permits.ts";
 import { Replica, RETRY_MS, settingsOf, type SharedLimiterOptions } from "./shared-replica.ts";
 
 export interface SharedLimiter extends Limiter {
@@ -73,7 +73,7 @@ export function createSharedLimiter(options: SharedLimiterOptions): SharedLimite
     acquire: (request) => acquire(replica, request, false),
     async acquireAnyway(request) {
       const acquired = await acquire(replica, request, true);
-      return acquired.kind === "permit" ? acquired.permit : permitAlone(replica, request);
+      return acquired.kind === "permit" ? acquired.permit : permitWithoutRedis(replica, request);
     },
     complete(permit, end) {
       const now = options.clock.monotonic();
@@ -186,7 +186,7 @@ function acquire(replica: Replica, request: PermitRequest, ignoresLimits: boolea
       replica.pending.push({ take, request, resolve });
       wake(replica);
     });
-  if (replica.isCutOff) return Promise.resolve(decideAlone(replica, take, request));
+  if (replica.isCutOff) return Promise.resolve(decideByEscrow(replica, take, request));
   return Promise.resolve({ kind: "wait", until: now + RETRY_MS, reason: "joining" });
 }
 

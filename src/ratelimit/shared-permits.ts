@@ -1,5 +1,5 @@
 /** The permits of a replica that shares limits: requests, decisions by the escrow, and the state that it shows. */
-import { aloneUntil, allowanceAlone, DRIFT, type EscrowWindow, partFrom, sendByOf } from "./escrow.ts";
+import { escrowUntil, escrowAllowance, DRIFT, type EscrowWindow, partFrom, sendByOf } from "./escrow.ts";
 import {
   type Acquired,
   DAY_MS,
@@ -35,7 +35,7 @@ export function permitOf(replica: Replica, id: string, request: PermitRequest, n
 }
 
 /** A permit that Redis did not grant. It has a new id, because a command that failed may still grant the requested one. */
-export function permitAlone(replica: Replica, request: PermitRequest): Permit {
+export function permitWithoutRedis(replica: Replica, request: PermitRequest): Permit {
   const now = replica.options.clock.monotonic();
   const take = takeOf(replica, request, true);
   replica.own.enter(take, { now, latest: now + replica.config.arrivalMs, isKnown: false });
@@ -43,17 +43,17 @@ export function permitAlone(replica: Replica, request: PermitRequest): Permit {
 }
 
 /** Decides by the escrow, while Redis does not answer. */
-export function decideAlone(replica: Replica, take: Take, request: PermitRequest): Acquired {
+export function decideByEscrow(replica: Replica, take: Take, request: PermitRequest): Acquired {
   const { own, windows, options, slot } = replica;
   const now = options.clock.monotonic();
-  if (take.ignoresLimits) return { kind: "permit", permit: permitAlone(replica, request) };
+  if (take.ignoresLimits) return { kind: "permit", permit: permitWithoutRedis(replica, request) };
   if (slot === undefined) return { kind: "wait", until: now + STATE_MS, reason: "joining" };
-  if (now > aloneUntil(replica, options))
+  if (now > escrowUntil(replica, options))
     return { kind: "wait", until: now + STATE_MS, reason: "degraded-too-long" };
   let until = now;
   let isReserved = true;
   for (const [index, window] of windows.entries()) {
-    const allowed = allowedAlone(replica, window, now);
+    const allowed = allowedByEscrow(replica, window, now);
     // This replica leaves its part of what all replicas together must leave.
     const leave = Math.ceil((take.leave[index] ?? 0) / options.replicas);
     const ms = Math.ceil(window.ms * (1 + DRIFT));
@@ -70,12 +70,12 @@ export function decideAlone(replica: Replica, take: Take, request: PermitRequest
   const over = overDay(replica, take, now);
   if (over !== undefined) return { kind: "wait", until: over, reason: "per-day" };
   if (until > now) return { kind: "wait", until, reason: isReserved ? "reserved" : "budget" };
-  return { kind: "permit", permit: permitAlone(replica, request) };
+  return { kind: "permit", permit: permitWithoutRedis(replica, request) };
 }
 
-function allowedAlone(replica: Replica, window: EscrowWindow, now: number): number {
+function allowedByEscrow(replica: Replica, window: EscrowWindow, now: number): number {
   const index = replica.windows.indexOf(window);
-  return allowanceAlone(replica, { window, index }, replica.options, {
+  return escrowAllowance(replica, { window, index }, replica.options, {
     countMs: countMs(replica),
     now,
   });
@@ -91,9 +91,9 @@ function overDay({ own, described }: Replica, { app, perDay }: Take, now: number
 export function stateOf(replica: Replica): LimiterState {
   const now = replica.options.clock.monotonic();
   const { described, describedAt, config, isJoined } = replica;
-  const isAlone = replica.isCutOff && replica.hasEverJoined;
+  const isDegraded = replica.isCutOff && replica.hasEverJoined;
   const isOpen = isJoined && now >= replica.opensAt;
-  const mode = isOpen ? "shared" : isAlone ? "degraded" : "joining";
+  const mode = isOpen ? "shared" : isDegraded ? "degraded" : "joining";
   return {
     mode,
     windows: config.windows.map((window) => ({ ...window, ...windowState(replica, window.windowMs, now) })),
@@ -125,8 +125,8 @@ function windowState(
   }
   if (replica.isCutOff || counts.length === 0) {
     const spent = own.log.spent(windowMs, now);
-    const isOver = replica.slot === undefined || now > aloneUntil(replica, options);
-    const allowed = isOver ? 0 : allowedAlone(replica, window, now);
+    const isOver = replica.slot === undefined || now > escrowUntil(replica, options);
+    const allowed = isOver ? 0 : allowedByEscrow(replica, window, now);
     return {
       spent,
       reserved: Math.max(0, window.limit - allowed),

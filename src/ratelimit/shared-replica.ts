@@ -146,7 +146,7 @@ export function settingsOf(replica: Replica): RequestSettings {
     timeoutMs,
     ...ledger,
     countMs: countMs(replica),
-    aloneMs: degradedForMs + countMs(replica),
+    stopAfterMs: degradedForMs + countMs(replica),
     shortMs,
     settleMs: Math.max(leaseMs, Math.min(SETTLE_MS, shortMs)),
     returnMs: RETURN_MS,

@@ -15,7 +15,7 @@
 local request = cjson.decode(ARGV[1])
 local STATE, SENDS, GUESSES, APPS, WAITING, LEDGER = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
 local DAY = 86400000
-local KEEP_MS = string.format('%.0f', request.keepMs + request.aloneMs + request.shortMs)
+local KEEP_MS = string.format('%.0f', request.keepMs + request.stopAfterMs + request.shortMs)
 local windows, state, now = request.windows, nil, nil
 
 local function int(number) return string.format('%.0f', number) end
@@ -30,15 +30,15 @@ local function partOf(total, k)
 end
 
 -- What slot k may spend without Redis, by window:
--- `escrow`  at any time
--- `part`    when it has been cut off for a whole window
--- `quota`   as Redis last confirmed to its holder
--- `alone`   the most that it can send without Redis until it stops
+-- `escrow`         at any time
+-- `part`           when it has been cut off for a whole window
+-- `quota`          as Redis last confirmed to its holder
+-- `mostUntilStop`  the most that it can send until it stops
 local function promiseOf(k)
   local promise = {}
   for _, w in ipairs(windows) do
     promise[int(w.ms)] = {
-      escrow = partOf(w.escrow, k), part = w.isLong and 0 or partOf(w.limit, k), alone = w.alone, quota = 0
+      escrow = partOf(w.escrow, k), part = w.isLong and 0 or partOf(w.limit, k), mostUntilStop = w.mostUntilStop, quota = 0
     }
   end
   return promise
@@ -47,32 +47,31 @@ end
 local function promiseIn(k, w) return state.slots[k].promise[int(w.ms)] or promiseOf(k)[int(w.ms)] end
 
 -- The most of its own calls that the holder of slot k may have in a window while it is cut off.
-local function mostAlone(k, w)
+local function mostWithoutRedis(k, w)
   local slot, promise = state.slots[k], promiseIn(k, w)
   local most = math.max(promise.escrow, promise.quota)
   -- [2] A holder that died earlier than [3] allows has not used its part.
   local neverUsedPart = slot.deadAt and not slot.isLost and slot.deadAt <= slot.untilAt + w.ms
   if slot.untilAt < now and not neverUsedPart then most = math.max(most, promise.part) end
-  return most, promise.alone
+  return most
 end
 
 -- [1][2][10] What slot k may still spend without Redis.
 local function reserved(k, w)
   local slot, short = state.slots[k], windows[1]
   if not slot.untilAt then return 0 end
-  local most, alone = mostAlone(k, w)
-  local unspent = math.max(0, most - spent(slotKey(k), w.ms))
+  local unspent = math.max(0, mostWithoutRedis(k, w) - spent(slotKey(k), w.ms))
   if not w.isLong then return unspent end
-  if slot.isLost then return math.max(unspent, alone) end
+  if slot.isLost then return math.max(unspent, promiseIn(k, w).mostUntilStop) end
   if not slot.deadAt or short.isLong then return unspent end
   -- It could only send between its last command and its death, and the shortest window limited that.
   local cutOffMs = slot.deadAt - slot.untilAt + request.leaseMs + request.timeoutMs
-  return math.min(unspent, mostAlone(k, short) * (math.ceil(cutOffMs / short.ms) + 1))
+  return math.min(unspent, mostWithoutRedis(k, short) * (math.ceil(cutOffMs / short.ms) + 1))
 end
 
 -- The latest instant at which a call can arrive that the holder of a slot sent without Redis.
 local function stopsAt(slot)
-  local at = slot.untilAt + slot.aloneMs
+  local at = slot.untilAt + slot.stopAfterMs
   return slot.deadAt and math.min(at, slot.deadAt + request.countMs) or at
 end
 
@@ -86,7 +85,7 @@ local function lose()
     local slot = state.slots[k] or {}
     if slot.epoch ~= state.epoch then
       state.slots[k] = {
-        isLost = true, untilAt = now - 1, aloneMs = slot.aloneMs or request.aloneMs, shortMs = slot.shortMs or request.shortMs,
+        isLost = true, untilAt = now - 1, stopAfterMs = slot.stopAfterMs or request.stopAfterMs, shortMs = slot.shortMs or request.shortMs,
         address = slot.address, promise = slot.promise or promiseOf(k)
       }
     end
@@ -291,7 +290,7 @@ local function join()
       -- [7] The new holder inherits neither calls nor quota.
       redis.call('DEL', slotKey(free))
       state.slots[free] = {
-        holder = request.process, epoch = state.epoch, joinedAt = now, aloneMs = request.aloneMs, shortMs = request.shortMs,
+        holder = request.process, epoch = state.epoch, joinedAt = now, stopAfterMs = request.stopAfterMs, shortMs = request.shortMs,
         promise = promiseOf(free)
       }
       k = free
@@ -392,7 +391,7 @@ local function confirm(k, rooms)
     if not rooms[i].isClosed then
       local free = math.max(0, rooms[i].fits)
       local wanted = promise.escrow
-      if w.isLong then wanted = math.max(wanted, own + math.min(promise.alone, math.floor(free / (2 * request.replicas)))) end
+      if w.isLong then wanted = math.max(wanted, own + math.min(promise.mostUntilStop, math.floor(free / (2 * request.replicas)))) end
       -- If this clock stood still, calls count longer here than in the replica. `fits` may then be negative, and the
       -- replica must not replace each call that leaves its window by a new one.
       quota = math.max(0, math.min(wanted, own + rooms[i].fits))

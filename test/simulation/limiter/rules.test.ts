@@ -21,14 +21,14 @@ interface Scenario {
   /** The code of the rule in the script, and its replacement. */
   readonly change: readonly [rule: string, without: string];
   readonly windows: readonly RateWindow[];
-  /** How many permits each of three replicas asks for at once. */
+  /** How many permits each of the three replicas requests at once. */
   readonly asks: readonly number[];
   /** The first seed that exceeds a limit without the rule, if that is not 1 or 2. */
   readonly seed?: number;
   readonly play: (world: World, random: TestRandom) => Promise<void>;
 }
 
-/** The seed decides when messages arrive. So many seeds are tried until one exceeds a limit. */
+/** The seed decides when messages arrive. This many seeds are tried until one exceeds a limit. */
 const MOST_SEEDS = 60;
 
 /** @returns the limits that were exceeded */
@@ -101,7 +101,7 @@ const SCENARIOS: readonly Scenario[] = [
   },
   {
     rule: "3",
-    what: "its part has not been reserved for a whole window",
+    what: "a replica spends its part before that has been reserved for a window",
     change: [
       "if slot.untilAt < now and not neverUsedPart then",
       "if slot.untilAt + 2 * w.ms < now and not neverUsedPart then",
@@ -112,8 +112,8 @@ const SCENARIOS: readonly Scenario[] = [
   },
   {
     rule: "4",
-    what: "it continues after its slot counts as free",
-    change: ["local at = slot.untilAt + slot.aloneMs", "local at = slot.untilAt"],
+    what: "a replica that is cut off continues after its slot is free",
+    change: ["local at = slot.untilAt + slot.stopAfterMs", "local at = slot.untilAt"],
     windows: [SHORT],
     asks: BUSY,
     play: cutOffForLong,
