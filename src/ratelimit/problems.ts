@@ -74,7 +74,7 @@ export function lateRefusalOf(expectation: Expectation, app: string, fraction: n
     retryAfterSeconds: 1,
     refusedHere: true,
     late: true,
-    internal: "no permit before the deadline: calls at once",
+    internal: "no permit before the deadline: too many calls in flight",
   });
 }
 
