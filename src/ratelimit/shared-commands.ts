@@ -255,6 +255,7 @@ function giveUp(replica: Replica, pending: readonly Pending[], reply: Reply | un
   return false;
 }
 
+/** Takes over what the reply to `sync` says about this replica and the windows. */
 function update(
   replica: Replica,
   reply: Extract<Reply, { kind: "synced" }>,
@@ -276,6 +277,7 @@ function update(
   replica.own.forget(askedAt - settingsOf(replica).keepMs);
 }
 
+/** Resolves the requests for permits with their results. */
 function answer(replica: Replica, pending: readonly Pending[], results: readonly TakeResult[]): void {
   const now = replica.options.clock.monotonic();
   for (const [index, { take, request, resolve }] of pending.entries()) {
@@ -301,12 +303,9 @@ const remainingIn = ({ windows, counts }: Replica): number[] =>
 /** Notifies the queue when more remains than when a permit was last refused, or when the described state is new. */
 function notifyOfRoom(replica: Replica, hasState: boolean): void {
   const { remainingAtRefusal } = replica;
-  if (remainingAtRefusal === undefined) {
-    if (hasState) replica.changed();
-    return;
-  }
-  const isMore = remainingIn(replica).some((left, index) => left > (remainingAtRefusal[index] ?? 0));
-  // Nothing waits any more.
+  const isMore =
+    remainingAtRefusal !== undefined &&
+    remainingIn(replica).some((left, index) => left > (remainingAtRefusal[index] ?? 0));
   if (isMore || replica.waiting.length === 0) replica.remainingAtRefusal = undefined;
   if (isMore || hasState) replica.changed();
 }
@@ -314,7 +313,7 @@ function notifyOfRoom(replica: Replica, hasState: boolean): void {
 /** Redis has confirmed that the slot is free. This process stops, or joins with another configuration. */
 function leave(replica: Replica, confirm: () => void): boolean {
   confirm();
-  Object.assign(replica, { isJoined: false, slot: undefined, quotas: [], counts: [], described: undefined });
+  Object.assign(replica, { isJoined: false, counts: [], described: undefined });
   if (replica.isClosing) replica.isClosed = true;
   if (replica.next === undefined) return true;
   replica.config = replica.next;

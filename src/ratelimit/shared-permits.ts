@@ -88,12 +88,13 @@ function overDay({ own, described }: Replica, { app, perDay }: Take, now: number
   return reported + own.log.spent(DAY_MS, now, app) < perDay ? undefined : now + STATE_MS;
 }
 
+const isDegraded = ({ isCutOff, hasEverJoined }: Replica): boolean => isCutOff && hasEverJoined;
+
 export function stateOf(replica: Replica): LimiterState {
   const now = replica.options.clock.monotonic();
   const { described, describedAt, config, isJoined } = replica;
-  const isDegraded = replica.isCutOff && replica.hasEverJoined;
   const isOpen = isJoined && now >= replica.opensAt;
-  const mode = isOpen ? "shared" : isDegraded ? "degraded" : "joining";
+  const mode = isOpen ? "shared" : isDegraded(replica) ? "degraded" : "joining";
   return {
     mode,
     windows: config.windows.map((window) => ({ ...window, ...windowState(replica, window.windowMs, now) })),
@@ -118,11 +119,9 @@ function windowState(
   const index = windows.findIndex(({ ms }) => ms === windowMs);
   const window = windows[index];
   if (window === undefined) return { spent: 0, reserved: 0, remaining: 0, freeAt: [], byApp: new Map() };
-  if (now < replica.opensAt && !(replica.isCutOff && replica.hasEverJoined)) {
-    // Redis grants permits in a moment. Calls wait for that moment, because nothing counts as spent until then.
-    const { limit } = window;
-    return { spent: 0, reserved: 0, remaining: limit, freeAt: [], byApp: new Map() };
-  }
+  // Redis grants permits in a moment. Calls wait for that moment, because nothing counts as spent until then.
+  if (now < replica.opensAt && !isDegraded(replica))
+    return { spent: 0, reserved: 0, remaining: window.limit, freeAt: [], byApp: new Map() };
   if (replica.isCutOff || counts.length === 0) {
     const spent = own.log.spent(windowMs, now);
     const isOver = replica.slot === undefined || now > escrowUntil(replica, options);
