@@ -236,22 +236,25 @@ export class Problem extends Error {
 /** `Content-Type` of every `problemBody` (RFC 9457, section 3). */
 export const PROBLEM_CONTENT_TYPE = "application/problem+json";
 
-/** @returns the RFC 9457 document: `type`, `title`, `status` and `detail`, with the extensions `remedy`, `errors`, `moreErrors` and `problems` */
-export function problemBody(problem: Problem): Buffer {
+/**
+ * @param indent spaces for each level; 0: everything in one line
+ * @returns the RFC 9457 document: `type`, `title`, `status` and `detail`, with the extensions `remedy`, `errors`,
+ *   `moreErrors` and `problems`
+ */
+export function problemBody(problem: Problem, indent = 0): Buffer {
   const kind: ProblemKind = KINDS[problem.code];
   const { detail, remedy = kind.remedy, errors, problems } = problem.details;
-  return Buffer.from(
-    JSON.stringify({
-      type: `${kind.registered ? REGISTERED : TYPE_PREFIX}${problem.code}`,
-      title: kind.title,
-      status: kind.status,
-      ...(detail !== undefined && { detail }),
-      remedy,
-      ...(errors !== undefined && { errors: errors.slice(0, MOST_ERRORS).map(shortened) }),
-      ...(errors !== undefined && errors.length > MOST_ERRORS && { moreErrors: errors.length - MOST_ERRORS }),
-      ...(problems !== undefined && { problems }),
-    }),
-  );
+  const document = {
+    type: `${kind.registered ? REGISTERED : TYPE_PREFIX}${problem.code}`,
+    title: kind.title,
+    status: kind.status,
+    ...(detail !== undefined && { detail }),
+    remedy,
+    ...(errors !== undefined && { errors: errors.slice(0, MOST_ERRORS).map(shortened) }),
+    ...(errors !== undefined && errors.length > MOST_ERRORS && { moreErrors: errors.length - MOST_ERRORS }),
+    ...(problems !== undefined && { problems }),
+  };
+  return Buffer.from(JSON.stringify(document, undefined, indent) + (indent > 0 ? "\n" : ""));
 }
 
 /** Limits the list, so that a response is not much larger than the request that it refuses. */

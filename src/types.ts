@@ -198,6 +198,7 @@ export const STORE_OPERATIONS = [
   "sweep",
   "purge",
   "purges",
+  "count",
   "claim",
   "release",
   "renew",

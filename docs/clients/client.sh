@@ -27,6 +27,10 @@ ask() {
   done
 }
 
+case $2 in
+  # Areas have one page: they take a limit and no offset.
+  /areas*) ask "$1$2"; cat "$body"; echo; exit 0 ;;
+esac
 offset=0
 while :; do
   ask "$1$2&limit=$PAGE&offset=$offset"

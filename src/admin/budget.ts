@@ -8,7 +8,7 @@ import type { Resource } from "../interface/resources.ts";
 import type { Inspect, Inspection } from "../cache/inspect.ts";
 import { OTHER_APP, type PredictedWait } from "../types.ts";
 import type { Apps } from "../ratelimit/apps.ts";
-import { readOnly } from "./guard.ts";
+import { getAndPost, readOnly } from "./guard.ts";
 import {
   type AdminParameter,
   askedFor,
@@ -18,6 +18,7 @@ import {
   optionalParameter,
   parameter,
   parametersOf,
+  refuseUnknownMembers,
   type Understanding,
   URL_PARAMETER,
 } from "./parameters.ts";
@@ -58,7 +59,7 @@ export function createAdminBudget(options: AdminBudgetOptions): Router {
     .post(express.json({ limit: "1kb", type: () => true }), async (request, response) => {
       response.json({ replicas: await options.replicas(deadIn(request.body)) });
     })
-    .all(readOnly);
+    .all(getAndPost);
   router
     .route("/quote")
     .get(async (request, response) => {
@@ -91,6 +92,7 @@ export function createAdminBudget(options: AdminBudgetOptions): Router {
 /** @throws {Problem} `invalid-admin-request` */
 function deadIn(body: unknown): string {
   const dead: unknown = typeof body === "object" && body !== null ? Reflect.get(body, "dead") : undefined;
+  refuseUnknownMembers(body, ["dead"]);
   if (typeof dead !== "string" || dead === "") {
     throw mistake('Send JSON with "dead": the name or the slot of a replica whose process has ended.');
   }

@@ -16,6 +16,7 @@ import {
   mistake,
   parameter,
   parametersOf,
+  refuseUnknownMembers,
   type Understanding,
   URL_PARAMETER,
 } from "./parameters.ts";
@@ -108,7 +109,11 @@ const TAG = /^(area|record):\d+$/;
 /** The members of a purge's body as JSON Schemas. A body names exactly one of url, key, resource, tag and all. */
 export const PURGE_PROPERTIES = {
   url: { type: "string", description: "A URL or path on the callers' port.", examples: ["/areas?q=Nacka"] },
-  format: { type: "string", description: "With url: v2 for the answer frozen to version 2." },
+  format: {
+    type: "string",
+    description: "With url: v2 for the answer frozen to version 2.",
+    enum: ["json", "v2"],
+  },
   key: { type: "string", description: "The key of an answer, as /cache/entry shows it." },
   resource: { type: "string", description: "All answers of a resource.", enum: RESOURCES },
   tag: { type: "string", description: "All answers about an area or a record.", pattern: TAG.source },
@@ -129,16 +134,14 @@ function blockKeysIn(body: object, options: AdminCacheOptions): readonly string[
 }
 
 function formatIn(body: object): "json" | "v2" {
-  return Reflect.get(body, "format") === "v2" ? "v2" : "json";
+  const format: unknown = Reflect.get(body, "format") ?? "json";
+  if (format !== "json" && format !== "v2") throw mistake('"format" must be json or v2.');
+  return format;
 }
 
 /** @returns every scope that the body names. A valid body names exactly one. */
 function scopesIn(body: object, options: AdminCacheOptions): PurgeScope[] {
-  const unknown = Object.keys(body).find((name) => !NAMES.includes(name));
-  if (unknown !== undefined) {
-    const name = JSON.stringify(unknown.slice(0, 100));
-    throw mistake(`Unknown member ${name}. Known: ${NAMES.join(", ")}.`);
-  }
+  refuseUnknownMembers(body, NAMES);
   const text = (name: string): string | undefined => {
     const value: unknown = Reflect.get(body, name);
     if (value !== undefined && typeof value !== "string") throw mistake(`"${name}" must be a string.`);

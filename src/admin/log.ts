@@ -4,7 +4,7 @@ import express, { type Router } from "express";
 import type { Config } from "../config/config.ts";
 import type { Observer } from "../types.ts";
 import { getAndPost } from "./guard.ts";
-import { mistake } from "./parameters.ts";
+import { mistake, refuseUnknownMembers } from "./parameters.ts";
 
 type LogSettings = Config["log"];
 
@@ -55,10 +55,7 @@ export function createAdminLog({ logSettings, changeLog, observer }: AdminLogOpt
 /** @throws {Problem} `invalid-admin-request` */
 function changeIn(body: unknown): Partial<LogSettings> {
   if (typeof body !== "object" || body === null || Object.keys(body).length === 0) throw mistake(EXPECTED);
-  const unknown = Object.keys(body).find((name) => !Object.hasOwn(LOG_PROPERTIES, name));
-  if (unknown !== undefined) {
-    throw mistake(`Unknown member ${JSON.stringify(unknown.slice(0, 100))}. ${EXPECTED}`);
-  }
+  refuseUnknownMembers(body, Object.keys(LOG_PROPERTIES));
   const level = wordIn(body, "level", LEVELS);
   const access = wordIn(body, "access", ACCESS);
   const accessSample = sampleIn(body);

@@ -2,7 +2,7 @@
 import express, { type Router } from "express";
 
 import { type AdminGuard, postOnly, readOnly } from "./guard.ts";
-import { mistake } from "./parameters.ts";
+import { mistake, refuseUnknownMembers } from "./parameters.ts";
 import { type Session, type Sessions, setCookie, usesTls } from "./session.ts";
 
 /** @param sessions `undefined`: no token is set, so no login is needed */
@@ -28,6 +28,7 @@ export function createLogin(guard: AdminGuard, sessions: Sessions | undefined): 
       const body: unknown = request.body;
       const token: unknown =
         typeof body === "object" && body !== null ? Reflect.get(body, "token") : undefined;
+      refuseUnknownMembers(body, ["token"]);
       if (typeof token !== "string") throw mistake('Send JSON with "token": the admin token.');
       guard.checkToken(token);
       const cookie = setCookie(sessions.open(), usesTls(request));

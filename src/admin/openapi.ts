@@ -27,6 +27,9 @@ const json = (schema: string): Json => ({
   "application/json": { schema: { $ref: `#/components/schemas/${schema}` } },
 });
 const plain: Json = { "text/plain": { schema: text } };
+const openApiDocument: Json = {
+  "application/json": { schema: object({ openapi: text, paths: { type: "object" } }) },
+};
 
 const READS: Readonly<Record<string, Operation>> = {
   "/livez": { id: "livez", summary: "Whether the process is alive", content: plain },
@@ -103,7 +106,12 @@ const READS: Readonly<Record<string, Operation>> = {
   "/openapi.json": {
     id: "document",
     summary: "Shows this document",
-    content: { "application/json": { schema: object({ openapi: text, paths: { type: "object" } }) } },
+    content: openApiDocument,
+  },
+  "/docs/callers.json": {
+    id: "callersDocument",
+    summary: "Shows the document of the callers' port",
+    content: openApiDocument,
   },
 };
 

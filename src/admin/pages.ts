@@ -9,6 +9,7 @@ import { fileURLToPath } from "node:url";
 import express, { type Response, type Router } from "express";
 
 import { readOnly } from "./guard.ts";
+import type { AdminParameter } from "./parameters.ts";
 
 /** Allows only this port's own files and `data:` images; no inline scripts or styles. */
 const POLICY =
@@ -38,6 +39,19 @@ const FILES: Readonly<Record<string, string>> = {
   "/docs/swagger-ui.js": import.meta.resolve("swagger-ui-dist/swagger-ui-bundle.js"),
   "/docs/swagger-ui.css": import.meta.resolve("swagger-ui-dist/swagger-ui.css"),
 };
+
+/** `/docs?of=callers` shows the document of the callers' port (page/docs.js). */
+const OF: AdminParameter = {
+  name: "of",
+  meaning: "callers: the document of the callers' port",
+  example: "callers",
+  values: ["admin", "callers"],
+};
+
+/** The parameters of the pages and their assets by path. The scripts of the pages read them. */
+export const PAGE_PARAMETERS: ReadonlyMap<string, readonly AdminParameter[]> = new Map(
+  Object.keys(FILES).map((path) => [path, path === "/docs" ? [OF] : []]),
+);
 
 /** @returns the pages and their assets. Each response has an `ETag`. */
 export function createPages(): Router {

@@ -32,7 +32,7 @@ export const PRETTY: AdminParameter = {
   meaning:
     "true or no value: JSON with line breaks; false: JSON in one line. Browsers get line breaks by default",
   example: "true",
-  values: ["", "true", "false"],
+  values: ["true", "false", ""],
 };
 
 /** Parameters of several paths. */
@@ -46,12 +46,13 @@ export const FORMAT_PARAMETER: AdminParameter = {
   name: "format",
   meaning: "v2: the answer frozen to version 2, which is cached separately",
   example: "v2",
+  values: ["json", "v2"],
 };
 
 /**
  * Reads all parameters of a request.
- * @throws {Problem} `invalid-admin-request` if one is unknown or repeated. An operator would believe that an ignored
- *   parameter works.
+ * @throws {Problem} `invalid-admin-request` if one is unknown or repeated, or has none of its possible values. An operator
+ *   would believe that an ignored parameter works.
  */
 export function parametersOf(
   { url }: Request,
@@ -67,15 +68,32 @@ export function parametersOf(
       throw mistake(`Unknown parameter ${JSON.stringify(name.slice(0, 100))}. ${others}.${hint}`);
     }
     if (parameters.has(name)) throw mistake(`Give the parameter ${name} once.`);
-    if (name === PRETTY.name && PRETTY.values?.includes(value) === false)
-      throw mistake("The parameter pretty must be true or false, or have no value.");
+    const { values } = known.find((one) => one.name === name) ?? {};
+    if (values?.includes(value) === false) throw mistake(`The parameter ${name} must be ${orList(values)}.`);
     parameters.set(name, value);
   }
   return parameters;
 }
 
+/** @returns for example `app, resource or hour` */
+function orList(words: readonly string[]): string {
+  const named = words.map((word) => word || "empty");
+  return `${named.slice(0, -1).join(", ")} or ${named.at(-1)}`;
+}
+
+/**
+ * @throws {Problem} `invalid-admin-request` if a JSON body has an unknown member. An operator would believe that an ignored
+ *   member works.
+ */
+export function refuseUnknownMembers(body: unknown, known: readonly string[]): void {
+  if (typeof body !== "object" || body === null) return;
+  const unknown = Object.keys(body).find((name) => !known.includes(name));
+  if (unknown === undefined) return;
+  throw mistake(`Unknown member ${JSON.stringify(unknown.slice(0, 100))}. Known: ${known.join(", ")}.`);
+}
+
 /** Splits the URL without Express' `query` and `path`, which depend on Express' settings. */
-export function splitUrl({ url }: Pick<Request, "url">): URL {
+function splitUrl({ url }: Pick<Request, "url">): URL {
   return new URL(url, "http://admin");
 }
 

@@ -10,7 +10,7 @@ import type { Observer } from "../types.ts";
 import { createHttpServer, type HttpServerOptions } from "../http/http-server.ts";
 import { problemResponse } from "../http/problem-response.ts";
 import { checkHead } from "../http/request-validation.ts";
-import { createAnswers } from "./answers.ts";
+import { createAnswers, indentFor } from "./answers.ts";
 import { type AdminBudgetOptions, createAdminBudget } from "./budget.ts";
 import { createAdminCache, type AdminCacheOptions } from "./cache.ts";
 import { type AdminCallersOptions, createAdminCallers } from "./callers.ts";
@@ -20,7 +20,7 @@ import { type AdminLogOptions, createAdminLog } from "./log.ts";
 import { createLogin } from "./login.ts";
 import { createSessions, type Sessions } from "./session.ts";
 import { ADMIN_PARAMETERS } from "./openapi.ts";
-import { createPages } from "./pages.ts";
+import { createPages, PAGE_PARAMETERS } from "./pages.ts";
 import { mistake } from "./parameters.ts";
 import { type AdminReloadOptions, createAdminReload } from "./reload.ts";
 import { type AdminStatusOptions, createAdminStatus } from "./status/routes.ts";
@@ -86,7 +86,7 @@ export function createAdminServer(options: AdminOptions): HttpServer {
     checkHead(request, limits);
     next();
   });
-  app.use(createAnswers(ADMIN_PARAMETERS));
+  app.use(createAnswers(new Map([...PAGE_PARAMETERS, ...ADMIN_PARAMETERS])));
   app.use(createHealth(options));
   app.use(createPageGuard(options.ownMachineOnly));
   app.use(createPages());
@@ -105,12 +105,12 @@ export function createAdminServer(options: AdminOptions): HttpServer {
   app.use(createAdminLog(options));
   app.use(createAdminVersion(options));
   app.use(createAdminCallers(options));
-  app.use((_request, response) => {
-    refuse(new Problem("unknown-path", UNKNOWN), response, options);
+  app.use((request, response) => {
+    refuse(new Problem("unknown-path", UNKNOWN), request, response, options);
   });
   // Express recognises an error handler by its four parameters.
-  app.use((error: unknown, _request: Request, response: Response, _next: NextFunction) => {
-    refuse(problemOf(error, options), response, options);
+  app.use((error: unknown, request: Request, response: Response, _next: NextFunction) => {
+    refuse(problemOf(error, options), request, response, options);
   });
   return createHttpServer({
     limits,
@@ -178,7 +178,7 @@ function problemOf(error: unknown, { observer }: AdminOptions): Problem {
   return new Problem("internal-error");
 }
 
-function refuse(problem: Problem, response: Response, { requestId }: AdminOptions): void {
-  const { status, headers, body } = problemResponse(problem, requestId(), false);
-  response.status(status).set(headers).end(body);
+function refuse(problem: Problem, request: Request, response: Response, { requestId }: AdminOptions): void {
+  const { status, headers, body } = problemResponse(problem, requestId(), false, indentFor(request));
+  response.status(status).set(headers).vary("Accept").end(body);
 }

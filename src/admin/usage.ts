@@ -7,7 +7,7 @@ import { SEND_COUNTS, type SendCounts, USAGE_GROUPINGS, type UsageQuery } from "
 import type { UsageReport } from "../usage/usage-report.ts";
 import { PERIOD_PARAMETERS } from "./callers.ts";
 import { readOnly } from "./guard.ts";
-import { type AdminParameter, mistake, parametersOf, periodIn } from "./parameters.ts";
+import { type AdminParameter, parametersOf, periodIn } from "./parameters.ts";
 
 export interface AdminUsageOptions {
   /** Rejects with `StoreUnavailable` if the ledger cannot be read. */
@@ -49,16 +49,13 @@ export const USAGE_PARAMETERS: readonly AdminParameter[] = [
 
 function queryIn(parameters: ReadonlyMap<string, string>, now: number): UsageQuery {
   const { from, to } = periodIn(parameters, now);
-  const named = parameters.get("by") ?? "app";
-  const by = USAGE_GROUPINGS.find((grouping) => grouping === named);
-  if (by === undefined) throw mistake("The parameter by must be app, resource or hour.");
+  const by = USAGE_GROUPINGS.find((grouping) => grouping === parameters.get("by")) ?? "app";
   return { from, to, by };
 }
 
 /** The parameter overrides the `Accept` header, because a user cannot set headers in a browser. */
 function wantsCsv(request: Request, format: string | undefined): boolean {
   if (format === undefined) return request.accepts(["application/json", "text/csv"]) === "text/csv";
-  if (!FORMATS.includes(format)) throw mistake("The parameter format must be json or csv.");
   return format === "csv";
 }
 

@@ -6,8 +6,8 @@ import https from "node:https";
 import type { Command } from "commander";
 
 import { examineConfig } from "../config/load.ts";
+import { type AdminAddress, adminAddress } from "./admin-address.ts";
 import { CommandFailure, EXIT } from "./exit.ts";
-import { reachable } from "./health.ts";
 import { addSettingOptions, environmentWith, type SettingOptions } from "./settings-options.ts";
 
 /** Options of every command that uses the admin port. */
@@ -48,7 +48,8 @@ export function createAdminClient(options: AdminOptions): AdminClient {
   const env = environmentWith(options);
   const { readable, usable } = examineConfig({ env, readFile: readText });
   const { host, port } = readable.admin ?? {};
-  const base = options.adminUrl ?? `http://${reachable(host ?? "127.0.0.1")}:${port ?? 9090}`;
+  const own = adminAddress(usable?.config.admin ?? { ...(host && { host }), ...(port && { port }) });
+  const { base, trust } = options.adminUrl === undefined ? own : { base: options.adminUrl, trust: {} };
   const url = URL.parse(base);
   if (url === null || !/^https?:$/.test(url.protocol)) {
     throw new CommandFailure(`--admin-url must be an address such as http://127.0.0.1:9090.`, EXIT.usage);
@@ -59,7 +60,11 @@ export function createAdminClient(options: AdminOptions): AdminClient {
       ? (env["ADMIN_TOKEN"] ?? usable?.config.admin.token?.reveal())
       : tokenIn(tokenFile);
   const send = async <Answer>(target: string, body?: object): Promise<Answer> => {
-    const reply = await exchange(new URL(url.pathname.replace(/\/$/, "") + target, url), token, body);
+    const reply = await exchange(new URL(url.pathname.replace(/\/$/, "") + target, url), {
+      token,
+      trust,
+      body,
+    });
     checkReply(reply);
     const answer: Answer = JSON.parse(reply.text);
     return answer;
@@ -95,14 +100,21 @@ interface Reply {
   readonly text: string;
 }
 
+interface Exchange {
+  readonly token: string | undefined;
+  readonly trust: AdminAddress["trust"];
+  readonly body: object | undefined;
+}
+
 /** Uses node:http, because fetch refuses some ports and hides why a connection failed. */
-function exchange(url: URL, token: string | undefined, body: object | undefined): Promise<Reply> {
+function exchange(url: URL, { token, trust, body }: Exchange): Promise<Reply> {
   const { promise, resolve, reject } = Promise.withResolvers<Reply>();
   const { request } = url.protocol === "https:" ? https : http;
   const sent = request(
     url,
     {
       method: body === undefined ? "GET" : "POST",
+      ...trust,
       agent: false,
       signal: AbortSignal.timeout(TIMEOUT_MS),
       headers: {
@@ -146,6 +158,15 @@ function describeProblem(status: number, problem: unknown): string {
     return typeof value === "string" ? [value] : [];
   };
   const errors: unknown = typeof problem === "object" && problem ? Reflect.get(problem, "errors") : undefined;
-  const lines = Array.isArray(errors) ? errors.map((error) => `  ${JSON.stringify(error)}`) : [];
+  const lines = Array.isArray(errors) ? errors.map((error) => `  ${describeError(error)}`) : [];
   return [`${status} ${text("title").join("")}`, ...text("detail"), ...lines, ...text("remedy")].join("\n");
+}
+
+/** A mistake in one parameter of a caller's URL. */
+function describeError(error: unknown): string {
+  if (typeof error !== "object" || error === null) return String(error);
+  const { parameter, value, expected, hint }: Partial<Record<string, unknown>> = { ...error };
+  const found = value === undefined ? "" : `found ${JSON.stringify(value)}; `;
+  const more = typeof hint === "string" ? `; ${hint}` : "";
+  return `${String(parameter)}: ${found}expected ${String(expected)}${more}`;
 }

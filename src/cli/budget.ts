@@ -1,7 +1,7 @@
 import type { Command } from "commander";
 
 import { addAdminOptions, type AdminOptions, createAdminClient } from "./admin-client.ts";
-import { inWords, print, printJson, table } from "./print.ts";
+import { instant, inWords, nextTry, print, printJson, table } from "./print.ts";
 
 /** `budget`: what is left in each window. */
 export function addBudget(program: Command): void {
@@ -86,8 +86,9 @@ function show({ mode, api, images }: Budget): void {
         : `The next call can be made in ${inWords(predictedWaitMs)} (${waitsFor ?? "queue"}).`,
     );
     for (const { scope, state, cause, sinceMs, forMs } of origin.circuits) {
-      const why = cause === undefined ? "" : `, ${cause}`;
-      print(`Circuit ${scope}: ${state} since ${inWords(sinceMs)}${why}, for ${inWords(forMs)}`);
+      const why = cause === undefined ? "" : `: ${cause}`;
+      const since = `${instant(Date.now() - sinceMs)} (${inWords(Math.max(1_000, sinceMs))})`;
+      print(`Circuit ${scope}: ${state} since ${since}${why}; ${nextTry(state, forMs)}`);
     }
   }
 }

@@ -67,7 +67,7 @@ async function run(sandbox: Sandbox, dataDir: string, env: Environment): Promise
     say("Sample traffic:");
     for (const path of SAMPLE_PATHS) await show(callers.url, path);
     say(`\n${SAMPLE_PATHS.length} requests, ${sandbox.requests().length} upstream calls. Try these:`);
-    for (const line of triesFor(callers.url, admin.url)) say(`  ${line}`);
+    for (const line of triesFor(callers.url, admin.url, control.url)) say(`  ${line}`);
     say("\nCtrl-C stops everything.");
     await stopped;
   } catch (error) {
@@ -107,13 +107,19 @@ async function show(baseUrl: string, path: string): Promise<void> {
   say(`  ${response.status}  ${path}\n       ${how}`);
 }
 
-function triesFor(gateway: string, admin: string): string[] {
+function triesFor(gateway: string, admin: string, control: string): string[] {
+  const at = admin === USUAL_ADMIN_URL ? "" : ` --admin-url ${admin}`;
   return [
     `curl -i '${gateway}/listings?areaId=76&objectType=villa&limit=3'`,
     `curl -i '${gateway}/listings?areaId=76&limit=900'`,
-    `curl -s '${admin}/usage?by=hour'`,
+    `npx property-gateway status${at}`,
+    `npx property-gateway explain '/listings?areaId=76&objectType=villa&limit=3'${at}`,
+    `curl -X POST ${control}/faults -d '{"status": 503}'  # the API fails, until: curl -X DELETE ${control}/faults`,
   ];
 }
+
+/** The commands ask there without `--admin-url`. */
+const USUAL_ADMIN_URL = "http://127.0.0.1:9090";
 
 function say(line: string): void {
   process.stdout.write(`${line}\n`);

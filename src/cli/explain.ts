@@ -1,7 +1,7 @@
 import type { Command } from "commander";
 
 import { addAdminOptions, type AdminOptions, createAdminClient } from "./admin-client.ts";
-import { inWords, print, printJson, table } from "./print.ts";
+import { instant, inWords, print, printJson, table } from "./print.ts";
 
 interface ExplainOptions extends AdminOptions {
   readonly app?: string;
@@ -24,6 +24,9 @@ export function addExplain(program: Command): void {
 
 interface Entry {
   readonly query: string;
+  /** The block, or the broader search, that the answer is made from. */
+  readonly cutFrom?: string;
+  readonly derivedFrom?: string;
   readonly key: string;
   readonly next: string;
   readonly why: string;
@@ -61,7 +64,7 @@ async function explain(url: string, options: ExplainOptions): Promise<void> {
   const quote = await client.get<Quote>("/quote", { url, format, app });
   const history = await client.get<History>("/cache/history", { url, format });
   if (json) return printJson({ entry, quote, history });
-  for (const [name, text] of linesOf(entry, quote)) print(`${name.padEnd(12)}${text}`);
+  for (const [name, text] of linesOf(entry, quote)) print(`${name.padEnd(14)}${text}`);
   printHistory(history);
 }
 
@@ -73,7 +76,7 @@ function printHistory({ requests }: History): void {
   print("\nRequests that were not hits, newest first");
   const rows = requests
     .slice(0, MOST_REQUESTS)
-    .map(({ at, app, outcome, why }) => [`${new Date(at).toISOString().slice(0, 19)}Z`, app, outcome, why]);
+    .map(({ at, app, outcome, why }) => [instant(at), app, outcome, why]);
   print(table(["at", "app", "outcome", "why"], rows));
 }
 
@@ -83,9 +86,12 @@ const NEXT: Readonly<Record<string, string>> = {
   fetch: "is fetched from the property API",
 };
 
-function linesOf({ query, key, next, why, entry }: Entry, quote: Quote): (readonly [string, string])[] {
+function linesOf(asked: Entry, quote: Quote): (readonly [string, string])[] {
+  const { query, cutFrom, derivedFrom, key, next, why, entry } = asked;
   return [
     ["query", query],
+    ...(cutFrom === undefined ? [] : [["cut from", cutFrom] as const]),
+    ...(derivedFrom === undefined ? [] : [["derived from", derivedFrom] as const]),
     ["key", key],
     ["cached", entry === null ? `no (${why})` : cachedIn(entry, why)],
     ...(quote.refusal === null ? ([["a request", NEXT[next] ?? next]] as const) : []),

@@ -1,10 +1,9 @@
 /**
  * Checks whether a running gateway accepts requests. The image's HEALTHCHECK uses this command, so the image needs no curl.
  */
-import { get } from "node:http";
-
 import type { Command } from "commander";
 
+import { type AdminAddress, adminAddress } from "./admin-address.ts";
 import { EXIT } from "./exit.ts";
 import { addSettingOptions, environmentWith, type SettingOptions } from "./settings-options.ts";
 
@@ -26,35 +25,29 @@ export function addHealth(program: Command): void {
 }
 
 async function checkHealth(given: string | undefined, options: SettingOptions): Promise<void> {
-  const url = given ?? (await readinessUrl(options));
-  if (url === undefined) return;
-  const fault = await faultOf(url);
+  const address = given === undefined ? await ownAddress(options) : { base: given, trust: {} };
+  if (address === undefined) return;
+  const url = given ?? `${address.base}/readyz`;
+  const fault = await faultOf(url, address);
   if (fault === undefined) return;
   process.stderr.write(`${url}: ${fault}\n`);
   process.exitCode = EXIT.failed;
 }
 
 /** @returns `undefined` if the settings are invalid; the exit code is then 1 */
-async function readinessUrl(options: SettingOptions): Promise<string | undefined> {
+async function ownAddress(options: SettingOptions): Promise<AdminAddress | undefined> {
   const { readSettings } = await import("../config/load.ts");
   const config = readSettings(environmentWith(options))?.first.config;
-  if (config === undefined) return undefined;
-  const { host, port } = config.admin;
-  return `http://${reachable(host)}:${port}/readyz`;
-}
-
-/** @returns the host for a URL. A gateway that listens on every address is reached on loopback. */
-export function reachable(host: string): string {
-  if (host === "0.0.0.0") return "127.0.0.1";
-  if (host === "::") return "[::1]";
-  return host.includes(":") ? `[${host}]` : host;
+  return config && adminAddress(config.admin);
 }
 
 /** @returns what is wrong in a few words; `undefined` if nothing is */
-function faultOf(url: string): Promise<string | undefined> {
+async function faultOf(url: string, { trust }: AdminAddress): Promise<string | undefined> {
+  const { get } = url.startsWith("https:") ? await import("node:https") : await import("node:http");
   const { promise, resolve } = Promise.withResolvers<string | undefined>();
   // Uses node:http, because fetch takes longer to load than the whole check, and refuses some ports.
-  const request = get(url, { agent: false, signal: AbortSignal.timeout(TIMEOUT_MS) }, (response) => {
+  const options = { agent: false, signal: AbortSignal.timeout(TIMEOUT_MS), ...trust };
+  const request = get(url, options, (response) => {
     const { statusCode: status = 0 } = response;
     resolve(status >= 200 && status < 300 ? undefined : `status ${status}`);
     response.destroy();

@@ -54,6 +54,16 @@ export function inWords(ms: number): string {
   return parts.slice(0, 2).join(" ");
 }
 
+/** @returns an instant to the second, in UTC */
+export function instant(at: number): string {
+  return `${new Date(at).toISOString().slice(0, 19)}Z`;
+}
+
+/** @returns when a circuit lets the next call through */
+export function nextTry(state: string, inMs: number): string {
+  return state === "open" ? `next try in ${inWords(Math.max(0, inMs))}` : "the next call is a test";
+}
+
 /** Which processes the counts of the admin port come from. */
 export const SCOPES = {
   alone: "one process",

@@ -14,7 +14,8 @@ interface PurgeOptions extends AdminOptions {
 }
 
 interface Purged {
-  readonly purged: unknown;
+  /** The kind of the scope, and under that name what it is. */
+  readonly purged: { readonly kind: string } & Readonly<Record<string, string>>;
   /** By tier. */
   readonly hits: Readonly<Record<string, number | null>>;
   readonly note: string | null;
@@ -46,10 +47,12 @@ async function purge(url: string | undefined, options: PurgeOptions): Promise<vo
   const answer = await createAdminClient(options).post<Purged>("/cache/purge", body);
   if (options.json) return printJson(answer);
   const how = hard
-    ? "They are never served again."
-    : "They are served as stale answers until they are refreshed.";
+    ? "The answers are never served again."
+    : "The answers are stale until they are refreshed.";
   const hits = Object.entries(answer.hits).map(([tier, count]) => `${tier} ${count ?? "not counted"}`);
-  print(`Purged ${JSON.stringify(answer.purged)}. ${how}`);
+  const { kind } = answer.purged;
+  const what = kind === "all" ? "everything" : `the ${kind} ${answer.purged[kind]}`;
+  print(`Purged ${what}. ${how}`);
   print(`Purged answers by tier: ${hits.join(", ")}.`);
   if (answer.note !== null) print(answer.note);
 }

@@ -2,7 +2,7 @@ import type { Command } from "commander";
 
 import type { Status } from "../admin/status/status.ts";
 import { addAdminOptions, type AdminOptions, createAdminClient } from "./admin-client.ts";
-import { inWords, print, printJson, SCOPES, table } from "./print.ts";
+import { instant, inWords, nextTry, print, printJson, SCOPES, table } from "./print.ts";
 
 /** `status`: what the status page shows, as text. */
 export function addStatus(program: Command): void {
@@ -68,7 +68,7 @@ function upstreamLines({ upstream, budget, at }: Status): string {
   const circuits = Object.entries(budget).flatMap(([origin, of]) =>
     of.circuits.map(
       ({ scope, state, cause, since: from, until }) =>
-        `circuit ${origin}/${scope}: ${state} since ${since(from, at)}, ${cause}; next try in ${inWords(Math.max(0, until - at))}`,
+        `circuit ${origin}/${scope}: ${state} since ${since(from, at)}, ${cause}; ${nextTry(state, until - at)}`,
     ),
   );
   return [...resources, ...circuits].join("\n") || "no calls in the last hour";
@@ -111,10 +111,6 @@ function problemsTable({ problems }: Status): string {
     ["times", "last", "what", "query"],
     problems.map(({ count, lastAt, what, query }) => [count, instant(lastAt), what, query]),
   );
-}
-
-function instant(at: number): string {
-  return `${new Date(at).toISOString().slice(0, 19)}Z`;
 }
 
 function since(at: number, now: number): string {

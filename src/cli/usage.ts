@@ -53,7 +53,14 @@ export interface Usage {
     readonly limit: number | null;
     readonly maximum: number;
     readonly reachedAt: string | null;
-    readonly kept: boolean;
+    /** `null`: calls are missing that may have exceeded the limit. */
+    readonly kept: boolean | null;
+  }[];
+  readonly gaps?: readonly {
+    readonly origin: string;
+    readonly from: string;
+    readonly to: string;
+    readonly sends: number;
   }[];
 }
 
@@ -62,10 +69,14 @@ export function readUsage(client: AdminClient, by: string, { from, to }: Period)
 }
 
 /** Prints the period, and whether the ledger covers all of it. */
-export function printPeriod({ from, to, completeSince }: Usage): void {
+export function printPeriod({ from, to, completeSince, gaps = [] }: Usage): void {
   print(`Period  ${from} to ${to}`);
   if (completeSince !== undefined) {
     print(`The ledger is complete only since ${completeSince}. There may have been more calls before.`);
+  }
+  for (const { origin, from: begin, to: end, sends } of gaps) {
+    const calls = sends === 0 ? "an unknown number of calls" : `${sends} calls`;
+    print(`Missing: ${calls} (${origin}) from ${begin} to ${end}, which could not be written to the ledger.`);
   }
 }
 
@@ -87,7 +98,7 @@ export function windowsTable({ windows }: Usage): string {
       limit,
       maximum,
       reachedAt,
-      kept ? "yes" : "NO",
+      kept === null ? "unknown" : kept ? "yes" : "NO",
     ]),
   );
 }

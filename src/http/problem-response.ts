@@ -16,9 +16,15 @@ export interface ProblemResponse {
  * The response for a problem, on both ports. It also answers requests that Node could not parse.
  * @param requestId the value of `X-Request-Id`
  * @param forwarded whether the gateway asked the upstream (RFC 9211, section 2.2)
+ * @param indent of the JSON; 0: everything in one line
  */
-export function problemResponse(problem: Problem, requestId: string, forwarded: boolean): ProblemResponse {
-  const body = problemBody(problem);
+export function problemResponse(
+  problem: Problem,
+  requestId: string,
+  forwarded: boolean,
+  indent = 0,
+): ProblemResponse {
+  const body = problemBody(problem, indent);
   const { headers = {}, retryAfterSeconds } = problem.details;
   return {
     status: problem.status,

@@ -3,7 +3,8 @@
  */
 
 /** `json`: JSON without a version; `v2`: JSON in version 2; `jpeg`: a thumbnail. */
-export type Format = "json" | "v2" | "jpeg";
+export const FORMATS = ["json", "v2", "jpeg"] as const;
+export type Format = (typeof FORMATS)[number];
 
 /**
  * The media type of a format, for the `Accept` header.

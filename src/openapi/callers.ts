@@ -9,6 +9,7 @@ import {
   MAX_IMAGE_HEIGHT,
   MAX_IMAGE_WIDTH,
   RECORD_RESOURCES,
+  type RecordResource,
   SEARCH_RESOURCES,
   type SearchResource,
 } from "../interface/resources.ts";
@@ -90,7 +91,10 @@ function searchPath(resource: SearchResource, { service }: CallersDocumentOption
   });
 }
 
-function recordPath(resource: SearchResource, { service }: CallersDocumentOptions): Json {
+/** Records that the sandbox has. */
+const EXAMPLE_IDS = { listings: 4000116, sold: 1004110 } as const;
+
+function recordPath(resource: RecordResource, { service }: CallersDocumentOptions): Json {
   const schema = {
     type: "object",
     required: [resource],
@@ -100,7 +104,9 @@ function recordPath(resource: SearchResource, { service }: CallersDocumentOption
     name: `show${recordName(resource)}`,
     tag: resource,
     summary: `Shows one record of ${resource}`,
-    parameters: [pathParameter("serviceId", "Id of the record.", { type: "integer", minimum: 0 }, 4000116)],
+    parameters: [
+      pathParameter("serviceId", "Id of the record.", { type: "integer", minimum: 0 }, EXAMPLE_IDS[resource]),
+    ],
     content: jsonContent(schema, service),
   });
 }

@@ -121,7 +121,8 @@ export function problemHeaders(port: Port, status: number): Json {
     "Age",
     "Cache-Control",
     "ETag",
-    ...(port === "callers" ? ofShare : []),
+    // On the admin port, a browser gets indented JSON.
+    ...(port === "callers" ? ofShare : ["Vary"]),
     ...(port === "callers" && (status === 400 || status === 404) ? ofAnswers : []),
     ...(more[status] ?? []),
   ]);

@@ -89,7 +89,7 @@ describe("the status page", () => {
       "#verdict .bad",
       /for sold records have been paused since \d\d:\d\d:\d\d.*half of the latest/,
     );
-    await shows(page, "#upstream", /Sold records.*fails since \d\d:\d\d/);
+    await shows(page, "#upstream", /Sold records.*failssince \d\d:\d\d/);
     await shows(page, "#tiles .bad", /Pausedsince/);
     expect(errors).toEqual([]);
   });
@@ -133,6 +133,15 @@ describe("the status page", () => {
     await page.fill("#url", "/areas?limit=many");
     await page.press("#url", "Enter");
     await shows(page, "#explanation .bad", /The query is invalid: limit/);
+    gateway.sandbox.faults.add({ status: 503, retryAfter: "60" });
+    await ask(gateway, 1, "/sold?areaId=8");
+    await page.fill("#url", "/sold?areaId=9");
+    await page.press("#url", "Enter");
+    await shows(
+      page,
+      ".facts",
+      /A request nowis refused for the app .*: upstream-unavailable\. A call would/,
+    );
     await page.getByRole("button", { name: "Log out" }).click();
     await page.locator("body[data-state=login]").waitFor();
     expect(errors).toEqual([]);

@@ -1,6 +1,8 @@
+import { readFileSync } from "node:fs";
 import { resolve } from "node:path";
 
 import { describe, expect, it } from "vitest";
+import { parse } from "yaml";
 
 import { startBusy } from "../support/busy-gateway.ts";
 import { asSent, DASHBOARD, PANELS } from "../support/dashboard.ts";
@@ -54,6 +56,23 @@ describe("the dashboard", () => {
     const ids = DASHBOARD.panels.map(({ id }) => id);
     expect(new Set(ids).size).toBe(ids.length);
   });
+});
+
+it("the dashboard is red where the alert fires that the panel names", () => {
+  const { prometheusRule }: { prometheusRule: { alerts: Record<string, { threshold: number }> } } = parse(
+    readFileSync("helm/property-gateway/values.yaml", "utf8"),
+  );
+  const named = PANELS.flatMap(({ title, description, fieldConfig }) => {
+    const [, alert] = /(\w+) fires/.exec(description ?? "") ?? [];
+    const { steps = [] } = fieldConfig?.defaults.thresholds ?? {};
+    // Red is below the second step, or above the last one.
+    const limit = steps[0]?.color === "red" ? steps[1]?.value : steps.at(-1)?.value;
+    return alert === undefined ? [] : [{ title, alert, limit }];
+  });
+  expect(named.length).toBeGreaterThan(3);
+  for (const { title, alert, limit } of named) {
+    expect([title, limit]).toEqual([title, prometheusRule.alerts[alert]?.threshold]);
+  }
 });
 
 async function emptyAmong(

@@ -17,6 +17,16 @@ describe("the rules", () => {
     expect(templates.filter((text) => !/^\{\{ \$(labels\.\w+|value \| \w+) \}\}$/.test(text))).toEqual([]);
   });
 
+  it("keep the labels cluster and namespace wherever they add up or compare series", () => {
+    const expressions = RULE_GROUPS.flatMap(({ rules }) => rules.map(({ expr }) => expr));
+    const labels = expressions.flatMap((expr) =>
+      [...expr.matchAll(/\b(?:by|on)\s*\(([^)]*)\)/g)].map(([, text]) => text),
+    );
+    expect(labels.length).toBeGreaterThan(20);
+    for (const text of labels) expect(text).toMatch(/^cluster, namespace, /);
+    for (const expr of expressions) expect(expr).not.toMatch(/\b(?:sum|min|max|avg|count)\s*\(|without/);
+  });
+
   it.each(CASE_FILES)("of $file fire when they should, and only then", ({ file }) => {
     const { status, output } = promtool("test", "rules", file);
     expect(status, output).toBe(0);

@@ -34,11 +34,13 @@ async function replica(listensAt = 0): Promise<WatchedBackend> {
 
 describe("a Cluster", () => {
   it("holds entries on all its nodes, looked up at the same time", async () => {
-    const { store, states } = await replica();
+    const { store, states, count } = await replica();
     await Promise.all(KEYS.map((key) => store.set(key, entryOf(key))));
     for (const { command } of cluster.servers) expect(await command("DBSIZE")).toBeGreaterThan(5);
     const found = await Promise.all(KEYS.map((key) => store.get(key)));
     expect(found.map((entry) => entry?.bodies.identity?.toString())).toEqual(KEYS);
+    // Each node would have to be scanned.
+    expect(await count()).toBeUndefined();
     expect(states).toEqual([]);
   });
 

@@ -5,6 +5,7 @@ import { describe, expect, it, vi } from "vitest";
 
 import type { BackendEvent } from "../../src/cache/store/port.ts";
 import type { Purge } from "../../src/cache/store/purges.ts";
+import { Secret } from "../../src/config/secret.ts";
 import { StoreUnavailable } from "../../src/cache/store/port.ts";
 import { cacheKey } from "../../src/query/key.ts";
 import { createFakeClock } from "../support/fake-clock.ts";
@@ -152,6 +153,29 @@ describe("a purge", () => {
     const { proxy, backend } = await remoteReplica({ commandTimeoutMs: 200 });
     proxy.blackHole();
     await expect(backend.purge({ kind: "all" }, HARD)).rejects.toBeInstanceOf(StoreUnavailable);
+  });
+});
+
+describe("the count of entries", () => {
+  it("is of our entries by resource, whatever else is in the database, and of no database that is too large", async () => {
+    const one = await replica();
+    const keys = ["sold/1", "sold?q=x:listings", "areas?q=[a-z]*"].map((query) => cacheKey("json", query));
+    for (const key of [...keys, cacheKey("v2", "sold/1")]) await one.store.set(key, entryOf("one"));
+    await one.claims.claim(cacheKey("json", "sold/2"));
+    await one.purge({ kind: "all" }, HARD);
+    await redis().command("SET", "other:{json:sold/1}", "of others");
+    const counts = [one.count("sold"), one.count("areas"), one.count("listings"), one.count()];
+    expect(await Promise.all(counts)).toEqual([3, 1, 0, 4]);
+
+    await redis().command("DEBUG", "POPULATE", 60_000);
+    expect(await one.count("sold")).toBeUndefined();
+  });
+
+  it("is not known where Redis forbids it, which is no outage", async () => {
+    await redis().command("ACL", "SETUSER", "limited", "on", ">pass", "~*", "&*", "+@all", "-scan");
+    const one = await replica({ ...redis().settings, username: "limited", password: new Secret("pass") });
+    expect(await one.count()).toBeUndefined();
+    expect(one.states).toEqual([]);
   });
 });
 

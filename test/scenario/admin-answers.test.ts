@@ -2,6 +2,7 @@ import { describe, expect, it } from "vitest";
 
 import manifest from "../../package.json" with { type: "json" };
 import { ADMIN_PARAMETERS } from "../../src/admin/openapi.ts";
+import { PAGE_PARAMETERS } from "../../src/admin/pages.ts";
 import { ask } from "../support/ask.ts";
 import { startGateway } from "../support/gateway.ts";
 import { post } from "../support/post.ts";
@@ -26,10 +27,22 @@ describe("an answer of the admin port", () => {
     expect(reply.json()).toEqual({ version: manifest.version, node: process.version });
   });
 
+  it.each([
+    ["/nothing?pretty", {}, 404],
+    ["/quote?pretty", {}, 400],
+    ["/budget?unheard=of", { accept: BROWSER }, 400],
+  ])("that is a problem is indented as well: %s with %o", async (path, headers, status) => {
+    const gateway = await startGateway();
+    const reply = await ask(gateway.adminUrl + path, { headers });
+    expect([reply.status, reply.headers["content-type"]]).toEqual([status, "application/problem+json"]);
+    expect(reply.text).toMatch(/^{\n  "type": .*\n}\n$/s);
+    expect((await ask(`${gateway.adminUrl}/nothing`)).text).not.toContain("\n");
+  });
+
   it("is refused at every path for a parameter that the path does not take", async () => {
     const gateway = await startGateway();
-    const paths = [...ADMIN_PARAMETERS.keys()];
-    expect(paths.length).toBeGreaterThan(10);
+    const paths = [...ADMIN_PARAMETERS.keys(), ...PAGE_PARAMETERS.keys(), "/budget/", "/Budget"];
+    expect(paths).toEqual(expect.arrayContaining(["/", "/docs", "/docs/callers.json", "/livez", "/budget"]));
     for (const path of paths) {
       for (const parameter of ["unheard=of", "pretty=perhaps", "pretty&pretty"]) {
         const reply = await ask(`${gateway.adminUrl}${path}?${parameter}`);
@@ -38,6 +51,19 @@ describe("an answer of the admin port", () => {
       }
     }
   });
+});
+
+it.each([
+  ["/quote?url=%2Fareas&format=v3", undefined, "format must be json or v2"],
+  ["/docs?of=everybody", undefined, "of must be admin or callers"],
+  ["/budget?pretty=perhaps", undefined, "pretty must be true, false or empty"],
+  ["/cache/purge", { url: "/areas", format: "v3" }, '\\"format\\" must be json or v2'],
+  ["/budget/replicas", { dead: "1", alive: "2" }, 'Unknown member \\"alive\\". Known: dead'],
+])("%s with the body %o is refused: %s", async (path, body, detail) => {
+  const { adminUrl } = await startGateway();
+  const url = adminUrl + path;
+  const reply = await (body === undefined ? ask(url) : post(url, JSON.stringify(body)));
+  expect([reply.status, reply.text]).toEqual([400, expect.stringContaining(detail)]);
 });
 
 describe("/budget", () => {
@@ -77,7 +103,8 @@ describe("/cache/purge", () => {
     ["of one URL", {}, { url: PATH }, { memory: 1 }],
     ["of one URL, with a file", { DATA_DIR: "" }, { url: PATH }, { memory: 1, sqlite: 1 }],
     ["of everything, with a file", { DATA_DIR: "" }, { all: true }, { memory: 2, sqlite: 2 }],
-    ["of a resource, with a file", { DATA_DIR: "" }, { resource: "areas" }, { memory: 1, sqlite: null }],
+    ["of a resource, with a file", { DATA_DIR: "" }, { resource: "areas" }, { memory: 1, sqlite: 1 }],
+    ["of an area, with a file", { DATA_DIR: "" }, { tag: "area:76" }, { memory: 2, sqlite: null }],
     ["of what is not cached", {}, { url: "/areas?q=unheard" }, { memory: 0 }],
   ])("says what it hit: %s", async (_name, disk, body, hits) => {
     const env = "DATA_DIR" in disk ? { DATA_DIR: temporaryDirectory() } : {};

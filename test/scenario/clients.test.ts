@@ -28,12 +28,16 @@ function idsIn(text: string): number[] {
 }
 
 describe.each(found)("the $name client", ({ program, file }) => {
-  it("prints every record of all pages, and says which app it is", async () => {
+  it("prints every record of all pages, also of areas, and says which app it is", async () => {
     const gateway = await startGateway({ settings: "apps: [{ id: my-app }]" });
     const all = await ask(`${gateway.url}${PATH}&limit=500`);
+    const areas = await ask(`${gateway.url}/areas?q=Nacka`);
     const client = runProgram(program, [file, gateway.url, PATH]);
+    const clientOfAreas = runProgram(program, [file, gateway.url, "/areas?q=Nacka"]);
     expect([await client.ended, idsIn(client.output())]).toEqual([0, idsIn(all.text)]);
     expect(idsIn(all.text).length).toBeGreaterThan(100);
+    expect([await clientOfAreas.ended, idsIn(clientOfAreas.output())]).toEqual([0, idsIn(areas.text)]);
+    expect(areas.text).toContain("Nacka");
     const calls = await gateway.metric(
       'gateway_requests_total{app="my-app",resource="listings",outcome="miss",status="200"}',
     );

@@ -236,6 +236,7 @@ describe("on the admin port", () => {
     "/session",
   ];
   const DONE = ["/cache/purge", "/config/reload", "/login", "/logout"];
+  const BOTH = ["/log", "/budget/replicas"];
 
   it.each([
     ...READ.flatMap((path) =>
@@ -244,6 +245,7 @@ describe("on the admin port", () => {
     ...DONE.flatMap((path) =>
       ["GET", "HEAD", "PUT", "OPTIONS"].map((method) => [method, path, "POST", /^Use POST/] as const),
     ),
+    ...BOTH.map((path) => ["DELETE", path, "GET, HEAD, POST", /^Use GET to read, POST/] as const),
   ])("%s %s is refused, naming %s, and does nothing", async (method, path, allow, remedy) => {
     const gateway = await startGateway();
     await gateway.get("/areas?q=Nacka");
@@ -252,7 +254,7 @@ describe("on the admin port", () => {
     if (method !== "HEAD") {
       expect(problemCode(reply)).toBe("method-not-allowed");
       expect(reply.json()).toMatchObject({
-        detail: `This path takes ${allow.replace(",", " and")} only.`,
+        detail: `This path takes ${allow.replace(/,(?=[^,]*$)/, " and")} only.`,
         remedy: expect.stringMatching(remedy),
       });
     }
@@ -272,7 +274,7 @@ describe("on the admin port", () => {
     expect([reply.status, problemCode(reply)]).toEqual([404, "unknown-path"]);
     const { detail, remedy } = Object(reply.json());
     expect(detail).toMatch(/^This is the admin port/);
-    for (const there of [...READ, ...DONE]) expect(remedy).toContain(there);
+    for (const there of [...READ, ...DONE, ...BOTH]) expect(remedy).toContain(there);
     expect(remedy).not.toContain("/listings");
   });
 });

@@ -1,14 +1,18 @@
 /** The command line against a running gateway. */
 import { execFile } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { createServer } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
 
 import { describe, expect, it, onTestFinished } from "vitest";
 
+import { createProgress } from "../../src/cli/print.ts";
+import { listen } from "../../src/process/listen.ts";
+import { createAuthority } from "../support/certificates.ts";
 import { command } from "../support/command.ts";
-import { startGateway } from "../support/gateway.ts";
+import { gatewayEnv, startGateway } from "../support/gateway.ts";
 
 const TOKEN = "token-of-this-test-only-0123456789abcdef";
 const NAMES = [
@@ -65,6 +69,18 @@ describe("the command line", () => {
     const { stdout } = await promisify(execFile)("npx", ["--no-install", "property-gateway", "--version"]);
     const { version }: { version: string } = JSON.parse(readFileSync("package.json", "utf8"));
     expect(stdout.trim()).toBe(version);
+  });
+
+  it("draws a progress bar on a terminal only", () => {
+    const drawnOn = (isTTY: boolean): string => {
+      let drawn = "";
+      const progress = createProgress({ isTTY, write: (text) => (drawn += text) }, 3);
+      progress.show(1);
+      progress.end();
+      return drawn;
+    };
+    expect(drawnOn(true)).toBe(`\r[${"#".repeat(10)}${".".repeat(20)}] 1/3\n`);
+    expect(drawnOn(false)).toBe("");
   });
 
   it("takes settings as options, which win over the environment", async () => {
@@ -140,7 +156,10 @@ describe("commands that ask the admin port", () => {
     const warm = await command(["warm", "--wait", "--timeout", "20", ...at]);
     expect([warm.code, warm.output]).toEqual([0, expect.stringMatching(/^areas\?q=Nacka .* refreshed$/m)]);
     const purge = await command(["purge", "/areas?q=Nacka", "--hard", ...at]);
-    expect([purge.code, purge.output]).toEqual([0, expect.stringContaining("never served again")]);
+    expect([purge.code, purge.output]).toEqual([
+      0,
+      expect.stringMatching(/^Purged the key \S+areas\?q=Nacka\}\. .*never served again.*\n.*: memory 1\.$/m),
+    ]);
     const explained = await command(["explain", "/areas?q=Nacka", "--json", ...at]);
     expect(JSON.parse(explained.output)).toMatchObject({ entry: { query: "areas?q=Nacka" } });
     expect(explained.output).not.toContain('"why": "fresh"');
@@ -156,12 +175,61 @@ describe("commands that ask the admin port", () => {
     expect((await command(["budget", ...at], { ADMIN_TOKEN: TOKEN })).code).toBe(0);
   });
 
+  it("usage and report say which calls are missing, and that nobody knows whether the limit was kept", async () => {
+    const period = { from: "2026-11-21T00:00:00.000Z", to: "2026-11-22T00:00:00.000Z" };
+    const counts = { sends: 3, "2xx": 3, "3xx": 0, "4xx": 0, "5xx": 0, failed: 0, uncompleted: 0 };
+    const gap = {
+      origin: "api",
+      from: "2026-11-21T03:00:00.000Z",
+      to: "2026-11-21T03:05:00.000Z",
+      sends: 212,
+    };
+    const windows = [{ name: "1m", limit: 60, maximum: 3, reachedAt: period.from, kept: null }];
+    const usage = { ...period, by: "app", gaps: [gap], totals: counts, rows: [], windows };
+    const known = { scope: "alone", processes: 1, since: period.from, completeSince: period.from };
+    const callers = { ...known, ages: { answers: 0, oldestSeconds: 0, groups: [] }, apps: [] };
+    const server = createServer((request, response) => {
+      response.end(JSON.stringify(request.url?.startsWith("/callers") ? callers : usage));
+    });
+    onTestFinished(() => void server.close());
+    const { url } = await listen(server, 0, "127.0.0.1");
+    for (const name of ["usage", "report"]) {
+      const { output } = await command([name, "--admin-url", url]);
+      expect(output).toContain(`Missing: 212 calls (api) from ${gap.from} to ${gap.to}`);
+      expect(output).toMatch(/^1m +60 +3 .* unknown$/m);
+    }
+    const json = await command(["report", "--admin-url", url, "--json"]);
+    expect(JSON.parse(json.output)).toMatchObject({ gaps: [gap] });
+  });
+
+  it("use TLS where the settings have a certificate for the admin port, and trust no other one", async () => {
+    const authority = createAuthority();
+    const pairOf = (hosts: readonly string[]): Record<string, string> => {
+      const { cert, key } = authority.issue({ hosts });
+      return {
+        ADMIN_TLS_CERT_FILE: fileWith("cert.pem", cert),
+        ADMIN_TLS_KEY_FILE: fileWith("key.pem", key),
+      };
+    };
+    const pair = pairOf(["gateway.example.com"]);
+    const gateway = await startGateway({ env: pair });
+    const settings = { ...gatewayEnv(), ADMIN_PORT: new URL(gateway.adminUrl).port };
+    expect(await command(["health"], { ...settings, ...pair })).toEqual({ code: 0, output: "" });
+    expect(await command(["budget"], { ...settings, ...pair })).toMatchObject({ code: 0 });
+    const another = pairOf(["127.0.0.1"]);
+    expect(await command(["health"], { ...settings, ...another })).toMatchObject({ code: 1 });
+    expect(await command(["budget"], { ...settings, ...another })).toMatchObject({ code: 3 });
+  });
+
   it("end with 3 where nobody listens, and with 1 for a mistake that the gateway names", async () => {
     // Nobody listens on port 1.
     const nobody = await command(["budget"], { ADMIN_PORT: "1" });
     expect([nobody.code, nobody.output]).toEqual([3, expect.stringContaining("http://127.0.0.1:1")]);
     const gateway = await startGateway();
     const mistake = await command(["explain", "/listings?limit=501", "--admin-url", gateway.adminUrl]);
-    expect([mistake.code, mistake.output]).toEqual([1, expect.stringMatching(/^400 .*\n[^]*"limit"/)]);
+    expect([mistake.code, mistake.output]).toEqual([
+      1,
+      expect.stringMatching(/^400 .*\n[^]*limit: found "501"; expected a whole number/),
+    ]);
   });
 });

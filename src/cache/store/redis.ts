@@ -14,6 +14,7 @@ import type { LearnedStore } from "../../types.ts";
 import { inStoredCoding } from "../encoder.ts";
 import { fromBlob, toBlob } from "./codec.ts";
 import { type Backend, type BackendEvent, MAX_BODY_BYTES, type Store, StoreUnavailable } from "./port.ts";
+import { countEntries } from "./redis-count.ts";
 import { eventsChannel, readEvent, type RedisEvent } from "./redis-events.ts";
 import { createRedisPurges } from "./redis-purges.ts";
 
@@ -85,6 +86,7 @@ export function createRedisBackend(options: RedisBackendOptions): RedisBackend {
     store: createRedisStore(options),
     learned: createRedisLearned(options),
     purge: (scope, hard) => purges.declare(scope, hard).catch(asUnavailable),
+    count: (resource) => countEntries(redis, namespace, resource),
     onEvent(listen) {
       listener = listen;
       if (redis.isListening()) onGap();

@@ -10,6 +10,7 @@ import { type Database, type DatabaseSpace, openDatabase } from "../../sqlite/da
 import { LAYOUT } from "../../sqlite/layout.ts";
 import { claimFile, type Owner } from "../../sqlite/owner.ts";
 import type { CircuitState, Entry, LearnedStore, Observer, StoreOperation } from "../../types.ts";
+import { keyPrefixes } from "../../query/key.ts";
 import { inStoredCoding } from "../encoder.ts";
 import { fromBlob, toBlob } from "./codec.ts";
 import { type Backend, MAX_BODY_BYTES, type Store, StoreUnavailable } from "./port.ts";
@@ -75,6 +76,7 @@ export function createSqliteBackend(options: SqliteBackendOptions): SqliteBacken
     store: createSqliteStore(database, { room, maxBytes, clock, run }),
     learned: createSqliteLearned(database, run),
     purge: (scope, hard) => run("purge", () => purges.add(scope, hard)),
+    count: createSqliteCount(database, room, run),
     onEvent(listener) {
       // In this tick: no entry may be looked up before its purges are known.
       const report = (): void => {
@@ -148,6 +150,21 @@ function createSqliteStore(database: Database, { room, maxBytes, clock, run }: S
   };
 }
 
+/** Counts a resource by the index of keys: the answers themselves are not read. */
+function createSqliteCount(database: Database, room: SqliteRoom, run: Run): SqliteBackend["count"] {
+  // A tilde comes after every character that can follow the resource in a key.
+  const select = database.prepare(
+    "SELECT count(*) AS entries FROM entries WHERE key BETWEEN ?1 AND ?1 || '~'",
+  );
+  const countOf = (prefix: string): number => Number(select.get(prefix)?.["entries"]);
+  return (resource) =>
+    run("count", () =>
+      resource === undefined
+        ? room.stats()?.entries
+        : keyPrefixes(resource).reduce((sum, prefix) => sum + countOf(prefix), 0),
+    );
+}
+
 function createSqliteLearned(database: Database, run: Run): LearnedStore {
   const select = database.prepare("SELECT fact, at FROM learned");
   const upsert = database.prepare(
@@ -200,13 +217,14 @@ function createSqlitePurges(database: Database, clock: Clock, retentionMs: numbe
 
 type SqliteOperation = Extract<
   StoreOperation,
-  "get" | "use" | "set" | "remove" | "sweep" | "purge" | "purges" | "learned"
+  "get" | "use" | "set" | "remove" | "sweep" | "purge" | "purges" | "count" | "learned"
 >;
 
 /** Reads continue while nothing can be written, for example on a full disk. */
 const KINDS = {
   get: "read",
   purges: "read",
+  count: "read",
   use: "write",
   set: "write",
   remove: "write",

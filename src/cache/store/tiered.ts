@@ -76,12 +76,17 @@ export function createTiers({ memory, backend, clock }: TiersOptions): Tiers {
     },
     purgeEpoch: () => purges.epoch,
     async purge(scope, hard) {
-      const hits = await countHits(scope, memory, backend, purges);
-      const purge = backend
-        ? await backend.purge(scope, hard)
-        : { epoch: Math.max(purges.epoch + 1, clock.now()), scope, hard };
+      const inMemory = countInMemory(scope, memory, purges);
+      if (backend === undefined) {
+        const purge = { epoch: Math.max(purges.epoch + 1, clock.now()), scope, hard };
+        purges.add([purge]);
+        return { ...purge, hits: { memory: inMemory } };
+      }
+      const ofKey = scope.kind === "key" ? await countKey(scope.key, backend, purges) : null;
+      const purge = await backend.purge(scope, hard);
       purges.add([purge]);
-      return { ...purge, hits };
+      const inStore = scope.kind === "key" ? ofKey : await countInStore(scope, backend);
+      return { ...purge, hits: { memory: inMemory, [backend.store.tier]: inStore } };
     },
   };
 }
@@ -201,31 +206,28 @@ async function getFrom(
   return undefined;
 }
 
-/** How many stored answers a purge hits, by tier; `null`: not counted, because the store would have to read all entries. */
+/** How many stored answers a purge hits, by tier; `null`: not counted, because it would take too long. */
 export type PurgeHits = Partial<Record<Tier, number | null>>;
 
-/** Counts the answers in a scope that are not hard-purged yet. Of all memories, it counts only that of this process. */
-async function countHits(
-  scope: PurgeScope,
-  memory: MemoryStore,
-  backend: Backend | undefined,
-  purges: Purges,
-): Promise<PurgeHits> {
-  const inMemory = memory.count(
-    (key, entry) => names(scope, key, entry) && purges.verdict(key, entry) !== "gone",
-  );
-  if (backend === undefined) return { memory: inMemory };
-  return { memory: inMemory, [backend.store.tier]: await countInStore(scope, backend, purges) };
+/** Counts the answers that a scope names, in the memory of this process. Hard-purged ones do not count. */
+function countInMemory(scope: PurgeScope, memory: MemoryStore, purges: Purges): number {
+  return memory.count((key, entry) => names(scope, key, entry) && purges.verdict(key, entry) !== "gone");
 }
 
-async function countInStore(scope: PurgeScope, { store }: Backend, purges: Purges): Promise<number | null> {
-  if (scope.kind === "all") return store.stats()?.entries ?? null;
-  if (scope.kind !== "key") return null;
-  try {
-    const entry = await store.get(scope.key);
-    return entry === undefined || purges.verdict(scope.key, entry) === "gone" ? 0 : 1;
-  } catch (error) {
-    if (error instanceof StoreUnavailable) return null;
-    throw error;
-  }
+/** Counts the answer of a key in the store, before it is purged. A hard-purged one does not count. */
+async function countKey(key: string, { store }: Backend, purges: Purges): Promise<number | null> {
+  const entry = await orUnavailable(store.get(key));
+  if (entry === UNAVAILABLE) return null;
+  return entry === undefined || purges.verdict(key, entry) === "gone" ? 0 : 1;
+}
+
+/** Counts the other answers that a scope names in the store. A purge removes none of them, so this is done after it. */
+async function countInStore(
+  scope: Exclude<PurgeScope, { kind: "key" }>,
+  backend: Backend,
+): Promise<number | null> {
+  // The tags are in the answers, and all of them would have to be read.
+  if (scope.kind === "tag") return null;
+  const count = await orUnavailable(backend.count(scope.kind === "all" ? undefined : scope.resource));
+  return count === UNAVAILABLE ? null : (count ?? null);
 }

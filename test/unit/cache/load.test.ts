@@ -39,6 +39,7 @@ function setup(upstream: (nth: number) => Promise<Fetched>, shared?: MemoryStore
   const backend = shared && {
     store: shared,
     purge: () => Promise.reject(new Error("not asked for")),
+    count: () => Promise.reject(new Error("not asked for")),
     onEvent: () => undefined,
   };
   const tiers = createTiers({ memory: createMemoryStore(80_000, clock), backend, clock });

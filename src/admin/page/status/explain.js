@@ -2,7 +2,7 @@
 import { readPasted } from "./curl.js";
 import { byId, h, setText, showTable } from "./dom.js";
 import { get, post } from "./port.js";
-import { clockTime, count, duration, many, reasonText, waitText } from "./words.js";
+import { clockTime, count, duration, many, waitText } from "./words.js";
 
 const NEXT = {
   hit: "is answered from the cache",
@@ -66,9 +66,10 @@ function explanationOf(entry, quote, history, onPurge) {
   const facts = [
     ["Canonical query", entry.query],
     ...(entry.cutFrom ? [["Cut from", entry.cutFrom]] : []),
+    ...(entry.derivedFrom ? [["Derived from", entry.derivedFrom]] : []),
     ["Key", entry.key],
     ["Cached", cachedText(entry)],
-    ["A request now", `${NEXT[entry.next] ?? entry.next}. ${costText(quote)}`],
+    ["A request now", requestText(entry, quote)],
     [
       "Asked",
       history.asked > 0 ? `${many(history.asked, "time")} in the last hour` : "not often in the last hour",
@@ -83,7 +84,7 @@ function explanationOf(entry, quote, history, onPurge) {
 }
 
 function cachedText({ entry, why }) {
-  if (entry === null) return `no (${reasonText(why)})`;
+  if (entry === null) return why === "not stored" ? "no" : `no (${why})`;
   const { tier, status, ageSeconds, freshForSeconds, bodyBytes } = entry;
   const left =
     freshForSeconds > 0
@@ -93,13 +94,13 @@ function cachedText({ entry, why }) {
   return `in ${tier}, ${ageSeconds < 1 ? "less than a second" : duration(ageSeconds * 1000)} old, ${state}; status ${status}, ${count(bodyBytes)} bytes`;
 }
 
-function costText({ upstreamCalls, predictedWaitMs, waitsFor, refusal, app, appIs }) {
+function requestText({ next }, { upstreamCalls, predictedWaitMs, waitsFor, refusal, app, appIs }) {
   const forApp = `for the app ${app} (${appIs})`;
-  if (refusal !== null) return `It would be refused ${forApp}: ${refusal}.`;
-  const calls = upstreamCalls === 0 ? "It costs no call" : "It costs one call";
   const wait =
     predictedWaitMs === 0 ? "no wait" : `a wait of ${duration(predictedWaitMs)} for ${waitText(waitsFor)}`;
-  return `${calls} and ${wait}, ${forApp}.`;
+  if (refusal !== null) return `is refused ${forApp}: ${refusal}. A call would have ${wait}.`;
+  const calls = upstreamCalls === 0 ? "It costs no call" : "It costs one call";
+  return `${NEXT[next] ?? next}. ${calls} and ${wait}, ${forApp}.`;
 }
 
 function historyTable({ requests }) {

@@ -238,8 +238,8 @@ function showUpstream({ upstream, budget, at }) {
     { title: "Resource", text: ({ name }) => resourceText(name) },
     {
       title: "State",
-      text: ({ failingSince }) =>
-        failingSince === null ? "answers" : `fails since ${since(failingSince, at)}`,
+      text: ({ failingSince }) => (failingSince === null ? "answers" : "fails"),
+      note: ({ failingSince }) => (failingSince === null ? "" : `since ${since(failingSince, at)}`),
       level: ({ failingSince }) => (failingSince === null ? "good" : "bad"),
     },
     { title: "Calls", kind: "number", text: ({ calls }) => count(calls) },
@@ -272,7 +272,7 @@ function showUpstream({ upstream, budget, at }) {
     update: (item, { origin, scope, state, cause, since: from, until }) =>
       setText(
         item,
-        `Circuit ${origin}/${scope === "origin" ? "all" : scope} ${state} since ${since(from, at)}: ${causeText(cause)}; next try in ${soon(until - at)}`,
+        `Circuit ${origin}/${scope === "origin" ? "all" : scope} ${state} since ${since(from, at)}: ${causeText(cause)}; ${state === "open" ? `next try in ${soon(until - at)}` : "the next call is a test"}`,
       ),
   });
 }

@@ -55,7 +55,7 @@ function upstreamSentences({ budget, upstream, at }) {
       const next =
         state === "open"
           ? `The next try is in ${soon(until - at)}.`
-          : "One call tests whether it works again.";
+          : "The next call tests whether it works again.";
       return {
         id: `circuit ${origin} ${scope}`,
         level: "bad",

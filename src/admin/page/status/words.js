@@ -84,6 +84,3 @@ const MODES = {
   degraded: "Redis does not answer: this process spends only the part that Redis keeps for it",
 };
 export const modeText = (mode) => MODES[mode] ?? mode;
-
-const REASONS = { fresh: "fresh", "not stored": "not cached", expired: "expired", purged: "purged" };
-export const reasonText = (why) => REASONS[why] ?? why;
