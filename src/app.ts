@@ -44,7 +44,7 @@ import { followKeyFile, type PrivateKeys } from "./config/private-key.ts";
 import type { SettingsSource } from "./config/load.ts";
 import { followSecretFiles, type SecretFiles } from "./config/secret-files.ts";
 import type { Problem } from "./errors.ts";
-import { renewCertificate } from "./http/http-server.ts";
+import { type CallersServer, renewCertificate } from "./http/http-server.ts";
 import { createInFlight } from "./http/in-flight.ts";
 import { createPageStage } from "./page-stage.ts";
 import type { Pages } from "./pages/pages.ts";
@@ -167,20 +167,14 @@ export function createGateway(options: GatewayOptions): Gateway {
 
   const lifecycle = createLifecycle({ clock, budgets, flights, inFlight, closeStore: stores.close });
   const reload = createReload({ ...context, budgets, warm, checkFiles: secretFiles.check });
-  const admin = createAdmin(context, {
-    stores,
-    budgets,
-    pages,
-    warm,
-    lifecycle,
-    reload: () => reload("request"),
-  });
-  renewCertificates(secretFiles, { callers, admin });
+  const admin = createAdmin(context, { stores, budgets, pages, warm, lifecycle, reload, callers });
+  const servers = { callers: callers.server, admin };
+  renewCertificates(secretFiles, servers);
   const stopWatching = watchEventLoop(metrics.eventLoopDelay);
 
   return {
     async start() {
-      const addresses = await lifecycle.start(config, { callers, admin });
+      const addresses = await lifecycle.start(config, servers);
       stores.listensAt(addressOf(addresses.admin));
       for (const part of background) part.start();
       return addresses;
@@ -357,7 +351,8 @@ interface AdminParts {
   readonly pages: Pages;
   readonly warm: Warm;
   readonly lifecycle: Lifecycle;
-  readonly reload: () => ReturnType<ReturnType<typeof createReload>>;
+  readonly reload: ReturnType<typeof createReload>;
+  readonly callers: CallersServer;
 }
 
 function warnAboutSettings({ admin, budget }: Config, { warn }: Observer): void {
@@ -372,7 +367,7 @@ function warnAboutSettings({ admin, budget }: Config, { warn }: Observer): void 
 
 /** @returns the operators' server, not yet listening */
 function createAdmin(context: Context, parts: AdminParts): HttpServer {
-  const { stores, budgets, pages, warm, lifecycle, reload } = parts;
+  const { stores, budgets, pages, warm, lifecycle, reload, callers } = parts;
   const { config, settings, clock, random, observer, metrics, parse } = context;
   const { tiers, ledger } = stores;
   const { requestId } = random;
@@ -381,11 +376,12 @@ function createAdmin(context: Context, parts: AdminParts): HttpServer {
   return createAdminServer({
     parse,
     pages,
+    serveCaller: callers.serve,
     observer,
     now,
     after,
     requestId,
-    reload,
+    reload: () => reload("request"),
     limits: config.server,
     tls: tlsContext(config.admin.tls),
     warm: warm.states,

@@ -1,7 +1,6 @@
 /**
  * Wires the callers' server: the pipeline with its stages.
  */
-import type { HttpServer } from "./process/listen.ts";
 import type { Budgets } from "./budgets.ts";
 import { createEncoder, isCompressible } from "./cache/encoder.ts";
 import type { Tiers } from "./cache/store/tiered.ts";
@@ -14,7 +13,7 @@ import { createAdmit } from "./http/admit.ts";
 import { type ArrivalOptions, type Arrivals, createArrivals } from "./http/arrive.ts";
 import { createCorsHeaders, createServePreflight } from "./http/cors.ts";
 import { createServeDocument } from "./http/document.ts";
-import { createCallersServer } from "./http/http-server.ts";
+import { type CallersServer, createCallersServer } from "./http/http-server.ts";
 import type { InFlight } from "./http/in-flight.ts";
 import { createRefuse, createRespond } from "./http/respond.ts";
 import { createUnderstand } from "./http/understand.ts";
@@ -56,7 +55,7 @@ export interface CallersOptions {
 }
 
 /** @returns the callers' server with the pipeline behind it, not yet listening */
-export function createCallers(options: CallersOptions): HttpServer {
+export function createCallers(options: CallersOptions): CallersServer {
   const { config, settings, keys, clock, random, observer, parse } = options;
   const { pages, passThrough, tiers, budgets, inFlight } = options;
   const { requestId } = random;

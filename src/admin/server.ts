@@ -14,7 +14,14 @@ import { createAnswers, indentFor } from "./answers.ts";
 import { type AdminBudgetOptions, createAdminBudget } from "./budget.ts";
 import { createAdminCache, type AdminCacheOptions } from "./cache.ts";
 import { type AdminCallersOptions, createAdminCallers } from "./callers.ts";
-import { type AdminDocuments, type AdminVersionOptions, createAdminVersion, createOpenApi } from "./docs.ts";
+import {
+  type AdminDocuments,
+  type AdminTryOptions,
+  type AdminVersionOptions,
+  createAdminVersion,
+  createOpenApi,
+  createTry,
+} from "./docs.ts";
 import { type AdminGuardOptions, createPageGuard, createTokenGuard, readOnly } from "./guard.ts";
 import { type AdminLogOptions, createAdminLog } from "./log.ts";
 import { createLogin } from "./login.ts";
@@ -36,6 +43,7 @@ export interface AdminOptions
     AdminReloadOptions,
     Omit<AdminLogOptions, "observer">,
     AdminVersionOptions,
+    AdminTryOptions,
     AdminCallersOptions,
     Omit<AdminStatusOptions, "maySee" | "after"> {
   readonly renderMetrics: () => Promise<{ contentType: string; text: string }>;
@@ -97,6 +105,7 @@ export function createAdminServer(options: AdminOptions): HttpServer {
   app.use(guard.handler);
   app.use(createMetrics(options));
   app.use(createOpenApi(options.documents));
+  app.use(createTry(options));
   app.use(createAdminStatus({ ...options, maySee: maySeeWith(sessions) }));
   app.use(createAdminCache(options));
   app.use(createAdminBudget(options));

@@ -53,8 +53,14 @@ export interface CallersServerOptions extends Omit<HttpServerOptions, "serve" | 
   readonly start: Start;
 }
 
+export interface CallersServer {
+  readonly server: HttpServer;
+  /** Serves a request that another server received. */
+  readonly serve: (message: IncomingMessage, response: ServerResponse) => void;
+}
+
 /** @returns the callers' server, not yet listening. Express serves the requests that `start` has not finished. */
-export function createCallersServer({ start, ...options }: CallersServerOptions): HttpServer {
+export function createCallersServer({ start, ...options }: CallersServerOptions): CallersServer {
   const rests = new WeakMap<IncomingMessage, Rest>();
   const app = express();
   app.disable("x-powered-by");
@@ -67,7 +73,7 @@ export function createCallersServer({ start, ...options }: CallersServerOptions)
     rests.set(message, rest);
     app(message, response);
   };
-  return createHttpServer({ ...options, serve, ignoreContent: true });
+  return { server: createHttpServer({ ...options, serve, ignoreContent: true }), serve };
 }
 
 /** @returns the server, not yet listening */

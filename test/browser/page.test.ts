@@ -186,3 +186,18 @@ describe("the status page", () => {
     expect(await page.evaluate("document.activeElement.id")).toBe("url");
   });
 });
+
+describe("the page of the OpenAPI documents", () => {
+  it("sends a caller's request and shows the answer", async () => {
+    const gateway = await startGateway();
+    const { page, errors } = await open(`${gateway.adminUrl}/docs?of=callers`);
+    const areas = page.locator(".opblock").filter({ hasText: "/areas" }).first();
+    await areas.locator(".opblock-summary-control").click();
+    await areas.getByRole("button", { name: "Try it out" }).click();
+    await areas.locator("tr[data-param-name=q] input").fill("Stockholm");
+    await areas.getByRole("button", { name: "Execute" }).click();
+    await areas.locator(".live-responses-table .response-col_status").filter({ hasText: "200" }).waitFor();
+    expect(gateway.sandbox.requests()).toHaveLength(1);
+    expect(errors).toEqual([]);
+  });
+});

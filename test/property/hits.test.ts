@@ -125,7 +125,7 @@ async function startGateway(isPlain: boolean): Promise<Gateway> {
     respond,
     refuse,
   });
-  const server = createCallersServer({
+  const { server } = createCallersServer({
     start,
     limits: LIMITS,
     requestId: () => "request-1",

@@ -70,6 +70,7 @@ async function openDesk({ gaps = [], ...options }: DeskOptions = {}): Promise<De
       backInOrder: ignore,
       error: ignore,
     },
+    serveCaller: ignore,
     route: () => ({ kind: "unknown" }),
     parse: { unknown: "forward", ignored: [], conceal: (text) => text },
     pages: { sourceOf: async (asked) => asked, blockKeysOf: () => [] },

@@ -6,6 +6,7 @@ import { PROBLEM_CODES } from "../../src/errors.ts";
 import { PARAMETERS } from "../../src/interface/parameters.ts";
 import { ask } from "../support/ask.ts";
 import { LISTING_ID, startGateway, type TestGateway } from "../support/gateway.ts";
+import { problemCode } from "../support/reply.ts";
 import { createExpectDocumented, type OpenApiDocument } from "../support/openapi.ts";
 import { post } from "../support/post.ts";
 
@@ -210,5 +211,24 @@ describe("the page to try it", () => {
     }
     expect(page.text).not.toMatch(/<script>|style="|https?:/);
     expect((await ask(`${gateway.adminUrl}/docs/callers.json`)).status).toBe(401);
+  });
+
+  it("sends callers' requests through the admin port, which needs the token and does not pass it on", async () => {
+    const token = "token-of-this-test-only-0123456789abcdef";
+    const gateway = await startGateway({ env: { ADMIN_TOKEN: token } });
+    const tried = `${gateway.adminUrl}/docs/try/listings?areaId=76&limit=5`;
+    expect((await ask(tried)).status).toBe(401);
+    expect(gateway.sandbox.requests()).toEqual([]);
+    const reply = await ask(tried, { headers: { authorization: `Bearer ${token}` } });
+    const asked = await gateway.get("/listings?areaId=76&limit=5");
+    expect([reply.status, reply.text]).toEqual([200, asked.text]);
+    expect(String(asked.headers["cache-status"])).toContain("hit");
+    expect(reply.headers["content-security-policy"]).toBe("sandbox; default-src 'none'");
+    expect(gateway.sandbox.requests()).toHaveLength(1);
+    expect(JSON.stringify(gateway.sandbox.requests())).not.toContain(token);
+    const refused = await ask(`${gateway.adminUrl}/docs/try/listings?limit=many`, {
+      headers: { authorization: `Bearer ${token}` },
+    });
+    expect([refused.status, problemCode(refused)]).toEqual([400, "invalid-query"]);
   });
 });

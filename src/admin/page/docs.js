@@ -16,11 +16,13 @@ async function show() {
     return;
   }
   form.hidden = true;
+  const spec = await response.json();
+  // The browser does not let this page send requests to the callers' port, which has another address.
+  if (ofCallers) spec.servers = [{ url: new URL("docs/try", location.href).pathname }];
   SwaggerUIBundle({
-    spec: await response.json(),
+    spec,
     dom_id: "#document",
-    // The browser does not let this page send requests to the callers' port, which has another address.
-    supportedSubmitMethods: ofCallers ? [] : ["get", "post"],
+    supportedSubmitMethods: ["get", "post"],
     requestInterceptor: (request) => ({ ...request, headers: { ...request.headers, ...withToken() } }),
   });
 }
