@@ -1,13 +1,13 @@
 /**
- * The apps that call: those listed in the settings, and those that only say a name.
+ * The apps that call: those listed in the settings, and unlisted ones that callers name.
  *
- * Every id that callers send gets its own share and its own queue. Anybody can invent ids, so this registry bounds
- * what an id can cost:
+ * Every id that callers send gets its own share and its own queue. Callers can invent ids, so this registry limits what
+ * an id can cost:
  *
- * - At most `maxUnlisted` unlisted ids are known at a time. The least recently seen one makes room for a new one,
- *   unless it was seen within `IN_USE_MS`. Then the new id counts as `other`.
+ * - At most `maxUnlisted` unlisted ids are known at a time. A new id replaces the least recently seen one. If that was
+ *   seen within `IN_USE_MS`, the new id counts as `other`.
  * - An id has at most 64 characters, and only characters that are safe in a log line, a header and a label.
- * - Only the first `unlistedLabels` unlisted ids get a metric label of their own; they keep it.
+ * - Only the first `unlistedLabels` unlisted ids get a metric label of their own. They keep it.
  */
 import { memoize } from "../memoize.ts";
 
@@ -29,13 +29,13 @@ export interface AppsConfig {
   readonly unlistedLabels: number;
 }
 
-/** How an app said its name when it was first seen by this process. */
+/** How an app identified itself when this process first saw it. */
 export interface AppIdentity {
   readonly app: string;
   readonly isListed: boolean;
-  /** `nothing`: there was no name, or too many apps had one. */
+  /** `nothing`: the request had no name, or there were too many ids. */
   readonly identifiedBy: "app-id" | "user-agent" | "nothing";
-  /** The whole `User-Agent`, if there was one. */
+  /** The whole `User-Agent`, if the request had one. */
   readonly userAgent: string | null;
   /** Epoch milliseconds. */
   readonly firstSeenAt: number;
@@ -43,7 +43,7 @@ export interface AppIdentity {
 
 export interface Apps {
   /**
-   * The id of the app that sends a request; also marks it as seen.
+   * The id of the app that sends a request. Also marks the app as seen.
    * @param appId value of the app id header
    */
   readonly identify: (
@@ -54,9 +54,9 @@ export interface Apps {
   readonly isListed: (app: string) => boolean;
   /** The ids of the listed apps. */
   readonly listed: () => readonly string[];
-  /** Whether the id has a share of its own now. */
+  /** Whether the id has its own share now. */
   readonly isKnown: (app: string) => boolean;
-  /** The apps that were seen, the latest new ones last. */
+  /** The apps that were seen, in the order in which they were first seen. */
   readonly identities: () => readonly AppIdentity[];
   readonly weightOf: (app: string) => number;
   /** Most calls of the app in any 24 hours. */
@@ -68,14 +68,14 @@ export interface Apps {
 
 const BROWSER_APP = "browser";
 
-/** A new id never evicts an id that was seen so recently. */
+/** A new id never replaces an id that was seen this recently. */
 const IN_USE_MS = 5 * 60_000;
 const LONGEST_ID = 64;
 const LONGEST_USER_AGENT = 200;
-/** How the apps that came first identified themselves is forgotten if there are more. */
+/** If there are more, the oldest identities are forgotten. */
 const MOST_IDENTITIES = 2_000;
 
-/** The first product of the User-Agent of every browser in use is one of these. */
+/** Every current browser begins its User-Agent with one of these products. */
 const BROWSER_PRODUCTS: ReadonlySet<string> = new Set(["mozilla", "opera"]);
 
 export function createApps(initial: AppsConfig): Apps {
@@ -148,5 +148,5 @@ const productIn = memoize((userAgent) => {
   return BROWSER_PRODUCTS.has(product.toLowerCase()) ? BROWSER_APP : sanitised(product) || OTHER_APP;
 });
 
-/** The grammar of app ids in the settings: what does not fit becomes `-`. */
+/** Only characters that the settings allow in app ids. All others become `-`. */
 const sanitised = memoize((id) => id.slice(0, LONGEST_ID).replaceAll(/[^\w.-]/g, "-"));

@@ -1,21 +1,22 @@
 /**
- * The budget of an origin: its limiter, its circuits, and the queue in front of them; and how it stands, in
- * the forms in which callers, operators and metrics are shown it.
+ * The budget of an origin: its limiter, its circuits and its queue. It also shows their state to callers, operators and
+ * metrics.
  */
 import type { Problem } from "../errors.ts";
-import type { Resource } from "../interface/resources.ts";
+import { originOf, type Resource, RESOURCES } from "../interface/resources.ts";
 import type { Clock } from "../process/clock.ts";
 import {
   type Cause,
   type Observer,
   type OriginName,
   OTHER_APP,
+  type Outage,
   PRIORITIES,
   type Priority,
   type ShareOfWindow,
 } from "../types.ts";
 import type { Apps } from "./apps.ts";
-import { outageName, outageOf } from "./circuit-outages.ts";
+import type { CircuitCause, CircuitScope } from "./circuit-breaker.ts";
 import { type Circuits, type CircuitsOptions, createCircuits, type SharedCircuits } from "./circuits.ts";
 import type { DispatcherConfig } from "./departures.ts";
 import { createDispatcher, type Dispatcher } from "./dispatcher.ts";
@@ -24,7 +25,7 @@ import type { Limiter, LimiterConfig, LimiterState } from "./limiter.ts";
 import { type Expectation, type RefusalReason, retryAfterSeconds } from "./problems.ts";
 import { shareOf, type View } from "./scheduler.ts";
 
-/** What the settings say of the budget of an origin. */
+/** The settings of the budget of an origin. */
 export interface BudgetConfig extends DispatcherConfig, LimiterConfig {
   readonly maxCoolOffMs: number;
 }
@@ -48,7 +49,7 @@ export interface BudgetOptions {
   readonly keyVersion: () => number;
 }
 
-/** How an origin's budget stands. */
+/** The state of an origin's budget, for operators. */
 interface BudgetOverview {
   readonly mode: LimiterState["mode"];
   readonly windows: readonly {
@@ -56,52 +57,52 @@ interface BudgetOverview {
     readonly limit: number;
     readonly windowMs: number;
     readonly spent: number;
-    /** Not free for this process: escrow of other replicas. */
+    /** Escrow of other replicas. It is not free for this process. */
     readonly reserved: number;
     readonly remaining: number;
-    /** When spent calls come back: after `inMs`, that many of them. Empty if none is spent. */
+    /** After `inMs`, this many spent calls are free again. Empty if none is spent. */
     readonly comesBack: readonly { readonly calls: number; readonly inMs: number }[];
-    /** Calls that count now, of the apps that sent most; the rest as `other`. */
+    /** Calls that count now, of the apps that sent most. The rest is `other`. */
     readonly byApp: Readonly<Record<string, number>>;
   }[];
-  /** Calls that wait, by priority. */
+  /** Waiting calls, by priority. */
   readonly queue: Readonly<Record<string, number>>;
   readonly circuits: ReturnType<Circuits["overview"]>;
 }
 
 export interface Budget {
-  /** Runs a job when its turn has come; see `Throttled`. The job is handed its permit, too. */
+  /** Runs a job when it is its turn. See `Throttled`. The job also gets its permit. */
   readonly run: Dispatcher["run"];
-  /** How long a call that came now would wait, and for what; nothing is spent. */
+  /** How long a new call would wait, and for what. Nothing is spent. */
   readonly expect: (kind: QueueKind) => Expectation;
-  /** Whether the upstream is left alone for now, as far as a question is concerned. */
+  /** Whether a circuit stops a call for this question now. */
   readonly isCoolingOff: (question: { readonly resource: Resource; readonly query: string }) => boolean;
-  /** Seconds until the upstream is asked again, where it is left alone: for responses that tell of its failure. */
+  /** Seconds until a circuit allows the next call, if one is open. For the `Retry-After` of failures. */
   readonly retryAfterSeconds: (resource: Resource) => number | undefined;
   readonly queueLength: (priority: Priority) => number;
-  /** What an app has left of its share of each window, and of its calls of a day. The same array for half a second. */
+  /** What an app has left of its share of each window, and of its `perDay`. The same array for half a second. */
   readonly shareOf: (app: string) => readonly ShareOfWindow[];
-  /** The part that is left, from 0 to 1, of the window that has least. Half a second old at most. */
+  /** The remaining part, from 0 to 1, of the window with the least. At most half a second old. */
   readonly left: () => number;
   readonly overview: () => BudgetOverview;
   readonly configure: (config: BudgetConfig) => void;
   /**
-   * Sets the listener that sends a probe: the credentials may be tried again, and no caller asks a question that was
-   * answered before.
+   * Sets the listener that sends a probe. It is called when the credentials may be tried again and no caller asks a
+   * question that was answered before.
    */
   readonly onProbeWanted: (listener: () => void) => void;
-  /** Rejects all calls that wait, and those to come. */
+  /** Rejects all waiting calls and all new ones. */
   readonly stop: (why: Problem) => void;
   /** Gives back what this process holds. Never rejects. */
   readonly close: () => Promise<void>;
 }
 
-/** Shares change with every call, here or at another replica: they are read anew after this time. */
+/** Shares change with every call at any replica. They are computed again after this time. */
 const SHARES_FOR_MS = 500;
 /** Apps that an overview names. */
 const MOST_NAMED = 20;
 const DAY_SECONDS = 86_400;
-/** Of so many calls an overview says when they come back. */
+/** An overview shows when this many spent calls are free again. */
 const COME_BACK = [1, 10, 100];
 
 export function createBudget(options: BudgetOptions, config: BudgetConfig): Budget {
@@ -172,12 +173,45 @@ function reportOutages({ origin, observer }: BudgetOptions): CircuitsOptions["on
   };
 }
 
-/** Whether a circuit stops a call for this question now. */
+const CAUSES: Readonly<Record<CircuitCause, string>> = {
+  "too-many-requests": "it answered 429: too many requests",
+  unavailable: "it answered 503 with a time to come back",
+  failing: "most of its last answers were errors or timeouts",
+  unreachable: "no connection could be made",
+  credentials: "it refused our credentials",
+};
+
+const MEANWHILE =
+  "Callers get cached answers, also stale ones if cache.staleIfError allows it, else 503. From time to time one call " +
+  "tests whether the upstream is back.";
+const MEANWHILE_PAUSED =
+  "Callers get cached answers, also stale ones if cache.staleIfError allows it. Others wait if their deadline allows it, " +
+  "else they get 503 or 429.";
+
+/** Describes an open circuit as an outage of the upstream. */
+function outageOf(
+  origin: OriginName,
+  scope: CircuitScope,
+  circuit: { readonly cause: CircuitCause; readonly isAsked: boolean },
+): Outage {
+  return {
+    what: outageName(origin, scope),
+    cause: CAUSES[circuit.cause],
+    meanwhile: circuit.isAsked ? MEANWHILE_PAUSED : MEANWHILE,
+    resources: scope === "origin" ? RESOURCES.filter((one) => originOf(one) === origin) : [scope],
+  };
+}
+
+/** As in the label of `gateway_circuit_state`. */
+function outageName(origin: OriginName, scope: CircuitScope): string {
+  return `upstream ${origin}/${scope === "origin" ? "all" : scope}`;
+}
+
 function isStopped(circuits: Circuits, resource: Resource, question: string): boolean {
   return "until" in circuits.passage({ resource, question, cause: "miss" });
 }
 
-/** How long circuits stop calls for a resource yet; a millisecond at least while one is half-open. */
+/** How long circuits still stop calls for a resource. At least a millisecond while one is half-open. */
 function stoppedForMs(circuits: Circuits, resource: Resource): number {
   const stopping = circuits.overview().filter(({ scope }) => scope === "origin" || scope === resource);
   return Math.max(0, ...stopping.map(({ forMs }) => Math.max(1, forMs)));
@@ -238,7 +272,7 @@ function overviewOf(
   };
 }
 
-/** The apps that sent most, by name; the rest as `other`. */
+/** The apps that sent most, by name. The rest is `other`. */
 export function topApps(byApp: ReadonlyMap<string, number>, most = MOST_NAMED): Record<string, number> {
   const sorted = [...byApp]
     .filter(([app, sent]) => sent > 0 && app !== OTHER_APP)
@@ -251,7 +285,7 @@ const MOST_REMEMBERED = 500;
 
 interface Remembered<T> {
   readonly get: (key: string, read: () => T) => T;
-  /** @param key everything, where it is absent */
+  /** @param key without it, everything is forgotten */
   readonly forget: (key?: string) => void;
 }
 

@@ -1,7 +1,8 @@
 /**
- * When to leave a part of the upstream alone. Pure; instants are milliseconds of the monotonic clock.
+ * The rules of the circuits: when the gateway sends nothing to a part of the upstream. Pure. Instants are milliseconds of
+ * the monotonic clock.
  *
- * | Cause               | Opens                                                        | Leaves alone |
+ * | Cause               | Opens                                                        | Scope        |
  * |---------------------|--------------------------------------------------------------|--------------|
  * | `too-many-requests` | on a 429                                                     | the origin   |
  * | `unavailable`       | on a 503 with `Retry-After`                                  | the resource |
@@ -9,8 +10,8 @@
  * | `unreachable`       | on 3 calls in a row that reached nothing                     | the origin   |
  * | `credentials`       | on 401 or 403 to 3 different questions in a row              | the origin   |
  *
- * An open circuit becomes half-open when its time has passed: one call goes as a probe, and its end closes the circuit
- * or opens it again.
+ * An open circuit becomes half-open when its time has passed. Then one call goes as a probe. Its end closes the circuit or
+ * opens it again.
  */
 import type { Resource } from "../interface/resources.ts";
 import type { SendEnd } from "../types.ts";
@@ -18,26 +19,26 @@ import type { RateWindow } from "../usage/rate-window.ts";
 
 export type CircuitCause = "too-many-requests" | "unavailable" | "failing" | "unreachable" | "credentials";
 
-/** What a circuit leaves alone. */
+/** The part of the upstream that a circuit stops. */
 export type CircuitScope = "origin" | Resource;
 
 export interface OpenCircuit {
   readonly cause: CircuitCause;
   readonly openedAt: number;
   readonly until: number;
-  /** Probes that failed since it opened. */
+  /** Probes that have failed since it opened. */
   readonly failedProbes: number;
-  /** The upstream itself said for how long. */
+  /** The upstream itself named the time. */
   readonly isAsked: boolean;
 }
 
-/** What is known of an origin's health: mutated by `ended` alone. */
+/** The health of an origin. Only `ended` and `close` change it. */
 export interface Health {
   readonly circuits: Map<CircuitScope, OpenCircuit>;
   /** The last calls of each resource. */
   readonly outcomes: Map<Resource, readonly { readonly at: number; readonly isFailure: boolean }[]>;
   unreachableInARow: number;
-  /** Different questions whose credentials were refused, without an accepted one between them. */
+  /** Different questions that were refused for their credentials, since the last answer. */
   readonly refusedQuestions: Set<string>;
 }
 
@@ -46,7 +47,7 @@ export function createHealth(): Health {
 }
 
 export interface CircuitRules {
-  /** The longest `Retry-After` of the upstream that is obeyed. */
+  /** The longest pause. A longer `Retry-After` of the upstream is cut to it. */
   readonly maxCoolOffMs: number;
   readonly windows: readonly RateWindow[];
   /** From 0 up to 1: jitter. */
@@ -56,10 +57,10 @@ export interface CircuitRules {
 /** A call that has ended. */
 export interface EndedCall {
   readonly resource: Resource;
-  /** Tells questions apart. */
+  /** Identifies the question. */
   readonly question: string;
   readonly end: Pick<SendEnd, "status" | "slowDown">;
-  /** The scopes whose probe it was. */
+  /** The scopes of which this call was the probe. */
   readonly probeOf: readonly CircuitScope[];
 }
 
@@ -73,15 +74,15 @@ const FIRST_DELAY_MS = 1_000;
 const LONGEST_DELAY_MS = 15_000;
 const FIRST_CREDENTIALS_DELAY_MS = 30_000;
 const LONGEST_CREDENTIALS_DELAY_MS = 15 * 60_000;
-/** After a shorter outage, the recovery is noticed within the longest delay. */
+/** After a shorter outage, probes follow each other within `LONGEST_DELAY_MS`. */
 const SHORT_OUTAGE_MS = 45_000;
-/** After a longer one, within this times its length at the latest. */
+/** After a longer outage, the delay is at most the length of the outage times this. */
 const GROWTH = 1.5;
 /** Part of each window that probes may use in the long run. */
 const PROBES = 0.01;
 
 /**
- * Learns from a call that has ended.
+ * Records the end of a call.
  * @returns the scopes whose circuit has changed
  */
 export function ended(health: Health, call: EndedCall, rules: CircuitRules, now: number): CircuitScope[] {
@@ -95,7 +96,7 @@ export function ended(health: Health, call: EndedCall, rules: CircuitRules, now:
     changed.add(scope);
   }
   const found = circuitFor(health, call, kind, now);
-  // A call that was sent before the circuit opened says nothing new, unless the upstream names a time.
+  // The call may have been sent before the circuit opened. It is new only if the upstream names a time.
   const isNew = found !== undefined && (!isOpen(health, found.scope, now) || found.forMs !== undefined);
   if (found !== undefined && isNew && !changed.has(found.scope)) {
     open(health, found.scope, { ...found, isProbe: false }, rules, now);
@@ -122,7 +123,7 @@ export function close(health: Health, scope: CircuitScope): void {
 
 type Kind = "answered" | "failed" | "unreachable" | "credentials" | "slow-down";
 
-/** The upstream is well, and only this answer is of no use. */
+/** Only this answer is useless. The upstream works. */
 const NO_FAILURE: ReadonlySet<SendEnd["status"]> = new Set(["stale-connection", "too-large"]);
 
 function kindOf({ status, slowDown }: EndedCall["end"]): Kind {
@@ -169,7 +170,7 @@ function circuitFor(
   return kind === "failed" && isFailing ? { scope: resource, cause: "failing", forMs } : undefined;
 }
 
-/** What a failed probe says of the circuit that it tried. */
+/** Why a circuit opens again after a failed probe. */
 function causeOf(health: Health, scope: CircuitScope, { end }: EndedCall, kind: Kind): Omit<Found, "scope"> {
   const cause = health.circuits.get(scope)?.cause ?? "failing";
   if (kind === "credentials") return { cause: "credentials", forMs: undefined };
@@ -200,8 +201,8 @@ function open(
 }
 
 /**
- * Time until the next probe: doubled with each one, up to 15 seconds. In a longer outage it grows with the outage, as far
- * as is necessary for the probes of all circuits to cost 1 % of each window.
+ * Time until the next probe. It doubles with each probe, up to 15 seconds. In a longer outage it grows with the outage, so
+ * that the probes of all circuits cost at most 1 % of each window.
  */
 export function probeDelayMs(
   {
@@ -220,7 +221,7 @@ export function probeDelayMs(
   const affordableMs = windows.map(({ limit, windowMs }) => {
     const probes = (limit * PROBES) / Math.max(1, circuits);
     if (ageMs >= windowMs) return windowMs / probes;
-    // In the window that begins with the first probe, what is left of its 1 % is spread over what is left of it.
+    // In the window that began with the first probe, the rest of the 1 % is spread over the rest of the window.
     return (FIRST_DELAY_MS + windowMs - ageMs) / Math.max(1, probes - failedProbes);
   });
   return Math.max(doubledMs, Math.min(GROWTH * ageMs, Math.max(...affordableMs)));

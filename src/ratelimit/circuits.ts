@@ -1,6 +1,6 @@
 /**
- * The circuits of an origin in this process: which calls they stop, who probes, and what the other replicas hear.
- * The rules are in circuit-breaker.ts.
+ * The circuits of an origin in this process: which calls they stop, which call is the probe, and what is published to the
+ * other replicas. The rules are in circuit-breaker.ts.
  */
 import type { Resource } from "../interface/resources.ts";
 import type { Cause, SendEnd } from "../types.ts";
@@ -16,20 +16,17 @@ import {
   stateOf,
 } from "./circuit-breaker.ts";
 
-/**
- * Where replicas share their circuits. With Redis: a hash with one field for each scope, published when it changes,
- * and `SET NX PX` for the probe. Nothing may reject; without an answer each replica acts alone.
- */
+/** The circuits that replicas share (redis-circuits.ts). Nothing rejects: without Redis, each replica acts alone. */
 export interface SharedCircuits {
-  /** A circuit has opened, or closed (`undefined`). Also gives up the claim to its probe. */
-  readonly publish: (scope: CircuitScope, circuit: CircuitNews | undefined) => void;
-  readonly subscribe: (listener: (scope: CircuitScope, circuit: CircuitNews | undefined) => void) => void;
-  /** @returns whether this replica may send the probe; nobody else may for so long */
+  /** Publishes that a circuit has opened, or closed (`undefined`). Also gives up the claim to its probe. */
+  readonly publish: (scope: CircuitScope, circuit: CircuitReport | undefined) => void;
+  readonly subscribe: (listener: (scope: CircuitScope, circuit: CircuitReport | undefined) => void) => void;
+  /** @returns whether this replica may send the probe. No other replica may for this time */
   readonly claimProbe: (scope: CircuitScope, forMs: number) => Promise<boolean>;
 }
 
-/** An open circuit, told in durations: replicas have different clocks. */
-export interface CircuitNews extends Pick<OpenCircuit, "cause" | "failedProbes" | "isAsked"> {
+/** An open circuit in durations, because replicas have different clocks. */
+export interface CircuitReport extends Pick<OpenCircuit, "cause" | "failedProbes" | "isAsked"> {
   readonly openForMs: number;
   readonly ageMs: number;
 }
@@ -42,25 +39,25 @@ export function unsharedCircuits(): SharedCircuits {
 /** A call as far as circuits are concerned. */
 export interface CircuitCall {
   readonly resource: Resource;
-  /** Tells questions apart. */
+  /** Identifies the question. */
   readonly question: string;
   readonly cause: Cause;
 }
 
-/** What was known of a call when it departed. */
+/** Facts from the departure of a call. */
 interface SentCall {
-  /** The scopes whose probe it is. */
+  /** The scopes of which this call is the probe. */
   readonly probeOf: readonly CircuitScope[];
   readonly keyVersion: number;
 }
 
 type Passage =
   | { readonly kind: "pass" }
-  /** It may go, if `claim` says so. */
+  /** It may go as a probe, if `claim` succeeds. */
   | { readonly kind: "probe"; readonly scopes: readonly CircuitScope[] }
-  /** It waits for the end of a pause that the upstream asked for, or of a probe. */
+  /** It waits for the end of a probe, or of a pause that the upstream asked for. */
   | { readonly kind: "wait"; readonly until: number; readonly cause: CircuitCause }
-  /** It is refused at once. */
+  /** It is refused immediately. */
   | { readonly kind: "refuse"; readonly until: number; readonly cause: CircuitCause };
 
 export interface CircuitsOptions extends Omit<CircuitRules, "windows" | "maxCoolOffMs"> {
@@ -68,10 +65,10 @@ export interface CircuitsOptions extends Omit<CircuitRules, "windows" | "maxCool
   readonly now: () => number;
   /** Changes when the upstream's credentials do. */
   readonly keyVersion: () => number;
-  /** The credentials can be tried, and no caller asks a question that was answered before. */
+  /** Called when the credentials may be tried again and no caller asks a question that was answered before. */
   readonly probeWanted: () => void;
   readonly warn: (message: string, fields: Readonly<Record<string, unknown>>) => void;
-  /** A circuit may have opened; absent: it is closed. */
+  /** Called when a circuit may have changed. Without `circuit`, it is closed. */
   readonly onState: (scope: CircuitScope, circuit: OpenCircuit | undefined) => void;
 }
 
@@ -86,9 +83,9 @@ export interface Circuits {
   readonly unclaim: (scopes: readonly CircuitScope[]) => void;
   /** A call has ended. */
   readonly ended: (call: CircuitCall, end: SendEnd, sent: SentCall) => void;
-  /** Takes one retry from the retry budget, if there is one. */
+  /** Takes one retry from the retry budget. @returns whether there was one */
   readonly mayRetry: () => boolean;
-  /** A call departs that is no retry: it adds to the retry budget. */
+  /** A call departs that is not a retry. It adds to the retry budget. */
   readonly departed: () => void;
   /** A caller was refused because of a circuit. */
   readonly refused: (cause: CircuitCause) => void;
@@ -96,22 +93,22 @@ export interface Circuits {
     readonly scope: CircuitScope;
     readonly state: "open" | "half-open";
     readonly cause: CircuitCause;
-    /** How long ago it opened. */
+    /** Time since it opened. */
     readonly sinceMs: number;
     readonly forMs: number;
   }[];
-  /** Calls back when calls may go that could not, or the other way round. One listener. */
+  /** Calls back when the circuits have changed. One listener. */
   readonly onChange: (listener: () => void) => void;
   readonly configure: (rules: Pick<CircuitRules, "windows" | "maxCoolOffMs">) => void;
 }
 
-/** A probe that has not ended by then is taken for lost. */
+/** A probe that has not ended after this time counts as lost. */
 const PROBE_MS = 30_000;
-/** Callers wait so long for the end of a probe: an upstream that is well again has answered by then. */
+/** How long callers wait for the end of a probe. An upstream that works again answers in this time. */
 const PROBE_ANSWERED_MS = 1_000;
-/** Retries are at most this part of all calls, */
+/** Retries are at most this part of all calls. */
 const RETRIES = 0.1;
-/** and at most so many are saved up. */
+/** Most retries that are saved for later. */
 const MOST_RETRIES = 3;
 const MOST_QUESTIONS = 1_000;
 const LOG_EVERY_MS = 60_000;
@@ -119,10 +116,10 @@ const LOG_EVERY_MS = 60_000;
 /** What the circuits of an origin remember in this process. */
 interface Memory {
   readonly health: Health;
-  /** Until when a probe is taken for being in flight, here or at another replica. */
+  /** Until when a probe counts as in flight, here or at another replica. */
   readonly probing: Map<CircuitScope, number>;
   readonly answered: ReturnType<typeof createAnsweredQuestions>;
-  /** The key that the upstream refused last. */
+  /** The version of the key that the upstream refused last. */
   refusedKey: number;
   rules: CircuitRules;
   changed: () => void;
@@ -137,15 +134,15 @@ export function createCircuits(
   const { health, probing } = memory;
   const { mayRetry, departed } = createRetryBudget();
   const log = createCredentialsLog(options);
-  const report = (scope: CircuitScope): void => options.onState(scope, health.circuits.get(scope));
+  const notify = (scope: CircuitScope): void => options.onState(scope, health.circuits.get(scope));
   const publish = (scope: CircuitScope): void => {
-    shared.publish(scope, newsOf(health.circuits.get(scope), now()));
-    report(scope);
+    shared.publish(scope, reportOf(health.circuits.get(scope), now()));
+    notify(scope);
   };
-  shared.subscribe((scope, news) => {
-    hear(memory, scope, news, now());
-    report(scope);
-    if (news?.cause === "credentials") memory.refusedKey = keyVersion();
+  shared.subscribe((scope, report) => {
+    receive(memory, scope, report, now());
+    notify(scope);
+    if (report?.cause === "credentials") memory.refusedKey = keyVersion();
     memory.changed();
   });
 
@@ -172,7 +169,7 @@ export function createCircuits(
       const isRefused = end.status === 401 || end.status === 403;
       if (isRefused) log.call();
       const isKeyNew = sent.keyVersion !== keyVersion();
-      const changed = learn(memory, call, end, { ...sent, isKeyNew }, now());
+      const changed = record(memory, call, end, { ...sent, isKeyNew }, now());
       changed.forEach(publish);
       if (changed.length > 0) memory.changed();
     },
@@ -205,15 +202,15 @@ function createMemory(
 }
 
 /** Another replica has opened or closed a circuit. */
-function hear(
+function receive(
   { health, probing }: Memory,
   scope: CircuitScope,
-  news: CircuitNews | undefined,
+  report: CircuitReport | undefined,
   now: number,
 ): void {
   probing.delete(scope);
-  if (news === undefined) close(health, scope);
-  else health.circuits.set(scope, { ...news, openedAt: now - news.ageMs, until: now + news.openForMs });
+  if (report === undefined) close(health, scope);
+  else health.circuits.set(scope, { ...report, openedAt: now - report.ageMs, until: now + report.openForMs });
 }
 
 function overviewOf({ circuits }: Health, now: number): ReturnType<Circuits["overview"]> {
@@ -226,7 +223,7 @@ function overviewOf({ circuits }: Health, now: number): ReturnType<Circuits["ove
   }));
 }
 
-/** Of the circuits of the origin and of the resource, the one that stops a call for longest decides. */
+/** The circuits of the origin and of the resource both apply. The one that stops the call for longer decides. */
 function passageIn(memory: Memory, call: CircuitCall, now: number): Passage {
   const passages = (["origin", call.resource] as const).map((scope) => passageOf(memory, scope, call, now));
   for (const kind of ["refuse", "wait"] as const) {
@@ -257,8 +254,8 @@ function passageOf(
   return { kind: "refuse", until: now + 1_000, cause };
 }
 
-/** @returns the scopes that the other replicas must hear of */
-function learn(
+/** Records the end of a call. @returns the scopes to publish to the other replicas */
+function record(
   memory: Memory,
   { resource, question }: CircuitCall,
   end: SendEnd,
@@ -268,7 +265,7 @@ function learn(
   const { status } = end;
   const isRefused = status === 401 || status === 403;
   for (const scope of probeOf) memory.probing.delete(scope);
-  // A call that was signed with the key before says nothing of this one.
+  // The call was signed with the previous key, so it says nothing about this one.
   if (isRefused && isKeyNew) return probeOf;
   if (isRefused) memory.refusedKey = keyVersion;
   if (typeof status === "number" && status < 500 && !isRefused) memory.answered.add(question);
@@ -276,13 +273,13 @@ function learn(
   return [...new Set([...changed, ...probeOf])];
 }
 
-function newsOf(circuit: OpenCircuit | undefined, now: number): CircuitNews | undefined {
+function reportOf(circuit: OpenCircuit | undefined, now: number): CircuitReport | undefined {
   if (circuit === undefined) return undefined;
   const { cause, failedProbes, isAsked, until, openedAt } = circuit;
   return { cause, failedProbes, isAsked, openForMs: Math.max(0, until - now), ageMs: now - openedAt };
 }
 
-/** Retries are a tenth of all calls at most; a few are saved up. */
+/** Retries are at most a tenth of all calls. A few are saved. */
 function createRetryBudget(): Pick<Circuits, "mayRetry" | "departed"> {
   let retries = MOST_RETRIES;
   return {
@@ -303,7 +300,7 @@ function later(a: Stopped, b: Stopped): Stopped {
   return b.until > a.until ? b : a;
 }
 
-/** Questions that the upstream has answered: a refusal of one of them is about the credentials, not the question. */
+/** Questions that the upstream has answered. If it refuses one of them, the credentials are the cause, not the question. */
 function createAnsweredQuestions(): {
   readonly add: (question: string) => void;
   readonly mayProbe: (question: string) => boolean;
@@ -315,12 +312,12 @@ function createAnsweredQuestions(): {
       questions.add(question);
       if (questions.size > MOST_QUESTIONS) questions.delete(questions.values().next().value ?? "");
     },
-    // As long as nothing was ever answered, any question is as good as another.
+    // Before the first answer, every question may be the probe.
     mayProbe: (question) => questions.size === 0 || questions.has(question),
   };
 }
 
-/** Tells the operators of refused credentials: at once, then once a minute with the counts. */
+/** Logs refused credentials: immediately, then once a minute with the counts. */
 function createCredentialsLog({ now, warn }: Pick<CircuitsOptions, "now" | "warn">): {
   readonly call: () => void;
   readonly caller: () => void;

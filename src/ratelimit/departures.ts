@@ -1,27 +1,25 @@
-/** How calls leave the queue: which one is next, its permit, and what becomes of it. */
+/** How calls leave the queue: the choice of the next call, its permit, its departure and its end. */
 import { type Clock, pause } from "../process/clock.ts";
 import type { UpstreamRequest, SendEnd } from "../types.ts";
 import { queryHash } from "../usage/ledger.ts";
-import { type Admission, callOf, kindsOf } from "./admission.ts";
+import { type Admission, callOf, kindsOf, type Latency } from "./admission.ts";
 import type { CircuitScope } from "./circuit-breaker.ts";
 import type { Circuits } from "./circuits.ts";
 import type { FairQueue, Head } from "./fair-queue.ts";
-import type { Latency } from "./latency.ts";
 import type { Limiter, Permit, PermitRequest } from "./limiter.ts";
 import type { RefusalReason } from "./problems.ts";
-import { type AppWeights, choose, chosen, type View } from "./scheduler.ts";
-import type { Signal } from "./signal.ts";
-import type { Slots } from "./slots.ts";
+import { type AppWeights, choose, recordPermit, type View } from "./scheduler.ts";
+import type { InFlight } from "./in-flight.ts";
 
 interface DispatchObserver {
   /** @param isEnforced whether the call was refused, or only would have been (`budget.mode: observe`) */
   readonly refused: (app: string, reason: RefusalReason | "deadline", isEnforced: boolean) => void;
-  /** A call departs after waiting; the app of the request pays. */
+  /** A call departs. It is charged to the app of the request. */
   readonly departed: (request: PermitRequest, waitedMs: number) => void;
 }
 
 export interface DispatcherConfig {
-  /** Calls at once. */
+  /** Most calls in flight. */
   readonly concurrency: number;
   /** `observe`: nothing waits for a permit and nothing is refused. */
   readonly mode: "enforce" | "observe";
@@ -41,14 +39,14 @@ export interface DispatcherOptions {
   readonly observer: DispatchObserver;
 }
 
-/** Sends a call with its permit, and says how that ended. */
+/** Sends a call with its permit, and reports its end. */
 export type Job<T> = (ended: (end: SendEnd) => void, permit: Permit) => Promise<T>;
 
 /** A call that waits. */
 export interface Entry {
-  readonly order: UpstreamRequest;
+  readonly request: UpstreamRequest;
   readonly enteredAt: number;
-  /** Since when its permit would come too late. */
+  /** Since when its permit has been predicted too late. */
   hopelessSince: number | undefined;
   readonly isAlive: () => boolean;
   readonly depart: (permit: Permit, probeOf: readonly CircuitScope[]) => Promise<void>;
@@ -59,35 +57,36 @@ export interface Entry {
 export interface Context extends DispatcherOptions {
   config: DispatcherConfig;
   readonly queue: FairQueue<Entry>;
-  readonly slots: Slots;
+  readonly inFlight: InFlight;
   readonly latency: Latency;
   readonly admission: Admission;
   readonly view: () => View;
-  readonly noticed: (apps: readonly string[]) => void;
+  /** Marks apps as active. */
+  readonly markSeen: (apps: readonly string[]) => void;
   readonly active: () => ReadonlySet<string>;
-  /** A slot or a permit may be free, or the queue has changed. */
+  /** Raised when a call has ended, a permit may be free, or the queue has changed. */
   readonly change: Signal;
-  /** The limiter said that nobody gets a permit before. */
+  /** No app gets a permit before, as the limiter replied. */
   blockedUntil: number;
-  /** Turns ask for permits one after the other. */
+  /** Turns request permits one after the other. */
   asking: Promise<unknown>;
-  /** A timer runs after which the calls that wait are looked through. */
+  /** The timer of the next check of waiting calls is armed. */
   isWatching: boolean;
 }
 
-/** Sends a call without Bottleneck, whose timers cost 4 ms, if nothing is in its way. */
+/** Sends a call immediately if it need not wait. It skips Bottleneck, whose timers cost 4 ms. */
 export async function departAtOnce(context: Context, entry: Entry): Promise<boolean> {
   if (!context.queue.isEmpty()) return false;
   const picked = await pick(
     context,
-    kindsOf(entry.order).map((kind) => ({ ...kind, entry })),
+    kindsOf(entry.request).map((kind) => ({ ...kind, entry })),
   );
   if (picked.kind !== "go") return false;
   void picked.depart();
   return true;
 }
 
-/** Waits for a turn, and for the end of the call that gets it. */
+/** Waits for a turn, and for the end of the call that departs. */
 export async function takeTurn(context: Context): Promise<void> {
   const next = context.asking.then(() => nextDeparture(context));
   context.asking = next.catch(() => undefined);
@@ -99,7 +98,7 @@ export async function takeTurn(context: Context): Promise<void> {
 async function nextDeparture(context: Context): Promise<(() => Promise<void>) | undefined> {
   const { queue, change, clock } = context;
   while (!queue.isEmpty()) {
-    // Before looking, so that no change is missed.
+    // Before `pick`, so that no change is missed.
     const changed = change.next();
     const picked = await pick(context, queue.heads());
     if (picked.kind === "go") return picked.depart;
@@ -112,7 +111,7 @@ async function nextDeparture(context: Context): Promise<(() => Promise<void>) | 
 type Picked =
   | { readonly kind: "go"; readonly depart: () => Promise<void> }
   | { readonly kind: "wait"; readonly until: number }
-  /** Something has changed meanwhile. */
+  /** Something has changed: pick again. */
   | { readonly kind: "again" };
 
 interface Candidate extends Head<Entry> {
@@ -136,41 +135,41 @@ async function pick(context: Context, heads: readonly Head<Entry>[]): Promise<Pi
     if (choice.kind === "wait") return { kind: "wait", until: Math.min(until, choice.until) };
     const { candidate, leave } = choice;
     if (expired(context, candidate)) return { kind: "again" };
-    context.slots.take(candidate.app, candidate.priority);
+    context.inFlight.add(candidate.app, candidate.priority);
     context.circuits.reserve(candidate.probeOf);
     const asked = { at: clock.monotonic(), wasQueued: context.queue.has(candidate.entry) };
-    const request = requestFor(candidate, leave);
+    const permitRequest = requestFor(candidate, leave);
     const acquired =
       config.mode === "observe"
-        ? ({ kind: "permit", permit: await limiter.acquireAnyway(request) } as const)
-        : await limiter.acquire(request);
+        ? ({ kind: "permit", permit: await limiter.acquireAnyway(permitRequest) } as const)
+        : await limiter.acquire(permitRequest);
     if (acquired.kind === "permit") {
-      if (config.mode === "enforce") chosen(view, candidate);
+      if (config.mode === "enforce") recordPermit(view, candidate);
       return await departing(context, candidate, acquired.permit, asked);
     }
-    context.slots.free(candidate.app, candidate.priority);
+    context.inFlight.remove(candidate.app, candidate.priority);
     context.circuits.unreserve(candidate.probeOf);
     until = Math.min(until, acquired.until);
     if (acquired.reason !== "reserved" && acquired.reason !== "per-day") {
       context.blockedUntil = acquired.until;
       return { kind: "wait", until };
     }
-    // Another app may leave less, or have calls left today.
+    // Another app may have to leave less, or may have calls left today.
     left = left.filter((other) => other !== candidate);
   }
 }
 
-/** The calls that slots and circuits let through, and when circuits let others through. */
+/** The calls that the limit of calls in flight and the circuits allow now, and when circuits allow others. */
 function candidatesIn(
-  { slots, circuits, config, active }: Context,
+  { inFlight, circuits, config, active }: Context,
   heads: readonly Head<Entry>[],
 ): { readonly candidates: readonly Candidate[]; readonly until: number } {
   let until = Number.POSITIVE_INFINITY;
   const others = { waiting: new Set(heads.map(({ app }) => app)), active: active() };
   const candidates = heads.flatMap((head): Candidate[] => {
-    if (!slots.mayTake(head, others)) return [];
+    if (!inFlight.mayAdd(head, others)) return [];
     if (config.mode === "observe") return [{ ...head, probeOf: [] }];
-    const passage = circuits.passage(callOf(head.entry.order));
+    const passage = circuits.passage(callOf(head.entry.request));
     if (!("until" in passage)) return [{ ...head, probeOf: passage.kind === "probe" ? passage.scopes : [] }];
     until = Math.min(until, passage.until);
     return [];
@@ -178,19 +177,19 @@ function candidatesIn(
   return { candidates, until };
 }
 
-/** Refuses a call that has waited until too little time is left for its answer: it would only cost a permit. */
+/** Refuses a call whose deadline leaves no time for its answer. Otherwise it would waste a permit. */
 function expired(context: Context, { app, priority, entry }: Candidate): boolean {
-  if (!context.queue.has(entry) || !context.admission.isTooLate(entry.order)) return false;
-  withdraw(context, entry, context.admission.late(entry.order, { app, priority }));
+  if (!context.queue.has(entry) || !context.admission.isTooLate(entry.request)) return false;
+  withdraw(context, entry, context.admission.late(entry.request, { app, priority }));
   return true;
 }
 
 function requestFor({ app, priority, resource, entry }: Candidate, leave: readonly number[]): PermitRequest {
-  const { cause, query: hashed } = entry.order;
+  const { cause, query: hashed } = entry.request;
   return { app, priority, resource, cause, query: queryHash(hashed), leave };
 }
 
-/** A permit that took longer to come may be stale by the time the call arrives. */
+/** A permit that took longer may expire before the call arrives. */
 const LONGEST_ASKING_MS = 1_000;
 
 async function departing(
@@ -199,32 +198,32 @@ async function departing(
   permit: Permit,
   asked: { readonly at: number; readonly wasQueued: boolean },
 ): Promise<Picked> {
-  const { circuits, limiter, clock, queue, slots } = context;
+  const { circuits, limiter, clock, queue, inFlight } = context;
   const { entry, probeOf, app, priority } = candidate;
   const isClaimed = probeOf.length === 0 || (await circuits.claim(probeOf));
   const isPrompt = clock.monotonic() - asked.at <= LONGEST_ASKING_MS;
-  // The call may have been withdrawn meanwhile.
+  // The call may have been withdrawn.
   const isWanted = entry.isAlive() && queue.has(entry) === asked.wasQueued;
   if (isClaimed && isPrompt && isWanted) {
     leave(context, entry);
     return { kind: "go", depart: () => entry.depart(permit, probeOf) };
   }
   if (isClaimed && probeOf.length > 0) circuits.unclaim(probeOf);
-  slots.free(app, priority);
+  inFlight.remove(app, priority);
   limiter.release(permit);
   return { kind: "again" };
 }
 
-/** Sends a call with its permit, and settles the permit whatever becomes of the call. */
+/** Sends a call with its permit, and settles the permit in any case. */
 export async function send<T>(
   context: Context,
-  { order, enteredAt }: Entry,
+  { request, enteredAt }: Entry,
   { permit, probeOf }: { readonly permit: Permit; readonly probeOf: readonly CircuitScope[] },
   job: Job<T>,
 ): Promise<T> {
   const { limiter, circuits, clock, latency, observer } = context;
   observer.departed(permit.request, clock.now() - enteredAt);
-  if (order.cause !== "retry") circuits.departed();
+  if (request.cause !== "retry") circuits.departed();
   const sent = { probeOf, keyVersion: context.keyVersion() };
   const startedAt = clock.monotonic();
   let isSettled = false;
@@ -233,14 +232,14 @@ export async function send<T>(
     isSettled = true;
     limiter.complete(permit, end);
     if (typeof end.status === "number" && end.status < 500) latency.add(end.durationMs);
-    circuits.ended(callOf(order), end, sent);
+    circuits.ended(callOf(request), end, sent);
   };
   try {
     return await job(settle, permit);
   } finally {
     const durationMs = clock.monotonic() - startedAt;
     settle({ status: "reset", arrivedAfterMs: durationMs, durationMs });
-    context.slots.free(permit.request.app, permit.request.priority);
+    context.inFlight.remove(permit.request.app, permit.request.priority);
     context.change.raise();
   }
 }
@@ -258,4 +257,24 @@ export function leave(context: Context, entry: Entry): void {
 
 export function announce({ limiter, queue }: Context): void {
   limiter.announce(queue.counts());
+}
+
+/** A repeated event. */
+export interface Signal {
+  /** Aborts when the event happens the next time. */
+  readonly next: () => AbortSignal;
+  readonly raise: () => void;
+}
+
+export function createSignal(): Signal {
+  let controller = new AbortController();
+  return {
+    next: () => controller.signal,
+    raise() {
+      const raised = controller;
+      controller = new AbortController();
+      // The default reason is an error with a stack, which costs time.
+      raised.abort(null);
+    },
+  };
 }

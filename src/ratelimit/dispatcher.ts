@@ -1,20 +1,21 @@
 /**
- * The queue in front of every upstream call of an origin. A call starts at once when a slot and a permit are free and
- * nothing waits. Otherwise it joins the fair queue, if its permit and the usual duration of a call fit into its
- * deadline.
+ * The queue in front of every upstream call of an origin. A call starts immediately when nothing waits, a permit is free,
+ * and fewer than `budget.concurrency` calls are in flight. Otherwise it joins the fair queue, if its deadline leaves time
+ * for the permit and for a usual call.
  *
- * A Bottleneck job is only a place in the queue. When it runs, the call that is first in the fair order takes the place.
- * So a call can be withdrawn, which Bottleneck's jobs cannot, and an urgent call can overtake. Bottleneck's reservoir and
- * clustering are not used, because they admit up to twice the limit across a refresh.
+ * A Bottleneck job is only a place in the queue. When the job runs, the call that is first in the fair order takes the
+ * place. So a waiting call can be withdrawn (a Bottleneck job cannot), and an urgent call can overtake others.
+ * Bottleneck's reservoir and clustering are not used, because they admit up to twice the limit across a refresh.
  */
 import Bottleneck from "bottleneck";
 
 import { Problem } from "../errors.ts";
 import type { UpstreamRequest, Priority } from "../types.ts";
-import { appsOf, createAdmission, kindsOf } from "./admission.ts";
+import { appsOf, createAdmission, createLatency, kindsOf } from "./admission.ts";
 import {
   announce,
   type Context,
+  createSignal,
   departAtOnce,
   type DispatcherConfig,
   type DispatcherOptions,
@@ -26,22 +27,20 @@ import {
   withdraw,
 } from "./departures.ts";
 import { createFairQueue, type QueueKind } from "./fair-queue.ts";
-import { createLatency } from "./latency.ts";
 import type { Expectation } from "./problems.ts";
-import { activeApps, createFairness, noticeApps, type View, viewOf } from "./scheduler.ts";
-import { createSignal } from "./signal.ts";
-import { createSlots } from "./slots.ts";
+import { activeApps, createFairness, markSeen, type View, viewOf } from "./scheduler.ts";
+import { createInFlight } from "./in-flight.ts";
 
 export interface Dispatcher {
-  /** Runs a job when its turn has come; see `Throttled`. */
-  readonly run: <T>(order: UpstreamRequest, job: Job<T>) => Promise<T>;
-  /** How long a call that came now would wait. */
+  /** Runs a job when it is its turn. See `Throttled`. */
+  readonly run: <T>(request: UpstreamRequest, job: Job<T>) => Promise<T>;
+  /** How long a new call would wait. */
   readonly expect: (kind: QueueKind) => Expectation;
   readonly queueLength: (priority: Priority) => number;
-  /** What the fair order goes by now. */
+  /** What the fair order is based on now. */
   readonly view: () => View;
   readonly configure: (config: DispatcherConfig) => void;
-  /** Rejects all calls that wait, and those to come. */
+  /** Rejects all waiting calls and all new ones. */
   readonly close: (why: Problem) => void;
 }
 
@@ -52,23 +51,23 @@ export function createDispatcher(options: DispatcherOptions, config: DispatcherC
   follow(context);
   let closedBecause: Problem | undefined;
 
-  async function run<T>(order: UpstreamRequest, job: Job<T>): Promise<T> {
+  async function run<T>(request: UpstreamRequest, job: Job<T>): Promise<T> {
     if (closedBecause !== undefined) throw closedBecause;
-    context.noticed(appsOf(order));
-    refuseRetry(context, order);
-    admission.check(order);
+    context.markSeen(appsOf(request));
+    refuseRetry(context, request);
+    admission.check(request);
     const { promise, resolve, reject } = Promise.withResolvers<T>();
     const entry: Entry = {
-      order,
+      request,
       enteredAt: clock.now(),
       hopelessSince: undefined,
-      isAlive: () => !order.waiting.abandoned.aborted && closedBecause === undefined,
+      isAlive: () => !request.waiting.abandoned.aborted && closedBecause === undefined,
       depart: (permit, probeOf) => send(context, entry, { permit, probeOf }, job).then(resolve, reject),
       reject,
     };
     if (await departAtOnce(context, entry)) return await promise;
-    // By now the limiter may have said that it takes longer.
-    if (context.config.mode === "enforce") admission.check(order);
+    // The limiter may have refused a permit since the first check.
+    if (context.config.mode === "enforce") admission.check(request);
     if (closedBecause !== undefined) throw closedBecause;
     const stopWaiting = wait(context, entry);
     bottleneck.schedule(takeTurn, context).catch(reject);
@@ -101,18 +100,18 @@ function createContext(options: DispatcherOptions, config: DispatcherConfig): Co
     createLatency(options.clock.monotonic),
     createFairness(),
   ];
-  const slots = createSlots(() => context.config.concurrency, apps.weightOf);
-  const noticed = (seen: Iterable<string>): void => noticeApps(fairness, seen, clock.monotonic());
+  const inFlight = createInFlight(() => context.config.concurrency, apps.weightOf);
+  const markSeenNow = (seen: Iterable<string>): void => markSeen(fairness, seen, clock.monotonic());
   let [cutOffSince, isCutOff] = [Number.NEGATIVE_INFINITY, false];
   const view = (except?: UpstreamRequest): View => {
     const state = limiter.state();
     if (state.mode === "degraded" && !isCutOff) cutOffSince = clock.monotonic();
     isCutOff = state.mode === "degraded";
-    noticed(new Set(state.waitingElsewhere.map(({ app }) => app)));
+    markSeenNow(new Set(state.waitingElsewhere.map(({ app }) => app)));
     const { reserve } = context.config;
     return viewOf({
       state,
-      waiting: queue.counts(except && queue.entries().find(({ order }) => order === except)),
+      waiting: queue.counts(except && queue.entries().find(({ request }) => request === except)),
       fairness,
       config: { apps, reserve },
       now: clock.monotonic(),
@@ -126,7 +125,7 @@ function createContext(options: DispatcherOptions, config: DispatcherConfig): Co
     fraction,
     concurrency: () => context.config.concurrency,
     isEnforced: () => context.config.mode === "enforce",
-    inFlight: slots.inFlight,
+    inFlight: inFlight.count,
     blockedUntil: () => context.blockedUntil,
     isJustCutOff: () => isCutOff && clock.monotonic() < cutOffSince + HOPELESS_MS,
     refused: observer.refused,
@@ -135,11 +134,11 @@ function createContext(options: DispatcherOptions, config: DispatcherConfig): Co
     ...options,
     config,
     queue,
-    slots,
+    inFlight,
     latency,
     admission,
     view,
-    noticed,
+    markSeen: markSeenNow,
     active: () => activeApps(fairness, clock.monotonic()),
     change,
     blockedUntil: 0,
@@ -149,7 +148,7 @@ function createContext(options: DispatcherOptions, config: DispatcherConfig): Co
   return context;
 }
 
-/** Asks again when the limiter or the circuits say that the answer may be another one. */
+/** Looks at the queue again when the limiter or the circuits have changed. */
 function follow(context: Context): void {
   const { limiter, circuits, queue, admission, change } = context;
   limiter.onChange(() => {
@@ -158,54 +157,54 @@ function follow(context: Context): void {
   });
   circuits.onChange(() => {
     for (const entry of queue.entries()) {
-      const problem = admission.stopped(entry.order);
+      const problem = admission.stopped(entry.request);
       if (problem !== undefined) withdraw(context, entry, problem);
     }
     change.raise();
   });
 }
 
-/** A retry that the retry budget does not allow is refused: its caller is told how the first call failed. */
+/** Refuses a retry that the retry budget does not allow. The caller then gets the error of the first call. */
 function refuseRetry({ circuits }: Context, { cause }: UpstreamRequest): void {
   if (cause === "retry" && !circuits.mayRetry())
     throw new Problem("upstream-unavailable", { refusedHere: true, internal: "the retry budget is used up" });
 }
 
 /**
- * Puts a call into the queue, until it departs, is withdrawn, or its last deadline passes.
- * @returns what to do when it has ended
+ * Puts a call into the queue until it departs, is withdrawn, or its last deadline passes.
+ * @returns a function to call when the call has ended
  */
 function wait(context: Context, entry: Entry): () => void {
   const { queue, clock, change, admission } = context;
-  const { waiting, app } = entry.order;
+  const { waiting, app } = entry.request;
   let lateProblem: Problem | undefined;
   let cancel = (): void => undefined;
 
-  const stand = (): void => {
-    queue.put(entry, kindsOf(entry.order));
+  const enqueue = (): void => {
+    queue.put(entry, kindsOf(entry.request));
     watch(context);
     announce(context);
     change.raise();
   };
-  const onAbandoned = (): void => withdraw(context, entry, NOBODY_WAITS);
+  const onAbandoned = (): void => withdraw(context, entry, NO_CALLER_WAITS);
   const watchDeadline = (): void => {
-    // The deadline moves when others join.
+    // The deadline moves when other callers join.
     cancel = clock.after(Math.max(0, waiting.deadlineAt() - clock.now()) + 1, () => {
       if (!queue.has(entry)) return;
       if (waiting.deadlineAt() >= clock.now()) return watchDeadline();
-      lateProblem = admission.late(entry.order, { app, priority: waiting.priority() });
+      lateProblem = admission.late(entry.request, { app, priority: waiting.priority() });
       withdraw(context, entry, lateProblem);
     });
   };
 
-  stand();
+  enqueue();
   waiting.onChange(() => {
     if (!queue.has(entry)) return;
-    context.noticed(appsOf(entry.order));
-    stand();
+    context.markSeen(appsOf(entry.request));
+    enqueue();
   });
-  // One of several callers whose own deadline passes is refused alone; the last one hears it a moment later.
-  waiting.inQueue((caller) => (queue.has(entry) ? admission.late(entry.order, caller) : lateProblem));
+  // A caller whose deadline passes before those of others is refused alone. The last one is refused by the timer above.
+  waiting.inQueue((caller) => (queue.has(entry) ? admission.late(entry.request, caller) : lateProblem));
   waiting.abandoned.addEventListener("abort", onAbandoned, { once: true });
   if (waiting.abandoned.aborted) onAbandoned();
   watchDeadline();
@@ -216,23 +215,23 @@ function wait(context: Context, entry: Entry): () => void {
   };
 }
 
-const NOBODY_WAITS = new Problem("temporary-reduced-capacity", {
+const NO_CALLER_WAITS = new Problem("temporary-reduced-capacity", {
   refusedHere: true,
-  internal: "nobody waits any more",
+  internal: "no caller waits any more",
 });
 
-/** How often the calls that wait are looked through, */
-const LOOK_THROUGH_EVERY_MS = 500;
-/** and how many of them at a time: those that came last, which have least hope. */
-const MOST_LOOKED_THROUGH = 500;
-/** A call is refused when its permit would come too late for so long: Redis may be away for a moment. */
+/** How often waiting calls are checked. */
+const CHECK_EVERY_MS = 500;
+/** Most waiting calls in one check: the last ones in the queue, because they wait longest. */
+const MOST_CHECKED = 500;
+/** A call must be hopeless for this long before it is refused, because Redis may be away only for a moment. */
 const HOPELESS_MS = 1_500;
 
-/** Looks through the calls that wait, again and again, as long as there are any. */
+/** Checks the waiting calls at intervals, until there are none. */
 function watch(context: Context): void {
   if (context.isWatching) return;
   context.isWatching = true;
-  context.clock.after(LOOK_THROUGH_EVERY_MS, () => {
+  context.clock.after(CHECK_EVERY_MS, () => {
     context.isWatching = false;
     if (context.queue.isEmpty()) return;
     refuseHopeless(context);
@@ -240,21 +239,21 @@ function watch(context: Context): void {
   });
 }
 
-/** Refuses calls whose permit would come too late by what is known now: when they came, it was predicted otherwise. */
+/** Refuses calls whose permit is now predicted too late. It was predicted in time when they joined the queue. */
 function refuseHopeless(context: Context): void {
   const { queue, admission, clock } = context;
   const [view, now, entries] = [context.view(), clock.monotonic(), queue.entries()];
   const places = new Map<string, number>();
   for (const [index, entry] of entries.entries()) {
-    const ahead = kindsOf(entry.order).map(({ app }) => {
+    const ahead = kindsOf(entry.request).map(({ app }) => {
       const place = places.get(app) ?? 0;
       places.set(app, place + 1);
       return place;
     });
-    if (index < entries.length - MOST_LOOKED_THROUGH) continue;
-    const expectation = admission.hopeless(view, entry.order, ahead);
+    if (index < entries.length - MOST_CHECKED) continue;
+    const expectation = admission.hopeless(view, entry.request, ahead);
     entry.hopelessSince = expectation && (entry.hopelessSince ?? now);
     if (expectation !== undefined && now - (entry.hopelessSince ?? now) >= HOPELESS_MS)
-      withdraw(context, entry, admission.refuse(entry.order, expectation));
+      withdraw(context, entry, admission.refuse(entry.request, expectation));
   }
 }

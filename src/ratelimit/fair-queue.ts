@@ -1,8 +1,8 @@
 /**
- * Calls that wait, by app, priority and resource: first come, first served within each.
+ * Calls that wait, in one queue for each app, priority and resource. Each queue is first in, first out.
  *
- * A call that several apps wait for stands in the queue of each, and leaves all of them with the first turn. It counts
- * once: in the first.
+ * A call that several apps wait for is in the queue of each app, and leaves all of them together. It counts only in the
+ * first one.
  */
 import type { Resource } from "../interface/resources.ts";
 import type { Priority } from "../types.ts";
@@ -14,29 +14,29 @@ export interface QueueKind {
   readonly resource: Resource;
 }
 
-/** The first call of a kind. */
+/** The first call of a queue. */
 export interface Head<E> extends QueueKind {
   readonly entry: E;
 }
 
 export interface FairQueue<E> {
-  /** Puts a call at the end of each of these kinds in which it does not stand yet, and takes it out of all others. */
+  /** Puts a call into these queues, at the end where it is new, and removes it from all others. */
   readonly put: (entry: E, kinds: readonly QueueKind[]) => void;
-  /** @returns whether it was still there */
+  /** @returns whether the call was in a queue */
   readonly remove: (entry: E) => boolean;
   readonly has: (entry: E) => boolean;
   readonly heads: () => readonly Head<E>[];
   readonly entries: () => readonly E[];
-  /** How many wait, by app and priority, but for one. */
+  /** How many calls wait, by app and priority. @param except a call that does not count */
   readonly counts: (except?: E) => readonly WaitingApp[];
   readonly isEmpty: () => boolean;
 }
 
 export function createFairQueue<E>(): FairQueue<E> {
-  /** By name of the kind; sets keep the order of arrival. */
+  /** By name of the kind. A set keeps the order of insertion. */
   const queues = new Map<string, { readonly kind: QueueKind; readonly entries: Set<E> }>();
-  const standing = new Map<E, readonly string[]>();
-  /** How many count in a kind: it is their first. */
+  const namesOf = new Map<E, readonly string[]>();
+  /** How many calls have this kind as their first. */
   const counted = new Map<string, { readonly kind: QueueKind; readonly count: number }>();
 
   function count(name: string | undefined, by: 1 | -1, kind: QueueKind | undefined): void {
@@ -62,26 +62,26 @@ export function createFairQueue<E>(): FairQueue<E> {
   return {
     put(entry, kinds) {
       const names = kinds.map(nameOf);
-      for (const name of standing.get(entry) ?? []) if (!names.includes(name)) leave(entry, name);
+      for (const name of namesOf.get(entry) ?? []) if (!names.includes(name)) leave(entry, name);
       for (const [index, kind] of kinds.entries()) enter(entry, kind, names[index] ?? "");
-      count(standing.get(entry)?.[0], -1, undefined);
+      count(namesOf.get(entry)?.[0], -1, undefined);
       count(names[0], 1, kinds[0]);
-      standing.set(entry, names);
+      namesOf.set(entry, names);
     },
     remove(entry) {
-      count(standing.get(entry)?.[0], -1, undefined);
-      for (const name of standing.get(entry) ?? []) leave(entry, name);
-      return standing.delete(entry);
+      count(namesOf.get(entry)?.[0], -1, undefined);
+      for (const name of namesOf.get(entry) ?? []) leave(entry, name);
+      return namesOf.delete(entry);
     },
-    has: (entry) => standing.has(entry),
+    has: (entry) => namesOf.has(entry),
     heads: () =>
       [...queues.values()].flatMap(({ kind, entries }) => {
         const [entry] = entries;
         return entry === undefined ? [] : [{ ...kind, entry }];
       }),
-    entries: () => [...standing.keys()],
+    entries: () => [...namesOf.keys()],
     counts(except) {
-      const excepted = except === undefined ? undefined : standing.get(except)?.[0];
+      const excepted = except === undefined ? undefined : namesOf.get(except)?.[0];
       const sums = new Map<string, WaitingApp>();
       for (const [name, { kind, count: all }] of counted) {
         const { app, priority } = kind;
@@ -91,7 +91,7 @@ export function createFairQueue<E>(): FairQueue<E> {
       }
       return [...sums.values()].filter((sum) => sum.count > 0);
     },
-    isEmpty: () => standing.size === 0,
+    isEmpty: () => namesOf.size === 0,
   };
 }
 

@@ -18,7 +18,12 @@ import type { Cause, Priority, SendEnd } from "../types.ts";
 import type { Resource } from "../interface/resources.ts";
 import type { RateWindow } from "../usage/rate-window.ts";
 
-/** What a permit is for, and what the ledger records of the call. */
+/** Windows of `perDay`. */
+export const DAY_MS = 86_400_000;
+/** Most instants in `WindowState.freeAt`. */
+export const MOST_FREE_INSTANTS = 100;
+
+/** A request for one permit. The ledger records parts of it. */
 export interface PermitRequest {
   /** The app that is charged. */
   readonly app: string;
@@ -28,33 +33,33 @@ export interface PermitRequest {
   /** Hash of the canonical query. */
   readonly query: string;
   /**
-   * Permits that must be left in each window after this one, in the order of `LimiterConfig.windows`: for background
-   * work the reserve, for an app that borrows the room that other apps are entitled to. The limiter checks it in the
-   * same atomic step as the limit.
+   * Permits that must be left in each window after this one, in the order of `LimiterConfig.windows`. Background work
+   * leaves the reserve. An app that borrows leaves what other apps are entitled to. The limiter checks this and the limit
+   * in one atomic step.
    */
   readonly leave: readonly number[];
 }
 
-/** The right to send one call. It counts from the latest instant the call can arrive until `complete` says better. */
+/** The right to send one call. It counts from the latest instant at which the call can arrive, until `complete` reports the arrival. */
 export interface Permit {
   readonly id: string;
   readonly request: PermitRequest;
   /**
-   * The latest instant (monotonic clock) at which the call may be written to a connected socket. The clock is read in the
-   * tick that writes: a process may have stood still before it.
+   * The latest instant (monotonic clock) at which the call may be written to a connected socket. Read the clock in the tick
+   * that writes, because the process may have been frozen before it.
    */
   readonly sendBy?: number;
 }
 
 /** Why no permit is free. */
 export type LimitReason =
-  /** A window is used up for everybody. */
+  /** A window is used up for all apps. */
   | "budget"
-  /** The window has room, but not more than `leave`. */
+  /** A window has permits left, but not more than `leave`. */
   | "reserved"
-  /** The app has had its own `perDay`. */
+  /** The app has used up its `perDay`. */
   | "per-day"
-  /** The shared state is not known yet: this replica has just started, or Redis has just lost its data. */
+  /** The shared state is not known yet, because this replica has just started or Redis has just lost its data. */
   | "joining"
   /** Cut off from Redis for longer than `degradedForMs`. */
   | "degraded-too-long";
@@ -64,64 +69,65 @@ export type Acquired =
   /** Ask again at this instant, or when `onChange` is called. */
   | { readonly kind: "wait"; readonly until: number; readonly reason: LimitReason };
 
-/** Limits in force. Replaced as a whole by `configure`. */
+/** The limits. `configure` replaces all of them. */
 export interface LimiterConfig {
   /** Distinct lengths, at least one. */
   readonly windows: readonly RateWindow[];
   /** Most calls of an app in any 24 hours, for the apps that have such a limit. */
   readonly perDay: ReadonlyMap<string, number>;
-  /** Longest time from a permit until its call arrives at the upstream, or is not sent at all. */
+  /** Longest time from a permit until its call arrives at the upstream. A later call is not sent. */
   readonly arrivalMs: number;
 }
 
-/** Calls that wait in the queue of a process. */
+/** How many calls of an app wait in the queue of a process. */
 export interface WaitingApp {
   readonly app: string;
   readonly priority: Priority;
   readonly count: number;
 }
 
-/** How a window stands for everybody, as far as this process knows. */
+/** The state of a window for all replicas, as far as this process knows. */
 export interface WindowState extends RateWindow {
-  /** Calls that count now. */
+  /** Calls that count now, of all replicas. */
   readonly spent: number;
-  /** Not free for this process: escrow of other replicas. */
+  /** Escrow of other replicas. It is not free for this process. */
   readonly reserved: number;
   /** max(0, limit - spent - reserved). */
   readonly remaining: number;
-  /** Instants at which permits come free, ascending, at most 100 of them; the n-th says when n more are free. */
+  /** The next instants at which permits become free, ascending. At the n-th, n more are free. */
   readonly freeAt: readonly number[];
   /** Calls that count now, by app. */
   readonly byApp: ReadonlyMap<string, number>;
 }
 
 export interface LimiterState {
-  /** `alone`: no Redis. `shared`: Redis decides. `joining`: not yet. `degraded`: Redis is away, the escrow decides. */
+  /**
+   * `alone`: there is no Redis, this process decides. `shared`: Redis decides. `joining`: nothing is granted yet.
+   * `degraded`: Redis does not answer, the escrow decides.
+   */
   readonly mode: "alone" | "shared" | "joining" | "degraded";
   readonly windows: readonly WindowState[];
   /** Calls of each app in the last 24 hours, for the apps with `perDay`. */
   readonly today: ReadonlyMap<string, { readonly spent: number; readonly nextFreeAt: number }>;
-  /** What waits at other replicas, as they said in the last second. */
+  /** Calls that wait at other replicas, as reported in the last second. */
   readonly waitingElsewhere: readonly WaitingApp[];
-  /** How old this knowledge is, in milliseconds; 0 where this process decides alone. */
-  readonly ageMs: number;
 }
 
 export interface Limiter {
   /** Never rejects. */
   readonly acquire: (request: PermitRequest) => Promise<Acquired>;
-  /** A permit whatever the limits say (`budget.mode: observe`). Never rejects. */
+  /** Grants a permit also beyond the limits (`budget.mode: observe`). Never rejects. */
   readonly acquireAnyway: (request: PermitRequest) => Promise<Permit>;
   /** The call has ended: it counts from its real arrival. */
   readonly complete: (permit: Permit, end: SendEnd) => void;
   /** The call was not sent. The permit is free again. */
   readonly release: (permit: Permit) => void;
   readonly state: () => LimiterState;
-  /** What waits here, told to the other replicas with the next message. */
+  /** Reports to the other replicas what waits here, with the next command. */
   readonly announce: (waiting: readonly WaitingApp[]) => void;
-  /** Calls back when asking again may give another answer. One listener. */
+  /** Calls back when a new request for a permit may have another result. One listener. */
   readonly onChange: (listener: () => void) => void;
   readonly configure: (config: LimiterConfig) => void;
-  /** Gives back what this process holds and stops. Never rejects. */
+  /** Gives back what this process holds, and stops. Never rejects. */
   readonly close: () => Promise<void>;
 }

@@ -1,20 +1,22 @@
 /**
- * The hard limits of a process that has no Redis. Its ledger remembers over a restart what was sent; it is the only
- * process that writes there.
+ * The hard limits of a process without Redis. The process counts the calls in its ledger after a restart. No other process
+ * writes to this ledger.
  */
 import type { Clock } from "../process/clock.ts";
 import type { OriginName } from "../types.ts";
 import { LONGEST_ARRIVAL_MS, type OwnLedger } from "../usage/ledger.ts";
 import { limitsText } from "../usage/rate-window.ts";
 import { sendByOf } from "./escrow.ts";
-import type {
-  Acquired,
-  Limiter,
-  LimiterConfig,
-  LimiterState,
-  LimitReason,
-  Permit,
-  PermitRequest,
+import {
+  type Acquired,
+  DAY_MS,
+  type Limiter,
+  type LimiterConfig,
+  type LimiterState,
+  type LimitReason,
+  MOST_FREE_INSTANTS,
+  type Permit,
+  type PermitRequest,
 } from "./limiter.ts";
 import { createSlidingWindowLog, type SlidingWindowLog } from "./sliding-window.ts";
 
@@ -23,14 +25,12 @@ export interface LocalLimiterOptions {
   readonly config: LimiterConfig;
   readonly ledger: Pick<OwnLedger, "recent" | "enter" | "complete">;
   readonly clock: Clock;
-  /** A name for this process, unlike any other's, past ones included. */
+  /** A name that no other process has or had. */
   readonly process: string;
 }
 
-const DAY_MS = 86_400_000;
 /** Clocks are cut to whole milliseconds. */
 const ROUNDING_MS = 1;
-const MOST_FREE_INSTANTS = 100;
 
 export function createLocalLimiter({ origin, config, ledger, clock, process }: LocalLimiterOptions): Limiter {
   let current = config;
@@ -44,7 +44,8 @@ export function createLocalLimiter({ origin, config, ledger, clock, process }: L
     const [now, monotonic] = [clock.now(), clock.monotonic()];
     const since = now - keptMs() - LONGEST_ARRIVAL_MS;
     for (const { id, app, at, completion } of ledger.recent(origin, since)) {
-      // A call that never ended may have arrived as late as possible. A clock that was ahead wrote nothing later than now.
+      // A call without an end counts from its latest possible arrival. An instant in the future (the clock was set back)
+      // counts as now.
       const latest = completion?.arrivedAt ?? at + current.arrivalMs;
       const arrived = Math.min(latest, now + current.arrivalMs);
       filled.enter(id, app, arrived - now + monotonic + ROUNDING_MS);
@@ -56,7 +57,7 @@ export function createLocalLimiter({ origin, config, ledger, clock, process }: L
     const { app, resource, cause, query } = request;
     const id = `${process}.${origin}.${++calls}`;
     const entry = { id, origin, at: clock.now(), app, resource, cause, query };
-    // It is written before the call departs: a process that is killed during it has spent it.
+    // The ledger has the call before it departs. If the process is killed, the call counts as spent.
     ledger.enter({ ...entry, limits: limitsText(current.windows) });
     log.enter(id, app, now + current.arrivalMs);
     log.forget(now - keptMs());
@@ -71,7 +72,7 @@ export function createLocalLimiter({ origin, config, ledger, clock, process }: L
     },
     acquireAnyway: async (request) => permit(request, clock.monotonic()),
     complete({ id, request }, { status, durationMs, arrivedAfterMs }) {
-      // The time of day first: a process that stands still in between counts longer here than the ledger shows.
+      // If the process is frozen between the two readings, the call counts longer here than in the ledger.
       const sinceArrivalMs = durationMs - arrivedAfterMs;
       const arrivedAt = clock.now() - sinceArrivalMs;
       log.enter(id, request.app, clock.monotonic() - sinceArrivalMs);
@@ -112,7 +113,7 @@ function refuse(
   for (const [index, { limit, windowMs }] of windows.entries()) {
     const free = limit - log.spent(windowMs, now);
     const missing = 1 + (leave[index] ?? 0) - free;
-    // Fewer calls count than are to be left: asking again helps only when the limits change.
+    // Without an instant, more is to be left than the limit allows. Only new limits help.
     if (missing > 0)
       until(
         log.freeAt(windowMs, now, { count: missing }) ?? now + windowMs,
@@ -147,6 +148,5 @@ function stateOf(log: SlidingWindowLog, { windows, perDay }: LimiterConfig, now:
       }),
     ),
     waitingElsewhere: [],
-    ageMs: 0,
   };
 }

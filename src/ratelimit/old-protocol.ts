@@ -1,7 +1,6 @@
 /**
- * Replicas of version 0.1 spend from the same limits by another protocol, in other keys. Nothing holds the two
- * protocols to one limit together. So a replica of this version does not join while replicas of the old one are there,
- * and counts what they sent.
+ * Replicas of version 0.1 use another protocol and other keys, and the two protocols do not share a limit. So a replica of
+ * this version does not join while replicas of version 0.1 are running. Then it counts the calls that they sent.
  */
 import { type Clock, pause } from "../process/clock.ts";
 import type { OriginName } from "../types.ts";
@@ -9,24 +8,24 @@ import type { RunLimiter } from "./redis-limiter.ts";
 
 export interface OldProtocolOptions {
   readonly run: RunLimiter;
-  /** What all keys of the old version begin with. */
+  /** The prefix of all keys of the old version. */
   readonly namespace: string;
   readonly origin: OriginName;
   /** The longest window. */
   readonly windowMs: number;
-  /** An old replica that is cut off goes on for so long. */
+  /** How long an old replica that is cut off goes on sending. */
   readonly degradedForMs: number;
   readonly clock: Clock;
   readonly warn: (message: string, fields: Readonly<Record<string, unknown>>) => void;
 }
 
-/** Old replicas say that they are there four times a second; an old call arrives within this time. */
+/** An old replica reports four times a second, and its calls arrive within this time. */
 const SILENT_MS = 5_000;
 const ASK_AGAIN_MS = 1_000;
-/** Where Redis does not answer: at the start the connection is there in a moment. */
+/** While Redis does not answer. At the start, the connection is ready in a moment. */
 const RETRY_MS = 100;
 
-/** Resolves with what the old replicas sent, by age, once none of them can send any more. */
+/** Resolves when no old replica can send any more. @returns their calls, by age */
 export async function oldReplicasAreGone(
   options: OldProtocolOptions,
 ): Promise<readonly { readonly id: string; readonly ageMs: number }[]> {
@@ -53,11 +52,11 @@ async function look({ run, namespace, origin, windowMs, degradedForMs }: OldProt
   const prefix = `${namespace}{budget}:${origin}:`;
   const replicas = await run("take", `${prefix}replicas`, (client) => client.hgetall(`${prefix}replicas`));
   const time = await run("take", prefix, (client) => client.eval("return redis.call('TIME')[1]", 1, prefix));
-  // By whole seconds, and so a second too early: what was sent is taken to be younger.
+  // Cut to a whole second: calls count as younger than they are.
   const now = Number(time) * 1_000;
   const live = Object.entries(replicas).filter(([, text]) => {
-    const heardAt = Number(text.split("|")[0]);
-    return heardAt > now - SILENT_MS - degradedForMs;
+    const reportedAt = Number(text.split("|")[0]);
+    return reportedAt > now - SILENT_MS - degradedForMs;
   });
   const flat = await run("take", `${prefix}sends`, (client) =>
     client.zrangebyscore(`${prefix}sends`, now - windowMs, "+inf", "WITHSCORES"),

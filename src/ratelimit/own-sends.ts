@@ -1,5 +1,5 @@
 /**
- * What this replica sent itself, by its own clock: what it counts while it is cut off, and what it tells Redis.
+ * The calls that this replica sent, by its own clock. It counts them while it is cut off, and reports them to Redis.
  */
 import type { SendEnd } from "../types.ts";
 import type { CallRecord, Ended, KnownSend, Take } from "./redis-limiter.ts";
@@ -10,11 +10,11 @@ interface OwnSend {
   readonly app: string;
   readonly call: CallRecord;
   readonly sentAt: number;
-  /** It counts from here. */
+  /** It counts from this instant. */
   at: number;
-  /** Redis knows of it. */
-  wasTold: boolean;
-  /** Redis may count it: it granted the permit, or a command that reports it is under way. */
+  /** Redis granted the permit, or has confirmed the upload. */
+  isKnown: boolean;
+  /** [11] Redis may count it: it is known, or a command that uploads it is under way. */
   mayBeKnown: boolean;
   ended?: Pick<Ended, "status" | "durationMs">;
 }
@@ -24,29 +24,34 @@ export interface OwnSends {
   /** Enters a permit. @param latest the latest instant at which its call can arrive */
   readonly enter: (
     take: Take,
-    how: { readonly now: number; readonly latest: number; readonly wasTold: boolean },
+    how: { readonly now: number; readonly latest: number; readonly isKnown: boolean },
   ) => void;
   /**
-   * A call has ended; without `end` it was not sent. A permit that Redis may count is not free here until Redis knows
-   * of its end: otherwise this replica could use the permit again while Redis still counts it as used before.
+   * A call has ended. Without `end` it was not sent, and its permit is released.
+   *
+   * [11] A released permit that Redis may count stays counted here until Redis has confirmed the release. Otherwise this
+   * replica could use the permit a second time, while Redis takes it for a call that this replica has already made.
    */
   readonly end: (id: string, app: string, now: number, end: SendEnd | undefined) => void;
-  /** Calls that ended and of which Redis is yet to be told; they are told again where `confirm` is not called. */
+  /** Calls that have ended and that Redis has not confirmed. They are returned again until `confirm` is called. */
   readonly ended: (now: number) => { readonly reports: readonly Ended[]; readonly confirm: () => void };
   readonly hasEnded: () => boolean;
-  /** The calls to report to Redis now: those it does not know. With `since`, also all that count from later instants. */
-  readonly report: (now: number, since?: number) => KnownSend[];
-  readonly hasUnreported: () => boolean;
-  /** Redis has answered the report. */
-  readonly told: (sends: readonly KnownSend[]) => void;
+  /** The calls that Redis does not know. With `since`, also all calls that count from that instant or later. */
+  readonly uploads: (now: number, since?: number) => KnownSend[];
+  readonly hasUploads: () => boolean;
+  /** Redis has confirmed an upload. */
+  readonly confirm: (sends: readonly KnownSend[]) => void;
+  /** Forgets calls that count from earlier instants. */
   readonly forget: (before: number) => void;
 }
 
-/** An age by this clock that is not more than by Redis'. */
-const sure = (ageMs: number): number => Math.floor(ageMs > 0 ? ageMs * (1 - DRIFT) : ageMs);
+/** The least that this age can be by Redis' clock. */
+const leastAge = (ageMs: number): number => Math.floor(ageMs > 0 ? ageMs * (1 - DRIFT) : ageMs);
 
-/** Ends told in one message. */
+/** Ended calls in one command. */
 const MOST_ENDS = 500;
+
+type End = Omit<Ended, "id" | "ageMs"> & { readonly arrivedAt: number };
 
 export function createOwnSends(): OwnSends {
   const log = createSlidingWindowLog();
@@ -60,16 +65,16 @@ export function createOwnSends(): OwnSends {
 
   return {
     log,
-    enter({ id, app, resource, cause, query }, { now, latest, wasTold }) {
+    enter({ id, app, resource, cause, query }, { now, latest, isKnown }) {
       const call = { resource, cause, query };
-      sends.set(id, { app, call, sentAt: now, at: latest, wasTold, mayBeKnown: wasTold });
+      sends.set(id, { app, call, sentAt: now, at: latest, isKnown, mayBeKnown: isKnown });
       log.enter(id, app, latest);
     },
     end(id, app, now, end) {
       const arrivedAt = end === undefined ? now : now - (end.durationMs - end.arrivedAfterMs);
       const status = end?.status ?? "unsent";
       const durationMs = end?.durationMs ?? 0;
-      // Also where Redis is only just being told of it: an end of what it does not know has no effect.
+      // Also for a call whose upload is under way. The end of a call that Redis does not know has no effect.
       ends.set(id, { app, arrivedAt, status, durationMs });
       const send = sends.get(id);
       if (send === undefined) return;
@@ -81,20 +86,20 @@ export function createOwnSends(): OwnSends {
       send.ended = { status, durationMs };
       log.enter(id, app, send.at);
     },
-    ended: (now) => endsNow(ends, now, drop),
+    ended: (now) => unconfirmed(ends, now, drop),
     hasEnded: () => ends.size > 0,
-    report: (now, since = Number.POSITIVE_INFINITY) =>
+    uploads: (now, since = Number.POSITIVE_INFINITY) =>
       [...sends]
-        .filter(([, { wasTold, at }]) => !wasTold || at >= since)
+        .filter(([, { isKnown, at }]) => !isKnown || at >= since)
         .map(([id, send]) => {
           send.mayBeKnown = true;
           return knownSend(id, send, now);
         }),
-    hasUnreported: () => [...sends.values()].some(({ wasTold }) => !wasTold),
-    told(known) {
+    hasUploads: () => [...sends.values()].some(({ isKnown }) => !isKnown),
+    confirm(known) {
       for (const { id } of known) {
         const send = sends.get(id);
-        if (send !== undefined) send.wasTold = true;
+        if (send !== undefined) send.isKnown = true;
       }
     },
     forget(before) {
@@ -107,16 +112,14 @@ export function createOwnSends(): OwnSends {
   };
 }
 
-type End = Omit<Ended, "id" | "ageMs"> & { readonly arrivedAt: number };
-
-function endsNow(
+function unconfirmed(
   ends: Map<string, End>,
   now: number,
   drop: (id: string) => void,
 ): ReturnType<OwnSends["ended"]> {
   const batch = [...ends].slice(0, MOST_ENDS);
   const reports = batch.map(([id, { arrivedAt, ...end }]) => {
-    return { id, ...end, ageMs: sure(Math.max(0, now - arrivedAt)) };
+    return { id, ...end, ageMs: leastAge(Math.max(0, now - arrivedAt)) };
   });
   const confirm = (): void => {
     for (const [id, { status }] of batch) {
@@ -127,14 +130,14 @@ function endsNow(
   return { reports, confirm };
 }
 
-function knownSend(id: string, { app, at, wasTold, call, sentAt, ended }: OwnSend, now: number): KnownSend {
+function knownSend(id: string, { app, at, isKnown, call, sentAt, ended }: OwnSend, now: number): KnownSend {
   return {
     id,
     app,
-    ageMs: sure(now - at),
-    wasTold,
-    sentMs: sure(now - sentAt),
+    ageMs: leastAge(now - at),
+    wasKnown: isKnown,
+    sentMs: leastAge(now - sentAt),
     ended,
-    call: wasTold ? undefined : call,
+    call: isKnown ? undefined : call,
   };
 }

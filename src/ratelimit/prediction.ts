@@ -1,4 +1,4 @@
-/** When a call would get its permit, by what is known now. Pure; instants are milliseconds of the monotonic clock. */
+/** Predicts when a call gets its permit. Pure. Instants are milliseconds of the monotonic clock. */
 import { PRIORITIES } from "../types.ts";
 import type { WaitingApp, WindowState } from "./limiter.ts";
 import {
@@ -17,33 +17,33 @@ import {
   waitingHere,
 } from "./scheduler.ts";
 
-/** Why a call would wait. */
+/** What a call waits for. */
 type WaitReason = "budget" | "share" | "per-day";
 
 export interface Prediction {
   readonly at: number;
   readonly why: WaitReason;
   readonly isOverShare: boolean;
-  /** Calls that go first, of all apps. */
+  /** Calls of all apps that go first. */
   readonly ahead: number;
 }
 
-/** Bad luck, in standard deviations. */
+/** How pessimistic a cautious prediction is, in standard deviations. */
 const BAD_LUCK = 2;
-/** The most permits that bad luck costs: else a replica with an empty queue refuses all calls beside long queues. */
+/** Most permits that pessimism adds. With more, a replica with an empty queue would refuse all calls beside long queues. */
 const MOST_BAD_LUCK = 24;
 
-/** A rate that was seen in fewer intervals says nothing. */
+/** A rate of departures is used when it was measured over this many intervals. */
 const FEW_INTERVALS = 5;
 
 export interface Place {
-  /** Calls of its app that go first in this process; all that wait where it is absent. */
+  /** Calls of its app in this process that go first. Without it, all that wait. */
   readonly here?: number | undefined;
-  /** Reckons with bad luck: other replicas get permits first. */
+  /** Assumes that other replicas get more permits first than on average. */
   readonly isCautious?: boolean;
 }
 
-/** When a call would get its permit. */
+/** Predicts when a call gets its permit, and what it waits for. */
 export function predict(
   view: View,
   candidate: Candidate,
@@ -68,7 +68,7 @@ export function predict(
     const borrowed = Math.max(0, own - withinShare) + borrowedFirst;
     reasons.push({ at: borrowedAt(view, window, { left, borrowed }), why: "share" });
     reasons.push({ at: withinShareAt(view, window, { app, own }), why: "share" });
-    // Beside apps within their share it gets what these leave, and its share at least.
+    // The app gets what apps within their share leave, and at least its own share.
     const part = Math.max(
       1 - (rateWithinShare(view, window) * window.windowMs) / window.limit,
       shareOf(view, window, app) / window.limit,
@@ -84,10 +84,10 @@ export function predict(
   return { ...latest, isOverShare: over, ahead };
 }
 
-/** Part of a window below which what others leave is not worth waiting for. */
+/** If other apps leave less than this part of a window, the app waits for its own share instead. */
 const LITTLE = 0.1;
 
-/** Where others use their shares: when so many of its own calls have left the window that the app is within its share. */
+/** If other apps use their shares: when enough of its own calls have left the window for the app to be within its share. */
 function withinShareAt(
   view: View,
   window: WindowState,
@@ -101,13 +101,13 @@ function withinShareAt(
   if (left > limit * LITTLE) return now;
   const sent = byApp.get(app) ?? 0;
   const known = (fairness.departures.get(app) ?? []).filter((at) => at > now - windowMs);
-  // Other replicas sent the rest.
+  // This process knows only its own departures. Other replicas sent the rest in proportion.
   const wanted = Math.ceil(((sent + own + 1 - share) * known.length) / Math.max(1, sent));
   const at = known[wanted - 1] ?? known.at(-1);
   return at === undefined ? now : at + windowMs;
 }
 
-/** When a call is borrowed behind others: at the pace of now, but no later than so many permits are free for borrowing. */
+/** When a call is borrowed after `borrowed` others: at the current pace, or earlier when enough permits are free. */
 function borrowedAt(
   view: View,
   window: WindowState,
@@ -119,7 +119,7 @@ function borrowedAt(
   return Math.min(paced, Math.max(soonest, freeForBorrowing(view, window, borrowed + left + 1)));
 }
 
-/** From then on so many permits are free, also when apps within their share go on as they did lately. */
+/** When `wanted` permits are free and stay free, if apps within their share continue at their rate. */
 function freeForBorrowing(view: View, window: WindowState, wanted: number): number {
   const { now } = view;
   const { remaining, freeAt } = window;
@@ -131,17 +131,17 @@ function freeForBorrowing(view: View, window: WindowState, wanted: number): numb
 }
 
 interface Ahead {
-  /** Of all apps. */
+  /** Calls of all apps. */
   readonly ahead: number;
-  /** Of its own app. */
+  /** Calls of the same app. */
   readonly own: number;
-  /** Of other apps that borrow, too. */
+  /** Calls of other apps that also borrow. */
   readonly borrowedFirst: number;
 }
 
 /**
- * How many calls go before one: those of its own app that came first; of apps that go first within their share, as
- * many as that allows; of others, as many as turns by weight.
+ * Counts the calls that go first: earlier calls of the same app; if this call borrows, the calls of other apps within their
+ * share; of equal apps, as many as turns by weight allow.
  */
 function callsAhead(
   view: View,
@@ -158,12 +158,12 @@ function callsAhead(
   const all = counts.get(app) ?? 0;
   counts.set(app, here);
   count(view.state.waitingElsewhere);
-  // Each replica sends in its own order: calls elsewhere go first in the same proportion.
+  // Each replica has its own order. The same proportion of the calls elsewhere goes first.
   const elsewhere = (counts.get(app) ?? 0) - here;
   counts.set(app, here + Math.ceil(elsewhere * (all > here ? here / all : 1)));
-  const told = counts.get(app) ?? 0;
-  const likely = Math.max(told, here + likelyElsewhere(view, app, here));
-  const own = luck > 0 ? unlucky(likely, here, luck) : told;
+  const reported = counts.get(app) ?? 0;
+  const likely = Math.max(reported, here + likelyElsewhere(view, app, here));
+  const own = luck > 0 ? unlucky(likely, here, luck) : reported;
   const over = isOverShare(view, app, own);
   const { weightOf } = view.config.apps;
   let [ahead, borrowedFirst] = [own, 0];
@@ -179,17 +179,17 @@ function callsAhead(
   return { ahead, own, borrowedFirst };
 }
 
-/** The other replicas are taken for no more than this until they have said what waits there. */
+/** Most other replicas that are assumed before they report what waits there. */
 const LIKELY_REPLICAS = 3;
 
-/** Calls of an app that are likely to wait at other replicas, judged by what these sent: their news come late. */
+/** Calls of an app that probably wait at other replicas, estimated from what these sent, because reports arrive late. */
 function likelyElsewhere(view: View, app: string, here: number): number {
   const { state, fairness, now } = view;
   const [shortest] = state.windows.toSorted((a, b) => a.windowMs - b.windowMs);
   if (state.mode === "alone" || shortest === undefined) return 0;
   const since = now - shortest.windowMs;
   const mine = (fairness.departures.get(app) ?? []).filter((at) => at > since).length;
-  // It sent more than it remembers.
+  // This process sent more than it remembers.
   if (mine >= MOST_DEPARTURES) return 0;
   const theirs = Math.max(0, (shortest.byApp.get(app) ?? 0) - mine);
   const waiting = here + (isOverShare(view, app) ? 1 : 0);
@@ -197,8 +197,8 @@ function likelyElsewhere(view: View, app: string, here: number): number {
 }
 
 /**
- * Calls that go first when this replica has bad luck. Replicas do not take turns: the fastest gets the next permit. So the
- * number of permits until this replica has got its part follows a negative binomial distribution.
+ * Calls that go first in an unlucky case. Replicas do not take turns: the fastest gets the next permit. So the number of
+ * permits until this replica has got its part follows a negative binomial distribution.
  * @param own calls of the app that go first on average; `here` of them are in this process
  */
 function unlucky(own: number, here: number, luck: number): number {

@@ -1,8 +1,8 @@
-/** Which problem a caller gets when its call cannot be sent in time. Pure. */
+/** The problem that a caller gets when its call cannot be sent in time. Pure. */
 import { Problem } from "../errors.ts";
 import type { CircuitCause } from "./circuit-breaker.ts";
 
-/** Why a call has to wait, or is refused; a closed set, as it labels a metric. */
+/** Why a call waits or is refused. A closed set, because it labels a metric. */
 export type RefusalReason = "budget" | "share" | "per-day" | "cool-off";
 
 /** How long a call would wait, and for what. */
@@ -11,7 +11,7 @@ export interface Expectation {
   readonly why: RefusalReason;
   /** The app has used up its share while other apps are active. */
   readonly isOverShare: boolean;
-  /** What opened the circuit, where `why` is `cool-off`. */
+  /** What opened the circuit, if `why` is `cool-off`. */
   readonly cause?: CircuitCause | undefined;
 }
 
@@ -20,7 +20,7 @@ export interface Refusal {
   readonly problem: Problem;
 }
 
-/** Longest `Retry-After`: by then much may have changed. */
+/** Longest `Retry-After`. */
 const LONGEST_SECONDS = 86_400;
 /** `Retry-After` is longer by up to this part, so that callers do not all come back at once. */
 const JITTER = 0.1;
@@ -29,8 +29,8 @@ const JITTER = 0.1;
  * | Why                                        | Problem                                                     |
  * |--------------------------------------------|-------------------------------------------------------------|
  * | the app's share, or its calls for a day    | 429 `quota-exceeded`                                        |
- * | everybody's budget                         | 503 `temporary-reduced-capacity`                            |
- * | the upstream is ill, or asked for a pause  | 503 `upstream-unavailable`                                  |
+ * | the budget of all apps                     | 503 `temporary-reduced-capacity`                            |
+ * | the upstream fails, or asked for a pause   | 503 `upstream-unavailable`                                  |
  * | the upstream refuses our credentials       | 502 `upstream-authentication-failed`                        |
  *
  * @param fraction from 0 up to 1: jitter
@@ -41,7 +41,7 @@ export function refusalOf(
   fraction: number,
 ): Refusal {
   const reason = why === "budget" && isOverShare ? "share" : why;
-  // An upstream that names a time means that time.
+  // The upstream named this time, or the next probe is due then.
   const jitter = reason === "cool-off" ? 0 : JITTER * fraction;
   const details = {
     retryAfterSeconds: retryAfterSeconds(forMs * (1 + jitter)),
@@ -64,7 +64,7 @@ export function refusalOf(
   }
 }
 
-/** The problem of a call whose deadline passes in the queue: what holds it up, or that all slots are taken. */
+/** The problem of a call whose deadline passes in the queue: the reason why it waits, or too many calls in flight. */
 export function lateRefusalOf(expectation: Expectation, app: string, fraction: number): Problem {
   const { problem } = refusalOf(expectation, app, fraction);
   if (expectation.forMs > 0) return new Problem(problem.code, { ...problem.details, late: true });
@@ -74,11 +74,11 @@ export function lateRefusalOf(expectation: Expectation, app: string, fraction: n
     retryAfterSeconds: 1,
     refusedHere: true,
     late: true,
-    internal: "no permit before the deadline: calls at once",
+    internal: "no permit before the deadline: too many calls in flight",
   });
 }
 
-/** Rounded up, so that a caller that waits as long is not early. */
+/** Rounded up, so that a caller that waits this long is not early. */
 export function retryAfterSeconds(forMs: number): number {
   return Math.min(LONGEST_SECONDS, Math.max(1, Math.ceil(forMs / 1000)));
 }

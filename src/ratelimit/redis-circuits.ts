@@ -1,19 +1,19 @@
 /**
- * Circuits that all replicas share through Redis. An open circuit is a field of a hash, so that a new replica learns of
- * it; changes are published. The right to probe is a key that expires.
+ * Circuits that all replicas share through Redis. Each open circuit is a field of a hash, so that a new replica can read
+ * it. Changes are published. The right to send the probe is a key that expires.
  *
- * Circuits are approximate: without an answer from Redis, each replica acts alone.
+ * Circuits are approximate: while Redis does not answer, each replica acts alone.
  */
 import type { RedisService } from "../redis/service.ts";
 import type { OriginName } from "../types.ts";
 import type { CircuitScope } from "./circuit-breaker.ts";
-import type { CircuitNews, SharedCircuits } from "./circuits.ts";
+import type { CircuitReport, SharedCircuits } from "./circuits.ts";
 
 interface Message {
   readonly from: string;
   readonly scope: CircuitScope;
   /** Absent: the circuit is closed. */
-  readonly circuit?: CircuitNews;
+  readonly circuit?: CircuitReport;
 }
 
 export interface RedisCircuitsOptions {
@@ -21,7 +21,7 @@ export interface RedisCircuitsOptions {
   /** The prefix of all keys and of the channel. */
   readonly namespace: string;
   readonly origin: OriginName;
-  /** The name of this process: it ignores its own messages. */
+  /** The name of this process. It ignores its own messages. */
   readonly process: string;
 }
 
@@ -31,20 +31,20 @@ export function createRedisCircuits(options: RedisCircuitsOptions): SharedCircui
   const key = `${prefix}:open`;
   const probeKey = (scope: CircuitScope): string => `${prefix}:probe:${scope}`;
   const channel = `${namespace}circuits:${origin}`;
-  let listener = (_scope: CircuitScope, _news: CircuitNews | undefined): void => undefined;
+  let listener = (_scope: CircuitScope, _report: CircuitReport | undefined): void => undefined;
 
-  function hear(text: string): void {
+  function receive(text: string): void {
     const message = readMessage(text);
     if (message !== undefined && message.from !== process) listener(message.scope, message.circuit);
   }
   async function readAll(): Promise<void> {
     const open = await redis.run("look", key, (client) => client.hgetall(key)).catch(() => ({}));
-    for (const text of Object.values(open)) hear(text);
+    for (const text of Object.values(open)) receive(text);
   }
 
   redis.subscribe({
     channels: [channel],
-    onMessage: (_channel, text) => hear(text),
+    onMessage: (_channel, text) => receive(text),
     onGap: () => void readAll(),
     onRecovery: () => void readAll(),
   });
@@ -52,7 +52,7 @@ export function createRedisCircuits(options: RedisCircuitsOptions): SharedCircui
   return {
     publish(scope, circuit) {
       const text = JSON.stringify({ from: process, scope, circuit });
-      const tell = redis.run("settle", key, async (client) => {
+      const published = redis.run("settle", key, async (client) => {
         if (circuit === undefined) await client.hdel(key, scope);
         else {
           await client.hset(key, scope, text);
@@ -61,7 +61,7 @@ export function createRedisCircuits(options: RedisCircuitsOptions): SharedCircui
         await client.del(probeKey(scope));
         await client.publish(channel, text);
       });
-      tell.catch(() => undefined);
+      published.catch(() => undefined);
     },
     subscribe(listen) {
       listener = listen;
@@ -78,7 +78,7 @@ export function createRedisCircuits(options: RedisCircuitsOptions): SharedCircui
   };
 }
 
-/** How long after its end an open circuit is remembered: it is half-open until a probe has succeeded. */
+/** How long a half-open circuit is remembered, until a probe has succeeded. */
 const FORGET_MS = 60_000;
 
 function readMessage(text: string): Message | undefined {

@@ -1,6 +1,6 @@
 /**
- * The script of the hard limits (lua/limiter.lua): what it is asked, and what it answers. One key slot of a Cluster
- * holds all keys of one origin.
+ * The script of the hard limits (lua/limiter.lua): its requests and its replies. All keys of one origin are in one hash
+ * slot of a Cluster.
  */
 import { readFileSync } from "node:fs";
 
@@ -22,7 +22,7 @@ export const LIMITER_SCRIPTS: RedisScripts = {
   limitCalls: { lua: readFileSync(new URL("./lua/limiter.lua", import.meta.url), "utf8") },
 };
 
-/** Gives Redis a command. Rejects where Redis is out of order, or refuses. */
+/** Sends a command to Redis. Rejects when Redis does not answer, or refuses the command. */
 export type RunLimiter = <T>(
   operation: "take" | "ledger",
   key: string,
@@ -39,7 +39,7 @@ export interface CallRecord {
 export interface Ended {
   readonly id: string;
   readonly app: string;
-  /** How long ago it arrived. */
+  /** Time since its arrival. */
   readonly ageMs: number;
   readonly status: LedgerCompletion["status"];
   readonly durationMs: number;
@@ -50,50 +50,52 @@ export interface Take extends CallRecord {
   readonly app: string;
   readonly leave: readonly number[];
   readonly perDay: number | undefined;
-  /** Whatever the limits say. */
-  readonly isAnyway: boolean;
+  /** Granted also beyond the limits (`budget.mode: observe`). */
+  readonly ignoresLimits: boolean;
 }
 
+/** A call that a replica uploads. */
 export interface KnownSend {
   readonly id: string;
   readonly app: string;
-  /** How long ago the instant is that it counts from. */
+  /** Time since the instant it counts from. */
   readonly ageMs: number;
-  /** Redis knew of it before it lost its data. */
-  readonly wasTold: boolean;
-  /** For the ledger, where it was sent without Redis. */
+  /** Redis knew it before it lost its data. */
+  readonly wasKnown: boolean;
+  /** For the ledger, if the call was sent without Redis. */
   readonly call?: CallRecord | undefined;
+  /** Time since its permit. */
   readonly sentMs: number;
   readonly ended?: Omit<Ended, "id" | "app" | "ageMs"> | undefined;
 }
 
-/** What counted when this replica last heard. */
+/** The counts that this replica last received. */
 export interface Digest {
   /** Redis' time then. */
   readonly time: number;
-  /** How long ago that was, at least. */
+  /** The least time since then. */
   readonly elapsedMs: number;
-  /** [age in milliseconds, calls that are not younger], the youngest first. */
+  /** [age in milliseconds, calls of this age or older, up to the next age], the youngest first. */
   readonly counts: readonly (readonly [number, number])[];
-  /** The most that can have been granted since. */
-  readonly since: number;
+  /** The most permits that Redis can have granted since. */
+  readonly grantedSince: number;
 }
 
-/** What all requests that can change something have in common. */
-interface Common {
-  /** Redis' time is this at least: [5] a message that arrives `timeoutMs` later has no effect. */
-  readonly low: number | undefined;
+/** What all requests have in common that can change something. */
+export interface Common {
+  /** The earliest that Redis' time can be now. [5] A command that arrives `timeoutMs` later has no effect. */
+  readonly timeAtLeast: number | undefined;
   readonly epoch: string | undefined;
   readonly slot: number | undefined;
   readonly quotas: readonly number[];
 }
 
 export type Request =
-  | { readonly kind: "time"; readonly low: number | undefined }
+  | { readonly kind: "time"; readonly timeAtLeast: number | undefined }
   | (Common & {
       readonly kind: "join" | "upload";
       readonly sends: readonly KnownSend[];
-      /** All that this replica sent is told by now, not only what it sent without Redis. */
+      /** The replica uploads all its calls, not only those that it sent without Redis. */
       readonly isFull: boolean;
       readonly digest: Digest | undefined;
       /** Redis' clock has jumped. */
@@ -113,7 +115,7 @@ export type Request =
 
 export type TakeResult =
   | { readonly isGranted: true }
-  | { readonly isGranted?: false; readonly reason: LimitReason; readonly inMs: number };
+  | { readonly isGranted?: false; readonly reason: LimitReason; readonly waitMs: number };
 
 export interface DescribedState {
   readonly windows: readonly {
@@ -124,12 +126,13 @@ export interface DescribedState {
   readonly waiting: readonly (readonly (readonly [string, Priority, number])[])[];
 }
 
+/** A slot, as operators see it. */
 export interface ReplicaSlot {
   readonly slot: number;
-  /** The process; empty where it has not come back since a loss of data. */
+  /** The process; empty if it has not returned since a loss of data. */
   readonly holder: string;
   readonly isLive: boolean;
-  /** A slot that is not renewed is free then. */
+  /** When the slot is free, if it is not renewed. */
   readonly freeInMs: number;
 }
 
@@ -146,7 +149,7 @@ export type Reply = { readonly time: number; readonly epoch: string } & (
       readonly results: readonly TakeResult[];
       readonly quotas: readonly number[];
       readonly windows: readonly (readonly [spent: number, reserved: number])[];
-      /** Nobody is granted anything before: replicas that know of other data come first. */
+      /** Redis grants nothing before, so that replicas that know more can report first. */
       readonly opensInMs: number;
       readonly digest?: readonly (readonly [number, number])[];
       readonly state?: DescribedState;
@@ -154,10 +157,10 @@ export type Reply = { readonly time: number; readonly epoch: string } & (
   | { readonly kind: "replicas"; readonly replicas: readonly ReplicaSlot[] }
 );
 
-/** What each request brings of the settings. */
+/** The settings in each request. */
 export interface RequestSettings {
   readonly process: string;
-  /** Only one process at a time can have it: the next one that has it proves that the last one is dead. */
+  /** Only one process at a time has an address. So a new process with the same address proves that the old one is dead. */
   readonly address: string | undefined;
   readonly windows: readonly EscrowWindow[];
   readonly limits: string;
@@ -166,21 +169,23 @@ export interface RequestSettings {
   readonly timeoutMs: number;
   /** From a grant until the latest arrival. */
   readonly countMs: number;
-  /** From a slot's last lease until the latest arrival of what its holder sent by itself, */
-  readonly aloneMs: number;
-  /** and from then until the slot is free. */
+  /** From the end of a slot's lease until the latest arrival of a call that its holder sent without Redis. */
+  readonly stopAfterMs: number;
+  /** From that arrival until the slot is free: the longest short window. */
   readonly shortMs: number;
-  /** Nobody is granted anything for so long when there are no data: replicas that know of some come first. */
+  /** When there are no data, Redis grants nothing for this long, so that replicas that know older data can report. */
   readonly settleMs: number;
-  /** After a loss, the long windows wait so long at least for a replica that knows them. */
+  /** After a loss of data, the long windows wait at least this long for a replica that knows their counts. */
   readonly returnMs: number;
+  /** The wait of a permit when the script does not know when one is free. */
   readonly pollMs: number;
+  /** How long calls are kept. */
   readonly keepMs: number;
   readonly retentionMs: number;
   readonly maxRecords: number;
 }
 
-/** The script's keys. `namespace` holds the prefix of all keys and the account's fingerprint, and has no braces. */
+/** The script's keys. `namespace` is the prefix of all keys and the account's fingerprint. It has no braces. */
 export function limiterKeys(
   namespace: string,
   origin: OriginName,
@@ -202,7 +207,7 @@ export function createRedisLimiter(run: RunLimiter, namespace: string, origin: O
   return async (request, settings) => {
     const text = JSON.stringify({ ...settings, ...request, prefix });
     const answer = await run("take", state, (client) => client.limitCalls(keys.length, ...keys, text));
-    // The script is the only one that writes it. Lua has no empty lists: they come as empty objects.
+    // Lua encodes an empty list as an empty object.
     const reply: Reply = JSON.parse(answer.replaceAll("{}", "[]"));
     return reply;
   };

@@ -1,21 +1,21 @@
 /**
- * The fair order: which app may send the next call, and when. Pure but for the `Fairness` it is given; `now` and all
- * instants are milliseconds of the monotonic clock.
+ * The fair order: which app may send the next call, and when. Pure, except that it updates `Fairness`. Instants are
+ * milliseconds of the monotonic clock.
  *
- * The limiter decides whether a call may be sent at all. These rules only decide the order, and they are approximate:
- * they work on counts that may be a second old.
+ * The limiter decides whether a call may be sent at all. These rules only decide the order. They are approximate, because
+ * they use counts that may be a second old.
  *
- * 1. The share of an app in a window is the limit, divided by weight among the apps that are active in that window:
- *    they sent in it, or wait, or were seen in the last minute. Each window is judged by itself.
- * 2. The most urgent priority goes first; in it, apps below their share in every window; then the rest, which borrow
- *    what others leave. Among equals the turns go round by weight (start-time fair queueing).
- * 3. Apps that borrow in a window spread what is left of it evenly until more comes free, and leave 2 % of it. So
- *    permits come free all the time, and an app within its share never waits out a burst of somebody else's.
+ * 1. The share of an app in a window is the limit, divided by weight among the apps that are active in that window: an
+ *    active app sent in it, waits, or was seen in the last minute. Each window has its own shares.
+ * 2. The most urgent priority goes first. Within it, apps below their share in every window go first. Other apps borrow
+ *    what these leave. Equal apps take turns by weight (start-time fair queueing).
+ * 3. Apps that borrow spread what is left of a window evenly until more permits become free, and leave 2 % of it. So an
+ *    app within its share gets a permit soon, and never has to wait for the end of a burst of another app.
  */
 import { PRIORITIES, type Priority } from "../types.ts";
 import type { LimiterState, WaitingApp, WindowState } from "./limiter.ts";
 
-/** What the scheduler needs to know of the apps. */
+/** What the scheduler needs from the registry of apps. */
 export interface AppWeights {
   readonly weightOf: (app: string) => number;
   readonly isListed: (app: string) => boolean;
@@ -24,7 +24,7 @@ export interface AppWeights {
 
 interface SchedulerConfig {
   readonly apps: AppWeights;
-  /** Part of each window, from 0 up to 1, that only interactive calls may use. */
+  /** Fraction of each window that only interactive calls may use. */
   readonly reserve: number;
 }
 
@@ -32,23 +32,23 @@ interface SchedulerConfig {
 export interface Fairness {
   /** Start tags of fair queueing: the app with the lowest tag goes first. */
   readonly tags: Map<string, number>;
-  /** The tag of the app that was served last. An app that was idle starts there. */
+  /** The tag of the app that was served last. An idle app starts with it. */
   virtualTime: number;
   readonly lastSeenAt: Map<string, number>;
   /** When a call was last borrowed here, by length of the window. */
   readonly lastBorrowedAt: Map<number, number>;
   /** When the last calls of each app departed here. */
   readonly departures: Map<string, number[]>;
-  /** How fast the calls of an app depart that had to wait. */
+  /** How fast the waiting calls of each app depart. */
   readonly progress: Map<string, Progress>;
 }
 
 interface Progress {
   readonly departedAt: number;
-  /** Moving average of the time between two departures, while calls waited. */
+  /** Moving average of the time between two departures while calls waited. */
   readonly intervalMs: number;
   readonly intervals: number;
-  /** Calls that waited still. */
+  /** Calls that still waited. */
   readonly left: number;
 }
 
@@ -63,18 +63,18 @@ export function createFairness(): Fairness {
   };
 }
 
-/** A call that wants a permit: the first in its queue. */
+/** The first call of a queue. */
 export interface Candidate {
   readonly app: string;
   readonly priority: Priority;
 }
 
 export type Choice<C extends Candidate> =
-  /** Ask the limiter for a permit for this call. */
+  /** Request a permit for this call. */
   | { readonly kind: "ask"; readonly candidate: C; readonly leave: readonly number[] }
   | { readonly kind: "wait"; readonly until: number };
 
-/** What is known at the moment of a decision. */
+/** The input of a decision. */
 export interface Known {
   readonly state: LimiterState;
   /** What waits in this process. */
@@ -84,7 +84,7 @@ export interface Known {
   readonly now: number;
 }
 
-/** Everything that a decision is based on. */
+/** The input of a decision, with the active apps of each window. */
 export interface View extends Known {
   /** The apps that are active in each window, and their weights. */
   readonly active: ReadonlyMap<WindowState, ActiveApps>;
@@ -96,7 +96,7 @@ interface ActiveApps {
   readonly unlisted: number;
 }
 
-/** @returns what is known, with the weights of the active apps summed once */
+/** Sums the weights of the active apps once for a decision. */
 export function viewOf(known: Known): View {
   return {
     ...known,
@@ -104,13 +104,13 @@ export function viewOf(known: Known): View {
   };
 }
 
-/** An app that was seen so recently is active in every window. */
+/** An app that was seen this recently is active in every window. */
 const ACTIVE_MS = 60_000;
-/** Part of a window that apps that borrow leave for others. */
+/** Part of each window that borrowing apps leave free. */
 const HEADROOM = 0.02;
 
 /** Marks apps as seen: one that asks here, and those that wait at other replicas. */
-export function noticeApps({ lastSeenAt }: Fairness, apps: Iterable<string>, now: number): void {
+export function markSeen({ lastSeenAt }: Fairness, apps: Iterable<string>, now: number): void {
   for (const app of apps) lastSeenAt.set(app, now);
   if (lastSeenAt.size <= MOST_SEEN) return;
   for (const [app, at] of lastSeenAt) if (now - at > ACTIVE_MS) lastSeenAt.delete(app);
@@ -125,7 +125,7 @@ export function activeApps({ lastSeenAt }: Fairness, now: number): Set<string> {
   return active;
 }
 
-/** An app's part of a window: a number of calls, at least one. */
+/** An app's share of a window, in calls. At least one. */
 export function shareOf(view: View, window: WindowState, app: string): number {
   const { isListed, weightOf } = view.config.apps;
   const active = view.active.get(window) ?? activeIn(view, window);
@@ -133,7 +133,7 @@ export function shareOf(view: View, window: WindowState, app: string): number {
   const joins = active.apps.has(app) ? 0 : own;
   const listed = active.listed + (isListed(app) ? joins : 0);
   const unlisted = active.unlisted + (isListed(app) ? 0 : joins);
-  // While listed apps want their share, all others together weigh no more than they do.
+  // While listed apps are active, all unlisted apps together weigh no more than these.
   const scale = listed > 0 && unlisted > listed ? listed / unlisted : 1;
   return Math.max(1, (window.limit * own * (isListed(app) ? 1 : scale)) / (listed + unlisted * scale));
 }
@@ -180,8 +180,8 @@ export function choose<C extends Candidate>(view: View, candidates: readonly C[]
   return { kind: "wait", until };
 }
 
-/** A call got its permit: its app moves back in the order, and what it borrowed is noted. */
-export function chosen(view: View, { app, priority }: Candidate): void {
+/** Records that a call got its permit: its app moves back in the order. */
+export function recordPermit(view: View, { app, priority }: Candidate): void {
   const { fairness, state, config, now } = view;
   const start = Math.max(fairness.virtualTime, fairness.tags.get(app) ?? 0);
   fairness.virtualTime = start;
@@ -192,7 +192,7 @@ export function chosen(view: View, { app, priority }: Candidate): void {
   noteDeparture(view, app);
   for (const window of state.windows) {
     if (!borrowsIn(view, window, app)) continue;
-    // A call that was late, by one interval at most, does not delay the next one.
+    // After a late departure the next call waits less, by at most one interval.
     const leave = leaveIn(view, window, { app, priority });
     const paceMs = ownPaceIn(view, window, leave)(now);
     const last = fairness.lastBorrowedAt.get(window.windowMs) ?? now;
@@ -201,7 +201,7 @@ export function chosen(view: View, { app, priority }: Candidate): void {
   }
 }
 
-/** Departures of an app that are remembered. */
+/** Most departures of an app that are remembered. */
 export const MOST_DEPARTURES = 200;
 
 function noteDeparture({ fairness: { departures }, state, now }: View, app: string): void {
@@ -214,13 +214,14 @@ function noteDeparture({ fairness: { departures }, state, now }: View, app: stri
   for (const [other, instants] of departures) if ((instants.at(-1) ?? 0) < since) departures.delete(other);
 }
 
+/** Intervals in the moving average. */
 const AVERAGED = 20;
 
 function noteProgress(view: View, app: string): void {
   const { fairness, now } = view;
   const { progress } = fairness;
   const left = waitingHere(view, app) - 1;
-  // It departed without having waited: what held calls up before is over.
+  // Nothing waited. Earlier delays are over.
   if (left < 0) return void progress.delete(app);
   const last = progress.get(app) ?? { departedAt: now, intervalMs: 0, intervals: 0, left: 0 };
   const intervals = last.intervals + (last.left > 0 ? 1 : 0);
@@ -242,7 +243,7 @@ function inFairOrder<C extends Candidate>(view: View, candidates: readonly C[]):
     .map(({ candidate }) => candidate);
 }
 
-/** Permits that must be left in each window: the reserve, and what an app that borrows leaves for others. */
+/** Permits that a call must leave in each window: the reserve, and what a borrowing app leaves for others. */
 export function leaveOf(view: View, candidate: Candidate, ahead = 0): number[] {
   return view.state.windows.map((window) => leaveIn(view, window, candidate, ahead));
 }
@@ -253,7 +254,7 @@ function leaveIn(view: View, window: WindowState, { app, priority }: Candidate, 
   return Math.max(reserve, Math.floor(window.limit * HEADROOM) + wantedElsewhere(view, window, app));
 }
 
-/** Calls that wait at other replicas within the share of their app: they go before calls that borrow here. */
+/** Calls within their share that wait at other replicas. They go before calls that borrow here. */
 function wantedElsewhere(view: View, window: WindowState, borrower: string): number {
   let wanted = 0;
   for (const { app, count } of view.state.waitingElsewhere) {
@@ -263,7 +264,7 @@ function wantedElsewhere(view: View, window: WindowState, borrower: string): num
   return wanted;
 }
 
-/** The first instant at which a permit is free for a call, by what is known. */
+/** The first known instant at which a permit is free for a call. */
 function freeFor(view: View, { app }: Candidate, leave: readonly number[]): number {
   const { state, now, config } = view;
   const today = state.today.get(app);
@@ -277,7 +278,7 @@ function freeFor(view: View, { app }: Candidate, leave: readonly number[]): numb
   return at;
 }
 
-/** When so many permits of a window are free. Beyond what is known: at the even pace of the window. */
+/** When `wanted` permits of a window are free. After the known instants, permits become free at an even pace. */
 export function permitFreeAt(
   { remaining, freeAt, limit, reserved, windowMs }: WindowState,
   wanted: number,
@@ -292,8 +293,8 @@ export function permitFreeAt(
 }
 
 /**
- * When the next call may be borrowed here. The time between two borrowed calls shrinks while nobody else asks, so the
- * instant is searched for.
+ * When this process may borrow the next call. The interval between borrowed calls shrinks while other apps are silent, so
+ * this searches for the instant.
  */
 export function pacedAt(
   { fairness, now }: View,
@@ -312,13 +313,13 @@ export function pacedAt(
   return late;
 }
 
-/** Time between two borrowed calls of all replicas together, by the instant at which it is asked for. */
+/** The interval between two borrowed calls of all replicas together, as a function of the instant. */
 export function paceIn(view: View, window: WindowState, leave: number): (at: number) => number {
   const rate = rateWithinShare(view, window);
   return (at) => borrowIntervalMs(window, { leave, rate, at });
 }
 
-/** The same of this replica: its part of the pace is what its queue is of all queues. */
+/** The same for this replica. Its part of the pace is its part of all waiting calls. */
 function ownPaceIn(view: View, window: WindowState, leave: number): (at: number) => number {
   const waits = (sum: number, { app, count }: WaitingApp): number =>
     sum + (borrowsIn(view, window, app) ? count : 0);
@@ -328,15 +329,15 @@ function ownPaceIn(view: View, window: WindowState, leave: number): (at: number)
   return (at) => pace(at) * (1 + elsewhere / here);
 }
 
-/** Calls a millisecond that apps within their share of a window are likely to send: as many as lately. */
+/** Calls per millisecond that apps within their share are likely to send: as many as recently. */
 export function rateWithinShare(view: View, window: WindowState): number {
   let rate = 0;
   for (const [app, spent] of window.byApp) {
     if (borrowsIn(view, window, app)) continue;
-    // In a shorter window, one call alone says nothing.
-    const lately = view.state.windows.map(({ byApp, windowMs }) => ((byApp.get(app) ?? 0) - 1) / windowMs);
+    // A single call in a short window is no rate.
+    const recently = view.state.windows.map(({ byApp, windowMs }) => ((byApp.get(app) ?? 0) - 1) / windowMs);
     rate += Math.min(
-      Math.max(spent / window.windowMs, ...lately),
+      Math.max(spent / window.windowMs, ...recently),
       shareOf(view, window, app) / window.windowMs,
     );
   }
@@ -344,16 +345,16 @@ export function rateWithinShare(view: View, window: WindowState): number {
 }
 
 /**
- * Time between two borrowed calls, so that what is left of a window lasts until more comes free: for each instant at
- * which a permit comes free, it and those that are free before it must be enough until then, for borrowed calls
- * and for those that apps within their share are likely to send.
+ * The interval between two borrowed calls with which the permits of a window last until more become free. Until each
+ * instant at which a permit becomes free, the permits that are free by then must be enough for borrowed calls and for the
+ * calls that apps within their share are likely to send.
  */
 function borrowIntervalMs(
   { remaining, spent, freeAt, windowMs }: WindowState,
   { leave, rate, at }: Record<"leave" | "rate" | "at", number>,
 ): number {
   const left = remaining - leave;
-  // A window from now, all that counts now is free again.
+  // After one whole window, everything that counts now is free again.
   let intervalMs = windowMs / Math.max(1, left + spent - rate * windowMs);
   for (const [index, freeInstant] of freeAt.entries()) {
     const [forMs, free] = [freeInstant - at, left + index + 1];

@@ -1,36 +1,35 @@
 /**
- * Rolling windows as pure arithmetic: how many calls count in the `windowMs` milliseconds that end now.
+ * An exact sliding window log: how many calls count in the `windowMs` milliseconds before `now`. Pure arithmetic.
  *
- * A call counts from one instant. That is the latest instant at which it can arrive at the upstream, until its real
- * arrival is known. The log is exact, eight bytes a call, also for long windows. Instants are whole milliseconds of
- * one clock that never goes back; nothing here knows what time it is.
+ * A call counts from one instant: the latest instant at which it can arrive at the upstream, or its real arrival when that
+ * is known. A call takes eight bytes. Instants are whole milliseconds of a clock that never goes back.
  */
 
-/** The calls of one origin by the instants they count from. */
+/** The calls of one origin. */
 export interface SlidingWindowLog {
-  /** Enters a call, or moves one that is there to another instant. */
+  /** Enters a call, or moves a known call to another instant. */
   readonly enter: (id: string, app: string, at: number) => void;
-  /** The call was not sent. */
+  /** Removes a call that was not sent. */
   readonly drop: (id: string) => void;
-  /** Calls that count in the window that ends now, of one app or of all. */
+  /** How many calls count in the window that ends now, of one app or of all. */
   readonly spent: (windowMs: number, now: number, app?: string) => number;
   /**
-   * When the `count` oldest calls in the window have left it. A call on its way is taken to arrive now.
-   * @returns nothing where fewer calls are in the window
+   * When the `count` oldest calls in the window have left it. A call on its way is treated as if it arrived now.
+   * @returns nothing if fewer calls are in the window
    */
   readonly freeAt: (
     windowMs: number,
     now: number,
     query: { readonly count: number; readonly app?: string | undefined },
   ) => number | undefined;
-  /** The instants at which permits come free in a window, the soonest first, `most` of them at most. */
+  /** The next instants at which permits become free in a window, ascending, at most `most`. */
   readonly freeInstants: (windowMs: number, now: number, most: number) => number[];
   readonly byApp: (windowMs: number, now: number) => Map<string, number>;
   /** Forgets calls that count from earlier instants. */
   readonly forget: (before: number) => void;
 }
 
-/** Ascending instants, those before `first` forgotten. */
+/** Ascending instants. Those before the index `first` are forgotten. */
 interface Instants {
   readonly all: number[];
   first: number;
@@ -81,7 +80,7 @@ export function createSlidingWindowLog(): SlidingWindowLog {
     },
     forget(before) {
       for (const [id, { at }] of calls) {
-        // Roughly in order: what is left out now is found later.
+        // The calls are roughly in order. A call that is missed now is forgotten later.
         if (at >= before) break;
         calls.delete(id);
       }
@@ -94,7 +93,7 @@ export function createSlidingWindowLog(): SlidingWindowLog {
   };
 }
 
-/** Index of the first instant after another. */
+/** @returns the index of the first instant after `instant` */
 function indexAfter({ all, first }: Instants, instant: number): number {
   let low = first;
   let high = all.length;
@@ -119,7 +118,7 @@ function remove(instants: Instants, at: number): void {
 
 function forgetIn(instants: Instants, before: number): void {
   instants.first = indexAfter(instants, before - 1);
-  // Cutting the array costs its length, so it is done when half of it is forgotten.
+  // Cutting the array costs time in proportion to its length, so wait until half of it is forgotten.
   if (instants.first > 64 && instants.first * 2 > instants.all.length) {
     instants.all.splice(0, instants.first);
     instants.first = 0;

@@ -18,7 +18,7 @@ interface Stage {
   readonly redis: RedisServer;
   readonly arrivals: number[];
   readonly start: (settings?: Partial<WorkerSettings>) => Running;
-  /** Resolves when so many more calls have arrived. */
+  /** Resolves when `count` more calls have arrived. */
   readonly arrive: (count: number) => Promise<void>;
 }
 
@@ -64,17 +64,17 @@ async function stage(): Promise<Stage> {
 const expectKept = ({ arrivals }: Stage, windowMs = WINDOW_MS): void =>
   expect(mostWithin(arrivals, windowMs)).toBeLessThanOrEqual(LIMIT);
 
-/** A window that does not pass in a test: how many permits it gives does not depend on how fast the machine is. */
+/** A window that does not end during a test, so that the number of permits does not depend on the speed of the machine. */
 const windowMs = 60_000;
 
-it("three busy replicas use all of the limit", async () => {
+it("three busy replicas use the whole limit", async () => {
   const all = await stage();
   for (let replica = 0; replica < 3; replica++) all.start({ windowMs });
   await all.arrive(LIMIT);
   expectKept(all, windowMs);
 });
 
-it("one busy replica uses all of the limit but the escrow of two idle ones, also after it is killed and restarted", async () => {
+it("one busy replica beside two idle ones uses all but their escrow, also after a kill and a restart", async () => {
   const all = await stage();
   const idle = { windowMs, dispatchers: 0, replicas: 4 };
   const workers = [all.start(idle), all.start(idle)];
@@ -85,12 +85,12 @@ it("one busy replica uses all of the limit but the escrow of two idle ones, also
   first.child.kill("SIGKILL");
   await first.ended;
   all.start(busy);
-  // The idle ones keep one permit each, and the process may have died with one that it had not used yet.
+  // The idle replicas keep one permit each. The killed process may have had one unused permit.
   await all.arrive(LIMIT - 3 - all.arrivals.length);
   expectKept(all, windowMs);
 });
 
-it("replicas that are killed, frozen and restarted do not exceed the limit", async () => {
+it("killed, frozen and restarted replicas exceed no limit", async () => {
   const all = await stage();
   const [one, two] = [all.start(), all.start(), all.start()];
   await all.arrive(LIMIT);
@@ -104,14 +104,14 @@ it("replicas that are killed, frozen and restarted do not exceed the limit", asy
   expectKept(all);
 });
 
-it("replicas do not exceed the limit and continue when Redis is frozen, flushed, or killed and restarted empty", async () => {
+it("no limit is exceeded when Redis is frozen, emptied, or killed and restarted empty, and all replicas continue", async () => {
   const all = await stage();
   const workers = [all.start(), all.start(), all.start()];
   const { redis } = all;
   await all.arrive(LIMIT);
   redis.freeze();
   await Promise.all(workers.map(({ says }) => says(/degraded/)));
-  // Each continues with its part after that has been reserved for a window.
+  // Each replica spends its part when that has been reserved for a window.
   await all.arrive(LIMIT);
   redis.thaw();
   await Promise.all(workers.map(({ says }) => says(/degraded[^]*shared/)));
@@ -125,7 +125,7 @@ it("replicas do not exceed the limit and continue when Redis is frozen, flushed,
   expectKept(all);
 });
 
-it("a replica without Redis continues beside the others within the limit, and joins again", async () => {
+it("a replica that is cut off from Redis continues beside the others, exceeds no limit, and joins again", async () => {
   const all = await stage();
   const proxy = await startTcpProxy(all.redis.port);
   onTestFinished(proxy.close);
@@ -136,7 +136,7 @@ it("a replica without Redis continues beside the others within the limit, and jo
   await all.arrive(LIMIT);
   proxy.blackHole();
   await cutOff.says(/degraded/);
-  // Until its part has been reserved for a window: it spends that beside the others.
+  // Long enough for the replica to spend its part beside the others.
   await all.arrive(3 * LIMIT);
   proxy.heal();
   proxy.cut();
@@ -145,7 +145,7 @@ it("a replica without Redis continues beside the others within the limit, and jo
   expectKept(all);
 });
 
-it("replicas do not exceed the limit when Redis restarts with an old snapshot", async () => {
+it("no limit is exceeded when Redis restarts with older data", async () => {
   const all = await stage();
   for (let replica = 0; replica < 3; replica++) all.start();
   await all.arrive(LIMIT);

@@ -1,4 +1,4 @@
-/** What limiters say to each other through a real Redis. */
+/** Limiters that share limits through a real Redis. */
 import { expect, it, onTestFinished } from "vitest";
 
 import { systemClock } from "../../src/process/clock.ts";
@@ -33,7 +33,7 @@ function join(options: Omit<ShareOptions, "windows" | "replicas">): ReturnType<t
 const isShared = (limiter: SharedLimiter): Promise<void> =>
   expect.poll(async () => (await limiter.acquire(request)).kind, { interval: 50 }).toBe("permit");
 
-/** How many permits there are now. */
+/** Takes all permits. @returns how many there were */
 async function takeAll(limiter: SharedLimiter): Promise<number> {
   for (let taken = 0; ; taken++) if ((await limiter.acquire(request)).kind === "wait") return taken;
 }
@@ -48,14 +48,14 @@ it("limiters in one namespace share a limit, a returned slot is free at once, an
   await isShared(one.limiter);
   await isShared(two.limiter);
   await one.limiter.close();
-  // The second one is alone: no escrow is held back for the first.
+  // The second limiter is alone. Redis reserves no escrow for the first one.
   expect(await takeAll(two.limiter)).toBe(18);
   expect(await two.limiter.replicas()).toMatchObject([{ isLive: true }]);
   await isShared(other.limiter);
   expect(await takeAll(other.limiter)).toBe(19);
 });
 
-it("a released permit is free at once, other replicas get the counts and the waiting apps, and the ledger has the call", async () => {
+it("a released permit is free at once, replicas exchange counts and waiting apps, and the ledger has the call", async () => {
   const { port: redisPort } = await redisForTest();
   const [one, two] = [join({ redisPort }), join({ redisPort })];
   await isShared(one.limiter);
@@ -83,22 +83,22 @@ it("a released permit is free at once, other replicas get the counts and the wai
   expect(lines.filter(({ completion }) => completion?.status === "unsent")).toHaveLength(1);
 });
 
-it("a slot that an operator declares dead is free after one window", async () => {
+it("when an operator reports that a replica is dead, its slot is free after a window instead of after degradedFor", async () => {
   const { port: redisPort } = await redisForTest();
   const [one, two] = [join({ redisPort }), join({ redisPort })];
   await isShared(one.limiter);
   await isShared(two.limiter);
-  // As if it were killed: its slot is not returned.
+  // Like a kill: the slot is not given back.
   two.calls.close();
   await expect.poll(async () => (await one.limiter.replicas()).map(({ isLive }) => isLive)).toContain(false);
   const dead = (await one.limiter.replicas()).find(({ isLive }) => !isLive);
-  // degradedForMs, the window, and the latest arrival; then only the window and the latest arrival.
+  // Before the report: degradedForMs, the window and the latest arrival. After it: the window and the latest arrival.
   expect(dead?.freeInMs).toBeGreaterThan(70_000);
   const after = await one.limiter.replicas(dead?.holder);
   expect(after.find(({ isLive }) => !isLive)?.freeInMs).toBeLessThanOrEqual(61_250);
 });
 
-it("a replica waits until replicas of version 0.1 are gone, logs that once, and counts their calls", async () => {
+it("a replica waits until replicas of version 0.1 have stopped, warns once, and counts what they sent", async () => {
   const redis = await redisForTest();
   const prefix = "old:{budget}:api:";
   await redis.command("HSET", `${prefix}replicas`, "old-one", `${Date.now()}|1|0|0|0`);
@@ -129,26 +129,30 @@ it("a replica waits until replicas of version 0.1 are gone, logs that once, and 
   expect(reports).toHaveLength(1);
 });
 
-it("a limiter reports an outage when only its own scripts fail in Redis, until they work again", async () => {
+it("a limiter reports an outage of its own when Redis refuses only its script, and reports its end", async () => {
   const { port: redisPort, command } = await redisForTest();
-  const [outages, ends] = [new Set<string>(), new Set<string>()];
+  const [outage, end] = [
+    "the shared budget (api) is out of order",
+    "the shared budget (api) is back in order",
+  ];
+  const reports: string[] = [];
   const { limiter } = join({
     redisPort,
-    onReport: (message) => void outages.add(message),
-    onBackInOrder: (what) => void ends.add(what),
+    onReport: (message) => void reports.push(message),
+    onBackInOrder: (what) => void reports.push(`${what} is back in order`),
   });
+  const sinceOutage = (): string[] => reports.slice(Math.max(0, reports.indexOf(outage)));
   await isShared(limiter);
-  ends.clear();
-  // Redis refuses the script, because a key has another type, and answers everything else.
+  // The value of the state key is no JSON. So Redis refuses the script and answers all other commands.
   const { state } = limiterKeys("test:", "api");
-  await command("SET", state, "of another type");
+  await command("SET", state, "no JSON");
   await expect
     .poll(async () => {
       await limiter.acquire(request);
-      return [...outages];
+      return reports;
     })
-    .toContain("the shared budget (api) is out of order");
-  expect([...ends]).toEqual([]);
+    .toContain(outage);
+  expect(sinceOutage()).not.toContain(end);
   await command("DEL", state);
-  await expect.poll(() => [...ends]).toEqual(["the shared budget (api)"]);
+  await expect.poll(sinceOutage).toContain(end);
 });

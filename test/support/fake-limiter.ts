@@ -125,7 +125,6 @@ export function createFakeLimiters(options: FakeLimitersOptions): FakeLimiters {
           }),
         ),
         waitingElsewhere: replicas.filter((other) => other !== me).flatMap(known),
-        ageMs: newsAfterMs,
       });
       return {
         get refusals() {

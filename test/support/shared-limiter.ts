@@ -4,7 +4,7 @@ import { systemRandom } from "../../src/process/random.ts";
 import type { RateWindow } from "../../src/usage/rate-window.ts";
 import { createRedisLimiter, LIMITER_SCRIPTS } from "../../src/ratelimit/redis-limiter.ts";
 import { createSharedLimiter, type SharedLimiter } from "../../src/ratelimit/shared-limiter.ts";
-import type { SharedLimiterOptions } from "../../src/ratelimit/shared-side.ts";
+import type { SharedLimiterOptions } from "../../src/ratelimit/shared-replica.ts";
 import { createRedisService, type RedisService } from "../../src/redis/service.ts";
 
 export interface ShareOptions {

@@ -24,7 +24,7 @@ export function createOutageList(now: () => number, warned: (message: string) =>
   };
 }
 
-/** The names of circuit outages begin with this (src/ratelimit/circuit-outages.ts). */
+/** The names of circuit outages begin with this (src/ratelimit/budgets.ts). */
 const UPSTREAM = "upstream ";
 
 /** The most kinds of problems that are remembered at once. */

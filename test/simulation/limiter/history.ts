@@ -1,18 +1,27 @@
 /**
- * One history: replicas share limits, in virtual time, while things go wrong; then a while in which nothing does. Its
- * number decides everything in it. Redis runs the real script, the replicas are the real limiter.
+ * One history: replicas share limits, in virtual time, first with faults and then without. Its seed decides everything in
+ * it. Redis runs the real script, and the replicas are the real limiter.
  */
+import { escrowWindows } from "../../../src/ratelimit/escrow.ts";
 import { mostWithin } from "../../support/arrivals.ts";
 import { createRandom } from "../../support/random.ts";
 import { drawPlan, type Fault, type Plan } from "./plan.ts";
-import { createWorld, note, type Replica, type ScriptCall, start, type World } from "./world.ts";
+import {
+  createWorld,
+  DEGRADED_RESERVE,
+  note,
+  type Replica,
+  type ScriptCall,
+  start,
+  type World,
+} from "./world.ts";
 
 export interface Outcome {
   readonly seed: number;
   readonly plan: Plan;
   readonly problems: readonly string[];
   readonly log: readonly string[];
-  /** The part of the limits that was used while nothing went wrong. */
+  /** The part of the limits that was used after the faults. */
   readonly used: number;
 }
 
@@ -36,44 +45,47 @@ export async function playHistory(
   const { clock, arrivals, problems } = world;
   for (let place = 0; place < plan.running; place++) start(world, place);
   await clock.advance(random.between(500, 2_000));
-  await misfortunes(world);
+  await faultyTime(world);
   heal(world);
   const longestMs = Math.max(...world.config.windows.map(({ windowMs }) => windowMs));
   const isShort = plan.windows.some(({ windowMs }) => windowMs <= plan.degradedForMs);
   await clock.advance(plan.degradedForMs + longestMs);
-  // Until slots that were lost are free, and what was guessed has left.
+  // Until lapsed slots are free, and guesses have left the windows.
   if (plan.isMeasured) await clock.advance((isShort ? 0 : longestMs) + 3_000);
   const from = clock.monotonic();
   const shortestMs = Math.min(...plan.windows.map(({ windowMs }) => windowMs));
   if (plan.isMeasured) await clock.advance(longestMs * Math.ceil((4 * shortestMs) / longestMs));
   arrivals.sort((a, b) => a.at - b.at);
-  const used = plan.isMeasured ? usedFrom(world, from, clock.monotonic()) : 1;
-  for (const { limit, windowMs } of agreed(world)) {
+  const used = plan.isMeasured ? usedFrom(world, from, clock.monotonic()) : { ofLimit: 1, ofUsable: 1 };
+  for (const { limit, windowMs } of limitsToKeep(world)) {
     const most = mostWithin(
       arrivals.map(({ at }) => at),
       windowMs,
     );
-    if (most > limit) describe(world, limit, windowMs);
-    if (most > limit) problems.push(`${most} of ${limit} within ${windowMs} ms`);
+    if (most <= limit) continue;
+    noteOverrun(world, limit, windowMs);
+    problems.push(`${most} of ${limit} within ${windowMs} ms`);
   }
-  // In windows as short as these, it weighs how long it takes until a free permit is asked for.
+  // A free permit is requested again after some 100 ms: in windows of a second, that is a tenth of the limit.
   const least = plan.windows.some(({ limit }) => limit < 20) ? 0.8 : 0.9;
-  if (used < least && plan.unsettled < 1) problems.push(`only ${Math.round(used * 100)} % used`);
+  if (used.ofUsable < least && plan.unsettled < 1)
+    problems.push(`only ${Math.round(used.ofUsable * 100)} % of the usable permits used`);
   stopAll(world, from - longestMs);
-  return { seed, plan, problems, log: world.log, used };
+  return { seed, plan, problems, log: world.log, used: used.ofLimit };
 }
 
-/** Ends all replicas. One that asks and has heard nothing since an instant is a problem. */
+/** Ends all replicas. A replica that requests permits and has got no reply since an instant is a problem. */
 function stopAll({ replicas, plan, problems }: World, since: number): void {
   for (const replica of replicas) {
     const isAsking = (plan.dispatchers[replica.place % plan.dispatchers.length] ?? 0) > 0;
-    if (replica.isAlive && isAsking && replica.lastHeardAt < since)
-      problems.push(`${replica.name} waits for ever`);
+    if (replica.isAlive && isAsking && replica.lastReplyAt < since)
+      problems.push(`${replica.name} got no reply`);
     replica.isAlive = false;
   }
 }
 
-function describe(world: World, limit: number, windowMs: number): void {
+/** Notes the calls of the first window that exceeds its limit. */
+function noteOverrun(world: World, limit: number, windowMs: number): void {
   const { arrivals } = world;
   const end = arrivals.findIndex(({ at }, index) => {
     const first = arrivals[index - limit];
@@ -86,8 +98,8 @@ function describe(world: World, limit: number, windowMs: number): void {
   );
 }
 
-/** The limits that hold all the time: while they change, the higher ones do. */
-function agreed({ plan }: World): Plan["windows"] {
+/** The limits that must hold all the time. While the limits change, the higher ones must hold. */
+function limitsToKeep({ plan }: World): Plan["windows"] {
   if (!plan.faults.includes("limits")) return plan.windows;
   return plan.windows.map((one, index) => ({
     ...one,
@@ -95,22 +107,33 @@ function agreed({ plan }: World): Plan["windows"] {
   }));
 }
 
-/** How full the fullest window was, on average over all instants. */
-function usedFrom({ config, arrivals }: World, from: number, to: number): number {
-  const fullness = config.windows.map(({ limit, windowMs }) => {
-    const counted = arrivals.map(({ at }) => Math.max(0, Math.min(to, at + windowMs) - Math.max(from, at)));
-    return counted.reduce((sum, ms) => sum + ms, 0) / (to - from) / limit;
+/** How full the fullest window was, on average over all instants: of the limit, and of what the busy replicas can use. */
+function usedFrom(
+  { plan, config, slots, arrivals }: World,
+  from: number,
+  to: number,
+): { readonly ofLimit: number; readonly ofUsable: number } {
+  const settings = { ...plan, replicas: slots, degradedReserve: DEGRADED_RESERVE };
+  const windows = escrowWindows(config.windows, settings).map(({ limit, ms, escrow }) => {
+    const counted = arrivals.map(({ at }) => Math.max(0, Math.min(to, at + ms) - Math.max(from, at)));
+    const mean = counted.reduce((sum, part) => sum + part, 0) / (to - from);
+    // Idle replicas keep their escrow.
+    return { ofLimit: mean / limit, ofUsable: mean / (limit - (plan.dispatchers.includes(0) ? escrow : 0)) };
   });
-  return Math.max(...fullness);
+  return {
+    ofLimit: Math.max(...windows.map(({ ofLimit }) => ofLimit)),
+    ofUsable: Math.max(...windows.map(({ ofUsable }) => ofUsable)),
+  };
 }
 
-async function misfortunes(world: World): Promise<void> {
+/** Causes faults for a while. */
+async function faultyTime(world: World): Promise<void> {
   const { plan, random, clock } = world;
   const until = clock.monotonic() + plan.faultyMs;
   let next = clock.monotonic();
   while (clock.monotonic() < until) {
     if (clock.monotonic() >= next && plan.faults.length > 0) {
-      goWrong(world, random.pick(plan.faults));
+      cause(world, random.pick(plan.faults));
       next = clock.monotonic() + random.between(STEP_MS, 2 * plan.betweenFaultsMs);
     }
     await clock.advance(STEP_MS);
@@ -121,11 +144,11 @@ const alive = ({ replicas }: World): Replica[] =>
   replicas.filter(({ isAlive, isStopping }) => isAlive && !isStopping);
 
 // oxlint-disable-next-line complexity -- a case for each fault
-function goWrong(world: World, fault: Fault): void {
+function cause(world: World, fault: Fault): void {
   const { random, clock, server, replicas } = world;
   const victims = alive(world).filter(({ isWitness }) => !isWitness);
   const victim = victims.length > 0 ? random.pick(victims) : undefined;
-  const isTelling = replicas.some(({ isWitness, isAlive }) => isWitness && isAlive);
+  const hasWitness = replicas.some(({ isWitness, isAlive }) => isWitness && isAlive);
   const later = (mostMs: number, run: () => void): void => void clock.after(random.between(50, mostMs), run);
   note(world, `fault: ${fault} ${victim?.name ?? ""}`);
   switch (fault) {
@@ -155,7 +178,7 @@ function goWrong(world: World, fault: Fault): void {
     case "failover":
     case "clock-forward":
     case "clock-back":
-      if (!isTelling) hitRedis(world, fault, later);
+      if (!hasWitness) hitRedis(world, fault, later);
   }
 }
 
@@ -180,7 +203,7 @@ function hitReplica(
       victim.isAlive = false;
       if (fault === "dead") {
         const [other] = alive(world);
-        // An operator knows it.
+        // An operator reports it.
         if (other !== undefined)
           later(500, () => void other.limiter.replicas(victim.name).catch(() => undefined));
       }
@@ -216,19 +239,19 @@ function hitRedis(world: World, fault: Fault, later: Later): void {
     server.isUp = false;
     return later(5_000, () => void (server.isUp = true));
   }
-  // Data are lost: somebody who knew them is to be there. That all are dead or cut off then is conceded.
+  // One replica that knows the data must survive. The design does not cover the loss of all of them.
   const witnesses = alive(world).filter(
     ({ limiter, isPartitioned, frozenUntil }) =>
       !isPartitioned && frozenUntil <= world.clock.monotonic() && limiter.state().mode === "shared",
   );
   const witness = witnesses.length > 0 ? random.pick(witnesses) : undefined;
   if (witness === undefined || server.frozenUntil > world.clock.monotonic()) return;
-  // A clock that goes back loses nothing: there is nothing to tell.
+  // A clock that is set back loses no data.
   witness.isWitness = fault !== "clock-back";
   server.slowMs = 0;
   note(world, `witness: ${witness.name}`);
   loseData(world, fault, later);
-  // A process that starts right then knows nothing of it.
+  // A process that starts at this moment does not know the data.
   if (world.otherRandom.chance(0.3) && alive(world).length < 5) start(world, world.otherRandom.between(0, 2));
 }
 
@@ -248,16 +271,16 @@ function loseData({ server, random }: World, fault: Fault, later: Later): void {
 
 function heal(world: World): void {
   const { server, replicas, plan } = world;
-  note(world, "all is well");
+  note(world, "no more faults");
   world.isHealed = true;
   Object.assign(server, { isUp: true, slowMs: 0, frozenUntil: 0 });
   for (const replica of replicas) Object.assign(replica, { isPartitioned: false, frozenUntil: 0 });
-  const there = alive(world);
-  for (const replica of there.slice(plan.running)) {
+  const running = alive(world);
+  for (const replica of running.slice(plan.running)) {
     replica.isStopping = true;
     void stop(replica);
   }
   for (let place = 0; place < plan.running; place++)
-    if (!there.slice(0, plan.running).some((one) => one.place === place)) start(world, place);
+    if (!running.slice(0, plan.running).some((one) => one.place === place)) start(world, place);
   for (const replica of alive(world)) replica.limiter.configure(world.config);
 }

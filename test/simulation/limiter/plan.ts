@@ -1,4 +1,4 @@
-/** What a history is about: its limits, its settings, and what may go wrong in it. */
+/** The plan of a history: its limits, its settings, and its kinds of faults. */
 import type { RateWindow } from "../../../src/usage/rate-window.ts";
 import type { TestRandom } from "../../support/random.ts";
 
@@ -22,7 +22,7 @@ const FAULTS = [
 ] as const;
 export type Fault = (typeof FAULTS)[number];
 
-/** These are rarer than the others: after each, nothing but the escrow is granted for a while. */
+/** These faults are rarer than the others, because after each of them only escrow is granted for a while. */
 const RARE: readonly Fault[] = [
   "redis-empty",
   "redis-restarted-empty",
@@ -33,7 +33,7 @@ const RARE: readonly Fault[] = [
   "replicas",
 ];
 
-/** Few kinds of faults, one right after another: each hits what the last one has left behind. */
+/** Few kinds of faults in quick succession: each one begins before the effects of the last one have ended. */
 const DENSE: readonly (readonly Fault[])[] = [
   ["kill", "deploy", "redis-empty", "redis-restarted-empty"],
   ["partition", "failover", "kill"],
@@ -42,7 +42,7 @@ const DENSE: readonly (readonly Fault[])[] = [
 
 export interface Plan {
   readonly windows: readonly RateWindow[];
-  /** In force for new processes, once the limits change. */
+  /** New processes use these after the limits have changed. */
   readonly laterWindows: readonly RateWindow[];
   readonly slots: number;
   readonly laterSlots: number;
@@ -53,12 +53,12 @@ export interface Plan {
   readonly degradedForMs: number;
   readonly faults: readonly Fault[];
   readonly betweenFaultsMs: number;
-  /** How many permits each replica asks for at once; 0: it asks for none. */
+  /** How many permits each replica requests at once; 0 for an idle replica. */
   readonly dispatchers: readonly number[];
   readonly faultyMs: number;
-  /** Permits whose calls never say how they ended. */
+  /** The part of the calls whose end is never reported. */
   readonly unsettled: number;
-  /** How much of the limits is used is looked at too: that takes as long as all the rest. */
+  /** Whether to measure how much of the limits is used. That doubles the time of the history. */
   readonly isMeasured: boolean;
 }
 

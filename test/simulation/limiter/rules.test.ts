@@ -1,4 +1,4 @@
-/** Each rule of the hard limits is needed: without it, a short story ends with more calls than the limit. */
+/** Each rule of the hard limits is needed: without the rule, a short scenario exceeds a limit. */
 import { readFileSync } from "node:fs";
 
 import { describe, expect, it } from "vitest";
@@ -15,26 +15,27 @@ const SHORT: RateWindow = { name: "1s", limit: 40, windowMs: 1_000 };
 const MEDIUM: RateWindow = { name: "5s", limit: 120, windowMs: 5_000 };
 const LONG: RateWindow = { name: "40s", limit: 600, windowMs: 40_000 };
 
-interface Story {
+interface Scenario {
   readonly rule: string;
   readonly what: string;
-  /** What the script says, and what it says without the rule. */
+  /** The code of the rule in the script, and its replacement. */
   readonly change: readonly [rule: string, without: string];
   readonly windows: readonly RateWindow[];
-  /** How many permits each of three replicas asks for at once. */
+  /** How many permits each of the three replicas requests at once. */
   readonly asks: readonly number[];
-  /** The first telling that ends badly, where that is not the first or second one. */
+  /** The first seed that exceeds a limit without the rule, if that is not 1 or 2. */
   readonly seed?: number;
-  readonly tell: (world: World, random: TestRandom) => Promise<void>;
+  readonly play: (world: World, random: TestRandom) => Promise<void>;
 }
 
-/** Chance decides when messages arrive, so a story is told until it ends badly. */
-const MOST_TIMES = 60;
+/** The seed decides when messages arrive. This many seeds are tried until one exceeds a limit. */
+const MOST_SEEDS = 60;
 
-async function most({ windows, asks, tell }: Story, lua: string, seed: number): Promise<string[]> {
+/** @returns the limits that were exceeded */
+async function exceededBy({ windows, asks, play }: Scenario, lua: string, seed: number): Promise<string[]> {
   const random = createRandom(seed);
   const world = createWorld(planOf(windows, asks), random, createRandom(~seed), lua);
-  await tell(world, random);
+  await play(world, random);
   for (const replica of world.replicas) replica.isAlive = false;
   expect(world.problems).toEqual([]);
   const instants = world.arrivals.map(({ at }) => at);
@@ -64,7 +65,7 @@ function planOf(windows: readonly RateWindow[], dispatchers: readonly number[]):
   };
 }
 
-/** Three replicas that share the limits for a while. */
+/** Starts three replicas and lets them share the limits for a while. */
 async function three(world: World, ms: number): Promise<[Replica, Replica, Replica]> {
   const replicas: [Replica, Replica, Replica] = [start(world, 0), start(world, 1), start(world, 2)];
   await world.clock.advance(ms);
@@ -73,10 +74,10 @@ async function three(world: World, ms: number): Promise<[Replica, Replica, Repli
 
 const BUSY = [3, 3, 3];
 
-const STORIES: readonly Story[] = [
+const SCENARIOS: readonly Scenario[] = [
   {
     rule: "1",
-    what: "a replica is cut off while the others use all",
+    what: "a replica is cut off while the others use everything",
     change: [
       "local most = math.max(promise.escrow, promise.quota)",
       "local most = slot.untilAt < now and math.max(promise.escrow, promise.quota) or 0",
@@ -84,7 +85,7 @@ const STORIES: readonly Story[] = [
     seed: 6,
     windows: [SHORT, MEDIUM],
     asks: [2, 9, 9],
-    async tell(world, random) {
+    async play(world, random) {
       const [one] = await three(world, 5_000 + random.between(0, 5_000));
       one.isPartitioned = true;
       await world.clock.advance(1_000);
@@ -92,38 +93,38 @@ const STORIES: readonly Story[] = [
   },
   {
     rule: "2",
-    what: "a replica that is cut off for long spends its part",
-    change: ["if slot.untilAt < now and not hadNoPart then", "if false then"],
+    what: "a replica is cut off for so long that it spends its part",
+    change: ["if slot.untilAt < now and not neverUsedPart then", "if false then"],
     windows: [SHORT],
     asks: BUSY,
-    tell: cutOffForLong,
+    play: cutOffForLong,
   },
   {
     rule: "3",
-    what: "it spends its part before that has been reserved for a window",
+    what: "a replica spends its part before that has been reserved for a window",
     change: [
-      "if slot.untilAt < now and not hadNoPart then",
-      "if slot.untilAt + 2 * w.ms < now and not hadNoPart then",
+      "if slot.untilAt < now and not neverUsedPart then",
+      "if slot.untilAt + 2 * w.ms < now and not neverUsedPart then",
     ],
     windows: [SHORT],
     asks: BUSY,
-    tell: cutOffForLong,
+    play: cutOffForLong,
   },
   {
     rule: "4",
-    what: "it goes on when its slot is taken to be free",
-    change: ["local at = slot.untilAt + slot.aloneMs", "local at = slot.untilAt"],
+    what: "a replica that is cut off continues after its slot is free",
+    change: ["local at = slot.untilAt + slot.stopAfterMs", "local at = slot.untilAt"],
     windows: [SHORT],
     asks: BUSY,
-    tell: cutOffForLong,
+    play: cutOffForLong,
   },
   {
     rule: "5",
     what: "a message that arrives late renews a slot",
-    change: ["if now > request.low + request.timeoutMs then", "if false then"],
+    change: ["if now > request.timeAtLeast + request.timeoutMs then", "if false then"],
     windows: [SHORT],
     asks: BUSY,
-    async tell(world) {
+    async play(world) {
       const [one] = await three(world, 3_000);
       one.slowMs = 2_300;
       await world.clock.advance(4_000);
@@ -131,11 +132,11 @@ const STORIES: readonly Story[] = [
   },
   {
     rule: "6",
-    what: "a replica comes back and does not say what it sent",
+    what: "a replica returns and does not upload what it sent",
     change: ["for _, send in ipairs(request.sends) do", "for _, send in ipairs({}) do"],
     windows: [SHORT],
     asks: BUSY,
-    async tell(world) {
+    async play(world) {
       const [one] = await three(world, 3_000);
       one.isPartitioned = true;
       await world.clock.advance(2_500);
@@ -145,12 +146,12 @@ const STORIES: readonly Story[] = [
   },
   {
     rule: "7",
-    what: "a new holder spends what nobody has reserved for it",
+    what: "a new holder spends what is not reserved for it",
     change: ["math.min(wanted, own + rooms[i].fits)", "wanted"],
     seed: 5,
     windows: [SHORT, MEDIUM],
     asks: BUSY,
-    async tell(world, random) {
+    async play(world, random) {
       const [one] = await three(world, 5_000);
       one.isStopping = true;
       void one.limiter.close();
@@ -168,7 +169,7 @@ const STORIES: readonly Story[] = [
     change: ["now > stopsAt(slot) + slot.shortMs then", "now > stopsAt(slot) then"],
     windows: [SHORT],
     asks: BUSY,
-    async tell(world) {
+    async play(world) {
       const [one] = await three(world, 3_000);
       one.isPartitioned = true;
       await world.clock.advance(5_000);
@@ -176,36 +177,36 @@ const STORIES: readonly Story[] = [
   },
   {
     rule: "8",
-    what: "a process is dead, and what it sent by itself is forgotten at once",
+    what: "a dead process's calls without Redis are forgotten at once",
     change: ["then slot.deadAt = now end", "then state.slots[k] = {} end"],
     windows: [SHORT],
     asks: BUSY,
-    tell: diesCutOff,
+    play: diesCutOff,
   },
   {
     rule: "8",
-    what: "a process that died after it had spent its part is taken to have had none",
+    what: "a process spends its part and dies, and its part is not counted",
     change: ["slot.deadAt <= slot.untilAt + w.ms", "slot.deadAt <= slot.untilAt + 9 * w.ms"],
     windows: [SHORT],
     asks: BUSY,
-    tell: diesCutOff,
+    play: diesCutOff,
   },
   {
     rule: "9",
-    what: "after a loss, calls of a process that has died count nowhere",
+    what: "a loss of data hides the calls of a dead process",
     change: ["if now < state.closedUntil and i == 1 then return true end", ""],
     seed: 6,
     windows: [SHORT],
     asks: [9, 1, 1],
-    tell: failOver,
+    play: failOver,
   },
   {
     rule: "9",
-    what: "after a loss, a replica that is cut off is forgotten",
+    what: "a loss of data hides a replica that is cut off",
     change: ["if slot.epoch ~= state.epoch then", "if false then"],
     windows: [SHORT],
     asks: BUSY,
-    async tell(world) {
+    async play(world) {
       const [one] = await three(world, 3_000);
       one.isPartitioned = true;
       await world.clock.advance(1_000);
@@ -216,11 +217,11 @@ const STORIES: readonly Story[] = [
   {
     rule: "9",
     what: "a process starts when the clock of Redis has just been set forward",
-    change: ["if isHeld and now - state.now > request.leaseMs then", "if false then"],
+    change: ["if hasHolder and now - state.now > request.leaseMs then", "if false then"],
     seed: 4,
     windows: [SHORT],
     asks: BUSY,
-    async tell(world, random) {
+    async play(world, random) {
       for (const place of [1, 2]) start(world, place);
       await world.clock.advance(3_000 + random.between(0, 1_000));
       world.server.skewMs += 60_000;
@@ -235,7 +236,7 @@ const STORIES: readonly Story[] = [
     seed: 37,
     windows: [SHORT],
     asks: BUSY,
-    async tell(world, random) {
+    async play(world, random) {
       for (const place of [1, 2]) start(world, place);
       await world.clock.advance(3_000 + random.between(0, 1_000));
       world.server.data.restore(undefined);
@@ -252,7 +253,7 @@ const STORIES: readonly Story[] = [
     ],
     windows: [SHORT, MEDIUM],
     asks: BUSY,
-    async tell(world, random) {
+    async play(world, random) {
       const [one] = await three(world, 5_000 + random.between(0, 5_000));
       one.isPartitioned = true;
       await world.clock.advance(5_000);
@@ -260,11 +261,11 @@ const STORIES: readonly Story[] = [
   },
   {
     rule: "11",
-    what: "what a holder sent that never came back is forgotten with its slot",
+    what: "a holder does not return, and its calls are forgotten with its slot",
     change: ["for i = 1, most do", "for i = 1, 0 do"],
     windows: [SHORT, MEDIUM],
     asks: BUSY,
-    async tell(world, random) {
+    async play(world, random) {
       const [one] = await three(world, 5_000 + random.between(0, 5_000));
       one.isPartitioned = true;
       await world.clock.advance(3_000);
@@ -274,12 +275,12 @@ const STORIES: readonly Story[] = [
   },
   {
     rule: "11",
-    what: "permits whose reply is lost stand for what their holder sent later",
-    change: ["reserved(k, w) + (slot.unheard or 0)", "reserved(k, w)"],
+    what: "permits in a lost reply replace calls that their holder sent instead",
+    change: ["reserved(k, w) + (slot.lastGrants or 0)", "reserved(k, w)"],
     seed: 19,
     windows: [SHORT, MEDIUM],
     asks: [20, 4, 4],
-    async tell(world, random) {
+    async play(world, random) {
       const [one] = await three(world, 5_000 + random.between(0, 5_000));
       world.observe = ({ args: [request = ""], reply }) => {
         const isOwn = request.includes(`"process":"${one.name}"`);
@@ -292,27 +293,27 @@ const STORIES: readonly Story[] = [
   },
   {
     rule: "12",
-    what: "nobody says what counted in the long window before a loss",
-    change: ["if not (digest and state.isUnknown) then return end", "if true then return end"],
+    what: "no replica reports what counted in the long window before a loss of data",
+    change: ["if not (digest and state.countsUnknown) then return end", "if true then return end"],
     windows: [SHORT, LONG],
     asks: BUSY,
-    tell: backAfterLoss,
+    play: backAfterLoss,
   },
   {
     rule: "12",
-    what: "the one that says it was cut off long before",
-    change: ["guess(now, digest.since)", ""],
+    what: "the replica that reports it was cut off long before the loss",
+    change: ["guess(now, digest.grantedSince)", ""],
     windows: [SHORT, LONG],
     asks: BUSY,
-    tell: backAfterLoss,
+    play: backAfterLoss,
   },
   {
     rule: "12",
-    what: "after a jump of the clock, calls of the dead count by wrong ages",
+    what: "the clock jumps, and the calls of dead processes have wrong ages",
     change: ["if state.hasJumped then redis.call('ZREM', SENDS, known[i])", "if false then"],
     windows: [SHORT, LONG],
     asks: BUSY,
-    async tell(world) {
+    async play(world) {
       const [one] = [start(world, 0), start(world, 1)];
       await world.clock.advance(14_000);
       one.isAlive = false;
@@ -327,7 +328,7 @@ const STORIES: readonly Story[] = [
     change: ["if state and state.run == run then", "if state then"],
     windows: [SHORT],
     asks: [9, 1, 1],
-    tell: failOver,
+    play: failOver,
   },
 ];
 
@@ -337,7 +338,7 @@ async function cutOffForLong(world: World): Promise<void> {
   await world.clock.advance(3_000);
 }
 
-/** A copy goes on that lacks the last calls of a replica that has died. */
+/** Fails over to a copy that lacks the last calls of a dead replica. */
 async function failOver(world: World, random: TestRandom): Promise<void> {
   const [one] = await three(world, 3_000 + random.between(0, 1_000));
   const copy = world.server.data.snapshot();
@@ -348,7 +349,7 @@ async function failOver(world: World, random: TestRandom): Promise<void> {
   await world.clock.advance(1_500);
 }
 
-/** It spends its part, dies, and starts again where it was. */
+/** A replica spends its part, dies, and a new process starts at its address. */
 async function diesCutOff(world: World): Promise<void> {
   const [one] = await three(world, 3_000);
   one.isPartitioned = true;
@@ -358,7 +359,7 @@ async function diesCutOff(world: World): Promise<void> {
   await world.clock.advance(1_500);
 }
 
-/** One replica is cut off while another spends the long window; then Redis loses its data, and the other one dies. */
+/** One replica is cut off while another spends the long window. Then the other dies and Redis loses its data. */
 async function backAfterLoss(world: World): Promise<void> {
   const [one, two] = [start(world, 0), start(world, 1)];
   await world.clock.advance(3_000);
@@ -371,15 +372,15 @@ async function backAfterLoss(world: World): Promise<void> {
 }
 
 describe("without rule", () => {
-  it.each(STORIES)("[$rule] a limit is exceeded: $what", async (story) => {
-    const [rule, without] = story.change;
+  it.each(SCENARIOS)("[$rule], a limit is exceeded when $what", async (scenario) => {
+    const [rule, without] = scenario.change;
     expect(LUA.split(rule)).toHaveLength(2);
     const mutilated = LUA.replace(rule, without);
     let exceeded: string[] = [];
-    const { seed: first = 1 } = story;
-    for (let seed = first; seed < first + MOST_TIMES && exceeded.length === 0; seed++) {
-      exceeded = await most(story, mutilated, seed);
-      expect(await most(story, LUA, seed)).toEqual([]);
+    const { seed: first = 1 } = scenario;
+    for (let seed = first; seed < first + MOST_SEEDS && exceeded.length === 0; seed++) {
+      exceeded = await exceededBy(scenario, mutilated, seed);
+      expect(await exceededBy(scenario, LUA, seed)).toEqual([]);
     }
     expect(exceeded).not.toEqual([]);
   });
@@ -399,7 +400,7 @@ it("a replica that gives its slot back sends nothing from its escrow when the re
   one.limiter.configure({ ...world.config, windows: [{ ...SHORT, limit: 20 }] });
   await world.clock.advance(2_000);
   one.isAlive = false;
-  // What Redis granted before that may arrive later.
+  // Calls that Redis granted before may still arrive.
   const onTheWayMs = 250;
   expect(freedAt).toBeLessThan(world.clock.monotonic());
   expect(world.arrivals.filter(({ at }) => at > freedAt + onTheWayMs)).toEqual([]);

@@ -7,7 +7,7 @@ import { createWorld, start } from "./world.ts";
 
 const WINDOW_MS = 30_000;
 
-/** Nothing goes wrong, and every replica that asks wants more than there is. */
+/** No faults, and every busy replica wants more than the limit. */
 const used = async (limit: number, dispatchers: Plan["dispatchers"]): Promise<number> => {
   const outcome = await playHistory(7, {
     change: (plan) => ({
@@ -31,8 +31,9 @@ const used = async (limit: number, dispatchers: Plan["dispatchers"]): Promise<nu
 };
 
 /**
- * What is missing in windows of 30 s: a tenth of a second for each permit until it is known when its call arrived and
- * the permit is asked for again, and of one busy replica the escrow of the two idle ones (2 of 60, 1 of 20 or 10).
+ * Two things are missing in windows of 30 s. Each permit is unused for a tenth of a second, until the arrival of its call
+ * has been reported and the permit is requested again. One busy replica cannot use the escrow of the two idle ones: 2 of
+ * 60, 1 of 20 or 10.
  */
 describe("with Redis up", () => {
   it("three busy replicas use at least 99 % of the limit", async () => {
@@ -43,14 +44,13 @@ describe("with Redis up", () => {
     expect(await used(60, [10, 0, 0])).toBeGreaterThanOrEqual(0.96);
   });
 
-  it("and all but one permit of a limit of 20 or 10", async () => {
+  it("one busy replica uses all but one permit of a limit of 20 or 10", async () => {
     expect(await used(20, [10, 0, 0])).toBeGreaterThanOrEqual(0.94);
     expect(await used(10, [10, 0, 0])).toBeGreaterThanOrEqual(0.89);
   });
 });
 
-describe("a replica that starts while Redis is away and then finds no data", () => {
-  /** What the log says of it. */
+describe("a replica that starts while Redis is away", () => {
   const warnings = async ({ awayMs, hasData }: Record<"awayMs", number> & { hasData: boolean }) => {
     const random = createRandom(1);
     const world = createWorld({ ...drawPlan(random), faults: [] }, random, createRandom(2));
@@ -69,14 +69,14 @@ describe("a replica that starts while Redis is away and then finds no data", () 
     );
   };
 
-  it("warns once that a limit may be exceeded", async () => {
+  it("warns once that a limit may be exceeded when it finds no data", async () => {
     expect(await warnings({ awayMs: 4_000, hasData: false })).toHaveLength(1);
   });
 
   it.each([
-    { awayMs: 4_000, hasData: true },
-    { awayMs: 500, hasData: false },
-  ])("but not after $awayMs ms where data are there: $hasData", async (how) => {
+    { what: "Redis still has its data", awayMs: 4_000, hasData: true },
+    { what: "Redis was away for half a second", awayMs: 500, hasData: false },
+  ])("does not warn when $what", async (how) => {
     expect(await warnings(how)).toEqual([]);
   });
 });

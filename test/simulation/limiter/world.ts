@@ -1,4 +1,4 @@
-/** One history's world: the clock, Redis and the way to it, the replicas, and the upstream that counts. */
+/** The world of one history: the clock, Redis, the network, the replicas, and an upstream that records arrivals. */
 import { readFileSync } from "node:fs";
 
 import type { Clock } from "../../../src/process/clock.ts";
@@ -12,15 +12,16 @@ import type { Plan } from "./plan.ts";
 
 const LUA = readFileSync(new URL("../../../src/ratelimit/lua/limiter.lua", import.meta.url), "utf8");
 const NAMESPACE = "test:";
+export const DEGRADED_RESERVE = 0.05;
 
 interface Server {
   readonly data: ScriptRedis;
   isUp: boolean;
-  /** Commands wait until then. */
+  /** Commands wait until this instant. */
   frozenUntil: number;
   slowMs: number;
   skewMs: number;
-  /** A copy that lags: what a failover goes on with. */
+  /** An older copy of the data. A failover continues with it. */
   copy: ScriptData | undefined;
 }
 
@@ -33,15 +34,15 @@ export interface Replica {
   isStopping: boolean;
   isPartitioned: boolean;
   frozenUntil: number;
-  /** Its messages take so much longer. */
+  /** Extra delay of its messages. */
   slowMs: number;
-  /** It is to tell Redis what Redis has lost: nothing happens to it until it has joined again. */
+  /** It knows what Redis has lost. No fault hits it until it has joined again. */
   isWitness: boolean;
-  /** When each of its dispatchers last heard anything. */
-  lastHeardAt: number;
+  /** When one of its dispatchers last got a reply. */
+  lastReplyAt: number;
 }
 
-/** What the script was asked, and what it answered. */
+/** A request to the script and its reply. */
 export interface ScriptCall {
   readonly at: number;
   readonly keys: readonly string[];
@@ -53,7 +54,7 @@ export interface World {
   observe?: ((call: ScriptCall) => void) | undefined;
   readonly plan: Plan;
   readonly random: TestRandom;
-  /** For what was added later, so that the older histories stay what they are. */
+  /** For faults that were added later, so that older histories do not change. */
   readonly otherRandom: TestRandom;
   readonly clock: FakeClock;
   readonly server: Server;
@@ -64,7 +65,7 @@ export interface World {
   config: LimiterConfig;
   slots: number;
   started: number;
-  /** Nothing goes wrong any more. */
+  /** No more faults. */
   isHealed: boolean;
 }
 
@@ -108,11 +109,11 @@ export function note(world: World, text: string): void {
   world.log.push(`${world.clock.monotonic() - 1_000_000} ${text}`);
 }
 
-/** @param address that of a process that has ended */
+/** @param address of a process that has ended, to start a new one there */
 export function start(world: World, place: number, address = `address-${world.started}`): Replica {
   const { plan, clock } = world;
   const name = `p${++world.started}`;
-  // Held by what follows, and set at the end: the limiter speaks at once.
+  // The functions below need the replica before its limiter exists.
   // oxlint-disable-next-line typescript/no-unsafe-type-assertion
   const replica = {
     name,
@@ -124,10 +125,10 @@ export function start(world: World, place: number, address = `address-${world.st
     frozenUntil: 0,
     slowMs: 0,
     isWitness: false,
-    lastHeardAt: clock.monotonic(),
+    lastReplyAt: clock.monotonic(),
   } as Replica;
   const own = clockOf(world, replica);
-  const run = wayToRedis(world, replica);
+  const run = networkTo(world, replica);
   const limiter = createSharedLimiter({
     origin: "api",
     config: world.config,
@@ -136,7 +137,7 @@ export function start(world: World, place: number, address = `address-${world.st
     process: name,
     address: () => address,
     replicas: world.slots,
-    degradedReserve: 0.05,
+    degradedReserve: DEGRADED_RESERVE,
     degradedForMs: plan.degradedForMs,
     leaseMs: plan.leaseMs,
     timeoutMs: plan.timeoutMs,
@@ -158,7 +159,7 @@ export function start(world: World, place: number, address = `address-${world.st
   return replica;
 }
 
-/** A replica's own clock: it has its own epoch and speed, and nothing is called back while the process stands still. */
+/** A replica's own clock, with its own epoch and speed. Callbacks wait while the process is frozen. */
 function clockOf(world: World, replica: Replica): Clock {
   const { clock, random } = world;
   const offset = random.between(-1_000_000, 1_000_000);
@@ -173,7 +174,7 @@ function clockOf(world: World, replica: Replica): Clock {
   };
 }
 
-/** Calls back in a replica: not where it has died, and later where it stands still. */
+/** Runs a callback in a replica: never when it is dead, later when it is frozen. */
 function deliver(world: World, replica: Replica, callback: () => void): void {
   if (!replica.isAlive) return;
   const now = world.clock.monotonic();
@@ -189,7 +190,7 @@ function delay({ random, server, isHealed }: World, isWitness: boolean): number 
   );
 }
 
-function wayToRedis(world: World, replica: Replica): RunLimiter {
+function networkTo(world: World, replica: Replica): RunLimiter {
   const { clock, server, random } = world;
   const limitCalls = (count: number, ...words: string[]): Promise<string> =>
     new Promise((resolve, reject) => {
@@ -218,12 +219,12 @@ function wayToRedis(world: World, replica: Replica): RunLimiter {
         }
       });
     });
-  // The script is all that a limiter asks of Redis.
+  // The limiter uses no other command.
   // oxlint-disable-next-line typescript/no-unsafe-type-assertion
   return (_, __, command) => command({ limitCalls } as never);
 }
 
-/** Asks for permits and sends calls, one after the other, as long as the replica lives. */
+/** Requests permits and sends calls, one after the other, while the replica lives. */
 async function dispatch(world: World, replica: Replica, own: Clock, wake: Set<() => void>): Promise<void> {
   const { plan, random } = world;
   const request = {
@@ -232,7 +233,7 @@ async function dispatch(world: World, replica: Replica, own: Clock, wake: Set<()
   };
   while (replica.isAlive && !replica.isStopping) {
     const acquired = await replica.limiter.acquire(request);
-    replica.lastHeardAt = world.clock.monotonic();
+    replica.lastReplyAt = world.clock.monotonic();
     if (acquired.kind === "permit") await send(world, replica, own, acquired.permit);
     else
       await new Promise<void>((resolve) => {
@@ -249,18 +250,18 @@ async function dispatch(world: World, replica: Replica, own: Clock, wake: Set<()
 async function send(world: World, replica: Replica, own: Clock, permit: Permit): Promise<void> {
   const { clock, random, plan, arrivals } = world;
   if (random.chance(0.03)) return replica.limiter.release(permit);
-  // Until it is connected.
+  // The connection takes a moment.
   await new Promise<void>((resolve) => own.after(random.between(0, random.chance(0.1) ? 90 : 3), resolve));
   if (own.monotonic() > (permit.sendBy ?? 0)) return replica.limiter.release(permit);
   const departedAt = own.monotonic();
-  // It arrives also if the process dies meanwhile.
-  const onTheWayMs = random.between(0, random.chance(0.1) ? plan.arrivalMs / 4 - 1 : 3);
-  clock.after(onTheWayMs, () => void arrivals.push({ at: clock.monotonic(), id: permit.id }));
+  // The call arrives also if the process dies meanwhile.
+  const transferMs = random.between(0, random.chance(0.1) ? plan.arrivalMs / 4 - 1 : 3);
+  clock.after(transferMs, () => void arrivals.push({ at: clock.monotonic(), id: permit.id }));
   if (random.chance(plan.unsettled)) return;
-  const answered = onTheWayMs + random.between(1, random.chance(0.1) ? 200 : 5);
+  const answeredAfterMs = transferMs + random.between(1, random.chance(0.1) ? 200 : 5);
   const ended = (): void => {
     const ms = own.monotonic() - departedAt;
     replica.limiter.complete(permit, { status: 200, durationMs: ms, arrivedAfterMs: ms });
   };
-  own.after(answered, ended);
+  own.after(answeredAfterMs, ended);
 }

@@ -1,4 +1,4 @@
-/** Which app a request counts as, and what an invented id can cost. */
+/** The app of a request, and what an invented id can cost. */
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 
@@ -23,7 +23,7 @@ describe("a request counts as", () => {
       "Mozilla/5.0 (X11; Linux) Gecko/20100101 Firefox/140.0",
       "browser",
     ],
-    ["`other`, where it says nothing", undefined, undefined, "other"],
+    ["`other`, where it has no name", undefined, undefined, "other"],
     ["`other`, where its User-Agent has no product", undefined, "(none)", "other"],
     ["a safe id, where it sends an unsafe one", 'a b"\n<ü>', undefined, "a-b-----"],
     ["64 characters of a long id", "x".repeat(200), undefined, "x".repeat(64)],
@@ -44,7 +44,7 @@ describe("a request counts as", () => {
 });
 
 describe("unlisted ids", () => {
-  it("are bounded: the least recently seen one is dropped, unless it is in use", () => {
+  it("are bounded: a new id replaces the one seen least recently, unless that is in use", () => {
     const apps = appsOf();
     for (const [index, id] of ["a", "b", "c"].entries()) apps.identify(id, undefined, index * MINUTE);
     expect(apps.identify("d", undefined, 4 * MINUTE)).toBe("other");
@@ -54,7 +54,7 @@ describe("unlisted ids", () => {
     expect(apps.identify("web", undefined, 6.5 * MINUTE)).toBe("web");
   });
 
-  it("get a label in the order of their arrival, and keep it", () => {
+  it("get a label in the order in which they were seen, and keep it", () => {
     const apps = appsOf({ maxUnlisted: 1 });
     for (const [index, id] of ["a", "b", "c"].entries()) apps.identify(id, undefined, index * 10 * MINUTE);
     expect(["web", "a", "b", "c", "never-seen"].map(apps.labelOf)).toEqual([
@@ -76,7 +76,7 @@ describe("unlisted ids", () => {
 });
 
 describe("how an app identified itself", () => {
-  it("is remembered from its first request, also if it is not listed", () => {
+  it("is remembered from its first request, also when the app is not listed", () => {
     const apps = appsOf();
     apps.identify("web", "app/1", 5);
     apps.identify(undefined, "curl/8.1 (linux)", 6);
@@ -97,7 +97,7 @@ describe("how an app identified itself", () => {
     ]);
   });
 
-  it("is forgotten for the oldest of very many apps", () => {
+  it("is forgotten for the first apps when there are more than 2,000", () => {
     const apps = appsOf({ maxUnlisted: 10_000 });
     for (let n = 0; n < 3_000; n++) apps.identify(`app-${n}`, undefined, n);
     expect(apps.identities()).toHaveLength(2_000);

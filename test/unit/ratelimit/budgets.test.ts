@@ -1,4 +1,4 @@
-/** The state of a budget as callers and operators see it. */
+/** The state of a budget, as callers and operators see it. */
 import { describe, expect, it } from "vitest";
 
 import { createApps, type ListedApp } from "../../../src/ratelimit/apps.ts";
@@ -75,7 +75,7 @@ function createScene(listed: readonly ListedApp[] = [], unlistedLabels = 20): Sc
 }
 
 describe("an app's share", () => {
-  it("is everything while it is alone, and its part by weight beside others", async () => {
+  it("is the whole limit while the app is alone, and its part by weight beside others", async () => {
     const { budget, ask } = createScene([{ id: "web", weight: 3, perDay: null }]);
     await ask("web");
     expect(budget.shareOf("web")).toEqual([
@@ -87,7 +87,7 @@ describe("an app's share", () => {
     expect(budget.shareOf("guest")).toMatchObject([{ limit: 15, remaining: 14 }]);
   });
 
-  it("includes perDay, and is updated after its own calls or half a second", async () => {
+  it("includes its perDay, and is computed again after its own calls and after half a second", async () => {
     const { budget, ask, clock } = createScene([{ id: "web", weight: 1, perDay: 10 }]);
     const [before] = [budget.shareOf("web")];
     expect(before[1]).toMatchObject({ name: "per-day", limit: 10, remaining: 10 });
@@ -101,7 +101,7 @@ describe("an app's share", () => {
 });
 
 describe("a budget", () => {
-  it("shows what is left, which apps spent it, and what waits", async () => {
+  it("shows what is left, which apps spent calls, and what waits", async () => {
     const { budget, ask, clock } = createScene();
     for (const app of ["a", "b", "a"]) await ask(app);
     expect(budget.left()).toBe(57 / 60);
@@ -120,7 +120,7 @@ describe("a budget", () => {
     expect(observed).toEqual(["a miss", "other miss"]);
   });
 
-  it("shows how long a circuit is open, and that it is half-open then", async () => {
+  it("shows how long a circuit is open, and allows one call after that", async () => {
     const { budget, ask, clock } = createScene();
     const question = { resource: "listings", query: "?" } as const;
     expect([budget.isCoolingOff(question), budget.retryAfterSeconds("listings")]).toEqual([false, undefined]);
@@ -132,8 +132,8 @@ describe("a budget", () => {
   });
 });
 
-describe("the apps with most calls", () => {
-  it("are named, and the rest is `other`", () => {
+describe("an overview of apps", () => {
+  it("names the apps that spend most and adds up the rest as `other`", () => {
     const byApp = new Map([
       ["a", 1],
       ["b", 5],

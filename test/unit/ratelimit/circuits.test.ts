@@ -1,8 +1,8 @@
-/** An upstream that fails, asks for a pause, or refuses the credentials: through the dispatcher, as calls see it. */
+/** Circuits through the dispatcher: the upstream fails, asks for a pause, or refuses the credentials. */
 import { describe, expect, it } from "vitest";
 
 import { probeDelayMs } from "../../../src/ratelimit/circuit-breaker.ts";
-import type { CircuitNews, SharedCircuits } from "../../../src/ratelimit/circuits.ts";
+import type { CircuitReport, SharedCircuits } from "../../../src/ratelimit/circuits.ts";
 import type { UpstreamRequest, SendEnd } from "../../../src/types.ts";
 import { createFakeClock, settled } from "../../support/fake-clock.ts";
 import { mostWithin } from "../../support/arrivals.ts";
@@ -29,7 +29,7 @@ const SLOW_DOWN: Partial<SendEnd> = {
   slowDown: { cause: "too-many-requests", forMs: 5 * SECOND },
 };
 
-/** Asks so many questions, each of its own. @returns how each ended */
+/** Asks `count` different questions. @returns the results */
 async function askAll(
   scene: Scene,
   count: number,
@@ -53,7 +53,7 @@ const UNAVAILABLE = { code: "upstream-unavailable", details: { refusedHere: true
 describe("a circuit opens", () => {
   it.each([
     { on: "four failures of a resource", end: FAILED, after: 4, others: ANSWERED },
-    { on: "three calls in a row that reach nothing", end: UNREACHABLE, after: 3, others: UNAVAILABLE },
+    { on: "three unreachable calls in a row", end: UNREACHABLE, after: 3, others: UNAVAILABLE },
     { on: "a 429", end: SLOW_DOWN, after: 1, others: UNAVAILABLE },
   ])("on $on: calls are refused at once", async ({ end, after, others }) => {
     const scene = createScene();
@@ -68,14 +68,14 @@ describe("a circuit opens", () => {
     else expect(elsewhere).toMatchObject(UNAVAILABLE);
   });
 
-  it("not while most calls are answered", async () => {
+  it("not while most calls succeed", async () => {
     const scene = createScene();
     for (let index = 0; index < 60; index++)
       await scene.ask({ query: `q${index}` }, index % 3 === 0 ? FAILED : {});
     expect(scene.limiters.sends).toHaveLength(60);
   });
 
-  it("and a caller waits for the end of a requested pause if its deadline allows", async () => {
+  it("on a 429, and a caller with enough time waits for the end of the pause", async () => {
     const scene = createScene();
     await scene.ask({}, SLOW_DOWN);
     const patient = scene.call("app");
@@ -92,7 +92,7 @@ describe("a half-open circuit", () => {
     return scene;
   }
 
-  it("sends one probe, closes when that is answered, and then sends the calls that waited", async () => {
+  it("sends one call as a probe, closes when it succeeds, and then sends the calls that waited for it", async () => {
     const scene = await halfOpen();
     const [probe, other] = [scene.call("app"), scene.call("app")];
     await settled();
@@ -104,7 +104,7 @@ describe("a half-open circuit", () => {
     );
   });
 
-  it("refuses the waiting calls at once when the probe fails", async () => {
+  it("refuses at once the calls that waited for a probe when the probe fails", async () => {
     const scene = await halfOpen();
     const [probe, other] = [scene.call("app"), scene.call("app")];
     await settled();
@@ -135,7 +135,7 @@ describe("a half-open circuit", () => {
 });
 
 describe("an outage", () => {
-  it("of three hours costs at most 5 % of the day's budget, probes included, and recovery is noticed in 15 s", async () => {
+  it("of three hours costs at most 1 % of the budget, and its end is noticed within 17 s", async () => {
     const scene = createScene({ windows: [{ limit: 600, windowMs: MINUTE }] });
     const startedAt = scene.clock.now();
     while (scene.clock.now() < startedAt + 3 * HOUR) {
@@ -180,7 +180,7 @@ describe("an outage", () => {
       probeDelayMs({ cause: "failing", failedProbes: probes.length - 1, ageMs, circuits: 1 }, rules);
     for (let at = delayAt(0); at < 24 * HOUR; at += delayAt(at)) probes.push(at);
     const delays = probes.map((at, index) => at - (probes[index - 1] ?? 0));
-    // The recovery from an outage of 40 seconds is noticed within 15.
+    // So the end of an outage of 40 seconds is noticed within 15.
     expect(Math.max(...delays.filter((_, index) => (probes[index] ?? 0) < 55 * SECOND))).toBe(15 * SECOND);
     const afterwards = delays.find((_, index) => (probes[index - 1] ?? 0) >= 2 * HOUR) ?? 0;
     expect(Math.abs(afterwards - afterAnHour * SECOND)).toBeLessThan(0.03 * afterAnHour * SECOND);
@@ -190,7 +190,7 @@ describe("an outage", () => {
 });
 
 describe("refused credentials", () => {
-  it("stop calls after three different questions in a row; callers get 502 with Retry-After", async () => {
+  it("stop calls after three different questions in a row, and callers get 502 with Retry-After", async () => {
     const scene = createScene();
     await askAll(scene, 80, REFUSED);
     expect(scene.limiters.sends).toHaveLength(3);
@@ -200,13 +200,13 @@ describe("refused credentials", () => {
     });
   });
 
-  it("of one repeated question do not open the circuit", async () => {
+  it("stop nothing when only one question is refused, however often", async () => {
     const scene = createScene();
     for (let index = 0; index < 10; index++) await scene.ask({ query: "forbidden" }, REFUSED);
     expect(await scene.ask({ query: "other" })).toBe(ANSWERED);
   });
 
-  it("are probed with a question that was answered before, after 30 s and then after growing pauses", async () => {
+  it("are tried again with a question that was answered before, after 30 s and then at longer intervals", async () => {
     const scene = createScene();
     await scene.ask({ query: "known" });
     await askAll(scene, 3, REFUSED);
@@ -219,7 +219,7 @@ describe("refused credentials", () => {
     expect(sentAt(scene, startedAt).slice(4)).toEqual([30, 90, 210, 450]);
   });
 
-  it("are probed at once with a new key", async () => {
+  it("are tried at once with a new key", async () => {
     const scene = createScene();
     await askAll(scene, 10, REFUSED);
     scene.key.version = 2;
@@ -249,19 +249,19 @@ function waitingUntil(deadlineAt: () => number): UpstreamRequest["waiting"] {
   };
 }
 
-/** Circuits shared in memory: what Redis does for replicas. */
+/** Shares circuits in memory, as Redis does for replicas. */
 function createHub(): () => SharedCircuits {
   const listeners: ((
     scope: Parameters<SharedCircuits["publish"]>[0],
-    news: CircuitNews | undefined,
+    report: CircuitReport | undefined,
   ) => void)[] = [];
   const claimed = new Set<string>();
   return () => {
     let own: (typeof listeners)[number] | undefined;
     return {
-      publish(scope, news) {
+      publish(scope, report) {
         claimed.delete(scope);
-        for (const listener of listeners) if (listener !== own) listener(scope, news);
+        for (const listener of listeners) if (listener !== own) listener(scope, report);
       },
       subscribe(listener) {
         own = listener;

@@ -19,9 +19,9 @@ export interface SceneOptions extends Partial<DispatcherConfig>, Partial<AppsCon
   readonly shared?: SharedCircuits;
 }
 
-/** A call that a test controls. */
+/** A call that the test controls. */
 interface Call {
-  /** How it ended: its error, or `answered`. */
+  /** Its error, or `answered`. */
   readonly result: Promise<unknown>;
   readonly hasStarted: () => boolean;
   /** The upstream answers. */
@@ -85,13 +85,13 @@ export function createScene(options: SceneOptions = {}): Scene {
     const { promise: end, resolve } = Promise.withResolvers<SendEnd>();
     const startedAt = clock.monotonic();
     let hasStarted = false;
-    const who: UpstreamRequest["waiting"] = { ...waitingOf(), apps: () => [app], ...waiting };
+    const callers: UpstreamRequest["waiting"] = { ...waitingOf(), apps: () => [app], ...waiting };
     const full: UpstreamRequest = {
       app,
       cause: "miss",
       resource: "listings",
       query: `${app}?`,
-      waiting: who,
+      waiting: callers,
       ...order,
     };
     const result = dispatcher
@@ -125,20 +125,20 @@ export function createScene(options: SceneOptions = {}): Scene {
   };
 }
 
-/** Lets time pass until a condition holds. Bottleneck goes by the real clock, so each step takes a real moment too. */
+/** Lets time pass until a condition holds. Bottleneck uses the real clock, so each step also takes real time. */
 export async function passUntil(clock: FakeClock, condition: () => boolean, stepMs = 100): Promise<void> {
   for (let steps = 0; !condition(); steps++) {
-    if (steps > 2_000) throw new Error("It never came to pass.");
+    if (steps > 2_000) throw new Error("The condition never became true.");
     await new Promise((resolve) => setTimeout(resolve, 1));
     await settled();
     if (!condition()) await clock.advance(stepMs);
   }
 }
 
-/** Waits in real time for what follows from promises and Bottleneck's timers. */
+/** Waits in real time until a condition holds that depends on promises and Bottleneck's timers. */
 export async function comeTrue(condition: () => boolean): Promise<void> {
   for (let steps = 0; !condition(); steps++) {
-    if (steps > 2_000) throw new Error("It never came true.");
+    if (steps > 2_000) throw new Error("The condition never became true.");
     await new Promise((resolve) => setTimeout(resolve, 1));
   }
 }

@@ -1,4 +1,4 @@
-/** The queue in front of the upstream: which calls are sent, wait, or are refused. */
+/** The queue in front of the upstream: which calls go, which wait, and which are refused. */
 import { describe, expect, it } from "vitest";
 
 import { Problem } from "../../../src/errors.ts";
@@ -13,7 +13,7 @@ function codeOf(result: unknown): unknown {
 }
 
 describe("a call", () => {
-  it("starts without a timer when nothing waits and a slot and a permit are free", async () => {
+  it("starts without a timer when nothing waits and a permit is free", async () => {
     const { call, clock } = createScene();
     const first = call("app");
     await settled();
@@ -33,7 +33,7 @@ describe("a call", () => {
     expect(dispatcher.queueLength("interactive")).toBe(0);
   });
 
-  it("waits for a slot", async () => {
+  it("waits while too many calls are in flight", async () => {
     const { call } = createScene({ concurrency: 1 });
     const [first, second] = [call("app"), call("app")];
     await settled();
@@ -42,7 +42,7 @@ describe("a call", () => {
     await comeTrue(second.hasStarted);
   });
 
-  it("without waiters leaves the queue and is not sent", async () => {
+  it("leaves the queue and costs nothing when no caller waits for it any more", async () => {
     const { call, ask, limiters, dispatcher } = createScene({ windows: ONE_A_SECOND });
     await ask();
     const gone = new AbortController();
@@ -53,7 +53,7 @@ describe("a call", () => {
     expect([dispatcher.queueLength("interactive"), limiters.sends.length]).toEqual([0, 1]);
   });
 
-  it("of higher priority overtakes", async () => {
+  it("overtakes calls of lower priority", async () => {
     const { call, ask, clock, departed } = createScene({ windows: [{ limit: 5, windowMs: SECOND }] });
     await Promise.all([1, 2, 3, 4].map(() => ask()));
     await ask();
@@ -63,7 +63,7 @@ describe("a call", () => {
     expect(departed.slice(5)).toEqual(["web", "nightly"]);
   });
 
-  it("counts as lost if its job does not report its end", async () => {
+  it("counts as reset when its job does not report the end", async () => {
     const { dispatcher, limiters } = createScene();
     const order = { app: "app", cause: "miss", resource: "listings", query: "?" } as const;
     const waiting = { ...unwatched(), apps: () => ["app"] };
@@ -76,7 +76,7 @@ describe("a call", () => {
 });
 
 describe("a call that several apps wait for", () => {
-  it("is sent once, and charged to the app whose turn is first", async () => {
+  it("is sent once, and charged to the app that is first in the fair order", async () => {
     const { call, ask, clock, limiters } = createScene({ windows: [{ limit: 4, windowMs: SECOND }] });
     await ask({ app: "quiet" });
     for (let index = 0; index < 3; index++) await ask({ app: "hog" });
@@ -87,7 +87,7 @@ describe("a call that several apps wait for", () => {
     expect(await shared.result).toBe(ANSWERED);
   });
 
-  it("is sent at the turn of an app that joins while it waits", async () => {
+  it("is charged to an app that joins while the call waits, if that app is first", async () => {
     const { call, ask, clock, limiters } = createScene({ windows: [{ limit: 4, windowMs: SECOND }] });
     for (let index = 0; index < 4; index++) await ask({ app: index === 0 ? "quiet" : "hog" });
     const apps = ["hog"];
@@ -101,8 +101,8 @@ describe("a call that several apps wait for", () => {
   });
 });
 
-describe("slots", () => {
-  it("are shared: no app has more than its share while calls of others wait", async () => {
+describe("calls in flight", () => {
+  it("are shared: while calls of other apps wait, no app has more than its share", async () => {
     const { call, departed } = createScene({ concurrency: 4 });
     const hog = Array.from({ length: 8 }, () => call("hog"));
     await settled();
@@ -116,7 +116,7 @@ describe("slots", () => {
     await Promise.all([...hog, ...quiet].map(({ result }) => result));
   });
 
-  it("stay free for a recently active app beside six slow calls of another one", async () => {
+  it("leave room for an app that was seen a moment ago, beside slow calls of another app", async () => {
     const { call, ask } = createScene({ concurrency: 6 });
     await ask({ app: "quiet" });
     const hog = Array.from({ length: 12 }, () => call("hog"));
@@ -126,7 +126,7 @@ describe("slots", () => {
     expect(hog.filter((slow) => slow.hasStarted())).toHaveLength(5);
   });
 
-  it("are never all used by background work", async () => {
+  it("are never all background work", async () => {
     const { call } = createScene({ concurrency: 2 });
     const refreshes = [1, 2].map(() => call("app", {}, { priority: () => "refresh" }));
     await settled();
@@ -136,7 +136,7 @@ describe("slots", () => {
   });
 });
 
-describe("deadlines", () => {
+describe("a call with a deadline", () => {
   const within = (clock: { now: () => number }, ms: number): Partial<Waiting> => ({
     deadlineAt: (
       (at) => () =>
@@ -144,7 +144,7 @@ describe("deadlines", () => {
     )(clock.now() + ms),
   });
 
-  it("that are before the next permit are refused at once, with the time until one is free", async () => {
+  it("is refused at once when there is no time for the permit, with the time until one is free", async () => {
     const { call, ask, clock, refused } = createScene({ windows: [{ limit: 1, windowMs: MINUTE }] });
     await ask();
     await clock.advance(20_500);
@@ -153,7 +153,7 @@ describe("deadlines", () => {
     expect(refused).toEqual(["app: budget"]);
   });
 
-  it("that leave time for the permit but not for a typical call are refused at once", async () => {
+  it("is refused at once when there is time for the permit but not for a usual call", async () => {
     const { call, clock, limiters } = createScene({ windows: ONE_A_SECOND });
     const slow = call("app");
     await clock.advance(3 * SECOND);
@@ -167,7 +167,7 @@ describe("deadlines", () => {
     expect(limiters.sends).toHaveLength(2);
   });
 
-  it("that pass in the queue end the wait with the reason", async () => {
+  it("is refused when its deadline passes in the queue, with the reason of the wait", async () => {
     const { call, clock, refused } = createScene({ concurrency: 1 });
     const slow = call("app");
     await settled();
@@ -181,7 +181,7 @@ describe("deadlines", () => {
     expect(refused).toEqual(["app: deadline"]);
   });
 
-  it("of one of several callers end only its wait, and only while the call is queued", async () => {
+  it("refuses one of several callers alone while it waits, and none after it has departed", async () => {
     const { call, ask, clock } = createScene({ windows: ONE_A_SECOND });
     await ask();
     let refuseLate: RefuseLate = () => undefined;
@@ -193,17 +193,17 @@ describe("deadlines", () => {
   });
 });
 
-describe("refusals name the limit", () => {
+describe("a refusal names what is used up:", () => {
   const windows = [{ limit: 10, windowMs: MINUTE }];
 
-  it("everybody's budget", async () => {
+  it("the budget of all apps", async () => {
     const { ask, clock, call } = createScene({ windows });
     for (let index = 0; index < 10; index++) await ask({ app: "hog" });
     const refused = await call("quiet", {}, { deadlineAt: () => clock.now() + 10 * SECOND }).result;
     expect(refused).toMatchObject({ code: "temporary-reduced-capacity", details: { retryAfterSeconds: 60 } });
   });
 
-  it("the app's share: what is left is spread over the window", async () => {
+  it("the app's share, and the rest of the window is spread evenly", async () => {
     const { ask, clock, call } = createScene({ windows });
     await ask({ app: "quiet" });
     for (let index = 0; index < 6; index++) await ask({ app: "hog" });
@@ -215,7 +215,7 @@ describe("refusals name the limit", () => {
     expect(await ask({ app: "quiet" })).toBe(ANSWERED);
   });
 
-  it("an app's calls of a day", async () => {
+  it("the app's perDay", async () => {
     const listed = [{ id: "nightly", weight: 1, perDay: 2 }];
     const { ask } = createScene({ listed, perDay: new Map([["nightly", 2]]) });
     for (let index = 0; index < 2; index++) await ask({ app: "nightly" });
@@ -227,8 +227,8 @@ describe("refusals name the limit", () => {
   });
 });
 
-describe("with budget.mode observe", () => {
-  it("nothing waits for a permit, and refusals are only counted", async () => {
+describe("in mode observe", () => {
+  it("nothing waits for a permit, and refusals are only reported", async () => {
     const { ask, refused, limiters } = createScene({
       windows: [{ limit: 1, windowMs: MINUTE }],
       mode: "observe",
@@ -242,7 +242,7 @@ describe("with budget.mode observe", () => {
 });
 
 describe("a closed dispatcher", () => {
-  it("rejects waiting and new calls", async () => {
+  it("rejects waiting calls and new ones", async () => {
     const { call, ask, dispatcher } = createScene({ windows: ONE_A_SECOND });
     await ask();
     const waiting = call("app");

@@ -1,12 +1,12 @@
-/** Plays apps against the scheduler, on as many replicas as wanted, by a clock of its own. */
+/** Simulates apps, replicas and the scheduler in virtual time. */
 import { createApps, type ListedApp } from "../../../src/ratelimit/apps.ts";
 import type { RateWindow } from "../../../src/usage/rate-window.ts";
 import {
   choose,
-  chosen,
+  recordPermit,
   createFairness,
   type Fairness,
-  noticeApps,
+  markSeen,
   type View,
   viewOf,
 } from "../../../src/ratelimit/scheduler.ts";
@@ -19,8 +19,6 @@ interface Callers {
   readonly callers: number;
   readonly thinkMs: number;
   readonly fromMs?: number;
-  /** The replicas they ask, in turns; all of them where absent. */
-  readonly at?: readonly number[];
 }
 
 export interface Play {
@@ -31,18 +29,16 @@ export interface Play {
   readonly forMs: number;
   /** How long the upstream takes. */
   readonly latencyMs?: number;
-  /** How late a timer is, at most. */
-  readonly lateMs?: number;
   readonly maxWaitMs?: number;
 }
 
 export interface Played {
-  /** How long each call of an app waited for its permit, and when it asked. */
+  /** How long each call of an app waited for its permit, and when it arrived. */
   readonly waits: ReadonlyMap<string, readonly { readonly at: number; readonly ms: number }[]>;
   /** Calls of an app that were sent from an instant on. */
-  readonly sent: (app: string | undefined, fromMs?: number, toMs?: number) => number;
+  readonly sent: (app: string | undefined, fromMs?: number) => number;
   readonly refusedAtOnce: () => number;
-  /** When calls had asked that were refused after waiting. */
+  /** The arrivals of the calls that were refused after waiting. */
   readonly refusedLate: readonly number[];
 }
 
@@ -59,11 +55,13 @@ interface Replica {
   wakesAt: number;
 }
 
-/** As src/ratelimit/admission.ts has it. */
+/** How late a timer is, at most. */
+const LATEST_TIMER_MS = 2;
+/** The same as in src/ratelimit/admission.ts. */
 const MARGIN = 1.2;
 
 export async function play(scene: Play): Promise<Played> {
-  const { replicas: count = 1, latencyMs = 50, lateMs = 2, maxWaitMs = Number.POSITIVE_INFINITY } = scene;
+  const { replicas: count = 1, latencyMs = 50, maxWaitMs = Number.POSITIVE_INFINITY } = scene;
   let now = 0;
   let order = 0;
   let seed = 1;
@@ -123,9 +121,9 @@ export async function play(scene: Play): Promise<Played> {
       }
       replica.limiter.announce(waitingAt(replica));
       if (replica.queues.size === 0) return;
-      noticeApps(replica.fairness, replica.queues.keys(), now);
+      markSeen(replica.fairness, replica.queues.keys(), now);
       const view = viewAt(replica);
-      noticeApps(
+      markSeen(
         replica.fairness,
         view.state.waitingElsewhere.map(({ app }) => app),
         now,
@@ -143,7 +141,7 @@ export async function play(scene: Play): Promise<Played> {
       } as const;
       const acquired = await replica.limiter.acquire({ ...request, leave: choice.leave });
       if (acquired.kind === "wait") return wake(replica, acquired.until);
-      chosen(view, choice.candidate);
+      recordPermit(view, choice.candidate);
       const call = replica.queues.get(app)?.shift();
       if (replica.queues.get(app)?.length === 0) replica.queues.delete(app);
       if (call === undefined) continue;
@@ -156,7 +154,7 @@ export async function play(scene: Play): Promise<Played> {
     }
   }
   function wake(replica: Replica, until: number): void {
-    const wakesAt = Math.ceil(until + lateMs * random());
+    const wakesAt = Math.ceil(until + LATEST_TIMER_MS * random());
     if (wakesAt >= replica.wakesAt || !Number.isFinite(wakesAt)) return;
     replica.wakesAt = wakesAt;
     at(wakesAt, () => {
@@ -170,7 +168,7 @@ export async function play(scene: Play): Promise<Played> {
     const done = (): void => {
       at(now + callers.thinkMs * (0.8 + 0.4 * random()) + 1, () => ask(callers, replica));
     };
-    noticeApps(replica.fairness, [app], now);
+    markSeen(replica.fairness, [app], now);
     const view = viewAt(replica);
     const waitMs = (isCautious: boolean): number =>
       predict(view, { app, priority: "interactive" }, { isCautious }).at - now;
@@ -186,9 +184,8 @@ export async function play(scene: Play): Promise<Played> {
   }
 
   for (const callers of scene.callers) {
-    const places = callers.at ?? replicas.keys().toArray();
     for (let index = 0; index < callers.callers; index++) {
-      const replica = replicas[places[index % places.length] ?? 0];
+      const replica = replicas[index % replicas.length];
       if (replica !== undefined)
         at((callers.fromMs ?? 0) + random() * Math.min(1000, callers.thinkMs + 1), () =>
           ask(callers, replica),
@@ -203,9 +200,10 @@ export async function play(scene: Play): Promise<Played> {
     waits,
     refusedAtOnce: () => refusedAtOnce,
     refusedLate,
-    sent: (app, fromMs = 0, toMs = scene.forMs) =>
+    sent: (app, fromMs = 0) =>
       limiters.sends.filter(
-        (send) => (app === undefined || send.request.app === app) && send.at >= fromMs && send.at < toMs,
+        (send) =>
+          (app === undefined || send.request.app === app) && send.at >= fromMs && send.at < scene.forMs,
       ).length,
   };
 }

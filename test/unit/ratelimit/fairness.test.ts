@@ -1,4 +1,4 @@
-/** The fair order in play: shares hold in every window, and what others leave is used. */
+/** The fair order over time: shares hold in every window, and apps use what others leave. */
 import { describe, expect, it } from "vitest";
 
 import { p95, play, type Play } from "./fair-simulation.ts";
@@ -7,7 +7,7 @@ const SECOND = 1_000;
 const MINUTE = 60_000;
 const HOUR = 3_600_000;
 
-/** The part of the limit of a window that was used from an instant on. */
+/** The part of each limit that was used from an instant on. */
 function used(played: Awaited<ReturnType<typeof play>>, { windows, forMs }: Play, fromMs: number): number[] {
   return windows.map(
     ({ limit, windowMs }) => played.sent(undefined, fromMs) / ((limit * (forMs - fromMs)) / windowMs),
@@ -57,7 +57,7 @@ describe("on the default limit, an app that asks once a second beside 30 loops o
   });
 });
 
-/** Pairs of windows, and an app within its share of both beside one that takes what it can get. */
+/** Pairs of windows, and an app within its share of both, beside an app that takes everything it can get. */
 describe("shares hold in every window", () => {
   const weights = [
     { id: "big", weight: 4, perDay: null },
@@ -145,7 +145,7 @@ describe("shares hold in every window", () => {
       const played = await play(scene);
       const big = played.waits.get("big") ?? [];
       const longest = limits.at(-1)?.windowMs ?? 0;
-      // No lock-out: not at first, while the windows fill, and not later.
+      // The app is never locked out, neither while the windows fill nor later.
       expect(Math.max(...big.map(({ ms }) => ms))).toBeLessThan(longest / 10);
       expect(p95(big)).toBeLessThan(everyMs / 2);
       expect(Math.max(...used(played, scene, longest))).toBeGreaterThan(0.95);
@@ -154,7 +154,7 @@ describe("shares hold in every window", () => {
 });
 
 describe("unlisted apps together", () => {
-  it("get no more than the listed ones that use their share", async () => {
+  it("get no more than listed apps while these want their share", async () => {
     const inventor = (id: number) => ({ app: `invented-${id}`, callers: 3, thinkMs: 0 });
     const scene: Play = {
       windows: [{ limit: 100, windowMs: 10 * SECOND }],
@@ -169,7 +169,7 @@ describe("unlisted apps together", () => {
     expect(played.sent("web", 20 * SECOND) / played.sent(undefined, 20 * SECOND)).toBeGreaterThan(0.47);
   });
 
-  it("get everything in equal parts if no app is listed", async () => {
+  it("get everything when no app is listed, in equal shares", async () => {
     const scene: Play = {
       windows: [{ limit: 100, windowMs: 10 * SECOND }],
       callers: Array.from({ length: 5 }, (_, id) => ({ app: `app-${id}`, callers: 2 + id * 5, thinkMs: 0 })),
@@ -182,7 +182,7 @@ describe("unlisted apps together", () => {
 });
 
 describe("predicted waits", () => {
-  it.each([1, 3])("are right for all but 1 % of the calls that wait, on %i replicas", async (replicas) => {
+  it.each([1, 3])("are right for at least 99 % of the calls, on %i replicas", async (replicas) => {
     const scene: Play = {
       windows: [{ limit: 20, windowMs: SECOND }],
       replicas,
@@ -200,13 +200,13 @@ describe("predicted waits", () => {
     };
     const { refusedAtOnce, refusedLate, sent } = await play(scene);
     expect(refusedAtOnce()).toBeGreaterThan(100);
-    // By then the apps that started later are included, and replicas know each other.
+    // By then the predictions include the later apps, and the replicas know each other's queues.
     const fromMs = 20 * SECOND;
     expect(refusedLate.filter((at) => at >= fromMs).length / sent(undefined, fromMs)).toBeLessThan(0.01);
   });
 
   it.each([1, 2, 3])(
-    "are right for at least 99 of 100 calls on the default limit, on %i replicas",
+    "are right for at least 99 % of the calls on the default limit, on %i replicas",
     async (replicas) => {
       const scene: Play = {
         windows: [{ limit: 60, windowMs: MINUTE }],

@@ -36,7 +36,7 @@ async function permit(limiter: ReturnType<typeof createLocalLimiter>): Promise<P
 }
 
 describe("the limiter of a process without Redis", () => {
-  it("knows when the next permit is free: one window after the first call arrived", async () => {
+  it("returns when the next permit is free: a window after the first call arrived", async () => {
     const { clock, limiter } = setUp();
     const first = await permit(limiter);
     await clock.advance(100);
@@ -54,7 +54,7 @@ describe("the limiter of a process without Redis", () => {
     expect(limiter.state().windows[0]).toMatchObject({ spent: 3, remaining: 0 });
   });
 
-  it("counts calls from before a restart, by their latest possible arrival", async () => {
+  it("counts earlier calls after a restart, from the latest possible arrival if the process was killed", async () => {
     const { clock, create, limiter } = setUp();
     await permit(limiter);
     await permit(limiter);
@@ -63,14 +63,14 @@ describe("the limiter of a process without Redis", () => {
     const next = create("two");
     await permit(next);
     expect(await next.acquire(request())).toMatchObject({ kind: "wait", reason: "budget" });
-    // The two that were killed count until a window after they can have arrived.
+    // The two calls of the killed process count until a window after their latest possible arrival.
     await clock.advance(60_000);
     expect(next.state().windows[0]).toMatchObject({ spent: 3 });
     await clock.advance(1_000);
     expect(next.state().windows[0]).toMatchObject({ spent: 0 });
   });
 
-  it("keeps the reserve, and perDay of an app", async () => {
+  it("keeps the permits that a request must leave, and an app's perDay", async () => {
     const { limiter } = setUp();
     await permit(limiter);
     expect(await limiter.acquire(request({ leave: [2] }))).toMatchObject({

@@ -9,7 +9,7 @@ import type { ScriptCall } from "../../simulation/limiter/world.ts";
 
 const LUA = readFileSync(new URL("../../../src/ratelimit/lua/limiter.lua", import.meta.url), "utf8");
 
-/** Redis' time is what the test says, and it is always the same server. */
+/** Redis with the time of the test, and always with the same run id. */
 const WITH_CLOCK = `
 local real = redis
 local redis = {
@@ -22,7 +22,7 @@ local redis = {
 }
 ${LUA}`;
 
-it("Redis answers each request of a history as the simulation's stand-in does", async () => {
+it("Redis replies to each request of a history as the simulation's stand-in does", async () => {
   const server = await startRedis();
   onTestFinished(() => server.close());
   const client = new Redis({ port: server.port, disableClientInfo: true });
@@ -41,7 +41,7 @@ it("Redis answers each request of a history as the simulation's stand-in does", 
   expect(calls.length).toBeGreaterThan(500);
   for (const { at, keys, args, reply } of calls) {
     const [request = ""] = args;
-    // The keys that are not listed have the same prefix.
+    // Keys that are not listed have the same prefix.
     const { prefix } = JSON.parse(request);
     const own = request.replace(`"prefix":"${prefix}"`, `"prefix":"${keys[0]?.replace(/state$/, "")}"`);
     const time = [String(Math.floor(at / 1_000)), String((at % 1_000) * 1_000)];

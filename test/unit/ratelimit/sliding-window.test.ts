@@ -12,7 +12,7 @@ const calls = fc.array(
   }),
 );
 
-it("the sliding window counts like a plain list of calls, and knows when each leaves", () => {
+it("counts the same calls as a plain list, and returns when each leaves the window", () => {
   fc.assert(
     fc.property(
       calls,

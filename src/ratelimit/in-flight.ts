@@ -1,27 +1,28 @@
 /**
- * Calls in progress, and who may start another one. While calls of other apps wait, no app holds more than its share
- * of the slots; an app that holds more than its share leaves one slot free as long as other apps are active.
+ * The calls in flight, at most `budget.concurrency`. While calls of other apps wait, no app has more calls in flight than
+ * its share. While other apps are active, an app beyond its share leaves room for one call.
  */
 import type { Priority } from "../types.ts";
 
-export interface Slots {
-  readonly take: (app: string, priority: Priority) => void;
-  readonly free: (app: string, priority: Priority) => void;
-  readonly inFlight: () => number;
+export interface InFlight {
+  readonly add: (app: string, priority: Priority) => void;
+  readonly remove: (app: string, priority: Priority) => void;
+  readonly count: () => number;
   /**
-   * @param waiting apps that have a call waiting
-   * @param active apps that were seen lately
+   * Whether the next call may start.
+   * @param others.waiting apps with a waiting call
+   * @param others.active apps that were seen recently
    */
-  readonly mayTake: (
+  readonly mayAdd: (
     call: { readonly app: string; readonly priority: Priority },
     others: { readonly waiting: ReadonlySet<string>; readonly active: ReadonlySet<string> },
   ) => boolean;
 }
 
-export function createSlots(concurrency: () => number, weightOf: (app: string) => number): Slots {
+export function createInFlight(concurrency: () => number, weightOf: (app: string) => number): InFlight {
   const byApp = new Map<string, number>();
   let [total, background] = [0, 0];
-  const add = (app: string, priority: Priority, by: number): void => {
+  const change = (app: string, priority: Priority, by: number): void => {
     const held = (byApp.get(app) ?? 0) + by;
     if (held > 0) byApp.set(app, held);
     else byApp.delete(app);
@@ -29,13 +30,13 @@ export function createSlots(concurrency: () => number, weightOf: (app: string) =
     if (priority !== "interactive") background += by;
   };
   return {
-    take: (app, priority) => add(app, priority, 1),
-    free: (app, priority) => add(app, priority, -1),
-    inFlight: () => total,
-    mayTake({ app, priority }, { waiting, active }) {
+    add: (app, priority) => change(app, priority, 1),
+    remove: (app, priority) => change(app, priority, -1),
+    count: () => total,
+    mayAdd({ app, priority }, { waiting, active }) {
       const most = concurrency();
       if (total >= most) return false;
-      // Work that nobody waits for leaves one slot to calls that somebody waits for.
+      // Background work leaves room for one interactive call.
       if (priority !== "interactive" && background >= Math.max(1, most - 1)) return false;
       const held = byApp.get(app) ?? 0;
       const shareAmong = (others: Iterable<string>): number => {
@@ -46,8 +47,8 @@ export function createSlots(concurrency: () => number, weightOf: (app: string) =
       const isOther = (other: string): boolean => other !== app;
       const wanting = [...byApp.keys(), ...waiting];
       if ([...waiting].some(isOther) && held + 1 > shareAmong(wanting)) return false;
-      const about = [...wanting, ...active];
-      return held + 1 <= shareAmong(about) || total + 1 < most || !about.some(isOther);
+      const present = [...wanting, ...active];
+      return held + 1 <= shareAmong(present) || total + 1 < most || !present.some(isOther);
     },
   };
 }
