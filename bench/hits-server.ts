@@ -51,13 +51,18 @@ async function answersOf({ port, targets, headers: lines }: Copied): Promise<Map
   const agent = new http.Agent({ keepAlive: true, maxSockets: 16 });
   const headers = Object.fromEntries(lines.map((line) => line.split(": ")));
   const answers = new Map<string, FixedAnswer>();
+  /** Equal bodies are one body, so that spellings of one question do not fill the processor's caches. */
+  const bodies = new Map<string, Buffer>();
   const left = targets.values();
   const copy = async (): Promise<void> => {
     for (const path of left) {
       const request = http.get({ agent, port, host: "127.0.0.1", path, headers });
       const [response]: http.IncomingMessage[] = await once(request, "response");
       if (response === undefined) throw new Error("no response");
-      const body = Buffer.concat(await response.toArray());
+      const received = Buffer.concat(await response.toArray());
+      const text = received.toString("latin1");
+      const body = bodies.get(text) ?? received;
+      bodies.set(text, body);
       const { rawHeaders } = response;
       const head = rawHeaders.filter(
         (_, index) => !NODES_OWN.has(rawHeaders[index - (index % 2)]?.toLowerCase() ?? ""),

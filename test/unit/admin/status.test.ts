@@ -9,22 +9,9 @@ import type { Activity } from "../../../src/admin/status/types.ts";
 import { savingOf } from "../../../src/telemetry/request-metrics.ts";
 import type { Observer, RequestRecord, UpstreamCallRecord } from "../../../src/types.ts";
 import { createFakeClock, type FakeClock } from "../../support/fake-clock.ts";
+import { HIT } from "../../support/request-record.ts";
 import { SILENT } from "../../support/silent-observer.ts";
 
-const REQUEST: RequestRecord = {
-  id: "request-1",
-  app: "web",
-  method: "GET",
-  resource: "listings",
-  query: "listings?offset=0",
-  status: 200,
-  outcome: "hit",
-  tier: "memory",
-  problem: undefined,
-  durationMs: 20,
-  bytes: 1_000,
-  receivedAt: 0,
-};
 const CALL: UpstreamCallRecord = {
   resource: "sold",
   query: "sold?offset=0",
@@ -54,7 +41,7 @@ function record(id = "one", startedAt = NOON): Recording {
   return {
     clock,
     recorder,
-    request: (fields) => observer.request({ ...REQUEST, ...fields }),
+    request: (fields) => observer.request({ ...HIT, ...fields }),
     call: (fields) => observer.upstreamCall({ ...CALL, ...fields }),
     observer,
     activity: () => ({ ...recorder.activity(), queue: { api: { interactive: 1 }, images: {} } }),

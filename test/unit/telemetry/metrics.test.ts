@@ -1,24 +1,10 @@
 import { describe, expect, it } from "vitest";
 
-import type { RequestRecord, UpstreamCallRecord } from "../../../src/types.ts";
+import type { UpstreamCallRecord } from "../../../src/types.ts";
 import { createLogger } from "../../../src/telemetry/log.ts";
 import { createMetrics, type Metrics, type MetricSources } from "../../../src/telemetry/metrics.ts";
 import { createObserver } from "../../../src/telemetry/observer.ts";
-
-const REQUEST: RequestRecord = {
-  id: "request-1",
-  app: "web",
-  method: "GET",
-  resource: "listings",
-  query: "listings?offset=0",
-  status: 200,
-  outcome: "hit",
-  tier: "memory",
-  problem: undefined,
-  receivedAt: 0,
-  durationMs: 20,
-  bytes: 1_000,
-};
+import { HIT } from "../../support/request-record.ts";
 
 const CALL: UpstreamCallRecord = {
   resource: "sold",
@@ -51,9 +37,9 @@ async function linesOf(metrics: Metrics): Promise<string[]> {
 describe("the metrics", () => {
   it("count requests by app, resource, outcome and status, and time them in seconds", async () => {
     const metrics = metricsWith();
-    metrics.request(REQUEST, REQUEST.app);
-    metrics.request({ ...REQUEST, durationMs: 3 }, REQUEST.app);
-    metrics.request({ ...REQUEST, outcome: "refused", status: 400, resource: "none" }, "other");
+    metrics.request(HIT, HIT.app);
+    metrics.request({ ...HIT, durationMs: 3 }, HIT.app);
+    metrics.request({ ...HIT, outcome: "refused", status: 400, resource: "none" }, "other");
     const lines = await linesOf(metrics);
     expect(lines).toContain(
       'gateway_requests_total{app="web",resource="listings",outcome="hit",status="200"} 2',
@@ -107,9 +93,9 @@ describe("the metrics", () => {
 
   it("count hits by tier", async () => {
     const metrics = metricsWith();
-    metrics.request(REQUEST, REQUEST.app);
-    metrics.request({ ...REQUEST, tier: "redis" }, REQUEST.app);
-    metrics.request({ ...REQUEST, outcome: "miss", tier: undefined }, REQUEST.app);
+    metrics.request(HIT, HIT.app);
+    metrics.request({ ...HIT, tier: "redis" }, HIT.app);
+    metrics.request({ ...HIT, outcome: "miss", tier: undefined }, HIT.app);
     const hits = (await linesOf(metrics)).filter((line) => line.startsWith("gateway_cache_hits_total"));
     expect(hits).toEqual([
       'gateway_cache_hits_total{tier="memory"} 1',
@@ -158,9 +144,9 @@ describe("the metrics", () => {
 
   it("count problems by code and status, server errors starting at zero", async () => {
     const metrics = metricsWith();
-    metrics.request({ ...REQUEST, outcome: "failed", status: 502, problem: "upstream-error" }, "web");
-    metrics.request({ ...REQUEST, outcome: "refused", status: 429, problem: "quota-exceeded" }, "web");
-    metrics.request({ ...REQUEST, outcome: "failed", status: 502, problem: "invented" }, "web");
+    metrics.request({ ...HIT, outcome: "failed", status: 502, problem: "upstream-error" }, "web");
+    metrics.request({ ...HIT, outcome: "refused", status: 429, problem: "quota-exceeded" }, "web");
+    metrics.request({ ...HIT, outcome: "failed", status: 502, problem: "invented" }, "web");
     const counted = (await linesOf(metrics)).filter((line) => line.startsWith("gateway_problems_total"));
     expect(counted).toEqual(
       expect.arrayContaining([
@@ -174,7 +160,7 @@ describe("the metrics", () => {
 
   it("of two gateways in one process are separate", async () => {
     const [one, other] = [metricsWith(), metricsWith()];
-    one.request(REQUEST, REQUEST.app);
+    one.request(HIT, HIT.app);
     expect((await linesOf(other)).filter((line) => line.startsWith("gateway_requests_total"))).toEqual([]);
   });
 });
@@ -192,8 +178,8 @@ describe("the observer", () => {
       logSettings: () => ({ level: "info", access: "sampled", accessSample: 10 }),
       now: () => 0,
     });
-    for (let count = 0; count < 30; count++) observer.request(REQUEST);
-    for (let count = 0; count < 5; count++) observer.request({ ...REQUEST, outcome: "stale" });
+    for (let count = 0; count < 30; count++) observer.request(HIT);
+    for (let count = 0; count < 5; count++) observer.request({ ...HIT, outcome: "stale" });
     const outcomes = lines.map((line) => /"outcome":"(\w+)"/.exec(line)?.[1]);
     expect(outcomes).toEqual(["hit", "hit", "hit", "stale", "stale", "stale", "stale", "stale"]);
     const counts = (await linesOf(metrics)).filter((line) => line.startsWith("gateway_requests_total{"));

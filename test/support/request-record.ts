@@ -1,0 +1,17 @@
+import type { RequestRecord } from "../../src/types.ts";
+
+/** A cache hit of 20 ms. */
+export const HIT: RequestRecord = {
+  id: "request-1",
+  app: "web",
+  method: "GET",
+  resource: "listings",
+  query: "listings?offset=0",
+  status: 200,
+  outcome: "hit",
+  tier: "memory",
+  problem: undefined,
+  receivedAt: 0,
+  durationMs: 20,
+  bytes: 1_000,
+};
