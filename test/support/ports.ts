@@ -4,6 +4,12 @@ import { createServer, type Server } from "node:net";
 /** Below the ports that the system assigns by itself, so that no other connection takes a port between two servers. */
 const [LOWEST, HIGHEST] = [10_000, 32_000];
 
+/** Each process of a test run has ports of its own, so that no other test takes a port before its server listens. */
+const PARTS = 8;
+const PART = Number(process.env["VITEST_POOL_ID"] ?? 0) % PARTS;
+const SIZE = Math.floor((HIGHEST - LOWEST) / PARTS);
+const given = new Set<number>();
+
 /** @returns the port on which a server listens */
 export function portOf(server: Server): number {
   const address = server.address();
@@ -11,14 +17,16 @@ export function portOf(server: Server): number {
   return address.port;
 }
 
-/** @returns ports of 127.0.0.1 on which nothing listens */
+/** @returns ports of 127.0.0.1 on which nothing listens, and which were not returned before */
 export async function freePorts(count: number): Promise<number[]> {
-  const ports = new Set<number>();
-  while (ports.size < count) {
-    const port = randomInt(LOWEST, HIGHEST);
-    if (await isFree(port)) ports.add(port);
+  const ports: number[] = [];
+  while (ports.length < count) {
+    const port = LOWEST + PART * SIZE + randomInt(SIZE);
+    if (given.has(port)) continue;
+    given.add(port);
+    if (await isFree(port)) ports.push(port);
   }
-  return [...ports];
+  return ports;
 }
 
 function isFree(port: number): Promise<boolean> {

@@ -72,7 +72,10 @@ export async function startRedis(...options: string[]): Promise<RedisServer> {
     await starting;
   }
 
-  await restart();
+  await restart().catch((error: unknown) => {
+    rmSync(dir, { recursive: true, force: true });
+    throw error;
+  });
   return {
     port,
     settings: { url: `redis://127.0.0.1:${port}`, mode: "single", nodes: [] },
@@ -208,9 +211,16 @@ process.on("exit", () => {
   for (const server of running) server.kill("SIGKILL");
 });
 
+/** What servers wrote last. It says why a server did not start. */
+const lastWords = new WeakMap<ChildProcess, string>();
+const MOST_WORDS = 1_000;
+
 function spawnServer(program: string, words: readonly string[]): ChildProcess {
-  const server = spawn(program, words, { stdio: "ignore" });
+  const server = spawn(program, words, { stdio: ["ignore", "pipe", "ignore"] });
   running.add(server);
+  server.stdout.on("data", (text: Buffer) => {
+    lastWords.set(server, ((lastWords.get(server) ?? "") + text.toString()).slice(-MOST_WORDS));
+  });
   server.on("exit", () => running.delete(server));
   return server;
 }
@@ -235,5 +245,6 @@ async function listening(port: number, server: ChildProcess): Promise<void> {
       client.disconnect();
     }
   });
-  if (server.exitCode !== null) throw new Error(`Redis ended with ${server.exitCode} instead of listening`);
+  if (server.exitCode !== null)
+    throw new Error(`Redis ended with ${server.exitCode} instead of listening:\n${lastWords.get(server)}`);
 }
