@@ -147,12 +147,31 @@ export interface ChangeRate {
   readonly shadowUntil?: number;
 }
 
+/** The body of an answer, in at least one form. Other forms are added when they are needed. */
+export type Bodies = Readonly<Partial<Record<ContentCoding, Buffer>>> & {
+  readonly packed?: PackedBody;
+};
+
+/**
+ * A body in several zstd frames, so that a part of it can be read alone. It exists only in memory: it is neither sent nor
+ * stored, because some clients stop after the first frame.
+ */
+export interface PackedBody {
+  /** The frames, one after the other. Together they are the whole body (RFC 8878, section 3). */
+  readonly zstd: Buffer;
+  /** Where each frame begins in `zstd`, and where the last one ends. */
+  readonly framesAt: Uint32Array;
+  /** How the body begins, not compressed. */
+  readonly head: Buffer;
+  /** How the body ends, not compressed. */
+  readonly tail: Buffer;
+}
+
 /** A cached answer, or one that could be cached. Instants are epoch milliseconds. */
 export interface Entry {
   readonly status: 200 | 400 | 404;
   readonly contentType: string;
-  /** The body in at least one coding. Other codings are added when a caller needs them. */
-  readonly bodies: Readonly<Partial<Record<ContentCoding, Buffer>>>;
+  readonly bodies: Bodies;
   /** The length of the body without coding. */
   readonly bodyBytes: number;
   /** The strong entity tag of the body without coding (RFC 9110, section 8.8.3), without quotes. */

@@ -67,11 +67,21 @@ const SOURCES: readonly ContentCoding[] = ["identity", "zstd", "gzip", "br"];
 export async function transcode(entry: Entry, coding: ContentCoding): Promise<Buffer> {
   const cached = entry.bodies[coding];
   if (cached !== undefined) return cached;
-  const source = SOURCES.find((candidate) => entry.bodies[candidate] !== undefined) ?? "identity";
-  const body = entry.bodies[source] ?? Buffer.alloc(0);
+  const source = sourceIn(entry);
   // One byte larger than the result, so that zlib does not begin a second chunk.
   const chunkSize = Math.max(SMALLEST_CHUNK, entry.bodyBytes + 1);
-  return await COMPRESS[coding](await DECOMPRESS[source](body, { chunkSize }));
+  return await COMPRESS[coding](await DECOMPRESS[source.coding](source.body, { chunkSize }));
+}
+
+/** @returns the body that is the cheapest to decode. A packed body decodes like one in zstd. */
+function sourceIn({ bodies }: Entry): { readonly coding: ContentCoding; readonly body: Buffer } {
+  const { packed, ...codings } = bodies;
+  const all: Partial<Record<ContentCoding, Buffer | undefined>> = { zstd: packed?.zstd, ...codings };
+  for (const coding of SOURCES) {
+    const body = all[coding];
+    if (body !== undefined) return { coding, body };
+  }
+  throw new Error("An entry has no body.");
 }
 
 /** @returns the entry as Redis and SQLite store it: with one body, compressed if that is worth it */

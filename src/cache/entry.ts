@@ -1,6 +1,6 @@
 import { hash } from "node:crypto";
 
-import type { ContentCoding, Entry, FetchedAnswer, ChangeRate, Validators } from "../types.ts";
+import type { ContentCoding, Entry, FetchedAnswer, ChangeRate, PackedBody, Validators } from "../types.ts";
 import type { Query } from "../query/query.ts";
 
 /** When and how an answer was received, and its lifetimes. */
@@ -102,6 +102,11 @@ const TAG_BYTES = 48;
 /** The size of an entry under its key, in bytes. */
 export function sizeOf(key: string, entry: Entry): number {
   let bytes = ENTRY_OVERHEAD_BYTES + key.length * 2 + entry.tags.length * TAG_BYTES;
-  for (const body of Object.values(entry.bodies)) bytes += HEADS_BYTES + body.length;
-  return bytes;
+  const { packed, ...codings } = entry.bodies;
+  for (const body of Object.values(codings)) bytes += HEADS_BYTES + body.length;
+  return packed === undefined ? bytes : bytes + HEADS_BYTES + sizeOfPacked(packed);
+}
+
+function sizeOfPacked({ zstd, framesAt, head, tail }: PackedBody): number {
+  return zstd.length + framesAt.byteLength + head.length + tail.length;
 }

@@ -50,7 +50,7 @@ export function createInspect(tiers: Tiers, rules: () => CacheRules, now: () => 
 const NEXT = { serve: "hit", serveAndRefresh: "update", fetch: "fetch", refuse: "fetch" } as const;
 
 function inspected(entry: Entry, tier: Tier, now: number): InspectedEntry {
-  const { status, bodyBytes, etag, tags } = entry;
+  const { status, bodies, bodyBytes, etag, tags } = entry;
   const seconds = (ms: number): number => Math.floor(ms / 1000);
   return {
     tier,
@@ -60,7 +60,7 @@ function inspected(entry: Entry, tier: Tier, now: number): InspectedEntry {
     keptForSeconds: seconds(entry.keepUntil - now),
     bodyBytes,
     codings: (["identity", "zstd", "br", "gzip"] as const).filter(
-      (coding) => entry.bodies[coding] !== undefined,
+      (coding) => bodies[coding] !== undefined || (coding === "zstd" && bodies.packed !== undefined),
     ),
     etag,
     tags,

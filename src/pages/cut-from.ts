@@ -61,7 +61,7 @@ export function createCutFrom(parts: Parts, askExactly: Ask): CutFrom {
     }
     const mayKeep = answer.stored !== "upstream-no-store";
     const { isNew, keptAs, entry: cut } = await cutter.entryOf(page, entry, index, mayKeep);
-    if (answer.stored === true) cutter.pack(block.asked, entry);
+    if (answer.stored === true) cutter.pack(block.asked, entry, index);
     checkSample(question, page, block, entry);
     const isSaved = isNew && answer.forwarded === undefined;
     const saved = page.offset >= index.totalCount ? "past_end" : "folded";

@@ -6,6 +6,13 @@
 import type { BlockIndex, PageNumber, Stretch } from "./block-index.ts";
 import type { Range } from "./json-ranges.ts";
 
+/** The bytes of a block: a `Buffer`, or bytes that are decompressed when they are copied. */
+export interface Bytes {
+  readonly length: number;
+  /** @returns how many bytes it copied */
+  readonly copy: (target: Buffer, targetStart: number, start: number, end: number) => number;
+}
+
 /** A page as the upstream would have sent it. */
 export interface CutPage {
   readonly body: Buffer;
@@ -18,7 +25,7 @@ export interface CutPage {
  * @param body the block's bytes
  * @param page a stretch that begins in the block, or beyond the last record of the search
  */
-export function cutPage(body: Buffer, index: BlockIndex, page: Stretch): CutPage {
+export function cutPage(body: Bytes, index: BlockIndex, page: Stretch): CutPage {
   const from = Math.min(Math.max(0, page.offset - index.offset), index.ids.length);
   const to = Math.min(from + page.limit, index.ids.length);
   const numbers = { limit: page.limit, offset: page.offset, count: to - from };
@@ -55,15 +62,20 @@ function recordsPatch({ starts, ends, inside }: BlockIndex, from: number, to: nu
   return { at: { start: first, end: last }, by: { start, end } };
 }
 
-/** @returns the bytes with some parts replaced */
-export function patched(body: Buffer, patches: readonly Patch[]): Buffer {
-  const pieces: Buffer[] = [];
-  let position = 0;
+/** @returns the bytes with some parts replaced. They do not share memory with other buffers, because pages are kept. */
+export function patched(body: Bytes, patches: readonly Patch[]): Buffer {
+  const grown = patches.reduce((sum, { at, by }) => sum + lengthOf(by) - lengthOf(at), 0);
+  const result = Buffer.allocUnsafeSlow(body.length + grown);
+  let [position, written] = [0, 0];
   for (const { at, by } of patches.toSorted((one, other) => one.at.start - other.at.start)) {
-    pieces.push(body.subarray(position, at.start));
-    pieces.push(Buffer.isBuffer(by) ? by : body.subarray(by.start, by.end));
+    written += body.copy(result, written, position, at.start);
+    written += Buffer.isBuffer(by) ? by.copy(result, written) : body.copy(result, written, by.start, by.end);
     position = at.end;
   }
-  pieces.push(body.subarray(position));
-  return Buffer.concat(pieces);
+  body.copy(result, written, position, body.length);
+  return result;
+}
+
+function lengthOf(bytes: Buffer | Range): number {
+  return Buffer.isBuffer(bytes) ? bytes.length : bytes.end - bytes.start;
 }

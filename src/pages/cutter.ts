@@ -1,16 +1,17 @@
 /**
- * Creates the entries of pages that are cut from blocks, and compresses blocks in memory.
+ * Creates the entries of pages that are cut from blocks, and packs blocks in memory.
  *
  * A page is kept in the memory tier under a key that contains the ETag of its block. When the block changes or is removed,
  * that key is no longer looked up. The age, the freshness and the purge epoch of a page are always its block's.
  */
 import { hash } from "node:crypto";
 
-import type { ContentCoding, Entry, Observer } from "../types.ts";
+import type { Bodies, ContentCoding, Entry, Observer, PackedBody } from "../types.ts";
 import { type BlockIndex, indexBlock, type Stretch, type Unfit } from "./block-index.ts";
-import { cutPage } from "./cut.ts";
-import type { Asked, PagedQuery } from "./search.ts";
+import { type CutPage, cutPage } from "./cut.ts";
+import { bytesIn, packed } from "./packed.ts";
 import { createRecent } from "./recent.ts";
+import type { Asked, PagedQuery } from "./search.ts";
 
 export interface CutterOptions {
   /** The memory tier. */
@@ -18,7 +19,7 @@ export interface CutterOptions {
     readonly find: (key: string) => Entry | undefined;
     readonly put: (key: string, entry: Entry) => unknown;
   };
-  /** Replaces an entry in memory by the same entry in other codings. */
+  /** Replaces an entry in memory by the same entry with other bodies. */
   readonly keepInMemory: (key: string, replace: (current: Entry) => Entry | undefined) => void;
   readonly transcode: (entry: Entry, coding: ContentCoding) => Promise<Buffer>;
   readonly isCompressible: (entry: Entry) => boolean;
@@ -34,14 +35,16 @@ export interface Page extends Stretch {
 export interface Cutter {
   /** The index of a block, or why no page can be cut from it. */
   readonly indexOf: (block: Entry, query: PagedQuery, stretch: Stretch) => Promise<BlockIndex | Unfit>;
-  /** A block's bytes, unpacked. */
+  /** All bytes of a block. */
   readonly bytesOf: (block: Entry) => Promise<Buffer>;
+  /** Cuts a page out of a block. */
+  readonly cut: (block: Entry, index: BlockIndex, page: Stretch) => Promise<CutPage>;
   /** A page's entry, if memory has one that was cut from this very block. */
   readonly find: (page: Page, block: Entry) => Omit<CutEntry, "isNew"> | undefined;
   /** A page's entry. It is kept in memory if its block may be kept. `isNew`: it was not in memory before. */
   readonly entryOf: (page: Page, block: Entry, index: BlockIndex, mayKeep: boolean) => Promise<CutEntry>;
-  /** Compresses a block that memory keeps uncompressed. */
-  readonly pack: (asked: Asked, block: Entry) => void;
+  /** Packs a block in memory, in the background. */
+  readonly pack: (asked: Asked, block: Entry, index: BlockIndex) => void;
 }
 
 interface CutEntry {
@@ -51,29 +54,29 @@ interface CutEntry {
   readonly isNew: boolean;
 }
 
-/** The limit for unpacked blocks, in bytes: about thirty blocks. */
-const UNPACKED_BYTES = 10 * 1024 * 1024;
+/**
+ * The limit for decompressed blocks, in bytes: about three blocks. A block from a store is needed three times within
+ * milliseconds: for its index, for its first page, and for packing it.
+ */
+const DECOMPRESSED_BYTES = 1024 * 1024;
 
 export function createCutter(options: CutterOptions): Cutter {
-  const { memory, transcode } = options;
+  const { memory } = options;
   /** Keyed by a block's bytes, so that an index is freed together with them. */
   const indexes = new WeakMap<Buffer, BlockIndex | Unfit>();
   /** Pages that are being cut, so that concurrent callers of a page share one cut. */
   const cutting = new Map<string, Promise<Entry>>();
-  const unpacked = createRecent<Buffer, Buffer>(UNPACKED_BYTES, (bytes) => bytes.length);
+  const bytesOf = createBytesOf(options);
   const keyFor = createKeyFor();
 
-  async function bytesOf(block: Entry): Promise<Buffer> {
-    const packed = identifyingBody(block);
-    const known = block.bodies.identity ?? unpacked.find(packed);
-    if (known !== undefined) return known;
-    const bytes = await transcode(block, "identity");
-    unpacked.keep(packed, bytes);
-    return bytes;
+  async function cut(block: Entry, index: BlockIndex, page: Stretch): Promise<CutPage> {
+    const { identity, packed } = block.bodies;
+    const isPacked = identity === undefined && packed !== undefined;
+    return cutPage(isPacked ? bytesIn(packed, block.bodyBytes) : await bytesOf(block), index, page);
   }
 
-  async function cut(page: Page, block: Entry, index: BlockIndex): Promise<Entry> {
-    const { body, ids } = cutPage(await bytesOf(block), index, page);
+  async function cutEntry(page: Page, block: Entry, index: BlockIndex): Promise<Entry> {
+    const { body, ids } = await cut(block, index, page);
     return {
       ...block,
       bodies: { identity: body },
@@ -87,13 +90,14 @@ export function createCutter(options: CutterOptions): Cutter {
   }
 
   function cutOnce(key: string, page: Page, block: Entry, index: BlockIndex): Promise<Entry> {
-    const entry = cutting.get(key) ?? cut(page, block, index).finally(() => cutting.delete(key));
+    const entry = cutting.get(key) ?? cutEntry(page, block, index).finally(() => cutting.delete(key));
     cutting.set(key, entry);
     return entry;
   }
 
   return {
     bytesOf,
+    cut,
     async indexOf(block, query, stretch) {
       const known = indexes.get(identifyingBody(block));
       if (known !== undefined) return known;
@@ -117,35 +121,43 @@ export function createCutter(options: CutterOptions): Cutter {
       return { entry, keptAs, isNew: remembered === undefined };
     },
 
-    pack: createPack(options, (block, zstd) => {
-      const index = indexes.get(identifyingBody(block));
-      if (index !== undefined) indexes.set(zstd, index);
-      if (block.bodies.identity !== undefined) unpacked.keep(zstd, block.bodies.identity);
+    pack: createPack(options, async (block, index) => {
+      const body = await packed(await bytesOf(block), index);
+      indexes.set(body.zstd, index);
+      return body;
     }),
   };
 }
 
-/** @param packed called with a block and its packed body */
+function createBytesOf({ transcode }: CutterOptions): Cutter["bytesOf"] {
+  const decompressed = createRecent<Buffer, Buffer>(DECOMPRESSED_BYTES, (bytes) => bytes.length);
+  return async function bytesOf(block) {
+    const key = identifyingBody(block);
+    const known = block.bodies.identity ?? decompressed.find(key);
+    if (known !== undefined) return known;
+    const bytes = await transcode(block, "identity");
+    decompressed.keep(key, bytes);
+    return bytes;
+  };
+}
+
 function createPack(
-  { keepInMemory, transcode, isCompressible, observer }: CutterOptions,
-  packed: (block: Entry, zstd: Buffer) => void,
+  { keepInMemory, isCompressible, observer }: CutterOptions,
+  packedBodyOf: (block: Entry, index: BlockIndex) => Promise<PackedBody>,
 ): Cutter["pack"] {
   const packing = new Set<string>();
 
-  async function pack(key: string, block: Entry): Promise<void> {
-    const zstd = await transcode(block, "zstd");
-    packed(block, zstd);
+  async function pack(key: string, block: Entry, index: BlockIndex): Promise<void> {
+    const bodies: Bodies = { packed: await packedBodyOf(block, index) };
     keepInMemory(key, (current) =>
-      current.storedAt === block.storedAt && current.etag === block.etag
-        ? { ...current, bodies: { zstd } }
-        : undefined,
+      current.storedAt === block.storedAt && current.etag === block.etag ? { ...current, bodies } : undefined,
     );
   }
 
-  return ({ key }, block) => {
-    if (block.bodies.zstd !== undefined || packing.has(key) || !isCompressible(block)) return;
+  return ({ key }, block, index) => {
+    if (block.bodies.packed !== undefined || packing.has(key) || !isCompressible(block)) return;
     packing.add(key);
-    pack(key, block)
+    pack(key, block, index)
       .catch((error: unknown) => observer.error("A block could not be compressed.", { key, err: error }))
       .finally(() => packing.delete(key));
   };
@@ -153,7 +165,7 @@ function createPack(
 
 /** The body that identifies an entry: the first one that it has, in this order. */
 function identifyingBody({ bodies }: Entry): Buffer {
-  return bodies.zstd ?? bodies.identity ?? bodies.gzip ?? bodies.br ?? NOTHING;
+  return bodies.packed?.zstd ?? bodies.zstd ?? bodies.identity ?? bodies.gzip ?? bodies.br ?? NOTHING;
 }
 
 const NOTHING = Buffer.alloc(0);

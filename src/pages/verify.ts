@@ -8,7 +8,7 @@
 import type { Entry, Observer, PageCheck, Question, RefreshEnd } from "../types.ts";
 import type { FoldedResource } from "./block-index.ts";
 import type { FoldablePage } from "./choose.ts";
-import { cutPage, holdsPage } from "./cut.ts";
+import { holdsPage } from "./cut.ts";
 import { WRONG } from "./folding.ts";
 import type { Parts } from "./parts.ts";
 import type { Block } from "./search.ts";
@@ -86,14 +86,14 @@ const CHECK_ABOVE = 0.5;
 export type CheckSample = (question: Question, page: FoldablePage, block: Block, entry: Entry) => void;
 
 export function createCheckSample(parts: Parts): CheckSample {
-  const { settings, budgetLeft, random, verify, cutter, folding, transcode } = parts;
+  const { settings, budgetLeft, random, verify, cutter, folding } = parts;
 
   async function check(question: Question, page: FoldablePage, block: Block, entry: Entry): Promise<void> {
     const { query, search } = page;
     const cut = async (from: Entry): Promise<Buffer | undefined> => {
       const index = await cutter.indexOf(from, query, block.stretch);
       if (typeof index === "string" || !holdsPage(index, page)) return undefined;
-      return cutPage(await transcode(from, "identity"), index, page).body;
+      return (await cutter.cut(from, index, page)).body;
     };
     const source: Question = { request: question.request, ...block.asked };
     const result = await verify({ question, block: source, resource: query.resource, cut }, entry);

@@ -29,11 +29,16 @@ type Header = Omit<Entry, "bodies" | "changeRate"> & {
   readonly pace: Entry["changeRate"];
 };
 
-/** @returns the blob of an entry, with the smallest of its bodies */
+/**
+ * @returns the blob of an entry, with the smallest of its bodies
+ * @throws if the entry has no body, or only a packed one
+ */
 export function toBlob(entry: Entry): Buffer {
   const { bodies, changeRate: pace, ...fields } = entry;
-  const coding = STORED_CODINGS.find((candidate) => bodies[candidate] !== undefined) ?? "identity";
-  const body = bodies[coding] ?? Buffer.alloc(0);
+  const coding = STORED_CODINGS.find((candidate) => bodies[candidate] !== undefined);
+  const body = coding && bodies[coding];
+  if (coding === undefined || body === undefined)
+    throw new Error("An entry without a body cannot be stored.");
   const header = Buffer.from(JSON.stringify({ ...fields, pace, coding } satisfies Header));
   const blob = Buffer.allocUnsafe(HEADER_AT + header.length + body.length);
   MAGIC.copy(blob, 0);

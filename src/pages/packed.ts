@@ -1,0 +1,73 @@
+/**
+ * Compresses blocks in memory in frames. A page then costs decompressing the frames that contain its records, not the whole
+ * block.
+ */
+import { setImmediate } from "node:timers/promises";
+import { zstdCompressSync, zstdDecompressSync } from "node:zlib";
+
+import type { PackedBody } from "../types.ts";
+import type { BlockIndex } from "./block-index.ts";
+import type { Bytes } from "./cut.ts";
+
+/** How much of a block is in one frame. Smaller frames compress less, larger ones contain more that a page does not need. */
+const FRAME_BYTES = 16 * 1024;
+/** Compressing this many frames takes about 0.4 ms. Then other callers get a turn. */
+const FRAMES_PER_TURN = 8;
+
+/** Compresses a block. A thread would take many times as long for such short frames. */
+export async function packed(body: Buffer, { starts, ends, inside }: BlockIndex): Promise<PackedBody> {
+  const frames: Buffer[] = [];
+  const framesAt = [0];
+  let zstdBytes = 0;
+  for (let at = 0; at < body.length; at += FRAME_BYTES) {
+    if (frames.length % FRAMES_PER_TURN === 0) await setImmediate();
+    const part = body.subarray(at, at + FRAME_BYTES);
+    // With the size in its header, a frame needs less memory to be decompressed.
+    const frame = zstdCompressSync(part, { pledgedSrcSize: part.length });
+    frames.push(frame);
+    framesAt.push((zstdBytes += frame.length));
+  }
+  const head = body.subarray(0, starts[0] ?? inside.start);
+  const tail = body.subarray(ends.at(-1) ?? inside.end);
+  const all = inOwnMemory([...frames, head, tail]);
+  const tailAt = zstdBytes + head.length;
+  return {
+    zstd: all.subarray(0, zstdBytes),
+    framesAt: Uint32Array.from(framesAt),
+    head: all.subarray(zstdBytes, tailAt),
+    tail: all.subarray(tailAt),
+  };
+}
+
+/** Joins buffers. `Buffer.concat` may use a pool, and a small buffer that is kept would keep the pool in memory. */
+function inOwnMemory(pieces: readonly Buffer[]): Buffer {
+  const all = Buffer.allocUnsafeSlow(pieces.reduce((sum, { length }) => sum + length, 0));
+  let at = 0;
+  for (const piece of pieces) at += piece.copy(all, at);
+  return all;
+}
+
+/**
+ * @param length the length of the block
+ * @returns the bytes of a packed block. To copy records, it decompresses the frames that contain them
+ */
+export function bytesIn({ zstd, framesAt, head, tail }: PackedBody, length: number): Bytes {
+  const tailAt = length - tail.length;
+  return {
+    length,
+    copy(target, targetStart, start, end) {
+      if (end <= head.length) return head.copy(target, targetStart, start, end);
+      if (start >= tailAt) return tail.copy(target, targetStart, start - tailAt, end - tailAt);
+      const [first, next] = [Math.floor(start / FRAME_BYTES), Math.ceil(end / FRAME_BYTES)];
+      // Room for two frames at least, because Node would take less from its pool. One byte more than the result, so that
+      // zlib does not begin a second chunk.
+      const chunkSize = Math.max(next - first, 2) * FRAME_BYTES + 1;
+      const bytes = zstdDecompressSync(zstd.subarray(framesAt[first], framesAt[next]), { chunkSize });
+      const offset = first * FRAME_BYTES;
+      const copied = bytes.copy(target, targetStart, start - offset, end - offset);
+      // Frees the memory now. The garbage collector would run so often for it that a page would cost a third more.
+      if (bytes.buffer.byteLength === chunkSize) bytes.buffer.transfer(0);
+      return copied;
+    },
+  };
+}
