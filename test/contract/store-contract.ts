@@ -7,7 +7,7 @@ import type { Store } from "../../src/cache/store/port.ts";
 import type { ContentCoding, Entry } from "../../src/types.ts";
 import type { Clock } from "../../src/process/clock.ts";
 import { createRandom } from "../support/random.ts";
-import { entryWith, keyOf } from "../support/entries.ts";
+import { entryWith, inFrames, keyOf } from "../support/entries.ts";
 import { createFakeClock, type FakeClock } from "../support/fake-clock.ts";
 
 /** A store that is empty, and how to be rid of it. */
@@ -90,6 +90,14 @@ export function storeContract(name: string, create: (clock: Clock) => Promise<St
         bodyBytes: entry.bodyBytes,
         etag: entry.etag,
       });
+    });
+
+    it("an entry in several frames is returned as the same answer", async () => {
+      const body = Buffer.from("räksmörgås ".repeat(2_000));
+      const entry = entryWith(body, clock.now(), { bodies: { packed: inFrames(body) } });
+      await store.set(keyOf("sold/1"), entry);
+      expect((await bodyOf(keyOf("sold/1")))?.equals(body)).toBe(true);
+      expect(await store.get(keyOf("sold/1"))).toMatchObject({ bodyBytes: body.length, etag: entry.etag });
     });
 
     it.each(["listings?q=%C3%A5", "räk/smörgås 🦐", "a".repeat(8_000), "listings?areaId=1,76&q=%22%7B%7D*"])(

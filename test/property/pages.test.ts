@@ -1,3 +1,5 @@
+import { zstdDecompressSync } from "node:zlib";
+
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 
@@ -9,6 +11,7 @@ import {
   type Stretch,
 } from "../../src/pages/block-index.ts";
 import { cutPage, holdsPage } from "../../src/pages/cut.ts";
+import { bytesIn, packed } from "../../src/pages/packed.ts";
 import { generateData } from "../../src/sandbox/dataset/generate.ts";
 import { listBody, type OffsetSpelling } from "../../src/sandbox/envelope.ts";
 import { search, type SearchResult } from "../../src/sandbox/search.ts";
@@ -149,6 +152,32 @@ describe("a page that is cut from its block", () => {
         expect(cut.ids).toEqual(parsed[asked.resource]?.map(({ serviceId }) => String(serviceId)));
       }),
       { numRuns: 200 },
+    );
+  });
+});
+
+describe("a page that is cut from a packed block", () => {
+  it("is the same as from the raw block", async () => {
+    const how = fc.record({
+      gap: fc.constantFrom("", " ", "\r\n\t"),
+      quoted: fc.boolean(),
+      first: fc.boolean(),
+    });
+    const page = fc.record({ offset: fc.nat(600), limit: fc.nat(500) });
+    const pages = fc.array(page, { minLength: 1, maxLength: 8 });
+    const whole = { offset: 0, limit: 500 };
+    await fc.assert(
+      fc.asyncProperty(asked, how, size, pages, async (asked, how, limit, pages) => {
+        const block = { offset: 0, limit };
+        const body = otherwiseWritten(asked, block, how);
+        const index = indexOf(body, asked, block);
+        const packedBody = await packed(body, index);
+        expect(zstdDecompressSync(packedBody.zstd).equals(body)).toBe(true);
+        const bytes = bytesIn(packedBody, body.length);
+        for (const page of [whole, ...pages])
+          expect(cutPage(bytes, index, page)).toEqual(cutPage(body, index, page));
+      }),
+      { numRuns: 100 },
     );
   });
 });

@@ -1,4 +1,6 @@
 /** Pages that are cut from blocks behave as if each had been asked for by itself. */
+import { zstdDecompressSync } from "node:zlib";
+
 import { describe, expect, it } from "vitest";
 
 import { listBody } from "../../src/sandbox/envelope.ts";
@@ -9,6 +11,7 @@ import { post } from "../support/post.ts";
 import { cacheStatus, problemCode } from "../support/reply.ts";
 import { createSteppingClock, type SteppingClock } from "../support/stepping-clock.ts";
 import { attended, BEGINS_MS, startWarm } from "../support/warm.ts";
+import { countFrames } from "../support/zstd.ts";
 
 const FOLDING = "pages: { verify: 0, maxExtraLatency: 10m }\n";
 const APPS = "apps: [{ id: desk, mayForceRefresh: true }]\n";
@@ -121,6 +124,33 @@ describe("the pages of a search", () => {
     for (const offset of [0, 20]) await gateway.get(`/listings?areaId=2&limit=20&offset=${offset}`, v2);
     await gateway.get("/listings?areaId=2&limit=20");
     expect(asked(gateway)).toEqual([BLOCK, BLOCK]);
+  });
+});
+
+describe("a block that memory keeps in several frames", () => {
+  async function startPacked(): Promise<Started> {
+    const started = await start();
+    await started.gateway.get("/listings?areaId=2&limit=20");
+    await expect
+      .poll(() => inspect(started.gateway, BLOCK))
+      .toMatchObject({ next: "hit", entry: { tier: "memory", codings: ["zstd"] } });
+    return started;
+  }
+
+  it("is still what the upstream sends, as a whole and in pages", async () => {
+    const { gateway } = await startPacked();
+    for (const page of ["limit=20&offset=480", "limit=200&offset=7", "limit=500&offset=0"]) {
+      const target = `/listings?areaId=2&${page}`;
+      expect((await gateway.get(target)).text).toBe(upstreamSends(gateway, target));
+    }
+    expect(asked(gateway)).toEqual([BLOCK]);
+  });
+
+  it("is sent in zstd as one frame, because some clients read only the first one", async () => {
+    const { gateway } = await startPacked();
+    const { headers, body } = await gateway.get(BLOCK, { headers: { "accept-encoding": "zstd" } });
+    expect([headers["content-encoding"], countFrames(body)]).toEqual(["zstd", 1]);
+    expect(zstdDecompressSync(body).toString()).toBe(upstreamSends(gateway, BLOCK));
   });
 });
 

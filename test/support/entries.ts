@@ -1,6 +1,8 @@
+import { zstdCompressSync } from "node:zlib";
+
 import { entryOf, type Receipt } from "../../src/cache/entry.ts";
 import { UNOBSERVED } from "../../src/cache/change-rate.ts";
-import type { Entry, FetchedAnswer, NotModified, CachingHeaders } from "../../src/types.ts";
+import type { Entry, FetchedAnswer, NotModified, CachingHeaders, PackedBody } from "../../src/types.ts";
 import { cacheKey } from "../../src/query/key.ts";
 
 /** Where the tests' clocks begin. */
@@ -63,4 +65,13 @@ export function entryWith(body: Buffer | string, storedAt = START, changes: Part
   const query = { kind: "record", resource: "sold", serviceId: "4711", extras: [] } as const;
   const answer = fetchedWith({ body: Buffer.from(body) });
   return { ...entryOf(query, answer, receiptWith({ now: storedAt })), ...changes };
+}
+
+/** A body in two frames. */
+export function inFrames(body: Buffer): PackedBody {
+  const middle = Math.floor(body.length / 2);
+  const frames = [body.subarray(0, middle), body.subarray(middle)].map((part) => zstdCompressSync(part));
+  const zstd = Buffer.concat(frames);
+  const framesAt = Uint32Array.from([0, frames[0]?.length ?? 0, zstd.length]);
+  return { zstd, framesAt, head: body.subarray(0, 1), tail: body.subarray(-1) };
 }

@@ -7,7 +7,8 @@ import { createMemoryStore, type MemoryStore } from "../../../src/cache/store/me
 import { createTiers, type Tiers } from "../../../src/cache/store/tiered.ts";
 import { createFakeClock } from "../../support/fake-clock.ts";
 import type { Entry } from "../../../src/types.ts";
-import { entryWith } from "../../support/entries.ts";
+import { entryWith, inFrames } from "../../support/entries.ts";
+import { countFrames } from "../../support/zstd.ts";
 
 const CODINGS = ["gzip", "br", "zstd"] as const;
 const DECODERS = { gzip: gunzipSync, br: brotliDecompressSync, zstd: zstdDecompressSync };
@@ -109,6 +110,21 @@ describe("a body cached in one encoding", () => {
     expect((await encode(KEY, entry, "identity")).equals(BODY)).toBe(true);
     for (const coding of CODINGS)
       expect(DECODERS[coding](await encode(KEY, entry, coding)).equals(BODY)).toBe(true);
+  });
+});
+
+describe("a body cached in several frames", () => {
+  it.each([
+    ["a few kilobytes", BODY],
+    ["a megabyte", Buffer.from("räksmörgås ".repeat(90_000))],
+  ])("of %s is available in any encoding, in zstd as one frame", async (_name, body) => {
+    const entry = entryWith(body, 1_000, { bodies: { packed: inFrames(body) } });
+    const encode = createEncoder(() => undefined);
+    expect((await encode(KEY, entry, "identity")).equals(body)).toBe(true);
+    for (const coding of CODINGS)
+      expect(DECODERS[coding](await encode(KEY, entry, coding)).equals(body)).toBe(true);
+    expect(countFrames(inFrames(body).zstd)).toBe(2);
+    expect(countFrames(await encode(KEY, entry, "zstd"))).toBe(1);
   });
 });
 

@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 
 import { entryOf, sizeOf } from "../../../src/cache/entry.ts";
 import type { Query } from "../../../src/query/query.ts";
-import { entryWith, fetchedWith, receiptWith } from "../../support/entries.ts";
+import { entryWith, fetchedWith, inFrames, receiptWith } from "../../support/entries.ts";
 
 const RECORD: Query = { kind: "record", resource: "sold", serviceId: "7", extras: [] };
 const RECEIPT = receiptWith({
@@ -115,6 +115,12 @@ describe("the entry of an answer", () => {
       return sizeOf("", { ...entry, bodies: { ...bodies, br: Buffer.alloc(br), zstd: Buffer.alloc(zstd) } });
     };
     expect(sizeWith(100, 10, 20, 30) - sizeWith()).toBe(160);
+    const body = Buffer.alloc(1_000);
+    const packed = inFrames(body);
+    const { zstd, head, tail, framesAt } = packed;
+    expect(sizeOf("", { ...entry, bodies: { packed } }) - sizeOf("", { ...entry, bodies: { zstd } })).toBe(
+      head.length + tail.length + framesAt.byteLength,
+    );
     // Each coding has response heads of its own.
     expect(sizeWith()).toBeGreaterThan(empty);
   });

@@ -3,6 +3,7 @@ import { describe, expect, it } from "vitest";
 
 import { fromBlob, toBlob } from "../../../../src/cache/store/codec.ts";
 import type { Entry } from "../../../../src/types.ts";
+import { entryWith, inFrames } from "../../../support/entries.ts";
 
 const orNone = (text: fc.Arbitrary<string>): fc.Arbitrary<string | undefined> =>
   fc.option(text, { nil: undefined });
@@ -45,6 +46,12 @@ describe("the stored form of an entry", () => {
         expect(fromBlob(toBlob(original))).toEqual(original);
       }),
     );
+  });
+
+  it("is never made without a body that may be stored", () => {
+    const body = Buffer.from("{}");
+    for (const bodies of [{}, { packed: inFrames(body) }])
+      expect(() => toBlob(entryWith(body, 0, { bodies }))).toThrow("without a body");
   });
 
   it("reads as nothing where a single byte is changed", () => {

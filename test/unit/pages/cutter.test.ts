@@ -1,0 +1,124 @@
+/** Blocks are packed in memory once pages are cut from them, and pages are then cut from the packed block. */
+import { setImmediate } from "node:timers/promises";
+
+import { beforeEach, describe, expect, it, vi } from "vitest";
+
+import { inStoredCoding, isCompressible, transcode } from "../../../src/cache/encoder.ts";
+import { sizeOf } from "../../../src/cache/entry.ts";
+import { createMemoryStore, type MemoryStore } from "../../../src/cache/store/memory.ts";
+import { type BlockIndex, indexBlock, type Stretch } from "../../../src/pages/block-index.ts";
+import { type Cutter, createCutter, type Page } from "../../../src/pages/cutter.ts";
+import { packed } from "../../../src/pages/packed.ts";
+import type { PagedQuery } from "../../../src/pages/search.ts";
+import { generateData } from "../../../src/sandbox/dataset/generate.ts";
+import { listBody } from "../../../src/sandbox/envelope.ts";
+import { search } from "../../../src/sandbox/search.ts";
+import type { Entry } from "../../../src/types.ts";
+import { entryWith, keyOf } from "../../support/entries.ts";
+import { createFakeClock } from "../../support/fake-clock.ts";
+
+const DATA = generateData({ seed: 7, listings: 500, sold: 1, service: "propertyservice" });
+const BLOCK: Stretch = { offset: 0, limit: 500 };
+const QUERY: PagedQuery = { kind: "search", resource: "listings", filters: [], extras: [], ...BLOCK };
+const CANONICAL = "listings?limit=500&offset=0";
+const ASKED = { query: QUERY, canonicalQuery: CANONICAL, key: keyOf(CANONICAL) };
+
+function upstreamSends({ offset, limit }: Stretch): string {
+  return listBody(
+    "listings",
+    search(DATA, "listings", { limit: String(limit), offset: String(offset) }),
+    "offset",
+  );
+}
+
+const spiedTranscode = vi.fn(transcode);
+let memory: MemoryStore;
+let cutter: Cutter;
+
+beforeEach(() => {
+  spiedTranscode.mockClear();
+  const clock = createFakeClock();
+  memory = createMemoryStore(100_000_000, clock);
+  cutter = createCutter({
+    memory,
+    keepInMemory(key, replace) {
+      const current = memory.find(key);
+      const next = current && replace(current);
+      if (next !== undefined) memory.put(key, next);
+    },
+    transcode: spiedTranscode,
+    isCompressible,
+    observer: { error: expect.unreachable },
+  });
+});
+
+async function indexOf(block: Entry): Promise<BlockIndex> {
+  const index = await cutter.indexOf(block, QUERY, BLOCK);
+  if (typeof index === "string") throw new Error(index);
+  return index;
+}
+
+async function page(block: Entry, index: BlockIndex, stretch: Stretch): Promise<string | undefined> {
+  const key = keyOf(`listings?limit=${stretch.limit}&offset=${stretch.offset}`);
+  const asked: Page = { query: { ...QUERY, ...stretch }, key, ...stretch };
+  const { entry } = await cutter.entryOf(asked, block, index, true);
+  expect(Object.keys(entry.bodies)).toEqual(["identity"]);
+  return entry.bodies.identity?.toString();
+}
+
+/** Cuts the first page of a block in memory, and waits until the block is packed. */
+async function packedBlock(block: Entry): Promise<{ readonly index: BlockIndex; readonly block: Entry }> {
+  memory.put(ASKED.key, block);
+  const index = await indexOf(block);
+  await page(block, index, { offset: 0, limit: 25 });
+  cutter.pack(ASKED, block, index);
+  const current = (): Entry | undefined => memory.find(ASKED.key);
+  await expect.poll(() => current()?.bodies.packed, { interval: 1 }).toBeDefined();
+  return { index, block: current() ?? block };
+}
+
+const raw = (): Entry => entryWith(upstreamSends(BLOCK));
+
+describe("a block that pages were cut from", () => {
+  it("takes less than a fifth of its size in memory", async () => {
+    const { block } = await packedBlock(raw());
+    expect(sizeOf(ASKED.key, block)).toBeLessThan(sizeOf(ASKED.key, raw()) / 5);
+  });
+
+  it("is not decompressed or indexed as a whole for its further pages", async () => {
+    const { index, block } = await packedBlock(raw());
+    expect(await indexOf(block)).toBe(index);
+    for (const stretch of [
+      { offset: 0, limit: 1 },
+      { offset: 25, limit: 25 },
+      { offset: 490, limit: 25 },
+      { offset: 100, limit: 400 },
+      { offset: 500, limit: 25 },
+    ])
+      expect(await page(block, index, stretch)).toBe(upstreamSends(stretch));
+    expect(spiedTranscode).not.toHaveBeenCalled();
+  });
+
+  it("is decompressed once if it came from a store", async () => {
+    const { index, block } = await packedBlock(await inStoredCoding(raw()));
+    expect(spiedTranscode).toHaveBeenCalledTimes(1);
+    const stretch = { offset: 250, limit: 25 };
+    expect(await page(block, index, stretch)).toBe(upstreamSends(stretch));
+    expect(spiedTranscode).toHaveBeenCalledTimes(1);
+  });
+
+  it("is packed in small steps, so that other work is not delayed", async () => {
+    const body = Buffer.from(upstreamSends(BLOCK));
+    const index = indexBlock(body, "listings", BLOCK);
+    if (typeof index === "string") throw new Error(index);
+    let [turns, isPacked] = [0, false];
+    const packing = packed(body, index).then(() => (isPacked = true));
+    while (!isPacked) {
+      await setImmediate();
+      turns += 1;
+    }
+    await packing;
+    // It has 18 frames, and compresses eight of them at once.
+    expect(turns).toBeGreaterThanOrEqual(3);
+  });
+});
