@@ -4,7 +4,7 @@ import { createMemoryStore } from "../src/cache/store/memory.ts";
 import { type BlockIndex, indexBlock } from "../src/pages/block-index.ts";
 import { cutPage } from "../src/pages/cut.ts";
 import { createCutter, type Page } from "../src/pages/cutter.ts";
-import { packed } from "../src/pages/packed.ts";
+import { packBlock } from "../src/pages/packed.ts";
 import { compute } from "../src/pages/derive/compute.ts";
 import { filterTest } from "../src/pages/derive/filters.ts";
 import type { PagedQuery } from "../src/pages/search.ts";
@@ -32,7 +32,7 @@ export async function benchCutting(forMs: number): Promise<void> {
   const raw = entryWith(body, Date.now(), { contentType: "application/json" });
   const index = indexBlock(body, "listings", BLOCK);
   if (typeof index === "string") throw new Error(index);
-  const packedBody = await packed(body, index);
+  const packedBody = await packBlock(body, index);
   const block: Entry = { ...raw, bodies: { packed: packedBody } };
   const memory = createMemoryStore(100_000_000, systemClock);
   const ignore = (): void => undefined;
@@ -53,7 +53,7 @@ export async function benchCutting(forMs: number): Promise<void> {
     ["a page cut from a raw block", () => cutter.entryOf(page(String(nth)), raw, index, true)],
     ["a page cut from a compressed block", () => cutter.entryOf(page(String(nth)), block, index, true)],
     ["the index of a block", () => indexBlock(body, "listings", BLOCK)],
-    ["compressing a block", () => packed(body, index)],
+    ["compressing a block", () => packBlock(body, index)],
     ["a derived result, from a raw block", () => derived(body, index)],
     [
       "a derived result, from a compressed block",

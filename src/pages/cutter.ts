@@ -9,7 +9,7 @@ import { hash } from "node:crypto";
 import type { Bodies, ContentCoding, Entry, Observer, PackedBody } from "../types.ts";
 import { type BlockIndex, indexBlock, type Stretch, type Unfit } from "./block-index.ts";
 import { type CutPage, cutPage } from "./cut.ts";
-import { bytesIn, packed } from "./packed.ts";
+import { bytesIn, packBlock } from "./packed.ts";
 import { createRecent } from "./recent.ts";
 import type { Asked, PagedQuery } from "./search.ts";
 
@@ -122,7 +122,7 @@ export function createCutter(options: CutterOptions): Cutter {
     },
 
     pack: createPack(options, async (block, index) => {
-      const body = await packed(await bytesOf(block), index);
+      const body = await packBlock(await bytesOf(block), index);
       indexes.set(body.zstd, index);
       return body;
     }),

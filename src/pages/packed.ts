@@ -1,6 +1,6 @@
 /**
- * Compresses blocks in memory in frames. A page then costs decompressing the frames that contain its records, not the whole
- * block.
+ * Packs blocks: compresses them in zstd frames, for the memory tier. To cut a page, the gateway decompresses only the frames
+ * that contain its records.
  */
 import { setImmediate } from "node:timers/promises";
 import { zstdCompressSync, zstdDecompressSync } from "node:zlib";
@@ -9,13 +9,13 @@ import type { PackedBody } from "../types.ts";
 import type { BlockIndex } from "./block-index.ts";
 import type { Bytes } from "./cut.ts";
 
-/** How much of a block is in one frame. Smaller frames compress less, larger ones contain more that a page does not need. */
+/** The bytes of a block in one frame. Smaller frames compress less. Larger ones contain more that a page does not need. */
 const FRAME_BYTES = 16 * 1024;
 /** Compressing this many frames takes about 0.4 ms. Then other callers get a turn. */
 const FRAMES_PER_TURN = 8;
 
-/** Compresses a block. A thread would take many times as long for such short frames. */
-export async function packed(body: Buffer, { starts, ends, inside }: BlockIndex): Promise<PackedBody> {
+/** Packs a block, in this thread: for such short frames, other threads take twenty times as long. */
+export async function packBlock(body: Buffer, { starts, ends, inside }: BlockIndex): Promise<PackedBody> {
   const frames: Buffer[] = [];
   const framesAt = [0];
   let zstdBytes = 0;
@@ -39,7 +39,7 @@ export async function packed(body: Buffer, { starts, ends, inside }: BlockIndex)
   };
 }
 
-/** Joins buffers. `Buffer.concat` may use a pool, and a small buffer that is kept would keep the pool in memory. */
+/** Joins buffers that are kept. `Buffer.concat` may use Node's pool, which would then stay in memory as a whole. */
 function inOwnMemory(pieces: readonly Buffer[]): Buffer {
   const all = Buffer.allocUnsafeSlow(pieces.reduce((sum, { length }) => sum + length, 0));
   let at = 0;

@@ -11,7 +11,7 @@ import {
   type Stretch,
 } from "../../src/pages/block-index.ts";
 import { cutPage, holdsPage } from "../../src/pages/cut.ts";
-import { bytesIn, packed } from "../../src/pages/packed.ts";
+import { bytesIn, packBlock } from "../../src/pages/packed.ts";
 import { generateData } from "../../src/sandbox/dataset/generate.ts";
 import { listBody, type OffsetSpelling } from "../../src/sandbox/envelope.ts";
 import { search, type SearchResult } from "../../src/sandbox/search.ts";
@@ -171,7 +171,7 @@ describe("a page that is cut from a packed block", () => {
         const block = { offset: 0, limit };
         const body = otherwiseWritten(asked, block, how);
         const index = indexOf(body, asked, block);
-        const packedBody = await packed(body, index);
+        const packedBody = await packBlock(body, index);
         expect(zstdDecompressSync(packedBody.zstd).equals(body)).toBe(true);
         const bytes = bytesIn(packedBody, body.length);
         for (const page of [whole, ...pages])

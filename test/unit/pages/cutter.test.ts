@@ -8,7 +8,7 @@ import { sizeOf } from "../../../src/cache/entry.ts";
 import { createMemoryStore, type MemoryStore } from "../../../src/cache/store/memory.ts";
 import { type BlockIndex, indexBlock, type Stretch } from "../../../src/pages/block-index.ts";
 import { type Cutter, createCutter, type Page } from "../../../src/pages/cutter.ts";
-import { packed } from "../../../src/pages/packed.ts";
+import { packBlock } from "../../../src/pages/packed.ts";
 import type { PagedQuery } from "../../../src/pages/search.ts";
 import { generateData } from "../../../src/sandbox/dataset/generate.ts";
 import { listBody } from "../../../src/sandbox/envelope.ts";
@@ -112,7 +112,7 @@ describe("a block that pages were cut from", () => {
     const index = indexBlock(body, "listings", BLOCK);
     if (typeof index === "string") throw new Error(index);
     let [turns, isPacked] = [0, false];
-    const packing = packed(body, index).then(() => (isPacked = true));
+    const packing = packBlock(body, index).then(() => (isPacked = true));
     while (!isPacked) {
       await setImmediate();
       turns += 1;
