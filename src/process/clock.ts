@@ -16,10 +16,12 @@ export interface Clock {
 /** Node fires timers with a longer delay immediately, so a longer delay is shortened. Callers must check the time again. */
 const LONGEST_TIMER_MS = 2_147_483_647;
 
+const { timeOrigin } = performance;
+
 export const systemClock: Clock = {
   now: () => Date.now(),
-  monotonic: () => Math.floor(performance.timeOrigin + performance.now()),
-  precise: () => performance.timeOrigin + performance.now(),
+  monotonic: () => Math.floor(timeOrigin + performance.now()),
+  precise: () => timeOrigin + performance.now(),
   after(delayMs, callback) {
     const timer = setTimeout(callback, Math.min(Math.max(delayMs, 0), LONGEST_TIMER_MS));
     return () => clearTimeout(timer);

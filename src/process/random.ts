@@ -10,8 +10,21 @@ export interface Random {
   readonly fraction: () => number;
 }
 
+const UNIQUE_BYTES = 12;
+
+/** @returns a function that returns a new `unique`. It gets random bytes for many at a time, because each call costs 12 µs. */
+function createUnique16(): () => string {
+  let bytes = Buffer.alloc(0);
+  let used = 0;
+  return () => {
+    if (used === bytes.length) [bytes, used] = [randomBytes(UNIQUE_BYTES * 256), 0];
+    used += UNIQUE_BYTES;
+    return bytes.toString("base64url", used - UNIQUE_BYTES, used);
+  };
+}
+
 export const systemRandom: Random = {
-  unique16: () => randomBytes(12).toString("base64url"),
+  unique16: createUnique16(),
   requestId: () => randomUUID(),
   fraction: () => Math.random(),
 };

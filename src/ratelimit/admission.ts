@@ -171,35 +171,39 @@ export interface Latency {
 
 const REMEMBERED = 200;
 const REMEMBERED_MS = 60_000;
-/** The percentile is computed again after this time, and after each answer. */
+/** The figures are computed again after this time, and after this part of the remembered answers. */
 const COMPUTED_FOR_MS = 1_000;
+const COMPUTED_FOR_PART = 0.1;
 
 /** @param now monotonic milliseconds */
 export function createLatency(now: () => number): Latency {
   let answers: { readonly at: number; readonly durationMs: number }[] = [];
-  let known = { until: Number.NEGATIVE_INFINITY, p99: 0 };
+  let newAnswers = 0;
+  let known = { until: Number.NEGATIVE_INFINITY, p99Ms: 0, meanMs: 0 };
 
-  function durations(): number[] {
-    const since = now() - REMEMBERED_MS;
-    if ((answers[0]?.at ?? since) < since) answers = answers.filter(({ at }) => at >= since);
-    return answers.map(({ durationMs }) => durationMs);
+  function compute(): typeof known {
+    const at = now();
+    if (at < known.until && newAnswers <= answers.length * COMPUTED_FOR_PART) return known;
+    const since = at - REMEMBERED_MS;
+    if ((answers[0]?.at ?? since) < since) answers = answers.filter((answer) => answer.at >= since);
+    const sorted = Float64Array.from(answers, ({ durationMs }) => durationMs).toSorted();
+    const sum = sorted.reduce((all, ms) => all + ms, 0);
+    newAnswers = 0;
+    known = {
+      until: at + COMPUTED_FOR_MS,
+      p99Ms: sorted[Math.ceil(sorted.length * 0.99) - 1] ?? 0,
+      meanMs: sum / Math.max(1, sorted.length),
+    };
+    return known;
   }
 
   return {
     add(durationMs) {
       answers.push({ at: now(), durationMs });
       if (answers.length > REMEMBERED) answers.shift();
-      known = { ...known, until: Number.NEGATIVE_INFINITY };
+      newAnswers++;
     },
-    p99Ms() {
-      if (now() < known.until) return known.p99;
-      const sorted = durations().toSorted((a, b) => a - b);
-      known = { until: now() + COMPUTED_FOR_MS, p99: sorted[Math.ceil(sorted.length * 0.99) - 1] ?? 0 };
-      return known.p99;
-    },
-    meanMs() {
-      const all = durations();
-      return all.reduce((sum, ms) => sum + ms, 0) / Math.max(1, all.length);
-    },
+    p99Ms: () => compute().p99Ms,
+    meanMs: () => compute().meanMs,
   };
 }

@@ -86,12 +86,22 @@ export async function departAtOnce(context: Context, entry: Entry): Promise<bool
   return true;
 }
 
-/** Waits for a turn, and for the end of the call that departs. */
-export async function takeTurn(context: Context): Promise<void> {
-  const next = context.asking.then(() => nextDeparture(context));
-  context.asking = next.catch(() => undefined);
-  const depart = await next;
-  await depart?.();
+/** Sends waiting calls one after the other, until none waits. */
+export async function servePlace(context: Context): Promise<void> {
+  for (;;) {
+    const next = context.asking.then(() => nextDeparture(context));
+    context.asking = next.catch(() => undefined);
+    const depart = await next.catch((error: Error) => rejectFirst(context, error));
+    if (depart === undefined) return;
+    await depart();
+  }
+}
+
+/** Rejects one call when the choice of the next call failed, so that no caller waits for ever. */
+async function rejectFirst(context: Context, error: Error): Promise<() => Promise<void>> {
+  const [head] = context.queue.heads();
+  if (head !== undefined) withdraw(context, head.entry, error);
+  return async () => undefined;
 }
 
 /** @returns nothing when no call waits any more */

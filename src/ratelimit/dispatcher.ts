@@ -3,8 +3,9 @@
  * and fewer than `budget.concurrency` calls are in flight. Otherwise it joins the fair queue, if its deadline leaves time
  * for the permit and for a usual call.
  *
- * A Bottleneck job is only a place in the queue. When the job runs, the call that is first in the fair order takes the
- * place. So a waiting call can be withdrawn (a Bottleneck job cannot), and an urgent call can overtake others.
+ * A Bottleneck job is a place, not a call: it sends waiting calls one after the other, in the fair order, until none waits.
+ * So a waiting call can be withdrawn (a Bottleneck job cannot), an urgent call can overtake others, and Bottleneck's timers
+ * (4 ms and 0.6 ms of CPU per job) are not paid per call.
  * Bottleneck's reservoir and clustering are not used, because they admit up to twice the limit across a refresh.
  */
 import Bottleneck from "bottleneck";
@@ -23,7 +24,7 @@ import {
   type Job,
   leave,
   send,
-  takeTurn,
+  servePlace,
   withdraw,
 } from "./departures.ts";
 import { createFairQueue, type QueueKind } from "./fair-queue.ts";
@@ -70,8 +71,21 @@ export function createDispatcher(options: DispatcherOptions, config: DispatcherC
     if (context.config.mode === "enforce") admission.check(request);
     if (closedBecause !== undefined) throw closedBecause;
     const stopWaiting = wait(context, entry);
-    bottleneck.schedule(takeTurn, context).catch(reject);
+    openPlaces();
     return await promise.finally(stopWaiting);
+  }
+
+  let places = 0;
+  /** Places end when no call waits, so more calls than places may wait. */
+  function openPlaces(): void {
+    while (places < Math.min(context.config.concurrency, queue.size())) {
+      places += 1;
+      void bottleneck.schedule(servePlace, context).finally(() => {
+        places -= 1;
+        // A call may have joined while the place ended.
+        openPlaces();
+      });
+    }
   }
 
   return {
@@ -83,6 +97,7 @@ export function createDispatcher(options: DispatcherOptions, config: DispatcherC
     configure(next) {
       context.config = next;
       bottleneck.updateSettings({ maxConcurrent: next.concurrency });
+      openPlaces();
       change.raise();
     },
     close(why) {

@@ -30,6 +30,7 @@ export interface FairQueue<E> {
   /** How many calls wait, by app and priority. @param except a call that does not count */
   readonly counts: (except?: E) => readonly WaitingApp[];
   readonly isEmpty: () => boolean;
+  readonly size: () => number;
 }
 
 export function createFairQueue<E>(): FairQueue<E> {
@@ -92,6 +93,7 @@ export function createFairQueue<E>(): FairQueue<E> {
       return [...sums.values()].filter((sum) => sum.count > 0);
     },
     isEmpty: () => namesOf.size === 0,
+    size: () => namesOf.size,
   };
 }
 

@@ -201,7 +201,7 @@ async function call(
     });
     const now = clock.now();
     const { status, headers } = answer;
-    const confidential = withSignature(options.confidential, url);
+    const confidential = (): Confidential => withSignature(options.confidential, url);
     const mayRetry = areRenewed({ status, date: headers.date, signedWith }, options, now);
     const judged = judgeAnswer(answer, { ...question, confidential, maxCoolOffMs: maxCoolOffMs(), now });
     const verdict = judged.kind === "failed" && mayRetry ? { ...judged, mayRetry } : judged;

@@ -148,7 +148,7 @@ function judged(
   return judgeAnswer(answer, {
     resource: query.resource,
     serviceId: query.kind === "record" ? query.serviceId : undefined,
-    confidential: withSignature(options.confidential, url),
+    confidential: () => withSignature(options.confidential, url),
     maxCoolOffMs: options.maxCoolOffMs(),
     now,
   });

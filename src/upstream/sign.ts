@@ -1,7 +1,7 @@
 /**
  * Signs requests, and reacts when the upstream refuses the signature (interface, section 5).
  */
-import { createHash } from "node:crypto";
+import { hash } from "node:crypto";
 
 import { httpDateMs } from "../http-fields.ts";
 import type { Observer } from "../types.ts";
@@ -26,14 +26,12 @@ export type Sign = (target: string) => string;
  * Call it immediately before sending, because the upstream may refuse an old `time`.
  */
 export function createSigner({ callerId, privateKey, now, unique16 }: SignerOptions): Sign {
+  const caller = new URLSearchParams({ callerId }).toString();
   return (target) => {
     const time = String(Math.floor(now() / 1000));
     const unique = unique16();
-    const hash = createHash("sha1")
-      .update(callerId + time + privateKey() + unique)
-      .digest("hex");
-    const signature = new URLSearchParams({ callerId, time, unique, hash });
-    return `${target}${target.includes("?") ? "&" : "?"}${signature.toString()}`;
+    const signature = hash("sha1", callerId + time + privateKey() + unique);
+    return `${target}${target.includes("?") ? "&" : "?"}${caller}&time=${time}&unique=${unique}&hash=${signature}`;
   };
 }
 

@@ -53,8 +53,8 @@ export interface Asked {
   readonly serviceId?: string | undefined;
   /** The validators that were sent as a condition, if any. */
   readonly cached?: Validators | undefined;
-  /** Texts that are removed from everything callers see. */
-  readonly confidential: Confidential;
+  /** @returns texts that are removed from everything callers see; called for an error only */
+  readonly confidential: () => Confidential;
   /** A longer `Retry-After` of the upstream is shortened to this, in milliseconds. */
   readonly maxCoolOffMs: number;
   /** Epoch milliseconds. */
@@ -122,7 +122,7 @@ function opaque(etag: string): string {
 }
 
 function withExplanation(code: ProblemCode, answer: WholeAnswer, asked: Asked): Problem {
-  const explanation = explanationIn(answer.body, asked.confidential);
+  const explanation = explanationIn(answer.body, asked.confidential());
   return new Problem(code, explanation === undefined ? {} : { detail: explanation });
 }
 

@@ -42,6 +42,19 @@ describe("a call", () => {
     await comeTrue(second.hasStarted);
   });
 
+  it("departs without a timer when a call before it ends", async () => {
+    const { call } = createScene({ concurrency: 1 });
+    const calls = Array.from({ length: 20 }, () => call("app"));
+    calls[0]?.answer();
+    await comeTrue(() => calls[1]?.hasStarted() === true);
+    for (const [index, { answer, result }] of calls.entries()) {
+      answer();
+      await result;
+      await settled();
+      expect(calls[index + 1]?.hasStarted() ?? true).toBe(true);
+    }
+  });
+
   it("leaves the queue and costs nothing when no caller waits for it any more", async () => {
     const { call, ask, limiters, dispatcher } = createScene({ windows: ONE_A_SECOND });
     await ask();
