@@ -13,6 +13,7 @@ import {
   zstdDecompressSync,
 } from "node:zlib";
 
+import { inOwnMemory } from "../own-memory.ts";
 import type { ContentCoding, Entry } from "../types.ts";
 import { withBody } from "./entry.ts";
 
@@ -102,7 +103,7 @@ export function createEncoder(keepInMemory: KeepInMemory): Encode {
   const inProgress = new WeakMap<Entry, Map<ContentCoding, Promise<Buffer>>>();
 
   async function transcodeAndKeep(key: string, entry: Entry, coding: ContentCoding): Promise<Buffer> {
-    const body = await transcode(entry, coding);
+    const body = inOwnMemory(await transcode(entry, coding));
     keepInMemory(key, (current) => {
       const same = current.storedAt === entry.storedAt && current.etag === entry.etag;
       return same ? withBody(current, coding, body) : undefined;

@@ -1,6 +1,7 @@
 import { hash } from "node:crypto";
 
 import type { ContentCoding, Entry, FetchedAnswer, ChangeRate, PackedBody, Validators } from "../types.ts";
+import { inOwnMemory } from "../own-memory.ts";
 import type { Query } from "../query/query.ts";
 
 /** When and how an answer was received, and its lifetimes. */
@@ -27,7 +28,7 @@ export function entryOf(query: Query, fetched: FetchedAnswer, receipt: Receipt):
   return {
     status,
     contentType,
-    bodies: { identity: body },
+    bodies: { identity: inOwnMemory(body) },
     bodyBytes: body.length,
     etag: hash("sha256", body, "base64url").slice(0, 22),
     validators,

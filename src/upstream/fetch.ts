@@ -221,9 +221,24 @@ async function decoded(received: Buffer, coding: string | undefined, maxBytes: n
   }
 }
 
+/** The length of a gzip member's trailer, and the largest part by which deflate can compress. */
+const TRAILER_BYTES = 4;
+const LARGEST_RATIO = 1_032;
+const SMALLEST_CHUNK = 64;
+
+/**
+ * @returns the length of the decoded body as its last four bytes name it (RFC 1952, section 2.3.1), if that is possible. One
+ *   chunk of that size takes half as long as chunks of 16 KiB.
+ */
+function unzippedBytes(zipped: Buffer, maxBytes: number): number {
+  if (zipped.length < TRAILER_BYTES) return SMALLEST_CHUNK;
+  const named = zipped.readUInt32LE(zipped.length - TRAILER_BYTES);
+  return Math.max(SMALLEST_CHUNK, Math.min(named, maxBytes, zipped.length * LARGEST_RATIO));
+}
+
 async function unzipped(received: Buffer, maxBytes: number): Promise<Buffer> {
   try {
-    const options = { maxOutputLength: maxBytes };
+    const options = { maxOutputLength: maxBytes, chunkSize: unzippedBytes(received, maxBytes) + 1 };
     return received.length <= MOST_AT_ONCE
       ? gunzipSync(received, options)
       : await unzipInThread(received, options);

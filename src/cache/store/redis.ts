@@ -9,6 +9,7 @@ import type { ClientContext, Result } from "ioredis";
 import type { Clock } from "../../process/clock.ts";
 import { RedisRefusal } from "../../redis/commands.ts";
 import { readScript, type RedisService } from "../../redis/service.ts";
+import { inOwnMemory } from "../../own-memory.ts";
 import { keyIn } from "../../query/key.ts";
 import type { LearnedStore } from "../../types.ts";
 import { inStoredCoding } from "../encoder.ts";
@@ -128,7 +129,7 @@ function createRedisStore({ redis, namespace, clock, replica }: RedisBackendOpti
         .run("get", stored(key), (client) => client.getBuffer(stored(key)))
         .catch(asMiss);
       if (!blob) return undefined;
-      const entry = fromBlob(ownMemory(blob));
+      const entry = fromBlob(inOwnMemory(blob));
       // The value is damaged. It is removed, because its `storedAt` could look newer than that of any entry.
       if (entry === undefined) void unlink(key).catch(() => undefined);
       return entry !== undefined && clock.now() < entry.keepUntil ? entry : undefined;
@@ -163,12 +164,4 @@ function asMiss(error: unknown): undefined {
 function asUnavailable(error: unknown): never {
   if (error instanceof RedisRefusal) throw new StoreUnavailable(error.message, { cause: error });
   throw error;
-}
-
-/** Copies a reply that is a slice of a larger buffer, because the slice would keep the whole buffer in memory. */
-function ownMemory(reply: Buffer): Buffer {
-  if (reply.length === reply.buffer.byteLength) return reply;
-  const copy = Buffer.allocUnsafeSlow(reply.length);
-  reply.copy(copy);
-  return copy;
 }

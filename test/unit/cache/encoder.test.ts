@@ -53,6 +53,12 @@ describe("an encoded body", () => {
     expect(Object.keys((await kept(store)).bodies).sort()).toEqual(["br", "gzip", "identity", "zstd"]);
   });
 
+  it.each(CODINGS)("(%s) takes no more memory than its length", async (coding) => {
+    const store = await stored(entryWith(BODY, 1_000));
+    const { buffer, length } = await createEncoder(store.keepInMemory)(KEY, await kept(store), coding);
+    expect(buffer.byteLength).toBe(length);
+  });
+
   it("is encoded once for simultaneous requests", async () => {
     const entry = entryWith(BODY, 1_000);
     const store = await stored(entry);

@@ -39,6 +39,13 @@ describe("the entry of an answer", () => {
     });
   });
 
+  it("does not keep the larger memory block that its body is a part of", () => {
+    const body = Buffer.alloc(16_384, "{}").subarray(0, 700);
+    const { identity } = entryOf(RECORD, fetchedWith({ body }), RECEIPT).bodies;
+    expect(identity?.equals(body)).toBe(true);
+    expect(identity?.buffer.byteLength).toBe(700);
+  });
+
   it("is fresh at most until keepUntil", () => {
     const entry = entryOf(RECORD, fetchedWith(), { ...RECEIPT, retentionMs: 100 });
     expect([entry.freshUntil, entry.keepUntil]).toEqual([1_100, 1_100]);

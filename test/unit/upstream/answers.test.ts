@@ -77,6 +77,31 @@ it.each<Record<string, string>>([
   expect(result).toMatchObject({ status: 200, validators: { etag: undefined, lastModified: undefined } });
 });
 
+describe("a body in gzip", () => {
+  const [first, second] = [gzipSync(PAGE.slice(0, 20)), gzipSync(PAGE.slice(20))];
+  const whole = gzipSync(PAGE);
+  /** The same body, but its last bytes name another length. */
+  const named = (length: number): Buffer => {
+    const bytes = Buffer.from(whole);
+    bytes.writeUInt32LE(length, bytes.length - 4);
+    return bytes;
+  };
+
+  it.each<[string, Buffer, string]>([
+    ["in several members is decoded as a whole", Buffer.concat([first, second]), PAGE],
+    ["followed by an empty member is decoded as a whole", Buffer.concat([whole, gzipSync("")]), PAGE],
+    ["of a few bytes is not gzip", whole.subarray(0, 3), "upstream-invalid-response"],
+    ["that names a huge length is not accepted", named(0xffff_ffff), "upstream-invalid-response"],
+    ["that names no length is not accepted", named(0), "upstream-invalid-response"],
+  ])("%s", async (_name, body, expected) => {
+    const headers = { "content-encoding": "gzip" };
+    const { result } = await asked([200, 200].map((status) => ({ status, body, headers })));
+    expect(result instanceof Problem ? result.code : "body" in result && result.body.toString()).toBe(
+      expected,
+    );
+  });
+});
+
 describe("a conditional request", () => {
   const cached = { etag: 'W/"7"', lastModified: "Thu, 15 Jan 2026 11:00:00 GMT" };
 
