@@ -42,6 +42,11 @@ function pages(count: number): string[] {
   });
 }
 
+/** The same pages. The gateway does not cut pages of a search with a parameter that the interface does not document. */
+function fetchedAlone(count: number): string[] {
+  return pages(count).map((target) => `${target}&undocumented=1`);
+}
+
 function workloads(many: number, distinct: number): readonly Workload[] {
   const each = spellings(many);
   const some = `${many.toLocaleString("en")} spellings`;
@@ -53,6 +58,7 @@ function workloads(many: number, distinct: number): readonly Workload[] {
     { name: `${some}, gzip`, targets: each, headers: ["Accept-Encoding: gzip"] },
     { name: `${some}, br`, targets: each, headers: ["Accept-Encoding: br"], without: "Varnish" },
     { name: `${many.toLocaleString("en")} pages cut from a block`, targets: pages(many) },
+    { name: `${many.toLocaleString("en")} pages fetched alone`, targets: fetchedAlone(many) },
     {
       name: `${distinct.toLocaleString("en")} records`,
       targets: Array.from({ length: distinct }, (_, index) => `/listings/${1_000_000 + index}`),

@@ -14,6 +14,11 @@ export interface FoldablePage extends Page {
   readonly size: number;
   /** Whether the query leaves the limit to the upstream. */
   readonly isImplied: boolean;
+  /**
+   * The blocks that the page may have been cut from before: the first block, which proves that a page beyond the last
+   * record is empty, and the block that the page begins in.
+   */
+  readonly blocks: readonly Block[];
 }
 
 /** @returns a function that returns the page of a question; `undefined` if that page may not be cut */
@@ -23,25 +28,25 @@ export function createFoldable({
   folding,
 }: Parts): (asked: Asked, format: Format) => FoldablePage | undefined {
   /** A target that is requested again has the same query object (query/known-targets.ts). */
-  const searches = new WeakMap<PagedQuery, { readonly format: Format; readonly search: string }>();
-
-  function searchOf(query: PagedQuery, format: Format): string {
-    const known = searches.get(query);
-    if (known?.format === format) return known.search;
-    const search = searchKey(query, format);
-    searches.set(query, { format, search });
-    return search;
-  }
+  const pages = new WeakMap<PagedQuery, FoldablePage>();
 
   return function foldable({ query, key }, format) {
     if (settings().fold === "off" || !isPaged(query)) return undefined;
     const limit = meaning.limitOf(query);
     if (limit === undefined) return undefined;
-    const search = searchOf(query, format);
+    const found = pages.get(query);
+    const known = found?.key === key && found.format === format ? found : undefined;
+    const search = known?.search ?? searchKey(query, format);
     const size = folding.sizeOf(search, query.resource);
     if (size === undefined) return undefined;
+    if (known?.limit === limit && known.size === size) return known;
+    const { offset } = query;
+    const offsets = new Set([0, blockAt(offset, size).offset]);
+    const blocks = [...offsets].map((at) => blockOf(query, format, { offset: at, limit: size }));
     const isImplied = meaning.isSample(query);
-    return { query, key, format, search, size, isImplied, limit, offset: query.offset };
+    const page = { query, key, format, search, size, isImplied, limit, offset, blocks, keptAs: undefined };
+    pages.set(query, page);
+    return page;
   };
 }
 
@@ -68,23 +73,6 @@ export function createChoose({ peek, cutter }: Parts): (page: FoldablePage) => P
     const block = blockOf(query, format, blockAt(offset, size));
     const known = await hint(block, query);
     return known !== undefined && holdsPage(known, page) ? block : undefined;
-  };
-}
-
-/** @returns the blocks that a page may have been cut from before: the block that it begins in, and the first block */
-export function createChooseAtOnce(): (page: FoldablePage) => readonly Block[] {
-  const known = new WeakMap<
-    PagedQuery,
-    Pick<FoldablePage, "size" | "format"> & { blocks: readonly Block[] }
-  >();
-  return function chooseAtOnce({ query, format, size, offset }) {
-    const before = known.get(query);
-    if (before !== undefined && before.size === size && before.format === format) return before.blocks;
-    // Beyond the last record, the first block proves that the page is empty.
-    const offsets = new Set([0, blockAt(offset, size).offset]);
-    const blocks = [...offsets].map((at) => blockOf(query, format, { offset: at, limit: size }));
-    known.set(query, { size, format, blocks });
-    return blocks;
   };
 }
 

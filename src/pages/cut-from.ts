@@ -100,16 +100,13 @@ function createSaw({ derive }: Pick<Parts, "derive">): Saw {
 }
 
 /** @returns the page if it was cut from one of these blocks before, and memory still has the page and the block */
-export type FindCut = (
-  question: Question,
-  page: FoldablePage,
-  blocks: readonly Block[],
-) => Answer | undefined;
+export type FindCut = (question: Question, page: FoldablePage) => Answer | undefined;
 
 export function createFindCut(parts: Parts): FindCut {
   const { askAtOnce, cutter, memory } = parts;
   const checkSample = createCheckSample(parts);
-  return function findCut(question, page, blocks) {
+  return function findCut(question, page) {
+    const { blocks } = page;
     // Looking up a block may refresh it early. So look up only the block that the page was cut from.
     const block =
       blocks.length === 1

@@ -30,6 +30,8 @@ export interface CutterOptions {
 export interface Page extends Stretch {
   readonly key: string;
   readonly query: PagedQuery;
+  /** Where memory keeps the page if it was cut from the block with this ETag. The cutter sets it. */
+  keptAs?: { readonly etag: string; readonly key: string } | undefined;
 }
 
 export interface Cutter {
@@ -67,7 +69,6 @@ export function createCutter(options: CutterOptions): Cutter {
   /** Pages that are being cut, so that concurrent callers of a page share one cut. */
   const cutting = new Map<string, Promise<Entry>>();
   const bytesOf = createBytesOf(options);
-  const keyFor = createKeyFor();
 
   async function cut(block: Entry, index: BlockIndex, page: Stretch): Promise<CutPage> {
     const { identity, packed } = block.bodies;
@@ -170,20 +171,12 @@ function identifyingBody({ bodies }: Entry): Buffer {
 
 const NOTHING = Buffer.alloc(0);
 
-/** @returns a function that returns the key under which memory keeps a page */
-function createKeyFor(): (page: Page, block: Entry) => string {
-  /** A repeated query is the same object. Building and hashing its text again would cost 2 µs per page. */
-  const known = new WeakMap<
-    PagedQuery,
-    { readonly key: string; readonly limit: number; readonly etag: string; readonly keptAs: string }
-  >();
-  return ({ key, limit, query }, { etag }) => {
-    const last = known.get(query);
-    if (last?.key === key && last.limit === limit && last.etag === etag) return last.keptAs;
-    const keptAs = `${key}#${limit}@${etag}`;
-    known.set(query, { key, limit, etag, keptAs });
-    return keptAs;
-  };
+/** @returns the key under which memory keeps a page. Building it and hashing it takes 2 µs, so the page remembers it. */
+function keyFor(page: Page, { etag }: Entry): string {
+  if (page.keptAs?.etag === etag) return page.keptAs.key;
+  const key = `${page.key}#${page.limit}@${etag}`;
+  page.keptAs = { etag, key };
+  return key;
 }
 
 function isAsOld(page: Entry, block: Entry): boolean {

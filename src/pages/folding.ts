@@ -92,7 +92,7 @@ export function createFolding({ largest, clock, observer }: FoldingOptions): Fol
     sizeOf(search, resource) {
       const now = clock.monotonic();
       if (now < (stoppedUntil.get(resource) ?? 0)) return undefined;
-      const trouble = troubles.get(search);
+      const trouble = troubles.size === 0 ? undefined : troubles.get(search);
       if (trouble === undefined || trouble.until <= now) return largest();
       return sizesFrom(largest()).find((size) => size <= trouble.largest);
     },

@@ -6,7 +6,7 @@
  * caller's cache directives apply to it there. See docs/pages.md.
  */
 import type { Format } from "../interface/media-types.ts";
-import { blockKeysOf, createChoose, createChooseAtOnce, createFoldable } from "./choose.ts";
+import { blockKeysOf, createChoose, createFoldable } from "./choose.ts";
 import { createAskBlock, createAskExactly, createCutFrom, createFindCut } from "./cut-from.ts";
 import { createCutter } from "./cutter.ts";
 import { createDerive } from "./derive/derive.ts";
@@ -51,7 +51,6 @@ export function createPages(options: PagesOptions): Pages {
   const askExactly = createAskExactly(parts);
   const askBlock = createAskBlock(parts, askExactly);
   const cutFrom = createCutFrom(parts, askExactly);
-  const chooseAtOnce = createChooseAtOnce();
   const findCut = createFindCut(parts);
 
   async function sourceOf(asked: Asked, format: Format): Promise<Asked> {
@@ -76,10 +75,9 @@ export function createPages(options: PagesOptions): Pages {
     answerAtOnce(question) {
       const page = foldable(question, question.request.format);
       if (page === undefined) return options.askAtOnce(question);
-      const blocks = chooseAtOnce(page);
-      const isBlock = blocks.some(({ asked }) => asked.key === question.key);
+      const isBlock = page.blocks.some(({ asked }) => asked.key === question.key);
       if (isBlock) return options.askAtOnce(question);
-      return findCut(question, page, blocks) ?? derive.answerAtOnce(question, page);
+      return findCut(question, page) ?? derive.answerAtOnce(question, page);
     },
     async sourceOf(asked, format) {
       const page = foldable(asked, format);
