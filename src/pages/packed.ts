@@ -5,6 +5,7 @@
 import { setImmediate } from "node:timers/promises";
 import { zstdCompressSync, zstdDecompressSync } from "node:zlib";
 
+import { inOwnMemory } from "../own-memory.ts";
 import type { PackedBody } from "../types.ts";
 import type { BlockIndex } from "./block-index.ts";
 import type { Bytes } from "./cut.ts";
@@ -31,7 +32,7 @@ export async function packBlock(body: Buffer, { starts, ends, inside }: BlockInd
   }
   const head = body.subarray(0, starts[0] ?? inside.start);
   const tail = body.subarray(ends.at(-1) ?? inside.end);
-  const all = inOwnMemory([...frames, head, tail]);
+  const all = inOwnMemory(Buffer.concat([...frames, head, tail]));
   const tailAt = zstdBytes + head.length;
   return {
     zstd: all.subarray(0, zstdBytes),
@@ -39,14 +40,6 @@ export async function packBlock(body: Buffer, { starts, ends, inside }: BlockInd
     head: all.subarray(zstdBytes, tailAt),
     tail: all.subarray(tailAt),
   };
-}
-
-/** Joins buffers that are kept. `Buffer.concat` may use Node's pool, which would then stay in memory as a whole. */
-function inOwnMemory(pieces: readonly Buffer[]): Buffer {
-  const all = Buffer.allocUnsafeSlow(pieces.reduce((sum, { length }) => sum + length, 0));
-  let at = 0;
-  for (const piece of pieces) at += piece.copy(all, at);
-  return all;
 }
 
 /**
