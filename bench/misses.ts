@@ -21,7 +21,7 @@ export async function benchMisses(count: number): Promise<void> {
     const direct: number[] = [];
     const through: number[] = [];
     for (let nth = -count / 2; nth < count; nth++) {
-      // The origin gets the same request from both.
+      // The origin gets the same request from the bench and from the gateway.
       const directMs = await timeOf(agent, origin.port, next(), { "Accept-Encoding": "gzip" });
       const throughMs = await timeOf(agent, gateway.port, next());
       if (nth < 0) continue;

@@ -50,8 +50,8 @@ function answerTo(url: URL, coding: keyof typeof CODINGS | undefined): Answer {
 }
 
 /**
- * Answers to questions that differ in the parameter `same` only. They are equal, and cost almost nothing, so that the origin
- * does not disturb measurements of latency.
+ * Prepared answers. Questions that differ only in the parameter `same` get equal answers. These take almost no CPU time, so
+ * that the origin does not disturb measurements of latency.
  */
 const same = new Map<string, Answer>();
 

@@ -74,7 +74,7 @@ export async function transcode(entry: Entry, coding: ContentCoding): Promise<Bu
   return await COMPRESS[coding](await DECOMPRESS[source.coding](source.body, { chunkSize }));
 }
 
-/** @returns the body that is the cheapest to decode. A packed body decodes like one in zstd. */
+/** @returns the body that is the cheapest to decode. A packed body is valid zstd with several frames. */
 function sourceIn({ bodies }: Entry): { readonly coding: ContentCoding; readonly body: Buffer } {
   const { packed, ...codings } = bodies;
   const all: Partial<Record<ContentCoding, Buffer | undefined>> = { zstd: packed?.zstd, ...codings };
@@ -94,7 +94,7 @@ export async function inStoredCoding(entry: Entry): Promise<Entry> {
 /** @returns an entry's body in a coding */
 export type Encode = (key: string, entry: Entry, coding: ContentCoding) => Promise<Buffer>;
 
-/** Replaces an entry in memory by the same one with more bodies. */
+/** Replaces an entry in memory by the same one with other bodies. */
 export type KeepInMemory = (key: string, replace: (current: Entry) => Entry | undefined) => void;
 
 /** @returns a function that encodes an entry's body at most once per coding and keeps it with the entry */

@@ -3,9 +3,9 @@
  * and fewer than `budget.concurrency` calls are in flight. Otherwise it joins the fair queue, if its deadline leaves time
  * for the permit and for a usual call.
  *
- * A Bottleneck job is a place, not a call: it sends waiting calls one after the other, in the fair order, until none waits.
- * So a waiting call can be withdrawn (a Bottleneck job cannot), an urgent call can overtake others, and Bottleneck's timers
- * (4 ms and 0.6 ms of CPU per job) are not paid per call.
+ * A Bottleneck job is not one call. It is a place for calls in flight: it sends waiting calls one after the other, in the fair
+ * order, until none waits. So a waiting call can be withdrawn, although a Bottleneck job cannot, and an urgent call can
+ * overtake others. Bottleneck's timers take 4 ms, and 0.6 ms of CPU time, per job and not per call.
  * Bottleneck's reservoir and clustering are not used, because they admit up to twice the limit across a refresh.
  */
 import Bottleneck from "bottleneck";
@@ -76,7 +76,7 @@ export function createDispatcher(options: DispatcherOptions, config: DispatcherC
   }
 
   let places = 0;
-  /** Places end when no call waits, so more calls than places may wait. */
+  /** Opens a place for each waiting call, up to the limit of calls in flight. A place ends when no call waits. */
   function openPlaces(): void {
     while (places < Math.min(context.config.concurrency, queue.size())) {
       places += 1;

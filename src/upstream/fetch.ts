@@ -221,13 +221,13 @@ async function decoded(received: Buffer, coding: string | undefined, maxBytes: n
   }
 }
 
-/** The length of a gzip member's trailer, and the largest part by which deflate can compress. */
+/** The length of `ISIZE`, the last field of a gzip member, and the largest ratio that deflate reaches. */
 const TRAILER_BYTES = 4;
 const LARGEST_RATIO = 1_032;
 const SMALLEST_CHUNK = 64;
 
 /**
- * @returns the length of the decoded body as its last four bytes name it (RFC 1952, section 2.3.1), if that is possible. One
+ * @returns the length of the decoded body according to `ISIZE` (RFC 1952, section 2.3.1), limited to what is possible. One
  *   chunk of that size takes half as long as chunks of 16 KiB.
  */
 function unzippedBytes(zipped: Buffer, maxBytes: number): number {
