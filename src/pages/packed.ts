@@ -12,10 +12,10 @@ import type { Bytes } from "./cut.ts";
 
 /** How many bytes of a block a frame contains. Smaller frames compress less. Larger frames contain more unneeded records. */
 const FRAME_BYTES = 16 * 1024;
-/** Compressing this many frames takes about 0.4 ms. Then other requests get a turn. */
+/** Compressing this many frames takes about 0.3 ms. Then other requests get a turn. */
 const FRAMES_PER_TURN = 8;
 
-/** Packs a block. It compresses synchronously, because Node's thread pool takes twenty times as long for such short frames. */
+/** Packs a block. It compresses synchronously, because a thread takes several times as long for such a short frame. */
 export async function packBlock(body: Buffer, { starts, ends, inside }: BlockIndex): Promise<PackedBody> {
   const frames: Buffer[] = [];
   const framesAt = [0];

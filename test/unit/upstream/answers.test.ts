@@ -91,7 +91,11 @@ describe("a body in gzip", () => {
     ["in several members is decoded as a whole", Buffer.concat([first, second]), PAGE],
     ["followed by an empty member is decoded as a whole", Buffer.concat([whole, gzipSync("")]), PAGE],
     ["of a few bytes is not accepted", whole.subarray(0, 3), "upstream-invalid-response"],
-    ["whose last bytes contain a huge length is not accepted", named(0xffff_ffff), "upstream-invalid-response"],
+    [
+      "whose last bytes contain a huge length is not accepted",
+      named(0xffff_ffff),
+      "upstream-invalid-response",
+    ],
     ["whose last bytes contain a length of 0 is not accepted", named(0), "upstream-invalid-response"],
   ])("%s", async (_name, body, expected) => {
     const headers = { "content-encoding": "gzip" };
