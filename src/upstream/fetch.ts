@@ -222,7 +222,7 @@ async function decoded(received: Buffer, coding: string | undefined, maxBytes: n
 }
 
 /** The length of `ISIZE`, the last field of a gzip member, and the largest ratio that deflate reaches. */
-const TRAILER_BYTES = 4;
+const ISIZE_BYTES = 4;
 const LARGEST_RATIO = 1_032;
 const SMALLEST_CHUNK = 64;
 
@@ -231,8 +231,8 @@ const SMALLEST_CHUNK = 64;
  *   chunk of that size takes half as long as chunks of 16 KiB.
  */
 function unzippedBytes(zipped: Buffer, maxBytes: number): number {
-  if (zipped.length < TRAILER_BYTES) return SMALLEST_CHUNK;
-  const named = zipped.readUInt32LE(zipped.length - TRAILER_BYTES);
+  if (zipped.length < ISIZE_BYTES) return SMALLEST_CHUNK;
+  const named = zipped.readUInt32LE(zipped.length - ISIZE_BYTES);
   return Math.max(SMALLEST_CHUNK, Math.min(named, maxBytes, zipped.length * LARGEST_RATIO));
 }
 
