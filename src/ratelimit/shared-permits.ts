@@ -142,7 +142,7 @@ function windowState(
     reserved,
     remaining: Math.max(0, window.limit - spent - reserved),
     freeAt: freeInstants(freeIn, { spent, describedAt, windowMs }, now),
-    byApp: byAppSince(byApp, replica),
+    byApp: byAppSince(byApp, spent, replica),
   };
 }
 
@@ -160,12 +160,23 @@ function freeInstants(
   return [...known, ...Array.from({ length: Math.min(spent, MOST_FREE_INSTANTS) - known.length }, () => at)];
 }
 
-/** Adds the permits that this replica got since the state was described. */
+/**
+ * Adds the permits that replicas got since the state was described. Redis reports at once how many calls count, but not of
+ * which apps. So permits of other replicas are attributed to the apps that wait there, in proportion. Otherwise all replicas
+ * could take the whole share of an app at the same time.
+ * @param spent how many calls count now
+ */
 function byAppSince(
-  described: readonly (readonly [string, number])[],
-  { granted }: Replica,
+  counted: readonly (readonly [string, number])[],
+  spent: number,
+  { granted, described }: Replica,
 ): Map<string, number> {
-  const counts = new Map(described);
-  for (const [app, count] of granted) counts.set(app, (counts.get(app) ?? 0) + count);
+  const counts = new Map(counted);
+  const add = (app: string, count: number): void => void counts.set(app, (counts.get(app) ?? 0) + count);
+  for (const [app, count] of granted) add(app, count);
+  const unknown = spent - counts.values().reduce((sum, count) => sum + count, 0);
+  const waiting = (described?.waiting ?? []).flat();
+  const all = waiting.reduce((sum, [, , count]) => sum + count, 0);
+  if (unknown > 0) for (const [app, , count] of waiting) add(app, Math.floor((unknown * count) / all));
   return counts;
 }

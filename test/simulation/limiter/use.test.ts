@@ -50,6 +50,45 @@ describe("with Redis up", () => {
   });
 });
 
+describe("the calls of an app", () => {
+  it("include those that other replicas sent a moment ago, before Redis says of which app they are", async () => {
+    const random = createRandom(1);
+    const windows = [{ name: "30s", limit: 100, windowMs: WINDOW_MS }];
+    const plan: Plan = { ...drawPlan(random), windows, slots: 2, dispatchers: [0, 0], faults: [] };
+    const world = createWorld(plan, random, createRandom(2));
+    world.isHealed = true;
+    const [here, there] = [start(world, 0).limiter, start(world, 1).limiter];
+    await world.clock.advance(10_000);
+    const ask = (limiter: typeof here, app: string): void =>
+      void limiter.acquire({
+        app,
+        priority: "interactive",
+        resource: "sold",
+        cause: "miss",
+        query: "",
+        leave: [0],
+      });
+    const sentBy = (app: string): number | undefined => here.state().windows[0]?.byApp.get(app);
+
+    // Both learn what waits elsewhere.
+    there.announce([{ app: "hog", priority: "interactive", count: 50 }]);
+    here.announce([{ app: "quiet", priority: "interactive", count: 1 }]);
+    await world.clock.advance(1_000);
+    expect(here.state().waitingElsewhere).toMatchObject([{ app: "hog", count: 50 }]);
+
+    world.observe = ({ reply }) => {
+      // From now on, no reply says which apps the calls are of.
+      expect(reply).not.toContain('"byApp"');
+    };
+    for (let nth = 0; nth < 40; nth++) ask(there, "hog");
+    await world.clock.advance(60);
+    ask(here, "quiet");
+    await world.clock.advance(60);
+    expect([sentBy("hog"), sentBy("quiet")]).toEqual([40, 1]);
+    expect(world.problems).toEqual([]);
+  });
+});
+
 describe("a replica that starts while Redis is away", () => {
   const warnings = async ({ awayMs, hasData }: Record<"awayMs", number> & { hasData: boolean }) => {
     const random = createRandom(1);
