@@ -87,13 +87,16 @@ export async function departAtOnce(context: Context, entry: Entry): Promise<bool
 }
 
 /** Sends waiting calls one after the other, until none waits. */
-export async function servePlace(context: Context): Promise<void> {
+export async function servePlace(
+  context: Context,
+  sendFromPlace: (depart: () => Promise<void>) => Promise<void>,
+): Promise<void> {
   for (;;) {
     const next = context.asking.then(() => nextDeparture(context));
     context.asking = next.catch(() => undefined);
     const depart = await next.catch((error: Error) => rejectFirst(context, error));
     if (depart === undefined) return;
-    await depart();
+    await sendFromPlace(depart);
   }
 }
 

@@ -75,17 +75,24 @@ export function createDispatcher(options: DispatcherOptions, config: DispatcherC
     return await promise.finally(stopWaiting);
   }
 
-  let places = 0;
-  /** Places end when no call waits, so more calls than places may wait. */
+  let [places, sending] = [0, 0];
+  /** Opens a place for each waiting call. A place that sends a call is not free before that call has ended. */
   function openPlaces(): void {
-    while (places < Math.min(context.config.concurrency, queue.size())) {
+    while (places < context.config.concurrency && places - sending < queue.size()) {
       places += 1;
-      void bottleneck.schedule(servePlace, context).finally(() => {
+      void bottleneck.schedule(servePlace, context, sendFromPlace).finally(() => {
         places -= 1;
         // A call may have joined while the place ended.
         openPlaces();
       });
     }
+  }
+  async function sendFromPlace(depart: () => Promise<void>): Promise<void> {
+    sending += 1;
+    // A call may have joined while this place seemed free.
+    openPlaces();
+    await depart();
+    sending -= 1;
   }
 
   return {
