@@ -49,6 +49,7 @@ export function createDispatcher(options: DispatcherOptions, config: DispatcherC
   const bottleneck = new Bottleneck({ maxConcurrent: config.concurrency });
   const context = createContext(options, config);
   const { queue, change, admission, clock } = context;
+  const openPlaces = createPlaces(context, bottleneck);
   follow(context);
   let closedBecause: Problem | undefined;
 
@@ -75,6 +76,28 @@ export function createDispatcher(options: DispatcherOptions, config: DispatcherC
     return await promise.finally(stopWaiting);
   }
 
+  return {
+    run,
+    expect: (kind) => admission.expect(kind, { ...kind, question: "", cause: "miss" }),
+    queueLength: (priority) =>
+      queue.counts().reduce((sum, waiting) => sum + (waiting.priority === priority ? waiting.count : 0), 0),
+    view: context.view,
+    configure(next) {
+      context.config = next;
+      bottleneck.updateSettings({ maxConcurrent: next.concurrency });
+      openPlaces();
+      change.raise();
+    },
+    close(why) {
+      closedBecause = why;
+      for (const entry of queue.entries()) withdraw(context, entry, why);
+    },
+  };
+}
+
+/** @returns a function that opens places for waiting calls. Call it when there are more of them, or `budget.concurrency` rises. */
+function createPlaces(context: Context, bottleneck: Bottleneck): () => void {
+  const { queue } = context;
   let [places, sending] = [0, 0];
   /** Opens a place for each waiting call. A place that sends a call is not free before that call has ended. */
   function openPlaces(): void {
@@ -94,24 +117,7 @@ export function createDispatcher(options: DispatcherOptions, config: DispatcherC
     await depart();
     sending -= 1;
   }
-
-  return {
-    run,
-    expect: (kind) => admission.expect(kind, { ...kind, question: "", cause: "miss" }),
-    queueLength: (priority) =>
-      queue.counts().reduce((sum, waiting) => sum + (waiting.priority === priority ? waiting.count : 0), 0),
-    view: context.view,
-    configure(next) {
-      context.config = next;
-      bottleneck.updateSettings({ maxConcurrent: next.concurrency });
-      openPlaces();
-      change.raise();
-    },
-    close(why) {
-      closedBecause = why;
-      for (const entry of queue.entries()) withdraw(context, entry, why);
-    },
-  };
+  return openPlaces;
 }
 
 function createContext(options: DispatcherOptions, config: DispatcherConfig): Context {
