@@ -81,7 +81,11 @@ export async function departAtOnce(context: Context, entry: Entry): Promise<bool
     context,
     kindsOf(entry.request).map((kind) => ({ ...kind, entry })),
   );
-  if (picked.kind !== "go") return false;
+  if (picked.kind !== "go") {
+    // While it requested a permit, it counted as in flight. Another call may wait for that room.
+    context.change.raise();
+    return false;
+  }
   void picked.depart();
   return true;
 }

@@ -2,6 +2,7 @@
 import { describe, expect, it } from "vitest";
 
 import { Problem } from "../../../src/errors.ts";
+import type { Acquired } from "../../../src/ratelimit/limiter.ts";
 import type { Waiting, RefuseLate } from "../../../src/types.ts";
 import { createFakeClock, settled } from "../../support/fake-clock.ts";
 import { createFakeLimiters, type FakeLimiter } from "../../support/fake-limiter.ts";
@@ -67,6 +68,29 @@ describe("a call", () => {
     };
     await passUntil(clock, slow.hasStarted);
     await passUntil(clock, (await joined).hasStarted);
+  });
+
+  it("departs after a call before it was refused a permit and could not wait for one", async () => {
+    const clock = createFakeClock();
+    const limiters = createFakeLimiters({ windows: ONE_A_SECOND, now: clock.monotonic });
+    const limiter = limiters.join();
+    const { promise: refusal, resolve: refuse } = Promise.withResolvers<Acquired>();
+    const replies = [refusal];
+    const join = (): FakeLimiter => ({
+      ...limiter,
+      acquire: (request) => replies.shift() ?? limiter.acquire(request),
+    });
+    const { call, dispatcher } = createScene({ clock, concurrency: 1, limiters: { ...limiters, join } });
+    const hurried = call("app", {}, { deadlineAt: () => clock.now() + SECOND });
+    await settled();
+    const next = call("app");
+    await settled();
+    expect(dispatcher.queueLength("interactive")).toBe(1);
+    // A moment for Bottleneck, so that the next call waits for room.
+    await comeTrue(() => clock.pending > 2);
+    refuse({ kind: "wait", until: clock.monotonic() + 5 * SECOND, reason: "budget" });
+    expect(codeOf(await hurried.result)).toBe("temporary-reduced-capacity");
+    await passUntil(clock, next.hasStarted);
   });
 
   it("waits while too many calls are in flight", async () => {
