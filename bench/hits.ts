@@ -42,7 +42,7 @@ function pages(count: number): string[] {
   });
 }
 
-/** The same pages. The gateway does not cut pages of a search with a parameter that the interface does not document. */
+/** The same pages, with an undocumented parameter. The gateway does not cut such pages from blocks. */
 function fetchedAlone(count: number): string[] {
   return pages(count).map((target) => `${target}&undocumented=1`);
 }

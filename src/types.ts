@@ -147,23 +147,23 @@ export interface ChangeRate {
   readonly shadowUntil?: number;
 }
 
-/** The body of an answer, in at least one form. Other forms are added when they are needed. */
+/** The body of an answer: in at least one coding, or packed. Other codings are added when a caller needs them. */
 export type Bodies = Readonly<Partial<Record<ContentCoding, Buffer>>> & {
   readonly packed?: PackedBody;
 };
 
 /**
- * A body in several zstd frames, so that a part of it can be read alone. It exists only in memory: it is neither sent nor
- * stored, because some clients stop after the first frame.
+ * A body in several zstd frames, so that a part of it can be decompressed alone. It exists in memory only. Callers, Redis and
+ * SQLite get the body in one frame, because some clients stop after the first one.
  */
 export interface PackedBody {
-  /** The frames, one after the other. Together they are the whole body (RFC 8878, section 3). */
+  /** The frames, one after the other. Together they decompress to the whole body (RFC 8878, section 3). */
   readonly zstd: Buffer;
   /** Where each frame begins in `zstd`, and where the last one ends. */
   readonly framesAt: Uint32Array;
-  /** How the body begins, not compressed. */
+  /** The bytes before the first record, not compressed. */
   readonly head: Buffer;
-  /** How the body ends, not compressed. */
+  /** The bytes after the last record, not compressed. */
   readonly tail: Buffer;
 }
 

@@ -11,7 +11,7 @@ import { generateData } from "../../src/sandbox/dataset/generate.ts";
 import { listBody, singleBody } from "../../src/sandbox/envelope.ts";
 import { search } from "../../src/sandbox/search.ts";
 
-const DATA = generateData({ seed: 1, listings: 2_000, sold: 10, service: "propertyservice" });
+const DATA = generateData({ seed: 1, listings: 2_000, sold: 500, service: "propertyservice" });
 const SIGNATURE = ["callerId", "time", "unique", "hash"];
 const CODINGS = { br: brotliCompressSync, gzip: gzipSync };
 
@@ -27,7 +27,8 @@ function bodyFor(url: URL): string {
   if (id > 0) return recordBody(id);
   const parameters = new URLSearchParams(url.search);
   for (const name of [...SIGNATURE, "same"]) parameters.delete(name);
-  return listBody("listings", search(DATA, "listings", parameters), "offset");
+  const resource = url.pathname === "/sold" ? "sold" : "listings";
+  return listBody(resource, search(DATA, resource, parameters), "offset");
 }
 
 interface Answer {
@@ -50,8 +51,8 @@ function answerTo(url: URL, coding: keyof typeof CODINGS | undefined): Answer {
 }
 
 /**
- * Answers to questions that differ in the parameter `same` only. They are equal, and cost almost nothing, so that the origin
- * does not disturb measurements of latency.
+ * Prepared answers. Questions that differ only in the parameter `same` get equal answers. These take almost no CPU time, so
+ * that the origin does not disturb measurements of latency.
  */
 const same = new Map<string, Answer>();
 

@@ -97,7 +97,7 @@ export async function inStoredCoding(entry: Entry): Promise<Entry> {
 /** @returns an entry's body in a coding */
 export type Encode = (key: string, entry: Entry, coding: ContentCoding) => Promise<Buffer>;
 
-/** Replaces an entry in memory by the same one with more bodies. */
+/** Replaces an entry in memory by the same one with other bodies. */
 export type KeepInMemory = (key: string, replace: (current: Entry) => Entry | undefined) => void;
 
 /** @returns a function that encodes an entry's body at most once per coding and keeps it with the entry */

@@ -27,7 +27,7 @@ export function createFoldable({
   meaning,
   folding,
 }: Parts): (asked: Asked, format: Format) => FoldablePage | undefined {
-  /** A target that is requested again has the same query object (query/known-targets.ts). */
+  /** Pages that were requested before. A known target always has the same query object (query/known-targets.ts). */
   const pages = new WeakMap<PagedQuery, FoldablePage>();
 
   return function foldable({ query, key }, format) {

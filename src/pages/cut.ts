@@ -62,7 +62,7 @@ function recordsPatch({ starts, ends, inside }: BlockIndex, from: number, to: nu
   return { at: { start: first, end: last }, by: { start, end } };
 }
 
-/** @returns the bytes with some parts replaced. They do not share memory with other buffers, because pages are kept. */
+/** @returns the bytes with some parts replaced, in memory of their own, because pages are kept */
 export function patched(body: Bytes, patches: readonly Patch[]): Buffer {
   const grown = patches.reduce((sum, { at, by }) => sum + lengthOf(by) - lengthOf(at), 0);
   const result = Buffer.allocUnsafeSlow(body.length + grown);

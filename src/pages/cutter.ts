@@ -30,7 +30,7 @@ export interface CutterOptions {
 export interface Page extends Stretch {
   readonly key: string;
   readonly query: PagedQuery;
-  /** Where memory keeps the page if it was cut from the block with this ETag. The cutter sets it. */
+  /** The key under which memory keeps the page when it is cut from the block with this ETag. The cutter sets it. */
   keptAs?: { readonly etag: string; readonly key: string } | undefined;
 }
 
@@ -57,8 +57,8 @@ interface CutEntry {
 }
 
 /**
- * The limit for decompressed blocks, in bytes: about three blocks. A block from a store is needed three times within
- * milliseconds: for its index, for its first page, and for packing it.
+ * The limit for decompressed blocks, in bytes: about three blocks. The bytes of a block from Redis or SQLite are needed three
+ * times within milliseconds: to index it, to cut its first page, and to pack it.
  */
 const DECOMPRESSED_BYTES = 1024 * 1024;
 
@@ -171,7 +171,7 @@ function identifyingBody({ bodies }: Entry): Buffer {
 
 const NOTHING = Buffer.alloc(0);
 
-/** @returns the key under which memory keeps a page. Building it and hashing it takes 2 µs, so the page remembers it. */
+/** @returns the key under which memory keeps a page. The page remembers it, because building and hashing it takes 2 µs. */
 function keyFor(page: Page, { etag }: Entry): string {
   if (page.keptAs?.etag === etag) return page.keptAs.key;
   const key = `${page.key}#${page.limit}@${etag}`;

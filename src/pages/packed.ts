@@ -1,6 +1,6 @@
 /**
- * Packs blocks: compresses them in zstd frames, for the memory tier. To cut a page, the gateway decompresses only the frames
- * that contain its records.
+ * Packs blocks for the memory tier: compresses each one in several zstd frames. To cut a page, the gateway decompresses only
+ * the frames that contain its records.
  */
 import { setImmediate } from "node:timers/promises";
 import { zstdCompressSync, zstdDecompressSync } from "node:zlib";
@@ -10,12 +10,12 @@ import type { PackedBody } from "../types.ts";
 import type { BlockIndex } from "./block-index.ts";
 import type { Bytes } from "./cut.ts";
 
-/** The bytes of a block in one frame. Smaller frames compress less. Larger ones contain more that a page does not need. */
+/** How many bytes of a block a frame contains. Smaller frames compress less. Larger frames contain more unneeded records. */
 const FRAME_BYTES = 16 * 1024;
-/** Compressing this many frames takes about 0.4 ms. Then other callers get a turn. */
+/** Compressing this many frames takes about 0.3 ms. Then other requests get a turn. */
 const FRAMES_PER_TURN = 8;
 
-/** Packs a block, in this thread: for such short frames, other threads take twenty times as long. */
+/** Packs a block. It compresses synchronously, because a thread takes several times as long for such a short frame. */
 export async function packBlock(body: Buffer, { starts, ends, inside }: BlockIndex): Promise<PackedBody> {
   const frames: Buffer[] = [];
   const framesAt = [0];
@@ -23,8 +23,8 @@ export async function packBlock(body: Buffer, { starts, ends, inside }: BlockInd
   for (let at = 0; at < body.length; at += FRAME_BYTES) {
     if (frames.length % FRAMES_PER_TURN === 0) await setImmediate();
     const part = body.subarray(at, at + FRAME_BYTES);
-    // With the size in its header, a frame needs less memory to be decompressed. A frame usually takes one chunk of this size,
-    // and Node's default would leave four times as much to the garbage collector.
+    // A frame with its size in the header needs less memory when it is decompressed. A compressed frame usually fits into one
+    // chunk of this size. Node's default chunk is four times as large, and leaves that much more garbage.
     const options = { pledgedSrcSize: part.length, chunkSize: FRAME_BYTES / 4 };
     const frame = zstdCompressSync(part, options);
     frames.push(frame);
@@ -44,7 +44,7 @@ export async function packBlock(body: Buffer, { starts, ends, inside }: BlockInd
 
 /**
  * @param length the length of the block
- * @returns the bytes of a packed block. To copy records, it decompresses the frames that contain them
+ * @returns the bytes of a packed block. `copy` decompresses only the frames that contain the copied bytes
  */
 export function bytesIn({ zstd, framesAt, head, tail }: PackedBody, length: number): Bytes {
   const tailAt = length - tail.length;
@@ -56,15 +56,15 @@ export function bytesIn({ zstd, framesAt, head, tail }: PackedBody, length: numb
       const next = Math.ceil(end / FRAME_BYTES);
       let copied = 0;
       for (let frame = Math.floor(start / FRAME_BYTES); frame < next;) {
-        // Room for two frames at least, because Node would take less from its pool. One byte more than the result, so that
-        // zlib does not begin a second chunk.
+        // At least two frames, because Node takes smaller buffers from its pool, whose memory cannot be freed below. One byte
+        // more than the result, so that zlib does not begin a second chunk.
         const chunkSize = Math.max(next - frame, 2) * FRAME_BYTES + 1;
         const bytes = zstdDecompressSync(zstd.subarray(framesAt[frame], framesAt[next]), { chunkSize });
         const offset = frame * FRAME_BYTES;
         copied += bytes.copy(target, targetStart + copied, Math.max(0, start - offset), end - offset);
         // Node 24 stops after the first frame. Later versions decompress all of them.
         frame += Math.ceil(bytes.length / FRAME_BYTES);
-        // Frees the memory now. The garbage collector would run so often for it that a page would cost a third more.
+        // Free the memory now. Otherwise, the garbage collector runs so often that a page takes a third more CPU time.
         if (bytes.buffer.byteLength === chunkSize) bytes.buffer.transfer(0);
       }
       return copied;

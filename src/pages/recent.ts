@@ -1,6 +1,6 @@
 /**
- * A least-recently-used cache with a limit in bytes, for decompressed blocks and derived results. Creating one takes many
- * times as long as cutting a page, and the same one is soon needed again.
+ * A least-recently-used cache with a limit in bytes, for decompressed blocks and derived results. Creating such a value takes
+ * many times as long as cutting a page, and it is often needed again soon.
  */
 export interface Recent<K, V> {
   readonly find: (key: K) => V | undefined;

@@ -12,7 +12,7 @@ export interface Random {
 
 const UNIQUE_BYTES = 12;
 
-/** @returns a function that returns a new `unique`. It gets random bytes for many at a time, because each call costs 12 µs. */
+/** @returns a function that returns a new `unique`. A call of `randomBytes` takes 12 µs, so it gets bytes for 256 at once. */
 function createUnique16(): () => string {
   let bytes = Buffer.alloc(0);
   let used = 0;

@@ -161,7 +161,7 @@ export function callOf({ resource, query, cause }: UpstreamRequest): CircuitCall
   return { resource, question: query, cause };
 }
 
-/** How long a call to the upstream usually takes, by the last 200 answers of the last minute. */
+/** How long a call to the upstream usually takes, computed from the last 200 answers of the last minute. */
 export interface Latency {
   readonly add: (durationMs: number) => void;
   /** 99 % of calls take no longer. 0 when there are no answers. */
@@ -171,7 +171,7 @@ export interface Latency {
 
 const REMEMBERED = 200;
 const REMEMBERED_MS = 60_000;
-/** The figures are computed again after this time, and after this part of the remembered answers. */
+/** The figures are computed again after this time, or earlier if more than this part of the answers is new. */
 const COMPUTED_FOR_MS = 1_000;
 const COMPUTED_FOR_PART = 0.1;
 

@@ -68,13 +68,13 @@ export interface Context extends DispatcherOptions {
   readonly change: Signal;
   /** No app gets a permit before, as the limiter replied. */
   blockedUntil: number;
-  /** Turns request permits one after the other. */
+  /** Settles when the latest choice of a call is made. Bottleneck jobs choose calls one after the other. */
   asking: Promise<unknown>;
   /** The timer of the next check of waiting calls is armed. */
   isWatching: boolean;
 }
 
-/** Sends a call immediately if it need not wait. It skips Bottleneck, whose timers cost 4 ms. */
+/** Sends a call immediately if it need not wait. It does not use Bottleneck, whose timers take 4 ms. */
 export async function departAtOnce(context: Context, entry: Entry): Promise<boolean> {
   if (!context.queue.isEmpty()) return false;
   const picked = await pick(
@@ -90,7 +90,7 @@ export async function departAtOnce(context: Context, entry: Entry): Promise<bool
   return true;
 }
 
-/** Sends waiting calls one after the other, until none waits. */
+/** The Bottleneck job: sends waiting calls one after the other, until none waits. */
 export async function servePlace(
   context: Context,
   sendFromPlace: (depart: () => Promise<void>) => Promise<void>,
@@ -104,7 +104,7 @@ export async function servePlace(
   }
 }
 
-/** Rejects one call when the choice of the next call failed, so that no caller waits for ever. */
+/** Rejects one call after the choice of the next call has failed, so that its caller does not wait for ever. */
 async function rejectFirst(context: Context, error: Error): Promise<() => Promise<void>> {
   const [head] = context.queue.heads();
   if (head !== undefined) withdraw(context, head.entry, error);

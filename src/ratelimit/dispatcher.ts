@@ -3,9 +3,9 @@
  * and fewer than `budget.concurrency` calls are in flight. Otherwise it joins the fair queue, if its deadline leaves time
  * for the permit and for a usual call.
  *
- * A Bottleneck job is a place, not a call: it sends waiting calls one after the other, in the fair order, until none waits.
- * So a waiting call can be withdrawn (a Bottleneck job cannot), an urgent call can overtake others, and Bottleneck's timers
- * (4 ms and 0.6 ms of CPU per job) are not paid per call.
+ * A Bottleneck job is not one call. It is a place for calls in flight: it sends waiting calls one after the other, in the fair
+ * order, until none waits. So a waiting call can be withdrawn, although a Bottleneck job cannot, and an urgent call can
+ * overtake others. Bottleneck's timers take 4 ms, and 0.6 ms of CPU time, per job and not per call.
  * Bottleneck's reservoir and clustering are not used, because they admit up to twice the limit across a refresh.
  */
 import Bottleneck from "bottleneck";
@@ -99,7 +99,7 @@ export function createDispatcher(options: DispatcherOptions, config: DispatcherC
 function createPlaces(context: Context, bottleneck: Bottleneck): () => void {
   const { queue } = context;
   let [places, sending] = [0, 0];
-  /** Opens a place for each waiting call. A place that sends a call is not free before that call has ended. */
+  /** Opens a place for each waiting call, up to the limit of calls in flight. A place that sends a call is not free. */
   function openPlaces(): void {
     while (places < context.config.concurrency && places - sending < queue.size()) {
       places += 1;

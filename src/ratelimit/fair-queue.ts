@@ -30,6 +30,7 @@ export interface FairQueue<E> {
   /** How many calls wait, by app and priority. @param except a call that does not count */
   readonly counts: (except?: E) => readonly WaitingApp[];
   readonly isEmpty: () => boolean;
+  /** How many calls wait. */
   readonly size: () => number;
 }
 

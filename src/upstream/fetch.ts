@@ -221,19 +221,19 @@ async function decoded(received: Buffer, coding: string | undefined, maxBytes: n
   }
 }
 
-/** The length of a gzip member's trailer, and the largest part by which deflate can compress. */
-const TRAILER_BYTES = 4;
+/** The length of `ISIZE`, the last field of a gzip member, and the largest ratio that deflate reaches. */
+const ISIZE_BYTES = 4;
 const LARGEST_RATIO = 1_032;
 const SMALLEST_CHUNK = 64;
 
 /**
- * @returns the length of the decoded body as its last four bytes name it (RFC 1952, section 2.3.1), if that is possible. One
- *   chunk of that size takes half as long as chunks of 16 KiB. Behind a second member or padding, these bytes name too small
- *   a length, and very small chunks would take a hundred times as long. So it is at least the encoded length.
+ * @returns the length of the decoded body according to `ISIZE` (RFC 1952, section 2.3.1), limited to what is possible. One
+ *   chunk of that size takes half as long as chunks of 16 KiB. Behind a second member or padding, the length is too small, and
+ *   very small chunks take a hundred times as long. So it is at least the encoded length.
  */
 function unzippedBytes(zipped: Buffer, maxBytes: number): number {
-  if (zipped.length < TRAILER_BYTES) return SMALLEST_CHUNK;
-  const named = zipped.readUInt32LE(zipped.length - TRAILER_BYTES);
+  if (zipped.length < ISIZE_BYTES) return SMALLEST_CHUNK;
+  const named = zipped.readUInt32LE(zipped.length - ISIZE_BYTES);
   return Math.max(zipped.length, SMALLEST_CHUNK, Math.min(named, maxBytes, zipped.length * LARGEST_RATIO));
 }
 

@@ -53,7 +53,7 @@ export interface Asked {
   readonly serviceId?: string | undefined;
   /** The validators that were sent as a condition, if any. */
   readonly cached?: Validators | undefined;
-  /** @returns texts that are removed from everything callers see; called for an error only */
+  /** @returns texts that are removed from everything callers see. It is called only for an error. */
   readonly confidential: () => Confidential;
   /** A longer `Retry-After` of the upstream is shortened to this, in milliseconds. */
   readonly maxCoolOffMs: number;

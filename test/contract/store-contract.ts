@@ -92,7 +92,7 @@ export function storeContract(name: string, create: (clock: Clock) => Promise<St
       });
     });
 
-    it("an entry in several frames is returned as the same answer", async () => {
+    it("a packed entry is returned with the same body", async () => {
       const body = Buffer.from("räksmörgås ".repeat(2_000));
       const entry = entryWith(body, clock.now(), { bodies: { packed: inFrames(body) } });
       await store.set(keyOf("sold/1"), entry);

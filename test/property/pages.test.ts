@@ -157,7 +157,7 @@ describe("a page that is cut from its block", () => {
 });
 
 describe("a page that is cut from a packed block", () => {
-  it("is the same as from the raw block", async () => {
+  it("is the same as the page from the raw block", async () => {
     const how = fc.record({
       gap: fc.constantFrom("", " ", "\r\n\t"),
       quoted: fc.boolean(),

@@ -137,7 +137,7 @@ describe("a block that memory keeps in several frames", () => {
     return started;
   }
 
-  it("is still what the upstream sends, as a whole and in pages", async () => {
+  it("is sent as the upstream sends it, as a whole and in pages", async () => {
     const { gateway } = await startPacked();
     for (const page of ["limit=20&offset=480", "limit=200&offset=7", "limit=500&offset=0"]) {
       const target = `/listings?areaId=2&${page}`;
@@ -146,7 +146,7 @@ describe("a block that memory keeps in several frames", () => {
     expect(asked(gateway)).toEqual([BLOCK]);
   });
 
-  it("is sent in zstd as one frame, because some clients read only the first one", async () => {
+  it("is sent to a caller in a single zstd frame, because some clients read only the first one", async () => {
     const { gateway } = await startPacked();
     const { headers, body } = await gateway.get(BLOCK, { headers: { "accept-encoding": "zstd" } });
     expect([headers["content-encoding"], countFrames(body)]).toEqual(["zstd", 1]);

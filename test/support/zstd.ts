@@ -1,4 +1,4 @@
-/** The frames of zstd data (RFC 8878, section 3.1.1). */
+/** Begins each frame of zstd data (RFC 8878, section 3.1.1). */
 const MAGIC = 0xfd2fb528;
 
 /** @returns how many frames the data has; throws if it is not a sequence of whole frames */

@@ -35,7 +35,7 @@ export interface Tiers {
   readonly keep: (key: string, entry: Entry) => Promise<true | WhyNotStored>;
   /** Removes an entry from memory and the store. Other replicas keep it in their memory until it expires. */
   readonly drop: (key: string) => Promise<void>;
-  /** Replaces an entry in memory by the same one with more bodies. */
+  /** Replaces an entry in memory by the same one with other bodies. */
   readonly keepInMemory: (key: string, replace: (current: Entry) => Entry | undefined) => void;
   /** The epoch of the latest known purge. Every fetch remembers it when it begins. */
   readonly purgeEpoch: () => number;

@@ -123,7 +123,7 @@ describe("a body cached in several frames", () => {
   it.each([
     ["a few kilobytes", BODY],
     ["a megabyte", Buffer.from("räksmörgås ".repeat(90_000))],
-  ])("of %s is available in any encoding, in zstd as one frame", async (_name, body) => {
+  ])("of %s is available in any encoding, and in zstd as a single frame", async (_name, body) => {
     const entry = entryWith(body, 1_000, { bodies: { packed: inFrames(body) } });
     const encode = createEncoder(() => undefined);
     expect((await encode(KEY, entry, "identity")).equals(body)).toBe(true);

@@ -39,7 +39,7 @@ describe("the entry of an answer", () => {
     });
   });
 
-  it("does not keep the larger memory block that its body is a part of", () => {
+  it("does not keep the larger memory block of which the received body is a part", () => {
     const body = Buffer.alloc(16_384, "{}").subarray(0, 700);
     const { identity } = entryOf(RECORD, fetchedWith({ body }), RECEIPT).bodies;
     expect(identity?.equals(body)).toBe(true);

@@ -1,4 +1,4 @@
-/** Blocks are packed in memory once pages are cut from them, and pages are then cut from the packed block. */
+/** When a page has been cut from a block, memory keeps the block packed. Later pages are cut from the packed block. */
 import { setImmediate } from "node:timers/promises";
 import type * as zlib from "node:zlib";
 
@@ -95,12 +95,12 @@ async function packedBlock(block: Entry): Promise<{ readonly index: BlockIndex; 
 const raw = (): Entry => entryWith(upstreamSends(BLOCK));
 
 describe("a block that pages were cut from", () => {
-  it("takes less than a fifth of its size in memory", async () => {
+  it("takes less than a fifth of the memory that it took before", async () => {
     const { block } = await packedBlock(raw());
     expect(sizeOf(ASKED.key, block)).toBeLessThan(sizeOf(ASKED.key, raw()) / 5);
   });
 
-  it("is not decompressed or indexed as a whole for its further pages", async () => {
+  it("is neither decompressed as a whole nor indexed again for more pages", async () => {
     const { index, block } = await packedBlock(raw());
     expect(await indexOf(block)).toBe(index);
     for (const stretch of [
@@ -132,7 +132,7 @@ describe("a block that pages were cut from", () => {
     expect(() => cutPage(lost, index, { offset: 0, limit: 25 })).toThrow("not complete");
   });
 
-  it("is decompressed once if it came from a store", async () => {
+  it("is decompressed as a whole only once if it came from a store", async () => {
     const { index, block } = await packedBlock(await inStoredCoding(raw()));
     expect(spiedTranscode).toHaveBeenCalledTimes(1);
     const stretch = { offset: 250, limit: 25 };
@@ -140,14 +140,14 @@ describe("a block that pages were cut from", () => {
     expect(spiedTranscode).toHaveBeenCalledTimes(1);
   });
 
-  it("is packed in small steps, so that other work is not delayed", async () => {
+  it("is packed in small steps, so that other work can run in between", async () => {
     const body = Buffer.from(upstreamSends(BLOCK));
     const index = indexBlock(body, "listings", BLOCK);
     if (typeof index === "string") throw new Error(index);
     const packed = packBlock(body, index).then(() => "packed");
     let turns = 0;
     while ((await Promise.race([packed, setImmediate("turn")])) === "turn") turns += 1;
-    // It has 18 frames. After eight of them, other work gets a turn.
+    // The block has 18 frames. After every eight of them, other work gets a turn.
     expect(turns).toBeGreaterThanOrEqual(2);
   });
 });

@@ -102,7 +102,7 @@ describe("a call", () => {
     await comeTrue(second.hasStarted);
   });
 
-  it("departs without a timer when a call before it ends", async () => {
+  it("departs without a delay when a call before it ends", async () => {
     const { call } = createScene({ concurrency: 1 });
     const calls = Array.from({ length: 20 }, () => call("app"));
     calls[0]?.answer();

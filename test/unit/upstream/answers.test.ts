@@ -82,7 +82,7 @@ it.each<Record<string, string>>([
 describe("a body in gzip", () => {
   const [first, second] = [gzipSync(PAGE.slice(0, 20)), gzipSync(PAGE.slice(20))];
   const whole = gzipSync(PAGE);
-  /** The same body, but its last bytes name another length. */
+  /** The same body, but its last four bytes contain another length. */
   const named = (length: number): Buffer => {
     const bytes = Buffer.from(whole);
     bytes.writeUInt32LE(length, bytes.length - 4);
@@ -92,9 +92,13 @@ describe("a body in gzip", () => {
   it.each<[string, Buffer, string]>([
     ["in several members is decoded as a whole", Buffer.concat([first, second]), PAGE],
     ["followed by an empty member is decoded as a whole", Buffer.concat([whole, gzipSync("")]), PAGE],
-    ["of a few bytes is not gzip", whole.subarray(0, 3), "upstream-invalid-response"],
-    ["that names a huge length is not accepted", named(0xffff_ffff), "upstream-invalid-response"],
-    ["that names no length is not accepted", named(0), "upstream-invalid-response"],
+    ["of a few bytes is not accepted", whole.subarray(0, 3), "upstream-invalid-response"],
+    [
+      "whose last bytes contain a huge length is not accepted",
+      named(0xffff_ffff),
+      "upstream-invalid-response",
+    ],
+    ["whose last bytes contain a length of 0 is not accepted", named(0), "upstream-invalid-response"],
   ])("%s", async (_name, body, expected) => {
     const headers = { "content-encoding": "gzip" };
     const { result } = await asked([200, 200].map((status) => ({ status, body, headers })));

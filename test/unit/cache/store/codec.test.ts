@@ -48,7 +48,7 @@ describe("the stored form of an entry", () => {
     );
   });
 
-  it("is never made without a body that may be stored", () => {
+  it("does not exist for an entry without a body, or with only a packed one", () => {
     const body = Buffer.from("{}");
     for (const bodies of [{}, { packed: inFrames(body) }])
       expect(() => toBlob(entryWith(body, 0, { bodies }))).toThrow("without a body");
