@@ -14,7 +14,7 @@ import {
 } from "node:zlib";
 
 import { inOwnMemory } from "../own-memory.ts";
-import type { ContentCoding, Entry } from "../types.ts";
+import type { ContentCoding, Entry, PackedBody } from "../types.ts";
 import { withBody } from "./entry.ts";
 
 /** Below this size, compression saves less than its header costs. */
@@ -66,23 +66,26 @@ const SOURCES: readonly ContentCoding[] = ["identity", "zstd", "gzip", "br"];
 
 /** @returns an entry's body in a coding, converted from a coding that the entry has. The result is not kept. */
 export async function transcode(entry: Entry, coding: ContentCoding): Promise<Buffer> {
-  const cached = entry.bodies[coding];
-  if (cached !== undefined) return cached;
-  const source = sourceIn(entry);
-  // One byte larger than the result, so that zlib does not begin a second chunk.
-  const chunkSize = Math.max(SMALLEST_CHUNK, entry.bodyBytes + 1);
-  return await COMPRESS[coding](await DECOMPRESS[source.coding](source.body, { chunkSize }));
+  return entry.bodies[coding] ?? (await COMPRESS[coding](await decoded(entry)));
 }
 
-/** @returns the body that is the cheapest to decode. A packed body is valid zstd with several frames. */
-function sourceIn({ bodies }: Entry): { readonly coding: ContentCoding; readonly body: Buffer } {
-  const { packed, ...codings } = bodies;
-  const all: Partial<Record<ContentCoding, Buffer | undefined>> = { zstd: packed?.zstd, ...codings };
+async function decoded({ bodies, bodyBytes }: Entry): Promise<Buffer> {
+  if (bodies.identity === undefined && bodies.packed !== undefined) return unpacked(bodies.packed, bodyBytes);
+  // One byte larger than the result, so that zlib does not begin a second chunk.
+  const chunkSize = Math.max(SMALLEST_CHUNK, bodyBytes + 1);
   for (const coding of SOURCES) {
-    const body = all[coding];
-    if (body !== undefined) return { coding, body };
+    const body = bodies[coding];
+    if (body !== undefined) return await DECOMPRESS[coding](body, { chunkSize });
   }
   throw new Error("An entry has no body.");
+}
+
+/** Decompresses the frames one by one: Node 24 ignores all frames after the first if the chunk has room for more. */
+function unpacked({ zstd, framesAt }: PackedBody, bodyBytes: number): Buffer {
+  const frames: Buffer[] = [];
+  for (let frame = 1; frame < framesAt.length; frame++)
+    frames.push(zstdDecompressSync(zstd.subarray(framesAt[frame - 1], framesAt[frame])));
+  return Buffer.concat(frames, bodyBytes);
 }
 
 /** @returns the entry as Redis and SQLite store it: with one body, compressed if that is worth it */

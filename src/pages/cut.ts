@@ -72,7 +72,9 @@ export function patched(body: Bytes, patches: readonly Patch[]): Buffer {
     written += Buffer.isBuffer(by) ? by.copy(result, written) : body.copy(result, written, by.start, by.end);
     position = at.end;
   }
-  body.copy(result, written, position, body.length);
+  written += body.copy(result, written, position, body.length);
+  // The rest of the result would be what this memory contained before.
+  if (written !== result.length) throw new Error("The bytes of a page are not complete.");
   return result;
 }
 

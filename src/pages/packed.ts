@@ -53,15 +53,20 @@ export function bytesIn({ zstd, framesAt, head, tail }: PackedBody, length: numb
     copy(target, targetStart, start, end) {
       if (end <= head.length) return head.copy(target, targetStart, start, end);
       if (start >= tailAt) return tail.copy(target, targetStart, start - tailAt, end - tailAt);
-      const [first, next] = [Math.floor(start / FRAME_BYTES), Math.ceil(end / FRAME_BYTES)];
-      // At least two frames, because Node takes smaller buffers from its pool, whose memory cannot be freed below. One byte
-      // more than the result, so that zlib does not begin a second chunk.
-      const chunkSize = Math.max(next - first, 2) * FRAME_BYTES + 1;
-      const bytes = zstdDecompressSync(zstd.subarray(framesAt[first], framesAt[next]), { chunkSize });
-      const offset = first * FRAME_BYTES;
-      const copied = bytes.copy(target, targetStart, start - offset, end - offset);
-      // Free the memory now. Otherwise, the garbage collector runs so often that a page takes a third more CPU time.
-      if (bytes.buffer.byteLength === chunkSize) bytes.buffer.transfer(0);
+      const next = Math.ceil(end / FRAME_BYTES);
+      let copied = 0;
+      for (let frame = Math.floor(start / FRAME_BYTES); frame < next;) {
+        // At least two frames, because Node takes smaller buffers from its pool, whose memory cannot be freed below. One byte
+        // more than the result, so that zlib does not begin a second chunk.
+        const chunkSize = Math.max(next - frame, 2) * FRAME_BYTES + 1;
+        const bytes = zstdDecompressSync(zstd.subarray(framesAt[frame], framesAt[next]), { chunkSize });
+        const offset = frame * FRAME_BYTES;
+        copied += bytes.copy(target, targetStart + copied, Math.max(0, start - offset), end - offset);
+        // Node 24 stops after the first frame. Later versions decompress all of them.
+        frame += Math.ceil(bytes.length / FRAME_BYTES);
+        // Free the memory now. Otherwise, the garbage collector runs so often that a page takes a third more CPU time.
+        if (bytes.buffer.byteLength === chunkSize) bytes.buffer.transfer(0);
+      }
       return copied;
     },
   };

@@ -81,19 +81,26 @@ export async function departAtOnce(context: Context, entry: Entry): Promise<bool
     context,
     kindsOf(entry.request).map((kind) => ({ ...kind, entry })),
   );
-  if (picked.kind !== "go") return false;
+  if (picked.kind !== "go") {
+    // While it requested a permit, it counted as in flight. Another call may wait for that room.
+    context.change.raise();
+    return false;
+  }
   void picked.depart();
   return true;
 }
 
 /** The Bottleneck job: sends waiting calls one after the other, until none waits. */
-export async function servePlace(context: Context): Promise<void> {
+export async function servePlace(
+  context: Context,
+  sendFromPlace: (depart: () => Promise<void>) => Promise<void>,
+): Promise<void> {
   for (;;) {
     const next = context.asking.then(() => nextDeparture(context));
     context.asking = next.catch(() => undefined);
     const depart = await next.catch((error: Error) => rejectFirst(context, error));
     if (depart === undefined) return;
-    await depart();
+    await sendFromPlace(depart);
   }
 }
 

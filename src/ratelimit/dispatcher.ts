@@ -49,6 +49,7 @@ export function createDispatcher(options: DispatcherOptions, config: DispatcherC
   const bottleneck = new Bottleneck({ maxConcurrent: config.concurrency });
   const context = createContext(options, config);
   const { queue, change, admission, clock } = context;
+  const openPlaces = createPlaces(context, bottleneck);
   follow(context);
   let closedBecause: Problem | undefined;
 
@@ -75,19 +76,6 @@ export function createDispatcher(options: DispatcherOptions, config: DispatcherC
     return await promise.finally(stopWaiting);
   }
 
-  let places = 0;
-  /** Opens a place for each waiting call, up to the limit of calls in flight. A place ends when no call waits. */
-  function openPlaces(): void {
-    while (places < Math.min(context.config.concurrency, queue.size())) {
-      places += 1;
-      void bottleneck.schedule(servePlace, context).finally(() => {
-        places -= 1;
-        // A call may have joined while the place ended.
-        openPlaces();
-      });
-    }
-  }
-
   return {
     run,
     expect: (kind) => admission.expect(kind, { ...kind, question: "", cause: "miss" }),
@@ -105,6 +93,31 @@ export function createDispatcher(options: DispatcherOptions, config: DispatcherC
       for (const entry of queue.entries()) withdraw(context, entry, why);
     },
   };
+}
+
+/** @returns a function that opens places for waiting calls. Call it when there are more of them, or `budget.concurrency` rises. */
+function createPlaces(context: Context, bottleneck: Bottleneck): () => void {
+  const { queue } = context;
+  let [places, sending] = [0, 0];
+  /** Opens a place for each waiting call, up to the limit of calls in flight. A place that sends a call is not free. */
+  function openPlaces(): void {
+    while (places < context.config.concurrency && places - sending < queue.size()) {
+      places += 1;
+      void bottleneck.schedule(servePlace, context, sendFromPlace).finally(() => {
+        places -= 1;
+        // A call may have joined while the place ended.
+        openPlaces();
+      });
+    }
+  }
+  async function sendFromPlace(depart: () => Promise<void>): Promise<void> {
+    sending += 1;
+    // A call may have joined while this place seemed free.
+    openPlaces();
+    await depart();
+    sending -= 1;
+  }
+  return openPlaces;
 }
 
 function createContext(options: DispatcherOptions, config: DispatcherConfig): Context {

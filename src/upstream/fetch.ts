@@ -68,7 +68,7 @@ export function createFetch(agent: http.Agent | https.Agent, limits: FetchLimits
 
 /** @returns the answer with its body decoded; rejects with an `UpstreamFault` */
 export async function wholeAnswer(
-  { statusCode: status = 0, headers }: http.IncomingMessage,
+  { statusCode: status = 0, headers }: Pick<http.IncomingMessage, "statusCode" | "headers">,
   received: Buffer,
   headAt: number,
   maxBodyBytes: number,
@@ -228,12 +228,13 @@ const SMALLEST_CHUNK = 64;
 
 /**
  * @returns the length of the decoded body according to `ISIZE` (RFC 1952, section 2.3.1), limited to what is possible. One
- *   chunk of that size takes half as long as chunks of 16 KiB.
+ *   chunk of that size takes half as long as chunks of 16 KiB. Behind a second member or padding, the length is too small, and
+ *   very small chunks take a hundred times as long. So it is at least the encoded length.
  */
 function unzippedBytes(zipped: Buffer, maxBytes: number): number {
   if (zipped.length < ISIZE_BYTES) return SMALLEST_CHUNK;
   const named = zipped.readUInt32LE(zipped.length - ISIZE_BYTES);
-  return Math.max(SMALLEST_CHUNK, Math.min(named, maxBytes, zipped.length * LARGEST_RATIO));
+  return Math.max(zipped.length, SMALLEST_CHUNK, Math.min(named, maxBytes, zipped.length * LARGEST_RATIO));
 }
 
 async function unzipped(received: Buffer, maxBytes: number): Promise<Buffer> {

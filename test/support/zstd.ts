@@ -8,7 +8,8 @@ export function countFrames(data: Buffer): number {
   return count;
 }
 
-function frameEnd(data: Buffer, start: number): number {
+/** @returns where the frame ends that begins at `start` */
+export function frameEnd(data: Buffer, start: number): number {
   if (data.readUInt32LE(start) !== MAGIC) throw new Error(`no frame begins at ${start}`);
   const descriptor = data.readUInt8(start + 4);
   const isSingleSegment = (descriptor & 0x20) !== 0;

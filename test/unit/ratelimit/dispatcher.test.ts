@@ -2,8 +2,10 @@
 import { describe, expect, it } from "vitest";
 
 import { Problem } from "../../../src/errors.ts";
+import type { Acquired } from "../../../src/ratelimit/limiter.ts";
 import type { Waiting, RefuseLate } from "../../../src/types.ts";
-import { settled } from "../../support/fake-clock.ts";
+import { createFakeClock, settled } from "../../support/fake-clock.ts";
+import { createFakeLimiters, type FakeLimiter } from "../../support/fake-limiter.ts";
 import { ANSWERED, comeTrue, createScene, MINUTE, passUntil, SECOND } from "./dispatcher-support.ts";
 
 const ONE_A_SECOND = [{ limit: 1, windowMs: SECOND }];
@@ -31,6 +33,64 @@ describe("a call", () => {
     expect([second.hasStarted(), dispatcher.queueLength("interactive")]).toEqual([false, 1]);
     await passUntil(clock, second.hasStarted);
     expect(dispatcher.queueLength("interactive")).toBe(0);
+  });
+
+  it("departs as soon as a permit is free, while a call that waited before it is still in flight", async () => {
+    const { call, ask, clock } = createScene({ windows: ONE_A_SECOND });
+    await ask();
+    const slow = call("app");
+    await passUntil(clock, slow.hasStarted);
+    const next = call("app");
+    await passUntil(clock, next.hasStarted);
+  });
+
+  it("departs while the call that it joined behind is in flight, even if it joined in the moment of that departure", async () => {
+    const clock = createFakeClock();
+    const limiters = createFakeLimiters({ windows: ONE_A_SECOND, now: clock.monotonic });
+    let onAnnounced = (): void => undefined;
+    const limiter = limiters.join();
+    const join = (): FakeLimiter => ({
+      ...limiter,
+      announce(waiting) {
+        limiter.announce(waiting);
+        onAnnounced();
+      },
+    });
+    const { call, ask } = createScene({ windows: ONE_A_SECOND, clock, limiters: { ...limiters, join } });
+    await ask();
+    const slow = call("app");
+    await settled();
+    const { promise: joined, resolve } = Promise.withResolvers<ReturnType<typeof call>>();
+    // The queue announces that the slow call has left it, before that call starts.
+    onAnnounced = () => {
+      onAnnounced = () => undefined;
+      resolve(call("app"));
+    };
+    await passUntil(clock, slow.hasStarted);
+    await passUntil(clock, (await joined).hasStarted);
+  });
+
+  it("departs after a call before it was refused a permit and could not wait for one", async () => {
+    const clock = createFakeClock();
+    const limiters = createFakeLimiters({ windows: ONE_A_SECOND, now: clock.monotonic });
+    const limiter = limiters.join();
+    const { promise: refusal, resolve: refuse } = Promise.withResolvers<Acquired>();
+    const replies = [refusal];
+    const join = (): FakeLimiter => ({
+      ...limiter,
+      acquire: (request) => replies.shift() ?? limiter.acquire(request),
+    });
+    const { call, dispatcher } = createScene({ clock, concurrency: 1, limiters: { ...limiters, join } });
+    const hurried = call("app", {}, { deadlineAt: () => clock.now() + SECOND });
+    await settled();
+    const next = call("app");
+    await settled();
+    expect(dispatcher.queueLength("interactive")).toBe(1);
+    // A moment for Bottleneck, so that the next call waits for room.
+    await comeTrue(() => clock.pending > 2);
+    refuse({ kind: "wait", until: clock.monotonic() + 5 * SECOND, reason: "budget" });
+    expect(codeOf(await hurried.result)).toBe("temporary-reduced-capacity");
+    await passUntil(clock, next.hasStarted);
   });
 
   it("waits while too many calls are in flight", async () => {

@@ -1,11 +1,13 @@
+import { randomBytes } from "node:crypto";
 import { gzipSync } from "node:zlib";
 
 import nock from "nock";
-import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 
 import { Problem } from "../../../src/errors.ts";
 import type { Fetched } from "../../../src/types.ts";
 import type { UpstreamQuestion } from "../../../src/upstream/attempt.ts";
+import { wholeAnswer } from "../../../src/upstream/fetch.ts";
 import { attempting, LIMITS, LISTINGS, PAGE, NO_DEADLINE } from "./support.ts";
 
 const UPSTREAM = "http://upstream.test";
@@ -103,6 +105,19 @@ describe("a body in gzip", () => {
     expect(result instanceof Problem ? result.code : "body" in result && result.body.toString()).toBe(
       expected,
     );
+  });
+
+  it("in several members is not decoded in very small pieces", async () => {
+    const body = randomBytes(30_000).toString("base64");
+    const head = { statusCode: 200, headers: { "content-encoding": "gzip" } };
+    const allocated = vi.spyOn(Buffer, "allocUnsafe");
+    const zipped = Buffer.concat([gzipSync(body), gzipSync("")]);
+    allocated.mockClear();
+    const answer = await wholeAnswer(head, zipped, 0, LIMITS.maxBodyBytes);
+    const pieces = allocated.mock.calls.length;
+    allocated.mockRestore();
+    expect(answer.body.toString()).toBe(body);
+    expect(pieces).toBeLessThan(10);
   });
 });
 
