@@ -68,8 +68,6 @@ export interface Context extends DispatcherOptions {
   readonly change: Signal;
   /** No app gets a permit before, as the limiter replied. */
   blockedUntil: number;
-  /** Settles when the latest choice of a call is made. Bottleneck jobs choose calls one after the other. */
-  asking: Promise<unknown>;
   /** The timer of the next check of waiting calls is armed. */
   isWatching: boolean;
 }
@@ -90,17 +88,12 @@ export async function departAtOnce(context: Context, entry: Entry): Promise<bool
   return true;
 }
 
-/** The Bottleneck job: sends waiting calls one after the other, until none waits. */
-export async function servePlace(
-  context: Context,
-  sendFromPlace: (depart: () => Promise<void>) => Promise<void>,
-): Promise<void> {
+/** The sender: sends waiting calls one after the other, in the fair order, until none waits. */
+export async function sendWaiting(context: Context): Promise<void> {
   for (;;) {
-    const next = context.asking.then(() => nextDeparture(context));
-    context.asking = next.catch(() => undefined);
-    const depart = await next.catch((error: Error) => rejectFirst(context, error));
+    const depart = await nextDeparture(context).catch((error: Error) => rejectFirst(context, error));
     if (depart === undefined) return;
-    await sendFromPlace(depart);
+    void depart();
   }
 }
 

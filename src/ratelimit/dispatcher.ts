@@ -3,10 +3,10 @@
  * and fewer than `budget.concurrency` calls are in flight. Otherwise it joins the fair queue, if its deadline leaves time
  * for the permit and for a usual call.
  *
- * A Bottleneck job is not one call. It is a place for calls in flight: it sends waiting calls one after the other, in the fair
- * order, until none waits. So a waiting call can be withdrawn, although a Bottleneck job cannot, and an urgent call can
- * overtake others. Bottleneck's timers take 4 ms, and 0.6 ms of CPU time, per job and not per call.
- * Bottleneck's reservoir and clustering are not used, because they admit up to twice the limit across a refresh.
+ * The sender is a Bottleneck job, and there is one at a time: it sends waiting calls in the fair order, until none waits. A
+ * call is not a job. So a waiting call can be withdrawn, although a job cannot, an urgent call can overtake others, and the
+ * 4 ms of a job, and its 0.6 ms of CPU time, are not paid for each call. Bottleneck's reservoir and clustering are not used,
+ * because they admit up to twice the limit across a refresh.
  */
 import Bottleneck from "bottleneck";
 
@@ -24,7 +24,7 @@ import {
   type Job,
   leave,
   send,
-  servePlace,
+  sendWaiting,
   withdraw,
 } from "./departures.ts";
 import { createFairQueue, type QueueKind } from "./fair-queue.ts";
@@ -46,10 +46,9 @@ export interface Dispatcher {
 }
 
 export function createDispatcher(options: DispatcherOptions, config: DispatcherConfig): Dispatcher {
-  const bottleneck = new Bottleneck({ maxConcurrent: config.concurrency });
   const context = createContext(options, config);
   const { queue, change, admission, clock } = context;
-  const openPlaces = createPlaces(context, bottleneck);
+  const startSender = createStartSender(context);
   follow(context);
   let closedBecause: Problem | undefined;
 
@@ -72,7 +71,7 @@ export function createDispatcher(options: DispatcherOptions, config: DispatcherC
     if (context.config.mode === "enforce") admission.check(request);
     if (closedBecause !== undefined) throw closedBecause;
     const stopWaiting = wait(context, entry);
-    openPlaces();
+    startSender();
     return await promise.finally(stopWaiting);
   }
 
@@ -84,8 +83,6 @@ export function createDispatcher(options: DispatcherOptions, config: DispatcherC
     view: context.view,
     configure(next) {
       context.config = next;
-      bottleneck.updateSettings({ maxConcurrent: next.concurrency });
-      openPlaces();
       change.raise();
     },
     close(why) {
@@ -95,29 +92,19 @@ export function createDispatcher(options: DispatcherOptions, config: DispatcherC
   };
 }
 
-/** @returns a function that opens places for waiting calls. Call it when there are more of them, or `budget.concurrency` rises. */
-function createPlaces(context: Context, bottleneck: Bottleneck): () => void {
-  const { queue } = context;
-  let [places, sending] = [0, 0];
-  /** Opens a place for each waiting call, up to the limit of calls in flight. A place that sends a call is not free. */
-  function openPlaces(): void {
-    while (places < context.config.concurrency && places - sending < queue.size()) {
-      places += 1;
-      void bottleneck.schedule(servePlace, context, sendFromPlace).finally(() => {
-        places -= 1;
-        // A call may have joined while the place ended.
-        openPlaces();
-      });
-    }
-  }
-  async function sendFromPlace(depart: () => Promise<void>): Promise<void> {
-    sending += 1;
-    // A call may have joined while this place seemed free.
-    openPlaces();
-    await depart();
-    sending -= 1;
-  }
-  return openPlaces;
+/** @returns a function that starts the sender, if calls wait and it does not run yet */
+function createStartSender(context: Context): () => void {
+  const bottleneck = new Bottleneck({ maxConcurrent: 1 });
+  let isStarted = false;
+  return function startSender() {
+    if (isStarted || context.queue.isEmpty()) return;
+    isStarted = true;
+    void bottleneck.schedule(sendWaiting, context).finally(() => {
+      isStarted = false;
+      // A call may have joined while the sender ended.
+      startSender();
+    });
+  };
 }
 
 function createContext(options: DispatcherOptions, config: DispatcherConfig): Context {
@@ -170,7 +157,6 @@ function createContext(options: DispatcherOptions, config: DispatcherConfig): Co
     active: () => activeApps(fairness, clock.monotonic()),
     change,
     blockedUntil: 0,
-    asking: Promise.resolve(),
     isWatching: false,
   };
   return context;
