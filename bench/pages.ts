@@ -18,7 +18,7 @@ import { plainHitCpuMs } from "./hits.ts";
 import { measure } from "./measure.ts";
 import { median, micros, printTable, ratio } from "./table.ts";
 
-const DATA = generateData({ seed: 1, listings: 12_000, sold: 24_000, service: "propertyservice" });
+const DATA = generateData({ seed: 1, listings: 2_000, sold: 10, service: "propertyservice" });
 const BLOCK = { offset: 0, limit: 500 };
 const QUERY: PagedQuery = { kind: "search", resource: "listings", filters: [], extras: [], ...BLOCK };
 

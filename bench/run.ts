@@ -9,18 +9,10 @@
  * Absolute figures depend on the machine and on its load, so compare only ratios. A wide spread between runs means that
  * the machine was busy.
  */
-import { benchBudget } from "./budget.ts";
-import { benchCalls } from "./calls.ts";
-import { benchHits } from "./hits.ts";
-import { benchLeaks } from "./leaks.ts";
-import { benchMisses } from "./misses.ts";
-import { benchOutages } from "./outages.ts";
-import { benchCutting } from "./pages.ts";
-import { benchRecording } from "./recording.ts";
+import { spawnSync } from "node:child_process";
+import { fileURLToPath } from "node:url";
+
 import { writeReport } from "./report.ts";
-import { benchScale } from "./scale.ts";
-import { benchStores } from "./stores.ts";
-import { benchUnderstanding } from "./understanding.ts";
 
 const given = process.argv.slice(2);
 const isShort = given.includes("--short");
@@ -38,23 +30,38 @@ const SHORT_SCALE = { entries: [1_000], connections: [10], forMs: 70 };
 const WHOLE_SCALE = { entries: [1e3, 1e4, 1e5, 1e6], connections: [10, 100, 1_000, 10_000], forMs: 3_000 };
 
 const PARTS: Readonly<Record<string, () => Promise<void> | void>> = {
-  hits: () => benchHits(isShort ? SHORT_HITS : WHOLE_HITS),
-  recording: () => benchRecording(isShort ? 50 : 4_000),
-  misses: () => benchMisses(isShort ? 20 : 2_000),
-  understanding: () => benchUnderstanding(isShort ? 50 : 500),
-  stores: () => benchStores(isShort ? 100 : 1_000),
-  budget: () => benchBudget(isShort ? 100 : 1_000),
-  outages: () => benchOutages(isShort ? 5 : 50),
-  cutting: () => benchCutting(isShort ? 200 : 2_000),
-  calls: () => benchCalls(isShort ? 2_000 : 20_000, seed),
-  scale: () => benchScale(isShort ? SHORT_SCALE : WHOLE_SCALE),
-  leaks: () => (isShort ? Promise.resolve() : benchLeaks(1_000_000)),
+  hits: async () => (await import("./hits.ts")).benchHits(isShort ? SHORT_HITS : WHOLE_HITS),
+  recording: async () => (await import("./recording.ts")).benchRecording(isShort ? 50 : 4_000),
+  misses: async () => (await import("./misses.ts")).benchMisses(isShort ? 20 : 2_000),
+  understanding: async () => (await import("./understanding.ts")).benchUnderstanding(isShort ? 50 : 500),
+  stores: async () => (await import("./stores.ts")).benchStores(isShort ? 100 : 1_000),
+  budget: async () => (await import("./budget.ts")).benchBudget(isShort ? 100 : 1_000),
+  outages: async () => (await import("./outages.ts")).benchOutages(isShort ? 5 : 50),
+  cutting: async () => (await import("./pages.ts")).benchCutting(isShort ? 200 : 2_000),
+  calls: async () => (await import("./calls.ts")).benchCalls(isShort ? 2_000 : 20_000, seed),
+  scale: async () => (await import("./scale.ts")).benchScale(isShort ? SHORT_SCALE : WHOLE_SCALE),
+  leaks: async () => (isShort ? undefined : (await import("./leaks.ts")).benchLeaks(1_000_000)),
 };
 
 const chosen = Object.keys(PARTS).filter((name) => given.includes(`--${name}`));
-for (const name of chosen.length > 0 ? chosen : Object.keys(PARTS)) {
+const names = chosen.length > 0 ? chosen : Object.keys(PARTS);
+if (names.length === 1) await runHere(names[0] ?? "");
+else for (const name of names) runInOwnProcess(name);
+
+async function runHere(name: string): Promise<void> {
   await PARTS[name]?.();
   if (!isShort) writeReport();
+}
+
+/** The data of one part would occupy the garbage collector, and with it a processor core, while another part is measured. */
+function runInOwnProcess(name: string): void {
+  const options = given.filter((arg) => !Object.keys(PARTS).includes(arg.slice(2)));
+  const { status } = spawnSync(
+    process.execPath,
+    [...process.execArgv, fileURLToPath(import.meta.url), ...options, `--${name}`],
+    { stdio: "inherit" },
+  );
+  if (status !== 0) process.exit(status ?? 1);
 }
 
 function numberIn(option: string): number | undefined {
