@@ -346,6 +346,8 @@ export interface UpstreamRequest {
   readonly resource: Resource;
   /** The canonical query. The ledger stores only a hash of it. */
   readonly query: string;
+  /** A retry because the credentials have changed. It needs no retry budget: it is no sign of an upstream that fails. */
+  readonly hasNewCredentials?: boolean | undefined;
   readonly waiting: Waiting;
 }
 

@@ -167,8 +167,8 @@ export function createCircuits(
     },
     ended(call, end, sent) {
       const isRefused = end.status === 401 || end.status === 403;
-      if (isRefused) log.call();
       const isKeyNew = sent.keyVersion !== keyVersion();
+      if (isRefused && !isKeyNew) log.call();
       const changed = record(memory, call, end, { ...sent, isKeyNew }, now());
       changed.forEach(publish);
       if (changed.length > 0) memory.changed();

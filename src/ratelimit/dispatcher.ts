@@ -179,8 +179,8 @@ function follow(context: Context): void {
 }
 
 /** Refuses a retry that the retry budget does not allow. The caller then gets the error of the first call. */
-function refuseRetry({ circuits }: Context, { cause }: UpstreamRequest): void {
-  if (cause === "retry" && !circuits.mayRetry())
+function refuseRetry({ circuits }: Context, { cause, hasNewCredentials = false }: UpstreamRequest): void {
+  if (cause === "retry" && !hasNewCredentials && !circuits.mayRetry())
     throw new Problem("upstream-unavailable", { refusedHere: true, internal: "the retry budget is used up" });
 }
 

@@ -83,7 +83,8 @@ export function createAttempt(options: AttemptOptions): Attempt {
       if (!first.mayRetry) throw first.problem;
       // The random factor, 0.5 to 1.5, spreads the retries of many calls.
       await pause(clock, retryDelayMs * (0.5 + random.fraction()), waiting.abandoned);
-      const again: UpstreamQuestion = { ...question, cause: "retry", cached: undefined };
+      const { hasNewCredentials } = first;
+      const again: UpstreamQuestion = { ...question, cause: "retry", cached: undefined, hasNewCredentials };
       const second = await send(again, refusingWith(first.problem, waiting)).catch((error: unknown) => {
         // The retry got no permit, so the caller gets the problem of the first attempt.
         if (error instanceof Problem) return first;
@@ -106,8 +107,10 @@ function refusingWith(failed: Problem, waiting: Waiting): Waiting {
   };
 }
 
-/** A verdict with the validators and the caching headers of the answer. */
-type Outcome = (Exclude<Verdict, Failed> & Pick<Fetched, "validators" | "caching">) | Failed;
+/** A verdict with the validators and the caching headers of the answer, or a failure. */
+type Outcome =
+  | (Exclude<Verdict, Failed> & Pick<Fetched, "validators" | "caching">)
+  | (Failed & Pick<UpstreamRequest, "hasNewCredentials">);
 
 function fetchedOf(outcome: Exclude<Outcome, Failed>): Fetched {
   const { validators, caching } = outcome;
@@ -202,9 +205,12 @@ async function call(
     const now = clock.now();
     const { status, headers } = answer;
     const confidential = (): Confidential => withSignature(options.confidential, url);
-    const mayRetry = areRenewed({ status, date: headers.date, signedWith }, options, now);
+    const hasNewCredentials = areRenewed({ status, date: headers.date, signedWith }, options, now);
     const judged = judgeAnswer(answer, { ...question, confidential, maxCoolOffMs: maxCoolOffMs(), now });
-    const verdict = judged.kind === "failed" && mayRetry ? { ...judged, mayRetry } : judged;
+    const verdict =
+      judged.kind === "failed" && hasNewCredentials
+        ? { ...judged, mayRetry: true, hasNewCredentials }
+        : judged;
     answered(status, judged.kind !== "failed");
     const slowDown = slowDownIn(answer, now);
     const caching = cachingHeadersIn(answer.headers, answer.headAt - startedAt, now);

@@ -39,6 +39,7 @@ async function start(mount: Mount): Promise<{ fleet: Fleet; replica: Replica }> 
     UPSTREAM_PRIVATE_KEY: "",
     UPSTREAM_PRIVATE_KEY_FILE: mount.path,
     BUDGET: "100000/1m",
+    BUDGET_CONCURRENCY: "8",
     LOG_LEVEL: "trace",
   });
   const replica = await fleet.start();
@@ -68,15 +69,20 @@ describe("a private key in a file", () => {
   it("is read again at once when the upstream refuses the old one, and no request fails", async () => {
     const mount = mountSecret(CALLER.privateKey);
     const { fleet, replica } = await start(mount);
-    const callers = crowd(() => [replica], 6);
+    const callers = crowd(() => [replica], 8);
     await expect.poll(() => callers.statuses.length).toBeGreaterThan(20);
+    // All eight requests are signed with the old key. The sandbox checks them when it releases them.
+    fleet.sandbox.hold();
+    await expect.poll(() => fleet.sandbox.waiting()).toBe(8);
     mount.swap(NEW_KEY);
     fleet.sandbox.setCaller({ privateKey: NEW_KEY });
+    fleet.sandbox.release();
     const since = callers.statuses.length;
     await expect.poll(() => callers.statuses.length).toBeGreaterThan(since + 50);
     await callers.stop();
     expect(callers.statuses.filter((status) => status !== 200)).toEqual([]);
-    expect(replica.process.output()).not.toContain("The upstream refused our credentials");
+    expect(replica.process.output().match(/"status":403/g)).toHaveLength(8);
+    expect(replica.process.output()).not.toMatch(/The upstream refuse[sd] our credentials/);
   });
 
   it("stays in use when the file no longer holds a valid key; the log says so without showing the content", async () => {
