@@ -6,7 +6,7 @@ import { type Admission, callOf, kindsOf, type Latency } from "./admission.ts";
 import type { CircuitScope } from "./circuit-breaker.ts";
 import type { Circuits } from "./circuits.ts";
 import type { FairQueue, Head } from "./fair-queue.ts";
-import type { Limiter, Permit, PermitRequest } from "./limiter.ts";
+import type { Acquired, Limiter, Permit, PermitRequest } from "./limiter.ts";
 import type { RefusalReason } from "./problems.ts";
 import { type AppWeights, choose, recordPermit, type View } from "./scheduler.ts";
 import type { InFlight } from "./in-flight.ts";
@@ -130,7 +130,7 @@ interface Candidate extends Head<Entry> {
 
 /** Gets a permit for the call that is first in the fair order. */
 async function pick(context: Context, heads: readonly Head<Entry>[]): Promise<Picked> {
-  const { limiter, config, clock } = context;
+  const { config, clock } = context;
   if (config.mode === "enforce" && clock.monotonic() < context.blockedUntil)
     return { kind: "wait", until: context.blockedUntil };
   const passing = candidatesIn(context, heads);
@@ -145,20 +145,12 @@ async function pick(context: Context, heads: readonly Head<Entry>[]): Promise<Pi
     if (choice.kind === "wait") return { kind: "wait", until: Math.min(until, choice.until) };
     const { candidate, leave } = choice;
     if (expired(context, candidate)) return { kind: "again" };
-    context.inFlight.add(candidate.app, candidate.priority);
-    context.circuits.reserve(candidate.probeOf);
     const asked = { at: clock.monotonic(), wasQueued: context.queue.has(candidate.entry) };
-    const permitRequest = requestFor(candidate, leave);
-    const acquired =
-      config.mode === "observe"
-        ? ({ kind: "permit", permit: await limiter.acquireAnyway(permitRequest) } as const)
-        : await limiter.acquire(permitRequest);
+    const acquired = await acquire(context, candidate, leave);
     if (acquired.kind === "permit") {
       if (config.mode === "enforce") recordPermit(view, candidate);
       return await departing(context, candidate, acquired.permit, asked);
     }
-    context.inFlight.remove(candidate.app, candidate.priority);
-    context.circuits.unreserve(candidate.probeOf);
     until = Math.min(until, acquired.until);
     if (acquired.reason !== "reserved" && acquired.reason !== "per-day") {
       context.blockedUntil = acquired.until;
@@ -166,6 +158,31 @@ async function pick(context: Context, heads: readonly Head<Entry>[]): Promise<Pi
     }
     // Another app may have to leave less, or may have calls left today.
     left = left.filter((other) => other !== candidate);
+  }
+}
+
+/** Requests a permit. The call counts as in flight from now on, unless there is no permit. */
+async function acquire(
+  { limiter, inFlight, circuits, config }: Context,
+  candidate: Candidate,
+  leave: readonly number[],
+): Promise<Acquired> {
+  const permitRequest = requestFor(candidate, leave);
+  let isGranted = false;
+  inFlight.add(candidate.app, candidate.priority);
+  circuits.reserve(candidate.probeOf);
+  try {
+    const acquired: Acquired =
+      config.mode === "observe"
+        ? { kind: "permit", permit: await limiter.acquireAnyway(permitRequest) }
+        : await limiter.acquire(permitRequest);
+    isGranted = acquired.kind === "permit";
+    return acquired;
+  } finally {
+    if (!isGranted) {
+      inFlight.remove(candidate.app, candidate.priority);
+      circuits.unreserve(candidate.probeOf);
+    }
   }
 }
 

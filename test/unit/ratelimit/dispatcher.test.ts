@@ -93,6 +93,20 @@ describe("a call", () => {
     await passUntil(clock, next.hasStarted);
   });
 
+  it("departs after a call before it failed because of the limiter", async () => {
+    const limiters = createFakeLimiters({ windows: ONE_A_SECOND, now: () => 0 });
+    const limiter = limiters.join();
+    const faults = [new Error("a bug")];
+    const join = (): FakeLimiter => ({
+      ...limiter,
+      acquire: (request) => (faults.length > 0 ? Promise.reject(faults.pop()) : limiter.acquire(request)),
+    });
+    const { call } = createScene({ concurrency: 1, limiters: { ...limiters, join } });
+    expect(await call("app").result).toMatchObject({ message: "a bug" });
+    const next = call("app");
+    await comeTrue(next.hasStarted);
+  });
+
   it("waits while too many calls are in flight", async () => {
     const { call } = createScene({ concurrency: 1 });
     const [first, second] = [call("app"), call("app")];
