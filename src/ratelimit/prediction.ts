@@ -37,18 +37,15 @@ const MOST_BAD_LUCK = 24;
 const FEW_INTERVALS = 5;
 
 export interface Place {
-  /** Calls of its app in this process that go first. Without it, all that wait. */
+  /** For a call that waits: the calls of its app in this process that go first. A new call goes behind all that wait. */
   readonly here?: number | undefined;
   /** Assumes that other replicas get more permits first than on average. */
   readonly isCautious?: boolean;
 }
 
 /** Predicts when a call gets its permit, and what it waits for. */
-export function predict(
-  view: View,
-  candidate: Candidate,
-  { here = waitingHere(view, candidate.app), isCautious = false }: Place = {},
-): Prediction {
+export function predict(view: View, candidate: Candidate, place: Place = {}): Prediction {
+  const { here = waitingHere(view, candidate.app), isCautious = false } = place;
   const { app } = candidate;
   const { state, now, config } = view;
   const luck = isCautious ? BAD_LUCK : 0;
@@ -75,7 +72,8 @@ export function predict(
     );
     reasons.push({ at: permitFreeAt(window, Math.ceil(own / part) + left + 1, now), why: "share" });
   }
-  const progress = view.fairness.progress.get(app);
+  // A waiting call is not refused because of how slowly calls departed before: the window may have been used up until now.
+  const progress = place.here === undefined ? view.fairness.progress.get(app) : undefined;
   if (progress !== undefined && progress.intervals >= FEW_INTERVALS && here > 0) {
     const next = Math.max(now, progress.departedAt + progress.intervalMs);
     reasons.push({ at: next + here * progress.intervalMs, why: over ? "share" : "budget" });

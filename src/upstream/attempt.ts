@@ -207,10 +207,7 @@ async function call(
     const confidential = (): Confidential => withSignature(options.confidential, url);
     const hasNewCredentials = areRenewed({ status, date: headers.date, signedWith }, options, now);
     const judged = judgeAnswer(answer, { ...question, confidential, maxCoolOffMs: maxCoolOffMs(), now });
-    const verdict =
-      judged.kind === "failed" && hasNewCredentials
-        ? { ...judged, mayRetry: true, hasNewCredentials }
-        : judged;
+    const verdict = hasNewCredentials ? withRetry(judged) : judged;
     answered(status, judged.kind !== "failed");
     const slowDown = slowDownIn(answer, now);
     const caching = cachingHeadersIn(answer.headers, answer.headAt - startedAt, now);
@@ -225,4 +222,9 @@ async function call(
     const slowDown = slowDownAfter(error.kind);
     return record(error.kind, 0, judgeFault(error), slowDown ? { slowDown } : {});
   }
+}
+
+/** A failure because of old credentials may be retried with the new ones. */
+function withRetry(judged: Verdict): Verdict & Pick<UpstreamRequest, "hasNewCredentials"> {
+  return judged.kind === "failed" ? { ...judged, mayRetry: true, hasNewCredentials: true } : judged;
 }

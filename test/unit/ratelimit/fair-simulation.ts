@@ -45,6 +45,7 @@ export interface Played {
 interface Call {
   readonly app: string;
   readonly askedAt: number;
+  hopelessSince?: number | undefined;
   readonly done: () => void;
 }
 
@@ -57,8 +58,11 @@ interface Replica {
 
 /** How late a timer is, at most. */
 const LATEST_TIMER_MS = 2;
-/** The same as in src/ratelimit/admission.ts. */
+/** The same as in src/ratelimit/admission.ts and dispatcher.ts. */
 const MARGIN = 1.2;
+const HOPELESS_PART = 0.5;
+const HOPELESS_MS = 1_500;
+const CHECK_EVERY_MS = 500;
 
 export async function play(scene: Play): Promise<Played> {
   const { replicas: count = 1, latencyMs = 50, maxWaitMs = Number.POSITIVE_INFINITY } = scene;
@@ -110,6 +114,22 @@ export async function play(scene: Play): Promise<Played> {
   function giveUp({ askedAt, done }: Call): void {
     refusedLate.push(askedAt);
     done();
+  }
+  /** Refuses calls whose permit is now predicted much too late. */
+  function refuseHopeless(replica: Replica): void {
+    at(now + CHECK_EVERY_MS, () => refuseHopeless(replica));
+    const view = viewAt(replica);
+    for (const [app, queue] of replica.queues) {
+      const left = queue.filter((call, here) => {
+        const waitMs = predict(view, { app, priority: "interactive" }, { here }).at - now;
+        const isHopeless = waitMs > 0 && waitMs * HOPELESS_PART > call.askedAt + maxWaitMs - now;
+        call.hopelessSince = isHopeless ? (call.hopelessSince ?? now) : undefined;
+        return now - (call.hopelessSince ?? now) < HOPELESS_MS;
+      });
+      for (const call of queue) if (!left.includes(call)) giveUp(call);
+      if (left.length > 0) replica.queues.set(app, left);
+      else replica.queues.delete(app);
+    }
   }
   async function pump(replica: Replica): Promise<void> {
     for (;;) {
@@ -183,6 +203,7 @@ export async function play(scene: Play): Promise<Played> {
     return pump(replica);
   }
 
+  for (const replica of replicas) at(CHECK_EVERY_MS, () => refuseHopeless(replica));
   for (const callers of scene.callers) {
     for (let index = 0; index < callers.callers; index++) {
       const replica = replicas[index % replicas.length];
