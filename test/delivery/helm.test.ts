@@ -230,8 +230,8 @@ const MISTAKES: Readonly<Record<string, readonly Mistake[]>> = {
     ["any free port", { config: { server: { port: 0 } } }, /config\.server\.port is 0/],
     [
       "a cache that does not fit into the memory",
-      { config: { cache: { maxBytes: "600MiB" } } },
-      /limits\.memory is 768Mi, but config\.cache\.maxBytes is 600MiB/,
+      { config: { cache: { maxBytes: "400MiB" } } },
+      /limits\.memory is 768Mi, but with config\.cache\.maxBytes of 400MiB the process needs 820Mi/,
     ],
     [
       "a variable that the chart sets",

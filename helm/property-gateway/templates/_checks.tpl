@@ -129,8 +129,10 @@
 {{- $limit := dig "limits" "memory" "" (.Values.resources | default dict) -}}
 {{- $limitBytes := include "property-gateway.bytes" $limit | int64 -}}
 {{- $cacheBytes := include "property-gateway.bytes" $settings.cache.maxBytes | int64 -}}
-{{- if and (gt $limitBytes 0) (lt $limitBytes (add $cacheBytes 268435456)) -}}
-{{- $faults = append $faults (printf "resources.limits.memory is %v, but config.cache.maxBytes is %v, and the process needs 256Mi besides: the pod would be killed" $limit $settings.cache.maxBytes) -}}
+{{- /* docs/capacity.md: a quarter more than the cache, and 320 MiB. */ -}}
+{{- $neededBytes := add $cacheBytes (div $cacheBytes 4) 335544320 -}}
+{{- if and (gt $limitBytes 0) (lt $limitBytes $neededBytes) -}}
+{{- $faults = append $faults (printf "resources.limits.memory is %v, but with config.cache.maxBytes of %v the process needs %dMi: the pod would be killed" $limit $settings.cache.maxBytes (div $neededBytes 1048576)) -}}
 {{- end -}}
 {{- with .Values.persistence -}}
 {{- if and .enabled $hasRedis -}}
