@@ -346,7 +346,7 @@ export interface UpstreamRequest {
   readonly resource: Resource;
   /** The canonical query. The ledger stores only a hash of it. */
   readonly query: string;
-  /** A retry because the credentials have changed. It needs no retry budget: it is no sign of an upstream that fails. */
+  /** Whether this is a retry with new credentials. It does not use the retry budget, because the upstream works. */
   readonly hasNewCredentials?: boolean | undefined;
   readonly waiting: Waiting;
 }

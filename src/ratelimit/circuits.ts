@@ -279,7 +279,7 @@ function reportOf(circuit: OpenCircuit | undefined, now: number): CircuitReport 
   return { cause, failedProbes, isAsked, openForMs: Math.max(0, until - now), ageMs: now - openedAt };
 }
 
-/** Retries are at most a tenth of all calls. A few are saved. */
+/** Retries are at most a tenth of all calls, apart from those with new credentials. A few are saved. */
 function createRetryBudget(): Pick<Circuits, "mayRetry" | "departed"> {
   let retries = MOST_RETRIES;
   return {

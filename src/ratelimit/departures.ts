@@ -75,17 +75,17 @@ export interface Context extends DispatcherOptions {
 /** Sends a call immediately if it need not wait. It does not use Bottleneck, whose timers take 4 ms. */
 export async function departAtOnce(context: Context, entry: Entry): Promise<boolean> {
   if (!context.queue.isEmpty()) return false;
-  const picked = await pick(
-    context,
-    kindsOf(entry.request).map((kind) => ({ ...kind, entry })),
-  );
-  if (picked.kind !== "go") {
+  let departs = false;
+  try {
+    const heads = kindsOf(entry.request).map((kind) => ({ ...kind, entry }));
+    const picked = await pick(context, heads);
+    departs = picked.kind === "go";
+    if (picked.kind === "go") void picked.depart();
+    return departs;
+  } finally {
     // While it requested a permit, it counted as in flight. Another call may wait for that room.
-    context.change.raise();
-    return false;
+    if (!departs) context.change.raise();
   }
-  void picked.depart();
-  return true;
 }
 
 /** The sender: sends waiting calls one after the other, in the fair order, until none waits. */
@@ -161,7 +161,7 @@ async function pick(context: Context, heads: readonly Head<Entry>[]): Promise<Pi
   }
 }
 
-/** Requests a permit. The call counts as in flight from now on, unless there is no permit. */
+/** Requests a permit. The call counts as in flight during the request, and afterwards only if it got the permit. */
 async function acquire(
   { limiter, inFlight, circuits, config }: Context,
   candidate: Candidate,

@@ -37,7 +37,7 @@ const MOST_BAD_LUCK = 24;
 const FEW_INTERVALS = 5;
 
 export interface Place {
-  /** For a call that waits: the calls of its app in this process that go first. A new call goes behind all that wait. */
+  /** How many calls of its app go first in this process. Only for a call that already waits. A new one goes behind all. */
   readonly here?: number | undefined;
   /** Assumes that other replicas get more permits first than on average. */
   readonly isCautious?: boolean;
@@ -72,7 +72,7 @@ export function predict(view: View, candidate: Candidate, place: Place = {}): Pr
     );
     reasons.push({ at: permitFreeAt(window, Math.ceil(own / part) + left + 1, now), why: "share" });
   }
-  // A waiting call is not refused because of how slowly calls departed before: the window may have been used up until now.
+  // Only for new calls. If a window was used up until now, the measured rate is too low for the calls that wait.
   const progress = place.here === undefined ? view.fairness.progress.get(app) : undefined;
   if (progress !== undefined && progress.intervals >= FEW_INTERVALS && here > 0) {
     const next = Math.max(now, progress.departedAt + progress.intervalMs);

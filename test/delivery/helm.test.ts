@@ -238,6 +238,11 @@ const MISTAKES: Readonly<Record<string, readonly Mistake[]>> = {
       { extraEnv: [{ name: "REPLICAS", value: "1" }, { name: "ADMIN_PORT", value: "1" }, ...repeatedTz] },
       /extraEnv sets REPLICAS, which the chart sets/,
     ],
+    [
+      "a memory request above its limit",
+      { resources: { requests: { memory: "1Gi" } } },
+      /requests\.memory is 1Gi, which is more than resources\.limits\.memory \(768Mi\)/,
+    ],
     ["a variable that moves a port", {}, /extraEnv sets ADMIN_PORT/],
     ["a variable that is there twice", {}, /extraEnv sets TZ twice/],
     ["a container named as the chart's", { extraContainers: [{ name: "gateway" }] }, /two containers/],

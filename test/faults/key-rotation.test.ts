@@ -71,7 +71,7 @@ describe("a private key in a file", () => {
     const { fleet, replica } = await start(mount);
     const callers = crowd(() => [replica], 8);
     await expect.poll(() => callers.statuses.length).toBeGreaterThan(20);
-    // All eight requests are signed with the old key. The sandbox checks them when it releases them.
+    // All eight requests are signed with the old key. The sandbox checks signatures when it releases the requests.
     fleet.sandbox.hold();
     await expect.poll(() => fleet.sandbox.waiting()).toBe(8);
     mount.swap(NEW_KEY);

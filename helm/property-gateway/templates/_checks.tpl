@@ -132,7 +132,11 @@
 {{- /* docs/capacity.md: a quarter more than the cache, and 320 MiB. */ -}}
 {{- $neededBytes := add $cacheBytes (div $cacheBytes 4) 335544320 -}}
 {{- if and (gt $limitBytes 0) (lt $limitBytes $neededBytes) -}}
-{{- $faults = append $faults (printf "resources.limits.memory is %v, but with config.cache.maxBytes of %v the process needs %dMi: the pod would be killed" $limit $settings.cache.maxBytes (div $neededBytes 1048576)) -}}
+{{- $faults = append $faults (printf "resources.limits.memory is %v, but with config.cache.maxBytes of %v the process needs %dMi: the pod could be killed" $limit $settings.cache.maxBytes (div (add $neededBytes 1048575) 1048576)) -}}
+{{- end -}}
+{{- $request := dig "requests" "memory" "" (.Values.resources | default dict) -}}
+{{- if and (gt $limitBytes 0) (lt $limitBytes (include "property-gateway.bytes" $request | int64)) -}}
+{{- $faults = append $faults (printf "resources.requests.memory is %v, which is more than resources.limits.memory (%v): Kubernetes would refuse the pod" $request $limit) -}}
 {{- end -}}
 {{- with .Values.persistence -}}
 {{- if and .enabled $hasRedis -}}

@@ -93,7 +93,7 @@ describe("a call", () => {
     await passUntil(clock, next.hasStarted);
   });
 
-  it("departs after a call before it failed because of the limiter", async () => {
+  it("departs even if the limiter failed for the call before it", async () => {
     const limiters = createFakeLimiters({ windows: ONE_A_SECOND, now: () => 0 });
     const limiter = limiters.join();
     const faults = [new Error("a bug")];
@@ -104,6 +104,26 @@ describe("a call", () => {
     const { call } = createScene({ concurrency: 1, limiters: { ...limiters, join } });
     expect(await call("app").result).toMatchObject({ message: "a bug" });
     const next = call("app");
+    await comeTrue(next.hasStarted);
+  });
+
+  it("departs even if it waited while the limiter failed for the call before it", async () => {
+    const limiters = createFakeLimiters({ windows: ONE_A_SECOND, now: () => 0 });
+    const limiter = limiters.join();
+    const { promise: reply, reject } = Promise.withResolvers<Acquired>();
+    const replies = [reply];
+    const join = (): FakeLimiter => ({
+      ...limiter,
+      acquire: (request) => replies.shift() ?? limiter.acquire(request),
+    });
+    const { call, dispatcher, clock } = createScene({ concurrency: 1, limiters: { ...limiters, join } });
+    const failing = call("app");
+    await settled();
+    const next = call("app");
+    // A moment for Bottleneck, so that the next call waits for room.
+    await comeTrue(() => dispatcher.queueLength("interactive") === 1 && clock.pending > 2);
+    reject(new Error("a bug"));
+    expect(await failing.result).toMatchObject({ message: "a bug" });
     await comeTrue(next.hasStarted);
   });
 
