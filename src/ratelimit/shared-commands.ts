@@ -6,7 +6,15 @@ import { StoreUnavailable } from "../errors.ts";
 import type { Priority } from "../types.ts";
 import { escrowUntil, digestAges, DRIFT, escrowWindows, mostGrantedIn } from "./escrow.ts";
 import { DAY_MS } from "./limiter.ts";
-import type { Common, Digest, KnownSend, Reply, Request, TakeResult } from "./redis-limiter.ts";
+import type {
+  Common,
+  DescribedState,
+  Digest,
+  KnownSend,
+  Reply,
+  Request,
+  TakeResult,
+} from "./redis-limiter.ts";
 import { decideByEscrow, permitOf } from "./shared-permits.ts";
 import {
   AWAY_MS,
@@ -226,6 +234,7 @@ export async function sync(replica: Replica): Promise<boolean> {
   if (wantsState) replica.stateAt = askedAt + STATE_MS;
   update(replica, reply, { askedAt, isRenewing });
   answer(replica, pending, reply.results);
+  if (reply.state) takeOverState(replica, reply.state);
   notifyOfRoom(replica, wantsState);
   return true;
 }
@@ -266,15 +275,17 @@ function update(
   Object.assign(replica, { acknowledgedAt: askedAt, quotas: reply.quotas, counts: reply.windows });
   replica.opensAt = clock.monotonic() + reply.opensInMs;
   if (reply.digest && replica.lastReply) replica.digest = { counts: reply.digest, ...replica.lastReply };
-  if (reply.state) {
-    Object.assign(replica, { described: reply.state, describedAt: clock.monotonic() });
-    replica.granted.clear();
-  }
   if (!isRenewing) return;
   replica.renewAt = askedAt + (replica.slot === undefined ? leaseMs : leaseMs / 4);
   // A replica without a slot asks for one again.
   if (replica.slot === undefined) replica.isJoined = false;
   replica.own.forget(askedAt - settingsOf(replica).keepMs);
+}
+
+/** The described state counts all permits so far, also those of the same reply. */
+function takeOverState(replica: Replica, described: DescribedState): void {
+  Object.assign(replica, { described, describedAt: replica.options.clock.monotonic() });
+  replica.granted.clear();
 }
 
 /** Resolves the requests for permits with their results. */

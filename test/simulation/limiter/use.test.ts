@@ -1,9 +1,11 @@
 import { describe, expect, it } from "vitest";
 
+import type { Acquired } from "../../../src/ratelimit/limiter.ts";
+import type { SharedLimiter } from "../../../src/ratelimit/shared-limiter.ts";
 import { createRandom } from "../../support/random.ts";
 import { playHistory } from "./history.ts";
 import { drawPlan, type Plan } from "./plan.ts";
-import { createWorld, start } from "./world.ts";
+import { createWorld, start, type World } from "./world.ts";
 
 const WINDOW_MS = 30_000;
 
@@ -51,7 +53,8 @@ describe("with Redis up", () => {
 });
 
 describe("the calls of an app", () => {
-  it("include those that other replicas sent a moment ago, before Redis says of which app they are", async () => {
+  /** Two replicas that have joined. */
+  async function two(): Promise<{ world: World; here: SharedLimiter; there: SharedLimiter }> {
     const random = createRandom(1);
     const windows = [{ name: "30s", limit: 100, windowMs: WINDOW_MS }];
     const plan: Plan = { ...drawPlan(random), windows, slots: 2, dispatchers: [0, 0], faults: [] };
@@ -59,17 +62,22 @@ describe("the calls of an app", () => {
     world.isHealed = true;
     const [here, there] = [start(world, 0).limiter, start(world, 1).limiter];
     await world.clock.advance(10_000);
-    const ask = (limiter: typeof here, app: string): void =>
-      void limiter.acquire({
-        app,
-        priority: "interactive",
-        resource: "sold",
-        cause: "miss",
-        query: "",
-        leave: [0],
-      });
-    const sentBy = (app: string): number | undefined => here.state().windows[0]?.byApp.get(app);
+    return { world, here, there };
+  }
+  const ask = (limiter: SharedLimiter, app: string): Promise<Acquired> =>
+    limiter.acquire({
+      app,
+      priority: "interactive",
+      resource: "sold",
+      cause: "miss",
+      query: "",
+      leave: [0],
+    });
+  const sentBy = (limiter: SharedLimiter, app: string): number | undefined =>
+    limiter.state().windows[0]?.byApp.get(app);
 
+  it("include those that other replicas sent a moment ago, before Redis says of which app they are", async () => {
+    const { world, here, there } = await two();
     // Both learn what waits elsewhere.
     there.announce([{ app: "hog", priority: "interactive", count: 50 }]);
     here.announce([{ app: "quiet", priority: "interactive", count: 1 }]);
@@ -80,11 +88,29 @@ describe("the calls of an app", () => {
       // From now on, no reply says which apps the calls are of.
       expect(reply).not.toContain('"byApp"');
     };
-    for (let nth = 0; nth < 40; nth++) ask(there, "hog");
+    for (let nth = 0; nth < 40; nth++) void ask(there, "hog");
     await world.clock.advance(60);
-    ask(here, "quiet");
+    void ask(here, "quiet");
     await world.clock.advance(60);
-    expect([sentBy("hog"), sentBy("quiet")]).toEqual([40, 1]);
+    expect([sentBy(here, "hog"), sentBy(here, "quiet")]).toEqual([40, 1]);
+    expect(world.problems).toEqual([]);
+  });
+
+  it("count once, also when the reply that grants a permit says of which app the calls are", async () => {
+    const { world, here } = await two();
+    here.announce([{ app: "busy", priority: "interactive", count: 9 }]);
+    let granted = 0;
+    let isDescribedWithGrant = false;
+    world.observe = ({ reply }) => {
+      isDescribedWithGrant ||= reply.includes('"byApp"') && reply.includes('"isGranted":true');
+    };
+    for (let nth = 0; nth < 90; nth++) {
+      void ask(here, "busy").then(({ kind }) => (granted += kind === "permit" ? 1 : 0));
+      await world.clock.advance(10);
+      expect(sentBy(here, "busy") ?? 0).toBe(granted);
+    }
+    await world.clock.advance(200);
+    expect([granted, sentBy(here, "busy"), isDescribedWithGrant]).toEqual([90, 90, true]);
     expect(world.problems).toEqual([]);
   });
 });
