@@ -194,10 +194,11 @@ async function close(replica: Replica): Promise<void> {
   const { clock, timeoutMs } = replica.options;
   replica.isClosing = true;
   const giveUpAt = clock.monotonic() + 2 * timeoutMs;
+  // If a command has failed, Redis may still count the slot as held. So this replica joins again, to give the slot back.
   while (
     !replica.isClosed &&
     clock.monotonic() < giveUpAt &&
-    (replica.isJoined || replica.own.hasUploads())
+    (replica.hasEverJoined || replica.own.hasUploads())
   ) {
     const turned = new Promise<void>((resolve) => (replica.onTurn = resolve));
     wake(replica);

@@ -15,12 +15,14 @@ export interface ShareOptions {
   readonly namespace?: string;
   readonly admission?: (calls: RedisService) => ReturnType<NonNullable<SharedLimiterOptions["admission"]>>;
   readonly address?: string;
+  /** Time for a command. */
+  readonly timeoutMs?: number;
   readonly onReport?: (message: string) => void;
   readonly onBackInOrder?: (what: string) => void;
 }
 
 export function shareLimits(options: ShareOptions): { limiter: SharedLimiter; calls: RedisService } {
-  const { degradedForMs = 20_000 } = options;
+  const { degradedForMs = 20_000, timeoutMs = 250 } = options;
   const {
     redisPort,
     windows,
@@ -35,7 +37,7 @@ export function shareLimits(options: ShareOptions): { limiter: SharedLimiter; ca
     clock: systemClock,
     namespace,
     replica: process,
-    commandTimeoutMs: 250,
+    commandTimeoutMs: timeoutMs,
     probeIntervalMs: 200,
     observer: { warn: onReport, outOfOrder: () => undefined, backInOrder: () => undefined },
     onOperation: () => undefined,
@@ -53,7 +55,7 @@ export function shareLimits(options: ShareOptions): { limiter: SharedLimiter; ca
     degradedReserve: 0.05,
     degradedForMs,
     leaseMs: 1_000,
-    timeoutMs: 250,
+    timeoutMs,
     ledger: { retentionMs: 60_000, maxRecords: 10_000 },
     ...(admission && { admission: () => admission(calls) }),
     warn: onReport,

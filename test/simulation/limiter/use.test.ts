@@ -52,18 +52,25 @@ describe("with Redis up", () => {
   });
 });
 
+/** Two replicas that have joined. */
+async function two(
+  changes: Partial<Plan> = {},
+): Promise<{ world: World; here: SharedLimiter; there: SharedLimiter }> {
+  const random = createRandom(1);
+  const windows = [{ name: "30s", limit: 100, windowMs: WINDOW_MS }];
+  const plan: Plan = {
+    ...drawPlan(random),
+    ...{ windows, slots: 2, dispatchers: [0, 0], faults: [] },
+    ...changes,
+  };
+  const world = createWorld(plan, random, createRandom(2));
+  world.isHealed = true;
+  const [here, there] = [start(world, 0).limiter, start(world, 1).limiter];
+  await world.clock.advance(10_000);
+  return { world, here, there };
+}
+
 describe("the calls of an app", () => {
-  /** Two replicas that have joined. */
-  async function two(): Promise<{ world: World; here: SharedLimiter; there: SharedLimiter }> {
-    const random = createRandom(1);
-    const windows = [{ name: "30s", limit: 100, windowMs: WINDOW_MS }];
-    const plan: Plan = { ...drawPlan(random), windows, slots: 2, dispatchers: [0, 0], faults: [] };
-    const world = createWorld(plan, random, createRandom(2));
-    world.isHealed = true;
-    const [here, there] = [start(world, 0).limiter, start(world, 1).limiter];
-    await world.clock.advance(10_000);
-    return { world, here, there };
-  }
   const ask = (limiter: SharedLimiter, app: string): Promise<Acquired> =>
     limiter.acquire({
       app,
@@ -113,6 +120,21 @@ describe("the calls of an app", () => {
     expect([granted, sentBy(here, "busy"), isDescribedWithGrant]).toEqual([90, 90, true]);
     expect(world.problems).toEqual([]);
   });
+});
+
+it("a replica that stops gives its slot back, also when Redis answers its first command too late", async () => {
+  const { world, here, there } = await two({ timeoutMs: 500, leaseMs: 2_000 });
+  const [first] = world.replicas;
+  if (first === undefined) throw new Error("no replica");
+  // Only for the command that gives the slot back.
+  first.slowMs = world.plan.timeoutMs + 10;
+  void here.close();
+  first.slowMs = 0;
+  await world.clock.advance(2 * world.plan.timeoutMs);
+  const slots = there.replicas();
+  await world.clock.advance(100);
+  expect(await slots).toMatchObject([{ isLive: true, holder: "p2" }]);
+  expect(world.problems).toEqual([]);
 });
 
 describe("a replica that starts while Redis is away", () => {
