@@ -60,7 +60,10 @@ async function two(
   const windows = [{ name: "30s", limit: 100, windowMs: WINDOW_MS }];
   const plan: Plan = {
     ...drawPlan(random),
-    ...{ windows, slots: 2, dispatchers: [0, 0], faults: [] },
+    windows,
+    slots: 2,
+    dispatchers: [0, 0],
+    faults: [],
     ...changes,
   };
   const world = createWorld(plan, random, createRandom(2));
