@@ -23,7 +23,7 @@ import { originOf } from "./interface/resources.ts";
 import { createPipeline } from "./pipeline.ts";
 import type { Clock } from "./process/clock.ts";
 import type { Random } from "./process/random.ts";
-import { createKnownTargets } from "./query/known-targets.ts";
+import { createKnownTargets, knownTargetsBytes } from "./query/known-targets.ts";
 import type { ParseOptions } from "./query/parse.ts";
 import type { Apps } from "./ratelimit/apps.ts";
 import { createRouter } from "./query/route.ts";
@@ -70,7 +70,7 @@ export function createCallers(options: CallersOptions): CallersServer {
   });
   const refuse = createRefuse(respond, observer);
   const knownTargets = createKnownTargets({
-    maxBytes: KNOWN_TARGETS_BYTES,
+    maxBytes: knownTargetsBytes(config.cache.maxBytes),
     conceal: parse.conceal,
     secretsKnown: () => keys.known.length,
   });
@@ -147,9 +147,6 @@ function createIdentify({ apps, parse, keys, ...options }: CallersOptions): Arri
 export function callersDocument({ upstream, server }: Config): object {
   return createCallersDocument({ ...upstream, ...server, version: build.version });
 }
-
-/** Enough memory for about 15,000 targets with their parsed queries. */
-const KNOWN_TARGETS_BYTES = 16 * 1024 * 1024;
 
 /** The rights of apps that the settings do not list. */
 const UNLISTED_APP = { priority: "interactive", mayForceRefresh: false } as const;

@@ -45,6 +45,15 @@ export interface KnownTargetsOptions {
   readonly secretsKnown: () => number;
 }
 
+/** Enough for about 15,000 targets with their parsed queries. */
+const LEAST_BYTES = 16 * 1024 * 1024;
+/** A larger cache has more answers, and so more targets. */
+const PART_OF_CACHE = 1 / 16;
+
+/** @returns the limit for a gateway whose answers may take `cacheBytes` of memory */
+export const knownTargetsBytes = (cacheBytes: number): number =>
+  Math.max(LEAST_BYTES, cacheBytes * PART_OF_CACHE);
+
 export function createKnownTargets({ maxBytes, conceal, secretsKnown }: KnownTargetsOptions): KnownTargets {
   const targets = new LRUCache<string, KnownTarget>({
     maxSize: maxBytes * (1 - SHARED_PART),

@@ -3,6 +3,7 @@ import { describe, expect, it } from "vitest";
 import { createConceal } from "../../../src/query/credentials.ts";
 import {
   createKnownTargets,
+  knownTargetsBytes,
   type KnownTarget,
   type ParsedQuery,
   type KnownTargets,
@@ -63,6 +64,11 @@ describe("a target that was parsed", () => {
 });
 
 describe("the memory for targets", () => {
+  it("is 16 MiB, and a sixteenth of a cache of more than 256 MiB", () => {
+    const MIB = 1024 * 1024;
+    expect([64, 256, 1_024].map((cacheMib) => knownTargetsBytes(cacheMib * MIB) / MIB)).toEqual([16, 16, 64]);
+  });
+
   it("is bounded, and forgets the least recently used targets", () => {
     const { targets, learn } = setup(20_000);
     for (let index = 0; index < 1_000; index++) {
