@@ -59,10 +59,11 @@ export type LimitReason =
   | "reserved"
   /** The app has used up its `perDay`. */
   | "per-day"
-  /** The shared state is not known yet, because this replica has just started or Redis has just lost its data. */
-  | "joining"
-  /** Cut off from Redis for longer than `degradedForMs`. */
-  | "degraded-too-long";
+  /**
+   * Redis does not answer, has lost its data, or this replica waits to join, and its own purse is spent or it has none.
+   * It is a matter of seconds, not of a window.
+   */
+  | "redis-away";
 
 export type Acquired =
   | { readonly kind: "permit"; readonly permit: Permit }

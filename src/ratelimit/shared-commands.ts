@@ -259,7 +259,9 @@ function giveUp(replica: Replica, pending: readonly Pending[], reply: Reply | un
   const until = now + RETRY_MS;
   for (const { take, request, resolve } of pending)
     resolve(
-      replica.isCutOff ? decideByEscrow(replica, take, request) : { kind: "wait", until, reason: "joining" },
+      replica.isCutOff
+        ? decideByEscrow(replica, take, request)
+        : { kind: "wait", until, reason: "redis-away" },
     );
   return false;
 }

@@ -180,14 +180,14 @@ function acquire(replica: Replica, request: PermitRequest, ignoresLimits: boolea
   const { clock } = replica.options;
   const now = clock.monotonic();
   const take = takeOf(replica, request, ignoresLimits);
-  if (replica.isClosing) return Promise.resolve({ kind: "wait", until: now + DAY_MS, reason: "joining" });
+  if (replica.isClosing) return Promise.resolve({ kind: "wait", until: now + DAY_MS, reason: "redis-away" });
   if (replica.isReachable)
     return new Promise((resolve) => {
       replica.pending.push({ take, request, resolve });
       wake(replica);
     });
   if (replica.isCutOff) return Promise.resolve(decideByEscrow(replica, take, request));
-  return Promise.resolve({ kind: "wait", until: now + RETRY_MS, reason: "joining" });
+  return Promise.resolve({ kind: "wait", until: now + RETRY_MS, reason: "redis-away" });
 }
 
 async function close(replica: Replica): Promise<void> {
@@ -208,5 +208,5 @@ async function close(replica: Replica): Promise<void> {
   replica.isClosed = true;
   replica.cancelTimer();
   const until = clock.monotonic() + DAY_MS;
-  for (const { resolve } of replica.pending.splice(0)) resolve({ kind: "wait", until, reason: "joining" });
+  for (const { resolve } of replica.pending.splice(0)) resolve({ kind: "wait", until, reason: "redis-away" });
 }

@@ -47,9 +47,9 @@ export function decideByEscrow(replica: Replica, take: Take, request: PermitRequ
   const { own, windows, options, slot } = replica;
   const now = options.clock.monotonic();
   if (take.ignoresLimits) return { kind: "permit", permit: permitWithoutRedis(replica, request) };
-  if (slot === undefined) return { kind: "wait", until: now + STATE_MS, reason: "joining" };
+  if (slot === undefined) return { kind: "wait", until: now + STATE_MS, reason: "redis-away" };
   if (now > escrowUntil(replica, options))
-    return { kind: "wait", until: now + STATE_MS, reason: "degraded-too-long" };
+    return { kind: "wait", until: now + STATE_MS, reason: "redis-away" };
   let until = now;
   let isReserved = true;
   for (const [index, window] of windows.entries()) {

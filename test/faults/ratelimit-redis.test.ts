@@ -130,7 +130,7 @@ it("a replica waits until replicas of version 0.1 have stopped, warns once, and 
   await expect
     .poll(() => reports)
     .toEqual([expect.stringContaining("Replicas of version 0.1 use this Redis")]);
-  expect(await limiter.acquire(request)).toMatchObject({ kind: "wait", reason: "joining" });
+  expect(await limiter.acquire(request)).toMatchObject({ kind: "wait", reason: "redis-away" });
   await redis.command("DEL", `${prefix}replicas`);
   await isShared(limiter);
   expect(await takeAll(limiter)).toBe(7);

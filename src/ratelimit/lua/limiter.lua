@@ -345,7 +345,7 @@ end
 local function take(wanted, rooms, k)
   local reason, waitMs = nil, 0
   local function refuse(why, ms) reason, waitMs = reason or why, math.max(waitMs, ms) end
-  if now < state.openAt and not state.isLost then refuse('joining', state.openAt - now) end
+  if now < state.openAt and not state.isLost then refuse('redis-away', state.openAt - now) end
   for i, w in ipairs(windows) do
     local room, leave = rooms[i], wanted.leave[i] or 0
     local missing = 1 + leave - room.free
