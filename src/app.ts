@@ -355,14 +355,12 @@ interface AdminParts {
   readonly callers: CallersServer;
 }
 
-function warnAboutSettings({ admin, budget }: Config, { warn }: Observer): void {
+function warnAboutSettings({ admin }: Config, { warn }: Observer): void {
   if (admin.token === null && !isOwnMachine(admin.host)) {
     warn("Anyone who can reach the admin port can use it, purges included. Set ADMIN_TOKEN.", {
       host: admin.host,
     });
   }
-  if (budget.degradedShare !== null)
-    warn("budget.degradedShare has no effect any more. Use budget.degradedReserve.", {});
 }
 
 /** @returns the operators' server, not yet listening */

@@ -11,6 +11,7 @@ import { configReference } from "./config-reference.ts";
 import { dashboard } from "./dashboard.ts";
 import { licences } from "./licences.ts";
 import { metricsReference } from "./metrics-reference.ts";
+import { upgradingGuide } from "./removed-settings.ts";
 
 /** A file that this tool writes and that is committed. */
 export interface GeneratedFile {
@@ -37,6 +38,7 @@ export async function generatedFiles(): Promise<GeneratedFile[]> {
     { path: "helm/property-gateway/files/defaults.yaml", content: defaults },
     { path: "docs/configuration.md", content: configReference() },
     { path: "docs/metrics.md", content: metricsReference() },
+    { path: "docs/upgrading.md", content: await upgradingGuide(inProject("docs/upgrading.md")) },
     { path: "docs/licences.md", content: licences() },
     { path: "helm/property-gateway/README.md", content: chartReadme() },
     { path: "helm/property-gateway/files/rules.yaml", content: alertRules() },

@@ -4,6 +4,7 @@
 import * as z from "zod";
 
 import { almostSame } from "../nearest.ts";
+import { REMOVED } from "./removed.ts";
 import { settingsSchema } from "./schema.ts";
 import { metaOf, partsOf } from "./setting.ts";
 import type { Assignment } from "./sources.ts";
@@ -54,7 +55,7 @@ export function readEnvironment(env: Environment): { assignments: Assignment[]; 
     if (shape instanceof z.ZodObject) readPairs(variable, value, assignments, problems);
     else assignments.push({ variable: name, path, value: readText(value, shape) });
   }
-  problems.push(...unsafe(env), ...misspelled(env));
+  problems.push(...unsafe(env), ...removedIn(env), ...misspelled(env));
   return { assignments, problems };
 }
 
@@ -98,14 +99,23 @@ function unsafe(env: Environment): string[] {
   ];
 }
 
+function removedIn(env: Environment): string[] {
+  return REMOVED.flatMap(({ env: name, instead }) =>
+    name !== undefined && env[name]
+      ? [`environment variable ${name}: this setting no longer exists. ${instead}`]
+      : [],
+  );
+}
+
 /**
  * Finds misspelled names. The environment also contains variables of other programs. So a name counts only if it differs
  * from one of ours by one letter. Names of one word never count: `POST` is similar to `PORT` and `HOST`, but means neither.
  */
 function misspelled(env: Environment): string[] {
   const known = [...VARIABLES.map((variable) => variable.name), CONFIG_FILE];
+  const handled = new Set([...known, ...REMOVED.map((removed) => removed.env)]);
   const others = Object.keys(env).filter(
-    (name) => env[name] && name.includes("_") && !/_proxy$/i.test(name) && !known.includes(name),
+    (name) => env[name] && name.includes("_") && !/_proxy$/i.test(name) && !handled.has(name),
   );
   return others.flatMap((name) => {
     const meant = known.find((candidate) => candidate.includes("_") && almostSame(candidate, name));

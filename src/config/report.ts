@@ -5,6 +5,7 @@ import { relative } from "node:path";
 
 import { nearest } from "../nearest.ts";
 import type { SettingFault } from "./check.ts";
+import { insteadOf } from "./removed.ts";
 import type { Conflict } from "./cross-check.ts";
 import type { ExaminedConfig } from "./load.ts";
 import { SETTINGS } from "./schema.ts";
@@ -25,8 +26,11 @@ export function describeFault(fault: SettingFault, sources: SettingSources): str
       if (!variable) return `${at}: missing; expected ${fault.expected}`;
       return `${name} is missing: set ${variable}, or ${name} in the configuration file; expected ${fault.expected}`;
     }
-    case "unknown":
+    case "unknown": {
+      const instead = insteadOf(name);
+      if (instead !== undefined) return `${at}: this setting no longer exists. ${instead}`;
       return `${at}: unknown setting; ${hint(fault, sources)}`;
+    }
     case "wrong": {
       const found = fault.meta.secret ? SECRET_TEXT : describeValue(fault.value);
       return `${at}: found ${found}; expected ${fault.meta.expected}`;

@@ -153,7 +153,7 @@ describe("with budget.mode observe, the budget", () => {
 
 describe("an app that is not listed", () => {
   it("is shown by its id to operators; metrics name only the first ones", async () => {
-    const settings = `${APPS}\nmetrics: { unlistedApps: 1 }\nbudget: { degradedShare: 0.5 }`;
+    const settings = `${APPS}\nmetrics: { unlistedApps: 1 }`;
     const gateway = await startGateway({ env: { BUDGET: "40/1h" }, settings });
     for (const [index, app] of ["first", "second", "second", "<b>=1"].entries())
       expect((await gateway.get(`/areas?q=${index}`, from(app))).status).toBe(200);
@@ -176,8 +176,6 @@ describe("an app that is not listed", () => {
     expect(await gateway.metric('gateway_budget_spent_total{app="first",cause="miss"}')).toBe(1);
     expect(await gateway.metric('gateway_budget_spent_total{app="second",cause="miss"}')).toBe(0);
     expect(await gateway.metric('gateway_budget_spent_total{app="other",cause="miss"}')).toBe(3);
-    // A setting of older versions is taken, and said to do nothing.
-    await gateway.logged("budget.degradedShare has no effect any more");
   });
 });
 

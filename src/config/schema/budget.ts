@@ -1,6 +1,6 @@
 import * as z from "zod";
 
-import { optional, setting, shaped } from "../setting.ts";
+import { setting, shaped } from "../setting.ts";
 import { budget as windows, DAY_MS, duration, fraction, integer, lifetime, oneOf } from "../shapes.ts";
 import { appId } from "../text-shapes.ts";
 
@@ -110,11 +110,6 @@ export const budget = z.strictObject({
     default: 1,
     env: "REPLICAS",
     description: "The most replicas that run at once.",
-  }),
-  degradedShare: setting(optional(fraction(0, 1)), {
-    expected: "a number from 0 to 1, such as 0.1, or nothing",
-    description:
-      "This setting no longer has an effect. The gateway accepts it, so that old files stay valid. Use degradedReserve.",
   }),
   degradedReserve: setting(fraction(0, 0.5), {
     default: 0.05,

@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
 
+import { REMOVED } from "../../../src/config/removed.ts";
 import { MINIMAL, problemsOf, problemsOfFile } from "./config-fixture.ts";
 
 const DURATION = "a duration from 1ms to 24d, such as 250ms, 5m or 1h";
@@ -83,6 +84,16 @@ describe("in the environment", () => {
     expect(problemsOf({ ...MINIMAL, [name]: "x" })).toEqual([
       `${at} ${name}: unknown; did you mean ${meant}?`,
     ]);
+  });
+
+  it("reports each removed variable, and what to do instead", () => {
+    const removed = REMOVED.flatMap(({ env = [], instead }) =>
+      [env].flat().map((name) => ({ name, instead })),
+    );
+    const env = Object.fromEntries(removed.map(({ name }) => [name, "1"]));
+    expect(problemsOf({ ...MINIMAL, ...env })).toEqual(
+      removed.map(({ name, instead }) => `${at} ${name}: this setting no longer exists. ${instead}`),
+    );
   });
 
   it.each(["PATH", "POST", "HOSTNAME", "LOG", "UPSTREAM_PORT", "UPSTREAM_SERVICE_HOST", "REDIS_PORT"])(
@@ -237,11 +248,11 @@ describe("in the file", () => {
       "budget:\n  reserve: 0.91",
       "gateway.yaml:2: budget.reserve: found 0.91; expected a number from 0 to 0.9, such as 0.1",
     ],
-    [
-      "more than a whole",
-      "budget:\n  degradedShare: 1.1",
-      "gateway.yaml:2: budget.degradedShare: found 1.1; expected a number from 0 to 1, such as 0.1, or nothing",
-    ],
+    ...REMOVED.map(({ path, instead }) => [
+      `the removed ${path}`,
+      `{ ${path.split(".").join(": { ")}: 1 ${"}".repeat(path.split(".").length)}`,
+      `gateway.yaml:1: ${path}: this setting no longer exists. ${instead}`,
+    ]),
     [
       "bounds with nothing between them",
       "cache:\n  ttlMin: { sold: 2h }\n  ttlMax: { sold: 1h }",

@@ -103,7 +103,6 @@ describe("defaults", () => {
         mode: "enforce",
         reserve: 0.1,
         replicas: 1,
-        degradedShare: null,
         degradedReserve: 0.05,
         degradedForMs: 300_000,
         maxCoolOffMs: 300_000,

@@ -26,7 +26,6 @@ describe("the list of changes", () => {
       ["budget.limit: 60/1m → 30/1m,100/1h", "budget.mode: observe → enforce"],
     ],
     ["query: { ignored: [a] }", "query: { ignored: [b] }", ['query.ignored: ["a"] → ["b"]']],
-    ["budget: { degradedShare: 0.5 }", "", ["budget.degradedShare: 0.5 → nothing"]],
   ])("between %j and %j", (before, after, expected) => {
     expect(differences(read(before), read(after))).toEqual(expected);
   });
