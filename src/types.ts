@@ -473,6 +473,8 @@ export const UPSTREAM_FAULTS = [
   "cut-body",
   "too-large",
   "bad-encoding",
+  /** Its caller hung up, or could not wait any longer. This says nothing about the upstream. */
+  "given-up",
 ] as const;
 export type UpstreamFaultKind = (typeof UPSTREAM_FAULTS)[number];
 

@@ -87,6 +87,7 @@ const PROBES = 0.01;
  */
 export function ended(health: Health, call: EndedCall, rules: CircuitRules, now: number): CircuitScope[] {
   const kind = kindOf(call.end);
+  if (kind === "unknown") return [];
   count(health, call, kind, now);
   const changed = new Set<CircuitScope>();
   for (const scope of call.probeOf) {
@@ -121,17 +122,19 @@ export function close(health: Health, scope: CircuitScope): void {
   if (circuit?.cause === "credentials") health.refusedQuestions.clear();
 }
 
-type Kind = "answered" | "failed" | "unreachable" | "credentials" | "slow-down";
+/** `unknown`: the call ended before the upstream could answer, so it is neither a success nor a failure. */
+type Kind = "answered" | "failed" | "unreachable" | "credentials" | "slow-down" | "unknown";
 
-/** Only this answer is useless. The upstream works. */
-const NO_FAILURE: ReadonlySet<SendEnd["status"]> = new Set(["stale-connection", "too-large"]);
+const UNKNOWN: ReadonlySet<SendEnd["status"]> = new Set(["given-up", "stale-connection"]);
 
 function kindOf({ status, slowDown }: EndedCall["end"]): Kind {
   if (status === 401 || status === 403) return "credentials";
   if (slowDown?.cause === "unreachable") return "unreachable";
   if (slowDown !== undefined) return "slow-down";
   if (typeof status === "number") return status >= 500 ? "failed" : "answered";
-  return NO_FAILURE.has(status) ? "answered" : "failed";
+  if (UNKNOWN.has(status)) return "unknown";
+  // Only this answer is useless. The upstream works.
+  return status === "too-large" ? "answered" : "failed";
 }
 
 function count(health: Health, { resource, question }: EndedCall, kind: Kind, now: number): void {

@@ -104,8 +104,6 @@ export function createPassThrough(options: PassThroughOptions): PassThrough {
         record(status, body.length, { note: problem.message, headAt, ...(slowDown && { slowDown }) });
         throw problem;
       } catch (error) {
-        if (error instanceof Problem && error.code === "deadline-exceeded")
-          record("header-timeout", 0, { note: error.message });
         if (!(error instanceof UpstreamFault)) throw error;
         const slowDown = slowDownAfter(error.kind);
         record(error.kind, 0, { note: error.message, ...(slowDown && { slowDown }) });
@@ -276,12 +274,12 @@ function createLimits(
   };
   const within = (ms: number, kind: UpstreamFaultKind): (() => void) =>
     clock.after(ms, () => fail(new UpstreamFault(kind, kind)));
-  const hungUp = (): void => fail(new UpstreamFault("cut-body", "the caller hung up"));
+  const hungUp = (): void => fail(new UpstreamFault("given-up", "the caller hung up"));
 
   let cancelNext = within(connectTimeoutMs + headerTimeoutMs, "header-timeout");
   const cancelTotal = within(totalTimeoutMs, "total-timeout");
   const cancelDeadline = clock.after(deadlineAt - clock.now(), () =>
-    fail(new Problem("deadline-exceeded", { internal: "the upstream had not answered yet" })),
+    fail(new UpstreamFault("given-up", "the caller's deadline passed")),
   );
   gone.addEventListener("abort", hungUp, { once: true });
   if (gone.aborted) hungUp();

@@ -180,6 +180,7 @@ const FAULT_CODES: Record<UpstreamFaultKind, ProblemCode> = {
   "cut-body": "upstream-invalid-response",
   "too-large": "upstream-invalid-response",
   "bad-encoding": "upstream-invalid-response",
+  "given-up": "deadline-exceeded",
 };
 
 /** Judges a request that got no complete answer. */

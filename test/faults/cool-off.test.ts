@@ -67,6 +67,51 @@ describe("an upstream that asks to slow down", () => {
   });
 });
 
+const NO_STORE = { "cache-control": "no-store" };
+
+/** Asks, and gives the answer up when the request is at the upstream. */
+async function giveUp(gateway: TestGateway, path: string, how: "hangs up" | "has no time"): Promise<void> {
+  const { sandbox } = gateway;
+  const hangUp = new AbortController();
+  const headers = { ...NO_STORE, ...(how === "has no time" && { "x-request-deadline-ms": "300" }) };
+  const arrived = sandbox.requests().length + 1;
+  const left = gateway.get(path, { headers, signal: hangUp.signal });
+  left.catch(() => undefined);
+  await sandbox.waitForRequests(arrived);
+  if (how === "hangs up") hangUp.abort();
+  await left.then(
+    (reply) => expect(reply.status).toBe(504),
+    () => undefined,
+  );
+  await expect.poll(() => sandbox.waiting()).toBe(0);
+}
+
+describe("a call that its caller gives up", () => {
+  it.each(["hangs up", "has no time"] as const)(
+    "because it %s says nothing about the upstream: no circuit opens",
+    async (how) => {
+      const gateway = await startGateway({ settings: "upstream: { headerTimeout: 1h, totalTimeout: 1h }" });
+      gateway.sandbox.hold();
+      for (let n = 0; n < 6; n++) await giveUp(gateway, `/areas?q=left-${n}`, how);
+      gateway.sandbox.release();
+      expect((await gateway.get("/areas?q=other")).status).toBe(200);
+      expect(await circuit(gateway, "api/areas")).toBe(0);
+    },
+  );
+
+  it("and that was the probe is sent again by the next call", async () => {
+    const { gateway, clock } = await startTimed("upstream: { headerTimeout: 1h, totalTimeout: 1h }");
+    gateway.sandbox.faults.add({ status: 503, retryAfter: "60", times: 1 });
+    await gateway.get("/areas?q=a");
+    await clock.advance(60_000);
+    gateway.sandbox.hold();
+    await giveUp(gateway, "/areas?q=left", "hangs up");
+    gateway.sandbox.release();
+    expect((await gateway.get("/areas?q=next")).status).toBe(200);
+    expect(await circuit(gateway, "api/areas")).toBe(0);
+  });
+});
+
 describe("an upstream that takes no connections", () => {
   it("or answers none of them is left alone after three timeouts: stale answers are then served at once", async () => {
     const { gateway, clock } = await startTimed(
