@@ -173,6 +173,8 @@ function refuseNonRequests(
     // Further bytes on a refused connection cause further errors.
     if (refused.has(socket)) return;
     refused.add(socket);
+    // Node has removed its own listener from the socket of a CONNECT. A reset without a listener ends the process.
+    socket.on("error", () => socket.destroy());
     refuseOn(socket, connections.get(socket)?.latest, problemBytes(problem, requestId()), after);
   };
   server.on("clientError", (error, socket) => {

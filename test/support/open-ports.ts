@@ -1,0 +1,45 @@
+/** A gateway's process whose two ports are attacked, and callers who are served meanwhile. */
+import { expect, onTestFinished } from "vitest";
+
+import { createSandbox } from "../../src/sandbox/sandbox.ts";
+import { ask } from "./ask.ts";
+import { CALLER, gatewayEnv } from "./gateway.ts";
+import { attackPort } from "./port-attack.ts";
+import { run, type Running } from "./process.ts";
+
+interface GatewayProcess extends Running {
+  readonly callers: string;
+  readonly admin: string;
+}
+
+/** Starts a gateway as a process of its own, in front of a small sandbox. Both end with the test. */
+async function startProcess(env: Readonly<Record<string, string>> = {}): Promise<GatewayProcess> {
+  const sandbox = createSandbox({ ...CALLER, sizes: { listings: 1_000, sold: 1_000 } });
+  onTestFinished(sandbox.close);
+  const gateway = run(["gateway"], { ...gatewayEnv((await sandbox.listen()).url), ...env });
+  const [, callers = "", admin = ""] = await gateway.says(/"callers":"(http:[^"]+)","admin":"(http:[^"]+)"/);
+  return { ...gateway, callers, admin };
+}
+
+/** Attacks both ports. Only refusals come back, every other caller is answered, and the process goes on. */
+export async function expectToWithstand(forMs: number): Promise<void> {
+  const seed = Number(process.env["FUZZ_SEED"] ?? Date.now() % 1_000_000_007);
+  const { callers, admin, output } = await startProcess();
+  let isOver = false;
+  const attacks = [callers, admin].map((url) => attackPort({ port: Number(new URL(url).port), seed, forMs }));
+  const answers = await Promise.all([
+    Promise.all(attacks).finally(() => (isOver = true)),
+    serve(callers, admin, () => isOver),
+  ]).catch((error: unknown) => {
+    throw new Error(`seed ${seed}: ${output()}`, { cause: error });
+  });
+  for (const status of answers[0].flatMap((some) => [...some]))
+    expect([seed, status]).toEqual([seed, expect.stringMatching(/^(HTTP\/1\.1 4\d\d |$)/)]);
+}
+
+async function serve(callers: string, admin: string, isOver: () => boolean): Promise<void> {
+  do {
+    expect((await ask(`${callers}/areas?q=Nacka`)).status).toBe(200);
+    expect((await ask(`${admin}/livez`)).status).toBe(200);
+  } while (!isOver());
+}

@@ -1,0 +1,75 @@
+/** Connections that break HTTP in every way: random bytes, resets at every stage, half-closed sockets. */
+import net from "node:net";
+
+import { createRandom, type TestRandom } from "./random.ts";
+
+const HEAD = "GET /areas?limit=x HTTP/1.1\r\nHost: localhost\r\n";
+
+/** What a connection sends. Nothing of it is a request that gets a 200. */
+const TEXTS: readonly ((random: TestRandom) => string)[] = [
+  () => "CONNECT x:1 HTTP/1.1\r\nHost: x\r\n\r\n",
+  () => "CONNECT x:1 HTTP/1.1\r\nHost: x\r\n\r\nmore bytes for the tunnel",
+  () => `${HEAD}Connection: Upgrade\r\nUpgrade: websocket\r\n\r\n`,
+  () => "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+  () => "\u0016\u0003\u0001\u0002\u0000\u0001\u0000\u0001\u00fc\u0003\u0003",
+  () => `${HEAD}\r\n`,
+  () => `${HEAD}\r\n`.repeat(30),
+  () => `${HEAD}\r\nCONNECT x:1 HTTP/1.1\r\nHost: x\r\n\r\n`,
+  () => `${HEAD}\r\nnonsense\r\n\r\n`,
+  () => `${HEAD}Content-Length: 100\r\n\r\nless`,
+  () => `${HEAD}Transfer-Encoding: chunked\r\n\r\n5\r\nab`,
+  () => `${HEAD}Expect: 100-continue\r\nContent-Length: 5\r\n\r\n`,
+  (random) => HEAD.slice(0, random.between(0, HEAD.length)),
+  (random) =>
+    String.fromCharCode(...Array.from({ length: random.between(1, 400) }, () => random.between(0, 255))),
+];
+
+const ENDS = ["reset", "half-close", "close", "wait"] as const;
+
+export interface PortAttack {
+  readonly port: number;
+  readonly seed: number;
+  readonly forMs: number;
+}
+
+/** @returns the first bytes of each answer, without repetition: a status line or nothing */
+export async function attackPort({ port, seed, forMs }: PortAttack): Promise<ReadonlySet<string>> {
+  const random = createRandom(seed);
+  const answers = new Set<string>();
+  const endsAt = performance.now() + forMs;
+  const attacker = async (): Promise<void> => {
+    while (performance.now() < endsAt) answers.add(await attackOnce(port, random));
+  };
+  await Promise.all(Array.from({ length: 40 }, attacker));
+  return answers;
+}
+
+/** The longest time that a connection waits for an answer. */
+const WAIT_MS = 200;
+
+function attackOnce(port: number, random: TestRandom): Promise<string> {
+  const { promise, resolve } = Promise.withResolvers<string>();
+  const text = random.pick(TEXTS)(random);
+  const end = random.pick(ENDS);
+  const cutAt = random.chance(0.3) ? random.between(0, text.length) : text.length;
+  const endsAfterMs = random.pick([0, 0, 1, 5, 30]);
+  const socket = net.connect({ port, host: "127.0.0.1", allowHalfOpen: true });
+  let said = "";
+  socket.on("error", () => undefined);
+  socket.on("data", (piece: Buffer) => (said += said === "" ? piece.toString("latin1") : ""));
+  socket.on("end", () => socket.end());
+  socket.on("connect", () => {
+    socket.write(Buffer.from(text.slice(0, cutAt), "latin1"));
+    setTimeout(() => {
+      if (end === "reset") socket.resetAndDestroy();
+      else if (end === "half-close") socket.end(Buffer.from(text.slice(cutAt), "latin1"));
+      else if (end === "close") socket.destroy();
+    }, endsAfterMs);
+  });
+  const timer = setTimeout(() => socket.resetAndDestroy(), WAIT_MS);
+  socket.on("close", () => {
+    clearTimeout(timer);
+    resolve(/^[^\r]*/.exec(said)?.[0] ?? "");
+  });
+  return promise;
+}
