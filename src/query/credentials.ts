@@ -31,8 +31,11 @@ export function isCredentialName(name: string): boolean {
 
 /** Shorter texts are house numbers, ids and typing mistakes. */
 const SHORTEST = 8;
-/** A digit between letters, or a letter between digits. House numbers such as `Storgatan12B` must not match. */
-const MIXED = /\p{L}.*\d.*\p{L}.*[\p{L}\d]|\d.*\p{L}.*\d/u;
+/**
+ * A digit between letters, or a letter between digits. House numbers such as `Storgatan12B` must not match. Each part ends
+ * where the next one begins, so the search takes linear time.
+ */
+const MIXED = /^\P{L}*\p{L}\D*\d\P{L}*\p{L}[^\p{L}\d]*[\p{L}\d]|^\D*\d\P{L}*\p{L}\D*\d/u;
 const TIMESTAMP = /^\d{4}-?\d\d-?\d\dT[\d:.]{0,20}(?:Z|[+-]\d\d:?\d\d)?$/;
 
 /** Occurs in text that was encoded twice. Some callers do that with `Södermalm`. */

@@ -6,6 +6,8 @@ import { isIPv6 } from "node:net";
 import { domainToUnicode } from "node:url";
 
 const LONGEST_EXPLANATION = 300;
+/** Only the beginning is cleaned, because a long text would take long. */
+const LONGEST_CLEANED = 8 * 1024;
 
 /** Texts that callers must never see. */
 export interface Confidential {
@@ -28,7 +30,7 @@ export function withSignature(confidential: Confidential, signedUrl: string): Co
  * @returns one line of plain text without addresses, credentials and markup; `undefined` if nothing is left
  */
 export function explanationIn(body: Buffer, confidential: Confidential): string | undefined {
-  const text = messageIn(body.subarray(0, 64 * 1024).toString("utf8"));
+  const text = messageIn(body.subarray(0, LONGEST_CLEANED).toString("utf8"));
   if (text === undefined || text.trimStart().startsWith("<")) return undefined;
   // Invisible characters go first, because they could hide a secret by interrupting it.
   const visible = text.replaceAll(/[\p{Cf}\p{Cs}]+/gu, "").replaceAll(/[\p{Cc}\s]+/gu, " ");

@@ -1,0 +1,124 @@
+/**
+ * Callers and the upstream choose the texts that the gateway scans. No text of the largest size that the limits let in may
+ * take long. Add each new expression or scanner for such texts to the table.
+ *
+ * The bound is the CPU time of this thread, so a busy machine does not fail the test.
+ */
+import { describe, expect, it } from "vitest";
+
+import { elementsOf, httpDateMs, secondsIn } from "../../src/http-fields.ts";
+import { directivesOf, deadlineOf } from "../../src/http/caller-headers.ts";
+import { negotiateCoding, negotiateFormat, noneMatchNames } from "../../src/http/negotiate.ts";
+import { recordIdsIn } from "../../src/interface/envelope.ts";
+import { cachingHeadersIn } from "../../src/upstream/caching-headers.ts";
+import { validatorsIn } from "../../src/upstream/conditional.ts";
+import { explanationIn } from "../../src/upstream/explanation.ts";
+import { retryAfterMs } from "../../src/upstream/verdict.ts";
+import { parsedTarget } from "../support/understood.ts";
+
+const URL_CHARACTERS = 8192;
+const HEADER_CHARACTERS = 16 * 1024;
+const BODY_CHARACTERS = 64 * 1024;
+const MOST_MS = 20;
+
+const CONFIDENTIAL = {
+  hosts: ["api.example.test:8443"],
+  callerId: "acme",
+  secrets: ["Zx81kQ92mmP4x7aa", "0123456789abcdef0123456789abcdef01234567"],
+};
+
+type Scan = (text: string) => unknown;
+
+const headers: readonly (readonly [name: string, scan: Scan])[] = [
+  ["Cache-Control of a caller", (text) => directivesOf({ "cache-control": text })],
+  ["Prefer", (text) => deadlineOf({ prefer: text }, 1000)],
+  ["X-Request-Deadline-Ms", (text) => refused(() => deadlineOf({ "x-request-deadline-ms": text }, 1000))],
+  ["Accept", (text) => negotiateFormat(text, false, "acme")],
+  ["Accept-Encoding", (text) => negotiateCoding(text)],
+  ["If-None-Match", (text) => noneMatchNames(text, ["a"])],
+  ["a list", (text) => elementsOf(text)],
+  ["a date", (text) => httpDateMs(text, 0)],
+  ["seconds", (text) => secondsIn(text)],
+  ["Retry-After", (text) => retryAfterMs(text, 0)],
+  [
+    "Cache-Control, Age, Expires and Vary of the upstream",
+    (text) => cachingHeadersIn({ "cache-control": text, age: text, expires: text, vary: text }, 0, 0),
+  ],
+  ["the upstream's validators", (text) => validatorsIn({ etag: text, "last-modified": text }, 0)],
+];
+
+/** The parts of a URL: where the text stands in it. */
+const targets: readonly string[] = [
+  "/",
+  "/listings/",
+  "/listings?",
+  "/areas?q=",
+  "/areas?foo=",
+  "/listings?areaId=",
+  "/listings?objectType=",
+  "/listings?bbox=",
+  "/listings?minPublished=",
+  "/listings?minListPrice=",
+  "/cache/primary_",
+];
+
+const scans: readonly (readonly [name: string, size: number, scan: Scan])[] = [
+  ...headers.map(([name, scan]) => [name, HEADER_CHARACTERS, scan] as const),
+  ...targets.map((start) => {
+    const scan: Scan = (text) => parsedTarget((start + text).slice(0, URL_CHARACTERS));
+    return [start, URL_CHARACTERS, scan] as const;
+  }),
+  [
+    "an explanation of the upstream",
+    BODY_CHARACTERS,
+    (text) => explanationIn(Buffer.from(text), CONFIDENTIAL),
+  ],
+  ["ids in a body", BODY_CHARACTERS, (text) => recordIdsIn({ listings: [{ serviceId: text }] }, "listings")],
+];
+
+function refused(run: () => unknown): unknown {
+  try {
+    return run();
+  } catch (error) {
+    return error;
+  }
+}
+
+/** Pieces that the expressions treat differently. */
+const PIECES = [
+  ...["0", "1", "a", "ä", "-", ".", "%", "%41", "&", "&a=", "minrooms=1&", "/"],
+  ...[" ", ",", ";", ":", '"', "\\", "<", "q="],
+];
+
+/** Repeated pieces, two pieces in turn, and a long run of one before a run of another. */
+function* hostileTexts(size: number): Generator<string> {
+  for (const one of PIECES) {
+    for (const other of PIECES) {
+      const half = size / 2;
+      yield one.repeat(half / one.length) + other.repeat(half / other.length);
+      yield (one + other).repeat(size / (one.length + other.length));
+      yield one.repeat((size - other.length) / one.length) + other;
+    }
+  }
+}
+
+/** The CPU time of this thread in milliseconds; the best of three, because a compilation or a collection may add to one. */
+function cpuMs(run: () => unknown): number {
+  let best = Infinity;
+  for (let tries = 0; tries < 3 && best > MOST_MS; tries += 1) {
+    const before = process.threadCpuUsage();
+    run();
+    const { user, system } = process.threadCpuUsage(before);
+    best = Math.min(best, (user + system) / 1000);
+  }
+  return best;
+}
+
+describe("no text takes long to scan", () => {
+  it.each(scans)("%s", (_name, size, scan) => {
+    for (const text of hostileTexts(size)) {
+      const took = cpuMs(() => scan(text));
+      if (took > MOST_MS) expect([text.slice(0, 40), text.slice(-40), took]).toBe(`at most ${MOST_MS} ms`);
+    }
+  });
+});
