@@ -405,8 +405,6 @@ function createAdmin(context: Context, parts: AdminParts): HttpServer {
       return await reportUsage({ ...query, ledger, windows: { api: limit, images } });
     },
     token: config.admin.token?.reveal(),
-    openMetrics: config.admin.openMetrics,
-    ownMachineOnly: config.admin.token === null && isOwnMachine(config.admin.host),
     purge: tiers.purge,
     version: build,
     callersSeen: createCallersSeen({

@@ -1,6 +1,6 @@
 #!/usr/bin/env node
 // The only JavaScript file: an old Node cannot read TypeScript, but it can print the message below.
-// `npx property-gateway`, the npm scripts and the image start here (docs/development.md).
+// The npm scripts and the image start here (docs/development.md).
 import module from "node:module";
 
 // SIGUSR1 would open Node's inspector, with which any user of the machine could read the private key. The npm scripts and the

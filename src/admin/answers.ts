@@ -1,7 +1,7 @@
 /** Rules for all answers of the admin port: unknown parameters are refused, and people get readable JSON. */
 import express, { type Request, type Response, type Router } from "express";
 
-import { type AdminParameter, parametersOf, PRETTY } from "./parameters.ts";
+import { type AdminParameter, parametersOf, PRETTY, searchOf } from "./parameters.ts";
 
 /**
  * Refuses parameters that a path does not have. Writes JSON with line breaks if the request has `?pretty` or comes from a
@@ -23,7 +23,7 @@ export function createAnswers(parameters: ReadonlyMap<string, readonly AdminPara
 
 /** @returns by how many spaces JSON is indented for this request. 0: everything in one line */
 export function indentFor(request: Request): number {
-  const pretty = URL.parse(request.url, "http://admin")?.searchParams.get(PRETTY.name) ?? undefined;
+  const pretty = searchOf(request).get(PRETTY.name) ?? undefined;
   // Only a browser that shows the answer prefers HTML to JSON.
   const isForPeople =
     pretty === undefined

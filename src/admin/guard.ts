@@ -1,11 +1,12 @@
 /**
  * Guards of the admin port.
  * - If a token is set, a request needs the token, or the cookie of a session.
- * - Requests that a web page of another site makes a browser send are refused.
+ * - Requests that a web page of another site makes a browser send are refused, at every path.
  * - Each path accepts only its own methods.
  */
 import { createHash, timingSafeEqual } from "node:crypto";
 import type { IncomingMessage } from "node:http";
+import { isIP } from "node:net";
 
 import type { RequestHandler } from "express";
 
@@ -85,32 +86,48 @@ function digest(text: string): Buffer {
   return createHash("sha256").update(text).digest();
 }
 
+/** @returns the handler that refuses what a web page of another site makes a browser send */
+export const refuseForeignPages: RequestHandler = (request, _response, next) => {
+  if (isFromForeignPage(request)) throw new Problem("foreign-page");
+  next();
+};
+
 /**
- * @param ownMachineOnly whether the port is open to this machine only and has no token. Then a request for another host
- *   comes from a web page whose name was pointed to this machine (DNS rebinding).
- * @returns the handler that refuses the requests of foreign web pages
+ * Browsers send `Origin` with every request of a page from another site (Fetch standard), and `Sec-Fetch-Site` with every
+ * request at all, images and scripts of such a page included. A link to the status page is no such request.
  */
-export function createPageGuard(ownMachineOnly: boolean): RequestHandler {
+function isFromForeignPage({ headers, method, url }: IncomingMessage): boolean {
+  const { origin, host = "", "sec-fetch-site": site, "sec-fetch-mode": mode } = headers;
+  if (origin !== undefined && URL.parse(origin)?.host !== URL.parse(`http://${host}`)?.host) return true;
+  const isLink = mode === "navigate" && method === "GET" && url === "/";
+  return site !== undefined && site !== "same-origin" && site !== "none" && !isLink;
+}
+
+/**
+ * @param hasToken whether requests need a token. A browser sends no token to a name that it was not typed in for.
+ * @returns the handler that refuses requests to a name that a web page may have pointed here (DNS rebinding)
+ */
+export function createHostGuard(hasToken: boolean): RequestHandler {
   return (request, _response, next) => {
-    if (isFromForeignPage(request) || (ownMachineOnly && !isOwnMachine(request.headers.host))) {
-      throw new Problem("foreign-page");
-    }
+    if (!hasToken && !isOwnName(request.headers.host)) throw new Problem("foreign-page");
     next();
   };
 }
 
-/** Browsers send `Origin` with every request of a page from another site (Fetch standard). */
-function isFromForeignPage({ headers: { origin, host = "" } }: IncomingMessage): boolean {
-  return origin !== undefined && URL.parse(origin)?.host !== URL.parse(`http://${host}`)?.host;
+/**
+ * Nobody can point these to another machine from outside: an address, `localhost`, and a name without a dot, such as that
+ * of a container. Only HTTP/1.0 may omit the host, and no browser uses HTTP/1.0.
+ */
+function isOwnName(host = "localhost"): boolean {
+  const name = host.replace(/:\d*$/, "").replace(/^\[(.*)\]$/, "$1");
+  return isIP(name) !== 0 || !name.includes(".");
 }
 
-const OWN_MACHINE = /^(?:localhost|127(?:\.\d{1,3}){3}|\[::1\])(?::\d*)?$/i;
+const OWN_MACHINE = /^(?:localhost|127(?:\.\d{1,3}){3}|::1)$/i;
 
-/** @param host a name or address with an optional port. Only HTTP/1.0 may omit it, and no browser uses HTTP/1.0. */
-export function isOwnMachine(host: string | undefined): boolean {
-  return (
-    host === undefined || OWN_MACHINE.test(host.includes("::") && !host.startsWith("[") ? `[${host}]` : host)
-  );
+/** @param host an address or a name to listen on */
+export function isOwnMachine(host: string): boolean {
+  return OWN_MACHINE.test(host);
 }
 
 /** Refuses all methods but GET and HEAD: the last handler of a path that shows something. */

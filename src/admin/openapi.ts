@@ -178,7 +178,7 @@ export function createAdminDocument({ version }: { readonly version: string }): 
       version,
       description:
         "Metrics, health, budget, usage and cache. If an admin token is set, every path needs it or a session, except " +
-        "/livez, /readyz, /session, /login, /logout and, if admin.openMetrics is true, /metrics.",
+        "/livez, /readyz, /metrics, /session, /login and /logout.",
     },
     servers: [{ url: "/" }],
     security: [{ token: [] }, {}],

@@ -61,7 +61,7 @@ export function parametersOf(
   const known = [...allowed, PRETTY];
   const names = known.map(({ name }) => name);
   const parameters = new Map<string, string>();
-  for (const [name, value] of splitUrl({ url }).searchParams) {
+  for (const [name, value] of searchOf({ url })) {
     if (!names.includes(name)) {
       const others = `Known: ${names.join(", ")}`;
       const hint = names.includes("url") ? " Percent-encode the whole URL." : "";
@@ -92,14 +92,16 @@ export function refuseUnknownMembers(body: unknown, known: readonly string[]): v
   throw mistake(`Unknown member ${JSON.stringify(unknown.slice(0, 100))}. Known: ${known.join(", ")}.`);
 }
 
-/** Splits the URL without Express' `query` and `path`, which depend on Express' settings. */
-function splitUrl({ url }: Pick<Request, "url">): URL {
-  return new URL(url, "http://admin");
+/** The query of a request's target. Any target has one: `//` and `http://x:99999/` are no URLs, but may be sent. */
+export function searchOf({ url }: Pick<Request, "url">): URLSearchParams {
+  const [beforeFragment = ""] = url.split("#", 1);
+  const mark = beforeFragment.indexOf("?");
+  return new URLSearchParams(mark === -1 ? "" : beforeFragment.slice(mark + 1));
 }
 
 /** @returns the value of a parameter, `undefined` if it is absent or empty */
 export function optionalParameter(request: Request, name: string): string | undefined {
-  return splitUrl(request).searchParams.get(name) || undefined;
+  return searchOf(request).get(name) || undefined;
 }
 
 /** @throws {Problem} `invalid-admin-request` if the parameter is absent */

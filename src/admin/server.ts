@@ -22,7 +22,13 @@ import {
   createOpenApi,
   createTry,
 } from "./docs.ts";
-import { type AdminGuardOptions, createPageGuard, createTokenGuard, readOnly } from "./guard.ts";
+import {
+  type AdminGuardOptions,
+  createHostGuard,
+  createTokenGuard,
+  readOnly,
+  refuseForeignPages,
+} from "./guard.ts";
 import { type AdminLogOptions, createAdminLog } from "./log.ts";
 import { createLogin } from "./login.ts";
 import { createSessions, type Sessions } from "./session.ts";
@@ -57,10 +63,6 @@ export interface AdminOptions
   readonly after: HttpServerOptions["after"];
   readonly tls?: HttpServerOptions["tls"];
   readonly token: AdminGuardOptions["token"];
-  /** Whether `/metrics` needs no token. */
-  readonly openMetrics: boolean;
-  /** Whether the port is open to this machine only and has no token. */
-  readonly ownMachineOnly: boolean;
 }
 
 const UNKNOWN = {
@@ -77,8 +79,7 @@ const ENCODED_BYTES = 3;
 const AROUND_URL_BYTES = 1024;
 
 /**
- * Health, the pages and the login need no token, and metrics need none if the settings say so. Every handler after the
- * token guard needs the token or a session.
+ * Health, metrics, the pages and the login need no token. Every handler after the token guard needs the token or a session.
  * @returns the server. It does not listen yet.
  */
 export function createAdminServer(options: AdminOptions): HttpServer {
@@ -95,15 +96,15 @@ export function createAdminServer(options: AdminOptions): HttpServer {
     next();
   });
   app.use(createAnswers(new Map([...PAGE_PARAMETERS, ...ADMIN_PARAMETERS])));
+  app.use(refuseForeignPages);
   app.use(createHealth(options));
-  app.use(createPageGuard(options.ownMachineOnly));
+  app.use(createHostGuard(options.token !== undefined));
   app.use(createPages());
-  if (options.openMetrics) app.use(createMetrics(options));
+  app.use(createMetrics(options));
   const sessions = options.token === undefined ? undefined : createSessions(options.token, now);
   const guard = createTokenGuard({ ...options, warn: observer.warn, sessions });
   app.use(createLogin(guard, sessions));
   app.use(guard.handler);
-  app.use(createMetrics(options));
   app.use(createOpenApi(options.documents));
   app.use(createTry(options));
   app.use(createAdminStatus({ ...options, maySee: maySeeWith(sessions) }));

@@ -112,8 +112,8 @@ function triesFor(gateway: string, admin: string, control: string): string[] {
   return [
     `curl -i '${gateway}/listings?areaId=76&objectType=villa&limit=3'`,
     `curl -i '${gateway}/listings?areaId=76&limit=900'`,
-    `npx property-gateway status${at}`,
-    `npx property-gateway explain '/listings?areaId=76&objectType=villa&limit=3'${at}`,
+    `npm run -s cli -- status${at}`,
+    `npm run -s cli -- explain '/listings?areaId=76&objectType=villa&limit=3'${at}`,
     `curl -X POST ${control}/faults -d '{"status": 503}'  # the API fails, until: curl -X DELETE ${control}/faults`,
   ];
 }

@@ -97,8 +97,6 @@ async function openDesk({ gaps = [], ...options }: DeskOptions = {}): Promise<De
     },
     after: systemClock.after,
     token: undefined,
-    openMetrics: false,
-    ownMachineOnly: true,
     ...options,
   });
   const { url, close } = await listen(server, 0, "127.0.0.1");

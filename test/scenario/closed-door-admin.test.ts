@@ -14,7 +14,6 @@ import { problemCode } from "../support/reply.ts";
 
 const TOKEN = "t0ken-that.nobody_may~ever/see+==";
 const GUARDED = [
-  "/metrics",
   "/budget",
   "/usage",
   "/quote?url=%2Fareas",
@@ -42,9 +41,12 @@ describe("the admin port with a token", () => {
     expect((await gateway.get("/areas?q=Nacka")).headers["cache-status"]).toContain("; hit");
   });
 
-  it("answers /livez and /readyz without it", async () => {
+  it("answers health and metrics without it, and nothing below them", async () => {
     const gateway = await startGateway({ env: { ADMIN_TOKEN: TOKEN } });
-    for (const path of ["/livez", "/readyz"]) expect((await ask(gateway.adminUrl + path)).status).toBe(200);
+    for (const path of ["/livez", "/readyz", "/metrics"]) {
+      expect([path, (await ask(gateway.adminUrl + path)).status]).toEqual([path, 200]);
+      expect((await ask(`${gateway.adminUrl}${path}/x`)).status).toBe(401);
+    }
   });
 
   it.each([
@@ -92,17 +94,6 @@ describe("the admin port with a token", () => {
     expect((await ask(`${gateway.adminUrl}/budget`, { method: "HEAD" })).status).toBe(401);
   });
 
-  it("serves only metrics without it if admin.openMetrics is set", async () => {
-    const gateway = await startGateway({ env: { ADMIN_TOKEN: TOKEN, ADMIN_OPEN_METRICS: "true" } });
-    for (const [path, status] of [
-      ["/metrics", 200],
-      ["/budget", 401],
-      ["/metrics/x", 401],
-    ] as const) {
-      expect([path, (await ask(gateway.adminUrl + path)).status]).toEqual([path, status]);
-    }
-  });
-
   it("does not require it on the callers' port", async () => {
     const gateway = await startGateway({ env: { ADMIN_TOKEN: TOKEN } });
     expect((await gateway.get("/areas?q=Nacka")).status).toBe(200);
@@ -145,51 +136,61 @@ describe("the admin token", () => {
   });
 });
 
-describe("a foreign web page that sends a request to the admin port", () => {
+describe("a request that a foreign web page makes a browser send", () => {
+  const PATHS = ["/", "/page/status.js", "/status", "/budget", "/budget/replicas", "/metrics", "/livez"]
+    .map((path) => ["GET", path] as const)
+    .concat([["GET", "/usage"]], [["GET", "/quote?url=%2Fareas"]]);
+  const CHANGES = ["/cache/purge", "/config/reload", "/budget/replicas"].map(
+    (path) => ["POST", path] as const,
+  );
+
   it.each([
-    ["by a page of another site", { origin: "https://evil.example" }],
-    ["by a page without a site", { origin: "null" }],
-    ["by a page of another port", { origin: "http://localhost:1" }],
-    [
-      "by a page whose name was made to lead here",
-      { host: "evil.example:9090", origin: "http://evil.example:9090" },
-    ],
+    ["with the origin of another site", { origin: "https://evil.example" }],
+    ["without a site", { origin: "null" }],
+    ["with the origin of another port", { origin: "http://localhost:1" }],
+    ["by an image or a script", { "sec-fetch-site": "cross-site", "sec-fetch-mode": "no-cors" }],
+    ["by a page of a sibling's name", { "sec-fetch-site": "same-site", "sec-fetch-mode": "cors" }],
     ["by a name that was made to lead here", { host: "evil.example" }],
+    ["by that name, from a page of its own", { host: "evil.example:1", origin: "http://evil.example:1" }],
     ["by a name that looks like this machine's", { host: "localhost.evil.example" }],
-  ])("%s gets no data, and purges nothing", async (_name, headers) => {
+  ])("is refused everywhere, and does nothing: %s", async (_name, headers) => {
     const gateway = await startGateway();
     await gateway.get("/areas?q=Nacka");
-    for (const [method, path] of [
-      ["GET", "/budget"],
-      ["GET", "/metrics"],
-      ["POST", "/cache/purge"],
-    ] as const) {
+    for (const [method, path] of [...PATHS, ...CHANGES]) {
+      if (path === "/livez" && "host" in headers) continue;
       const reply = await ask(gateway.adminUrl + path, { method, headers });
       expect([path, reply.status, problemCode(reply)]).toEqual([path, 403, "foreign-page"]);
       expect(reply.headers["access-control-allow-origin"]).toBeUndefined();
     }
     expect((await gateway.get("/areas?q=Nacka")).headers["cache-status"]).toContain("; hit");
+    expect(gateway.sandbox.requests().length).toBe(1);
+  });
+
+  it("is refused with the token, too", async () => {
+    const gateway = await startGateway({ env: { ADMIN_TOKEN: TOKEN } });
+    const headers = { ...bearer(TOKEN), "sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate" };
+    expect(problemCode(await ask(`${gateway.adminUrl}/usage`, { headers }))).toBe("foreign-page");
   });
 
   it.each([
-    ["from this machine", { host: "localhost:9090" }],
-    ["by an address of this machine", { host: "127.0.0.53" }],
-    ["by the other address of this machine", { host: "[::1]:9090" }],
-    ["by a page of its own", { host: "localhost:9090", origin: "http://localhost:9090" }],
-  ])("%s is answered", async (_name, headers) => {
+    ["/budget", { host: "localhost:9090" }],
+    ["/budget", { host: "127.0.0.53" }],
+    ["/budget", { host: "[::1]:9090" }],
+    ["/budget", { host: "gateway:9090" }],
+    ["/budget", { host: "10.1.2.3:9090" }],
+    ["/budget", { host: "localhost:9090", origin: "http://localhost:9090", "sec-fetch-site": "same-origin" }],
+    ["/budget", { "sec-fetch-site": "none", "sec-fetch-mode": "navigate" }],
+    ["/", { "sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate" }],
+    ["/livez", { host: "balancer.example" }],
+  ])("and one of this machine or network is answered: %s with %o", async (path, headers) => {
     const gateway = await startGateway();
-    expect((await ask(`${gateway.adminUrl}/budget`, { headers })).status).toBe(200);
+    expect((await ask(gateway.adminUrl + path, { headers })).status).toBe(200);
   });
 
-  it("may use any host name if the port is not on loopback or has a token", async () => {
-    const headers = { host: "gateway.example:9090" };
-    const open = await startGateway({ env: { ADMIN_HOST: "0.0.0.0" } });
-    expect((await ask(open.adminUrl.replace("localhost", "127.0.0.1") + "/budget", { headers })).status).toBe(
-      200,
-    );
-    const guarded = await startGateway({ env: { ADMIN_TOKEN: TOKEN } });
-    const reply = await ask(`${guarded.adminUrl}/budget`, { headers: { ...headers, ...bearer(TOKEN) } });
-    expect(reply.status).toBe(200);
+  it("may use any host name with the token", async () => {
+    const gateway = await startGateway({ env: { ADMIN_TOKEN: TOKEN } });
+    const headers = { host: "gateway.example:9090", ...bearer(TOKEN) };
+    expect((await ask(`${gateway.adminUrl}/budget`, { headers })).status).toBe(200);
   });
 });
 

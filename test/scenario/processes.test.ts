@@ -59,7 +59,7 @@ describe("the demo", () => {
     const requests = linesWith(/^ +curl -i '(http:[^']+)'$/gm);
     const statuses = requests.map(async ([, address = ""]) => (await ask(address)).status);
     expect(await Promise.all(statuses)).toEqual([200, 400]);
-    const commands = linesWith(/^ +npx property-gateway (.+)$/gm);
+    const commands = linesWith(/^ +npm run -s cli -- (.+)$/gm);
     const codes = commands.map(async ([, line = ""]) => {
       const words = line.match(/'[^']*'|\S+/g) ?? [];
       return (await command(words.map((word) => word.replaceAll("'", "")))).code;

@@ -141,9 +141,4 @@ export const admin = z.strictObject({
     description: "The path of a file that holds only the token.",
   }),
   tls: tls("the operators' port", "ADMIN_"),
-  openMetrics: setting(flag(), {
-    default: false,
-    env: "ADMIN_OPEN_METRICS",
-    description: "true lets anybody read /metrics without the token.",
-  }),
 });

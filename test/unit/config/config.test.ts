@@ -33,7 +33,7 @@ describe("defaults", () => {
         stopDelayMs: 2_000,
         drainTimeoutMs: 10_000,
       },
-      admin: { host: "127.0.0.1", port: 9090, token: null, tls: null, openMetrics: false },
+      admin: { host: "127.0.0.1", port: 9090, token: null, tls: null },
       upstream: {
         url: "https://api.example.com",
         imageUrl: "https://images.example.com",
@@ -286,10 +286,6 @@ describe("the admin port", () => {
     expect([JSON.stringify([given, read]), inspect([given, read], { depth: Infinity })].join()).not.toContain(
       "t0ken",
     );
-  });
-
-  it("has open metrics if a variable says so", () => {
-    expect(load({ ...MINIMAL, ADMIN_OPEN_METRICS: "true" }).admin.openMetrics).toBe(true);
   });
 });
 

@@ -18,12 +18,6 @@ describe("the admin port's token", () => {
         "both are set; expected exactly one of the two",
     ]);
   });
-
-  it("is not required for open metrics", () => {
-    expect(problemsOf({ ...MINIMAL, ADMIN_OPEN_METRICS: "yes" })).toEqual([
-      'environment variable ADMIN_OPEN_METRICS: admin.openMetrics: found "yes"; expected true or false',
-    ]);
-  });
 });
 
 describe("a file of certificate authorities", () => {
