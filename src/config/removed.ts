@@ -12,6 +12,11 @@ interface RemovedSetting {
 
 export const REMOVED: readonly RemovedSetting[] = [
   { path: "budget.degradedShare", instead: "It had no effect; use budget.degradedReserve." },
+  {
+    path: "admin.openMetrics",
+    env: "ADMIN_OPEN_METRICS",
+    instead: "Remove it; /metrics never needs the token.",
+  },
 ];
 
 /** @returns what to do instead of a setting that earlier versions had */

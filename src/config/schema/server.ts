@@ -1,7 +1,7 @@
 import * as z from "zod";
 
 import { optional, setting } from "../setting.ts";
-import { byteCount, duration, flag, integer, port, size } from "../shapes.ts";
+import { byteCount, duration, integer, port, size } from "../shapes.ts";
 import { headerName, host, network, optionalPath, origin, secretFile, token } from "../text-shapes.ts";
 
 const MIB = 1024 * 1024;
