@@ -48,10 +48,13 @@ export async function benchCutting(forMs: number): Promise<void> {
   const remembered: Page = { query: QUERY, key: "remembered", limit: 25, offset: 100 };
   const hitMs = await plainHitCpuMs(forMs);
   const operations: readonly (readonly [string, () => unknown])[] = [
-    ["a page that is remembered", () => cutter.entryOf(remembered, raw, index, true)],
+    ["a page that is remembered", () => cutter.entryOf(remembered, raw, index, true, () => true)],
     ["the bytes of a page", () => cutPage(body, index, page(""))],
-    ["a page cut from a raw block", () => cutter.entryOf(page(String(nth)), raw, index, true)],
-    ["a page cut from a compressed block", () => cutter.entryOf(page(String(nth)), block, index, true)],
+    ["a page cut from a raw block", () => cutter.entryOf(page(String(nth)), raw, index, true, () => true)],
+    [
+      "a page cut from a compressed block",
+      () => cutter.entryOf(page(String(nth)), block, index, true, () => true),
+    ],
     ["the index of a block", () => indexBlock(body, "listings", BLOCK)],
     ["compressing a block", () => packBlock(body, index)],
     ["a derived result, from a raw block", () => derived(body, index)],

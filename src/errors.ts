@@ -137,7 +137,8 @@ const KINDS = {
   "store-unavailable": {
     status: 503,
     title: "The shared store cannot be reached",
-    remedy: "Nothing changed. Try again when the store is back (gateway_store_breaker_state is 0).",
+    remedy:
+      "The purge may have been applied in part. Send it again when the store is back (gateway_store_breaker_state is 0).",
   },
   "invalid-settings": {
     status: 422,

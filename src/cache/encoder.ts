@@ -14,6 +14,7 @@ import {
 } from "node:zlib";
 
 import { inOwnMemory } from "../own-memory.ts";
+import { createJobs } from "../process/jobs.ts";
 import type { ContentCoding, Entry, PackedBody } from "../types.ts";
 import { withBody } from "./entry.ts";
 
@@ -94,16 +95,39 @@ export async function inStoredCoding(entry: Entry): Promise<Entry> {
   return { ...entry, bodies: { [coding]: await transcode(entry, coding) } };
 }
 
-/** @returns an entry's body in a coding */
-export type Encode = (key: string, entry: Entry, coding: ContentCoding) => Promise<Buffer>;
+/** A body, and its coding. */
+interface Encoded {
+  readonly body: Buffer;
+  readonly coding: ContentCoding;
+}
+
+/**
+ * @param isWanted whether the caller still waits for the body
+ * @returns an entry's body in a coding; uncompressed if too many other bodies wait to be compressed. Rejects with `JobDropped`
+ *   if no caller waits for the body any more.
+ */
+export type Encode = (
+  key: string,
+  entry: Entry,
+  coding: ContentCoding,
+  isWanted: () => boolean,
+) => Promise<Encoded>;
 
 /** Replaces an entry in memory by the same one with other bodies. */
 export type KeepInMemory = (key: string, replace: (current: Entry) => Entry | undefined) => void;
 
+/**
+ * How many bodies are compressed at once: half of Node's threads. The other threads look up names and read files, which
+ * calls to the upstream wait for.
+ */
+const ENCODINGS_AT_ONCE = 2;
+/** How many compressions may wait. Each one takes about 10 ms for a block. */
+const WAITING_ENCODINGS = 64;
+
 /** @returns a function that encodes an entry's body at most once per coding and keeps it with the entry */
 export function createEncoder(keepInMemory: KeepInMemory): Encode {
-  /** Encodings in progress, which concurrent callers share. */
-  const inProgress = new WeakMap<Entry, Map<ContentCoding, Promise<Buffer>>>();
+  const compressions = createJobs<Buffer>({ atOnce: ENCODINGS_AT_ONCE, waiting: WAITING_ENCODINGS });
+  const decompressions = createJobs<Buffer>({ atOnce: Number.POSITIVE_INFINITY, waiting: 0 });
 
   async function transcodeAndKeep(key: string, entry: Entry, coding: ContentCoding): Promise<Buffer> {
     const body = inOwnMemory(await transcode(entry, coding));
@@ -114,16 +138,13 @@ export function createEncoder(keepInMemory: KeepInMemory): Encode {
     return body;
   }
 
-  return async function encode(key, entry, coding) {
+  return async function encode(key, entry, wanted, isWanted) {
+    const coding = entry.bodies[wanted] === undefined && compressions.isFull() ? "identity" : wanted;
     const cached = entry.bodies[coding];
-    if (cached !== undefined) return cached;
-    let codings = inProgress.get(entry);
-    if (codings === undefined) inProgress.set(entry, (codings = new Map()));
-    let promise = codings.get(coding);
-    if (promise === undefined) {
-      promise = transcodeAndKeep(key, entry, coding);
-      codings.set(coding, promise);
-    }
-    return await promise;
+    if (cached !== undefined) return { body: cached, coding };
+    const jobs = coding === "identity" ? decompressions : compressions;
+    const job = `${coding} ${entry.storedAt} ${entry.etag} ${key}`;
+    const body = await jobs.run(job, isWanted, () => transcodeAndKeep(key, entry, coding));
+    return { body, coding };
   };
 }

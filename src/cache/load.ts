@@ -60,7 +60,7 @@ export interface LoadOptions {
   readonly joinFlight: (
     key: string,
     waiter: Waiter,
-    call: (waiting: Waiting) => Promise<Result>,
+    call: (waiting: Waiting, answer: (result: Result) => void) => Promise<Result>,
   ) => Promise<{ readonly value: Result; readonly collapsed: boolean }>;
   /** Fetches a key, or waits for the replica that is fetching it. */
   readonly leadOrFollow: (key: string, waiting: Waiting, steps: Steps) => Promise<Result>;
@@ -124,11 +124,11 @@ function createLoadOnce(options: LoadOptions): (request: LoadRequest) => Promise
 
   return async function loadOnce(request) {
     const { key } = request.question;
-    const { value, collapsed } = await joinFlight(key, request.waiter, async (waiting) => {
+    const { value, collapsed } = await joinFlight(key, request.waiter, async (waiting, answer) => {
       try {
         const result = await leadOrFollow(key, waiting, {
           look: () => look(request),
-          fetch: () => fetchAndStore(request, waiting, options),
+          fetch: () => fetchAndStore(request, waiting, options, (value) => answer({ value, how: "fetched" })),
         });
         if (result !== undefined) failures.succeeded(key);
         return result;
@@ -143,10 +143,12 @@ function createLoadOnce(options: LoadOptions): (request: LoadRequest) => Promise
   };
 }
 
+/** @param answer gives the answer to the callers as soon as it is in memory */
 async function fetchAndStore(
   { question, cached, cause }: LoadRequest,
   waiting: Waiting,
   { tiers, fetch, rules, clock, observer }: LoadOptions,
+  answer: (loaded: LoadedEntry) => void,
 ): Promise<LoadedEntry> {
   let purgeEpoch = tiers.purgeEpoch();
   const startedAt = clock.monotonic();
@@ -171,8 +173,10 @@ async function fetchAndStore(
   if (change !== undefined) observer.refreshed({ resource: question.query.resource, change, shadow });
   const forwardedStatus = fetched.status;
   if (mayStore) {
-    const stored = await tiers.keep(question.key, entry);
-    return { entry, stored, tier: undefined, forwardedStatus };
+    const loaded = { entry, tier: undefined, forwardedStatus };
+    // Compressing the entry and writing it to the store takes time, and callers need not wait for that.
+    const stored = await tiers.keep(question.key, entry, () => answer({ ...loaded, stored: true }));
+    return { ...loaded, stored };
   }
   // Otherwise the outdated answer would be refreshed again and again, and never become newer.
   if (cached !== undefined) await tiers.drop(question.key);

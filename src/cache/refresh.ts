@@ -46,6 +46,11 @@ export function createRefresh(options: RefreshOptions): Refresh {
   // No caller can hang up.
   const gone = new AbortController().signal;
 
+  function holdOffFrom(group: string, now: number): void {
+    for (const [other, until] of holdOff) if (until <= now) holdOff.delete(other);
+    holdOff.set(group, now + HOLD_OFF_MS);
+  }
+
   async function refreshNow(
     question: Question,
     cached: Entry | undefined,
@@ -71,7 +76,7 @@ export function createRefresh(options: RefreshOptions): Refresh {
         return "failed";
       }
       if (!wasRefusedHere(error)) return "failed";
-      holdOff.set(group, clock.monotonic() + HOLD_OFF_MS);
+      holdOffFrom(group, clock.monotonic());
       return "refused";
     }
   }

@@ -27,8 +27,16 @@ import { createRateLimitHeaders, withNothingLeft } from "./rate-limit-headers.ts
 
 export interface RespondOptions {
   readonly now: () => number;
-  /** @returns an entry's body in a coding, encoded once and then remembered */
-  readonly encode: (key: string, entry: Entry, coding: ContentCoding) => Promise<Buffer>;
+  /**
+   * @returns an entry's body in a coding, encoded once and then remembered; uncompressed if too many other bodies wait to be
+   *   compressed. Rejects if no caller waits for the body any more.
+   */
+  readonly encode: (
+    key: string,
+    entry: Entry,
+    coding: ContentCoding,
+    isWanted: () => boolean,
+  ) => Promise<{ readonly body: Buffer; readonly coding: ContentCoding }>;
   readonly isCompressible: (entry: Entry) => boolean;
   /**
    * @returns an app's share of each window of the budget for a resource. If it is empty, the response has no headers about
@@ -69,10 +77,12 @@ export function createRespond(options: RespondOptions): Respond {
 
   return {
     async answer(arrival, question, answer, response) {
-      const { entry, keptAs = question.key } = answer;
       const sending = choose(question, answer, options.now());
-      const body = sending.isUnchanged ? NOTHING : await options.encode(keptAs, entry, sending.coding);
-      send(arrival, question, answer, response, sending, body);
+      if (sending.isUnchanged) return send(arrival, question, answer, response, sending, NOTHING);
+      const { entry, keptAs = question.key } = answer;
+      const isWanted = (): boolean => !arrival.gone().aborted;
+      const { body, coding } = await options.encode(keptAs, entry, sending.coding, isWanted);
+      send(arrival, question, answer, response, { ...sending, coding }, body);
     },
 
     answerAtOnce(arrival, question, answer, response) {

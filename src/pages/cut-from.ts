@@ -60,7 +60,8 @@ export function createCutFrom(parts: Parts, askExactly: Ask): CutFrom {
       return await cutFrom(question, page, blockOf(query, format, around));
     }
     const mayKeep = answer.stored !== "upstream-no-store";
-    const { isNew, keptAs, entry: cut } = await cutter.entryOf(page, entry, index, mayKeep);
+    const isWanted = (): boolean => !request.gone().aborted;
+    const { isNew, keptAs, entry: cut } = await cutter.entryOf(page, entry, index, mayKeep, isWanted);
     if (answer.stored === true) cutter.pack(block.asked, entry, index);
     checkSample(question, page, block, entry);
     const isSaved = isNew && answer.forwarded === undefined;

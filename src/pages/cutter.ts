@@ -5,7 +5,9 @@
  * that key is no longer looked up. The age, the freshness and the purge epoch of a page are always its block's.
  */
 import { hash } from "node:crypto";
+import { setImmediate } from "node:timers/promises";
 
+import { createJobs } from "../process/jobs.ts";
 import type { Bodies, ContentCoding, Entry, Observer, PackedBody } from "../types.ts";
 import { type BlockIndex, indexBlock, type Stretch, type Unfit } from "./block-index.ts";
 import { type CutPage, cutPage } from "./cut.ts";
@@ -43,8 +45,17 @@ export interface Cutter {
   readonly cut: (block: Entry, index: BlockIndex, page: Stretch) => Promise<CutPage>;
   /** A page's entry, if memory has one that was cut from this very block. */
   readonly find: (page: Page, block: Entry) => Omit<CutEntry, "isNew"> | undefined;
-  /** A page's entry. It is kept in memory if its block may be kept. `isNew`: it was not in memory before. */
-  readonly entryOf: (page: Page, block: Entry, index: BlockIndex, mayKeep: boolean) => Promise<CutEntry>;
+  /**
+   * A page's entry. It is kept in memory if its block may be kept. `isNew`: it was not in memory before. Rejects with
+   * `JobDropped` if no caller waits for the page any more.
+   */
+  readonly entryOf: (
+    page: Page,
+    block: Entry,
+    index: BlockIndex,
+    mayKeep: boolean,
+    isWanted: () => boolean,
+  ) => Promise<CutEntry>;
   /** Packs a block in memory, in the background. */
   readonly pack: (asked: Asked, block: Entry, index: BlockIndex) => void;
 }
@@ -66,8 +77,8 @@ export function createCutter(options: CutterOptions): Cutter {
   const { memory } = options;
   /** Keyed by a block's bytes, so that an index is freed together with them. */
   const indexes = new WeakMap<Buffer, BlockIndex | Unfit>();
-  /** Pages that are being cut, so that concurrent callers of a page share one cut. */
-  const cutting = new Map<string, Promise<Entry>>();
+  // One at a time, because cutting is synchronous.
+  const cuts = createJobs<Entry>({ atOnce: 1, waiting: Number.POSITIVE_INFINITY });
   const bytesOf = createBytesOf(options);
 
   async function cut(block: Entry, index: BlockIndex, page: Stretch): Promise<CutPage> {
@@ -90,10 +101,18 @@ export function createCutter(options: CutterOptions): Cutter {
     };
   }
 
-  function cutOnce(key: string, page: Page, block: Entry, index: BlockIndex): Promise<Entry> {
-    const entry = cutting.get(key) ?? cutEntry(page, block, index).finally(() => cutting.delete(key));
-    cutting.set(key, entry);
-    return entry;
+  function cutOnce(
+    key: string,
+    page: Page,
+    block: Entry,
+    index: BlockIndex,
+    isWanted: () => boolean,
+  ): Promise<Entry> {
+    return cuts.run(key, isWanted, async () => {
+      // A cut takes up to 2 ms. Between two of them, other requests get a turn.
+      await setImmediate();
+      return await cutEntry(page, block, index);
+    });
   }
 
   return {
@@ -113,10 +132,10 @@ export function createCutter(options: CutterOptions): Cutter {
       return entry && isAsOld(entry, block) ? { entry, keptAs } : undefined;
     },
 
-    async entryOf(page, block, index, mayKeep) {
+    async entryOf(page, block, index, mayKeep, isWanted) {
       const keptAs = keyFor(page, block);
       const remembered = memory.find(keptAs);
-      const found = remembered ?? (await cutOnce(keptAs, page, block, index));
+      const found = remembered ?? (await cutOnce(keptAs, page, block, index, isWanted));
       const entry = isAsOld(found, block) ? found : { ...found, ...timesOf(block) };
       if (mayKeep && entry !== remembered) memory.put(keptAs, entry);
       return { entry, keptAs, isNew: remembered === undefined };

@@ -19,8 +19,11 @@ interface Joined<T> {
   readonly collapsed: boolean;
 }
 
-/** Makes the upstream call of a flight. */
-type Call<T> = (waiting: Waiting) => Promise<T>;
+/**
+ * Makes the upstream call of a flight.
+ * @param answer gives the waiters their result before the call ends, while it is being stored
+ */
+type Call<T> = (waiting: Waiting, answer: (result: T) => void) => Promise<T>;
 
 export interface Flights<T> {
   /**
@@ -41,7 +44,10 @@ class CallerGone extends Error {
 }
 
 interface Flight<T> {
+  /** What the waiters get. */
   readonly result: Promise<T>;
+  /** Resolves when the result is also stored, or the flight failed. */
+  readonly ended: Promise<void>;
   readonly waiters: Waiters;
   /** Aborted when the last waiter has left. */
   readonly abandoned: AbortController;
@@ -63,14 +69,17 @@ export function createFlights<T>(clock: Clock): Flights<T> {
       onChange: waiters.onChange,
       inQueue: (refuse) => void (refuseLate = refuse),
     };
+    const { promise: result, resolve, reject } = Promise.withResolvers<T>();
     // One tick later, so that the first waiter has joined when the call asks for its deadline.
-    const result = Promise.resolve()
-      .then(() => call(waiting))
-      .finally(() => flights.delete(key));
+    const ended = Promise.resolve()
+      .then(() => call(waiting, resolve))
+      .finally(() => flights.delete(key))
+      .then(resolve, reject);
     // All waiters may have left before it fails. Then the rejection must not count as unhandled.
     result.catch(() => undefined);
     const flight: Flight<T> = {
       result,
+      ended,
       waiters,
       abandoned,
       refuseLate: (waiter) => refuseLate(waiter),
@@ -84,7 +93,7 @@ export function createFlights<T>(clock: Clock): Flights<T> {
       return flights.size;
     },
     async settled() {
-      while (flights.size > 0) await Promise.allSettled([...flights.values()].map(({ result }) => result));
+      while (flights.size > 0) await Promise.all([...flights.values()].map(({ ended }) => ended));
     },
     async join(key, waiter, call) {
       const existing = flights.get(key);

@@ -76,7 +76,10 @@ async function startGateway(isPlain: boolean): Promise<Gateway> {
   const respond = createRespond({
     now: clock.now,
     // A body that is not the entry's own is sent with a head that is made for it.
-    encode: isPlain ? async (...given) => Buffer.from(await encode(...given)) : encode,
+    encode: async (...given) => {
+      const { body, coding } = await encode(...given);
+      return { body: isPlain ? Buffer.from(body) : body, coding };
+    },
     isCompressible,
     share: (app) =>
       app === "web" ? [{ name: "1m", limit: 30, windowSeconds: 60, remaining: 12, resetSeconds: 7 }] : [],

@@ -31,8 +31,11 @@ export interface Tiers {
   readonly peek: (key: string, now: number) => Found | undefined;
   /** Applies the purges known now to an entry that was found before; `undefined` if it is gone. */
   readonly judge: (key: string, found: Found) => Found | undefined;
-  /** Stores an entry in every tier; memory is enough while the store is out of order. */
-  readonly keep: (key: string, entry: Entry) => Promise<true | WhyNotStored>;
+  /**
+   * Stores an entry in every tier; memory is enough while the store is out of order.
+   * @param onMemory called as soon as the entry is in memory
+   */
+  readonly keep: (key: string, entry: Entry, onMemory?: () => void) => Promise<true | WhyNotStored>;
   /** Removes an entry from memory and the store. Other replicas keep it in their memory until it expires. */
   readonly drop: (key: string) => Promise<void>;
   /** Replaces an entry in memory by the same one with other bodies. */
@@ -64,7 +67,7 @@ export function createTiers({ memory, backend, clock }: TiersOptions): Tiers {
     lookup,
     peek,
     judge: (key, { entry, tier }) => judged(key, entry, tier),
-    keep: (key, entry) => keepEverywhere(key, entry, l1, memory, backend),
+    keep: (key, entry, onMemory) => keepEverywhere(key, entry, l1, memory, backend, onMemory),
     async drop(key) {
       await memory.remove(key);
       if (backend !== undefined) await orUnavailable(backend.store.remove(key));
@@ -97,9 +100,11 @@ async function keepEverywhere(
   l1: L1,
   memory: MemoryStore,
   backend: Backend | undefined,
+  onMemory: (() => void) | undefined,
 ): Promise<true | WhyNotStored> {
   l1.confirm(key);
   const inMemory = memory.put(key, entry);
+  if (inMemory === true) onMemory?.();
   // The entry is too large to be stored, but the older one is out of date all the same.
   if (inMemory === "too-large") await memory.remove(key);
   if (backend === undefined) return inMemory;

@@ -62,7 +62,7 @@ export function createServe(parts: DeriveParts, learn: Learn, signOf: SignOf): S
       const result = assemble(question, served);
       if (result === undefined) return undefined;
       const whole = { ...result.entry, bodies: computed.entry.bodies };
-      const { entry, keptAs, isNew } = await cutter.entryOf(page, whole, computed.index, true);
+      const { entry, keptAs, isNew } = await cutter.entryOf(page, whole, computed.index, true, () => true);
       servedBefore.set(page.query, served);
       checkSample(question, page);
       return { ...result.answer, entry, keptAs, ...(isNew && { saved: "derived" as const }) };

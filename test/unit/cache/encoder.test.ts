@@ -2,11 +2,15 @@ import { brotliDecompressSync, gunzipSync, zstdDecompressSync } from "node:zlib"
 
 import { describe, expect, it } from "vitest";
 
-import { createEncoder, isCompressible } from "../../../src/cache/encoder.ts";
+import {
+  createEncoder as createEncode,
+  isCompressible,
+  type KeepInMemory,
+} from "../../../src/cache/encoder.ts";
 import { createMemoryStore, type MemoryStore } from "../../../src/cache/store/memory.ts";
 import { createTiers, type Tiers } from "../../../src/cache/store/tiered.ts";
 import { createFakeClock } from "../../support/fake-clock.ts";
-import type { Entry } from "../../../src/types.ts";
+import type { ContentCoding, Entry } from "../../../src/types.ts";
 import { entryWith, inFrames } from "../../support/entries.ts";
 import { countFrames } from "../../support/zstd.ts";
 
@@ -16,6 +20,14 @@ const KEY = "listings?offset=0";
 const BODY = Buffer.from(JSON.stringify(Array.from({ length: 500 }, (_, serviceId) => ({ serviceId }))));
 
 const clock = createFakeClock(1_000);
+
+/** An encoder whose callers wait for every body. */
+function createEncoder(
+  keepInMemory: KeepInMemory,
+): (key: string, entry: Entry, coding: ContentCoding) => Promise<Buffer> {
+  const encode = createEncode(keepInMemory);
+  return async (key, entry, coding) => (await encode(key, entry, coding, () => true)).body;
+}
 
 function memoryOf(maxBytes = 1024 * 1024): MemoryStore & Pick<Tiers, "keepInMemory"> {
   const memory = createMemoryStore(maxBytes, clock);
@@ -131,6 +143,36 @@ describe("a body cached in several frames", () => {
       expect(DECODERS[coding](await encode(KEY, entry, coding)).equals(body)).toBe(true);
     expect(countFrames(inFrames(body).zstd)).toBe(2);
     expect(countFrames(await encode(KEY, entry, "zstd"))).toBe(1);
+  });
+});
+
+describe("many bodies at once", () => {
+  const entries = Array.from({ length: 200 }, (_, nth) => entryWith(BODY, 1_000, { etag: `${nth}` }));
+  const encodeAll = (isWanted: (nth: number) => boolean): Promise<string>[] => {
+    const encode = createEncode(() => undefined);
+    return entries.map(async (entry, nth) => {
+      try {
+        return (await encode(KEY, entry, "br", () => isWanted(nth))).coding;
+      } catch (error) {
+        return error instanceof Error ? error.name : "?";
+      }
+    });
+  };
+
+  it("are compressed as far as the queue reaches, and the others are sent as they are", async () => {
+    const codings = await Promise.all(encodeAll(() => true));
+    // 2 at once, and 64 wait.
+    expect(codings.filter((coding) => coding === "br").length).toBe(66);
+    expect(codings.filter((coding) => coding === "identity").length).toBe(134);
+  });
+
+  it("are not compressed for callers that have gone", async () => {
+    let hasHungUp = false;
+    const all = encodeAll((nth) => !hasHungUp || nth === 10);
+    hasHungUp = true;
+    const ends = await Promise.all(all);
+    expect(ends.filter((end) => end === "JobDropped").length).toBe(63);
+    expect(ends[10]).toBe("br");
   });
 });
 

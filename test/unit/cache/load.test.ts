@@ -27,6 +27,7 @@ interface Setup {
     /** The next flight ends without a result, as when its leader in another replica died. */
     readonly withdrawNext: (first?: () => Promise<void>) => void;
   };
+  readonly flightsUnderWay: () => number;
   /** Whether it failed so recently that it is not to be tried again yet. */
   readonly isLeftAlone: () => boolean;
 }
@@ -48,9 +49,10 @@ function setup(upstream: (nth: number) => Promise<Fetched>, shared?: MemoryStore
   const refreshed: RefreshRecord[] = [];
   let withdraw: (() => Promise<void>) | undefined;
   const leadOrFollow = createLeadOrFollow<LoadedEntry>(undefined);
+  const flights = createFlights<FlightResult<LoadedEntry> | undefined>(clock);
   const load = createLoad({
     tiers,
-    joinFlight: createFlights<FlightResult<LoadedEntry> | undefined>(clock).join,
+    joinFlight: flights.join,
     async leadOrFollow(...flight) {
       if (withdraw === undefined) return await leadOrFollow(...flight);
       const first = withdraw;
@@ -70,6 +72,7 @@ function setup(upstream: (nth: number) => Promise<Fetched>, shared?: MemoryStore
     askedBy,
     refreshed,
     flights: { withdrawNext: (first = async () => undefined) => void (withdraw = first) },
+    flightsUnderWay: () => flights.size,
     isLeftAlone: () => failures.recent(QUESTION.key, clock.now()) !== undefined,
     load: ({ cached, cause = "miss", app = "web" } = {}) =>
       load({
@@ -116,6 +119,19 @@ describe("an answer that another flight has stored", () => {
     await tiers.purge({ kind: "all" }, false);
     expect((await load()).how).toBe("fetched");
     expect(askedBy).toHaveLength(1);
+  });
+});
+
+describe("a fetched answer", () => {
+  it("is given to its callers before it is in the store, and its flight ends when it is", async () => {
+    const { promise: written, resolve: write } = Promise.withResolvers<true>();
+    const slow = { ...createMemoryStore(80_000, createFakeClock()), set: () => written };
+    const { load, flightsUnderWay } = setup(async () => FOUND, slow);
+    const { how, value } = await load();
+    expect([how, value.stored, flightsUnderWay()]).toEqual(["fetched", true, 1]);
+    write(true);
+    await settled();
+    expect(flightsUnderWay()).toBe(0);
   });
 });
 

@@ -28,7 +28,7 @@ const ARRIVAL: Arrival = {
 
 const respond = createRespond({
   now: () => ARRIVAL.receivedAt,
-  encode: async (_key, entry) => entry.bodies.identity ?? Buffer.alloc(0),
+  encode: async (_key, { bodies }) => ({ body: bodies.identity ?? Buffer.alloc(0), coding: "identity" }),
   isCompressible: () => false,
   share: () => [],
   retryAfterSeconds: () => 30,
