@@ -87,20 +87,6 @@ export function createCutter(options: CutterOptions): Cutter {
     return cutPage(isPacked ? bytesIn(packed, block.bodyBytes) : await bytesOf(block), index, page);
   }
 
-  async function cutEntry(page: Page, block: Entry, index: BlockIndex): Promise<Entry> {
-    const { body, ids } = await cut(block, index, page);
-    return {
-      ...block,
-      bodies: { identity: body },
-      bodyBytes: body.length,
-      etag: hash("sha256", body, "base64url").slice(0, 22),
-      // The upstream's validators describe the block, not the page.
-      validators: { etag: undefined, lastModified: undefined },
-      page: { totalCount: index.totalCount, count: ids.length, limit: page.limit },
-      tags: [...ids.map((id) => `record:${id}`), ...block.tags.filter((tag) => tag.startsWith("area:"))],
-    };
-  }
-
   function cutOnce(
     key: string,
     page: Page,
@@ -111,7 +97,7 @@ export function createCutter(options: CutterOptions): Cutter {
     return cuts.run(key, isWanted, async () => {
       // A cut takes up to 2 ms. Between two of them, other requests get a turn.
       await setImmediate();
-      return await cutEntry(page, block, index);
+      return pageEntry(await cut(block, index, page), page, block, index);
     });
   }
 
@@ -146,6 +132,19 @@ export function createCutter(options: CutterOptions): Cutter {
       indexes.set(body.zstd, index);
       return body;
     }),
+  };
+}
+
+function pageEntry({ body, ids }: CutPage, page: Page, block: Entry, index: BlockIndex): Entry {
+  return {
+    ...block,
+    bodies: { identity: body },
+    bodyBytes: body.length,
+    etag: hash("sha256", body, "base64url").slice(0, 22),
+    // The upstream's validators describe the block, not the page.
+    validators: { etag: undefined, lastModified: undefined },
+    page: { totalCount: index.totalCount, count: ids.length, limit: page.limit },
+    tags: [...ids.map((id) => `record:${id}`), ...block.tags.filter((tag) => tag.startsWith("area:"))],
   };
 }
 
