@@ -2,7 +2,6 @@
 import { once } from "node:events";
 import net from "node:net";
 
-import { lineChart } from "./chart.ts";
 import { requestBytes } from "./raw-client.ts";
 import { nextNumber, startGatewayProcess, startOrigin } from "./servers.ts";
 import { printTable } from "./table.ts";
@@ -56,12 +55,6 @@ export async function benchLeaks(requests: number): Promise<void> {
       ["change", `${(change * 100).toFixed(1)} %`],
     ],
   );
-  lineChart("heap.svg", {
-    title: "Heap after collection",
-    x: { name: "requests", scale: "linear" },
-    y: { name: "MiB" },
-    lines: [{ name: "gateway", points: heap }],
-  });
   if (change > TOLERANCE) throw new Error(`The heap has grown by ${(change * 100).toFixed(1)} %.`);
 }
 

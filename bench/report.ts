@@ -2,7 +2,6 @@
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { cpus, loadavg } from "node:os";
 
-import { writeCharts } from "./chart.ts";
 import { markdownOf, type Table, tables } from "./table.ts";
 
 const DOCUMENT = new URL("../docs/performance.md", import.meta.url);
@@ -11,13 +10,12 @@ const RESULTS = new URL("../docs/performance/results.json", import.meta.url);
 /** Tables by title, each with when and where it was measured. */
 type Results = Record<string, Table & { readonly measured: string }>;
 
-/** Replaces earlier tables and charts by those of this run. Tables that were not measured stay. */
+/** Replaces earlier tables by those of this run. Tables that were not measured stay. */
 export function writeReport(): void {
   const results = resultsSoFar();
   for (const table of tables) results[table.title] = { ...table, measured: whenAndWhere() };
   mkdirSync(new URL(".", RESULTS), { recursive: true });
   writeFileSync(RESULTS, `${JSON.stringify(results, undefined, 2)}\n`);
-  writeCharts();
   writeFileSync(DOCUMENT, filledIn(readFileSync(DOCUMENT, "utf8"), results));
 }
 

@@ -1,7 +1,7 @@
 /**
  * `npm run bench`: measures costs, as ratios within one run.
  *
- * - Without options it measures everything, and writes docs/performance.md with its charts.
+ * - Without options it measures everything, and writes docs/performance.md.
  * - With the names of parts, for example `-- --hits --misses`, it measures only these parts.
  * - `--records=` sets the number of different records among the hits, and `--seed=` the workload for the upstream calls.
  * - With `-- --short` it runs everything for a moment and writes nothing. CI uses this.
@@ -31,12 +31,7 @@ const WHOLE_SCALE = { entries: [1e3, 1e4, 1e5, 1e6], connections: [10, 100, 1_00
 
 const PARTS: Readonly<Record<string, () => Promise<void> | void>> = {
   hits: async () => (await import("./hits.ts")).benchHits(isShort ? SHORT_HITS : WHOLE_HITS),
-  recording: async () => (await import("./recording.ts")).benchRecording(isShort ? 50 : 4_000),
   misses: async () => (await import("./misses.ts")).benchMisses(isShort ? 20 : 2_000),
-  understanding: async () => (await import("./understanding.ts")).benchUnderstanding(isShort ? 50 : 500),
-  stores: async () => (await import("./stores.ts")).benchStores(isShort ? 100 : 1_000),
-  budget: async () => (await import("./budget.ts")).benchBudget(isShort ? 100 : 1_000),
-  outages: async () => (await import("./outages.ts")).benchOutages(isShort ? 5 : 50),
   cutting: async () => (await import("./pages.ts")).benchCutting(isShort ? 200 : 2_000),
   calls: async () => (await import("./calls.ts")).benchCalls(isShort ? 2_000 : 20_000, seed),
   scale: async () => (await import("./scale.ts")).benchScale(isShort ? SHORT_SCALE : WHOLE_SCALE),

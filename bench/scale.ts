@@ -12,7 +12,6 @@ import { systemClock as clock } from "../src/process/clock.ts";
 import { entryWith, keyOf } from "../test/support/entries.ts";
 import { questionWith, requestWith } from "../test/support/question.ts";
 import { rulesWith } from "../test/support/rules.ts";
-import { lineChart } from "./chart.ts";
 import { createRawClient, type Exchange, requestBytes } from "./raw-client.ts";
 import { memoryOf, type Server, startGatewayProcess, startOrigin } from "./servers.ts";
 import { median, micros, printTable } from "./table.ts";
@@ -39,7 +38,6 @@ const LEAST_WEIGHED = 10_000;
 
 async function benchEntries(counts: readonly number[], forMs: number): Promise<void> {
   const rows: string[][] = [];
-  const points: [number, number][] = [];
   for (const count of counts) {
     const memory = createMemoryStore(Number.MAX_SAFE_INTEGER, clock);
     const tiers = createTiers({ memory, backend: undefined, clock });
@@ -85,16 +83,9 @@ async function benchEntries(counts: readonly number[], forMs: number): Promise<v
     // With few entries, the rest of the process needs more memory than the entries.
     const perEntry = count < LEAST_WEIGHED ? "–" : `${Math.round(bytes)} bytes`;
     rows.push([count.toLocaleString("en"), micros(median(costs)), perEntry]);
-    points.push([count, median(costs) * 1_000]);
     await memory.close();
   }
   printTable("Finding an answer in memory", ["entries", "CPU", "heap per entry, besides its body"], rows);
-  lineChart("entries.svg", {
-    title: "Finding an answer in memory",
-    x: { name: "entries in memory", scale: "log" },
-    y: { name: "µs" },
-    lines: [{ name: "CPU per answer", points }],
-  });
 }
 
 const RULES = rulesWith({ retentionMs: 1e12, maxAgeEverMs: 1e12 });
@@ -117,7 +108,6 @@ const PATH = "/listings?limit=25&areaId=76";
 
 async function benchConnections(counts: readonly number[], forMs: number): Promise<void> {
   const rows: string[][] = [];
-  const points: [number, number][] = [];
   const origin = await startOrigin();
   for (const count of counts) {
     const gateway = await startGatewayProcess(origin.port, { settings: MANY_CONNECTIONS });
@@ -140,7 +130,6 @@ async function benchConnections(counts: readonly number[], forMs: number): Promi
       micros(median(costs)),
       count < 1_000 ? "–" : `${(bytes / 1024).toFixed(1)} KiB`,
     ]);
-    points.push([count, median(costs) * 1_000]);
     first.close();
     client.close();
     await gateway.stop();
@@ -151,12 +140,6 @@ async function benchConnections(counts: readonly number[], forMs: number): Promi
     ["connections", "CPU per hit", "memory per connection"],
     rows,
   );
-  lineChart("connections.svg", {
-    title: "Hits on open connections",
-    x: { name: "open connections", scale: "log" },
-    y: { name: "µs" },
-    lines: [{ name: "CPU per hit", points }],
-  });
 }
 
 /** Makes the gateway cache the answer. */
@@ -182,7 +165,6 @@ const WARM_UP = 1_000;
 /** Requests of several apps that wait behind a call which never ends. */
 async function benchWaiting(counts: readonly number[]): Promise<void> {
   const rows: string[][] = [];
-  const points: [number, number][] = [];
   const origin = await startOrigin();
   for (const count of counts) {
     const gateway = await startGatewayProcess(origin.port, { settings: LONG_WAITS });
@@ -206,7 +188,6 @@ async function benchWaiting(counts: readonly number[]): Promise<void> {
       micros(each),
       count < 1_000 ? "–" : `${(bytes / 1024).toFixed(1)} KiB`,
     ]);
-    points.push([count, each * 1_000]);
     if (sockets.some(({ bytesRead }) => bytesRead > 0)) throw new Error("a request did not wait");
     for (const socket of sockets) socket.destroy();
     await gateway.stop();
@@ -217,12 +198,6 @@ async function benchWaiting(counts: readonly number[]): Promise<void> {
     ["waiting already", "CPU, with its connection", "memory, with its connection"],
     rows,
   );
-  lineChart("waiting.svg", {
-    title: "One more request that waits",
-    x: { name: "waiting already", scale: "log" },
-    y: { name: "µs" },
-    lines: [{ name: "CPU, with its connection", points }],
-  });
 }
 
 /** Waits until a server has nothing left to do. */
