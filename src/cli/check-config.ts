@@ -3,6 +3,7 @@ import { readFileSync } from "node:fs";
 import type { Command } from "commander";
 
 import { EXIT } from "./exit.ts";
+import { print } from "./print.ts";
 import { addSettingOptions, environmentWith, type SettingOptions } from "./settings-options.ts";
 
 /** `check-config`: checks the settings that a start would use. Exit code 1 if a start would fail. */
@@ -22,7 +23,7 @@ async function checkConfig(options: SettingOptions): Promise<void> {
   const readFile = (path: string): string => readFileSync(path, "utf8");
   const examined = examineConfig({ env: environmentWith(options), readFile });
   const problems = [...examined.problems, ...checkWarmList(examined.readable, readFile)];
-  if (problems.length === 0) process.stdout.write(`${report(examined).join("\n")}\n`);
+  if (problems.length === 0) print(report(examined).join("\n"));
   else {
     process.stderr.write(`${problems.join("\n")}\n`);
     process.exitCode = EXIT.failed;

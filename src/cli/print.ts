@@ -5,7 +5,20 @@ export function printJson(value: unknown): void {
 }
 
 export function print(line = ""): void {
+  endQuietly();
   process.stdout.write(`${line}\n`);
+}
+
+let isEnding = false;
+
+/** Ends the command when its reader has read enough, as `head` does. */
+function endQuietly(): void {
+  if (isEnding) return;
+  isEnding = true;
+  process.stdout.on("error", (error) => {
+    if (Reflect.get(error, "code") !== "EPIPE") throw error;
+    process.exit();
+  });
 }
 
 type Cell = string | number | null | undefined;

@@ -25,7 +25,7 @@ export function negotiateFormat(
 ): Format | undefined {
   const formats = images ? IMAGE_FORMATS : JSON_FORMATS;
   if (accept === undefined || accept.trim() === "") return formats[0];
-  const types = new Map(formats.map((format) => [mediaTypeOf(format, service), format]));
+  const types = new Map(formats.map((format) => [mediaTypeOf(format, service).toLowerCase(), format]));
   const best = new Negotiator({ headers: { accept: withoutParameters(accept.toLowerCase()) } }).mediaType([
     ...types.keys(),
   ]);

@@ -15,7 +15,7 @@ export function mediaTypeOf(format: Format, service: string): string {
     case "json":
       return "application/json";
     case "v2":
-      return `application/vnd.${service.toLowerCase()}-v2+json`;
+      return `application/vnd.${service}-v2+json`;
     case "jpeg":
       return "image/jpeg";
   }

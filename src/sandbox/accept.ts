@@ -28,7 +28,7 @@ export function acceptedType(header: string | undefined, service: string): strin
   const json = mediaTypeOf("json", service);
   const answers = new Map([
     [json, json],
-    [mediaTypeOf("v2", service), mediaTypeOf("v2", service)],
+    [mediaTypeOf("v2", service).toLowerCase(), mediaTypeOf("v2", service)],
     ["application/*", json],
     ["*/*", json],
   ]);

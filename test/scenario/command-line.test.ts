@@ -13,6 +13,7 @@ import { listen } from "../../src/process/listen.ts";
 import { createAuthority } from "../support/certificates.ts";
 import { command } from "../support/command.ts";
 import { gatewayEnv, startGateway } from "../support/gateway.ts";
+import { run } from "../support/process.ts";
 
 const TOKEN = "token-of-this-test-only-0123456789abcdef";
 const NAMES = [
@@ -38,6 +39,12 @@ function fileWith(name: string, text: string): string {
 }
 
 describe("the command line", () => {
+  it("ends quietly when its reader has read enough, as with `| head`", async () => {
+    const running = run(["check-config"], gatewayEnv());
+    running.child.stdout?.destroy();
+    expect([await running.ended, running.output()]).toEqual([0, ""]);
+  });
+
   it("shows every command in its help; each command has its own help and the version", async () => {
     const { code, output } = await command(["--help"]);
     expect(code).toBe(0);

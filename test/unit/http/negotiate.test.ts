@@ -1,10 +1,15 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 
+import { mediaTypeOf } from "../../../src/interface/media-types.ts";
 import { negotiateCoding, negotiateFormat, noneMatchNames } from "../../../src/http/negotiate.ts";
 
 const SERVICE = "PropertyService";
 const V2 = "application/vnd.propertyservice-v2+json";
+
+it("the media type of version 2 keeps the spelling of the service's name", () => {
+  expect(mediaTypeOf("v2", SERVICE)).toBe("application/vnd.PropertyService-v2+json");
+});
 
 describe("Accept for JSON", () => {
   it.each([
